@@ -1,0 +1,84 @@
+// Package compile answers one question: is this spec runnable, and as what?
+// It is pure: a profile and the PluginConfigs it names go in, a Blueprint or a
+// Rejection comes out. It does no I/O and keeps no state.
+package compile
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// Blueprint is what a spec resolves to: everything that a generation is built
+// from, and the hash that names it.
+type Blueprint struct {
+	// Name is the profile's name, which is its pods' schedulerName.
+	Name string
+	// Generation is the profile's metadata.generation.
+	Generation int64
+	// Hash names what runs: ten hex digits of SHA-256 over the resolved spec
+	// (api.md: chains, arguments with PluginConfigs inlined, queue, decisions,
+	// Berth's version; neither state nor activation).
+	Hash string
+	// Chains are the effective plugins by extension point, after upstream's
+	// merge rules.
+	Chains framework.Chains
+	// Args holds the decoded, defaulted and validated arguments of every
+	// plugin in Chains that takes some.
+	Args map[string]runtime.Object
+	// ArgsFrom says for each plugin in Args where its arguments came from:
+	// "Default", "Inline" or "PluginConfig/<name>".
+	ArgsFrom map[string]string
+	// PercentageOfNodesToScore is 0 for kube-scheduler's adaptive rule.
+	PercentageOfNodesToScore int32
+	// Queue says how refused pods wait.
+	Queue QueueSettings
+	// Decisions says what is recorded of each decision.
+	Decisions DecisionSettings
+	// Configs are the PluginConfigs that Args inlines, by name.
+	Configs []ConfigGeneration
+}
+
+// QueueSettings are the resolved spec.queue.
+type QueueSettings struct {
+	InitialBackoff time.Duration
+	MaxBackoff     time.Duration
+	// FlushAfter is how long a pod may stay unschedulable before it is tried
+	// without an event; 0 means never.
+	FlushAfter time.Duration
+}
+
+// DecisionSettings are the resolved spec.decisions.
+type DecisionSettings struct {
+	Annotate  bool
+	TopScores int
+	History   int
+	Publish   time.Duration
+}
+
+// ConfigGeneration names one generation of one PluginConfig.
+type ConfigGeneration struct {
+	Name       string
+	Generation int64
+}
+
+// Rejection says why a spec does not run. It holds every fault found, not the
+// first one only.
+type Rejection struct {
+	Faults []Fault
+}
+
+// Fault is one thing that is wrong with a spec.
+type Fault struct {
+	// Condition is the condition the fault makes False: Accepted or
+	// ResolvedRefs.
+	Condition string
+	// Reason is the condition's reason, one of api/v1alpha1's constants.
+	Reason string
+	// Path is the field at fault, such as spec.plugins.score.enabled[0].name.
+	Path string
+	// Detail says what is wrong and what would be right.
+	Detail string
+}

@@ -1,0 +1,59 @@
+// Package decision holds what was decided and why: the record of each attempt,
+// the annotation that a Binding carries, and the bounded ledger that the
+// profile's status is published from.
+package decision
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Result is how an attempt ended, in the words of api.md.
+type Result string
+
+// The results that an attempt can have.
+const (
+	Bound         Result = "Bound"
+	Unschedulable Result = "Unschedulable"
+	Error         Result = "Error"
+)
+
+// Decision is the record of one attempt. It is a value: nobody changes one
+// after it was recorded.
+type Decision struct {
+	Time       time.Time
+	Namespace  string
+	Pod        string
+	UID        types.UID
+	Result     Result
+	Node       string
+	Profile    string
+	Generation int64
+	Hash       string
+	// Message is the refusal's or the error's text; empty for a bound pod.
+	Message   string
+	Evaluated int
+	Feasible  int
+	Attempts  int
+	// Top are the best nodes, best first, at most the profile's topScores.
+	Top []NodeScore
+}
+
+// NodeScore is a scored node: its total, and each plugin's weighted share.
+type NodeScore struct {
+	Node    string           `json:"node"`
+	Score   int64            `json:"score"`
+	Plugins map[string]int64 `json:"plugins,omitempty"`
+}
+
+// QueueCounts says where a profile's waiting pods are.
+type QueueCounts struct {
+	Active, Backoff, Unschedulable, Gated, Waiting, Parked, SetAside, InFlight int
+}
+
+// Pending is how many pods wait, in whatever place; pods in flight are not
+// among them.
+func (c QueueCounts) Pending() int {
+	return c.Active + c.Backoff + c.Unschedulable + c.Gated + c.Waiting + c.Parked + c.SetAside
+}

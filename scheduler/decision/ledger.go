@@ -1,0 +1,142 @@
+package decision
+
+import (
+	"sync"
+	"time"
+)
+
+// ledgerSize bounds the decisions kept for each profile: spec.decisions.history
+// allows no more than 50.
+const ledgerSize = 50
+
+// Totals count a profile's attempts since Since, the moment when this process
+// first heard of the profile.
+type Totals struct {
+	Since            time.Time
+	Bound            int64
+	Refusals         int64
+	Errors           int64
+	Victims          int64
+	DecisionsDropped int64
+}
+
+// Page is what the ledger knows of one profile.
+type Page struct {
+	Totals Totals
+	// Last is when the newest decision was made; zero when there is none.
+	Last time.Time
+	// Recent are the newest decisions, newest first.
+	Recent []Decision
+	// Omitted is how many decisions were made that Recent does not hold.
+	Omitted int64
+	// Queue says where the profile's pods wait.
+	Queue QueueCounts
+	// Version grows with each recorded decision, so that a publisher can tell
+	// whether anything changed.
+	Version uint64
+}
+
+// Ledger is the bounded record of decisions, by profile. It is safe for
+// concurrent use; recording never blocks on a reader's I/O.
+type Ledger struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	pages   map[string]*page
+	changed chan struct{}
+	queue   func(profile string) QueueCounts
+}
+
+type page struct {
+	totals  Totals
+	last    time.Time
+	ring    [ledgerSize]Decision
+	total   int64
+	version uint64
+}
+
+// NewLedger returns an empty ledger that reads the time from now.
+func NewLedger(now func() time.Time) *Ledger {
+	return &Ledger{now: now, pages: map[string]*page{}, changed: make(chan struct{}, 1)}
+}
+
+// CountQueueWith sets where Page.Queue comes from. Call it before the ledger
+// is read; f must not call the ledger.
+func (l *Ledger) CountQueueWith(f func(profile string) QueueCounts) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = f
+}
+
+// Changed holds one value after anything was recorded. Readers drain it and
+// then read pages: the channel carries no data.
+func (l *Ledger) Changed() <-chan struct{} { return l.changed }
+
+// Open starts a profile's totals now, unless they run already.
+func (l *Ledger) Open(profile string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.page(profile)
+}
+
+// Close forgets a profile: its totals start afresh should it come back.
+func (l *Ledger) Close(profile string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.pages, profile)
+}
+
+// Record adds one decision to its profile's page.
+func (l *Ledger) Record(d Decision) {
+	l.mu.Lock()
+	p := l.page(d.Profile)
+	switch d.Result {
+	case Bound:
+		p.totals.Bound++
+	case Unschedulable:
+		p.totals.Refusals++
+	case Error:
+		p.totals.Errors++
+	}
+	p.ring[p.total%ledgerSize] = d
+	p.total++
+	p.last = d.Time
+	p.version++
+	l.mu.Unlock()
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Page returns a copy of what is known of profile, with at most history recent
+// decisions. It reports false for a profile the ledger never heard of.
+func (l *Ledger) Page(profile string, history int) (Page, bool) {
+	l.mu.Lock()
+	p, ok := l.pages[profile]
+	if !ok {
+		l.mu.Unlock()
+		return Page{}, false
+	}
+	kept := min(int64(min(history, ledgerSize)), p.total)
+	out := Page{Totals: p.totals, Last: p.last, Omitted: p.total - kept, Version: p.version}
+	for i := range kept {
+		out.Recent = append(out.Recent, p.ring[(p.total-1-i)%ledgerSize])
+	}
+	count := l.queue
+	l.mu.Unlock()
+	// Outside the lock: the counts come from the queue, which has its own.
+	if count != nil {
+		out.Queue = count(profile)
+	}
+	return out, true
+}
+
+func (l *Ledger) page(profile string) *page {
+	p, ok := l.pages[profile]
+	if !ok {
+		p = &page{totals: Totals{Since: l.now()}}
+		l.pages[profile] = p
+	}
+	return p
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Builds what `make controlplane` promises: etcd, kube-apiserver,
+# kube-controller-manager, kube-scheduler, kubectl and kwok from Go modules,
+# once. Progress goes to stderr; the folder is the only line on stdout.
+#
+#   BERTH_TOOLS         where the binaries go; default: berth/tools in the
+#                       user's cache folder, in a folder named by version
+#   KUBEBUILDER_ASSETS  where set, its etcd, kube-apiserver and kubectl win
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+kubernetes=$(sed -n 's/^[[:space:]]*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' "$here/controlplane/go.mod")
+key=$(cat "$here"/{controlplane,kwok}/go.{mod,sum} | sha256sum | cut -c1-10)
+out=${BERTH_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/berth/tools/$kubernetes-$key}
+mkdir -p "$out"
+
+minor=${kubernetes#v1.}
+version="-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${minor%%.*}"
+
+say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
+
+# One builder at a time: two cores compile Kubernetes once, not twice.
+exec 9>"$out/.lock"
+if command -v flock >/dev/null 2>&1 && ! flock -n 9; then
+	say "another build of the control plane is under way: waiting for it"
+	flock 9
+fi
+
+# build NAME MODULE PACKAGE builds one binary unless it is there. The move at
+# the end makes it appear whole or not at all.
+build() {
+	local name=$1 module=$2 package=$3
+	[ -x "$out/$name" ] && return
+	if [ -n "${KUBEBUILDER_ASSETS:-}" ] && [ -x "$KUBEBUILDER_ASSETS/$name" ]; then
+		ln -sf "$KUBEBUILDER_ASSETS/$name" "$out/$name"
+		return
+	fi
+	say "building $name (once; the first binaries of Kubernetes take minutes)"
+	(
+		cd "$here/$module"
+		CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -trimpath -ldflags "-s -w $version" -o "$out/.$name.part" "$package" &
+		pid=$!
+		start=$SECONDS
+		while kill -0 $pid 2>/dev/null; do
+			sleep 1
+			if [ $(((SECONDS - start) % 30)) -eq 29 ]; then say "  … $name, $((SECONDS - start)) s"; fi
+		done
+		wait $pid
+	)
+	mv "$out/.$name.part" "$out/$name"
+	say "built $name"
+}
+
+build etcd controlplane go.etcd.io/etcd/server/v3
+build kube-apiserver controlplane k8s.io/kubernetes/cmd/kube-apiserver
+build kubectl controlplane k8s.io/kubernetes/cmd/kubectl
+build kube-controller-manager controlplane k8s.io/kubernetes/cmd/kube-controller-manager
+build kwok kwok sigs.k8s.io/kwok/cmd/kwok
+build kube-scheduler controlplane k8s.io/kubernetes/cmd/kube-scheduler
+
+# KWOK's own stage files: what its nodes and pods go through.
+if [ ! -d "$out/stages" ]; then
+	kwok=$(cd "$here/kwok" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)
+	rm -rf "$out/.stages.part" && mkdir "$out/.stages.part"
+	for f in node/fast/node-initialize node/heartbeat/node-heartbeat pod/fast/pod-ready pod/fast/pod-complete pod/fast/pod-delete; do
+		cat "$kwok/kustomize/stage/$f.yaml" >"$out/.stages.part/${f##*/}.yaml"
+	done
+	mv "$out/.stages.part" "$out/stages"
+fi
+printf '%s\n' "$out"

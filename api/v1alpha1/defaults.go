@@ -1,0 +1,41 @@
+package v1alpha1
+
+// What a field of a profile's spec means when it is left out. The API server
+// fills these in from the CRD; whoever reads a profile from a file uses
+// SetDefaults. A test holds the two together.
+const (
+	DefaultState                       = StateActive
+	DefaultBase                        = BaseDefault
+	DefaultInitialBackoffSeconds int32 = 1
+	DefaultMaxBackoffSeconds     int32 = 10
+	DefaultFlushAfterSeconds     int32 = 300
+	DefaultAnnotate                    = Enabled
+	DefaultTopScores             int32 = 3
+	DefaultHistory               int32 = 10
+	DefaultPublishSeconds        int32 = 5
+)
+
+// SetDefaults fills in what s leaves out, as the API server does.
+func (s *SchedulingProfileSpec) SetDefaults() {
+	fill(&s.State, DefaultState)
+	fill(&s.Base, DefaultBase)
+	fillPointer(&s.Queue.InitialBackoffSeconds, DefaultInitialBackoffSeconds)
+	fillPointer(&s.Queue.MaxBackoffSeconds, DefaultMaxBackoffSeconds)
+	fillPointer(&s.Queue.FlushAfterSeconds, DefaultFlushAfterSeconds)
+	fill(&s.Decisions.Annotate, DefaultAnnotate)
+	fillPointer(&s.Decisions.TopScores, DefaultTopScores)
+	fillPointer(&s.Decisions.History, DefaultHistory)
+	fillPointer(&s.Decisions.PublishSeconds, DefaultPublishSeconds)
+}
+
+func fill[T ~string](field *T, value T) {
+	if *field == "" {
+		*field = value
+	}
+}
+
+func fillPointer(field **int32, value int32) {
+	if *field == nil {
+		*field = &value
+	}
+}

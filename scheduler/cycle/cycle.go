@@ -45,6 +45,8 @@ type Placement struct {
 	// when one node alone fitted, since nothing was scored then.
 	Nodes  []fwk.NodeInfo
 	Scores *framework.Scores
+	// Winner is Node's index in Nodes.
+	Winner int
 }
 
 // Run looks for the best node. The error is a *framework.FitError when the pod
@@ -79,6 +81,7 @@ func (c *Cycle) Run(ctx context.Context, r Request) (*Placement, error) {
 		Feasible:  len(feasible),
 		Nodes:     feasible,
 		Scores:    scores,
+		Winner:    winner,
 	}, nil
 }
 

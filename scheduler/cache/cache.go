@@ -1,0 +1,174 @@
+// Package cache holds what is where, including what is only assumed: nodes,
+// the pods on them, images, nominations.
+//
+// Informers and bindings report changes from any goroutine; a change is noted
+// and takes effect in Refresh, which the loop calls once before each attempt.
+// Refresh is the only place where the state that plugins see moves, so that
+// Reserve and Permit of a pod still see the cluster without it, as the
+// framework's contract promises.
+package cache
+
+import (
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// Cache is the one writer of what is where. All methods but Refresh may be
+// called from any goroutine; Refresh and the Snapshot it returns belong to the
+// loop.
+type Cache struct {
+	Nominator
+
+	mu sync.Mutex
+	// placed holds every pod that has a node, by UID: assumed or confirmed.
+	placed map[types.UID]*placed
+	// deltas are the changes since the last Refresh, oldest first.
+	deltas []delta
+	spare  []delta
+
+	snapshot *Snapshot
+}
+
+// placed is a pod that has a node.
+type placed struct {
+	info    *framework.PodInfo
+	assumed bool
+}
+
+func (p *placed) node() string { return p.info.GetPod().Spec.NodeName }
+
+// delta is one change of what is where. Exactly one field is set.
+type delta struct {
+	node   *v1.Node
+	noNode string
+	pod    *framework.PodInfo
+	noPod  *framework.PodInfo
+}
+
+// New returns an empty cache.
+func New() *Cache {
+	return &Cache{
+		Nominator: newNominator(),
+		placed:    map[types.UID]*placed{},
+		snapshot:  newSnapshot(),
+	}
+}
+
+// SetNode adds a node, or replaces what is known of it.
+func (c *Cache) SetNode(node *v1.Node) { c.note(delta{node: node}) }
+
+// RemoveNode forgets a node. Pods on it stay known until they go themselves,
+// since their deletions come on another watch.
+func (c *Cache) RemoveNode(name string) { c.note(delta{noNode: name}) }
+
+// Confirm tells that the API server holds pod as assigned to its node. An
+// assumption about the pod ends; the server's version of the pod replaces it,
+// on whatever node it names.
+func (c *Cache) Confirm(pod *v1.Pod) {
+	// A malformed affinity term is no reason to forget that the pod is there.
+	info, _ := framework.NewPodInfo(pod)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old, ok := c.placed[pod.UID]; ok {
+		c.deltas = append(c.deltas, delta{noPod: old.info})
+	}
+	c.placed[pod.UID] = &placed{info: info}
+	c.deltas = append(c.deltas, delta{pod: info})
+}
+
+// Remove tells that a pod is gone from its node. It reports whether the pod
+// was known.
+func (c *Cache) Remove(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.take(uid)
+}
+
+// Assume counts a pod in on node before the API server has heard of it. It
+// stays until it is confirmed, removed or forgotten: never for a time only. It
+// is an error to assume a pod that already has a node.
+func (c *Cache) Assume(info *framework.PodInfo, node string) error {
+	pod := info.GetPod()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if there, ok := c.placed[pod.UID]; ok {
+		return fmt.Errorf("pod %s/%s with UID %s is on node %s already", pod.Namespace, pod.Name, pod.UID, there.node())
+	}
+	assigned := info.Assigned(node)
+	c.placed[pod.UID] = &placed{info: assigned, assumed: true}
+	c.deltas = append(c.deltas, delta{pod: assigned})
+	return nil
+}
+
+// Forget takes an assumption back. It does nothing once the API server has
+// confirmed the pod, and reports whether there was something to take back.
+func (c *Cache) Forget(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := c.placed[uid]; !ok || !p.assumed {
+		return false
+	}
+	return c.take(uid)
+}
+
+// Assumed returns the node that a pod is assumed on, false when none is.
+func (c *Cache) Assumed(uid types.UID) (node string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, ok := c.placed[uid]
+	if !ok || !p.assumed {
+		return "", false
+	}
+	return p.node(), true
+}
+
+// Sizes says how much the cache holds, for metrics and for tests of leaks.
+func (c *Cache) Sizes() (pods, assumed int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.placed {
+		if p.assumed {
+			assumed++
+		}
+	}
+	return len(c.placed), assumed
+}
+
+func (c *Cache) take(uid types.UID) bool {
+	p, ok := c.placed[uid]
+	if ok {
+		delete(c.placed, uid)
+		c.deltas = append(c.deltas, delta{noPod: p.info})
+	}
+	return ok
+}
+
+func (c *Cache) note(d delta) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deltas = append(c.deltas, d)
+}
+
+// Refresh lets the changes since the last call take effect and returns the
+// snapshot, which is the same value each time. Only the loop calls it.
+func (c *Cache) Refresh() *Snapshot {
+	c.mu.Lock()
+	deltas := c.deltas
+	c.deltas = c.spare[:0]
+	c.mu.Unlock()
+	c.snapshot.apply(deltas)
+	clear(deltas)
+	// Only this goroutine touches spare, but for the swap above.
+	c.mu.Lock()
+	c.spare = deltas
+	c.mu.Unlock()
+	return c.snapshot
+}
+
+// Snapshot returns the state as of the last Refresh. Only the loop reads it.
+func (c *Cache) Snapshot() *Snapshot { return c.snapshot }

@@ -1,0 +1,128 @@
+package framework
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// CycleState is what the plugins note down during one attempt. Reading and
+// writing notes is safe from several goroutines; the runtime's own fields
+// (skips and flags) are set between extension points, by one goroutine.
+type CycleState struct {
+	mu    sync.RWMutex
+	notes map[fwk.StateKey]fwk.StateData
+
+	skipFilter, skipScore, skipPreBind sets.Set[string]
+	parallelPreBind                    sets.Set[string]
+	skipAllPostFilter                  bool
+	recordPluginMetrics                bool
+}
+
+var _ fwk.CycleState = (*CycleState)(nil)
+
+// NewCycleState returns an empty state.
+func NewCycleState() *CycleState { return &CycleState{} }
+
+// Read returns the note under key, or fwk.ErrNotFound.
+func (c *CycleState) Read(key fwk.StateKey) (fwk.StateData, error) {
+	c.mu.RLock()
+	note, found := c.notes[key]
+	c.mu.RUnlock()
+	if !found {
+		return nil, fwk.ErrNotFound
+	}
+	return note, nil
+}
+
+// Write puts note under key in place of what was there.
+func (c *CycleState) Write(key fwk.StateKey, note fwk.StateData) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.notes == nil {
+		c.notes = make(map[fwk.StateKey]fwk.StateData)
+	}
+	c.notes[key] = note
+}
+
+// Delete drops the note under key, if any.
+func (c *CycleState) Delete(key fwk.StateKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.notes, key)
+}
+
+// Clone returns a state with a clone of every note. The skip sets are shared:
+// they are replaced, never changed. A nil state has a nil clone.
+func (c *CycleState) Clone() fwk.CycleState {
+	if c == nil {
+		return nil
+	}
+	clone := &CycleState{
+		skipFilter:          c.skipFilter,
+		skipScore:           c.skipScore,
+		skipPreBind:         c.skipPreBind,
+		parallelPreBind:     c.parallelPreBind,
+		skipAllPostFilter:   c.skipAllPostFilter,
+		recordPluginMetrics: c.recordPluginMetrics,
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if len(c.notes) > 0 {
+		clone.notes = make(map[fwk.StateKey]fwk.StateData, len(c.notes))
+	}
+	for key, note := range c.notes {
+		clone.notes[key] = note.Clone()
+	}
+	return clone
+}
+
+// GetSkipFilterPlugins returns the plugins that Filter passes over.
+func (c *CycleState) GetSkipFilterPlugins() sets.Set[string] { return c.skipFilter }
+
+// SetSkipFilterPlugins says which plugins Filter passes over.
+func (c *CycleState) SetSkipFilterPlugins(plugins sets.Set[string]) { c.skipFilter = plugins }
+
+// GetSkipScorePlugins returns the plugins that Score passes over.
+func (c *CycleState) GetSkipScorePlugins() sets.Set[string] { return c.skipScore }
+
+// SetSkipScorePlugins says which plugins Score passes over.
+func (c *CycleState) SetSkipScorePlugins(plugins sets.Set[string]) { c.skipScore = plugins }
+
+// GetSkipPreBindPlugins returns the plugins that PreBind passes over.
+func (c *CycleState) GetSkipPreBindPlugins() sets.Set[string] { return c.skipPreBind }
+
+// SetSkipPreBindPlugins says which plugins PreBind passes over.
+func (c *CycleState) SetSkipPreBindPlugins(plugins sets.Set[string]) { c.skipPreBind = plugins }
+
+// GetParallelPreBindPlugins returns the plugins whose PreBind may run beside others.
+func (c *CycleState) GetParallelPreBindPlugins() sets.Set[string] { return c.parallelPreBind }
+
+// SetParallelPreBindPlugins says which plugins' PreBind may run beside others.
+func (c *CycleState) SetParallelPreBindPlugins(plugins sets.Set[string]) {
+	c.parallelPreBind = plugins
+}
+
+// ShouldSkipAllPostFilterPlugins reports whether PostFilter is passed over.
+func (c *CycleState) ShouldSkipAllPostFilterPlugins() bool { return c.skipAllPostFilter }
+
+// SetSkipAllPostFilterPlugins says whether PostFilter is passed over.
+func (c *CycleState) SetSkipAllPostFilterPlugins(skip bool) { c.skipAllPostFilter = skip }
+
+// ShouldRecordPluginMetrics reports whether this attempt is one of the sample
+// whose plugin calls are timed. A nil state is not.
+func (c *CycleState) ShouldRecordPluginMetrics() bool { return c != nil && c.recordPluginMetrics }
+
+// SetRecordPluginMetrics says whether plugin calls are timed.
+func (c *CycleState) SetRecordPluginMetrics(record bool) { c.recordPluginMetrics = record }
+
+// IsPodGroupSchedulingCycle is false: pods are scheduled one by one while the
+// gate GenericWorkload is off, as it is in 1.37.
+func (c *CycleState) IsPodGroupSchedulingCycle() bool { return false }
+
+// GetPodGroupSchedulingCycle is nil, see IsPodGroupSchedulingCycle.
+func (c *CycleState) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { return nil }
+
+// GetPlacementCycleState is nil, see IsPodGroupSchedulingCycle.
+func (c *CycleState) GetPlacementCycleState() fwk.PlacementCycleState { return nil }

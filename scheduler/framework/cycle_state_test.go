@@ -1,0 +1,82 @@
+package framework_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+type note struct{ text string }
+
+func (n *note) Clone() fwk.StateData { return &note{text: n.text} }
+
+func TestANoteIsReadAsItWasWritten(t *testing.T) {
+	state := framework.NewCycleState()
+	if _, err := state.Read("a"); !errors.Is(err, fwk.ErrNotFound) {
+		t.Errorf("reading what is not there: %v, want ErrNotFound", err)
+	}
+	state.Write("a", &note{text: "first"})
+	state.Write("a", &note{text: "second"})
+	got, err := state.Read("a")
+	if err != nil || got.(*note).text != "second" {
+		t.Errorf("got %v, %v, want the second note", got, err)
+	}
+	state.Delete("a")
+	if _, err := state.Read("a"); !errors.Is(err, fwk.ErrNotFound) {
+		t.Errorf("reading what was deleted: %v, want ErrNotFound", err)
+	}
+}
+
+func TestAClonedStateHasNotesOfItsOwn(t *testing.T) {
+	state := framework.NewCycleState()
+	state.Write("a", &note{text: "original"})
+	state.SetSkipFilterPlugins(sets.New("F"))
+	state.SetSkipScorePlugins(sets.New("S"))
+	state.SetSkipPreBindPlugins(sets.New("B"))
+	state.SetParallelPreBindPlugins(sets.New("P"))
+	state.SetSkipAllPostFilterPlugins(true)
+	state.SetRecordPluginMetrics(true)
+
+	clone := state.Clone()
+	mine, err := clone.Read("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine.(*note).text = "changed"
+	if theirs, _ := state.Read("a"); theirs.(*note).text != "original" {
+		t.Error("changing a note of the clone changed the original")
+	}
+	got := []sets.Set[string]{clone.GetSkipFilterPlugins(), clone.GetSkipScorePlugins(),
+		clone.GetSkipPreBindPlugins(), clone.GetParallelPreBindPlugins()}
+	want := []sets.Set[string]{sets.New("F"), sets.New("S"), sets.New("B"), sets.New("P")}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sets (-want +got):\n%s", diff)
+	}
+	if !clone.ShouldSkipAllPostFilterPlugins() || !clone.ShouldRecordPluginMetrics() {
+		t.Error("the clone lost a flag")
+	}
+}
+
+func TestANilStateHasANilCloneAndNoMetrics(t *testing.T) {
+	var state *framework.CycleState
+	if state.Clone() != nil || state.ShouldRecordPluginMetrics() {
+		t.Error("want a nil clone and no metrics")
+	}
+}
+
+func TestBindingDataComesBackFromTheState(t *testing.T) {
+	state := framework.NewCycleState()
+	if diff := cmp.Diff(framework.BindingData{}, framework.ReadBindingData(state)); diff != "" {
+		t.Errorf("nothing written (-want +got):\n%s", diff)
+	}
+	want := framework.BindingData{Annotations: map[string]string{"a": "b"}, ResourceVersion: "7"}
+	framework.WriteBindingData(state, &want)
+	if diff := cmp.Diff(want, framework.ReadBindingData(state.Clone())); diff != "" {
+		t.Errorf("from a clone (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,81 @@
+package framework
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// What a container without a request of its own is scored as, so that pods
+// that ask for nothing do not pile up on one node. Both values are
+// k8s.io/kubernetes/pkg/scheduler/util's.
+const (
+	// DefaultMilliCPURequest is a tenth of a core.
+	DefaultMilliCPURequest int64 = 100
+	// DefaultMemoryRequest is 200 MiB, in bytes.
+	DefaultMemoryRequest int64 = 200 << 20
+)
+
+// PodRequestOptions are the options of k8s.io/component-helpers/resource under
+// which kube-scheduler 1.37 counts pods, its feature gates at their defaults:
+// in-place resize of containers and of pods and pod-level resources are on,
+// devices as node allocatable resources are off.
+func PodRequestOptions() resourcehelper.PodResourcesOptions {
+	return resourcehelper.PodResourcesOptions{
+		UseStatusResources: true,
+		InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	}
+}
+
+// podRequests returns what pod takes from a node, and the cpu in millicores
+// and the memory in bytes that it is scored with.
+func podRequests(pod *v1.Pod) (request Resource, scoredCPU, scoredMemory int64) {
+	list := resourcehelper.PodRequests(pod, PodRequestOptions())
+	request = NewResource(list)
+
+	assumed := assumedRequests(pod, list)
+	if len(assumed) == 0 || requestsAreComplete(pod) {
+		return request, request.MilliCPU, request.Memory
+	}
+	options := PodRequestOptions()
+	options.NonMissingContainerRequests = assumed
+	list = resourcehelper.PodRequests(pod, options)
+	cpu, memory := list[v1.ResourceCPU], list[v1.ResourceMemory]
+	return request, cpu.MilliValue(), memory.Value()
+}
+
+// assumedRequests returns what each container that names no request is taken
+// to ask for. With pod-level requests only a resource that neither the pod nor
+// any container names is assumed.
+func assumedRequests(pod *v1.Pod, requests v1.ResourceList) v1.ResourceList {
+	podLevel := resourcehelper.IsPodLevelRequestsSet(pod)
+	assumed := v1.ResourceList{}
+	if _, named := requests[v1.ResourceCPU]; !named || !podLevel {
+		assumed[v1.ResourceCPU] = *resource.NewMilliQuantity(DefaultMilliCPURequest, resource.DecimalSI)
+	}
+	if _, named := requests[v1.ResourceMemory]; !named || !podLevel {
+		assumed[v1.ResourceMemory] = *resource.NewQuantity(DefaultMemoryRequest, resource.DecimalSI)
+	}
+	return assumed
+}
+
+// requestsAreComplete reports whether nothing can be assumed for pod, because
+// every container names cpu and memory and no status can say otherwise. It
+// spares most pods a second walk over their containers.
+func requestsAreComplete(pod *v1.Pod) bool {
+	if len(pod.Status.ContainerStatuses) > 0 || len(pod.Status.InitContainerStatuses) > 0 {
+		return false
+	}
+	for _, containers := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			requests := containers[i].Resources.Requests
+			if _, named := requests[v1.ResourceCPU]; !named {
+				return false
+			}
+			if _, named := requests[v1.ResourceMemory]; !named {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,105 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Attempt is one try of a pod. It ends exactly once: Done, Refused or Failed.
+type Attempt struct {
+	// Pod is the pod as it was when the attempt began.
+	Pod *v1.Pod
+	// Count says the how-manieth attempt of the pod this is, from 1.
+	Count int
+	// Since is when the pod first became active.
+	Since time.Time
+
+	entry *Pod
+	queue *Queue
+}
+
+// begin makes p's attempt. Called with the lock; p was just taken from a heap.
+func (q *Queue) begin(p *Pod) *Attempt {
+	p.where = InFlight
+	p.attempts++
+	q.flights.begin(p)
+	return &Attempt{Pod: p.pod, Count: p.attempts, Since: *p.initialAttempt, entry: p, queue: q}
+}
+
+// Deaf stops keeping the cluster's events for the pod: from here on only an
+// error can bring it back, and errors need no event.
+func (a *Attempt) Deaf() {
+	a.queue.mu.Lock()
+	defer a.queue.mu.Unlock()
+	a.queue.flights.end(a.entry)
+}
+
+// Done ends the attempt of a pod that is bound, or that is nobody's business
+// any more.
+func (a *Attempt) Done() {
+	a.queue.mu.Lock()
+	defer a.queue.mu.Unlock()
+	a.queue.flights.end(a.entry)
+	if !a.entry.gone {
+		a.queue.forget(a.entry)
+	}
+}
+
+// Flushed says whether the flush, rather than an event, woke the pod.
+func (a *Attempt) Flushed() bool { return a.entry.flushed }
+
+// Refused ends an attempt with a verdict: rejectors said that the pod does not
+// fit, pending that it has to wait for them. Events that came during the
+// attempt may wake it at once. A refusal that names no plugin (there are no
+// nodes) counts as an error, as upstream: nobody would wake the pod.
+func (a *Attempt) Refused(ctx context.Context, rejectors, pending sets.Set[string]) {
+	a.end(ctx, rejectors, pending)
+}
+
+// Failed ends an attempt that reached no verdict: the pod is tried again after
+// a backoff of its own.
+func (a *Attempt) Failed(ctx context.Context) { a.end(ctx, nil, nil) }
+
+func (a *Attempt) end(ctx context.Context, rejectors, pending sets.Set[string]) {
+	q, p := a.queue, a.entry
+	q.mu.Lock()
+	if p.gone {
+		q.flights.end(p)
+		q.mu.Unlock()
+		return
+	}
+	want := skip
+	if len(rejectors) == 0 && len(pending) == 0 {
+		p.consecutiveErrors++
+		want = afterBackoff
+	} else {
+		p.unschedulableCount++
+		p.consecutiveErrors = 0
+	}
+	p.rejectors, p.pending = nonNil(rejectors), nonNil(pending)
+	p.timestamp = q.clock.Now()
+	p.flushed = false
+	if p.flight == nil {
+		q.flights.begin(p)
+	}
+	q.mu.Unlock()
+	q.place(ctx, p, want, "ScheduleAttemptFailure")
+}
+
+func nonNil(s sets.Set[string]) sets.Set[string] {
+	if s == nil {
+		return sets.New[string]()
+	}
+	return s.Clone()
+}
+
+// Current returns the newest version of the attempt's pod, and false when the
+// pod was deleted or assigned meanwhile.
+func (a *Attempt) Current() (*v1.Pod, bool) {
+	a.queue.mu.Lock()
+	defer a.queue.mu.Unlock()
+	return a.entry.pod, !a.entry.gone
+}

@@ -1,0 +1,66 @@
+package queue
+
+import "container/heap"
+
+// podHeap is a heap of pods that know their own index, so that any of them can
+// be removed or moved in O(log n).
+type podHeap struct {
+	pods []*Pod
+	less func(a, b *Pod) bool
+}
+
+var _ heap.Interface = &podHeap{}
+
+func newHeap(less func(a, b *Pod) bool) *podHeap { return &podHeap{less: less} }
+
+func (h *podHeap) Len() int           { return len(h.pods) }
+func (h *podHeap) Less(i, j int) bool { return h.less(h.pods[i], h.pods[j]) }
+func (h *podHeap) Swap(i, j int) {
+	h.pods[i], h.pods[j] = h.pods[j], h.pods[i]
+	h.pods[i].index, h.pods[j].index = i, j
+}
+
+// Push is for container/heap only; use add.
+func (h *podHeap) Push(x any) {
+	p := x.(*Pod)
+	p.index, p.heap = len(h.pods), h
+	h.pods = append(h.pods, p)
+}
+
+// Pop is for container/heap only; use take.
+func (h *podHeap) Pop() any {
+	last := len(h.pods) - 1
+	p := h.pods[last]
+	h.pods[last] = nil
+	h.pods = h.pods[:last]
+	p.index, p.heap = -1, nil
+	return p
+}
+
+func (h *podHeap) add(p *Pod) { heap.Push(h, p) }
+
+// take removes and returns the first pod, nil when there is none.
+func (h *podHeap) take() *Pod {
+	if len(h.pods) == 0 {
+		return nil
+	}
+	return heap.Pop(h).(*Pod)
+}
+
+// peek returns the first pod, nil when there is none.
+func (h *podHeap) peek() *Pod {
+	if len(h.pods) == 0 {
+		return nil
+	}
+	return h.pods[0]
+}
+
+// fix restores the order after p changed in a way that Less may see.
+func (h *podHeap) fix(p *Pod) { heap.Fix(h, p.index) }
+
+// leave takes p out of whatever heap holds it.
+func (p *Pod) leave() {
+	if p.heap != nil {
+		heap.Remove(p.heap, p.index)
+	}
+}

@@ -1,0 +1,135 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// place decides where p goes next and puts it there. p has a marker in the
+// event log and sits in no heap; want is what is known so far: skip for a pod
+// that only an event can wake. Plugins are asked without the lock; whatever
+// happens meanwhile is heard before the pod is put down.
+func (q *Queue) place(ctx context.Context, p *Pod, want strategy, cause string) {
+	gate, hold, asked := "", Hold{}, false
+	for {
+		q.mu.Lock()
+		if p.gone {
+			q.flights.end(p)
+			q.mu.Unlock()
+			return
+		}
+		rules, pod, lastGate := q.rules[p.profile], p.pod, p.gate
+		heard := q.flights.hear(p)
+		if rules == nil {
+			q.putParked(p, notServed)
+			q.mu.Unlock()
+			return
+		}
+		if len(heard) == 0 && (want == skip || asked) {
+			told := q.put(p, verdict{want, gate, hold, rules, cause})
+			q.mu.Unlock()
+			if told && q.onHold != nil {
+				q.onHold(pod, hold)
+			}
+			return
+		}
+		q.mu.Unlock()
+
+		for _, e := range heard {
+			want = max(want, rules.worth(logger(ctx), p, pod, e))
+		}
+		if want == skip {
+			continue
+		}
+		if hold = rules.Hold(pod); hold.Reason == "" {
+			gate = rules.PreEnqueue(ctx, pod, lastGate)
+		}
+		asked = true
+	}
+}
+
+// notServed parks a pod whose profile went away while it was being placed.
+// Whoever took the profile away tells the pods.
+var notServed = Hold{}
+
+// verdict is what place found out about a pod.
+type verdict struct {
+	want  strategy
+	gate  string
+	hold  Hold
+	rules *Rules
+	cause string
+}
+
+// put puts p down. Called with the lock. It reports whether somebody has to be
+// told that the pod is held.
+func (q *Queue) put(p *Pod, v verdict) (held bool) {
+	q.flights.end(p)
+	if v.want == skip {
+		p.where = Unschedulable
+		if p.gate != "" {
+			p.where = Gated
+		}
+		incoming.WithLabelValues("unschedulable", v.cause).Inc()
+		return false
+	}
+	if v.hold.Reason != "" {
+		news := p.held != v.hold
+		q.putParked(p, v.hold)
+		return news
+	}
+	p.held = Hold{}
+	p.gate = v.gate
+	if v.gate != "" {
+		p.where, p.flushed = Gated, false
+		p.rejectors.Insert(v.gate)
+		incoming.WithLabelValues("unschedulable", v.cause).Inc()
+		return false
+	}
+	now := q.clock.Now()
+	lane := q.lane(v.rules)
+	p.backoffUntil = v.rules.backoff(p)
+	if v.want == afterBackoff && backingOff(p, now) {
+		p.where = Backoff
+		lane.backoffHeap(p).add(p)
+		incoming.WithLabelValues("backoff", v.cause).Inc()
+	} else {
+		p.where = Active
+		if p.initialAttempt == nil {
+			p.initialAttempt = &now
+		}
+		lane.active.add(p)
+		incoming.WithLabelValues("active", v.cause).Inc()
+	}
+	q.wake()
+	return false
+}
+
+// putParked parks p for the given reason. Called with the lock.
+func (q *Queue) putParked(p *Pod, hold Hold) {
+	q.flights.end(p)
+	p.leave()
+	p.where, p.held = Parked, hold
+}
+
+// lane returns the lane of the profile's sort, which Adopt has made.
+func (q *Queue) lane(rules *Rules) *lane {
+	for _, l := range q.lanes {
+		if l.sort == rules.Sort {
+			return l
+		}
+	}
+	less := rules.Less
+	l := newLane(rules.Sort, func(a, b *Pod) bool { return less(a, b) })
+	q.lanes = append(q.lanes, l)
+	return l
+}
+
+// sortPods orders pods as they came, so that the same history wakes them in
+// the same order: maps have none.
+func sortPods(pods []*Pod) {
+	slices.SortFunc(pods, func(a, b *Pod) int {
+		return cmp.Or(a.timestamp.Compare(b.timestamp), cmp.Compare(a.pod.UID, b.pod.UID))
+	})
+}

@@ -1,0 +1,121 @@
+package queue
+
+import (
+	"container/list"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Place is where a pod is. A pod is in exactly one.
+type Place string
+
+// The places of a pod that the queue knows of.
+const (
+	Active        Place = "Active"
+	Backoff       Place = "Backoff"
+	Unschedulable Place = "Unschedulable"
+	Gated         Place = "Gated"
+	Parked        Place = "Parked"
+	InFlight      Place = "InFlight"
+)
+
+// Pod is a waiting pod and what the queue remembers of it. It is what a
+// QueueSort plugin compares. Its fields are guarded by the queue's lock, but
+// while an Attempt holds the pod the attempt reads them freely: nobody else
+// writes them then.
+type Pod struct {
+	pod *v1.Pod
+
+	where   Place
+	profile string
+	// held is why a parked pod is parked.
+	held Hold
+
+	timestamp      time.Time
+	initialAttempt *time.Time
+	attempts       int
+	// unschedulableCount and consecutiveErrors feed the two backoffs.
+	unschedulableCount int
+	consecutiveErrors  int
+	backoffUntil       time.Time
+	// flushed says that the pod was last woken by the flush, not by an event.
+	flushed bool
+
+	rejectors sets.Set[string]
+	pending   sets.Set[string]
+	// gate is the PreEnqueue plugin that holds a gated pod.
+	gate string
+
+	// index is the pod's position in the heap that holds it.
+	index int
+	heap  *podHeap
+	// flight marks where in the event log this pod's replay starts; nil while
+	// no events are kept for it.
+	flight *list.Element
+	// gone says that the pod was deleted or assigned while in flight.
+	gone bool
+}
+
+var _ fwk.QueuedEntityInfo = &Pod{}
+
+func newPod(pod *v1.Pod, now time.Time) *Pod {
+	return &Pod{
+		pod:       pod,
+		profile:   pod.Spec.SchedulerName,
+		timestamp: now,
+		rejectors: sets.New[string](),
+		pending:   sets.New[string](),
+		index:     -1,
+	}
+}
+
+// Pod returns the newest version of the pod that the queue was given.
+func (p *Pod) Pod() *v1.Pod { return p.pod }
+
+// UID identifies the pod; a pod re-created under the same name has another.
+func (p *Pod) UID() types.UID { return p.pod.UID }
+
+// Type is always a single pod: groups are not scheduled yet.
+func (p *Pod) Type() fwk.EntityKeyType { return fwk.PodKeyType }
+
+// GetPriority returns the pod's priority, 0 where it has none.
+func (p *Pod) GetPriority() int32 { return corev1.PodPriority(p.pod) }
+
+// GetTimestamp returns when the pod was last put into the queue.
+func (p *Pod) GetTimestamp() time.Time { return p.timestamp }
+
+// GetAttempts returns how often the pod was tried.
+func (p *Pod) GetAttempts() int { return p.attempts }
+
+// GetBackoffExpiration returns when the pod's backoff ends, rounded down to
+// the second; zero when it has none.
+func (p *Pod) GetBackoffExpiration() time.Time { return p.backoffUntil }
+
+// GetUnschedulableCount returns how many attempts ended in a refusal.
+func (p *Pod) GetUnschedulableCount() int { return p.unschedulableCount }
+
+// GetConsecutiveErrorsCount returns how many attempts in a row ended in an
+// error rather than in a verdict.
+func (p *Pod) GetConsecutiveErrorsCount() int { return p.consecutiveErrors }
+
+// GetInitialAttemptTimestamp returns when the pod first became active, nil
+// before that.
+func (p *Pod) GetInitialAttemptTimestamp() *time.Time { return p.initialAttempt }
+
+// GetUnschedulablePlugins returns the plugins that refused the pod last.
+func (p *Pod) GetUnschedulablePlugins() sets.Set[string] { return p.rejectors }
+
+// GetPendingPlugins returns the plugins that answered Pending last.
+func (p *Pod) GetPendingPlugins() sets.Set[string] { return p.pending }
+
+// GetGatingPlugin returns the PreEnqueue plugin that holds the pod, if any.
+func (p *Pod) GetGatingPlugin() string { return p.gate }
+
+// GetGatingPluginEvents is always empty: the queue looks the gate's events up
+// in the profile that runs, which may have changed since the pod was gated.
+func (p *Pod) GetGatingPluginEvents() []fwk.ClusterEvent { return nil }

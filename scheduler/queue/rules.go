@@ -1,0 +1,150 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Rules are what one running profile says about waiting. The queue gets a new
+// value at each swap and never changes one.
+type Rules struct {
+	// Sort names the order: the QueueSort plugin and its arguments. Profiles
+	// with the same Sort share one heap, so that priorities order pods across
+	// profiles.
+	Sort string
+	// Less is the QueueSort plugin's; it must not panic (the runtime recovers).
+	Less fwk.LessFunc
+	// Hold says why pod must not be tried at all, or the zero Hold.
+	Hold func(pod *v1.Pod) Hold
+	// PreEnqueue asks the PreEnqueue plugins, the gate that held the pod last
+	// first. It returns the plugin that refuses, or "".
+	PreEnqueue func(ctx context.Context, pod *v1.Pod, lastGate string) string
+	// Hints are the events that the plugins registered, in no order.
+	Hints []Hint
+	// InitialBackoff and MaxBackoff bound the wait after a refusal, which
+	// doubles with each.
+	InitialBackoff, MaxBackoff time.Duration
+	// FlushAfter is how long a pod stays unschedulable before it is tried
+	// without an event; 0 means for ever.
+	FlushAfter time.Duration
+}
+
+// Hint is one event that may make a pod schedulable that Plugin refused.
+type Hint struct {
+	Plugin string
+	Event  fwk.ClusterEvent
+	// Fn says whether it really may; nil means that it always may.
+	Fn fwk.QueueingHintFn
+}
+
+// Hold is why a pod is kept out of scheduling for another reason than room.
+type Hold struct {
+	// Reason is the PodScheduled condition's reason, such as ProfilePaused;
+	// empty when nothing holds the pod.
+	Reason string
+	// Message is the condition's text.
+	Message string
+}
+
+// strategy is what an event means for a waiting pod.
+type strategy int
+
+const (
+	skip strategy = iota
+	afterBackoff
+	immediately
+)
+
+// worth says what event means for p, whose newest version is pod: whether a
+// plugin that refused it might not do so now. Called without the lock. The rule is kube-scheduler's: only the
+// plugins that refused the pod are asked; a Pending one wakes it at once; a
+// hint that fails counts as Queue.
+func (r *Rules) worth(logger klog.Logger, p *Pod, pod *v1.Pod, e event) strategy {
+	if e.profile != "" && e.profile != p.profile {
+		return skip
+	}
+	if len(p.rejectors) == 0 && len(p.pending) == 0 {
+		return afterBackoff
+	}
+	if e.wildcard() {
+		if target, ok := e.newObj.(*v1.Pod); ok && target != nil && target.UID != pod.UID {
+			return skip
+		}
+		return afterBackoff
+	}
+	result := skip
+	for _, hint := range r.Hints {
+		if !p.rejectors.Has(hint.Plugin) && !p.pending.Has(hint.Plugin) || !matches(hint.Event, e.ClusterEvent) {
+			continue
+		}
+		if hint.Fn != nil {
+			answer, err := hint.Fn(logger, pod, e.oldObj, e.newObj)
+			if err != nil {
+				logger.Error(err, "Queueing hint failed; taking it for Queue", "plugin", hint.Plugin, "event", e.Label(), "pod", klog.KObj(pod))
+			} else if answer == fwk.QueueSkip {
+				continue
+			}
+		}
+		if p.pending.Has(hint.Plugin) {
+			return immediately
+		}
+		result = afterBackoff
+	}
+	return result
+}
+
+// interested says without asking a plugin whether event could matter to p.
+func (r *Rules) interested(p *Pod, e event) bool {
+	if e.wildcard() {
+		return true
+	}
+	for _, hint := range r.Hints {
+		if p.where == Gated && hint.Plugin != p.gate {
+			continue
+		}
+		if (p.rejectors.Has(hint.Plugin) || p.pending.Has(hint.Plugin)) && matches(hint.Event, e.ClusterEvent) {
+			return true
+		}
+	}
+	return false
+}
+
+// event is one thing that happened in the cluster, kept for replay.
+type event struct {
+	fwk.ClusterEvent
+	oldObj, newObj any
+	// profile limits the event to one profile's pods; empty: to none.
+	profile string
+}
+
+func (e event) wildcard() bool { return isWildcard(e.ClusterEvent) }
+
+func isWildcard(e fwk.ClusterEvent) bool {
+	return e.Resource == fwk.WildCard && e.ActionType == fwk.All
+}
+
+// matches says whether a registered event covers one that happened: the
+// resource is the same or wider, and every action that happened was registered.
+// Source: k8s.io/kubernetes/pkg/scheduler/framework, MatchClusterEvents.
+func matches(registered, happened fwk.ClusterEvent) bool {
+	if isWildcard(registered) {
+		return true
+	}
+	return covers(registered.Resource, happened.Resource) &&
+		registered.ActionType&happened.ActionType != 0 &&
+		happened.ActionType <= registered.ActionType
+}
+
+func covers(registered, happened fwk.EventResource) bool {
+	switch {
+	case registered == fwk.WildCard, registered == happened:
+		return true
+	case registered == fwk.Pod:
+		return happened == fwk.AssignedPod || happened == fwk.UnscheduledPod || happened == fwk.TargetPod
+	}
+	return false
+}

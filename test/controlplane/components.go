@@ -1,0 +1,231 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// startAPI starts etcd and kube-apiserver on ports that are free now.
+func (cp *ControlPlane) startAPI(ctx context.Context, creds credentials) error {
+	ports, err := freePorts(3)
+	if err != nil {
+		return err
+	}
+	client := "http://" + ports[0]
+	peer := "http://" + ports[1]
+	data := filepath.Join(cp.dir, "etcd")
+	if err := os.RemoveAll(data); err != nil {
+		return err
+	}
+	etcd, err := cp.run("etcd",
+		"--data-dir="+data,
+		"--listen-client-urls="+client,
+		"--advertise-client-urls="+client,
+		"--listen-peer-urls="+peer,
+		"--initial-advertise-peer-urls="+peer,
+		"--initial-cluster=default="+peer,
+		"--quota-backend-bytes=8589934592",
+		"--unsafe-no-fsync",
+		"--log-level=error",
+	)
+	if err != nil {
+		return err
+	}
+	healthy := func(ctx context.Context) error { return expectOK(ctx, http.DefaultClient, client+"/health") }
+	if err := etcd.until(ctx, healthy); err != nil {
+		return err
+	}
+
+	certs := filepath.Join(cp.dir, "certs")
+	if err := os.RemoveAll(certs); err != nil {
+		return err
+	}
+	host, port, err := net.SplitHostPort(ports[2])
+	if err != nil {
+		return err
+	}
+	args := []string{
+		"--etcd-servers=" + client,
+		"--bind-address=" + host,
+		"--advertise-address=" + host,
+		"--secure-port=" + port,
+		"--cert-dir=" + certs,
+		"--token-auth-file=" + creds.tokenFile,
+		"--authorization-mode=Node,RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + creds.key,
+		"--service-account-signing-key-file=" + creds.key,
+		"--service-cluster-ip-range=10.0.0.0/16",
+		// The service named kubernetes may not point at a loopback address.
+		"--endpoint-reconciler-type=none",
+	}
+	if !cp.options.ControllerManager {
+		args = append(args, "--disable-admission-plugins=ServiceAccount")
+	}
+	api, err := cp.run("kube-apiserver", append(args, cp.options.APIServerArgs...)...)
+	if err != nil {
+		return err
+	}
+	return api.until(ctx, func(ctx context.Context) error {
+		return cp.connect(ctx, "https://"+ports[2], creds.token, filepath.Join(certs, "apiserver.crt"))
+	})
+}
+
+// connect makes the administrator's clients once the API server is ready and
+// has made the namespaces that every cluster has. The server signs its own
+// certificate when it starts, so the file may not be there yet.
+func (cp *ControlPlane) connect(ctx context.Context, host, token, ca string) error {
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		return err
+	}
+	cfg := &rest.Config{
+		Host: host, BearerToken: token, QPS: -1,
+		TLSClientConfig: rest.TLSClientConfig{CAData: pem},
+	}
+	httpClient, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return err
+	}
+	if err := expectOK(ctx, httpClient, host+"/readyz"); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfigAndClient(cfg, httpClient)
+	if err != nil {
+		return err
+	}
+	if _, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{}); err != nil {
+		return err
+	}
+	cp.admin, cp.client = cfg, client
+	return nil
+}
+
+// startBeside starts what Options ask for beside the API server. None of it
+// needs another of it, so all start before any is waited for.
+func (cp *ControlPlane) startBeside(ctx context.Context) error {
+	components := []struct {
+		wanted bool
+		start  func() (*process, error)
+		ready  func(context.Context) error
+	}{
+		{cp.options.ControllerManager, cp.startControllerManager, cp.controllersWork},
+		{cp.options.KWOK, cp.startKWOK, nil},           // seen to work when a node becomes Ready
+		{cp.options.Scheduler, cp.startScheduler, nil}, // seen to work when a pod is bound
+	}
+	var waits []func() error
+	for _, c := range components {
+		if !c.wanted {
+			continue
+		}
+		p, err := c.start()
+		if err != nil {
+			return err
+		}
+		if c.ready != nil {
+			waits = append(waits, func() error { return p.until(ctx, c.ready) })
+		}
+	}
+	for _, wait := range waits {
+		if err := wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (cp *ControlPlane) startControllerManager() (*process, error) {
+	return cp.run("kube-controller-manager",
+		"--kubeconfig="+cp.Kubeconfig(),
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--controllers=*",
+		"--service-account-private-key-file="+filepath.Join(cp.dir, "service-account.key"),
+		"--use-service-account-credentials=false",
+		"--allocate-node-cidrs=false",
+		// Nobody's heartbeats are late here but for want of CPU.
+		"--node-monitor-grace-period=3600s",
+		"--kube-api-qps=1000",
+		"--kube-api-burst=2000",
+	)
+}
+
+// controllersWork is nil once the service account controller served the
+// default namespace: from then on pods are admitted there.
+func (cp *ControlPlane) controllersWork(ctx context.Context) error {
+	_, err := cp.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+	return err
+}
+
+func (cp *ControlPlane) startKWOK() (*process, error) {
+	stages, err := cp.binaries.Path("stages")
+	if err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(stages, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, errors.New("no stage of KWOK in " + stages)
+	}
+	args := []string{"--kubeconfig=" + cp.Kubeconfig(), "--manage-all-nodes", "--server-address=127.0.0.1:0"}
+	for _, f := range files {
+		args = append(args, "--config="+f)
+	}
+	return cp.run("kwok", args...)
+}
+
+func (cp *ControlPlane) startScheduler() (*process, error) {
+	args := []string{"--kubeconfig=" + cp.Kubeconfig(), "--leader-elect=false"}
+	if cp.options.SchedulerConfig != "" {
+		args = []string{"--config=" + cp.options.SchedulerConfig}
+	}
+	return cp.run("kube-scheduler", append(args, "--secure-port=0", "--authentication-tolerate-lookup-failure=true")...)
+}
+
+// freePorts returns n addresses on 127.0.0.1 whose ports nobody listens on.
+// They are held until all are found, so that they differ.
+func freePorts(n int) ([]string, error) {
+	var addresses []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses, nil
+}
+
+// expectOK asks url and wants status 200.
+func expectOK(ctx context.Context, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s: %s", url, resp.Status, body)
+	}
+	return nil
+}

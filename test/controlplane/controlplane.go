@@ -1,0 +1,175 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// startLimit bounds the start of the whole set; on a busy machine with
+	// two cores it was seen to take half a minute.
+	startLimit = 3 * time.Minute
+	// portTries is how often etcd and kube-apiserver are started when another
+	// process took a port between its choice and its use.
+	portTries = 5
+)
+
+// Options say what runs beside etcd and kube-apiserver. The zero value is
+// these two alone, in a temporary folder.
+type Options struct {
+	// Dir keeps data, logs and kubeconfigs after Stop; where it is empty, a
+	// temporary folder is used, which Stop removes.
+	Dir string
+	// ControllerManager runs kube-controller-manager with all controllers.
+	ControllerManager bool
+	// KWOK runs kwok, which plays the kubelet of every node.
+	KWOK bool
+	// Scheduler runs upstream's kube-scheduler, for comparison.
+	Scheduler bool
+	// SchedulerConfig is a KubeSchedulerConfiguration file for Scheduler,
+	// which must name its kubeconfig; empty for the default profile.
+	SchedulerConfig string
+	// APIServerArgs are appended to kube-apiserver's flags and win over them.
+	APIServerArgs []string
+	// Outlive keeps the processes running when this one ends without Stop.
+	Outlive bool
+}
+
+// ControlPlane is a control plane that runs. Its methods are safe for
+// concurrent use, Stop excepted.
+type ControlPlane struct {
+	dir       string
+	temporary bool
+	options   Options
+	binaries  Binaries
+	admin     *rest.Config
+	client    kubernetes.Interface
+	processes []*process // in the order of their start
+	stop      sync.Once
+}
+
+// Start returns when everything asked for is ready. ctx bounds the start
+// alone: what runs goes on until Stop. The error of a component that does not
+// start holds the end of its log.
+func Start(ctx context.Context, options Options) (*ControlPlane, error) {
+	binaries, err := Assets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	cp := &ControlPlane{dir: options.Dir, temporary: options.Dir == "", options: options, binaries: binaries}
+	if cp.temporary {
+		cp.dir, err = os.MkdirTemp("", "berth-controlplane-")
+	} else {
+		err = os.MkdirAll(cp.dir, 0o755)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := cp.start(ctx); err != nil {
+		cp.Stop()
+		return nil, err
+	}
+	return cp, nil
+}
+
+func (cp *ControlPlane) start(ctx context.Context) error {
+	creds, err := newCredentials(cp.dir)
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		err := cp.startAPI(ctx, creds)
+		if err == nil {
+			break
+		}
+		taken := slices.ContainsFunc(cp.processes, (*process).portTaken)
+		cp.stopProcesses()
+		if !taken || try == portTries {
+			return err
+		}
+	}
+	if err := writeKubeconfig(cp.Kubeconfig(), cp.admin); err != nil {
+		return err
+	}
+	return cp.startBeside(ctx)
+}
+
+// run launches one component and remembers it for Stop.
+func (cp *ControlPlane) run(name string, args ...string) (*process, error) {
+	path, err := cp.binaries.Path(name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := launch(path, cp.dir, cp.options.Outlive, args...)
+	if err != nil {
+		return nil, err
+	}
+	cp.processes = append(cp.processes, p)
+	return p, nil
+}
+
+// Config returns the administrator's configuration, without a client-side rate
+// limit. The caller may change it.
+func (cp *ControlPlane) Config() *rest.Config { return rest.CopyConfig(cp.admin) }
+
+// Client returns the administrator's typed client.
+func (cp *ControlPlane) Client() kubernetes.Interface { return cp.client }
+
+// Kubeconfig returns the path of the administrator's kubeconfig.
+func (cp *ControlPlane) Kubeconfig() string { return filepath.Join(cp.dir, "admin.kubeconfig") }
+
+// Dir returns the folder of data, logs and kubeconfigs.
+func (cp *ControlPlane) Dir() string { return cp.dir }
+
+// PIDs returns the processes' ids, the last one started first: the order in
+// which to end them.
+func (cp *ControlPlane) PIDs() []int {
+	var pids []int
+	for _, p := range slices.Backward(cp.processes) {
+		pids = append(pids, p.cmd.Process.Pid)
+	}
+	return pids
+}
+
+// Running returns an error that names the components that ended on their own,
+// with the ends of their logs; nil when all run.
+func (cp *ControlPlane) Running() error {
+	var errs []error
+	for _, p := range cp.processes {
+		select {
+		case <-p.exited:
+			errs = append(errs, fmt.Errorf("%s %w (%v); its log ends:\n%s", p.name, errExited, p.err, p.tail()))
+		default:
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Stop ends all processes, etcd last, and removes a temporary folder. It may
+// be called more than once.
+func (cp *ControlPlane) Stop() {
+	cp.stop.Do(func() {
+		cp.stopProcesses()
+		if cp.temporary {
+			_ = os.RemoveAll(cp.dir) // what stays is in the system's temporary folder
+		}
+	})
+}
+
+func (cp *ControlPlane) stopProcesses() {
+	for _, p := range slices.Backward(cp.processes) {
+		p.stop()
+	}
+	cp.processes = nil
+}

@@ -159,7 +159,7 @@ type PluginConfigReference struct {
 
 // QueuePolicy says how refused pods wait. All durations are in seconds.
 //
-// +kubebuilder:validation:XValidation:rule="self.maxBackoffSeconds >= self.initialBackoffSeconds",message="`maxBackoffSeconds` must be at least `initialBackoffSeconds`"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxBackoffSeconds) || !has(self.initialBackoffSeconds) || self.maxBackoffSeconds >= self.initialBackoffSeconds",message="`maxBackoffSeconds` must be at least `initialBackoffSeconds`"
 type QueuePolicy struct {
 	// initialBackoffSeconds is how long a pod waits after its first refusal. It
 	// doubles with each further one.

@@ -37,14 +37,17 @@ type Blueprint struct {
 	Queue QueueSettings
 	// Decisions says what is recorded of each decision.
 	Decisions DecisionSettings
-	// Configs are the PluginConfigs that Args inlines, by name.
+	// Configs are the PluginConfigs that the profile names, by name: those that
+	// Args inlines, and those for plugins that do not run.
 	Configs []ConfigGeneration
 }
 
 // QueueSettings are the resolved spec.queue.
 type QueueSettings struct {
+	// InitialBackoff is how long a pod waits after its first refusal.
 	InitialBackoff time.Duration
-	MaxBackoff     time.Duration
+	// MaxBackoff is the longest such wait.
+	MaxBackoff time.Duration
 	// FlushAfter is how long a pod may stay unschedulable before it is tried
 	// without an event; 0 means never.
 	FlushAfter time.Duration
@@ -52,33 +55,18 @@ type QueueSettings struct {
 
 // DecisionSettings are the resolved spec.decisions.
 type DecisionSettings struct {
-	Annotate  bool
+	// Annotate says whether bound pods carry the decision.
+	Annotate bool
+	// TopScores is how many of the best nodes a decision names.
 	TopScores int
-	History   int
-	Publish   time.Duration
+	// History is how many decisions the profile's status holds.
+	History int
+	// Publish is the least time between two writes of that history.
+	Publish time.Duration
 }
 
 // ConfigGeneration names one generation of one PluginConfig.
 type ConfigGeneration struct {
 	Name       string
 	Generation int64
-}
-
-// Rejection says why a spec does not run. It holds every fault found, not the
-// first one only.
-type Rejection struct {
-	Faults []Fault
-}
-
-// Fault is one thing that is wrong with a spec.
-type Fault struct {
-	// Condition is the condition the fault makes False: Accepted or
-	// ResolvedRefs.
-	Condition string
-	// Reason is the condition's reason, one of api/v1alpha1's constants.
-	Reason string
-	// Path is the field at fault, such as spec.plugins.score.enabled[0].name.
-	Path string
-	// Detail says what is wrong and what would be right.
-	Detail string
 }

@@ -18,11 +18,11 @@ const root = "../.."
 // nobody may.
 const walls = `
 # The lowest rooms know nobody.
-api/v1alpha1:
+api/...:                api/...
 scheduler/framework:
 
 # What was decided is written in the users' words.
-scheduler/decision:     api/v1alpha1
+scheduler/decision:     api/...
 
 # Each plugin stands alone: what two share is a value of framework. The
 # registry is the one place that knows them all.
@@ -36,7 +36,7 @@ scheduler/intake:       scheduler/framework scheduler/cache scheduler/queue
 scheduler/extender:     scheduler/framework
 
 # From a spec to what runs. Only compile reads the users' words.
-scheduler/compile:      api/v1alpha1 scheduler/framework
+scheduler/compile:      api/... scheduler/framework
 scheduler/profile:      scheduler/framework scheduler/compile scheduler/cache scheduler/cycle
 
 # One attempt, and what follows from it.
@@ -47,11 +47,11 @@ scheduler/binding:      scheduler/framework scheduler/cache scheduler/cycle sche
 # The loop and the reconcilers do not know each other: they meet in profile
 # and decision.
 scheduler:              scheduler/*
-controllers:            api/v1alpha1 scheduler/framework scheduler/compile scheduler/profile scheduler/decision
+controllers:            api/... scheduler/framework scheduler/compile scheduler/profile scheduler/decision
 
 # The doors of the house.
-.:                      api/v1alpha1 controllers scheduler scheduler/*
-cmd/kubectl-berth:      api/v1alpha1 scheduler/framework scheduler/compile scheduler/decision scheduler/plugins
+.:                      api/... controllers scheduler scheduler/*
+cmd/kubectl-berth:      api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins
 demo:                   test/controlplane
 
 # Proof may look everywhere.

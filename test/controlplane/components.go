@@ -27,7 +27,7 @@ func (cp *ControlPlane) startAPI(ctx context.Context, creds credentials) error {
 	if err := os.RemoveAll(data); err != nil {
 		return err
 	}
-	etcd, err := cp.run("etcd",
+	etcd, err := cp.start("etcd",
 		"--data-dir="+data,
 		"--listen-client-urls="+client,
 		"--advertise-client-urls="+client,
@@ -42,7 +42,7 @@ func (cp *ControlPlane) startAPI(ctx context.Context, creds credentials) error {
 		return err
 	}
 	healthy := func(ctx context.Context) error { return expectOK(ctx, http.DefaultClient, client+"/health") }
-	if err := etcd.until(ctx, healthy); err != nil {
+	if err := etcd.Until(ctx, healthy); err != nil {
 		return err
 	}
 
@@ -72,11 +72,11 @@ func (cp *ControlPlane) startAPI(ctx context.Context, creds credentials) error {
 	if !cp.options.ControllerManager {
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
-	api, err := cp.run("kube-apiserver", append(args, cp.options.APIServerArgs...)...)
+	api, err := cp.start("kube-apiserver", append(args, cp.options.APIServerArgs...)...)
 	if err != nil {
 		return err
 	}
-	return api.until(ctx, func(ctx context.Context) error {
+	return api.Until(ctx, func(ctx context.Context) error {
 		return cp.connect(ctx, "https://"+ports[2], creds.token, filepath.Join(certs, "apiserver.crt"))
 	})
 }
@@ -116,7 +116,7 @@ func (cp *ControlPlane) connect(ctx context.Context, host, token, ca string) err
 func (cp *ControlPlane) startBeside(ctx context.Context) error {
 	components := []struct {
 		wanted bool
-		start  func() (*process, error)
+		start  func() (*Process, error)
 		ready  func(context.Context) error
 	}{
 		{cp.options.ControllerManager, cp.startControllerManager, cp.controllersWork},
@@ -133,7 +133,7 @@ func (cp *ControlPlane) startBeside(ctx context.Context) error {
 			return err
 		}
 		if c.ready != nil {
-			waits = append(waits, func() error { return p.until(ctx, c.ready) })
+			waits = append(waits, func() error { return p.Until(ctx, c.ready) })
 		}
 	}
 	for _, wait := range waits {
@@ -144,8 +144,8 @@ func (cp *ControlPlane) startBeside(ctx context.Context) error {
 	return nil
 }
 
-func (cp *ControlPlane) startControllerManager() (*process, error) {
-	return cp.run("kube-controller-manager",
+func (cp *ControlPlane) startControllerManager() (*Process, error) {
+	return cp.start("kube-controller-manager",
 		"--kubeconfig="+cp.Kubeconfig(),
 		"--leader-elect=false",
 		"--secure-port=0",
@@ -167,7 +167,7 @@ func (cp *ControlPlane) controllersWork(ctx context.Context) error {
 	return err
 }
 
-func (cp *ControlPlane) startKWOK() (*process, error) {
+func (cp *ControlPlane) startKWOK() (*Process, error) {
 	stages, err := cp.binaries.Path("stages")
 	if err != nil {
 		return nil, err
@@ -183,15 +183,15 @@ func (cp *ControlPlane) startKWOK() (*process, error) {
 	for _, f := range files {
 		args = append(args, "--config="+f)
 	}
-	return cp.run("kwok", args...)
+	return cp.start("kwok", args...)
 }
 
-func (cp *ControlPlane) startScheduler() (*process, error) {
+func (cp *ControlPlane) startScheduler() (*Process, error) {
 	args := []string{"--kubeconfig=" + cp.Kubeconfig(), "--leader-elect=false"}
 	if cp.options.SchedulerConfig != "" {
 		args = []string{"--config=" + cp.options.SchedulerConfig}
 	}
-	return cp.run("kube-scheduler", append(args, "--secure-port=0", "--authentication-tolerate-lookup-failure=true")...)
+	return cp.start("kube-scheduler", append(args, "--secure-port=0", "--authentication-tolerate-lookup-failure=true")...)
 }
 
 // freePorts returns n addresses on 127.0.0.1 whose ports nobody listens on.

@@ -3,7 +3,6 @@ package controlplane
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,7 +44,7 @@ type Options struct {
 }
 
 // ControlPlane is a control plane that runs. Its methods are safe for
-// concurrent use, Stop excepted.
+// concurrent use; none may be called after Stop but Stop.
 type ControlPlane struct {
 	dir       string
 	temporary bool
@@ -53,8 +52,10 @@ type ControlPlane struct {
 	binaries  Binaries
 	admin     *rest.Config
 	client    kubernetes.Interface
-	processes []*process // in the order of their start
 	stop      sync.Once
+
+	mu        sync.Mutex
+	processes []*Process // in the order of their start
 }
 
 // Start returns when everything asked for is ready. ctx bounds the start
@@ -76,14 +77,14 @@ func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cp.start(ctx); err != nil {
+	if err := cp.startAll(ctx); err != nil {
 		cp.Stop()
 		return nil, err
 	}
 	return cp, nil
 }
 
-func (cp *ControlPlane) start(ctx context.Context) error {
+func (cp *ControlPlane) startAll(ctx context.Context) error {
 	creds, err := newCredentials(cp.dir)
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		taken := slices.ContainsFunc(cp.processes, (*process).portTaken)
+		taken := slices.ContainsFunc(cp.running(), (*Process).portTaken)
 		cp.stopProcesses()
 		if !taken || try == portTries {
 			return err
@@ -105,18 +106,33 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 	return cp.startBeside(ctx)
 }
 
-// run launches one component and remembers it for Stop.
-func (cp *ControlPlane) run(name string, args ...string) (*process, error) {
+// start runs one component of the control plane.
+func (cp *ControlPlane) start(name string, args ...string) (*Process, error) {
 	path, err := cp.binaries.Path(name)
 	if err != nil {
 		return nil, err
 	}
+	return cp.Run(path, args...)
+}
+
+// Run starts the binary at path as one more process of this control plane: its
+// log is in Dir, Running watches it, and Stop ends it before those started
+// earlier.
+func (cp *ControlPlane) Run(path string, args ...string) (*Process, error) {
 	p, err := launch(path, cp.dir, cp.options.Outlive, args...)
 	if err != nil {
 		return nil, err
 	}
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
 	cp.processes = append(cp.processes, p)
 	return p, nil
+}
+
+func (cp *ControlPlane) running() []*Process {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	return slices.Clone(cp.processes)
 }
 
 // Config returns the administrator's configuration, without a client-side rate
@@ -136,7 +152,7 @@ func (cp *ControlPlane) Dir() string { return cp.dir }
 // which to end them.
 func (cp *ControlPlane) PIDs() []int {
 	var pids []int
-	for _, p := range slices.Backward(cp.processes) {
+	for _, p := range slices.Backward(cp.running()) {
 		pids = append(pids, p.cmd.Process.Pid)
 	}
 	return pids
@@ -146,12 +162,8 @@ func (cp *ControlPlane) PIDs() []int {
 // with the ends of their logs; nil when all run.
 func (cp *ControlPlane) Running() error {
 	var errs []error
-	for _, p := range cp.processes {
-		select {
-		case <-p.exited:
-			errs = append(errs, fmt.Errorf("%s %w (%v); its log ends:\n%s", p.name, errExited, p.err, p.tail()))
-		default:
-		}
+	for _, p := range cp.running() {
+		errs = append(errs, p.ended())
 	}
 	return errors.Join(errs...)
 }
@@ -168,8 +180,10 @@ func (cp *ControlPlane) Stop() {
 }
 
 func (cp *ControlPlane) stopProcesses() {
-	for _, p := range slices.Backward(cp.processes) {
+	for _, p := range slices.Backward(cp.running()) {
 		p.stop()
 	}
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
 	cp.processes = nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,12 +17,9 @@ import (
 // kube-apiserver that lost its etcd would take minutes.
 const stopGrace = 10 * time.Second
 
-// errExited says that a process ended on its own.
-var errExited = errors.New("exited")
-
-// process is one child. Its output goes to a file, not through this process,
-// so that a child can outlive it.
-type process struct {
+// Process is one child. Its output goes to a file, not through this process, so
+// that a child can outlive it.
+type Process struct {
 	name    string
 	logPath string
 	cmd     *exec.Cmd
@@ -31,15 +29,14 @@ type process struct {
 
 // launch starts the binary at path with its log in dir. A child dies with this
 // process, where the system can do that, unless it is to outlive it.
-func launch(path, dir string, outlive bool, args ...string) (*process, error) {
+func launch(path, dir string, outlive bool, args ...string) (*Process, error) {
 	name := filepath.Base(path)
-	p := &process{name: name, logPath: filepath.Join(dir, name+".log"), exited: make(chan struct{})}
-	log, err := os.Create(p.logPath)
+	log, err := createLog(dir, name)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	p.cmd = exec.Command(path, args...)
+	p := &Process{name: name, logPath: log.Name(), cmd: exec.Command(path, args...), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = childAttributes(outlive)
 	if err := p.cmd.Start(); err != nil {
@@ -52,9 +49,22 @@ func launch(path, dir string, outlive bool, args ...string) (*process, error) {
 	return p, nil
 }
 
-// until polls ready until it returns nil. It gives up when the process ends or
-// ctx does, and then says what ready said last and what the log says.
-func (p *process) until(ctx context.Context, ready func(context.Context) error) error {
+// createLog makes NAME.log in dir, or NAME-2.log and so on: a component may be
+// started again, or more than once.
+func createLog(dir, name string) (*os.File, error) {
+	path := filepath.Join(dir, name+".log")
+	for i := 2; ; i++ {
+		log, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if !errors.Is(err, fs.ErrExist) {
+			return log, err
+		}
+		path = filepath.Join(dir, fmt.Sprintf("%s-%d.log", name, i))
+	}
+}
+
+// Until polls ready until it returns nil. It gives up when the process ends or
+// ctx does; its error says what ready said last and how the log ends.
+func (p *Process) Until(ctx context.Context, ready func(context.Context) error) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -65,19 +75,27 @@ func (p *process) until(ctx context.Context, ready func(context.Context) error) 
 		select {
 		case <-tick.C:
 		case <-p.exited:
-			return fmt.Errorf("%s %w (%v); its log ends:\n%s", p.name, errExited, p.err, p.tail())
+			return p.ended()
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready: %w: %w; its log ends:\n%s", p.name, context.Cause(ctx), err, p.tail())
 		}
 	}
 }
 
-// portTaken reports whether the process ended because another one was faster
-// to take its port.
-func (p *process) portTaken() bool {
+// ended returns an error when the process ended, with the end of its log.
+func (p *Process) ended() error {
 	select {
 	case <-p.exited:
+		return fmt.Errorf("%s exited (%v); its log ends:\n%s", p.name, p.err, p.tail())
 	default:
+		return nil
+	}
+}
+
+// portTaken reports whether the process ended because another one was faster
+// to take its port.
+func (p *Process) portTaken() bool {
+	if p.ended() == nil {
 		return false
 	}
 	text, _ := os.ReadFile(p.logPath)
@@ -85,7 +103,7 @@ func (p *process) portTaken() bool {
 }
 
 // tail returns the last lines of the log.
-func (p *process) tail() string {
+func (p *Process) tail() string {
 	const lines = 20
 	text, err := os.ReadFile(p.logPath)
 	if err != nil {
@@ -95,14 +113,23 @@ func (p *process) tail() string {
 	return "  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
 }
 
+// Log returns the path of the process's log.
+func (p *Process) Log() string { return p.logPath }
+
+// Kill ends the process without warning, as a crash would, and waits for its
+// end.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // an error means that it has ended
+	<-p.exited
+}
+
 // stop ends the process and waits for its end.
-func (p *process) stop() {
+func (p *Process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended
 	select {
 	case <-p.exited:
 		return
 	case <-time.After(stopGrace):
 	}
-	_ = p.cmd.Process.Kill()
-	<-p.exited
+	p.Kill()
 }

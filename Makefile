@@ -1,0 +1,103 @@
+# Berth's commands. `make help` lists them. Go, git and make are all they need:
+# whatever else they run is built from pinned Go modules, once, with progress.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# What the caller's shell or a workspace above says about Go does not count.
+export GOFLAGS := -buildvcs=false
+export GOWORK := off
+
+# The image that `make deploy` runs.
+IMG ?= berth:latest
+# A kubectl of the machine talks to the machine's cluster; else the pinned one.
+KUBECTL ?= $(or $(shell command -v kubectl),$$(tools/build.sh)/kubectl)
+
+##@ General
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: controlplane build ## The main job, shown on a control plane of its own. DEMO_KEEP=1 leaves it running.
+	go run ./demo
+
+##@ Build
+
+.PHONY: build
+build: ## Build bin/manager and the commands under cmd/.
+	@mkdir -p bin
+	go build -trimpath -o bin/manager .
+	@for dir in cmd/*/; do \
+		if [ -d "$$dir" ]; then (set -x; go build -trimpath -o bin/ "./$$dir"); fi; \
+	done
+
+.PHONY: controlplane
+controlplane: ## Build etcd, kube-apiserver, kubectl, the controllers and KWOK; prints their folder last.
+	@tools/build.sh
+
+.PHONY: clean
+clean: ## Remove what build made. The control plane's binaries stay in the cache folder.
+	rm -rf bin
+
+##@ Development
+
+.PHONY: generate
+generate: ## Regenerate deepcopy functions, CRDs and the role from markers.
+	tools/generate.sh
+
+.PHONY: manifests
+manifests: generate ## The same: one script makes all that is generated.
+
+.PHONY: fmt
+fmt: ## Format all Go code.
+	gofmt -l -w .
+
+.PHONY: vet
+vet: ## Vet every module.
+	@tools/modules.sh go vet
+
+.PHONY: lint
+lint: vet ## Vet every module and run staticcheck over the operator's.
+	go tool -modfile=tools/dev/go.mod staticcheck ./...
+
+.PHONY: verify
+verify: ## Generated files are fresh, code is formatted, modules are tidy, the import policy holds.
+	@tools/verify.sh
+
+##@ Test
+
+.PHONY: test
+test: controlplane ## Unit and integration tests of every module.
+	@tools/test.sh unit integration
+
+.PHONY: test-unit
+test-unit: ## The tests that need no control plane.
+	@tools/test.sh unit
+
+.PHONY: test-integration
+test-integration: controlplane ## The tests on a real kube-apiserver and etcd.
+	@tools/test.sh integration
+
+##@ Deployment, to the cluster that kubectl points at
+
+.PHONY: install
+install: ## Install the CustomResourceDefinitions.
+	$(KUBECTL) apply --server-side -k config/crd
+
+.PHONY: uninstall
+uninstall: ## Remove the CustomResourceDefinitions and every resource of their kinds.
+	$(KUBECTL) delete --ignore-not-found -k config/crd
+
+.PHONY: deploy
+deploy: ## Install the whole operator, with the image IMG.
+	$(KUBECTL) kustomize config/default | sed 's|image: berth:latest$$|image: $(IMG)|' | $(KUBECTL) apply --server-side -f -
+
+.PHONY: undeploy
+undeploy: ## Remove the whole operator; the pods it bound stay where they are.
+	$(KUBECTL) delete --ignore-not-found -k config/default

@@ -1,0 +1,220 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/profile"
+)
+
+// noon is when every test begins.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// aProfile is a profile named batch, changed by edits.
+func aProfile(generation int64, edits ...func(*v1alpha1.SchedulingProfile)) *v1alpha1.SchedulingProfile {
+	p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{
+		Name: "batch", UID: "batch-1", Generation: generation, ResourceVersion: "10",
+	}}
+	p.Spec.SetDefaults()
+	for _, edit := range edits {
+		edit(p)
+	}
+	return p
+}
+
+func named(name string) func(*v1alpha1.SchedulingProfile) {
+	return func(p *v1alpha1.SchedulingProfile) { p.Name, p.UID = name, types.UID(name+"-1") }
+}
+
+func paused(p *v1alpha1.SchedulingProfile) { p.Spec.State = v1alpha1.StatePaused }
+
+// naming adds a pluginConfig entry for plugin that refers to config.
+func naming(plugin, config string) func(*v1alpha1.SchedulingProfile) {
+	return func(p *v1alpha1.SchedulingProfile) {
+		p.Spec.PluginConfig = append(p.Spec.PluginConfig, v1alpha1.PluginArguments{
+			Name: plugin, ConfigRef: &v1alpha1.PluginConfigReference{Name: config},
+		})
+	}
+}
+
+// running says in the profile's status that it runs a generation of config.
+func running(config string, generation int64) func(*v1alpha1.SchedulingProfile) {
+	return func(p *v1alpha1.SchedulingProfile) {
+		if p.Status.Programmed == nil {
+			p.Status.Programmed = &v1alpha1.ProgrammedProfile{}
+		}
+		p.Status.Programmed.Configs = append(p.Status.Programmed.Configs,
+			v1alpha1.ObjectGeneration{Name: config, Generation: generation})
+	}
+}
+
+func aConfig(name string, generation int64) *v1alpha1.PluginConfig {
+	return &v1alpha1.PluginConfig{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID(name + "-1"), Generation: generation, ResourceVersion: "10",
+	}}
+}
+
+// objects is a client.Reader of a few objects. It honours the index byConfig.
+type objects []client.Object
+
+func (o objects) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	for _, object := range o {
+		switch into := into.(type) {
+		case *v1alpha1.SchedulingProfile:
+			if p, ok := object.(*v1alpha1.SchedulingProfile); ok && p.Name == key.Name {
+				p.DeepCopyInto(into)
+				return nil
+			}
+		case *v1alpha1.PluginConfig:
+			if c, ok := object.(*v1alpha1.PluginConfig); ok && c.Name == key.Name {
+				c.DeepCopyInto(into)
+				return nil
+			}
+		}
+	}
+	return apierrors.NewNotFound(schema.GroupResource{Group: "berth.dev"}, key.Name)
+}
+
+func (o objects) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	profiles := into.(*v1alpha1.SchedulingProfileList)
+	for _, object := range o {
+		p, ok := object.(*v1alpha1.SchedulingProfile)
+		if !ok {
+			continue
+		}
+		matches := options.FieldSelector == nil
+		for _, config := range configsOf(p) {
+			matches = matches || options.FieldSelector.String() == byConfig+"="+config
+		}
+		if matches {
+			profiles.Items = append(profiles.Items, *p.DeepCopy())
+		}
+	}
+	return nil
+}
+
+// statuses is a client.StatusClient that keeps what is applied.
+type statuses struct {
+	client.SubResourceWriter // nil: nothing but Apply may be called
+
+	mu      sync.Mutex
+	applied []applied
+	// refuse is called before a write; an error of it is Apply's.
+	refuse func(a applied) error
+}
+
+// applied is one write of a status.
+type applied struct {
+	at      time.Time
+	manager string
+	name    string
+	version string
+	status  map[string]any
+}
+
+func (s *statuses) Status() client.SubResourceWriter { return s }
+
+func (s *statuses) Apply(_ context.Context, ac runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+	options := (&client.SubResourceApplyOptions{}).ApplyOpts(opts)
+	text, err := json.Marshal(ac)
+	if err != nil {
+		return err
+	}
+	var object struct {
+		Metadata struct{ Name, ResourceVersion string }
+		Status   map[string]any
+	}
+	if err := json.Unmarshal(text, &object); err != nil {
+		return err
+	}
+	a := applied{
+		at: time.Now(), manager: options.FieldManager,
+		name: object.Metadata.Name, version: object.Metadata.ResourceVersion, status: object.Status,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse != nil {
+		if err := s.refuse(a); err != nil {
+			return err
+		}
+	}
+	s.applied = append(s.applied, a)
+	return nil
+}
+
+func (s *statuses) last(t *testing.T) applied {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.applied) == 0 {
+		t.Fatal("no status was written")
+	}
+	return s.applied[len(s.applied)-1]
+}
+
+// conditions are "type status reason", in order.
+func (a applied) conditions() []string {
+	var out []string
+	list, _ := a.status["conditions"].([]any)
+	for _, c := range list {
+		m := c.(map[string]any)
+		out = append(out, fmt.Sprint(m["type"], " ", m["status"], " ", m["reason"]))
+	}
+	return out
+}
+
+// applier is an Applier that builds at once and notes what it is asked.
+type applier struct {
+	asked []string
+	fail  error
+	runs  map[string]profile.Running
+	now   func() time.Time
+}
+
+func (a *applier) Apply(_ context.Context, b *compile.Blueprint) error {
+	a.asked = append(a.asked, "apply "+b.Hash)
+	if a.fail != nil {
+		return a.fail
+	}
+	if a.runs[b.Name].Blueprint == nil || a.runs[b.Name].Blueprint.Hash != b.Hash {
+		a.runs[b.Name] = profile.Running{Blueprint: b, Since: a.now()}
+	}
+	return nil
+}
+
+func (a *applier) Pause(name string, paused bool) {
+	a.asked = append(a.asked, fmt.Sprintf("pause %s %t", name, paused))
+}
+
+func (a *applier) Delete(name string) {
+	a.asked = append(a.asked, "delete "+name)
+	delete(a.runs, name)
+}
+
+func (a *applier) Running(name string) (profile.Running, bool) {
+	r, ok := a.runs[name]
+	return r, ok
+}
+
+// recorder keeps Events as "type reason action".
+type recorder struct{ events, notes []string }
+
+func (r *recorder) Eventf(_, _ runtime.Object, eventType, reason, action, note string, args ...any) {
+	r.events = append(r.events, strings.Join([]string{eventType, reason, action}, " "))
+	r.notes = append(r.notes, fmt.Sprintf(note, args...))
+}

@@ -1,0 +1,109 @@
+// Package controllers is where Berth's own resources come in and their status
+// goes out. A reconciler turns a SchedulingProfile and the PluginConfigs it
+// names into a Blueprint, hands that to the profiles that run, and writes what
+// came of it as conditions. A publisher copies what the ledger counted into
+// the status, at a pace of its own. Nothing else writes to these resources.
+//
+// The room knows the scheduler only through two doors: Applier, which
+// profile.Set is, and decision.Ledger.
+package controllers
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/profile"
+)
+
+// Applier is what the controllers ask of the profiles that run; *profile.Set
+// is the one that counts. Calls for one name never overlap, calls for several
+// do.
+type Applier interface {
+	// Apply builds the Blueprint and swaps it in. Where the same hash runs
+	// already nothing is built. After an error, which is a
+	// *profile.BuildError when a plugin could not be built, what ran before
+	// still runs.
+	Apply(ctx context.Context, blueprint *compile.Blueprint) error
+	// Pause holds or releases the pods of a name, whether something runs
+	// under that name yet or not.
+	Pause(name string, paused bool)
+	// Delete parks the pods of a name and forgets that it was paused.
+	Delete(name string)
+	// Running says what serves a name; false when nothing does.
+	Running(name string) (profile.Running, bool)
+}
+
+// Options are what the controllers need from the rest of the house.
+type Options struct {
+	// Applier holds the profiles that run. Required.
+	Applier Applier
+	// Registry lists the plugins that specs may name. Required.
+	Registry framework.Registry
+	// Ledger is where the publisher reads decisions. Required.
+	Ledger *decision.Ledger
+	// Version is Berth's own; it goes into every hash.
+	Version string
+	// Clock tells the time in conditions and paces the publisher; nil for
+	// the real one.
+	Clock clock.Clock
+	// Recorder reports transitions of conditions as Events; nil for the
+	// manager's own, under the name ReportingController.
+	Recorder events.EventRecorder
+}
+
+// ReportingController is the name that the Events of this room carry.
+const ReportingController = "berth.dev/controllers"
+
+// SetupWithManager adds both reconcilers and the publisher to mgr. The CRDs
+// must be served by then, since the caches are indexed here. The error names
+// what is missing in o, or is the manager's.
+//
+// Every replica compiles and applies, so that a follower is warm when it
+// becomes the leader; the leader alone writes.
+func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	if err := o.complete(mgr); err != nil {
+		return err
+	}
+	if err := indexProfiles(mgr); err != nil {
+		return err
+	}
+	status := &statusWriter{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: o.Recorder, clock: o.Clock,
+	}
+	profiles := &profileReconciler{
+		reader: mgr.GetClient(), status: status, elected: mgr.Elected(), compile: compile.Profile, options: o,
+	}
+	configs := &pluginConfigReconciler{
+		reader: mgr.GetClient(), status: status, check: compile.Config, registry: o.Registry,
+	}
+	return errors.Join(
+		profiles.setup(mgr),
+		configs.setup(mgr),
+		mgr.Add(newPublisher(mgr.GetClient(), o)),
+	)
+}
+
+func (o *Options) complete(mgr ctrl.Manager) error {
+	switch {
+	case o.Applier == nil:
+		return errors.New("controllers: Options.Applier is nil; it must be the profile.Set that the scheduler acquires from")
+	case o.Registry == nil:
+		return errors.New("controllers: Options.Registry is nil; it must list the plugins that profiles may name")
+	case o.Ledger == nil:
+		return errors.New("controllers: Options.Ledger is nil; it must be the ledger that the scheduler records to")
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Recorder == nil {
+		o.Recorder = mgr.GetEventRecorder(ReportingController)
+	}
+	return nil
+}

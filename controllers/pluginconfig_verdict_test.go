@@ -1,0 +1,129 @@
+package controllers
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+func TestVerdictOnAPluginConfig(t *testing.T) {
+	names := naming("NodeResourcesFit", "binpack")
+	wrong := rejected(compile.Fault{
+		Condition: string(v1alpha1.ConditionAccepted), Reason: string(v1alpha1.ReasonInvalidArguments),
+		Path: "spec.args.scoringStrategy.type", Detail: `must be one of "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"`,
+	})
+	tests := map[string]struct {
+		config    *v1alpha1.PluginConfig
+		profiles  []*v1alpha1.SchedulingProfile
+		rejection *compile.Rejection
+		want      []string
+		message   string // of Programmed
+	}{
+		"nothing is left to wait for where no profile names it": {
+			config:  aConfig("binpack", 1),
+			want:    []string{"Accepted True Accepted", "Programmed True Programmed"},
+			message: "no profile names it",
+		},
+		"it is programmed when every profile that names it runs this generation": {
+			config: aConfig("binpack", 2),
+			profiles: []*v1alpha1.SchedulingProfile{
+				aProfile(4, names, running("binpack", 2)), aProfile(1, named("web"), names, running("binpack", 2)),
+			},
+			want:    []string{"Accepted True Accepted", "Programmed True Programmed"},
+			message: "generation 2 runs in batch, web",
+		},
+		"one profile that lags behind is enough to wait for": {
+			config: aConfig("binpack", 10),
+			profiles: []*v1alpha1.SchedulingProfile{
+				aProfile(4, names, running("binpack", 10)), aProfile(1, named("web"), names, running("binpack", 9)),
+			},
+			want:    []string{"Accepted True Accepted", "Programmed False PreviousRuns"},
+			message: "generation 10 runs in batch, generation 9 keeps running in web; generation 10 does not run in web",
+		},
+		"a profile that names it and does not run yet is waited for": {
+			config:   aConfig("binpack", 1),
+			profiles: []*v1alpha1.SchedulingProfile{aProfile(1, names)},
+			want:     []string{"Accepted True Accepted", "Programmed False NothingRuns"},
+			message:  "runs nowhere; generation 1 does not run in batch",
+		},
+		"a profile that still runs it and names it no more does not count": {
+			config:   aConfig("binpack", 2),
+			profiles: []*v1alpha1.SchedulingProfile{aProfile(5, running("binpack", 1))},
+			want:     []string{"Accepted True Accepted", "Programmed True Programmed"},
+			message:  "no profile names it",
+		},
+		"wrong arguments leave the generation before them running": {
+			config:    aConfig("binpack", 3),
+			profiles:  []*v1alpha1.SchedulingProfile{aProfile(4, names, running("binpack", 2))},
+			rejection: wrong,
+			want:      []string{"Accepted False InvalidArguments", "Programmed False PreviousRuns"},
+			message:   "generation 2 keeps running in batch; generation 3 refused: " + wrong.Message(),
+		},
+		"wrong arguments that nobody uses are not programmed": {
+			config:    aConfig("binpack", 1),
+			rejection: wrong,
+			want:      []string{"Accepted False InvalidArguments", "Programmed False NothingRuns"},
+			message:   "no profile names it; generation 1 refused: " + wrong.Message(),
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			written := reconcileConfig(t, tt.config, tt.profiles, tt.rejection)
+			if diff := cmp.Diff(tt.want, written.conditions()); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			got := written.status["conditions"].([]any)[1].(map[string]any)["message"]
+			if got != tt.message {
+				t.Errorf("Programmed says\n%s\nwant\n%s", got, tt.message)
+			}
+		})
+	}
+}
+
+func TestStatusNamesTheProfilesThatNameAPluginConfig(t *testing.T) {
+	names := naming("NodeResourcesFit", "binpack")
+	written := reconcileConfig(t, aConfig("binpack", 5),
+		[]*v1alpha1.SchedulingProfile{aProfile(2, named("web"), names), aProfile(4, names), aProfile(9, named("other"))}, nil)
+	delete(written.status, "conditions")
+	want := map[string]any{
+		"observedGeneration": 5.0, "hash": "hash-of-binpack", "referenceCount": 2.0,
+		"referencedBy": []any{
+			map[string]any{"name": "batch", "generation": 4.0}, map[string]any{"name": "web", "generation": 2.0},
+		},
+	}
+	if diff := cmp.Diff(want, written.status); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+func reconcileConfig(t *testing.T, cfg *v1alpha1.PluginConfig, profiles []*v1alpha1.SchedulingProfile, rejection *compile.Rejection) applied {
+	t.Helper()
+	cluster := objects{cfg}
+	for _, p := range profiles {
+		cluster = append(cluster, p)
+	}
+	to := &statuses{}
+	r := &pluginConfigReconciler{
+		reader: cluster,
+		status: &statusWriter{client: to, live: cluster, recorder: &recorder{}, clock: testclock.NewFakeClock(noon)},
+		check: func(cfg *v1alpha1.PluginConfig, _ framework.Registry) (string, *compile.Rejection) {
+			if rejection != nil {
+				return "", rejection
+			}
+			return "hash-of-" + cfg.Name, nil
+		},
+	}
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: cfg.Name}}
+	if _, err := r.Reconcile(context.Background(), request); err != nil {
+		t.Fatal(err)
+	}
+	return to.last(t)
+}

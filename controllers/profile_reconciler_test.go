@@ -1,0 +1,272 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/profile"
+)
+
+// desk is a profileReconciler with everything about it in the test's hands.
+type desk struct {
+	*profileReconciler
+	t        *testing.T
+	cluster  objects
+	live     objects
+	applier  *applier
+	statuses *statuses
+	events   *recorder
+	clock    *testclock.FakeClock
+	// reject is what compile answers, if set; else a Blueprint whose hash is
+	// the generation's.
+	reject *compile.Rejection
+}
+
+func newDesk(t *testing.T, cluster ...*v1alpha1.SchedulingProfile) *desk {
+	clock := testclock.NewFakeClock(noon)
+	d := &desk{
+		t: t, statuses: &statuses{}, events: &recorder{}, clock: clock,
+		applier: &applier{runs: map[string]profile.Running{}, now: clock.Now},
+	}
+	for _, p := range cluster {
+		d.cluster = append(d.cluster, p)
+	}
+	elected := make(chan struct{})
+	close(elected)
+	d.profileReconciler = &profileReconciler{
+		reader: &d.cluster, elected: elected,
+		status: &statusWriter{client: d.statuses, live: &d.live, recorder: d.events, clock: clock},
+		compile: func(in compile.Input) (*compile.Blueprint, *compile.Rejection) {
+			if d.reject != nil {
+				return nil, d.reject
+			}
+			return &compile.Blueprint{Name: in.Profile.Name, Generation: in.Profile.Generation, Hash: fmt.Sprint("hash-", in.Profile.Generation)}, nil
+		},
+		options: Options{Applier: d.applier, Ledger: decision.NewLedger(clock.Now), Clock: clock},
+	}
+	return d
+}
+
+// visit reconciles batch and returns what was asked of the Applier.
+func (d *desk) visit() (reconcile.Result, error) {
+	d.t.Helper()
+	d.applier.asked = nil
+	return d.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "batch"}})
+}
+
+func (d *desk) mustVisit() {
+	d.t.Helper()
+	if _, err := d.visit(); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) wantAsked(want ...string) {
+	d.t.Helper()
+	if diff := cmp.Diff(want, d.applier.asked); diff != "" {
+		d.t.Errorf("asked of the Applier (-want +got):\n%s", diff)
+	}
+}
+
+func TestAPauseComesBeforeTheSwapAndItsEndAfterIt(t *testing.T) {
+	d := newDesk(t, aProfile(1, paused))
+	d.mustVisit()
+	d.wantAsked("pause batch true", "apply hash-1")
+
+	d.cluster = objects{aProfile(2)}
+	d.mustVisit()
+	d.wantAsked("apply hash-2", "pause batch false")
+}
+
+func TestAPauseIsObeyedWhereTheSpecIsRefused(t *testing.T) {
+	d := newDesk(t, aProfile(1, paused))
+	d.reject = rejected(noSuchPlugin)
+	d.mustVisit()
+	d.wantAsked("pause batch true")
+}
+
+func TestADeletedProfileIsForgotten(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	if _, known := d.options.Ledger.Page("batch", 1); !known {
+		t.Error("the ledger does not count for a profile that runs")
+	}
+	d.cluster = nil
+	d.mustVisit()
+	d.wantAsked("delete batch")
+	if _, known := d.options.Ledger.Page("batch", 1); known {
+		t.Error("the ledger still counts for the profile")
+	}
+	if len(d.status.written) > 0 {
+		t.Errorf("the status writer remembers %v", d.status.written)
+	}
+}
+
+func TestAFollowerBuildsAndWritesNothing(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	elected := make(chan struct{})
+	d.elected = elected
+	d.mustVisit()
+	d.wantAsked("apply hash-1", "pause batch false")
+	if len(d.statuses.applied) > 0 || len(d.events.events) > 0 {
+		t.Errorf("a follower wrote %v and reported %v", d.statuses.applied, d.events.events)
+	}
+	close(elected)
+	d.mustVisit()
+	d.statuses.last(t)
+}
+
+func TestAFailedBuildIsToldAndTriedAgain(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.applier.fail = &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")}
+	if _, err := d.visit(); !errors.Is(err, d.applier.fail) {
+		t.Errorf("got error %v, want the build's, so that the queue tries again", err)
+	}
+	want := []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False BuildFailed", "Ready False BuildFailed", "Stalled True BuildFailed"}
+	if diff := cmp.Diff(want, d.statuses.last(t).conditions()); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheEndOfTheProcessIsNoVerdict(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.applier.fail = context.Canceled
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := d.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: "batch"}})
+	if !errors.Is(err, context.Canceled) || len(d.statuses.applied) > 0 {
+		t.Errorf("got error %v and writes %v", err, d.statuses.applied)
+	}
+}
+
+func TestStatusNamesWhatRuns(t *testing.T) {
+	d := newDesk(t, aProfile(6))
+	d.mustVisit()
+	d.cluster = objects{aProfile(7)}
+	d.reject = rejected(noSuchPlugin)
+	d.mustVisit()
+	written := d.statuses.last(t)
+	if written.manager != "berth-controller" || written.version != "10" || written.name != "batch" {
+		t.Errorf("written by %q over version %q of %q", written.manager, written.version, written.name)
+	}
+	want := map[string]any{"generation": 6.0, "hash": "hash-6", "time": "2026-03-01T12:00:00Z"}
+	if diff := cmp.Diff(any(want), written.status["programmed"]); diff != "" {
+		t.Errorf("programmed (-want +got):\n%s", diff)
+	}
+	if got := written.status["observedGeneration"]; got != 7.0 {
+		t.Errorf("observedGeneration is %v, want 7", got)
+	}
+}
+
+func TestOnlyTransitionsAreEventsAndMoveTheTime(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	d.events.events = nil
+	d.clock.Step(time.Minute)
+	d.cluster = objects{aProfile(2)}
+	d.mustVisit()
+	if len(d.events.events) > 0 {
+		t.Errorf("a swap that changes no condition reported %v", d.events.events)
+	}
+
+	d.clock.Step(time.Minute)
+	d.cluster = objects{aProfile(3)}
+	d.reject = rejected(noSuchPlugin)
+	d.mustVisit()
+	d.mustVisit() // the cache still shows no conditions at all
+	want := []string{"Warning UnknownPlugin Accepted", "Warning PreviousRuns Programmed", "Warning UnknownPlugin Ready", "Warning UnknownPlugin Stalled"}
+	if diff := cmp.Diff(want, d.events.events); diff != "" {
+		t.Errorf("events of a bad edit (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{
+		"Accepted 2026-03-01T12:02:00Z", "ResolvedRefs 2026-03-01T12:00:00Z", "Programmed 2026-03-01T12:02:00Z",
+		"Ready 2026-03-01T12:02:00Z", "Stalled 2026-03-01T12:02:00Z",
+	}, d.statuses.last(t).times()); diff != "" {
+		t.Errorf("lastTransitionTime (-want +got):\n%s", diff)
+	}
+
+	d.events.events = nil
+	d.reject = nil
+	d.mustVisit()
+	want = []string{"Normal Accepted Accepted", "Normal Programmed Programmed", "Normal Ready Ready", "Normal UnknownPlugin Stalled"}
+	if diff := cmp.Diff(want, d.events.events); diff != "" {
+		t.Errorf("events of the remedy (-want +got):\n%s", diff)
+	}
+}
+
+func (a applied) times() []string {
+	var out []string
+	for _, c := range a.status["conditions"].([]any) {
+		m := c.(map[string]any)
+		out = append(out, fmt.Sprint(m["type"], " ", m["lastTransitionTime"]))
+	}
+	return out
+}
+
+func TestANewProcessDoesNotReportWhatTheOldOneDid(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	again := newDesk(t, aProfile(1, func(p *v1alpha1.SchedulingProfile) {
+		p.Status.Conditions = d.status.written[profileKey("batch")].conditions
+	}))
+	again.mustVisit()
+	if len(again.events.events) > 0 {
+		t.Errorf("reported %v", again.events.events)
+	}
+}
+
+func TestAVerdictIsNotBelievedOfAnotherObjectOfTheName(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "schedulingprofiles"}, "batch", errors.New("the object has been modified"))
+	tests := map[string]struct {
+		live  *v1alpha1.SchedulingProfile
+		wrote []string
+	}{
+		"somebody else's write is written over": {
+			live:  aProfile(1, func(p *v1alpha1.SchedulingProfile) { p.ResourceVersion = "11" }),
+			wrote: []string{"11"},
+		},
+		"an object made anew is left to its own visit": {
+			live: aProfile(1, func(p *v1alpha1.SchedulingProfile) { p.ResourceVersion, p.UID = "12", "batch-2" }),
+		},
+		"an object that is gone needs no verdict": {},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, aProfile(1))
+			if tt.live != nil {
+				d.live = objects{tt.live}
+			}
+			d.statuses.refuse = func(a applied) error {
+				if tt.live == nil || a.version != tt.live.ResourceVersion {
+					return conflict
+				}
+				return nil
+			}
+			d.mustVisit()
+			var wrote []string
+			for _, a := range d.statuses.applied {
+				wrote = append(wrote, a.version)
+			}
+			if !slices.Equal(wrote, tt.wrote) {
+				t.Errorf("wrote over versions %v, want %v", wrote, tt.wrote)
+			}
+			if reported := len(d.events.events) > 0; reported != (tt.wrote != nil) {
+				t.Errorf("reported %v", d.events.events)
+			}
+		})
+	}
+}

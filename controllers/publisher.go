@@ -1,0 +1,152 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
+)
+
+// writeInterval is the least time between two writes over all profiles: two a
+// second, whatever is decided.
+const writeInterval = 500 * time.Millisecond
+
+// publisher copies what the ledger holds of each profile into its status, by
+// server-side apply under a field manager of its own, so that it wakes no
+// reconcile and touches no verdict. Records wake it; queues do not, so it also
+// looks at a profile once in its publish period.
+//
+// It writes at most once a turn, and takes at most one turn an interval; whose
+// last write is longest ago comes first.
+type publisher struct {
+	profiles client.Reader
+	client   client.StatusClient
+	ledger   *decision.Ledger
+	applier  Applier
+	clock    clock.Clock
+
+	// shown is what the status of each profile says already, by name.
+	shown map[string]shown
+}
+
+// shown is what was published of a profile, and when.
+type shown struct {
+	uid  types.UID
+	face face
+	at   time.Time
+}
+
+// face is what makes two pages differ for a reader of the status.
+type face struct {
+	since   time.Time
+	version uint64
+	queue   decision.QueueCounts
+	history int
+}
+
+func newPublisher(c client.Client, o Options) *publisher {
+	return &publisher{
+		profiles: c, client: c, ledger: o.Ledger, applier: o.Applier, clock: o.Clock, shown: map[string]shown{},
+	}
+}
+
+// NeedLeaderElection keeps followers from writing.
+func (p *publisher) NeedLeaderElection() bool { return true }
+
+// Start publishes until ctx ends. A write that fails is logged and made again
+// a publish period later.
+func (p *publisher) Start(ctx context.Context) error {
+	logger := log.FromContext(ctx).WithName("publisher")
+	for {
+		next := p.turn(ctx, logger)
+		if !p.wait(ctx, writeInterval, nil) {
+			return nil
+		}
+		// A record that comes now is published at once, if its profile's
+		// period is over; before, it waited for the interval.
+		if !p.wait(ctx, next-writeInterval, p.ledger.Changed()) {
+			return nil
+		}
+	}
+}
+
+// wait returns after d, or when something arrives on wake; false when ctx
+// ended.
+func (p *publisher) wait(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	timer := p.clock.NewTimer(max(d, 0))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wake:
+	case <-timer.C():
+	}
+	return true
+}
+
+// turn makes at most one write and returns how long it may be until the next
+// turn, if nothing is recorded before.
+func (p *publisher) turn(ctx context.Context, logger logr.Logger) time.Duration {
+	var profiles v1alpha1.SchedulingProfileList
+	if err := p.profiles.List(ctx, &profiles); err != nil {
+		logger.Error(err, "Profiles could not be listed")
+		return time.Duration(v1alpha1.DefaultPublishSeconds) * time.Second
+	}
+	p.forgetAllBut(profiles.Items)
+	now := p.clock.Now()
+	due, next := p.due(profiles.Items, now)
+	if len(due) == 0 {
+		return next
+	}
+	first := due[0]
+	if err := p.client.Status().Apply(ctx, first.status(), publisherManager, client.ForceOwnership); client.IgnoreNotFound(err) != nil {
+		logger.Error(err, "What was decided could not be written to the profile's status", "schedulingProfile", first.name)
+		first.face = p.shown[first.name].face // as it was: try again
+	}
+	p.shown[first.name] = shown{uid: first.uid, face: first.face, at: now}
+	if len(due) > 1 {
+		return writeInterval
+	}
+	return min(next, first.settings.Publish)
+}
+
+// due lists what may be written now and differs from what the status says,
+// longest unwritten first, and says when to look at the others.
+func (p *publisher) due(profiles []v1alpha1.SchedulingProfile, now time.Time) ([]edition, time.Duration) {
+	var due []edition
+	next := time.Duration(v1alpha1.DefaultPublishSeconds) * time.Second
+	for i := range profiles {
+		e, known := p.edition(&profiles[i])
+		if !known {
+			continue
+		}
+		last, published := p.shown[e.name]
+		rest := last.at.Add(e.settings.Publish).Sub(now)
+		switch {
+		case published && rest > 0:
+			next = min(next, rest)
+		case !published || last.uid != e.uid || last.face != e.face:
+			due = append(due, e)
+		default:
+			next = min(next, e.settings.Publish)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b edition) int { return p.shown[a.name].at.Compare(p.shown[b.name].at) })
+	return due, next
+}
+
+func (p *publisher) forgetAllBut(profiles []v1alpha1.SchedulingProfile) {
+	for name := range p.shown {
+		if !slices.ContainsFunc(profiles, func(s v1alpha1.SchedulingProfile) bool { return s.Name == name }) {
+			delete(p.shown, name)
+		}
+	}
+}

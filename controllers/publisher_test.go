@@ -1,0 +1,217 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/profile"
+)
+
+// press is a publisher at work in virtual time: it runs inside a synctest
+// bubble, where waiting costs nothing and nothing is late.
+type press struct {
+	*publisher
+	applier  *applier
+	statuses *statuses
+	start    time.Time
+	stop     func()
+}
+
+func startPress(t *testing.T, profiles ...*v1alpha1.SchedulingProfile) *press {
+	var cluster objects
+	for _, p := range profiles {
+		cluster = append(cluster, p)
+	}
+	p := &press{
+		applier:  &applier{runs: map[string]profile.Running{}, now: time.Now},
+		statuses: &statuses{}, start: time.Now(),
+	}
+	p.publisher = newPublisher(nil, Options{
+		Applier: p.applier, Ledger: decision.NewLedger(time.Now), Clock: clock.RealClock{},
+	})
+	p.profiles, p.client = &cluster, p.statuses
+	for _, s := range profiles {
+		p.ledger.Open(s.Name)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- p.Start(ctx) }()
+	synctest.Wait() // the first turn is over
+	p.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	return p
+}
+
+func (p *press) bind(profile, pod string) {
+	p.ledger.Record(decision.Decision{
+		Time: time.Now(), Namespace: "shop", Pod: pod, Result: decision.Bound, Node: "n1",
+		Profile: profile, Generation: 7, Hash: "9f3c1a2b4d",
+	})
+}
+
+// writes are "seconds since the start, profile, bound pods".
+func (p *press) writes() []string {
+	var out []string
+	for _, a := range p.statuses.applied {
+		bound := a.status["totals"].(map[string]any)["bound"]
+		out = append(out, fmt.Sprintf("%.1f %s %v", a.at.Sub(p.start).Seconds(), a.name, bound))
+	}
+	return out
+}
+
+func (p *press) want(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, p.writes()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+func TestCountersArePublishedWhenTheyChangeAndNotSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startPress(t, aProfile(7))
+		defer p.stop()
+		time.Sleep(18 * time.Second)
+		p.bind("batch", "web-1") // long after the last write: at once
+		time.Sleep(time.Second)
+		p.bind("batch", "web-2") // these two wait for the period to end
+		p.bind("batch", "web-3")
+		time.Sleep(time.Minute)
+		p.want(t, "0.0 batch 0", "18.0 batch 1", "23.0 batch 3")
+	})
+}
+
+func TestAllProfilesTogetherGetTwoWritesASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var profiles []*v1alpha1.SchedulingProfile
+		for i := range 20 {
+			profiles = append(profiles, aProfile(1, named(fmt.Sprintf("p%02d", i))))
+		}
+		p := startPress(t, profiles...)
+		defer p.stop()
+		for time.Since(p.start) < time.Minute {
+			for _, s := range profiles {
+				p.bind(s.Name, "web")
+			}
+			time.Sleep(7 * time.Millisecond)
+		}
+		count := map[string]int{}
+		for i, a := range p.statuses.applied {
+			count[a.name]++
+			if i > 0 && a.at.Sub(p.statuses.applied[i-1].at) < writeInterval {
+				t.Errorf("two writes within %v", a.at.Sub(p.statuses.applied[i-1].at))
+			}
+		}
+		if n := len(p.statuses.applied); n < 120 || n > 121 {
+			t.Errorf("%d writes in a minute, want 120, and one at its very end", n)
+		}
+		for _, s := range profiles {
+			if n := count[s.Name]; n < 6 || n > 7 {
+				t.Errorf("%s was written %d times, want its fair share of 6", s.Name, n)
+			}
+		}
+	})
+}
+
+func TestQueueCountsArePublishedWithoutADecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startPress(t, aProfile(7))
+		defer p.stop()
+		counts := decision.QueueCounts{}
+		p.ledger.CountQueueWith(func(string) decision.QueueCounts { return counts })
+		time.Sleep(12 * time.Second)
+		counts = decision.QueueCounts{Active: 1, Gated: 2, InFlight: 4}
+		time.Sleep(10 * time.Second)
+		if n := len(p.statuses.applied); n != 2 {
+			t.Fatalf("%d writes, want one at the start and one of the new counts", n)
+		}
+		queue := p.statuses.last(t).status["queue"].(map[string]any)
+		if queue["pending"] != 3.0 || queue["gated"] != 2.0 || queue["inFlight"] != 4.0 {
+			t.Errorf("queue is %v", queue)
+		}
+	})
+}
+
+func TestThePeriodAndTheHistoryAreThoseThatRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startPress(t, aProfile(7, func(s *v1alpha1.SchedulingProfile) {
+			s.Spec.Decisions.PublishSeconds, s.Spec.Decisions.History = ptr.To[int32](1), ptr.To[int32](50)
+		}))
+		defer p.stop()
+		p.applier.runs["batch"] = profile.Running{Blueprint: &compile.Blueprint{
+			Decisions: compile.DecisionSettings{History: 2, Publish: 30 * time.Second},
+		}}
+		for i := range 5 {
+			p.bind("batch", fmt.Sprint("web-", i))
+		}
+		time.Sleep(time.Minute)
+		p.want(t, "0.0 batch 0", "30.0 batch 5")
+		status := p.statuses.last(t).status
+		if n := len(status["recentDecisions"].([]any)); n != 2 || status["omittedDecisions"] != 3.0 {
+			t.Errorf("%d recent decisions and %v omitted, want 2 and 3", n, status["omittedDecisions"])
+		}
+	})
+}
+
+func TestAFailedWriteIsMadeAgainAPeriodLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startPress(t, aProfile(7))
+		defer p.stop()
+		time.Sleep(8 * time.Second)
+		failures := 0
+		p.statuses.mu.Lock()
+		p.statuses.refuse = func(applied) error {
+			if failures++; failures <= 2 {
+				return errors.New("the server does not answer")
+			}
+			return nil
+		}
+		p.statuses.mu.Unlock()
+		p.bind("batch", "web-1")
+		time.Sleep(time.Minute)
+		p.want(t, "0.0 batch 0", "18.0 batch 1")
+	})
+}
+
+func TestADeletedProfileIsPublishedNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startPress(t, aProfile(7))
+		time.Sleep(time.Second)
+		p.stop()
+		p.profiles = objects{}
+		p.bind("batch", "web-1") // a bind that was under way
+		if next := p.turn(t.Context(), logr.Discard()); next <= 0 {
+			t.Errorf("the next turn is in %v", next)
+		}
+		if len(p.shown) > 0 {
+			t.Errorf("still remembers %v", p.shown)
+		}
+	})
+}
+
+func TestARecentDecisionLeavesOutWhatItDoesNotHave(t *testing.T) {
+	long := strings.Repeat("x", 2*v1alpha1.MaxDecisionMessage)
+	bound, refused := recent(decision.Decision{Node: "n1"}), recent(decision.Decision{Message: long})
+	if bound.Node == nil || bound.Message != nil {
+		t.Errorf("bound: %+v", bound)
+	}
+	if refused.Node != nil || len(*refused.Message) > v1alpha1.MaxDecisionMessage {
+		t.Errorf("refused: node %v, message of %d bytes", refused.Node, len(*refused.Message))
+	}
+}

@@ -1,0 +1,113 @@
+package controllers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/berthdev/berth/scheduler/compile"
+)
+
+// maxMessage bounds a condition's message in bytes. The API server would take
+// twice as much; twenty faults of the length that compile allows fit.
+const maxMessage = 16 * 1024
+
+// standing says what runs, which is what every message says first.
+func (v visit) standing() string {
+	switch {
+	case v.running == nil:
+		return "nothing runs"
+	case v.programmed():
+		return v.title() + " runs since " + v.since()
+	}
+	running := v.running.Blueprint
+	named := fmt.Sprintf("generation %d", running.Generation)
+	if running.Generation == v.profile.Generation {
+		// The profile itself did not change, so its number tells nothing.
+		named += withConfigs(running.Configs)
+	}
+	return named + " keeps running since " + v.since()
+}
+
+// trouble says what runs, and then why the spec does not.
+func (v visit) trouble() string {
+	switch {
+	case v.rejection != nil:
+		return v.refusal(v.rejection)
+	case v.failure != nil:
+		return clip(v.standing()+"; "+v.challenger()+" failed: "+v.failure.Error(), maxMessage)
+	case v.programmed():
+		return v.standing()
+	}
+	return v.standing() + "; " + v.challenger() + " has not taken over yet"
+}
+
+func (v visit) refusal(rejection *compile.Rejection) string {
+	return clip(v.standing()+"; "+v.challenger()+" refused: "+rejection.Message(), maxMessage)
+}
+
+// title names the spec that this visit is about.
+func (v visit) title() string { return fmt.Sprintf("generation %d", v.profile.Generation) }
+
+// challenger names the spec that does not run, so that it is not taken for
+// the one that does.
+func (v visit) challenger() string {
+	if v.running == nil || v.running.Blueprint.Generation != v.profile.Generation {
+		return v.title()
+	}
+	return v.title() + withConfigs(v.resolved())
+}
+
+// references says what became of the PluginConfigs that the spec names.
+func (v visit) references() string {
+	configs := v.resolved()
+	if len(configs) == 0 {
+		return v.title() + " names no PluginConfig"
+	}
+	return "found" + strings.TrimPrefix(withConfigs(configs), " with")
+}
+
+// resolved are the PluginConfigs that this visit speaks about, by name.
+func (v visit) resolved() []compile.ConfigGeneration {
+	var found []compile.ConfigGeneration
+	for name, cfg := range v.configs {
+		found = append(found, compile.ConfigGeneration{Name: name, Generation: cfg.Generation})
+	}
+	slices.SortFunc(found, func(a, b compile.ConfigGeneration) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+func withConfigs(configs []compile.ConfigGeneration) string {
+	if len(configs) == 0 {
+		return ""
+	}
+	named := make([]string, len(configs))
+	for i, c := range configs {
+		named[i] = fmt.Sprintf("%s at generation %d", c.Name, c.Generation)
+	}
+	return " with PluginConfig " + strings.Join(named, ", ")
+}
+
+// since is in UTC: the time of day on the day itself, else the date too.
+func (v visit) since() string {
+	since, now := v.running.Since.UTC(), v.now.UTC()
+	if since.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return since.Format("15:04")
+	}
+	return since.Format("2006-01-02 15:04")
+}
+
+// clip cuts text to at most limit bytes, never inside a character.
+func clip(text string, limit int) string {
+	const mark = "…"
+	if len(text) <= limit {
+		return text
+	}
+	end := limit - len(mark)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + mark
+}

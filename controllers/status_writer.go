@@ -1,0 +1,153 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The field managers of this room. Two, so that what the publisher applies
+// never takes a condition away, nor the other way round.
+const (
+	verdictManager   client.FieldOwner = "berth-controller"
+	publisherManager client.FieldOwner = "berth-scheduler"
+)
+
+const (
+	// maxNote is the longest note, in bytes, that the events API takes.
+	maxNote = 1024
+	// writeTries is how often one verdict is written anew after others wrote
+	// to the same object; then the reconciler's queue tries again.
+	writeTries = 4
+)
+
+var errReplaced = errors.New("the object was deleted and made anew")
+
+// statusWriter writes the verdicts of both reconcilers: by server-side apply,
+// at once, with an Event for each condition that changed.
+//
+// It remembers the conditions it wrote last, since the cache may not have
+// seen them yet: a transition must be neither reported twice nor re-dated.
+type statusWriter struct {
+	client   client.StatusClient
+	live     client.Reader // past the cache
+	recorder events.EventRecorder
+	clock    clock.PassiveClock
+
+	mu      sync.Mutex
+	written map[string]record
+}
+
+// record is what was written last under a key.
+type record struct {
+	uid        types.UID
+	conditions []metav1.Condition
+}
+
+// subject is an object whose status is written.
+type subject struct {
+	client.Object
+	// key is the object's in the writer's memory: kind and name.
+	key string
+	// stored are the conditions as the cache shows them.
+	stored []metav1.Condition
+}
+
+// draft makes the status to apply. resourceVersion must go into its metadata.
+type draft func(resourceVersion string, conditions []*metav1ac.ConditionApplyConfiguration) runtime.ApplyConfiguration
+
+// write applies a status that holds the rulings, and reports what changed.
+func (w *statusWriter) write(ctx context.Context, s subject, rulings []ruling, status draft) error {
+	before := w.before(s)
+	after := date(rulings, s.GetGeneration(), before, w.clock.Now())
+	applied := conditionsToApply(after)
+	err := w.apply(ctx, s, func(resourceVersion string) runtime.ApplyConfiguration {
+		return status(resourceVersion, applied)
+	})
+	if apierrors.IsNotFound(err) || errors.Is(err, errReplaced) {
+		return nil // an object that is gone needs no status
+	}
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	if w.written == nil {
+		w.written = map[string]record{}
+	}
+	w.written[s.key] = record{uid: s.GetUID(), conditions: after}
+	w.mu.Unlock()
+	w.report(s.Object, before, after)
+	return nil
+}
+
+// apply writes to the very object that was judged, which the resource version
+// ensures: an object of the same name made after a deletion starts again at
+// generation 1, and would take an old verdict for its own. (A UID in the patch
+// would not do: the API server ignores it on the status subresource.) When
+// only somebody else's write came between, apply goes on from there; when the
+// object is another one by now, the error is errReplaced.
+func (w *statusWriter) apply(ctx context.Context, s subject, status func(resourceVersion string) runtime.ApplyConfiguration) error {
+	resourceVersion := s.GetResourceVersion()
+	for try := 1; ; try++ {
+		err := w.client.Status().Apply(ctx, status(resourceVersion), verdictManager, client.ForceOwnership)
+		if !apierrors.IsConflict(err) || try == writeTries {
+			return err
+		}
+		now := s.DeepCopyObject().(client.Object)
+		if err := w.live.Get(ctx, client.ObjectKeyFromObject(s), now); err != nil {
+			return err
+		}
+		if now.GetUID() != s.GetUID() {
+			return errReplaced
+		}
+		resourceVersion = now.GetResourceVersion()
+	}
+}
+
+// before returns the conditions as they were last written to the object: by
+// this process, else by one before it, as the object tells.
+func (w *statusWriter) before(s subject) []metav1.Condition {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last, ok := w.written[s.key]; ok && last.uid == s.GetUID() {
+		return last.conditions
+	}
+	return s.stored
+}
+
+// forget drops what is remembered of an object that is gone.
+func (w *statusWriter) forget(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.written, key)
+}
+
+// report makes one Event of each condition that changed. The condition is the
+// Event's action, which keeps apart what the same reason did to several.
+func (w *statusWriter) report(object client.Object, before, after []metav1.Condition) {
+	for _, c := range after {
+		old := meta.FindStatusCondition(before, c.Type)
+		if old != nil && old.Status == c.Status && old.Reason == c.Reason {
+			continue
+		}
+		note := clip(fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message), maxNote)
+		w.recorder.Eventf(object, nil, eventType(c), c.Reason, c.Type, "%s", note)
+	}
+	for _, old := range before {
+		if meta.FindStatusCondition(after, old.Type) == nil {
+			w.recorder.Eventf(object, nil, corev1.EventTypeNormal, old.Reason, old.Type, "%s is over", old.Type)
+		}
+	}
+}

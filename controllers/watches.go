@@ -1,0 +1,138 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+)
+
+// byConfig indexes profiles by the PluginConfigs that they name.
+const byConfig = "spec.pluginConfig.configRef.name"
+
+// profilesAtOnce bounds the profiles that are compiled and built at one time:
+// a build waits for informers, and should hold up no other profile.
+const profilesAtOnce = 4
+
+func indexProfiles(mgr ctrl.Manager) error {
+	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.SchedulingProfile{}, byConfig,
+		func(object client.Object) []string { return configsOf(object.(*v1alpha1.SchedulingProfile)) })
+}
+
+// configsOf are the names of the PluginConfigs that p names, each once, in
+// order.
+func configsOf(p *v1alpha1.SchedulingProfile) []string {
+	var names []string
+	for _, entry := range p.Spec.PluginConfig {
+		if entry.ConfigRef != nil {
+			names = append(names, entry.ConfigRef.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// specChanged lets an update pass when the spec changed, or when the object is
+// another one under the same name: after a lost watch, deletion and creation
+// arrive as one update, and both may be generation 1. Writes of status do
+// neither.
+var specChanged = predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
+})
+
+// programmeChanged lets an update pass when the profile runs other
+// generations of PluginConfigs than before.
+var programmeChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1alpha1.SchedulingProfile), e.ObjectNew.(*v1alpha1.SchedulingProfile)
+		return !apiequality.Semantic.DeepEqual(runningConfigs(before), runningConfigs(after))
+	},
+}
+
+func (r *profileReconciler) setup(mgr ctrl.Manager) error {
+	everyReplica := false
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("schedulingprofile").
+		For(&v1alpha1.SchedulingProfile{}, builder.WithPredicates(specChanged)).
+		Watches(&v1alpha1.PluginConfig{}, handler.EnqueueRequestsFromMapFunc(r.profilesThatName), builder.WithPredicates(specChanged)).
+		WatchesRawSource(source.Func(r.whenElected)).
+		WithOptions(controller.Options{NeedLeaderElection: &everyReplica, MaxConcurrentReconciles: profilesAtOnce}).
+		Complete(r)
+}
+
+func (r *profileReconciler) profilesThatName(ctx context.Context, config client.Object) []reconcile.Request {
+	var profiles v1alpha1.SchedulingProfileList
+	if err := r.reader.List(ctx, &profiles, client.MatchingFields{byConfig: config.GetName()}); err != nil {
+		log.FromContext(ctx).Error(err, "Profiles that name a PluginConfig could not be listed", "pluginConfig", config.GetName())
+		return nil
+	}
+	return requestsFor(profiles.Items)
+}
+
+// whenElected visits every profile once this process leads: what it built as
+// a follower it wrote nowhere.
+func (r *profileReconciler) whenElected(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.elected:
+		}
+		var profiles v1alpha1.SchedulingProfileList
+		if err := r.reader.List(ctx, &profiles); err != nil {
+			log.FromContext(ctx).Error(err, "Profiles could not be listed after the election")
+			return
+		}
+		for _, request := range requestsFor(profiles.Items) {
+			queue.Add(request)
+		}
+	}()
+	return nil
+}
+
+func (r *pluginConfigReconciler) setup(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("pluginconfig").
+		For(&v1alpha1.PluginConfig{}, builder.WithPredicates(specChanged)).
+		Watches(&v1alpha1.SchedulingProfile{}, handler.EnqueueRequestsFromMapFunc(configsNamedBy),
+			builder.WithPredicates(predicate.Or[client.Object](specChanged, programmeChanged))).
+		Complete(r)
+}
+
+// configsNamedBy wakes the PluginConfigs that a profile names, or that it
+// still runs. The handler asks for the profile before and after an update.
+func configsNamedBy(_ context.Context, object client.Object) []reconcile.Request {
+	p := object.(*v1alpha1.SchedulingProfile)
+	names := configsOf(p)
+	for _, c := range runningConfigs(p) {
+		names = append(names, c.Name)
+	}
+	slices.Sort(names)
+	var requests []reconcile.Request
+	for _, name := range slices.Compact(names) {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	}
+	return requests
+}
+
+func requestsFor(profiles []v1alpha1.SchedulingProfile) []reconcile.Request {
+	requests := make([]reconcile.Request, len(profiles))
+	for i := range profiles {
+		requests[i].Name = profiles[i].Name
+	}
+	return requests
+}

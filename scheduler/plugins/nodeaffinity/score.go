@@ -1,0 +1,81 @@
+package nodeaffinity
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// preferred is the pod's parsed preferences; terms is nil without any.
+type preferred struct {
+	terms *nodeaffinity.PreferredSchedulingTerms
+}
+
+// Clone returns the same value: nothing changes it.
+func (p *preferred) Clone() fwk.StateData { return p }
+
+// PreScore parses what the pod prefers. It skips Score when neither the pod
+// nor the profile prefers anything.
+func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	terms, err := preferredTerms(pod)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if terms == nil && p.favoured == nil {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	state.Write(scoreKey, &preferred{terms: terms})
+	return nil
+}
+
+// preferredTerms is nil when the pod has no list of preferences. An empty list
+// is not nil: PreScore does not skip then, as upstream's does not.
+func preferredTerms(pod *v1.Pod) (*nodeaffinity.PreferredSchedulingTerms, error) {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil ||
+		affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil, nil
+	}
+	return nodeaffinity.NewPreferredSchedulingTerms(affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+}
+
+// Score adds up the weights of the terms that select the node, the profile's
+// and the pod's.
+func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	terms, err := preferredOf(state, pod)
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
+	var sum int64
+	if p.favoured != nil {
+		sum += p.favoured.Score(node.Node())
+	}
+	if terms != nil {
+		sum += terms.Score(node.Node())
+	}
+	return sum, nil
+}
+
+// preferredOf reads PreScore's note, or parses again where a profile has Score
+// without PreScore.
+func preferredOf(state fwk.CycleState, pod *v1.Pod) (*nodeaffinity.PreferredSchedulingTerms, error) {
+	if note, err := state.Read(scoreKey); err == nil {
+		if p, ok := note.(*preferred); ok {
+			return p.terms, nil
+		}
+	}
+	return preferredTerms(pod)
+}
+
+// ScoreExtensions returns the plugin, which normalises.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
+
+// NormalizeScore gives 100 to the node with the largest sum.
+func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	framework.NormalizeScores(scores, false)
+	return nil
+}

@@ -1,0 +1,132 @@
+package noderesources
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	resourcehelper "k8s.io/component-helpers/resource"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+const (
+	reasonPods             = "Too many pods"
+	reasonCPU              = "Insufficient cpu"
+	reasonMemory           = "Insufficient memory"
+	reasonEphemeralStorage = "Insufficient ephemeral-storage"
+	reasonScalarPrefix     = "Insufficient "
+)
+
+// requestOf returns what a waiting pod requests. Its status is not read: there
+// is nothing in it before the pod runs.
+func requestOf(pod *v1.Pod) framework.Resource {
+	var request framework.Resource
+	request.SetMaxResource(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	return request
+}
+
+// demand is what Filter looks for on each node.
+type demand struct {
+	cpu, memory, ephemeralStorage int64
+	// scalars is in order of name, so that reasons are.
+	scalars []scalarDemand
+}
+
+type scalarDemand struct {
+	name   v1.ResourceName
+	amount int64
+	reason string
+}
+
+// newDemand leaves out what nobody asks for and what ignored names.
+func newDemand(pod *v1.Pod, ignored ignoredResources) *demand {
+	request := requestOf(pod)
+	wants := &demand{
+		cpu: request.MilliCPU, memory: request.Memory, ephemeralStorage: request.EphemeralStorage,
+	}
+	for _, name := range slices.Sorted(maps.Keys(request.ScalarResources)) {
+		amount := request.ScalarResources[name]
+		if amount > 0 && !ignored.has(name) {
+			wants.scalars = append(wants.scalars,
+				scalarDemand{name: name, amount: amount, reason: reasonScalarPrefix + string(name)})
+		}
+	}
+	return wants
+}
+
+// Clone returns the same value: nothing changes it.
+func (d *demand) Clone() fwk.StateData { return d }
+
+// lackOn says what node has too little of.
+func (d *demand) lackOn(node fwk.NodeInfo) lack {
+	var l lack
+	offered, taken := node.GetAllocatable(), node.GetRequested()
+	if len(node.GetPods()) >= offered.GetAllowedPodNumber() {
+		l.reasons = append(l.reasons, reasonPods)
+	}
+	l.check(d.cpu, taken.GetMilliCPU(), offered.GetMilliCPU(), reasonCPU)
+	l.check(d.memory, taken.GetMemory(), offered.GetMemory(), reasonMemory)
+	l.check(d.ephemeralStorage, taken.GetEphemeralStorage(), offered.GetEphemeralStorage(), reasonEphemeralStorage)
+	for i := range d.scalars {
+		scalar := &d.scalars[i]
+		l.check(scalar.amount, taken.GetScalarResources()[scalar.name], offered.GetScalarResources()[scalar.name], scalar.reason)
+	}
+	return l
+}
+
+// lack is why a node has no room.
+type lack struct {
+	reasons []string
+	// ofWholeNode is true when the node is too small even when empty.
+	ofWholeNode bool
+}
+
+// check notes reason when amount is asked for and more than is left.
+func (l *lack) check(amount, taken, offered int64, reason string) {
+	if amount <= 0 || amount <= offered-taken {
+		return
+	}
+	l.reasons = append(l.reasons, reason)
+	l.ofWholeNode = l.ofWholeNode || amount > offered
+}
+
+// ignoredResources are vendors' resources that Filter does not look at,
+// because someone else accounts for them. The zero value ignores nothing.
+type ignoredResources struct {
+	names, groups sets.Set[string]
+}
+
+func newIgnoredResources(args *configv1.NodeResourcesFitArgs) ignoredResources {
+	return ignoredResources{
+		names:  sets.New(args.IgnoredResources...),
+		groups: sets.New(args.IgnoredResourceGroups...),
+	}
+}
+
+// has reports whether name is ignored. Only extended resources can be.
+func (i ignoredResources) has(name v1.ResourceName) bool {
+	if len(i.names)+len(i.groups) == 0 || !framework.IsExtendedResourceName(name) {
+		return false
+	}
+	group, _, _ := strings.Cut(string(name), "/")
+	return i.names.Has(string(name)) || i.groups.Has(group)
+}
+
+// amountOf returns how much of a named resource r has, cpu in millicores.
+func amountOf(r fwk.Resource, name v1.ResourceName) int64 {
+	switch name {
+	case v1.ResourceCPU:
+		return r.GetMilliCPU()
+	case v1.ResourceMemory:
+		return r.GetMemory()
+	case v1.ResourceEphemeralStorage:
+		return r.GetEphemeralStorage()
+	default:
+		return r.GetScalarResources()[name]
+	}
+}

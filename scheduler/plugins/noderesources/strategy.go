@@ -1,0 +1,87 @@
+package noderesources
+
+import (
+	"math"
+
+	v1 "k8s.io/api/core/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// strategy is how Fit scores. The formulas and their truncations are those of
+// k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources.
+type strategy struct {
+	resources scoredResources
+	// rate scores one resource, from what would be in use and what is offered.
+	rate func(used, offered int64) int64
+	// shaped is true for RequestedToCapacityRatio, which leaves resources with
+	// a score of zero out of the mean and rounds it.
+	shaped bool
+}
+
+// newStrategy takes a strategy that ValidateFit found no fault with.
+func newStrategy(spec *configv1.ScoringStrategy) strategy {
+	s := strategy{resources: newScoredResources(spec.Resources, true)}
+	switch spec.Type {
+	case configv1.MostAllocated:
+		s.rate = mostAllocated
+	case configv1.RequestedToCapacityRatio:
+		s.rate, s.shaped = shapedBy(framework.NewShape(spec.RequestedToCapacityRatio.Shape)), true
+	default:
+		s.rate = leastAllocated
+	}
+	return s
+}
+
+func (s *strategy) amountsOf(pod *v1.Pod) amounts { return s.resources.amountsOf(pod) }
+
+// score returns the weighted mean over the resources that count on node.
+func (s *strategy) score(node fwk.NodeInfo, asked amounts) int64 {
+	var sum, weights int64
+	for i := range s.resources.specs {
+		offered, taken, counts := s.resources.on(node, i, asked[i])
+		if !counts {
+			continue
+		}
+		rating := s.rate(taken+asked[i], offered)
+		if s.shaped && rating <= 0 {
+			continue
+		}
+		weight := s.resources.specs[i].weight
+		sum += rating * weight
+		weights += weight
+	}
+	if weights == 0 {
+		return 0
+	}
+	if s.shaped {
+		return int64(math.Round(float64(sum) / float64(weights)))
+	}
+	return sum / weights
+}
+
+// leastAllocated is the free share; 0 on a node that would be over its limit.
+func leastAllocated(used, offered int64) int64 {
+	if used > offered {
+		return 0
+	}
+	return (offered - used) * fwk.MaxScore / offered
+}
+
+// mostAllocated is the used share. It can be over the whole, since containers
+// without requests are scored with the defaults.
+func mostAllocated(used, offered int64) int64 {
+	return min(used, offered) * fwk.MaxScore / offered
+}
+
+// shapedBy is the shape's score at the used share.
+func shapedBy(shape framework.Shape) func(used, offered int64) int64 {
+	return func(used, offered int64) int64 {
+		if used > offered {
+			return shape.At(100)
+		}
+		return shape.At(used * 100 / offered)
+	}
+}

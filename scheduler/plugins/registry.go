@@ -1,0 +1,35 @@
+// Package plugins lists the plugins that are built in, and shows how one that
+// is not is registered beside them.
+package plugins
+
+import (
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
+	"github.com/berthdev/berth/scheduler/plugins/nodeaffinity"
+	"github.com/berthdev/berth/scheduler/plugins/nodename"
+	"github.com/berthdev/berth/scheduler/plugins/noderesources"
+	"github.com/berthdev/berth/scheduler/plugins/nodeunschedulable"
+	"github.com/berthdev/berth/scheduler/plugins/prioritysort"
+	"github.com/berthdev/berth/scheduler/plugins/tainttoleration"
+)
+
+// InTree returns a new registry of every plugin that is built in.
+func InTree() framework.Registry {
+	registry := framework.Registry{}
+	for _, plugin := range []framework.Registration{
+		Register(prioritysort.Name, prioritysort.New, (*prioritysort.Plugin)(nil), nil),
+		Register(nodename.Name, nodename.New, (*nodename.Plugin)(nil), nil),
+		Register(nodeunschedulable.Name, nodeunschedulable.New, (*nodeunschedulable.Plugin)(nil), nil),
+		Register(tainttoleration.Name, tainttoleration.New, (*tainttoleration.Plugin)(nil), nil),
+		Register(nodeaffinity.Name, nodeaffinity.New, (*nodeaffinity.Plugin)(nil), (*configv1.NodeAffinityArgs)(nil),
+			WithValidation(nodeaffinity.Validate)),
+		Register(noderesources.FitName, noderesources.NewFit, (*noderesources.Fit)(nil), (*configv1.NodeResourcesFitArgs)(nil),
+			WithDefault(noderesources.DefaultFit), WithValidation(noderesources.ValidateFit)),
+		Register(defaultbinder.Name, defaultbinder.New, (*defaultbinder.Plugin)(nil), nil),
+	} {
+		registry[plugin.Name] = plugin
+	}
+	return registry
+}

@@ -1,0 +1,159 @@
+// Package tainttoleration keeps pods off nodes whose taints they do not
+// tolerate, and prefers nodes with fewer taints that only advise against them.
+package tainttoleration
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+const (
+	// Name is how profiles name the plugin.
+	Name = "TaintToleration"
+
+	reasonTainted = "node(s) had untolerated taint(s)"
+
+	scoreKey fwk.StateKey = Name + "/score"
+)
+
+// Plugin compares taints with tolerations.
+type Plugin struct{}
+
+var (
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.PreScorePlugin    = (*Plugin)(nil)
+	_ fwk.ScorePlugin       = (*Plugin)(nil)
+	_ fwk.ScoreExtensions   = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+	_ fwk.SignPlugin        = (*Plugin)(nil)
+	_ framework.Reader      = (*Plugin)(nil)
+)
+
+// New returns the plugin; it takes no arguments.
+func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &Plugin{}, nil }
+
+// Name returns Name.
+func (*Plugin) Name() string { return Name }
+
+// Reads says what the verdicts depend on.
+func (*Plugin) Reads() framework.Reads {
+	return framework.Reads{Filter: framework.NodeTaints, Score: framework.NodeTaints}
+}
+
+// SignPod signs the pod with its tolerations.
+func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return []fwk.SignFragment{{Key: fwk.TolerationsSignerName, Value: fwk.TolerationsSigner(pod)}}, nil
+}
+
+// EventsToRegister asks for nodes that are new or lose a taint, and for new
+// tolerations of the pod.
+func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeTaint},
+			QueueingHintFn: afterNode,
+		},
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodToleration},
+			QueueingHintFn: afterToleration,
+		},
+	}, nil
+}
+
+// afterNode queues the pod when no taint of the node is in its way and the
+// node is new or had one that was.
+func afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	wasClosed := before == nil || repels(before, pod)
+	if wasClosed && !repels(after, pod) {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+// afterToleration queues the pod: any toleration may be the one that it lacked.
+func afterToleration(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
+	return fwk.Queue, nil
+}
+
+// PreFilter has nothing to prepare.
+func (*Plugin) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	return nil, nil
+}
+
+// PreFilterExtensions is nil: other pods do not matter.
+func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter refuses a node with a NoSchedule or NoExecute taint that the pod does
+// not tolerate.
+func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if repels(node.Node(), pod) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonTainted)
+	}
+	return nil
+}
+
+func repels(node *v1.Node, pod *v1.Pod) bool {
+	return framework.UntoleratedTaint(node.Spec.Taints, pod.Spec.Tolerations) != nil
+}
+
+// advisory holds the tolerations that can cover a PreferNoSchedule taint.
+type advisory []v1.Toleration
+
+// Clone returns the same value: nothing changes it.
+func (a advisory) Clone() fwk.StateData { return a }
+
+// PreScore picks out the tolerations that matter to Score. It never skips:
+// that would cost every node the full score that no advice against it earns.
+func (*Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	var tolerations advisory
+	for _, toleration := range pod.Spec.Tolerations {
+		if toleration.Effect == "" || toleration.Effect == v1.TaintEffectPreferNoSchedule {
+			tolerations = append(tolerations, toleration)
+		}
+	}
+	state.Write(scoreKey, tolerations)
+	return nil
+}
+
+// Score counts the node's PreferNoSchedule taints that the pod does not
+// tolerate; NormalizeScore turns the count round.
+func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	note, err := state.Read(scoreKey)
+	if err != nil {
+		return 0, fwk.AsStatus(fmt.Errorf("%s scores before its PreScore: %w", Name, err))
+	}
+	tolerations, ok := note.(advisory)
+	if !ok {
+		return 0, fwk.AsStatus(fmt.Errorf("%s found a %T under %q, want its own", Name, note, scoreKey))
+	}
+	taints := node.Node().Spec.Taints
+	var count int64
+	for i := range taints {
+		if taints[i].Effect == v1.TaintEffectPreferNoSchedule && !framework.Tolerates(tolerations, &taints[i]) {
+			count++
+		}
+	}
+	return count, nil
+}
+
+// ScoreExtensions returns the plugin, which normalises.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
+
+// NormalizeScore gives 100 to a node without such a taint and 0 to the node
+// with the most.
+func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	framework.NormalizeScores(scores, true)
+	return nil
+}

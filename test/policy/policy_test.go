@@ -1,0 +1,97 @@
+// Package policy holds the walls of the house: which room may import which.
+package policy
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// root is the module's folder, as seen from this one, where go test runs.
+const root = "../.."
+
+// walls is the import policy, in the language of parsePolicy. The first line
+// whose left side fits a package is its line; a package without one is a
+// fault. It speaks of code: tests may import what they like, but for what
+// nobody may.
+const walls = `
+# The lowest rooms know nobody.
+api/...:                api/...
+scheduler/framework:
+
+# What was decided is written in the users' words.
+scheduler/decision:     api/...
+
+# Each plugin stands alone: what two share is a value of framework. The
+# registry is the one place that knows them all.
+scheduler/plugins/*:    scheduler/framework
+scheduler/plugins:      scheduler/framework scheduler/plugins/*
+
+# What is where, and who waits.
+scheduler/cache:        scheduler/framework
+scheduler/queue:        scheduler/framework
+scheduler/intake:       scheduler/framework scheduler/cache scheduler/queue
+scheduler/extender:     scheduler/framework
+
+# From a spec to what runs. Only compile reads the users' words.
+scheduler/compile:      api/... scheduler/framework
+scheduler/profile:      scheduler/framework scheduler/compile scheduler/cache scheduler/cycle
+
+# One attempt, and what follows from it.
+scheduler/cycle:        scheduler/framework scheduler/cache scheduler/extender
+scheduler/preemption:   scheduler/framework scheduler/cache scheduler/cycle
+scheduler/binding:      scheduler/framework scheduler/cache scheduler/cycle scheduler/decision scheduler/preemption scheduler/profile
+
+# The loop and the reconcilers do not know each other: they meet in profile
+# and decision.
+scheduler:              scheduler/*
+controllers:            api/... scheduler/framework scheduler/compile scheduler/profile scheduler/decision
+
+# The doors of the house.
+.:                      api/... controllers scheduler scheduler/*
+cmd/kubectl-berth:      api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins
+demo:                   test/controlplane
+
+# Proof may look everywhere.
+test/...:               ...
+
+# Compute a value, then act on it: these rooms do no I/O.
+scheduler/compile scheduler/cache scheduler/queue scheduler/cycle never os/... net/... k8s.io/client-go/kubernetes/... k8s.io/client-go/rest/... k8s.io/client-go/dynamic/... k8s.io/client-go/tools/clientcmd/... sigs.k8s.io/controller-runtime/...
+
+# The scheduler can be read, and imported, without the operator's library.
+scheduler/framework scheduler/plugins/... never sigs.k8s.io/controller-runtime/...
+
+# kube-scheduler itself is the oracle, and stays in modules of its own.
+... never k8s.io/kubernetes/...
+`
+
+func TestEveryRoomKeepsItsWall(t *testing.T) {
+	policy, err := parsePolicy(walls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, err := readModule(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) == 0 {
+		t.Fatalf("no packages in %s", root)
+	}
+	for _, fault := range policy.check(packages) {
+		t.Error(fault)
+	}
+}
+
+func TestTheModuleDoesNotRequireKubernetesItself(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); slices.Contains(f, "k8s.io/kubernetes") || slices.Contains(f, "replace") {
+			t.Errorf("go.mod says %q: it may neither require k8s.io/kubernetes nor replace a module", strings.TrimSpace(line))
+		}
+	}
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Runs the tests of every module: tools/test.sh unit integration
+#
+# A package whose code or tests import test/controlplane, in whatever way, is
+# an integration test; the others are unit tests. The race detector runs where
+# there is a C compiler for it; RACE=off leaves it out.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$here")
+controlplane=github.com/berthdev/berth/test/controlplane
+
+race= with="without the race detector: no C compiler was found"
+read -ra compiler <<<"$(go env CC)"
+if [ "${RACE:-}" = off ]; then
+	with="without the race detector, as asked"
+elif [ "$(go env CGO_ENABLED)" = 1 ] && command -v "${compiler[0]:-cc}" >/dev/null; then
+	race=-race with="with the race detector"
+fi
+
+# list KIND prints the packages of that kind that have tests, in this folder's
+# module. A module that only pins tools has no packages, which is no fault.
+list() {
+	local all='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{range .Deps}} {{.}}{{end}}{{range .TestImports}} {{.}}{{end}}{{range .XTestImports}} {{.}}{{end}}{{end}}'
+	go list -f "$all" ./... 2> >(grep -v 'matched no packages' >&2) | awk -v kind="$1" -v mark="$controlplane" '
+		NF { is = "unit"; for (i = 1; i <= NF; i++) if ($i == mark) is = "integration"; if (is == kind) print $1 }'
+}
+
+# run KIND FLAG… runs the tests of that kind in every module.
+run() {
+	local kind=$1 module packages start
+	shift
+	for module in $("$here/modules.sh"); do
+		cd "$root/$module"
+		packages=$(list "$kind")
+		[ -n "$packages" ] || continue
+		start=$SECONDS
+		printf '== %s tests in module %s, %d packages, %s\n' "$kind" "$module" "$(wc -l <<<"$packages")" "$with"
+		# shellcheck disable=SC2086 # no argument for an empty $race, one for each package
+		go test $race "$@" $packages
+		printf '== passed in %d s\n' $((SECONDS - start))
+	done
+}
+
+for kind in "$@"; do
+	case $kind in
+	unit) run unit -timeout 10m ;;
+	# One control plane at a time: two would share the machine's few cores.
+	integration) run integration -timeout 20m -p 1 ;;
+	*)
+		echo "usage: tools/test.sh [unit] [integration]" >&2
+		exit 2
+		;;
+	esac
+done

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Checks that what is in the tree is what would be made from it: generated
+# files, format, go.mod and go.sum, and the import policy. Goes through all
+# checks before it fails. Fresh generated files are left in place.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+failed=
+fail() { failed+="verify: $*"$'\n'; }
+
+# tree names the content of the whole working tree, added or not.
+index=$(mktemp)
+trap 'rm -f "$index"' EXIT
+tree() {
+	cp "$(git rev-parse --git-path index)" "$index"
+	GIT_INDEX_FILE=$index git add --all
+	GIT_INDEX_FILE=$index git write-tree
+}
+
+echo '== generated files are fresh'
+before=$(tree)
+tools/generate.sh
+after=$(tree)
+if [ "$before" != "$after" ]; then
+	git --no-pager diff "$before" "$after"
+	fail 'generated files were stale: look at what `make generate` changed, and commit it'
+fi
+
+echo '== code is formatted'
+unformatted=$(gofmt -l .)
+if [ -n "$unformatted" ]; then
+	printf '%s\n' "$unformatted"
+	fail 'files are not formatted: run `make fmt`'
+fi
+
+for module in $(tools/modules.sh); do
+	echo "== module $module is tidy"
+	(cd "$module" && go mod tidy -diff) || fail "module $module is not tidy: run \`go mod tidy\` in it"
+done
+
+echo '== the import policy holds'
+go test ./test/policy || fail 'the import policy is broken: see test/policy'
+
+printf '%s' "$failed" >&2
+[ -z "$failed" ]

@@ -88,7 +88,8 @@ func (s *stage) untilRunning(ctx context.Context, app string, n int, generations
 		}
 		all = append(all, p)
 	}
-	s.say("%d of %d pods run; pods on a node: %s", len(all), n, distribution(all))
+	s.bound += len(all)
+	s.say("%d of %d pods run; pods a node, on how many nodes: %s", len(all), n, distribution(all))
 	return all, nil
 }
 
@@ -143,7 +144,7 @@ func perNode(pods []placed) map[string]int {
 	return counts
 }
 
-// distribution says how many nodes hold how many of the pods.
+// distribution says how many pods are on how many nodes, the fullest first.
 func distribution(pods []placed) string {
 	nodesWith := map[int]int{} // pods → nodes that hold so many
 	for _, n := range perNode(pods) {
@@ -151,7 +152,7 @@ func distribution(pods []placed) string {
 	}
 	var parts []string
 	for _, n := range slices.Backward(slices.Sorted(maps.Keys(nodesWith))) {
-		parts = append(parts, fmt.Sprintf("%d on each of %d nodes", n, nodesWith[n]))
+		parts = append(parts, fmt.Sprintf("%d on %d", n, nodesWith[n]))
 	}
 	return strings.Join(parts, ", ")
 }

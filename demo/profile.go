@@ -31,61 +31,126 @@ type profile struct {
 	Metadata struct {
 		Generation int64 `json:"generation"`
 	} `json:"metadata"`
+	Spec struct {
+		PluginConfig []struct {
+			ConfigRef struct {
+				Name string `json:"name"`
+			} `json:"configRef"`
+		} `json:"pluginConfig"`
+	} `json:"spec"`
 	Status struct {
-		ObservedGeneration int64              `json:"observedGeneration"`
-		Conditions         []metav1.Condition `json:"conditions"`
-		Programmed         struct {
+		Conditions []metav1.Condition `json:"conditions"`
+		Programmed struct {
 			Generation int64  `json:"generation"`
 			Hash       string `json:"hash"`
 		} `json:"programmed"`
 		Queue struct {
-			Pending int64 `json:"pending"`
+			Pending int `json:"pending"`
 		} `json:"queue"`
 		Totals struct {
-			Bound    int64 `json:"bound"`
-			Refusals int64 `json:"refusals"`
+			Bound int `json:"bound"`
 		} `json:"totals"`
+		RecentDecisions []struct {
+			Pod     string `json:"pod"`
+			Result  string `json:"result"`
+			Message string `json:"message"`
+		} `json:"recentDecisions"`
 	} `json:"status"`
+}
+
+// pluginConfig is what the demo reads of a PluginConfig.
+type pluginConfig struct {
+	Metadata struct {
+		Generation int64 `json:"generation"`
+	} `json:"metadata"`
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// read gets one of Berth's cluster-scoped objects.
+func (s *stage) read(ctx context.Context, into any, resource, name string) error {
+	path := "/apis/berth.dev/v1alpha1/" + resource + "/" + name
+	raw, err := s.cp.Client().Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
 }
 
 func (s *stage) profile(ctx context.Context) (profile, error) {
 	var p profile
-	path := "/apis/berth.dev/v1alpha1/schedulingprofiles/" + profileName
-	raw, err := s.cp.Client().Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
-	if err != nil {
-		return p, err
-	}
-	return p, json.Unmarshal(raw, &p)
+	err := s.read(ctx, &p, "schedulingprofiles", profileName)
+	return p, err
 }
 
-// lacks says what the profile lacks to run exactly as written; "" is nothing.
-func (p profile) lacks() string {
-	for _, want := range []string{"Accepted", "ResolvedRefs", "Programmed", "Ready"} {
-		c := meta.FindStatusCondition(p.Status.Conditions, want)
+// lacks says which of the wanted conditions is not True for generation; "" is
+// none.
+func lacks(conditions []metav1.Condition, generation int64, wanted ...string) string {
+	for _, want := range wanted {
+		c := meta.FindStatusCondition(conditions, want)
 		switch {
 		case c == nil:
 			return "condition " + want
-		case c.ObservedGeneration != p.Metadata.Generation:
-			return fmt.Sprintf("condition %s for generation %d, it speaks of %d", want, p.Metadata.Generation, c.ObservedGeneration)
+		case c.ObservedGeneration != generation:
+			return fmt.Sprintf("condition %s for generation %d, it speaks of %d", want, generation, c.ObservedGeneration)
 		case c.Status != metav1.ConditionTrue:
 			return fmt.Sprintf("condition %s: it is %s, %s: %s", want, c.Status, c.Reason, c.Message)
 		}
 	}
-	if runs := p.Status.Programmed.Generation; runs != p.Metadata.Generation {
-		return fmt.Sprintf("generation %d, generation %d runs", p.Metadata.Generation, runs)
+	return ""
+}
+
+// lacks says what the profile lacks to run exactly as written; "" is nothing.
+func (p profile) lacks() string {
+	generation := p.Metadata.Generation
+	if l := lacks(p.Status.Conditions, generation, "Accepted", "ResolvedRefs", "Programmed", "Ready"); l != "" {
+		return l
+	}
+	if runs := p.Status.Programmed.Generation; runs != generation {
+		return fmt.Sprintf("generation %d, generation %d runs", generation, runs)
 	}
 	return ""
 }
 
-// untilRuns waits until the profile runs as written, and returns it.
+// untilRuns waits until the profile runs as written, and the PluginConfigs
+// that it names with it. It returns the profile.
 func (s *stage) untilRuns(ctx context.Context) (profile, error) {
 	var p profile
-	err := s.until(ctx, func() (string, error) {
-		var err error
+	err := s.until(ctx, func() (lacking string, err error) {
 		p, err = s.profile(ctx)
-		return p.lacks(), err
+		if err != nil || p.lacks() != "" {
+			return p.lacks(), err
+		}
+		for _, named := range p.Spec.PluginConfig {
+			var c pluginConfig
+			if err := s.read(ctx, &c, "pluginconfigs", named.ConfigRef.Name); err != nil {
+				return "", err
+			}
+			if l := lacks(c.Status.Conditions, c.Metadata.Generation, "Accepted", "Programmed"); l != "" {
+				return "PluginConfig " + named.ConfigRef.Name + ": " + l, nil
+			}
+		}
+		return "", nil
 	})
 	return p, err
+}
+
+// showTables prints what users look at first, once it agrees with the pods:
+// all that were seen bound are counted, and pending ones wait.
+func (s *stage) showTables(ctx context.Context, pending int, flags ...string) error {
+	err := s.until(ctx, func() (string, error) {
+		p, err := s.profile(ctx)
+		if p.Status.Totals.Bound == s.bound && p.Status.Queue.Pending == pending {
+			return "", err
+		}
+		return fmt.Sprintf("a status that says %d bound and %d pending, it says %d and %d",
+			s.bound, pending, p.Status.Totals.Bound, p.Status.Queue.Pending), err
+	})
+	if err != nil {
+		return err
+	}
+	return s.kubectl(ctx, append([]string{"get", "sprof,plugcfg"}, flags...)...)
 }
 
 func (s *stage) patchProfile(ctx context.Context, patch string) error {
@@ -100,7 +165,7 @@ func (s *stage) applyProfile(ctx context.Context) error {
 	if _, err := s.untilRuns(ctx); err != nil {
 		return err
 	}
-	return s.kubectl(ctx, "get", "sprof,plugcfg")
+	return s.showTables(ctx, 0)
 }
 
 func (s *stage) switchToPack(ctx context.Context) error {
@@ -120,5 +185,5 @@ func (s *stage) switchToPack(ctx context.Context) error {
 	}
 	s.say("generation %d (%s) runs, in the place of %d (%s); no process was restarted",
 		after.Metadata.Generation, after.Status.Programmed.Hash, before.Metadata.Generation, before.Status.Programmed.Hash)
-	return s.kubectl(ctx, "get", "sprof,plugcfg")
+	return s.showTables(ctx, 0)
 }

@@ -26,6 +26,7 @@ type stage struct {
 	cp      *controlplane.ControlPlane
 	manager *controlplane.Process
 	metrics string // address of the manager's metrics
+	bound   int    // pods seen to be bound so far
 }
 
 // say prints one line of the story.

@@ -45,7 +45,7 @@ var steps = []step{
 	// What goes wrong is said, and harms nobody.
 	{"a broken change is refused, and scheduling goes on", 2 * time.Minute, (*stage).refuseBrokenChange},
 	{"a pod that fits nowhere is told why", time.Minute, (*stage).explainRefusal},
-	{"the counters agree with the pods", time.Minute, (*stage).checkTotals},
+	{"the books agree with the pods", time.Minute, (*stage).showTheBooks},
 }
 
 // run tells the story. Whatever it started has ended when it returns, unless

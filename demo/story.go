@@ -127,6 +127,9 @@ func (s *stage) refuseBrokenChange(ctx context.Context) error {
 		if verdict == nil || verdict.ObservedGeneration != p.Metadata.Generation || verdict.Status != metav1.ConditionFalse {
 			return "Accepted=False for the broken generation", err
 		}
+		if lacks(p.Status.Conditions, p.Metadata.Generation, "Ready") == "" {
+			return "Ready=False", err
+		}
 		if p.Status.Programmed.Generation != before.Metadata.Generation {
 			return fmt.Sprintf("generation %d still running", before.Metadata.Generation), err
 		}
@@ -139,7 +142,7 @@ func (s *stage) refuseBrokenChange(ctx context.Context) error {
 		return fmt.Errorf("refused for %s, %q; want UnknownPlugin and the field %s", verdict.Reason, verdict.Message, faultyField)
 	}
 	s.say("%s: %s", verdict.Reason, verdict.Message)
-	if err := s.kubectl(ctx, "get", "sprof,plugcfg"); err != nil {
+	if err := s.showTables(ctx, 0); err != nil {
 		return err
 	}
 	if err := s.deploy(ctx, "steady", few, podCPU); err != nil {
@@ -188,19 +191,18 @@ func (s *stage) explainRefusal(ctx context.Context) error {
 	return nil
 }
 
-// checkTotals compares the profile's counters with what they count.
-func (s *stage) checkTotals(ctx context.Context) error {
-	const bound = 3*crowd + few
-	err := s.until(ctx, func() (string, error) {
-		p, err := s.profile(ctx)
-		if t := p.Status.Totals; t.Bound != bound || t.Refusals == 0 || p.Status.Queue.Pending != 1 {
-			return fmt.Sprintf("%d bound, a refusal and 1 pending in the status, it says %d, %d and %d",
-				bound, t.Bound, t.Refusals, p.Status.Queue.Pending), err
-		}
-		return "", err
-	})
-	if err != nil {
+// showTheBooks ends with what the status says about it all: every pod that was
+// seen bound is counted, and the newest decision is about the one that waits.
+func (s *stage) showTheBooks(ctx context.Context) error {
+	if err := s.showTables(ctx, 1, "--output=wide"); err != nil {
 		return err
 	}
-	return s.kubectl(ctx, "get", "sprof,plugcfg", "--output=wide")
+	return s.until(ctx, func() (string, error) {
+		p, err := s.profile(ctx)
+		if recent := p.Status.RecentDecisions; len(recent) > 0 && strings.HasPrefix(recent[0].Pod, "giant-") && recent[0].Result == "Unschedulable" {
+			s.say("newest in status.recentDecisions: %s: %s: %s", recent[0].Pod, recent[0].Result, recent[0].Message)
+			return "", err
+		}
+		return "the giant's refusal on top of status.recentDecisions", err
+	})
 }

@@ -50,6 +50,14 @@ type Hold struct {
 	Message string
 }
 
+// The reasons for which Berth holds pods. None is Unschedulable: autoscalers
+// buy nodes for that word.
+const (
+	ProfileDeleted = "ProfileDeleted"
+	ProfilePaused  = "ProfilePaused"
+	Unsupported    = "Unsupported"
+)
+
 // strategy is what an event means for a waiting pod.
 type strategy int
 

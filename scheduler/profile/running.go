@@ -8,15 +8,6 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// Applier is what the controllers see of the Set.
-//
-//	Apply(ctx, blueprint) builds and swaps; nothing happens when the same hash
-//	runs already. A build that fails leaves what runs untouched and returns a
-//	*BuildError.
-//	Pause(name, paused) holds or releases the profile's pods.
-//	Delete(name) parks the profile's pods.
-//	Running(name) says what runs.
-
 // Running says which Blueprint serves a name, and since when.
 type Running struct {
 	Blueprint *compile.Blueprint

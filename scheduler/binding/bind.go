@@ -1,0 +1,127 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// ErrGone says that the pod is no more, or on another node: whatever became of
+// it, it is not to be tried again.
+var ErrGone = errors.New("the pod is gone, or bound to another node")
+
+// errChanged says that the pod is not what was decided about any more.
+var errChanged = errors.New("the pod changed in what scheduling reads while it was being bound")
+
+// rebinds bounds how often an unbound pod is bound again at once.
+const rebinds = 5
+
+// settlePause is how long a quorum read that failed is waited for.
+const settlePause = time.Second
+
+// bind sends the Binding. An answer that does not say whether the API server
+// committed it is ambiguous: the pod stays assumed until a quorum read says
+// what happened. Still unbound and unchanged in what scheduling reads, it is
+// bound again at once.
+//
+// +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create
+func (b *Binding) bind(ctx context.Context, f *Flight) error {
+	pod := f.Info.GetPod()
+	version := b.status.settle(pod)
+	for try := 0; ; try++ {
+		framework.WriteBindingData(f.State, &framework.BindingData{Annotations: f.Annotations, ResourceVersion: version})
+		status := f.Framework.RunBindPlugins(ctx, f.State, f.assigned, f.Node)
+		if status.IsSuccess() {
+			return nil
+		}
+		if status.IsSkip() {
+			return errNoBinder
+		}
+		err := status.AsError()
+		if status.IsRejected() {
+			return refusal(f.Node, status)
+		}
+		if !ambiguous(err) {
+			return err
+		}
+		live, readErr := b.read(ctx, pod)
+		switch {
+		case readErr != nil:
+			return fmt.Errorf("%w; reading the pod afterwards: %w", err, readErr)
+		case live == nil:
+			return ErrGone
+		case live.Spec.NodeName == f.Node:
+			return nil
+		case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
+			return ErrGone
+		case !sameForScheduling(pod, live):
+			return errChanged
+		case try >= rebinds:
+			return err
+		}
+		rebound.Inc()
+		klog.FromContext(ctx).V(2).Info("Binding again: the pod is unbound and unchanged", "pod", klog.KObj(pod), "node", f.Node, "answer", err.Error())
+		version = live.ResourceVersion
+	}
+}
+
+// ambiguous says whether a failed Binding may have been committed all the
+// same, or failed for a version of the pod that does not matter. Only answers
+// with which the API server refuses for good are not.
+func ambiguous(err error) bool {
+	return !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) &&
+		!apierrors.IsUnauthorized(err) && !apierrors.IsMethodNotSupported(err)
+}
+
+// read asks the API server for the newest version of the pod, for as long as
+// it takes: until it is known what happened, the pod counts on its node. It
+// returns nil for a pod that is gone.
+//
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get
+func (b *Binding) read(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
+	for {
+		// No resource version: a quorum read.
+		live, err := b.options.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		switch {
+		case err == nil && live.UID == pod.UID:
+			return live, nil
+		case err == nil, apierrors.IsNotFound(err):
+			return nil, nil
+		}
+		klog.FromContext(ctx).Error(err, "Cannot find out whether the pod was bound; it stays assumed", "pod", klog.KObj(pod))
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-b.options.Clock.After(settlePause):
+		}
+	}
+}
+
+// sameForScheduling says whether two versions of a pod read the same to every
+// plugin: status and bookkeeping aside, nothing differs.
+func sameForScheduling(a, b *v1.Pod) bool {
+	return a.UID == b.UID &&
+		equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
+		equality.Semantic.DeepEqual(a.Annotations, b.Annotations) &&
+		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&
+		equality.Semantic.DeepEqual(a.Spec, b.Spec)
+}
+
+// newer returns the newer of two resource versions. Where they cannot be
+// compared, the second counts: it was learned later.
+func newer(a, b string) string {
+	if order, err := resourceversion.CompareResourceVersion(a, b); err == nil && order > 0 {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,151 @@
+// Package binding makes every write to a Pod, and undoes what a failed one
+// leaves behind. It carries a Placement to the API server: assume, Reserve,
+// Permit in the loop; then, beside it, wait, PreBind, Bind, PostBind.
+package binding
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	clientset "k8s.io/client-go/kubernetes"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// Binding is the one writer of Pods.
+type Binding struct {
+	options Options
+	status  *statusWriter
+}
+
+// Options are what a Binding is built from.
+type Options struct {
+	Client clientset.Interface
+	Cache  *cache.Cache
+	Clock  clock.WithTicker
+	// Go starts work beside the loop.
+	Go func(func())
+}
+
+// New returns a Binding that has written nothing.
+func New(o Options) *Binding {
+	return &Binding{options: o, status: newStatusWriter(o)}
+}
+
+// Flight is one pod on its way to a node.
+type Flight struct {
+	Framework *framework.Framework
+	State     fwk.CycleState
+	// Info is the pod as the cycle saw it; Node is where it goes.
+	Info *framework.PodInfo
+	Node string
+	// Annotations go onto the Binding.
+	Annotations map[string]string
+	// Deaf is called once no refusal is possible any more: from there on only
+	// an error can bring the pod back.
+	Deaf func()
+
+	assigned *v1.Pod
+}
+
+// Begin assumes the pod on its node, reserves what it needs and asks whether
+// it may go. On failure all of that is undone. The error is a
+// *framework.FitError when a plugin refused the pod.
+//
+// The order is upstream's: what a Reserve plugin claims must be visible to
+// nobody before the pod counts on the node.
+func (b *Binding) Begin(ctx context.Context, f *Flight) error {
+	if err := b.options.Cache.Assume(f.Info, f.Node); err != nil {
+		return err
+	}
+	f.assigned = f.Info.Assigned(f.Node).GetPod()
+	b.options.Cache.DeleteNominatedPodIfExists(f.assigned)
+	if s := f.Framework.RunReservePluginsReserve(ctx, f.State, f.assigned, f.Node); !s.IsSuccess() {
+		b.undo(ctx, f)
+		return refusal(f.Node, s)
+	}
+	waits, s := f.Framework.RunPermitPlugins(ctx, f.State, f.assigned, f.Node)
+	if s.IsWait() {
+		f.Framework.Waiting.Add(f.assigned, waits)
+	} else if !s.IsSuccess() {
+		b.undo(ctx, f)
+		return refusal(f.Node, s)
+	}
+	return nil
+}
+
+// Finish waits for Permit, prepares and binds the pod, and returns nil when
+// the pod is bound to its node, as far as can be known. On failure everything
+// is undone, but for a pod that the API server holds as bound elsewhere or
+// that is gone: ErrGone says so, and the pod must not be tried again.
+func (b *Binding) Finish(ctx context.Context, f *Flight) error {
+	if err := b.prepare(ctx, f); err != nil {
+		b.undo(ctx, f)
+		return err
+	}
+	if err := b.bind(ctx, f); err != nil {
+		b.undo(ctx, f)
+		return err
+	}
+	f.Framework.RunPostBindPlugins(ctx, f.State, f.assigned, f.Node)
+	return nil
+}
+
+// prepare does what has to be done before the Binding is sent.
+func (b *Binding) prepare(ctx context.Context, f *Flight) error {
+	preflight := f.Framework.RunPreBindPreFlights(ctx, f.State, f.assigned, f.Node)
+	if preflight.IsError() || preflight.IsRejected() {
+		return preflight.AsError()
+	}
+	uid := f.assigned.UID
+	if preflight.IsSuccess() || f.Framework.Waiting.Has(uid) {
+		// Autoscalers are told where the pod is going, since it may take a
+		// while. Failing to tell them is no reason not to go.
+		b.status.nominate(f.Info.GetPod(), f.Node)
+	}
+	if s := f.Framework.Waiting.Await(ctx, uid); !s.IsSuccess() {
+		return refusal(f.Node, s)
+	}
+	f.Deaf()
+	if !preflight.IsSuccess() {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f.Framework.AddPodInPreBind(uid, cancel)
+	defer f.Framework.RemovePodInPreBind(uid)
+	if s := f.Framework.RunPreBindPlugins(ctx, f.State, f.assigned, f.Node); !s.IsSuccess() {
+		return s.AsError()
+	}
+	if !f.Framework.GetPodInPreBind(uid).MarkPrebound() {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// undo takes back what Begin did, last step first.
+func (b *Binding) undo(ctx context.Context, f *Flight) {
+	f.Framework.RunReservePluginsUnreserve(ctx, f.State, f.assigned, f.Node)
+	b.options.Cache.Forget(f.assigned.UID)
+}
+
+// Assigned is the pod with its node, as plugins see it from Reserve on.
+func (f *Flight) Assigned() *v1.Pod { return f.assigned }
+
+// refusal is the error of a plugin that said no to the node that was chosen.
+func refusal(node string, s *fwk.Status) error {
+	if !s.IsRejected() {
+		return s.AsError()
+	}
+	diagnosis := framework.NewDiagnosis()
+	diagnosis.Refusals.Add(node, s)
+	diagnosis.Blame(s)
+	return &framework.FitError{Nodes: 1, Diagnosis: diagnosis}
+}
+
+// errNoBinder says that no Bind plugin took the pod.
+var errNoBinder = fmt.Errorf("no Bind plugin took the pod")

@@ -1,0 +1,17 @@
+package binding
+
+import "github.com/prometheus/client_golang/prometheus"
+
+var (
+	rebound = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_rebinds_total",
+		Help: "Bindings sent again at once, after an answer that left open whether the first one counted.",
+	})
+	statusFailures = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_pod_status_write_failures_total",
+		Help: "Pod statuses that could not be written; they are written again with the next attempt.",
+	})
+)
+
+// Metrics returns the collectors of this room.
+func Metrics() []prometheus.Collector { return []prometheus.Collector{rebound, statusFailures} }

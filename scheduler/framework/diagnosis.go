@@ -1,0 +1,162 @@
+package framework
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Refusals says for each node why a pod cannot go there. Nodes that nobody
+// asked share one status.
+type Refusals struct {
+	nodes  []nodeStatus
+	byName map[string]*fwk.Status
+	absent *fwk.Status
+}
+
+type nodeStatus struct {
+	node   string
+	status *fwk.Status
+}
+
+var _ fwk.NodeToStatusReader = &Refusals{}
+
+// NewRefusals returns an empty list; nodes without a status of their own are
+// UnschedulableAndUnresolvable.
+func NewRefusals() *Refusals {
+	return &Refusals{absent: fwk.NewStatus(fwk.UnschedulableAndUnresolvable)}
+}
+
+// Add notes a node's status. Only the node that was noted first may come
+// again: it is the nominated one, which is tried before the walk and then once
+// more in its turn. The newer status replaces the older.
+func (r *Refusals) Add(node string, status *fwk.Status) {
+	r.byName = nil
+	if len(r.nodes) > 0 && r.nodes[0].node == node {
+		r.nodes[0].status = status
+		return
+	}
+	r.nodes = append(r.nodes, nodeStatus{node, status})
+}
+
+// SetAbsent sets the status of all nodes without one of their own.
+func (r *Refusals) SetAbsent(status *fwk.Status) { r.absent = status }
+
+// Len is how many nodes have a status of their own.
+func (r *Refusals) Len() int { return len(r.nodes) }
+
+// Each calls f for every node that has a status of its own.
+func (r *Refusals) Each(f func(node string, status *fwk.Status)) {
+	for _, n := range r.nodes {
+		f(n.node, n.status)
+	}
+}
+
+// Get returns a node's status.
+func (r *Refusals) Get(node string) *fwk.Status {
+	if r.byName == nil {
+		r.byName = make(map[string]*fwk.Status, len(r.nodes))
+		for _, n := range r.nodes {
+			r.byName[n.node] = n.status
+		}
+	}
+	if status, ok := r.byName[node]; ok {
+		return status
+	}
+	return r.absent
+}
+
+// NodesForStatusCode returns the nodes whose status has the given code.
+func (r *Refusals) NodesForStatusCode(lister fwk.NodeInfoLister, code fwk.Code) ([]fwk.NodeInfo, error) {
+	var found []fwk.NodeInfo
+	if r.absent.Code() != code {
+		for _, n := range r.nodes {
+			if node, err := lister.Get(n.node); err == nil && n.status.Code() == code {
+				found = append(found, node)
+			}
+		}
+		return found, nil
+	}
+	all, err := lister.List()
+	if err != nil || len(r.nodes) == 0 {
+		return all, err
+	}
+	for _, node := range all {
+		if r.Get(node.Node().Name).Code() == code {
+			found = append(found, node)
+		}
+	}
+	return found, nil
+}
+
+// Diagnosis is why a pod fits nowhere.
+type Diagnosis struct {
+	Refusals *Refusals
+	// Unschedulable and Pending are the plugins that refused.
+	Unschedulable, Pending sets.Set[string]
+	// PreFilterMessage and PostFilterMessage are what those points said.
+	PreFilterMessage, PostFilterMessage string
+}
+
+// NewDiagnosis returns an empty diagnosis.
+func NewDiagnosis() *Diagnosis {
+	return &Diagnosis{Refusals: NewRefusals(), Unschedulable: sets.New[string](), Pending: sets.New[string]()}
+}
+
+// Blame notes the plugin that a refusal came from.
+func (d *Diagnosis) Blame(status *fwk.Status) {
+	if status.Plugin() == "" {
+		return
+	}
+	if status.IsRejected() {
+		d.Unschedulable.Insert(status.Plugin())
+	}
+	if status.Code() == fwk.Pending {
+		d.Pending.Insert(status.Plugin())
+	}
+}
+
+// FitError says that a pod fits on none of Nodes nodes. Its text is upstream's,
+// which users and tools know: reasons with the number of nodes they concern.
+type FitError struct {
+	Nodes     int
+	Diagnosis *Diagnosis
+}
+
+func (e *FitError) Error() string {
+	text := fmt.Sprintf("0/%v nodes are available:", e.Nodes)
+	if e.Diagnosis.PreFilterMessage != "" {
+		text += fmt.Sprintf(" %v.", e.Diagnosis.PreFilterMessage)
+	} else if reasons := e.reasons(); len(reasons) > 0 {
+		text += fmt.Sprintf(" %v.", strings.Join(reasons, ", "))
+	}
+	if e.Diagnosis.PostFilterMessage != "" {
+		text += fmt.Sprintf(" %v", e.Diagnosis.PostFilterMessage)
+	}
+	return text
+}
+
+// reasons counts the nodes by reason, sorted as text.
+func (e *FitError) reasons() []string {
+	refusals := e.Diagnosis.Refusals
+	counts := map[string]int{}
+	refusals.Each(func(_ string, status *fwk.Status) {
+		for _, reason := range status.Reasons() {
+			counts[reason]++
+		}
+	})
+	if rest := e.Nodes - refusals.Len(); rest > 0 {
+		for _, reason := range refusals.absent.Reasons() {
+			counts[reason] += rest
+		}
+	}
+	var texts []string
+	for reason, n := range counts {
+		texts = append(texts, fmt.Sprintf("%v %v", n, reason))
+	}
+	sort.Strings(texts)
+	return texts
+}

@@ -1,0 +1,110 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Less is the QueueSort plugin's order. A plugin that panics orders nothing:
+// the pods count as equal.
+func (f *Framework) Less(a, b fwk.QueuedEntityInfo) (less bool) {
+	defer func() {
+		if recover() != nil {
+			less = false
+		}
+	}()
+	return f.sort.Less(a, b)
+}
+
+// SortName names the QueueSort plugin.
+func (f *Framework) SortName() string { return f.sort.Name() }
+
+// RunPreEnqueuePlugins asks whether a pod may enter the queue: the plugin that
+// held it last first, since it most likely holds it still. It returns the
+// plugin that does not let it in, or "", and that plugin's status.
+func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastGate string) (gate string, status *fwk.Status) {
+	if len(f.preEnqueue) == 0 {
+		return "", nil
+	}
+	defer f.observe("PreEnqueue", f.Clock.Now(), &status)
+	ask := func(plugin fwk.PreEnqueuePlugin) bool {
+		status = guard(plugin.Name(), "PreEnqueue", func() *fwk.Status { return plugin.PreEnqueue(ctx, pod) })
+		return status.IsSuccess()
+	}
+	for _, plugin := range f.preEnqueue {
+		if plugin.Name() == lastGate && !ask(plugin) {
+			return lastGate, status
+		}
+	}
+	for _, plugin := range f.preEnqueue {
+		if plugin.Name() != lastGate && !ask(plugin) {
+			return plugin.Name(), status
+		}
+	}
+	return "", nil
+}
+
+// Hint is an event that a plugin wants to hear of.
+type Hint struct {
+	Plugin string
+	fwk.ClusterEventWithHint
+}
+
+// Hints returns the events that may make pods schedulable that the plugins
+// refused. A plugin that can refuse and registers nothing is woken by
+// everything. The error names the plugin that failed.
+func (f *Framework) Hints(ctx context.Context) ([]Hint, error) {
+	var hints []Hint
+	for _, plugin := range f.plugins {
+		if !refuses(plugin) {
+			continue
+		}
+		registered := everything
+		if extension, ok := plugin.(fwk.EnqueueExtensions); ok {
+			var err error
+			s := guard(plugin.Name(), "EventsToRegister", func() *fwk.Status {
+				registered, err = extension.EventsToRegister(ctx)
+				return fwk.AsStatus(err)
+			})
+			if !s.IsSuccess() {
+				return nil, &PluginError{Plugin: plugin.Name(), Err: fmt.Errorf("EventsToRegister: %w", s.AsError())}
+			}
+		}
+		for _, event := range registered {
+			hints = append(hints, Hint{plugin.Name(), f.recovered(plugin.Name(), event)})
+		}
+	}
+	return hints, nil
+}
+
+// recovered wraps a hint so that a panic reads as an error, which wakes the pod.
+func (f *Framework) recovered(plugin string, event fwk.ClusterEventWithHint) fwk.ClusterEventWithHint {
+	ask := event.QueueingHintFn
+	if ask == nil {
+		return event
+	}
+	event.QueueingHintFn = func(logger klog.Logger, pod *v1.Pod, oldObj, newObj any) (hint fwk.QueueingHint, err error) {
+		s := guard(plugin, "QueueingHint", func() *fwk.Status {
+			hint, err = ask(logger, pod, oldObj, newObj)
+			return fwk.AsStatus(err)
+		})
+		return hint, s.AsError()
+	}
+	return event
+}
+
+// refuses says whether a pod can be refused by the plugin and wait for it.
+func refuses(plugin fwk.Plugin) bool {
+	switch plugin.(type) {
+	case fwk.PreEnqueuePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlugin, fwk.PermitPlugin:
+		return true
+	}
+	return false
+}
+
+// everything is what a plugin is woken by that does not say.
+var everything = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}}}

@@ -1,0 +1,186 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// RunPreFilterPlugins asks the PreFilter chain. It returns the nodes that may
+// be considered (nil: all), the refusal if there is one, and the plugins that
+// narrowed the nodes down. A plugin that answers Unschedulable lets the rest
+// run, so that a preemption finds their state; UnschedulableAndUnresolvable
+// ends the chain.
+func (f *Framework) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
+	defer f.observe("PreFilter", f.Clock.Now(), &status)
+	skipped := sets.New[string]()
+	defer func() { state.SetSkipFilterPlugins(skipped) }()
+	running := ""
+	defer rescue(&running, "PreFilter", &status)
+
+	nodes, err := f.Lister.NodeInfos().List()
+	if err != nil {
+		return nil, fwk.AsStatus(fmt.Errorf("getting all nodes: %w", err)), nil
+	}
+	narrowed = sets.New[string]()
+	var refusal *fwk.Status
+	for _, plugin := range f.preFilter {
+		running = plugin.Name()
+		r, s := plugin.PreFilter(ctx, state, pod, nodes)
+		switch code := s.Code(); code {
+		case fwk.Skip:
+			skipped.Insert(running)
+			continue
+		case fwk.Success:
+		case fwk.Unschedulable:
+			refusal = s.WithPlugin(running)
+			continue
+		case fwk.UnschedulableAndUnresolvable:
+			return nil, s.WithPlugin(running), nil
+		default:
+			return nil, fwk.AsStatus(fmt.Errorf("running PreFilter plugin %q: %w", running, s.AsError())).WithPlugin(running), nil
+		}
+		if !r.AllNodes() {
+			narrowed.Insert(running)
+		}
+		if result = result.Merge(r); !result.AllNodes() && len(result.NodeNames) == 0 {
+			return result, noNodeLeft(narrowed), narrowed
+		}
+	}
+	return result, refusal, narrowed
+}
+
+func noNodeLeft(narrowed sets.Set[string]) *fwk.Status {
+	names := sets.List(narrowed)
+	if len(names) == 1 {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin %v", names[0]))
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v simultaneously", names))
+}
+
+// RunPreFilterExtensionAddPod tells the PreFilter plugins that a pod is to be
+// thought of as on node.
+func (f *Framework) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return f.extend(state, "AddPod", func(e fwk.PreFilterExtensions) *fwk.Status {
+		return e.AddPod(ctx, state, pod, added, node)
+	})
+}
+
+// RunPreFilterExtensionRemovePod tells the PreFilter plugins that a pod is to
+// be thought of as gone from node.
+func (f *Framework) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return f.extend(state, "RemovePod", func(e fwk.PreFilterExtensions) *fwk.Status {
+		return e.RemovePod(ctx, state, pod, removed, node)
+	})
+}
+
+func (f *Framework) extend(state fwk.CycleState, operation string, call func(fwk.PreFilterExtensions) *fwk.Status) (status *fwk.Status) {
+	running := ""
+	defer rescue(&running, operation, &status)
+	for _, plugin := range f.preFilter {
+		running = plugin.Name()
+		extensions := plugin.PreFilterExtensions()
+		if extensions == nil || state.GetSkipFilterPlugins().Has(running) {
+			continue
+		}
+		if s := call(extensions); !s.IsSuccess() {
+			return fwk.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", operation, running, s.AsError()))
+		}
+	}
+	return nil
+}
+
+// HasFilterPlugins says whether anything filters nodes.
+func (f *Framework) HasFilterPlugins() bool { return len(f.filter) > 0 }
+
+// HasScorePlugins says whether anything scores nodes.
+func (f *Framework) HasScorePlugins() bool { return len(f.score) > 0 }
+
+// HasPostFilterPlugins says whether anything may make room for a refused pod.
+func (f *Framework) HasPostFilterPlugins() bool { return len(f.postFilter) > 0 }
+
+// RunFilterPlugins asks the Filter chain about one node. The first plugin that
+// refuses decides.
+func (f *Framework) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (status *fwk.Status) {
+	running := ""
+	defer rescue(&running, "Filter", &status)
+	skipped := state.GetSkipFilterPlugins()
+	for _, plugin := range f.filter {
+		running = plugin.Name()
+		if skipped.Has(running) {
+			continue
+		}
+		s := plugin.Filter(ctx, state, pod, node)
+		if s.IsSuccess() {
+			continue
+		}
+		if !s.IsRejected() {
+			s = fwk.AsStatus(fmt.Errorf("running %q filter plugin: %w", running, s.AsError()))
+		}
+		return s.WithPlugin(running)
+	}
+	return nil
+}
+
+// RunFilterPluginsWithNominatedPods asks the Filter chain about one node to
+// which other pods may be nominated. The node has to do with those of equal or
+// higher priority there, since the pod must not take their room, and without
+// them, since they may end elsewhere.
+func (f *Framework) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	nominated := f.Nominator.NominatedPodsForNode(node.Node().Name)
+	if len(nominated) == 0 {
+		return f.RunFilterPlugins(ctx, state, pod, node)
+	}
+	crowded, crowdedState, added := node.Snapshot(), state.Clone(), false
+	for _, other := range nominated {
+		if other.GetPod().UID == pod.UID || corev1.PodPriority(other.GetPod()) < corev1.PodPriority(pod) {
+			continue
+		}
+		crowded.AddPodInfo(other)
+		if s := f.RunPreFilterExtensionAddPod(ctx, crowdedState, pod, other, crowded); !s.IsSuccess() {
+			return fwk.AsStatus(s.AsError())
+		}
+		added = true
+	}
+	if added {
+		if s := f.RunFilterPlugins(ctx, crowdedState, pod, crowded); !s.IsSuccess() {
+			return s
+		}
+	}
+	return f.RunFilterPlugins(ctx, state, pod, node)
+}
+
+// RunPostFilterPlugins asks who could make room for a pod that fits nowhere.
+// The first that can decides; the reasons of the others add up.
+func (f *Framework) RunPostFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, refusals fwk.NodeToStatusReader) (result *fwk.PostFilterResult, status *fwk.Status) {
+	defer f.observe("PostFilter", f.Clock.Now(), &status)
+	if state.ShouldSkipAllPostFilterPlugins() {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "All PostFilter plugins are skipped")
+	}
+	running, rejector := "", ""
+	defer rescue(&running, "PostFilter", &status)
+	var reasons []string
+	for _, plugin := range f.postFilter {
+		running = plugin.Name()
+		r, s := plugin.PostFilter(ctx, state, pod, refusals)
+		switch {
+		case s.IsSuccess():
+			return r, s
+		case s.Code() == fwk.UnschedulableAndUnresolvable:
+			return r, s.WithPlugin(running)
+		case !s.IsRejected():
+			return nil, fwk.AsStatus(s.AsError()).WithPlugin(running)
+		case r != nil && r.Mode() != fwk.ModeNoop:
+			result = r
+		}
+		reasons = append(reasons, s.Reasons()...)
+		if rejector == "" {
+			rejector = running
+		}
+	}
+	return result, fwk.NewStatus(fwk.Unschedulable, reasons...).WithPlugin(rejector)
+}

@@ -1,0 +1,194 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+)
+
+// Host is what the house lends to the plugins of every generation. All of it
+// outlives them.
+type Host struct {
+	Client     clientset.Interface
+	KubeConfig *restclient.Config
+	Informers  informers.SharedInformerFactory
+	Recorder   events.EventRecorderLogger
+	// Lister is the cluster as of the last cache.Refresh.
+	Lister    fwk.SharedLister
+	Nominator fwk.PodNominator
+	Activator fwk.PodActivator
+	Waiting   *WaitingPods
+	PreBinds  *PreBinds
+	Clock     clock.WithTickerAndDelayedExecution
+}
+
+// Config says which plugins a Framework runs, and how.
+type Config struct {
+	// Profile is the name that metrics and plugins know the profile by.
+	Profile string
+	Chains  Chains
+	// Args holds each plugin's decoded arguments.
+	Args map[string]runtime.Object
+}
+
+// Framework is one set of plugin instances and the chains they stand in. It
+// belongs to one generation of one profile and never changes.
+type Framework struct {
+	Host
+	profile string
+	ctx     context.Context
+	plugins []fwk.Plugin // in the order in which they were built
+
+	preEnqueue []fwk.PreEnqueuePlugin
+	sort       fwk.QueueSortPlugin
+	preFilter  []fwk.PreFilterPlugin
+	filter     []fwk.FilterPlugin
+	postFilter []fwk.PostFilterPlugin
+	preScore   []fwk.PreScorePlugin
+	score      []scorer
+	reserve    []fwk.ReservePlugin
+	permit     []fwk.PermitPlugin
+	preBind    []fwk.PreBindPlugin
+	bind       []fwk.BindPlugin
+	postBind   []fwk.PostBindPlugin
+}
+
+// scorer is a Score plugin and the weight of its normalised score.
+type scorer struct {
+	fwk.ScorePlugin
+	name   string
+	weight int64
+}
+
+// PluginError says that one plugin could not be built.
+type PluginError struct {
+	Plugin string
+	Err    error
+}
+
+func (e *PluginError) Error() string { return fmt.Sprintf("plugin %q: %v", e.Plugin, e.Err) }
+
+// Unwrap returns what the plugin's factory returned.
+func (e *PluginError) Unwrap() error { return e.Err }
+
+// New builds the plugins that c names, each once, and their chains. ctx must
+// live as long as the Framework. When a plugin cannot be built, those that
+// were are closed and the error is a *PluginError.
+func New(ctx context.Context, c Config, registry Registry, host Host) (*Framework, error) {
+	f := &Framework{Host: host, profile: c.Profile, ctx: ctx}
+	built := map[string]fwk.Plugin{}
+	for _, point := range Points {
+		for _, entry := range c.Chains[point] {
+			if built[entry.Name] != nil {
+				continue
+			}
+			plugin, err := f.build(ctx, registry, entry.Name, c.Args[entry.Name])
+			if err != nil {
+				f.Close()
+				return nil, &PluginError{Plugin: entry.Name, Err: err}
+			}
+			built[entry.Name] = plugin
+			f.plugins = append(f.plugins, plugin)
+		}
+	}
+	if err := f.chain(c.Chains, built); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *Framework) build(ctx context.Context, registry Registry, name string, args runtime.Object) (plugin fwk.Plugin, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("its constructor panicked: %v", r)
+		}
+	}()
+	registration, ok := registry[name]
+	if !ok {
+		return nil, fmt.Errorf("is not registered")
+	}
+	plugin, err = registration.New(ctx, args, f)
+	if err == nil && plugin == nil {
+		return nil, fmt.Errorf("its constructor returned no plugin")
+	}
+	return plugin, err
+}
+
+// chain puts the built plugins into their chains.
+func (f *Framework) chain(chains Chains, built map[string]fwk.Plugin) error {
+	var sorts []fwk.QueueSortPlugin
+	err := firstOf(
+		put(chains, PreEnqueue, built, &f.preEnqueue),
+		put(chains, QueueSort, built, &sorts),
+		put(chains, PreFilter, built, &f.preFilter),
+		put(chains, Filter, built, &f.filter),
+		put(chains, PostFilter, built, &f.postFilter),
+		put(chains, PreScore, built, &f.preScore),
+		put(chains, Reserve, built, &f.reserve),
+		put(chains, Permit, built, &f.permit),
+		put(chains, PreBind, built, &f.preBind),
+		put(chains, Bind, built, &f.bind),
+		put(chains, PostBind, built, &f.postBind),
+	)
+	if err != nil {
+		return err
+	}
+	for _, entry := range chains[Score] {
+		plugin, ok := built[entry.Name].(fwk.ScorePlugin)
+		if !ok {
+			return misplaced(entry.Name, Score)
+		}
+		f.score = append(f.score, scorer{plugin, entry.Name, int64(entry.Weight)})
+	}
+	if len(sorts) != 1 {
+		return fmt.Errorf("queueSort: %d plugins, want one", len(sorts))
+	}
+	f.sort = sorts[0]
+	return nil
+}
+
+func put[P fwk.Plugin](chains Chains, point Point, built map[string]fwk.Plugin, into *[]P) error {
+	for _, entry := range chains[point] {
+		plugin, ok := built[entry.Name].(P)
+		if !ok {
+			return misplaced(entry.Name, point)
+		}
+		*into = append(*into, plugin)
+	}
+	return nil
+}
+
+func misplaced(plugin string, point Point) error {
+	return &PluginError{Plugin: plugin, Err: fmt.Errorf("what its constructor returned does not implement %s", point)}
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes the plugins that can be closed, last built first.
+func (f *Framework) Close() {
+	for _, plugin := range slices.Backward(f.plugins) {
+		if closer, ok := plugin.(io.Closer); ok {
+			_ = guard(plugin.Name(), "Close", func() *fwk.Status { return fwk.AsStatus(closer.Close()) })
+		}
+	}
+}
+
+// ProfileName names the profile the Framework was built for.
+func (f *Framework) ProfileName() string { return f.profile }

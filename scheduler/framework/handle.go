@@ -1,0 +1,169 @@
+package framework
+
+import (
+	"context"
+	"encoding/json"
+	"sort"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// A Framework is the Handle of its own plugins.
+var _ fwk.Handle = &Framework{}
+
+// SnapshotSharedLister returns the cluster as of the last Refresh.
+func (f *Framework) SnapshotSharedLister() fwk.SharedLister { return f.Lister }
+
+// MutableSnapshotSharedLister is nil: only the points of pod groups, which are
+// not scheduled yet, may use it.
+func (f *Framework) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister { return nil }
+
+// IterateOverWaitingPods calls callback for every pod at Permit.
+func (f *Framework) IterateOverWaitingPods(callback func(fwk.WaitingPod)) { f.Waiting.Each(callback) }
+
+// GetWaitingPod returns a pod at Permit, nil when it is not there.
+func (f *Framework) GetWaitingPod(uid types.UID) fwk.WaitingPod { return f.Waiting.Get(uid) }
+
+// RejectWaitingPod refuses a pod at Permit; it reports whether there was one.
+func (f *Framework) RejectWaitingPod(uid types.UID) bool {
+	p := f.Waiting.Get(uid)
+	return p != nil && p.Reject("", "removed")
+}
+
+// AddPodInPreBind notes that a pod's PreBind began and how to cancel it.
+func (f *Framework) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
+	f.PreBinds.add(uid, cancel)
+}
+
+// GetPodInPreBind returns a pod whose PreBind is at work, nil when it is not.
+func (f *Framework) GetPodInPreBind(uid types.UID) fwk.PodInPreBind { return f.PreBinds.get(uid) }
+
+// RemovePodInPreBind notes that a pod's PreBind is over.
+func (f *Framework) RemovePodInPreBind(uid types.UID) { f.PreBinds.remove(uid) }
+
+// ClientSet returns a client with Berth's own rights.
+func (f *Framework) ClientSet() clientset.Interface { return f.Client }
+
+// KubeConfig returns what ClientSet was made from.
+func (f *Framework) KubeConfig() *restclient.Config { return f.Host.KubeConfig }
+
+// EventRecorder returns the recorder of the profile's events.
+func (f *Framework) EventRecorder() events.EventRecorderLogger { return f.Recorder }
+
+// SharedInformerFactory returns the informers that hold what is scheduled.
+func (f *Framework) SharedInformerFactory() informers.SharedInformerFactory { return f.Informers }
+
+// SharedDRAManager is nil: devices are not allocated yet.
+func (f *Framework) SharedDRAManager() fwk.SharedDRAManager { return nil }
+
+// SharedCSIManager is nil: volumes are not bound yet.
+func (f *Framework) SharedCSIManager() fwk.CSIManager { return nil }
+
+// Extenders is empty: extenders are not called yet.
+func (f *Framework) Extenders() []fwk.Extender { return nil }
+
+// APIDispatcher is nil, as the contract asks while SchedulerAsyncAPICalls is
+// off; it is off in 1.37.
+func (f *Framework) APIDispatcher() fwk.APIDispatcher { return nil }
+
+// APICacher is nil, as the contract asks while SchedulerAsyncAPICalls is off.
+func (f *Framework) APICacher() fwk.APICacher { return nil }
+
+// PodGroupManager is nil: pod groups are not scheduled yet.
+func (f *Framework) PodGroupManager() fwk.PodGroupManager { return nil }
+
+// Parallelizer runs pieces of work one after the other: a decision must not
+// depend on which of two cores is faster.
+func (f *Framework) Parallelizer() fwk.Parallelizer { return inOrder{} }
+
+type inOrder struct{}
+
+func (inOrder) Until(ctx context.Context, pieces int, work workqueue.DoWorkPieceFunc, _ string) {
+	for i := 0; i < pieces && ctx.Err() == nil; i++ {
+		work(i)
+	}
+}
+
+// AddNominatedPod nominates a pod; see fwk.PodNominator.
+func (f *Framework) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
+	f.Nominator.AddNominatedPod(logger, pod, info)
+}
+
+// DeleteNominatedPodIfExists ends a nomination.
+func (f *Framework) DeleteNominatedPodIfExists(pod *v1.Pod) {
+	f.Nominator.DeleteNominatedPodIfExists(pod)
+}
+
+// UpdateNominatedPod replaces a nominated pod by its newer version.
+func (f *Framework) UpdateNominatedPod(logger klog.Logger, oldPod *v1.Pod, newPod fwk.PodInfo) {
+	f.Nominator.UpdateNominatedPod(logger, oldPod, newPod)
+}
+
+// NominatedPodsForNode returns the pods nominated for a node.
+func (f *Framework) NominatedPodsForNode(node string) []fwk.PodInfo {
+	return f.Nominator.NominatedPodsForNode(node)
+}
+
+// Activate makes waiting pods active without their backoff.
+func (f *Framework) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
+	f.Activator.Activate(logger, pods)
+}
+
+// SignPod returns a signature that pods share whom no plugin of this profile
+// can tell apart, nil when a plugin does not sign. Berth's own decisions do
+// not rest on it.
+func (f *Framework) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
+	fragments := map[string]any{"v1.Pod.Spec.SchedulerName": pod.Spec.SchedulerName}
+	for _, plugin := range f.plugins {
+		if !decides(plugin) {
+			continue
+		}
+		signer, ok := plugin.(fwk.SignPlugin)
+		if !ok {
+			return nil
+		}
+		var signed []fwk.SignFragment
+		s := guard(plugin.Name(), "SignPod", func() (s *fwk.Status) {
+			signed, s = signer.SignPod(ctx, pod)
+			return s
+		})
+		if !s.IsSuccess() {
+			return nil
+		}
+		for _, fragment := range signed {
+			fragments[fragment.Key] = fragment.Value
+		}
+	}
+	signature, err := json.Marshal(fragments) // sorts the keys
+	if err != nil {
+		return nil
+	}
+	return signature
+}
+
+// decides says whether a plugin has a say in where a pod goes.
+func decides(plugin fwk.Plugin) bool {
+	switch plugin.(type) {
+	case fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin:
+		return true
+	}
+	return false
+}
+
+// PluginNames lists the plugins that were built, sorted.
+func (f *Framework) PluginNames() []string {
+	names := make([]string, len(f.plugins))
+	for i, plugin := range f.plugins {
+		names[i] = plugin.Name()
+	}
+	sort.Strings(names)
+	return names
+}

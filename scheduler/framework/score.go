@@ -1,0 +1,124 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// RunPreScorePlugins prepares scoring. A plugin that answers Skip does not
+// score in this attempt.
+func (f *Framework) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status) {
+	defer f.observe("PreScore", f.Clock.Now(), &status)
+	skipped := sets.New[string]()
+	defer func() { state.SetSkipScorePlugins(skipped) }()
+	running := ""
+	defer rescue(&running, "PreScore", &status)
+	for _, plugin := range f.preScore {
+		running = plugin.Name()
+		s := plugin.PreScore(ctx, state, pod, nodes)
+		if s.IsSkip() {
+			skipped.Insert(running)
+		} else if !s.IsSuccess() {
+			return fwk.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", running, s.AsError()))
+		}
+	}
+	return nil
+}
+
+// Scores are the weighted scores of some nodes: one row a plugin, one column a
+// node, in the order in which the nodes were given.
+type Scores struct {
+	Plugins []string
+	// Raw and Weighted hold, for each plugin, its score of each node before
+	// normalisation, and after it times the weight.
+	Raw, Weighted []fwk.NodeScoreList
+	// Total is the sum of Weighted, by node.
+	Total []int64
+}
+
+// ScoreNodes asks the Score chain about nodes, normalises and weighs.
+func (f *Framework) ScoreNodes(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (scores *Scores, status *fwk.Status) {
+	defer f.observe("Score", f.Clock.Now(), &status)
+	scores = &Scores{Total: make([]int64, len(nodes))}
+	skipped := state.GetSkipScorePlugins()
+	for _, plugin := range f.score {
+		if skipped.Has(plugin.name) {
+			continue
+		}
+		raw, s := plugin.rate(ctx, state, pod, nodes)
+		if !s.IsSuccess() {
+			return nil, s
+		}
+		weighted := append(make(fwk.NodeScoreList, 0, len(raw)), raw...)
+		if s := plugin.normalise(ctx, state, pod, weighted); !s.IsSuccess() {
+			return nil, s
+		}
+		for i := range weighted {
+			weighted[i].Score *= plugin.weight
+			scores.Total[i] += weighted[i].Score
+		}
+		scores.Plugins = append(scores.Plugins, plugin.name)
+		scores.Raw = append(scores.Raw, raw)
+		scores.Weighted = append(scores.Weighted, weighted)
+	}
+	return scores, nil
+}
+
+func (s scorer) rate(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (list fwk.NodeScoreList, status *fwk.Status) {
+	defer rescue(&s.name, "Score", &status)
+	list = make(fwk.NodeScoreList, len(nodes))
+	for i, node := range nodes {
+		score, st := s.Score(ctx, state, pod, node)
+		if !st.IsSuccess() {
+			return nil, fwk.AsStatus(fmt.Errorf("running Score plugins: plugin %q failed with: %w", s.name, st.AsError()))
+		}
+		list[i] = fwk.NodeScore{Name: node.Node().Name, Score: score}
+	}
+	return list, nil
+}
+
+func (s scorer) normalise(ctx context.Context, state fwk.CycleState, pod *v1.Pod, list fwk.NodeScoreList) (status *fwk.Status) {
+	defer rescue(&s.name, "NormalizeScore", &status)
+	if extensions := s.ScoreExtensions(); extensions != nil {
+		if st := extensions.NormalizeScore(ctx, state, pod, list); !st.IsSuccess() {
+			return fwk.AsStatus(fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w", s.name, st.AsError()))
+		}
+	}
+	for _, node := range list {
+		if node.Score < fwk.MinScore || node.Score > fwk.MaxScore {
+			return fwk.AsStatus(fmt.Errorf("applying score defaultWeights on Score plugins: plugin %q returns an invalid score %v, it should in the range of [%v, %v] after normalizing",
+				s.name, node.Score, fwk.MinScore, fwk.MaxScore))
+		}
+	}
+	return nil
+}
+
+// RunScorePlugins is ScoreNodes in the contract's form, for plugins that ask.
+func (f *Framework) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
+	scores, status := f.ScoreNodes(ctx, state, pod, nodes)
+	if !status.IsSuccess() {
+		return nil, status
+	}
+	out := make([]fwk.NodePluginScores, len(nodes))
+	for i, node := range nodes {
+		out[i] = fwk.NodePluginScores{
+			Name:       node.Node().Name,
+			RawScores:  column(scores.Plugins, scores.Raw, i),
+			Scores:     column(scores.Plugins, scores.Weighted, i),
+			TotalScore: scores.Total[i],
+		}
+	}
+	return out, nil
+}
+
+func column(plugins []string, rows []fwk.NodeScoreList, node int) []fwk.PluginScore {
+	out := make([]fwk.PluginScore, len(plugins))
+	for i, name := range plugins {
+		out[i] = fwk.PluginScore{Name: name, Score: rows[i][node].Score}
+	}
+	return out
+}

@@ -1,0 +1,232 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+)
+
+// WaitingPods are the pods that wait for a Permit plugin's word. One value
+// serves all profiles and outlives their generations.
+type WaitingPods struct {
+	clock clock.WithDelayedExecution
+	mu    sync.Mutex
+	pods  map[types.UID]*waitingPod
+}
+
+// NewWaitingPods returns an empty set whose time-outs run on c.
+func NewWaitingPods(c clock.WithDelayedExecution) *WaitingPods {
+	return &WaitingPods{clock: c, pods: map[types.UID]*waitingPod{}}
+}
+
+// Add lets pod wait, for each plugin as long as waits says.
+func (w *WaitingPods) Add(pod *v1.Pod, waits map[string]time.Duration) {
+	p := &waitingPod{pod: pod, pending: map[string]clock.Timer{}, verdict: make(chan *fwk.Status, 1)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for plugin, wait := range waits {
+		p.pending[plugin] = w.clock.AfterFunc(wait, func() {
+			p.Reject(plugin, fmt.Sprintf("rejected due to timeout after waiting %v at plugin %v", wait, plugin))
+		})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pods[pod.UID] = p
+}
+
+// Has says whether a pod waits.
+func (w *WaitingPods) Has(uid types.UID) bool { return w.Get(uid) != nil }
+
+// Len is how many pods wait.
+func (w *WaitingPods) Len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pods)
+}
+
+// Get returns a waiting pod, nil when it does not wait.
+func (w *WaitingPods) Get(uid types.UID) fwk.WaitingPod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p, ok := w.pods[uid]; ok {
+		return p
+	}
+	return nil
+}
+
+// Each calls f for every waiting pod, without a lock held.
+func (w *WaitingPods) Each(f func(fwk.WaitingPod)) {
+	w.mu.Lock()
+	pods := slices.Collect(maps.Values(w.pods))
+	w.mu.Unlock()
+	for _, p := range pods {
+		f(p)
+	}
+}
+
+// Await blocks until the pod's verdict is there. A pod that does not wait has
+// a good one at once. When ctx ends first, the pod is refused.
+func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {
+	w.mu.Lock()
+	p, ok := w.pods[uid]
+	w.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	defer func() {
+		p.stop()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.pods, uid)
+	}()
+	select {
+	case status := <-p.verdict:
+		if status.IsSuccess() || status.IsRejected() {
+			return status
+		}
+		return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", status.AsError())).WithPlugin(status.Plugin())
+	case <-ctx.Done():
+		return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", context.Cause(ctx)))
+	}
+}
+
+// waitingPod is one pod at Permit. Its verdict is given once.
+type waitingPod struct {
+	pod     *v1.Pod
+	verdict chan *fwk.Status
+
+	mu      sync.Mutex
+	pending map[string]clock.Timer
+	done    bool
+}
+
+var _ fwk.WaitingPod = &waitingPod{}
+
+func (p *waitingPod) GetPod() *v1.Pod { return p.pod }
+
+func (p *waitingPod) GetPendingPlugins() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.pending))
+}
+
+// Allow ends one plugin's wait; with the last one the pod goes on.
+func (p *waitingPod) Allow(plugin string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if timer, ok := p.pending[plugin]; ok {
+		timer.Stop()
+		delete(p.pending, plugin)
+	}
+	if len(p.pending) == 0 {
+		p.give(nil)
+	}
+}
+
+// Reject refuses the pod; it reports whether this was the verdict.
+func (p *waitingPod) Reject(plugin, message string) bool {
+	return p.end(fwk.NewStatus(fwk.Unschedulable, message).WithPlugin(plugin))
+}
+
+// Preempt stops the pod without calling it unschedulable: it may be tried
+// again at once. It reports whether this was the verdict.
+func (p *waitingPod) Preempt(plugin, message string) bool {
+	return p.end(fwk.NewStatus(fwk.Error, message).WithPlugin(plugin))
+}
+
+func (p *waitingPod) end(status *fwk.Status) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.give(status)
+}
+
+func (p *waitingPod) give(status *fwk.Status) bool {
+	if p.done {
+		return false
+	}
+	p.done = true
+	for _, timer := range p.pending {
+		timer.Stop()
+	}
+	p.verdict <- status
+	return true
+}
+
+// stop ends all timers, whoever gave the verdict.
+func (p *waitingPod) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, timer := range p.pending {
+		timer.Stop()
+	}
+}
+
+// PreBinds are the pods whose PreBind plugins are at work; a preemption may
+// cancel them. One value serves all profiles.
+type PreBinds struct {
+	mu   sync.Mutex
+	pods map[types.UID]*preBind
+}
+
+// NewPreBinds returns an empty set.
+func NewPreBinds() *PreBinds { return &PreBinds{pods: map[types.UID]*preBind{}} }
+
+type preBind struct {
+	mu       sync.Mutex
+	cancel   context.CancelCauseFunc
+	finished bool
+	canceled bool
+}
+
+var _ fwk.PodInPreBind = &preBind{}
+
+// CancelPod cancels the pod's PreBind unless it is over; it reports whether
+// the pod is cancelled.
+func (p *preBind) CancelPod(reason string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.finished {
+		return false
+	}
+	p.canceled = true
+	p.cancel(fmt.Errorf("%s", reason))
+	return true
+}
+
+// MarkPrebound says that PreBind is over; it reports false when the pod was
+// cancelled before.
+func (p *preBind) MarkPrebound() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finished = !p.canceled
+	return p.finished
+}
+
+func (b *PreBinds) add(uid types.UID, cancel context.CancelCauseFunc) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pods[uid] = &preBind{cancel: cancel}
+}
+
+func (b *PreBinds) get(uid types.UID) fwk.PodInPreBind {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p, ok := b.pods[uid]; ok {
+		return p
+	}
+	return nil
+}
+
+func (b *PreBinds) remove(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.pods, uid)
+}

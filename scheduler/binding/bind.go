@@ -34,7 +34,7 @@ const settlePause = time.Second
 // what happened. Still unbound and unchanged in what scheduling reads, it is
 // bound again at once.
 //
-// +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create
+// +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create,roleName=binder-role
 func (b *Binding) bind(ctx context.Context, f *Flight) error {
 	pod := f.Info.GetPod()
 	version := b.status.settle(pod)

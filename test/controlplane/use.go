@@ -44,10 +44,13 @@ func (cp *ControlPlane) InstallCRDs(ctx context.Context, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "kustomization.yaml")); err == nil {
 		how = "--kustomize=" + dir
 	}
-	if _, err := cp.Kubectl(ctx, nil, "apply", "--server-side", how); err != nil {
+	names, err := cp.Kubectl(ctx, nil, "apply", "--server-side", "--output=name", how)
+	if err != nil {
 		return err
 	}
-	_, err := cp.Kubectl(ctx, nil, "wait", "--for=condition=Established", "--timeout=60s", how)
+	// By name: kubectl wait does not know kustomizations.
+	wait := append([]string{"wait", "--for=condition=Established", "--timeout=60s"}, strings.Fields(names)...)
+	_, err = cp.Kubectl(ctx, nil, wait...)
 	return err
 }
 

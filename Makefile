@@ -32,9 +32,9 @@ demo: controlplane build ## The main job, shown on a control plane of its own. D
 .PHONY: build
 build: ## Build bin/manager and the commands under cmd/.
 	@mkdir -p bin
-	go build -trimpath -o bin/manager .
+	go build -o bin/manager .
 	@for dir in cmd/*/; do \
-		if [ -d "$$dir" ]; then (set -x; go build -trimpath -o bin/ "./$$dir"); fi; \
+		if [ -d "$$dir" ]; then (set -x; go build -o bin/ "./$$dir"); fi; \
 	done
 
 .PHONY: controlplane

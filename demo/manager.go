@@ -17,7 +17,7 @@ func (s *stage) buildManager(ctx context.Context) error {
 		return err
 	}
 	s.root = root
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", s.managerPath(), ".")
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", s.managerPath(), ".")
 	build.Dir, build.Stdout, build.Stderr = root, os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("go build: %w", err)

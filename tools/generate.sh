@@ -12,4 +12,14 @@ generate() { go tool -modfile=tools/dev/go.mod controller-gen "$@"; }
 rm -rf api/v1alpha1/applyconfiguration
 generate object applyconfiguration crd \
 	paths=./api/... output:crd:artifacts:config=config/crd/bases
+
+# controller-gen takes an RBAC marker only from a comment that stands alone: one
+# that touches a declaration is that declaration's, and passed over in silence.
+git ls-files -z -co --exclude-standard '*.go' | xargs -0 awk '
+	FNR == 1 { marker = 0 }
+	/^[[:space:]]*\/\/ \+kubebuilder:rbac:/ { marker = 1; next }
+	/^[[:space:]]*\/\// { next }
+	marker && NF { printf "%s:%d: put a blank line after the RBAC marker above\n", FILENAME, FNR; bad = 1 }
+	{ marker = 0 }
+	END { exit bad }' >&2
 generate rbac:roleName=manager-role paths=./... output:rbac:artifacts:config=config/rbac

@@ -84,12 +84,6 @@ type ProgrammedProfile struct {
 	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
 
-	// revision names the ControllerRevision that holds what runs, for a way
-	// back.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	Revision string `json:"revision,omitempty"`
-
 	// time is when it began to run.
 	// +optional
 	Time *metav1.Time `json:"time,omitempty"`

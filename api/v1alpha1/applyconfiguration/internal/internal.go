@@ -263,9 +263,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.berthdev.berth.api.v1alpha1.ProgrammedPlugin
           elementRelationship: atomic
-    - name: revision
-      type:
-        scalar: string
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time

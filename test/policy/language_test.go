@@ -15,7 +15,8 @@ const modulePath = "github.com/berthdev/berth"
 // policy is a parsed text: one rule a line, # begins a comment.
 //
 //	ROOM: ROOM…                what code in the left room may import of the house
-//	ROOM… never PACKAGE…       what code and tests in these rooms may not import
+//	ROOM… never PACKAGE…       what code in these rooms may not import
+//	ROOM… nowhere PACKAGE…     what not even their tests may import
 //
 // A room is a folder of the module, "." its root; a package is an import path.
 // In both, "x/*" is each folder right below x, "x/..." is x and all below it,
@@ -33,6 +34,7 @@ type mayRule struct {
 
 type neverRule struct {
 	rooms, never []string
+	tests        bool // holds for tests too
 }
 
 func parsePolicy(text string) (policy, error) {
@@ -43,12 +45,13 @@ func parsePolicy(text string) (policy, error) {
 		if len(words) == 0 {
 			continue
 		}
-		if n := slices.Index(words, "never"); n > 0 && n < len(words)-1 && !strings.HasSuffix(words[n-1], ":") {
-			p.never = append(p.never, neverRule{rooms: words[:n], never: words[n+1:]})
+		n := slices.IndexFunc(words, func(w string) bool { return w == "never" || w == "nowhere" })
+		if n > 0 && n < len(words)-1 && !strings.HasSuffix(words[n-1], ":") {
+			p.never = append(p.never, neverRule{rooms: words[:n], never: words[n+1:], tests: words[n] == "nowhere"})
 		} else if room, ok := strings.CutSuffix(words[0], ":"); ok && room != "" && n < 0 {
 			p.may = append(p.may, mayRule{room: room, may: words[1:]})
 		} else {
-			return policy{}, fmt.Errorf(`line %d: %q is neither "ROOM: ROOM…" nor "ROOM… never PACKAGE…"`, i+1, line)
+			return policy{}, fmt.Errorf(`line %d: %q is neither "ROOM: ROOM…" nor "ROOM… never PACKAGE…", nor that with nowhere`, i+1, line)
 		}
 	}
 	return p, nil
@@ -97,7 +100,11 @@ func (p policy) check(packages []pkg) []string {
 			if !fitsAny(rule.rooms, pkg.room) {
 				continue
 			}
-			for _, imported := range slices.Concat(pkg.imports, pkg.testImports) {
+			imports := pkg.imports
+			if rule.tests {
+				imports = slices.Concat(pkg.imports, pkg.testImports)
+			}
+			for _, imported := range imports {
 				if fitsAny(rule.never, imported) {
 					faults = append(faults, fmt.Sprintf("%s imports %s, which it never may", pkg.room, imported))
 				}
@@ -122,7 +129,7 @@ func TestThePolicyLanguageFindsEachBreach(t *testing.T) {
 		plugins/*:    low
 		all:          high plugins/...
 		low never net/...
-		... never k8s.io/kubernetes/...`
+		... nowhere k8s.io/kubernetes/...`
 	ours := func(room string) string { return modulePath + "/" + room }
 	cases := map[string]struct {
 		pkg  pkg
@@ -146,8 +153,8 @@ func TestThePolicyLanguageFindsEachBreach(t *testing.T) {
 			pkg:  pkg{room: "low", imports: []string{"net/http/httptest", "network"}},
 			want: []string{"low imports net/http/httptest, which it never may"},
 		},
-		"never holds for tests, doors do not": {
-			pkg:  pkg{room: "low", testImports: []string{ours("high"), "k8s.io/kubernetes/pkg/scheduler"}},
+		"of all rules, nowhere alone holds for tests": {
+			pkg:  pkg{room: "low", testImports: []string{ours("high"), "net/http", "k8s.io/kubernetes/pkg/scheduler"}},
 			want: []string{"low imports k8s.io/kubernetes/pkg/scheduler, which it never may"},
 		},
 		"a room nobody thought of is a fault": {
@@ -169,7 +176,7 @@ func TestThePolicyLanguageFindsEachBreach(t *testing.T) {
 }
 
 func TestAPolicyThatCannotBeReadSaysWhere(t *testing.T) {
-	for _, text := range []string{"a b", "a never", "never b", ": a", "a: never b"} {
+	for _, text := range []string{"a b", "a never", "never b", ": a", "a: never b", "a nowhere"} {
 		if _, err := parsePolicy("\n" + text); err == nil || !strings.HasPrefix(err.Error(), "line 2: ") {
 			t.Errorf("%q: got %v, want an error about line 2", text, err)
 		}

@@ -23,7 +23,8 @@ const (
 
 // manager is a Berth that runs in this process.
 type manager struct {
-	ledger *decision.Ledger
+	ledger  *decision.Ledger
+	applier controllers.Applier
 	// elected is closed when it leads.
 	elected <-chan struct{}
 	// stop ends it and waits until it has ended.
@@ -49,9 +50,9 @@ func startManager(ctx context.Context) *manager {
 	})
 	Expect(err).NotTo(HaveOccurred())
 
-	ledger := decision.NewLedger(time.Now)
+	ledger, applier := decision.NewLedger(time.Now), &standIn{}
 	Expect(controllers.SetupWithManager(mgr, controllers.Options{
-		Applier: &standIn{}, Registry: registry(), Ledger: ledger, Version: "integration",
+		Applier: applier, Registry: registry(), Ledger: ledger, Version: "integration",
 	})).To(Succeed())
 
 	running, cancel := context.WithCancel(context.Background())
@@ -60,7 +61,7 @@ func startManager(ctx context.Context) *manager {
 		defer GinkgoRecover()
 		done <- mgr.Start(running)
 	}()
-	return &manager{ledger: ledger, elected: mgr.Elected(), stop: func() {
+	return &manager{ledger: ledger, applier: applier, elected: mgr.Elected(), stop: func() {
 		cancel()
 		Eventually(done).Should(Receive(BeNil()), "the manager ends")
 	}}

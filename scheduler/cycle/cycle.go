@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -47,6 +48,18 @@ type Placement struct {
 	Scores *framework.Scores
 	// Winner is Node's index in Nodes.
 	Winner int
+}
+
+// Score is the record of the i-th node that was scored.
+func (p *Placement) Score(i int) decision.NodeScore {
+	score := decision.NodeScore{
+		Node: p.Nodes[i].Node().Name, Score: p.Scores.Total[i],
+		Plugins: make(map[string]int64, len(p.Scores.Plugins)),
+	}
+	for row, plugin := range p.Scores.Plugins {
+		score.Plugins[plugin] = p.Scores.Weighted[row][i].Score
+	}
+	return score
 }
 
 // Run looks for the best node. The error is a *framework.FitError when the pod

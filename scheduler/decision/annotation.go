@@ -22,6 +22,7 @@ type record struct {
 	Profile    string      `json:"profile"`
 	Generation int64       `json:"generation"`
 	Hash       string      `json:"hash"`
+	Epoch      int64       `json:"epoch"`
 	Node       string      `json:"node"`
 	Evaluated  int         `json:"evaluated"`
 	Feasible   int         `json:"feasible"`
@@ -34,7 +35,8 @@ type record struct {
 // the plugins, then the rest of the best nodes.
 func Annotation(d Decision) string {
 	r := record{
-		Version: 1, Profile: d.Profile, Generation: d.Generation, Hash: d.Hash, Node: d.Node,
+		Version: 1, Profile: d.Profile, Generation: d.Generation, Hash: d.Hash, Epoch: d.Epoch,
+		Node:      d.Node,
 		Evaluated: d.Evaluated, Feasible: d.Feasible, Attempts: d.Attempts, Top: d.Top,
 	}
 	for {

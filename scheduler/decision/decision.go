@@ -31,6 +31,8 @@ type Decision struct {
 	Profile    string
 	Generation int64
 	Hash       string
+	// Epoch numbers the leadership that decided.
+	Epoch int64
 	// Message is the refusal's or the error's text; empty for a bound pod.
 	Message   string
 	Evaluated int

@@ -27,19 +27,37 @@ func PodRequestOptions() resourcehelper.PodResourcesOptions {
 	}
 }
 
+// RunningPodRequests returns what pod takes from its node, a resize included,
+// by k8s.io/component-helpers/resource. assumed, which may be nil, is what a
+// container that names no request is taken to ask for.
+func RunningPodRequests(pod *v1.Pod, assumed v1.ResourceList) v1.ResourceList {
+	options := PodRequestOptions()
+	options.UseStatusResources = statusMatters(pod)
+	options.NonMissingContainerRequests = assumed
+	return resourcehelper.PodRequests(pod, options)
+}
+
+// statusMatters reports whether pod's status can say anything about its
+// resources. Where it cannot, as in every waiting pod, the containers are
+// added up once and not three times.
+func statusMatters(pod *v1.Pod) bool {
+	status := &pod.Status
+	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
+		status.Resources != nil || status.AllocatedResources != nil ||
+		resourcehelper.IsPodResizeInfeasible(pod)
+}
+
 // podRequests returns what pod takes from a node, and the cpu in millicores
 // and the memory in bytes that it is scored with.
 func podRequests(pod *v1.Pod) (request Resource, scoredCPU, scoredMemory int64) {
-	list := resourcehelper.PodRequests(pod, PodRequestOptions())
+	list := RunningPodRequests(pod, nil)
 	request = NewResource(list)
 
 	assumed := assumedRequests(pod, list)
 	if len(assumed) == 0 || requestsAreComplete(pod) {
 		return request, request.MilliCPU, request.Memory
 	}
-	options := PodRequestOptions()
-	options.NonMissingContainerRequests = assumed
-	list = resourcehelper.PodRequests(pod, options)
+	list = RunningPodRequests(pod, assumed)
 	cpu, memory := list[v1.ResourceCPU], list[v1.ResourceMemory]
 	return request, cpu.MilliValue(), memory.Value()
 }
@@ -60,10 +78,10 @@ func assumedRequests(pod *v1.Pod, requests v1.ResourceList) v1.ResourceList {
 }
 
 // requestsAreComplete reports whether nothing can be assumed for pod, because
-// every container names cpu and memory and no status can say otherwise. It
-// spares most pods a second walk over their containers.
+// every container names cpu and memory and no status says otherwise. It spares
+// most pods a second walk over their containers.
 func requestsAreComplete(pod *v1.Pod) bool {
-	if len(pod.Status.ContainerStatuses) > 0 || len(pod.Status.InitContainerStatuses) > 0 {
+	if statusMatters(pod) {
 		return false
 	}
 	for _, containers := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {

@@ -43,6 +43,7 @@ type Options struct {
 	// says why; empty when it can honour all.
 	Unsupported func(pod *v1.Pod) (field, why string)
 	Clock       clock.PassiveClock
+	Log         logr.Logger
 }
 
 // slot is what the Set knows of one name. changing serialises changes; the
@@ -65,7 +66,7 @@ func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
 	slot := s.slot(blueprint.Name)
 	slot.changing.Lock()
 	defer slot.changing.Unlock()
-	log := logr.FromContextOrDiscard(ctx).WithValues("profile", blueprint.Name, "hash", blueprint.Hash, "generation", blueprint.Generation)
+	log := s.options.Log.WithValues("profile", blueprint.Name, "hash", blueprint.Hash, "generation", blueprint.Generation)
 
 	if s.renumber(slot, blueprint) {
 		return nil
@@ -102,7 +103,7 @@ func (s *Set) renumber(slot *slot, blueprint *compile.Blueprint) bool {
 }
 
 // Pause holds the pods of the profile, or lets them go on. What runs is kept.
-func (s *Set) Pause(ctx context.Context, name string, paused bool) {
+func (s *Set) Pause(name string, paused bool) {
 	slot := s.slot(name)
 	slot.changing.Lock()
 	defer slot.changing.Unlock()
@@ -112,14 +113,14 @@ func (s *Set) Pause(ctx context.Context, name string, paused bool) {
 	current := slot.current
 	s.mu.Unlock()
 	if changed && current != nil {
-		logr.FromContextOrDiscard(ctx).Info("The profile's state changed", "profile", name, "paused", paused)
-		s.options.Waiting.Adopt(ctx, name, current.rules(s.hold(slot, name)))
+		s.options.Log.Info("The profile's state changed", "profile", name, "paused", paused)
+		s.options.Waiting.Adopt(context.Background(), name, current.rules(s.hold(slot, name)))
 	}
 }
 
 // Delete stops serving the name: its pods are parked until a profile of that
 // name comes back.
-func (s *Set) Delete(ctx context.Context, name string) {
+func (s *Set) Delete(name string) {
 	slot := s.slot(name)
 	slot.changing.Lock()
 	defer slot.changing.Unlock()
@@ -131,13 +132,13 @@ func (s *Set) Delete(ctx context.Context, name string) {
 	if current == nil {
 		return
 	}
-	s.options.Waiting.Abandon(ctx, name, queue.Hold{
+	s.options.Waiting.Abandon(context.Background(), name, queue.Hold{
 		Reason:  queue.ProfileDeleted,
 		Message: fmt.Sprintf("SchedulingProfile %s was deleted: the pod waits until a profile of that name exists", name),
 	})
 	current.Release()
 	framework.ForgetProfile(name)
-	logr.FromContextOrDiscard(ctx).Info("The profile is gone; its pods are parked", "profile", name)
+	s.options.Log.Info("The profile is gone; its pods are parked", "profile", name)
 }
 
 // Running says what runs under a name.

@@ -17,6 +17,7 @@ func (q *Queue) Adopt(ctx context.Context, name string, rules *Rules) {
 	q.mu.Lock()
 	old := q.rules[name]
 	q.rules[name] = rules
+	delete(q.abandoned, name)
 	q.lane(rules)
 	for _, p := range q.pods {
 		if p.profile != name || p.where == InFlight || p.flight != nil {
@@ -50,27 +51,41 @@ func (p *Pod) wanted() strategy {
 }
 
 // Abandon parks all pods of the profile called name, which is served no more,
-// and says which they were.
-func (q *Queue) Abandon(name string, hold Hold) []*v1.Pod {
+// and tells them why. A pod in flight is parked when it comes back; most do
+// not, since what was begun is finished.
+func (q *Queue) Abandon(name string, hold Hold) {
+	var parked []*Pod
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	delete(q.rules, name)
-	var waiting []*Pod
+	q.abandoned[name] = hold
 	for _, p := range q.pods {
-		if p.profile != name {
-			continue
-		}
-		if p.where != InFlight {
+		if p.profile == name && p.where != InFlight && p.flight == nil {
 			q.putParked(p, hold)
+			parked = append(parked, p)
 		}
-		waiting = append(waiting, p)
 	}
-	sortPods(waiting)
-	pods := make([]*v1.Pod, len(waiting))
-	for i, p := range waiting {
+	sortPods(parked)
+	pods := make([]*v1.Pod, len(parked))
+	for i, p := range parked {
 		pods[i] = p.pod
 	}
-	return pods
+	q.mu.Unlock()
+	for _, pod := range pods {
+		q.tell(pod, hold)
+	}
+}
+
+// Held returns the parked pods and why each is held.
+func (q *Queue) Held() map[*v1.Pod]Hold {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	held := map[*v1.Pod]Hold{}
+	for _, p := range q.pods {
+		if p.where == Parked && p.held.Reason != "" {
+			held[p.pod] = p.held
+		}
+	}
+	return held
 }
 
 // Counts says where the pods of the profile called name are.
@@ -98,4 +113,11 @@ func (q *Queue) Counts(name string) decision.QueueCounts {
 		}
 	}
 	return c
+}
+
+// Serves says whether the queue has rules for a profile called name.
+func (q *Queue) Serves(name string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.rules[name] != nil
 }

@@ -48,6 +48,16 @@ func (a *Attempt) Done() {
 	}
 }
 
+// Return ends an attempt that did not take place, because the profile was
+// paused or deleted after the pod was popped: the pod goes back as it was.
+func (a *Attempt) Return(ctx context.Context) {
+	q, p := a.queue, a.entry
+	q.mu.Lock()
+	p.attempts--
+	q.mu.Unlock()
+	q.place(ctx, p, immediately, "ProfileNotServed")
+}
+
 // Flushed says whether the flush, rather than an event, woke the pod.
 func (a *Attempt) Flushed() bool { return a.entry.flushed }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // place decides where p goes next and puts it there. p has a marker in the
@@ -22,15 +24,17 @@ func (q *Queue) place(ctx context.Context, p *Pod, want strategy, cause string) 
 		rules, pod, lastGate := q.rules[p.profile], p.pod, p.gate
 		heard := q.flights.hear(p)
 		if rules == nil {
-			q.putParked(p, notServed)
+			hold = q.abandoned[p.profile]
+			q.putParked(p, hold)
 			q.mu.Unlock()
+			q.tell(pod, hold)
 			return
 		}
 		if len(heard) == 0 && (want == skip || asked) {
 			told := q.put(p, verdict{want, gate, hold, rules, cause})
 			q.mu.Unlock()
-			if told && q.onHold != nil {
-				q.onHold(pod, hold)
+			if told {
+				q.tell(pod, hold)
 			}
 			return
 		}
@@ -49,9 +53,12 @@ func (q *Queue) place(ctx context.Context, p *Pod, want strategy, cause string) 
 	}
 }
 
-// notServed parks a pod whose profile went away while it was being placed.
-// Whoever took the profile away tells the pods.
-var notServed = Hold{}
+// tell says that a pod is held. Called without the lock.
+func (q *Queue) tell(pod *v1.Pod, hold Hold) {
+	if q.onHold != nil && hold.Reason != "" {
+		q.onHold(pod, hold)
+	}
+}
 
 // verdict is what place found out about a pod.
 type verdict struct {

@@ -18,12 +18,14 @@ type Queue struct {
 	clock  clock.WithTicker
 	onHold func(pod *v1.Pod, hold Hold)
 
-	mu      sync.Mutex
-	pods    map[types.UID]*Pod
-	rules   map[string]*Rules
-	lanes   []*lane
-	turn    int
-	flights flights
+	mu    sync.Mutex
+	pods  map[types.UID]*Pod
+	rules map[string]*Rules
+	// abandoned says for names that were served once why their pods wait now.
+	abandoned map[string]Hold
+	lanes     []*lane
+	turn      int
+	flights   flights
 
 	// ready holds one value while there may be something to pop.
 	ready chan struct{}
@@ -41,12 +43,13 @@ type Options struct {
 // New returns an empty queue that serves no profile yet.
 func New(o Options) *Queue {
 	return &Queue{
-		clock:   o.Clock,
-		onHold:  o.OnHold,
-		pods:    map[types.UID]*Pod{},
-		rules:   map[string]*Rules{},
-		flights: newFlights(),
-		ready:   make(chan struct{}, 1),
+		clock:     o.Clock,
+		onHold:    o.OnHold,
+		pods:      map[types.UID]*Pod{},
+		rules:     map[string]*Rules{},
+		abandoned: map[string]Hold{},
+		flights:   newFlights(),
+		ready:     make(chan struct{}, 1),
 	}
 }
 

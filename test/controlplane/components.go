@@ -17,7 +17,7 @@ import (
 
 // startAPI starts etcd and kube-apiserver on ports that are free now.
 func (cp *ControlPlane) startAPI(ctx context.Context, creds credentials) error {
-	ports, err := freePorts(3)
+	ports, err := FreeAddresses(3)
 	if err != nil {
 		return err
 	}
@@ -194,9 +194,10 @@ func (cp *ControlPlane) startScheduler() (*Process, error) {
 	return cp.start("kube-scheduler", append(args, "--secure-port=0", "--authentication-tolerate-lookup-failure=true")...)
 }
 
-// freePorts returns n addresses on 127.0.0.1 whose ports nobody listens on.
+// FreeAddresses returns n addresses, host and port, on 127.0.0.1 that nobody
+// listens on. Another process may be faster to use one: be ready to try again.
 // They are held until all are found, so that they differ.
-func freePorts(n int) ([]string, error) {
+func FreeAddresses(n int) ([]string, error) {
 	var addresses []string
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

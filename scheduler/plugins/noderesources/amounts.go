@@ -59,17 +59,18 @@ func (a amounts) none() bool {
 // noderesources the scorer of Fit never learns of the gates that Fit itself
 // reads, so it goes by the containers' spec alone. BalancedAllocation's does.
 func (s scoredResources) amountsOf(pod *v1.Pod) amounts {
-	options := framework.PodRequestOptions()
+	var requests v1.ResourceList
 	if s.assume {
-		options = resourcehelper.PodResourcesOptions{
+		requests = resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
 			SkipPodLevelResources: true,
 			NonMissingContainerRequests: v1.ResourceList{
 				v1.ResourceCPU:    *resource.NewMilliQuantity(framework.DefaultMilliCPURequest, resource.DecimalSI),
 				v1.ResourceMemory: *resource.NewQuantity(framework.DefaultMemoryRequest, resource.DecimalSI),
 			},
-		}
+		})
+	} else {
+		requests = framework.RunningPodRequests(pod, nil)
 	}
-	requests := resourcehelper.PodRequests(pod, options)
 	list := make(amounts, len(s.specs))
 	for i := range s.specs {
 		quantity := requests[s.specs[i].name]

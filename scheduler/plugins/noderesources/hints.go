@@ -4,7 +4,6 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -63,7 +62,7 @@ func afterOtherScaledDown(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.Q
 		return fwk.QueueSkip, nil
 	}
 	had, has := runningRequest(before), runningRequest(after)
-	for name, quantity := range resourcehelper.PodRequests(pod, framework.PodRequestOptions()) {
+	for name, quantity := range framework.RunningPodRequests(pod, nil) {
 		if !quantity.IsZero() && amountOf(&had, name) > amountOf(&has, name) {
 			return fwk.Queue, nil
 		}
@@ -74,7 +73,7 @@ func afterOtherScaledDown(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.Q
 // runningRequest is what a pod takes from its node, a resize included.
 func runningRequest(pod *v1.Pod) framework.Resource {
 	var request framework.Resource
-	request.SetMaxResource(resourcehelper.PodRequests(pod, framework.PodRequestOptions()))
+	request.SetMaxResource(framework.RunningPodRequests(pod, nil))
 	return request
 }
 

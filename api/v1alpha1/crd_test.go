@@ -1,0 +1,162 @@
+package v1alpha1
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// crd is the part of a CustomResourceDefinition that the rules speak about.
+type crd struct {
+	Spec struct {
+		Names struct {
+			Kind       string   `json:"kind"`
+			ShortNames []string `json:"shortNames"`
+			Categories []string `json:"categories"`
+		} `json:"names"`
+		Scope    string `json:"scope"`
+		Versions []struct {
+			AdditionalPrinterColumns []struct {
+				Name     string `json:"name"`
+				Priority int    `json:"priority"`
+			} `json:"additionalPrinterColumns"`
+			SelectableFields []struct {
+				JSONPath string `json:"jsonPath"`
+			} `json:"selectableFields"`
+			Schema struct {
+				OpenAPIV3Schema node `json:"openAPIV3Schema"`
+			} `json:"schema"`
+			Subresources map[string]any `json:"subresources"`
+		} `json:"versions"`
+	} `json:"spec"`
+}
+
+// node is one place in an OpenAPI schema.
+type node struct {
+	Type        string          `json:"type"`
+	Format      string          `json:"format"`
+	Description string          `json:"description"`
+	Default     any             `json:"default"`
+	Enum        []any           `json:"enum"`
+	Minimum     *float64        `json:"minimum"`
+	Maximum     *float64        `json:"maximum"`
+	MaxLength   *int64          `json:"maxLength"`
+	MaxItems    *int64          `json:"maxItems"`
+	Required    []string        `json:"required"`
+	Properties  map[string]node `json:"properties"`
+	Items       *node           `json:"items"`
+	ListType    string          `json:"x-kubernetes-list-type"`
+	ListMapKeys []string        `json:"x-kubernetes-list-map-keys"`
+	MapType     string          `json:"x-kubernetes-map-type"`
+	Preserve    bool            `json:"x-kubernetes-preserve-unknown-fields"`
+}
+
+func readCRDs(t *testing.T) map[string]crd {
+	t.Helper()
+	files, err := filepath.Glob("../../config/crd/bases/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no CRDs: %v", err)
+	}
+	byKind := map[string]crd{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c crd
+		if err := yaml.Unmarshal(text, &c); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		byKind[c.Spec.Names.Kind] = c
+	}
+	return byKind
+}
+
+func (c crd) root() node { return c.Spec.Versions[0].Schema.OpenAPIV3Schema }
+
+// visit calls f for every field below s, with the path of each.
+func visit(s node, path string, f func(path, name string, field node)) {
+	for name, field := range s.Properties {
+		at := path + "." + name
+		f(at, name, field)
+		visit(field, at, f)
+		if field.Items != nil {
+			visit(*field.Items, at+"[]", f)
+		}
+	}
+}
+
+// rules are those of the Kubernetes API conventions that a generated schema can
+// be asked about.
+var rules = map[string]func(path, name string, s node) bool{
+	"a field's description begins with its name": func(_, name string, s node) bool {
+		return strings.HasPrefix(s.Description, name+" ")
+	},
+	"a list says how it merges": func(_, _ string, s node) bool {
+		return s.Type != "array" || s.ListType == "atomic" || s.ListType == "set" || (s.ListType == "map" && len(s.ListMapKeys) > 0)
+	},
+	"a list is bounded": func(_, _ string, s node) bool { return s.Type != "array" || s.MaxItems != nil },
+	"a string is bounded, by length, format or a choice": func(_, _ string, s node) bool {
+		return s.Type != "string" || s.MaxLength != nil || s.Format != "" || len(s.Enum) > 0
+	},
+	"a whole number has a size and a lower bound": func(_, _ string, s node) bool {
+		return s.Type != "integer" || (s.Minimum != nil && (s.Format == "int32" || s.Format == "int64"))
+	},
+	"a whole number that users write has an upper bound": func(path, _ string, s node) bool {
+		return s.Type != "integer" || !strings.HasPrefix(path, ".spec") || s.Maximum != nil
+	},
+	"there are no fractions":                   func(_, _ string, s node) bool { return s.Type != "number" },
+	"there is no yes or no: a word says which": func(_, _ string, s node) bool { return s.Type != "boolean" },
+	"a duration is a number whose name has its unit": func(_, name string, s node) bool {
+		return s.Format != "duration" && (s.Type != "string" || !strings.HasSuffix(name, "Timeout"))
+	},
+	"there is no phase: conditions say more": func(_, name string, _ node) bool { return name != "phase" },
+	"an object of unknown shape is one value to merge": func(_, _ string, s node) bool {
+		return !s.Preserve || (s.Type == "object" && s.MapType == "atomic")
+	},
+	"a default inside an object reaches the user through the object's own": func(_, _ string, s node) bool {
+		for _, child := range s.Properties {
+			if child.Default != nil && s.Default == nil {
+				return false
+			}
+		}
+		return true
+	},
+}
+
+func TestFieldsKeepTheAPIConventions(t *testing.T) {
+	crds := readCRDs(t)
+	for sentence, holds := range rules {
+		t.Run(sentence, func(t *testing.T) {
+			for kind, c := range crds {
+				for _, part := range []string{"spec", "status"} {
+					visit(node{Properties: map[string]node{part: c.root().Properties[part]}}, "", func(path, name string, s node) {
+						// A condition's fields are Kubernetes' own.
+						if !strings.HasPrefix(path, ".status.conditions[]") && !holds(path, name, s) {
+							t.Errorf("%s%s", kind, path)
+						}
+					})
+				}
+			}
+		})
+	}
+}
+
+func TestStatusIsOptionalAndItsOwnSubresource(t *testing.T) {
+	for kind, c := range readCRDs(t) {
+		if _, ok := c.Spec.Versions[0].Subresources["status"]; !ok {
+			t.Errorf("%s: no status subresource", kind)
+		}
+		status := c.root().Properties["status"]
+		if len(status.Required) > 0 {
+			t.Errorf("%s: status requires %v", kind, status.Required)
+		}
+		conditions := status.Properties["conditions"]
+		if conditions.ListType != "map" || len(conditions.ListMapKeys) != 1 || conditions.ListMapKeys[0] != "type" || *conditions.MaxItems != 16 {
+			t.Errorf("%s: conditions are not a map by type of at most 16", kind)
+		}
+	}
+}

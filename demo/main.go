@@ -1,0 +1,29 @@
+// The demo shows Berth's main job on a real control plane: pods are bound by a
+// profile, the profile is switched live, a broken change is refused, and every
+// decision says why. It asks the API server about each thing it prints, and
+// fails where the answer is another.
+//
+// Go and git are all it needs. The first run compiles Kubernetes, which takes
+// about ten minutes on two cores; later runs take about a minute.
+//
+//	DEMO_KEEP=1   leave everything running, and print the KUBECONFIG
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, settings{out: os.Stdout, keep: os.Getenv("DEMO_KEEP") == "1"})
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo: failed:", err)
+		os.Exit(1)
+	}
+	fmt.Println("demo: ok")
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/berthdev/berth/test/controlplane"
+)
+
+func (s *stage) buildManager(ctx context.Context) error {
+	root, err := controlplane.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	s.root = root
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", s.managerPath(), ".")
+	build.Dir, build.Stdout, build.Stderr = root, os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("go build: %w", err)
+	}
+	s.say("bin/manager is built")
+	return nil
+}
+
+func (s *stage) managerPath() string { return filepath.Join(s.root, "bin", "manager") }
+
+// runManager starts the manager with the rights of its service account and no
+// others: what the shipped roles do not grant, the demo cannot show.
+func (s *stage) runManager(ctx context.Context) error {
+	kubeconfig, err := s.cp.ServiceAccountKubeconfig(ctx, namespace, account)
+	if err != nil {
+		return err
+	}
+	addresses, err := controlplane.FreeAddresses(2)
+	if err != nil {
+		return err
+	}
+	probes := addresses[0]
+	s.metrics = addresses[1]
+	s.manager, err = s.cp.Run(s.managerPath(),
+		"--kubeconfig="+kubeconfig,
+		"--namespace="+namespace,
+		"--health-probe-bind-address="+probes,
+		"--metrics-bind-address="+s.metrics,
+	)
+	if err != nil {
+		return err
+	}
+	if err := s.manager.Until(ctx, func(ctx context.Context) error { return askReady(ctx, probes) }); err != nil {
+		return err
+	}
+	s.say("the manager is ready, as system:serviceaccount:%s:%s", namespace, account)
+	return nil
+}
+
+func (s *stage) managerLog() string {
+	if s.manager == nil {
+		return "none, it was not started"
+	}
+	return s.manager.Log()
+}
+
+func askReady(ctx context.Context, address string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz answers %s", resp.Status)
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// profileName is the name that the demo's pods carry as schedulerName.
+const profileName = "shop"
+
+//go:embed manifests/profile.yaml
+var profileManifest []byte
+
+// The changes that the story makes to the profile, as merge patches.
+const (
+	useSpread   = `{"spec":{"pluginConfig":[{"name":"NodeResourcesFit","configRef":{"name":"spread"}}]}}`
+	usePack     = `{"spec":{"pluginConfig":[{"name":"NodeResourcesFit","configRef":{"name":"pack"}}]}}`
+	misspelt    = `{"spec":{"plugins":{"score":{"enabled":[{"name":"NodeResourceFit"}]}}}}`
+	spelt       = `{"spec":{"plugins":{"score":{"enabled":[{"name":"NodeResourcesFit"}]}}}}`
+	faultyField = "spec.plugins.score.enabled[0].name"
+)
+
+// profile is what the demo reads of a SchedulingProfile: what any client sees.
+type profile struct {
+	Metadata struct {
+		Generation int64 `json:"generation"`
+	} `json:"metadata"`
+	Spec struct {
+		PluginConfig []struct {
+			ConfigRef struct {
+				Name string `json:"name"`
+			} `json:"configRef"`
+		} `json:"pluginConfig"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+		Programmed struct {
+			Generation int64  `json:"generation"`
+			Hash       string `json:"hash"`
+		} `json:"programmed"`
+		Queue struct {
+			Pending int `json:"pending"`
+		} `json:"queue"`
+		Totals struct {
+			Bound int `json:"bound"`
+		} `json:"totals"`
+		RecentDecisions []struct {
+			Pod     string `json:"pod"`
+			Result  string `json:"result"`
+			Message string `json:"message"`
+		} `json:"recentDecisions"`
+	} `json:"status"`
+}
+
+// pluginConfig is what the demo reads of a PluginConfig.
+type pluginConfig struct {
+	Metadata struct {
+		Generation int64 `json:"generation"`
+	} `json:"metadata"`
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// read gets one of Berth's cluster-scoped objects.
+func (s *stage) read(ctx context.Context, into any, resource, name string) error {
+	path := "/apis/berth.dev/v1alpha1/" + resource + "/" + name
+	raw, err := s.cp.Client().Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
+}
+
+func (s *stage) profile(ctx context.Context) (profile, error) {
+	var p profile
+	err := s.read(ctx, &p, "schedulingprofiles", profileName)
+	return p, err
+}
+
+// lacks says which of the wanted conditions is not True for generation; "" is
+// none.
+func lacks(conditions []metav1.Condition, generation int64, wanted ...string) string {
+	for _, want := range wanted {
+		c := meta.FindStatusCondition(conditions, want)
+		switch {
+		case c == nil:
+			return "condition " + want
+		case c.ObservedGeneration != generation:
+			return fmt.Sprintf("condition %s for generation %d, it speaks of %d", want, generation, c.ObservedGeneration)
+		case c.Status != metav1.ConditionTrue:
+			return fmt.Sprintf("condition %s: it is %s, %s: %s", want, c.Status, c.Reason, c.Message)
+		}
+	}
+	return ""
+}
+
+// lacks says what the profile lacks to run exactly as written; "" is nothing.
+func (p profile) lacks() string {
+	generation := p.Metadata.Generation
+	if l := lacks(p.Status.Conditions, generation, "Accepted", "ResolvedRefs", "Programmed", "Ready"); l != "" {
+		return l
+	}
+	if runs := p.Status.Programmed.Generation; runs != generation {
+		return fmt.Sprintf("generation %d, generation %d runs", generation, runs)
+	}
+	return ""
+}
+
+// untilRuns waits until the profile runs as written, and the PluginConfigs
+// that it names with it. It returns the profile.
+func (s *stage) untilRuns(ctx context.Context) (profile, error) {
+	var p profile
+	err := s.until(ctx, func() (lacking string, err error) {
+		p, err = s.profile(ctx)
+		if err != nil || p.lacks() != "" {
+			return p.lacks(), err
+		}
+		for _, named := range p.Spec.PluginConfig {
+			var c pluginConfig
+			if err := s.read(ctx, &c, "pluginconfigs", named.ConfigRef.Name); err != nil {
+				return "", err
+			}
+			if l := lacks(c.Status.Conditions, c.Metadata.Generation, "Accepted", "Programmed"); l != "" {
+				return "PluginConfig " + named.ConfigRef.Name + ": " + l, nil
+			}
+		}
+		return "", nil
+	})
+	return p, err
+}
+
+// showTables prints what users look at first, once it agrees with the pods:
+// all that were seen bound are counted, and pending ones wait.
+func (s *stage) showTables(ctx context.Context, pending int, flags ...string) error {
+	err := s.until(ctx, func() (string, error) {
+		p, err := s.profile(ctx)
+		if p.Status.Totals.Bound == s.bound && p.Status.Queue.Pending == pending {
+			return "", err
+		}
+		return fmt.Sprintf("a status that says %d bound and %d pending, it says %d and %d",
+			s.bound, pending, p.Status.Totals.Bound, p.Status.Queue.Pending), err
+	})
+	if err != nil {
+		return err
+	}
+	return s.kubectl(ctx, append([]string{"get", "sprof,plugcfg"}, flags...)...)
+}
+
+func (s *stage) patchProfile(ctx context.Context, patch string) error {
+	return s.kubectl(ctx, "patch", "sprof", profileName, "--type=merge", "--patch", patch)
+}
+
+func (s *stage) applyProfile(ctx context.Context) error {
+	if _, err := s.cp.Kubectl(ctx, bytes.NewReader(profileManifest), "apply", "--server-side", "-f", "-"); err != nil {
+		return err
+	}
+	s.say("$ kubectl apply -f demo/manifests/profile.yaml")
+	if _, err := s.untilRuns(ctx); err != nil {
+		return err
+	}
+	return s.showTables(ctx, 0)
+}
+
+func (s *stage) switchToPack(ctx context.Context) error {
+	before, err := s.profile(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.patchProfile(ctx, usePack); err != nil {
+		return err
+	}
+	after, err := s.untilRuns(ctx)
+	if err != nil {
+		return err
+	}
+	if after.Status.Programmed.Hash == before.Status.Programmed.Hash {
+		return fmt.Errorf("the profile runs as %s, as before the switch", after.Status.Programmed.Hash)
+	}
+	s.say("generation %d (%s) runs, in the place of %d (%s); no process was restarted",
+		after.Metadata.Generation, after.Status.Programmed.Hash, before.Metadata.Generation, before.Status.Programmed.Hash)
+	return s.showTables(ctx, 0)
+}

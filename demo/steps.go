@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// settings say how the demo runs.
+type settings struct {
+	// out gets the story.
+	out io.Writer
+	// keep leaves all processes running at the end.
+	keep bool
+	// killManagerAfter names the step after which the manager is killed; a
+	// test shows with it that the demo cannot pass without one.
+	killManagerAfter string
+}
+
+// step is one scene of the story.
+type step struct {
+	title string
+	limit time.Duration
+	do    func(*stage, context.Context) error
+}
+
+// steps is the story, in the order in which it is told.
+var steps = []step{
+	// The house. Each needs the one before.
+	{"build the manager", 15 * time.Minute, (*stage).buildManager},
+	{"start etcd, kube-apiserver, the controllers and KWOK", 40 * time.Minute, (*stage).startControlPlane},
+	{"add 50 nodes of 4 CPU in 3 zones", 3 * time.Minute, (*stage).addNodes},
+	{"install Berth's resources, account and rights", time.Minute, (*stage).install},
+	{"run the manager under its account", 2 * time.Minute, (*stage).runManager},
+
+	// The main job, and the switch that nobody waits for.
+	{"apply a profile that spreads", time.Minute, (*stage).applyProfile},
+	{"200 pods are spread", 3 * time.Minute, (*stage).deploySpread},
+	{"switch the profile to packing, live", time.Minute, (*stage).switchToPack},
+	{"the next 200 pods are packed", 3 * time.Minute, (*stage).deployPacked},
+	{"switch back while 200 pods are on their way: none is lost", 3 * time.Minute, (*stage).switchInFlight},
+
+	// What goes wrong is said, and harms nobody.
+	{"a broken change is refused, and scheduling goes on", 2 * time.Minute, (*stage).refuseBrokenChange},
+	{"a pod that fits nowhere is told why", time.Minute, (*stage).explainRefusal},
+	{"the books agree with the pods", time.Minute, (*stage).showTheBooks},
+}
+
+// run tells the story. Whatever it started has ended when it returns, unless
+// the settings keep it.
+func run(ctx context.Context, set settings) (err error) {
+	s := &stage{settings: set}
+	defer func() {
+		if s.cp == nil {
+			return
+		}
+		if set.keep {
+			s.sayWhereItRuns()
+			return
+		}
+		s.cp.Stop()
+	}()
+	for i, step := range steps {
+		start := time.Now()
+		fmt.Fprintf(set.out, "\ndemo: %d/%d %s\n", i+1, len(steps), step.title)
+		if err := s.play(ctx, step); err != nil {
+			return fmt.Errorf("%s: %w", step.title, err)
+		}
+		fmt.Fprintf(set.out, "  (%.1f s)\n", time.Since(start).Seconds())
+		if step.title == set.killManagerAfter {
+			s.manager.Kill()
+		}
+	}
+	return nil
+}
+
+func (s *stage) play(ctx context.Context, step step) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, step.limit, errors.New("not done within "+step.limit.String()))
+	defer cancel()
+	return step.do(s, ctx)
+}

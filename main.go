@@ -1,0 +1,153 @@
+// Command manager is Berth: a scheduler whose profiles are custom resources.
+//
+// A scheduler with plugins of its own is this file with another registry:
+//
+//	registry, err := plugins.With(plugins.InTree(),
+//		plugins.Register("Coscheduling", coscheduling.New, (*coscheduling.Plugin)(nil), (*coscheduling.Args)(nil)))
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientset "k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/controllers"
+	"github.com/berthdev/berth/scheduler"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/intake"
+	"github.com/berthdev/berth/scheduler/plugins"
+)
+
+// version is set when a release is built.
+var version = "dev"
+
+func main() {
+	options, err := parse(os.Args[1:])
+	if errors.Is(err, pflag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		err = run(ctrl.SetupSignalHandler(), options)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "manager:", err)
+		os.Exit(1)
+	}
+}
+
+// run wires the house together and runs it until ctx ends.
+func run(ctx context.Context, o options) error {
+	log := o.logger()
+	config, err := o.restConfig()
+	if err != nil {
+		return err
+	}
+	client, err := clientset.NewForConfig(protobuf(config))
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if o.elect.LeaderElect, err = electable(ctx, client, o, log); err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, o.manager(scheme, log))
+	if err != nil {
+		return fmt.Errorf("making the manager: %w", err)
+	}
+
+	registry := plugins.InTree()
+	ledger := decision.NewLedger(clock.RealClock{}.Now)
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
+	sched := scheduler.New(scheduler.Options{
+		Client: client, KubeConfig: config, Informers: intake.NewInformers(client),
+		RecorderFor: func(profile string) events.EventRecorderLogger { return broadcaster.NewRecorder(scheme, profile) },
+		Registry:    registry, Unsupported: plugins.Unsupported(registry), Ledger: ledger,
+		Clock: clock.RealClock{}, Log: log.WithName("scheduler"), Epoch: epoch(client, o, log),
+	})
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return fmt.Errorf("recording events: %w", err)
+	}
+	defer broadcaster.Shutdown()
+	for _, collector := range sched.Metrics() {
+		if err := metrics.Registry.Register(collector); err != nil {
+			return fmt.Errorf("registering metrics: %w", err)
+		}
+	}
+	crds := &served{discovery: client.Discovery(), log: log, then: func() error {
+		return controllers.SetupWithManager(mgr, controllers.Options{
+			Applier: sched.Profiles(), Registry: registry, Ledger: ledger, Version: version,
+		})
+	}}
+	if err := errors.Join(
+		mgr.Add(scheduler.Warm{Scheduler: sched}),
+		mgr.Add(sched),
+		mgr.Add(crds),
+		mgr.AddHealthzCheck("ping", alive),
+		mgr.AddReadyzCheck("cluster", check(sched.Ready)),
+		mgr.AddReadyzCheck("crds", check(crds.ready)),
+	); err != nil {
+		return err
+	}
+	log.Info("Starting", "version", version, "leaderElection", o.elect.LeaderElect)
+	return mgr.Start(ctx)
+}
+
+// electable says whether a leader can be elected: the Lease needs a namespace.
+//
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+func electable(ctx context.Context, client clientset.Interface, o options, log logr.Logger) (bool, error) {
+	if !o.elect.LeaderElect {
+		return false, nil
+	}
+	_, err := client.CoreV1().Namespaces().Get(ctx, o.namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		log.Info("The namespace does not exist: no leader is elected, and history is kept in memory. Run one replica only", "namespace", o.namespace)
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for namespace %s: %w", o.namespace, err)
+	}
+	return true, nil
+}
+
+// epoch reads the number of this leadership from the Lease.
+func epoch(client clientset.Interface, o options, log logr.Logger) func(context.Context) int64 {
+	return func(ctx context.Context) int64 {
+		if !o.elect.LeaderElect {
+			return 0
+		}
+		lease, err := client.CoordinationV1().Leases(o.namespace).Get(ctx, leaseName, metav1.GetOptions{})
+		if err != nil || lease.Spec.LeaseTransitions == nil {
+			log.Error(err, "The Lease does not tell the epoch; decisions carry 0")
+			return 0
+		}
+		return int64(*lease.Spec.LeaseTransitions)
+	}
+}
+
+// protobuf returns a copy of config that speaks the cheaper encoding.
+func protobuf(config *restclient.Config) *restclient.Config {
+	config = restclient.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	return config
+}

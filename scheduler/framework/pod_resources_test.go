@@ -1,0 +1,94 @@
+package framework_test
+
+import (
+	"math/rand"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// randomRequests names each of a few resources or not, zero among the amounts.
+func randomRequests(dice *rand.Rand) []string {
+	var pairs []string
+	for _, name := range []string{"cpu", "memory", "example.com/gpu"} {
+		if dice.Intn(3) > 0 {
+			pairs = append(pairs, name, []string{"0", "1", "2", "300"}[dice.Intn(4)])
+		}
+	}
+	return pairs
+}
+
+// randomPod has containers of every sort, and sometimes a status that speaks
+// about resources.
+func randomPod(dice *rand.Rand) *v1.Pod {
+	b := fixture.Pod("shop/web")
+	for range 1 + dice.Intn(2) {
+		b.Requests(randomRequests(dice)...)
+	}
+	for range dice.Intn(3) {
+		if dice.Intn(2) == 0 {
+			b.InitRequests(randomRequests(dice)...)
+		} else {
+			b.SidecarRequests(randomRequests(dice)...)
+		}
+	}
+	if dice.Intn(3) == 0 {
+		b.PodRequests(randomRequests(dice)...)
+	}
+	if dice.Intn(3) == 0 {
+		b.Overhead(randomRequests(dice)...)
+	}
+	pod := b.Obj()
+	if dice.Intn(3) == 0 {
+		pod.Status.ContainerStatuses = []v1.ContainerStatus{{
+			Name: "c0", AllocatedResources: fixture.Resources(randomRequests(dice)...),
+		}}
+	}
+	if dice.Intn(4) == 0 {
+		pod.Status.Resources = &v1.ResourceRequirements{Requests: fixture.Resources(randomRequests(dice)...)}
+	}
+	if dice.Intn(4) == 0 {
+		pod.Status.AllocatedResources = fixture.Resources(randomRequests(dice)...)
+	}
+	if dice.Intn(4) == 0 {
+		pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonInfeasible}}
+	}
+	return pod
+}
+
+// The short cuts of NewPodInfo must not show: the plain way through
+// component-helpers is their twin.
+func TestShortCutsCountAsThePlainWay(t *testing.T) {
+	assumed := fixture.Resources("cpu", "100m", "memory", "200Mi")
+	for seed := range int64(2000) {
+		pod := randomPod(rand.New(rand.NewSource(seed)))
+		info, err := framework.NewPodInfo(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := info.CalculateResource()
+
+		options := framework.PodRequestOptions()
+		plain := resourcehelper.PodRequests(pod, options)
+		want := framework.NewResource(plain)
+		if diff := cmp.Diff(&want, got.Resource); diff != "" {
+			t.Fatalf("seed %d: requests (-want +got):\n%s", seed, diff)
+		}
+		options.NonMissingContainerRequests = v1.ResourceList{}
+		for name, quantity := range assumed {
+			if _, named := plain[name]; !named || !resourcehelper.IsPodLevelRequestsSet(pod) {
+				options.NonMissingContainerRequests[name] = quantity
+			}
+		}
+		scored := framework.NewResource(resourcehelper.PodRequests(pod, options))
+		if got.Non0CPU != scored.MilliCPU || got.Non0Mem != scored.Memory {
+			t.Fatalf("seed %d: scored with %d and %d, want %d and %d",
+				seed, got.Non0CPU, got.Non0Mem, scored.MilliCPU, scored.Memory)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+// Package intake turns informer events into calls on cache and queue: what
+// changed in the cluster, and which waiting pods may care.
+package intake
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/queue"
+)
+
+// Options are what an Intake is built from.
+type Options struct {
+	Cache   *cache.Cache
+	Queue   *queue.Queue
+	Waiting *framework.WaitingPods
+	// Forget is told of pods that are gone or assigned.
+	Forget func(uid types.UID)
+	Log    logr.Logger
+}
+
+// Intake hears of every change to what is scheduled.
+type Intake struct {
+	options Options
+	synced  atomic.Bool
+	done    chan struct{}
+}
+
+// New returns an Intake that listens to nothing yet.
+func New(o Options) *Intake { return &Intake{options: o, done: make(chan struct{})} }
+
+// Register listens to the informers that factory holds. The function it
+// returns waits until everything that was there has been heard of; it reports
+// false when its context ends first.
+//
+// +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=get;list;watch
+func (in *Intake) Register(factory informers.SharedInformerFactory) (func(context.Context) bool, error) {
+	pods, podsErr := factory.Core().V1().Pods().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { in.podAdded(obj.(*v1.Pod)) },
+		UpdateFunc: func(oldObj, newObj any) { in.podUpdated(oldObj.(*v1.Pod), newObj.(*v1.Pod)) },
+		DeleteFunc: func(obj any) { ifKnown(obj, in.podDeleted) },
+	})
+	nodes, nodesErr := factory.Core().V1().Nodes().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { in.nodeAdded(obj.(*v1.Node)) },
+		UpdateFunc: func(oldObj, newObj any) { in.nodeUpdated(oldObj.(*v1.Node), newObj.(*v1.Node)) },
+		DeleteFunc: func(obj any) { ifKnown(obj, in.nodeDeleted) },
+	})
+	if err := errors.Join(podsErr, nodesErr); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) bool {
+		if !toolscache.WaitForCacheSync(ctx.Done(), pods.HasSynced, nodes.HasSynced) {
+			return false
+		}
+		in.synced.Store(true)
+		close(in.done)
+		return true
+	}, nil
+}
+
+// Synced says whether everything that was there at the start has been heard of.
+func (in *Intake) Synced() bool { return in.synced.Load() }
+
+// WaitForSync waits for Synced; it reports false when ctx ends first.
+func (in *Intake) WaitForSync(ctx context.Context) bool {
+	select {
+	case <-in.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (in *Intake) context() context.Context {
+	return klog.NewContext(context.Background(), in.options.Log)
+}
+
+// ifKnown hands on what was deleted. After a watch broke off, all that is
+// known is the last version that was seen.
+func ifKnown[T any](obj any, deleted func(T)) {
+	if tomb, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = tomb.Obj
+	}
+	if known, ok := obj.(T); ok {
+		deleted(known)
+	}
+}

@@ -1,0 +1,142 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/profile"
+	"github.com/berthdev/berth/scheduler/queue"
+)
+
+// turn is one attempt on its way through the six steps.
+type turn struct {
+	*queue.Attempt
+	generation *profile.Generation
+	state      *framework.CycleState
+	placement  *cycle.Placement
+	flight     *binding.Flight
+	begin      time.Time
+	// nominate replaces the pod's nominated node after a refusal; nil leaves
+	// it as it is.
+	nominate *fwk.NominatingInfo
+}
+
+// nominateNone takes a nomination back.
+var nominateNone = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
+
+// schedule takes one pod through steps 2 to 5, and hands the rest to land.
+func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
+	pod := attempt.Pod
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "profile", pod.Spec.SchedulerName)
+	ctx = klog.NewContext(ctx, logger)
+
+	generation, ok := s.profiles.Acquire(pod.Spec.SchedulerName)
+	if !ok {
+		attempt.Return(ctx)
+		return
+	}
+	t := &turn{
+		Attempt: attempt, generation: generation, state: framework.NewCycleState(),
+		begin: s.options.Clock.Now(), nominate: nominateNone,
+	}
+	if s.nobodysBusiness(t) {
+		attempt.Done()
+		generation.Release()
+		return
+	}
+	if err := s.place(ctx, t); err != nil {
+		s.refuse(ctx, t, err)
+		generation.Release()
+		return
+	}
+	s.flights.Add(1)
+	s.options.Go(func() {
+		defer s.flights.Done()
+		defer generation.Release()
+		s.land(ctx, t)
+	})
+}
+
+// nobodysBusiness says whether the pod must not be scheduled at all: it is
+// being deleted, or its last attempt is still on its way.
+func (s *Scheduler) nobodysBusiness(t *turn) bool {
+	if t.Pod.DeletionTimestamp != nil {
+		t.generation.Framework.EventRecorder().Eventf(t.Pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling",
+			"skip schedule deleting pod: %v/%v", t.Pod.Namespace, t.Pod.Name)
+		return true
+	}
+	_, assumed := s.cache.Assumed(t.Pod.UID)
+	return assumed
+}
+
+// place finds a node and claims it in memory.
+func (s *Scheduler) place(ctx context.Context, t *turn) error {
+	info, err := framework.NewPodInfo(t.Pod)
+	if err != nil {
+		// The pod has affinity terms that no API server should have let in.
+		// Upstream goes on without them; so do we.
+		klog.FromContext(ctx).Error(err, "The pod's affinity is malformed; scheduling without the malformed terms")
+	}
+	blueprint := t.generation.Blueprint()
+	t.placement, err = s.cycle.Run(ctx, cycle.Request{
+		Framework:                t.generation.Framework,
+		PercentageOfNodesToScore: blueprint.PercentageOfNodesToScore,
+		Pod:                      t.Pod,
+		Snapshot:                 s.cache.Refresh(),
+		State:                    t.state,
+	})
+	if err != nil {
+		s.makeRoom(ctx, t, err)
+		return err
+	}
+	t.flight = &binding.Flight{
+		Framework: t.generation.Framework, State: t.state, Info: info, Node: t.placement.Node, Deaf: t.Deaf,
+	}
+	if blueprint.Decisions.Annotate {
+		t.flight.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(s.decided(t, nil))}
+	}
+	return s.binding.Begin(ctx, t.flight)
+}
+
+// makeRoom asks the PostFilter plugins, when the pod fits nowhere, whether
+// they can make it fit, and keeps what they say for the refusal.
+func (s *Scheduler) makeRoom(ctx context.Context, t *turn, err error) {
+	var unfit *framework.FitError
+	f := t.generation.Framework
+	if !errors.As(err, &unfit) || !f.HasPostFilterPlugins() {
+		return
+	}
+	result, status := f.RunPostFilterPlugins(ctx, t.state, t.Pod, unfit.Diagnosis.Refusals)
+	unfit.Diagnosis.PostFilterMessage = status.Message()
+	if status.IsError() {
+		klog.FromContext(ctx).Error(status.AsError(), "Making room failed")
+	}
+	t.nominate = nil
+	if result != nil {
+		t.nominate = result.NominatingInfo
+	}
+}
+
+// land binds the pod, beside the loop.
+func (s *Scheduler) land(ctx context.Context, t *turn) {
+	err := s.binding.Finish(ctx, t.flight)
+	switch {
+	case err == nil:
+		s.bound(ctx, t)
+	case errors.Is(err, binding.ErrGone):
+		klog.FromContext(ctx).V(1).Info("Not bound: the pod is gone or elsewhere", "node", t.flight.Node)
+		t.Done()
+		s.freed(ctx, t, nil)
+	default:
+		s.refuse(ctx, t, err)
+	}
+}

@@ -1,0 +1,90 @@
+package plugins
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// demand is something a pod can ask for that takes a plugin to honour.
+type demand struct {
+	// field is what asks, as the user wrote it.
+	field string
+	// plugin is what honours it; no build has one for an empty name.
+	plugin string
+	asks   func(spec *v1.PodSpec) bool
+}
+
+// demands are in the order in which pods are told of them. A preference that
+// nobody honours is no reason to hold a pod; a requirement is.
+var demands = []demand{
+	{"spec.schedulingGroup", "", func(s *v1.PodSpec) bool { return s.SchedulingGroup != nil }},
+	{"spec.resourceClaims", "DynamicResources", func(s *v1.PodSpec) bool { return len(s.ResourceClaims) > 0 }},
+	{"spec.schedulingGates", "SchedulingGates", func(s *v1.PodSpec) bool { return len(s.SchedulingGates) > 0 }},
+	{"spec.volumes", "VolumeBinding", needsVolume},
+	{"spec.containers.ports.hostPort", "NodePorts", needsHostPort},
+	{"spec.topologySpreadConstraints", "PodTopologySpread", needsSpread},
+	{"spec.affinity.podAffinity", "InterPodAffinity", func(s *v1.PodSpec) bool {
+		return s.Affinity != nil && s.Affinity.PodAffinity != nil &&
+			len(s.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
+	}},
+	{"spec.affinity.podAntiAffinity", "InterPodAffinity", func(s *v1.PodSpec) bool {
+		return s.Affinity != nil && s.Affinity.PodAntiAffinity != nil &&
+			len(s.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
+	}},
+}
+
+// Unsupported returns what says which field of a pod asks for something that
+// no plugin in registry honours; its answer is empty for a pod that can be
+// scheduled rightly. A profile that leaves a registered plugin out is the
+// user's wish and no reason to hold a pod.
+func Unsupported(registry framework.Registry) func(pod *v1.Pod) (field, why string) {
+	var missing []demand
+	for _, d := range demands {
+		if _, ok := registry[d.plugin]; !ok {
+			missing = append(missing, d)
+		}
+	}
+	return func(pod *v1.Pod) (field, why string) {
+		for _, d := range missing {
+			if d.asks(&pod.Spec) {
+				return d.field, fmt.Sprintf("this version of Berth does not schedule by it yet; the pod is held rather than bound wrongly%s", hint(d))
+			}
+		}
+		return "", ""
+	}
+}
+
+func hint(d demand) string {
+	if d.plugin == "" {
+		return ""
+	}
+	return " (plugin " + d.plugin + " is missing)"
+}
+
+func needsVolume(spec *v1.PodSpec) bool {
+	for i := range spec.Volumes {
+		if v := &spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func needsHostPort(spec *v1.PodSpec) bool {
+	for range framework.HostPorts(&v1.Pod{Spec: *spec}) {
+		return true
+	}
+	return false
+}
+
+func needsSpread(spec *v1.PodSpec) bool {
+	for i := range spec.TopologySpreadConstraints {
+		if spec.TopologySpreadConstraints[i].WhenUnsatisfiable == v1.DoNotSchedule {
+			return true
+		}
+	}
+	return false
+}

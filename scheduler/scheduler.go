@@ -1,0 +1,235 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/intake"
+	"github.com/berthdev/berth/scheduler/profile"
+	"github.com/berthdev/berth/scheduler/queue"
+)
+
+// Options are what a Scheduler is built from. All fields are required unless
+// they say otherwise.
+type Options struct {
+	// Client binds, patches and reads pods.
+	Client clientset.Interface
+	// KubeConfig is handed to plugins that make clients of their own.
+	KubeConfig *restclient.Config
+	// Informers hold what is scheduled; the Scheduler starts them.
+	Informers informers.SharedInformerFactory
+	// RecorderFor returns the recorder of a profile's events.
+	RecorderFor func(profile string) events.EventRecorderLogger
+	Registry    framework.Registry
+	// Unsupported names the field of a pod that this build cannot honour.
+	Unsupported func(pod *v1.Pod) (field, why string)
+	Ledger      *decision.Ledger
+	Clock       clock.WithTickerAndDelayedExecution
+	Log         logr.Logger
+	// Epoch returns the number of this leadership; nil means 0.
+	Epoch func(ctx context.Context) int64
+	// Go starts work beside the loop; nil means a goroutine.
+	Go func(func())
+}
+
+// Scheduler is the loop and the rooms it walks through.
+type Scheduler struct {
+	options  Options
+	queue    *queue.Queue
+	cache    *cache.Cache
+	profiles *profile.Set
+	binding  *binding.Binding
+	intake   *intake.Intake
+	cycle    cycle.Cycle
+	waiting  *framework.WaitingPods
+	epoch    int64
+
+	// lead is held by whoever may call cache.Refresh: the follower's ticker
+	// until leading is set, the loop from then on.
+	lead    sync.Mutex
+	leading bool
+	// flights are the bindings under way.
+	flights sync.WaitGroup
+}
+
+// New returns a Scheduler that serves no profile yet and has started nothing.
+func New(o Options) *Scheduler {
+	s := &Scheduler{options: o}
+	if o.Go == nil {
+		s.options.Go = func(work func()) { go work() }
+	}
+	s.cache = cache.New()
+	s.waiting = framework.NewWaitingPods(o.Clock)
+	s.queue = queue.New(queue.Options{Clock: o.Clock, OnHold: s.tellHeld})
+	s.binding = binding.New(binding.Options{Client: o.Client, Cache: s.cache, Clock: o.Clock, Go: s.options.Go})
+	s.profiles = profile.NewSet(profile.Options{
+		Registry: o.Registry, HostFor: s.hostFor(), Waiting: waitingPods{s},
+		Unsupported: o.Unsupported, Clock: o.Clock, Log: o.Log,
+	})
+	s.intake = intake.New(intake.Options{
+		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Forget: s.binding.Forget, Log: o.Log,
+	})
+	o.Ledger.CountQueueWith(s.counts)
+	return s
+}
+
+// Profiles are the profiles that run; the controllers apply to them.
+func (s *Scheduler) Profiles() *profile.Set { return s.profiles }
+
+// hostFor returns what the plugins of a profile are lent.
+func (s *Scheduler) hostFor() func(name string) framework.Host {
+	preBinds := framework.NewPreBinds()
+	return func(name string) framework.Host {
+		return framework.Host{
+			Client: s.options.Client, KubeConfig: s.options.KubeConfig, Informers: s.options.Informers,
+			Recorder: s.options.RecorderFor(name), Lister: s.cache.Snapshot(), Nominator: s.cache.Nominator,
+			Activator: activator{s.queue}, Waiting: s.waiting, PreBinds: preBinds, Clock: s.options.Clock,
+		}
+	}
+}
+
+// counts says where the pods of a profile are.
+func (s *Scheduler) counts(name string) decision.QueueCounts {
+	counts := s.queue.Counts(name)
+	s.waiting.Each(func(p fwk.WaitingPod) {
+		if p.GetPod().Spec.SchedulerName == name {
+			counts.Waiting++
+			counts.InFlight--
+		}
+	})
+	return counts
+}
+
+// Warm is the part of the Scheduler that every replica runs: informers, cache
+// and queue are kept up to date, and nothing is written.
+type Warm struct{ *Scheduler }
+
+// NeedLeaderElection says that followers run this, too.
+func (Warm) NeedLeaderElection() bool { return false }
+
+// Start blocks until ctx ends.
+func (w Warm) Start(ctx context.Context) error {
+	s := w.Scheduler
+	synced, err := s.intake.Register(s.options.Informers)
+	if err != nil {
+		return fmt.Errorf("watching what is scheduled: %w", err)
+	}
+	s.options.Informers.Start(ctx.Done())
+	if !synced(ctx) {
+		return nil
+	}
+	ticker := s.options.Clock.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			s.lead.Lock()
+			if !s.leading {
+				s.cache.Refresh()
+			}
+			s.lead.Unlock()
+		}
+	}
+}
+
+// Ready says whether the Scheduler has seen all there was when it started.
+func (s *Scheduler) Ready() error {
+	if !s.intake.Synced() {
+		return fmt.Errorf("pods and nodes are still being listed")
+	}
+	return nil
+}
+
+// NeedLeaderElection says that only the leader schedules.
+func (s *Scheduler) NeedLeaderElection() bool { return true }
+
+// Start schedules until ctx ends, and then waits for the bindings under way.
+func (s *Scheduler) Start(ctx context.Context) error {
+	if !s.intake.WaitForSync(ctx) {
+		return nil
+	}
+	ctx = klog.NewContext(ctx, s.options.Log)
+	if s.options.Epoch != nil {
+		s.epoch = s.options.Epoch(ctx)
+	}
+	s.lead.Lock()
+	s.leading = true
+	s.lead.Unlock()
+	for pod, hold := range s.queue.Held() {
+		s.tellHeld(pod, hold)
+	}
+	s.options.Log.Info("Scheduling", "epoch", s.epoch)
+	s.options.Go(func() { s.queue.Run(ctx) })
+	for {
+		attempt := s.queue.Pop(ctx)
+		if attempt == nil {
+			break
+		}
+		s.schedule(ctx, attempt)
+	}
+	s.flights.Wait()
+	s.options.Log.Info("Scheduling ended")
+	return nil
+}
+
+// waitingPods tells the queue of changes to profiles.
+type waitingPods struct{ *Scheduler }
+
+// Adopt hands the new rules to the queue and, since the pods of a name that
+// nobody served were not kept, looks for them.
+func (w waitingPods) Adopt(ctx context.Context, name string, rules *queue.Rules) {
+	w.queue.Adopt(ctx, name, rules)
+	pods, err := w.options.Informers.Core().V1().Pods().Lister().List(labels.Everything())
+	if err != nil {
+		w.options.Log.Error(err, "Cannot look for pods that wait for the profile", "profile", name)
+		return
+	}
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" && pod.Spec.SchedulerName == name {
+			w.intake.Waits(ctx, pod)
+		}
+	}
+}
+
+// Abandon parks the profile's pods.
+func (w waitingPods) Abandon(_ context.Context, name string, hold queue.Hold) {
+	w.queue.Abandon(name, hold)
+}
+
+// tellHeld writes into a pod's status that it is held, and why. A follower
+// does not write: whoever leads next tells all that are held.
+func (s *Scheduler) tellHeld(pod *v1.Pod, hold queue.Hold) {
+	s.lead.Lock()
+	leading := s.leading
+	s.lead.Unlock()
+	if leading {
+		s.binding.Refuse(pod, hold.Reason, hold.Message, nil)
+	}
+}
+
+// activator lets plugins activate pods.
+type activator struct{ queue *queue.Queue }
+
+func (a activator) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
+	a.queue.Activate(klog.NewContext(context.Background(), logger), pods)
+}

@@ -1,0 +1,126 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// noteLimit is the longest note an Event may have, in bytes.
+const noteLimit = 1024
+
+// assignedPodDelete is the event of room becoming free on a node.
+var assignedPodDelete = fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}
+
+// bound settles an attempt whose pod is on its node.
+func (s *Scheduler) bound(ctx context.Context, t *turn) {
+	d := s.decided(t, nil)
+	s.options.Ledger.Record(d)
+	t.generation.Framework.EventRecorder().Eventf(t.flight.Assigned(), nil, v1.EventTypeNormal, "Scheduled", "Binding",
+		"Successfully assigned %v/%v to %v", d.Namespace, d.Pod, d.Node)
+	s.attempted("scheduled", t)
+	podAttempts.Observe(float64(t.Count))
+	if t.Flushed() {
+		afterFlush.Inc()
+	}
+	klog.FromContext(ctx).V(1).Info("Bound", "node", d.Node, "hash", d.Hash, "attempt", d.Attempts,
+		"evaluatedNodes", d.Evaluated, "feasibleNodes", d.Feasible)
+	s.binding.Forget(t.Pod.UID)
+	t.Done()
+}
+
+// refuse settles an attempt that ended without a node: the pod goes back to
+// the queue with its rejectors, and its status and an event say why.
+func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
+	d := s.decided(t, err)
+	s.options.Ledger.Record(d)
+	reason, result := v1.PodReasonSchedulerError, "error"
+	if d.Result == decision.Unschedulable {
+		reason, result = v1.PodReasonUnschedulable, "unschedulable"
+	}
+	s.attempted(result, t)
+	logger := klog.FromContext(ctx)
+	if d.Result == decision.Error {
+		logger.Error(err, "The attempt failed; the pod is tried again", "hash", d.Hash, "attempt", d.Attempts)
+	} else {
+		logger.V(1).Info("Refused", "hash", d.Hash, "attempt", d.Attempts, "message", d.Message)
+	}
+
+	pod, here := t.Current()
+	s.freed(ctx, t, err)
+	var unfit *framework.FitError
+	if errors.As(err, &unfit) {
+		t.Refused(ctx, unfit.Diagnosis.Unschedulable, unfit.Diagnosis.Pending)
+	} else {
+		t.Failed(ctx)
+	}
+	if !here {
+		return
+	}
+	if info, _ := framework.NewPodInfo(pod); info != nil {
+		s.cache.AddNominatedPod(logger, info, t.nominate)
+	}
+	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", note(d.Message))
+	var nominated *string
+	if t.nominate.Mode() == fwk.ModeOverride {
+		nominated = &t.nominate.NominatedNodeName
+	}
+	s.binding.Refuse(pod, reason, d.Message, nominated)
+}
+
+// freed tells the queue that a pod that counted on a node does not any more:
+// for the others, that is as good as a deletion. A pod that was refused does
+// not wake itself.
+func (s *Scheduler) freed(ctx context.Context, t *turn, err error) {
+	if t.flight == nil || t.flight.Assigned() == nil {
+		return
+	}
+	var only func(*v1.Pod) bool
+	var unfit *framework.FitError
+	if errors.As(err, &unfit) {
+		uid := t.Pod.UID
+		only = func(pod *v1.Pod) bool { return pod.UID != uid }
+	}
+	s.queue.Event(ctx, assignedPodDelete, t.flight.Assigned(), nil, only)
+}
+
+// decided makes the record of an attempt that ended with err.
+func (s *Scheduler) decided(t *turn, err error) decision.Decision {
+	blueprint := t.generation.Blueprint()
+	d := decision.Decision{
+		Time: s.options.Clock.Now(), Namespace: t.Pod.Namespace, Pod: t.Pod.Name, UID: t.Pod.UID,
+		Result: decision.Bound, Profile: blueprint.Name, Generation: blueprint.Generation, Hash: blueprint.Hash,
+		Epoch: s.epoch, Attempts: t.Count,
+	}
+	if p := t.placement; p != nil {
+		d.Node, d.Evaluated, d.Feasible = p.Node, p.Evaluated, p.Feasible
+		if p.Scores != nil {
+			d.Top = decision.Best(p.Scores.Total, p.Winner, blueprint.Decisions.TopScores, p.Score)
+		}
+	}
+	if err == nil {
+		return d
+	}
+	d.Result, d.Message = decision.Error, err.Error()
+	var unfit *framework.FitError
+	if errors.As(err, &unfit) || errors.Is(err, cycle.ErrNoNodes) {
+		d.Result = decision.Unschedulable
+	}
+	return d
+}
+
+// note shortens a message to what an Event may carry.
+func note(message string) string {
+	const cut = " ..."
+	if len(message) <= noteLimit {
+		return message
+	}
+	return message[:noteLimit-len(cut)] + cut
+}

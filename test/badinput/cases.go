@@ -1,0 +1,126 @@
+// Package badinput holds input that Berth must refuse, and what it must say
+// about it. Each file is one case: a comment, then documents that are applied in
+// order, of which the last is the bad one.
+//
+//	# A sentence on what is wrong.
+//	# expect: Accepted=False UnknownPlugin       a condition of the last document
+//	# expect: refused                            or: the API server takes it not
+//	# message: a part of what is said about it
+//
+// An offline test asks the compiler for the conditions; the integration suite
+// applies every case to a real API server, by server-side apply.
+package badinput
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// Case is one file.
+type Case struct {
+	// Name is the file's name without its ending.
+	Name string
+	// Sentence says what is wrong.
+	Sentence string
+	// Refused says that the API server must not store the last object. Else
+	// Condition must become False, with Reason.
+	Refused   bool
+	Condition string
+	Reason    string
+	// Message is a part of what is said: in the condition's message, or in the
+	// API server's error.
+	Message string
+	// Objects are the documents, in order; the last is the bad one.
+	Objects []*unstructured.Unstructured
+}
+
+// Bad returns the object that the case is about.
+func (c Case) Bad() *unstructured.Unstructured { return c.Objects[len(c.Objects)-1] }
+
+// Cases returns every case, by name. The error names the file that is not in
+// the form above.
+func Cases() ([]Case, error) {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		return nil, err
+	}
+	var cases []Case
+	for _, entry := range entries {
+		text, err := files.ReadFile(entry.Name())
+		if err != nil {
+			return nil, err
+		}
+		c, err := parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+		}
+		c.Name = strings.TrimSuffix(entry.Name(), ".yaml")
+		cases = append(cases, c)
+	}
+	return cases, nil
+}
+
+var condition = regexp.MustCompile(`^([A-Za-z]+)=False ([A-Za-z]+)$`)
+
+func parse(text []byte) (Case, error) {
+	var c Case
+	var expected bool
+	for line := range strings.Lines(string(text)) {
+		comment, ok := strings.CutPrefix(strings.TrimSpace(line), "#")
+		if !ok {
+			break
+		}
+		comment = strings.TrimSpace(comment)
+		if verdict, ok := strings.CutPrefix(comment, "expect: "); ok {
+			expected = true
+			if c.Refused = verdict == "refused"; c.Refused {
+				continue
+			}
+			parts := condition.FindStringSubmatch(verdict)
+			if parts == nil {
+				return c, fmt.Errorf("expect must be \"refused\" or \"<condition>=False <reason>\", is %q", verdict)
+			}
+			c.Condition, c.Reason = parts[1], parts[2]
+		} else if message, ok := strings.CutPrefix(comment, "message: "); ok {
+			c.Message = message
+		} else {
+			c.Sentence = strings.TrimSpace(c.Sentence + " " + comment)
+		}
+	}
+	if !expected || c.Message == "" || c.Sentence == "" {
+		return c, errors.New("the comment at the top must hold a sentence, expect and message")
+	}
+	var err error
+	c.Objects, err = decode(text)
+	return c, err
+}
+
+func decode(text []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		switch err := decoder.Decode(object); {
+		case err == nil && len(object.Object) == 0:
+			continue // comments alone
+		case errors.Is(err, io.EOF) && len(objects) == 0:
+			return nil, errors.New("there is no document")
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+}

@@ -110,10 +110,10 @@ func run(ctx context.Context, o options) error {
 	return mgr.Start(ctx)
 }
 
-// electable says whether a leader can be elected: the Lease needs a namespace.
-//
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+
+// electable says whether a leader can be elected: the Lease needs a namespace.
 func electable(ctx context.Context, client clientset.Interface, o options, log logr.Logger) (bool, error) {
 	if !o.elect.LeaderElect {
 		return false, nil

@@ -29,12 +29,12 @@ const rebinds = 5
 // settlePause is how long a quorum read that failed is waited for.
 const settlePause = time.Second
 
+// +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create,roleName=binder-role
+
 // bind sends the Binding. An answer that does not say whether the API server
 // committed it is ambiguous: the pod stays assumed until a quorum read says
 // what happened. Still unbound and unchanged in what scheduling reads, it is
 // bound again at once.
-//
-// +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create
 func (b *Binding) bind(ctx context.Context, f *Flight) error {
 	pod := f.Info.GetPod()
 	version := b.status.settle(pod)
@@ -83,11 +83,11 @@ func ambiguous(err error) bool {
 		!apierrors.IsUnauthorized(err) && !apierrors.IsMethodNotSupported(err)
 }
 
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get
+
 // read asks the API server for the newest version of the pod, for as long as
 // it takes: until it is known what happened, the pod counts on its node. It
 // returns nil for a pod that is gone.
-//
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get
 func (b *Binding) read(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 	for {
 		// No resource version: a quorum read.

@@ -45,11 +45,11 @@ func newStatusWriter(o Options) *statusWriter {
 	}
 }
 
+// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
+
 // Refuse writes that a pod is not scheduled, and why. nominated, where it is
 // not nil, replaces status.nominatedNodeName. Nothing is written when the pod
 // says so already.
-//
-// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 func (b *Binding) Refuse(pod *v1.Pod, reason, message string, nominated *string) {
 	b.status.put(&news{pod: pod, nominated: nominated, condition: &v1.PodCondition{
 		Type:               v1.PodScheduled,

@@ -39,11 +39,11 @@ type Intake struct {
 // New returns an Intake that listens to nothing yet.
 func New(o Options) *Intake { return &Intake{options: o, done: make(chan struct{})} }
 
+// +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=get;list;watch
+
 // Register listens to the informers that factory holds. The function it
 // returns waits until everything that was there has been heard of; it reports
 // false when its context ends first.
-//
-// +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=get;list;watch
 func (in *Intake) Register(factory informers.SharedInformerFactory) (func(context.Context) bool, error) {
 	pods, podsErr := factory.Core().V1().Pods().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { in.podAdded(obj.(*v1.Pod)) },

@@ -12,7 +12,7 @@ var _ = Describe("A follower", func() {
 		leader := house
 		Eventually(leader.elected).Should(BeClosed())
 		house = startManager(ctx)
-		Eventually(func() bool { _, runs := house.applier.Running(p.Name); return runs }).Should(BeTrue())
+		Eventually(func() bool { _, runs := house.scheduler.Profiles().Running(p.Name); return runs }).Should(BeTrue())
 		Expect(house.elected).NotTo(BeClosed())
 
 		leader.stop()

@@ -45,7 +45,10 @@ func (r *pluginConfigReconciler) Reconcile(ctx context.Context, req reconcile.Re
 	slices.SortFunc(profiles.Items, func(a, b v1alpha1.SchedulingProfile) int { return strings.Compare(a.Name, b.Name) })
 	v := configVisit{config: cfg, users: profiles.Items}
 	v.hash, v.rejection = r.check(cfg, r.registry)
-	s := subject{Object: cfg, key: pluginConfigKey(cfg.Name), stored: cfg.Status.Conditions}
+	s := subject{
+		Object: cfg, key: pluginConfigKey(cfg.Name), stored: cfg.Status.Conditions,
+		unreported: v1alpha1.ConditionProgrammed, // False for a moment with each edit and each new user
+	}
 	return reconcile.Result{}, r.status.write(ctx, s, v.rulings(), v.status)
 }
 

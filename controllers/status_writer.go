@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 // The field managers of this room. Two, so that what the publisher applies
@@ -63,6 +65,8 @@ type subject struct {
 	key string
 	// stored are the conditions as the cache shows them.
 	stored []metav1.Condition
+	// unreported conditions make no Events: they change as a matter of course.
+	unreported v1alpha1.ConditionType
 }
 
 // draft makes the status to apply. resourceVersion must go into its metadata.
@@ -88,7 +92,7 @@ func (w *statusWriter) write(ctx context.Context, s subject, rulings []ruling, s
 	}
 	w.written[s.key] = record{uid: s.GetUID(), conditions: after}
 	w.mu.Unlock()
-	w.report(s.Object, before, after)
+	w.report(s, before, after)
 	return nil
 }
 
@@ -136,18 +140,19 @@ func (w *statusWriter) forget(key string) {
 
 // report makes one Event of each condition that changed. The condition is the
 // Event's action, which keeps apart what the same reason did to several.
-func (w *statusWriter) report(object client.Object, before, after []metav1.Condition) {
+func (w *statusWriter) report(s subject, before, after []metav1.Condition) {
 	for _, c := range after {
 		old := meta.FindStatusCondition(before, c.Type)
-		if old != nil && old.Status == c.Status && old.Reason == c.Reason {
+		same := old != nil && old.Status == c.Status && old.Reason == c.Reason
+		if same || c.Type == string(s.unreported) {
 			continue
 		}
 		note := clip(fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message), maxNote)
-		w.recorder.Eventf(object, nil, eventType(c), c.Reason, c.Type, "%s", note)
+		w.recorder.Eventf(s.Object, nil, eventType(c), c.Reason, c.Type, "%s", note)
 	}
 	for _, old := range before {
 		if meta.FindStatusCondition(after, old.Type) == nil {
-			w.recorder.Eventf(object, nil, corev1.EventTypeNormal, old.Reason, old.Type, "%s is over", old.Type)
+			w.recorder.Eventf(s.Object, nil, corev1.EventTypeNormal, old.Reason, old.Type, "%s is over", old.Type)
 		}
 	}
 }

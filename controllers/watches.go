@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"slices"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,9 +25,15 @@ import (
 // byConfig indexes profiles by the PluginConfigs that they name.
 const byConfig = "spec.pluginConfig.configRef.name"
 
-// profilesAtOnce bounds the profiles that are compiled and built at one time:
-// a build waits for informers, and should hold up no other profile.
-const profilesAtOnce = 4
+const (
+	// profilesAtOnce bounds the profiles that are compiled and built at one
+	// time: a build waits for informers, and should hold up no other profile.
+	profilesAtOnce = 4
+	// A build that failed is tried again after firstRetry, then after twice
+	// as long each time, at last every lastRetry. An edit is tried at once.
+	firstRetry = time.Second
+	lastRetry  = 5 * time.Minute
+)
 
 func indexProfiles(mgr ctrl.Manager) error {
 	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.SchedulingProfile{}, byConfig,
@@ -70,7 +77,11 @@ func (r *profileReconciler) setup(mgr ctrl.Manager) error {
 		For(&v1alpha1.SchedulingProfile{}, builder.WithPredicates(specChanged)).
 		Watches(&v1alpha1.PluginConfig{}, handler.EnqueueRequestsFromMapFunc(r.profilesThatName), builder.WithPredicates(specChanged)).
 		WatchesRawSource(source.Func(r.whenElected)).
-		WithOptions(controller.Options{NeedLeaderElection: &everyReplica, MaxConcurrentReconciles: profilesAtOnce}).
+		WithOptions(controller.Options{
+			NeedLeaderElection:      &everyReplica,
+			MaxConcurrentReconciles: profilesAtOnce,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
 		Complete(r)
 }
 

@@ -7,11 +7,15 @@ import (
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
+	"github.com/berthdev/berth/scheduler/plugins/imagelocality"
 	"github.com/berthdev/berth/scheduler/plugins/nodeaffinity"
+	"github.com/berthdev/berth/scheduler/plugins/nodedeclaredfeatures"
 	"github.com/berthdev/berth/scheduler/plugins/nodename"
+	"github.com/berthdev/berth/scheduler/plugins/nodeports"
 	"github.com/berthdev/berth/scheduler/plugins/noderesources"
 	"github.com/berthdev/berth/scheduler/plugins/nodeunschedulable"
 	"github.com/berthdev/berth/scheduler/plugins/prioritysort"
+	"github.com/berthdev/berth/scheduler/plugins/schedulinggates"
 	"github.com/berthdev/berth/scheduler/plugins/tainttoleration"
 )
 
@@ -19,15 +23,22 @@ import (
 func InTree() framework.Registry {
 	registry := framework.Registry{}
 	for _, plugin := range []framework.Registration{
+		Register(schedulinggates.Name, schedulinggates.New, (*schedulinggates.Plugin)(nil), nil),
 		Register(prioritysort.Name, prioritysort.New, (*prioritysort.Plugin)(nil), nil),
 		Register(nodename.Name, nodename.New, (*nodename.Plugin)(nil), nil),
 		Register(nodeunschedulable.Name, nodeunschedulable.New, (*nodeunschedulable.Plugin)(nil), nil),
 		Register(tainttoleration.Name, tainttoleration.New, (*tainttoleration.Plugin)(nil), nil),
 		Register(nodeaffinity.Name, nodeaffinity.New, (*nodeaffinity.Plugin)(nil), (*configv1.NodeAffinityArgs)(nil),
 			WithValidation(nodeaffinity.Validate)),
+		Register(nodeports.Name, nodeports.New, (*nodeports.Plugin)(nil), nil),
 		Register(noderesources.FitName, noderesources.NewFit, (*noderesources.Fit)(nil), (*configv1.NodeResourcesFitArgs)(nil),
 			WithDefault(noderesources.DefaultFit), WithValidation(noderesources.ValidateFit)),
+		Register(noderesources.BalancedName, noderesources.NewBalanced, (*noderesources.Balanced)(nil),
+			(*configv1.NodeResourcesBalancedAllocationArgs)(nil),
+			WithDefault(noderesources.DefaultBalanced), WithValidation(noderesources.ValidateBalanced)),
+		Register(imagelocality.Name, imagelocality.New, (*imagelocality.Plugin)(nil), nil),
 		Register(defaultbinder.Name, defaultbinder.New, (*defaultbinder.Plugin)(nil), nil),
+		Register(nodedeclaredfeatures.Name, nodedeclaredfeatures.New, (*nodedeclaredfeatures.Plugin)(nil), nil),
 	} {
 		registry[plugin.Name] = plugin
 	}

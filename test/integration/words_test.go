@@ -79,9 +79,13 @@ func edit(ctx context.Context, p *v1alpha1.SchedulingProfile, change func(*v1alp
 
 func editConfig(ctx context.Context, c *v1alpha1.PluginConfig, args any) {
 	GinkgoHelper()
-	Expect(admin.Get(ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
-	c.Spec.Args = raw(args)
-	Expect(admin.Update(ctx, c)).To(Succeed())
+	Eventually(func() error {
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
+			return err
+		}
+		c.Spec.Args = raw(args)
+		return admin.Update(ctx, c)
+	}).Should(Succeed())
 }
 
 // Edits of a profile's spec.

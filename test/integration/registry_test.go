@@ -4,18 +4,14 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	v1 "k8s.io/api/core/v1"
-
-	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
-	"github.com/berthdev/berth/scheduler/profile"
 )
 
 // Two plugins that are hard to build, each in its way.
@@ -84,44 +80,4 @@ func (t *turnstile) pass(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// standIn holds profiles without scheduling by them. It builds the two plugins
-// above, which need nothing of a scheduler, and keeps profile.Set's promises.
-type standIn struct {
-	mu   sync.Mutex
-	runs map[string]profile.Running
-}
-
-func (s *standIn) Apply(ctx context.Context, b *compile.Blueprint) error {
-	if r, ok := s.Running(b.Name); ok && r.Blueprint.Hash == b.Hash {
-		return nil
-	}
-	for _, entry := range b.Chains[framework.PostBind] {
-		if _, err := registry()[entry.Name].New(ctx, nil, nil); err != nil {
-			return &profile.BuildError{Plugin: entry.Name, Err: err}
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.runs == nil {
-		s.runs = map[string]profile.Running{}
-	}
-	s.runs[b.Name] = profile.Running{Blueprint: b, Since: time.Now()}
-	return nil
-}
-
-func (s *standIn) Pause(string, bool) {}
-
-func (s *standIn) Delete(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.runs, name)
-}
-
-func (s *standIn) Running(name string) (profile.Running, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, ok := s.runs[name]
-	return r, ok
 }

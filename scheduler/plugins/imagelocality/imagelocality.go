@@ -1,0 +1,129 @@
+// Package imagelocality prefers nodes that have the pod's images already.
+package imagelocality
+
+import (
+	"context"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// Name is how profiles name the plugin.
+const Name = "ImageLocality"
+
+// Between these the score rises from 0 to 100, in bytes of images that need no
+// pulling. Both are k8s.io/kubernetes/pkg/scheduler/framework/plugins/
+// imagelocality's.
+const (
+	// negligible is too little to matter.
+	negligible int64 = 23 << 20
+	// ample is as much as one container can earn.
+	ample int64 = 1000 << 20
+)
+
+// Plugin adds up the images on a node.
+type Plugin struct{ handle fwk.Handle }
+
+var (
+	_ fwk.ScorePlugin  = (*Plugin)(nil)
+	_ fwk.SignPlugin   = (*Plugin)(nil)
+	_ framework.Reader = (*Plugin)(nil)
+)
+
+// New returns the plugin; it takes no arguments.
+func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	return &Plugin{handle: handle}, nil
+}
+
+// Name returns Name.
+func (*Plugin) Name() string { return Name }
+
+// Reads says what the score depends on.
+func (*Plugin) Reads() framework.Reads {
+	return framework.Reads{Score: framework.NodeImages | framework.NodeCount}
+}
+
+// SignPod signs the pod with its containers' images.
+func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	images := sets.New[string]()
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			images.Insert(tagged(containers[i].Image))
+		}
+	}
+	return []fwk.SignFragment{{Key: fwk.ImageNamesSignerName, Value: sets.List(images)}}, nil
+}
+
+// Score is 0 for a node with next to nothing of the pod's images, and 100 for
+// one with 1000 MiB for each of them.
+func (p *Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
+	tally := tally{present: node.GetImageStates(), nodes: len(nodes)}
+	for i := range pod.Spec.InitContainers {
+		tally.add(pod.Spec.InitContainers[i].Image)
+	}
+	for i := range pod.Spec.Containers {
+		tally.add(pod.Spec.Containers[i].Image)
+	}
+	for i := range pod.Spec.Volumes {
+		if image := pod.Spec.Volumes[i].Image; image != nil {
+			tally.add(image.Reference)
+		}
+	}
+	return tally.score(), nil
+}
+
+// ScoreExtensions is nil: the score keeps to the range by itself.
+func (*Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+// tally adds up a pod's images on one node.
+type tally struct {
+	present map[string]*fwk.ImageStateSummary
+	// nodes is how many nodes there are.
+	nodes int
+	// images is how many the pod has, on the node or not.
+	images int64
+	// bytes is what needs no pulling, each image weighed by spread.
+	bytes int64
+}
+
+// add counts one image. Its size is weighed by the share of nodes that have
+// it: else the first node to pull an image would draw all of its pods.
+func (t *tally) add(image string) {
+	t.images++
+	if len(t.present) == 0 {
+		return
+	}
+	if state, ok := t.present[tagged(image)]; ok {
+		spread := float64(state.NumNodes) / float64(t.nodes)
+		t.bytes += int64(float64(state.Size) * spread)
+	}
+}
+
+func (t *tally) score() int64 {
+	most := ample * t.images
+	// The lower bound goes first: a pod without images has most below it.
+	bytes := t.bytes
+	if bytes < negligible {
+		bytes = negligible
+	} else if bytes > most {
+		bytes = most
+	}
+	return fwk.MaxScore * (bytes - negligible) / (most - negligible)
+}
+
+// tagged is an image's name as nodes report it: with a tag.
+func tagged(image string) string {
+	if strings.LastIndex(image, ":") <= strings.LastIndex(image, "/") {
+		return image + ":latest"
+	}
+	return image
+}

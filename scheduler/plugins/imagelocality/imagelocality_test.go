@@ -1,0 +1,87 @@
+package imagelocality
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// cluster is a handle that knows how many nodes there are and nothing else.
+type cluster struct {
+	fwk.Handle
+	fwk.SharedLister
+	fwk.NodeInfoLister
+	nodes int
+}
+
+func (c cluster) SnapshotSharedLister() fwk.SharedLister { return c }
+func (c cluster) NodeInfos() fwk.NodeInfoLister          { return c }
+func (c cluster) List() ([]fwk.NodeInfo, error)          { return make([]fwk.NodeInfo, c.nodes), nil }
+
+func TestScore(t *testing.T) {
+	const mib = 1 << 20
+	on := func(nodes int, sizeMiB int64) *fwk.ImageStateSummary {
+		return &fwk.ImageStateSummary{Size: sizeMiB * mib, NumNodes: nodes}
+	}
+	withVolume := func(pod *v1.Pod) {
+		pod.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "data:1"}}}}
+	}
+	for sentence, c := range map[string]struct {
+		pod    *fixture.PodBuilder
+		images map[string]*fwk.ImageStateSummary
+		want   int64
+	}{
+		"a node without images is worth nothing": {pod: fixture.Pod("a").Image("web:1")},
+		"another image does not count":           {pod: fixture.Pod("a").Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:2": on(4, 900)}},
+		"an image on every node counts in full": {
+			pod: fixture.Pod("a").Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 500)}, want: 48,
+		},
+		"an image on half the nodes counts by half": {
+			pod: fixture.Pod("a").Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(2, 500)}, want: 23,
+		},
+		"a small image is not worth a detour": {
+			pod: fixture.Pod("a").Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 23)}, want: 0,
+		},
+		"more than enough is enough": {
+			pod: fixture.Pod("a").Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 5000)}, want: 100,
+		},
+		"each image of the pod raises what is enough": {
+			pod: fixture.Pod("a").Image("web:1").InitImage("setup:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 500)}, want: 24,
+		},
+		"init containers and image volumes count": {
+			pod:    fixture.Pod("a").Image("web:1").InitImage("setup:1").Mutate(withVolume),
+			images: map[string]*fwk.ImageStateSummary{"setup:1": on(4, 500), "data:1": on(4, 700)}, want: 39,
+		},
+		"an image without a tag is the latest": {
+			pod: fixture.Pod("a").Image("reg:5000/web"), images: map[string]*fwk.ImageStateSummary{"reg:5000/web:latest": on(4, 5000)}, want: 100,
+		},
+		"a pod without containers is no trouble": {pod: fixture.Pod("a")},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			plugin, err := New(t.Context(), nil, cluster{nodes: 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			node := framework.NewNodeInfo()
+			node.ImageStates = c.images
+			got, status := plugin.(*Plugin).Score(t.Context(), framework.NewCycleState(), c.pod.Obj(), node)
+			if got != c.want || !status.IsSuccess() {
+				t.Errorf("score %d, status %v, want %d", got, status, c.want)
+			}
+		})
+	}
+}
+
+func TestSignPodNamesEachImageOnce(t *testing.T) {
+	pod := fixture.Pod("a").Image("web").InitImage("web:latest").Image("a:1").Obj()
+	got, status := (&Plugin{}).SignPod(t.Context(), pod)
+	want := []fwk.SignFragment{{Key: fwk.ImageNamesSignerName, Value: []string{"a:1", "web:latest"}}}
+	if diff := cmp.Diff(want, got); diff != "" || !status.IsSuccess() {
+		t.Errorf("status %v, fragments (-want +got):\n%s", status, diff)
+	}
+}

@@ -1,0 +1,152 @@
+// Package nodedeclaredfeatures keeps a pod off nodes that do not declare the
+// features its spec makes use of.
+package nodedeclaredfeatures
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+	ndf "k8s.io/component-helpers/nodedeclaredfeatures"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+const (
+	// Name is how profiles name the plugin.
+	Name = "NodeDeclaredFeatures"
+
+	reasonLacking = "node(s) didn't match Pod's required features"
+
+	filterKey fwk.StateKey = Name + "/filter"
+)
+
+// target is the version of Kubernetes whose decisions are made here: later
+// ones take some features for granted.
+var target = version.MustParseSemantic("1.37.1")
+
+// Plugin compares features.
+type Plugin struct{}
+
+var (
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+	_ fwk.SignPlugin        = (*Plugin)(nil)
+	_ framework.Reader      = (*Plugin)(nil)
+)
+
+// New returns the plugin; it takes no arguments.
+func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &Plugin{}, nil }
+
+// Name returns Name.
+func (*Plugin) Name() string { return Name }
+
+// Reads says what the verdict depends on.
+func (*Plugin) Reads() framework.Reads { return framework.Reads{Filter: framework.NodeFeatures} }
+
+// SignPod signs the pod with the features it needs.
+func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	features, err := featuresOf(pod)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	return []fwk.SignFragment{{Key: fwk.FeaturesSignerName, Value: features.String()}}, nil
+}
+
+// EventsToRegister asks for nodes that are new or declare other features, and
+// for changes to the pod.
+func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeDeclaredFeature},
+			QueueingHintFn: afterNode,
+		},
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update},
+			QueueingHintFn: afterPod,
+		},
+	}, nil
+}
+
+// afterNode queues the pod when the node is new or declares something else.
+func afterNode(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if before != nil && slices.Equal(before.Status.DeclaredFeatures, after.Status.DeclaredFeatures) {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+// afterPod queues the pod when it needs other features than before.
+func afterPod(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	needed, err := featuresOf(before)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	needs, err := featuresOf(after)
+	if err != nil || !needs.Equal(needed) {
+		return fwk.Queue, err
+	}
+	return fwk.QueueSkip, nil
+}
+
+// featuresOf infers what a pod needs from its spec; nothing in the status of a
+// waiting pod matters.
+func featuresOf(pod *v1.Pod) (ndf.FeatureSet, error) {
+	return ndf.DefaultFramework.InferForPodScheduling(&ndf.PodInfo{Spec: &pod.Spec}, target)
+}
+
+// needs is what the pod needs of its node.
+type needs struct{ ndf.FeatureSet }
+
+// Clone returns the same value: nothing changes it.
+func (n *needs) Clone() fwk.StateData { return n }
+
+// PreFilter infers what the pod needs; most pods need nothing and skip Filter.
+func (*Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	features, err := featuresOf(pod)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	if features.IsEmpty() {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	state.Write(filterKey, &needs{features})
+	return nil, nil
+}
+
+// PreFilterExtensions is nil: other pods do not matter.
+func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter refuses a node that lacks a needed feature.
+func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	note, err := state.Read(filterKey)
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("%s filters before its PreFilter: %w", Name, err))
+	}
+	wanted, ok := note.(*needs)
+	if !ok {
+		return fwk.AsStatus(fmt.Errorf("%s found a %T under %q, want its own", Name, note, filterKey))
+	}
+	has, err := wanted.IsSubset(node.GetNodeDeclaredFeatures())
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if !has {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonLacking)
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package nodedeclaredfeatures
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// restartAll is the feature that restarter makes use of.
+const restartAll = "RestartAllContainersOnContainerExits"
+
+func restarter() *v1.Pod {
+	return fixture.Pod("a").Requests().Mutate(func(pod *v1.Pod) {
+		pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{
+			{Action: v1.ContainerRestartRuleActionRestartAllContainers},
+		}
+	}).Obj()
+}
+
+func TestFilter(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		pod   *v1.Pod
+		node  *fixture.NodeBuilder
+		skips bool
+		want  *fwk.Status
+	}{
+		"a pod that needs nothing skips Filter": {pod: fixture.Pod("a").Requests().Obj(), skips: true},
+		"a node that declares the feature fits": {pod: restarter(), node: fixture.Node("n").Features("Other", restartAll)},
+		"a node that does not is refused": {
+			pod: restarter(), node: fixture.Node("n").Features("Other"),
+			want: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't match Pod's required features"),
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			plugin, state := &Plugin{}, framework.NewCycleState()
+			_, status := plugin.PreFilter(t.Context(), state, c.pod, nil)
+			if status.IsSkip() != c.skips {
+				t.Fatalf("PreFilter gives %v, want a skip: %v", status, c.skips)
+			}
+			if c.skips {
+				return
+			}
+			node := framework.NewNodeInfo()
+			node.SetNode(c.node.Obj())
+			got := plugin.Filter(t.Context(), state, c.pod, node)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFilterWithoutPreFilterIsAnError(t *testing.T) {
+	status := (&Plugin{}).Filter(t.Context(), framework.NewCycleState(), restarter(), framework.NewNodeInfo())
+	if !status.IsError() {
+		t.Errorf("status %v, want an error", status)
+	}
+}
+
+func TestHints(t *testing.T) {
+	plain, able := fixture.Node("n").Obj(), fixture.Node("n").Features(restartAll).Obj()
+	simple := fixture.Pod("a").Requests().Obj()
+	for sentence, c := range map[string]struct {
+		hint          fwk.QueueingHintFn
+		before, after any
+		want          fwk.QueueingHint
+		wantErr       bool
+	}{
+		"a new node is worth a try":                 {hint: afterNode, after: plain, want: fwk.Queue},
+		"a node with other features is worth a try": {hint: afterNode, before: plain, after: able, want: fwk.Queue},
+		"a node with the same features is not":      {hint: afterNode, before: able, after: able, want: fwk.QueueSkip},
+		"a pod that needs other features is tried":  {hint: afterPod, before: restarter(), after: simple, want: fwk.Queue},
+		"a pod that needs what it needed is not":    {hint: afterPod, before: restarter(), after: restarter(), want: fwk.QueueSkip},
+		"an event about something else is an error": {hint: afterNode, after: simple, want: fwk.Queue, wantErr: true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got, err := c.hint(klog.Background(), restarter(), c.before, c.after)
+			if got != c.want || (err != nil) != c.wantErr {
+				t.Errorf("hint %v, error %v, want %v, an error: %v", got, err, c.want, c.wantErr)
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package noderesources
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+)
+
+func TestDefaultFit(t *testing.T) {
+	usual := []configv1.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "memory", Weight: 1}}
+	for sentence, c := range map[string]struct {
+		args configv1.NodeResourcesFitArgs
+		want configv1.ScoringStrategy
+	}{
+		"no strategy is LeastAllocated over cpu and memory": {
+			want: configv1.ScoringStrategy{Type: configv1.LeastAllocated, Resources: usual},
+		},
+		"a strategy without resources is over cpu and memory": {
+			args: strategyOf(configv1.MostAllocated),
+			want: configv1.ScoringStrategy{Type: configv1.MostAllocated, Resources: usual},
+		},
+		"a resource without a weight weighs 1": {
+			args: strategyOf(configv1.MostAllocated, configv1.ResourceSpec{Name: "cpu"}, configv1.ResourceSpec{Name: "x/y", Weight: 7}),
+			want: configv1.ScoringStrategy{Type: configv1.MostAllocated,
+				Resources: []configv1.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "x/y", Weight: 7}}},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			DefaultFit(&c.args)
+			if diff := cmp.Diff(&c.want, c.args.ScoringStrategy); diff != "" {
+				t.Errorf("strategy (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestValidateFit(t *testing.T) {
+	shaped := packing()
+	shaped.ScoringStrategy.Type = configv1.LeastAllocated
+	badShape := packing()
+	badShape.ScoringStrategy.RequestedToCapacityRatio.Shape[1].Score = 11
+	for sentence, c := range map[string]struct {
+		args   configv1.NodeResourcesFitArgs
+		fields []string
+	}{
+		"the defaults are right": {},
+		"ignored names are names": {
+			args:   configv1.NodeResourcesFitArgs{IgnoredResources: []string{"example.com/gpu", "no name"}},
+			fields: []string{"args.ignoredResources[1]"},
+		},
+		"ignored groups have no slash": {
+			args:   configv1.NodeResourcesFitArgs{IgnoredResourceGroups: []string{"example.com", "example.com/gpu"}},
+			fields: []string{"args.ignoredResourceGroups[1]"},
+		},
+		"a strategy has a type that exists": {
+			args: strategyOf("Fullest"), fields: []string{"args.scoringStrategy.type"},
+		},
+		"a strategy has a type": {args: strategyOf(""), fields: []string{"args.scoringStrategy.type"}},
+		"weights have bounds": {
+			args: strategyOf(configv1.LeastAllocated,
+				configv1.ResourceSpec{Name: "cpu", Weight: -1}, configv1.ResourceSpec{Name: "memory", Weight: 101}),
+			fields: []string{"args.scoringStrategy.resources[0].weight", "args.scoringStrategy.resources[1].weight"},
+		},
+		"RequestedToCapacityRatio needs a shape": {
+			args: strategyOf(configv1.RequestedToCapacityRatio), fields: []string{"args.scoringStrategy.requestedToCapacityRatio"},
+		},
+		"a shape is checked": {
+			args: badShape, fields: []string{"args.scoringStrategy.requestedToCapacityRatio.shape[1].score"},
+		},
+		"nothing else takes a shape": {args: shaped, fields: []string{"args.scoringStrategy.requestedToCapacityRatio"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			DefaultFit(&c.args)
+			var fields []string
+			for _, err := range ValidateFit(&c.args, field.NewPath("args")) {
+				fields = append(fields, err.Field)
+			}
+			if diff := cmp.Diff(c.fields, fields); diff != "" {
+				t.Errorf("fields with errors (-want +got):\n%s", diff)
+			}
+			if _, err := NewFit(t.Context(), &c.args, nil); (err != nil) != (len(fields) > 0) {
+				t.Errorf("NewFit gives error %v for errors in %v", err, fields)
+			}
+		})
+	}
+}

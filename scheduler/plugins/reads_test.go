@@ -1,0 +1,245 @@
+package plugins_test
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ndf "k8s.io/component-helpers/nodedeclaredfeatures"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// recorder is a NodeInfo that notes which facets it is asked for. What Node()
+// leads to it cannot see; TestUndeclaredFacetsDoNotMatter looks at that.
+type recorder struct {
+	fwk.NodeInfo
+	asked framework.Facets
+}
+
+// ofNode are the facets that can be read from Node().
+const ofNode = framework.NodeName | framework.NodeLabels | framework.NodeTaints | framework.NodeUnschedulable
+
+func (r *recorder) GetPods() []fwk.PodInfo {
+	r.asked |= framework.NodePods
+	return r.NodeInfo.GetPods()
+}
+
+func (r *recorder) GetUsedPorts() fwk.HostPortInfo {
+	r.asked |= framework.NodePorts
+	return r.NodeInfo.GetUsedPorts()
+}
+
+func (r *recorder) GetRequested() fwk.Resource {
+	r.asked |= framework.NodeRequested
+	return r.NodeInfo.GetRequested()
+}
+
+func (r *recorder) GetNonZeroRequested() fwk.Resource {
+	r.asked |= framework.NodeScored
+	return r.NodeInfo.GetNonZeroRequested()
+}
+
+func (r *recorder) GetAllocatable() fwk.Resource {
+	r.asked |= framework.NodeAllocatable
+	return r.NodeInfo.GetAllocatable()
+}
+
+func (r *recorder) GetImageStates() map[string]*fwk.ImageStateSummary {
+	r.asked |= framework.NodeImages
+	return r.NodeInfo.GetImageStates()
+}
+
+func (r *recorder) GetPVCRefCounts() map[string]int {
+	r.asked |= framework.NodeClaims
+	return r.NodeInfo.GetPVCRefCounts()
+}
+
+func (r *recorder) GetNodeDeclaredFeatures() ndf.FeatureSet {
+	r.asked |= framework.NodeFeatures
+	return r.NodeInfo.GetNodeDeclaredFeatures()
+}
+
+// cluster is a handle that knows how many nodes there are and nothing else.
+type cluster struct {
+	fwk.Handle
+	fwk.SharedLister
+	fwk.NodeInfoLister
+	nodes int
+}
+
+func (c *cluster) SnapshotSharedLister() fwk.SharedLister { return c }
+func (c *cluster) NodeInfos() fwk.NodeInfoLister          { return c }
+func (c *cluster) List() ([]fwk.NodeInfo, error)          { return make([]fwk.NodeInfo, c.nodes), nil }
+
+// picky is a pod with a wish for every plugin.
+func picky(dice *rand.Rand) *v1.Pod {
+	return fixture.Pod("a").
+		Requests("cpu", fmt.Sprint(dice.Intn(4)), "memory", "1Gi", "example.com/gpu", "1").
+		Image("web:1").HostPort("", "", int32(80+dice.Intn(2))).
+		Tolerate("gpu", "", v1.TaintEffectNoSchedule).
+		RequireNode(fixture.Term(fixture.In("zone", "a", "b"))).
+		PreferNode(3, fixture.Term(fixture.In("zone", "a"))).
+		Mutate(func(pod *v1.Pod) {
+			pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{
+				{Action: v1.ContainerRestartRuleActionRestartAllContainers},
+			}
+		}).Obj()
+}
+
+// randomFacet gives node another value of one facet. It changes node's sums as
+// they are: what they are sums of is another facet.
+func randomFacet(dice *rand.Rand, facet framework.Facets, node *framework.NodeInfo, all *cluster) {
+	object := node.Node().DeepCopy()
+	switch facet {
+	case framework.NodeName:
+		object.Name = fmt.Sprint("n", dice.Intn(3))
+	case framework.NodeLabels:
+		object.Labels = map[string]string{"zone": string(rune('a' + dice.Intn(3)))}
+	case framework.NodeTaints:
+		effects := []v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule}
+		object.Spec.Taints = []v1.Taint{{Key: []string{"gpu", "x"}[dice.Intn(2)], Effect: effects[dice.Intn(2)]}}
+	case framework.NodeUnschedulable:
+		object.Spec.Unschedulable = dice.Intn(2) == 0
+	case framework.NodeAllocatable:
+		object.Status.Allocatable = fixture.Resources("pods", fmt.Sprint(dice.Intn(4)), "cpu", fmt.Sprint(dice.Intn(9)),
+			"memory", fmt.Sprintf("%dGi", dice.Intn(9)), "example.com/gpu", fmt.Sprint(dice.Intn(9)))
+	case framework.NodeFeatures:
+		object.Status.DeclaredFeatures = []string{"RestartAllContainersOnContainerExits"}[:dice.Intn(2)]
+	}
+	node.SetNode(object)
+	switch facet {
+	case framework.NodeImages:
+		node.ImageStates = map[string]*fwk.ImageStateSummary{"web:1": {Size: dice.Int63n(2 << 30), NumNodes: 1 + dice.Intn(2)}}
+	case framework.NodePods, framework.NodePodCount:
+		node.AddPodInfo(framework.NewNodeInfo(fixture.Pod("extra").Obj()).GetPods()[0])
+	case framework.NodeRequested:
+		node.Requested = framework.NewResource(fixture.Resources("cpu", fmt.Sprint(dice.Intn(9)), "memory", "1Gi"))
+	case framework.NodeScored:
+		node.NonZeroRequested = framework.NewResource(fixture.Resources("cpu", fmt.Sprint(dice.Intn(9)), "memory", "2Gi"))
+	case framework.NodePorts:
+		node.AddPodInfo(framework.NewNodeInfo(fixture.Pod("porter").HostPort("", "", int32(80+dice.Intn(2))).Obj()).GetPods()[0])
+	case framework.NodeClaims:
+		node.AddPodInfo(framework.NewNodeInfo(fixture.Pod("owner").Claim("data").Obj()).GetPods()[0])
+	case framework.NodeCount:
+		all.nodes = 2 + dice.Intn(5)
+	}
+}
+
+// verdict is what a plugin says about a node, as text.
+type verdict struct{ filter, score string }
+
+func judge(t *testing.T, plugin fwk.Plugin, pod *v1.Pod, node fwk.NodeInfo) (v verdict, filterAsked, scoreAsked framework.Facets) {
+	t.Helper()
+	state := framework.NewCycleState()
+	if prefilter, ok := plugin.(fwk.PreFilterPlugin); ok {
+		prefilter.PreFilter(t.Context(), state, pod, nil)
+	}
+	if filter, ok := plugin.(fwk.FilterPlugin); ok {
+		watched := &recorder{NodeInfo: node}
+		status := filter.Filter(t.Context(), state, pod, watched)
+		v.filter, filterAsked = fmt.Sprint(status.Code(), status.Message()), watched.asked
+	}
+	if prescore, ok := plugin.(fwk.PreScorePlugin); ok {
+		prescore.PreScore(t.Context(), state, pod, nil)
+	}
+	if score, ok := plugin.(fwk.ScorePlugin); ok {
+		watched := &recorder{NodeInfo: node}
+		points, status := score.Score(t.Context(), state, pod, watched)
+		v.score, scoreAsked = fmt.Sprint(points, status.Message()), watched.asked
+	}
+	return v, filterAsked, scoreAsked
+}
+
+func build(t *testing.T, registration framework.Registration, handle fwk.Handle) fwk.Plugin {
+	t.Helper()
+	var args runtime.Object
+	if registration.NewArgs != nil {
+		args = registration.NewArgs()
+	}
+	if registration.Default != nil {
+		registration.Default(args)
+	}
+	plugin, err := registration.New(t.Context(), args, handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plugin
+}
+
+// A remembered verdict is good while the declared facets stand still, so a
+// facet that is not declared must not matter, and must not be asked for.
+func TestUndeclaredFacetsDoNotMatter(t *testing.T) {
+	for name, registration := range plugins.InTree() {
+		all := &cluster{nodes: 2}
+		plugin := build(t, registration, all)
+		_, filters := plugin.(fwk.FilterPlugin)
+		_, scores := plugin.(fwk.ScorePlugin)
+		reader, declares := plugin.(framework.Reader)
+		if !filters && !scores {
+			continue
+		}
+		if !declares {
+			t.Errorf("%s does not say what its verdicts read", name)
+			continue
+		}
+		reads := reader.Reads()
+		for seed := range int64(40) {
+			for _, changed := range framework.AllFacets {
+				dice := rand.New(rand.NewSource(seed))
+				pod, node := picky(dice), framework.NewNodeInfo()
+				node.SetNode(fixture.Node("n0").Obj())
+				for _, facet := range framework.AllFacets {
+					randomFacet(dice, facet, node, all)
+				}
+				before, filterAsked, scoreAsked := judge(t, plugin, pod, node)
+				if extra := filterAsked &^ covers(reads.Filter); extra != 0 {
+					t.Fatalf("%s: Filter asks for facets %b beyond the declared %b", name, extra, reads.Filter)
+				}
+				if extra := scoreAsked &^ covers(reads.Score); extra != 0 {
+					t.Fatalf("%s: Score asks for facets %b beyond the declared %b", name, extra, reads.Score)
+				}
+				alone := isolate(node, changed)
+				randomFacet(dice, changed, node, all)
+				alone(node)
+				after, _, _ := judge(t, plugin, pod, node)
+				if !reads.Filter.Has(changed) && before.filter != after.filter {
+					t.Fatalf("%s, seed %d: Filter depends on facet %b: %q became %q", name, seed, changed, before.filter, after.filter)
+				}
+				if !reads.Score.Has(changed) && before.score != after.score {
+					t.Fatalf("%s, seed %d: Score depends on facet %b: %q became %q", name, seed, changed, before.score, after.score)
+				}
+			}
+		}
+	}
+}
+
+// covers adds to declared facets those that are read the same way: whoever
+// counts the pods asks for the pods.
+func covers(declared framework.Facets) framework.Facets {
+	if declared.Has(framework.NodePodCount) {
+		declared |= framework.NodePods
+	}
+	return declared | ofNode
+}
+
+// isolate returns what undoes the side effects of a change to one facet: a pod
+// that is added for its ports also adds to the sums and to the count.
+func isolate(node *framework.NodeInfo, changed framework.Facets) func(*framework.NodeInfo) {
+	requested, scored := node.Requested, node.NonZeroRequested
+	return func(node *framework.NodeInfo) {
+		switch changed {
+		case framework.NodePods, framework.NodePodCount, framework.NodePorts, framework.NodeClaims:
+			node.Requested, node.NonZeroRequested = requested, scored
+		}
+		switch changed {
+		case framework.NodePods, framework.NodePorts, framework.NodeClaims:
+			node.Allocatable.AllowedPodNumber++
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package plugins_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/plugins"
+)
+
+// The points are those that kube-scheduler 1.37 runs each plugin at.
+func TestInTreePluginsRunWhereUpstreamsDo(t *testing.T) {
+	want := map[string]string{
+		"SchedulingGates":                 "preEnqueue",
+		"PrioritySort":                    "queueSort",
+		"NodeName":                        "preFilter filter",
+		"NodeUnschedulable":               "preFilter filter",
+		"TaintToleration":                 "preFilter filter preScore score",
+		"NodeAffinity":                    "preFilter filter preScore score",
+		"NodePorts":                       "preFilter filter",
+		"NodeResourcesFit":                "preFilter filter preScore score",
+		"NodeResourcesBalancedAllocation": "preScore score",
+		"ImageLocality":                   "score",
+		"DefaultBinder":                   "bind",
+		"NodeDeclaredFeatures":            "preFilter filter",
+	}
+	got := map[string]string{}
+	for name, plugin := range plugins.InTree() {
+		var points []string
+		for _, point := range plugin.Points {
+			points = append(points, string(point))
+		}
+		got[name] = strings.Join(points, " ")
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("points (-want +got):\n%s", diff)
+	}
+}
+
+func TestInTreePluginsBuildFromTheirDefaults(t *testing.T) {
+	for name, registration := range plugins.InTree() {
+		var args runtime.Object
+		if registration.NewArgs != nil {
+			args = registration.NewArgs()
+		}
+		if registration.Default != nil {
+			registration.Default(args)
+		}
+		if registration.Validate != nil {
+			if errs := registration.Validate(args, field.NewPath("args")); len(errs) > 0 {
+				t.Errorf("%s: the defaults are refused: %v", name, errs)
+			}
+		}
+		plugin, err := registration.New(t.Context(), args, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if plugin.Name() != name {
+			t.Errorf("%s calls itself %s", name, plugin.Name())
+		}
+		if diff := cmp.Diff(registration.Points, framework.PointsOf(plugin)); diff != "" {
+			t.Errorf("%s: points of the type and of an instance (-type +instance):\n%s", name, diff)
+		}
+	}
+}
+
+// quota is a plugin from outside.
+type quota struct{ limit int32 }
+
+func (*quota) Name() string { return "Quota" }
+func (*quota) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) *fwk.Status {
+	return nil
+}
+
+// idle is a plugin that does nothing anywhere.
+type idle struct{}
+
+func (*idle) Name() string { return "Idle" }
+
+// byValue is an argument type that nothing can be decoded into.
+type byValue struct{}
+
+func (byValue) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (b byValue) DeepCopyObject() runtime.Object { return b }
+
+func newQuota(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+	typed, ok := args.(*configv1.InterPodAffinityArgs)
+	if !ok {
+		return nil, fmt.Errorf("args: is a %T", args)
+	}
+	return &quota{limit: *typed.HardPodAffinityWeight}, nil
+}
+
+func TestAPluginFromOutsideIsRegisteredInOneLine(t *testing.T) {
+	inTree := plugins.InTree()
+	registry, err := plugins.With(inTree,
+		plugins.Register("Quota", newQuota, (*quota)(nil), (*configv1.InterPodAffinityArgs)(nil),
+			plugins.WithDefault(func(args *configv1.InterPodAffinityArgs) {
+				limit := int32(7)
+				args.HardPodAffinityWeight = &limit
+			}),
+			plugins.WithValidation(func(args *configv1.InterPodAffinityArgs, path *field.Path) field.ErrorList {
+				return field.ErrorList{field.Invalid(path.Child("hardPodAffinityWeight"), *args.HardPodAffinityWeight, "is odd")}
+			})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(inTree) != len(registry)-1 {
+		t.Errorf("%d plugins became %d, want one more and the first registry as it was", len(inTree), len(registry))
+	}
+	registration := registry["Quota"]
+	if diff := cmp.Diff([]framework.Point{framework.Filter}, registration.Points); diff != "" {
+		t.Errorf("points (-want +got):\n%s", diff)
+	}
+	args := registration.NewArgs()
+	registration.Default(args)
+	errs := registration.Validate(args, field.NewPath("args"))
+	if len(errs) != 1 || errs[0].Field != "args.hardPodAffinityWeight" {
+		t.Errorf("errors %v, want one about args.hardPodAffinityWeight", errs)
+	}
+	if errs := registration.Validate(&configv1.NodeAffinityArgs{}, field.NewPath("args")); len(errs) != 1 {
+		t.Errorf("errors %v, want one about arguments of another type", errs)
+	}
+	plugin, err := registration.New(t.Context(), args, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := plugin.(*quota).limit; got != 7 {
+		t.Errorf("the plugin was built with %d, want the default 7", got)
+	}
+}
+
+func TestWithSaysWhyAPluginCannotBeUsed(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		plugin framework.Registration
+		want   string
+	}{
+		"a name that is taken": {
+			plugin: plugins.Register("NodeName", newQuota, (*quota)(nil), nil), want: `plugin "NodeName": is registered already`,
+		},
+		"no name":         {plugin: plugins.Register("", newQuota, (*quota)(nil), nil), want: "the name is empty"},
+		"no factory":      {plugin: plugins.Register("Quota", nil, (*quota)(nil), nil), want: `plugin "Quota": the factory is nil`},
+		"nothing to do":   {plugin: plugins.Register("Idle", newQuota, (*idle)(nil), nil), want: "implements no extension point"},
+		"nothing to fill": {plugin: plugins.Register("Quota", newQuota, (*quota)(nil), byValue{}), want: "want a pointer to a struct"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if _, err := plugins.With(plugins.InTree(), c.plugin); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,52 @@
+// Package schedulinggates keeps a pod out of the queue while it has scheduling
+// gates.
+package schedulinggates
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Name is how profiles name the plugin.
+const Name = "SchedulingGates"
+
+// Plugin reads spec.schedulingGates.
+type Plugin struct{}
+
+var (
+	_ fwk.PreEnqueuePlugin  = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+)
+
+// New returns the plugin; it takes no arguments.
+func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &Plugin{}, nil }
+
+// Name returns Name.
+func (*Plugin) Name() string { return Name }
+
+// EventsToRegister asks for the moment when the pod loses its last gate.
+func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{{
+		Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodSchedulingGatesEliminated},
+		QueueingHintFn: afterLastGate,
+	}}, nil
+}
+
+func afterLastGate(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) { return fwk.Queue, nil }
+
+// PreEnqueue refuses a pod with gates and names them.
+func (*Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
+	if len(pod.Spec.SchedulingGates) == 0 {
+		return nil
+	}
+	names := make([]string, len(pod.Spec.SchedulingGates))
+	for i, gate := range pod.Spec.SchedulingGates {
+		names[i] = gate.Name
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("waiting for scheduling gates: %v", names))
+}

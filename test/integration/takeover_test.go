@@ -1,0 +1,24 @@
+package integration
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("A follower", func() {
+	It("runs what the leader runs, and speaks when it leads", minute, func(ctx SpecContext) {
+		p := aProfile(ctx)
+		expectReady(ctx, p)
+		leader := house
+		Eventually(leader.elected).Should(BeClosed())
+		house = startManager(ctx)
+		Eventually(func() bool { _, runs := house.scheduler.Profiles().Running(p.Name); return runs }).Should(BeTrue())
+		Expect(house.elected).NotTo(BeClosed())
+
+		leader.stop()
+		edit(ctx, p, scoring("NoSuch"))
+		Eventually(house.elected).Should(BeClosed())
+		Eventually(now(ctx, p)).Should(ContainElements("Ready False UnknownPlugin", "Programmed False PreviousRuns"))
+		Expect(p.Status.Programmed.Generation).To(BeEquivalentTo(1), "built while it followed")
+	})
+})

@@ -75,11 +75,16 @@ func run(ctx context.Context, o options) error {
 
 	registry := plugins.InTree()
 	ledger := decision.NewLedger(clock.RealClock{}.Now)
+	informers := intake.NewInformers(client)
+	devices, err := intake.NewDeviceClasses(client.Discovery(), informers)
+	if err != nil {
+		return fmt.Errorf("looking for DeviceClasses: %w", err)
+	}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	sched := scheduler.New(scheduler.Options{
-		Client: client, KubeConfig: config, Informers: intake.NewInformers(client),
+		Client: client, KubeConfig: config, Informers: informers,
 		RecorderFor: func(profile string) events.EventRecorderLogger { return broadcaster.NewRecorder(scheme, profile) },
-		Registry:    registry, Unsupported: plugins.Unsupported(registry), Ledger: ledger,
+		Registry:    registry, Unsupported: plugins.Unsupported(registry, devices.Back), Ledger: ledger,
 		Clock: clock.RealClock{}, Log: log.WithName("scheduler"), Epoch: epoch(client, o, log),
 	})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {

@@ -2,6 +2,8 @@ package plugins
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -39,10 +41,12 @@ var demands = []demand{
 // Unsupported returns what says which field of a pod asks for something that
 // no plugin in registry honours; its answer is empty for a pod that can be
 // scheduled rightly. A profile that leaves a registered plugin out is the
-// user's wish and no reason to hold a pod.
-func Unsupported(registry framework.Registry) func(pod *v1.Pod) (field, why string) {
+// user's wish and no reason to hold a pod. devices says of an extended resource
+// whether DeviceClasses back it.
+func Unsupported(registry framework.Registry, devices func(resource string) bool) func(pod *v1.Pod) (field, why string) {
 	var missing []demand
-	for _, d := range demands {
+	backed := demand{"spec.containers.resources.requests", "DynamicResources", func(s *v1.PodSpec) bool { return needsDevices(s, devices) }}
+	for _, d := range append(slices.Clip(demands), backed) {
 		if _, ok := registry[d.plugin]; !ok {
 			missing = append(missing, d)
 		}
@@ -68,6 +72,19 @@ func needsVolume(spec *v1.PodSpec) bool {
 	for i := range spec.Volumes {
 		if v := &spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
 			return true
+		}
+	}
+	return false
+}
+
+func needsDevices(spec *v1.PodSpec, devices func(resource string) bool) bool {
+	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			for name := range containers[i].Resources.Requests {
+				if strings.Contains(string(name), "/") && devices(string(name)) {
+					return true
+				}
+			}
 		}
 	}
 	return false

@@ -59,11 +59,14 @@ func startManager(ctx context.Context) *manager {
 	Expect(err).NotTo(HaveOccurred())
 
 	all, ledger := registry(), decision.NewLedger(time.Now)
+	informers := intake.NewInformers(client)
+	devices, err := intake.NewDeviceClasses(client.Discovery(), informers)
+	Expect(err).NotTo(HaveOccurred())
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	sched := scheduler.New(scheduler.Options{
-		Client: client, KubeConfig: cfg, Informers: intake.NewInformers(client),
+		Client: client, KubeConfig: cfg, Informers: informers,
 		RecorderFor: func(profile string) events.EventRecorderLogger { return broadcaster.NewRecorder(scheme, profile) },
-		Registry:    all, Unsupported: plugins.Unsupported(all), Ledger: ledger,
+		Registry:    all, Unsupported: plugins.Unsupported(all, devices.Back), Ledger: ledger,
 		Clock: clock.RealClock{}, Log: ctrl.Log.WithName("scheduler"),
 	})
 	Expect(mgr.Add(scheduler.Warm{Scheduler: sched})).To(Succeed())

@@ -53,7 +53,9 @@ func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
 		logger.V(1).Info("Refused", "hash", d.Hash, "attempt", d.Attempts, "message", d.Message)
 	}
 
-	pod, here := t.Current()
+	// The pod is told before it is put back: should the queue hold it for
+	// another reason than room, that reason has the last word.
+	s.tellRefused(ctx, t, reason, d.Message)
 	s.freed(ctx, t, err)
 	var unfit *framework.FitError
 	if errors.As(err, &unfit) {
@@ -61,18 +63,24 @@ func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
 	} else {
 		t.Failed(ctx)
 	}
+}
+
+// tellRefused writes a refusal into the pod's status and into an event, and
+// keeps or takes back its nomination. A pod that is gone is told nothing.
+func (s *Scheduler) tellRefused(ctx context.Context, t *turn, reason, message string) {
+	pod, here := t.Current()
 	if !here {
 		return
 	}
 	if info, _ := framework.NewPodInfo(pod); info != nil {
-		s.cache.AddNominatedPod(logger, info, t.nominate)
+		s.cache.AddNominatedPod(klog.FromContext(ctx), info, t.nominate)
 	}
-	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", note(d.Message))
+	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", note(message))
 	var nominated *string
 	if t.nominate.Mode() == fwk.ModeOverride {
 		nominated = &t.nominate.NominatedNodeName
 	}
-	s.binding.Refuse(pod, reason, d.Message, nominated)
+	s.binding.Refuse(pod, reason, message, nominated)
 }
 
 // freed tells the queue that a pod that counted on a node does not any more:

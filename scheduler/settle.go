@@ -39,6 +39,13 @@ func (s *Scheduler) bound(ctx context.Context, t *turn) {
 // refuse settles an attempt that ended without a node: the pod goes back to
 // the queue with its rejectors, and its status and an event say why.
 func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
+	if ctx.Err() != nil {
+		// The end of this leadership is no verdict, and the pod's status is
+		// the next leader's to write: it may have bound the pod already.
+		klog.FromContext(ctx).Info("Not settled: scheduling has ended", "error", err.Error())
+		t.Failed(ctx)
+		return
+	}
 	d := s.decided(t, err)
 	s.options.Ledger.Record(d)
 	reason, result := v1.PodReasonSchedulerError, "error"

@@ -31,10 +31,15 @@ func (q *Queue) place(ctx context.Context, p *Pod, want strategy, cause string) 
 			return
 		}
 		if len(heard) == 0 && (want == skip || asked) {
+			wasHeld := p.held.Reason != ""
 			told := q.put(p, verdict{want, gate, hold, rules, cause})
+			gated := p.where == Gated
 			q.mu.Unlock()
 			if told {
 				q.tell(pod, hold)
+			} else if wasHeld && gated {
+				// The pod's status still gives the reason that is over.
+				q.tell(pod, Hold{Reason: v1.PodReasonSchedulingGated, Message: "plugin " + gate + " keeps the pod from being tried"})
 			}
 			return
 		}

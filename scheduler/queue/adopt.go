@@ -35,7 +35,9 @@ func (q *Queue) Adopt(ctx context.Context, name string, rules *Rules) {
 	}
 	// Attempts under way, and pods that are being placed, hear of the swap.
 	q.flights.record(event{ClusterEvent: ProfileSwap, profile: name})
+	q.batches++
 	q.mu.Unlock()
+	defer q.endBatch()
 	for _, p := range again {
 		q.place(ctx, p, p.wanted(), ProfileSwap.CustomLabel)
 	}

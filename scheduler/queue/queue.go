@@ -26,6 +26,9 @@ type Queue struct {
 	lanes     []*lane
 	turn      int
 	flights   flights
+	// batches is how many groups of pods are being woken. Until all of a group
+	// are put down nothing is popped: the best of them may be the last.
+	batches int
 
 	// ready holds one value while there may be something to pop.
 	ready chan struct{}
@@ -149,7 +152,9 @@ func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, ne
 		q.flights.begin(p)
 	}
 	q.flights.record(e)
+	q.batches++
 	q.mu.Unlock()
+	defer q.endBatch()
 	for _, p := range concerned {
 		q.place(ctx, p, skip, happened.Label())
 	}
@@ -202,6 +207,9 @@ func (q *Queue) Pop(ctx context.Context) *Attempt {
 func (q *Queue) TryPop() *Attempt {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.batches > 0 {
+		return nil
+	}
 	for _, pick := range []func(*lane) *podHeap{
 		func(l *lane) *podHeap { return l.active },
 		func(l *lane) *podHeap { return l.refusals },
@@ -240,7 +248,9 @@ func (q *Queue) Tick(ctx context.Context) {
 	for _, p := range append(woken, flushed...) {
 		q.flights.begin(p)
 	}
+	q.batches++
 	q.mu.Unlock()
+	defer q.endBatch()
 	for _, p := range woken {
 		q.place(ctx, p, immediately, "BackoffComplete")
 	}
@@ -262,6 +272,14 @@ func (q *Queue) Run(ctx context.Context) {
 			q.Tick(ctx)
 		}
 	}
+}
+
+// endBatch lets a group of woken pods be popped.
+func (q *Queue) endBatch() {
+	q.mu.Lock()
+	q.batches--
+	q.mu.Unlock()
+	q.wake()
 }
 
 // wake tells a waiting Pop to look again.

@@ -83,15 +83,24 @@ func (q *Queue) Add(ctx context.Context, pod *v1.Pod) {
 	q.place(ctx, p, immediately, "PodAdd")
 }
 
-// Update gives the queue a newer version of a waiting pod. changes are the
-// events that the change amounts to, as seen by the pod itself.
+// Update gives the queue a newer version of a waiting pod, or the pod if it is
+// new. changes are the events that the change amounts to, as seen by the pod
+// itself.
 func (q *Queue) Update(ctx context.Context, oldPod, newPod *v1.Pod, changes ...fwk.ClusterEvent) {
+	if !q.Renew(ctx, oldPod, newPod, changes...) {
+		q.Add(ctx, newPod)
+	}
+}
+
+// Renew is Update for a pod that may be on its way to a node: one that the
+// queue does not hold any more is bound and stays out. It reports whether the
+// queue holds the pod.
+func (q *Queue) Renew(ctx context.Context, oldPod, newPod *v1.Pod, changes ...fwk.ClusterEvent) bool {
 	q.mu.Lock()
 	p, ok := q.pods[newPod.UID]
 	if !ok {
 		q.mu.Unlock()
-		q.Add(ctx, newPod)
-		return
+		return false
 	}
 	// A parked pod is asked about again from the start: what held it may have
 	// been in its spec. A pod in flight hears of the change when it is put
@@ -118,6 +127,7 @@ func (q *Queue) Update(ctx context.Context, oldPod, newPod *v1.Pod, changes ...f
 	if reconsider {
 		q.place(ctx, p, strategy, "PodUpdate")
 	}
+	return true
 }
 
 // Delete forgets a pod: it is gone, or assigned to a node. An attempt that

@@ -25,9 +25,9 @@ type turn struct {
 	placement  *cycle.Placement
 	// top are the best nodes. They are noted in the loop: beside it the
 	// snapshot moves, and a node that was scored may be gone.
-	top []decision.NodeScore
-	flight     *binding.Flight
-	begin      time.Time
+	top    []decision.NodeScore
+	flight *binding.Flight
+	begin  time.Time
 	// nominate replaces the pod's nominated node after a refusal; nil leaves
 	// it as it is.
 	nominate *fwk.NominatingInfo

@@ -18,7 +18,7 @@ func (q *Queue) Adopt(ctx context.Context, name string, rules *Rules) {
 	old := q.rules[name]
 	q.rules[name] = rules
 	delete(q.abandoned, name)
-	q.lane(rules)
+	q.lend(rules)
 	for _, p := range q.pods {
 		if p.profile != name || p.where == InFlight || p.flight != nil {
 			continue
@@ -32,6 +32,9 @@ func (q *Queue) Adopt(ctx context.Context, name string, rules *Rules) {
 	for _, p := range again {
 		p.leave()
 		q.flights.begin(p)
+	}
+	if old != nil && old.Sort != rules.Sort {
+		q.takeBack(old)
 	}
 	// Attempts under way, and pods that are being placed, hear of the swap.
 	q.flights.record(event{ClusterEvent: ProfileSwap, profile: name})
@@ -56,6 +59,7 @@ func (p *Pod) wanted() strategy {
 func (q *Queue) Abandon(name string, hold Hold) {
 	var parked []*Pod
 	q.mu.Lock()
+	old := q.rules[name]
 	delete(q.rules, name)
 	q.abandoned[name] = hold
 	for _, p := range q.pods {
@@ -65,6 +69,9 @@ func (q *Queue) Abandon(name string, hold Hold) {
 		}
 	}
 	sortPods(parked)
+	if old != nil {
+		q.takeBack(old)
+	}
 	pods := make([]*v1.Pod, len(parked))
 	for i, p := range parked {
 		pods[i] = p.pod

@@ -1,7 +1,10 @@
 package queue
 
 import (
+	"slices"
 	"time"
+
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // backoffWindow is the grain of backoff: expirations are rounded down to it,
@@ -13,24 +16,53 @@ const backoffWindow = time.Second
 // after an error. Errors have a heap of their own because an idle queue pops
 // from refusals early, but never hurries a failing API server.
 type lane struct {
-	sort     string
+	sort string
+	// less is lent by one of the lane's profiles, as it runs now: that of a
+	// generation that was closed must not be asked any more.
+	less     fwk.LessFunc
 	active   *podHeap
 	refusals *podHeap
 	errors   *podHeap
 }
 
-func newLane(sort string, less func(a, b *Pod) bool) *lane {
-	return &lane{
-		sort:   sort,
-		active: newHeap(less),
-		refusals: newHeap(func(a, b *Pod) bool {
-			if !a.backoffUntil.Equal(b.backoffUntil) {
-				return a.backoffUntil.Before(b.backoffUntil)
-			}
-			return less(a, b)
-		}),
-		errors: newHeap(func(a, b *Pod) bool { return a.backoffUntil.Before(b.backoffUntil) }),
+func newLane(sort string) *lane {
+	l := &lane{sort: sort}
+	l.active = newHeap(func(a, b *Pod) bool { return l.less(a, b) })
+	l.refusals = newHeap(func(a, b *Pod) bool {
+		if !a.backoffUntil.Equal(b.backoffUntil) {
+			return a.backoffUntil.Before(b.backoffUntil)
+		}
+		return l.less(a, b)
+	})
+	l.errors = newHeap(func(a, b *Pod) bool { return a.backoffUntil.Before(b.backoffUntil) })
+	return l
+}
+
+// lend gives the lane of the rules' sort their Less; it makes the lane if
+// there is none. Called with the lock.
+func (q *Queue) lend(rules *Rules) {
+	for _, l := range q.lanes {
+		if l.sort == rules.Sort {
+			l.less = rules.Less
+			return
+		}
 	}
+	l := newLane(rules.Sort)
+	l.less = rules.Less
+	q.lanes = append(q.lanes, l)
+}
+
+// takeBack ends what a profile lent that has left its lane: another profile
+// that sorts alike lends its Less, and a lane without profiles goes. Its heaps
+// are empty then. Called with the lock.
+func (q *Queue) takeBack(old *Rules) {
+	for _, other := range q.rules {
+		if other.Sort == old.Sort {
+			q.lend(other)
+			return
+		}
+	}
+	q.lanes = slices.DeleteFunc(q.lanes, func(l *lane) bool { return l.sort == old.Sort })
 }
 
 // backoffHeap is the heap that p waits in while it backs off.

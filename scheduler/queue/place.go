@@ -95,7 +95,7 @@ func (q *Queue) put(p *Pod, v verdict) (held bool) {
 		return false
 	}
 	now := q.clock.Now()
-	lane := q.lane(v.rules)
+	lane := q.lane(v.rules.Sort)
 	p.backoffUntil = v.rules.backoff(p)
 	if v.want == afterBackoff && backingOff(p, now) {
 		p.where = Backoff
@@ -120,17 +120,10 @@ func (q *Queue) putParked(p *Pod, hold Hold) {
 	p.where, p.held = Parked, hold
 }
 
-// lane returns the lane of the profile's sort, which Adopt has made.
-func (q *Queue) lane(rules *Rules) *lane {
-	for _, l := range q.lanes {
-		if l.sort == rules.Sort {
-			return l
-		}
-	}
-	less := rules.Less
-	l := newLane(rules.Sort, func(a, b *Pod) bool { return less(a, b) })
-	q.lanes = append(q.lanes, l)
-	return l
+// lane returns the lane of a sort that is served.
+func (q *Queue) lane(sort string) *lane {
+	i := slices.IndexFunc(q.lanes, func(l *lane) bool { return l.sort == sort })
+	return q.lanes[i]
 }
 
 // sortPods orders pods as they came, so that the same history wakes them in

@@ -2,6 +2,8 @@ package queue
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -177,7 +179,8 @@ func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, ne
 // Activate makes the given pods active without their backoff, as plugins may
 // ask. Pods in flight are woken when they come back; unknown ones are ignored.
 func (q *Queue) Activate(ctx context.Context, pods map[string]*v1.Pod) {
-	for _, pod := range pods {
+	for _, key := range slices.Sorted(maps.Keys(pods)) {
+		pod := pods[key]
 		q.mu.Lock()
 		p, ok := q.pods[pod.UID]
 		if !ok || p.where == Active || p.where == Parked {

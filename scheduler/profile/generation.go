@@ -2,6 +2,7 @@ package profile
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"sync/atomic"
 
@@ -90,7 +91,7 @@ func (g *Generation) Closed() <-chan struct{} { return g.closed }
 func (g *Generation) rules(hold func(*v1.Pod) queue.Hold) *queue.Rules {
 	settings := g.Blueprint().Queue
 	return &queue.Rules{
-		Sort: g.Framework.SortName(),
+		Sort: g.sort(),
 		Less: g.Framework.Less,
 		Hold: hold,
 		PreEnqueue: func(ctx context.Context, pod *v1.Pod, lastGate string) string {
@@ -102,4 +103,20 @@ func (g *Generation) rules(hold func(*v1.Pod) queue.Hold) *queue.Rules {
 		MaxBackoff:     settings.MaxBackoff,
 		FlushAfter:     settings.FlushAfter,
 	}
+}
+
+// sort names the order of the queue: the QueueSort plugin and its arguments.
+// Profiles that sort by the same plugin with other arguments sort otherwise.
+func (g *Generation) sort() string {
+	name := g.Framework.SortName()
+	args := g.Blueprint().Args[name]
+	if args == nil {
+		return name
+	}
+	text, err := json.Marshal(args)
+	if err != nil {
+		// Arguments came from JSON. A sort of its own is never wrong.
+		return name + " of " + g.Blueprint().Hash
+	}
+	return name + string(text)
 }

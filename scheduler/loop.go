@@ -23,6 +23,9 @@ type turn struct {
 	generation *profile.Generation
 	state      *framework.CycleState
 	placement  *cycle.Placement
+	// top are the best nodes. They are noted in the loop: beside it the
+	// snapshot moves, and a node that was scored may be gone.
+	top []decision.NodeScore
 	flight     *binding.Flight
 	begin      time.Time
 	// nominate replaces the pod's nominated node after a refusal; nil leaves
@@ -97,6 +100,9 @@ func (s *Scheduler) place(ctx context.Context, t *turn) error {
 	if err != nil {
 		s.makeRoom(ctx, t, err)
 		return err
+	}
+	if p := t.placement; p.Scores != nil {
+		t.top = decision.Best(p.Scores.Total, p.Winner, blueprint.Decisions.TopScores, p.Score)
 	}
 	t.flight = &binding.Flight{
 		Framework: t.generation.Framework, State: t.state, Info: info, Node: t.placement.Node, Deaf: t.Deaf,

@@ -55,8 +55,6 @@ func Profile(config run.Config) (*internal.KubeSchedulerProfile, error) {
 	if !ok {
 		return nil, fmt.Errorf("the configuration was read as a %T", object)
 	}
-	// What a component with flags and files checks beside the profile is made
-	// valid by kube-scheduler's command, which is not part of this.
 	if err := validation.ValidateKubeSchedulerConfiguration(read); err != nil {
 		return nil, err
 	}

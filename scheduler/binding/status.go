@@ -157,7 +157,8 @@ func (w *statusWriter) settle(pod *v1.Pod) string {
 	sending := w.sending[pod.UID]
 	w.mu.Unlock()
 	if sending != nil {
-		<-sending
+		// The patch ends by itself, whatever becomes of the bind.
+		_ = w.options.Wait(context.Background(), sending)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

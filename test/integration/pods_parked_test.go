@@ -25,7 +25,7 @@ var _ = Describe("A paused profile", func() {
 		Eventually(now(ctx, p)).Should(ContainElement("Ready False Paused"))
 		late := aPod(ctx, y.pod(p, "late"))
 		expectHeld(ctx, "ProfilePaused", late)
-		Expect(waiting(p)()).To(Equal(decision.QueueCounts{Parked: 1}))
+		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Parked: 1}))
 		edit(ctx, p, inState(v1alpha1.StateActive))
 		expectBound(ctx, late)
 	})

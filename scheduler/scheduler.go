@@ -211,14 +211,22 @@ type waitingPods struct{ *Scheduler }
 // nobody served were not kept, looks for them.
 func (w waitingPods) Adopt(ctx context.Context, name string, rules *queue.Rules) {
 	w.queue.Adopt(ctx, name, rules)
-	pods, err := w.options.Informers.Core().V1().Pods().Lister().List(labels.Everything())
+	lister := w.options.Informers.Core().V1().Pods().Lister()
+	pods, err := lister.List(labels.Everything())
 	if err != nil {
 		w.options.Log.Error(err, "Cannot look for pods that wait for the profile", "profile", name)
 		return
 	}
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && pod.Spec.SchedulerName == name {
-			w.intake.Waits(ctx, pod)
+		if pod.Spec.NodeName != "" || pod.Spec.SchedulerName != name {
+			continue
+		}
+		w.intake.Waits(ctx, pod)
+		// The informer may have told of the pod's end before the pod was here
+		// to be deleted. If it tells from now on, it finds the pod.
+		now, err := lister.Pods(pod.Namespace).Get(pod.Name)
+		if err != nil || now.UID != pod.UID || now.Spec.NodeName != "" {
+			w.intake.WaitsNot(pod)
 		}
 	}
 }

@@ -35,6 +35,12 @@ func (in *Intake) Waits(ctx context.Context, pod *v1.Pod) {
 	in.nominated(pod)
 }
 
+// WaitsNot takes back that a pod waits.
+func (in *Intake) WaitsNot(pod *v1.Pod) {
+	in.options.Queue.Delete(pod.UID)
+	in.options.Cache.DeleteNominatedPodIfExists(pod)
+}
+
 // nominated keeps the promise of room that a waiting pod's status holds.
 func (in *Intake) nominated(pod *v1.Pod) {
 	if pod.Status.NominatedNodeName == "" || !in.options.Queue.Serves(pod.Spec.SchedulerName) {

@@ -36,6 +36,9 @@ type news struct {
 	pod       *v1.Pod
 	condition *v1.PodCondition
 	nominated *string
+	// stale says that the pod was written to since it was as in pod, so that
+	// pod does not tell what there is to write.
+	stale bool
 }
 
 func newStatusWriter(o Options) *statusWriter {
@@ -111,6 +114,8 @@ func (w *statusWriter) work() {
 		}
 		sent := make(chan struct{})
 		w.sending[n.pod.UID] = sent
+		patched, ok := w.versions[n.pod.UID]
+		n.stale = ok && newer(n.pod.ResourceVersion, patched) != n.pod.ResourceVersion
 		w.mu.Unlock()
 
 		version := w.send(n)
@@ -152,7 +157,8 @@ func (w *statusWriter) settle(pod *v1.Pod) string {
 	sending := w.sending[pod.UID]
 	w.mu.Unlock()
 	if sending != nil {
-		<-sending
+		// The patch ends by itself, whatever becomes of the bind.
+		_ = w.options.Wait(context.Background(), sending)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,7 +194,7 @@ func (w *statusWriter) send(n *news) string {
 // same name is left alone.
 func (n *news) patch(now metav1.Time) []byte {
 	status := map[string]any{}
-	if n.nominated != nil && *n.nominated != n.pod.Status.NominatedNodeName {
+	if n.nominated != nil && (n.stale || *n.nominated != n.pod.Status.NominatedNodeName) {
 		status["nominatedNodeName"] = *n.nominated
 		if *n.nominated == "" {
 			status["nominatedNodeName"] = nil
@@ -196,7 +202,7 @@ func (n *news) patch(now metav1.Time) []byte {
 	}
 	if c := n.condition; c != nil {
 		c.LastTransitionTime = now
-		if old := scheduled(n.pod); old == nil || !sameCondition(old, c) {
+		if old := scheduled(n.pod); old == nil || n.stale || !sameCondition(old, c) {
 			if old != nil && old.Status == c.Status {
 				c.LastTransitionTime = old.LastTransitionTime
 			}

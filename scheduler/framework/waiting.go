@@ -81,12 +81,7 @@ func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {
 	if !ok {
 		return nil
 	}
-	defer func() {
-		p.stop()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.pods, uid)
-	}()
+	defer w.Remove(uid)
 	select {
 	case status := <-p.verdict:
 		if status.IsSuccess() || status.IsRejected() {
@@ -95,6 +90,17 @@ func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {
 		return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", status.AsError())).WithPlugin(status.Plugin())
 	case <-ctx.Done():
 		return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", context.Cause(ctx)))
+	}
+}
+
+// Remove ends a pod's wait, if it waits, without a verdict.
+func (w *WaitingPods) Remove(uid types.UID) {
+	w.mu.Lock()
+	p, ok := w.pods[uid]
+	delete(w.pods, uid)
+	w.mu.Unlock()
+	if ok {
+		p.stop()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -157,14 +158,20 @@ func (s *statuses) Apply(_ context.Context, ac runtime.ApplyConfiguration, opts 
 	return nil
 }
 
-func (s *statuses) last(t *testing.T) applied {
-	t.Helper()
+// all returns the writes so far, while others may go on writing.
+func (s *statuses) all() []applied {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.applied) == 0 {
+	return slices.Clone(s.applied)
+}
+
+func (s *statuses) last(t *testing.T) applied {
+	t.Helper()
+	all := s.all()
+	if len(all) == 0 {
 		t.Fatal("no status was written")
 	}
-	return s.applied[len(s.applied)-1]
+	return all[len(all)-1]
 }
 
 // conditions are "type status reason", in order.

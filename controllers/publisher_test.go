@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,7 +70,7 @@ func (p *press) bind(profile, pod string) {
 // writes are "seconds since the start, profile, bound pods".
 func (p *press) writes() []string {
 	var out []string
-	for _, a := range p.statuses.applied {
+	for _, a := range p.statuses.all() {
 		bound := a.status["totals"].(map[string]any)["bound"]
 		out = append(out, fmt.Sprintf("%.1f %s %v", a.at.Sub(p.start).Seconds(), a.name, bound))
 	}
@@ -112,13 +113,14 @@ func TestAllProfilesTogetherGetTwoWritesASecond(t *testing.T) {
 			time.Sleep(7 * time.Millisecond)
 		}
 		count := map[string]int{}
-		for i, a := range p.statuses.applied {
+		writes := p.statuses.all()
+		for i, a := range writes {
 			count[a.name]++
-			if i > 0 && a.at.Sub(p.statuses.applied[i-1].at) < writeInterval {
-				t.Errorf("two writes within %v", a.at.Sub(p.statuses.applied[i-1].at))
+			if i > 0 && a.at.Sub(writes[i-1].at) < writeInterval {
+				t.Errorf("two writes within %v", a.at.Sub(writes[i-1].at))
 			}
 		}
-		if n := len(p.statuses.applied); n < 120 || n > 121 {
+		if n := len(writes); n < 120 || n > 121 {
 			t.Errorf("%d writes in a minute, want 120, and one at its very end", n)
 		}
 		for _, s := range profiles {
@@ -133,12 +135,13 @@ func TestQueueCountsArePublishedWithoutADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPress(t, aProfile(7))
 		defer p.stop()
-		counts := decision.QueueCounts{}
-		p.ledger.CountQueueWith(func(string) decision.QueueCounts { return counts })
+		var counts atomic.Value
+		counts.Store(decision.QueueCounts{})
+		p.ledger.CountQueueWith(func(string) decision.QueueCounts { return counts.Load().(decision.QueueCounts) })
 		time.Sleep(12 * time.Second)
-		counts = decision.QueueCounts{Active: 1, Gated: 2, InFlight: 4}
+		counts.Store(decision.QueueCounts{Active: 1, Gated: 2, InFlight: 4})
 		time.Sleep(10 * time.Second)
-		if n := len(p.statuses.applied); n != 2 {
+		if n := len(p.statuses.all()); n != 2 {
 			t.Fatalf("%d writes, want one at the start and one of the new counts", n)
 		}
 		queue := p.statuses.last(t).status["queue"].(map[string]any)

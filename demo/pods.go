@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // podsNamespace is where the demo's Deployments live.
@@ -39,9 +38,45 @@ func (s *stage) deploy(ctx context.Context, name string, replicas int, cpu strin
 	}
 	_, err := s.cp.Client().AppsV1().Deployments(podsNamespace).Create(ctx, d, metav1.CreateOptions{})
 	if err == nil {
-		s.say("Deployment %s: %d pods of %s CPU, schedulerName: %s", name, replicas, cpu, profileName)
+		s.say("Deployment %s: replicas: %d, each of %s CPU, schedulerName: %s", name, replicas, cpu, profileName)
 	}
 	return err
+}
+
+// scale sets how many pods a Deployment is to have.
+func (s *stage) scale(ctx context.Context, name string, replicas int) error {
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	_, err := s.cp.Client().AppsV1().Deployments(podsNamespace).
+		Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "scale")
+	return err
+}
+
+// grow scales a Deployment by ten pods at a time, so that pods keep coming for
+// a second or two.
+func (s *stage) grow(ctx context.Context, name string, from, to int) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for n := from + 10; ; n += 10 {
+		if err := s.scale(ctx, name, min(n, to)); err != nil || n >= to {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// lacksBound names what is lacking while no pod of app is on a node.
+func (s *stage) lacksBound(ctx context.Context, app string) (string, error) {
+	pods, err := s.pods(ctx, app)
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" {
+			return "", err
+		}
+	}
+	return "a first pod of " + app + " that is bound", err
 }
 
 func (s *stage) pods(ctx context.Context, app string) ([]corev1.Pod, error) {
@@ -91,68 +126,4 @@ func (s *stage) untilRunning(ctx context.Context, app string, n int, generations
 	s.bound += len(all)
 	s.say("%d of %d pods run; pods a node, on how many nodes: %s", len(all), n, distribution(all))
 	return all, nil
-}
-
-// placed is a pod with the decision that its binding carried.
-type placed struct {
-	pod        string
-	Profile    string `json:"profile"`
-	Generation int64  `json:"generation"`
-	Hash       string `json:"hash"`
-	Node       string `json:"node"`
-	Evaluated  int    `json:"evaluated"`
-	Feasible   int    `json:"feasible"`
-	Top        []struct {
-		Node    string           `json:"node"`
-		Score   int64            `json:"score"`
-		Plugins map[string]int64 `json:"plugins"`
-	} `json:"top"`
-}
-
-func readDecision(pod corev1.Pod) (placed, error) {
-	const name = "berth.dev/decision"
-	p := placed{pod: pod.Name}
-	text, ok := pod.Annotations[name]
-	if !ok {
-		return p, fmt.Errorf("pod %s carries no annotation %s", pod.Name, name)
-	}
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return p, fmt.Errorf("pod %s: annotation %s: %w", pod.Name, name, err)
-	}
-	if p.Node != pod.Spec.NodeName || p.Profile != profileName || p.Hash == "" || len(p.Top) == 0 {
-		return p, fmt.Errorf("pod %s is on %s; its decision says otherwise, or too little: %s", pod.Name, pod.Spec.NodeName, text)
-	}
-	return p, nil
-}
-
-// why says in a line where a pod went and why.
-func (p placed) why() string {
-	var best []string
-	for _, n := range p.Top {
-		best = append(best, fmt.Sprintf("%s %d", n.Node, n.Score))
-	}
-	return fmt.Sprintf("%s → %s by generation %d: %d of %d nodes fit; best: %s",
-		p.pod, p.Node, p.Generation, p.Feasible, p.Evaluated, strings.Join(best, ", "))
-}
-
-// perNode counts pods by node.
-func perNode(pods []placed) map[string]int {
-	counts := map[string]int{} // node → pods
-	for _, p := range pods {
-		counts[p.Node]++
-	}
-	return counts
-}
-
-// distribution says how many pods are on how many nodes, the fullest first.
-func distribution(pods []placed) string {
-	nodesWith := map[int]int{} // pods → nodes that hold so many
-	for _, n := range perNode(pods) {
-		nodesWith[n]++
-	}
-	var parts []string
-	for _, n := range slices.Backward(slices.Sorted(maps.Keys(nodesWith))) {
-		parts = append(parts, fmt.Sprintf("%d on %d", n, nodesWith[n]))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -40,7 +40,7 @@ var steps = []step{
 	{"200 pods are spread", 3 * time.Minute, (*stage).deploySpread},
 	{"switch the profile to packing, live", time.Minute, (*stage).switchToPack},
 	{"the next 200 pods are packed", 3 * time.Minute, (*stage).deployPacked},
-	{"switch back while 200 pods are on their way: none is lost", 3 * time.Minute, (*stage).switchInFlight},
+	{"switch back while 200 pods are coming: none is lost", 3 * time.Minute, (*stage).switchInFlight},
 
 	// What goes wrong is said, and harms nobody.
 	{"a broken change is refused, and scheduling goes on", 2 * time.Minute, (*stage).refuseBrokenChange},

@@ -66,26 +66,21 @@ func (s *stage) deployPacked(ctx context.Context) error {
 	return s.kubectl(ctx, "get", "pod", pods[0].pod, `--output=jsonpath={.metadata.annotations.berth\.dev/decision}`)
 }
 
-// switchInFlight changes the profile while its pods are being bound. Each must
-// be bound by the old generation or by the new one.
+// switchInFlight changes the profile while its pods keep coming. Each must be
+// bound by the old generation or by the new one. The first pods are bound
+// before the change and the last ones come after it, so both are seen.
 func (s *stage) switchInFlight(ctx context.Context) error {
 	before, err := s.profile(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.deploy(ctx, "rush", crowd, podCPU); err != nil {
+	if err := s.deploy(ctx, "rush", few, podCPU); err != nil {
 		return err
 	}
-	err = s.until(ctx, func() (string, error) {
-		pods, err := s.pods(ctx, "rush")
-		for _, pod := range pods {
-			if pod.Spec.NodeName != "" {
-				return "", err
-			}
-		}
-		return "a first pod that is bound", err
-	})
-	if err != nil {
+	s.say("It grows to %d while the profile is switched.", crowd)
+	grown := make(chan error, 1)
+	go func() { grown <- s.grow(ctx, "rush", few, crowd-few) }()
+	if err := s.until(ctx, func() (string, error) { return s.lacksBound(ctx, "rush") }); err != nil {
 		return err
 	}
 	if err := s.patchProfile(ctx, useSpread); err != nil {
@@ -95,18 +90,25 @@ func (s *stage) switchInFlight(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := <-grown; err != nil {
+		return err
+	}
+	if err := s.scale(ctx, "rush", crowd); err != nil {
+		return err
+	}
 	pods, err := s.untilRunning(ctx, "rush", crowd, before.Metadata.Generation, after.Metadata.Generation)
 	if err != nil {
 		return err
 	}
-	old := 0
+	by := map[int64]int{} // generation → pods it bound
 	for _, pod := range pods {
-		if pod.Generation == before.Metadata.Generation {
-			old++
-		}
+		by[pod.Generation]++
 	}
 	s.say("%d were bound by generation %d, %d by generation %d, none twice, none lost",
-		old, before.Metadata.Generation, len(pods)-old, after.Metadata.Generation)
+		by[before.Metadata.Generation], before.Metadata.Generation, by[after.Metadata.Generation], after.Metadata.Generation)
+	if len(by) != 2 {
+		return fmt.Errorf("one generation bound them all: %v", by)
+	}
 	return nil
 }
 

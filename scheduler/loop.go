@@ -101,7 +101,10 @@ func (s *Scheduler) place(ctx context.Context, t *turn) error {
 	t.flight = &binding.Flight{
 		Framework: t.generation.Framework, State: t.state, Info: info, Node: t.placement.Node, Deaf: t.Deaf,
 	}
-	if blueprint.Decisions.Annotate {
+	// A bound pod's annotation is trusted: what the author wrote under that
+	// name must not stay, and a Binding can replace it but not remove it.
+	_, forged := t.Pod.Annotations[decision.AnnotationKey]
+	if blueprint.Decisions.Annotate || forged {
 		t.flight.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(s.decided(t, nil))}
 	}
 	return s.binding.Begin(ctx, t.flight)

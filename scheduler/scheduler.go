@@ -48,6 +48,8 @@ type Options struct {
 	Epoch func(ctx context.Context) int64
 	// Go starts work beside the loop; nil means a goroutine.
 	Go func(func())
+	// Wait waits for what such work does; nil means framework.Block.
+	Wait framework.Wait
 }
 
 // Scheduler is the loop and the rooms it walks through.
@@ -76,10 +78,16 @@ func New(o Options) *Scheduler {
 	if o.Go == nil {
 		s.options.Go = func(work func()) { go work() }
 	}
+	if o.Wait == nil {
+		s.options.Wait = framework.Block
+	}
 	s.cache = cache.New()
 	s.waiting = framework.NewWaitingPods(o.Clock)
-	s.queue = queue.New(queue.Options{Clock: o.Clock, OnHold: s.tellHeld})
-	s.binding = binding.New(binding.Options{Client: o.Client, Cache: s.cache, Clock: o.Clock, Go: s.options.Go})
+	s.waiting.Wait = s.options.Wait
+	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.tellHeld})
+	s.binding = binding.New(binding.Options{
+		Client: o.Client, Cache: s.cache, Clock: o.Clock, Go: s.options.Go, Wait: s.options.Wait,
+	})
 	s.profiles = profile.NewSet(profile.Options{
 		Registry: o.Registry, HostFor: s.hostFor(), Waiting: waitingPods{s},
 		Unsupported: o.Unsupported, Clock: o.Clock, Log: o.Log,

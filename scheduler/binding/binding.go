@@ -29,10 +29,15 @@ type Options struct {
 	Clock  clock.WithTicker
 	// Go starts work beside the loop.
 	Go func(func())
+	// Wait waits for such work; nil means framework.Block.
+	Wait framework.Wait
 }
 
 // New returns a Binding that has written nothing.
 func New(o Options) *Binding {
+	if o.Wait == nil {
+		o.Wait = framework.Block
+	}
 	return &Binding{options: o, status: newStatusWriter(o)}
 }
 

@@ -106,7 +106,8 @@ func (w *statusWriter) settle(pod *v1.Pod) string {
 	}
 	w.mu.Unlock()
 	if s != nil {
-		<-s.over
+		// The patch ends by itself, whatever becomes of the bind.
+		_ = w.options.Wait(context.Background(), s.over)
 	}
 	return w.latest(pod).version
 }

@@ -2,11 +2,15 @@ package queue
 
 import (
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/berthdev/berth/scheduler/decision"
 )
+
+// adoptSlice is how many pods a swap asks about while nothing is popped.
+const adoptSlice = 32
 
 // Adopt makes rules those of the profile called name. Its waiting pods keep
 // their attempts and backoff, and are all asked about again: the plugin that
@@ -28,7 +32,10 @@ func (q *Queue) Adopt(ctx context.Context, name string, rules *Rules) {
 	q.flights.record(event{ClusterEvent: ProfileSwap, profile: name})
 	sortPods(again)
 	q.mu.Unlock()
-	q.place(ctx, ProfileSwap.CustomLabel, (*Pod).wanted, again...)
+	// In slices, since nothing is popped meanwhile: the loop goes on between them.
+	for slice := range slices.Chunk(again, adoptSlice) {
+		q.place(ctx, ProfileSwap.CustomLabel, (*Pod).wanted, slice...)
+	}
 }
 
 // wanted is how eagerly a swap tries p again: one that sat out a backoff goes

@@ -33,17 +33,21 @@ func (q *Queue) leave(p *Pod) {
 // way from one place to another.
 func (p *Pod) rests() bool { return p.where != InFlight && p.flight == nil }
 
-// place puts each of the lifted pods where it belongs, and then lets a waiting
-// Pop look: it sees all of them, and so takes the best. want is what is known
+// place puts each of the lifted pods where it belongs. Until all are put down
+// nothing is popped: the best of them may be the last. want is what is known
 // of a pod so far: skip where only an event can wake it.
 func (q *Queue) place(ctx context.Context, cause string, want func(*Pod) strategy, pods ...*Pod) {
-	ready := false
+	q.mu.Lock()
+	q.batches++
+	q.mu.Unlock()
 	for _, p := range pods {
-		ready = q.settle(ctx, p, want(p), cause) || ready
+		q.settle(ctx, p, want(p), cause)
 	}
-	if ready {
-		q.wake()
-	}
+	q.mu.Lock()
+	q.batches--
+	q.mu.Unlock()
+	// Whatever kept Pop from looking is over.
+	q.wake()
 }
 
 // always wants the same of every pod.
@@ -51,14 +55,14 @@ func always(want strategy) func(*Pod) strategy { return func(*Pod) strategy { re
 
 // settle decides where p goes next and puts it there. Plugins are asked
 // without the lock; whatever happens meanwhile is heard before the pod is put
-// down. It reports whether the pod may be popped.
-func (q *Queue) settle(ctx context.Context, p *Pod, want strategy, cause string) (ready bool) {
+// down.
+func (q *Queue) settle(ctx context.Context, p *Pod, want strategy, cause string) {
 	gate, hold, asked := "", Hold{}, false
 	for {
 		q.mu.Lock()
 		if p.gone {
 			q.mu.Unlock()
-			return false
+			return
 		}
 		rules, pod, lastGate := q.rules[p.profile], p.pod, p.gate
 		heard := q.flights.hear(p)
@@ -69,18 +73,23 @@ func (q *Queue) settle(ctx context.Context, p *Pod, want strategy, cause string)
 			if news {
 				q.tell(pod, hold)
 			}
-			return false
+			return
 		}
 		if asked {
 			heard = slices.DeleteFunc(heard, func(e event) bool { return !rules.reopens(p, want, gate, e) })
 		}
 		if len(heard) == 0 && (want == skip || asked) {
-			ready, news := q.put(p, verdict{want, gate, hold, rules, cause})
+			wasHeld := p.held.Reason != ""
+			news := q.put(p, verdict{want, gate, hold, rules, cause})
+			gated := p.where == Gated
 			q.mu.Unlock()
 			if news {
 				q.tell(pod, hold)
+			} else if wasHeld && gated {
+				// The pod's status still gives the reason that is over.
+				q.tell(pod, Hold{Reason: v1.PodReasonSchedulingGated, Message: "plugin " + gate + " keeps the pod from being tried"})
 			}
-			return ready
+			return
 		}
 		q.mu.Unlock()
 
@@ -113,23 +122,23 @@ type verdict struct {
 	cause string
 }
 
-// put puts p down. Called with the lock. It reports whether the pod may be
-// popped, and whether somebody has to be told that it is held.
-func (q *Queue) put(p *Pod, v verdict) (ready, news bool) {
+// put puts p down. Called with the lock. It reports whether somebody has to be
+// told that the pod is held.
+func (q *Queue) put(p *Pod, v verdict) (news bool) {
 	q.flights.end(p)
 	switch {
 	case v.want == skip:
 		q.putDormant(p, v.cause, p.where != Unschedulable && p.where != Gated)
-		return false, false
+		return false
 	case v.hold.Reason != "":
-		return false, q.putParked(p, v.hold)
+		return q.putParked(p, v.hold)
 	}
 	p.held, p.gate, p.admitted = Hold{}, v.gate, v.rules.Hash
 	if v.gate != "" {
 		p.flushed = false
 		p.rejectors.Insert(v.gate)
 		q.putDormant(p, v.cause, true)
-		return false, false
+		return false
 	}
 	now, lane := q.clock.Now(), q.lane(v.rules.Sort)
 	p.backoffUntil = v.rules.backoff(p)
@@ -145,7 +154,7 @@ func (q *Queue) put(p *Pod, v verdict) (ready, news bool) {
 		lane.active.add(p)
 		incoming.WithLabelValues("active", v.cause).Inc()
 	}
-	return true, false
+	return false
 }
 
 // putDormant lays p down where only an event, or the flush, finds it. Called

@@ -9,12 +9,15 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Queue holds the waiting pods of all profiles. It is safe for concurrent use;
 // Pop has one caller, the loop.
 type Queue struct {
 	clock  clock.WithTicker
+	wait   framework.Wait
 	onHold func(pod *v1.Pod, hold Hold)
 
 	mu    sync.Mutex
@@ -28,6 +31,8 @@ type Queue struct {
 	lanes   []*lane
 	turn    int
 	flights flights
+	// batches is how many groups of pods are being put down.
+	batches int
 
 	// ready holds one value while there may be something to pop.
 	ready chan struct{}
@@ -37,6 +42,8 @@ type Queue struct {
 type Options struct {
 	// Clock is the source of time.
 	Clock clock.WithTicker
+	// Wait is how Pop waits; nil means framework.Block.
+	Wait framework.Wait
 	// OnHold is told of each pod that is parked, and why. It is called
 	// without a lock and must not block; may be nil.
 	OnHold func(pod *v1.Pod, hold Hold)
@@ -44,8 +51,12 @@ type Options struct {
 
 // New returns an empty queue that serves no profile yet.
 func New(o Options) *Queue {
+	if o.Wait == nil {
+		o.Wait = framework.Block
+	}
 	return &Queue{
 		clock:     o.Clock,
+		wait:      o.Wait,
 		onHold:    o.OnHold,
 		pods:      map[types.UID]*Pod{},
 		rules:     map[string]*Rules{},
@@ -152,9 +163,8 @@ func (q *Queue) Pop(ctx context.Context) *Attempt {
 		if a := q.TryPop(); a != nil {
 			return a
 		}
-		select {
-		case <-ctx.Done():
-		case <-q.ready:
+		if q.wait(ctx, q.ready) != nil {
+			return nil
 		}
 	}
 	return nil
@@ -166,6 +176,9 @@ func (q *Queue) Pop(ctx context.Context) *Attempt {
 func (q *Queue) TryPop() *Attempt {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.batches > 0 {
+		return nil
+	}
 	for _, pick := range []func(*lane) *podHeap{
 		func(l *lane) *podHeap { return l.active },
 		func(l *lane) *podHeap { return l.refusals },

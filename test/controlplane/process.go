@@ -113,6 +113,9 @@ func (p *Process) tail() string {
 	return "  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
 }
 
+// PID returns the process's id, by which its CPU time and memory are read.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Log returns the path of the process's log.
 func (p *Process) Log() string { return p.logPath }
 

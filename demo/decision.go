@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// placed is a pod with the decision that its binding carried.
+type placed struct {
+	pod        string
+	Profile    string `json:"profile"`
+	Generation int64  `json:"generation"`
+	Hash       string `json:"hash"`
+	Node       string `json:"node"`
+	Evaluated  int    `json:"evaluated"`
+	Feasible   int    `json:"feasible"`
+	Top        []struct {
+		Node    string           `json:"node"`
+		Score   int64            `json:"score"`
+		Plugins map[string]int64 `json:"plugins"`
+	} `json:"top"`
+}
+
+func readDecision(pod corev1.Pod) (placed, error) {
+	const name = "berth.dev/decision"
+	p := placed{pod: pod.Name}
+	text, ok := pod.Annotations[name]
+	if !ok {
+		return p, fmt.Errorf("pod %s carries no annotation %s", pod.Name, name)
+	}
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return p, fmt.Errorf("pod %s: annotation %s: %w", pod.Name, name, err)
+	}
+	if p.Node != pod.Spec.NodeName || p.Profile != profileName || p.Hash == "" || len(p.Top) == 0 {
+		return p, fmt.Errorf("pod %s is on %s; its decision says otherwise, or too little: %s", pod.Name, pod.Spec.NodeName, text)
+	}
+	return p, nil
+}
+
+// why says in a line where a pod went and why.
+func (p placed) why() string {
+	var best []string
+	for _, n := range p.Top {
+		best = append(best, fmt.Sprintf("%s %d", n.Node, n.Score))
+	}
+	return fmt.Sprintf("%s → %s by generation %d: %d of %d nodes fit; best: %s",
+		p.pod, p.Node, p.Generation, p.Feasible, p.Evaluated, strings.Join(best, ", "))
+}
+
+// perNode counts pods by node.
+func perNode(pods []placed) map[string]int {
+	counts := map[string]int{} // node → pods
+	for _, p := range pods {
+		counts[p.Node]++
+	}
+	return counts
+}
+
+// distribution says how many pods are on how many nodes, the fullest first.
+func distribution(pods []placed) string {
+	nodesWith := map[int]int{} // pods → nodes that hold so many
+	for _, n := range perNode(pods) {
+		nodesWith[n]++
+	}
+	var parts []string
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(nodesWith))) {
+		parts = append(parts, fmt.Sprintf("%d on %d", n, nodesWith[n]))
+	}
+	return strings.Join(parts, ", ")
+}

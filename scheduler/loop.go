@@ -25,9 +25,9 @@ type turn struct {
 	placement  *cycle.Placement
 	// top are the best nodes. They are noted in the loop: beside it the
 	// snapshot moves, and a node that was scored may be gone.
-	top []decision.NodeScore
-	flight     *binding.Flight
-	begin      time.Time
+	top    []decision.NodeScore
+	flight *binding.Flight
+	begin  time.Time
 	// nominate replaces the pod's nominated node after a refusal; nil leaves
 	// it as it is.
 	nominate *fwk.NominatingInfo
@@ -103,6 +103,8 @@ func (s *Scheduler) place(ctx context.Context, t *turn) error {
 	}
 	if p := t.placement; p.Scores != nil {
 		t.top = decision.Best(p.Scores.Total, p.Winner, blueprint.Decisions.TopScores, p.Score)
+		// Bindings queue up behind the API server: let none hold all scores.
+		p.Nodes, p.Scores = nil, nil
 	}
 	t.flight = &binding.Flight{
 		Framework: t.generation.Framework, State: t.state, Info: info, Node: t.placement.Node, Deaf: t.Deaf,

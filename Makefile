@@ -84,6 +84,10 @@ test-unit: ## The tests that need no control plane.
 test-integration: controlplane ## The tests on a real kube-apiserver and etcd.
 	@tools/test.sh integration
 
+.PHONY: oracle
+oracle: ## 200,000 generated decisions beside kube-scheduler's own, and what they covered; minutes.
+	cd test/oracle && go test -v -timeout 60m . -decisions 200000 -least 200
+
 ##@ Measure, on a quiet machine
 
 .PHONY: bench

@@ -73,7 +73,7 @@ func (b *bench) measure(ctx context.Context, sh shape, sd side, how string, roun
 	if err := sd.install(ctx, s); err != nil {
 		return run{}, fmt.Errorf("installing %s: %w", sd.name, err)
 	}
-	t := &trial{stage: s, shape: sh, side: sd, load: how, round: round, pods: b.options.count(how)}
+	t := &trial{stage: s, shape: sh, side: sd, load: how, round: round, pods: sh.count(b.options, how)}
 	if t.bound, err = load.WatchBound(ctx, s.client, profile); err != nil {
 		return run{}, err
 	}

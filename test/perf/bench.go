@@ -91,11 +91,18 @@ func (b *bench) wanted(layer string) []shape {
 
 // checkRoom makes sure that all pods can be bound.
 func (b *bench) checkRoom() error {
+	var loads []string
+	if slices.Contains(b.options.layers, "process") {
+		loads = b.options.loads
+	}
+	if slices.Contains(b.options.layers, "algorithm") {
+		loads = append([]string{"drain"}, loads...) // what a log holds
+	}
 	for _, s := range shapes {
 		if !slices.Contains(b.options.shapes, s.name) {
 			continue
 		}
-		for _, load := range append([]string{"drain"}, b.options.loads...) {
+		for _, load := range loads {
 			if err := s.fits(b.options, s.count(b.options, load)); err != nil {
 				return err
 			}

@@ -37,11 +37,11 @@ func (p Procs) Read() (Usage, error) {
 }
 
 // cpuTime adds up user and system time of a line of /proc/PID/stat (proc(5),
-// fields 14 and 15). The second field, the command, may hold spaces.
+// fields 14 and 15). The second field, the command in brackets, may hold
+// anything.
 func cpuTime(stat string) (time.Duration, error) {
-	_, rest, found := strings.Cut(stat, ") ")
-	fields := strings.Fields(rest)
-	if !found || len(fields) < 13 {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
 		return 0, fmt.Errorf("%q is no line of /proc/PID/stat", stat)
 	}
 	sum := time.Duration(0)

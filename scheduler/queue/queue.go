@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -121,7 +122,11 @@ func (q *Queue) Renew(ctx context.Context, oldPod, newPod *v1.Pod, changes ...fw
 	for _, change := range changes {
 		q.flights.record(event{ClusterEvent: change, oldObj: oldPod, newObj: newPod})
 	}
-	p.pod = newPod
+	// The informer's store is ahead of what it tells: who came from the store may
+	// be told of here as it was before.
+	if order, err := resourceversion.CompareResourceVersion(newPod.ResourceVersion, p.pod.ResourceVersion); err != nil || order >= 0 {
+		p.pod = newPod
+	}
 	if p.heap != nil {
 		p.heap.fix(p)
 	}

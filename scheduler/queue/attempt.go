@@ -58,6 +58,21 @@ func (a *Attempt) Return(ctx context.Context) {
 	q.place(ctx, p, immediately, "ProfileNotServed")
 }
 
+// Admitted names the generation whose gates let the pod in.
+func (a *Attempt) Admitted() string { return a.entry.admitted }
+
+// Gated ends an attempt that did not take place, because a gate of the
+// generation that runs now, which the pod had not met, holds the pod.
+func (a *Attempt) Gated(ctx context.Context, gate string) {
+	q, p := a.queue, a.entry
+	q.mu.Lock()
+	p.attempts--
+	p.gate = gate
+	p.rejectors.Insert(gate)
+	q.mu.Unlock()
+	q.place(ctx, p, skip, "ProfileSwapped")
+}
+
 // Flushed says whether the flush, rather than an event, woke the pod.
 func (a *Attempt) Flushed() bool { return a.entry.flushed }
 

@@ -94,6 +94,7 @@ func (q *Queue) put(p *Pod, v verdict) (held bool) {
 		incoming.WithLabelValues("unschedulable", v.cause).Inc()
 		return false
 	}
+	p.admitted = v.rules.Generation
 	now := q.clock.Now()
 	lane := q.lane(v.rules.Sort)
 	p.backoffUntil = v.rules.backoff(p)

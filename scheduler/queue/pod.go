@@ -48,6 +48,8 @@ type Pod struct {
 
 	rejectors sets.Set[string]
 	pending   sets.Set[string]
+	// admitted names the generation whose gates let the pod in last.
+	admitted string
 	// gate is the PreEnqueue plugin that holds a gated pod.
 	gate string
 

@@ -12,6 +12,9 @@ import (
 // Rules are what one running profile says about waiting. The queue gets a new
 // value at each swap and never changes one.
 type Rules struct {
+	// Generation names what runs, so that a pod that was let in by something
+	// else can be told.
+	Generation string
 	// Sort names the order: the QueueSort plugin and its arguments. Profiles
 	// with the same Sort share one heap, so that priorities order pods across
 	// profiles.

@@ -84,6 +84,10 @@ test-unit: ## The tests that need no control plane.
 test-integration: controlplane ## The tests on a real kube-apiserver and etcd.
 	@tools/test.sh integration
 
+.PHONY: sim
+sim: ## Play SEEDS histories of the scheduler on a virtual clock, from FIRST on (200000, 1).
+	go test ./test/sim -run TestEveryHistory -v -timeout 0 -args -seeds $(or $(SEEDS),200000) -first $(or $(FIRST),1)
+
 ##@ Deployment, to the cluster that kubectl points at
 
 .PHONY: install

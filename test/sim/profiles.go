@@ -96,7 +96,7 @@ func (p *profile) reconcile() {
 		}
 		if err == nil {
 			if p.runs != nil {
-				w.count("a swap")
+				w.countSwap(p.name)
 			}
 			p.runs = wish
 		}

@@ -141,9 +141,6 @@ func (w *world) step() {
 		offer(h.time, func() { w.clock.advance() })
 	}
 	w.choose(choices)
-	if dbg != nil {
-		dbg(w)
-	}
 	if w.steps%16 == 0 {
 		w.checkAlways()
 	}

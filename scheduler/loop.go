@@ -56,11 +56,6 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 		generation.Release()
 		return
 	}
-	if gate := gated(ctx, t); gate != "" {
-		attempt.Gated(ctx, gate)
-		generation.Release()
-		return
-	}
 	if err := s.place(ctx, t); err != nil {
 		s.refuse(ctx, t, err)
 		generation.Release()
@@ -83,17 +78,6 @@ func (s *Scheduler) nobodysBusiness(t *turn) bool {
 		return true
 	}
 	return s.cache.Placed(t.Pod.UID)
-}
-
-// gated asks the gates of a generation that runs only since the pod was let in:
-// a swap does not ask the pods that are ready to be tried. It returns the gate
-// that holds the pod, or "".
-func gated(ctx context.Context, t *turn) string {
-	if t.Admitted() == t.generation.Blueprint().Hash {
-		return ""
-	}
-	gate, _ := t.generation.Framework.RunPreEnqueuePlugins(ctx, t.Pod, "")
-	return gate
 }
 
 // place finds a node and claims it in memory.

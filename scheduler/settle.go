@@ -39,6 +39,13 @@ func (s *Scheduler) bound(ctx context.Context, t *turn) {
 // refuse settles an attempt that ended without a node: the pod goes back to
 // the queue with its rejectors, and its status and an event say why.
 func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
+	if ctx.Err() != nil {
+		// The end of this leadership is no verdict, and the pod's status is
+		// the next leader's to write: it may have bound the pod already.
+		klog.FromContext(ctx).Info("Not settled: scheduling has ended", "error", err.Error())
+		t.Failed(ctx)
+		return
+	}
 	d := s.decided(t, err)
 	s.options.Ledger.Record(d)
 	reason, result := v1.PodReasonSchedulerError, "error"
@@ -53,7 +60,9 @@ func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
 		logger.V(1).Info("Refused", "hash", d.Hash, "attempt", d.Attempts, "message", d.Message)
 	}
 
-	pod, here := t.Current()
+	// The pod is told before it is put back: should the queue hold it for
+	// another reason than room, that reason has the last word.
+	s.tellRefused(ctx, t, reason, d.Message)
 	s.freed(ctx, t, err)
 	var unfit *framework.FitError
 	if errors.As(err, &unfit) {
@@ -61,18 +70,24 @@ func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
 	} else {
 		t.Failed(ctx)
 	}
+}
+
+// tellRefused writes a refusal into the pod's status and into an event, and
+// keeps or takes back its nomination. A pod that is gone is told nothing.
+func (s *Scheduler) tellRefused(ctx context.Context, t *turn, reason, message string) {
+	pod, here := t.Current()
 	if !here {
 		return
 	}
 	if info, _ := framework.NewPodInfo(pod); info != nil {
-		s.cache.AddNominatedPod(logger, info, t.nominate)
+		s.cache.AddNominatedPod(klog.FromContext(ctx), info, t.nominate)
 	}
-	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", note(d.Message))
+	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", note(message))
 	var nominated *string
 	if t.nominate.Mode() == fwk.ModeOverride {
 		nominated = &t.nominate.NominatedNodeName
 	}
-	s.binding.Refuse(pod, reason, d.Message, nominated)
+	s.binding.Refuse(pod, reason, message, nominated)
 }
 
 // freed tells the queue that a pod that counted on a node does not any more:

@@ -38,9 +38,6 @@ const settlePause = time.Second
 func (b *Binding) bind(ctx context.Context, f *Flight) error {
 	pod := f.Info.GetPod()
 	version := b.status.settle(pod)
-	// open is the resource version that a Binding carries of which nobody knows
-	// whether it is still on its way; empty when there is none.
-	open := ""
 	for try := 0; ; try++ {
 		framework.WriteBindingData(f.State, &framework.BindingData{Annotations: f.Annotations, ResourceVersion: version})
 		status := f.Framework.RunBindPlugins(ctx, f.State, f.assigned, f.Node)
@@ -48,14 +45,14 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 			return nil
 		}
 		if status.IsSkip() {
-			return b.close(ctx, f, open, errNoBinder)
+			return errNoBinder
 		}
 		err := status.AsError()
 		if status.IsRejected() {
-			err = refusal(f.Node, status)
+			return refusal(f.Node, status)
 		}
-		if status.IsRejected() || !ambiguous(err) {
-			return b.close(ctx, f, open, err)
+		if !ambiguous(err) {
+			return err
 		}
 		live, readErr := b.read(ctx, pod)
 		switch {
@@ -68,62 +65,13 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 		case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
 			return ErrGone
 		case !sameForScheduling(pod, live):
-			// Another version than the one that was sent: nothing can come late.
 			return errChanged
-		}
-		open = ""
-		if live.ResourceVersion == version {
-			open = version
-		}
-		if try >= rebinds {
-			return b.close(ctx, f, open, err)
+		case try >= rebinds:
+			return err
 		}
 		rebound.Inc()
 		klog.FromContext(ctx).V(2).Info("Binding again: the pod is unbound and unchanged", "pod", klog.KObj(pod), "node", f.Node, "answer", err.Error())
 		version = live.ResourceVersion
-	}
-}
-
-// close makes sure, before the pod may go elsewhere, that no Binding of it is
-// still on its way: it may land after its connection broke, and the quorum read
-// saw the pod before it did. A write that moves the resource version which the
-// Binding carries makes it fail. close returns err, or what the write found out:
-// nil when the pod is on its node after all.
-func (b *Binding) close(ctx context.Context, f *Flight, open string, err error) error {
-	if open == "" {
-		return err
-	}
-	pod := f.Info.GetPod()
-	err = fmt.Errorf("%w; a Binding at resource version %s was given up", err, open)
-	for {
-		now, patchErr := b.status.mark(ctx, pod, err.Error())
-		switch {
-		case apierrors.IsNotFound(patchErr):
-			return ErrGone
-		case patchErr == nil && now.Spec.NodeName == f.Node:
-			return nil
-		case patchErr == nil && now.Spec.NodeName != "":
-			return ErrGone
-		case patchErr == nil:
-			return err
-		}
-		klog.FromContext(ctx).Error(patchErr, "Cannot make sure that the pod will not be bound late; it stays assumed", "pod", klog.KObj(pod))
-		if !b.pause(ctx) {
-			return err
-		}
-		if live, readErr := b.read(ctx, pod); readErr == nil && live == nil {
-			return ErrGone // another pod of that name refuses the write
-		}
-	}
-}
-
-// pause waits a little; it reports false when ctx ends.
-func (b *Binding) pause(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-b.options.Clock.After(settlePause):
-		return true
 	}
 }
 
@@ -151,8 +99,10 @@ func (b *Binding) read(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 			return nil, nil
 		}
 		klog.FromContext(ctx).Error(err, "Cannot find out whether the pod was bound; it stays assumed", "pod", klog.KObj(pod))
-		if !b.pause(ctx) {
+		select {
+		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-b.options.Clock.After(settlePause):
 		}
 	}
 }

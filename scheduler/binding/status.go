@@ -2,6 +2,7 @@ package binding
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -37,6 +38,24 @@ type sending struct {
 	forgotten bool
 }
 
+// standing is what a version of a pod says of its scheduling.
+type standing struct {
+	version   string
+	condition *v1.PodCondition
+	nominated string
+}
+
+func standingOf(pod *v1.Pod) standing {
+	return standing{pod.ResourceVersion, scheduled(pod), pod.Status.NominatedNodeName}
+}
+
+// news is what is to be written into a pod's status.
+type news struct {
+	pod       *v1.Pod
+	condition *v1.PodCondition
+	nominated *string
+}
+
 func newStatusWriter(o Options) *statusWriter {
 	return &statusWriter{
 		options: o, waiting: map[types.UID]*news{},
@@ -50,7 +69,13 @@ func newStatusWriter(o Options) *statusWriter {
 // not nil, replaces status.nominatedNodeName. Nothing is written when the pod
 // says so already.
 func (b *Binding) Refuse(pod *v1.Pod, reason, message string, nominated *string) {
-	b.status.put(&news{pod: pod, nominated: nominated, condition: notScheduled(pod, reason, message)})
+	b.status.put(&news{pod: pod, nominated: nominated, condition: &v1.PodCondition{
+		Type:               v1.PodScheduled,
+		Status:             v1.ConditionFalse,
+		Reason:             reason,
+		Message:            message,
+		ObservedGeneration: pod.Generation,
+	}})
 }
 
 // Forget drops what is remembered of a pod that is gone or bound.
@@ -175,7 +200,9 @@ func (w *statusWriter) send(n *news, known standing) *v1.Pod {
 	if patch == nil {
 		return nil
 	}
-	patched, err := w.write(context.Background(), n.pod, patch)
+	ctx := context.Background()
+	patched, err := w.options.Client.CoreV1().Pods(n.pod.Namespace).
+		Patch(ctx, n.pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
 		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			statusFailures.Inc()
@@ -186,23 +213,45 @@ func (w *statusWriter) send(n *news, known standing) *v1.Pod {
 	return patched
 }
 
-func (w *statusWriter) write(ctx context.Context, pod *v1.Pod, patch []byte) (*v1.Pod, error) {
-	return w.options.Client.CoreV1().Pods(pod.Namespace).
-		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+// patch returns the strategic merge patch that n amounts to, nil when the pod
+// has it all already. It carries the UID, so that a pod re-created under the
+// same name is left alone.
+func (n *news) patch(known standing, now metav1.Time) []byte {
+	status := map[string]any{}
+	if n.nominated != nil && *n.nominated != known.nominated {
+		status["nominatedNodeName"] = *n.nominated
+		if *n.nominated == "" {
+			status["nominatedNodeName"] = nil
+		}
+	}
+	if c := n.condition; c != nil {
+		c.LastTransitionTime = now
+		if old := known.condition; old == nil || !sameCondition(old, c) {
+			if old != nil && old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+			status["conditions"] = []*v1.PodCondition{c}
+		}
+	}
+	if len(status) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": n.pod.UID}, "status": status})
+	if err != nil {
+		return nil
+	}
+	return patch
 }
 
-// mark writes at once that a pod is not scheduled, whatever it says now, and
-// returns the pod as it is then. A message that the pod does not carry yet
-// gives it another resource version. No other patch of the pod is under way:
-// settle saw to that.
-func (w *statusWriter) mark(ctx context.Context, pod *v1.Pod, message string) (*v1.Pod, error) {
-	n := &news{pod: pod, condition: notScheduled(pod, v1.PodReasonSchedulerError, message)}
-	now, err := w.write(ctx, pod, n.patch(standing{}, metav1.NewTime(w.options.Clock.Now())))
-	if err != nil {
-		return nil, err
+func scheduled(pod *v1.Pod) *v1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == v1.PodScheduled {
+			return &pod.Status.Conditions[i]
+		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.answers[pod.UID] = standingOf(now)
-	return now, nil
+	return nil
+}
+
+func sameCondition(a, b *v1.PodCondition) bool {
+	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message && a.ObservedGeneration == b.ObservedGeneration
 }

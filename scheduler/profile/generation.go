@@ -93,10 +93,9 @@ func (g *Generation) Closed() <-chan struct{} { return g.closed }
 func (g *Generation) rules(hold func(*v1.Pod) queue.Hold) *queue.Rules {
 	settings := g.Blueprint().Queue
 	return &queue.Rules{
-		Generation: g.Blueprint().Hash,
-		Sort:       g.sort(),
-		Less:       g.Framework.Less,
-		Hold:       hold,
+		Sort: g.sort(),
+		Less: g.Framework.Less,
+		Hold: hold,
 		PreEnqueue: func(ctx context.Context, pod *v1.Pod, lastGate string) string {
 			if !g.retain() {
 				return "" // the swap is under way, and asks the next one

@@ -1,10 +1,9 @@
 package queue
 
 import (
+	"maps"
 	"slices"
 	"time"
-
-	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // backoffWindow is the grain of backoff: expirations are rounded down to it,
@@ -17,9 +16,8 @@ const backoffWindow = time.Second
 // from refusals early, but never hurries a failing API server.
 type lane struct {
 	sort string
-	// less is lent by one of the lane's profiles, as it runs now: that of a
-	// generation that was closed must not be asked any more.
-	less     fwk.LessFunc
+	// less is the order as one of the profiles that run now computes it.
+	less     func(a, b *Pod) bool
 	active   *podHeap
 	refusals *podHeap
 	errors   *podHeap
@@ -38,31 +36,38 @@ func newLane(sort string) *lane {
 	return l
 }
 
-// lend gives the lane of the rules' sort their Less; it makes the lane if
-// there is none. Called with the lock.
-func (q *Queue) lend(rules *Rules) {
+// lane returns the lane of a sort that a profile has, which relane has made.
+func (q *Queue) lane(sort string) *lane {
 	for _, l := range q.lanes {
-		if l.sort == rules.Sort {
-			l.less = rules.Less
-			return
+		if l.sort == sort {
+			return l
 		}
 	}
-	l := newLane(rules.Sort)
-	l.less = rules.Less
-	q.lanes = append(q.lanes, l)
+	return nil
 }
 
-// takeBack ends what a profile lent that has left its lane: another profile
-// that sorts alike lends its Less, and a lane without profiles goes. Its heaps
-// are empty then. Called with the lock.
-func (q *Queue) takeBack(old *Rules) {
-	for _, other := range q.rules {
-		if other.Sort == old.Sort {
-			q.lend(other)
-			return
+// relane makes the lanes those of the profiles that are served now. A lane
+// whose profiles are gone is dropped: their pods have left it. One that stays
+// asks a profile that runs, since the plugins of one that ended are closed.
+// Called with the lock.
+func (q *Queue) relane() {
+	sorts := map[string]*Rules{}
+	for _, name := range slices.Sorted(maps.Keys(q.rules)) {
+		if rules := q.rules[name]; sorts[rules.Sort] == nil {
+			sorts[rules.Sort] = rules
 		}
 	}
-	q.lanes = slices.DeleteFunc(q.lanes, func(l *lane) bool { return l.sort == old.Sort })
+	q.lanes = slices.DeleteFunc(q.lanes, func(l *lane) bool { return sorts[l.sort] == nil })
+	for _, sort := range slices.Sorted(maps.Keys(sorts)) {
+		l := q.lane(sort)
+		if l == nil {
+			l = newLane(sort)
+			q.lanes = append(q.lanes, l)
+		}
+		less := sorts[sort].Less
+		l.less = func(a, b *Pod) bool { return less(a, b) }
+	}
+	q.turn = 0
 }
 
 // backoffHeap is the heap that p waits in while it backs off.

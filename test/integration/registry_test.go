@@ -20,11 +20,12 @@ const (
 	slow    = "Slow"    // its factory waits for gate
 )
 
-// registry holds the in-tree plugins and those two.
+// registry holds the in-tree plugins, those two and Sluice.
 func registry() framework.Registry {
 	all, err := plugins.With(plugins.InTree(),
 		plugins.Register(brittle, newBrittle, (*afterwards)(nil), nil),
 		plugins.Register(slow, newSlow, (*afterwards)(nil), nil),
+		plugins.Register(sluice, newSluice, (*sluicePlugin)(nil), nil),
 	)
 	Expect(err).NotTo(HaveOccurred())
 	return all
@@ -65,6 +66,12 @@ func (t *turnstile) close() (open func()) {
 		t.shut = nil
 		close(shut)
 	})
+}
+
+func (t *turnstile) open() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.shut == nil
 }
 
 func (t *turnstile) pass(ctx context.Context) error {

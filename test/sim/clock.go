@@ -127,8 +127,13 @@ type timer struct {
 	rang  chan time.Time
 }
 
-func (t *timer) C() <-chan time.Time { return t.rang }
-func (t *timer) Stop() bool          { return t.clock.drop(t.alarm) }
+// C parks the running task until the timer rings, as the ticker's does.
+func (t *timer) C() <-chan time.Time {
+	t.clock.tasks.park(func() bool { return len(t.rang) > 0 })
+	return t.rang
+}
+
+func (t *timer) Stop() bool { return t.clock.drop(t.alarm) }
 
 func (t *timer) Reset(d time.Duration) bool {
 	stopped := t.Stop()

@@ -3,11 +3,7 @@ package upstream
 import (
 	"context"
 
-	"k8s.io/client-go/informers"
 	internal "k8s.io/kubernetes/pkg/scheduler/apis/config"
-	upstreamplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/replay/run"
@@ -17,22 +13,13 @@ import (
 // extension point, in order and with their weights. The error says why it
 // would not start.
 func Chains(config run.Config) (framework.Chains, error) {
-	if err := prepare(); err != nil {
-		return nil, err
-	}
-	profile, err := Profile(config)
-	if err != nil {
-		return nil, err
-	}
-	metrics.Register()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	f, err := frameworkruntime.NewFramework(ctx, upstreamplugins.NewInTreeRegistry(), profile,
-		frameworkruntime.WithClientSet(client()), frameworkruntime.WithInformerFactory(informers.NewSharedInformerFactory(client(), 0)))
+	s, err := New(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	effective := f.ListPlugins()
+	effective := s.framework.ListPlugins()
 	chains := framework.Chains{}
 	for point, set := range map[framework.Point]internal.PluginSet{
 		framework.PreEnqueue: effective.PreEnqueue,

@@ -21,7 +21,10 @@ type Generator struct {
 	config run.Config
 	// attempts is how many are still to come.
 	attempts int
-	first    int // nodes of the beginning that are still to come
+	// What the cluster begins with and is still to come: objects, then so many
+	// nodes.
+	before []log.Op
+	first  int
 
 	nodes map[string]*v1.Node
 	names []string // of the nodes that are there, in a fixed order
@@ -41,6 +44,7 @@ type Generator struct {
 func New(seed uint64, attempts int) *Generator {
 	g := &Generator{dice: newDice(seed), attempts: attempts, nodes: map[string]*v1.Node{}}
 	g.config = g.profile()
+	g.before = g.objects()
 	g.first = draw(g.dice, []weighted[int]{
 		{20, g.between(1, 12)},
 		{30, g.between(13, 60)},
@@ -60,6 +64,11 @@ func (g *Generator) Config() run.Config {
 
 // Next returns what happens next; false after the last attempt.
 func (g *Generator) Next() (log.Op, bool) {
+	if len(g.before) > 0 {
+		op := g.before[0]
+		g.before = g.before[1:]
+		return op, true
+	}
 	if g.first > 0 {
 		g.first--
 		return g.addNode(), true
@@ -108,6 +117,7 @@ func (g *Generator) events() []weighted[func() (log.Op, bool)] {
 		{8, g.changeNode},
 		{2, g.nodeComes},
 		{2, g.nodeGoes},
+		{2, g.changeObject},
 	}
 }
 

@@ -15,6 +15,9 @@ func (g *Generator) newPod() *v1.Pod {
 	g.born++
 	pod := fixture.Pod(fmt.Sprintf("%s/p%d", pick(g.dice, namespaces), g.born)).Obj()
 	pod.Spec.SchedulerName = g.config.Profile.Name
+	if g.chance(85) {
+		pod.Labels = g.podLabels()
+	}
 	for range draw(g.dice, []weighted[int]{{1, 0}, {6, 1}, {4, 2}, {2, 3}}) {
 		pod.Spec.Containers = append(pod.Spec.Containers, g.container("c", len(pod.Spec.Containers)))
 	}
@@ -25,6 +28,7 @@ func (g *Generator) newPod() *v1.Pod {
 		{15, g.addInit}, {6, g.addOverhead}, {6, g.addPodLevel},
 		{25, g.addPriority}, {10, g.addSelector}, {12, g.addRequired}, {25, g.addPreferred},
 		{35, g.addTolerations}, {12, g.addHostPorts}, {8, g.addFeature}, {2, g.addName}, {3, g.addNomination},
+		{15, g.addSpread}, {15, g.addCompany}, {25, g.addOwner},
 	} {
 		if g.chance(feature.percent) {
 			feature.add(pod)
@@ -158,7 +162,7 @@ func (g *Generator) changePod(pod *v1.Pod) {
 	c := &pod.Spec.Containers[g.IntN(len(pod.Spec.Containers))]
 	switch g.IntN(4) {
 	case 0:
-		pod.Labels = map[string]string{"app": pick(g.dice, namespaces)}
+		pod.Labels = g.podLabels()
 	case 1:
 		c.Resources.Requests = g.requests()
 	default:

@@ -47,6 +47,11 @@ func (g *Generator) arguments(config run.Config) {
 			return configv1.NodeResourcesBalancedAllocationArgs{Resources: g.resources(false)}
 		}},
 		{20, "NodeAffinity", func() any { return g.affinityArgs() }},
+		{30, "PodTopologySpread", func() any { return g.spreadArgs() }},
+		{30, "InterPodAffinity", func() any {
+			weight := int32(pick(g.dice, []int{0, 1, 10, 100}))
+			return configv1.InterPodAffinityArgs{HardPodAffinityWeight: &weight, IgnorePreferredTermsOfExistingPods: g.chance(30)}
+		}},
 	} {
 		if !g.chance(made.percent) {
 			continue
@@ -123,6 +128,17 @@ func (g *Generator) affinityArgs() configv1.NodeAffinityArgs {
 		{Weight: int32(g.between(1, 100)), Preference: g.labelTerm()},
 	}
 	return configv1.NodeAffinityArgs{AddedAffinity: added}
+}
+
+func (g *Generator) spreadArgs() configv1.PodTopologySpreadArgs {
+	args := configv1.PodTopologySpreadArgs{DefaultingType: configv1.SystemDefaulting}
+	if g.chance(70) {
+		args.DefaultingType = configv1.ListDefaulting
+		for range g.IntN(3) {
+			args.DefaultConstraints = append(args.DefaultConstraints, g.constraint())
+		}
+	}
+	return args
 }
 
 // labelTerm is a term that names no node, since there is none yet.

@@ -10,6 +10,11 @@ var (
 	namespaces = []string{"default", "shop", "batch"}
 	priorities = []int32{-10, 0, 1, 100, 100000}
 
+	// What pods are labelled with, and namespaces.
+	apps  = []string{"web", "db", "cache"}
+	tiers = []string{"front", "back"}
+	teams = []string{"red", "blue"}
+
 	labels = map[string][]string{
 		"disk": {"ssd", "hdd"},
 		"gen":  {"1", "2", "5", "10", "-3"},

@@ -165,7 +165,7 @@ func (w Warm) Start(ctx context.Context) error {
 // Ready says whether the Scheduler has seen all there was when it started.
 func (s *Scheduler) Ready() error {
 	if !s.intake.Synced() {
-		return fmt.Errorf("pods and nodes are still being listed")
+		return fmt.Errorf("pods, nodes and what tells who belongs together are still being listed")
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
@@ -207,15 +206,8 @@ type waitingPods struct{ *Scheduler }
 // nobody served were not kept, looks for them.
 func (w waitingPods) Adopt(ctx context.Context, name string, rules *queue.Rules) {
 	w.queue.Adopt(ctx, name, rules)
-	pods, err := w.options.Informers.Core().V1().Pods().Lister().List(labels.Everything())
-	if err != nil {
+	if err := w.intake.Adopt(ctx, w.options.Informers.Core().V1().Pods().Lister(), name); err != nil {
 		w.options.Log.Error(err, "Cannot look for pods that wait for the profile", "profile", name)
-		return
-	}
-	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && pod.Spec.SchedulerName == name {
-			w.intake.Waits(ctx, pod)
-		}
 	}
 }
 

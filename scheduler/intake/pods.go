@@ -4,6 +4,8 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -33,6 +35,27 @@ func (in *Intake) Waits(ctx context.Context, pod *v1.Pod) {
 	}
 	in.options.Queue.Add(ctx, pod)
 	in.nominated(pod)
+}
+
+// Adopt takes the pods that wait for a profile that was not served before. What
+// pods lists is older than the moment in which a pod is taken: one that left
+// meanwhile, whose deletion was heard of before it was there, is let go again.
+func (in *Intake) Adopt(ctx context.Context, pods corelisters.PodLister, profile string) error {
+	all, err := pods.List(labels.Everything())
+	if err != nil {
+		return err
+	}
+	for _, pod := range all {
+		if assigned(pod) || pod.Spec.SchedulerName != profile {
+			continue
+		}
+		in.Waits(ctx, pod)
+		if now, err := pods.Pods(pod.Namespace).Get(pod.Name); err != nil || now.UID != pod.UID || assigned(now) {
+			in.options.Queue.Delete(pod.UID)
+			in.options.Cache.DeleteNominatedPodIfExists(pod)
+		}
+	}
+	return nil
 }
 
 // nominated keeps the promise of room that a waiting pod's status holds.
@@ -74,14 +97,17 @@ func (in *Intake) podUpdated(oldPod, newPod *v1.Pod) {
 }
 
 func (in *Intake) waitingUpdated(ctx context.Context, oldPod, newPod *v1.Pod) {
+	changes := podChanges(oldPod, newPod, fwk.TargetPod)
 	if _, assumed := in.options.Cache.Assumed(newPod.UID); assumed {
-		// On its way to a node it is told to stop only when it is deleted.
+		// Should it come back, it has to be tried as it is then. On its way to
+		// a node it is told to stop only when it is deleted.
+		in.options.Queue.Renew(ctx, oldPod, newPod, changes...)
 		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
 			in.rejectWaiting(newPod)
 		}
 		return
 	}
-	in.options.Queue.Update(ctx, oldPod, newPod, podChanges(oldPod, newPod, fwk.TargetPod)...)
+	in.options.Queue.Update(ctx, oldPod, newPod, changes...)
 	if info, _ := framework.NewPodInfo(newPod); info != nil && in.options.Queue.Serves(newPod.Spec.SchedulerName) {
 		in.options.Cache.UpdateNominatedPod(in.options.Log, oldPod, info)
 	}

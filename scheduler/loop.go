@@ -47,6 +47,12 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 		attempt.Return(ctx)
 		return
 	}
+	if attempt.Admitted != generation.Blueprint().Hash {
+		// A swap came after the pod was let in, and may have brought a gate.
+		generation.Release()
+		attempt.Return(ctx)
+		return
+	}
 	t := &turn{
 		Attempt: attempt, generation: generation, state: framework.NewCycleState(),
 		begin: s.options.Clock.Now(), nominate: nominateNone,
@@ -154,6 +160,8 @@ func (s *Scheduler) land(ctx context.Context, t *turn) {
 		t.Done()
 		s.freed(ctx, t, nil)
 	default:
+		// Before the pod is put back: the freed room is older than that.
+		s.freed(ctx, t, err)
 		s.refuse(ctx, t, err)
 	}
 }

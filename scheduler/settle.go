@@ -3,11 +3,13 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -63,7 +65,6 @@ func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
 	// The pod is told before it is put back: should the queue hold it for
 	// another reason than room, that reason has the last word.
 	s.tellRefused(ctx, t, reason, d.Message)
-	s.freed(ctx, t, err)
 	var unfit *framework.FitError
 	if errors.As(err, &unfit) {
 		t.Refused(ctx, unfit.Diagnosis.Unschedulable, unfit.Diagnosis.Pending)
@@ -82,6 +83,11 @@ func (s *Scheduler) tellRefused(ctx context.Context, t *turn, reason, message st
 	if info, _ := framework.NewPodInfo(pod); info != nil {
 		s.cache.AddNominatedPod(klog.FromContext(ctx), info, t.nominate)
 	}
+	if _, here = t.Current(); !here {
+		// It went meanwhile, and intake may have cleared up before us.
+		s.cache.DeleteNominatedPodIfExists(pod)
+		return
+	}
 	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", note(message))
 	var nominated *string
 	if t.nominate.Mode() == fwk.ModeOverride {
@@ -90,13 +96,11 @@ func (s *Scheduler) tellRefused(ctx context.Context, t *turn, reason, message st
 	s.binding.Refuse(pod, reason, message, nominated)
 }
 
-// freed tells the queue that a pod that counted on a node does not any more:
-// for the others, that is as good as a deletion. A pod that was refused does
-// not wake itself.
+// freed tells the queue that a pod that counted on a node beside the loop does
+// not any more: for the others, that is as good as a deletion. A pod that was
+// refused does not wake itself. What is taken back within one turn of the loop
+// frees nothing: nobody has looked meanwhile.
 func (s *Scheduler) freed(ctx context.Context, t *turn, err error) {
-	if t.flight == nil || t.flight.Assigned() == nil {
-		return
-	}
 	var only func(*v1.Pod) bool
 	var unfit *framework.FitError
 	if errors.As(err, &unfit) {
@@ -122,17 +126,22 @@ func (s *Scheduler) decided(t *turn, err error) decision.Decision {
 	}
 	d.Result, d.Message = decision.Error, err.Error()
 	var unfit *framework.FitError
-	if errors.As(err, &unfit) || errors.Is(err, cycle.ErrNoNodes) {
+	var declined *binding.Declined
+	if errors.As(err, &unfit) || errors.As(err, &declined) || errors.Is(err, cycle.ErrNoNodes) {
 		d.Result = decision.Unschedulable
 	}
 	return d
 }
 
-// note shortens a message to what an Event may carry.
+// note shortens a message to what an Event may carry, between two characters.
 func note(message string) string {
 	const cut = " ..."
 	if len(message) <= noteLimit {
 		return message
 	}
-	return message[:noteLimit-len(cut)] + cut
+	end := noteLimit - len(cut)
+	for !utf8.RuneStart(message[end]) {
+		end--
+	}
+	return message[:end] + cut
 }

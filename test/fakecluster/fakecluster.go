@@ -175,6 +175,10 @@ func (c *Cluster) call(ctx context.Context, verb, what string, do func() error) 
 	return fault.Err
 }
 
+// IsWatchListSemanticsUnSupported tells informers to list and then to watch,
+// as the clientset below does.
+func (c *Cluster) IsWatchListSemanticsUnSupported() bool { return true }
+
 // CoreV1 returns the client whose pods are the cluster's.
 func (c *Cluster) CoreV1() corev1.CoreV1Interface { return core{c.Interface.CoreV1(), c} }
 

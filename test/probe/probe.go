@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,8 +16,10 @@ type Probe struct {
 	// Called is the plugin's name.
 	Called  string
 	Journal *Journal
-	// On holds an answer by the name of the method, such as "Reserve".
+	// On holds an answer by the name of the method, such as "Reserve". Set
+	// changes it while the probe is in use.
 	On map[string]Answer
+	mu sync.Mutex
 	// Nodes are what PreFilter narrows the nodes down to; nil: all.
 	Nodes sets.Set[string]
 	// Nominates is what PostFilter answers with; nil: nothing.
@@ -55,10 +58,26 @@ var (
 // at notes that the probe was asked at a point, and answers.
 func (p *Probe) at(point, suffix string) *fwk.Status {
 	p.Journal.Note("%s", p.Called+"."+point+suffix)
-	if answer := p.On[point]; answer != nil {
+	if answer := p.answer(point); answer != nil {
 		return answer()
 	}
 	return nil
+}
+
+func (p *Probe) answer(point string) Answer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.On[point]
+}
+
+// Set changes the answer at a point; nil means Success again.
+func (p *Probe) Set(point string, answer Answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.On == nil {
+		p.On = map[string]Answer{}
+	}
+	p.On[point] = answer
 }
 
 // Name returns what the probe is called.
@@ -69,7 +88,7 @@ func (p *Probe) Close() error { return p.at("Close", "").AsError() }
 
 // Less orders pods by priority, and among equals by age.
 func (p *Probe) Less(a, b fwk.QueuedEntityInfo) bool {
-	if answer := p.On["Less"]; answer != nil {
+	if answer := p.answer("Less"); answer != nil {
 		answer()
 	}
 	if a.GetPriority() != b.GetPriority() {
@@ -112,7 +131,7 @@ func (p *Probe) RemovePod(_ context.Context, _ fwk.CycleState, _ *v1.Pod, remove
 // before that under "Filter".
 func (p *Probe) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	name := node.Node().Name
-	if p.On["Filter "+name] != nil {
+	if p.answer("Filter "+name) != nil {
 		return p.at("Filter "+name, "")
 	}
 	return p.at("Filter", " "+name)

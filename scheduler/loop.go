@@ -23,8 +23,11 @@ type turn struct {
 	generation *profile.Generation
 	state      *framework.CycleState
 	placement  *cycle.Placement
-	flight     *binding.Flight
-	begin      time.Time
+	// top are the best nodes. They are noted in the loop: beside it the
+	// snapshot moves, and a node that was scored may be gone.
+	top    []decision.NodeScore
+	flight *binding.Flight
+	begin  time.Time
 	// nominate replaces the pod's nominated node after a refusal; nil leaves
 	// it as it is.
 	nominate *fwk.NominatingInfo
@@ -67,15 +70,14 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 }
 
 // nobodysBusiness says whether the pod must not be scheduled at all: it is
-// being deleted, or its last attempt is still on its way.
+// being deleted, its last attempt is still on its way, or it has a node.
 func (s *Scheduler) nobodysBusiness(t *turn) bool {
 	if t.Pod.DeletionTimestamp != nil {
 		t.generation.Framework.EventRecorder().Eventf(t.Pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling",
 			"skip schedule deleting pod: %v/%v", t.Pod.Namespace, t.Pod.Name)
 		return true
 	}
-	_, assumed := s.cache.Assumed(t.Pod.UID)
-	return assumed
+	return s.cache.Placed(t.Pod.UID)
 }
 
 // place finds a node and claims it in memory.
@@ -97,6 +99,9 @@ func (s *Scheduler) place(ctx context.Context, t *turn) error {
 	if err != nil {
 		s.makeRoom(ctx, t, err)
 		return err
+	}
+	if p := t.placement; p.Scores != nil {
+		t.top = decision.Best(p.Scores.Total, p.Winner, blueprint.Decisions.TopScores, p.Score)
 	}
 	t.flight = &binding.Flight{
 		Framework: t.generation.Framework, State: t.state, Info: info, Node: t.placement.Node, Deaf: t.Deaf,

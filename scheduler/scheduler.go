@@ -1,8 +1,11 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -182,8 +185,9 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.lead.Lock()
 	s.leading = true
 	s.lead.Unlock()
-	for pod, hold := range s.queue.Held() {
-		s.tellHeld(pod, hold)
+	held := s.queue.Held()
+	for _, pod := range slices.SortedFunc(maps.Keys(held), func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) }) {
+		s.tellHeld(pod, held[pod])
 	}
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)
 	s.options.Go(func() { s.queue.Run(ctx) })

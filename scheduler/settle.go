@@ -115,10 +115,7 @@ func (s *Scheduler) decided(t *turn, err error) decision.Decision {
 		Epoch: s.epoch, Attempts: t.Count,
 	}
 	if p := t.placement; p != nil {
-		d.Node, d.Evaluated, d.Feasible = p.Node, p.Evaluated, p.Feasible
-		if p.Scores != nil {
-			d.Top = decision.Best(p.Scores.Total, p.Winner, blueprint.Decisions.TopScores, p.Score)
-		}
+		d.Node, d.Evaluated, d.Feasible, d.Top = p.Node, p.Evaluated, p.Feasible, t.top
 	}
 	if err == nil {
 		return d

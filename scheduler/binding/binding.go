@@ -134,6 +134,7 @@ func (b *Binding) prepare(ctx context.Context, f *Flight) error {
 
 // undo takes back what Begin did, last step first.
 func (b *Binding) undo(ctx context.Context, f *Flight) {
+	f.Framework.Waiting.Remove(f.assigned.UID)
 	f.Framework.RunReservePluginsUnreserve(ctx, f.State, f.assigned, f.Node)
 	b.options.Cache.Forget(f.assigned.UID)
 }

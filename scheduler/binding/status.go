@@ -24,11 +24,29 @@ type statusWriter struct {
 	mu      sync.Mutex
 	waiting map[types.UID]*news
 	order   []types.UID
-	sending map[types.UID]chan struct{}
+	sending map[types.UID]*sending
 	workers int
-	// versions are the newest resource versions that answers to patches told,
-	// until the pod is bound or forgotten.
-	versions map[types.UID]string
+	// answers are what the answers to patches said of pods, until the pod is
+	// bound or forgotten.
+	answers map[types.UID]standing
+}
+
+// sending is one patch under way.
+type sending struct {
+	done chan struct{}
+	// forgotten says that nobody wants to know its answer any more.
+	forgotten bool
+}
+
+// standing is what a version of a pod says of its scheduling.
+type standing struct {
+	version   string
+	condition *v1.PodCondition
+	nominated string
+}
+
+func standingOf(pod *v1.Pod) standing {
+	return standing{pod.ResourceVersion, scheduled(pod), pod.Status.NominatedNodeName}
 }
 
 // news is what is to be written into a pod's status.
@@ -36,15 +54,12 @@ type news struct {
 	pod       *v1.Pod
 	condition *v1.PodCondition
 	nominated *string
-	// stale says that the pod was written to since it was as in pod, so that
-	// pod does not tell what there is to write.
-	stale bool
 }
 
 func newStatusWriter(o Options) *statusWriter {
 	return &statusWriter{
 		options: o, waiting: map[types.UID]*news{},
-		sending: map[types.UID]chan struct{}{}, versions: map[types.UID]string{},
+		sending: map[types.UID]*sending{}, answers: map[types.UID]standing{},
 	}
 }
 
@@ -67,8 +82,11 @@ func (b *Binding) Refuse(pod *v1.Pod, reason, message string, nominated *string)
 func (b *Binding) Forget(uid types.UID) {
 	b.status.mu.Lock()
 	defer b.status.mu.Unlock()
-	delete(b.status.versions, uid)
+	delete(b.status.answers, uid)
 	delete(b.status.waiting, uid)
+	if s := b.status.sending[uid]; s != nil {
+		s.forgotten = true
+	}
 }
 
 func (w *statusWriter) nominate(pod *v1.Pod, node string) {
@@ -112,22 +130,31 @@ func (w *statusWriter) work() {
 			w.mu.Unlock()
 			return
 		}
-		sent := make(chan struct{})
-		w.sending[n.pod.UID] = sent
-		patched, ok := w.versions[n.pod.UID]
-		n.stale = ok && newer(n.pod.ResourceVersion, patched) != n.pod.ResourceVersion
+		s := &sending{done: make(chan struct{})}
+		w.sending[n.pod.UID] = s
+		known := w.latest(n.pod)
 		w.mu.Unlock()
 
-		version := w.send(n)
+		patched := w.send(n, known)
 
 		w.mu.Lock()
 		delete(w.sending, n.pod.UID)
-		if version != "" {
-			w.versions[n.pod.UID] = version
+		if patched != nil && !s.forgotten {
+			w.answers[n.pod.UID] = standingOf(patched)
 		}
 		w.mu.Unlock()
-		close(sent)
+		close(s.done)
 	}
+}
+
+// latest is what is known of a pod now: the informer tells of a write later
+// than its answer does. Called with the lock.
+func (w *statusWriter) latest(pod *v1.Pod) standing {
+	answer, ok := w.answers[pod.UID]
+	if ok && newer(pod.ResourceVersion, answer.version) != pod.ResourceVersion {
+		return answer
+	}
+	return standingOf(pod)
 }
 
 // take returns the oldest news about a pod that nobody writes to, nil when
@@ -154,27 +181,24 @@ func (w *statusWriter) take() *news {
 func (w *statusWriter) settle(pod *v1.Pod) string {
 	w.mu.Lock()
 	delete(w.waiting, pod.UID)
-	sending := w.sending[pod.UID]
+	s := w.sending[pod.UID]
 	w.mu.Unlock()
-	if sending != nil {
+	if s != nil {
 		// The patch ends by itself, whatever becomes of the bind.
-		_ = w.options.Wait(context.Background(), sending)
+		_ = w.options.Wait(context.Background(), s.done)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if patched, ok := w.versions[pod.UID]; ok {
-		return newer(pod.ResourceVersion, patched)
-	}
-	return pod.ResourceVersion
+	return w.latest(pod).version
 }
 
-// send patches one pod and returns its new resource version, empty when there
-// was nothing to write or it could not be written: a status that is lost is
-// written again with the next attempt.
-func (w *statusWriter) send(n *news) string {
-	patch := n.patch(metav1.NewTime(w.options.Clock.Now()))
+// send patches one pod and returns the answer, nil when there was nothing to
+// write or it could not be written: a status that is lost is written again
+// with the next attempt.
+func (w *statusWriter) send(n *news, known standing) *v1.Pod {
+	patch := n.patch(known, metav1.NewTime(w.options.Clock.Now()))
 	if patch == nil {
-		return ""
+		return nil
 	}
 	ctx := context.Background()
 	patched, err := w.options.Client.CoreV1().Pods(n.pod.Namespace).
@@ -184,17 +208,17 @@ func (w *statusWriter) send(n *news) string {
 			statusFailures.Inc()
 			klog.Background().Error(err, "A pod's status could not be written", "pod", klog.KObj(n.pod))
 		}
-		return ""
+		return nil
 	}
-	return patched.ResourceVersion
+	return patched
 }
 
 // patch returns the strategic merge patch that n amounts to, nil when the pod
 // has it all already. It carries the UID, so that a pod re-created under the
 // same name is left alone.
-func (n *news) patch(now metav1.Time) []byte {
+func (n *news) patch(known standing, now metav1.Time) []byte {
 	status := map[string]any{}
-	if n.nominated != nil && (n.stale || *n.nominated != n.pod.Status.NominatedNodeName) {
+	if n.nominated != nil && *n.nominated != known.nominated {
 		status["nominatedNodeName"] = *n.nominated
 		if *n.nominated == "" {
 			status["nominatedNodeName"] = nil
@@ -202,7 +226,7 @@ func (n *news) patch(now metav1.Time) []byte {
 	}
 	if c := n.condition; c != nil {
 		c.LastTransitionTime = now
-		if old := scheduled(n.pod); old == nil || n.stale || !sameCondition(old, c) {
+		if old := known.condition; old == nil || !sameCondition(old, c) {
 			if old != nil && old.Status == c.Status {
 				c.LastTransitionTime = old.LastTransitionTime
 			}

@@ -149,6 +149,14 @@ func (c *Cache) Assumed(uid types.UID) (node string, ok bool) {
 	return p.node(), true
 }
 
+// Placed says whether a pod has a node, assumed or confirmed.
+func (c *Cache) Placed(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.placed[uid]
+	return ok
+}
+
 // Sizes says how much the cache holds, for metrics and for tests of leaks.
 func (c *Cache) Sizes() (pods, assumed int) {
 	c.mu.Lock()

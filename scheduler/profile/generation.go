@@ -2,10 +2,13 @@ package profile
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -50,7 +53,7 @@ func build(b *compile.Blueprint, registry framework.Registry, host framework.Hos
 	g := &Generation{Framework: f, cancel: cancel, closed: make(chan struct{}), refs: 1}
 	g.blueprint.Store(b)
 	for _, hint := range hints {
-		g.hints = append(g.hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event, Fn: hint.QueueingHintFn})
+		g.hints = append(g.hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event, Fn: g.whileOpen(hint.QueueingHintFn)})
 	}
 	return g, nil
 }
@@ -90,10 +93,14 @@ func (g *Generation) Closed() <-chan struct{} { return g.closed }
 func (g *Generation) rules(hold func(*v1.Pod) queue.Hold) *queue.Rules {
 	settings := g.Blueprint().Queue
 	return &queue.Rules{
-		Sort: g.Framework.SortName(),
+		Sort: g.sort(),
 		Less: g.Framework.Less,
 		Hold: hold,
 		PreEnqueue: func(ctx context.Context, pod *v1.Pod, lastGate string) string {
+			if !g.retain() {
+				return "" // the swap is under way, and asks the next one
+			}
+			defer g.Release()
 			gate, _ := g.Framework.RunPreEnqueuePlugins(ctx, pod, lastGate)
 			return gate
 		},
@@ -102,4 +109,36 @@ func (g *Generation) rules(hold func(*v1.Pod) queue.Hold) *queue.Rules {
 		MaxBackoff:     settings.MaxBackoff,
 		FlushAfter:     settings.FlushAfter,
 	}
+}
+
+// whileOpen keeps the Generation open while a hint is asked. The queue may be
+// in the middle of asking when a swap comes; a closed Generation has nothing to
+// say, and the swap wakes the pod by itself.
+func (g *Generation) whileOpen(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
+	if hint == nil {
+		return nil
+	}
+	return func(logger klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		if !g.retain() {
+			return fwk.Queue, nil
+		}
+		defer g.Release()
+		return hint(logger, pod, oldObj, newObj)
+	}
+}
+
+// sort names the order of the queue: the QueueSort plugin and its arguments.
+// Profiles that sort by the same plugin with other arguments sort otherwise.
+func (g *Generation) sort() string {
+	name := g.Framework.SortName()
+	args := g.Blueprint().Args[name]
+	if args == nil {
+		return name
+	}
+	text, err := json.Marshal(args)
+	if err != nil {
+		// Arguments came from JSON. A sort of its own is never wrong.
+		return name + " of " + g.Blueprint().Hash
+	}
+	return name + string(text)
 }

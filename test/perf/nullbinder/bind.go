@@ -46,9 +46,10 @@ func (b *binder) bind(ctx context.Context, pod *corev1.Pod) error {
 	if !b.events {
 		return nil
 	}
+	now := metav1.NowMicro()
 	event := &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: pod.Namespace, GenerateName: pod.Name + "."},
-		EventTime:           metav1.NowMicro(),
+		ObjectMeta:          metav1.ObjectMeta{Namespace: pod.Namespace, Name: fmt.Sprintf("%s.%x", pod.Name, now.UnixNano())},
+		EventTime:           now,
 		ReportingController: b.name, ReportingInstance: b.name + "-null",
 		Action: "Binding", Reason: "Scheduled", Type: corev1.EventTypeNormal,
 		Note:      fmt.Sprintf("Successfully assigned %s/%s to %s", pod.Namespace, pod.Name, node),

@@ -69,8 +69,8 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// run binds until ctx ends, or something fails.
-func run(ctx context.Context, o options) error {
+// run binds until outer ends, or something fails.
+func run(outer context.Context, o options) error {
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
@@ -79,7 +79,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(outer)
 	defer cancel(nil)
 	find := listed
 	if o.watch {
@@ -97,8 +97,8 @@ func run(ctx context.Context, o options) error {
 		go func() { cancel(b.work(ctx, pods)) }()
 	}
 	<-ctx.Done()
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause
+	if outer.Err() != nil {
+		return nil
 	}
-	return nil
+	return context.Cause(ctx)
 }

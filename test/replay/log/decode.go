@@ -43,7 +43,11 @@ func decodeObject(kind Kind, text []byte) (Object, *fault) {
 	if object.GetName() == "" {
 		return nil, &fault{"object.metadata.name", "is missing"}
 	}
-	if pod, ok := object.(*v1.Pod); ok {
+	pod, isPod := object.(*v1.Pod)
+	if isPod && kind == Schedule && pod.Spec.NodeName != "" {
+		return nil, &fault{"object.spec.nodeName", fmt.Sprintf("must be empty, is %q: the pod has its node", pod.Spec.NodeName)}
+	}
+	if isPod {
 		complete(pod)
 	}
 	return object, nil

@@ -84,6 +84,8 @@ func TestAFaultNamesTheLineAndTheField(t *testing.T) {
 			`line 2: object.kind: there is no Nod in apiVersion "v1"`},
 		"a node to be scheduled": {`{"op":"schedule","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}}`,
 			"line 2: object.kind: must be Pod, is Node: nothing else is scheduled"},
+		"a pod to be scheduled that has a node": {`{"op":"schedule","object":{"metadata":{"name":"p"},"spec":{"nodeName":"n"}}}`,
+			`line 2: object.spec.nodeName: must be empty, is "n": the pod has its node`},
 		"no name": {`{"op":"schedule","object":{}}`, "line 2: object.metadata.name: is missing"},
 		"a field that pods do not have": {`{"op":"schedule","object":{"metadata":{"name":"p"},"spec":{"nodeNam":"n"}}}`,
 			"line 2: object.spec.nodeNam: unknown field"},

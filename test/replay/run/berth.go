@@ -101,7 +101,7 @@ func (b *Berth) Attempt(pod *v1.Pod) *Outcome {
 		return outcome
 	}
 	outcome.Node, outcome.Evaluated, outcome.Feasible = placement.Node, placement.Evaluated, placement.Feasible
-	if b.config.Explain {
+	if b.config.Explain && placement.Scores != nil {
 		outcome.Scores = scoresOf(placement)
 	}
 	return outcome

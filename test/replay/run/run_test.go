@@ -93,10 +93,6 @@ func TestALogThatCannotBeIsRefused(t *testing.T) {
 		lines []string
 		want  string
 	}{
-		"a pod that has a node is scheduled": {
-			lines: []string{n1, pod("schedule", "p", "1", `,"nodeName":"n1"`)},
-			want:  `line 2: object.spec.nodeName: must be empty, is "n1": the pod has its node`,
-		},
 		"a pod is scheduled twice": {
 			lines: []string{n1, pod("schedule", "p", "1", ""), pod("schedule", "p", "1", "")},
 			want:  `line 3: object.metadata.uid: must be new, is "default/p": that pod is on node n1 already`,

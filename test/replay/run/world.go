@@ -17,11 +17,12 @@ type World struct {
 	pods      map[types.NamespacedName]*pod
 }
 
-// pod is the newest version of a pod, and the node that it is on: its own, or
-// the one that an attempt chose.
+// pod is the newest version of a pod, and the node that it is on, if any: its
+// own, or the one that an attempt chose and that is not confirmed yet.
 type pod struct {
 	*v1.Pod
-	node string
+	node    string
+	assumed bool
 }
 
 // NewWorld returns an empty cluster that s schedules.
@@ -86,11 +87,12 @@ func (w *World) set(op log.Op, key types.NamespacedName, before *pod, next *v1.P
 	var last *v1.Pod
 	if before != nil {
 		last = before.Pod
-		if on := last.Spec.NodeName; on != "" && on != next.Spec.NodeName {
-			return op.Errorf("spec.nodeName", "must be %q, where the pod is, is %q: a pod does not move", on, next.Spec.NodeName)
-		}
-		if known.node == "" {
-			known.node = before.node
+		switch {
+		case before.node == "":
+		case !before.assumed && before.node != next.Spec.NodeName:
+			return op.Errorf("spec.nodeName", "must be %q, where the pod is, is %q: a pod does not move", before.node, next.Spec.NodeName)
+		case known.node == "":
+			known.node, known.assumed = before.node, true
 		}
 	}
 	w.pods[key] = known
@@ -101,14 +103,11 @@ func (w *World) set(op log.Op, key types.NamespacedName, before *pod, next *v1.P
 }
 
 func (w *World) schedule(op log.Op, key types.NamespacedName, before *pod, next *v1.Pod) (*Outcome, error) {
-	if next.Spec.NodeName != "" {
-		return nil, op.Errorf("spec.nodeName", "must be empty, is %q: the pod has its node", next.Spec.NodeName)
-	}
 	if before != nil && before.node != "" {
 		return nil, op.Errorf("metadata.uid", "must be new, is %q: that pod is on node %s already", next.UID, before.node)
 	}
 	outcome := w.scheduler.Attempt(next)
-	w.pods[key] = &pod{Pod: next, node: outcome.Node}
+	w.pods[key] = &pod{Pod: next, node: outcome.Node, assumed: true}
 	if outcome.Node == "" {
 		return outcome, nil
 	}

@@ -102,6 +102,8 @@ func (s *Scheduler) place(ctx context.Context, t *turn) error {
 	}
 	if p := t.placement; p.Scores != nil {
 		t.top = decision.Best(p.Scores.Total, p.Winner, blueprint.Decisions.TopScores, p.Score)
+		// Bindings queue up behind the API server: let none hold all scores.
+		p.Nodes, p.Scores = nil, nil
 	}
 	t.flight = &binding.Flight{
 		Framework: t.generation.Framework, State: t.state, Info: info, Node: t.placement.Node, Deaf: t.Deaf,

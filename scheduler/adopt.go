@@ -43,8 +43,7 @@ func (w waitingPods) adopt(ctx context.Context, lister corelisters.PodLister, po
 		w.intake.Waits(ctx, pod)
 		now, err := lister.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID || now.Spec.NodeName != "" {
-			w.queue.Delete(pod.UID)
-			w.cache.DeleteNominatedPodIfExists(pod)
+			w.intake.WaitsNot(pod)
 			return
 		}
 		if now == pod {

@@ -88,6 +88,10 @@ test-integration: controlplane ## The tests on a real kube-apiserver and etcd.
 oracle: ## 200,000 generated decisions beside kube-scheduler's own, and what they covered; minutes.
 	cd test/oracle && go test -v -timeout 60m . -decisions 200000 -least 200
 
+.PHONY: sim
+sim: ## Play SEEDS histories of the scheduler on a virtual clock, from FIRST on (200000, 1).
+	go test ./test/sim -run TestEveryHistory -v -timeout 0 -args -seeds $(or $(SEEDS),200000) -first $(or $(FIRST),1)
+
 ##@ Measure, on a quiet machine
 
 .PHONY: bench

@@ -70,15 +70,14 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 }
 
 // nobodysBusiness says whether the pod must not be scheduled at all: it is
-// being deleted, or its last attempt is still on its way.
+// being deleted, its last attempt is still on its way, or it has a node.
 func (s *Scheduler) nobodysBusiness(t *turn) bool {
 	if t.Pod.DeletionTimestamp != nil {
 		t.generation.Framework.EventRecorder().Eventf(t.Pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling",
 			"skip schedule deleting pod: %v/%v", t.Pod.Namespace, t.Pod.Name)
 		return true
 	}
-	_, assumed := s.cache.Assumed(t.Pod.UID)
-	return assumed
+	return s.cache.Placed(t.Pod.UID)
 }
 
 // place finds a node and claims it in memory.

@@ -1,14 +1,16 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
@@ -183,8 +185,9 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.lead.Lock()
 	s.leading = true
 	s.lead.Unlock()
-	for pod, hold := range s.queue.Held() {
-		s.tellHeld(pod, hold)
+	held := s.queue.Held()
+	for _, pod := range slices.SortedFunc(maps.Keys(held), func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) }) {
+		s.tellHeld(pod, held[pod])
 	}
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)
 	s.options.Go(func() { s.queue.Run(ctx) })
@@ -198,41 +201,6 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.flights.Wait()
 	s.options.Log.Info("Scheduling ended")
 	return nil
-}
-
-// waitingPods tells the queue of changes to profiles.
-type waitingPods struct{ *Scheduler }
-
-// Adopt hands the new rules to the queue and, since the pods of a name that
-// nobody served were not kept, looks for them.
-func (w waitingPods) Adopt(ctx context.Context, name string, rules *queue.Rules) {
-	w.queue.Adopt(ctx, name, rules)
-	pods, err := w.options.Informers.Core().V1().Pods().Lister().List(labels.Everything())
-	if err != nil {
-		w.options.Log.Error(err, "Cannot look for pods that wait for the profile", "profile", name)
-		return
-	}
-	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && pod.Spec.SchedulerName == name {
-			w.intake.Waits(ctx, pod)
-		}
-	}
-}
-
-// Abandon parks the profile's pods.
-func (w waitingPods) Abandon(_ context.Context, name string, hold queue.Hold) {
-	w.queue.Abandon(name, hold)
-}
-
-// tellHeld writes into a pod's status that it is held, and why. A follower
-// does not write: whoever leads next tells all that are held.
-func (s *Scheduler) tellHeld(pod *v1.Pod, hold queue.Hold) {
-	s.lead.Lock()
-	leading := s.leading
-	s.lead.Unlock()
-	if leading {
-		s.binding.Refuse(pod, hold.Reason, hold.Message, nil)
-	}
 }
 
 // activator lets plugins activate pods.

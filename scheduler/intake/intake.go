@@ -55,11 +55,13 @@ func (in *Intake) Register(factory informers.SharedInformerFactory) (func(contex
 		UpdateFunc: func(oldObj, newObj any) { in.nodeUpdated(oldObj.(*v1.Node), newObj.(*v1.Node)) },
 		DeleteFunc: func(obj any) { ifKnown(obj, in.nodeDeleted) },
 	})
-	if err := errors.Join(podsErr, nodesErr); err != nil {
+	synced, othersErr := in.watchOthers(factory)
+	if err := errors.Join(podsErr, nodesErr, othersErr); err != nil {
 		return nil, err
 	}
+	synced = append(synced, pods.HasSynced, nodes.HasSynced)
 	return func(ctx context.Context) bool {
-		if !toolscache.WaitForCacheSync(ctx.Done(), pods.HasSynced, nodes.HasSynced) {
+		if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 			return false
 		}
 		in.synced.Store(true)

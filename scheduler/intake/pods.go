@@ -35,6 +35,12 @@ func (in *Intake) Waits(ctx context.Context, pod *v1.Pod) {
 	in.nominated(pod)
 }
 
+// WaitsNot takes back that a pod waits.
+func (in *Intake) WaitsNot(pod *v1.Pod) {
+	in.options.Queue.Delete(pod.UID)
+	in.options.Cache.DeleteNominatedPodIfExists(pod)
+}
+
 // nominated keeps the promise of room that a waiting pod's status holds.
 func (in *Intake) nominated(pod *v1.Pod) {
 	if pod.Status.NominatedNodeName == "" || !in.options.Queue.Serves(pod.Spec.SchedulerName) {
@@ -74,14 +80,17 @@ func (in *Intake) podUpdated(oldPod, newPod *v1.Pod) {
 }
 
 func (in *Intake) waitingUpdated(ctx context.Context, oldPod, newPod *v1.Pod) {
+	changes := podChanges(oldPod, newPod, fwk.TargetPod)
 	if _, assumed := in.options.Cache.Assumed(newPod.UID); assumed {
+		// Should the pod come back, it comes back as it is now.
+		in.options.Queue.Renew(ctx, oldPod, newPod, changes...)
 		// On its way to a node it is told to stop only when it is deleted.
 		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
 			in.rejectWaiting(newPod)
 		}
 		return
 	}
-	in.options.Queue.Update(ctx, oldPod, newPod, podChanges(oldPod, newPod, fwk.TargetPod)...)
+	in.options.Queue.Update(ctx, oldPod, newPod, changes...)
 	if info, _ := framework.NewPodInfo(newPod); info != nil && in.options.Queue.Serves(newPod.Spec.SchedulerName) {
 		in.options.Cache.UpdateNominatedPod(in.options.Log, oldPod, info)
 	}

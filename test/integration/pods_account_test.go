@@ -32,7 +32,6 @@ var _ = Describe("The manager that all of these specs speak about", func() {
 		Expect(may("create", "pods", "binding")).To(BeTrue())
 		Expect(may("patch", "pods", "status")).To(BeTrue())
 		Expect(may("update", "pods", "")).To(BeFalse())
-		Expect(may("delete", "pods", "")).To(BeFalse(), "until there is preemption")
 		Expect(may("get", "secrets", "")).To(BeFalse())
 	})
 })

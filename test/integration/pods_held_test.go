@@ -54,10 +54,13 @@ var askings = []asking{
 	{"required anti-affinity to pods", "InterPodAffinity", "spec.affinity.podAntiAffinity", func(b *fixture.PodBuilder) *fixture.PodBuilder {
 		return b.RefusePods(fixture.Near(v1.LabelHostname, "app", "web"))
 	}},
-	{"a scheduling group", "", "spec.schedulingGroup", func(b *fixture.PodBuilder) *fixture.PodBuilder {
-		return b.Mutate(func(pod *v1.Pod) { pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("gang")} })
-	}},
+	gang,
 }
+
+// gang is what no plugin of this build will honour soon.
+var gang = asking{"a scheduling group", "", "spec.schedulingGroup", func(b *fixture.PodBuilder) *fixture.PodBuilder {
+	return b.Mutate(func(pod *v1.Pod) { pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("gang")} })
+}}
 
 var _ = Describe("A pod that asks for what this build does not do yet", func() {
 	registry := plugins.InTree()
@@ -94,10 +97,10 @@ var _ = Describe("A pod that asks for what this build does not do yet", func() {
 
 	It("loses an older Unschedulable: autoscalers buy nodes for that word", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
-		pod := aPod(ctx, askings[0].ask(y.pod(p, "web").Scheduler(y.name)))
+		pod := aPod(ctx, gang.ask(y.pod(p, "web").Scheduler(y.name)))
 		pod.Status.Conditions = []v1.PodCondition{{
 			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable,
-			Message: "0/9 nodes are available: 9 cannot allocate all claims.",
+			Message: "0/9 nodes are available: 9 Insufficient cpu.",
 		}}
 		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
 		aProfileNamed(ctx, y.name)
@@ -116,7 +119,7 @@ var _ = Describe("A pod with scheduling gates", func() {
 
 		change(ctx, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[1:] })
 		expectBound(ctx, aPod(ctx, y.pod(p, "another")))
-		Expect(waiting(p)()).To(Equal(decision.QueueCounts{Gated: 1}))
+		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
 		expectHeld(ctx, v1.PodReasonSchedulingGated, pod)
 
 		change(ctx, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })

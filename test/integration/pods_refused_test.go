@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
@@ -103,6 +104,29 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 				before.Status.Phase = v1.PodSucceeded
 				Expect(admin.Status().Update(ctx, before)).To(Succeed())
 			}}
+	}),
+	Entry("a foe leaves", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("n"), y.pod(p, "old").Label("app", "web"), y.pod(p, "web").RefusePods(fixture.Near(v1.LabelHostname, "app", "web")),
+			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) { remove(ctx, before) }}
+	}),
+	Entry("a friend comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("n"), nil, y.pod(p, "web").RequirePods(fixture.Near(v1.LabelHostname, "app", "db")),
+			func(ctx context.Context, _ *v1.Node, _, _ *v1.Pod) { aPod(ctx, y.pod(p, "db").Label("app", "db")) }}
+	}),
+	Entry("the namespace of a friend is labelled", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		term := fixture.Near(v1.LabelHostname, "app", "db")
+		term.NamespaceSelector = fixture.Labels("team", y.name)
+		return need{y.node("n"), y.pod(p, "db").Label("app", "db"), y.pod(p, "web").RequirePods(term),
+			func(ctx context.Context, _ *v1.Node, _, pod *v1.Pod) {
+				namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pod.Namespace}}
+				change(ctx, namespace, func(n *v1.Namespace) { n.Labels = map[string]string{"team": y.name} })
+			}}
+	}),
+	Entry("a domain to spread to comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		apart := fixture.Evenly(v1.LabelHostname, "app", "web")
+		apart.MinDomains = new(int32(2))
+		return need{y.node("n"), y.pod(p, "old").Label("app", "web"), y.pod(p, "web").Label("app", "web").Spread(apart),
+			func(ctx context.Context, _ *v1.Node, _, _ *v1.Pod) { aNode(ctx, y.node("m")) }}
 	}),
 	Entry("a port is given back", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n"), y.pod(p, "old").HostPort("", v1.ProtocolTCP, 80), y.pod(p, "web").HostPort("", v1.ProtocolTCP, 80),

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // witness keeps every version of a yard's pods that the API server showed, in
@@ -62,4 +63,13 @@ func (w *witness) standings(pod *v1.Pod) func() []string {
 		}
 		return out
 	}
+}
+
+// nodes are those that a pod has been on so far.
+func (w *witness) nodes(pod *v1.Pod) sets.Set[string] {
+	nodes := sets.New[string]()
+	for _, version := range w.versions(pod)() {
+		nodes.Insert(version.Spec.NodeName)
+	}
+	return nodes.Delete("")
 }

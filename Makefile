@@ -100,7 +100,8 @@ bench: controlplane ## The tables of speed against kube-scheduler and the null b
 
 .PHONY: bench-smoke
 bench-smoke: controlplane ## The same, tiny: whether it works, not how fast anything is.
-	go run ./test/perf --nodes=50 --existing=20 --pods=200 --rate=50 --seconds=2 --rounds=1 --warm=0 $(BENCH_ARGS)
+	go run ./test/perf --nodes=50 --existing=20 --pods=200 --rounds=1 --warm=0 \
+		--shapes=basic --loads=drain --sides=berth,kube-scheduler,null+watch+events $(BENCH_ARGS)
 
 NODES ?= 5000
 PODS ?= 5000

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -52,17 +53,18 @@ func perf(ctx context.Context, o options, out io.Writer) error {
 	return failed
 }
 
-// all runs the layers.
+// all runs the layers. One that fails does not keep the other from running.
 func (b *bench) all(ctx context.Context) error {
+	var errs []error
 	if slices.Contains(b.options.layers, "algorithm") {
 		if err := b.algorithm(ctx); err != nil {
-			return fmt.Errorf("algorithm: %w", err)
+			errs = append(errs, fmt.Errorf("algorithm: %w", err))
 		}
 	}
 	if slices.Contains(b.options.layers, "process") {
-		return b.processes(ctx)
+		errs = append(errs, b.processes(ctx))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.out, format+"\n", args...) }
@@ -117,16 +119,17 @@ func (b *bench) processes(ctx context.Context) error {
 	if err := b.build(ctx); err != nil {
 		return err
 	}
+	var errs []error
 	for _, s := range b.wanted("process") {
 		for _, how := range b.options.loads {
-			if err := b.rounds(ctx, s, how); err != nil {
-				return fmt.Errorf("%s, %s: %w", s.name, how, err)
-			}
+			errs = append(errs, b.rounds(ctx, s, how))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
+// rounds runs all sides under one load. A run that fails leaves a gap in its
+// round, and the others go on: an hour of them may be behind it.
 func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 	entrants := b.entrants(s, how)
 	group := &group{
@@ -140,12 +143,20 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 		group.Sides[e.name] = e.says(b.options, b.plugins)
 	}
 	b.report.Groups = append(b.report.Groups, group)
+	var errs []error
 	for round := 1; round <= b.options.rounds; round++ {
 		for _, e := range entrants {
+			if ctx.Err() != nil {
+				return errors.Join(append(errs, context.Cause(ctx))...)
+			}
 			began := time.Now()
 			r, err := b.measure(ctx, s, e, how, round)
 			if err != nil {
-				return err
+				err = fmt.Errorf("%s, %s, round %d: %w", s.name, how, round, err)
+				b.say("failed: %v", err)
+				group.Failed = append(group.Failed, err.Error())
+				errs = append(errs, err)
+				continue
 			}
 			group.Runs = append(group.Runs, r)
 			b.say("%s, %s, round %d of %d: %s: %.0f pods/s, %.2f ms of CPU a pod (%.0f s in all)", s.name, how,
@@ -154,7 +165,7 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 		slices.Reverse(entrants)
 	}
 	group.compare(b.report.alike(s.name))
-	return nil
+	return errors.Join(errs...)
 }
 
 // entrants are the sides that take part.

@@ -75,6 +75,7 @@ func TestProcessesAreComparedInPairsOnceTheyAreShownToDecideAlike(t *testing.T) 
 	}
 	g := &group{Shape: "basic", Load: "drain", Runs: []run{
 		made(berth, 1, 200, 1), made(kube, 1, 100, 2), made(kube, 2, 100, 4), made(berth, 2, 300, 1),
+		made(berth, 3, 900, 1), // kube-scheduler's run of this round failed
 	}}
 	g.compare(false)
 	if len(g.Comparison.Ratios) > 0 {

@@ -15,6 +15,7 @@ type group struct {
 	// Sides says what was run under each name.
 	Sides      map[string]string `json:"sides"`
 	Runs       []run             `json:"runs"`
+	Failed     []string          `json:"failed,omitempty"`
 	Comparison *comparison       `json:"comparison,omitempty"`
 }
 
@@ -57,11 +58,23 @@ var (
 	allCPU         = func(r run) float64 { return r.CPU[scheduler] + r.CPU["kube-apiserver"] + r.CPU["etcd"] }
 )
 
+// pairs are the runs of two sides in the rounds that both came through.
+func (g *group) pairs(a, b string) (as, bs []run) {
+	for _, x := range g.side(a) {
+		for _, y := range g.side(b) {
+			if x.Round == y.Round {
+				as, bs = append(as, x), append(bs, y)
+			}
+		}
+	}
+	return as, bs
+}
+
 // compare pairs Berth's runs with kube-scheduler's. alike says that the
 // algorithms were shown to decide the same on this load.
 func (g *group) compare(alike bool) {
-	ours, theirs := g.side(berth), g.side(kube)
-	if len(ours) == 0 || len(ours) != len(theirs) {
+	ours, theirs := g.pairs(berth, kube)
+	if len(ours) == 0 {
 		return
 	}
 	c := &comparison{Equal: alike, Ratios: map[string]sample{}}

@@ -6,12 +6,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/informers"
-	coregroup "k8s.io/client-go/informers/core"
-	coreinformers "k8s.io/client-go/informers/core/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
@@ -172,76 +166,4 @@ func describe(o object) string {
 		text += " on " + pod.Spec.NodeName
 	}
 	return text
-}
-
-// factory offers the two informers that the scheduler asks for.
-type factory struct {
-	informers.SharedInformerFactory
-	pods, nodes *informer
-}
-
-// Start does nothing: the simulation moves the watches.
-func (*factory) Start(<-chan struct{}) {}
-
-func (f *factory) Core() coregroup.Interface { return coreGroup{f: f} }
-
-type coreGroup struct {
-	coregroup.Interface
-	f *factory
-}
-
-func (g coreGroup) V1() coreinformers.Interface { return coreVersion{f: g.f} }
-
-type coreVersion struct {
-	coreinformers.Interface
-	f *factory
-}
-
-func (v coreVersion) Pods() coreinformers.TypedPodInformer   { return podInformer{of: v.f.pods} }
-func (v coreVersion) Nodes() coreinformers.TypedNodeInformer { return nodeInformer{of: v.f.nodes} }
-
-type podInformer struct {
-	coreinformers.TypedPodInformer
-	of *informer
-}
-
-func (p podInformer) Informer() toolscache.SharedIndexInformer { return p.of }
-func (p podInformer) Lister() corelisters.PodLister            { return podLister{of: p.of} }
-
-type nodeInformer struct {
-	coreinformers.TypedNodeInformer
-	of *informer
-}
-
-func (n nodeInformer) Informer() toolscache.SharedIndexInformer { return n.of }
-
-// podLister reads the store, which is ahead of the handlers.
-type podLister struct {
-	corelisters.PodLister
-	of *informer
-}
-
-func (l podLister) Pods(namespace string) corelisters.PodNamespaceLister {
-	return namespaceLister{of: l.of, namespace: namespace}
-}
-
-type namespaceLister struct {
-	corelisters.PodNamespaceLister
-	of        *informer
-	namespace string
-}
-
-func (l namespaceLister) Get(name string) (*v1.Pod, error) {
-	if o, ok := l.of.store[l.namespace+"/"+name]; ok {
-		return o.(*v1.Pod), nil
-	}
-	return nil, apierrors.NewNotFound(podResource, name)
-}
-
-func (l podLister) List(labels.Selector) ([]*v1.Pod, error) {
-	var pods []*v1.Pod
-	for _, key := range slices.Sorted(maps.Keys(l.of.store)) {
-		pods = append(pods, l.of.store[key].(*v1.Pod))
-	}
-	return pods, nil
 }

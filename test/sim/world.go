@@ -94,9 +94,10 @@ func (w *world) boot() {
 	pods, nodes := w.newInformer("pods", isLivePod), w.newInformer("nodes", isNode)
 	w.watches = []*informer{pods, nodes}
 	registry := w.registry()
+	api := &client{world: w}
 	w.sched = scheduler.New(scheduler.Options{
-		Client:      &client{world: w},
-		Informers:   &factory{pods: pods, nodes: nodes},
+		Client:      api,
+		Informers:   newFactory(api, pods, nodes),
 		RecorderFor: func(string) events.EventRecorderLogger { return recorder{world: w} },
 		Registry:    registry,
 		Unsupported: plugins.Unsupported(registry, func(string) bool { return false }),

@@ -56,11 +56,21 @@ func (v appsVersion) StatefulSets() appsinformers.TypedStatefulSetInformer {
 
 // Each kind keeps its lister and gets a quiet informer.
 type (
-	quietNamespaces   struct{ coreinformers.TypedNamespaceInformer }
-	quietServices     struct{ coreinformers.TypedServiceInformer }
-	quietControllers  struct{ coreinformers.TypedReplicationControllerInformer }
-	quietReplicaSets  struct{ appsinformers.TypedReplicaSetInformer }
-	quietStatefulSets struct{ appsinformers.TypedStatefulSetInformer }
+	quietNamespaces struct {
+		coreinformers.TypedNamespaceInformer
+	}
+	quietServices struct {
+		coreinformers.TypedServiceInformer
+	}
+	quietControllers struct {
+		coreinformers.TypedReplicationControllerInformer
+	}
+	quietReplicaSets struct {
+		appsinformers.TypedReplicaSetInformer
+	}
+	quietStatefulSets struct {
+		appsinformers.TypedStatefulSetInformer
+	}
 )
 
 func (quietNamespaces) Informer() toolscache.SharedIndexInformer   { return quiet{} }

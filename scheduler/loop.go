@@ -102,6 +102,8 @@ func (s *Scheduler) place(ctx context.Context, t *turn) error {
 	}
 	if p := t.placement; p.Scores != nil {
 		t.top = decision.Best(p.Scores.Total, p.Winner, blueprint.Decisions.TopScores, p.Score)
+		// Bindings queue up behind the API server: let none hold all scores.
+		p.Nodes, p.Scores = nil, nil
 	}
 	t.flight = &binding.Flight{
 		Framework: t.generation.Framework, State: t.state, Info: info, Node: t.placement.Node, Deaf: t.Deaf,
@@ -112,7 +114,14 @@ func (s *Scheduler) place(ctx context.Context, t *turn) error {
 	if blueprint.Decisions.Annotate || forged {
 		t.flight.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(s.decided(t, nil))}
 	}
-	return s.binding.Begin(ctx, t.flight)
+	promised := s.cache.NominatedNode(t.Pod.UID)
+	err = s.binding.Begin(ctx, t.flight)
+	if promised != "" && promised != t.placement.Node && s.cache.NominatedNode(t.Pod.UID) == "" {
+		// It went elsewhere: the room that was kept for it is free. The API
+		// server says nothing of it, since the promise may stay in the status.
+		s.intake.RoomReturned(ctx, t.Pod)
+	}
+	return err
 }
 
 // makeRoom asks the PostFilter plugins, when the pod fits nowhere, whether

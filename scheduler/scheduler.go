@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
@@ -166,7 +165,7 @@ func (w Warm) Start(ctx context.Context) error {
 // Ready says whether the Scheduler has seen all there was when it started.
 func (s *Scheduler) Ready() error {
 	if !s.intake.Synced() {
-		return fmt.Errorf("pods and nodes are still being listed")
+		return fmt.Errorf("pods, nodes and what tells who belongs together are still being listed")
 	}
 	return nil
 }
@@ -202,49 +201,6 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.flights.Wait()
 	s.options.Log.Info("Scheduling ended")
 	return nil
-}
-
-// waitingPods tells the queue of changes to profiles.
-type waitingPods struct{ *Scheduler }
-
-// Adopt hands the new rules to the queue and, since the pods of a name that
-// nobody served were not kept, looks for them.
-func (w waitingPods) Adopt(ctx context.Context, name string, rules *queue.Rules) {
-	w.queue.Adopt(ctx, name, rules)
-	lister := w.options.Informers.Core().V1().Pods().Lister()
-	pods, err := lister.List(labels.Everything())
-	if err != nil {
-		w.options.Log.Error(err, "Cannot look for pods that wait for the profile", "profile", name)
-		return
-	}
-	for _, pod := range pods {
-		if pod.Spec.NodeName != "" || pod.Spec.SchedulerName != name {
-			continue
-		}
-		w.intake.Waits(ctx, pod)
-		// The informer may have told of the pod's end before the pod was here
-		// to be deleted. If it tells from now on, it finds the pod.
-		now, err := lister.Pods(pod.Namespace).Get(pod.Name)
-		if err != nil || now.UID != pod.UID || now.Spec.NodeName != "" {
-			w.intake.WaitsNot(pod)
-		}
-	}
-}
-
-// Abandon parks the profile's pods.
-func (w waitingPods) Abandon(_ context.Context, name string, hold queue.Hold) {
-	w.queue.Abandon(name, hold)
-}
-
-// tellHeld writes into a pod's status that it is held, and why. A follower
-// does not write: whoever leads next tells all that are held.
-func (s *Scheduler) tellHeld(pod *v1.Pod, hold queue.Hold) {
-	s.lead.Lock()
-	leading := s.leading
-	s.lead.Unlock()
-	if leading {
-		s.binding.Refuse(pod, hold.Reason, hold.Message, nil)
-	}
 }
 
 // activator lets plugins activate pods.

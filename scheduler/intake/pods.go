@@ -95,7 +95,7 @@ func (in *Intake) waitingUpdated(ctx context.Context, oldPod, newPod *v1.Pod) {
 		in.options.Cache.UpdateNominatedPod(in.options.Log, oldPod, info)
 	}
 	if had := oldPod.Status.NominatedNodeName; had != "" && had != newPod.Status.NominatedNodeName {
-		in.roomReturned(ctx, oldPod)
+		in.RoomReturned(ctx, oldPod)
 	}
 }
 
@@ -109,13 +109,13 @@ func (in *Intake) podDeleted(pod *v1.Pod) {
 	if in.options.Cache.Remove(pod.UID) || assigned(pod) {
 		in.options.Queue.Event(ctx, assignedPodDelete, pod, nil, nil)
 	} else if pod.Status.NominatedNodeName != "" {
-		in.roomReturned(ctx, pod)
+		in.RoomReturned(ctx, pod)
 	}
 }
 
-// roomReturned wakes pods that may take the room that was promised to pod:
+// RoomReturned wakes pods that may take the room that was promised to pod:
 // those of no higher priority, since the others could always have had it.
-func (in *Intake) roomReturned(ctx context.Context, pod *v1.Pod) {
+func (in *Intake) RoomReturned(ctx context.Context, pod *v1.Pod) {
 	priority := corev1.PodPriority(pod)
 	in.options.Queue.Event(ctx, assignedPodDelete, pod, nil, func(other *v1.Pod) bool {
 		return corev1.PodPriority(other) <= priority

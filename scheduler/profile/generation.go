@@ -3,6 +3,7 @@ package profile
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -58,6 +59,34 @@ func build(b *compile.Blueprint, registry framework.Registry, host framework.Hos
 	return g, nil
 }
 
+// whileOpen asks a hint only as long as the Generation is not closed.
+func (g *Generation) whileOpen(ask fwk.QueueingHintFn) fwk.QueueingHintFn {
+	if ask == nil {
+		return nil
+	}
+	return func(logger klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		if !g.retain() {
+			return fwk.Queue, nil
+		}
+		defer g.Release()
+		return ask(logger, pod, oldObj, newObj)
+	}
+}
+
+// sort names the order of the Generation's pods: the plugin and its arguments.
+func (g *Generation) sort() string {
+	name := g.Framework.SortName()
+	args := g.Blueprint().Args[name]
+	if args == nil {
+		return name
+	}
+	text, err := json.Marshal(args)
+	if err != nil {
+		return fmt.Sprintf("%s %#v", name, args)
+	}
+	return name + " " + string(text)
+}
+
 // retain takes one more reference. It reports false when the Generation is
 // closed already.
 func (g *Generation) retain() bool {
@@ -89,16 +118,19 @@ func (g *Generation) Release() {
 func (g *Generation) Closed() <-chan struct{} { return g.closed }
 
 // rules says what the Generation's plugins have to say about waiting. hold is
-// asked first.
+// asked first. The queue asks without its lock and so may be late: a Generation
+// that was closed meanwhile says nothing that would keep a pod waiting, and the
+// queue asks again by the rules that replaced it.
 func (g *Generation) rules(hold func(*v1.Pod) queue.Hold) *queue.Rules {
 	settings := g.Blueprint().Queue
 	return &queue.Rules{
+		Hash: g.Blueprint().Hash,
 		Sort: g.sort(),
 		Less: g.Framework.Less,
 		Hold: hold,
 		PreEnqueue: func(ctx context.Context, pod *v1.Pod, lastGate string) string {
 			if !g.retain() {
-				return "" // the swap is under way, and asks the next one
+				return ""
 			}
 			defer g.Release()
 			gate, _ := g.Framework.RunPreEnqueuePlugins(ctx, pod, lastGate)
@@ -109,36 +141,4 @@ func (g *Generation) rules(hold func(*v1.Pod) queue.Hold) *queue.Rules {
 		MaxBackoff:     settings.MaxBackoff,
 		FlushAfter:     settings.FlushAfter,
 	}
-}
-
-// whileOpen keeps the Generation open while a hint is asked. The queue may be
-// in the middle of asking when a swap comes; a closed Generation has nothing to
-// say, and the swap wakes the pod by itself.
-func (g *Generation) whileOpen(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
-	if hint == nil {
-		return nil
-	}
-	return func(logger klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-		if !g.retain() {
-			return fwk.Queue, nil
-		}
-		defer g.Release()
-		return hint(logger, pod, oldObj, newObj)
-	}
-}
-
-// sort names the order of the queue: the QueueSort plugin and its arguments.
-// Profiles that sort by the same plugin with other arguments sort otherwise.
-func (g *Generation) sort() string {
-	name := g.Framework.SortName()
-	args := g.Blueprint().Args[name]
-	if args == nil {
-		return name
-	}
-	text, err := json.Marshal(args)
-	if err != nil {
-		// Arguments came from JSON. A sort of its own is never wrong.
-		return name + " of " + g.Blueprint().Hash
-	}
-	return name + string(text)
 }

@@ -58,6 +58,10 @@ func (q *Queue) checkPod(uid types.UID, p *Pod) error {
 	case p.flight != nil:
 		return nil
 	}
+	_, indexed := q.dormant[p.profile][p]
+	if dormant := p.where == Unschedulable || p.where == Gated; dormant != indexed {
+		return fmt.Errorf("in the index of dormant pods: %v, want %v", indexed, dormant)
+	}
 	var heaps []*podHeap
 	for _, l := range q.lanes {
 		if rules := q.rules[p.profile]; rules == nil || l.sort != rules.Sort {

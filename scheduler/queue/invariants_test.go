@@ -10,6 +10,9 @@ import (
 // and events are kept only for pods that are being tried.
 func checkQueue(t testing.TB, q *Queue) {
 	t.Helper()
+	if err := q.Check(); err != nil {
+		t.Error(err)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	checkPods(t, q)

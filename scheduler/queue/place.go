@@ -37,15 +37,22 @@ func (p *Pod) rests() bool { return p.where != InFlight && p.flight == nil }
 // nothing is popped: the best of them may be the last. want is what is known
 // of a pod so far: skip where only an event can wake it.
 func (q *Queue) place(ctx context.Context, cause string, want func(*Pod) strategy, pods ...*Pod) {
-	q.mu.Lock()
-	q.batches++
-	q.mu.Unlock()
+	// One alone has no better one to wait for, nor may its plugin, should it
+	// take its time, hold up the pods of others.
+	together := len(pods) > 1
+	if together {
+		q.mu.Lock()
+		q.batches++
+		q.mu.Unlock()
+	}
 	for _, p := range pods {
 		q.settle(ctx, p, want(p), cause)
 	}
-	q.mu.Lock()
-	q.batches--
-	q.mu.Unlock()
+	if together {
+		q.mu.Lock()
+		q.batches--
+		q.mu.Unlock()
+	}
 	// Whatever kept Pop from looking is over.
 	q.wake()
 }

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -130,6 +131,31 @@ var _ = Describe("A profile that is created", func() {
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
 		change(ctx, gated, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
 		expectBound(ctx, gated)
+	})
+
+	It("does not adopt a pod that goes while it looks for those that wait", minute, func(ctx SpecContext) {
+		y, other := aYard(ctx), aProfile(ctx)
+		aNode(ctx, y.node("n").Offers("cpu", "1"))
+		nobodys := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: y.name}}
+		slow := aPod(ctx, y.pod(nobodys, "slow").Label("slow", "yes").Requests("cpu", "2"))
+		var pods []*v1.Pod
+		for i := range 20 { // in what order they are looked at is chance
+			pods = append(pods, aPod(ctx, y.pod(nobodys, fmt.Sprint("web-", i)).Requests("cpu", "2")))
+		}
+		expectBound(ctx, aPod(ctx, y.pod(other, "seen-after-them")))
+		open := sluices.preEnqueue.close()
+		defer open()
+		p := aProfileNamed(ctx, y.name, sluicedAt(atPreEnqueue), publishingEvery(1))
+		Eventually(sluices.preEnqueue.held).Should(Equal(1))
+		for _, pod := range pods {
+			remove(ctx, pod)
+		}
+		expectBound(ctx, aPod(ctx, y.pod(other, "seen-after-they-went")))
+		open()
+		expectHeld(ctx, v1.PodReasonUnschedulable, slow)
+		expectReady(ctx, p)
+		remove(ctx, slow)
+		Eventually(queueIn(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{})))
 	})
 })
 

@@ -52,6 +52,8 @@ var gate = &turnstile{}
 type turnstile struct {
 	mu   sync.Mutex
 	shut chan struct{} // nil while open
+	// waits is how many wait for it to open.
+	waits int
 }
 
 // close shuts the gate and returns what opens it again.
@@ -74,10 +76,23 @@ func (t *turnstile) open() bool {
 	return t.shut == nil
 }
 
+// held is how many wait for it to open.
+func (t *turnstile) held() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waits
+}
+
 func (t *turnstile) pass(ctx context.Context) error {
 	t.mu.Lock()
 	shut := t.shut
+	t.waits++
 	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.waits--
+	}()
 	if shut == nil {
 		return nil
 	}

@@ -15,15 +15,17 @@ import (
 const sluice = "Sluice"
 
 // sluices are what holds up every pod at a point while it is shut: PreFilter
-// stops the loop itself, Permit and PreBind the pod alone. They begin open.
-var sluices struct{ preFilter, permit, preBind turnstile }
+// stops the loop itself, PreEnqueue whoever brings a pod with the label slow,
+// Permit and PreBind the pod alone. They begin open.
+var sluices struct{ preEnqueue, preFilter, permit, preBind turnstile }
 
 type sluicePlugin struct{ handle fwk.Handle }
 
 var (
-	_ fwk.PreFilterPlugin = (*sluicePlugin)(nil)
-	_ fwk.PermitPlugin    = (*sluicePlugin)(nil)
-	_ fwk.PreBindPlugin   = (*sluicePlugin)(nil)
+	_ fwk.PreEnqueuePlugin = (*sluicePlugin)(nil)
+	_ fwk.PreFilterPlugin  = (*sluicePlugin)(nil)
+	_ fwk.PermitPlugin     = (*sluicePlugin)(nil)
+	_ fwk.PreBindPlugin    = (*sluicePlugin)(nil)
 )
 
 func newSluice(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -31,6 +33,13 @@ func newSluice(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plug
 }
 
 func (*sluicePlugin) Name() string { return sluice }
+
+func (*sluicePlugin) PreEnqueue(ctx context.Context, pod *v1.Pod) *fwk.Status {
+	if pod.Labels["slow"] == "" {
+		return nil
+	}
+	return fwk.AsStatus(sluices.preEnqueue.pass(ctx))
+}
 
 func (*sluicePlugin) PreFilter(ctx context.Context, _ fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	return nil, fwk.AsStatus(sluices.preFilter.pass(ctx))
@@ -73,6 +82,8 @@ func sluicedAt(point func(*v1alpha1.Plugins) *v1alpha1.PluginSet) func(*v1alpha1
 		set.Enabled = append(set.Enabled, v1alpha1.EnabledPlugin{Name: sluice})
 	}
 }
+
+func atPreEnqueue(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.PreEnqueue }
 
 func atPreFilter(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.PreFilter }
 func atPermit(p *v1alpha1.Plugins) *v1alpha1.PluginSet    { return &p.Permit }

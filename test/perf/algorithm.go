@@ -95,7 +95,7 @@ func buildReplayers(ctx context.Context, dir string) ([]replayer, error) {
 func (b *bench) contest(ctx context.Context, s shape, both []replayer, log string) (*contest, error) {
 	c := &contest{
 		Shape: s.name, Says: s.says, Nodes: b.options.nodes, Zones: s.zoned(b.options), Existing: b.options.existing,
-		Pods: b.options.pods, Runs: map[string][]replay{},
+		Pods: s.count(b.options, "drain"), Runs: map[string][]replay{},
 	}
 	for round := -b.options.warm; round < b.options.rounds; round++ {
 		for _, r := range both {
@@ -103,8 +103,8 @@ func (b *bench) contest(ctx context.Context, s shape, both []replayer, log strin
 			if err != nil {
 				return nil, err
 			}
-			if result.Pods != b.options.pods {
-				return nil, fmt.Errorf("%s counted %d pods in a log with %d", r.name, result.Pods, b.options.pods)
+			if result.Pods != c.Pods {
+				return nil, fmt.Errorf("%s counted %d pods in a log with %d", r.name, result.Pods, c.Pods)
 			}
 			if round >= 0 {
 				c.Runs[r.name] = append(c.Runs[r.name], result)

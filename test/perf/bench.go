@@ -91,15 +91,20 @@ func (b *bench) wanted(layer string) []shape {
 
 // checkRoom makes sure that all pods can be bound.
 func (b *bench) checkRoom() error {
-	for _, name := range b.options.shapes {
-		for _, s := range shapes {
-			if s.name != name {
-				continue
-			}
-			for _, load := range b.options.loads {
-				if err := s.fits(b.options, b.options.count(load)); err != nil {
-					return err
-				}
+	var loads []string
+	if slices.Contains(b.options.layers, "process") {
+		loads = b.options.loads
+	}
+	if slices.Contains(b.options.layers, "algorithm") {
+		loads = append([]string{"drain"}, loads...) // what a log holds
+	}
+	for _, s := range shapes {
+		if !slices.Contains(b.options.shapes, s.name) {
+			continue
+		}
+		for _, load := range loads {
+			if err := s.fits(b.options, s.count(b.options, load)); err != nil {
+				return err
 			}
 		}
 	}
@@ -126,7 +131,7 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 	entrants := b.entrants(s, how)
 	group := &group{
 		Shape: s.name, Says: s.says, Load: how, Nodes: b.options.nodes, Zones: s.zoned(b.options),
-		Existing: b.options.existing, Pods: b.options.count(how), Sides: map[string]string{},
+		Existing: b.options.existing, Pods: s.count(b.options, how), Sides: map[string]string{},
 	}
 	if how == "open" {
 		group.Rate = b.options.rate

@@ -48,6 +48,7 @@ func writeLog(path string, s shape, o options) error {
 func (s shape) ops(o options) func(yield func(op) bool) {
 	return func(yield func(op) bool) {
 		ok := true
+		pods := s.count(o, "drain")
 		put := func(op op) { ok = ok && yield(op) }
 		put(op{Op: "apply", Object: &corev1.Namespace{ObjectMeta: metaNamed(namespace)}})
 		for i := range o.nodes {
@@ -60,14 +61,14 @@ func (s shape) ops(o options) func(yield func(op) bool) {
 			put(op{Op: "apply", Object: s.runs(i, o.nodes)})
 		}
 		if s.interleaved {
-			for i := range o.pods {
+			for i := range pods {
 				put(op{Op: "schedule", Object: s.waits(i)})
 			}
 			return
 		}
 		one := s.waits(0)
 		one.Name, one.UID = "pod", "pod"
-		put(op{Op: "schedule-batch", Count: o.pods, Object: one})
+		put(op{Op: "schedule-batch", Count: pods, Object: one})
 	}
 }
 

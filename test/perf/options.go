@@ -97,12 +97,17 @@ func (o options) validate() error {
 	return errors.Join(errs...)
 }
 
-// count is how many pods a load schedules.
-func (o options) count(load string) int {
+// count is how many pods of a shape a load schedules.
+func (s shape) count(o options, load string) int {
+	pods := o.pods
 	if load == "open" {
-		return max(2, int(o.rate*o.seconds))
+		pods = max(2, int(o.rate*o.seconds))
 	}
-	return o.pods
+	if s.alone {
+		// As upstream does: half of the nodes that are free of them.
+		return min(pods, (o.nodes-o.existing)/2)
+	}
+	return pods
 }
 
 func shapeNames() []string {

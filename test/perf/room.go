@@ -10,9 +10,9 @@ import (
 // fits says why so many pods of the shape cannot all be bound, which a run
 // would wait for until its deadline.
 func (s shape) fits(o options, pods int) error {
-	if s.alone && pods+o.existing > o.nodes {
-		return fmt.Errorf("--nodes: shape %s puts one pod on a node, so %d pods and %d existing ones need as many nodes, not %d",
-			s.name, pods, o.existing, o.nodes)
+	if pods < 2 {
+		return fmt.Errorf("--existing: shape %s puts one pod on a node, and %d existing pods leave too few of %d nodes; at most %d may exist",
+			s.name, o.existing, o.nodes, max(0, o.nodes-4))
 	}
 	if pods+o.existing > o.nodes*nodePods {
 		return fmt.Errorf("--nodes: %d nodes take %d pods, not %d and %d existing ones", o.nodes, o.nodes*nodePods, pods, o.existing)

@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/load"
 	"github.com/berthdev/berth/test/procs"
@@ -75,7 +73,7 @@ func (b *bench) measure(ctx context.Context, sh shape, sd side, how string, roun
 	if err := sd.install(ctx, s); err != nil {
 		return run{}, fmt.Errorf("installing %s: %w", sd.name, err)
 	}
-	t := &trial{stage: s, shape: sh, side: sd, load: how, round: round, pods: b.options.count(how)}
+	t := &trial{stage: s, shape: sh, side: sd, load: how, round: round, pods: sh.count(b.options, how)}
 	if t.bound, err = load.WatchBound(ctx, s.client, profile); err != nil {
 		return run{}, err
 	}
@@ -143,7 +141,7 @@ func (t *trial) untilBound(ctx context.Context, n int) (procs.Usage, error) {
 	if err := t.bound.Until(ctx, n, t.cp.Running); err != nil {
 		return nil, err
 	}
-	used, err := t.procs().Settle(ctx, scheduler)
+	used, err := t.procs().Settle(ctx, scheduler, t.countEvents)
 	if err != nil {
 		return nil, errors.Join(t.cp.Running(), err)
 	}
@@ -174,17 +172,9 @@ func (t *trial) finish(ctx context.Context, r *run, used procs.Usage, first, las
 	return err
 }
 
-// countEvents asks for one event and reads how many more there are.
+// countEvents says how many events there are about the load's pods.
 func (t *trial) countEvents(ctx context.Context) (int, error) {
-	list, err := t.client.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return 0, err
-	}
-	n := len(list.Items)
-	if list.RemainingItemCount != nil {
-		n += int(*list.RemainingItemCount)
-	}
-	return n, nil
+	return load.CountEvents(ctx, t.client, namespace)
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

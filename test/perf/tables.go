@@ -21,17 +21,17 @@ func (r *report) tables(out io.Writer) {
 // round where the decisions were equal.
 func (r *report) algorithmTable(out io.Writer) {
 	first := r.Algorithm[0]
-	fmt.Fprintf(out, "\nThe algorithm alone, from a decoded pod to assumed: %d pods on %d nodes with %d pods; medians of %d\n",
-		first.Pods, first.Nodes, first.Existing, len(first.Runs[berth]))
+	fmt.Fprintf(out, "\nThe algorithm alone, from a decoded pod to assumed, on %d nodes with %d pods; medians of %d\n",
+		first.Nodes, first.Existing, len(first.Runs[berth]))
 	table(out, func(row func(cells ...any)) {
-		row("shape", "µs/pod", kube, "allocs/pod", kube, "KB/pod", kube, "speed-up")
+		row("shape", "pods", "µs/pod", kube, "allocs/pod", kube, "KB/pod", kube, "speed-up")
 		for _, c := range r.Algorithm {
 			ours, theirs := c.median(berth), c.median(kube)
 			verdict := "REFUSED: the decisions differ"
 			if c.Equal {
 				verdict = c.Ratio.times()
 			}
-			row(c.Shape, digits(ours.Micros), digits(theirs.Micros), digits(ours.Allocs), digits(theirs.Allocs),
+			row(c.Shape, c.Pods, digits(ours.Micros), digits(theirs.Micros), digits(ours.Allocs), digits(theirs.Allocs),
 				digits(ours.Bytes/1000), digits(theirs.Bytes/1000), verdict)
 		}
 	})

@@ -37,11 +37,11 @@ func (p Procs) Read() (Usage, error) {
 }
 
 // cpuTime adds up user and system time of a line of /proc/PID/stat (proc(5),
-// fields 14 and 15). The second field, the command, may hold spaces.
+// fields 14 and 15). The second field, the command in brackets, may hold
+// anything.
 func cpuTime(stat string) (time.Duration, error) {
-	_, rest, found := strings.Cut(stat, ") ")
-	fields := strings.Fields(rest)
-	if !found || len(fields) < 13 {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
 		return 0, fmt.Errorf("%q is no line of /proc/PID/stat", stat)
 	}
 	sum := time.Duration(0)
@@ -81,29 +81,38 @@ func Peak(pid int) (float64, error) {
 	return 0, fmt.Errorf("/proc/%d/status does not tell VmHWM", pid)
 }
 
-// Settle waits until the process of that name hardly uses the CPU for a second:
-// what a scheduler still has to do beside binding, its events and records, is
-// done then. It returns what all had used by then.
-func (p Procs) Settle(ctx context.Context, name string) (Usage, error) {
+// Settle waits until the process of that name hardly uses the CPU for a second,
+// and what it makes, as counted by made, gets no more: what a scheduler still
+// has to do beside binding, its events and records, is done then. It returns
+// what all had used by then.
+func (p Procs) Settle(ctx context.Context, name string, made func(context.Context) (int, error)) (Usage, error) {
 	const look, quiet, idle = 250 * time.Millisecond, 4, 2 * tick
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
+	before := -1
 	last, err := p.Read()
-	for calm := 0; err == nil && calm < quiet; {
+	if err != nil {
+		return nil, err
+	}
+	for calm := 0; calm < quiet; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%s goes on using the CPU: %w", name, context.Cause(ctx))
 		}
-		var now Usage
-		if now, err = p.Read(); err != nil {
-			break
+		n, err := made(ctx)
+		if err != nil {
+			return nil, err
+		}
+		now, err := p.Read()
+		if err != nil {
+			return nil, err
 		}
 		calm++
-		if now[name]-last[name] > idle {
+		if now[name]-last[name] > idle || n != before {
 			calm = 0
 		}
-		last = now
+		last, before = now, n
 	}
-	return last, err
+	return last, nil
 }

@@ -187,6 +187,7 @@ func foreignPod(w *world, dice *rand.Rand) bool {
 func foreignBind(w *world, dice *rand.Rand) bool {
 	node, ok := someone(dice, w.server.sortedNodes(), func(*v1.Node) bool { return true })
 	return ok && withPod(w, dice, isPending, func(pod *v1.Pod) {
+		w.theirs[pod.UID] = true
 		w.edit(pod, "is bound by somebody else", func(p *v1.Pod) { p.Spec.NodeName = node.Name })
 	})
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,29 +24,28 @@ func (w *world) checkBind(before, after *v1.Pod) {
 		return
 	}
 	w.checkRecord(after, d)
-	var together []*v1.Pod
 	last := d
 	for _, pod := range w.on(d.node) {
-		if other, ours := w.decisionFor(pod); ours {
-			together = append(together, pod)
-			if other.number > last.number {
-				last = other
-			}
+		if other, ours := w.decisionFor(pod); ours && other.number > last.number {
+			last = other
 		}
 	}
-	for _, pod := range w.on(d.node) {
-		if _, ours := w.decisionFor(pod); ours {
-			continue
-		}
-		for _, uid := range last.foreign {
-			if pod.UID == uid {
-				together = append(together, pod)
-			}
-		}
-	}
-	if why := crowded(last.room, together); why != "" {
+	if why := crowded(last.room, w.together(last)); why != "" {
 		w.fail("%s was bound, but on %s %s", describe(after), d.node, why)
 	}
+	if why := clash(after, w.together(d)); why != "" {
+		w.fail("%s was bound to %s, but %s", describe(after), d.node, why)
+	}
+}
+
+// together are the pods on a node that a decision for it had to reckon with:
+// those that we put there, before it or since, and those of others that were
+// known then.
+func (w *world) together(d decided) []*v1.Pod {
+	return slices.DeleteFunc(w.on(d.node), func(pod *v1.Pod) bool {
+		_, ours := w.decisionFor(pod)
+		return !ours && !slices.Contains(d.foreign, pod.UID)
+	})
 }
 
 // checkRecord holds the annotation of a bound pod to the decision.
@@ -113,7 +113,7 @@ func (w *world) atRest() bool {
 			return false
 		}
 	}
-	return w.sched.Rooms().Waiting.Len() == 0
+	return w.clock.quiet() && w.sched.Rooms().Waiting.Len() == 0
 }
 
 func (w *world) places() map[string]int {

@@ -75,7 +75,7 @@ func readPatch(data []byte) (statusPatch, error) {
 func (p statusPatch) String() string {
 	text := ""
 	for _, c := range p.Status.Conditions {
-		text += c.Reason
+		text += c.Reason + " " + c.Message
 	}
 	if p.nominates && p.Status.NominatedNodeName != nil {
 		text += " nominated for " + *p.Status.NominatedNodeName

@@ -24,6 +24,8 @@ type virtual struct {
 type alarm struct {
 	at    time.Time
 	sound func() // nil: somebody looks at the time
+	// ticks says that it goes off again and again, whatever else happens.
+	ticks bool
 }
 
 var _ clock.WithTickerAndDelayedExecution = &virtual{}
@@ -33,7 +35,7 @@ func (c *virtual) Since(t time.Time) time.Duration { return c.now.Sub(t) }
 
 // set adds an alarm behind those of the same time.
 func (c *virtual) set(at time.Time, sound func()) *alarm {
-	a := &alarm{at, sound}
+	a := &alarm{at: at, sound: sound}
 	i, _ := slices.BinarySearchFunc(c.alarms, at, func(other *alarm, at time.Time) int {
 		return cmp.Or(other.at.Compare(at), -1)
 	})
@@ -66,17 +68,22 @@ func (c *virtual) advance() bool {
 	return true
 }
 
+// quiet says that nothing but tickers will go off.
+func (c *virtual) quiet() bool {
+	return !slices.ContainsFunc(c.alarms, func(a *alarm) bool { return !a.ticks })
+}
+
 // until parks the running task until the given time.
-func (c *virtual) until(at time.Time) <-chan time.Time {
-	c.set(at, nil)
+func (c *virtual) until(at time.Time, ticks bool) <-chan time.Time {
+	c.set(at, nil).ticks = ticks
 	c.tasks.park(func() bool { return !c.now.Before(at) })
 	reached := make(chan time.Time, 1)
 	reached <- c.now
 	return reached
 }
 
-func (c *virtual) After(d time.Duration) <-chan time.Time { return c.until(c.now.Add(d)) }
-func (c *virtual) Sleep(d time.Duration)                  { c.until(c.now.Add(d)) }
+func (c *virtual) After(d time.Duration) <-chan time.Time { return c.until(c.now.Add(d), false) }
+func (c *virtual) Sleep(d time.Duration)                  { c.until(c.now.Add(d), false) }
 
 // Tick and NewTicker make tickers that never lag behind.
 func (c *virtual) Tick(d time.Duration) <-chan time.Time { return c.NewTicker(d).C() }
@@ -92,7 +99,7 @@ type ticker struct {
 }
 
 func (t *ticker) C() <-chan time.Time {
-	reached := t.clock.until(t.next)
+	reached := t.clock.until(t.next, true)
 	t.next = t.next.Add(t.period)
 	return reached
 }

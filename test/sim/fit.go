@@ -58,6 +58,11 @@ func (w *world) decide(pod *v1.Pod, node string, mark int) {
 			d.foreign = append(d.foreign, uid)
 		}
 	}
+	if wish := w.wishes[mark]; !wish.withoutProbe && pod.Labels[holdLabel] != "" {
+		w.fail("%s was decided by mark %d, which holds it", describe(pod), mark)
+	} else if !wish.admits(room) {
+		w.fail("%s was decided for %s by mark %d, which does not admit it", describe(pod), node, mark)
+	}
 	if why := unfit(pod, room); why != "" {
 		w.fail("%s was decided for %s: %s", describe(pod), node, why)
 	}
@@ -65,8 +70,12 @@ func (w *world) decide(pod *v1.Pod, node string, mark int) {
 	w.say("decision %d: %s goes to %s", w.steps, describe(pod), node)
 }
 
-// decisionFor returns the newest decision that put a pod where it is.
+// decisionFor returns the newest decision that put a pod where it is, unless
+// somebody else did.
 func (w *world) decisionFor(pod *v1.Pod) (decided, bool) {
+	if w.theirs[pod.UID] {
+		return decided{}, false
+	}
 	for _, d := range slices.Backward(w.decisions[pod.UID]) {
 		if d.node == pod.Spec.NodeName {
 			return d, true
@@ -100,17 +109,8 @@ func tolerates(pod *v1.Pod, key string) bool {
 // crowded says why pods cannot be on a node together.
 func crowded(node *v1.Node, pods []*v1.Pod) string {
 	var cpu int64
-	ports := map[int32]bool{}
 	for _, pod := range pods {
 		cpu += cpuOf(pod).MilliValue()
-		for _, c := range pod.Spec.Containers {
-			for _, p := range c.Ports {
-				if ports[p.HostPort] {
-					return fmt.Sprintf("port %d is taken twice", p.HostPort)
-				}
-				ports[p.HostPort] = true
-			}
-		}
 	}
 	if room := node.Status.Allocatable.Cpu().MilliValue(); cpu > room {
 		return fmt.Sprintf("%dm cpu of %dm are taken", cpu, room)
@@ -119,6 +119,28 @@ func crowded(node *v1.Node, pods []*v1.Pod) string {
 		return fmt.Sprintf("%d pods of %d are there", len(pods), room)
 	}
 	return ""
+}
+
+// clash says which of a pod's ports another one has.
+func clash(pod *v1.Pod, others []*v1.Pod) string {
+	for _, other := range others {
+		for port := range ports(other) {
+			if ports(pod)[port] && other.UID != pod.UID {
+				return fmt.Sprintf("port %d is taken by %s", port, describe(other))
+			}
+		}
+	}
+	return ""
+}
+
+func ports(pod *v1.Pod) map[int32]bool {
+	found := map[int32]bool{}
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			found[p.HostPort] = true
+		}
+	}
+	return found
 }
 
 // on lists the pods that the server holds as running on a node.
@@ -136,19 +158,16 @@ func (w *world) on(node string) []*v1.Pod {
 // beside all that is there and all that room was promised to.
 func (w *world) fits(pod *v1.Pod, p *profile) (node string, ok bool) {
 	for _, n := range w.server.sortedNodes() {
-		if p.runs.tier != "" && !p.runs.withoutProbe && n.Labels[tierLabel] != p.runs.tier {
-			continue
-		}
-		if unfit(pod, n) != "" {
+		if !p.runs.admits(n) || unfit(pod, n) != "" {
 			continue
 		}
 		there := append(w.on(n.Name), pod)
 		for _, other := range w.server.sortedPods() {
-			if isPending(other) && other.UID != pod.UID && other.Status.NominatedNodeName == n.Name {
+			if other.Spec.NodeName == "" && other.UID != pod.UID && other.Status.NominatedNodeName == n.Name {
 				there = append(there, other)
 			}
 		}
-		if crowded(n, there) == "" {
+		if crowded(n, there) == "" && clash(pod, there) == "" {
 			return n.Name, true
 		}
 	}

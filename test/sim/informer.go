@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	coregroup "k8s.io/client-go/informers/core"
@@ -218,6 +219,23 @@ func (n nodeInformer) Informer() toolscache.SharedIndexInformer { return n.of }
 type podLister struct {
 	corelisters.PodLister
 	of *informer
+}
+
+func (l podLister) Pods(namespace string) corelisters.PodNamespaceLister {
+	return namespaceLister{of: l.of, namespace: namespace}
+}
+
+type namespaceLister struct {
+	corelisters.PodNamespaceLister
+	of        *informer
+	namespace string
+}
+
+func (l namespaceLister) Get(name string) (*v1.Pod, error) {
+	if o, ok := l.of.store[l.namespace+"/"+name]; ok {
+		return o.(*v1.Pod), nil
+	}
+	return nil, apierrors.NewNotFound(podResource, name)
 }
 
 func (l podLister) List(labels.Selector) ([]*v1.Pod, error) {

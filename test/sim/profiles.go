@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
@@ -22,6 +23,11 @@ type wish struct {
 	refused       bool // the spec does not compile
 	backoff       int32
 	withoutScores bool
+}
+
+// admits says whether the spec lets pods onto a node.
+func (s *wish) admits(node *v1.Node) bool {
+	return s.withoutProbe || s.tier == "" || node.Labels[tierLabel] == s.tier
 }
 
 // profile is a name and its reconciler, which brings to run what is wished.
@@ -44,6 +50,7 @@ func (p *profile) want(wish *wish) {
 		p.world.say("outside: profile %s is deleted", p.name)
 		return
 	}
+	p.world.wishes[wish.mark] = wish
 	p.world.say("outside: profile %s: %+v", p.name, *wish)
 }
 
@@ -89,7 +96,7 @@ func (p *profile) reconcile() {
 		}
 		if err == nil {
 			if p.runs != nil {
-				w.count("a swap")
+				w.countSwap(p.name)
 			}
 			p.runs = wish
 		}

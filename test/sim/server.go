@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -188,17 +189,21 @@ func (s *server) patchStatus(key string, p statusPatch) (*v1.Pod, error) {
 	if p.Metadata.UID != "" && p.Metadata.UID != string(pod.UID) {
 		return nil, apierrors.NewConflict(podResource, key, fmt.Errorf("the UID is another"))
 	}
-	return s.editPod(key, func(pod *v1.Pod) {
-		if p.nominates {
-			pod.Status.NominatedNodeName = ""
-			if p.Status.NominatedNodeName != nil {
-				pod.Status.NominatedNodeName = *p.Status.NominatedNodeName
-			}
+	patched := pod.DeepCopy()
+	if p.nominates {
+		patched.Status.NominatedNodeName = ""
+		if p.Status.NominatedNodeName != nil {
+			patched.Status.NominatedNodeName = *p.Status.NominatedNodeName
 		}
-		for _, c := range p.Status.Conditions {
-			setCondition(pod, c)
-		}
-	}), nil
+	}
+	for _, c := range p.Status.Conditions {
+		setCondition(patched, c)
+	}
+	if equality.Semantic.DeepEqual(pod, patched) {
+		return pod, nil // a patch that changes nothing is no write
+	}
+	s.putPod(patched)
+	return patched, nil
 }
 
 func setCondition(pod *v1.Pod, c v1.PodCondition) {

@@ -44,9 +44,11 @@ type world struct {
 	open     int // generations that are not closed
 	marks    int
 	markOf   map[string]int // by hash
+	wishes   map[int]*wish  // by mark
 
 	view      view
 	decisions map[types.UID][]decided
+	theirs    map[types.UID]bool // pods of ours that somebody else bound
 	// healed says that nothing goes wrong any more.
 	healed bool
 
@@ -65,6 +67,7 @@ func run(seed uint64, skip map[int]bool, keep bool) *world {
 		seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), skip: skip, keep: keep,
 		tasks: newExecutor(), server: newServer(), told: fnv.New64a(), counts: map[string]int{},
 		markOf: map[string]int{}, decisions: map[types.UID][]decided{},
+		theirs: map[types.UID]bool{}, wishes: map[int]*wish{},
 	}
 	w.clock = &virtual{tasks: w.tasks, now: dawn}
 	w.server.onBind = w.checkBind

@@ -15,6 +15,7 @@ import (
 	"k8s.io/component-helpers/resource"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/load"
 	"github.com/berthdev/berth/test/operator"
 )
 
@@ -45,7 +46,7 @@ func (s *soak) check(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(
-		s.checkPods(pods.Items),
+		s.checkPods(pods.Items, s.bound.Binds()),
 		s.checkNodes(nodes.Items, pods.Items),
 		s.checkBooks(ctx),
 		s.cp.Running(),
@@ -54,12 +55,11 @@ func (s *soak) check(ctx context.Context) error {
 
 // checkPods: all are there, bound where they were first seen bound, by a
 // generation that ran.
-func (s *soak) checkPods(pods []corev1.Pod) error {
+func (s *soak) checkPods(pods []corev1.Pod, first map[string]load.Bind) error {
 	var found faults
 	if len(pods) != s.options.pods {
 		found.add("there are %d pods, not %d", len(pods), s.options.pods)
 	}
-	first := s.bound.Binds()
 	by := map[int64]int{} // generation → pods
 	for i := range pods {
 		pod := &pods[i]

@@ -130,7 +130,9 @@ func (s *soak) storm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after, err := all.Settle(ctx, "manager")
+	after, err := all.Settle(ctx, "manager", func(ctx context.Context) (int, error) {
+		return load.CountEvents(ctx, s.client, namespace)
+	})
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,9 @@ func (g *Generator) objects() []log.Op {
 			ops = append(ops, log.Op{Kind: log.Apply, Object: g.namespace(namespace)})
 		}
 		for _, app := range apps {
-			for _, make := range []func(namespace, app string) log.Object{g.service, g.replicaSet, g.statefulSet, g.replicationController} {
+			for _, made := range []func(namespace, app string) log.Object{g.service, g.replicaSet, g.statefulSet, g.replicationController} {
 				if g.chance(40) {
-					ops = append(ops, log.Op{Kind: log.Apply, Object: make(namespace, app)})
+					ops = append(ops, log.Op{Kind: log.Apply, Object: made(namespace, app)})
 				}
 			}
 		}

@@ -75,6 +75,17 @@ func (w *WaitingPods) Each(f func(fwk.WaitingPod)) {
 	}
 }
 
+// Remove ends the wait of a pod that nobody will await.
+func (w *WaitingPods) Remove(uid types.UID) {
+	w.mu.Lock()
+	p, ok := w.pods[uid]
+	delete(w.pods, uid)
+	w.mu.Unlock()
+	if ok {
+		p.stop()
+	}
+}
+
 // Await blocks until the pod's verdict is there. A pod that does not wait has
 // a good one at once. When ctx ends first, the pod is refused.
 func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {

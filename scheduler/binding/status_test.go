@@ -25,8 +25,6 @@ func (w *world) condition() string {
 	return "none"
 }
 
-func (w *world) nominated() string { return w.cluster.Pod(w.pod).Status.NominatedNodeName }
-
 // news are histories of what is said about the pod, the patches that are sent,
 // and the condition that comes of it.
 var newsTable = map[string]struct {

@@ -61,7 +61,6 @@ func (s *Snapshot) captureImages(n *nodeState) {
 	for name, summary := range n.ImageStates {
 		if state, ok := s.images[name]; ok {
 			summary.NumNodes = len(state.Nodes)
-			summary.Size = state.Size
 		}
 	}
 }

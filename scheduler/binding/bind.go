@@ -38,6 +38,9 @@ const settlePause = time.Second
 func (b *Binding) bind(ctx context.Context, f *Flight) error {
 	pod := f.Info.GetPod()
 	version := b.status.settle(pod)
+	// open is the resource version that a Binding carries of which nobody knows
+	// whether it is still on its way; empty when there is none.
+	open := ""
 	for try := 0; ; try++ {
 		framework.WriteBindingData(f.State, &framework.BindingData{Annotations: f.Annotations, ResourceVersion: version})
 		status := f.Framework.RunBindPlugins(ctx, f.State, f.assigned, f.Node)
@@ -45,11 +48,11 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 			return nil
 		}
 		if status.IsSkip() {
-			return errNoBinder
+			return b.close(ctx, f, open, errNoBinder)
 		}
 		err := late(status)
 		if status.IsRejected() || !ambiguous(err) {
-			return err
+			return b.close(ctx, f, open, err)
 		}
 		live, readErr := b.read(ctx, pod)
 		switch {
@@ -62,13 +65,61 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 		case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
 			return ErrGone
 		case !sameForScheduling(pod, live):
-			return errChanged
-		case try >= rebinds || errors.As(err, new(*framework.PanicError)):
-			return err
+			return errChanged // no Binding is open: the pod has another version
+		}
+		open = ""
+		if live.ResourceVersion == version {
+			open = version
+		}
+		if try >= rebinds || errors.As(err, new(*framework.PanicError)) {
+			return b.close(ctx, f, open, err)
 		}
 		rebound.Inc()
 		klog.FromContext(ctx).V(2).Info("Binding again: the pod is unbound and unchanged", "pod", klog.KObj(pod), "node", f.Node, "answer", err.Error())
 		version = live.ResourceVersion
+	}
+}
+
+// close makes sure, before the pod may go elsewhere, that no Binding of it is
+// still on its way: one may land after its connection broke and a quorum read
+// saw the pod without it. A write that moves the resource version which the
+// Binding carries makes it fail. close returns err, or what it found out: nil
+// when the pod is on its node after all.
+func (b *Binding) close(ctx context.Context, f *Flight, open string, err error) error {
+	if open == "" {
+		return err
+	}
+	pod := f.Info.GetPod()
+	err = fmt.Errorf("%w; a Binding at resource version %s was given up", err, open)
+	for {
+		markErr := b.status.mark(ctx, pod, open, err.Error())
+		if markErr == nil {
+			return err
+		}
+		klog.FromContext(ctx).V(2).Info("The mark that no late Binding passes was refused", "pod", klog.KObj(pod), "answer", markErr.Error())
+		live, readErr := b.read(ctx, pod)
+		switch {
+		case readErr != nil:
+			return err
+		case live == nil:
+			return ErrGone
+		case live.Spec.NodeName == f.Node:
+			return nil
+		case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
+			return ErrGone
+		case live.ResourceVersion != open || !b.pause(ctx):
+			return err
+		}
+	}
+}
+
+// pause waits a little; it reports false when ctx ends.
+func (b *Binding) pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-b.options.Clock.After(settlePause):
+		return true
 	}
 }
 
@@ -96,10 +147,8 @@ func (b *Binding) read(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 			return nil, nil
 		}
 		klog.FromContext(ctx).Error(err, "Cannot find out whether the pod was bound; it stays assumed", "pod", klog.KObj(pod))
-		select {
-		case <-ctx.Done():
+		if !b.pause(ctx) {
 			return nil, context.Cause(ctx)
-		case <-b.options.Clock.After(settlePause):
 		}
 	}
 }

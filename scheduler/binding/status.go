@@ -1,6 +1,7 @@
 package binding
 
 import (
+	"context"
 	"encoding/json"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,13 +13,38 @@ import (
 // not nil, replaces status.nominatedNodeName. Nothing is written when the pod
 // says so already.
 func (b *Binding) Refuse(pod *v1.Pod, reason, message string, nominated *string) {
-	b.status.put(&news{pod: pod, nominated: nominated, condition: &v1.PodCondition{
+	b.status.put(&news{pod: pod, nominated: nominated, condition: notScheduled(pod, reason, message)})
+}
+
+func notScheduled(pod *v1.Pod, reason, message string) *v1.PodCondition {
+	return &v1.PodCondition{
 		Type:               v1.PodScheduled,
 		Status:             v1.ConditionFalse,
 		Reason:             reason,
 		Message:            message,
 		ObservedGeneration: pod.Generation,
-	}})
+	}
+}
+
+// mark writes at once that binding a pod failed, if the pod is still at the
+// given resource version, which it is not any more afterwards: message must be
+// one that it does not carry yet. No other patch of the pod is under way:
+// settle saw to that.
+func (w *statusWriter) mark(ctx context.Context, pod *v1.Pod, version, message string) error {
+	n := &news{pod: pod, condition: notScheduled(pod, v1.PodReasonSchedulerError, message)}
+	patch, err := n.patch(view{version: version}, metav1.NewTime(w.options.Clock.Now()))
+	if err != nil {
+		return err
+	}
+	marked, err := w.options.Client.CoreV1().Pods(pod.Namespace).
+		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known[pod.UID] = viewOf(marked)
+	return nil
 }
 
 // Forget drops what is remembered of a pod that is gone or bound.

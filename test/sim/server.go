@@ -171,7 +171,8 @@ func (s *server) bind(b *v1.Binding) error {
 // statusPatch is what Berth's patches of a pod's status can hold.
 type statusPatch struct {
 	Metadata struct {
-		UID string `json:"uid"`
+		UID             string `json:"uid"`
+		ResourceVersion string `json:"resourceVersion"`
 	} `json:"metadata"`
 	Status struct {
 		NominatedNodeName *string           `json:"nominatedNodeName"`
@@ -188,6 +189,9 @@ func (s *server) patchStatus(key string, p statusPatch) (*v1.Pod, error) {
 	}
 	if p.Metadata.UID != "" && p.Metadata.UID != string(pod.UID) {
 		return nil, apierrors.NewConflict(podResource, key, fmt.Errorf("the UID is another"))
+	}
+	if p.Metadata.ResourceVersion != "" && p.Metadata.ResourceVersion != pod.ResourceVersion {
+		return nil, apierrors.NewConflict(podResource, key, fmt.Errorf("the resource version is another"))
 	}
 	patched := pod.DeepCopy()
 	if p.nominates {

@@ -28,6 +28,8 @@ type Host struct {
 	Activator fwk.PodActivator
 	Waiting   *WaitingPods
 	PreBinds  *PreBinds
+	// Preemptor evicts pods; nil where nobody may be evicted.
+	Preemptor Preemptor
 	Clock     clock.WithTickerAndDelayedExecution
 }
 

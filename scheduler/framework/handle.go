@@ -17,7 +17,7 @@ import (
 )
 
 // A Framework is the Handle of its own plugins.
-var _ fwk.Handle = &Framework{}
+var _ PreemptorHandle = &Framework{}
 
 // SnapshotSharedLister returns the cluster as of the last Refresh.
 func (f *Framework) SnapshotSharedLister() fwk.SharedLister { return f.Lister }
@@ -48,6 +48,9 @@ func (f *Framework) GetPodInPreBind(uid types.UID) fwk.PodInPreBind { return f.P
 
 // RemovePodInPreBind notes that a pod's PreBind is over.
 func (f *Framework) RemovePodInPreBind(uid types.UID) { f.PreBinds.remove(uid) }
+
+// Preemptor returns who evicts pods, nil where nobody may be evicted.
+func (f *Framework) Preemptor() Preemptor { return f.Host.Preemptor }
 
 // ClientSet returns a client with Berth's own rights.
 func (f *Framework) ClientSet() clientset.Interface { return f.Client }

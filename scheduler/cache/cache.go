@@ -127,6 +127,17 @@ func (c *Cache) Assumed(uid types.UID) (node string, ok bool) {
 	return p.node(), true
 }
 
+// Placed returns the newest version of a pod that has a node, assumed or
+// confirmed; nil when it has none.
+func (c *Cache) Placed(uid types.UID) *v1.Pod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := c.placed[uid]; ok {
+		return p.info.GetPod()
+	}
+	return nil
+}
+
 // Sizes says how much the cache holds, for metrics and for tests of leaks.
 func (c *Cache) Sizes() (pods, assumed int) {
 	c.mu.Lock()

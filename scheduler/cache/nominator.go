@@ -71,6 +71,14 @@ func (n Nominator) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return slices.Clone(n.state.byNode[node])
 }
 
+// NominatedNode returns the node that a pod is nominated for, "" when there is
+// none. It may be known here before the pod's status says so.
+func (n Nominator) NominatedNode(uid types.UID) string {
+	n.state.mu.RLock()
+	defer n.state.mu.RUnlock()
+	return n.state.node[uid]
+}
+
 // Nominations is how many pods are nominated.
 func (n Nominator) Nominations() int {
 	n.state.mu.RLock()

@@ -40,6 +40,7 @@ type Intake struct {
 func New(o Options) *Intake { return &Intake{options: o, done: make(chan struct{})} }
 
 // +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch
 
 // Register listens to the informers that factory holds. The function it
 // returns waits until everything that was there has been heard of; it reports
@@ -58,8 +59,11 @@ func (in *Intake) Register(factory informers.SharedInformerFactory) (func(contex
 	if err := errors.Join(podsErr, nodesErr); err != nil {
 		return nil, err
 	}
+	// Nobody is woken by a budget; but evicting before they are known would
+	// disregard them.
+	budgets := factory.Policy().V1().PodDisruptionBudgets().Informer()
 	return func(ctx context.Context) bool {
-		if !toolscache.WaitForCacheSync(ctx.Done(), pods.HasSynced, nodes.HasSynced) {
+		if !toolscache.WaitForCacheSync(ctx.Done(), pods.HasSynced, nodes.HasSynced, budgets.HasSynced) {
 			return false
 		}
 		in.synced.Store(true)

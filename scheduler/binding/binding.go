@@ -18,8 +18,9 @@ import (
 
 // Binding is the one writer of Pods.
 type Binding struct {
-	options Options
-	status  *statusWriter
+	options   Options
+	status    *statusWriter
+	evictions *evictions
 }
 
 // Options are what a Binding is built from.
@@ -33,7 +34,7 @@ type Options struct {
 
 // New returns a Binding that has written nothing.
 func New(o Options) *Binding {
-	return &Binding{options: o, status: newStatusWriter(o)}
+	return &Binding{options: o, status: newStatusWriter(o), evictions: newEvictions(o.Cache)}
 }
 
 // Flight is one pod on its way to a node.

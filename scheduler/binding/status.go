@@ -196,7 +196,7 @@ func (n *news) patch(now metav1.Time) []byte {
 	}
 	if c := n.condition; c != nil {
 		c.LastTransitionTime = now
-		if old := scheduled(n.pod); old == nil || !sameCondition(old, c) {
+		if old := conditionOf(n.pod, c.Type); old == nil || !sameCondition(old, c) {
 			if old != nil && old.Status == c.Status {
 				c.LastTransitionTime = old.LastTransitionTime
 			}
@@ -213,9 +213,9 @@ func (n *news) patch(now metav1.Time) []byte {
 	return patch
 }
 
-func scheduled(pod *v1.Pod) *v1.PodCondition {
+func conditionOf(pod *v1.Pod, kind v1.PodConditionType) *v1.PodCondition {
 	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == v1.PodScheduled {
+		if pod.Status.Conditions[i].Type == kind {
 			return &pod.Status.Conditions[i]
 		}
 	}

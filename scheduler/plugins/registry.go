@@ -7,6 +7,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
+	"github.com/berthdev/berth/scheduler/plugins/defaultpreemption"
 	"github.com/berthdev/berth/scheduler/plugins/imagelocality"
 	"github.com/berthdev/berth/scheduler/plugins/nodeaffinity"
 	"github.com/berthdev/berth/scheduler/plugins/nodedeclaredfeatures"
@@ -33,6 +34,8 @@ func InTree() framework.Registry {
 		Register(nodeports.Name, nodeports.New, (*nodeports.Plugin)(nil), nil),
 		Register(noderesources.FitName, noderesources.NewFit, (*noderesources.Fit)(nil), (*configv1.NodeResourcesFitArgs)(nil),
 			WithDefault(noderesources.DefaultFit), WithValidation(noderesources.ValidateFit)),
+		Register(defaultpreemption.Name, defaultpreemption.New, (*defaultpreemption.Plugin)(nil), (*configv1.DefaultPreemptionArgs)(nil),
+			WithDefault(defaultpreemption.Default), WithValidation(defaultpreemption.Validate)),
 		Register(noderesources.BalancedName, noderesources.NewBalanced, (*noderesources.Balanced)(nil),
 			(*configv1.NodeResourcesBalancedAllocationArgs)(nil),
 			WithDefault(noderesources.DefaultBalanced), WithValidation(noderesources.ValidateBalanced)),

@@ -31,6 +31,7 @@ func TestInTreePluginsRunWhereUpstreamsDo(t *testing.T) {
 		"NodeResourcesFit":                "preFilter filter preScore score",
 		"NodeResourcesBalancedAllocation": "preScore score",
 		"ImageLocality":                   "score",
+		"DefaultPreemption":               "preEnqueue postFilter",
 		"DefaultBinder":                   "bind",
 		"NodeDeclaredFeatures":            "preFilter filter",
 	}

@@ -48,6 +48,9 @@ type Options struct {
 	Epoch func(ctx context.Context) int64
 	// Go starts work beside the loop; nil means a goroutine.
 	Go func(func())
+	// Seed is where chance comes from: at which node the search for victims
+	// begins.
+	Seed uint64
 }
 
 // Scheduler is the loop and the rooms it walks through.
@@ -96,12 +99,13 @@ func (s *Scheduler) Profiles() *profile.Set { return s.profiles }
 
 // hostFor returns what the plugins of a profile are lent.
 func (s *Scheduler) hostFor() func(name string) framework.Host {
-	preBinds := framework.NewPreBinds()
+	preBinds, preempts := framework.NewPreBinds(), newPreemptor(s)
 	return func(name string) framework.Host {
 		return framework.Host{
 			Client: s.options.Client, KubeConfig: s.options.KubeConfig, Informers: s.options.Informers,
 			Recorder: s.options.RecorderFor(name), Lister: s.cache.Snapshot(), Nominator: s.cache.Nominator,
-			Activator: activator{s.queue}, Waiting: s.waiting, PreBinds: preBinds, Clock: s.options.Clock,
+			Activator: activator{s.queue}, Waiting: s.waiting, PreBinds: preBinds,
+			Preemptor: preempts, Clock: s.options.Clock,
 		}
 	}
 }

@@ -1,0 +1,103 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/preemption"
+)
+
+// preemptionFailed wakes a preemptor whose victims could not all be told to
+// go. Its label is what the metrics call the event.
+var preemptionFailed = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "PreemptionFailed"}
+
+// preemptor is what the plugins of all generations are lent: preemption plans,
+// binding carries out.
+type preemptor struct {
+	*Scheduler
+	planner *preemption.Planner
+}
+
+var _ framework.Preemptor = preemptor{}
+
+func newPreemptor(s *Scheduler) preemptor {
+	pods := s.options.Informers.Core().V1().Pods().Lister()
+	budgets := s.options.Informers.Policy().V1().PodDisruptionBudgets().Lister()
+	random := rand.New(rand.NewPCG(s.options.Seed, 0))
+	return preemptor{s, preemption.NewPlanner(preemption.Options{
+		Newest: func(pod *v1.Pod) (*v1.Pod, error) {
+			newest, err := pods.Pods(pod.Namespace).Get(pod.Name)
+			switch {
+			case err != nil:
+				return nil, err
+			case newest.UID != pod.UID:
+				return nil, fmt.Errorf("pod %q was re-created while it was tried", pod.Name)
+			case newest.Spec.NodeName != "":
+				return nil, fmt.Errorf("pod %q was bound to %s while it was tried", pod.Name, newest.Spec.NodeName)
+			}
+			return s.nominated(newest), nil
+		},
+		Budgets: func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
+		Offset:  random.Int32N,
+		Clock:   s.options.Clock,
+	})}
+}
+
+// nominated returns the pod with the node it is nominated for. Its status may
+// not say so yet: statuses are written beside the loop, and a pod that forgot
+// whom it has evicted would evict others.
+func (s *Scheduler) nominated(pod *v1.Pod) *v1.Pod {
+	node := s.cache.NominatedNode(pod.UID)
+	if node == "" || node == pod.Status.NominatedNodeName {
+		return pod
+	}
+	nominated := *pod
+	nominated.Status.NominatedNodeName = node
+	return &nominated
+}
+
+// Plan says who would have to leave so that the pod fits.
+func (p preemptor) Plan(ctx context.Context, request framework.PreemptionRequest) (*framework.Eviction, error) {
+	preemption.Attempted()
+	return p.planner.Plan(ctx, request)
+}
+
+// CarryOut begins to evict the victims.
+func (p preemptor) CarryOut(ctx context.Context, handle fwk.Handle, plan *framework.Eviction) {
+	preemption.CarriedOut(len(plan.Victims))
+	klog.FromContext(ctx).V(1).Info("Preempting", "node", plan.Node, "victims", len(plan.Victims), "violations", plan.Violations)
+	p.flights.Add(1)
+	p.binding.Evict(ctx, handle, plan, func(end binding.Evicted) {
+		defer p.flights.Done()
+		p.evicted(ctx, plan.Preemptor, end)
+	})
+}
+
+// UnderWay says whether victims of the pod with this UID are still being told
+// to go.
+func (p preemptor) UnderWay(uid types.UID) bool { return p.binding.Evicting(uid) }
+
+// evicted settles an eviction. The preemptor is woken here only where no event
+// will do it: at once when its room is there already, and after its backoff
+// when not all victims could be told, lest an API server that refuses is asked
+// without end.
+func (s *Scheduler) evicted(ctx context.Context, pod *v1.Pod, end binding.Evicted) {
+	s.options.Ledger.Evicted(pod.Spec.SchedulerName, end.Victims)
+	switch {
+	case end.Err != nil:
+		klog.FromContext(ctx).Error(end.Err, "Preemption failed; the pod is tried again", "victimsSoFar", end.Victims)
+		s.queue.Event(ctx, preemptionFailed, nil, pod, func(other *v1.Pod) bool { return other.UID == pod.UID })
+	case !end.Announced:
+		s.queue.Activate(ctx, map[string]*v1.Pod{pod.Name: pod})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -17,8 +18,14 @@ import (
 	"github.com/berthdev/berth/scheduler/preemption"
 )
 
-// preemptionFailed wakes a preemptor whose victims could not all be told to
-// go. Its label is what the metrics call the event.
+// evictAgain is how long a preemptor waits whose victims could not all be told
+// to go, unless something else happens before: the longest backoff by default.
+// The queue's own backoff would not do, since an idle queue does not sit it
+// out after a refusal.
+const evictAgain = 10 * time.Second
+
+// preemptionFailed wakes a preemptor that has waited that long. Its label is
+// what the metrics call the event.
 var preemptionFailed = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "PreemptionFailed"}
 
 // preemptor is what the plugins of all generations are lent: preemption plans,
@@ -88,15 +95,17 @@ func (p preemptor) CarryOut(ctx context.Context, handle fwk.Handle, plan *framew
 func (p preemptor) UnderWay(uid types.UID) bool { return p.binding.Evicting(uid) }
 
 // evicted settles an eviction. The preemptor is woken here only where no event
-// will do it: at once when its room is there already, and after its backoff
-// when not all victims could be told, lest an API server that refuses is asked
-// without end.
+// will do it: at once when its room is there already, and later when not all
+// victims could be told, lest an API server that refuses is asked without end.
 func (s *Scheduler) evicted(ctx context.Context, pod *v1.Pod, end binding.Evicted) {
 	s.options.Ledger.Evicted(pod.Spec.SchedulerName, end.Victims)
 	switch {
 	case end.Err != nil:
 		klog.FromContext(ctx).Error(end.Err, "Preemption failed; the pod is tried again", "victimsSoFar", end.Victims)
-		s.queue.Event(ctx, preemptionFailed, nil, pod, func(other *v1.Pod) bool { return other.UID == pod.UID })
+		wake := func() {
+			s.queue.Event(ctx, preemptionFailed, nil, pod, func(other *v1.Pod) bool { return other.UID == pod.UID })
+		}
+		s.options.Clock.AfterFunc(evictAgain, func() { s.options.Go(wake) })
 	case !end.Announced:
 		s.queue.Activate(ctx, map[string]*v1.Pod{pod.Name: pod})
 	}

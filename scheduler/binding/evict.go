@@ -17,8 +17,8 @@ import (
 
 // Evicted is how an eviction ended.
 type Evicted struct {
-	// Victims is how many were told to go; those that were leaving already are
-	// not among them.
+	// Victims is how many were told to go; those that were leaving already, or
+	// on another preemptor's word, are not among them.
 	Victims int
 	// Announced says that the last victim's leaving is still to be heard as
 	// the deletion of an assigned pod, which wakes the preemptor.
@@ -53,10 +53,9 @@ func (b *Binding) Evict(ctx context.Context, handle fwk.Handle, plan *framework.
 			if i == len(victims)-1 {
 				b.evictions.turnTo(under, victim)
 			}
-			if result.Announced, result.Err = b.evict(ctx, handle, plan, victim); result.Err != nil {
+			if b.evict(ctx, handle, plan, victim, &result); result.Err != nil {
 				break
 			}
-			result.Victims++
 		}
 		b.evictions.end(uid, under)
 		done(result)
@@ -77,27 +76,31 @@ func (b *Binding) clearNominations(ctx context.Context, handle fwk.Handle, plan 
 	}
 }
 
-// evict tells one victim to go. announced is false when its leaving causes no
-// event, or has caused it already.
-func (b *Binding) evict(ctx context.Context, handle fwk.Handle, plan *framework.Eviction, victim *v1.Pod) (announced bool, err error) {
+// evict tells one victim to go, unless somebody has, and notes in result how
+// that went.
+func (b *Binding) evict(ctx context.Context, handle fwk.Handle, plan *framework.Eviction, victim *v1.Pod, result *Evicted) {
 	if !b.evictions.claim(victim) {
-		return true, nil
+		result.Announced = b.options.Cache.Placed(victim.UID) != nil
+		return
 	}
 	// By UID: the victim's owner may not know of the preemptor's namespace.
 	note := fmt.Sprintf("Preempted by pod %v on node %v", plan.Preemptor.UID, plan.Node)
-	inMemory := stopInMemory(handle, plan.Plugin, victim)
+	there, inMemory := true, stopInMemory(handle, plan.Plugin, victim)
 	if inMemory {
-		announced, note = true, note+" (in the scheduler's memory)."
+		note += " (in the scheduler's memory)."
 	} else {
-		announced, err = b.remove(ctx, plan, victim)
+		there, result.Err = b.remove(ctx, plan, victim)
 	}
-	b.evictions.claimed(victim, announced, inMemory)
-	if !announced {
-		return false, err
+	b.evictions.claimed(victim, result.Err == nil, inMemory)
+	if !there {
+		// The event of its leaving comes when the cache hears of it, or came.
+		result.Announced = b.options.Cache.Placed(victim.UID) != nil
+		return
 	}
+	result.Announced = true
+	result.Victims++
 	klog.FromContext(ctx).V(1).Info("Preempted", "victim", klog.KObj(victim), "preemptor", klog.KObj(plan.Preemptor), "node", plan.Node)
 	handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(victim, nil, v1.EventTypeNormal, "Preempted", "Preempting", "%s", note)
-	return true, nil
 }
 
 // stopInMemory cuts the way of a victim short that is not on its node yet, but

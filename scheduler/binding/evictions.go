@@ -84,7 +84,7 @@ func (e *evictions) end(preemptor types.UID, under *eviction) {
 }
 
 // claim says whether the victim is still to be told to go, and notes that it
-// now is. Whoever was told and has gone is forgotten.
+// now is. Those who were told and have gone are forgotten.
 func (e *evictions) claim(victim *v1.Pod) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -93,7 +93,7 @@ func (e *evictions) claim(victim *v1.Pod) bool {
 			delete(e.told, uid)
 		}
 	}
-	if _, is := e.told[victim.UID]; is {
+	if _, is := e.told[victim.UID]; is || e.leaves(victim) {
 		return false
 	}
 	e.told[victim.UID] = told{pod: victim}

@@ -84,6 +84,31 @@ test-unit: ## The tests that need no control plane.
 test-integration: controlplane ## The tests on a real kube-apiserver and etcd.
 	@tools/test.sh integration
 
+.PHONY: oracle
+oracle: ## 200,000 generated decisions beside kube-scheduler's own, and what they covered; minutes.
+	cd test/oracle && go test -v -timeout 60m . -decisions 200000 -least 200
+
+.PHONY: sim
+sim: ## Play SEEDS histories of the scheduler on a virtual clock, from FIRST on (200000, 1).
+	go test ./test/sim -run TestEveryHistory -v -timeout 0 -args -seeds $(or $(SEEDS),200000) -first $(or $(FIRST),1)
+
+##@ Measure, on a quiet machine
+
+.PHONY: bench
+bench: controlplane ## The tables of speed against kube-scheduler and the null binder. BENCH_ARGS are its flags: --help.
+	go run ./test/perf $(BENCH_ARGS)
+
+.PHONY: bench-smoke
+bench-smoke: controlplane ## The same, tiny: whether it works, not how fast anything is.
+	go run ./test/perf --nodes=50 --existing=20 --pods=200 --rounds=1 --warm=0 \
+		--shapes=basic --loads=drain --sides=berth,kube-scheduler,null+watch+events $(BENCH_ARGS)
+
+NODES ?= 5000
+PODS ?= 5000
+.PHONY: soak
+soak: controlplane ## A crowd of pods on a real API server while the profile changes: nothing lost. NODES=5000 PODS=5000
+	go run ./test/soak --nodes=$(NODES) --pods=$(PODS) $(SOAK_ARGS)
+
 ##@ Deployment, to the cluster that kubectl points at
 
 .PHONY: install

@@ -57,11 +57,11 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	client, err := clientset.NewForConfig(protobuf(config))
+	to, err := newClients(config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return err
 	}
-	if o.elect.LeaderElect, err = electable(ctx, client, o, log); err != nil {
+	if o.elect.LeaderElect, err = electable(ctx, to.watches, o, log); err != nil {
 		return err
 	}
 	scheme := runtime.NewScheme()
@@ -75,17 +75,17 @@ func run(ctx context.Context, o options) error {
 
 	registry := plugins.InTree()
 	ledger := decision.NewLedger(clock.RealClock{}.Now)
-	informers := intake.NewInformers(client)
-	devices, err := intake.NewDeviceClasses(client.Discovery(), informers)
+	informers := intake.NewInformers(to.watches)
+	devices, err := intake.NewDeviceClasses(to.watches.Discovery(), informers)
 	if err != nil {
 		return fmt.Errorf("looking for DeviceClasses: %w", err)
 	}
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: to.events.EventsV1()})
 	sched := scheduler.New(scheduler.Options{
-		Client: client, KubeConfig: config, Informers: informers,
+		Client: to.writes, KubeConfig: config, Informers: informers,
 		RecorderFor: func(profile string) events.EventRecorderLogger { return broadcaster.NewRecorder(scheme, profile) },
 		Registry:    registry, Unsupported: plugins.Unsupported(registry, devices.Back), Ledger: ledger,
-		Clock: clock.RealClock{}, Log: log.WithName("scheduler"), Epoch: epoch(client, o, log),
+		Clock: clock.RealClock{}, Log: log.WithName("scheduler"), Epoch: epoch(to.watches, o, log),
 	})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return fmt.Errorf("recording events: %w", err)
@@ -96,7 +96,7 @@ func run(ctx context.Context, o options) error {
 			return fmt.Errorf("registering metrics: %w", err)
 		}
 	}
-	crds := &served{discovery: client.Discovery(), log: log, then: func() error {
+	crds := &served{discovery: to.watches.Discovery(), log: log, then: func() error {
 		return controllers.SetupWithManager(mgr, controllers.Options{
 			Applier: sched.Profiles(), Registry: registry, Ledger: ledger, Version: version,
 		})

@@ -23,8 +23,11 @@ type turn struct {
 	generation *profile.Generation
 	state      *framework.CycleState
 	placement  *cycle.Placement
-	flight     *binding.Flight
-	begin      time.Time
+	// top are the best nodes. They are noted in the loop: beside it the
+	// snapshot moves, and a node that was scored may be gone.
+	top    []decision.NodeScore
+	flight *binding.Flight
+	begin  time.Time
 	// nominate replaces the pod's nominated node after a refusal; nil leaves
 	// it as it is.
 	nominate *fwk.NominatingInfo
@@ -41,6 +44,12 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 
 	generation, ok := s.profiles.Acquire(pod.Spec.SchedulerName)
 	if !ok {
+		attempt.Return(ctx)
+		return
+	}
+	if attempt.Admitted != generation.Blueprint().Hash {
+		// A swap came after the pod was let in, and may have brought a gate.
+		generation.Release()
 		attempt.Return(ctx)
 		return
 	}
@@ -67,15 +76,14 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 }
 
 // nobodysBusiness says whether the pod must not be scheduled at all: it is
-// being deleted, or its last attempt is still on its way.
+// being deleted, its last attempt is still on its way, or it has a node.
 func (s *Scheduler) nobodysBusiness(t *turn) bool {
 	if t.Pod.DeletionTimestamp != nil {
 		t.generation.Framework.EventRecorder().Eventf(t.Pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling",
 			"skip schedule deleting pod: %v/%v", t.Pod.Namespace, t.Pod.Name)
 		return true
 	}
-	_, assumed := s.cache.Assumed(t.Pod.UID)
-	return assumed
+	return s.cache.Placed(t.Pod.UID)
 }
 
 // place finds a node and claims it in memory.
@@ -98,13 +106,28 @@ func (s *Scheduler) place(ctx context.Context, t *turn) error {
 		s.makeRoom(ctx, t, err)
 		return err
 	}
+	if p := t.placement; p.Scores != nil {
+		t.top = decision.Best(p.Scores.Total, p.Winner, blueprint.Decisions.TopScores, p.Score)
+		// Bindings queue up behind the API server: let none hold all scores.
+		p.Nodes, p.Scores = nil, nil
+	}
 	t.flight = &binding.Flight{
 		Framework: t.generation.Framework, State: t.state, Info: info, Node: t.placement.Node, Deaf: t.Deaf,
 	}
-	if blueprint.Decisions.Annotate {
+	// A bound pod's annotation is trusted: what the author wrote under that
+	// name must not stay, and a Binding can replace it but not remove it.
+	_, forged := t.Pod.Annotations[decision.AnnotationKey]
+	if blueprint.Decisions.Annotate || forged {
 		t.flight.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(s.decided(t, nil))}
 	}
-	return s.binding.Begin(ctx, t.flight)
+	promised := s.cache.NominatedNode(t.Pod.UID)
+	err = s.binding.Begin(ctx, t.flight)
+	if promised != "" && promised != t.placement.Node && s.cache.NominatedNode(t.Pod.UID) == "" {
+		// It went elsewhere: the room that was kept for it is free. The API
+		// server says nothing of it, since the promise may stay in the status.
+		s.intake.RoomReturned(ctx, t.Pod)
+	}
+	return err
 }
 
 // makeRoom asks the PostFilter plugins, when the pod fits nowhere, whether
@@ -137,6 +160,8 @@ func (s *Scheduler) land(ctx context.Context, t *turn) {
 		t.Done()
 		s.freed(ctx, t, nil)
 	default:
+		// Before the pod is put back: the freed room is older than that.
+		s.freed(ctx, t, err)
 		s.refuse(ctx, t, err)
 	}
 }

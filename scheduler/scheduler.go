@@ -1,14 +1,16 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
@@ -48,6 +50,8 @@ type Options struct {
 	Epoch func(ctx context.Context) int64
 	// Go starts work beside the loop; nil means a goroutine.
 	Go func(func())
+	// Wait waits for what such work does; nil means framework.Block.
+	Wait framework.Wait
 	// Seed is where chance comes from: at which node the search for victims
 	// begins.
 	Seed uint64
@@ -79,10 +83,16 @@ func New(o Options) *Scheduler {
 	if o.Go == nil {
 		s.options.Go = func(work func()) { go work() }
 	}
+	if o.Wait == nil {
+		s.options.Wait = framework.Block
+	}
 	s.cache = cache.New()
 	s.waiting = framework.NewWaitingPods(o.Clock)
-	s.queue = queue.New(queue.Options{Clock: o.Clock, OnHold: s.tellHeld})
-	s.binding = binding.New(binding.Options{Client: o.Client, Cache: s.cache, Clock: o.Clock, Go: s.options.Go})
+	s.waiting.Wait = s.options.Wait
+	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.tellHeld})
+	s.binding = binding.New(binding.Options{
+		Client: o.Client, Cache: s.cache, Clock: o.Clock, Go: s.options.Go, Wait: s.options.Wait,
+	})
 	s.profiles = profile.NewSet(profile.Options{
 		Registry: o.Registry, HostFor: s.hostFor(), Waiting: waitingPods{s},
 		Unsupported: o.Unsupported, Clock: o.Clock, Log: o.Log,
@@ -159,7 +169,7 @@ func (w Warm) Start(ctx context.Context) error {
 // Ready says whether the Scheduler has seen all there was when it started.
 func (s *Scheduler) Ready() error {
 	if !s.intake.Synced() {
-		return fmt.Errorf("pods and nodes are still being listed")
+		return fmt.Errorf("pods, nodes and what tells who belongs together are still being listed")
 	}
 	return nil
 }
@@ -179,8 +189,9 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.lead.Lock()
 	s.leading = true
 	s.lead.Unlock()
-	for pod, hold := range s.queue.Held() {
-		s.tellHeld(pod, hold)
+	held := s.queue.Held()
+	for _, pod := range slices.SortedFunc(maps.Keys(held), func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) }) {
+		s.tellHeld(pod, held[pod])
 	}
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)
 	s.options.Go(func() { s.queue.Run(ctx) })
@@ -194,41 +205,6 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.flights.Wait()
 	s.options.Log.Info("Scheduling ended")
 	return nil
-}
-
-// waitingPods tells the queue of changes to profiles.
-type waitingPods struct{ *Scheduler }
-
-// Adopt hands the new rules to the queue and, since the pods of a name that
-// nobody served were not kept, looks for them.
-func (w waitingPods) Adopt(ctx context.Context, name string, rules *queue.Rules) {
-	w.queue.Adopt(ctx, name, rules)
-	pods, err := w.options.Informers.Core().V1().Pods().Lister().List(labels.Everything())
-	if err != nil {
-		w.options.Log.Error(err, "Cannot look for pods that wait for the profile", "profile", name)
-		return
-	}
-	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && pod.Spec.SchedulerName == name {
-			w.intake.Waits(ctx, pod)
-		}
-	}
-}
-
-// Abandon parks the profile's pods.
-func (w waitingPods) Abandon(_ context.Context, name string, hold queue.Hold) {
-	w.queue.Abandon(name, hold)
-}
-
-// tellHeld writes into a pod's status that it is held, and why. A follower
-// does not write: whoever leads next tells all that are held.
-func (s *Scheduler) tellHeld(pod *v1.Pod, hold queue.Hold) {
-	s.lead.Lock()
-	leading := s.leading
-	s.lead.Unlock()
-	if leading {
-		s.binding.Refuse(pod, hold.Reason, hold.Message, nil)
-	}
 }
 
 // activator lets plugins activate pods.

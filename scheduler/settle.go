@@ -3,11 +3,13 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -39,6 +41,13 @@ func (s *Scheduler) bound(ctx context.Context, t *turn) {
 // refuse settles an attempt that ended without a node: the pod goes back to
 // the queue with its rejectors, and its status and an event say why.
 func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
+	if ctx.Err() != nil {
+		// The end of this leadership is no verdict, and the pod's status is
+		// the next leader's to write: it may have bound the pod already.
+		klog.FromContext(ctx).Info("Not settled: scheduling has ended", "error", err.Error())
+		t.Failed(ctx)
+		return
+	}
 	d := s.decided(t, err)
 	s.options.Ledger.Record(d)
 	reason, result := v1.PodReasonSchedulerError, "error"
@@ -53,35 +62,45 @@ func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
 		logger.V(1).Info("Refused", "hash", d.Hash, "attempt", d.Attempts, "message", d.Message)
 	}
 
-	pod, here := t.Current()
-	s.freed(ctx, t, err)
+	// The pod is told before it is put back: should the queue hold it for
+	// another reason than room, that reason has the last word.
+	s.tellRefused(ctx, t, reason, d.Message)
 	var unfit *framework.FitError
 	if errors.As(err, &unfit) {
 		t.Refused(ctx, unfit.Diagnosis.Unschedulable, unfit.Diagnosis.Pending)
 	} else {
 		t.Failed(ctx)
 	}
+}
+
+// tellRefused writes a refusal into the pod's status and into an event, and
+// keeps or takes back its nomination. A pod that is gone is told nothing.
+func (s *Scheduler) tellRefused(ctx context.Context, t *turn, reason, message string) {
+	pod, here := t.Current()
 	if !here {
 		return
 	}
 	if info, _ := framework.NewPodInfo(pod); info != nil {
-		s.cache.AddNominatedPod(logger, info, t.nominate)
+		s.cache.AddNominatedPod(klog.FromContext(ctx), info, t.nominate)
 	}
-	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", note(d.Message))
+	if _, here = t.Current(); !here {
+		// It went meanwhile, and intake may have cleared up before us.
+		s.cache.DeleteNominatedPodIfExists(pod)
+		return
+	}
+	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", note(message))
 	var nominated *string
 	if t.nominate.Mode() == fwk.ModeOverride {
 		nominated = &t.nominate.NominatedNodeName
 	}
-	s.binding.Refuse(pod, reason, d.Message, nominated)
+	s.binding.Refuse(pod, reason, message, nominated)
 }
 
-// freed tells the queue that a pod that counted on a node does not any more:
-// for the others, that is as good as a deletion. A pod that was refused does
-// not wake itself.
+// freed tells the queue that a pod that counted on a node beside the loop does
+// not any more: for the others, that is as good as a deletion. A pod that was
+// refused does not wake itself. What is taken back within one turn of the loop
+// frees nothing: nobody has looked meanwhile.
 func (s *Scheduler) freed(ctx context.Context, t *turn, err error) {
-	if t.flight == nil || t.flight.Assigned() == nil {
-		return
-	}
 	var only func(*v1.Pod) bool
 	var unfit *framework.FitError
 	if errors.As(err, &unfit) {
@@ -100,27 +119,29 @@ func (s *Scheduler) decided(t *turn, err error) decision.Decision {
 		Epoch: s.epoch, Attempts: t.Count,
 	}
 	if p := t.placement; p != nil {
-		d.Node, d.Evaluated, d.Feasible = p.Node, p.Evaluated, p.Feasible
-		if p.Scores != nil {
-			d.Top = decision.Best(p.Scores.Total, p.Winner, blueprint.Decisions.TopScores, p.Score)
-		}
+		d.Node, d.Evaluated, d.Feasible, d.Top = p.Node, p.Evaluated, p.Feasible, t.top
 	}
 	if err == nil {
 		return d
 	}
 	d.Result, d.Message = decision.Error, err.Error()
 	var unfit *framework.FitError
-	if errors.As(err, &unfit) || errors.Is(err, cycle.ErrNoNodes) {
+	var declined *binding.Declined
+	if errors.As(err, &unfit) || errors.As(err, &declined) || errors.Is(err, cycle.ErrNoNodes) {
 		d.Result = decision.Unschedulable
 	}
 	return d
 }
 
-// note shortens a message to what an Event may carry.
+// note shortens a message to what an Event may carry, between two characters.
 func note(message string) string {
 	const cut = " ..."
 	if len(message) <= noteLimit {
 		return message
 	}
-	return message[:noteLimit-len(cut)] + cut
+	end := noteLimit - len(cut)
+	for !utf8.RuneStart(message[end]) {
+		end--
+	}
+	return message[:end] + cut
 }

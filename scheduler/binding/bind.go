@@ -47,11 +47,8 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 		if status.IsSkip() {
 			return errNoBinder
 		}
-		err := status.AsError()
-		if status.IsRejected() {
-			return refusal(f.Node, status)
-		}
-		if !ambiguous(err) {
+		err := late(status)
+		if status.IsRejected() || !ambiguous(err) {
 			return err
 		}
 		live, readErr := b.read(ctx, pod)
@@ -66,7 +63,7 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 			return ErrGone
 		case !sameForScheduling(pod, live):
 			return errChanged
-		case try >= rebinds:
+		case try >= rebinds || errors.As(err, new(*framework.PanicError)):
 			return err
 		}
 		rebound.Inc()
@@ -75,9 +72,9 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 	}
 }
 
-// ambiguous says whether a failed Binding may have been committed all the
-// same, or failed for a version of the pod that does not matter. Only answers
-// with which the API server refuses for good are not.
+// ambiguous says whether a failed write may have been committed all the same,
+// or may succeed when it is made again. Only answers with which the API server
+// refuses for good are not.
 func ambiguous(err error) bool {
 	return !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) &&
 		!apierrors.IsUnauthorized(err) && !apierrors.IsMethodNotSupported(err)

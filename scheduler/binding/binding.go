@@ -30,10 +30,15 @@ type Options struct {
 	Clock  clock.WithTicker
 	// Go starts work beside the loop.
 	Go func(func())
+	// Wait waits for such work; nil means framework.Block.
+	Wait framework.Wait
 }
 
 // New returns a Binding that has written nothing.
 func New(o Options) *Binding {
+	if o.Wait == nil {
+		o.Wait = framework.Block
+	}
 	return &Binding{options: o, status: newStatusWriter(o), evictions: newEvictions(o.Cache)}
 }
 
@@ -120,9 +125,10 @@ func (b *Binding) prepare(ctx context.Context, f *Flight) error {
 	f.Framework.AddPodInPreBind(uid, cancel)
 	defer f.Framework.RemovePodInPreBind(uid)
 	if s := f.Framework.RunPreBindPlugins(ctx, f.State, f.assigned, f.Node); !s.IsSuccess() {
-		return s.AsError()
+		return late(s)
 	}
-	if !f.Framework.GetPodInPreBind(uid).MarkPrebound() {
+	// Plugins may take a pod out of the list, too.
+	if p := f.Framework.GetPodInPreBind(uid); p != nil && !p.MarkPrebound() {
 		return context.Cause(ctx)
 	}
 	return nil
@@ -130,6 +136,7 @@ func (b *Binding) prepare(ctx context.Context, f *Flight) error {
 
 // undo takes back what Begin did, last step first.
 func (b *Binding) undo(ctx context.Context, f *Flight) {
+	f.Framework.Waiting.Remove(f.assigned.UID)
 	f.Framework.RunReservePluginsUnreserve(ctx, f.State, f.assigned, f.Node)
 	b.options.Cache.Forget(f.assigned.UID)
 }
@@ -150,3 +157,25 @@ func refusal(node string, s *fwk.Status) error {
 
 // errNoBinder says that no Bind plugin took the pod.
 var errNoBinder = fmt.Errorf("no Bind plugin took the pod")
+
+// Declined says that a plugin refused the pod at PreBind or Bind. That is too
+// late for a verdict: events are not kept for the pod any more, so that it
+// must not wait for one. It is tried again as after an error, and still called
+// unschedulable, as upstream does.
+type Declined struct {
+	Plugin string
+	Err    error
+}
+
+func (d *Declined) Error() string { return d.Err.Error() }
+
+// Unwrap returns what the plugin said.
+func (d *Declined) Unwrap() error { return d.Err }
+
+// late is the error of a plugin at PreBind or Bind.
+func late(s *fwk.Status) error {
+	if s.IsRejected() {
+		return &Declined{Plugin: s.Plugin(), Err: s.AsError()}
+	}
+	return s.AsError()
+}

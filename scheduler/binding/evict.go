@@ -80,7 +80,7 @@ func (b *Binding) clearNominations(ctx context.Context, handle fwk.Handle, plan 
 // that went.
 func (b *Binding) evict(ctx context.Context, handle fwk.Handle, plan *framework.Eviction, victim *v1.Pod, result *Evicted) {
 	if !b.evictions.claim(victim) {
-		result.Announced = b.options.Cache.Placed(victim.UID) != nil
+		result.Announced = b.options.Cache.Pod(victim.UID) != nil
 		return
 	}
 	// By UID: the victim's owner may not know of the preemptor's namespace.
@@ -94,7 +94,7 @@ func (b *Binding) evict(ctx context.Context, handle fwk.Handle, plan *framework.
 	b.evictions.claimed(victim, result.Err == nil, inMemory)
 	if !there {
 		// The event of its leaving comes when the cache hears of it, or came.
-		result.Announced = b.options.Cache.Placed(victim.UID) != nil
+		result.Announced = b.options.Cache.Pod(victim.UID) != nil
 		return
 	}
 	result.Announced = true
@@ -119,6 +119,8 @@ func stopInMemory(handle fwk.Handle, plugin string, victim *v1.Pod) bool {
 // remove deletes a victim, and says before in its status why. It reports
 // whether the pod was there.
 func (b *Binding) remove(ctx context.Context, plan *framework.Eviction, victim *v1.Pod) (there bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
 	pods := b.options.Client.CoreV1().Pods(victim.Namespace)
 	why := &news{pod: victim, condition: &v1.PodCondition{
 		Type:               v1.DisruptionTarget,
@@ -127,13 +129,15 @@ func (b *Binding) remove(ctx context.Context, plan *framework.Eviction, victim *
 		Message:            plan.Preemptor.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",
 		ObservedGeneration: victim.Generation,
 	}}
-	if patch := why.patch(metav1.NewTime(b.options.Clock.Now())); patch != nil {
-		_, err := pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		} else if err != nil {
-			return false, fmt.Errorf("telling victim %s/%s why: %w", victim.Namespace, victim.Name, err)
-		}
+	// Without a version: the victim goes, whatever else is new about it.
+	patch, err := why.patch(view{condition: conditionOf(victim, v1.DisruptionTarget)}, metav1.NewTime(b.options.Clock.Now()))
+	if err == nil && patch != nil {
+		_, err = pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	}
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("telling victim %s/%s why: %w", victim.Namespace, victim.Name, err)
 	}
 	// With its UID, so that a pod re-created under the same name is left alone.
 	err = pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})

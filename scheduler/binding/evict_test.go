@@ -117,7 +117,7 @@ func TestAVictimStoppedInMemoryIsNotDeletedWhileItIsBeingUndone(t *testing.T) {
 		if err := y.cache.Assume(info, "n1"); err != nil {
 			t.Fatal(err)
 		}
-		return y.cache.Placed("shop/a")
+		return y.cache.Pod("shop/a")
 	}
 	assumed := assume()
 	h := handle{waiting: map[types.UID]*waiting{"shop/a": {}}}

@@ -55,7 +55,7 @@ func (b *Binding) Evicting(uid types.UID) bool {
 
 // leaves says whether a victim is gone from its node, or about to go.
 func (e *evictions) leaves(victim *v1.Pod) bool {
-	placed := e.cache.Placed(victim.UID)
+	placed := e.cache.Pod(victim.UID)
 	return placed == nil || placed.DeletionTimestamp != nil
 }
 
@@ -89,7 +89,7 @@ func (e *evictions) claim(victim *v1.Pod) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for uid, t := range e.told {
-		if e.leaves(t.pod) || t.inMemory && e.cache.Placed(uid) != t.pod {
+		if e.leaves(t.pod) || t.inMemory && e.cache.Pod(uid) != t.pod {
 			delete(e.told, uid)
 		}
 	}

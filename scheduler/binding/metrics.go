@@ -9,7 +9,7 @@ var (
 	})
 	statusFailures = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_pod_status_write_failures_total",
-		Help: "Pod statuses that could not be written; they are written again with the next attempt.",
+		Help: "Writes of a pod's status that failed. Most are tried again.",
 	})
 )
 

@@ -14,6 +14,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
 )
@@ -105,6 +107,26 @@ func (c *Cache) Assume(info *framework.PodInfo, node string) error {
 	return nil
 }
 
+// AddNominatedPod is Nominator's, but for a pod that has a node already, if
+// only an assumed one: it would count twice there. Informers tell of a waiting
+// pod beside the loop, which may have placed it meanwhile.
+func (c *Cache) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.placed[pod.GetPod().UID]; !ok {
+		c.Nominator.AddNominatedPod(logger, pod, info)
+	}
+}
+
+// UpdateNominatedPod is Nominator's, with AddNominatedPod's exception.
+func (c *Cache) UpdateNominatedPod(logger klog.Logger, oldPod *v1.Pod, newPod fwk.PodInfo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.placed[newPod.GetPod().UID]; !ok {
+		c.Nominator.UpdateNominatedPod(logger, oldPod, newPod)
+	}
+}
+
 // Forget takes an assumption back. It does nothing once the API server has
 // confirmed the pod, and reports whether there was something to take back.
 func (c *Cache) Forget(uid types.UID) bool {
@@ -127,9 +149,17 @@ func (c *Cache) Assumed(uid types.UID) (node string, ok bool) {
 	return p.node(), true
 }
 
-// Placed returns the newest version of a pod that has a node, assumed or
+// Placed says whether a pod has a node, assumed or confirmed.
+func (c *Cache) Placed(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.placed[uid]
+	return ok
+}
+
+// Pod returns the newest version of a pod that has a node, assumed or
 // confirmed; nil when it has none.
-func (c *Cache) Placed(uid types.UID) *v1.Pod {
+func (c *Cache) Pod(uid types.UID) *v1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p, ok := c.placed[uid]; ok {

@@ -121,8 +121,10 @@ func (c *Cycle) fits(ctx context.Context, r Request, diagnosis *framework.Diagno
 	nodes := r.Snapshot.Nodes()
 	if !narrowed.AllNodes() {
 		nodes = only(r.Snapshot, narrowed.NodeNames)
+		// Upstream names with those that narrowed the search down the plugins
+		// that just refused the nominated node.
 		diagnosis.Refusals.SetAbsent(fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-			fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(plugins))))
+			fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(diagnosis.Unschedulable))))
 	}
 	feasible, err := c.walk(ctx, r, nodes, diagnosis)
 	// A failed walk moves the start as well: the nodes it saw had their turn.

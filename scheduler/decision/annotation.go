@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 )
@@ -62,21 +61,24 @@ func Annotation(d Decision) string {
 // index of the node that was chosen, comes before its equals. score returns
 // the i-th node's record.
 func Best(totals []int64, winner, k int, score func(i int) NodeScore) []NodeScore {
-	order := make([]int, len(totals))
-	for i := range order {
-		order[i] = i
+	if k < 1 {
+		return nil
 	}
-	rank := func(i int) int {
-		if i == winner {
-			return -1
+	// Few are wanted of many, for every pod: the many are not sorted.
+	top := make([]int, 0, k+1)
+	for i := range totals {
+		if len(top) == k && totals[i] <= totals[top[k-1]] && i != winner {
+			continue
 		}
-		return i
+		at := len(top)
+		for at > 0 && (totals[i] > totals[top[at-1]] || i == winner && totals[i] == totals[top[at-1]]) {
+			at--
+		}
+		top = slices.Insert(top, at, i)
+		top = top[:min(k, len(top))]
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(totals[b], totals[a]), cmp.Compare(rank(a), rank(b)))
-	})
 	var best []NodeScore
-	for _, i := range order[:min(k, len(order))] {
+	for _, i := range top {
 		best = append(best, score(i))
 	}
 	return best

@@ -33,12 +33,23 @@ const (
 	NodeClaims
 	// NodeCount is how many nodes the snapshot has.
 	NodeCount
+	// DomainCounts is what Counts says about domains: the pods on all nodes,
+	// and the labels and taints that put those nodes into domains and scopes.
+	DomainCounts
+	// NamespaceLabels is which namespaces there are, and their labels.
+	NamespaceLabels
+	// PodOwners is the services and controllers that a default spread
+	// constraint takes its selector from.
+	PodOwners
+	// ScoredTogether is which other nodes are scored in the same attempt.
+	ScoredTogether
 )
 
 // AllFacets lists every facet, one at a time.
 var AllFacets = []Facets{
 	NodeName, NodeLabels, NodeTaints, NodeUnschedulable, NodeAllocatable, NodeFeatures, NodeImages,
 	NodePods, NodePodCount, NodeRequested, NodeScored, NodePorts, NodeClaims, NodeCount,
+	DomainCounts, NamespaceLabels, PodOwners, ScoredTogether,
 }
 
 // Has reports whether f contains all of facets.

@@ -17,6 +17,9 @@ import (
 // WaitingPods are the pods that wait for a Permit plugin's word. One value
 // serves all profiles and outlives their generations.
 type WaitingPods struct {
+	// Wait is how Await waits; Block unless somebody sets it before it is used.
+	Wait Wait
+
 	clock clock.WithDelayedExecution
 	mu    sync.Mutex
 	pods  map[types.UID]*waitingPod
@@ -24,12 +27,12 @@ type WaitingPods struct {
 
 // NewWaitingPods returns an empty set whose time-outs run on c.
 func NewWaitingPods(c clock.WithDelayedExecution) *WaitingPods {
-	return &WaitingPods{clock: c, pods: map[types.UID]*waitingPod{}}
+	return &WaitingPods{Wait: Block, clock: c, pods: map[types.UID]*waitingPod{}}
 }
 
 // Add lets pod wait, for each plugin as long as waits says.
 func (w *WaitingPods) Add(pod *v1.Pod, waits map[string]time.Duration) {
-	p := &waitingPod{pod: pod, pending: map[string]clock.Timer{}, verdict: make(chan *fwk.Status, 1)}
+	p := &waitingPod{pod: pod, pending: map[string]clock.Timer{}, decided: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for plugin, wait := range waits {
@@ -72,6 +75,17 @@ func (w *WaitingPods) Each(f func(fwk.WaitingPod)) {
 	}
 }
 
+// Remove ends the wait of a pod that nobody will await.
+func (w *WaitingPods) Remove(uid types.UID) {
+	w.mu.Lock()
+	p, ok := w.pods[uid]
+	delete(w.pods, uid)
+	w.mu.Unlock()
+	if ok {
+		p.stop()
+	}
+}
+
 // Await blocks until the pod's verdict is there. A pod that does not wait has
 // a good one at once. When ctx ends first, the pod is refused.
 func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {
@@ -81,27 +95,22 @@ func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {
 	if !ok {
 		return nil
 	}
-	defer func() {
-		p.stop()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.pods, uid)
-	}()
-	select {
-	case status := <-p.verdict:
-		if status.IsSuccess() || status.IsRejected() {
-			return status
-		}
-		return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", status.AsError())).WithPlugin(status.Plugin())
-	case <-ctx.Done():
-		return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", context.Cause(ctx)))
+	defer w.Remove(uid)
+	if err := w.Wait(ctx, p.decided); err != nil {
+		return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", err))
 	}
+	if p.verdict.IsSuccess() || p.verdict.IsRejected() {
+		return p.verdict
+	}
+	return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", p.verdict.AsError())).WithPlugin(p.verdict.Plugin())
 }
 
 // waitingPod is one pod at Permit. Its verdict is given once.
 type waitingPod struct {
-	pod     *v1.Pod
-	verdict chan *fwk.Status
+	pod *v1.Pod
+	// decided is closed once verdict is there, which is not written again.
+	decided chan struct{}
+	verdict *fwk.Status
 
 	mu      sync.Mutex
 	pending map[string]clock.Timer
@@ -156,7 +165,8 @@ func (p *waitingPod) give(status *fwk.Status) bool {
 	for _, timer := range p.pending {
 		timer.Stop()
 	}
-	p.verdict <- status
+	p.verdict = status
+	close(p.decided)
 	return true
 }
 

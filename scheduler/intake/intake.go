@@ -40,7 +40,6 @@ type Intake struct {
 func New(o Options) *Intake { return &Intake{options: o, done: make(chan struct{})} }
 
 // +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=get;list;watch
-// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch
 
 // Register listens to the informers that factory holds. The function it
 // returns waits until everything that was there has been heard of; it reports
@@ -56,14 +55,13 @@ func (in *Intake) Register(factory informers.SharedInformerFactory) (func(contex
 		UpdateFunc: func(oldObj, newObj any) { in.nodeUpdated(oldObj.(*v1.Node), newObj.(*v1.Node)) },
 		DeleteFunc: func(obj any) { ifKnown(obj, in.nodeDeleted) },
 	})
-	if err := errors.Join(podsErr, nodesErr); err != nil {
+	synced, othersErr := in.watchOthers(factory)
+	if err := errors.Join(podsErr, nodesErr, othersErr); err != nil {
 		return nil, err
 	}
-	// Nobody is woken by a budget; but evicting before they are known would
-	// disregard them.
-	budgets := factory.Policy().V1().PodDisruptionBudgets().Informer()
+	synced = append(synced, pods.HasSynced, nodes.HasSynced)
 	return func(ctx context.Context) bool {
-		if !toolscache.WaitForCacheSync(ctx.Done(), pods.HasSynced, nodes.HasSynced, budgets.HasSynced) {
+		if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 			return false
 		}
 		in.synced.Store(true)

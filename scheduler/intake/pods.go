@@ -35,6 +35,12 @@ func (in *Intake) Waits(ctx context.Context, pod *v1.Pod) {
 	in.nominated(pod)
 }
 
+// WaitsNot takes back that a pod waits.
+func (in *Intake) WaitsNot(pod *v1.Pod) {
+	in.options.Queue.Delete(pod.UID)
+	in.options.Cache.DeleteNominatedPodIfExists(pod)
+}
+
 // nominated keeps the promise of room that a waiting pod's status holds.
 func (in *Intake) nominated(pod *v1.Pod) {
 	if pod.Status.NominatedNodeName == "" || !in.options.Queue.Serves(pod.Spec.SchedulerName) {
@@ -74,19 +80,22 @@ func (in *Intake) podUpdated(oldPod, newPod *v1.Pod) {
 }
 
 func (in *Intake) waitingUpdated(ctx context.Context, oldPod, newPod *v1.Pod) {
+	changes := podChanges(oldPod, newPod, fwk.TargetPod)
 	if _, assumed := in.options.Cache.Assumed(newPod.UID); assumed {
+		// Should the pod come back, it comes back as it is now.
+		in.options.Queue.Renew(ctx, oldPod, newPod, changes...)
 		// On its way to a node it is told to stop only when it is deleted.
 		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
 			in.rejectWaiting(newPod)
 		}
 		return
 	}
-	in.options.Queue.Update(ctx, oldPod, newPod, podChanges(oldPod, newPod, fwk.TargetPod)...)
+	in.options.Queue.Update(ctx, oldPod, newPod, changes...)
 	if info, _ := framework.NewPodInfo(newPod); info != nil && in.options.Queue.Serves(newPod.Spec.SchedulerName) {
 		in.options.Cache.UpdateNominatedPod(in.options.Log, oldPod, info)
 	}
 	if had := oldPod.Status.NominatedNodeName; had != "" && had != newPod.Status.NominatedNodeName {
-		in.roomReturned(ctx, oldPod)
+		in.RoomReturned(ctx, oldPod)
 	}
 }
 
@@ -100,13 +109,13 @@ func (in *Intake) podDeleted(pod *v1.Pod) {
 	if in.options.Cache.Remove(pod.UID) || assigned(pod) {
 		in.options.Queue.Event(ctx, assignedPodDelete, pod, nil, nil)
 	} else if pod.Status.NominatedNodeName != "" {
-		in.roomReturned(ctx, pod)
+		in.RoomReturned(ctx, pod)
 	}
 }
 
-// roomReturned wakes pods that may take the room that was promised to pod:
+// RoomReturned wakes pods that may take the room that was promised to pod:
 // those of no higher priority, since the others could always have had it.
-func (in *Intake) roomReturned(ctx context.Context, pod *v1.Pod) {
+func (in *Intake) RoomReturned(ctx context.Context, pod *v1.Pod) {
 	priority := corev1.PodPriority(pod)
 	in.options.Queue.Event(ctx, assignedPodDelete, pod, nil, func(other *v1.Pod) bool {
 		return corev1.PodPriority(other) <= priority

@@ -2,11 +2,15 @@ package plugins_test
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math/rand"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	toolscache "k8s.io/client-go/tools/cache"
 	ndf "k8s.io/component-helpers/nodedeclaredfeatures"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -65,26 +69,69 @@ func (r *recorder) GetNodeDeclaredFeatures() ndf.FeatureSet {
 	return r.NodeInfo.GetNodeDeclaredFeatures()
 }
 
-// cluster is a handle that knows how many nodes there are and nothing else.
+// cluster is a handle that knows what verdicts may depend on beside the node:
+// how many nodes there are, what the counts say, and whose pods are whose.
 type cluster struct {
 	fwk.Handle
 	fwk.SharedLister
 	fwk.NodeInfoLister
-	nodes int
+	nodes     int
+	informers informers.SharedInformerFactory
+	// counts is what the numbers of pods by domain are drawn from.
+	counts int64
+	// beside are the nodes that are scored together with the one in question.
+	beside []fwk.NodeInfo
 }
 
-func (c *cluster) SnapshotSharedLister() fwk.SharedLister { return c }
-func (c *cluster) NodeInfos() fwk.NodeInfoLister          { return c }
-func (c *cluster) List() ([]fwk.NodeInfo, error)          { return make([]fwk.NodeInfo, c.nodes), nil }
+func newCluster(nodes int) *cluster {
+	return &cluster{nodes: nodes, informers: informers.NewSharedInformerFactory(nil, 0)}
+}
+
+func (c *cluster) SnapshotSharedLister() fwk.SharedLister                 { return c }
+func (c *cluster) SharedInformerFactory() informers.SharedInformerFactory { return c.informers }
+func (c *cluster) NodeInfos() fwk.NodeInfoLister                          { return c }
+func (c *cluster) List() ([]fwk.NodeInfo, error)                          { return make([]fwk.NodeInfo, c.nodes), nil }
+func (c *cluster) Counts() framework.Counts                               { return c }
+
+// tally draws numbers for domains that the question decides as well.
+func (c *cluster) tally(question ...any) *framework.Tally {
+	hash := fnv.New64()
+	fmt.Fprint(hash, c.counts, question)
+	dice := rand.New(rand.NewSource(int64(hash.Sum64())))
+	return framework.NewTally(map[string]int64{"": dice.Int63n(4), "a": dice.Int63n(4), "b": dice.Int63n(4), "c": dice.Int63n(4)})
+}
+
+func (c *cluster) Pods(queries ...framework.PodQuery) []*framework.Tally {
+	tallies := make([]*framework.Tally, len(queries))
+	for i, q := range queries {
+		tallies[i] = c.tally(q.TopologyKey, q.Pods.Selector, q.Pods.Namespaces)
+	}
+	return tallies
+}
+
+func (c *cluster) Terms(q framework.TermQuery) map[string]*framework.Tally {
+	return map[string]*framework.Tally{"zone": c.tally(q.Namespace, q.RequiredAntiAffinity)}
+}
+
+func (c *cluster) On(node fwk.NodeInfo, pods *framework.PodSet) int64 { return pods.On(node) }
+
+// teamX selects namespaces, and pods, of a team.
+var teamX = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}}
 
 // picky is a pod with a wish for every plugin.
 func picky(dice *rand.Rand) *v1.Pod {
-	return fixture.Pod("a").
+	pod := fixture.Pod("a").Label("app", "web").Label("tier", "web")
+	if dice.Intn(2) == 0 {
+		pod.Spread(fixture.Evenly("zone", "app", "web")).Spread(fixture.RatherEvenly("zone", "app", "web"))
+	}
+	return pod.
 		Requests("cpu", fmt.Sprint(dice.Intn(4)), "memory", "1Gi", "example.com/gpu", "1").
 		Image("web:1").HostPort("", "", int32(80+dice.Intn(2))).
 		Tolerate("gpu", "", v1.TaintEffectNoSchedule).
 		RequireNode(fixture.Term(fixture.In("zone", "a", "b"))).
 		PreferNode(3, fixture.Term(fixture.In("zone", "a"))).
+		RequirePods(v1.PodAffinityTerm{TopologyKey: "zone", NamespaceSelector: teamX, LabelSelector: teamX}).
+		PreferPods(5, fixture.Near("zone", "app", "web")).
 		Mutate(func(pod *v1.Pod) {
 			pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{
 				{Action: v1.ContainerRestartRuleActionRestartAllContainers},
@@ -100,7 +147,8 @@ func randomFacet(dice *rand.Rand, facet framework.Facets, node *framework.NodeIn
 	case framework.NodeName:
 		object.Name = fmt.Sprint("n", dice.Intn(3))
 	case framework.NodeLabels:
-		object.Labels = map[string]string{"zone": string(rune('a' + dice.Intn(3)))}
+		zone := string(rune('a' + dice.Intn(3)))
+		object.Labels = map[string]string{"zone": zone, v1.LabelTopologyZone: zone, v1.LabelHostname: "host"}
 	case framework.NodeTaints:
 		effects := []v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule}
 		object.Spec.Taints = []v1.Taint{{Key: []string{"gpu", "x"}[dice.Intn(2)], Effect: effects[dice.Intn(2)]}}
@@ -116,7 +164,9 @@ func randomFacet(dice *rand.Rand, facet framework.Facets, node *framework.NodeIn
 	switch facet {
 	case framework.NodeImages:
 		node.ImageStates = map[string]*fwk.ImageStateSummary{"web:1": {Size: dice.Int63n(2 << 30), NumNodes: 1 + dice.Intn(2)}}
-	case framework.NodePods, framework.NodePodCount:
+	case framework.NodePods:
+		node.AddPodInfo(framework.NewNodeInfo(fixture.Pod("alike").Label("app", "web").Label("tier", "web").Obj()).GetPods()[0])
+	case framework.NodePodCount:
 		node.AddPodInfo(framework.NewNodeInfo(fixture.Pod("extra").Obj()).GetPods()[0])
 	case framework.NodeRequested:
 		node.Requested = framework.NewResource(fixture.Resources("cpu", fmt.Sprint(dice.Intn(9)), "memory", "1Gi"))
@@ -128,13 +178,31 @@ func randomFacet(dice *rand.Rand, facet framework.Facets, node *framework.NodeIn
 		node.AddPodInfo(framework.NewNodeInfo(fixture.Pod("owner").Claim("data").Obj()).GetPods()[0])
 	case framework.NodeCount:
 		all.nodes = 2 + dice.Intn(5)
+	case framework.DomainCounts:
+		all.counts = dice.Int63()
+	case framework.NamespaceLabels:
+		put(all.informers.Core().V1().Namespaces().Informer(), fixture.Namespace("default").Label("team", string(rune('x'+dice.Intn(2)))).Obj())
+	case framework.PodOwners:
+		put(all.informers.Core().V1().Services().Informer(), fixture.Service("web", []string{"app", "tier"}[dice.Intn(2)], "web"))
+	case framework.ScoredTogether:
+		all.beside = nil
+		for i := range dice.Intn(4) {
+			all.beside = append(all.beside, framework.NewNodeInfo())
+			all.beside[i].(*framework.NodeInfo).SetNode(fixture.Node(fmt.Sprint("beside", i)).Label("zone", fmt.Sprint(dice.Intn(3))).Obj())
+		}
 	}
+}
+
+// put stores an object as an informer would.
+func put(informer toolscache.SharedIndexInformer, object any) {
+	// It fails only for an object without a name.
+	_ = informer.GetIndexer().Add(object)
 }
 
 // verdict is what a plugin says about a node, as text.
 type verdict struct{ filter, score string }
 
-func judge(t *testing.T, plugin fwk.Plugin, pod *v1.Pod, node fwk.NodeInfo) (v verdict, filterAsked, scoreAsked framework.Facets) {
+func judge(t *testing.T, plugin fwk.Plugin, pod *v1.Pod, node fwk.NodeInfo, beside []fwk.NodeInfo) (v verdict, filterAsked, scoreAsked framework.Facets) {
 	t.Helper()
 	state := framework.NewCycleState()
 	if prefilter, ok := plugin.(fwk.PreFilterPlugin); ok {
@@ -146,7 +214,7 @@ func judge(t *testing.T, plugin fwk.Plugin, pod *v1.Pod, node fwk.NodeInfo) (v v
 		v.filter, filterAsked = fmt.Sprint(status.Code(), status.Message()), watched.asked
 	}
 	if prescore, ok := plugin.(fwk.PreScorePlugin); ok {
-		prescore.PreScore(t.Context(), state, pod, nil)
+		prescore.PreScore(t.Context(), state, pod, append([]fwk.NodeInfo{node}, beside...))
 	}
 	if score, ok := plugin.(fwk.ScorePlugin); ok {
 		watched := &recorder{NodeInfo: node}
@@ -176,7 +244,7 @@ func build(t *testing.T, registration framework.Registration, handle fwk.Handle)
 // facet that is not declared must not matter, and must not be asked for.
 func TestUndeclaredFacetsDoNotMatter(t *testing.T) {
 	for name, registration := range plugins.InTree() {
-		all := &cluster{nodes: 2}
+		all := newCluster(2)
 		plugin := build(t, registration, all)
 		_, filters := plugin.(fwk.FilterPlugin)
 		_, scores := plugin.(fwk.ScorePlugin)
@@ -197,7 +265,7 @@ func TestUndeclaredFacetsDoNotMatter(t *testing.T) {
 				for _, facet := range framework.AllFacets {
 					randomFacet(dice, facet, node, all)
 				}
-				before, filterAsked, scoreAsked := judge(t, plugin, pod, node)
+				before, filterAsked, scoreAsked := judge(t, plugin, pod, node, all.beside)
 				if extra := filterAsked &^ covers(reads.Filter); extra != 0 {
 					t.Fatalf("%s: Filter asks for facets %b beyond the declared %b", name, extra, reads.Filter)
 				}
@@ -207,7 +275,7 @@ func TestUndeclaredFacetsDoNotMatter(t *testing.T) {
 				alone := isolate(node, changed)
 				randomFacet(dice, changed, node, all)
 				alone(node)
-				after, _, _ := judge(t, plugin, pod, node)
+				after, _, _ := judge(t, plugin, pod, node, all.beside)
 				if !reads.Filter.Has(changed) && before.filter != after.filter {
 					t.Fatalf("%s, seed %d: Filter depends on facet %b: %q became %q", name, seed, changed, before.filter, after.filter)
 				}

@@ -9,12 +9,14 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/scheduler/plugins/defaultpreemption"
 	"github.com/berthdev/berth/scheduler/plugins/imagelocality"
+	"github.com/berthdev/berth/scheduler/plugins/interpodaffinity"
 	"github.com/berthdev/berth/scheduler/plugins/nodeaffinity"
 	"github.com/berthdev/berth/scheduler/plugins/nodedeclaredfeatures"
 	"github.com/berthdev/berth/scheduler/plugins/nodename"
 	"github.com/berthdev/berth/scheduler/plugins/nodeports"
 	"github.com/berthdev/berth/scheduler/plugins/noderesources"
 	"github.com/berthdev/berth/scheduler/plugins/nodeunschedulable"
+	"github.com/berthdev/berth/scheduler/plugins/podtopologyspread"
 	"github.com/berthdev/berth/scheduler/plugins/prioritysort"
 	"github.com/berthdev/berth/scheduler/plugins/schedulinggates"
 	"github.com/berthdev/berth/scheduler/plugins/tainttoleration"
@@ -34,6 +36,10 @@ func InTree() framework.Registry {
 		Register(nodeports.Name, nodeports.New, (*nodeports.Plugin)(nil), nil),
 		Register(noderesources.FitName, noderesources.NewFit, (*noderesources.Fit)(nil), (*configv1.NodeResourcesFitArgs)(nil),
 			WithDefault(noderesources.DefaultFit), WithValidation(noderesources.ValidateFit)),
+		Register(podtopologyspread.Name, podtopologyspread.New, (*podtopologyspread.Plugin)(nil), (*configv1.PodTopologySpreadArgs)(nil),
+			WithDefault(podtopologyspread.Default), WithValidation(podtopologyspread.Validate)),
+		Register(interpodaffinity.Name, interpodaffinity.New, (*interpodaffinity.Plugin)(nil), (*configv1.InterPodAffinityArgs)(nil),
+			WithDefault(interpodaffinity.Default), WithValidation(interpodaffinity.Validate)),
 		Register(defaultpreemption.Name, defaultpreemption.New, (*defaultpreemption.Plugin)(nil), (*configv1.DefaultPreemptionArgs)(nil),
 			WithDefault(defaultpreemption.Default), WithValidation(defaultpreemption.Validate)),
 		Register(noderesources.BalancedName, noderesources.NewBalanced, (*noderesources.Balanced)(nil),

@@ -31,6 +31,8 @@ func TestInTreePluginsRunWhereUpstreamsDo(t *testing.T) {
 		"NodeResourcesFit":                "preFilter filter preScore score",
 		"NodeResourcesBalancedAllocation": "preScore score",
 		"ImageLocality":                   "score",
+		"PodTopologySpread":               "preFilter filter preScore score",
+		"InterPodAffinity":                "preFilter filter preScore score",
 		"DefaultPreemption":               "preEnqueue postFilter",
 		"DefaultBinder":                   "bind",
 		"NodeDeclaredFeatures":            "preFilter filter",
@@ -62,7 +64,7 @@ func TestInTreePluginsBuildFromTheirDefaults(t *testing.T) {
 				t.Errorf("%s: the defaults are refused: %v", name, errs)
 			}
 		}
-		plugin, err := registration.New(t.Context(), args, nil)
+		plugin, err := registration.New(t.Context(), args, newCluster(1))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

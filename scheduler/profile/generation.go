@@ -2,10 +2,14 @@ package profile
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -50,9 +54,37 @@ func build(b *compile.Blueprint, registry framework.Registry, host framework.Hos
 	g := &Generation{Framework: f, cancel: cancel, closed: make(chan struct{}), refs: 1}
 	g.blueprint.Store(b)
 	for _, hint := range hints {
-		g.hints = append(g.hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event, Fn: hint.QueueingHintFn})
+		g.hints = append(g.hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event, Fn: g.whileOpen(hint.QueueingHintFn)})
 	}
 	return g, nil
+}
+
+// whileOpen asks a hint only as long as the Generation is not closed.
+func (g *Generation) whileOpen(ask fwk.QueueingHintFn) fwk.QueueingHintFn {
+	if ask == nil {
+		return nil
+	}
+	return func(logger klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		if !g.retain() {
+			return fwk.Queue, nil
+		}
+		defer g.Release()
+		return ask(logger, pod, oldObj, newObj)
+	}
+}
+
+// sort names the order of the Generation's pods: the plugin and its arguments.
+func (g *Generation) sort() string {
+	name := g.Framework.SortName()
+	args := g.Blueprint().Args[name]
+	if args == nil {
+		return name
+	}
+	text, err := json.Marshal(args)
+	if err != nil {
+		return fmt.Sprintf("%s %#v", name, args)
+	}
+	return name + " " + string(text)
 }
 
 // retain takes one more reference. It reports false when the Generation is
@@ -86,14 +118,21 @@ func (g *Generation) Release() {
 func (g *Generation) Closed() <-chan struct{} { return g.closed }
 
 // rules says what the Generation's plugins have to say about waiting. hold is
-// asked first.
+// asked first. The queue asks without its lock and so may be late: a Generation
+// that was closed meanwhile says nothing that would keep a pod waiting, and the
+// queue asks again by the rules that replaced it.
 func (g *Generation) rules(hold func(*v1.Pod) queue.Hold) *queue.Rules {
 	settings := g.Blueprint().Queue
 	return &queue.Rules{
-		Sort: g.Framework.SortName(),
+		Hash: g.Blueprint().Hash,
+		Sort: g.sort(),
 		Less: g.Framework.Less,
 		Hold: hold,
 		PreEnqueue: func(ctx context.Context, pod *v1.Pod, lastGate string) string {
+			if !g.retain() {
+				return ""
+			}
+			defer g.Release()
 			gate, _ := g.Framework.RunPreEnqueuePlugins(ctx, pod, lastGate)
 			return gate
 		},

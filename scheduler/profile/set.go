@@ -63,8 +63,7 @@ func NewSet(o Options) *Set { return &Set{options: o, slots: map[string]*slot{}}
 // same hash changes nothing but the generation that Running reports. A build
 // that fails changes nothing at all and returns a *BuildError.
 func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
-	slot := s.slot(blueprint.Name)
-	slot.changing.Lock()
+	slot := s.change(blueprint.Name)
 	defer slot.changing.Unlock()
 	log := s.options.Log.WithValues("profile", blueprint.Name, "hash", blueprint.Hash, "generation", blueprint.Generation)
 
@@ -104,8 +103,7 @@ func (s *Set) renumber(slot *slot, blueprint *compile.Blueprint) bool {
 
 // Pause holds the pods of the profile, or lets them go on. What runs is kept.
 func (s *Set) Pause(name string, paused bool) {
-	slot := s.slot(name)
-	slot.changing.Lock()
+	slot := s.change(name)
 	defer slot.changing.Unlock()
 	s.mu.Lock()
 	changed := slot.paused != paused
@@ -121,13 +119,13 @@ func (s *Set) Pause(name string, paused bool) {
 // Delete stops serving the name: its pods are parked until a profile of that
 // name comes back.
 func (s *Set) Delete(name string) {
-	slot := s.slot(name)
-	slot.changing.Lock()
+	slot := s.change(name)
 	defer slot.changing.Unlock()
+	// The slot goes last: who comes for the same name waits until all is done.
+	defer s.drop(name)
 	s.mu.Lock()
 	current := slot.current
 	slot.current = nil
-	delete(s.slots, name)
 	s.mu.Unlock()
 	if current == nil {
 		return
@@ -164,13 +162,30 @@ func (s *Set) Acquire(name string) (*Generation, bool) {
 	return slot.current, true
 }
 
-func (s *Set) slot(name string) *slot {
+// change returns the slot of a name, made if need be, with its changes locked.
+func (s *Set) change(name string) *slot {
+	for {
+		s.mu.Lock()
+		if s.slots[name] == nil {
+			s.slots[name] = &slot{}
+		}
+		mine := s.slots[name]
+		s.mu.Unlock()
+		mine.changing.Lock()
+		s.mu.Lock()
+		current := s.slots[name] == mine
+		s.mu.Unlock()
+		if current {
+			return mine
+		}
+		mine.changing.Unlock() // it was dropped while we waited
+	}
+}
+
+func (s *Set) drop(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.slots[name] == nil {
-		s.slots[name] = &slot{}
-	}
-	return s.slots[name]
+	delete(s.slots, name)
 }
 
 // hold says why a pod of the profile must not be tried.

@@ -2,42 +2,39 @@ package queue
 
 import (
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// Adopt makes rules those of the profile called name. Waiting pods keep their
-// attempts and backoff. Those that sat in a heap are ordered anew where the
-// sort changed; the rest are asked about again, since the plugin that refused
-// or gated them may be another now, or gone.
+// adoptSlice is how many pods a swap asks about while nothing is popped.
+const adoptSlice = 32
+
+// Adopt makes rules those of the profile called name. Its waiting pods keep
+// their attempts and backoff, and are all asked about again: the plugin that
+// refused or gated them may be another now, or gone; one that gates those who
+// were ready may have come; and the order may have changed.
 func (q *Queue) Adopt(ctx context.Context, name string, rules *Rules) {
 	var again []*Pod
 	q.mu.Lock()
-	old := q.rules[name]
+	for _, p := range q.pods {
+		if p.profile == name && p.rests() {
+			q.lift(p)
+			again = append(again, p)
+		}
+	}
 	q.rules[name] = rules
 	delete(q.abandoned, name)
-	q.lane(rules)
-	for _, p := range q.pods {
-		if p.profile != name || p.where == InFlight || p.flight != nil {
-			continue
-		}
-		if p.heap != nil && old != nil && old.Sort == rules.Sort && p.where == Active {
-			continue
-		}
-		again = append(again, p)
-	}
-	sortPods(again)
-	for _, p := range again {
-		p.leave()
-		q.flights.begin(p)
-	}
+	q.relane()
 	// Attempts under way, and pods that are being placed, hear of the swap.
 	q.flights.record(event{ClusterEvent: ProfileSwap, profile: name})
+	sortPods(again)
 	q.mu.Unlock()
-	for _, p := range again {
-		q.place(ctx, p, p.wanted(), ProfileSwap.CustomLabel)
+	// In slices, since nothing is popped meanwhile: the loop goes on between them.
+	for slice := range slices.Chunk(again, adoptSlice) {
+		q.place(ctx, ProfileSwap.CustomLabel, (*Pod).wanted, slice...)
 	}
 }
 
@@ -54,19 +51,19 @@ func (p *Pod) wanted() strategy {
 // and tells them why. A pod in flight is parked when it comes back; most do
 // not, since what was begun is finished.
 func (q *Queue) Abandon(name string, hold Hold) {
-	var parked []*Pod
+	var told []*Pod
 	q.mu.Lock()
 	delete(q.rules, name)
 	q.abandoned[name] = hold
 	for _, p := range q.pods {
-		if p.profile == name && p.where != InFlight && p.flight == nil {
-			q.putParked(p, hold)
-			parked = append(parked, p)
+		if p.profile == name && p.rests() && q.putParked(p, hold) {
+			told = append(told, p)
 		}
 	}
-	sortPods(parked)
-	pods := make([]*v1.Pod, len(parked))
-	for i, p := range parked {
+	q.relane()
+	sortPods(told)
+	pods := make([]*v1.Pod, len(told))
+	for i, p := range told {
 		pods[i] = p.pod
 	}
 	q.mu.Unlock()

@@ -16,6 +16,8 @@ type Attempt struct {
 	Count int
 	// Since is when the pod first became active.
 	Since time.Time
+	// Admitted is the Hash of the rules that let the pod into the queue.
+	Admitted string
 
 	entry *Pod
 	queue *Queue
@@ -26,7 +28,7 @@ func (q *Queue) begin(p *Pod) *Attempt {
 	p.where = InFlight
 	p.attempts++
 	q.flights.begin(p)
-	return &Attempt{Pod: p.pod, Count: p.attempts, Since: *p.initialAttempt, entry: p, queue: q}
+	return &Attempt{Pod: p.pod, Count: p.attempts, Since: *p.initialAttempt, Admitted: p.admitted, entry: p, queue: q}
 }
 
 // Deaf stops keeping the cluster's events for the pod: from here on only an
@@ -49,13 +51,14 @@ func (a *Attempt) Done() {
 }
 
 // Return ends an attempt that did not take place, because the profile was
-// paused or deleted after the pod was popped: the pod goes back as it was.
+// swapped, paused or deleted after the pod was popped: the pod goes back as it
+// was, and is asked about again.
 func (a *Attempt) Return(ctx context.Context) {
 	q, p := a.queue, a.entry
 	q.mu.Lock()
 	p.attempts--
 	q.mu.Unlock()
-	q.place(ctx, p, immediately, "ProfileNotServed")
+	q.place(ctx, ProfileSwap.CustomLabel, always(immediately), p)
 }
 
 // Flushed says whether the flush, rather than an event, woke the pod.
@@ -77,7 +80,6 @@ func (a *Attempt) end(ctx context.Context, rejectors, pending sets.Set[string]) 
 	q, p := a.queue, a.entry
 	q.mu.Lock()
 	if p.gone {
-		q.flights.end(p)
 		q.mu.Unlock()
 		return
 	}
@@ -92,11 +94,12 @@ func (a *Attempt) end(ctx context.Context, rejectors, pending sets.Set[string]) 
 	p.rejectors, p.pending = nonNil(rejectors), nonNil(pending)
 	p.timestamp = q.clock.Now()
 	p.flushed = false
+	p.backoffUntil = time.Time{}
 	if p.flight == nil {
 		q.flights.begin(p)
 	}
 	q.mu.Unlock()
-	q.place(ctx, p, want, "ScheduleAttemptFailure")
+	q.place(ctx, "ScheduleAttemptFailure", always(want), p)
 }
 
 func nonNil(s sets.Set[string]) sets.Set[string] {

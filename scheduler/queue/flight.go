@@ -27,6 +27,7 @@ func (f *flights) end(p *Pod) {
 	f.log.Remove(p.flight)
 	p.flight = nil
 	f.markers--
+	// What stands before the first marker is behind every pod that listens.
 	for e := f.log.Front(); e != nil; e = f.log.Front() {
 		if _, isEvent := e.Value.(event); !isEvent {
 			return

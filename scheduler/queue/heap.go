@@ -58,9 +58,5 @@ func (h *podHeap) peek() *Pod {
 // fix restores the order after p changed in a way that Less may see.
 func (h *podHeap) fix(p *Pod) { heap.Fix(h, p.index) }
 
-// leave takes p out of whatever heap holds it.
-func (p *Pod) leave() {
-	if p.heap != nil {
-		heap.Remove(p.heap, p.index)
-	}
-}
+// drop takes p out of the heap, which holds it.
+func (h *podHeap) drop(p *Pod) { heap.Remove(h, p.index) }

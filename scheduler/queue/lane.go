@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -13,24 +15,59 @@ const backoffWindow = time.Second
 // after an error. Errors have a heap of their own because an idle queue pops
 // from refusals early, but never hurries a failing API server.
 type lane struct {
-	sort     string
+	sort string
+	// less is the order as one of the profiles that run now computes it.
+	less     func(a, b *Pod) bool
 	active   *podHeap
 	refusals *podHeap
 	errors   *podHeap
 }
 
-func newLane(sort string, less func(a, b *Pod) bool) *lane {
-	return &lane{
-		sort:   sort,
-		active: newHeap(less),
-		refusals: newHeap(func(a, b *Pod) bool {
-			if !a.backoffUntil.Equal(b.backoffUntil) {
-				return a.backoffUntil.Before(b.backoffUntil)
-			}
-			return less(a, b)
-		}),
-		errors: newHeap(func(a, b *Pod) bool { return a.backoffUntil.Before(b.backoffUntil) }),
+func newLane(sort string) *lane {
+	l := &lane{sort: sort}
+	l.active = newHeap(func(a, b *Pod) bool { return l.less(a, b) })
+	l.refusals = newHeap(func(a, b *Pod) bool {
+		if !a.backoffUntil.Equal(b.backoffUntil) {
+			return a.backoffUntil.Before(b.backoffUntil)
+		}
+		return l.less(a, b)
+	})
+	l.errors = newHeap(func(a, b *Pod) bool { return a.backoffUntil.Before(b.backoffUntil) })
+	return l
+}
+
+// lane returns the lane of a sort that a profile has, which relane has made.
+func (q *Queue) lane(sort string) *lane {
+	for _, l := range q.lanes {
+		if l.sort == sort {
+			return l
+		}
 	}
+	return nil
+}
+
+// relane makes the lanes those of the profiles that are served now. A lane
+// whose profiles are gone is dropped: their pods have left it. One that stays
+// asks a profile that runs, since the plugins of one that ended are closed.
+// Called with the lock.
+func (q *Queue) relane() {
+	sorts := map[string]*Rules{}
+	for _, name := range slices.Sorted(maps.Keys(q.rules)) {
+		if rules := q.rules[name]; sorts[rules.Sort] == nil {
+			sorts[rules.Sort] = rules
+		}
+	}
+	q.lanes = slices.DeleteFunc(q.lanes, func(l *lane) bool { return sorts[l.sort] == nil })
+	for _, sort := range slices.Sorted(maps.Keys(sorts)) {
+		l := q.lane(sort)
+		if l == nil {
+			l = newLane(sort)
+			q.lanes = append(q.lanes, l)
+		}
+		less := sorts[sort].Less
+		l.less = func(a, b *Pod) bool { return less(a, b) }
+	}
+	q.turn = 0
 }
 
 // backoffHeap is the heap that p waits in while it backs off.

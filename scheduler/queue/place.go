@@ -8,33 +8,93 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// place decides where p goes next and puts it there. p has a marker in the
-// event log and sits in no heap; want is what is known so far: skip for a pod
-// that only an event can wake. Plugins are asked without the lock; whatever
-// happens meanwhile is heard before the pod is put down.
-func (q *Queue) place(ctx context.Context, p *Pod, want strategy, cause string) {
+// lift takes p up from where it rests. Until put puts it down again it stands
+// nowhere, and the events that happen are kept for it. Called with the lock.
+func (q *Queue) lift(p *Pod) {
+	q.leave(p)
+	q.flights.begin(p)
+}
+
+// leave takes p out of the heap or the index that holds it. Called with the
+// lock.
+func (q *Queue) leave(p *Pod) {
+	if p.heap != nil {
+		p.heap.drop(p)
+	}
+	if asleep := q.dormant[p.profile]; asleep != nil {
+		delete(asleep, p)
+		if len(asleep) == 0 {
+			delete(q.dormant, p.profile)
+		}
+	}
+}
+
+// rests says whether p stands somewhere: it is neither tried now nor on its
+// way from one place to another.
+func (p *Pod) rests() bool { return p.where != InFlight && p.flight == nil }
+
+// place puts each of the lifted pods where it belongs. Until all are put down
+// nothing is popped: the best of them may be the last. want is what is known
+// of a pod so far: skip where only an event can wake it.
+func (q *Queue) place(ctx context.Context, cause string, want func(*Pod) strategy, pods ...*Pod) {
+	// One alone has no better one to wait for, nor may its plugin, should it
+	// take its time, hold up the pods of others.
+	together := len(pods) > 1
+	if together {
+		q.mu.Lock()
+		q.batches++
+		q.mu.Unlock()
+	}
+	for _, p := range pods {
+		q.settle(ctx, p, want(p), cause)
+	}
+	if together {
+		q.mu.Lock()
+		q.batches--
+		q.mu.Unlock()
+	}
+	// Whatever kept Pop from looking is over.
+	q.wake()
+}
+
+// always wants the same of every pod.
+func always(want strategy) func(*Pod) strategy { return func(*Pod) strategy { return want } }
+
+// settle decides where p goes next and puts it there. Plugins are asked
+// without the lock; whatever happens meanwhile is heard before the pod is put
+// down.
+func (q *Queue) settle(ctx context.Context, p *Pod, want strategy, cause string) {
 	gate, hold, asked := "", Hold{}, false
 	for {
 		q.mu.Lock()
 		if p.gone {
-			q.flights.end(p)
 			q.mu.Unlock()
 			return
 		}
 		rules, pod, lastGate := q.rules[p.profile], p.pod, p.gate
 		heard := q.flights.hear(p)
 		if rules == nil {
-			hold = q.abandoned[p.profile]
-			q.putParked(p, hold)
+			news := q.putParked(p, q.abandoned[p.profile])
+			hold = p.held
 			q.mu.Unlock()
-			q.tell(pod, hold)
+			if news {
+				q.tell(pod, hold)
+			}
 			return
 		}
+		if asked {
+			heard = slices.DeleteFunc(heard, func(e event) bool { return !rules.reopens(p, want, gate, e) })
+		}
 		if len(heard) == 0 && (want == skip || asked) {
-			told := q.put(p, verdict{want, gate, hold, rules, cause})
+			wasHeld := p.held.Reason != ""
+			news := q.put(p, verdict{want, gate, hold, rules, cause})
+			gated := p.where == Gated
 			q.mu.Unlock()
-			if told {
+			if news {
 				q.tell(pod, hold)
+			} else if wasHeld && gated {
+				// The pod's status still gives the reason that is over.
+				q.tell(pod, Hold{Reason: v1.PodReasonSchedulingGated, Message: "plugin " + gate + " keeps the pod from being tried"})
 			}
 			return
 		}
@@ -60,7 +120,7 @@ func (q *Queue) tell(pod *v1.Pod, hold Hold) {
 	}
 }
 
-// verdict is what place found out about a pod.
+// verdict is what settle found out about a pod.
 type verdict struct {
 	want  strategy
 	gate  string
@@ -71,31 +131,23 @@ type verdict struct {
 
 // put puts p down. Called with the lock. It reports whether somebody has to be
 // told that the pod is held.
-func (q *Queue) put(p *Pod, v verdict) (held bool) {
+func (q *Queue) put(p *Pod, v verdict) (news bool) {
 	q.flights.end(p)
-	if v.want == skip {
-		p.where = Unschedulable
-		if p.gate != "" {
-			p.where = Gated
-		}
-		incoming.WithLabelValues("unschedulable", v.cause).Inc()
+	switch {
+	case v.want == skip:
+		q.putDormant(p, v.cause, p.where != Unschedulable && p.where != Gated)
 		return false
+	case v.hold.Reason != "":
+		return q.putParked(p, v.hold)
 	}
-	if v.hold.Reason != "" {
-		news := p.held != v.hold
-		q.putParked(p, v.hold)
-		return news
-	}
-	p.held = Hold{}
-	p.gate = v.gate
+	p.held, p.gate, p.admitted = Hold{}, v.gate, v.rules.Hash
 	if v.gate != "" {
-		p.where, p.flushed = Gated, false
+		p.flushed = false
 		p.rejectors.Insert(v.gate)
-		incoming.WithLabelValues("unschedulable", v.cause).Inc()
+		q.putDormant(p, v.cause, true)
 		return false
 	}
-	now := q.clock.Now()
-	lane := q.lane(v.rules)
+	now, lane := q.clock.Now(), q.lane(v.rules.Sort)
 	p.backoffUntil = v.rules.backoff(p)
 	if v.want == afterBackoff && backingOff(p, now) {
 		p.where = Backoff
@@ -109,28 +161,33 @@ func (q *Queue) put(p *Pod, v verdict) (held bool) {
 		lane.active.add(p)
 		incoming.WithLabelValues("active", v.cause).Inc()
 	}
-	q.wake()
 	return false
 }
 
-// putParked parks p for the given reason. Called with the lock.
-func (q *Queue) putParked(p *Pod, hold Hold) {
-	q.flights.end(p)
-	p.leave()
-	p.where, p.held = Parked, hold
+// putDormant lays p down where only an event, or the flush, finds it. Called
+// with the lock.
+func (q *Queue) putDormant(p *Pod, cause string, arrives bool) {
+	p.where = Unschedulable
+	if p.gate != "" {
+		p.where = Gated
+	}
+	if q.dormant[p.profile] == nil {
+		q.dormant[p.profile] = map[*Pod]struct{}{}
+	}
+	q.dormant[p.profile][p] = struct{}{}
+	if arrives {
+		incoming.WithLabelValues("unschedulable", cause).Inc()
+	}
 }
 
-// lane returns the lane of the profile's sort, which Adopt has made.
-func (q *Queue) lane(rules *Rules) *lane {
-	for _, l := range q.lanes {
-		if l.sort == rules.Sort {
-			return l
-		}
-	}
-	less := rules.Less
-	l := newLane(rules.Sort, func(a, b *Pod) bool { return less(a, b) })
-	q.lanes = append(q.lanes, l)
-	return l
+// putParked parks p for the given reason. Called with the lock. It reports
+// whether the reason is news.
+func (q *Queue) putParked(p *Pod, hold Hold) (news bool) {
+	q.leave(p)
+	q.flights.end(p)
+	news = p.where != Parked || p.held != hold
+	p.where, p.held = Parked, hold
+	return news
 }
 
 // sortPods orders pods as they came, so that the same history wakes them in

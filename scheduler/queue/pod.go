@@ -43,6 +43,8 @@ type Pod struct {
 	unschedulableCount int
 	consecutiveErrors  int
 	backoffUntil       time.Time
+	// flushedAt is when the flush last tried the pod.
+	flushedAt time.Time
 	// flushed says that the pod was last woken by the flush, not by an event.
 	flushed bool
 
@@ -50,6 +52,8 @@ type Pod struct {
 	pending   sets.Set[string]
 	// gate is the PreEnqueue plugin that holds a gated pod.
 	gate string
+	// admitted is the Hash of the rules that let the pod in last.
+	admitted string
 
 	// index is the pod's position in the heap that holds it.
 	index int

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -12,6 +13,9 @@ import (
 // Rules are what one running profile says about waiting. The queue gets a new
 // value at each swap and never changes one.
 type Rules struct {
+	// Hash names the running instance whose plugins these are. An attempt
+	// carries it, so that the loop can tell when another one admitted the pod.
+	Hash string
 	// Sort names the order: the QueueSort plugin and its arguments. Profiles
 	// with the same Sort share one heap, so that priorities order pods across
 	// profiles.
@@ -68,20 +72,14 @@ const (
 )
 
 // worth says what event means for p, whose newest version is pod: whether a
-// plugin that refused it might not do so now. Called without the lock. The rule is kube-scheduler's: only the
-// plugins that refused the pod are asked; a Pending one wakes it at once; a
-// hint that fails counts as Queue.
+// plugin that refused it might not do so now. Called without the lock. The
+// rule is kube-scheduler's: only the plugins that refused the pod are asked; a
+// Pending one wakes it at once; a hint that fails counts as Queue.
 func (r *Rules) worth(logger klog.Logger, p *Pod, pod *v1.Pod, e event) strategy {
-	if e.profile != "" && e.profile != p.profile {
+	if !e.reaches(p.profile, pod) {
 		return skip
 	}
-	if len(p.rejectors) == 0 && len(p.pending) == 0 {
-		return afterBackoff
-	}
-	if e.wildcard() {
-		if target, ok := e.newObj.(*v1.Pod); ok && target != nil && target.UID != pod.UID {
-			return skip
-		}
+	if len(p.rejectors) == 0 && len(p.pending) == 0 || e.wildcard() {
 		return afterBackoff
 	}
 	result := skip
@@ -105,20 +103,37 @@ func (r *Rules) worth(logger klog.Logger, p *Pod, pod *v1.Pod, e event) strategy
 	return result
 }
 
-// interested says without asking a plugin whether event could matter to p.
-func (r *Rules) interested(p *Pod, e event) bool {
-	if e.wildcard() {
+// listeners are the plugins that registered for the event.
+func (r *Rules) listeners(e event) sets.Set[string] {
+	plugins := sets.Set[string]{}
+	for _, hint := range r.Hints {
+		if matches(hint.Event, e.ClusterEvent) {
+			plugins.Insert(hint.Plugin)
+		}
+	}
+	return plugins
+}
+
+// waitsFor says whether one of plugins holds p back. A gated pod waits for its
+// gate alone: what the others think of it does not matter before.
+func (p *Pod) waitsFor(plugins sets.Set[string]) bool {
+	if p.where == Gated {
+		return plugins.Has(p.gate)
+	}
+	return plugins.HasAny(p.rejectors.UnsortedList()...) || plugins.HasAny(p.pending.UnsortedList()...)
+}
+
+// reopens says whether an event may change what is known about p already: that
+// gate ("": nobody) keeps it out, and how eagerly it is wanted. Called with
+// the lock.
+func (r *Rules) reopens(p *Pod, want strategy, gate string, e event) bool {
+	switch {
+	case !e.reaches(p.profile, p.pod):
+		return false
+	case e.wildcard(), e.Resource == fwk.TargetPod:
 		return true
 	}
-	for _, hint := range r.Hints {
-		if p.where == Gated && hint.Plugin != p.gate {
-			continue
-		}
-		if (p.rejectors.Has(hint.Plugin) || p.pending.Has(hint.Plugin)) && matches(hint.Event, e.ClusterEvent) {
-			return true
-		}
-	}
-	return false
+	return want < immediately && len(p.pending) > 0 || gate != "" && r.listeners(e).Has(gate)
 }
 
 // event is one thing that happened in the cluster, kept for replay.
@@ -127,6 +142,22 @@ type event struct {
 	oldObj, newObj any
 	// profile limits the event to one profile's pods; empty: to none.
 	profile string
+	// only, where it is not nil, limits the event to some pods.
+	only func(*v1.Pod) bool
+}
+
+// reaches says whether the event is for a pod of the given profile at all.
+// What happens to a pod itself, and what is wanted of one, is for that one.
+func (e event) reaches(profile string, pod *v1.Pod) bool {
+	if e.profile != "" && e.profile != profile || e.only != nil && !e.only(pod) {
+		return false
+	}
+	if e.Resource == fwk.TargetPod || e.wildcard() {
+		if target, ok := e.newObj.(*v1.Pod); ok && target != nil {
+			return target.UID == pod.UID
+		}
+	}
+	return true
 }
 
 func (e event) wildcard() bool { return isWildcard(e.ClusterEvent) }

@@ -129,6 +129,26 @@ func (cp *ControlPlane) Run(path string, args ...string) (*Process, error) {
 	return p, nil
 }
 
+// End ends one process that Run started, as Stop would, and forgets it: its end
+// is no fault that Running speaks of.
+func (cp *ControlPlane) End(p *Process) {
+	cp.mu.Lock()
+	cp.processes = slices.DeleteFunc(cp.processes, func(q *Process) bool { return q == p })
+	cp.mu.Unlock()
+	p.stop()
+}
+
+// Process returns the newest process of that name that runs, such as
+// "kube-apiserver"; nil when there is none.
+func (cp *ControlPlane) Process(name string) *Process {
+	for _, p := range slices.Backward(cp.running()) {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
+}
+
 func (cp *ControlPlane) running() []*Process {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()

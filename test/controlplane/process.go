@@ -62,13 +62,19 @@ func createLog(dir, name string) (*os.File, error) {
 	}
 }
 
+// askLimit bounds one question whether a process is ready: who never answers
+// must not keep it from being seen that the process ended.
+const askLimit = 5 * time.Second
+
 // Until polls ready until it returns nil. It gives up when the process ends or
 // ctx does; its error says what ready said last and how the log ends.
 func (p *Process) Until(ctx context.Context, ready func(context.Context) error) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := ready(ctx)
+		ask, cancel := context.WithTimeout(ctx, askLimit)
+		err := ready(ask)
+		cancel()
 		if err == nil {
 			return nil
 		}
@@ -112,6 +118,9 @@ func (p *Process) tail() string {
 	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	return "  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
 }
+
+// PID returns the process's id, by which its CPU time and memory are read.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Log returns the path of the process's log.
 func (p *Process) Log() string { return p.logPath }

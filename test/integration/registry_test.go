@@ -20,11 +20,12 @@ const (
 	slow    = "Slow"    // its factory waits for gate
 )
 
-// registry holds the in-tree plugins and those two.
+// registry holds the in-tree plugins, those two and Sluice.
 func registry() framework.Registry {
 	all, err := plugins.With(plugins.InTree(),
 		plugins.Register(brittle, newBrittle, (*afterwards)(nil), nil),
 		plugins.Register(slow, newSlow, (*afterwards)(nil), nil),
+		plugins.Register(sluice, newSluice, (*sluicePlugin)(nil), nil),
 	)
 	Expect(err).NotTo(HaveOccurred())
 	return all
@@ -51,6 +52,8 @@ var gate = &turnstile{}
 type turnstile struct {
 	mu   sync.Mutex
 	shut chan struct{} // nil while open
+	// waits is how many wait for it to open.
+	waits int
 }
 
 // close shuts the gate and returns what opens it again.
@@ -67,10 +70,29 @@ func (t *turnstile) close() (open func()) {
 	})
 }
 
+func (t *turnstile) open() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.shut == nil
+}
+
+// held is how many wait for it to open.
+func (t *turnstile) held() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waits
+}
+
 func (t *turnstile) pass(ctx context.Context) error {
 	t.mu.Lock()
 	shut := t.shut
+	t.waits++
 	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.waits--
+	}()
 	if shut == nil {
 		return nil
 	}

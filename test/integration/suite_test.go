@@ -49,7 +49,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 
 	var err error
-	cp, err = controlplane.Start(ctx, controlplane.Options{})
+	cp, err = controlplane.Start(ctx, controlplane.Options{APIServerArgs: []string{
+		// Nodes come as they are written: nobody is here to find them ready.
+		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+		// A field that the API server drops cannot be held against a pod.
+		"--feature-gates=GenericWorkload=true",
+	}})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
 

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -29,6 +30,8 @@ const (
 
 // manager is a Berth that runs in this process.
 type manager struct {
+	// config is that of its clients.
+	config    *rest.Config
 	ledger    *decision.Ledger
 	scheduler *scheduler.Scheduler
 	// elected is closed when it leads.
@@ -38,7 +41,7 @@ type manager struct {
 }
 
 // startManager runs a manager with the rights that are shipped, put together
-// as main.go does, but for two plugins more.
+// as main.go does, but for three plugins more.
 func startManager(ctx context.Context) *manager {
 	GinkgoHelper()
 	cfg, err := cp.ServiceAccountConfig(ctx, namespace, serviceAccount)
@@ -79,7 +82,7 @@ func startManager(ctx context.Context) *manager {
 	Expect(broadcaster.StartRecordingToSinkWithContext(running)).To(Succeed())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(running) }()
-	return &manager{ledger: ledger, scheduler: sched, elected: mgr.Elected(), stop: func() {
+	return &manager{config: cfg, ledger: ledger, scheduler: sched, elected: mgr.Elected(), stop: func() {
 		cancel()
 		Eventually(done).Should(Receive(BeNil()), "the manager ends")
 		broadcaster.Shutdown()

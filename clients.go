@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	clientset "k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+)
+
+// How many requests of a kind may be under way. Pods are bound beside the loop,
+// which is faster than any API server: without a bound, a backlog of pods would
+// become as many requests at once, for which the transport opens a connection a
+// hundred and the server's fairness turns the rest away.
+const (
+	writesInFlight = 64
+	eventsInFlight = 16
+)
+
+// clients are the ways to the API server, one for each kind of traffic and
+// with a connection of its own, so that binds wait behind nothing else.
+type clients struct {
+	// watches lists and watches, and is unbounded.
+	watches clientset.Interface
+	// writes binds and patches pods; plugins use it, too.
+	writes clientset.Interface
+	events clientset.Interface
+}
+
+func newClients(config *restclient.Config) (c clients, err error) {
+	for _, way := range []struct {
+		client *clientset.Interface
+		bound  int // 0 is none
+	}{
+		{&c.watches, 0},
+		{&c.writes, writesInFlight},
+		{&c.events, eventsInFlight},
+	} {
+		if *way.client, err = clientset.NewForConfig(apart(protobuf(config), way.bound)); err != nil {
+			return c, fmt.Errorf("making a client: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// apart gives config connections of its own: client-go shares them between
+// configurations that dial alike. bound is the most requests under way.
+func apart(config *restclient.Config, bound int) *restclient.Config {
+	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	if bound > 0 {
+		slots := make(chan struct{}, bound)
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bounded{next, slots} })
+	}
+	return config
+}
+
+// bounded lets so many requests through at a time as slots has room for.
+type bounded struct {
+	next  http.RoundTripper
+	slots chan struct{}
+}
+
+// RoundTrip waits for a slot, or until the request is given up.
+func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	select {
+	case b.slots <- struct{}{}:
+		defer func() { <-b.slots }()
+		return b.next.RoundTrip(request)
+	case <-request.Context().Done():
+		if request.Body != nil {
+			_ = request.Body.Close() // nothing was read from it
+		}
+		return nil, request.Context().Err()
+	}
+}

@@ -1,0 +1,210 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/fakecluster"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/probe"
+)
+
+var (
+	forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("no"))
+	internal  = apierrors.NewInternalError(errors.New("etcd is slow"))
+)
+
+// outcome is what became of a Binding.
+type outcome struct {
+	// before is what happens between the decision and the Binding.
+	before func(w *world)
+	// faults are what goes wrong at the API server.
+	faults []fakecluster.Fault
+	// calls are the binds and reads that are made.
+	calls []string
+	// err is what Finish returns: nil, one of the room's errors, or anything.
+	err error
+	// after is where the pod is then, "" for nowhere.
+	after string
+}
+
+var errAny = errors.New("any error")
+
+var outcomes = map[string]outcome{
+	"a pod is bound by one write": {
+		calls: []string{"bind web n1"}, after: "n1",
+	},
+	"a change that scheduling does not read is bound over at once": {
+		before: func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Status.Message = "hello" }) },
+		calls:  []string{"bind web n1", "get web", "bind web n1"}, after: "n1",
+	},
+	"a change that scheduling reads ends the attempt": {
+		before: func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }) },
+		calls:  []string{"bind web n1", "get web"}, err: errChanged,
+	},
+	"a pod that somebody else bound is not touched": {
+		before: func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n2" }) },
+		calls:  []string{"bind web n1", "get web"}, err: ErrGone, after: "n2",
+	},
+	"a pod that somebody else bound to the same node is bound": {
+		before: func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n1" }) },
+		calls:  []string{"bind web n1", "get web"}, after: "n1",
+	},
+	"a pod that was deleted is nobody's business": {
+		before: func(w *world) { w.cluster.Remove(w.pod) },
+		calls:  []string{"bind web n1", "get web"}, err: ErrGone,
+	},
+	"a pod that is being deleted is nobody's business": {
+		before: func(w *world) {
+			w.cluster.Change(w.pod, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+		},
+		calls: []string{"bind web n1", "get web"}, err: ErrGone,
+	},
+	"another pod of the same name is left alone": {
+		before: func(w *world) {
+			w.cluster.Remove(w.pod)
+			w.cluster.Apply(fixture.Pod("web").UID("another").Obj())
+		},
+		calls: []string{"bind web n1", "get web"}, err: ErrGone,
+	},
+	"an error after the write counted is found out": {
+		faults: []fakecluster.Fault{{Verb: "bind", Err: internal, Committed: true}},
+		calls:  []string{"bind web n1", "get web"}, after: "n1",
+	},
+	"an error before the write counted is bound again": {
+		faults: []fakecluster.Fault{{Verb: "bind", Err: internal}},
+		calls:  []string{"bind web n1", "get web", "bind web n1"}, after: "n1",
+	},
+	"an answer that never came is found out": {
+		faults: []fakecluster.Fault{{Verb: "bind", Err: context.DeadlineExceeded, Committed: true}},
+		calls:  []string{"bind web n1", "get web"}, after: "n1",
+	},
+	"a read that fails is made again until it says what happened": {
+		faults: []fakecluster.Fault{{Verb: "bind", Err: internal, Committed: true}, {Verb: "get", Err: internal, Times: 3}},
+		calls:  []string{"bind web n1", "get web", "get web", "get web", "get web"}, after: "n1",
+	},
+	"a Binding that is never taken is given up": {
+		faults: []fakecluster.Fault{{Verb: "bind", Err: internal, Times: 100}},
+		calls: []string{"bind web n1", "get web", "bind web n1", "get web", "bind web n1", "get web",
+			"bind web n1", "get web", "bind web n1", "get web", "bind web n1", "get web"},
+		err: internal,
+	},
+	"what is forbidden is not asked twice": {
+		faults: []fakecluster.Fault{{Verb: "bind", Err: forbidden}},
+		calls:  []string{"bind web n1"}, err: forbidden,
+	},
+	"a binder that panics is not asked twice": {
+		before: func(w *world) { w.binders, w.a.On = []string{"A"}, map[string]probe.Answer{"Bind": probe.Panic} },
+		calls:  []string{"get web"}, err: errAny,
+	},
+	"a binder that skips leaves the pod to the next": {
+		before: func(w *world) {
+			w.binders, w.a.On = []string{"A", "DefaultBinder"}, map[string]probe.Answer{"Bind": probe.Skip}
+		},
+		calls: []string{"bind web n1"}, after: "n1",
+	},
+	"binders that all skip bind nothing": {
+		before: func(w *world) { w.binders, w.a.On = []string{"A"}, map[string]probe.Answer{"Bind": probe.Skip} },
+		err:    errNoBinder,
+	},
+}
+
+func TestWhatBecomesOfABinding(t *testing.T) {
+	for sentence, c := range outcomes {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				w.a.On = map[string]probe.Answer{"PreBindPreFlight": probe.Skip}
+				w.b.On = w.a.On
+				if c.before != nil {
+					c.before(w)
+				}
+				w.cluster.Inject(c.faults...)
+				_, err := w.fly()
+				wantLines(t, "calls", w.calls(), c.calls...)
+				if c.err == errAny && err != nil {
+					c.err = err
+				}
+				if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+					t.Errorf("error %v, want %v", err, c.err)
+				}
+				var node string
+				if pod := w.cluster.Pod(w.pod); pod != nil {
+					node = pod.Spec.NodeName
+				}
+				if node != c.after {
+					t.Errorf("the pod is on %q, want %q", node, c.after)
+				}
+				if w.assumed() != (c.err == nil) {
+					t.Errorf("assumed: %v; a pod that is not bound takes no room, and one that is does until it is confirmed", w.assumed())
+				}
+			})
+		})
+	}
+}
+
+func TestTheDecisionArrivesWithTheBinding(t *testing.T) {
+	inTime(t, func(w *world) {
+		if _, err := w.fly(); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.cluster.Pod(w.pod).Annotations["berth.dev/decision"]; got != "why" {
+			t.Errorf("annotation %q", got)
+		}
+	})
+}
+
+func TestAReadThatFailsLeavesThePodAssumed(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.cluster.Inject(
+			fakecluster.Fault{Verb: "bind", Err: internal, Committed: true},
+			fakecluster.Fault{Verb: "get", Err: internal, Times: 3600, Before: func() {
+				if !w.assumed() {
+					t.Error("the pod does not count on its node while nobody knows whether it is bound")
+				}
+			}})
+		begin := time.Now()
+		if _, err := w.fly(); err != nil {
+			t.Error(err)
+		}
+		if waited := time.Since(begin); waited != time.Hour {
+			t.Errorf("read for %v, want an hour of virtual time", waited)
+		}
+	})
+}
+
+// A refusal by a Bind plugin comes after the queue stopped keeping events for
+// the pod: it must not wait for an event that it may have missed.
+func TestARefusalAtBindIsNoVerdict(t *testing.T) {
+	for point, arrange := range map[string]func(*world){
+		"PreBind": func(w *world) { w.a.On = map[string]probe.Answer{"PreBind": probe.Reject("no")} },
+		"Bind": func(w *world) {
+			w.binders, w.a.On = []string{"A"}, map[string]probe.Answer{"Bind": probe.Reject("no")}
+		},
+	} {
+		t.Run("at "+point, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				arrange(w)
+				_, err := w.fly()
+				var unfit *framework.FitError
+				if err == nil || errors.As(err, &unfit) {
+					t.Errorf("%T %v, want an error that names no rejector", err, err)
+				}
+				var declined *Declined
+				if !errors.As(err, &declined) {
+					t.Errorf("%T %v, want one that says a plugin declined", err, err)
+				}
+				if w.deaf != 1 || w.assumed() {
+					t.Errorf("deaf %d times, assumed %v", w.deaf, w.assumed())
+				}
+			})
+		})
+	}
+}

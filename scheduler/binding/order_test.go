@@ -1,0 +1,276 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/probe"
+)
+
+var errBroken = errors.New("broken")
+
+// walk is one pod's way through the points, and where it ends.
+type walk struct {
+	a, b  map[string]probe.Answer
+	lines []string
+	// begins says that Begin is passed.
+	begins bool
+	// unfit are the plugins that refused; nil when the error is no verdict.
+	unfit []string
+	bound bool
+}
+
+var (
+	reserved = []string{"A.Reserve n1", "B.Reserve n1"}
+	undone   = []string{"B.Unreserve n1", "A.Unreserve n1"}
+	permit   = slices.Concat(reserved, []string{"A.Permit n1", "B.Permit n1"})
+	flights  = slices.Concat(permit, []string{"A.PreBindPreFlight n1", "B.PreBindPreFlight n1"})
+	prebound = slices.Concat(flights, []string{"A.PreBind n1", "B.PreBind n1"})
+)
+
+var walks = map[string]walk{
+	"all agree": {lines: slices.Concat(prebound, []string{"A.PostBind n1", "B.PostBind n1"}), begins: true, bound: true},
+	"PreBind is not called where there is nothing to do": {
+		a:     map[string]probe.Answer{"PreBindPreFlight": probe.Skip},
+		lines: slices.Concat(flights, []string{"B.PreBind n1", "A.PostBind n1", "B.PostBind n1"}), begins: true, bound: true,
+	},
+	"Reserve refuses": {
+		b:     map[string]probe.Answer{"Reserve": probe.Reject("no")},
+		lines: slices.Concat(reserved, undone), unfit: []string{"B"},
+	},
+	"Reserve fails": {
+		b:     map[string]probe.Answer{"Reserve": probe.Fail(errBroken)},
+		lines: slices.Concat(reserved, undone),
+	},
+	"Reserve panics": {
+		a:     map[string]probe.Answer{"Reserve": probe.Panic},
+		lines: slices.Concat(reserved[:1], undone),
+	},
+	"Permit refuses": {
+		a:     map[string]probe.Answer{"Permit": probe.Reject("no")},
+		lines: slices.Concat(permit[:3], undone), unfit: []string{"A"},
+	},
+	"Permit fails": {
+		b:     map[string]probe.Answer{"Permit": probe.Fail(errBroken)},
+		lines: slices.Concat(permit, undone),
+	},
+	"Permit panics": {
+		b:     map[string]probe.Answer{"Permit": probe.Panic},
+		lines: slices.Concat(permit, undone),
+	},
+	"the preflight fails": {
+		b:     map[string]probe.Answer{"PreBindPreFlight": probe.Fail(errBroken)},
+		lines: slices.Concat(flights, undone), begins: true,
+	},
+	"PreBind fails": {
+		b:     map[string]probe.Answer{"PreBind": probe.Fail(errBroken)},
+		lines: slices.Concat(prebound, undone), begins: true,
+	},
+	"PreBind panics": {
+		a:     map[string]probe.Answer{"PreBind": probe.Panic},
+		lines: slices.Concat(prebound[:7], undone), begins: true,
+	},
+	"Unreserve panics and the others are called all the same": {
+		a:     map[string]probe.Answer{"Reserve": probe.Reject("no")},
+		b:     map[string]probe.Answer{"Unreserve": probe.Panic},
+		lines: slices.Concat(reserved[:1], undone), unfit: []string{"A"},
+	},
+	"PostBind panics and the pod is bound": {
+		a:     map[string]probe.Answer{"PostBind": probe.Panic},
+		lines: slices.Concat(prebound, []string{"A.PostBind n1", "B.PostBind n1"}), begins: true, bound: true,
+	},
+}
+
+func TestTheOrderOfTheSteps(t *testing.T) {
+	for sentence, c := range walks {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				w.a.On, w.b.On = c.a, c.b
+				f := w.flight()
+				w.journal.Take()
+				info, _ := framework.NewPodInfo(w.pod)
+				w.cache.AddNominatedPod(w.log(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
+				err := w.Begin(w.ctx, f)
+				if (err == nil) != c.begins {
+					t.Fatalf("Begin: %v", err)
+				}
+				if w.cache.Nominations() != 0 {
+					t.Error("the pod's nomination outlived its assumption")
+				}
+				if err == nil {
+					err = w.Finish(w.ctx, f)
+				}
+				wantLines(t, "calls of plugins", w.journal.Take(), c.lines...)
+				var unfit *framework.FitError
+				if errors.As(err, &unfit) != (c.unfit != nil) {
+					t.Fatalf("%T %v, want a verdict of %v", err, err, c.unfit)
+				}
+				if unfit != nil && !unfit.Diagnosis.Unschedulable.HasAll(c.unfit...) {
+					t.Errorf("refused by %v, want %v", unfit.Diagnosis.Unschedulable, c.unfit)
+				}
+				if (err == nil) != c.bound || w.assumed() != c.bound || w.cluster.Pod(w.pod).Spec.NodeName != "" != c.bound {
+					t.Errorf("error %v, assumed %v, on %q, want bound: %v", err, w.assumed(), w.cluster.Pod(w.pod).Spec.NodeName, c.bound)
+				}
+			})
+		})
+	}
+}
+
+func TestThePodCountsUntilItsClaimsAreTakenBack(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.a.On = map[string]probe.Answer{
+			"PreBind": probe.Fail(errBroken),
+			"Unreserve": func() *fwk.Status {
+				if !w.assumed() {
+					t.Error("the pod was forgotten before its claims were taken back")
+				}
+				return nil
+			},
+		}
+		if _, err := w.fly(); err == nil || w.assumed() {
+			t.Errorf("error %v, assumed %v", err, w.assumed())
+		}
+	})
+}
+
+func TestAnAssumedPodIsNotBegunAgain(t *testing.T) {
+	inTime(t, func(w *world) {
+		f := w.flight()
+		if err := w.Begin(w.ctx, f); err != nil {
+			t.Fatal(err)
+		}
+		w.journal.Take()
+		second := w.flight()
+		if err := w.Begin(w.ctx, second); err == nil || second.Assigned() != nil {
+			t.Errorf("began twice: %v, %v", err, second.Assigned())
+		}
+		if lines := w.journal.Take(); len(lines) > 2 || !w.assumed() { // EventsToRegister is not asked here
+			t.Errorf("plugins were called: %v; assumed %v", lines, w.assumed())
+		}
+	})
+}
+
+func TestWaitingOnPermit(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		// verdict is what happens to the waiting pod after a minute.
+		verdict func(w *world, f *Flight, p fwk.WaitingPod)
+		bound   bool
+		unfit   bool
+		waited  time.Duration
+	}{
+		"all allow": {func(_ *world, _ *Flight, p fwk.WaitingPod) { p.Allow("A"); p.Allow("B") }, true, false, time.Minute},
+		"one allows, and the other's time is up": {
+			func(_ *world, _ *Flight, p fwk.WaitingPod) { p.Allow("A") }, false, true, 10 * time.Minute,
+		},
+		"one refuses":       {func(_ *world, _ *Flight, p fwk.WaitingPod) { p.Reject("B", "no") }, false, true, time.Minute},
+		"it is preempted":   {func(_ *world, _ *Flight, p fwk.WaitingPod) { p.Preempt("B", "go") }, false, false, time.Minute},
+		"the process ends":  {func(w *world, _ *Flight, _ fwk.WaitingPod) { w.cancel() }, false, false, time.Minute},
+		"nobody ever comes": {func(*world, *Flight, fwk.WaitingPod) {}, false, true, 5 * time.Minute},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				w.ctx, w.cancel = context.WithCancel(w.ctx)
+				w.a.On, w.a.Waits = map[string]probe.Answer{"Permit": probe.Wait}, 5*time.Minute
+				w.b.On, w.b.Waits = map[string]probe.Answer{"Permit": probe.Wait}, 10*time.Minute
+				f := w.flight()
+				if err := w.Begin(w.ctx, f); err != nil {
+					t.Fatal(err)
+				}
+				begin := time.Now()
+				time.AfterFunc(time.Minute, func() { c.verdict(w, f, f.Framework.GetWaitingPod(w.pod.UID)) })
+				err := w.Finish(w.ctx, f)
+				if waited := time.Since(begin); waited != c.waited {
+					t.Errorf("waited %v, want %v", waited, c.waited)
+				}
+				var unfit *framework.FitError
+				if (err == nil) != c.bound || errors.As(err, &unfit) != c.unfit {
+					t.Errorf("error %T %v", err, err)
+				}
+				if c.bound != (w.deaf == 1) || w.assumed() != c.bound || f.Framework.Waiting.Len() != 0 {
+					t.Errorf("deaf %d times, assumed %v, %d wait", w.deaf, w.assumed(), f.Framework.Waiting.Len())
+				}
+			})
+		})
+	}
+}
+
+func TestAFailedPreflightLeavesNobodyWaiting(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.a.On = map[string]probe.Answer{"Permit": probe.Wait, "PreBindPreFlight": probe.Fail(errBroken)}
+		w.a.Waits = time.Hour
+		f, err := w.fly()
+		if err == nil || f.Framework.Waiting.Len() != 0 {
+			t.Errorf("error %v; %d pods wait for ever", err, f.Framework.Waiting.Len())
+		}
+	})
+}
+
+func TestPreBindCanBeCancelled(t *testing.T) {
+	inTime(t, func(w *world) {
+		var f *Flight
+		w.a.During = func(ctx context.Context) {
+			p := f.Framework.GetPodInPreBind(w.pod.UID)
+			if p == nil || !p.CancelPod("preempted") || !p.CancelPod("again") {
+				t.Error("the pod cannot be cancelled")
+			}
+			<-ctx.Done()
+		}
+		f = w.flight()
+		if err := w.Begin(w.ctx, f); err != nil {
+			t.Fatal(err)
+		}
+		err := w.Finish(w.ctx, f)
+		if err == nil || err.Error() != "preempted" {
+			t.Errorf("error %v, want preempted", err)
+		}
+		if calls := w.calls(); len(calls) > 0 || w.assumed() || f.Framework.GetPodInPreBind(w.pod.UID) != nil {
+			t.Errorf("calls %v, assumed %v", calls, w.assumed())
+		}
+	})
+}
+
+func TestAPluginMayTakeThePodOutOfPreBind(t *testing.T) {
+	inTime(t, func(w *world) {
+		var f *Flight
+		w.a.During = func(context.Context) { f.Framework.RemovePodInPreBind(w.pod.UID) }
+		f = w.flight()
+		if err := errors.Join(w.Begin(w.ctx, f), w.Finish(w.ctx, f)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAutoscalersAreToldWhereAPodIsGoing(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		preflight probe.Answer
+		want      []string
+	}{
+		"before work that takes a while": {nil, []string{"patch web", "bind web n1"}},
+		"and not when it goes at once":   {probe.Skip, []string{"bind web n1"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				w.a.On = map[string]probe.Answer{"PreBindPreFlight": c.preflight}
+				w.b.On = map[string]probe.Answer{"PreBindPreFlight": probe.Skip}
+				w.a.During = func(context.Context) {
+					synctest.Wait()
+					if got := w.cluster.Pod(w.pod).Status.NominatedNodeName; got != "n1" {
+						t.Errorf("nominated for %q", got)
+					}
+				}
+				if _, err := w.fly(); err != nil {
+					t.Error(err)
+				}
+				// The Binding knows the version that the patch made: no conflict.
+				wantLines(t, "calls", w.cluster.Take(), c.want...)
+			})
+		})
+	}
+}

@@ -1,0 +1,264 @@
+package binding
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/test/fakecluster"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/probe"
+)
+
+// condition is the stored pod's PodScheduled, as "status reason message".
+func (w *world) condition() string {
+	pod := w.cluster.Pod(w.pod)
+	if pod == nil {
+		return "gone"
+	}
+	if c := scheduled(pod); c != nil {
+		return string(c.Status) + " " + c.Reason + " " + c.Message
+	}
+	return "none"
+}
+
+func (w *world) nominated() string { return w.cluster.Pod(w.pod).Status.NominatedNodeName }
+
+// news are histories of what is said about the pod, the patches that are sent,
+// and the condition that comes of it.
+var newsTable = map[string]struct {
+	history   func(w *world)
+	calls     []string
+	condition string
+	nominated string
+}{
+	"a refusal is written": {
+		history:   func(w *world) { w.Refuse(w.pod, "Unschedulable", "no room", nil) },
+		calls:     []string{"patch web"},
+		condition: "False Unschedulable no room",
+	},
+	"the same again is not, even before the informer has seen the first": {
+		history: func(w *world) {
+			w.Refuse(w.pod, "Unschedulable", "no room", nil)
+			synctest.Wait()
+			w.Refuse(w.pod, "Unschedulable", "no room", nil)
+		},
+		calls:     []string{"patch web"},
+		condition: "False Unschedulable no room",
+	},
+	"another message is": {
+		history: func(w *world) {
+			w.Refuse(w.pod, "Unschedulable", "no room", nil)
+			synctest.Wait()
+			w.Refuse(w.pod, "Unschedulable", "no room at all", nil)
+		},
+		calls:     []string{"patch web", "patch web"},
+		condition: "False Unschedulable no room at all",
+	},
+	"of much news during a patch only the last is sent": {
+		history: func(w *world) {
+			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
+				for _, message := range []string{"two", "three", "four"} {
+					w.Refuse(w.pod, "Unschedulable", message, nil)
+				}
+			}})
+			w.Refuse(w.pod, "Unschedulable", "one", nil)
+		},
+		calls:     []string{"patch web", "patch web"},
+		condition: "False Unschedulable four",
+	},
+	"news of another kind is sent together": {
+		history: func(w *world) {
+			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
+				w.Refuse(w.pod, "Unschedulable", "two", nil)
+				w.status.nominate(w.pod, "n7")
+			}})
+			w.Refuse(w.pod, "Unschedulable", "one", nil)
+		},
+		calls:     []string{"patch web", "patch web"},
+		condition: "False Unschedulable two", nominated: "n7",
+	},
+	"a nomination is taken back although the informer never saw it": {
+		history: func(w *world) {
+			w.status.nominate(w.pod, "n7")
+			synctest.Wait()
+			none := ""
+			w.Refuse(w.pod, "SchedulerError", "broken", &none)
+		},
+		calls:     []string{"patch web", "patch web"},
+		condition: "False SchedulerError broken",
+	},
+	"a patch that fails is sent again": {
+		history: func(w *world) {
+			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Times: 3})
+			w.Refuse(w.pod, "ProfilePaused", "paused", nil)
+		},
+		calls:     []string{"patch web", "patch web", "patch web", "patch web"},
+		condition: "False ProfilePaused paused",
+	},
+	"a patch that is forbidden is not": {
+		history: func(w *world) {
+			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: forbidden, Times: 3})
+			w.Refuse(w.pod, "ProfilePaused", "paused", nil)
+		},
+		calls:     []string{"patch web"},
+		condition: "none",
+	},
+	"a pod that somebody changed is read and told": {
+		history: func(w *world) {
+			w.cluster.Change(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+			w.Refuse(w.pod, "Unschedulable", "no room", nil)
+		},
+		calls:     []string{"patch web", "get web", "patch web"},
+		condition: "False Unschedulable no room",
+	},
+	"a pod that somebody bound is never told that it is not scheduled": {
+		history: func(w *world) {
+			w.cluster.Change(w.pod, func(p *v1.Pod) {
+				p.Spec.NodeName = "n9"
+				p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}
+			})
+			w.Refuse(w.pod, "Unschedulable", "no room", nil)
+		},
+		calls:     []string{"patch web", "get web"},
+		condition: "True  ",
+	},
+	"a pod that is gone is let go": {
+		history: func(w *world) {
+			w.cluster.Remove(w.pod)
+			w.Refuse(w.pod, "Unschedulable", "no room", nil)
+		},
+		calls:     []string{"patch web"},
+		condition: "gone",
+	},
+	"another pod of the same name is left alone": {
+		history: func(w *world) {
+			w.cluster.Remove(w.pod)
+			w.cluster.Apply(fixture.Pod("web").UID("another").Obj())
+			w.Refuse(w.pod, "Unschedulable", "no room", nil)
+		},
+		calls:     []string{"patch web", "get web"},
+		condition: "none",
+	},
+	"a bind drops news that was not sent": {
+		history: func(w *world) {
+			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
+				w.Refuse(w.pod, "Unschedulable", "late news", nil)
+				time.Sleep(time.Minute)
+			}})
+			w.Refuse(w.pod, "Unschedulable", "no room", nil)
+			synctest.Wait()
+			if _, err := w.fly(); err != nil {
+				w.t.Error(err)
+			}
+		},
+		calls:     []string{"patch web", "bind web n1"},
+		condition: "True  ",
+	},
+	"a bind waits for the patch that is under way": {
+		history: func(w *world) {
+			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() { time.Sleep(time.Minute) }})
+			w.Refuse(w.pod, "Unschedulable", "no room", nil)
+			synctest.Wait()
+			begin := time.Now()
+			if _, err := w.fly(); err != nil {
+				w.t.Error(err)
+			}
+			if waited := time.Since(begin); waited != time.Minute {
+				w.t.Errorf("the bind waited %v, want a minute", waited)
+			}
+		},
+		calls:     []string{"patch web", "bind web n1"},
+		condition: "True  ",
+	},
+	"a patch that fails during a bind is not sent again": {
+		history: func(w *world) {
+			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Before: func() { time.Sleep(time.Minute) }})
+			w.Refuse(w.pod, "Unschedulable", "no room", nil)
+			synctest.Wait()
+			if _, err := w.fly(); err != nil {
+				w.t.Error(err)
+			}
+			time.Sleep(time.Hour)
+		},
+		calls:     []string{"patch web", "bind web n1"},
+		condition: "True  ",
+	},
+}
+
+func TestStatus(t *testing.T) {
+	for sentence, c := range newsTable {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				w.a.On = map[string]probe.Answer{"PreBindPreFlight": probe.Skip}
+				w.b.On = map[string]probe.Answer{"PreBindPreFlight": probe.Skip}
+				c.history(w)
+				time.Sleep(time.Hour) // virtual: whatever is tried again is over
+				wantLines(t, "calls", w.cluster.Take(), c.calls...)
+				if got := w.condition(); got != c.condition {
+					t.Errorf("condition %q, want %q", got, c.condition)
+				}
+				if pod := w.cluster.Pod(w.pod); pod != nil && pod.Status.NominatedNodeName != c.nominated {
+					t.Errorf("nominated %q, want %q", pod.Status.NominatedNodeName, c.nominated)
+				}
+				w.Forget(w.pod.UID)
+				s := w.status
+				if n := len(s.known) + len(s.waiting) + len(s.sending) + s.workers; n != 0 {
+					t.Errorf("%d things are remembered of a pod that was forgotten", n)
+				}
+			})
+		})
+	}
+}
+
+func TestForgetDuringAPatchLeavesNothing(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() { w.Forget(w.pod.UID) }})
+		w.Refuse(w.pod, "Unschedulable", "no room", nil)
+		synctest.Wait()
+		if n := len(w.status.known); n != 0 {
+			t.Error("the answer to a patch is remembered of a pod that was forgotten")
+		}
+	})
+}
+
+func TestAConditionKeepsTheTimeOfItsTransition(t *testing.T) {
+	inTime(t, func(w *world) {
+		before := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+		w.cluster.Change(w.pod, func(p *v1.Pod) {
+			p.Generation = 3
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, LastTransitionTime: before}}
+		})
+		w.pod = w.cluster.Pod(w.pod)
+		w.Refuse(w.pod, "Unschedulable", "no room", nil)
+		synctest.Wait()
+		c := scheduled(w.cluster.Pod(w.pod))
+		if !c.LastTransitionTime.Equal(&before) || c.ObservedGeneration != 3 {
+			t.Errorf("since %v for generation %d, want %v and 3", c.LastTransitionTime, c.ObservedGeneration, before)
+		}
+	})
+}
+
+func TestManyPodsAreToldByFewWorkers(t *testing.T) {
+	inTime(t, func(w *world) {
+		most := 0
+		for i := range 50 {
+			pod := fixture.Pod("web-" + string(rune('A'+i))).Obj()
+			w.cluster.Apply(pod)
+			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
+				w.status.mu.Lock()
+				most = max(most, len(w.status.sending))
+				w.status.mu.Unlock()
+				time.Sleep(time.Second)
+			}})
+			w.Refuse(w.cluster.Pod(pod), "Unschedulable", "no room", nil)
+		}
+		time.Sleep(time.Hour)
+		if calls := w.cluster.Take(); len(calls) != 50 || most != statusWorkers {
+			t.Errorf("%d patches, at most %d at a time, want 50 and %d", len(calls), most, statusWorkers)
+		}
+	})
+}

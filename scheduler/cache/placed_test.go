@@ -1,0 +1,40 @@
+package cache
+
+import (
+	"testing"
+
+	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+func TestAPodThatHasANodeIsNotNominatedBesides(t *testing.T) {
+	waiting := fixture.Pod("shop/web").Requests("cpu", "1").Nominated("n1")
+	info, err := framework.NewPodInfo(waiting.Obj())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]func(*Cache) error{
+		"one that is assumed":   func(c *Cache) error { return c.Assume(info, "n1") },
+		"one that is confirmed": func(c *Cache) error { c.Confirm(info.Assigned("n1").GetPod()); return nil },
+	}
+	for name, place := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := New()
+			if err := place(c); err != nil {
+				t.Fatal(err)
+			}
+			c.AddNominatedPod(klog.Background(), info, nil)
+			c.UpdateNominatedPod(klog.Background(), waiting.Obj(), info)
+			if n := c.Nominations(); n != 0 {
+				t.Errorf("%d nominations, want 0: the pod counts on n1 already", n)
+			}
+			c.Remove(waiting.Obj().UID)
+			c.AddNominatedPod(klog.Background(), info, nil)
+			if n := c.Nominations(); n != 1 {
+				t.Errorf("%d nominations once it has no node, want 1", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,217 @@
+package framework
+
+import (
+	"fmt"
+	"iter"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Counts says how many pods there are in the domains of a topology, as of the
+// last cache.Refresh. It is the one way in which plugins look at pods beyond
+// the node that they are asked about.
+//
+// Everything that an answer depends on stands in the question, so that an
+// implementation may keep the answers and move them with each change instead
+// of looking at all pods again.
+type Counts interface {
+	// Pods answers each query with the number of pods by domain.
+	Pods(queries ...PodQuery) []*Tally
+	// Terms answers with the weight of the affinity terms that the pod of the
+	// query matches, by topology key and by domain of the pods that have them.
+	// A domain is listed when a term there matches, whatever the weights add
+	// up to.
+	Terms(query TermQuery) map[string]*Tally
+	// On counts the pods on one node, which may be a copy that differs from
+	// the snapshot.
+	On(node fwk.NodeInfo, pods *PodSet) int64
+}
+
+// CountingLister is a SharedLister whose pods are counted.
+type CountingLister interface {
+	fwk.SharedLister
+	Counts() Counts
+}
+
+// CountsOf returns the counts that come with handle. The error says that it
+// has none, as a Handle that is not Berth's.
+func CountsOf(handle fwk.Handle) (Counts, error) {
+	if handle == nil {
+		return nil, fmt.Errorf("handle: is nil, want one whose SnapshotSharedLister counts pods")
+	}
+	lister, ok := handle.SnapshotSharedLister().(CountingLister)
+	if !ok {
+		return nil, fmt.Errorf("handle: SnapshotSharedLister is a %T, want one that counts pods", handle.SnapshotSharedLister())
+	}
+	return lister.Counts(), nil
+}
+
+// PodQuery asks for a number of pods by domain: by the value that their nodes
+// have under TopologyKey. Queries that share a PodSet or a Scope cost less.
+type PodQuery struct {
+	TopologyKey string
+	Pods        *PodSet
+	// Scope is which nodes count; nil means all.
+	Scope *Scope
+	// Unlabelled puts nodes without the label into the domain "" instead of
+	// into none.
+	Unlabelled bool
+	// Vacant lists the domains that hold no such pod as well.
+	Vacant bool
+	// Within, when it is not nil, are the domains that are asked about; others
+	// may be left out of the answer.
+	Within sets.Set[string]
+}
+
+// Domain returns the domain that a node puts its pods into, and whether the
+// node counts at all. It is what an answer is defined by.
+func (q *PodQuery) Domain(node *v1.Node) (domain string, ok bool) {
+	domain, ok = node.Labels[q.TopologyKey]
+	if !ok && !q.Unlabelled {
+		return "", false
+	}
+	if q.Within != nil && !q.Within.Has(domain) {
+		return "", false
+	}
+	return domain, q.Scope.Holds(node)
+}
+
+// PodSet is the pods of some namespaces that a selector matches.
+type PodSet struct {
+	// Namespaces are names; nil means every namespace, empty means none.
+	Namespaces sets.Set[string]
+	Selector   labels.Selector
+	// Terminating says that pods which are being deleted count as well.
+	Terminating bool
+}
+
+// Has reports whether pod is one of the set.
+func (s *PodSet) Has(pod *v1.Pod) bool {
+	return (s.Namespaces == nil || s.Namespaces.Has(pod.Namespace)) && s.selects(pod)
+}
+
+func (s *PodSet) selects(pod *v1.Pod) bool {
+	return (s.Terminating || pod.DeletionTimestamp == nil) && s.Selector.Matches(labels.Set(pod.Labels))
+}
+
+// On counts the pods of the set that are on node. It is where a scan spends
+// its time, so one namespace is compared rather than looked up.
+func (s *PodSet) On(node fwk.NodeInfo) int64 {
+	namespace, one := "", len(s.Namespaces) == 1
+	if one {
+		for namespace = range s.Namespaces {
+		}
+	}
+	var n int64
+	for _, info := range node.GetPods() {
+		if pod := info.GetPod(); one && pod.Namespace == namespace && s.selects(pod) || !one && s.Has(pod) {
+			n++
+		}
+	}
+	return n
+}
+
+// And returns the pods that are in both sets.
+func (s *PodSet) And(other *PodSet) *PodSet {
+	both := &PodSet{Namespaces: s.Namespaces, Selector: s.Selector, Terminating: s.Terminating && other.Terminating}
+	switch {
+	case both.Namespaces == nil:
+		both.Namespaces = other.Namespaces
+	case other.Namespaces != nil:
+		both.Namespaces = both.Namespaces.Intersection(other.Namespaces)
+	}
+	requirements, selects := other.Selector.Requirements()
+	if _, any := s.Selector.Requirements(); !any || !selects {
+		both.Selector = labels.Nothing()
+	} else {
+		both.Selector = s.Selector.Add(requirements...)
+	}
+	return both
+}
+
+// Scope is which nodes count for a pod. A nil Scope holds every node.
+type Scope struct {
+	// Labels are the keys of labels that a node must carry.
+	Labels []string
+	// Pod is whose wishes the next two fields speak of.
+	Pod *v1.Pod
+	// HonorAffinity leaves out nodes that Pod's nodeSelector and required node
+	// affinity do not select; a term that does not parse selects none.
+	HonorAffinity bool
+	// HonorTaints leaves out nodes with a taint that keeps Pod off.
+	HonorTaints bool
+
+	required nodeaffinity.RequiredNodeAffinity
+}
+
+// NewScope returns a Scope with these fields.
+func NewScope(pod *v1.Pod, labels []string, honorAffinity, honorTaints bool) *Scope {
+	return &Scope{
+		Labels: labels, Pod: pod, HonorAffinity: honorAffinity, HonorTaints: honorTaints,
+		required: nodeaffinity.GetRequiredNodeAffinity(pod),
+	}
+}
+
+// Holds reports whether node counts.
+func (s *Scope) Holds(node *v1.Node) bool {
+	if s == nil {
+		return true
+	}
+	for _, key := range s.Labels {
+		if _, ok := node.Labels[key]; !ok {
+			return false
+		}
+	}
+	if s.HonorAffinity {
+		if selected, _ := s.required.Match(node); !selected {
+			return false
+		}
+	}
+	return !s.HonorTaints || UntoleratedTaint(node.Spec.Taints, s.Pod.Spec.Tolerations) == nil
+}
+
+// TermQuery asks for the affinity terms of placed pods that Pod matches. Each
+// kind of term counts with a weight; 0 leaves the kind out.
+type TermQuery struct {
+	Pod *v1.Pod
+	// Namespace is the labels of Pod's namespace.
+	Namespace labels.Set
+	// RequiredAffinity and RequiredAntiAffinity are what one term counts.
+	RequiredAffinity, RequiredAntiAffinity int64
+	// PreferredAffinity and PreferredAntiAffinity multiply a term's own weight.
+	PreferredAffinity, PreferredAntiAffinity int64
+}
+
+// Of yields the topology key and the weight of each term of placed that the
+// pod of the query matches.
+func (q *TermQuery) Of(placed fwk.PodInfo) iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
+		_ = q.required(placed.GetRequiredAntiAffinityTerms(), q.RequiredAntiAffinity, yield) &&
+			q.required(placed.GetRequiredAffinityTerms(), q.RequiredAffinity, yield) &&
+			q.preferred(placed.GetPreferredAffinityTerms(), q.PreferredAffinity, yield) &&
+			q.preferred(placed.GetPreferredAntiAffinityTerms(), q.PreferredAntiAffinity, yield)
+	}
+}
+
+// required and preferred report whether the reader wants more.
+func (q *TermQuery) required(terms []fwk.AffinityTerm, weight int64, yield func(string, int64) bool) bool {
+	for i := range terms {
+		if weight != 0 && terms[i].Matches(q.Pod, q.Namespace) && !yield(terms[i].TopologyKey, weight) {
+			return false
+		}
+	}
+	return true
+}
+
+func (q *TermQuery) preferred(terms []fwk.WeightedAffinityTerm, factor int64, yield func(string, int64) bool) bool {
+	for i := range terms {
+		if factor != 0 && terms[i].Matches(q.Pod, q.Namespace) && !yield(terms[i].TopologyKey, factor*int64(terms[i].Weight)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,83 @@
+package framework
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// facts is all that a Tally says.
+type facts struct {
+	Numbers map[string]int64
+	Domains int
+	Least   int64
+	Zero    bool
+}
+
+func told(t *Tally, domains []string) facts {
+	f := facts{Numbers: map[string]int64{}, Domains: t.Domains(), Least: t.Least(), Zero: t.Zero()}
+	for _, domain := range domains {
+		f.Numbers[domain] = t.Of(domain)
+	}
+	return f
+}
+
+// plain is the same from a plain map.
+func plain(numbers map[string]int64, domains []string) facts {
+	f := facts{Numbers: map[string]int64{}, Domains: len(numbers), Least: math.MaxInt32, Zero: true}
+	for _, domain := range domains {
+		f.Numbers[domain] = numbers[domain]
+	}
+	for _, n := range numbers {
+		f.Least, f.Zero = min(f.Least, n), f.Zero && n == 0
+	}
+	return f
+}
+
+// A Tally to which somebody added is the Tally of the sums, and clones go
+// their own ways.
+func TestATallyIsWhatWasCountedAndWhatWasAdded(t *testing.T) {
+	domains := []string{"", "a", "b", "c", "d", "e"}
+	for seed := range int64(500) {
+		dice := rand.New(rand.NewSource(seed))
+		numbers := map[string]int64{}
+		for range dice.Intn(6) {
+			numbers[domains[dice.Intn(5)]] = dice.Int63n(4)
+		}
+		tallies, sums := []*Tally{NewTally(maps.Clone(numbers))}, []map[string]int64{numbers}
+		for step := range 12 {
+			at := dice.Intn(len(tallies))
+			if dice.Intn(4) == 0 {
+				tallies, sums = append(tallies, tallies[at].Clone()), append(sums, maps.Clone(sums[at]))
+			}
+			domain, n := domains[dice.Intn(len(domains))], dice.Int63n(5)-2
+			tallies[at].Add(domain, n)
+			sums[at][domain] += n
+			for i := range tallies {
+				if diff := cmp.Diff(plain(sums[i], domains), told(tallies[i], domains)); diff != "" {
+					t.Fatalf("seed %d, step %d, tally %d (-plain +tally):\n%s", seed, step, i, diff)
+				}
+			}
+		}
+	}
+}
+
+func TestTheLeastOfManyDomainsIsFoundWhateverChanges(t *testing.T) {
+	numbers := map[string]int64{}
+	for i := range 50 {
+		numbers[fmt.Sprint("d", i)] = int64(i % 7)
+	}
+	tally := NewTally(maps.Clone(numbers))
+	for i := range 50 {
+		domain := fmt.Sprint("d", i)
+		tally.Add(domain, 10)
+		numbers[domain] += 10
+		if got, want := tally.Least(), plain(numbers, nil).Least; got != want {
+			t.Fatalf("after %d domains grew the least is %d, want %d", i+1, got, want)
+		}
+	}
+}

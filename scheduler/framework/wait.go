@@ -1,0 +1,19 @@
+package framework
+
+import "context"
+
+// Wait waits until something happens that other work causes: until gives a
+// value or is closed. It returns nil then, and why ctx ended when that comes
+// first. How work waits is handed to the rooms, as the clock is, so that a
+// simulation can decide who goes on when.
+type Wait func(ctx context.Context, until <-chan struct{}) error
+
+// Block is the Wait of a goroutine.
+func Block(ctx context.Context, until <-chan struct{}) error {
+	select {
+	case <-until:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

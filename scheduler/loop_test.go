@@ -1,0 +1,338 @@
+package scheduler
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/test/fakecluster"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/probe"
+)
+
+func TestAPodIsBoundAndTheDecisionIsKnown(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.a.Scores = map[string]int64{"n1": 10, "n2": 90, "n3": 50}
+		w.apply("one")
+		defer w.lead()()
+		w.create(web("a"))
+		w.want("node", w.on("a"), "n2")
+		w.want("condition", w.scheduled("a"), "True")
+		w.want("queue", w.counts(), "")
+		w.wantLines("events", w.events.take(), "a Normal Scheduled: Successfully assigned default/a to n2")
+		w.wantLines("calls", w.cluster.Take(), "bind a n2")
+		var record map[string]any
+		if err := json.Unmarshal([]byte(w.cluster.Pod(web("a")).Annotations[decision.AnnotationKey]), &record); err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string]any{"profile": "p", "hash": "one", "generation": 7.0, "epoch": 3.0, "node": "n2", "evaluated": 3.0, "feasible": 3.0, "attempts": 1.0} {
+			if record[key] != want {
+				t.Errorf("annotation: %s is %v, want %v", key, record[key], want)
+			}
+		}
+		if top := record["top"].([]any); len(top) != 2 {
+			t.Errorf("the annotation names %d nodes, want the best 2", len(top))
+		}
+		page, _ := w.options.Ledger.Page("p", 10)
+		if page.Totals.Bound != 1 || len(page.Recent) != 1 || page.Recent[0].Node != "n2" {
+			t.Errorf("ledger %+v", page)
+		}
+		if pods, assumed := w.cache.Sizes(); pods != 1 || assumed != 0 {
+			t.Errorf("%d pods, %d assumed, want the informer's word for one", pods, assumed)
+		}
+	}, node("n1"), node("n2"), node("n3"))
+}
+
+func TestARefusalIsToldToPodLedgerAndQueue(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.a.Set("Filter", probe.Reject("too small"))
+		w.a.Events = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}}}
+		w.apply("one")
+		defer w.lead()()
+		w.create(web("a"))
+		message := "0/2 nodes are available: 2 too small."
+		w.want("condition", w.scheduled("a"), "False Unschedulable: "+message)
+		w.wantLines("events", w.events.take(), "a Warning FailedScheduling: "+message)
+		w.want("queue", w.counts(), "1 unschedulable")
+		page, _ := w.options.Ledger.Page("p", 10)
+		if page.Totals.Refusals != 1 || page.Recent[0].Message != message {
+			t.Errorf("ledger %+v", page)
+		}
+		w.cluster.Take()
+		w.a.Set("Filter", nil)
+		w.create(node("n3"))
+		if w.on("a") == "" {
+			t.Error("the new node did not wake the pod")
+		}
+	}, node("n1"), node("n2"))
+}
+
+func TestTheSameRefusalIsWrittenOnce(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.a.Set("Filter", probe.Reject("too small"))
+		w.apply("one")
+		defer w.lead()()
+		w.create(web("a"))
+		w.cluster.Take()
+		w.queue.Activate(w.ctx, map[string]*v1.Pod{"a": web("a")})
+		synctest.Wait()
+		w.wantLines("calls", w.cluster.Take())
+	}, node("n1"))
+}
+
+// Each is an attempt that fails, and what is said of it.
+func TestWhatAFailedAttemptIsCalled(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		arrange   func(w *world)
+		nodes     int
+		condition string
+		queue     string
+	}{
+		"without nodes a pod backs off as after an error, and is called unschedulable": {
+			func(*world) {}, 0, "False Unschedulable: no nodes available to schedule pods", "1 backoff",
+		},
+		"a plugin that fails is an error": {
+			func(w *world) { w.a.Set("Filter", probe.Fail(errors.New("broken"))) }, 1,
+			`False SchedulerError: running "A" filter plugin: broken`, "1 backoff",
+		},
+		"a plugin that panics is an error that names it": {
+			func(w *world) { w.a.Set("PreFilter", probe.Panic) }, 1,
+			`False SchedulerError: plugin "A" panicked in PreFilter: the probe panics`, "1 backoff",
+		},
+		"a refusal at Reserve is a verdict": {
+			func(w *world) { w.a.Set("Reserve", probe.Reject("taken")) }, 1,
+			"False Unschedulable: 0/1 nodes are available: 1 taken.", "1 unschedulable",
+		},
+		"a refusal at Permit is a verdict": {
+			func(w *world) { w.a.Set("Permit", probe.Reject("not now")) }, 1,
+			"False Unschedulable: 0/1 nodes are available: 1 not now.", "1 unschedulable",
+		},
+		"a refusal at PreBind is called unschedulable and tried again": {
+			func(w *world) {
+				w.a.Set("PreBind", probe.Reject("no volume"))
+				w.a.Set("PreBindPreFlight", nil)
+			}, 1,
+			"False Unschedulable: no volume", "1 backoff",
+		},
+		"a failure at PreBind is an error": {
+			func(w *world) {
+				w.a.Set("PreBind", probe.Fail(errors.New("broken")))
+				w.a.Set("PreBindPreFlight", nil)
+			}, 1,
+			`False SchedulerError: running PreBind plugin "A": broken`, "1 backoff",
+		},
+		"what the API server forbids is an error": {
+			func(w *world) {
+				w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: apierrors.NewForbidden(v1.Resource("pods"), "a", errors.New("no")), Times: 9})
+			}, 1,
+			`False SchedulerError: running Bind plugin "DefaultBinder": pods "a" is forbidden: no`, "1 backoff",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				w.a.Events = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}}}
+				c.arrange(w)
+				for range c.nodes {
+					w.create(node("n1"))
+				}
+				w.apply("one")
+				end := w.lead()
+				w.create(web("a"))
+				w.want("condition", w.scheduled("a"), c.condition)
+				w.want("queue", w.counts(), c.queue)
+				if _, assumed := w.cache.Sizes(); assumed != 0 || w.on("a") != "" {
+					t.Errorf("%d assumed, on %q", assumed, w.on("a"))
+				}
+				end()
+			})
+		})
+	}
+}
+
+func TestAPodThatIsBeingDeletedIsNotTried(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.apply("one")
+		defer w.lead()()
+		w.create(fixture.Pod("a").Scheduler("p").Terminating().Obj())
+		w.wantLines("events", w.events.take(), "a Warning FailedScheduling: skip schedule deleting pod: default/a")
+		w.want("queue", w.counts(), "")
+		w.wantLines("calls", w.cluster.Take())
+	}, node("n1"))
+}
+
+func TestAFollowerWritesNothing(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.apply("one")
+		w.create(web("a"))
+		w.unfit = "spec.resourceClaims"
+		w.create(web("b"))
+		time.Sleep(time.Hour)
+		w.wantLines("calls", w.cluster.Take())
+		w.wantLines("events", w.events.take())
+		w.want("queue", w.counts(), "1 active, 1 parked")
+		// Who leads next does what is to be done, and tells who is held.
+		defer w.lead()()
+		w.want("condition of b", w.scheduled("b"), "False Unsupported: spec.resourceClaims: not yet")
+		w.want("node of a", w.on("a"), "n1")
+	}, node("n1"))
+}
+
+func TestFreedRoomWakesOthersButNotTheOneThatLeftIt(t *testing.T) {
+	inTime(t, func(w *world) {
+		// A plugin that registers nothing in particular is woken by everything.
+		w.a.Events = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}}}
+		w.a.Waits = time.Minute
+		w.a.Set("Permit", probe.Wait)
+		w.apply("one")
+		defer w.lead()()
+		w.create(web("a"))
+		w.a.Set("Filter", probe.Reject("full"))
+		w.create(web("b"))
+		w.want("queue", w.counts(), "1 unschedulable, 1 in flight")
+		w.events.take()
+		w.journal.Take()
+		w.a.Set("Filter", nil)
+		w.a.Set("Permit", nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.want("node of b", w.on("b"), "n1")
+		// b's binding is an event of its own, which wakes a again.
+		lines := w.events.take()
+		if len(lines) < 2 || !strings.HasPrefix(lines[0], "a Warning FailedScheduling: 0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin A") {
+			t.Errorf("events %q", lines)
+		}
+	}, node("n1"))
+}
+
+// In the loop nobody else can have looked between assuming and forgetting.
+func TestARefusalInTheLoopWakesNobody(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.a.Events = []fwk.ClusterEventWithHint{{Event: assignedPodDelete}}
+		w.a.Set("Reserve", probe.Reject("taken"))
+		w.apply("one")
+		defer w.lead()()
+		w.create(web("a"))
+		w.create(web("b"))
+		w.want("queue", w.counts(), "2 unschedulable")
+	}, node("n1"))
+}
+
+func TestAPodThatChangesWhileItIsBoundIsTriedAsItIs(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.apply("one")
+		defer w.lead()()
+		once := false
+		w.cluster.Inject(fakecluster.Fault{Verb: "bind", Before: func() {
+			if !once {
+				once = true
+				w.cluster.Change(web("a"), func(p *v1.Pod) { p.Labels = map[string]string{"new": "label"} })
+				synctest.Wait()
+			}
+		}})
+		w.cluster.Apply(web("a"))
+		time.Sleep(time.Minute)
+		w.want("node", w.on("a"), "n1")
+		w.wantLines("binds and reads", w.cluster.Take(), "bind a n1", "get a", "patch a", "bind a n1")
+	}, node("n1"))
+}
+
+func TestANominationIsKeptUntilThePodIsPlacedOrGone(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.a.Set("Filter", probe.Reject("full"))
+		w.a.Set("PostFilter", func() *fwk.Status { return nil })
+		w.a.Nominates = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"}
+		w.apply("one")
+		defer w.lead()()
+		w.create(web("a"), web("b"))
+		w.want("nominated", w.cluster.Pod(web("a")).Status.NominatedNodeName, "n1")
+		if n := w.cache.Nominations(); n != 2 {
+			t.Fatalf("%d nominations, want 2", n)
+		}
+		w.cluster.Remove(web("b"))
+		synctest.Wait()
+		if n := w.cache.Nominations(); n != 1 {
+			t.Errorf("%d nominations after one pod is gone, want 1", n)
+		}
+		w.a.Set("Filter", nil)
+		w.queue.Activate(w.ctx, map[string]*v1.Pod{"a": web("a")})
+		synctest.Wait()
+		w.want("node", w.on("a"), "n1")
+		if n := w.cache.Nominations(); n != 0 {
+			t.Errorf("%d nominations after the pod is placed, want 0", n)
+		}
+	}, node("n1"))
+}
+
+func TestAFailureTakesTheNominationBack(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.apply("one")
+		w.a.Set("Filter", probe.Fail(errors.New("broken")))
+		defer w.lead()()
+		w.create(fixture.Pod("a").Scheduler("p").Nominated("n1").Obj())
+		w.want("nominated", w.cluster.Pod(web("a")).Status.NominatedNodeName, "")
+		if n := w.cache.Nominations(); n != 0 {
+			t.Errorf("%d nominations, want 0", n)
+		}
+	}, node("n1"))
+}
+
+func TestAPodThatIsDeletedWhileItIsRefusedLeavesNoNomination(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.a.Set("Filter", probe.Reject("full"))
+		w.a.Nominates = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"}
+		w.a.Set("PostFilter", func() *fwk.Status {
+			w.cluster.Remove(web("a"))
+			synctest.Wait()
+			return nil
+		})
+		w.apply("one")
+		defer w.lead()()
+		w.cluster.Apply(web("a"))
+		time.Sleep(time.Second)
+		if n := w.cache.Nominations(); n != 0 {
+			t.Errorf("%d nominations of pods that are gone", n)
+		}
+		w.want("queue", w.counts(), "")
+	}, node("n1"))
+}
+
+func TestTheEndOfALeadershipIsNoVerdict(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.a.Waits = time.Hour
+		w.a.Set("Permit", probe.Wait)
+		w.apply("one")
+		end := w.lead()
+		w.create(web("a"))
+		w.cluster.Take()
+		end()
+		w.wantLines("calls", w.cluster.Take())
+		w.wantLines("events", w.events.take())
+		if _, assumed := w.cache.Sizes(); assumed != 0 {
+			t.Errorf("%d pods are still assumed", assumed)
+		}
+	}, node("n1"))
+}
+
+func TestNotes(t *testing.T) {
+	long := strings.Repeat("é", 600)
+	for sentence, c := range map[string]struct{ message, want string }{
+		"a short message is a note as it is":                {"short", "short"},
+		"one of exactly the limit too":                      {long[:1024], long[:1024]},
+		"a longer one is cut, and between two characters":   {long, long[:1020] + " ..."},
+		"a cut in the middle of a character goes before it": {"x" + long, "x" + long[:1018] + " ..."},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := note(c.message); got != c.want {
+				t.Errorf("%d bytes, want %d", len(got), len(c.want))
+			}
+		})
+	}
+}

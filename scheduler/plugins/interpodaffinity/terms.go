@@ -1,0 +1,103 @@
+package interpodaffinity
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// term is an affinity term of the pod to be placed whose namespaces are known.
+type term struct {
+	key  string
+	pods *framework.PodSet
+}
+
+// parse derives the pod's terms; most pods have none. The error says what does
+// not parse.
+func parse(pod *v1.Pod) (*framework.PodInfo, error) {
+	if pod.Spec.Affinity == nil {
+		return &framework.PodInfo{}, nil
+	}
+	return framework.NewPodInfo(pod)
+}
+
+// resolve turns terms of the pod to be placed into sets of pods, by looking up
+// which namespaces their selectors mean now. Placed pods keep their selectors:
+// they are asked about one namespace at a time.
+func (p *Plugin) resolve(terms []fwk.AffinityTerm) ([]term, error) {
+	resolved := make([]term, len(terms))
+	for i := range terms {
+		pods, err := p.podsOf(&terms[i])
+		if err != nil {
+			return nil, err
+		}
+		resolved[i] = term{terms[i].TopologyKey, pods}
+	}
+	return resolved, nil
+}
+
+// podsOf are the pods that t speaks of; those that are being deleted count, as
+// they still are where they are.
+func (p *Plugin) podsOf(t *fwk.AffinityTerm) (*framework.PodSet, error) {
+	set := &framework.PodSet{Namespaces: t.Namespaces, Selector: t.Selector, Terminating: true}
+	if t.NamespaceSelector.Empty() {
+		set.Namespaces = nil
+		return set, nil
+	}
+	if _, selects := t.NamespaceSelector.Requirements(); !selects {
+		return set, nil
+	}
+	namespaces, err := p.namespaces.List(t.NamespaceSelector)
+	if err != nil {
+		return nil, err
+	}
+	set.Namespaces = t.Namespaces.Clone()
+	for _, namespace := range namespaces {
+		set.Namespaces.Insert(namespace.Name)
+	}
+	return set, nil
+}
+
+// labelsOf returns the labels of a namespace, none while it is not known.
+func (p *Plugin) labelsOf(namespace string) labels.Set {
+	if found, err := p.namespaces.Get(namespace); err == nil {
+		return found.Labels
+	}
+	return nil
+}
+
+// together are the pods that match every one of terms: a single pod must
+// satisfy all of a pod's required affinity. It is nil without terms.
+func together(terms []term) *framework.PodSet {
+	var all *framework.PodSet
+	for _, t := range terms {
+		if all == nil {
+			all = t.pods
+		} else {
+			all = all.And(t.pods)
+		}
+	}
+	return all
+}
+
+// keysOf returns the topology keys of terms, each once.
+func keysOf(terms []term) []string {
+	var keys []string
+	seen := map[string]bool{}
+	for _, t := range terms {
+		if !seen[t.key] {
+			seen[t.key] = true
+			keys = append(keys, t.key)
+		}
+	}
+	return keys
+}
+
+// prefers says whether the pod has preferences of its own about other pods.
+func prefers(pod *v1.Pod) bool {
+	affinity := pod.Spec.Affinity
+	return affinity != nil && (affinity.PodAffinity != nil && len(affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
+		affinity.PodAntiAffinity != nil && len(affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0)
+}

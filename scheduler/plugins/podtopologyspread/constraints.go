@@ -1,0 +1,133 @@
+package podtopologyspread
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// constraint is a spread constraint of one pod with its selector parsed.
+type constraint struct {
+	key        string
+	maxSkew    int32
+	minDomains int32
+	// selector matches the pods that are to be spread.
+	selector labels.Selector
+	// honorAffinity and honorTaints leave nodes out where the pod cannot be.
+	honorAffinity, honorTaints bool
+}
+
+// constraintsOf returns the pod's constraints of one action, or without any of
+// its own the defaults that apply to it. The error says what does not parse.
+func (p *Plugin) constraintsOf(pod *v1.Pod, action v1.UnsatisfiableConstraintAction) ([]constraint, error) {
+	if own := pod.Spec.TopologySpreadConstraints; len(own) > 0 {
+		constraints, err := parse(own, pod.Labels, action)
+		if err != nil {
+			return nil, fmt.Errorf("obtaining the pod's topology spread constraints: %w", err)
+		}
+		return constraints, nil
+	}
+	constraints, err := parse(p.defaults, nil, action)
+	if err != nil || len(constraints) == 0 {
+		return nil, err
+	}
+	selector := p.owners.selector(pod)
+	if selector.Empty() {
+		// Nobody says which pods belong together.
+		return nil, nil
+	}
+	for i := range constraints {
+		constraints[i].selector = selector
+	}
+	return constraints, nil
+}
+
+func parse(list []v1.TopologySpreadConstraint, pod labels.Set, action v1.UnsatisfiableConstraintAction) ([]constraint, error) {
+	var constraints []constraint
+	for i := range list {
+		c := &list[i]
+		if c.WhenUnsatisfiable != action {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if err != nil {
+			return nil, err
+		}
+		parsed := constraint{
+			key: c.TopologyKey, maxSkew: c.MaxSkew, minDomains: 1,
+			selector:      withLabels(selector, pod, c.MatchLabelKeys),
+			honorAffinity: c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == v1.NodeInclusionPolicyHonor,
+			honorTaints:   c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == v1.NodeInclusionPolicyHonor,
+		}
+		if c.MinDomains != nil {
+			parsed.minDomains = *c.MinDomains
+		}
+		constraints = append(constraints, parsed)
+	}
+	return constraints, nil
+}
+
+// withLabels narrows selector to pods that have the same labels as the pod,
+// for those of keys that the pod has. A selector that matches nothing stays.
+func withLabels(selector labels.Selector, pod labels.Set, keys []string) labels.Selector {
+	same := labels.Set{}
+	for _, key := range keys {
+		if value, ok := pod[key]; ok {
+			same[key] = value
+		}
+	}
+	requirements, selects := selector.Requirements()
+	if len(same) == 0 || !selects {
+		return selector
+	}
+	return labels.SelectorFromSet(same).Add(requirements...)
+}
+
+// pods are the pods that the constraint counts around pod. An empty selector
+// counts none, upstream as here, though it matches the pod itself.
+func (c *constraint) pods(pod *v1.Pod) *framework.PodSet {
+	set := &framework.PodSet{Namespaces: sets.New(pod.Namespace), Selector: c.selector}
+	if c.selector.Empty() {
+		set.Selector = labels.Nothing()
+	}
+	return set
+}
+
+// scopes returns what says for each constraint which nodes count: all must have
+// the given labels. Constraints with the same policies share one value.
+func scopes(pod *v1.Pod, constraints []constraint, keys []string) []*framework.Scope {
+	type policies struct{ affinity, taints bool }
+	known := map[policies]*framework.Scope{}
+	list := make([]*framework.Scope, len(constraints))
+	for i, c := range constraints {
+		at := policies{c.honorAffinity, c.honorTaints}
+		if known[at] == nil {
+			known[at] = framework.NewScope(pod, keys, c.honorAffinity, c.honorTaints)
+		}
+		list[i] = known[at]
+	}
+	return list
+}
+
+func keysOf(constraints []constraint) []string {
+	keys := make([]string, len(constraints))
+	for i, c := range constraints {
+		keys[i] = c.key
+	}
+	return keys
+}
+
+// hasAll reports whether a node's labels have all of keys.
+func hasAll(node *v1.Node, keys []string) bool {
+	for _, key := range keys {
+		if _, ok := node.Labels[key]; !ok {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,125 @@
+package podtopologyspread
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// hard is the pod's hard constraints and how matters stand in their domains.
+type hard struct {
+	constraints []constraint
+	// scopes, tallies and self go with constraints; self is 1 where the pod
+	// itself is one of those to be spread.
+	scopes  []*framework.Scope
+	tallies []*framework.Tally
+	self    []int64
+}
+
+// Clone returns a copy that pods can be added to and removed from.
+func (h *hard) Clone() fwk.StateData {
+	clone := *h
+	clone.tallies = make([]*framework.Tally, len(h.tallies))
+	for i, tally := range h.tallies {
+		clone.tallies[i] = tally.Clone()
+	}
+	return &clone
+}
+
+// PreFilter counts the pods by domain. It skips Filter for a pod without hard
+// constraints.
+func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	constraints, err := p.constraintsOf(pod, v1.DoNotSchedule)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	if len(constraints) == 0 {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	h := &hard{constraints: constraints, scopes: scopes(pod, constraints, keysOf(constraints))}
+	queries := make([]framework.PodQuery, len(constraints))
+	for i, c := range constraints {
+		queries[i] = framework.PodQuery{TopologyKey: c.key, Pods: c.pods(pod), Scope: h.scopes[i], Vacant: true}
+		self := int64(0)
+		if c.selector.Matches(labels.Set(pod.Labels)) {
+			self = 1
+		}
+		h.self = append(h.self, self)
+	}
+	h.tallies = p.counts.Pods(queries...)
+	state.Write(filterKey, h)
+	return nil, nil
+}
+
+// PreFilterExtensions returns the plugin, which follows pods that come and go.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+
+// AddPod counts a pod in that is thought of as on node.
+func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return shift(state, pod, added.GetPod(), node.Node(), 1)
+}
+
+// RemovePod counts a pod out that is thought of as gone from node.
+func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, pod *v1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return shift(state, pod, removed.GetPod(), node.Node(), -1)
+}
+
+// shift adds by to what other counts for. Whether other is terminating is not
+// asked, and an empty selector counts it: upstream as here, though PreFilter
+// sees both otherwise.
+func shift(state fwk.CycleState, pod, other *v1.Pod, node *v1.Node, by int64) *fwk.Status {
+	h, err := hardOf(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if node == nil || other.Namespace != pod.Namespace {
+		return nil
+	}
+	for i, c := range h.constraints {
+		if c.selector.Matches(labels.Set(other.Labels)) && h.scopes[i].Holds(node) {
+			h.tallies[i].Add(node.Labels[c.key], by)
+		}
+	}
+	return nil
+}
+
+// Filter refuses a node whose domain the pod would make larger than the
+// smallest one by more than maxSkew, and a node that is in no domain.
+func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	h, err := hardOf(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	for i, c := range h.constraints {
+		domain, ok := node.Node().Labels[c.key]
+		if !ok {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonLabel)
+		}
+		tally := h.tallies[i]
+		least := int64(0) // as long as there are fewer domains than there should be
+		if tally.Domains() >= int(c.minDomains) {
+			least = tally.Least()
+		}
+		if tally.Of(domain)+h.self[i]-least > int64(c.maxSkew) {
+			return fwk.NewStatus(fwk.Unschedulable, reasonSkew)
+		}
+	}
+	return nil
+}
+
+func hardOf(state fwk.CycleState) (*hard, error) {
+	note, err := state.Read(filterKey)
+	if err != nil {
+		return nil, fmt.Errorf("%s filters before its PreFilter: %w", Name, err)
+	}
+	h, ok := note.(*hard)
+	if !ok {
+		return nil, fmt.Errorf("%s found a %T under %q, want its own", Name, note, filterKey)
+	}
+	return h, nil
+}

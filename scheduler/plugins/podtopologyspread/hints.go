@@ -1,0 +1,203 @@
+package podtopologyspread
+
+import (
+	"context"
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// EventsToRegister asks for pods that come, go or change their labels, and for
+// nodes that may change domains. Where default constraints are hard it asks,
+// other than upstream, for what their selectors are taken from, too.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	events := []fwk.ClusterEventWithHint{
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add | fwk.UpdatePodLabel | fwk.Delete},
+			QueueingHintFn: p.afterPod,
+		},
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodToleration | fwk.UpdatePodLabel},
+			QueueingHintFn: p.afterItself,
+		},
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Delete | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint},
+			QueueingHintFn: p.afterNode,
+		},
+	}
+	if !p.refusesByDefault() {
+		return events, nil
+	}
+	changed := fwk.Add | fwk.Update | fwk.Delete
+	return append(events,
+		fwk.ClusterEventWithHint{
+			Event: fwk.ClusterEvent{Resource: framework.Service, ActionType: changed}, QueueingHintFn: afterService,
+		},
+		fwk.ClusterEventWithHint{
+			Event:          fwk.ClusterEvent{Resource: framework.ReplicationController, ActionType: changed},
+			QueueingHintFn: afterController(replicationController.Kind),
+		},
+		fwk.ClusterEventWithHint{
+			Event:          fwk.ClusterEvent{Resource: framework.ReplicaSet, ActionType: changed},
+			QueueingHintFn: afterController(replicaSet.Kind),
+		},
+		fwk.ClusterEventWithHint{
+			Event:          fwk.ClusterEvent{Resource: framework.StatefulSet, ActionType: changed},
+			QueueingHintFn: afterController(statefulSet.Kind),
+		},
+	), nil
+}
+
+func (p *Plugin) refusesByDefault() bool {
+	for i := range p.defaults {
+		if p.defaults[i].WhenUnsatisfiable == v1.DoNotSchedule {
+			return true
+		}
+	}
+	return false
+}
+
+// afterPod queues the pod when one that is counted came or went.
+func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	for _, other := range []*v1.Pod{before, after} {
+		placed := other == nil || other.Spec.NodeName != "" || other.Status.NominatedNodeName != ""
+		if !placed || other != nil && other.Namespace != pod.Namespace {
+			return fwk.QueueSkip, nil
+		}
+	}
+	constraints, err := p.constraintsOf(pod, v1.DoNotSchedule)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if before != nil && after != nil {
+		return afterLabels(constraints, before, after), nil
+	}
+	came := after
+	if came == nil {
+		came = before
+	}
+	for _, c := range constraints {
+		if c.selector.Matches(labels.Set(came.Labels)) {
+			return fwk.Queue, nil
+		}
+	}
+	return fwk.QueueSkip, nil
+}
+
+// afterItself queues the pod when its new tolerations open nodes to counting,
+// or its new labels move it into or out of a constraint's selector.
+func (p *Plugin) afterItself(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	constraints, err := p.constraintsOf(pod, v1.DoNotSchedule)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	for _, c := range constraints {
+		if c.honorTaints && !equality.Semantic.DeepEqual(before.Spec.Tolerations, after.Spec.Tolerations) {
+			return fwk.Queue, nil
+		}
+	}
+	return afterLabels(constraints, before, after), nil
+}
+
+// afterLabels queues when a constraint selects the pod whose labels changed
+// and did not before, or the other way round.
+func afterLabels(constraints []constraint, before, after *v1.Pod) fwk.QueueingHint {
+	if maps.Equal(before.Labels, after.Labels) {
+		return fwk.QueueSkip
+	}
+	for _, c := range constraints {
+		if c.selector.Matches(labels.Set(before.Labels)) != c.selector.Matches(labels.Set(after.Labels)) {
+			return fwk.Queue
+		}
+	}
+	return fwk.QueueSkip
+}
+
+// afterNode queues the pod when a node enters, leaves or changes a domain, or
+// when its taints change. Other than upstream it also looks whether the pod's
+// own node affinity takes the node into the count, or out of it.
+func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	constraints, err := p.constraintsOf(pod, v1.DoNotSchedule)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	keys := keysOf(constraints)
+	was, is := before != nil && hasAll(before, keys), after != nil && hasAll(after, keys)
+	switch {
+	case was != is:
+		return fwk.Queue, nil
+	case !is:
+		return fwk.QueueSkip, nil
+	case !equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints):
+		return fwk.Queue, nil
+	}
+	for _, key := range keys {
+		if before.Labels[key] != after.Labels[key] {
+			return fwk.Queue, nil
+		}
+	}
+	for _, scope := range scopes(pod, constraints, keys) {
+		if scope.Holds(before) != scope.Holds(after) {
+			return fwk.Queue, nil
+		}
+	}
+	return fwk.QueueSkip, nil
+}
+
+// afterService queues a pod under default constraints when a service that
+// selects it came, went or chose other pods.
+func afterService(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*v1.Service](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if len(pod.Spec.TopologySpreadConstraints) > 0 {
+		return fwk.QueueSkip, nil
+	}
+	for _, service := range []*v1.Service{before, after} {
+		if service != nil && service.Namespace == pod.Namespace && selects(service, pod) {
+			return fwk.Queue, nil
+		}
+	}
+	return fwk.QueueSkip, nil
+}
+
+// afterController queues a pod under default constraints when the controller
+// of the given kind that owns it came, went or chose other pods.
+func afterController(kind string) fwk.QueueingHintFn {
+	return func(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		before, after, err := framework.EventObjects[metav1.Object](oldObj, newObj)
+		if err != nil {
+			return fwk.Queue, err
+		}
+		owner := metav1.GetControllerOfNoCopy(pod)
+		if owner == nil || owner.Kind != kind || len(pod.Spec.TopologySpreadConstraints) > 0 {
+			return fwk.QueueSkip, nil
+		}
+		for _, object := range []metav1.Object{before, after} {
+			if object != nil && object.GetNamespace() == pod.Namespace && object.GetName() == owner.Name {
+				return fwk.Queue, nil
+			}
+		}
+		return fwk.QueueSkip, nil
+	}
+}

@@ -1,0 +1,98 @@
+package podtopologyspread
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+)
+
+// owners are what says which pods belong together when the pods do not.
+type owners struct {
+	services     corelisters.ServiceLister
+	controllers  corelisters.ReplicationControllerLister
+	replicaSets  appslisters.ReplicaSetLister
+	statefulSets appslisters.StatefulSetLister
+}
+
+func ownersFrom(factory informers.SharedInformerFactory) owners {
+	return owners{
+		services:     factory.Core().V1().Services().Lister(),
+		controllers:  factory.Core().V1().ReplicationControllers().Lister(),
+		replicaSets:  factory.Apps().V1().ReplicaSets().Lister(),
+		statefulSets: factory.Apps().V1().StatefulSets().Lister(),
+	}
+}
+
+// The controllers whose selectors count.
+var (
+	replicationController = v1.SchemeGroupVersion.WithKind("ReplicationController")
+	replicaSet            = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
+	statefulSet           = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+)
+
+// selector joins the selectors of the services that select the pod and of the
+// controller that owns it; it is empty when there are none. What cannot be
+// found or does not parse is passed over.
+//
+// Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper.
+func (o owners) selector(pod *v1.Pod) labels.Selector {
+	joined := o.ofServices(pod)
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return joined.AsSelector()
+	}
+	switch schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind) {
+	case replicationController:
+		if found, err := o.controllers.ReplicationControllers(pod.Namespace).Get(owner.Name); err == nil {
+			joined = labels.Merge(joined, found.Spec.Selector)
+		}
+	case replicaSet:
+		if found, err := o.replicaSets.ReplicaSets(pod.Namespace).Get(owner.Name); err == nil {
+			return narrowed(joined.AsSelector(), found.Spec.Selector)
+		}
+	case statefulSet:
+		if found, err := o.statefulSets.StatefulSets(pod.Namespace).Get(owner.Name); err == nil {
+			return narrowed(joined.AsSelector(), found.Spec.Selector)
+		}
+	}
+	return joined.AsSelector()
+}
+
+// ofServices merges the selectors of the services that select the pod: they
+// agree on every label, since the pod has it.
+func (o owners) ofServices(pod *v1.Pod) labels.Set {
+	joined := labels.Set{}
+	services, err := o.services.Services(pod.Namespace).List(labels.Everything())
+	if err != nil {
+		return joined
+	}
+	for _, service := range services {
+		if selects(service, pod) {
+			joined = labels.Merge(joined, service.Spec.Selector)
+		}
+	}
+	return joined
+}
+
+// selects reports whether the service selects the pod; one without a selector
+// selects none.
+func selects(service *v1.Service, pod *v1.Pod) bool {
+	return service.Spec.Selector != nil &&
+		labels.Set(service.Spec.Selector).AsSelectorPreValidated().Matches(labels.Set(pod.Labels))
+}
+
+func narrowed(selector labels.Selector, by *metav1.LabelSelector) labels.Selector {
+	other, err := metav1.LabelSelectorAsSelector(by)
+	if err != nil {
+		return selector
+	}
+	if requirements, selects := other.Requirements(); selects {
+		selector = selector.Add(requirements...)
+	}
+	return selector
+}

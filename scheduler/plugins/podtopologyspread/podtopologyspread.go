@@ -1,0 +1,101 @@
+// Package podtopologyspread keeps pods that belong together from crowding in
+// few domains of a topology: hard constraints refuse a node whose domain holds
+// too many already, soft ones prefer the domains that hold fewer.
+//
+// Formulas, reasons and defaults are those of
+// k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread.
+package podtopologyspread
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+const (
+	// Name is how profiles name the plugin.
+	Name = "PodTopologySpread"
+
+	reasonSkew  = "node(s) didn't match pod topology spread constraints"
+	reasonLabel = reasonSkew + " (missing required label)"
+
+	filterKey fwk.StateKey = Name + "/filter"
+	scoreKey  fwk.StateKey = Name + "/score"
+)
+
+// Plugin compares the numbers of pods in the domains of a topology.
+type Plugin struct {
+	counts framework.Counts
+	nodes  fwk.NodeInfoLister
+	// defaults are the constraints of pods that have none; system says that
+	// they are kube-scheduler's own, under which a node may lack a label.
+	defaults []v1.TopologySpreadConstraint
+	system   bool
+	owners   owners
+}
+
+var (
+	_ fwk.PreFilterPlugin     = (*Plugin)(nil)
+	_ fwk.PreFilterExtensions = (*Plugin)(nil)
+	_ fwk.FilterPlugin        = (*Plugin)(nil)
+	_ fwk.PreScorePlugin      = (*Plugin)(nil)
+	_ fwk.ScorePlugin         = (*Plugin)(nil)
+	_ fwk.ScoreExtensions     = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
+	_ fwk.SignPlugin          = (*Plugin)(nil)
+	_ framework.Reader        = (*Plugin)(nil)
+)
+
+// New builds the plugin from *configv1.PodTopologySpreadArgs. The error says
+// what is wrong with them, or that handle does not count pods.
+func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	typed, ok := args.(*configv1.PodTopologySpreadArgs)
+	if !ok {
+		return nil, fmt.Errorf("args: is a %T, want a %T", args, typed)
+	}
+	if errs := Validate(typed, nil); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	counts, err := framework.CountsOf(handle)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plugin{counts: counts, nodes: handle.SnapshotSharedLister().NodeInfos(), defaults: typed.DefaultConstraints}
+	if typed.DefaultingType == configv1.SystemDefaulting {
+		p.defaults, p.system = systemDefaults, true
+	}
+	if len(p.defaults) > 0 {
+		p.owners = ownersFrom(handle.SharedInformerFactory())
+	}
+	return p, nil
+}
+
+// Name returns Name.
+func (*Plugin) Name() string { return Name }
+
+// Reads says what the verdicts depend on. A score depends on the nodes that are
+// scored with it even before it is normalised: on how many domains they are in.
+func (*Plugin) Reads() framework.Reads {
+	shared := framework.NodeLabels | framework.DomainCounts | framework.PodOwners
+	return framework.Reads{
+		Filter: shared,
+		Score:  shared | framework.NodeName | framework.NodePods | framework.ScoredTogether,
+	}
+}
+
+// SignPod signs no pod that is spread: where it fits moves with other pods.
+func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	switch {
+	case len(pod.Spec.TopologySpreadConstraints) > 0:
+		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with topology constraints are not signable")
+	case len(p.defaults) > 0:
+		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with default topology constraints are not signable")
+	}
+	return nil, nil
+}

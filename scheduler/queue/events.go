@@ -1,0 +1,65 @@
+package queue
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// The events that the queue itself causes.
+var (
+	// ForceActivate wakes the pod it carries, or all pods.
+	ForceActivate = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ForceActivate"}
+	// ProfileSwap wakes the pods in flight when their profile changes.
+	ProfileSwap = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ProfileSwap"}
+)
+
+// Event tells the queue that something happened in the cluster. Pods that the
+// event may concern are asked about, with their profile's hints, before Event
+// returns. only, where it is not nil, limits the event to some pods; it is
+// called with a lock held and must look at the pod alone.
+func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, newObj any, only func(*v1.Pod) bool) {
+	e := event{ClusterEvent: happened, oldObj: oldObj, newObj: newObj, only: only}
+	var concerned []*Pod
+	q.mu.Lock()
+	for profile, asleep := range q.dormant {
+		listeners := q.rules[profile].listeners(e)
+		if len(listeners) == 0 && !e.wildcard() {
+			continue
+		}
+		for p := range asleep {
+			if (e.wildcard() || p.waitsFor(listeners)) && e.reaches(profile, p.pod) {
+				concerned = append(concerned, p)
+			}
+		}
+	}
+	sortPods(concerned)
+	for _, p := range concerned {
+		q.lift(p)
+	}
+	q.flights.record(e)
+	q.mu.Unlock()
+	q.place(ctx, happened.Label(), always(skip), concerned...)
+}
+
+// Activate makes the given pods active without their backoff, as plugins may
+// ask. Pods in flight are woken when they come back; unknown ones are ignored.
+func (q *Queue) Activate(ctx context.Context, pods map[string]*v1.Pod) {
+	var activated []*Pod
+	q.mu.Lock()
+	for _, pod := range pods {
+		p, ok := q.pods[pod.UID]
+		switch {
+		case !ok, p.where == Active, p.where == Parked:
+		case p.rests():
+			q.lift(p)
+			activated = append(activated, p)
+		case p.flight != nil:
+			q.flights.record(event{ClusterEvent: ForceActivate, newObj: p.pod})
+		}
+	}
+	sortPods(activated)
+	q.mu.Unlock()
+	q.place(ctx, ForceActivate.CustomLabel, always(immediately), activated...)
+}

@@ -1,0 +1,124 @@
+package queue
+
+import (
+	"slices"
+	"testing"
+)
+
+// checkQueue holds a queue that nobody works in to what must always be true of
+// it: each pod is in one place, each heap is in order, each lane is somebody's,
+// and events are kept only for pods that are being tried.
+func checkQueue(t testing.TB, q *Queue) {
+	t.Helper()
+	if err := q.Check(); err != nil {
+		t.Error(err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	checkPods(t, q)
+	checkLanes(t, q)
+	checkFlights(t, q)
+	for profile, asleep := range q.dormant {
+		if len(asleep) == 0 {
+			t.Errorf("the index of dormant pods has an empty entry for %s", profile)
+		}
+		for p := range asleep {
+			if q.pods[p.pod.UID] != p || p.profile != profile {
+				t.Errorf("%s is in the index of dormant pods of %s, and not in the queue", p.pod.Name, profile)
+			}
+		}
+	}
+}
+
+func checkPods(t testing.TB, q *Queue) {
+	t.Helper()
+	for uid, p := range q.pods {
+		if p.gone || p.pod.UID != uid {
+			t.Errorf("%s: gone %v, UID %s under key %s", p.pod.Name, p.gone, p.pod.UID, uid)
+		}
+		_, dormant := q.dormant[p.profile][p]
+		want := map[Place][3]bool{ // in a heap, in the index, may have a marker
+			Active: {true, false, false}, Backoff: {true, false, false},
+			Unschedulable: {false, true, false}, Gated: {false, true, false},
+			Parked: {}, InFlight: {false, false, true},
+		}
+		is, ok := want[p.where]
+		if !ok {
+			t.Errorf("%s is at %q", p.pod.Name, p.where)
+			continue
+		}
+		if inHeap := p.heap != nil; inHeap != is[0] || dormant != is[1] || p.flight != nil && !is[2] {
+			t.Errorf("%s is %s: in a heap %v, in the index %v, marked %v", p.pod.Name, p.where, inHeap, dormant, p.flight != nil)
+		}
+		if p.where == Gated != (p.gate != "") && p.where != Parked && p.where != InFlight {
+			t.Errorf("%s is %s with gate %q", p.pod.Name, p.where, p.gate)
+		}
+		if p.where != Parked && p.where != InFlight && q.rules[p.profile] == nil {
+			t.Errorf("%s is %s, and nobody serves %s", p.pod.Name, p.where, p.profile)
+		}
+	}
+}
+
+func checkLanes(t testing.TB, q *Queue) {
+	t.Helper()
+	sorts := map[string]bool{}
+	for _, rules := range q.rules {
+		sorts[rules.Sort] = true
+	}
+	seen := map[*Pod]bool{}
+	for _, l := range q.lanes {
+		if !sorts[l.sort] {
+			t.Errorf("lane %s is nobody's", l.sort)
+		}
+		delete(sorts, l.sort)
+		for place, heaps := range map[Place][]*podHeap{Active: {l.active}, Backoff: {l.refusals, l.errors}} {
+			for _, h := range heaps {
+				for i, p := range h.pods {
+					if seen[p] {
+						t.Errorf("%s is in two heaps", p.pod.Name)
+					}
+					seen[p] = true
+					if q.pods[p.pod.UID] != p || p.where != place || p.heap != h || p.index != i {
+						t.Errorf("%s is in a heap for %s at %d, and says %s at %d", p.pod.Name, place, i, p.where, p.index)
+					}
+					if q.rules[p.profile].Sort != l.sort {
+						t.Errorf("%s of %s is in lane %s", p.pod.Name, p.profile, l.sort)
+					}
+					if parent := h.pods[(i-1)/2]; i > 0 && h.less(p, parent) {
+						t.Errorf("%s stands under %s, and comes before it", p.pod.Name, parent.pod.Name)
+					}
+				}
+			}
+		}
+	}
+	for sort := range sorts {
+		t.Errorf("sort %s has no lane", sort)
+	}
+}
+
+func checkFlights(t testing.TB, q *Queue) {
+	t.Helper()
+	var marked []*Pod
+	for e := q.flights.log.Front(); e != nil; e = e.Next() {
+		p, isMarker := e.Value.(*Pod)
+		if !isMarker {
+			if len(marked) == 0 {
+				t.Error("the log begins with an event, which nobody waits for")
+				return
+			}
+			continue
+		}
+		if p.flight != e || q.pods[p.pod.UID] != p {
+			t.Errorf("a marker of %s is left", p.pod.Name)
+		}
+		marked = append(marked, p)
+	}
+	if len(marked) != q.flights.markers {
+		t.Errorf("%d markers in the log, %d counted", len(marked), q.flights.markers)
+	}
+	for _, p := range q.pods {
+		if p.flight != nil && !slices.Contains(marked, p) {
+			t.Errorf("%s has a marker that is not in the log", p.pod.Name)
+		}
+	}
+}

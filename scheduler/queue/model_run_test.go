@@ -1,0 +1,252 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// walk is one random history, told to the queue and to the model.
+type walk struct {
+	*world
+	rng      *rand.Rand
+	model    *model
+	attempts []*Attempt
+	shut     bool // the gate of every third pod
+}
+
+// TestTheQueueDoesWhatTheModelDoes tells both the same random histories and
+// compares where every pod is after each step.
+func TestTheQueueDoesWhatTheModelDoes(t *testing.T) {
+	histories := 400
+	if testing.Short() {
+		histories = 50
+	}
+	for seed := range histories {
+		t.Run(fmt.Sprintf("history %d", seed), func(t *testing.T) {
+			w := &walk{world: newWorld(t), rng: rand.New(rand.NewPCG(uint64(seed), 1))}
+			w.model = newModel(w.clock.Now())
+			w.swap("p")
+			w.swap("r")
+			for range 250 {
+				w.step()
+				w.check()
+				if diff := cmp.Diff(w.model.picture(), picture(w.Queue)); diff != "" {
+					t.Fatalf("the queue differs from the model (-model +queue):\n%s", diff)
+				}
+				if t.Failed() {
+					return
+				}
+			}
+			for len(w.attempts) > 0 {
+				w.finish()
+			}
+			w.check()
+			if n := w.flights.log.Len(); n != 0 {
+				t.Errorf("%d entries are left in the log after the last attempt", n)
+			}
+		})
+	}
+}
+
+// step does one random thing.
+func (w *walk) step() {
+	switch n := w.rng.IntN(100); {
+	case n < 15:
+		p := w.pod()
+		if w.model.pods[p.UID] == nil {
+			w.model.add(p)
+			w.Add(w.ctx, p)
+		}
+	case n < 25:
+		p := w.pod()
+		w.model.update(p, event{ClusterEvent: podLabel, newObj: p})
+		w.Update(w.ctx, p, p, podLabel)
+	case n < 30:
+		uid := w.pod().UID
+		delete(w.model.pods, uid)
+		w.Delete(uid)
+	case n < 45:
+		e := event{ClusterEvent: pick(w.rng, nodeAdd, podDelete, nodeLabel, strangeOne),
+			newObj: fixture.Node(pick(w.rng, "good", "bad")).Obj()}
+		w.model.event(e)
+		w.Event(w.ctx, e.ClusterEvent, nil, e.newObj, nil)
+	case n < 48:
+		w.activate()
+	case n < 65:
+		w.popNext()
+	case n < 82:
+		w.finish()
+	case n < 92:
+		w.clock.Step(time.Duration(w.rng.IntN(4000)) * time.Millisecond)
+		if w.rng.IntN(10) == 0 {
+			w.clock.Step(time.Minute)
+		}
+		w.model.now = w.clock.Now()
+		w.model.tick()
+		w.Tick(w.ctx)
+	case n < 94:
+		w.shut = !w.shut
+	case n < 98:
+		w.swap(pick(w.rng, "p", "r"))
+	default:
+		name := pick(w.rng, "p", "r")
+		w.model.abandon(name)
+		w.Abandon(name, Hold{Reason: ProfileDeleted})
+	}
+}
+
+func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
+
+func (w *walk) pod() *v1.Pod {
+	n := w.rng.IntN(12)
+	return fixture.Pod(fmt.Sprint("pod-", n)).Scheduler([]string{"p", "r"}[n%2]).Priority(w.rng.Int32N(3)).Obj()
+}
+
+func (w *walk) activate() {
+	p := w.pod()
+	if known := w.model.pods[p.UID]; known != nil {
+		switch known.where {
+		case InFlight:
+			known.heard = append(known.heard, event{ClusterEvent: ForceActivate, newObj: p})
+		case Unschedulable, Gated, Backoff:
+			w.model.put(known, immediately)
+		}
+	}
+	w.Activate(w.ctx, map[string]*v1.Pod{p.Name: p})
+}
+
+func (w *walk) popNext() {
+	may := w.model.next()
+	a := w.TryPop()
+	if a == nil {
+		if len(may) > 0 {
+			w.t.Fatalf("nothing popped, want one of %v", may)
+		}
+		return
+	}
+	if !slices.Contains(may, a.Pod.UID) {
+		w.t.Fatalf("popped %s, want one of %v", a.Pod.Name, may)
+	}
+	p := w.model.pods[a.Pod.UID]
+	p.where, p.attempts = InFlight, p.attempts+1
+	w.attempts = append(w.attempts, a)
+}
+
+// finish ends one of the attempts under way.
+func (w *walk) finish() {
+	if len(w.attempts) == 0 {
+		return
+	}
+	i := w.rng.IntN(len(w.attempts))
+	a := w.attempts[i]
+	p := w.model.pods[a.Pod.UID]
+	if _, here := a.Current(); !here {
+		p = nil // another pod may have come under the same UID since
+	}
+	if n := w.rng.IntN(10); n == 0 {
+		a.Deaf()
+		if p != nil {
+			p.deaf, p.heard = true, nil
+		}
+		return
+	}
+	w.attempts = slices.Delete(w.attempts, i, i+1)
+	switch n := w.rng.IntN(10); {
+	case n < 1:
+		a.Return(w.ctx)
+		if p != nil {
+			p.attempts--
+			p.heard, p.deaf = nil, false
+			w.model.put(p, immediately)
+		}
+	case n < 3:
+		a.Done()
+		if p != nil {
+			delete(w.model.pods, a.Pod.UID)
+		}
+	case n < 5 || p != nil && p.deaf:
+		a.Failed(w.ctx)
+		if p != nil {
+			w.model.end(p, sets.New[string](), sets.New[string]())
+		}
+	default:
+		rejectors := sets.New(pick(w.rng, "Fit", "Label", "Picky", "Broken", "Nobody"))
+		pending := sets.New[string]()
+		if w.rng.IntN(4) == 0 {
+			pending.Insert(pick(w.rng, "Fit", "Picky"))
+		}
+		a.Refused(w.ctx, rejectors, pending)
+		if p != nil {
+			w.model.end(p, rejectors.Clone(), pending.Clone())
+		}
+	}
+}
+
+// swap gives a profile other rules.
+func (w *walk) swap(name string) {
+	rules := w.rules
+	if w.rng.IntN(3) == 0 {
+		rules.Sort, rules.Less = "Name", byName
+	}
+	if w.rng.IntN(3) == 0 {
+		rules.FlushAfter = 0
+	}
+	rules.MaxBackoff = pick(w.rng, 0, time.Second, 10*time.Second)
+	rules.PreEnqueue = func(_ context.Context, pod *v1.Pod, _ string) string {
+		if w.shut && pod.Name[len(pod.Name)-1]%3 == 0 {
+			return "Gate"
+		}
+		return ""
+	}
+	if w.rng.IntN(4) == 0 {
+		rules.Hold = func(*v1.Pod) Hold { return Hold{Reason: ProfilePaused} }
+	}
+	w.model.adopt(name, &rules)
+	w.Adopt(w.ctx, name, &rules)
+}
+
+func byName(a, b fwk.QueuedEntityInfo) bool { return a.(*Pod).pod.Name < b.(*Pod).pod.Name }
+
+// image is what is compared of a pod.
+type image struct {
+	Where     Place
+	Attempts  int
+	Rejectors []string
+	Gate      string
+	Until     time.Time
+}
+
+func (m *model) picture() map[types.UID]image {
+	all := map[types.UID]image{}
+	for uid, p := range m.pods {
+		all[uid] = frame(p.where, p.attempts, p.rejectors.Union(p.pendings), p.gate, p.until)
+	}
+	return all
+}
+
+func picture(q *Queue) map[types.UID]image {
+	all := map[types.UID]image{}
+	for uid, p := range q.pods {
+		all[uid] = frame(p.where, p.attempts, p.rejectors.Union(p.pending), p.gate, p.backoffUntil)
+	}
+	return all
+}
+
+func frame(where Place, attempts int, rejectors sets.Set[string], gate string, until time.Time) image {
+	if where != Backoff {
+		until = time.Time{}
+	}
+	return image{where, attempts, sets.List(rejectors), gate, until}
+}

@@ -1,0 +1,148 @@
+package integration
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// asking is a pod's wish that takes a plugin to honour.
+type asking struct {
+	sentence, plugin, field string
+	ask                     func(*fixture.PodBuilder) *fixture.PodBuilder
+}
+
+var askings = []asking{
+	{"a resource claim", "DynamicResources", "spec.resourceClaims", func(b *fixture.PodBuilder) *fixture.PodBuilder {
+		return b.Mutate(func(pod *v1.Pod) {
+			pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("gpu")}}
+		})
+	}},
+	{"a resource that DeviceClasses back", "DynamicResources", "spec.containers.resources.requests", func(b *fixture.PodBuilder) *fixture.PodBuilder {
+		return b.Mutate(func(pod *v1.Pod) {
+			one := fixture.Resources("deviceclass.resource.kubernetes.io/gpu", "1")
+			pod.Spec.Containers = []v1.Container{{Name: "c0", Resources: v1.ResourceRequirements{Requests: one, Limits: one}}}
+		})
+	}},
+	{"a volume by a claim", "VolumeBinding", "spec.volumes", func(b *fixture.PodBuilder) *fixture.PodBuilder {
+		return b.Claim("data")
+	}},
+	{"an ephemeral volume", "VolumeBinding", "spec.volumes", func(b *fixture.PodBuilder) *fixture.PodBuilder {
+		return b.Mutate(func(pod *v1.Pod) {
+			spec := v1.PersistentVolumeClaimSpec{
+				AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+				Resources:   v1.VolumeResourceRequirements{Requests: fixture.Resources("storage", "1Gi")},
+			}
+			pod.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{
+				Ephemeral: &v1.EphemeralVolumeSource{VolumeClaimTemplate: &v1.PersistentVolumeClaimTemplate{Spec: spec}},
+			}}}
+		})
+	}},
+	{"a hard spread", "PodTopologySpread", "spec.topologySpreadConstraints", func(b *fixture.PodBuilder) *fixture.PodBuilder {
+		return b.Spread(v1.TopologySpreadConstraint{
+			MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{},
+		})
+	}},
+	{"required affinity to pods", "InterPodAffinity", "spec.affinity.podAffinity", func(b *fixture.PodBuilder) *fixture.PodBuilder {
+		return b.RequirePods(fixture.Near(v1.LabelHostname, "app", "db"))
+	}},
+	{"required anti-affinity to pods", "InterPodAffinity", "spec.affinity.podAntiAffinity", func(b *fixture.PodBuilder) *fixture.PodBuilder {
+		return b.RefusePods(fixture.Near(v1.LabelHostname, "app", "web"))
+	}},
+	gang,
+}
+
+// gang is what no plugin of this build will honour soon.
+var gang = asking{"a scheduling group", "", "spec.schedulingGroup", func(b *fixture.PodBuilder) *fixture.PodBuilder {
+	return b.Mutate(func(pod *v1.Pod) { pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("gang")} })
+}}
+
+var _ = Describe("A pod that asks for what this build does not do yet", func() {
+	registry := plugins.InTree()
+	for _, a := range askings {
+		if _, here := registry[a.plugin]; here {
+			continue
+		}
+		It("is held with Unsupported and the field's name: "+a.sentence, minute, func(ctx SpecContext) {
+			y, p := aYard(ctx), aProfile(ctx)
+			seen := watching(ctx, y)
+			aNode(ctx, y.node("n"))
+			pod := aPod(ctx, a.ask(y.pod(p, "web")))
+			expectHeld(ctx, "Unsupported: "+a.field, pod)
+			Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Parked: 1}))
+
+			By("while others go on")
+			expectBound(ctx, aPod(ctx, y.pod(p, "other")))
+			expectHeld(ctx, "Unsupported: "+a.field, pod)
+			Expect(seen.standings(pod)()).To(HaveExactElements(HavePrefix("False Unsupported: ")), "never Unschedulable")
+			Expect(told(ctx, pod)(Default)).To(BeEmpty())
+		})
+	}
+
+	It("is not held for a mere preference", minute, func(ctx SpecContext) {
+		y, p := aYard(ctx), aProfile(ctx)
+		aNode(ctx, y.node("n"))
+		expectBound(ctx, aPod(ctx, y.pod(p, "web").
+			PreferPods(1, fixture.Near(v1.LabelHostname, "app", "db")).
+			AvoidPods(1, fixture.Near(v1.LabelHostname, "app", "web")).
+			Spread(v1.TopologySpreadConstraint{
+				MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{},
+			})))
+	})
+
+	It("loses an older Unschedulable: autoscalers buy nodes for that word", minute, func(ctx SpecContext) {
+		y, p := aYard(ctx), aProfile(ctx)
+		pod := aPod(ctx, gang.ask(y.pod(p, "web").Scheduler(y.name)))
+		pod.Status.Conditions = []v1.PodCondition{{
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable,
+			Message: "0/9 nodes are available: 9 Insufficient cpu.",
+		}}
+		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
+		aProfileNamed(ctx, y.name)
+		expectHeld(ctx, "Unsupported", pod)
+	})
+})
+
+var _ = Describe("A pod with scheduling gates", func() {
+	It("waits until the last one is taken away", minute, func(ctx SpecContext) {
+		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
+		seen := watching(ctx, y)
+		aNode(ctx, y.node("n"))
+		pod := aPod(ctx, y.pod(p, "web").Gate("example.com/quota").Gate("example.com/image"))
+		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
+		expectBound(ctx, aPod(ctx, y.pod(p, "other")))
+
+		change(ctx, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[1:] })
+		expectBound(ctx, aPod(ctx, y.pod(p, "another")))
+		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
+		expectHeld(ctx, v1.PodReasonSchedulingGated, pod)
+
+		change(ctx, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+		Expect(recordOf(ctx, pod).Attempts).To(Equal(1))
+		Expect(seen.standings(pod)()).To(HaveEach(Not(ContainSubstring("Unschedulable"))))
+	})
+})
+
+var _ = Describe("A pod of another scheduler", func() {
+	It("is left alone", minute, func(ctx SpecContext) {
+		y, p := aYard(ctx), aProfile(ctx)
+		aNode(ctx, y.node("n"))
+		theirs := []*v1.Pod{
+			aPod(ctx, y.pod(p, "default").Scheduler(v1.DefaultSchedulerName)),
+			aPod(ctx, y.pod(p, "another").Scheduler("another-scheduler")),
+			aPod(ctx, y.pod(p, "greedy").Scheduler("another-scheduler").Requests("cpu", "1000")),
+		}
+		expectBound(ctx, aPod(ctx, y.pod(p, "ours")))
+		for _, pod := range theirs {
+			version := pod.ResourceVersion
+			Expect(place(ctx, pod)(Default)).To(BeEmpty())
+			Expect(pod.ResourceVersion).To(Equal(version), "nobody wrote to %s", pod.Name)
+			Expect(told(ctx, pod)(Default)).To(BeEmpty())
+		}
+	})
+})

@@ -1,0 +1,183 @@
+package integration
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+var _ = Describe("A pod that fits nowhere", func() {
+	It("is told why in upstream's words, and so is whoever reads Events", minute, func(ctx SpecContext) {
+		y, p := aYard(ctx), aProfile(ctx)
+		aNode(ctx, y.node("small").Offers("cpu", "1"))
+		aNode(ctx, y.node("smaller").Offers("cpu", "500m"))
+		aNode(ctx, y.node("tainted").Offers("cpu", "8").Taint("team", "red", v1.TaintEffectNoSchedule))
+		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "2"))
+
+		const why = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
+		Eventually(standing(ctx, pod)).Should(HavePrefix("False Unschedulable: " + why))
+		Expect(pod.Spec.NodeName).To(BeEmpty())
+		Eventually(told(ctx, pod)).Should(ConsistOf(HavePrefix("Warning FailedScheduling Scheduling by " + p.Name + ": " + why)))
+	})
+
+	It("is told so where there are no nodes, and bound when one comes", minute, func(ctx SpecContext) {
+		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
+		Eventually(func(g Gomega) {
+			var nodes v1.NodeList
+			g.Expect(admin.List(ctx, &nodes)).To(Succeed())
+			g.Expect(nodes.Items).To(BeEmpty())
+		}).Should(Succeed())
+		pod := aPod(ctx, y.pod(p, "web"))
+		Eventually(standing(ctx, pod)).Should(Equal("False Unschedulable: no nodes available to schedule pods"))
+		aNode(ctx, y.node("n"))
+		expectBound(ctx, pod)
+	})
+
+	It("is not tried again for what cannot help it", minute, func(ctx SpecContext) {
+		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
+		aNode(ctx, y.node("small").Offers("cpu", "1"))
+		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "2"))
+		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Unschedulable: 1}))
+		aNode(ctx, y.node("no-bigger").Offers("cpu", "1"))
+		other := aPod(ctx, y.pod(p, "other").Requests("cpu", "1"))
+		expectBound(ctx, other)
+		aNode(ctx, y.node("big").Offers("cpu", "4"))
+		Expect(recordOf(ctx, pod).Attempts).To(Equal(2))
+	})
+})
+
+// A need is what one pod lacks in a yard, and what gives it that.
+type need struct {
+	node *fixture.NodeBuilder
+	// before is a pod that is bound first; nil for none.
+	before, pod *fixture.PodBuilder
+	help        func(ctx context.Context, node *v1.Node, before, pod *v1.Pod)
+}
+
+// Nothing but the event itself can wake these pods: they are never flushed.
+var _ = DescribeTable("A pod that fits nowhere is bound when",
+	func(ctx SpecContext, of func(y yard, p *v1alpha1.SchedulingProfile) need) {
+		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
+		n := of(y, p)
+		node := aNode(ctx, n.node)
+		var before *v1.Pod
+		if n.before != nil {
+			before = aPod(ctx, n.before)
+			expectBound(ctx, before)
+		}
+		pod := aPod(ctx, n.pod)
+		expectHeld(ctx, v1.PodReasonUnschedulable, pod)
+		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Unschedulable: 1}))
+		flushed := boundAfterFlush()
+
+		n.help(ctx, node, before, pod)
+		Expect(recordOf(ctx, pod).Attempts).To(BeNumerically(">=", 2))
+		Expect(scheduledIn(pod)).To(Equal("True"))
+		Expect(boundAfterFlush()).To(Equal(flushed), "an event woke it, not the flush")
+	},
+	Entry("a node comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("small").Offers("cpu", "1"), nil, y.pod(p, "web").Requests("cpu", "2"),
+			func(ctx context.Context, _ *v1.Node, _, _ *v1.Pod) { aNode(ctx, y.node("big").Offers("cpu", "2")) }}
+	}),
+	Entry("a node grows", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("n").Offers("cpu", "1"), nil, y.pod(p, "web").Requests("cpu", "2"),
+			func(ctx context.Context, node *v1.Node, _, _ *v1.Pod) {
+				node.Status = y.node("n").Offers("cpu", "4").Obj().Status
+				Expect(admin.Status().Update(ctx, node)).To(Succeed())
+			}}
+	}),
+	Entry("a pod leaves", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("n").Offers("cpu", "2"), y.pod(p, "old").Requests("cpu", "2"), y.pod(p, "web").Requests("cpu", "1"),
+			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) { remove(ctx, before) }}
+	}),
+	Entry("a pod has run to its end", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("n").Offers("cpu", "2"), y.pod(p, "job").Requests("cpu", "2"), y.pod(p, "web").Requests("cpu", "1"),
+			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) {
+				before.Status.Phase = v1.PodSucceeded
+				Expect(admin.Status().Update(ctx, before)).To(Succeed())
+			}}
+	}),
+	Entry("a foe leaves", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("n"), y.pod(p, "old").Label("app", "web"), y.pod(p, "web").RefusePods(fixture.Near(v1.LabelHostname, "app", "web")),
+			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) { remove(ctx, before) }}
+	}),
+	Entry("a friend comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("n"), nil, y.pod(p, "web").RequirePods(fixture.Near(v1.LabelHostname, "app", "db")),
+			func(ctx context.Context, _ *v1.Node, _, _ *v1.Pod) { aPod(ctx, y.pod(p, "db").Label("app", "db")) }}
+	}),
+	Entry("the namespace of a friend is labelled", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		term := fixture.Near(v1.LabelHostname, "app", "db")
+		term.NamespaceSelector = fixture.Labels("team", y.name)
+		return need{y.node("n"), y.pod(p, "db").Label("app", "db"), y.pod(p, "web").RequirePods(term),
+			func(ctx context.Context, _ *v1.Node, _, pod *v1.Pod) {
+				namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pod.Namespace}}
+				change(ctx, namespace, func(n *v1.Namespace) { n.Labels = map[string]string{"team": y.name} })
+			}}
+	}),
+	Entry("a domain to spread to comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		apart := fixture.Evenly(v1.LabelHostname, "app", "web")
+		apart.MinDomains = new(int32(2))
+		return need{y.node("n"), y.pod(p, "old").Label("app", "web"), y.pod(p, "web").Label("app", "web").Spread(apart),
+			func(ctx context.Context, _ *v1.Node, _, _ *v1.Pod) { aNode(ctx, y.node("m")) }}
+	}),
+	Entry("a port is given back", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("n"), y.pod(p, "old").HostPort("", v1.ProtocolTCP, 80), y.pod(p, "web").HostPort("", v1.ProtocolTCP, 80),
+			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) { remove(ctx, before) }}
+	}),
+	Entry("its toleration is added", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("n").Taint("team", "red", v1.TaintEffectNoSchedule), nil, y.pod(p, "web"),
+			func(ctx context.Context, _ *v1.Node, _, pod *v1.Pod) {
+				change(ctx, pod, func(pod *v1.Pod) {
+					pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: "team", Operator: v1.TolerationOpExists})
+				})
+			}}
+	}),
+	Entry("a taint is taken off", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("n").Taint("team", "red", v1.TaintEffectNoSchedule), nil, y.pod(p, "web"),
+			func(ctx context.Context, node *v1.Node, _, _ *v1.Pod) {
+				change(ctx, node, func(node *v1.Node) { node.Spec.Taints = nil })
+			}}
+	}),
+	Entry("a node is uncordoned", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("n").Unschedulable(), nil, y.pod(p, "web"),
+			func(ctx context.Context, node *v1.Node, _, _ *v1.Pod) {
+				change(ctx, node, func(node *v1.Node) { node.Spec.Unschedulable = false })
+			}}
+	}),
+	Entry("a node gets the label that it selects", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
+		return need{y.node("n"), nil, y.pod(p, "web").NodeSelector("disk", "ssd"),
+			func(ctx context.Context, node *v1.Node, _, _ *v1.Pod) {
+				change(ctx, node, func(node *v1.Node) { node.Labels["disk"] = "ssd" })
+			}}
+	}),
+)
+
+// boundAfterFlush is scheduler_pod_scheduled_after_flush_total.
+func boundAfterFlush() float64 {
+	GinkgoHelper()
+	return counter("scheduler_pod_scheduled_after_flush_total")
+}
+
+// counter reads one of the scheduler's metrics that has no labels.
+func counter(name string) float64 {
+	GinkgoHelper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(house.scheduler.Metrics()...)
+	families, err := registry.Gather()
+	Expect(err).NotTo(HaveOccurred())
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	Fail("no metric " + name)
+	return 0
+}

@@ -1,0 +1,130 @@
+// Package compare runs Berth and kube-scheduler side by side through one
+// history and stops where they decide differently.
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+
+	"github.com/berthdev/berth/test/oracle/upstream"
+	"github.com/berthdev/berth/test/replay/log"
+	"github.com/berthdev/berth/test/replay/run"
+)
+
+// Source is where a history comes from. Next returns io.EOF after the last op;
+// Tell is told how each attempt ended.
+type Source interface {
+	Next() (log.Op, error)
+	Tell(outcome *run.Outcome)
+}
+
+// Difference is one attempt that the two ended differently.
+type Difference struct {
+	// Op is the number of the op that was the attempt, from 0.
+	Op              int
+	Berth, Upstream *run.Outcome
+}
+
+// Run takes both through a history until its end or their first difference,
+// which is nil when there was none. Coverage, which may be nil, is added to.
+// The error says that one of the two would not do what it was told: to take
+// the profile, or an op.
+func Run(config run.Config, source Source, coverage *Coverage) (*Difference, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	config.Explain = true
+	berth, berthErr := run.NewBerth(ctx, config)
+	theirs, upstreamErr := upstream.New(ctx, config)
+	if err := errors.Join(wrap("Berth", berthErr), wrap("kube-scheduler", upstreamErr)); err != nil {
+		return nil, err
+	}
+	follower := &follower{Scheduler: theirs}
+	here, there := run.NewWorld(berth), run.NewWorld(follower)
+	for i := 0; ; i++ {
+		op, err := source.Next()
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		ours, berthErr := here.Do(op)
+		follower.leader = ours
+		other, upstreamErr := there.Do(op)
+		if err := errors.Join(wrap("Berth", berthErr), wrap("kube-scheduler", upstreamErr)); err != nil {
+			return nil, fmt.Errorf("op %d: %w", i, err)
+		}
+		if ours == nil {
+			continue
+		}
+		if !equal(ours, other) {
+			return &Difference{Op: i, Berth: ours, Upstream: other}, nil
+		}
+		coverage.add(other, theirs)
+		source.Tell(ours)
+	}
+}
+
+func wrap(who string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", who, err)
+}
+
+func equal(a, b *run.Outcome) bool {
+	return a.Node == b.Node && a.Evaluated == b.Evaluated && a.Feasible == b.Feasible && message(a) == message(b) &&
+		(a.Scores == nil) == (b.Scores == nil) && maps.EqualFunc(a.Scores, b.Scores, maps.Equal)
+}
+
+// message is why no node was chosen. A refusal is told in the same words; of a
+// plugin that failed, who failed where is told, since what it then says speaks
+// of its own insides.
+func message(o *run.Outcome) string {
+	if o.Err == nil {
+		return ""
+	}
+	text := o.Err.Error()
+	if strings.HasPrefix(text, "running ") {
+		text, _, _ = strings.Cut(text, ": ")
+	}
+	return text
+}
+
+// Recorded is a history that is read from a list, and so does not depend on
+// what is decided.
+type Recorded struct {
+	Ops []log.Op
+	at  int
+}
+
+// Next returns the next op of the list.
+func (r *Recorded) Next() (log.Op, error) {
+	if r.at == len(r.Ops) {
+		return log.Op{}, io.EOF
+	}
+	r.at++
+	return r.Ops[r.at-1], nil
+}
+
+// Tell does nothing.
+func (r *Recorded) Tell(*run.Outcome) {}
+
+// Recorder passes a history on and remembers it.
+type Recorder struct {
+	Source
+	Ops []log.Op
+}
+
+// Next returns the source's next op.
+func (r *Recorder) Next() (log.Op, error) {
+	op, err := r.Source.Next()
+	if err == nil {
+		r.Ops = append(r.Ops, op)
+	}
+	return op, err
+}

@@ -1,0 +1,43 @@
+package upstream
+
+import (
+	"context"
+
+	internal "k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/replay/run"
+)
+
+// Chains returns the plugins that kube-scheduler runs for a profile at each
+// extension point, in order and with their weights. The error says why it
+// would not start.
+func Chains(config run.Config) (framework.Chains, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s, err := New(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	effective := s.framework.ListPlugins()
+	chains := framework.Chains{}
+	for point, set := range map[framework.Point]internal.PluginSet{
+		framework.PreEnqueue: effective.PreEnqueue,
+		framework.QueueSort:  effective.QueueSort,
+		framework.PreFilter:  effective.PreFilter,
+		framework.Filter:     effective.Filter,
+		framework.PostFilter: effective.PostFilter,
+		framework.PreScore:   effective.PreScore,
+		framework.Score:      effective.Score,
+		framework.Reserve:    effective.Reserve,
+		framework.Permit:     effective.Permit,
+		framework.PreBind:    effective.PreBind,
+		framework.Bind:       effective.Bind,
+		framework.PostBind:   effective.PostBind,
+	} {
+		for _, plugin := range set.Enabled {
+			chains[point] = append(chains[point], framework.Entry{Name: plugin.Name, Weight: plugin.Weight})
+		}
+	}
+	return chains, nil
+}

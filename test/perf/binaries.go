@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/operator"
+)
+
+// binaries are the paths of what is measured.
+type binaries struct{ manager, kube, null string }
+
+// build builds Berth and the null binder, and finds kube-scheduler.
+func (b *bench) build(ctx context.Context) (err error) {
+	if b.binaries.manager, err = operator.Build(ctx); err != nil {
+		return err
+	}
+	b.binaries.null = filepath.Join(filepath.Dir(b.binaries.manager), "nullbinder")
+	if err := goBuild(ctx, b.binaries.null, "./test/perf/nullbinder"); err != nil {
+		return err
+	}
+	assets, err := controlplane.Assets(ctx)
+	if err != nil {
+		return err
+	}
+	if b.binaries.kube, err = assets.Path("kube-scheduler"); err != nil {
+		return err
+	}
+	return alike(b.binaries.manager, b.binaries.kube)
+}
+
+// goBuild builds a package of Berth's module.
+func goBuild(ctx context.Context, to, pkg string) error {
+	root, err := controlplane.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	return goBuildIn(ctx, root, to, pkg)
+}
+
+// goBuildIn builds a package of the module in dir.
+func goBuildIn(ctx context.Context, dir, to, pkg string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", to, pkg)
+	build.Dir, build.Stdout, build.Stderr = dir, os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("building %s: %w", pkg, err)
+	}
+	return nil
+}
+
+// weighty are the build settings that make a difference to speed.
+var weighty = []string{"GOARCH", "GOAMD64", "GOARM64", "GOEXPERIMENT", "-race", "-gcflags", "-asan", "-msan", "-cover"}
+
+// alike says how two binaries were built differently.
+func alike(a, b string) error {
+	x, err := buildinfo.ReadFile(a)
+	if err != nil {
+		return err
+	}
+	y, err := buildinfo.ReadFile(b)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	differ := func(what, ours, theirs string) {
+		if ours != theirs {
+			errs = append(errs, fmt.Errorf("%s and %s were built with different %s: %q and %q; build both the same way",
+				filepath.Base(a), filepath.Base(b), what, ours, theirs))
+		}
+	}
+	differ("Go", x.GoVersion, y.GoVersion)
+	for _, key := range weighty {
+		differ(key, setting(x, key), setting(y, key))
+	}
+	return errors.Join(errs...)
+}
+
+func setting(info *debug.BuildInfo, key string) string {
+	for _, s := range info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// describe names the machine: a number without it says nothing.
+func describe() string {
+	model := "CPU unknown"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	busy := "unknown"
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		busy = strings.Join(strings.Fields(string(text))[:1], "")
+	}
+	return fmt.Sprintf("%d cores (%s), %s/%s, %s, load average %s at the start",
+		runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, runtime.Version(), busy)
+}

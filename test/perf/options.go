@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// options are the flags.
+type options struct {
+	layers, shapes, loads, sides []string
+	nodes, zones, existing, pods int
+	rate, seconds                float64
+	rounds, warm                 int
+	workers, parallelism         int
+	kubePlugins                  string
+	json, logs, profiles         string
+	limit                        time.Duration
+}
+
+// What can be asked for.
+var (
+	layerNames = []string{"algorithm", "process"}
+	loadNames  = []string{"drain", "burst", "open"}
+	pluginSets = []string{"same", "default"}
+)
+
+// parse reads the flags. The error says which one is wrong and what would be
+// right.
+func parse(args []string) (options, error) {
+	var o options
+	f := pflag.NewFlagSet("perf", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.StringSliceVar(&o.layers, "layers", layerNames, "what to measure: the algorithm alone, whole processes on a real API server")
+	f.StringSliceVar(&o.shapes, "shapes", shapeNames(), "the pods")
+	f.StringSliceVar(&o.loads, "loads", []string{"drain", "open"}, "how pods come, for whole processes: drain (all are there before the scheduler starts), burst (all at once while it runs), open (at --rate)")
+	f.StringSliceVar(&o.sides, "sides", sideNames(), "the whole processes to measure")
+	f.IntVar(&o.nodes, "nodes", 5000, "nodes, of 4 CPU, 32Gi and 110 pods")
+	f.IntVar(&o.zones, "zones", 3, "zones that the nodes are in, where the shape does not say")
+	f.IntVar(&o.existing, "existing", 1000, "pods that are on the nodes already")
+	f.IntVar(&o.pods, "pods", 10000, "pods to schedule; with --loads=open, --rate times --seconds")
+	f.Float64Var(&o.rate, "rate", 200, "pods a second that --loads=open creates, whatever becomes of them")
+	f.Float64Var(&o.seconds, "seconds", 30, "how long --loads=open creates pods")
+	f.IntVar(&o.rounds, "rounds", 5, "how often each side runs; the ratios are of runs of one round")
+	f.IntVar(&o.warm, "warm", 1, "algorithm runs of each side before the first that counts")
+	f.IntVar(&o.workers, "workers", 16, "how many workers create pods; --loads=open takes eight times as many")
+	f.IntVar(&o.parallelism, "kube-parallelism", 16, "kube-scheduler's parallelism")
+	f.StringVar(&o.kubePlugins, "kube-plugins", "same", "kube-scheduler's plugins: those that Berth has (same), or its default set")
+	f.StringVar(&o.json, "json", filepath.Join("bin", "bench.json"), "the file that the results go to")
+	f.StringVar(&o.logs, "logs", "", "keep the algorithm's logs in this folder")
+	f.StringVar(&o.profiles, "profiles", "", "write a CPU profile of each run of Berth into this folder")
+	f.DurationVar(&o.limit, "limit", 15*time.Minute, "how long one run may take")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q: only flags are taken", f.Arg(0))
+	}
+	return o, o.validate()
+}
+
+func (o options) validate() error {
+	var errs []error
+	least := func(flag string, value, least float64) {
+		if value < least {
+			errs = append(errs, fmt.Errorf("--%s: must be at least %v, is %v", flag, least, value))
+		}
+	}
+	known := func(flag string, values, names []string) {
+		for _, v := range values {
+			if !slices.Contains(names, v) {
+				errs = append(errs, fmt.Errorf("--%s: must be of %s, is %q", flag, strings.Join(names, ", "), v))
+			}
+		}
+	}
+	known("layers", o.layers, layerNames)
+	known("shapes", o.shapes, shapeNames())
+	known("loads", o.loads, loadNames)
+	known("sides", o.sides, sideNames())
+	known("kube-plugins", []string{o.kubePlugins}, pluginSets)
+	least("nodes", float64(o.nodes), 1)
+	least("zones", float64(o.zones), 1)
+	least("existing", float64(o.existing), 0)
+	least("pods", float64(o.pods), 2)
+	least("rate", o.rate, 0.1)
+	least("seconds", o.seconds, 1)
+	least("rounds", float64(o.rounds), 1)
+	least("warm", float64(o.warm), 0)
+	least("workers", float64(o.workers), 1)
+	least("kube-parallelism", float64(o.parallelism), 1)
+	least("limit", o.limit.Seconds(), 1)
+	return errors.Join(errs...)
+}
+
+// count is how many pods of a shape a load schedules.
+func (s shape) count(o options, load string) int {
+	pods := o.pods
+	if load == "open" {
+		pods = max(2, int(o.rate*o.seconds))
+	}
+	if s.alone {
+		// As upstream does: half of the nodes that are free of them.
+		return min(pods, (o.nodes-o.existing)/2)
+	}
+	return pods
+}
+
+func shapeNames() []string {
+	var names []string
+	for _, s := range shapes {
+		names = append(names, s.name)
+	}
+	return names
+}

@@ -1,0 +1,146 @@
+package generate
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// topologies are the keys that pods gather and spread by; the last is on some
+// nodes only.
+var topologies = []string{v1.LabelTopologyZone, v1.LabelTopologyZone, v1.LabelHostname, v1.LabelTopologyRegion, "disk"}
+
+func (g *Generator) podLabels() map[string]string {
+	set := map[string]string{"app": pick(g.dice, apps)}
+	if g.chance(50) {
+		set["tier"] = pick(g.dice, tiers)
+	}
+	return set
+}
+
+// addSpread adds one or two constraints that differ in key or in kind, as the
+// API server wants it.
+func (g *Generator) addSpread(pod *v1.Pod) {
+	taken := map[string]bool{}
+	for range g.between(1, 2) {
+		c := g.constraint()
+		if g.chance(90) {
+			c.LabelSelector = g.selector()
+		}
+		if g.chance(15) {
+			c.MatchLabelKeys = []string{pick(g.dice, []string{"app", "tier", "absent"})}
+			if c.LabelSelector == nil {
+				c.LabelSelector = &metav1.LabelSelector{}
+			}
+		}
+		if id := c.TopologyKey + string(c.WhenUnsatisfiable); !taken[id] {
+			taken[id] = true
+			pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, c)
+		}
+	}
+}
+
+// constraint is one without a selector.
+func (g *Generator) constraint() v1.TopologySpreadConstraint {
+	c := v1.TopologySpreadConstraint{
+		MaxSkew: int32(g.between(1, 3)), TopologyKey: pick(g.dice, topologies),
+		WhenUnsatisfiable: pick(g.dice, []v1.UnsatisfiableConstraintAction{v1.DoNotSchedule, v1.ScheduleAnyway}),
+	}
+	if c.WhenUnsatisfiable == v1.DoNotSchedule && g.chance(20) {
+		domains := int32(g.between(1, 4))
+		c.MinDomains = &domains
+	}
+	policies := []v1.NodeInclusionPolicy{v1.NodeInclusionPolicyHonor, v1.NodeInclusionPolicyIgnore}
+	if g.chance(30) {
+		policy := pick(g.dice, policies)
+		c.NodeAffinityPolicy = &policy
+	}
+	if g.chance(30) {
+		policy := pick(g.dice, policies)
+		c.NodeTaintsPolicy = &policy
+	}
+	return c
+}
+
+// selector selects pods by their labels: most of the time some, sometimes all
+// or none.
+func (g *Generator) selector() *metav1.LabelSelector {
+	switch s := (&metav1.LabelSelector{}); g.IntN(8) {
+	case 0:
+		return s
+	case 1:
+		s.MatchExpressions = []metav1.LabelSelectorRequirement{{
+			Key: "app", Operator: pick(g.dice, []metav1.LabelSelectorOperator{metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn}),
+			Values: []string{pick(g.dice, apps), pick(g.dice, apps)},
+		}}
+		return s
+	case 2:
+		s.MatchExpressions = []metav1.LabelSelectorRequirement{{
+			Key: "tier", Operator: pick(g.dice, []metav1.LabelSelectorOperator{metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist}),
+		}}
+		return s
+	default:
+		s.MatchLabels = map[string]string{"app": pick(g.dice, apps)}
+		if g.chance(20) {
+			s.MatchLabels["tier"] = pick(g.dice, tiers)
+		}
+		return s
+	}
+}
+
+// addCompany lets the pod seek or shun other pods.
+func (g *Generator) addCompany(pod *v1.Pod) {
+	if pod.Spec.Affinity == nil {
+		pod.Spec.Affinity = &v1.Affinity{}
+	}
+	if g.chance(55) {
+		seek := &v1.PodAffinity{}
+		seek.RequiredDuringSchedulingIgnoredDuringExecution, seek.PreferredDuringSchedulingIgnoredDuringExecution = g.terms(30)
+		pod.Spec.Affinity.PodAffinity = seek
+	}
+	if g.chance(55) {
+		shun := &v1.PodAntiAffinity{}
+		shun.RequiredDuringSchedulingIgnoredDuringExecution, shun.PreferredDuringSchedulingIgnoredDuringExecution = g.terms(35)
+		pod.Spec.Affinity.PodAntiAffinity = shun
+	}
+}
+
+// terms are required in so many percent, and else preferred.
+func (g *Generator) terms(percent int) (required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffinityTerm) {
+	for range g.between(1, 2) {
+		if g.chance(percent) {
+			required = append(required, g.podTerm())
+		} else {
+			preferred = append(preferred, v1.WeightedPodAffinityTerm{Weight: int32(g.between(1, 100)), PodAffinityTerm: g.podTerm()})
+		}
+	}
+	return required, preferred
+}
+
+func (g *Generator) podTerm() v1.PodAffinityTerm {
+	term := v1.PodAffinityTerm{TopologyKey: pick(g.dice, topologies)}
+	if g.chance(95) {
+		term.LabelSelector = g.selector()
+	}
+	if g.chance(25) {
+		term.Namespaces = some(g.dice, namespaces, 2)
+	}
+	switch g.IntN(8) {
+	case 0:
+		term.NamespaceSelector = &metav1.LabelSelector{}
+	case 1:
+		term.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": pick(g.dice, teams)}}
+	}
+	return term
+}
+
+// addOwner lets the pod belong to something by which it is spread when it says
+// nothing about that itself.
+func (g *Generator) addOwner(pod *v1.Pod) {
+	kind := pick(g.dice, []string{"ReplicaSet", "StatefulSet", "ReplicationController"})
+	pod.OwnerReferences = fixture.Pod("x").Owner(kind, pod.Labels["app"]).Obj().OwnerReferences
+	if kind == "ReplicationController" {
+		pod.OwnerReferences[0].APIVersion = "v1"
+	}
+}

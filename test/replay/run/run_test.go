@@ -1,0 +1,166 @@
+package run_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berthdev/berth/test/replay/run"
+)
+
+const (
+	n1 = `{"op":"apply","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"9"}}}}`
+	n2 = `{"op":"apply","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n2"},"status":{"allocatable":{"cpu":"2","memory":"8Gi","pods":"9"}}}}`
+)
+
+// pod is a line about a pod that asks for cpus; more is the rest of its spec
+// and object.
+func pod(op, name, cpus, more string) string {
+	return `{"op":"` + op + `","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name +
+		`"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"` + cpus + `"}}}]` + more + `}}}`
+}
+
+// replay runs the lines and returns what was printed, then what was complained
+// about.
+func replay(t *testing.T, lines []string, flags ...string) (out, complaints string) {
+	t.Helper()
+	var printed, failed strings.Builder
+	streams := run.Streams{In: strings.NewReader(strings.Join(lines, "\n")), Out: &printed, Err: &failed}
+	code := run.Command("replay", append(flags, "-"), streams, run.OpenBerth)
+	if (code == 0) != (failed.Len() == 0) {
+		t.Errorf("exit code %d with complaints %q", code, failed.String())
+	}
+	return printed.String(), failed.String()
+}
+
+func TestDecisionsFollowTheLog(t *testing.T) {
+	tests := map[string]struct {
+		lines []string
+		want  []string
+	}{
+		"without nodes there is nothing to choose from": {
+			lines: []string{pod("schedule", "p", "1", "")},
+			want:  []string{`{"pod":"default/p","node":"","evaluated":0,"feasible":0,"message":"no nodes available to schedule pods"}`},
+		},
+		"an assumed pod takes its room": {
+			lines: []string{n1, pod("schedule", "p", "3", ""), pod("schedule", "q", "3", "")},
+			want: []string{
+				`{"pod":"default/p","node":"n1","evaluated":1,"feasible":1}`,
+				`{"pod":"default/q","node":"","evaluated":0,"feasible":0,"message":"0/1 nodes are available: 1 Insufficient cpu."}`,
+			},
+		},
+		"a pod that is deleted gives it back, be it assumed or placed": {
+			lines: []string{n1, pod("schedule", "p", "3", ""), pod("delete", "p", "3", ""), pod("apply", "r", "3", `,"nodeName":"n1"`),
+				pod("delete", "r", "3", ""), pod("schedule", "q", "3", "")},
+			want: []string{
+				`{"pod":"default/p","node":"n1","evaluated":1,"feasible":1}`,
+				`{"pod":"default/q","node":"n1","evaluated":1,"feasible":1}`,
+			},
+		},
+		"a nomination holds room until its pod has a node": {
+			lines: []string{n1, pod("apply", "p", "3", `},"status":{"nominatedNodeName":"n1"`), pod("schedule", "q", "3", ""), n2,
+				pod("apply", "p", "3", `,"nodeName":"n2"`), pod("schedule", "q", "3", "")},
+			want: []string{
+				`{"pod":"default/q","node":"","evaluated":0,"feasible":0,"message":"0/1 nodes are available: 1 Insufficient cpu."}`,
+				`{"pod":"default/q","node":"n1","evaluated":2,"feasible":1}`,
+			},
+		},
+		"what no plugin of this build honours is refused by name": {
+			lines: []string{n1, pod("schedule", "p", "1", `,"schedulingGroup":{}`)},
+			want: []string{`{"pod":"default/p","node":"","evaluated":0,"feasible":0,"message":"unsupported: spec.schedulingGroup: ` +
+				`this version of Berth does not schedule by it yet; the pod is held rather than bound wrongly"}`},
+		},
+		"objects that only plugins read are taken": {
+			lines: []string{`{"op":"apply","object":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}}`,
+				`{"op":"delete","object":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}}`},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			out, complaints := replay(t, test.lines)
+			if diff := cmp.Diff(strings.Join(test.want, "\n"), strings.TrimSpace(out)); diff != "" || complaints != "" {
+				t.Errorf("decisions (-want,+got):\n%s%s", diff, complaints)
+			}
+		})
+	}
+}
+
+func TestALogThatCannotBeIsRefused(t *testing.T) {
+	tests := map[string]struct {
+		lines []string
+		want  string
+	}{
+		"a pod is scheduled twice": {
+			lines: []string{n1, pod("schedule", "p", "1", ""), pod("schedule", "p", "1", "")},
+			want:  `line 3: object.metadata.uid: must be new, is "default/p": that pod is on node n1 already`,
+		},
+		"a pod moves": {
+			lines: []string{n1, n2, pod("apply", "p", "1", `,"nodeName":"n1"`), pod("apply", "p", "1", `,"nodeName":"n2"`)},
+			want:  `line 4: object.spec.nodeName: must be "n1", where the pod is, is "n2": a pod does not move`,
+		},
+		"a kind that no scheduler reads": {
+			lines: []string{`{"op":"apply","object":{"apiVersion":"v1","kind":"Binding","metadata":{"name":"b"},"target":{}}}`},
+			want:  "line 1: object.kind: a Binding is nothing that a scheduler reads",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, complaints := replay(t, test.lines)
+			if want := "replay: -: " + test.want + "\n"; complaints != want {
+				t.Errorf("complaints:\n got %swant %s", complaints, want)
+			}
+		})
+	}
+}
+
+func TestFlags(t *testing.T) {
+	lines := []string{n1, n2, pod("schedule", "p", "1", "")}
+	profile := filepath.Join(t.TempDir(), "profile.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(profile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const head = "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"
+	const packed = "---\napiVersion: berth.dev/v1alpha1\nkind: PluginConfig\nmetadata: {name: packed}\n" +
+		"spec: {plugin: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}}\n"
+
+	write("# Only how full a node's CPUs are counts.\n" + head + "spec:\n  plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}\n" +
+		"  pluginConfig: [{name: NodeResourcesFit, configRef: {name: packed}}]\n" + packed)
+	out, complaints := replay(t, lines, "--profile", profile, "--explain")
+	want := `{"pod":"default/p","node":"n2","evaluated":2,"feasible":2,"scores":{"n1":{"NodeResourcesFit":25},"n2":{"NodeResourcesFit":50}}}` + "\n"
+	if diff := cmp.Diff(want, out+complaints); diff != "" {
+		t.Errorf("with --profile and --explain (-want,+got):\n%s", diff)
+	}
+
+	write(head + "spec: {state: Gone}\n")
+	if _, complaints := replay(t, lines, "--profile", profile); !strings.Contains(complaints, "profile batch: spec.state: must be Active or Paused") {
+		t.Errorf("with a profile that does not compile: %s", complaints)
+	}
+	write(head + "specs: {}\n")
+	if _, complaints := replay(t, lines, "--profile", profile); !strings.Contains(complaints, `document 1: `) || !strings.Contains(complaints, `unknown field "specs"`) {
+		t.Errorf("with a profile that does not parse: %s", complaints)
+	}
+}
+
+func TestABenchHashesTheLinesThatItDoesNotPrint(t *testing.T) {
+	lines := []string{n1, n2, pod("schedule", "p", "1", ""), pod("schedule", "q", "5", ""), pod("delete", "p", "1", "")}
+	first, complaints := replay(t, lines, "--bench")
+	for _, part := range []string{`"pods":2`, `"us_per_pod":`, `"allocs_per_pod":`, `"bytes_per_pod":`, `"sha256":"`} {
+		if strings.Count(first, part) != 1 || strings.Count(first, "\n") != 1 {
+			t.Fatalf("the bench's line must hold %s, is %s%s", part, first, complaints)
+		}
+	}
+	hash := func(out string) string { return out[strings.Index(out, `"sha256"`):] }
+	again, _ := replay(t, lines, "--bench")
+	if hash(first) != hash(again) {
+		t.Errorf("the same log gave two hashes: %s and %s", hash(first), hash(again))
+	}
+	other, _ := replay(t, lines[1:], "--bench")
+	if hash(first) == hash(other) {
+		t.Errorf("other decisions gave the same hash, %s", hash(other))
+	}
+}

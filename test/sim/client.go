@@ -1,0 +1,86 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientset "k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// client is the clientset of one scheduler. It offers what Berth uses of pods;
+// a call of anything else is a nil dereference, which fails the seed.
+type client struct {
+	clientset.Interface
+	corev1.CoreV1Interface
+	world *world
+}
+
+func (c *client) CoreV1() corev1.CoreV1Interface { return c }
+
+func (c *client) Pods(namespace string) corev1.PodInterface {
+	return &podClient{world: c.world, namespace: namespace}
+}
+
+type podClient struct {
+	corev1.PodInterface
+	world     *world
+	namespace string
+}
+
+func (c *podClient) Bind(_ context.Context, b *v1.Binding, _ metav1.CreateOptions) error {
+	what := fmt.Sprintf("bind %s (version %s) to %s", keyOf(b), b.ResourceVersion, b.Target.Name)
+	_, err := c.world.call("bind", what, func() (*v1.Pod, error) { return nil, c.world.server.bind(b) })
+	return err
+}
+
+func (c *podClient) Get(_ context.Context, name string, _ metav1.GetOptions) (*v1.Pod, error) {
+	key := c.namespace + "/" + name
+	return c.world.call("get", "get "+key, func() (*v1.Pod, error) { return c.world.server.get(key) })
+}
+
+func (c *podClient) Patch(_ context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*v1.Pod, error) {
+	key := c.namespace + "/" + name
+	patch, err := readPatch(data)
+	if err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("patch the status of %s: %s", key, patch)
+	return c.world.call("patch", what, func() (*v1.Pod, error) { return c.world.server.patchStatus(key, patch) })
+}
+
+// readPatch reads a patch strictly: what the model does not know must not be
+// taken for written.
+func readPatch(data []byte) (statusPatch, error) {
+	var p statusPatch
+	var raw struct {
+		Status map[string]json.RawMessage `json:"status"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return p, err
+	}
+	for field := range raw.Status {
+		if field != "nominatedNodeName" && field != "conditions" {
+			return p, fmt.Errorf("the model knows no status.%s", field)
+		}
+	}
+	_, p.nominates = raw.Status["nominatedNodeName"]
+	return p, json.Unmarshal(data, &p)
+}
+
+func (p statusPatch) String() string {
+	text := ""
+	for _, c := range p.Status.Conditions {
+		text += c.Reason + " " + c.Message
+	}
+	if p.nominates && p.Status.NominatedNodeName != nil {
+		text += " nominated for " + *p.Status.NominatedNodeName
+	} else if p.nominates {
+		text += " nominated for none"
+	}
+	return text
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// kwokLimit is up to how many nodes KWOK plays the kubelets by itself: its
+// heartbeats and the pods' status cost more than the scheduler under test.
+const kwokLimit = 1000
+
+// options are the flags.
+type options struct {
+	nodes, pods, swaps, workers int
+	kwok                        bool
+	limit                       time.Duration
+	profile                     string
+}
+
+// parse reads the flags. The error says which one is wrong and what would be
+// right.
+func parse(args []string) (options, error) {
+	var o options
+	f := pflag.NewFlagSet("soak", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.IntVar(&o.nodes, "nodes", 5000, "nodes, of 4 CPU, 32Gi and 110 pods")
+	f.IntVar(&o.pods, "pods", 5000, "pods, half of them by Deployments")
+	f.IntVar(&o.swaps, "swaps", 4, "how often the profile is changed while pods are being bound")
+	f.IntVar(&o.workers, "workers", 16, "how many workers create pods")
+	f.BoolVar(&o.kwok, "kwok", false, fmt.Sprintf("let KWOK play the kubelets; the default is true up to %d nodes", kwokLimit))
+	f.DurationVar(&o.limit, "limit", 30*time.Minute, "how long it may take")
+	f.StringVar(&o.profile, "cpu-profile", "", "write a CPU profile of the manager's first ten seconds under load to this file")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q: only flags are taken", f.Arg(0))
+	}
+	if !f.Changed("kwok") {
+		o.kwok = o.nodes <= kwokLimit
+	}
+	return o, o.validate()
+}
+
+func (o options) validate() error {
+	var errs []error
+	least := func(flag string, value, least int) {
+		if value < least {
+			errs = append(errs, fmt.Errorf("--%s: must be at least %d, is %d", flag, least, value))
+		}
+	}
+	least("nodes", o.nodes, 1)
+	least("pods", o.pods, 2)
+	least("swaps", o.swaps, 0)
+	least("workers", o.workers, 1)
+	if o.pods > o.nodes*podsANode {
+		errs = append(errs, fmt.Errorf("--pods: %d nodes take at most %d pods, not %d", o.nodes, o.nodes*podsANode, o.pods))
+	}
+	if o.limit <= 0 {
+		errs = append(errs, fmt.Errorf("--limit: must be more than 0, is %s", o.limit))
+	}
+	return errors.Join(errs...)
+}

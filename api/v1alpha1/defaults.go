@@ -13,12 +13,15 @@ const (
 	DefaultTopScores             int32 = 3
 	DefaultHistory               int32 = 10
 	DefaultPublishSeconds        int32 = 5
+	DefaultActivation                  = ActivationAutomatic
+	DefaultNamespacesFrom              = NamespacesAll
 )
 
 // SetDefaults fills in what s leaves out, as the API server does.
 func (s *SchedulingProfileSpec) SetDefaults() {
 	fill(&s.State, DefaultState)
 	fill(&s.Base, DefaultBase)
+	fill(&s.AllowedNamespaces.From, DefaultNamespacesFrom)
 	fillPointer(&s.Queue.InitialBackoffSeconds, DefaultInitialBackoffSeconds)
 	fillPointer(&s.Queue.MaxBackoffSeconds, DefaultMaxBackoffSeconds)
 	fillPointer(&s.Queue.FlushAfterSeconds, DefaultFlushAfterSeconds)
@@ -26,6 +29,7 @@ func (s *SchedulingProfileSpec) SetDefaults() {
 	fillPointer(&s.Decisions.TopScores, DefaultTopScores)
 	fillPointer(&s.Decisions.History, DefaultHistory)
 	fillPointer(&s.Decisions.PublishSeconds, DefaultPublishSeconds)
+	fill(&s.Activation, DefaultActivation)
 }
 
 func fill[T ~string](field *T, value T) {

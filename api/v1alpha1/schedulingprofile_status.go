@@ -32,6 +32,12 @@ type SchedulingProfileStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	Resolved []ObjectGeneration `json:"resolved,omitempty"`
 
+	// trial is how the newest spec that was tried did on pods that wait and
+	// pods that run. Absent: none was tried; one that ran before a restart is
+	// not tried again.
+	// +optional
+	Trial *TrialStatus `json:"trial,omitempty"`
+
 	// queue says where the profile's pods wait.
 	// +optional
 	Queue *QueueStatus `json:"queue,omitempty"`
@@ -84,6 +90,12 @@ type ProgrammedProfile struct {
 	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
 
+	// revision names the ControllerRevision in Berth's namespace that holds the
+	// whole of it. Absent when none does: Programmed's message says why.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Revision string `json:"revision,omitempty"`
+
 	// time is when it began to run.
 	// +optional
 	Time *metav1.Time `json:"time,omitempty"`
@@ -99,6 +111,60 @@ type ProgrammedProfile struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024
 	Plugins []ProgrammedPlugin `json:"plugins,omitempty"`
+}
+
+// MaxLost is how many lost pods a trial names.
+const MaxLost = 50
+
+// TrialStatus is what a trial found out: before a spec runs, its plugins are
+// asked about pods of the profile, on a copy of the cluster. The numbers are of
+// pods; how many were lost is at least fitBefore less fitAfter.
+type TrialStatus struct {
+	// hash names what was tried, as in programmed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Hash string `json:"hash,omitempty"`
+
+	// sampled is how many pods were asked about: at most 200 that wait and 50 of
+	// those that were placed last.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Sampled int64 `json:"sampled"`
+
+	// fitBefore is how many of them have a place by what runs. Absent where
+	// nothing ran.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	FitBefore *int64 `json:"fitBefore,omitempty"`
+
+	// fitAfter is how many of them have a place by what was tried.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	FitAfter int64 `json:"fitAfter"`
+
+	// lost are pods that have a place by what runs and would have none by what
+	// was tried, the first of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Lost []PodReference `json:"lost,omitempty"`
+
+	// time is when it was tried.
+	// +optional
+	Time metav1.Time `json:"time,omitzero"`
+}
+
+// PodReference names a pod.
+type PodReference struct {
+	// namespace is the pod's namespace.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+
+	// pod is the pod's name.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Pod string `json:"pod,omitempty"`
 }
 
 // ExtensionPoint is a place where a plugin runs, named as the scheduling

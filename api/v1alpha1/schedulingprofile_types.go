@@ -73,6 +73,18 @@ const (
 	BaseNone ProfileBase = "None"
 )
 
+// Activation says when a change of a profile runs.
+//
+// +kubebuilder:validation:Enum=Automatic;Manual
+type Activation string
+
+const (
+	// ActivationAutomatic runs a change as soon as it can be run.
+	ActivationAutomatic Activation = "Automatic"
+	// ActivationManual runs a change once its hash is approved.
+	ActivationManual Activation = "Manual"
+)
+
 // SchedulingProfileSpec is the profile as wanted.
 type SchedulingProfileSpec struct {
 	// state says whether the profile's pods are scheduled (Active) or wait and
@@ -111,6 +123,12 @@ type SchedulingProfileSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	PercentageOfNodesToScore int32 `json:"percentageOfNodesToScore,omitempty"`
 
+	// allowedNamespaces says from which namespaces pods may use the profile.
+	// Those of others wait and are told so. Who is bound already stays.
+	// +optional
+	// +kubebuilder:default={}
+	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitempty"`
+
 	// queue says how refused pods wait.
 	// +optional
 	// +kubebuilder:default={}
@@ -120,6 +138,13 @@ type SchedulingProfileSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Decisions DecisionPolicy `json:"decisions,omitempty"`
+
+	// activation says when a change runs: as soon as it can (Automatic), or once
+	// the annotation berth.dev/approved-hash names its hash (Manual). What runs
+	// keeps running meanwhile; the condition Programmed says which hash waits.
+	// +optional
+	// +kubebuilder:default=Automatic
+	Activation Activation `json:"activation,omitempty"`
 }
 
 // PluginArguments are one plugin's arguments, written here or in a

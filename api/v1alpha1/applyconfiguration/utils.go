@@ -16,6 +16,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=berth.dev, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("AllowedNamespaces"):
+		return &apiv1alpha1.AllowedNamespacesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DecisionPolicy"):
 		return &apiv1alpha1.DecisionPolicyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DecisionTotals"):
@@ -24,6 +26,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DisabledPluginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EnabledPlugin"):
 		return &apiv1alpha1.EnabledPluginApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceRequirement"):
+		return &apiv1alpha1.NamespaceRequirementApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceSelector"):
+		return &apiv1alpha1.NamespaceSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObjectGeneration"):
 		return &apiv1alpha1.ObjectGenerationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PluginArguments"):
@@ -40,6 +46,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PluginsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PluginSet"):
 		return &apiv1alpha1.PluginSetApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodReference"):
+		return &apiv1alpha1.PodReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ProgrammedPlugin"):
 		return &apiv1alpha1.ProgrammedPluginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ProgrammedProfile"):
@@ -56,6 +64,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SchedulingProfileSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SchedulingProfileStatus"):
 		return &apiv1alpha1.SchedulingProfileStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrialStatus"):
+		return &apiv1alpha1.TrialStatusApplyConfiguration{}
 
 	}
 	return nil

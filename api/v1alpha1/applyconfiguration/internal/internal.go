@@ -23,6 +23,18 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.berthdev.berth.api.v1alpha1.Activation
+  scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.AllowedNamespaces
+  map:
+    fields:
+    - name: from
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.NamespacesFrom
+      default: All
+    - name: selector
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.NamespaceSelector
 - name: com.github.berthdev.berth.api.v1alpha1.DecisionPolicy
   map:
     fields:
@@ -81,6 +93,40 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
 - name: com.github.berthdev.berth.api.v1alpha1.ExtensionPoint
+  scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.NamespaceOperator
+  scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.NamespaceRequirement
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: operator
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.NamespaceOperator
+    - name: values
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+- name: com.github.berthdev.berth.api.v1alpha1.NamespaceSelector
+  map:
+    fields:
+    - name: matchExpressions
+      type:
+        list:
+          elementType:
+            namedType: com.github.berthdev.berth.api.v1alpha1.NamespaceRequirement
+          elementRelationship: atomic
+    - name: matchLabels
+      type:
+        map:
+          elementType:
+            scalar: string
+    elementRelationship: atomic
+- name: com.github.berthdev.berth.api.v1alpha1.NamespacesFrom
   scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.ObjectGeneration
   map:
@@ -220,6 +266,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: score
       type:
         namedType: com.github.berthdev.berth.api.v1alpha1.PluginSet
+- name: com.github.berthdev.berth.api.v1alpha1.PodReference
+  map:
+    fields:
+    - name: namespace
+      type:
+        scalar: string
+    - name: pod
+      type:
+        scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.ProfileBase
   scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.ProfileState
@@ -263,6 +318,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.berthdev.berth.api.v1alpha1.ProgrammedPlugin
           elementRelationship: atomic
+    - name: revision
+      type:
+        scalar: string
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -360,6 +418,14 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.berthdev.berth.api.v1alpha1.SchedulingProfileSpec
   map:
     fields:
+    - name: activation
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.Activation
+      default: Automatic
+    - name: allowedNamespaces
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.AllowedNamespaces
+      default: {}
     - name: base
       type:
         namedType: com.github.berthdev.berth.api.v1alpha1.ProfileBase
@@ -432,8 +498,35 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: totals
       type:
         namedType: com.github.berthdev.berth.api.v1alpha1.DecisionTotals
+    - name: trial
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.TrialStatus
 - name: com.github.berthdev.berth.api.v1alpha1.Switch
   scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.TrialStatus
+  map:
+    fields:
+    - name: fitAfter
+      type:
+        scalar: numeric
+    - name: fitBefore
+      type:
+        scalar: numeric
+    - name: hash
+      type:
+        scalar: string
+    - name: lost
+      type:
+        list:
+          elementType:
+            namedType: com.github.berthdev.berth.api.v1alpha1.PodReference
+          elementRelationship: atomic
+    - name: sampled
+      type:
+        scalar: numeric
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:
     fields:

@@ -16,6 +16,9 @@ type ProgrammedProfileApplyConfiguration struct {
 	// hash names what runs: plugins, arguments, queue and decisions, whichever
 	// object they were written in, and Berth's version.
 	Hash *string `json:"hash,omitempty"`
+	// revision names the ControllerRevision in Berth's namespace that holds the
+	// whole of it. Absent when none does: Programmed's message says why.
+	Revision *string `json:"revision,omitempty"`
 	// time is when it began to run.
 	Time *v1.Time `json:"time,omitempty"`
 	// configs are the PluginConfigs that it runs with.
@@ -43,6 +46,14 @@ func (b *ProgrammedProfileApplyConfiguration) WithGeneration(value int64) *Progr
 // If called multiple times, the Hash field is set to the value of the last call.
 func (b *ProgrammedProfileApplyConfiguration) WithHash(value string) *ProgrammedProfileApplyConfiguration {
 	b.Hash = &value
+	return b
+}
+
+// WithRevision sets the Revision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Revision field is set to the value of the last call.
+func (b *ProgrammedProfileApplyConfiguration) WithRevision(value string) *ProgrammedProfileApplyConfiguration {
+	b.Revision = &value
 	return b
 }
 

@@ -29,10 +29,17 @@ type SchedulingProfileSpecApplyConfiguration struct {
 	// percentageOfNodesToScore is the share of nodes, in percent, after which
 	// the search for feasible nodes stops. 0 is kube-scheduler's adaptive rule.
 	PercentageOfNodesToScore *int32 `json:"percentageOfNodesToScore,omitempty"`
+	// allowedNamespaces says from which namespaces pods may use the profile.
+	// Those of others wait and are told so. Who is bound already stays.
+	AllowedNamespaces *AllowedNamespacesApplyConfiguration `json:"allowedNamespaces,omitempty"`
 	// queue says how refused pods wait.
 	Queue *QueuePolicyApplyConfiguration `json:"queue,omitempty"`
 	// decisions says what is recorded of each decision.
 	Decisions *DecisionPolicyApplyConfiguration `json:"decisions,omitempty"`
+	// activation says when a change runs: as soon as it can (Automatic), or once
+	// the annotation berth.dev/approved-hash names its hash (Manual). What runs
+	// keeps running meanwhile; the condition Programmed says which hash waits.
+	Activation *apiv1alpha1.Activation `json:"activation,omitempty"`
 }
 
 // SchedulingProfileSpecApplyConfiguration constructs a declarative configuration of the SchedulingProfileSpec type for use with
@@ -86,6 +93,14 @@ func (b *SchedulingProfileSpecApplyConfiguration) WithPercentageOfNodesToScore(v
 	return b
 }
 
+// WithAllowedNamespaces sets the AllowedNamespaces field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AllowedNamespaces field is set to the value of the last call.
+func (b *SchedulingProfileSpecApplyConfiguration) WithAllowedNamespaces(value *AllowedNamespacesApplyConfiguration) *SchedulingProfileSpecApplyConfiguration {
+	b.AllowedNamespaces = value
+	return b
+}
+
 // WithQueue sets the Queue field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Queue field is set to the value of the last call.
@@ -99,5 +114,13 @@ func (b *SchedulingProfileSpecApplyConfiguration) WithQueue(value *QueuePolicyAp
 // If called multiple times, the Decisions field is set to the value of the last call.
 func (b *SchedulingProfileSpecApplyConfiguration) WithDecisions(value *DecisionPolicyApplyConfiguration) *SchedulingProfileSpecApplyConfiguration {
 	b.Decisions = value
+	return b
+}
+
+// WithActivation sets the Activation field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Activation field is set to the value of the last call.
+func (b *SchedulingProfileSpecApplyConfiguration) WithActivation(value apiv1alpha1.Activation) *SchedulingProfileSpecApplyConfiguration {
+	b.Activation = &value
 	return b
 }

@@ -24,6 +24,10 @@ type SchedulingProfileStatusApplyConfiguration struct {
 	Programmed *ProgrammedProfileApplyConfiguration `json:"programmed,omitempty"`
 	// resolved are the PluginConfigs that the conditions speak about.
 	Resolved []ObjectGenerationApplyConfiguration `json:"resolved,omitempty"`
+	// trial is how the newest spec that was tried did on pods that wait and
+	// pods that run. Absent: none was tried; one that ran before a restart is
+	// not tried again.
+	Trial *TrialStatusApplyConfiguration `json:"trial,omitempty"`
 	// queue says where the profile's pods wait.
 	Queue *QueueStatusApplyConfiguration `json:"queue,omitempty"`
 	// totals count what was decided since the leader first heard of the profile.
@@ -83,6 +87,14 @@ func (b *SchedulingProfileStatusApplyConfiguration) WithResolved(values ...*Obje
 		}
 		b.Resolved = append(b.Resolved, *values[i])
 	}
+	return b
+}
+
+// WithTrial sets the Trial field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Trial field is set to the value of the last call.
+func (b *SchedulingProfileStatusApplyConfiguration) WithTrial(value *TrialStatusApplyConfiguration) *SchedulingProfileStatusApplyConfiguration {
+	b.Trial = value
 	return b
 }
 

@@ -10,6 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // maxPermitWait is the longest that a Permit plugin may let a pod wait,
@@ -21,10 +23,17 @@ const maxPermitWait = 15 * time.Minute
 func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	defer f.observe("Reserve", f.Clock.Now(), &status)
 	running := ""
-	defer rescue(&running, "Reserve", &status)
+	defer f.rescue(pod, state, &running, "Reserve", &status)
+	w := watch(state)
 	for _, plugin := range f.reserve {
 		running = plugin.Name()
-		if s := plugin.Reserve(ctx, state, pod, node); !s.IsSuccess() {
+		outer := f.enter(w, running, "Reserve")
+		s := plugin.Reserve(ctx, state, pod, node)
+		if f.leave(w, running, outer) {
+			// The pod holds its room until the claim, if there is one, is taken back.
+			return fwk.AsStatus(&LateError{Call{running, "Reserve"}}).WithPlugin(running)
+		}
+		if !s.IsSuccess() {
 			return blame(s, running, "Reserve")
 		}
 	}
@@ -37,9 +46,16 @@ func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.Cycl
 func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	var status *fwk.Status
 	defer f.observe("Unreserve", f.Clock.Now(), &status)
+	w := watch(state)
 	for i := len(f.reserve) - 1; i >= 0; i-- {
 		plugin := f.reserve[i]
-		s := guard(plugin.Name(), "Unreserve", func() *fwk.Status {
+		if fault.UnreserveInOrder {
+			plugin = f.reserve[len(f.reserve)-1-i]
+		}
+		s := f.guard(pod, plugin.Name(), "Unreserve", func() *fwk.Status {
+			outer := f.enter(w, plugin.Name(), "Unreserve")
+			defer f.leave(w, plugin.Name(), outer)
+			defer f.lands(state, plugin.Name(), "Unreserve")()
 			plugin.Unreserve(ctx, state, pod, node)
 			return nil
 		})
@@ -54,11 +70,14 @@ func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.Cy
 func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (waits map[string]time.Duration, status *fwk.Status) {
 	defer f.observe("Permit", f.Clock.Now(), &status)
 	running := ""
-	defer rescue(&running, "Permit", &status)
+	defer f.rescue(pod, state, &running, "Permit", &status)
 	var wait *fwk.Status
+	w := watch(state)
 	for _, plugin := range f.permit {
 		running = plugin.Name()
+		outer := f.enter(w, running, "Permit")
 		s, timeout := plugin.Permit(ctx, state, pod, node)
+		f.leave(w, running, outer)
 		switch {
 		case s.IsSuccess():
 		case s.IsWait():
@@ -81,11 +100,13 @@ func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, 
 func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	defer f.observe("PreBindPreFlight", f.Clock.Now(), &status)
 	running := ""
-	defer rescue(&running, "PreBindPreFlight", &status)
+	defer f.rescue(pod, state, &running, "PreBindPreFlight", &status)
 	skipped, parallel, answer := sets.New[string](), sets.New[string](), fwk.NewStatus(fwk.Skip)
 	for _, plugin := range f.preBind {
 		running = plugin.Name()
+		over := f.lands(state, running, "PreBindPreFlight")
 		result, s := plugin.PreBindPreFlight(ctx, state, pod, node)
+		over()
 		if result != nil && result.AllowParallel {
 			parallel.Insert(running)
 		}
@@ -110,7 +131,10 @@ func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleSta
 func (f *Framework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	defer f.observe("PreBind", f.Clock.Now(), &status)
 	run := func(ctx context.Context, plugin fwk.PreBindPlugin) *fwk.Status {
-		s := guard(plugin.Name(), "PreBind", func() *fwk.Status { return plugin.PreBind(ctx, state, pod, node) })
+		s := f.guard(pod, plugin.Name(), "PreBind", func() *fwk.Status {
+			defer f.lands(state, plugin.Name(), "PreBind")()
+			return plugin.PreBind(ctx, state, pod, node)
+		})
 		if s.IsSuccess() {
 			return nil
 		}
@@ -182,10 +206,12 @@ func together(ctx context.Context, group []fwk.PreBindPlugin, run func(context.C
 func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	defer f.observe("Bind", f.Clock.Now(), &status)
 	running := ""
-	defer rescue(&running, "Bind", &status)
+	defer f.rescue(pod, state, &running, "Bind", &status)
 	for _, plugin := range f.bind {
 		running = plugin.Name()
+		over := f.lands(state, running, "Bind")
 		s := plugin.Bind(ctx, state, pod, node)
+		over()
 		if s.IsSkip() {
 			continue
 		}
@@ -202,7 +228,8 @@ func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState
 	var status *fwk.Status
 	defer f.observe("PostBind", f.Clock.Now(), &status)
 	for _, plugin := range f.postBind {
-		_ = guard(plugin.Name(), "PostBind", func() *fwk.Status {
+		_ = f.guard(pod, plugin.Name(), "PostBind", func() *fwk.Status {
+			defer f.lands(state, plugin.Name(), "PostBind")()
 			plugin.PostBind(ctx, state, pod, node)
 			return nil
 		})

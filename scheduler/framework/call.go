@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // pointDuration is how long a pod spent at an extension point.
@@ -17,30 +20,61 @@ var pointDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 }, []string{"extension_point", "status", "profile"})
 
 // Metrics returns the collectors of this room.
-func Metrics() []prometheus.Collector { return []prometheus.Collector{pointDuration} }
+func Metrics() []prometheus.Collector { return []prometheus.Collector{pointDuration, pluginFaults} }
 
 // ForgetProfile drops the metric series of a profile that is gone.
 func ForgetProfile(profile string) {
 	pointDuration.DeletePartialMatch(prometheus.Labels{"profile": profile})
+	pluginFaults.DeletePartialMatch(prometheus.Labels{"profile": profile})
+}
+
+// pointNames are those that every attempt passes; their observers are looked
+// up once.
+var pointNames = []string{"PreFilter", "Filter", "PreScore", "Score"}
+
+// successes returns the observers of these points for attempts that succeed.
+func successes(profile string) map[string]prometheus.Observer {
+	observers := map[string]prometheus.Observer{}
+	for _, point := range pointNames {
+		observers[point] = pointDuration.WithLabelValues(point, fwk.Success.String(), profile)
+	}
+	return observers
 }
 
 // observe records the time since start at an extension point. Use it deferred,
 // with a pointer to the status that is returned in the end.
 func (f *Framework) observe(point string, start time.Time, status **fwk.Status) {
-	pointDuration.WithLabelValues(point, (*status).Code().String(), f.profile).
-		Observe(f.Clock.Since(start).Seconds())
+	f.ObservePoint(point, start, (*status).Code())
 }
 
 // ObservePoint records the time since start at an extension point that is run
-// node by node, such as Filter.
-func (f *Framework) ObservePoint(point string, start time.Time, code fwk.Code) {
-	pointDuration.WithLabelValues(point, code.String(), f.profile).Observe(f.Clock.Since(start).Seconds())
+// node by node, such as Filter, and returns the end of that time.
+func (f *Framework) ObservePoint(point string, start time.Time, code fwk.Code) time.Time {
+	end := f.Clock.Now()
+	if f.OnTrial() && !fault.TrialMeasured {
+		return end
+	}
+	spent := end.Sub(start).Seconds()
+	if code == fwk.Success {
+		if observer, ok := f.successes[point]; ok {
+			observer.Observe(spent)
+			return end
+		}
+	}
+	pointDuration.WithLabelValues(point, code.String(), f.profile).Observe(spent)
+	return end
 }
 
-// rescue turns a plugin's panic into an error that names it. Use it deferred;
-// plugin points to the name of the plugin that is being called.
-func rescue(plugin *string, point string, status **fwk.Status) {
+// rescue turns a plugin's panic into an error that names it, and tells of it.
+// Use it deferred; plugin points to the name of the plugin that is being
+// called about pod, which may be nil, as state may be.
+func (f *Framework) rescue(pod *v1.Pod, state fwk.CycleState, plugin *string, point string, status **fwk.Status) {
+	if fault.PanicPasses {
+		return
+	}
 	if r := recover(); r != nil {
+		f.leave(watch(state), *plugin, watched{})
+		f.tell(pod, Poison{Call: Call{*plugin, point}})
 		*status = panicked(*plugin, point, r)
 	}
 }
@@ -49,9 +83,9 @@ func panicked(plugin, point string, r any) *fwk.Status {
 	return fwk.AsStatus(&PanicError{Plugin: plugin, Point: point, Value: r, Stack: debug.Stack()}).WithPlugin(plugin)
 }
 
-// guard calls one plugin and recovers it.
-func guard(plugin, point string, call func() *fwk.Status) (status *fwk.Status) {
-	defer rescue(&plugin, point, &status)
+// guard calls one plugin about pod, which may be nil, and recovers it.
+func (f *Framework) guard(pod *v1.Pod, plugin, point string, call func() *fwk.Status) (status *fwk.Status) {
+	defer f.rescue(pod, nil, &plugin, point, &status)
 	return call()
 }
 

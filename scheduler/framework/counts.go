@@ -2,7 +2,6 @@ package framework
 
 import (
 	"fmt"
-	"iter"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -22,13 +21,29 @@ type Counts interface {
 	// Pods answers each query with the number of pods by domain.
 	Pods(queries ...PodQuery) []*Tally
 	// Terms answers with the weight of the affinity terms that the pod of the
-	// query matches, by topology key and by domain of the pods that have them.
-	// A domain is listed when a term there matches, whatever the weights add
-	// up to.
-	Terms(query TermQuery) map[string]*Tally
+	// query matches, by domain of the pods that have them. A domain is listed
+	// when a term there matches, whatever the weights add up to.
+	Terms(query TermQuery) *TermTallies
 	// On counts the pods on one node, which may be a copy that differs from
 	// the snapshot.
 	On(node fwk.NodeInfo, pods *PodSet) int64
+}
+
+// KeptCounts are Counts whose answers move with the snapshot.
+type KeptCounts interface {
+	Counts
+	// ByNode counts pods by the slot of their node. Pods in slots beyond its
+	// end are none.
+	ByNode(pods *PodSet) *NodeNumbers
+	// Columns are what the answers' domains and slots are those of.
+	Columns() *Columns
+}
+
+// NodeNumbers are numbers by slot that move with the snapshot.
+type NodeNumbers struct {
+	By      []int32
+	Turn    uint64
+	Dropped bool
 }
 
 // CountingLister is a SharedLister whose pods are counted.
@@ -60,7 +75,8 @@ type PodQuery struct {
 	// Unlabelled puts nodes without the label into the domain "" instead of
 	// into none.
 	Unlabelled bool
-	// Vacant lists the domains that hold no such pod as well.
+	// Vacant lists the domains that hold no such pod as well; without it they
+	// may be listed or not.
 	Vacant bool
 	// Within, when it is not nil, are the domains that are asked about; others
 	// may be left out of the answer.
@@ -108,29 +124,37 @@ func (s *PodSet) On(node fwk.NodeInfo) int64 {
 	}
 	var n int64
 	for _, info := range node.GetPods() {
-		if pod := info.GetPod(); one && pod.Namespace == namespace && s.selects(pod) || !one && s.Has(pod) {
+		if pod := plainPod(info); one && pod.Namespace == namespace && s.selects(pod) || !one && s.Has(pod) {
 			n++
 		}
 	}
 	return n
 }
 
-// And returns the pods that are in both sets.
-func (s *PodSet) And(other *PodSet) *PodSet {
-	both := &PodSet{Namespaces: s.Namespaces, Selector: s.Selector, Terminating: s.Terminating && other.Terminating}
+// And returns the pods that are in every one of the sets. Nobody bounds how
+// many there are, so their selectors are joined once and not one by one.
+func (s *PodSet) And(others ...*PodSet) *PodSet {
+	all := *s
+	_, selects := s.Selector.Requirements()
+	var more []labels.Requirement
+	for _, other := range others {
+		switch {
+		case all.Namespaces == nil:
+			all.Namespaces = other.Namespaces
+		case other.Namespaces != nil:
+			all.Namespaces = all.Namespaces.Intersection(other.Namespaces)
+		}
+		all.Terminating = all.Terminating && other.Terminating
+		requirements, any := other.Selector.Requirements()
+		selects, more = selects && any, append(more, requirements...)
+	}
 	switch {
-	case both.Namespaces == nil:
-		both.Namespaces = other.Namespaces
-	case other.Namespaces != nil:
-		both.Namespaces = both.Namespaces.Intersection(other.Namespaces)
+	case !selects:
+		all.Selector = labels.Nothing()
+	case len(more) > 0:
+		all.Selector = s.Selector.Add(more...)
 	}
-	requirements, selects := other.Selector.Requirements()
-	if _, any := s.Selector.Requirements(); !any || !selects {
-		both.Selector = labels.Nothing()
-	} else {
-		both.Selector = s.Selector.Add(requirements...)
-	}
-	return both
+	return &all
 }
 
 // Scope is which nodes count for a pod. A nil Scope holds every node.
@@ -172,46 +196,4 @@ func (s *Scope) Holds(node *v1.Node) bool {
 		}
 	}
 	return !s.HonorTaints || UntoleratedTaint(node.Spec.Taints, s.Pod.Spec.Tolerations) == nil
-}
-
-// TermQuery asks for the affinity terms of placed pods that Pod matches. Each
-// kind of term counts with a weight; 0 leaves the kind out.
-type TermQuery struct {
-	Pod *v1.Pod
-	// Namespace is the labels of Pod's namespace.
-	Namespace labels.Set
-	// RequiredAffinity and RequiredAntiAffinity are what one term counts.
-	RequiredAffinity, RequiredAntiAffinity int64
-	// PreferredAffinity and PreferredAntiAffinity multiply a term's own weight.
-	PreferredAffinity, PreferredAntiAffinity int64
-}
-
-// Of yields the topology key and the weight of each term of placed that the
-// pod of the query matches.
-func (q *TermQuery) Of(placed fwk.PodInfo) iter.Seq2[string, int64] {
-	return func(yield func(string, int64) bool) {
-		_ = q.required(placed.GetRequiredAntiAffinityTerms(), q.RequiredAntiAffinity, yield) &&
-			q.required(placed.GetRequiredAffinityTerms(), q.RequiredAffinity, yield) &&
-			q.preferred(placed.GetPreferredAffinityTerms(), q.PreferredAffinity, yield) &&
-			q.preferred(placed.GetPreferredAntiAffinityTerms(), q.PreferredAntiAffinity, yield)
-	}
-}
-
-// required and preferred report whether the reader wants more.
-func (q *TermQuery) required(terms []fwk.AffinityTerm, weight int64, yield func(string, int64) bool) bool {
-	for i := range terms {
-		if weight != 0 && terms[i].Matches(q.Pod, q.Namespace) && !yield(terms[i].TopologyKey, weight) {
-			return false
-		}
-	}
-	return true
-}
-
-func (q *TermQuery) preferred(terms []fwk.WeightedAffinityTerm, factor int64, yield func(string, int64) bool) bool {
-	for i := range terms {
-		if factor != 0 && terms[i].Matches(q.Pod, q.Namespace) && !yield(terms[i].TopologyKey, factor*int64(terms[i].Weight)) {
-			return false
-		}
-	}
-	return true
 }

@@ -62,6 +62,21 @@ func TestPodSets(t *testing.T) {
 			set: (&framework.PodSet{Selector: web}).And(&framework.PodSet{Namespaces: sets.New("shop"), Selector: web}),
 			pod: fixture.Pod("a").Label("app", "web"),
 		},
+		"a pod that one of many joined selectors does not match is not": {
+			set: (&framework.PodSet{Selector: web}).
+				And(&framework.PodSet{Selector: selecting("tier=front")}, &framework.PodSet{Selector: selecting("app!=db")}),
+			pod: fixture.Pod("a").Label("app", "web"),
+		},
+		"one that all of them match is": {
+			set: (&framework.PodSet{Selector: web}).
+				And(&framework.PodSet{Selector: selecting("tier=front")}, &framework.PodSet{Selector: labels.Everything()}),
+			pod: fixture.Pod("a").Label("app", "web").Label("tier", "front"), want: true,
+		},
+		"what matches nothing matches nothing among many": {
+			set: (&framework.PodSet{Selector: web}).
+				And(&framework.PodSet{Selector: labels.Nothing()}, &framework.PodSet{Selector: labels.Everything()}),
+			pod: fixture.Pod("a").Label("app", "web"),
+		},
 		"what matches nothing matches nothing when joined": {
 			set: (&framework.PodSet{Selector: labels.Nothing()}).And(&framework.PodSet{Selector: labels.Everything()}),
 			pod: fixture.Pod("a").Label("app", "web"),

@@ -13,11 +13,21 @@ import (
 type CycleState struct {
 	mu    sync.RWMutex
 	notes map[fwk.StateKey]fwk.StateData
+	// base is what pods of the same class share; nil without a class. It is not
+	// written to any more. A note that was deleted here, but is there, is nil.
+	base *CycleState
 
 	skipFilter, skipScore, skipPreBind sets.Set[string]
 	parallelPreBind                    sets.Set[string]
 	skipAllPostFilter                  bool
 	recordPluginMetrics                bool
+	// still says that no note changes while nodes are asked, whatever pods are
+	// thought of as on them: so that nobody need clone any.
+	still bool
+	// watch watches the attempt; nil: nobody does.
+	watch *Watch
+	// landing is told of the calls on the way to the node; nil: nobody is.
+	landing *Landing
 }
 
 var _ fwk.CycleState = (*CycleState)(nil)
@@ -25,12 +35,30 @@ var _ fwk.CycleState = (*CycleState)(nil)
 // NewCycleState returns an empty state.
 func NewCycleState() *CycleState { return &CycleState{} }
 
+// Reset makes c empty again.
+func (c *CycleState) Reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.notes, c.base = nil, nil
+	c.skipFilter, c.skipScore, c.still = nil, nil, false
+}
+
+// Stand makes the notes and the skips of base, which must not be written to any
+// more, those of an empty c.
+func (c *CycleState) Stand(base *CycleState) {
+	c.base = base
+	c.skipFilter, c.still = base.skipFilter, base.still
+}
+
 // Read returns the note under key, or fwk.ErrNotFound.
 func (c *CycleState) Read(key fwk.StateKey) (fwk.StateData, error) {
 	c.mu.RLock()
 	note, found := c.notes[key]
 	c.mu.RUnlock()
-	if !found {
+	if !found && c.base != nil {
+		note = c.base.notes[key]
+	}
+	if note == nil {
 		return nil, fwk.ErrNotFound
 	}
 	return note, nil
@@ -48,16 +76,24 @@ func (c *CycleState) Write(key fwk.StateKey, note fwk.StateData) {
 
 // Delete drops the note under key, if any.
 func (c *CycleState) Delete(key fwk.StateKey) {
+	if c.base != nil {
+		c.Write(key, nil)
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.notes, key)
 }
 
-// Clone returns a state with a clone of every note. The skip sets are shared:
-// they are replaced, never changed. A nil state has a nil clone.
+// Clone returns a state with a clone of every note, or c itself where none will
+// change. The skip sets are shared: they are replaced, never changed. A nil state
+// has a nil clone.
 func (c *CycleState) Clone() fwk.CycleState {
 	if c == nil {
 		return nil
+	}
+	if c.still {
+		return c
 	}
 	clone := &CycleState{
 		skipFilter:          c.skipFilter,
@@ -66,16 +102,27 @@ func (c *CycleState) Clone() fwk.CycleState {
 		parallelPreBind:     c.parallelPreBind,
 		skipAllPostFilter:   c.skipAllPostFilter,
 		recordPluginMetrics: c.recordPluginMetrics,
+		watch:               c.watch,
+	}
+	clone.notes = map[fwk.StateKey]fwk.StateData{}
+	if c.base != nil {
+		clone.copy(c.base.notes)
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if len(c.notes) > 0 {
-		clone.notes = make(map[fwk.StateKey]fwk.StateData, len(c.notes))
-	}
-	for key, note := range c.notes {
-		clone.notes[key] = note.Clone()
-	}
+	clone.copy(c.notes)
 	return clone
+}
+
+// copy clones notes into c.
+func (c *CycleState) copy(notes map[fwk.StateKey]fwk.StateData) {
+	for key, note := range notes {
+		if note == nil {
+			delete(c.notes, key)
+		} else {
+			c.notes[key] = note.Clone()
+		}
+	}
 }
 
 // GetSkipFilterPlugins returns the plugins that Filter passes over.

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -41,6 +42,9 @@ func (r *Refusals) Add(node string, status *fwk.Status) {
 	}
 	r.nodes = append(r.nodes, nodeStatus{node, status})
 }
+
+// Reserve makes room for n more nodes.
+func (r *Refusals) Reserve(n int) { r.nodes = slices.Grow(r.nodes, n) }
 
 // SetAbsent sets the status of all nodes without one of their own.
 func (r *Refusals) SetAbsent(status *fwk.Status) { r.absent = status }

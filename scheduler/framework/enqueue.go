@@ -9,30 +9,22 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Less is the QueueSort plugin's order. A plugin that panics orders nothing:
-// the pods count as equal.
-func (f *Framework) Less(a, b fwk.QueuedEntityInfo) (less bool) {
-	defer func() {
-		if recover() != nil {
-			less = false
-		}
-	}()
-	return f.sort.Less(a, b)
-}
-
-// SortName names the QueueSort plugin.
-func (f *Framework) SortName() string { return f.sort.Name() }
-
 // RunPreEnqueuePlugins asks whether a pod may enter the queue: the plugin that
 // held it last first, since it most likely holds it still. It returns the
 // plugin that does not let it in, or "", and that plugin's status.
-func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastGate string) (gate string, status *fwk.Status) {
+// w, which may be nil, watches them.
+func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastGate string, w *Watch) (gate string, status *fwk.Status) {
 	if len(f.preEnqueue) == 0 {
 		return "", nil
 	}
 	defer f.observe("PreEnqueue", f.Clock.Now(), &status)
 	ask := func(plugin fwk.PreEnqueuePlugin) bool {
-		status = guard(plugin.Name(), "PreEnqueue", func() *fwk.Status { return plugin.PreEnqueue(ctx, pod) })
+		f.trial.calls(plugin.Name(), "PreEnqueue")
+		status = f.guard(pod, plugin.Name(), "PreEnqueue", func() *fwk.Status {
+			outer := f.enter(w, plugin.Name(), "PreEnqueue")
+			defer f.leave(w, plugin.Name(), outer)
+			return plugin.PreEnqueue(ctx, pod)
+		})
 		return status.IsSuccess()
 	}
 	for _, plugin := range f.preEnqueue {
@@ -48,9 +40,22 @@ func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastG
 	return "", nil
 }
 
+// ForeignGate names a PreEnqueue plugin that is not built in, "" where there is
+// none.
+func (f *Framework) ForeignGate() string {
+	for _, plugin := range f.preEnqueue {
+		if f.foreign.Has(plugin.Name()) {
+			return plugin.Name()
+		}
+	}
+	return ""
+}
+
 // Hint is an event that a plugin wants to hear of.
 type Hint struct {
 	Plugin string
+	// Foreign says that the plugin is not built in.
+	Foreign bool
 	fwk.ClusterEventWithHint
 }
 
@@ -66,7 +71,7 @@ func (f *Framework) Hints(ctx context.Context) ([]Hint, error) {
 		registered := everything
 		if extension, ok := plugin.(fwk.EnqueueExtensions); ok {
 			var err error
-			s := guard(plugin.Name(), "EventsToRegister", func() *fwk.Status {
+			s := f.guard(nil, plugin.Name(), "EventsToRegister", func() *fwk.Status {
 				registered, err = extension.EventsToRegister(ctx)
 				return fwk.AsStatus(err)
 			})
@@ -75,7 +80,7 @@ func (f *Framework) Hints(ctx context.Context) ([]Hint, error) {
 			}
 		}
 		for _, event := range registered {
-			hints = append(hints, Hint{plugin.Name(), f.recovered(plugin.Name(), event)})
+			hints = append(hints, Hint{plugin.Name(), f.foreign.Has(plugin.Name()), f.recovered(plugin.Name(), event)})
 		}
 	}
 	return hints, nil
@@ -88,7 +93,7 @@ func (f *Framework) recovered(plugin string, event fwk.ClusterEventWithHint) fwk
 		return event
 	}
 	event.QueueingHintFn = func(logger klog.Logger, pod *v1.Pod, oldObj, newObj any) (hint fwk.QueueingHint, err error) {
-		s := guard(plugin, "QueueingHint", func() *fwk.Status {
+		s := f.guard(nil, plugin, "QueueingHint", func() *fwk.Status {
 			hint, err = ask(logger, pod, oldObj, newObj)
 			return fwk.AsStatus(err)
 		})

@@ -14,4 +14,7 @@ const (
 	ReplicationController fwk.EventResource = "ReplicationController"
 	ReplicaSet            fwk.EventResource = "apps/ReplicaSet"
 	StatefulSet           fwk.EventResource = "apps/StatefulSet"
+	// TerminatingPod is a pod on a node whose deletion begins, an fwk.Update:
+	// from then on a spread does not count it.
+	TerminatingPod fwk.EventResource = "TerminatingPod"
 )

@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -17,10 +18,20 @@ import (
 // ends the chain.
 func (f *Framework) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
 	defer f.observe("PreFilter", f.Clock.Now(), &status)
+	return f.preFilterBy(ctx, state, pod, f.preFilter)
+}
+
+// preFilterBy is RunPreFilterPlugins by some of the chain.
+func (f *Framework) preFilterBy(ctx context.Context, state fwk.CycleState, pod *v1.Pod, chain []fwk.PreFilterPlugin) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
 	skipped := sets.New[string]()
-	defer func() { state.SetSkipFilterPlugins(skipped) }()
+	defer func() {
+		state.SetSkipFilterPlugins(skipped)
+		if ours, ok := state.(*CycleState); ok && ours != nil {
+			ours.still = f.standsStill(skipped)
+		}
+	}()
 	running := ""
-	defer rescue(&running, "PreFilter", &status)
+	defer f.rescue(pod, state, &running, "PreFilter", &status)
 
 	nodes, err := f.Lister.NodeInfos().List()
 	if err != nil {
@@ -28,9 +39,13 @@ func (f *Framework) RunPreFilterPlugins(ctx context.Context, state fwk.CycleStat
 	}
 	narrowed = sets.New[string]()
 	var refusal *fwk.Status
-	for _, plugin := range f.preFilter {
+	w := watch(state)
+	for _, plugin := range chain {
 		running = plugin.Name()
+		f.trial.calls(running, "PreFilter")
+		outer := f.enter(w, running, "PreFilter")
 		r, s := plugin.PreFilter(ctx, state, pod, nodes)
+		f.leave(w, running, outer)
 		switch code := s.Code(); code {
 		case fwk.Skip:
 			skipped.Insert(running)
@@ -54,6 +69,20 @@ func (f *Framework) RunPreFilterPlugins(ctx context.Context, state fwk.CycleStat
 	return result, refusal, narrowed
 }
 
+// standsStill says that no plugin follows pods that are thought of as on a node,
+// and that none is there of which nobody knows what it notes down in Filter.
+func (f *Framework) standsStill(skipped sets.Set[string]) bool {
+	if f.Watched() {
+		return false
+	}
+	for _, plugin := range f.preFilter {
+		if !skipped.Has(plugin.Name()) && plugin.PreFilterExtensions() != nil {
+			return false
+		}
+	}
+	return true
+}
+
 func noNodeLeft(narrowed sets.Set[string]) *fwk.Status {
 	names := sets.List(narrowed)
 	if len(names) == 1 {
@@ -65,7 +94,7 @@ func noNodeLeft(narrowed sets.Set[string]) *fwk.Status {
 // RunPreFilterExtensionAddPod tells the PreFilter plugins that a pod is to be
 // thought of as on node.
 func (f *Framework) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	return f.extend(state, "AddPod", func(e fwk.PreFilterExtensions) *fwk.Status {
+	return f.extend(state, pod, "AddPod", func(e fwk.PreFilterExtensions) *fwk.Status {
 		return e.AddPod(ctx, state, pod, added, node)
 	})
 }
@@ -73,21 +102,26 @@ func (f *Framework) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.C
 // RunPreFilterExtensionRemovePod tells the PreFilter plugins that a pod is to
 // be thought of as gone from node.
 func (f *Framework) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	return f.extend(state, "RemovePod", func(e fwk.PreFilterExtensions) *fwk.Status {
+	return f.extend(state, pod, "RemovePod", func(e fwk.PreFilterExtensions) *fwk.Status {
 		return e.RemovePod(ctx, state, pod, removed, node)
 	})
 }
 
-func (f *Framework) extend(state fwk.CycleState, operation string, call func(fwk.PreFilterExtensions) *fwk.Status) (status *fwk.Status) {
+func (f *Framework) extend(state fwk.CycleState, pod *v1.Pod, operation string, call func(fwk.PreFilterExtensions) *fwk.Status) (status *fwk.Status) {
 	running := ""
-	defer rescue(&running, operation, &status)
+	defer f.rescue(pod, state, &running, operation, &status)
+	w := watch(state)
 	for _, plugin := range f.preFilter {
 		running = plugin.Name()
 		extensions := plugin.PreFilterExtensions()
 		if extensions == nil || state.GetSkipFilterPlugins().Has(running) {
 			continue
 		}
-		if s := call(extensions); !s.IsSuccess() {
+		f.trial.calls(running, operation)
+		outer := f.enter(w, running, operation)
+		s := call(extensions)
+		f.leave(w, running, outer)
+		if !s.IsSuccess() {
 			return fwk.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", operation, running, s.AsError()))
 		}
 	}
@@ -105,25 +139,37 @@ func (f *Framework) HasPostFilterPlugins() bool { return len(f.postFilter) > 0 }
 
 // RunFilterPlugins asks the Filter chain about one node. The first plugin that
 // refuses decides.
-func (f *Framework) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (status *fwk.Status) {
+func (f *Framework) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	return f.filterBy(ctx, state, pod, node, f.filter)
+}
+
+// filterBy is RunFilterPlugins by some of the chain.
+func (f *Framework) filterBy(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, chain []fwk.FilterPlugin) (status *fwk.Status) {
 	running := ""
-	defer rescue(&running, "Filter", &status)
-	skipped := state.GetSkipFilterPlugins()
-	for _, plugin := range f.filter {
+	defer f.rescue(pod, state, &running, "Filter", &status)
+	skipped, w := state.GetSkipFilterPlugins(), watch(state)
+	for _, plugin := range chain {
 		running = plugin.Name()
 		if skipped.Has(running) {
 			continue
 		}
+		f.trial.calls(running, "Filter")
+		outer := f.enter(w, running, "Filter")
 		s := plugin.Filter(ctx, state, pod, node)
-		if s.IsSuccess() {
-			continue
+		f.leave(w, running, outer)
+		if !s.IsSuccess() {
+			return refusalOf(running, s)
 		}
-		if !s.IsRejected() {
-			s = fwk.AsStatus(fmt.Errorf("running %q filter plugin: %w", running, s.AsError()))
-		}
-		return s.WithPlugin(running)
 	}
 	return nil
+}
+
+// refusalOf is what Filter ends with when a plugin lets a node down.
+func refusalOf(plugin string, s *fwk.Status) *fwk.Status {
+	if !s.IsRejected() {
+		s = fwk.AsStatus(fmt.Errorf("running %q filter plugin: %w", plugin, s.AsError()))
+	}
+	return s.WithPlugin(plugin)
 }
 
 // RunFilterPluginsWithNominatedPods asks the Filter chain about one node to
@@ -131,25 +177,21 @@ func (f *Framework) RunFilterPlugins(ctx context.Context, state fwk.CycleState, 
 // higher priority there, since the pod must not take their room, and without
 // them, since they may end elsewhere.
 func (f *Framework) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	nominated := f.Nominator.NominatedPodsForNode(node.Node().Name)
+	nominated := slices.DeleteFunc(f.Nominator.NominatedPodsForNode(node.Node().Name), func(other fwk.PodInfo) bool {
+		return other.GetPod().UID == pod.UID || corev1.PodPriority(other.GetPod()) < corev1.PodPriority(pod)
+	})
 	if len(nominated) == 0 {
 		return f.RunFilterPlugins(ctx, state, pod, node)
 	}
-	crowded, crowdedState, added := node.Snapshot(), state.Clone(), false
+	crowded, crowdedState := node.Snapshot(), state.Clone()
 	for _, other := range nominated {
-		if other.GetPod().UID == pod.UID || corev1.PodPriority(other.GetPod()) < corev1.PodPriority(pod) {
-			continue
-		}
 		crowded.AddPodInfo(other)
 		if s := f.RunPreFilterExtensionAddPod(ctx, crowdedState, pod, other, crowded); !s.IsSuccess() {
 			return fwk.AsStatus(s.AsError())
 		}
-		added = true
 	}
-	if added {
-		if s := f.RunFilterPlugins(ctx, crowdedState, pod, crowded); !s.IsSuccess() {
-			return s
-		}
+	if s := f.RunFilterPlugins(ctx, crowdedState, pod, crowded); !s.IsSuccess() {
+		return s
 	}
 	return f.RunFilterPlugins(ctx, state, pod, node)
 }
@@ -162,14 +204,20 @@ func (f *Framework) RunPostFilterPlugins(ctx context.Context, state fwk.CycleSta
 		return nil, fwk.NewStatus(fwk.Unschedulable, "All PostFilter plugins are skipped")
 	}
 	running, rejector := "", ""
-	defer rescue(&running, "PostFilter", &status)
+	defer f.rescue(pod, state, &running, "PostFilter", &status)
 	var reasons []string
+	w := watch(state)
 	for _, plugin := range f.postFilter {
 		running = plugin.Name()
+		outer := f.enter(w, running, "PostFilter")
 		r, s := plugin.PostFilter(ctx, state, pod, refusals)
+		f.leave(w, running, outer)
 		switch {
 		case s.IsSuccess():
-			return r, s
+			if s == nil {
+				s = fwk.NewStatus(fwk.Success)
+			}
+			return r, s.WithPlugin(running)
 		case s.Code() == fwk.UnschedulableAndUnresolvable:
 			return r, s.WithPlugin(running)
 		case !s.IsRejected():

@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
@@ -23,12 +27,22 @@ type Host struct {
 	Informers  informers.SharedInformerFactory
 	Recorder   events.EventRecorderLogger
 	// Lister is the cluster as of the last cache.Refresh.
-	Lister    fwk.SharedLister
+	Lister fwk.SharedLister
+	// Lent is the same for plugins that are not built in; nil: Lister is theirs.
+	Lent      LentLister
 	Nominator fwk.PodNominator
 	Activator fwk.PodActivator
 	Waiting   *WaitingPods
 	PreBinds  *PreBinds
-	Clock     clock.WithTickerAndDelayedExecution
+	// Preemptor evicts pods; nil where nobody may be evicted.
+	Preemptor Preemptor
+	// Poisoned is told of a call about a pod that panicked or did not come
+	// back. It is called from anywhere, without a lock; may be nil.
+	Poisoned func(pod *v1.Pod, p Poison)
+	// SortBroken is told once why the QueueSort plugin is not asked any more. It
+	// is called under the queue's lock and must not block; may be nil.
+	SortBroken func(err *SortError)
+	Clock      clock.WithTickerAndDelayedExecution
 }
 
 // Config says which plugins a Framework runs, and how.
@@ -38,6 +52,14 @@ type Config struct {
 	Chains  Chains
 	// Args holds each plugin's decoded arguments.
 	Args map[string]runtime.Object
+	// Prints tell by name whether a plugin is what it was: another print,
+	// another plugin. May be nil.
+	Prints map[string]string
+	// Building is told of each plugin before its constructor is called, so
+	// that one which does not return has a name; may be nil.
+	Building func(plugin string)
+	// Trial is set where the plugins are only on trial; see OnTrial.
+	Trial *Trial
 }
 
 // Framework is one set of plugin instances and the chains they stand in. It
@@ -46,7 +68,15 @@ type Framework struct {
 	Host
 	profile string
 	ctx     context.Context
-	plugins []fwk.Plugin // in the order in which they were built
+	// successes are the observers of points that every attempt passes.
+	successes map[string]prometheus.Observer
+	plugins   []fwk.Plugin // in the order in which they were built
+	opaques   opaques
+	prints    map[string]string
+	foreign   sets.Set[string] // the plugins that are not built in
+	trial     *Trial           // nil where the plugins decide
+	// brokenSort is why the QueueSort plugin is not asked any more.
+	brokenSort atomic.Pointer[SortError]
 
 	preEnqueue []fwk.PreEnqueuePlugin
 	sort       fwk.QueueSortPlugin
@@ -84,12 +114,18 @@ func (e *PluginError) Unwrap() error { return e.Err }
 // live as long as the Framework. When a plugin cannot be built, those that
 // were are closed and the error is a *PluginError.
 func New(ctx context.Context, c Config, registry Registry, host Host) (*Framework, error) {
-	f := &Framework{Host: host, profile: c.Profile, ctx: ctx}
+	f := &Framework{Host: host, profile: c.Profile, ctx: ctx, prints: c.Prints, foreign: sets.New[string](), trial: c.Trial}
+	if !f.OnTrial() {
+		f.successes = successes(c.Profile)
+	}
 	built := map[string]fwk.Plugin{}
 	for _, point := range Points {
 		for _, entry := range c.Chains[point] {
 			if built[entry.Name] != nil {
 				continue
+			}
+			if c.Building != nil {
+				c.Building(entry.Name)
 			}
 			plugin, err := f.build(ctx, registry, entry.Name, c.Args[entry.Name])
 			if err != nil {
@@ -97,6 +133,9 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 				return nil, &PluginError{Plugin: entry.Name, Err: err}
 			}
 			built[entry.Name] = plugin
+			if !registry[entry.Name].BuiltIn {
+				f.foreign.Insert(entry.Name)
+			}
 			f.plugins = append(f.plugins, plugin)
 		}
 	}
@@ -104,6 +143,7 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 		f.Close()
 		return nil, err
 	}
+	f.opaques = f.opaquesOf()
 	return f, nil
 }
 
@@ -117,7 +157,11 @@ func (f *Framework) build(ctx context.Context, registry Registry, name string, a
 	if !ok {
 		return nil, fmt.Errorf("is not registered")
 	}
-	plugin, err = registration.New(ctx, args, f)
+	var handle fwk.Handle = f
+	if registration.BuiltIn && f.Lent != nil {
+		handle = inside{f}
+	}
+	plugin, err = registration.New(ctx, args, handle)
 	if err == nil && plugin == nil {
 		return nil, fmt.Errorf("its constructor returned no plugin")
 	}
@@ -185,7 +229,7 @@ func firstOf(errs ...error) error {
 func (f *Framework) Close() {
 	for _, plugin := range slices.Backward(f.plugins) {
 		if closer, ok := plugin.(io.Closer); ok {
-			_ = guard(plugin.Name(), "Close", func() *fwk.Status { return fwk.AsStatus(closer.Close()) })
+			_ = f.guard(nil, plugin.Name(), "Close", func() *fwk.Status { return fwk.AsStatus(closer.Close()) })
 		}
 	}
 }

@@ -17,10 +17,37 @@ import (
 )
 
 // A Framework is the Handle of its own plugins.
-var _ fwk.Handle = &Framework{}
+var _ PreemptorHandle = &Framework{}
+
+// SnapshotSharedLister returns the cluster as of the last Refresh. What it shows
+// a plugin that is not waited for any more stands still.
+func (f *Framework) SnapshotSharedLister() fwk.SharedLister {
+	if f.Lent != nil {
+		return f.Lent
+	}
+	return f.Lister
+}
+
+// LentLister is a SharedLister that knows how many calls of the plugins that it
+// is lent to nobody waits for any more.
+type LentLister interface {
+	fwk.SharedLister
+	// Owe notes that there are so many more.
+	Owe(by int32)
+}
+
+// Owe notes that nobody waits for so many calls more of the plugins.
+func (f *Framework) Owe(by int32) {
+	if f.Lent != nil {
+		f.Lent.Owe(by)
+	}
+}
+
+// inside is the Handle of plugins that are built in: they are always waited for.
+type inside struct{ *Framework }
 
 // SnapshotSharedLister returns the cluster as of the last Refresh.
-func (f *Framework) SnapshotSharedLister() fwk.SharedLister { return f.Lister }
+func (i inside) SnapshotSharedLister() fwk.SharedLister { return i.Lister }
 
 // MutableSnapshotSharedLister is nil: only the points of pod groups, which are
 // not scheduled yet, may use it.
@@ -48,6 +75,9 @@ func (f *Framework) GetPodInPreBind(uid types.UID) fwk.PodInPreBind { return f.P
 
 // RemovePodInPreBind notes that a pod's PreBind is over.
 func (f *Framework) RemovePodInPreBind(uid types.UID) { f.PreBinds.remove(uid) }
+
+// Preemptor returns who evicts pods, nil where nobody may be evicted.
+func (f *Framework) Preemptor() Preemptor { return f.Host.Preemptor }
 
 // ClientSet returns a client with Berth's own rights.
 func (f *Framework) ClientSet() clientset.Interface { return f.Client }
@@ -131,7 +161,7 @@ func (f *Framework) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 			return nil
 		}
 		var signed []fwk.SignFragment
-		s := guard(plugin.Name(), "SignPod", func() (s *fwk.Status) {
+		s := f.guard(nil, plugin.Name(), "SignPod", func() (s *fwk.Status) {
 			signed, s = signer.SignPod(ctx, pod)
 			return s
 		})

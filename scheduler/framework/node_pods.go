@@ -14,10 +14,11 @@ import (
 // AddPodInfo counts pod in.
 func (n *NodeInfo) AddPodInfo(pod fwk.PodInfo) {
 	n.pods = append(n.pods, pod)
-	if hasPodAffinity(pod.GetPod()) {
+	spec := plainPod(pod)
+	if hasPodAffinity(spec) {
 		n.podsWithAffinity = append(n.podsWithAffinity, pod)
 	}
-	if hasRequiredAntiAffinity(pod.GetPod()) {
+	if hasRequiredAntiAffinity(spec) {
 		n.podsWithRequiredAntiAffinity = append(n.podsWithRequiredAntiAffinity, pod)
 	}
 	n.count(pod, 1)
@@ -34,10 +35,10 @@ func (n *NodeInfo) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 	if removed == nil {
 		return fmt.Errorf("pod %s/%s with UID %s is not on node %s", pod.Namespace, pod.Name, pod.UID, n.GetName())
 	}
-	if hasPodAffinity(removed.GetPod()) {
+	if hasPodAffinity(plainPod(removed)) {
 		take(&n.podsWithAffinity, pod.UID)
 	}
-	if hasRequiredAntiAffinity(removed.GetPod()) {
+	if hasRequiredAntiAffinity(plainPod(removed)) {
 		take(&n.podsWithRequiredAntiAffinity, pod.UID)
 	}
 	n.count(removed, -1)
@@ -49,7 +50,7 @@ func (n *NodeInfo) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 // the choice of victims.
 func take(list *[]fwk.PodInfo, uid types.UID) fwk.PodInfo {
 	pods := *list
-	at := slices.IndexFunc(pods, func(pod fwk.PodInfo) bool { return pod.GetPod().UID == uid })
+	at := slices.IndexFunc(pods, func(pod fwk.PodInfo) bool { return plainPod(pod).UID == uid })
 	if at < 0 {
 		return nil
 	}
@@ -65,9 +66,25 @@ func (n *NodeInfo) count(pod fwk.PodInfo, sign int64) {
 	n.Requested.shift(takes.Resource, sign)
 	n.NonZeroRequested.MilliCPU += sign * takes.Non0CPU
 	n.NonZeroRequested.Memory += sign * takes.Non0Mem
-	n.countPorts(pod.GetPod(), sign)
-	n.countClaims(pod.GetPod(), sign)
+	if ours, ok := pod.(*PodInfo); !ok || !ours.bare {
+		n.countPorts(plainPod(pod), sign)
+		n.countClaims(plainPod(pod), sign)
+	}
 	n.touch()
+}
+
+// bare says that a pod takes no ports from its node and has no claims: nothing of
+// it need be looked through when it comes and goes.
+func bare(pod *v1.Pod) bool {
+	for range HostPorts(pod) {
+		return false
+	}
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].PersistentVolumeClaim != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func (n *NodeInfo) countPorts(pod *v1.Pod, sign int64) {
@@ -105,8 +122,7 @@ func HostPorts(pod *v1.Pod) iter.Seq[*v1.ContainerPort] {
 	return func(yield func(*v1.ContainerPort) bool) {
 		for i := range pod.Spec.InitContainers {
 			container := &pod.Spec.InitContainers[i]
-			runsOn := container.RestartPolicy != nil && *container.RestartPolicy == v1.ContainerRestartPolicyAlways
-			if runsOn && !yieldHostPorts(container, yield) {
+			if runsOn(container) && !yieldHostPorts(container, yield) {
 				return
 			}
 		}

@@ -2,24 +2,33 @@ package framework
 
 import (
 	"errors"
-	"fmt"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // PodInfo is a pod with everything the cycle would otherwise derive from it
 // again and again. It never changes once made, so it may be shared.
 type PodInfo struct {
-	pod                   *v1.Pod
-	requiredAffinity      []fwk.AffinityTerm
-	requiredAntiAffinity  []fwk.AffinityTerm
-	preferredAffinity     []fwk.WeightedAffinityTerm
-	preferredAntiAffinity []fwk.WeightedAffinityTerm
-	request               Resource
-	scoredCPU             int64
-	scoredMemory          int64
+	*traits
+	// pod is the pod as it was given; node is where it is, "" while it waits.
+	pod  *v1.Pod
+	node string
+	// bare says that nothing of the pod but its requests counts on a node.
+	bare bool
+	// assigned is pod with node, made when somebody asks for it.
+	assigned atomic.Pointer[v1.Pod]
+}
+
+// traits is what pods of the same spec have in common.
+type traits struct {
+	AffinityTerms
+	request      Resource
+	scoredCPU    int64
+	scoredMemory int64
+	// kept is room for whoever counts the pods that have a node.
+	kept any
 }
 
 var _ fwk.PodInfo = (*PodInfo)(nil)
@@ -34,68 +43,59 @@ func NewPodInfo(pod *v1.Pod) (*PodInfo, error) {
 	if pod == nil {
 		return nil, errors.New("pod: is nil, want a pod")
 	}
-	info := &PodInfo{pod: pod}
-	info.request, info.scoredCPU, info.scoredMemory = podRequests(pod)
-	return info, info.parseAffinity(pod.Spec.Affinity)
+	t := &traits{}
+	t.request, t.scoredCPU, t.scoredMemory = podRequests(pod)
+	var err error
+	t.AffinityTerms, err = AffinityTermsOf(pod)
+	return &PodInfo{traits: t, pod: pod, node: pod.Spec.NodeName, bare: bare(pod)}, err
 }
 
-// parseAffinity fills the four lists and returns what could not be parsed.
-func (p *PodInfo) parseAffinity(affinity *v1.Affinity) error {
-	if affinity == nil {
-		return nil
-	}
-	var together, apart []v1.WeightedPodAffinityTerm
-	if affinity.PodAffinity != nil {
-		together = affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
-	}
-	if affinity.PodAntiAffinity != nil {
-		apart = affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
-	}
-
-	var malformed []error
-	note := func(list string, err error) {
-		if err != nil {
-			malformed = append(malformed, fmt.Errorf("%s: %w", list, err))
-		}
-	}
-	var err error
-	p.requiredAffinity, err = fwk.GetAffinityTerms(p.pod, fwk.GetPodAffinityTerms(affinity))
-	note("requiredAffinityTerms", err)
-	p.requiredAntiAffinity, err = fwk.GetAffinityTerms(p.pod, fwk.GetPodAntiAffinityTerms(affinity))
-	note("requiredAntiAffinityTerms", err)
-	p.preferredAffinity, err = fwk.GetWeightedAffinityTerms(p.pod, together)
-	note("preferredAffinityTerms", err)
-	p.preferredAntiAffinity, err = fwk.GetWeightedAffinityTerms(p.pod, apart)
-	note("preferredAntiAffinityTerms", err)
-	return utilerrors.NewAggregate(malformed)
+// Like returns the PodInfo of a pod from which the same is derived as from p's
+// pod: one of the same class.
+func (p *PodInfo) Like(pod *v1.Pod) *PodInfo {
+	return &PodInfo{traits: p.traits, pod: pod, node: pod.Spec.NodeName, bare: bare(pod)}
 }
 
 // Assigned returns the PodInfo of the same pod with spec.nodeName set to node.
-// Only the outermost struct of the pod is copied: the rest is shared and stays
-// read-only.
+// The pod with that name is made when it is asked for; only the outermost
+// struct is copied then, the rest is shared and stays read-only.
 func (p *PodInfo) Assigned(node string) *PodInfo {
-	pod := *p.pod
-	pod.Spec.NodeName = node
-	assigned := *p
-	assigned.pod = &pod
-	return &assigned
+	return &PodInfo{traits: p.traits, pod: p.pod, node: node, bare: p.bare}
 }
 
 // GetPod returns the pod; it is read-only.
-func (p *PodInfo) GetPod() *v1.Pod { return p.pod }
+func (p *PodInfo) GetPod() *v1.Pod {
+	if p.node == p.pod.Spec.NodeName {
+		return p.pod
+	}
+	if made := p.assigned.Load(); made != nil {
+		return made
+	}
+	pod := *p.pod
+	pod.Spec.NodeName = p.node
+	p.assigned.CompareAndSwap(nil, &pod)
+	return p.assigned.Load()
+}
+
+// Unassigned returns the pod as it was given to NewPodInfo, of which only
+// spec.nodeName may differ from GetPod's. It costs nothing.
+func (p *PodInfo) Unassigned() *v1.Pod { return p.pod }
+
+// Node returns the pod's node, "" while it waits.
+func (p *PodInfo) Node() string { return p.node }
 
 // GetRequiredAffinityTerms returns the parsed required affinity.
-func (p *PodInfo) GetRequiredAffinityTerms() []fwk.AffinityTerm { return p.requiredAffinity }
+func (p *PodInfo) GetRequiredAffinityTerms() []fwk.AffinityTerm { return p.RequiredAffinity }
 
 // GetRequiredAntiAffinityTerms returns the parsed required anti-affinity.
-func (p *PodInfo) GetRequiredAntiAffinityTerms() []fwk.AffinityTerm { return p.requiredAntiAffinity }
+func (p *PodInfo) GetRequiredAntiAffinityTerms() []fwk.AffinityTerm { return p.RequiredAntiAffinity }
 
 // GetPreferredAffinityTerms returns the parsed preferred affinity.
-func (p *PodInfo) GetPreferredAffinityTerms() []fwk.WeightedAffinityTerm { return p.preferredAffinity }
+func (p *PodInfo) GetPreferredAffinityTerms() []fwk.WeightedAffinityTerm { return p.PreferredAffinity }
 
 // GetPreferredAntiAffinityTerms returns the parsed preferred anti-affinity.
 func (p *PodInfo) GetPreferredAntiAffinityTerms() []fwk.WeightedAffinityTerm {
-	return p.preferredAntiAffinity
+	return p.PreferredAntiAffinity
 }
 
 // CalculateResource returns what the pod takes from a node, and the cpu
@@ -103,4 +103,16 @@ func (p *PodInfo) GetPreferredAntiAffinityTerms() []fwk.WeightedAffinityTerm {
 // PodInfo was made.
 func (p *PodInfo) CalculateResource() fwk.PodResource {
 	return fwk.PodResource{Resource: &p.request, Non0CPU: p.scoredCPU, Non0Mem: p.scoredMemory}
+}
+
+// Kept is where whoever counts the pods that have a node may remember what
+// pods with the same spec count for. Only the loop reads and writes it.
+func (p *PodInfo) Kept() *any { return &p.kept }
+
+// plainPod returns info's pod without making it when it is only assumed.
+func plainPod(info fwk.PodInfo) *v1.Pod {
+	if ours, ok := info.(*PodInfo); ok {
+		return ours.pod
+	}
+	return info.GetPod()
 }

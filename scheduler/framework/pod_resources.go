@@ -50,8 +50,13 @@ func statusMatters(pod *v1.Pod) bool {
 // podRequests returns what pod takes from a node, and the cpu in millicores
 // and the memory in bytes that it is scored with.
 func podRequests(pod *v1.Pod) (request Resource, scoredCPU, scoredMemory int64) {
+	if sum, ok := SumRequests(pod); ok {
+		request = Resource{MilliCPU: sum.MilliCPU, Memory: sum.Memory, EphemeralStorage: sum.EphemeralStorage}
+		return request, sum.ScoredCPU, sum.ScoredMemory
+	}
 	list := RunningPodRequests(pod, nil)
 	request = NewResource(list)
+	request.bound()
 
 	assumed := assumedRequests(pod, list)
 	if len(assumed) == 0 || requestsAreComplete(pod) {
@@ -59,7 +64,25 @@ func podRequests(pod *v1.Pod) (request Resource, scoredCPU, scoredMemory int64) 
 	}
 	list = RunningPodRequests(pod, assumed)
 	cpu, memory := list[v1.ResourceCPU], list[v1.ResourceMemory]
-	return request, cpu.MilliValue(), memory.Value()
+	return request, BoundedRequest(cpu.MilliValue()), BoundedRequest(memory.Value())
+}
+
+// mostOnePod is the most that one pod counts for: a pebibyte, or as many cores
+// as nobody has. Eight thousand such pods can be added up on one node.
+const mostOnePod = 1 << 50
+
+// BoundedRequest keeps one amount, in whole units or millicores, between
+// nothing and what one pod may count for. The API server takes no negative
+// request; but one that is stored all the same would make room on its node, and
+// a sum that overflows would fail the score of the node for every other pod.
+func BoundedRequest(amount int64) int64 { return min(max(amount, 0), mostOnePod) }
+
+// bound bounds every amount of a request.
+func (r *Resource) bound() {
+	r.MilliCPU, r.Memory, r.EphemeralStorage = BoundedRequest(r.MilliCPU), BoundedRequest(r.Memory), BoundedRequest(r.EphemeralStorage)
+	for name, amount := range r.ScalarResources {
+		r.ScalarResources[name] = BoundedRequest(amount)
+	}
 }
 
 // assumedRequests returns what each container that names no request is taken

@@ -92,3 +92,41 @@ func TestShortCutsCountAsThePlainWay(t *testing.T) {
 		}
 	}
 }
+
+func TestNoRequestCountsForLessThanNothing(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		pod  *fixture.PodBuilder
+		want framework.Resource
+	}{
+		"a negative request is none": {
+			pod:  fixture.Pod("a").Requests("cpu", "-1", "memory", "-5Gi", "ephemeral-storage", "-1", "example.com/gpu", "-2"),
+			want: framework.Resource{ScalarResources: map[v1.ResourceName]int64{"example.com/gpu": 0}},
+		},
+		"nor does it make room for another container": {
+			pod:  fixture.Pod("a").Requests("cpu", "1").Requests("cpu", "-4"),
+			want: framework.Resource{},
+		},
+		"an overhead that is negative takes nothing off beyond the requests": {
+			pod:  fixture.Pod("a").Requests("cpu", "1").Overhead("cpu", "-2"),
+			want: framework.Resource{},
+		},
+		"what is beyond all bounds can be added up on one node": {
+			pod:  fixture.Pod("a").Requests("cpu", "9000000000000000", "memory", "9223372036854775807"),
+			want: framework.Resource{MilliCPU: 1 << 50, Memory: 1 << 50},
+		},
+		"what can be asked for is counted as it is": {
+			pod:  fixture.Pod("a").Requests("cpu", "1500m", "memory", "1Pi"),
+			want: framework.Resource{MilliCPU: 1500, Memory: 1 << 50},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			node := framework.NewNodeInfo(c.pod.Obj())
+			if diff := cmp.Diff(c.want, node.Requested); diff != "" {
+				t.Errorf("on the node (-want,+got):\n%s", diff)
+			}
+			if scored := node.NonZeroRequested; scored.MilliCPU < 0 || scored.Memory < 0 {
+				t.Errorf("scored with less than nothing: %+v", scored)
+			}
+		})
+	}
+}

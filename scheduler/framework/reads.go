@@ -1,5 +1,7 @@
 package framework
 
+import v1 "k8s.io/api/core/v1"
+
 // Facets is a set of things in the cluster that a verdict may depend on.
 type Facets uint32
 
@@ -55,9 +57,45 @@ var AllFacets = []Facets{
 // Has reports whether f contains all of facets.
 func (f Facets) Has(facets Facets) bool { return f&facets == facets }
 
-// Reads is what a plugin's verdicts on a node depend on, beside the pod and
-// the plugin's arguments: a remembered verdict is good while this stands still.
+// PodFacets is a set of things about a pod that a verdict may depend on.
+type PodFacets uint32
+
+// The facets of a pod that waits. Its status is none of them: a pod whose
+// status says something about its resources is like no other.
+const (
+	// PodNodeName is spec.nodeName.
+	PodNodeName PodFacets = 1 << iota
+	// PodNamespace is metadata.namespace.
+	PodNamespace
+	// PodLabels is metadata.labels, as far as selectors name them: those of the
+	// pod's own terms and constraints, of the terms of placed pods, and of the
+	// services and controllers.
+	PodLabels
+	// PodOwner is which ReplicationController, ReplicaSet or StatefulSet
+	// controls the pod.
+	PodOwner
+	// PodTolerations is spec.tolerations, but for their seconds.
+	PodTolerations
+	// PodNodeAffinity is spec.nodeSelector and spec.affinity.nodeAffinity.
+	PodNodeAffinity
+	// PodAffinity is spec.affinity.podAffinity and podAntiAffinity.
+	PodAffinity
+	// PodSpread is spec.topologySpreadConstraints.
+	PodSpread
+	// PodRequests is what containers, the pod as a whole and its overhead
+	// request.
+	PodRequests
+	// PodPorts is the host ports of containers.
+	PodPorts
+	// PodImages is the images of containers and volumes.
+	PodImages
+)
+
+// Reads is what a plugin's verdicts depend on beside the plugin's arguments: a
+// remembered verdict is good while this stands still.
 type Reads struct {
+	// Pod is what all points look at of the pod, see also PodKeyer.
+	Pod PodFacets
 	// Filter is what Filter looks at.
 	Filter Facets
 	// Score is what Score looks at before normalisation.
@@ -68,4 +106,17 @@ type Reads struct {
 // opaque: it is asked again every time.
 type Reader interface {
 	Reads() Reads
+}
+
+// LabelSelecting is a Reader that compares pods' labels with selectors which
+// stand neither in the pod nor in other pods' terms.
+type LabelSelecting interface {
+	// SelectedLabels adds the keys that such selectors name now.
+	SelectedLabels(keys *LabelKeys)
+}
+
+// PodKeyer is a Reader that derives something from a pod which no PodFacets
+// stand for. It appends it to the key of the pod's class.
+type PodKeyer interface {
+	AppendPodKey(key []byte, pod *v1.Pod) []byte
 }

@@ -59,6 +59,9 @@ type Registration struct {
 	Name string
 	// New builds an instance.
 	New Factory
+	// BuiltIn says that the plugin is the house's own: nobody watches how long
+	// it takes.
+	BuiltIn bool
 	// Points are the extension points the plugin's type implements.
 	Points []Point
 	// NewArgs returns an empty value of the argument type; nil where the

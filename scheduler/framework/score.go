@@ -13,20 +13,31 @@ import (
 // score in this attempt.
 func (f *Framework) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status) {
 	defer f.observe("PreScore", f.Clock.Now(), &status)
-	skipped := sets.New[string]()
-	defer func() { state.SetSkipScorePlugins(skipped) }()
+	skipped, status := f.preScoreBy(ctx, state, pod, nodes, f.preScore)
+	state.SetSkipScorePlugins(skipped)
+	return status
+}
+
+// preScoreBy is RunPreScorePlugins by some of the chain; it returns those that
+// do not score.
+func (f *Framework) preScoreBy(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo, chain []fwk.PreScorePlugin) (skipped sets.Set[string], status *fwk.Status) {
+	skipped = sets.New[string]()
 	running := ""
-	defer rescue(&running, "PreScore", &status)
-	for _, plugin := range f.preScore {
+	defer f.rescue(pod, state, &running, "PreScore", &status)
+	w := watch(state)
+	for _, plugin := range chain {
 		running = plugin.Name()
+		f.trial.calls(running, "PreScore")
+		outer := f.enter(w, running, "PreScore")
 		s := plugin.PreScore(ctx, state, pod, nodes)
+		f.leave(w, running, outer)
 		if s.IsSkip() {
 			skipped.Insert(running)
 		} else if !s.IsSuccess() {
-			return fwk.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", running, s.AsError()))
+			return skipped, fwk.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", running, s.AsError()))
 		}
 	}
-	return nil
+	return skipped, nil
 }
 
 // Scores are the weighted scores of some nodes: one row a plugin, one column a
@@ -49,12 +60,13 @@ func (f *Framework) ScoreNodes(ctx context.Context, state fwk.CycleState, pod *v
 		if skipped.Has(plugin.name) {
 			continue
 		}
-		raw, s := plugin.rate(ctx, state, pod, nodes)
+		f.trial.calls(plugin.name, "Score")
+		raw, s := f.rate(ctx, plugin, state, pod, nodes)
 		if !s.IsSuccess() {
 			return nil, s
 		}
 		weighted := append(make(fwk.NodeScoreList, 0, len(raw)), raw...)
-		if s := plugin.normalise(ctx, state, pod, weighted); !s.IsSuccess() {
+		if s := f.normalise(ctx, plugin, state, pod, weighted); !s.IsSuccess() {
 			return nil, s
 		}
 		for i := range weighted {
@@ -68,11 +80,14 @@ func (f *Framework) ScoreNodes(ctx context.Context, state fwk.CycleState, pod *v
 	return scores, nil
 }
 
-func (s scorer) rate(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (list fwk.NodeScoreList, status *fwk.Status) {
-	defer rescue(&s.name, "Score", &status)
+func (f *Framework) rate(ctx context.Context, s scorer, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (list fwk.NodeScoreList, status *fwk.Status) {
+	defer f.rescue(pod, state, &s.name, "Score", &status)
 	list = make(fwk.NodeScoreList, len(nodes))
+	w := watch(state)
 	for i, node := range nodes {
+		outer := f.enter(w, s.name, "Score")
 		score, st := s.Score(ctx, state, pod, node)
+		f.leave(w, s.name, outer)
 		if !st.IsSuccess() {
 			return nil, fwk.AsStatus(fmt.Errorf("running Score plugins: plugin %q failed with: %w", s.name, st.AsError()))
 		}
@@ -81,10 +96,14 @@ func (s scorer) rate(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nod
 	return list, nil
 }
 
-func (s scorer) normalise(ctx context.Context, state fwk.CycleState, pod *v1.Pod, list fwk.NodeScoreList) (status *fwk.Status) {
-	defer rescue(&s.name, "NormalizeScore", &status)
+func (f *Framework) normalise(ctx context.Context, s scorer, state fwk.CycleState, pod *v1.Pod, list fwk.NodeScoreList) (status *fwk.Status) {
+	defer f.rescue(pod, state, &s.name, "NormalizeScore", &status)
 	if extensions := s.ScoreExtensions(); extensions != nil {
-		if st := extensions.NormalizeScore(ctx, state, pod, list); !st.IsSuccess() {
+		w := watch(state)
+		outer := f.enter(w, s.name, "NormalizeScore")
+		st := extensions.NormalizeScore(ctx, state, pod, list)
+		f.leave(w, s.name, outer)
+		if !st.IsSuccess() {
 			return fwk.AsStatus(fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w", s.name, st.AsError()))
 		}
 	}

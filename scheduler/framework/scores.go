@@ -30,6 +30,29 @@ func NormalizeScores(scores fwk.NodeScoreList, reverse bool) {
 	}
 }
 
+// NormalizeAll is NormalizeScores of scores without the names of their nodes.
+func NormalizeAll(scores []int64, reverse bool) {
+	var largest int64
+	for _, score := range scores {
+		largest = max(largest, score)
+	}
+	if largest == 0 {
+		if reverse {
+			for i := range scores {
+				scores[i] = fwk.MaxScore
+			}
+		}
+		return
+	}
+	for i, score := range scores {
+		score = fwk.MaxScore * score / largest
+		if reverse {
+			score = fwk.MaxScore - score
+		}
+		scores[i] = score
+	}
+}
+
 // What a point of a Shape may say, in percent and in the users' score.
 const (
 	maxShapeUtilization = 100

@@ -1,0 +1,200 @@
+package framework
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// The functions of this file append to a key what they are given, so that two
+// keys are the same only if all that was appended to them is: strings come
+// with their length, lists with their number. Orders that mean nothing are
+// sorted.
+
+func appendText(key []byte, text string) []byte {
+	return append(binary.AppendUvarint(key, uint64(len(text))), text...)
+}
+
+func appendTexts(key []byte, texts []string) []byte {
+	key = binary.AppendUvarint(key, uint64(len(texts)))
+	for _, text := range texts {
+		key = appendText(key, text)
+	}
+	return key
+}
+
+// appendMap appends a map by its sorted keys.
+func appendMap(key []byte, pairs map[string]string) []byte {
+	key = binary.AppendUvarint(key, uint64(len(pairs)))
+	switch len(pairs) {
+	case 0:
+	case 1:
+		for name, value := range pairs {
+			key = appendText(appendText(key, name), value)
+		}
+	default:
+		for _, name := range slices.Sorted(maps.Keys(pairs)) {
+			key = appendText(appendText(key, name), pairs[name])
+		}
+	}
+	return key
+}
+
+// appendFlag appends whether something is so.
+func appendFlag(key []byte, flag bool) []byte {
+	if flag {
+		return append(key, 1)
+	}
+	return append(key, 0)
+}
+
+// AppendLabels appends the values that set has under keys, which are sorted.
+// Two results can be compared when keys were the same.
+func AppendLabels(key []byte, set map[string]string, keys []string) []byte {
+	if len(keys) > 2*len(set) {
+		return appendFew(key, set, keys)
+	}
+	for i, name := range keys {
+		if value, ok := set[name]; ok {
+			key = appendText(binary.AppendUvarint(key, uint64(i)+1), value)
+		}
+	}
+	return append(key, 0)
+}
+
+// appendFew is AppendLabels for a set that is small beside keys.
+func appendFew(key []byte, set map[string]string, keys []string) []byte {
+	var room [8]int
+	places := room[:0]
+	for name := range set {
+		if at, named := slices.BinarySearch(keys, name); named {
+			places = append(places, at)
+		}
+	}
+	slices.Sort(places)
+	for _, at := range places {
+		key = appendText(binary.AppendUvarint(key, uint64(at)+1), set[keys[at]])
+	}
+	return append(key, 0)
+}
+
+// AppendTerm appends an affinity term.
+func AppendTerm(key []byte, term *fwk.AffinityTerm) []byte {
+	key = appendText(key, term.TopologyKey)
+	key = appendTexts(key, sets.List(term.Namespaces))
+	return appendSelector(appendSelector(key, term.NamespaceSelector), term.Selector)
+}
+
+// appendSelector appends a parsed selector. One that selects nothing reads
+// like one that selects everything, but for the flag.
+func appendSelector(key []byte, selector labels.Selector) []byte {
+	_, selects := selector.Requirements()
+	return appendText(appendFlag(key, selects), selector.String())
+}
+
+// appendLabelSelector appends a selector as it is written.
+func appendLabelSelector(key []byte, selector *metav1.LabelSelector) []byte {
+	if key = appendFlag(key, selector != nil); selector == nil {
+		return key
+	}
+	key = appendMap(key, selector.MatchLabels)
+	key = binary.AppendUvarint(key, uint64(len(selector.MatchExpressions)))
+	for i := range selector.MatchExpressions {
+		r := &selector.MatchExpressions[i]
+		key = appendTexts(appendText(appendText(key, r.Key), string(r.Operator)), r.Values)
+	}
+	return key
+}
+
+// appendNodeSelector appends a pod's nodeSelector and what its node affinity
+// requires.
+func appendNodeSelector(key []byte, pod *v1.Pod) []byte {
+	// Whether there is a map makes a difference, even if it is empty.
+	key = appendMap(appendFlag(key, pod.Spec.NodeSelector != nil), pod.Spec.NodeSelector)
+	var required *v1.NodeSelector
+	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
+		required = affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	if key = appendFlag(key, required != nil); required == nil {
+		return key
+	}
+	key = binary.AppendUvarint(key, uint64(len(required.NodeSelectorTerms)))
+	for i := range required.NodeSelectorTerms {
+		key = appendNodeTerm(key, &required.NodeSelectorTerms[i])
+	}
+	return key
+}
+
+func appendNodeTerm(key []byte, term *v1.NodeSelectorTerm) []byte {
+	for _, requirements := range [][]v1.NodeSelectorRequirement{term.MatchExpressions, term.MatchFields} {
+		key = binary.AppendUvarint(key, uint64(len(requirements)))
+		for i := range requirements {
+			r := &requirements[i]
+			key = appendTexts(appendText(appendText(key, r.Key), string(r.Operator)), r.Values)
+		}
+	}
+	return key
+}
+
+func appendTolerations(key []byte, tolerations []v1.Toleration) []byte {
+	key = binary.AppendUvarint(key, uint64(len(tolerations)))
+	for i := range tolerations {
+		t := &tolerations[i]
+		// TolerationSeconds says for how long, which is the kubelet's business.
+		key = appendText(appendText(key, t.Key), string(t.Operator))
+		key = appendText(appendText(key, t.Value), string(t.Effect))
+	}
+	return key
+}
+
+// Key returns a text that sets have in common which hold the same pods. Sets
+// with another text may do so too.
+func (s *PodSet) Key() string {
+	key := appendFlag(appendFlag(nil, s.Terminating), s.Namespaces != nil)
+	return string(appendSelector(appendTexts(key, sets.List(s.Namespaces)), s.Selector))
+}
+
+// Key returns a text that scopes have in common which hold the same nodes.
+// Scopes with another text may do so too.
+func (s *Scope) Key() string {
+	if s == nil {
+		return ""
+	}
+	key := appendTexts(nil, s.Labels)
+	if s.HonorAffinity {
+		key = appendNodeSelector(append(key, 'a'), s.Pod)
+	}
+	if s.HonorTaints {
+		key = appendTolerations(append(key, 't'), s.Pod.Spec.Tolerations)
+	}
+	return string(key)
+}
+
+// LabelKeys is a set of label keys that only grows.
+type LabelKeys struct {
+	sorted []string
+}
+
+// Add takes in the keys that selector names.
+func (k *LabelKeys) Add(selector labels.Selector) {
+	requirements, _ := selector.Requirements()
+	for i := range requirements {
+		k.Insert(requirements[i].Key())
+	}
+}
+
+// Insert takes in one key.
+func (k *LabelKeys) Insert(key string) {
+	if at, known := slices.BinarySearch(k.sorted, key); !known {
+		k.sorted = slices.Insert(k.sorted, at, key)
+	}
+}
+
+// List returns the keys, sorted. The slice is k's own.
+func (k *LabelKeys) List() []string { return k.sorted }

@@ -1,0 +1,205 @@
+package framework
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Slot is a node's place in Columns. A node keeps its slot while it is there;
+// then another one may get it.
+type Slot = int32
+
+// Row is those numbers of a node that most verdicts are made from. Amounts of
+// cpu are in millicores, all others in bytes.
+type Row struct {
+	// Offered is node.status.allocatable, Taken what the pods request, Scored
+	// what they are scored with.
+	OfferedCPU, OfferedMemory, OfferedStorage int64
+	TakenCPU, TakenMemory, TakenStorage       int64
+	ScoredCPU, ScoredMemory                   int64
+	// Room is how many pods the node takes, Pods how many it has.
+	Room, Pods int64
+	// Images is how many names of images the node knows.
+	Images int32
+	// Cordoned is spec.unschedulable.
+	Cordoned bool
+}
+
+// Columns is what stands in NodeInfos, once more, by slot: so that a plugin
+// can judge many nodes without a call for each. They move when the snapshot
+// does.
+type Columns struct {
+	// Nodes holds the NodeInfo of each slot, nil where the slot is free.
+	Nodes []*NodeInfo
+	// Rows holds the numbers.
+	Rows []Row
+	// Versions holds what changes with every change to the node in a slot, and
+	// does not come back within an era. It is never 0.
+	Versions []uint32
+	// Taints holds the number of each node's list of taints. Lists of the same
+	// taints have the same number.
+	Taints []int32
+	// Era changes when versions or numbers of taints may come back.
+	Era uint64
+
+	domains    []*Domains
+	taintLists [][]v1.Taint
+	taintIDs   map[string]int32
+	// advised is how many nodes have a taint that only advises against them,
+	// tainted how many have any, and cordoned how many are unschedulable.
+	advised, tainted, cordoned int
+}
+
+// maxTopologies bounds of how many labels domains are kept.
+const maxTopologies = 64
+
+// spareTaintLists is how many lists of taints that no node has any more may be
+// kept, besides as many as there are nodes.
+const spareTaintLists = 1024
+
+// NewColumns returns the columns of nodes, each in the slot of its index.
+func NewColumns(nodes ...*NodeInfo) *Columns {
+	c := &Columns{}
+	c.forgetTaints()
+	for slot, node := range nodes {
+		c.Put(Slot(slot), node)
+	}
+	return c
+}
+
+// Put makes node the one in slot; nil frees the slot.
+func (c *Columns) Put(slot Slot, node *NodeInfo) {
+	for len(c.Nodes) <= int(slot) {
+		c.Nodes, c.Rows = append(c.Nodes, nil), append(c.Rows, Row{})
+		c.Versions, c.Taints = append(c.Versions, 0), append(c.Taints, 0)
+	}
+	c.Nodes[slot] = node
+	c.Describe(slot)
+	c.Count(slot)
+}
+
+// Count takes over the numbers of the node in slot.
+func (c *Columns) Count(slot Slot) {
+	if c.Versions[slot]++; c.Versions[slot] == 0 {
+		c.Versions[slot] = 1 // 0 is no version
+		c.Era++
+	}
+	var row Row
+	if node := c.Nodes[slot]; node.Node() != nil {
+		row = Row{
+			OfferedCPU: node.Allocatable.MilliCPU, OfferedMemory: node.Allocatable.Memory,
+			OfferedStorage: node.Allocatable.EphemeralStorage,
+			TakenCPU:       node.Requested.MilliCPU, TakenMemory: node.Requested.Memory,
+			TakenStorage: node.Requested.EphemeralStorage,
+			ScoredCPU:    node.NonZeroRequested.MilliCPU, ScoredMemory: node.NonZeroRequested.Memory,
+			Room: int64(node.Allocatable.AllowedPodNumber), Pods: int64(len(node.pods)),
+			Images: int32(len(node.ImageStates)), Cordoned: node.node.Spec.Unschedulable,
+		}
+	}
+	c.cordoned += one(row.Cordoned) - one(c.Rows[slot].Cordoned)
+	c.Rows[slot] = row
+}
+
+// Describe takes over the labels and the taints of the node in slot. Count
+// comes after it.
+func (c *Columns) Describe(slot Slot) {
+	node := c.Nodes[slot].Node()
+	for _, d := range c.domains {
+		d.put(slot, node)
+	}
+	before := c.taintLists[c.Taints[slot]]
+	var next []v1.Taint
+	if node != nil {
+		next = node.Spec.Taints
+	}
+	c.advised += advice(next) - advice(before)
+	c.tainted += one(len(next) > 0) - one(len(before) > 0)
+	c.Taints[slot] = c.taintID(next)
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Domains returns the domains of a topology; nil says that too many others are
+// kept already.
+func (c *Columns) Domains(key string, unlabelled bool) *Domains {
+	for _, d := range c.domains {
+		if d.Key == key && d.Unlabelled == unlabelled {
+			return d
+		}
+	}
+	if len(c.domains) == maxTopologies {
+		return nil
+	}
+	d := newDomains(key, unlabelled)
+	for slot, node := range c.Nodes {
+		d.put(Slot(slot), node.Node())
+	}
+	c.domains = append(c.domains, d)
+	return d
+}
+
+// TaintList returns the taints that have a number.
+func (c *Columns) TaintList(id int32) []v1.Taint { return c.taintLists[id] }
+
+// TaintLists is one more than the highest number of a list of taints.
+func (c *Columns) TaintLists() int { return len(c.taintLists) }
+
+// Advised reports whether any node has a taint that advises against it, that
+// is one with the effect PreferNoSchedule.
+func (c *Columns) Advised() bool { return c.advised > 0 }
+
+// Tainted reports whether any node has a taint.
+func (c *Columns) Tainted() bool { return c.tainted > 0 }
+
+// Cordoned reports whether any node is unschedulable.
+func (c *Columns) Cordoned() bool { return c.cordoned > 0 }
+
+func advice(taints []v1.Taint) int {
+	return one(slices.ContainsFunc(taints, func(t v1.Taint) bool { return t.Effect == v1.TaintEffectPreferNoSchedule }))
+}
+
+// taintID numbers a list of taints. Where many lists are gone, numbers are
+// given anew.
+func (c *Columns) taintID(taints []v1.Taint) int32 {
+	if len(taints) == 0 {
+		return 0
+	}
+	var text strings.Builder
+	for i := range taints {
+		t := &taints[i]
+		// None of these may contain a zero.
+		text.WriteString(t.Key + "\x00" + t.Value + "\x00" + string(t.Effect) + "\x00")
+	}
+	id, known := c.taintIDs[text.String()]
+	if known {
+		return id
+	}
+	if len(c.taintLists) > 2*len(c.Nodes)+spareTaintLists {
+		c.renumberTaints()
+	}
+	id = int32(len(c.taintLists))
+	c.taintLists = append(c.taintLists, taints)
+	c.taintIDs[text.String()] = id
+	return id
+}
+
+func (c *Columns) forgetTaints() {
+	c.taintLists, c.taintIDs = [][]v1.Taint{nil}, map[string]int32{}
+}
+
+// renumberTaints drops the lists that no node has any more.
+func (c *Columns) renumberTaints() {
+	c.Era++
+	lists := c.taintLists
+	c.forgetTaints()
+	for slot, id := range c.Taints {
+		c.Taints[slot] = c.taintID(lists[id])
+	}
+}

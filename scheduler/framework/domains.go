@@ -1,0 +1,87 @@
+package framework
+
+import v1 "k8s.io/api/core/v1"
+
+// NoDomain is the domain of a node that is in none.
+const NoDomain int32 = 0
+
+// Domains are the domains of one topology: the values that nodes have under
+// one label. Each has a number, so that what is known by domain is an array.
+// A number goes back when the last node leaves the domain, and may be given to
+// another one.
+type Domains struct {
+	// Key is the label's.
+	Key string
+	// Unlabelled puts nodes without the label into the domain "" instead of
+	// into none.
+	Unlabelled bool
+
+	// of is the domain of the node in each slot.
+	of    []int32
+	ids   map[string]int32
+	names []string // by domain; names[NoDomain] is not used
+	nodes []int32  // how many nodes are in each domain
+	free  []int32
+}
+
+func newDomains(key string, unlabelled bool) *Domains {
+	return &Domains{Key: key, Unlabelled: unlabelled, ids: map[string]int32{}, names: []string{""}, nodes: []int32{0}}
+}
+
+// Of returns the domain of the node in each slot. The slice is d's own.
+func (d *Domains) Of() []int32 { return d.of }
+
+// ID returns the number of a domain, NoDomain when no node is in it.
+func (d *Domains) ID(name string) int32 { return d.ids[name] }
+
+// Len is one more than the highest number of a domain so far.
+func (d *Domains) Len() int { return len(d.names) }
+
+// Present is how many domains have a node.
+func (d *Domains) Present() int { return len(d.ids) }
+
+// put moves the node in slot to where its labels say; a nil node leaves.
+func (d *Domains) put(slot Slot, node *v1.Node) {
+	for len(d.of) <= int(slot) {
+		d.of = append(d.of, NoDomain)
+	}
+	before, next := d.of[slot], NoDomain
+	if node != nil {
+		name, ok := node.Labels[d.Key]
+		if before != NoDomain && d.names[before] == name && (ok || d.Unlabelled) {
+			return
+		}
+		if ok || d.Unlabelled {
+			next = d.enter(name)
+		}
+	}
+	d.of[slot] = next
+	d.leave(before)
+}
+
+func (d *Domains) enter(name string) int32 {
+	id, known := d.ids[name]
+	if !known {
+		if last := len(d.free) - 1; last >= 0 {
+			id, d.free = d.free[last], d.free[:last]
+			d.names[id] = name
+		} else {
+			id = int32(len(d.names))
+			d.names, d.nodes = append(d.names, name), append(d.nodes, 0)
+		}
+		d.ids[name] = id
+	}
+	d.nodes[id]++
+	return id
+}
+
+func (d *Domains) leave(id int32) {
+	if id == NoDomain {
+		return
+	}
+	if d.nodes[id]--; d.nodes[id] == 0 {
+		delete(d.ids, d.names[id])
+		d.names[id] = ""
+		d.free = append(d.free, id)
+	}
+}

@@ -1,0 +1,302 @@
+package framework
+
+import (
+	"encoding/binary"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// ClassKeys writes down what makes pods of one class. Two pods with the same
+// key are the same to every plugin that reads no more of a pod than it said.
+type ClassKeys struct {
+	// Facets are all that plugins read.
+	Facets PodFacets
+	// Keyers derive more.
+	Keyers []PodKeyer
+	// Labels are the keys that selectors of others name.
+	Labels *LabelKeys
+}
+
+// Singular reports whether a pod is like no other: its status matters, or it
+// wants nodes by name, as the pods of a DaemonSet do.
+func Singular(pod *v1.Pod) bool {
+	return statusMatters(pod) || pod.Spec.NodeName != "" || wantsNodesByName(pod)
+}
+
+// Append appends the key of a pod that is not singular.
+func (c *ClassKeys) Append(key []byte, pod *v1.Pod) []byte {
+	has := func(facet PodFacets) bool { return c.Facets&facet != 0 }
+	if has(PodNamespace) {
+		key = appendText(key, pod.Namespace)
+	}
+	if has(PodLabels) {
+		// Keys only come, so that their number says which there are.
+		key = binary.AppendUvarint(key, uint64(len(c.Labels.List())))
+		key = AppendLabels(key, pod.Labels, c.Labels.List())
+	}
+	if has(PodOwner) {
+		key = appendOwner(key, pod)
+	}
+	if has(PodTolerations) && !fault.KeyForgetsTolerations {
+		key = appendTolerations(key, pod.Spec.Tolerations)
+	}
+	if has(PodNodeAffinity) {
+		key = appendNodePreferences(appendNodeSelector(key, pod), pod)
+	}
+	if has(PodAffinity) {
+		key = appendPodAffinity(key, pod)
+	}
+	if has(PodSpread) {
+		key = appendSpread(key, pod)
+	}
+	if has(PodRequests) {
+		key = appendRequests(key, pod)
+	}
+	if has(PodPorts) {
+		key = appendPorts(key, pod)
+	}
+	if has(PodImages) {
+		key = appendImages(key, pod)
+	}
+	for _, keyer := range c.Keyers {
+		key = keyer.AppendPodKey(key, pod)
+	}
+	return key
+}
+
+// wantsNodesByName says whether the pod's required affinity names nodes.
+func wantsNodesByName(pod *v1.Pod) bool {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	terms := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return slices.ContainsFunc(terms, func(t v1.NodeSelectorTerm) bool { return len(t.MatchFields) > 0 })
+}
+
+func appendOwner(key []byte, pod *v1.Pod) []byte {
+	if len(pod.OwnerReferences) == 0 {
+		return append(key, 0)
+	}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return append(key, 0)
+	}
+	switch owner.Kind {
+	case "ReplicationController", "ReplicaSet", "StatefulSet":
+		return appendText(appendText(appendText(append(key, 1), owner.APIVersion), owner.Kind), owner.Name)
+	}
+	return append(key, 0)
+}
+
+func appendNodePreferences(key []byte, pod *v1.Pod) []byte {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return append(key, 0)
+	}
+	terms := pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	// Whether there is a list makes a difference, even if it is empty.
+	key = binary.AppendUvarint(appendFlag(append(key, 1), terms != nil), uint64(len(terms)))
+	for i := range terms {
+		key = appendNodeTerm(binary.AppendVarint(key, int64(terms[i].Weight)), &terms[i].Preference)
+	}
+	return key
+}
+
+// appendPodAffinity appends the pod's terms, and what its own labels have
+// under the keys that they name.
+func appendPodAffinity(key []byte, pod *v1.Pod) []byte {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.PodAffinity == nil && affinity.PodAntiAffinity == nil {
+		return append(key, 0)
+	}
+	key = append(key, 1)
+	if near := affinity.PodAffinity; near != nil {
+		key = appendTerms(key, pod, near.RequiredDuringSchedulingIgnoredDuringExecution)
+		key = appendWeighted(key, pod, near.PreferredDuringSchedulingIgnoredDuringExecution)
+	} else {
+		key = append(key, 0, 0)
+	}
+	if apart := affinity.PodAntiAffinity; apart != nil {
+		key = appendTerms(key, pod, apart.RequiredDuringSchedulingIgnoredDuringExecution)
+		key = appendWeighted(key, pod, apart.PreferredDuringSchedulingIgnoredDuringExecution)
+	} else {
+		key = append(key, 0, 0)
+	}
+	return key
+}
+
+func appendTerms(key []byte, pod *v1.Pod, terms []v1.PodAffinityTerm) []byte {
+	key = binary.AppendUvarint(key, uint64(len(terms)))
+	for i := range terms {
+		key = appendWrittenTerm(key, pod, &terms[i])
+	}
+	return key
+}
+
+func appendWeighted(key []byte, pod *v1.Pod, terms []v1.WeightedPodAffinityTerm) []byte {
+	key = binary.AppendUvarint(key, uint64(len(terms)))
+	for i := range terms {
+		key = appendWrittenTerm(binary.AppendVarint(key, int64(terms[i].Weight)), pod, &terms[i].PodAffinityTerm)
+	}
+	return key
+}
+
+func appendWrittenTerm(key []byte, pod *v1.Pod, term *v1.PodAffinityTerm) []byte {
+	key = appendTexts(appendText(key, term.TopologyKey), term.Namespaces)
+	key = appendLabelSelector(key, term.NamespaceSelector)
+	key = appendLabelSelector(key, term.LabelSelector)
+	return appendNamed(key, pod, term.LabelSelector)
+}
+
+// appendNamed appends what the pod has under the keys that selector names.
+func appendNamed(key []byte, pod *v1.Pod, selector *metav1.LabelSelector) []byte {
+	if selector == nil {
+		return key
+	}
+	switch len(selector.MatchLabels) {
+	case 0:
+	case 1:
+		for name := range selector.MatchLabels {
+			key = appendValue(key, pod, name)
+		}
+	default:
+		names := make([]string, 0, 8)
+		for name := range selector.MatchLabels {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			key = appendValue(key, pod, name)
+		}
+	}
+	for i := range selector.MatchExpressions {
+		key = appendValue(key, pod, selector.MatchExpressions[i].Key)
+	}
+	return key
+}
+
+func appendValue(key []byte, pod *v1.Pod, name string) []byte {
+	value, ok := pod.Labels[name]
+	return appendText(appendFlag(key, ok), value)
+}
+
+func appendSpread(key []byte, pod *v1.Pod) []byte {
+	key = binary.AppendUvarint(key, uint64(len(pod.Spec.TopologySpreadConstraints)))
+	for i := range pod.Spec.TopologySpreadConstraints {
+		c := &pod.Spec.TopologySpreadConstraints[i]
+		key = binary.AppendVarint(appendText(appendText(key, c.TopologyKey), string(c.WhenUnsatisfiable)), int64(c.MaxSkew))
+		if key = appendFlag(key, c.MinDomains != nil); c.MinDomains != nil {
+			key = binary.AppendVarint(key, int64(*c.MinDomains))
+		}
+		for _, policy := range []*v1.NodeInclusionPolicy{c.NodeAffinityPolicy, c.NodeTaintsPolicy} {
+			if key = appendFlag(key, policy != nil); policy != nil {
+				key = appendText(key, string(*policy))
+			}
+		}
+		key = appendNamed(appendLabelSelector(key, c.LabelSelector), pod, c.LabelSelector)
+		key = appendTexts(key, c.MatchLabelKeys)
+		for _, name := range c.MatchLabelKeys {
+			key = appendValue(key, pod, name)
+		}
+	}
+	return key
+}
+
+func appendRequests(key []byte, pod *v1.Pod) []byte {
+	key = binary.AppendUvarint(key, uint64(len(pod.Spec.Containers)))
+	for i := range pod.Spec.Containers {
+		key = appendResources(key, pod.Spec.Containers[i].Resources.Requests)
+	}
+	key = binary.AppendUvarint(key, uint64(len(pod.Spec.InitContainers)))
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		key = appendResources(appendFlag(key, runsOn(c)), c.Resources.Requests)
+	}
+	if key = appendFlag(key, pod.Spec.Resources != nil); pod.Spec.Resources != nil {
+		key = appendResources(key, pod.Spec.Resources.Requests)
+	}
+	// Whether there is a list makes a difference, even if it is empty.
+	return appendResources(appendFlag(key, pod.Spec.Overhead != nil), pod.Spec.Overhead)
+}
+
+// runsOn says whether an init container keeps running beside the others.
+func runsOn(container *v1.Container) bool {
+	return container.RestartPolicy != nil && *container.RestartPolicy == v1.ContainerRestartPolicyAlways
+}
+
+func appendResources(key []byte, list v1.ResourceList) []byte {
+	key = binary.AppendUvarint(key, uint64(len(list)))
+	rest := len(list)
+	if cpu, ok := list[v1.ResourceCPU]; ok {
+		key = appendQuantity(append(key, 'c'), &cpu, resource.Milli)
+		rest--
+	}
+	if memory, ok := list[v1.ResourceMemory]; ok {
+		key = appendQuantity(append(key, 'm'), &memory, 0)
+		rest--
+	}
+	if rest == 0 {
+		return key
+	}
+	names := make([]string, 0, 8)
+	for name := range list {
+		if name != v1.ResourceCPU && name != v1.ResourceMemory {
+			names = append(names, string(name))
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		quantity := list[v1.ResourceName(name)]
+		key = appendQuantity(appendText(append(key, 'n'), name), &quantity, 0)
+	}
+	return key
+}
+
+// appendQuantity appends an amount: in units of scale where it is a whole
+// number of them, and else to the last digit.
+func appendQuantity(key []byte, quantity *resource.Quantity, scale resource.Scale) []byte {
+	value := quantity.ScaledValue(scale)
+	if quantity.Cmp(*resource.NewScaledQuantity(value, scale)) == 0 {
+		return binary.AppendVarint(append(key, 0), value)
+	}
+	return appendText(append(key, 1), quantity.AsDec().String())
+}
+
+func appendPorts(key []byte, pod *v1.Pod) []byte {
+	for _, containers := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			if len(containers[i].Ports) > 0 {
+				return appendHostPorts(append(key, 1), pod)
+			}
+		}
+	}
+	return append(key, 0)
+}
+
+func appendHostPorts(key []byte, pod *v1.Pod) []byte {
+	for port := range HostPorts(pod) {
+		key = appendText(appendText(append(key, 1), port.HostIP), string(port.Protocol))
+		key = binary.AppendVarint(key, int64(port.HostPort))
+	}
+	return append(key, 0)
+}
+
+func appendImages(key []byte, pod *v1.Pod) []byte {
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		key = binary.AppendUvarint(key, uint64(len(containers)))
+		for i := range containers {
+			key = appendText(key, containers[i].Image)
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		if image := pod.Spec.Volumes[i].Image; image != nil {
+			key = appendText(append(key, 1), image.Reference)
+		}
+	}
+	return append(key, 0)
+}

@@ -1,0 +1,106 @@
+package framework
+
+import (
+	"runtime/debug"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// SortError says why a QueueSort plugin is not asked any more.
+type SortError struct {
+	// Err is a *PanicError or a *LateError.
+	Err error
+	// Back is closed when the plugin has come back after all; nil where it was
+	// not late.
+	Back <-chan struct{}
+}
+
+func (e *SortError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what went wrong.
+func (e *SortError) Unwrap() error { return e.Err }
+
+// Less is the QueueSort plugin's order. Once the plugin has panicked, or has not
+// come back in time, it is not asked again: ByPriority stands in for it.
+func (f *Framework) Less(a, b fwk.QueuedEntityInfo) bool {
+	if f.brokenSort.Load() != nil && !fault.BrokenSortKept {
+		return ByPriority(a, b)
+	}
+	f.trial.calls(f.sort.Name(), "Less")
+	if f.foreign.Has(f.sort.Name()) && !f.OnTrial() && !fault.SortWaitedFor {
+		return f.lessBeside(a, b)
+	}
+	less, err := f.askSort(a, b)
+	if err != nil {
+		f.sortBroke(&SortError{Err: err})
+	}
+	return less
+}
+
+func (f *Framework) askSort(a, b fwk.QueuedEntityInfo) (less bool, broke *PanicError) {
+	defer func() {
+		if r := recover(); r != nil {
+			less, broke = ByPriority(a, b), &PanicError{Plugin: f.sort.Name(), Point: "Less", Value: r, Stack: debug.Stack()}
+		}
+	}()
+	return f.sort.Less(a, b), nil
+}
+
+// lessBeside asks a plugin that is not built in beside the queue, whose lock is
+// held meanwhile: everybody waits for the answer, and nobody for longer than
+// CallLimit.
+func (f *Framework) lessBeside(a, b fwk.QueuedEntityInfo) bool {
+	type said struct {
+		less  bool
+		broke *PanicError
+	}
+	answer, back := make(chan said, 1), make(chan struct{})
+	go func() {
+		defer close(back)
+		less, broke := f.askSort(a, b)
+		answer <- said{less, broke}
+	}()
+	timer := f.Clock.NewTimer(CallLimit)
+	defer timer.Stop()
+	select {
+	case s := <-answer:
+		if s.broke != nil {
+			f.sortBroke(&SortError{Err: s.broke})
+		}
+		return s.less
+	case <-timer.C():
+		f.sortBroke(&SortError{Err: &LateError{Call{f.sort.Name(), "Less"}}, Back: back})
+		return ByPriority(a, b)
+	}
+}
+
+// sortBroke notes that the QueueSort plugin is at fault, and tells of it once. It
+// is called under the queue's lock.
+func (f *Framework) sortBroke(err *SortError) {
+	f.tell(nil, Poison{Call: Call{f.sort.Name(), "Less"}, Hung: err.Back != nil})
+	if f.brokenSort.CompareAndSwap(nil, err) && f.SortBroken != nil && !fault.BrokenSortKept {
+		f.SortBroken(err)
+	}
+}
+
+// BrokenSort is why the QueueSort plugin is not asked any more, nil while it is.
+func (f *Framework) BrokenSort() error {
+	if err := f.brokenSort.Load(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// ByPriority puts the more important pod first, and among equals the one that
+// waits longer. It is the order of PrioritySort.
+func ByPriority(a, b fwk.QueuedEntityInfo) bool {
+	if mine, other := a.GetPriority(), b.GetPriority(); mine != other {
+		return mine > other
+	}
+	return a.GetTimestamp().Before(b.GetTimestamp())
+}
+
+// SortName names the QueueSort plugin.
+func (f *Framework) SortName() string { return f.sort.Name() }

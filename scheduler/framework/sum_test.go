@@ -1,0 +1,70 @@
+package framework
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// Where a sum is given, it is what the library says.
+func TestASumIsWhatTheLibraryAddsUp(t *testing.T) {
+	amounts := []string{"0", "1", "100m", "1500m", "1m", "0.5m", "2Gi", "1e3", "0.1", "3n", "7M"}
+	summed := 0
+	for seed := range int64(2000) {
+		dice := rand.New(rand.NewSource(seed))
+		pod := &v1.Pod{}
+		for range dice.Intn(4) {
+			container := v1.Container{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{}}}
+			for _, name := range []v1.ResourceName{"cpu", "memory", "ephemeral-storage", "example.com/gpu"} {
+				if dice.Intn(4) < 2 && (name != "example.com/gpu" || dice.Intn(10) == 0) {
+					container.Resources.Requests[name] = resource.MustParse(amounts[dice.Intn(len(amounts))])
+				}
+			}
+			pod.Spec.Containers = append(pod.Spec.Containers, container)
+		}
+		got, ok := SumRequests(pod)
+		if !ok {
+			continue
+		}
+		summed++
+		plain := NewResource(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+		scored := NewResource(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{NonMissingContainerRequests: v1.ResourceList{
+			v1.ResourceCPU:    *resource.NewMilliQuantity(DefaultMilliCPURequest, resource.DecimalSI),
+			v1.ResourceMemory: *resource.NewQuantity(DefaultMemoryRequest, resource.DecimalSI),
+		}}))
+		want := Sum{plain.MilliCPU, plain.Memory, plain.EphemeralStorage, scored.MilliCPU, scored.Memory}
+		if got != want {
+			t.Fatalf("seed %d: the sum is %+v, want %+v", seed, got, want)
+		}
+	}
+	if summed < 500 {
+		t.Fatalf("only %d pods were summed", summed)
+	}
+}
+
+func TestAPodWithMoreToItIsNotSummed(t *testing.T) {
+	always := v1.ContainerRestartPolicyAlways
+	for sentence, change := range map[string]func(*v1.Pod){
+		"init containers":        func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{{RestartPolicy: &always}} },
+		"overhead":               func(p *v1.Pod) { p.Spec.Overhead = v1.ResourceList{} },
+		"requests as a whole":    func(p *v1.Pod) { p.Spec.Resources = &v1.ResourceRequirements{} },
+		"a status that matters":  func(p *v1.Pod) { p.Status.ContainerStatuses = make([]v1.ContainerStatus, 1) },
+		"other resources":        func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests["x"] = resource.MustParse("1") },
+		"less than a thousandth": func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("1u") },
+	} {
+		pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{
+			Requests: v1.ResourceList{"cpu": resource.MustParse("1")}}}}}}
+		if _, ok := SumRequests(pod); !ok {
+			t.Fatal("a plain pod is not summed")
+		}
+		if change(pod); true {
+			if sum, ok := SumRequests(pod); ok {
+				t.Errorf("a pod with %s is summed: %s", sentence, fmt.Sprint(sum))
+			}
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package framework
+
+import (
+	"fmt"
+	"iter"
+
+	v1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// AffinityTerms are a pod's parsed wishes about other pods.
+type AffinityTerms struct {
+	RequiredAffinity, RequiredAntiAffinity   []fwk.AffinityTerm
+	PreferredAffinity, PreferredAntiAffinity []fwk.WeightedAffinityTerm
+}
+
+// TermKind is one of the four lists that a term can stand in.
+type TermKind byte
+
+// The kinds of terms.
+const (
+	RequiredAffinity TermKind = iota
+	RequiredAntiAffinity
+	PreferredAffinity
+	PreferredAntiAffinity
+)
+
+// AffinityTermsOf parses the terms of pod. A list with a term that does not
+// parse is empty, and the error names it.
+func AffinityTermsOf(pod *v1.Pod) (AffinityTerms, error) {
+	var parsed AffinityTerms
+	affinity := pod.Spec.Affinity
+	if affinity == nil {
+		return parsed, nil
+	}
+	var together, apart []v1.WeightedPodAffinityTerm
+	if affinity.PodAffinity != nil {
+		together = affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	}
+	if affinity.PodAntiAffinity != nil {
+		apart = affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	}
+
+	var malformed []error
+	note := func(list string, err error) {
+		if err != nil {
+			malformed = append(malformed, fmt.Errorf("%s: %w", list, err))
+		}
+	}
+	var err error
+	parsed.RequiredAffinity, err = fwk.GetAffinityTerms(pod, fwk.GetPodAffinityTerms(affinity))
+	note("requiredAffinityTerms", err)
+	parsed.RequiredAntiAffinity, err = fwk.GetAffinityTerms(pod, fwk.GetPodAntiAffinityTerms(affinity))
+	note("requiredAntiAffinityTerms", err)
+	parsed.PreferredAffinity, err = fwk.GetWeightedAffinityTerms(pod, together)
+	note("preferredAffinityTerms", err)
+	parsed.PreferredAntiAffinity, err = fwk.GetWeightedAffinityTerms(pod, apart)
+	note("preferredAntiAffinityTerms", err)
+	return parsed, utilerrors.NewAggregate(malformed)
+}
+
+// HasTerms says whether there are any.
+func (a *AffinityTerms) HasTerms() bool {
+	return len(a.RequiredAffinity)+len(a.RequiredAntiAffinity)+len(a.PreferredAffinity)+len(a.PreferredAntiAffinity) > 0
+}
+
+// Terms yields all of them with their kind; required ones weigh 1.
+func (a *AffinityTerms) Terms() iter.Seq2[TermKind, *fwk.WeightedAffinityTerm] {
+	return func(yield func(TermKind, *fwk.WeightedAffinityTerm) bool) {
+		_ = eachRequired(RequiredAntiAffinity, a.RequiredAntiAffinity, yield) &&
+			eachRequired(RequiredAffinity, a.RequiredAffinity, yield) &&
+			eachPreferred(PreferredAffinity, a.PreferredAffinity, yield) &&
+			eachPreferred(PreferredAntiAffinity, a.PreferredAntiAffinity, yield)
+	}
+}
+
+// eachRequired and eachPreferred report whether the reader wants more.
+func eachRequired(kind TermKind, terms []fwk.AffinityTerm, yield func(TermKind, *fwk.WeightedAffinityTerm) bool) bool {
+	for i := range terms {
+		if !yield(kind, &fwk.WeightedAffinityTerm{AffinityTerm: terms[i], Weight: 1}) {
+			return false
+		}
+	}
+	return true
+}
+
+func eachPreferred(kind TermKind, terms []fwk.WeightedAffinityTerm, yield func(TermKind, *fwk.WeightedAffinityTerm) bool) bool {
+	for i := range terms {
+		if !yield(kind, &terms[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// TermQuery asks for the affinity terms of placed pods that Pod matches. Each
+// kind of term counts with a weight; 0 leaves the kind out.
+type TermQuery struct {
+	Pod *v1.Pod
+	// Namespace is the labels of Pod's namespace.
+	Namespace map[string]string
+	// RequiredAffinity and RequiredAntiAffinity are what one term counts.
+	RequiredAffinity, RequiredAntiAffinity int64
+	// PreferredAffinity and PreferredAntiAffinity multiply a term's own weight.
+	PreferredAffinity, PreferredAntiAffinity int64
+}
+
+// Factor is what the weight of a term of one kind is multiplied with.
+func (q *TermQuery) Factor(kind TermKind) int64 {
+	switch kind {
+	case RequiredAffinity:
+		return q.RequiredAffinity
+	case RequiredAntiAffinity:
+		return q.RequiredAntiAffinity
+	case PreferredAffinity:
+		return q.PreferredAffinity
+	default:
+		return q.PreferredAntiAffinity
+	}
+}
+
+// Of yields the topology key and the weight of each term of placed that the
+// pod of the query matches.
+func (q *TermQuery) Of(placed fwk.PodInfo) iter.Seq2[string, int64] {
+	terms := AffinityTerms{
+		RequiredAffinity: placed.GetRequiredAffinityTerms(), RequiredAntiAffinity: placed.GetRequiredAntiAffinityTerms(),
+		PreferredAffinity: placed.GetPreferredAffinityTerms(), PreferredAntiAffinity: placed.GetPreferredAntiAffinityTerms(),
+	}
+	return func(yield func(string, int64) bool) {
+		for kind, term := range terms.Terms() {
+			factor := q.Factor(kind)
+			if factor != 0 && term.Matches(q.Pod, q.Namespace) && !yield(term.TopologyKey, factor*int64(term.Weight)) {
+				return
+			}
+		}
+	}
+}
+
+// TermTallies are the weights of affinity terms, by topology key.
+type TermTallies struct {
+	By map[string]*Tally
+	// More, when it is not nil, takes in the terms that came since the tallies
+	// were made; it reports false when that cannot be done.
+	More func(*TermTallies) bool
+}
+
+// Update brings the tallies up to the snapshot. It reports false when they
+// have to be asked for again.
+func (t *TermTallies) Update() bool { return t.More != nil && t.More(t) }
+
+// Listed reports whether any domain is listed.
+func (t *TermTallies) Listed() bool {
+	for _, tally := range t.By {
+		if tally.Listed() {
+			return true
+		}
+	}
+	return false
+}
+
+// Clone returns tallies with the same numbers that go their own way, and take
+// no more terms in.
+func (t *TermTallies) Clone() *TermTallies {
+	clone := &TermTallies{By: make(map[string]*Tally, len(t.By))}
+	for key, tally := range t.By {
+		clone.By[key] = tally.Clone()
+	}
+	return clone
+}
+
+// Add adds n to a domain of a topology.
+func (t *TermTallies) Add(key, domain string, n int64) { t.tally(key).Add(domain, n) }
+
+// Count adds factor times numbers to what was counted in a topology.
+func (t *TermTallies) Count(key string, numbers *Numbers, factor int64) {
+	t.tally(key).Count(numbers, factor)
+}
+
+func (t *TermTallies) tally(key string) *Tally {
+	tally, ok := t.By[key]
+	if !ok {
+		tally = &Tally{}
+		t.By[key] = tally
+	}
+	return tally
+}

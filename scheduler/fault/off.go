@@ -1,0 +1,244 @@
+//go:build !mutants
+
+package fault
+
+// The faults, by the room that each breaks.
+const (
+	// In queue.
+
+	// EventInFlightDropped: events that happen between pop and requeue are not kept.
+	EventInFlightDropped = false
+	// HintAlwaysSkips: every queueing hint is taken for Skip.
+	HintAlwaysSkips = false
+	// HeapNotRebuilt: a new sort takes over a heap that another one ordered.
+	HeapNotRebuilt = false
+	// LessOfClosedGeneration: a heap keeps asking the sort of a generation that was replaced.
+	LessOfClosedGeneration = false
+	// LanesTakeNoTurns: one heap is always looked into first.
+	LanesTakeNoTurns = false
+	// PoppedFromABatch: a pod is popped while others that the same event woke are still being put down.
+	PoppedFromABatch = false
+	// WakesItself: an event that is not meant for a pod in flight reaches it.
+	WakesItself = false
+	// OlderVersionTaken: a pod in the queue becomes older than it was.
+	OlderVersionTaken = false
+	// HeldToldForEver: a parked pod is told that it is held although it knows.
+	HeldToldForEver = false
+	// OpenGateUnnoticed: a pod whose gate opened without waking it stays gated.
+	OpenGateUnnoticed = false
+	// BackoffEndsWithASwap: a swap lets pods go that back off.
+	BackoffEndsWithASwap = false
+	// TouchedPodSleeps: a pod whose rejecting plugin changed is not tried again.
+	TouchedPodSleeps = false
+	// ChosenNodeForgotten: that another node may be chosen now is nothing to a pod that was refused on its node.
+	ChosenNodeForgotten = false
+	// SliceTooLarge: a swap goes through many more pods under one hold of the lock.
+	SliceTooLarge = false
+	// SwapUnheardOnTheWay: a pod that is on its way to its place does not hear of a swap.
+	SwapUnheardOnTheWay = false
+	// AdmittedUnasked: a pod that is popped before a swap came to it counts as let in by the new gates.
+	AdmittedUnasked = false
+	// InTheWayForgotten: a plugin that is in the way of making room may go, and the pod is not tried again.
+	InTheWayForgotten = false
+	// PoisonUncounted: that plugins panic at a pod is forgotten with each attempt.
+	PoisonUncounted = false
+	// NeverSetAside: a pod at which plugins panic again and again is tried like any other.
+	NeverSetAside = false
+	// SlowPreferred: a profile whose attempts take long has its turn like any other.
+	SlowPreferred = false
+
+	// In intake.
+
+	// ComesBackAsItWas: a pod that changed while it was bound is tried again as it was.
+	ComesBackAsItWas = false
+	// PromiseOutlivesProfile: a nomination that ends while its profile is gone is kept.
+	PromiseOutlivesProfile = false
+	// NowhereDeleted: the deletion of an assumed pod does not say where it was.
+	NowhereDeleted = false
+	// DeletedWaitsOn: a pod that is deleted goes on waiting at Permit.
+	DeletedWaitsOn = false
+	// SilentPromiseEnds: the end of a promise that only memory knew is told to nobody.
+	SilentPromiseEnds = false
+
+	// In the loop.
+
+	// NewGatePassed: a pod that an older generation let in is not asked about again.
+	NewGatePassed = false
+	// PlacedPodTried: a pod that has a node is tried.
+	PlacedPodTried = false
+	// FreedRoomUntold: nobody hears of the room that a failed binding leaves.
+	FreedRoomUntold = false
+	// AdoptedUnseen: a profile adopts pods that went while they were listed.
+	AdoptedUnseen = false
+	// PromisesAdoptedInTurn: a pod is tried before the promises are known to those that are adopted with it.
+	PromisesAdoptedInTurn = false
+	// PromiseAdopted: a promise that ends while its pod is adopted is kept.
+	PromiseAdopted = false
+	// UntoldPromiseForgotten: a pod that keeps its promise loses it where its status does not hold it yet.
+	UntoldPromiseForgotten = false
+	// GoneStaysAssumed: a pod that was bound by somebody else, and gone, before it was assumed counts for ever.
+	GoneStaysAssumed = false
+	// BoundForgotten: a pod that the queue has forgotten is taken for gone, and its room for free.
+	BoundForgotten = false
+	// LeaverAsked: a heap that everybody leaves asks the sort of who left first.
+	LeaverAsked = false
+	// DoomedPromised: room stays promised to a pod that is being deleted.
+	DoomedPromised = false
+	// PromiseEndsByStatus: that a promise ends is left to the status, which may not be written.
+	PromiseEndsByStatus = false
+	// OldLeaderRefuses: the end of a leadership is written as a verdict.
+	OldLeaderRefuses = false
+	// LateShown: a plugin that was left behind sees the nodes move.
+	LateShown = false
+	// LateLooksOn: a plugin that was left behind sees the nodes move of which it asks its Handle.
+	LateLooksOn = false
+
+	// In cache.
+
+	// AssumedTwice: a pod is assumed without a look whether its UID has a node.
+	AssumedTwice = false
+	// ConfirmedTwice: a pod that was assumed counts twice once it is confirmed.
+	ConfirmedTwice = false
+	// NominatedBesides: a pod that has a node is nominated besides.
+	NominatedBesides = false
+
+	// In cycle.
+
+	// RotationNotAdvanced: every walk over the nodes starts at the same one.
+	RotationNotAdvanced = false
+	// KForKPlusOne: the walk ends with the last node that it needs, not with one that it does not.
+	KForKPlusOne = false
+	// FirstOfATie: the first of equal nodes wins.
+	FirstOfATie = false
+	// VerdictOutlivesNode: what is remembered of a node outlives a change to it.
+	VerdictOutlivesNode = false
+	// StrangerUnheard: an opaque plugin is not asked about a node beside what is remembered.
+	StrangerUnheard = false
+	// LabelsReadBesideTheLoop: a profile that is built adds to the labels that the loop reads.
+	LabelsReadBesideTheLoop = false
+
+	// LastVictimUnheard: a preemptor that was refused for one victim's sake is not woken by the last one.
+	LastVictimUnheard = false
+
+	// In framework.
+
+	// KeyForgetsTolerations: pods with other tolerations are of one class.
+	KeyForgetsTolerations = false
+	// PanicPasses: a plugin's panic is not recovered.
+	PanicPasses = false
+	// UnreserveInOrder: claims are taken back in the order in which they were made.
+	UnreserveInOrder = false
+	// TrialMeasured: what plugins do on trial counts as if it were for real.
+	TrialMeasured = false
+	// LateBelieved: an attempt that was left behind goes on when its plugin comes back.
+	LateBelieved = false
+
+	// In binding.
+
+	// ForgetSkipped: a pod stays assumed after its binding failed.
+	ForgetSkipped = false
+	// ForgottenFirst: a pod is forgotten before its claims are taken back.
+	ForgottenFirst = false
+	// WaitingUnreserveForgotten: the claims of a pod that was refused while it waited at Permit are not taken back.
+	WaitingUnreserveForgotten = false
+	// WaitsAfterUndo: a pod whose binding was undone still waits at Permit.
+	WaitsAfterUndo = false
+	// DeafAtPermit: events are not kept for a pod that waits at Permit.
+	DeafAtPermit = false
+	// NominationOutlivesAssume: an assumed pod is still nominated.
+	NominationOutlivesAssume = false
+	// ConflictIsFailure: a conflict is taken for a failure.
+	ConflictIsFailure = false
+	// UnknownIsFailure: an answer that does not say whether the write counted is taken for a failure.
+	UnknownIsFailure = false
+	// ChangedPodBound: a pod that is not what was decided about any more is bound.
+	ChangedPodBound = false
+	// LateBindingLeftOpen: a pod goes elsewhere while a Binding of it is on its way.
+	LateBindingLeftOpen = false
+	// ClosingBelieved: a Binding counts as closed although the write that closes it was refused.
+	ClosingBelieved = false
+	// PatchedDuringBind: a status that failed is written again while the pod is bound.
+	PatchedDuringBind = false
+	// BindWithoutUID: a Binding does not say which pod of the name it means.
+	BindWithoutUID = false
+	// BindWithoutVersion: a Binding does not say which version of the pod it means.
+	BindWithoutVersion = false
+
+	// In preemption, and in binding which carries it out.
+
+	// BudgetDisregarded: a victim that a PodDisruptionBudget keeps counts as any other.
+	BudgetDisregarded = false
+	// OthersVictimsRenamed: a pod whose victims are still leaving names others.
+	OthersVictimsRenamed = false
+	// TriedWhileVictimsAreTold: a pod is tried while its victims are being told to go.
+	TriedWhileVictimsAreTold = false
+	// VictimToldTwice: a victim is told to go by everyone who names it.
+	VictimToldTwice = false
+	// SharedVictimNotAwaited: a preemptor is tried while another's plan tells their victim to go.
+	SharedVictimNotAwaited = false
+	// MovedVictimForgotten: a victim that was told to go is told again where somebody else bound it.
+	MovedVictimForgotten = false
+	// VictimNotToldWhy: a victim is deleted, and its status does not say why.
+	VictimNotToldWhy = false
+	// VictimByName: a victim is deleted by its name, whoever has it now.
+	VictimByName = false
+	// VictimOnItsWayDeleted: a victim that could be stopped in memory is deleted.
+	VictimOnItsWayDeleted = false
+	// LesserPromiseKept: a lesser pod keeps its promise of the room that victims leave.
+	LesserPromiseKept = false
+	// EvictionEndsWithTheTurn: victims are told only as long as the attempt lasts that named them.
+	EvictionEndsWithTheTurn = false
+
+	// In profile.
+
+	// NaiveSwap: a generation is swapped, the pods that wait are not told, and the old one is closed at once.
+	NaiveSwap = false
+	// OldClosedUnderBind: the old generation is closed while bindings hold it.
+	OldClosedUnderBind = false
+	// HintOfClosedGeneration: a hint of a generation that is closed is asked.
+	HintOfClosedGeneration = false
+	// FailedBuildOverwrites: a profile whose plugins cannot be built does not run any more.
+	FailedBuildOverwrites = false
+	// EveryNamespaceAllowed: a profile takes the pods of every namespace.
+	EveryNamespaceAllowed = false
+	// TrialLeftOpen: the plugins that were on trial are not closed.
+	TrialLeftOpen = false
+	// LateUncounted: calls of plugins that have not come back are not counted.
+	LateUncounted = false
+	// SortWaitedFor: a sort that hangs is waited for.
+	SortWaitedFor = false
+	// HintWaitedFor: a hint that hangs is waited for.
+	HintWaitedFor = false
+	// HangsUnseen: nobody says which plugin holds a pod up on its way.
+	HangsUnseen = false
+	// LateGateForgotten: a gate that came back too late is not asked again.
+	LateGateForgotten = false
+	// BrokenSortKept: a sort that panicked goes on ordering pods.
+	BrokenSortKept = false
+
+	// In trial.
+
+	// SortUntried: a trial does not ask who would be first.
+	SortUntried = false
+	// TownKeepsTheGone: a trial looks at a cluster that has all that an earlier one had.
+	TownKeepsTheGone = false
+	// TrialInPlace: a pod that runs is tried while it takes its own room.
+	TrialInPlace = false
+	// TrialBlamesTheNew: what failed before counts against the new.
+	TrialBlamesTheNew = false
+	// TrialBelievesTheLate: what is said after the limit still counts.
+	TrialBelievesTheLate = false
+
+	// In controllers.
+
+	// BadSpecOverwrites: a profile whose spec is refused does not run any more.
+	BadSpecOverwrites = false
+	// ObservedGenerationMissing: a status does not say which generation it is about.
+	ObservedGenerationMissing = false
+	// SwapBeforePause: a paused profile is swapped before it is paused.
+	SwapBeforePause = false
+	// TrialIgnored: a profile that failed its trial runs all the same.
+	TrialIgnored = false
+	// TrialApproves: what died on trial runs without having been approved.
+	TrialApproves = false
+)

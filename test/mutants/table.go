@@ -1,0 +1,296 @@
+package main
+
+import "slices"
+
+// mutant is a fault and those who must find it.
+type mutant struct {
+	// fault is its name in scheduler/fault, breaks what it does.
+	fault, breaks string
+	// killers are tests that must fail with it, each of them.
+	killers []killer
+	// unseen says why the simulation cannot see the fault. Where it is empty,
+	// the simulation must find it, too.
+	unseen string
+}
+
+// killer is a test of one package, or several parted by |.
+type killer struct{ pkg, test string }
+
+// all are the killers, and the simulation where it must be one.
+func (m mutant) all() []killer {
+	if m.unseen != "" {
+		return m.killers
+	}
+	return append(slices.Clone(m.killers), killer{simulation, everyHistory})
+}
+
+func killersOf(mutants []mutant) []killer {
+	var all []killer
+	for _, m := range mutants {
+		all = append(all, m.all()...)
+	}
+	return all
+}
+
+func packagesOf(mutants []mutant) []string {
+	var all []string
+	for _, k := range killersOf(mutants) {
+		if !slices.Contains(all, k.pkg) {
+			all = append(all, k.pkg)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// The packages whose tests find faults.
+const (
+	queue             = "scheduler/queue"
+	intake            = "scheduler/intake"
+	loop              = "scheduler"
+	cache             = "scheduler/cache"
+	cycle             = "scheduler/cycle"
+	binding           = "scheduler/binding"
+	binder            = "scheduler/plugins/defaultbinder"
+	preemption        = "scheduler/preemption"
+	defaultpreemption = "scheduler/plugins/defaultpreemption"
+	profile           = "scheduler/profile"
+	trial             = "scheduler/trial"
+	controllers       = "controllers"
+)
+
+// everyCell is a table of cells. A fault that it must find spoils many of them:
+// fewer than fewestCells is luck.
+const (
+	everyCell   = "TestEveryPlaceUnderEveryChange"
+	fewestCells = 10
+)
+
+// Why the simulation does not see some faults.
+const (
+	noOrder  = "it holds pods to where they may go, not to who goes first: that is for the model of the queue, and for the oracle"
+	noHaste  = "it asks whether a pod is tried in the end, not whether it is tried too often or too soon"
+	rare     = "it takes a chance that one history in many thousands has"
+	noUsers  = "its profiles are reconciled by a few lines of its own"
+	noPoison = "its plugins panic and hang by chance, hardly ever at one pod again and again, and do not look at what they were shown"
+	noTrial  = "its profiles are not tried before they run"
+)
+
+// table is every fault of scheduler/fault, room by room.
+var table = []mutant{
+	{"EventInFlightDropped", "events that happen between pop and requeue are not kept",
+		[]killer{{queue, "TestTransitions"}, {loop, "TestARefusalIsToldToPodLedgerAndQueue"}}, ""},
+	{"HintAlwaysSkips", "every queueing hint is taken for Skip",
+		[]killer{{queue, "TestWorth"}}, ""},
+	{"HeapNotRebuilt", "a new sort takes over a heap that another one ordered",
+		[]killer{{queue, "TestSwaps"}, {loop, "TestAnotherSortPluginOrdersThePodsThatWaitAnew"}}, ""},
+	{"LessOfClosedGeneration", "a heap keeps asking the sort of a generation that was replaced",
+		[]killer{{queue, "TestLanesGoWithTheirProfiles"}}, ""},
+	{"LanesTakeNoTurns", "one heap is always looked into first",
+		[]killer{{queue, "TestLanesOfSeveralProfiles"}}, noOrder},
+	{"PoppedFromABatch", "a pod is popped while others that the same event woke are still being put down",
+		[]killer{{queue, "TestNothingIsPoppedBeforeAllThatAnEventWokeArePutDown"}}, noOrder},
+	{"WakesItself", "an event that is not meant for a pod in flight reaches it",
+		[]killer{{queue, "TestOnlyHoldsForPodsInFlightToo"}}, noHaste},
+	{"OlderVersionTaken", "a pod in the queue becomes older than it was",
+		[]killer{{queue, "TestAPodDoesNotBecomeOlder"}}, "what was decided about an older version is not bound, and tried again"},
+	{"HeldToldForEver", "a parked pod is told that it is held although it knows",
+		[]killer{{queue, "TestTransitions"}}, "to write what is written is no write"},
+	{"OpenGateUnnoticed", "a pod whose gate opened without waking it stays gated",
+		[]killer{{queue, "TestAPodWhoseGateOpenedIsTried"}}, rare},
+	{"BackoffEndsWithASwap", "a swap lets pods go that back off",
+		[]killer{{queue, "TestSwaps"}}, noHaste},
+	{"TouchedPodSleeps", "a pod whose rejecting plugin changed is not tried again",
+		[]killer{{queue, "TestTheQueueDoesWhatTheModelDoes"}, {loop, "TestWhomAChangeTouches"}}, ""},
+	{"ChosenNodeForgotten", "that another node may be chosen now is nothing to a pod that was refused on its node",
+		[]killer{{queue, "TestTheQueueDoesWhatTheModelDoes"}, {loop, "TestWhomAChangeTouches"}}, rare},
+	{"SliceTooLarge", "a swap goes through many more pods under one hold of the lock",
+		[]killer{{queue, "TestNoTurnWaitsForAllThatAChangeTouches"}}, noHaste},
+	{"SwapUnheardOnTheWay", "a pod that is on its way to its place does not hear of a swap",
+		[]killer{{queue, "TestSwaps"}, {queue, "TestTheQueueDoesWhatTheModelDoes"}, {loop, everyCell}}, ""},
+	{"AdmittedUnasked", "a pod that is popped before a swap came to it counts as let in by the new gates",
+		[]killer{{queue, "TestTheQueueDoesWhatTheModelDoes"}}, rare},
+	{"InTheWayForgotten", "a plugin that is in the way of making room may go, and the pod is not tried again",
+		[]killer{{loop, "TestWhoStandsInTheWayOfMakingRoomCounts"}}, rare},
+
+	{"PoisonUncounted", "that plugins panic at a pod is forgotten with each attempt",
+		[]killer{{queue, "TestAPodThatPoisonsIsSetAside"}, {loop, "TestAPodAtWhichAPluginPanicsIsSetAside"}}, noPoison},
+	{"NeverSetAside", "a pod at which plugins panic again and again is tried like any other",
+		[]killer{{queue, "TestAPodThatPoisonsIsSetAside"}, {loop, "TestAPodAtWhichAPluginPanicsIsSetAside"}}, noPoison},
+	{"SlowPreferred", "a profile whose attempts take long has its turn like any other",
+		[]killer{{queue, "TestASlowProfileStandsBackWhileOthersWait"}}, noHaste},
+
+	{"ComesBackAsItWas", "a pod that changed while it was bound is tried again as it was",
+		[]killer{{intake, "TestHistories"}, {loop, "TestAPodThatChangesWhileItIsBoundIsTriedAsItIs"}}, ""},
+	{"PromiseOutlivesProfile", "a nomination that ends while its profile is gone is kept",
+		[]killer{{intake, "TestHistories"}}, rare},
+	{"NowhereDeleted", "the deletion of an assumed pod does not say where it was",
+		[]killer{{intake, "TestHistories"}}, rare},
+	{"DeletedWaitsOn", "a pod that is deleted goes on waiting at Permit",
+		[]killer{{intake, "TestHistories"}, {loop, "TestAPodThatLeavesOnItsWayToPermitDoesNotWaitThere"}, {loop, "TestAPodThatIsDeletedLeavesNothingBehind"}}, ""},
+
+	{"SilentPromiseEnds", "the end of a promise that only memory knew is told to nobody",
+		[]killer{{intake, "TestWhereRoomBecomesFree"}, {loop, "TestAPromiseIsTakenBackAloud"}}, rare},
+	{"NewGatePassed", "a pod that an older generation let in is not asked about again",
+		[]killer{{loop, "TestAGateThatComesWithASwapIsPassedByNobody"}}, "nothing comes between pop and acquire there"},
+	{"PlacedPodTried", "a pod that has a node is tried",
+		[]killer{{loop, "TestAPodThatGotANodeAfterItWasPoppedIsNotTried"}}, "such an attempt fails and nobody is told"},
+	{"FreedRoomUntold", "nobody hears of the room that a failed binding leaves",
+		[]killer{{loop, "TestFreedRoomWakesOthersButNotTheOneThatLeftIt"}}, ""},
+	{"AdoptedUnseen", "a profile adopts pods that went while they were listed",
+		[]killer{{loop, "TestAPodThatLeavesWhileItIsAdoptedIsNotKept"}}, rare},
+	{"PromisesAdoptedInTurn", "a pod is tried before the promises are known to those that are adopted with it",
+		[]killer{{loop, "TestPodsThatAreAdoptedHonourEachOthersPromises"}}, rare},
+	{"PromiseAdopted", "a promise that ends while its pod is adopted is kept",
+		[]killer{{loop, "TestAPromiseThatEndsWhileItsPodIsAdoptedIsNotKept"}}, rare},
+	{"UntoldPromiseForgotten", "a pod that keeps its promise loses it where its status does not hold it yet",
+		[]killer{{loop, "TestAPodThatKeepsItsPromiseKeepsItUntold"}}, rare},
+	{"GoneStaysAssumed", "a pod that was bound by somebody else, and gone, before it was assumed counts for ever",
+		[]killer{{loop, "TestAPodThatSomebodyBoundAndThatWentBeforeItWasAssumedLeavesNothing"}}, rare},
+	{"BoundForgotten", "a pod that the queue has forgotten is taken for gone, and its room for free",
+		[]killer{{loop, "TestABoundPodThatTheQueueForgotKeepsItsRoom"}}, rare},
+	{"LeaverAsked", "a heap that everybody leaves asks the sort of who left first",
+		[]killer{{queue, "TestWhoIsAskedWhileEverybodyLeavesAHeap"}}, rare},
+	{"DoomedPromised", "room stays promised to a pod that is being deleted",
+		[]killer{{intake, "TestWhereRoomBecomesFree"}, {cache, "TestAPodThatIsBeingDeletedIsNominatedForNone"}}, rare},
+	{"PromiseEndsByStatus", "that a promise ends is left to the status, which may not be written",
+		[]killer{{loop, "TestAPromiseIsTakenBackAloud"}}, rare},
+	{"OldLeaderRefuses", "the end of a leadership is written as a verdict",
+		[]killer{{loop, "TestTheEndOfALeadershipIsNoVerdict"}}, "its processes are killed, and never step down"},
+	{"LateShown", "a plugin that was left behind sees the nodes move",
+		[]killer{{loop, "TestWhatIsSaidTooLateChangesNothing"}}, noPoison},
+	{"LateLooksOn", "a plugin that was left behind sees the nodes move of which it asks its Handle",
+		[]killer{{cache, "TestWhatIsLentToTheLateStandsStill"}, {loop, "TestALatePluginMayAskForNodes"}}, noPoison},
+
+	{"AssumedTwice", "a pod is assumed without a look whether its UID has a node",
+		[]killer{{cache, "TestTheCacheIsWhatAModelFromScratchIs"}, {binding, "TestAnAssumedPodIsNotBegunAgain"}}, ""},
+	{"ConfirmedTwice", "a pod that was assumed counts twice once it is confirmed",
+		[]killer{{cache, "TestHistories"}}, ""},
+	{"NominatedBesides", "a pod that has a node is nominated besides",
+		[]killer{{cache, "TestAPodThatHasANodeIsNotNominatedBesides"}}, "nothing comes between putting a pod down and nominating it there"},
+
+	{"RotationNotAdvanced", "every walk over the nodes starts at the same one",
+		[]killer{{cycle, "TestAWalkBeginsWhereTheLastOneEnded"}}, noOrder},
+	{"KForKPlusOne", "the walk ends with the last node that it needs, not with one that it does not",
+		[]killer{{cycle, "TestAWalkBeginsWhereTheLastOneEnded"}}, noOrder},
+	{"FirstOfATie", "the first of equal nodes wins",
+		[]killer{{cycle, "TestBestFallsAsTheRootOfAHeap"}}, noOrder},
+	{"VerdictOutlivesNode", "what is remembered of a node outlives a change to it",
+		[]killer{{cycle, "TestWhatIsRememberedIsWhatIsSaidPlainly"}}, "it recomputes what is chosen, and then goes the plain way"},
+	{"StrangerUnheard", "an opaque plugin is not asked about a node beside what is remembered",
+		[]killer{{cycle, "TestWhatIsRememberedIsWhatIsSaidPlainly"}}, "it knows no such plugin"},
+	{"LabelsReadBesideTheLoop", "a profile that is built adds to the labels that the loop reads",
+		[]killer{{cycle, "TestAMemoThatIsMadeLeavesTheLoopsLabelsAlone"}}, "one thing happens at a time there"},
+
+	{"LastVictimUnheard", "a preemptor that was refused for one victim's sake is not woken by the last one",
+		[]killer{{defaultpreemption, "TestAPreemptorIsWokenWhenALesserPodLeavesItsNode"}}, rare},
+
+	{"KeyForgetsTolerations", "pods with other tolerations are of one class",
+		[]killer{{cycle, "FuzzClassKeys"}, {cycle, "TestWhatIsRememberedIsWhatIsSaidPlainly"}}, "its pods tolerate nothing"},
+
+	{"PanicPasses", "a plugin's panic is not recovered",
+		[]killer{{loop, "TestWhatComesOfAnAnswer"}, {binding, "TestTheOrderOfTheSteps"}}, ""},
+	{"UnreserveInOrder", "claims are taken back in the order in which they were made",
+		[]killer{{binding, "TestTheOrderOfTheSteps"}, {loop, "TestWhatComesOfAnAnswer"}}, ""},
+	{"TrialMeasured", "what plugins do on trial counts as if it were for real",
+		[]killer{{profile, "TestATrialLeavesNoSeries"}}, noTrial},
+	{"LateBelieved", "an attempt that was left behind goes on when its plugin comes back",
+		[]killer{{loop, "TestWhatIsSaidTooLateChangesNothing"}}, ""},
+
+	{"ForgetSkipped", "a pod stays assumed after its binding failed",
+		[]killer{{binding, "TestTheOrderOfTheSteps"}, {binding, "TestWhatBecomesOfABinding"}, {loop, "TestWhatComesOfAnAnswer"}}, ""},
+	{"ForgottenFirst", "a pod is forgotten before its claims are taken back",
+		[]killer{{binding, "TestThePodCountsUntilItsClaimsAreTakenBack"}}, ""},
+	{"WaitingUnreserveForgotten", "the claims of a pod that was refused while it waited at Permit are not taken back",
+		[]killer{{binding, "TestWaitingOnPermit"}}, ""},
+	{"WaitsAfterUndo", "a pod whose binding was undone still waits at Permit",
+		[]killer{{binding, "TestAFailedPreflightLeavesNobodyWaiting"}}, ""},
+	{"DeafAtPermit", "events are not kept for a pod that waits at Permit",
+		[]killer{{binding, "TestWaitingOnPermit"}}, ""},
+	{"NominationOutlivesAssume", "an assumed pod is still nominated",
+		[]killer{{binding, "TestTheOrderOfTheSteps"}}, ""},
+	{"ConflictIsFailure", "a conflict is taken for a failure",
+		[]killer{{binding, "TestWhatBecomesOfABinding"}}, ""},
+	{"UnknownIsFailure", "an answer that does not say whether the write counted is taken for a failure",
+		[]killer{{binding, "TestWhatBecomesOfABinding"}}, ""},
+	{"ChangedPodBound", "a pod that is not what was decided about any more is bound",
+		[]killer{{binding, "TestWhatBecomesOfABinding"}}, ""},
+	{"LateBindingLeftOpen", "a pod goes elsewhere while a Binding of it is on its way",
+		[]killer{{binding, "TestABindingThatWasGivenUpCannotArriveAnyMore"}}, ""},
+	{"ClosingBelieved", "a Binding counts as closed although the write that closes it was refused",
+		[]killer{{binding, "TestABindingThatWasGivenUpCannotArriveAnyMore"}}, ""},
+	{"PatchedDuringBind", "a status that failed is written again while the pod is bound",
+		[]killer{{binding, "TestStatus"}}, "the version that each patch carries keeps it harmless"},
+	{"BindWithoutUID", "a Binding does not say which pod of the name it means",
+		[]killer{{binder, "TestBind"}}, "the version that each Binding carries tells the pods apart, too"},
+	{"BindWithoutVersion", "a Binding does not say which version of the pod it means",
+		[]killer{{binding, "TestWhatBecomesOfABinding"}}, ""},
+
+	{"BudgetDisregarded", "a victim that a PodDisruptionBudget keeps counts as any other",
+		[]killer{{preemption, "TestWhoHasToLeave"}}, "its clusters have no budgets"},
+	{"OthersVictimsRenamed", "a pod whose victims are still leaving names others",
+		[]killer{{preemption, "TestWhyNobodyIsEvicted"}, {loop, "TestAPodWaitsForVictimsThatTakeTheirTime"}}, noHaste},
+	{"TriedWhileVictimsAreTold", "a pod is tried while its victims are being told to go",
+		[]killer{{loop, "TestAPodIsGatedWhileItsVictimsAreBeingTold"}, {binding, "TestWhenAPreemptorsDoorOpens"}}, noHaste},
+	{"VictimToldTwice", "a victim is told to go by everyone who names it",
+		[]killer{{binding, "TestAVictimIsToldOnce"}}, ""},
+	{"SharedVictimNotAwaited", "a preemptor is tried while another's plan tells their victim to go",
+		[]killer{{binding, "TestAPreemptorWaitsWhileAnothersPlanTellsTheirVictim"}}, rare},
+	{"MovedVictimForgotten", "a victim that was told to go is told again where somebody else bound it",
+		[]killer{{binding, "TestAVictimThatSomebodyElseBindsIsNotToldAgain"}}, rare},
+	{"VictimNotToldWhy", "a victim is deleted, and its status does not say why",
+		[]killer{{loop, "TestAPodGetsTheRoomOfItsVictims"}}, ""},
+	{"VictimByName", "a victim is deleted by its name, whoever has it now",
+		[]killer{{loop, "TestAnEvictionThatStumbles"}}, rare},
+	{"VictimOnItsWayDeleted", "a victim that could be stopped in memory is deleted",
+		[]killer{{loop, "TestAVictimOnItsWayGoesBackToTheQueue"}}, "to delete it breaks no promise that it knows"},
+	{"LesserPromiseKept", "a lesser pod keeps its promise of the room that victims leave",
+		[]killer{{loop, "TestALesserPodLosesItsNomination"}}, noHaste},
+	{"EvictionEndsWithTheTurn", "victims are told only as long as the attempt lasts that named them",
+		[]killer{{loop, "TestAProfileWithForeignPluginsGetsTheRoomOfItsVictims"}}, ""},
+	{"NaiveSwap", "a generation is swapped, the pods that wait are not told, and the old one is closed at once",
+		[]killer{{profile, "TestAGenerationClosesWithItsLastBinding"}, {loop, "TestASwapDecidesByTheNewGeneration"}, {loop, everyCell}}, ""},
+	{"OldClosedUnderBind", "the old generation is closed while bindings hold it",
+		[]killer{{profile, "TestAGenerationClosesWithItsLastBinding"}, {loop, "TestABindingOutlivesASwap"}, {loop, everyCell}}, ""},
+	{"HintOfClosedGeneration", "a hint of a generation that is closed is asked",
+		[]killer{{profile, "TestAClosedGenerationsPluginsAreNotAsked"}}, rare},
+	{"FailedBuildOverwrites", "a profile whose plugins cannot be built does not run any more",
+		[]killer{{profile, "TestWhatCannotBeBuiltLeavesWhatRuns"}}, ""},
+	{"EveryNamespaceAllowed", "a profile takes the pods of every namespace",
+		[]killer{{profile, "TestWhosePodsAProfileTakes"}}, "its profiles take the pods of every namespace"},
+	{"TrialLeftOpen", "the plugins that were on trial are not closed",
+		[]killer{{profile, "TestWhatComesOfATrial"}, {profile, "TestAThousandTrialsLeaveNothingBehind"}}, noTrial},
+	{"LateUncounted", "calls of plugins that have not come back are not counted",
+		[]killer{{loop, "TestCallsThatDoNotComeBackAreCounted"}}, noPoison},
+	{"SortWaitedFor", "a sort that hangs is waited for",
+		[]killer{{loop, "TestASortThatHangsIsReplaced"}}, noPoison},
+	{"HintWaitedFor", "a hint that hangs is waited for",
+		[]killer{{loop, "TestAHintThatHangsWakesThePod"}}, noPoison},
+	{"HangsUnseen", "nobody says which plugin holds a pod up on its way",
+		[]killer{{loop, "TestAPluginThatHangsOnAPodsWayHasAName"}}, noPoison},
+	{"LateGateForgotten", "a gate that came back too late is not asked again",
+		[]killer{{loop, "TestAGateThatTookItsTimeIsAskedAgain"}}, ""},
+	{"BrokenSortKept", "a sort that panicked goes on ordering pods",
+		[]killer{{loop, "TestASortThatPanicsIsReplaced"}}, noPoison},
+	{"SortUntried", "a trial does not ask who would be first",
+		[]killer{{trial, "TestASortIsTried"}}, noTrial},
+	{"TownKeepsTheGone", "a trial looks at a cluster that has all that an earlier one had",
+		[]killer{{trial, "TestATownThatIsKeptIsLikeANewOne"}}, noTrial},
+	{"TrialInPlace", "a pod that runs is tried while it takes its own room",
+		[]killer{{trial, "TestWhoTakesRoom"}}, noTrial},
+	{"TrialBlamesTheNew", "what failed before counts against the new",
+		[]killer{{trial, "TestCompare"}, {profile, "TestWhatComesOfATrial"}}, noTrial},
+	{"TrialBelievesTheLate", "what is said on trial after the limit still counts",
+		[]killer{{trial, "TestWhatIsSaidTooLateDoesNotCount"}}, noTrial},
+
+	{"BadSpecOverwrites", "a profile whose spec is refused does not run any more",
+		[]killer{{controllers, "TestStatusNamesWhatRuns"}}, noUsers},
+	{"ObservedGenerationMissing", "a status does not say which generation it is about",
+		[]killer{{controllers, "TestStatusNamesWhatRuns"}}, noUsers},
+	{"SwapBeforePause", "a paused profile is swapped before it is paused",
+		[]killer{{controllers, "TestAPauseComesBeforeTheSwapAndItsEndAfterIt"}}, noUsers},
+	{"TrialIgnored", "a profile that failed its trial runs all the same",
+		[]killer{{controllers, "TestAFailedTrialChangesNothingAndIsTold"}}, noUsers},
+	{"TrialApproves", "what died on trial runs without having been approved",
+		[]killer{{controllers, "TestAProcessThatDiesOnATrial"}}, noUsers},
+}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -42,14 +43,13 @@ type placed struct {
 	assumed bool
 }
 
-func (p *placed) node() string { return p.info.GetPod().Spec.NodeName }
-
 // delta is one change of what is where. Exactly one field is set.
 type delta struct {
 	node   *v1.Node
 	noNode string
 	pod    *framework.PodInfo
 	noPod  *framework.PodInfo
+	other  framework.Facets
 }
 
 // New returns an empty cache.
@@ -61,12 +61,25 @@ func New() *Cache {
 	}
 }
 
+// NewScanning returns an empty cache that counts pods by looking at all of them
+// each time: slow, and what the counts of others are held to.
+func NewScanning() *Cache {
+	c := New()
+	c.snapshot.scans = true
+	return c
+}
+
 // SetNode adds a node, or replaces what is known of it.
 func (c *Cache) SetNode(node *v1.Node) { c.note(delta{node: node}) }
 
 // RemoveNode forgets a node. Pods on it stay known until they go themselves,
 // since their deletions come on another watch.
 func (c *Cache) RemoveNode(name string) { c.note(delta{noNode: name}) }
+
+// Changed tells that something changed which plugins read through listers:
+// framework.NamespaceLabels or framework.PodOwners. What was concluded from it
+// before the next Refresh is not relied on after that.
+func (c *Cache) Changed(facets framework.Facets) { c.note(delta{other: facets}) }
 
 // Confirm tells that the API server holds pod as assigned to its node. An
 // assumption about the pod ends; the server's version of the pod replaces it,
@@ -76,7 +89,7 @@ func (c *Cache) Confirm(pod *v1.Pod) {
 	info, _ := framework.NewPodInfo(pod)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if old, ok := c.placed[pod.UID]; ok {
+	if old, ok := c.placed[pod.UID]; ok && !fault.ConfirmedTwice {
 		c.deltas = append(c.deltas, delta{noPod: old.info})
 	}
 	c.placed[pod.UID] = &placed{info: info}
@@ -95,11 +108,11 @@ func (c *Cache) Remove(uid types.UID) bool {
 // stays until it is confirmed, removed or forgotten: never for a time only. It
 // is an error to assume a pod that already has a node.
 func (c *Cache) Assume(info *framework.PodInfo, node string) error {
-	pod := info.GetPod()
+	pod := info.Unassigned()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if there, ok := c.placed[pod.UID]; ok {
-		return fmt.Errorf("pod %s/%s with UID %s is on node %s already", pod.Namespace, pod.Name, pod.UID, there.node())
+	if there, ok := c.placed[pod.UID]; ok && !fault.AssumedTwice {
+		return fmt.Errorf("pod %s/%s with UID %s is on node %s already", pod.Namespace, pod.Name, pod.UID, there.info.Node())
 	}
 	assigned := info.Assigned(node)
 	c.placed[pod.UID] = &placed{info: assigned, assumed: true}
@@ -109,20 +122,29 @@ func (c *Cache) Assume(info *framework.PodInfo, node string) error {
 
 // AddNominatedPod is Nominator's, but for a pod that has a node already, if
 // only an assumed one: it would count twice there. Informers tell of a waiting
-// pod beside the loop, which may have placed it meanwhile.
+// pod beside the loop, which may have placed it meanwhile. A pod that is being
+// deleted is nominated for none: it will never take its room.
 func (c *Cache) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.placed[pod.GetPod().UID]; !ok {
+	if pod.GetPod().DeletionTimestamp != nil && !fault.DoomedPromised {
+		c.DeleteNominatedPodIfExists(pod.GetPod())
+		return
+	}
+	if _, ok := c.placed[pod.GetPod().UID]; !ok || fault.NominatedBesides {
 		c.Nominator.AddNominatedPod(logger, pod, info)
 	}
 }
 
-// UpdateNominatedPod is Nominator's, with AddNominatedPod's exception.
+// UpdateNominatedPod is Nominator's, with AddNominatedPod's exceptions.
 func (c *Cache) UpdateNominatedPod(logger klog.Logger, oldPod *v1.Pod, newPod fwk.PodInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.placed[newPod.GetPod().UID]; !ok {
+	if newPod.GetPod().DeletionTimestamp != nil && !fault.DoomedPromised {
+		c.DeleteNominatedPodIfExists(oldPod)
+		return
+	}
+	if _, ok := c.placed[newPod.GetPod().UID]; !ok || fault.NominatedBesides {
 		c.Nominator.UpdateNominatedPod(logger, oldPod, newPod)
 	}
 }
@@ -146,7 +168,7 @@ func (c *Cache) Assumed(uid types.UID) (node string, ok bool) {
 	if !ok || !p.assumed {
 		return "", false
 	}
-	return p.node(), true
+	return p.info.Node(), true
 }
 
 // Placed says whether a pod has a node, assumed or confirmed.
@@ -155,6 +177,17 @@ func (c *Cache) Placed(uid types.UID) bool {
 	defer c.mu.Unlock()
 	_, ok := c.placed[uid]
 	return ok
+}
+
+// Pod returns the newest version of a pod that has a node, assumed or
+// confirmed; nil when it has none.
+func (c *Cache) Pod(uid types.UID) *v1.Pod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := c.placed[uid]; ok {
+		return p.info.GetPod()
+	}
+	return nil
 }
 
 // Sizes says how much the cache holds, for metrics and for tests of leaks.
@@ -191,13 +224,26 @@ func (c *Cache) Refresh() *Snapshot {
 	deltas := c.deltas
 	c.deltas = c.spare[:0]
 	c.mu.Unlock()
+	c.snapshot.fence.Lock()
+	if c.snapshot.shown {
+		c.snapshot.part()
+	}
 	c.snapshot.apply(deltas)
+	c.snapshot.fence.Unlock()
 	clear(deltas)
 	// Only this goroutine touches spare, but for the swap above.
 	c.mu.Lock()
 	c.spare = deltas
 	c.mu.Unlock()
 	return c.snapshot
+}
+
+// Part leaves what the snapshot shows to whoever still reads it, and goes on
+// with a copy. What was shown never moves again. Only the loop calls it.
+func (c *Cache) Part() {
+	c.snapshot.fence.Lock()
+	defer c.snapshot.fence.Unlock()
+	c.snapshot.part()
 }
 
 // Snapshot returns the state as of the last Refresh. Only the loop reads it.

@@ -9,7 +9,12 @@ import (
 var _ framework.CountingLister = &Snapshot{}
 
 // Counts counts the pods of the snapshot.
-func (s *Snapshot) Counts() framework.Counts { return scan{s} }
+func (s *Snapshot) Counts() framework.Counts {
+	if s.scans {
+		return scan{s}
+	}
+	return s.kept
+}
 
 // scan answers by looking at all there is, each time: it is what an answer is
 // defined by, and the dumb twin of whatever keeps answers.
@@ -46,7 +51,8 @@ func (s scan) Pods(queries ...framework.PodQuery) []*framework.Tally {
 }
 
 // Terms walks the pods that have terms of the kinds that are asked for.
-func (s scan) Terms(q framework.TermQuery) map[string]*framework.Tally {
+func (s scan) Terms(q framework.TermQuery) *framework.TermTallies {
+	s.sortOut()
 	nodes, podsOf := s.withAffinity, fwk.NodeInfo.GetPodsWithAffinity
 	if q.RequiredAffinity == 0 && q.PreferredAffinity == 0 && q.PreferredAntiAffinity == 0 {
 		nodes, podsOf = s.withAnti, fwk.NodeInfo.GetPodsWithRequiredAntiAffinity
@@ -71,7 +77,7 @@ func (s scan) Terms(q framework.TermQuery) map[string]*framework.Tally {
 	for key, byDomain := range numbers {
 		tallies[key] = framework.NewTally(byDomain)
 	}
-	return tallies
+	return &framework.TermTallies{By: tallies}
 }
 
 // On counts on one node.

@@ -15,7 +15,7 @@ import (
 // harbour has two nodes in zone a, one in an empty zone b, and one in none.
 func harbour() framework.Counts {
 	near := fixture.Near("zone", "app", "web")
-	c := New()
+	c := NewScanning()
 	c.SetNode(fixture.Node("a1").Label("zone", "a").Obj())
 	c.SetNode(fixture.Node("a2").Label("zone", "a").Label("disk", "ssd").Obj())
 	c.SetNode(fixture.Node("b1").Label("zone", "b").Obj())
@@ -107,7 +107,7 @@ func TestTermsThatThePodMatchesAreWeighed(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got := map[string]map[string]int64{}
-			for key, tally := range harbour().Terms(c.query) {
+			for key, tally := range harbour().Terms(c.query).By {
 				got[key] = domains(tally, "a")
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

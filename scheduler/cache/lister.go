@@ -38,9 +38,13 @@ type nodeLister struct{ s *Snapshot }
 
 func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.s.list, nil }
 
-func (l nodeLister) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) { return l.s.withAffinity, nil }
+func (l nodeLister) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
+	l.s.sortOut()
+	return l.s.withAffinity, nil
+}
 
 func (l nodeLister) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
+	l.s.sortOut()
 	return l.s.withAnti, nil
 }
 

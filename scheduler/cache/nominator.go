@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -69,6 +70,17 @@ func (n Nominator) NominatedPodsForNode(node string) []fwk.PodInfo {
 	n.state.mu.RLock()
 	defer n.state.mu.RUnlock()
 	return slices.Clone(n.state.byNode[node])
+}
+
+// NominatedNodes returns the nodes that pods are nominated for, whether they
+// are there or not; nil without any.
+func (n Nominator) NominatedNodes() []string {
+	n.state.mu.RLock()
+	defer n.state.mu.RUnlock()
+	if len(n.state.byNode) == 0 {
+		return nil
+	}
+	return slices.Collect(maps.Keys(n.state.byNode))
 }
 
 // NominatedNode returns the node that a pod is nominated for, "" when there is

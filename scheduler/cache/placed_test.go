@@ -38,3 +38,24 @@ func TestAPodThatHasANodeIsNotNominatedBesides(t *testing.T) {
 		})
 	}
 }
+
+func TestAPodThatIsBeingDeletedIsNominatedForNone(t *testing.T) {
+	waiting := fixture.Pod("shop/web").Nominated("n1")
+	before, _ := framework.NewPodInfo(waiting.Obj())
+	after, _ := framework.NewPodInfo(waiting.Terminating().Obj())
+	for name, told := range map[string]func(*Cache){
+		"when it is told of anew": func(c *Cache) { c.AddNominatedPod(klog.Background(), after, nil) },
+		"when it is updated":      func(c *Cache) { c.UpdateNominatedPod(klog.Background(), before.GetPod(), after) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := New()
+			c.AddNominatedPod(klog.Background(), before, nil)
+			if n := c.Nominations(); n != 1 {
+				t.Fatalf("%d nominations before, want 1", n)
+			}
+			if told(c); c.Nominations() != 0 {
+				t.Error("it will never take the room that is kept for it")
+			}
+		})
+	}
+}

@@ -1,7 +1,8 @@
 package cache
 
 import (
-	"k8s.io/klog/v2"
+	"sync"
+
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
@@ -16,27 +17,57 @@ type Snapshot struct {
 	// imageEpoch grows with every change to images.
 	imageEpoch int64
 
-	// list is every node in order; it is made anew when nodes come or go. Like
-	// upstream's it is not when a node only changes its zone.
-	list         []fwk.NodeInfo
-	listed       int
-	withAffinity []fwk.NodeInfo
-	withAnti     []fwk.NodeInfo
+	// list is every node in order, and slots the slots of the same; they are
+	// made anew when nodes come or go. Like upstream's list it is not when a
+	// node only changes its zone.
+	list   []fwk.NodeInfo
+	slots  []framework.Slot
+	listed int
+	// withAffinity and withAnti are made when they are asked for.
+	withAffinity, withAnti []fwk.NodeInfo
+	sorted                 bool
+	sorting                sync.Mutex // guards sorted and what it is of
+
+	// fence is held while the snapshot moves, and while plugins look at it whom
+	// nobody may wait for. shown says that one did that is out.
+	fence sync.Mutex
+	shown bool
+
+	// moved grows when something changed that no node holds.
+	moved uint64
+
+	columns *framework.Columns
+	free    []framework.Slot
+	kept    *kept
+	scans   bool         // kept is not used
+	touched []*nodeState // by the deltas that are being applied
 }
+
+// noSlot is the slot of a node that is not listed.
+const noSlot framework.Slot = -1
 
 // nodeState is a NodeInfo and what the snapshot remembers beside it.
 type nodeState struct {
 	*framework.NodeInfo
+	name       string
 	listed     bool
 	imageEpoch int64
+	// slot is the node's place in columns from when it is first listed until it
+	// no longer is. counted says that its pods are counted there.
+	slot    framework.Slot
+	counted bool
+	touched bool
 }
 
 func newSnapshot() *Snapshot {
-	return &Snapshot{
-		nodes:  map[string]*nodeState{},
-		order:  newOrder(),
-		images: map[string]*fwk.ImageStateSummary{},
+	s := &Snapshot{
+		nodes:   map[string]*nodeState{},
+		order:   newOrder(),
+		images:  map[string]*fwk.ImageStateSummary{},
+		columns: framework.NewColumns(),
 	}
+	s.kept = newKept(s)
+	return s
 }
 
 // Len is the number of nodes.
@@ -46,6 +77,22 @@ func (s *Snapshot) Len() int { return len(s.list) }
 // the snapshot's own.
 func (s *Snapshot) Nodes() []fwk.NodeInfo { return s.list }
 
+// Slots returns the slots of Nodes. The slice is the snapshot's own.
+func (s *Snapshot) Slots() []framework.Slot { return s.slots }
+
+// Columns returns the nodes by slot.
+func (s *Snapshot) Columns() *framework.Columns { return s.columns }
+
+// Moved grows whenever something changed that plugins read through listers.
+func (s *Snapshot) Moved() uint64 { return s.moved }
+
+// Labels are the keys that selectors of placed pods' terms name. They only
+// grow. Whoever knows of other selectors adds theirs.
+func (s *Snapshot) Labels() *framework.LabelKeys { return &s.kept.terms.labels }
+
+// Keeps reports whether counts move with the snapshot.
+func (s *Snapshot) Keeps() bool { return !s.scans }
+
 // Node returns one node, nil when there is none of that name.
 func (s *Snapshot) Node(name string) *framework.NodeInfo {
 	if n, ok := s.nodes[name]; ok && n.Node() != nil {
@@ -54,78 +101,12 @@ func (s *Snapshot) Node(name string) *framework.NodeInfo {
 	return nil
 }
 
-// apply lets changes take effect in the order in which they were noted.
-func (s *Snapshot) apply(deltas []delta) {
-	if len(deltas) == 0 {
-		return
+// Slot returns the slot of a node, false when there is none of that name.
+func (s *Snapshot) Slot(name string) (framework.Slot, bool) {
+	if n, ok := s.nodes[name]; ok && n.slot != noSlot && n.Node() != nil {
+		return n.slot, true
 	}
-	touched := map[string]bool{}
-	affinity := false
-	for _, d := range deltas {
-		name := s.applyOne(d, &affinity)
-		touched[name] = true
-	}
-	relist := false
-	for name := range touched {
-		n, ok := s.nodes[name]
-		switch {
-		case !ok:
-		case n.Node() == nil && len(n.GetPods()) == 0 && !n.listed:
-			delete(s.nodes, name)
-		case n.Node() != nil:
-			s.captureImages(n)
-			relist = relist || !n.listed
-		}
-	}
-	if relist || s.listed > len(s.order.nodes) {
-		s.relist()
-	} else if affinity {
-		s.listAffinity()
-	}
-}
-
-// applyOne changes one node and returns its name. affinity is set when a pod
-// with inter-pod affinity came or went.
-func (s *Snapshot) applyOne(d delta, affinity *bool) string {
-	switch {
-	case d.node != nil:
-		n := s.node(d.node.Name)
-		s.dropImages(n)
-		s.order.set(d.node)
-		n.SetNode(d.node)
-		s.addImages(n)
-		return d.node.Name
-	case d.noNode != "":
-		if n, ok := s.nodes[d.noNode]; ok {
-			s.dropImages(n)
-			s.order.remove(d.noNode)
-			n.RemoveNode()
-		}
-		return d.noNode
-	case d.pod != nil:
-		pod := d.pod.GetPod()
-		s.node(pod.Spec.NodeName).AddPodInfo(d.pod)
-		*affinity = *affinity || pod.Spec.Affinity != nil
-		return pod.Spec.NodeName
-	default:
-		pod := d.noPod.GetPod()
-		// The delta log holds each removal behind its addition, so that the
-		// pod is there.
-		if err := s.node(pod.Spec.NodeName).RemovePod(klog.Background(), pod); err != nil {
-			klog.ErrorS(err, "The cache lost count of a pod; please report this", "pod", klog.KObj(pod))
-		}
-		*affinity = *affinity || pod.Spec.Affinity != nil
-		return pod.Spec.NodeName
-	}
-}
-
-func (s *Snapshot) node(name string) *nodeState {
-	n, ok := s.nodes[name]
-	if !ok {
-		n = &nodeState{NodeInfo: framework.NewNodeInfo()}
-		s.nodes[name] = n
-	}
-	return n
+	return noSlot, false
 }
 
 // relist makes the list of nodes anew and drops what is left of nodes that
@@ -133,20 +114,68 @@ func (s *Snapshot) node(name string) *nodeState {
 func (s *Snapshot) relist() {
 	for name, n := range s.nodes {
 		n.listed = n.Node() != nil
+		if !n.listed {
+			s.vacate(n)
+		}
 		if !n.listed && len(n.GetPods()) == 0 {
 			delete(s.nodes, name)
 		}
 	}
 	names := s.order.names()
-	s.list = make([]fwk.NodeInfo, 0, len(names))
+	s.list, s.slots = make([]fwk.NodeInfo, 0, len(names)), make([]framework.Slot, 0, len(names))
 	for _, name := range names {
-		s.list = append(s.list, s.nodes[name].NodeInfo)
+		n := s.nodes[name]
+		s.settle(n)
+		s.list, s.slots = append(s.list, n.NodeInfo), append(s.slots, n.slot)
 	}
 	s.listed = len(s.list)
-	s.listAffinity()
+	s.sorted = false
 }
 
-func (s *Snapshot) listAffinity() {
+// settle gives a listed node a slot, if it has none, and counts it in.
+func (s *Snapshot) settle(n *nodeState) {
+	if n.counted {
+		return
+	}
+	if n.slot == noSlot {
+		if last := len(s.free) - 1; last >= 0 {
+			n.slot, s.free = s.free[last], s.free[:last]
+		} else {
+			n.slot = framework.Slot(len(s.columns.Nodes))
+		}
+	}
+	s.columns.Put(n.slot, n.NodeInfo)
+	s.kept.nodeCame(n.slot)
+	n.counted = true
+}
+
+// leave counts a node out, which keeps its slot until it is no longer listed.
+func (s *Snapshot) leave(n *nodeState) {
+	if n.counted {
+		s.kept.nodeLeft(n.slot)
+		s.columns.Put(n.slot, nil)
+		n.counted = false
+	}
+}
+
+// vacate takes the slot of a node that is no longer listed.
+func (s *Snapshot) vacate(n *nodeState) {
+	if n.slot == noSlot {
+		return
+	}
+	s.leave(n)
+	s.free = append(s.free, n.slot)
+	n.slot = noSlot
+}
+
+// sortOut makes the lists of nodes that hold pods with affinity. Most plugins
+// ask the counts instead.
+func (s *Snapshot) sortOut() {
+	s.sorting.Lock()
+	defer s.sorting.Unlock()
+	if s.sorted {
+		return
+	}
 	s.withAffinity, s.withAnti = nil, nil
 	for _, n := range s.list {
 		if len(n.GetPodsWithAffinity()) > 0 {
@@ -156,4 +185,5 @@ func (s *Snapshot) listAffinity() {
 			s.withAnti = append(s.withAnti, n)
 		}
 	}
+	s.sorted = true
 }

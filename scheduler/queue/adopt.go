@@ -2,74 +2,139 @@ package queue
 
 import (
 	"context"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// adoptSlice is how many pods a swap asks about while nothing is popped.
-const adoptSlice = 32
-
-// Adopt makes rules those of the profile called name. Its waiting pods keep
-// their attempts and backoff, and are all asked about again: the plugin that
-// refused or gated them may be another now, or gone; one that gates those who
-// were ready may have come; and the order may have changed.
+// Adopt makes rules those of the profile called name, and returns when its
+// pods are judged by them. Who waits keeps attempts and backoff, and is tried
+// again only where the change may have touched what keeps it. The pods are gone
+// through in slices; whoever is popped, woken or put down before its turn comes
+// is judged then.
 func (q *Queue) Adopt(ctx context.Context, name string, rules *Rules) {
-	var again []*Pod
 	q.mu.Lock()
-	for _, p := range q.pods {
-		if p.profile == name && p.rests() {
-			q.lift(p)
-			again = append(again, p)
-		}
-	}
+	q.forgive(name, rules)
+	before := q.rules[name]
+	q.leaves(before)
 	q.rules[name] = rules
 	delete(q.abandoned, name)
 	q.relane()
-	// Attempts under way, and pods that are being placed, hear of the swap.
-	q.flights.record(event{ClusterEvent: ProfileSwap, profile: name})
-	sortPods(again)
 	q.mu.Unlock()
-	// In slices, since nothing is popped meanwhile: the loop goes on between them.
-	for slice := range slices.Chunk(again, adoptSlice) {
-		q.place(ctx, ProfileSwap.CustomLabel, (*Pod).wanted, slice...)
+	q.askAgain(ctx, name, q.turn)
+	q.left(before)
+}
+
+// turn judges p by the rules that its profile has now. It returns skip for one
+// that stays where it is, be it in another heap, and for one that is on its way:
+// whoever puts that one down judges it. Called with the lock.
+func (q *Queue) turn(p *Pod) strategy {
+	rules := q.rules[p.profile]
+	if rules == nil || p.by == rules || !p.rests() {
+		return skip
+	}
+	want := rules.since(p.by).means(p)
+	if p.heap != nil && fault.HeapNotRebuilt {
+		want = skip
+	}
+	p.by = rules
+	if want > skip {
+		return want
+	}
+	p.admitted = rules.Hash
+	q.move(p, rules)
+	return skip
+}
+
+// move puts p, which may be in a heap, into the one where rules want it: the
+// order may be another, or how long a backoff lasts. Called with the lock.
+func (q *Queue) move(p *Pod, rules *Rules) {
+	if p.heap == nil || p.heap == q.asides || fault.HeapNotRebuilt {
+		return
+	}
+	to, until := q.lane(rules.Sort).active, p.backoffUntil
+	if p.where == Backoff {
+		to, until = q.lane(rules.Sort).backoffHeap(p), rules.backoff(p)
+	}
+	if to != p.heap || !until.Equal(p.backoffUntil) {
+		p.heap.drop(p)
+		p.backoffUntil = until
+		to.add(p)
 	}
 }
 
-// wanted is how eagerly a swap tries p again: one that sat out a backoff goes
-// on sitting it out.
-func (p *Pod) wanted() strategy {
-	if p.where == Parked || p.where == Gated || p.where == Active {
-		return immediately
+// Reconsider asks again about pods of the profile called name that wait, and
+// about which concerned is true: something that holds pods may have changed.
+func (q *Queue) Reconsider(ctx context.Context, name string, concerned func(*v1.Pod) bool) {
+	q.askAgain(ctx, name, func(p *Pod) strategy {
+		switch {
+		case !concerned(p.pod):
+			return skip
+		case !p.rests():
+			// Whoever puts it down asks.
+			p.doubted = true
+			return skip
+		}
+		return p.unheld()
+	})
+}
+
+// unheld is how eagerly p is wanted where nothing holds it, and nothing else is
+// new.
+func (p *Pod) unheld() strategy {
+	if p.where == Unschedulable || p.where == Gated || p.where == InFlight {
+		return unlessKept
 	}
-	return afterBackoff
+	return p.wanted()
+}
+
+// askAgain lifts those of a profile's pods that look wants, slice by slice, and
+// puts them where they belong. look is called with the lock held.
+func (q *Queue) askAgain(ctx context.Context, name string, look func(*Pod) strategy) {
+	var again []*Pod
+	wants := map[*Pod]strategy{}
+	q.inSlices(name, func(p *Pod) {
+		want := look(p)
+		if want > skip && p.rests() {
+			q.lift(p)
+			again = append(again, p)
+			wants[p] = want
+		}
+	}, func() {
+		if len(again) > 0 {
+			q.place(ctx, ProfileSwap.CustomLabel, func(p *Pod) strategy { return wants[p] }, again...)
+		}
+		again = nil
+		clear(wants)
+	})
 }
 
 // Abandon parks all pods of the profile called name, which is served no more,
 // and tells them why. A pod in flight is parked when it comes back; most do
 // not, since what was begun is finished.
 func (q *Queue) Abandon(name string, hold Hold) {
-	var told []*Pod
 	q.mu.Lock()
+	before := q.rules[name]
+	q.leaves(before)
 	delete(q.rules, name)
 	q.abandoned[name] = hold
-	for _, p := range q.pods {
-		if p.profile == name && p.rests() && q.putParked(p, hold) {
-			told = append(told, p)
-		}
-	}
 	q.relane()
-	sortPods(told)
-	pods := make([]*v1.Pod, len(told))
-	for i, p := range told {
-		pods[i] = p.pod
-	}
 	q.mu.Unlock()
-	for _, pod := range pods {
-		q.tell(pod, hold)
-	}
+	var told []*v1.Pod
+	q.inSlices(name, func(p *Pod) {
+		if q.rules[name] == nil && p.rests() && q.putParked(p, hold) {
+			told = append(told, p.pod)
+		}
+	}, func() {
+		for _, pod := range told {
+			q.tell(pod, hold)
+		}
+		told = nil
+	})
+	q.left(before)
 }
 
 // Held returns the parked pods and why each is held.
@@ -83,6 +148,17 @@ func (q *Queue) Held() map[*v1.Pod]Hold {
 		}
 	}
 	return held
+}
+
+// HoldOf returns why a pod is parked; false when it is not.
+func (q *Queue) HoldOf(uid types.UID) (Hold, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p, ok := q.pods[uid]
+	if !ok || p.where != Parked || p.held.Reason == "" {
+		return Hold{}, false
+	}
+	return p.held, true
 }
 
 // Counts says where the pods of the profile called name are.
@@ -104,7 +180,11 @@ func (q *Queue) Counts(name string) decision.QueueCounts {
 		case Gated:
 			c.Gated++
 		case Parked:
-			c.Parked++
+			if p.held.Reason == SetAside {
+				c.SetAside++
+			} else {
+				c.Parked++
+			}
 		case InFlight:
 			c.InFlight++
 		}

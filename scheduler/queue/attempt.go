@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Attempt is one try of a pod. It ends exactly once: Done, Refused or Failed.
@@ -25,10 +27,41 @@ type Attempt struct {
 
 // begin makes p's attempt. Called with the lock; p was just taken from a heap.
 func (q *Queue) begin(p *Pod) *Attempt {
+	q.catchUp(p)
 	p.where = InFlight
 	p.attempts++
+	p.chosen, p.besides = false, nil
 	q.flights.begin(p)
 	return &Attempt{Pod: p.pod, Count: p.attempts, Since: *p.initialAttempt, Admitted: p.admitted, entry: p, queue: q}
+}
+
+// catchUp judges p, which a swap has not come to yet, by the rules that its
+// profile has now. What they might keep from being tried is left as it is: the
+// loop sees who let it in, and gives it back. Called with the lock.
+func (q *Queue) catchUp(p *Pod) {
+	rules := q.rules[p.profile]
+	if rules == nil || p.by == rules {
+		return
+	}
+	if rules.since(p.by).means(p) == skip || fault.AdmittedUnasked {
+		p.by, p.admitted = rules, rules.Hash
+	}
+}
+
+// Chose notes that a node was chosen for the pod: what refuses it from here on
+// might not do so on another one.
+func (a *Attempt) Chose() {
+	a.queue.mu.Lock()
+	defer a.queue.mu.Unlock()
+	a.entry.chosen = true
+}
+
+// StillRefused notes plugins that did not refuse the pod, but would if room was
+// made for it. No event of theirs wakes it; a swap that changes them does.
+func (a *Attempt) StillRefused(plugins sets.Set[string]) {
+	a.queue.mu.Lock()
+	defer a.queue.mu.Unlock()
+	a.entry.besides = plugins
 }
 
 // Deaf stops keeping the cluster's events for the pod: from here on only an

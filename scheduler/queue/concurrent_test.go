@@ -23,12 +23,28 @@ import (
 // woken when there is a newer one.
 type crowd struct {
 	*Queue
-	ctx    context.Context
-	clock  *clocktesting.FakeClock
-	rules  Rules
-	room   atomic.Int64
-	seen   sync.Map // of pod name to the version its last attempt saw
+	ctx   context.Context
+	clock *clocktesting.FakeClock
+	rules Rules
+	// runs is what runs under each name, changed before the queue hears of it,
+	// by one at a time.
+	runs map[string]*running
+	room atomic.Int64
+	// seen are the versions that a pod's last attempt saw. One that comes again
+	// is another Pod.
+	seen   sync.Map
 	landed sync.WaitGroup
+}
+
+type running struct {
+	changing sync.Mutex
+	rules    atomic.Pointer[Rules]
+}
+
+// sight is what an attempt saw: the cluster, and the plugin that refused.
+type sight struct {
+	room int64
+	fit  string
 }
 
 // TestManyAtWork lets everybody who may call the queue do so at once, then
@@ -39,7 +55,7 @@ func TestManyAtWork(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			c := newCrowd(t)
 			var writers sync.WaitGroup
-			for n, work := range []func(*rand.Rand){c.comeAndGo, c.comeAndGo, c.makeRoom, c.makeRoom, c.letTimePass, c.swapProfiles} {
+			for n, work := range []func(*rand.Rand){c.comeAndGo, c.comeAndGo, c.makeRoom, c.makeRoom, c.letTimePass, c.swapProfiles, c.swapProfiles} {
 				writers.Go(func() {
 					rng := rand.New(rand.NewPCG(seed, uint64(n)))
 					for range 300 {
@@ -62,8 +78,9 @@ func TestManyAtWork(t *testing.T) {
 				if p.where != Unschedulable {
 					continue
 				}
-				if seen, _ := c.seen.Load(p.pod.Name); seen != c.room.Load() {
-					t.Errorf("%s sleeps; it saw version %v, and %d is there", p.pod.Name, seen, c.room.Load())
+				want := sight{c.room.Load(), c.Queue.rules[p.profile].Makeup.Plugins["Fit"]}
+				if seen, _ := c.seen.Load(p); seen != want {
+					t.Errorf("%s sleeps; it saw %v, and %v is there", p.pod.Name, seen, want)
 				}
 			}
 		})
@@ -75,7 +92,7 @@ func newCrowd(t *testing.T) *crowd {
 		ctx:   klog.NewContext(t.Context(), logr.Discard()),
 		clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
 	}
-	c.Queue = New(Options{Clock: c.clock, OnHold: func(*v1.Pod, Hold) {}})
+	c.Queue = New(Options{Clock: c.clock, OnHold: func(*v1.Pod, Hold) {}, Slice: 2})
 	c.rules = Rules{
 		Sort: "Priority", Less: byPriority,
 		Hold:           func(*v1.Pod) Hold { return Hold{} },
@@ -83,8 +100,11 @@ func newCrowd(t *testing.T) *crowd {
 		Hints:          []Hint{{Plugin: "Fit", Event: podDelete}},
 		InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, FlushAfter: 5 * time.Minute,
 	}
-	c.Adopt(c.ctx, "p", &c.rules)
-	c.Adopt(c.ctx, "q", &c.rules)
+	c.runs = map[string]*running{"p": {}, "q": {}}
+	for name, r := range c.runs {
+		r.rules.Store(&c.rules)
+		c.Adopt(c.ctx, name, &c.rules)
+	}
 	return c
 }
 
@@ -122,28 +142,45 @@ func (c *crowd) letTimePass(rng *rand.Rand) {
 
 func (c *crowd) swapProfiles(rng *rand.Rand) {
 	rules := c.rules
+	fit, gate := fmt.Sprint(rng.IntN(3)), fmt.Sprint(rng.IntN(3))
+	rules.Hash = fmt.Sprint(fit, gate, rng.Uint64())
+	rules.Makeup = Makeup{Plugins: map[string]string{"Fit": fit, "Gate": gate}, Gates: sets.New("Gate"), Holds: "none"}
 	if rng.IntN(2) == 0 {
 		rules.Sort, rules.Less = "Name", byName
 	}
-	if rng.IntN(8) == 0 {
-		c.Abandon("q", Hold{Reason: ProfileDeleted})
+	name := []string{"p", "q"}[rng.IntN(2)]
+	if rng.IntN(4) == 0 {
+		c.Reconsider(c.ctx, name, func(p *v1.Pod) bool { return len(p.Name)%2 == 0 })
 	}
-	c.Adopt(c.ctx, "q", &rules)
+	r := c.runs[name]
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	if rng.IntN(8) == 0 {
+		r.rules.Store(nil)
+		c.Abandon(name, Hold{Reason: ProfileDeleted})
+	}
+	r.rules.Store(&rules)
+	c.Adopt(c.ctx, name, &rules)
 }
 
 // loop tries pods; some attempts end beside it, as bindings do.
 func (c *crowd) loop(ctx context.Context, rng *rand.Rand) {
 	for a := c.Pop(ctx); a != nil; a = c.Pop(ctx) {
-		kind := rng.IntN(10)
-		if rng.IntN(2) == 0 {
-			c.end(a, kind)
+		rules := c.runs[a.Pod.Spec.SchedulerName].rules.Load()
+		if rules == nil || rules.Hash != a.Admitted {
+			a.Return(c.ctx)
 			continue
 		}
-		c.landed.Go(func() { c.end(a, kind) })
+		kind := rng.IntN(10)
+		if rng.IntN(2) == 0 {
+			c.end(a, rules, kind)
+			continue
+		}
+		c.landed.Go(func() { c.end(a, rules, kind) })
 	}
 }
 
-func (c *crowd) end(a *Attempt, kind int) {
+func (c *crowd) end(a *Attempt, rules *Rules, kind int) {
 	switch kind {
 	case 0:
 		a.Done()
@@ -153,7 +190,7 @@ func (c *crowd) end(a *Attempt, kind int) {
 	case 2:
 		a.Return(c.ctx)
 	default:
-		c.seen.Store(a.Pod.Name, c.room.Load())
+		c.seen.Store(a.entry, sight{c.room.Load(), rules.Makeup.Plugins["Fit"]})
 		a.Refused(c.ctx, sets.New("Fit"), nil)
 	}
 }

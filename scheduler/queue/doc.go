@@ -6,6 +6,10 @@
 // cluster are kept for it and replayed before it is put down, so that none is
 // missed.
 //
+// Each pod knows by which rules it was judged last. A swap goes through the pods
+// in slices and judges them by the new ones; who is popped or put down before its
+// turn is judged then. Only whom the change touches is tried again.
+//
 // No plugin is called under the queue's lock but Less, which is recovered.
 // Everything else that a plugin says about waiting (PreEnqueue, queueing
 // hints) is asked in place, between two holds of the lock.

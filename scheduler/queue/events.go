@@ -4,6 +4,7 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -11,7 +12,9 @@ import (
 var (
 	// ForceActivate wakes the pod it carries, or all pods.
 	ForceActivate = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ForceActivate"}
-	// ProfileSwap wakes the pods in flight when their profile changes.
+	// gateOpened asks the gates of the pod it carries again, and wakes nobody else.
+	gateOpened = fwk.ClusterEvent{Resource: fwk.TargetPod, CustomLabel: "GateOpened"}
+	// ProfileSwap is why a pod is asked about again when its profile changes.
 	ProfileSwap = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ProfileSwap"}
 )
 
@@ -24,12 +27,20 @@ func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, ne
 	var concerned []*Pod
 	q.mu.Lock()
 	for profile, asleep := range q.dormant {
-		listeners := q.rules[profile].listeners(e)
+		rules := q.rules[profile]
+		if rules == nil {
+			// Its pods are about to be parked: nobody can say what this is to them.
+			for p := range asleep {
+				p.by = nil
+			}
+			continue
+		}
+		listeners := rules.listeners(e)
 		if len(listeners) == 0 && !e.wildcard() {
 			continue
 		}
 		for p := range asleep {
-			if (e.wildcard() || p.waitsFor(listeners)) && e.reaches(profile, p.pod) {
+			if (e.wildcard() || p.waitsFor(listeners)) && e.reaches(p.pod) {
 				concerned = append(concerned, p)
 			}
 		}
@@ -41,6 +52,27 @@ func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, ne
 	q.flights.record(e)
 	q.mu.Unlock()
 	q.place(ctx, happened.Label(), always(skip), concerned...)
+}
+
+// GateOpened tells the queue that a gate of the pod with this UID may have
+// opened without an event. A pod that it let in is tried: whatever woke it when
+// the gate was shut is not said again.
+func (q *Queue) GateOpened(ctx context.Context, uid types.UID) {
+	q.mu.Lock()
+	p, ok := q.pods[uid]
+	if !ok {
+		q.mu.Unlock()
+		return
+	}
+	gated := p.where == Gated && p.rests()
+	if gated {
+		q.lift(p)
+	}
+	q.flights.record(event{ClusterEvent: gateOpened, newObj: p.pod})
+	q.mu.Unlock()
+	if gated {
+		q.place(ctx, gateOpened.CustomLabel, always(skip), p)
+	}
 }
 
 // Activate makes the given pods active without their backoff, as plugins may

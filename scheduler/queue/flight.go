@@ -1,6 +1,10 @@
 package queue
 
-import "container/list"
+import (
+	"container/list"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
 
 // flights is the log of events for pods whose next place is not decided yet.
 // Markers of such pods and events stand in one list in the order in which they
@@ -38,7 +42,7 @@ func (f *flights) end(p *Pod) {
 
 // record keeps an event if anybody is in flight.
 func (f *flights) record(e event) {
-	if f.markers > 0 {
+	if f.markers > 0 && !fault.EventInFlightDropped {
 		f.log.PushBack(e)
 	}
 }

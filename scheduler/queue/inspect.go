@@ -43,6 +43,14 @@ func (q *Queue) Check() error {
 				return fmt.Errorf("lane %s, heap %s: %w", l.sort, name, err)
 			}
 		}
+		for name, h := range l.slow {
+			if err := q.checkHeap(h); err != nil {
+				return fmt.Errorf("lane %s, pods of %s that stand back: %w", l.sort, name, err)
+			}
+		}
+	}
+	if err := q.checkHeap(q.asides); err != nil {
+		return fmt.Errorf("pods set aside: %w", err)
 	}
 	return q.checkLog()
 }
@@ -62,6 +70,15 @@ func (q *Queue) checkPod(uid types.UID, p *Pod) error {
 	if dormant := p.where == Unschedulable || p.where == Gated; dormant != indexed {
 		return fmt.Errorf("in the index of dormant pods: %v, want %v", indexed, dormant)
 	}
+	if p.heap == q.asides {
+		if p.where != Parked || p.held.Reason != SetAside {
+			return fmt.Errorf("is among the pods that are set aside")
+		}
+		return nil
+	}
+	if p.by != q.rules[p.profile] && p.where != Parked {
+		return nil // a swap has not come to it yet
+	}
 	var heaps []*podHeap
 	for _, l := range q.lanes {
 		if rules := q.rules[p.profile]; rules == nil || l.sort != rules.Sort {
@@ -70,6 +87,9 @@ func (q *Queue) checkPod(uid types.UID, p *Pod) error {
 		switch p.where {
 		case Active:
 			heaps = append(heaps, l.active)
+			if h := l.slow[p.profile]; h != nil {
+				heaps = append(heaps, h)
+			}
 		case Backoff:
 			heaps = append(heaps, l.refusals, l.errors)
 		}

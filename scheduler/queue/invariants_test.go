@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"maps"
 	"slices"
 	"testing"
 )
@@ -47,7 +48,7 @@ func checkPods(t testing.TB, q *Queue) {
 			t.Errorf("%s is at %q", p.pod.Name, p.where)
 			continue
 		}
-		if inHeap := p.heap != nil; inHeap != is[0] || dormant != is[1] || p.flight != nil && !is[2] {
+		if inHeap := p.heap != nil && p.heap != q.asides; inHeap != is[0] || dormant != is[1] || p.flight != nil && !is[2] {
 			t.Errorf("%s is %s: in a heap %v, in the index %v, marked %v", p.pod.Name, p.where, inHeap, dormant, p.flight != nil)
 		}
 		if p.where == Gated != (p.gate != "") && p.where != Parked && p.where != InFlight {
@@ -71,7 +72,8 @@ func checkLanes(t testing.TB, q *Queue) {
 			t.Errorf("lane %s is nobody's", l.sort)
 		}
 		delete(sorts, l.sort)
-		for place, heaps := range map[Place][]*podHeap{Active: {l.active}, Backoff: {l.refusals, l.errors}} {
+		active := append([]*podHeap{l.active}, slices.Collect(maps.Values(l.slow))...)
+		for place, heaps := range map[Place][]*podHeap{Active: active, Backoff: {l.refusals, l.errors}} {
 			for _, h := range heaps {
 				for i, p := range h.pods {
 					if seen[p] {

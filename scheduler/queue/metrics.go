@@ -10,10 +10,28 @@ var incoming = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Pods added to the scheduling queue, by the part of the queue and the event.",
 }, []string{"queue", "event"})
 
+// setAside counts the pods that are set aside.
+var setAside = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "berth_pods_set_aside_total",
+	Help: "How often a pod was set aside because a plugin panicked or hung at it again and again, by the profile and the plugin.",
+}, []string{"profile", "plugin"})
+
+// loopTime is how the loop spends its time.
+var loopTime = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "berth_loop_seconds_total",
+	Help: "Time that the loop spent on attempts, by the profile. The rest of its time it waited.",
+}, []string{"profile"})
+
+// ForgetProfile drops the metric series of a profile that is gone.
+func ForgetProfile(profile string) {
+	setAside.DeletePartialMatch(prometheus.Labels{"profile": profile})
+	loopTime.DeletePartialMatch(prometheus.Labels{"profile": profile})
+}
+
 // Metrics returns the collectors of this room: what moves, and where the pods
 // of all profiles wait at the moment of a scrape.
 func (q *Queue) Metrics() []prometheus.Collector {
-	return []prometheus.Collector{incoming, pendingPods{q}}
+	return []prometheus.Collector{incoming, setAside, loopTime, pendingPods{q}}
 }
 
 // pendingPods counts waiting pods when it is scraped. A gauge kept up to date

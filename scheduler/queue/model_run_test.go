@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -24,12 +23,16 @@ type walk struct {
 	model    *model
 	attempts []*Attempt
 	shut     bool // the gate of every third pod
+	barred   bool // every fourth pod
+	past     []Rules
+	// depth is how many changes of profiles are under way.
+	depth int
 }
 
 // TestTheQueueDoesWhatTheModelDoes tells both the same random histories and
 // compares where every pod is after each step.
 func TestTheQueueDoesWhatTheModelDoes(t *testing.T) {
-	histories := 400
+	histories := 200
 	if testing.Short() {
 		histories = 50
 	}
@@ -37,14 +40,12 @@ func TestTheQueueDoesWhatTheModelDoes(t *testing.T) {
 		t.Run(fmt.Sprintf("history %d", seed), func(t *testing.T) {
 			w := &walk{world: newWorld(t), rng: rand.New(rand.NewPCG(uint64(seed), 1))}
 			w.model = newModel(w.clock.Now())
+			w.slice, w.yield = 1+seed%3, w.between
 			w.swap("p")
 			w.swap("r")
-			for range 250 {
+			for range 150 {
 				w.step()
-				w.check()
-				if diff := cmp.Diff(w.model.picture(), picture(w.Queue)); diff != "" {
-					t.Fatalf("the queue differs from the model (-model +queue):\n%s", diff)
-				}
+				w.compare()
 				if t.Failed() {
 					return
 				}
@@ -57,6 +58,19 @@ func TestTheQueueDoesWhatTheModelDoes(t *testing.T) {
 				t.Errorf("%d entries are left in the log after the last attempt", n)
 			}
 		})
+	}
+}
+
+// compare holds the queue to what must always be true, and to the model.
+func (w *walk) compare() {
+	w.t.Helper()
+	if w.depth == 0 {
+		w.check()
+	} else if err := w.Check(); err != nil {
+		w.t.Error(err)
+	}
+	if diff := cmp.Diff(w.model.picture(), picture(w.Queue)); diff != "" {
+		w.t.Fatalf("the queue differs from the model (-model +queue), %d changes under way:\n%s", w.depth, diff)
 	}
 }
 
@@ -96,14 +110,16 @@ func (w *walk) step() {
 		w.model.now = w.clock.Now()
 		w.model.tick()
 		w.Tick(w.ctx)
-	case n < 94:
+	case n < 93:
 		w.shut = !w.shut
+	case n < 94:
+		w.bar()
 	case n < 98:
 		w.swap(pick(w.rng, "p", "r"))
 	default:
 		name := pick(w.rng, "p", "r")
-		w.model.abandon(name)
-		w.Abandon(name, Hold{Reason: ProfileDeleted})
+		delete(w.model.rules, name)
+		w.slowly(func() { w.Abandon(name, Hold{Reason: ProfileDeleted}) })
 	}
 }
 
@@ -140,7 +156,10 @@ func (w *walk) popNext() {
 		w.t.Fatalf("popped %s, want one of %v", a.Pod.Name, may)
 	}
 	p := w.model.pods[a.Pod.UID]
-	p.where, p.attempts = InFlight, p.attempts+1
+	if rules := w.model.profile(p); rules != nil && w.model.means(p) == skip {
+		p.by = rules
+	}
+	p.where, p.attempts, p.chosen = InFlight, p.attempts+1, false
 	w.attempts = append(w.attempts, a)
 }
 
@@ -182,6 +201,10 @@ func (w *walk) finish() {
 			w.model.end(p, sets.New[string](), sets.New[string]())
 		}
 	default:
+		if p != nil && w.rng.IntN(4) == 0 {
+			a.Chose()
+			p.chosen = true
+		}
 		rejectors := sets.New(pick(w.rng, "Fit", "Label", "Picky", "Broken", "Nobody"))
 		pending := sets.New[string]()
 		if w.rng.IntN(4) == 0 {
@@ -192,29 +215,6 @@ func (w *walk) finish() {
 			w.model.end(p, rejectors.Clone(), pending.Clone())
 		}
 	}
-}
-
-// swap gives a profile other rules.
-func (w *walk) swap(name string) {
-	rules := w.rules
-	if w.rng.IntN(3) == 0 {
-		rules.Sort, rules.Less = "Name", byName
-	}
-	if w.rng.IntN(3) == 0 {
-		rules.FlushAfter = 0
-	}
-	rules.MaxBackoff = pick(w.rng, 0, time.Second, 10*time.Second)
-	rules.PreEnqueue = func(_ context.Context, pod *v1.Pod, _ string) string {
-		if w.shut && pod.Name[len(pod.Name)-1]%3 == 0 {
-			return "Gate"
-		}
-		return ""
-	}
-	if w.rng.IntN(4) == 0 {
-		rules.Hold = func(*v1.Pod) Hold { return Hold{Reason: ProfilePaused} }
-	}
-	w.model.adopt(name, &rules)
-	w.Adopt(w.ctx, name, &rules)
 }
 
 func byName(a, b fwk.QueuedEntityInfo) bool { return a.(*Pod).pod.Name < b.(*Pod).pod.Name }

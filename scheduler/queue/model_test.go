@@ -9,15 +9,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // model is the queue in its dumb form: a list of pods, looked through from one
 // end to the other for every question, and a log of its own for each pod.
 type model struct {
-	now       time.Time
-	pods      map[types.UID]*modelPod
-	rules     map[string]*Rules
-	abandoned map[string]Hold
+	now   time.Time
+	pods  map[types.UID]*modelPod
+	rules map[string]*Rules
+	less  map[string]fwk.LessFunc
 }
 
 type modelPod struct {
@@ -31,10 +32,15 @@ type modelPod struct {
 	gate                string
 	heard               []event
 	deaf                bool
+	// by are the rules that the pod was judged by last, lane the order in which
+	// it waits.
+	by              *Rules
+	lane            string
+	chosen, doubted bool
 }
 
 func newModel(now time.Time) *model {
-	return &model{now: now, pods: map[types.UID]*modelPod{}, rules: map[string]*Rules{}, abandoned: map[string]Hold{}}
+	return &model{now: now, pods: map[types.UID]*modelPod{}, rules: map[string]*Rules{}, less: map[string]fwk.LessFunc{}}
 }
 
 func (m *model) profile(p *modelPod) *Rules { return m.rules[p.pod.Spec.SchedulerName] }
@@ -49,8 +55,15 @@ func (m *model) worth(p *modelPod, e event) strategy {
 func (m *model) put(p *modelPod, want strategy) {
 	rules := m.profile(p)
 	if rules == nil {
-		p.where = Parked
+		p.where, p.by = Parked, nil
 		return
+	}
+	if p.by != rules {
+		want = max(want, m.means(p))
+		p.by = rules
+	}
+	if p.doubted {
+		p.doubted, want = false, max(want, unlessKept)
 	}
 	if want == skip {
 		p.where = Unschedulable
@@ -63,13 +76,21 @@ func (m *model) put(p *modelPod, want strategy) {
 		p.where = Parked
 		return
 	}
+	before := p.gate
 	if p.gate = rules.PreEnqueue(nil, p.pod, p.gate); p.gate != "" {
 		p.rejectors.Insert(p.gate)
 		p.where = Gated
 		return
 	}
+	if want == unlessKept && before == "" {
+		p.where = Unschedulable
+		return
+	}
 	p.until = p.backoff(rules)
-	p.where = Active
+	p.where, p.lane = Active, rules.Sort
+	if want == unlessKept {
+		want = afterBackoff
+	}
 	if want == afterBackoff && !p.until.Before(m.now.Truncate(time.Second)) {
 		p.where = Backoff
 	}
@@ -97,7 +118,7 @@ func (m *model) add(pod *v1.Pod) {
 	if m.rules[pod.Spec.SchedulerName] == nil {
 		return
 	}
-	p := &modelPod{pod: pod, timestamp: m.now, rejectors: sets.New[string](), pendings: sets.New[string]()}
+	p := &modelPod{pod: pod, timestamp: m.now, rejectors: sets.New[string](), pendings: sets.New[string](), by: m.rules[pod.Spec.SchedulerName]}
 	m.pods[pod.UID] = p
 	m.put(p, immediately)
 }
@@ -115,7 +136,9 @@ func (m *model) update(pod *v1.Pod, e event) {
 	case Parked:
 		m.put(p, immediately)
 	case Unschedulable, Gated:
-		if want := m.worth(p, e); want != skip {
+		if m.profile(p) == nil {
+			m.put(p, skip)
+		} else if want := m.worth(p, e); want != skip {
 			m.put(p, want)
 		}
 	}
@@ -123,6 +146,10 @@ func (m *model) update(pod *v1.Pod, e event) {
 
 func (m *model) event(e event) {
 	for _, p := range m.pods {
+		if m.profile(p) == nil && (p.where == Gated || p.where == Unschedulable) {
+			p.by = nil
+			continue
+		}
 		switch p.where {
 		case InFlight:
 			p.heard = append(p.heard, e)
@@ -178,7 +205,7 @@ func (m *model) tick() {
 			if p.flushed.After(since) {
 				since = p.flushed
 			}
-			if rules.FlushAfter > 0 && m.now.Sub(since) > rules.FlushAfter {
+			if rules != nil && rules.FlushAfter > 0 && m.now.Sub(since) > rules.FlushAfter {
 				p.flushed = m.now
 				m.put(p, afterBackoff)
 			}
@@ -186,31 +213,9 @@ func (m *model) tick() {
 	}
 }
 
+// adopt gives a profile other rules; its pods are judged one by one.
 func (m *model) adopt(name string, rules *Rules) {
-	m.rules[name] = rules
-	delete(m.abandoned, name)
-	for _, p := range m.pods {
-		if p.pod.Spec.SchedulerName != name {
-			continue
-		}
-		switch p.where {
-		case InFlight:
-			p.heard = append(p.heard, event{ClusterEvent: ProfileSwap, profile: name})
-		case Unschedulable, Backoff:
-			m.put(p, afterBackoff)
-		default:
-			m.put(p, immediately)
-		}
-	}
-}
-
-func (m *model) abandon(name string) {
-	delete(m.rules, name)
-	for _, p := range m.pods {
-		if p.pod.Spec.SchedulerName == name && p.where != InFlight {
-			p.where = Parked
-		}
-	}
+	m.rules[name], m.less[rules.Sort] = rules, rules.Less
 }
 
 // next are the pods that may be popped now: for each sort, those before whom
@@ -230,7 +235,7 @@ func (m *model) next() []types.UID {
 	first := map[types.UID]bool{}
 	for _, p := range candidates {
 		first[p.pod.UID] = !slices.ContainsFunc(candidates, func(other *modelPod) bool {
-			return m.profile(other).Sort == m.profile(p).Sort && m.before(other, p)
+			return other.lane == p.lane && m.before(other, p)
 		})
 	}
 	maps.DeleteFunc(first, func(_ types.UID, is bool) bool { return !is })
@@ -241,5 +246,5 @@ func (m *model) before(a, b *modelPod) bool {
 	if a.where == Backoff && !a.until.Equal(b.until) {
 		return a.until.Before(b.until)
 	}
-	return m.profile(a).Less(&Pod{pod: a.pod, timestamp: a.timestamp}, &Pod{pod: b.pod, timestamp: b.timestamp})
+	return m.less[a.lane](&Pod{pod: a.pod, timestamp: a.timestamp}, &Pod{pod: b.pod, timestamp: b.timestamp})
 }

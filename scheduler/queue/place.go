@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // lift takes p up from where it rests. Until put puts it down again it stands
@@ -73,8 +75,7 @@ func (q *Queue) settle(ctx context.Context, p *Pod, want strategy, cause string)
 		}
 		rules, pod, lastGate := q.rules[p.profile], p.pod, p.gate
 		heard := q.flights.hear(p)
-		if rules == nil {
-			news := q.putParked(p, q.abandoned[p.profile])
+		if news, out := q.putOut(p, rules); out {
 			hold = p.held
 			q.mu.Unlock()
 			if news {
@@ -82,12 +83,16 @@ func (q *Queue) settle(ctx context.Context, p *Pod, want strategy, cause string)
 			}
 			return
 		}
-		if asked {
+		if news := q.swapped(p, rules); news > skip || p.by != rules {
+			// What was asked of the rules before counts no more.
+			p.by, want, asked = rules, max(want, news), false
+		}
+		if asked && want > unlessKept {
 			heard = slices.DeleteFunc(heard, func(e event) bool { return !rules.reopens(p, want, gate, e) })
 		}
 		if len(heard) == 0 && (want == skip || asked) {
 			wasHeld := p.held.Reason != ""
-			news := q.put(p, verdict{want, gate, hold, rules, cause})
+			news := q.put(p, verdict{want, gate, hold, rules, cause, asked})
 			gated := p.where == Gated
 			q.mu.Unlock()
 			if news {
@@ -103,14 +108,44 @@ func (q *Queue) settle(ctx context.Context, p *Pod, want strategy, cause string)
 		for _, e := range heard {
 			want = max(want, rules.worth(logger(ctx), p, pod, e))
 		}
-		if want == skip {
+		if want == skip && !rules.mayOpen(lastGate, heard) {
 			continue
 		}
-		if hold = rules.Hold(pod); hold.Reason == "" {
+		hold, asked = rules.Hold(pod), true
+		if hold.Reason == "" {
 			gate = rules.PreEnqueue(ctx, pod, lastGate)
 		}
-		asked = true
+		if lastGate != "" && hold.Reason == "" && gate == "" {
+			// It was wanted when the gate shut it out, and that is not said again.
+			want = max(want, afterBackoff)
+		}
 	}
+}
+
+// putOut parks p where nobody is to be asked about it: its profile is served no
+// more, or it is set aside. Called with the lock. It reports whether it did, and
+// whether that is news.
+func (q *Queue) putOut(p *Pod, rules *Rules) (news, out bool) {
+	if rules == nil {
+		return q.putParked(p, q.abandoned[p.profile]), true
+	}
+	if hold := q.aside(p, rules); hold.Reason != "" && !fault.NeverSetAside {
+		return q.putAside(p, hold), true
+	}
+	return false, false
+}
+
+// swapped says what has to be done about p, which is on its way, since it was
+// judged by other rules, or since there is doubt about what holds it. Called
+// with the lock.
+func (q *Queue) swapped(p *Pod, rules *Rules) (want strategy) {
+	if p.by != rules && !fault.SwapUnheardOnTheWay {
+		want = rules.since(p.by).means(p)
+	}
+	if p.doubted {
+		p.doubted, want = false, max(want, p.unheld())
+	}
+	return want
 }
 
 // tell says that a pod is held. Called without the lock.
@@ -127,6 +162,8 @@ type verdict struct {
 	hold  Hold
 	rules *Rules
 	cause string
+	// asked says that the gates were asked.
+	asked bool
 }
 
 // put puts p down. Called with the lock. It reports whether somebody has to be
@@ -134,16 +171,22 @@ type verdict struct {
 func (q *Queue) put(p *Pod, v verdict) (news bool) {
 	q.flights.end(p)
 	switch {
-	case v.want == skip:
+	case v.want > skip && v.hold.Reason != "":
+		return q.putParked(p, v.hold)
+	case v.want <= unlessKept:
+		if v.asked && v.hold.Reason == "" {
+			p.gate = v.gate
+		}
+		if p.gate != "" {
+			p.rejects(p.gate)
+		}
 		q.putDormant(p, v.cause, p.where != Unschedulable && p.where != Gated)
 		return false
-	case v.hold.Reason != "":
-		return q.putParked(p, v.hold)
 	}
 	p.held, p.gate, p.admitted = Hold{}, v.gate, v.rules.Hash
 	if v.gate != "" {
 		p.flushed = false
-		p.rejectors.Insert(v.gate)
+		p.rejects(v.gate)
 		q.putDormant(p, v.cause, true)
 		return false
 	}
@@ -185,7 +228,11 @@ func (q *Queue) putDormant(p *Pod, cause string, arrives bool) {
 func (q *Queue) putParked(p *Pod, hold Hold) (news bool) {
 	q.leave(p)
 	q.flights.end(p)
-	news = p.where != Parked || p.held != hold
+	if q.rules[p.profile] == nil {
+		// Nobody listens for it: whoever comes asks about it.
+		p.by = nil
+	}
+	news = p.where != Parked || p.held != hold || fault.HeldToldForEver
 	p.where, p.held = Parked, hold
 	return news
 }

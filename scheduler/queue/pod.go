@@ -48,12 +48,26 @@ type Pod struct {
 	// flushed says that the pod was last woken by the flush, not by an event.
 	flushed bool
 
+	// poison is nil for a pod at which no plugin panicked or hung.
+	poison *poisoning
+
 	rejectors sets.Set[string]
 	pending   sets.Set[string]
 	// gate is the PreEnqueue plugin that holds a gated pod.
 	gate string
 	// admitted is the Hash of the rules that let the pod in last.
 	admitted string
+	// by are the rules that the pod was judged by last; nil: none that count.
+	by *Rules
+	// doubted says that what holds pods may have changed while this one was on
+	// its way.
+	doubted bool
+	// chosen says that the last attempt chose a node before it ended.
+	chosen bool
+	// besides are plugins that would have refused the pod if others had not.
+	besides sets.Set[string]
+	// seat is the pod's place in the roster.
+	seat *list.Element
 
 	// index is the pod's position in the heap that holds it.
 	index int
@@ -75,6 +89,18 @@ func newPod(pod *v1.Pod, now time.Time) *Pod {
 		rejectors: sets.New[string](),
 		pending:   sets.New[string](),
 		index:     -1,
+	}
+}
+
+// Entity is a pod as QueueSort plugins see it, which has waited since then and
+// is in no queue.
+func Entity(pod *v1.Pod, since time.Time) fwk.QueuedEntityInfo { return newPod(pod, since) }
+
+// rejects adds a plugin to those that refused the pod. What was shown before
+// stays as it was: a QueueSort plugin that hangs may be reading it.
+func (p *Pod) rejects(plugin string) {
+	if !p.rejectors.Has(plugin) {
+		p.rejectors = p.rejectors.Clone().Insert(plugin)
 	}
 }
 

@@ -2,14 +2,17 @@ package queue
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -19,6 +22,8 @@ type Queue struct {
 	clock  clock.WithTicker
 	wait   framework.Wait
 	onHold func(pod *v1.Pod, hold Hold)
+	yield  func()
+	slice  int
 
 	mu    sync.Mutex
 	pods  map[types.UID]*Pod
@@ -28,8 +33,15 @@ type Queue struct {
 	// dormant indexes by profile the pods that only an event wakes, so that an
 	// event costs nothing while nobody waits for it.
 	dormant map[string]map[*Pod]struct{}
-	lanes   []*lane
-	turn    int
+	// roster are the pods by profile.
+	roster roster
+	lanes  []*lane
+	// popped is the lane that was popped from last.
+	popped int
+	// asides are the pods that are set aside, by when they are tried again.
+	asides *podHeap
+	// debts are the profiles whose attempts take long.
+	debts   map[string]debt
 	flights flights
 	// batches is how many groups of pods are being put down.
 	batches int
@@ -47,6 +59,12 @@ type Options struct {
 	// OnHold is told of each pod that is parked, and why. It is called
 	// without a lock and must not block; may be nil.
 	OnHold func(pod *v1.Pod, hold Hold)
+	// Slice is how many pods a change of their profile looks at under one hold of
+	// the lock, and asks about while nothing is popped; 0 means 32.
+	Slice int
+	// Yield is called between two slices, without a lock, so that others may come
+	// in between; nil means runtime.Gosched.
+	Yield func()
 }
 
 // New returns an empty queue that serves no profile yet.
@@ -54,15 +72,26 @@ func New(o Options) *Queue {
 	if o.Wait == nil {
 		o.Wait = framework.Block
 	}
+	if o.Yield == nil {
+		o.Yield = runtime.Gosched
+	}
+	if o.Slice == 0 {
+		o.Slice = sliceOfPods
+	}
 	return &Queue{
 		clock:     o.Clock,
 		wait:      o.Wait,
 		onHold:    o.OnHold,
+		yield:     o.Yield,
+		slice:     o.Slice,
 		pods:      map[types.UID]*Pod{},
 		rules:     map[string]*Rules{},
 		abandoned: map[string]Hold{},
 		dormant:   map[string]map[*Pod]struct{}{},
+		asides:    newHeap(func(a, b *Pod) bool { return a.poison.until.Before(b.poison.until) }),
+		roster:    roster{},
 		flights:   newFlights(),
+		debts:     map[string]debt{},
 		ready:     make(chan struct{}, 1),
 	}
 }
@@ -77,12 +106,15 @@ func (q *Queue) Add(ctx context.Context, pod *v1.Pod) {
 		q.Update(ctx, old, pod)
 		return
 	}
-	if _, served := q.rules[pod.Spec.SchedulerName]; !served {
+	rules, served := q.rules[pod.Spec.SchedulerName]
+	if !served {
 		q.mu.Unlock()
 		return
 	}
 	p := newPod(pod, q.clock.Now())
+	p.by = rules
 	q.pods[pod.UID] = p
+	q.roster.add(p)
 	q.flights.begin(p)
 	q.mu.Unlock()
 	q.place(ctx, "UnscheduledPodAdd", always(immediately), p)
@@ -109,8 +141,15 @@ func (q *Queue) Renew(ctx context.Context, oldPod, newPod *v1.Pod, changes ...fw
 		q.mu.Unlock()
 		return false
 	}
-	p.pod = newPod
-	if p.heap != nil {
+	// The informer's store is ahead of what it tells: who came from the store may
+	// be told of here as it was before.
+	better := false
+	order, err := resourceversion.CompareResourceVersion(newPod.ResourceVersion, p.pod.ResourceVersion)
+	if err != nil || order >= 0 || fault.OlderVersionTaken {
+		better = q.renewed(p, newPod)
+		p.pod = newPod
+	}
+	if p.heap != nil && !better {
 		p.heap.fix(p)
 	}
 	want, lifted, cause := skip, false, "TargetPodUpdate"
@@ -154,6 +193,7 @@ func (q *Queue) forget(p *Pod) {
 	q.flights.end(p)
 	p.gone = true
 	delete(q.pods, p.pod.UID)
+	q.roster.remove(p)
 }
 
 // Pop waits for the next pod to try and begins its attempt. It returns nil
@@ -171,21 +211,25 @@ func (q *Queue) Pop(ctx context.Context) *Attempt {
 }
 
 // TryPop begins the attempt of the next pod, or returns nil when none is to be
-// tried now. Lanes take turns. With nothing active, a pod that backs off after
-// a refusal is taken before its time: an idle scheduler loses nothing by trying.
+// tried now. Lanes take turns, and profiles that are slow stand back. With
+// nothing active, a pod that backs off after a refusal is taken before its time:
+// an idle scheduler loses nothing by trying.
 func (q *Queue) TryPop() *Attempt {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.batches > 0 {
+	if q.batches > 0 && !fault.PoppedFromABatch {
 		return nil
 	}
-	for _, pick := range []func(*lane) *podHeap{
-		func(l *lane) *podHeap { return l.active },
-		func(l *lane) *podHeap { return l.refusals },
+	for _, pick := range []func(*lane) *Pod{
+		q.takeActive, q.takeSlow,
+		func(l *lane) *Pod { return l.refusals.take() },
 	} {
+		if fault.LanesTakeNoTurns {
+			q.popped = 0
+		}
 		for range q.lanes {
-			q.turn = (q.turn + 1) % len(q.lanes)
-			if p := pick(q.lanes[q.turn]).take(); p != nil {
+			q.popped = (q.popped + 1) % len(q.lanes)
+			if p := pick(q.lanes[q.popped]); p != nil {
 				if p.where == Backoff {
 					incoming.WithLabelValues("active", "PopFromBackoffQ").Inc()
 				}

@@ -2,12 +2,15 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Rules are what one running profile says about waiting. The queue gets a new
@@ -16,10 +19,15 @@ type Rules struct {
 	// Hash names the running instance whose plugins these are. An attempt
 	// carries it, so that the loop can tell when another one admitted the pod.
 	Hash string
+	// Plugins are the prints of the profile's plugins, by name: one with
+	// another print is another plugin.
+	Plugins map[string]string
 	// Sort names the order: the QueueSort plugin and its arguments. Profiles
 	// with the same Sort share one heap, so that priorities order pods across
 	// profiles.
 	Sort string
+	// Makeup says what is new of them at a swap.
+	Makeup Makeup
 	// Less is the QueueSort plugin's; it must not panic (the runtime recovers).
 	Less fwk.LessFunc
 	// Hold says why pod must not be tried at all, or the zero Hold.
@@ -60,6 +68,10 @@ const (
 	ProfileDeleted = "ProfileDeleted"
 	ProfilePaused  = "ProfilePaused"
 	Unsupported    = "Unsupported"
+	// NamespaceNotAllowed: the profile does not take pods of the namespace.
+	NamespaceNotAllowed = "NamespaceNotAllowed"
+	// SetAside: plugins panic or hang at the pod, again and again.
+	SetAside = "SetAside"
 )
 
 // strategy is what an event means for a waiting pod.
@@ -67,6 +79,9 @@ type strategy int
 
 const (
 	skip strategy = iota
+	// unlessKept leaves a pod asleep, unless the profile holds it or a gate keeps
+	// it out; one that was gated is tried when none does any more.
+	unlessKept
 	afterBackoff
 	immediately
 )
@@ -76,7 +91,7 @@ const (
 // rule is kube-scheduler's: only the plugins that refused the pod are asked; a
 // Pending one wakes it at once; a hint that fails counts as Queue.
 func (r *Rules) worth(logger klog.Logger, p *Pod, pod *v1.Pod, e event) strategy {
-	if !e.reaches(p.profile, pod) {
+	if !e.reaches(pod) {
 		return skip
 	}
 	if len(p.rejectors) == 0 && len(p.pending) == 0 || e.wildcard() {
@@ -91,7 +106,7 @@ func (r *Rules) worth(logger klog.Logger, p *Pod, pod *v1.Pod, e event) strategy
 			answer, err := hint.Fn(logger, pod, e.oldObj, e.newObj)
 			if err != nil {
 				logger.Error(err, "Queueing hint failed; taking it for Queue", "plugin", hint.Plugin, "event", e.Label(), "pod", klog.KObj(pod))
-			} else if answer == fwk.QueueSkip {
+			} else if answer == fwk.QueueSkip || fault.HintAlwaysSkips {
 				continue
 			}
 		}
@@ -114,6 +129,14 @@ func (r *Rules) listeners(e event) sets.Set[string] {
 	return plugins
 }
 
+// mayOpen says whether a gate may have opened by what was heard. That its
+// plugin wakes nobody by it does not mean that it still keeps the pod.
+func (r *Rules) mayOpen(gate string, heard []event) bool {
+	return gate != "" && !fault.OpenGateUnnoticed && slices.ContainsFunc(heard, func(e event) bool {
+		return e.ClusterEvent == gateOpened || r.listeners(e).Has(gate)
+	})
+}
+
 // waitsFor says whether one of plugins holds p back. A gated pod waits for its
 // gate alone: what the others think of it does not matter before.
 func (p *Pod) waitsFor(plugins sets.Set[string]) bool {
@@ -128,7 +151,7 @@ func (p *Pod) waitsFor(plugins sets.Set[string]) bool {
 // the lock.
 func (r *Rules) reopens(p *Pod, want strategy, gate string, e event) bool {
 	switch {
-	case !e.reaches(p.profile, p.pod):
+	case !e.reaches(p.pod):
 		return false
 	case e.wildcard(), e.Resource == fwk.TargetPod:
 		return true
@@ -140,16 +163,14 @@ func (r *Rules) reopens(p *Pod, want strategy, gate string, e event) bool {
 type event struct {
 	fwk.ClusterEvent
 	oldObj, newObj any
-	// profile limits the event to one profile's pods; empty: to none.
-	profile string
 	// only, where it is not nil, limits the event to some pods.
 	only func(*v1.Pod) bool
 }
 
-// reaches says whether the event is for a pod of the given profile at all.
-// What happens to a pod itself, and what is wanted of one, is for that one.
-func (e event) reaches(profile string, pod *v1.Pod) bool {
-	if e.profile != "" && e.profile != profile || e.only != nil && !e.only(pod) {
+// reaches says whether the event is for pod at all. What happens to a pod
+// itself, and what is wanted of one, is for that one.
+func (e event) reaches(pod *v1.Pod) bool {
+	if e.only != nil && !fault.WakesItself && !e.only(pod) {
 		return false
 	}
 	if e.Resource == fwk.TargetPod || e.wildcard() {

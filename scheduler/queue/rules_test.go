@@ -65,7 +65,6 @@ func TestWorth(t *testing.T) {
 		"a wildcard wakes whoever it finds":       {rejectors: is("Nobody"), event: event{ClusterEvent: ForceActivate}, want: afterBackoff},
 		"a wildcard for another pod does not":     {rejectors: is("Nobody"), event: event{ClusterEvent: ForceActivate, newObj: other}},
 		"a wildcard for this pod does":            {rejectors: is("Nobody"), event: event{ClusterEvent: ForceActivate, newObj: me}, want: afterBackoff},
-		"a swap of another profile does not":      {rejectors: is("Nobody"), event: event{ClusterEvent: ProfileSwap, profile: "q"}},
 		"a change of the pod itself does":         {rejectors: is("Label"), event: event{ClusterEvent: podLabel, newObj: me}, want: afterBackoff},
 		"a change of another pod itself does not": {rejectors: is("Label"), event: event{ClusterEvent: podLabel, newObj: other}},
 		"an event for some other pods does not": {

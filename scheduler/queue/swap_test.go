@@ -73,11 +73,12 @@ var swaps = map[string]func(w *world, inFlight *Attempt){
 			w.t.Error("the profile is still served")
 		}
 	},
-	"who was parked by a deletion is active when the profile comes back": func(w *world, a *Attempt) {
+	"who was parked by a deletion is tried when the profile comes back, and who backed off goes on doing so": func(w *world, a *Attempt) {
 		a.Done()
 		w.Abandon("p", Hold{Reason: ProfileDeleted})
 		w.adopt()
-		w.wantAt(Active, "Active", "Backoff", "Unschedulable", "Gated", "Parked")
+		w.wantAt(Active, "Active", "Gated", "Parked")
+		w.wantAt(Backoff, "Backoff", "Unschedulable")
 	},
 	"another sort moves everybody to a lane of its own": func(w *world, a *Attempt) {
 		w.rules.Sort, w.rules.Less = "Name", byName
@@ -251,6 +252,35 @@ func TestBackoff(t *testing.T) {
 			if !got.Equal(want) {
 				t.Errorf("until %v, want %v", got, want)
 			}
+		})
+	}
+}
+
+// Something that is no rule of the profile's may hold pods, such as the labels
+// of their namespaces.
+func TestReconsider(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		before, after Hold
+		concerned     bool
+		want          Place
+	}{
+		"a pod that nothing holds any more":   {before: Hold{Reason: NamespaceNotAllowed}, concerned: true, want: Active},
+		"a pod that is held now":              {after: Hold{Reason: NamespaceNotAllowed}, concerned: true, want: Parked},
+		"a pod that it does not concern":      {before: Hold{Reason: NamespaceNotAllowed}, want: Parked},
+		"a pod that is held all the same":     {before: Hold{Reason: NamespaceNotAllowed}, after: Hold{Reason: ProfilePaused}, concerned: true, want: Parked},
+		"a pod that nothing holds, as before": {concerned: true, want: Active},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			w := newWorld(t)
+			w.holds = c.before
+			w.adopt()
+			w.Add(w.ctx, pod("a"))
+			w.holds = c.after
+			w.Reconsider(w.ctx, "p", func(*v1.Pod) bool { return c.concerned })
+			if got := w.where(pod("a").UID); got != c.want {
+				t.Errorf("the pod is %q, want %q", got, c.want)
+			}
+			w.check()
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/test/fixture"
@@ -44,6 +45,81 @@ func TestFlushComesOncePerPeriod(t *testing.T) {
 	if w.asked != asked {
 		t.Errorf("PreEnqueue was asked %d times more in the ten seconds after a flush, want 0", w.asked-asked)
 	}
+}
+
+// A pod stands behind a gate because something woke it, which does not happen
+// again when the gate opens, be it that nobody's hint is for the pod then.
+func TestAPodWhoseGateOpenedIsTried(t *testing.T) {
+	w := newWorld(t)
+	quiet := func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) { return fwk.QueueSkip, nil }
+	w.rules.Hints = append(w.rules.Hints, Hint{Plugin: "Quiet", Event: podDelete, Fn: quiet})
+	w.adopt()
+	w.refused(pod("a"), "Picky")
+	w.gates.Insert("Quiet")
+	w.happens(nodeAdd, "good")
+	w.wantAt(Gated, "a")
+	w.happens(podDelete, "n")
+	w.wantAt(Gated, "a")
+	w.gates.Clear()
+	w.happens(podDelete, "n")
+	w.wantAt(Backoff, "a")
+}
+
+// Nobody may be told of an event when a gate opens.
+func TestAGateThatOpensByItselfIsAskedAgain(t *testing.T) {
+	for sentence, open := range map[string]func(w *world){
+		"while the pod is gated": func(w *world) {
+			w.happens(nodeAdd, "good")
+			w.wantAt(Gated, "a")
+			w.gates.Clear()
+			w.GateOpened(w.ctx, pod("a").UID)
+		},
+		"while the pod is asked about": func(w *world) {
+			rules := w.rules
+			rules.PreEnqueue = func(ctx context.Context, p *v1.Pod, last string) string {
+				gate := w.rules.PreEnqueue(ctx, p, last)
+				if gate != "" {
+					w.gates.Clear()
+					w.GateOpened(w.ctx, p.UID)
+				}
+				return gate
+			}
+			w.Adopt(w.ctx, "p", &rules)
+			w.happens(nodeAdd, "good")
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			w := newWorld(t)
+			w.refused(pod("a"), "Picky")
+			w.gates.Insert("Quiet")
+			open(w)
+			if at := w.where(pod("a").UID); at == Gated || at == "" {
+				t.Errorf("the pod is %q", at)
+			}
+			w.GateOpened(w.ctx, "nobody")
+			w.check()
+		})
+	}
+}
+
+func TestWhatHappensWhileAnOpenGateIsAskedIsHeard(t *testing.T) {
+	w := newWorld(t)
+	w.refused(pod("a"), "Picky")
+	w.gates.Insert("Quiet")
+	w.happens(nodeAdd, "good")
+	w.wantAt(Gated, "a")
+	w.gates.Clear()
+	rules, once := w.rules, false
+	rules.PreEnqueue = func(context.Context, *v1.Pod, string) string {
+		if !once {
+			once = true
+			w.happens(nodeAdd, "good")
+		}
+		return ""
+	}
+	w.bend(&rules)
+	w.GateOpened(w.ctx, pod("a").UID)
+	w.wantAt(Backoff, "a")
 }
 
 func TestFlushOutOfAGateIsAFlush(t *testing.T) {
@@ -101,6 +177,47 @@ func TestAPodHearsOnlyItsOwnChanges(t *testing.T) {
 	w.wantAt(Unschedulable, "a")
 }
 
+// The informer's store is ahead of what its handlers are told: who came from
+// the store may be told of once more as it was.
+func TestAPodDoesNotBecomeOlder(t *testing.T) {
+	for sentence, c := range map[string]struct{ told, want string }{
+		"a newer version is taken":     {"11", "11"},
+		"an older one is not":          {"9", "10"},
+		"one that has no order counts": {"later", "later"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			at := func(version string) *v1.Pod {
+				return fixture.Pod("a").Scheduler("p").Mutate(func(p *v1.Pod) { p.ResourceVersion = version }).Obj()
+			}
+			w := newWorld(t)
+			w.Add(w.ctx, at("10"))
+			w.Add(w.ctx, at(c.told))
+			if got := w.pop("a").Pod.ResourceVersion; got != c.want {
+				t.Errorf("the pod is tried at version %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestNothingIsPoppedBeforeAllThatAnEventWokeArePutDown(t *testing.T) {
+	w := newWorld(t)
+	w.refused(ranked("low", 1), "Fit")
+	w.clock.Step(time.Second)
+	w.refused(ranked("high", 9), "Fit")
+	w.clock.Step(10 * time.Second)
+	rules := w.rules
+	rules.PreEnqueue = func(_ context.Context, p *v1.Pod, _ string) string {
+		if a := w.TryPop(); a != nil {
+			t.Errorf("popped %s while %s is still to be put down", a.Pod.Name, p.Name)
+		}
+		return ""
+	}
+	w.bend(&rules)
+	w.happens(nodeAdd, "n")
+	w.pop("high")
+	w.pop("low")
+}
+
 func TestAnIdleLoopSeesAllThatAnEventWoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -115,7 +232,7 @@ func TestAnIdleLoopSeesAllThatAnEventWoke(t *testing.T) {
 		}
 		popped := make(chan *Attempt)
 		rules := w.rules
-		w.Queue.rules["p"] = &rules
+		w.bend(&rules)
 		go func() { popped <- w.Pop(ctx) }()
 		synctest.Wait()
 		go w.Event(w.ctx, nodeAdd, nil, fixture.Node("n").Obj(), nil)

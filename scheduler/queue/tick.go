@@ -6,14 +6,16 @@ import (
 )
 
 // Tick does what time alone causes at now: backoffs end, and pods that were
-// dormant for longer than their profile's flushAfter are tried again.
+// dormant for longer than their profile's flushAfter are tried again, and so are
+// pods that were set aside for a time.
 func (q *Queue) Tick(ctx context.Context) {
 	now := q.clock.Now()
 	q.mu.Lock()
-	woken, flushed := q.backoffEnds(now), q.flush(now)
+	woken, flushed, back := q.backoffEnds(now), q.flush(now), q.asidesEnd(now)
 	q.mu.Unlock()
 	q.place(ctx, "BackoffComplete", always(immediately), woken...)
 	q.place(ctx, "UnschedulableTimeout", always(afterBackoff), flushed...)
+	q.placeBack(ctx, back)
 }
 
 // backoffEnds lifts the pods whose backoff is over. Called with the lock.
@@ -34,10 +36,11 @@ func (q *Queue) backoffEnds(now time.Time) (woken []*Pod) {
 // the lock.
 func (q *Queue) flush(now time.Time) (flushed []*Pod) {
 	for profile, asleep := range q.dormant {
-		period := q.rules[profile].FlushAfter
-		if period <= 0 {
+		rules := q.rules[profile]
+		if rules == nil || rules.FlushAfter <= 0 {
 			continue
 		}
+		period := rules.FlushAfter
 		for p := range asleep {
 			since := p.timestamp
 			if p.flushedAt.After(since) {

@@ -82,6 +82,14 @@ func (w *world) adopt() {
 	w.Adopt(w.ctx, "p", &rules)
 }
 
+// bend replaces the rules without a swap.
+func (w *world) bend(rules *Rules) {
+	w.Queue.rules["p"] = rules
+	for _, p := range w.pods {
+		p.by = rules
+	}
+}
+
 func byPriority(a, b fwk.QueuedEntityInfo) bool {
 	if a.GetPriority() != b.GetPriority() {
 		return a.GetPriority() > b.GetPriority()

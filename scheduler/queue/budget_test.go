@@ -1,0 +1,102 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// race lets the loop work for so long, in a world where the attempts of each
+// profile take their time, and says how much of it each one had.
+func (w *world) race(takes map[string]time.Duration, long time.Duration) map[string]time.Duration {
+	spent := map[string]time.Duration{}
+	for end := w.clock.Now().Add(long); w.clock.Now().Before(end); {
+		a := w.TryPop()
+		if a == nil {
+			w.t.Fatal("nobody waits any more")
+		}
+		name := a.Pod.Spec.SchedulerName
+		w.clock.Step(takes[name])
+		w.Spent(name, takes[name])
+		spent[name] += takes[name]
+		a.Return(w.ctx)
+	}
+	w.check()
+	return spent
+}
+
+// town gives the world profiles called p and q, with pods.
+func (w *world) town(sort string, pods map[string]int) {
+	rules := w.rules
+	rules.Sort = sort
+	w.Adopt(w.ctx, "q", &rules)
+	for _, name := range []string{"p", "q"} { // p's are the older ones
+		for i := range pods[name] {
+			w.Add(w.ctx, fixture.Pod(fmt.Sprint(name, i)).Scheduler(name).Obj())
+		}
+		w.clock.Step(time.Millisecond)
+	}
+}
+
+func TestASlowProfileStandsBackWhileOthersWait(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		sort        string // of q; p's is Priority
+		pods        map[string]int
+		takes       map[string]time.Duration
+		most, least float64 // of p's share
+	}{
+		"within its budget each has its turn by age": {
+			"Priority", map[string]int{"p": 5, "q": 5},
+			map[string]time.Duration{"p": 5 * time.Millisecond, "q": 4 * time.Millisecond}, 1, 0.99,
+		},
+		"a slow one has a tenth": {
+			"Priority", map[string]int{"p": 5, "q": 5},
+			map[string]time.Duration{"p": 50 * time.Millisecond, "q": 4 * time.Millisecond}, 0.13, 0.08,
+		},
+		"a slow one with a sort of its own has a tenth": {
+			"Other", map[string]int{"p": 5, "q": 5},
+			map[string]time.Duration{"p": 50 * time.Millisecond, "q": 4 * time.Millisecond}, 0.13, 0.08,
+		},
+		"one that hangs has a tenth": {
+			"Priority", map[string]int{"p": 5, "q": 5},
+			map[string]time.Duration{"p": 10 * time.Second, "q": 4 * time.Millisecond}, 0.12, 0.08,
+		},
+		"a slow one has all while nobody else waits": {
+			"Priority", map[string]int{"p": 5},
+			map[string]time.Duration{"p": 50 * time.Millisecond}, 1, 1,
+		},
+		"two slow ones share": {
+			"Other", map[string]int{"p": 5, "q": 5},
+			map[string]time.Duration{"p": 50 * time.Millisecond, "q": 50 * time.Millisecond}, 0.6, 0.4,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			w := newWorld(t)
+			w.town(c.sort, c.pods)
+			spent := w.race(c.takes, 300*time.Second)
+			share := float64(spent["p"]) / float64(spent["p"]+spent["q"])
+			if share > c.most || share < c.least {
+				t.Errorf("its share is %.3f, want %.2f to %.2f", share, c.least, c.most)
+			}
+			for name, n := range c.pods {
+				if got := w.Counts(name).Active; got != n {
+					t.Errorf("%d pods of %s are active, want %d", got, name, n)
+				}
+			}
+		})
+	}
+}
+
+func TestAProfileThatIsReplacedOwesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.town("Priority", map[string]int{"p": 1, "q": 1})
+	w.Spent("p", time.Minute)
+	w.pop("q0").Return(w.ctx)
+	w.adopt()
+	w.pop("q0").Return(w.ctx)
+	w.rules.Hash = "another"
+	w.adopt()
+	w.pop("p0")
+}

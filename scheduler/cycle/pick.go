@@ -1,6 +1,11 @@
 package cycle
 
-import "math/bits"
+import (
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
 
 // Upstream's bounds of the sample, k8s.io/kubernetes/pkg/scheduler.
 const (
@@ -25,23 +30,34 @@ func sample(percentage int32, nodes int) int {
 // best returns the index of the highest total. Ties fall as they do upstream,
 // where the totals are made a heap and its root is taken.
 func best(totals []int64) int {
-	winner := 0
-	for i := 1; i < len(totals); i++ {
-		if totals[i] > totals[winner] || totals[i] == totals[winner] && before(i, winner) {
-			winner = i
+	order := orderOf(len(totals))
+	winner, most := 0, totals[0]
+	for i, total := range totals {
+		if total < most || total == most && (order[i] >= order[winner] || fault.FirstOfATie) {
+			continue
 		}
+		winner, most = i, total
 	}
 	return winner
 }
 
-// before says whether index a of a tie beats index b. Building a heap moves
-// the first of equal children up, so that among the maxima the one wins that
-// stands first when the implicit tree is walked root, left, right.
-func before(a, b int) bool {
-	ua, ub := uint64(a+1), uint64(b+1)
-	la, lb := bits.LeadingZeros64(ua), bits.LeadingZeros64(ub)
-	if xa, xb := ua<<la, ub<<lb; xa != xb {
-		return xa < xb
+// heapOrder is where each index of a heap stands when the implicit tree is
+// walked root, left, right: building a heap moves the first of equal children
+// up, so that among the maxima the one wins that comes first on this walk.
+var heapOrder atomic.Pointer[[]uint64]
+
+// orderOf returns heapOrder for n indices at least.
+func orderOf(n int) []uint64 {
+	if known := heapOrder.Load(); known != nil && len(*known) >= n {
+		return *known
 	}
-	return la > lb // an ancestor stands before its descendants
+	order := make([]uint64, n+n/4)
+	for i := range order {
+		// The way down from the root, and an ancestor before its descendants.
+		at := uint64(i + 1)
+		depth := bits.Len64(at)
+		order[i] = at<<(64-depth)<<1 | uint64(depth)
+	}
+	heapOrder.Store(&order)
+	return order
 }

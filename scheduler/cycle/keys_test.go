@@ -1,0 +1,163 @@
+package cycle_test
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/test/replay/generate"
+	"github.com/berthdev/berth/test/replay/log"
+)
+
+// FuzzClassKeys looks for two pods with equal keys that are not treated alike.
+// The pods are those of a generated history; the second of a pair is the first
+// with some fields of a third, whatever those are, and a change that hardly
+// matters: a field that a plugin reads and a key forgets shows sooner or later.
+func FuzzClassKeys(f *testing.F) {
+	const seeds, pairs = 40, 60
+	for seed := range uint64(seeds) {
+		f.Add(seed)
+	}
+	alike, asked := 0, 0
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		dice := rand.New(rand.NewPCG(seed, 1))
+		g := generate.New(seed, 25)
+		config := g.Config()
+		// Of two attempts the second would begin elsewhere, if not all were asked.
+		config.Profile = config.Profile.DeepCopy()
+		config.Profile.Spec.PercentageOfNodesToScore = 100
+		remembering := newTwin(t, config)
+		config.Plain = true
+		plain := newTwin(t, config)
+		pods := grown(t, g, remembering, plain)
+		for range pairs {
+			a := pods[dice.IntN(len(pods))]
+			b := a.DeepCopy()
+			if dice.IntN(2) == 0 {
+				b = spliced(dice, a, pods[dice.IntN(len(pods))])
+			}
+			noise[dice.IntN(len(noise))](dice, b)
+			asked++
+			key := remembering.Memo().Key(a)
+			if key == "" || key != remembering.Memo().Key(b) || cmp.Equal(a, b) {
+				continue
+			}
+			alike++
+			if diff := cmp.Diff(said(t, plain, a), said(t, plain, b)); diff != "" {
+				t.Fatalf("two pods of one class differ in\n%s\nand are treated (-first, +second)\n%s", cmp.Diff(a, b), diff)
+			}
+		}
+	})
+	f.Cleanup(func() {
+		f.Logf("%d of %d pairs had equal keys", alike, asked)
+		if asked >= seeds*pairs && alike < asked/20 {
+			f.Errorf("%d of %d pairs had equal keys, which shows too little", alike, asked)
+		}
+	})
+}
+
+// grown lets a history happen to both twins, and returns the pods that were
+// tried. The keys that others' selectors name are those at its end.
+func grown(t *testing.T, g *generate.Generator, twins ...*twin) (pods []*v1.Pod) {
+	t.Helper()
+	for {
+		op, more := g.Next()
+		if !more {
+			break
+		}
+		for i, twin := range twins {
+			outcome, _ := twin.do(t, op)
+			if outcome != nil && i == len(twins)-1 {
+				g.Tell(outcome)
+			}
+		}
+		if pod, is := op.Object.(*v1.Pod); is && op.Kind == log.Schedule {
+			pods = append(pods, pod.DeepCopy())
+		}
+	}
+	for _, twin := range twins {
+		if err := twin.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pods
+}
+
+// spliced returns a with one to three fields of b, of metadata, spec or status.
+func spliced(dice *rand.Rand, a, b *v1.Pod) *v1.Pod {
+	c := a.DeepCopy()
+	for range 1 + dice.IntN(3) {
+		into, from := reflect.ValueOf(&c.Spec).Elem(), reflect.ValueOf(b.DeepCopy().Spec)
+		switch dice.IntN(8) {
+		case 0:
+			into, from = reflect.ValueOf(&c.ObjectMeta).Elem(), reflect.ValueOf(b.DeepCopy().ObjectMeta)
+		case 1:
+			into, from = reflect.ValueOf(&c.Status).Elem(), reflect.ValueOf(b.DeepCopy().Status)
+		case 2, 3: // half of an affinity
+			if c.Spec.Affinity == nil || b.Spec.Affinity == nil {
+				continue
+			}
+			into, from = reflect.ValueOf(c.Spec.Affinity).Elem(), reflect.ValueOf(*b.DeepCopy().Spec.Affinity)
+		case 4, 5: // part of the first container
+			if len(c.Spec.Containers) == 0 || len(b.Spec.Containers) == 0 {
+				continue
+			}
+			into, from = reflect.ValueOf(&c.Spec.Containers[0]).Elem(), reflect.ValueOf(b.DeepCopy().Spec.Containers[0])
+		}
+		field := dice.IntN(into.NumField())
+		into.Field(field).Set(from.Field(field))
+	}
+	c.Name, c.UID = a.Name, a.UID
+	// A priority matters where pods are nominated: those nodes are asked plainly.
+	c.Spec.Priority = a.Spec.Priority
+	return c
+}
+
+// noise are changes that make another pod, most often of the same class.
+var noise = []func(dice *rand.Rand, pod *v1.Pod){
+	func(dice *rand.Rand, pod *v1.Pod) {
+		pod.Annotations = map[string]string{"note": strconv.Itoa(dice.Int())}
+	},
+	func(dice *rand.Rand, pod *v1.Pod) {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, "hash", strconv.Itoa(dice.Int()))
+	},
+	func(dice *rand.Rand, pod *v1.Pod) {
+		pod.CreationTimestamp = metav1.Unix(dice.Int64N(1<<31), 0)
+	},
+	func(_ *rand.Rand, pod *v1.Pod) { slices.Reverse(pod.Spec.Tolerations) },
+	func(_ *rand.Rand, pod *v1.Pod) { slices.Reverse(pod.Spec.TopologySpreadConstraints) },
+	func(_ *rand.Rand, pod *v1.Pod) { slices.Reverse(pod.Spec.Containers) },
+	func(dice *rand.Rand, pod *v1.Pod) {
+		for i := range pod.Spec.Containers {
+			pod.Spec.Containers[i].Env = []v1.EnvVar{{Name: "N", Value: strconv.Itoa(dice.Int())}}
+		}
+	},
+	func(dice *rand.Rand, pod *v1.Pod) {
+		for i := range pod.Spec.Containers {
+			pod.Spec.Containers[i].Resources.Limits = v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(dice.Int64N(99), resource.DecimalSI)}
+		}
+	},
+	func(_ *rand.Rand, pod *v1.Pod) {
+		pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: "Job", Name: "j"})
+	},
+	func(_ *rand.Rand, pod *v1.Pod) { pod.Spec.HostNetwork = !pod.Spec.HostNetwork },
+	func(_ *rand.Rand, pod *v1.Pod) { pod.Spec.PreemptionPolicy = new(v1.PreemptNever) },
+}
+
+// said is what becomes of a pod when every plugin is asked about every node.
+func said(t *testing.T, w *twin, pod *v1.Pod) string {
+	t.Helper()
+	outcome := w.Attempt(pod.DeepCopy())
+	line, err := outcome.Line()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(line)
+}

@@ -1,0 +1,166 @@
+package cycle
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// preFiltered is what PreFilter said to a pod.
+type preFiltered struct {
+	nodes   *fwk.PreFilterResult
+	status  *fwk.Status
+	plugins sets.Set[string]
+}
+
+func preFilter(ctx context.Context, r Request) *preFiltered {
+	nodes, status, plugins := r.Framework.RunPreFilterPlugins(ctx, r.State, r.Pod)
+	return &preFiltered{nodes, status, plugins}
+}
+
+// plain asks every plugin about every node: it is what a decision is defined
+// by, and the way of pods that nothing can be remembered of. said is what
+// PreFilter has said in this attempt, with its notes in the state.
+func (c *Cycle) plain(ctx context.Context, r Request, said *preFiltered) (*Placement, error) {
+	diagnosis := framework.NewDiagnosis()
+	feasible, err := c.fits(ctx, r, said, diagnosis)
+	if err != nil {
+		return nil, err
+	}
+	evaluated := len(feasible) + diagnosis.Refusals.Len()
+	switch len(feasible) {
+	case 0:
+		return nil, &framework.FitError{Nodes: r.Snapshot.Len(), Diagnosis: diagnosis}
+	case 1:
+		return &Placement{Node: feasible[0].Node().Name, Evaluated: evaluated, Feasible: 1}, nil
+	}
+	if status := r.Framework.RunPreScorePlugins(ctx, r.State, r.Pod, feasible); !status.IsSuccess() {
+		return nil, status.AsError()
+	}
+	scores, status := r.Framework.ScoreNodes(ctx, r.State, r.Pod, feasible)
+	if !status.IsSuccess() {
+		return nil, status.AsError()
+	}
+	winner := best(scores.Total)
+	return &Placement{
+		Node:      feasible[winner].Node().Name,
+		Evaluated: evaluated,
+		Feasible:  len(feasible),
+		Winner:    winner,
+		scores:    &plainScores{feasible, scores},
+	}, nil
+}
+
+// fits returns the nodes that the pod fits, as many as the sample asks for,
+// and notes in diagnosis why it does not fit others.
+func (c *Cycle) fits(ctx context.Context, r Request, said *preFiltered, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
+	narrowed, status, plugins := said.nodes, said.status, said.plugins
+	if !status.IsSuccess() {
+		if !status.IsRejected() {
+			return nil, status.AsError()
+		}
+		diagnosis.Refusals.SetAbsent(status)
+		diagnosis.PreFilterMessage = status.Message()
+		diagnosis.Unschedulable = diagnosis.Unschedulable.Union(plugins)
+		diagnosis.Blame(status)
+		return nil, nil
+	}
+	diagnosis.Unschedulable = diagnosis.Unschedulable.Union(plugins)
+	if r.Pod.Status.NominatedNodeName != "" {
+		if feasible := c.nominated(ctx, r, diagnosis); len(feasible) > 0 {
+			return feasible, nil
+		}
+	}
+	nodes := r.Snapshot.Nodes()
+	if !narrowed.AllNodes() {
+		nodes = only(r.Snapshot, narrowed.NodeNames)
+		// Upstream names with those that narrowed the search down the plugins
+		// that just refused the nominated node.
+		diagnosis.Refusals.SetAbsent(fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(diagnosis.Unschedulable))))
+	}
+	feasible, err := c.walk(ctx, r, nodes, diagnosis)
+	// A failed walk moves the start as well: the nodes it saw had their turn.
+	processed := len(feasible) + diagnosis.Refusals.Len()
+	if !fault.RotationNotAdvanced {
+		c.start = (c.start + processed) % r.Snapshot.Len()
+	}
+	return feasible, err
+}
+
+// nominated tries the node that has room promised for the pod. It is most
+// likely the only one that fits.
+func (c *Cycle) nominated(ctx context.Context, r Request, diagnosis *framework.Diagnosis) []fwk.NodeInfo {
+	name := r.Pod.Status.NominatedNodeName
+	node := r.Snapshot.Node(name)
+	if node == nil {
+		klog.FromContext(ctx).V(2).Info("The nominated node is gone", "pod", klog.KObj(r.Pod), "node", name)
+		return nil
+	}
+	feasible, err := c.walk(ctx, r, []fwk.NodeInfo{node}, diagnosis)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Filtering the nominated node failed; trying all nodes", "pod", klog.KObj(r.Pod), "node", name)
+		return nil
+	}
+	return feasible
+}
+
+// walk asks nodes in turn, from the start index round, until one more fits
+// than the sample needs: that one is not taken, but those refused before it
+// were seen.
+func (c *Cycle) walk(ctx context.Context, r Request, nodes []fwk.NodeInfo, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
+	want := sample(r.PercentageOfNodesToScore, len(nodes))
+	if !r.Framework.HasScorePlugins() && len(nodes) > 0 {
+		want = 1
+	}
+	feasible := make([]fwk.NodeInfo, 0, want)
+	if !r.Framework.HasFilterPlugins() {
+		for i := range want {
+			feasible = append(feasible, nodes[(c.start+i)%len(nodes)])
+		}
+		return feasible, nil
+	}
+	code := fwk.Success
+	begin := r.Framework.Clock.Now()
+	defer func() { r.Framework.ObservePoint("Filter", begin, code) }()
+	for i := range nodes {
+		node := nodes[(c.start+i)%len(nodes)]
+		status := r.Framework.RunFilterPluginsWithNominatedPods(ctx, r.State, r.Pod, node)
+		switch {
+		case status.IsSuccess():
+			if len(feasible) == want {
+				return feasible, nil
+			}
+			feasible = append(feasible, node)
+			if fault.KForKPlusOne && len(feasible) == want {
+				return feasible, nil
+			}
+		case status.IsError():
+			code = fwk.Error
+			return feasible, status.AsError()
+		default:
+			diagnosis.Refusals.Add(node.Node().Name, status)
+			diagnosis.Blame(status)
+		}
+	}
+	return feasible, nil
+}
+
+// only returns the named nodes that exist, in the order of their names.
+// Upstream's order is that of a map; any is one of its possible ones.
+func only(snapshot *cache.Snapshot, names sets.Set[string]) []fwk.NodeInfo {
+	nodes := make([]fwk.NodeInfo, 0, len(names))
+	for _, name := range sets.List(names) {
+		if node := snapshot.Node(name); node != nil {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/klog/v2"
 
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -42,6 +43,9 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 	// whether it is still on its way; empty when there is none.
 	open := ""
 	for try := 0; ; try++ {
+		if fault.BindWithoutVersion {
+			version = ""
+		}
 		framework.WriteBindingData(f.State, &framework.BindingData{Annotations: f.Annotations, ResourceVersion: version})
 		status := f.Framework.RunBindPlugins(ctx, f.State, f.assigned, f.Node)
 		if status.IsSuccess() {
@@ -64,7 +68,7 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 			return nil
 		case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
 			return ErrGone
-		case !sameForScheduling(pod, live):
+		case !sameForScheduling(pod, live) && !fault.ChangedPodBound:
 			return errChanged // no Binding is open: the pod has another version
 		}
 		open = ""
@@ -86,14 +90,14 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 // Binding carries makes it fail. close returns err, or what it found out: nil
 // when the pod is on its node after all.
 func (b *Binding) close(ctx context.Context, f *Flight, open string, err error) error {
-	if open == "" {
+	if open == "" || fault.LateBindingLeftOpen {
 		return err
 	}
 	pod := f.Info.GetPod()
 	err = fmt.Errorf("%w; a Binding at resource version %s was given up", err, open)
 	for {
 		markErr := b.status.mark(ctx, pod, open, err.Error())
-		if markErr == nil {
+		if markErr == nil || fault.ClosingBelieved {
 			return err
 		}
 		klog.FromContext(ctx).V(2).Info("The mark that no late Binding passes was refused", "pod", klog.KObj(pod), "answer", markErr.Error())
@@ -127,6 +131,9 @@ func (b *Binding) pause(ctx context.Context) bool {
 // or may succeed when it is made again. Only answers with which the API server
 // refuses for good are not.
 func ambiguous(err error) bool {
+	if fault.UnknownIsFailure || fault.ConflictIsFailure && apierrors.IsConflict(err) {
+		return false
+	}
 	return !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) &&
 		!apierrors.IsUnauthorized(err) && !apierrors.IsMethodNotSupported(err)
 }
@@ -156,7 +163,7 @@ func (b *Binding) read(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 // sameForScheduling says whether two versions of a pod read the same to every
 // plugin: status and bookkeeping aside, nothing differs.
 func sameForScheduling(a, b *v1.Pod) bool {
-	return a.UID == b.UID &&
+	return a == b || a.UID == b.UID &&
 		equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
 		equality.Semantic.DeepEqual(a.Annotations, b.Annotations) &&
 		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -49,6 +50,30 @@ var outcomes = map[string]outcome{
 	"a change that scheduling reads ends the attempt": {
 		before: func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }) },
 		calls:  []string{"bind web n1", "get web"}, err: errChanged,
+	},
+	"a change that our own patch met first ends it, too": {
+		before: func(w *world) {
+			w.a.On = nil // work to do, so that autoscalers are told
+			w.a.During = func(context.Context) { synctest.Wait() }
+			w.cluster.Change(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+		},
+		calls: []string{"get web", "bind web n1", "get web"}, err: errChanged,
+	},
+	"one that scheduling does not read does not": {
+		before: func(w *world) {
+			w.a.On = nil
+			w.a.During = func(context.Context) { synctest.Wait() }
+			w.cluster.Change(w.pod, func(p *v1.Pod) { p.Status.Message = "hello" })
+		},
+		calls: []string{"get web", "bind web n1"}, after: "n1",
+	},
+	"a change that a patch of an earlier attempt met ends it while the informer lags": {
+		before: func(w *world) {
+			w.cluster.Change(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+			w.Refuse(w.pod, "Unschedulable", "no room", nil)
+			synctest.Wait()
+		},
+		calls: []string{"get web", "bind web n1", "get web"}, err: errChanged,
 	},
 	"a pod that somebody else bound is not touched": {
 		before: func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n2" }) },

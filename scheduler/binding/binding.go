@@ -5,6 +5,7 @@ package binding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,13 +14,15 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Binding is the one writer of Pods.
 type Binding struct {
-	options Options
-	status  *statusWriter
+	options   Options
+	status    *statusWriter
+	evictions *evictions
 }
 
 // Options are what a Binding is built from.
@@ -38,7 +41,7 @@ func New(o Options) *Binding {
 	if o.Wait == nil {
 		o.Wait = framework.Block
 	}
-	return &Binding{options: o, status: newStatusWriter(o)}
+	return &Binding{options: o, status: newStatusWriter(o), evictions: newEvictions()}
 }
 
 // Flight is one pod on its way to a node.
@@ -55,6 +58,8 @@ type Flight struct {
 	Deaf func()
 
 	assigned *v1.Pod
+	// end ends the context that plugins were given in Begin.
+	end context.CancelFunc
 }
 
 // Begin assumes the pod on its node, reserves what it needs and asks whether
@@ -62,15 +67,21 @@ type Flight struct {
 // *framework.FitError when a plugin refused the pod.
 //
 // The order is upstream's: what a Reserve plugin claims must be visible to
-// nobody before the pod counts on the node.
+// nobody before the pod counts on the node. The context that plugins are given
+// ends with the flight: whatever one of them began for the pod, such as to wait
+// for others at Permit, has an end.
 func (b *Binding) Begin(ctx context.Context, f *Flight) error {
 	if err := b.options.Cache.Assume(f.Info, f.Node); err != nil {
 		return err
 	}
 	f.assigned = f.Info.Assigned(f.Node).GetPod()
-	b.options.Cache.DeleteNominatedPodIfExists(f.assigned)
+	if !fault.NominationOutlivesAssume {
+		b.options.Cache.DeleteNominatedPodIfExists(f.assigned)
+	}
+	ctx, f.end = context.WithCancel(ctx)
 	if s := f.Framework.RunReservePluginsReserve(ctx, f.State, f.assigned, f.Node); !s.IsSuccess() {
 		b.undo(ctx, f)
+		f.end()
 		return refusal(f.Node, s)
 	}
 	waits, s := f.Framework.RunPermitPlugins(ctx, f.State, f.assigned, f.Node)
@@ -78,6 +89,7 @@ func (b *Binding) Begin(ctx context.Context, f *Flight) error {
 		f.Framework.Waiting.Add(f.assigned, waits)
 	} else if !s.IsSuccess() {
 		b.undo(ctx, f)
+		f.end()
 		return refusal(f.Node, s)
 	}
 	return nil
@@ -88,7 +100,12 @@ func (b *Binding) Begin(ctx context.Context, f *Flight) error {
 // is undone, but for a pod that the API server holds as bound elsewhere or
 // that is gone: ErrGone says so, and the pod must not be tried again.
 func (b *Binding) Finish(ctx context.Context, f *Flight) error {
+	defer f.end()
 	if err := b.prepare(ctx, f); err != nil {
+		if fault.WaitingUnreserveForgotten && errors.As(err, new(*framework.FitError)) {
+			b.options.Cache.Forget(f.assigned.UID)
+			return err
+		}
 		b.undo(ctx, f)
 		return err
 	}
@@ -111,6 +128,9 @@ func (b *Binding) prepare(ctx context.Context, f *Flight) error {
 		// Autoscalers are told where the pod is going, since it may take a
 		// while. Failing to tell them is no reason not to go.
 		b.status.nominate(f.Info.GetPod(), f.Node)
+	}
+	if fault.DeafAtPermit {
+		f.Deaf()
 	}
 	if s := f.Framework.Waiting.Await(ctx, uid); !s.IsSuccess() {
 		return refusal(f.Node, s)
@@ -135,9 +155,16 @@ func (b *Binding) prepare(ctx context.Context, f *Flight) error {
 
 // undo takes back what Begin did, last step first.
 func (b *Binding) undo(ctx context.Context, f *Flight) {
-	f.Framework.Waiting.Remove(f.assigned.UID)
+	if !fault.WaitsAfterUndo {
+		f.Framework.Waiting.Remove(f.assigned.UID)
+	}
+	if fault.ForgottenFirst {
+		b.options.Cache.Forget(f.assigned.UID)
+	}
 	f.Framework.RunReservePluginsUnreserve(ctx, f.State, f.assigned, f.Node)
-	b.options.Cache.Forget(f.assigned.UID)
+	if !fault.ForgetSkipped {
+		b.options.Cache.Forget(f.assigned.UID)
+	}
 }
 
 // Assigned is the pod with its node, as plugins see it from Reserve on.

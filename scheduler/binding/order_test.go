@@ -140,6 +140,38 @@ func TestThePodCountsUntilItsClaimsAreTakenBack(t *testing.T) {
 	})
 }
 
+func TestAPermitPluginsContextEndsWithTheFlight(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		on     map[string]probe.Answer
+		begins bool
+	}{
+		"the pod is bound":             {nil, true},
+		"the pod is refused at Permit": {map[string]probe.Answer{"Permit": probe.Reject("no")}, false},
+		"the pod waits in vain":        {map[string]probe.Answer{"Permit": probe.Wait}, true},
+		"PreBind fails":                {map[string]probe.Answer{"PreBind": probe.Fail(errBroken)}, true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				var given context.Context
+				w.a.On, w.a.Waits = c.on, time.Minute
+				w.a.AtPermit = func(ctx context.Context) { given = ctx }
+				f := w.flight()
+				if err := w.Begin(w.ctx, f); (err == nil) != c.begins {
+					t.Fatal(err)
+				} else if err == nil {
+					if given.Err() != nil {
+						t.Error("the context ended while the pod was on its way")
+					}
+					_ = w.Finish(w.ctx, f) // how it ends is for others to look at
+				}
+				if given.Err() == nil {
+					t.Error("the context outlives the flight")
+				}
+			})
+		})
+	}
+}
+
 func TestAnAssumedPodIsNotBegunAgain(t *testing.T) {
 	inTime(t, func(w *world) {
 		f := w.flight()
@@ -183,6 +215,7 @@ func TestWaitingOnPermit(t *testing.T) {
 				if err := w.Begin(w.ctx, f); err != nil {
 					t.Fatal(err)
 				}
+				w.journal.Take()
 				begin := time.Now()
 				time.AfterFunc(time.Minute, func() { c.verdict(w, f, f.Framework.GetWaitingPod(w.pod.UID)) })
 				err := w.Finish(w.ctx, f)
@@ -192,6 +225,9 @@ func TestWaitingOnPermit(t *testing.T) {
 				var unfit *framework.FitError
 				if (err == nil) != c.bound || errors.As(err, &unfit) != c.unfit {
 					t.Errorf("error %T %v", err, err)
+				}
+				if lines := w.journal.Take(); slices.Equal(lines[max(0, len(lines)-2):], undone) == c.bound {
+					t.Errorf("calls of plugins %v; claims are taken back: %v", lines, !c.bound)
 				}
 				if c.bound != (w.deaf == 1) || w.assumed() != c.bound || f.Framework.Waiting.Len() != 0 {
 					t.Errorf("deaf %d times, assumed %v, %d wait", w.deaf, w.assumed(), f.Framework.Waiting.Len())

@@ -43,7 +43,7 @@ func (w *statusWriter) mark(ctx context.Context, pod *v1.Pod, version, message s
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.known[pod.UID] = viewOf(marked)
+	w.known[pod.UID] = viewOf(marked).sharing(pod)
 	return nil
 }
 
@@ -75,10 +75,20 @@ type view struct {
 	version   string
 	nominated string
 	condition *v1.PodCondition
+	// like reads to scheduling as the pod does at version.
+	like *v1.Pod
 }
 
 func viewOf(pod *v1.Pod) view {
-	return view{version: pod.ResourceVersion, nominated: pod.Status.NominatedNodeName, condition: scheduled(pod)}
+	return view{version: pod.ResourceVersion, nominated: pod.Status.NominatedNodeName, condition: conditionOf(pod, v1.PodScheduled), like: pod}
+}
+
+// sharing lets go of a second copy of pod, which is held anyway.
+func (v view) sharing(pod *v1.Pod) view {
+	if v.like != nil && sameForScheduling(pod, v.like) {
+		v.like = pod
+	}
+	return v
 }
 
 // patch returns the strategic merge patch that turns what is there into n, nil
@@ -113,9 +123,9 @@ func (n *news) patch(there view, now metav1.Time) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": metadata, "status": status})
 }
 
-func scheduled(pod *v1.Pod) *v1.PodCondition {
+func conditionOf(pod *v1.Pod, kind v1.PodConditionType) *v1.PodCondition {
 	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == v1.PodScheduled {
+		if pod.Status.Conditions[i].Type == kind {
 			return &pod.Status.Conditions[i]
 		}
 	}

@@ -19,7 +19,7 @@ func (w *world) condition() string {
 	if pod == nil {
 		return "gone"
 	}
-	if c := scheduled(pod); c != nil {
+	if c := conditionOf(pod, v1.PodScheduled); c != nil {
 		return string(c.Status) + " " + c.Reason + " " + c.Message
 	}
 	return "none"
@@ -233,7 +233,7 @@ func TestAConditionKeepsTheTimeOfItsTransition(t *testing.T) {
 		w.pod = w.cluster.Pod(w.pod)
 		w.Refuse(w.pod, "Unschedulable", "no room", nil)
 		synctest.Wait()
-		c := scheduled(w.cluster.Pod(w.pod))
+		c := conditionOf(w.cluster.Pod(w.pod), v1.PodScheduled)
 		if !c.LastTransitionTime.Equal(&before) || c.ObservedGeneration != 3 {
 			t.Errorf("since %v for generation %d, want %v and 3", c.LastTransitionTime, c.ObservedGeneration, before)
 		}

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 const (
@@ -96,20 +98,26 @@ func (w *statusWriter) forget(uid types.UID) {
 
 // settle puts the patches and the bind of one pod in order: what was not sent
 // yet is dropped, what is under way is waited for. It returns the newest
-// resource version that is known of the pod.
+// resource version that is known of the pod as it was decided about: where the
+// answer to a patch told of a change that scheduling reads, the Binding is to
+// fail by it.
 func (w *statusWriter) settle(pod *v1.Pod) string {
 	w.mu.Lock()
 	delete(w.waiting, pod.UID)
 	s := w.sending[pod.UID]
 	if s != nil {
-		s.last = true
+		s.last = !fault.PatchedDuringBind
 	}
 	w.mu.Unlock()
 	if s != nil {
 		// The patch ends by itself, whatever becomes of the bind.
 		_ = w.options.Wait(context.Background(), s.over)
 	}
-	return w.latest(pod).version
+	known := w.latest(pod)
+	if !sameForScheduling(pod, known.like) && !fault.ChangedPodBound {
+		return pod.ResourceVersion
+	}
+	return known.version
 }
 
 // latest is the newest that is known of a pod.
@@ -143,7 +151,7 @@ func (w *statusWriter) work() {
 		w.mu.Lock()
 		delete(w.sending, uid)
 		if told.version != "" && !s.forget {
-			w.known[uid] = told
+			w.known[uid] = told.sharing(n.pod)
 		}
 		if n.tries++; err != nil && !s.last && n.tries < statusTries {
 			if next, ok := w.waiting[uid]; ok {

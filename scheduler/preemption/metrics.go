@@ -1,6 +1,3 @@
-// Package preemption answers who could make room for a pod that fits nowhere.
-// Its plan is carried out by binding. So far it holds the metrics only, since
-// dashboards expect their names: no plugin of this build preempts.
 package preemption
 
 import "github.com/prometheus/client_golang/prometheus"
@@ -19,3 +16,10 @@ var (
 
 // Metrics returns the collectors of this room.
 func Metrics() []prometheus.Collector { return []prometheus.Collector{victims, attempts} }
+
+// Attempted counts an attempt to make room. A plan by itself counts nothing,
+// since it may be made for the answer alone.
+func Attempted() { attempts.Inc() }
+
+// CarriedOut counts the victims of a plan that is being carried out.
+func CarriedOut(n int) { victims.Observe(float64(n)) }

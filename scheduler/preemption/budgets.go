@@ -1,0 +1,89 @@
+package preemption
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// budgets are the PodDisruptionBudgets of a cluster, by namespace. Selectors
+// are parsed for namespaces that have victims only.
+type budgets struct {
+	all    map[string][]*policyv1.PodDisruptionBudget
+	parsed map[string][]*budget
+}
+
+// budget is one PodDisruptionBudget that selects something.
+type budget struct {
+	*policyv1.PodDisruptionBudget
+	selector labels.Selector
+}
+
+func newBudgets(all []*policyv1.PodDisruptionBudget) *budgets {
+	b := &budgets{all: map[string][]*policyv1.PodDisruptionBudget{}, parsed: map[string][]*budget{}}
+	for _, pdb := range all {
+		b.all[pdb.Namespace] = append(b.all[pdb.Namespace], pdb)
+	}
+	return b
+}
+
+// of returns the budgets of a namespace. A selector that is malformed, or that
+// selects everything because it is empty, counts as selecting nothing. The
+// order matters where a pod has several budgets; upstream has it from a map.
+func (b *budgets) of(namespace string) []*budget {
+	if parsed, ok := b.parsed[namespace]; ok {
+		return parsed
+	}
+	var parsed []*budget
+	for _, pdb := range b.all[namespace] {
+		selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+		if err == nil && !selector.Empty() {
+			parsed = append(parsed, &budget{pdb, selector})
+		}
+	}
+	slices.SortFunc(parsed, func(a, b *budget) int { return cmp.Compare(a.Name, b.Name) })
+	b.parsed[namespace] = parsed
+	return parsed
+}
+
+// part parts the victims, in their order, into those that a budget protects
+// and those who may go: each one that may go uses up one disruption of every
+// budget that selects it.
+func (b *budgets) part(victims []*victim) (protected, free []*victim) {
+	used := map[*budget]int32{}
+	for _, v := range victims {
+		if b.protects(v.GetPod(), used) {
+			protected = append(protected, v)
+		} else {
+			free = append(free, v)
+		}
+	}
+	return protected, free
+}
+
+// protects says whether a budget that is used up selects the pod. Pods whose
+// disruption the API server has counted already are not counted twice.
+func (b *budgets) protects(pod *v1.Pod, used map[*budget]int32) bool {
+	if len(pod.Labels) == 0 {
+		return false
+	}
+	for _, pdb := range b.of(pod.Namespace) {
+		if !pdb.selector.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
+		if _, counted := pdb.Status.DisruptedPods[pod.Name]; counted {
+			continue
+		}
+		used[pdb]++
+		if used[pdb] > pdb.Status.DisruptionsAllowed && !fault.BudgetDisregarded {
+			return true
+		}
+	}
+	return false
+}

@@ -109,8 +109,8 @@ func (c *cluster) Pods(queries ...framework.PodQuery) []*framework.Tally {
 	return tallies
 }
 
-func (c *cluster) Terms(q framework.TermQuery) map[string]*framework.Tally {
-	return map[string]*framework.Tally{"zone": c.tally(q.Namespace, q.RequiredAntiAffinity)}
+func (c *cluster) Terms(q framework.TermQuery) *framework.TermTallies {
+	return &framework.TermTallies{By: map[string]*framework.Tally{"zone": c.tally(q.Namespace, q.RequiredAntiAffinity)}}
 }
 
 func (c *cluster) On(node fwk.NodeInfo, pods *framework.PodSet) int64 { return pods.On(node) }

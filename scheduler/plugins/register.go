@@ -107,3 +107,15 @@ func check(plugin framework.Registration) error {
 	}
 	return nil
 }
+
+// Strangers reports whether registry holds plugins that are not built in: what
+// those read, nobody here knows.
+func Strangers(registry framework.Registry) bool {
+	ours := InTree()
+	for name := range registry {
+		if _, known := ours[name]; !known {
+			return true
+		}
+	}
+	return false
+}

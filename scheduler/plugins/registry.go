@@ -7,6 +7,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
+	"github.com/berthdev/berth/scheduler/plugins/defaultpreemption"
 	"github.com/berthdev/berth/scheduler/plugins/imagelocality"
 	"github.com/berthdev/berth/scheduler/plugins/interpodaffinity"
 	"github.com/berthdev/berth/scheduler/plugins/nodeaffinity"
@@ -39,6 +40,8 @@ func InTree() framework.Registry {
 			WithDefault(podtopologyspread.Default), WithValidation(podtopologyspread.Validate)),
 		Register(interpodaffinity.Name, interpodaffinity.New, (*interpodaffinity.Plugin)(nil), (*configv1.InterPodAffinityArgs)(nil),
 			WithDefault(interpodaffinity.Default), WithValidation(interpodaffinity.Validate)),
+		Register(defaultpreemption.Name, defaultpreemption.New, (*defaultpreemption.Plugin)(nil), (*configv1.DefaultPreemptionArgs)(nil),
+			WithDefault(defaultpreemption.Default), WithValidation(defaultpreemption.Validate)),
 		Register(noderesources.BalancedName, noderesources.NewBalanced, (*noderesources.Balanced)(nil),
 			(*configv1.NodeResourcesBalancedAllocationArgs)(nil),
 			WithDefault(noderesources.DefaultBalanced), WithValidation(noderesources.ValidateBalanced)),
@@ -46,6 +49,7 @@ func InTree() framework.Registry {
 		Register(defaultbinder.Name, defaultbinder.New, (*defaultbinder.Plugin)(nil), nil),
 		Register(nodedeclaredfeatures.Name, nodedeclaredfeatures.New, (*nodedeclaredfeatures.Plugin)(nil), nil),
 	} {
+		plugin.BuiltIn = true
 		registry[plugin.Name] = plugin
 	}
 	return registry

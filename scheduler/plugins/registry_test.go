@@ -33,6 +33,7 @@ func TestInTreePluginsRunWhereUpstreamsDo(t *testing.T) {
 		"ImageLocality":                   "score",
 		"PodTopologySpread":               "preFilter filter preScore score",
 		"InterPodAffinity":                "preFilter filter preScore score",
+		"DefaultPreemption":               "preEnqueue postFilter",
 		"DefaultBinder":                   "bind",
 		"NodeDeclaredFeatures":            "preFilter filter",
 	}

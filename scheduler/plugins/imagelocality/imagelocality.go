@@ -3,6 +3,7 @@ package imagelocality
 
 import (
 	"context"
+	"iter"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -45,7 +46,7 @@ func (*Plugin) Name() string { return Name }
 
 // Reads says what the score depends on.
 func (*Plugin) Reads() framework.Reads {
-	return framework.Reads{Score: framework.NodeImages | framework.NodeCount}
+	return framework.Reads{Pod: framework.PodImages, Score: framework.NodeImages | framework.NodeCount}
 }
 
 // SignPod signs the pod with its containers' images.
@@ -67,18 +68,28 @@ func (p *Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fw
 		return 0, fwk.AsStatus(err)
 	}
 	tally := tally{present: node.GetImageStates(), nodes: len(nodes)}
-	for i := range pod.Spec.InitContainers {
-		tally.add(pod.Spec.InitContainers[i].Image)
-	}
-	for i := range pod.Spec.Containers {
-		tally.add(pod.Spec.Containers[i].Image)
-	}
-	for i := range pod.Spec.Volumes {
-		if image := pod.Spec.Volumes[i].Image; image != nil {
-			tally.add(image.Reference)
-		}
+	for image := range imagesOf(pod) {
+		tally.add(image)
 	}
 	return tally.score(), nil
+}
+
+// imagesOf yields the images of a pod's containers and volumes.
+func imagesOf(pod *v1.Pod) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range containers {
+				if !yield(containers[i].Image) {
+					return
+				}
+			}
+		}
+		for i := range pod.Spec.Volumes {
+			if image := pod.Spec.Volumes[i].Image; image != nil && !yield(image.Reference) {
+				return
+			}
+		}
+	}
 }
 
 // ScoreExtensions is nil: the score keeps to the range by itself.

@@ -3,7 +3,6 @@ package interpodaffinity
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -25,9 +24,9 @@ type required struct {
 	// the pods that they speak of.
 	anti    []term
 	against []*framework.Tally
-	// guards are the terms by which placed pods keep the pod away, by topology
-	// key; query says which they are.
-	guards map[string]*framework.Tally
+	// guards are the terms by which placed pods keep the pod away; query says
+	// which they are.
+	guards *framework.TermTallies
 	query  framework.TermQuery
 }
 
@@ -35,10 +34,7 @@ type required struct {
 func (r *required) Clone() fwk.StateData {
 	clone := *r
 	clone.near, clone.against = cloned(r.near), cloned(r.against)
-	clone.guards = maps.Clone(r.guards)
-	for key, tally := range clone.guards {
-		clone.guards[key] = tally.Clone()
-	}
+	clone.guards = r.guards.Clone()
 	return &clone
 }
 
@@ -53,15 +49,15 @@ func cloned(tallies []*framework.Tally) []*framework.Tally {
 // PreFilter counts the pods that the pod wants near or not near, and those
 // that do not want it near. It skips Filter when nobody requires anything.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	info, err := parse(pod)
+	terms, err := framework.AffinityTermsOf(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("parsing pod: %+v", err))
 	}
-	affinity, err := p.resolve(info.GetRequiredAffinityTerms())
+	affinity, err := p.resolve(terms.RequiredAffinity)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	anti, err := p.resolve(info.GetRequiredAntiAffinityTerms())
+	anti, err := p.resolve(terms.RequiredAntiAffinity)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
@@ -70,12 +66,13 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 		query: framework.TermQuery{Pod: pod, Namespace: p.labelsOf(pod.Namespace), RequiredAntiAffinity: 1},
 	}
 	r.guards = p.counts.Terms(r.query)
-	if len(r.guards) == 0 && len(affinity) == 0 && len(anti) == 0 {
+	// The form of a class wants to know even when Filter is skipped now.
+	state.Write(filterKey, r)
+	if !r.guards.Listed() && len(affinity) == 0 && len(anti) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	r.self = r.wanted != nil && r.wanted.Has(pod)
 	p.count(r)
-	state.Write(filterKey, r)
 	return nil, nil
 }
 
@@ -122,10 +119,9 @@ func shift(state fwk.CycleState, other fwk.PodInfo, node *v1.Node, by int64) *fw
 		}
 	}
 	for key := range r.query.Of(other) {
-		if r.guards[key] == nil {
-			r.guards[key] = framework.NewTally(nil)
+		if domain, ok := node.Labels[key]; ok {
+			r.guards.Add(key, domain, by)
 		}
-		add(r.guards[key], key)
 	}
 	if r.wanted != nil && r.wanted.Has(other.GetPod()) {
 		for i, key := range r.keys {
@@ -156,7 +152,7 @@ func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node f
 			return fwk.NewStatus(fwk.Unschedulable, reasonAnti)
 		}
 	}
-	for key, tally := range r.guards {
+	for key, tally := range r.guards.By {
 		if domain, ok := labels[key]; ok && tally.Of(domain) > 0 {
 			return fwk.NewStatus(fwk.Unschedulable, reasonExisting)
 		}

@@ -13,7 +13,8 @@ import (
 )
 
 // EventsToRegister asks for pods that come, go or change their labels, for
-// nodes that may change domains and, other than upstream, for namespaces.
+// nodes that may change domains and, other than upstream, for nodes that go and
+// for namespaces.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{
@@ -25,7 +26,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 			QueueingHintFn: afterItself,
 		},
 		{
-			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel},
+			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Delete | fwk.UpdateNodeLabel},
 			QueueingHintFn: afterNode,
 		},
 		{
@@ -108,40 +109,28 @@ func has(set *framework.PodSet, pod *v1.Pod) bool { return set != nil && pod != 
 // afterItself queues the pod: the terms of others may not match its new labels.
 func afterItself(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) { return fwk.Queue, nil }
 
-// afterNode queues the pod when a node gives it a domain to go to. A new node
-// does so for every pod that needs no company; one whose labels change, when it
-// comes near pods that are wanted or gets away from those that are not.
+// afterNode queues the pod when a node may give it a domain to go to: when one
+// came that has a label its affinity goes by, when one went with the pods on
+// it, or when one changed its labels. By which labels placed pods keep the pod
+// away is theirs to say and not known here; so, other than upstream, any do.
 func afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
-	if err != nil {
+	if err != nil || before != nil {
 		return fwk.Queue, err
 	}
 	w, err := wishesOf(pod)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if before == nil && (len(w.affinity) == 0 || len(w.anti) > 0) {
-		return fwk.Queue, nil
-	}
 	for _, t := range w.affinity {
-		domain, is := after.Labels[t.TopologyKey]
-		if before == nil {
-			if is {
-				return fwk.Queue, nil
-			}
-			continue
-		}
-		if old, was := before.Labels[t.TopologyKey]; is && (!was || old != domain) {
+		if _, ok := after.Labels[t.TopologyKey]; ok {
 			return fwk.Queue, nil
 		}
 	}
-	for _, t := range w.anti {
-		old, was := before.Labels[t.TopologyKey]
-		if domain, is := after.Labels[t.TopologyKey]; was && (!is || old != domain) {
-			return fwk.Queue, nil
-		}
+	if len(w.affinity) > 0 {
+		return fwk.QueueSkip, nil
 	}
-	return fwk.QueueSkip, nil
+	return fwk.Queue, nil
 }
 
 // afterNamespace queues the pod when other pods may be meant by its terms, or

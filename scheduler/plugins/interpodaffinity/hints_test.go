@@ -49,10 +49,11 @@ func TestHints(t *testing.T) {
 		"any node came, for a pod that is shunned": {pod: plain, resource: fwk.Node, after: none, want: fwk.Queue},
 		"a node got a domain":                      {pod: friendly, resource: fwk.Node, before: none, after: a, want: fwk.Queue},
 		"a node changed its domain":                {pod: friendly, resource: fwk.Node, before: a, after: b, want: fwk.Queue},
-		"a node left its domain":                   {pod: friendly, resource: fwk.Node, before: a, after: none},
+		"a node left its domain, others too":       {pod: group, resource: fwk.Node, before: a, after: none, want: fwk.Queue},
+		"a node went with the foes on it":          {pod: hostile, resource: fwk.Node, before: a, want: fwk.Queue},
+		"a node changed what shunning goes by":     {pod: plain, resource: fwk.Node, before: a, after: b, want: fwk.Queue},
 		"a node left the foes' domain":             {pod: hostile, resource: fwk.Node, before: a, after: none, want: fwk.Queue},
 		"a node changed to another domain of foes": {pod: hostile, resource: fwk.Node, before: a, after: b, want: fwk.Queue},
-		"a node got a domain, which foes may have": {pod: hostile, resource: fwk.Node, before: none, after: a},
 		"a namespace joined the team of the friends": {
 			pod: chosen, resource: framework.Namespace, before: fixture.Namespace("mail").Label("team", "y").Obj(),
 			after: fixture.Namespace("mail").Label("team", "x").Obj(), want: fwk.Queue,

@@ -107,7 +107,10 @@ func (*Plugin) Name() string { return Name }
 // Reads says what the verdicts depend on.
 func (*Plugin) Reads() framework.Reads {
 	reads := framework.NodeLabels | framework.DomainCounts | framework.NamespaceLabels
-	return framework.Reads{Filter: reads, Score: reads}
+	return framework.Reads{
+		Pod:    framework.PodNamespace | framework.PodLabels | framework.PodAffinity,
+		Filter: reads, Score: reads,
+	}
 }
 
 // SignPod signs the pod with its labels, which the terms of others may match.

@@ -13,10 +13,10 @@ import (
 
 // preferred is what the pod and the placed pods prefer of each other.
 type preferred struct {
-	// own are the pod's preferences; of others, by topology key, are the
-	// weights of the terms of placed pods that the pod matches.
+	// own are the pod's preferences, others the weights of the terms of placed
+	// pods that the pod matches.
 	own    []preference
-	others map[string]*framework.Tally
+	others *framework.TermTallies
 }
 
 // preference is one of the pod's terms, with the number of pods by domain.
@@ -39,25 +39,37 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	others := p.counts.Terms(framework.TermQuery{
+	wishes := &preferred{own: own, others: p.othersOf(pod)}
+	if !wishes.matter() {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	state.Write(scoreKey, wishes)
+	return nil
+}
+
+// othersOf returns the weights of the terms of placed pods that the pod
+// matches.
+func (p *Plugin) othersOf(pod *v1.Pod) *framework.TermTallies {
+	return p.counts.Terms(framework.TermQuery{
 		Pod: pod, Namespace: p.labelsOf(pod.Namespace),
 		RequiredAffinity: p.hardWeight, PreferredAffinity: 1, PreferredAntiAffinity: -1,
 	})
-	matters := len(others) > 0
-	for _, preference := range own {
-		matters = matters || !preference.pods.Zero()
+}
+
+// matter reports whether anybody prefers anything anywhere.
+func (p *preferred) matter() bool {
+	for i := range p.own {
+		if !p.own[i].pods.Zero() {
+			return true
+		}
 	}
-	if !matters {
-		return fwk.NewStatus(fwk.Skip)
-	}
-	state.Write(scoreKey, &preferred{own: own, others: others})
-	return nil
+	return p.others.Listed()
 }
 
 // preferences returns the pod's preferred terms; a weight against something is
 // negative. The error says what does not parse.
 func (p *Plugin) preferences(pod *v1.Pod) ([]preference, error) {
-	info, err := parse(pod)
+	terms, err := framework.AffinityTermsOf(pod)
 	if err != nil {
 		return nil, fmt.Errorf("parsing pod: %w", err)
 	}
@@ -66,7 +78,7 @@ func (p *Plugin) preferences(pod *v1.Pod) ([]preference, error) {
 	for _, list := range []struct {
 		terms []fwk.WeightedAffinityTerm
 		sign  int64
-	}{{info.GetPreferredAffinityTerms(), 1}, {info.GetPreferredAntiAffinityTerms(), -1}} {
+	}{{terms.PreferredAffinity, 1}, {terms.PreferredAntiAffinity, -1}} {
 		for i := range list.terms {
 			t := &list.terms[i]
 			pods, err := p.podsOf(&t.AffinityTerm)
@@ -99,7 +111,7 @@ func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fw
 			score += p.own[i].weight * p.own[i].pods.Of(domain)
 		}
 	}
-	for key, tally := range p.others {
+	for key, tally := range p.others.By {
 		if domain, ok := labels[key]; ok {
 			score += tally.Of(domain)
 		}
@@ -122,13 +134,17 @@ func (*Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod
 		least, most = min(least, scores[i].Score), max(most, scores[i].Score)
 	}
 	for i := range scores {
-		score := float64(0)
-		if most > least {
-			score = float64(fwk.MaxScore) * (float64(scores[i].Score-least) / float64(most-least))
-		}
-		scores[i].Score = int64(score)
+		scores[i].Score = stretched(scores[i].Score, least, most)
 	}
 	return nil
+}
+
+// stretched is a score's place between the least and the most, out of 100.
+func stretched(score, least, most int64) int64 {
+	if most <= least {
+		return 0
+	}
+	return int64(float64(fwk.MaxScore) * (float64(score-least) / float64(most-least)))
 }
 
 func preferredOf(state fwk.CycleState) (*preferred, error) {

@@ -14,15 +14,6 @@ type term struct {
 	pods *framework.PodSet
 }
 
-// parse derives the pod's terms; most pods have none. The error says what does
-// not parse.
-func parse(pod *v1.Pod) (*framework.PodInfo, error) {
-	if pod.Spec.Affinity == nil {
-		return &framework.PodInfo{}, nil
-	}
-	return framework.NewPodInfo(pod)
-}
-
 // resolve turns terms of the pod to be placed into sets of pods, by looking up
 // which namespaces their selectors mean now. Placed pods keep their selectors:
 // they are asked about one namespace at a time.
@@ -71,15 +62,14 @@ func (p *Plugin) labelsOf(namespace string) labels.Set {
 // together are the pods that match every one of terms: a single pod must
 // satisfy all of a pod's required affinity. It is nil without terms.
 func together(terms []term) *framework.PodSet {
-	var all *framework.PodSet
-	for _, t := range terms {
-		if all == nil {
-			all = t.pods
-		} else {
-			all = all.And(t.pods)
-		}
+	if len(terms) == 0 {
+		return nil
 	}
-	return all
+	others := make([]*framework.PodSet, 0, len(terms)-1)
+	for _, t := range terms[1:] {
+		others = append(others, t.pods)
+	}
+	return terms[0].pods.And(others...)
 }
 
 // keysOf returns the topology keys of terms, each once.

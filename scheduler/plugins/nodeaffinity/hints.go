@@ -20,16 +20,14 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 }
 
 // afterNode queues the pod when the node is selected now and was not before.
+// Other than upstream it asks the profile's affinity about both.
 func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if p.enforced != nil && !p.enforced.Match(after) {
-		return fwk.QueueSkip, nil
-	}
 	wants := nodeaffinity.GetRequiredNodeAffinity(pod)
-	matches, err := wants.Match(after)
+	matches, err := p.selects(wants, after)
 	if err != nil {
 		return fwk.Queue, err
 	}
@@ -39,11 +37,18 @@ func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.
 	if before == nil {
 		return fwk.Queue, nil
 	}
-	// Whether the profile's own affinity selected the node before is not
-	// asked, upstream as here: such a change reaches the pod with the flush.
-	matched, err := wants.Match(before)
+	matched, err := p.selects(wants, before)
 	if err != nil || !matched {
 		return fwk.Queue, err
 	}
 	return fwk.QueueSkip, nil
+}
+
+// selects reports whether both affinities select node, the pod's and the
+// profile's.
+func (p *Plugin) selects(wants nodeaffinity.RequiredNodeAffinity, node *v1.Node) (bool, error) {
+	if p.enforced != nil && !p.enforced.Match(node) {
+		return false, nil
+	}
+	return wants.Match(node)
 }

@@ -68,7 +68,7 @@ func (*Plugin) Name() string { return Name }
 // Reads says what the verdicts depend on.
 func (*Plugin) Reads() framework.Reads {
 	reads := framework.NodeName | framework.NodeLabels
-	return framework.Reads{Filter: reads, Score: reads}
+	return framework.Reads{Pod: framework.PodNodeAffinity, Filter: reads, Score: reads}
 }
 
 // SignPod signs the pod with its node affinity and its node selector.

@@ -217,6 +217,7 @@ func TestHint(t *testing.T) {
 		"a new node that does not is not":            {after: elsewhere, want: fwk.QueueSkip},
 		"a new node that the profile refuses is not": {after: slow, want: fwk.QueueSkip},
 		"a node that begins to match is worth a try": {before: elsewhere, after: inZone, want: fwk.Queue},
+		"so is one that the profile begins to want":  {before: slow, after: inZone, want: fwk.Queue},
 		"a node that always matched is not":          {before: inZone, after: inZone, want: fwk.QueueSkip},
 		"a node that ceases to match is not":         {before: inZone, after: elsewhere, want: fwk.QueueSkip},
 		"an event about something else is an error":  {after: pod, want: fwk.Queue, wantErr: true},

@@ -50,14 +50,19 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, nod
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
+	return p.weigh(terms, node.Node()), nil
+}
+
+// weigh adds up the profile's terms and those of a pod, which may be nil.
+func (p *Plugin) weigh(terms *nodeaffinity.PreferredSchedulingTerms, node *v1.Node) int64 {
 	var sum int64
 	if p.favoured != nil {
-		sum += p.favoured.Score(node.Node())
+		sum += p.favoured.Score(node)
 	}
 	if terms != nil {
-		sum += terms.Score(node.Node())
+		sum += terms.Score(node)
 	}
-	return sum, nil
+	return sum
 }
 
 // preferredOf reads PreScore's note, or parses again where a profile has Score

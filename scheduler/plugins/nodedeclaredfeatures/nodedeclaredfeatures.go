@@ -39,6 +39,7 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 	_ framework.Reader      = (*Plugin)(nil)
+	_ framework.PodKeyer    = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
@@ -49,6 +50,19 @@ func (*Plugin) Name() string { return Name }
 
 // Reads says what the verdict depends on.
 func (*Plugin) Reads() framework.Reads { return framework.Reads{Filter: framework.NodeFeatures} }
+
+// AppendPodKey appends the features that the pod needs, which the library knows
+// how to infer.
+func (*Plugin) AppendPodKey(key []byte, pod *v1.Pod) []byte {
+	features, err := featuresOf(pod)
+	switch {
+	case err != nil:
+		return append(append(append(key, 2), err.Error()...), 0)
+	case features.IsEmpty():
+		return append(key, 0)
+	}
+	return append(append(append(key, 1), features.String()...), 0)
+}
 
 // SignPod signs the pod with the features it needs.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {

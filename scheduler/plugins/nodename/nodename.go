@@ -37,7 +37,9 @@ func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { retu
 func (*Plugin) Name() string { return Name }
 
 // Reads says what the verdict depends on.
-func (*Plugin) Reads() framework.Reads { return framework.Reads{Filter: framework.NodeName} }
+func (*Plugin) Reads() framework.Reads {
+	return framework.Reads{Pod: framework.PodNodeName, Filter: framework.NodeName}
+}
 
 // SignPod signs the pod with the node it names.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {

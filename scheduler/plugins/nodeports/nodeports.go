@@ -41,7 +41,9 @@ func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { retu
 func (*Plugin) Name() string { return Name }
 
 // Reads says what the verdict depends on.
-func (*Plugin) Reads() framework.Reads { return framework.Reads{Filter: framework.NodePorts} }
+func (*Plugin) Reads() framework.Reads {
+	return framework.Reads{Pod: framework.PodPorts, Filter: framework.NodePorts}
+}
 
 // SignPod signs the pod with its host ports.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {

@@ -17,11 +17,16 @@ type scoredResources struct {
 	// assume gives containers without a request the default one, on the pod's
 	// side and on the node's.
 	assume bool
+	// usual says that the resources are cpu and memory, in this order, as they are
+	// unless a profile says otherwise.
+	usual bool
 }
 
 type scoredResource struct {
 	name   v1.ResourceName
 	weight int64
+	// held is where columns hold the resource.
+	held column
 	// scalar resources do not count for a pod that asks for none.
 	scalar bool
 }
@@ -30,8 +35,11 @@ func newScoredResources(specs []configv1.ResourceSpec, assume bool) scoredResour
 	s := scoredResources{specs: make([]scoredResource, len(specs)), assume: assume}
 	for i, spec := range specs {
 		name := v1.ResourceName(spec.Name)
-		s.specs[i] = scoredResource{name: name, weight: spec.Weight, scalar: framework.IsScalarResourceName(name)}
+		s.specs[i] = scoredResource{
+			name: name, weight: spec.Weight, held: columnOf(name, assume), scalar: framework.IsScalarResourceName(name),
+		}
 	}
+	s.usual = len(s.specs) == 2 && s.specs[0].name == v1.ResourceCPU && s.specs[1].name == v1.ResourceMemory
 	return s
 }
 
@@ -59,6 +67,9 @@ func (a amounts) none() bool {
 // noderesources the scorer of Fit never learns of the gates that Fit itself
 // reads, so it goes by the containers' spec alone. BalancedAllocation's does.
 func (s scoredResources) amountsOf(pod *v1.Pod) amounts {
+	if sum, ok := framework.SumRequests(pod); ok && s.inColumns() {
+		return s.amountsIn(&sum)
+	}
 	var requests v1.ResourceList
 	if s.assume {
 		requests = resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
@@ -75,9 +86,29 @@ func (s scoredResources) amountsOf(pod *v1.Pod) amounts {
 	for i := range s.specs {
 		quantity := requests[s.specs[i].name]
 		if s.specs[i].name == v1.ResourceCPU {
-			list[i] = quantity.MilliValue()
+			list[i] = framework.BoundedRequest(quantity.MilliValue())
 		} else {
-			list[i] = quantity.Value()
+			list[i] = framework.BoundedRequest(quantity.Value())
+		}
+	}
+	return list
+}
+
+// amountsIn returns the same from a sum.
+func (s scoredResources) amountsIn(sum *framework.Sum) amounts {
+	list := make(amounts, len(s.specs))
+	for i := range s.specs {
+		switch name := s.specs[i].name; {
+		case name == v1.ResourceEphemeralStorage:
+			list[i] = sum.EphemeralStorage
+		case name == v1.ResourceCPU && s.assume:
+			list[i] = sum.ScoredCPU
+		case name == v1.ResourceCPU:
+			list[i] = sum.MilliCPU
+		case s.assume:
+			list[i] = sum.ScoredMemory
+		default:
+			list[i] = sum.Memory
 		}
 	}
 	return list

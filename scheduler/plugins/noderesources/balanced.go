@@ -74,7 +74,7 @@ func (*Balanced) Name() string { return BalancedName }
 
 // Reads says what the score depends on.
 func (*Balanced) Reads() framework.Reads {
-	return framework.Reads{Score: framework.NodeAllocatable | framework.NodeRequested}
+	return framework.Reads{Pod: framework.PodRequests, Score: framework.NodeAllocatable | framework.NodeRequested}
 }
 
 // SignPod signs the pod with its requests.
@@ -110,8 +110,17 @@ func (b *Balanced) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 			without = append(without, share(taken, offered))
 		}
 	}
+	return improvement(with, without), nil
+}
+
+// improvement compares the balance of the shares with the pod and without it.
+func improvement(with, without []float64) int64 {
+	return improved(balance(with), balance(without))
+}
+
+func improved(with, without int64) int64 {
 	const half = fwk.MaxScore / 2
-	return half + (half+balance(with)-balance(without))/2, nil
+	return half + (half+with-without)/2
 }
 
 // ScoreExtensions is nil: the score keeps to the range by itself.
@@ -120,8 +129,16 @@ func (*Balanced) ScoreExtensions() fwk.ScoreExtensions { return nil }
 // inlineShares is up to how many resources Score allocates nothing.
 const inlineShares = 8
 
+// share is between 0 and 1, whatever a node says that it offers.
 func share(used, offered int64) float64 {
-	return min(float64(used)/float64(offered), 1)
+	switch share := float64(used) / float64(offered); {
+	case share > 1:
+		return 1
+	case share < 0:
+		return 0
+	default:
+		return share
+	}
 }
 
 // balance is 100 when all shares are the same and less the more they deviate
@@ -133,7 +150,7 @@ func balance(shares []float64) int64 {
 	switch n := float64(len(shares)); len(shares) {
 	case 0, 1:
 	case 2:
-		deviation = math.Abs((shares[0] - shares[1]) / 2)
+		return balanceOfTwo(shares[0], shares[1])
 	default:
 		var total, squares float64
 		for _, share := range shares {
@@ -145,5 +162,10 @@ func balance(shares []float64) int64 {
 		}
 		deviation = math.Sqrt(squares / n)
 	}
-	return int64((1 - deviation) * float64(fwk.MaxScore))
+	return balanced(deviation)
 }
+
+// balanceOfTwo is balance of two shares.
+func balanceOfTwo(a, b float64) int64 { return balanced(math.Abs((a - b) / 2)) }
+
+func balanced(deviation float64) int64 { return int64((1 - deviation) * float64(fwk.MaxScore)) }

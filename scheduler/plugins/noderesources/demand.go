@@ -25,6 +25,9 @@ const (
 // requestOf returns what a waiting pod requests. Its status is not read: there
 // is nothing in it before the pod runs.
 func requestOf(pod *v1.Pod) framework.Resource {
+	if sum, ok := framework.SumRequests(pod); ok {
+		return framework.Resource{MilliCPU: sum.MilliCPU, Memory: sum.Memory, EphemeralStorage: sum.EphemeralStorage}
+	}
 	var request framework.Resource
 	request.SetMaxResource(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
 	return request
@@ -84,6 +87,18 @@ type lack struct {
 	reasons []string
 	// ofWholeNode is true when the node is too small even when empty.
 	ofWholeNode bool
+}
+
+// status is what Filter answers.
+func (l *lack) status() *fwk.Status {
+	if len(l.reasons) == 0 {
+		return nil
+	}
+	code := fwk.Unschedulable
+	if l.ofWholeNode {
+		code = fwk.UnschedulableAndUnresolvable
+	}
+	return fwk.NewStatus(code, l.reasons...)
 }
 
 // check notes reason when amount is asked for and more than is left.

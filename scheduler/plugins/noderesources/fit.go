@@ -58,6 +58,7 @@ func (*Fit) Name() string { return FitName }
 // Reads says what the verdicts depend on.
 func (*Fit) Reads() framework.Reads {
 	return framework.Reads{
+		Pod:    framework.PodRequests,
 		Filter: framework.NodeAllocatable | framework.NodeRequested | framework.NodePodCount,
 		Score:  framework.NodeAllocatable | framework.NodeRequested | framework.NodeScored,
 	}
@@ -94,14 +95,7 @@ func (*Fit) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.
 		return fwk.AsStatus(fmt.Errorf("%s found a %T under %q, want its own", FitName, note, fitFilterKey))
 	}
 	lack := wants.lackOn(node)
-	if len(lack.reasons) == 0 {
-		return nil
-	}
-	code := fwk.Unschedulable
-	if lack.ofWholeNode {
-		code = fwk.UnschedulableAndUnresolvable
-	}
-	return fwk.NewStatus(code, lack.reasons...)
+	return lack.status()
 }
 
 // PreScore adds up what the pod is scored with.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -31,20 +32,28 @@ func TestFitHints(t *testing.T) {
 		"a running pod that wants less of something else": {
 			hint: afterOtherScaledDown, before: running("memory", "2"), after: running("memory", "1"), want: fwk.QueueSkip,
 		},
+		"a pod with a promised node that wants less": {
+			hint: afterOtherScaledDown, before: fixture.Pod("b").Requests("cpu", "2").Nominated("n").Obj(),
+			after: fixture.Pod("b").Requests("cpu", "1").Nominated("n").Obj(), want: fwk.Queue,
+		},
 		"a waiting pod that wants less": {
 			hint: afterOtherScaledDown, before: fixture.Pod("b").Requests("cpu", "2").Obj(),
 			after: fixture.Pod("b").Requests("cpu", "1").Obj(), want: fwk.QueueSkip,
 		},
 		"the pod itself wants less": {hint: afterTargetScaledDown, before: pod, after: pod, want: fwk.Queue},
 
-		"a new node that is large enough":           {hint: afterNode, after: enough, want: fwk.Queue},
-		"a new node that is too small":              {hint: afterNode, after: offers("cpu", "1", "example.com/gpu", "1"), want: fwk.QueueSkip},
-		"a node that grows where it matters":        {hint: afterNode, before: offers("cpu", "1", "example.com/gpu", "1"), after: enough, want: fwk.Queue},
-		"a node that grows in GPUs":                 {hint: afterNode, before: offers("cpu", "2"), after: enough, want: fwk.Queue},
-		"a node that takes more pods":               {hint: afterNode, before: offers("cpu", "2", "example.com/gpu", "1", "pods", "5"), after: enough, want: fwk.Queue},
-		"a node that grows where it does not":       {hint: afterNode, before: enough, after: offers("cpu", "2", "example.com/gpu", "1", "memory", "1"), want: fwk.QueueSkip},
-		"a node that shrinks":                       {hint: afterNode, before: offers("cpu", "9", "example.com/gpu", "1"), after: enough, want: fwk.QueueSkip},
-		"an event about something else is an error": {hint: afterNode, after: pod, want: fwk.Queue, wantErr: true},
+		"a new node that is large enough": {hint: (&Fit{}).afterNode, after: enough, want: fwk.Queue},
+		"a new node that is too small":    {hint: (&Fit{}).afterNode, after: offers("cpu", "1", "example.com/gpu", "1"), want: fwk.QueueSkip},
+		"a new node that lacks only what is ignored": {
+			hint:  (&Fit{ignored: ignoredResources{names: sets.New("example.com/gpu")}}).afterNode,
+			after: offers("cpu", "2"), want: fwk.Queue,
+		},
+		"a node that grows where it matters":        {hint: (&Fit{}).afterNode, before: offers("cpu", "1", "example.com/gpu", "1"), after: enough, want: fwk.Queue},
+		"a node that grows in GPUs":                 {hint: (&Fit{}).afterNode, before: offers("cpu", "2"), after: enough, want: fwk.Queue},
+		"a node that takes more pods":               {hint: (&Fit{}).afterNode, before: offers("cpu", "2", "example.com/gpu", "1", "pods", "5"), after: enough, want: fwk.Queue},
+		"a node that grows where it does not":       {hint: (&Fit{}).afterNode, before: enough, after: offers("cpu", "2", "example.com/gpu", "1", "memory", "1"), want: fwk.QueueSkip},
+		"a node that shrinks":                       {hint: (&Fit{}).afterNode, before: offers("cpu", "9", "example.com/gpu", "1"), after: enough, want: fwk.QueueSkip},
+		"an event about something else is an error": {hint: (&Fit{}).afterNode, after: pod, want: fwk.Queue, wantErr: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := c.hint(klog.Background(), pod, c.before, c.after)

@@ -13,7 +13,7 @@ import (
 // EventsToRegister asks for room: pods that go or shrink, nodes that come or
 // grow, and the pod itself asking for less. Upstream also asks for
 // DeviceClasses; here none stands behind an extended resource.
-func (*Fit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+func (f *Fit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete},
@@ -21,7 +21,7 @@ func (*Fit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable},
-			QueueingHintFn: afterNode,
+			QueueingHintFn: f.afterNode,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.UpdatePodScaleDown},
@@ -51,14 +51,14 @@ func afterTargetScaledDown(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, er
 	return fwk.Queue, nil
 }
 
-// afterOtherScaledDown queues the pod when a running one asks for less of
-// something that the pod asks for.
+// afterOtherScaledDown queues the pod when one that is on a node, or has a node
+// promised, asks for less of something that the pod asks for.
 func afterOtherScaledDown(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if after.Spec.NodeName == "" {
+	if after.Spec.NodeName == "" && after.Status.NominatedNodeName == "" {
 		return fwk.QueueSkip, nil
 	}
 	had, has := runningRequest(before), runningRequest(after)
@@ -78,14 +78,14 @@ func runningRequest(pod *v1.Pod) framework.Resource {
 }
 
 // afterNode queues the pod when the node, empty, has room for it, and is new
-// or has more of what the pod asks for. Ignored resources are not ignored
-// here, upstream as here.
-func afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+// or has more of what the pod asks for. Other than upstream it ignores what
+// Filter ignores.
+func (f *Fit) afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	wants := newDemand(pod, ignoredResources{})
+	wants := newDemand(pod, f.ignored)
 	if after == nil || len(wants.lackOn(emptyNode(after)).reasons) > 0 {
 		return fwk.QueueSkip, nil
 	}

@@ -39,27 +39,44 @@ func (s *strategy) amountsOf(pod *v1.Pod) amounts { return s.resources.amountsOf
 
 // score returns the weighted mean over the resources that count on node.
 func (s *strategy) score(node fwk.NodeInfo, asked amounts) int64 {
-	var sum, weights int64
+	mean := weightedMean{shaped: s.shaped}
 	for i := range s.resources.specs {
-		offered, taken, counts := s.resources.on(node, i, asked[i])
-		if !counts {
-			continue
+		if offered, taken, counts := s.resources.on(node, i, asked[i]); counts {
+			mean.add(s.rate(taken+asked[i], offered), s.resources.specs[i].weight)
 		}
-		rating := s.rate(taken+asked[i], offered)
-		if s.shaped && rating <= 0 {
-			continue
-		}
-		weight := s.resources.specs[i].weight
-		sum += rating * weight
-		weights += weight
 	}
-	if weights == 0 {
+	return mean.value()
+}
+
+// weightedMean is that of ratings; shaped is a strategy's.
+type weightedMean struct {
+	sum, weights int64
+	shaped       bool
+}
+
+// add adds a rating. A node may offer what nobody can, or less than nothing: its
+// rating is its own affair and stays one.
+func (m *weightedMean) add(rating, weight int64) {
+	rating = min(max(rating, 0), fwk.MaxScore)
+	if m.shaped && rating <= 0 {
+		return
+	}
+	m.sum += rating * weight
+	m.weights += weight
+}
+
+func (m *weightedMean) value() int64 {
+	if m.weights == 0 {
 		return 0
 	}
-	if s.shaped {
-		return int64(math.Round(float64(sum) / float64(weights)))
+	if m.shaped {
+		return m.rounded()
 	}
-	return sum / weights
+	return m.sum / m.weights
+}
+
+func (m *weightedMean) rounded() int64 {
+	return int64(math.Round(float64(m.sum) / float64(m.weights)))
 }
 
 // leastAllocated is the free share; 0 on a node that would be over its limit.

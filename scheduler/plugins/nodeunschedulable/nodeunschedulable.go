@@ -38,7 +38,9 @@ func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { retu
 func (*Plugin) Name() string { return Name }
 
 // Reads says what the verdict depends on.
-func (*Plugin) Reads() framework.Reads { return framework.Reads{Filter: framework.NodeUnschedulable} }
+func (*Plugin) Reads() framework.Reads {
+	return framework.Reads{Pod: framework.PodTolerations, Filter: framework.NodeUnschedulable}
+}
 
 // SignPod signs the pod with its tolerations.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {

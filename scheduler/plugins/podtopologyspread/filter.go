@@ -100,16 +100,20 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node
 		if !ok {
 			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonLabel)
 		}
-		tally := h.tallies[i]
-		least := int64(0) // as long as there are fewer domains than there should be
-		if tally.Domains() >= int(c.minDomains) {
-			least = tally.Least()
-		}
-		if tally.Of(domain)+h.self[i]-least > int64(c.maxSkew) {
+		if h.tallies[i].Of(domain)+h.self[i]-h.least(i) > int64(c.maxSkew) {
 			return fwk.NewStatus(fwk.Unschedulable, reasonSkew)
 		}
 	}
 	return nil
+}
+
+// least is the smallest domain of the ith constraint; 0 as long as there are
+// fewer domains than there should be.
+func (h *hard) least(i int) int64 {
+	if h.tallies[i].Domains() < int(h.constraints[i].minDomains) {
+		return 0
+	}
+	return h.tallies[i].Least()
 }
 
 func hardOf(state fwk.CycleState) (*hard, error) {

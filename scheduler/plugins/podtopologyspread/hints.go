@@ -15,13 +15,18 @@ import (
 )
 
 // EventsToRegister asks for pods that come, go or change their labels, and for
-// nodes that may change domains. Where default constraints are hard it asks,
-// other than upstream, for what their selectors are taken from, too.
+// nodes that may change domains. Other than upstream it asks for pods whose
+// deletion begins, since they do not count from then on, and where default
+// constraints are hard for what their selectors are taken from.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	events := []fwk.ClusterEventWithHint{
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add | fwk.UpdatePodLabel | fwk.Delete},
 			QueueingHintFn: p.afterPod,
+		},
+		{
+			Event:          fwk.ClusterEvent{Resource: framework.TerminatingPod, ActionType: fwk.Update},
+			QueueingHintFn: p.afterTermination,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodToleration | fwk.UpdatePodLabel},
@@ -95,23 +100,36 @@ func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.Q
 	return fwk.QueueSkip, nil
 }
 
+// afterTermination queues the pod when the other one, which is going to leave,
+// was counted.
+func (p *Plugin) afterTermination(logger klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+	return p.afterPod(logger, pod, oldObj, nil)
+}
+
 // afterItself queues the pod when its new tolerations open nodes to counting,
-// or its new labels move it into or out of a constraint's selector.
-func (p *Plugin) afterItself(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+// or its new labels move it into or out of a constraint's selector. Other than
+// upstream it also looks whether they change the selectors: those that the pod
+// narrows by labels of its own, and those that it has from who selects it.
+func (p *Plugin) afterItself(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	constraints, err := p.constraintsOf(pod, v1.DoNotSchedule)
+	was, err := p.constraintsOf(before, v1.DoNotSchedule)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	for _, c := range constraints {
-		if c.honorTaints && !equality.Semantic.DeepEqual(before.Spec.Tolerations, after.Spec.Tolerations) {
+	is, err := p.constraintsOf(after, v1.DoNotSchedule)
+	if err != nil || len(was) != len(is) {
+		return fwk.Queue, err
+	}
+	for i, c := range is {
+		if c.selector.String() != was[i].selector.String() ||
+			c.honorTaints && !equality.Semantic.DeepEqual(before.Spec.Tolerations, after.Spec.Tolerations) {
 			return fwk.Queue, nil
 		}
 	}
-	return afterLabels(constraints, before, after), nil
+	return afterLabels(is, before, after), nil
 }
 
 // afterLabels queues when a constraint selects the pod whose labels changed

@@ -46,11 +46,23 @@ func TestHints(t *testing.T) {
 		"a pod of another namespace went":            {resource: fwk.AssignedPod, before: fixture.Pod("shop/other").Label("app", "web").On("n").Obj()},
 		"a pod without a node went":                  {resource: fwk.AssignedPod, before: web("other").Obj()},
 		"a pod that was nominated went":              {resource: fwk.AssignedPod, before: web("other").Nominated("n").Obj(), want: fwk.Queue},
-		"the pod left the ranks":                     {resource: fwk.TargetPod, before: web("new").Obj(), after: fixture.Pod("new").Obj(), want: fwk.Queue},
-		"the pod got a toleration that nobody minds": {resource: fwk.TargetPod, before: web("new").Obj(), after: web("new").Tolerate("x", "", v1.TaintEffectNoSchedule).Obj()},
+		"a pod that is counted is to leave":          {resource: framework.TerminatingPod, before: counted, after: web("other").On("n").Terminating().Obj(), want: fwk.Queue},
+		"a pod that is not counted is to leave":      {resource: framework.TerminatingPod, before: other, after: fixture.Pod("other").On("n").Terminating().Obj()},
+		"the pod left the ranks":                     {resource: fwk.TargetPod, before: pod.Obj(), after: fixture.Pod("new").Spread(evenly()).Obj(), want: fwk.Queue},
+		"the pod got a toleration that nobody minds": {resource: fwk.TargetPod, before: pod.Obj(), after: web("new").Spread(evenly()).Tolerate("x", "", v1.TaintEffectNoSchedule).Obj()},
 		"the pod got one that opens nodes to counting": {
 			resource: fwk.TargetPod, pod: web("new").Spread(evenly(taintsPolicy(v1.NodeInclusionPolicyHonor))),
-			before: web("new").Obj(), after: web("new").Tolerate("x", "", v1.TaintEffectNoSchedule).Obj(), want: fwk.Queue,
+			before: web("new").Spread(evenly(taintsPolicy(v1.NodeInclusionPolicyHonor))).Obj(),
+			after:  web("new").Spread(evenly(taintsPolicy(v1.NodeInclusionPolicyHonor))).Tolerate("x", "", v1.TaintEffectNoSchedule).Obj(),
+			want:   fwk.Queue,
+		},
+		"the pod is compared with others than before": {
+			resource: fwk.TargetPod,
+			before:   web("new").Label("rev", "1").Spread(evenly(matching("rev"))).Obj(),
+			after:    web("new").Label("rev", "2").Spread(evenly(matching("rev"))).Obj(), want: fwk.Queue,
+		},
+		"the pod's new labels are no service's": {
+			resource: fwk.TargetPod, before: web("new").Obj(), after: fixture.Pod("new").Label("app", "x").Obj(), want: fwk.Queue,
 		},
 		"a node with the label came":             {resource: fwk.Node, after: a, want: fwk.Queue},
 		"a node without it came":                 {resource: fwk.Node, after: fixture.Node("n").Obj()},
@@ -76,7 +88,7 @@ func TestHints(t *testing.T) {
 		"a controller of another kind came":        {resource: framework.StatefulSet, pod: web("new").Owner("ReplicaSet", "web"), after: fixture.StatefulSet("web", "app", "web")},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			p, _ := play(t, byList(byDefault("zone", v1.DoNotSchedule)))
+			p, _ := play(t, byList(byDefault("zone", v1.DoNotSchedule)), fixture.Service("web", "app", "web"))
 			if c.pod == nil {
 				c.pod = pod
 			}

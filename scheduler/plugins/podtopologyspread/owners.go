@@ -9,7 +9,11 @@ import (
 	"k8s.io/client-go/informers"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
+
+var _ framework.LabelSelecting = (*Plugin)(nil)
 
 // owners are what says which pods belong together when the pods do not.
 type owners struct {
@@ -95,4 +99,46 @@ func narrowed(selector labels.Selector, by *metav1.LabelSelector) labels.Selecto
 		selector = selector.Add(requirements...)
 	}
 	return selector
+}
+
+// SelectedLabels adds the labels that services and controllers select by.
+func (p *Plugin) SelectedLabels(keys *framework.LabelKeys) {
+	if len(p.defaults) > 0 {
+		p.owners.selectedLabels(keys)
+	}
+}
+
+func (o owners) selectedLabels(keys *framework.LabelKeys) {
+	services, _ := o.services.List(labels.Everything())
+	for _, found := range services {
+		insert(keys, found.Spec.Selector)
+	}
+	controllers, _ := o.controllers.List(labels.Everything())
+	for _, found := range controllers {
+		insert(keys, found.Spec.Selector)
+	}
+	replicaSets, _ := o.replicaSets.List(labels.Everything())
+	for _, found := range replicaSets {
+		insertSelector(keys, found.Spec.Selector)
+	}
+	statefulSets, _ := o.statefulSets.List(labels.Everything())
+	for _, found := range statefulSets {
+		insertSelector(keys, found.Spec.Selector)
+	}
+}
+
+func insert(keys *framework.LabelKeys, selector map[string]string) {
+	for key := range selector {
+		keys.Insert(key)
+	}
+}
+
+func insertSelector(keys *framework.LabelKeys, selector *metav1.LabelSelector) {
+	if selector == nil {
+		return
+	}
+	insert(keys, selector.MatchLabels)
+	for i := range selector.MatchExpressions {
+		keys.Insert(selector.MatchExpressions[i].Key)
+	}
 }

@@ -84,6 +84,8 @@ func (*Plugin) Name() string { return Name }
 func (*Plugin) Reads() framework.Reads {
 	shared := framework.NodeLabels | framework.DomainCounts | framework.PodOwners
 	return framework.Reads{
+		Pod: framework.PodNamespace | framework.PodLabels | framework.PodOwner | framework.PodSpread |
+			framework.PodNodeAffinity | framework.PodTolerations,
 		Filter: shared,
 		Score:  shared | framework.NodeName | framework.NodePods | framework.ScoredTogether,
 	}

@@ -48,13 +48,17 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if len(constraints) == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	// Under kube-scheduler's own defaults a node need not have every label: a
-	// cluster without zones is still spread by host name.
-	var required []string
+	state.Write(scoreKey, p.prepare(pod, constraints, nodes, p.required(pod, constraints)))
+	return nil
+}
+
+// required are the labels without which a node counts for nothing. Under
+// kube-scheduler's own defaults a node need not have every label: a cluster
+// without zones is still spread by host name.
+func (p *Plugin) required(pod *v1.Pod, constraints []constraint) []string {
 	if len(pod.Spec.TopologySpreadConstraints) > 0 || !p.system {
-		required = keysOf(constraints)
+		return keysOf(constraints)
 	}
-	state.Write(scoreKey, p.prepare(pod, constraints, nodes, required))
 	return nil
 }
 
@@ -173,16 +177,21 @@ func (*Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod
 		least, most = min(least, scores[i].Score), max(most, scores[i].Score)
 	}
 	for i := range scores {
-		switch score := scores[i].Score; {
-		case score == ignored:
+		if scores[i].Score == ignored {
 			scores[i].Score = 0
-		case most == 0:
-			scores[i].Score = fwk.MaxScore
-		default:
-			scores[i].Score = fwk.MaxScore * (most + least - score) / most
+		} else {
+			scores[i].Score = turned(scores[i].Score, least, most)
 		}
 	}
 	return nil
+}
+
+// turned is a score turned round between the least and the most of them.
+func turned(score, least, most int64) int64 {
+	if most == 0 {
+		return fwk.MaxScore
+	}
+	return fwk.MaxScore * (most + least - score) / most
 }
 
 func softOf(state fwk.CycleState) (*soft, error) {

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Name is how profiles name the plugin.
@@ -24,9 +26,4 @@ func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { retu
 func (*Plugin) Name() string { return Name }
 
 // Less reports whether a is scheduled before b.
-func (*Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
-	if mine, other := a.GetPriority(), b.GetPriority(); mine != other {
-		return mine > other
-	}
-	return a.GetTimestamp().Before(b.GetTimestamp())
-}
+func (*Plugin) Less(a, b fwk.QueuedEntityInfo) bool { return framework.ByPriority(a, b) }

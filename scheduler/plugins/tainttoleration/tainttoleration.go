@@ -45,7 +45,7 @@ func (*Plugin) Name() string { return Name }
 
 // Reads says what the verdicts depend on.
 func (*Plugin) Reads() framework.Reads {
-	return framework.Reads{Filter: framework.NodeTaints, Score: framework.NodeTaints}
+	return framework.Reads{Pod: framework.PodTolerations, Filter: framework.NodeTaints, Score: framework.NodeTaints}
 }
 
 // SignPod signs the pod with its tolerations.
@@ -138,14 +138,18 @@ func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fw
 	if !ok {
 		return 0, fwk.AsStatus(fmt.Errorf("%s found a %T under %q, want its own", Name, note, scoreKey))
 	}
-	taints := node.Node().Spec.Taints
+	return tolerations.untolerated(node.Node().Spec.Taints), nil
+}
+
+// untolerated counts the taints that advise against a node in vain.
+func (a advisory) untolerated(taints []v1.Taint) int64 {
 	var count int64
 	for i := range taints {
-		if taints[i].Effect == v1.TaintEffectPreferNoSchedule && !framework.Tolerates(tolerations, &taints[i]) {
+		if taints[i].Effect == v1.TaintEffectPreferNoSchedule && !framework.Tolerates(a, &taints[i]) {
 			count++
 		}
 	}
-	return count, nil
+	return count
 }
 
 // ScoreExtensions returns the plugin, which normalises.

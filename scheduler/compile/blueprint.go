@@ -6,6 +6,7 @@ package compile
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berthdev/berth/scheduler/framework"
@@ -19,8 +20,8 @@ type Blueprint struct {
 	// Generation is the profile's metadata.generation.
 	Generation int64
 	// Hash names what runs: ten hex digits of SHA-256 over the resolved spec
-	// (api.md: chains, arguments with PluginConfigs inlined, queue, decisions,
-	// Berth's version; neither state nor activation).
+	// (api.md: chains, arguments with PluginConfigs inlined, namespaces, queue,
+	// decisions, Berth's version; neither state nor activation).
 	Hash string
 	// Chains are the effective plugins by extension point, after upstream's
 	// merge rules.
@@ -33,6 +34,9 @@ type Blueprint struct {
 	ArgsFrom map[string]string
 	// PercentageOfNodesToScore is 0 for kube-scheduler's adaptive rule.
 	PercentageOfNodesToScore int32
+	// Namespaces matches the labels of namespaces whose pods may use the
+	// profile; nil: all may.
+	Namespaces labels.Selector
 	// Queue says how refused pods wait.
 	Queue QueueSettings
 	// Decisions says what is recorded of each decision.

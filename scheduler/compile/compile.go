@@ -37,6 +37,7 @@ func Profile(in Input) (*Blueprint, *Rejection) {
 	given := resolveArguments(spec.PluginConfig, in, path.Child("pluginConfig"), &found)
 	args := argumentsOf(chains, given, in.Registry, path.Child("pluginConfig"), &found)
 	checkSettings(spec, path, &found)
+	namespaces := allowedNamespaces(spec.AllowedNamespaces, path.Child("allowedNamespaces"), &found)
 	if rejection := found.rejection(); rejection != nil {
 		return nil, rejection
 	}
@@ -48,6 +49,7 @@ func Profile(in Input) (*Blueprint, *Rejection) {
 		Args:                     map[string]runtime.Object{},
 		ArgsFrom:                 map[string]string{},
 		PercentageOfNodesToScore: spec.PercentageOfNodesToScore,
+		Namespaces:               namespaces,
 		Queue:                    queueSettings(spec.Queue),
 		Decisions:                decisionSettings(spec.Decisions),
 		Configs:                  configsNamed(spec.PluginConfig, in.Configs),

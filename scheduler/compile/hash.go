@@ -25,10 +25,18 @@ type resolved struct {
 	Percentage int32
 	Queue      QueueSettings
 	Decisions  DecisionSettings
+	// Namespaces is left out where all are allowed.
+	Namespaces *string `json:",omitempty"`
 }
 
 func hashBlueprint(b *Blueprint, version string) string {
+	var namespaces *string
+	if b.Namespaces != nil {
+		text := b.Namespaces.String()
+		namespaces = &text
+	}
 	return hash(resolved{
+		Namespaces: namespaces,
 		Version:    version,
 		Chains:     b.Chains,
 		Args:       b.Args,

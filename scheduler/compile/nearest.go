@@ -18,6 +18,16 @@ func noPlugin(name string, reg framework.Registry) string {
 	return fmt.Sprintf("no plugin %q", name)
 }
 
+// Nearest returns the candidate that name was most likely meant to be; empty
+// where there is none, or where more of it would have to change than stays.
+func Nearest(name string, candidates []string) string {
+	near := nearest(name, candidates)
+	if 2*edits(strings.ToLower(name), strings.ToLower(near)) > len(name) {
+		return ""
+	}
+	return near
+}
+
 // nearest returns the candidate with the fewest edits from name, whatever the
 // case; the first of equals; nothing when there is no candidate.
 func nearest(name string, candidates []string) string {

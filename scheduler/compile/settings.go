@@ -34,6 +34,7 @@ func bounds(spec *v1alpha1.SchedulingProfileSpec, path *field.Path) []bound {
 func checkState(spec *v1alpha1.SchedulingProfileSpec, path *field.Path, found *faults) {
 	checkWord(spec.State, path.Child("state"), found, v1alpha1.StateActive, v1alpha1.StatePaused)
 	checkWord(spec.Base, path.Child("base"), found, v1alpha1.BaseDefault, v1alpha1.BaseNone)
+	checkWord(spec.Activation, path.Child("activation"), found, v1alpha1.ActivationAutomatic, v1alpha1.ActivationManual)
 	checkWord(spec.Decisions.Annotate, path.Child("decisions", "annotate"), found, v1alpha1.Enabled, v1alpha1.Disabled)
 }
 

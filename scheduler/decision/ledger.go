@@ -103,6 +103,24 @@ func (l *Ledger) Record(d Decision) {
 	p.last = d.Time
 	p.version++
 	l.mu.Unlock()
+	l.tell()
+}
+
+// Evicted adds to the pods that were evicted for pods of the profile.
+func (l *Ledger) Evicted(profile string, victims int) {
+	if victims == 0 {
+		return
+	}
+	l.mu.Lock()
+	p := l.page(profile)
+	p.totals.Victims += int64(victims)
+	p.version++
+	l.mu.Unlock()
+	l.tell()
+}
+
+// tell leaves word that something was recorded.
+func (l *Ledger) tell() {
 	select {
 	case l.changed <- struct{}{}:
 	default:

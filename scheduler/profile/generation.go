@@ -2,16 +2,16 @@ package profile
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
 )
@@ -20,9 +20,16 @@ import (
 // reference; the last one to let go closes it and all that it started.
 type Generation struct {
 	Framework *framework.Framework
+	// Memo is what the loop remembers of its plugins' verdicts; may be nil.
+	Memo *cycle.Memo
 
-	hints  []queue.Hint
-	cancel context.CancelFunc
+	hints []queue.Hint
+	// prints tell the Generation's plugins from those of others; see prints.
+	prints map[string]string
+	// gate asks the PreEnqueue plugins.
+	gate func(ctx context.Context, pod *v1.Pod, lastGate string) string
+	// end takes down all that the Generation started, beside the caller.
+	end    func()
 	closed chan struct{}
 
 	// blueprint is replaced, never written: a newer one of the same hash may
@@ -36,56 +43,25 @@ type Generation struct {
 // Blueprint is what the Generation was built from.
 func (g *Generation) Blueprint() *compile.Blueprint { return g.blueprint.Load() }
 
-// build makes a Generation with one reference, the caller's. Whatever it
-// starts ends with the Generation, not with ctx.
-func build(b *compile.Blueprint, registry framework.Registry, host framework.Host) (*Generation, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	f, err := framework.New(ctx, framework.Config{Profile: b.Name, Chains: b.Chains, Args: b.Args}, registry, host)
-	if err != nil {
-		cancel()
-		return nil, asBuildError(err)
+// sort names the order of the Generation's pods, and is it.
+func (g *Generation) sort() (order string, less fwk.LessFunc) {
+	if g.Framework.BrokenSort() != nil && !fault.BrokenSortKept {
+		return prioritySort, framework.ByPriority
 	}
-	hints, err := f.Hints(ctx)
-	if err != nil {
-		f.Close()
-		cancel()
-		return nil, asBuildError(err)
-	}
-	g := &Generation{Framework: f, cancel: cancel, closed: make(chan struct{}), refs: 1}
-	g.blueprint.Store(b)
-	for _, hint := range hints {
-		g.hints = append(g.hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event, Fn: g.whileOpen(hint.QueueingHintFn)})
-	}
-	return g, nil
+	return g.sortPlugin(), g.Framework.Less
 }
 
-// whileOpen asks a hint only as long as the Generation is not closed.
-func (g *Generation) whileOpen(ask fwk.QueueingHintFn) fwk.QueueingHintFn {
-	if ask == nil {
-		return nil
-	}
-	return func(logger klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-		if !g.retain() {
-			return fwk.Queue, nil
-		}
-		defer g.Release()
-		return ask(logger, pod, oldObj, newObj)
-	}
-}
+// prioritySort is the sort of profiles that say nothing else.
+const prioritySort = "PrioritySort"
 
-// sort names the order of the Generation's pods: the plugin and its arguments.
-func (g *Generation) sort() string {
+// sortPlugin names the QueueSort plugin and its arguments.
+func (g *Generation) sortPlugin() string {
 	name := g.Framework.SortName()
-	args := g.Blueprint().Args[name]
-	if args == nil {
-		return name
-	}
-	text, err := json.Marshal(args)
-	if err != nil {
-		return fmt.Sprintf("%s %#v", name, args)
-	}
-	return name + " " + string(text)
+	return strings.TrimRight(name+" "+argumentsText(g.Blueprint(), name), " ")
 }
+
+// Retain takes one more reference for whoever holds one already.
+func (g *Generation) Retain() { g.retain() }
 
 // retain takes one more reference. It reports false when the Generation is
 // closed already.
@@ -105,12 +81,9 @@ func (g *Generation) Release() {
 	g.refs--
 	last := g.refs == 0
 	g.mu.Unlock()
-	if !last {
-		return
+	if last {
+		g.end()
 	}
-	g.cancel()
-	g.Framework.Close()
-	close(g.closed)
 }
 
 // Closed is closed when nobody uses the Generation any more and all that it
@@ -118,23 +91,24 @@ func (g *Generation) Release() {
 func (g *Generation) Closed() <-chan struct{} { return g.closed }
 
 // rules says what the Generation's plugins have to say about waiting. hold is
-// asked first. The queue asks without its lock and so may be late: a Generation
+// asked first, and holds every pod where the profile is paused. The queue asks without its lock and so may be late: a Generation
 // that was closed meanwhile says nothing that would keep a pod waiting, and the
 // queue asks again by the rules that replaced it.
-func (g *Generation) rules(hold func(*v1.Pod) queue.Hold) *queue.Rules {
+func (g *Generation) rules(hold func(*v1.Pod) queue.Hold, paused bool) *queue.Rules {
 	settings := g.Blueprint().Queue
+	sort, less := g.sort()
 	return &queue.Rules{
-		Hash: g.Blueprint().Hash,
-		Sort: g.sort(),
-		Less: g.Framework.Less,
-		Hold: hold,
+		Hash: g.Blueprint().Hash, Plugins: g.prints,
+		Sort:   sort,
+		Makeup: makeupOf(g.Blueprint(), paused),
+		Less:   less,
+		Hold:   hold,
 		PreEnqueue: func(ctx context.Context, pod *v1.Pod, lastGate string) string {
 			if !g.retain() {
 				return ""
 			}
 			defer g.Release()
-			gate, _ := g.Framework.RunPreEnqueuePlugins(ctx, pod, lastGate)
-			return gate
+			return g.gate(ctx, pod, lastGate)
 		},
 		Hints:          g.hints,
 		InitialBackoff: settings.InitialBackoff,

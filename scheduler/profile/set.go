@@ -2,24 +2,32 @@ package profile
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
+	"github.com/berthdev/berth/scheduler/scope"
 )
 
 // Waiting is who must hear that a profile changed: the pods that wait for it.
 type Waiting interface {
 	// Adopt makes rules those of the profile, whose pods are looked for.
 	Adopt(ctx context.Context, profile string, rules *queue.Rules)
+	// Reconsider asks again whether the profile's pods of a namespace, all
+	// where that is empty, are held.
+	Reconsider(ctx context.Context, profile, namespace string)
+	// GateOpened asks the gates of the pod with this UID again, where one of them
+	// holds it.
+	GateOpened(ctx context.Context, uid types.UID)
 	// Abandon holds the profile's pods for the given reason.
 	Abandon(ctx context.Context, profile string, hold queue.Hold)
 }
@@ -31,6 +39,16 @@ type Set struct {
 
 	mu    sync.Mutex
 	slots map[string]*slot
+	// wanted is the newest Blueprint of a name that Apply has not dealt with.
+	wanted map[string]*compile.Blueprint
+	// old is how many Generations of a name are alive that serve it no more.
+	old map[string]int
+	// abandoned are builds that were given up and have not come back.
+	abandoned map[*build]struct{}
+	// late are the calls of plugins that have not come back, by profile.
+	late map[string]lateCalls
+	// onAilment is told of profiles whose Ailments change; may be nil.
+	onAilment func(name string)
 }
 
 // Options are what a Set is built from.
@@ -42,8 +60,25 @@ type Options struct {
 	// Unsupported names the field of a pod that this build cannot honour, and
 	// says why; empty when it can honour all.
 	Unsupported func(pod *v1.Pod) (field, why string)
-	Clock       clock.PassiveClock
-	Log         logr.Logger
+	// Namespace returns the labels of a namespace, false when there is none;
+	// nil: every profile takes them all.
+	Namespace func(name string) (labels.Set, bool)
+	// Informers are lent to the plugins of each Generation anew; nil: HostFor's
+	// are theirs.
+	Informers *scope.Pool
+	// Trials are what trials are made of; nil: none is made.
+	Trials *Trials
+	// Listed is closed once the house has listed what it watches; nil: it has.
+	Listed <-chan struct{}
+	// Forget is told of a name that nothing serves any more, when the last of
+	// its Generations is closed, or there never was one; may be nil.
+	Forget func(name string)
+	Clock  clock.WithDelayedExecution
+	Log    logr.Logger
+	// Go starts work beside the caller; nil means a goroutine.
+	Go func(func())
+	// Wait waits for such work; nil means framework.Block.
+	Wait framework.Wait
 }
 
 // slot is what the Set knows of one name. changing serialises changes; the
@@ -53,90 +88,36 @@ type slot struct {
 	current  *Generation
 	since    time.Time
 	paused   bool
+	// tried is the last trial under the name; nil before the first one.
+	tried *Trial
 }
 
 // NewSet returns a Set that runs nothing.
-func NewSet(o Options) *Set { return &Set{options: o, slots: map[string]*slot{}} }
-
-// Apply makes blueprint what runs under its name: it is built, the pointer is
-// swapped, the waiting pods are told, and what ran before is let go of. The
-// same hash changes nothing but the generation that Running reports. A build
-// that fails changes nothing at all and returns a *BuildError.
-func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
-	slot := s.change(blueprint.Name)
-	defer slot.changing.Unlock()
-	log := s.options.Log.WithValues("profile", blueprint.Name, "hash", blueprint.Hash, "generation", blueprint.Generation)
-
-	if s.renumber(slot, blueprint) {
-		return nil
+func NewSet(o Options) *Set {
+	if o.Go == nil {
+		o.Go = func(work func()) { go work() }
 	}
-	next, err := build(blueprint, s.options.Registry, s.options.HostFor(blueprint.Name))
-	if err != nil {
-		log.Error(err, "The profile could not be built; what runs keeps running")
-		return err
+	if o.Wait == nil {
+		o.Wait = framework.Block
 	}
-	s.mu.Lock()
-	previous := slot.current
-	slot.current, slot.since = next, s.options.Clock.Now()
-	s.mu.Unlock()
-	s.options.Waiting.Adopt(ctx, blueprint.Name, next.rules(s.hold(slot, blueprint.Name)))
-	if previous == nil {
-		log.Info("The profile runs")
-		return nil
+	return &Set{
+		options: o, slots: map[string]*slot{}, wanted: map[string]*compile.Blueprint{},
+		old: map[string]int{}, abandoned: map[*build]struct{}{}, late: map[string]lateCalls{},
 	}
-	log.Info("The profile was swapped", "previousHash", previous.Blueprint().Hash, "previousGeneration", previous.Blueprint().Generation)
-	previous.Release()
-	return nil
 }
 
-// renumber handles a blueprint whose hash runs already: only the generation
-// numbers of the profile and its PluginConfigs may have moved.
-func (s *Set) renumber(slot *slot, blueprint *compile.Blueprint) bool {
+// Names are those under which something runs, in order.
+func (s *Set) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slot.current == nil || slot.current.Blueprint().Hash != blueprint.Hash {
-		return false
+	var names []string
+	for name, slot := range s.slots {
+		if slot.current != nil {
+			names = append(names, name)
+		}
 	}
-	slot.current.blueprint.Store(blueprint)
-	return true
-}
-
-// Pause holds the pods of the profile, or lets them go on. What runs is kept.
-func (s *Set) Pause(name string, paused bool) {
-	slot := s.change(name)
-	defer slot.changing.Unlock()
-	s.mu.Lock()
-	changed := slot.paused != paused
-	slot.paused = paused
-	current := slot.current
-	s.mu.Unlock()
-	if changed && current != nil {
-		s.options.Log.Info("The profile's state changed", "profile", name, "paused", paused)
-		s.options.Waiting.Adopt(context.Background(), name, current.rules(s.hold(slot, name)))
-	}
-}
-
-// Delete stops serving the name: its pods are parked until a profile of that
-// name comes back.
-func (s *Set) Delete(name string) {
-	slot := s.change(name)
-	defer slot.changing.Unlock()
-	// The slot goes last: who comes for the same name waits until all is done.
-	defer s.drop(name)
-	s.mu.Lock()
-	current := slot.current
-	slot.current = nil
-	s.mu.Unlock()
-	if current == nil {
-		return
-	}
-	s.options.Waiting.Abandon(context.Background(), name, queue.Hold{
-		Reason:  queue.ProfileDeleted,
-		Message: fmt.Sprintf("SchedulingProfile %s was deleted: the pod waits until a profile of that name exists", name),
-	})
-	current.Release()
-	framework.ForgetProfile(name)
-	s.options.Log.Info("The profile is gone; its pods are parked", "profile", name)
+	slices.Sort(names)
+	return names
 }
 
 // Running says what runs under a name.
@@ -147,7 +128,9 @@ func (s *Set) Running(name string) (Running, bool) {
 	if !ok || slot.current == nil {
 		return Running{}, false
 	}
-	return Running{Blueprint: slot.current.Blueprint(), Since: slot.since}, true
+	return Running{
+		Blueprint: slot.current.Blueprint(), Since: slot.since, Ailments: s.ailments(name, slot.current),
+	}, true
 }
 
 // Acquire returns the Generation that runs under a name with one more
@@ -186,31 +169,4 @@ func (s *Set) drop(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.slots, name)
-}
-
-// hold says why a pod of the profile must not be tried.
-func (s *Set) hold(slot *slot, name string) func(*v1.Pod) queue.Hold {
-	return func(pod *v1.Pod) queue.Hold {
-		s.mu.Lock()
-		paused := slot.paused
-		s.mu.Unlock()
-		if paused {
-			return queue.Hold{
-				Reason:  queue.ProfilePaused,
-				Message: fmt.Sprintf("SchedulingProfile %s is paused: the pod waits until its spec.state is Active", name),
-			}
-		}
-		if field, why := s.options.Unsupported(pod); field != "" {
-			return queue.Hold{Reason: queue.Unsupported, Message: field + ": " + why}
-		}
-		return queue.Hold{}
-	}
-}
-
-func asBuildError(err error) error {
-	var plugin *framework.PluginError
-	if errors.As(err, &plugin) {
-		return &BuildError{Plugin: plugin.Plugin, Err: plugin.Err}
-	}
-	return &BuildError{Err: err}
 }

@@ -2,9 +2,7 @@ package profile
 
 import (
 	"errors"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,7 +10,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/probe"
 )
 
@@ -131,46 +128,6 @@ func TestWhatCannotBeBuiltLeavesWhatRuns(t *testing.T) {
 	}
 }
 
-func TestAPausedProfileIsNotHandedOut(t *testing.T) {
-	w := newWorld(t)
-	w.Pause("p", true)
-	w.apply(1, "one", "A")
-	if _, ok := w.Acquire("p"); ok {
-		t.Error("acquired while it is paused since before it was applied")
-	}
-	if hold := w.rules["p"].Hold(&v1.Pod{}); hold.Reason != queue.ProfilePaused || !strings.Contains(hold.Message, "SchedulingProfile p is paused") {
-		t.Errorf("hold %+v", hold)
-	}
-	w.Pause("p", true)
-	w.wantJournal("adopt p")
-	w.Pause("p", false)
-	w.wantJournal("adopt p")
-	if hold := w.rules["p"].Hold(&v1.Pod{}); hold.Reason != "" {
-		t.Errorf("hold %+v after the pause", hold)
-	}
-	g, ok := w.Acquire("p")
-	if !ok {
-		t.Fatal("not acquired after the pause")
-	}
-	g.Release()
-	w.Pause("p", true)
-	w.Delete("p")
-	w.apply(1, "one", "A")
-	if _, ok := w.Acquire("p"); !ok {
-		t.Error("a profile that was created anew is still paused")
-	}
-}
-
-func TestAPodThatAsksForTooMuchIsHeldByItsField(t *testing.T) {
-	w := newWorld(t)
-	w.apply(1, "one", "A")
-	w.unsupported = "spec.resourceClaims"
-	want := queue.Hold{Reason: queue.Unsupported, Message: "spec.resourceClaims: not yet"}
-	if hold := w.rules["p"].Hold(&v1.Pod{}); hold != want {
-		t.Errorf("hold %+v, want %+v", hold, want)
-	}
-}
-
 func TestRulesAreTheGenerations(t *testing.T) {
 	w := newWorld(t)
 	w.apply(1, "one", "A")
@@ -223,30 +180,5 @@ func TestArgumentsArePartOfTheSort(t *testing.T) {
 	one, two, again := sort("1"), sort("2"), sort("1")
 	if one == two || one != again {
 		t.Errorf("sorts %q, %q, %q: the same arguments are the same sort, others are not", one, two, again)
-	}
-}
-
-func TestACreationDuringADeletionComesAfterIt(t *testing.T) {
-	w := newWorld(t)
-	waiting := &served{names: map[string]bool{}}
-	w.Set.options.Waiting = waiting
-	w.apply(1, "one", "A")
-	b := w.blueprint(2, "two", "B")
-	var creation sync.WaitGroup
-	waiting.during = func() {
-		creation.Go(func() {
-			if err := w.Apply(t.Context(), b); err != nil {
-				t.Error(err)
-			}
-		})
-		for range 10000 {
-			runtime.Gosched() // so that it goes on, if nothing holds it up
-		}
-	}
-	w.Delete("p")
-	creation.Wait()
-	w.runs("two", 2)
-	if !waiting.names["p"] {
-		t.Error("the profile runs, and the queue does not serve it")
 	}
 }

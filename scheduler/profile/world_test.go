@@ -8,6 +8,11 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -41,6 +46,7 @@ func newWorld(t *testing.T) *world {
 		Waiting:     w,
 		Unsupported: func(*v1.Pod) (string, string) { return w.unsupported, "not yet" },
 		Clock:       clock.RealClock{}, Log: logr.Discard(),
+		Go: func(work func()) { work() }, // so that what a test did is done
 	})
 	return w
 }
@@ -52,6 +58,12 @@ func (w *world) Adopt(_ context.Context, name string, rules *queue.Rules) {
 		w.meanwhile()
 	}
 }
+
+func (w *world) Reconsider(_ context.Context, name, namespace string) {
+	w.journal.Note("reconsider %s %s", name, namespace)
+}
+
+func (w *world) GateOpened(_ context.Context, uid types.UID) { w.journal.Note("gate opened %s", uid) }
 
 func (w *world) Abandon(_ context.Context, name string, hold queue.Hold) {
 	w.journal.Note("abandon %s: %s", name, hold.Reason)
@@ -125,6 +137,10 @@ func (s *served) Adopt(_ context.Context, name string, _ *queue.Rules) {
 	s.names[name] = true
 }
 
+func (s *served) Reconsider(context.Context, string, string) {}
+
+func (s *served) GateOpened(context.Context, types.UID) {}
+
 func (s *served) Abandon(_ context.Context, name string, _ queue.Hold) {
 	if s.during != nil {
 		s.during()
@@ -133,3 +149,33 @@ func (s *served) Abandon(_ context.Context, name string, _ queue.Hold) {
 	defer s.mu.Unlock()
 	s.names[name] = false
 }
+
+// slowInformer is a factory with one informer, which syncs when started is
+// closed, and counts its handlers.
+type slowInformer struct {
+	informers.SharedInformerFactory
+	cache.SharedIndexInformer
+	started  chan struct{}
+	handlers int
+}
+
+func (s *slowInformer) InformerFor(runtimeapi.Object, internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	return s
+}
+
+func (s *slowInformer) AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	s.handlers++
+	return slowRegistration{s}, nil
+}
+
+func (s *slowInformer) RemoveEventHandler(cache.ResourceEventHandlerRegistration) error {
+	s.handlers--
+	return nil
+}
+
+type slowRegistration struct{ of *slowInformer }
+
+func (r slowRegistration) HasSynced() bool                     { return false }
+func (r slowRegistration) HasSyncedChecker() cache.DoneChecker { return r }
+func (r slowRegistration) Name() string                        { return "slow" }
+func (r slowRegistration) Done() <-chan struct{}               { return r.of.started }

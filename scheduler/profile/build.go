@@ -1,0 +1,244 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/queue"
+	"github.com/berthdev/berth/scheduler/scope"
+)
+
+const (
+	// buildLimit is how long the constructors of a profile's plugins may take,
+	// and again how long their handlers may take to hear what there is.
+	buildLimit = 30 * time.Second
+	// maxAbandoned bounds the builds, of all profiles, that were given up and
+	// have not come back.
+	maxAbandoned = 16
+)
+
+// build is one Generation in the making. Whatever plugins start under it ends
+// with the Generation or, should that never be, with the build.
+type build struct {
+	set       *Set
+	blueprint *compile.Blueprint
+	prints    map[string]string
+	life      context.Context
+	cancel    context.CancelFunc
+	scope     *scope.Scope // nil where nothing is watched
+	// trial is nil where the plugins are to decide.
+	trial *framework.Trial
+
+	mu sync.Mutex
+	// at is the plugin whose constructor is at work.
+	at        string
+	framework *framework.Framework
+	hints     []framework.Hint
+	err       error
+	// finished and abandoned say which came first.
+	finished, abandoned bool
+	// hangs is why a build of the same is refused while this one, which was
+	// abandoned, has not come back.
+	hangs error
+}
+
+// build makes a Generation with one reference, the caller's.
+func (s *Set) build(ctx context.Context, b *compile.Blueprint) (*Generation, error) {
+	m := &build{set: s, blueprint: b}
+	if err := m.make(ctx, s.options.HostFor(b.Name)); err != nil {
+		return nil, err
+	}
+	return m.generation(), nil
+}
+
+// make builds the plugins. It waits no longer than the constructors and
+// handlers may take, and gives up when ctx ends; nothing is left of it where it
+// fails. host is what the plugins are lent.
+func (m *build) make(ctx context.Context, host framework.Host) error {
+	m.prints = prints(m.blueprint)
+	s := m.set
+	if err := s.hangs(m.blueprint); err != nil {
+		return err
+	}
+	m.life, m.cancel = context.WithCancel(context.Background())
+	if s.options.Informers != nil {
+		m.scope = s.options.Informers.New()
+		host.Informers = m.scope
+	}
+	if m.trial == nil {
+		host.SortBroken = func(err *framework.SortError) { s.options.Go(func() { s.sortBroke(m.blueprint.Name, err) }) }
+	}
+	done := make(chan struct{})
+	s.options.Go(func() {
+		defer close(done)
+		m.construct(host)
+	})
+	if err := s.within(ctx, done); err != nil {
+		return m.abandon(err)
+	}
+	if m.err != nil {
+		m.takeDown()
+		return asBuildError(m.err)
+	}
+	if err := m.listen(ctx); err != nil {
+		m.takeDown()
+		return err
+	}
+	return nil
+}
+
+// construct builds the plugins and asks what events they want to hear of.
+func (m *build) construct(host framework.Host) {
+	f, err := framework.New(m.life, framework.Config{
+		Profile: m.blueprint.Name, Chains: m.blueprint.Chains, Args: m.blueprint.Args, Prints: m.prints, Building: m.building, Trial: m.trial,
+	}, m.set.options.Registry, host)
+	var hints []framework.Hint
+	if err == nil {
+		hints, err = f.Hints(m.life)
+	}
+	m.mu.Lock()
+	m.framework, m.hints, m.err, m.finished = f, hints, err, true
+	late := m.abandoned
+	m.mu.Unlock()
+	if late {
+		m.takeDown()
+		m.set.cameBack(m)
+	}
+}
+
+func (m *build) building(plugin string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.at = plugin
+}
+
+// abandon gives the build up: what comes of it later is taken down at once.
+func (m *build) abandon(why error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.finished {
+		go m.takeDown()
+		return &BuildError{Plugin: m.at, Err: why}
+	}
+	m.abandoned = true
+	m.hangs = &BuildError{Plugin: m.at, Err: errors.New("its constructor was called before and has not come back")}
+	m.giveUp()
+	return &BuildError{Plugin: m.at, Err: why}
+}
+
+// giveUp ends what can be ended while a plugin is at work that does not come
+// back.
+func (m *build) giveUp() {
+	m.cancel()
+	if m.scope != nil {
+		m.scope.Close()
+	}
+	m.set.givenUp(m)
+}
+
+// listen waits until every handler has heard what there is. What the house
+// itself has still to list counts for nothing: that is not the plugins' fault.
+func (m *build) listen(ctx context.Context) error {
+	if m.scope == nil || len(m.scope.Pending()) == 0 {
+		return nil
+	}
+	if m.set.options.Listed != nil {
+		if err := m.set.options.Wait(ctx, m.set.options.Listed); err != nil {
+			return &BuildError{Err: err}
+		}
+	}
+	for _, heard := range m.scope.Pending() {
+		if err := m.set.within(ctx, heard); err != nil {
+			return &BuildError{Err: fmt.Errorf("an informer or a handler that a plugin wants has not synced: %w; "+
+				"is the kind served, and may Berth list and watch it?", err)}
+		}
+	}
+	return nil
+}
+
+func (m *build) generation() *Generation {
+	g := &Generation{Framework: m.framework, Memo: cycle.NewMemo(m.framework), prints: m.prints, closed: make(chan struct{}), refs: 1}
+	g.gate = func(ctx context.Context, pod *v1.Pod, lastGate string) string {
+		return m.set.askGate(ctx, g, pod, lastGate)
+	}
+	g.end = func() {
+		m.set.options.Go(func() {
+			m.takeDown()
+			close(g.closed)
+			m.set.ended(m.blueprint.Name)
+		})
+	}
+	g.blueprint.Store(m.blueprint)
+	for _, hint := range m.hints {
+		g.hints = append(g.hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event, Fn: m.set.hint(g, hint)})
+	}
+	return g
+}
+
+// takeDown ends all that the build started. No handler is called when it
+// returns, but one may still be at work.
+func (m *build) takeDown() {
+	m.cancel()
+	if m.framework != nil {
+		m.framework.Close()
+	}
+	if m.scope != nil {
+		m.scope.Close()
+	}
+}
+
+// within waits until done, for the limit of a build at most.
+func (s *Set) within(ctx context.Context, done <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := s.options.Clock.AfterFunc(buildLimit, func() {
+		cancel(fmt.Errorf("not within %v", buildLimit))
+	})
+	defer timer.Stop()
+	return s.options.Wait(ctx, done)
+}
+
+// hangs says why b cannot be built as long as builds that were given up have
+// not come back: the same would only hang again.
+func (s *Set) hangs(b *compile.Blueprint) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for m := range s.abandoned {
+		if m.blueprint.Name == b.Name && m.blueprint.Hash == b.Hash {
+			return m.hangs
+		}
+	}
+	if len(s.abandoned) >= maxAbandoned {
+		return &BuildError{Err: fmt.Errorf("%d calls of plugins, of this profile and others, have not come back: "+
+			"nothing is built until some do, or Berth is restarted", len(s.abandoned))}
+	}
+	return nil
+}
+
+func (s *Set) givenUp(m *build) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.abandoned[m] = struct{}{}
+}
+
+func (s *Set) cameBack(m *build) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.abandoned, m)
+}
+
+func asBuildError(err error) error {
+	var plugin *framework.PluginError
+	if errors.As(err, &plugin) {
+		return &BuildError{Plugin: plugin.Plugin, Err: plugin.Err}
+	}
+	return &BuildError{Err: err}
+}

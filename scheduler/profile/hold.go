@@ -1,0 +1,87 @@
+package profile
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/queue"
+)
+
+// Pause holds the pods of the profile, or lets them go on. What runs is kept.
+func (s *Set) Pause(name string, paused bool) {
+	slot := s.change(name)
+	defer slot.changing.Unlock()
+	s.mu.Lock()
+	changed := slot.paused != paused
+	slot.paused = paused
+	current := slot.current
+	s.mu.Unlock()
+	if changed && current != nil {
+		s.options.Log.Info("The profile's state changed", "profile", name, "paused", paused)
+		s.options.Waiting.Adopt(context.Background(), name, current.rules(s.hold(slot, name), paused))
+	}
+}
+
+// Delete stops serving the name: its pods are parked until a profile of that
+// name comes back.
+func (s *Set) Delete(name string) {
+	slot := s.change(name)
+	defer slot.changing.Unlock()
+	// Who comes for the same name waits until the pods are parked.
+	s.mu.Lock()
+	current := slot.current
+	slot.current = nil
+	if current != nil {
+		s.old[name]++
+	}
+	s.mu.Unlock()
+	if current == nil {
+		s.drop(name)
+		s.forget(name)
+		return
+	}
+	s.options.Waiting.Abandon(context.Background(), name, queue.Hold{
+		Reason:  queue.ProfileDeleted,
+		Message: fmt.Sprintf("SchedulingProfile %s was deleted: the pod waits until a profile of that name exists", name),
+	})
+	s.drop(name)
+	current.Release()
+	s.options.Log.Info("The profile is gone; its pods are parked", "profile", name)
+}
+
+// hold says why a pod of the profile must not be tried.
+func (s *Set) hold(slot *slot, name string) func(*v1.Pod) queue.Hold {
+	return func(pod *v1.Pod) queue.Hold {
+		s.mu.Lock()
+		paused := slot.paused
+		var allowed labels.Selector
+		if slot.current != nil {
+			allowed = slot.current.Blueprint().Namespaces
+		}
+		s.mu.Unlock()
+		if paused {
+			return queue.Hold{
+				Reason:  queue.ProfilePaused,
+				Message: fmt.Sprintf("SchedulingProfile %s is paused: the pod waits until its spec.state is Active", name),
+			}
+		}
+		if err := s.Crowded(name); err != nil {
+			return queue.Hold{Reason: queue.SetAside, Message: err.Error()}
+		}
+		if !s.allows(allowed, pod.Namespace) && !fault.EveryNamespaceAllowed {
+			return queue.Hold{
+				Reason: queue.NamespaceNotAllowed,
+				Message: fmt.Sprintf("SchedulingProfile %s takes no pods of namespace %s: the pod waits until spec.allowedNamespaces matches the namespace's labels",
+					name, pod.Namespace),
+			}
+		}
+		if field, why := s.options.Unsupported(pod); field != "" {
+			return queue.Hold{Reason: queue.Unsupported, Message: field + ": " + why}
+		}
+		return queue.Hold{}
+	}
+}

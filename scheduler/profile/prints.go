@@ -1,0 +1,24 @@
+package profile
+
+import (
+	"fmt"
+
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// prints says of each plugin of a Blueprint, in a text of no other meaning,
+// where it stands and with which arguments: two plugins with the same print do
+// the same.
+func prints(b *compile.Blueprint) map[string]string {
+	all := map[string]string{}
+	for _, point := range framework.Points {
+		for _, entry := range b.Chains[point] {
+			if _, known := all[entry.Name]; !known {
+				all[entry.Name] = argumentsText(b, entry.Name)
+			}
+			all[entry.Name] += fmt.Sprintf(" %s:%d", point, entry.Weight)
+		}
+	}
+	return all
+}

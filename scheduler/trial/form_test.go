@@ -1,0 +1,105 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// open is a plugin that says what it reads, so that its verdicts are
+// remembered and it is asked by its form.
+type open struct {
+	name string
+	on   func() *fwk.Status
+}
+
+var (
+	_ fwk.QueueSortPlugin = &open{}
+	_ fwk.PreFilterPlugin = &open{}
+	_ fwk.FilterPlugin    = &open{}
+	_ framework.Reader    = &open{}
+)
+
+func (o *open) Name() string { return o.name }
+
+func (*open) Less(a, b fwk.QueuedEntityInfo) bool { return a.GetTimestamp().Before(b.GetTimestamp()) }
+
+func (*open) Reads() framework.Reads {
+	return framework.Reads{Pod: framework.PodNodeName, Filter: framework.NodeName}
+}
+
+func (*open) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	return nil, nil
+}
+
+func (*open) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+func (o *open) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) *fwk.Status {
+	return o.on()
+}
+
+// opens are plugins on trial whose verdicts are remembered: First lets all
+// pass, and Second does what on says.
+func opens(t *testing.T, town *Town, last *framework.Trial, on func() *fwk.Status) Candidate {
+	t.Helper()
+	registry := framework.Registry{}
+	for _, o := range []*open{{"First", func() *fwk.Status { return nil }}, {"Second", on}} {
+		registry[o.name] = framework.Registration{Name: o.name, Points: framework.PointsOf(o),
+			New: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return o, nil }}
+	}
+	first, second := framework.Entry{Name: "First"}, framework.Entry{Name: "Second"}
+	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Trial: last, Chains: framework.Chains{
+		framework.QueueSort: {first}, framework.PreFilter: {first}, framework.Filter: {first, second},
+	}}, registry, host(town))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Opaque("") {
+		t.Fatal("nothing can be remembered of the plugins")
+	}
+	return Candidate{Framework: f}
+}
+
+func TestAPluginIsAskedByItsForm(t *testing.T) {
+	scene := source(fixture.Node("a").Obj(), ours("web").Obj()).take(t)
+	for sentence, c := range map[string]struct {
+		on   func() *fwk.Status
+		want string
+	}{
+		"it lets the pod pass": {func() *fwk.Status { return nil }, "fits"},
+		"it refuses":           {func() *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, "full") }, "0/1 nodes are available: 1 full."},
+		"it panics":            {func() *fwk.Status { panic("no map") }, `fault: plugin "Second" panicked in Filter: no map`},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			town, last := scene.Town(), &framework.Trial{}
+			answers, err := town.Ask(t.Context(), real, opens(t, town, last, c.on), last, scene.Pods())
+			if diff := cmp.Diff([]string{c.want}, says(answers)); diff != "" || err != nil {
+				t.Errorf("%v; answers (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestAFormThatDoesNotComeBackHasAName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scene := source(fixture.Node("a").Obj(), ours("web").Obj()).take(t)
+		town, last, release := scene.Town(), &framework.Trial{}, make(chan struct{})
+		c := opens(t, town, last, func() *fwk.Status { <-release; return nil })
+		_, err := town.Ask(t.Context(), real, c, last, scene.Pods())
+		var late *LateError
+		if !errors.As(err, &late) || late.Call != (framework.Call{Plugin: "Second", Point: "Filter"}) {
+			t.Fatalf("%v, want that Second did not come back from Filter", err)
+		}
+		close(release)
+		<-late.Back
+	})
+}

@@ -1,0 +1,139 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/probe"
+)
+
+// source is what holds the given objects, and assumes nothing.
+func source(objects ...metav1.Object) Source {
+	nodes := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	pods := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	for _, object := range objects {
+		into := pods
+		if _, ok := object.(*v1.Node); ok {
+			into = nodes
+		}
+		_ = into.Add(object) // they have names
+	}
+	return Source{
+		Nodes: corelisters.NewNodeLister(nodes), Pods: corelisters.NewPodLister(pods), Live: cache.New(),
+		Unsupported: func(pod *v1.Pod) (string, string) { return pod.Labels["unsupported"], "not yet" },
+	}
+}
+
+// with is a source that promises a pod, which may be nil, room on node a.
+func with(t *testing.T, promised *v1.Pod, objects ...metav1.Object) Source {
+	s := source(objects...)
+	if promised != nil {
+		s.promise(t, promised, "a")
+	}
+	return s
+}
+
+func (s Source) promise(t *testing.T, pod *v1.Pod, node string) {
+	t.Helper()
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Live.AddNominatedPod(klog.Background(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+}
+
+func (s Source) take(t *testing.T) *Scene {
+	t.Helper()
+	scene, err := s.Take("p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scene
+}
+
+// ours is a pod of the profile on trial.
+func ours(name string) *fixture.PodBuilder { return fixture.Pod(name).Scheduler("p") }
+
+// candidate are the plugins' chains on a town, all of them on trial.
+func candidate(t *testing.T, town *Town, last *framework.Trial, probes ...*probe.Probe) Candidate {
+	t.Helper()
+	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains(probes), Trial: last}, probe.Registry(probes...), host(town))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Candidate{Framework: f}
+}
+
+func aProbe(name string) *probe.Probe {
+	return &probe.Probe{Called: name, Journal: &probe.Journal{}, On: map[string]probe.Answer{}}
+}
+
+func names(pods []*v1.Pod) []string {
+	out := []string{}
+	for _, pod := range pods {
+		out = append(out, pod.Name)
+	}
+	return out
+}
+
+// content is what a town holds, by node.
+func content(town *Town) []string {
+	var out []string
+	for _, node := range town.cache.Refresh().Nodes() {
+		line := node.Node().Name + ":"
+		var there []string
+		for _, pod := range node.GetPods() {
+			there = append(there, pod.GetPod().Name)
+		}
+		slices.Sort(there)
+		for _, nominated := range town.cache.NominatedPodsForNode(node.Node().Name) {
+			there = append(there, "("+nominated.GetPod().Name+")")
+		}
+		out = append(out, fmt.Sprint(line, cmp.Or(fmt.Sprint(there), "[]")))
+	}
+	return out
+}
+
+// roomy is a plugin that looks at the node, as a probe does not.
+type roomy struct {
+	*probe.Probe
+	fits func(node fwk.NodeInfo) *fwk.Status
+}
+
+func (r *roomy) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	return r.fits(node)
+}
+
+// withRoom are the plugins of a profile on trial that asks fits of each node.
+func withRoom(t *testing.T, town *Town, last *framework.Trial, fits func(fwk.NodeInfo) *fwk.Status) *framework.Framework {
+	t.Helper()
+	a := aProbe("A")
+	registry := probe.Registry(a)
+	registration := registry["A"]
+	registration.New = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &roomy{a, fits}, nil }
+	registry["A"] = registration
+	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Probe{a}), Trial: last}, registry, host(town))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func host(town *Town) framework.Host {
+	return framework.Host{Lister: town.Lister(), Nominator: town.Nominator(), Clock: clock.RealClock{}, Waiting: framework.NewWaitingPods(clock.RealClock{})}
+}

@@ -2,11 +2,14 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
@@ -17,30 +20,41 @@ type waitingPods struct{ *Scheduler }
 // nobody served were not kept, looks for them. Of a name that was served the
 // queue has them all: a swap costs no look at every pod.
 func (w waitingPods) Adopt(ctx context.Context, name string, rules *queue.Rules) {
-	served := w.queue.Serves(name)
-	w.queue.Adopt(ctx, name, rules)
-	if served {
+	if w.queue.Serves(name) {
+		w.queue.Adopt(ctx, name, rules)
 		return
 	}
-	lister := w.options.Informers.Core().V1().Pods().Lister()
-	pods, err := lister.List(labels.Everything())
-	if err != nil {
-		w.options.Log.Error(err, "Cannot look for pods that wait for the profile", "profile", name)
-		return
-	}
-	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && pod.Spec.SchedulerName == name {
-			w.adopt(ctx, lister, pod)
+	// All that was promised holds before the first of them is tried, as if they
+	// had never been without a scheduler: it might take another's room.
+	var promised []*v1.Pod
+	for _, pod := range w.without(name) {
+		if pod.Status.NominatedNodeName != "" && !fault.PromisesAdoptedInTurn {
+			w.intake.Promised(pod)
+			promised = append(promised, pod)
 		}
 	}
+	w.queue.Adopt(ctx, name, rules)
+	lister := w.options.Informers.Core().V1().Pods().Lister()
+	for _, pod := range slices.Concat(promised, w.without(name)) {
+		w.adopt(ctx, lister, pod)
+	}
+}
+
+// without returns the pods that name a profile and have no node.
+func (w waitingPods) without(name string) []*v1.Pod {
+	pods, err := w.options.Informers.Core().V1().Pods().Lister().List(labels.Everything())
+	if err != nil {
+		w.options.Log.Error(err, "Cannot look for pods that wait for the profile", "profile", name)
+	}
+	return slices.DeleteFunc(pods, func(pod *v1.Pod) bool { return pod.Spec.NodeName != "" || pod.Spec.SchedulerName != name })
 }
 
 // adopt gives the queue a pod as the informer once listed it. What it tells of
 // the pod beside us may come before that: so the store, which moves first, has
 // the last word.
 func (w waitingPods) adopt(ctx context.Context, lister corelisters.PodLister, pod *v1.Pod) {
-	for {
-		w.intake.Waits(ctx, pod)
+	w.intake.Waits(ctx, pod)
+	for !fault.AdoptedUnseen {
 		now, err := lister.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID || now.Spec.NodeName != "" {
 			w.intake.WaitsNot(pod)
@@ -49,22 +63,37 @@ func (w waitingPods) adopt(ctx context.Context, lister corelisters.PodLister, po
 		if now == pod {
 			return
 		}
+		// As an update: what the older one says may be over, such as a promise
+		// of room.
+		if fault.PromiseAdopted {
+			w.intake.Waits(ctx, now)
+		} else {
+			w.intake.WaitsAs(ctx, pod, now)
+		}
 		pod = now
 	}
 }
+
+// Reconsider asks whether pods are held that were not, or the other way round.
+func (w waitingPods) Reconsider(ctx context.Context, name, namespace string) {
+	w.queue.Reconsider(ctx, name, func(pod *v1.Pod) bool { return namespace == "" || pod.Namespace == namespace })
+}
+
+// GateOpened lets the queue ask the pod's gates again.
+func (w waitingPods) GateOpened(ctx context.Context, uid types.UID) { w.queue.GateOpened(ctx, uid) }
 
 // Abandon parks the profile's pods.
 func (w waitingPods) Abandon(_ context.Context, name string, hold queue.Hold) {
 	w.queue.Abandon(name, hold)
 }
 
-// tellHeld writes into a pod's status that it is held, and why. A follower
+// tellHeld has a pod told that it is held, and why. A follower
 // does not write: whoever leads next tells all that are held.
 func (s *Scheduler) tellHeld(pod *v1.Pod, hold queue.Hold) {
 	s.lead.Lock()
 	leading := s.leading
 	s.lead.Unlock()
 	if leading {
-		s.binding.Refuse(pod, hold.Reason, hold.Message, nil)
+		s.held.put(pod, hold)
 	}
 }

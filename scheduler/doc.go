@@ -18,10 +18,15 @@
 //	plugins     one concern each: why a node is fit, unfit or better
 //	compile     is this spec runnable, and as what?
 //	profile     the profiles that run now, and how they are replaced
+//	trial       what would it do? real pods, on a copy of the cluster
+//	scope       informers lent to one generation, and taken back
 //	cycle       one attempt to place one pod: filter, score, pick
 //	preemption  who could make room
 //	binding     every write to a Pod, and its undo
 //	decision    what was decided and why
+//	unserved    pods that wait for a scheduler that is not there
+//	recorder    what happened, told as Events that yield to binds
+//	fault       what can be broken on purpose, in a build for that alone
 //
 // No room calls another while it holds its lock.
 package scheduler

@@ -10,8 +10,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
@@ -28,6 +30,8 @@ type turn struct {
 	top    []decision.NodeScore
 	flight *binding.Flight
 	begin  time.Time
+	// end ends the context that plugins were given in the turn; may be nil.
+	end context.CancelCauseFunc
 	// nominate replaces the pod's nominated node after a refusal; nil leaves
 	// it as it is.
 	nominate *fwk.NominatingInfo
@@ -47,7 +51,7 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 		attempt.Return(ctx)
 		return
 	}
-	if attempt.Admitted != generation.Blueprint().Hash {
+	if attempt.Admitted != generation.Blueprint().Hash && !fault.NewGatePassed && !fault.NaiveSwap {
 		// A swap came after the pod was let in, and may have brought a gate.
 		generation.Release()
 		attempt.Return(ctx)
@@ -62,17 +66,30 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 		generation.Release()
 		return
 	}
-	if err := s.place(ctx, t); err != nil {
+	err, here := s.try(ctx, t)
+	s.queue.Spent(pod.Spec.SchedulerName, s.options.Clock.Since(t.begin))
+	switch {
+	case !here:
+		return
+	case err != nil:
 		s.refuse(ctx, t, err)
-		generation.Release()
+		t.release()
 		return
 	}
 	s.flights.Add(1)
 	s.options.Go(func() {
 		defer s.flights.Done()
-		defer generation.Release()
+		defer t.release()
 		s.land(ctx, t)
 	})
+}
+
+// release gives back what the turn holds, which is over.
+func (t *turn) release() {
+	if t.end != nil {
+		t.end(nil)
+	}
+	t.generation.Release()
 }
 
 // nobodysBusiness says whether the pod must not be scheduled at all: it is
@@ -83,34 +100,43 @@ func (s *Scheduler) nobodysBusiness(t *turn) bool {
 			"skip schedule deleting pod: %v/%v", t.Pod.Namespace, t.Pod.Name)
 		return true
 	}
-	return s.cache.Placed(t.Pod.UID)
+	return s.cache.Placed(t.Pod.UID) && !fault.PlacedPodTried
 }
 
-// place finds a node and claims it in memory.
-func (s *Scheduler) place(ctx context.Context, t *turn) error {
-	info, err := framework.NewPodInfo(t.Pod)
+// try finds a node and claims it in memory. It reports false when the turn goes
+// on without the loop.
+func (s *Scheduler) try(ctx context.Context, t *turn) (err error, here bool) {
+	snapshot := s.cache.Refresh()
+	if t.generation.Framework.Watched() {
+		return s.placeBeside(ctx, t, snapshot)
+	}
+	return s.place(ctx, t, snapshot, &s.cycle), true
+}
+
+// place finds a node and claims it in memory. c is moved on.
+func (s *Scheduler) place(ctx context.Context, t *turn, snapshot *cache.Snapshot, c *cycle.Cycle) error {
+	info, err := t.generation.Memo.PodInfo(t.Pod)
 	if err != nil {
 		// The pod has affinity terms that no API server should have let in.
 		// Upstream goes on without them; so do we.
 		klog.FromContext(ctx).Error(err, "The pod's affinity is malformed; scheduling without the malformed terms")
 	}
 	blueprint := t.generation.Blueprint()
-	t.placement, err = s.cycle.Run(ctx, cycle.Request{
+	t.placement, err = c.Run(ctx, cycle.Request{
 		Framework:                t.generation.Framework,
 		PercentageOfNodesToScore: blueprint.PercentageOfNodesToScore,
 		Pod:                      t.Pod,
-		Snapshot:                 s.cache.Refresh(),
+		Snapshot:                 snapshot,
 		State:                    t.state,
+		Memo:                     t.generation.Memo,
 	})
 	if err != nil {
 		s.makeRoom(ctx, t, err)
 		return err
 	}
-	if p := t.placement; p.Scores != nil {
-		t.top = decision.Best(p.Scores.Total, p.Winner, blueprint.Decisions.TopScores, p.Score)
-		// Bindings queue up behind the API server: let none hold all scores.
-		p.Nodes, p.Scores = nil, nil
-	}
+	t.Chose()
+	// Scores are good for this turn only.
+	t.top = t.placement.Top(blueprint.Decisions.TopScores)
 	t.flight = &binding.Flight{
 		Framework: t.generation.Framework, State: t.state, Info: info, Node: t.placement.Node, Deaf: t.Deaf,
 	}
@@ -125,7 +151,11 @@ func (s *Scheduler) place(ctx context.Context, t *turn) error {
 	if promised != "" && promised != t.placement.Node && s.cache.NominatedNode(t.Pod.UID) == "" {
 		// It went elsewhere: the room that was kept for it is free. The API
 		// server says nothing of it, since the promise may stay in the status.
-		s.intake.RoomReturned(ctx, t.Pod)
+		s.intake.RoomReturned(ctx, t.Pod, promised)
+	}
+	if pod, here := t.Current(); !here || pod.DeletionTimestamp != nil {
+		// Who was told of it may have found nobody at Permit yet.
+		s.intake.StopWaiting(t.Pod)
 	}
 	return err
 }
@@ -140,6 +170,9 @@ func (s *Scheduler) makeRoom(ctx context.Context, t *turn, err error) {
 	}
 	result, status := f.RunPostFilterPlugins(ctx, t.state, t.Pod, unfit.Diagnosis.Refusals)
 	unfit.Diagnosis.PostFilterMessage = status.Message()
+	if others, err := t.state.Read(stillRefuseKey); err == nil {
+		t.StillRefused(others.(pluginNames).Set)
+	}
 	if status.IsError() {
 		klog.FromContext(ctx).Error(status.AsError(), "Making room failed")
 	}
@@ -147,11 +180,17 @@ func (s *Scheduler) makeRoom(ctx context.Context, t *turn, err error) {
 	if result != nil {
 		t.nominate = result.NominatingInfo
 	}
+	if status.IsSuccess() && t.nominate.Mode() == fwk.ModeOverride {
+		// Whoever makes room knows when there is some.
+		unfit.Diagnosis.Unschedulable.Insert(status.Plugin())
+	}
 }
 
 // land binds the pod, beside the loop.
 func (s *Scheduler) land(ctx context.Context, t *turn) {
+	end := s.oversee(ctx, t)
 	err := s.binding.Finish(ctx, t.flight)
+	end()
 	switch {
 	case err == nil:
 		s.bound(ctx, t)

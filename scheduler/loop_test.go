@@ -10,9 +10,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/fakecluster"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/probe"
@@ -168,6 +170,25 @@ func TestAPodThatIsBeingDeletedIsNotTried(t *testing.T) {
 	}, node("n1"))
 }
 
+// The loop pops it, and then hears that somebody else has placed it.
+func TestAPodThatGotANodeAfterItWasPoppedIsNotTried(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.apply("one")
+		w.create(web("a"))
+		attempt := w.queue.TryPop()
+		w.cluster.Change(web("a"), func(p *v1.Pod) { p.Spec.NodeName = "n9" })
+		synctest.Wait()
+		w.journal.Take()
+		w.schedule(w.ctx, attempt)
+		synctest.Wait()
+		w.wantLines("calls of plugins", w.journal.Take())
+		page, _ := w.options.Ledger.Page("p", 1)
+		if len(page.Recent) > 0 {
+			t.Errorf("decided: %+v", page.Recent)
+		}
+	}, node("n1"))
+}
+
 func TestAFollowerWritesNothing(t *testing.T) {
 	inTime(t, func(w *world) {
 		w.apply("one")
@@ -187,15 +208,17 @@ func TestAFollowerWritesNothing(t *testing.T) {
 
 func TestFreedRoomWakesOthersButNotTheOneThatLeftIt(t *testing.T) {
 	inTime(t, func(w *world) {
-		// A plugin that registers nothing in particular is woken by everything.
-		w.a.Events = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}}}
+		w.a.Events = []fwk.ClusterEventWithHint{{Event: assignedPodDelete}}
+		// Of the promise that is taken back nobody hears who could always have
+		// had its room.
+		b := fixture.Pod("b").Scheduler("p").Priority(9).Obj()
 		w.a.Waits = time.Minute
 		w.a.Set("Permit", probe.Wait)
 		w.apply("one")
 		defer w.lead()()
 		w.create(web("a"))
 		w.a.Set("Filter", probe.Reject("full"))
-		w.create(web("b"))
+		w.create(b)
 		w.want("queue", w.counts(), "1 unschedulable, 1 in flight")
 		w.events.take()
 		w.journal.Take()
@@ -204,7 +227,6 @@ func TestFreedRoomWakesOthersButNotTheOneThatLeftIt(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.want("node of b", w.on("b"), "n1")
-		// b's binding is an event of its own, which wakes a again.
 		lines := w.events.take()
 		if len(lines) < 2 || !strings.HasPrefix(lines[0], "a Warning FailedScheduling: 0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin A") {
 			t.Errorf("events %q", lines)
@@ -301,6 +323,76 @@ func TestAPodThatIsDeletedWhileItIsRefusedLeavesNoNomination(t *testing.T) {
 			t.Errorf("%d nominations of pods that are gone", n)
 		}
 		w.want("queue", w.counts(), "")
+	}, node("n1"))
+}
+
+// Whoever is told of the deletion finds nobody at Permit yet.
+func TestAPodThatLeavesOnItsWayToPermitDoesNotWaitThere(t *testing.T) {
+	for sentence, leave := range map[string]func(w *world){
+		"because it is deleted": func(w *world) { w.cluster.Remove(web("a")) },
+		"because its deletion begins": func(w *world) {
+			w.cluster.Change(web("a"), func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				w.a.Waits = time.Hour
+				w.a.Set("Permit", func() *fwk.Status { leave(w); time.Sleep(time.Second); return probe.Wait() })
+				w.apply("one")
+				defer w.lead()()
+				w.cluster.Apply(web("a"))
+				time.Sleep(time.Minute)
+				if n := w.waiting.Len(); n != 0 {
+					t.Errorf("%d pods wait at Permit", n)
+				}
+				if _, assumed := w.cache.Sizes(); assumed != 0 {
+					t.Errorf("%d pods are assumed", assumed)
+				}
+			}, node("n1"))
+		})
+	}
+}
+
+// Who looks finds it where it was to go, so that its binding is not undone.
+func TestAPodThatSomebodyBoundAndThatWentBeforeItWasAssumedLeavesNothing(t *testing.T) {
+	inTime(t, func(w *world) {
+		b := w.blueprint("one")
+		b.Chains[framework.Bind] = []framework.Entry{{Name: "A"}}
+		if err := w.Profiles().Apply(w.ctx, b); err != nil {
+			t.Fatal(err)
+		}
+		defer w.lead()()
+		w.a.Set("Filter", func() *fwk.Status {
+			w.cluster.Change(web("a"), func(p *v1.Pod) { p.Spec.NodeName = "n1" })
+			synctest.Wait()
+			w.cluster.Remove(web("a"))
+			synctest.Wait()
+			return nil
+		})
+		w.cluster.Apply(web("a"))
+		time.Sleep(time.Second)
+		if lines := w.events.take(); len(lines) != 1 || !strings.Contains(lines[0], "Scheduled") {
+			t.Fatalf("what happened: %q", lines)
+		}
+		if pods, assumed := w.cache.Sizes(); pods+assumed != 0 {
+			t.Errorf("%d pods are in the cache, %d of them assumed", pods, assumed)
+		}
+	}, node("n1"))
+}
+
+// A profile that is created anew looks at what the informer has stored, which may
+// be ahead of what it tells: the queue forgets a pod then that was just bound.
+func TestABoundPodThatTheQueueForgotKeepsItsRoom(t *testing.T) {
+	inTime(t, func(w *world) {
+		b := w.blueprint("one")
+		b.Chains[framework.Bind] = []framework.Entry{{Name: "A"}}
+		w.must(w.Profiles().Apply(w.ctx, b))
+		defer w.lead()()
+		w.a.Set("Reserve", func() *fwk.Status { w.queue.Delete(web("a").UID); return nil })
+		w.create(web("a"))
+		if pods, _ := w.cache.Sizes(); pods != 1 {
+			t.Errorf("%d pods are in the cache, want the one", pods)
+		}
 	}, node("n1"))
 }
 

@@ -6,8 +6,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/preemption"
+	"github.com/berthdev/berth/scheduler/queue"
 )
 
 // The names and buckets are kube-scheduler's stable ones, so that dashboards
@@ -37,7 +39,7 @@ var (
 func (s *Scheduler) Metrics() []prometheus.Collector {
 	return slices.Concat(
 		[]prometheus.Collector{attempts, attemptDuration, podAttempts, afterFlush},
-		s.queue.Metrics(), framework.Metrics(), binding.Metrics(), preemption.Metrics(),
+		s.queue.Metrics(), framework.Metrics(), cycle.Metrics(), binding.Metrics(), preemption.Metrics(),
 	)
 }
 
@@ -46,4 +48,12 @@ func (s *Scheduler) attempted(result string, t *turn) {
 	name := t.generation.Blueprint().Name
 	attempts.WithLabelValues(result, name).Inc()
 	attemptDuration.WithLabelValues(result, name).Observe(s.options.Clock.Since(t.begin).Seconds())
+}
+
+// forgetProfile drops the series of a profile that is gone.
+func forgetProfile(name string) {
+	framework.ForgetProfile(name)
+	queue.ForgetProfile(name)
+	attempts.DeletePartialMatch(prometheus.Labels{"profile": name})
+	attemptDuration.DeletePartialMatch(prometheus.Labels{"profile": name})
 }

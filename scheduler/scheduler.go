@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
@@ -27,6 +28,7 @@ import (
 	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
+	"github.com/berthdev/berth/scheduler/scope"
 )
 
 // Options are what a Scheduler is built from. All fields are required unless
@@ -34,6 +36,9 @@ import (
 type Options struct {
 	// Client binds, patches and reads pods.
 	Client clientset.Interface
+	// Watches is what informers read with that plugins want and the house does
+	// not; nil means Client.
+	Watches clientset.Interface
 	// KubeConfig is handed to plugins that make clients of their own.
 	KubeConfig *restclient.Config
 	// Informers hold what is scheduled; the Scheduler starts them.
@@ -52,6 +57,13 @@ type Options struct {
 	Go func(func())
 	// Wait waits for what such work does; nil means framework.Block.
 	Wait framework.Wait
+	// Slice is how many pods the change of a profile looks at at once, and Yield
+	// lets others come in between; 0 and nil leave both to the queue.
+	Slice int
+	Yield func()
+	// Seed is where chance comes from: at which node the search for victims
+	// begins.
+	Seed uint64
 }
 
 // Scheduler is the loop and the rooms it walks through.
@@ -65,6 +77,9 @@ type Scheduler struct {
 	cycle    cycle.Cycle
 	waiting  *framework.WaitingPods
 	epoch    int64
+	held     *heldLine
+	// life is the loop's context, for what goes on when an attempt is over.
+	life context.Context
 
 	// lead is held by whoever may call cache.Refresh: the follower's ticker
 	// until leading is set, the loop from then on.
@@ -76,7 +91,7 @@ type Scheduler struct {
 
 // New returns a Scheduler that serves no profile yet and has started nothing.
 func New(o Options) *Scheduler {
-	s := &Scheduler{options: o}
+	s := &Scheduler{options: o, life: context.Background()}
 	if o.Go == nil {
 		s.options.Go = func(work func()) { go work() }
 	}
@@ -86,16 +101,20 @@ func New(o Options) *Scheduler {
 	s.cache = cache.New()
 	s.waiting = framework.NewWaitingPods(o.Clock)
 	s.waiting.Wait = s.options.Wait
-	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.tellHeld})
+	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.tellHeld, Slice: o.Slice, Yield: o.Yield})
+	s.held = newHeldLine(o.Clock, s.writeHeld)
 	s.binding = binding.New(binding.Options{
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Go: s.options.Go, Wait: s.options.Wait,
+	})
+	s.intake = intake.New(intake.Options{
+		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Forget: s.binding.Forget, Log: o.Log,
+		Namespace: func(name string, before, after labels.Set) { s.profiles.NamespaceChanged(name, before, after) },
 	})
 	s.profiles = profile.NewSet(profile.Options{
 		Registry: o.Registry, HostFor: s.hostFor(), Waiting: waitingPods{s},
 		Unsupported: o.Unsupported, Clock: o.Clock, Log: o.Log,
-	})
-	s.intake = intake.New(intake.Options{
-		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Forget: s.binding.Forget, Log: o.Log,
+		Informers: s.lent(), Listed: s.intake.Listed(), Forget: forgetProfile,
+		Go: s.options.Go, Wait: s.options.Wait, Trials: s.trials(), Namespace: s.namespace,
 	})
 	o.Ledger.CountQueueWith(s.counts)
 	return s
@@ -104,14 +123,33 @@ func New(o Options) *Scheduler {
 // Profiles are the profiles that run; the controllers apply to them.
 func (s *Scheduler) Profiles() *profile.Set { return s.profiles }
 
+// lent is what the plugins' informers are taken from.
+func (s *Scheduler) lent() *scope.Pool {
+	return scope.NewPool(scope.Options{
+		Informers: s.options.Informers, Held: intake.Kinds(), Client: cmp.Or(s.options.Watches, s.options.Client),
+		Transform: intake.Trim(true), Log: s.options.Log,
+	})
+}
+
+// namespace returns the labels of a namespace.
+func (s *Scheduler) namespace(name string) (labels.Set, bool) {
+	namespace, err := s.options.Informers.Core().V1().Namespaces().Lister().Get(name)
+	if err != nil {
+		return nil, false
+	}
+	return namespace.Labels, true
+}
+
 // hostFor returns what the plugins of a profile are lent.
 func (s *Scheduler) hostFor() func(name string) framework.Host {
-	preBinds := framework.NewPreBinds()
+	preBinds, preempts := framework.NewPreBinds(), newPreemptor(s)
 	return func(name string) framework.Host {
 		return framework.Host{
 			Client: s.options.Client, KubeConfig: s.options.KubeConfig, Informers: s.options.Informers,
-			Recorder: s.options.RecorderFor(name), Lister: s.cache.Snapshot(), Nominator: s.cache.Nominator,
-			Activator: activator{s.queue}, Waiting: s.waiting, PreBinds: preBinds, Clock: s.options.Clock,
+			Recorder: s.options.RecorderFor(name), Lister: s.cache.Snapshot(), Lent: s.cache.Lend(), Nominator: s.cache.Nominator,
+			Activator: activator{s.queue}, Waiting: s.waiting, PreBinds: preBinds,
+			Preemptor: preempts, Clock: s.options.Clock,
+			Poisoned: func(pod *v1.Pod, at framework.Poison) { s.queue.Poisoned(pod.UID, at) },
 		}
 	}
 }
@@ -146,6 +184,7 @@ func (w Warm) Start(ctx context.Context) error {
 	if !synced(ctx) {
 		return nil
 	}
+	s.profiles.NamespacesListed()
 	ticker := s.options.Clock.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
@@ -179,6 +218,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		return nil
 	}
 	ctx = klog.NewContext(ctx, s.options.Log)
+	s.life = ctx
 	if s.options.Epoch != nil {
 		s.epoch = s.options.Epoch(ctx)
 	}

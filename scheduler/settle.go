@@ -12,6 +12,7 @@ import (
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -35,13 +36,28 @@ func (s *Scheduler) bound(ctx context.Context, t *turn) {
 	klog.FromContext(ctx).V(1).Info("Bound", "node", d.Node, "hash", d.Hash, "attempt", d.Attempts,
 		"evaluatedNodes", d.Evaluated, "feasibleNodes", d.Feasible)
 	s.binding.Forget(t.Pod.UID)
+	if s.left(t) && !fault.GoneStaysAssumed && s.cache.Forget(t.Pod.UID) {
+		// It was bound by somebody else, and gone, before it was assumed: nobody
+		// will say again that it is not there.
+		s.freed(ctx, t, nil)
+	}
 	t.Done()
+}
+
+// left says whether the pod is not there any more. The queue alone cannot tell:
+// it forgets a pod as well that is seen on its node.
+func (s *Scheduler) left(t *turn) bool {
+	if _, here := t.Current(); here {
+		return false
+	}
+	pod, err := s.options.Informers.Core().V1().Pods().Lister().Pods(t.Pod.Namespace).Get(t.Pod.Name)
+	return err != nil || pod.UID != t.Pod.UID || fault.BoundForgotten
 }
 
 // refuse settles an attempt that ended without a node: the pod goes back to
 // the queue with its rejectors, and its status and an event say why.
 func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !fault.OldLeaderRefuses {
 		// The end of this leadership is no verdict, and the pod's status is
 		// the next leader's to write: it may have bound the pod already.
 		klog.FromContext(ctx).Info("Not settled: scheduling has ended", "error", err.Error())
@@ -80,8 +96,19 @@ func (s *Scheduler) tellRefused(ctx context.Context, t *turn, reason, message st
 	if !here {
 		return
 	}
+	promised, nominate := s.cache.NominatedNode(pod.UID), t.nominate
+	if nominate.Mode() != fwk.ModeOverride && promised != "" && promised != pod.Status.NominatedNodeName && !fault.UntoldPromiseForgotten {
+		// It keeps what it was promised, and its status does not say so yet.
+		nominate = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: promised}
+	}
 	if info, _ := framework.NewPodInfo(pod); info != nil {
-		s.cache.AddNominatedPod(klog.FromContext(ctx), info, t.nominate)
+		s.cache.AddNominatedPod(klog.FromContext(ctx), info, nominate)
+	}
+	silent := fault.PromiseEndsByStatus && promised == pod.Status.NominatedNodeName
+	if promised != "" && promised != s.cache.NominatedNode(pod.UID) && !silent && !fault.SilentPromiseEnds {
+		// No change of its status need tell of the room that is free again: it may
+		// never have told of the promise, or not be written now.
+		s.intake.RoomReturned(ctx, pod, promised)
 	}
 	if _, here = t.Current(); !here {
 		// It went meanwhile, and intake may have cleared up before us.
@@ -90,8 +117,8 @@ func (s *Scheduler) tellRefused(ctx context.Context, t *turn, reason, message st
 	}
 	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", note(message))
 	var nominated *string
-	if t.nominate.Mode() == fwk.ModeOverride {
-		nominated = &t.nominate.NominatedNodeName
+	if nominate.Mode() == fwk.ModeOverride {
+		nominated = &nominate.NominatedNodeName
 	}
 	s.binding.Refuse(pod, reason, message, nominated)
 }
@@ -107,7 +134,9 @@ func (s *Scheduler) freed(ctx context.Context, t *turn, err error) {
 		uid := t.Pod.UID
 		only = func(pod *v1.Pod) bool { return pod.UID != uid }
 	}
-	s.queue.Event(ctx, assignedPodDelete, t.flight.Assigned(), nil, only)
+	if !fault.FreedRoomUntold {
+		s.queue.Event(ctx, assignedPodDelete, t.flight.Assigned(), nil, only)
+	}
 }
 
 // decided makes the record of an attempt that ended with err.

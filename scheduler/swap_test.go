@@ -1,16 +1,21 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/cells"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/probe"
 )
@@ -24,6 +29,52 @@ func TestPodsOlderThanTheirProfileAreAdopted(t *testing.T) {
 		w.want("node of a", w.on("a"), "n1")
 		w.want("node of b", w.on("b"), "")
 		w.wantLines("calls", w.cluster.Take(), "bind a n1")
+	}, node("n1"))
+}
+
+// As after a restart, with the loop running already.
+func TestPodsThatAreAdoptedHonourEachOthersPromises(t *testing.T) {
+	inTime(t, func(w *world) {
+		defer w.lead()()
+		const pods = 20
+		name := func(i int) string { return fmt.Sprint("promised-", i) }
+		for i := range pods {
+			w.create(fixture.Pod(name(i)).Scheduler("p").Nominated("n1").Obj())
+		}
+		var known []int
+		w.a.Set("Filter", func() *fwk.Status {
+			placed, _ := w.cache.Sizes()
+			known = append(known, w.cache.Nominations()+placed)
+			return nil
+		})
+		// Each is tried before the next one is adopted.
+		w.a.Set("PreEnqueue", func() *fwk.Status { synctest.Wait(); return nil })
+		w.apply("one")
+		if len(known) < pods || slices.ContainsFunc(known, func(n int) bool { return n != pods }) {
+			t.Errorf("pods whose promise was known, or kept, attempt by attempt: %v, want %d in all", known, pods)
+		}
+	}, node("n1"))
+}
+
+// The list of pods that a new profile adopts is older than the moment in which
+// they are added: what they were promised then may be over.
+func TestAPromiseThatEndsWhileItsPodIsAdoptedIsNotKept(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.create(fixture.Pod("a").Scheduler("p").Nominated("n1").Obj())
+		for i := range 20 {
+			w.create(web(fmt.Sprint("other-", i)))
+		}
+		// The first of the pods that are adopted, most likely another.
+		var begun atomic.Bool
+		w.a.Set("PreEnqueue", func() *fwk.Status {
+			if begun.CompareAndSwap(false, true) {
+				w.cluster.Change(web("a"), func(p *v1.Pod) { p.Status.NominatedNodeName = "" })
+				synctest.Wait() // a itself is asked about meanwhile
+			}
+			return nil
+		})
+		w.apply("one")
+		w.want("what a is promised", w.cache.NominatedNode(web("a").UID), "")
 	}, node("n1"))
 }
 
@@ -71,7 +122,10 @@ func TestASwapDecidesByTheNewGeneration(t *testing.T) {
 		w.create(web("a"))
 		w.want("queue", w.counts(), "1 unschedulable")
 		w.a.Set("Filter", nil)
-		w.apply("two")
+		b := w.blueprint("two")
+		b.Args = map[string]runtime.Object{"A": &cells.Args{Mark: "other"}}
+		w.must(w.Profiles().Apply(w.ctx, b))
+		synctest.Wait()
 		w.want("node", w.on("a"), "n1")
 		page, _ := w.options.Ledger.Page("p", 10)
 		if page.Recent[0].Hash != "two" {
@@ -125,6 +179,39 @@ func TestAGateThatComesWithASwapIsPassedByNobody(t *testing.T) {
 		synctest.Wait()
 		w.want("node", w.on("a"), "")
 		w.want("queue", w.counts(), "1 gated")
+	}, node("n1"))
+}
+
+// backwards lets the least important pod go first.
+type backwards struct{ *probe.Probe }
+
+func (b backwards) Name() string { return "Backwards" }
+
+func (b backwards) Less(a, c fwk.QueuedEntityInfo) bool { return a.GetPriority() < c.GetPriority() }
+
+func TestAnotherSortPluginOrdersThePodsThatWaitAnew(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.options.Registry["Backwards"] = framework.Registration{
+			Name: "Backwards", Points: framework.Points,
+			New: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return backwards{w.a}, nil },
+		}
+		w.apply("one")
+		for _, priority := range []int32{5, 1, 9, 3, 7} {
+			w.create(fixture.Pod(fmt.Sprint("p", priority)).Scheduler("p").Priority(priority).Obj())
+		}
+		popped := func() (names []string) {
+			for range 2 {
+				names = append(names, w.queue.TryPop().Pod.Name)
+			}
+			return names
+		}
+		w.wantLines("popped before", popped(), "p9", "p7")
+		b := w.blueprint("two")
+		b.Chains[framework.QueueSort] = []framework.Entry{{Name: "Backwards"}}
+		if err := w.Profiles().Apply(w.ctx, b); err != nil {
+			t.Fatal(err)
+		}
+		w.wantLines("popped after", popped(), "p1", "p3")
 	}, node("n1"))
 }
 

@@ -44,6 +44,12 @@ type world struct {
 // inTime runs a test in virtual time with the given objects in the cluster.
 // Nothing leads yet.
 func inTime(t *testing.T, test func(w *world), objects ...runtime.Object) {
+	inTimeWith(t, nil, test, objects...)
+}
+
+// inTimeWith is inTime for the plugins of a registry, which stand for the probe
+// and the binder.
+func inTimeWith(t *testing.T, registry framework.Registry, test func(w *world), objects ...runtime.Object) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		journal := &probe.Journal{}
@@ -51,8 +57,11 @@ func inTime(t *testing.T, test func(w *world), objects ...runtime.Object) {
 			t: t, ctx: ctx, cluster: fakecluster.New(objects...), journal: journal, events: &recorder{},
 			a: &probe.Probe{Called: "A", Journal: journal, On: map[string]probe.Answer{"PreBindPreFlight": probe.Skip}},
 		}
-		registry := probe.Registry(w.a)
-		registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
+		registry := registry
+		if registry == nil {
+			registry = probe.Registry(w.a)
+			registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
+		}
 		w.Scheduler = New(Options{
 			Client: w.cluster, Informers: informers.NewSharedInformerFactory(w.cluster, 0),
 			RecorderFor: func(string) events.EventRecorderLogger { return w.events }, Registry: registry,
@@ -82,6 +91,13 @@ func (w *world) blueprint(hash string) *compile.Blueprint {
 		Name: "p", Generation: 7, Hash: hash, Chains: chains,
 		Queue:     compile.QueueSettings{InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, FlushAfter: 5 * time.Minute},
 		Decisions: compile.DecisionSettings{Annotate: true, TopScores: 2},
+	}
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Errorf("the change was refused: %v", err)
 	}
 }
 

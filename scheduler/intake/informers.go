@@ -3,10 +3,12 @@ package intake
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	clientset "k8s.io/client-go/kubernetes"
@@ -14,10 +16,9 @@ import (
 )
 
 // NewInformers returns the factory whose informers hold all that is scheduled,
-// once in the process. Pods that have ended are left out, since they take no
-// room: one that ends is seen as deleted. managedFields are dropped, because
-// nothing in scheduling reads them and they are a third of an object.
-func NewInformers(client clientset.Interface) informers.SharedInformerFactory {
+// once in the process, as trim leaves it. Pods that have ended are left out,
+// since they take no room: one that ends is seen as deleted.
+func NewInformers(client clientset.Interface, trim toolscache.TransformFunc) informers.SharedInformerFactory {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim))
 	factory.InformerFor(&v1.Pod{}, func(client clientset.Interface, resync time.Duration) toolscache.SharedIndexInformer {
 		indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
@@ -34,9 +35,10 @@ func NewInformers(client clientset.Interface) informers.SharedInformerFactory {
 	return factory
 }
 
-func trim(obj any) (any, error) {
-	if object, err := meta.Accessor(obj); err == nil {
-		object.SetManagedFields(nil)
+// Kinds are the kinds that Register listens to, each as an empty object.
+func Kinds() []runtime.Object {
+	return []runtime.Object{
+		&v1.Pod{}, &v1.Node{}, &policyv1.PodDisruptionBudget{}, &v1.Namespace{}, &v1.Service{},
+		&v1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
 	}
-	return obj, nil
 }

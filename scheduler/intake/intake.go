@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -26,7 +27,10 @@ type Options struct {
 	Waiting *framework.WaitingPods
 	// Forget is told of pods that are gone or assigned.
 	Forget func(uid types.UID)
-	Log    logr.Logger
+	// Namespace is told the labels of a namespace before and after a change,
+	// nil where there was or is none; may be nil.
+	Namespace func(name string, before, after labels.Set)
+	Log       logr.Logger
 }
 
 // Intake hears of every change to what is scheduled.
@@ -40,6 +44,7 @@ type Intake struct {
 func New(o Options) *Intake { return &Intake{options: o, done: make(chan struct{})} }
 
 // +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch
 
 // Register listens to the informers that factory holds. The function it
 // returns waits until everything that was there has been heard of; it reports
@@ -59,7 +64,10 @@ func (in *Intake) Register(factory informers.SharedInformerFactory) (func(contex
 	if err := errors.Join(podsErr, nodesErr, othersErr); err != nil {
 		return nil, err
 	}
-	synced = append(synced, pods.HasSynced, nodes.HasSynced)
+	// Nobody is woken by a budget; but evicting before they are known would
+	// disregard them.
+	budgets := factory.Policy().V1().PodDisruptionBudgets().Informer()
+	synced = append(synced, pods.HasSynced, nodes.HasSynced, budgets.HasSynced)
 	return func(ctx context.Context) bool {
 		if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 			return false
@@ -72,6 +80,9 @@ func (in *Intake) Register(factory informers.SharedInformerFactory) (func(contex
 
 // Synced says whether everything that was there at the start has been heard of.
 func (in *Intake) Synced() bool { return in.synced.Load() }
+
+// Listed is closed once everything that was there at the start has been heard of.
+func (in *Intake) Listed() <-chan struct{} { return in.done }
 
 // WaitForSync waits for Synced; it reports false when ctx ends first.
 func (in *Intake) WaitForSync(ctx context.Context) bool {

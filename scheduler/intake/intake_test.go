@@ -8,10 +8,10 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -29,6 +29,10 @@ type world struct {
 	queue     *queue.Queue
 	waiting   *framework.WaitingPods
 	forgotten []types.UID
+	// freed are the nodes where room was said to be free, on the pod that left it.
+	freed []string
+	// looked is how many nodes there were when the hint of Looks was asked.
+	looked int
 }
 
 func newWorld(t *testing.T) *world {
@@ -40,18 +44,40 @@ func newWorld(t *testing.T) *world {
 		Cache: w.cache, Queue: w.queue, Waiting: w.waiting, Log: logr.Discard(),
 		Forget: func(uid types.UID) { w.forgotten = append(w.forgotten, uid) },
 	})
-	w.queue.Adopt(t.Context(), "p", &queue.Rules{
+	w.queue.Adopt(t.Context(), "p", w.rules())
+	return w
+}
+
+func (w *world) rules() *queue.Rules {
+	return &queue.Rules{
 		Less:       func(a, b fwk.QueuedEntityInfo) bool { return a.GetPriority() > b.GetPriority() },
 		Hold:       func(*v1.Pod) queue.Hold { return queue.Hold{} },
 		PreEnqueue: func(context.Context, *v1.Pod, string) string { return "" },
 		Hints: []queue.Hint{
-			{Plugin: "Room", Event: assignedPodDelete},
+			{Plugin: "Room", Event: assignedPodDelete, Fn: w.notesRoom},
+			{
+				Plugin: "Place", Event: assignedPodDelete,
+				Fn: func(_ klog.Logger, _ *v1.Pod, gone, _ any) (fwk.QueueingHint, error) {
+					if gone.(*v1.Pod).Spec.NodeName == "" {
+						return fwk.QueueSkip, nil
+					}
+					return fwk.Queue, nil
+				},
+			},
 			{Plugin: "Company", Event: assignedPodAdd},
+			{Plugin: "Labels", Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.UpdatePodLabel}},
+			{Plugin: "Leaving", Event: podTerminating},
+			{
+				Plugin: "Looks", Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete},
+				Fn: func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
+					w.looked = w.cache.Refresh().Len()
+					return fwk.Queue, nil
+				},
+			},
 			{Plugin: "Nodes", Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Delete | fwk.UpdateNodeLabel}},
 		},
 		InitialBackoff: time.Hour, MaxBackoff: time.Hour,
-	})
-	return w
+	}
 }
 
 func waiting(name string) *fixture.PodBuilder { return fixture.Pod(name).Scheduler("p") }
@@ -147,6 +173,15 @@ var histories = map[string]func(w *world){
 		w.podDeleted(waiting("a").Obj())
 		w.want("awake", len(w.awake()), 0)
 	},
+	"the deletion of a pod that is only assumed says on which node": func(w *world) {
+		info, _ := framework.NewPodInfo(waiting("a").Obj())
+		if err := w.cache.Assume(info, "n"); err != nil {
+			w.t.Fatal(err)
+		}
+		w.sleeps("s", "Place", 0)
+		w.podDeleted(waiting("a").Obj())
+		w.want("awake", slices.Equal(w.awake(), []string{"default/s"}), true)
+	},
 	"a nominated pod that goes wakes those of no higher priority": func(w *world) {
 		w.sleeps("low", "Room", 1)
 		w.sleeps("equal", "Room", 5)
@@ -162,6 +197,50 @@ var histories = map[string]func(w *world){
 		w.want("nominated for n", len(w.cache.NominatedPodsForNode("n")), 0)
 		w.want("nominated for m", len(w.cache.NominatedPodsForNode("m")), 1)
 	},
+	"a nominated pod that is bound elsewhere returns the room it had": func(w *world) {
+		w.sleeps("low", "Room", 1)
+		w.podAdded(waiting("a").Priority(5).Nominated("n").Obj())
+		w.podUpdated(waiting("a").Priority(5).Nominated("n").Obj(), newer(waiting("a").Priority(5).Nominated("n").On("m")))
+		w.want("awake", slices.Equal(w.awake(), []string{"default/low"}), true)
+	},
+	"one that is bound where it was nominated returns none": func(w *world) {
+		w.sleeps("low", "Room", 1)
+		w.podAdded(waiting("a").Priority(5).Nominated("n").Obj())
+		w.podUpdated(waiting("a").Priority(5).Nominated("n").Obj(), newer(waiting("a").Priority(5).Nominated("n").On("n")))
+		w.want("awake", len(w.awake()), 0)
+	},
+	"a nominated pod that changes wakes those of no higher priority": func(w *world) {
+		w.sleeps("low", "Labels", 1)
+		w.sleeps("high", "Labels", 9)
+		w.podAdded(waiting("a").Priority(5).Nominated("n").Obj())
+		w.podUpdated(waiting("a").Priority(5).Nominated("n").Obj(), newer(waiting("a").Priority(5).Nominated("n").Label("x", "y")))
+		w.want("awake", slices.Equal(w.awake(), []string{"default/a", "default/low"}), true)
+	},
+	"a pod whose deletion begins is told of, once": func(w *world) {
+		w.podAdded(waiting("a").On("n").Obj())
+		w.sleeps("s", "Leaving", 0)
+		w.podUpdated(waiting("a").On("n").Terminating().Obj(), newer(waiting("a").On("n").Terminating()))
+		w.want("awake", len(w.awake()), 0)
+		w.podUpdated(waiting("a").On("n").Obj(), newer(waiting("a").On("n").Terminating()))
+		w.want("awake", len(w.awake()), 1)
+	},
+	"who is woken by a node that goes does not find it": func(w *world) {
+		w.nodeAdded(fixture.Node("n").Obj())
+		w.sleeps("s", "Looks", 0)
+		w.nodeDeleted(fixture.Node("n").Obj())
+		w.want("nodes when the hint was asked", w.looked, 0)
+	},
+	"a nomination that ends or moves while its profile is gone is not kept": func(w *world) {
+		w.podAdded(waiting("a").Nominated("n").Obj())
+		w.podAdded(waiting("b").Nominated("n").Obj())
+		w.podAdded(waiting("c").Nominated("n").Obj())
+		w.queue.Abandon("p", queue.Hold{Reason: queue.ProfileDeleted})
+		w.podUpdated(waiting("a").Nominated("n").Obj(), newer(waiting("a")))
+		w.podUpdated(waiting("b").Nominated("n").Obj(), newer(waiting("b").Nominated("m")))
+		w.podUpdated(waiting("c").Nominated("n").Obj(), newer(waiting("c").Nominated("n").Label("x", "y")))
+		w.want("nominations", w.cache.Nominations(), 1)
+		w.want("node of c", w.cache.NominatedNode("default/c"), "n")
+	},
 	"a nominated pod of somebody else's profile has no room promised": func(w *world) {
 		w.podAdded(fixture.Pod("a").Scheduler("other").Nominated("n").Obj())
 		w.want("nominations", w.cache.Nominations(), 0)
@@ -172,7 +251,9 @@ var histories = map[string]func(w *world){
 			w.t.Fatal(err)
 		}
 		w.waiting.Add(waiting("a").Obj(), map[string]time.Duration{"X": time.Hour})
+		p := w.waiting.Get("default/a")
 		w.podUpdated(waiting("a").Obj(), newer(waiting("a").Terminating()))
+		w.want("verdict given", p.Reject("X", "late"), false)
 		w.want("verdict", w.waiting.Await(w.t.Context(), "default/a").Message(), "the pod was deleted")
 	},
 	"a node that comes, changes or goes wakes who waits for that": func(w *world) {
@@ -211,16 +292,5 @@ func TestHistories(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-func TestManagedFieldsAreNotHeld(t *testing.T) {
-	pod := waiting("a").Mutate(func(p *v1.Pod) { p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}} }).Obj()
-	trimmed, err := trim(pod)
-	if err != nil || trimmed.(*v1.Pod).ManagedFields != nil {
-		t.Errorf("%v, %v", trimmed, err)
-	}
-	if tomb, err := trim(toolscache.DeletedFinalStateUnknown{Key: "x"}); err != nil || tomb == nil {
-		t.Errorf("%v, %v", tomb, err)
 	}
 }

@@ -19,6 +19,7 @@ func (in *Intake) nodeUpdated(oldNode, newNode *v1.Node) {
 }
 
 func (in *Intake) nodeDeleted(node *v1.Node) {
-	in.options.Queue.Event(in.context(), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, node, nil, nil)
+	// A pod that is woken must not find the node there still.
 	in.options.Cache.RemoveNode(node.Name)
+	in.options.Queue.Event(in.context(), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, node, nil, nil)
 }

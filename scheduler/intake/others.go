@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -31,29 +32,34 @@ func (in *Intake) watchOthers(factory informers.SharedInformerFactory) ([]toolsc
 		}
 		synced = append(synced, registration.HasSynced)
 	}
-	add(watch(in, core.Namespaces().Informer(), framework.Namespace,
+	add(watch(in, core.Namespaces().Informer(), framework.Namespace, framework.NamespaceLabels,
 		func(a, b *v1.Namespace) bool { return !maps.Equal(a.Labels, b.Labels) }))
-	add(watch(in, core.Services().Informer(), framework.Service,
+	if in.options.Namespace != nil {
+		add(core.Namespaces().Informer().AddEventHandler(in.namespaces()))
+	}
+	add(watch(in, core.Services().Informer(), framework.Service, framework.PodOwners,
 		func(a, b *v1.Service) bool { return !maps.Equal(a.Spec.Selector, b.Spec.Selector) }))
-	add(watch(in, core.ReplicationControllers().Informer(), framework.ReplicationController,
+	add(watch(in, core.ReplicationControllers().Informer(), framework.ReplicationController, framework.PodOwners,
 		func(a, b *v1.ReplicationController) bool { return !maps.Equal(a.Spec.Selector, b.Spec.Selector) }))
-	add(watch(in, apps.ReplicaSets().Informer(), framework.ReplicaSet,
+	add(watch(in, apps.ReplicaSets().Informer(), framework.ReplicaSet, framework.PodOwners,
 		func(a, b *appsv1.ReplicaSet) bool {
 			return !equality.Semantic.DeepEqual(a.Spec.Selector, b.Spec.Selector)
 		}))
-	add(watch(in, apps.StatefulSets().Informer(), framework.StatefulSet,
+	add(watch(in, apps.StatefulSets().Informer(), framework.StatefulSet, framework.PodOwners,
 		func(a, b *appsv1.StatefulSet) bool {
 			return !equality.Semantic.DeepEqual(a.Spec.Selector, b.Spec.Selector)
 		}))
 	return synced, errors.Join(errs...)
 }
 
-// watch tells the queue of objects that come and go, and of updates in which
-// they differ; the many others, such as those of a status, wake nobody.
+// watch tells the cache and the queue of objects that come and go, and of
+// updates in which they differ; the many others, such as those of a status,
+// wake nobody.
 func watch[T any](
-	in *Intake, informer toolscache.SharedIndexInformer, kind fwk.EventResource, differ func(before, after T) bool,
+	in *Intake, informer toolscache.SharedIndexInformer, kind fwk.EventResource, facet framework.Facets, differ func(before, after T) bool,
 ) (toolscache.ResourceEventHandlerRegistration, error) {
 	tell := func(action fwk.ActionType, before, after any) {
+		in.options.Cache.Changed(facet)
 		in.options.Queue.Event(in.context(), fwk.ClusterEvent{Resource: kind, ActionType: action}, before, after, nil)
 	}
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -65,4 +71,29 @@ func watch[T any](
 		},
 		DeleteFunc: func(obj any) { ifKnown(obj, func(known T) { tell(fwk.Delete, known, nil) }) },
 	})
+}
+
+// namespaces tells whose pods profiles may take.
+func (in *Intake) namespaces() toolscache.ResourceEventHandler {
+	labelsOf := func(namespace *v1.Namespace) labels.Set {
+		if namespace.Labels == nil {
+			return labels.Set{}
+		}
+		return namespace.Labels
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			is := obj.(*v1.Namespace)
+			in.options.Namespace(is.Name, nil, labelsOf(is))
+		},
+		UpdateFunc: func(oldObj, newObj any) {
+			was, is := oldObj.(*v1.Namespace), newObj.(*v1.Namespace)
+			if !maps.Equal(was.Labels, is.Labels) {
+				in.options.Namespace(is.Name, labelsOf(was), labelsOf(is))
+			}
+		},
+		DeleteFunc: func(obj any) {
+			ifKnown(obj, func(was *v1.Namespace) { in.options.Namespace(was.Name, labelsOf(was), nil) })
+		},
+	}
 }

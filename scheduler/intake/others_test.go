@@ -109,7 +109,7 @@ func TestPluginsHearOfChangesToWhatTheyRead(t *testing.T) {
 				Cache: cache.New(), Queue: q, Waiting: framework.NewWaitingPods(clock.RealClock{}),
 				Forget: func(types.UID) {}, Log: klog.Background(),
 			})
-			factory := NewInformers(client)
+			factory := NewInformers(client, Trim(false))
 			synced, err := in.Register(factory)
 			if err != nil {
 				t.Fatal(err)

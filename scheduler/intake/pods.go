@@ -1,21 +1,27 @@
 package intake
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
 var (
 	assignedPodAdd    = fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}
 	assignedPodDelete = fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}
+	podTerminating    = fwk.ClusterEvent{Resource: framework.TerminatingPod, ActionType: fwk.Update}
 )
 
 func assigned(pod *v1.Pod) bool { return pod.Spec.NodeName != "" }
+
+func going(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil && !fault.DoomedPromised }
 
 func (in *Intake) podAdded(pod *v1.Pod) {
 	ctx := in.context()
@@ -43,7 +49,15 @@ func (in *Intake) WaitsNot(pod *v1.Pod) {
 
 // nominated keeps the promise of room that a waiting pod's status holds.
 func (in *Intake) nominated(pod *v1.Pod) {
-	if pod.Status.NominatedNodeName == "" || !in.options.Queue.Serves(pod.Spec.SchedulerName) {
+	if in.options.Queue.Serves(pod.Spec.SchedulerName) {
+		in.Promised(pod)
+	}
+}
+
+// Promised keeps the promise of room that the status of a pod holds whose
+// profile is served, or about to be.
+func (in *Intake) Promised(pod *v1.Pod) {
+	if pod.Status.NominatedNodeName == "" {
 		return
 	}
 	if info, _ := framework.NewPodInfo(pod); info != nil {
@@ -72,59 +86,128 @@ func (in *Intake) podUpdated(oldPod, newPod *v1.Pod) {
 		for _, change := range podChanges(oldPod, newPod, fwk.AssignedPod) {
 			in.options.Queue.Event(ctx, change, oldPod, newPod, nil)
 		}
+		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
+			in.options.Queue.Event(ctx, podTerminating, oldPod, newPod, nil)
+		}
 	case assigned(newPod):
+		had := in.promises(oldPod)
 		in.confirmed(ctx, newPod)
+		in.returned(ctx, oldPod, had, newPod.Spec.NodeName)
 	case oldPod.ResourceVersion != newPod.ResourceVersion:
-		in.waitingUpdated(ctx, oldPod, newPod)
+		in.WaitsAs(ctx, oldPod, newPod)
 	}
 }
 
-func (in *Intake) waitingUpdated(ctx context.Context, oldPod, newPod *v1.Pod) {
+// WaitsAs takes a newer version of a pod that has no node yet.
+func (in *Intake) WaitsAs(ctx context.Context, oldPod, newPod *v1.Pod) {
 	changes := podChanges(oldPod, newPod, fwk.TargetPod)
 	if _, assumed := in.options.Cache.Assumed(newPod.UID); assumed {
 		// Should the pod come back, it comes back as it is now.
-		in.options.Queue.Renew(ctx, oldPod, newPod, changes...)
+		if !fault.ComesBackAsItWas {
+			in.options.Queue.Renew(ctx, oldPod, newPod, changes...)
+		}
 		// On its way to a node it is told to stop only when it is deleted.
 		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
-			in.rejectWaiting(newPod)
+			in.StopWaiting(newPod)
 		}
 		return
 	}
 	in.options.Queue.Update(ctx, oldPod, newPod, changes...)
+	had := in.promises(oldPod)
 	if info, _ := framework.NewPodInfo(newPod); info != nil && in.options.Queue.Serves(newPod.Spec.SchedulerName) {
 		in.options.Cache.UpdateNominatedPod(in.options.Log, oldPod, info)
+	} else if (going(newPod) || oldPod.Status.NominatedNodeName != newPod.Status.NominatedNodeName) && !fault.PromiseOutlivesProfile {
+		// A promise outlives its profile, but not what its pod's status says.
+		in.options.Cache.DeleteNominatedPodIfExists(newPod)
 	}
-	if had := oldPod.Status.NominatedNodeName; had != "" && had != newPod.Status.NominatedNodeName {
-		in.RoomReturned(ctx, oldPod)
+	keeps := cmp.Or(in.options.Cache.NominatedNode(newPod.UID), newPod.Status.NominatedNodeName)
+	if going(newPod) {
+		keeps = "" // whatever its status says: it will never take its room
 	}
+	if len(had) > 0 && !in.returned(ctx, oldPod, had, keeps) {
+		in.promiseChanged(ctx, oldPod, newPod)
+	}
+}
+
+// promises are the nodes where room is or was kept for a pod that waits: it may
+// be kept before the pod's status says so, and be free before it says no more.
+func (in *Intake) promises(pod *v1.Pod) []string {
+	kept, told := in.options.Cache.NominatedNode(pod.UID), pod.Status.NominatedNodeName
+	if kept == told {
+		told = ""
+	}
+	if fault.SilentPromiseEnds && kept != pod.Status.NominatedNodeName {
+		kept = ""
+	}
+	return slices.DeleteFunc([]string{kept, told}, func(node string) bool { return node == "" })
+}
+
+// returned tells of the room that was kept for a pod and is not any more. It
+// reports whether there was any.
+func (in *Intake) returned(ctx context.Context, pod *v1.Pod, had []string, keeps string) bool {
+	any := false
+	for _, node := range had {
+		if node != keeps {
+			any = true
+			in.RoomReturned(ctx, pod, node)
+		}
+	}
+	return any
 }
 
 func (in *Intake) podDeleted(pod *v1.Pod) {
 	ctx := in.context()
-	in.rejectWaiting(pod)
+	had := in.promises(pod)
+	// First it is gone, then it stops waiting: who comes to Permit now looks
+	// whether it is gone.
 	in.options.Queue.Delete(pod.UID)
+	in.StopWaiting(pod)
 	in.options.Cache.DeleteNominatedPodIfExists(pod)
 	in.options.Forget(pod.UID)
-	// A pod that was only assumed leaves room as well.
+	// A pod that was only assumed leaves room as well. The last that was heard
+	// of it may be that it has no node, and nobody would take that for news.
+	left := pod
+	if placed := in.options.Cache.Pod(pod.UID); placed != nil && !assigned(pod) && !fault.NowhereDeleted {
+		left = placed
+	}
 	if in.options.Cache.Remove(pod.UID) || assigned(pod) {
-		in.options.Queue.Event(ctx, assignedPodDelete, pod, nil, nil)
-	} else if pod.Status.NominatedNodeName != "" {
-		in.RoomReturned(ctx, pod)
+		in.options.Queue.Event(ctx, assignedPodDelete, left, nil, nil)
+	} else {
+		in.returned(ctx, pod, had, "")
 	}
 }
 
-// RoomReturned wakes pods that may take the room that was promised to pod:
-// those of no higher priority, since the others could always have had it.
-func (in *Intake) RoomReturned(ctx context.Context, pod *v1.Pod) {
+// RoomReturned wakes pods that may take the room on node that was promised to
+// pod: those of no higher priority, since the others could always have had it,
+// as could the pod itself.
+func (in *Intake) RoomReturned(ctx context.Context, pod *v1.Pod, node string) {
+	if pod.Status.NominatedNodeName != node {
+		// Hints pass over a pod that never had room.
+		told := *pod
+		told.Status.NominatedNodeName = node
+		pod = &told
+	}
 	priority := corev1.PodPriority(pod)
 	in.options.Queue.Event(ctx, assignedPodDelete, pod, nil, func(other *v1.Pod) bool {
-		return corev1.PodPriority(other) <= priority
+		return other.UID != pod.UID && corev1.PodPriority(other) <= priority
 	})
 }
 
-// rejectWaiting ends a pod's wait at Permit, if it waits there.
-func (in *Intake) rejectWaiting(pod *v1.Pod) {
-	if waiting := in.options.Waiting.Get(pod.UID); waiting != nil {
+// promiseChanged wakes pods to which it matters what a pod is like that room is
+// promised to: those of no higher priority, but not the pod itself.
+func (in *Intake) promiseChanged(ctx context.Context, oldPod, newPod *v1.Pod) {
+	priority := corev1.PodPriority(newPod)
+	for _, change := range podChanges(oldPod, newPod, fwk.AssignedPod) {
+		in.options.Queue.Event(ctx, change, oldPod, newPod, func(other *v1.Pod) bool {
+			return other.UID != newPod.UID && corev1.PodPriority(other) <= priority
+		})
+	}
+}
+
+// StopWaiting ends the wait at Permit of a pod that is deleted, if it waits
+// there.
+func (in *Intake) StopWaiting(pod *v1.Pod) {
+	if waiting := in.options.Waiting.Get(pod.UID); waiting != nil && !fault.DeletedWaitsOn {
 		waiting.Reject("", "the pod was deleted")
 	}
 }

@@ -1,0 +1,142 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// Nobody else can ask the queue anything while a sort is asked.
+func TestASortThatHangsIsReplaced(t *testing.T) {
+	o := newOdd()
+	inTimeWith(t, oddRegistry(o), func(w *world) {
+		o.opens = make(chan struct{}) // of this bubble
+		if err := w.Profiles().Apply(w.ctx, oddBlueprint("p", "one", true)); err != nil {
+			t.Fatal(err)
+		}
+		w.create(fixture.Pod("low").Scheduler("p").Priority(1).Obj())
+		o.stick(true)
+		w.create(fixture.Pod("high").Scheduler("p").Priority(2).Obj())
+		time.Sleep(9 * time.Second)
+		running, _ := w.Profiles().Running("p")
+		w.wantLines("ailments while it is waited for", running.Ailments)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		const broken = `plugin "Odd" did not come back from Less within 10s: its pods are in the order of PrioritySort instead`
+		running, _ = w.Profiles().Running("p")
+		w.wantLines("ailments", running.Ailments, broken,
+			`1 of at most 16 calls of its plugins have not come back, the last of plugin "Odd" from Less`)
+		var order []string
+		for a := w.queue.TryPop(); a != nil; a = w.queue.TryPop() {
+			order = append(order, a.Pod.Name)
+		}
+		w.wantLines("order", order, "high", "low")
+		o.open()
+		synctest.Wait()
+		running, _ = w.Profiles().Running("p")
+		w.wantLines("ailments when it is back", running.Ailments, broken)
+	})
+}
+
+// An event is not lost because a hint does not say what it is worth, and the next
+// one is heard.
+func TestAHintThatHangsWakesThePod(t *testing.T) {
+	amongOdds(t, func(w *world, o *odd) {
+		waits := oddly("a", "QueueingHint hangs")
+		waits.Labels["fits nowhere"] = ""
+		w.create(waits)
+		time.Sleep(15 * time.Second) // no backoff any more
+		w.events.take()
+		go w.cluster.Apply(node("n3"))
+		time.Sleep(9 * time.Second)
+		w.wantLines("told while it is waited for", w.events.take())
+		time.Sleep(2 * time.Second)
+		w.wantLines("told", w.events.take(), "a Warning FailedScheduling: 0/3 nodes are available: 3 full.")
+		go w.cluster.Apply(of("q", "b"))
+		time.Sleep(11 * time.Second) // it was asked again by the loop, when a was refused
+		if w.on("b") == "" {
+			t.Error("another profile does not go on")
+		}
+		running, _ := w.Profiles().Running("p")
+		if len(running.Ailments) != 1 || !strings.HasSuffix(running.Ailments[0], `have not come back, the last of plugin "Odd" from QueueingHint`) {
+			t.Errorf("ailments %v", running.Ailments)
+		}
+		w.cluster.Change(waits, func(p *v1.Pod) { p.Labels = nil })
+		o.open()
+		time.Sleep(20 * time.Second)
+		running, _ = w.Profiles().Running("p")
+		w.wantLines("ailments when it is back", running.Ailments)
+		if w.on("a") == "" {
+			t.Errorf("not bound: %s", w.scheduled("a"))
+		}
+	})
+}
+
+// It may have done what it was asked to do: nobody can go on without it.
+func TestAPluginThatHangsOnAPodsWayHasAName(t *testing.T) {
+	for point, c := range map[string]struct {
+		limit time.Duration
+		says  string
+	}{
+		"PreBindPreFlight": {10 * time.Second, `False SchedulerError: plugin "Odd" did not come back from PreBindPreFlight within 10s`},
+		"PreBind":          {10 * time.Minute, `False SchedulerError: plugin "Odd" did not come back from PreBind within 10m0s`},
+		"PostBind":         {10 * time.Second, "True"},
+	} {
+		t.Run(point, func(t *testing.T) {
+			amongOdds(t, func(w *world, o *odd) {
+				w.create(oddly("a", point+" hangs"))
+				time.Sleep(c.limit - time.Second)
+				running, _ := w.Profiles().Running("p")
+				w.wantLines("ailments before it is late", running.Ailments)
+				w.create(of("p", "b"), of("q", "c"))
+				if w.on("b") == "" || w.on("c") == "" {
+					t.Error("others do not go on")
+				}
+				time.Sleep(12 * time.Second)
+				running, _ = w.Profiles().Running("p")
+				w.wantLines("ailments", running.Ailments,
+					fmt.Sprintf(`1 of at most 16 calls of its plugins have not come back, the last of plugin "Odd" from %s`, point))
+				w.want("condition", w.scheduled("a"), c.says)
+				o.open()
+				synctest.Wait()
+				running, _ = w.Profiles().Running("p")
+				w.wantLines("ailments when it is back", running.Ailments)
+				if w.on("a") == "" {
+					t.Errorf("not bound: %s", w.scheduled("a"))
+				}
+			})
+		})
+	}
+}
+
+// Their pods hold room: a plugin that hangs at each must not have it all.
+func TestPodsThatAPluginHoldsUpOnTheirWayAreBounded(t *testing.T) {
+	amongOdds(t, func(w *world, o *odd) {
+		for i := range 20 {
+			w.create(oddly(fmt.Sprint("a", i), "PreBindPreFlight hangs"))
+			time.Sleep(20 * time.Second)
+		}
+		if _, assumed := w.cache.Sizes(); assumed != 16 || o.hanging() != 16 {
+			t.Errorf("%d pods are held up, %d have room, want 16", o.hanging(), assumed)
+		}
+		w.create(of("q", "c"))
+		if w.on("c") == "" {
+			t.Error("another profile does not go on")
+		}
+		o.open()
+		time.Sleep(20 * time.Second)
+		o.open()
+		time.Sleep(time.Minute)
+		for i := range 20 {
+			if w.on(fmt.Sprint("a", i)) == "" {
+				t.Errorf("a%d is not bound: %s", i, w.scheduled(fmt.Sprint("a", i)))
+			}
+		}
+	})
+}

@@ -1,0 +1,17 @@
+package recorder
+
+import "github.com/prometheus/client_golang/prometheus"
+
+var (
+	waiting = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "berth_events_waiting",
+		Help: "Events that wait to be written. They yield to binds.",
+	})
+	dropped = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_events_dropped_total",
+		Help: "Events that were not written: too many waited, or the API server refused them.",
+	})
+)
+
+// Metrics returns the collectors of this room.
+func Metrics() []prometheus.Collector { return []prometheus.Collector{waiting, dropped} }

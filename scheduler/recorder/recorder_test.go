@@ -1,0 +1,220 @@
+package recorder
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/test/fixture"
+)
+
+func TestAnEventSaysWhoToldWhatAboutWhom(t *testing.T) {
+	w := newWorld(t, nil)
+	pod := fixture.Pod("shop/web-1").UID("u1").Obj()
+	pod.ResourceVersion = "7"
+	w.For("batch").Eventf(pod, fixture.Node("n1").Obj(), v1.EventTypeNormal, "Scheduled", "Binding", "assigned to %s", "n1")
+	w.settle()
+	want := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-1.%x", w.clock.Now().UnixNano()), Namespace: "shop"},
+		EventTime:  metav1.MicroTime{Time: w.clock.Now()}, ReportingController: "batch", ReportingInstance: "batch-host",
+		Type: "Normal", Reason: "Scheduled", Action: "Binding", Note: "assigned to n1",
+		Regarding: v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: "shop", Name: "web-1", UID: "u1", ResourceVersion: "7"},
+		Related:   &v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: "n1"},
+	}
+	got := w.server.stored[want.Name]
+	if got != nil && got.Related != nil {
+		got.Related.UID, got.Related.ResourceVersion = "", ""
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the Event (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatRepeatsIsASeries(t *testing.T) {
+	type step struct {
+		after time.Duration
+		tell  bool // else the sweep
+		want  []string
+	}
+	for name, steps := range map[string][]step{
+		"two and more within six minutes: the second is written, the rest when it is quiet": {
+			{0, true, []string{"create a"}}, {time.Minute, true, []string{"patch a x2"}}, {time.Minute, true, nil}, {time.Minute, true, nil},
+			{5 * time.Minute, false, nil}, {time.Minute, false, []string{"patch a x4"}}, {time.Minute, false, nil},
+		},
+		"after six quiet minutes it is a new Event": {
+			{0, true, []string{"create a"}}, {quiet, true, []string{"create a"}},
+		},
+		"what was quiet for too long is told before the new one counts": {
+			{0, true, []string{"create a"}}, {time.Minute, true, []string{"patch a x2"}}, {time.Minute, true, nil},
+			{quiet, true, []string{"create a", "patch a x3"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			for i, s := range steps {
+				w.clock.Step(s.after)
+				if s.tell {
+					w.tell("a")
+				} else {
+					w.sweep()
+				}
+				w.settle()
+				got := w.server.take(t, 0)
+				if diff := cmp.Diff(toSet(s.want), toSet(got)); diff != "" {
+					t.Fatalf("step %d (-want +got):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestALongSeriesIsRefreshedEveryHalfHour(t *testing.T) {
+	w := newWorld(t, nil)
+	var patches []string
+	for range 33 {
+		w.tell("a")
+		w.settle()
+		w.clock.Step(time.Minute)
+		w.sweep()
+		w.settle()
+		patches = append(patches, w.server.take(t, 0)...)
+	}
+	if diff := cmp.Diff([]string{"create a", "patch a x2", "patch a x32"}, patches); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestEventsYieldToBindsButDoNotStandStill(t *testing.T) {
+	for name, test := range map[string]struct {
+		busy bool
+		most int
+	}{
+		"while binds are under way, few are written": {true, writersLeast},
+		"else as many as writers":                    {false, writersMost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, func(o *Options) { o.Busy = func() bool { return test.busy } })
+				w.server.gate = make(chan struct{})
+				for i := range 100 {
+					w.tell(fmt.Sprint("p", i))
+				}
+				synctest.Wait()
+				if w.server.inside != test.most {
+					t.Errorf("%d are written at once, want %d", w.server.inside, test.most)
+				}
+				close(w.server.gate)
+				w.settle()
+				if got := len(w.server.take(t, 100)); got != 100 {
+					t.Errorf("%d were written, want 100", got)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatTheAPIServerAnswersDecidesWhetherAnEventIsSentAgain(t *testing.T) {
+	events := eventsv1.Resource("events")
+	for name, test := range map[string]struct {
+		answer error
+		again  bool
+	}{
+		"an error of its own":    {apierrors.NewInternalError(fmt.Errorf("no leader")), true},
+		"too many requests":      {apierrors.NewTooManyRequests("later", 1), true},
+		"no answer":              {fmt.Errorf("connection reset"), true},
+		"forbidden":              {apierrors.NewForbidden(events, "a", fmt.Errorf("no")), false},
+		"the namespace is going": {apierrors.NewForbidden(events, "a", fmt.Errorf("being terminated")), false},
+		"it is there already":    {apierrors.NewAlreadyExists(events, "a"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.server.answers = []error{test.answer}
+			w.tell("a")
+			if test.again {
+				eventually(t, "the writer pauses", w.clock.HasWaiters)
+				w.clock.Step(pause)
+			}
+			w.settle()
+			want := []string{"create a"}
+			if test.again {
+				want = append(want, "create a")
+			}
+			if diff := cmp.Diff(want, w.server.take(t, len(want))); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnEventThatTheServerForgotIsToldAnew(t *testing.T) {
+	w := newWorld(t, nil)
+	w.tell("a")
+	w.settle()
+	clear(w.server.stored)
+	w.tell("a")
+	w.settle()
+	if diff := cmp.Diff([]string{"create a", "create a x2"}, w.server.take(t, 2)); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestMoreThanTheLimitIsDropped(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Limit, o.Go = 10, func(func()) {} })
+	for i := range 15 {
+		w.tell(fmt.Sprint("p", i))
+	}
+	if got := w.line.len(); got != 10 {
+		t.Errorf("%d wait, want 10", got)
+	}
+}
+
+func TestTheEndWritesWhatIsLeft(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Busy = func() bool { return true } })
+	for i := range 50 {
+		w.tell(fmt.Sprint("p", i))
+	}
+	w.Close(context.Background())
+	if got := len(w.server.take(t, 50)); got != 50 {
+		t.Errorf("%d written, want 50", got)
+	}
+	w.tell("late")
+	w.settle()
+	if got := w.server.take(t, 0); len(got) != 0 {
+		t.Errorf("after the end: %v", got)
+	}
+}
+
+func TestWhatCannotBeAnEventIsNotSent(t *testing.T) {
+	w := newWorld(t, nil)
+	w.For("batch").Eventf(fixture.Pod("a").Obj(), nil, "Shrug", "R", "A", "note")
+	w.For("batch").Eventf(nil, nil, v1.EventTypeNormal, "R", "A", "note")
+	w.settle()
+	if got := w.server.take(t, 0); len(got) != 0 {
+		t.Errorf("sent: %v", got)
+	}
+}
+
+// sweep is a turn of the ticker.
+func (w *world) sweep() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.known.sweep(w.clock.Now()) {
+		w.enqueue(o)
+	}
+}
+
+func toSet(lines []string) map[string]int {
+	set := map[string]int{}
+	for _, line := range lines {
+		set[line]++
+	}
+	return set
+}

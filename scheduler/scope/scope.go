@@ -1,0 +1,205 @@
+package scope
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/cache"
+)
+
+// ErrOver is what a scope answers that is closed.
+var ErrOver = errors.New("the generation that asks is over")
+
+// Scope is the SharedInformerFactory of one generation. It is safe for
+// concurrent use.
+type Scope struct {
+	groups
+	pool *Pool
+
+	mu        sync.Mutex
+	closed    bool
+	informers map[reflect.Type]*informer
+	// back gives back what was borrowed.
+	back []func()
+}
+
+var _ informers.SharedInformerFactory = &Scope{}
+
+// New returns a scope that has borrowed nothing.
+func (p *Pool) New() *Scope {
+	s := &Scope{pool: p, informers: map[reflect.Type]*informer{}}
+	s.groups = groups{s}
+	return s
+}
+
+// InformerFor lends the informer of obj's kind. made is called where nobody
+// watches the kind yet.
+func (s *Scope) InformerFor(obj runtime.Object, made internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	kind := reflect.TypeOf(obj)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if lent, ok := s.informers[kind]; ok {
+		return lent
+	}
+	if s.closed {
+		// What is asked for too late never runs, and holds nothing.
+		return &informer{SharedIndexInformer: made(s.pool.options.Client, 0), closed: true}
+	}
+	shared, back := s.pool.borrow(obj, made)
+	lent := &informer{SharedIndexInformer: shared, extra: back != nil, log: s.pool.options.Log}
+	s.informers[kind] = lent
+	if back != nil {
+		s.back = append(s.back, back)
+	}
+	return lent
+}
+
+// ForResource lends the informer of a resource whose type client-go knows.
+func (s *Scope) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	obj, err := s.pool.objectOf(resource)
+	if err != nil {
+		return nil, err
+	}
+	lent := s.InformerFor(obj, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		// objectOf has found the type, so that client-go has the informer.
+		generic, err := informers.NewSharedInformerFactory(client, resync).ForResource(resource)
+		if err != nil {
+			panic(err)
+		}
+		return generic.Informer()
+	})
+	return generic{lent.(*informer), resource.GroupResource()}, nil
+}
+
+// objectOf returns an object of the kind that a resource holds.
+func (p *Pool) objectOf(resource schema.GroupVersionResource) (runtime.Object, error) {
+	// A factory that is not started: it only says whether there is an informer.
+	if _, err := informers.NewSharedInformerFactory(p.options.Client, 0).ForResource(resource); err != nil {
+		return nil, err
+	}
+	for kind := range scheme.Scheme.KnownTypes(resource.GroupVersion()) {
+		gvk := resource.GroupVersion().WithKind(kind)
+		if plural(gvk) != resource.Resource {
+			continue
+		}
+		obj, err := scheme.Scheme.New(gvk)
+		if _, single := obj.(metav1.Object); err == nil && single {
+			return obj, nil
+		}
+	}
+	return nil, fmt.Errorf("no informer found for %v", resource)
+}
+
+type generic struct {
+	informer *informer
+	resource schema.GroupResource
+}
+
+func (g generic) Informer() cache.SharedIndexInformer { return g.informer }
+func (g generic) Lister() cache.GenericLister {
+	return cache.NewGenericLister(g.informer.GetIndexer(), g.resource)
+}
+
+// InformerName is nil: the names of metrics are the house's.
+func (*Scope) InformerName() *cache.InformerName { return nil }
+
+// Start does nothing: what the house watches runs, and what it does not runs
+// from when it is first asked for.
+func (*Scope) Start(<-chan struct{}) {}
+
+// StartWithContext does nothing; see Start.
+func (*Scope) StartWithContext(context.Context) {}
+
+// Shutdown does nothing: the scope is closed with its generation.
+func (*Scope) Shutdown() {}
+
+// WaitForCacheSync waits until the informers that were lent have synced.
+func (s *Scope) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-stop:
+			cancel()
+		case <-done:
+		}
+	}()
+	return s.WaitForCacheSyncWithContext(ctx).Synced
+}
+
+// WaitForCacheSyncWithContext waits until the informers that were lent have
+// synced.
+func (s *Scope) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
+	s.mu.Lock()
+	lent := map[reflect.Type]*informer{}
+	for kind, i := range s.informers {
+		lent[kind] = i
+	}
+	s.mu.Unlock()
+	result := cache.SyncResult{Synced: map[reflect.Type]bool{}}
+	for kind, i := range lent {
+		select {
+		case <-i.HasSyncedChecker().Done():
+		case <-ctx.Done():
+			result.Err = context.Cause(ctx)
+		}
+		result.Synced[kind] = i.HasSynced()
+	}
+	return result
+}
+
+// Pending are what has still to be heard before the plugins of the scope know
+// what there is: the handlers and indexes that were added, and the informers
+// that run for plugins alone. Each is closed when it is done.
+func (s *Scope) Pending() []<-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var pending []<-chan struct{}
+	for _, i := range s.informers {
+		pending = append(pending, i.pending()...)
+	}
+	return slices.DeleteFunc(pending, func(done <-chan struct{}) bool {
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// Close removes every handler, forgets every index and gives back what was
+// borrowed. Nothing of the scope is called when it returns.
+func (s *Scope) Close() {
+	s.mu.Lock()
+	lent, back := s.informers, s.back
+	s.closed, s.informers, s.back = true, map[reflect.Type]*informer{}, nil
+	s.mu.Unlock()
+	for _, i := range lent {
+		i.close()
+	}
+	for _, give := range back {
+		give()
+	}
+}
+
+// plural guesses a kind's resource as client-go's own informers are named.
+func plural(kind schema.GroupVersionKind) string {
+	guess, _ := meta.UnsafeGuessKindToResource(kind)
+	return guess.Resource
+}

@@ -1,0 +1,143 @@
+package scheduler
+
+import (
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/cells"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// Three pods were refused, at Filter, Reserve and Permit, one is gated, and one
+// is of a namespace that the profile does not take. No flush comes, and no event
+// that any of them waits for. Whom a change does not touch is not tried again.
+func TestWhomAChangeTouches(t *testing.T) {
+	const nobody, another, everybody = "", "unclaimed unpermitted", "fitsNowhere gated unclaimed unpermitted"
+	for sentence, row := range map[string]struct {
+		change func(*cells.Spec)
+		tried  string
+	}{
+		"a PreEnqueue plugin comes":              {with("Gate2"), nobody},
+		"the PreEnqueue plugin goes":             {without("Gate"), "gated"},
+		"the PreEnqueue plugin's arguments":      {told("Gate", "open"), "gated"},
+		"another QueueSort":                      {func(s *cells.Spec) { without("Sort")(s); with("Sort2")(s) }, nobody},
+		"the QueueSort plugin's arguments":       {told("Sort", "other"), nobody},
+		"a PreFilter plugin comes":               {with("Ahead2"), another},
+		"a Filter plugin comes":                  {with("Fits2"), another},
+		"the Filter plugin goes":                 {without("Fits"), "fitsNowhere " + another},
+		"a PostFilter plugin comes":              {with("Room2"), "fitsNowhere"},
+		"the PostFilter plugin goes":             {without("Room"), nobody},
+		"the PostFilter plugin's arguments":      {told("Room", "other"), "fitsNowhere"},
+		"a Score plugin comes":                   {with("Score2"), another},
+		"the Score plugin goes":                  {without("Score"), another},
+		"the Score plugin's weight":              {func(s *cells.Spec) { s.Plugins.MultiPoint.Enabled[4].Weight = ptr.To[int32](3) }, another},
+		"the Score plugin's arguments":           {told("Score", "other"), another},
+		"a Reserve plugin comes":                 {with("Claims2"), nobody},
+		"the Reserve plugin goes":                {without("Claims"), "unclaimed"},
+		"the Reserve plugin's arguments":         {told("Claims", "other"), "unclaimed"},
+		"a Permit plugin comes":                  {with("Permits2"), nobody},
+		"the Permit plugin goes":                 {without("Permits"), "unpermitted"},
+		"a PreBind plugin comes":                 {with("Binds2"), nobody},
+		"the PreBind plugin goes":                {without("Binds"), nobody},
+		"the sample of nodes that are looked at": {func(s *cells.Spec) { s.PercentageOfNodesToScore = 40 }, another},
+		"the initial backoff":                    {func(s *cells.Spec) { s.Queue.InitialBackoffSeconds = ptr.To[int32](2) }, nobody},
+		"the longest backoff":                    {func(s *cells.Spec) { s.Queue.MaxBackoffSeconds = ptr.To[int32](90) }, nobody},
+		"the flush, where it is not due":         {func(s *cells.Spec) { s.Queue.FlushAfterSeconds = ptr.To[int32](86400) }, nobody},
+		"more namespaces":                        {func(s *cells.Spec) { s.AllowedNamespaces = allowed("either") }, "elsewhere"},
+		"all namespaces":                         {func(s *cells.Spec) { s.AllowedNamespaces = v1alpha1.AllowedNamespaces{} }, "elsewhere"},
+		"fewer namespaces":                       {func(s *cells.Spec) { s.AllowedNamespaces = allowed("none") }, nobody},
+		"how many scores are told":               {func(s *cells.Spec) { s.Decisions.TopScores = ptr.To[int32](1) }, nobody},
+		"how much history is kept":               {func(s *cells.Spec) { s.Decisions.History = ptr.To[int32](1) }, nobody},
+		"who may switch it on":                   {func(s *cells.Spec) { s.Activation = v1alpha1.ActivationManual }, nobody},
+	} {
+		t.Run("when this changes: "+sentence, func(t *testing.T) {
+			inOffice(t, func(c *cell) {
+				user{c}.Edit(row.change)
+				c.want("tried again", c.tried(), row.tried)
+			})
+		})
+	}
+	for sentence, row := range map[string]struct {
+		change func(c *cell)
+		tried  string
+	}{
+		"nothing but the number": {func(c *cell) { user{c}.Edit(nil) }, nobody},
+		"a PluginConfig": {func(c *cell) {
+			user{c}.EditConfig("other")
+		}, "fitsNowhere " + another},
+		"the state, there and back": {func(c *cell) { c.pause(true); c.pause(false) }, "fitsNowhere " + another},
+		"there and back at once": {func(c *cell) {
+			user{c}.Edit(with("Permits2"))
+			user{c}.Edit(without("Permits2"))
+		}, nobody},
+		"the profile, deleted and created anew": {func(c *cell) {
+			user{c}.Delete()
+			user{c}.Create(without("Gate"))
+		}, everybody},
+	} {
+		t.Run("when this changes: "+sentence, func(t *testing.T) {
+			inOffice(t, func(c *cell) {
+				row.change(c)
+				c.want("tried again", c.tried(), row.tried)
+			})
+		})
+	}
+}
+
+func inOffice(t *testing.T, test func(*cell)) {
+	inTimeWith(t, offices(), func(w *world) {
+		c := newOffice(w)
+		defer func() { c.ends() }()
+		test(c)
+		synctest.Wait()
+	}, node("n1"),
+		fixture.Namespace("default").Label("default", "yes").Label("either", "yes").Obj(),
+		fixture.Namespace("other").Label("either", "yes").Obj())
+}
+
+// A pod that a change holds, or lets go, is not forgotten on the way.
+func TestWhereAChangeLeavesThePods(t *testing.T) {
+	for sentence, row := range map[string]struct {
+		change func(c *cell)
+		want   string
+	}{
+		"a gate that comes keeps one who sleeps": {func(c *cell) { user{c}.Edit(with("Gate2")) }, "2 unschedulable, 2 gated, 1 parked"},
+		"a pause parks all":                      {func(c *cell) { c.pause(true) }, "5 parked"},
+		"fewer namespaces park all": {func(c *cell) {
+			user{c}.Edit(func(s *cells.Spec) { s.AllowedNamespaces = allowed("none") })
+		}, "5 parked"},
+		"other namespaces park some": {func(c *cell) {
+			user{c}.Edit(func(s *cells.Spec) { s.AllowedNamespaces = allowed("either") })
+		}, "3 unschedulable, 1 gated"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inOffice(t, func(c *cell) {
+				row.change(c)
+				synctest.Wait()
+				c.want("the queue", c.counts(), row.want)
+			})
+		})
+	}
+}
+
+// Room that others' leaving would make is of no use while one more plugin
+// refuses the pod then. None of its events wakes the pod, since it was not what
+// refused it; that it goes does.
+func TestWhoStandsInTheWayOfMakingRoomCounts(t *testing.T) {
+	inTown(t, func(w *world) {
+		w.create(guest("bank/big", 3, 9).RequirePods(fixture.Near(v1.LabelHostname, "app", "nobody")).Obj())
+		w.want("the queue", w.counts(), "1 unschedulable")
+		w.wantLines("calls", w.acts())
+		without := func(name string) *v1alpha1.Plugins {
+			return &v1alpha1.Plugins{MultiPoint: v1alpha1.PluginSet{Disabled: []v1alpha1.DisabledPlugin{{Name: name}}}}
+		}
+		w.profile("p", without("TaintToleration"))
+		w.want("the queue when another plugin goes", w.counts(), "1 unschedulable")
+		w.profile("p", without("InterPodAffinity"))
+		w.wantLines("calls when it goes", w.acts(), "delete a", "bind big n1")
+	}, berth("n1", 4), guest("shop/a", 2, 1).On("n1").Obj())
+}

@@ -1,0 +1,155 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientset "k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
+	"github.com/berthdev/berth/scheduler/profile"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/probe"
+)
+
+// meddler does, whenever it is asked about a node, all that it can do with its
+// handle.
+type meddler struct {
+	*probe.Probe
+	handle fwk.Handle
+	failed func(error)
+}
+
+func (m *meddler) Filter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	pods := m.handle.ClientSet().CoreV1().Pods(pod.Namespace)
+	m.failed(pods.Delete(ctx, pod.Name, metav1.DeleteOptions{}))
+	m.failed(pods.Bind(ctx, &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}}, metav1.CreateOptions{}))
+	m.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "Meddled", "Meddling", "on trial")
+	m.handle.Activate(klog.Background(), map[string]*v1.Pod{"": pod})
+	m.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) { w.Reject("M", "on trial") })
+	m.handle.RejectWaitingPod(pod.UID)
+	m.handle.DeleteNominatedPodIfExists(pod)
+	if info, err := framework.NewPodInfo(pod); err == nil {
+		m.handle.AddNominatedPod(klog.Background(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node.Node().Name})
+	}
+	return nil
+}
+
+func TestATrialChangesNothing(t *testing.T) {
+	journal := &probe.Journal{}
+	old := &probe.Probe{Called: "A", Journal: journal, Waits: 1 << 40, On: map[string]probe.Answer{"PreBindPreFlight": probe.Skip}}
+	on := &probe.Probe{Called: "M", Journal: journal, On: map[string]probe.Answer{}}
+	registry := probe.Registry(old, on)
+	registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
+	var mu sync.Mutex
+	var errs []error
+	meddling := registry["M"]
+	meddling.New = func(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		return &meddler{on, handle, func(err error) { mu.Lock(); defer mu.Unlock(); errs = append(errs, err) }}, nil
+	}
+	registry["M"] = meddling
+	inTimeWith(t, registry, func(w *world) {
+		w.a, w.journal = old, journal
+		w.apply("one")
+		old.Set("Filter", probe.Reject("full"))
+		w.create(web("waits"))
+		defer w.lead()()
+		old.Set("Filter", nil)
+		old.Set("Permit", probe.Wait)
+		w.create(web("at-permit"))
+		before := w.everything()
+		for _, line := range []string{"waits at Permit", "default/waits Unschedulable", "promised n2"} {
+			if !strings.Contains(strings.Join(before, "\n"), line) {
+				t.Fatalf("there is nothing to change: %q", before)
+			}
+		}
+
+		b := w.blueprint("two")
+		b.Chains = probe.Chains([]*probe.Probe{on}, framework.Bind)
+		b.Chains[framework.Bind] = []framework.Entry{{Name: defaultbinder.Name}}
+		tried, err := w.Profiles().Try(w.ctx, b)
+		synctest.Wait()
+		if err != nil || tried.Sampled == 0 || !tried.Compared {
+			t.Errorf("%+v, %v", tried, err)
+		}
+		w.wantLines("after the trial", w.everything(), before...)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(errs) == 0 {
+			t.Error("the plugin on trial did nothing")
+		}
+		for _, err := range errs {
+			if !errors.Is(err, errOnTrial) {
+				t.Errorf("a write ended with %v, want that the profile is only on trial", err)
+			}
+		}
+	}, node("n1"), node("n2"), fixture.Pod("runs").Scheduler("p").On("n1").Obj(), fixture.Pod("promised").Scheduler("p").Nominated("n2").Obj())
+}
+
+// everything is what a trial could have changed.
+func (w *world) everything() []string {
+	var out []string
+	for uid, place := range w.queue.Places() {
+		out = append(out, string(uid)+" "+string(place))
+	}
+	for _, name := range []string{"waits", "at-permit", "runs", "promised"} {
+		out = append(out, name+" on "+w.on(name)+" "+w.scheduled(name)+", promised "+w.cache.NominatedNode(web(name).UID))
+	}
+	w.waiting.Each(func(p fwk.WaitingPod) { out = append(out, p.GetPod().Name+" waits at Permit") })
+	w.events.mu.Lock()
+	out = append(out, w.events.lines...)
+	w.events.mu.Unlock()
+	slices.Sort(out)
+	return out
+}
+
+func TestOnTrialNothingIsWritten(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = append(asked, r.Method) }))
+	defer server.Close()
+	config, client := readingOnly(&restclient.Config{Host: server.URL})
+	own, err := clientset.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sentence, c := range map[string]clientset.Interface{"the house's client": client, "a client that a plugin makes": own} {
+		pods := c.CoreV1().Pods("shop")
+		_, _ = pods.Get(t.Context(), "web", metav1.GetOptions{})
+		_, create := pods.Create(t.Context(), fixture.Pod("web").Obj(), metav1.CreateOptions{})
+		_, patch := pods.Patch(t.Context(), "web", "application/json", []byte("{}"), metav1.PatchOptions{})
+		for _, err := range []error{create, patch, pods.Delete(t.Context(), "web", metav1.DeleteOptions{})} {
+			if !errors.Is(err, errOnTrial) || !strings.Contains(err.Error(), "/api/v1/namespaces/shop/pods") {
+				t.Errorf("%s: %v, want that it names what was refused", sentence, err)
+			}
+		}
+	}
+	if !slices.Equal(asked, []string{"GET", "GET"}) {
+		t.Errorf("the server was asked %q, want two reads", asked)
+	}
+}
+
+func TestATrialWaitsForWhatThereIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := profile.NewSet(profile.Options{
+			Trials: &profile.Trials{}, Listed: make(chan struct{}), Clock: clock.RealClock{},
+		})
+		if _, err := set.Try(t.Context(), (&world{a: &probe.Probe{Called: "A"}}).blueprint("one")); !errors.Is(err, profile.ErrUnlisted) {
+			t.Errorf("%v, want that it has to wait", err)
+		}
+	})
+}

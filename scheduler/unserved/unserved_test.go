@@ -1,0 +1,154 @@
+package unserved
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/berthdev/berth/scheduler/compile"
+)
+
+type recorder struct{ notes []string }
+
+func (r *recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
+	r.notes = append(r.notes, regarding.(*v1.Pod).Name+" "+reason+": "+fmt.Sprintf(note, args...))
+}
+
+// scene is a Watch over a few pods; "batch" runs.
+type scene struct {
+	*Watch
+	store  cache.Indexer
+	events *recorder
+	clock  *testclock.FakeClock
+}
+
+func newScene() *scene {
+	s := &scene{
+		store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), events: &recorder{},
+		clock: testclock.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)),
+	}
+	s.Watch = New(Options{
+		Pods: corelisters.NewPodLister(s.store), Synced: func() bool { return true }, Served: func() []string { return []string{"batch"} },
+		Others: []string{"default-scheduler"}, Nearest: compile.Nearest, Recorder: s.events, Clock: s.clock, Log: logr.Discard(),
+	})
+	return s
+}
+
+func (s *scene) pod(name, scheduler string, edits ...func(*v1.Pod)) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(s.clock.Now()),
+	}}
+	pod.Spec.SchedulerName = scheduler
+	for _, edit := range edits {
+		edit(pod)
+	}
+	_ = s.store.Add(pod)
+}
+
+// counted is the gauge's value by name.
+func counted(t *testing.T) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(Metrics()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			values[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+		}
+	}
+	return values
+}
+
+func bound(p *v1.Pod) { p.Spec.NodeName = "n1" }
+
+func TestAPodThatNobodyServesIsToldOnceAfterAMinute(t *testing.T) {
+	s := newScene()
+	s.pod("web", "bacth")
+	s.clock.Step(Patience - time.Second)
+	s.look()
+	if len(s.events.notes) > 0 {
+		t.Errorf("told %q too early", s.events.notes)
+	}
+	s.clock.Step(time.Second)
+	s.look()
+	s.look()
+	want := `web NameNotServed: no scheduler has looked at the pod for 1m0s: no SchedulingProfile that runs is called "bacth", did you mean "batch"?; ` +
+		`a name that another scheduler serves belongs in the manager's --other-schedulers`
+	if len(s.events.notes) != 1 || s.events.notes[0] != want {
+		t.Errorf("told %q, want once %q", s.events.notes, want)
+	}
+	if got := counted(t); len(got) != 1 || got["bacth"] != 1 {
+		t.Errorf("counted %v, want one pod of bacth", got)
+	}
+	s.pod("web", "bacth", bound)
+	s.look()
+	if left := counted(t); len(left) != 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
+func TestWhoIsNotToldThatNobodyServesIt(t *testing.T) {
+	for sentence, prepare := range map[string]func(s *scene){
+		"a pod of a profile that runs":               func(s *scene) { s.pod("web", "batch") },
+		"a pod of a scheduler that is known":         func(s *scene) { s.pod("web", "default-scheduler") },
+		"a pod of a scheduler that has bound others": func(s *scene) { s.pod("web", "volcano"); s.pod("other", "volcano", bound) },
+		"a pod that some scheduler told why it waits": func(s *scene) {
+			s.pod("web", "volcano", func(p *v1.Pod) {
+				p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
+			})
+		},
+		"a pod that is being deleted": func(s *scene) {
+			s.pod("web", "volcano", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: s.clock.Now()} })
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newScene()
+			prepare(s)
+			s.clock.Step(Patience)
+			s.look()
+			if len(s.events.notes) > 0 || len(counted(t)) > 0 {
+				t.Errorf("told %q", s.events.notes)
+			}
+		})
+	}
+}
+
+func TestACrowdIsToldBitByBitAndCountedUnderFewNames(t *testing.T) {
+	s := newScene()
+	for i := range 3 * eventsAtOnce {
+		s.pod(fmt.Sprintf("web-%02d", i), fmt.Sprint("nobody-", i%30))
+	}
+	s.clock.Step(Patience)
+	for look := 1; look <= 4; look++ {
+		s.look()
+		if want := min(look*eventsAtOnce, 3*eventsAtOnce); len(s.events.notes) != want {
+			t.Fatalf("%d were told after %d looks, want %d", len(s.events.notes), look, want)
+		}
+	}
+	slices.Sort(s.events.notes)
+	if told := slices.Compact(s.events.notes); len(told) != 3*eventsAtOnce {
+		t.Errorf("%d pods were told, want each", len(told))
+	}
+	if n := len(counted(t)); n != namesCounted+1 {
+		t.Errorf("%d series, want %d", n, namesCounted+1)
+	}
+	if strings.Contains(s.events.notes[0], "did you mean") {
+		t.Errorf("%q guesses wildly", s.events.notes[0])
+	}
+}

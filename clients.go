@@ -10,14 +10,11 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// How many requests of a kind may be under way. Pods are bound beside the loop,
-// which is faster than any API server: without a bound, a backlog of pods would
-// become as many requests at once, for which the transport opens a connection a
-// hundred and the server's fairness turns the rest away.
-const (
-	writesInFlight = 64
-	eventsInFlight = 16
-)
+// writesInFlight is how many writes of pods may be under way. Pods are bound
+// beside the loop, which is faster than any API server: without a bound, a
+// backlog of pods would become as many requests at once, for which the transport
+// opens a connection a hundred and the server's fairness turns the rest away.
+const writesInFlight = 64
 
 // clients are the ways to the API server, one for each kind of traffic and
 // with a connection of its own, so that binds wait behind nothing else.
@@ -27,18 +24,22 @@ type clients struct {
 	// writes binds and patches pods; plugins use it, too.
 	writes clientset.Interface
 	events clientset.Interface
+	// busy says whether pods are being written.
+	busy func() bool
 }
 
 func newClients(config *restclient.Config) (c clients, err error) {
+	writes := make(chan struct{}, writesInFlight)
+	c.busy = func() bool { return len(writes) > 0 }
 	for _, way := range []struct {
 		client *clientset.Interface
-		bound  int // 0 is none
+		slots  chan struct{} // nil: any number of requests at a time
 	}{
-		{&c.watches, 0},
-		{&c.writes, writesInFlight},
-		{&c.events, eventsInFlight},
+		{&c.watches, nil},
+		{&c.writes, writes},
+		{&c.events, nil}, // its writers are counted
 	} {
-		if *way.client, err = clientset.NewForConfig(apart(protobuf(config), way.bound)); err != nil {
+		if *way.client, err = clientset.NewForConfig(apart(protobuf(config), way.slots)); err != nil {
 			return c, fmt.Errorf("making a client: %w", err)
 		}
 	}
@@ -46,11 +47,11 @@ func newClients(config *restclient.Config) (c clients, err error) {
 }
 
 // apart gives config connections of its own: client-go shares them between
-// configurations that dial alike. bound is the most requests under way.
-func apart(config *restclient.Config, bound int) *restclient.Config {
+// configurations that dial alike. slots, where there are any, bound the requests
+// under way.
+func apart(config *restclient.Config, slots chan struct{}) *restclient.Config {
 	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-	if bound > 0 {
-		slots := make(chan struct{}, bound)
+	if slots != nil {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bounded{next, slots} })
 	}
 	return config

@@ -10,27 +10,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	clientset "k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	restclient "k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/controllers"
+	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler"
+	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/recorder"
+	"github.com/berthdev/berth/scheduler/unserved"
 )
 
 // version is set when a release is built.
@@ -75,45 +82,72 @@ func run(ctx context.Context, o options) error {
 
 	registry := plugins.InTree()
 	ledger := decision.NewLedger(clock.RealClock{}.Now)
-	informers := intake.NewInformers(to.watches)
+	informers := intake.NewInformers(to.watches, intake.Trim(plugins.Strangers(registry)))
 	devices, err := intake.NewDeviceClasses(to.watches.Discovery(), informers)
 	if err != nil {
 		return fmt.Errorf("looking for DeviceClasses: %w", err)
 	}
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: to.events.EventsV1()})
+	host, _ := os.Hostname() // an Event without it says less, and no harm
+	telling := recorder.New(recorder.Options{
+		Client: to.events.EventsV1(), Scheme: scheme, Clock: clock.RealClock{}, Busy: to.busy, Host: host,
+	})
+	defer finish(telling)
 	sched := scheduler.New(scheduler.Options{
-		Client: to.writes, KubeConfig: config, Informers: informers,
-		RecorderFor: func(profile string) events.EventRecorderLogger { return broadcaster.NewRecorder(scheme, profile) },
+		Client: to.writes, Watches: to.watches, KubeConfig: config, Informers: informers,
+		RecorderFor: telling.For,
 		Registry:    registry, Unsupported: plugins.Unsupported(registry, devices.Back), Ledger: ledger,
 		Clock: clock.RealClock{}, Log: log.WithName("scheduler"), Epoch: epoch(to.watches, o, log),
+		Seed: rand.Uint64(),
 	})
-	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
-		return fmt.Errorf("recording events: %w", err)
-	}
-	defer broadcaster.Shutdown()
-	for _, collector := range sched.Metrics() {
+	for _, collector := range slices.Concat(sched.Metrics(), recorder.Metrics(), unserved.Metrics()) {
 		if err := metrics.Registry.Register(collector); err != nil {
 			return fmt.Errorf("registering metrics: %w", err)
 		}
 	}
+	pods := informers.Core().V1().Pods()
+	alone := unserved.New(unserved.Options{
+		Pods: pods.Lister(), Synced: pods.Informer().HasSynced, Served: sched.Profiles().Names, Others: o.otherSchedulers,
+		Nearest: compile.Nearest, Recorder: telling.For(reporter), Clock: clock.RealClock{}, Log: log.WithName("unserved"),
+	})
+	gate := &controllers.Gate{}
 	crds := &served{discovery: to.watches.Discovery(), log: log, then: func() error {
 		return controllers.SetupWithManager(mgr, controllers.Options{
-			Applier: sched.Profiles(), Registry: registry, Ledger: ledger, Version: version,
+			Applier: sched.Profiles(), Registry: registry, Ledger: ledger, Version: version, Gate: gate, DefaultProfile: o.defaultProfile,
+			History: history.New(history.Options{
+				Revisions: to.watches.AppsV1().ControllerRevisions(o.namespace), Namespace: o.namespace,
+				Process: string(uuid.NewUUID()), Clock: clock.RealClock{},
+			}),
 		})
 	}}
 	if err := errors.Join(
 		mgr.Add(scheduler.Warm{Scheduler: sched}),
 		mgr.Add(sched),
+		mgr.Add(telling),
+		mgr.Add(alone),
 		mgr.Add(crds),
 		mgr.AddHealthzCheck("ping", alive),
 		mgr.AddReadyzCheck("cluster", check(sched.Ready)),
 		mgr.AddReadyzCheck("crds", check(crds.ready)),
+		mgr.AddReadyzCheck("profiles", check(gate.Ready)),
 	); err != nil {
 		return err
 	}
 	log.Info("Starting", "version", version, "leaderElection", o.elect.LeaderElect)
 	return mgr.Start(ctx)
 }
+
+// reporter is who Events are from that no profile tells.
+const reporter = "berth"
+
+// finish writes the Events that are left when scheduling has ended.
+func finish(telling *recorder.Recorder) {
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	telling.Close(ctx)
+}
+
+// lastWords is how long the end of the process may take to tell what happened.
+const lastWords = 5 * time.Second
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update

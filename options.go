@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -32,6 +33,9 @@ type options struct {
 	burst      int
 	verbosity  int8
 	elect      election
+
+	defaultProfile  string
+	otherSchedulers []string
 }
 
 // election is how the leader is elected.
@@ -54,6 +58,8 @@ func parse(args []string) (options, error) {
 	f.Float32Var(&o.qps, "kube-api-qps", -1, "requests a second to the API server; -1 leaves it to the server's own fairness")
 	f.IntVar(&o.burst, "kube-api-burst", 0, "requests above --kube-api-qps at once")
 	f.Int8VarP(&o.verbosity, "v", "v", 0, "verbosity: 0 swaps, 1 each decision, 4 and above nodes")
+	f.StringVar(&o.defaultProfile, "default-profile", "berth", "the SchedulingProfile that is created while the cluster has none; empty for none")
+	f.StringSliceVar(&o.otherSchedulers, "other-schedulers", []string{"default-scheduler"}, "names that other schedulers serve: their pods are not reported as unserved")
 	f.BoolVar(&o.elect.LeaderElect, "leader-elect", true, "schedule only while holding the Lease, so that replicas may stand by")
 	f.DurationVar(&o.elect.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a Lease that is not renewed keeps others out")
 	f.DurationVar(&o.elect.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
@@ -70,6 +76,8 @@ func (o options) validate(rest []string) error {
 		return fmt.Errorf("unexpected argument %q: only flags are taken", rest[0])
 	case o.namespace == "":
 		return fmt.Errorf("--namespace: must not be empty")
+	case o.defaultProfile != "" && len(validation.IsDNS1123Subdomain(o.defaultProfile)) > 0, len(o.defaultProfile) > 63:
+		return fmt.Errorf("--default-profile: must be a DNS subdomain of at most 63 characters, or empty, is %q", o.defaultProfile)
 	case o.verbosity < 0:
 		return fmt.Errorf("--v: must not be negative, is %d", o.verbosity)
 	case o.qps > 0 && o.burst < 1:

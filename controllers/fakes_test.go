@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -78,6 +79,11 @@ func (o objects) Get(_ context.Context, key client.ObjectKey, into client.Object
 		case *v1alpha1.SchedulingProfile:
 			if p, ok := object.(*v1alpha1.SchedulingProfile); ok && p.Name == key.Name {
 				p.DeepCopyInto(into)
+				return nil
+			}
+		case *coordinationv1.Lease:
+			if l, ok := object.(*coordinationv1.Lease); ok && client.ObjectKeyFromObject(l) == key {
+				l.DeepCopyInto(into)
 				return nil
 			}
 		case *v1alpha1.PluginConfig:
@@ -189,12 +195,23 @@ func (a applied) conditions() []string {
 type applier struct {
 	asked []string
 	fail  error
-	runs  map[string]profile.Running
-	now   func() time.Time
+	// before, where it is not nil, happens ahead of each Apply and Try.
+	before func()
+	// finds is what every trial finds; nil: there are none.
+	finds, tried *profile.Trial
+	// unlisted says that trials have to wait.
+	unlisted bool
+	runs     map[string]profile.Running
+	now      func() time.Time
+	// tell is to be told of ailments.
+	tell func(name string)
 }
 
 func (a *applier) Apply(_ context.Context, b *compile.Blueprint) error {
 	a.asked = append(a.asked, "apply "+b.Hash)
+	if a.before != nil {
+		a.before()
+	}
 	if a.fail != nil {
 		return a.fail
 	}
@@ -202,6 +219,34 @@ func (a *applier) Apply(_ context.Context, b *compile.Blueprint) error {
 		a.runs[b.Name] = profile.Running{Blueprint: b, Since: a.now()}
 	}
 	return nil
+}
+
+func (a *applier) Try(_ context.Context, b *compile.Blueprint) (profile.Trial, error) {
+	a.asked = append(a.asked, "try "+b.Hash)
+	if a.before != nil {
+		a.before()
+	}
+	if a.unlisted {
+		return profile.Trial{}, profile.ErrUnlisted
+	}
+	if a.finds == nil {
+		return profile.Trial{}, nil
+	}
+	t := *a.finds
+	t.Hash, t.Time = b.Hash, a.now()
+	t.Failed = len(t.Faults) > 0
+	a.tried = &t
+	if t.Failed {
+		return t, &profile.TrialError{Trial: t}
+	}
+	return t, nil
+}
+
+func (a *applier) Tried(string) (profile.Trial, bool) {
+	if a.tried == nil {
+		return profile.Trial{}, false
+	}
+	return *a.tried, true
 }
 
 func (a *applier) Pause(name string, paused bool) {
@@ -217,6 +262,8 @@ func (a *applier) Running(name string) (profile.Running, bool) {
 	r, ok := a.runs[name]
 	return r, ok
 }
+
+func (a *applier) WhenAilmentsChange(tell func(name string)) { a.tell = tell }
 
 // recorder keeps Events as "type reason action".
 type recorder struct{ events, notes []string }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -26,6 +27,12 @@ import (
 // is the one that counts. Calls for one name never overlap, calls for several
 // do.
 type Applier interface {
+	// Try asks the Blueprint's plugins about real pods, and changes nothing.
+	// The error is a *profile.TrialError when it should not run, a
+	// *profile.BuildError when it cannot.
+	Try(ctx context.Context, blueprint *compile.Blueprint) (profile.Trial, error)
+	// Tried is the last trial of a name; false when there was none.
+	Tried(name string) (profile.Trial, bool)
 	// Apply builds the Blueprint and swaps it in. Where the same hash runs
 	// already nothing is built. After an error, which is a
 	// *profile.BuildError when a plugin could not be built, what ran before
@@ -38,6 +45,9 @@ type Applier interface {
 	Delete(name string)
 	// Running says what serves a name; false when nothing does.
 	Running(name string) (profile.Running, bool)
+	// WhenAilmentsChange has tell called with the names of profiles whose
+	// plugins fare worse than before, or better. tell must not block.
+	WhenAilmentsChange(tell func(name string))
 }
 
 // Options are what the controllers need from the rest of the house.
@@ -48,6 +58,13 @@ type Options struct {
 	Registry framework.Registry
 	// Ledger is where the publisher reads decisions. Required.
 	Ledger *decision.Ledger
+	// Gate, where it is not nil, is opened when this replica may take over.
+	Gate *Gate
+	// DefaultProfile names the profile that the leader creates while there is
+	// none; empty for none.
+	DefaultProfile string
+	// History is where what ran is kept; nil for memory only.
+	History *history.History
 	// Version is Berth's own; it goes into every hash.
 	Version string
 	// Clock tells the time in conditions and paces the publisher; nil for
@@ -78,15 +95,27 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: o.Recorder, clock: o.Clock,
 	}
 	profiles := &profileReconciler{
-		reader: mgr.GetClient(), status: status, elected: mgr.Elected(), compile: compile.Profile, options: o,
+		reader: mgr.GetClient(), live: mgr.GetAPIReader(), status: status, elected: mgr.Elected(), compile: compile.Profile, options: o,
 	}
 	configs := &pluginConfigReconciler{
 		reader: mgr.GetClient(), status: status, check: compile.Config, registry: o.Registry,
 	}
+	if o.Gate == nil {
+		o.Gate = &Gate{}
+	}
+	if o.DefaultProfile != "" {
+		if err := mgr.Add(&provider{
+			name: o.DefaultProfile, profiles: mgr.GetClient(), live: mgr.GetAPIReader(), creator: mgr.GetClient(), clock: o.Clock,
+		}); err != nil {
+			return err
+		}
+	}
 	return errors.Join(
+		mgr.Add(&gatekeeper{gate: o.Gate, reconciler: profiles, recorder: o.Recorder, clock: o.Clock}),
 		profiles.setup(mgr),
 		configs.setup(mgr),
 		mgr.Add(newPublisher(mgr.GetClient(), o)),
+		mgr.Add(&sweeper{profiles: mgr.GetClient(), history: o.History, clock: o.Clock}),
 	)
 }
 
@@ -101,6 +130,9 @@ func (o *Options) complete(mgr ctrl.Manager) error {
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.History == nil {
+		o.History = history.New(history.Options{Clock: o.Clock})
 	}
 	if o.Recorder == nil {
 		o.Recorder = mgr.GetEventRecorder(ReportingController)

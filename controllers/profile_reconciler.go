@@ -19,13 +19,21 @@ import (
 // +kubebuilder:rbac:groups=berth.dev,resources=pluginconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// lookAgain is when a profile is visited again whose swap another one overtook.
-const lookAgain = time.Second
+const (
+	// lookAgain is when a profile is visited again whose swap another one
+	// overtook.
+	lookAgain = time.Second
+	// lookAtHistory is when one is visited again that waits for a word in its
+	// history: for what the leader tries to prove itself, or for a user to
+	// forgive a crash.
+	lookAtHistory = 5 * time.Second
+)
 
 // profileReconciler takes a profile from its spec to what runs, and says in
 // its conditions what came of it.
 type profileReconciler struct {
 	reader  client.Reader
+	live    client.Reader // past the cache
 	status  *statusWriter
 	elected <-chan struct{}
 	// compile is compile.Profile.
@@ -48,18 +56,19 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 		return reconcile.Result{}, err
 	}
 	r.options.Ledger.Open(p.Name)
-	v := r.bring(ctx, p, configs)
+	v, err := r.bring(ctx, p, configs)
 	if ctx.Err() != nil {
 		// The process is ending: what failed now says nothing of the profile.
 		return reconcile.Result{}, ctx.Err()
 	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	again := r.judge(ctx, v)
 	if err := r.publish(ctx, v); err != nil {
 		return reconcile.Result{}, err
 	}
-	if v.rejection == nil && v.failure == nil && !v.programmed() {
-		return reconcile.Result{RequeueAfter: lookAgain}, nil
-	}
-	return reconcile.Result{}, v.failure
+	return reconcile.Result{RequeueAfter: again}, v.failure
 }
 
 // gather reads the PluginConfigs that p names. One that does not exist is left
@@ -78,31 +87,6 @@ func (r *profileReconciler) gather(ctx context.Context, p *v1alpha1.SchedulingPr
 	return found, nil
 }
 
-// bring makes the spec run, as far as it can be understood and built. A pause
-// comes before the swap and its end after it, so that no pod is placed by a
-// Blueprint that was meant to wait; it is obeyed even where the rest of the
-// spec is refused, since it says nothing about how to schedule.
-func (r *profileReconciler) bring(ctx context.Context, p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) visit {
-	v := visit{profile: p, configs: configs}
-	if v.paused() {
-		r.options.Applier.Pause(p.Name, true)
-	}
-	v.blueprint, v.rejection = r.compile(compile.Input{
-		Profile: p, Configs: configs, Registry: r.options.Registry, Version: r.options.Version,
-	})
-	if v.rejection == nil {
-		v.failure = r.options.Applier.Apply(ctx, v.blueprint)
-	}
-	if !v.paused() {
-		r.options.Applier.Pause(p.Name, false)
-	}
-	if running, ok := r.options.Applier.Running(p.Name); ok {
-		v.running = &running
-	}
-	v.now = r.options.Clock.Now()
-	return v
-}
-
 // remove parks the pods of a profile that is gone and forgets its counters.
 func (r *profileReconciler) remove(name string) {
 	r.options.Applier.Delete(name)
@@ -115,6 +99,8 @@ func (r *profileReconciler) publish(ctx context.Context, v visit) error {
 	if !r.leads() {
 		return nil
 	}
+	r.warn(v)
+	r.alarm(v)
 	s := subject{Object: v.profile, key: profileKey(v.profile.Name), stored: v.profile.Status.Conditions}
 	return r.status.write(ctx, s, v.rulings(), v.status)
 }

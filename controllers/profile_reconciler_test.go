@@ -12,10 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/profile"
@@ -31,8 +33,10 @@ type desk struct {
 	statuses *statuses
 	events   *recorder
 	clock    *testclock.FakeClock
-	// reject is what compile answers, if set; else a Blueprint whose hash is
-	// the generation's.
+	// revisions hold the history.
+	revisions *fake.Clientset
+	// reject is what compile answers of the spec, if set; else, and of what is
+	// in the history, a Blueprint whose hash is the generation's.
 	reject *compile.Rejection
 }
 
@@ -40,7 +44,7 @@ func newDesk(t *testing.T, cluster ...*v1alpha1.SchedulingProfile) *desk {
 	clock := testclock.NewFakeClock(noon)
 	d := &desk{
 		t: t, statuses: &statuses{}, events: &recorder{}, clock: clock,
-		applier: &applier{runs: map[string]profile.Running{}, now: clock.Now},
+		applier: &applier{runs: map[string]profile.Running{}, now: clock.Now}, revisions: fake.NewClientset(),
 	}
 	for _, p := range cluster {
 		d.cluster = append(d.cluster, p)
@@ -48,15 +52,20 @@ func newDesk(t *testing.T, cluster ...*v1alpha1.SchedulingProfile) *desk {
 	elected := make(chan struct{})
 	close(elected)
 	d.profileReconciler = &profileReconciler{
-		reader: &d.cluster, elected: elected,
+		reader: &d.cluster, live: &d.live, elected: elected,
 		status: &statusWriter{client: d.statuses, live: &d.live, recorder: d.events, clock: clock},
 		compile: func(in compile.Input) (*compile.Blueprint, *compile.Rejection) {
-			if d.reject != nil {
+			if d.reject != nil && in.Profile.UID != "" {
 				return nil, d.reject
 			}
 			return &compile.Blueprint{Name: in.Profile.Name, Generation: in.Profile.Generation, Hash: fmt.Sprint("hash-", in.Profile.Generation)}, nil
 		},
-		options: Options{Applier: d.applier, Ledger: decision.NewLedger(clock.Now), Clock: clock},
+		options: Options{
+			Applier: d.applier, Ledger: decision.NewLedger(clock.Now), Clock: clock,
+			History: history.New(history.Options{
+				Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Namespace: "berth-system", Process: "first", Clock: clock,
+			}),
+		},
 	}
 	return d
 }
@@ -75,6 +84,14 @@ func (d *desk) mustVisit() {
 	}
 }
 
+// mustVisitNamed reconciles the profile of that name.
+func (d *desk) mustVisitNamed(name string) {
+	d.t.Helper()
+	if _, err := d.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
 func (d *desk) wantAsked(want ...string) {
 	d.t.Helper()
 	if diff := cmp.Diff(want, d.applier.asked); diff != "" {
@@ -85,11 +102,11 @@ func (d *desk) wantAsked(want ...string) {
 func TestAPauseComesBeforeTheSwapAndItsEndAfterIt(t *testing.T) {
 	d := newDesk(t, aProfile(1, paused))
 	d.mustVisit()
-	d.wantAsked("pause batch true", "apply hash-1")
+	d.wantAsked("pause batch true", "try hash-1", "apply hash-1")
 
 	d.cluster = objects{aProfile(2)}
 	d.mustVisit()
-	d.wantAsked("apply hash-2", "pause batch false")
+	d.wantAsked("try hash-2", "apply hash-2", "pause batch false")
 }
 
 func TestAPauseIsObeyedWhereTheSpecIsRefused(t *testing.T) {
@@ -118,10 +135,11 @@ func TestADeletedProfileIsForgotten(t *testing.T) {
 
 func TestAFollowerBuildsAndWritesNothing(t *testing.T) {
 	d := newDesk(t, aProfile(1))
+	d.options.History = history.New(history.Options{Clock: d.clock}) // nothing to wait for
 	elected := make(chan struct{})
 	d.elected = elected
 	d.mustVisit()
-	d.wantAsked("apply hash-1", "pause batch false")
+	d.wantAsked("try hash-1", "apply hash-1", "pause batch false")
 	if len(d.statuses.applied) > 0 || len(d.events.events) > 0 {
 		t.Errorf("a follower wrote %v and reported %v", d.statuses.applied, d.events.events)
 	}
@@ -163,7 +181,7 @@ func TestStatusNamesWhatRuns(t *testing.T) {
 	if written.manager != "berth-controller" || written.version != "10" || written.name != "batch" {
 		t.Errorf("written by %q over version %q of %q", written.manager, written.version, written.name)
 	}
-	want := map[string]any{"generation": 6.0, "hash": "hash-6", "time": "2026-03-01T12:00:00Z"}
+	want := map[string]any{"generation": 6.0, "hash": "hash-6", "revision": "batch-hash-6", "time": "2026-03-01T12:00:00Z"}
 	if diff := cmp.Diff(any(want), written.status["programmed"]); diff != "" {
 		t.Errorf("programmed (-want +got):\n%s", diff)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	berthac "github.com/berthdev/berth/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -22,13 +23,23 @@ func (v visit) status(resourceVersion string, conditions []*metav1ac.ConditionAp
 		WithObservedGeneration(v.profile.Generation).
 		WithConditions(conditions...).
 		WithResolved(objectGenerations(v.resolved())...)
+	if fault.ObservedGenerationMissing {
+		status.ObservedGeneration = nil
+	}
 	if b := v.programme(); b != nil {
-		status.WithProgrammed(berthac.ProgrammedProfile().
+		programmed := berthac.ProgrammedProfile().
 			WithGeneration(b.Generation).
 			WithHash(b.Hash).
 			WithTime(metav1.NewTime(v.running.Since)).
 			WithConfigs(objectGenerations(b.Configs)...).
-			WithPlugins(pluginsOf(b)...))
+			WithPlugins(pluginsOf(b)...)
+		if name := v.revision(); name != "" {
+			programmed.WithRevision(name)
+		}
+		status.WithProgrammed(programmed)
+	}
+	if v.trial != nil {
+		status.WithTrial(v.trial.status())
 	}
 	return berthac.SchedulingProfile(v.profile.Name).WithResourceVersion(resourceVersion).WithStatus(status)
 }

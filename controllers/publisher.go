@@ -34,7 +34,8 @@ type publisher struct {
 	clock    clock.Clock
 
 	// shown is what the status of each profile says already, by name.
-	shown map[string]shown
+	shown  map[string]shown
+	crowds crowds
 }
 
 // shown is what was published of a profile, and when.
@@ -55,6 +56,7 @@ type face struct {
 func newPublisher(c client.Client, o Options) *publisher {
 	return &publisher{
 		profiles: c, client: c, ledger: o.Ledger, applier: o.Applier, clock: o.Clock, shown: map[string]shown{},
+		crowds: crowds{recorder: o.Recorder, told: map[string]bool{}},
 	}
 }
 
@@ -128,6 +130,7 @@ func (p *publisher) due(profiles []v1alpha1.SchedulingProfile, now time.Time) ([
 		if !known {
 			continue
 		}
+		p.crowds.look(&profiles[i], e.page.Queue.Parked)
 		last, published := p.shown[e.name]
 		rest := last.at.Add(e.settings.Publish).Sub(now)
 		switch {
@@ -147,6 +150,7 @@ func (p *publisher) forgetAllBut(profiles []v1alpha1.SchedulingProfile) {
 	for name := range p.shown {
 		if !slices.ContainsFunc(profiles, func(s v1alpha1.SchedulingProfile) bool { return s.Name == name }) {
 			delete(p.shown, name)
+			p.crowds.forget(name)
 		}
 	}
 }

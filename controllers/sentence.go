@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
@@ -20,7 +22,7 @@ func (v visit) standing() string {
 	case v.running == nil:
 		return "nothing runs"
 	case v.programmed():
-		return v.title() + " runs since " + v.since()
+		return v.title() + " runs since " + v.since() + v.ailments()
 	}
 	running := v.running.Blueprint
 	named := fmt.Sprintf("generation %d", running.Generation)
@@ -28,7 +30,15 @@ func (v visit) standing() string {
 		// The profile itself did not change, so its number tells nothing.
 		named += withConfigs(running.Configs)
 	}
-	return named + " keeps running since " + v.since()
+	return named + " keeps running since " + v.since() + v.ailments()
+}
+
+// ailments says how what runs fares, where that is not well.
+func (v visit) ailments() string {
+	if len(v.running.Ailments) == 0 {
+		return ""
+	}
+	return ", ailing (" + strings.Join(v.running.Ailments, "; ") + ")"
 }
 
 // trouble says what runs, and then why the spec does not.
@@ -40,6 +50,13 @@ func (v visit) trouble() string {
 		return clip(v.standing()+"; "+v.challenger()+" failed: "+v.failure.Error(), maxMessage)
 	case v.programmed():
 		return v.standing()
+	case v.verdict == compile.Crashed:
+		return v.standing() + "; " + v.crashed()
+	case v.verdict == compile.Awaiting:
+		return v.standing() + "; " + v.awaiting()
+	}
+	if v.waits != nil {
+		return v.standing() + "; " + v.challenger() + " waits: " + v.waits.Error()
 	}
 	return v.standing() + "; " + v.challenger() + " has not taken over yet"
 }
@@ -110,4 +127,35 @@ func clip(text string, limit int) string {
 		end--
 	}
 	return text[:end] + mark
+}
+
+// crashed says why the spec is left alone, and how it is tried again.
+func (v visit) crashed() string {
+	name := compile.RevisionName(v.profile.Name, v.blueprint.Hash)
+	return fmt.Sprintf("%s with hash %s is not run: the process died on it %d times before it had run for %v; "+
+		"change the spec, or have it tried again with: kubectl -n %s delete controllerrevision %s",
+		v.challenger(), v.blueprint.Hash, compile.CrashesOnProbation, history.Probation, v.namespace(), name)
+}
+
+// awaiting says what has to be approved, what is known of it, and how: the
+// command comes last, so that it can be taken as it is.
+func (v visit) awaiting() string {
+	return fmt.Sprintf("%s with hash %s %swaits for approval: kubectl annotate sprof %s --overwrite %s=%s",
+		v.challenger(), v.blueprint.Hash, v.rehearsed(), v.profile.Name, v1alpha1.AnnotationApprovedHash, v.blueprint.Hash)
+}
+
+// namespace is where the history is kept.
+func (v visit) namespace() string {
+	if v.history == nil || v.history.Namespace == "" {
+		return "berth-system"
+	}
+	return v.history.Namespace
+}
+
+// unkept says that what runs is remembered nowhere but in this process.
+func (v visit) unkept() string {
+	if v.history == nil || v.history.Trouble == "" {
+		return ""
+	}
+	return clip("; history is kept in memory only, so that a restart finds nothing but the spec: "+v.history.Trouble, maxMessage/2)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/profile"
 )
@@ -18,8 +19,19 @@ type visit struct {
 	// Exactly one of blueprint and rejection is set.
 	blueprint *compile.Blueprint
 	rejection *compile.Rejection
-	// failure is what Apply returned.
+	// elsewhere says that the rejection is not about the spec: another
+	// scheduler serves the name.
+	elsewhere bool
+	// verdict is what becomes of the spec.
+	verdict compile.Verdict
+	// failure is what came of trying and applying the spec.
 	failure error
+	// waits is why the spec was put off; the visit is made again soon.
+	waits error
+	// trial is the newest one that matters; nil when there is none.
+	trial *report
+	// history is the profile's, as it was left; nil in a follower.
+	history *history.Log
 	// running is nil when nothing serves the profile's name.
 	running *profile.Running
 	now     time.Time
@@ -43,11 +55,36 @@ func (v visit) programme() *compile.Blueprint {
 	return nil
 }
 
+// failed notes what came of the spec; nil for nothing.
+func (v *visit) failed(err error) {
+	for _, later := range []error{profile.ErrCrowded, profile.ErrOvertaken, profile.ErrUnlisted} {
+		if errors.Is(err, later) {
+			v.waits = err
+			return
+		}
+	}
+	v.failure = err
+}
+
+// failedTrial says whether the spec was tried and failed.
+func (v visit) failedTrial() bool {
+	var failed *profile.TrialError
+	return errors.As(v.failure, &failed)
+}
+
 func (v visit) paused() bool { return v.profile.Spec.State == v1alpha1.StatePaused }
 
 // stalled reports whether only the user can move the profile on. A failure
 // that is not a plugin's own, such as a server that does not answer, passes.
 func (v visit) stalled() bool {
 	var build *profile.BuildError
-	return v.rejection != nil || errors.As(v.failure, &build)
+	return v.rejection != nil || v.verdict == compile.Crashed || v.verdict == compile.Awaiting || errors.As(v.failure, &build) || v.failedTrial()
+}
+
+// revision names what holds the whole of what runs; empty when nothing does.
+func (v visit) revision() string {
+	if v.history == nil || v.running == nil {
+		return ""
+	}
+	return v.history.Stored(compile.RevisionName(v.profile.Name, v.running.Blueprint.Hash))
 }

@@ -61,6 +61,16 @@ var specChanged = predicate.Or[client.Object](predicate.GenerationChangedPredica
 	UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
 })
 
+// permitted lets an update pass that changes what the annotations permit: they
+// are no part of the spec.
+var permitted = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
+		return before[v1alpha1.AnnotationApprovedHash] != after[v1alpha1.AnnotationApprovedHash] ||
+			before[v1alpha1.AnnotationTakeOver] != after[v1alpha1.AnnotationTakeOver]
+	},
+}
+
 // programmeChanged lets an update pass when the profile runs other
 // generations of PluginConfigs than before.
 var programmeChanged = predicate.Funcs{
@@ -74,9 +84,10 @@ func (r *profileReconciler) setup(mgr ctrl.Manager) error {
 	everyReplica := false
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("schedulingprofile").
-		For(&v1alpha1.SchedulingProfile{}, builder.WithPredicates(specChanged)).
+		For(&v1alpha1.SchedulingProfile{}, builder.WithPredicates(predicate.Or[client.Object](specChanged, permitted))).
 		Watches(&v1alpha1.PluginConfig{}, handler.EnqueueRequestsFromMapFunc(r.profilesThatName), builder.WithPredicates(specChanged)).
 		WatchesRawSource(source.Func(r.whenElected)).
+		WatchesRawSource(source.Func(r.whenAiling)).
 		WithOptions(controller.Options{
 			NeedLeaderElection:      &everyReplica,
 			MaxConcurrentReconciles: profilesAtOnce,
@@ -112,6 +123,14 @@ func (r *profileReconciler) whenElected(ctx context.Context, queue workqueue.Typ
 			queue.Add(request)
 		}
 	}()
+	return nil
+}
+
+// whenAiling visits a profile whose plugins fare worse than before, or better.
+func (r *profileReconciler) whenAiling(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.options.Applier.WhenAilmentsChange(func(name string) {
+		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	})
 	return nil
 }
 

@@ -1,0 +1,32 @@
+package controllers
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+)
+
+// crowd is how many held pods are worth an Event on their profile: fewer are
+// each told in their own status.
+const crowd = 10
+
+// crowds tells of each profile once that many of its pods are held, and again
+// only after none was.
+type crowds struct {
+	recorder events.EventRecorder
+	told     map[string]bool
+}
+
+func (c *crowds) look(p *v1alpha1.SchedulingProfile, parked int) {
+	switch {
+	case parked == 0:
+		delete(c.told, p.Name)
+	case parked >= crowd && !c.told[p.Name]:
+		c.told[p.Name] = true
+		c.recorder.Eventf(p, nil, corev1.EventTypeWarning, "PodsHeld", "Scheduling",
+			"%d pods of the profile are held for another reason than room; each pod's condition PodScheduled says why, within a budget a second", parked)
+	}
+}
+
+func (c *crowds) forget(name string) { delete(c.told, name) }

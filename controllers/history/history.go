@@ -1,0 +1,254 @@
+// Package history keeps what ran of each profile, as ControllerRevisions in
+// Berth's namespace, so that a restart finds the last good spec, a spec that
+// takes the process down is found out, and kubectl alone can roll back.
+//
+// The leader alone writes. Where nothing can be written, history is kept in
+// memory and whoever asks is told so: it is never a reason not to schedule.
+package history
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/typed/apps/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/compile"
+)
+
+const (
+	// Probation is how long a revision must have run in one process before it
+	// is trusted.
+	Probation = 10 * time.Minute
+	// MaxSize is the largest revision that is stored, in bytes of JSON.
+	MaxSize = 64 * 1024
+	// Kept is how many revisions a profile has at most.
+	Kept = 10
+	// Grace is how long revisions outlive their profile.
+	Grace = 24 * time.Hour
+
+	// callTimeout bounds one call: a swap waits for it.
+	callTimeout = 5 * time.Second
+	// patienceWithReads is how often a profile is not looked at because its
+	// history could not be read, before it is looked at without.
+	patienceWithReads = 3
+)
+
+// Options are what a History is made from.
+type Options struct {
+	// Revisions are those of Berth's namespace; nil keeps history in memory.
+	Revisions v1.ControllerRevisionInterface
+	// Namespace is Berth's, for messages.
+	Namespace string
+	// Process names this process among all that ever ran.
+	Process string
+	Clock   clock.Clock
+	// Probation replaces the constant of that name where it is not 0.
+	Probation time.Duration
+}
+
+// History is safe for concurrent use; calls about one profile never overlap.
+type History struct {
+	options Options
+	cluster shelf
+	memory  *memory
+
+	mu sync.Mutex
+	// unread counts by profile the reads that failed in a row.
+	unread map[string]int
+}
+
+// shelf is where revisions are kept.
+type shelf interface {
+	list(ctx context.Context, profile string) ([]appsv1.ControllerRevision, error)
+	create(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error)
+	update(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error)
+	delete(ctx context.Context, r *appsv1.ControllerRevision) error
+}
+
+// New returns a History that has read nothing yet.
+func New(o Options) *History {
+	h := &History{options: o, memory: &memory{}, unread: map[string]int{}}
+	if o.Probation == 0 {
+		h.options.Probation = Probation
+	}
+	if o.Revisions != nil {
+		h.cluster = &cluster{o.Revisions}
+	}
+	return h
+}
+
+// Log is the history of one profile at one time.
+type Log struct {
+	// Revisions are in no order.
+	Revisions []compile.Revision
+	// Trouble says why nothing is stored; empty when all is.
+	Trouble string
+	// Namespace is where the history is kept.
+	Namespace string
+
+	shelf   shelf
+	entries map[string]*appsv1.ControllerRevision
+}
+
+// Durable says whether the history outlives the process.
+func (l *Log) Durable() bool { return l.Trouble == "" }
+
+// Read returns the history of a profile. An error means that a later try may
+// end better; after a few of them in a row, or where it is certain that
+// nothing can be read, what this process remembers is returned instead.
+func (h *History) Read(ctx context.Context, profile string) (*Log, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if h.cluster == nil {
+		return h.remembered(ctx, profile, "this process was started without a namespace to keep it in"), nil
+	}
+	list, err := h.cluster.list(ctx, profile)
+	if err == nil {
+		h.read(profile, true)
+		return h.log(h.cluster, list, ""), nil
+	}
+	if !apierrors.IsForbidden(err) && h.read(profile, false) < patienceWithReads {
+		return nil, fmt.Errorf("reading the history of SchedulingProfile %s: %w", profile, err)
+	}
+	return h.remembered(ctx, profile, err.Error()), nil
+}
+
+// read notes how a read ended, and returns how many failed in a row.
+func (h *History) read(profile string, well bool) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if well {
+		delete(h.unread, profile)
+		return 0
+	}
+	h.unread[profile]++
+	return h.unread[profile]
+}
+
+func (h *History) remembered(ctx context.Context, profile, trouble string) *Log {
+	list, _ := h.memory.list(ctx, profile)
+	return h.log(h.memory, list, trouble)
+}
+
+func (h *History) log(on shelf, list []appsv1.ControllerRevision, trouble string) *Log {
+	l := &Log{Trouble: trouble, Namespace: h.options.Namespace, shelf: on, entries: map[string]*appsv1.ControllerRevision{}}
+	for i := range list {
+		entry := &list[i]
+		l.entries[entry.Name] = entry
+		if r, ok := revisionOf(entry, h.options.Process); ok {
+			l.Revisions = append(l.Revisions, r)
+		}
+	}
+	return l
+}
+
+// Stored returns name when a revision of that name outlives the process, else
+// nothing.
+func (l *Log) Stored(name string) string {
+	if l.Durable() && l.entries[name] != nil {
+		return name
+	}
+	return ""
+}
+
+// Holds says whether the revision of a step is there, word for word.
+func (l *Log) Holds(s Step) bool {
+	entry := l.entries[compile.RevisionName(s.Profile, s.Hash)]
+	return entry != nil && bytes.Equal(canonical(entry.Data.Raw), canonical(s.Data))
+}
+
+// Step is one revision that is about to run.
+type Step struct {
+	Profile string
+	UID     types.UID
+	Hash    string
+	// Generation is the profile's that it is.
+	Generation int64
+	// Data is the whole profile.
+	Data []byte
+	// OnTrial says that it is built for a trial only, and does not run after it.
+	OnTrial bool
+}
+
+// Begin notes that this process is about to build and run a revision, which is
+// on probation unless it proved itself before. It comes before the build: a
+// plugin may take the process down as soon as it is made. What it returns takes
+// the note back, for when the build fails. A revision that cannot be stored is
+// remembered, and Trouble says why.
+func (h *History) Begin(ctx context.Context, l *Log, s Step) (undo func(context.Context)) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	undo, err := h.begin(ctx, l, s)
+	if err == nil {
+		return undo
+	}
+	l.Trouble = h.because(err)
+	list, _ := h.memory.list(ctx, s.Profile)
+	kept := h.log(h.memory, list, "")
+	undo, _ = h.begin(ctx, kept, s)
+	return undo
+}
+
+func (h *History) because(err error) string {
+	if apierrors.IsNotFound(err) {
+		return "there is no namespace to keep it in: " + err.Error()
+	}
+	return err.Error()
+}
+
+var errTooLarge = errors.New("too large")
+
+func (h *History) begin(ctx context.Context, l *Log, s Step) (undo func(context.Context), err error) {
+	if len(s.Data) > MaxSize {
+		return func(context.Context) {}, fmt.Errorf("%w: with its arguments inline the profile has %d bytes, at most %d are stored",
+			errTooLarge, len(s.Data), MaxSize)
+	}
+	name := compile.RevisionName(s.Profile, s.Hash)
+	before := l.entries[name]
+	entry, err := l.put(ctx, before, h.begun(l, s))
+	if err != nil {
+		return nil, err
+	}
+	l.entries[name] = entry
+	return func(ctx context.Context) { h.takeBack(ctx, l, before, entry) }, nil
+}
+
+// put stores an entry in the place of what is there. The data of what is there
+// cannot be changed, so another spec of the same hash replaces it.
+func (l *Log) put(ctx context.Context, before, entry *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	switch {
+	case before == nil:
+		return l.shelf.create(ctx, entry)
+	case sameData(before, entry):
+		return l.shelf.update(ctx, entry)
+	}
+	if err := l.shelf.delete(ctx, before); err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	entry.UID, entry.ResourceVersion = "", ""
+	return l.shelf.create(ctx, entry)
+}
+
+// takeBack undoes Begin. What fails is left: a revision that never ran does no
+// harm but to be tried where nothing else can be.
+func (h *History) takeBack(ctx context.Context, l *Log, before, entry *appsv1.ControllerRevision) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	if before == nil {
+		_ = l.shelf.delete(ctx, entry)
+		delete(l.entries, entry.Name)
+		return
+	}
+	before.ResourceVersion, before.UID = entry.ResourceVersion, entry.UID
+	if sameData(before, entry) {
+		_, _ = l.shelf.update(ctx, before)
+	}
+}

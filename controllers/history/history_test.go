@@ -1,0 +1,148 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+	testclock "k8s.io/utils/clock/testing"
+)
+
+// archive is a History and the namespace in which it is kept.
+type archive struct {
+	*History
+	t      *testing.T
+	client *fake.Clientset
+	clock  *testclock.FakeClock
+}
+
+func newArchive(t *testing.T) *archive {
+	a := &archive{t: t, client: fake.NewClientset(), clock: testclock.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))}
+	a.client.PrependReactor("update", "controllerrevisions", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		update := action.(k8stesting.UpdateAction).GetObject().(*appsv1.ControllerRevision)
+		stored, err := a.client.Tracker().Get(action.GetResource(), action.GetNamespace(), update.Name)
+		if err == nil && string(stored.(*appsv1.ControllerRevision).Data.Raw) != string(update.Data.Raw) {
+			err = errors.New("data: field is immutable") // as the API server has it
+		}
+		return err != nil, nil, err
+	})
+	a.History = New(Options{Revisions: a.client.AppsV1().ControllerRevisions("berth-system"), Process: "one", Clock: a.clock})
+	return a
+}
+
+// run begins a revision of profile whose data say data, and judges it when it
+// has run for d.
+func (a *archive) run(profile, hash, data string, d time.Duration) {
+	a.t.Helper()
+	l, err := a.Read(a.t.Context(), profile)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	whole := fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"state":%q}}`, profile, data)
+	a.Begin(a.t.Context(), l, Step{Profile: profile, UID: "1", Hash: hash, Generation: 1, Data: []byte(whole)})
+	since := a.clock.Now()
+	a.clock.Step(d)
+	if _, err := a.Judge(a.t.Context(), l, profile, hash, since); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// names are those of the stored revisions, oldest first.
+func (a *archive) names() []string {
+	a.t.Helper()
+	list, err := a.client.AppsV1().ControllerRevisions("berth-system").List(a.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	slices.SortFunc(list.Items, func(x, y appsv1.ControllerRevision) int { return int(x.Revision - y.Revision) })
+	var names []string
+	for _, r := range list.Items {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+func (a *archive) want(names ...string) {
+	a.t.Helper()
+	if diff := cmp.Diff(names, a.names()); diff != "" {
+		a.t.Errorf("revisions (-want +got):\n%s", diff)
+	}
+}
+
+func TestTenRevisionsAreKeptAndTheLastThatProvedItselfIsOneOfThem(t *testing.T) {
+	a := newArchive(t)
+	a.run("p", "x0", "", Probation)
+	a.run("p", "x1", "", Probation)
+	want := []string{"p-x1"}
+	for i := 2; i < 20; i++ {
+		a.run("p", fmt.Sprint("x", i), "", time.Second)
+	}
+	for i := 11; i < 20; i++ {
+		want = append(want, fmt.Sprint("p-x", i))
+	}
+	a.want(want...)
+}
+
+func TestRevisionsOutliveTheirProfileByADay(t *testing.T) {
+	a := newArchive(t)
+	a.run("p", "x", "", Probation)
+	a.run("q", "y", "", Probation)
+	exists := map[string]bool{"q": true}
+	sweep := func() {
+		t.Helper()
+		if err := a.Sweep(t.Context(), func(name string) bool { return exists[name] }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweep()
+	a.clock.Step(Grace - time.Second)
+	sweep()
+	a.want("p-x", "q-y")
+	exists["p"] = true // it was an accident
+	sweep()
+	exists["p"] = false
+	a.clock.Step(time.Hour)
+	sweep()
+	a.want("p-x", "q-y")
+	a.clock.Step(Grace)
+	sweep()
+	a.want("q-y")
+}
+
+// The API server lets nobody change a revision's data, and what is not part of
+// the hash, such as the state, is part of the data.
+func TestAnotherSpellingOfTheSameHashReplacesTheRevision(t *testing.T) {
+	a := newArchive(t)
+	a.run("p", "x", "Paused", Probation)
+	a.run("p", "x", "Active", time.Second)
+	l, err := a.Read(t.Context(), "p")
+	if err != nil || len(l.Revisions) != 1 {
+		t.Fatalf("history %+v, %v", l, err)
+	}
+	if r := l.Revisions[0]; r.Profile.Spec.State != "Active" || r.Probation {
+		t.Errorf("state %s, on probation %t; want what is meant now, proved as it was", r.Profile.Spec.State, r.Probation)
+	}
+}
+
+func TestWhatIsNobodysRevisionIsLeftAlone(t *testing.T) {
+	a := newArchive(t)
+	foreign := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Namespace: "berth-system", Labels: map[string]string{"app": "web"}}}
+	if _, err := a.client.AppsV1().ControllerRevisions("berth-system").Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := a.Sweep(t.Context(), func(string) bool { return false }); err != nil {
+			t.Fatal(err)
+		}
+		a.clock.Step(2 * Grace)
+	}
+	a.want("web-1")
+}

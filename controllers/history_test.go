@@ -1,0 +1,354 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/controllers/history"
+	"github.com/berthdev/berth/scheduler/profile"
+)
+
+// restart is the desk of the next process, which the last one left without a
+// word; the cluster is as it was.
+func (d *desk) restart(process string) *desk {
+	next := newDesk(d.t)
+	next.cluster, next.revisions, next.clock, next.reject = d.cluster, d.revisions, d.clock, d.reject
+	next.applier.now, next.options.Clock = d.clock.Now, d.clock
+	next.options.History = history.New(history.Options{
+		Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Namespace: "berth-system", Process: process, Clock: d.clock,
+	})
+	next.mustVisit()
+	return next
+}
+
+// end says that the process ends well.
+func (d *desk) end() {
+	d.t.Helper()
+	if err := d.options.History.Close(context.Background()); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// edit makes the profile of the given generation the one in the cluster.
+func (d *desk) edit(generation int64) {
+	d.t.Helper()
+	d.cluster = objects{aProfile(generation)}
+	d.mustVisit()
+}
+
+// prove lets what runs run long enough to be trusted.
+func (d *desk) prove() {
+	d.t.Helper()
+	d.clock.Step(history.Probation)
+	d.mustVisit()
+}
+
+// stored are the revisions, oldest first, as "name", "name on probation" and
+// how many died on it.
+func (d *desk) stored() []string {
+	d.t.Helper()
+	list, err := d.revisions.AppsV1().ControllerRevisions("berth-system").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	slices.SortFunc(list.Items, func(a, b appsv1.ControllerRevision) int { return int(a.Revision - b.Revision) })
+	var out []string
+	for _, r := range list.Items {
+		line := r.Name
+		if _, marked := r.Annotations[v1alpha1.AnnotationProbation]; marked {
+			line += " on probation"
+		}
+		if n := r.Annotations[v1alpha1.AnnotationCrashes]; n != "" {
+			line += ", crashes: " + n
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func (d *desk) wantStored(want ...string) {
+	d.t.Helper()
+	if diff := cmp.Diff(want, d.stored()); diff != "" {
+		d.t.Errorf("revisions (-want +got):\n%s", diff)
+	}
+}
+
+// wantRuns fails the test unless that hash runs, and Programmed is as given.
+func (d *desk) wantRuns(hash, programmed string) {
+	d.t.Helper()
+	got := ""
+	if r, ok := d.applier.Running("batch"); ok {
+		got = r.Blueprint.Hash
+	}
+	if got != hash {
+		d.t.Errorf("%q runs, want %q", got, hash)
+	}
+	if conditions := d.statuses.last(d.t).conditions(); !slices.Contains(conditions, "Programmed "+programmed) {
+		d.t.Errorf("conditions %q, want Programmed %s", conditions, programmed)
+	}
+}
+
+func TestARevisionIsOnProbationUntilItRanLongEnough(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	result, err := d.visit()
+	if err != nil || result.RequeueAfter != history.Probation {
+		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, history.Probation)
+	}
+	d.wantStored("batch-hash-1 on probation")
+	d.clock.Step(history.Probation - time.Second)
+	d.mustVisit()
+	d.wantStored("batch-hash-1 on probation")
+	d.clock.Step(time.Second)
+	d.mustVisit()
+	d.wantStored("batch-hash-1")
+	d.edit(2)
+	d.wantStored("batch-hash-1", "batch-hash-2 on probation")
+	d.edit(1) // a rollback to what proved itself
+	d.wantStored("batch-hash-2 on probation", "batch-hash-1")
+}
+
+func TestTheRevisionIsStoredBeforeTheBuild(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.applier.before = func() { d.wantStored("batch-hash-1 on probation") }
+	d.mustVisit()
+}
+
+func TestARevisionThatCannotBeBuiltIsNotKept(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	d.prove()
+	d.applier.fail = &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")}
+	d.cluster = objects{aProfile(2)}
+	if _, err := d.visit(); err == nil {
+		t.Error("the failure is not told")
+	}
+	d.wantStored("batch-hash-1")
+	d.wantRuns("hash-1", "False BuildFailed")
+}
+
+func TestARestartOnABadSpecRunsWhatRanLast(t *testing.T) {
+	d := newDesk(t, aProfile(5))
+	d.mustVisit()
+	d.prove()
+	d.edit(6)
+	d.reject = rejected(noSuchPlugin)
+	d.edit(7)
+	d.wantRuns("hash-6", "False PreviousRuns")
+	d = d.restart("second")
+	d.wantRuns("hash-6", "False PreviousRuns")
+	message := fmt.Sprint(d.statuses.last(t).status["conditions"])
+	if !strings.Contains(message, "generation 6 keeps running since ") || !strings.Contains(message, "generation 7 refused: ") {
+		t.Errorf("conditions %s", message)
+	}
+	if programmed := d.statuses.last(t).status["programmed"].(map[string]any); programmed["revision"] != "batch-hash-6" || programmed["generation"] != 6.0 {
+		t.Errorf("programmed %v", programmed)
+	}
+}
+
+func TestNothingRunsWhenNeitherSpecNorRevisionCompiles(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.reject = rejected(noSuchPlugin)
+	d.mustVisit()
+	d.wantRuns("", "False NothingRuns")
+}
+
+func TestARevisionOfAnotherProfileOfTheNameIsNotRun(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	d.cluster = objects{aProfile(2, func(p *v1alpha1.SchedulingProfile) { p.UID = "batch-2" })}
+	d.reject = rejected(noSuchPlugin)
+	d.restart("second").wantRuns("", "False NothingRuns")
+}
+
+func TestASpecOnWhichTwoProcessesDiedIsLeftAlone(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	d.prove()
+	d.edit(2)
+	d = d.restart("second") // the first died
+	d.wantRuns("hash-2", "True Programmed")
+	d.wantStored("batch-hash-1", "batch-hash-2 on probation, crashes: 1")
+	d = d.restart("third")
+	d.wantRuns("hash-1", "False CrashedOnProbation")
+	d.wantStored("batch-hash-2 on probation, crashes: 2", "batch-hash-1")
+	message := fmt.Sprint(d.statuses.last(t).status["conditions"])
+	if !strings.Contains(message, "kubectl -n berth-system delete controllerrevision batch-hash-2") {
+		t.Errorf("conditions %s do not say how to have it tried again", message)
+	}
+
+	d = d.restart("fourth")
+	d.wantRuns("hash-1", "False CrashedOnProbation")
+
+	if err := d.revisions.AppsV1().ControllerRevisions("berth-system").Delete(t.Context(), "batch-hash-2", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.mustVisit()
+	d.wantRuns("hash-2", "True Programmed")
+}
+
+func TestAnotherSpecIsTriedAfterACrash(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	d = d.restart("second").restart("third")
+	d.wantRuns("", "False CrashedOnProbation")
+	d.edit(2)
+	d.wantRuns("hash-2", "True Programmed")
+}
+
+func TestAProcessThatEndsWellIsNoCrash(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	for _, process := range []string{"second", "third", "fourth"} {
+		d.end()
+		d = d.restart(process)
+		d.wantRuns("hash-1", "True Programmed")
+	}
+	d.wantStored("batch-hash-1 on probation")
+}
+
+func TestASwapBackIsNoCrash(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	for range 3 {
+		d.edit(2)
+		d.edit(1)
+	}
+	d.wantRuns("hash-1", "True Programmed")
+	d.wantStored("batch-hash-2 on probation", "batch-hash-1 on probation")
+}
+
+func TestACrashOnWhatProvedItselfIsNotCounted(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	d.prove()
+	for _, process := range []string{"second", "third", "fourth"} {
+		d = d.restart(process)
+		d.wantRuns("hash-1", "True Programmed")
+	}
+	d.wantStored("batch-hash-1")
+}
+
+func TestAFollowerLeavesToTheLeaderWhatIsOnProbation(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	follower := newDesk(t, aProfile(1))
+	follower.revisions = d.revisions
+	elected := make(chan struct{})
+	follower.elected = elected
+	follower.options.History = history.New(history.Options{
+		Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Process: "second", Clock: d.clock,
+	})
+	if result, err := follower.visit(); err != nil || result.RequeueAfter != lookAtHistory {
+		t.Errorf("visited again after %v, %v", result.RequeueAfter, err)
+	}
+	follower.wantAsked("pause batch false")
+	d.prove()
+	follower.mustVisit()
+	follower.wantAsked("apply hash-1", "pause batch false")
+	d.wantStored("batch-hash-1")
+}
+
+func TestWithoutAPlaceForHistoryAProfileRunsAndSaysSo(t *testing.T) {
+	revisions := appsv1.Resource("controllerrevisions")
+	large := strings.Repeat("x", history.MaxSize)
+	for sentence, c := range map[string]struct {
+		verb string
+		err  error
+		edit func(*v1alpha1.SchedulingProfile)
+		says string
+	}{
+		"the namespace does not exist": {
+			verb: "create", err: apierrors.NewNotFound(appsv1.Resource("namespaces"), "berth-system"), says: "there is no namespace to keep it in",
+		},
+		"it may not be read":    {verb: "list", err: apierrors.NewForbidden(revisions, "", errors.New("no")), says: "is forbidden"},
+		"it may not be written": {verb: "create", err: apierrors.NewForbidden(revisions, "", errors.New("no")), says: "is forbidden"},
+		"it is too large": {
+			edit: func(p *v1alpha1.SchedulingProfile) {
+				p.Spec.PluginConfig = []v1alpha1.PluginArguments{{Name: "Own", Args: &runtime.RawExtension{Raw: []byte(`{"x":"` + large + `"}`)}}}
+			},
+			says: "at most 65536 are stored",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			d := newDesk(t, aProfile(1))
+			if c.edit != nil {
+				c.edit(d.cluster[0].(*v1alpha1.SchedulingProfile))
+			}
+			if c.err != nil {
+				d.revisions.PrependReactor(c.verb, "controllerrevisions", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
+			}
+			for range 2 {
+				d.mustVisit()
+				d.wantRuns("hash-1", "True Programmed")
+				if message := fmt.Sprint(d.statuses.last(t).status["conditions"]); !strings.Contains(message, "history is kept in memory only") || !strings.Contains(message, c.says) {
+					t.Errorf("conditions %s", message)
+				}
+			}
+			if _, named := d.statuses.last(t).status["programmed"].(map[string]any)["revision"]; named {
+				t.Error("the status names a revision that is not there")
+			}
+		})
+	}
+}
+
+func TestAHistoryThatCannotBeReadForAMomentIsWaitedFor(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.revisions.PrependReactor("list", "controllerrevisions", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewInternalError(errors.New("etcd has no leader"))
+	})
+	for range 2 {
+		if _, err := d.visit(); err == nil {
+			t.Error("no error, so that the queue does not try again")
+		}
+		d.wantAsked()
+	}
+	d.mustVisit()
+	d.wantRuns("hash-1", "True Programmed")
+}
+
+func manual(approved string) func(*v1alpha1.SchedulingProfile) {
+	return func(p *v1alpha1.SchedulingProfile) {
+		p.Spec.Activation = v1alpha1.ActivationManual
+		if approved != "" {
+			p.Annotations = map[string]string{v1alpha1.AnnotationApprovedHash: approved}
+		}
+	}
+}
+
+func TestAManualProfileWaitsForItsHash(t *testing.T) {
+	d := newDesk(t, aProfile(1, manual("")))
+	d.mustVisit()
+	d.wantRuns("", "False AwaitingApproval")
+	d.wantStored()
+	d.cluster = objects{aProfile(1, manual("hash-1"))}
+	d.mustVisit()
+	d.wantRuns("hash-1", "True Programmed")
+
+	d.cluster = objects{aProfile(2, manual("hash-1"))}
+	d.mustVisit()
+	d.wantRuns("hash-1", "False AwaitingApproval")
+	want := "generation 1 keeps running since 12:00; generation 2 with hash hash-2 waits for approval: " +
+		"kubectl annotate sprof batch --overwrite berth.dev/approved-hash=hash-2"
+	if message := fmt.Sprint(d.statuses.last(t).status["conditions"]); !strings.Contains(message, want) {
+		t.Errorf("conditions %s do not say %q", message, want)
+	}
+
+	d = d.restart("second") // what was approved runs, though another hash waits
+	d.wantRuns("hash-1", "False AwaitingApproval")
+	d.cluster = objects{aProfile(2, manual("hash-2"))}
+	d.mustVisit()
+	d.wantRuns("hash-2", "True Programmed")
+}

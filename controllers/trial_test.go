@@ -1,0 +1,253 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/profile"
+	"github.com/berthdev/berth/scheduler/trial"
+)
+
+// finding is a trial of ten pods in which n lost their place.
+func finding(n int) *profile.Trial {
+	t := &profile.Trial{Outcome: trial.Outcome{Sampled: 10, FitAfter: 9 - n, Compared: true, FitBefore: 9}}
+	for i := range n {
+		t.Lost = append(t.Lost, trial.Verdict{Namespace: "shop", Pod: fmt.Sprint("web-", i), Why: errors.New("0/5 nodes are available: 5 full.")})
+	}
+	return t
+}
+
+// failing is a trial in which a plugin panics about a pod.
+func failing() *profile.Trial {
+	t := finding(0)
+	t.Faults = []trial.Verdict{{Namespace: "shop", Pod: "web-7", Why: errors.New(`plugin "Own" panicked in Filter: nil map`)}}
+	return t
+}
+
+// says is the message of a condition that was written last.
+func (d *desk) says(condition v1alpha1.ConditionType) string {
+	d.t.Helper()
+	list, _ := d.statuses.last(d.t).status["conditions"].([]any)
+	for _, c := range list {
+		if m := c.(map[string]any); m["type"] == string(condition) {
+			return fmt.Sprint(m["message"])
+		}
+	}
+	return ""
+}
+
+func (d *desk) wantSays(condition v1alpha1.ConditionType, want string) {
+	d.t.Helper()
+	if got := d.says(condition); got != want {
+		d.t.Errorf("%s says\n  %s\nwant\n  %s", condition, got, want)
+	}
+}
+
+func TestAFailedTrialChangesNothingAndIsTold(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	d.prove()
+	d.applier.finds = failing()
+	d.cluster = objects{aProfile(2)}
+	var failed *profile.TrialError
+	if _, err := d.visit(); !errors.As(err, &failed) {
+		t.Errorf("got error %v, want the trial's, so that the queue tries again", err)
+	}
+	d.wantAsked("try hash-2", "pause batch false")
+	d.wantRuns("hash-1", "False TrialFailed")
+	d.wantStored("batch-hash-1")
+	want := []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False TrialFailed", "Ready False TrialFailed", "Stalled True TrialFailed"}
+	if diff := cmp.Diff(want, d.statuses.last(t).conditions()); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	d.wantSays(v1alpha1.ConditionReady, `generation 1 keeps running since 12:00; generation 2 failed: `+
+		`on trial it could not decide about 1 of 10 pods: pod shop/web-7: plugin "Own" panicked in Filter: nil map`)
+	d.applier.finds = finding(0)
+	d.mustVisit()
+	d.wantRuns("hash-2", "True Programmed")
+}
+
+func TestTheStatusTellsTheTrial(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		finds *profile.Trial
+		want  map[string]any
+		says  string
+	}{
+		"nobody is lost": {
+			finds: finding(0),
+			want:  map[string]any{"hash": "hash-1", "sampled": 10.0, "fitBefore": 9.0, "fitAfter": 9.0, "time": "2026-03-01T12:00:00Z"},
+			says:  "generation 1 runs since 12:00",
+		},
+		"nothing ran before": {
+			finds: &profile.Trial{Outcome: trial.Outcome{Sampled: 3, FitAfter: 2}},
+			want:  map[string]any{"hash": "hash-1", "sampled": 3.0, "fitAfter": 2.0, "time": "2026-03-01T12:00:00Z"},
+			says:  "generation 1 runs since 12:00",
+		},
+		"some are lost": {
+			finds: finding(5),
+			want: map[string]any{"hash": "hash-1", "sampled": 10.0, "fitBefore": 9.0, "fitAfter": 4.0, "time": "2026-03-01T12:00:00Z", "lost": []any{
+				map[string]any{"namespace": "shop", "pod": "web-0"}, map[string]any{"namespace": "shop", "pod": "web-1"}, map[string]any{"namespace": "shop", "pod": "web-2"},
+				map[string]any{"namespace": "shop", "pod": "web-3"}, map[string]any{"namespace": "shop", "pod": "web-4"},
+			}},
+			says: "generation 1 runs since 12:00; it was tried at 12:00 on 10 of its pods: 4 fit, 9 did before; " +
+				"lost: shop/web-0 (0/5 nodes are available: 5 full.), shop/web-1, shop/web-2 and 2 more",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			d := newDesk(t, aProfile(1))
+			d.applier.finds = c.finds
+			d.mustVisit()
+			if diff := cmp.Diff(any(c.want), d.statuses.last(t).status["trial"]); diff != "" {
+				t.Errorf("trial (-want +got):\n%s", diff)
+			}
+			d.wantSays(v1alpha1.ConditionProgrammed, c.says)
+			d.wantSays(v1alpha1.ConditionReady, "generation 1 runs since 12:00")
+		})
+	}
+}
+
+func TestAListOfLostPodsIsBounded(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.applier.finds = finding(70)
+	d.mustVisit()
+	lost := d.statuses.last(t).status["trial"].(map[string]any)["lost"].([]any)
+	if len(lost) != v1alpha1.MaxLost || !strings.HasSuffix(d.says(v1alpha1.ConditionProgrammed), "shop/web-2 and 67 more") {
+		t.Errorf("%d are listed, and %s", len(lost), d.says(v1alpha1.ConditionProgrammed))
+	}
+}
+
+func TestLostPodsAreAWarningOnce(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.applier.finds = finding(1)
+	d.mustVisit()
+	d.clock.Step(time.Minute)
+	d.mustVisit()
+	var warnings []string
+	for i, event := range d.events.events {
+		if event == "Warning PodsLost Trial" {
+			warnings = append(warnings, d.events.notes[i])
+		}
+	}
+	want := []string{"generation 1 with hash hash-1 was tried at 12:00 on 10 of its pods: 8 fit, 9 did before; " +
+		"lost: shop/web-0 (0/5 nodes are available: 5 full.)"}
+	if diff := cmp.Diff(want, warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestAManualProfileIsTriedBeforeItIsApproved(t *testing.T) {
+	d := newDesk(t, aProfile(1, manual("hash-1")))
+	d.mustVisit()
+	d.cluster = objects{aProfile(2, manual("hash-1"))}
+	d.applier.finds = finding(1)
+	d.mustVisit()
+	d.wantAsked("try hash-2", "pause batch false")
+	d.wantRuns("hash-1", "False AwaitingApproval")
+	d.wantStored("batch-hash-1 on probation")
+	d.wantSays(v1alpha1.ConditionReady, "generation 1 keeps running since 12:00; generation 2 with hash hash-2 was tried at 12:00 on 10 of its pods: "+
+		"8 fit, 9 did before; lost: shop/web-0 (0/5 nodes are available: 5 full.); "+
+		"it waits for approval: kubectl annotate sprof batch --overwrite berth.dev/approved-hash=hash-2")
+	if told, _ := d.statuses.last(t).status["trial"].(map[string]any); told["hash"] != "hash-2" {
+		t.Errorf("trial %v, want that of what waits", told)
+	}
+	if !slices.Contains(d.events.events, "Warning PodsLost Trial") {
+		t.Errorf("events %q do not warn", d.events.events)
+	}
+	d.mustVisit()
+	d.wantAsked("pause batch false") // once will do
+
+	d.cluster = objects{aProfile(2, manual("hash-2"))}
+	d.mustVisit()
+	d.wantAsked("try hash-2", "apply hash-2", "pause batch false") // the cluster may be another by now
+	d.wantRuns("hash-2", "True Programmed")
+}
+
+func TestWhatFailsItsTrialCannotBeApproved(t *testing.T) {
+	d := newDesk(t, aProfile(1, manual("")))
+	d.applier.finds = failing()
+	for range 2 {
+		if _, err := d.visit(); err == nil {
+			t.Error("no error, so that the queue does not try again")
+		}
+		d.wantAsked("try hash-1", "pause batch false")
+		d.wantRuns("", "False TrialFailed")
+		d.wantStored()
+	}
+}
+
+func TestAFollowerLeavesToTheLeaderWhatWaitsForApproval(t *testing.T) {
+	d := newDesk(t, aProfile(1, manual("")))
+	d.elected = make(chan struct{})
+	d.mustVisit()
+	d.wantAsked("pause batch false")
+}
+
+// A plugin may take the process down as soon as it is made, on trial, too.
+func TestAProcessThatDiesOnATrial(t *testing.T) {
+	d := newDesk(t, aProfile(1, manual("")))
+	died := false
+	d.applier.before = func() {
+		if died {
+			return
+		}
+		died = true
+		d.wantStored("batch-hash-1 on probation")
+		second := d.restart("second") // it comes through its trial
+		second.wantRuns("", "False AwaitingApproval")
+		second.wantAsked("try hash-1", "pause batch false")
+		second.applier.tried = failing()
+		second.applier.tried.Hash, second.applier.tried.Failed = "hash-1", true
+		second.applier.before = func() { // it dies on the next one
+			d.restart("third").wantRuns("", "False CrashedOnProbation")
+		}
+		second.mustVisit()
+	}
+	d.mustVisit()
+	if !died {
+		t.Error("it was not tried")
+	}
+}
+
+func TestWhatRanBeforeARestartIsNotTried(t *testing.T) {
+	told := &v1alpha1.TrialStatus{Hash: "hash-2", Sampled: 4, FitAfter: 4, Time: metav1.NewTime(noon)}
+	d := newDesk(t, aProfile(2, func(p *v1alpha1.SchedulingProfile) {
+		p.Status.Programmed, p.Status.Trial = &v1alpha1.ProgrammedProfile{Hash: "hash-2", Generation: 2}, told
+	}))
+	d.mustVisit()
+	d.wantAsked("apply hash-2", "pause batch false")
+	want := map[string]any{"hash": "hash-2", "sampled": 4.0, "fitAfter": 4.0, "time": "2026-03-01T12:00:00Z"}
+	if diff := cmp.Diff(any(want), d.statuses.last(t).status["trial"]); diff != "" {
+		t.Errorf("the trial of the process before (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatProvedItselfIsNotTriedAtAStart(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.mustVisit()
+	d.prove()
+	second := d.restart("second")
+	second.wantAsked("apply hash-1", "pause batch false")
+	second.edit(2)
+	second.wantAsked("try hash-2", "apply hash-2", "pause batch false")
+	second.edit(1) // a swap is tried, whatever it leads to
+	second.wantAsked("try hash-1", "apply hash-1", "pause batch false")
+}
+
+func TestATrialThatHasToWaitIsMadeSoon(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.applier.unlisted = true
+	result, err := d.visit()
+	if err != nil || result.RequeueAfter != lookAgain {
+		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, lookAgain)
+	}
+	d.wantRuns("", "False NothingRuns")
+	d.wantSays(v1alpha1.ConditionReady, "nothing runs; generation 1 waits: pods and nodes are still being listed; it is tried on them before it runs")
+}

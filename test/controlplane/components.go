@@ -23,6 +23,7 @@ func (cp *ControlPlane) startAPI(ctx context.Context, creds credentials) error {
 	}
 	client := "http://" + ports[0]
 	peer := "http://" + ports[1]
+	cp.etcd = client
 	data := filepath.Join(cp.dir, "etcd")
 	if err := os.RemoveAll(data); err != nil {
 		return err

@@ -50,6 +50,7 @@ type ControlPlane struct {
 	temporary bool
 	options   Options
 	binaries  Binaries
+	etcd      string // its URL for clients
 	admin     *rest.Config
 	client    kubernetes.Interface
 	stop      sync.Once

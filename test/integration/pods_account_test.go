@@ -12,7 +12,7 @@ import (
 
 var _ = Describe("The manager that all of these specs speak about", func() {
 	It("has the shipped ServiceAccount, and no right that is not shipped", minute, func(ctx SpecContext) {
-		its, err := kubernetes.NewForConfig(house.config)
+		its, err := kubernetes.NewForConfig(berth.Config)
 		Expect(err).NotTo(HaveOccurred())
 		who, err := its.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -48,14 +48,14 @@ var _ = Describe("When the leader goes", func() {
 		begun := aPod(ctx, y.pod(p, "begun").Requests("cpu", "1"))
 		Eventually(waiting(p)).Should(HaveField("InFlight", 1))
 
-		house.stop()
+		stopManager()
 		open()
 		meanwhile := aPod(ctx, y.pod(p, "meanwhile").Requests("cpu", "1").NodeSelector(v1.LabelHostname, node.Name))
 		aNode(ctx, y.node("big").Offers("cpu", "3").Taint("for", "unfit", v1.TaintEffectNoSchedule))
 		change(ctx, unfit, func(pod *v1.Pod) {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: "for", Operator: v1.TolerationOpExists})
 		})
-		house = startManager(ctx)
+		berth = startManager(ctx)
 		expectBound(ctx, begun, meanwhile, unfit)
 		Eventually(seen.standings(begun)).Should(ContainElement("True"))
 		Expect(seen.standings(begun)()).To(HaveExactElements("True"), "never an error that was none")

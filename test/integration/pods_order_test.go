@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,7 +18,7 @@ import (
 var _ = Describe("Priorities", func() {
 	It("order pods across two profiles", minute, func(ctx SpecContext) {
 		y := aYard(ctx)
-		classes := priorities(ctx, 6)
+		classes := priorities(ctx, 6, v1.PreemptNever)
 		both := []*v1alpha1.SchedulingProfile{aProfile(ctx, neverFlushing), aProfile(ctx, neverFlushing)}
 		expectReady(ctx, both[0])
 		expectReady(ctx, both[1])
@@ -40,7 +41,7 @@ var _ = Describe("Priorities", func() {
 
 	It("decide who gets the room when an event wakes pods of both", minute, func(ctx SpecContext) {
 		y := aYard(ctx)
-		classes := priorities(ctx, 6)
+		classes := priorities(ctx, 6, v1.PreemptNever)
 		both := []*v1alpha1.SchedulingProfile{aProfile(ctx, neverFlushing), aProfile(ctx, neverFlushing)}
 		small := aNode(ctx, y.node("n").Offers("cpu", "500m"))
 		pods := oneOfEach(ctx, y, classes, both)
@@ -48,6 +49,9 @@ var _ = Describe("Priorities", func() {
 		for _, p := range both {
 			Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Unschedulable: 3}))
 		}
+		// Who still backs off when the event comes stands behind who does not.
+		const backoff = 2 * time.Second
+		Eventually(time.Since).WithArguments(time.Now()).Should(BeNumerically(">", backoff))
 
 		small.Status = y.node("n").Offers("cpu", "3").Obj().Status
 		Expect(admin.Status().Update(ctx, small)).To(Succeed())
@@ -56,14 +60,14 @@ var _ = Describe("Priorities", func() {
 })
 
 // priorities creates classes of priority 1, 2, 3, … and returns their names.
-func priorities(ctx context.Context, n int) []string {
+func priorities(ctx context.Context, n int, policy v1.PreemptionPolicy) []string {
 	GinkgoHelper()
 	var names []string
 	for i := range n {
 		class := created(ctx, &schedulingv1.PriorityClass{
 			ObjectMeta:       metav1.ObjectMeta{GenerateName: "class-"},
 			Value:            int32(i + 1),
-			PreemptionPolicy: new(v1.PreemptNever),
+			PreemptionPolicy: &policy,
 		})
 		names = append(names, class.Name)
 	}

@@ -51,14 +51,14 @@ var _ = Describe("A paused profile", func() {
 		expectHeld(ctx, v1.PodReasonUnschedulable, pod)
 		for range 10 {
 			for range 3 {
-				house.scheduler.Profiles().Pause(p.Name, true)
-				house.scheduler.Profiles().Pause(p.Name, false)
+				berth.Scheduler.Profiles().Pause(p.Name, true)
+				berth.Scheduler.Profiles().Pause(p.Name, false)
 			}
-			house.scheduler.Profiles().Pause(p.Name, true)
+			berth.Scheduler.Profiles().Pause(p.Name, true)
 			expectHeld(ctx, "ProfilePaused", pod)
-			house.scheduler.Profiles().Pause(p.Name, false)
-			house.scheduler.Profiles().Pause(p.Name, true)
-			house.scheduler.Profiles().Pause(p.Name, false)
+			berth.Scheduler.Profiles().Pause(p.Name, false)
+			berth.Scheduler.Profiles().Pause(p.Name, true)
+			berth.Scheduler.Profiles().Pause(p.Name, false)
 			expectHeld(ctx, v1.PodReasonUnschedulable, pod)
 		}
 	})

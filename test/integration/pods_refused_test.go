@@ -170,7 +170,7 @@ func boundAfterFlush() float64 {
 func counter(name string) float64 {
 	GinkgoHelper()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(house.scheduler.Metrics()...)
+	registry.MustRegister(berth.Scheduler.Metrics()...)
 	families, err := registry.Gather()
 	Expect(err).NotTo(HaveOccurred())
 	for _, family := range families {

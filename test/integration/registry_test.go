@@ -20,12 +20,15 @@ const (
 	slow    = "Slow"    // its factory waits for gate
 )
 
-// registry holds the in-tree plugins, those two and Sluice.
+// registry holds the in-tree plugins, those two, Bomb, Sluice, Tripwire and Picky.
 func registry() framework.Registry {
 	all, err := plugins.With(plugins.InTree(),
 		plugins.Register(brittle, newBrittle, (*afterwards)(nil), nil),
 		plugins.Register(slow, newSlow, (*afterwards)(nil), nil),
+		plugins.Register(bomb, newBomb, (*afterwards)(nil), nil),
 		plugins.Register(sluice, newSluice, (*sluicePlugin)(nil), nil),
+		plugins.Register(tripwire, newTripwire, &tripwirePlugin{}, nil),
+		plugins.Register(picky, newPicky, pickyPlugin{}, nil),
 	)
 	Expect(err).NotTo(HaveOccurred())
 	return all

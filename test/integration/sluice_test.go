@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // sluice holds pods up on their way, at the points where a profile enables it.
@@ -32,16 +33,22 @@ func newSluice(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plug
 	return &sluicePlugin{handle}, nil
 }
 
+// onTrial says that nobody is on the way who could be held up.
+func (s *sluicePlugin) onTrial() bool { return s.handle.(framework.TrialHandle).OnTrial() }
+
 func (*sluicePlugin) Name() string { return sluice }
 
-func (*sluicePlugin) PreEnqueue(ctx context.Context, pod *v1.Pod) *fwk.Status {
-	if pod.Labels["slow"] == "" {
+func (s *sluicePlugin) PreEnqueue(ctx context.Context, pod *v1.Pod) *fwk.Status {
+	if pod.Labels["slow"] == "" || s.onTrial() {
 		return nil
 	}
 	return fwk.AsStatus(sluices.preEnqueue.pass(ctx))
 }
 
-func (*sluicePlugin) PreFilter(ctx context.Context, _ fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (s *sluicePlugin) PreFilter(ctx context.Context, _ fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if s.onTrial() {
+		return nil, nil
+	}
 	return nil, fwk.AsStatus(sluices.preFilter.pass(ctx))
 }
 

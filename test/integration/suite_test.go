@@ -5,20 +5,17 @@ package integration
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/house"
 )
 
 const (
@@ -29,11 +26,10 @@ const (
 )
 
 var (
-	cp     *controlplane.ControlPlane
-	admin  client.Client
-	scheme = runtime.NewScheme()
-	// house is the manager that runs now.
-	house *manager
+	cp    *controlplane.ControlPlane
+	admin client.Client
+	// berth is the manager that runs now.
+	berth *house.House
 )
 
 func TestIntegration(t *testing.T) {
@@ -45,29 +41,17 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
 	SetDefaultEventuallyTimeout(patience)
 	SetDefaultEventuallyPollingInterval(pulse)
-	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
-	Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 
 	var err error
-	cp, err = controlplane.Start(ctx, controlplane.Options{APIServerArgs: []string{
-		// Nodes come as they are written: nobody is here to find them ready.
-		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-		// A field that the API server drops cannot be held against a pod.
-		"--feature-gates=GenericWorkload=true",
-	}})
+	// A field that the API server drops cannot be held against a pod.
+	cp, err = house.Cluster(ctx, "--feature-gates=GenericWorkload=true")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
 
-	root, err := controlplane.ModuleRoot()
+	admin, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
-	Expect(cp.InstallCRDs(ctx, filepath.Join(root, "config", "crd"))).To(Succeed())
-	_, err = cp.Kubectl(ctx, nil, "apply", "--server-side", "--kustomize", filepath.Join(root, "config", "default"))
-	Expect(err).NotTo(HaveOccurred())
-
-	admin, err = client.New(cp.Config(), client.Options{Scheme: scheme})
-	Expect(err).NotTo(HaveOccurred())
-	house = startManager(ctx)
-	DeferCleanup(func() { house.stop() })
+	berth = startManager(ctx)
+	DeferCleanup(stopManager)
 }, NodeTimeout(15*time.Minute))
 
 // kubectl runs as the administrator. The error holds what kubectl said.

@@ -9,15 +9,15 @@ var _ = Describe("A follower", func() {
 	It("runs what the leader runs, and speaks when it leads", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
 		expectReady(ctx, p)
-		leader := house
-		Eventually(leader.elected).Should(BeClosed())
-		house = startManager(ctx)
-		Eventually(func() bool { _, runs := house.scheduler.Profiles().Running(p.Name); return runs }).Should(BeTrue())
-		Expect(house.elected).NotTo(BeClosed())
+		leader := berth
+		Eventually(leader.Elected).Should(BeClosed())
+		berth = startManager(ctx)
+		Eventually(func() bool { _, runs := berth.Scheduler.Profiles().Running(p.Name); return runs }).Should(BeTrue())
+		Expect(berth.Elected).NotTo(BeClosed())
 
-		leader.stop()
+		Expect(leader.Stop()).To(Succeed())
 		edit(ctx, p, scoring("NoSuch"))
-		Eventually(house.elected).Should(BeClosed())
+		Eventually(berth.Elected).Should(BeClosed())
 		Eventually(now(ctx, p)).Should(ContainElements("Ready False UnknownPlugin", "Programmed False PreviousRuns"))
 		Expect(p.Status.Programmed.Generation).To(BeEquivalentTo(1), "built while it followed")
 	})

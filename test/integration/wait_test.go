@@ -57,14 +57,14 @@ var _ = Describe("kubectl wait", func() {
 	It("does not believe what was said before the manager stopped", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
 		expectReady(ctx, p)
-		house.stop()
+		stopManager()
 		edit(ctx, p, scoring("NoSuch"))
 		_, err := kubectl(ctx, "wait", ready, "--timeout=1s", "sprof/"+p.Name)
-		house = startManager(ctx)
+		berth = startManager(ctx)
 		Expect(err).To(MatchError(ContainSubstring("timed out")))
 
 		By("and the next leader visits every profile")
-		Eventually(now(ctx, p)).Should(ContainElements("Ready False UnknownPlugin", "Programmed False NothingRuns"))
+		Eventually(now(ctx, p)).Should(ContainElements("Ready False UnknownPlugin", "Programmed False PreviousRuns"))
 	})
 })
 

@@ -2,89 +2,79 @@ package integration
 
 import (
 	"context"
+	"os"
+	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/berthdev/berth/controllers"
-	"github.com/berthdev/berth/scheduler"
-	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/intake"
-	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/operator"
 )
 
-// The one account that every spec's manager has.
 const (
-	namespace      = "berth-system"
-	serviceAccount = "berth-manager"
+	// namespace is where the manager lives.
+	namespace = operator.Namespace
+	// version is Berth's here: the documents show hashes that it made.
+	version = "integration"
 )
 
-// manager is a Berth that runs in this process.
-type manager struct {
-	// config is that of its clients.
-	config    *rest.Config
-	ledger    *decision.Ledger
-	scheduler *scheduler.Scheduler
-	// elected is closed when it leads.
-	elected <-chan struct{}
-	// stop ends it and waits until it has ended.
-	stop func()
+// TestMain is the manager where it was started as one.
+func TestMain(m *testing.M) {
+	if !house.IsChild() {
+		os.Exit(m.Run())
+	}
+	RegisterFailHandler(func(message string, _ ...int) { panic(message) })
+	house.BeChild(func(cfg *rest.Config) house.Options {
+		tripping(cfg)
+		return house.Options{Config: cfg, Registry: registry(), Version: version, Election: house.Hasty}
+	})
 }
 
-// startManager runs a manager with the rights that are shipped, put together
-// as main.go does, but for three plugins more.
-func startManager(ctx context.Context) *manager {
+// startManager runs a manager in this process, with the rights that are
+// shipped.
+func startManager(ctx context.Context) *house.House {
 	GinkgoHelper()
-	cfg, err := cp.ServiceAccountConfig(ctx, namespace, serviceAccount)
+	cfg, err := house.Account(ctx, cp)
 	Expect(err).NotTo(HaveOccurred())
-	client, err := kubernetes.NewForConfig(cfg)
-	Expect(err).NotTo(HaveOccurred())
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme:                        scheme,
-		Metrics:                       server.Options{BindAddress: "0"},
-		LeaderElection:                true,
-		LeaderElectionID:              "berth-manager",
-		LeaderElectionNamespace:       namespace,
-		LeaderElectionReleaseOnCancel: true,
-		RetryPeriod:                   ptr.To(time.Second),
-		// Several managers of one process have controllers of one name.
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	Expect(err).NotTo(HaveOccurred())
+	return runManager(furnished(cfg))
+}
 
-	all, ledger := registry(), decision.NewLedger(time.Now)
-	informers := intake.NewInformers(client)
-	devices, err := intake.NewDeviceClasses(client.Discovery(), informers)
-	Expect(err).NotTo(HaveOccurred())
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
-	sched := scheduler.New(scheduler.Options{
-		Client: client, KubeConfig: cfg, Informers: informers,
-		RecorderFor: func(profile string) events.EventRecorderLogger { return broadcaster.NewRecorder(scheme, profile) },
-		Registry:    all, Unsupported: plugins.Unsupported(all, devices.Back), Ledger: ledger,
-		Clock: clock.RealClock{}, Log: ctrl.Log.WithName("scheduler"),
-	})
-	Expect(mgr.Add(scheduler.Warm{Scheduler: sched})).To(Succeed())
-	Expect(mgr.Add(sched)).To(Succeed())
-	Expect(controllers.SetupWithManager(mgr, controllers.Options{
-		Applier: sched.Profiles(), Registry: all, Ledger: ledger, Version: "integration",
-	})).To(Succeed())
+// furnished has a few plugins more, and believes a revision that ran under a
+// manager of this process for so long that a spec can look at it before.
+func furnished(cfg *rest.Config) house.Options {
+	return house.Options{
+		Config: cfg, Registry: registry(), Probation: 2 * time.Second, Version: version, Election: house.Patient,
+	}
+}
 
-	running, cancel := context.WithCancel(context.Background())
-	Expect(broadcaster.StartRecordingToSinkWithContext(running)).To(Succeed())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(running) }()
-	return &manager{config: cfg, ledger: ledger, scheduler: sched, elected: mgr.Elected(), stop: func() {
-		cancel()
-		Eventually(done).Should(Receive(BeNil()), "the manager ends")
-		broadcaster.Shutdown()
-	}}
+func runManager(o house.Options) *house.House {
+	GinkgoHelper()
+	h, err := house.Start(o)
+	Expect(err).NotTo(HaveOccurred())
+	return h
+}
+
+func stopManager() {
+	GinkgoHelper()
+	Expect(berth.Stop()).To(Succeed())
+}
+
+// startChild starts a manager beside the suite, which must have stopped its own.
+// environment is what it is told besides, each as NAME=value.
+func startChild(ctx SpecContext, environment ...string) *house.Child {
+	GinkgoHelper()
+	child, err := house.StartChild(ctx, cp, GinkgoWriter, environment...)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(child.Kill)
+	return child
+}
+
+// end asks a manager to end, and waits until it did.
+func end(child *house.Child) {
+	GinkgoHelper()
+	Expect(child.Term()).To(Succeed())
+	Eventually(child.Ended).Should(BeClosed())
 }

@@ -2,7 +2,7 @@
 // flags, the same log, the same lines, so that the two can be compared with
 // diff and their benches line by line.
 //
-//	go run . [--profile FILE.yaml] [--bench] [--explain] LOG.jsonl
+//	go run . [--profile FILE.yaml] [--bench] [--explain] [--preempt] LOG.jsonl
 package main
 
 import (

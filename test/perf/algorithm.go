@@ -1,15 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 
 	"github.com/berthdev/berth/test/controlplane"
 )
@@ -30,13 +25,18 @@ func replayers() []replayer {
 	}
 }
 
-// replay is what a replayer says at the end of --bench.
+// replay is what a replayer says at the end of --bench, and what its process
+// took.
 type replay struct {
 	Pods   int     `json:"pods"`
 	Micros float64 `json:"us_per_pod"`
 	Allocs float64 `json:"allocs_per_pod"`
 	Bytes  float64 `json:"bytes_per_pod"`
 	Hash   string  `json:"sha256"`
+	// Seconds are from the start of the process to its end, with reading the
+	// log; Peak is the most memory that it had resident, in MiB.
+	Seconds float64 `json:"seconds"`
+	Peak    float64 `json:"peakMiB"`
 }
 
 // algorithm replays the log of each shape on both sides in turn.
@@ -55,19 +55,38 @@ func (b *bench) algorithm(ctx context.Context) error {
 	if logs == "" {
 		logs = dir
 	}
-	for _, s := range b.wanted("algorithm") {
-		log := filepath.Join(logs, s.name+".jsonl")
-		if err := writeLog(log, s, b.options); err != nil {
+	for _, step := range b.options.steps {
+		s := shapes[0]
+		s.nodes, s.existing = step, step
+		c, err := b.replay(ctx, s, both, logs)
+		if err != nil {
 			return err
 		}
-		c, err := b.contest(ctx, s, both, log)
+		b.report.Steps = append(b.report.Steps, c)
+		b.say("algorithm, %s on %d nodes: %s", s.name, step, c.verdict())
+	}
+	for _, s := range b.wanted("algorithm") {
+		c, err := b.replay(ctx, s, both, logs)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return err
 		}
 		b.report.Algorithm = append(b.report.Algorithm, c)
 		b.say("algorithm, %s: %s", s.name, c.verdict())
 	}
 	return nil
+}
+
+// replay has both sides play the log of a shape, which it writes into dir.
+func (b *bench) replay(ctx context.Context, s shape, both []replayer, dir string) (*contest, error) {
+	m, err := b.match(s, dir)
+	if err != nil {
+		return nil, err
+	}
+	c, err := m.play(ctx, both)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	return c, nil
 }
 
 // buildReplayers returns both sides, nil where the tree has not both.
@@ -89,50 +108,4 @@ func buildReplayers(ctx context.Context, dir string) ([]replayer, error) {
 		}
 	}
 	return both, alike(both[0].path, both[1].path)
-}
-
-// contest runs both sides on one log, round by round.
-func (b *bench) contest(ctx context.Context, s shape, both []replayer, log string) (*contest, error) {
-	c := &contest{
-		Shape: s.name, Says: s.says, Nodes: b.options.nodes, Zones: s.zoned(b.options), Existing: b.options.existing,
-		Pods: s.count(b.options, "drain"), Runs: map[string][]replay{},
-	}
-	for round := -b.options.warm; round < b.options.rounds; round++ {
-		for _, r := range both {
-			result, err := r.run(ctx, log, b.options)
-			if err != nil {
-				return nil, err
-			}
-			if result.Pods != c.Pods {
-				return nil, fmt.Errorf("%s counted %d pods in a log with %d", r.name, result.Pods, c.Pods)
-			}
-			if round >= 0 {
-				c.Runs[r.name] = append(c.Runs[r.name], result)
-			}
-		}
-		slices.Reverse(both)
-	}
-	c.judge()
-	return c, nil
-}
-
-// run replays log and returns what the last line says.
-func (r replayer) run(ctx context.Context, log string, o options) (replay, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("--limit %s is over", o.limit))
-	defer cancel()
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, r.path, "--bench", log)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return replay{}, errors.Join(fmt.Errorf("%s --bench: %w: %s", r.name, err, bytes.TrimSpace(stderr.Bytes())), context.Cause(ctx))
-	}
-	lines := bytes.Split(bytes.TrimSpace(stdout.Bytes()), []byte("\n"))
-	var result replay
-	if err := json.Unmarshal(lines[len(lines)-1], &result); err != nil {
-		return replay{}, fmt.Errorf("%s --bench: its last line is no result: %w: %s", r.name, err, lines[len(lines)-1])
-	}
-	if result.Hash == "" {
-		return replay{}, fmt.Errorf("%s --bench: its last line has no sha256: %s", r.name, lines[len(lines)-1])
-	}
-	return result, nil
 }

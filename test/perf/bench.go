@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,11 +47,24 @@ func perf(ctx context.Context, o options, out io.Writer) error {
 	b.say("bench: %s", b.report.Machine)
 	failed := b.all(ctx)
 	b.report.tables(out)
+	if o.text != "" {
+		if err := b.writeTables(); err != nil {
+			return err
+		}
+	}
 	if err := b.report.write(o.json); err != nil {
 		return err
 	}
 	b.say("the same as JSON: %s", o.json)
 	return failed
+}
+
+// writeTables writes what a reader of a page wants to see.
+func (b *bench) writeTables() error {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "go run ./test/perf %s\n%s\n", b.report.Command, b.report.Machine)
+	b.report.tables(&text)
+	return os.WriteFile(b.options.text, text.Bytes(), 0o644)
 }
 
 // all runs the layers. One that fails does not keep the other from running.
@@ -82,6 +96,9 @@ func (b *bench) wanted(layer string) []shape {
 		if !slices.Contains(b.options.shapes, s.name) {
 			continue
 		}
+		if layer == "process" && s.game != nil {
+			continue
+		}
 		if missing := s.missing(b.plugins.has); len(missing) > 0 {
 			b.skip(layer+", "+s.name, "Berth has no "+strings.Join(missing, ", ")+" yet")
 			continue
@@ -105,7 +122,7 @@ func (b *bench) checkRoom() error {
 			continue
 		}
 		for _, load := range loads {
-			if err := s.fits(b.options, s.count(b.options, load)); err != nil {
+			if err := s.fits(b.options, s.pods(b.options, load)); err != nil {
 				return err
 			}
 		}
@@ -122,22 +139,32 @@ func (b *bench) processes(ctx context.Context) error {
 	var errs []error
 	for _, s := range b.wanted("process") {
 		for _, how := range b.options.loads {
-			errs = append(errs, b.rounds(ctx, s, how))
+			if how != "open" {
+				errs = append(errs, b.rounds(ctx, s, how))
+				continue
+			}
+			for _, b.options.rate = range b.options.rates {
+				errs = append(errs, b.rounds(ctx, s, how))
+			}
 		}
 	}
+	b.report.besides()
 	return errors.Join(errs...)
 }
 
 // rounds runs all sides under one load. A run that fails leaves a gap in its
 // round, and the others go on: an hour of them may be behind it.
 func (b *bench) rounds(ctx context.Context, s shape, how string) error {
-	entrants := b.entrants(s, how)
+	entrants, settled := b.entrants(s, how), s.settled(b.options)
 	group := &group{
-		Shape: s.name, Says: s.says, Load: how, Nodes: b.options.nodes, Zones: s.zoned(b.options),
-		Existing: b.options.existing, Pods: s.count(b.options, how), Sides: map[string]string{},
+		Shape: s.name, Says: s.says, Load: how, Nodes: settled.nodes, Zones: settled.zones,
+		Existing: settled.existing, Pods: s.pods(b.options, how), Sides: map[string]string{},
 	}
-	if how == "open" {
+	switch how {
+	case "open":
 		group.Rate = b.options.rate
+	case "crowd":
+		group.Unfit = b.options.unfit
 	}
 	for _, e := range entrants {
 		group.Sides[e.name] = e.says(b.options, b.plugins)
@@ -165,6 +192,7 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 		slices.Reverse(entrants)
 	}
 	group.compare(b.report.alike(s.name))
+	group.stand()
 	return errors.Join(errs...)
 }
 
@@ -174,6 +202,8 @@ func (b *bench) entrants(s shape, how string) []side {
 	for _, e := range sides {
 		switch {
 		case !slices.Contains(b.options.sides, e.name):
+		case how == "crowd" && strings.HasPrefix(e.name, "null"):
+			b.skip("process, "+s.name+", "+how+", "+e.name, "it binds what fits nowhere")
 		case e.drainOnly && how != "drain":
 			b.skip("process, "+s.name+", "+how+", "+e.name, "it does not see pods that come later")
 		default:

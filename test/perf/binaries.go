@@ -17,15 +17,20 @@ import (
 )
 
 // binaries are the paths of what is measured.
-type binaries struct{ manager, kube, null string }
+type binaries struct{ manager, kube, null, slow string }
 
-// build builds Berth and the null binder, and finds kube-scheduler.
+// build builds Berth, also as a slow one, and the null binder, and finds
+// kube-scheduler.
 func (b *bench) build(ctx context.Context) (err error) {
 	if b.binaries.manager, err = operator.Build(ctx); err != nil {
 		return err
 	}
 	b.binaries.null = filepath.Join(filepath.Dir(b.binaries.manager), "nullbinder")
 	if err := goBuild(ctx, b.binaries.null, "./test/perf/nullbinder"); err != nil {
+		return err
+	}
+	b.binaries.slow = filepath.Join(filepath.Dir(b.binaries.manager), "slow")
+	if err := goBuild(ctx, b.binaries.slow, "./test/perf/slow"); err != nil {
 		return err
 	}
 	assets, err := controlplane.Assets(ctx)

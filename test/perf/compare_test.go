@@ -56,7 +56,7 @@ func TestASpeedUpIsToldOfEqualDecisionsOnly(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			c1 := &contest{Shape: "basic", Pods: 10, Runs: map[string][]replay{berth: runs("a", 10, 20), kube: c.theirs}}
-			c1.judge()
+			c1.judge(c.theirs)
 			if got := c1.verdict(); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}

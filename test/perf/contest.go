@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // contest is both algorithms on one log.
 type contest struct {
@@ -12,20 +15,26 @@ type contest struct {
 	Pods     int    `json:"pods"`
 	// Runs are by side, in the order of the rounds.
 	Runs map[string][]replay `json:"runs"`
+	// Solo says that kube-scheduler had no part in it.
+	Solo bool `json:"solo,omitempty"`
 	// Equal says that every run of both sides decided the same.
 	Equal bool `json:"equal"`
 	// Ratio is how many times longer kube-scheduler takes for a pod, round by
-	// round; only when Equal.
+	// round; only when Equal. Goal is what it shall be at least, 0 where nobody
+	// said.
 	Ratio *sample `json:"ratio,omitempty"`
+	Goal  float64 `json:"goal,omitempty"`
 }
 
-// judge compares the runs.
-func (c *contest) judge() {
+// judge compares the runs; twins are those of kube-scheduler that had the same
+// to decide as Berth.
+func (c *contest) judge(twins []replay) {
+	if c.Solo {
+		return
+	}
 	hashes := map[string]bool{}
-	for _, runs := range c.Runs {
-		for _, r := range runs {
-			hashes[r.Hash] = true
-		}
+	for _, r := range slices.Concat(c.Runs[berth], twins) {
+		hashes[r.Hash] = true
 	}
 	if c.Equal = len(hashes) == 1; !c.Equal {
 		return
@@ -40,10 +49,25 @@ func (c *contest) judge() {
 
 // verdict says what came out in a line.
 func (c *contest) verdict() string {
-	if !c.Equal {
+	switch {
+	case c.Solo:
+		m := c.median(berth)
+		return fmt.Sprintf("%s %.1f µs a pod, %.1f s in all, %.0f MiB", berth, m.Micros, m.Seconds, m.Peak)
+	case !c.Equal:
 		return fmt.Sprintf("REFUSED: the decisions differ (sha256 %.12s and %.12s)", c.Runs[berth][0].Hash, c.Runs[kube][0].Hash)
 	}
 	return fmt.Sprintf("%s %.1f µs a pod, %s %.1f µs, %s", berth, c.median(berth).Micros, kube, c.median(kube).Micros, c.Ratio.times())
+}
+
+// reached says whether the goal is.
+func (c *contest) reached() string {
+	switch {
+	case c.Goal == 0 || c.Ratio == nil:
+		return ""
+	case c.Ratio.Median < c.Goal:
+		return fmt.Sprintf("BELOW %.0f", c.Goal)
+	}
+	return fmt.Sprintf("%.0f", c.Goal)
 }
 
 // median returns the medians of a side's runs.
@@ -56,10 +80,12 @@ func (c *contest) median(name string) replay {
 		return summarize(values).Median
 	}
 	return replay{
-		Pods:   c.Pods,
-		Micros: pick(func(r replay) float64 { return r.Micros }),
-		Allocs: pick(func(r replay) float64 { return r.Allocs }),
-		Bytes:  pick(func(r replay) float64 { return r.Bytes }),
+		Pods:    c.Pods,
+		Micros:  pick(func(r replay) float64 { return r.Micros }),
+		Allocs:  pick(func(r replay) float64 { return r.Allocs }),
+		Bytes:   pick(func(r replay) float64 { return r.Bytes }),
+		Seconds: pick(func(r replay) float64 { return r.Seconds }),
+		Peak:    pick(func(r replay) float64 { return r.Peak }),
 	}
 }
 

@@ -17,6 +17,10 @@ type group struct {
 	Runs       []run             `json:"runs"`
 	Failed     []string          `json:"failed,omitempty"`
 	Comparison *comparison       `json:"comparison,omitempty"`
+	// Unfit is how many pods that fit nowhere are there as well.
+	Unfit int `json:"unfit,omitempty"`
+	// Standings are what Berth is held to.
+	Standings []standing `json:"standings,omitempty"`
 }
 
 // comparison is Berth beside kube-scheduler, in pairs of one round.

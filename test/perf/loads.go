@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -52,6 +53,9 @@ func (t *trial) drain(ctx context.Context, r *run, empty procs.Usage) error {
 	err := load.Each(ctx, t.pods, t.options.workers, func(ctx context.Context, i int) error {
 		return t.add(ctx, t.shape.waits(i))
 	})
+	if err == nil && t.side.beside != nil {
+		err = t.side.beside(ctx, t.stage)
+	}
 	if err != nil {
 		return err
 	}
@@ -70,7 +74,35 @@ func (t *trial) drain(ctx context.Context, r *run, empty procs.Usage) error {
 	}
 	first, last := t.span()
 	r.Took = last.Sub(began).Seconds() - r.StartUp
+	r.Told = t.told.Sub(began).Seconds() - r.StartUp
 	return t.finish(ctx, r, after.Minus(before).Minus(empty), first, last)
+}
+
+// crowd creates pods that fit nowhere and waits until each of them was tried,
+// which an event of it tells.
+func (t *trial) crowd(ctx context.Context) error {
+	n := t.options.unfit
+	err := load.Each(ctx, n, t.options.workers, func(ctx context.Context, i int) error {
+		return t.add(ctx, sized(fmt.Sprintf("unfit-%d", i), "100", "500Mi").Scheduler(profile).Obj())
+	})
+	if err != nil {
+		return err
+	}
+	before := t.events
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for t.events < before+n {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d were tried: %w", t.events-before, n, context.Cause(ctx))
+		}
+		if t.events, err = t.countEvents(ctx); err != nil {
+			return err
+		}
+	}
+	_, err = t.procs().Settle(ctx, scheduler, t.countEvents)
+	return err
 }
 
 // flow creates the pods while the side runs.
@@ -91,6 +123,7 @@ func (t *trial) flow(ctx context.Context, r *run) error {
 	}
 	first, last := t.span()
 	r.Took = last.Sub(began).Seconds()
+	r.Told = t.told.Sub(began).Seconds()
 	if dues != nil {
 		r.Latency, r.Late = t.latencies(dues)
 	}
@@ -100,7 +133,7 @@ func (t *trial) flow(ctx context.Context, r *run) error {
 // pour creates all pods, at once or at the rate.
 func (t *trial) pour(ctx context.Context) ([]load.Due, error) {
 	do := func(ctx context.Context, i int) error { return t.add(ctx, t.shape.waits(i)) }
-	if t.load == "burst" {
+	if t.load != "open" {
 		return nil, load.Each(ctx, t.pods, t.options.workers, do)
 	}
 	return load.AtRate(ctx, t.pods, t.options.workers*openWorkers, t.options.rate, do)

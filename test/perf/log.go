@@ -48,7 +48,8 @@ func writeLog(path string, s shape, o options) error {
 func (s shape) ops(o options) func(yield func(op) bool) {
 	return func(yield func(op) bool) {
 		ok := true
-		pods := s.count(o, "drain")
+		o := s.settled(o)
+		pods := s.pods(o, "drain")
 		put := func(op op) { ok = ok && yield(op) }
 		put(op{Op: "apply", Object: &corev1.Namespace{ObjectMeta: metaNamed(namespace)}})
 		for i := range o.nodes {

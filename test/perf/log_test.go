@@ -14,11 +14,12 @@ import (
 // The log that is written is one that the replay reads, with all that the
 // shape has.
 func TestEveryShapesLogCanBeReplayed(t *testing.T) {
-	o, err := parse([]string{"--nodes=10", "--existing=4", "--pods=6"})
+	o, err := parse(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range shapes {
+		s.nodes, s.existing, s.count = 10, 4, 6 // in place of its own thousands
 		t.Run(s.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "log.jsonl")
 			if err := writeLog(path, s, o); err != nil {
@@ -42,10 +43,13 @@ func TestEveryShapesLogCanBeReplayed(t *testing.T) {
 				got[string(op.Kind)+" "+kind]++
 			}
 			want := map[string]int{
-				"apply Namespace": 1, "apply Node": 10, "apply running Pod": 4, "schedule Pod": s.count(o, "drain"),
+				"apply Namespace": 1, "apply Node": s.nodes, "apply running Pod": s.existing, "schedule Pod": s.count,
 			}
-			if s.objects != nil {
-				want["apply ReplicaSet"] = deployments
+			for _, object := range s.extras() {
+				if err := setKind(object); err != nil {
+					t.Fatal(err)
+				}
+				want["apply "+object.GetObjectKind().GroupVersionKind().Kind]++
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("ops (-want +got):\n%s", diff)

@@ -15,18 +15,21 @@ import (
 type options struct {
 	layers, shapes, loads, sides []string
 	nodes, zones, existing, pods int
-	rate, seconds                float64
+	rates                        []float64
+	rate, seconds                float64 // rate is the one of rates that is under way
+	unfit                        int
+	steps                        []int
 	rounds, warm                 int
 	workers, parallelism         int
 	kubePlugins                  string
-	json, logs, profiles         string
+	json, text, logs, profiles   string
 	limit                        time.Duration
 }
 
 // What can be asked for.
 var (
 	layerNames = []string{"algorithm", "process"}
-	loadNames  = []string{"drain", "burst", "open"}
+	loadNames  = []string{"drain", "burst", "crowd", "open"}
 	pluginSets = []string{"same", "default"}
 )
 
@@ -37,14 +40,16 @@ func parse(args []string) (options, error) {
 	f := pflag.NewFlagSet("perf", pflag.ContinueOnError)
 	f.SortFlags = false
 	f.StringSliceVar(&o.layers, "layers", layerNames, "what to measure: the algorithm alone, whole processes on a real API server")
-	f.StringSliceVar(&o.shapes, "shapes", shapeNames(), "the pods")
-	f.StringSliceVar(&o.loads, "loads", []string{"drain", "open"}, "how pods come, for whole processes: drain (all are there before the scheduler starts), burst (all at once while it runs), open (at --rate)")
-	f.StringSliceVar(&o.sides, "sides", sideNames(), "the whole processes to measure")
+	f.StringSliceVar(&o.shapes, "shapes", shapeNames(), "the pods; some shapes say for themselves how many nodes and pods there are, and some are for the algorithm alone")
+	f.StringSliceVar(&o.loads, "loads", []string{"drain", "open"}, "how pods come, for whole processes: drain (all are there before the scheduler starts), burst (all at once while it runs), crowd (burst, beside --unfit pods that fit nowhere), open (at each of --rates)")
+	f.StringSliceVar(&o.sides, "sides", sideNames(false), "the whole processes to measure; house and house+slow say what a slow profile costs the others")
 	f.IntVar(&o.nodes, "nodes", 5000, "nodes, of 4 CPU, 32Gi and 110 pods")
 	f.IntVar(&o.zones, "zones", 3, "zones that the nodes are in, where the shape does not say")
-	f.IntVar(&o.existing, "existing", 1000, "pods that are on the nodes already")
-	f.IntVar(&o.pods, "pods", 10000, "pods to schedule; with --loads=open, --rate times --seconds")
-	f.Float64Var(&o.rate, "rate", 200, "pods a second that --loads=open creates, whatever becomes of them")
+	f.IntVar(&o.existing, "existing", 5000, "pods that are on the nodes already")
+	f.IntVar(&o.pods, "pods", 10000, "pods to schedule; with --loads=open, the rate times --seconds")
+	f.Float64SliceVar(&o.rates, "rates", []float64{150}, "pods a second that --loads=open creates, whatever becomes of them; each is a load of its own")
+	f.IntVar(&o.unfit, "unfit", 10000, "pods that fit nowhere, with --loads=crowd")
+	f.IntSliceVar(&o.steps, "node-steps", nil, "also replay basic on so many nodes, for the curve over nodes")
 	f.Float64Var(&o.seconds, "seconds", 30, "how long --loads=open creates pods")
 	f.IntVar(&o.rounds, "rounds", 5, "how often each side runs; the ratios are of runs of one round")
 	f.IntVar(&o.warm, "warm", 1, "algorithm runs of each side before the first that counts")
@@ -52,6 +57,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.parallelism, "kube-parallelism", 16, "kube-scheduler's parallelism")
 	f.StringVar(&o.kubePlugins, "kube-plugins", "same", "kube-scheduler's plugins: those that Berth has (same), or its default set")
 	f.StringVar(&o.json, "json", filepath.Join("bin", "bench.json"), "the file that the results go to")
+	f.StringVar(&o.text, "text", "", "also write the tables to this file")
 	f.StringVar(&o.logs, "logs", "", "keep the algorithm's logs in this folder")
 	f.StringVar(&o.profiles, "profiles", "", "write a CPU profile of each run of Berth into this folder")
 	f.DurationVar(&o.limit, "limit", 15*time.Minute, "how long one run may take")
@@ -81,13 +87,19 @@ func (o options) validate() error {
 	known("layers", o.layers, layerNames)
 	known("shapes", o.shapes, shapeNames())
 	known("loads", o.loads, loadNames)
-	known("sides", o.sides, sideNames())
+	known("sides", o.sides, sideNames(true))
 	known("kube-plugins", []string{o.kubePlugins}, pluginSets)
 	least("nodes", float64(o.nodes), 1)
 	least("zones", float64(o.zones), 1)
 	least("existing", float64(o.existing), 0)
 	least("pods", float64(o.pods), 2)
-	least("rate", o.rate, 0.1)
+	for _, rate := range o.rates {
+		least("rates", rate, 0.1)
+	}
+	for _, step := range o.steps {
+		least("node-steps", float64(step), 1)
+	}
+	least("unfit", float64(o.unfit), 1)
 	least("seconds", o.seconds, 1)
 	least("rounds", float64(o.rounds), 1)
 	least("warm", float64(o.warm), 0)
@@ -97,17 +109,16 @@ func (o options) validate() error {
 	return errors.Join(errs...)
 }
 
-// count is how many pods of a shape a load schedules.
-func (s shape) count(o options, load string) int {
-	pods := o.pods
+// pods is how many pods of a shape a load schedules.
+func (s shape) pods(o options, load string) int {
 	if load == "open" {
-		pods = max(2, int(o.rate*o.seconds))
+		rate := o.rate
+		if rate == 0 { // none is under way: room is wanted for all
+			rate = slices.Max(o.rates)
+		}
+		return max(2, int(rate*o.seconds))
 	}
-	if s.alone {
-		// As upstream does: half of the nodes that are free of them.
-		return min(pods, (o.nodes-o.existing)/2)
-	}
-	return pods
+	return s.settled(o).pods
 }
 
 func shapeNames() []string {

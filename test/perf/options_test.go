@@ -7,14 +7,14 @@ import (
 
 func TestWrongFlagsAreNamed(t *testing.T) {
 	for sentence, c := range map[string]struct{ flag, want string }{
-		"a shape that there is not":        {"--shapes=basic,round", `--shapes: must be of basic, deployments, node-affinity, spread, affinity, anti-affinity, is "round"`},
+		"a shape that there is not":        {"--shapes=basic,round", `--shapes: must be of basic, deployments, node-affinity, spread, affinity, anti-affinity, `},
 		"a side that there is not":         {"--sides=volcano", `--sides: must be of berth, kube-scheduler,`},
-		"a load that there is not":         {"--loads=flood", `--loads: must be of drain, burst, open, is "flood"`},
+		"a load that there is not":         {"--loads=flood", `--loads: must be of drain, burst, crowd, open, is "flood"`},
 		"a layer that there is not":        {"--layers=all", `--layers: must be of algorithm, process, is "all"`},
 		"plugins that there are not":       {"--kube-plugins=few", `--kube-plugins: must be of same, default, is "few"`},
 		"no nodes":                         {"--nodes=0", "--nodes: must be at least 1, is 0"},
 		"one pod alone":                    {"--pods=1", "--pods: must be at least 2, is 1"},
-		"a rate of nothing":                {"--rate=0", "--rate: must be at least 0.1, is 0"},
+		"a rate of nothing":                {"--rates=0", "--rates: must be at least 0.1, is 0"},
 		"no rounds":                        {"--rounds=0", "--rounds: must be at least 1, is 0"},
 		"an argument that belongs nowhere": {"basic", `unexpected argument "basic": only flags are taken`},
 	} {
@@ -33,11 +33,11 @@ func TestALoadThatCannotAllBeBoundIsRefused(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		"the defaults fit":                {shape: "basic"},
-		"the defaults fit one a node":     {shape: "anti-affinity"},
-		"more pods than places":           {"basic", []string{"--nodes=1", "--existing=100", "--pods=50"}, "--nodes: 1 nodes take 110 pods, not 50 and 100 existing ones"},
-		"more CPU than there is":          {"basic", []string{"--nodes=1", "--existing=0", "--pods=40"}, "want 100% of what 1 nodes have of cpu; at most 90%"},
-		"no node left without the others": {"anti-affinity", []string{"--nodes=10", "--existing=9"}, "--existing: shape anti-affinity puts one pod on a node, and 9 existing pods leave too few of 10 nodes; at most 6 may exist"},
+		"the defaults fit":             {shape: "basic"},
+		"a shape may bring its nodes":  {shape: "large"},
+		"or be about the want of room": {shape: "preempt"},
+		"more pods than places":        {"basic", []string{"--nodes=1", "--existing=100", "--pods=50"}, "--nodes: 1 nodes take 110 pods, not 50 and 100 existing ones"},
+		"more CPU than there is":       {"basic", []string{"--nodes=1", "--existing=0", "--pods=40"}, "want 100% of what 1 nodes have of cpu; at most 90%"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o, err := parse(append([]string{"--shapes=" + c.shape, "--loads=drain"}, c.args...))

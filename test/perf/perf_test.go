@@ -14,7 +14,7 @@ func TestTheBenchRunsToItsTables(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
 	o, err := parse([]string{
 		"--layers=process", "--shapes=basic", "--loads=open", "--sides=berth,null,null+watch+events", "--nodes=10", "--existing=5",
-		"--rate=20", "--seconds=1", "--rounds=1", "--limit=3m", "--json=" + file,
+		"--rates=20", "--seconds=1", "--rounds=1", "--limit=3m", "--json=" + file,
 	})
 	if err != nil {
 		t.Fatal(err)

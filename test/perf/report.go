@@ -12,8 +12,10 @@ type report struct {
 	// Plugins are those that Berth's default profile runs.
 	Plugins   []string   `json:"plugins"`
 	Algorithm []*contest `json:"algorithm,omitempty"`
-	Groups    []*group   `json:"process,omitempty"`
-	Skipped   []skipped  `json:"skipped,omitempty"`
+	// Steps are basic on more and more nodes.
+	Steps   []*contest `json:"steps,omitempty"`
+	Groups  []*group   `json:"process,omitempty"`
+	Skipped []skipped  `json:"skipped,omitempty"`
 }
 
 // skipped is what was not measured.
@@ -28,6 +30,17 @@ func (r *report) write(path string) error {
 		return err
 	}
 	return os.WriteFile(path, append(text, '\n'), 0o644)
+}
+
+// besides compares each stream beside a crowd with the same one alone.
+func (r *report) besides() {
+	for _, g := range r.Groups {
+		for _, alone := range r.Groups {
+			if g.Load == "crowd" && alone.Load == "burst" && alone.Shape == g.Shape {
+				g.keep(alone)
+			}
+		}
+	}
 }
 
 // alike reports whether the algorithms were shown to decide the same on the

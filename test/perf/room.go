@@ -10,17 +10,17 @@ import (
 // fits says why so many pods of the shape cannot all be bound, which a run
 // would wait for until its deadline.
 func (s shape) fits(o options, pods int) error {
-	if pods < 2 {
-		return fmt.Errorf("--existing: shape %s puts one pod on a node, and %d existing pods leave too few of %d nodes; at most %d may exist",
-			s.name, o.existing, o.nodes, max(0, o.nodes-4))
+	if s.game != nil && s.game.preempt {
+		return nil // it is for want of room that they preempt
 	}
+	o = s.settled(o)
 	if pods+o.existing > o.nodes*nodePods {
 		return fmt.Errorf("--nodes: %d nodes take %d pods, not %d and %d existing ones", o.nodes, o.nodes*nodePods, pods, o.existing)
 	}
 	for name, offered := range map[corev1.ResourceName]string{corev1.ResourceCPU: nodeCPU, corev1.ResourceMemory: nodeMemory} {
 		each := resource.MustParse(offered)
 		room := each.MilliValue() * int64(o.nodes)
-		wanted := total(s.pod, pods, name) + total(s.existing, o.existing, name)
+		wanted := total(s.pod, pods, name) + total(s.old, o.existing, name)
 		// Pods of different sizes leave gaps: a tenth is kept free for them.
 		if wanted > room-room/10 {
 			return fmt.Errorf("--nodes: %d pods of shape %s and %d existing ones want %.0f%% of what %d nodes have of %s; at most 90%% can be filled for sure",

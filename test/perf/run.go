@@ -35,6 +35,9 @@ type run struct {
 	// Peak is the most memory resident, in MiB, by process.
 	Peak         map[string]float64 `json:"peakMiB"`
 	EventsPerPod float64            `json:"eventsPerPod"`
+	// Told is Took, to the last event instead of the last bind; what is looked
+	// for four times a second is not known better.
+	Told float64 `json:"toldSeconds"`
 	// Latency is from when a pod's creation was due to when it was seen bound,
 	// in milliseconds; with open only.
 	Latency *quantiles `json:"latencyMillis,omitempty"`
@@ -59,6 +62,8 @@ type trial struct {
 	bound   *load.Bound
 	process *controlplane.Process // the side's, while it runs
 	events  int                   // that there were before
+	counted int                   // events, when they were last looked for
+	told    time.Time             // when they were last found to be more
 }
 
 // measure runs one side once, on a control plane of its own.
@@ -73,7 +78,7 @@ func (b *bench) measure(ctx context.Context, sh shape, sd side, how string, roun
 	if err := sd.install(ctx, s); err != nil {
 		return run{}, fmt.Errorf("installing %s: %w", sd.name, err)
 	}
-	t := &trial{stage: s, shape: sh, side: sd, load: how, round: round, pods: sh.count(b.options, how)}
+	t := &trial{stage: s, shape: sh, side: sd, load: how, round: round, pods: sh.pods(b.options, how)}
 	if t.bound, err = load.WatchBound(ctx, s.client, profile); err != nil {
 		return run{}, err
 	}
@@ -101,6 +106,11 @@ func (t *trial) run(ctx context.Context) (run, error) {
 	var err error
 	if t.events, err = t.countEvents(ctx); err != nil {
 		return r, err
+	}
+	if t.load == "crowd" {
+		if err := t.crowd(ctx); err != nil {
+			return r, fmt.Errorf("the pods that fit nowhere: %w", err)
+		}
 	}
 	if t.load == "drain" {
 		return r, t.drain(ctx, &r, empty)
@@ -174,7 +184,11 @@ func (t *trial) finish(ctx context.Context, r *run, used procs.Usage, first, las
 
 // countEvents says how many events there are about the load's pods.
 func (t *trial) countEvents(ctx context.Context) (int, error) {
-	return load.CountEvents(ctx, t.client, namespace)
+	n, err := load.CountEvents(ctx, t.client, namespace)
+	if n > t.counted {
+		t.counted, t.told = n, time.Now()
+	}
+	return n, err
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

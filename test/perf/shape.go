@@ -1,19 +1,9 @@
 package main
 
 import (
-	"fmt"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berthdev/berth/test/fixture"
-)
-
-// The room of a node, and the image that nobody pulls.
-const (
-	nodeCPU, nodeMemory, nodePods = "4", "32Gi", 110
-	image                         = "registry.k8s.io/pause:3.10.2"
 )
 
 // shape is one load: what the pods are like, and what else is there. Those
@@ -25,92 +15,51 @@ type shape struct {
 	says string
 	// needs are the plugins without which the load measures nothing.
 	needs []string
-	// zones is over how many zones the nodes go; 0 leaves it to --zones.
-	zones int
-	// alone says that no two of its pods go on one node; interleaved, that they
-	// differ from one to the next.
-	alone, interleaved bool
-	// pod and existing return the i-th pod to be scheduled, and the i-th that
-	// is there already.
-	pod, existing func(i int) *fixture.PodBuilder
+	// nodes, zones, existing and count replace the flags where they are not 0;
+	// count is how many pods are scheduled.
+	nodes, zones, existing, count int
+	// interleaved says that pods differ from one to the next.
+	interleaved bool
+	// pod and old return the i-th pod to be scheduled, and the i-th that is
+	// there already, on the node that on says; nil takes the nodes in turn.
+	pod, old func(i int) *fixture.PodBuilder
+	on       func(i, nodes int) int
 	// objects are what else is there; may be nil.
 	objects func() []runtime.Object
+	// goal is how many times cheaper than kube-scheduler's Berth's algorithm
+	// shall be at least; 0 where nobody said.
+	goal float64
+	// game says how the algorithm layer plays it; nil: as usual, and whole
+	// processes run it too.
+	game *game
 }
 
-// deployments is how many Deployments the shape of that name has.
-const deployments = 200
-
-// shapes is what can be measured, in the order of the tables.
-var shapes = []shape{
-	{
-		name: "basic", says: "one shape of pod, 100m and 500Mi",
-		pod: plain("pod"), existing: plain("old"),
-	},
-	{
-		name: "deployments", says: "pods of 200 ReplicaSets in turn, each of another size",
-		pod: replica("web"), existing: replica("old"), objects: replicaSets, interleaved: true,
-	},
-	{
-		name: "node-affinity", says: "basic, and each wants one of two zones", zones: 3,
-		pod: func(i int) *fixture.PodBuilder {
-			return plain("pod")(i).RequireNode(fixture.Term(fixture.In(corev1.LabelTopologyZone, "zone-0", "zone-1")))
-		},
-		existing: plain("old"), needs: []string{"NodeAffinity"},
-	},
-	{
-		name: "spread", says: "basic, and evenly over zones, with a skew of 5 at most",
-		pod: func(i int) *fixture.PodBuilder {
-			return plain("pod")(i).Label("color", "blue").Spread(corev1.TopologySpreadConstraint{
-				MaxSkew: 5, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
-				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"color": "blue"}},
-			})
-		},
-		existing: plain("old"), needs: []string{"PodTopologySpread"},
-	},
-	{
-		name: "affinity", says: "basic, and in the zone of the others, of which there is one", zones: 1,
-		pod: near("pod"), existing: near("old"), needs: []string{"InterPodAffinity"},
-	},
-	{
-		name: "anti-affinity", says: "basic, and on a node without any of the others", alone: true,
-		pod: apart("pod"), existing: apart("old"), needs: []string{"InterPodAffinity"},
-	},
+// game is how a load is played by the algorithms alone.
+type game struct {
+	// preempt runs PostFilter for what fits nowhere.
+	preempt bool
+	// everyNode has Berth score all nodes that fit, and kube-scheduler its usual
+	// sample: both are timed as they are, and compared on one more run of
+	// kube-scheduler with all nodes.
+	everyNode bool
+	// solo leaves kube-scheduler out.
+	solo bool
+	// memory is what the Go runtime is told to keep to (GOMEMLIMIT), as the
+	// manager of such a cluster would be; empty for as much as it likes.
+	memory string
 }
 
-// sized returns what makes pods of one size.
-func sized(name, cpu, memory string) *fixture.PodBuilder {
-	return fixture.Pod(namespace+"/"+name).Requests("cpu", cpu, "memory", memory).Mutate(func(p *corev1.Pod) {
-		p.Spec.Containers[0].Image = image
-	})
-}
-
-func plain(prefix string) func(int) *fixture.PodBuilder {
-	return func(i int) *fixture.PodBuilder { return sized(fmt.Sprintf("%s-%d", prefix, i), "100m", "500Mi") }
-}
-
-// replica makes pods of all Deployments in turn. Sizes differ, so that each
-// Deployment is a class of its own; on average a pod wants 275m and 512Mi.
-func replica(prefix string) func(int) *fixture.PodBuilder {
-	return func(i int) *fixture.PodBuilder {
-		of := i % deployments
-		cpu, memory := fmt.Sprintf("%dm", 50+50*(of%10)), fmt.Sprintf("%dMi", 128+128*(of%7))
-		return sized(fmt.Sprintf("%s-%d-%d", prefix, of, i/deployments), cpu, memory).
-			Label("app", app(of)).Owner("ReplicaSet", app(of))
+// settled returns the flags as the shape has them.
+func (s shape) settled(o options) options {
+	for _, f := range []struct {
+		flag *int
+		by   int
+	}{{&o.nodes, s.nodes}, {&o.zones, s.zones}, {&o.existing, s.existing}, {&o.pods, s.count}} {
+		if f.by > 0 {
+			*f.flag = f.by
+		}
 	}
-}
-
-func app(i int) string { return fmt.Sprintf("app-%d", i) }
-
-func near(prefix string) func(int) *fixture.PodBuilder {
-	return func(i int) *fixture.PodBuilder {
-		return plain(prefix)(i).Label("color", "blue").RequirePods(fixture.Near(corev1.LabelTopologyZone, "color", "blue"))
-	}
-}
-
-func apart(prefix string) func(int) *fixture.PodBuilder {
-	return func(i int) *fixture.PodBuilder {
-		return plain(prefix)(i).Label("color", "green").RefusePods(fixture.Near(corev1.LabelHostname, "color", "green"))
-	}
+	return o
 }
 
 // missing returns the plugins that the shape needs and here has not.

@@ -18,10 +18,15 @@ type side struct {
 	name string
 	// drainOnly says that it finds only the pods that are there when it starts.
 	drainOnly bool
+	// asked says that it is measured only where --sides names it.
+	asked bool
 	// install prepares a control plane for it, once; may be nil.
 	install func(context.Context, *stage) error
 	// start starts it and does not wait for it.
 	start func(context.Context, *stage) (*controlplane.Process, error)
+	// beside creates what waits besides the measured pods, which are there before
+	// it starts; may be nil.
+	beside func(context.Context, *stage) error
 }
 
 // sides are all of them, in the order of the tables.
@@ -32,12 +37,17 @@ var sides = []side{
 	{name: "null+watch", install: installNull, start: startNull("--watch")},
 	{name: "null+events", drainOnly: true, install: installNull, start: startNull("--events")},
 	{name: "null+watch+events", install: installNull, start: startNull("--watch", "--events")},
+	{name: alone, drainOnly: true, asked: true, install: installSlow, start: startSlow},
+	{name: crowded, drainOnly: true, asked: true, install: installSlow, start: startSlow, beside: besideSlow},
 }
 
-func sideNames() []string {
+// sideNames are all, or those that are measured where nobody says which.
+func sideNames(all bool) []string {
 	var names []string
 	for _, s := range sides {
-		names = append(names, s.name)
+		if all || !s.asked {
+			names = append(names, s.name)
+		}
 	}
 	return names
 }
@@ -55,6 +65,8 @@ func (s side) says(o options, set pluginSet) string {
 			text += ", " + gates
 		}
 		return text
+	case s.name == alone || s.name == crowded:
+		return saysSlow(s.name)
 	}
 	text := "binds to nodes in turn with 32 workers, decides nothing"
 	if strings.Contains(s.name, "+watch") {

@@ -36,7 +36,7 @@ func (b *bench) set(ctx context.Context, sh shape) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{options: b.options, binaries: b.binaries, plugins: b.plugins, cp: cp}
+	s := &stage{options: sh.settled(b.options), binaries: b.binaries, plugins: b.plugins, cp: cp}
 	if s.client, err = load.Client(cp.Config()); err == nil {
 		err = s.fill(ctx, sh)
 	}
@@ -70,6 +70,9 @@ func (s *stage) create(ctx context.Context, object runtime.Object) (err error) {
 	switch o := object.(type) {
 	case *appsv1.ReplicaSet:
 		_, err = s.client.AppsV1().ReplicaSets(o.Namespace).Create(ctx, o, metav1.CreateOptions{})
+	case *corev1.Service:
+		o.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+		_, err = s.client.CoreV1().Services(o.Namespace).Create(ctx, o, metav1.CreateOptions{})
 	default:
 		err = fmt.Errorf("shapes may not have a %T", object)
 	}

@@ -20,28 +20,53 @@ func (r *report) tables(out io.Writer) {
 // algorithmTable has a row for each shape: medians, and the ratio of each
 // round where the decisions were equal.
 func (r *report) algorithmTable(out io.Writer) {
-	first := r.Algorithm[0]
-	fmt.Fprintf(out, "\nThe algorithm alone, from a decoded pod to assumed, on %d nodes with %d pods; medians of %d\n",
-		first.Nodes, first.Existing, len(first.Runs[berth]))
+	fmt.Fprintf(out, "\nThe algorithm alone, from a decoded pod to assumed; medians of %d\n", len(r.Algorithm[0].Runs[berth]))
 	table(out, func(row func(cells ...any)) {
-		row("shape", "pods", "µs/pod", kube, "allocs/pod", kube, "KB/pod", kube, "speed-up")
+		row("shape", "nodes", "pods there", "pods", "µs/pod", kube, "allocs/pod", kube, "KB/pod", kube, "s in all", "peak MiB", "speed-up", "at least")
 		for _, c := range r.Algorithm {
 			ours, theirs := c.median(berth), c.median(kube)
 			verdict := "REFUSED: the decisions differ"
-			if c.Equal {
+			switch {
+			case c.Solo:
+				verdict = "not compared"
+			case c.Equal:
 				verdict = c.Ratio.times()
 			}
-			row(c.Shape, c.Pods, digits(ours.Micros), digits(theirs.Micros), digits(ours.Allocs), digits(theirs.Allocs),
-				digits(ours.Bytes/1000), digits(theirs.Bytes/1000), verdict)
+			row(c.Shape, c.Nodes, c.Existing, c.Pods, digits(ours.Micros), digits(theirs.Micros), digits(ours.Allocs), digits(theirs.Allocs),
+				digits(ours.Bytes/1000), digits(theirs.Bytes/1000), digits(ours.Seconds), digits(ours.Peak), verdict, c.reached())
 		}
 	})
 	for _, c := range r.Algorithm {
 		fmt.Fprintf(out, "  %s: %s; %d zones; decisions %s\n", c.Shape, c.Says, c.Zones, c.hashes())
 	}
+	if growth := r.growth(); growth > 0 {
+		fmt.Fprintf(out, "  %s takes %.2f times as long for a pod on 20,000 nodes as on 5,000 (at most 2.5)\n", berth, growth)
+	}
+}
+
+// growth is how many times as long a pod takes on the nodes of large as on
+// those of basic; 0 where not both were measured.
+func (r *report) growth() float64 {
+	var basic, large float64
+	for _, c := range r.Algorithm {
+		switch c.Shape {
+		case "basic":
+			basic = c.median(berth).Micros
+		case "large":
+			large = c.median(berth).Micros
+		}
+	}
+	if basic == 0 {
+		return 0
+	}
+	return large / basic
 }
 
 func (c *contest) hashes() string {
-	if c.Equal {
+	switch {
+	case c.Solo:
+		return fmt.Sprintf("sha256 %.12s", c.Runs[berth][0].Hash)
+	case c.Equal:
 		return fmt.Sprintf("equal, sha256 %.12s", c.Runs[berth][0].Hash)
 	}
 	return fmt.Sprintf("differ, sha256 %.12s and %.12s", c.Runs[berth][0].Hash, c.Runs[kube][0].Hash)
@@ -51,6 +76,7 @@ func (c *contest) hashes() string {
 var loadSays = map[string]string{
 	"drain": "all there before the scheduler starts",
 	"burst": "created at once while it runs",
+	"crowd": "created at once while it runs, beside pods that fit nowhere and were tried",
 	"open":  "created at a fixed rate",
 }
 
@@ -82,6 +108,9 @@ func (g *group) table(out io.Writer) {
 		fmt.Fprintf(out, "  %s: %s\n", name, g.Sides[name])
 	}
 	g.Comparison.print(out)
+	for _, s := range g.Standings {
+		s.print(out)
+	}
 }
 
 func (g *group) rateRows(row func(...any), names []string) {

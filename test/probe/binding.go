@@ -36,8 +36,12 @@ func (p *Probe) Unreserve(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node s
 	p.at("Unreserve", " "+node)
 }
 
-// Permit answers whether the pod may be bound now, or has to wait for Waits.
-func (p *Probe) Permit(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node string) (*fwk.Status, time.Duration) {
+// Permit does what AtPermit says, and answers whether the pod may be bound now,
+// or has to wait for Waits.
+func (p *Probe) Permit(ctx context.Context, _ fwk.CycleState, _ *v1.Pod, node string) (*fwk.Status, time.Duration) {
+	if p.AtPermit != nil {
+		p.AtPermit(ctx)
+	}
 	return p.at("Permit", " "+node), p.Waits
 }
 

@@ -32,8 +32,9 @@ type Probe struct {
 	Parallel bool
 	// Events are what EventsToRegister answers.
 	Events []fwk.ClusterEventWithHint
-	// During, where it is not nil, is called by PreBind before it answers.
-	During func(ctx context.Context)
+	// During, where it is not nil, is called by PreBind before it answers, and
+	// AtPermit by Permit.
+	During, AtPermit func(ctx context.Context)
 }
 
 // A Probe is whatever the runtime knows.

@@ -17,9 +17,11 @@ import (
 // kinds are all that the outside can do, each with its weight.
 var kinds []kind
 
+const createsPods = "a pod is created"
+
 func init() {
 	kinds = []kind{
-		{"a pod is created", 20, true, createPod},
+		{createsPods, 20, true, createPod},
 		{"a pod is deleted", 4, false, removePod},
 		{"a pod begins to terminate", 2, false, terminatePod},
 		{"a pod has ended", 3, false, finishPod},
@@ -74,7 +76,10 @@ func createPod(w *world, dice *rand.Rand) bool {
 	}
 	profile := w.swarm.names[dice.IntN(len(w.swarm.names))]
 	pod := fixture.Pod("shop/"+name).UID("u"+itoa(w.server.version)).Scheduler(profile).
-		Requests("cpu", itoa(1+dice.IntN(4))).Priority(int32(dice.IntN(3)))
+		Requests("cpu", itoa(1+dice.IntN(4))).Priority(int32(dice.IntN(5)))
+	if dice.IntN(12) == 0 {
+		pod.Mutate(func(p *v1.Pod) { p.Spec.PreemptionPolicy = new(v1.PreemptNever) })
+	}
 	if dice.IntN(8) == 0 {
 		pod.Gate("quota")
 	}
@@ -93,10 +98,7 @@ func createPod(w *world, dice *rand.Rand) bool {
 	if dice.IntN(25) == 0 {
 		pod.Mutate(func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} })
 	}
-	created := pod.Obj()
-	w.server.putPod(created)
-	w.say("outside: pod %s of %s, %s cpu, priority %d, labels %v, gates %d", describe(created), profile,
-		cpuOf(created), *created.Spec.Priority, created.Labels, len(created.Spec.SchedulingGates))
+	w.create(pod.Obj())
 	return true
 }
 
@@ -184,9 +186,15 @@ func foreignPod(w *world, dice *rand.Rand) bool {
 	return true
 }
 
+// foreignBind leaves pods with host ports alone: of two pods with one port on a
+// node, where only somebody else can put them, kube-scheduler forgets the port
+// with the first that leaves, and Berth decides as it does.
 func foreignBind(w *world, dice *rand.Rand) bool {
 	node, ok := someone(dice, w.server.sortedNodes(), func(*v1.Node) bool { return true })
 	return ok && withPod(w, dice, isPending, func(pod *v1.Pod) {
+		if len(ports(pod)) > 0 {
+			return
+		}
 		w.theirs[pod.UID] = true
 		w.edit(pod, "is bound by somebody else", func(p *v1.Pod) { p.Spec.NodeName = node.Name })
 	})

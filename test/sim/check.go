@@ -2,7 +2,9 @@ package sim
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +24,12 @@ func (w *world) checkBind(before, after *v1.Pod) {
 	if !ok {
 		w.fail("%s was bound, which nobody decided", describe(after))
 		return
+	}
+	if d.undone {
+		w.fail("%s was bound by a Binding that was given up", describe(after))
+	}
+	if !maps.Equal(before.Labels, d.pod.Labels) || len(before.Spec.Tolerations) != len(d.pod.Spec.Tolerations) {
+		w.fail("%s was bound and is not what was decided about: %s", describe(after), describe(d.pod))
 	}
 	w.checkRecord(after, d)
 	last := d
@@ -48,6 +56,15 @@ func (w *world) together(d decided) []*v1.Pod {
 	})
 }
 
+// checkFailure holds a failed attempt to what may fail it: a conflict says
+// nothing before the pod was read, and a pod that is there unchanged is bound
+// again.
+func (w *world) checkFailure(pod *v1.Pod, note string) {
+	if strings.Contains(note, "Operation cannot be fulfilled") && !strings.Contains(note, "was given up") && w.binds[pod.UID] == 1 {
+		w.fail("%s failed by the first conflict: %s", describe(pod), note)
+	}
+}
+
 // checkRecord holds the annotation of a bound pod to the decision.
 func (w *world) checkRecord(pod *v1.Pod, d decided) {
 	var record struct {
@@ -67,6 +84,35 @@ func (w *world) checkAlways() {
 	if err := w.sched.Rooms().Queue.Check(); err != nil {
 		w.fail("the queue's books: %v", err)
 	}
+	cache := w.sched.Rooms().Cache
+	for _, pod := range w.server.sortedPods() {
+		if node := cache.NominatedNode(pod.UID); node != "" && cache.Placed(pod.UID) {
+			w.fail("%s has a node, and room promised on %s besides", describe(pod), node)
+		}
+	}
+}
+
+// checkStill is what is true when nothing but time can move.
+func (w *world) checkStill() {
+	for _, pod := range w.server.sortedPods() {
+		if pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" && w.sched.Rooms().Waiting.Has(pod.UID) {
+			w.fail("%s waits at Permit, and is being deleted", describe(pod))
+		}
+	}
+}
+
+// still says whether nothing but time can move, and all that the watches saw
+// was told.
+func (w *world) still() bool {
+	if len(w.requests) > 0 || len(w.tasks.runnable()) > 0 {
+		return false
+	}
+	for _, watch := range w.watches {
+		if watch.behind() || len(watch.notices) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // heal ends all faults and all acts, lets everything come to rest and looks at
@@ -100,17 +146,17 @@ func (w *world) heal() {
 
 // atRest says whether nothing but clocks will ever move.
 func (w *world) atRest() bool {
-	if len(w.requests) > 0 || len(w.ghosts) > 0 || len(w.tasks.runnable()) > 0 {
+	if len(w.ghosts) > 0 || len(w.leaving) > 0 || !w.still() {
 		return false
-	}
-	for _, watch := range w.watches {
-		if watch.behind() || len(watch.notices) > 0 {
-			return false
-		}
 	}
 	for _, place := range w.sched.Rooms().Queue.Places() {
 		if place == queue.Active || place == queue.Backoff || place == queue.InFlight || place == "" {
 			return false
+		}
+	}
+	for _, p := range w.profiles {
+		if p.runs != nil && w.sched.Rooms().Queue.Counts(p.name).SetAside > 0 {
+			return false // it comes back when its time is over
 		}
 	}
 	return w.clock.quiet() && w.sched.Rooms().Waiting.Len() == 0
@@ -217,13 +263,17 @@ func (w *world) checkPlace(pod *v1.Pod, p *profile, place queue.Place, queued bo
 func (w *world) checkNominations() {
 	live := map[types.UID]bool{}
 	for _, pod := range w.server.pods {
-		live[pod.UID] = isLivePod(pod) && pod.Spec.NodeName == ""
+		live[pod.UID] = isPending(pod)
 	}
 	nominations := w.sched.Rooms().Cache.Nominator
 	for _, node := range w.server.nodes {
 		for _, info := range nominations.NominatedPodsForNode(node.Name) {
-			if !live[info.GetPod().UID] {
-				w.fail("%s has room promised on %s and does not wait", describe(info.GetPod()), node.Name)
+			pod := info.GetPod()
+			if !live[pod.UID] {
+				w.fail("%s has room promised on %s and does not wait", describe(pod), node.Name)
+			} else if told := w.server.pods[keyOf(pod)].Status.NominatedNodeName; told != node.Name && w.swarm.faults["patch"] == 0 && !w.untold[pod.UID] {
+				// What may not be written, or not be read for it, is not tried again.
+				w.fail("%s has room promised on %s, and was told %q", describe(pod), node.Name, told)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clientset "k8s.io/client-go/kubernetes"
@@ -32,25 +33,35 @@ type podClient struct {
 	namespace string
 }
 
-func (c *podClient) Bind(_ context.Context, b *v1.Binding, _ metav1.CreateOptions) error {
+func (c *podClient) Bind(ctx context.Context, b *v1.Binding, _ metav1.CreateOptions) error {
 	what := fmt.Sprintf("bind %s (version %s) to %s", keyOf(b), b.ResourceVersion, b.Target.Name)
-	_, err := c.world.call("bind", what, func() (*v1.Pod, error) { return nil, c.world.server.bind(b) })
+	c.world.binds[b.UID]++
+	_, err := c.world.call(ctx, "bind", what, func() (*v1.Pod, error) { return nil, c.world.server.bind(b) })
 	return err
 }
 
-func (c *podClient) Get(_ context.Context, name string, _ metav1.GetOptions) (*v1.Pod, error) {
+func (c *podClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*v1.Pod, error) {
 	key := c.namespace + "/" + name
-	return c.world.call("get", "get "+key, func() (*v1.Pod, error) { return c.world.server.get(key) })
+	pod, err := c.world.call(ctx, "get", "get "+key, func() (*v1.Pod, error) { return c.world.server.get(key) })
+	if there := c.world.server.pods[key]; apierrors.IsForbidden(err) && there != nil {
+		// Without it a patch that met a conflict is not made anew.
+		c.world.untold[there.UID] = true
+	}
+	return pod, err
 }
 
-func (c *podClient) Patch(_ context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*v1.Pod, error) {
+func (c *podClient) Patch(ctx context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*v1.Pod, error) {
 	key := c.namespace + "/" + name
 	patch, err := readPatch(data)
 	if err != nil {
 		return nil, err
 	}
 	what := fmt.Sprintf("patch the status of %s: %s", key, patch)
-	return c.world.call("patch", what, func() (*v1.Pod, error) { return c.world.server.patchStatus(key, patch) })
+	pod, err := c.world.call(ctx, "patch", what, func() (*v1.Pod, error) { return c.world.server.patchStatus(key, patch) })
+	if apierrors.IsForbidden(err) && patch.nominates {
+		c.world.untold[types.UID(patch.Metadata.UID)] = true
+	}
+	return pod, err
 }
 
 // readPatch reads a patch strictly: what the model does not know must not be

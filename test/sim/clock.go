@@ -30,7 +30,7 @@ type alarm struct {
 
 var _ clock.WithTickerAndDelayedExecution = &virtual{}
 
-func (c *virtual) Now() time.Time                  { return c.now }
+func (c *virtual) Now() time.Time                  { c.tasks.look(); return c.now }
 func (c *virtual) Since(t time.Time) time.Duration { return c.now.Sub(t) }
 
 // set adds an alarm behind those of the same time.

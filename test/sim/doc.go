@@ -11,6 +11,10 @@
 // inside a plugin's call, so that other work comes in between there. Nobody
 // holds a lock then.
 //
+// In every third history one of the plugins is not built in: attempts with it
+// are made beside the loop, as tasks of their own, and in half of those histories
+// it takes its time, or more than anybody waits for.
+//
 // While it goes on, and once more at rest, the world is held to what must
 // always be true: see check.go. Seeds that once broke it are kept in seeds/.
 package sim

@@ -14,8 +14,11 @@ type executor struct {
 	current *task
 	back    chan struct{} // the running task gives the baton back
 	ending  bool
-	// panicked hears of a task that panicked.
+	// looks is how often the running task has looked at the clock.
+	looks int
+	// panicked hears of a task that panicked, spinning of one that never waits.
 	panicked func(t *task, value any, stack []byte)
+	spinning func(t *task)
 }
 
 // task is one piece of work.
@@ -27,13 +30,19 @@ type task struct {
 	// baton lets the task go on, or with false tells it to end.
 	baton       chan bool
 	begun, over bool
+	// patient says that the task's waits have no limit.
+	patient bool
+	// view is what the scheduler knew when the task was started.
+	view view
 }
 
 func newExecutor() *executor { return &executor{back: make(chan struct{})} }
 
 // start adds a task, which runs when its turn comes.
-func (e *executor) start(name string, work func()) {
-	e.tasks = append(e.tasks, &task{name: name, work: work, baton: make(chan bool)})
+func (e *executor) start(name string, work func()) *task {
+	t := &task{name: name, work: work, baton: make(chan bool)}
+	e.tasks = append(e.tasks, t)
+	return t
 }
 
 // runnable are the tasks that do not wait.
@@ -52,7 +61,7 @@ func (e *executor) runnable() []*task {
 
 // step lets t go on until it waits or is over.
 func (e *executor) step(t *task) {
-	e.current = t
+	e.current, e.looks = t, 0
 	if t.begun {
 		t.baton <- true
 	} else {
@@ -91,17 +100,35 @@ func (e *executor) park(ready func() bool) {
 	}
 }
 
-// wait is the framework.Wait of tasks. A task is ended rather than its context.
-func (e *executor) wait(_ context.Context, until <-chan struct{}) error {
-	e.park(func() bool {
+// mostLooks is how often a task may look at the clock before it waits.
+const mostLooks = 100000
+
+// look stops a task for good that goes round and round. Whoever looks at the
+// clock may hold a lock: nothing may be asked of the rooms any more.
+func (e *executor) look() {
+	if e.looks++; e.looks == mostLooks && e.current != nil {
+		e.spinning(e.current)
+		e.park(func() bool { return false })
+	}
+}
+
+// wait is the framework.Wait of tasks. The end of ctx is a limit that was set
+// to the wait: otherwise a task is ended, and not its context.
+func (e *executor) wait(ctx context.Context, until <-chan struct{}) error {
+	over := func() bool {
 		select {
 		case <-until:
 			return true
 		default:
 			return false
 		}
-	})
-	return nil
+	}
+	patient := e.current.patient
+	e.park(func() bool { return over() || ctx.Err() != nil && !patient })
+	if over() {
+		return nil
+	}
+	return ctx.Err()
 }
 
 // endAll ends every task where it waits, as a crash would. What a task

@@ -12,6 +12,8 @@ import (
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	coregroup "k8s.io/client-go/informers/core"
 	coreinformers "k8s.io/client-go/informers/core/v1"
+	policygroup "k8s.io/client-go/informers/policy"
+	policyinformers "k8s.io/client-go/informers/policy/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 )
@@ -72,6 +74,20 @@ func (v appsVersion) StatefulSets() appsinformers.TypedStatefulSetInformer {
 	return stillStatefulSets{v.Interface.StatefulSets()}
 }
 
+func (f *factory) Policy() policygroup.Interface {
+	return policyGroup{f.SharedInformerFactory.Policy()}
+}
+
+type policyGroup struct{ policygroup.Interface }
+
+func (g policyGroup) V1() policyinformers.Interface { return policyVersion{g.Interface.V1()} }
+
+type policyVersion struct{ policyinformers.Interface }
+
+func (v policyVersion) PodDisruptionBudgets() policyinformers.TypedPodDisruptionBudgetInformer {
+	return stillBudgets{v.Interface.PodDisruptionBudgets()}
+}
+
 type (
 	stillNamespaces struct {
 		coreinformers.TypedNamespaceInformer
@@ -88,6 +104,9 @@ type (
 	stillStatefulSets struct {
 		appsinformers.TypedStatefulSetInformer
 	}
+	stillBudgets struct {
+		policyinformers.TypedPodDisruptionBudgetInformer
+	}
 )
 
 func (stillNamespaces) Informer() toolscache.SharedIndexInformer   { return still{} }
@@ -95,6 +114,7 @@ func (stillServices) Informer() toolscache.SharedIndexInformer     { return stil
 func (stillControllers) Informer() toolscache.SharedIndexInformer  { return still{} }
 func (stillReplicaSets) Informer() toolscache.SharedIndexInformer  { return still{} }
 func (stillStatefulSets) Informer() toolscache.SharedIndexInformer { return still{} }
+func (stillBudgets) Informer() toolscache.SharedIndexInformer      { return still{} }
 
 // still is an informer that has nothing to tell.
 type still struct{ toolscache.SharedIndexInformer }
@@ -102,6 +122,8 @@ type still struct{ toolscache.SharedIndexInformer }
 func (still) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	return stillRegistration{}, nil
 }
+
+func (still) HasSynced() bool { return true }
 
 type stillRegistration struct {
 	toolscache.ResourceEventHandlerRegistration

@@ -16,18 +16,19 @@ type view struct {
 	foreign map[types.UID]*v1.Pod
 }
 
-// look remembers what the handlers were told up to now.
-func (w *world) look() {
-	w.view = view{nodes: map[string]*v1.Node{}, foreign: map[types.UID]*v1.Pod{}}
+// known is what the handlers were told up to now.
+func (w *world) known() view {
+	known := view{nodes: map[string]*v1.Node{}, foreign: map[types.UID]*v1.Pod{}}
 	for name, o := range w.nodes().told {
-		w.view.nodes[name] = o.(*v1.Node)
+		known.nodes[name] = o.(*v1.Node)
 	}
 	for _, o := range w.pods().told {
 		pod := o.(*v1.Pod)
 		if pod.Spec.NodeName != "" && !w.oursOn(pod) {
-			w.view.foreign[pod.UID] = pod
+			known.foreign[pod.UID] = pod
 		}
 	}
+	return known
 }
 
 // oursOn says whether a pod is on its node because we put it there.
@@ -41,19 +42,25 @@ type decided struct {
 	number int
 	node   string
 	mark   int
-	// room is the node as it was known then, foreign what others had there.
+	// pod and room are the pod and the node as they were known then, foreign
+	// what others had there.
+	pod     *v1.Pod
 	room    *v1.Node
 	foreign []types.UID
+	// undone says that the claims of it were taken back: it must not come true.
+	undone bool
 }
 
 func (w *world) decide(pod *v1.Pod, node string, mark int) {
-	room := w.view.nodes[node]
+	known := w.tasks.current.view
+	room := known.nodes[node]
 	if room == nil {
 		w.fail("%s was decided for %s, which is not known", describe(pod), node)
 		return
 	}
-	d := decided{number: w.steps, node: node, mark: mark, room: room}
-	for uid, other := range w.view.foreign {
+	w.made++
+	d := decided{number: w.made, node: node, mark: mark, pod: pod, room: room}
+	for uid, other := range known.foreign {
 		if other.Spec.NodeName == node {
 			d.foreign = append(d.foreign, uid)
 		}
@@ -67,7 +74,17 @@ func (w *world) decide(pod *v1.Pod, node string, mark int) {
 		w.fail("%s was decided for %s: %s", describe(pod), node, why)
 	}
 	w.decisions[pod.UID] = append(w.decisions[pod.UID], d)
+	w.binds[pod.UID] = 0
 	w.say("decision %d: %s goes to %s", w.steps, describe(pod), node)
+}
+
+// undo notes that the pod's last decision does not count any more.
+func (w *world) undo(pod *v1.Pod, node string) {
+	if live := w.server.pods[keyOf(pod)]; live != nil && live.UID == pod.UID && live.Spec.NodeName == node && w.oursOn(live) {
+		w.fail("%s is bound, and its claims on %s are taken back", describe(live), node)
+	}
+	made := w.decisions[pod.UID]
+	made[len(made)-1].undone = true
 }
 
 // decisionFor returns the newest decision that put a pod where it is, unless
@@ -154,6 +171,15 @@ func (w *world) on(node string) []*v1.Pod {
 	return found
 }
 
+// promised is the node where a pod has room promised: what its status says, or
+// what is only known in memory because it may not be written.
+func (w *world) promised(pod *v1.Pod) string {
+	if w.untold[pod.UID] {
+		return w.sched.Rooms().Cache.NominatedNode(pod.UID)
+	}
+	return pod.Status.NominatedNodeName
+}
+
 // fits says whether a waiting pod would find room now: on the node as it is,
 // beside all that is there and all that room was promised to.
 func (w *world) fits(pod *v1.Pod, p *profile) (node string, ok bool) {
@@ -163,7 +189,7 @@ func (w *world) fits(pod *v1.Pod, p *profile) (node string, ok bool) {
 		}
 		there := append(w.on(n.Name), pod)
 		for _, other := range w.server.sortedPods() {
-			if other.Spec.NodeName == "" && other.UID != pod.UID && other.Status.NominatedNodeName == n.Name {
+			if isPending(other) && other.UID != pod.UID && w.promised(other) == n.Name {
 				there = append(there, other)
 			}
 		}

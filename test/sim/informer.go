@@ -52,12 +52,14 @@ func isLivePod(o object) bool {
 	return ok && pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed
 }
 
+const handlerOf = "handler of "
+
 // AddEventHandler lists what is there and starts telling handler.
 func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.handler = handler
 	i.list()
 	i.initial = len(i.notices)
-	i.world.tasks.start("handler of "+i.name, i.deliver)
+	i.world.tasks.start(handlerOf+i.name, i.deliver)
 	return registration{informer: i}, nil
 }
 

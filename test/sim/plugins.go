@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // The labels that the simulation's plugin reads.
@@ -75,6 +78,7 @@ func (p *probe) Close() error {
 // enter is use, and may fail as plugins do.
 func (p *probe) enter(point string) *fwk.Status {
 	p.use(point)
+	p.hang(point)
 	if p.world.healed || !p.world.chance(p.world.swarm.pluginFaults) {
 		return nil
 	}
@@ -86,6 +90,25 @@ func (p *probe) enter(point string) *fwk.Status {
 	p.world.count("an error in " + point)
 	p.world.say("plugin: fails in %s", point)
 	return fwk.AsStatus(errors.New(point + " failed as told"))
+}
+
+// watchedPoints are those at which nobody waits for a plugin for ever.
+var watchedPoints = []string{"PreEnqueue", "PreFilter", "Filter", "Reserve", "Unreserve", "Permit"}
+
+// hang takes its time now and then, and sometimes more than anybody waits for.
+func (p *probe) hang(point string) {
+	w := p.world
+	if w.healed || !w.chance(w.swarm.hangs) || !slices.Contains(watchedPoints, point) {
+		return
+	}
+	d := time.Duration(1+w.dice.IntN(20)) * time.Second
+	w.say("plugin: takes %v in %s", d, point)
+	w.clock.Sleep(d)
+	if d > framework.CallLimit {
+		w.count("a plugin comes back late from " + point)
+		w.say("plugin: is back from %s", point)
+	}
+	p.alive(point)
 }
 
 // EventsToRegister names what changes the verdicts below.
@@ -121,6 +144,7 @@ func (p *probe) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	// It never fails: a pod that a failing gate holds is woken by nothing, here
 	// as upstream.
 	p.use("PreEnqueue")
+	p.hang("PreEnqueue")
 	if pod.Labels[holdLabel] != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "held by its label")
 	}
@@ -158,7 +182,12 @@ func (p *probe) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node s
 	return nil
 }
 
+// Unreserve comes before the pod is forgotten: somebody else's claims would
+// meet this one's.
 func (p *probe) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
+	if known, ok := p.world.pods().store[keyOf(pod)]; ok && known.GetUID() == pod.UID && !p.world.sched.Rooms().Cache.Placed(pod.UID) {
+		p.world.fail("%s was forgotten before it was unreserved", describe(pod))
+	}
 	delete(p.reserved, pod.UID)
 	p.world.count("unreserved")
 	_ = p.enter("Unreserve")

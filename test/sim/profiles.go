@@ -57,12 +57,13 @@ func (p *profile) want(wish *wish) {
 // boot starts the reconciler of a new process, which runs nothing yet.
 func (p *profile) boot() {
 	p.seen, p.runs, p.paused = 0, nil, false
+	// Other work may keep a build waiting for longer than it may take.
 	p.world.tasks.start("reconciler of "+p.name, func() {
 		for {
 			p.world.tasks.park(func() bool { return p.seen < p.edits })
 			p.reconcile()
 		}
-	})
+	}).patient = true
 }
 
 // reconcile does as controllers does: a pause comes before the swap and its

@@ -17,12 +17,16 @@ func promised() []string {
 		"late bind done", "late bind refused", "late patch done",
 		witnessName + " closed", orderName + " closed",
 		"a swap meets a pod at Permit", "a swap meets a Binding under way", "a swap meets a refused pod",
-		"event FailedScheduling", "event Scheduled",
+		"event FailedScheduling", "event Scheduled", "event Preempted",
+		"a victim is deleted", "a victim is stopped in memory", "a victim comes again",
+	}
+	for _, point := range watchedPoints {
+		all = append(all, "a plugin comes back late from "+point)
 	}
 	for _, k := range kinds {
 		all = append(all, k.name)
 	}
-	for _, verb := range []string{"bind", "patch", "get"} {
+	for _, verb := range []string{"bind", "patch", "get", "delete"} {
 		all = append(all, verb+" done", verb+" refused")
 		for _, f := range fates {
 			all = append(all, verb+" "+f.name)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,12 +22,17 @@ type request struct {
 	err               error
 }
 
-// call sends a request and waits for its answer.
-func (w *world) call(verb, what string, commit func() (*v1.Pod, error)) (*v1.Pod, error) {
+// call sends a request and waits for its answer. A loop that goes on has no
+// reason to call one off: what it asks for, it needs. A limit that ctx has is
+// one of real time, and does not count.
+func (w *world) call(ctx context.Context, verb, what string, commit func() (*v1.Pod, error)) (*v1.Pod, error) {
 	r := &request{verb: verb, what: what, commit: commit}
 	w.requests = append(w.requests, r)
 	w.say("%s: %s", w.tasks.current.name, what)
 	w.tasks.park(func() bool { return r.answered })
+	if errors.Is(ctx.Err(), context.Canceled) {
+		w.fail("%q is called off by its caller", what)
+	}
 	return r.pod, r.err
 }
 
@@ -57,6 +63,9 @@ func (w *world) arrive(r *request) {
 	r.arrived = true
 	if !w.healed && w.chance(w.swarm.faults[r.verb]) {
 		f := fates[w.dice.IntN(len(fates))]
+		if often, ok := w.swarm.often[r.verb]; ok && w.chance(0.7) {
+			f = often
+		}
 		w.count(r.verb + " " + f.name)
 		w.say("server: %q %s", r.what, f.name)
 		if f.commits {

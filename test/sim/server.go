@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -33,6 +34,9 @@ type server struct {
 	// onBind hears of each Binding that is committed, with the pod before and
 	// after it.
 	onBind func(before, after *v1.Pod)
+	// onEvict hears of each deletion that Berth asked for, with the pod before.
+	onEvict func(pod *v1.Pod)
+	now     func() time.Time
 }
 
 // change is one write: an addition without old, a deletion without new.

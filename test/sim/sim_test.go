@@ -22,6 +22,7 @@ var (
 	seeds = flag.Uint64("seeds", 2000, "how many seeds to play")
 	first = flag.Uint64("first", 1, "the first seed to play")
 	story = flag.Bool("story", false, "print the story of the first seed, and play no other")
+	stop  = flag.Bool("stop", false, "stop at a broken seed, and tell no more than what broke: for the mutants")
 )
 
 func TestMain(m *testing.M) {
@@ -42,6 +43,9 @@ func TestEveryHistoryKeepsItsPromises(t *testing.T) {
 	}
 	counts, broken := play(*first, *seeds)
 	slices.Sort(broken)
+	if *stop && len(broken) > 0 {
+		t.Fatalf("seed %d: %v", broken[0], run(broken[0], nil, false).fault)
+	}
 	for i, seed := range broken {
 		if i == failures {
 			t.Errorf("and %d seeds more: %v", len(broken)-i, broken[i:])
@@ -70,6 +74,9 @@ func play(from, n uint64) (counts map[string]int, broken []uint64) {
 				}
 				if w.fault != nil {
 					broken = append(broken, from+i)
+					if *stop {
+						next.Store(n)
+					}
 				}
 				mu.Unlock()
 			}

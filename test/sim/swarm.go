@@ -2,19 +2,31 @@ package sim
 
 import (
 	"math/rand/v2"
+	"strings"
 )
 
 // swarm is what one history is made of: each seed draws which faults and
 // features it has, and how strong they are, so that rare things meet.
 type swarm struct {
 	nodes, acts int
+	// comeBack says that evicted pods are created again.
+	comeBack bool
+	// crowd is how much more often pods are created.
+	crowd int
 	// names are the profiles that pods ask for.
 	names []string
 	// faults is the chance that a request of that verb goes wrong.
 	faults map[string]float64
+	// often is what most often goes wrong with requests of that verb, so that
+	// the same misfortune strikes again and again; without an entry, anything.
+	often map[string]fate
 	// pluginFaults is the chance that a plugin's call fails; breath, that
 	// others come in between.
 	pluginFaults, breath float64
+	// foreign says that Probe is not built in: attempts with it are made beside
+	// the loop. hangs is the chance that its call takes its time.
+	foreign bool
+	hangs   float64
 	// haste are the weights of what goes on next.
 	haste haste
 	// kinds are the weights of the kinds of acts.
@@ -23,7 +35,7 @@ type swarm struct {
 
 // haste weighs what goes on next: the higher the number, the sooner.
 type haste struct {
-	work, arrive, answer, watch, time, act, haunt int
+	work, tell, arrive, answer, watch, time, act, haunt, reap int
 }
 
 func newSwarm(dice *rand.Rand) swarm {
@@ -38,14 +50,24 @@ func newSwarm(dice *rand.Rand) swarm {
 		acts:  10 + dice.IntN(50),
 		names: []string{"a", "b", "c"}[:1+dice.IntN(3)],
 		faults: map[string]float64{
-			"bind": sometimes(0.8), "patch": sometimes(0.6), "get": sometimes(0.6),
+			"bind": sometimes(0.8), "patch": sometimes(0.6), "get": sometimes(0.6), "delete": sometimes(0.6),
 		},
+		often:        map[string]fate{},
 		pluginFaults: sometimes(0.1),
 		breath:       sometimes(0.6),
 		haste: haste{
-			work: 2 + dice.IntN(20), arrive: 1 + dice.IntN(8), answer: 1 + dice.IntN(8), watch: 1 + dice.IntN(12),
-			time: 1 + dice.IntN(3), act: 1 + dice.IntN(8), haunt: 1 + dice.IntN(3),
+			work: 2 + dice.IntN(20), tell: 1 + dice.IntN(20), arrive: 1 + dice.IntN(8), answer: 1 + dice.IntN(8), watch: 1 + dice.IntN(12),
+			time: 1 + dice.IntN(3), act: 1 + dice.IntN(8), haunt: 1 + dice.IntN(3), reap: 1 + dice.IntN(3),
 		},
+	}
+	for _, verb := range []string{"bind", "patch", "get", "delete"} {
+		if dice.IntN(3) == 0 {
+			s.often[verb] = fates[dice.IntN(len(fates))]
+		}
+	}
+	s.comeBack = dice.IntN(2) == 0
+	if dice.IntN(4) == 0 { // a crowd: many pods for few places
+		s.nodes, s.acts, s.crowd = 1+dice.IntN(2), 30+dice.IntN(50), 40
 	}
 	if dice.IntN(20) == 0 {
 		s.nodes, s.acts = 5+dice.IntN(15), 100+dice.IntN(100)
@@ -55,9 +77,20 @@ func newSwarm(dice *rand.Rand) swarm {
 		if !kind.always && dice.IntN(3) == 0 {
 			weight = 0
 		}
+		if kind.name == createsPods {
+			weight += s.crowd
+		}
 		s.kinds = append(s.kinds, weight)
 	}
 	return s
+}
+
+// watch lets Probe be a plugin that is not built in.
+func (s *swarm) watch(dice *rand.Rand) {
+	s.foreign = true
+	if dice.IntN(2) == 0 {
+		s.hangs = dice.Float64() * 0.2
+	}
 }
 
 // act is one thing that the outside does. Its dice are its own, so that
@@ -117,7 +150,11 @@ func (w *world) step() {
 	var choices []choice
 	offer := func(weight int, do func()) { choices = append(choices, choice{weight, do}) }
 	for _, t := range w.tasks.runnable() {
-		offer(h.work, func() { w.tasks.step(t) })
+		weight := h.work
+		if strings.HasPrefix(t.name, handlerOf) {
+			weight = h.tell
+		}
+		offer(weight, func() { w.tasks.step(t) })
 	}
 	for i, r := range w.requests {
 		if r.arrived {
@@ -125,6 +162,9 @@ func (w *world) step() {
 		} else {
 			offer(h.arrive, func() { w.arrive(r) })
 		}
+	}
+	for i := range w.leaving {
+		offer(h.reap, func() { w.reap(i) })
 	}
 	for i := range w.ghosts {
 		offer(h.haunt, func() { w.haunt(i) })
@@ -141,8 +181,14 @@ func (w *world) step() {
 		offer(h.time, func() { w.clock.advance() })
 	}
 	w.choose(choices)
+	if w.fault != nil {
+		return
+	}
 	if w.steps%16 == 0 {
 		w.checkAlways()
+	}
+	if w.still() {
+		w.checkStill()
 	}
 }
 

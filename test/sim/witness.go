@@ -23,6 +23,11 @@ func (w *world) registry() framework.Registry {
 	if err != nil {
 		w.fail("the registry: %v", err)
 	}
+	for _, name := range []string{witnessName, probeName, orderName} {
+		plugin := registry[name]
+		plugin.BuiltIn = name != probeName || !w.swarm.foreign
+		registry[name] = plugin
+	}
 	return registry
 }
 
@@ -97,10 +102,13 @@ func (n *witness) Close() error {
 }
 
 // PreFilter looks at the cluster as it is known now: nothing came between the
-// Refresh and this.
+// Refresh and this. An attempt beside the loop is a task that was started right
+// after the Refresh, and knows what was known then.
 func (n *witness) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	n.alive("PreFilter")
-	n.world.look()
+	if current := n.world.tasks.current; current.name == loopTask {
+		current.view = n.world.known()
+	}
 	return nil, nil
 }
 
@@ -113,7 +121,18 @@ func (n *witness) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node
 	return nil
 }
 
-func (n *witness) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) { n.alive("Unreserve") }
+// Unreserve comes after Probe's: what was claimed last is given back first.
+func (n *witness) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
+	n.alive("Unreserve")
+	for _, p := range n.world.probes {
+		if on, still := p.reserved[pod.UID]; still && p.life == n.world.life {
+			n.world.fail("%s was unreserved on %s by Witness before Probe, which holds it on %s", describe(pod), node, on)
+		}
+	}
+	if n.life == n.world.life {
+		n.world.undo(pod, node)
+	}
+}
 
 const orderName = "Order"
 

@@ -46,9 +46,12 @@ type world struct {
 	markOf   map[string]int // by hash
 	wishes   map[int]*wish  // by mark
 
-	view      view
 	decisions map[types.UID][]decided
+	made      int                // decisions
+	binds     map[types.UID]int  // Bindings sent since a pod's last decision
 	theirs    map[types.UID]bool // pods of ours that somebody else bound
+	untold    map[types.UID]bool // pods whose nomination may not be written
+	evictions
 	// healed says that nothing goes wrong any more.
 	healed bool
 
@@ -66,15 +69,20 @@ func run(seed uint64, skip map[int]bool, keep bool) *world {
 	w := &world{
 		seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), skip: skip, keep: keep,
 		tasks: newExecutor(), server: newServer(), told: fnv.New64a(), counts: map[string]int{},
-		markOf: map[string]int{}, decisions: map[types.UID][]decided{},
-		theirs: map[types.UID]bool{}, wishes: map[int]*wish{},
+		markOf: map[string]int{}, decisions: map[types.UID][]decided{}, binds: map[types.UID]int{},
+		evictions: evictions{ours: map[types.UID]*v1.Pod{}, goners: map[types.UID]bool{}, victims: map[types.UID]int{}},
+		theirs:    map[types.UID]bool{}, untold: map[types.UID]bool{}, wishes: map[int]*wish{},
 	}
 	w.clock = &virtual{tasks: w.tasks, now: dawn}
-	w.server.onBind = w.checkBind
+	w.server.onBind, w.server.onEvict, w.server.now = w.checkBind, w.checkEvict, w.clock.Now
 	w.tasks.panicked = func(t *task, value any, stack []byte) {
 		w.fail("%s panicked: %v\n%s", t.name, value, stack)
 	}
+	w.tasks.spinning = func(t *task) { w.fail("%s goes round and round", t.name) }
 	w.swarm = newSwarm(w.dice)
+	if seed%3 == 0 {
+		w.swarm.watch(w.dice)
+	}
 	w.plan = w.swarm.plan(w.dice)
 	w.settle()
 	w.boot()
@@ -86,6 +94,8 @@ func run(seed uint64, skip map[int]bool, keep bool) *world {
 	w.tasks.endAll()
 	return w
 }
+
+const loopTask = "loop"
 
 // boot starts a scheduler, as a process does.
 func (w *world) boot() {
@@ -105,12 +115,14 @@ func (w *world) boot() {
 		Clock:       w.clock,
 		Log:         logr.Discard(),
 		Epoch:       func(context.Context) int64 { return int64(w.life) },
-		Go:          func(work func()) { w.tasks.start("work", work) },
+		Go:          func(work func()) { w.tasks.start("work", work).view = w.known() },
 		Wait:        w.tasks.wait,
+		Slice:       1,
+		Yield:       w.breathe,
 	})
 	sched := w.sched
 	w.tasks.start("warm", func() { w.must(scheduler.Warm{Scheduler: sched}.Start(context.Background())) })
-	w.tasks.start("loop", func() {
+	w.tasks.start(loopTask, func() {
 		// Start waits for this, but in a way of its own.
 		w.tasks.park(func() bool { return sched.Ready() == nil })
 		w.must(sched.Start(context.Background()))
@@ -184,8 +196,14 @@ type recorder struct {
 
 func (r recorder) WithLogger(logr.Logger) events.EventRecorderLogger { return r }
 
-func (r recorder) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+func (r recorder) Eventf(about, _ runtime.Object, _, reason, _, note string, args ...any) {
 	r.world.count("event " + reason)
+	switch reason {
+	case "FailedScheduling":
+		r.world.checkFailure(about.(*v1.Pod), fmt.Sprintf(note, args...))
+	case "Preempted":
+		r.world.checkPreempted(about.(*v1.Pod), fmt.Sprintf(note, args...))
+	}
 }
 
 func isPending(pod *v1.Pod) bool {

@@ -57,8 +57,8 @@ func (s *soak) check(ctx context.Context) error {
 // generation that ran.
 func (s *soak) checkPods(pods []corev1.Pod, first map[string]load.Bind) error {
 	var found faults
-	if len(pods) != s.options.pods {
-		found.add("there are %d pods, not %d", len(pods), s.options.pods)
+	if len(pods) != s.total {
+		found.add("there are %d pods, not %d", len(pods), s.total)
 	}
 	by := map[int64]int{} // generation → pods
 	for i := range pods {
@@ -146,22 +146,30 @@ func (s *soak) checkNodes(nodes []corev1.Node, pods []corev1.Pod) error {
 
 // checkBooks: the profile counts each pod once.
 func (s *soak) checkBooks(ctx context.Context) error {
-	p, err := operator.UntilProfile(ctx, s.cp, profile, fmt.Sprintf("counts %d bound and none pending", s.options.pods),
+	p, err := operator.UntilProfile(ctx, s.cp, profile, fmt.Sprintf("counts %d bound and none pending", s.total),
 		func(p *v1alpha1.SchedulingProfile) bool {
 			t, q := p.Status.Totals, p.Status.Queue
-			return t != nil && q != nil && t.Bound >= int64(s.options.pods) && q.Pending+q.InFlight == 0
+			return t != nil && q != nil && t.Bound >= int64(s.total) && q.Pending+q.InFlight == 0
 		})
 	if err != nil {
 		return err
 	}
-	if p.Status.Totals.Bound != int64(s.options.pods) {
-		return fmt.Errorf("the profile counts %d pods bound, there are %d", p.Status.Totals.Bound, s.options.pods)
+	if p.Status.Totals.Bound != int64(s.total) {
+		return fmt.Errorf("the profile counts %d pods bound, there are %d", p.Status.Totals.Bound, s.total)
 	}
 	s.say("the profile counts %d bound, %d refusals, %d errors", p.Status.Totals.Bound, p.Status.Totals.Refusals, p.Status.Totals.Errors)
 	return nil
 }
 
+// mostListed is how many generations are listed one by one.
+const mostListed = 12
+
+// counts says how many pods each generation bound.
 func counts(by map[int64]int) string {
+	if len(by) > mostListed {
+		pods := slices.Sorted(maps.Values(by))
+		return fmt.Sprintf("%d of them, from %d pods to %d each", len(by), pods[0], pods[len(pods)-1])
+	}
 	var parts []string
 	for _, generation := range slices.Sorted(maps.Keys(by)) {
 		parts = append(parts, fmt.Sprintf("%d by %d", by[generation], generation))

@@ -24,8 +24,12 @@ const (
 	replicas = 100
 )
 
-// podCPU is what each pod requests, in thousandths of a core.
+// podCPU is what each pod requests, in thousandths of a core. Nobody knows how
+// many a stream will have: so little that nodes run out of places first.
 func (o options) podCPU() int64 {
+	if o.stream > 0 {
+		return milliCPU / podsANode
+	}
 	return min(1000, int64(milliCPU)*int64(o.nodes)*fill/100/int64(o.pods))
 }
 
@@ -69,10 +73,15 @@ func (s *soak) crowd(ctx context.Context) error {
 			_, err := s.client.AppsV1().Deployments(namespace).Create(ctx, d, metav1.CreateOptions{})
 			return err
 		}
-		template := s.options.template("alone")
-		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-		pod.Name = fmt.Sprintf("alone-%d", i-deployments)
-		_, err := s.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
-		return err
+		return s.create(ctx, fmt.Sprintf("alone-%d", i-deployments))
 	})
+}
+
+// create creates a pod that stands alone.
+func (s *soak) create(ctx context.Context, name string) error {
+	template := s.options.template("alone")
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Name = name
+	_, err := s.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+	return err
 }

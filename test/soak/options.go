@@ -14,10 +14,10 @@ const kwokLimit = 1000
 
 // options are the flags.
 type options struct {
-	nodes, pods, swaps, workers int
-	kwok                        bool
-	limit                       time.Duration
-	profile                     string
+	nodes, pods, swaps, workers, rounds int
+	kwok                                bool
+	limit, stream                       time.Duration
+	profile                             string
 }
 
 // parse reads the flags. The error says which one is wrong and what would be
@@ -29,6 +29,8 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.nodes, "nodes", 5000, "nodes, of 4 CPU, 32Gi and 110 pods")
 	f.IntVar(&o.pods, "pods", 5000, "pods, half of them by Deployments")
 	f.IntVar(&o.swaps, "swaps", 4, "how often the profile is changed while pods are being bound")
+	f.DurationVar(&o.stream, "stream", 0, "afterwards, let pods come at half the rate that was reached, in windows of this length, and change the profile in every other one; the --swaps are made there then")
+	f.IntVar(&o.rounds, "rounds", 3, "how many pairs of windows a stream has")
 	f.IntVar(&o.workers, "workers", 16, "how many workers create pods")
 	f.BoolVar(&o.kwok, "kwok", false, fmt.Sprintf("let KWOK play the kubelets; the default is true up to %d nodes", kwokLimit))
 	f.DurationVar(&o.limit, "limit", 30*time.Minute, "how long it may take")
@@ -56,6 +58,10 @@ func (o options) validate() error {
 	least("pods", o.pods, 2)
 	least("swaps", o.swaps, 0)
 	least("workers", o.workers, 1)
+	least("rounds", o.rounds, 1)
+	if o.stream < 0 {
+		errs = append(errs, fmt.Errorf("--stream: must not be less than 0, is %s", o.stream))
+	}
 	if o.pods > o.nodes*podsANode {
 		errs = append(errs, fmt.Errorf("--pods: %d nodes take at most %d pods, not %d", o.nodes, o.nodes*podsANode, o.pods))
 	}

@@ -29,6 +29,13 @@ type soak struct {
 	bound   *load.Bound
 	// generations are those that ran, with their hashes.
 	generations map[int64]string
+	// total is how many pods there shall be so far, reached how many a second
+	// the storm bound.
+	total   int
+	reached float64
+	// edits is how often the profile was changed under a stream, broken how
+	// often to something that is refused.
+	edits, broken int
 }
 
 func (s *soak) say(format string, args ...any) {
@@ -39,7 +46,7 @@ func (s *soak) say(format string, args ...any) {
 func run(ctx context.Context, o options, out io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("--limit %s is over", o.limit))
 	defer cancel()
-	s := &soak{options: o, out: out, began: time.Now(), generations: map[int64]string{}}
+	s := &soak{options: o, out: out, began: time.Now(), generations: map[int64]string{}, total: o.pods}
 	path, err := operator.Build(ctx)
 	if err != nil {
 		return err
@@ -55,6 +62,12 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	defer s.bound.Stop()
 	if err := s.storm(ctx); err != nil {
 		return err
+	}
+	if o.stream > 0 {
+		if err := s.streams(ctx); err != nil {
+			return err
+		}
+		s.say("the profile was changed %d times, %d of them to something that was refused", s.edits, s.broken)
 	}
 	return s.check(ctx)
 }
@@ -130,6 +143,7 @@ func (s *soak) storm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.reached = float64(s.options.pods) / took.Seconds()
 	after, err := all.Settle(ctx, "manager", func(ctx context.Context) (int, error) {
 		return load.CountEvents(ctx, s.client, namespace)
 	})
@@ -139,7 +153,7 @@ func (s *soak) storm(ctx context.Context) error {
 	peak, err := procs.Peak(s.manager.PID())
 	used, pods := after.Minus(before), float64(s.options.pods)
 	s.say("%d pods bound in %.1f s: %.0f a second, creation included; CPU a pod: manager %.2f ms, kube-apiserver %.2f ms; peak of the manager %.0f MiB",
-		s.options.pods, took.Seconds(), pods/took.Seconds(),
+		s.options.pods, took.Seconds(), s.reached,
 		used["manager"].Seconds()*1000/pods, used["kube-apiserver"].Seconds()*1000/pods, peak)
 	return err
 }

@@ -27,6 +27,22 @@ func TestASmallSoakEndsWell(t *testing.T) {
 	}
 }
 
+func TestAStreamIsBoundWhileTheProfileChanges(t *testing.T) {
+	o, err := parse([]string{"--nodes=10", "--pods=40", "--swaps=20", "--stream=3s", "--rounds=1", "--limit=5m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := run(t.Context(), o, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, want := range []string{"with 20 changes p99", "changed 20 times, 2 of them to something that was refused", "pods are there and bound, each once"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the summary lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
 func TestAPodThatIsNotAsItMustBeIsAFault(t *testing.T) {
 	const ours = `{"profile":"soak","generation":1,"hash":"a","node":"n1"}`
 	pod := func() *fixture.PodBuilder {
@@ -45,7 +61,7 @@ func TestAPodThatIsNotAsItMustBeIsAFault(t *testing.T) {
 		"a pod as it must be is none": {[]corev1.Pod{*pod().Obj()}, ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := &soak{options: options{pods: 1}, out: &strings.Builder{}, began: time.Now(), generations: map[int64]string{1: "a"}}
+			s := &soak{total: 1, out: &strings.Builder{}, began: time.Now(), generations: map[int64]string{1: "a"}}
 			err := s.checkPods(c.pods, seenBinds())
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -80,6 +96,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	for sentence, c := range map[string]struct{ flag, want string }{
 		"no nodes":                    {"--nodes=0", "--nodes: must be at least 1, is 0"},
 		"more pods than places":       {"--pods=600000", "--pods: 5000 nodes take at most 550000 pods, not 600000"},
+		"a stream backwards":          {"--stream=-1s", "--stream: must not be less than 0, is -1s"},
 		"no time":                     {"--limit=0s", "--limit: must be more than 0, is 0s"},
 		"an argument without a place": {"now", `unexpected argument "now": only flags are taken`},
 	} {

@@ -39,8 +39,11 @@ func (s *soak) apply(ctx context.Context, i int) error {
 }
 
 // swap changes the profile each time another part of the pods is bound, so
-// that all changes meet pods on their way.
+// that all changes meet pods on their way. Where a stream comes they are for that.
 func (s *soak) swap(ctx context.Context) error {
+	if s.options.stream > 0 {
+		return nil
+	}
 	for i := 1; i <= s.options.swaps; i++ {
 		if err := s.bound.Until(ctx, s.options.pods*i/(s.options.swaps+1), s.cp.Running); err != nil {
 			return err

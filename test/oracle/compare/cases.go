@@ -39,6 +39,9 @@ func (c Case) Save(dir string) error {
 	if err := log.WriteAll(&ops, c.Ops); err != nil {
 		return err
 	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
 	if err := os.WriteFile(filepath.Join(dir, c.Name+".yaml"), profile.Bytes(), 0o644); err != nil {
 		return err
 	}

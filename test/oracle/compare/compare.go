@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/berthdev/berth/test/oracle/upstream"
@@ -47,6 +48,7 @@ func Run(config run.Config, source Source, coverage *Coverage) (*Difference, err
 	for i := 0; ; i++ {
 		op, err := source.Next()
 		if errors.Is(err, io.EOF) {
+			coverage.remembered(berth.Memo().Stats())
 			return nil, nil
 		}
 		if err != nil {
@@ -59,12 +61,13 @@ func Run(config run.Config, source Source, coverage *Coverage) (*Difference, err
 			return nil, fmt.Errorf("op %d: %w", i, err)
 		}
 		if ours == nil {
+			coverage.happened(op)
 			continue
 		}
 		if !equal(ours, other) {
 			return &Difference{Op: i, Berth: ours, Upstream: other}, nil
 		}
-		coverage.add(other, theirs)
+		coverage.add(other, berth, theirs)
 		source.Tell(ours)
 	}
 }
@@ -78,7 +81,12 @@ func wrap(who string, err error) error {
 
 func equal(a, b *run.Outcome) bool {
 	return a.Node == b.Node && a.Evaluated == b.Evaluated && a.Feasible == b.Feasible && message(a) == message(b) &&
-		(a.Scores == nil) == (b.Scores == nil) && maps.EqualFunc(a.Scores, b.Scores, maps.Equal)
+		(a.Scores == nil) == (b.Scores == nil) && maps.EqualFunc(a.Scores, b.Scores, maps.Equal) &&
+		a.Nominated == b.Nominated && slices.Equal(a.Victims, b.Victims) && maps.EqualFunc(a.Candidates, b.Candidates, sameVictims)
+}
+
+func sameVictims(a, b run.Candidate) bool {
+	return a.Violations == b.Violations && slices.Equal(a.Victims, b.Victims)
 }
 
 // message is why no node was chosen. A refusal is told in the same words; of a
@@ -88,9 +96,12 @@ func message(o *run.Outcome) string {
 	if o.Err == nil {
 		return ""
 	}
+	const failed = "running "
 	text := o.Err.Error()
-	if strings.HasPrefix(text, "running ") {
-		text, _, _ = strings.Cut(text, ": ")
+	before, after, found := strings.Cut(text, failed)
+	if found && (before == "" || strings.HasSuffix(before, " preemption: ")) {
+		after, _, _ = strings.Cut(after, ": ")
+		return before + failed + after
 	}
 	return text
 }

@@ -8,9 +8,11 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/test/oracle/upstream"
+	"github.com/berthdev/berth/test/replay/log"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
@@ -20,7 +22,14 @@ type Coverage struct {
 	// Attempts is how many decisions were equal, Refused how many of them
 	// found no node.
 	Attempts, Refused int
-	plugins           map[string]*share
+	// Remembered is how many of them Berth made from what it remembered.
+	Remembered int
+	// Room says how preemptions went.
+	Room    Room
+	plugins map[string]*share
+	// features are in the order of the list of that name.
+	features []use
+	churn    churn
 }
 
 // share is what one plugin had to do with the decisions.
@@ -34,7 +43,9 @@ type share struct {
 }
 
 // NewCoverage returns an empty one.
-func NewCoverage() *Coverage { return &Coverage{plugins: map[string]*share{}} }
+func NewCoverage() *Coverage {
+	return &Coverage{plugins: map[string]*share{}, features: make([]use, len(features)), churn: churn{}}
+}
 
 func (c *Coverage) of(plugin string) *share {
 	if c.plugins[plugin] == nil {
@@ -43,8 +54,8 @@ func (c *Coverage) of(plugin string) *share {
 	return c.plugins[plugin]
 }
 
-// add counts the scheduler's last attempt in.
-func (c *Coverage) add(outcome *run.Outcome, scheduler *upstream.Scheduler) {
+// add counts the schedulers' last attempt in.
+func (c *Coverage) add(outcome *run.Outcome, berth *run.Berth, scheduler *upstream.Scheduler) {
 	if c == nil {
 		return
 	}
@@ -52,8 +63,24 @@ func (c *Coverage) add(outcome *run.Outcome, scheduler *upstream.Scheduler) {
 	if outcome.Node == "" {
 		c.Refused++
 	}
+	c.Room.add(outcome, scheduler.Tied())
+	c.addFeatures(newSight(outcome.Pod, berth, scheduler), c.addPlugins(outcome, scheduler))
+}
+
+// happened counts something in that was no attempt.
+func (c *Coverage) happened(op log.Op) {
+	if c != nil {
+		c.churn.add(op)
+	}
+}
+
+// addPlugins counts what each plugin did in the last attempt, and returns those
+// that refused a node or changed the winner.
+func (c *Coverage) addPlugins(outcome *run.Outcome, scheduler *upstream.Scheduler) (decided map[string]bool) {
+	decided = map[string]bool{}
 	for plugin, nodes := range scheduler.Refused() {
 		s := c.of(plugin)
+		decided[plugin] = true
 		s.attempts++
 		s.nodes += nodes
 		if outcome.Node == "" {
@@ -62,15 +89,24 @@ func (c *Coverage) add(outcome *run.Outcome, scheduler *upstream.Scheduler) {
 	}
 	scores := scheduler.Scored()
 	if len(scores) == 0 {
-		return
+		return decided
 	}
 	winner := upstream.Winner(scores)
 	for i, plugin := range scores[0].Scores {
 		s := c.of(plugin.Name)
 		s.scored++
 		if upstream.Winner(without(scores, i)) != winner {
+			decided[plugin.Name] = true
 			s.changed++
 		}
+	}
+	return decided
+}
+
+// remembered counts in what a history's Memo has done.
+func (c *Coverage) remembered(stats cycle.Stats) {
+	if c != nil {
+		c.Remembered += int(stats.Remembered)
 	}
 }
 
@@ -87,6 +123,8 @@ func without(scores []fwk.NodePluginScores, i int) []fwk.NodePluginScores {
 func (c *Coverage) Add(other *Coverage) {
 	c.Attempts += other.Attempts
 	c.Refused += other.Refused
+	c.Remembered += other.Remembered
+	c.Room.sum(other.Room)
 	for plugin, o := range other.plugins {
 		s := c.of(plugin)
 		s.nodes += o.nodes
@@ -95,12 +133,22 @@ func (c *Coverage) Add(other *Coverage) {
 		s.scored += o.scored
 		s.changed += o.changed
 	}
+	c.churn.sum(other.churn)
+	for i, o := range other.features {
+		c.features[i].attempts += o.attempts
+		c.features[i].decided += o.decided
+	}
 }
 
-// String is a table, a plugin a line.
+// String is a table, a plugin a line, and one with a feature a line.
 func (c *Coverage) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d decisions, %d of them refusals (%.1f %%)\n", c.Attempts, c.Refused, 100*float64(c.Refused)/float64(max(1, c.Attempts)))
+	share := func(n int) float64 { return 100 * float64(n) / float64(max(1, c.Attempts)) }
+	fmt.Fprintf(&text, "%d decisions, %d of them refusals (%.1f %%), %d from memory (%.1f %%)\n",
+		c.Attempts, c.Refused, share(c.Refused), c.Remembered, share(c.Remembered))
+	if c.Room.Tried > 0 {
+		fmt.Fprintf(&text, "%v\n", c.Room)
+	}
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "plugin\tnodes refused\tin attempts\tof them lost\tattempts scored\twinners changed\t")
 	for _, name := range plugins.InTree().Names() {
@@ -108,6 +156,8 @@ func (c *Coverage) String() string {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t\n", name, s.nodes, s.attempts, s.lost, s.scored, s.changed)
 	}
 	table.Flush()
+	c.writeFeatures(&text)
+	fmt.Fprintf(&text, "between them: %v", c.churn)
 	return text.String()
 }
 

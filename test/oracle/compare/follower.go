@@ -20,6 +20,10 @@ type follower struct {
 
 // Attempt takes Berth's node when kube-scheduler could as well have chosen it.
 func (f *follower) Attempt(pod *v1.Pod) *run.Outcome {
+	f.Prefer("")
+	if f.leader != nil {
+		f.Prefer(f.leader.Nominated)
+	}
 	outcome := f.Scheduler.Attempt(pod)
 	if f.leader != nil && outcome.Node != f.leader.Node && severalNames(pod) && best(outcome.Scores, f.leader.Node) {
 		outcome.Node = f.leader.Node

@@ -6,7 +6,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -21,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	_ "k8s.io/kubernetes/pkg/features" // registers the gates, at their defaults
 	"k8s.io/kubernetes/pkg/scheduler"
+	internal "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -34,12 +34,18 @@ type Scheduler struct {
 	log       klog.Logger
 	scheduler *scheduler.Scheduler
 	framework framework.Framework
+	profile   *internal.KubeSchedulerProfile
 	snapshot  *cache.Snapshot
 	// listed are the pods that the nominator believes to exist.
 	listed toolscache.Store
 	// observed is what the last attempt was seen to do; nil unless it is
 	// explained.
 	observed *observed
+	// evaluator preempts; nil unless that is asked for and enabled. prefer is
+	// what to choose where chance would, tied among how many it chose.
+	evaluator *evaluator
+	prefer    string
+	tied      int
 	// attempted is the pod of the last attempt.
 	attempted *framework.PodInfo
 }
@@ -63,15 +69,13 @@ func New(ctx context.Context, config run.Config) (*Scheduler, error) {
 	if err := prepare(); err != nil {
 		return nil, err
 	}
-	if config.Preempt {
-		return nil, errors.New("preemption is not compared yet: no PostFilter plugin runs on either side")
-	}
 	profile, err := Profile(config)
 	if err != nil {
 		return nil, err
 	}
 	s := &Scheduler{
 		Objects:  run.Objects{Factory: informers.NewSharedInformerFactory(client(), 0)},
+		profile:  profile,
 		log:      logr.Discard(),
 		snapshot: cache.NewEmptySnapshot(),
 	}
@@ -84,6 +88,11 @@ func New(ctx context.Context, config run.Config) (*Scheduler, error) {
 		return nil, err
 	}
 	s.framework = s.scheduler.Profiles[profile.SchedulerName]
+	if config.Preempt {
+		if s.evaluator, err = newEvaluator(s.ctx, profile, s.framework); err != nil {
+			return nil, err
+		}
+	}
 	if config.Explain {
 		s.observed = &observed{Framework: s.framework}
 		s.framework = s.observed
@@ -105,11 +114,13 @@ func (s *Scheduler) Attempt(pod *v1.Pod) *run.Outcome {
 	if s.observed != nil {
 		s.observed.begin()
 	}
-	result, err := s.scheduler.SchedulePod(s.ctx, s.framework, framework.NewCycleState(), &framework.QueuedPodInfo{PodInfo: s.attempted})
+	state := framework.NewCycleState()
+	result, err := s.scheduler.SchedulePod(s.ctx, s.framework, state, &framework.QueuedPodInfo{PodInfo: s.attempted})
 	outcome.Node, outcome.Evaluated, outcome.Feasible, outcome.Err = result.SuggestedHost, result.EvaluatedNodes, result.FeasibleNodes, err
 	if s.observed != nil && err == nil {
 		outcome.Scores = s.observed.scores()
 	}
+	s.makeRoom(state, outcome)
 	return outcome
 }
 

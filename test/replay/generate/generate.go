@@ -25,6 +25,8 @@ type Generator struct {
 	// nodes.
 	before []log.Op
 	first  int
+	// crowd is nil unless the cluster is full.
+	crowd *crowd
 
 	nodes map[string]*v1.Node
 	names []string // of the nodes that are there, in a fixed order
@@ -73,6 +75,12 @@ func (g *Generator) Next() (log.Op, bool) {
 		g.first--
 		return g.addNode(), true
 	}
+	if g.crowd != nil && g.crowd.first > 0 {
+		g.crowd.first--
+		if op, ok := g.placeElsewhere(); ok {
+			return op, true
+		}
+	}
 	if g.attempts == 0 {
 		return log.Op{}, false
 	}
@@ -89,6 +97,9 @@ func (g *Generator) Tell(outcome *run.Outcome) {
 	g.asked++
 	if outcome.Node == "" {
 		g.noted++
+		if g.crowd != nil {
+			g.tellCrowd(outcome)
+		}
 		g.refused = append(g.refused, g.last)
 		return
 	}
@@ -101,6 +112,9 @@ func (g *Generator) Tell(outcome *run.Outcome) {
 // events are what may happen, by how often. Pods end the more often the more
 // were refused, so that refusals stay a part of the history and no more.
 func (g *Generator) events() []weighted[func() (log.Op, bool)] {
+	if g.crowd != nil {
+		return g.crowdEvents()
+	}
 	ends := 8
 	if g.noted*5 > g.asked {
 		ends = 60
@@ -117,13 +131,13 @@ func (g *Generator) events() []weighted[func() (log.Op, bool)] {
 		{8, g.changeNode},
 		{2, g.nodeComes},
 		{2, g.nodeGoes},
-		{2, g.changeObject},
+		{5, g.changeObject},
 	}
 }
 
 func (g *Generator) schedule() (log.Op, bool) {
 	pod := g.newPod()
-	if g.chance(1) {
+	if g.crowd == nil && g.chance(1) {
 		// A log cannot hold such a pod, and no scheduler would see it. But a
 		// plugin is there to judge it, NodeName.
 		pod.Spec.NodeName = g.someNode()
@@ -155,6 +169,9 @@ func (g *Generator) confirm() (log.Op, bool) {
 	if node := g.someNode(); node != "" && g.chance(2) {
 		pod.Spec.NodeName = node
 	}
+	if g.crowd != nil {
+		g.start(pod)
+	}
 	g.placed = append(g.placed, pod)
 	return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
 }
@@ -166,6 +183,11 @@ func (g *Generator) placeElsewhere() (log.Op, bool) {
 	pod.Status.NominatedNodeName = ""
 	if pod.Spec.NodeName = g.someNode(); pod.Spec.NodeName == "" {
 		return log.Op{}, false
+	}
+	if g.crowd != nil {
+		g.start(pod)
+	} else if g.chance(10) {
+		g.leave(pod)
 	}
 	g.placed = append(g.placed, pod)
 	return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
@@ -194,15 +216,15 @@ func (g *Generator) end() (log.Op, bool) {
 }
 
 // take takes one of list out.
-func take(g *Generator, list *[]*v1.Pod) (*v1.Pod, bool) {
+func take[T any](g *Generator, list *[]T) (one T, ok bool) {
 	if len(*list) == 0 {
-		return nil, false
+		return one, false
 	}
 	i, end := g.IntN(len(*list)), len(*list)-1
-	pod := (*list)[i]
+	one = (*list)[i]
 	(*list)[i] = (*list)[end]
 	*list = (*list)[:end]
-	return pod, true
+	return one, true
 }
 
 // someNode names a node, seldom one that is gone or never was; "" when there

@@ -16,12 +16,11 @@ import (
 
 // played is a generated history as Berth schedules it: what happened, and what
 // was decided.
-func played(t *testing.T, seed uint64) (ops []log.Op, lines string) {
+func played(t *testing.T, g *generate.Generator) (ops []log.Op, lines string) {
 	t.Helper()
-	g := generate.New(seed, 60)
 	scheduler, err := run.OpenBerth(t.Context(), g.Config())
 	if err != nil {
-		t.Fatalf("seed %d: %v", seed, err)
+		t.Fatal(err)
 	}
 	world := run.NewWorld(scheduler)
 	var out bytes.Buffer
@@ -33,7 +32,7 @@ func played(t *testing.T, seed uint64) (ops []log.Op, lines string) {
 		ops = append(ops, op)
 		outcome, err := world.Do(op)
 		if err != nil {
-			t.Fatalf("seed %d: a cluster cannot do op %d: %v", seed, len(ops), err)
+			t.Fatalf("a cluster cannot do op %d: %v", len(ops), err)
 		}
 		if outcome == nil {
 			continue
@@ -48,33 +47,37 @@ func played(t *testing.T, seed uint64) (ops []log.Op, lines string) {
 }
 
 func TestOneSeedIsOneHistory(t *testing.T) {
-	for seed := range uint64(5) {
-		ops, lines := played(t, seed)
-		again, linesAgain := played(t, seed)
-		if diff := cmp.Diff(ops, again); diff != "" {
-			t.Errorf("seed %d: the second history differs (-first,+second):\n%s", seed, diff)
-		}
-		if diff := cmp.Diff(lines, linesAgain); diff != "" {
-			t.Errorf("seed %d: the second time was decided differently (-first,+second):\n%s", seed, diff)
+	for kind, made := range map[string]func(uint64, int) *generate.Generator{"common": generate.New, "crowded": generate.NewCrowded} {
+		for seed := range uint64(5) {
+			ops, lines := played(t, made(seed, 60))
+			again, linesAgain := played(t, made(seed, 60))
+			if diff := cmp.Diff(ops, again); diff != "" {
+				t.Errorf("%s seed %d: the second history differs (-first,+second):\n%s", kind, seed, diff)
+			}
+			if diff := cmp.Diff(lines, linesAgain); diff != "" {
+				t.Errorf("%s seed %d: the second time was decided differently (-first,+second):\n%s", kind, seed, diff)
+			}
 		}
 	}
 }
 
 // A history that is kept as a case must be the one that was found.
 func TestAHistorySurvivesBeingWritten(t *testing.T) {
-	ops, _ := played(t, 7)
-	ops = inLogs(ops)
-	var file bytes.Buffer
-	if err := log.WriteAll(&file, ops); err != nil {
-		t.Fatal(err)
-	}
-	read, err := log.ReadAll(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ignored := cmp.Options{cmpopts.IgnoreFields(log.Op{}, "Line"), cmpopts.IgnoreTypes(metav1.TypeMeta{}), cmpopts.EquateEmpty()}
-	if diff := cmp.Diff(ops, read, ignored); diff != "" {
-		t.Errorf("the history after it was read again (-made,+read):\n%s", diff)
+	for _, g := range []*generate.Generator{generate.New(7, 60), generate.NewCrowded(7, 60)} {
+		ops, _ := played(t, g)
+		ops = inLogs(ops)
+		var file bytes.Buffer
+		if err := log.WriteAll(&file, ops); err != nil {
+			t.Fatal(err)
+		}
+		read, err := log.ReadAll(&file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ignored := cmp.Options{cmpopts.IgnoreFields(log.Op{}, "Line"), cmpopts.IgnoreTypes(metav1.TypeMeta{}), cmpopts.EquateEmpty()}
+		if diff := cmp.Diff(ops, read, ignored); diff != "" {
+			t.Errorf("the history after it was read again (-made,+read):\n%s", diff)
+		}
 	}
 }
 

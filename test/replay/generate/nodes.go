@@ -23,6 +23,9 @@ func (g *Generator) addNode() log.Op {
 	for _, change := range []func(*v1.Node){g.resizeNode, g.relabelNode, g.rezoneNode, g.taintNode, g.fillNode, g.cordonNode, g.declareNode} {
 		change(node)
 	}
+	if g.crowd != nil && g.chance(60) {
+		plainNode(node)
+	}
 	g.nodes[name] = node
 	g.names = append(g.names, name)
 	return log.Op{Kind: log.Apply, Object: node.DeepCopy()}
@@ -87,7 +90,7 @@ func (g *Generator) relabelNode(node *v1.Node) {
 
 func (g *Generator) rezoneNode(node *v1.Node) {
 	for key, values := range sorted(map[string][]string{
-		v1.LabelTopologyZone: zones, v1.LabelTopologyRegion: regions,
+		v1.LabelTopologyZone: zones, v1.LabelTopologyRegion: regions, Rack: racks,
 		v1.LabelFailureDomainBetaZone: zones, v1.LabelFailureDomainBetaRegion: regions,
 	}) {
 		delete(node.Labels, key)

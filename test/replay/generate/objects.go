@@ -29,17 +29,23 @@ func (g *Generator) objects() []log.Op {
 
 // changeObject changes one of them, or takes it away.
 func (g *Generator) changeObject() (log.Op, bool) {
-	namespace, app := pick(g.dice, namespaces), pick(g.dice, apps)
+	return g.changeObjectOf(pick(g.dice, namespaces), pick(g.dice, apps)), true
+}
+
+// changeObjectOf is changeObject for those in a namespace around the pods of an
+// app.
+func (g *Generator) changeObjectOf(namespace, app string) log.Op {
 	object := pick(g.dice, []func() log.Object{
 		func() log.Object { return g.namespace(namespace) },
 		func() log.Object { return g.service(namespace, app) },
 		func() log.Object { return g.replicaSet(namespace, app) },
 		func() log.Object { return g.statefulSet(namespace, app) },
+		func() log.Object { return g.replicationController(namespace, app) },
 	})()
 	if g.chance(25) {
-		return log.Op{Kind: log.Delete, Object: object}, true
+		return log.Op{Kind: log.Delete, Object: object}
 	}
-	return log.Op{Kind: log.Apply, Object: object}, true
+	return log.Op{Kind: log.Apply, Object: object}
 }
 
 func (g *Generator) namespace(name string) log.Object {
@@ -66,8 +72,12 @@ func (g *Generator) statefulSet(namespace, app string) log.Object {
 }
 
 func (g *Generator) replicationController(namespace, app string) log.Object {
-	return &v1.ReplicationController{
+	controller := &v1.ReplicationController{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app},
 		Spec:       v1.ReplicationControllerSpec{Selector: map[string]string{"app": app}},
 	}
+	if g.chance(30) {
+		controller.Spec.Selector["tier"] = pick(g.dice, tiers)
+	}
+	return controller
 }

@@ -13,6 +13,9 @@ import (
 // newPod makes up a pod that waits. Most pods use a feature or two.
 func (g *Generator) newPod() *v1.Pod {
 	g.born++
+	if g.crowd != nil && g.chance(60) {
+		return g.plainPod()
+	}
 	pod := fixture.Pod(fmt.Sprintf("%s/p%d", pick(g.dice, namespaces), g.born)).Obj()
 	pod.Spec.SchedulerName = g.config.Profile.Name
 	if g.chance(85) {
@@ -28,11 +31,14 @@ func (g *Generator) newPod() *v1.Pod {
 		{15, g.addInit}, {6, g.addOverhead}, {6, g.addPodLevel},
 		{25, g.addPriority}, {10, g.addSelector}, {12, g.addRequired}, {25, g.addPreferred},
 		{35, g.addTolerations}, {12, g.addHostPorts}, {8, g.addFeature}, {2, g.addName}, {3, g.addNomination},
-		{15, g.addSpread}, {15, g.addCompany}, {25, g.addOwner},
+		{15, g.addSpread}, {15, func(pod *v1.Pod) { g.addCompany(pod, 33) }}, {25, g.addOwner},
 	} {
 		if g.chance(feature.percent) {
 			feature.add(pod)
 		}
+	}
+	if g.crowd != nil {
+		g.crowdPod(pod)
 	}
 	return pod
 }

@@ -18,25 +18,50 @@ import (
 // profile makes up a profile that compiles; every third is the default one
 // but for the sampling.
 func (g *Generator) profile() run.Config {
+	return compiling(func(config run.Config) {
+		spec := &config.Profile.Spec
+		spec.PercentageOfNodesToScore = pick(g.dice, []int32{0, 0, 7, 30, 100})
+		if g.chance(67) {
+			g.arguments(config, "")
+			if g.chance(60) {
+				Stanza(g.dice.Rand, spec, false)
+			}
+		}
+	})
+}
+
+// profileOf makes up a profile that one plugin has for itself, half the time
+// with the arguments that args makes up, if it is not nil.
+func (g *Generator) profileOf(plugin string, args func(*Generator) any) run.Config {
+	return compiling(func(config run.Config) {
+		config.Profile.Spec.Base = v1alpha1.BaseNone
+		config.Profile.Spec.Plugins = &v1alpha1.Plugins{MultiPoint: v1alpha1.PluginSet{
+			Enabled: []v1alpha1.EnabledPlugin{{Name: plugin}, {Name: "PrioritySort"}, {Name: "DefaultBinder"}},
+		}}
+		if args != nil && g.chance(50) {
+			g.give(config, plugin, args(g))
+		} else {
+			g.arguments(config, plugin)
+		}
+	})
+}
+
+// compiling returns the first profile that fill fills so that it compiles.
+func compiling(fill func(run.Config)) run.Config {
 	for {
 		profile := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "generated"}}
 		profile.APIVersion, profile.Kind = v1alpha1.GroupVersion.String(), "SchedulingProfile"
 		config := run.Config{Profile: profile, Configs: map[string]*v1alpha1.PluginConfig{}}
-		profile.Spec.PercentageOfNodesToScore = pick(g.dice, []int32{0, 0, 7, 30, 100})
-		if g.chance(67) {
-			g.arguments(config)
-			if g.chance(60) {
-				Stanza(g.dice.Rand, &profile.Spec, false)
-			}
-		}
+		fill(config)
 		if _, rejection := compile.Profile(compile.Input{Profile: profile, Configs: config.Configs, Registry: plugins.InTree()}); rejection == nil {
 			return config
 		}
 	}
 }
 
-// arguments gives some plugins arguments, in the profile or beside it.
-func (g *Generator) arguments(config run.Config) {
+// arguments gives some plugins arguments, or only the one named, in the profile
+// or beside it.
+func (g *Generator) arguments(config run.Config, only string) {
 	for _, made := range []struct {
 		percent int
 		plugin  string
@@ -47,31 +72,36 @@ func (g *Generator) arguments(config run.Config) {
 			return configv1.NodeResourcesBalancedAllocationArgs{Resources: g.resources(false)}
 		}},
 		{20, "NodeAffinity", func() any { return g.affinityArgs() }},
-		{30, "PodTopologySpread", func() any { return g.spreadArgs() }},
+		{45, "PodTopologySpread", func() any { return g.spreadArgs() }},
 		{30, "InterPodAffinity", func() any {
 			weight := int32(pick(g.dice, []int{0, 1, 10, 100}))
 			return configv1.InterPodAffinityArgs{HardPodAffinityWeight: &weight, IgnorePreferredTermsOfExistingPods: g.chance(30)}
 		}},
 	} {
-		if !g.chance(made.percent) {
+		if only != "" && only != made.plugin || !g.chance(made.percent) && (only == "" || !g.chance(70)) {
 			continue
 		}
-		text, err := json.Marshal(made.args())
-		if err != nil {
-			panic(fmt.Sprintf("generate: arguments of %s: %v", made.plugin, err)) // a slip in this file
-		}
-		given := v1alpha1.PluginArguments{Name: made.plugin}
-		if g.chance(30) {
-			named := &v1alpha1.PluginConfig{ObjectMeta: metav1.ObjectMeta{Name: "for-" + made.plugin}}
-			named.APIVersion, named.Kind = v1alpha1.GroupVersion.String(), "PluginConfig"
-			named.Spec = v1alpha1.PluginConfigSpec{Plugin: made.plugin, Args: runtime.RawExtension{Raw: text}}
-			config.Configs[named.Name] = named
-			given.ConfigRef = &v1alpha1.PluginConfigReference{Name: named.Name}
-		} else {
-			given.Args = &runtime.RawExtension{Raw: text}
-		}
-		config.Profile.Spec.PluginConfig = append(config.Profile.Spec.PluginConfig, given)
+		g.give(config, made.plugin, made.args())
 	}
+}
+
+// give gives a plugin its arguments.
+func (g *Generator) give(config run.Config, plugin string, args any) {
+	text, err := json.Marshal(args)
+	if err != nil {
+		panic(fmt.Sprintf("generate: arguments of %s: %v", plugin, err)) // a slip in this file
+	}
+	given := v1alpha1.PluginArguments{Name: plugin}
+	if g.chance(30) {
+		named := &v1alpha1.PluginConfig{ObjectMeta: metav1.ObjectMeta{Name: "for-" + plugin}}
+		named.APIVersion, named.Kind = v1alpha1.GroupVersion.String(), "PluginConfig"
+		named.Spec = v1alpha1.PluginConfigSpec{Plugin: plugin, Args: runtime.RawExtension{Raw: text}}
+		config.Configs[named.Name] = named
+		given.ConfigRef = &v1alpha1.PluginConfigReference{Name: named.Name}
+	} else {
+		given.Args = &runtime.RawExtension{Raw: text}
+	}
+	config.Profile.Spec.PluginConfig = append(config.Profile.Spec.PluginConfig, given)
 }
 
 func (g *Generator) fitArgs() configv1.NodeResourcesFitArgs {
@@ -135,7 +165,9 @@ func (g *Generator) spreadArgs() configv1.PodTopologySpreadArgs {
 	if g.chance(70) {
 		args.DefaultingType = configv1.ListDefaulting
 		for range g.IntN(3) {
-			args.DefaultConstraints = append(args.DefaultConstraints, g.constraint())
+			c := g.constraint()
+			c.WhenUnsatisfiable = pick(g.dice, []v1.UnsatisfiableConstraintAction{v1.DoNotSchedule, v1.DoNotSchedule, v1.ScheduleAnyway})
+			args.DefaultConstraints = append(args.DefaultConstraints, c)
 		}
 	}
 	return args

@@ -1,15 +1,20 @@
 package generate
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/test/fixture"
 )
 
+// Rack is the label of a topology that no cloud provider knows.
+const Rack = "example.com/rack"
+
 // topologies are the keys that pods gather and spread by; the last is on some
 // nodes only.
-var topologies = []string{v1.LabelTopologyZone, v1.LabelTopologyZone, v1.LabelHostname, v1.LabelTopologyRegion, "disk"}
+var topologies = []string{v1.LabelTopologyZone, v1.LabelTopologyZone, v1.LabelHostname, v1.LabelTopologyRegion, Rack, "disk"}
 
 func (g *Generator) podLabels() map[string]string {
 	set := map[string]string{"app": pick(g.dice, apps)}
@@ -89,39 +94,47 @@ func (g *Generator) selector() *metav1.LabelSelector {
 	}
 }
 
-// addCompany lets the pod seek or shun other pods.
-func (g *Generator) addCompany(pod *v1.Pod) {
+// addCompany lets the pod seek or shun other pods, in so many percent by what it
+// requires and else by what it prefers.
+func (g *Generator) addCompany(pod *v1.Pod, required int) {
 	if pod.Spec.Affinity == nil {
 		pod.Spec.Affinity = &v1.Affinity{}
 	}
 	if g.chance(55) {
 		seek := &v1.PodAffinity{}
-		seek.RequiredDuringSchedulingIgnoredDuringExecution, seek.PreferredDuringSchedulingIgnoredDuringExecution = g.terms(30)
+		seek.RequiredDuringSchedulingIgnoredDuringExecution, seek.PreferredDuringSchedulingIgnoredDuringExecution = g.terms(pod, required)
 		pod.Spec.Affinity.PodAffinity = seek
 	}
 	if g.chance(55) {
 		shun := &v1.PodAntiAffinity{}
-		shun.RequiredDuringSchedulingIgnoredDuringExecution, shun.PreferredDuringSchedulingIgnoredDuringExecution = g.terms(35)
+		shun.RequiredDuringSchedulingIgnoredDuringExecution, shun.PreferredDuringSchedulingIgnoredDuringExecution = g.terms(pod, required)
 		pod.Spec.Affinity.PodAntiAffinity = shun
 	}
 }
 
-// terms are required in so many percent, and else preferred.
-func (g *Generator) terms(percent int) (required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffinityTerm) {
+// terms of a pod are required in so many percent, and else preferred.
+func (g *Generator) terms(pod *v1.Pod, percent int) (required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffinityTerm) {
 	for range g.between(1, 2) {
 		if g.chance(percent) {
-			required = append(required, g.podTerm())
+			required = append(required, g.podTerm(pod))
 		} else {
-			preferred = append(preferred, v1.WeightedPodAffinityTerm{Weight: int32(g.between(1, 100)), PodAffinityTerm: g.podTerm()})
+			preferred = append(preferred, v1.WeightedPodAffinityTerm{Weight: int32(g.between(1, 100)), PodAffinityTerm: g.podTerm(pod)})
 		}
 	}
 	return required, preferred
 }
 
-func (g *Generator) podTerm() v1.PodAffinityTerm {
+// podTerm is about some pods, often about those that are like the pod.
+func (g *Generator) podTerm(pod *v1.Pod) v1.PodAffinityTerm {
 	term := v1.PodAffinityTerm{TopologyKey: pick(g.dice, topologies)}
 	if g.chance(95) {
 		term.LabelSelector = g.selector()
+	}
+	if len(pod.Labels) > 0 && g.chance(20) {
+		term.LabelSelector = &metav1.LabelSelector{MatchLabels: maps.Clone(pod.Labels)}
+	}
+	if term.LabelSelector != nil && g.chance(20) {
+		g.addLabelKeys(&term, pod)
 	}
 	if g.chance(25) {
 		term.Namespaces = some(g.dice, namespaces, 2)
@@ -133,6 +146,22 @@ func (g *Generator) podTerm() v1.PodAffinityTerm {
 		term.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": pick(g.dice, teams)}}
 	}
 	return term
+}
+
+// addLabelKeys lets a term be about pods that have the same label as the pod,
+// or another. The API server writes that into the selector, where schedulers
+// find it; one of long ago did not.
+func (g *Generator) addLabelKeys(term *v1.PodAffinityTerm, pod *v1.Pod) {
+	key, operator := pick(g.dice, []string{"app", "tier", "absent"}), metav1.LabelSelectorOpIn
+	if g.chance(50) {
+		term.MatchLabelKeys = []string{key}
+	} else {
+		term.MismatchLabelKeys, operator = []string{key}, metav1.LabelSelectorOpNotIn
+	}
+	if value, ok := pod.Labels[key]; ok && g.chance(90) {
+		term.LabelSelector.MatchExpressions = append(term.LabelSelector.MatchExpressions,
+			metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: []string{value}})
+	}
 }
 
 // addOwner lets the pod belong to something by which it is spread when it says

@@ -7,6 +7,7 @@ import v1 "k8s.io/api/core/v1"
 var (
 	zones      = []string{"a", "b", "c"}
 	regions    = []string{"east", "west"}
+	racks      = []string{"r1", "r2", "r3", "r4", "r5", "r6", "r7"}
 	namespaces = []string{"default", "shop", "batch"}
 	priorities = []int32{-10, 0, 1, 100, 100000}
 

@@ -106,6 +106,7 @@ func (m *meter) run(world *World, ops []log.Op) (int, error) {
 	m.allocs += after.Mallocs - before.Mallocs
 	m.bytes += after.TotalAlloc - before.TotalAlloc
 	for _, outcome := range outcomes {
+		outcome.Candidates = nil // who else could have been chosen is not the decision
 		text, err := outcome.Line()
 		if err != nil {
 			return 0, err

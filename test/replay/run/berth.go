@@ -29,6 +29,9 @@ type Berth struct {
 	framework   *framework.Framework
 	cache       *cache.Cache
 	cycle       cycle.Cycle
+	memo        *cycle.Memo
+	wrong       uint64 // how much of what memo remembered was wrong
+	rehearsal   *rehearsal
 	unsupported func(*v1.Pod) (field, why string)
 	// info is the pod of the last attempt.
 	info *framework.PodInfo
@@ -42,7 +45,7 @@ func OpenBerth(ctx context.Context, config Config) (Scheduler, error) { return N
 
 // NewBerth is OpenBerth, for those who want to know more of it.
 func NewBerth(ctx context.Context, config Config) (*Berth, error) {
-	registry := plugins.InTree()
+	registry := hiding(plugins.InTree(), config.Opaque)
 	blueprint, rejection := compile.Profile(compile.Input{
 		Profile: config.Profile, Configs: config.Configs, Registry: registry, Version: "replay",
 	})
@@ -56,19 +59,45 @@ func NewBerth(ctx context.Context, config Config) (*Berth, error) {
 		blueprint: blueprint,
 		cache:     cache.New(),
 	}
+	if config.Plain {
+		b.cache = cache.NewScanning()
+	}
+	b.rehearsal = b.newRehearsal()
 	b.unsupported = plugins.Unsupported(registry, b.devices)
 	f, err := framework.New(ctx, framework.Config{Profile: blueprint.Name, Chains: blueprint.Chains, Args: blueprint.Args}, registry,
 		framework.Host{
 			Client: client, Informers: b.Factory, Recorder: &events.FakeRecorder{},
 			Lister: b.cache.Snapshot(), Nominator: b.cache.Nominator, Activator: nobodyWaits{},
-			Waiting: framework.NewWaitingPods(clock.RealClock{}), PreBinds: framework.NewPreBinds(), Clock: clock.RealClock{},
+			Waiting: framework.NewWaitingPods(clock.RealClock{}), PreBinds: framework.NewPreBinds(),
+			Preemptor: b.rehearsal, Clock: clock.RealClock{},
 		})
+	if err != nil {
+		return nil, err
+	}
 	b.framework = f
-	return b, err
+	if !config.Plain {
+		b.memo = cycle.NewMemo(f)
+	}
+	if b.memo != nil && config.Explain {
+		b.memo.Recheck(1)
+	}
+	return b, nil
 }
 
 // Blueprint is what the profile was resolved to.
 func (b *Berth) Blueprint() *compile.Blueprint { return b.blueprint }
+
+// Plugin builds one of the profile's plugins for itself. Its Handle is the
+// framework of the profile; what it starts ends with ctx.
+func (b *Berth) Plugin(ctx context.Context, name string) (fwk.Plugin, error) {
+	return plugins.InTree()[name].New(ctx, b.blueprint.Args[name], b.framework)
+}
+
+// Nodes are all nodes as of the last Refresh.
+func (b *Berth) Nodes() ([]fwk.NodeInfo, error) { return b.cache.Snapshot().Nodes(), nil }
+
+// Memo is what is remembered; nil where nothing is.
+func (b *Berth) Memo() *cycle.Memo { return b.memo }
 
 // Refresh lets the changes so far take effect.
 func (b *Berth) Refresh() error {
@@ -85,40 +114,33 @@ func (b *Berth) Attempt(pod *v1.Pod) *Outcome {
 		outcome.Err = fmt.Errorf("unsupported: %s: %s", field, why)
 		return outcome
 	}
+	snapshot := b.cache.Refresh()
 	// A malformed affinity term is left out, as in the loop.
-	b.info, _ = framework.NewPodInfo(pod)
+	b.info, _ = b.memo.PodInfo(pod)
 	state := framework.NewCycleState()
 	placement, err := b.cycle.Run(context.Background(), cycle.Request{
 		Framework:                b.framework,
 		PercentageOfNodesToScore: b.blueprint.PercentageOfNodesToScore,
 		Pod:                      pod,
-		Snapshot:                 b.cache.Refresh(),
+		Snapshot:                 snapshot,
 		State:                    state,
+		Memo:                     b.memo,
 	})
+	if wrong := b.memo.Stats().Different; wrong > b.wrong {
+		b.wrong = wrong
+		outcome.Err = errors.New("what was remembered is wrong")
+		return outcome
+	}
 	if err != nil {
-		b.makeRoom(state, pod, err)
 		outcome.Err = err
+		b.makeRoom(state, outcome)
 		return outcome
 	}
 	outcome.Node, outcome.Evaluated, outcome.Feasible = placement.Node, placement.Evaluated, placement.Feasible
-	if b.config.Explain && placement.Scores != nil {
+	if b.config.Explain && placement.Scored() > 0 {
 		outcome.Scores = scoresOf(placement)
 	}
 	return outcome
-}
-
-// makeRoom asks the PostFilter plugins when nothing fits, and remembers the
-// node that they nominate.
-func (b *Berth) makeRoom(state fwk.CycleState, pod *v1.Pod, err error) {
-	var unfit *framework.FitError
-	if !b.config.Preempt || !errors.As(err, &unfit) || !b.framework.HasPostFilterPlugins() {
-		return
-	}
-	result, status := b.framework.RunPostFilterPlugins(context.Background(), state, pod, unfit.Diagnosis.Refusals)
-	unfit.Diagnosis.PostFilterMessage = status.Message()
-	if result != nil && result.Mode() == fwk.ModeOverride {
-		b.cache.AddNominatedPod(klog.Background(), b.info, result.NominatingInfo)
-	}
 }
 
 // Assume counts the pod in on node; a nomination of it ends.
@@ -132,7 +154,7 @@ func (b *Berth) Assume(pod *v1.Pod, node string) error {
 
 func scoresOf(placement *cycle.Placement) Scores {
 	scores := Scores{}
-	for i := range placement.Nodes {
+	for i := range placement.Scored() {
 		score := placement.Score(i)
 		scores[score.Node] = score.Plugins
 	}

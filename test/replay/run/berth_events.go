@@ -1,10 +1,12 @@
 package run
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/replay/log"
 )
 
 // SetNode adds or replaces a node.
@@ -37,4 +39,26 @@ func (b *Berth) RemovePod(last *v1.Pod) error {
 	b.cache.DeleteNominatedPodIfExists(last)
 	b.cache.Remove(last.UID)
 	return nil
+}
+
+// SetObject puts an object where plugins find it, and tells the cache of it as
+// intake does.
+func (b *Berth) SetObject(object log.Object) error {
+	b.tell(object)
+	return b.Objects.SetObject(object)
+}
+
+// RemoveObject removes an object.
+func (b *Berth) RemoveObject(object log.Object) error {
+	b.tell(object)
+	return b.Objects.RemoveObject(object)
+}
+
+func (b *Berth) tell(object log.Object) {
+	switch object.(type) {
+	case *v1.Namespace:
+		b.cache.Changed(framework.NamespaceLabels)
+	case *v1.Service, *v1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet:
+		b.cache.Changed(framework.PodOwners)
+	}
 }

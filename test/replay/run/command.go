@@ -30,8 +30,8 @@ func Command(name string, args []string, streams Streams, open Open) int {
 	flags.SetOutput(streams.Err)
 	profile := flags.String("profile", "", "YAML `file` with a SchedulingProfile and PluginConfigs; none is kube-scheduler's default profile")
 	bench := flags.Bool("bench", false, "print what the run cost, and a hash of the decisions, instead of the decisions")
-	explain := flags.Bool("explain", false, "add the weighted scores of every node that was scored")
-	preempt := flags.Bool("preempt", false, "run PostFilter for pods that fit nowhere")
+	explain := flags.Bool("explain", false, "add the weighted scores of every node that was scored, and every node that a preemption could choose")
+	preempt := flags.Bool("preempt", false, "run PostFilter for pods that fit nowhere, and print where it promised them room and who would have to leave; that they leave is for the log to say")
 	flags.Usage = func() {
 		fmt.Fprintf(streams.Err, "usage: %s [flags] LOG.jsonl, or - for the standard input\n%s", name, flags.FlagUsages())
 	}

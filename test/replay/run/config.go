@@ -20,6 +20,12 @@ type Config struct {
 	Configs map[string]*v1alpha1.PluginConfig
 	// Explain asks for the scores of every node that was scored.
 	Explain bool
+	// Plain lets Berth ask every plugin about every node and look at every pod,
+	// each time: the dumb twin of what is remembered and counted.
+	Plain bool
+	// Opaque are plugins whose word on what they read Berth does not get to
+	// hear, so that it has to ask them every time.
+	Opaque []string
 	// Preempt lets PostFilter plugins run for pods that fit nowhere.
 	Preempt bool
 }

@@ -146,6 +146,36 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+func TestVictimsAreNamedAndTheirRoomIsPromised(t *testing.T) {
+	budget := `{"op":"apply","object":{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"b","namespace":"default"},` +
+		`"spec":{"selector":{"matchLabels":{"app":"a"}}}}}`
+	kept := `{"op":"apply","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"kept","labels":{"app":"a"}},"spec":{"nodeName":"n2",` +
+		`"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}]}}}`
+	lines := []string{n1, n2, budget, kept,
+		pod("apply", "low", "3", `,"nodeName":"n1"`), pod("apply", "mid", "1", `,"nodeName":"n1","priority":5`),
+		pod("schedule", "big", "2", `,"priority":9`), pod("schedule", "same", "3", ""), pod("schedule", "never", "2", `,"priority":9,"preemptionPolicy":"Never"`),
+		pod("delete", "low", "3", ""), pod("schedule", "small", "2", ""), pod("schedule", "big", "2", `,"priority":9`)}
+	const helpless = ` preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.`
+	want := []string{
+		`{"pod":"default/big","node":"","evaluated":0,"feasible":0,"message":"0/2 nodes are available: 2 Insufficient cpu. ` +
+			`preemption: found a potential placement for pod on node n1, preempting 1 victims","nominated":"n1","victims":["default/low"]}`,
+		`{"pod":"default/same","node":"","evaluated":0,"feasible":0,"message":"0/2 nodes are available: 2 Insufficient cpu. preemption: ` +
+			`0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."}`,
+		`{"pod":"default/never","node":"","evaluated":0,"feasible":0,"message":"0/2 nodes are available: 2 Insufficient cpu. ` +
+			`preemption: not eligible due to preemptionPolicy=Never."}`,
+		`{"pod":"default/small","node":"","evaluated":0,"feasible":0,"message":"0/2 nodes are available: 2 Insufficient cpu.` + helpless + `"}`,
+		`{"pod":"default/big","node":"n1","evaluated":2,"feasible":1}`,
+	}
+	out, complaints := replay(t, lines, "--preempt")
+	if diff := cmp.Diff(strings.Join(want, "\n"), strings.TrimSpace(out)); diff != "" || complaints != "" {
+		t.Errorf("decisions (-want,+got):\n%s%s", diff, complaints)
+	}
+	out, _ = replay(t, lines)
+	if strings.Contains(out, "preemption") || strings.Contains(out, "victims") {
+		t.Errorf("without --preempt nobody may be asked to leave:\n%s", out)
+	}
+}
+
 func TestABenchHashesTheLinesThatItDoesNotPrint(t *testing.T) {
 	lines := []string{n1, n2, pod("schedule", "p", "1", ""), pod("schedule", "q", "5", ""), pod("delete", "p", "1", "")}
 	first, complaints := replay(t, lines, "--bench")

@@ -1,4 +1,4 @@
-package compare
+package log
 
 import (
 	"fmt"
@@ -9,14 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/replay/log"
 )
 
 // history is so many ops about pods p0, p1 and on.
-func history(length int) []log.Op {
-	ops := make([]log.Op, length)
+func history(length int) []Op {
+	ops := make([]Op, length)
 	for i := range ops {
-		ops[i] = log.Op{Kind: log.Schedule, Object: fixture.Pod(fmt.Sprintf("p%d", i)).Obj()}
+		ops[i] = Op{Kind: Schedule, Object: fixture.Pod(fmt.Sprintf("p%d", i)).Obj()}
 	}
 	return ops
 }
@@ -35,10 +34,10 @@ func TestShrinking(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			small := shrink(history(20), func(ops []log.Op) int {
+			small := Shrink(history(20), func(ops []Op) int {
 				last := -1
 				for _, culprit := range test.culprits {
-					at := slices.IndexFunc(ops, func(op log.Op) bool { return op.Object.GetName() == culprit })
+					at := slices.IndexFunc(ops, func(op Op) bool { return op.Object.GetName() == culprit })
 					if at < 0 {
 						return -1
 					}

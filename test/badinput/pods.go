@@ -1,0 +1,270 @@
+package badinput
+
+import (
+	"fmt"
+	"math"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// Pod is a pod that no API server lets in: it was stored by another version,
+// or by somebody who can write to etcd.
+type Pod struct {
+	// Sentence says what is wrong with it.
+	Sentence string
+	// Why is a part of what it is told when there are nodes with room; empty
+	// for one that is bound, since nothing depends on what is wrong with it.
+	Why string
+	// Bad makes it so.
+	Bad func(*v1.Pod)
+}
+
+// Pods are bad pods, in a fixed order. None of them may stop a scheduler: each
+// is bound, or told why it is not, and the others go on.
+func Pods() []Pod {
+	var all []Pod
+	for _, group := range [][]Pod{withoutSelectors, malformedSelectors, malformedNodeSelectors, unboundedTerms, badQuantities, badNumbers, oddities} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+var withoutSelectors = []Pod{
+	{"affinity without anything", "", func(p *v1.Pod) { p.Spec.Affinity = &v1.Affinity{} }},
+	{"affinity of every kind without anything", "", func(p *v1.Pod) {
+		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{}, PodAffinity: &v1.PodAffinity{}, PodAntiAffinity: &v1.PodAntiAffinity{}}
+	}},
+	{"a node selector without terms", "didn't match Pod's node affinity", requiresNode()},
+	{"a node selector with an empty term", "didn't match Pod's node affinity", requiresNode(v1.NodeSelectorTerm{})},
+	{"required affinity without a selector", "didn't match pod affinity rules", seeks(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname})},
+	{"required anti-affinity without a selector", "", shuns(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname})},
+	{"preferred affinity without a selector", "", prefers(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname})},
+	{"required affinity without a topology key", "didn't match pod affinity rules", seeks(v1.PodAffinityTerm{LabelSelector: fixture.Labels()})},
+	{"a preferred node term without anything", "", func(p *v1.Pod) {
+		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1}},
+		}}
+	}},
+	{"a hard constraint without a selector", "", spreads(v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.DoNotSchedule})},
+	{"a constraint without anything", "", spreads(v1.TopologySpreadConstraint{})},
+}
+
+// resembles is an operator that there is not; ofNothing has no values though it
+// needs some; spaced has a key that is none.
+var (
+	resembles = selector("app", "Resembles", "web")
+	ofNothing = selector("app", metav1.LabelSelectorOpIn)
+	spaced    = selector("no label", metav1.LabelSelectorOpExists)
+)
+
+var malformedSelectors = []Pod{
+	{"required affinity by an unknown operator", "parsing pod: requiredAffinityTerms", seeks(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: resembles})},
+	{"required affinity by one of no values", "parsing pod: requiredAffinityTerms", seeks(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: ofNothing})},
+	{"required anti-affinity by an unknown operator", "parsing pod: requiredAntiAffinityTerms", shuns(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: resembles})},
+	{"required anti-affinity by no label's key", "parsing pod: requiredAntiAffinityTerms", shuns(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: spaced})},
+	{"preferred affinity by an unknown operator", "parsing pod: preferredAffinityTerms", prefers(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: resembles})},
+	{"namespaces by an unknown operator", "parsing pod: requiredAffinityTerms", seeks(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: fixture.Labels(), NamespaceSelector: resembles})},
+	{"matchLabelKeys that are no labels", "", seeks(v1.PodAffinityTerm{
+		TopologyKey: v1.LabelHostname, LabelSelector: fixture.Labels("app", "web"), MatchLabelKeys: []string{"no label"}, MismatchLabelKeys: []string{"no label"},
+	})},
+	{"a hard constraint by an unknown operator", "obtaining the pod's topology spread constraints", spreads(v1.TopologySpreadConstraint{
+		MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: resembles,
+	})},
+	{"a soft constraint by an unknown operator", "obtaining the pod's topology spread constraints", spreads(v1.TopologySpreadConstraint{
+		MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway, LabelSelector: resembles,
+	})},
+}
+
+var malformedNodeSelectors = []Pod{
+	{"a node by an unknown operator", "didn't match Pod's node affinity", requiresNode(fixture.Term(v1.NodeSelectorRequirement{Key: "a", Operator: "Resembles", Values: []string{"b"}}))},
+	{"a node by more than a word", "didn't match Pod's node affinity", requiresNode(fixture.Term(v1.NodeSelectorRequirement{Key: "a", Operator: v1.NodeSelectorOpGt, Values: []string{"b"}}))},
+	{"a node by one of no values", "didn't match Pod's node affinity", requiresNode(fixture.Term(fixture.In("a")))},
+	{"a node by a field that there is not", "didn't match Pod's node affinity", requiresNode(v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{fixture.In("spec.colour", "red")}})},
+	{"a node by two names at once", "didn't satisfy plugin(s) [NodeAffinity]", requiresNode(fixture.NodeNameTerm("a", "b"))},
+	{"a node by no name", "pod affinity terms conflict", requiresNode(fixture.NodeNameTerm())},
+	{"a node by a name that exists", "didn't match Pod's node affinity", requiresNode(v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpExists}}})},
+	{"a node that is not there", "didn't satisfy plugin(s) [NodeAffinity]", requiresNode(fixture.NodeNameTerm("nowhere"))},
+	{"a node that is not there, or another", "didn't satisfy plugin(s) [NodeAffinity]", requiresNode(fixture.NodeNameTerm("nowhere"), fixture.NodeNameTerm("nowhere-else"))},
+	{"a node selector with a key that is none", "didn't match Pod's node affinity", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"no label": "no value!"} }},
+}
+
+// terms is how many terms a pod has that has too many: as many as etcd lets it.
+const terms = 10000
+
+var unboundedTerms = []Pod{
+	{"ten thousand terms of affinity", "didn't match pod affinity rules", func(p *v1.Pod) {
+		for i := range terms {
+			seeks(v1.PodAffinityTerm{TopologyKey: "k", LabelSelector: fixture.Labels("a", fmt.Sprint(i))})(p)
+		}
+	}},
+	{"ten thousand terms of anti-affinity", "", func(p *v1.Pod) {
+		for i := range terms {
+			shuns(v1.PodAffinityTerm{TopologyKey: "k", LabelSelector: fixture.Labels("a", fmt.Sprint(i))})(p)
+		}
+	}},
+	{"ten thousand preferred nodes", "", func(p *v1.Pod) {
+		affinity := &v1.NodeAffinity{}
+		for i := range terms {
+			affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution,
+				v1.PreferredSchedulingTerm{Weight: math.MaxInt32, Preference: fixture.Term(fixture.NotIn("a", fmt.Sprint(i)))})
+		}
+		p.Spec.Affinity = &v1.Affinity{NodeAffinity: affinity}
+	}},
+	{"ten thousand tolerations", "", func(p *v1.Pod) {
+		for i := range terms {
+			p.Spec.Tolerations = append(p.Spec.Tolerations, v1.Toleration{Key: fmt.Sprint(i), Operator: v1.TolerationOpExists})
+		}
+	}},
+	{"a thousand constraints", "", func(p *v1.Pod) {
+		for i := range 1000 {
+			p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, fixture.RatherEvenly(fmt.Sprint("k", i), "a", fmt.Sprint(i)))
+		}
+	}},
+}
+
+var badQuantities = []Pod{
+	{"a negative request for cpu", "", asks("cpu", "-1")},
+	{"a negative request for memory", "", asks("memory", "-5Gi")},
+	{"a negative request for an extended resource", "", asks("example.com/gpu", "-1")},
+	{"a request that overflows in millicores", "", asks("cpu", "9223372036854775807")},
+	{"a request that overflows", "", asks("memory", "9e40")},
+	{"requests that overflow when they are added", "", func(p *v1.Pod) {
+		asks("memory", "9223372036854775807")(p)
+		asks("memory", "9223372036854775807")(p)
+	}},
+	{"extended resources that overflow when they are added", "", func(p *v1.Pod) {
+		asks("example.com/gpu", "9223372036854775807")(p)
+		asks("example.com/gpu", "9223372036854775807")(p)
+	}},
+	{"a request for a resource that is none", "", asks("no resource!", "1")},
+	{"a request for a resource without a name", "", asks("", "1")},
+	{"a negative overhead", "", func(p *v1.Pod) { p.Spec.Overhead = fixture.Resources("cpu", "-1", "memory", "-1Gi") }},
+	{"pod-level requests below the containers'", "", func(p *v1.Pod) {
+		asks("cpu", "1")(p)
+		p.Spec.Resources = &v1.ResourceRequirements{Requests: fixture.Resources("cpu", "-1")}
+	}},
+	{"negative requests in its status", "", func(p *v1.Pod) {
+		asks("cpu", "1")(p)
+		p.Status.ContainerStatuses = []v1.ContainerStatus{{
+			Name: p.Spec.Containers[0].Name, AllocatedResources: fixture.Resources("cpu", "-1"),
+			Resources: &v1.ResourceRequirements{Requests: fixture.Resources("cpu", "-2")},
+		}}
+	}},
+}
+
+var badNumbers = []Pod{
+	{"a negative skew", "didn't match pod topology spread constraints", spreads(constraint(func(c *v1.TopologySpreadConstraint) { c.MaxSkew = -1 }))},
+	{"a negative number of domains", "", spreads(constraint(func(c *v1.TopologySpreadConstraint) { c.MinDomains = new(int32(-3)) }))},
+	{"more domains than there can be", "", spreads(constraint(func(c *v1.TopologySpreadConstraint) { c.MinDomains = new(int32(math.MaxInt32)) }))},
+	{"policies that there are not", "", spreads(constraint(func(c *v1.TopologySpreadConstraint) {
+		c.NodeAffinityPolicy, c.NodeTaintsPolicy = new(v1.NodeInclusionPolicy("Maybe")), new(v1.NodeInclusionPolicy("Maybe"))
+	}))},
+	{"an action that there is not", "", spreads(constraint(func(c *v1.TopologySpreadConstraint) { c.WhenUnsatisfiable = "Maybe" }))},
+	{"the same constraint twice", "", spreads(constraint(nil), constraint(nil))},
+	{"preferences of a weight beyond all bounds", "", func(p *v1.Pod) {
+		p.Spec.Affinity = &v1.Affinity{
+			PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
+				{Weight: math.MaxInt32, PodAffinityTerm: fixture.Near(v1.LabelHostname, "app", "web")},
+			}},
+			PodAntiAffinity: &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
+				{Weight: math.MinInt32, PodAffinityTerm: fixture.Near(v1.LabelHostname, "app", "web")},
+			}},
+		}
+	}},
+	{"host ports beyond all bounds", "", func(p *v1.Pod) {
+		p.Spec.Containers[0].Ports = []v1.ContainerPort{
+			{HostPort: -1, HostIP: "nowhere", Protocol: "PIGEON"}, {HostPort: math.MaxInt32}, {HostPort: math.MinInt32},
+		}
+	}},
+	{"the lowest priority of all", "", func(p *v1.Pod) { p.Spec.Priority = new(int32(math.MinInt32)) }},
+	{"a toleration of numbers that are none", "", func(p *v1.Pod) {
+		p.Spec.Tolerations = []v1.Toleration{{Key: "a", Operator: v1.TolerationOpGt, Value: "b"}, {Operator: "Resembles"}, {Effect: "Sometimes"}}
+	}},
+}
+
+var oddities = []Pod{
+	{"no containers", "", func(p *v1.Pod) { p.Spec.Containers = nil }},
+	{"containers without anything", "", func(p *v1.Pod) { p.Spec.Containers = make([]v1.Container, 3) }},
+	{"init containers that restart somehow", "", func(p *v1.Pod) {
+		somehow := v1.ContainerRestartPolicy("Somehow")
+		p.Spec.InitContainers = []v1.Container{{Name: "i", RestartPolicy: &somehow}}
+	}},
+	{"restart rules without anything", "", func(p *v1.Pod) { p.Spec.Containers[0].RestartPolicyRules = make([]v1.ContainerRestartRule, 2) }},
+	{"volumes without anything", "", func(p *v1.Pod) { p.Spec.Volumes = make([]v1.Volume, 3) }},
+	{"two controllers without names", "", func(p *v1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{Controller: new(true)}, {Controller: new(true), APIVersion: "a/b/c", Kind: "ReplicaSet"}}
+	}},
+	{"a preemption policy that there is not", "", func(p *v1.Pod) { p.Spec.PreemptionPolicy = new(v1.PreemptionPolicy("Sometimes")) }},
+	{"a nomination for a node that is not there", "", func(p *v1.Pod) { p.Status.NominatedNodeName = "nowhere" }},
+	{"labels that are none", "", func(p *v1.Pod) { p.Labels = map[string]string{"no label": "no value!", "": ""} }},
+}
+
+func selector(key string, operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}}}
+}
+
+func affinityOf(p *v1.Pod) *v1.Affinity {
+	if p.Spec.Affinity == nil {
+		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{}, PodAntiAffinity: &v1.PodAntiAffinity{}}
+	}
+	return p.Spec.Affinity
+}
+
+func requiresNode(terms ...v1.NodeSelectorTerm) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: terms},
+		}}
+	}
+}
+
+func seeks(term v1.PodAffinityTerm) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		list := &affinityOf(p).PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		*list = append(*list, term)
+	}
+}
+
+func shuns(term v1.PodAffinityTerm) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		list := &affinityOf(p).PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		*list = append(*list, term)
+	}
+}
+
+func prefers(term v1.PodAffinityTerm) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		list := &affinityOf(p).PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		*list = append(*list, v1.WeightedPodAffinityTerm{Weight: 1, PodAffinityTerm: term})
+	}
+}
+
+func spreads(constraints ...v1.TopologySpreadConstraint) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Labels = map[string]string{"app": "web"}
+		p.Spec.TopologySpreadConstraints = constraints
+	}
+}
+
+// constraint is a good one, but for the change.
+func constraint(change func(*v1.TopologySpreadConstraint)) v1.TopologySpreadConstraint {
+	c := fixture.Evenly(v1.LabelHostname, "app", "web")
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+// asks adds a container that requests so much of something.
+func asks(name v1.ResourceName, amount string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{
+			Name:      fmt.Sprintf("c%d", len(p.Spec.Containers)),
+			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{name: resource.MustParse(amount)}},
+		})
+	}
+}

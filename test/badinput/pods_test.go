@@ -1,0 +1,205 @@
+package badinput
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/replay/log"
+	"github.com/berthdev/berth/test/replay/run"
+)
+
+// bad is the pod that is bad in one way.
+func bad(p Pod) *v1.Pod {
+	pod := fixture.Pod("bad").Requests("cpu", "100m").Obj()
+	p.Bad(pod)
+	return pod
+}
+
+// plain are good pods that have to do with every other.
+func plain(name string) *v1.Pod {
+	return fixture.Pod(name).Label("app", "web").Requests("cpu", "100m").
+		Spread(fixture.RatherEvenly(v1.LabelHostname, "app", "web")).
+		PreferPods(1, fixture.Near(v1.LabelHostname, "app", "web")).
+		RefusePods(fixture.Near(v1.LabelHostname, "app", "db")).HostPort("", "", 80).Obj()
+}
+
+// cluster is Berth with some nodes.
+type cluster struct {
+	t     *testing.T
+	berth *run.Berth
+	world *run.World
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	berth, err := run.NewBerth(t.Context(), run.Config{Profile: run.DefaultProfile(), Explain: true, Preempt: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{t: t, berth: berth, world: run.NewWorld(berth)}
+	for i := range 4 {
+		c.do(log.Apply, fixture.Node(fmt.Sprint("n", i)).Zone(fmt.Sprint(i%2)).Offers("cpu", "4").Obj())
+	}
+	c.do(log.Apply, fixture.Pod("old").Label("app", "web").On("n0").Obj())
+	return c
+}
+
+// do lets something happen. An attempt may end as it will, but not in a panic.
+func (c *cluster) do(kind log.Kind, object log.Object) *run.Outcome {
+	c.t.Helper()
+	outcome, err := c.world.Do(log.Op{Kind: kind, Object: object})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var panicked *framework.PanicError
+	if outcome != nil && errors.As(outcome.Err, &panicked) {
+		c.t.Errorf("%v\n%s", panicked, panicked.Stack)
+	}
+	return outcome
+}
+
+func TestABadPodIsTriedAndTheOthersGoOn(t *testing.T) {
+	for _, p := range Pods() {
+		t.Run(p.Sentence, func(t *testing.T) {
+			c := newCluster(t)
+			c.do(log.Schedule, bad(p))
+			if good := c.do(log.Schedule, plain("good")); good.Node == "" {
+				t.Errorf("a good pod finds no node: %v", good.Err)
+			}
+		})
+	}
+}
+
+func TestABadPodThatIsOnANodeIsCounted(t *testing.T) {
+	for _, p := range Pods() {
+		t.Run(p.Sentence, func(t *testing.T) {
+			c := newCluster(t)
+			pod := bad(p)
+			pod.Spec.NodeName = "n1"
+			c.do(log.Apply, pod)
+			if good := c.do(log.Schedule, plain("good")); good.Node == "" {
+				t.Errorf("a good pod finds no node: %v", good.Err)
+			}
+			c.do(log.Delete, pod)
+			if good := c.do(log.Schedule, plain("better")); good.Node == "" {
+				t.Errorf("a good pod finds no node when the bad one is gone: %v", good.Err)
+			}
+			for _, node := range must(c.berth.Nodes())(t) {
+				if node.Node().Name == "n1" && len(node.GetPods()) > 1 {
+					t.Errorf("%d pods on n1, want the good ones at most", len(node.GetPods()))
+				}
+			}
+		})
+	}
+}
+
+func TestABadPodThatIsNominatedIsReckonedWith(t *testing.T) {
+	for _, p := range Pods() {
+		t.Run(p.Sentence, func(t *testing.T) {
+			c := newCluster(t)
+			pod := bad(p)
+			pod.Status.NominatedNodeName = "n1"
+			c.do(log.Apply, pod)
+			if good := c.do(log.Schedule, plain("good")); good.Node == "" {
+				t.Errorf("a good pod finds no node: %v", good.Err)
+			}
+			c.do(log.Schedule, pod)
+		})
+	}
+}
+
+// A hint is asked by informers, where nobody is in the way of a panic but the
+// framework.
+func TestHintsBearBadPods(t *testing.T) {
+	c := newCluster(t)
+	for _, name := range plugins.InTree().Names() {
+		plugin := must(c.berth.Plugin(t.Context(), name))(t)
+		extension, ok := plugin.(fwk.EnqueueExtensions)
+		if !ok {
+			continue
+		}
+		for _, event := range must(extension.EventsToRegister(t.Context()))(t) {
+			if event.QueueingHintFn == nil {
+				continue
+			}
+			for _, p := range Pods() {
+				t.Run(name+"/"+event.Event.Label()+"/"+p.Sentence, func(t *testing.T) {
+					for _, change := range changes(event.Event, p) {
+						// An error counts as Queue.
+						_, _ = event.QueueingHintFn(klog.Background(), bad(p), change[0], change[1])
+						_, _ = event.QueueingHintFn(klog.Background(), plain("good"), change[0], change[1])
+					}
+				})
+			}
+		}
+	}
+}
+
+// changes are what a hint for event may be told, about bad pods where it is
+// about pods.
+func changes(event fwk.ClusterEvent, p Pod) [][2]any {
+	n0, n1 := fixture.Node("n0").Obj(), fixture.Node("n0").Label("a", "b").Zone("z").Offers("cpu", "1").Obj()
+	placed := bad(p)
+	placed.Spec.NodeName = "n1"
+	before, after := any(n0), any(n1)
+	switch event.Resource {
+	case fwk.Node:
+	case fwk.AssignedPod, framework.TerminatingPod:
+		before, after = placed, placed
+	case fwk.TargetPod:
+		return [][2]any{{bad(p), bad(p)}, {bad(p), plain("bad")}, {plain("bad"), bad(p)}}
+	default:
+		return nil
+	}
+	var list [][2]any
+	if event.ActionType&fwk.Add != 0 {
+		list = append(list, [2]any{nil, after})
+	}
+	if event.ActionType&fwk.Delete != 0 {
+		list = append(list, [2]any{before, nil})
+	}
+	if event.ActionType&fwk.Update != 0 {
+		list = append(list, [2]any{before, after})
+	}
+	return list
+}
+
+// must is for what cannot fail here.
+func must[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// A node says of itself what it likes. That is no reason for good pods to find
+// no other.
+func TestABadNodeHarmsNobody(t *testing.T) {
+	for sentence, offers := range map[string][]string{
+		"a node that offers nothing":                {"pods", "10"},
+		"a node that offers less than nothing":      {"pods", "10", "cpu", "-4", "memory", "-1Gi", "ephemeral-storage", "-1"},
+		"a node that takes less than no pods":       {"pods", "-1"},
+		"a node that offers more than there can be": {"pods", "10", "cpu", "9223372036854775807", "memory", "9e40"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			c := newCluster(t)
+			c.do(log.Apply, fixture.Node("bad").Offers(offers...).Obj())
+			for i := range 3 {
+				if good := c.do(log.Schedule, plain(fmt.Sprint("good", i))); good.Node == "" {
+					t.Errorf("a good pod finds no node: %v", good.Err)
+				}
+			}
+		})
+	}
+}

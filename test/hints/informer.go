@@ -1,0 +1,88 @@
+package hints
+
+import (
+	"reflect"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/berthdev/berth/test/replay/log"
+)
+
+// informer tells its handlers of a change in the moment in which it is made.
+type informer struct {
+	toolscache.SharedIndexInformer
+	store    toolscache.Indexer
+	handlers []toolscache.ResourceEventHandler
+}
+
+func newInformer() *informer {
+	return &informer{store: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc,
+		toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})}
+}
+
+func (i *informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.handlers = append(i.handlers, h)
+	return registration{}, nil
+}
+
+func (i *informer) HasSynced() bool                            { return true }
+func (i *informer) GetStore() toolscache.Store                 { return i.store }
+func (i *informer) GetIndexer() toolscache.Indexer             { return i.store }
+func (i *informer) AddIndexers(more toolscache.Indexers) error { return i.store.AddIndexers(more) }
+
+func (i *informer) apply(object log.Object) error {
+	before, known, err := i.store.Get(object)
+	if err == nil {
+		err = i.store.Update(object)
+	}
+	for _, h := range i.handlers {
+		if known {
+			h.OnUpdate(before, object)
+		} else {
+			h.OnAdd(object, false)
+		}
+	}
+	return err
+}
+
+// registration is of a handler that has been told all there is.
+type registration struct {
+	toolscache.ResourceEventHandlerRegistration
+}
+
+func (registration) HasSynced() bool { return true }
+
+// remove deletes an object; one that is not there may be removed.
+func (i *informer) remove(object log.Object) error {
+	last, known, err := i.store.Get(object)
+	if err != nil || !known {
+		return err
+	}
+	err = i.store.Delete(last)
+	for _, h := range i.handlers {
+		h.OnDelete(last)
+	}
+	return err
+}
+
+// newInformers returns the informers of all kinds that the scheduler listens to,
+// and the factory that hands them out.
+func newInformers() (informers.SharedInformerFactory, map[reflect.Type]*informer) {
+	factory := informers.NewSharedInformerFactory(nil, 0)
+	all := map[reflect.Type]*informer{}
+	for _, kind := range []runtime.Object{
+		&v1.Pod{}, &v1.Node{}, &v1.Namespace{}, &v1.Service{}, &v1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
+	} {
+		mine := newInformer()
+		all[reflect.TypeOf(kind)] = mine
+		// The factory keeps the first informer of a kind.
+		factory.InformerFor(kind, func(clientset.Interface, time.Duration) toolscache.SharedIndexInformer { return mine })
+	}
+	return factory, all
+}

@@ -1,0 +1,104 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+var _ = Describe("docs/hot-swap.md", func() {
+	It("shows what its commands print", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
+		for _, name := range []string{"a-1", "a-2", "b-1", "b-2"} {
+			aNode(ctx, fixture.Node(name).Label(v1.LabelTopologyZone, name[:1]).Offers("cpu", "16", "pods", "110"))
+		}
+		DeferCleanup(func(ctx SpecContext) {
+			_, _ = kubectl(ctx, "delete", "sprof", "web", "--ignore-not-found")
+			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0))).To(Succeed())
+		})
+		root, err := controlplane.ModuleRoot()
+		Expect(err).NotTo(HaveOccurred())
+		page := filepath.Join(root, "docs", "hot-swap.md")
+		text, err := os.ReadFile(page)
+		Expect(err).NotTo(HaveOccurred())
+		played := play(ctx, string(text))
+		if os.Getenv("UPDATE") != "" {
+			Expect(os.WriteFile(page, []byte(played), 0o644)).To(Succeed())
+			return
+		}
+		Expect(timeless(played)).To(Equal(timeless(string(text))), "UPDATE=1 writes the page anew")
+	})
+})
+
+// consoles are the blocks of a page that show commands, after "$ ", and what
+// they printed. Lines after "> " go on with a command.
+var consoles = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+
+// play runs the commands of a page, in turn, and returns the page with what
+// they print now.
+func play(ctx context.Context, page string) string {
+	GinkgoHelper()
+	return consoles.ReplaceAllStringFunc(page, func(block string) string {
+		out := "```console\n"
+		var command []string
+		run := func() {
+			if command == nil {
+				return
+			}
+			out += "$ " + strings.Join(command, "\n> ") + "\n" + shell(ctx, strings.Join(command, "\n"))
+			command = nil
+		}
+		for line := range strings.Lines(consoles.FindStringSubmatch(block)[1]) {
+			line = strings.TrimSuffix(line, "\n")
+			if first, ok := strings.CutPrefix(line, "$ "); ok {
+				run()
+				command = []string{first}
+			} else if more, ok := strings.CutPrefix(line, "> "); ok && command != nil {
+				command = append(command, more)
+			}
+		}
+		run()
+		return out + "```"
+	})
+}
+
+// shell runs a command as who administers the cluster.
+func shell(ctx context.Context, command string) string {
+	GinkgoHelper()
+	binaries, err := controlplane.Assets(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	tool, err := binaries.Path("kubectl")
+	Expect(err).NotTo(HaveOccurred())
+	c := exec.CommandContext(ctx, "sh", "-c", command)
+	// A discovery cache of its own: ports come again, for other clusters.
+	c.Env = append(os.Environ(), "KUBECONFIG="+cp.Kubeconfig(), "KUBECACHEDIR="+filepath.Join(cp.Dir(), "kubectl"), fmt.Sprintf("PATH=%s:%s", filepath.Dir(tool), os.Getenv("PATH")))
+	out, err := c.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s\n%s", command, out)
+	return string(out)
+}
+
+var (
+	clockTimes = regexp.MustCompile(`\b\d\d:\d\d(:\d\d)?\b`)
+	ages       = regexp.MustCompile(`\b(\d+m)?\d+s\b`)
+	spaces     = regexp.MustCompile(` +`)
+	// numbered are pods that differ in the second in which they were bound.
+	numbered = regexp.MustCompile(`\bweb-([ab])-\d\b`)
+)
+
+// timeless is a page without what a run on another day prints otherwise.
+func timeless(page string) string {
+	page = numbered.ReplaceAllString(clockTimes.ReplaceAllString(page, "HH:MM"), "web-$1-N")
+	return spaces.ReplaceAllString(ages.ReplaceAllString(page, "Ns"), " ")
+}

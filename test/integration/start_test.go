@@ -1,0 +1,78 @@
+package integration
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/house"
+)
+
+var _ = Describe("A replica that starts", func() {
+	It("is not ready while it would refuse what the leader runs, and names it", minute, func(ctx SpecContext) {
+		p := aProfile(ctx, afterBind(slow))
+		expectReady(ctx, p)
+		other := runManager(house.Options{Config: berth.Config, Registry: plugins.InTree(), Version: version})
+		DeferCleanup(func() { Expect(other.Stop()).To(Succeed()) })
+		Eventually(other.Gate.Ready).Should(MatchError(SatisfyAll(
+			ContainSubstring("SchedulingProfile "+p.Name), ContainSubstring("spec.plugins.postBind.enabled[0].name"))))
+		Eventually(eventsOf(ctx, p)).Should(ContainElement("Warning ReplicaNotReady Start"))
+		expectReady(ctx, p)
+		Expect(berth.Gate.Ready()).To(Succeed(), "the leader is at work")
+
+		edit(ctx, p, noPlugins)
+		Eventually(other.Gate.Ready).Should(Succeed())
+	})
+})
+
+var _ = Describe("A cluster without a SchedulingProfile", func() {
+	It("is given the default one, as often as it has none", minute, func(ctx SpecContext) {
+		var profiles v1alpha1.SchedulingProfileList
+		Eventually(func(g Gomega) {
+			g.Expect(admin.List(ctx, &profiles)).To(Succeed())
+			g.Expect(profiles.Items).To(BeEmpty())
+		}).Should(Succeed())
+		p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "berth"}}
+		stopManager()
+		DeferCleanup(func(ctx SpecContext) {
+			stopManager()
+			Expect(client.IgnoreNotFound(admin.Delete(ctx, p))).To(Succeed())
+			berth = startManager(ctx)
+		})
+		o := furnished(berth.Config)
+		o.DefaultProfile = p.Name
+		berth = runManager(o)
+		Eventually(func() error { return admin.Get(ctx, client.ObjectKeyFromObject(p), p) }).Should(Succeed())
+		expectReady(ctx, p)
+		first := p.UID
+		Expect(admin.Delete(ctx, p)).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
+			g.Expect(p.UID).NotTo(Equal(first))
+		}).Should(Succeed())
+	})
+})
+
+var _ = Describe("The profile default-scheduler", func() {
+	It("waits while kube-scheduler renews its Lease, unless it takes over", minute, func(ctx SpecContext) {
+		created(ctx, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-scheduler"},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: ptr.To("master-1"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NewMicroTime(time.Now())),
+			},
+		})
+		p := aProfileNamed(ctx, "default-scheduler")
+		Eventually(now(ctx, p)).Should(ConsistOf("Accepted False NameServedElsewhere", "ResolvedRefs True ResolvedRefs",
+			"Programmed False NothingRuns", "Ready False NameServedElsewhere", "Stalled True NameServedElsewhere"))
+		Expect(message(p, v1alpha1.ConditionReady)).To(ContainSubstring("master-1"))
+		Expect(kubectl(ctx, "annotate", "sprof", p.Name, v1alpha1.AnnotationTakeOver+"=true")).Error().NotTo(HaveOccurred())
+		expectReady(ctx, p)
+	})
+})

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/berthdev/berth/test/replay/log"
+	replaying "github.com/berthdev/berth/test/replay/run"
+)
+
+// costsFile holds what a pod may cost, by shape.
+const costsFile = "testdata/costs.json"
+
+var update = flag.Bool("update", false, "write "+costsFile+" anew")
+
+// costs is what a pod cost, in units that no clock and no neighbour changes.
+type costs struct {
+	// From says where the numbers come from.
+	From string `json:"from"`
+	// Shapes are by name.
+	Shapes map[string]cost `json:"shapes"`
+}
+
+// cost is what a pod of a shape cost, on average.
+type cost struct {
+	// Allocs is how many objects are allocated, from the decoded pod to
+	// assumed.
+	Allocs float64 `json:"allocs"`
+	// Judged is how many verdicts about a node the plugins made, all others
+	// were remembered.
+	Judged float64 `json:"judged"`
+	// Plain is how many of a thousand pods went the plain way.
+	Plain float64 `json:"plainPerThousand"`
+}
+
+// slack is by how much a cost may be missed: maps and slices grow when they
+// please.
+const slack = 0.15
+
+// What a pod costs in allocations and in calls of plugins is what is written
+// down, neither more nor less: a gain is to be written down as well, with
+//
+//	go test ./test/perf -run TestWhatAPodCosts -update
+func TestWhatAPodCosts(t *testing.T) {
+	const nodes, existing, pods = 1000, 500, 3000
+	known := costs{Shapes: map[string]cost{}}
+	if text, err := os.ReadFile(costsFile); err == nil {
+		if err := json.Unmarshal(text, &known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	measured := costs{Shapes: map[string]cost{}}
+	for _, s := range usual {
+		t.Run(s.name, func(t *testing.T) {
+			o := options{nodes: nodes, zones: 3, existing: existing, pods: pods}
+			s.nodes, s.existing, s.count = nodes, existing, pods
+			got := costOf(t, s, o)
+			measured.Shapes[s.name] = got
+			if *update {
+				return
+			}
+			want, there := known.Shapes[s.name]
+			if !there {
+				t.Fatalf("%s knows no shape %s", costsFile, s.name)
+			}
+			for what, pair := range map[string][2]float64{
+				"allocations": {want.Allocs, got.Allocs}, "verdicts": {want.Judged, got.Judged}, "plain attempts of a thousand": {want.Plain, got.Plain},
+			} {
+				if want, got := pair[0], pair[1]; math.Abs(got-want) > want*slack+0.5 {
+					t.Errorf("a pod costs %.1f %s, want %.1f as of %s; if that is meant, write it down", got, what, want, known.From)
+				}
+			}
+		})
+	}
+	if *update {
+		write(t, measured)
+	}
+}
+
+// costOf replays the shape's load.
+func costOf(t *testing.T, s shape, o options) cost {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "log.jsonl")
+	if err := writeLog(path, s, o); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	scheduler, err := replaying.NewBerth(t.Context(), replaying.Config{Profile: replaying.DefaultProfile()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bench, err := replaying.Measure(scheduler, log.NewReader(file).Next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, n := scheduler.Memo().Stats(), float64(bench.Pods)
+	round := func(v float64) float64 { return math.Round(v*10) / 10 }
+	return cost{Allocs: round(bench.AllocsPerPod), Judged: round(float64(stats.Judged) / n), Plain: round(1000 * float64(stats.Plain) / n)}
+}
+
+func write(t *testing.T, measured costs) {
+	t.Helper()
+	measured.From = "go test ./test/perf -run TestWhatAPodCosts -update, " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH
+	text, err := json.MarshalIndent(measured, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(costsFile, append(text, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

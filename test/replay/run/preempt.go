@@ -1,0 +1,96 @@
+package run
+
+import (
+	"context"
+	"errors"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/preemption"
+)
+
+// rehearsal plans in earnest and carries nothing out: that victims go is for
+// the log to say. The search for them begins at the first node, always.
+type rehearsal struct {
+	*preemption.Planner
+	// plan is what would have been carried out last, candidates are those that
+	// it was chosen from.
+	plan       *framework.Eviction
+	candidates []*framework.Eviction
+}
+
+var _ framework.Preemptor = &rehearsal{}
+
+func (b *Berth) newRehearsal() *rehearsal {
+	budgets := b.Factory.Policy().V1().PodDisruptionBudgets().Lister()
+	return &rehearsal{Planner: preemption.NewPlanner(preemption.Options{
+		Newest:        func(pod *v1.Pod) (*v1.Pod, error) { return pod, nil },
+		NominatedNode: b.cache.NominatedNode,
+		Budgets:       func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
+		Offset:        func(int32) int32 { return 0 },
+		Clock:         clock.RealClock{},
+	})}
+}
+
+// Plan remembers what there is to choose from.
+func (r *rehearsal) Plan(ctx context.Context, request framework.PreemptionRequest) (*framework.Eviction, error) {
+	var err error
+	if r.candidates, err = r.Candidates(ctx, request); err != nil {
+		return nil, err
+	}
+	return r.Choose(r.candidates), nil
+}
+
+// CarryOut remembers the plan.
+func (r *rehearsal) CarryOut(_ context.Context, _ fwk.Handle, plan *framework.Eviction) {
+	r.plan = plan
+}
+
+// UnderWay is false: nothing ever is.
+func (r *rehearsal) UnderWay(types.UID) bool { return false }
+
+// makeRoom asks the PostFilter plugins when nothing fits, and keeps what they
+// promise the pod until it has a node.
+func (b *Berth) makeRoom(state fwk.CycleState, outcome *Outcome) {
+	var unfit *framework.FitError
+	if !b.config.Preempt || !errors.As(outcome.Err, &unfit) || !b.framework.HasPostFilterPlugins() {
+		return
+	}
+	b.rehearsal.plan, b.rehearsal.candidates = nil, nil
+	result, status := b.framework.RunPostFilterPlugins(context.Background(), state, outcome.Pod, unfit.Diagnosis.Refusals)
+	unfit.Diagnosis.PostFilterMessage = status.Message()
+	var promise *fwk.NominatingInfo
+	if result != nil {
+		promise = result.NominatingInfo
+	}
+	b.cache.AddNominatedPod(klog.Background(), b.info, promise)
+	if promise.Mode() == fwk.ModeOverride {
+		outcome.Nominated = promise.NominatedNodeName
+	}
+	if plan := b.rehearsal.plan; plan != nil {
+		outcome.Victims = NamesOf(plan.Victims)
+	}
+	if !b.config.Explain || b.rehearsal.candidates == nil {
+		return
+	}
+	outcome.Candidates = map[string]Candidate{}
+	for _, plan := range b.rehearsal.candidates {
+		outcome.Candidates[plan.Node] = Candidate{Victims: NamesOf(plan.Victims), Violations: plan.Violations}
+	}
+}
+
+// NamesOf returns pods as namespace/name.
+func NamesOf(pods []*v1.Pod) []string {
+	names := make([]string, len(pods))
+	for i, pod := range pods {
+		names[i] = pod.Namespace + "/" + pod.Name
+	}
+	return names
+}

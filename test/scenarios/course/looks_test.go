@@ -1,0 +1,121 @@
+package course
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/queue"
+)
+
+// The words of this suite that say how things stand.
+
+// place reads a pod again and returns its node, empty while it has none.
+func place(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
+	return func(g Gomega) string {
+		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		return pod.Spec.NodeName
+	}
+}
+
+func expectBound(ctx context.Context, pods ...*v1.Pod) {
+	GinkgoHelper()
+	for _, pod := range pods {
+		Eventually(place(ctx, pod)).ShouldNot(BeEmpty(), pod.Name)
+	}
+}
+
+// promised reads a pod again and returns the node where room is kept for it.
+func promised(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
+	return func(g Gomega) string {
+		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		return pod.Status.NominatedNodeName
+	}
+}
+
+// standing reads a pod again and returns its PodScheduled condition as
+// "status reason: message", empty when it has none.
+func standing(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
+	return func(g Gomega) string {
+		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		for _, c := range pod.Status.Conditions {
+			if c.Type == v1.PodScheduled {
+				return strings.TrimSuffix(fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message), " : ")
+			}
+		}
+		return ""
+	}
+}
+
+// expectRefused waits until pods are told that they fit nowhere, and rest.
+func expectRefused(ctx context.Context, pods ...*v1.Pod) {
+	GinkgoHelper()
+	for _, pod := range pods {
+		Eventually(standing(ctx, pod)).Should(HavePrefix("False Unschedulable"), pod.Name)
+		Eventually(where(pod)).Should(Equal(queue.Unschedulable), pod.Name)
+	}
+}
+
+// gone waits until the API server has the pods no more.
+func gone(ctx context.Context, pods ...*v1.Pod) {
+	GinkgoHelper()
+	for _, pod := range pods {
+		Eventually(func() bool {
+			return apierrors.IsNotFound(admin.Get(ctx, client.ObjectKeyFromObject(pod), &v1.Pod{}))
+		}).Should(BeTrue(), pod.Name)
+	}
+}
+
+// where is the pod's place in the queue, empty when it is not there.
+func where(pod *v1.Pod) func() queue.Place {
+	return func() queue.Place { return berth.Scheduler.Rooms().Queue.Places()[pod.UID] }
+}
+
+// attempts are how often a pod was tried, as far as is recorded.
+func attempts(p *v1alpha1.SchedulingProfile, pod *v1.Pod) func() int {
+	return func() int {
+		page, _ := berth.Ledger.Page(p.Name, 50)
+		tried := 0
+		for _, d := range page.Recent {
+			if d.UID == pod.UID {
+				tried = max(tried, d.Attempts)
+			}
+		}
+		return tried
+	}
+}
+
+// waiting says where a profile's pods are now.
+func waiting(p *v1alpha1.SchedulingProfile) func() decision.QueueCounts {
+	return func() decision.QueueCounts {
+		page, _ := berth.Ledger.Page(p.Name, 0)
+		return page.Queue
+	}
+}
+
+// leftBehind names what the scheduler still knows of an older scenario.
+func leftBehind() (names []string) {
+	GinkgoHelper()
+	nodes, err := berth.Watched.Core().V1().Nodes().Lister().List(labels.Everything())
+	Expect(err).NotTo(HaveOccurred())
+	for _, node := range nodes {
+		names = append(names, "node "+node.Name)
+	}
+	pods, err := berth.Watched.Core().V1().Pods().Lister().List(labels.Everything())
+	Expect(err).NotTo(HaveOccurred())
+	for _, pod := range pods {
+		if pod.Name != bellPod {
+			names = append(names, "pod "+pod.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,153 @@
+package placement
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// cluster is what one scenario has put there. It has all of the API server:
+// scenarios play one after the other, and the next finds nothing.
+type cluster struct {
+	// nodes is how many there are, pods are those that it created by name.
+	nodes int
+	pods  map[string]*v1.Pod
+}
+
+// aCluster is empty, and will be when the scenario ends.
+func aCluster() *cluster {
+	GinkgoHelper()
+	DeferCleanup(func(ctx SpecContext) {
+		for _, namespace := range []string{metav1.NamespaceDefault, blue, red} {
+			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0))).To(Succeed())
+		}
+		Expect(admin.DeleteAllOf(ctx, &v1.Node{})).To(Succeed())
+	}, NodeTimeout(patience))
+	return &cluster{pods: map[string]*v1.Pod{}}
+}
+
+// comes adds nodes, status included, and waits until Berth knows them: it is
+// told of nodes in their order, and binds a pod that nothing keeps off the last.
+// The pod is the last of all pods that Berth hears of until then, those of the
+// scenario before included.
+func (c *cluster) comes(ctx context.Context, nodes ...*fixture.NodeBuilder) {
+	GinkgoHelper()
+	if len(nodes) == 0 {
+		return
+	}
+	var last *v1.Node
+	for _, node := range nodes {
+		last = node.Obj()
+		Expect(admin.Create(ctx, last)).To(Succeed())
+	}
+	c.nodes += len(nodes)
+	scout := complete(fixture.Pod("scout").RequireNode(fixture.NodeNameTerm(last.Name)).
+		Toleration(v1.Toleration{Operator: v1.TolerationOpExists}))
+	Expect(admin.Create(ctx, scout)).To(Succeed())
+	Eventually(place(ctx, scout)).Should(Equal(last.Name), func() string { return "the scout stands at: " + standing(scout) })
+	remove(ctx, scout)
+}
+
+// create creates a pod and waits for nothing.
+func (c *cluster) create(ctx context.Context, pod *fixture.PodBuilder) *v1.Pod {
+	GinkgoHelper()
+	created := complete(pod)
+	Expect(admin.Create(ctx, created)).To(Succeed())
+	c.pods[created.Name] = created
+	return created
+}
+
+// complete gives a pod what the API server wants of it.
+func complete(pod *fixture.PodBuilder) *v1.Pod {
+	p := pod.Obj()
+	if len(p.Spec.Containers) == 0 {
+		p.Spec.Containers = []v1.Container{{Name: "c0"}}
+	}
+	for _, list := range [][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Image == "" {
+				list[i].Image = "none"
+			}
+		}
+	}
+	return p
+}
+
+// place reads a pod again and returns its node, empty while it has none.
+func place(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
+	return func(g Gomega) string {
+		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		return pod.Spec.NodeName
+	}
+}
+
+// standing is a pod's condition PodScheduled, as it was read last: "status
+// reason: message", empty where it has none.
+func standing(pod *v1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled {
+			return strings.TrimSuffix(fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message), " : ")
+		}
+	}
+	return ""
+}
+
+// said is what the annotation on a bound pod says.
+type said struct {
+	Node               string
+	Feasible, Attempts int
+	Top                []decision.NodeScore
+}
+
+// best are the nodes that nothing ranks above; where only one fits, none is
+// ranked.
+func (s said) best() (nodes []string) {
+	if s.Feasible == 1 {
+		return []string{s.Node}
+	}
+	for _, n := range s.Top {
+		if n.Score == s.Top[0].Score {
+			nodes = append(nodes, n.Node)
+		}
+	}
+	return nodes
+}
+
+func decisionOn(pod *v1.Pod) (s said) {
+	GinkgoHelper()
+	Expect(json.Unmarshal([]byte(pod.Annotations["berth.dev/decision"]), &s)).To(Succeed(), "the annotation of %s", pod.Name)
+	return s
+}
+
+// remove deletes a pod and waits for nobody.
+func remove(ctx context.Context, pod *v1.Pod) {
+	GinkgoHelper()
+	Expect(client.IgnoreNotFound(admin.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0)))).To(Succeed())
+}
+
+// change reads the object of that name and writes it as edit says.
+func change[T client.Object](ctx context.Context, object T, name string, edit func(T), write func(context.Context, client.Object, ...client.UpdateOption) error) {
+	GinkgoHelper()
+	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: name}
+	Eventually(func() error {
+		if err := admin.Get(ctx, key, object); err != nil {
+			return err
+		}
+		edit(object)
+		return write(ctx, object)
+	}).Should(Succeed())
+}
+
+func updateStatus(ctx context.Context, object client.Object, _ ...client.UpdateOption) error {
+	return admin.Status().Update(ctx, object)
+}

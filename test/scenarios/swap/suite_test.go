@@ -1,0 +1,79 @@
+// Package swap plays the table of a hot swap, test/cells, on a real
+// kube-apiserver: a pod is put into a place, its profile changes, and all the
+// while other pods of that profile come. README.md says which cells are played
+// and how each of its five assertions is read from outside.
+package swap
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/informers"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/faultproxy"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/house"
+)
+
+const (
+	// patience bounds every wait for something that must come; a backoff of ten
+	// seconds is among it.
+	patience = 30 * time.Second
+	// pulse is how often it is looked for.
+	pulse = 20 * time.Millisecond
+)
+
+var (
+	cp    *controlplane.ControlPlane
+	admin client.Client
+	// berth is the manager; its Bindings come by bindings.
+	berth    *house.House
+	bindings *faultproxy.Proxy
+	seen     = &witness{}
+	stops    = &stopper{}
+)
+
+func TestSwap(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "swap")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
+	SetDefaultEventuallyTimeout(patience)
+	SetDefaultEventuallyPollingInterval(pulse)
+
+	var err error
+	cp, err = house.Cluster(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { cp.Stop() })
+	admin, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(admin.Create(ctx, fixture.Node("n1").Obj())).To(Succeed())
+	watch := informers.NewSharedInformerFactory(cp.Client(), 0)
+	seen.register(watch)
+	ended := make(chan struct{})
+	DeferCleanup(func() { close(ended); watch.Shutdown() })
+	watch.Start(ended)
+
+	cfg, err := house.Account(ctx, cp)
+	Expect(err).NotTo(HaveOccurred())
+	bindings, err = faultproxy.Start(cfg)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(bindings.Stop)
+	bindings.Do(holdUp)
+	berth, err = house.Start(house.Options{
+		Config: cfg, Writes: bindings.Config(cfg), Registry: registry(), Election: house.Patient,
+		Log: logr.New(&sink{LogSink: ctrl.Log.WithName("scheduler").GetSink(), stops: stops}),
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(berth.Stop()).To(Succeed()) })
+	Eventually(berth.Elected).Should(BeClosed())
+}, NodeTimeout(15*time.Minute))

@@ -1,0 +1,88 @@
+// Command plot draws what runs of make bench measured, as SVG, and puts their
+// tables into the page that shows them:
+//
+//	go run . --page ../../docs/performance.md --svg ../../docs/performance ../../bin/bench-*.json
+//
+// The tables of a run are in a file beside its JSON that ends with .txt.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	page := flag.String("page", "docs/performance.md", "the page that the tables go into")
+	svg := flag.String("svg", "docs/performance", "the folder that the curves go into")
+	flag.Parse()
+	if err := draw(flag.Args(), *page, *svg); err != nil {
+		fmt.Fprintln(os.Stderr, "plot: failed:", err)
+		os.Exit(1)
+	}
+	fmt.Println("plot: ok")
+}
+
+func draw(runs []string, page, svg string) error {
+	if len(runs) == 0 {
+		return errors.New("no run is named: give the JSON that make bench wrote")
+	}
+	var r report
+	var tables [][]byte
+	for _, run := range runs {
+		content, err := os.ReadFile(run)
+		if err != nil {
+			return err
+		}
+		if err := r.add(content); err != nil {
+			return fmt.Errorf("%s: %w", run, err)
+		}
+		text, err := os.ReadFile(strings.TrimSuffix(run, ".json") + ".txt")
+		if err != nil {
+			return err
+		}
+		tables = append(tables, text)
+	}
+	if err := os.MkdirAll(svg, 0o755); err != nil {
+		return err
+	}
+	for name, curves := range map[string]chart{"nodes.svg": r.overNodes(), "latency.svg": r.overLoad()} {
+		if err := curves.save(filepath.Join(svg, name)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return insert(page, tables)
+}
+
+// The marks between which a page shows the tables of a run.
+const begin, end = "<!-- run: begin -->", "<!-- run: end -->"
+
+// pictures are the curves, as the page shows them.
+const pictures = `![pods a second by nodes](performance/nodes.svg)
+
+![latency by load](performance/latency.svg)
+`
+
+// insert replaces what stands between the marks.
+func insert(page string, tables [][]byte) error {
+	old, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, found := bytes.Cut(old, []byte(begin))
+	_, after, ended := bytes.Cut(rest, []byte(end))
+	if !found || !ended {
+		return fmt.Errorf("%s: needs the lines %s and %s", page, begin, end)
+	}
+	var next bytes.Buffer
+	fmt.Fprintf(&next, "%s%s\n", before, begin)
+	for _, table := range tables {
+		fmt.Fprintf(&next, "```\n%s\n```\n\n", bytes.TrimSpace(table))
+	}
+	fmt.Fprintf(&next, "%s\n%s%s", pictures, end, after)
+	return os.WriteFile(page, next.Bytes(), 0o644)
+}

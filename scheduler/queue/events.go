@@ -28,20 +28,19 @@ func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, ne
 	q.mu.Lock()
 	for profile, asleep := range q.dormant {
 		rules := q.rules[profile]
-		if rules == nil {
-			// Its pods are about to be parked: nobody can say what this is to them.
-			for p := range asleep {
-				p.by = nil
-			}
-			continue
-		}
 		listeners := rules.listeners(e)
-		if len(listeners) == 0 && !e.wildcard() {
-			continue
-		}
-		for p := range asleep {
-			if (e.wildcard() || p.waitsFor(listeners)) && e.reaches(p.pod) {
-				concerned = append(concerned, p)
+		for _, d := range asleep {
+			if rules != nil && !e.wildcard() && !d.hears(listeners) {
+				continue
+			}
+			for p := range d.pods {
+				switch {
+				case rules == nil:
+					// It is about to be parked: nobody can say what this is to it.
+					p.by = nil
+				case e.reaches(p.pod):
+					concerned = append(concerned, p)
+				}
 			}
 		}
 	}

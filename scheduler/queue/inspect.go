@@ -66,8 +66,7 @@ func (q *Queue) checkPod(uid types.UID, p *Pod) error {
 	case p.flight != nil:
 		return nil
 	}
-	_, indexed := q.dormant[p.profile][p]
-	if dormant := p.where == Unschedulable || p.where == Gated; dormant != indexed {
+	if dormant, indexed := p.where == Unschedulable || p.where == Gated, p.dorm != nil; dormant != indexed {
 		return fmt.Errorf("in the index of dormant pods: %v, want %v", indexed, dormant)
 	}
 	if p.heap == q.asides {

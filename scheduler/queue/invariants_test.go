@@ -23,9 +23,14 @@ func checkQueue(t testing.TB, q *Queue) {
 		if len(asleep) == 0 {
 			t.Errorf("the index of dormant pods has an empty entry for %s", profile)
 		}
-		for p := range asleep {
-			if q.pods[p.pod.UID] != p || p.profile != profile {
-				t.Errorf("%s is in the index of dormant pods of %s, and not in the queue", p.pod.Name, profile)
+		for name, d := range asleep {
+			if len(d.pods) == 0 {
+				t.Errorf("nobody of %s waits for %q, which has a dorm", profile, name)
+			}
+			for p := range d.pods {
+				if q.pods[p.pod.UID] != p || p.profile != profile || p.dorm != d || !slices.Equal(p.awaited(), d.plugins) {
+					t.Errorf("%s is among the dormant pods of %s that wait for %v, and not in the queue, or not waiting for them", p.pod.Name, profile, d.plugins)
+				}
 			}
 		}
 	}
@@ -37,7 +42,7 @@ func checkPods(t testing.TB, q *Queue) {
 		if p.gone || p.pod.UID != uid {
 			t.Errorf("%s: gone %v, UID %s under key %s", p.pod.Name, p.gone, p.pod.UID, uid)
 		}
-		_, dormant := q.dormant[p.profile][p]
+		dormant := p.dorm != nil
 		want := map[Place][3]bool{ // in a heap, in the index, may have a marker
 			Active: {true, false, false}, Backoff: {true, false, false},
 			Unschedulable: {false, true, false}, Gated: {false, true, false},

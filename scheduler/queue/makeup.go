@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/berthdev/berth/scheduler/fault"
@@ -108,7 +110,7 @@ func (c change) touches(p *Pod) bool {
 	if !fault.InTheWayForgotten && p.besides.HasAny(c.plugins.UnsortedList()...) {
 		return true
 	}
-	return len(p.rejectors) == 0 && len(p.pending) == 0 || p.waitsFor(c.plugins)
+	return len(p.rejectors) == 0 && len(p.pending) == 0 || slices.ContainsFunc(p.awaited(), c.plugins.Has)
 }
 
 // wanted is how eagerly a swap tries p again: one that sat out a backoff goes

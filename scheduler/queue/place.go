@@ -23,8 +23,9 @@ func (q *Queue) leave(p *Pod) {
 	if p.heap != nil {
 		p.heap.drop(p)
 	}
-	if asleep := q.dormant[p.profile]; asleep != nil {
-		delete(asleep, p)
+	if p.dorm != nil {
+		asleep := q.dormant[p.profile]
+		asleep.drop(p)
 		if len(asleep) == 0 {
 			delete(q.dormant, p.profile)
 		}
@@ -215,9 +216,9 @@ func (q *Queue) putDormant(p *Pod, cause string, arrives bool) {
 		p.where = Gated
 	}
 	if q.dormant[p.profile] == nil {
-		q.dormant[p.profile] = map[*Pod]struct{}{}
+		q.dormant[p.profile] = dorms{}
 	}
-	q.dormant[p.profile][p] = struct{}{}
+	q.dormant[p.profile].add(p)
 	if arrives {
 		incoming.WithLabelValues("unschedulable", cause).Inc()
 	}

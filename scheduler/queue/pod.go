@@ -69,6 +69,8 @@ type Pod struct {
 	// seat is the pod's place in the roster.
 	seat *list.Element
 
+	// dorm is where a dormant pod sleeps.
+	dorm *dorm
 	// index is the pod's position in the heap that holds it.
 	index int
 	heap  *podHeap

@@ -32,7 +32,7 @@ type Queue struct {
 	abandoned map[string]Hold
 	// dormant indexes by profile the pods that only an event wakes, so that an
 	// event costs nothing while nobody waits for it.
-	dormant map[string]map[*Pod]struct{}
+	dormant map[string]dorms
 	// roster are the pods by profile.
 	roster roster
 	lanes  []*lane
@@ -87,7 +87,7 @@ func New(o Options) *Queue {
 		pods:      map[types.UID]*Pod{},
 		rules:     map[string]*Rules{},
 		abandoned: map[string]Hold{},
-		dormant:   map[string]map[*Pod]struct{}{},
+		dormant:   map[string]dorms{},
 		asides:    newHeap(func(a, b *Pod) bool { return a.poison.until.Before(b.poison.until) }),
 		roster:    roster{},
 		flights:   newFlights(),

@@ -118,9 +118,13 @@ func (r *Rules) worth(logger klog.Logger, p *Pod, pod *v1.Pod, e event) strategy
 	return result
 }
 
-// listeners are the plugins that registered for the event.
+// listeners are the plugins that registered for the event; none where a profile
+// has no rules.
 func (r *Rules) listeners(e event) sets.Set[string] {
 	plugins := sets.Set[string]{}
+	if r == nil {
+		return plugins
+	}
 	for _, hint := range r.Hints {
 		if matches(hint.Event, e.ClusterEvent) {
 			plugins.Insert(hint.Plugin)
@@ -135,15 +139,6 @@ func (r *Rules) mayOpen(gate string, heard []event) bool {
 	return gate != "" && !fault.OpenGateUnnoticed && slices.ContainsFunc(heard, func(e event) bool {
 		return e.ClusterEvent == gateOpened || r.listeners(e).Has(gate)
 	})
-}
-
-// waitsFor says whether one of plugins holds p back. A gated pod waits for its
-// gate alone: what the others think of it does not matter before.
-func (p *Pod) waitsFor(plugins sets.Set[string]) bool {
-	if p.where == Gated {
-		return plugins.Has(p.gate)
-	}
-	return plugins.HasAny(p.rejectors.UnsortedList()...) || plugins.HasAny(p.pending.UnsortedList()...)
 }
 
 // reopens says whether an event may change what is known about p already: that

@@ -99,7 +99,10 @@ func (w *toll) begin() {
 
 // places is how many pods are where.
 func (w *toll) places() map[string]int {
-	n := map[string]int{"dormant": len(w.dormant["p"]), "in the log": w.flights.log.Len()}
+	n := map[string]int{"in the log": w.flights.log.Len()}
+	for _, d := range w.dormant["p"] {
+		n["dormant"] += len(d.pods)
+	}
 	for _, l := range w.lanes {
 		n[l.sort+" active"], n[l.sort+" backoff"] = l.active.Len(), l.refusals.Len()+l.errors.Len()
 	}

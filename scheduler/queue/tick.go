@@ -41,13 +41,15 @@ func (q *Queue) flush(now time.Time) (flushed []*Pod) {
 			continue
 		}
 		period := rules.FlushAfter
-		for p := range asleep {
-			since := p.timestamp
-			if p.flushedAt.After(since) {
-				since = p.flushedAt
-			}
-			if now.Sub(since) > period {
-				flushed = append(flushed, p)
+		for _, d := range asleep {
+			for p := range d.pods {
+				since := p.timestamp
+				if p.flushedAt.After(since) {
+					since = p.flushedAt
+				}
+				if now.Sub(since) > period {
+					flushed = append(flushed, p)
+				}
 			}
 		}
 	}

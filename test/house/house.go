@@ -56,6 +56,7 @@ type Options struct {
 type House struct {
 	Config    *rest.Config
 	Ledger    *decision.Ledger
+	Desk      *decision.Desk
 	Scheduler *scheduler.Scheduler
 	// Watched are the scheduler's informers.
 	Watched informers.SharedInformerFactory
@@ -79,9 +80,10 @@ func Start(o Options) (*House, error) {
 		return nil, err
 	}
 	h := &House{
-		Config: o.Config, Ledger: decision.NewLedger(time.Now), Gate: &controllers.Gate{},
+		Config: o.Config, Ledger: decision.NewLedger(time.Now), Desk: decision.NewDesk(time.Now), Gate: &controllers.Gate{},
 		Watched: intake.NewInformers(client, intake.Trim(true)), Elected: mgr.Elected(),
 	}
+	h.Desk.CountDroppedWith(h.Ledger.Dropped)
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	if err := h.furnish(mgr, client, broadcaster, o); err != nil {
 		return nil, err
@@ -119,7 +121,7 @@ func (h *House) furnish(mgr ctrl.Manager, client kubernetes.Interface, broadcast
 		RecorderFor: func(profile string) events.EventRecorderLogger {
 			return broadcaster.NewRecorder(mgr.GetScheme(), profile)
 		},
-		Registry: o.Registry, Unsupported: plugins.Unsupported(o.Registry, devices.Back), Ledger: h.Ledger,
+		Registry: o.Registry, Unsupported: plugins.Unsupported(o.Registry, devices.Back), Ledger: h.Ledger, Desk: h.Desk,
 		Clock: clock.RealClock{}, Log: log,
 	})
 	if err := mgr.Add(scheduler.Warm{Scheduler: h.Scheduler}); err != nil {
@@ -128,9 +130,15 @@ func (h *House) furnish(mgr ctrl.Manager, client kubernetes.Interface, broadcast
 	if err := mgr.Add(h.Scheduler); err != nil {
 		return err
 	}
+	decisions, err := controllers.NewDecisionsClient(o.Config)
+	if err != nil {
+		return err
+	}
+	pods := h.Watched.Core().V1().Pods()
 	return controllers.SetupWithManager(mgr, controllers.Options{
 		Applier: h.Scheduler.Profiles(), Registry: o.Registry, Ledger: h.Ledger, Version: cmp.Or(o.Version, "test"),
 		Gate: h.Gate, DefaultProfile: o.DefaultProfile,
+		Desk: h.Desk, Decisions: decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
 		History: history.New(history.Options{
 			Revisions: client.AppsV1().ControllerRevisions(operator.Namespace), Namespace: operator.Namespace,
 			Process: string(uuid.NewUUID()), Clock: clock.RealClock{}, Probation: cmp.Or(o.Probation, history.Probation),

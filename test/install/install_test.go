@@ -168,6 +168,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"an editor changes profiles":                             {"editor", "patch", ours, "schedulingprofiles", "", true},
 		"an editor does not write what Berth says of them":       {"editor", "patch", ours, "schedulingprofiles", "status", false},
 		"view does not include profiles, which name others pods": {"someone-with-view", "list", ours, "schedulingprofiles", "", false},
+		"view includes why a pod of the namespace waits":         {"someone-with-view", "list", ours, "schedulingdecisions", "", true},
+		"admin may not say it in Berth's name":                   {"someone-with-admin", "create", ours, "schedulingdecisions", "", false},
+		"the manager writes why a pod waits":                     {account, "create", ours, "schedulingdecisions", "", true},
 		"admin does not include profiles either":                 {"someone-with-admin", "list", ours, "schedulingprofiles", "", false},
 	}
 	for name, tc := range cases {

@@ -48,6 +48,8 @@ type Options struct {
 	Version string
 	// Election says how it is elected, where that matters.
 	Election ctrl.Options
+	// Now is the time by which explanations are written and go; nil is time.Now.
+	Now func() time.Time
 	// Log is the scheduler's; without one it is the test's.
 	Log logr.Logger
 }
@@ -75,12 +77,15 @@ func Start(o Options) (*House, error) {
 		return nil, err
 	}
 	o.Writes = cmp.Or(o.Writes, o.Config)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	mgr, err := ctrl.NewManager(o.Config, o.election())
 	if err != nil {
 		return nil, err
 	}
 	h := &House{
-		Config: o.Config, Ledger: decision.NewLedger(time.Now), Desk: decision.NewDesk(time.Now), Gate: &controllers.Gate{},
+		Config: o.Config, Ledger: decision.NewLedger(time.Now), Desk: decision.NewDesk(o.Now), Gate: &controllers.Gate{},
 		Watched: intake.NewInformers(client, intake.Trim(true)), Elected: mgr.Elected(),
 	}
 	h.Desk.CountDroppedWith(h.Ledger.Dropped)

@@ -32,7 +32,7 @@ func deskTime() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 var _ = Describe("A pod that is explained", func() {
 	It("has a SchedulingDecision of its name, which goes with it", minute, func(ctx SpecContext) {
 		pod := aPod(ctx, strangersPod(aYard(ctx), "web"))
-		berth.Desk.Put(why(pod, "0/3 nodes are available: 3 Insufficient cpu."))
+		explain(why(pod, "0/3 nodes are available: 3 Insufficient cpu."))
 		d := expectDecision(ctx, pod)
 		Expect(d.Status.Message).To(Equal("0/3 nodes are available: 3 Insufficient cpu."))
 		Expect(d.OwnerReferences).To(ConsistOf(SatisfyAll(HaveField("Kind", "Pod"), HaveField("UID", pod.UID), HaveField("BlockOwnerDeletion", BeNil()))))
@@ -48,11 +48,11 @@ var _ = Describe("A pod that is explained", func() {
 
 	It("is told other reasons a minute later", minute, func(ctx SpecContext) {
 		pod := aPod(ctx, strangersPod(aYard(ctx), "web"))
-		berth.Desk.Put(why(pod, "first"))
+		explain(why(pod, "first"))
 		first := expectDecision(ctx, pod)
 		other := why(pod, "second")
 		other.Status.Result = v1alpha1.ResultError
-		berth.Desk.Put(other)
+		explain(other)
 		aMinuteLater(ctx)
 		Eventually(decisionOf(ctx, pod)).Should(HaveField("Status.Message", "second"))
 		Expect(expectDecision(ctx, pod).UID).To(Equal(first.UID))
@@ -70,14 +70,14 @@ var _ = Describe("A pod that is explained", func() {
 			e.Status.WakesOn = append(e.Status.WakesOn, decision.WakesOn{Plugin: long, Events: strings.Split(strings.Repeat(long+" ", 100), " ")})
 		}
 		e.Status.Nearest[0].Missing = []decision.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
-		berth.Desk.Put(e)
+		explain(e)
 		Expect(expectDecision(ctx, pod).Status.Rejections).To(HaveLen(v1alpha1.MaxReasons))
 	})
 
 	It("has its explanation for another minute when it is bound", minute, func(ctx SpecContext) {
 		y := aYard(ctx)
 		pod, node := aPod(ctx, strangersPod(y, "web")), aNode(ctx, y.node("n"))
-		berth.Desk.Put(why(pod, "why"))
+		explain(why(pod, "why"))
 		expectDecision(ctx, pod)
 		bindTo(ctx, pod, node)
 		berth.Desk.Bound(pod.Namespace, pod.Name, pod.UID)
@@ -89,12 +89,11 @@ var _ = Describe("A pod that is explained", func() {
 	It("is not told what was true of another of its name", minute, func(ctx SpecContext) {
 		y := aYard(ctx)
 		old := aPod(ctx, strangersPod(y, "web-0"))
-		berth.Desk.Put(why(old, "old"))
+		explain(why(old, "old"))
 		first := expectDecision(ctx, old)
 		remove(ctx, old)
 		pod := aPod(ctx, strangersPod(y, "web-0"))
-		untilKnown(pod)
-		berth.Desk.Put(why(pod, "new"))
+		explain(why(pod, "new"))
 		Eventually(decisionOf(ctx, pod)).Should(HaveField("Status.Message", "new"))
 		d := expectDecision(ctx, pod)
 		Expect(ownersOf(d)).To(ConsistOf(pod.UID))
@@ -106,7 +105,7 @@ var _ = Describe("A pod that is explained", func() {
 		node := aNode(ctx, y.node("n"))
 		waiting, gone, bound := aPod(ctx, strangersPod(y, "waiting")), aPod(ctx, strangersPod(y, "gone")), aPod(ctx, strangersPod(y, "bound"))
 		for _, pod := range []*v1.Pod{waiting, gone, bound} {
-			berth.Desk.Put(why(pod, "before"))
+			explain(why(pod, "before"))
 			expectDecision(ctx, pod)
 		}
 		stopManager()
@@ -122,7 +121,7 @@ var _ = Describe("A pod that is explained", func() {
 		expectNoDecision(ctx, gone)
 		expectNoDecision(ctx, bound)
 		first := expectDecision(ctx, waiting)
-		berth.Desk.Put(why(waiting, "after"))
+		explain(why(waiting, "after"))
 		aMinuteLater(ctx)
 		Eventually(decisionOf(ctx, waiting)).Should(SatisfyAll(HaveField("Status.Message", "after"), HaveField("UID", first.UID)))
 	})
@@ -133,7 +132,7 @@ var _ = Describe("A pod that is explained", func() {
 		e := why(aPod(ctx, strangersPod(here, "web")), "why")
 		e.Status.Rejections = []decision.Rejection{{Plugin: "NodeResourcesFit", Code: "Unschedulable", Reason: "Insufficient cpu", Nodes: 3, ExampleNode: "somebodys-node"}}
 		e.Status.Nearest = []decision.NearMiss{{Node: "somebodys-node", Missing: []decision.Missing{{Resource: "cpu", Requested: "4", Free: "3500m"}}}}
-		berth.Desk.Put(e)
+		explain(e)
 		var list v1alpha1.SchedulingDecisionList
 		Eventually(func(g Gomega) {
 			g.Expect(tenant.List(ctx, &list, client.InNamespace(here.name))).To(Succeed())
@@ -194,20 +193,19 @@ func ownersOf(d *v1alpha1.SchedulingDecision) (uids []any) {
 func aMinuteLater(ctx context.Context) {
 	GinkgoHelper()
 	ahead.Add(int64(time.Minute))
-	bell := aPod(ctx, strangersPod(aYard(ctx), "bell"))
-	untilKnown(bell)
-	berth.Desk.Put(why(bell, "a minute is over"))
+	explain(why(aPod(ctx, strangersPod(aYard(ctx), "bell")), "a minute is over"))
 }
 
-// untilKnown waits until Berth's informers hold a pod as it is.
-func untilKnown(pod *v1.Pod) {
+// explain puts an explanation on the desk, as soon as Berth knows the pod.
+func explain(e decision.Explanation) {
 	GinkgoHelper()
-	pods := berth.Watched.Core().V1().Pods().Lister().Pods(pod.Namespace)
+	pods := berth.Watched.Core().V1().Pods().Lister().Pods(e.Namespace)
 	Eventually(func(g Gomega) {
-		known, err := pods.Get(pod.Name)
+		known, err := pods.Get(e.Pod)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(known.UID).To(Equal(pod.UID))
+		g.Expect(known.UID).To(Equal(e.UID))
 	}).Should(Succeed())
+	berth.Desk.Put(e)
 }
 
 // bindTo binds a pod as some scheduler would.

@@ -115,8 +115,8 @@ type budget struct {
 
 // wait returns when there may be a write, or with the error of ctx.
 func (b *budget) wait(ctx context.Context) error {
-	if d := b.next.Sub(b.clock.Now()); d > 0 && !rest(ctx, b.clock, d, nil) {
-		return ctx.Err()
+	if d := b.next.Sub(b.clock.Now()); d > 0 {
+		rest(ctx, b.clock, d, nil)
 	}
 	return ctx.Err()
 }

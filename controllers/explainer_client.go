@@ -19,7 +19,7 @@ const (
 	// requestTimeout is how long one request may take.
 	requestTimeout = 10 * time.Second
 	// pageSize is how many objects are listed at once.
-	pageSize = 500
+	pageSize = "500"
 
 	onlyMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	onlyMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -108,12 +108,13 @@ func (c *decisionClient) delete(ctx context.Context, name types.NamespacedName, 
 // first.
 func (c *decisionClient) list(ctx context.Context, token string) (page metav1.PartialObjectMetadataList, err error) {
 	text, err := c.rest.Get().Resource(schedulingDecisions).SetHeader("Accept", onlyMetadataList).
-		VersionedParams(&metav1.ListOptions{Limit: pageSize, Continue: token}, metav1.ParameterCodec).
+		Param("limit", pageSize).Param("continue", token).
 		MaxRetries(0).Do(ctx).Raw()
 	if err != nil {
 		return page, err
 	}
-	return page, json.Unmarshal(text, &page)
+	err = json.Unmarshal(text, &page)
+	return page, err
 }
 
 // one makes a request whose answer is one object.
@@ -122,7 +123,8 @@ func one(ctx context.Context, request *restclient.Request) (object metav1.Partia
 	if err != nil {
 		return object, err
 	}
-	return object, json.Unmarshal(text, &object)
+	err = json.Unmarshal(text, &object)
+	return object, err
 }
 
 // ownerOf is the UID of the pod that an object belongs to; empty where it says

@@ -135,7 +135,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	for user, has := range map[string]struct{ role, group, resource string }{
 		"viewer":             {"berth-profile-viewer-role", ours, "schedulingprofiles"},
 		"editor":             {"berth-profile-editor-role", ours, "schedulingprofiles"},
-		"someone-with-view":  {"view", "", "pods"},
+		"someone-with-view":  {"view", ours, "schedulingdecisions"},
 		"someone-with-admin": {"admin", "", "pods"},
 	} {
 		if _, err := cp.Kubectl(t.Context(), nil, "create", "clusterrolebinding", user, "--clusterrole="+has.role, "--user="+user); err != nil {

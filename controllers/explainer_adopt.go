@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/scheduler/decision"
@@ -26,7 +27,7 @@ func (x *explainer) adopt(ctx context.Context, logger logr.Logger) (time.Duratio
 		page, err := x.decisions.list(ctx, token)
 		if err != nil {
 			x.setbacks++
-			x.lament(logger, err)
+			x.lament(logger, err, "SchedulingDecisions could not be listed, and no pod is explained before")
 			return x.pause(err), false
 		}
 		for i := range page.Items {
@@ -39,15 +40,18 @@ func (x *explainer) adopt(ctx context.Context, logger logr.Logger) (time.Duratio
 	}
 }
 
-// lament says why no pod is explained for now.
-func (x *explainer) lament(logger logr.Logger, err error) {
+// lament says what is wrong; trouble that goes on is not repeated for a while.
+func (x *explainer) lament(logger logr.Logger, err error, what string) {
+	kind := string(apierrors.ReasonForError(err))
+	if unserved(err) {
+		kind = "Unserved"
+	}
 	switch {
+	case !x.complaint.due(kind):
 	case unserved(err):
-		if x.complaint.due("unserved") {
-			logger.Info("SchedulingDecisions are not served: pods are scheduled, and not explained; apply config/crd")
-		}
-	case x.complaint.due(err.Error()):
-		logger.Error(err, "SchedulingDecisions could not be listed: pods are not explained yet")
+		logger.Info("SchedulingDecisions are not served: pods are scheduled, and not explained; apply config/crd")
+	default:
+		logger.Error(err, what)
 	}
 }
 

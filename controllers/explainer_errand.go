@@ -132,9 +132,7 @@ func (x *explainer) setback(ctx context.Context, logger logr.Logger, e decision.
 		x.desk.Again(e, now, true)
 		return 0
 	}
-	if x.complaint.due(string(apierrors.ReasonForError(err))) {
-		logger.Error(err, "A pod could not be explained; more of the kind are not logged for a while", "verb", e.Verb, "pod", e.Namespace+"/"+e.Pod)
-	}
+	x.lament(logger.WithValues("verb", e.Verb, "pod", e.Namespace+"/"+e.Pod), err, "A pod could not be explained")
 	switch {
 	case final(err):
 		x.desk.Refused(e)

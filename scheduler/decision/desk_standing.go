@@ -31,7 +31,7 @@ func (d *Desk) Found(o Standing) {
 		s = &slip{name: name, uid: o.Owner}
 		d.slips[name] = s
 	}
-	s.stands, s.object, s.owner, s.at = true, o.Object, o.Owner, o.Written
+	s.stands, s.object, s.owner, s.at = true, o.Object, o.Owner, d.past(o.Written)
 	if s.uid != o.Owner {
 		return // its namesake, of which more is known, replaces it
 	}
@@ -44,6 +44,14 @@ func (d *Desk) Found(o Standing) {
 		d.leave(s, d.now())
 	case !o.Bound.IsZero():
 		s.bound = true
-		d.leave(s, o.Bound.Add(leaveAfter))
+		d.leave(s, d.past(o.Bound).Add(leaveAfter))
 	}
+}
+
+// past is t, or now where another's clock is ahead.
+func (d *Desk) past(t time.Time) time.Time {
+	if now := d.now(); t.After(now) {
+		return now
+	}
+	return t
 }

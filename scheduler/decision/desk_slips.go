@@ -58,11 +58,12 @@ func (d *Desk) put(e *Explanation, reasons uint64) {
 }
 
 // wait puts t in line in place of what waits of s, unless the object says so
-// already. What comes later keeps the place of what it replaces.
+// already; what it says is not known while the writer is at it. What comes later
+// keeps the place of what it replaces.
 func (d *Desk) wait(s *slip, t *ticket) {
 	before := s.waits
 	d.unwait(s)
-	if s.stands && s.owner == s.uid && s.written == t.reasons {
+	if !s.out && s.stands && s.owner == s.uid && s.written == t.reasons {
 		return
 	}
 	t.lane, t.due = d.laneFor(s, t.explanation)

@@ -194,6 +194,17 @@ func TestDesk(t *testing.T) {
 			c.pass(updateEvery)
 			c.want("update web of web: memory")
 		},
+		"what is put while something else is written is written after it": func(c *counter) {
+			c.Put(says("web", "cpu"))
+			c.errands()
+			c.pass(updateEvery)
+			c.Put(says("web", "memory"))
+			e, _, _ := c.Take()
+			c.Put(says("web", "cpu"))
+			c.do(e)
+			c.pass(updateEvery)
+			c.want("update web of web: cpu")
+		},
 		"what failed is done again, and what may have been done is looked at": func(c *counter) {
 			c.Put(says("web", "cpu"))
 			e, _, _ := c.Take()

@@ -100,31 +100,36 @@ func (c *decisionClient) delete(ctx context.Context, name types.NamespacedName, 
 	if err := c.budget.spend(ctx); err != nil {
 		return err
 	}
-	return c.rest.Delete().Namespace(name.Namespace).Resource(schedulingDecisions).Name(name.Name).
-		SetHeader("Content-Type", "application/json").Body(body).MaxRetries(0).Do(ctx).Error()
+	_, err = one(ctx, c.rest.Delete().Namespace(name.Namespace).Resource(schedulingDecisions).Name(name.Name).
+		SetHeader("Content-Type", "application/json").Body(body))
+	return err
 }
 
 // list reads the metadata of a page of all objects; token is empty for the
 // first.
 func (c *decisionClient) list(ctx context.Context, token string) (page metav1.PartialObjectMetadataList, err error) {
-	text, err := c.rest.Get().Resource(schedulingDecisions).SetHeader("Accept", onlyMetadataList).
-		Param("limit", pageSize).Param("continue", token).
-		MaxRetries(0).Do(ctx).Raw()
-	if err != nil {
-		return page, err
-	}
-	err = json.Unmarshal(text, &page)
+	err = ask(ctx, c.rest.Get().Resource(schedulingDecisions).SetHeader("Accept", onlyMetadataList).
+		Param("limit", pageSize).Param("continue", token), &page)
 	return page, err
 }
 
 // one makes a request whose answer is one object.
 func one(ctx context.Context, request *restclient.Request) (object metav1.PartialObjectMetadata, err error) {
-	text, err := request.SetHeader("Accept", onlyMetadata).MaxRetries(0).Do(ctx).Raw()
-	if err != nil {
-		return object, err
-	}
-	err = json.Unmarshal(text, &object)
+	err = ask(ctx, request.SetHeader("Accept", onlyMetadata), &object)
 	return object, err
+}
+
+// ask makes a request once, and reads its answer into answer.
+func ask(ctx context.Context, request *restclient.Request, answer any) error {
+	result := request.MaxRetries(0).Do(ctx)
+	if err := result.Error(); err != nil { // Raw's error does not say what the server said
+		return err
+	}
+	text, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, answer)
 }
 
 // ownerOf is the UID of the pod that an object belongs to; empty where it says

@@ -212,7 +212,7 @@ func TestExplainerWaitsUntilItsObjectsAreServed(t *testing.T) {
 		o.explain(web, "why else", 2*time.Minute)
 		delete(o.objects, "shop/web") // with their definition
 		o.answering(nil)
-		pass(unservedPause)
+		pass(unservedPause + time.Second)
 		o.holds(t, "shop/web", "why else of web")
 	})
 }

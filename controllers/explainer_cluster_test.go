@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,22 +10,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
-	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	restclient "k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/decision"
 )
 
 // shelf is an API server that has SchedulingDecisions and nothing else. It is a
@@ -187,72 +178,11 @@ func (s *shelf) answering(f func(r *http.Request, carryOut func()) error) {
 	s.answer = f
 }
 
-// office is an explainer at work in virtual time, inside a synctest bubble.
-type office struct {
-	*shelf
-	desk    *decision.Desk
-	pods    cache.Indexer
-	dropped int
-}
-
-// openOffice starts an explainer; stand are objects that are there.
-func openOffice(t *testing.T, shelf *shelf, pods ...*corev1.Pod) *office {
-	o := &office{
-		shelf: shelf, desk: decision.NewDesk(time.Now),
-		pods: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
-	}
-	o.desk.CountDroppedWith(func(string) { o.dropped++ })
-	for _, pod := range pods {
-		must(o.pods.Add(pod))
-	}
-	client, err := NewDecisionsClient(&restclient.Config{Host: "http://shelf", Transport: shelf})
-	must(err)
-	x := newExplainer(Options{
-		Desk: o.desk, Decisions: client, Pods: corelisters.NewPodLister(o.pods), PodsSynced: func() bool { return true }, Clock: clock.RealClock{},
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- x.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	synctest.Wait()
-	o.requests()
-	return o
-}
-
-func newShelf() *shelf { return &shelf{objects: map[string]*v1alpha1.SchedulingDecision{}} }
-
-// aPod is a pod of the namespace shop, whose UID is its name unless given.
-func aPod(name string, uid ...types.UID) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}}
-	if len(uid) > 0 {
-		pod.UID = uid[0]
-	}
-	return pod
-}
-
-// boundPod is one that was bound when that was.
-func boundPod(name string, when time.Time) *corev1.Pod {
-	pod := aPod(name)
-	pod.Spec.NodeName = "n1"
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(when)}}
-	return pod
-}
-
-// explain puts an explanation of a pod on the desk, and lets d pass.
-func (o *office) explain(pod *corev1.Pod, message string, d time.Duration) {
-	o.desk.Put(decision.Explanation{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Status: decision.Status{
-		Result: v1alpha1.ResultError, Message: message, Profile: v1alpha1.DecidedBy{Name: "batch"},
-	}})
-	pass(d)
-}
-
-// pass lets time pass, and what is due be done.
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
+// stand puts an object there that is about owner.
+func (s *shelf) stand(name string, owner types.UID) {
+	s.born++
+	s.objects["shop/"+name] = &v1alpha1.SchedulingDecision{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: name, UID: types.UID(fmt.Sprint("object-", s.born)), CreationTimestamp: metav1.NewTime(time.Now()),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: name, UID: owner}},
+	}}
 }

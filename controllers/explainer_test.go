@@ -1,25 +1,17 @@
 package controllers
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/decision"
 )
 
 var (
@@ -215,100 +207,4 @@ func TestExplainerWaitsUntilItsObjectsAreServed(t *testing.T) {
 		pass(unservedPause + time.Second)
 		o.holds(t, "shop/web", "why else of web")
 	})
-}
-
-func TestWhatATenantMayRead(t *testing.T) {
-	e := decision.Explanation{Status: decision.Status{
-		Rejections: []decision.Rejection{{Plugin: "P", Reason: "r", ExampleNode: "secret-node"}},
-		Nearest:    []decision.NearMiss{{Node: "secret-node"}},
-	}}
-	for sentence, nodes := range map[string]bool{"detail: Reasons names no node": false, "detail: Nodes does": true} {
-		t.Run(sentence, func(t *testing.T) {
-			e := e
-			e.Nodes = nodes
-			text, err := json.Marshal(statusOf(&e, noon))
-			must(err)
-			if got := strings.Count(string(text), "secret-node"); got != map[bool]int{false: 0, true: 2}[nodes] {
-				t.Errorf("named %d times: %s", got, text)
-			}
-		})
-	}
-	if e.Status.Rejections[0].ExampleNode == "" {
-		t.Error("the explanation itself was changed")
-	}
-}
-
-func TestAnExplanationFitsIntoItsObject(t *testing.T) {
-	long := strings.Repeat("ü", 5000)
-	e := decision.Explanation{Nodes: true, Status: decision.Status{
-		Message: long, BlockedBy: long, Profile: v1alpha1.DecidedBy{Name: long, Hash: long}, Queue: &decision.Queue{Gate: long},
-	}}
-	for i := range 100 {
-		e.Status.Rejections = append(e.Status.Rejections, decision.Rejection{Plugin: long, Code: "Pending", Reason: long, Nodes: int32(100 - i), ExampleNode: long})
-		e.Status.Nearest = append(e.Status.Nearest, decision.NearMiss{Node: long})
-		e.Status.WakesOn = append(e.Status.WakesOn, decision.WakesOn{Plugin: long})
-	}
-	e.Status.Nearest[0].Missing = []decision.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
-	s := statusOf(&e, noon)
-	if got, want := s.Rejections[len(s.Rejections)-1], (v1alpha1.Rejection{Code: "Pending", Reason: "37 more reasons", Nodes: 37}); got != want {
-		t.Errorf("the last reason is %+v, want %+v", got, want)
-	}
-	got := map[string]int{
-		"rejections": len(s.Rejections), "nearest": len(s.Nearest), "wakesOn": len(s.WakesOn),
-		"message": len(s.Message), "since": int(s.Queue.Since.Sub(noon)), "resource": len(s.Nearest[0].Missing[0].Resource),
-	}
-	want := map[string]int{"rejections": 64, "nearest": 10, "wakesOn": 64, "message": 4095, "since": 0, "resource": 317}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	text, err := json.Marshal(s)
-	must(err)
-	if strings.Contains(string(text), "null") || strings.Contains(string(text), "\ufffd") {
-		t.Error("a list is null, or a character was cut in two")
-	}
-}
-
-// body is what a request carries. It can be read again.
-func body(r *http.Request) string {
-	text, err := io.ReadAll(r.Body)
-	must(err)
-	r.Body = io.NopCloser(bytes.NewReader(text))
-	return string(text)
-}
-
-// want holds the requests since the last call to a list.
-func (o *office) want(t *testing.T, want ...string) {
-	t.Helper()
-	if diff := cmp.Diff(want, o.requests()); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
-}
-
-func (o *office) holds(t *testing.T, name, want string) {
-	t.Helper()
-	if got := o.says(name); got != want {
-		t.Errorf("%s says %q, want %q", name, got, want)
-	}
-}
-
-// names holds the objects that are there to a list, in the order of names.
-func (o *office) names(t *testing.T, want ...string) {
-	t.Helper()
-	for _, name := range want {
-		if o.objects["shop/"+name] == nil {
-			t.Errorf("%s is not there", name)
-		}
-	}
-	if len(o.objects) != len(want) {
-		t.Errorf("%d objects, want %d", len(o.objects), len(want))
-	}
-}
-
-// stand puts an object there that is about owner.
-func (s *shelf) stand(name string, owner types.UID) {
-	s.born++
-	s.objects["shop/"+name] = &v1alpha1.SchedulingDecision{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: name, UID: types.UID(fmt.Sprint("object-", s.born)), CreationTimestamp: metav1.NewTime(time.Now()),
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: name, UID: owner}},
-	}}
 }

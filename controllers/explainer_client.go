@@ -28,8 +28,8 @@ const (
 // +kubebuilder:rbac:groups=berth.dev,resources=schedulingdecisions,verbs=get;list;create;patch;delete
 
 // NewDecisionsClient makes the client that SchedulingDecisions are written with.
-// It has connections and a limit of its own, if config has. The limit is a
-// second wall: the writer keeps a budget of its own.
+// It dials as config says, and has a limit of its own: a second wall, since the
+// writer keeps a budget.
 func NewDecisionsClient(config *restclient.Config) (restclient.Interface, error) {
 	config = restclient.CopyConfig(config)
 	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"

@@ -25,6 +25,7 @@ import (
 	"github.com/berthdev/berth/controllers"
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler"
+	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/intake"
@@ -76,10 +77,11 @@ func Start(o Options) (*House, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Writes = cmp.Or(o.Writes, o.Config)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.Writes = rest.CopyConfig(cmp.Or(o.Writes, o.Config))
+	binding.Bound(o.Writes, make(chan struct{}, binding.InFlight))
 	mgr, err := ctrl.NewManager(o.Config, o.election())
 	if err != nil {
 		return nil, err

@@ -49,8 +49,10 @@ type Options struct {
 	// Unsupported names the field of a pod that this build cannot honour.
 	Unsupported func(pod *v1.Pod) (field, why string)
 	Ledger      *decision.Ledger
-	Clock       clock.WithTickerAndDelayedExecution
-	Log         logr.Logger
+	// Desk is where explanations wait to be written; nil: no pod is explained.
+	Desk  *decision.Desk
+	Clock clock.WithTickerAndDelayedExecution
+	Log   logr.Logger
 	// Epoch returns the number of this leadership; nil means 0.
 	Epoch func(ctx context.Context) int64
 	// Go starts work beside the loop; nil means a goroutine.

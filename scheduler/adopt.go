@@ -87,13 +87,36 @@ func (w waitingPods) Abandon(_ context.Context, name string, hold queue.Hold) {
 	w.queue.Abandon(name, hold)
 }
 
-// tellHeld has a pod told that it is held, and why. A follower
-// does not write: whoever leads next tells all that are held.
-func (s *Scheduler) tellHeld(pod *v1.Pod, hold queue.Hold) {
-	s.lead.Lock()
-	leading := s.leading
-	s.lead.Unlock()
-	if leading {
+// onHold has a pod told that it is held, and why.
+func (s *Scheduler) onHold(pod *v1.Pod, hold queue.Hold) {
+	if s.leads() {
 		s.held.put(pod, hold)
+		s.explainHeld(pod, hold)
+	}
+}
+
+// onGate has explained which gate holds a pod.
+func (s *Scheduler) onGate(pod *v1.Pod, gate string) {
+	if s.leads() {
+		s.explainGate(pod, gate)
+	}
+}
+
+// leads says whether s may write. Whoever leads next tells all that are held.
+func (s *Scheduler) leads() bool {
+	s.lead.Lock()
+	defer s.lead.Unlock()
+	return s.leading
+}
+
+// forget is told of a pod that is gone, or has a node.
+func (s *Scheduler) forget(pod *v1.Pod) {
+	s.binding.Forget(pod.UID)
+	switch desk := s.options.Desk; {
+	case desk == nil:
+	case pod.Spec.NodeName != "":
+		desk.Bound(pod.Namespace, pod.Name, pod.UID)
+	default:
+		desk.Gone(pod.Namespace, pod.Name, pod.UID)
 	}
 }

@@ -49,6 +49,8 @@ type Options struct {
 	// Unsupported names the field of a pod that this build cannot honour.
 	Unsupported func(pod *v1.Pod) (field, why string)
 	Ledger      *decision.Ledger
+	// Desk is where explanations are put; nil: nothing is explained.
+	Desk  *decision.Desk
 	Clock       clock.WithTickerAndDelayedExecution
 	Log         logr.Logger
 	// Epoch returns the number of this leadership; nil means 0.
@@ -101,13 +103,13 @@ func New(o Options) *Scheduler {
 	s.cache = cache.New()
 	s.waiting = framework.NewWaitingPods(o.Clock)
 	s.waiting.Wait = s.options.Wait
-	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.tellHeld, Slice: o.Slice, Yield: o.Yield})
+	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.onHold, OnGate: s.onGate, Slice: o.Slice, Yield: o.Yield})
 	s.held = newHeldLine(o.Clock, s.writeHeld)
 	s.binding = binding.New(binding.Options{
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Go: s.options.Go, Wait: s.options.Wait,
 	})
 	s.intake = intake.New(intake.Options{
-		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Forget: s.binding.Forget, Log: o.Log,
+		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Forget: s.forget, Log: o.Log,
 		Namespace: func(name string, before, after labels.Set) { s.profiles.NamespaceChanged(name, before, after) },
 	})
 	s.profiles = profile.NewSet(profile.Options{
@@ -225,9 +227,12 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.lead.Lock()
 	s.leading = true
 	s.lead.Unlock()
-	held := s.queue.Held()
-	for _, pod := range slices.SortedFunc(maps.Keys(held), func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) }) {
-		s.tellHeld(pod, held[pod])
+	held, gates := s.queue.Held(), s.queue.Gates()
+	for _, pod := range inOrder(held) {
+		s.onHold(pod, held[pod])
+	}
+	for _, pod := range inOrder(gates) {
+		s.onGate(pod, gates[pod])
 	}
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)
 	s.options.Go(func() { s.queue.Run(ctx) })
@@ -241,6 +246,11 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.flights.Wait()
 	s.options.Log.Info("Scheduling ended")
 	return nil
+}
+
+// inOrder are the pods of a map, so that each history has one order.
+func inOrder[T any](of map[*v1.Pod]T) []*v1.Pod {
+	return slices.SortedFunc(maps.Keys(of), func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
 }
 
 // activator lets plugins activate pods.

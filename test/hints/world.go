@@ -71,7 +71,7 @@ func newWorld(ctx context.Context, plugin string, config run.Config, without fwk
 	}
 	w.profile, _ = profiles.Acquire(blueprint.Name)
 	ear := intake.New(intake.Options{
-		Cache: w.cache, Queue: w.queue, Waiting: waiting, Forget: func(types.UID) {}, Log: logr.Discard(),
+		Cache: w.cache, Queue: w.queue, Waiting: waiting, Forget: func(*v1.Pod) {}, Log: logr.Discard(),
 	})
 	_, err := ear.Register(factory)
 	return w, err

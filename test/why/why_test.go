@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	corev1 "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -139,9 +138,7 @@ func give(node *v1.Node, pod *v1.Pod, m decision.Missing, first bool, total *cou
 	case m.Plugin == "TaintToleration" && !honoursTaints(pod):
 		count(&total.Taints)
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(taint v1.Taint) bool {
-			return !slices.ContainsFunc(pod.Spec.Tolerations, func(toleration v1.Toleration) bool {
-				return corev1.ToleratesTaint(toleration, taint)
-			})
+			return framework.UntoleratedTaint([]v1.Taint{taint}, pod.Spec.Tolerations) != nil
 		})
 	default:
 		count(&total.Others)

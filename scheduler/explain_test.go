@@ -21,8 +21,8 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// write takes from the Desk all that is due, as a writer without a budget does.
-func (w *world) write() {
+// writeAll takes from the Desk all that is due, as a writer without a budget does.
+func (w *world) writeAll() {
 	desk := w.options.Desk
 	for {
 		e, _, due := desk.Take()
@@ -41,7 +41,7 @@ func (w *world) write() {
 
 // why is the explanation of a pod, without times; nil when there is none.
 func (w *world) why(pod string) *decision.Status {
-	w.write()
+	w.writeAll()
 	e, ok := w.told[pod]
 	if !ok {
 		return nil
@@ -238,7 +238,7 @@ func TestAPreemptionIsExplained(t *testing.T) {
 				w.cluster.SlowDown()
 				w.create(c.pod.Obj())
 				if c.act != nil {
-					w.write()
+					w.writeAll()
 					c.act(w)
 					time.Sleep(time.Minute)
 					synctest.Wait()
@@ -330,9 +330,6 @@ func TestAParkedPodIsExplained(t *testing.T) {
 func TestAPodThatIsSetAsideIsExplained(t *testing.T) {
 	amongOdds(t, func(w *world, o *odd) {
 		w.create(oddly("a", "Filter panics"))
-		if why := w.why("a"); why == nil || why.Result != "Error" || why.Message != `plugin "Odd" panicked in Filter: odd` {
-			t.Logf("at first: %+v", why)
-		}
 		time.Sleep(2 * time.Minute)
 		why := w.why("a")
 		if why == nil || why.Result != "SetAside" || why.BlockedBy != "SetAside" || why.Queue.Where != "Parked" ||
@@ -380,6 +377,7 @@ func TestWhatBecomesOfAPodAtAProbeIsExplained(t *testing.T) {
 				w.a.Waits = time.Hour
 				w.a.Events = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}}}
 				w.a.Set(c.point, c.answer)
+				w.a.Set("PreBindPreFlight", nil) // so that PreBind is asked
 				w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
 				defer w.lead()()
 				w.create(web("a"))

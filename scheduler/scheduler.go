@@ -51,8 +51,8 @@ type Options struct {
 	Ledger      *decision.Ledger
 	// Desk is where explanations are put; nil: nothing is explained.
 	Desk  *decision.Desk
-	Clock       clock.WithTickerAndDelayedExecution
-	Log         logr.Logger
+	Clock clock.WithTickerAndDelayedExecution
+	Log   logr.Logger
 	// Epoch returns the number of this leadership; nil means 0.
 	Epoch func(ctx context.Context) int64
 	// Go starts work beside the loop; nil means a goroutine.

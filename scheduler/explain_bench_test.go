@@ -1,8 +1,8 @@
 package scheduler
 
 import (
-	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,31 +28,46 @@ import (
 func BenchmarkRefusal(b *testing.B) {
 	for _, how := range []string{"unexplained", "the same", "another", "another of its class"} {
 		b.Run(how, func(b *testing.B) {
-			desk := decision.NewDesk(time.Now)
-			if how == "unexplained" {
-				desk = nil
+			var desk *decision.Desk
+			if how != "unexplained" {
+				desk = decision.NewDesk(time.Now)
 			}
-			s := refusing(b, desk, 5000)
+			s := tooSmallFor(b, desk, 5000)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				pod := guest(fmt.Sprint("shop/p", i%100), 9, 0).Obj()
-				switch how {
-				case "another":
+				if how == "another" {
 					s.cache.SetNode(berthOf(0))
-					fallthrough
-				case "another of its class":
-					desk = decision.NewDesk(time.Now)
-					s.options.Desk = desk
 				}
-				s.refuseOnce(b, pod)
+				if strings.HasPrefix(how, "another") {
+					s.options.Desk = decision.NewDesk(time.Now)
+				}
+				refuseOnce(b, s, fmt.Sprint("shop/p", i%100))
 			}
 		})
 	}
 }
 
-// refusing returns a Scheduler with so many nodes that are too small, most of
+// refuseOnce tries a pod, and tells the Desk.
+func refuseOnce(b *testing.B, s *Scheduler, name string) {
+	pod := guest(name, 9, 0).Obj()
+	if err := s.options.Informers.Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
+		b.Fatal(err)
+	}
+	s.queue.Add(b.Context(), pod)
+	t := &turn{Attempt: s.queue.TryPop(), state: framework.NewCycleState(), nominate: nominateNone}
+	t.generation, _ = s.profiles.Acquire("p")
+	err := s.place(b.Context(), t, s.cache.Refresh(), &s.cycle)
+	if d := s.decided(t, err); d.Result != decision.Unschedulable {
+		b.Fatal(err)
+	}
+	s.explainRefused(t, err)
+	t.generation.Release()
+	t.Done()
+}
+
+// tooSmallFor returns a Scheduler with so many nodes that are too small, most of
 // them full.
-func refusing(b *testing.B, desk *decision.Desk, nodes int) *Scheduler {
+func tooSmallFor(b *testing.B, desk *decision.Desk, nodes int) *Scheduler {
 	cluster := fakecluster.New()
 	s := New(Options{
 		Client: cluster, Informers: informers.NewSharedInformerFactory(cluster, 0),
@@ -67,12 +82,13 @@ func refusing(b *testing.B, desk *decision.Desk, nodes int) *Scheduler {
 	if rejection != nil {
 		b.Fatal(rejection.Message())
 	}
-	generation, err := s.profiles.Build(context.Background(), blueprint)
-	_ = generation
-	if err != nil {
+	if err := s.profiles.Apply(b.Context(), blueprint); err != nil {
 		b.Fatal(err)
 	}
 	for i := range nodes {
+		if err := s.options.Informers.Core().V1().Nodes().Informer().GetIndexer().Add(berthOf(i)); err != nil {
+			b.Fatal(err)
+		}
 		s.cache.SetNode(berthOf(i))
 		s.cache.Confirm(guest(fmt.Sprint("bank/p", i), i%3, 1).On(fmt.Sprint("n", i)).Obj())
 	}
@@ -86,5 +102,3 @@ func berthOf(i int) *v1.Node {
 	}
 	return n.Obj()
 }
-
-var _ = framework.FitError{}

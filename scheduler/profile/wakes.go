@@ -30,7 +30,9 @@ func wakesOf(hints []queue.Hint) map[string][]string {
 // eventNames names the parts of a registered event. What the resource says
 // already the action need not: Node/UpdateTaint, not Node/UpdateNodeTaint.
 func eventNames(e fwk.ClusterEvent) (names []string) {
-	all := e.ActionType
+	if e.Resource == fwk.WildCard && e.ActionType == fwk.All {
+		return []string{"*/*"}
+	}
 	name := func(action string) {
 		for _, kind := range []string{"UpdateNode", "UpdatePod"} {
 			if what, ok := strings.CutPrefix(action, kind); ok {
@@ -39,10 +41,7 @@ func eventNames(e fwk.ClusterEvent) (names []string) {
 		}
 		names = append(names, fmt.Sprintf("%v/%s", e.Resource, action))
 	}
-	if all&fwk.All == fwk.All {
-		name("*")
-		return names
-	}
+	all := e.ActionType
 	if all&fwk.Update == fwk.Update {
 		name("Update")
 		all &^= fwk.Update

@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -85,6 +87,22 @@ func (w waitingPods) GateOpened(ctx context.Context, uid types.UID) { w.queue.Ga
 // Abandon parks the profile's pods.
 func (w waitingPods) Abandon(_ context.Context, name string, hold queue.Hold) {
 	w.queue.Abandon(name, hold)
+}
+
+// tellHeld tells the pods that are held when s begins to lead.
+func (s *Scheduler) tellHeld() {
+	held, gates := s.queue.Held(), s.queue.Gates()
+	for _, pod := range inOrder(held) {
+		s.onHold(pod, held[pod])
+	}
+	for _, pod := range inOrder(gates) {
+		s.onGate(pod, gates[pod])
+	}
+}
+
+// inOrder are the pods of a map, so that each history has one order.
+func inOrder[T any](of map[*v1.Pod]T) []*v1.Pod {
+	return slices.SortedFunc(maps.Keys(of), func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
 }
 
 // onHold has a pod told that it is held, and why.

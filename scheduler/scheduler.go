@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -227,13 +225,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.lead.Lock()
 	s.leading = true
 	s.lead.Unlock()
-	held, gates := s.queue.Held(), s.queue.Gates()
-	for _, pod := range inOrder(held) {
-		s.onHold(pod, held[pod])
-	}
-	for _, pod := range inOrder(gates) {
-		s.onGate(pod, gates[pod])
-	}
+	s.tellHeld()
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)
 	s.options.Go(func() { s.queue.Run(ctx) })
 	for {
@@ -246,11 +238,6 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.flights.Wait()
 	s.options.Log.Info("Scheduling ended")
 	return nil
-}
-
-// inOrder are the pods of a map, so that each history has one order.
-func inOrder[T any](of map[*v1.Pod]T) []*v1.Pod {
-	return slices.SortedFunc(maps.Keys(of), func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
 }
 
 // activator lets plugins activate pods.

@@ -47,7 +47,7 @@ type Options struct {
 	// Unsupported names the field of a pod that this build cannot honour.
 	Unsupported func(pod *v1.Pod) (field, why string)
 	Ledger      *decision.Ledger
-	// Desk is where explanations are put; nil: nothing is explained.
+	// Desk is where explanations wait to be written; nil: no pod is explained.
 	Desk  *decision.Desk
 	Clock clock.WithTickerAndDelayedExecution
 	Log   logr.Logger

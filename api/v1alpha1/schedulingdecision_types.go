@@ -39,6 +39,18 @@ type SchedulingDecisionList struct {
 	Items           []SchedulingDecision `json:"items"`
 }
 
+// What a SchedulingDecision has room for; whoever writes it cuts what exceeds
+// that. Texts are measured in characters, lists in entries.
+const (
+	MaxExplanation = 4096 // message
+	MaxReason      = 1024 // a reason, and blockedBy
+	MaxName        = 253  // the name of a plugin, profile, node or event
+	MaxResource    = 317  // the name of a resource
+	MaxWord        = 64   // a hash, a code, an amount
+	MaxReasons     = 64   // rejections, wakesOn, and the lists in them
+	MaxNearest     = 10   // nearest
+)
+
 // DecisionResult is how a pod's last attempt ended, or why there is none.
 //
 // +kubebuilder:validation:Enum=Bound;Unschedulable;Gated;Parked;WaitingOnPermit;Preempting;Error;SetAside
@@ -84,9 +96,10 @@ type SchedulingDecisionStatus struct {
 	// blockedBy says which plugins keep the pod from how many nodes, or which
 	// one from being tried.
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
 	BlockedBy string `json:"blockedBy,omitempty"`
 
-	// nodes counts the nodes; absent where none were asked.
+	// nodes counts the nodes; absent where no attempt got to them.
 	// +optional
 	Nodes *DecisionNodes `json:"nodes,omitempty"`
 
@@ -127,24 +140,31 @@ type SchedulingDecisionStatus struct {
 type DecidedBy struct {
 	// name is the SchedulingProfile.
 	// +required
+	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 	// generation is the profile's metadata.generation that ran.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	Generation int64 `json:"generation,omitempty"`
 	// hash is the hash of what ran.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
 }
 
 // DecisionNodes counts the nodes of an attempt.
 type DecisionNodes struct {
 	// total is how many nodes the cluster has.
+	// +kubebuilder:validation:Minimum=0
 	Total int32 `json:"total"`
 	// evaluated is how many of them were asked.
+	// +kubebuilder:validation:Minimum=0
 	Evaluated int32 `json:"evaluated"`
 	// feasible is on how many of those the pod fits.
+	// +kubebuilder:validation:Minimum=0
 	Feasible int32 `json:"feasible"`
 	// summary is feasible/total.
+	// +kubebuilder:validation:MaxLength=64
 	Summary string `json:"summary"`
 }
 
@@ -152,16 +172,21 @@ type DecisionNodes struct {
 type Rejection struct {
 	// plugin is who refused; empty where no plugin was asked.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	Plugin string `json:"plugin,omitempty"`
 	// code is the plugin's verdict: Unschedulable, UnschedulableAndUnresolvable
 	// or Pending.
+	// +kubebuilder:validation:MaxLength=64
 	Code string `json:"code"`
 	// reason is the plugin's text.
+	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
 	// nodes is how many nodes it holds for.
+	// +kubebuilder:validation:Minimum=0
 	Nodes int32 `json:"nodes"`
 	// exampleNode is one of them, where the profile's detail is Nodes.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	ExampleNode string `json:"exampleNode,omitempty"`
 }
 
@@ -169,9 +194,11 @@ type Rejection struct {
 type NearMiss struct {
 	// node is its name, where the profile's detail is Nodes.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node,omitempty"`
 	// missing is all that keeps the pod from it.
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
 	Missing []Missing `json:"missing"`
 }
 
@@ -180,18 +207,23 @@ type NearMiss struct {
 type Missing struct {
 	// resource is what is short; empty where it is not an amount.
 	// +optional
+	// +kubebuilder:validation:MaxLength=317
 	Resource string `json:"resource,omitempty"`
 	// requested is how much of it the pod asks for.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	Requested string `json:"requested,omitempty"`
 	// free is how much of it the node has left.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	Free string `json:"free,omitempty"`
 	// plugin is who refuses, where it is not an amount.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	Plugin string `json:"plugin,omitempty"`
 	// reason is the plugin's text.
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -204,15 +236,19 @@ type DecisionQueue struct {
 	Since metav1.Time `json:"since"`
 	// gate is the PreEnqueue plugin that holds a gated pod.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	Gate string `json:"gate,omitempty"`
 }
 
 // WakesOn are the events that one plugin registered for.
 type WakesOn struct {
 	// plugin is the plugin.
+	// +kubebuilder:validation:MaxLength=253
 	Plugin string `json:"plugin"`
 	// events are the events, as resource/action.
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
 	Events []string `json:"events"`
 }
 
@@ -239,8 +275,10 @@ const (
 // counted, never named: they may be of other namespaces.
 type PreemptionTried struct {
 	// candidates is on how many nodes others could have made room.
+	// +kubebuilder:validation:Minimum=0
 	Candidates int32 `json:"candidates"`
 	// victims is how many pods leave the node that was chosen.
+	// +kubebuilder:validation:Minimum=0
 	Victims int32 `json:"victims"`
 	// outcome is how the search ended.
 	Outcome PreemptionOutcome `json:"outcome"`

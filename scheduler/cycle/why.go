@@ -10,7 +10,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// maxRejections is how many reasons are told apart; the rarest are left out.
+// maxRejections is how many reasons are told apart; the rarest are summed up.
 const maxRejections = 64
 
 // Rejections groups what was said about all nodes by plugin, code and reason,
@@ -40,7 +40,14 @@ func Rejections(unfit *framework.FitError, word func(plugin, reason string) stri
 	slices.SortFunc(rejections, func(a, b decision.Rejection) int {
 		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Reason, b.Reason))
 	})
-	return rejections[:min(len(rejections), maxRejections)], blamed(blame)
+	if extra := len(rejections) - maxRejections; extra > 0 {
+		// A node may have several of them.
+		rarest := rejections[maxRejections-1]
+		rejections = append(rejections[:maxRejections-1:maxRejections-1], decision.Rejection{
+			Code: rarest.Code, Reason: fmt.Sprintf("%d more reasons", extra+1), Nodes: rarest.Nodes,
+		})
+	}
+	return rejections, blamed(blame)
 }
 
 // blamed names the plugins, those of most nodes first.

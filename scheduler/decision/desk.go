@@ -81,7 +81,7 @@ func (d *Desk) Changed() <-chan struct{} { return d.changed }
 func (d *Desk) Put(e Explanation) {
 	reasons := reasonsOf(&e.Status)
 	d.mu.Lock()
-	verdict := d.judge(e.UID, &e, reasons)
+	verdict := d.judge(&e, reasons)
 	if verdict == wanted {
 		d.put(&e, reasons)
 	}
@@ -98,10 +98,11 @@ func (d *Desk) Put(e Explanation) {
 // about a pod whose reasons are what they were. e may lack what is no part of
 // the reasons, such as what is nearest.
 func (d *Desk) Fresh(uid types.UID, e Explanation) bool {
+	e.UID = uid
 	reasons := reasonsOf(&e.Status)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.judge(uid, &e, reasons) == wanted
+	return d.judge(&e, reasons) == wanted
 }
 
 // Bound notes that a pod has a node. Why it waited matters to nobody any more,

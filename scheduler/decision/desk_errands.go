@@ -134,12 +134,16 @@ func (d *Desk) Written(e Errand, object types.UID) {
 // Deleted ends an errand: there is no such object any more.
 func (d *Desk) Deleted(e Errand) {
 	d.end(e, func(s *slip) {
-		s.stands, s.object, s.owner = false, "", ""
-		if s.waits == nil {
-			s.gone = true // nothing is left to be remembered
-		}
+		s.vanish()
 	})
 	explained.WithLabelValues(string(e.Verb)).Inc()
+}
+
+// vanish notes that there is no object, and nothing to remember unless its pod
+// is explained anew.
+func (s *slip) vanish() {
+	s.stands, s.object, s.owner, s.written = false, "", "", 0
+	s.gone = s.gone || s.waits == nil
 }
 
 // Again puts an errand back in line until due, unless there is something newer
@@ -148,6 +152,9 @@ func (d *Desk) Again(e Errand, due time.Time, unsure bool) {
 	d.end(e, func(s *slip) {
 		t := e.ticket
 		if unsure && e.Verb != Delete {
+			s.written = 0
+		}
+		if unsure && (e.Verb == Create || e.Verb == Replace) {
 			s.stands, s.object, s.owner = true, "", ""
 		}
 		switch {
@@ -166,7 +173,7 @@ func (d *Desk) Again(e Errand, due time.Time, unsure bool) {
 func (d *Desk) Refused(e Errand) {
 	d.end(e, func(s *slip) {
 		if e.Verb == Delete {
-			s.stands = false
+			s.vanish()
 		}
 	})
 	if e.Explanation != nil {

@@ -65,6 +65,7 @@ func (l *lane) Push(x any) {
 func (l *lane) Pop() any {
 	last := (*l)[len(*l)-1]
 	*l = slices.Delete(*l, len(*l)-1, len(*l))
+	last.index = -1
 	return last
 }
 
@@ -81,7 +82,7 @@ func (d *Desk) queue(t *ticket) *ticket {
 
 // unqueue takes t, which may be nil, out of its line.
 func (d *Desk) unqueue(t *ticket) {
-	if t != nil {
+	if t != nil && t.index >= 0 {
 		heap.Remove(&d.lanes[t.lane], t.index)
 		explaining.Set(float64(d.len()))
 	}

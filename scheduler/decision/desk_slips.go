@@ -18,10 +18,10 @@ const (
 	tooMany         // there is no room
 )
 
-// judge says what becomes of e, an explanation of the pod with that UID.
-func (d *Desk) judge(uid types.UID, e *Explanation, reasons uint64) verdict {
+// judge says what becomes of e.
+func (d *Desk) judge(e *Explanation, reasons uint64) verdict {
 	s := d.slips[types.NamespacedName{Namespace: e.Namespace, Name: e.Pod}]
-	if s != nil && s.uid == uid {
+	if s != nil && s.uid == e.UID {
 		switch {
 		case s.gone, s.bound && e.Status.Result != v1alpha1.ResultBound:
 			return late
@@ -49,8 +49,7 @@ func (d *Desk) put(e *Explanation, reasons uint64) {
 		s.uid, s.bound, s.gone = e.UID, false, false
 	}
 	s.reasons = reasons
-	d.unqueue(s.leaves)
-	s.leaves = nil
+	d.unleave(s)
 	if e.Status.Result == v1alpha1.ResultBound {
 		s.bound = true
 		d.leave(s, d.now().Add(leaveAfter))
@@ -59,11 +58,12 @@ func (d *Desk) put(e *Explanation, reasons uint64) {
 }
 
 // wait puts t in line in place of what waits of s, unless the object says so
-// already. What comes later keeps the place of what it replaces.
+// already; what it says is not known while the writer is at it. What comes later
+// keeps the place of what it replaces.
 func (d *Desk) wait(s *slip, t *ticket) {
 	before := s.waits
 	d.unwait(s)
-	if s.stands && s.owner == s.uid && s.written == t.reasons {
+	if !s.out && s.stands && s.owner == s.uid && s.written == t.reasons {
 		return
 	}
 	t.lane, t.due = d.laneFor(s, t.explanation)
@@ -100,8 +100,13 @@ func (d *Desk) gone(s *slip) {
 
 // leave has the object of s go at due.
 func (d *Desk) leave(s *slip, due time.Time) {
-	d.unqueue(s.leaves)
+	d.unleave(s)
 	s.leaves = d.queue(&ticket{slip: s, lane: leaving, due: due})
+}
+
+func (d *Desk) unleave(s *slip) {
+	d.unqueue(s.leaves)
+	s.leaves = nil
 }
 
 // tidy forgets s when nothing is left to be done about it, and its pod needs no
@@ -110,6 +115,6 @@ func (d *Desk) tidy(s *slip) {
 	if s.out || s.stands || s.waits != nil || !s.bound && !s.gone {
 		return
 	}
-	d.unqueue(s.leaves)
+	d.unleave(s)
 	delete(d.slips, s.name)
 }

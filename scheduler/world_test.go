@@ -92,7 +92,7 @@ func (w *world) blueprint(hash string) *compile.Blueprint {
 	return &compile.Blueprint{
 		Name: "p", Generation: 7, Hash: hash, Chains: chains,
 		Queue:     compile.QueueSettings{InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, FlushAfter: 5 * time.Minute},
-		Decisions: compile.DecisionSettings{Annotate: true, TopScores: 2},
+		Decisions: compile.DecisionSettings{Annotate: true, TopScores: 2, Explain: decision.ExplainNone}, // lest its plugins are asked more
 	}
 }
 

@@ -28,13 +28,17 @@ const (
 // nearNode is a node that refused the pod.
 type nearNode struct {
 	node fwk.NodeInfo
-	// short adds up, for each resource that is short, which part of what the pod
-	// asks for is not there.
+	// things is how much is missing, as far as it is known. short adds up, for
+	// each resource that is short, which part of what the pod asks for is not
+	// there.
+	things  int
 	short   float64
 	missing []decision.Missing
 }
 
-func byShortage(a, b nearNode) int { return cmp.Compare(a.short, b.short) }
+func nearer(a, b nearNode) int {
+	return cmp.Or(cmp.Compare(a.things, b.things), cmp.Compare(a.short, b.short))
+}
 
 // Nearest returns the nodes that least keeps the pod from of those whose
 // refusal is in unfit, and all that is missing there: every plugin is asked, not
@@ -65,11 +69,10 @@ func Nearest(ctx context.Context, r Request, unfit *framework.FitError, word fun
 			n.short += shortage(m.Shortages)
 			n.missing = append(n.missing, missingOf(m, word)...)
 		}
+		n.things = len(n.missing)
 		asked = append(asked, n)
 	}
-	slices.SortStableFunc(asked, func(a, b nearNode) int {
-		return cmp.Or(cmp.Compare(len(a.missing), len(b.missing)), byShortage(a, b))
-	})
+	slices.SortStableFunc(asked, nearer)
 	for _, n := range asked[:min(len(asked), mostNearest)] {
 		nearest = append(nearest, decision.NearMiss{Node: n.node.Node().Name, Missing: n.missing})
 	}
@@ -88,12 +91,12 @@ func shortlist(r Request, unfit *framework.FitError) []nearNode {
 			return
 		}
 		list = r.Framework.Shortages(list[:0], r.State, r.Pod, node)
-		n, known := nearNode{node: node, short: shortage(list)}, byPlugin[status.Plugin()]
-		if len(known) == mostNearest && known[mostNearest-1].short <= n.short {
+		n, known := nearNode{node: node, things: len(list), short: shortage(list)}, byPlugin[status.Plugin()]
+		if len(known) == mostNearest && nearer(known[mostNearest-1], n) <= 0 {
 			return
 		}
 		known = append(known, n)
-		slices.SortStableFunc(known, byShortage)
+		slices.SortStableFunc(known, nearer)
 		byPlugin[status.Plugin()] = known[:min(len(known), mostNearest)]
 	})
 	var all []nearNode

@@ -18,6 +18,22 @@ func (b *Berth) Nearest(unfit *framework.FitError) []decision.NearMiss {
 	return cycle.Nearest(context.Background(), b.request, unfit, func(_, reason string) string { return reason })
 }
 
+// Fewest is the plain twin of Nearest: how many things are missing on the node
+// where the fewest are, of all that refused the pod.
+func (b *Berth) Fewest(unfit *framework.FitError) (fewest int) {
+	unfit.Diagnosis.Refusals.Each(func(node string, _ *fwk.Status) {
+		missing, ok := b.framework.Missing(context.Background(), b.request.State, b.request.Pod, b.request.Snapshot.Node(node))
+		n := 0
+		for _, m := range missing {
+			n += max(1, len(m.Shortages))
+		}
+		if ok && n > 0 && (fewest == 0 || n < fewest) {
+			fewest = n
+		}
+	})
+	return fewest
+}
+
 // Node returns a node as it is now; nil when there is none of that name.
 func (b *Berth) Node(name string) *v1.Node { return b.cache.Refresh().Node(name).Node() }
 

@@ -31,8 +31,8 @@ var _ = Describe("Who may read all of one namespace", func() {
 			TopologyKey: "yard", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "noisy"}}, NamespaceSelector: &metav1.LabelSelector{},
 		}
 		expectBound(ctx,
-			aPod(ctx, there.pod(p, there.name+"-bank").Label("app", "bank").Priority(100).Requests("cpu", "2").RefusePods(shy)),
-			aPod(ctx, there.pod(p, there.name+"-cache").Priority(100).Requests("cpu", "1").HostPort("", v1.ProtocolTCP, 4711)),
+			aPod(ctx, there.pod(p, there.name+"-bank").Label("app", "bank").Requests("cpu", "2").RefusePods(shy)),
+			aPod(ctx, there.pod(p, there.name+"-cache").Requests("cpu", "1").HostPort("", v1.ProtocolTCP, 4711)),
 		)
 		theirs := func(name string) *v1.Pod {
 			return aPod(ctx, here.pod(p, name).NodeSelector("yard", there.name).Requests("cpu", "2"))

@@ -56,9 +56,20 @@ scheduler:              scheduler/*
 controllers/history:    api/... scheduler/compile
 controllers:            api/... controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/fault
 
+# What is installed can be read without a cluster.
+config/crd:
+
+# The kubectl plugin knows the users' words, the compiler that judges them, and
+# the annotation's reader; nothing of what runs. Its verbs do not know each other.
+cmd/kubectl-berth/cluster:   api/... scheduler/compile
+cmd/kubectl-berth/show:
+cmd/kubectl-berth/verb:      cmd/kubectl-berth/cluster
+cmd/kubectl-berth/manifest:  api/... scheduler/compile config/crd
+cmd/kubectl-berth/*:         api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
+
 # The doors of the house.
 .:                      api/... controllers/... scheduler scheduler/*
-cmd/kubectl-berth:      api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins
+cmd/kubectl-berth:      cmd/kubectl-berth/*
 demo:                   test/controlplane
 
 # Proof may look everywhere.

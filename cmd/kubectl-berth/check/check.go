@@ -1,0 +1,109 @@
+// Package check is `kubectl berth check`: can Berth work here, and may this user
+// do what the verbs need? With --uninstall: who would be stranded without it?
+package check
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+)
+
+// Verb describes it.
+var Verb = verb.Verb{
+	Name: "check", Arguments: "[--uninstall]",
+	Short: "Check that Berth works, and what this user may do; or who would be stranded without it",
+	Long: `Each line begins with ok, note or wrong. What is wrong keeps pods from being
+scheduled; a note is worth knowing, such as a right that a verb needs and this user
+does not have.
+
+--uninstall lists every pod that has not ended, and every template, that names a
+profile: what a Deployment, a CronJob and so on make is counted with it.`,
+	Rights: []verb.Right{
+		{Verbs: []string{"get"}, Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
+		{Verbs: []string{"get"}, Group: "coordination.k8s.io", Resource: "leases", In: verb.InBerth},
+		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
+		{Verbs: []string{"list"}, Resource: "pods"},
+		{Verbs: []string{"create"}, Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews", For: "which everybody has"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", For: "for --uninstall"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "statefulsets", For: "for --uninstall"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "daemonsets", For: "for --uninstall"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "replicasets", For: "for --uninstall"},
+		{Verbs: []string{"list"}, Group: "batch", Resource: "jobs", For: "for --uninstall"},
+		{Verbs: []string{"list"}, Group: "batch", Resource: "cronjobs", For: "for --uninstall"},
+	},
+	Examples: []verb.Example{
+		{Says: "Does Berth work, and what may I do?", Command: "kubectl berth check"},
+		{Says: "Whose pods would nobody schedule any more?", Command: "kubectl berth check --uninstall"},
+	},
+	Fine: "nothing is wrong; with --uninstall: nobody names a profile", Found: "something is wrong; with --uninstall: somebody does",
+}
+
+type options struct {
+	verb.Env
+	uninstall bool
+	// verbs are all of the plugin's.
+	verbs   []verb.Verb
+	cluster *cluster.Cluster
+}
+
+// New returns the command. verbs are all others, whose rights it asks about.
+func New(env verb.Env, verbs []verb.Verb) *cobra.Command {
+	o := &options{Env: env, verbs: append(verbs, Verb)}
+	cmd := Verb.Command(cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) })
+	cmd.Flags().BoolVar(&o.uninstall, "uninstall", false, "list what names a profile, so that nothing is stranded")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context) (err error) {
+	if o.cluster, err = o.Open(); err != nil {
+		return err
+	}
+	if o.uninstall {
+		return o.strands(ctx)
+	}
+	// An API server that does not answer is an error, not a finding.
+	server, err := o.cluster.Version(ctx)
+	if err != nil {
+		return cluster.Plain(err)
+	}
+	r := &report{out: o.Out}
+	r.ok("server", "Kubernetes %s", server.GitVersion)
+	served := o.kinds(ctx, r)
+	o.leader(ctx, r)
+	if served {
+		o.profiles(ctx, r)
+	}
+	o.rights(ctx, r)
+	if r.wrongs > 0 {
+		return verb.ErrFound
+	}
+	return nil
+}
+
+// report prints what was found, a line each.
+type report struct {
+	out    io.Writer
+	wrongs int
+}
+
+func (r *report) ok(about, format string, args ...any)   { r.line("ok", about, format, args...) }
+func (r *report) note(about, format string, args ...any) { r.line("note", about, format, args...) }
+
+func (r *report) wrong(about, format string, args ...any) {
+	r.wrongs++
+	r.line("wrong", about, format, args...)
+}
+
+func (r *report) line(verdict, about, format string, args ...any) {
+	begin := fmt.Sprintf("%-7s%-11s", verdict, about)
+	indent := strings.Repeat(" ", len(begin))
+	fmt.Fprintln(r.out, begin+strings.TrimPrefix(show.Wrap(fmt.Sprintf(format, args...), indent, ""), indent))
+}

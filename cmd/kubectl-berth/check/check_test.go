@@ -1,0 +1,126 @@
+package check
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+	"github.com/berthdev/berth/test/plugin"
+)
+
+// other is a verb whose rights are asked about.
+var other = verb.Verb{Name: "profiles", Rights: []verb.Right{
+	{Verbs: []string{"list", "watch"}, Group: "berth.dev", Resource: "schedulingprofiles"},
+	{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", In: verb.InBerth, For: "for order"},
+}}
+
+func command(env verb.Env) *cobra.Command {
+	return New(env, []verb.Verb{other, {Name: "lint"}})
+}
+
+func definitions(t *testing.T, established apiextensionsv1.ConditionStatus) []client.Object {
+	names, err := manifest.Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []client.Object
+	for _, name := range names {
+		all = append(all, &apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha1", Served: true}}},
+			Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{
+				{Type: apiextensionsv1.Established, Status: established},
+			}},
+		})
+	}
+	return all
+}
+
+func held(ago time.Duration, by string) *coordinationv1.Lease {
+	renewed, seconds := metav1.NewMicroTime(plugin.Now.Add(-ago)), int32(15)
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: lease},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &by, RenewTime: &renewed, LeaseDurationSeconds: &seconds},
+	}
+}
+
+func TestCheck(t *testing.T) {
+	well, broken := plugin.Profile("batch", 1), plugin.Profile("web", 2)
+	well = plugin.Running(well, plugin.Revision(well, 1), 1)
+	broken = plugin.Running(broken, plugin.Revision(broken, 1), 1)
+	for sentence, c := range map[string]struct {
+		objects []client.Object
+		may     func(authorizationv1.ResourceAttributes) bool
+	}{
+		"all is well":          {objects: append(definitions(t, "True"), held(time.Second, "node-1_7f"), well, plugin.Pod("p", "batch", "n1"))},
+		"nothing is installed": {},
+		"much is wrong": {
+			objects: append(definitions(t, "True"), held(time.Hour, "node-1_7f"), well, broken, plugin.Profile("new", 1),
+				plugin.Pod("lost-1", "bacth", ""), plugin.Pod("lost-2", "bacth", ""), plugin.Told(plugin.Pod("told", "volcano", ""), corev1.ConditionFalse, "Unschedulable", ""),
+				plugin.Pod("bound", "kueue", "n1"), plugin.Pod("new", "kueue", "")),
+			may: func(a authorizationv1.ResourceAttributes) bool {
+				return a.Verb == "get" || a.Resource == "schedulingprofiles"
+			},
+		},
+		"kinds that are not served, and a Lease given back": {objects: append(definitions(t, "False"), held(time.Minute, ""))},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var objects []client.Object
+			for _, object := range c.objects {
+				objects = append(objects, object.DeepCopyObject().(client.Object))
+			}
+			stage := plugin.New(t, objects...)
+			stage.May = c.may
+			plugin.Golden(t, sentence, stage.Run(command), false)
+		})
+	}
+}
+
+func named(kind, name string, owner client.Object) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(kind + name)}
+	if owner != nil {
+		yes := true
+		m.OwnerReferences = []metav1.OwnerReference{{UID: owner.GetUID(), Name: owner.GetName(), Controller: &yes}}
+	}
+	return m
+}
+
+func TestUninstallNamesWhoWouldBeStranded(t *testing.T) {
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{SchedulerName: "batch"}}
+	pod := func(name string, owner client.Object, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: named("Pod", name, owner), Spec: template.Spec, Status: corev1.PodStatus{Phase: phase}}
+	}
+	web := &appsv1.Deployment{ObjectMeta: named("Deployment", "web", nil), Spec: appsv1.DeploymentSpec{Template: template}}
+	one, none := int32(1), int32(0)
+	current := &appsv1.ReplicaSet{ObjectMeta: named("ReplicaSet", "web-2", web), Spec: appsv1.ReplicaSetSpec{Replicas: &one, Template: template}}
+	nightly := &batchv1.CronJob{ObjectMeta: named("CronJob", "nightly", nil)}
+	nightly.Spec.JobTemplate.Spec.Template = template
+	ended := metav1.NewTime(plugin.Now)
+	objects := []client.Object{
+		plugin.Profile("batch", 1), web, current, nightly,
+		&appsv1.ReplicaSet{ObjectMeta: named("ReplicaSet", "web-1", web), Spec: appsv1.ReplicaSetSpec{Replicas: &none, Template: template}},
+		&appsv1.StatefulSet{ObjectMeta: named("StatefulSet", "db", nil), Spec: appsv1.StatefulSetSpec{Template: template}},
+		&appsv1.DaemonSet{ObjectMeta: named("DaemonSet", "logs", nil), Spec: appsv1.DaemonSetSpec{Template: template}},
+		&batchv1.Job{ObjectMeta: named("Job", "done", nil), Spec: batchv1.JobSpec{Template: template}, Status: batchv1.JobStatus{CompletionTime: &ended}},
+		&batchv1.Job{ObjectMeta: named("Job", "nightly-7", nightly), Spec: batchv1.JobSpec{Template: template}},
+		pod("web-2-a", current, corev1.PodRunning), pod("web-2-b", current, corev1.PodPending), pod("bare", nil, corev1.PodRunning),
+		pod("ended", nil, corev1.PodSucceeded), plugin.Pod("foreign", "default-scheduler", "n1"),
+	}
+	stage := plugin.New(t, objects...)
+	plugin.Golden(t, "uninstall with workloads", stage.Run(command, "--uninstall"), false)
+	stage = plugin.New(t, plugin.Profile("batch", 1), plugin.Pod("foreign", "default-scheduler", "n1"))
+	plugin.Golden(t, "uninstall without workloads", stage.Run(command, "--uninstall"), false)
+}

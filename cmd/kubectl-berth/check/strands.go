@@ -1,0 +1,129 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+)
+
+// maker is a kind whose objects ask for a scheduler, in their own spec or in a
+// template.
+type maker struct {
+	kind string
+	list client.ObjectList
+	asks func(client.Object) string
+}
+
+// makers are in the order in which one owns another, pods last.
+func makers() []maker {
+	return []maker{
+		{"CronJob", &batchv1.CronJobList{}, func(o client.Object) string {
+			return o.(*batchv1.CronJob).Spec.JobTemplate.Spec.Template.Spec.SchedulerName
+		}},
+		{"Job", &batchv1.JobList{}, func(o client.Object) string {
+			job := o.(*batchv1.Job)
+			if job.Status.CompletionTime != nil {
+				return "" // it makes no more pods
+			}
+			return job.Spec.Template.Spec.SchedulerName
+		}},
+		{"Deployment", &appsv1.DeploymentList{}, func(o client.Object) string {
+			return o.(*appsv1.Deployment).Spec.Template.Spec.SchedulerName
+		}},
+		{"StatefulSet", &appsv1.StatefulSetList{}, func(o client.Object) string {
+			return o.(*appsv1.StatefulSet).Spec.Template.Spec.SchedulerName
+		}},
+		{"DaemonSet", &appsv1.DaemonSetList{}, func(o client.Object) string {
+			return o.(*appsv1.DaemonSet).Spec.Template.Spec.SchedulerName
+		}},
+		{"ReplicaSet", &appsv1.ReplicaSetList{}, func(o client.Object) string {
+			set := o.(*appsv1.ReplicaSet)
+			if metav1.GetControllerOf(set) != nil && ptr.Deref(set.Spec.Replicas, 1) == 0 {
+				return "" // what a Deployment was before
+			}
+			return set.Spec.Template.Spec.SchedulerName
+		}},
+		{"Pod", &corev1.PodList{}, func(o client.Object) string {
+			pod := o.(*corev1.Pod)
+			if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+				return ""
+			}
+			return pod.Spec.SchedulerName
+		}},
+	}
+}
+
+// strand is something that names a profile, and how many pods it has that do.
+type strand struct {
+	kind, namespace, name, profile string
+	pods                           int
+}
+
+// strands lists who names a profile. What somebody else made who is listed is
+// counted there.
+func (o *options) strands(ctx context.Context) error {
+	profiles, err := o.cluster.Profiles(ctx)
+	if err != nil {
+		return err
+	}
+	names := cluster.Names(profiles)
+	var all []*strand
+	by := map[types.UID]*strand{}
+	for _, m := range makers() {
+		err := o.each(ctx, m.list, func(object client.Object) {
+			profile := m.asks(object)
+			if !slices.Contains(names, profile) {
+				return
+			}
+			s := &strand{kind: m.kind, namespace: object.GetNamespace(), name: object.GetName(), profile: profile}
+			if owner := metav1.GetControllerOf(object); owner != nil && by[owner.UID] != nil {
+				s = by[owner.UID]
+			} else {
+				all = append(all, s)
+			}
+			by[object.GetUID()] = s
+			if m.kind == "Pod" {
+				s.pods++
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("listing %ss of all namespaces: %w", m.kind, cluster.Plain(err))
+		}
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintf(o.Out, "Nothing names a profile: %s can go without stranding anybody.\n", show.Count(len(names), "profile"))
+		return err
+	}
+	return o.tell(all, names)
+}
+
+func (o *options) tell(all []*strand, names []string) error {
+	slices.SortFunc(all, func(a, b *strand) int {
+		return cmp.Or(cmp.Compare(a.profile, b.profile), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
+	})
+	var rows [][]any
+	for _, s := range all {
+		rows = append(rows, []any{s.profile, s.namespace, s.kind, s.pods, s.name})
+	}
+	if err := show.NewTable(o.Out, true, show.Columns("Profile", "Namespace", "Kind", "Pods", "Name")).Print(rows...); err != nil {
+		return err
+	}
+	fmt.Fprintln(o.Out, "\n"+show.Wrap("Pods that run stay where they are. Those that are made again wait for nobody, once Berth is gone: give what is listed another spec.schedulerName first.", "", ""))
+	if slices.Contains(names, corev1.DefaultSchedulerName) {
+		fmt.Fprintln(o.Out, show.Wrap("A profile is called default-scheduler: its pods go on as soon as kube-scheduler runs again.", "", ""))
+	}
+	return verb.ErrFound
+}

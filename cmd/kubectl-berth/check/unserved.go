@@ -1,0 +1,96 @@
+package check
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+)
+
+// patience is how long a pod may go without a word from any scheduler: the
+// manager's own.
+const patience = 60 * time.Second
+
+// notReady says why a profile is not; no reason for one that is.
+func notReady(p *v1alpha1.SchedulingProfile) (reason, message string) {
+	c := meta.FindStatusCondition(p.Status.Conditions, string(v1alpha1.ConditionReady))
+	switch {
+	case c == nil || c.ObservedGeneration < p.Generation:
+		return "NotLookedAt", "nobody has looked at this generation yet"
+	case c.Status == metav1.ConditionTrue:
+		return "", ""
+	}
+	return c.Reason, c.Message
+}
+
+// unserved tells pods that wait for a scheduler which is not there.
+func (o *options) unserved(ctx context.Context, r *report, profiles []string) {
+	alone := map[string][]string{} // by schedulerName
+	err := o.each(ctx, &corev1.PodList{}, func(object client.Object) {
+		pod := object.(*corev1.Pod)
+		name := pod.Spec.SchedulerName
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && name != corev1.DefaultSchedulerName &&
+			!slices.Contains(profiles, name) && !spokenTo(pod) && o.Now().Sub(pod.CreationTimestamp.Time) >= patience {
+			alone[name] = append(alone[name], pod.Namespace+"/"+pod.Name)
+		}
+	}, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.nodeName", "")})
+	for name := range alone {
+		if err == nil {
+			err = o.forget(ctx, alone, name)
+		}
+	}
+	if err != nil {
+		r.note("pods", "not to be known: %v", cluster.Plain(err))
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(alone)) {
+		r.wrong("pods", "%s for a name that nobody serves, %s first: %s", show.Count(len(alone[name]), "pod")+" waiting", alone[name][0], cluster.NoProfile(name, profiles))
+	}
+	if len(alone) == 0 {
+		r.ok("pods", "none waits for a name that nobody serves")
+	}
+}
+
+// forget takes a name away that a bound pod carries: who bound that one serves it.
+func (o *options) forget(ctx context.Context, alone map[string][]string, name string) error {
+	return o.each(ctx, &corev1.PodList{}, func(object client.Object) {
+		if object.(*corev1.Pod).Spec.NodeName != "" {
+			delete(alone, name)
+		}
+	}, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.schedulerName", name)})
+}
+
+// spokenTo says whether a scheduler, or a gate, told the pod why it waits.
+func spokenTo(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+}
+
+// page is how many objects are asked for at a time.
+const page = 500
+
+// each calls do with every object of a kind, page by page.
+func (o *options) each(ctx context.Context, list client.ObjectList, do func(client.Object), some ...client.ListOption) error {
+	for more := ""; ; {
+		if err := o.cluster.Client.List(ctx, list, append(some, client.Limit(page), client.Continue(more))...); err != nil {
+			return err
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			do(item.(client.Object))
+			return nil
+		})
+		if more = list.GetContinue(); err != nil || more == "" {
+			return err
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+)
+
+// Revision is one that ran of a profile, as Berth keeps it.
+type Revision struct {
+	// Name is the ControllerRevision's: the profile's, a dash, and the hash.
+	Name, Hash string
+	// Number orders a profile's revisions; the highest ran last.
+	Number int64
+	// Generation is the profile's metadata.generation that it was, and UID the
+	// profile's: one of another UID was of another profile of that name.
+	Generation int64
+	UID        types.UID
+	Created    metav1.Time
+	// Probation says that it has not run long enough to be trusted, Crashes how
+	// many processes died on it meanwhile, OnTrial that it never ran.
+	Probation bool
+	Crashes   int
+	OnTrial   bool
+	// Profile is the whole of it, arguments inline; Data the same as it is stored.
+	Profile *v1alpha1.SchedulingProfile
+	Data    []byte
+}
+
+// Standing says in words what is to be known of it before it is run again.
+func (r *Revision) Standing() string {
+	switch {
+	case r.OnTrial:
+		return "tried only, never ran"
+	case r.Crashes > 0:
+		return fmt.Sprintf("%d processes died on it", r.Crashes)
+	case r.Probation:
+		return "on probation"
+	}
+	return "proved itself"
+}
+
+// Revisions returns those of a profile, the newest first.
+func (c *Cluster) Revisions(ctx context.Context, profile string) ([]Revision, error) {
+	list := &appsv1.ControllerRevisionList{}
+	err := c.Client.List(ctx, list, client.InNamespace(c.Berth), client.MatchingLabels{v1alpha1.LabelProfile: profile})
+	if err != nil {
+		return nil, fmt.Errorf("the revisions of SchedulingProfile %s, in namespace %s: %w", profile, c.Berth, Plain(err))
+	}
+	var revisions []Revision
+	for i := range list.Items {
+		if r, ours := revisionOf(&list.Items[i], profile); ours {
+			revisions = append(revisions, r)
+		}
+	}
+	slices.SortFunc(revisions, func(a, b Revision) int { return cmp.Compare(b.Number, a.Number) })
+	return revisions, nil
+}
+
+// revisionOf reads an entry; false when it is none of the profile's.
+func revisionOf(entry *appsv1.ControllerRevision, profile string) (Revision, bool) {
+	p := &v1alpha1.SchedulingProfile{}
+	if err := json.Unmarshal(entry.Data.Raw, p); err != nil || p.Name != profile {
+		return Revision{}, false
+	}
+	marks := entry.Annotations
+	_, probation := marks[v1alpha1.AnnotationProbation]
+	// What is no number counts as none, as it does for Berth.
+	crashes, _ := strconv.Atoi(marks[v1alpha1.AnnotationCrashes])
+	p.Generation, _ = strconv.ParseInt(marks[v1alpha1.AnnotationGeneration], 10, 64)
+	return Revision{
+		Name: entry.Name, Hash: strings.TrimPrefix(entry.Name, profile+"-"), Number: entry.Revision,
+		Generation: p.Generation, UID: types.UID(marks[v1alpha1.AnnotationProfileUID]), Created: entry.CreationTimestamp,
+		Probation: probation, Crashes: crashes, OnTrial: marks[v1alpha1.AnnotationOnTrial] != "",
+		Profile: p, Data: entry.Data.Raw,
+	}, true
+}
+
+// PluginConfig returns one; nil where there is none of that name.
+func (c *Cluster) PluginConfig(ctx context.Context, name string) (*v1alpha1.PluginConfig, error) {
+	config := &v1alpha1.PluginConfig{}
+	err := c.Client.Get(ctx, client.ObjectKey{Name: name}, config)
+	if err != nil && apierrors.IsNotFound(err) && !Missing(err) {
+		return nil, nil
+	}
+	return config, Plain(err)
+}

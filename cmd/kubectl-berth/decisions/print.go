@@ -1,0 +1,135 @@
+package decisions
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+)
+
+// printer returns what prints decisions in the format that was asked for.
+func (o *options) printer() func(...entry) error {
+	switch o.output {
+	case "json":
+		return func(entries ...entry) error {
+			return o.list(entries, func(v any) ([]byte, error) { return json.MarshalIndent(v, "", "    ") })
+		}
+	case "yaml":
+		return func(entries ...entry) error { return o.list(entries, yaml.Marshal) }
+	}
+	table := show.NewTable(o.Out, o.output == "wide",
+		[]show.Column{{Name: "UTC"}, {Name: "Profile"}, {Name: "Gen", Wide: true}, {Name: "Hash", Wide: true}, {Name: "Pod"}, {Name: "Result"}, {Name: "Node, or why not"}})
+	return func(entries ...entry) error {
+		var rows [][]any
+		for _, e := range entries {
+			if e.gap > 0 {
+				rows = append(rows, o.row("…", e.Profile, "", "", "", "", show.Count(int(e.gap), "decision")+" in between not known"))
+			}
+			where := e.Node
+			if e.Message != "" {
+				where = strings.TrimSpace(where + " " + e.Message)
+			}
+			rows = append(rows, o.row(clock(e.Time.Time, o.Now()), e.Profile, e.Generation, e.Hash, e.Namespace+"/"+e.Pod, e.Result, where))
+		}
+		return table.Print(rows...)
+	}
+}
+
+// row is all cells, or those that are shown where it is not wide.
+func (o *options) row(cells ...any) []any {
+	if o.output == "wide" {
+		return cells
+	}
+	return slices.Delete(cells, 2, 4)
+}
+
+// list prints decisions as one list; while watching, each by itself.
+func (o *options) list(entries []entry, marshal func(any) ([]byte, error)) error {
+	var values []any
+	if o.watch {
+		for _, e := range entries {
+			values = append(values, e)
+		}
+	} else {
+		values = []any{append([]entry{}, entries...)} // [] for none
+	}
+	for _, value := range values {
+		text, err := marshal(value)
+		if err != nil {
+			return err
+		}
+		if o.watch && o.output == "yaml" {
+			fmt.Fprintln(o.Out, "---")
+		}
+		fmt.Fprintln(o.Out, strings.TrimSpace(string(text)))
+	}
+	return nil
+}
+
+// seen is what was known of a profile's decisions when it was last looked at.
+type seen struct {
+	keys  map[string]bool
+	total int64
+}
+
+func total(p *v1alpha1.SchedulingProfile) int64 {
+	return p.Status.OmittedDecisions + int64(len(p.Status.RecentDecisions))
+}
+
+func key(e v1alpha1.RecentDecision) string {
+	return fmt.Sprint(e.Time.Unix(), e.Namespace, e.Pod, e.Result, e.Node, e.Hash, e.Message)
+}
+
+// follow prints what is known, and then what is new, until ctx ends.
+func (o *options) follow(ctx context.Context, print func(...entry) error) error {
+	known := map[string]seen{}
+	begin := func(profiles []v1alpha1.SchedulingProfile) error {
+		var all []entry
+		for i := range profiles {
+			all = append(all, o.entries(&profiles[i])...)
+			known[profiles[i].Name] = look(&profiles[i])
+		}
+		// Newest first within a profile; the sort keeps what has one time in order.
+		slices.Reverse(all)
+		slices.SortStableFunc(all, func(a, b entry) int { return a.Time.Compare(b.Time.Time) })
+		return print(all...)
+	}
+	return o.cluster.Changes(ctx, o.profiles, begin, func(p *v1alpha1.SchedulingProfile, gone bool) error {
+		if gone {
+			delete(known, p.Name)
+			return nil
+		}
+		before, fresh := known[p.Name], int64(0)
+		known[p.Name] = look(p)
+		var news []entry
+		for _, d := range p.Status.RecentDecisions {
+			if !before.keys[key(d)] {
+				fresh++
+			}
+		}
+		for _, e := range o.entries(p) {
+			if !before.keys[key(e.RecentDecision)] {
+				news = append(news, e)
+			}
+		}
+		slices.Reverse(news)
+		if gap := total(p) - before.total - fresh; len(news) > 0 && before.keys != nil && gap > 0 {
+			news[0].gap = gap
+		}
+		return print(news...)
+	})
+}
+
+func look(p *v1alpha1.SchedulingProfile) seen {
+	s := seen{keys: map[string]bool{}, total: total(p)}
+	for _, d := range p.Status.RecentDecisions {
+		s.keys[key(d)] = true
+	}
+	return s
+}

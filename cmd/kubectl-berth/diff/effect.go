@@ -1,0 +1,118 @@
+package diff
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// effect is what a profile does, as lines under titles. Two profiles with equal
+// effects decide alike.
+type effect map[string][]string
+
+// The titles that are no extension point's and no plugin's arguments.
+const (
+	settings = "settings"
+	written  = "state and activation"
+)
+
+// effectOf shows a Blueprint.
+func effectOf(b *compile.Blueprint) (effect, error) {
+	e := effect{settings: settingsOf(b)}
+	for point, chain := range b.Chains {
+		for _, entry := range chain {
+			e[string(point)] = append(e[string(point)], entryOf(entry.Name, entry.Weight))
+		}
+	}
+	for name, args := range b.Args {
+		text, err := yaml.Marshal(args)
+		if err != nil {
+			return nil, fmt.Errorf("arguments of %s: %w", name, err)
+		}
+		e[argumentsOf(name)] = strings.Split(strings.TrimSpace(string(text)), "\n")
+	}
+	return e, nil
+}
+
+// pointsOf shows what a status tells: which plugins run where, in no order.
+func pointsOf(p *v1alpha1.ProgrammedProfile) effect {
+	e := effect{}
+	for _, programmed := range p.Plugins {
+		for _, point := range programmed.Points {
+			title := strings.ToLower(string(point[:1])) + string(point[1:])
+			weight := programmed.Weight
+			if framework.Point(title) != framework.Score {
+				weight = 0
+			}
+			e[title] = append(e[title], entryOf(programmed.Name, weight))
+		}
+	}
+	return e.unordered()
+}
+
+// unordered keeps of an effect what a status tells, too.
+func (e effect) unordered() effect {
+	some := effect{}
+	for _, point := range framework.Points {
+		if lines := slices.Clone(e[string(point)]); lines != nil {
+			slices.Sort(lines)
+			some[string(point)] = lines
+		}
+	}
+	return some
+}
+
+func entryOf(name string, weight int32) string {
+	if weight == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s, weight %d", name, weight)
+}
+
+func argumentsOf(plugin string) string { return "arguments of " + plugin }
+
+func settingsOf(b *compile.Blueprint) []string {
+	namespaces, flush := "all", "never"
+	if b.Namespaces != nil {
+		namespaces = b.Namespaces.String()
+	}
+	if b.Queue.FlushAfter > 0 {
+		flush = b.Queue.FlushAfter.String()
+	}
+	return []string{
+		fmt.Sprintf("percentageOfNodesToScore: %d", b.PercentageOfNodesToScore),
+		"allowedNamespaces: " + namespaces,
+		fmt.Sprintf("queue.initialBackoff: %v", b.Queue.InitialBackoff),
+		fmt.Sprintf("queue.maxBackoff: %v", b.Queue.MaxBackoff),
+		"queue.flushAfter: " + flush,
+		fmt.Sprintf("decisions.annotate: %t", b.Decisions.Annotate),
+		fmt.Sprintf("decisions.topScores: %d", b.Decisions.TopScores),
+		fmt.Sprintf("decisions.history: %d", b.Decisions.History),
+		fmt.Sprintf("decisions.publish: %v", b.Decisions.Publish),
+	}
+}
+
+// titles are those of two effects, in the order in which they are shown: the
+// points as a pod meets them, then arguments by plugin, then the rest.
+func titles(a, b effect) []string {
+	var points, arguments []string
+	for _, point := range framework.Points {
+		points = append(points, string(point))
+	}
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	for title := range all {
+		if strings.HasPrefix(title, argumentsOf("")) {
+			arguments = append(arguments, title)
+		}
+	}
+	slices.Sort(arguments)
+	return slices.Concat(points, arguments, []string{settings, written})
+}

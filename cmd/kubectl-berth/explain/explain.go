@@ -1,0 +1,132 @@
+// Package explain is `kubectl berth explain`: why is this pod where it is, or why
+// does it wait?
+package explain
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+)
+
+// Verb describes it.
+var Verb = verb.Verb{
+	Name: "explain", Arguments: "pod/NAME [-n NAMESPACE]",
+	Short: "Say why a pod is where it is, or why it waits",
+	Long: `Of a pod that Berth bound: what decided, how many nodes were asked and fitted, and
+what each plugin gave the best nodes, weighted, from the annotation berth.dev/decision.
+Of one that waits: what it is told. Of one that is not Berth's: whose it is.`,
+	Rights: []verb.Right{
+		{Verbs: []string{"get"}, Resource: "pods", In: verb.InNamespace},
+		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for whether that runs still, and whose a pod is"},
+	},
+	Examples: []verb.Example{
+		{Says: "Why is it there?", Command: "kubectl berth explain pod/web-1"},
+		{Says: "And in another namespace?", Command: "kubectl berth explain web-1 -n shop"},
+	},
+}
+
+type options struct {
+	verb.Env
+}
+
+// New returns the command.
+func New(env verb.Env) *cobra.Command {
+	o := &options{Env: env}
+	return Verb.Command(cobra.RangeArgs(1, 2), func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) })
+}
+
+func (o *options) run(ctx context.Context, args []string) error {
+	name, err := podName(args)
+	if err != nil {
+		return err
+	}
+	c, err := o.Open()
+	if err != nil {
+		return err
+	}
+	pod := &corev1.Pod{}
+	err = c.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, pod)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("there is no pod %q in namespace %q; -n names another", name, c.Namespace)
+	}
+	if err != nil {
+		return cluster.Plain(err)
+	}
+	w := o.whose(ctx, c, pod)
+	text := ""
+	if pod.Spec.NodeName != "" {
+		text, err = o.bound(pod, w)
+	} else {
+		text, err = o.waiting(pod, w)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(o.Out, text)
+	return err
+}
+
+// podName reads "pod/NAME", "pod NAME" or "NAME".
+func podName(args []string) (string, error) {
+	kind, name, slash := strings.Cut(args[0], "/")
+	switch {
+	case !slash && len(args) == 1:
+		return kind, nil
+	case !slash:
+		name = args[1]
+	case len(args) == 2:
+		return "", fmt.Errorf("one pod is explained at a time: %q is one too many", args[1])
+	}
+	if kind != "pod" && kind != "pods" && kind != "po" {
+		return "", fmt.Errorf("%q is no pod: only pods are explained, as pod/NAME", args[0])
+	}
+	return name, nil
+}
+
+// owner is what is known of the scheduler that a pod asks for.
+type owner struct {
+	// known says that the profiles could be read; without it, nothing else is.
+	known   bool
+	profile *v1alpha1.SchedulingProfile
+	names   []string
+}
+
+// whose looks for the profile that a pod asks for. Who may read a pod may not be
+// allowed to read profiles, so that is no error.
+func (o *options) whose(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) owner {
+	profiles, err := c.Profiles(ctx)
+	if err != nil {
+		fmt.Fprintln(o.ErrOut, show.Wrap("Left out is what the profiles say: "+err.Error(), "", "  "))
+		return owner{}
+	}
+	w := owner{known: true, names: cluster.Names(profiles)}
+	for i := range profiles {
+		if profiles[i].Name == pod.Spec.SchedulerName {
+			w.profile = &profiles[i]
+		}
+	}
+	return w
+}
+
+// facts are pairs of a name and what is said about it, aligned; what is empty is
+// left out.
+func facts(pairs ...string) string {
+	const column = "           "
+	text := ""
+	for i := 0; i < len(pairs); i += 2 {
+		if said := pairs[i+1]; said != "" {
+			text += pairs[i] + column[len(pairs[i]):] + strings.TrimPrefix(show.Wrap(said, column, ""), column) + "\n"
+		}
+	}
+	return text
+}

@@ -1,0 +1,99 @@
+package lint
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berthdev/berth/test/badinput"
+	"github.com/berthdev/berth/test/plugin"
+)
+
+const (
+	bad     = "../../../test/badinput/"
+	samples = "../../../config/samples"
+)
+
+func TestEveryBadInputIsRefusedInTheWordsOfTheCluster(t *testing.T) {
+	cases, err := badinput.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) == 0 {
+		t.Fatal("no cases")
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			printed := plugin.New(t).Run(New, "-f", bad+c.Name+".yaml")
+			want := fmt.Sprintf("%s/%s would be %s=False, %s:", c.Bad().GetKind(), c.Bad().GetName(), c.Condition, c.Reason)
+			if c.Refused {
+				want = fmt.Sprintf("%s/%s would be refused by the API server:", c.Bad().GetKind(), c.Bad().GetName())
+			}
+			if !strings.Contains(strings.Join(strings.Fields(printed), " "), want) || !strings.HasSuffix(printed, "exit 1\n") {
+				t.Errorf("not %q and exit 1:\n%s", want, printed)
+			}
+			if message := joined(printed); !strings.Contains(message, c.Message) {
+				t.Errorf("%q does not hold %q", message, c.Message)
+			}
+		})
+	}
+}
+
+// joined are the faults that were printed, as a condition's message has them.
+func joined(printed string) string {
+	var faults []string
+	for line := range strings.Lines(printed) {
+		switch text := strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "    ") && faults != nil: // else the title goes on
+			faults[len(faults)-1] += " " + text
+		case strings.HasPrefix(line, "    "):
+		case strings.HasPrefix(line, "  "):
+			faults = append(faults, text)
+		}
+	}
+	return strings.Join(faults, "; ")
+}
+
+func TestLint(t *testing.T) {
+	const profile = "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"
+	for sentence, c := range map[string]struct {
+		in   string
+		args []string
+	}{
+		"samples are fine":                           {args: []string{"-f", samples}},
+		"a file with many faults":                    {args: []string{"-f", bad + "many-faults.yaml"}},
+		"a PluginConfig from another file":           {in: profile + "spec: {pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-", "-f", samples + "/binpack.yaml"}},
+		"a PluginConfig that is in no file":          {in: profile + "spec: {pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-"}},
+		"both conditions at once":                    {in: profile + "spec: {percentageOfNodesToScore: 5, plugins: {score: {enabled: [{name: Nope}]}}, pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-"}},
+		"a field that there is not":                  {in: profile + "spec: {plugin: {score: {}}}\n", args: []string{"-f", "-"}},
+		"a key that is there twice":                  {in: profile + "spec: {}\nspec: {}\n", args: []string{"-f", "-"}},
+		"no YAML at all":                             {in: "what: is: this\n", args: []string{"-f", "-"}},
+		"a list, and kinds that are not ours":        {in: "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p}}\n- {apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: batch}}\n", args: []string{"-f", "-"}},
+		"a kind that is misspelled":                  {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: batch}\n", args: []string{"-f", "-"}},
+		"a version that there is not":                {in: "apiVersion: berth.dev/v1\nkind: SchedulingProfile\nmetadata: {name: batch}\n", args: []string{"-f", "-"}},
+		"a document without a name":                  {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\n", args: []string{"-f", "-"}},
+		"nothing of ours":                            {in: "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", args: []string{"-f", "-"}},
+		"no file":                                    {},
+		"a file that is not there":                   {args: []string{"-f", "nowhere.yaml"}},
+		"a PluginConfig changed by a later document": {args: []string{"-f", bad + "pluginconfig-plugin-changed.yaml"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			stage := plugin.New(t)
+			stage.In = c.in
+			plugin.Golden(t, sentence, stage.Run(New, c.args...), false)
+		})
+	}
+}
+
+func TestAFolderWithoutManifestsIsAnError(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "README.md"), []byte("# none"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	printed := plugin.New(t).Run(New, "-f", folder)
+	if !strings.Contains(printed, "holds no .yaml, .yml or .json file") || !strings.HasSuffix(printed, "exit 2\n") {
+		t.Error(printed)
+	}
+}

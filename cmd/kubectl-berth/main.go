@@ -1,0 +1,70 @@
+// Command kubectl-berth is the kubectl plugin of Berth: `kubectl berth`. This
+// file is wiring; each verb has a folder.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/check"
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/decisions"
+	"github.com/berthdev/berth/cmd/kubectl-berth/diff"
+	"github.com/berthdev/berth/cmd/kubectl-berth/explain"
+	"github.com/berthdev/berth/cmd/kubectl-berth/lint"
+	"github.com/berthdev/berth/cmd/kubectl-berth/profiles"
+	"github.com/berthdev/berth/cmd/kubectl-berth/rollback"
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+	"github.com/berthdev/berth/cmd/kubectl-berth/version"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	err := root(streams).ExecuteContext(ctx)
+	code := verb.ExitCode(err)
+	if code == verb.ExitError {
+		show.Error(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+// others are the verbs whose rights check asks about, beside its own.
+var others = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, decisions.Verb, explain.Verb, version.Verb}
+
+// root puts the verbs together.
+func root(streams genericiooptions.IOStreams) *cobra.Command {
+	flags := cluster.NewFlags()
+	env := verb.Env{IOStreams: streams, Open: flags.Open, Now: time.Now}
+	cmd := &cobra.Command{
+		Use: "kubectl-berth", Short: "Read, check and change the scheduling profiles of Berth",
+		Long: `Berth is a scheduler whose profiles are custom resources. This plugin says what
+runs, where pods went and why, what is wrong with a profile before it is applied,
+and goes back to what ran before.`,
+		Annotations:  map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl berth"},
+		SilenceUsage: true, SilenceErrors: true,
+	}
+	flags.AddFlags(cmd.PersistentFlags())
+	cmd.SetIn(streams.In)
+	cmd.SetOut(streams.Out)
+	cmd.SetErr(streams.ErrOut)
+	cmd.AddCommand(
+		profiles.New(env),
+		lint.New(env),
+		diff.New(env),
+		rollback.New(env),
+		decisions.New(env),
+		explain.New(env),
+		check.New(env, others),
+		version.New(env),
+	)
+	return cmd
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/check"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+)
+
+func run(t *testing.T, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := root(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out})
+	cmd.SetArgs(args)
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestEveryVerbSaysWhatItNeedsAndHowItEnds(t *testing.T) {
+	all := append([]verb.Verb{check.Verb}, others...)
+	help := run(t, "--help")
+	for _, v := range all {
+		t.Run(v.Name, func(t *testing.T) {
+			if !strings.Contains(help, "\n  "+v.Name+" ") {
+				t.Errorf("kubectl berth --help does not name it:\n%s", help)
+			}
+			own := run(t, v.Name, "--help")
+			for _, want := range []string{"kubectl berth " + v.Name, "Rights that it needs:", "Exit codes:\n  0  ", "\n  2  "} {
+				if !strings.Contains(own, want) {
+					t.Errorf("its help does not hold %q:\n%s", want, own)
+				}
+			}
+			if len(v.Examples) < 2 {
+				t.Errorf("%d examples, two are wanted", len(v.Examples))
+			}
+			for _, r := range v.Rights {
+				if !strings.Contains(own, r.Name()) {
+					t.Errorf("its help does not name %s", r.Name())
+				}
+			}
+		})
+	}
+}
+
+func TestEveryVerbIsAmongThoseThatCheckAsksAbout(t *testing.T) {
+	known := map[string]bool{check.Verb.Name: true, "help": true, "completion": true}
+	for _, v := range others {
+		known[v.Name] = true
+	}
+	for _, c := range root(genericiooptions.NewTestIOStreamsDiscard()).Commands() {
+		if !known[c.Name()] {
+			t.Errorf("nobody asks about the rights of %s", c.Name())
+		}
+	}
+}

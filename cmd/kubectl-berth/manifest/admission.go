@@ -1,0 +1,165 @@
+package manifest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berthdev/berth/config/crd"
+	"github.com/berthdev/berth/scheduler/compile"
+)
+
+// kind is what the API server knows of one of our kinds.
+type kind struct {
+	// definition names the CustomResourceDefinition.
+	definition string
+	namespaced bool
+	schema     *structuralschema.Structural
+	values     validation.SchemaValidator
+	rules      *cel.Validator
+}
+
+// kinds are those of the CustomResourceDefinitions that this plugin was built
+// with, by name.
+var kinds = sync.OnceValues(func() (map[string]kind, error) {
+	files, err := crd.Bases.ReadDir("bases")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]kind{}
+	for _, file := range files {
+		text, err := crd.Bases.ReadFile("bases/" + file.Name())
+		if err != nil {
+			return nil, err
+		}
+		var definition apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(text, &definition); err != nil {
+			return nil, fmt.Errorf("%s: %w", file.Name(), err)
+		}
+		known, err := newKind(definition.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file.Name(), err)
+		}
+		known.definition = definition.Name
+		all[definition.Spec.Names.Kind] = known
+	}
+	return all, nil
+})
+
+// Definitions are the names of the CustomResourceDefinitions that this plugin
+// was built with.
+func Definitions() ([]string, error) {
+	known, err := kinds()
+	var names []string
+	for _, k := range known {
+		names = append(names, k.definition)
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+func newKind(spec apiextensionsv1.CustomResourceDefinitionSpec) (kind, error) {
+	schema := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(spec.Versions[0].Schema.OpenAPIV3Schema, schema, nil); err != nil {
+		return kind{}, err
+	}
+	structural, err := structuralschema.NewStructural(schema)
+	if err != nil {
+		return kind{}, err
+	}
+	values, _, err := validation.NewSchemaValidator(schema)
+	return kind{
+		namespaced: spec.Scope == apiextensionsv1.NamespaceScoped, schema: structural,
+		values: values, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
+	}, err
+}
+
+// admit does to an object what the API server does before it stores it: fills in
+// defaults, and says what it would refuse. old is the object that it replaces;
+// nil where it is new.
+func (k kind) admit(ctx context.Context, object, old *unstructured.Unstructured) []string {
+	delete(object.Object, "status") // which is not the user's to write
+	faults := k.unknown(object)
+	defaulting.PruneNonNullableNullsWithoutDefaults(object.Object, k.schema)
+	defaulting.Default(object.Object, k.schema)
+
+	errs := metavalidation.ValidateObjectMetaAccessor(object, k.namespaced, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, validation.ValidateCustomResource(nil, object.Object, k.values)...)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.schema, object.Object)...)
+	// Rules may trip over what is no such value at all, so they wait.
+	if k.rules != nil && !slices.ContainsFunc(errs, blocks) {
+		var before any
+		if old != nil {
+			before = old.Object
+		}
+		broken, _ := k.rules.Validate(ctx, nil, k.schema, object.Object, before, math.MaxInt64)
+		errs = append(errs, broken...)
+	}
+	for _, err := range errs {
+		faults = append(faults, strings.TrimPrefix(err.Error(), "<nil>: ")) // which is the object itself
+	}
+	return faults
+}
+
+// blocks says whether a fault keeps the API server from asking the rules.
+func blocks(err *field.Error) bool {
+	return slices.Contains([]field.ErrorType{
+		field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
+	}, err.Type)
+}
+
+// unknown names the fields that the kind does not have, which kubectl refuses,
+// and takes them away.
+func (k kind) unknown(object *unstructured.Unstructured) []string {
+	paths := pruning.PruneWithOptions(object.Object, k.schema, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	var faults []string
+	for _, path := range paths {
+		fault := path + ": unknown field"
+		above, name := path[:strings.LastIndex(path, ".")+1], path[strings.LastIndex(path, ".")+1:]
+		if near := compile.Nearest(name, fieldsAt(k.schema, above)); near != "" {
+			fault += fmt.Sprintf(", did you mean %q?", near)
+		}
+		faults = append(faults, fault)
+	}
+	return faults
+}
+
+// fieldsAt are the fields that an object may have whose path is above.
+func fieldsAt(s *structuralschema.Structural, above string) []string {
+	for name := range strings.SplitSeq(strings.Trim(above, "."), ".") {
+		name, _, list := strings.Cut(name, "[")
+		if name != "" {
+			child, known := s.Properties[name]
+			if !known {
+				return nil
+			}
+			s = &child
+		}
+		if list && s.Items != nil {
+			s = s.Items
+		}
+	}
+	var names []string
+	for name := range s.Properties {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

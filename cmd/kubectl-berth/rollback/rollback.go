@@ -1,0 +1,110 @@
+// Package rollback is `kubectl berth rollback`: it writes back what ran before,
+// from the ControllerRevisions that Berth keeps.
+package rollback
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+)
+
+// Verb describes it.
+var Verb = verb.Verb{
+	Name: "rollback", Arguments: "PROFILE [--to REVISION] [--dry-run] | PROFILE --list",
+	Short: "Write back what ran before",
+	Long: `Applies a revision of a profile as kubectl apply does. Without --to that is what runs,
+where the profile as it is written does not, else what ran before it; tried and
+crashed ones are left out. A revision holds its arguments inline: a profile that
+named a PluginConfig names it no more, which is said. A profile that was deleted
+is created again; its revisions are kept for a day.`,
+	Rights: []verb.Right{
+		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", In: verb.InBerth},
+		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
+		{Verbs: []string{"get", "patch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "but for --list"},
+		{Verbs: []string{"create"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for one that was deleted"},
+	},
+	Examples: []verb.Example{
+		{Says: "What would going back change?", Command: "kubectl berth rollback batch --dry-run"},
+		{Says: "Which revisions are there? Back to the third", Command: "kubectl berth rollback batch --list && kubectl berth rollback batch --to 3"},
+	},
+	Fine: "it is written, or was so already",
+}
+
+type options struct {
+	verb.Env
+	to     string
+	list   bool
+	dryRun bool
+}
+
+// New returns the command.
+func New(env verb.Env) *cobra.Command {
+	o := &options{Env: env}
+	cmd := Verb.Command(cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) })
+	cmd.Flags().StringVar(&o.to, "to", "", "the revision: its number, its hash or its name")
+	cmd.Flags().BoolVar(&o.list, "list", false, "list the revisions, and change nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed; the API server judges it, and stores nothing")
+	cmd.MarkFlagsMutuallyExclusive("list", "to")
+	cmd.MarkFlagsMutuallyExclusive("list", "dry-run")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context, name string) error {
+	c, err := o.Open()
+	if err != nil {
+		return err
+	}
+	profiles, err := c.Profiles(ctx)
+	if err != nil {
+		return err
+	}
+	var there *v1alpha1.SchedulingProfile
+	for i := range profiles {
+		if profiles[i].Name == name {
+			there = &profiles[i]
+		}
+	}
+	revisions, err := c.Revisions(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case len(revisions) == 0 && there == nil:
+		return fmt.Errorf("%s; no revision of one is stored either", cluster.NoProfile(name, cluster.Names(profiles)))
+	case len(revisions) == 0:
+		return fmt.Errorf("no revision of SchedulingProfile %s is stored in namespace %s: --berth-namespace says where Berth runs", name, c.Berth)
+	case o.list:
+		return o.table(revisions, there)
+	}
+	target, err := choose(o.to, revisions, there)
+	if err != nil {
+		return err
+	}
+	return o.write(ctx, c, target)
+}
+
+// table lists revisions, the newest first.
+func (o *options) table(revisions []cluster.Revision, there *v1alpha1.SchedulingProfile) error {
+	table := show.NewTable(o.Out, false, show.Columns("Revision", "Name", "Generation", "Standing", "Of", "Runs", "Age"))
+	var rows [][]any
+	for i := range revisions {
+		r := &revisions[i]
+		of, runs := "this profile", ""
+		switch {
+		case there == nil:
+			of = "a deleted profile"
+		case r.UID != there.UID:
+			of = "one before it"
+		}
+		if there != nil && there.Status.Programmed != nil && there.Status.Programmed.Revision == r.Name {
+			runs = "now"
+		}
+		rows = append(rows, []any{r.Number, r.Name, r.Generation, r.Standing(), of, runs, show.Age(r.Created, o.Now())})
+	}
+	return table.Print(rows...)
+}

@@ -1,0 +1,200 @@
+package rollback
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+)
+
+// fieldManager is that of kubectl apply, whose effect this has: a later apply
+// takes the fields over.
+const fieldManager = "kubectl-client-side-apply"
+
+// write applies a revision, and says what that changed.
+func (o *options) write(ctx context.Context, c *cluster.Cluster, to *cluster.Revision) error {
+	before := &unstructured.Unstructured{}
+	before.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("SchedulingProfile"))
+	err := c.Client.Get(ctx, client.ObjectKey{Name: to.Profile.Name}, before)
+	gone := apierrors.IsNotFound(err)
+	if err != nil && !gone {
+		return cluster.Plain(err)
+	}
+	wanted, err := wanted(to)
+	if err != nil {
+		return err
+	}
+	after := before.DeepCopy()
+	if gone {
+		after, err = wanted, c.Client.Create(ctx, wanted, o.creation()...)
+	} else {
+		err = o.patch(ctx, c, after, wanted)
+	}
+	if err != nil {
+		return fmt.Errorf("revision %s: %w", to.Name, cluster.Plain(err))
+	}
+	return o.tell(to, before, after)
+}
+
+func (o *options) creation() []client.CreateOption {
+	options := []client.CreateOption{client.FieldOwner(fieldManager)}
+	if o.dryRun {
+		options = append(options, client.DryRunAll)
+	}
+	return options
+}
+
+// patch makes an object what is wanted, as kubectl apply does: what it left out
+// and an earlier apply had put there is taken away.
+func (o *options) patch(ctx context.Context, c *cluster.Cluster, object, wanted *unstructured.Unstructured) error {
+	current, err := object.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	modified, err := wanted.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	original := []byte(object.GetAnnotations()[corev1.LastAppliedConfigAnnotation])
+	patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(original, modified, current)
+	if err != nil {
+		return err
+	}
+	options := []client.PatchOption{client.FieldOwner(fieldManager)}
+	if o.dryRun {
+		options = append(options, client.DryRunAll)
+	}
+	return c.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), options...)
+}
+
+// wanted is the object of a revision, with kubectl's note of what was applied.
+func wanted(to *cluster.Revision) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(to.Data); err != nil {
+		return nil, fmt.Errorf("revision %s does not hold a profile: %w", to.Name, err)
+	}
+	var note bytes.Buffer
+	if err := json.Compact(&note, to.Data); err != nil {
+		return nil, err
+	}
+	object.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: note.String() + "\n"})
+	return object, nil
+}
+
+// tell says what became of the profile.
+func (o *options) tell(to *cluster.Revision, before, after *unstructured.Unstructured) error {
+	would := ""
+	if o.dryRun {
+		would = " (dry run: nothing is stored)"
+	}
+	what := fmt.Sprintf("revision %d, %s (generation %d, %s)", to.Number, to.Name, to.Generation, to.Standing())
+	lines, err := changes(before, after)
+	if err != nil {
+		return err
+	}
+	if lines == nil {
+		_, err := fmt.Fprintln(o.Out, show.Wrap(fmt.Sprintf("SchedulingProfile %s is as %s; nothing is changed", to.Profile.Name, what), "", "  "))
+		return err
+	}
+	fmt.Fprintln(o.Out, show.Wrap(fmt.Sprintf("SchedulingProfile %s goes back to %s%s", to.Profile.Name, what, would), "", "  "))
+	fmt.Fprintln(o.Out, strings.Join(lines, "\n"))
+	for _, note := range o.notes(to, before, after) {
+		fmt.Fprintln(o.Out, show.Wrap(note, "", "  "))
+	}
+	return nil
+}
+
+// notes are what the lines alone do not say.
+func (o *options) notes(to *cluster.Revision, before, after *unstructured.Unstructured) []string {
+	notes := inlined(before, to.Profile)
+	if to.Crashes > 0 {
+		notes = append(notes, fmt.Sprintf("Processes died on this revision (%d): Berth may refuse to run it again.", to.Crashes))
+	}
+	activation, _, _ := unstructured.NestedString(after.Object, "spec", "activation")
+	switch name := to.Profile.Name; {
+	case o.dryRun:
+	case activation == string(v1alpha1.ActivationManual):
+		notes = append(notes, "Its activation is Manual: once it was tried, `kubectl berth profiles "+name+"` says how to approve it.")
+	default:
+		notes = append(notes, "To wait until it runs: kubectl wait --for=condition=Ready sprof/"+name)
+	}
+	return notes
+}
+
+// inlined says which arguments came from a PluginConfig and do so no more.
+func inlined(before *unstructured.Unstructured, after *v1alpha1.SchedulingProfile) []string {
+	entries, _, _ := unstructured.NestedSlice(before.Object, "spec", "pluginConfig")
+	from := map[string]string{}
+	for _, e := range entries {
+		if entry, ok := e.(map[string]any); ok {
+			plugin, _, _ := unstructured.NestedString(entry, "name")
+			from[plugin], _, _ = unstructured.NestedString(entry, "configRef", "name")
+		}
+	}
+	var notes []string
+	for _, entry := range after.Spec.PluginConfig {
+		if config := from[entry.Name]; config != "" {
+			notes = append(notes, fmt.Sprintf("The arguments of %s are inline now: before, PluginConfig %s gave them, whose edits reach this profile no more.", entry.Name, config))
+		}
+	}
+	return notes
+}
+
+// changes are the lines in which two specs differ; nil for none.
+func changes(before, after *unstructured.Unstructured) ([]string, error) {
+	was, err := lines(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := lines(after)
+	if err != nil {
+		return nil, err
+	}
+	return show.Diff(was, is), nil
+}
+
+// lines are the YAML of a spec, without what is empty: a revision spells out
+// every list.
+func lines(object *unstructured.Unstructured) ([]string, error) {
+	spec, there := object.Object["spec"]
+	if !there {
+		return nil, nil
+	}
+	text, err := yaml.Marshal(map[string]any{"spec": filled(spec)})
+	return strings.Split(strings.TrimSpace(string(text)), "\n"), err
+}
+
+// filled is a value without the empty objects and lists in it.
+func filled(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		some := map[string]any{}
+		for key, v := range value {
+			if v = filled(v); v != nil {
+				some[key] = v
+			}
+		}
+		if len(some) == 0 {
+			return nil
+		}
+		return some
+	case []any:
+		if len(value) == 0 {
+			return nil
+		}
+	}
+	return value
+}

@@ -1,0 +1,68 @@
+package show
+
+// around is how many equal lines are shown before and after a difference.
+const around = 3
+
+// Diff returns the lines of before and after with what became of each in front:
+// "- " gone, "+ " come, "  " stayed. Far from a difference, "  …" stands for
+// lines that stayed. It returns nothing for equal ones.
+func Diff(before, after []string) []string {
+	lines := merge(before, after)
+	shown, differs := make([]bool, len(lines)), false
+	for i, line := range lines {
+		if line[0] == ' ' {
+			continue
+		}
+		differs = true
+		for j := max(0, i-around); j <= min(len(lines)-1, i+around); j++ {
+			shown[j] = true
+		}
+	}
+	if !differs {
+		return nil
+	}
+	var out []string
+	for i, line := range lines {
+		switch {
+		case shown[i]:
+			out = append(out, line)
+		case i == 0 || shown[i-1]:
+			out = append(out, "  …")
+		}
+	}
+	return out
+}
+
+// merge finds the longest lines that both have in common, in order.
+func merge(before, after []string) []string {
+	// common[i][j] is how many lines before[i:] and after[j:] share.
+	common := make([][]int, len(before)+1)
+	for i := range common {
+		common[i] = make([]int, len(after)+1)
+	}
+	for i := len(before) - 1; i >= 0; i-- {
+		for j := len(after) - 1; j >= 0; j-- {
+			if before[i] == after[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	var out []string
+	i, j := 0, 0
+	for i < len(before) || j < len(after) {
+		switch {
+		case i < len(before) && j < len(after) && before[i] == after[j]:
+			out = append(out, "  "+before[i])
+			i, j = i+1, j+1
+		case j == len(after) || i < len(before) && common[i+1][j] >= common[i][j+1]:
+			out = append(out, "- "+before[i])
+			i++
+		default:
+			out = append(out, "+ "+after[j])
+			j++
+		}
+	}
+	return out
+}

@@ -1,0 +1,100 @@
+// Package show is how the plugin prints: tables, objects and sentences, in
+// lines of at most Width characters where that can be had.
+package show
+
+import (
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/liggitt/tabwriter"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// Width is the most characters that a line should have.
+const Width = 120
+
+// padding and least are what the table printer gives each column.
+const (
+	padding = 3
+	least   = 6
+)
+
+// Column is one of a table. A Wide one is there with -o wide only.
+type Column struct {
+	Name string
+	Wide bool
+}
+
+// Columns are columns of these names.
+func Columns(names ...string) []Column {
+	columns := make([]Column, len(names))
+	for i, name := range names {
+		columns[i].Name = name
+	}
+	return columns
+}
+
+// Table prints rows below each other, in columns that stay where they are as
+// more rows come. Its last column is cut so that a row keeps to Width, but for
+// -o wide.
+type Table struct {
+	columns []Column
+	wide    bool
+	printer printers.ResourcePrinter
+	out     *tabwriter.Writer
+	widths  []int
+}
+
+// NewTable returns a table without rows.
+func NewTable(out io.Writer, wide bool, columns []Column) *Table {
+	t := &Table{
+		wide: wide, printer: printers.NewTablePrinter(printers.PrintOptions{Wide: wide}),
+		out: printers.GetNewTabWriter(out),
+	}
+	for _, c := range columns {
+		if wide || !c.Wide {
+			t.columns = append(t.columns, c)
+			t.widths = append(t.widths, max(least, len(c.Name)+padding))
+		}
+	}
+	return t
+}
+
+// Print adds rows. Each has a cell for each column that is shown.
+func (t *Table) Print(rows ...[]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	table := &metav1.Table{}
+	for _, c := range t.columns {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: c.Name, Type: "string"})
+	}
+	for _, row := range rows {
+		for i, cell := range row[:len(row)-1] {
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(fmt.Sprint(cell))+padding)
+		}
+	}
+	for _, row := range rows {
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: t.cut(row)})
+	}
+	if err := t.printer.PrintObj(table, t.out); err != nil {
+		return err
+	}
+	return t.out.Flush()
+}
+
+func (t *Table) cut(row []any) []any {
+	if t.wide {
+		return row
+	}
+	left := Width
+	for _, width := range t.widths[:len(t.widths)-1] {
+		left -= width
+	}
+	last := len(row) - 1
+	cut := append([]any(nil), row...)
+	cut[last] = Cut(fmt.Sprint(row[last]), max(left, len(t.columns[last].Name), 20))
+	return cut
+}

@@ -1,0 +1,29 @@
+package version
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/test/plugin"
+)
+
+func TestVersion(t *testing.T) {
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-manager", Labels: map[string]string{label: berth}}}
+	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Image: "example.com/berth:v0.1.0"}}
+	for sentence, c := range map[string]struct {
+		objects []client.Object
+		args    []string
+	}{
+		"all three":             {objects: []client.Object{deployment}},
+		"Berth does not tell":   {},
+		"the plugin's own only": {args: []string{"--client"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			plugin.Golden(t, sentence, plugin.New(t, c.objects...).Run(New, c.args...), false)
+		})
+	}
+}

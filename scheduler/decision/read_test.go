@@ -1,0 +1,38 @@
+package decision
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestWhatAnAnnotationHoldsIsReadAgain(t *testing.T) {
+	want := Decision{
+		Result: Bound, Profile: "batch", Generation: 7, Hash: "9f3c1a2b4d", Epoch: 3, Node: "n17", Evaluated: 500, Feasible: 412, Attempts: 2,
+		Top: []NodeScore{{Node: "n17", Score: 587, Plugins: map[string]int64{"NodeResourcesFit": 440}}, {Node: "n4", Score: 12}},
+	}
+	got, err := Read(Annotation(want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsNoDecisionIsAnError(t *testing.T) {
+	for sentence, text := range map[string]string{
+		"it is empty":                     "",
+		"it is no JSON":                   "n17",
+		"it is of another shape":          `{"v":"one"}`,
+		"it is of a version to come":      `{"v":2,"profile":"batch"}`,
+		"it is JSON of something else":    `{"profile":"batch"}`,
+		"it is a list where an object is": `[]`,
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if d, err := Read(text); err == nil {
+				t.Errorf("taken as %+v", d)
+			}
+		})
+	}
+}

@@ -99,7 +99,7 @@ type SchedulingDecisionStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	BlockedBy string `json:"blockedBy,omitempty"`
 
-	// nodes counts the nodes; absent where none were asked.
+	// nodes counts the nodes; absent where no attempt got to them.
 	// +optional
 	Nodes *DecisionNodes `json:"nodes,omitempty"`
 

@@ -35,6 +35,8 @@ type Berth struct {
 	unsupported func(*v1.Pod) (field, why string)
 	// info is the pod of the last attempt.
 	info *framework.PodInfo
+	// request is the last attempt.
+	request cycle.Request
 }
 
 var _ Scheduler = &Berth{}
@@ -118,14 +120,15 @@ func (b *Berth) Attempt(pod *v1.Pod) *Outcome {
 	// A malformed affinity term is left out, as in the loop.
 	b.info, _ = b.memo.PodInfo(pod)
 	state := framework.NewCycleState()
-	placement, err := b.cycle.Run(context.Background(), cycle.Request{
+	b.request = cycle.Request{
 		Framework:                b.framework,
 		PercentageOfNodesToScore: b.blueprint.PercentageOfNodesToScore,
 		Pod:                      pod,
 		Snapshot:                 snapshot,
 		State:                    state,
 		Memo:                     b.memo,
-	})
+	}
+	placement, err := b.cycle.Run(context.Background(), b.request)
 	if wrong := b.memo.Stats().Different; wrong > b.wrong {
 		b.wrong = wrong
 		outcome.Err = errors.New("what was remembered is wrong")

@@ -91,8 +91,9 @@ func (w *world) blueprint(hash string) *compile.Blueprint {
 	chains[framework.Bind] = []framework.Entry{{Name: defaultbinder.Name}}
 	return &compile.Blueprint{
 		Name: "p", Generation: 7, Hash: hash, Chains: chains,
-		Queue:     compile.QueueSettings{InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, FlushAfter: 5 * time.Minute},
-		Decisions: compile.DecisionSettings{Annotate: true, TopScores: 2, Explain: decision.ExplainNone}, // lest its plugins are asked more
+		Queue: compile.QueueSettings{InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, FlushAfter: 5 * time.Minute},
+		// Explained it would be asked more than an attempt asks.
+		Decisions: compile.DecisionSettings{Annotate: true, TopScores: 2, Explain: decision.ExplainNone},
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -115,16 +114,7 @@ func reasons(d *v1alpha1.SchedulingDecisionStatus) string {
 
 func refusals(rejections []v1alpha1.Rejection) string {
 	var out bytes.Buffer
-	w := printers.GetNewTabWriter(&out)
-	fmt.Fprintln(w, "NODES\tPLUGIN\tREASON")
-	for _, r := range rejections {
-		example := ""
-		if r.ExampleNode != "" {
-			example = ", as on " + r.ExampleNode
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s%s\n", r.Nodes, r.Plugin, r.Reason, example)
-	}
-	_ = w.Flush() // into memory
+	_ = show.Refusals(&out, rejections, false) // into memory
 	return out.String()
 }
 

@@ -34,18 +34,12 @@ type Pod struct {
 	Evaluated int      `json:"evaluated,omitempty"`
 	Feasible  int      `json:"feasible,omitempty"`
 	// Top are the best nodes, with the weighted scores of each plugin.
-	Top        []decision.NodeScore `json:"top,omitempty"`
-	Message    string               `json:"message,omitempty"`
-	Rejections []Rejection          `json:"rejections,omitempty"`
+	Top     []decision.NodeScore `json:"top,omitempty"`
+	Message string               `json:"message,omitempty"`
+	// Rejections are of no node where a gate refuses, which asks about none.
+	Rejections []decision.Rejection `json:"rejections,omitempty"`
 	// Room is how preemption would make the pod fit.
 	Room *Room `json:"room,omitempty"`
-}
-
-// Rejection is why so many nodes do not do. A gate asks about no node.
-type Rejection struct {
-	Plugin string `json:"plugin,omitempty"`
-	Reason string `json:"reason"`
-	Nodes  int    `json:"nodes,omitempty"`
 }
 
 // Room is where others would have to leave, as namespace/name, the most

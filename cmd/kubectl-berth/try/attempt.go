@@ -1,17 +1,16 @@
 package try
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/offline"
 	"github.com/berthdev/berth/scheduler/plugins"
@@ -96,7 +95,7 @@ func try(ctx context.Context, scheduler *offline.Scheduler, p *profile, pod *v1.
 	}
 	if plugin, status := scheduler.Gated(ctx, pod); plugin != "" {
 		one.Message = status.Message()
-		one.Rejections = []Rejection{{Plugin: plugin, Reason: status.Message()}}
+		one.Rejections = []decision.Rejection{{Plugin: plugin, Reason: status.Message()}}
 		return one, nil
 	}
 	outcome := scheduler.Attempt(ctx, pod)
@@ -149,7 +148,7 @@ func (p *Pod) refused(outcome offline.Outcome) {
 	p.Message = outcome.Err.Error()
 	var unfit *framework.FitError
 	if errors.As(outcome.Err, &unfit) {
-		p.Rejections = rejectionsOf(unfit)
+		p.Rejections, _ = cycle.Rejections(unfit, func(_, reason string) string { return reason })
 	}
 	if plan := outcome.Plan; plan != nil {
 		room := &Room{Node: plan.Node, Violations: plan.Violations}
@@ -158,30 +157,4 @@ func (p *Pod) refused(outcome offline.Outcome) {
 		}
 		p.Room = room
 	}
-}
-
-// rejectionsOf counts the nodes by plugin and reason, the most first.
-func rejectionsOf(unfit *framework.FitError) []Rejection {
-	counts := map[Rejection]int{}
-	refusals := unfit.Diagnosis.Refusals
-	refusals.Each(func(_ string, status *fwk.Status) {
-		for _, reason := range status.Reasons() {
-			counts[Rejection{Plugin: status.Plugin(), Reason: reason}]++
-		}
-	})
-	if rest := unfit.Nodes - refusals.Len(); rest > 0 {
-		absent := refusals.Get("")
-		for _, reason := range absent.Reasons() {
-			counts[Rejection{Plugin: absent.Plugin(), Reason: reason}] += rest
-		}
-	}
-	var all []Rejection
-	for r, n := range counts {
-		r.Nodes = n
-		all = append(all, r)
-	}
-	slices.SortFunc(all, func(a, b Rejection) int {
-		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Reason, b.Reason))
-	})
-	return all
 }

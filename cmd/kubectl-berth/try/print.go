@@ -146,11 +146,7 @@ func (o *options) printRefused(pods []Pod) error {
 		return nil
 	}
 	fmt.Fprintln(o.Out)
-	var rows [][]any
-	for _, r := range first.Rejections {
-		rows = append(rows, []any{show.OrNone(r.Plugin), r.Nodes, r.Reason})
-	}
-	return show.NewTable(o.Out, o.output == "wide", show.Columns("Plugin", "Nodes", "Reason")).Print(rows...)
+	return show.Refusals(o.Out, first.Rejections, o.output == "wide")
 }
 
 // list names some, and says how many more there are.

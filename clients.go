@@ -8,6 +8,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 
+	"github.com/berthdev/berth/controllers"
 	"github.com/berthdev/berth/scheduler/binding"
 )
 
@@ -19,6 +20,8 @@ type clients struct {
 	// writes binds and patches pods; plugins use it, too.
 	writes clientset.Interface
 	events clientset.Interface
+	// decisions writes SchedulingDecisions, one at a time and twenty a second.
+	decisions restclient.Interface
 	// busy says whether pods are being written.
 	busy func() bool
 }
@@ -38,7 +41,8 @@ func newClients(config *restclient.Config) (c clients, err error) {
 			return c, fmt.Errorf("making a client: %w", err)
 		}
 	}
-	return c, nil
+	c.decisions, err = controllers.NewDecisionsClient(apart(restclient.CopyConfig(config), nil))
+	return c, err
 }
 
 // apart gives config connections of its own: client-go shares them between

@@ -92,14 +92,16 @@ func run(ctx context.Context, o options) error {
 		Client: to.events.EventsV1(), Scheme: scheme, Clock: clock.RealClock{}, Busy: to.busy, Host: host,
 	})
 	defer finish(telling)
+	desk := decision.NewDesk(clock.RealClock{}.Now)
+	desk.CountDroppedWith(ledger.Dropped)
 	sched := scheduler.New(scheduler.Options{
 		Client: to.writes, Watches: to.watches, KubeConfig: config, Informers: informers,
 		RecorderFor: telling.For,
-		Registry:    registry, Unsupported: plugins.Unsupported(registry, devices.Back), Ledger: ledger,
+		Registry:    registry, Unsupported: plugins.Unsupported(registry, devices.Back), Ledger: ledger, Desk: desk,
 		Clock: clock.RealClock{}, Log: log.WithName("scheduler"), Epoch: epoch(to.watches, o, log),
 		Seed: rand.Uint64(),
 	})
-	for _, collector := range slices.Concat(sched.Metrics(), recorder.Metrics(), unserved.Metrics()) {
+	for _, collector := range slices.Concat(sched.Metrics(), decision.Metrics(), recorder.Metrics(), unserved.Metrics()) {
 		if err := metrics.Registry.Register(collector); err != nil {
 			return fmt.Errorf("registering metrics: %w", err)
 		}
@@ -113,6 +115,7 @@ func run(ctx context.Context, o options) error {
 	crds := &served{discovery: to.watches.Discovery(), log: log, then: func() error {
 		return controllers.SetupWithManager(mgr, controllers.Options{
 			Applier: sched.Profiles(), Registry: registry, Ledger: ledger, Version: version, Gate: gate, DefaultProfile: o.defaultProfile,
+			Desk: desk, Decisions: to.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
 			History: history.New(history.Options{
 				Revisions: to.watches.AppsV1().ControllerRevisions(o.namespace), Namespace: o.namespace,
 				Process: string(uuid.NewUUID()), Clock: clock.RealClock{},

@@ -12,6 +12,8 @@ import (
 	"context"
 	"errors"
 
+	corelisters "k8s.io/client-go/listers/core/v1"
+	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -70,6 +72,15 @@ type Options struct {
 	// Clock tells the time in conditions and paces the publisher; nil for
 	// the real one.
 	Clock clock.Clock
+	// Desk is where explanations of pods wait to be written; nil: none are.
+	Desk *decision.Desk
+	// Decisions is what SchedulingDecisions are written with, see
+	// NewDecisionsClient. Required with Desk.
+	Decisions restclient.Interface
+	// Pods holds every pod that has not ended, once PodsSynced says so. Required
+	// with Desk.
+	Pods       corelisters.PodLister
+	PodsSynced func() bool
 	// Recorder reports transitions of conditions as Events; nil for the
 	// manager's own, under the name ReportingController.
 	Recorder events.EventRecorder
@@ -110,6 +121,11 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 			return err
 		}
 	}
+	if o.Desk != nil {
+		if err := mgr.Add(newExplainer(o)); err != nil {
+			return err
+		}
+	}
 	return errors.Join(
 		mgr.Add(&gatekeeper{gate: o.Gate, reconciler: profiles, recorder: o.Recorder, clock: o.Clock}),
 		profiles.setup(mgr),
@@ -127,6 +143,8 @@ func (o *Options) complete(mgr ctrl.Manager) error {
 		return errors.New("controllers: Options.Registry is nil; it must list the plugins that profiles may name")
 	case o.Ledger == nil:
 		return errors.New("controllers: Options.Ledger is nil; it must be the ledger that the scheduler records to")
+	case o.Desk != nil && (o.Decisions == nil || o.Pods == nil || o.PodsSynced == nil):
+		return errors.New("controllers: Options.Desk needs Decisions, Pods and PodsSynced: the client that explanations are written with, and who is there to be explained")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -83,15 +83,7 @@ func (p *publisher) Start(ctx context.Context) error {
 // wait returns after d, or when something arrives on wake; false when ctx
 // ended.
 func (p *publisher) wait(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-	timer := p.clock.NewTimer(max(d, 0))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-wake:
-	case <-timer.C():
-	}
-	return true
+	return rest(ctx, p.clock, d, wake)
 }
 
 // turn makes at most one write and returns how long it may be until the next

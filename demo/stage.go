@@ -118,7 +118,7 @@ func (s *stage) install(ctx context.Context) error {
 	if _, err := s.cp.Kubectl(ctx, nil, "apply", "--server-side", "-k", install); err != nil {
 		return err
 	}
-	crds := []string{"crd/schedulingprofiles.berth.dev", "crd/pluginconfigs.berth.dev"}
+	crds := []string{"crd/schedulingprofiles.berth.dev", "crd/pluginconfigs.berth.dev", "crd/schedulingdecisions.berth.dev"}
 	if _, err := s.cp.Kubectl(ctx, nil, append([]string{"wait", "--for=condition=Established"}, crds...)...); err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -87,13 +89,52 @@ func (w waitingPods) Abandon(_ context.Context, name string, hold queue.Hold) {
 	w.queue.Abandon(name, hold)
 }
 
-// tellHeld has a pod told that it is held, and why. A follower
-// does not write: whoever leads next tells all that are held.
-func (s *Scheduler) tellHeld(pod *v1.Pod, hold queue.Hold) {
-	s.lead.Lock()
-	leading := s.leading
-	s.lead.Unlock()
-	if leading {
+// tellHeld tells the pods that are held when s begins to lead.
+func (s *Scheduler) tellHeld() {
+	held, gates := s.queue.Held(), s.queue.Gates()
+	for _, pod := range inOrder(held) {
+		s.onHold(pod, held[pod])
+	}
+	for _, pod := range inOrder(gates) {
+		s.onGate(pod, gates[pod])
+	}
+}
+
+// inOrder are the pods of a map, so that each history has one order.
+func inOrder[T any](of map[*v1.Pod]T) []*v1.Pod {
+	return slices.SortedFunc(maps.Keys(of), func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+}
+
+// onHold has a pod told that it is held, and why.
+func (s *Scheduler) onHold(pod *v1.Pod, hold queue.Hold) {
+	if s.leads() {
 		s.held.put(pod, hold)
+		s.explainHeld(pod, hold)
+	}
+}
+
+// onGate has explained which gate holds a pod.
+func (s *Scheduler) onGate(pod *v1.Pod, gate string) {
+	if s.leads() {
+		s.explainGate(pod, gate)
+	}
+}
+
+// leads says whether s may write. Whoever leads next tells all that are held.
+func (s *Scheduler) leads() bool {
+	s.lead.Lock()
+	defer s.lead.Unlock()
+	return s.leading
+}
+
+// forget is told of a pod that is gone, or has a node.
+func (s *Scheduler) forget(pod *v1.Pod) {
+	s.binding.Forget(pod.UID)
+	switch desk := s.options.Desk; {
+	case desk == nil:
+	case pod.Spec.NodeName != "":
+		desk.Bound(pod.Namespace, pod.Name, pod.UID)
+	default:
+		desk.Gone(pod.Namespace, pod.Name, pod.UID)
 	}
 }

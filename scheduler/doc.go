@@ -22,6 +22,7 @@
 //	scope       informers lent to one generation, and taken back
 //	cycle       one attempt to place one pod: filter, score, pick
 //	preemption  who could make room
+//	offline     cycle, cache and plugins on objects that are given to them
 //	binding     every write to a Pod, and its undo
 //	decision    what was decided and why
 //	unserved    pods that wait for a scheduler that is not there

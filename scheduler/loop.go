@@ -32,6 +32,10 @@ type turn struct {
 	begin  time.Time
 	// end ends the context that plugins were given in the turn; may be nil.
 	end context.CancelCauseFunc
+	// nodes is how many there were, why what is known of a refusal by the cycle
+	// for its explanation; may be nil.
+	nodes int
+	why   *decision.Explanation
 	// nominate replaces the pod's nominated node after a refusal; nil leaves
 	// it as it is.
 	nominate *fwk.NominatingInfo
@@ -122,16 +126,18 @@ func (s *Scheduler) place(ctx context.Context, t *turn, snapshot *cache.Snapshot
 		klog.FromContext(ctx).Error(err, "The pod's affinity is malformed; scheduling without the malformed terms")
 	}
 	blueprint := t.generation.Blueprint()
-	t.placement, err = c.Run(ctx, cycle.Request{
+	t.nodes = snapshot.Len()
+	request := cycle.Request{
 		Framework:                t.generation.Framework,
 		PercentageOfNodesToScore: blueprint.PercentageOfNodesToScore,
 		Pod:                      t.Pod,
 		Snapshot:                 snapshot,
 		State:                    t.state,
 		Memo:                     t.generation.Memo,
-	})
-	if err != nil {
+	}
+	if t.placement, err = c.Run(ctx, request); err != nil {
 		s.makeRoom(ctx, t, err)
+		s.findOutWhy(ctx, t, request, err)
 		return err
 	}
 	t.Chose()
@@ -156,6 +162,9 @@ func (s *Scheduler) place(ctx context.Context, t *turn, snapshot *cache.Snapshot
 	if pod, here := t.Current(); !here || pod.DeletionTimestamp != nil {
 		// Who was told of it may have found nobody at Permit yet.
 		s.intake.StopWaiting(t.Pod)
+	}
+	if err == nil {
+		s.explainWait(t)
 	}
 	return err
 }

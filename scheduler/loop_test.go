@@ -422,7 +422,7 @@ func TestNotes(t *testing.T) {
 		"a cut in the middle of a character goes before it": {"x" + long, "x" + long[:1018] + " ..."},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := note(c.message); got != c.want {
+			if got := shorten(c.message, noteLimit); got != c.want {
 				t.Errorf("%d bytes, want %d", len(got), len(c.want))
 			}
 		})

@@ -77,6 +77,7 @@ func (p preemptor) Plan(ctx context.Context, request framework.PreemptionRequest
 	if errors.As(err, &hopeless) {
 		request.State.Write(stillRefuseKey, stillRefuse(hopeless.Diagnosis))
 	}
+	request.State.Write(roomSoughtKey, roomSoughtBy(plan, err))
 	return plan, err
 }
 

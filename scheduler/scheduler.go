@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -49,8 +47,10 @@ type Options struct {
 	// Unsupported names the field of a pod that this build cannot honour.
 	Unsupported func(pod *v1.Pod) (field, why string)
 	Ledger      *decision.Ledger
-	Clock       clock.WithTickerAndDelayedExecution
-	Log         logr.Logger
+	// Desk is where explanations wait to be written; nil: no pod is explained.
+	Desk  *decision.Desk
+	Clock clock.WithTickerAndDelayedExecution
+	Log   logr.Logger
 	// Epoch returns the number of this leadership; nil means 0.
 	Epoch func(ctx context.Context) int64
 	// Go starts work beside the loop; nil means a goroutine.
@@ -101,13 +101,13 @@ func New(o Options) *Scheduler {
 	s.cache = cache.New()
 	s.waiting = framework.NewWaitingPods(o.Clock)
 	s.waiting.Wait = s.options.Wait
-	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.tellHeld, Slice: o.Slice, Yield: o.Yield})
+	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.onHold, OnGate: s.onGate, Slice: o.Slice, Yield: o.Yield})
 	s.held = newHeldLine(o.Clock, s.writeHeld)
 	s.binding = binding.New(binding.Options{
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Go: s.options.Go, Wait: s.options.Wait,
 	})
 	s.intake = intake.New(intake.Options{
-		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Forget: s.binding.Forget, Log: o.Log,
+		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Forget: s.forget, Log: o.Log,
 		Namespace: func(name string, before, after labels.Set) { s.profiles.NamespaceChanged(name, before, after) },
 	})
 	s.profiles = profile.NewSet(profile.Options{
@@ -225,10 +225,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.lead.Lock()
 	s.leading = true
 	s.lead.Unlock()
-	held := s.queue.Held()
-	for _, pod := range slices.SortedFunc(maps.Keys(held), func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) }) {
-		s.tellHeld(pod, held[pod])
-	}
+	s.tellHeld()
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)
 	s.options.Go(func() { s.queue.Run(ctx) })
 	for {

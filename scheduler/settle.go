@@ -28,6 +28,7 @@ func (s *Scheduler) bound(ctx context.Context, t *turn) {
 	s.options.Ledger.Record(d)
 	t.generation.Framework.EventRecorder().Eventf(t.flight.Assigned(), nil, v1.EventTypeNormal, "Scheduled", "Binding",
 		"Successfully assigned %v/%v to %v", d.Namespace, d.Pod, d.Node)
+	s.explainBound(t, d)
 	s.attempted("scheduled", t)
 	podAttempts.Observe(float64(t.Count))
 	if t.Flushed() {
@@ -81,6 +82,7 @@ func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
 	// The pod is told before it is put back: should the queue hold it for
 	// another reason than room, that reason has the last word.
 	s.tellRefused(ctx, t, reason, d.Message)
+	s.explainRefused(t, err)
 	var unfit *framework.FitError
 	if errors.As(err, &unfit) {
 		t.Refused(ctx, unfit.Diagnosis.Unschedulable, unfit.Diagnosis.Pending)
@@ -115,7 +117,7 @@ func (s *Scheduler) tellRefused(ctx context.Context, t *turn, reason, message st
 		s.cache.DeleteNominatedPodIfExists(pod)
 		return
 	}
-	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", note(message))
+	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", shorten(message, noteLimit))
 	var nominated *string
 	if nominate.Mode() == fwk.ModeOverride {
 		nominated = &nominate.NominatedNodeName
@@ -153,22 +155,27 @@ func (s *Scheduler) decided(t *turn, err error) decision.Decision {
 	if err == nil {
 		return d
 	}
-	d.Result, d.Message = decision.Error, err.Error()
-	var unfit *framework.FitError
-	var declined *binding.Declined
-	if errors.As(err, &unfit) || errors.As(err, &declined) || errors.Is(err, cycle.ErrNoNodes) {
-		d.Result = decision.Unschedulable
-	}
+	d.Result, d.Message = resultOf(err), err.Error()
 	return d
 }
 
-// note shortens a message to what an Event may carry, between two characters.
-func note(message string) string {
+// resultOf is how an attempt ended that ended with err.
+func resultOf(err error) decision.Result {
+	var unfit *framework.FitError
+	var declined *binding.Declined
+	if errors.As(err, &unfit) || errors.As(err, &declined) || errors.Is(err, cycle.ErrNoNodes) {
+		return decision.Unschedulable
+	}
+	return decision.Error
+}
+
+// shorten cuts a message off at limit bytes, between two characters.
+func shorten(message string, limit int) string {
 	const cut = " ..."
-	if len(message) <= noteLimit {
+	if len(message) <= limit {
 		return message
 	}
-	end := noteLimit - len(cut)
+	end := limit - len(cut)
 	for !utf8.RuneStart(message[end]) {
 		end--
 	}

@@ -39,6 +39,8 @@ type world struct {
 	journal *probe.Journal
 	events  *recorder
 	unfit   string // the field that this build cannot honour
+	// told are the explanations that were written and stand, by pod.
+	told map[string]decision.Explanation
 }
 
 // inTime runs a test in virtual time with the given objects in the cluster.
@@ -54,7 +56,7 @@ func inTimeWith(t *testing.T, registry framework.Registry, test func(w *world), 
 		ctx, cancel := context.WithCancel(t.Context())
 		journal := &probe.Journal{}
 		w := &world{
-			t: t, ctx: ctx, cluster: fakecluster.New(objects...), journal: journal, events: &recorder{},
+			t: t, told: map[string]decision.Explanation{}, ctx: ctx, cluster: fakecluster.New(objects...), journal: journal, events: &recorder{},
 			a: &probe.Probe{Called: "A", Journal: journal, On: map[string]probe.Answer{"PreBindPreFlight": probe.Skip}},
 		}
 		registry := registry
@@ -66,7 +68,7 @@ func inTimeWith(t *testing.T, registry framework.Registry, test func(w *world), 
 			Client: w.cluster, Informers: informers.NewSharedInformerFactory(w.cluster, 0),
 			RecorderFor: func(string) events.EventRecorderLogger { return w.events }, Registry: registry,
 			Unsupported: func(*v1.Pod) (string, string) { return w.unfit, "not yet" },
-			Ledger:      decision.NewLedger(time.Now), Clock: clock.RealClock{}, Log: logr.Discard(),
+			Ledger:      decision.NewLedger(time.Now), Desk: decision.NewDesk(time.Now), Clock: clock.RealClock{}, Log: logr.Discard(),
 			Epoch: func(context.Context) int64 { return 3 },
 		})
 		var done sync.WaitGroup
@@ -89,8 +91,9 @@ func (w *world) blueprint(hash string) *compile.Blueprint {
 	chains[framework.Bind] = []framework.Entry{{Name: defaultbinder.Name}}
 	return &compile.Blueprint{
 		Name: "p", Generation: 7, Hash: hash, Chains: chains,
-		Queue:     compile.QueueSettings{InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, FlushAfter: 5 * time.Minute},
-		Decisions: compile.DecisionSettings{Annotate: true, TopScores: 2},
+		Queue: compile.QueueSettings{InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, FlushAfter: 5 * time.Minute},
+		// Explained it would be asked more than an attempt asks.
+		Decisions: compile.DecisionSettings{Annotate: true, TopScores: 2, Explain: decision.ExplainNone},
 	}
 }
 

@@ -13,6 +13,8 @@ const (
 	DefaultTopScores             int32 = 3
 	DefaultHistory               int32 = 10
 	DefaultPublishSeconds        int32 = 5
+	DefaultExplain                     = ExplainRefusals
+	DefaultDetail                      = DetailReasons
 	DefaultActivation                  = ActivationAutomatic
 	DefaultNamespacesFrom              = NamespacesAll
 )
@@ -29,6 +31,8 @@ func (s *SchedulingProfileSpec) SetDefaults() {
 	fillPointer(&s.Decisions.TopScores, DefaultTopScores)
 	fillPointer(&s.Decisions.History, DefaultHistory)
 	fillPointer(&s.Decisions.PublishSeconds, DefaultPublishSeconds)
+	fill(&s.Decisions.Explain, DefaultExplain)
+	fill(&s.Decisions.Detail, DefaultDetail)
 	fill(&s.Activation, DefaultActivation)
 }
 

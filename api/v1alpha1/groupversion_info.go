@@ -24,6 +24,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&SchedulingProfile{}, &SchedulingProfileList{},
 		&PluginConfig{}, &PluginConfigList{},
+		&SchedulingDecision{}, &SchedulingDecisionList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -10,19 +10,29 @@ import (
 
 func TestKindsShowThemselvesAsTheAPIPageSays(t *testing.T) {
 	for kind, want := range map[string]struct {
-		short         string
+		scope         string
+		short         []string
 		columns, wide []string
 		selectable    []string
 	}{
 		"SchedulingProfile": {
-			short:      "sprof",
+			scope:      "Cluster",
+			short:      []string{"sprof"},
 			columns:    []string{"State", "Ready", "Gen", "Runs", "Pending", "Bound", "Last", "Age"},
 			wide:       []string{"Hash", "Reason", "Message"},
 			selectable: []string{".spec.state"},
 		},
 		"PluginConfig": {
-			short:   "plugcfg",
+			scope:   "Cluster",
+			short:   []string{"plugcfg"},
 			columns: []string{"Plugin", "Accepted", "Programmed", "Used-By", "Age"},
+		},
+		"SchedulingDecision": {
+			scope:      "Namespaced",
+			short:      []string{"sdec", "why"},
+			columns:    []string{"Profile", "Result", "Fits", "Blocked-By", "Age"},
+			wide:       []string{"Message"},
+			selectable: []string{".status.result", ".status.profile.name"},
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -42,7 +52,7 @@ func TestKindsShowThemselvesAsTheAPIPageSays(t *testing.T) {
 				selectable = append(selectable, f.JSONPath)
 			}
 			got := []any{c.Spec.Scope, c.Spec.Names.ShortNames, c.Spec.Names.Categories, columns, wide, selectable}
-			if diff := cmp.Diff([]any{"Cluster", []string{want.short}, []string{"berth"}, want.columns, want.wide, want.selectable}, got); diff != "" {
+			if diff := cmp.Diff([]any{want.scope, want.short, []string{"berth"}, want.columns, want.wide, want.selectable}, got); diff != "" {
 				t.Errorf("scope, short names, categories, columns, wide columns, selectable fields (-want +got):\n%s", diff)
 			}
 		})

@@ -279,11 +279,6 @@ type DecisionTotals struct {
 	DecisionsDropped int64 `json:"decisionsDropped"`
 }
 
-// DecisionResult is how an attempt ended.
-//
-// +kubebuilder:validation:Enum=Bound;Unschedulable;Error
-type DecisionResult string
-
 // MaxDecisionMessage is how many characters of a decision's message the status
 // holds; a longer one is cut by whoever writes it.
 const MaxDecisionMessage = 1024

@@ -222,6 +222,32 @@ const (
 	Disabled Switch = "Disabled"
 )
 
+// Explain says for which pods there is a SchedulingDecision.
+//
+// +kubebuilder:validation:Enum=Refusals;All;None
+type Explain string
+
+const (
+	// ExplainRefusals explains the pods that wait.
+	ExplainRefusals Explain = "Refusals"
+	// ExplainAll explains those that are bound, too.
+	ExplainAll Explain = "All"
+	// ExplainNone explains none.
+	ExplainNone Explain = "None"
+)
+
+// Detail says how much a SchedulingDecision tells.
+//
+// +kubebuilder:validation:Enum=Reasons;Nodes
+type Detail string
+
+const (
+	// DetailReasons tells reasons and counts.
+	DetailReasons Detail = "Reasons"
+	// DetailNodes names nodes, too.
+	DetailNodes Detail = "Nodes"
+)
+
 // DecisionPolicy says what is recorded of each decision.
 type DecisionPolicy struct {
 	// annotate says whether a bound pod carries the annotation
@@ -236,6 +262,19 @@ type DecisionPolicy struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10
 	TopScores *int32 `json:"topScores,omitempty"`
+
+	// explain says for which pods there is a SchedulingDecision: those that are
+	// refused or held (Refusals), those that are bound, too (All), or for none
+	// (None).
+	// +optional
+	// +kubebuilder:default=Refusals
+	Explain Explain `json:"explain,omitempty"`
+
+	// detail says whether SchedulingDecisions, which those who use the namespace
+	// may read, name nodes (Nodes) or not (Reasons).
+	// +optional
+	// +kubebuilder:default=Reasons
+	Detail Detail `json:"detail,omitempty"`
 
 	// history is how many decisions status.recentDecisions holds. 0 holds none.
 	// +optional

@@ -21,6 +21,7 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/profiles"
 	"github.com/berthdev/berth/cmd/kubectl-berth/rollback"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/cmd/kubectl-berth/try"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 	"github.com/berthdev/berth/cmd/kubectl-berth/version"
 )
@@ -38,7 +39,7 @@ func main() {
 }
 
 // others are the verbs whose rights check asks about, beside its own.
-var others = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, decisions.Verb, explain.Verb, version.Verb}
+var others = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, decisions.Verb, explain.Verb, try.Verb, version.Verb}
 
 // root puts the verbs together.
 func root(streams genericiooptions.IOStreams) *cobra.Command {
@@ -63,6 +64,7 @@ and goes back to what ran before.`,
 		rollback.New(env),
 		decisions.New(env),
 		explain.New(env),
+		try.New(env),
 		check.New(env, others),
 		version.New(env),
 	)

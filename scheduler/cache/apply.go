@@ -12,6 +12,7 @@ import (
 
 // apply lets changes take effect in the order in which they were noted.
 func (s *Snapshot) apply(deltas []delta) {
+	s.changes += uint64(len(deltas))
 	for _, d := range deltas {
 		s.touch(s.applyOne(d))
 	}

@@ -35,6 +35,8 @@ type Snapshot struct {
 
 	// moved grows when something changed that no node holds.
 	moved uint64
+	// changes grows when anything changed.
+	changes uint64
 
 	columns *framework.Columns
 	free    []framework.Slot
@@ -85,6 +87,9 @@ func (s *Snapshot) Columns() *framework.Columns { return s.columns }
 
 // Moved grows whenever something changed that plugins read through listers.
 func (s *Snapshot) Moved() uint64 { return s.moved }
+
+// Changes grows whenever anything changed, but for nominations.
+func (s *Snapshot) Changes() uint64 { return s.changes }
 
 // Labels are the keys that selectors of placed pods' terms name. They only
 // grow. Whoever knows of other selectors adds theirs.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -67,6 +68,10 @@ type DecisionSettings struct {
 	History int
 	// Publish is the least time between two writes of that history.
 	Publish time.Duration
+	// Explain says which pods get a SchedulingDecision.
+	Explain v1alpha1.Explain
+	// Nodes says whether it names nodes.
+	Nodes bool
 }
 
 // ConfigGeneration names one generation of one PluginConfig.

@@ -75,7 +75,7 @@ func TestDefaultsFillWhatAnEmptySpecLeavesOut(t *testing.T) {
 	if diff := cmp.Diff(QueueSettings{InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, FlushAfter: 5 * time.Minute}, got.Queue); diff != "" {
 		t.Errorf("queue (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(DecisionSettings{Annotate: true, TopScores: 3, History: 10, Publish: 5 * time.Second}, got.Decisions); diff != "" {
+	if diff := cmp.Diff(DecisionSettings{Annotate: true, TopScores: 3, History: 10, Publish: 5 * time.Second, Explain: v1alpha1.ExplainRefusals}, got.Decisions); diff != "" {
 		t.Errorf("decisions (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{"NodeResourcesFit": "Default", "InterPodAffinity": "Default"}, got.ArgsFrom); diff != "" {

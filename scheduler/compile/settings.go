@@ -1,6 +1,8 @@
 package compile
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -35,13 +37,23 @@ func checkState(spec *v1alpha1.SchedulingProfileSpec, path *field.Path, found *f
 	checkWord(spec.State, path.Child("state"), found, v1alpha1.StateActive, v1alpha1.StatePaused)
 	checkWord(spec.Base, path.Child("base"), found, v1alpha1.BaseDefault, v1alpha1.BaseNone)
 	checkWord(spec.Activation, path.Child("activation"), found, v1alpha1.ActivationAutomatic, v1alpha1.ActivationManual)
-	checkWord(spec.Decisions.Annotate, path.Child("decisions", "annotate"), found, v1alpha1.Enabled, v1alpha1.Disabled)
+	decisions := path.Child("decisions")
+	checkWord(spec.Decisions.Annotate, decisions.Child("annotate"), found, v1alpha1.Enabled, v1alpha1.Disabled)
+	checkWord(spec.Decisions.Explain, decisions.Child("explain"), found, v1alpha1.ExplainRefusals, v1alpha1.ExplainAll, v1alpha1.ExplainNone)
+	checkWord(spec.Decisions.Detail, decisions.Child("detail"), found, v1alpha1.DetailReasons, v1alpha1.DetailNodes)
 }
 
-func checkWord[T ~string](value T, path *field.Path, found *faults, this, that T) {
-	if value != this && value != that {
-		found.accepted(v1alpha1.ReasonInvalidArguments, path, "must be %s or %s, is %q", this, that, value)
+// checkWord holds value to one of two or more words.
+func checkWord[T ~string](value T, path *field.Path, found *faults, words ...T) {
+	if slices.Contains(words, value) {
+		return
 	}
+	said := make([]string, len(words))
+	for i, word := range words {
+		said[i] = string(word)
+	}
+	last := len(said) - 1
+	found.accepted(v1alpha1.ReasonInvalidArguments, path, "must be %s or %s, is %q", strings.Join(said[:last], ", "), said[last], value)
 }
 
 // checkSettings judges the numbers of a spec whose defaults are filled in.
@@ -71,6 +83,8 @@ func decisionSettings(d v1alpha1.DecisionPolicy) DecisionSettings {
 		TopScores: int(*d.TopScores),
 		History:   int(*d.History),
 		Publish:   seconds(*d.PublishSeconds),
+		Explain:   d.Explain,
+		Nodes:     d.Detail == v1alpha1.DetailNodes,
 	}
 }
 

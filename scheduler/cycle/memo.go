@@ -39,6 +39,7 @@ type Memo struct {
 	every   uint64
 	stats   Stats
 	attempt attempt
+	near    nearestKnown
 }
 
 // Stats are what a Memo has done.

@@ -67,6 +67,7 @@ func (c *Cycle) fits(ctx context.Context, r Request, said *preFiltered, diagnosi
 			return nil, status.AsError()
 		}
 		diagnosis.Refusals.SetAbsent(status)
+		diagnosis.Narrowed = sets.List(plugins)
 		diagnosis.PreFilterMessage = status.Message()
 		diagnosis.Unschedulable = diagnosis.Unschedulable.Union(plugins)
 		diagnosis.Blame(status)
@@ -81,6 +82,7 @@ func (c *Cycle) fits(ctx context.Context, r Request, said *preFiltered, diagnosi
 	nodes := r.Snapshot.Nodes()
 	if !narrowed.AllNodes() {
 		nodes = only(r.Snapshot, narrowed.NodeNames)
+		diagnosis.Narrowed = sets.List(plugins)
 		// Upstream names with those that narrowed the search down the plugins
 		// that just refused the nominated node.
 		diagnosis.Refusals.SetAbsent(fwk.NewStatus(fwk.UnschedulableAndUnresolvable,

@@ -119,6 +119,21 @@ func (l *Ledger) Evicted(profile string, victims int) {
 	l.tell()
 }
 
+// Dropped adds to the explanations of the profile's pods that were not written.
+// It reports nothing of a profile that the ledger never heard of.
+func (l *Ledger) Dropped(profile string) {
+	l.mu.Lock()
+	p, known := l.pages[profile]
+	if known {
+		p.totals.DecisionsDropped++
+		p.version++
+	}
+	l.mu.Unlock()
+	if known {
+		l.tell()
+	}
+}
+
 // tell leaves word that something was recorded.
 func (l *Ledger) tell() {
 	select {

@@ -88,6 +88,10 @@ const (
 	PromiseEndsByStatus = false
 	// OldLeaderRefuses: the end of a leadership is written as a verdict.
 	OldLeaderRefuses = false
+	// TenantsReadAll: explanations name nodes and pods of other namespaces.
+	TenantsReadAll = false
+	// GoneExplained: a pod that goes while it is explained stays explained.
+	GoneExplained = false
 	// LateShown: a plugin that was left behind sees the nodes move.
 	LateShown = false
 	// LateLooksOn: a plugin that was left behind sees the nodes move of which it asks its Handle.
@@ -116,6 +120,8 @@ const (
 	StrangerUnheard = false
 	// LabelsReadBesideTheLoop: a profile that is built adds to the labels that the loop reads.
 	LabelsReadBesideTheLoop = false
+	// NearestOutlivesSnapshot: what was nearest to a pod's class is so for ever.
+	NearestOutlivesSnapshot = false
 
 	// LastVictimUnheard: a preemptor that was refused for one victim's sake is not woken by the last one.
 	LastVictimUnheard = false
@@ -132,6 +138,10 @@ const (
 	TrialMeasured = false
 	// LateBelieved: an attempt that was left behind goes on when its plugin comes back.
 	LateBelieved = false
+	// FirstMissingAlone: of what keeps a pod from a node only what the first plugin says is told.
+	FirstMissingAlone = false
+	// PromisesNotMissing: room that is promised to others is taken for free where a node is called near.
+	PromisesNotMissing = false
 
 	// In binding.
 

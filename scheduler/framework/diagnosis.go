@@ -96,9 +96,43 @@ func (r *Refusals) NodesForStatusCode(lister fwk.NodeInfoLister, code fwk.Code) 
 	return found, nil
 }
 
+// Verdict is one status, and on how many nodes it holds.
+type Verdict struct {
+	*fwk.Status
+	Nodes int
+	// Example is one of them, "" where nobody asked them.
+	Example string
+}
+
+// verdicts are the statuses of nodes nodes, those noted first at the front.
+// Nodes share most of them, so that few are told apart.
+func (r *Refusals) verdicts(nodes int) []Verdict {
+	var all []Verdict
+	known := map[*fwk.Status]int{}
+	at := -1
+	for _, n := range r.nodes {
+		if at < 0 || all[at].Status != n.status {
+			seen := false
+			if at, seen = known[n.status]; !seen {
+				at = len(all)
+				known[n.status] = at
+				all = append(all, Verdict{Status: n.status, Example: n.node})
+			}
+		}
+		all[at].Nodes++
+	}
+	if rest := nodes - len(r.nodes); rest > 0 {
+		all = append(all, Verdict{Status: r.absent, Nodes: rest})
+	}
+	return all
+}
+
 // Diagnosis is why a pod fits nowhere.
 type Diagnosis struct {
 	Refusals *Refusals
+	// Narrowed are the plugins that ruled out all nodes without a status of
+	// their own, by naming others.
+	Narrowed []string
 	// Unschedulable and Pending are the plugins that refused.
 	Unschedulable, Pending sets.Set[string]
 	// PreFilterMessage and PostFilterMessage are what those points said.
@@ -128,6 +162,17 @@ func (d *Diagnosis) Blame(status *fwk.Status) {
 type FitError struct {
 	Nodes     int
 	Diagnosis *Diagnosis
+
+	verdicts []Verdict
+}
+
+// Verdicts are the statuses of all nodes, counted once: nobody adds to the
+// diagnosis' refusals any more.
+func (e *FitError) Verdicts() []Verdict {
+	if e.verdicts == nil {
+		e.verdicts = e.Diagnosis.Refusals.verdicts(e.Nodes)
+	}
+	return e.verdicts
 }
 
 func (e *FitError) Error() string {
@@ -145,16 +190,10 @@ func (e *FitError) Error() string {
 
 // reasons counts the nodes by reason, sorted as text.
 func (e *FitError) reasons() []string {
-	refusals := e.Diagnosis.Refusals
 	counts := map[string]int{}
-	refusals.Each(func(_ string, status *fwk.Status) {
-		for _, reason := range status.Reasons() {
-			counts[reason]++
-		}
-	})
-	if rest := e.Nodes - refusals.Len(); rest > 0 {
-		for _, reason := range refusals.absent.Reasons() {
-			counts[reason] += rest
+	for _, v := range e.Verdicts() {
+		for _, reason := range v.Reasons() {
+			counts[reason] += v.Nodes
 		}
 	}
 	var texts []string

@@ -177,23 +177,35 @@ func refusalOf(plugin string, s *fwk.Status) *fwk.Status {
 // higher priority there, since the pod must not take their room, and without
 // them, since they may end elsewhere.
 func (f *Framework) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	crowded, crowdedState, status := f.crowded(ctx, state, pod, node)
+	if !status.IsSuccess() {
+		return status
+	}
+	if crowded != nil {
+		if s := f.RunFilterPlugins(ctx, crowdedState, pod, crowded); !s.IsSuccess() {
+			return s
+		}
+	}
+	return f.RunFilterPlugins(ctx, state, pod, node)
+}
+
+// crowded returns node and state with the pods on it that are nominated for it
+// and go before pod; nil where there are none.
+func (f *Framework) crowded(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
 	nominated := slices.DeleteFunc(f.Nominator.NominatedPodsForNode(node.Node().Name), func(other fwk.PodInfo) bool {
 		return other.GetPod().UID == pod.UID || corev1.PodPriority(other.GetPod()) < corev1.PodPriority(pod)
 	})
 	if len(nominated) == 0 {
-		return f.RunFilterPlugins(ctx, state, pod, node)
+		return nil, nil, nil
 	}
 	crowded, crowdedState := node.Snapshot(), state.Clone()
 	for _, other := range nominated {
 		crowded.AddPodInfo(other)
 		if s := f.RunPreFilterExtensionAddPod(ctx, crowdedState, pod, other, crowded); !s.IsSuccess() {
-			return fwk.AsStatus(s.AsError())
+			return nil, nil, fwk.AsStatus(s.AsError())
 		}
 	}
-	if s := f.RunFilterPlugins(ctx, crowdedState, pod, crowded); !s.IsSuccess() {
-		return s
-	}
-	return f.RunFilterPlugins(ctx, state, pod, node)
+	return crowded, crowdedState, nil
 }
 
 // RunPostFilterPlugins asks who could make room for a pod that fits nowhere.

@@ -72,6 +72,7 @@ type Framework struct {
 	successes map[string]prometheus.Observer
 	plugins   []fwk.Plugin // in the order in which they were built
 	opaques   opaques
+	measurers []measurer
 	prints    map[string]string
 	foreign   sets.Set[string] // the plugins that are not built in
 	trial     *Trial           // nil where the plugins decide
@@ -143,7 +144,7 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 		f.Close()
 		return nil, err
 	}
-	f.opaques = f.opaquesOf()
+	f.opaques, f.measurers = f.opaquesOf(), f.measurersOf()
 	return f, nil
 }
 

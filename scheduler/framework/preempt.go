@@ -56,9 +56,15 @@ type Eviction struct {
 	Victims []*v1.Pod
 	// Violations is how many of them a PodDisruptionBudget would have kept.
 	Violations int
+	// Candidates is how many plans, this one among them, it was chosen from.
+	Candidates int
 }
 
 // IneligibleError says why a pod may not preempt others now.
-type IneligibleError struct{ Reason string }
+type IneligibleError struct {
+	Reason string
+	// Waits says that others are leaving already.
+	Waits bool
+}
 
 func (e *IneligibleError) Error() string { return e.Reason }

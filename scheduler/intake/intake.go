@@ -10,7 +10,6 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -25,8 +24,8 @@ type Options struct {
 	Cache   *cache.Cache
 	Queue   *queue.Queue
 	Waiting *framework.WaitingPods
-	// Forget is told of pods that are gone or assigned.
-	Forget func(uid types.UID)
+	// Forget is told of pods that are gone, or assigned: those have a node.
+	Forget func(pod *v1.Pod)
 	// Namespace is told the labels of a namespace before and after a change,
 	// nil where there was or is none; may be nil.
 	Namespace func(name string, before, after labels.Set)

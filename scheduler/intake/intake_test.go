@@ -42,7 +42,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.Intake = New(Options{
 		Cache: w.cache, Queue: w.queue, Waiting: w.waiting, Log: logr.Discard(),
-		Forget: func(uid types.UID) { w.forgotten = append(w.forgotten, uid) },
+		Forget: func(pod *v1.Pod) { w.forgotten = append(w.forgotten, pod.UID) },
 	})
 	w.queue.Adopt(t.Context(), "p", w.rules())
 	return w

@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
@@ -107,7 +106,7 @@ func TestPluginsHearOfChangesToWhatTheyRead(t *testing.T) {
 			q, h := listening(t, c.resource)
 			in := New(Options{
 				Cache: cache.New(), Queue: q, Waiting: framework.NewWaitingPods(clock.RealClock{}),
-				Forget: func(types.UID) {}, Log: klog.Background(),
+				Forget: func(*v1.Pod) {}, Log: klog.Background(),
 			})
 			factory := NewInformers(client, Trim(false))
 			synced, err := in.Register(factory)

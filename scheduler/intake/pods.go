@@ -70,7 +70,7 @@ func (in *Intake) confirmed(ctx context.Context, pod *v1.Pod) {
 	in.options.Cache.Confirm(pod)
 	in.options.Cache.DeleteNominatedPodIfExists(pod)
 	in.options.Queue.Delete(pod.UID)
-	in.options.Forget(pod.UID)
+	in.options.Forget(pod)
 	in.options.Queue.Event(ctx, assignedPodAdd, nil, pod, nil)
 }
 
@@ -163,7 +163,7 @@ func (in *Intake) podDeleted(pod *v1.Pod) {
 	in.options.Queue.Delete(pod.UID)
 	in.StopWaiting(pod)
 	in.options.Cache.DeleteNominatedPodIfExists(pod)
-	in.options.Forget(pod.UID)
+	in.options.Forget(pod)
 	// A pod that was only assumed leaves room as well. The last that was heard
 	// of it may be that it has no node, and nobody would take that for news.
 	left := pod

@@ -55,7 +55,9 @@ func (p *Planner) Plan(ctx context.Context, r framework.PreemptionRequest) (*fra
 	if err != nil {
 		return nil, err
 	}
-	return p.Choose(plans), nil
+	plan := p.Choose(plans)
+	plan.Candidates = len(plans)
+	return plan, nil
 }
 
 // Choose returns the plan that is the least loss, the first of equals. There
@@ -124,7 +126,7 @@ func eligible(r framework.PreemptionRequest, lister fwk.NodeInfoLister) error {
 	}
 	for _, other := range node.GetPods() {
 		if corev1.PodPriority(other.GetPod()) < corev1.PodPriority(r.Pod) && leavesPreempted(other.GetPod()) {
-			return &framework.IneligibleError{Reason: "not eligible due to a terminating pod on the nominated node."}
+			return &framework.IneligibleError{Reason: "not eligible due to a terminating pod on the nominated node.", Waits: true}
 		}
 	}
 	return nil

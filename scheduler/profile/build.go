@@ -180,6 +180,7 @@ func (m *build) generation() *Generation {
 	for _, hint := range m.hints {
 		g.hints = append(g.hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event, Fn: m.set.hint(g, hint)})
 	}
+	g.wakes = wakesOf(g.hints)
 	return g
 }
 

@@ -24,6 +24,8 @@ type Generation struct {
 	Memo *cycle.Memo
 
 	hints []queue.Hint
+	// wakes are the names of their events, by plugin.
+	wakes map[string][]string
 	// prints tell the Generation's plugins from those of others; see prints.
 	prints map[string]string
 	// gate asks the PreEnqueue plugins.

@@ -150,6 +150,19 @@ func (q *Queue) Held() map[*v1.Pod]Hold {
 	return held
 }
 
+// Gates returns the gated pods and the plugin that keeps each from being tried.
+func (q *Queue) Gates() map[*v1.Pod]string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	gates := map[*v1.Pod]string{}
+	for _, p := range q.pods {
+		if p.where == Gated {
+			gates[p.pod] = p.gate
+		}
+	}
+	return gates
+}
+
 // HoldOf returns why a pod is parked; false when it is not.
 func (q *Queue) HoldOf(uid types.UID) (Hold, bool) {
 	q.mu.Lock()
@@ -190,6 +203,13 @@ func (q *Queue) Counts(name string) decision.QueueCounts {
 		}
 	}
 	return c
+}
+
+// Has says whether a pod waits, or is being tried.
+func (q *Queue) Has(uid types.UID) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pods[uid] != nil
 }
 
 // Serves says whether the queue has rules for a profile called name.

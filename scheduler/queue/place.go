@@ -92,10 +92,14 @@ func (q *Queue) settle(ctx context.Context, p *Pod, want strategy, cause string)
 			heard = slices.DeleteFunc(heard, func(e event) bool { return !rules.reopens(p, want, gate, e) })
 		}
 		if len(heard) == 0 && (want == skip || asked) {
-			wasHeld := p.held.Reason != ""
+			wasHeld, was, wasGate := p.held.Reason != "", p.where, p.gate
 			news := q.put(p, verdict{want, gate, hold, rules, cause, asked})
 			gated := p.where == Gated
+			gate = p.gate
 			q.mu.Unlock()
+			if gated && (was != Gated || wasGate != gate) && q.onGate != nil {
+				q.onGate(pod, gate)
+			}
 			if news {
 				q.tell(pod, hold)
 			} else if wasHeld && gated {

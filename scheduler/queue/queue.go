@@ -22,6 +22,7 @@ type Queue struct {
 	clock  clock.WithTicker
 	wait   framework.Wait
 	onHold func(pod *v1.Pod, hold Hold)
+	onGate func(pod *v1.Pod, gate string)
 	yield  func()
 	slice  int
 
@@ -59,6 +60,9 @@ type Options struct {
 	// OnHold is told of each pod that is parked, and why. It is called
 	// without a lock and must not block; may be nil.
 	OnHold func(pod *v1.Pod, hold Hold)
+	// OnGate is told of each pod that is put among the gated, and of the plugin
+	// that keeps it there. It is called as OnHold is; may be nil.
+	OnGate func(pod *v1.Pod, gate string)
 	// Slice is how many pods a change of their profile looks at under one hold of
 	// the lock, and asks about while nothing is popped; 0 means 32.
 	Slice int
@@ -82,6 +86,7 @@ func New(o Options) *Queue {
 		clock:     o.Clock,
 		wait:      o.Wait,
 		onHold:    o.OnHold,
+		onGate:    o.OnGate,
 		yield:     o.Yield,
 		slice:     o.Slice,
 		pods:      map[types.UID]*Pod{},

@@ -30,6 +30,7 @@ type world struct {
 	cache     *cache.Cache
 	queue     *queue.Queue
 	profile   *profile.Generation
+	rules     *queue.Rules
 	clock     *clocktesting.FakeClock
 	version   int
 
@@ -57,7 +58,7 @@ func newWorld(ctx context.Context, plugin string, config run.Config, without fwk
 	w.queue = queue.New(queue.Options{Clock: w.clock})
 	waiting := framework.NewWaitingPods(w.clock)
 	profiles := profile.NewSet(profile.Options{
-		Registry: registry, Waiting: adopter{w.queue, without}, Clock: w.clock, Log: logr.Discard(),
+		Registry: registry, Waiting: adopter{w, without}, Clock: w.clock, Log: logr.Discard(),
 		HostFor: func(string) framework.Host {
 			return framework.Host{
 				Informers: factory, Lister: w.cache.Snapshot(), Nominator: w.cache.Nominator,
@@ -71,7 +72,7 @@ func newWorld(ctx context.Context, plugin string, config run.Config, without fwk
 	}
 	w.profile, _ = profiles.Acquire(blueprint.Name)
 	ear := intake.New(intake.Options{
-		Cache: w.cache, Queue: w.queue, Waiting: waiting, Forget: func(types.UID) {}, Log: logr.Discard(),
+		Cache: w.cache, Queue: w.queue, Waiting: waiting, Forget: func(*v1.Pod) {}, Log: logr.Discard(),
 	})
 	_, err := ear.Register(factory)
 	return w, err
@@ -80,7 +81,7 @@ func newWorld(ctx context.Context, plugin string, config run.Config, without fwk
 // adopter is the queue as a profile's Set knows it, but for the events that the
 // plugins go without.
 type adopter struct {
-	*queue.Queue
+	*world
 	without fwk.ClusterEvent
 }
 
@@ -90,13 +91,16 @@ func (a adopter) Adopt(ctx context.Context, name string, rules *queue.Rules) {
 			event.ActionType &^= a.without.ActionType
 		}
 	}
-	a.Queue.Adopt(ctx, name, rules)
+	a.rules = rules
+	a.queue.Adopt(ctx, name, rules)
 }
 
 func (a adopter) Reconsider(ctx context.Context, name, _ string) {
-	a.Queue.Reconsider(ctx, name, func(*v1.Pod) bool { return true })
+	a.queue.Reconsider(ctx, name, func(*v1.Pod) bool { return true })
 }
 
+func (a adopter) GateOpened(ctx context.Context, uid types.UID) { a.queue.GateOpened(ctx, uid) }
+
 func (a adopter) Abandon(_ context.Context, name string, hold queue.Hold) {
-	a.Queue.Abandon(name, hold)
+	a.queue.Abandon(name, hold)
 }

@@ -49,6 +49,8 @@ type Options struct {
 	Version string
 	// Election says how it is elected, where that matters.
 	Election ctrl.Options
+	// Now is the time by which explanations are written and go; nil is time.Now.
+	Now func() time.Time
 	// Log is the scheduler's; without one it is the test's.
 	Log logr.Logger
 }
@@ -57,6 +59,7 @@ type Options struct {
 type House struct {
 	Config    *rest.Config
 	Ledger    *decision.Ledger
+	Desk      *decision.Desk
 	Scheduler *scheduler.Scheduler
 	// Watched are the scheduler's informers.
 	Watched informers.SharedInformerFactory
@@ -74,6 +77,9 @@ func Start(o Options) (*House, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	o.Writes = rest.CopyConfig(cmp.Or(o.Writes, o.Config))
 	binding.Bound(o.Writes, make(chan struct{}, binding.InFlight))
 	mgr, err := ctrl.NewManager(o.Config, o.election())
@@ -81,9 +87,10 @@ func Start(o Options) (*House, error) {
 		return nil, err
 	}
 	h := &House{
-		Config: o.Config, Ledger: decision.NewLedger(time.Now), Gate: &controllers.Gate{},
+		Config: o.Config, Ledger: decision.NewLedger(time.Now), Desk: decision.NewDesk(o.Now), Gate: &controllers.Gate{},
 		Watched: intake.NewInformers(client, intake.Trim(true)), Elected: mgr.Elected(),
 	}
+	h.Desk.CountDroppedWith(h.Ledger.Dropped)
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	if err := h.furnish(mgr, client, broadcaster, o); err != nil {
 		return nil, err
@@ -121,7 +128,7 @@ func (h *House) furnish(mgr ctrl.Manager, client kubernetes.Interface, broadcast
 		RecorderFor: func(profile string) events.EventRecorderLogger {
 			return broadcaster.NewRecorder(mgr.GetScheme(), profile)
 		},
-		Registry: o.Registry, Unsupported: plugins.Unsupported(o.Registry, devices.Back), Ledger: h.Ledger,
+		Registry: o.Registry, Unsupported: plugins.Unsupported(o.Registry, devices.Back), Ledger: h.Ledger, Desk: h.Desk,
 		Clock: clock.RealClock{}, Log: log,
 	})
 	if err := mgr.Add(scheduler.Warm{Scheduler: h.Scheduler}); err != nil {
@@ -130,9 +137,15 @@ func (h *House) furnish(mgr ctrl.Manager, client kubernetes.Interface, broadcast
 	if err := mgr.Add(h.Scheduler); err != nil {
 		return err
 	}
+	decisions, err := controllers.NewDecisionsClient(o.Config)
+	if err != nil {
+		return err
+	}
+	pods := h.Watched.Core().V1().Pods()
 	return controllers.SetupWithManager(mgr, controllers.Options{
 		Applier: h.Scheduler.Profiles(), Registry: o.Registry, Ledger: h.Ledger, Version: cmp.Or(o.Version, "test"),
 		Gate: h.Gate, DefaultProfile: o.DefaultProfile,
+		Desk: h.Desk, Decisions: decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
 		History: history.New(history.Options{
 			Revisions: client.AppsV1().ControllerRevisions(operator.Namespace), Namespace: operator.Namespace,
 			Process: string(uuid.NewUUID()), Clock: clock.RealClock{}, Probation: cmp.Or(o.Probation, history.Probation),

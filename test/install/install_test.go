@@ -85,7 +85,8 @@ func TestTheManagerHasEveryGeneratedRoleAndNoRoleIsMissing(t *testing.T) {
 	}
 	for _, r := range roles.Items {
 		// Roles for users are bound to nobody.
-		if strings.HasPrefix(r.Name, "berth-") && !strings.HasPrefix(r.Name, "berth-profile-") {
+		forUsers := strings.HasSuffix(r.Name, "-viewer-role") || strings.HasSuffix(r.Name, "-editor-role")
+		if strings.HasPrefix(r.Name, "berth-") && !forUsers {
 			there["ClusterRole/"+r.Name] = true
 		}
 	}
@@ -135,7 +136,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	for user, has := range map[string]struct{ role, group, resource string }{
 		"viewer":             {"berth-profile-viewer-role", ours, "schedulingprofiles"},
 		"editor":             {"berth-profile-editor-role", ours, "schedulingprofiles"},
-		"someone-with-view":  {"view", "", "pods"},
+		"someone-with-view":  {"view", ours, "schedulingdecisions"},
 		"someone-with-admin": {"admin", "", "pods"},
 	} {
 		if _, err := cp.Kubectl(t.Context(), nil, "create", "clusterrolebinding", user, "--clusterrole="+has.role, "--user="+user); err != nil {
@@ -168,6 +169,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"an editor changes profiles":                             {"editor", "patch", ours, "schedulingprofiles", "", true},
 		"an editor does not write what Berth says of them":       {"editor", "patch", ours, "schedulingprofiles", "status", false},
 		"view does not include profiles, which name others pods": {"someone-with-view", "list", ours, "schedulingprofiles", "", false},
+		"view includes why a pod of the namespace waits":         {"someone-with-view", "list", ours, "schedulingdecisions", "", true},
+		"admin may not say it in Berth's name":                   {"someone-with-admin", "create", ours, "schedulingdecisions", "", false},
+		"the manager writes why a pod waits":                     {account, "create", ours, "schedulingdecisions", "", true},
 		"admin does not include profiles either":                 {"someone-with-admin", "list", ours, "schedulingprofiles", "", false},
 	}
 	for name, tc := range cases {

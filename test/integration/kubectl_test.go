@@ -61,6 +61,6 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		said := shell(ctx, filepath.Join("bin", "kubectl-berth")+" explain pod/web --as=tenant -n "+y.name)
 		Expect(said).To(ContainSubstring("Profile    " + p.Name))
 		Expect(said).To(ContainSubstring("Left out is what the profiles say"))
-		Expect(shell(ctx, "kubectl berth check --as=tenant -n "+y.name+" || true")).To(ContainSubstring("explain: you may not list schedulingprofiles.berth.dev"))
+		Expect(shell(ctx, "kubectl berth check --as=tenant -n "+y.name+" || true")).To(MatchRegexp(`explain: you may not get schedulingdecisions\.berth\.dev`))
 	})
 })

@@ -57,6 +57,7 @@ const (
 	profile           = "scheduler/profile"
 	trial             = "scheduler/trial"
 	controllers       = "controllers"
+	why               = "test/why"
 )
 
 // everyCell is a table of cells. A fault that it must find spoils many of them:
@@ -73,6 +74,7 @@ const (
 	rare     = "it takes a chance that one history in many thousands has"
 	noUsers  = "its profiles are reconciled by a few lines of its own"
 	noPoison = "its plugins panic and hang by chance, hardly ever at one pod again and again, and do not look at what they were shown"
+	noWhy    = "nobody asks it why a pod waits"
 	noTrial  = "its profiles are not tried before they run"
 )
 
@@ -157,6 +159,10 @@ var table = []mutant{
 		[]killer{{loop, "TestAPromiseIsTakenBackAloud"}}, rare},
 	{"OldLeaderRefuses", "the end of a leadership is written as a verdict",
 		[]killer{{loop, "TestTheEndOfALeadershipIsNoVerdict"}}, "its processes are killed, and never step down"},
+	{"TenantsReadAll", "explanations name nodes and pods of other namespaces",
+		[]killer{{loop, "TestAnExplanationNamesNobodyElse"}}, noWhy},
+	{"GoneExplained", "a pod that goes while it is explained stays explained",
+		[]killer{{loop, "TestWhoGoesIsExplainedNoMore"}}, noWhy},
 	{"LateShown", "a plugin that was left behind sees the nodes move",
 		[]killer{{loop, "TestWhatIsSaidTooLateChangesNothing"}}, noPoison},
 	{"LateLooksOn", "a plugin that was left behind sees the nodes move of which it asks its Handle",
@@ -181,6 +187,8 @@ var table = []mutant{
 		[]killer{{cycle, "TestWhatIsRememberedIsWhatIsSaidPlainly"}}, "it knows no such plugin"},
 	{"LabelsReadBesideTheLoop", "a profile that is built adds to the labels that the loop reads",
 		[]killer{{cycle, "TestAMemoThatIsMadeLeavesTheLoopsLabelsAlone"}}, "one thing happens at a time there"},
+	{"NearestOutlivesSnapshot", "what was nearest to a pod's class is so for ever",
+		[]killer{{why, "TestWhatIsMissingIsAllThatIsMissing"}}, noWhy},
 
 	{"LastVictimUnheard", "a preemptor that was refused for one victim's sake is not woken by the last one",
 		[]killer{{defaultpreemption, "TestAPreemptorIsWokenWhenALesserPodLeavesItsNode"}}, rare},
@@ -196,6 +204,10 @@ var table = []mutant{
 		[]killer{{profile, "TestATrialLeavesNoSeries"}}, noTrial},
 	{"LateBelieved", "an attempt that was left behind goes on when its plugin comes back",
 		[]killer{{loop, "TestWhatIsSaidTooLateChangesNothing"}}, ""},
+	{"FirstMissingAlone", "of what keeps a pod from a node only what the first plugin says is told",
+		[]killer{{why, "TestWhatIsMissingIsAllThatIsMissing"}}, noWhy},
+	{"PromisesNotMissing", "room that is promised to others is taken for free where a node is called near",
+		[]killer{{why, "TestWhatIsMissingIsAllThatIsMissing"}}, noWhy},
 
 	{"ForgetSkipped", "a pod stays assumed after its binding failed",
 		[]killer{{binding, "TestTheOrderOfTheSteps"}, {binding, "TestWhatBecomesOfABinding"}, {loop, "TestWhatComesOfAnAnswer"}}, ""},

@@ -13,6 +13,10 @@ import (
 // The sides that are compared with each other.
 const berth, kube = "berth", "kube-scheduler"
 
+// What explanations cost: Berth as it is shipped explains who waits; one side
+// explains nobody, and one writes a SchedulingDecision for who is bound, too.
+const unexplained, recorded = "berth-unexplained", "berth-recorded"
+
 // side is one whole process that schedules: a row of a table.
 type side struct {
 	name string
@@ -37,6 +41,8 @@ var sides = []side{
 	{name: "null+watch", install: installNull, start: startNull("--watch")},
 	{name: "null+events", drainOnly: true, install: installNull, start: startNull("--events")},
 	{name: "null+watch+events", install: installNull, start: startNull("--watch", "--events")},
+	{name: unexplained, asked: true, install: installDecisions(v1alpha1.ExplainNone), start: startBerth},
+	{name: recorded, asked: true, install: installDecisions(v1alpha1.ExplainAll), start: startBerth},
 	{name: alone, drainOnly: true, asked: true, install: installSlow, start: startSlow},
 	{name: crowded, drainOnly: true, asked: true, install: installSlow, start: startSlow, beside: besideSlow},
 }
@@ -57,6 +63,8 @@ func (s side) says(o options, set pluginSet) string {
 	switch {
 	case s.name == berth:
 		return fmt.Sprintf("bin/manager under its ServiceAccount, profile with spec {}, %d plugins, no leader election", len(set.names))
+	case s.name == unexplained || s.name == recorded:
+		return "berth, explaining " + map[string]string{unexplained: "nobody", recorded: "who waits and who is bound"}[s.name]
 	case s.name == kube && o.kubePlugins == "default":
 		return fmt.Sprintf("kube-scheduler, its default plugins, parallelism %d, qps 5000, under a ServiceAccount, no leader election", o.parallelism)
 	case s.name == kube:
@@ -79,10 +87,21 @@ func (s side) says(o options, set pluginSet) string {
 }
 
 func installBerth(ctx context.Context, s *stage) error {
+	return installProfile(ctx, s, v1alpha1.SchedulingProfileSpec{})
+}
+
+// installDecisions is installBerth with a profile that explains whom explain says.
+func installDecisions(explain v1alpha1.Explain) func(context.Context, *stage) error {
+	return func(ctx context.Context, s *stage) error {
+		return installProfile(ctx, s, v1alpha1.SchedulingProfileSpec{Decisions: v1alpha1.DecisionPolicy{Explain: explain}})
+	}
+}
+
+func installProfile(ctx context.Context, s *stage, spec v1alpha1.SchedulingProfileSpec) error {
 	if err := operator.Install(ctx, s.cp); err != nil {
 		return err
 	}
-	return operator.ApplyProfile(ctx, s.cp, profile, v1alpha1.SchedulingProfileSpec{})
+	return operator.ApplyProfile(ctx, s.cp, profile, spec)
 }
 
 func startBerth(ctx context.Context, s *stage) (*controlplane.Process, error) {

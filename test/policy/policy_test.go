@@ -46,6 +46,7 @@ scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue sc
 # One attempt, and what follows from it.
 scheduler/cycle:        scheduler/framework scheduler/cache scheduler/decision scheduler/extender scheduler/fault
 scheduler/preemption:   scheduler/framework scheduler/cache scheduler/cycle scheduler/fault
+scheduler/offline:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins
 scheduler/recorder:
 scheduler/unserved:
 scheduler/binding:      scheduler/framework scheduler/cache scheduler/cycle scheduler/decision scheduler/preemption scheduler/profile scheduler/fault
@@ -62,9 +63,11 @@ config/crd:
 # The kubectl plugin knows the users' words, the compiler that judges them, and
 # the annotation's reader; nothing of what runs. Its verbs do not know each other.
 cmd/kubectl-berth/cluster:   api/... scheduler/compile
-cmd/kubectl-berth/show:
+cmd/kubectl-berth/show:      scheduler/decision
 cmd/kubectl-berth/verb:      cmd/kubectl-berth/cluster
 cmd/kubectl-berth/manifest:  api/... scheduler/compile config/crd
+# What-if asks the scheduler itself, offline.
+cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/offline cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 cmd/kubectl-berth/*:         api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 
 # The doors of the house.
@@ -80,6 +83,9 @@ scheduler/compile scheduler/cache scheduler/queue scheduler/cycle scheduler/pree
 
 # The scheduler can be read, and imported, without the operator's library.
 scheduler/framework scheduler/plugins/... never sigs.k8s.io/controller-runtime/...
+
+# What is shipped plays no API server.
+. api/... scheduler/... controllers/... cmd/... never k8s.io/client-go/kubernetes/fake/... sigs.k8s.io/controller-runtime/pkg/client/fake/...
 
 # kube-scheduler itself is the oracle, and stays in modules of its own.
 ... nowhere k8s.io/kubernetes/...

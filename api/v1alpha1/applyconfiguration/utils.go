@@ -18,18 +18,28 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=berth.dev, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("AllowedNamespaces"):
 		return &apiv1alpha1.AllowedNamespacesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DecidedBy"):
+		return &apiv1alpha1.DecidedByApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DecisionNodes"):
+		return &apiv1alpha1.DecisionNodesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DecisionPolicy"):
 		return &apiv1alpha1.DecisionPolicyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DecisionQueue"):
+		return &apiv1alpha1.DecisionQueueApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DecisionTotals"):
 		return &apiv1alpha1.DecisionTotalsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DisabledPlugin"):
 		return &apiv1alpha1.DisabledPluginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EnabledPlugin"):
 		return &apiv1alpha1.EnabledPluginApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Missing"):
+		return &apiv1alpha1.MissingApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceRequirement"):
 		return &apiv1alpha1.NamespaceRequirementApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceSelector"):
 		return &apiv1alpha1.NamespaceSelectorApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NearMiss"):
+		return &apiv1alpha1.NearMissApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObjectGeneration"):
 		return &apiv1alpha1.ObjectGenerationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PluginArguments"):
@@ -48,6 +58,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PluginSetApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodReference"):
 		return &apiv1alpha1.PodReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PreemptionTried"):
+		return &apiv1alpha1.PreemptionTriedApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ProgrammedPlugin"):
 		return &apiv1alpha1.ProgrammedPluginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ProgrammedProfile"):
@@ -58,6 +70,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.QueueStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RecentDecision"):
 		return &apiv1alpha1.RecentDecisionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Rejection"):
+		return &apiv1alpha1.RejectionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SchedulingDecision"):
+		return &apiv1alpha1.SchedulingDecisionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SchedulingDecisionStatus"):
+		return &apiv1alpha1.SchedulingDecisionStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SchedulingProfile"):
 		return &apiv1alpha1.SchedulingProfileApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SchedulingProfileSpec"):
@@ -66,6 +84,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SchedulingProfileStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrialStatus"):
 		return &apiv1alpha1.TrialStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WakesOn"):
+		return &apiv1alpha1.WakesOnApplyConfiguration{}
 
 	}
 	return nil

@@ -1,15 +1,10 @@
 package explain
 
 import (
-	"bytes"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/scheduler/decision"
@@ -64,8 +59,7 @@ func since(d decision.Decision, w owner) string {
 	return fmt.Sprintf("; generation %d, hash %s runs now", runs.Generation, runs.Hash)
 }
 
-// scores are the best nodes, a column each, with what each plugin gave. Where
-// they are too many for a line, they go on below.
+// scores are the best nodes, with what each plugin gave.
 func scores(d decision.Decision) string {
 	switch {
 	case len(d.Top) == 0 && d.Feasible == 1:
@@ -73,75 +67,14 @@ func scores(d decision.Decision) string {
 	case len(d.Top) == 0:
 		return "The best nodes are not named (spec.decisions.topScores).\n"
 	}
-	plugins := map[string]bool{}
-	for _, node := range d.Top {
-		for name := range node.Plugins {
-			plugins[name] = true
-		}
-	}
-	names := slices.Sorted(maps.Keys(plugins))
-	text := ""
-	for rest := d.Top; len(rest) > 0; {
-		n := fitting(names, rest)
-		text += matrix(names, rest[:n], d.Node) + "\n"
-		rest = rest[n:]
-	}
-	if len(names) == 0 && d.Feasible > 1 {
+	text := show.Scores(d.Top, map[string]string{d.Node: " (chosen)"})
+	if len(show.Plugins(d.Top)) == 0 && d.Feasible > 1 {
 		text += "What each plugin gave is not told: nothing scored, or there was no room for it in the annotation.\n\n"
 	}
 	if more := d.Feasible - len(d.Top); more > 0 {
 		text += fmt.Sprintf("%s fitted and scored no higher.\n\n", show.Count(more, "other node"))
 	}
 	return strings.TrimSuffix(text, "\n")
-}
-
-const chosen = " (chosen)"
-
-// fitting is how many of the nodes have room in one line, at least one.
-func fitting(plugins []string, nodes []decision.NodeScore) int {
-	const padding = 3
-	left := show.Width - len("total") - padding
-	for _, name := range plugins {
-		left = min(left, show.Width-len(name)-padding)
-	}
-	n := 0
-	for ; n < len(nodes); n++ {
-		left -= utf8.RuneCountInString(nodes[n].Node) + len(chosen) + padding
-		if left < 0 && n > 0 {
-			break
-		}
-	}
-	return n
-}
-
-func matrix(plugins []string, nodes []decision.NodeScore, winner string) string {
-	var out bytes.Buffer
-	w := printers.GetNewTabWriter(&out)
-	row := func(title string, cell func(decision.NodeScore) string) {
-		fmt.Fprint(w, title)
-		for _, node := range nodes {
-			fmt.Fprint(w, "\t", cell(node))
-		}
-		fmt.Fprintln(w)
-	}
-	row("PLUGIN", func(n decision.NodeScore) string {
-		if n.Node == winner {
-			return n.Node + chosen
-		}
-		return n.Node
-	})
-	for _, name := range plugins {
-		row(name, func(n decision.NodeScore) string {
-			share, told := n.Plugins[name]
-			if !told && n.Plugins == nil {
-				return "?"
-			}
-			return fmt.Sprint(share)
-		})
-	}
-	row("total", func(n decision.NodeScore) string { return fmt.Sprint(n.Score) })
-	_ = w.Flush() // into memory
-	return out.String()
 }
 
 // scheduled is the pod's condition PodScheduled; nil where it has none.

@@ -24,9 +24,11 @@ var Verb = verb.Verb{
 	Short: "Say why a pod is where it is, or why it waits",
 	Long: `Of a pod that Berth bound: what decided, how many nodes were asked and fitted, and
 what each plugin gave the best nodes, weighted, from the annotation berth.dev/decision.
-Of one that waits: what it is told. Of one that is not Berth's: whose it is.`,
+Of one that waits: its SchedulingDecision, which says who refuses it, what is missing
+where least is, and what wakes it. Of one that is not Berth's: whose it is.`,
 	Rights: []verb.Right{
 		{Verbs: []string{"get"}, Resource: "pods", In: verb.InNamespace},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingdecisions", In: verb.InNamespace, For: "for why it waits"},
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for whether that runs still, and whose a pod is"},
 	},
 	Examples: []verb.Example{
@@ -67,7 +69,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if pod.Spec.NodeName != "" {
 		text, err = o.bound(pod, w)
 	} else {
-		text, err = o.waiting(pod, w)
+		text = o.waiting(pod, w, o.decision(ctx, c, pod))
 	}
 	if err != nil {
 		return err

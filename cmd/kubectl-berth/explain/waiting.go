@@ -10,14 +10,14 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 )
 
-// waiting says why a pod has no node.
-func (o *options) waiting(pod *corev1.Pod, w owner) (string, error) {
+// waiting says why a pod has no node; d may be nil.
+func (o *options) waiting(pod *corev1.Pod, w owner, d *v1alpha1.SchedulingDecisionStatus) string {
 	title := fmt.Sprintf("Pod %s/%s has waited for %s.\n", pod.Namespace, pod.Name, show.Age(pod.CreationTimestamp, o.Now()))
 	switch {
 	case pod.DeletionTimestamp != nil:
-		return title + "It is being deleted, so nobody schedules it.\n", nil
+		return title + "It is being deleted, so nobody schedules it.\n"
 	case w.known && w.profile == nil && !parked(pod):
-		return title + show.Wrap(foreign(pod, w.names), "", "") + "\n", nil
+		return title + show.Wrap(foreign(pod, w.names), "", "") + "\n"
 	}
 	told, reason, profile := "nothing yet: nobody has looked at it", "", pod.Spec.SchedulerName
 	if c := scheduled(pod); c != nil {
@@ -30,7 +30,12 @@ func (o *options) waiting(pod *corev1.Pod, w owner) (string, error) {
 	if node := pod.Status.NominatedNodeName; node != "" {
 		nominated = node + " is kept for it, until who is there has left"
 	}
-	return title + "\n" + facts("Profile", profile, "Told", told, "Why", reason, "Nominated", nominated, "Queue", places(w.profile)), nil
+	blocked := ""
+	if d != nil {
+		blocked = d.BlockedBy
+	}
+	return title + "\n" + facts("Profile", profile, "Told", told, "Why", reason, "Result", o.result(d), "Blocked by", blocked,
+		"Waits", o.rests(d), "Preemption", room(d), "Nominated", nominated, "Queue", places(w.profile)) + reasons(d)
 }
 
 // places says where the pods of a profile wait.

@@ -82,6 +82,27 @@ func (d *demand) lackOn(node fwk.NodeInfo) lack {
 	return l
 }
 
+// shortOn appends the same to list, in amounts.
+func (d *demand) shortOn(list []framework.Shortage, node fwk.NodeInfo) []framework.Shortage {
+	offered, taken := node.GetAllocatable(), node.GetRequested()
+	if free := offered.GetAllowedPodNumber() - len(node.GetPods()); free < 1 {
+		list = append(list, framework.Shortage{Resource: v1.ResourcePods, Requested: 1, Free: int64(free)})
+	}
+	check := func(name v1.ResourceName, amount, free int64) {
+		if amount > 0 && amount > free {
+			list = append(list, framework.Shortage{Resource: name, Requested: amount, Free: free})
+		}
+	}
+	check(v1.ResourceCPU, d.cpu, offered.GetMilliCPU()-taken.GetMilliCPU())
+	check(v1.ResourceMemory, d.memory, offered.GetMemory()-taken.GetMemory())
+	check(v1.ResourceEphemeralStorage, d.ephemeralStorage, offered.GetEphemeralStorage()-taken.GetEphemeralStorage())
+	for i := range d.scalars {
+		name := d.scalars[i].name
+		check(name, d.scalars[i].amount, offered.GetScalarResources()[name]-taken.GetScalarResources()[name])
+	}
+	return list
+}
+
 // lack is why a node has no room.
 type lack struct {
 	reasons []string

@@ -37,6 +37,7 @@ var (
 	_ fwk.EnqueueExtensions = (*Fit)(nil)
 	_ fwk.SignPlugin        = (*Fit)(nil)
 	_ framework.Reader      = (*Fit)(nil)
+	_ framework.Measurer    = (*Fit)(nil)
 )
 
 // NewFit builds the plugin from defaulted *configv1.NodeResourcesFitArgs. The
@@ -96,6 +97,16 @@ func (*Fit) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.
 	}
 	lack := wants.lackOn(node)
 	return lack.status()
+}
+
+// Shortages says by how much node lacks room.
+func (*Fit) Shortages(list []framework.Shortage, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) []framework.Shortage {
+	note, err := state.Read(fitFilterKey)
+	wants, ok := note.(*demand)
+	if err != nil || !ok {
+		return list
+	}
+	return wants.shortOn(list, node)
 }
 
 // PreScore adds up what the pod is scored with.

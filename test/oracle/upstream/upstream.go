@@ -24,12 +24,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/offline"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
 // Scheduler is a kube-scheduler that is driven by hand.
 type Scheduler struct {
-	run.Objects
+	offline.Objects
 	ctx       context.Context
 	log       klog.Logger
 	scheduler *scheduler.Scheduler
@@ -74,7 +75,7 @@ func New(ctx context.Context, config run.Config) (*Scheduler, error) {
 		return nil, err
 	}
 	s := &Scheduler{
-		Objects:  run.Objects{Factory: informers.NewSharedInformerFactory(client(), 0)},
+		Objects:  offline.Objects{Factory: informers.NewSharedInformerFactory(client(), 0)},
 		profile:  profile,
 		log:      logr.Discard(),
 		snapshot: cache.NewEmptySnapshot(),

@@ -3,38 +3,21 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/clock"
 
-	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/offline"
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-// Berth is the real cache, cycle and plugins, driven by hand.
+// Berth is the real cache, cycle and plugins, driven by a log.
 type Berth struct {
-	Objects
-	config      Config
-	blueprint   *compile.Blueprint
-	framework   *framework.Framework
-	cache       *cache.Cache
-	cycle       cycle.Cycle
-	memo        *cycle.Memo
-	wrong       uint64 // how much of what memo remembered was wrong
-	rehearsal   *rehearsal
-	unsupported func(*v1.Pod) (field, why string)
-	// info is the pod of the last attempt.
-	info *framework.PodInfo
+	*offline.Scheduler
+	explain bool
 }
 
 var _ Scheduler = &Berth{}
@@ -52,104 +35,38 @@ func NewBerth(ctx context.Context, config Config) (*Berth, error) {
 	if rejection != nil {
 		return nil, errors.New(rejection.Message())
 	}
-	client := fake.NewClientset()
-	b := &Berth{
-		Objects:   Objects{informers.NewSharedInformerFactory(client, 0)},
-		config:    config,
-		blueprint: blueprint,
-		cache:     cache.New(),
-	}
-	if config.Plain {
-		b.cache = cache.NewScanning()
-	}
-	b.rehearsal = b.newRehearsal()
-	b.unsupported = plugins.Unsupported(registry, b.devices)
-	f, err := framework.New(ctx, framework.Config{Profile: blueprint.Name, Chains: blueprint.Chains, Args: blueprint.Args}, registry,
-		framework.Host{
-			Client: client, Informers: b.Factory, Recorder: &events.FakeRecorder{},
-			Lister: b.cache.Snapshot(), Nominator: b.cache.Nominator, Activator: nobodyWaits{},
-			Waiting: framework.NewWaitingPods(clock.RealClock{}), PreBinds: framework.NewPreBinds(),
-			Preemptor: b.rehearsal, Clock: clock.RealClock{},
-		})
+	scheduler, err := offline.New(ctx, offline.Options{
+		Blueprint: blueprint, Registry: registry, Preempt: config.Preempt, Plain: config.Plain, Recheck: config.Explain,
+	})
 	if err != nil {
 		return nil, err
 	}
-	b.framework = f
-	if !config.Plain {
-		b.memo = cycle.NewMemo(f)
-	}
-	if b.memo != nil && config.Explain {
-		b.memo.Recheck(1)
-	}
-	return b, nil
+	return &Berth{scheduler, config.Explain}, nil
 }
-
-// Blueprint is what the profile was resolved to.
-func (b *Berth) Blueprint() *compile.Blueprint { return b.blueprint }
 
 // Plugin builds one of the profile's plugins for itself. Its Handle is the
 // framework of the profile; what it starts ends with ctx.
 func (b *Berth) Plugin(ctx context.Context, name string) (fwk.Plugin, error) {
-	return plugins.InTree()[name].New(ctx, b.blueprint.Args[name], b.framework)
+	return plugins.InTree()[name].New(ctx, b.Blueprint().Args[name], b.Framework())
 }
 
-// Nodes are all nodes as of the last Refresh.
-func (b *Berth) Nodes() ([]fwk.NodeInfo, error) { return b.cache.Snapshot().Nodes(), nil }
-
-// Memo is what is remembered; nil where nothing is.
-func (b *Berth) Memo() *cycle.Memo { return b.memo }
-
-// Refresh lets the changes so far take effect.
-func (b *Berth) Refresh() error {
-	b.cache.Refresh()
-	return nil
-}
-
-// Attempt goes the loop's way from the pod to the chosen node. A pod that the
-// queue would hold, since it asks for what this build cannot honour, is
-// refused.
+// Attempt looks for a node, the live way.
 func (b *Berth) Attempt(pod *v1.Pod) *Outcome {
-	outcome := &Outcome{Pod: pod}
-	if field, why := b.unsupported(pod); field != "" {
-		outcome.Err = fmt.Errorf("unsupported: %s: %s", field, why)
-		return outcome
+	found := b.Scheduler.Attempt(context.Background(), pod)
+	outcome := &Outcome{Pod: pod, Err: found.Err, Nominated: found.Nominated}
+	if placement := found.Placement; placement != nil {
+		outcome.Node, outcome.Evaluated, outcome.Feasible = placement.Node, placement.Evaluated, placement.Feasible
+		if b.explain && placement.Scored() > 0 {
+			outcome.Scores = scoresOf(placement)
+		}
 	}
-	snapshot := b.cache.Refresh()
-	// A malformed affinity term is left out, as in the loop.
-	b.info, _ = b.memo.PodInfo(pod)
-	state := framework.NewCycleState()
-	placement, err := b.cycle.Run(context.Background(), cycle.Request{
-		Framework:                b.framework,
-		PercentageOfNodesToScore: b.blueprint.PercentageOfNodesToScore,
-		Pod:                      pod,
-		Snapshot:                 snapshot,
-		State:                    state,
-		Memo:                     b.memo,
-	})
-	if wrong := b.memo.Stats().Different; wrong > b.wrong {
-		b.wrong = wrong
-		outcome.Err = errors.New("what was remembered is wrong")
-		return outcome
+	if found.Plan != nil {
+		outcome.Victims = NamesOf(found.Plan.Victims)
 	}
-	if err != nil {
-		outcome.Err = err
-		b.makeRoom(state, outcome)
-		return outcome
-	}
-	outcome.Node, outcome.Evaluated, outcome.Feasible = placement.Node, placement.Evaluated, placement.Feasible
-	if b.config.Explain && placement.Scored() > 0 {
-		outcome.Scores = scoresOf(placement)
+	if b.explain && found.Candidates != nil {
+		outcome.Candidates = candidatesOf(found.Candidates)
 	}
 	return outcome
-}
-
-// Assume counts the pod in on node; a nomination of it ends.
-func (b *Berth) Assume(pod *v1.Pod, node string) error {
-	if err := b.cache.Assume(b.info, node); err != nil {
-		return err
-	}
-	b.cache.DeleteNominatedPodIfExists(pod)
-	return nil
 }
 
 func scoresOf(placement *cycle.Placement) Scores {
@@ -161,18 +78,19 @@ func scoresOf(placement *cycle.Placement) Scores {
 	return scores
 }
 
-// devices says whether a DeviceClass of the log backs an extended resource.
-func (b *Berth) devices(resource string) bool {
-	classes, _ := b.Factory.Resource().V1().DeviceClasses().Lister().List(labels.Everything())
-	for _, class := range classes {
-		if name := class.Spec.ExtendedResourceName; name != nil && *name == resource {
-			return true
-		}
+func candidatesOf(plans []*framework.Eviction) map[string]Candidate {
+	candidates := map[string]Candidate{}
+	for _, plan := range plans {
+		candidates[plan.Node] = Candidate{Victims: NamesOf(plan.Victims), Violations: plan.Violations}
 	}
-	return false
+	return candidates
 }
 
-// nobodyWaits has no queue.
-type nobodyWaits struct{}
-
-func (nobodyWaits) Activate(klog.Logger, map[string]*v1.Pod) {}
+// NamesOf returns pods as namespace/name.
+func NamesOf(pods []*v1.Pod) []string {
+	names := make([]string, len(pods))
+	for i, pod := range pods {
+		names[i] = pod.Namespace + "/" + pod.Name
+	}
+	return names
+}

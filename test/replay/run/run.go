@@ -9,6 +9,7 @@ import (
 	"io"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berthdev/berth/test/replay/log"
 )
@@ -25,8 +26,8 @@ type Scheduler interface {
 	RemovePod(last *v1.Pod) error
 	// SetObject and RemoveObject tell of any other object. The error says that
 	// nothing in scheduling reads its kind.
-	SetObject(object log.Object) error
-	RemoveObject(object log.Object) error
+	SetObject(object runtime.Object) error
+	RemoveObject(object runtime.Object) error
 
 	// Refresh lets the changes so far take effect, as Attempt does first.
 	Refresh() error

@@ -35,6 +35,33 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: selector
       type:
         namedType: com.github.berthdev.berth.api.v1alpha1.NamespaceSelector
+- name: com.github.berthdev.berth.api.v1alpha1.DecidedBy
+  map:
+    fields:
+    - name: generation
+      type:
+        scalar: numeric
+    - name: hash
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.DecisionNodes
+  map:
+    fields:
+    - name: evaluated
+      type:
+        scalar: numeric
+    - name: feasible
+      type:
+        scalar: numeric
+    - name: summary
+      type:
+        scalar: string
+    - name: total
+      type:
+        scalar: numeric
 - name: com.github.berthdev.berth.api.v1alpha1.DecisionPolicy
   map:
     fields:
@@ -42,6 +69,14 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.berthdev.berth.api.v1alpha1.Switch
       default: Enabled
+    - name: detail
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.Detail
+      default: Reasons
+    - name: explain
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.Explain
+      default: Refusals
     - name: history
       type:
         scalar: numeric
@@ -54,6 +89,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 3
+- name: com.github.berthdev.berth.api.v1alpha1.DecisionQueue
+  map:
+    fields:
+    - name: gate
+      type:
+        scalar: string
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: where
+      type:
+        scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.DecisionResult
   scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.DecisionTotals
@@ -77,6 +124,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: victims
       type:
         scalar: numeric
+- name: com.github.berthdev.berth.api.v1alpha1.Detail
+  scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.DisabledPlugin
   map:
     fields:
@@ -92,8 +141,28 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: weight
       type:
         scalar: numeric
+- name: com.github.berthdev.berth.api.v1alpha1.Explain
+  scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.ExtensionPoint
   scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.Missing
+  map:
+    fields:
+    - name: free
+      type:
+        scalar: string
+    - name: plugin
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: requested
+      type:
+        scalar: string
+    - name: resource
+      type:
+        scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.NamespaceOperator
   scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.NamespaceRequirement
@@ -128,6 +197,18 @@ var schemaYAML = typed.YAMLObject(`types:
     elementRelationship: atomic
 - name: com.github.berthdev.berth.api.v1alpha1.NamespacesFrom
   scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.NearMiss
+  map:
+    fields:
+    - name: missing
+      type:
+        list:
+          elementType:
+            namedType: com.github.berthdev.berth.api.v1alpha1.Missing
+          elementRelationship: atomic
+    - name: node
+      type:
+        scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.ObjectGeneration
   map:
     fields:
@@ -275,6 +356,20 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: pod
       type:
         scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.PreemptionOutcome
+  scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.PreemptionTried
+  map:
+    fields:
+    - name: candidates
+      type:
+        scalar: numeric
+    - name: outcome
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.PreemptionOutcome
+    - name: victims
+      type:
+        scalar: numeric
 - name: com.github.berthdev.berth.api.v1alpha1.ProfileBase
   scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.ProfileState
@@ -396,6 +491,84 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.berthdev.berth.api.v1alpha1.Rejection
+  map:
+    fields:
+    - name: code
+      type:
+        scalar: string
+    - name: exampleNode
+      type:
+        scalar: string
+    - name: nodes
+      type:
+        scalar: numeric
+    - name: plugin
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.SchedulingDecision
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: status
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.SchedulingDecisionStatus
+- name: com.github.berthdev.berth.api.v1alpha1.SchedulingDecisionStatus
+  map:
+    fields:
+    - name: blockedBy
+      type:
+        scalar: string
+    - name: lastChange
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: message
+      type:
+        scalar: string
+    - name: nearest
+      type:
+        list:
+          elementType:
+            namedType: com.github.berthdev.berth.api.v1alpha1.NearMiss
+          elementRelationship: atomic
+    - name: nodes
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.DecisionNodes
+    - name: preemption
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.PreemptionTried
+    - name: profile
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.DecidedBy
+    - name: queue
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.DecisionQueue
+    - name: rejections
+      type:
+        list:
+          elementType:
+            namedType: com.github.berthdev.berth.api.v1alpha1.Rejection
+          elementRelationship: atomic
+    - name: result
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.DecisionResult
+    - name: wakesOn
+      type:
+        list:
+          elementType:
+            namedType: com.github.berthdev.berth.api.v1alpha1.WakesOn
+          elementRelationship: atomic
 - name: com.github.berthdev.berth.api.v1alpha1.SchedulingProfile
   map:
     fields:
@@ -527,6 +700,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.berthdev.berth.api.v1alpha1.WakesOn
+  map:
+    fields:
+    - name: events
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: plugin
+      type:
+        scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:
     fields:

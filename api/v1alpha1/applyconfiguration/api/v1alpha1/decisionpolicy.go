@@ -16,6 +16,13 @@ type DecisionPolicyApplyConfiguration struct {
 	Annotate *apiv1alpha1.Switch `json:"annotate,omitempty"`
 	// topScores is how many of the best nodes a decision names. 0 names none.
 	TopScores *int32 `json:"topScores,omitempty"`
+	// explain says for which pods there is a SchedulingDecision: those that are
+	// refused or held (Refusals), those that are bound, too (All), or for none
+	// (None).
+	Explain *apiv1alpha1.Explain `json:"explain,omitempty"`
+	// detail says whether SchedulingDecisions, which those who use the namespace
+	// may read, name nodes (Nodes) or not (Reasons).
+	Detail *apiv1alpha1.Detail `json:"detail,omitempty"`
 	// history is how many decisions status.recentDecisions holds. 0 holds none.
 	History *int32 `json:"history,omitempty"`
 	// publishSeconds is the least time between two writes of the counters and
@@ -42,6 +49,22 @@ func (b *DecisionPolicyApplyConfiguration) WithAnnotate(value apiv1alpha1.Switch
 // If called multiple times, the TopScores field is set to the value of the last call.
 func (b *DecisionPolicyApplyConfiguration) WithTopScores(value int32) *DecisionPolicyApplyConfiguration {
 	b.TopScores = &value
+	return b
+}
+
+// WithExplain sets the Explain field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Explain field is set to the value of the last call.
+func (b *DecisionPolicyApplyConfiguration) WithExplain(value apiv1alpha1.Explain) *DecisionPolicyApplyConfiguration {
+	b.Explain = &value
+	return b
+}
+
+// WithDetail sets the Detail field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Detail field is set to the value of the last call.
+func (b *DecisionPolicyApplyConfiguration) WithDetail(value apiv1alpha1.Detail) *DecisionPolicyApplyConfiguration {
+	b.Detail = &value
 	return b
 }
 

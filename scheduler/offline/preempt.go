@@ -1,4 +1,4 @@
-package run
+package offline
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 )
 
 // rehearsal plans in earnest and carries nothing out: that victims go is for
-// the log to say. The search for them begins at the first node, always.
+// the caller to say. The search for them begins at the first node, always.
 type rehearsal struct {
 	*preemption.Planner
 	// plan is what would have been carried out last, candidates are those that
@@ -28,11 +28,11 @@ type rehearsal struct {
 
 var _ framework.Preemptor = &rehearsal{}
 
-func (b *Berth) newRehearsal() *rehearsal {
-	budgets := b.Factory.Policy().V1().PodDisruptionBudgets().Lister()
+func (s *Scheduler) newRehearsal() *rehearsal {
+	budgets := s.Factory.Policy().V1().PodDisruptionBudgets().Lister()
 	return &rehearsal{Planner: preemption.NewPlanner(preemption.Options{
 		Newest:        func(pod *v1.Pod) (*v1.Pod, error) { return pod, nil },
-		NominatedNode: b.cache.NominatedNode,
+		NominatedNode: s.cache.NominatedNode,
 		Budgets:       func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
 		Offset:        func(int32) int32 { return 0 },
 		Clock:         clock.RealClock{},
@@ -58,39 +58,23 @@ func (r *rehearsal) UnderWay(types.UID) bool { return false }
 
 // makeRoom asks the PostFilter plugins when nothing fits, and keeps what they
 // promise the pod until it has a node.
-func (b *Berth) makeRoom(state fwk.CycleState, outcome *Outcome) {
+func (s *Scheduler) makeRoom(ctx context.Context, state fwk.CycleState, pod *v1.Pod, err error) Outcome {
+	outcome := Outcome{Err: err}
 	var unfit *framework.FitError
-	if !b.config.Preempt || !errors.As(outcome.Err, &unfit) || !b.framework.HasPostFilterPlugins() {
-		return
+	if !s.options.Preempt || !errors.As(err, &unfit) || !s.framework.HasPostFilterPlugins() {
+		return outcome
 	}
-	b.rehearsal.plan, b.rehearsal.candidates = nil, nil
-	result, status := b.framework.RunPostFilterPlugins(context.Background(), state, outcome.Pod, unfit.Diagnosis.Refusals)
+	s.rehearsal.plan, s.rehearsal.candidates = nil, nil
+	result, status := s.framework.RunPostFilterPlugins(ctx, state, pod, unfit.Diagnosis.Refusals)
 	unfit.Diagnosis.PostFilterMessage = status.Message()
 	var promise *fwk.NominatingInfo
 	if result != nil {
 		promise = result.NominatingInfo
 	}
-	b.cache.AddNominatedPod(klog.Background(), b.info, promise)
+	s.cache.AddNominatedPod(klog.Background(), s.info, promise)
 	if promise.Mode() == fwk.ModeOverride {
 		outcome.Nominated = promise.NominatedNodeName
 	}
-	if plan := b.rehearsal.plan; plan != nil {
-		outcome.Victims = NamesOf(plan.Victims)
-	}
-	if !b.config.Explain || b.rehearsal.candidates == nil {
-		return
-	}
-	outcome.Candidates = map[string]Candidate{}
-	for _, plan := range b.rehearsal.candidates {
-		outcome.Candidates[plan.Node] = Candidate{Victims: NamesOf(plan.Victims), Violations: plan.Violations}
-	}
-}
-
-// NamesOf returns pods as namespace/name.
-func NamesOf(pods []*v1.Pod) []string {
-	names := make([]string, len(pods))
-	for i, pod := range pods {
-		names[i] = pod.Namespace + "/" + pod.Name
-	}
-	return names
+	outcome.Plan, outcome.Candidates = s.rehearsal.plan, s.rehearsal.candidates
+	return outcome
 }

@@ -1,24 +1,24 @@
-package run
+package offline
 
 import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
-
-	"github.com/berthdev/berth/test/replay/log"
 )
 
-// Objects puts what a log holds beside pods and nodes where plugins find it:
-// into the stores of informers that never start. Handlers do not hear of it.
+// Objects puts what there is beside pods and nodes where plugins find it: into
+// the stores of informers that never start. Handlers do not hear of it.
 type Objects struct {
 	Factory informers.SharedInformerFactory
 }
 
-// SetObject adds or replaces an object.
-func (o Objects) SetObject(object log.Object) error {
+// SetObject adds or replaces an object. The error says that nothing in
+// scheduling reads its kind.
+func (o Objects) SetObject(object runtime.Object) error {
 	store, err := o.store(object)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (o Objects) SetObject(object log.Object) error {
 }
 
 // RemoveObject removes an object; one that is not there may be removed.
-func (o Objects) RemoveObject(object log.Object) error {
+func (o Objects) RemoveObject(object runtime.Object) error {
 	store, err := o.store(object)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (o Objects) RemoveObject(object log.Object) error {
 	return store.Delete(object)
 }
 
-func (o Objects) store(object log.Object) (toolscache.Store, error) {
+func (o Objects) store(object runtime.Object) (toolscache.Store, error) {
 	kinds, _, err := scheme.Scheme.ObjectKinds(object)
 	if err != nil {
 		return nil, err

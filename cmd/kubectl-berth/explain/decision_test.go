@@ -1,0 +1,96 @@
+package explain
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/plugin"
+)
+
+// said is the SchedulingDecision of a pod called web that fits nowhere.
+func said(uid types.UID, changes ...func(*v1alpha1.SchedulingDecisionStatus)) *v1alpha1.SchedulingDecision {
+	d := &v1alpha1.SchedulingDecision{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: uid}}},
+		Status: v1alpha1.SchedulingDecisionStatus{
+			Result: v1alpha1.ResultUnschedulable, Profile: v1alpha1.DecidedBy{Name: "batch", Generation: 6, Hash: "9f3c1a2b4d"},
+			Message:   "0/500 nodes are available: 20 node(s) had untolerated taint(s), 480 Insufficient cpu.",
+			BlockedBy: "NodeResourcesFit 480, TaintToleration 20",
+			Nodes:     &v1alpha1.DecisionNodes{Total: 500, Evaluated: 500, Summary: "0/500"},
+			Rejections: []v1alpha1.Rejection{
+				{Plugin: "NodeResourcesFit", Code: "Unschedulable", Reason: "Insufficient cpu", Nodes: 480, ExampleNode: "n17"},
+				{Plugin: "TaintToleration", Code: "UnschedulableAndUnresolvable", Reason: "node(s) had untolerated taint(s)", Nodes: 20, ExampleNode: "n481"},
+			},
+			Nearest: []v1alpha1.NearMiss{
+				{Node: "n17", Missing: []v1alpha1.Missing{{Resource: "cpu", Requested: "4", Free: "3500m"}}},
+				{Node: "n481", Missing: []v1alpha1.Missing{{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)"}, {Resource: "memory", Requested: "8Gi", Free: "6Gi"}}},
+			},
+			Queue: &v1alpha1.DecisionQueue{Where: "Unschedulable", Since: plugin.Ago(3 * time.Minute)},
+			WakesOn: []v1alpha1.WakesOn{
+				{Plugin: "NodeResourcesFit", Events: []string{"AssignedPod/Delete", "Node/Add", "Node/UpdateNodeAllocatable"}},
+				{Plugin: "TaintToleration", Events: []string{"Node/Add", "Node/UpdateNodeTaint"}},
+			},
+			Preemption: &v1alpha1.PreemptionTried{Outcome: v1alpha1.PreemptionNoCandidates},
+			LastChange: plugin.Ago(3 * time.Minute),
+		},
+	}
+	for _, change := range changes {
+		change(&d.Status)
+	}
+	return d
+}
+
+func TestExplainByASchedulingDecision(t *testing.T) {
+	p, _ := batch()
+	preempting := func(outcome v1alpha1.PreemptionOutcome) func(*v1alpha1.SchedulingDecisionStatus) {
+		return func(s *v1alpha1.SchedulingDecisionStatus) {
+			s.Result, s.Preemption = v1alpha1.ResultPreempting, &v1alpha1.PreemptionTried{Candidates: 12, Victims: 3, Outcome: outcome}
+		}
+	}
+	for sentence, c := range map[string]struct {
+		decision  *v1alpha1.SchedulingDecision
+		forbidden bool
+	}{
+		"a refusal with nodes named": {decision: said("web-uid")},
+		"a refusal without nodes' names": {decision: said("web-uid", func(s *v1alpha1.SchedulingDecisionStatus) {
+			for i := range s.Rejections {
+				s.Rejections[i].ExampleNode = ""
+			}
+			for i := range s.Nearest {
+				s.Nearest[i].Node = ""
+			}
+		})},
+		"a gated pod": {decision: said("web-uid", func(s *v1alpha1.SchedulingDecisionStatus) {
+			*s = v1alpha1.SchedulingDecisionStatus{
+				Result: v1alpha1.ResultGated, Profile: s.Profile, BlockedBy: "SchedulingGates", LastChange: s.LastChange,
+				Queue: &v1alpha1.DecisionQueue{Where: "Gated", Since: s.LastChange, Gate: "SchedulingGates"},
+			}
+		})},
+		"a pod for which others leave":             {decision: said("web-uid", preempting(v1alpha1.PreemptionVictimsChosen))},
+		"a pod for which others are leaving":       {decision: said("web-uid", preempting(v1alpha1.PreemptionUnderWay))},
+		"a pod that may not have others leave":     {decision: said("web-uid", preempting(v1alpha1.PreemptionNotEligible))},
+		"a pod for which no room could be sought":  {decision: said("web-uid", preempting(v1alpha1.PreemptionFailed))},
+		"what was said of another pod of its name": {decision: said("another")},
+		"what may not be read":                     {decision: said("web-uid"), forbidden: true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			pod := plugin.Told(plugin.Pod("web", "batch", ""), corev1.ConditionFalse, "Unschedulable", c.decision.Status.Message)
+			pod.UID = "web-uid"
+			stage := plugin.New(t, pod, p.DeepCopy(), c.decision)
+			if c.forbidden {
+				stage.Fail = func(_ string, object any) error {
+					if _, ok := object.(*v1alpha1.SchedulingDecision); ok {
+						return errors.New("schedulingdecisions.berth.dev is forbidden")
+					}
+					return nil
+				}
+			}
+			plugin.Golden(t, sentence, stage.Run(New, "pod/web"), false)
+		})
+	}
+}

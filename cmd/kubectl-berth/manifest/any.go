@@ -1,0 +1,36 @@
+package manifest
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Document is a document of any kind.
+type Document struct {
+	// Source is the file, and where it has several documents, which.
+	Source string
+	Object *unstructured.Unstructured
+}
+
+// Any reads the documents of files, folders and, for "-", in, whatever their
+// kinds. The error names flag, or the document that is not readable.
+func Any(flag string, names []string, in io.Reader) ([]Document, error) {
+	found, err := documents(names, in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", flag, strings.TrimPrefix(err.Error(), "-f: "))
+	}
+	var all []Document
+	for _, d := range found {
+		if d.err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", flag, d.source, d.err)
+		}
+		if d.object.GetKind() == "" || d.object.GetAPIVersion() == "" {
+			return nil, fmt.Errorf("%s: %s: apiVersion and kind: Required value", flag, d.source)
+		}
+		all = append(all, Document{Source: d.source, Object: d.object})
+	}
+	return all, nil
+}

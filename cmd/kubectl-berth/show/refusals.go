@@ -1,0 +1,29 @@
+package show
+
+import (
+	"io"
+
+	"github.com/berthdev/berth/scheduler/decision"
+)
+
+// unresolvable is the code of a refusal that stands whoever else leaves.
+const unresolvable = "UnschedulableAndUnresolvable"
+
+// Refusals prints who refuses how many nodes, and why.
+func Refusals(out io.Writer, rejections []decision.Rejection, wide bool) error {
+	var rows [][]any
+	for _, r := range rejections {
+		reason := r.Reason
+		if r.Code == unresolvable {
+			reason += ", whoever leaves"
+		}
+		if r.ExampleNode != "" {
+			reason += ": " + r.ExampleNode
+			if r.Nodes > 1 {
+				reason += ", …"
+			}
+		}
+		rows = append(rows, []any{OrNone(r.Plugin), r.Nodes, reason})
+	}
+	return NewTable(out, wide, Columns("Plugin", "Nodes", "Reason")).Print(rows...)
+}

@@ -1,0 +1,87 @@
+package try
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+)
+
+// admit makes the pod what it would be once it is created: by a dry run, or
+// where that may not be, by the defaults that are known here.
+func (o *options) admit(ctx context.Context, s *subject, state *state) error {
+	s.waits(state)
+	why := "you may not create pods in namespace " + s.pod.Namespace
+	if o.mayCreate(ctx, s.pod.Namespace) {
+		admitted, err := o.dryRun(ctx, s.pod)
+		if err == nil {
+			admitted.UID, admitted.Name, admitted.GenerateName = s.pod.UID, s.pod.Name, ""
+			admitted.Status.NominatedNodeName = s.pod.Status.NominatedNodeName
+			s.pod = admitted
+			return nil
+		}
+		if !errors.Is(err, errNoDryRun) {
+			return err
+		}
+		why = err.Error()
+	}
+	left, err := o.fillIn(ctx, s.pod)
+	if err != nil {
+		return err
+	}
+	o.note("%s, so no dry run says what the API server makes of the pod: its defaults are filled in here; what webhooks, LimitRanges and RuntimeClasses add is not%s", why, left)
+	return nil
+}
+
+// mayCreate asks whether the user may create pods.
+func (o *options) mayCreate(ctx context.Context, namespace string) bool {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Version: "v1", Resource: "pods"},
+	}}
+	return o.cluster.Client.Create(ctx, review) == nil && review.Status.Allowed
+}
+
+// errNoDryRun says that something on the way refuses dry runs.
+var errNoDryRun = errors.New("a webhook takes no dry runs")
+
+// dryRun returns the pod as the API server would store it. It has a name of its
+// own there: one of that name may exist.
+func (o *options) dryRun(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
+	admitted := pod.DeepCopy()
+	admitted.Name, admitted.GenerateName, admitted.UID, admitted.Status = "", pod.Name+"-", "", v1.PodStatus{}
+	err := o.cluster.Client.Create(ctx, admitted, client.DryRunAll)
+	switch {
+	case err == nil:
+		return admitted, nil
+	case apierrors.IsBadRequest(err) && mentionsDryRun(err):
+		return nil, fmt.Errorf("%w: %w", errNoDryRun, err)
+	}
+	return nil, fmt.Errorf("the API server would refuse the pod: %w", cluster.Plain(err))
+}
+
+// waits takes the place of the pod of that name in the cluster, if it is there
+// and has no node: room that was promised to it is promised to this one.
+func (s *subject) waits(state *state) {
+	if s.maker != nil || s.count > 1 {
+		return
+	}
+	for i, pod := range state.pods {
+		if pod.Namespace != s.pod.Namespace || pod.Name != s.pod.Name {
+			continue
+		}
+		if pod.Spec.NodeName != "" {
+			s.notes = append(s.notes, fmt.Sprintf("%s is on node %s already, and stays there: this is about another one like it", pod.Name, pod.Spec.NodeName))
+			return
+		}
+		s.notes = append(s.notes, pod.Name+" waits already: the file's takes its place")
+		s.pod.UID, s.pod.Status.NominatedNodeName = pod.UID, pod.Status.NominatedNodeName
+		state.pods = append(state.pods[:i:i], state.pods[i+1:]...)
+		return
+	}
+}

@@ -1,0 +1,160 @@
+package try
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/offline"
+	"github.com/berthdev/berth/scheduler/plugins"
+)
+
+// topScores is how many of the best nodes an answer has the scores of.
+const topScores = 5
+
+// leastSample is the fewest nodes that fit after which a walk may stop.
+const leastSample = 100
+
+// attempt lets the scheduler look for a node for one pod after the other.
+func (o *options) attempt(ctx context.Context, p *profile, s *subject, state *state) (*Answer, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	scheduler, err := offline.New(ctx, offline.Options{Blueprint: p.blueprint, Registry: plugins.InTree(), Preempt: true})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.title, err)
+	}
+	if err := o.fill(scheduler, p, state); err != nil {
+		return nil, err
+	}
+	answer := &Answer{Subject: s.title, Profile: p.name, Title: p.title, Nodes: len(state.nodes)}
+	for _, pod := range s.pods() {
+		one, err := try(ctx, scheduler, p, pod)
+		if err != nil {
+			return nil, err
+		}
+		answer.Pods = append(answer.Pods, one)
+		if one.Feasible >= leastSample && one.Evaluated < answer.Nodes {
+			answer.sampled = true
+		}
+	}
+	if answer.sampled {
+		o.note("a walk over the nodes stops once enough of them fit, and where it begins is not known from outside: it may find others")
+	}
+	return answer, nil
+}
+
+// fill tells the scheduler what there is, as the manager's informers would.
+func (o *options) fill(scheduler *offline.Scheduler, p *profile, state *state) error {
+	for _, object := range state.others {
+		if err := scheduler.SetObject(object); err != nil {
+			return err
+		}
+	}
+	for _, node := range state.nodes {
+		scheduler.SetNode(nil, node)
+	}
+	waiting := 0
+	for _, pod := range state.pods {
+		promised := pod.Status.NominatedNodeName != "" && p.serves(pod.Spec.SchedulerName)
+		if pod.Spec.NodeName == "" && pod.Spec.SchedulerName == p.name && len(pod.Spec.SchedulingGates) == 0 && !promised {
+			waiting++
+		}
+		if pod.Spec.NodeName == "" && !promised {
+			continue
+		}
+		if err := scheduler.SetPod(nil, pod); err != nil {
+			return err
+		}
+	}
+	if waiting > 0 {
+		o.note("%s for profile %s already, which this answer does not count: those that come first may take the room", waits(waiting), p.name)
+	}
+	return nil
+}
+
+func waits(n int) string {
+	if n == 1 {
+		return "1 pod waits"
+	}
+	return show.Count(n, "pod") + " wait"
+}
+
+// try lets the scheduler look for a node for a pod, and counts it in there.
+func try(ctx context.Context, scheduler *offline.Scheduler, p *profile, pod *v1.Pod) (Pod, error) {
+	one := Pod{Pod: pod.Namespace + "/" + pod.Name}
+	if p.held != "" {
+		one.Message = p.held
+		return one, nil
+	}
+	if plugin, status := scheduler.Gated(ctx, pod); plugin != "" {
+		one.Message = status.Message()
+		one.Rejections = []decision.Rejection{{Plugin: plugin, Reason: status.Message()}}
+		return one, nil
+	}
+	outcome := scheduler.Attempt(ctx, pod)
+	if err := ctx.Err(); err != nil {
+		return one, err
+	}
+	if outcome.Err != nil {
+		one.refused(outcome)
+		return one, makeRoom(scheduler, outcome)
+	}
+	one.placed(outcome.Placement)
+	return one, scheduler.Assume(pod, one.Node)
+}
+
+// makeRoom lets those leave who would be told to: their room is the pod's, and
+// nobody after it can have it.
+func makeRoom(scheduler *offline.Scheduler, outcome offline.Outcome) error {
+	if outcome.Plan == nil {
+		return nil
+	}
+	for _, victim := range outcome.Plan.Victims {
+		if err := scheduler.RemovePod(victim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// placed notes where the pod goes, and where it might go as well.
+func (p *Pod) placed(placement *cycle.Placement) {
+	p.Node, p.Evaluated, p.Feasible = placement.Node, placement.Evaluated, placement.Feasible
+	p.Top = placement.Top(topScores)
+	if len(p.Top) == 0 {
+		return
+	}
+	var equal []string
+	for i := range placement.Scored() {
+		if score := placement.Score(i); score.Score == p.Top[0].Score {
+			equal = append(equal, score.Node)
+		}
+	}
+	if len(equal) > 1 {
+		slices.Sort(equal)
+		p.OneOf = equal
+	}
+}
+
+// refused notes why the pod goes nowhere.
+func (p *Pod) refused(outcome offline.Outcome) {
+	p.Message = outcome.Err.Error()
+	var unfit *framework.FitError
+	if errors.As(outcome.Err, &unfit) {
+		p.Rejections, _ = cycle.Rejections(unfit, func(_, reason string) string { return reason })
+	}
+	if plan := outcome.Plan; plan != nil {
+		room := &Room{Node: plan.Node, Violations: plan.Violations}
+		for _, victim := range plan.Victims {
+			room.Victims = append(room.Victims, victim.Namespace+"/"+victim.Name)
+		}
+		p.Room = room
+	}
+}

@@ -1,0 +1,133 @@
+package try
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+)
+
+func mentionsDryRun(err error) bool { return strings.Contains(err.Error(), "dry run") }
+
+// fillIn does what the API server does to every pod in what schedulers read. It
+// returns what more is left out, to be put behind a sentence.
+func (o *options) fillIn(ctx context.Context, pod *v1.Pod) (left string, err error) {
+	spec := &pod.Spec
+	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			fillContainer(&containers[i], spec.HostNetwork)
+		}
+	}
+	if spec.Resources != nil {
+		request(spec.Resources)
+	}
+	for _, key := range []string{v1.TaintNodeNotReady, v1.TaintNodeUnreachable} {
+		tolerate(spec, key)
+	}
+	if left, err = o.rank(ctx, pod); err != nil {
+		return "", err
+	}
+	if affinity := spec.Affinity; affinity != nil && hasLabelKeys(affinity) {
+		left += "; nor are matchLabelKeys and mismatchLabelKeys of its affinity"
+	}
+	return left, nil
+}
+
+func fillContainer(c *v1.Container, hostNetwork bool) {
+	request(&c.Resources)
+	for i := range c.Ports {
+		port := &c.Ports[i]
+		if port.Protocol == "" {
+			port.Protocol = v1.ProtocolTCP
+		}
+		if hostNetwork && port.HostPort == 0 {
+			port.HostPort = port.ContainerPort
+		}
+	}
+}
+
+// request asks for what is limited, where nothing else is asked for.
+func request(r *v1.ResourceRequirements) {
+	for name, limit := range r.Limits {
+		if _, ok := r.Requests[name]; ok {
+			continue
+		}
+		if r.Requests == nil {
+			r.Requests = v1.ResourceList{}
+		}
+		r.Requests[name] = limit.DeepCopy()
+	}
+}
+
+// tolerate lets the pod stay for five minutes on a node that breaks down.
+func tolerate(spec *v1.PodSpec, key string) {
+	for _, t := range spec.Tolerations {
+		if (t.Key == key || t.Key == "") && (t.Effect == v1.TaintEffectNoExecute || t.Effect == "") {
+			return
+		}
+	}
+	spec.Tolerations = append(spec.Tolerations, v1.Toleration{
+		Key: key, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300),
+	})
+}
+
+// rank gives the pod the priority of its class, or of the default one.
+func (o *options) rank(ctx context.Context, pod *v1.Pod) (left string, err error) {
+	name := pod.Spec.PriorityClassName
+	var class *schedulingv1.PriorityClass
+	err = o.each(ctx, &schedulingv1.PriorityClassList{}, func(one object) {
+		c := one.(*schedulingv1.PriorityClass)
+		// Of several default ones the API server takes the lowest.
+		if c.Name == name || name == "" && c.GlobalDefault && (class == nil || c.Value < class.Value) {
+			class = c
+		}
+	})
+	switch {
+	case apierrors.IsForbidden(err) && name != "":
+		return "", fmt.Errorf("spec.priorityClassName: you may not list priorityclasses, so nobody knows the priority of %q: %w", name, cluster.Plain(err))
+	case apierrors.IsForbidden(err):
+		return "; you may not list priorityclasses, so its priority is what it says, or 0", nil
+	case err != nil:
+		return "", fmt.Errorf("priorityclasses: %w", cluster.Plain(err))
+	case class == nil && name != "":
+		return "", fmt.Errorf("spec.priorityClassName: there is no PriorityClass %q", name)
+	case class == nil:
+		pod.Spec.Priority = ptr.To[int32](0)
+		return "", nil
+	}
+	pod.Spec.PriorityClassName, pod.Spec.Priority = class.Name, ptr.To(class.Value)
+	if pod.Spec.PreemptionPolicy == nil {
+		pod.Spec.PreemptionPolicy = class.PreemptionPolicy
+	}
+	return "", nil
+}
+
+// hasLabelKeys says whether terms of the affinity have keys that the API server
+// makes selectors of.
+func hasLabelKeys(affinity *v1.Affinity) bool {
+	var terms []v1.PodAffinityTerm
+	add := func(required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffinityTerm) {
+		terms = append(terms, required...)
+		for _, p := range preferred {
+			terms = append(terms, p.PodAffinityTerm)
+		}
+	}
+	if a := affinity.PodAffinity; a != nil {
+		add(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a := affinity.PodAntiAffinity; a != nil {
+		add(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	for _, term := range terms {
+		if len(term.MatchLabelKeys)+len(term.MismatchLabelKeys) > 0 {
+			return true
+		}
+	}
+	return false
+}

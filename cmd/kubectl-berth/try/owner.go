@@ -1,0 +1,92 @@
+package try
+
+import (
+	"maps"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// tried stands for what a controller would make up.
+const tried = "try"
+
+// own makes the pod one of its maker's, as default spreading sees it: what is in
+// the cluster under the maker's name is it, else the maker is added to the copy.
+func (s *subject) own(state *state) {
+	switch maker := s.maker.(type) {
+	case *appsv1.Deployment:
+		s.ownedBy(state, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), s.replicaSet(state, maker))
+	case *appsv1.ReplicaSet:
+		s.ownedBy(state, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), maker.DeepCopy())
+	case *appsv1.StatefulSet:
+		s.ownedBy(state, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), maker.DeepCopy())
+	case *v1.ReplicationController:
+		s.ownedBy(state, v1.SchemeGroupVersion.WithKind("ReplicationController"), maker.DeepCopy())
+	case *batchv1.Job:
+		s.label(map[string]string{batchv1.JobNameLabel: maker.Name, "job-name": maker.Name})
+	}
+}
+
+// object is one of the API.
+type object interface {
+	runtime.Object
+	metav1.Object
+}
+
+func (s *subject) ownedBy(state *state, kind schema.GroupVersionKind, owner object) {
+	owner.SetNamespace(s.pod.Namespace)
+	if there := state.find(owner); there != nil {
+		owner = there
+	} else {
+		owner.SetUID(types.UID(tried + "/" + owner.GetName()))
+		state.others = append(state.others, owner)
+	}
+	s.pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, kind)}
+	s.pod.OwnerReferences[0].BlockOwnerDeletion = nil // which takes a right of its own
+}
+
+// replicaSet is the newest one that the cluster's Deployment of this name has,
+// or one that is made up.
+func (s *subject) replicaSet(state *state, deployment *appsv1.Deployment) *appsv1.ReplicaSet {
+	var newest *appsv1.ReplicaSet
+	for _, o := range state.others {
+		set, is := o.(*appsv1.ReplicaSet)
+		if !is || set.Namespace != s.pod.Namespace {
+			continue
+		}
+		owner := metav1.GetControllerOf(set)
+		if owner != nil && owner.Kind == "Deployment" && owner.Name == deployment.Name && (newest == nil || revision(set) > revision(newest)) {
+			newest = set
+		}
+	}
+	hash := tried
+	if newest != nil {
+		hash = newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		s.notes = append(s.notes, "the pods count as more of ReplicaSet "+newest.Name+", the Deployment's newest; those that it has stay where they are")
+	} else {
+		newest = &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name + "-" + tried}}
+		if selector := deployment.Spec.Selector; selector != nil {
+			newest.Spec.Selector = metav1.CloneSelectorAndAddLabel(selector, appsv1.DefaultDeploymentUniqueLabelKey, hash)
+		}
+	}
+	s.label(map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: hash})
+	return newest
+}
+
+// revision is what a Deployment numbers its ReplicaSets by.
+func revision(set *appsv1.ReplicaSet) int {
+	n, _ := strconv.Atoi(set.Annotations["deployment.kubernetes.io/revision"])
+	return n
+}
+
+func (s *subject) label(labels map[string]string) {
+	all := maps.Clone(labels)
+	maps.Copy(all, s.pod.Labels)
+	s.pod.Labels = all
+}

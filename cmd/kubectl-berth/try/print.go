@@ -1,0 +1,158 @@
+package try
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+)
+
+// named is how many nodes or pods a sentence names.
+const named = 10
+
+func (o *options) print(a *Answer) error {
+	switch o.output {
+	case "json":
+		return o.marshal(a, func(v any) ([]byte, error) { return json.MarshalIndent(v, "", "    ") })
+	case "yaml":
+		return o.marshal(a, yaml.Marshal)
+	}
+	o.say("%s: %s", a.Subject, a.Title)
+	var err error
+	if len(a.Pods) == 1 {
+		err = o.printOne(a)
+	} else {
+		err = o.printMany(a)
+	}
+	o.printNotes(a.Notes)
+	return err
+}
+
+func (o *options) marshal(a *Answer, marshal func(any) ([]byte, error)) error {
+	text, err := marshal(a)
+	if err == nil {
+		_, err = fmt.Fprintln(o.Out, strings.TrimSpace(string(text)))
+	}
+	return err
+}
+
+// say prints a sentence. An error of the stream shows at the next table.
+func (o *options) say(format string, args ...any) {
+	fmt.Fprintln(o.Out, show.Wrap(fmt.Sprintf(format, args...), "", "  "))
+}
+
+// printOne says where one pod goes, and why there.
+func (o *options) printOne(a *Answer) error {
+	pod := a.Pods[0]
+	if pod.Node == "" {
+		return o.printRefused([]Pod{pod})
+	}
+	if len(pod.OneOf) == 0 {
+		o.say("%s would go to node %s: %s.", pod.Pod, pod.Node, fits(pod, a.Nodes))
+	} else {
+		o.say("%s would go to one of %s: %s, and these score the same; where Berth's walk over the nodes begins decides.",
+			pod.Pod, list(pod.OneOf, "nodes"), fits(pod, a.Nodes))
+	}
+	if len(pod.Top) == 0 {
+		return nil
+	}
+	marks := map[string]string{pod.Node: " (best)"}
+	for _, node := range pod.OneOf {
+		marks[node] = " (best)"
+	}
+	_, err := fmt.Fprint(o.Out, "\n", strings.TrimSuffix(show.Scores(pod.Top, marks), "\n"))
+	return err
+}
+
+// fits says how many nodes do.
+func fits(pod Pod, nodes int) string {
+	switch {
+	case pod.Evaluated == 1 && nodes > 1:
+		return fmt.Sprintf("it is the only node that was asked, of %d", nodes)
+	case pod.Evaluated < nodes:
+		return fmt.Sprintf("%d of the %d nodes asked fit, of %d", pod.Feasible, pod.Evaluated, nodes)
+	case pod.Feasible == 1 && nodes == 1:
+		return "the only node fits"
+	case pod.Feasible == 1:
+		return fmt.Sprintf("no other of %d nodes fits", nodes)
+	}
+	return fmt.Sprintf("%d of %d nodes fit", pod.Feasible, nodes)
+}
+
+// printMany sums up where many pods go.
+func (o *options) printMany(a *Answer) error {
+	o.say("%d of %s would find a node.", a.placed(), show.Count(len(a.Pods), "pod"))
+	if o.output == "wide" {
+		return o.printEach(a)
+	}
+	if rows := a.byNode(); len(rows) > 0 {
+		fmt.Fprintln(o.Out)
+		if err := show.NewTable(o.Out, false, show.Columns("Node", "Pods")).Print(rows...); err != nil {
+			return err
+		}
+	}
+	if ties := a.ties(); ties > 0 {
+		o.say("\nFor %d of them several nodes scored the same, and one was taken: another walk over the nodes takes others.", ties)
+	}
+	for _, group := range a.refusals() {
+		fmt.Fprintln(o.Out)
+		if err := o.printRefused(group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printEach has a row for each pod.
+func (o *options) printEach(a *Answer) error {
+	fmt.Fprintln(o.Out)
+	var rows [][]any
+	for _, pod := range a.Pods {
+		score := any(show.None)
+		if len(pod.Top) > 0 {
+			score = pod.Top[0].Score
+		}
+		why := pod.Message
+		if len(pod.OneOf) > 0 {
+			why = "one of " + list(pod.OneOf, "nodes")
+		}
+		rows = append(rows, []any{pod.Pod, show.OrNone(pod.Node), pod.Feasible, score, show.OrNone(why)})
+	}
+	return show.NewTable(o.Out, true, show.Columns("Pod", "Node", "Fit", "Score", "Or, or why not")).Print(rows...)
+}
+
+// printRefused says why pods go nowhere that were told the same.
+func (o *options) printRefused(pods []Pod) error {
+	first := pods[0]
+	if len(pods) == 1 {
+		o.say("%s would wait: %s", first.Pod, first.Message)
+	} else {
+		o.say("%d pods would wait, from %s on: %s", len(pods), first.Pod, first.Message)
+	}
+	for _, pod := range pods {
+		if room := pod.Room; room != nil {
+			text := fmt.Sprintf("Preemption would make room for %s on node %s: %s would have to leave: %s", pod.Pod, room.Node,
+				show.Count(len(room.Victims), "pod"), list(room.Victims, "pods"))
+			if room.Violations > 0 {
+				text += fmt.Sprintf("; a PodDisruptionBudget would keep %d of them", room.Violations)
+			}
+			o.say("%s.", text)
+		}
+	}
+	if len(first.Rejections) == 0 || first.Rejections[0].Nodes == 0 {
+		return nil
+	}
+	fmt.Fprintln(o.Out)
+	return show.Refusals(o.Out, first.Rejections, o.output == "wide")
+}
+
+// list names some, and says how many more there are.
+func list(names []string, what string) string {
+	if len(names) <= named {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more %s", strings.Join(names[:named], ", "), len(names)-named, what)
+}

@@ -1,0 +1,175 @@
+package try
+
+import (
+	"cmp"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
+)
+
+// subject is what is tried: so many pods like one.
+type subject struct {
+	// title is its kind, namespace and name.
+	title string
+	pod   *v1.Pod
+	count int
+	// maker is what the pods are made by; nil for a Pod by itself.
+	maker metav1.Object
+	kind  string
+	notes []string
+}
+
+// subject reads the one pod, or maker of pods, that the files hold.
+func (o *options) subject() (*subject, error) {
+	documents, err := manifest.Any("-f", o.files, o.In)
+	if err != nil {
+		return nil, err
+	}
+	var found *subject
+	var others []string
+	for _, d := range documents {
+		s, err := subjectOf(d)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("-f: %s: %w", d.Source, err)
+		case s == nil:
+			others = append(others, fmt.Sprintf("%s %s/%s is not looked at: try looks at pods and what makes them", d.Source, d.Object.GetKind(), d.Object.GetName()))
+			continue
+		case found != nil:
+			return nil, fmt.Errorf("-f: %s: %s comes after %s: give one of them at a time", d.Source, s.title, found.title)
+		}
+		found = s
+	}
+	if found == nil {
+		return nil, fmt.Errorf("-f: no Pod, and nothing that makes pods, among %d documents", len(documents))
+	}
+	found.notes = append(found.notes, others...)
+	found.pod.Namespace = cmp.Or(found.pod.Namespace, o.cluster.Namespace)
+	if o.cluster.Chosen && found.pod.Namespace != o.cluster.Namespace {
+		return nil, fmt.Errorf("metadata.namespace: %s is of namespace %s, -n says %s", found.title, found.pod.Namespace, o.cluster.Namespace)
+	}
+	if o.replicas > 0 {
+		found.count = o.replicas
+	}
+	if found.count == 0 {
+		return nil, fmt.Errorf("%s asks for no pods at all: say how many with --replicas", found.title)
+	}
+	found.title = found.kind + " " + found.pod.Namespace + "/" + found.pod.Name
+	return found, nil
+}
+
+// subjectOf reads a document; nil for one of another kind.
+func subjectOf(d manifest.Document) (*subject, error) {
+	gvk := d.Object.GroupVersionKind()
+	if !cluster.Scheme().Recognizes(gvk) {
+		return nil, nil
+	}
+	typed, err := cluster.Scheme().New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	s, err := &subject{kind: gvk.Kind, count: 1}, error(nil)
+	read := func() bool {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(d.Object.Object, typed, true)
+		return err == nil
+	}
+	switch o := typed.(type) {
+	case *v1.Pod:
+		if read() {
+			s.pod, s.maker = o, nil
+		}
+	case *v1.PodTemplate:
+		if read() {
+			s.from(nil, o, o.Template, nil)
+		}
+	case *v1.ReplicationController:
+		if read() {
+			s.from(o, o, ptr.Deref(o.Spec.Template, v1.PodTemplateSpec{}), o.Spec.Replicas)
+		}
+	case *appsv1.ReplicaSet:
+		if read() {
+			s.from(o, o, o.Spec.Template, o.Spec.Replicas)
+		}
+	case *appsv1.Deployment:
+		if read() {
+			s.from(o, o, o.Spec.Template, o.Spec.Replicas)
+		}
+	case *appsv1.StatefulSet:
+		if read() {
+			s.from(o, o, o.Spec.Template, o.Spec.Replicas)
+			s.claims(o.Spec.VolumeClaimTemplates)
+		}
+	case *batchv1.Job:
+		if read() {
+			s.from(o, o, o.Spec.Template, o.Spec.Parallelism)
+		}
+	case *batchv1.CronJob:
+		if read() {
+			s.from(o, o, o.Spec.JobTemplate.Spec.Template, o.Spec.JobTemplate.Spec.Parallelism)
+		}
+	case *appsv1.DaemonSet:
+		return nil, fmt.Errorf("kind: a DaemonSet makes each pod for one node: try a Pod with that node's affinity")
+	default:
+		return nil, nil
+	}
+	return s.checked(err)
+}
+
+func (s *subject) checked(err error) (*subject, error) {
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.kind, err)
+	}
+	s.title = s.kind + "/" + s.pod.Name
+	switch spec := &s.pod.Spec; {
+	case s.pod.Name == "" && s.pod.GenerateName == "":
+		return nil, fmt.Errorf("%s: metadata.name: Required value", s.kind)
+	case len(spec.Containers) == 0:
+		return nil, fmt.Errorf("%s: its pods have no spec.containers", s.title)
+	case spec.NodeName != "":
+		return nil, fmt.Errorf("%s: spec.nodeName: must be empty, is %q: no scheduler is asked about such a pod", s.title, spec.NodeName)
+	}
+	s.pod.Name = cmp.Or(s.pod.Name, s.pod.GenerateName+"0")
+	return s, nil
+}
+
+// from takes what a template says.
+func (s *subject) from(maker, named metav1.Object, template v1.PodTemplateSpec, count *int32) {
+	s.pod = &v1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: template.Spec}
+	s.pod.Name, s.pod.Namespace = named.GetName(), named.GetNamespace()
+	s.maker, s.count = maker, int(ptr.Deref(count, 1))
+}
+
+// claims adds the volumes that a StatefulSet gives its pods.
+func (s *subject) claims(templates []v1.PersistentVolumeClaim) {
+	for _, t := range templates {
+		s.pod.Spec.Volumes = append(s.pod.Spec.Volumes, v1.Volume{Name: t.Name, VolumeSource: v1.VolumeSource{
+			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: t.Name + "-" + s.pod.Name + "-0"},
+		}})
+	}
+}
+
+// pods are the pods to try, in order.
+func (s *subject) pods() []*v1.Pod {
+	pods := make([]*v1.Pod, s.count)
+	for i := range pods {
+		pod := s.pod.DeepCopy()
+		if s.count > 1 || s.maker != nil {
+			pod.Name = fmt.Sprintf("%s-%d", s.pod.Name, i)
+			pod.UID = ""
+		}
+		if pod.UID == "" {
+			pod.UID = types.UID("try/" + pod.Namespace + "/" + pod.Name)
+		}
+		pods[i] = pod
+	}
+	return pods
+}

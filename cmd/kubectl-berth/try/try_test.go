@@ -1,0 +1,254 @@
+package try
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+const big = `apiVersion: v1
+kind: Node
+metadata: {name: big}
+status: {capacity: {cpu: "64", memory: 256Gi, pods: "110"}}
+`
+
+// deployment asks for two CPUs a pod, and runs under profile batch.
+const deployment = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      schedulerName: batch
+      containers: [{name: c, image: web, resources: {requests: {cpu: "2"}}}]
+`
+
+var update = flag.Bool("update", false, "write down what is printed")
+
+// golden is what the verb printed when it was written down, a file a sentence.
+func golden(t *testing.T, sentence, printed string) string {
+	t.Helper()
+	name := filepath.Join("testdata", strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(sentence)+".txt")
+	if *update {
+		if err := os.WriteFile(name, []byte(printed), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestAnswers(t *testing.T) {
+	tests := map[string]struct {
+		in   func(w *world)
+		file string
+		args func(w *world) []string
+		code int
+	}{
+		"the node that scores best, and why": {
+			file: yamlPod("2", "tolerations: []"),
+			in:   func(w *world) { w.add(fixture.Pod("shop/a").Requests("cpu", "1").On("n2").Obj()) },
+		},
+		"all that might be chosen, where nodes score the same": {
+			file: yamlPod("500m"),
+			in:   func(w *world) { w.add(fixture.Pod("shop/a").Requests("cpu", "3").On("n1").Obj()) },
+		},
+		"the only one that fits": {file: yamlPod("3")},
+		"why nowhere, by plugin and reason": {
+			file: yamlPod("3", "nodeSelector: {disk: ssd}"), code: 1,
+			in: func(w *world) { w.add(fixture.Node("n4").Offers("cpu", "1").Label("disk", "ssd").Obj()) },
+		},
+		"who would have to leave": {
+			file: yamlPod("4", "priorityClassName: high"), code: 1,
+			in: func(w *world) {
+				w.admits = func(p *v1.Pod) error { p.Spec.Priority = ptr.To[int32](1000); return nil }
+				w.add(
+					fixture.Pod("shop/a").Requests("cpu", "1").On("n1").Obj(),
+					fixture.Pod("bank/b").Requests("cpu", "1").Label("app", "b").On("n1").Obj(),
+					&policyv1.PodDisruptionBudget{
+						ObjectMeta: metav1.ObjectMeta{Namespace: "bank", Name: "b"},
+						Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: fixture.Labels("app", "b")},
+					})
+			},
+		},
+		"a Deployment's pods, one after another": {file: deployment},
+		"more of them than fit":                  {file: deployment, args: just("--replicas", "7"), code: 1},
+		"each by itself, in wide":                {file: deployment, args: just("-o", "wide")},
+		"without a node, whose pods are gone": {
+			file: yamlPod("2"), args: just("--without-node", "n1,n2"),
+			in: func(w *world) { w.add(fixture.Pod("shop/a").Requests("cpu", "1").On("n1").Obj()) },
+		},
+		"with a node that is not there yet": {
+			file: yamlPod("20"), args: func(w *world) []string { return []string{"--with-node", w.file(big)} },
+		},
+		"a pod with gates is not tried": {file: yamlPod("1", "schedulingGates: [{name: quota}]"), code: 1},
+		"a profile that is paused": {
+			file: yamlPod("1"), code: 1, args: just("--profile", "night"),
+			in: func(w *world) { w.profile("night", v1alpha1.SchedulingProfileSpec{State: v1alpha1.StatePaused}) },
+		},
+		"a namespace that the profile does not take": {
+			file: yamlPod("1"), code: 1, args: just("--profile", "bank"),
+			in: func(w *world) {
+				w.profile("bank", v1alpha1.SchedulingProfileSpec{AllowedNamespaces: v1alpha1.AllowedNamespaces{
+					From: v1alpha1.NamespacesSelector, Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]string{"team": "bank"}},
+				}})
+			},
+		},
+		"a profile that is not applied": {
+			file: yamlPod("1"),
+			args: func(w *world) []string {
+				return []string{"--profile-file", w.file("apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: packed}\nspec:\n" +
+					"  plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}\n" +
+					"  pluginConfig:\n  - name: NodeResourcesFit\n    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}\n")}
+			},
+		},
+		"what may not be read is named, and what that means": {
+			file: yamlPod("1"),
+			in: func(w *world) {
+				w.creates = false
+				w.forbidden = []string{"NamespaceList", "ServiceList", "ReplicaSetList", "PodDisruptionBudgetList", "ControllerRevisionList", "PriorityClassList"}
+			},
+		},
+		"what the API server would make of the pod counts": {
+			file: yamlPod("100m"),
+			in: func(w *world) {
+				w.admits = func(p *v1.Pod) error {
+					p.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n3"}
+					return nil
+				}
+			},
+		},
+		"pods that wait are told, and so is room that is promised": {
+			file: yamlPod("3"), code: 1,
+			in: func(w *world) {
+				w.add(fixture.Pod("shop/a").Scheduler("batch").Requests("cpu", "3").Nominated("n1").Obj(),
+					fixture.Pod("shop/b").Scheduler("batch").Requests("cpu", "3").Obj(),
+					fixture.Pod("shop/c").Scheduler("other").Requests("cpu", "3").Obj())
+			},
+		},
+		"a pod that waits already is this one": {
+			file: yamlPod("3"),
+			in: func(w *world) {
+				w.add(fixture.Pod("shop/web").Scheduler("batch").Requests("cpu", "3").Nominated("n1").Obj())
+			},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if test.in != nil {
+				test.in(w)
+			}
+			var args []string
+			if test.args != nil {
+				args = test.args(w)
+			}
+			out, code := w.try(test.file, args...)
+			if diff := cmp.Diff(golden(t, name, out), out); diff != "" || code != test.code {
+				t.Errorf("exit code %d, want %d; answer (-want,+got):\n%s", code, test.code, diff)
+			}
+			for line := range strings.Lines(out) {
+				if len([]rune(strings.TrimSuffix(line, "\n"))) > 120 {
+					t.Errorf("longer than 120 characters: %s", line)
+				}
+			}
+		})
+	}
+}
+
+func just(args ...string) func(*world) []string { return func(*world) []string { return args } }
+
+func TestWhatMakesNoSenseIsRefusedByName(t *testing.T) {
+	tests := map[string]struct {
+		in   func(w *world)
+		file string
+		args func(w *world) []string
+		want string
+	}{
+		"nothing to try":            {file: big, want: "-f: no Pod, and nothing that makes pods, among 1 documents"},
+		"two at once":               {file: deployment + "---\n" + yamlPod("1"), want: "-f: standard input, document 2: Pod/web comes after Deployment/web: give one of them at a time"},
+		"a field that is not there": {file: yamlPod("1", "nodeSelectr: {}"), want: `-f: standard input: Pod: strict decoding error: unknown field "spec.nodeSelectr"`},
+		"a pod that has a node":     {file: yamlPod("1", "nodeName: n1"), want: `-f: standard input: Pod/web: spec.nodeName: must be empty, is "n1": no scheduler is asked about such a pod`},
+		"a DaemonSet": {
+			file: "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d}\n",
+			want: "-f: standard input: kind: a DaemonSet makes each pod for one node: try a Pod with that node's affinity",
+		},
+		"a node that is not there": {file: yamlPod("1"), args: just("--without-node", "n11"), want: `--without-node: there is no node "n11", did you mean "n1"?`},
+		"a node that is there": {
+			file: yamlPod("1"), args: func(w *world) []string { return []string{"--with-node", w.file(strings.Replace(big, "big", "n1", 1))} },
+			want: `metadata.name: there is a node "n1" already; take it away with --without-node first`,
+		},
+		"a node without room": {
+			file: yamlPod("1"), args: func(w *world) []string {
+				return []string{"--with-node", w.file("apiVersion: v1\nkind: Node\nmetadata: {name: big}\n")}
+			},
+			want: "status.allocatable: Required value: nothing has room on a node without it",
+		},
+		"a profile that is not there": {
+			file: yamlPod("1"), args: just("--profile", "bach"),
+			want: `--profile: there is no SchedulingProfile "bach", did you mean "batch"? There are batch`,
+		},
+		"a profile that the pod names and is not there": {
+			file: strings.Replace(yamlPod("1"), "  schedulerName: batch\n", "", 1),
+			want: `spec.schedulerName: there is no SchedulingProfile "default-scheduler"; there are batch; say which with --profile`,
+		},
+		"a format":          {file: yamlPod("1"), args: just("-o", "name"), want: `-o: no format "name": it is one of wide, json, yaml`},
+		"less than no pods": {file: yamlPod("1"), args: just("--replicas", "-1"), want: "--replicas: must be from 1 to 100000, or 0 for what the file says, is -1"},
+		"nodes that may not be read": {
+			file: yamlPod("1"), in: func(w *world) { w.forbidden = []string{"NodeList"} },
+			want: "nodes: without them there is no answer: ",
+		},
+		"pods that may not be read": {
+			file: yamlPod("1"), in: func(w *world) { w.forbidden = []string{"PodList"} },
+			want: "pods of all namespaces: without them nobody knows which room is taken: ",
+		},
+		"a pod that the API server would refuse": {
+			file: yamlPod("1"),
+			in: func(w *world) {
+				w.admits = func(*v1.Pod) error {
+					return apierrors.NewInvalid(v1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil)
+				}
+			},
+			want: `the API server would refuse the pod: Pod "web" is invalid`,
+		},
+		"a class that is not there, without a dry run": {
+			file: yamlPod("1", "priorityClassName: top"), in: func(w *world) { w.creates = false },
+			want: `spec.priorityClassName: there is no PriorityClass "top"`,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if test.in != nil {
+				test.in(w)
+			}
+			var args []string
+			if test.args != nil {
+				args = test.args(w)
+			}
+			out, code := w.try(test.file, args...)
+			if code != 2 || !strings.Contains(out, test.want) {
+				t.Errorf("exit code %d, want 2 with %q:\n%s", code, test.want, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,148 @@
+package controllers
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/berthdev/berth/scheduler/decision"
+)
+
+const (
+	// explanationInterval is the least time between two writes: twenty a second,
+	// whatever waits.
+	explanationInterval = 50 * time.Millisecond
+	// unservedPause is how long the API server is left alone that does not serve
+	// SchedulingDecisions.
+	unservedPause = 10 * time.Second
+	// longestPause bounds how long it is left alone when it fails.
+	longestPause = 30 * time.Second
+	// objectPause is how long one object is left alone that could not be
+	// written, while others are.
+	objectPause = time.Minute
+	// complaintEvery is how often trouble of one kind is logged.
+	complaintEvery = time.Minute
+)
+
+// explainer writes as SchedulingDecisions what waits on the Desk, one at a time:
+// where the API server is slow it asks for less.
+type explainer struct {
+	desk      *decision.Desk
+	decisions *decisionClient
+	pods      corelisters.PodLister
+	synced    func() bool
+	clock     clock.Clock
+	budget    *budget
+	// setbacks are the failures since the last success.
+	setbacks  int
+	complaint complaint
+}
+
+func newExplainer(o Options) *explainer {
+	b := &budget{clock: o.Clock}
+	return &explainer{
+		desk: o.Desk, decisions: &decisionClient{rest: o.Decisions, budget: b},
+		pods: o.Pods, synced: o.PodsSynced, clock: o.Clock, budget: b, complaint: complaint{clock: o.Clock},
+	}
+}
+
+// NeedLeaderElection keeps followers from writing.
+func (x *explainer) NeedLeaderElection() bool { return true }
+
+// Start finds out what is there, and then writes until ctx ends.
+func (x *explainer) Start(ctx context.Context) error {
+	logger := log.FromContext(ctx).WithName("explainer")
+	for {
+		pause, ok := x.adopt(ctx, logger)
+		if ok {
+			break
+		}
+		if !rest(ctx, x.clock, pause, nil) {
+			return nil
+		}
+	}
+	for {
+		pause, wake := x.turn(ctx, logger)
+		if !rest(ctx, x.clock, pause, wake) || ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// forever is how long nothing is looked for that says itself when it comes.
+const forever = time.Hour
+
+// turn does at most one thing, and says how long the next may wait, and for
+// what.
+func (x *explainer) turn(ctx context.Context, logger logr.Logger) (time.Duration, <-chan struct{}) {
+	// What is due is chosen when it can be written, and not before.
+	if x.budget.wait(ctx) != nil {
+		return 0, nil
+	}
+	errand, next, ok := x.desk.Take()
+	switch {
+	case ok:
+		return x.carryOut(ctx, logger, errand), nil
+	case next.IsZero():
+		return forever, x.desk.Changed()
+	}
+	return next.Sub(x.clock.Now()), x.desk.Changed()
+}
+
+// rest returns after d, or when something arrives on wake; false when ctx
+// ended.
+func rest(ctx context.Context, clock clock.Clock, d time.Duration, wake <-chan struct{}) bool {
+	timer := clock.NewTimer(max(d, 0))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wake:
+	case <-timer.C():
+	}
+	return true
+}
+
+// budget spaces writes out.
+type budget struct {
+	clock clock.Clock
+	next  time.Time
+}
+
+// wait returns when there may be a write, or with the error of ctx.
+func (b *budget) wait(ctx context.Context) error {
+	if d := b.next.Sub(b.clock.Now()); d > 0 {
+		rest(ctx, b.clock, d, nil)
+	}
+	return ctx.Err()
+}
+
+// spend waits until there may be a write, which is made now.
+func (b *budget) spend(ctx context.Context) error {
+	if err := b.wait(ctx); err != nil {
+		return err
+	}
+	b.next = b.clock.Now().Add(explanationInterval)
+	return nil
+}
+
+// complaint logs trouble that may come twenty times a second.
+type complaint struct {
+	clock clock.Clock
+	last  string
+	at    time.Time
+}
+
+// due says whether trouble of that kind is worth a line.
+func (c *complaint) due(kind string) bool {
+	now := c.clock.Now()
+	if c.last == kind && now.Sub(c.at) < complaintEvery {
+		return false
+	}
+	c.last, c.at = kind, now
+	return true
+}

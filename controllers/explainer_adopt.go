@@ -1,0 +1,87 @@
+package controllers
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/scheduler/decision"
+)
+
+// syncPause is how often it is looked whether the pods are known.
+const syncPause = 100 * time.Millisecond
+
+// adopt tells the Desk of the objects that are there: of an earlier leader, or
+// of this process before it was restarted. It reports false, and after what time
+// to do it again, when that failed.
+func (x *explainer) adopt(ctx context.Context, logger logr.Logger) (time.Duration, bool) {
+	if !x.synced() {
+		return syncPause, false
+	}
+	token := ""
+	for {
+		page, err := x.decisions.list(ctx, token)
+		if err != nil {
+			x.setbacks++
+			x.lament(logger, err, "SchedulingDecisions could not be listed, and no pod is explained before")
+			return x.pause(err), false
+		}
+		for i := range page.Items {
+			x.desk.Found(x.found(&page.Items[i]))
+		}
+		if token = page.Continue; token == "" {
+			x.setbacks = 0
+			return 0, true
+		}
+	}
+}
+
+// lament says what is wrong; trouble that goes on is not repeated for a while.
+func (x *explainer) lament(logger logr.Logger, err error, what string) {
+	kind := string(apierrors.ReasonForError(err))
+	if unserved(err) {
+		kind = "Unserved"
+	}
+	switch {
+	case !x.complaint.due(kind):
+	case unserved(err):
+		logger.Info("SchedulingDecisions are not served: pods are scheduled, and not explained; apply config/crd")
+	default:
+		logger.Error(err, what)
+	}
+}
+
+// found says what there is to know of an object, and when it is to go.
+func (x *explainer) found(object *metav1.PartialObjectMetadata) decision.Standing {
+	s := decision.Standing{
+		Namespace: object.Namespace, Pod: object.Name,
+		Owner: ownerOf(object), Object: object.UID, Written: object.CreationTimestamp.Time,
+	}
+	for _, entry := range object.ManagedFields {
+		if entry.Time != nil && entry.Time.After(s.Written) {
+			s.Written = entry.Time.Time
+		}
+	}
+	pod, err := x.pods.Pods(object.Namespace).Get(object.Name)
+	switch {
+	case err != nil || pod.UID != s.Owner:
+		s.Stale = true
+	case pod.Spec.NodeName != "":
+		s.Bound = boundAt(pod, x.clock.Now())
+	}
+	return s
+}
+
+// boundAt is when pod was bound; now where it does not say.
+func boundAt(pod *corev1.Pod, now time.Time) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return now
+}

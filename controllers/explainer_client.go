@@ -1,0 +1,144 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	restclient "k8s.io/client-go/rest"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+)
+
+const (
+	schedulingDecisions = "schedulingdecisions"
+	// requestTimeout is how long one request may take.
+	requestTimeout = 10 * time.Second
+	// pageSize is how many objects are listed at once.
+	pageSize = "500"
+
+	onlyMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	onlyMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
+
+// +kubebuilder:rbac:groups=berth.dev,resources=schedulingdecisions,verbs=get;list;create;patch;delete
+
+// NewDecisionsClient makes the client that SchedulingDecisions are written with.
+// It dials as config says, and has a limit of its own: a second wall, since the
+// writer keeps a budget.
+func NewDecisionsClient(config *restclient.Config) (restclient.Interface, error) {
+	config = restclient.CopyConfig(config)
+	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
+	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	// Objects that are in the way are read before they are replaced.
+	config.QPS, config.Burst = 2*float32(time.Second/explanationInterval), 50
+	config.Timeout = requestTimeout
+	client, err := restclient.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for SchedulingDecisions: %w", err)
+	}
+	return client, nil
+}
+
+// decisionClient makes requests, each once: what becomes of a failure is decided
+// with what else waits in view. Nobody needs the objects in the answers.
+type decisionClient struct {
+	rest   restclient.Interface
+	budget *budget
+}
+
+// create returns the UID of the new object.
+func (c *decisionClient) create(ctx context.Context, object *v1alpha1.SchedulingDecision) (types.UID, error) {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return "", err
+	}
+	if err := c.budget.spend(ctx); err != nil {
+		return "", err
+	}
+	created, err := one(ctx, c.rest.Post().Namespace(object.Namespace).Resource(schedulingDecisions).
+		SetHeader("Content-Type", "application/json").Body(body))
+	return created.UID, err
+}
+
+// update writes the status of the object of that name, in one request that fails
+// as Invalid where the object is not owner's. It returns the object's UID.
+func (c *decisionClient) update(ctx context.Context, object *v1alpha1.SchedulingDecision) (types.UID, error) {
+	body, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": ownerOf(object)},
+		{"op": "add", "path": "/status", "value": object.Status},
+	})
+	if err != nil {
+		return "", err
+	}
+	if err := c.budget.spend(ctx); err != nil {
+		return "", err
+	}
+	updated, err := one(ctx, c.rest.Patch(types.JSONPatchType).Namespace(object.Namespace).Resource(schedulingDecisions).Name(object.Name).Body(body))
+	return updated.UID, err
+}
+
+// get reads the metadata of an object.
+func (c *decisionClient) get(ctx context.Context, name types.NamespacedName) (metav1.PartialObjectMetadata, error) {
+	return one(ctx, c.rest.Get().Namespace(name.Namespace).Resource(schedulingDecisions).Name(name.Name))
+}
+
+// delete deletes the object of that name and UID, and no other.
+func (c *decisionClient) delete(ctx context.Context, name types.NamespacedName, object types.UID) error {
+	body, err := json.Marshal(metav1.DeleteOptions{
+		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions: &metav1.Preconditions{UID: &object},
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.budget.spend(ctx); err != nil {
+		return err
+	}
+	_, err = one(ctx, c.rest.Delete().Namespace(name.Namespace).Resource(schedulingDecisions).Name(name.Name).
+		SetHeader("Content-Type", "application/json").Body(body))
+	return err
+}
+
+// list reads the metadata of a page of all objects; token is empty for the
+// first.
+func (c *decisionClient) list(ctx context.Context, token string) (page metav1.PartialObjectMetadataList, err error) {
+	err = ask(ctx, c.rest.Get().Resource(schedulingDecisions).SetHeader("Accept", onlyMetadataList).
+		Param("limit", pageSize).Param("continue", token), &page)
+	return page, err
+}
+
+// one makes a request whose answer is one object.
+func one(ctx context.Context, request *restclient.Request) (object metav1.PartialObjectMetadata, err error) {
+	err = ask(ctx, request.SetHeader("Accept", onlyMetadata), &object)
+	return object, err
+}
+
+// ask makes a request once, and reads its answer into answer.
+func ask(ctx context.Context, request *restclient.Request, answer any) error {
+	result := request.MaxRetries(0).Do(ctx)
+	if err := result.Error(); err != nil { // Raw's error does not say what the server said
+		return err
+	}
+	text, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// ownerOf is the UID of the pod that an object belongs to; empty where it says
+// of none.
+func ownerOf(object metav1.Object) types.UID {
+	for _, owner := range object.GetOwnerReferences() {
+		if owner.APIVersion == "v1" && owner.Kind == "Pod" {
+			return owner.UID
+		}
+	}
+	return ""
+}

@@ -1,0 +1,188 @@
+package controllers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+)
+
+// shelf is an API server that has SchedulingDecisions and nothing else. It is a
+// transport, so that it lives in the virtual time of a synctest bubble.
+type shelf struct {
+	mu      sync.Mutex
+	objects map[string]*v1alpha1.SchedulingDecision
+	born    int
+	// log are the requests, and when they came.
+	log   []string
+	times []time.Time
+	// answer, where it is not nil, answers a request instead of the shelf unless
+	// it says nil. It may be told that the request was carried out all the same.
+	answer func(r *http.Request, carryOut func()) error
+}
+
+// RoundTrip answers r.
+func (s *shelf) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	path := strings.TrimPrefix(r.URL.Path, "/apis/berth.dev/v1alpha1/")
+	path = strings.TrimPrefix(strings.Replace(path, "/schedulingdecisions", "", 1), "namespaces/")
+	s.log, s.times = append(s.log, r.Method+" "+path), append(s.times, time.Now())
+	w := httptest.NewRecorder()
+	if s.answer != nil {
+		if err := s.answer(r, func() { s.serve(httptest.NewRecorder(), r, path) }); err != nil {
+			var status *apierrors.StatusError
+			if !errors.As(err, &status) {
+				return nil, err
+			}
+			refuse(w, status)
+			return w.Result(), nil
+		}
+	}
+	s.serve(w, r, path)
+	return w.Result(), nil
+}
+
+func (s *shelf) serve(w http.ResponseWriter, r *http.Request, name string) {
+	body := []byte{}
+	if r.Body != nil {
+		body, _ = io.ReadAll(r.Body)
+	}
+	resource := schema.GroupResource{Group: "berth.dev", Resource: schedulingDecisions}
+	there := s.objects[name]
+	switch {
+	case r.Method == http.MethodPost:
+		object := &v1alpha1.SchedulingDecision{}
+		must(json.Unmarshal(body, object))
+		name += "/" + object.Name
+		if s.objects[name] != nil {
+			refuse(w, apierrors.NewAlreadyExists(resource, name))
+			return
+		}
+		s.born++
+		object.UID, object.CreationTimestamp = types.UID(fmt.Sprint("object-", s.born)), metav1.Now()
+		s.objects[name] = object
+		reply(w, object.ObjectMeta)
+	case r.Method == http.MethodGet && name == schedulingDecisions:
+		s.page(w, r.URL.Query().Get("continue"))
+	case there == nil:
+		refuse(w, apierrors.NewNotFound(resource, name))
+	case r.Method == http.MethodGet:
+		reply(w, there.ObjectMeta)
+	case r.Method == http.MethodPatch:
+		var patch [2]struct{ Value json.RawMessage }
+		must(json.Unmarshal(body, &patch))
+		if want := fmt.Sprintf("%q", ownerOf(there)); string(patch[0].Value) != want {
+			refuse(w, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing value failed", 0, false))
+			return
+		}
+		there.Status = v1alpha1.SchedulingDecisionStatus{}
+		must(json.Unmarshal(patch[1].Value, &there.Status))
+		reply(w, there.ObjectMeta)
+	case r.Method == http.MethodDelete:
+		var options metav1.DeleteOptions
+		must(json.Unmarshal(body, &options))
+		if *options.Preconditions.UID != there.UID {
+			refuse(w, apierrors.NewConflict(resource, name, errors.New("the UID is another")))
+			return
+		}
+		delete(s.objects, name)
+		reply(w, there.ObjectMeta)
+	}
+}
+
+// page lists two objects at a time.
+func (s *shelf) page(w http.ResponseWriter, from string) {
+	var names []string
+	for name := range s.objects {
+		if name > from {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var list metav1.PartialObjectMetadataList
+	if len(names) > 2 {
+		names = names[:2]
+		list.Continue = names[1]
+	}
+	for _, name := range names {
+		list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: s.objects[name].ObjectMeta})
+	}
+	must(json.NewEncoder(w).Encode(list))
+}
+
+func reply(w http.ResponseWriter, m metav1.ObjectMeta) {
+	w.Header().Set("Content-Type", "application/json")
+	must(json.NewEncoder(w).Encode(metav1.PartialObjectMetadata{ObjectMeta: m}))
+}
+
+// refuse answers as an API server does, which has no Status for a path that it
+// does not know.
+func refuse(w http.ResponseWriter, err *apierrors.StatusError) {
+	if apierrors.IsUnexpectedServerError(err) {
+		http.Error(w, "404 page not found", int(err.ErrStatus.Code))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if d := err.ErrStatus.Details; d != nil && d.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(d.RetryAfterSeconds))
+	}
+	w.WriteHeader(int(err.ErrStatus.Code))
+	status := err.ErrStatus
+	status.Kind, status.APIVersion = "Status", "v1"
+	must(json.NewEncoder(w).Encode(status))
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// says is what an object says, with its owner; empty where there is none.
+func (s *shelf) says(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.objects[name]; o != nil {
+		return fmt.Sprint(o.Status.Message, " of ", ownerOf(o))
+	}
+	return ""
+}
+
+// requests returns the log, and clears it.
+func (s *shelf) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	log := s.log
+	s.log, s.times = nil, nil
+	return log
+}
+
+// answering has f answer from now on.
+func (s *shelf) answering(f func(r *http.Request, carryOut func()) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = f
+}
+
+// stand puts an object there that is about owner.
+func (s *shelf) stand(name string, owner types.UID) {
+	s.born++
+	s.objects["shop/"+name] = &v1alpha1.SchedulingDecision{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: name, UID: types.UID(fmt.Sprint("object-", s.born)), CreationTimestamp: metav1.NewTime(time.Now()),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: name, UID: owner}},
+	}}
+}

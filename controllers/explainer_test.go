@@ -1,0 +1,210 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var (
+	errUnserved = apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", schema.GroupResource{}, "", "404 page not found", 0, true)
+	errBroken   = apierrors.NewInternalError(errors.New("etcd is away"))
+	errQuota    = apierrors.NewForbidden(schema.GroupResource{Resource: schedulingDecisions}, "web", errors.New("exceeded quota"))
+	errNoShop   = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")
+)
+
+func TestExplainer(t *testing.T) {
+	web, db := aPod("web"), aPod("db")
+	for sentence, play := range map[string]func(t *testing.T, o *office){
+		"one request writes one explanation": func(t *testing.T, o *office) {
+			o.explain(web, "why", time.Second)
+			o.want(t, "POST shop")
+			o.holds(t, "shop/web", "why of web")
+		},
+		"other reasons are written a minute later, in one request": func(t *testing.T, o *office) {
+			o.explain(web, "why", time.Second)
+			o.explain(web, "why else", time.Minute)
+			o.want(t, "POST shop", "PATCH shop/web")
+			o.holds(t, "shop/web", "why else of web")
+		},
+		"an object that is in the way is written to when it is about the pod": func(t *testing.T, o *office) {
+			o.stand("web", "web")
+			o.explain(web, "why", time.Second)
+			o.want(t, "POST shop", "GET shop/web", "PATCH shop/web")
+			o.holds(t, "shop/web", "why of web")
+		},
+		"and is replaced when it is about another": func(t *testing.T, o *office) {
+			o.stand("web", "old")
+			o.explain(web, "why", time.Second)
+			o.want(t, "POST shop", "GET shop/web", "DELETE shop/web", "POST shop")
+			o.holds(t, "shop/web", "why of web")
+		},
+		"an object that became another's is not written to": func(t *testing.T, o *office) {
+			o.explain(web, "why", time.Second)
+			o.stand("web", "old")
+			o.explain(web, "why else", time.Minute)
+			o.want(t, "POST shop", "PATCH shop/web", "GET shop/web", "DELETE shop/web", "POST shop")
+			o.holds(t, "shop/web", "why else of web")
+		},
+		"an object that somebody deleted is made again": func(t *testing.T, o *office) {
+			o.explain(web, "why", time.Second)
+			delete(o.objects, "shop/web")
+			o.explain(web, "why else", time.Minute)
+			o.want(t, "POST shop", "PATCH shop/web", "POST shop")
+			o.holds(t, "shop/web", "why else of web")
+		},
+		"a bound pod's goes a minute later": func(t *testing.T, o *office) {
+			o.explain(web, "why", time.Second)
+			o.desk.Bound("shop", "web", "web")
+			pass(time.Minute - time.Second)
+			o.want(t, "POST shop")
+			pass(time.Second)
+			o.want(t, "DELETE shop/web")
+		},
+		"somebody else's is not deleted": func(t *testing.T, o *office) {
+			o.explain(web, "why", time.Second)
+			o.stand("web", "new")
+			o.desk.Gone("shop", "web", "web")
+			pass(time.Second)
+			o.want(t, "POST shop", "DELETE shop/web", "GET shop/web")
+			o.holds(t, "shop/web", " of new")
+		},
+		"a pod that is gone or bound already is not explained": func(t *testing.T, o *office) {
+			must(o.pods.Update(boundPod("web", time.Now())))
+			must(o.pods.Delete(db))
+			o.explain(web, "why", 0)
+			o.explain(db, "why", time.Second)
+			o.want(t)
+		},
+		"when asked to wait it waits, and loses nothing": func(t *testing.T, o *office) {
+			o.answering(func(*http.Request, func()) error { return apierrors.NewTooManyRequests("later", 7) })
+			o.explain(web, "why", 0)
+			o.explain(db, "why", 7*time.Second-time.Millisecond)
+			o.want(t, "POST shop")
+			o.answering(nil)
+			pass(time.Second)
+			o.want(t, "POST shop", "POST shop")
+		},
+		"an API server that fails is asked less and less": func(t *testing.T, o *office) {
+			o.answering(func(*http.Request, func()) error { return errBroken })
+			o.explain(web, "why", time.Minute)
+			o.want(t, strings.Split("POST shop,POST shop,POST shop,POST shop,POST shop,POST shop", ",")...)
+			o.answering(nil)
+			pass(longestPause)
+			o.holds(t, "shop/web", "why of web")
+		},
+		"an answer that never came is no second object": func(t *testing.T, o *office) {
+			o.answering(func(_ *http.Request, carryOut func()) error { carryOut(); return errors.New("connection reset") })
+			o.explain(web, "why", 0)
+			o.answering(nil)
+			pass(5 * time.Second)
+			o.want(t, "POST shop", "POST shop", "GET shop/web", "PATCH shop/web")
+			o.holds(t, "shop/web", "why of web")
+		},
+		"a namespace that goes is counted, and not asked again": func(t *testing.T, o *office) {
+			o.answering(func(r *http.Request, _ func()) error {
+				if strings.Contains(r.URL.Path, "/shop/") {
+					return errNoShop
+				}
+				return nil
+			})
+			o.explain(web, "why", time.Hour)
+			o.want(t, "POST shop")
+			if o.dropped != 1 {
+				t.Errorf("%d are counted as dropped, want 1", o.dropped)
+			}
+		},
+		"what is wrong with one keeps no other waiting": func(t *testing.T, o *office) {
+			o.answering(func(r *http.Request, _ func()) error {
+				if strings.Contains(body(r), `"name":"web"`) {
+					return errQuota
+				}
+				return nil
+			})
+			o.explain(web, "why", 0)
+			o.explain(db, "why", time.Second)
+			o.holds(t, "shop/db", "why of db")
+			o.want(t, "POST shop", "POST shop")
+			o.answering(nil)
+			pass(time.Minute)
+			o.holds(t, "shop/web", "why of web")
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { play(t, openOffice(t, newShelf(), web.DeepCopy(), db.DeepCopy())) })
+		})
+	}
+}
+
+func TestExplainerKeepsItsBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const crowd = 1000
+		o := openOffice(t, newShelf())
+		for i := range crowd {
+			pod := aPod(fmt.Sprint("web-", i))
+			must(o.pods.Add(pod))
+			o.explain(pod, "why", 0)
+		}
+		pass(crowd * explanationInterval)
+		if len(o.objects) != crowd {
+			t.Errorf("%d of %d are explained", len(o.objects), crowd)
+		}
+		for i, at := range o.times {
+			if i >= 20 && at.Sub(o.times[i-20]) < time.Second {
+				t.Fatalf("21 writes within %v", at.Sub(o.times[i-20]))
+			}
+		}
+	})
+}
+
+func TestExplainerKnowsWhatWasThereBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shelf := newShelf()
+		waiting, placed, longPlaced := aPod("waiting"), boundPod("placed", time.Now().Add(-time.Minute/2)), boundPod("long-placed", time.Now().Add(-time.Hour))
+		for _, object := range [][2]string{{"waiting", "waiting"}, {"placed", "placed"}, {"long-placed", "long-placed"}, {"gone", "gone"}, {"again", "old"}} {
+			shelf.stand(object[0], types.UID(object[1]))
+		}
+		again := aPod("again")
+		o := openOffice(t, shelf, waiting, placed, longPlaced, again)
+		pass(time.Second)
+		o.names(t, "placed", "waiting")
+		o.explain(waiting, "why", time.Second)
+		o.holds(t, "shop/waiting", " of waiting")
+		o.explain(again, "why", time.Second)
+		o.holds(t, "shop/again", "why of again")
+		pass(time.Minute)
+		o.holds(t, "shop/waiting", "why of waiting")
+		o.names(t, "again", "waiting")
+	})
+}
+
+func TestExplainerWaitsUntilItsObjectsAreServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shelf := newShelf()
+		shelf.answer = func(*http.Request, func()) error { return errUnserved }
+		web := aPod("web")
+		o := openOffice(t, shelf, web)
+		o.explain(web, "why", time.Minute)
+		if asked := len(o.requests()); asked != int(time.Minute/unservedPause) {
+			t.Errorf("asked %d times in a minute", asked)
+		}
+		o.answering(nil)
+		pass(unservedPause)
+		o.holds(t, "shop/web", "why of web")
+
+		o.answering(func(*http.Request, func()) error { return errUnserved })
+		o.explain(web, "why else", 2*time.Minute)
+		delete(o.objects, "shop/web") // with their definition
+		o.answering(nil)
+		pass(unservedPause + time.Second)
+		o.holds(t, "shop/web", "why else of web")
+	})
+}

@@ -1,0 +1,182 @@
+package cycle
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+const (
+	// mostNearest is how many near misses are told.
+	mostNearest = 3
+	// mostAsked bounds the nodes about which every plugin is asked.
+	mostAsked = 12
+)
+
+// nearNode is a node that refused the pod.
+type nearNode struct {
+	node fwk.NodeInfo
+	// things is how much is missing, as far as it is known. short adds up, for
+	// each resource that is short, which part of what the pod asks for is not
+	// there.
+	things  int
+	short   float64
+	missing []decision.Missing
+}
+
+func nearer(a, b nearNode) int {
+	return cmp.Or(cmp.Compare(a.things, b.things), cmp.Compare(a.short, b.short))
+}
+
+// Nearest returns the nodes that least keeps the pod from of those whose
+// refusal is in unfit, and all that is missing there: every plugin is asked, not
+// only as far as the first that refuses. It is for the attempt that ended in
+// unfit: the snapshot has not moved. word words a plugin's reason.
+//
+// Not all nodes are asked in full, but those with the most room of each plugin's
+// that refused: what is called nearest is near, and what it is said to miss is
+// all it misses; but one that misses as much or less may be elsewhere.
+func Nearest(ctx context.Context, r Request, unfit *framework.FitError, word func(plugin, reason string) string) (nearest []decision.NearMiss) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			klog.FromContext(ctx).Error(fmt.Errorf("%v", broken), "A plugin panicked; nothing is said of what is nearest", "pod", klog.KObj(r.Pod))
+			nearest = nil
+		}
+	}()
+	if found, known := r.Memo.recallNearest(r); known {
+		return found
+	}
+	var asked []nearNode
+	for _, n := range shortlist(r, unfit) {
+		missing, ok := r.Framework.Missing(ctx, r.State, r.Pod, n.node)
+		if !ok || len(missing) == 0 {
+			continue
+		}
+		n.short = 0
+		for _, m := range missing {
+			n.short += shortage(m.Shortages)
+			n.missing = append(n.missing, missingOf(m, word)...)
+		}
+		n.things = len(n.missing)
+		asked = append(asked, n)
+	}
+	slices.SortStableFunc(asked, nearer)
+	for _, n := range asked[:min(len(asked), mostNearest)] {
+		nearest = append(nearest, decision.NearMiss{Node: n.node.Node().Name, Missing: n.missing})
+	}
+	r.Memo.rememberNearest(r, nearest)
+	return nearest
+}
+
+// shortlist returns the nodes to ask in full: of those that each plugin refused
+// the ones with the most room, in turn.
+func shortlist(r Request, unfit *framework.FitError) []nearNode {
+	byPlugin := map[string][]nearNode{}
+	var list []framework.Shortage
+	unfit.Diagnosis.Refusals.Each(func(name string, status *fwk.Status) {
+		node := r.Snapshot.Node(name)
+		if node == nil || !status.IsRejected() {
+			return
+		}
+		list = r.Framework.Shortages(list[:0], r.State, r.Pod, node)
+		n, known := nearNode{node: node, things: len(list), short: shortage(list)}, byPlugin[status.Plugin()]
+		if len(known) == mostNearest && nearer(known[mostNearest-1], n) <= 0 {
+			return
+		}
+		known = append(known, n)
+		slices.SortStableFunc(known, nearer)
+		byPlugin[status.Plugin()] = known[:min(len(known), mostNearest)]
+	})
+	var all []nearNode
+	for rank := range mostNearest {
+		for _, plugin := range slices.Sorted(maps.Keys(byPlugin)) {
+			if nodes := byPlugin[plugin]; rank < len(nodes) && len(all) < mostAsked {
+				all = append(all, nodes[rank])
+			}
+		}
+	}
+	return all
+}
+
+func shortage(list []framework.Shortage) (sum float64) {
+	for _, s := range list {
+		sum += float64(s.Requested-s.Free) / float64(s.Requested)
+	}
+	return sum
+}
+
+// missingOf is what one plugin has against a node, in the words of the decision.
+func missingOf(m framework.Missing, word func(plugin, reason string) string) (all []decision.Missing) {
+	for _, s := range m.Shortages {
+		all = append(all, decision.Missing{
+			Resource: string(s.Resource), Requested: quantity(s.Resource, s.Requested), Free: quantity(s.Resource, s.Free),
+		})
+	}
+	if len(m.Shortages) == 0 {
+		reasons := slices.Clone(m.Reasons())
+		for i := range reasons {
+			reasons[i] = word(m.Plugin(), reasons[i])
+		}
+		all = append(all, decision.Missing{Plugin: m.Plugin(), Reason: strings.Join(reasons, ", ")})
+	}
+	return all
+}
+
+// quantity writes an amount as a pod's requests are written.
+func quantity(name v1.ResourceName, amount int64) string {
+	switch {
+	case name == v1.ResourceCPU:
+		return resource.NewMilliQuantity(amount, resource.DecimalSI).String()
+	case name == v1.ResourceMemory, name == v1.ResourceEphemeralStorage, strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
+		return resource.NewQuantity(amount, resource.BinarySI).String()
+	}
+	return resource.NewQuantity(amount, resource.DecimalSI).String()
+}
+
+// nearestKnown is what was nearest to the pods of a class.
+type nearestKnown struct {
+	class   *class
+	changes uint64
+	nearest []decision.NearMiss
+}
+
+// sameNearest says whether what is nearest to the pod is so to all of its class
+// as long as the snapshot stands still: nobody is asked who is opaque, and room
+// is promised to nobody.
+func (m *Memo) sameNearest(r Request) (*class, bool) {
+	if m == nil || r.Framework.Opaque("") {
+		return nil, false
+	}
+	nominator, ok := r.Framework.Nominator.(interface{ NominatedNodes() []string })
+	if !ok || len(nominator.NominatedNodes()) > 0 {
+		return nil, false
+	}
+	c := m.class(r.Pod)
+	return c, c != nil
+}
+
+func (m *Memo) recallNearest(r Request) ([]decision.NearMiss, bool) {
+	c, ok := m.sameNearest(r)
+	if !ok || m.near.class != c || m.near.changes != r.Snapshot.Changes() && !fault.NearestOutlivesSnapshot {
+		return nil, false
+	}
+	return slices.Clone(m.near.nearest), true
+}
+
+func (m *Memo) rememberNearest(r Request, nearest []decision.NearMiss) {
+	if c, ok := m.sameNearest(r); ok {
+		m.near = nearestKnown{c, r.Snapshot.Changes(), slices.Clone(nearest)}
+	}
+}

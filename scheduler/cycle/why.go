@@ -1,0 +1,66 @@
+package cycle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// maxRejections is how many reasons are told apart; the rarest are summed up.
+const maxRejections = 64
+
+// Rejections groups what was said about all nodes by plugin, code and reason,
+// those of most nodes first, and says which plugins keep the pod from how many
+// nodes. word words a plugin's reason. Nodes that nobody asked count for the
+// plugins that ruled them out.
+func Rejections(unfit *framework.FitError, word func(plugin, reason string) string) (rejections []decision.Rejection, blockedBy string) {
+	type key struct{ plugin, code, reason string }
+	places, blame := map[key]int{}, map[string]int32{}
+	for _, v := range unfit.Verdicts() {
+		plugin := v.Plugin()
+		if plugin == "" && v.Example == "" {
+			plugin = strings.Join(unfit.Diagnosis.Narrowed, " and ")
+		}
+		blame[plugin] += int32(v.Nodes)
+		for _, reason := range v.Reasons() {
+			k := key{plugin, v.Code().String(), word(plugin, reason)}
+			at, known := places[k]
+			if !known {
+				at = len(rejections)
+				places[k] = at
+				rejections = append(rejections, decision.Rejection{Plugin: plugin, Code: k.code, Reason: k.reason, ExampleNode: v.Example})
+			}
+			rejections[at].Nodes += int32(v.Nodes)
+		}
+	}
+	slices.SortFunc(rejections, func(a, b decision.Rejection) int {
+		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Reason, b.Reason))
+	})
+	if extra := len(rejections) - maxRejections; extra > 0 {
+		// A node may have several of them.
+		rarest := rejections[maxRejections-1]
+		rejections = append(rejections[:maxRejections-1:maxRejections-1], decision.Rejection{
+			Code: rarest.Code, Reason: fmt.Sprintf("%d more reasons", extra+1), Nodes: rarest.Nodes,
+		})
+	}
+	return rejections, blamed(blame)
+}
+
+// blamed names the plugins, those of most nodes first.
+func blamed(blame map[string]int32) string {
+	delete(blame, "")
+	var texts []string
+	names := make([]string, 0, len(blame))
+	for name := range blame {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(blame[b], blame[a]), cmp.Compare(a, b)) })
+	for _, name := range names {
+		texts = append(texts, fmt.Sprint(name, " ", blame[name]))
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,88 @@
+package cycle_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+func asItIs(_, reason string) string { return reason }
+
+func TestRejections(t *testing.T) {
+	type told struct {
+		Rejections []decision.Rejection
+		BlockedBy  string
+	}
+	says := func(plugin string, code fwk.Code, reasons ...string) *fwk.Status {
+		return fwk.NewStatus(code, reasons...).WithPlugin(plugin)
+	}
+	shared := says("Fit", fwk.Unschedulable, "cpu", "memory")
+	for sentence, c := range map[string]struct {
+		nodes    []*fwk.Status
+		rest     int
+		absent   *fwk.Status
+		narrowed []string
+		want     told
+	}{
+		"nodes that share a status and nodes that say the same are counted together": {
+			nodes: []*fwk.Status{shared, says("Taint", fwk.UnschedulableAndUnresolvable, "tainted"), shared, says("Fit", fwk.Unschedulable, "cpu")},
+			want: told{[]decision.Rejection{
+				{Plugin: "Fit", Code: "Unschedulable", Reason: "cpu", Nodes: 3, ExampleNode: "n0"},
+				{Plugin: "Fit", Code: "Unschedulable", Reason: "memory", Nodes: 2, ExampleNode: "n0"},
+				{Plugin: "Taint", Code: "UnschedulableAndUnresolvable", Reason: "tainted", Nodes: 1, ExampleNode: "n1"},
+			}, "Fit 3, Taint 1"},
+		},
+		"the same text with another code is another reason": {
+			nodes: []*fwk.Status{says("Fit", fwk.Unschedulable, "cpu"), says("Fit", fwk.Pending, "cpu")},
+			want: told{[]decision.Rejection{
+				{Plugin: "Fit", Code: "Pending", Reason: "cpu", Nodes: 1, ExampleNode: "n1"},
+				{Plugin: "Fit", Code: "Unschedulable", Reason: "cpu", Nodes: 1, ExampleNode: "n0"},
+			}, "Fit 2"},
+		},
+		"nodes that nobody asked count for who ruled them out": {
+			nodes: []*fwk.Status{says("Fit", fwk.Unschedulable, "cpu")}, rest: 9,
+			absent: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not named"), narrowed: []string{"Affinity"},
+			want: told{[]decision.Rejection{
+				{Plugin: "Affinity", Code: "UnschedulableAndUnresolvable", Reason: "not named", Nodes: 9},
+				{Plugin: "Fit", Code: "Unschedulable", Reason: "cpu", Nodes: 1, ExampleNode: "n0"},
+			}, "Affinity 9, Fit 1"},
+		},
+		"of a PreFilter that refuses no node is an example": {
+			rest: 5, absent: says("Affinity", fwk.Unschedulable, "conflict"),
+			want: told{[]decision.Rejection{{Plugin: "Affinity", Code: "Unschedulable", Reason: "conflict", Nodes: 5}}, "Affinity 5"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			unfit := &framework.FitError{Nodes: len(c.nodes) + c.rest, Diagnosis: framework.NewDiagnosis()}
+			for i, status := range c.nodes {
+				unfit.Diagnosis.Refusals.Add(fmt.Sprint("n", i), status)
+			}
+			if c.absent != nil {
+				unfit.Diagnosis.Refusals.SetAbsent(c.absent)
+			}
+			unfit.Diagnosis.Narrowed = c.narrowed
+			var got told
+			got.Rejections, got.BlockedBy = cycle.Rejections(unfit, asItIs)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want,+got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRejectionsAreBounded(t *testing.T) {
+	unfit := &framework.FitError{Nodes: 5000, Diagnosis: framework.NewDiagnosis()}
+	for i := range 5000 {
+		unfit.Diagnosis.Refusals.Add(fmt.Sprint("n", i), fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("n%d is hot", i)).WithPlugin("Heat"))
+	}
+	got, blockedBy := cycle.Rejections(unfit, asItIs)
+	if len(got) != 64 || got[63].Reason != "4937 more reasons" || blockedBy != "Heat 5000" {
+		t.Errorf("%d rejections, the last %+v, blocked by %s", len(got), got[len(got)-1], blockedBy)
+	}
+}

@@ -1,0 +1,142 @@
+package decision
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// updateEvery is the least time between two writes of one explanation.
+	updateEvery = time.Minute
+	// leaveAfter is how long the explanation of a bound pod stands.
+	leaveAfter = time.Minute
+)
+
+// Desk is where explanations wait between the loop, which must not, and the
+// writer, which has a budget. What waits is bounded, and what is too much is
+// counted; of several explanations of a pod the last is written. It is safe for
+// concurrent use and does no I/O.
+//
+// A SchedulingDecision has the name of its pod, and the Desk one slip for each
+// name, so that never two things are to be done about one object.
+type Desk struct {
+	now     func() time.Time
+	changed chan struct{}
+	dropped func(profile string)
+
+	mu    sync.Mutex
+	slips map[types.NamespacedName]*slip
+	lanes [lanes]lane
+	// leaverBefore says that the errand before this one was a deletion.
+	leaverBefore bool
+	orders       uint64
+}
+
+// slip is what the Desk remembers of a pod: little, since there is one for each
+// pod that waits. It goes with the pod.
+type slip struct {
+	name types.NamespacedName
+	uid  types.UID
+	// reasons are those that were put last.
+	reasons uint64
+	// waits is what is to be written; nil when the object says it all.
+	waits *ticket
+	// leaves is when the object is to go; nil while its pod waits.
+	leaves *ticket
+	// out says that the writer is at it.
+	out bool
+	// bound and gone are true for good: no pod loses its node, or comes back.
+	bound, gone bool
+
+	// stands says that there is an object, or may be one; it is about owner,
+	// which is empty where that is not sure.
+	stands        bool
+	object, owner types.UID
+	// written are the reasons that it gives, since at.
+	written uint64
+	at      time.Time
+}
+
+// NewDesk returns an empty Desk that reads the time from now.
+func NewDesk(now func() time.Time) *Desk {
+	return &Desk{
+		now: now, changed: make(chan struct{}, 1), dropped: func(string) {},
+		slips: map[types.NamespacedName]*slip{},
+	}
+}
+
+// CountDroppedWith has count called with the profile of each explanation that
+// is dropped. Call it before the Desk is used; count must not call the Desk.
+func (d *Desk) CountDroppedWith(count func(profile string)) { d.dropped = count }
+
+// Changed holds one value after there is something new to do. The writer drains
+// it and then takes: the channel carries no data.
+func (d *Desk) Changed() <-chan struct{} { return d.changed }
+
+// Put has e written when its turn comes, in place of what waits for that pod. It
+// never waits. Where e gives the reasons that were put last, it is not written
+// again; where too many wait already, it is dropped and counted.
+func (d *Desk) Put(e Explanation) {
+	reasons := reasonsOf(&e.Status)
+	d.mu.Lock()
+	verdict := d.judge(&e, reasons)
+	if verdict == wanted {
+		d.put(&e, reasons)
+	}
+	d.mu.Unlock()
+	switch verdict {
+	case wanted:
+		d.tell()
+	case tooMany:
+		d.drop(e.Status.Profile.Name)
+	}
+}
+
+// Fresh says whether Put would have e written: no more needs to be found out
+// about a pod whose reasons are what they were. e may lack what is no part of
+// the reasons, such as what is nearest.
+func (d *Desk) Fresh(uid types.UID, e Explanation) bool {
+	e.UID = uid
+	reasons := reasonsOf(&e.Status)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.judge(&e, reasons) == wanted
+}
+
+// Bound notes that a pod has a node. Why it waited matters to nobody any more,
+// and its SchedulingDecision goes a minute later.
+func (d *Desk) Bound(namespace, pod string, uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.slips[types.NamespacedName{Namespace: namespace, Name: pod}]; s != nil && s.uid == uid && !s.bound {
+		d.bound(s)
+		d.tell()
+	}
+}
+
+// Gone forgets a pod that is deleted, and has its SchedulingDecision go as soon
+// as the budget allows: the garbage collector may be long about it.
+func (d *Desk) Gone(namespace, pod string, uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.slips[types.NamespacedName{Namespace: namespace, Name: pod}]; s != nil && s.uid == uid && !s.gone {
+		d.gone(s)
+		d.tell()
+	}
+}
+
+// tell leaves word that there is something to do.
+func (d *Desk) tell() {
+	select {
+	case d.changed <- struct{}{}:
+	default:
+	}
+}
+
+// drop counts an explanation of profile that is not written.
+func (d *Desk) drop(profile string) {
+	explained.WithLabelValues("dropped").Inc()
+	d.dropped(profile)
+}

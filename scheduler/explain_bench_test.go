@@ -1,0 +1,104 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/fakecluster"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// A refusal by 5,000 nodes, from the snapshot to what the Desk is given: without
+// a Desk, with one that has heard it before, with one that has not, and that
+// where others of its class were explained since anything changed.
+func BenchmarkRefusal(b *testing.B) {
+	for _, how := range []string{"unexplained", "the same", "another", "another of its class"} {
+		b.Run(how, func(b *testing.B) {
+			var desk *decision.Desk
+			if how != "unexplained" {
+				desk = decision.NewDesk(time.Now)
+			}
+			s := tooSmallFor(b, desk, 5000)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if how == "another" {
+					s.cache.SetNode(berthOf(0))
+				}
+				if strings.HasPrefix(how, "another") {
+					s.options.Desk = decision.NewDesk(time.Now)
+				}
+				refuseOnce(b, s, fmt.Sprint("shop/p", i%100))
+			}
+		})
+	}
+}
+
+// refuseOnce tries a pod, and tells the Desk.
+func refuseOnce(b *testing.B, s *Scheduler, name string) {
+	pod := guest(name, 9, 0).Obj()
+	if err := s.options.Informers.Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
+		b.Fatal(err)
+	}
+	s.queue.Add(b.Context(), pod)
+	t := &turn{Attempt: s.queue.TryPop(), state: framework.NewCycleState(), nominate: nominateNone}
+	t.generation, _ = s.profiles.Acquire("p")
+	err := s.place(b.Context(), t, s.cache.Refresh(), &s.cycle)
+	if d := s.decided(t, err); d.Result != decision.Unschedulable {
+		b.Fatal(err)
+	}
+	s.explainRefused(t, err)
+	t.generation.Release()
+	t.Done()
+}
+
+// tooSmallFor returns a Scheduler with so many nodes that are too small, most of
+// them full.
+func tooSmallFor(b *testing.B, desk *decision.Desk, nodes int) *Scheduler {
+	cluster := fakecluster.New()
+	s := New(Options{
+		Client: cluster, Informers: informers.NewSharedInformerFactory(cluster, 0),
+		RecorderFor: func(string) events.EventRecorderLogger { return &recorder{} }, Registry: plugins.InTree(),
+		Unsupported: func(*v1.Pod) (string, string) { return "", "" },
+		Ledger:      decision.NewLedger(time.Now), Desk: desk, Clock: clock.RealClock{}, Log: logr.Discard(),
+	})
+	blueprint, rejection := compile.Profile(compile.Input{
+		Profile:  &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "p"}},
+		Registry: plugins.InTree(), Version: "test",
+	})
+	if rejection != nil {
+		b.Fatal(rejection.Message())
+	}
+	if err := s.profiles.Apply(b.Context(), blueprint); err != nil {
+		b.Fatal(err)
+	}
+	for i := range nodes {
+		if err := s.options.Informers.Core().V1().Nodes().Informer().GetIndexer().Add(berthOf(i)); err != nil {
+			b.Fatal(err)
+		}
+		s.cache.SetNode(berthOf(i))
+		s.cache.Confirm(guest(fmt.Sprint("bank/p", i), i%3, 1).On(fmt.Sprint("n", i)).Obj())
+	}
+	return s
+}
+
+func berthOf(i int) *v1.Node {
+	n := fixture.Node(fmt.Sprint("n", i)).Offers("cpu", "4", "pods", "20")
+	if i%25 == 0 {
+		n.Taint("key", "", v1.TaintEffectNoSchedule)
+	}
+	return n.Obj()
+}

@@ -1,0 +1,157 @@
+package scheduler
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/probe"
+)
+
+func TestWhatBecomesOfAPodAtAProbeIsExplained(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		point  string
+		answer probe.Answer
+		want   *decision.Status
+	}{
+		"a pod that waits at Permit": {"Permit", probe.Wait, &decision.Status{
+			Result: "WaitingOnPermit", Message: "a node is chosen; the pod waits for A", BlockedBy: "A",
+			Nodes: &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"}, Queue: at("InFlight"),
+		}},
+		"a plugin that fails": {"Filter", probe.Fail(errBroken), &decision.Status{
+			Result: "Error", Message: `running "A" filter plugin: broken`, Queue: at("Backoff"),
+		}},
+		"a plugin that refuses the node that was chosen": {"Reserve", probe.Reject("no"), &decision.Status{
+			Result: "Unschedulable", Message: "0/1 nodes are available: 1 no.", BlockedBy: "A 1",
+			Nodes:      &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"},
+			Rejections: []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 1, ExampleNode: "n1"}},
+			Queue:      at("Unschedulable"), WakesOn: []decision.WakesOn{{Plugin: "A", Events: []string{"Node/Add", "Node/UpdateLabel"}}},
+		}},
+		"a plugin that refuses the pod when it is too late": {"PreBind", probe.Reject("no"), &decision.Status{
+			Result: "Unschedulable", Message: "no", BlockedBy: "A",
+			Nodes: &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"}, Queue: at("Backoff"),
+		}},
+		"a plugin that is not built in refuses nodes": {"Filter", probe.Reject("no"), &decision.Status{
+			Result: "Unschedulable", Message: "0/2 nodes are available: 2 no.", BlockedBy: "A 2",
+			Nodes:      &decision.Nodes{Total: 2, Evaluated: 2, Summary: "0/2"},
+			Rejections: []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 2, ExampleNode: "n1"}},
+			Nearest: []decision.NearMiss{
+				{Node: "n1", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}}, {Node: "n2", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}},
+			},
+			Queue: at("Unschedulable"), WakesOn: []decision.WakesOn{{Plugin: "A", Events: []string{"Node/Add", "Node/UpdateLabel"}}},
+		}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				w.a.Waits = time.Hour
+				w.a.Events = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}}}
+				w.a.Set(c.point, c.answer)
+				w.a.Set("PreBindPreFlight", nil) // so that PreBind is asked
+				w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+				defer w.lead()()
+				w.create(web("a"))
+				w.wantWhy("a", c.want)
+			}, node("n1"), node("n2"))
+		})
+	}
+}
+
+func TestAPodWithoutNodesIsExplained(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+		defer w.lead()()
+		w.create(web("a"))
+		w.wantWhy("a", &decision.Status{
+			Result: "Unschedulable", Message: "no nodes available to schedule pods", Nodes: &decision.Nodes{Summary: "0/0"}, Queue: at("Backoff"),
+		})
+	})
+}
+
+func TestWhomAProfileExplains(t *testing.T) {
+	refused := &decision.Status{
+		Result: "Unschedulable", Message: "0/1 nodes are available: 1 no.", BlockedBy: "A 1",
+		Nodes:      &decision.Nodes{Total: 1, Evaluated: 1, Summary: "0/1"},
+		Rejections: []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 1, ExampleNode: "n1"}},
+		Nearest:    []decision.NearMiss{{Node: "n1", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}}},
+		Queue:      at("Unschedulable"),
+	}
+	bound := &decision.Status{Result: "Bound", Nodes: &decision.Nodes{Total: 1, Evaluated: 1, Feasible: 1, Summary: "1/1"}}
+	for explain, want := range map[v1alpha1.Explain]struct{ refused, bound *decision.Status }{
+		v1alpha1.ExplainNone:     {nil, nil},
+		v1alpha1.ExplainRefusals: {refused, nil},
+		v1alpha1.ExplainAll:      {refused, bound},
+	} {
+		t.Run(string(explain), func(t *testing.T) {
+			inTime(t, func(w *world) {
+				w.a.Events = []fwk.ClusterEventWithHint{}
+				w.explained(explain, v1alpha1.DetailReasons)
+				defer w.lead()()
+				w.create(web("bound"))
+				w.wantWhy("bound", want.bound)
+				w.a.Set("Filter", probe.Reject("no"))
+				w.create(web("refused"))
+				w.wantWhy("refused", want.refused)
+				time.Sleep(time.Minute)
+				w.wantWhy("bound", nil)
+				w.explained(v1alpha1.ExplainNone, v1alpha1.DetailNodes)
+				w.queue.Activate(w.ctx, map[string]*v1.Pod{"refused": web("refused")})
+				synctest.Wait()
+				w.wantWhy("refused", nil)
+			}, node("n1"))
+		})
+	}
+}
+
+func TestAnExplanationNamesNobodyElse(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.a.Set("Filter", probe.Reject(`node "n1" (n1/4) is kept for bank/secret, 1 of 2; not for shop/a.`))
+		w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+		defer w.lead()()
+		w.create(fixture.Pod("shop/a").Scheduler("p").Obj())
+		const said = `node "<node>" (<node>/4) is kept for <pod>, 1 of 2; not for shop/a.`
+		why := w.why("a")
+		if why == nil {
+			t.Fatal("it is not explained")
+		}
+		w.want("message", why.Message, "0/1 nodes are available: 1 "+said+".")
+		w.want("reason", why.Rejections[0].Reason, said)
+		w.want("missing", why.Nearest[0].Missing[0].Reason, said)
+
+		w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailNodes)
+		time.Sleep(time.Minute)
+		w.queue.Activate(w.ctx, map[string]*v1.Pod{"a": fixture.Pod("shop/a").Obj()})
+		synctest.Wait()
+		w.want("reason, where nodes may be named", w.why("a").Rejections[0].Reason, `node "n1" (n1/4) is kept for <pod>, 1 of 2; not for shop/a.`)
+	}, node("n1"), fixture.Pod("bank/secret").On("n1").Obj())
+}
+
+func TestWhoGoesIsExplainedNoMore(t *testing.T) {
+	inTime(t, func(w *world) {
+		refuse := probe.Reject("no")
+		w.a.Set("Filter", refuse)
+		w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+		defer w.lead()()
+		w.create(web("a"))
+		if w.why("a") == nil {
+			t.Fatal("it is not explained")
+		}
+		w.cluster.Remove(web("a"))
+		synctest.Wait()
+		w.wantWhy("a", nil)
+		// This one goes while it is tried.
+		w.a.Set("Filter", func() *fwk.Status {
+			w.cluster.Remove(web("b"))
+			time.Sleep(time.Millisecond)
+			return refuse()
+		})
+		w.create(web("b"))
+		time.Sleep(time.Second)
+		w.wantWhy("b", nil)
+	}, node("n1"))
+}

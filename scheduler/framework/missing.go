@@ -1,0 +1,115 @@
+package framework
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// Shortage is a resource of which a node has too little left for a pod. Amounts
+// of cpu are in millicores, of memory and storage in bytes.
+type Shortage struct {
+	Resource v1.ResourceName
+	// Requested is what the pod asks for. Free is what the node has left, which
+	// is negative where more was given away than there is.
+	Requested, Free int64
+}
+
+// Measurer is a plugin that refuses nodes for amounts, and can say which.
+type Measurer interface {
+	// Shortages appends to list, in the order of Filter's reasons, what node has
+	// too little of for the pod whose attempt state is; nothing where Filter
+	// refuses it for no amount.
+	Shortages(list []Shortage, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) []Shortage
+}
+
+// Missing is what one plugin has against a node.
+type Missing struct {
+	*fwk.Status
+	// Shortages are all of it, where it is a matter of amounts.
+	Shortages []Shortage
+}
+
+// Missing asks every plugin of the Filter chain about a node, not only as far as
+// the first that refuses it: with the pods that are nominated for the node, and
+// without. Those that are not built in are asked as in Filter, under the Watch
+// of the attempt. It reports false where a plugin failed.
+func (f *Framework) Missing(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (all []Missing, ok bool) {
+	crowded, crowdedState, status := f.crowded(ctx, state, pod, node)
+	if !status.IsSuccess() {
+		return nil, false
+	}
+	if crowded != nil && !fault.PromisesNotMissing {
+		if all, ok = f.against(ctx, crowdedState, pod, crowded); !ok {
+			return nil, false
+		}
+	}
+	alone, ok := f.against(ctx, state, pod, node)
+	for _, m := range alone {
+		// More pods leave less room: of an amount, the larger lack is known.
+		if !slices.ContainsFunc(all, func(known Missing) bool {
+			return known.Plugin() == m.Plugin() && (len(known.Shortages) > 0 || slices.Equal(known.Reasons(), m.Reasons()))
+		}) {
+			all = append(all, m)
+		}
+	}
+	return all, ok
+}
+
+// against is what the plugins have against a node as it is.
+func (f *Framework) against(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (all []Missing, ok bool) {
+	for i, plugin := range f.filter {
+		if state.GetSkipFilterPlugins().Has(plugin.Name()) {
+			continue
+		}
+		status := f.filterBy(ctx, state, pod, node, f.filter[i:i+1])
+		if status.IsError() {
+			return nil, false
+		}
+		if status.IsSuccess() {
+			continue
+		}
+		m := Missing{Status: status}
+		if measurer, ok := plugin.(Measurer); ok && f.BuiltIn(plugin.Name()) {
+			m.Shortages = measurer.Shortages(nil, state, pod, node)
+		}
+		if all = append(all, m); fault.FirstMissingAlone {
+			break
+		}
+	}
+	return all, true
+}
+
+// measurer is a built-in Measurer in the Filter chain.
+type measurer struct {
+	Measurer
+	name string
+}
+
+func (f *Framework) measurersOf() (all []measurer) {
+	for _, plugin := range f.filter {
+		if m, ok := plugin.(Measurer); ok && f.BuiltIn(plugin.Name()) {
+			all = append(all, measurer{m, plugin.Name()})
+		}
+	}
+	return all
+}
+
+// Shortages appends to list what built-in plugins say that a node has too little
+// of. It is quick: many nodes can be compared by it.
+func (f *Framework) Shortages(list []Shortage, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) []Shortage {
+	for _, m := range f.measurers {
+		if !state.GetSkipFilterPlugins().Has(m.name) {
+			list = m.Shortages(list, state, pod, node)
+		}
+	}
+	return list
+}
+
+// BuiltIn says whether a plugin is, so that what it says is known: it names
+// neither nodes nor other pods.
+func (f *Framework) BuiltIn(plugin string) bool { return !f.foreign.Has(plugin) }

@@ -1,0 +1,136 @@
+// Package offline is the scheduler on objects that it is given, without an API
+// server: the live cache, cycle, framework and plugins, driven by hand. Nothing
+// is written anywhere, and nothing runs beside the caller.
+//
+// An attempt ends with the chosen node, or with a plan to make room. What comes
+// after that in a cluster (Reserve, Permit, binding, evictions, conditions) does
+// not happen: the caller says what became of it.
+package offline
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/plugins"
+)
+
+// Options are what a Scheduler is built from.
+type Options struct {
+	Blueprint *compile.Blueprint
+	// Registry holds the plugins that the Blueprint was made from.
+	Registry framework.Registry
+	// Preempt asks PostFilter plugins about pods that fit nowhere.
+	Preempt bool
+	// Plain asks every plugin about every node and looks at every pod, each
+	// time: the dumb twin of what is remembered and counted.
+	Plain bool
+	// Recheck computes everything that is remembered again, and fails the
+	// attempt where it was wrong.
+	Recheck bool
+}
+
+// Scheduler is one profile on a cluster that its caller makes up. It is not
+// safe for concurrent use.
+type Scheduler struct {
+	Objects
+	options     Options
+	framework   *framework.Framework
+	cache       *cache.Cache
+	cycle       cycle.Cycle
+	memo        *cycle.Memo
+	wrong       uint64 // how much of what memo remembered was wrong
+	rehearsal   *rehearsal
+	unsupported func(*v1.Pod) (field, why string)
+	// info is the pod of the last attempt.
+	info *framework.PodInfo
+	// request is the last attempt.
+	request cycle.Request
+}
+
+// New builds the plugins, which live until ctx ends, on an empty cluster.
+func New(ctx context.Context, options Options) (*Scheduler, error) {
+	config, client, err := nobodyAnswers()
+	if err != nil {
+		return nil, err
+	}
+	s := &Scheduler{
+		Objects: Objects{informers.NewSharedInformerFactory(client, 0)},
+		options: options,
+		cache:   cache.New(),
+	}
+	if options.Plain {
+		s.cache = cache.NewScanning()
+	}
+	s.rehearsal = s.newRehearsal()
+	s.unsupported = plugins.Unsupported(options.Registry, s.backed)
+	blueprint := options.Blueprint
+	s.framework, err = framework.New(ctx,
+		framework.Config{Profile: blueprint.Name, Chains: blueprint.Chains, Args: blueprint.Args}, options.Registry,
+		framework.Host{
+			Client: client, KubeConfig: config, Informers: s.Factory, Recorder: &events.FakeRecorder{},
+			Lister: s.cache.Snapshot(), Nominator: s.cache.Nominator, Activator: nobodyWaits{},
+			Waiting: framework.NewWaitingPods(clock.RealClock{}), PreBinds: framework.NewPreBinds(),
+			Preemptor: s.rehearsal, Clock: clock.RealClock{},
+		})
+	if err != nil {
+		return nil, err
+	}
+	if !options.Plain {
+		s.memo = cycle.NewMemo(s.framework)
+	}
+	if s.memo != nil && options.Recheck {
+		s.memo.Recheck(1)
+	}
+	return s, nil
+}
+
+// Blueprint is what the plugins were built from.
+func (s *Scheduler) Blueprint() *compile.Blueprint { return s.options.Blueprint }
+
+// Framework is what the profile's plugins know as their Handle.
+func (s *Scheduler) Framework() *framework.Framework { return s.framework }
+
+// Nodes are all nodes as of the last Refresh.
+func (s *Scheduler) Nodes() ([]fwk.NodeInfo, error) { return s.cache.Snapshot().Nodes(), nil }
+
+// Memo is what is remembered; nil where nothing is.
+func (s *Scheduler) Memo() *cycle.Memo { return s.memo }
+
+var errOffline = errors.New("there is no API server: the scheduler runs on objects that it was given")
+
+// refusing lets no request out.
+type refusing struct{}
+
+func (refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Body != nil {
+		_ = request.Body.Close() // nothing is read from it
+	}
+	return nil, errOffline
+}
+
+// nobodyAnswers is a client for plugins that insist on one, and for informers
+// that never start.
+func nobodyAnswers() (*restclient.Config, clientset.Interface, error) {
+	config := &restclient.Config{Host: "https://offline.invalid", QPS: -1, Transport: refusing{}}
+	client, err := clientset.NewForConfig(config)
+	return config, client, err
+}
+
+// nobodyWaits has no queue.
+type nobodyWaits struct{}
+
+func (nobodyWaits) Activate(klog.Logger, map[string]*v1.Pod) {}

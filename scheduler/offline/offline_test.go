@@ -1,0 +1,98 @@
+package offline_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/offline"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// open returns kube-scheduler's default profile on an empty cluster.
+func open(t *testing.T) *offline.Scheduler {
+	t.Helper()
+	profile := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "batch"}}
+	blueprint, rejection := compile.Profile(compile.Input{Profile: profile, Registry: plugins.InTree()})
+	if rejection != nil {
+		t.Fatal(rejection.Message())
+	}
+	s, err := offline.New(t.Context(), offline.Options{Blueprint: blueprint, Registry: plugins.InTree(), Preempt: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAPodCountsOnceItIsAssumed(t *testing.T) {
+	s := open(t)
+	s.SetNode(nil, fixture.Node("n1").Offers("cpu", "3").Obj())
+	pod := fixture.Pod("first").Requests("cpu", "2").Obj()
+	for range 2 { // which changes nothing by itself
+		if found := s.Attempt(t.Context(), pod); found.Err != nil || found.Placement.Node != "n1" {
+			t.Fatalf("%+v, want n1", found)
+		}
+	}
+	if err := s.Assume(pod, "n1"); err != nil {
+		t.Fatal(err)
+	}
+	second := fixture.Pod("second").Requests("cpu", "2").Obj()
+	if found := s.Attempt(t.Context(), second); found.Err == nil {
+		t.Errorf("the second pod goes to %s, where there is no room", found.Placement.Node)
+	}
+	if err := s.RemovePod(pod); err != nil {
+		t.Fatal(err)
+	}
+	if found := s.Attempt(t.Context(), second); found.Err != nil {
+		t.Errorf("the room of a pod that went: %v", found.Err)
+	}
+}
+
+func TestWhoWouldLeaveStaysUntilSomebodySaysOtherwise(t *testing.T) {
+	s := open(t)
+	s.SetNode(nil, fixture.Node("n1").Offers("cpu", "2").Obj())
+	low := fixture.Pod("low").Requests("cpu", "2").On("n1").Obj()
+	if err := s.SetPod(nil, low); err != nil {
+		t.Fatal(err)
+	}
+	high := fixture.Pod("high").Priority(9).Requests("cpu", "2").Obj()
+	for range 2 {
+		found := s.Attempt(t.Context(), high)
+		if found.Nominated != "n1" || found.Plan == nil || !slices.Equal(found.Plan.Victims, []*v1.Pod{low}) {
+			t.Fatalf("%+v, want low to leave n1", found)
+		}
+	}
+	if err := s.RemovePod(low); err != nil {
+		t.Fatal(err)
+	}
+	if found := s.Attempt(t.Context(), fixture.Pod("other").Requests("cpu", "2").Obj()); found.Err == nil {
+		t.Error("the room that is promised to one pod went to another")
+	}
+	if found := s.Attempt(t.Context(), high); found.Err != nil {
+		t.Errorf("the room is there, and yet: %v", found.Err)
+	}
+}
+
+func TestAGateIsNamed(t *testing.T) {
+	s := open(t)
+	if plugin, status := s.Gated(t.Context(), fixture.Pod("free").Obj()); plugin != "" {
+		t.Errorf("a pod without gates is kept by %s: %s", plugin, status.Message())
+	}
+	plugin, status := s.Gated(t.Context(), fixture.Pod("gated").Gate("quota").Obj())
+	if plugin != "SchedulingGates" || status.IsSuccess() {
+		t.Errorf("a pod with a gate is kept by %q: %v", plugin, status)
+	}
+}
+
+func TestNoRequestLeaves(t *testing.T) {
+	_, err := open(t).Framework().ClientSet().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err == nil || !strings.Contains(err.Error(), "there is no API server") {
+		t.Errorf("a plugin's request was answered: %v", err)
+	}
+}

@@ -1,0 +1,30 @@
+package integration
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+)
+
+var _ = Describe("A pod that waits for a profile", func() {
+	It("is explained to whoever reads its namespace, and not by the names of nodes", minute, func(ctx SpecContext) {
+		y, p := aYard(ctx), aProfile(ctx)
+		aNode(ctx, y.node("small").Offers("cpu", "3500m"))
+		aNode(ctx, y.node("tainted").Offers("cpu", "8").Taint("team", "red", v1.TaintEffectNoSchedule))
+		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "4"))
+		d := expectDecision(ctx, pod)
+		Expect(d.Status.Profile.Name).To(Equal(p.Name))
+		Expect(d.Status.Nearest).To(ContainElement(v1alpha1.NearMiss{Missing: []v1alpha1.Missing{{Resource: "cpu", Requested: "4", Free: "3500m"}}}))
+		Expect(kubectl(ctx, "get", "why", "--namespace", pod.Namespace, pod.Name, "--output=wide")).To(SatisfyAll(
+			MatchRegexp(`%s +Unschedulable +0/2 +NodeResourcesFit 1, TaintToleration 1`, p.Name),
+			ContainSubstring("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."),
+			Not(ContainSubstring(y.name+"-"))))
+
+		aNode(ctx, y.node("large").Offers("cpu", "4"))
+		expectBound(ctx, pod)
+		aMinuteLater(ctx)
+		expectNoDecision(ctx, pod)
+	})
+})

@@ -1,0 +1,57 @@
+package run
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// Nearest returns the nodes that least kept the pod of the last Attempt, which
+// ended in unfit.
+func (b *Berth) Nearest(unfit *framework.FitError) []decision.NearMiss {
+	return cycle.Nearest(context.Background(), b.Last(), unfit, func(_, reason string) string { return reason })
+}
+
+// Fewest is the plain twin of Nearest: how many things are missing on the node
+// where the fewest are, of all that refused the pod.
+func (b *Berth) Fewest(unfit *framework.FitError) (fewest int) {
+	unfit.Diagnosis.Refusals.Each(func(node string, _ *fwk.Status) {
+		missing, ok := b.Framework().Missing(context.Background(), b.Last().State, b.Last().Pod, b.Last().Snapshot.Node(node))
+		n := 0
+		for _, m := range missing {
+			n += max(1, len(m.Shortages))
+		}
+		if ok && n > 0 && (fewest == 0 || n < fewest) {
+			fewest = n
+		}
+	})
+	return fewest
+}
+
+// Node returns a node as it is now; nil when there is none of that name.
+func (b *Berth) Node(name string) *v1.Node { return b.now().Node(name).Node() }
+
+// now is the cluster as it is.
+func (b *Berth) now() *cache.Snapshot {
+	_ = b.Refresh() // there is nothing that could fail
+	return b.Last().Snapshot
+}
+
+// Judge asks the plugins about a pod and a node as they are now, but for some of
+// the Filter chain.
+func (b *Berth) Judge(pod *v1.Pod, node string, but ...string) *fwk.Status {
+	snapshot, state := b.now(), framework.NewCycleState()
+	_, status, _ := b.Framework().RunPreFilterPlugins(context.Background(), state, pod)
+	if !status.IsSuccess() {
+		return status
+	}
+	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(sets.New(but...)))
+	return b.Framework().RunFilterPluginsWithNominatedPods(context.Background(), state, pod, snapshot.Node(node))
+}

@@ -1,0 +1,3 @@
+// Package why holds explanations of refusals to what is so: of generated pods in
+// generated clusters, what a near node is said to miss is all that it misses.
+package why

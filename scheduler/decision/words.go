@@ -2,6 +2,20 @@ package decision
 
 import "github.com/berthdev/berth/api/v1alpha1"
 
+// The words of a SchedulingDecision, for the rooms that know the users' words
+// through this one only.
+type (
+	Status     = v1alpha1.SchedulingDecisionStatus
+	DecidedBy  = v1alpha1.DecidedBy
+	Nodes      = v1alpha1.DecisionNodes
+	Rejection  = v1alpha1.Rejection
+	NearMiss   = v1alpha1.NearMiss
+	Missing    = v1alpha1.Missing
+	Queue      = v1alpha1.DecisionQueue
+	WakesOn    = v1alpha1.WakesOn
+	Preemption = v1alpha1.PreemptionTried
+)
+
 // What Status.Result may be; see api.md.
 const (
 	ResultBound           = v1alpha1.ResultBound
@@ -22,9 +36,6 @@ const (
 	UnderWay      = v1alpha1.PreemptionUnderWay
 	LookingFailed = v1alpha1.PreemptionFailed
 )
-
-// DecidedBy names what decided.
-type DecidedBy = v1alpha1.DecidedBy
 
 // Whom a profile explains.
 const (

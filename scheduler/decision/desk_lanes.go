@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // The lanes that slips wait in, in the order in which they are served; leaving
@@ -102,7 +103,7 @@ func (d *Desk) laneFor(s *slip, e *Explanation) (int, time.Time) {
 	now := d.now()
 	switch {
 	case s != nil && s.stands && s.owner == e.UID:
-		if next := s.at.Add(updateEvery); next.After(now) {
+		if next := s.at.Add(updateEvery); next.After(now) && !fault.UpdatedAtOnce {
 			return updates, next
 		}
 		return updates, now

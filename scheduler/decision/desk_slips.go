@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // verdict is what becomes of an explanation that is put.
@@ -63,7 +64,7 @@ func (d *Desk) put(e *Explanation, reasons uint64) {
 func (d *Desk) wait(s *slip, t *ticket) {
 	before := s.waits
 	d.unwait(s)
-	if !s.out && s.stands && s.owner == s.uid && s.written == t.reasons {
+	if (!s.out || fault.NewsWhileWritingLost) && s.stands && s.owner == s.uid && s.written == t.reasons {
 		return
 	}
 	t.lane, t.due = d.laneFor(s, t.explanation)

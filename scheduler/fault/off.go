@@ -239,6 +239,13 @@ const (
 	// TrialBelievesTheLate: what is said after the limit still counts.
 	TrialBelievesTheLate = false
 
+	// In decision.
+
+	// NewsWhileWritingLost: what is put while an explanation is being written is taken for written.
+	NewsWhileWritingLost = false
+	// UpdatedAtOnce: an explanation is updated whenever there is another.
+	UpdatedAtOnce = false
+
 	// In controllers.
 
 	// BadSpecOverwrites: a profile whose spec is refused does not run any more.

@@ -127,6 +127,8 @@ var (
 	TrialInPlace              = planted("TrialInPlace")
 	TrialBlamesTheNew         = planted("TrialBlamesTheNew")
 	TrialBelievesTheLate      = planted("TrialBelievesTheLate")
+	NewsWhileWritingLost      = planted("NewsWhileWritingLost")
+	UpdatedAtOnce             = planted("UpdatedAtOnce")
 	BadSpecOverwrites         = planted("BadSpecOverwrites")
 	ObservedGenerationMissing = planted("ObservedGenerationMissing")
 	SwapBeforePause           = planted("SwapBeforePause")

@@ -56,6 +56,7 @@ const (
 	defaultpreemption = "scheduler/plugins/defaultpreemption"
 	profile           = "scheduler/profile"
 	trial             = "scheduler/trial"
+	desk              = "scheduler/decision"
 	controllers       = "controllers"
 	why               = "test/why"
 )
@@ -294,6 +295,11 @@ var table = []mutant{
 		[]killer{{trial, "TestCompare"}, {profile, "TestWhatComesOfATrial"}}, noTrial},
 	{"TrialBelievesTheLate", "what is said on trial after the limit still counts",
 		[]killer{{trial, "TestWhatIsSaidTooLateDoesNotCount"}}, noTrial},
+
+	{"NewsWhileWritingLost", "what is put while an explanation is being written is taken for written",
+		[]killer{{desk, "TestNothingIsLostWhateverHappens"}}, noWhy},
+	{"UpdatedAtOnce", "an explanation is updated whenever there is another",
+		[]killer{{desk, "TestDesk"}, {desk, "TestNothingIsLostWhateverHappens"}}, noWhy},
 
 	{"BadSpecOverwrites", "a profile whose spec is refused does not run any more",
 		[]killer{{controllers, "TestStatusNamesWhatRuns"}}, noUsers},

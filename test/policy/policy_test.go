@@ -24,7 +24,7 @@ scheduler/fault:
 scheduler/framework:    scheduler/fault
 
 # What was decided is written in the users' words.
-scheduler/decision:     api/...
+scheduler/decision:     api/... scheduler/fault
 
 # Each plugin stands alone: what two share is a value of framework. The
 # registry is the one place that knows them all.

@@ -265,7 +265,8 @@ type DecisionPolicy struct {
 
 	// explain says for which pods there is a SchedulingDecision: those that are
 	// refused or held (Refusals), those that are bound, too (All), or for none
-	// (None).
+	// (None). To say what is missing on the nearest nodes, Filter plugins are
+	// asked about a dozen nodes more at most, when the reasons are new.
 	// +optional
 	// +kubebuilder:default=Refusals
 	Explain Explain `json:"explain,omitempty"`

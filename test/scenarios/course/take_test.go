@@ -57,6 +57,8 @@ const methods = "PreEnqueue PreFilter Filter PostFilter PreScore Score Normalize
 func sole(names ...string) edit {
 	return func(s *v1alpha1.SchedulingProfileSpec) {
 		s.Base, s.Plugins = v1alpha1.BaseNone, &v1alpha1.Plugins{}
+		// What is nearest to a refused pod is found by asking Filter plugins more.
+		s.Decisions.Explain = v1alpha1.ExplainNone
 		for _, where := range []point{
 			preEnqueues, preFilters, filters, postFilters, preScores, scores, reserves, permits, preBinds, binds, postBinds,
 		} {

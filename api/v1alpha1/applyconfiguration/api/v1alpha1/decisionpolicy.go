@@ -18,7 +18,8 @@ type DecisionPolicyApplyConfiguration struct {
 	TopScores *int32 `json:"topScores,omitempty"`
 	// explain says for which pods there is a SchedulingDecision: those that are
 	// refused or held (Refusals), those that are bound, too (All), or for none
-	// (None).
+	// (None). To say what is missing on the nearest nodes, Filter plugins are
+	// asked about a dozen nodes more at most, when the reasons are new.
 	Explain *apiv1alpha1.Explain `json:"explain,omitempty"`
 	// detail says whether SchedulingDecisions, which those who use the namespace
 	// may read, name nodes (Nodes) or not (Reasons).

@@ -115,7 +115,7 @@ func run(ctx context.Context, o options) error {
 	crds := &served{discovery: to.watches.Discovery(), log: log, then: func() error {
 		return controllers.SetupWithManager(mgr, controllers.Options{
 			Applier: sched.Profiles(), Registry: registry, Ledger: ledger, Version: version, Gate: gate, DefaultProfile: o.defaultProfile,
-			Desk: desk, Decisions: to.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
+			Busy: to.busy, Desk: desk, Decisions: to.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
 			History: history.New(history.Options{
 				Revisions: to.watches.AppsV1().ControllerRevisions(o.namespace), Namespace: o.namespace,
 				Process: string(uuid.NewUUID()), Clock: clock.RealClock{},

@@ -16,6 +16,9 @@ const (
 	// explanationInterval is the least time between two writes: twenty a second,
 	// whatever waits.
 	explanationInterval = 50 * time.Millisecond
+	// yielding is how many times longer it is while pods are being bound: with
+	// all twenty a second, on two cores, a stream lost 5 % of its rate.
+	yielding = 5
 	// unservedPause is how long the API server is left alone that does not serve
 	// SchedulingDecisions.
 	unservedPause = 10 * time.Second
@@ -43,7 +46,7 @@ type explainer struct {
 }
 
 func newExplainer(o Options) *explainer {
-	b := &budget{clock: o.Clock}
+	b := &budget{clock: o.Clock, busy: o.Busy}
 	return &explainer{
 		desk: o.Desk, decisions: &decisionClient{rest: o.Decisions, budget: b},
 		pods: o.Pods, synced: o.PodsSynced, clock: o.Clock, budget: b, complaint: complaint{clock: o.Clock},
@@ -110,7 +113,9 @@ func rest(ctx context.Context, clock clock.Clock, d time.Duration, wake <-chan s
 // budget spaces writes out.
 type budget struct {
 	clock clock.Clock
-	next  time.Time
+	// busy says whether binds are under way, to which this yields; may be nil.
+	busy func() bool
+	next time.Time
 }
 
 // wait returns when there may be a write, or with the error of ctx.
@@ -126,7 +131,11 @@ func (b *budget) spend(ctx context.Context) error {
 	if err := b.wait(ctx); err != nil {
 		return err
 	}
-	b.next = b.clock.Now().Add(explanationInterval)
+	pause := explanationInterval
+	if b.busy != nil && b.busy() {
+		pause *= yielding
+	}
+	b.next = b.clock.Now().Add(pause)
 	return nil
 }
 

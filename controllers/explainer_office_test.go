@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,8 @@ type office struct {
 	desk    *decision.Desk
 	pods    cache.Indexer
 	dropped int
+	// binding says that pods are being bound.
+	binding atomic.Bool
 }
 
 // openOffice starts an explainer; stand are objects that are there.
@@ -43,7 +46,7 @@ func openOffice(t *testing.T, shelf *shelf, pods ...*corev1.Pod) *office {
 	client, err := NewDecisionsClient(&restclient.Config{Host: "http://shelf", Transport: shelf})
 	must(err)
 	x := newExplainer(Options{
-		Desk: o.desk, Decisions: client, Pods: corelisters.NewPodLister(o.pods), PodsSynced: func() bool { return true }, Clock: clock.RealClock{},
+		Busy: o.binding.Load, Desk: o.desk, Decisions: client, Pods: corelisters.NewPodLister(o.pods), PodsSynced: func() bool { return true }, Clock: clock.RealClock{},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)

@@ -165,6 +165,28 @@ func TestExplainerKeepsItsBudget(t *testing.T) {
 	})
 }
 
+func TestExplainerYieldsToBinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const crowd = 100
+		o := openOffice(t, newShelf())
+		o.binding.Store(true)
+		for i := range crowd {
+			pod := aPod(fmt.Sprint("web-", i))
+			must(o.pods.Add(pod))
+			o.explain(pod, "why", 0)
+		}
+		pass(crowd * explanationInterval)
+		if n := len(o.objects); n == 0 || n > crowd/yielding+1 {
+			t.Errorf("%d are explained while pods are bound, want a fifth of %d", n, crowd)
+		}
+		o.binding.Store(false)
+		pass(crowd * explanationInterval)
+		if len(o.objects) != crowd {
+			t.Errorf("%d of %d are explained", len(o.objects), crowd)
+		}
+	})
+}
+
 func TestExplainerKnowsWhatWasThereBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shelf := newShelf()

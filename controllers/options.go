@@ -72,6 +72,9 @@ type Options struct {
 	// Clock tells the time in conditions and paces the publisher; nil for
 	// the real one.
 	Clock clock.Clock
+	// Busy says whether pods are being bound, to which explanations yield; may be
+	// nil.
+	Busy func() bool
 	// Desk is where explanations of pods wait to be written; nil: none are.
 	Desk *decision.Desk
 	// Decisions is what SchedulingDecisions are written with, see

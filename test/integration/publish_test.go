@@ -18,7 +18,13 @@ var _ = Describe("What was decided", func() {
 		p := aProfile(ctx, publishingEvery(1))
 		expectReady(ctx, p)
 		Eventually(published(ctx, p)).ShouldNot(BeNil(), "zeroes, before anything was decided")
-		visits := reconciles("schedulingprofile")
+		// Profiles of other specs may still be on their way out.
+		visits := reconciles("schedulingprofile") - 1
+		Eventually(func() bool {
+			before := visits
+			visits = reconciles("schedulingprofile")
+			return visits == before
+		}).WithPolling(time.Second).Should(BeTrue())
 
 		berth.Ledger.Record(decision.Decision{
 			Time: time.Now(), Namespace: "shop", Pod: "web-1", Result: decision.Bound, Node: "n1",

@@ -187,7 +187,7 @@ func (s *Scheduler) explainGate(pod *v1.Pod, gate string) {
 	}
 	e.Status.Result, e.Status.Queue = decision.ResultGated, s.rests(queue.Gated)
 	e.Status.Queue.Gate, e.Status.BlockedBy = gate, gate
-	e.Status.Message = "plugin " + gate + " keeps the pod from being tried"
+	e.Status.Message = queue.GateMessage(gate)
 	if s.binding.Evicting(pod.UID) {
 		e.Status.Result, e.Status.Preemption = decision.ResultPreempting, &decision.Preemption{Outcome: decision.UnderWay}
 	}

@@ -22,7 +22,7 @@ func (s *Scheduler) findOutWhy(ctx context.Context, t *turn, request cycle.Reque
 		return
 	}
 	t.why = s.whyRefused(t, err)
-	if s.options.Desk.Fresh(t.Pod.UID, *t.why) {
+	if s.options.Desk.Fresh(*t.why) {
 		if t.why.Status.Result != decision.ResultPreempting {
 			t.why.Status.Nearest = cycle.Nearest(ctx, request, unfit, s.wording(t))
 		}

@@ -97,8 +97,7 @@ func (d *Desk) Put(e Explanation) {
 // Fresh says whether Put would have e written: no more needs to be found out
 // about a pod whose reasons are what they were. e may lack what is no part of
 // the reasons, such as what is nearest.
-func (d *Desk) Fresh(uid types.UID, e Explanation) bool {
-	e.UID = uid
+func (d *Desk) Fresh(e Explanation) bool {
 	reasons := reasonsOf(&e.Status)
 	d.mu.Lock()
 	defer d.mu.Unlock()

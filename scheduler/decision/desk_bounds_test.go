@@ -40,14 +40,14 @@ func TestDeskIsBounded(t *testing.T) {
 		t.Errorf("%d dropped, %d kept; want %d, %d", len(c.dropped), len(c.slips), more, room[firsts])
 	}
 	last := fmt.Sprint("web-", room[firsts])
-	if c.Fresh(types.UID(last), says(last, "cpu")) {
+	if c.Fresh(says(last, "cpu")) {
 		t.Error("a pod without room would be written")
 	}
-	if !c.Fresh("web-0", says("web-0", "memory")) {
+	if !c.Fresh(says("web-0", "memory")) {
 		t.Error("a pod that waits already needs no room for other reasons")
 	}
 	c.errands()
-	if !c.Fresh(types.UID(last), says(last, "cpu")) {
+	if !c.Fresh(says(last, "cpu")) {
 		t.Error("a pod that was dropped is not welcome later")
 	}
 }

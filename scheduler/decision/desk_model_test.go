@@ -105,7 +105,7 @@ func (p *play) put(name string) {
 	if a.bound {
 		placed(&e)
 	}
-	fresh, before := p.Fresh(a.uid, e), len(p.dropped)
+	fresh, before := p.Fresh(e), len(p.dropped)
 	p.Put(e)
 	switch dropped := len(p.dropped) > before; {
 	case fresh && dropped:

@@ -38,7 +38,7 @@ func TestReasonsAreAllButCountsNodesAndTimes(t *testing.T) {
 			other := base
 			other.Status = *base.Status.DeepCopy()
 			tc.change(&other.Status)
-			if got := c.Fresh(base.UID, other); got != tc.fresh {
+			if got := c.Fresh(other); got != tc.fresh {
 				t.Errorf("fresh: %t, want %t", got, tc.fresh)
 			}
 		})
@@ -49,7 +49,7 @@ func TestReasonsAreAllButCountsNodesAndTimes(t *testing.T) {
 			return says("web", "", func(e *Explanation) { e.Status.Rejections, e.Status.Message = nil, message })
 		}
 		c.Put(held("the profile is paused"))
-		if !c.Fresh("web", held("the profile is deleted")) {
+		if !c.Fresh(held("the profile is deleted")) {
 			t.Error("another message is not fresh")
 		}
 	})

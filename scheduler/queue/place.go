@@ -104,7 +104,7 @@ func (q *Queue) settle(ctx context.Context, p *Pod, want strategy, cause string)
 				q.tell(pod, hold)
 			} else if wasHeld && gated {
 				// The pod's status still gives the reason that is over.
-				q.tell(pod, Hold{Reason: v1.PodReasonSchedulingGated, Message: "plugin " + gate + " keeps the pod from being tried"})
+				q.tell(pod, Hold{Reason: v1.PodReasonSchedulingGated, Message: GateMessage(gate)})
 			}
 			return
 		}

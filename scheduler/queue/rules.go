@@ -74,6 +74,9 @@ const (
 	SetAside = "SetAside"
 )
 
+// GateMessage says that a PreEnqueue plugin holds a pod.
+func GateMessage(gate string) string { return "plugin " + gate + " keeps the pod from being tried" }
+
 // strategy is what an event means for a waiting pod.
 type strategy int
 

@@ -42,7 +42,6 @@ in each profile of the cluster that names it.`,
 
 type options struct {
 	verb.Env
-	files   []string
 	cluster *cluster.Cluster
 	// configs are the PluginConfigs of the files, and those of the cluster that
 	// were needed.
@@ -50,21 +49,10 @@ type options struct {
 }
 
 // New returns the command.
-func New(env verb.Env) *cobra.Command {
-	o := &options{Env: env}
-	cmd := Verb.Command(cobra.ArbitraryArgs, func(cmd *cobra.Command, more []string) error {
-		o.files = append(o.files, more...)
-		return o.run(cmd.Context())
-	})
-	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "files, folders, or - for standard input")
-	return cmd
-}
+func New(env verb.Env) *cobra.Command { return Verb.FilesCommand((&options{Env: env}).run) }
 
-func (o *options) run(ctx context.Context) error {
-	if len(o.files) == 0 {
-		return errors.New("-f: name a file, a folder, or - for standard input")
-	}
-	files, err := manifest.Read(ctx, o.files, o.In)
+func (o *options) run(ctx context.Context, names []string) error {
+	files, err := manifest.Read(ctx, names, o.In)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ package lint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -37,25 +36,13 @@ own knows names that this plugin does not.`,
 
 type options struct {
 	verb.Env
-	files []string
 }
 
 // New returns the command.
-func New(env verb.Env) *cobra.Command {
-	o := &options{Env: env}
-	cmd := Verb.Command(cobra.ArbitraryArgs, func(cmd *cobra.Command, more []string) error {
-		o.files = append(o.files, more...) // what a shell made of -f *.yaml
-		return o.run(cmd.Context())
-	})
-	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "files, folders, or - for standard input")
-	return cmd
-}
+func New(env verb.Env) *cobra.Command { return Verb.FilesCommand((&options{Env: env}).run) }
 
-func (o *options) run(ctx context.Context) error {
-	if len(o.files) == 0 {
-		return errors.New("-f: name a file, a folder, or - for standard input")
-	}
-	files, err := manifest.Read(ctx, o.files, o.In)
+func (o *options) run(ctx context.Context, names []string) error {
+	files, err := manifest.Read(ctx, names, o.In)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package v1alpha1
 // ConditionType names one condition of a SchedulingProfile or a PluginConfig.
 type ConditionType string
 
-// The conditions. All but Stalled are written on every visit, each with the
+// The conditions. All but Stalled and Exported are written on every visit, each with the
 // generation it speaks about.
 const (
 	// ConditionAccepted is True when this generation is understood.
@@ -18,6 +18,10 @@ const (
 	// ConditionReady is True when Accepted, ResolvedRefs and Programmed are and
 	// the profile is not paused. Profiles only.
 	ConditionReady ConditionType = "Ready"
+	// ConditionExported is True when what runs is in the ConfigMap that
+	// spec.exports names, all of it, and absent where none is named. Profiles only;
+	// Ready does not depend on it.
+	ConditionExported ConditionType = "Exported"
 	// ConditionStalled is True when nothing moves until the user acts, and
 	// absent otherwise, as kstatus asks. Profiles only.
 	ConditionStalled ConditionType = "Stalled"
@@ -83,4 +87,18 @@ const (
 	ReasonReady ConditionReason = "Ready"
 	// ReasonPaused: spec.state is Paused; pods wait and are told so.
 	ReasonPaused ConditionReason = "Paused"
+)
+
+// The reasons of Exported, beside NothingRuns.
+const (
+	// ReasonExported: the ConfigMap holds what runs.
+	ReasonExported ConditionReason = "Exported"
+	// ReasonNotExpressible: it holds what can be said of what runs; the message
+	// names the rest.
+	ReasonNotExpressible ConditionReason = "NotExpressible"
+	// ReasonConfigMapConflict: a ConfigMap of that name is somebody else's, or
+	// another profile's; it is left alone.
+	ReasonConfigMapConflict ConditionReason = "ConfigMapConflict"
+	// ReasonExportFailed: the API server would not take it; it is tried again.
+	ReasonExportFailed ConditionReason = "ExportFailed"
 )

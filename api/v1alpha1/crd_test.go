@@ -109,8 +109,10 @@ var rules = map[string]func(path, name string, s node) bool{
 	"a whole number that users write has an upper bound": func(path, _ string, s node) bool {
 		return s.Type != "integer" || !strings.HasPrefix(path, ".spec") || s.Maximum != nil
 	},
-	"there are no fractions":                   func(_, _ string, s node) bool { return s.Type != "number" },
-	"there is no yes or no: a word says which": func(_, _ string, s node) bool { return s.Type != "boolean" },
+	"there are no fractions": func(_, _ string, s node) bool { return s.Type != "number" },
+	"there is no yes or no, but for kube-scheduler's own: a word says which": func(path, _ string, s node) bool {
+		return s.Type != "boolean" || strings.HasPrefix(path, ".spec.extenders[]")
+	},
 	"a duration is a number whose name has its unit": func(_, name string, s node) bool {
 		return s.Format != "duration" && (s.Type != "string" || !strings.HasSuffix(name, "Timeout"))
 	},

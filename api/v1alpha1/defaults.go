@@ -17,6 +17,9 @@ const (
 	DefaultDetail                      = DetailReasons
 	DefaultActivation                  = ActivationAutomatic
 	DefaultNamespacesFrom              = NamespacesAll
+	DefaultExtenderWeight        int32 = 1
+	DefaultTimeoutSeconds        int32 = 5
+	DefaultFailurePolicy               = FailurePolicyFail
 )
 
 // SetDefaults fills in what s leaves out, as the API server does.
@@ -34,6 +37,12 @@ func (s *SchedulingProfileSpec) SetDefaults() {
 	fill(&s.Decisions.Explain, DefaultExplain)
 	fill(&s.Decisions.Detail, DefaultDetail)
 	fill(&s.Activation, DefaultActivation)
+	for i := range s.Extenders {
+		e := &s.Extenders[i]
+		fillPointer(&e.Weight, DefaultExtenderWeight)
+		fillPointer(&e.TimeoutSeconds, DefaultTimeoutSeconds)
+		fill(&e.FailurePolicy, DefaultFailurePolicy)
+	}
 }
 
 func fill[T ~string](field *T, value T) {

@@ -134,6 +134,20 @@ type SchedulingProfileSpec struct {
 	// +kubebuilder:default={}
 	Queue QueuePolicy `json:"queue,omitempty"`
 
+	// extenders are HTTP servers that have a say in where the profile's pods go.
+	// Those that may be ignored are asked after the others. The manager refuses
+	// them unless it runs with --enable-extenders.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Extenders []Extender `json:"extenders,omitempty"`
+
+	// exports says which other programs are told what the profile runs, and
+	// where. It decides nothing, and is not in the hash.
+	// +optional
+	Exports Exports `json:"exports,omitzero"`
+
 	// decisions says what is recorded of each decision.
 	// +optional
 	// +kubebuilder:default={}

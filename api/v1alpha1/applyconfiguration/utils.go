@@ -18,6 +18,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=berth.dev, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("AllowedNamespaces"):
 		return &apiv1alpha1.AllowedNamespacesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AutoscalerExport"):
+		return &apiv1alpha1.AutoscalerExportApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DecidedBy"):
 		return &apiv1alpha1.DecidedByApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DecisionNodes"):
@@ -32,6 +34,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DisabledPluginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EnabledPlugin"):
 		return &apiv1alpha1.EnabledPluginApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Exports"):
+		return &apiv1alpha1.ExportsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Extender"):
+		return &apiv1alpha1.ExtenderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ExtenderManagedResource"):
+		return &apiv1alpha1.ExtenderManagedResourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ExtenderTLS"):
+		return &apiv1alpha1.ExtenderTLSApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ExtenderVerbs"):
+		return &apiv1alpha1.ExtenderVerbsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Missing"):
 		return &apiv1alpha1.MissingApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceRequirement"):
@@ -82,6 +94,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SchedulingProfileSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SchedulingProfileStatus"):
 		return &apiv1alpha1.SchedulingProfileStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
+		return &apiv1alpha1.SecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrialStatus"):
 		return &apiv1alpha1.TrialStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WakesOn"):

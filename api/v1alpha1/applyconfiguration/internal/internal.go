@@ -35,6 +35,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: selector
       type:
         namedType: com.github.berthdev.berth.api.v1alpha1.NamespaceSelector
+- name: com.github.berthdev.berth.api.v1alpha1.AutoscalerExport
+  map:
+    fields:
+    - name: configMap
+      type:
+        scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.DecidedBy
   map:
     fields:
@@ -143,7 +149,92 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.berthdev.berth.api.v1alpha1.Explain
   scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.Exports
+  map:
+    fields:
+    - name: autoscaler
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.AutoscalerExport
+- name: com.github.berthdev.berth.api.v1alpha1.Extender
+  map:
+    fields:
+    - name: failurePolicy
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.FailurePolicy
+      default: Fail
+    - name: managedResources
+      type:
+        list:
+          elementType:
+            namedType: com.github.berthdev.berth.api.v1alpha1.ExtenderManagedResource
+          elementRelationship: associative
+          keys:
+          - name
+    - name: name
+      type:
+        scalar: string
+    - name: nodeCacheCapable
+      type:
+        scalar: boolean
+      default: false
+    - name: timeoutSeconds
+      type:
+        scalar: numeric
+      default: 5
+    - name: tls
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.ExtenderTLS
+    - name: url
+      type:
+        scalar: string
+    - name: verbs
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.ExtenderVerbs
+    - name: weight
+      type:
+        scalar: numeric
+      default: 1
+- name: com.github.berthdev.berth.api.v1alpha1.ExtenderManagedResource
+  map:
+    fields:
+    - name: ignoredByScheduler
+      type:
+        scalar: boolean
+      default: false
+    - name: name
+      type:
+        scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.ExtenderTLS
+  map:
+    fields:
+    - name: caBundle
+      type:
+        scalar: string
+    - name: clientCertificateRef
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.SecretReference
+    - name: serverName
+      type:
+        scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.ExtenderVerbs
+  map:
+    fields:
+    - name: bind
+      type:
+        scalar: string
+    - name: filter
+      type:
+        scalar: string
+    - name: preempt
+      type:
+        scalar: string
+    - name: prioritize
+      type:
+        scalar: string
+    elementRelationship: atomic
 - name: com.github.berthdev.berth.api.v1alpha1.ExtensionPoint
+  scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.FailurePolicy
   scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.Missing
   map:
@@ -607,6 +698,17 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.berthdev.berth.api.v1alpha1.DecisionPolicy
       default: {}
+    - name: exports
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.Exports
+    - name: extenders
+      type:
+        list:
+          elementType:
+            namedType: com.github.berthdev.berth.api.v1alpha1.Extender
+          elementRelationship: associative
+          keys:
+          - name
     - name: percentageOfNodesToScore
       type:
         scalar: numeric
@@ -674,6 +776,13 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: trial
       type:
         namedType: com.github.berthdev.berth.api.v1alpha1.TrialStatus
+- name: com.github.berthdev.berth.api.v1alpha1.SecretReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    elementRelationship: atomic
 - name: com.github.berthdev.berth.api.v1alpha1.Switch
   scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.TrialStatus

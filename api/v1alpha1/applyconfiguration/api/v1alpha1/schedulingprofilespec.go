@@ -34,6 +34,13 @@ type SchedulingProfileSpecApplyConfiguration struct {
 	AllowedNamespaces *AllowedNamespacesApplyConfiguration `json:"allowedNamespaces,omitempty"`
 	// queue says how refused pods wait.
 	Queue *QueuePolicyApplyConfiguration `json:"queue,omitempty"`
+	// extenders are HTTP servers that have a say in where the profile's pods go.
+	// Those that may be ignored are asked after the others. The manager refuses
+	// them unless it runs with --enable-extenders.
+	Extenders []ExtenderApplyConfiguration `json:"extenders,omitempty"`
+	// exports says which other programs are told what the profile runs, and
+	// where. It decides nothing, and is not in the hash.
+	Exports *ExportsApplyConfiguration `json:"exports,omitempty"`
 	// decisions says what is recorded of each decision.
 	Decisions *DecisionPolicyApplyConfiguration `json:"decisions,omitempty"`
 	// activation says when a change runs: as soon as it can (Automatic), or once
@@ -106,6 +113,27 @@ func (b *SchedulingProfileSpecApplyConfiguration) WithAllowedNamespaces(value *A
 // If called multiple times, the Queue field is set to the value of the last call.
 func (b *SchedulingProfileSpecApplyConfiguration) WithQueue(value *QueuePolicyApplyConfiguration) *SchedulingProfileSpecApplyConfiguration {
 	b.Queue = value
+	return b
+}
+
+// WithExtenders adds the given value to the Extenders field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Extenders field.
+func (b *SchedulingProfileSpecApplyConfiguration) WithExtenders(values ...*ExtenderApplyConfiguration) *SchedulingProfileSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithExtenders")
+		}
+		b.Extenders = append(b.Extenders, *values[i])
+	}
+	return b
+}
+
+// WithExports sets the Exports field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Exports field is set to the value of the last call.
+func (b *SchedulingProfileSpecApplyConfiguration) WithExports(value *ExportsApplyConfiguration) *SchedulingProfileSpecApplyConfiguration {
+	b.Exports = value
 	return b
 }
 

@@ -42,6 +42,9 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 	// open is the resource version that a Binding carries of which nobody knows
 	// whether it is still on its way; empty when there is none.
 	open := ""
+	if by, err := f.Framework.BindByExtender(ctx, f.assigned, f.Node); by != "" {
+		return b.believe(ctx, f, by, err)
+	}
 	for try := 0; ; try++ {
 		if fault.BindWithoutVersion {
 			version = ""

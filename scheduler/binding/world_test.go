@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/cache"
@@ -36,6 +37,8 @@ type world struct {
 	deaf int
 	// binders are the plugins at Bind.
 	binders []string
+	// extenders are asked to bind before them.
+	extenders []fwk.Extender
 }
 
 // inTime runs a test in virtual time, and waits for all work it started.
@@ -65,7 +68,7 @@ func (w *world) flight() *Flight {
 	for _, name := range w.binders {
 		chains[framework.Bind] = append(chains[framework.Bind], framework.Entry{Name: name})
 	}
-	f, err := framework.New(w.ctx, framework.Config{Profile: "p", Chains: chains}, registry, framework.Host{
+	f, err := framework.New(w.ctx, framework.Config{Profile: "p", Chains: chains, Extenders: w.extenders}, registry, framework.Host{
 		Client: w.cluster, Waiting: framework.NewWaitingPods(clock.RealClock{}),
 		PreBinds: framework.NewPreBinds(), Clock: clock.RealClock{},
 	})

@@ -83,7 +83,7 @@ func argumentsOf(chains framework.Chains, given map[string]arguments, reg framew
 				of[e.Name] = a
 				continue
 			}
-			object, problems := finishArguments(registration, registration.NewArgs(), path)
+			object, problems := finishArguments(registration, newArguments(registration), path)
 			for _, p := range problems {
 				found.accepted(v1alpha1.ReasonInvalidArguments, path,
 					"plugin %q does not run without arguments: %s: %s", e.Name, p.path, p.detail)

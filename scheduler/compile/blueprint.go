@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -22,7 +23,7 @@ type Blueprint struct {
 	Generation int64
 	// Hash names what runs: ten hex digits of SHA-256 over the resolved spec
 	// (api.md: chains, arguments with PluginConfigs inlined, namespaces, queue,
-	// decisions, Berth's version; neither state nor activation).
+	// extenders, decisions, Berth's version; neither state nor activation).
 	Hash string
 	// Chains are the effective plugins by extension point, after upstream's
 	// merge rules.
@@ -38,6 +39,8 @@ type Blueprint struct {
 	// Namespaces matches the labels of namespaces whose pods may use the
 	// profile; nil: all may.
 	Namespaces labels.Selector
+	// Extenders are asked beside the plugins, in this order.
+	Extenders []extender.Config
 	// Queue says how refused pods wait.
 	Queue QueueSettings
 	// Decisions says what is recorded of each decision.

@@ -28,7 +28,7 @@ func checkPluginSet(set pluginSet, reg framework.Registry, path *field.Path, fou
 		// Disabling what is not there anyway is true, not wrong: a plugin that
 		// has no say at this point, or one of kube-scheduler's that this build
 		// lacks. A name that nobody knows is a slip of the pen.
-		if _, known := reg[p.Name]; !known && p.Name != v1alpha1.AllPlugins && !isDefault(p.Name) {
+		if _, known := reg[p.Name]; !known && p.Name != v1alpha1.AllPlugins && !IsDefault(p.Name) {
 			found.accepted(v1alpha1.ReasonUnknownPlugin, path.Child("disabled").Index(i).Child("name"), "%s", noPlugin(p.Name, reg))
 		}
 	}

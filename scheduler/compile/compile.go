@@ -21,6 +21,8 @@ type Input struct {
 	Registry framework.Registry
 	// Version is Berth's own; it is part of the hash.
 	Version string
+	// Extenders says what extenders may do here; the zero value allows none.
+	Extenders ExtenderRights
 }
 
 // Profile resolves a profile: to a Blueprint, or to a Rejection that holds
@@ -37,6 +39,9 @@ func Profile(in Input) (*Blueprint, *Rejection) {
 	given := resolveArguments(spec.PluginConfig, in, path.Child("pluginConfig"), &found)
 	args := argumentsOf(chains, given, in.Registry, path.Child("pluginConfig"), &found)
 	checkSettings(spec, path, &found)
+	checkExports(spec.Exports, path.Child("exports"), &found)
+	asked := extenders(spec.Extenders, in.Extenders, path.Child("extenders"), &found)
+	ignore(spec.Extenders, args)
 	namespaces := allowedNamespaces(spec.AllowedNamespaces, path.Child("allowedNamespaces"), &found)
 	if rejection := found.rejection(); rejection != nil {
 		return nil, rejection
@@ -51,6 +56,7 @@ func Profile(in Input) (*Blueprint, *Rejection) {
 		PercentageOfNodesToScore: spec.PercentageOfNodesToScore,
 		Namespaces:               namespaces,
 		Queue:                    queueSettings(spec.Queue),
+		Extenders:                asked,
 		Decisions:                decisionSettings(spec.Decisions),
 		Configs:                  configsNamed(spec.PluginConfig, in.Configs),
 	}

@@ -39,12 +39,17 @@ func decodeArguments(r framework.Registration, given *runtime.RawExtension, path
 	if problems != nil {
 		return nil, problems
 	}
-	object := r.NewArgs()
+	object := newArguments(r)
 	want := object.GetObjectKind().GroupVersionKind()
 	if problems := checkKind(text, expectedKind(r.Name, want), path); problems != nil {
 		return nil, problems
 	}
-	strict, err := kjson.UnmarshalStrict(text, object)
+	var into any = object
+	if raw, ok := object.(*runtime.Unknown); ok {
+		raw.Raw = text
+		into = &map[string]any{}
+	}
+	strict, err := kjson.UnmarshalStrict(text, into)
 	if err != nil {
 		return nil, []problem{wrongType(text, err, path)}
 	}
@@ -58,6 +63,16 @@ func decodeArguments(r framework.Registration, given *runtime.RawExtension, path
 	// else are equal.
 	object.GetObjectKind().SetGroupVersionKind(want)
 	return finishArguments(r, object, path)
+}
+
+// newArguments returns empty ones. A plugin that reads them itself gets them as
+// kube-scheduler hands them over: as text.
+func newArguments(r framework.Registration) runtime.Object {
+	object := r.NewArgs()
+	if raw, ok := object.(*runtime.Unknown); ok {
+		raw.Raw, raw.ContentType = []byte("{}"), runtime.ContentTypeJSON
+	}
+	return object
 }
 
 // finishArguments fills in a plugin's defaults and asks for its verdict. Both

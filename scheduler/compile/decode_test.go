@@ -5,8 +5,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // frame is what stands around one long resource name.
@@ -44,5 +47,32 @@ func TestArgumentsOfExactly64KiBAreTaken(t *testing.T) {
 	cfg.Spec.Args.Raw = []byte("\n { \"ignoredResources\" : [\"" + strings.Repeat("a", 64*1024-len(frame)) + "\"] }\n")
 	if _, rejection := Config(cfg, testRegistry()); rejection != nil {
 		t.Errorf("refused: %s", rejection.Message())
+	}
+}
+
+// kube-scheduler hands plugins of others their arguments so.
+func TestAPluginThatReadsItsArgumentsItselfGetsThemAsText(t *testing.T) {
+	r := framework.Registration{Name: "Foreign", NewArgs: func() runtime.Object { return &runtime.Unknown{} }}
+	for given, want := range map[string]string{
+		"":                        `{}`,
+		`{"b": {"c": 1}, "a": 2}`: `{"b":{"c":1},"a":2}`,
+		`{"a": 1, "a": 2}`:        `refused: args.a: duplicate field: it may be given once`,
+		`[1]`:                     `refused: args: must be an object`,
+		`{"kind": "Other"}`:       `refused: args.kind: must be "ForeignArgs" or left out, is "Other"`,
+	} {
+		object, problems := decodeArguments(r, &runtime.RawExtension{Raw: []byte(given)}, field.NewPath("args"))
+		got := ""
+		if raw, ok := object.(*runtime.Unknown); ok {
+			got = string(raw.Raw)
+		}
+		for _, p := range problems {
+			got += "refused: " + p.path + ": " + p.detail
+		}
+		if got != want {
+			t.Errorf("%s becomes %s, want %s", given, got, want)
+		}
+	}
+	if raw := newArguments(r).(*runtime.Unknown); string(raw.Raw) != "{}" || raw.ContentType != runtime.ContentTypeJSON {
+		t.Errorf("nothing given becomes %q of type %q", raw.Raw, raw.ContentType)
 	}
 }

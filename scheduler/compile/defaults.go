@@ -34,8 +34,11 @@ var defaultPlugins = []framework.Entry{
 	{Name: "NodeDeclaredFeatures"},
 }
 
-// isDefault reports whether kube-scheduler enables a plugin of this name by
+// DefaultPlugins returns them, whether or not this build has them.
+func DefaultPlugins() []framework.Entry { return slices.Clone(defaultPlugins) }
+
+// IsDefault reports whether kube-scheduler enables a plugin of this name by
 // itself, whether or not this build has it.
-func isDefault(name string) bool {
+func IsDefault(name string) bool {
 	return slices.ContainsFunc(defaultPlugins, func(e framework.Entry) bool { return e.Name == name })
 }

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -27,6 +28,8 @@ type resolved struct {
 	Decisions  DecisionSettings
 	// Namespaces is left out where all are allowed.
 	Namespaces *string `json:",omitempty"`
+	// Extenders are left out where there are none.
+	Extenders []extender.Config `json:",omitempty"`
 }
 
 func hashBlueprint(b *Blueprint, version string) string {
@@ -43,6 +46,7 @@ func hashBlueprint(b *Blueprint, version string) string {
 		Percentage: b.PercentageOfNodesToScore,
 		Queue:      b.Queue,
 		Decisions:  b.Decisions,
+		Extenders:  b.Extenders,
 	})
 }
 

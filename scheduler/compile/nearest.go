@@ -9,7 +9,7 @@ import (
 
 // noPlugin says that a plugin is not there, and which was perhaps meant.
 func noPlugin(name string, reg framework.Registry) string {
-	if isDefault(name) {
+	if IsDefault(name) {
 		return fmt.Sprintf("this build has no plugin %q", name)
 	}
 	if near := nearest(name, reg.Names()); near != "" {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -66,6 +67,13 @@ func checkSettings(spec *v1alpha1.SchedulingProfileSpec, path *field.Path, found
 	if first, most := *spec.Queue.InitialBackoffSeconds, *spec.Queue.MaxBackoffSeconds; most < first {
 		found.accepted(v1alpha1.ReasonInvalidArguments, path.Child("queue", "maxBackoffSeconds"),
 			"must be at least initialBackoffSeconds, which is %d, is %d", first, most)
+	}
+}
+
+// checkExports judges names that the API server would look up.
+func checkExports(exports v1alpha1.Exports, path *field.Path, found *faults) {
+	if a := exports.Autoscaler; a != nil && len(validation.IsDNS1123Subdomain(a.ConfigMap)) > 0 {
+		found.accepted(v1alpha1.ReasonInvalidArguments, path.Child("autoscaler", "configMap"), "must be the name of a ConfigMap, a DNS subdomain, is %q", a.ConfigMap)
 	}
 }
 

@@ -38,7 +38,11 @@ func Whole(p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginCon
 	if namespaces := object(plain, "allowedNamespaces"); spec.AllowedNamespaces.Selector == nil {
 		namespaces["selector"] = nil // a list of none would be a selector
 	}
+	if exports := object(plain, "exports"); spec.Exports.Autoscaler == nil {
+		exports["autoscaler"] = nil
+	}
 	list(plain, "pluginConfig")
+	list(plain, "extenders")
 	plugins := object(plain, "plugins")
 	for _, set := range pluginSets(&v1alpha1.Plugins{}) {
 		at := object(plugins, set.name)

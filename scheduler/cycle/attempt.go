@@ -53,7 +53,7 @@ type refusedNode struct {
 func (a *attempt) walk(start int) bool {
 	nodes := a.snapshot.Slots()
 	want := sample(a.PercentageOfNodesToScore, len(nodes))
-	if !a.framework.HasScorePlugins() {
+	if a.framework.FirstWillDo() {
 		want = 1
 	}
 	a.window, a.refused, a.rank.totals = a.window[:0], a.refused[:0], a.rank.totals[:0]

@@ -23,6 +23,13 @@ type Cycle struct {
 	start int
 }
 
+// Start is the index of the node that the next walk starts at, give or take whole
+// rounds: nodes may have gone since.
+func (c *Cycle) Start() int { return c.start }
+
+// StartAt lets the next walk start where another one did.
+func (c *Cycle) StartAt(start int) { c.start = start }
+
 // Request is what one attempt is about.
 type Request struct {
 	Framework *framework.Framework

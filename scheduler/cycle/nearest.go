@@ -61,6 +61,9 @@ func Nearest(ctx context.Context, r Request, unfit *framework.FitError, word fun
 	var asked []nearNode
 	for _, n := range shortlist(r, unfit) {
 		missing, ok := r.Framework.Missing(ctx, r.State, r.Pod, n.node)
+		if status := unfit.Diagnosis.Refusals.Get(n.node.Node().Name); ok && framework.IsExtender(status.Plugin()) {
+			missing = append(missing, framework.Missing{Status: status}) // what it said: it is not asked again
+		}
 		if !ok || len(missing) == 0 {
 			continue
 		}
@@ -70,6 +73,9 @@ func Nearest(ctx context.Context, r Request, unfit *framework.FitError, word fun
 			n.missing = append(n.missing, missingOf(m, word)...)
 		}
 		n.things = len(n.missing)
+		n.missing = decision.Summed(n.missing, func(rest []decision.Missing) decision.Missing {
+			return decision.Missing{Reason: fmt.Sprintf("%d more things", len(rest))}
+		})
 		asked = append(asked, n)
 	}
 	slices.SortStableFunc(asked, nearer)
@@ -156,7 +162,7 @@ type nearestKnown struct {
 // as long as the snapshot stands still: nobody is asked who is opaque, and room
 // is promised to nobody.
 func (m *Memo) sameNearest(r Request) (*class, bool) {
-	if m == nil || r.Framework.Opaque("") {
+	if m == nil || r.Framework.Opaque(r.Pod, "") || r.Framework.Extended(r.Pod) {
 		return nil, false
 	}
 	nominator, ok := r.Framework.Nominator.(interface{ NominatedNodes() []string })

@@ -48,6 +48,7 @@ func (c *Cycle) plain(ctx context.Context, r Request, said *preFiltered) (*Place
 	if !status.IsSuccess() {
 		return nil, status.AsError()
 	}
+	scoreByExtenders(ctx, r, feasible, scores)
 	winner := best(scores.Total)
 	return &Placement{
 		Node:      feasible[winner].Node().Name,
@@ -94,7 +95,10 @@ func (c *Cycle) fits(ctx context.Context, r Request, said *preFiltered, diagnosi
 	if !fault.RotationNotAdvanced {
 		c.start = (c.start + processed) % r.Snapshot.Len()
 	}
-	return feasible, err
+	if err != nil {
+		return feasible, err
+	}
+	return filterByExtenders(ctx, r, feasible, diagnosis)
 }
 
 // nominated tries the node that has room promised for the pod. It is most
@@ -107,6 +111,9 @@ func (c *Cycle) nominated(ctx context.Context, r Request, diagnosis *framework.D
 		return nil
 	}
 	feasible, err := c.walk(ctx, r, []fwk.NodeInfo{node}, diagnosis)
+	if err == nil {
+		feasible, err = filterByExtenders(ctx, r, feasible, diagnosis)
+	}
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Filtering the nominated node failed; trying all nodes", "pod", klog.KObj(r.Pod), "node", name)
 		return nil
@@ -119,7 +126,7 @@ func (c *Cycle) nominated(ctx context.Context, r Request, diagnosis *framework.D
 // were seen.
 func (c *Cycle) walk(ctx context.Context, r Request, nodes []fwk.NodeInfo, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
 	want := sample(r.PercentageOfNodesToScore, len(nodes))
-	if !r.Framework.HasScorePlugins() && len(nodes) > 0 {
+	if r.Framework.FirstWillDo() && len(nodes) > 0 {
 		want = 1
 	}
 	feasible := make([]fwk.NodeInfo, 0, want)

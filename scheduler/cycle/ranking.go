@@ -54,7 +54,7 @@ func (r *ranking) score(a *attempt) bool {
 
 // askOpaque asks the opaque plugins that score.
 func (r *ranking) askOpaque(a *attempt) {
-	if !a.framework.Opaque("") {
+	if !a.framework.Opaque(a.Pod, "") {
 		return
 	}
 	plugins, scores, status := a.framework.ScoreOpaque(a.ctx, a.State, a.Pod, a.infos())

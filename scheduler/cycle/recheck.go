@@ -30,7 +30,7 @@ func (a *attempt) recheck() bool {
 		return a.wrong("a node that fits", node, status.Message())
 	}
 	if len(a.window) > 1 {
-		switch full := a.stats.Remembered%(a.every*a.every) == 0 && !a.framework.Opaque(""); {
+		switch full := a.stats.Remembered%(a.every*a.every) == 0 && !a.framework.Opaque(a.Pod, ""); {
 		case full && !a.recheckScores(state, at), !full && !a.recheckScore(state, slot):
 			return false
 		}

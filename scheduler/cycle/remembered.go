@@ -20,6 +20,9 @@ func (c *Cycle) remembered(ctx context.Context, r Request) (placement *Placement
 	if m == nil || !ours || r.Pod.Status.NominatedNodeName != "" {
 		return nil, nil, nil, false
 	}
+	if r.Framework.Extended(r.Pod) && !fault.ExtendersRemembered {
+		return nil, nil, nil, false
+	}
 	class := m.class(r.Pod)
 	if class == nil {
 		return nil, nil, nil, false
@@ -103,12 +106,12 @@ func (a *attempt) prepare(state *framework.CycleState) bool {
 	}
 	a.flag(nominator.NominatedNodes())
 	switch {
-	case len(a.flagged) == 0 && !a.framework.HasOpaquePreFilters():
+	case len(a.flagged) == 0 && !a.framework.HasOpaquePreFilters(a.Pod):
 		state.Stand(a.class.forms.State)
 	case !a.real(state):
 		return false
 	}
-	a.opaque = a.framework.OpaqueFilters(a.opaque, state)
+	a.opaque = a.framework.OpaqueFilters(a.opaque, state, a.Pod)
 	return true
 }
 

@@ -10,13 +10,11 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// maxRejections is how many reasons are told apart; the rarest are summed up.
-const maxRejections = 64
-
 // Rejections groups what was said about all nodes by plugin, code and reason,
 // those of most nodes first, and says which plugins keep the pod from how many
 // nodes. word words a plugin's reason. Nodes that nobody asked count for the
-// plugins that ruled them out.
+// plugins that ruled them out. What is too much for an explanation is summed up,
+// the rarest first.
 func Rejections(unfit *framework.FitError, word func(plugin, reason string) string) (rejections []decision.Rejection, blockedBy string) {
 	type key struct{ plugin, code, reason string }
 	places, blame := map[key]int{}, map[string]int32{}
@@ -40,14 +38,13 @@ func Rejections(unfit *framework.FitError, word func(plugin, reason string) stri
 	slices.SortFunc(rejections, func(a, b decision.Rejection) int {
 		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Reason, b.Reason))
 	})
-	if extra := len(rejections) - maxRejections; extra > 0 {
-		// A node may have several of them.
-		rarest := rejections[maxRejections-1]
-		rejections = append(rejections[:maxRejections-1:maxRejections-1], decision.Rejection{
-			Code: rarest.Code, Reason: fmt.Sprintf("%d more reasons", extra+1), Nodes: rarest.Nodes,
-		})
-	}
-	return rejections, blamed(blame)
+	return decision.Summed(rejections, rarest), blamed(blame)
+}
+
+// rarest sums up reasons, those of most nodes first. A node may have several of
+// them: they hold for as many as the first at least.
+func rarest(rest []decision.Rejection) decision.Rejection {
+	return decision.Rejection{Code: rest[0].Code, Reason: fmt.Sprintf("%d more reasons", len(rest)), Nodes: rest[0].Nodes}
 }
 
 // blamed names the plugins, those of most nodes first.

@@ -82,7 +82,8 @@ func TestRejectionsAreBounded(t *testing.T) {
 		unfit.Diagnosis.Refusals.Add(fmt.Sprint("n", i), fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("n%d is hot", i)).WithPlugin("Heat"))
 	}
 	got, blockedBy := cycle.Rejections(unfit, asItIs)
-	if len(got) != 64 || got[63].Reason != "4937 more reasons" || blockedBy != "Heat 5000" {
-		t.Errorf("%d rejections, the last %+v, blocked by %s", len(got), got[len(got)-1], blockedBy)
+	want := decision.Rejection{Code: "Unschedulable", Reason: "4937 more reasons", Nodes: 1}
+	if diff := cmp.Diff(want, got[len(got)-1]); diff != "" || len(got) != decision.MaxReasons || blockedBy != "Heat 5000" {
+		t.Errorf("%d rejections, blocked by %s, the last (-want +got):\n%s", len(got), blockedBy, diff)
 	}
 }

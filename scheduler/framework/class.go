@@ -22,6 +22,7 @@ type Class struct {
 	Live []*ClassFilter
 
 	framework *Framework
+	opaques   *opaques
 	// chain is the Filter chain without the plugins that skip the pods, and
 	// without opaque ones.
 	chain []fwk.FilterPlugin
@@ -117,7 +118,7 @@ func (f *Framework) ScoreRemembered(ctx context.Context, state *CycleState, pod 
 	}
 	for i := range f.score {
 		plugin := &f.score[i]
-		if f.Opaque(plugin.name) || readsOf(plugin.ScorePlugin).Score&moving != 0 || plugin.ScoreExtensions() != nil || state.GetSkipScorePlugins().Has(plugin.name) {
+		if f.Opaque(pod, plugin.name) || readsVolumes(plugin.ScorePlugin) || readsOf(plugin.ScorePlugin).Score&moving != 0 || plugin.ScoreExtensions() != nil || state.GetSkipScorePlugins().Has(plugin.name) {
 			continue
 		}
 		f.trial.calls(plugin.name, "Score")
@@ -190,7 +191,7 @@ func (c *Class) line() {
 		}
 	}
 	for _, plugin := range c.framework.filter {
-		if !skipped.Has(plugin.Name()) && !c.framework.Opaque(plugin.Name()) {
+		if !skipped.Has(plugin.Name()) && !c.opaques.names.Has(plugin.Name()) {
 			c.chain = append(c.chain, plugin)
 		}
 	}

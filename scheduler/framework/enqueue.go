@@ -83,7 +83,7 @@ func (f *Framework) Hints(ctx context.Context) ([]Hint, error) {
 			hints = append(hints, Hint{plugin.Name(), f.foreign.Has(plugin.Name()), f.recovered(plugin.Name(), event)})
 		}
 	}
-	return hints, nil
+	return append(hints, f.extenderHints()...), nil
 }
 
 // recovered wraps a hint so that a panic reads as an error, which wakes the pod.

@@ -102,4 +102,4 @@ type ScoreBatcher interface {
 }
 
 // moving are the facets that no version of a node covers.
-const moving = DomainCounts | NamespaceLabels | PodOwners | ScoredTogether
+const moving = DomainCounts | NamespaceLabels | PodOwners | StorageObjects | ClaimsInUse | ScoredTogether

@@ -36,6 +36,8 @@ type Host struct {
 	PreBinds  *PreBinds
 	// Preemptor evicts pods; nil where nobody may be evicted.
 	Preemptor Preemptor
+	// Volumes knows what claims hold; nil where no plugin asks.
+	Volumes Volumes
 	// Poisoned is told of a call about a pod that panicked or did not come
 	// back. It is called from anywhere, without a lock; may be nil.
 	Poisoned func(pod *v1.Pod, p Poison)
@@ -58,6 +60,9 @@ type Config struct {
 	// Building is told of each plugin before its constructor is called, so
 	// that one which does not return has a name; may be nil.
 	Building func(plugin string)
+	// Extenders are asked beside the plugins, in this order; they are closed with
+	// the Framework.
+	Extenders []fwk.Extender
 	// Trial is set where the plugins are only on trial; see OnTrial.
 	Trial *Trial
 }
@@ -72,10 +77,13 @@ type Framework struct {
 	successes map[string]prometheus.Observer
 	plugins   []fwk.Plugin // in the order in which they were built
 	opaques   opaques
-	measurers []measurer
-	prints    map[string]string
-	foreign   sets.Set[string] // the plugins that are not built in
-	trial     *Trial           // nil where the plugins decide
+	// withVolumes are opaques for pods that have volumes.
+	withVolumes opaques
+	extenders   []fwk.Extender
+	measurers   []measurer
+	prints      map[string]string
+	foreign     sets.Set[string] // the plugins that are not built in
+	trial       *Trial           // nil where the plugins decide
 	// brokenSort is why the QueueSort plugin is not asked any more.
 	brokenSort atomic.Pointer[SortError]
 
@@ -115,7 +123,7 @@ func (e *PluginError) Unwrap() error { return e.Err }
 // live as long as the Framework. When a plugin cannot be built, those that
 // were are closed and the error is a *PluginError.
 func New(ctx context.Context, c Config, registry Registry, host Host) (*Framework, error) {
-	f := &Framework{Host: host, profile: c.Profile, ctx: ctx, prints: c.Prints, foreign: sets.New[string](), trial: c.Trial}
+	f := &Framework{Host: host, profile: c.Profile, ctx: ctx, prints: c.Prints, foreign: sets.New[string](), trial: c.Trial, extenders: c.Extenders}
 	if !f.OnTrial() {
 		f.successes = successes(c.Profile)
 	}
@@ -144,7 +152,9 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 		f.Close()
 		return nil, err
 	}
-	f.opaques, f.measurers = f.opaquesOf(), f.measurersOf()
+	f.opaques = f.opaquesOf(func(plugin fwk.Plugin) bool { return opaque(plugin) || readsVolumes(plugin) && f.torn(plugin) })
+	f.measurers = f.measurersOf()
+	f.withVolumes = f.opaquesOf(func(plugin fwk.Plugin) bool { return opaque(plugin) || readsVolumes(plugin) })
 	return f, nil
 }
 
@@ -228,6 +238,7 @@ func firstOf(errs ...error) error {
 
 // Close closes the plugins that can be closed, last built first.
 func (f *Framework) Close() {
+	f.closeExtenders()
 	for _, plugin := range slices.Backward(f.plugins) {
 		if closer, ok := plugin.(io.Closer); ok {
 			_ = f.guard(nil, plugin.Name(), "Close", func() *fwk.Status { return fwk.AsStatus(closer.Close()) })

@@ -6,9 +6,12 @@ import (
 	"sort"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -17,7 +20,10 @@ import (
 )
 
 // A Framework is the Handle of its own plugins.
-var _ PreemptorHandle = &Framework{}
+var (
+	_ PreemptorHandle = &Framework{}
+	_ VolumesHandle   = &Framework{}
+)
 
 // SnapshotSharedLister returns the cluster as of the last Refresh. What it shows
 // a plugin that is not waited for any more stands still.
@@ -79,6 +85,9 @@ func (f *Framework) RemovePodInPreBind(uid types.UID) { f.PreBinds.remove(uid) }
 // Preemptor returns who evicts pods, nil where nobody may be evicted.
 func (f *Framework) Preemptor() Preemptor { return f.Host.Preemptor }
 
+// Volumes returns who knows what claims hold, nil where nobody does.
+func (f *Framework) Volumes() Volumes { return f.Host.Volumes }
+
 // ClientSet returns a client with Berth's own rights.
 func (f *Framework) ClientSet() clientset.Interface { return f.Client }
 
@@ -94,11 +103,19 @@ func (f *Framework) SharedInformerFactory() informers.SharedInformerFactory { re
 // SharedDRAManager is nil: devices are not allocated yet.
 func (f *Framework) SharedDRAManager() fwk.SharedDRAManager { return nil }
 
-// SharedCSIManager is nil: volumes are not bound yet.
-func (f *Framework) SharedCSIManager() fwk.CSIManager { return nil }
+// SharedCSIManager offers what the CSI drivers said about nodes.
+func (f *Framework) SharedCSIManager() fwk.CSIManager {
+	return csiNodes{f.Informers.Storage().V1().CSINodes().Lister()}
+}
 
-// Extenders is empty: extenders are not called yet.
-func (f *Framework) Extenders() []fwk.Extender { return nil }
+// csiNodes is a CSIManager, and its lister, over an informer's.
+type csiNodes struct{ lister storagelisters.CSINodeLister }
+
+func (c csiNodes) CSINodes() fwk.CSINodeLister { return c }
+
+func (c csiNodes) List() ([]*storagev1.CSINode, error) { return c.lister.List(labels.Everything()) }
+
+func (c csiNodes) Get(name string) (*storagev1.CSINode, error) { return c.lister.Get(name) }
 
 // APIDispatcher is nil, as the contract asks while SchedulerAsyncAPICalls is
 // off; it is off in 1.37.

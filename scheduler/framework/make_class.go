@@ -13,7 +13,7 @@ import (
 // pods like it have to go the plain way. lasting are the lasting forms of a
 // class that differs in nothing that they read; nil makes them.
 func (f *Framework) NewClass(pod *v1.Pod, columns *Columns, lasting *Lasting) *Class {
-	m := &maker{f, pod, columns, &Class{State: NewCycleState(), Lasting: lasting, framework: f}, lasting == nil}
+	m := &maker{f, pod, columns, &Class{State: NewCycleState(), Lasting: lasting, framework: f, opaques: f.opaquesFor(pod)}, lasting == nil}
 	if lasting == nil {
 		m.class.Lasting = &Lasting{}
 	}
@@ -53,8 +53,8 @@ type maker struct {
 // when there is none.
 func (m *maker) addFilter(place int) bool {
 	plugin, c := m.filter[place], m.class
-	if m.Opaque(plugin.Name()) {
-		return true
+	if m.Opaque(m.pod, plugin.Name()) || readsVolumes(plugin) {
+		return true // which has nothing to say of a pod without volumes
 	}
 	live := readsOf(plugin).Filter&moving != 0
 	if !live && (!m.all || c.State.GetSkipFilterPlugins().Has(plugin.Name())) {
@@ -85,7 +85,13 @@ func (m *maker) addFilter(place int) bool {
 // addScore adds the form of a plugin in the Score chain.
 func (m *maker) addScore(place int) bool {
 	plugin, c := &m.score[place], m.class
-	if m.Opaque(plugin.name) {
+	if m.Opaque(m.pod, plugin.name) {
+		return true
+	}
+	if readsVolumes(plugin.ScorePlugin) {
+		if !c.State.GetSkipScorePlugins().Has(plugin.name) {
+			c.Scores = append(c.Scores, ClassScore{noVolumes{}, plugin.name, place, plugin.weight, nil})
+		}
 		return true
 	}
 	live := readsOf(plugin.ScorePlugin).Score&moving != 0
@@ -123,7 +129,7 @@ func (m *maker) addScore(place int) bool {
 func (f *Framework) prepareScores(ctx context.Context, state *CycleState, pod *v1.Pod) bool {
 	skipped := sets.New[string]()
 	for _, plugin := range f.preScore {
-		if f.Opaque(plugin.Name()) || readsOf(plugin).Score&moving != 0 {
+		if f.Opaque(pod, plugin.Name()) || readsOf(plugin).Score&moving != 0 && !readsVolumes(plugin) {
 			continue
 		}
 		f.trial.calls(plugin.Name(), "PreScore")

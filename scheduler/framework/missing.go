@@ -112,4 +112,4 @@ func (f *Framework) Shortages(list []Shortage, state fwk.CycleState, pod *v1.Pod
 
 // BuiltIn says whether a plugin is, so that what it says is known: it names
 // neither nodes nor other pods.
-func (f *Framework) BuiltIn(plugin string) bool { return !f.foreign.Has(plugin) }
+func (f *Framework) BuiltIn(plugin string) bool { return !f.foreign.Has(plugin) && !IsExtender(plugin) }

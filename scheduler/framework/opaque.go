@@ -9,9 +9,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// opaques are the plugins that do not say what they read. Nothing that they
-// say is remembered: where other plugins' verdicts are, these are asked beside
-// them, in every attempt and about every node that it meets.
+// opaques are the plugins that do not say what they read and, for a pod that has
+// volumes, those that read them. Nothing that they say is remembered: where other
+// plugins' verdicts are, these are asked beside them, in every attempt and about
+// every node that it meets.
 type opaques struct {
 	preFilter bool // whether there are any
 	filters   []OpaqueFilter
@@ -44,7 +45,7 @@ func opaque(plugin fwk.Plugin) bool {
 }
 
 // opaquesOf finds them in f's chains.
-func (f *Framework) opaquesOf() (o opaques) {
+func (f *Framework) opaquesOf(opaque func(fwk.Plugin) bool) (o opaques) {
 	o.names = sets.New[string]()
 	for _, plugin := range f.plugins {
 		if opaque(plugin) {
@@ -72,30 +73,41 @@ func (f *Framework) opaquesOf() (o opaques) {
 	return o
 }
 
-// Opaque reports whether a plugin is; with "", whether any is.
-func (f *Framework) Opaque(plugin string) bool {
-	return f.opaques.names.Has(plugin) || plugin == "" && len(f.opaques.names) > 0
+// opaquesFor are those for a pod.
+func (f *Framework) opaquesFor(pod *v1.Pod) *opaques {
+	if len(pod.Spec.Volumes) > 0 && HasVolumes(pod) {
+		return &f.withVolumes
+	}
+	return &f.opaques
 }
 
-// HasOpaquePreFilters reports whether an opaque plugin is in the PreFilter
-// chain.
-func (f *Framework) HasOpaquePreFilters() bool { return f.opaques.preFilter }
+// Opaque reports whether a plugin is for pod; with "", whether any is.
+func (f *Framework) Opaque(pod *v1.Pod, plugin string) bool {
+	names := f.opaquesFor(pod).names
+	return names.Has(plugin) || plugin == "" && len(names) > 0
+}
+
+// HasOpaquePreFilters reports whether a plugin is in the PreFilter chain that is
+// opaque for pod.
+func (f *Framework) HasOpaquePreFilters(pod *v1.Pod) bool { return f.opaquesFor(pod).preFilter }
 
 // RunOpenPreFilterPlugins is RunPreFilterPlugins by those that are not opaque.
 func (f *Framework) RunOpenPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
-	if !f.opaques.preFilter {
+	o := f.opaquesFor(pod)
+	if !o.preFilter {
 		return f.preFilterBy(ctx, state, pod, f.preFilter)
 	}
-	open := slices.DeleteFunc(slices.Clone(f.preFilter), func(p fwk.PreFilterPlugin) bool { return f.Opaque(p.Name()) })
+	open := slices.DeleteFunc(slices.Clone(f.preFilter), func(p fwk.PreFilterPlugin) bool { return o.names.Has(p.Name()) })
 	return f.preFilterBy(ctx, state, pod, open)
 }
 
 // RunOpenFilterPlugins is RunFilterPlugins by those that are not opaque.
 func (f *Framework) RunOpenFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if len(f.opaques.filters) == 0 {
+	o := f.opaquesFor(pod)
+	if len(o.filters) == 0 {
 		return f.RunFilterPlugins(ctx, state, pod, node)
 	}
-	open := slices.DeleteFunc(slices.Clone(f.filter), func(p fwk.FilterPlugin) bool { return f.Opaque(p.Name()) })
+	open := slices.DeleteFunc(slices.Clone(f.filter), func(p fwk.FilterPlugin) bool { return o.names.Has(p.Name()) })
 	return f.filterBy(ctx, state, pod, node, open)
 }
 
@@ -104,9 +116,9 @@ func (f *Framework) RunOpaqueFilter(ctx context.Context, state fwk.CycleState, p
 	return f.filterBy(ctx, state, pod, node, filter.alone)
 }
 
-// OpaqueFilters appends those that state does not skip to list.
-func (f *Framework) OpaqueFilters(list []OpaqueFilter, state fwk.CycleState) []OpaqueFilter {
-	for _, filter := range f.opaques.filters {
+// OpaqueFilters appends those for pod that state does not skip to list.
+func (f *Framework) OpaqueFilters(list []OpaqueFilter, state fwk.CycleState, pod *v1.Pod) []OpaqueFilter {
+	for _, filter := range f.opaquesFor(pod).filters {
 		if !state.GetSkipFilterPlugins().Has(filter.Name()) {
 			list = append(list, filter)
 		}
@@ -117,11 +129,12 @@ func (f *Framework) OpaqueFilters(list []OpaqueFilter, state fwk.CycleState) []O
 // ScoreOpaque has the opaque plugins in the Score chain score nodes: normalised,
 // before weights. A status other than success is what the attempt ends with.
 func (f *Framework) ScoreOpaque(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (of []OpaqueScore, scores []fwk.NodeScoreList, status *fwk.Status) {
-	skipped, status := f.preScoreBy(ctx, state, pod, nodes, f.opaques.preScore)
+	o := f.opaquesFor(pod)
+	skipped, status := f.preScoreBy(ctx, state, pod, nodes, o.preScore)
 	if !status.IsSuccess() {
 		return nil, nil, status
 	}
-	for _, plugin := range f.opaques.scores {
+	for _, plugin := range o.scores {
 		if skipped.Has(plugin.Plugin) {
 			continue
 		}

@@ -63,6 +63,10 @@ func (c *ClassKeys) Append(key []byte, pod *v1.Pod) []byte {
 	if has(PodImages) {
 		key = appendImages(key, pod)
 	}
+	if has(PodVolumes) {
+		// What they are is looked at each time, but not whether there are any.
+		key = appendFlag(key, HasVolumes(pod))
+	}
 	for _, keyer := range c.Keyers {
 		key = keyer.AppendPodKey(key, pod)
 	}

@@ -43,6 +43,12 @@ const (
 	// PodOwners is the services and controllers that a default spread
 	// constraint takes its selector from.
 	PodOwners
+	// StorageObjects is the PersistentVolumes and their claims, StorageClasses,
+	// CSINodes, CSIDrivers, CSIStorageCapacities and VolumeAttachments, and what
+	// is only assumed of them.
+	StorageObjects
+	// ClaimsInUse is which claims the pods on all nodes use.
+	ClaimsInUse
 	// ScoredTogether is which other nodes are scored in the same attempt.
 	ScoredTogether
 )
@@ -51,7 +57,7 @@ const (
 var AllFacets = []Facets{
 	NodeName, NodeLabels, NodeTaints, NodeUnschedulable, NodeAllocatable, NodeFeatures, NodeImages,
 	NodePods, NodePodCount, NodeRequested, NodeScored, NodePorts, NodeClaims, NodeCount,
-	DomainCounts, NamespaceLabels, PodOwners, ScoredTogether,
+	DomainCounts, NamespaceLabels, PodOwners, StorageObjects, ClaimsInUse, ScoredTogether,
 }
 
 // Has reports whether f contains all of facets.
@@ -89,6 +95,12 @@ const (
 	PodPorts
 	// PodImages is the images of containers and volumes.
 	PodImages
+	// PodVolumes is spec.volumes, as far as disks and claims stand behind them,
+	// and the name and UID that an ephemeral one is claimed under. A plugin that
+	// reads them is asked about every pod that has some, each time, as an opaque
+	// one is: what it finds lasts no longer than the attempt, and it may hand it
+	// on to Reserve. Of other pods it must let every node pass, and score none.
+	PodVolumes
 )
 
 // Reads is what a plugin's verdicts depend on beside the plugin's arguments: a

@@ -55,6 +55,9 @@ func (p *Planner) Plan(ctx context.Context, r framework.PreemptionRequest) (*fra
 	if err != nil {
 		return nil, err
 	}
+	if plans, err = p.askExtenders(r, plans); err != nil {
+		return nil, err
+	}
 	plan := p.Choose(plans)
 	plan.Candidates = len(plans)
 	return plan, nil

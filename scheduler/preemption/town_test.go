@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	fwk "k8s.io/kube-scheduler/framework"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/berthdev/berth/scheduler/cache"
@@ -31,7 +32,17 @@ type town struct {
 	clock     *testingclock.FakeClock
 	// percentage and absolute bound the candidates.
 	percentage, absolute int32
+	// extenders have a say in the plan.
+	extenders []fwk.Extender
 }
+
+// extended is a Handle with extenders.
+type extended struct {
+	*framework.Framework
+	extenders []fwk.Extender
+}
+
+func (e extended) Extenders() []fwk.Extender { return e.extenders }
 
 func newTown(t *testing.T, nodes []*v1.Node, pods ...*v1.Pod) *town {
 	t.Helper()
@@ -82,7 +93,7 @@ func (town *town) plan(t *testing.T, pod *v1.Pod) (*framework.Eviction, error) {
 		Clock:         town.clock,
 	})
 	return planner.Plan(t.Context(), framework.PreemptionRequest{
-		Handle: town.framework, State: state, Pod: pod, Refusals: unfit.Diagnosis.Refusals,
+		Handle: extended{town.framework, town.extenders}, State: state, Pod: pod, Refusals: unfit.Diagnosis.Refusals,
 		MinPercentage: town.percentage, MinAbsolute: town.absolute,
 	})
 }

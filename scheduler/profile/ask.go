@@ -2,6 +2,7 @@ package profile
 
 import (
 	"context"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -38,8 +39,10 @@ func (s *Set) askGate(ctx context.Context, g *Generation, pod *v1.Pod, lastGate 
 
 // hint returns the hint of a Generation's plugin, which is asked only as long as
 // the Generation is not closed; beside the caller if the plugin is not built in.
-// One that does not come back wakes the pod, and so does one that is not asked.
-func (s *Set) hint(g *Generation, h framework.Hint) fwk.QueueingHintFn {
+// One that does not come back wakes the pod, and so does one that is not asked:
+// while out says that hints of the plugin have not come back, nobody waits for
+// one more.
+func (s *Set) hint(g *Generation, h framework.Hint, out *atomic.Int32) fwk.QueueingHintFn {
 	ask := h.QueueingHintFn
 	if ask == nil {
 		return nil
@@ -52,7 +55,7 @@ func (s *Set) hint(g *Generation, h framework.Hint) fwk.QueueingHintFn {
 		if !h.Foreign || fault.HintWaitedFor {
 			return ask(logger, pod, oldObj, newObj)
 		}
-		if s.Crowded(g.Blueprint().Name) != nil {
+		if s.Crowded(g.Blueprint().Name) != nil || out.Load() > 0 && !fault.LateHintAskedAgain {
 			return fwk.Queue, nil
 		}
 		var answer fwk.QueueingHint
@@ -60,10 +63,11 @@ func (s *Set) hint(g *Generation, h framework.Hint) fwk.QueueingHintFn {
 		call := framework.Call{Plugin: h.Plugin, Point: "QueueingHint"}
 		left := s.askBeside(g, func(w *framework.Watch) {
 			w.Calls(call, func() { answer, err = ask(logger, pod, oldObj, newObj) })
-		}, func() {})
+		}, func() { out.Add(-1) })
 		if left == nil {
 			return answer, err
 		}
+		out.Add(1)
 		g.Framework.Late(nil, call)
 		return fwk.Queue, &framework.LateError{Call: call}
 	}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/cycle"
@@ -43,6 +45,8 @@ type build struct {
 	framework *framework.Framework
 	hints     []framework.Hint
 	err       error
+	// unheard says why events cannot be heard whose names are none.
+	unheard map[fwk.EventResource]error
 	// finished and abandoned say which came first.
 	finished, abandoned bool
 	// hangs is why a build of the same is refused while this one, which was
@@ -88,6 +92,7 @@ func (m *build) make(ctx context.Context, host framework.Host) error {
 		m.takeDown()
 		return asBuildError(m.err)
 	}
+	m.hear()
 	if err := m.listen(ctx); err != nil {
 		m.takeDown()
 		return err
@@ -97,13 +102,44 @@ func (m *build) make(ctx context.Context, host framework.Host) error {
 
 // construct builds the plugins and asks what events they want to hear of.
 func (m *build) construct(host framework.Host) {
+	extenders, err := m.extenders()
+	if err != nil {
+		m.built(nil, nil, err)
+		return
+	}
 	f, err := framework.New(m.life, framework.Config{
 		Profile: m.blueprint.Name, Chains: m.blueprint.Chains, Args: m.blueprint.Args, Prints: m.prints, Building: m.building, Trial: m.trial,
+		Extenders: extenders,
 	}, m.set.options.Registry, host)
 	var hints []framework.Hint
 	if err == nil {
 		hints, err = f.Hints(m.life)
 	}
+	m.built(f, hints, err)
+}
+
+// extenders makes the clients of the blueprint's extenders. On trial there are
+// none: a question to one may be heard where it counts.
+func (m *build) extenders() ([]fwk.Extender, error) {
+	if m.trial != nil {
+		return nil, nil
+	}
+	var clients []fwk.Extender
+	for _, c := range m.blueprint.Extenders {
+		if m.set.options.Extender == nil {
+			return nil, fmt.Errorf("extender %q: extenders are off", c.Name)
+		}
+		client, err := m.set.options.Extender(m.life, m.blueprint.Name, c)
+		if err != nil {
+			return nil, fmt.Errorf("extender %q: %w", c.Name, err)
+		}
+		clients = append(clients, client)
+	}
+	return clients, nil
+}
+
+// built notes what came of the construction.
+func (m *build) built(f *framework.Framework, hints []framework.Hint, err error) {
 	m.mu.Lock()
 	m.framework, m.hints, m.err, m.finished = f, hints, err, true
 	late := m.abandoned
@@ -166,6 +202,7 @@ func (m *build) listen(ctx context.Context) error {
 
 func (m *build) generation() *Generation {
 	g := &Generation{Framework: m.framework, Memo: cycle.NewMemo(m.framework), prints: m.prints, closed: make(chan struct{}), refs: 1}
+	g.deaf = m.deaf
 	g.gate = func(ctx context.Context, pod *v1.Pod, lastGate string) string {
 		return m.set.askGate(ctx, g, pod, lastGate)
 	}
@@ -177,10 +214,14 @@ func (m *build) generation() *Generation {
 		})
 	}
 	g.blueprint.Store(m.blueprint)
+	out := map[string]*atomic.Int32{}
 	for _, hint := range m.hints {
-		g.hints = append(g.hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event, Fn: m.set.hint(g, hint)})
+		if out[hint.Plugin] == nil {
+			out[hint.Plugin] = &atomic.Int32{}
+		}
+		g.hints = append(g.hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event, Fn: m.set.hint(g, hint, out[hint.Plugin])})
 	}
-	g.wakes = wakesOf(g.hints)
+	g.wakes = Wakes(g.hints)
 	return g
 }
 

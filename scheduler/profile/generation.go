@@ -30,6 +30,8 @@ type Generation struct {
 	prints map[string]string
 	// gate asks the PreEnqueue plugins.
 	gate func(ctx context.Context, pod *v1.Pod, lastGate string) string
+	// deaf says which events the plugins want to hear of that cannot be heard.
+	deaf func() []string
 	// end takes down all that the Generation started, beside the caller.
 	end    func()
 	closed chan struct{}

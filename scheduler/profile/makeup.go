@@ -23,7 +23,8 @@ var choosing = []framework.Point{framework.PreFilter, framework.Filter, framewor
 
 // makeupOf says what decides about the pods of a profile, as the queue compares
 // it at a swap. What decides about the order, about how long is waited and about
-// what is written touches nobody's verdict and is not in it.
+// what is written touches nobody's verdict and is not in it, but for names that
+// must not stand any more.
 func makeupOf(b *compile.Blueprint, paused bool) queue.Makeup {
 	m := queue.Makeup{
 		Plugins: map[string]string{},
@@ -31,6 +32,8 @@ func makeupOf(b *compile.Blueprint, paused bool) queue.Makeup {
 		Room:    chainText(b, framework.PostFilter),
 		Choice:  fmt.Sprint(b.PercentageOfNodesToScore),
 		Holds:   fmt.Sprintf("paused %t", paused),
+
+		NamesNodes: b.Decisions.Nodes,
 	}
 	for _, point := range keeping {
 		for _, entry := range b.Chains[point] {
@@ -45,6 +48,15 @@ func makeupOf(b *compile.Blueprint, paused bool) queue.Makeup {
 	}
 	for _, point := range choosing {
 		m.Choice += "; " + chainText(b, point)
+	}
+	for _, e := range b.Extenders {
+		m.Plugins[framework.ExtenderPlugin(e.Name)] = extenderText(e)
+		if e.Filter != "" || e.Prioritize != "" {
+			m.Choice += "; " + extenderText(e)
+		}
+		if e.Preempt != "" {
+			m.Room += "; " + extenderText(e)
+		}
 	}
 	if b.Namespaces != nil {
 		m.Holds += ", namespaces " + b.Namespaces.String()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -20,5 +21,11 @@ func prints(b *compile.Blueprint) map[string]string {
 			all[entry.Name] += fmt.Sprintf(" %s:%d", point, entry.Weight)
 		}
 	}
+	for _, e := range b.Extenders {
+		all[framework.ExtenderPlugin(e.Name)] = extenderText(e)
+	}
 	return all
 }
+
+// extenderText is all that an extender is made of, as text.
+func extenderText(e extender.Config) string { return fmt.Sprintf("%+v", e) }

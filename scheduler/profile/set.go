@@ -10,9 +10,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/scheduler/scope"
@@ -66,6 +68,9 @@ type Options struct {
 	// Informers are lent to the plugins of each Generation anew; nil: HostFor's
 	// are theirs.
 	Informers *scope.Pool
+	// Extender makes the client of an extender of a profile, which lives as long as
+	// life; nil: no profile has any. It opens nothing.
+	Extender func(life context.Context, profile string, c extender.Config) (fwk.Extender, error)
 	// Trials are what trials are made of; nil: none is made.
 	Trials *Trials
 	// Listed is closed once the house has listed what it watches; nil: it has.
@@ -123,14 +128,16 @@ func (s *Set) Names() []string {
 // Running says what runs under a name.
 func (s *Set) Running(name string) (Running, bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	slot, ok := s.slots[name]
 	if !ok || slot.current == nil {
+		s.mu.Unlock()
 		return Running{}, false
 	}
-	return Running{
-		Blueprint: slot.current.Blueprint(), Since: slot.since, Ailments: s.ailments(name, slot.current),
-	}, true
+	current := slot.current
+	running := Running{Blueprint: current.Blueprint(), Since: slot.since, Ailments: s.ailments(name, current)}
+	s.mu.Unlock()
+	running.Ailments = append(running.Ailments, current.deaf()...)
+	return running, true
 }
 
 // Acquire returns the Generation that runs under a name with one more

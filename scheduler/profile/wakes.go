@@ -7,6 +7,7 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
@@ -14,8 +15,8 @@ import (
 // sorted. The slice is the Generation's own.
 func (g *Generation) WakesOn(plugin string) []string { return g.wakes[plugin] }
 
-// wakesOf names the events of each plugin.
-func wakesOf(hints []queue.Hint) map[string][]string {
+// Wakes names the events of each plugin, as resource/action, sorted.
+func Wakes(hints []queue.Hint) map[string][]string {
 	wakes := map[string][]string{}
 	for _, hint := range hints {
 		wakes[hint.Plugin] = append(wakes[hint.Plugin], eventNames(hint.Event)...)
@@ -38,6 +39,9 @@ func eventNames(e fwk.ClusterEvent) (names []string) {
 			if what, ok := strings.CutPrefix(action, kind); ok {
 				action = "Update" + what
 			}
+		}
+		if fault.TaintsWakeUntold && action == "UpdateTaint" {
+			return
 		}
 		names = append(names, fmt.Sprintf("%v/%s", e.Resource, action))
 	}

@@ -1,0 +1,74 @@
+package binding
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// delegate is an extender that binds, and says what it likes about it.
+type delegate struct {
+	fwk.Extender
+	bind      func(node string)
+	says      error
+	ignorable bool
+}
+
+func (d *delegate) Name() string              { return "rack" }
+func (d *delegate) IsBinder() bool            { return true }
+func (d *delegate) IsIgnorable() bool         { return d.ignorable }
+func (d *delegate) IsInterested(*v1.Pod) bool { return true }
+func (d *delegate) IsFilter() bool            { return false }
+func (d *delegate) IsPrioritizer() bool       { return false }
+func (d *delegate) Bind(b *v1.Binding) error  { d.bind(b.Target.Name); return d.says }
+
+func TestAnExtendersWordIsChecked(t *testing.T) {
+	broken := errors.New("something went wrong")
+	for sentence, test := range map[string]struct {
+		// to is the node that the extender binds the pod to; "" for none.
+		to        string
+		gone      bool
+		says      error
+		ignorable bool
+		want      string
+		calls     []string
+		after     string
+	}{
+		"it binds":                              {to: "n1", calls: []string{"get web"}, after: "n1"},
+		"it binds and says that it fails":       {to: "n1", says: broken, calls: []string{"get web"}, after: "n1"},
+		"it says that it binds":                 {want: "Extender/rack said that it bound the pod to its node, and it is not bound", calls: []string{"get web"}},
+		"it fails":                              {says: broken, want: broken.Error(), calls: []string{"get web"}},
+		"it binds to another node":              {to: "n2", want: ErrGone.Error(), calls: []string{"get web"}, after: "n2"},
+		"it fails, and may":                     {says: broken, ignorable: true, calls: []string{"bind web n1"}, after: "n1"},
+		"it binds, says that it fails, and may": {to: "n1", says: broken, ignorable: true, calls: []string{"bind web n1", "get web"}, after: "n1"},
+		"the pod is gone":                       {gone: true, says: broken, want: ErrGone.Error(), calls: []string{"get web"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				d := &delegate{says: test.says, ignorable: test.ignorable}
+				d.bind = func(string) {
+					if test.to != "" {
+						w.cluster.Change(w.pod, func(p *v1.Pod) { p.Spec.NodeName = test.to })
+					}
+					if test.gone {
+						w.cluster.Remove(w.pod)
+					}
+				}
+				w.extenders = []fwk.Extender{d}
+				_, err := w.fly()
+				if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+					t.Errorf("%v, want %q", err, test.want)
+				}
+				wantLines(t, "calls", w.calls(), test.calls...)
+				if !test.gone {
+					if after := w.cluster.Pod(w.pod).Spec.NodeName; after != test.after {
+						t.Errorf("the pod is on %q, want %q", after, test.after)
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package cycle
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/extender"
+	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// filterByExtenders asks the extenders in turn about the nodes that fit, each
+// about those that the ones before it left, and returns what they leave. The
+// error is that of one that may not be ignored.
+func filterByExtenders(ctx context.Context, r Request, nodes []fwk.NodeInfo, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
+	for _, e := range r.Framework.Extenders() {
+		if len(nodes) == 0 {
+			break
+		}
+		if !e.IsFilter() || !e.IsInterested(r.Pod) {
+			continue
+		}
+		fit, failed, unresolvable, err := e.Filter(r.Pod, nodes)
+		if err != nil {
+			if e.IsIgnorable() && !fault.ExtenderIgnoredFails {
+				klog.FromContext(ctx).V(2).Info("An extender failed, and may", "pod", klog.KObj(r.Pod), "extender", e.Name(), "err", err.Error())
+				continue
+			}
+			return nil, err
+		}
+		plugin := framework.ExtenderPlugin(e.Name())
+		code := fwk.UnschedulableAndUnresolvable
+		if fault.ExtenderRefusalsResolvable {
+			code = fwk.Unschedulable
+		}
+		refuse(diagnosis, nodes, unresolvable, func(why string) *fwk.Status { return fwk.NewStatus(code, why).WithPlugin(plugin) })
+		for name := range unresolvable {
+			delete(failed, name) // it outranks the other
+		}
+		refuse(diagnosis, nodes, failed, func(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(plugin) })
+		if len(fit) != len(nodes) {
+			diagnosis.Unschedulable.Insert(plugin)
+		}
+		nodes = fit
+	}
+	return nodes, nil
+}
+
+// refuse notes why nodes were refused, in their order; nodes share statuses.
+func refuse(diagnosis *framework.Diagnosis, nodes []fwk.NodeInfo, reasons extenderv1.FailedNodesMap, status func(why string) *fwk.Status) {
+	known := map[string]*fwk.Status{}
+	for _, node := range nodes {
+		why, refused := reasons[node.Node().Name]
+		if !refused {
+			continue
+		}
+		if known[why] == nil {
+			known[why] = status(why)
+		}
+		diagnosis.Refusals.Add(node.Node().Name, known[why])
+	}
+}
+
+// scoreByExtenders adds what the extenders say of the nodes to their scores. One
+// that fails is left out, whatever its failure policy: as in kube-scheduler, a
+// pod is not kept waiting for taste. They are asked one after the other; the
+// sums are the same in any order.
+func scoreByExtenders(ctx context.Context, r Request, nodes []fwk.NodeInfo, scores *framework.Scores) {
+	for _, e := range r.Framework.Extenders() {
+		if !e.IsPrioritizer() || !e.IsInterested(r.Pod) {
+			continue
+		}
+		list, weight, err := e.Prioritize(r.Pod, nodes)
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("An extender's scores are left out", "pod", klog.KObj(r.Pod), "extender", e.Name(), "err", err.Error())
+			continue
+		}
+		given := make(map[string]int64, len(*list))
+		for _, host := range *list {
+			given[host.Host] += host.Score * weight * extender.Scale
+		}
+		row := make(fwk.NodeScoreList, len(nodes))
+		for i, node := range nodes {
+			row[i] = fwk.NodeScore{Name: node.Node().Name, Score: given[node.Node().Name]}
+		}
+		scores.AddScores(framework.ExtenderPlugin(e.Name()), row)
+	}
+}

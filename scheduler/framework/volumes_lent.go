@@ -1,0 +1,69 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Volumes knows which claim holds which volume, including what is only assumed.
+// The house lends one to the plugins of all generations: what was promised to a
+// pod under a profile that is swapped stays promised.
+//
+// Objects belong to everybody: who wants to change one copies it first.
+type Volumes interface {
+	// Volume returns a volume as it is assumed to be. The error is a
+	// NotFound, or what went wrong.
+	Volume(name string) (*v1.PersistentVolume, error)
+	// Claim returns a claim as it is assumed to be.
+	Claim(namespace, name string) (*v1.PersistentVolumeClaim, error)
+	// OfClass returns the volumes of a storage class as they are assumed to be,
+	// by name; "" is the class of those without one.
+	OfClass(class string) ([]*v1.PersistentVolume, error)
+	// WrittenVolume and WrittenClaim return what the API server said last,
+	// whatever is assumed.
+	WrittenVolume(name string) (*v1.PersistentVolume, error)
+	WrittenClaim(namespace, name string) (*v1.PersistentVolumeClaim, error)
+
+	// Assume takes changed copies of volumes and claims for what they will be,
+	// all or none. The error says that one of them is not what it was when it
+	// was copied.
+	Assume(volumes []*v1.PersistentVolume, claims []*v1.PersistentVolumeClaim) (VolumeHold, error)
+	// Await calls done until it says true or fails: each second, and when one of
+	// claims changed, or a volume that names it. The error is done's, why ctx ended, or
+	// context.DeadlineExceeded when it took longer than limit.
+	Await(ctx context.Context, limit time.Duration, claims []*v1.PersistentVolumeClaim, done func() (bool, error)) error
+	// Failed counts an error at a stage: predicate, assume or bind.
+	Failed(stage string)
+}
+
+// VolumeHold is what is assumed for one pod.
+type VolumeHold interface {
+	// Write tells the API server: volumes first, then claims, until one write
+	// fails. What was written stays assumed until it is heard of.
+	Write(ctx context.Context) error
+	// Volume and Claim return what was written, nil where nothing was.
+	Volume(name string) *v1.PersistentVolume
+	Claim(namespace, name string) *v1.PersistentVolumeClaim
+	// Release takes back what was not written. It may be called again.
+	Release()
+}
+
+// VolumesHandle is a Handle that lends Volumes, as every Framework does.
+type VolumesHandle interface {
+	fwk.Handle
+	// Volumes is nil where there are none.
+	Volumes() Volumes
+}
+
+// VolumesOf returns the volumes that come with handle. The error says that it
+// has none, as a Handle that is not Berth's.
+func VolumesOf(handle fwk.Handle) (Volumes, error) {
+	if lending, ok := handle.(VolumesHandle); ok && lending.Volumes() != nil {
+		return lending.Volumes(), nil
+	}
+	return nil, fmt.Errorf("handle: is a %T without Volumes, want one that lends them", handle)
+}

@@ -63,7 +63,10 @@ func (s *Snapshot) applyOne(d delta) *nodeState {
 		n.RemoveNode()
 		return n
 	case d.other != 0:
-		s.moved++
+		// What is concluded from storage lasts no longer than an attempt anyway.
+		if d.other != framework.StorageObjects {
+			s.moved++
+		}
 		return nil
 	case d.pod != nil:
 		return s.addPod(d.pod)

@@ -33,6 +33,7 @@ type Cache struct {
 	// deltas are the changes since the last Refresh, oldest first.
 	deltas []delta
 	spare  []delta
+	seen   Seen
 
 	snapshot *Snapshot
 }
@@ -70,14 +71,27 @@ func NewScanning() *Cache {
 }
 
 // SetNode adds a node, or replaces what is known of it.
-func (c *Cache) SetNode(node *v1.Node) { c.note(delta{node: node}) }
+func (c *Cache) SetNode(node *v1.Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen.Nodes = later(c.seen.Nodes, node.ResourceVersion)
+	c.deltas = append(c.deltas, delta{node: node})
+}
 
 // RemoveNode forgets a node. Pods on it stay known until they go themselves,
 // since their deletions come on another watch.
 func (c *Cache) RemoveNode(name string) { c.note(delta{noNode: name}) }
 
+// NodeDeleted is RemoveNode, told by the last version of the node.
+func (c *Cache) NodeDeleted(node *v1.Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen.Nodes = later(c.seen.Nodes, node.ResourceVersion)
+	c.deltas = append(c.deltas, delta{noNode: node.Name})
+}
+
 // Changed tells that something changed which plugins read through listers:
-// framework.NamespaceLabels or framework.PodOwners. What was concluded from it
+// framework.NamespaceLabels, framework.PodOwners or framework.StorageObjects. What was concluded from it
 // before the next Refresh is not relied on after that.
 func (c *Cache) Changed(facets framework.Facets) { c.note(delta{other: facets}) }
 
@@ -89,6 +103,7 @@ func (c *Cache) Confirm(pod *v1.Pod) {
 	info, _ := framework.NewPodInfo(pod)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.seen.Pods = later(c.seen.Pods, pod.ResourceVersion)
 	if old, ok := c.placed[pod.UID]; ok && !fault.ConfirmedTwice {
 		c.deltas = append(c.deltas, delta{noPod: old.info})
 	}
@@ -102,6 +117,14 @@ func (c *Cache) Remove(uid types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.take(uid)
+}
+
+// PodDeleted is Remove, told by the last version of the pod.
+func (c *Cache) PodDeleted(pod *v1.Pod) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen.Pods = later(c.seen.Pods, pod.ResourceVersion)
+	return c.take(pod.UID)
 }
 
 // Assume counts a pod in on node before the API server has heard of it. It
@@ -223,11 +246,13 @@ func (c *Cache) Refresh() *Snapshot {
 	c.mu.Lock()
 	deltas := c.deltas
 	c.deltas = c.spare[:0]
+	seen := c.seen
 	c.mu.Unlock()
 	c.snapshot.fence.Lock()
 	if c.snapshot.shown {
 		c.snapshot.part()
 	}
+	c.snapshot.seen = seen
 	c.snapshot.apply(deltas)
 	c.snapshot.fence.Unlock()
 	clear(deltas)

@@ -28,6 +28,12 @@ type Snapshot struct {
 	sorted                 bool
 	sorting                sync.Mutex // guards sorted and what it is of
 
+	// seen is what has been heard of, and sum that of the list; summed says that it
+	// is made.
+	seen   Seen
+	sum    uint32
+	summed bool
+
 	// fence is held while the snapshot moves, and while plugins look at it whom
 	// nobody may wait for. shown says that one did that is out.
 	fence sync.Mutex
@@ -134,7 +140,7 @@ func (s *Snapshot) relist() {
 		s.list, s.slots = append(s.list, n.NodeInfo), append(s.slots, n.slot)
 	}
 	s.listed = len(s.list)
-	s.sorted = false
+	s.sorted, s.summed = false, false
 }
 
 // settle gives a listed node a slot, if it has none, and counts it in.

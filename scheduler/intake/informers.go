@@ -13,6 +13,9 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	clientset "k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // NewInformers returns the factory whose informers hold all that is scheduled,
@@ -35,7 +38,20 @@ func NewInformers(client clientset.Interface, trim toolscache.TransformFunc) inf
 	return factory
 }
 
-// Kinds are the kinds that Register listens to, each as an empty object.
+// Events are those that Register tells of, by their names.
+func Events() []fwk.EventResource {
+	events := []fwk.EventResource{
+		fwk.WildCard, fwk.Pod, fwk.AssignedPod, fwk.UnscheduledPod, fwk.TargetPod, framework.TerminatingPod, fwk.Node,
+		framework.Namespace, framework.Service, framework.ReplicationController, framework.ReplicaSet, framework.StatefulSet,
+	}
+	for _, kind := range storageKinds { // nothing happens to one that is not served
+		events = append(events, kind.event)
+	}
+	return events
+}
+
+// Kinds are the kinds that Register listens to beside those of Storage, each as
+// an empty object.
 func Kinds() []runtime.Object {
 	return []runtime.Object{
 		&v1.Pod{}, &v1.Node{}, &policyv1.PodDisruptionBudget{}, &v1.Namespace{}, &v1.Service{},

@@ -29,7 +29,9 @@ type Options struct {
 	// Namespace is told the labels of a namespace before and after a change,
 	// nil where there was or is none; may be nil.
 	Namespace func(name string, before, after labels.Set)
-	Log       logr.Logger
+	// Storage is which kinds of storage objects there are to listen to.
+	Storage Storage
+	Log     logr.Logger
 }
 
 // Intake hears of every change to what is scheduled.
@@ -60,9 +62,11 @@ func (in *Intake) Register(factory informers.SharedInformerFactory) (func(contex
 		DeleteFunc: func(obj any) { ifKnown(obj, in.nodeDeleted) },
 	})
 	synced, othersErr := in.watchOthers(factory)
-	if err := errors.Join(podsErr, nodesErr, othersErr); err != nil {
+	storage, storageErr := in.watchStorage(factory)
+	if err := errors.Join(podsErr, nodesErr, othersErr, storageErr); err != nil {
 		return nil, err
 	}
+	synced = append(synced, storage...)
 	// Nobody is woken by a budget; but evicting before they are known would
 	// disregard them.
 	budgets := factory.Policy().V1().PodDisruptionBudgets().Informer()

@@ -20,6 +20,6 @@ func (in *Intake) nodeUpdated(oldNode, newNode *v1.Node) {
 
 func (in *Intake) nodeDeleted(node *v1.Node) {
 	// A pod that is woken must not find the node there still.
-	in.options.Cache.RemoveNode(node.Name)
+	in.options.Cache.NodeDeleted(node)
 	in.options.Queue.Event(in.context(), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, node, nil, nil)
 }

@@ -73,6 +73,12 @@ func watch[T any](
 	})
 }
 
+// Elsewhere tells the queue of what happened to a resource that is watched for
+// plugins alone. No decision of the house depends on it.
+func (in *Intake) Elsewhere(happened fwk.ClusterEvent, before, after any) {
+	in.options.Queue.Event(in.context(), happened, before, after, nil)
+}
+
 // namespaces tells whose pods profiles may take.
 func (in *Intake) namespaces() toolscache.ResourceEventHandler {
 	labelsOf := func(namespace *v1.Namespace) labels.Set {

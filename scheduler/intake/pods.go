@@ -170,7 +170,7 @@ func (in *Intake) podDeleted(pod *v1.Pod) {
 	if placed := in.options.Cache.Pod(pod.UID); placed != nil && !assigned(pod) && !fault.NowhereDeleted {
 		left = placed
 	}
-	if in.options.Cache.Remove(pod.UID) || assigned(pod) {
+	if in.options.Cache.PodDeleted(pod) || assigned(pod) {
 		in.options.Queue.Event(ctx, assignedPodDelete, left, nil, nil)
 	} else {
 		in.returned(ctx, pod, had, "")

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -79,6 +81,10 @@ type cluster struct {
 	informers informers.SharedInformerFactory
 	// counts is what the numbers of pods by domain are drawn from.
 	counts int64
+	// inUse says that some pod uses every claim.
+	inUse bool
+	// volumes is nil until somebody asks for it.
+	volumes framework.Volumes
 	// beside are the nodes that are scored together with the one in question.
 	beside []fwk.NodeInfo
 }
@@ -91,6 +97,9 @@ func (c *cluster) SnapshotSharedLister() fwk.SharedLister                 { retu
 func (c *cluster) SharedInformerFactory() informers.SharedInformerFactory { return c.informers }
 func (c *cluster) NodeInfos() fwk.NodeInfoLister                          { return c }
 func (c *cluster) List() ([]fwk.NodeInfo, error)                          { return make([]fwk.NodeInfo, c.nodes), nil }
+func (c *cluster) SharedCSIManager() fwk.CSIManager                       { return csiNodes{c.informers} }
+func (c *cluster) StorageInfos() fwk.StorageInfoLister                    { return c }
+func (c *cluster) IsPVCUsedByPods(string) bool                            { return c.inUse }
 func (c *cluster) Counts() framework.Counts                               { return c }
 
 // tally draws numbers for domains that the question decides as well.
@@ -115,6 +124,21 @@ func (c *cluster) Terms(q framework.TermQuery) *framework.TermTallies {
 
 func (c *cluster) On(node fwk.NodeInfo, pods *framework.PodSet) int64 { return pods.On(node) }
 
+// csiNodes is a CSIManager, and its lister, over informers.
+type csiNodes struct {
+	informers.SharedInformerFactory
+}
+
+func (c csiNodes) CSINodes() fwk.CSINodeLister { return c }
+
+func (c csiNodes) List() ([]*storagev1.CSINode, error) {
+	return c.Storage().V1().CSINodes().Lister().List(labels.Everything())
+}
+
+func (c csiNodes) Get(name string) (*storagev1.CSINode, error) {
+	return c.Storage().V1().CSINodes().Lister().Get(name)
+}
+
 // teamX selects namespaces, and pods, of a team.
 var teamX = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}}
 
@@ -132,11 +156,38 @@ func picky(dice *rand.Rand) *v1.Pod {
 		PreferNode(3, fixture.Term(fixture.In("zone", "a"))).
 		RequirePods(v1.PodAffinityTerm{TopologyKey: "zone", NamespaceSelector: teamX, LabelSelector: teamX}).
 		PreferPods(5, fixture.Near("zone", "app", "web")).
+		Claim("data").
 		Mutate(func(pod *v1.Pod) {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, disk())
 			pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{
 				{Action: v1.ContainerRestartRuleActionRestartAllContainers},
 			}
 		}).Obj()
+}
+
+// disk is a volume that one pod on a node may have.
+func disk() v1.Volume {
+	return v1.Volume{Name: "disk", VolumeSource: v1.VolumeSource{GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{PDName: "disk"}}}
+}
+
+// randomStorage puts a claim, its volume and the drivers of all nodes where
+// plugins find them.
+func randomStorage(dice *rand.Rand, all informers.SharedInformerFactory) {
+	claim := fixture.Claim("data", "fast").BoundTo("pv").Mutate(func(c *v1.PersistentVolumeClaim) {
+		c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{[]v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod, v1.ReadWriteOnce}[dice.Intn(2)]}
+	})
+	put(all.Core().V1().PersistentVolumeClaims().Informer(), claim.Obj())
+	put(all.Core().V1().PersistentVolumes().Informer(), fixture.Volume("pv", "fast").Mutate(func(v *v1.PersistentVolume) {
+		v.Labels = map[string]string{v1.LabelTopologyZone: string(rune('a' + dice.Intn(3)))}
+		v.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "csi", VolumeHandle: "pv"}}
+	}).Obj())
+	for i := range 3 {
+		most := int32(dice.Intn(2))
+		put(all.Storage().V1().CSINodes().Informer(), &storagev1.CSINode{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)},
+			Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "csi", Allocatable: &storagev1.VolumeNodeResources{Count: &most}}}},
+		})
+	}
 }
 
 // randomFacet gives node another value of one facet. It changes node's sums as
@@ -165,7 +216,11 @@ func randomFacet(dice *rand.Rand, facet framework.Facets, node *framework.NodeIn
 	case framework.NodeImages:
 		node.ImageStates = map[string]*fwk.ImageStateSummary{"web:1": {Size: dice.Int63n(2 << 30), NumNodes: 1 + dice.Intn(2)}}
 	case framework.NodePods:
-		node.AddPodInfo(framework.NewNodeInfo(fixture.Pod("alike").Label("app", "web").Label("tier", "web").Obj()).GetPods()[0])
+		alike := fixture.Pod("alike").Label("app", "web").Label("tier", "web")
+		if dice.Intn(2) == 0 {
+			alike.Mutate(func(pod *v1.Pod) { pod.Spec.Volumes = []v1.Volume{disk()} })
+		}
+		node.AddPodInfo(framework.NewNodeInfo(alike.Obj()).GetPods()[0])
 	case framework.NodePodCount:
 		node.AddPodInfo(framework.NewNodeInfo(fixture.Pod("extra").Obj()).GetPods()[0])
 	case framework.NodeRequested:
@@ -184,6 +239,10 @@ func randomFacet(dice *rand.Rand, facet framework.Facets, node *framework.NodeIn
 		put(all.informers.Core().V1().Namespaces().Informer(), fixture.Namespace("default").Label("team", string(rune('x'+dice.Intn(2)))).Obj())
 	case framework.PodOwners:
 		put(all.informers.Core().V1().Services().Informer(), fixture.Service("web", []string{"app", "tier"}[dice.Intn(2)], "web"))
+	case framework.StorageObjects:
+		randomStorage(dice, all.informers)
+	case framework.ClaimsInUse:
+		all.inUse = dice.Intn(2) == 0
 	case framework.ScoredTogether:
 		all.beside = nil
 		for i := range dice.Intn(4) {
@@ -240,6 +299,10 @@ func build(t *testing.T, registration framework.Registration, handle fwk.Handle)
 	return plugin
 }
 
+// opaque are plugins that declare nothing: they are asked each time, as plugins
+// from outside are.
+var opaque = map[string]bool{"ServiceAffinity": true, "NodePreferAvoidPods": true}
+
 // A remembered verdict is good while the declared facets stand still, so a
 // facet that is not declared must not matter, and must not be asked for.
 func TestUndeclaredFacetsDoNotMatter(t *testing.T) {
@@ -250,6 +313,12 @@ func TestUndeclaredFacetsDoNotMatter(t *testing.T) {
 		_, scores := plugin.(fwk.ScorePlugin)
 		reader, declares := plugin.(framework.Reader)
 		if !filters && !scores {
+			continue
+		}
+		if opaque[name] {
+			if declares {
+				t.Errorf("%s says what its verdicts read: it is opaque no more", name)
+			}
 			continue
 		}
 		if !declares {

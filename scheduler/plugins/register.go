@@ -17,9 +17,10 @@ type Option func(*framework.Registration)
 
 // Register describes one plugin. Nil pointers stand for the types: plugin's
 // says at which points it runs, args' is what its arguments are decoded into;
-// an untyped nil says that it takes none. For example:
+// an untyped nil says that it takes none, and (*runtime.Unknown)(nil) that the
+// factory decodes them itself. For example:
 //
-//	registry, err := plugins.With(plugins.InTree(),
+//	operator.Main(
 //		plugins.Register("Coscheduling", coscheduling.New, (*coscheduling.Coscheduling)(nil), (*config.CoschedulingArgs)(nil)))
 func Register(name string, factory framework.Factory, plugin fwk.Plugin, args runtime.Object, options ...Option) framework.Registration {
 	registration := framework.Registration{

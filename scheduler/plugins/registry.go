@@ -14,12 +14,18 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins/nodedeclaredfeatures"
 	"github.com/berthdev/berth/scheduler/plugins/nodename"
 	"github.com/berthdev/berth/scheduler/plugins/nodeports"
+	"github.com/berthdev/berth/scheduler/plugins/nodepreferavoidpods"
 	"github.com/berthdev/berth/scheduler/plugins/noderesources"
 	"github.com/berthdev/berth/scheduler/plugins/nodeunschedulable"
+	"github.com/berthdev/berth/scheduler/plugins/nodevolumelimits"
 	"github.com/berthdev/berth/scheduler/plugins/podtopologyspread"
 	"github.com/berthdev/berth/scheduler/plugins/prioritysort"
 	"github.com/berthdev/berth/scheduler/plugins/schedulinggates"
+	"github.com/berthdev/berth/scheduler/plugins/serviceaffinity"
 	"github.com/berthdev/berth/scheduler/plugins/tainttoleration"
+	"github.com/berthdev/berth/scheduler/plugins/volumebinding"
+	"github.com/berthdev/berth/scheduler/plugins/volumerestrictions"
+	"github.com/berthdev/berth/scheduler/plugins/volumezone"
 )
 
 // InTree returns a new registry of every plugin that is built in.
@@ -36,6 +42,11 @@ func InTree() framework.Registry {
 		Register(nodeports.Name, nodeports.New, (*nodeports.Plugin)(nil), nil),
 		Register(noderesources.FitName, noderesources.NewFit, (*noderesources.Fit)(nil), (*configv1.NodeResourcesFitArgs)(nil),
 			WithDefault(noderesources.DefaultFit), WithValidation(noderesources.ValidateFit)),
+		Register(volumerestrictions.Name, volumerestrictions.New, (*volumerestrictions.Plugin)(nil), nil),
+		Register(nodevolumelimits.Name, nodevolumelimits.New, (*nodevolumelimits.Plugin)(nil), nil),
+		Register(volumebinding.Name, volumebinding.New, (*volumebinding.Plugin)(nil), (*configv1.VolumeBindingArgs)(nil),
+			WithDefault(volumebinding.Default), WithValidation(volumebinding.Validate)),
+		Register(volumezone.Name, volumezone.New, (*volumezone.Plugin)(nil), nil),
 		Register(podtopologyspread.Name, podtopologyspread.New, (*podtopologyspread.Plugin)(nil), (*configv1.PodTopologySpreadArgs)(nil),
 			WithDefault(podtopologyspread.Default), WithValidation(podtopologyspread.Validate)),
 		Register(interpodaffinity.Name, interpodaffinity.New, (*interpodaffinity.Plugin)(nil), (*configv1.InterPodAffinityArgs)(nil),
@@ -48,6 +59,10 @@ func InTree() framework.Registry {
 		Register(imagelocality.Name, imagelocality.New, (*imagelocality.Plugin)(nil), nil),
 		Register(defaultbinder.Name, defaultbinder.New, (*defaultbinder.Plugin)(nil), nil),
 		Register(nodedeclaredfeatures.Name, nodedeclaredfeatures.New, (*nodedeclaredfeatures.Plugin)(nil), nil),
+		// kube-scheduler has these no more; no profile runs them by default.
+		Register(serviceaffinity.Name, serviceaffinity.New, (*serviceaffinity.Plugin)(nil), (*serviceaffinity.ServiceAffinityArgs)(nil),
+			WithValidation(serviceaffinity.Validate)),
+		Register(nodepreferavoidpods.Name, nodepreferavoidpods.New, (*nodepreferavoidpods.Plugin)(nil), nil),
 	} {
 		plugin.BuiltIn = true
 		registry[plugin.Name] = plugin

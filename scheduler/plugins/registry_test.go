@@ -31,11 +31,18 @@ func TestInTreePluginsRunWhereUpstreamsDo(t *testing.T) {
 		"NodeResourcesFit":                "preFilter filter preScore score",
 		"NodeResourcesBalancedAllocation": "preScore score",
 		"ImageLocality":                   "score",
+		"VolumeRestrictions":              "preFilter filter",
+		"NodeVolumeLimits":                "preFilter filter",
+		"VolumeBinding":                   "preFilter filter preScore score reserve preBind",
+		"VolumeZone":                      "preFilter filter",
 		"PodTopologySpread":               "preFilter filter preScore score",
 		"InterPodAffinity":                "preFilter filter preScore score",
 		"DefaultPreemption":               "preEnqueue postFilter",
 		"DefaultBinder":                   "bind",
 		"NodeDeclaredFeatures":            "preFilter filter",
+		// Of Kubernetes 1.22, which had them last.
+		"ServiceAffinity":     "preFilter filter score",
+		"NodePreferAvoidPods": "score",
 	}
 	got := map[string]string{}
 	for name, plugin := range plugins.InTree() {

@@ -1,0 +1,208 @@
+// Package serviceaffinity keeps the pods of a Service on nodes that have labels in
+// common, and spreads them over the values of others. kube-scheduler dropped the
+// plugin in 1.23; no profile runs it that does not name it.
+//
+// It declares nothing of what it reads, so that it is asked about each node anew.
+package serviceaffinity
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+const (
+	// Name is how profiles name the plugin.
+	Name = "ServiceAffinity"
+
+	reasonElsewhere = "node(s) didn't match service affinity"
+	stateKey        = "PreFilter" + Name
+)
+
+// Plugin knows which pods belong together by Services and by their own labels.
+type Plugin struct {
+	args     ServiceAffinityArgs
+	nodes    fwk.SharedLister
+	services corelisters.ServiceLister
+}
+
+var (
+	_ fwk.PreFilterPlugin     = (*Plugin)(nil)
+	_ fwk.PreFilterExtensions = (*Plugin)(nil)
+	_ fwk.FilterPlugin        = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
+	_ fwk.ScorePlugin         = (*Plugin)(nil)
+)
+
+// New returns the plugin. The error says that the arguments are another's.
+func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	typed, ok := args.(*ServiceAffinityArgs)
+	if !ok {
+		return nil, fmt.Errorf("args: want a ServiceAffinityArgs, is a %T", args)
+	}
+	return &Plugin{
+		args: *typed.DeepCopyObject().(*ServiceAffinityArgs), nodes: handle.SnapshotSharedLister(),
+		services: handle.SharedInformerFactory().Core().V1().Services().Lister(),
+	}, nil
+}
+
+// Name returns Name.
+func (*Plugin) Name() string { return Name }
+
+// EventsToRegister asks for whatever moves the pods of a Service or changes which
+// they are, and for nodes with other labels.
+func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.All}},
+		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodLabel}},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}},
+		{Event: fwk.ClusterEvent{Resource: framework.Service, ActionType: fwk.All}},
+	}, nil
+}
+
+// alike are the placed pods that have the pod's own labels, in its namespace, and
+// whether a Service selects it.
+type alike struct {
+	pods   []*v1.Pod
+	served bool
+}
+
+// Clone copies what AddPod and RemovePod change.
+func (a *alike) Clone() fwk.StateData {
+	return &alike{pods: append([]*v1.Pod(nil), a.pods...), served: a.served}
+}
+
+// PreFilter looks for the pods that the pod belongs with.
+func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if len(p.args.AffinityLabels) == 0 {
+		return nil, nil
+	}
+	services, err := p.servicesOf(pod)
+	if err != nil {
+		return nil, fwk.AsStatus(fmt.Errorf("listing services: %w", err))
+	}
+	nodes, err := p.nodes.NodeInfos().List()
+	if err != nil {
+		return nil, fwk.AsStatus(fmt.Errorf("listing nodes: %w", err))
+	}
+	found := &alike{served: len(services) > 0}
+	for _, node := range nodes {
+		for _, other := range node.GetPods() {
+			if belongs(pod, other.GetPod()) {
+				found.pods = append(found.pods, other.GetPod())
+			}
+		}
+	}
+	state.Write(stateKey, found)
+	return nil, nil
+}
+
+// belongs says whether other has the pod's namespace and all of its labels.
+func belongs(pod, other *v1.Pod) bool {
+	return pod.Namespace == other.Namespace && labels.SelectorFromSet(pod.Labels).Matches(labels.Set(other.Labels))
+}
+
+// PreFilterExtensions keep up with what preemption tries.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+
+// AddPod counts a pod in.
+func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+	found, status := p.read(state)
+	if found != nil && belongs(pod, added.GetPod()) {
+		found.pods = append(found.pods, added.GetPod())
+	}
+	return status
+}
+
+// RemovePod counts a pod out.
+func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, pod *v1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+	found, status := p.read(state)
+	if found == nil || !belongs(pod, removed.GetPod()) {
+		return status
+	}
+	for i, other := range found.pods {
+		if other.Name == removed.GetPod().Name {
+			found.pods = append(found.pods[:i:i], found.pods[i+1:]...)
+			break
+		}
+	}
+	return nil
+}
+
+// read returns what PreFilter found; nil without arguments that ask for it.
+func (p *Plugin) read(state fwk.CycleState) (*alike, *fwk.Status) {
+	if len(p.args.AffinityLabels) == 0 {
+		return nil, nil
+	}
+	data, err := state.Read(stateKey)
+	if err != nil {
+		return nil, fwk.AsStatus(fmt.Errorf("reading %q: %w", stateKey, err))
+	}
+	found, ok := data.(*alike)
+	if !ok {
+		return nil, fwk.AsStatus(fmt.Errorf("%q holds a %T", stateKey, data))
+	}
+	return found, nil
+}
+
+// Filter wants the node to have the labels' values that the pod asks for by its
+// nodeSelector, and of the others those of the node where the first of its pods
+// is, if a Service selects it.
+//
+// Source: pkg/scheduler/framework/plugins/serviceaffinity of Kubernetes 1.22.
+func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	found, status := p.read(state)
+	if found == nil {
+		return status
+	}
+	want := labels.Set{}
+	take(want, p.args.AffinityLabels, pod.Spec.NodeSelector)
+	if len(want) < len(p.args.AffinityLabels) && found.served {
+		if first := firstOf(found.pods, node); first != nil {
+			home, err := p.nodes.NodeInfos().Get(first.Spec.NodeName)
+			if err != nil {
+				return fwk.AsStatus(fmt.Errorf("looking for the node of pod %s/%s: %w", first.Namespace, first.Name, err))
+			}
+			take(want, p.args.AffinityLabels, home.Node().Labels)
+		}
+	}
+	if !labels.SelectorFromSet(want).Matches(labels.Set(node.Node().Labels)) {
+		return fwk.NewStatus(fwk.Unschedulable, reasonElsewhere)
+	}
+	return nil
+}
+
+// take adds the labels that want lacks and from has.
+func take(want labels.Set, names []string, from map[string]string) {
+	for _, name := range names {
+		if _, there := want[name]; there {
+			continue
+		}
+		if value, there := from[name]; there {
+			want[name] = value
+		}
+	}
+}
+
+// firstOf is the first pod that is still where it was: preemption takes pods from
+// the node that is asked about.
+func firstOf(pods []*v1.Pod, node fwk.NodeInfo) *v1.Pod {
+	for _, pod := range pods {
+		if pod.Spec.NodeName != node.Node().Name {
+			return pod
+		}
+		for _, there := range node.GetPods() {
+			if there.GetPod().Namespace == pod.Namespace && there.GetPod().Name == pod.Name {
+				return pod
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package volumebinding
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// EventsToRegister asks for all that a claim's way to a volume depends on. Other
+// than upstream it asks for drivers that are gone, too: nobody counts then what
+// they have left.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	event := func(resource fwk.EventResource, action fwk.ActionType, hint fwk.QueueingHintFn) fwk.ClusterEventWithHint {
+		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
+	}
+	return []fwk.ClusterEventWithHint{
+		event(fwk.StorageClass, fwk.Add|fwk.Update, afterClass),
+		event(fwk.PersistentVolumeClaim, fwk.Add|fwk.Update, afterClaim),
+		event(fwk.PersistentVolume, fwk.Add|fwk.Update, nil),
+		event(fwk.Node, fwk.Add|fwk.UpdateNodeLabel, nil),
+		event(fwk.CSINode, fwk.Add|fwk.Update, afterCSINode),
+		event(fwk.CSIDriver, fwk.Update|fwk.Delete, p.afterDriver),
+		event(fwk.CSIStorageCapacity, fwk.Add|fwk.Update, afterCapacity),
+	}, nil
+}
+
+// afterClass queues the pod when a class is new or allows other nodes.
+func afterClass(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*storagev1.StorageClass](oldObj, newObj)
+	if err != nil || before == nil || !equality.Semantic.DeepEqual(before.AllowedTopologies, after.AllowedTopologies) {
+		return fwk.Queue, err
+	}
+	return fwk.QueueSkip, nil
+}
+
+// afterClaim queues the pod when a claim is its own.
+func afterClaim(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	_, after, err := framework.EventObjects[*v1.PersistentVolumeClaim](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if after.Namespace != pod.Namespace {
+		return fwk.QueueSkip, nil
+	}
+	for i := range pod.Spec.Volumes {
+		if name, _ := claimOf(pod, &pod.Spec.Volumes[i]); name == after.Name {
+			return fwk.Queue, nil
+		}
+	}
+	return fwk.QueueSkip, nil
+}
+
+// afterCSINode queues the pod when a CSI driver took over from a plugin, or let
+// go.
+func afterCSINode(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*storagev1.CSINode](oldObj, newObj)
+	const key = v1.MigratedPluginsAnnotationKey
+	if err != nil || before == nil || before.Annotations[key] != after.Annotations[key] {
+		return fwk.Queue, err
+	}
+	return fwk.QueueSkip, nil
+}
+
+// afterDriver queues the pod when a driver counts no more what it has left and
+// could serve one of the pod's claims. Upstream looks at volumes that name the
+// driver themselves, which no capacity is counted for.
+func (p *Plugin) afterDriver(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*storagev1.CSIDriver](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	counts := func(driver *storagev1.CSIDriver) bool {
+		return driver != nil && driver.Spec.StorageCapacity != nil && *driver.Spec.StorageCapacity
+	}
+	if counts(before) && !counts(after) && p.mayServe(before.Name, pod) {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+// mayServe says whether one of the pod's claims may be of a class that a driver
+// provisions: what is not known may be.
+func (p *Plugin) mayServe(driver string, pod *v1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		name, _ := claimOf(pod, &pod.Spec.Volumes[i])
+		if name == "" {
+			continue
+		}
+		claim, err := p.claims.PersistentVolumeClaims(pod.Namespace).Get(name)
+		if err != nil {
+			return true
+		}
+		class, err := p.classes.Get(volume.GetPersistentVolumeClaimClass(claim))
+		if err != nil || class.Provisioner == driver {
+			return true
+		}
+	}
+	return false
+}
+
+// afterCapacity queues the pod when larger volumes can be made.
+func afterCapacity(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*storagev1.CSIStorageCapacity](oldObj, newObj)
+	if err != nil || before == nil {
+		return fwk.Queue, err
+	}
+	was, is := limitOf(before), limitOf(after)
+	if is != nil && (was == nil || is.Value() > was.Value()) {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}

@@ -1,0 +1,78 @@
+package volumebinding
+
+import (
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+const noteKey fwk.StateKey = Name
+
+// note is what one point of an attempt tells the next.
+type note struct {
+	claims *podClaims
+
+	mu sync.Mutex
+	// plans are by node, for those that fit.
+	plans map[string]*plan
+	// hold is what was assumed; nil where nothing had to be, or was not yet.
+	hold framework.VolumeHold
+	// unbound says that PreBind has to bind claims.
+	unbound bool
+}
+
+// Clone returns the same note: what a plan says about a node is good whoever
+// else is there.
+func (n *note) Clone() fwk.StateData { return n }
+
+// plan is how a pod's unbound claims would be served on a node.
+type plan struct {
+	bindings   []binding
+	provisions []provision
+}
+
+// binding is a claim and the volume that it would be bound to.
+type binding struct {
+	claim  *v1.PersistentVolumeClaim
+	volume *v1.PersistentVolume
+}
+
+// provision is a claim for which a volume would be made. capacity is where there
+// is room for it; nil where nobody says how much room there is.
+type provision struct {
+	claim    *v1.PersistentVolumeClaim
+	capacity *storagev1.CSIStorageCapacity
+}
+
+func (n *note) put(node string, p *plan) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.plans[node] = p
+}
+
+func (n *note) plan(node string) *plan {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.plans[node]
+}
+
+// noteOf returns what PreFilter noted. It is nil for a pod without claims.
+func noteOf(state fwk.CycleState, pod *v1.Pod) (*note, error) {
+	data, err := state.Read(noteKey)
+	if err != nil && !hasClaims(pod) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is asked before its PreFilter: %w", Name, err)
+	}
+	noted, ok := data.(*note)
+	if !ok {
+		return nil, fmt.Errorf("%s found a %T under %q, want its own", Name, data, noteKey)
+	}
+	return noted, nil
+}

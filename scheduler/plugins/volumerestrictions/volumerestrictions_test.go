@@ -1,0 +1,192 @@
+package volumerestrictions
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// cluster is a handle that knows of claims, and of one in use.
+type cluster struct {
+	fwk.Handle
+	fwk.SharedLister
+	informers informers.SharedInformerFactory
+	used      string
+}
+
+func (c *cluster) SharedInformerFactory() informers.SharedInformerFactory { return c.informers }
+func (c *cluster) SnapshotSharedLister() fwk.SharedLister                 { return c }
+func (c *cluster) StorageInfos() fwk.StorageInfoLister                    { return c }
+func (c *cluster) IsPVCUsedByPods(key string) bool                        { return key == c.used }
+
+// open returns the plugin where default/own is for one pod at a time and
+// default/data is not.
+func open(t *testing.T, used string) *Plugin {
+	t.Helper()
+	c := &cluster{informers: informers.NewSharedInformerFactory(nil, 0), used: used}
+	store := c.informers.Core().V1().PersistentVolumeClaims().Informer().GetStore()
+	own := fixture.Claim("own", "fast").Mutate(func(claim *v1.PersistentVolumeClaim) {
+		claim.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	})
+	for _, claim := range []*v1.PersistentVolumeClaim{own.Obj(), fixture.Claim("data", "fast").Obj()} {
+		if err := store.Add(claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plugin, err := New(t.Context(), nil, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plugin.(*Plugin)
+}
+
+func with(name string, sources ...v1.VolumeSource) *fixture.PodBuilder {
+	return fixture.Pod(name).Mutate(func(pod *v1.Pod) {
+		for _, source := range sources {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{VolumeSource: source})
+		}
+	})
+}
+
+func gce(name string, reads bool) v1.VolumeSource {
+	return v1.VolumeSource{GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{PDName: name, ReadOnly: reads}}
+}
+
+func ebs(name string, reads bool) v1.VolumeSource {
+	return v1.VolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: name, ReadOnly: reads}}
+}
+
+func iscsi(name string, reads bool) v1.VolumeSource {
+	return v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{IQN: name, ReadOnly: reads}}
+}
+
+func rbd(image, pool string, reads bool, monitors ...string) v1.VolumeSource {
+	return v1.VolumeSource{RBD: &v1.RBDVolumeSource{RBDImage: image, RBDPool: pool, CephMonitors: monitors, ReadOnly: reads}}
+}
+
+// verdict is the first of PreFilter and Filter that has something to say.
+func verdict(t *testing.T, p *Plugin, pod *v1.Pod, there ...*v1.Pod) (*framework.CycleState, *fwk.Status) {
+	t.Helper()
+	state := framework.NewCycleState()
+	if _, status := p.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
+		return state, status
+	}
+	return state, p.Filter(t.Context(), state, pod, framework.NewNodeInfo(there...))
+}
+
+func TestDisksConflict(t *testing.T) {
+	taken := fwk.NewStatus(fwk.Unschedulable, "node(s) had no available disk")
+	skip := fwk.NewStatus(fwk.Skip)
+	for sentence, c := range map[string]struct {
+		wanted, there v1.VolumeSource
+		want          *fwk.Status
+	}{
+		"an empty directory is nobody's":                {v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, gce("d", false), skip},
+		"a GCE disk that is written":                    {gce("d", false), gce("d", false), taken},
+		"a GCE disk that one of two writes":             {gce("d", true), gce("d", false), taken},
+		"a GCE disk that both read":                     {gce("d", true), gce("d", true), nil},
+		"another GCE disk":                              {gce("d", false), gce("e", false), nil},
+		"an EBS volume, even if both read":              {ebs("d", true), ebs("d", true), taken},
+		"another EBS volume":                            {ebs("d", false), ebs("e", false), nil},
+		"an ISCSI target that is written":               {iscsi("d", true), iscsi("d", false), taken},
+		"an ISCSI target that both read":                {iscsi("d", true), iscsi("d", true), nil},
+		"an RBD image with one monitor in common":       {rbd("d", "p", false, "a", "b"), rbd("d", "p", false, "b", "c"), taken},
+		"an RBD image with no monitor in common":        {rbd("d", "p", false, "a"), rbd("d", "p", false, "b"), nil},
+		"an RBD image that both read":                   {rbd("d", "p", true, "a"), rbd("d", "p", true, "a"), nil},
+		"an RBD image of the same name in another pool": {rbd("d", "p", false, "a"), rbd("d", "q", false, "a"), nil},
+		"disks of one name and two kinds":               {gce("d", false), ebs("d", false), nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			_, got := verdict(t, open(t, ""), with("a", c.wanted).Obj(), with("there", c.there).Obj())
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestClaimsForOnePodAtATime(t *testing.T) {
+	inUse := fwk.NewStatus(fwk.Unschedulable, "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod")
+	for sentence, c := range map[string]struct {
+		pod  *fixture.PodBuilder
+		used string
+		want *fwk.Status
+	}{
+		"one that nobody uses":                 {fixture.Pod("a").Claim("own"), "", fwk.NewStatus(fwk.Skip)},
+		"one that another pod uses":            {fixture.Pod("a").Claim("own"), "default/own", inUse},
+		"one of another namespace is another":  {fixture.Pod("a").Claim("own"), "shop/own", fwk.NewStatus(fwk.Skip)},
+		"one that several may use":             {fixture.Pod("a").Claim("data"), "default/data", fwk.NewStatus(fwk.Skip)},
+		"one that is not there":                {fixture.Pod("a").Claim("gone"), "", fwk.NewStatus(fwk.UnschedulableAndUnresolvable, `persistentvolumeclaim "gone" not found`)},
+		"one in use beside a disk that is not": {with("a", gce("d", false)).Claim("own"), "default/own", inUse},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			_, got := verdict(t, open(t, c.used), c.pod.Obj())
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAPodThatIsThoughtOfAsGoneFreesItsClaim(t *testing.T) {
+	p, pod, user := open(t, "default/own"), fixture.Pod("a").Claim("own").Obj(), framework.NewNodeInfo(fixture.Pod("user").Claim("own").Obj())
+	state, refused := verdict(t, p, pod)
+	if refused.IsSuccess() {
+		t.Fatal("the claim is in use, and the pod passes")
+	}
+	clone := state.Clone()
+	extensions := p.PreFilterExtensions()
+	if status := extensions.RemovePod(t.Context(), clone, pod, user.GetPods()[0], user); !status.IsSuccess() {
+		t.Fatal(status.Message())
+	}
+	if status := p.Filter(t.Context(), clone, pod, framework.NewNodeInfo()); !status.IsSuccess() {
+		t.Errorf("its user is thought of as gone: %s", status.Message())
+	}
+	if status := p.Filter(t.Context(), state, pod, framework.NewNodeInfo()); status.IsSuccess() {
+		t.Error("what is thought in a copy of the state shows in the state")
+	}
+	if status := extensions.AddPod(t.Context(), clone, pod, user.GetPods()[0], user); !status.IsSuccess() {
+		t.Fatal(status.Message())
+	}
+	if status := p.Filter(t.Context(), clone, pod, framework.NewNodeInfo()); status.IsSuccess() {
+		t.Error("its user is thought of as back, and the pod passes")
+	}
+}
+
+func TestWhoIsWoken(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		pod    *fixture.PodBuilder
+		hint   fwk.QueueingHintFn
+		before any
+		after  any
+		want   fwk.QueueingHint
+	}{
+		"by a pod that had the disk, in whatever namespace": {with("a", gce("d", false)), afterPodDeleted, with("shop/b", gce("d", false)).Obj(), nil, fwk.Queue},
+		"not by one that only read it as well":              {with("a", gce("d", true)), afterPodDeleted, with("b", gce("d", true)).Obj(), nil, fwk.QueueSkip},
+		"by a pod that used the claim":                      {fixture.Pod("a").Claim("own"), afterPodDeleted, fixture.Pod("b").Claim("own").Obj(), nil, fwk.Queue},
+		"not by one that used another":                      {fixture.Pod("a").Claim("own"), afterPodDeleted, fixture.Pod("b").Claim("data").Obj(), nil, fwk.QueueSkip},
+		"by its claim":                                      {fixture.Pod("a").Claim("own"), afterClaimAdded, nil, fixture.Claim("own", "").Obj(), fwk.Queue},
+		"not by another claim":                              {fixture.Pod("a").Claim("own"), afterClaimAdded, nil, fixture.Claim("data", "").Obj(), fwk.QueueSkip},
+		"not by a claim of that name elsewhere":             {fixture.Pod("a").Claim("own"), afterClaimAdded, nil, fixture.Claim("shop/own", "").Obj(), fwk.QueueSkip},
+		"by a node that takes its pods along":               {fixture.Pod("a").Claim("own"), afterNodeDeleted, fixture.Node("n").Obj(), nil, fwk.Queue},
+		"not by a node when it has no claim":                {with("a", gce("d", false)), afterNodeDeleted, fixture.Node("n").Obj(), nil, fwk.QueueSkip},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got, err := c.hint(klog.Background(), c.pod.Obj(), c.before, c.after); got != c.want || err != nil {
+				t.Errorf("%v, %v, want %v", got, err, c.want)
+			}
+		})
+	}
+	for _, hint := range []fwk.QueueingHintFn{afterPodDeleted, afterClaimAdded} {
+		if got, err := hint(klog.Background(), fixture.Pod("a").Obj(), fixture.Node("n").Obj(), fixture.Node("n").Obj()); got != fwk.Queue || err == nil {
+			t.Errorf("an event about something else: %v, %v", got, err)
+		}
+	}
+}

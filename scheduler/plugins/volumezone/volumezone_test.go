@@ -1,0 +1,153 @@
+package volumezone
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+type handle struct {
+	fwk.Handle
+	informers informers.SharedInformerFactory
+}
+
+func (h handle) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
+
+// modeless is a class that does not say when its claims are bound.
+func modeless() *storagev1.StorageClass {
+	class := fixture.StorageClass("modeless", "csi")
+	class.VolumeBindingMode = nil
+	return class
+}
+
+// open returns the plugin where claim "data" is bound to a volume with labels,
+// and others are in whatever way they are named.
+func open(t *testing.T, labels map[string]string) *Plugin {
+	t.Helper()
+	h := handle{informers: informers.NewSharedInformerFactory(nil, 0)}
+	core, storage := h.informers.Core().V1(), h.informers.Storage().V1()
+	labelled := fixture.Volume("pv", "late").Mutate(func(v *v1.PersistentVolume) { v.Labels = labels })
+	for object, store := range map[any]interface{ Add(any) error }{
+		labelled.Obj(): core.PersistentVolumes().Informer().GetStore(),
+		fixture.Claim("data", "late").BoundTo("pv").Obj():   core.PersistentVolumeClaims().Informer().GetStore(),
+		fixture.Claim("lost", "late").BoundTo("gone").Obj(): core.PersistentVolumeClaims().Informer().GetStore(),
+		fixture.Claim("waits", "late").Obj():                core.PersistentVolumeClaims().Informer().GetStore(),
+		fixture.Claim("unbound", "now").Obj():               core.PersistentVolumeClaims().Informer().GetStore(),
+		fixture.Claim("classless", "").Obj():                core.PersistentVolumeClaims().Informer().GetStore(),
+		fixture.Claim("nowhere", "gone").Obj():              core.PersistentVolumeClaims().Informer().GetStore(),
+		fixture.Claim("modeless", "modeless").Obj():         core.PersistentVolumeClaims().Informer().GetStore(),
+		fixture.StorageClass("late", "csi"):                 storage.StorageClasses().Informer().GetStore(),
+		fixture.ImmediateClass("now", "csi"):                storage.StorageClasses().Informer().GetStore(),
+		modeless():                                          storage.StorageClasses().Informer().GetStore(),
+	} {
+		if err := store.Add(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plugin, err := New(t.Context(), nil, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plugin.(*Plugin)
+}
+
+func TestPreFilter(t *testing.T) {
+	refused := func(reason string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason) }
+	for claim, want := range map[string]*fwk.Status{
+		"data":      nil,
+		"waits":     fwk.NewStatus(fwk.Skip),
+		"":          refused("PersistentVolumeClaim had no name"),
+		"missing":   refused(`persistentvolumeclaim "missing" not found`),
+		"lost":      refused(`persistentvolume "gone" not found`),
+		"unbound":   refused("PersistentVolume had no name"),
+		"classless": refused("PersistentVolumeClaim had no pv name and storageClass name"),
+		"nowhere":   refused(`storageclass.storage.k8s.io "gone" not found`),
+		"modeless":  refused(`VolumeBindingMode not set for StorageClass "modeless"`),
+	} {
+		t.Run("a claim "+claim, func(t *testing.T) {
+			p := open(t, map[string]string{v1.LabelTopologyZone: "a"})
+			_, got := p.PreFilter(t.Context(), framework.NewCycleState(), fixture.Pod("a").Claim(claim).Obj(), nil)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFilter(t *testing.T) {
+	elsewhere := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) had no available volume zone")
+	for sentence, c := range map[string]struct {
+		volume, node map[string]string
+		want         *fwk.Status
+	}{
+		"the same zone":                          {map[string]string{v1.LabelTopologyZone: "a"}, map[string]string{v1.LabelTopologyZone: "a"}, nil},
+		"another zone":                           {map[string]string{v1.LabelTopologyZone: "a"}, map[string]string{v1.LabelTopologyZone: "b"}, elsewhere},
+		"one of several zones":                   {map[string]string{v1.LabelTopologyZone: "a__b"}, map[string]string{v1.LabelTopologyZone: "b"}, nil},
+		"none of several zones":                  {map[string]string{v1.LabelTopologyZone: "a__b"}, map[string]string{v1.LabelTopologyZone: "c"}, elsewhere},
+		"a node that says nothing is everywhere": {map[string]string{v1.LabelTopologyZone: "a"}, nil, nil},
+		"a node that says something else":        {map[string]string{v1.LabelTopologyZone: "a"}, map[string]string{v1.LabelTopologyRegion: "a"}, elsewhere},
+		"the zone as it was called before":       {map[string]string{v1.LabelFailureDomainBetaZone: "a"}, map[string]string{v1.LabelTopologyZone: "a"}, nil},
+		"the old name of a node alone":           {map[string]string{v1.LabelTopologyZone: "a"}, map[string]string{v1.LabelFailureDomainBetaZone: "a"}, elsewhere},
+		"another region":                         {map[string]string{v1.LabelFailureDomainBetaRegion: "x"}, map[string]string{v1.LabelTopologyRegion: "y"}, elsewhere},
+		"a label with an empty zone is no label": {map[string]string{v1.LabelTopologyZone: "a____b", v1.LabelTopologyRegion: "x"}, map[string]string{v1.LabelTopologyZone: "c", v1.LabelTopologyRegion: "x"}, nil},
+	} {
+		for _, prefilters := range []bool{true, false} {
+			t.Run(sentence, func(t *testing.T) {
+				p, state, pod := open(t, c.volume), framework.NewCycleState(), fixture.Pod("a").Claim("data").Obj()
+				if prefilters {
+					if _, status := p.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
+						t.Fatal(status.Message())
+					}
+				}
+				info := framework.NewNodeInfo()
+				info.SetNode(fixture.Node("n").Mutate(func(n *v1.Node) { n.Labels = c.node }).Obj())
+				if diff := cmp.Diff(c.want, p.Filter(t.Context(), state, pod, info)); diff != "" {
+					t.Errorf("after PreFilter %v, status (-want +got):\n%s", prefilters, diff)
+				}
+			})
+		}
+	}
+}
+
+func TestWhoIsWoken(t *testing.T) {
+	pod := fixture.Pod("a").Claim("data").Obj()
+	in := func(zone string) *v1.PersistentVolume {
+		return fixture.Volume("pv", "late").Mutate(func(v *v1.PersistentVolume) { v.Labels = map[string]string{v1.LabelTopologyZone: zone} }).Obj()
+	}
+	for sentence, c := range map[string]struct {
+		hint          fwk.QueueingHintFn
+		before, after any
+		want          fwk.QueueingHint
+	}{
+		"by a class whose claims wait":               {afterClassAdded, nil, fixture.StorageClass("late", "csi"), fwk.Queue},
+		"not by one whose claims do not":             {afterClassAdded, nil, fixture.ImmediateClass("now", "csi"), fwk.QueueSkip},
+		"not by one that does not say":               {afterClassAdded, nil, modeless(), fwk.QueueSkip},
+		"by its claim":                               {afterClaim, nil, fixture.Claim("data", "late").Obj(), fwk.Queue},
+		"by its claim, bound":                        {afterClaim, fixture.Claim("data", "late").Obj(), fixture.Claim("data", "late").BoundTo("pv").Obj(), fwk.Queue},
+		"not by another claim":                       {afterClaim, nil, fixture.Claim("logs", "late").Obj(), fwk.QueueSkip},
+		"not by a claim of that name elsewhere":      {afterClaim, nil, fixture.Claim("shop/data", "late").Obj(), fwk.QueueSkip},
+		"by a new volume":                            {afterVolume, nil, in("a"), fwk.Queue},
+		"by a volume that is elsewhere now":          {afterVolume, in("a"), in("b"), fwk.Queue},
+		"not by one whose zones stand another way":   {afterVolume, in("a__b"), in("b__a"), fwk.QueueSkip},
+		"not by one whose labels stay what they are": {afterVolume, in("a"), in("a"), fwk.QueueSkip},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got, err := c.hint(klog.Background(), pod, c.before, c.after); got != c.want || err != nil {
+				t.Errorf("%v, %v, want %v", got, err, c.want)
+			}
+		})
+	}
+	for _, hint := range []fwk.QueueingHintFn{afterClassAdded, afterClaim, afterVolume} {
+		if got, err := hint(klog.Background(), pod, nil, fixture.Node("n").Obj()); got != fwk.Queue || err == nil {
+			t.Errorf("an event about something else: %v, %v", got, err)
+		}
+	}
+}

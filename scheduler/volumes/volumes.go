@@ -1,0 +1,194 @@
+// Package volumes knows which claim holds which volume, including what is only
+// assumed, and makes every write to either. It outlives the generations of
+// profiles: what was assumed under one is neither lost nor given away again
+// under the next.
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientset "k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// Options are what Volumes are built from.
+type Options struct {
+	// Client writes.
+	Client clientset.Interface
+	Clock  clock.WithDelayedExecution
+	// Wait is how Await waits; nil means framework.Block.
+	Wait framework.Wait
+	// Returned is told of a volume or a claim that was assumed to be before and
+	// is after again, which no event of the API server says; may be nil. It is
+	// called without a lock.
+	Returned func(before, after metav1.Object)
+}
+
+// Volumes are all volumes and claims. They are safe for concurrent use.
+type Volumes struct {
+	options Options
+	volumes shelf[*v1.PersistentVolume]
+	claims  shelf[*v1.PersistentVolumeClaim]
+
+	mu sync.Mutex
+	// bells are rung when a claim, or a volume that names it, changes: by the
+	// claim's key.
+	bells map[string][]*bell
+}
+
+var _ framework.Volumes = &Volumes{}
+
+// New returns Volumes that know of none until Watch.
+func New(o Options) *Volumes {
+	if o.Wait == nil {
+		o.Wait = framework.Block
+	}
+	v := &Volumes{options: o, bells: map[string][]*bell{}}
+	v.volumes.resource = schema.GroupResource{Resource: "persistentvolumes"}
+	v.claims.resource = schema.GroupResource{Resource: "persistentvolumeclaims"}
+	return v
+}
+
+// byClass is an index of volumes.
+const byClass = "berth.dev/storage-class"
+
+// Watch has v look into these informers from now on. Their stores are read, and
+// not copied: who was woken by an event finds what it was about.
+func (v *Volumes) Watch(volumes, claims toolscache.SharedIndexInformer) error {
+	err := volumes.AddIndexers(toolscache.Indexers{byClass: func(obj any) ([]string, error) {
+		stored, ok := obj.(*v1.PersistentVolume)
+		if !ok {
+			return nil, fmt.Errorf("is a %T, want a %T", obj, stored)
+		}
+		return []string{volume.GetPersistentVolumeClass(stored)}, nil
+	}})
+	_, volumesErr := volumes.AddEventHandler(changes(func(key string) {
+		v.volumes.forget(key)
+		if stored, err := v.volumes.written(key); err == nil && stored.Spec.ClaimRef != nil {
+			v.ring(stored.Spec.ClaimRef.Namespace + "/" + stored.Spec.ClaimRef.Name)
+		}
+	}))
+	_, claimsErr := claims.AddEventHandler(changes(func(key string) {
+		v.claims.forget(key)
+		v.ring(key)
+	}))
+	v.volumes.look(volumes.GetIndexer())
+	v.claims.look(claims.GetIndexer())
+	return errors.Join(err, volumesErr, claimsErr)
+}
+
+// changes hears of the keys of what changed.
+func changes(changed func(key string)) toolscache.ResourceEventHandlerFuncs {
+	tell := func(obj any) {
+		if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			changed(key)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: func(_, obj any) { tell(obj) }, DeleteFunc: tell}
+}
+
+// Volume returns a volume as it is assumed to be.
+func (v *Volumes) Volume(name string) (*v1.PersistentVolume, error) { return v.volumes.get(name) }
+
+// Claim returns a claim as it is assumed to be.
+func (v *Volumes) Claim(namespace, name string) (*v1.PersistentVolumeClaim, error) {
+	return v.claims.get(namespace + "/" + name)
+}
+
+// OfClass returns the volumes of a storage class as they are assumed to be.
+// Upstream takes them as a map has them; here equal ones go by name, always.
+func (v *Volumes) OfClass(class string) ([]*v1.PersistentVolume, error) {
+	volumes, err := v.volumes.by(byClass, class)
+	slices.SortFunc(volumes, func(a, b *v1.PersistentVolume) int { return strings.Compare(a.Name, b.Name) })
+	return volumes, err
+}
+
+// WrittenVolume returns what the API server said last.
+func (v *Volumes) WrittenVolume(name string) (*v1.PersistentVolume, error) {
+	return v.volumes.written(name)
+}
+
+// WrittenClaim returns what the API server said last.
+func (v *Volumes) WrittenClaim(namespace, name string) (*v1.PersistentVolumeClaim, error) {
+	return v.claims.written(namespace + "/" + name)
+}
+
+// Failed counts an error at a stage.
+func (v *Volumes) Failed(stage string) { stageErrors.WithLabelValues(stage).Inc() }
+
+// Await calls done until it says true or fails.
+func (v *Volumes) Await(ctx context.Context, limit time.Duration, claims []*v1.PersistentVolumeClaim, done func() (bool, error)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := v.options.Clock.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
+	defer timer.Stop()
+	b := &bell{rung: make(chan struct{}, 1)}
+	defer v.listen(b, claims)()
+	for ctx.Err() == nil {
+		if ok, err := done(); err != nil || ok {
+			return err
+		}
+		again := v.options.Clock.AfterFunc(poll, b.ring)
+		err := v.options.Wait(ctx, b.rung)
+		again.Stop()
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// poll is how often a condition is looked at that no claim's change announces:
+// the pod may be gone, or the node. It is upstream's, for everything.
+const poll = time.Second
+
+// bell wakes one who waits.
+type bell struct{ rung chan struct{} }
+
+func (b *bell) ring() {
+	select {
+	case b.rung <- struct{}{}:
+	default: // it rings already
+	}
+}
+
+// listen has b rung when one of claims changes, until stop is called.
+func (v *Volumes) listen(b *bell, claims []*v1.PersistentVolumeClaim) (stop func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, claim := range claims {
+		v.bells[keyOf(claim)] = append(v.bells[keyOf(claim)], b)
+	}
+	return func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for _, claim := range claims {
+			key := keyOf(claim)
+			v.bells[key] = slices.DeleteFunc(v.bells[key], func(other *bell) bool { return other == b })
+			if len(v.bells[key]) == 0 {
+				delete(v.bells, key)
+			}
+		}
+	}
+}
+
+func (v *Volumes) ring(key string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, b := range v.bells[key] {
+		b.ring()
+	}
+}

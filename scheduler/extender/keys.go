@@ -1,0 +1,79 @@
+package extender
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Certificate is a client's, as a Secret of type kubernetes.io/tls holds it.
+type Certificate struct {
+	// Version changes when the Secret does.
+	Version string
+	// Chain and Key are PEM.
+	Chain, Key []byte
+}
+
+// keyAge is how long a certificate is used before its Secret is read again: a
+// change is followed within that time, with a right to get Secrets and none to
+// list or watch them.
+const keyAge = 30 * time.Second
+
+// keys are the client certificate of one extender.
+type keys struct {
+	read   func(ctx context.Context, secret string) (Certificate, error)
+	secret string
+	clock  clock.PassiveClock
+
+	mu      sync.Mutex
+	version string
+	since   time.Time
+	pair    *tls.Certificate
+}
+
+// refresh reads the Secret where it is time, and says whether the certificate is
+// another one now. As long as there is one, a Secret that cannot be read, or
+// that is broken, leaves it in use; the error is then only told.
+func (k *keys) refresh(ctx context.Context) (changed bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.secret == "" || k.pair != nil && k.clock.Since(k.since) < keyAge {
+		return false, nil
+	}
+	k.since = k.clock.Now()
+	certificate, err := k.read(ctx, k.secret)
+	if err != nil {
+		return false, fmt.Errorf("reading Secret %s: %w", k.secret, err)
+	}
+	if k.pair != nil && certificate.Version == k.version {
+		return false, nil
+	}
+	pair, err := tls.X509KeyPair(certificate.Chain, certificate.Key)
+	if err != nil {
+		return false, fmt.Errorf("client certificate in Secret %s: %w", k.secret, err)
+	}
+	changed = k.pair != nil
+	k.pair, k.version = &pair, certificate.Version
+	return changed, nil
+}
+
+// has says whether there is a certificate, or none is needed.
+func (k *keys) has() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.secret == "" || k.pair != nil
+}
+
+// show is tls.Config.GetClientCertificate.
+func (k *keys) show(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.pair == nil {
+		return &tls.Certificate{}, nil // none is shown
+	}
+	return k.pair, nil
+}

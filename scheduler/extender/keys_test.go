@@ -1,0 +1,101 @@
+package extender
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net/http"
+	"testing"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+// pair is a certificate that vouches for itself, and its key.
+func pair(name string) (*x509.Certificate, Certificate) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Unix(0, 0), NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		panic(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		panic(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		panic(err)
+	}
+	return certificate, Certificate{
+		Version: name,
+		Chain:   pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		Key:     pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	}
+}
+
+func selfSigned() *x509.Certificate {
+	certificate, _ := pair("nobody")
+	return certificate
+}
+
+func TestAnExtenderSeesTheSecretsCertificateAndFollowsIt(t *testing.T) {
+	var seen []string
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		name := "nobody"
+		if len(r.TLS.PeerCertificates) > 0 {
+			name = r.TLS.PeerCertificates[0].Subject.CommonName
+		}
+		seen = append(seen, name)
+		answer(`{"NodeNames": ["a"]}`)(w, r)
+	})
+	s.TLS.ClientAuth = tls.RequestClientCert
+	_, first := pair("first")
+	_, second := pair("second")
+	current, broken := first, error(nil)
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	c, o := s.config(), here()
+	c.ClientCertificate, o.Clock = "mine", clock
+	o.Certificate = func(_ context.Context, secret string) (Certificate, error) {
+		if secret != "mine" {
+			t.Errorf("Secret %s was read", secret)
+		}
+		return current, broken
+	}
+	extender := client(t, c, o)
+	ask := func() error {
+		_, _, _, err := extender.Filter(pod(), nodes("a"))
+		return err
+	}
+	broken = errors.New("forbidden")
+	if kind, told := failed(t, ask()); kind != Unreachable || told != "its client certificate cannot be read" {
+		t.Errorf("%s %q", kind, told)
+	}
+	broken = nil
+	for _, change := range []func(){
+		func() {},
+		func() { current = second }, // not looked at yet
+		func() { clock.Step(keyAge) },
+		func() { clock.Step(keyAge); broken = errors.New("the API server is gone") },
+	} {
+		if change(); ask() != nil {
+			t.Fatal("it failed")
+		}
+	}
+	if got := len(seen); got != 4 || seen[0] != "first" || seen[1] != "first" || seen[2] != "second" || seen[3] != "second" {
+		t.Errorf("the extender saw %v", seen)
+	}
+}

@@ -1,0 +1,178 @@
+package extender
+
+import (
+	"context"
+	"encoding/pem"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// payloads are ways to have Berth talk to what is no extender, by the URL alone.
+// Each is refused when the profile is compiled, with the words that it holds.
+var payloads = map[string]struct{ url, words string }{
+	"this host":                           {"https://127.0.0.1/", "a loopback address"},
+	"this host, by another of its names":  {"https://127.1.2.3:6443/", "a loopback address"},
+	"this host, in IPv6":                  {"https://[::1]:10250/", "a loopback address"},
+	"this host, written out":              {"https://[0:0:0:0:0:0:0:1]/", "a loopback address"},
+	"any address of this host":            {"https://0.0.0.0/", "an unspecified address"},
+	"any address of this host, in IPv6":   {"https://[::]/", "an unspecified address"},
+	"IPv4 in IPv6":                        {"https://[::ffff:127.0.0.1]/", "a loopback address"},
+	"IPv4 in IPv6, in hexadecimal":        {"https://[::ffff:7f00:1]/", "a loopback address"},
+	"IPv4 in IPv6, the old way":           {"https://[::127.0.0.1]/", "a loopback address inside of an IPv6 address"},
+	"IPv4 behind NAT64":                   {"https://[64:ff9b::169.254.169.254]/", "inside of an IPv6 address"},
+	"IPv4 in 6to4":                        {"https://[2002:7f00:1::]/", "a loopback address inside of an IPv6 address"},
+	"IPv4 in Teredo":                      {"https://[2001:0:4136:e378:8000:63bf:5601:5601]/", "inside of an IPv6 address"},
+	"one number":                          {"https://2130706433/", "ends in a number"},
+	"octal":                               {"https://0177.0.0.1/", "ends in a number"},
+	"one number in octal":                 {"https://017700000001/", "ends in a number"},
+	"hexadecimal":                         {"https://0x7f000001/", "ends in a number"},
+	"hexadecimal, in parts":               {"https://0x7f.0x0.0x0.0x1/", "ends in a number"},
+	"a short form":                        {"https://127.1/", "ends in a number"},
+	"leading zeros":                       {"https://127.000.000.001/", "ends in a number"},
+	"the metadata of a cloud":             {"https://169.254.169.254/latest/meta-data/", "where clouds keep their metadata"},
+	"the metadata of a cloud, in IPv6":    {"https://[fd00:ec2::254]/latest/meta-data/", "a cloud's metadata address"},
+	"the metadata of another cloud":       {"https://100.100.100.200/", "a cloud's metadata address"},
+	"a neighbour on the link":             {"https://[fe80::1]/", "a link-local address"},
+	"many at once":                        {"https://224.0.0.1/", "a multicast address"},
+	"everybody":                           {"https://255.255.255.255/", "a reserved address"},
+	"a user that looks like the host":     {"https://gpu.example@127.0.0.1/", "without a user"},
+	"a user with a password":              {"https://gpu.example:443@169.254.169.254/", "without a user"},
+	"a fragment that looks like the host": {"https://127.0.0.1#@gpu.example/", "without a user, a query or a fragment"},
+	"a query":                             {"https://gpu.example/?next=https://127.0.0.1", "a query"},
+	"a backslash":                         {`https://gpu.example\@127.0.0.1/`, "must be https://"},
+	"an escape in the host":               {"https://127.0.0%2e1/", "must be https://"},
+	"a tab in the host":                   {"https://127.0.\t0.1/", "must be https://"},
+	"a line end behind the URL":           {"https://gpu.example/\r\nHost: 127.0.0.1", "must be https://"},
+	"digits of another script":            {"https://①②⑦.⓪.⓪.①/", "must be https://"},
+	"a dot at the end":                    {"https://127.0.0.1./", "not a DNS name"},
+	"a dot at the end of a name":          {"https://localhost./", "not a DNS name"},
+	"the name of this host":               {"https://localhost:8443/", "is this host"},
+	"a name below that of this host":      {"https://gpu.LOCALHOST/", "is this host"},
+	"a zone":                              {"https://[fe80::1%25eth0]/", "must be https://"},
+	"no TLS":                              {"http://gpu.example/", `the scheme is "http"`},
+	"a file":                              {"file:///etc/passwd", `the scheme is "file"`},
+	"gopher":                              {"gopher://gpu.example:70/_GET", `the scheme is "gopher"`},
+	"a socket":                            {"unix:///run/containerd.sock", `the scheme is "unix"`},
+	"no scheme":                           {"//gpu.example/", "must be https://"},
+	"no host":                             {"https:///v1", "must be https://"},
+	"a port of nobody's":                  {"https://gpu.example:0/", "the port must be from 1 to 65535"},
+	"a port beyond the last":              {"https://gpu.example:65536/", "the port must be from 1 to 65535"},
+	"no port behind the colon":            {"https://gpu.example:/", "no port behind it"},
+	"a way up":                            {"https://gpu.example/v1/../../admin", "must not go up"},
+	"an IPv4 address in brackets":         {"https://[127.0.0.1]/", "must be https://"},
+}
+
+func TestNoURLLeadsToWhatIsNoExtender(t *testing.T) {
+	for sentence, payload := range payloads {
+		t.Run(sentence, func(t *testing.T) {
+			err := CheckURL(payload.url)
+			if err == nil || !strings.Contains(err.Error(), payload.words) {
+				t.Errorf("%s: %v, want %q", payload.url, err, payload.words)
+			}
+		})
+	}
+	for _, url := range []string{
+		"https://gpu-extender.gpu.svc:8443/v1", "https://10.96.0.17", "https://192.168.1.2:443/", "https://172.16.0.1/a/b",
+		"https://[fd12:3456::1]:8443/v1", "https://[2002:0a00:0001::1]/", "https://100.64.0.1/", "https://gpu.example./"[:19],
+	} {
+		if err := CheckURL(url); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// Names are judged when they are dialled, by the addresses that they have then.
+func TestNoNameLeadsToWhatIsNoExtender(t *testing.T) {
+	s := serve(t, answer(`{"NodeNames": ["a"]}`))
+	apiServer := netip.MustParseAddrPort("10.96.0.1:" + strings.Split(s.Listener.Addr().String(), ":")[1])
+	for sentence, addresses := range map[string]string{
+		"a loopback address":                "127.0.0.1",
+		"one of several":                    "10.1.2.3 127.0.0.1",
+		"in IPv6":                           "::1",
+		"mapped":                            "::ffff:127.0.0.1",
+		"the metadata":                      "169.254.169.254",
+		"the metadata, in IPv6":             "fd00:ec2::254",
+		"behind NAT64":                      "64:ff9b::7f00:1",
+		"in 6to4":                           "2002:a9fe:a9fe::",
+		"unspecified":                       "0.0.0.0",
+		"a link-local address with a zone":  "fe80::1%lo",
+		"the API server's address and port": "10.96.0.1",
+		"the API server's, mapped":          "::ffff:10.96.0.1",
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			o := here()
+			o.Allow, o.Forbidden = nil, []netip.AddrPort{apiServer}
+			o.Lookup = func(context.Context, string) (found []netip.Addr, err error) {
+				for text := range strings.FieldsSeq(addresses) {
+					found = append(found, netip.MustParseAddr(text))
+				}
+				return found, nil
+			}
+			_, err := client(t, s.config(), o).dial(t.Context(), "tcp", strings.TrimSuffix(strings.TrimPrefix(s.config().URL, "https://"), "/v1"))
+			if err == nil || !strings.Contains(err.Error(), "no extender may be there") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	if len(s.asked) > 0 {
+		t.Errorf("somebody was asked: %v", s.asked)
+	}
+}
+
+// A name that was harmless when it was looked at first is looked at again.
+func TestANameThatIsRebound(t *testing.T) {
+	s := serve(t, answer(`{"NodeNames": ["a"]}`))
+	allowed, o := true, here()
+	o.Allow = func(netip.AddrPort) error {
+		if allowed {
+			return nil // as if it were another machine's
+		}
+		return &forbiddenError{host, CheckAddress(netip.MustParseAddr("127.0.0.1"))}
+	}
+	c := client(t, s.config(), o)
+	if _, _, _, err := c.Filter(pod(), nodes("a")); err != nil {
+		t.Fatal(err)
+	}
+	allowed = false
+	_ = c.Close() // a connection that is open leads where it led
+	if kind, _ := failed(t, filterError(c)); kind != Unreachable || len(s.asked) != 1 {
+		t.Errorf("%s, asked %d times", kind, len(s.asked))
+	}
+}
+
+func filterError(c *Client) error {
+	_, _, _, err := c.Filter(pod(), nodes("a"))
+	return err
+}
+
+func TestTheKernelIsAskedOnlyForWhatIsAllowed(t *testing.T) {
+	s := serve(t, answer(`{}`))
+	c := client(t, s.config(), Options{})
+	if err := c.control("tcp", "127.0.0.1:443", nil); err == nil {
+		t.Error("the last word is yes to this host")
+	}
+	if err := c.control("tcp", "10.0.0.1:443", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoProxyStandsBetween(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+	s := serve(t, answer(`{"NodeNames": ["a"]}`))
+	if err := filterError(client(t, s.config(), here())); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAClientIsNotMadeOfWhatCannotBe(t *testing.T) {
+	good := Config{Name: "gpu", URL: "https://gpu.example/", Filter: "f", Timeout: time.Second, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: selfSigned().Raw})}
+	noAuthority, elsewhere, secret := good, good, good
+	noAuthority.CABundle, elsewhere.URL, secret.ClientCertificate = nil, "https://127.0.0.1/", "mine"
+	for sentence, c := range map[string]Config{"no authority": noAuthority, "a URL of this host": elsewhere, "a Secret that nobody reads": secret} {
+		if _, err := New(t.Context(), "p", c, Options{}); err == nil {
+			t.Errorf("%s: made", sentence)
+		}
+	}
+}

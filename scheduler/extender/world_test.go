@@ -1,0 +1,124 @@
+package extender
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// host is the name of every extender here; each server is on this machine.
+const host = "gpu.example"
+
+// server is an extender that answers with a handler, and asked is what it heard.
+type server struct {
+	*httptest.Server
+	asked []string
+}
+
+func serve(t *testing.T, handler http.HandlerFunc) *server {
+	t.Helper()
+	s := &server{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		s.asked = append(s.asked, r.URL.Path+" "+string(body))
+		handler(w, r)
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func answer(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+// config is that of an extender at the server; its certificate is for
+// example.com.
+func (s *server) config() Config {
+	return Config{
+		Name: "gpu", URL: "https://" + host + ":" + strings.Split(s.Listener.Addr().String(), ":")[1] + "/v1",
+		Filter: "filter", Prioritize: "prioritize", Preempt: "preempt", Bind: "bind", Weight: 3, Timeout: time.Hour,
+		CABundle:   pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		ServerName: "example.com",
+	}
+}
+
+// here lets clients dial this machine.
+func here() Options {
+	return Options{
+		Allow: func(netip.AddrPort) error { return nil },
+		Lookup: func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+		},
+		Log: logr.Discard(),
+	}
+}
+
+// atOnce are deadlines that are over when they begin to count.
+func atOnce(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return ctx, cancel
+}
+
+func client(t *testing.T, c Config, o Options) *Client {
+	t.Helper()
+	client, err := New(t.Context(), "batch", c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func nodes(names ...string) []fwk.NodeInfo {
+	var list []fwk.NodeInfo
+	for _, name := range names {
+		info := framework.NewNodeInfo()
+		info.SetNode(fixture.Node(name).Obj())
+		list = append(list, info)
+	}
+	return list
+}
+
+func namesOf(list []fwk.NodeInfo) []string {
+	var names []string
+	for _, n := range list {
+		names = append(names, n.Node().Name)
+	}
+	return names
+}
+
+// failed is how an extender failed: its kind and what was told.
+func failed(t *testing.T, err error) (Kind, string) {
+	t.Helper()
+	if err == nil {
+		return Answered, ""
+	}
+	var failure *Error
+	if !errors.As(err, &failure) {
+		t.Fatalf("%T %v is no failure of an extender", err, err)
+	}
+	return failure.Kind, failure.Told
+}
+
+func pod() *v1.Pod { return fixture.Pod("web").Obj() }

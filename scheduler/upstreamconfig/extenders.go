@@ -1,0 +1,154 @@
+package upstreamconfig
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/extender"
+)
+
+// maxTimeout is the longest time that a profile gives an extender.
+const maxTimeout = 30 * time.Second
+
+// extendersOf are those that Berth can ask; in a KubeSchedulerConfiguration they
+// are all profiles'. Why another cannot be is among the remarks.
+func extendersOf(c *configv1.KubeSchedulerConfiguration, r *Reading, found *Faults) (asked []v1alpha1.Extender, fields []sameField) {
+	names := map[string]bool{}
+	for i := range c.Extenders {
+		path := field.NewPath("extenders").Index(i)
+		e, ok := extenderOf(&c.Extenders[i], path, r, found)
+		if !ok {
+			continue
+		}
+		base := e.Name
+		for n := 2; names[e.Name]; n++ {
+			e.Name = fmt.Sprintf("%s-%d", base, n)
+		}
+		names[e.Name] = true
+		fields = append(fields, sameField{field.NewPath("spec", "extenders").Index(len(asked)).String(), path.String()})
+		asked = append(asked, e)
+	}
+	if len(asked) > 0 {
+		r.note(field.NewPath("extenders"), "the manager asks extenders with --enable-extenders only, and lets them preempt and bind with --enable-extender-writes only")
+	}
+	return asked, fields
+}
+
+func extenderOf(from *configv1.Extender, path *field.Path, r *Reading, found *Faults) (v1alpha1.Extender, bool) {
+	lost := func(at *field.Path, format string, args ...any) (v1alpha1.Extender, bool) {
+		r.lost(at, "the extender is left out: "+format, args...)
+		return v1alpha1.Extender{}, false
+	}
+	if err := extender.CheckURL(from.URLPrefix); err != nil {
+		return lost(path.Child("urlPrefix"), "Berth asks it over HTTPS, where others cannot be reached: %v", err)
+	}
+	tls := from.TLSConfig
+	switch {
+	case tls != nil && tls.Insecure:
+		return lost(path.Child("tlsConfig", "insecure"), "Berth asks none that need not prove who it is: give caData instead")
+	case tls == nil || len(tls.CAData) == 0 && tls.CAFile == "":
+		return lost(path.Child("tlsConfig", "caData"), "Berth trusts a given authority only: give its certificate, as PEM in base64")
+	case len(tls.CAData) == 0:
+		return lost(path.Child("tlsConfig", "caFile"), "%s is a file of kube-scheduler's machine: give what it holds as caData", tls.CAFile)
+	}
+	e := v1alpha1.Extender{
+		Name: extenderName(from.URLPrefix), URL: from.URLPrefix,
+		Verbs: v1alpha1.ExtenderVerbs{
+			Filter: from.FilterVerb, Prioritize: from.PrioritizeVerb, Preempt: from.PreemptVerb, Bind: from.BindVerb,
+		},
+		TLS:              v1alpha1.ExtenderTLS{CABundle: tls.CAData, ServerName: tls.ServerName},
+		NodeCacheCapable: from.NodeCacheCapable,
+	}
+	if tls.CertFile != "" || len(tls.CertData) > 0 {
+		e.TLS.ClientCertificateRef = &v1alpha1.SecretReference{Name: e.Name + "-client"}
+		r.note(path.Child("tlsConfig"), "put the client's certificate and key into the Secret %s-client, of type kubernetes.io/tls, in Berth's namespace", e.Name)
+	}
+	for _, m := range from.ManagedResources {
+		e.ManagedResources = append(e.ManagedResources, v1alpha1.ExtenderManagedResource{Name: m.Name, IgnoredByScheduler: m.IgnoredByScheduler})
+	}
+	if from.Ignorable {
+		e.FailurePolicy = v1alpha1.FailurePolicyIgnore
+	}
+	e.Weight = extenderWeight(from, path.Child("weight"), r, found)
+	e.TimeoutSeconds = timeout(from.HTTPTimeout.Duration, path.Child("httpTimeout"), r)
+	return e, true
+}
+
+func extenderWeight(from *configv1.Extender, path *field.Path, r *Reading, found *Faults) *int32 {
+	switch {
+	case from.PrioritizeVerb == "" && from.Weight > 1:
+		r.note(path, "left out: it counts only with prioritizeVerb")
+	case from.PrioritizeVerb == "":
+	case from.Weight < 1 || from.Weight > math.MaxInt32:
+		found.add(path, "must be from 1 to %d, is %d", math.MaxInt32, from.Weight)
+	default:
+		weight := int32(from.Weight)
+		return &weight
+	}
+	return nil
+}
+
+// timeout is in whole seconds, and no less than what was given; 0 is the default
+// of both, 5 s.
+func timeout(d time.Duration, path *field.Path, r *Reading) *int32 {
+	if d <= 0 {
+		return nil
+	}
+	if d > maxTimeout {
+		r.lost(path, "%v becomes %v, the longest that Berth waits for an answer", d, maxTimeout)
+		d = maxTimeout
+	}
+	seconds := int32((d + time.Second - 1) / time.Second)
+	if whole := time.Duration(seconds) * time.Second; whole != d {
+		r.note(path, "%v becomes %v: Berth counts in seconds", d, whole)
+	}
+	return &seconds
+}
+
+// extenderName is the first label of an extender's host; where that is none, such
+// as an address's, it is extender.
+func extenderName(prefix string) string {
+	_, host, _ := strings.Cut(strings.ToLower(prefix), "://")
+	if end := strings.IndexAny(host, ".:/"); end >= 0 {
+		host = host[:end]
+	}
+	if len(validation.IsDNS1123Label(host)) == 0 && strings.Trim(host, "0123456789") != "" && len(host) <= maxExtenderName {
+		return host
+	}
+	return "extender"
+}
+
+// maxExtenderName leaves room for a number behind the name.
+const maxExtenderName = 50
+
+// extendersOut writes a Blueprint's.
+func (e *exporter) extendersOut(path *field.Path) []configv1.Extender {
+	var all []configv1.Extender
+	for _, c := range e.blueprint.Extenders {
+		out := configv1.Extender{
+			URLPrefix: c.URL, FilterVerb: c.Filter, PrioritizeVerb: c.Prioritize, PreemptVerb: c.Preempt, BindVerb: c.Bind,
+			EnableHTTPS: true, TLSConfig: &configv1.ExtenderTLSConfig{ServerName: c.ServerName, CAData: c.CABundle},
+			NodeCacheCapable: c.NodeCacheCapable, Ignorable: c.Ignorable,
+		}
+		out.HTTPTimeout.Duration = c.Timeout
+		if c.Prioritize != "" {
+			out.Weight = c.Weight
+		}
+		for _, name := range c.Managed {
+			// What of them NodeResourcesFit ignores stands in its arguments.
+			out.ManagedResources = append(out.ManagedResources, configv1.ExtenderManagedResource{Name: name})
+		}
+		if c.ClientCertificate != "" {
+			e.lost(path, "extender %s: tlsConfig.certFile and keyFile are yours to fill in: they are in the Secret %s in Berth's namespace", c.Name, c.ClientCertificate)
+		}
+		all = append(all, out)
+	}
+	return all
+}

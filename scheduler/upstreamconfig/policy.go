@@ -1,0 +1,174 @@
+package upstreamconfig
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// FromPolicy reads the JSON of a Policy: predicates and priorities become plugins,
+// in the order in which kube-scheduler asked them. The error is Faults.
+func FromPolicy(text []byte, o Options) (*Reading, error) {
+	file := &policy{}
+	if err := decode(text, file); err != nil {
+		return nil, err
+	}
+	if file.APIVersion != "v1" || file.Kind != PolicyKind {
+		return nil, Faults{"apiVersion: must be v1 and kind " + PolicyKind + ", is " + file.APIVersion + " and " + file.Kind}
+	}
+	t := &translator{registry: o.Registry, reading: &Reading{}, weights: map[string]int64{}, args: map[string]any{}, from: map[string]*field.Path{}}
+	t.predicates(file.Predicates)
+	t.priorities(file.Priorities)
+	t.settings(file)
+	if err := t.faults.err(); err != nil {
+		return nil, err
+	}
+	name := cmp.Or(o.Name, corev1.DefaultSchedulerName)
+	config := &configv1.KubeSchedulerConfiguration{Profiles: []configv1.KubeSchedulerProfile{{SchedulerName: &name, Plugins: t.stanza()}}}
+	for _, plugin := range t.argued() {
+		raw, err := json.Marshal(t.args[plugin])
+		if err != nil {
+			return nil, err
+		}
+		config.Profiles[0].PluginConfig = append(config.Profiles[0].PluginConfig, configv1.PluginConfig{Name: plugin, Args: runtime.RawExtension{Raw: raw}})
+	}
+	for _, e := range file.Extenders {
+		config.Extenders = append(config.Extenders, e.today())
+	}
+	read, err := fromConfiguration(config, o, t.origin(config))
+	if err != nil {
+		return nil, err
+	}
+	// Nothing is disabled one by one where each plugin is named.
+	for _, p := range read.Profiles {
+		p.Spec.Base = v1alpha1.BaseNone
+		p.Spec.Plugins.MultiPoint = v1alpha1.PluginSet{}
+	}
+	read.Remarks = append(t.reading.Remarks, slices.DeleteFunc(read.Remarks, func(r Remark) bool { return r.Path == "profiles[0].plugins" })...)
+	return read, nil
+}
+
+// translator makes plugins of predicates and priorities.
+type translator struct {
+	registry framework.Registry
+	reading  *Reading
+	faults   Faults
+	// asked are the predicates, and where they are in the file.
+	asked map[string]*field.Path
+	// filters and scores are plugins, in the order in which they are asked.
+	filters, scores []string
+	weights         map[string]int64
+	args            map[string]any
+	// from says where the file asks for a plugin.
+	from map[string]*field.Path
+}
+
+// has says whether Berth has a plugin; where not, what is lost is said.
+func (t *translator) has(plugin string, path *field.Path) bool {
+	if _, known := t.registry[plugin]; known {
+		if t.from[plugin] == nil {
+			t.from[plugin] = path
+		}
+		return true
+	}
+	why := "this Berth has no plugin " + plugin
+	if compile.IsDefault(plugin) {
+		why += ", and holds the pods that need it"
+	}
+	t.reading.lost(path, "left out: %s", why)
+	return false
+}
+
+// known reports a name that there is not, with the nearest.
+func (t *translator) unknown(path *field.Path, what, name string, names []string) {
+	text := "no " + what + " \"" + name + "\" was built in"
+	if near := compile.Nearest(name, names); near != "" {
+		text += ", was \"" + near + "\" meant?"
+	}
+	t.faults.add(path, "%s", text)
+}
+
+// settings is what the file says of all.
+func (t *translator) settings(file *policy) {
+	if w := file.HardPodAffinitySymmetricWeight; w < 0 || w > 100 {
+		t.faults.add(field.NewPath("hardPodAffinitySymmetricWeight"), "must be from 0 to 100, is %d", w)
+	} else if w > 1 {
+		if !slices.Contains(t.scores, interPodAffinity) && !slices.Contains(t.filters, interPodAffinity) {
+			t.reading.note(field.NewPath("hardPodAffinitySymmetricWeight"), "left out: nothing in the file asks for pod affinity")
+		} else {
+			t.args[interPodAffinity] = &configv1.InterPodAffinityArgs{HardPodAffinityWeight: &w}
+			t.from[interPodAffinity] = field.NewPath("hardPodAffinitySymmetricWeight")
+		}
+	}
+	if file.AlwaysCheckAllPredicates {
+		t.reading.note(field.NewPath("alwaysCheckAllPredicates"), "left out: it changed what a refusal names, not where pods go; `kubectl get why` names what is missing on the nearest nodes")
+	}
+}
+
+// argued are the plugins with arguments, in the order in which they are met.
+func (t *translator) argued() []string {
+	var names []string
+	for _, name := range slices.Concat(t.filters, t.scores) {
+		if t.args[name] != nil && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// stanza is what runs at each point: what each predicate's and priority's plugin
+// has to do there, and what every profile needs.
+func (t *translator) stanza() *configv1.Plugins {
+	stanza := &configv1.Plugins{}
+	stanza.MultiPoint.Disabled = []configv1.Plugin{{Name: v1alpha1.AllPlugins}}
+	at := func(set *configv1.PluginSet, point framework.Point, names []string) {
+		for _, name := range names {
+			if t.registry[name].Implements(point) && !slices.ContainsFunc(set.Enabled, func(p configv1.Plugin) bool { return p.Name == name }) {
+				set.Enabled = append(set.Enabled, configv1.Plugin{Name: name})
+			}
+		}
+	}
+	at(&stanza.PreEnqueue, framework.PreEnqueue, append([]string{"SchedulingGates", "DefaultPreemption"}, t.filters...))
+	at(&stanza.QueueSort, framework.QueueSort, []string{"PrioritySort"})
+	at(&stanza.PreFilter, framework.PreFilter, t.filters)
+	at(&stanza.Filter, framework.Filter, t.filters)
+	at(&stanza.PostFilter, framework.PostFilter, []string{"DefaultPreemption"})
+	at(&stanza.PreScore, framework.PreScore, t.scores)
+	at(&stanza.Score, framework.Score, t.scores)
+	at(&stanza.Reserve, framework.Reserve, t.filters)
+	at(&stanza.PreBind, framework.PreBind, t.filters)
+	at(&stanza.Bind, framework.Bind, []string{"DefaultBinder"})
+	for i := range stanza.Score.Enabled {
+		weight := int32(t.weights[stanza.Score.Enabled[i].Name])
+		stanza.Score.Enabled[i].Weight = &weight
+	}
+	return stanza
+}
+
+// origin says which field of the Policy asks for what a path of the configuration
+// that was made of it names.
+func (t *translator) origin(config *configv1.KubeSchedulerConfiguration) func(string) string {
+	places := map[string]string{}
+	for i, c := range config.Profiles[0].PluginConfig {
+		if from := t.from[c.Name]; from != nil {
+			places[field.NewPath("profiles").Index(0).Child("pluginConfig").Index(i).String()] = from.String()
+		}
+	}
+	return func(path string) string {
+		for prefix, from := range places {
+			if len(path) >= len(prefix) && path[:len(prefix)] == prefix {
+				return from
+			}
+		}
+		return path
+	}
+}

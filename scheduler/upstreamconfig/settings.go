@@ -1,0 +1,109 @@
+package upstreamconfig
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+)
+
+// settings are what a configuration says once for all of its profiles.
+type settings struct {
+	percentage    int32
+	initial, most *int32
+	extenders     []v1alpha1.Extender
+	fields        []sameField
+}
+
+// maxBackoff is the longest backoff of a profile, in seconds.
+const maxBackoff = 86400
+
+func (s settings) put(spec *v1alpha1.SchedulingProfileSpec) {
+	spec.PercentageOfNodesToScore = s.percentage
+	spec.Queue.InitialBackoffSeconds, spec.Queue.MaxBackoffSeconds = s.initial, s.most
+	for i := range s.extenders {
+		spec.Extenders = append(spec.Extenders, *s.extenders[i].DeepCopy())
+	}
+}
+
+// settingsOf reads what all profiles share, and says what of it is no profile's.
+func settingsOf(c *configv1.KubeSchedulerConfiguration, r *Reading, found *Faults) settings {
+	spec := field.NewPath("spec")
+	s := settings{fields: []sameField{
+		{spec.Child("percentageOfNodesToScore").String(), "percentageOfNodesToScore"},
+		{spec.Child("queue", "initialBackoffSeconds").String(), "podInitialBackoffSeconds"},
+		{spec.Child("queue", "maxBackoffSeconds").String(), "podMaxBackoffSeconds"},
+	}}
+	if c.PercentageOfNodesToScore != nil {
+		s.percentage = *c.PercentageOfNodesToScore
+	}
+	s.initial = backoff(c.PodInitialBackoffSeconds, field.NewPath("podInitialBackoffSeconds"), found)
+	s.most = backoff(c.PodMaxBackoffSeconds, field.NewPath("podMaxBackoffSeconds"), found)
+	if c.Parallelism != nil {
+		if *c.Parallelism <= 0 {
+			found.add(field.NewPath("parallelism"), "must be greater than 0, is %d", *c.Parallelism)
+		}
+		r.note(field.NewPath("parallelism"), "left out: Berth decides one pod at a time, as kube-scheduler does with parallelism 1, and needs no more")
+	}
+	if c.DelayCacheUntilActive {
+		r.note(field.NewPath("delayCacheUntilActive"), "left out: Berth's followers keep their caches warm, so that one takes over at once")
+	}
+	process(c, r)
+	var fields []sameField
+	s.extenders, fields = extendersOf(c, r, found)
+	s.fields = append(s.fields, fields...)
+	return s
+}
+
+func backoff(seconds *int64, path *field.Path, found *Faults) *int32 {
+	if seconds == nil {
+		return nil
+	}
+	if *seconds < 1 || *seconds > maxBackoff {
+		found.add(path, "must be from 1 to %d, is %d", maxBackoff, *seconds)
+		return nil
+	}
+	s := int32(*seconds)
+	return &s
+}
+
+// process says of what is the process's, not a profile's, which flag of the
+// manager it is.
+func process(c *configv1.KubeSchedulerConfiguration, r *Reading) {
+	var zero configv1.KubeSchedulerConfiguration
+	le, cc := c.LeaderElection, c.ClientConnection
+	for _, s := range []struct {
+		path, text string
+		set        bool
+	}{
+		{"leaderElection.leaderElect", "the manager's flag --leader-elect", le.LeaderElect != nil},
+		{"leaderElection.leaseDuration", "the manager's flag --leader-elect-lease-duration", le.LeaseDuration != zero.LeaderElection.LeaseDuration},
+		{"leaderElection.renewDeadline", "the manager's flag --leader-elect-renew-deadline", le.RenewDeadline != zero.LeaderElection.RenewDeadline},
+		{"leaderElection.retryPeriod", "the manager's flag --leader-elect-retry-period", le.RetryPeriod != zero.LeaderElection.RetryPeriod},
+		{"leaderElection.resourceLock", "left out: Berth's lock is always a Lease", le.ResourceLock != ""},
+		{"leaderElection.resourceName", "left out: Berth's Lease has a name of its own", le.ResourceName != ""},
+		{"leaderElection.resourceNamespace", "the manager's flag --namespace", le.ResourceNamespace != ""},
+		{"clientConnection.kubeconfig", "the manager's flag --kubeconfig", cc.Kubeconfig != ""},
+		{"clientConnection.qps", "the manager's flag --kube-api-qps", cc.QPS != 0},
+		{"clientConnection.burst", "the manager's flag --kube-api-burst", cc.Burst != 0},
+		{"clientConnection.contentType", "left out: Berth speaks protobuf where the API server does", cc.ContentType != ""},
+		{"clientConnection.acceptContentTypes", "left out: Berth speaks protobuf where the API server does", cc.AcceptContentTypes != ""},
+		{"enableProfiling", "the manager's flag --pprof-bind-address", c.EnableProfiling != nil},
+		{"enableContentionProfiling", "the manager's flag --pprof-bind-address", c.EnableContentionProfiling != nil},
+	} {
+		if s.set {
+			r.note(field.NewPath(s.path), "%s", s.text)
+		}
+	}
+}
+
+// list joins names as a sentence does.
+func list(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}

@@ -132,9 +132,15 @@ func (s *Scheduler) forget(pod *v1.Pod) {
 	s.binding.Forget(pod.UID)
 	switch desk := s.options.Desk; {
 	case desk == nil:
-	case pod.Spec.NodeName != "":
+	case pod.Spec.NodeName != "" && s.known(pod):
 		desk.Bound(pod.Namespace, pod.Name, pod.UID)
 	default:
 		desk.Gone(pod.Namespace, pod.Name, pod.UID)
 	}
+}
+
+// known says whether pod is there still, as far as the informer has heard.
+func (s *Scheduler) known(pod *v1.Pod) bool {
+	now, err := s.options.Informers.Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && now.UID == pod.UID
 }

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
@@ -12,9 +13,11 @@ import (
 // server say what they like.
 
 // message is the text of an attempt that ended with err, without what a tenant
-// may not read.
+// may not read, and as long as an explanation has room for. No more than twice
+// that is searched: a name that the search would cut in two is cut off.
 func (s *Scheduler) message(t *turn, err error) string {
-	return shorten(s.discreet(t, shorten(err.Error(), 2*maxMessage)), maxMessage)
+	text := decision.Clip(err.Error(), 2*decision.MaxExplanation)
+	return decision.Clip(s.discreet(t, text), decision.MaxExplanation)
 }
 
 // wording returns what words the reasons of plugins without what a tenant may

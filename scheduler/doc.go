@@ -16,6 +16,7 @@
 //	cache       what is where, including what is only assumed
 //	framework   the runtime of kube-scheduler's contract for plugins
 //	plugins     one concern each: why a node is fit, unfit or better
+//	extender    HTTP extenders, as plugins see them
 //	compile     is this spec runnable, and as what?
 //	profile     the profiles that run now, and how they are replaced
 //	trial       what would it do? real pods, on a copy of the cluster
@@ -24,6 +25,7 @@
 //	preemption  who could make room
 //	offline     cycle, cache and plugins on objects that are given to them
 //	binding     every write to a Pod, and its undo
+//	volumes     which claim holds which volume, including what is only assumed
 //	decision    what was decided and why
 //	unserved    pods that wait for a scheduler that is not there
 //	recorder    what happened, told as Events that yield to binds

@@ -20,9 +20,6 @@ import (
 // Why a pod waits is put on the Desk before the pod is put down: whatever comes
 // of it next is then said after. Nothing here writes, or waits.
 
-// maxMessage is how long the message of an explanation may be, in bytes.
-const maxMessage = 4096
-
 // explains says whether pods are explained that wait by blueprint.
 func (s *Scheduler) explains(blueprint *compile.Blueprint) bool {
 	return s.options.Desk != nil && blueprint.Decisions.Explain != decision.ExplainNone

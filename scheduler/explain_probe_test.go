@@ -128,6 +128,11 @@ func TestAnExplanationNamesNobodyElse(t *testing.T) {
 		w.queue.Activate(w.ctx, map[string]*v1.Pod{"a": fixture.Pod("shop/a").Obj()})
 		synctest.Wait()
 		w.want("reason, where nodes may be named", w.why("a").Rejections[0].Reason, `node "n1" (n1/4) is kept for <pod>, 1 of 2; not for shop/a.`)
+
+		// Nobody asks for it: what stands must not.
+		w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+		time.Sleep(2 * time.Minute)
+		w.want("reason, where they may not any more", w.why("a").Rejections[0].Reason, said)
 	}, node("n1"), fixture.Pod("bank/secret").On("n1").Obj())
 }
 
@@ -153,5 +158,15 @@ func TestWhoGoesIsExplainedNoMore(t *testing.T) {
 		w.create(web("b"))
 		time.Sleep(time.Second)
 		w.wantWhy("b", nil)
+		// And this one as soon as it is bound.
+		w.a.Set("Filter", nil)
+		w.explained(v1alpha1.ExplainAll, v1alpha1.DetailReasons)
+		w.create(web("c"))
+		if w.why("c") == nil {
+			t.Fatal("it is not explained that it is bound")
+		}
+		w.cluster.Remove(web("c"))
+		synctest.Wait()
+		w.wantWhy("c", nil)
 	}, node("n1"))
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -44,10 +45,14 @@ func (s *Scheduler) wordRefusal(t *turn, err error) {
 func wakesOn(generation *profile.Generation, plugins ...string) (all []decision.WakesOn) {
 	for _, plugin := range plugins {
 		if events := generation.WakesOn(plugin); len(events) > 0 {
-			all = append(all, decision.WakesOn{Plugin: plugin, Events: events})
+			all = append(all, decision.WakesOn{Plugin: plugin, Events: decision.Summed(events, func(rest []string) string {
+				return fmt.Sprintf("%d more", len(rest))
+			})})
 		}
 	}
-	return all
+	return decision.Summed(all, func(rest []decision.WakesOn) decision.WakesOn {
+		return decision.WakesOn{Plugin: fmt.Sprintf("%d more plugins", len(rest)), Events: []string{}}
+	})
 }
 
 // roomSoughtKey is where an attempt's state holds what came of looking for room.

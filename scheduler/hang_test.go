@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,12 +53,14 @@ func TestAHintThatHangsWakesThePod(t *testing.T) {
 		waits.Labels["fits nowhere"] = ""
 		w.create(waits)
 		time.Sleep(15 * time.Second) // no backoff any more
+		o.open()                     // it was asked when a was refused
+		synctest.Wait()
 		w.events.take()
 		go w.cluster.Apply(node("n3"))
 		time.Sleep(9 * time.Second)
 		w.wantLines("told while it is waited for", w.events.take())
 		time.Sleep(2 * time.Second)
-		w.wantLines("told", w.events.take(), "a Warning FailedScheduling: 0/3 nodes are available: 3 full.")
+		w.wantLines("told", slices.Compact(w.events.take()), "a Warning FailedScheduling: 0/3 nodes are available: 3 full.")
 		go w.cluster.Apply(of("q", "b"))
 		time.Sleep(11 * time.Second) // it was asked again by the loop, when a was refused
 		if w.on("b") == "" {
@@ -74,6 +77,42 @@ func TestAHintThatHangsWakesThePod(t *testing.T) {
 		w.wantLines("ailments when it is back", running.Ailments)
 		if w.on("a") == "" {
 			t.Errorf("not bound: %s", w.scheduled("a"))
+		}
+	})
+}
+
+// One event may concern many pods: the loop and the informers wait for one of them.
+func TestOfManyHintsThatHangOneIsWaitedFor(t *testing.T) {
+	amongOdds(t, func(w *world, o *odd) {
+		var pods []*v1.Pod
+		for _, name := range []string{"a1", "a2", "a3"} {
+			waits := oddly(name, "QueueingHint hangs")
+			waits.Labels["fits nowhere"] = ""
+			w.create(waits)
+			pods = append(pods, waits)
+		}
+		time.Sleep(15 * time.Second) // no backoff any more
+		o.open()
+		synctest.Wait()
+		w.events.take()
+		go w.cluster.Apply(node("n3"))
+		time.Sleep(11 * time.Second)
+		const refused = " Warning FailedScheduling: 0/3 nodes are available: 3 full."
+		told := w.events.take()
+		slices.Sort(told)
+		w.wantLines("told", slices.Compact(told), "a1"+refused, "a2"+refused, "a3"+refused)
+		if o.hanging() != 1 {
+			t.Errorf("%d hints hang, want 1", o.hanging())
+		}
+		for _, waits := range pods {
+			w.cluster.Change(waits, func(p *v1.Pod) { p.Labels = nil })
+		}
+		o.open()
+		time.Sleep(20 * time.Second)
+		for _, waits := range pods {
+			if w.on(waits.Name) == "" {
+				t.Errorf("%s is not bound: %s", waits.Name, w.scheduled(waits.Name))
+			}
 		}
 	})
 }

@@ -25,6 +25,7 @@ type turn struct {
 	generation *profile.Generation
 	state      *framework.CycleState
 	placement  *cycle.Placement
+	walk       decision.Walk
 	// top are the best nodes. They are noted in the loop: beside it the
 	// snapshot moves, and a node that was scored may be gone.
 	top    []decision.NodeScore
@@ -111,6 +112,8 @@ func (s *Scheduler) nobodysBusiness(t *turn) bool {
 // on without the loop.
 func (s *Scheduler) try(ctx context.Context, t *turn) (err error, here bool) {
 	snapshot := s.cache.Refresh()
+	s.attempts++
+	t.walk.Seq = s.attempts
 	if t.generation.Framework.Watched() {
 		return s.placeBeside(ctx, t, snapshot)
 	}
@@ -127,6 +130,8 @@ func (s *Scheduler) place(ctx context.Context, t *turn, snapshot *cache.Snapshot
 	}
 	blueprint := t.generation.Blueprint()
 	t.nodes = snapshot.Len()
+	seen := snapshot.Seen()
+	t.walk.Start, t.walk.Order, t.walk.Nodes, t.walk.Pods = c.Start(), snapshot.OrderSum(), seen.Nodes, seen.Pods
 	request := cycle.Request{
 		Framework:                t.generation.Framework,
 		PercentageOfNodesToScore: blueprint.PercentageOfNodesToScore,

@@ -7,9 +7,11 @@ import (
 
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/preemption"
 	"github.com/berthdev/berth/scheduler/queue"
+	"github.com/berthdev/berth/scheduler/volumes"
 )
 
 // The names and buckets are kube-scheduler's stable ones, so that dashboards
@@ -39,7 +41,7 @@ var (
 func (s *Scheduler) Metrics() []prometheus.Collector {
 	return slices.Concat(
 		[]prometheus.Collector{attempts, attemptDuration, podAttempts, afterFlush},
-		s.queue.Metrics(), framework.Metrics(), cycle.Metrics(), binding.Metrics(), preemption.Metrics(),
+		s.queue.Metrics(), framework.Metrics(), extender.Metrics(), cycle.Metrics(), binding.Metrics(), preemption.Metrics(), volumes.Metrics(),
 	)
 }
 
@@ -53,6 +55,7 @@ func (s *Scheduler) attempted(result string, t *turn) {
 // forgetProfile drops the series of a profile that is gone.
 func forgetProfile(name string) {
 	framework.ForgetProfile(name)
+	extender.ForgetProfile(name)
 	queue.ForgetProfile(name)
 	attempts.DeletePartialMatch(prometheus.Labels{"profile": name})
 	attemptDuration.DeletePartialMatch(prometheus.Labels{"profile": name})

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
@@ -22,11 +23,13 @@ import (
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/scheduler/scope"
+	"github.com/berthdev/berth/scheduler/volumes"
 )
 
 // Options are what a Scheduler is built from. All fields are required unless
@@ -37,6 +40,11 @@ type Options struct {
 	// Watches is what informers read with that plugins want and the house does
 	// not; nil means Client.
 	Watches clientset.Interface
+	// VolumeClient binds volumes and claims; nil means Client.
+	VolumeClient clientset.Interface
+	// Dynamic is what resources are watched with that plugins want to be woken by
+	// and the house does not watch; nil: nobody is woken by them.
+	Dynamic dynamic.Interface
 	// KubeConfig is handed to plugins that make clients of their own.
 	KubeConfig *restclient.Config
 	// Informers hold what is scheduled; the Scheduler starts them.
@@ -44,9 +52,13 @@ type Options struct {
 	// RecorderFor returns the recorder of a profile's events.
 	RecorderFor func(profile string) events.EventRecorderLogger
 	Registry    framework.Registry
+	// Storage is which kinds of storage objects the API server serves.
+	Storage intake.Storage
 	// Unsupported names the field of a pod that this build cannot honour.
 	Unsupported func(pod *v1.Pod) (field, why string)
-	Ledger      *decision.Ledger
+	// Extender makes the client of an extender; nil: no profile has any.
+	Extender func(life context.Context, profile string, c extender.Config) (fwk.Extender, error)
+	Ledger   *decision.Ledger
 	// Desk is where explanations wait to be written; nil: no pod is explained.
 	Desk  *decision.Desk
 	Clock clock.WithTickerAndDelayedExecution
@@ -75,8 +87,11 @@ type Scheduler struct {
 	binding  *binding.Binding
 	intake   *intake.Intake
 	cycle    cycle.Cycle
+	volumes  *volumes.Volumes
 	waiting  *framework.WaitingPods
 	epoch    int64
+	// attempts is how many there were.
+	attempts uint64
 	held     *heldLine
 	// life is the loop's context, for what goes on when an attempt is over.
 	life context.Context
@@ -102,19 +117,22 @@ func New(o Options) *Scheduler {
 	s.waiting = framework.NewWaitingPods(o.Clock)
 	s.waiting.Wait = s.options.Wait
 	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.onHold, OnGate: s.onGate, Slice: o.Slice, Yield: o.Yield})
+	s.volumes = volumes.New(volumes.Options{
+		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: s.options.Wait, Returned: s.volumeReturned,
+	})
 	s.held = newHeldLine(o.Clock, s.writeHeld)
 	s.binding = binding.New(binding.Options{
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Go: s.options.Go, Wait: s.options.Wait,
 	})
 	s.intake = intake.New(intake.Options{
-		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Forget: s.forget, Log: o.Log,
+		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Forget: s.forget, Log: o.Log, Storage: o.Storage,
 		Namespace: func(name string, before, after labels.Set) { s.profiles.NamespaceChanged(name, before, after) },
 	})
 	s.profiles = profile.NewSet(profile.Options{
 		Registry: o.Registry, HostFor: s.hostFor(), Waiting: waitingPods{s},
 		Unsupported: o.Unsupported, Clock: o.Clock, Log: o.Log,
 		Informers: s.lent(), Listed: s.intake.Listed(), Forget: forgetProfile,
-		Go: s.options.Go, Wait: s.options.Wait, Trials: s.trials(), Namespace: s.namespace,
+		Go: s.options.Go, Wait: s.options.Wait, Trials: s.trials(), Namespace: s.namespace, Extender: o.Extender,
 	})
 	o.Ledger.CountQueueWith(s.counts)
 	return s
@@ -126,7 +144,9 @@ func (s *Scheduler) Profiles() *profile.Set { return s.profiles }
 // lent is what the plugins' informers are taken from.
 func (s *Scheduler) lent() *scope.Pool {
 	return scope.NewPool(scope.Options{
-		Informers: s.options.Informers, Held: intake.Kinds(), Client: cmp.Or(s.options.Watches, s.options.Client),
+		Informers: s.options.Informers, Held: append(intake.Kinds(), s.options.Storage.Kinds()...), Missing: s.options.Storage.Missing(),
+		Client: cmp.Or(s.options.Watches, s.options.Client),
+		Own:    intake.Events(), Dynamic: s.options.Dynamic, Tell: s.intake.Elsewhere, Clock: s.options.Clock,
 		Transform: intake.Trim(true), Log: s.options.Log,
 	})
 }
@@ -148,7 +168,7 @@ func (s *Scheduler) hostFor() func(name string) framework.Host {
 			Client: s.options.Client, KubeConfig: s.options.KubeConfig, Informers: s.options.Informers,
 			Recorder: s.options.RecorderFor(name), Lister: s.cache.Snapshot(), Lent: s.cache.Lend(), Nominator: s.cache.Nominator,
 			Activator: activator{s.queue}, Waiting: s.waiting, PreBinds: preBinds,
-			Preemptor: preempts, Clock: s.options.Clock,
+			Preemptor: preempts, Volumes: s.lentVolumes(), Clock: s.options.Clock,
 			Poisoned: func(pod *v1.Pod, at framework.Poison) { s.queue.Poisoned(pod.UID, at) },
 		}
 	}
@@ -179,6 +199,9 @@ func (w Warm) Start(ctx context.Context) error {
 	synced, err := s.intake.Register(s.options.Informers)
 	if err != nil {
 		return fmt.Errorf("watching what is scheduled: %w", err)
+	}
+	if err := s.watchVolumes(); err != nil {
+		return fmt.Errorf("watching volumes: %w", err)
 	}
 	s.options.Informers.Start(ctx.Done())
 	if !synced(ctx) {

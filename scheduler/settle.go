@@ -51,8 +51,7 @@ func (s *Scheduler) left(t *turn) bool {
 	if _, here := t.Current(); here {
 		return false
 	}
-	pod, err := s.options.Informers.Core().V1().Pods().Lister().Pods(t.Pod.Namespace).Get(t.Pod.Name)
-	return err != nil || pod.UID != t.Pod.UID || fault.BoundForgotten
+	return !s.known(t.Pod) || fault.BoundForgotten
 }
 
 // refuse settles an attempt that ended without a node: the pod goes back to
@@ -147,7 +146,7 @@ func (s *Scheduler) decided(t *turn, err error) decision.Decision {
 	d := decision.Decision{
 		Time: s.options.Clock.Now(), Namespace: t.Pod.Namespace, Pod: t.Pod.Name, UID: t.Pod.UID,
 		Result: decision.Bound, Profile: blueprint.Name, Generation: blueprint.Generation, Hash: blueprint.Hash,
-		Epoch: s.epoch, Attempts: t.Count,
+		Epoch: s.epoch, Attempts: t.Count, Walk: t.walk,
 	}
 	if p := t.placement; p != nil {
 		d.Node, d.Evaluated, d.Feasible, d.Top = p.Node, p.Evaluated, p.Feasible, t.top

@@ -52,6 +52,7 @@ func TestWhomAChangeTouches(t *testing.T) {
 		"fewer namespaces":                       {func(s *cells.Spec) { s.AllowedNamespaces = allowed("none") }, nobody},
 		"how many scores are told":               {func(s *cells.Spec) { s.Decisions.TopScores = ptr.To[int32](1) }, nobody},
 		"how much history is kept":               {func(s *cells.Spec) { s.Decisions.History = ptr.To[int32](1) }, nobody},
+		"that nodes may be named":                {func(s *cells.Spec) { s.Decisions.Detail = v1alpha1.DetailNodes }, nobody},
 		"who may switch it on":                   {func(s *cells.Spec) { s.Activation = v1alpha1.ActivationManual }, nobody},
 	} {
 		t.Run("when this changes: "+sentence, func(t *testing.T) {
@@ -70,6 +71,10 @@ func TestWhomAChangeTouches(t *testing.T) {
 			user{c}.EditConfig("other")
 		}, "fitsNowhere " + another},
 		"the state, there and back": {func(c *cell) { c.pause(true); c.pause(false) }, "fitsNowhere " + another},
+		"that nodes may be named, taken back": {func(c *cell) {
+			user{c}.Edit(func(s *cells.Spec) { s.Decisions.Detail = v1alpha1.DetailNodes })
+			user{c}.Edit(func(s *cells.Spec) { s.Decisions.Detail = v1alpha1.DetailReasons })
+		}, "fitsNowhere " + another},
 		"there and back at once": {func(c *cell) {
 			user{c}.Edit(with("Permits2"))
 			user{c}.Edit(without("Permits2"))

@@ -27,7 +27,7 @@ func (s *Scheduler) trials() *profile.Trials {
 		return framework.Host{
 			Client: client, KubeConfig: config, Informers: s.options.Informers, Recorder: mute{},
 			Lister: town.Lister(), Nominator: town.Nominator(), Activator: nobody{},
-			Waiting: framework.NewWaitingPods(s.options.Clock), PreBinds: framework.NewPreBinds(), Clock: s.options.Clock,
+			Waiting: framework.NewWaitingPods(s.options.Clock), PreBinds: framework.NewPreBinds(), Volumes: s.volumes.OnTrial(), Clock: s.options.Clock,
 		}
 	}}
 }

@@ -65,7 +65,7 @@ func inTimeWith(t *testing.T, registry framework.Registry, test func(w *world), 
 			registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
 		}
 		w.Scheduler = New(Options{
-			Client: w.cluster, Informers: informers.NewSharedInformerFactory(w.cluster, 0),
+			Client: w.cluster, Informers: informers.NewSharedInformerFactory(w.cluster, 0), Storage: served(t, w.cluster, objects),
 			RecorderFor: func(string) events.EventRecorderLogger { return w.events }, Registry: registry,
 			Unsupported: func(*v1.Pod) (string, string) { return w.unfit, "not yet" },
 			Ledger:      decision.NewLedger(time.Now), Desk: decision.NewDesk(time.Now), Clock: clock.RealClock{}, Log: logr.Discard(),

@@ -26,6 +26,7 @@ type record struct {
 	Evaluated  int         `json:"evaluated"`
 	Feasible   int         `json:"feasible"`
 	Attempts   int         `json:"attempts"`
+	Walk       Walk        `json:"walk,omitzero"`
 	Top        []NodeScore `json:"top,omitempty"`
 }
 
@@ -36,7 +37,7 @@ func Annotation(d Decision) string {
 	r := record{
 		Version: 1, Profile: d.Profile, Generation: d.Generation, Hash: d.Hash, Epoch: d.Epoch,
 		Node:      d.Node,
-		Evaluated: d.Evaluated, Feasible: d.Feasible, Attempts: d.Attempts, Top: d.Top,
+		Evaluated: d.Evaluated, Feasible: d.Feasible, Attempts: d.Attempts, Walk: d.Walk, Top: d.Top,
 	}
 	for {
 		text, err := json.Marshal(r)

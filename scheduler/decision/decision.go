@@ -38,8 +38,25 @@ type Decision struct {
 	Evaluated int
 	Feasible  int
 	Attempts  int
+	// Walk is where the attempt stood among all others.
+	Walk Walk
 	// Top are the best nodes, best first, at most the profile's topScores.
 	Top []NodeScore
+}
+
+// Walk is where an attempt stood among all others, and what it had heard of: with
+// it, what was decided can be put in order again, and decided again.
+type Walk struct {
+	// Seq numbers the attempts of one process, from 1 on, refused ones among them.
+	Seq uint64 `json:"seq"`
+	// Start is the index of the node that the walk started at.
+	Start int `json:"start"`
+	// Order is a checksum of the nodes in the order in which they are tried.
+	Order uint32 `json:"order"`
+	// Nodes and Pods are the resource versions of the newest change of a node, and
+	// of a pod that has one, that the attempt had heard of.
+	Nodes uint64 `json:"nodes"`
+	Pods  uint64 `json:"pods"`
 }
 
 // NodeScore is a scored node: its total, and each plugin's weighted share.

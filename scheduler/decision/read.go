@@ -18,6 +18,6 @@ func Read(annotation string) (Decision, error) {
 	}
 	return Decision{
 		Result: Bound, Profile: r.Profile, Generation: r.Generation, Hash: r.Hash, Epoch: r.Epoch,
-		Node: r.Node, Evaluated: r.Evaluated, Feasible: r.Feasible, Attempts: r.Attempts, Top: r.Top,
+		Node: r.Node, Evaluated: r.Evaluated, Feasible: r.Feasible, Attempts: r.Attempts, Walk: r.Walk, Top: r.Top,
 	}, nil
 }

@@ -90,6 +90,8 @@ const (
 	OldLeaderRefuses = false
 	// TenantsReadAll: explanations name nodes and pods of other namespaces.
 	TenantsReadAll = false
+	// TaintsWakeUntold: explanations do not say that other taints of a node wake a pod.
+	TaintsWakeUntold = false
 	// GoneExplained: a pod that goes while it is explained stays explained.
 	GoneExplained = false
 	// LateShown: a plugin that was left behind sees the nodes move.
@@ -122,6 +124,12 @@ const (
 	LabelsReadBesideTheLoop = false
 	// NearestOutlivesSnapshot: what was nearest to a pod's class is so for ever.
 	NearestOutlivesSnapshot = false
+	// ExtenderRefusalsResolvable: a refusal by an extender that nothing resolves is taken for one that victims resolve.
+	ExtenderRefusalsResolvable = false
+	// ExtenderIgnoredFails: an extender that may be ignored fails the pod's attempt.
+	ExtenderIgnoredFails = false
+	// ExtendersRemembered: a pod goes the way of what is remembered although an extender is to be asked.
+	ExtendersRemembered = false
 
 	// LastVictimUnheard: a preemptor that was refused for one victim's sake is not woken by the last one.
 	LastVictimUnheard = false
@@ -173,6 +181,8 @@ const (
 	BindWithoutUID = false
 	// BindWithoutVersion: a Binding does not say which version of the pod it means.
 	BindWithoutVersion = false
+	// ExtenderBindBelieved: an extender's word that it bound a pod is not checked.
+	ExtenderBindBelieved = false
 
 	// In preemption, and in binding which carries it out.
 
@@ -217,6 +227,8 @@ const (
 	LateUncounted = false
 	// SortWaitedFor: a sort that hangs is waited for.
 	SortWaitedFor = false
+	// LateHintAskedAgain: hints of a plugin of which one hangs are waited for, one after the other.
+	LateHintAskedAgain = false
 	// HintWaitedFor: a hint that hangs is waited for.
 	HintWaitedFor = false
 	// HangsUnseen: nobody says which plugin holds a pod up on its way.
@@ -225,6 +237,13 @@ const (
 	LateGateForgotten = false
 	// BrokenSortKept: a sort that panicked goes on ordering pods.
 	BrokenSortKept = false
+
+	// In volumes.
+
+	// VolumesNotReleased: what was assumed of a volume for a pod that is not bound stays assumed.
+	VolumesNotReleased = false
+	// VolumesByGeneration: each generation has its own idea of what is assumed of volumes.
+	VolumesByGeneration = false
 
 	// In trial.
 
@@ -238,6 +257,17 @@ const (
 	TrialBlamesTheNew = false
 	// TrialBelievesTheLate: what is said after the limit still counts.
 	TrialBelievesTheLate = false
+
+	// In extender.
+
+	// ExtenderRedirected: redirections of an extender are followed.
+	ExtenderRedirected = false
+	// ExtenderAnywhere: an extender may be at any address.
+	ExtenderAnywhere = false
+	// ExtenderEndless: an extender's answer is read however long it is.
+	ExtenderEndless = false
+	// ExtenderOverscores: an extender may score more than 10.
+	ExtenderOverscores = false
 
 	// In decision.
 

@@ -93,3 +93,16 @@ func (s *Scheduler) backed(resource string) bool {
 	}
 	return false
 }
+
+// Everywhere asks every plugin about every node, as an attempt would ask about
+// some. It is a question: nothing comes of it. The error says what the pod asks
+// for that this build cannot honour, or which plugin failed.
+func (s *Scheduler) Everywhere(ctx context.Context, pod *v1.Pod) (*cycle.Matrix, error) {
+	if field, why := s.unsupported(pod); field != "" {
+		return nil, fmt.Errorf("unsupported: %s: %s", field, why)
+	}
+	return cycle.Everywhere(ctx, cycle.Request{
+		Framework: s.framework, PercentageOfNodesToScore: s.options.Blueprint.PercentageOfNodesToScore,
+		Pod: pod, Snapshot: s.cache.Refresh(), State: framework.NewCycleState(),
+	})
+}

@@ -3,6 +3,7 @@ package offline
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
@@ -66,5 +67,8 @@ func (s *Scheduler) tell(object runtime.Object) {
 		s.cache.Changed(framework.NamespaceLabels)
 	case *v1.Service, *v1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet:
 		s.cache.Changed(framework.PodOwners)
+	case *v1.PersistentVolume, *v1.PersistentVolumeClaim, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
+		*storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
+		s.cache.Changed(framework.StorageObjects)
 	}
 }

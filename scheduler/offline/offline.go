@@ -26,6 +26,7 @@ import (
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/volumes"
 )
 
 // Options are what a Scheduler is built from.
@@ -77,6 +78,10 @@ func New(ctx context.Context, options Options) (*Scheduler, error) {
 	}
 	s.rehearsal = s.newRehearsal()
 	s.unsupported = plugins.Unsupported(options.Registry, s.backed)
+	known := volumes.New(volumes.Options{Client: client, Clock: clock.RealClock{}})
+	if err := known.Watch(s.Factory.Core().V1().PersistentVolumes().Informer(), s.Factory.Core().V1().PersistentVolumeClaims().Informer()); err != nil {
+		return nil, err
+	}
 	blueprint := options.Blueprint
 	s.framework, err = framework.New(ctx,
 		framework.Config{Profile: blueprint.Name, Chains: blueprint.Chains, Args: blueprint.Args}, options.Registry,
@@ -84,7 +89,7 @@ func New(ctx context.Context, options Options) (*Scheduler, error) {
 			Client: client, KubeConfig: config, Informers: s.Factory, Recorder: &events.FakeRecorder{},
 			Lister: s.cache.Snapshot(), Nominator: s.cache.Nominator, Activator: nobodyWaits{},
 			Waiting: framework.NewWaitingPods(clock.RealClock{}), PreBinds: framework.NewPreBinds(),
-			Preemptor: s.rehearsal, Clock: clock.RealClock{},
+			Preemptor: s.rehearsal, Volumes: known, Clock: clock.RealClock{},
 		})
 	if err != nil {
 		return nil, err
@@ -106,6 +111,15 @@ func (s *Scheduler) Framework() *framework.Framework { return s.framework }
 
 // Nodes are all nodes as of the last Refresh.
 func (s *Scheduler) Nodes() ([]fwk.NodeInfo, error) { return s.cache.Snapshot().Nodes(), nil }
+
+// StartAt lets the next attempt's walk over the nodes start at this index.
+func (s *Scheduler) StartAt(start int) { s.cycle.StartAt(start) }
+
+// NodeOrder is the order in which nodes are tried.
+type NodeOrder = cache.NodeOrder
+
+// NewNodeOrder returns that of no nodes.
+func NewNodeOrder() *NodeOrder { return cache.NewNodeOrder() }
 
 // Memo is what is remembered; nil where nothing is.
 func (s *Scheduler) Memo() *cycle.Memo { return s.memo }

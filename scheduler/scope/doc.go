@@ -5,4 +5,8 @@
 // client-go's shared informers forget none of these by themselves: a handler
 // whose registration is dropped is called for ever, an index cannot be
 // removed, and a factory stops all its informers or none.
+//
+// It also listens, for as long as some generation wants to hear of it, to what
+// nobody in the house watches: kinds that a cluster may not serve, and custom
+// resources that are yet to come.
 package scope

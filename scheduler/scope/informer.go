@@ -17,7 +17,9 @@ type informer struct {
 	cache.SharedIndexInformer
 	// extra says that it runs for plugins alone.
 	extra bool
-	log   logr.Logger
+	// none says that there is nothing to hear, ever: it does not run.
+	none bool
+	log  logr.Logger
 
 	mu            sync.Mutex
 	closed        bool
@@ -83,6 +85,9 @@ func (i *informer) pending() []<-chan struct{} {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	var pending []<-chan struct{}
+	if i.none {
+		return nil
+	}
 	if i.extra {
 		pending = append(pending, i.HasSyncedChecker().Done())
 	}
@@ -103,6 +108,28 @@ func (i *informer) close() {
 		// It fails only for what is no registration of this informer.
 		_ = i.SharedIndexInformer.RemoveEventHandler(r.ResourceEventHandlerRegistration)
 	}
+}
+
+// HasSynced says whether all is known that was there at the start.
+func (i *informer) HasSynced() bool { return i.none || i.SharedIndexInformer.HasSynced() }
+
+// HasSyncedChecker tells when HasSynced turns true.
+func (i *informer) HasSyncedChecker() cache.DoneChecker {
+	if i.none {
+		return nothingToHear{}
+	}
+	return i.SharedIndexInformer.HasSyncedChecker()
+}
+
+// nothingToHear is done from the beginning.
+type nothingToHear struct{}
+
+func (nothingToHear) Name() string { return "a kind that is not served" }
+
+func (nothingToHear) Done() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
 }
 
 // Run does nothing: the informer runs already.

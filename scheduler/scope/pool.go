@@ -3,14 +3,18 @@ package scope
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 )
 
 // Pool holds the informers that scopes are lent: the house's own, which run as
@@ -19,8 +23,10 @@ import (
 type Pool struct {
 	options Options
 
-	mu    sync.Mutex
-	extra map[reflect.Type]*extra
+	mu sync.Mutex
+	// extra are by what they hold: a type, or a resource without one.
+	extra map[any]*extra
+	ears  map[fwk.EventResource]*ear
 }
 
 // Options are what a Pool is built from.
@@ -30,10 +36,23 @@ type Options struct {
 	// Held are objects of the kinds that the house itself watches. Of other
 	// kinds the pool starts informers.
 	Held []runtime.Object
+	// Missing are objects of the kinds that there are none of, since the API
+	// server does not serve them: nothing is watched, and nobody waits for it.
+	Missing []runtime.Object
+	// Own are the events that the house tells of besides those of Held.
+	Own []fwk.EventResource
 	// Client is what informers that only plugins want read with.
 	Client kubernetes.Interface
 	// Transform is done to what such informers hold; may be nil.
 	Transform cache.TransformFunc
+	// Dynamic reads resources whose events plugins want to hear of; nil: what the
+	// house does not watch is not heard of.
+	Dynamic dynamic.Interface
+	// Tell is told of those events, one at a time for each resource.
+	Tell func(happened fwk.ClusterEvent, before, after any)
+	// Clock times how often a resource is looked for that cannot be watched; nil
+	// is the real one.
+	Clock clock.Clock
 	// Log is told of handlers that panic.
 	Log logr.Logger
 }
@@ -41,13 +60,20 @@ type Options struct {
 // extra is an informer that only plugins want.
 type extra struct {
 	informer cache.SharedIndexInformer
-	scopes   int
+	users    int
 	stop     context.CancelFunc
 	stopped  chan struct{}
+	// broken holds why it lost its watch, if nobody has taken that yet.
+	broken chan error
 }
 
 // NewPool returns a Pool that has started nothing.
-func NewPool(o Options) *Pool { return &Pool{options: o, extra: map[reflect.Type]*extra{}} }
+func NewPool(o Options) *Pool {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Pool{options: o, extra: map[any]*extra{}, ears: map[fwk.EventResource]*ear{}}
+}
 
 // Extra is how many informers run for plugins alone.
 func (p *Pool) Extra() int {
@@ -56,13 +82,12 @@ func (p *Pool) Extra() int {
 	return len(p.extra)
 }
 
-func (p *Pool) holds(kind reflect.Type) bool {
-	for _, object := range p.options.Held {
-		if reflect.TypeOf(object) == kind {
-			return true
-		}
-	}
-	return false
+func (p *Pool) holds(kind reflect.Type) bool { return has(p.options.Held, kind) }
+
+func (p *Pool) lacks(kind reflect.Type) bool { return has(p.options.Missing, kind) }
+
+func has(objects []runtime.Object, kind reflect.Type) bool {
+	return slices.ContainsFunc(objects, func(object runtime.Object) bool { return reflect.TypeOf(object) == kind })
 }
 
 // borrow returns the informer of obj's kind, and what gives it back; nil where
@@ -72,39 +97,52 @@ func (p *Pool) borrow(obj runtime.Object, made internalinterfaces.NewInformerFun
 	if p.holds(kind) {
 		return p.options.Informers.InformerFor(obj, made), nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	e, ok := p.extra[kind]
-	if !ok {
-		e = p.start(made)
-		p.extra[kind] = e
-	}
-	e.scopes++
-	return e.informer, func() { p.giveBack(kind, e) }
+	e, back := p.share(kind, func() cache.SharedIndexInformer { return made(p.options.Client, 0) })
+	return e.informer, back
 }
 
-func (p *Pool) start(made internalinterfaces.NewInformerFunc) *extra {
-	e := &extra{informer: made(p.options.Client, 0), stopped: make(chan struct{})}
-	if p.options.Transform != nil {
-		// Refused only once the informer has started, which it has not.
-		_ = e.informer.SetTransform(p.options.Transform)
+// share returns the one informer of what key stands for, and what gives it back.
+func (p *Pool) share(key any, made func() cache.SharedIndexInformer) (*extra, func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e, ok := p.extra[key]
+	if !ok {
+		e = p.start(made())
+		p.extra[key] = e
 	}
+	e.users++
+	return e, func() { p.giveBack(key, e) }
+}
+
+func (p *Pool) start(informer cache.SharedIndexInformer) *extra {
+	e := &extra{informer: informer, stopped: make(chan struct{}), broken: make(chan error, 1)}
+	// Both are refused only once the informer has started, which it has not.
+	if p.options.Transform != nil {
+		_ = informer.SetTransform(p.options.Transform)
+	}
+	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		select {
+		case e.broken <- err:
+		default:
+		}
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+	})
 	var ctx context.Context
 	ctx, e.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(e.stopped)
-		e.informer.RunWithContext(ctx)
+		informer.RunWithContext(ctx)
 	}()
 	return e
 }
 
-// giveBack stops an informer that the last scope wanted.
-func (p *Pool) giveBack(kind reflect.Type, e *extra) {
+// giveBack stops an informer that nobody wants any more.
+func (p *Pool) giveBack(key any, e *extra) {
 	p.mu.Lock()
-	e.scopes--
-	last := e.scopes == 0
+	e.users--
+	last := e.users == 0
 	if last {
-		delete(p.extra, kind)
+		delete(p.extra, key)
 	}
 	p.mu.Unlock()
 	if last {

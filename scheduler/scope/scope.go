@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // ErrOver is what a scope answers that is closed.
@@ -34,13 +35,16 @@ type Scope struct {
 	informers map[reflect.Type]*informer
 	// back gives back what was borrowed.
 	back []func()
+	// ears are by what was asked for.
+	ears    map[fwk.EventResource]*ear
+	changed func()
 }
 
 var _ informers.SharedInformerFactory = &Scope{}
 
 // New returns a scope that has borrowed nothing.
 func (p *Pool) New() *Scope {
-	s := &Scope{pool: p, informers: map[reflect.Type]*informer{}}
+	s := &Scope{pool: p, informers: map[reflect.Type]*informer{}, ears: map[fwk.EventResource]*ear{}}
 	s.groups = groups{s}
 	return s
 }
@@ -58,6 +62,11 @@ func (s *Scope) InformerFor(obj runtime.Object, made internalinterfaces.NewInfor
 		// What is asked for too late never runs, and holds nothing.
 		return &informer{SharedIndexInformer: made(s.pool.options.Client, 0), closed: true}
 	}
+	if s.pool.lacks(kind) {
+		none := &informer{SharedIndexInformer: made(s.pool.options.Client, 0), none: true, log: s.pool.options.Log}
+		s.informers[kind] = none
+		return none
+	}
 	shared, back := s.pool.borrow(obj, made)
 	lent := &informer{SharedIndexInformer: shared, extra: back != nil, log: s.pool.options.Log}
 	s.informers[kind] = lent
@@ -73,15 +82,20 @@ func (s *Scope) ForResource(resource schema.GroupVersionResource) (informers.Gen
 	if err != nil {
 		return nil, err
 	}
-	lent := s.InformerFor(obj, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+	lent := s.InformerFor(obj, makerOf(resource))
+	return generic{lent.(*informer), resource.GroupResource()}, nil
+}
+
+// makerOf returns what makes the informer of a resource that objectOf knows.
+func makerOf(resource schema.GroupVersionResource) internalinterfaces.NewInformerFunc {
+	return func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		// objectOf has found the type, so that client-go has the informer.
 		generic, err := informers.NewSharedInformerFactory(client, resync).ForResource(resource)
 		if err != nil {
 			panic(err)
 		}
 		return generic.Informer()
-	})
-	return generic{lent.(*informer), resource.GroupResource()}, nil
+	}
 }
 
 // objectOf returns an object of the kind that a resource holds.
@@ -173,6 +187,9 @@ func (s *Scope) Pending() []<-chan struct{} {
 	for _, i := range s.informers {
 		pending = append(pending, i.pending()...)
 	}
+	for _, e := range s.ears {
+		pending = append(pending, e.known)
+	}
 	return slices.DeleteFunc(pending, func(done <-chan struct{}) bool {
 		select {
 		case <-done:
@@ -187,9 +204,12 @@ func (s *Scope) Pending() []<-chan struct{} {
 // borrowed. Nothing of the scope is called when it returns.
 func (s *Scope) Close() {
 	s.mu.Lock()
-	lent, back := s.informers, s.back
-	s.closed, s.informers, s.back = true, map[reflect.Type]*informer{}, nil
+	lent, back, ears := s.informers, s.back, s.ears
+	s.closed, s.informers, s.back, s.ears = true, map[reflect.Type]*informer{}, nil, nil
 	s.mu.Unlock()
+	for _, e := range ears {
+		s.pool.unhear(e, s)
+	}
 	for _, i := range lent {
 		i.close()
 	}

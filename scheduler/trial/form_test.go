@@ -63,7 +63,7 @@ func opens(t *testing.T, town *Town, last *framework.Trial, on func() *fwk.Statu
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Opaque("") {
+	if f.Opaque(fixture.Pod("any").Obj(), "") {
 		t.Fatal("nothing can be remembered of the plugins")
 	}
 	return Candidate{Framework: f}

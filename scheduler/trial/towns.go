@@ -83,7 +83,7 @@ func (t *Town) bring(s *Scene) {
 	t.placed = replace(t.placed, s.placed, func(p *v1.Pod) types.UID { return p.UID }, t.cache.Confirm,
 		func(uid types.UID) { t.cache.Remove(uid) })
 	// Nobody has told the Town of those.
-	t.cache.Changed(framework.NamespaceLabels | framework.PodOwners)
+	t.cache.Changed(framework.NamespaceLabels | framework.PodOwners | framework.StorageObjects)
 	t.restore()
 }
 

@@ -1,0 +1,50 @@
+package decision
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestClipCountsCharacters(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		text, want string
+		limit      int
+	}{
+		"what has room stays":                  {"four", "four", 4},
+		"as many characters, of more bytes":    {"üüüü", "üüüü", 4},
+		"one too many makes room for the mark": {"üüüüü", "üüü…", 4},
+		"one that is one byte each":            {"fives", "fiv…", 4},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := Clip(c.text, c.limit); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestSummedLeavesNothingOut(t *testing.T) {
+	total := func(rest []int) (sum int) {
+		for _, n := range rest {
+			sum += n
+		}
+		return sum
+	}
+	for _, c := range []struct{ entries, last int }{{MaxReasons, 1}, {MaxReasons + 1, 2}, {1000, 1000 - MaxReasons + 1}} {
+		t.Run(fmt.Sprint(c.entries), func(t *testing.T) {
+			all := make([]int, c.entries)
+			for i := range all {
+				all[i] = 1
+			}
+			got := Summed(all, total)
+			if diff := cmp.Diff([]int{MaxReasons, c.last, c.entries}, []int{len(got), got[len(got)-1], total(got)}); diff != "" {
+				t.Errorf("entries, the last, all of them (-want +got):\n%s", diff)
+			}
+			if total(all) != c.entries {
+				t.Error("the list itself was changed")
+			}
+		})
+	}
+}

@@ -1,0 +1,128 @@
+package log
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Reader reads a log op by op. No two ops share memory: each pod of a batch is
+// decoded for itself, as an informer would have.
+type Reader struct {
+	lines *bufio.Reader
+	line  int
+	batch batch
+}
+
+// batch is what is left of a schedule-batch.
+type batch struct {
+	text       json.RawMessage
+	next, size int
+}
+
+// entry is a line as it is written.
+type entry struct {
+	Op     Kind            `json:"op"`
+	Count  *int            `json:"count,omitempty"`
+	Start  *int            `json:"start,omitempty"`
+	Object json.RawMessage `json:"object"`
+}
+
+// NewReader returns a Reader that begins at the first line of r.
+func NewReader(r io.Reader) *Reader { return &Reader{lines: bufio.NewReaderSize(r, 1<<16)} }
+
+// ReadAll reads a whole log.
+func ReadAll(r io.Reader) ([]Op, error) {
+	reader := NewReader(r)
+	var ops []Op
+	for {
+		op, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return ops, nil
+		}
+		if err != nil {
+			return ops, err
+		}
+		ops = append(ops, op)
+	}
+}
+
+// Next returns the next op, or io.EOF after the last. Any other error is an
+// *Error, or comes from the file. Blank lines are passed over.
+func (r *Reader) Next() (Op, error) {
+	if r.batch.next < r.batch.size {
+		return r.copy()
+	}
+	for {
+		text, err := r.lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return Op{}, fmt.Errorf("after line %d: %w", r.line, err)
+		}
+		r.line++
+		if len(bytes.TrimSpace(text)) > 0 {
+			return r.parse(text)
+		}
+		if err != nil {
+			return Op{}, io.EOF
+		}
+	}
+}
+
+func (r *Reader) parse(text []byte) (Op, error) {
+	var e entry
+	if fault := decodeStrict(text, &e); fault != nil {
+		return Op{}, &Error{Line: r.line, Field: fault.path, Detail: fault.detail}
+	}
+	if len(e.Object) == 0 {
+		return Op{}, &Error{Line: r.line, Field: "object", Detail: "is missing"}
+	}
+	switch {
+	case e.Start != nil && e.Op != Schedule:
+		return Op{}, &Error{Line: r.line, Field: "start", Detail: fmt.Sprintf("belongs to %s only", Schedule)}
+	case e.Start != nil && *e.Start < 0:
+		return Op{}, &Error{Line: r.line, Field: "start", Detail: fmt.Sprintf("must be at least 0, is %d", *e.Start)}
+	case e.Op == ScheduleBatch && e.Count == nil:
+		return Op{}, &Error{Line: r.line, Field: "count", Detail: "is missing: say how many copies"}
+	case e.Op == ScheduleBatch && *e.Count < 1:
+		return Op{}, &Error{Line: r.line, Field: "count", Detail: fmt.Sprintf("must be at least 1, is %d", *e.Count)}
+	case e.Op == ScheduleBatch:
+		r.batch = batch{text: e.Object, size: *e.Count}
+		return r.copy()
+	case e.Op != Apply && e.Op != Delete && e.Op != Schedule:
+		return Op{}, &Error{Line: r.line, Field: "op",
+			Detail: fmt.Sprintf("must be %s, %s, %s or %s, is %q", Apply, Delete, Schedule, ScheduleBatch, e.Op)}
+	case e.Count != nil:
+		return Op{}, &Error{Line: r.line, Field: "count", Detail: fmt.Sprintf("belongs to %s only", ScheduleBatch)}
+	}
+	op, err := r.op(e.Op, e.Object)
+	op.Start = e.Start
+	return op, err
+}
+
+// copy returns the next pod of a batch.
+func (r *Reader) copy() (Op, error) {
+	op, err := r.op(Schedule, r.batch.text)
+	if err != nil {
+		return op, err
+	}
+	pod := op.Object.(*v1.Pod)
+	suffix := fmt.Sprintf("-%d", r.batch.next)
+	r.batch.next++
+	pod.Name += suffix
+	pod.UID += types.UID(suffix)
+	return op, nil
+}
+
+func (r *Reader) op(kind Kind, text json.RawMessage) (Op, error) {
+	object, fault := decodeObject(kind, text)
+	if fault != nil {
+		return Op{}, &Error{Line: r.line, Field: fault.path, Detail: fault.detail}
+	}
+	return Op{Line: r.line, Kind: kind, Object: object}, nil
+}

@@ -11,7 +11,7 @@ import (
 )
 
 // reasonPluginAiling is that of the Event about plugins of what runs that
-// panic or hang.
+// panic or hang, or cannot hear what they want to hear of.
 const reasonPluginAiling = "PluginAiling"
 
 // alarm tells of what ails what runs, when the profile's condition does not say

@@ -76,7 +76,7 @@ func (r *profileReconciler) runOne(ctx context.Context, v *visit, candidates []c
 }
 
 func (r *profileReconciler) resolve(p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) (*compile.Blueprint, *compile.Rejection) {
-	return r.compile(compile.Input{Profile: p, Configs: configs, Registry: r.options.Registry, Version: r.options.Version})
+	return r.compile(compile.Input{Profile: p, Configs: configs, Registry: r.options.Registry, Version: r.options.Version, Extenders: r.options.Extenders})
 }
 
 func (r *profileReconciler) running(name string) *profile.Running {

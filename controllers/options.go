@@ -18,6 +18,8 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/berthdev/berth/controllers/explainer"
+	"github.com/berthdev/berth/controllers/export"
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
@@ -67,8 +69,13 @@ type Options struct {
 	DefaultProfile string
 	// History is where what ran is kept; nil for memory only.
 	History *history.History
+	// Exports keeps what other programs read of the profiles; nil: nothing is
+	// exported, and the condition says so.
+	Exports *export.Keeper
 	// Version is Berth's own; it goes into every hash.
 	Version string
+	// Extenders says what extenders may do; the zero value allows none.
+	Extenders compile.ExtenderRights
 	// Clock tells the time in conditions and paces the publisher; nil for
 	// the real one.
 	Clock clock.Clock
@@ -78,7 +85,7 @@ type Options struct {
 	// Desk is where explanations of pods wait to be written; nil: none are.
 	Desk *decision.Desk
 	// Decisions is what SchedulingDecisions are written with, see
-	// NewDecisionsClient. Required with Desk.
+	// explainer.NewClient. Required with Desk.
 	Decisions restclient.Interface
 	// Pods holds every pod that has not ended, once PodsSynced says so. Required
 	// with Desk.
@@ -125,7 +132,9 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		}
 	}
 	if o.Desk != nil {
-		if err := mgr.Add(newExplainer(o)); err != nil {
+		if err := mgr.Add(explainer.New(explainer.Options{
+			Desk: o.Desk, Decisions: o.Decisions, Pods: o.Pods, PodsSynced: o.PodsSynced, Clock: o.Clock, Busy: o.Busy,
+		})); err != nil {
 			return err
 		}
 	}

@@ -27,6 +27,9 @@ const (
 	// history: for what the leader tries to prove itself, or for a user to
 	// forgive a crash.
 	lookAtHistory = 5 * time.Second
+	// lookAtExports is when one is visited again whose export is in somebody's
+	// way, or could not be written.
+	lookAtExports = 10 * time.Second
 )
 
 // profileReconciler takes a profile from its spec to what runs, and says in
@@ -47,6 +50,9 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	p := &v1alpha1.SchedulingProfile{}
 	if err := r.reader.Get(ctx, req.NamespacedName, p); apierrors.IsNotFound(err) {
 		r.remove(req.Name)
+		if r.unexport(ctx, req.Name) {
+			return reconcile.Result{RequeueAfter: lookAtExports}, nil
+		}
 		return reconcile.Result{}, nil
 	} else if err != nil {
 		return reconcile.Result{}, err
@@ -65,6 +71,9 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 		return reconcile.Result{}, err
 	}
 	again := r.judge(ctx, v)
+	if r.export(ctx, &v); v.exported != nil && v.exported.Again && (again == 0 || again > lookAtExports) {
+		again = lookAtExports
+	}
 	if err := r.publish(ctx, v); err != nil {
 		return reconcile.Result{}, err
 	}

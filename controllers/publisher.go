@@ -83,7 +83,15 @@ func (p *publisher) Start(ctx context.Context) error {
 // wait returns after d, or when something arrives on wake; false when ctx
 // ended.
 func (p *publisher) wait(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-	return rest(ctx, p.clock, d, wake)
+	timer := p.clock.NewTimer(max(d, 0))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wake:
+	case <-timer.C():
+	}
+	return true
 }
 
 // turn makes at most one write and returns how long it may be until the next

@@ -11,6 +11,9 @@ func (v visit) rulings() []ruling {
 	rulings := []ruling{v.accepted(), v.resolvedRefs(), v.programmedRuling()}
 	ready := v.ready(rulings)
 	rulings = append(rulings, ready)
+	if exported, asked := v.exportRuling(); asked {
+		rulings = append(rulings, exported)
+	}
 	if v.stalled() {
 		rulings = append(rulings, yes(v1alpha1.ConditionStalled, ready.reason, ready.message))
 	}

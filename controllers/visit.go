@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/controllers/export"
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/profile"
@@ -34,7 +35,9 @@ type visit struct {
 	history *history.Log
 	// running is nil when nothing serves the profile's name.
 	running *profile.Running
-	now     time.Time
+	// exported is what came of spec.exports; nil where it asks for nothing.
+	exported *export.Outcome
+	now      time.Time
 }
 
 // programmed reports whether what runs is what the spec asks for now. The

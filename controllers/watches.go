@@ -88,6 +88,7 @@ func (r *profileReconciler) setup(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.PluginConfig{}, handler.EnqueueRequestsFromMapFunc(r.profilesThatName), builder.WithPredicates(specChanged)).
 		WatchesRawSource(source.Func(r.whenElected)).
 		WatchesRawSource(source.Func(r.whenAiling)).
+		WatchesRawSource(source.Func(r.whenExportsChange)).
 		WithOptions(controller.Options{
 			NeedLeaderElection:      &everyReplica,
 			MaxConcurrentReconciles: profilesAtOnce,

@@ -1,4 +1,6 @@
-package controllers
+// Package explainer writes why pods wait, and where they went: what lies on the
+// Desk becomes SchedulingDecisions, within a budget.
+package explainer
 
 import (
 	"context"
@@ -6,8 +8,10 @@ import (
 
 	"github.com/go-logr/logr"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	restclient "k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/berthdev/berth/scheduler/decision"
 )
@@ -45,7 +49,24 @@ type explainer struct {
 	complaint complaint
 }
 
-func newExplainer(o Options) *explainer {
+// Options are what an explainer is made of; all but Busy are required.
+type Options struct {
+	// Desk is where explanations wait to be written.
+	Desk *decision.Desk
+	// Decisions is what they are written with, see NewClient.
+	Decisions restclient.Interface
+	// Pods holds every pod that has not ended, once PodsSynced says so.
+	Pods       corelisters.PodLister
+	PodsSynced func() bool
+	// Clock paces the writes.
+	Clock clock.Clock
+	// Busy says whether pods are being bound, to which explanations yield; may be
+	// nil.
+	Busy func() bool
+}
+
+// New returns what a manager runs while it leads.
+func New(o Options) manager.Runnable {
 	b := &budget{clock: o.Clock, busy: o.Busy}
 	return &explainer{
 		desk: o.Desk, decisions: &decisionClient{rest: o.Decisions, budget: b},

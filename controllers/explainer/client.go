@@ -1,4 +1,4 @@
-package controllers
+package explainer
 
 import (
 	"context"
@@ -27,10 +27,10 @@ const (
 
 // +kubebuilder:rbac:groups=berth.dev,resources=schedulingdecisions,verbs=get;list;create;patch;delete
 
-// NewDecisionsClient makes the client that SchedulingDecisions are written with.
+// NewClient makes the client that SchedulingDecisions are written with.
 // It dials as config says, and has a limit of its own: a second wall, since the
 // writer keeps a budget.
-func NewDecisionsClient(config *restclient.Config) (restclient.Interface, error) {
+func NewClient(config *restclient.Config) (restclient.Interface, error) {
 	config = restclient.CopyConfig(config)
 	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
 	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()

@@ -1,15 +1,20 @@
-package controllers
+package explainer
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 )
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestWhatATenantMayRead(t *testing.T) {
 	e := decision.Explanation{Status: decision.Status{
@@ -37,21 +42,19 @@ func TestAnExplanationFitsIntoItsObject(t *testing.T) {
 	e := decision.Explanation{Nodes: true, Status: decision.Status{
 		Message: long, BlockedBy: long, Profile: v1alpha1.DecidedBy{Name: long, Hash: long}, Queue: &decision.Queue{Gate: long},
 	}}
-	for i := range 100 {
+	for i := range v1alpha1.MaxReasons {
 		e.Status.Rejections = append(e.Status.Rejections, decision.Rejection{Plugin: long, Code: "Pending", Reason: long, Nodes: int32(100 - i), ExampleNode: long})
-		e.Status.Nearest = append(e.Status.Nearest, decision.NearMiss{Node: long})
 		e.Status.WakesOn = append(e.Status.WakesOn, decision.WakesOn{Plugin: long})
 	}
+	e.Status.Nearest = []decision.NearMiss{{Node: long}, {Node: long}}
 	e.Status.Nearest[0].Missing = []decision.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
 	s := statusOf(&e, noon)
-	if got, want := s.Rejections[len(s.Rejections)-1], (v1alpha1.Rejection{Code: "Pending", Reason: "37 more reasons", Nodes: 37}); got != want {
-		t.Errorf("the last reason is %+v, want %+v", got, want)
-	}
+	characters := utf8.RuneCountInString
 	got := map[string]int{
 		"rejections": len(s.Rejections), "nearest": len(s.Nearest), "wakesOn": len(s.WakesOn),
-		"message": len(s.Message), "since": int(s.Queue.Since.Sub(noon)), "resource": len(s.Nearest[0].Missing[0].Resource),
+		"message": characters(s.Message), "since": int(s.Queue.Since.Sub(noon)), "resource": characters(s.Nearest[0].Missing[0].Resource),
 	}
-	want := map[string]int{"rejections": 64, "nearest": 10, "wakesOn": 64, "message": 4095, "since": 0, "resource": 317}
+	want := map[string]int{"rejections": 64, "nearest": 2, "wakesOn": 64, "message": 4096, "since": 0, "resource": 317}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -59,5 +62,25 @@ func TestAnExplanationFitsIntoItsObject(t *testing.T) {
 	must(err)
 	if strings.Contains(string(text), "null") || strings.Contains(string(text), "\ufffd") {
 		t.Error("a list is null, or a character was cut in two")
+	}
+}
+
+func TestAnExplanationFitsIntoEtcd(t *testing.T) {
+	long := strings.Repeat("<", 5000) // escaped as six bytes
+	e := decision.Explanation{Nodes: true, Status: decision.Status{Message: long}}
+	for range v1alpha1.MaxReasons {
+		e.Status.WakesOn = append(e.Status.WakesOn, decision.WakesOn{Plugin: "Fit", Events: slices.Repeat([]string{long}, v1alpha1.MaxReasons)})
+	}
+	e.Status.Nearest = slices.Repeat([]decision.NearMiss{{
+		Missing: slices.Repeat([]decision.Missing{{Resource: "cpu", Requested: "2", Free: "1", Reason: long}}, v1alpha1.MaxReasons),
+	}}, v1alpha1.MaxNearest)
+	s := statusOf(&e, noon)
+	text, err := json.Marshal(s)
+	must(err)
+	if len(text) > maxBytes || len(text) < maxBytes/4 {
+		t.Errorf("%d bytes, want at most %d, and not much less", len(text), maxBytes)
+	}
+	if s.WakesOn[63].Plugin != "Fit" || s.Nearest[9].Missing[63].Resource != "cpu" || !strings.HasSuffix(s.WakesOn[63].Events[63], "<…") {
+		t.Errorf("short texts are cut, or long ones are not: %v", s.WakesOn[63])
 	}
 }

@@ -1,4 +1,4 @@
-package controllers
+package explainer
 
 import (
 	"bytes"
@@ -43,9 +43,9 @@ func openOffice(t *testing.T, shelf *shelf, pods ...*corev1.Pod) *office {
 	for _, pod := range pods {
 		must(o.pods.Add(pod))
 	}
-	client, err := NewDecisionsClient(&restclient.Config{Host: "http://shelf", Transport: shelf})
+	client, err := NewClient(&restclient.Config{Host: "http://shelf", Transport: shelf})
 	must(err)
-	x := newExplainer(Options{
+	x := New(Options{
 		Busy: o.binding.Load, Desk: o.desk, Decisions: client, Pods: corelisters.NewPodLister(o.pods), PodsSynced: func() bool { return true }, Clock: clock.RealClock{},
 	})
 	ctx, cancel := context.WithCancel(t.Context())

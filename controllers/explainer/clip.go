@@ -1,0 +1,85 @@
+package explainer
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
+)
+
+// clipper cuts texts to what is allowed of each, or to a share of that.
+type clipper struct {
+	// share divides what the schema allows; at most v1alpha1.MaxWord, the smallest
+	// bound.
+	share int
+	// bytes is how much all texts have together.
+	bytes int
+}
+
+func (c *clipper) text(text *string, limit int) {
+	*text = decision.Clip(*text, limit/c.share)
+	c.bytes += len(*text)
+}
+
+func (c *clipper) status(e *decision.Explanation, now time.Time) v1alpha1.SchedulingDecisionStatus {
+	s := *e.Status.DeepCopy()
+	if !e.Nodes {
+		hideNodes(&s)
+	}
+	if s.LastChange.IsZero() {
+		s.LastChange = metav1.NewTime(now)
+	}
+	c.text(&s.Profile.Name, v1alpha1.MaxName)
+	c.text(&s.Profile.Hash, v1alpha1.MaxWord)
+	c.text(&s.Message, v1alpha1.MaxExplanation)
+	c.text(&s.BlockedBy, v1alpha1.MaxReason)
+	if s.Nodes != nil {
+		c.text(&s.Nodes.Summary, v1alpha1.MaxWord)
+	}
+	if s.Queue != nil {
+		c.text(&s.Queue.Gate, v1alpha1.MaxName)
+		if s.Queue.Since.IsZero() {
+			s.Queue.Since = s.LastChange
+		}
+	}
+	for i := range s.Rejections {
+		c.rejection(&s.Rejections[i])
+	}
+	for i := range s.Nearest {
+		c.nearMiss(&s.Nearest[i])
+	}
+	for i := range s.WakesOn {
+		c.wakesOn(&s.WakesOn[i])
+	}
+	return s
+}
+
+func (c *clipper) rejection(r *v1alpha1.Rejection) {
+	c.text(&r.Plugin, v1alpha1.MaxName)
+	c.text(&r.Code, v1alpha1.MaxWord)
+	c.text(&r.Reason, v1alpha1.MaxReason)
+	c.text(&r.ExampleNode, v1alpha1.MaxName)
+}
+
+func (c *clipper) nearMiss(n *v1alpha1.NearMiss) {
+	c.text(&n.Node, v1alpha1.MaxName)
+	n.Missing = append([]v1alpha1.Missing{}, n.Missing...) // a list that must be there is not nil
+	for i := range n.Missing {
+		m := &n.Missing[i]
+		c.text(&m.Resource, v1alpha1.MaxResource)
+		c.text(&m.Requested, v1alpha1.MaxWord)
+		c.text(&m.Free, v1alpha1.MaxWord)
+		c.text(&m.Plugin, v1alpha1.MaxName)
+		c.text(&m.Reason, v1alpha1.MaxReason)
+	}
+}
+
+func (c *clipper) wakesOn(w *v1alpha1.WakesOn) {
+	c.text(&w.Plugin, v1alpha1.MaxName)
+	w.Events = append([]string{}, w.Events...)
+	for i := range w.Events {
+		c.text(&w.Events[i], v1alpha1.MaxName)
+	}
+}

@@ -1,0 +1,33 @@
+package export
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/upstreamconfig"
+)
+
+// render writes what runs as an autoscaler reads it, and says what of it that
+// does not say.
+func render(runs *compile.Blueprint, registry framework.Registry) (text string, lost []string, err error) {
+	config, remarks := upstreamconfig.ForAutoscaler(runs, registry)
+	plain, err := upstreamconfig.Text(config)
+	if err != nil {
+		return "", nil, err
+	}
+	body, err := yaml.JSONToYAML(plain)
+	if err != nil {
+		return "", nil, err
+	}
+	text = fmt.Sprintf("# What SchedulingProfile %s runs (%s), kept by Berth: an edit is put back.\n", runs.Name, runs.Hash)
+	for _, r := range remarks {
+		text += "# " + r.String() + "\n"
+		if r.Lost {
+			lost = append(lost, r.String())
+		}
+	}
+	return text + string(body), lost, nil
+}

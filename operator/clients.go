@@ -1,14 +1,15 @@
-package main
+package operator
 
 import (
 	"fmt"
 	"net"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 
-	"github.com/berthdev/berth/controllers"
+	"github.com/berthdev/berth/controllers/explainer"
 	"github.com/berthdev/berth/scheduler/binding"
 )
 
@@ -19,7 +20,11 @@ type clients struct {
 	watches clientset.Interface
 	// writes binds and patches pods; plugins use it, too.
 	writes clientset.Interface
-	events clientset.Interface
+	// volumes binds volumes and claims.
+	volumes clientset.Interface
+	events  clientset.Interface
+	// dynamic watches what plugins want to be woken by and Berth does not watch.
+	dynamic dynamic.Interface
 	// decisions writes SchedulingDecisions, one at a time and twenty a second.
 	decisions restclient.Interface
 	// busy says whether pods are being written.
@@ -35,13 +40,17 @@ func newClients(config *restclient.Config) (c clients, err error) {
 	}{
 		{&c.watches, nil},
 		{&c.writes, writes},
+		{&c.volumes, make(chan struct{}, binding.InFlight)},
 		{&c.events, nil}, // its writers are counted
 	} {
 		if *way.client, err = clientset.NewForConfig(apart(protobuf(config), way.slots)); err != nil {
 			return c, fmt.Errorf("making a client: %w", err)
 		}
 	}
-	c.decisions, err = controllers.NewDecisionsClient(apart(restclient.CopyConfig(config), nil))
+	if c.dynamic, err = dynamic.NewForConfig(apart(restclient.CopyConfig(config), nil)); err != nil {
+		return c, fmt.Errorf("making a client: %w", err)
+	}
+	c.decisions, err = explainer.NewClient(apart(restclient.CopyConfig(config), nil))
 	return c, err
 }
 

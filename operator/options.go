@@ -1,0 +1,137 @@
+package operator
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// leaseName names the Lease that leaders hold, in Berth's namespace.
+const leaseName = "berth-manager"
+
+// options are the flags.
+type options struct {
+	kubeconfig string
+	namespace  string
+	metrics    string
+	probes     string
+	pprof      string
+	qps        float32
+	burst      int
+	verbosity  int8
+	elect      election
+
+	extenders      bool
+	extenderWrites bool
+
+	defaultProfile  string
+	otherSchedulers []string
+}
+
+// election is how the leader is elected.
+type election struct {
+	LeaderElect   bool
+	LeaseDuration time.Duration
+	RenewDeadline time.Duration
+	RetryPeriod   time.Duration
+}
+
+// parse reads the flags. The error says which one is wrong.
+func parse(args []string) (options, error) {
+	o := options{}
+	f := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; without it, as a pod of the cluster")
+	f.StringVar(&o.namespace, "namespace", ownNamespace(), "Berth's own namespace, where its Lease lives")
+	f.StringVar(&o.metrics, "metrics-bind-address", ":8080", "where /metrics is served; 0 for nowhere")
+	f.StringVar(&o.probes, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
+	f.StringVar(&o.pprof, "pprof-bind-address", "0", "where /debug/pprof is served; 0 for nowhere")
+	f.Float32Var(&o.qps, "kube-api-qps", -1, "requests a second to the API server; -1 leaves it to the server's own fairness")
+	f.IntVar(&o.burst, "kube-api-burst", 0, "requests above --kube-api-qps at once")
+	f.Int8VarP(&o.verbosity, "v", "v", 0, "verbosity: 0 swaps, 1 each decision, 4 and above nodes")
+	f.StringVar(&o.defaultProfile, "default-profile", "berth", "the SchedulingProfile that is created while the cluster has none; empty for none")
+	f.BoolVar(&o.extenders, "enable-extenders", false, "let profiles ask HTTP extenders to filter and to prioritize")
+	f.BoolVar(&o.extenderWrites, "enable-extender-writes", false, "let extenders choose victims and bind pods, too; needs --enable-extenders")
+	f.StringSliceVar(&o.otherSchedulers, "other-schedulers", []string{"default-scheduler"}, "names that other schedulers serve: their pods are not reported as unserved")
+	f.BoolVar(&o.elect.LeaderElect, "leader-elect", true, "schedule only while holding the Lease, so that replicas may stand by")
+	f.DurationVar(&o.elect.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a Lease that is not renewed keeps others out")
+	f.DurationVar(&o.elect.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
+	f.DurationVar(&o.elect.RetryPeriod, "leader-elect-retry-period", time.Second, "how often the Lease is renewed or asked for")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	return o, o.validate(f.Args())
+}
+
+func (o options) validate(rest []string) error {
+	switch e := o.elect; {
+	case len(rest) > 0:
+		return fmt.Errorf("unexpected argument %q: only flags are taken", rest[0])
+	case o.extenderWrites && !o.extenders:
+		return fmt.Errorf("--enable-extender-writes: needs --enable-extenders")
+	case o.namespace == "":
+		return fmt.Errorf("--namespace: must not be empty")
+	case o.defaultProfile != "" && len(validation.IsDNS1123Subdomain(o.defaultProfile)) > 0, len(o.defaultProfile) > 63:
+		return fmt.Errorf("--default-profile: must be a DNS subdomain of at most 63 characters, or empty, is %q", o.defaultProfile)
+	case o.verbosity < 0:
+		return fmt.Errorf("--v: must not be negative, is %d", o.verbosity)
+	case o.qps > 0 && o.burst < 1:
+		return fmt.Errorf("--kube-api-burst: must be at least 1 with --kube-api-qps %v", o.qps)
+	case e.LeaderElect && !(e.LeaseDuration > e.RenewDeadline && e.RenewDeadline > e.RetryPeriod && e.RetryPeriod > 0):
+		return fmt.Errorf("--leader-elect-lease-duration (%v) must exceed --leader-elect-renew-deadline (%v), which must exceed --leader-elect-retry-period (%v)",
+			e.LeaseDuration, e.RenewDeadline, e.RetryPeriod)
+	}
+	return nil
+}
+
+// ownNamespace is where the pod runs, berth-system outside of a cluster.
+func ownNamespace() string {
+	data, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if name := strings.TrimSpace(string(data)); err == nil && name != "" {
+		return name
+	}
+	return "berth-system"
+}
+
+// logger makes the one sink that klog and controller-runtime write to as well.
+func (o options) logger() logr.Logger {
+	log := zap.New(zap.Level(zapcore.Level(-o.verbosity)))
+	ctrl.SetLogger(log)
+	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true))
+	return log
+}
+
+func (o options) restConfig() (*restclient.Config, error) {
+	config, err := restclient.InClusterConfig()
+	if o.kubeconfig != "" {
+		config, err = clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no way to reach the API server (is --kubeconfig right?): %w", err)
+	}
+	config.QPS, config.Burst = o.qps, o.burst
+	return config, nil
+}
+
+func (o options) manager(scheme *runtime.Scheme, log logr.Logger) ctrl.Options {
+	return ctrl.Options{
+		Scheme: scheme, Logger: log,
+		Metrics:                server.Options{BindAddress: o.metrics},
+		HealthProbeBindAddress: o.probes, PprofBindAddress: o.pprof,
+		LeaderElection: o.elect.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.elect.LeaseDuration, RenewDeadline: &o.elect.RenewDeadline, RetryPeriod: &o.elect.RetryPeriod,
+	}
+}

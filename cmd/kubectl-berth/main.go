@@ -14,11 +14,13 @@ import (
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/check"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/convert"
 	"github.com/berthdev/berth/cmd/kubectl-berth/decisions"
 	"github.com/berthdev/berth/cmd/kubectl-berth/diff"
 	"github.com/berthdev/berth/cmd/kubectl-berth/explain"
 	"github.com/berthdev/berth/cmd/kubectl-berth/lint"
 	"github.com/berthdev/berth/cmd/kubectl-berth/profiles"
+	"github.com/berthdev/berth/cmd/kubectl-berth/record"
 	"github.com/berthdev/berth/cmd/kubectl-berth/rollback"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/try"
@@ -39,7 +41,7 @@ func main() {
 }
 
 // others are the verbs whose rights check asks about, beside its own.
-var others = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, decisions.Verb, explain.Verb, try.Verb, version.Verb}
+var others = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, decisions.Verb, explain.Verb, try.Verb, record.Verb, convert.Verb, version.Verb}
 
 // root puts the verbs together.
 func root(streams genericiooptions.IOStreams) *cobra.Command {
@@ -65,6 +67,8 @@ and goes back to what ran before.`,
 		decisions.New(env),
 		explain.New(env),
 		try.New(env),
+		record.New(env),
+		convert.New(env),
 		check.New(env, others),
 		version.New(env),
 	)

@@ -169,7 +169,7 @@ func (o *options) resolve(ctx context.Context, p *v1alpha1.SchedulingProfile) (*
 			o.configs[config.Name] = config
 		}
 	}
-	blueprint, rejection := compile.Profile(compile.Input{Profile: p, Configs: o.configs, Registry: plugins.InTree()})
+	blueprint, rejection := compile.Profile(compile.Input{Profile: p, Configs: o.configs, Registry: plugins.InTree(), Extenders: compile.AllExtenders})
 	if rejection != nil {
 		return nil, fmt.Errorf("would be refused: %s", rejection.Message())
 	}

@@ -57,7 +57,7 @@ func (o *options) stored(ctx context.Context, name string, runs *v1alpha1.Progra
 	if revision == nil {
 		return nil, fmt.Errorf("revision %s is gone", runs.Revision)
 	}
-	blueprint, rejection := compile.Profile(compile.Input{Profile: revision.Profile, Registry: plugins.InTree()})
+	blueprint, rejection := compile.Profile(compile.Input{Profile: revision.Profile, Registry: plugins.InTree(), Extenders: compile.AllExtenders})
 	if rejection != nil {
 		return nil, fmt.Errorf("this plugin does not know what revision %s says: %s", runs.Revision, rejection.Message())
 	}

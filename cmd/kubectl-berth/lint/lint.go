@@ -90,7 +90,7 @@ func Judge(object *manifest.Object, configs map[string]*v1alpha1.PluginConfig) V
 	case object.Config != nil:
 		_, v.rejection = compile.Config(object.Config, plugins.InTree())
 	case object.Profile != nil:
-		_, v.rejection = compile.Profile(compile.Input{Profile: object.Profile, Configs: configs, Registry: plugins.InTree()})
+		_, v.rejection = compile.Profile(compile.Input{Profile: object.Profile, Configs: configs, Registry: plugins.InTree(), Extenders: compile.AllExtenders})
 	}
 	return v
 }

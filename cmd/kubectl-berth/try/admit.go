@@ -11,12 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 )
 
 // admit makes the pod what it would be once it is created: by a dry run, or
 // where that may not be, by the defaults that are known here.
-func (o *options) admit(ctx context.Context, s *subject, state *state) error {
-	s.waits(state)
+func (o *options) admit(ctx context.Context, s *subject, live *state.State) error {
+	s.waits(live)
 	why := "you may not create pods in namespace " + s.pod.Namespace
 	if o.mayCreate(ctx, s.pod.Namespace) {
 		admitted, err := o.dryRun(ctx, s.pod)
@@ -67,11 +68,11 @@ func (o *options) dryRun(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 
 // waits takes the place of the pod of that name in the cluster, if it is there
 // and has no node: room that was promised to it is promised to this one.
-func (s *subject) waits(state *state) {
+func (s *subject) waits(live *state.State) {
 	if s.maker != nil || s.count > 1 {
 		return
 	}
-	for i, pod := range state.pods {
+	for i, pod := range live.Pods {
 		if pod.Namespace != s.pod.Namespace || pod.Name != s.pod.Name {
 			continue
 		}
@@ -81,7 +82,7 @@ func (s *subject) waits(state *state) {
 		}
 		s.notes = append(s.notes, pod.Name+" waits already: the file's takes its place")
 		s.pod.UID, s.pod.Status.NominatedNodeName = pod.UID, pod.Status.NominatedNodeName
-		state.pods = append(state.pods[:i:i], state.pods[i+1:]...)
+		live.Pods = append(live.Pods[:i:i], live.Pods[i+1:]...)
 		return
 	}
 }

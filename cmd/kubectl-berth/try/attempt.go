@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -23,17 +24,21 @@ const topScores = 5
 const leastSample = 100
 
 // attempt lets the scheduler look for a node for one pod after the other.
-func (o *options) attempt(ctx context.Context, p *profile, s *subject, state *state) (*Answer, error) {
+func (o *options) attempt(ctx context.Context, p *state.Profile, s *subject, live *state.State) (*Answer, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	scheduler, err := offline.New(ctx, offline.Options{Blueprint: p.blueprint, Registry: plugins.InTree(), Preempt: true})
+	scheduler, err := offline.New(ctx, offline.Options{Blueprint: p.Blueprint, Registry: plugins.InTree(), Preempt: true})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.title, err)
+		return nil, fmt.Errorf("%s: %w", p.Title, err)
 	}
-	if err := o.fill(scheduler, p, state); err != nil {
+	waiting, err := live.Fill(scheduler, p)
+	if err != nil {
 		return nil, err
 	}
-	answer := &Answer{Subject: s.title, Profile: p.name, Title: p.title, Nodes: len(state.nodes)}
+	if waiting > 0 {
+		o.note("%s for profile %s already, which this answer does not count: those that come first may take the room", waits(waiting), p.Name)
+	}
+	answer := &Answer{Subject: s.title, Profile: p.Name, Title: p.Title, Nodes: len(live.Nodes)}
 	for _, pod := range s.pods() {
 		one, err := try(ctx, scheduler, p, pod)
 		if err != nil {
@@ -50,35 +55,6 @@ func (o *options) attempt(ctx context.Context, p *profile, s *subject, state *st
 	return answer, nil
 }
 
-// fill tells the scheduler what there is, as the manager's informers would.
-func (o *options) fill(scheduler *offline.Scheduler, p *profile, state *state) error {
-	for _, object := range state.others {
-		if err := scheduler.SetObject(object); err != nil {
-			return err
-		}
-	}
-	for _, node := range state.nodes {
-		scheduler.SetNode(nil, node)
-	}
-	waiting := 0
-	for _, pod := range state.pods {
-		promised := pod.Status.NominatedNodeName != "" && p.serves(pod.Spec.SchedulerName)
-		if pod.Spec.NodeName == "" && pod.Spec.SchedulerName == p.name && len(pod.Spec.SchedulingGates) == 0 && !promised {
-			waiting++
-		}
-		if pod.Spec.NodeName == "" && !promised {
-			continue
-		}
-		if err := scheduler.SetPod(nil, pod); err != nil {
-			return err
-		}
-	}
-	if waiting > 0 {
-		o.note("%s for profile %s already, which this answer does not count: those that come first may take the room", waits(waiting), p.name)
-	}
-	return nil
-}
-
 func waits(n int) string {
 	if n == 1 {
 		return "1 pod waits"
@@ -87,10 +63,10 @@ func waits(n int) string {
 }
 
 // try lets the scheduler look for a node for a pod, and counts it in there.
-func try(ctx context.Context, scheduler *offline.Scheduler, p *profile, pod *v1.Pod) (Pod, error) {
+func try(ctx context.Context, scheduler *offline.Scheduler, p *state.Profile, pod *v1.Pod) (Pod, error) {
 	one := Pod{Pod: pod.Namespace + "/" + pod.Name}
-	if p.held != "" {
-		one.Message = p.held
+	if p.Held != "" {
+		one.Message = p.Held
 		return one, nil
 	}
 	if plugin, status := scheduler.Gated(ctx, pod); plugin != "" {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 )
 
 func mentionsDryRun(err error) bool { return strings.Contains(err.Error(), "dry run") }
@@ -81,7 +82,7 @@ func tolerate(spec *v1.PodSpec, key string) {
 func (o *options) rank(ctx context.Context, pod *v1.Pod) (left string, err error) {
 	name := pod.Spec.PriorityClassName
 	var class *schedulingv1.PriorityClass
-	err = o.each(ctx, &schedulingv1.PriorityClassList{}, func(one object) {
+	err = o.reader().Each(ctx, &schedulingv1.PriorityClassList{}, func(one state.Object) {
 		c := one.(*schedulingv1.PriorityClass)
 		// Of several default ones the API server takes the lowest.
 		if c.Name == name || name == "" && c.GlobalDefault && (class == nil || c.Value < class.Value) {

@@ -10,11 +10,12 @@ import (
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
 // change takes nodes away and adds others, as was asked.
-func (o *options) change(s *state) error {
+func (o *options) change(s *state.State) error {
 	for _, name := range o.withoutNodes {
 		if err := o.without(s, name); err != nil {
 			return err
@@ -29,31 +30,31 @@ func (o *options) change(s *state) error {
 	}
 	for _, d := range documents {
 		node, err := nodeOf(d)
-		if err == nil && s.node(node.Name) != nil {
+		if err == nil && nodeNamed(s, node.Name) != nil {
 			err = fmt.Errorf("metadata.name: there is a node %q already; take it away with --without-node first", node.Name)
 		}
 		if err != nil {
 			return fmt.Errorf("--with-node: %s: %w", d.Source, err)
 		}
-		s.nodes = append(s.nodes, node)
+		s.Nodes = append(s.Nodes, node)
 	}
 	return nil
 }
 
-func (s *state) node(name string) *v1.Node {
-	at := slices.IndexFunc(s.nodes, func(n *v1.Node) bool { return n.Name == name })
+func nodeNamed(s *state.State, name string) *v1.Node {
+	at := slices.IndexFunc(s.Nodes, func(n *v1.Node) bool { return n.Name == name })
 	if at < 0 {
 		return nil
 	}
-	return s.nodes[at]
+	return s.Nodes[at]
 }
 
 // without takes a node away, and the pods that are on it.
-func (o *options) without(s *state, name string) error {
-	node := s.node(name)
+func (o *options) without(s *state.State, name string) error {
+	node := nodeNamed(s, name)
 	if node == nil {
 		var names []string
-		for _, n := range s.nodes {
+		for _, n := range s.Nodes {
 			names = append(names, n.Name)
 		}
 		text := fmt.Sprintf("--without-node: there is no node %q", name)
@@ -62,10 +63,10 @@ func (o *options) without(s *state, name string) error {
 		}
 		return errors.New(text)
 	}
-	s.nodes = slices.DeleteFunc(s.nodes, func(n *v1.Node) bool { return n == node })
-	before := len(s.pods)
-	s.pods = slices.DeleteFunc(s.pods, func(p *v1.Pod) bool { return p.Spec.NodeName == name })
-	o.note("node %s is taken away, and %s on it: gone from the copy, not placed anew", name, show.Count(before-len(s.pods), "pod"))
+	s.Nodes = slices.DeleteFunc(s.Nodes, func(n *v1.Node) bool { return n == node })
+	before := len(s.Pods)
+	s.Pods = slices.DeleteFunc(s.Pods, func(p *v1.Pod) bool { return p.Spec.NodeName == name })
+	o.note("node %s is taken away, and %s on it: gone from the copy, not placed anew", name, show.Count(before-len(s.Pods), "pod"))
 	return nil
 }
 

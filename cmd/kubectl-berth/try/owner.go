@@ -8,9 +8,10 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 )
 
 // tried stands for what a controller would make up.
@@ -18,34 +19,28 @@ const tried = "try"
 
 // own makes the pod one of its maker's, as default spreading sees it: what is in
 // the cluster under the maker's name is it, else the maker is added to the copy.
-func (s *subject) own(state *state) {
+func (s *subject) own(live *state.State) {
 	switch maker := s.maker.(type) {
 	case *appsv1.Deployment:
-		s.ownedBy(state, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), s.replicaSet(state, maker))
+		s.ownedBy(live, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), s.replicaSet(live, maker))
 	case *appsv1.ReplicaSet:
-		s.ownedBy(state, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), maker.DeepCopy())
+		s.ownedBy(live, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), maker.DeepCopy())
 	case *appsv1.StatefulSet:
-		s.ownedBy(state, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), maker.DeepCopy())
+		s.ownedBy(live, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), maker.DeepCopy())
 	case *v1.ReplicationController:
-		s.ownedBy(state, v1.SchemeGroupVersion.WithKind("ReplicationController"), maker.DeepCopy())
+		s.ownedBy(live, v1.SchemeGroupVersion.WithKind("ReplicationController"), maker.DeepCopy())
 	case *batchv1.Job:
 		s.label(map[string]string{batchv1.JobNameLabel: maker.Name, "job-name": maker.Name})
 	}
 }
 
-// object is one of the API.
-type object interface {
-	runtime.Object
-	metav1.Object
-}
-
-func (s *subject) ownedBy(state *state, kind schema.GroupVersionKind, owner object) {
+func (s *subject) ownedBy(live *state.State, kind schema.GroupVersionKind, owner state.Object) {
 	owner.SetNamespace(s.pod.Namespace)
-	if there := state.find(owner); there != nil {
+	if there := live.Find(owner); there != nil {
 		owner = there
 	} else {
 		owner.SetUID(types.UID(tried + "/" + owner.GetName()))
-		state.others = append(state.others, owner)
+		live.Others = append(live.Others, owner)
 	}
 	s.pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, kind)}
 	s.pod.OwnerReferences[0].BlockOwnerDeletion = nil // which takes a right of its own
@@ -53,9 +48,9 @@ func (s *subject) ownedBy(state *state, kind schema.GroupVersionKind, owner obje
 
 // replicaSet is the newest one that the cluster's Deployment of this name has,
 // or one that is made up.
-func (s *subject) replicaSet(state *state, deployment *appsv1.Deployment) *appsv1.ReplicaSet {
+func (s *subject) replicaSet(live *state.State, deployment *appsv1.Deployment) *appsv1.ReplicaSet {
 	var newest *appsv1.ReplicaSet
-	for _, o := range state.others {
+	for _, o := range live.Others {
 		set, is := o.(*appsv1.ReplicaSet)
 		if !is || set.Namespace != s.pod.Namespace {
 			continue

@@ -84,20 +84,20 @@ func (o *options) ask(ctx context.Context) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	subject.pod.Spec.SchedulerName = profile.name
-	state, err := o.read(ctx)
+	subject.pod.Spec.SchedulerName = profile.Name
+	live, err := o.reader().Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.change(state); err != nil {
+	if err := o.change(live); err != nil {
 		return nil, err
 	}
-	subject.own(state)
-	if err := o.admit(ctx, subject, state); err != nil {
+	subject.own(live)
+	if err := o.admit(ctx, subject, live); err != nil {
 		return nil, err
 	}
-	profile.holds(subject, state, o.note)
-	answer, err := o.attempt(ctx, profile, subject, state)
+	profile.Holds(subject.pod.Namespace, live, o.note)
+	answer, err := o.attempt(ctx, profile, subject, live)
 	if err != nil {
 		return nil, err
 	}

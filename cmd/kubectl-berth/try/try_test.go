@@ -73,6 +73,13 @@ func TestAnswers(t *testing.T) {
 			in:   func(w *world) { w.add(fixture.Pod("shop/a").Requests("cpu", "3").On("n1").Obj()) },
 		},
 		"the only one that fits": {file: yamlPod("3")},
+		"a pod goes where its claim's volume is": {
+			file: yamlPod("1", "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]"),
+			in: func(w *world) {
+				claim := fixture.Claim("shop/data", "slow").BoundTo("v").Obj()
+				w.add(claim, fixture.StorageClass("slow", ""), fixture.Volume("v", "slow").Reached(v1.LabelHostname, "n3").BoundTo(claim).Obj())
+			},
+		},
 		"why nowhere, by plugin and reason": {
 			file: yamlPod("3", "nodeSelector: {disk: ssd}"), code: 1,
 			in: func(w *world) { w.add(fixture.Node("n4").Offers("cpu", "1").Label("disk", "ssd").Obj()) },

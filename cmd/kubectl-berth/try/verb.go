@@ -2,6 +2,7 @@ package try
 
 import (
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
@@ -31,7 +32,7 @@ is that of one walk. Pods that wait already may take the room first.
 With --without-node, the pods of that node are gone, not placed anew. With
 --with-node, a Node needs a name and status.allocatable or status.capacity; the label
 kubernetes.io/hostname is its name unless it says otherwise.`,
-	Rights: []verb.Right{
+	Rights: append([]verb.Right{
 		{Verbs: []string{"list"}, Resource: "nodes"},
 		{Verbs: []string{"list"}, Resource: "pods"},
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "unless --profile-file"},
@@ -46,7 +47,7 @@ kubernetes.io/hostname is its name unless it says otherwise.`,
 		{Verbs: []string{"list"}, Group: "policy", Resource: "poddisruptionbudgets", For: "for preemption"},
 		{Verbs: []string{"list"}, Group: "resource.k8s.io", Resource: "deviceclasses", For: "for resources that devices back"},
 		{Verbs: []string{"list"}, Group: "scheduling.k8s.io", Resource: "priorityclasses", For: "without the dry run"},
-	},
+	}, state.StorageRights("for pods with volumes", "list")...),
 	Examples: []verb.Example{
 		{Says: "Where would it go, and why there?", Command: "kubectl berth try -f pod.yaml"},
 		{Says: "Would 50 of them fit, were node n7 drained?", Command: "kubectl berth try -f deployment.yaml --replicas 50 --without-node n7"},

@@ -1,0 +1,127 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/upstreamconfig"
+)
+
+// kubeScheduler is what --to takes.
+const kubeScheduler = "kube-scheduler"
+
+type options struct {
+	verb.Env
+	files  []string
+	to     string
+	name   string
+	inline bool
+	// registry holds the plugins that profiles may name.
+	registry framework.Registry
+}
+
+// New returns the command.
+func New(env verb.Env) *cobra.Command { return newWith(env, plugins.InTree()) }
+
+func newWith(env verb.Env, registry framework.Registry) *cobra.Command {
+	o := &options{Env: env, registry: registry}
+	cmd := Verb.Command(cobra.ArbitraryArgs, func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) })
+	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "files, folders, or - for standard input")
+	cmd.Flags().StringVar(&o.to, "to", "", "kube-scheduler: the way back")
+	cmd.Flags().StringVar(&o.name, "scheduler-name", "", "the profile's name where the file does not say it: default-scheduler if not given")
+	cmd.Flags().BoolVar(&o.inline, "inline", false, "write arguments into each profile, also those that several share")
+	return cmd
+}
+
+func (o *options) run(ctx context.Context, args []string) error {
+	profile, files := named(args)
+	o.files = append(o.files, files...)
+	switch {
+	case o.to != "" && o.to != kubeScheduler:
+		return fmt.Errorf("--to: must be %s, or left out for Berth's profiles, is %q", kubeScheduler, o.to)
+	case o.to == "" && profile != "":
+		return fmt.Errorf("profile/%s: is Berth's already: --to kube-scheduler goes the other way", profile)
+	case profile != "" && len(o.files) > 0:
+		return errors.New("-f: give files or profile/NAME, not both")
+	case profile == "" && len(o.files) == 0:
+		return errors.New("-f: name a file, a folder, or - for standard input")
+	case o.to != "" && (o.inline || o.name != ""):
+		return errors.New("--inline and --scheduler-name are for the way to Berth, not --to kube-scheduler")
+	case o.to != "":
+		return o.back(ctx, profile)
+	}
+	return o.forth()
+}
+
+// named takes profile/NAME out of the arguments; the rest are files.
+func named(args []string) (profile string, files []string) {
+	for _, arg := range args {
+		if name, ok := strings.CutPrefix(arg, "profile/"); ok && profile == "" {
+			profile = name
+			continue
+		}
+		files = append(files, arg)
+	}
+	return profile, files
+}
+
+// forth makes profiles of one configuration.
+func (o *options) forth() error {
+	documents, err := manifest.Any("-f", o.files, o.In)
+	if err != nil {
+		return err
+	}
+	if len(documents) != 1 {
+		return fmt.Errorf("-f: must hold one document, a KubeSchedulerConfiguration or a Policy, holds %d", len(documents))
+	}
+	d := documents[0]
+	text, err := d.Object.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	from := upstreamconfig.Options{Registry: o.registry, Inline: o.inline, Name: o.name}
+	var read *upstreamconfig.Reading
+	switch kind := d.Object.GetKind(); kind {
+	case upstreamconfig.Kind:
+		read, err = upstreamconfig.FromConfiguration(text, from)
+	case upstreamconfig.PolicyKind:
+		read, err = upstreamconfig.FromPolicy(text, from)
+	case "SchedulingProfile", "PluginConfig":
+		err = errors.New("is Berth's already: --to kube-scheduler goes the other way")
+	default:
+		err = fmt.Errorf("kind: must be %s or %s, is %q", upstreamconfig.Kind, upstreamconfig.PolicyKind, kind)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.Source, err)
+	}
+	if err := o.write(read); err != nil {
+		return err
+	}
+	return o.remarks(read.Remarks)
+}
+
+// remarks says what is to be said, what is lost first.
+func (o *options) remarks(all []upstreamconfig.Remark) error {
+	lost := upstreamconfig.Lost(all)
+	for _, r := range lost {
+		fmt.Fprintln(o.ErrOut, show.Wrap("lost: "+r.String(), "", "  "))
+	}
+	for _, r := range all {
+		if !r.Lost {
+			fmt.Fprintln(o.ErrOut, show.Wrap(r.String(), "", "  "))
+		}
+	}
+	if len(lost) > 0 {
+		return verb.ErrFound
+	}
+	return nil
+}

@@ -1,0 +1,274 @@
+package convert
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/lint"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/plugin"
+)
+
+const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+// forth are files of kube-scheduler, keyed by what they show.
+var forth = map[string]struct {
+	in   string
+	args []string
+}{
+	"a configuration that says nothing": {in: head},
+	"two profiles that share arguments": {in: head + `percentageOfNodesToScore: 30
+podInitialBackoffSeconds: 2
+podMaxBackoffSeconds: 60
+profiles:
+- schedulerName: batch
+  percentageOfNodesToScore: 50
+  plugins:
+    score: {enabled: [{name: NodeResourcesFit, weight: 5}], disabled: [{name: ImageLocality}]}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: NodeResourcesFitArgs, scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+- schedulerName: dense
+  pluginConfig:
+  - {name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}
+  - {name: NodeResourcesFit, args: {scoringStrategy: {resources: [{weight: 1, name: cpu}], type: MostAllocated}}}
+`},
+	"two profiles inline": {args: []string{"--inline"}, in: head + `profiles:
+- {schedulerName: a, pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}]}
+- {schedulerName: b, pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}]}
+`},
+	"what is the process's own": {in: head + `parallelism: 16
+delayCacheUntilActive: true
+enableProfiling: true
+leaderElection: {leaderElect: true, leaseDuration: 15s, resourceName: mine, resourceNamespace: here}
+clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf, qps: 50, burst: 100}
+profiles: [{schedulerName: batch}]
+`},
+	"plugins that are not there": {in: head + `profiles:
+- schedulerName: batch
+  plugins:
+    multiPoint:
+      enabled: [{name: GangScheduling}, {name: Coscheduling}, {name: NodeLabel}, {name: ImageLocalty}]
+      disabled: [{name: Capacity}, {name: DefaultPreemption}]
+    filter: {enabled: [{name: NodePorts, weight: 3}]}
+    score: {enabled: [{name: NodeAffinity, weight: 0}]}
+    placementScore: {enabled: [{name: PodGroupPodsCount, weight: 1}]}
+  pluginConfig:
+  - {name: Coscheduling, args: {permitWaitingTimeSeconds: 10}}
+  - {name: NodeName, args: {}}
+  - {name: NodeAffinity}
+`},
+	"extenders": {in: head + `profiles: [{schedulerName: batch}]
+extenders:
+- {urlPrefix: "http://gpu.gpu.svc:8888/v1", filterVerb: filter}
+- {urlPrefix: "https://127.0.0.1:8443", filterVerb: filter, enableHTTPS: true}
+- {urlPrefix: "https://quota.kube-system.svc", filterVerb: filter, enableHTTPS: true, tlsConfig: {insecure: true}}
+- {urlPrefix: "https://topology.kube-system.svc", filterVerb: filter, enableHTTPS: true, tlsConfig: {caFile: /etc/ca.pem}}
+- {urlPrefix: "https://plain.kube-system.svc", filterVerb: filter, enableHTTPS: true}
+- urlPrefix: https://storage.kube-system.svc:8443/scheduler
+  filterVerb: filter
+  prioritizeVerb: prioritize
+  weight: 2
+  enableHTTPS: true
+  httpTimeout: 1500ms
+  ignorable: true
+  managedResources: [{name: example.com/disk, ignoredByScheduler: true}]
+  tlsConfig: {serverName: storage, certFile: /etc/tls.crt, keyFile: /etc/tls.key, caData: ` + authority + `}
+`},
+	"all that is wrong is told at once": {in: head + `parallelism: 0
+podInitialBackoffSeconds: 100000
+profiles:
+- schedulerName: Batch_1
+  plugins: {score: {enabled: [{name: NodeResourcesFit, weight: -1}]}}
+- schedulerName: a-name-that-is-longer-than-the-63-characters-which-events-allow-a-reporter
+- plugins: {}
+- schedulerName: Batch_1
+`},
+	"what the compiler refuses is told with the file's fields": {in: head + `podInitialBackoffSeconds: 20
+profiles:
+- {schedulerName: a}
+- schedulerName: b
+  percentageOfNodesToScore: 101
+  plugins:
+    filter: {enabled: [{name: Coscheduling}, {name: ImageLocality}]}
+  pluginConfig:
+  - {name: Coscheduling, args: {}}
+  - {name: NodeResourcesFit, args: {scoringStrategy: {type: LeastAlocated}}}
+`},
+	"a field that there is not":       {in: head + "profiles: [{schedulerNam: batch}]\npercentage: 3\n"},
+	"a value of the wrong type":       {in: head + "profiles: [{schedulerName: 3}]\n"},
+	"an older version":                {in: "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n"},
+	"a kind that is neither":          {in: "apiVersion: v1\nkind: ConfigMap\n"},
+	"a profile needs another flag":    {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"},
+	"two documents at once":           {in: head + "---\n" + head},
+	"a flag that says something else": {in: head, args: []string{"--to", "volcano"}},
+}
+
+// authority stands for certificate, which is another each time.
+const authority = "@CA@"
+
+func TestFromKubeScheduler(t *testing.T) {
+	for sentence, c := range forth {
+		t.Run(sentence, func(t *testing.T) {
+			s := plugin.New(t)
+			s.In = strings.ReplaceAll(c.in, authority, certificate)
+			printed := s.Run(someVerb, append([]string{"-f", "-"}, c.args...)...)
+			plugin.Golden(t, sentence, strings.ReplaceAll(printed, certificate, authority), true)
+			accepted(t, printed)
+		})
+	}
+}
+
+// accepted says that lint has nothing against what was printed.
+func accepted(t *testing.T, printed string) {
+	t.Helper()
+	objects, _, _ := strings.Cut(printed, "--- standard error\n")
+	if !strings.HasPrefix(objects, "---\napiVersion: berth.dev/") {
+		return
+	}
+	if i := strings.LastIndex(objects, "exit "); i >= 0 {
+		objects = objects[:i]
+	}
+	s := plugin.New(t)
+	s.In = objects
+	if said := s.Run(lint.New, "-f", "-"); !strings.HasSuffix(said, "exit 0\n") {
+		t.Errorf("lint says:\n%s", said)
+	}
+}
+
+const profile = "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"
+
+func TestToKubeScheduler(t *testing.T) {
+	for sentence, in := range map[string]string{
+		"back: the default profile": profile,
+		"back: weights, arguments, backoff and a PluginConfig": profile + `spec:
+  percentageOfNodesToScore: 30
+  plugins:
+    score: {enabled: [{name: NodeResourcesFit, weight: 5}], disabled: [{name: ImageLocality}]}
+  pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}, {name: InterPodAffinity, args: {hardPodAffinityWeight: 1}}]
+  queue: {maxBackoffSeconds: 60}
+---
+apiVersion: berth.dev/v1alpha1
+kind: PluginConfig
+metadata: {name: binpack}
+spec: {plugin: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}}
+`,
+		"back: what kube-scheduler has not": profile + `spec:
+  state: Paused
+  activation: Manual
+  allowedNamespaces: {from: Selector, selector: {matchLabels: {team: a}}}
+  queue: {flushAfterSeconds: 60}
+  decisions: {topScores: 1}
+`,
+		"back: extenders": profile + `spec:
+  extenders:
+  - {name: gpu, url: "https://gpu.gpu.svc:8443/v1", verbs: {filter: filter}, failurePolicy: Ignore, managedResources: [{name: example.com/gpu, ignoredByScheduler: true}], tls: {caBundle: ` + authority + `, clientCertificateRef: {name: gpu-client}}}
+`,
+		"back: two profiles with one backoff each": profile + "---\n" + strings.Replace(profile, "batch", "other", 1) + "spec: {queue: {maxBackoffSeconds: 60}}\n",
+		"back: a profile that is refused":          profile + "spec: {plugins: {score: {enabled: [{name: Nope}]}}}\n",
+		"back: no profile":                         head,
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := plugin.New(t)
+			s.In = strings.ReplaceAll(in, authority, certificate)
+			printed := s.Run(someVerb, "-f", "-", "--to", "kube-scheduler")
+			plugin.Golden(t, sentence, strings.ReplaceAll(printed, certificate, authority), true)
+		})
+	}
+}
+
+func TestAProfileOfTheCluster(t *testing.T) {
+	objects := []client.Object{
+		plugin.Profile("batch", 3, plugin.From("NodeResourcesFit", "binpack")),
+		plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated"}}`),
+		plugin.Profile("lonely", 1, plugin.From("NodeResourcesFit", "gone")),
+	}
+	for sentence, args := range map[string][]string{
+		"of the cluster": {"profile/batch", "--to", "kube-scheduler"},
+		"of the cluster: a PluginConfig is missing": {"profile/lonely", "--to", "kube-scheduler"},
+		"of the cluster: no such profile":           {"profile/bach", "--to", "kube-scheduler"},
+		"of the cluster: without --to":              {"profile/batch"},
+		"of the cluster: and a file":                {"profile/batch", "-f", "-", "--to", "kube-scheduler"},
+		"nothing is named":                          {},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			plugin.Golden(t, sentence, plugin.New(t, objects...).Run(someVerb, args...), true)
+		})
+	}
+}
+
+// What a profile is turned into and back is the same profile.
+func TestThereAndBackAgain(t *testing.T) {
+	const file = head + `podMaxBackoffSeconds: 60
+profiles:
+- schedulerName: batch
+  percentageOfNodesToScore: 7
+  plugins:
+    preScore: {disabled: [{name: "*"}], enabled: [{name: NodeAffinity}]}
+    score: {disabled: [{name: "*"}], enabled: [{name: NodeAffinity, weight: 3}]}
+`
+	s := plugin.New(t)
+	s.In = file
+	first := documents(s.Run(someVerb, "-f", "-"))
+	s.In = first
+	back := documents(s.Run(someVerb, "-f", "-", "--to", "kube-scheduler"))
+	s.In = back
+	again := documents(s.Run(someVerb, "-f", "-"))
+	s.In = again
+	if twice := documents(s.Run(someVerb, "-f", "-", "--to", "kube-scheduler")); twice != back {
+		t.Errorf("back:\n%s\nand back again:\n%s", back, twice)
+	}
+	if !strings.Contains(back, "podMaxBackoffSeconds: 60") || !strings.Contains(back, "weight: 3") {
+		t.Errorf("something is lost on the way:\n%s", back)
+	}
+}
+
+// documents is what was printed to standard output.
+func documents(printed string) string {
+	out, _, _ := strings.Cut(printed, "--- standard error\n")
+	if i := strings.LastIndex(out, "exit "); i >= 0 && strings.Count(out[i:], "\n") == 1 {
+		out = out[:i]
+	}
+	return out
+}
+
+// someVerb is the verb of a Berth that has these plugins, whatever else there is
+// by now: what it lacks is told, too.
+func someVerb(env verb.Env) *cobra.Command {
+	registry := framework.Registry{}
+	for _, name := range []string{
+		"SchedulingGates", "PrioritySort", "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
+		"PodTopologySpread", "InterPodAffinity", "DefaultPreemption", "NodeResourcesBalancedAllocation", "ImageLocality", "DefaultBinder", "NodeDeclaredFeatures",
+		"ServiceAffinity", "NodePreferAvoidPods",
+	} {
+		if registration, there := plugins.InTree()[name]; there {
+			registry[name] = registration
+		}
+	}
+	return newWith(env, registry)
+}
+
+// certificate is an authority's, made for the test: PEM in base64.
+var certificate = func() string {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}()

@@ -1,0 +1,34 @@
+// Package convert is `kubectl berth convert`: kube-scheduler's configuration as
+// Berth's resources, and the way back.
+package convert
+
+import (
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+)
+
+// Verb describes it.
+var Verb = verb.Verb{
+	Name: "convert", Arguments: "-f FILE [--inline] [--scheduler-name NAME] | (-f FILE | profile/NAME) --to kube-scheduler",
+	Short: "Turn kube-scheduler's configuration into profiles, or profiles into it",
+	Long: `FILE holds a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), or a Policy
+(apiVersion v1) as kube-scheduler took it until Kubernetes 1.22. SchedulingProfiles
+and PluginConfigs go to standard output; arguments that several profiles share
+become a PluginConfig. What could not be carried over, or is said in another place,
+is told field by field on standard error, the first kind marked with "lost".
+
+With --to kube-scheduler it goes the other way: FILE holds SchedulingProfiles and
+the PluginConfigs that they name; profile/NAME is what the cluster has. The result
+decides as Berth does. Who the API server is, and which Lease is held, stays
+kube-scheduler's own: clientConnection and leaderElection are left out.`,
+	Rights: []verb.Right{
+		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for profile/NAME"},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", For: "for profile/NAME"},
+	},
+	Examples: []verb.Example{
+		{Says: "From a kube-scheduler's file to profiles that run", Command: "kubectl berth convert -f scheduler.yaml | kubectl apply -f -"},
+		{Says: "A Policy of old, as profile batch", Command: "kubectl berth convert -f policy.json --scheduler-name batch"},
+		{Says: "Back again", Command: "kubectl berth convert profile/batch --to kube-scheduler"},
+	},
+	Fine: "all of it is carried over", Found: "it is printed, but something is lost",
+}

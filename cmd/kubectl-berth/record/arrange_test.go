@@ -1,0 +1,191 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/state"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/offline"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// at gives an object the version of a change.
+func at[T state.Object](version int, object T) T {
+	object.SetResourceVersion(fmt.Sprint(version))
+	return object
+}
+
+func node(version int, name string) *v1.Node { return at(version, fixture.Node(name).Obj()) }
+
+func waits(version int, name string) *v1.Pod {
+	return at(version, fixture.Pod("default/"+name).Scheduler("batch").Obj())
+}
+
+// bound is a pod whose annotation tells of a walk.
+func bound(version int, name, on string, w decision.Walk, edits ...func(*decision.Decision)) *v1.Pod {
+	d := decision.Decision{Profile: "batch", Hash: "now", Node: on, Epoch: 1, Walk: w}
+	for _, edit := range edits {
+		edit(&d)
+	}
+	pod := fixture.Pod("default/"+name).Scheduler(d.Profile).On(on).Annotation(decision.AnnotationKey, decision.Annotation(d)).Obj()
+	return at(version, pod)
+}
+
+// sum is the checksum of nodes in this order.
+func sum(names ...string) uint32 {
+	order := offline.NewNodeOrder()
+	for _, name := range names {
+		order.Set(fixture.Node(name).Obj())
+	}
+	return order.Sum()
+}
+
+// begun is the history of two nodes and a pod on one of them.
+func begun() *history {
+	h := newHistory("batch", "now")
+	h.begin(node(10, "b"))
+	h.begin(node(11, "a"))
+	h.begin(at(12, fixture.Pod("default/old").On("a").Obj()))
+	h.podsAt = 20
+	return h
+}
+
+// toldBy is a recording, an op a line.
+func toldBy(r *recording) string {
+	var lines []string
+	for _, op := range r.ops {
+		line := fmt.Sprint(op.Kind, " ", op.Object.GetName())
+		if pod, is := op.Object.(*v1.Pod); is && pod.Spec.NodeName != "" {
+			line += " on " + pod.Spec.NodeName
+		}
+		if op.Start != nil {
+			line += fmt.Sprint(" from ", *op.Start)
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(append(lines, r.faults...), "\n")
+}
+
+func TestOrder(t *testing.T) {
+	const begin = "apply b\napply a\napply old on a\n"
+	two := sum("b", "a")
+	walk := func(seq, start, nodes, pods int) decision.Walk {
+		return decision.Walk{Seq: uint64(seq), Start: start, Order: two, Nodes: uint64(nodes), Pods: uint64(pods)}
+	}
+	elsewhere := func(d *decision.Decision) { d.Profile, d.Hash = "other", "then" }
+	for sentence, c := range map[string]struct {
+		changes []state.Object
+		gone    map[int]bool
+		want    string
+	}{
+		"decisions come as they were made, not as they were bound": {
+			changes: []state.Object{waits(21, "p"), waits(22, "q"), bound(23, "q", "b", walk(2, 1, 11, 12)), bound(24, "p", "a", walk(1, 0, 11, 12))},
+			want:    begin + "schedule p from 0\nschedule q from 1",
+		},
+		"attempts that were refused leave their mark in where the walk starts": {
+			changes: []state.Object{waits(21, "p"), waits(22, "q"), bound(23, "p", "a", walk(4, 0, 11, 12)), bound(24, "q", "b", walk(9, 1, 11, 12))},
+			want:    begin + "schedule p from 0\nschedule q from 1",
+		},
+		"a bind that was not heard of comes after, one that was before": {
+			changes: []state.Object{waits(21, "p"), waits(22, "q"), waits(23, "r"), bound(24, "p", "a", walk(1, 0, 11, 12)),
+				bound(25, "q", "b", walk(2, 0, 11, 12)), bound(26, "r", "b", walk(3, 0, 11, 24))},
+			want: begin + "schedule p from 0\nschedule q from 0\napply p on a\nschedule r from 0",
+		},
+		"a change of a node comes when it was heard of, whatever was heard of pods": {
+			changes: []state.Object{waits(21, "p"), node(22, "a"), waits(23, "q"), waits(24, "r"), bound(25, "p", "a", walk(1, 0, 11, 12)),
+				bound(26, "q", "b", walk(2, 0, 11, 25)), bound(27, "r", "b", walk(3, 0, 22, 25))},
+			want: begin + "schedule p from 0\napply p on a\nschedule q from 0\napply a\nschedule r from 0",
+		},
+		"a pod that goes frees its room once that was heard of": {
+			changes: []state.Object{waits(21, "p"), waits(22, "q"), at(23, fixture.Pod("default/old").On("a").Obj()),
+				bound(24, "p", "a", walk(1, 0, 11, 12)), bound(25, "q", "a", walk(2, 0, 11, 23))},
+			gone: map[int]bool{2: true},
+			want: begin + "schedule p from 0\ndelete old on a\nschedule q from 0",
+		},
+		"what another profile decided takes its room at its place": {
+			changes: []state.Object{waits(21, "p"), at(22, fixture.Pod("default/q").Scheduler("other").Obj()), waits(23, "r"),
+				bound(24, "p", "a", walk(1, 0, 11, 12)), bound(25, "r", "a", walk(3, 1, 11, 12)), bound(26, "q", "b", walk(2, 1, 11, 12), elsewhere)},
+			want: begin + "schedule p from 0\napply q on b\nschedule r from 1",
+		},
+		"what somebody else bound takes its room once that was heard of": {
+			changes: []state.Object{waits(21, "p"), waits(22, "x"), at(23, fixture.Pod("default/x").Scheduler("batch").On("b").Obj()), bound(24, "p", "a", walk(1, 0, 11, 23))},
+			want:    begin + "apply x on b\nschedule p from 0",
+		},
+		"what was decided before all was heard of that the log begins with is so": {
+			changes: []state.Object{waits(21, "p"), waits(22, "q"), bound(23, "p", "a", walk(1, 0, 10, 12)), bound(24, "q", "a", walk(2, 0, 11, 12))},
+			want:    begin + "apply p on a\nschedule q from 0",
+		},
+		"another leader ends the log": {
+			changes: []state.Object{waits(21, "p"), waits(22, "q"), bound(23, "p", "a", walk(7, 0, 11, 12)),
+				bound(24, "q", "a", walk(1, 0, 11, 12), func(d *decision.Decision) { d.Epoch = 2 })},
+			want: begin + "schedule p from 0\nleadership 2 took over from 1: the log ends there",
+		},
+		"a node that was heard of there and not here ends the log": {
+			changes: []state.Object{waits(21, "p"), waits(22, "q"), bound(23, "p", "a", walk(1, 0, 11, 12)), bound(24, "q", "a", walk(2, 0, 99, 12))},
+			want:    begin + "schedule p from 0\n1 decision had heard of changes of nodes that did not come here: the log ends before",
+		},
+		"an order that is not what it should be is not decided by": {
+			changes: []state.Object{waits(21, "p"), waits(22, "q"), bound(23, "p", "a", walk(1, 0, 11, 12)),
+				bound(24, "q", "b", decision.Walk{Seq: 2, Order: two + 1, Nodes: 11, Pods: 12})},
+			want: begin + "schedule p from 0\napply q on b\nbefore 1 decision the nodes changed in a way that the order in which they are tried could not be found out after: they are not decided again",
+		},
+		"a pod is decided about as it was, and a promise is kept": {
+			changes: []state.Object{waits(21, "p"), at(22, fixture.Pod("default/n").Scheduler("batch").Nominated("b").Obj()), bound(23, "p", "a", walk(1, 0, 11, 22))},
+			want:    begin + "apply n\nschedule p from 0",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			h := begun()
+			for i, o := range c.changes {
+				h.add(o, c.gone[i])
+			}
+			r, err := h.arrange()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, toldBy(r)); diff != "" {
+				t.Errorf("the log (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheOrderOfNodesIsFoundOut(t *testing.T) {
+	aged := func(version, age int, name string) *v1.Node { return at(version, fixture.Node(name).Order(age).Obj()) }
+	for sentence, c := range map[string]struct {
+		nodes []*v1.Node
+		live  []string
+		known bool
+	}{
+		"they came one after another and did not change": {[]*v1.Node{aged(3, 0, "a"), aged(1, 0, "b"), aged(2, 0, "c")}, []string{"b", "c", "a"}, true},
+		"they were there when Berth started":             {[]*v1.Node{aged(3, 3, "a"), aged(1, 2, "b"), aged(2, 1, "c")}, []string{"a", "b", "c"}, true},
+		"some were there, and some came since":           {[]*v1.Node{aged(9, 2, "a"), aged(8, 1, "b"), aged(1, 4, "c"), aged(2, 3, "d")}, []string{"a", "b", "d", "c"}, true},
+		"nobody can know":                                {[]*v1.Node{aged(3, 1, "a"), aged(1, 2, "b"), aged(2, 3, "c")}, []string{"c", "a", "b"}, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			h := newHistory("batch", "now")
+			for _, n := range c.nodes {
+				h.begin(n)
+			}
+			h.nodesTo = 9 // the version of the list
+			h.add(waits(20, "p"), false)
+			h.add(bound(21, "p", "a", decision.Walk{Seq: 1, Order: sum(c.live...), Nodes: 9}), false)
+			r, err := h.arrange()
+			if (err == nil) != c.known {
+				t.Fatalf("error %v, want known: %v", err, c.known)
+			}
+			if !c.known {
+				return
+			}
+			want := "apply " + strings.Join(c.live, "\napply ") + "\nschedule p from 0"
+			if diff := cmp.Diff(want, toldBy(r)); diff != "" {
+				t.Errorf("the log (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package record
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/scheduler/offline"
+)
+
+// errOrder says that the record is worth nothing.
+var errOrder = errors.New("the order in which Berth tries the nodes could not be found out: none that is likely has the checksum that its decisions tell; " +
+	"it is known for nodes that came after the record began, or that did not change since they came")
+
+// likely returns the nodes that the log begins with in the order in which Berth
+// heard of them. That is not to be seen from outside: the likely orders are tried,
+// until one has the checksum that the first of the decisions tells.
+//
+// Those that were there when Berth started came in the order of their names. Each
+// later one came when it was created, which is known to the second; where it has
+// not changed since, its resource version tells more.
+func (a *arranger) likely(all []decided) ([]*v1.Node, error) {
+	byName := slices.SortedFunc(slices.Values(a.nodes), func(x, y *v1.Node) int { return cmp.Compare(x.Name, y.Name) })
+	if len(all) == 0 {
+		return byName, nil
+	}
+	first := &all[0]
+	fits := func(nodes []*v1.Node) bool { return a.sumAt(nodes, first) == first.Walk.Order }
+	byVersion := slices.SortedStableFunc(slices.Values(byName), func(x, y *v1.Node) int { return cmp.Compare(versionOf(x), versionOf(y)) })
+	for _, later := range [][]*v1.Node{byVersion, byName} {
+		if fits(later) {
+			return later, nil
+		}
+	}
+	for _, ties := range [][]*v1.Node{byVersion, byName} {
+		byAge := slices.SortedStableFunc(slices.Values(ties), func(x, y *v1.Node) int {
+			return x.CreationTimestamp.Compare(y.CreationTimestamp.Time)
+		})
+		for there := range len(byAge) {
+			if there > 0 && byAge[there].CreationTimestamp.Equal(&byAge[there-1].CreationTimestamp) {
+				continue
+			}
+			nodes := slices.Clone(byAge)
+			slices.SortFunc(nodes[:there], func(x, y *v1.Node) int { return cmp.Compare(x.Name, y.Name) })
+			if fits(nodes) {
+				return nodes, nil
+			}
+		}
+	}
+	return nil, errOrder
+}
+
+// sumAt is the checksum of an order when the changes have happened that a decision
+// had heard of.
+func (a *arranger) sumAt(nodes []*v1.Node, d *decided) uint32 {
+	order := offline.NewNodeOrder()
+	for _, node := range nodes {
+		order.Set(node)
+	}
+	for i := range a.changes {
+		node, is := a.changes[i].object.(*v1.Node)
+		switch {
+		case !is || a.changes[i].version > d.Walk.Nodes:
+		case a.changes[i].gone:
+			order.Remove(node.Name)
+		default:
+			order.Set(node)
+		}
+	}
+	return order.Sum()
+}

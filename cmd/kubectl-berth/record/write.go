@@ -1,0 +1,51 @@
+package record
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/cmd/kubectl-berth/state"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/offline/log"
+)
+
+// writeProfile writes the profile that runs, arguments inline.
+func (o *options) writeProfile(p *state.Profile) error {
+	whole, err := compile.Whole(p.Source, p.Configs)
+	if err != nil {
+		return fmt.Errorf("SchedulingProfile %s: %w", p.Name, err)
+	}
+	text, err := yaml.JSONToYAML(whole)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.profileOut, text, 0o644)
+}
+
+// write writes the log, and says what it holds.
+func (o *options) write(out io.Writer, p *state.Profile, h *history, r *recording) error {
+	if err := log.WriteAll(out, r.ops); err != nil {
+		return fmt.Errorf("%s: %w", o.file, err)
+	}
+	if r.taken > 0 {
+		o.note("%s not decided again, and its pod takes its room: of another profile or generation, or under way when the record began", show.Count(r.taken, "decision"))
+	}
+	o.notes = append(o.notes, r.faults...)
+	if r.again == 0 {
+		o.notes = append(o.notes, fmt.Sprintf("profile %s decided nothing meanwhile that can be decided again", p.Name))
+	}
+	for _, note := range o.notes {
+		fmt.Fprintln(o.ErrOut, show.Wrap("note: "+note, "", "  "))
+	}
+	_, err := fmt.Fprintf(o.Out, "%s of profile %s, hash %s, in %s.\nTo decide them again: go run ./test/replay --profile %s %s\n",
+		show.Count(r.again, "decision"), p.Name, h.hash, show.Count(len(r.ops), "line"), o.profileOut, o.file)
+	if err == nil && len(o.faults)+len(r.faults) > 0 {
+		return verb.ErrFound
+	}
+	return err
+}

@@ -44,7 +44,7 @@ func judge(t *testing.T, c Case) *compile.Rejection {
 	}
 	profile := &v1alpha1.SchedulingProfile{}
 	into(t, c.Bad(), profile)
-	_, rejection := compile.Profile(compile.Input{Profile: profile, Configs: configsBefore(t, c), Registry: plugins.InTree()})
+	_, rejection := compile.Profile(compile.Input{Profile: profile, Configs: configsBefore(t, c), Registry: plugins.InTree(), Extenders: compile.AllExtenders})
 	return rejection
 }
 

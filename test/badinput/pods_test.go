@@ -10,9 +10,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/upstreamconfig"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/replay/log"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
@@ -121,6 +122,9 @@ func TestABadPodThatIsNominatedIsReckonedWith(t *testing.T) {
 func TestHintsBearBadPods(t *testing.T) {
 	c := newCluster(t)
 	for _, name := range plugins.InTree().Names() {
+		if !upstreamconfig.Theirs(name) {
+			continue // they have no hints
+		}
 		plugin := must(c.berth.Plugin(t.Context(), name))(t)
 		extension, ok := plugin.(fwk.EnqueueExtensions)
 		if !ok {

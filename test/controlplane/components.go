@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -146,11 +147,15 @@ func (cp *ControlPlane) startBeside(ctx context.Context) error {
 }
 
 func (cp *ControlPlane) startControllerManager() (*Process, error) {
+	controllers := "*"
+	if len(cp.options.Controllers) > 0 {
+		controllers = strings.Join(cp.options.Controllers, ",")
+	}
 	return cp.start("kube-controller-manager",
 		"--kubeconfig="+cp.Kubeconfig(),
 		"--leader-elect=false",
 		"--secure-port=0",
-		"--controllers=*",
+		"--controllers="+controllers,
 		"--service-account-private-key-file="+filepath.Join(cp.dir, "service-account.key"),
 		"--use-service-account-credentials=false",
 		"--allocate-node-cidrs=false",
@@ -193,6 +198,12 @@ func (cp *ControlPlane) startScheduler() (*Process, error) {
 		args = []string{"--config=" + cp.options.SchedulerConfig}
 	}
 	return cp.start("kube-scheduler", append(args, "--secure-port=0", "--authentication-tolerate-lookup-failure=true")...)
+}
+
+// KubeScheduler starts a kube-scheduler under a configuration file, beside whoever
+// schedules already. It goes with the control plane, or with Kill.
+func (cp *ControlPlane) KubeScheduler(config string) (*Process, error) {
+	return cp.start("kube-scheduler", "--config="+config, "--secure-port=0", "--authentication-tolerate-lookup-failure=true")
 }
 
 // FreeAddresses returns n addresses, host and port, on 127.0.0.1 that nobody

@@ -30,6 +30,8 @@ type Options struct {
 	Dir string
 	// ControllerManager runs kube-controller-manager with all controllers.
 	ControllerManager bool
+	// Controllers are those that it runs, as its flag names them; empty: all.
+	Controllers []string
 	// KWOK runs kwok, which plays the kubelet of every node.
 	KWOK bool
 	// Scheduler runs upstream's kube-scheduler, for comparison.

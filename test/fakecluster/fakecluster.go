@@ -31,6 +31,8 @@ type Cluster struct {
 	calls   []string
 	faults  []*Fault
 	slow    bool
+	// controlled says that claims are served.
+	controlled bool
 }
 
 // Fault makes calls fail.

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/scheduler/queue"
-	"github.com/berthdev/berth/test/replay/log"
 )
 
 // verdict is what the plugin says of a pod: the nodes that it does not keep
@@ -82,13 +82,13 @@ func (w *world) tell(ctx context.Context, op log.Op) error {
 	}
 	informer := w.informers[reflect.TypeOf(object)]
 	if op.Kind != log.Delete {
-		return informer.apply(object)
+		return informer.Apply(object)
 	}
 	if isPod {
 		w.queue.Delete(pod.UID)
 		delete(w.waiting, pod.UID)
 	}
-	return informer.remove(object)
+	return informer.Remove(object)
 }
 
 // check holds the queue to what the plugin says now of the pods that waited.

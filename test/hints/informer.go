@@ -11,32 +11,34 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/berthdev/berth/test/replay/log"
+	"github.com/berthdev/berth/scheduler/intake"
+	"github.com/berthdev/berth/scheduler/offline/log"
 )
 
-// informer tells its handlers of a change in the moment in which it is made.
-type informer struct {
+// Informer tells its handlers of a change in the moment in which it is made.
+type Informer struct {
 	toolscache.SharedIndexInformer
 	store    toolscache.Indexer
 	handlers []toolscache.ResourceEventHandler
 }
 
-func newInformer() *informer {
-	return &informer{store: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc,
+func newInformer() *Informer {
+	return &Informer{store: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc,
 		toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})}
 }
 
-func (i *informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *Informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.handlers = append(i.handlers, h)
 	return registration{}, nil
 }
 
-func (i *informer) HasSynced() bool                            { return true }
-func (i *informer) GetStore() toolscache.Store                 { return i.store }
-func (i *informer) GetIndexer() toolscache.Indexer             { return i.store }
-func (i *informer) AddIndexers(more toolscache.Indexers) error { return i.store.AddIndexers(more) }
+func (i *Informer) HasSynced() bool                            { return true }
+func (i *Informer) GetStore() toolscache.Store                 { return i.store }
+func (i *Informer) GetIndexer() toolscache.Indexer             { return i.store }
+func (i *Informer) AddIndexers(more toolscache.Indexers) error { return i.store.AddIndexers(more) }
 
-func (i *informer) apply(object log.Object) error {
+// Apply makes an object what it is given as, whether or not it was there.
+func (i *Informer) Apply(object log.Object) error {
 	before, known, err := i.store.Get(object)
 	if err == nil {
 		err = i.store.Update(object)
@@ -58,8 +60,8 @@ type registration struct {
 
 func (registration) HasSynced() bool { return true }
 
-// remove deletes an object; one that is not there may be removed.
-func (i *informer) remove(object log.Object) error {
+// Remove deletes an object; one that is not there may be removed.
+func (i *Informer) Remove(object log.Object) error {
 	last, known, err := i.store.Get(object)
 	if err != nil || !known {
 		return err
@@ -71,14 +73,14 @@ func (i *informer) remove(object log.Object) error {
 	return err
 }
 
-// newInformers returns the informers of all kinds that the scheduler listens to,
+// NewInformers returns the informers of all kinds that the scheduler listens to,
 // and the factory that hands them out.
-func newInformers() (informers.SharedInformerFactory, map[reflect.Type]*informer) {
+func NewInformers() (informers.SharedInformerFactory, map[reflect.Type]*Informer) {
 	factory := informers.NewSharedInformerFactory(nil, 0)
-	all := map[reflect.Type]*informer{}
-	for _, kind := range []runtime.Object{
+	all := map[reflect.Type]*Informer{}
+	for _, kind := range append([]runtime.Object{
 		&v1.Pod{}, &v1.Node{}, &v1.Namespace{}, &v1.Service{}, &v1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
-	} {
+	}, intake.AllStorage().Kinds()...) {
 		mine := newInformer()
 		all[reflect.TypeOf(kind)] = mine
 		// The factory keeps the first informer of a kind.

@@ -47,7 +47,8 @@ func TestWhatWakesAPodIsNamed(t *testing.T) {
 func happenings() (all []fwk.ClusterEvent) {
 	kinds := []fwk.EventResource{
 		fwk.AssignedPod, fwk.TargetPod, fwk.Node, framework.Namespace, framework.Service, framework.ReplicationController,
-		framework.ReplicaSet, framework.StatefulSet, framework.TerminatingPod,
+		framework.ReplicaSet, framework.StatefulSet, framework.TerminatingPod, fwk.PersistentVolume, fwk.PersistentVolumeClaim,
+		fwk.StorageClass, fwk.CSINode, fwk.CSIDriver, fwk.CSIStorageCapacity, fwk.VolumeAttachment,
 	}
 	for _, kind := range kinds {
 		happen := []fwk.ActionType{fwk.Add, fwk.Delete, fwk.Update}

@@ -19,6 +19,7 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
+	"github.com/berthdev/berth/scheduler/volumes"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
@@ -26,7 +27,7 @@ import (
 // cache, queue, and a profile of one plugin.
 type world struct {
 	plugin    string
-	informers map[reflect.Type]*informer
+	informers map[reflect.Type]*Informer
 	cache     *cache.Cache
 	queue     *queue.Queue
 	profile   *profile.Generation
@@ -50,19 +51,24 @@ func newWorld(ctx context.Context, plugin string, config run.Config, without fwk
 	if rejection != nil {
 		return nil, errors.New(rejection.Message())
 	}
-	factory, all := newInformers()
+	factory, all := NewInformers()
 	w := &world{
 		plugin: plugin, informers: all, cache: cache.New(), waiting: map[types.UID]verdict{},
 		clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
 	}
 	w.queue = queue.New(queue.Options{Clock: w.clock})
 	waiting := framework.NewWaitingPods(w.clock)
+	room := volumes.New(volumes.Options{Clock: w.clock})
+	core := factory.Core().V1()
+	if err := room.Watch(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()); err != nil {
+		return nil, err
+	}
 	profiles := profile.NewSet(profile.Options{
 		Registry: registry, Waiting: adopter{w, without}, Clock: w.clock, Log: logr.Discard(),
 		HostFor: func(string) framework.Host {
 			return framework.Host{
 				Informers: factory, Lister: w.cache.Snapshot(), Nominator: w.cache.Nominator,
-				Waiting: waiting, PreBinds: framework.NewPreBinds(), Clock: w.clock,
+				Waiting: waiting, PreBinds: framework.NewPreBinds(), Volumes: room, Clock: w.clock,
 			}
 		},
 		Unsupported: func(*v1.Pod) (string, string) { return "", "" },
@@ -73,6 +79,7 @@ func newWorld(ctx context.Context, plugin string, config run.Config, without fwk
 	w.profile, _ = profiles.Acquire(blueprint.Name)
 	ear := intake.New(intake.Options{
 		Cache: w.cache, Queue: w.queue, Waiting: waiting, Forget: func(*v1.Pod) {}, Log: logr.Discard(),
+		Storage: intake.AllStorage(),
 	})
 	_, err := ear.Register(factory)
 	return w, err

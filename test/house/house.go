@@ -1,7 +1,7 @@
 // Package house is a Berth that runs in the process of a test: put together as
-// main.go does it, with the rights that are shipped, but with the test's own
-// plugins and, where it wants, its own way to the API server. The test may look
-// into the rooms.
+// package operator does it, with the rights that are shipped, but with the
+// test's own plugins and, where it wants, its own way to the API server. The
+// test may look into the rooms.
 package house
 
 import (
@@ -12,10 +12,12 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,10 +25,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/berthdev/berth/controllers"
+	"github.com/berthdev/berth/controllers/explainer"
+	"github.com/berthdev/berth/controllers/export"
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler"
 	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/plugins"
@@ -49,6 +55,9 @@ type Options struct {
 	Version string
 	// Election says how it is elected, where that matters.
 	Election ctrl.Options
+	// Extenders says what extenders may do, and Extender makes their clients.
+	Extenders compile.ExtenderRights
+	Extender  func(life context.Context, profile string, c extender.Config) (fwk.Extender, error)
 	// Now is the time by which explanations are written and go; nil is time.Now.
 	Now func() time.Time
 	// Log is the scheduler's; without one it is the test's.
@@ -119,17 +128,25 @@ func (h *House) furnish(mgr ctrl.Manager, client kubernetes.Interface, broadcast
 	if err != nil {
 		return err
 	}
+	storage, err := intake.NewStorage(client.Discovery())
+	if err != nil {
+		return err
+	}
 	log := o.Log
 	if log.GetSink() == nil {
 		log = ctrl.Log.WithName("scheduler")
 	}
+	resources, err := dynamic.NewForConfig(o.Config)
+	if err != nil {
+		return err
+	}
 	h.Scheduler = scheduler.New(scheduler.Options{
-		Client: writes, KubeConfig: o.Config, Informers: h.Watched,
+		Client: writes, Dynamic: resources, KubeConfig: o.Config, Informers: h.Watched, Storage: storage,
 		RecorderFor: func(profile string) events.EventRecorderLogger {
 			return broadcaster.NewRecorder(mgr.GetScheme(), profile)
 		},
 		Registry: o.Registry, Unsupported: plugins.Unsupported(o.Registry, devices.Back), Ledger: h.Ledger, Desk: h.Desk,
-		Clock: clock.RealClock{}, Log: log,
+		Clock: clock.RealClock{}, Log: log, Extender: o.Extender,
 	})
 	if err := mgr.Add(scheduler.Warm{Scheduler: h.Scheduler}); err != nil {
 		return err
@@ -137,15 +154,16 @@ func (h *House) furnish(mgr ctrl.Manager, client kubernetes.Interface, broadcast
 	if err := mgr.Add(h.Scheduler); err != nil {
 		return err
 	}
-	decisions, err := controllers.NewDecisionsClient(o.Config)
+	decisions, err := explainer.NewClient(o.Config)
 	if err != nil {
 		return err
 	}
 	pods := h.Watched.Core().V1().Pods()
 	return controllers.SetupWithManager(mgr, controllers.Options{
 		Applier: h.Scheduler.Profiles(), Registry: o.Registry, Ledger: h.Ledger, Version: cmp.Or(o.Version, "test"),
-		Gate: h.Gate, DefaultProfile: o.DefaultProfile,
+		Gate: h.Gate, DefaultProfile: o.DefaultProfile, Extenders: o.Extenders,
 		Desk: h.Desk, Decisions: decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
+		Exports: export.NewKeeper(client, operator.Namespace, o.Registry),
 		History: history.New(history.Options{
 			Revisions: client.AppsV1().ControllerRevisions(operator.Namespace), Namespace: operator.Namespace,
 			Process: string(uuid.NewUUID()), Clock: clock.RealClock{}, Probation: cmp.Or(o.Probation, history.Probation),

@@ -12,11 +12,14 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/operator"
 )
 
 var _ = Describe("docs/hot-swap.md", func() {
@@ -28,22 +31,39 @@ var _ = Describe("docs/hot-swap.md", func() {
 			_, _ = kubectl(ctx, "delete", "sprof", "web", "--ignore-not-found")
 			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0))).To(Succeed())
 		})
+		forget(ctx, "web")
 		expectPage(ctx, "hot-swap.md")
 	})
 })
 
+// forget takes away what is stored of profiles of that name that other specs had:
+// a page shows its own.
+func forget(ctx context.Context, name string) {
+	GinkgoHelper()
+	Expect(admin.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(operator.Namespace), client.MatchingLabels{v1alpha1.LabelProfile: name})).To(Succeed())
+}
+
 // expectPage plays a page of the documentation.
 func expectPage(ctx context.Context, name string) {
 	GinkgoHelper()
-	page := filepath.Join(moduleRoot(), "docs", name)
+	expectPlayed(ctx, filepath.Join("docs", name), timeless)
+}
+
+// expectPlayed plays a page, whose path in the module that is, and holds what its
+// commands print, as plain has it, to what stands there. It returns what they
+// printed.
+func expectPlayed(ctx context.Context, path string, plain func(string) string) string {
+	GinkgoHelper()
+	page := filepath.Join(moduleRoot(), path)
 	text, err := os.ReadFile(page)
 	Expect(err).NotTo(HaveOccurred())
 	played := play(ctx, string(text))
 	if os.Getenv("UPDATE") != "" {
 		Expect(os.WriteFile(page, []byte(played), 0o644)).To(Succeed())
-		return
+	} else {
+		Expect(plain(played)).To(Equal(plain(string(text))), "UPDATE=1 writes the page anew")
 	}
-	Expect(timeless(played)).To(Equal(timeless(string(text))), "UPDATE=1 writes the page anew")
+	return played
 }
 
 func moduleRoot() string {

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -64,11 +65,11 @@ var _ = Describe("A pod that is explained", func() {
 		e.Nodes = true
 		e.Status.BlockedBy, e.Status.Profile.Name, e.Status.Profile.Hash = long, long, long
 		e.Status.Queue = &decision.Queue{Where: "Gated", Gate: long}
-		for range 100 {
+		for range v1alpha1.MaxReasons {
 			e.Status.Rejections = append(e.Status.Rejections, decision.Rejection{Plugin: long, Code: long, Reason: long, ExampleNode: long})
-			e.Status.Nearest = append(e.Status.Nearest, decision.NearMiss{Node: long})
-			e.Status.WakesOn = append(e.Status.WakesOn, decision.WakesOn{Plugin: long, Events: strings.Split(strings.Repeat(long+" ", 100), " ")})
+			e.Status.WakesOn = append(e.Status.WakesOn, decision.WakesOn{Plugin: long, Events: slices.Repeat([]string{long}, v1alpha1.MaxReasons)})
 		}
+		e.Status.Nearest = slices.Repeat([]decision.NearMiss{{Node: long}}, v1alpha1.MaxNearest)
 		e.Status.Nearest[0].Missing = []decision.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
 		explain(e)
 		Expect(expectDecision(ctx, pod).Status.Rejections).To(HaveLen(v1alpha1.MaxReasons))

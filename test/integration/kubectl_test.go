@@ -30,6 +30,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 			_, _ = kubectl(ctx, "delete", "sprof,plugcfg,deployment", "-n", "default", "--all", "--ignore-not-found")
 			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0))).To(Succeed())
 		})
+		forget(ctx, "batch")
 		expectPage(ctx, "kubectl.md")
 	})
 

@@ -27,7 +27,7 @@ var _ = Describe("A bound pod", func() {
 		Expect(pod.Spec.NodeName).To(Equal(big.Name))
 		Expect(r).To(Equal(record{
 			V: 1, Profile: p.Name, Generation: p.Generation, Hash: p.Status.Programmed.Hash, Epoch: new(int64(0)),
-			Node: big.Name, Evaluated: 3, Feasible: 2, Attempts: 1, Top: r.Top,
+			Node: big.Name, Evaluated: 3, Feasible: 2, Attempts: 1, Walk: r.Walk, Top: r.Top,
 		}))
 		Expect(r.Top).To(HaveExactElements(HaveField("Node", big.Name), HaveField("Node", small.Name)))
 		for _, node := range r.Top {
@@ -40,7 +40,7 @@ var _ = Describe("A bound pod", func() {
 		var keys map[string]any
 		Expect(json.Unmarshal([]byte(pod.Annotations["berth.dev/decision"]), &keys)).To(Succeed())
 		Expect(slices.Collect(maps.Keys(keys))).To(ConsistOf(
-			"v", "profile", "generation", "hash", "epoch", "node", "evaluated", "feasible", "attempts", "top"))
+			"v", "profile", "generation", "hash", "epoch", "node", "evaluated", "feasible", "attempts", "walk", "top"))
 	})
 
 	It("carries it from the very write that bound it", minute, func(ctx SpecContext) {

@@ -157,6 +157,7 @@ type record struct {
 	Evaluated  int                  `json:"evaluated"`
 	Feasible   int                  `json:"feasible"`
 	Attempts   int                  `json:"attempts"`
+	Walk       decision.Walk        `json:"walk"`
 	Top        []decision.NodeScore `json:"top"`
 }
 

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 
+	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/operator"
 )
@@ -47,7 +48,7 @@ func startManager(ctx context.Context) *house.House {
 func furnished(cfg *rest.Config) house.Options {
 	return house.Options{
 		Config: cfg, Registry: registry(), Probation: 2 * time.Second, Version: version, Election: house.Patient,
-		Now: deskTime,
+		Now: deskTime, Extenders: compile.AllExtenders, Extender: hereOnly,
 	}
 }
 

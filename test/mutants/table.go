@@ -57,6 +57,7 @@ const (
 	profile           = "scheduler/profile"
 	trial             = "scheduler/trial"
 	desk              = "scheduler/decision"
+	extender          = "scheduler/extender"
 	controllers       = "controllers"
 	why               = "test/why"
 )
@@ -70,13 +71,15 @@ const (
 
 // Why the simulation does not see some faults.
 const (
-	noOrder  = "it holds pods to where they may go, not to who goes first: that is for the model of the queue, and for the oracle"
-	noHaste  = "it asks whether a pod is tried in the end, not whether it is tried too often or too soon"
-	rare     = "it takes a chance that one history in many thousands has"
-	noUsers  = "its profiles are reconciled by a few lines of its own"
-	noPoison = "its plugins panic and hang by chance, hardly ever at one pod again and again, and do not look at what they were shown"
-	noWhy    = "nobody asks it why a pod waits"
-	noTrial  = "its profiles are not tried before they run"
+	noOrder     = "it holds pods to where they may go, not to who goes first: that is for the model of the queue, and for the oracle"
+	noHaste     = "it asks whether a pod is tried in the end, not whether it is tried too often or too soon"
+	rare        = "it takes a chance that one history in many thousands has"
+	noUsers     = "its profiles are reconciled by a few lines of its own"
+	noPoison    = "its plugins panic and hang by chance, hardly ever at one pod again and again, and do not look at what they were shown"
+	noWhy       = "nobody asks it why a pod waits"
+	noVolumes   = "its pods have no claims"
+	noTrial     = "its profiles are not tried before they run"
+	noExtenders = "its profiles have no extenders"
 )
 
 // table is every fault of scheduler/fault, room by room.
@@ -162,6 +165,8 @@ var table = []mutant{
 		[]killer{{loop, "TestTheEndOfALeadershipIsNoVerdict"}}, "its processes are killed, and never step down"},
 	{"TenantsReadAll", "explanations name nodes and pods of other namespaces",
 		[]killer{{loop, "TestAnExplanationNamesNobodyElse"}}, noWhy},
+	{"TaintsWakeUntold", "explanations do not say that other taints of a node wake a pod",
+		[]killer{{why, "TestWhatIsMissingIsAllThatIsMissing"}}, noWhy},
 	{"GoneExplained", "a pod that goes while it is explained stays explained",
 		[]killer{{loop, "TestWhoGoesIsExplainedNoMore"}}, noWhy},
 	{"LateShown", "a plugin that was left behind sees the nodes move",
@@ -190,6 +195,12 @@ var table = []mutant{
 		[]killer{{cycle, "TestAMemoThatIsMadeLeavesTheLoopsLabelsAlone"}}, "one thing happens at a time there"},
 	{"NearestOutlivesSnapshot", "what was nearest to a pod's class is so for ever",
 		[]killer{{why, "TestWhatIsMissingIsAllThatIsMissing"}}, noWhy},
+	{"ExtenderRefusalsResolvable", "a refusal by an extender that nothing resolves is taken for one that victims resolve",
+		[]killer{{cycle, "TestExtendersHaveTheirSayAfterThePlugins"}}, noExtenders},
+	{"ExtenderIgnoredFails", "an extender that may be ignored fails the pod's attempt",
+		[]killer{{cycle, "TestExtendersHaveTheirSayAfterThePlugins"}}, noExtenders},
+	{"ExtendersRemembered", "a pod goes the way of what is remembered although an extender is to be asked",
+		[]killer{{cycle, "TestNothingThatAnExtenderSaysIsRemembered"}}, noExtenders},
 
 	{"LastVictimUnheard", "a preemptor that was refused for one victim's sake is not woken by the last one",
 		[]killer{{defaultpreemption, "TestAPreemptorIsWokenWhenALesserPodLeavesItsNode"}}, rare},
@@ -238,6 +249,8 @@ var table = []mutant{
 		[]killer{{binder, "TestBind"}}, "the version that each Binding carries tells the pods apart, too"},
 	{"BindWithoutVersion", "a Binding does not say which version of the pod it means",
 		[]killer{{binding, "TestWhatBecomesOfABinding"}}, ""},
+	{"ExtenderBindBelieved", "an extender's word that it bound a pod is not checked",
+		[]killer{{binding, "TestAnExtendersWordIsChecked"}}, noExtenders},
 
 	{"BudgetDisregarded", "a victim that a PodDisruptionBudget keeps counts as any other",
 		[]killer{{preemption, "TestWhoHasToLeave"}}, "its clusters have no budgets"},
@@ -277,6 +290,8 @@ var table = []mutant{
 		[]killer{{loop, "TestCallsThatDoNotComeBackAreCounted"}}, noPoison},
 	{"SortWaitedFor", "a sort that hangs is waited for",
 		[]killer{{loop, "TestASortThatHangsIsReplaced"}}, noPoison},
+	{"LateHintAskedAgain", "hints of a plugin of which one hangs are waited for, one after the other",
+		[]killer{{loop, "TestOfManyHintsThatHangOneIsWaitedFor"}}, noPoison},
 	{"HintWaitedFor", "a hint that hangs is waited for",
 		[]killer{{loop, "TestAHintThatHangsWakesThePod"}}, noPoison},
 	{"HangsUnseen", "nobody says which plugin holds a pod up on its way",
@@ -285,6 +300,10 @@ var table = []mutant{
 		[]killer{{loop, "TestAGateThatTookItsTimeIsAskedAgain"}}, ""},
 	{"BrokenSortKept", "a sort that panicked goes on ordering pods",
 		[]killer{{loop, "TestASortThatPanicsIsReplaced"}}, noPoison},
+	{"VolumesNotReleased", "what was assumed of a volume for a pod that is not bound stays assumed",
+		[]killer{{"scheduler/volumes", "TestWhatIsAssumedIsWhatIsSeen"}, {loop, "TestAVolumeThatIsGivenBackWakesWhoWantsIt"}}, noVolumes},
+	{"VolumesByGeneration", "each generation has its own idea of what is assumed of volumes",
+		[]killer{{loop, "TestASwapKeepsWhatIsAssumedOfVolumes"}}, noVolumes},
 	{"SortUntried", "a trial does not ask who would be first",
 		[]killer{{trial, "TestASortIsTried"}}, noTrial},
 	{"TownKeepsTheGone", "a trial looks at a cluster that has all that an earlier one had",
@@ -295,6 +314,14 @@ var table = []mutant{
 		[]killer{{trial, "TestCompare"}, {profile, "TestWhatComesOfATrial"}}, noTrial},
 	{"TrialBelievesTheLate", "what is said on trial after the limit still counts",
 		[]killer{{trial, "TestWhatIsSaidTooLateDoesNotCount"}}, noTrial},
+	{"ExtenderRedirected", "redirections of an extender are followed",
+		[]killer{{extender, "TestHowAnExtenderFails"}}, noExtenders},
+	{"ExtenderAnywhere", "an extender may be at any address",
+		[]killer{{extender, "TestNoNameLeadsToWhatIsNoExtender"}, {extender, "TestTheKernelIsAskedOnlyForWhatIsAllowed"}}, noExtenders},
+	{"ExtenderEndless", "an extender's answer is read however long it is",
+		[]killer{{extender, "TestHowAnExtenderFails"}}, noExtenders},
+	{"ExtenderOverscores", "an extender may score more than 10",
+		[]killer{{extender, "TestWhatPrioritizeSays"}}, noExtenders},
 
 	{"NewsWhileWritingLost", "what is put while an explanation is being written is taken for written",
 		[]killer{{desk, "TestNothingIsLostWhateverHappens"}}, noWhy},

@@ -2,9 +2,15 @@ module github.com/berthdev/berth/test/oracle
 
 go 1.26.0
 
-require github.com/berthdev/berth v0.0.0
+require (
+	github.com/berthdev/berth v0.0.0
+	github.com/berthdev/berth/test/foreign v0.0.0
+)
 
-replace github.com/berthdev/berth => ../..
+replace (
+	github.com/berthdev/berth => ../..
+	github.com/berthdev/berth/test/foreign => ../foreign
+)
 
 require (
 	github.com/go-logr/logr v1.4.4

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/test/oracle/compare"
 	"github.com/berthdev/berth/test/replay/generate"
-	"github.com/berthdev/berth/test/replay/log"
 	"github.com/berthdev/berth/test/replay/run"
 )
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/upstreamconfig"
 	"github.com/berthdev/berth/test/oracle/compare"
 	"github.com/berthdev/berth/test/replay/generate"
 )
@@ -21,7 +22,7 @@ func TestGeneratedPairs(t *testing.T) {
 	registry := plugins.InTree()
 	for _, name := range registry.Names() {
 		filters, scores := registry[name].Implements(framework.Filter), registry[name].Implements(framework.Score)
-		if !filters && !scores {
+		if !filters && !scores || !upstreamconfig.Theirs(name) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

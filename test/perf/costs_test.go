@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/berthdev/berth/test/replay/log"
+	"github.com/berthdev/berth/scheduler/offline/log"
 	replaying "github.com/berthdev/berth/test/replay/run"
 )
 

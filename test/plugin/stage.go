@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,6 +79,9 @@ func (s *Stage) calls() interceptor.Funcs {
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if err := s.fail("list", list); err != nil {
 				return err
+			}
+			if pods, ok := list.(*corev1.PodList); ok {
+				return listPods(ctx, c, pods, options)
 			}
 			return c.List(ctx, list, options...)
 		},
@@ -166,6 +170,24 @@ func (s *Stage) Watch(of func(verb.Env) *cobra.Command, args ...string) (await f
 			}
 		}
 	}
+}
+
+// listPods lists those that have not ended where that is asked, for which the
+// fake has no words.
+func listPods(ctx context.Context, c client.WithWatch, list *corev1.PodList, options []client.ListOption) error {
+	asked := &client.ListOptions{}
+	asked.ApplyOptions(options)
+	if asked.FieldSelector == nil || !strings.Contains(asked.FieldSelector.String(), "status.phase!=") {
+		return c.List(ctx, list, options...)
+	}
+	asked.FieldSelector = nil
+	if err := c.List(ctx, list, asked); err != nil {
+		return err
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	})
+	return nil
 }
 
 func inBackground(f func() error) <-chan error {

@@ -35,18 +35,22 @@ scheduler/plugins:      scheduler/framework scheduler/plugins/*
 scheduler/cache:        scheduler/framework scheduler/fault
 scheduler/queue:        scheduler/framework scheduler/decision scheduler/fault
 scheduler/intake:       scheduler/framework scheduler/cache scheduler/queue scheduler/fault
-scheduler/extender:     scheduler/framework
+scheduler/extender:     scheduler/framework scheduler/fault
+scheduler/volumes:      scheduler/framework scheduler/fault
 
 # From a spec to what runs. Only compile reads the users' words.
-scheduler/compile:      api/... scheduler/framework scheduler/fault
+scheduler/compile:      api/... scheduler/framework scheduler/extender scheduler/fault
+# kube-scheduler's own configuration is read and written beside it.
+scheduler/upstreamconfig: api/... scheduler/framework scheduler/compile scheduler/extender
 scheduler/scope:
 scheduler/trial:        scheduler/framework scheduler/cache scheduler/cycle scheduler/fault
-scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scope scheduler/cache scheduler/cycle scheduler/trial scheduler/fault
+scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scope scheduler/cache scheduler/cycle scheduler/extender scheduler/trial scheduler/fault
 
 # One attempt, and what follows from it.
 scheduler/cycle:        scheduler/framework scheduler/cache scheduler/decision scheduler/extender scheduler/fault
 scheduler/preemption:   scheduler/framework scheduler/cache scheduler/cycle scheduler/fault
-scheduler/offline:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins
+scheduler/offline:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins scheduler/volumes
+scheduler/offline/log:
 scheduler/recorder:
 scheduler/unserved:
 scheduler/binding:      scheduler/framework scheduler/cache scheduler/cycle scheduler/decision scheduler/preemption scheduler/profile scheduler/fault
@@ -55,7 +59,9 @@ scheduler/binding:      scheduler/framework scheduler/cache scheduler/cycle sche
 # and decision.
 scheduler:              scheduler/*
 controllers/history:    api/... scheduler/compile
-controllers:            api/... controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/fault
+controllers/export:     api/... scheduler/framework scheduler/compile scheduler/upstreamconfig
+controllers/explainer:  api/... scheduler/decision
+controllers:            api/... controllers/explainer controllers/export controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/fault
 
 # What is installed can be read without a cluster.
 config/crd:
@@ -66,12 +72,16 @@ cmd/kubectl-berth/cluster:   api/... scheduler/compile
 cmd/kubectl-berth/show:      scheduler/decision
 cmd/kubectl-berth/verb:      cmd/kubectl-berth/cluster
 cmd/kubectl-berth/manifest:  api/... scheduler/compile config/crd
-# What-if asks the scheduler itself, offline.
-cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/offline cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
-cmd/kubectl-berth/*:         api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
+# What-if asks the scheduler itself, offline, about a copy of the live state.
+cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins scheduler/offline cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
+cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/offline cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
+cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/intake scheduler/offline scheduler/offline/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb
+cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/cycle scheduler/decision scheduler/plugins scheduler/offline cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb
+cmd/kubectl-berth/*:         api/... scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/decision scheduler/plugins cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 
 # The doors of the house.
-.:                      api/... controllers/... scheduler scheduler/*
+.:                      operator
+operator:               api/... controllers/... scheduler scheduler/*
 cmd/kubectl-berth:      cmd/kubectl-berth/*
 demo:                   test/controlplane
 
@@ -79,13 +89,13 @@ demo:                   test/controlplane
 test/...:               ...
 
 # Compute a value, then act on it: these rooms do no I/O.
-scheduler/compile scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/trial never os/... net/... k8s.io/client-go/kubernetes/... k8s.io/client-go/rest/... k8s.io/client-go/dynamic/... k8s.io/client-go/tools/clientcmd/... sigs.k8s.io/controller-runtime/...
+scheduler/compile scheduler/upstreamconfig scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/trial never os/... net/... k8s.io/client-go/kubernetes/... k8s.io/client-go/rest/... k8s.io/client-go/dynamic/... k8s.io/client-go/tools/clientcmd/... sigs.k8s.io/controller-runtime/...
 
 # The scheduler can be read, and imported, without the operator's library.
 scheduler/framework scheduler/plugins/... never sigs.k8s.io/controller-runtime/...
 
 # What is shipped plays no API server.
-. api/... scheduler/... controllers/... cmd/... never k8s.io/client-go/kubernetes/fake/... sigs.k8s.io/controller-runtime/pkg/client/fake/...
+. operator api/... scheduler/... controllers/... cmd/... never k8s.io/client-go/kubernetes/fake/... sigs.k8s.io/controller-runtime/pkg/client/fake/...
 
 # kube-scheduler itself is the oracle, and stays in modules of its own.
 ... nowhere k8s.io/kubernetes/...

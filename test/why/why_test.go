@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -26,6 +27,9 @@ type counts struct {
 	// Fewest are the refusals of which no node misses fewer things than the one
 	// that is told first.
 	Fewest int
+	// Woken are pods that slept when what they missed on a node came to be there,
+	// Freed those that slept when pods left the node until they fitted.
+	Woken, Freed int
 }
 
 // fewestShare is how often at least the node that is told first must be the one
@@ -46,6 +50,7 @@ func TestWhatIsMissingIsAllThatIsMissing(t *testing.T) {
 	}
 	for what, n := range map[string]int{
 		"resources": total.Resources, "cordons": total.Cordons, "taints": total.Taints, "others": total.Others, "several": total.Several,
+		"nothing any more, which woke a pod": total.Woken, "nothing any more, since others left": total.Freed,
 	} {
 		if n < total.Refusals/100 && !t.Failed() {
 			t.Errorf("the refusals prove too little: %d nodes missed %s", n, what)
@@ -66,6 +71,10 @@ func history(t *testing.T, seed uint64, total *counts) {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
 	world := run.NewWorld(b)
+	r, err := newBedroom(t.Context(), b)
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
 	for op, ok := g.Next(); ok && !t.Failed(); op, ok = g.Next() {
 		outcome, err := world.Do(op)
 		if err != nil {
@@ -87,6 +96,7 @@ func history(t *testing.T, seed uint64, total *counts) {
 			for _, miss := range near {
 				total.Near++
 				prove(t, seed, b, outcome.Pod, miss, total)
+				proveWoken(t, seed, sleeper{b, r, outcome.Pod, unfit}, miss, total)
 			}
 		}
 		g.Tell(outcome)
@@ -106,7 +116,7 @@ func prove(t *testing.T, seed uint64, b *run.Berth, pod *v1.Pod, miss decision.N
 			if i == skip {
 				continue
 			}
-			if plugin := give(after, pod, m, skip == -1, total); plugin != "" {
+			if plugin := give(after, spread(b, pod), m, skip == -1, total); plugin != "" {
 				but = append(but, plugin)
 			}
 		}
@@ -158,6 +168,18 @@ func give(node *v1.Node, pod *v1.Pod, m decision.Missing, first bool, total *cou
 		return m.Plugin
 	}
 	return ""
+}
+
+// spread returns a pod that is spread as the profile spreads pod: by the profile's
+// own constraints where pod has none.
+func spread(b *run.Berth, pod *v1.Pod) *v1.Pod {
+	args, ok := b.Blueprint().Args["PodTopologySpread"].(*configv1.PodTopologySpreadArgs)
+	if !ok || len(pod.Spec.TopologySpreadConstraints) > 0 {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	pod.Spec.TopologySpreadConstraints = args.DefaultConstraints
+	return pod
 }
 
 // honoursTaints says whether taints decide by which nodes the pod is spread: one

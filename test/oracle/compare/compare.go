@@ -11,8 +11,11 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+	internal "k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/test/oracle/upstream"
-	"github.com/berthdev/berth/test/replay/log"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
@@ -35,11 +38,20 @@ type Difference struct {
 // The error says that one of the two would not do what it was told: to take
 // the profile, or an op.
 func Run(config run.Config, source Source, coverage *Coverage) (*Difference, error) {
+	profile, err := upstream.Profile(config)
+	if err != nil {
+		return nil, wrap("kube-scheduler", err)
+	}
+	return Against(profile, config, source, coverage)
+}
+
+// Against is Run with a profile for kube-scheduler that is not made of Berth's.
+func Against(profile *internal.KubeSchedulerProfile, config run.Config, source Source, coverage *Coverage) (*Difference, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	config.Explain = true
 	berth, berthErr := run.NewBerth(ctx, config)
-	theirs, upstreamErr := upstream.New(ctx, config)
+	theirs, upstreamErr := upstream.For(ctx, profile, config)
 	if err := errors.Join(wrap("Berth", berthErr), wrap("kube-scheduler", upstreamErr)); err != nil {
 		return nil, err
 	}
@@ -81,7 +93,7 @@ func wrap(who string, err error) error {
 
 func equal(a, b *run.Outcome) bool {
 	return a.Node == b.Node && a.Evaluated == b.Evaluated && a.Feasible == b.Feasible && message(a) == message(b) &&
-		(a.Scores == nil) == (b.Scores == nil) && maps.EqualFunc(a.Scores, b.Scores, maps.Equal) &&
+		(a.Scores == nil) == (b.Scores == nil) && maps.EqualFunc(a.Scores, b.Scores, sameScores(a.Pod)) &&
 		a.Nominated == b.Nominated && slices.Equal(a.Victims, b.Victims) && maps.EqualFunc(a.Candidates, b.Candidates, sameVictims)
 }
 
@@ -138,4 +150,22 @@ func (r *Recorder) Next() (log.Op, error) {
 		r.Ops = append(r.Ops, op)
 	}
 	return op, err
+}
+
+// idle says of a pod's scores by a plugin whether they are as good as none. Pods
+// without claims get 0 by kube-scheduler's VolumeBinding everywhere, and Berth's
+// skips them.
+func idle(pod *v1.Pod) func(plugin string, score int64) bool {
+	claims := slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
+	return func(plugin string, score int64) bool { return plugin == "VolumeBinding" && score == 0 && !claims }
+}
+
+// sameScores says whether two nodes have the same scores, but for idle ones.
+func sameScores(pod *v1.Pod) func(a, b map[string]int64) bool {
+	clean := func(scores map[string]int64) map[string]int64 {
+		scores = maps.Clone(scores)
+		maps.DeleteFunc(scores, idle(pod))
+		return scores
+	}
+	return func(a, b map[string]int64) bool { return maps.Equal(a, b) || maps.Equal(clean(a), clean(b)) }
 }

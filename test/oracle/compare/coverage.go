@@ -10,9 +10,10 @@ import (
 
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/upstreamconfig"
 	"github.com/berthdev/berth/test/oracle/upstream"
-	"github.com/berthdev/berth/test/replay/log"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
@@ -163,10 +164,13 @@ func (c *Coverage) String() string {
 
 // Short names what happened less often than least times: that a plugin which
 // filters refused a node in an attempt, that one which scores changed the
-// winner.
+// winner. Plugins that kube-scheduler has no more are compared with nobody.
 func (c *Coverage) Short(least int) []string {
 	var short []string
 	for name, registration := range plugins.InTree() {
+		if !upstreamconfig.Theirs(name) {
+			continue
+		}
 		s := c.of(name)
 		if registration.Implements(framework.Filter) && s.attempts < least {
 			short = append(short, fmt.Sprintf("%s refused nodes in %d attempts, want %d", name, s.attempts, least))

@@ -59,6 +59,14 @@ func (l Look) equal(other Look) bool {
 		})
 }
 
+// forgetIdle makes a PreScore that led to nothing but idle scores a skip.
+func (l *Look) forgetIdle(plugin string, pod *v1.Pod) {
+	given := func(v Verdict) bool { return !idle(pod)(plugin, v.Raw) || v.Score.Code != fwk.Success }
+	if len(l.Nodes) > 0 && l.PreScore.Code == fwk.Success && !slices.ContainsFunc(l.Nodes, given) {
+		l.PreScore = Answer{Code: fwk.Skip}
+	}
+}
+
 // look asks a plugin about a pod and nodes, in the order in which an attempt
 // does. Nodes that it refuses are not scored.
 func look(ctx context.Context, plugin fwk.Plugin, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (Look, error) {

@@ -12,8 +12,8 @@ import (
 	upstreamframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/test/oracle/upstream"
-	"github.com/berthdev/berth/test/replay/log"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
@@ -101,6 +101,7 @@ func (l *Looker) Do(ctx context.Context, op log.Op, pairs *Pairs) (diff string, 
 	}
 	theirs, theirErr := l.theirs.look(ctx, pod)
 	ours, ourErr := l.ours.look(ctx, pod)
+	theirs.forgetIdle(l.theirs.plugin.Name(), pod)
 	if err := errors.Join(theirErr, ourErr); err != nil {
 		return "", err
 	}

@@ -19,6 +19,11 @@ func Chains(config run.Config) (framework.Chains, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.Chains(), nil
+}
+
+// Chains are the plugins that it runs.
+func (s *Scheduler) Chains() framework.Chains {
 	effective := s.framework.ListPlugins()
 	chains := framework.Chains{}
 	for point, set := range map[framework.Point]internal.PluginSet{
@@ -39,5 +44,5 @@ func Chains(config run.Config) (framework.Chains, error) {
 			chains[point] = append(chains[point], framework.Entry{Name: plugin.Name, Weight: plugin.Weight})
 		}
 	}
-	return chains, nil
+	return chains
 }

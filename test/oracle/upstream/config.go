@@ -36,7 +36,7 @@ func missing() []string {
 // written is put into a KubeSchedulerConfiguration v1, which kube-scheduler's
 // decoder, defaults and validation then go over.
 func Profile(config run.Config) (*internal.KubeSchedulerProfile, error) {
-	profile, err := written(config)
+	profile, err := Written(config)
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +45,19 @@ func Profile(config run.Config) (*internal.KubeSchedulerProfile, error) {
 		Profiles: []configv1.KubeSchedulerProfile{*profile},
 	})
 	if err != nil {
+		return nil, err
+	}
+	read, err := Read(text)
+	if err != nil {
+		return nil, err
+	}
+	return &read.Profiles[0], nil
+}
+
+// Read is kube-scheduler's own reading of a configuration: decoded strictly,
+// defaulted, validated.
+func Read(text []byte) (*internal.KubeSchedulerConfiguration, error) {
+	if err := prepare(); err != nil {
 		return nil, err
 	}
 	object, _, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
@@ -58,11 +71,11 @@ func Profile(config run.Config) (*internal.KubeSchedulerProfile, error) {
 	if err := validation.ValidateKubeSchedulerConfiguration(read); err != nil {
 		return nil, err
 	}
-	return &read.Profiles[0], nil
+	return read, nil
 }
 
-// written is the profile in the words of KubeSchedulerConfiguration.
-func written(config run.Config) (*configv1.KubeSchedulerProfile, error) {
+// Written is the profile in the words of KubeSchedulerConfiguration.
+func Written(config run.Config) (*configv1.KubeSchedulerProfile, error) {
 	spec := config.Profile.Spec
 	profile := &configv1.KubeSchedulerProfile{
 		SchedulerName:            &config.Profile.Name,

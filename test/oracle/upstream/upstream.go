@@ -67,11 +67,17 @@ func Open(ctx context.Context, config run.Config) (run.Scheduler, error) { retur
 
 // New is Open, for those who want to see more of an attempt.
 func New(ctx context.Context, config run.Config) (*Scheduler, error) {
-	if err := prepare(); err != nil {
-		return nil, err
-	}
 	profile, err := Profile(config)
 	if err != nil {
+		return nil, err
+	}
+	return For(ctx, profile, config)
+}
+
+// For builds a kube-scheduler for a profile of its own configuration; config says
+// how the log is run.
+func For(ctx context.Context, profile *internal.KubeSchedulerProfile, config run.Config) (*Scheduler, error) {
+	if err := prepare(); err != nil {
 		return nil, err
 	}
 	s := &Scheduler{
@@ -83,6 +89,7 @@ func New(ctx context.Context, config run.Config) (*Scheduler, error) {
 	s.ctx = klog.NewContext(ctx, s.log)
 	s.listed = s.Factory.Core().V1().Pods().Informer().GetStore()
 	recorders := func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }
+	var err error
 	s.scheduler, err = scheduler.New(s.ctx, client(), s.Factory, nil, recorders,
 		scheduler.WithProfiles(*profile), scheduler.WithParallelism(1), scheduler.WithNodeInfoSnapshot(s.snapshot))
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/test/replay/log"
+	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
@@ -31,10 +31,10 @@ const (
 // NewChanges returns the changes of a seed around pods that the plugin often
 // refuses, by nodes that it often refuses them.
 func NewChanges(seed uint64, plugin string) *Changes {
-	g := &Generator{dice: newDice(seed), nodes: map[string]*v1.Node{}}
+	g := &Generator{dice: newDice(seed), nodes: map[string]*v1.Node{}, defaulted: true}
 	c := &Changes{Generator: g, focus: focusOn(plugin)}
 	g.config = g.profileOf(plugin, c.focus.args)
-	g.before = g.objects()
+	g.before = append(g.objects(), g.storage()...)
 	c.mostNodes = draw(g.dice, c.focus.nodes)
 	g.first = c.mostNodes
 	return c
@@ -62,11 +62,11 @@ func (c *Changes) Next() log.Op {
 	}
 	if c.first > 0 {
 		c.first--
-		return c.nodeOf(c.addNode())
+		return c.after(c.nodeOf(c.addNode()))
 	}
 	for {
 		if op, ok := draw(c.dice, c.events())(); ok {
-			return op
+			return c.after(op)
 		}
 	}
 }
@@ -85,6 +85,7 @@ func (c *Changes) events() []weighted[func() (log.Op, bool)] {
 		{3, c.nominate},
 		{3, c.changeNominated},
 		{c.focus.objects, c.changeAround},
+		{c.focus.storage, c.changeStorageAround},
 	}
 }
 
@@ -213,6 +214,24 @@ func (c *Changes) changeNominated() (log.Op, bool) {
 	}
 	c.nominated = append(c.nominated, pod)
 	return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
+}
+
+// changeStorageAround changes storage, half the time a claim of a pod that waits
+// or the volume of one.
+func (c *Changes) changeStorageAround() (log.Op, bool) {
+	if len(c.waiting) == 0 || c.chance(50) {
+		return c.changeStorage()
+	}
+	pod := pick(c.dice, c.waiting)
+	if len(pod.Spec.Volumes) == 0 {
+		return log.Op{}, false
+	}
+	claim := pick(c.dice, pod.Spec.Volumes).PersistentVolumeClaim
+	if claim == nil {
+		return log.Op{}, false
+	}
+	made := pick(c.dice, []func(namespace, claim string) log.Object{c.claim, c.volumeOf})
+	return log.Op{Kind: log.Apply, Object: made(pod.Namespace, claim.ClaimName)}, true
 }
 
 // changeAround changes the namespace of a pod that waits, or what owns or

@@ -14,8 +14,8 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/replay/log"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
@@ -105,6 +105,7 @@ func (g *Generator) crowdEvents() []weighted[func() (log.Op, bool)] {
 		{4, g.changeNode},
 		{1, g.nodeComes},
 		{2, g.changeObject},
+		{3, g.changeStorage},
 		{10, g.changeBudget},
 		{50, g.victimLeaves},
 	}

@@ -28,6 +28,8 @@ type focus struct {
 	// How often waiting pods change, nodes come and go, pods that have a node
 	// come, change and go, and what is neither pod nor node changes.
 	own, churn, pods, objects int
+	// storage is how often storage changes; it does not unless it says so.
+	storage int
 }
 
 // focusOn returns the focus of a plugin, the usual one where none is set.
@@ -84,6 +86,21 @@ var focuses = map[string]focus{
 			}
 		},
 	},
+	"VolumeRestrictions": {judged: 95, pods: 25, storage: 12, churn: 5, crowd: 40, pod: func(g *Generator, pod *v1.Pod) {
+		pick(g.dice, []func(*v1.Pod){g.addDisk, g.addDisk, g.addClaim, func(pod *v1.Pod) { g.addClaimOf(pod, "own") }})(pod)
+	}},
+	"VolumeBinding": {judged: 95, storage: 30, churn: 5, pod: func(g *Generator, pod *v1.Pod) {
+		if pod.Spec.Volumes = nil; g.chance(65) {
+			g.addClaimOf(pod, pick(g.dice, claimNames[4:]))
+		} else {
+			g.addClaim(pod)
+		}
+	}, node: (*Generator).rezoneNode},
+	"NodeVolumeLimits": {judged: 95, pods: 20, storage: 60, churn: 5, crowd: 30, pod: func(g *Generator, pod *v1.Pod) {
+		g.addVolumes(pod)
+		g.addClaimOf(pod, pick(g.dice, claimNames[:3]))
+	}},
+	"VolumeZone": {judged: 95, storage: 30, churn: 5, pod: (*Generator).addClaim, node: (*Generator).rezoneNode},
 	"InterPodAffinity": {
 		judged: 25, wishing: 85, pods: 12, objects: 6, nodes: []weighted[int]{{2, 1}, {4, 2}, {3, 3}, {1, 5}},
 		pod:  func(g *Generator, pod *v1.Pod) { g.addCompany(pod, 75) },

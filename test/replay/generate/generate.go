@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/test/replay/log"
+	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
@@ -25,6 +25,13 @@ type Generator struct {
 	// nodes.
 	before []log.Op
 	first  int
+	// ahead is what has to happen before what was drawn last.
+	ahead []log.Op
+	// defaulted says that each class has a binding mode, as the API server sees
+	// to. Without one VolumeBinding fails, which wakes pods by itself.
+	defaulted bool
+	// kept is what was made up of storage for good.
+	kept map[string]any
 	// crowd is nil unless the cluster is full.
 	crowd *crowd
 
@@ -46,7 +53,7 @@ type Generator struct {
 func New(seed uint64, attempts int) *Generator {
 	g := &Generator{dice: newDice(seed), attempts: attempts, nodes: map[string]*v1.Node{}}
 	g.config = g.profile()
-	g.before = g.objects()
+	g.before = append(g.objects(), g.storage()...)
 	g.first = draw(g.dice, []weighted[int]{
 		{20, g.between(1, 12)},
 		{30, g.between(13, 60)},
@@ -73,12 +80,12 @@ func (g *Generator) Next() (log.Op, bool) {
 	}
 	if g.first > 0 {
 		g.first--
-		return g.addNode(), true
+		return g.after(g.addNode()), true
 	}
 	if g.crowd != nil && g.crowd.first > 0 {
 		g.crowd.first--
 		if op, ok := g.placeElsewhere(); ok {
-			return op, true
+			return g.after(op), true
 		}
 	}
 	if g.attempts == 0 {
@@ -87,9 +94,20 @@ func (g *Generator) Next() (log.Op, bool) {
 	for {
 		// What cannot happen now draws again.
 		if op, ok := draw(g.dice, g.events())(); ok {
-			return op, true
+			return g.after(op), true
 		}
 	}
+}
+
+// after returns what happens first: op, or what has to happen before it.
+func (g *Generator) after(op log.Op) log.Op {
+	if len(g.ahead) == 0 {
+		return op
+	}
+	first := g.ahead[0]
+	g.before = append(append(g.ahead[1:], op), g.before...)
+	g.ahead = nil
+	return first
 }
 
 // Tell tells how the attempt ended that Next asked for last.
@@ -130,8 +148,9 @@ func (g *Generator) events() []weighted[func() (log.Op, bool)] {
 		{3, g.settleNomination},
 		{8, g.changeNode},
 		{2, g.nodeComes},
-		{2, g.nodeGoes},
+		{2, g.nodeEmpties},
 		{5, g.changeObject},
+		{7, g.changeStorage},
 	}
 }
 
@@ -166,7 +185,7 @@ func (g *Generator) confirm() (log.Op, bool) {
 	if !ok {
 		return log.Op{}, false
 	}
-	if node := g.someNode(); node != "" && g.chance(2) {
+	if node := g.someNodeFor(pod); node != "" && g.chance(2) {
 		pod.Spec.NodeName = node
 	}
 	if g.crowd != nil {
@@ -181,7 +200,7 @@ func (g *Generator) confirm() (log.Op, bool) {
 func (g *Generator) placeElsewhere() (log.Op, bool) {
 	pod := g.newPod()
 	pod.Status.NominatedNodeName = ""
-	if pod.Spec.NodeName = g.someNode(); pod.Spec.NodeName == "" {
+	if pod.Spec.NodeName = g.someNodeFor(pod); pod.Spec.NodeName == "" {
 		return log.Op{}, false
 	}
 	if g.crowd != nil {

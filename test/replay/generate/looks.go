@@ -3,7 +3,7 @@ package generate
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/test/replay/log"
+	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
@@ -23,7 +23,7 @@ func NewLooks(seed uint64, plugin string, looks int) *Looks {
 	g := &Generator{dice: newDice(seed), nodes: map[string]*v1.Node{}}
 	c := &Looks{Generator: g, focus: focusOn(plugin), looks: looks}
 	g.config = g.profileOf(plugin, nil)
-	g.before = g.objects()
+	g.before = append(g.objects(), g.storage()...)
 	g.first = g.between(10, 40)
 	c.pods = g.between(1, 4) * g.first
 	return c
@@ -41,21 +41,21 @@ func (c *Looks) Next() (log.Op, bool) {
 		return op, true
 	case c.first > 0:
 		c.first--
-		return c.node(c.addNode()), true
+		return c.after(c.node(c.addNode())), true
 	case c.pods > 0:
 		c.pods--
-		return c.settled(), true
+		return c.after(c.settled()), true
 	case c.looks == 0:
 		return log.Op{}, false
 	}
 	if c.asked = !c.asked; c.asked {
 		c.looks--
 		pod := c.pod()
-		return log.Op{Kind: log.Schedule, Object: pod}, true
+		return c.after(log.Op{Kind: log.Schedule, Object: pod}), true
 	}
 	for {
 		if op, ok := draw(c.dice, c.moves())(); ok {
-			return op, true
+			return c.after(op), true
 		}
 	}
 }
@@ -71,8 +71,9 @@ func (c *Looks) moves() []weighted[func() (log.Op, bool)] {
 		}},
 		{3, c.changeNode},
 		{1, func() (log.Op, bool) { return c.node(c.addNode()), true }},
-		{1, c.nodeGoes},
+		{1, c.nodeEmpties},
 		{1, c.changeObject},
+		{c.focus.storage / 10, c.changeStorage},
 	}
 }
 
@@ -103,8 +104,9 @@ func (c *Looks) pod() *v1.Pod {
 func (c *Looks) settled() log.Op {
 	pod := c.pod()
 	pod.Spec.SchedulingGates = nil
-	if pod.Spec.NodeName = c.someNode(); pod.Spec.NodeName == "" {
+	if pod.Spec.NodeName = c.someNodeFor(pod); pod.Spec.NodeName == "" {
 		pod.Spec.NodeName = "nowhere-0"
+		pod.Spec.Volumes = nil // a claim would be miscounted there
 	}
 	if len(c.names) > 0 && c.chance(c.focus.crowd) {
 		pod.Spec.NodeName = c.names[c.IntN(1+len(c.names)/4)]

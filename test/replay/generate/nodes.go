@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/replay/log"
 )
 
 // addNode lets a node come: a new one, or one that was there before.
@@ -28,6 +28,9 @@ func (g *Generator) addNode() log.Op {
 	}
 	g.nodes[name] = node
 	g.names = append(g.names, name)
+	if g.chance(70) {
+		g.ahead = append(g.ahead, log.Op{Kind: log.Apply, Object: g.driversOn(name)})
+	}
 	return log.Op{Kind: log.Apply, Object: node.DeepCopy()}
 }
 

@@ -1,6 +1,6 @@
 package generate
 
-import "github.com/berthdev/berth/test/replay/log"
+import "github.com/berthdev/berth/scheduler/offline/log"
 
 // nominate promises a new pod room on a node.
 func (g *Generator) nominate() (log.Op, bool) {
@@ -28,7 +28,7 @@ func (g *Generator) settleNomination() (log.Op, bool) {
 		g.nominated = append(g.nominated, pod)
 		return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
 	case 2:
-		if pod.Spec.NodeName = g.someNode(); pod.Spec.NodeName != "" {
+		if pod.Spec.NodeName = g.someNodeFor(pod); pod.Spec.NodeName != "" {
 			g.placed = append(g.placed, pod)
 			return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
 		}

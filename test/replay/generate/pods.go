@@ -32,6 +32,7 @@ func (g *Generator) newPod() *v1.Pod {
 		{25, g.addPriority}, {10, g.addSelector}, {12, g.addRequired}, {25, g.addPreferred},
 		{35, g.addTolerations}, {12, g.addHostPorts}, {8, g.addFeature}, {2, g.addName}, {3, g.addNomination},
 		{15, g.addSpread}, {15, func(pod *v1.Pod) { g.addCompany(pod, 33) }}, {25, g.addOwner},
+		{12, g.addVolumes},
 	} {
 		if g.chance(feature.percent) {
 			feature.add(pod)

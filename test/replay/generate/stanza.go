@@ -6,6 +6,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/upstreamconfig"
 )
 
 // Stanza makes up a plugins stanza and a base. A wild one makes the mistakes
@@ -77,6 +78,9 @@ func (s stanza) set(set *v1alpha1.PluginSet, point framework.Point, percent int)
 func (s stanza) names(point framework.Point) []string {
 	var names []string
 	for _, name := range s.registry.Names() {
+		if !upstreamconfig.Theirs(name) {
+			continue // nobody to compare it with
+		}
 		if point == "" || s.registry[name].Implements(point) || s.wild && s.chance(2) {
 			names = append(names, name)
 		}

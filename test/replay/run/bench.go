@@ -11,7 +11,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/berthdev/berth/test/replay/log"
+	"github.com/berthdev/berth/scheduler/offline/log"
 )
 
 // ahead is how many ops are decoded before the clock runs for all of them, so

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/berthdev/berth/test/replay/log"
+	"github.com/berthdev/berth/scheduler/offline/log"
 )
 
 // Open makes the scheduler that a log is run through; what it starts ends with

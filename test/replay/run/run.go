@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/berthdev/berth/test/replay/log"
+	"github.com/berthdev/berth/scheduler/offline/log"
 )
 
 // Scheduler is what a log is run through: Berth, or what it is measured
@@ -35,6 +35,12 @@ type Scheduler interface {
 	Attempt(pod *v1.Pod) *Outcome
 	// Assume counts the pod of the last Attempt in on node.
 	Assume(pod *v1.Pod, node string) error
+}
+
+// Starter is a Scheduler whose next walk over the nodes can be told where to
+// start.
+type Starter interface {
+	StartAt(index int)
 }
 
 // Run takes s through the ops that next returns until its error, which is

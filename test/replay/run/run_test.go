@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,14 @@ const (
 func pod(op, name, cpus, more string) string {
 	return `{"op":"` + op + `","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name +
 		`"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"` + cpus + `"}}}]` + more + `}}}`
+}
+
+// alike are lines of so many nodes that differ in their names.
+func alike(n int) (lines []string) {
+	for i := range n {
+		lines = append(lines, fmt.Sprintf(`{"op":"apply","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n%03d"},"status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"9"}}}}`, i))
+	}
+	return lines
 }
 
 // replay runs the lines and returns what was printed, then what was complained
@@ -72,6 +81,15 @@ func TestDecisionsFollowTheLog(t *testing.T) {
 			lines: []string{n1, pod("schedule", "p", "1", `,"schedulingGroup":{}`)},
 			want: []string{`{"pod":"default/p","node":"","evaluated":0,"feasible":0,"message":"unsupported: spec.schedulingGroup: ` +
 				`this version of Berth does not schedule by it yet; the pod is held rather than bound wrongly"}`},
+		},
+		"a walk starts where it is told, else where the last ended": {
+			lines: append(alike(300), `{"op":"schedule","start":7,"object":{"metadata":{"name":"p"}}}`, `{"op":"schedule","object":{"metadata":{"name":"q"}}}`,
+				`{"op":"schedule","start":7,"object":{"metadata":{"name":"r"}}}`),
+			want: []string{
+				`{"pod":"default/p","node":"n007","evaluated":144,"feasible":144}`,
+				`{"pod":"default/q","node":"n151","evaluated":144,"feasible":144}`,
+				`{"pod":"default/r","node":"n007","evaluated":144,"feasible":144}`,
+			},
 		},
 		"objects that only plugins read are taken": {
 			lines: []string{`{"op":"apply","object":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}}`,

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cache"
@@ -54,4 +55,23 @@ func (b *Berth) Judge(pod *v1.Pod, node string, but ...string) *fwk.Status {
 	}
 	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(sets.New(but...)))
 	return b.Framework().RunFilterPluginsWithNominatedPods(context.Background(), state, pod, snapshot.Node(node))
+}
+
+// FitsWithout says whether a pod would fit on a node that some pods have left.
+func (b *Berth) FitsWithout(pod *v1.Pod, node string, leavers []*v1.Pod) bool {
+	ctx, snapshot, state := context.Background(), b.now(), framework.NewCycleState()
+	if _, status, _ := b.Framework().RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() {
+		return false
+	}
+	left := snapshot.Node(node).Snapshot()
+	for _, leaver := range leavers {
+		info, _ := framework.NewPodInfo(leaver)
+		if err := left.RemovePod(klog.Background(), leaver); err != nil {
+			return false
+		}
+		if !b.Framework().RunPreFilterExtensionRemovePod(ctx, state, pod, info, left).IsSuccess() {
+			return false
+		}
+	}
+	return b.Framework().RunFilterPluginsWithNominatedPods(ctx, state, pod, left).IsSuccess()
 }

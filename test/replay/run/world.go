@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berthdev/berth/test/replay/log"
+	"github.com/berthdev/berth/scheduler/offline/log"
 )
 
 // World is the cluster as far as the log has told it. It turns ops into what
@@ -105,6 +105,13 @@ func (w *World) set(op log.Op, key types.NamespacedName, before *pod, next *v1.P
 func (w *World) schedule(op log.Op, key types.NamespacedName, before *pod, next *v1.Pod) (*Outcome, error) {
 	if before != nil && before.node != "" {
 		return nil, op.Errorf("metadata.uid", "must be new, is %q: that pod is on node %s already", next.UID, before.node)
+	}
+	if op.Start != nil {
+		from, can := w.scheduler.(Starter)
+		if !can {
+			return nil, &log.Error{Line: op.Line, Field: "start", Detail: "this scheduler's walk cannot be told where to start"}
+		}
+		from.StartAt(*op.Start)
 	}
 	outcome := w.scheduler.Attempt(next)
 	w.pods[key] = &pod{Pod: next, node: outcome.Node, assumed: true}

@@ -1,0 +1,168 @@
+// Package balance prefers nodes with few pods, bounds how many there may be, and
+// says who would have to leave. It is written for kube-scheduler 1.37 and uses
+// what the published contract offers: the state of an attempt from PreFilter to
+// PreBind, PreFilterExtensions, and what a Handle can do.
+package balance
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+const (
+	// Name is the plugin's.
+	Name = "Balance"
+	// Most is the label of a node that says how many pods it may have.
+	Most = "balance.example.com/most"
+	// Chosen is the annotation that PreBind leaves on a pod: how many pods its
+	// node had in PreFilter, in Filter with a copy of the state, and in Reserve.
+	Chosen = "balance.example.com/chosen"
+)
+
+// Plugin is one instance of it.
+type Plugin struct{ handle fwk.Handle }
+
+var (
+	_ fwk.PreFilterPlugin     = &Plugin{}
+	_ fwk.PreFilterExtensions = &Plugin{}
+	_ fwk.FilterPlugin        = &Plugin{}
+	_ fwk.PostFilterPlugin    = &Plugin{}
+	_ fwk.PreScorePlugin      = &Plugin{}
+	_ fwk.ScorePlugin         = &Plugin{}
+	_ fwk.ScoreExtensions     = &Plugin{}
+	_ fwk.ReservePlugin       = &Plugin{}
+	_ fwk.PreBindPlugin       = &Plugin{}
+	_ fwk.SignPlugin          = &Plugin{}
+	_ fwk.EnqueueExtensions   = &Plugin{}
+)
+
+// New builds the plugin; it is a factory as kube-scheduler registers them.
+func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	if handle.SharedInformerFactory() == nil || handle.ClientSet() == nil {
+		return nil, fmt.Errorf("the handle has no informers or no client")
+	}
+	return &Plugin{handle}, nil
+}
+
+// Name is the plugin's.
+func (*Plugin) Name() string { return Name }
+
+const (
+	podsKey  fwk.StateKey = Name + "/pods"
+	scoreKey fwk.StateKey = Name + "/score"
+	wentKey  fwk.StateKey = Name + "/went"
+)
+
+// crowd is how many pods each node has.
+type crowd struct{ on map[string]int }
+
+// Clone copies it: what is tried on a copy of the state is tried there alone.
+func (c *crowd) Clone() fwk.StateData {
+	on := make(map[string]int, len(c.on))
+	for node, pods := range c.on {
+		on[node] = pods
+	}
+	return &crowd{on}
+}
+
+func crowdOf(state fwk.CycleState) (*crowd, *fwk.Status) {
+	data, err := state.Read(podsKey)
+	if err != nil {
+		return nil, fwk.AsStatus(fmt.Errorf("reading %s: %w", podsKey, err))
+	}
+	return data.(*crowd), nil
+}
+
+// PreFilter counts.
+func (*Plugin) PreFilter(_ context.Context, state fwk.CycleState, _ *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	c := &crowd{map[string]int{}}
+	for _, node := range nodes {
+		c.on[node.Node().Name] = len(node.GetPods())
+	}
+	state.Write(podsKey, c)
+	return nil, nil
+}
+
+// PreFilterExtensions keep the count when pods are added or taken away in a trial.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+
+// AddPod counts one more.
+func (*Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	c, status := crowdOf(state)
+	if status.IsSuccess() {
+		c.on[node.Node().Name]++
+	}
+	return status
+}
+
+// RemovePod counts one less.
+func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	c, status := crowdOf(state)
+	if status.IsSuccess() {
+		c.on[node.Node().Name]--
+	}
+	return status
+}
+
+// Filter refuses a node that has as many pods as it may.
+func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	c, status := crowdOf(state)
+	if !status.IsSuccess() {
+		return status
+	}
+	var most int
+	if _, err := fmt.Sscan(node.Node().Labels[Most], &most); err == nil && c.on[node.Node().Name] >= most {
+		return fwk.NewStatus(fwk.Unschedulable, "node(s) had as many pods as they may")
+	}
+	return nil
+}
+
+// PreScore looks at all nodes at once.
+func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, _ *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	scores := make([]int, len(nodes))
+	var seen atomic.Int64
+	p.handle.Parallelizer().Until(ctx, len(nodes), func(i int) {
+		scores[i] = len(nodes[i].GetPods())
+		seen.Add(1)
+	}, Name)
+	if int(seen.Load()) != len(nodes) {
+		return fwk.AsStatus(fmt.Errorf("%d of %d nodes were looked at", seen.Load(), len(nodes)))
+	}
+	on := map[string]int{}
+	for i, node := range nodes {
+		on[node.Node().Name] = scores[i]
+	}
+	state.Write(scoreKey, &crowd{on})
+	return nil
+}
+
+// Score is how many pods there are; NormalizeScore turns it round.
+func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	data, err := state.Read(scoreKey)
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
+	return int64(data.(*crowd).on[node.Node().Name]), nil
+}
+
+// ScoreExtensions are the plugin's own.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
+
+// NormalizeScore gives most to who has the fewest.
+func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	var most int64
+	for _, s := range scores {
+		most = max(most, s.Score)
+	}
+	for i := range scores {
+		if scores[i].Score = fwk.MaxNodeScore - scores[i].Score*fwk.MaxNodeScore/max(most, 1); most == 0 {
+			scores[i].Score = fwk.MaxNodeScore
+		}
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+// Package clearance keeps pods from being placed until a custom resource of the
+// name that they ask for says that they may. It is written for kube-scheduler
+// 1.37 and knows the published contract alone: its arguments come as
+// runtime.Unknown, its informer is its own, and what wakes its pods it names as
+// plural.version.group.
+package clearance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+const (
+	// Name is the plugin's.
+	Name = "Clearance"
+	// Needs is the label that names the clearance a pod needs, in its namespace.
+	Needs = "example.com/needs"
+	// Later is the label that keeps a pod from being tried at all.
+	Later = "example.com/later"
+)
+
+// Resource is the custom resource.
+var Resource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "clearances"}
+
+// args are the plugin's arguments.
+type args struct {
+	// Field is the field of a clearance's spec that must be true.
+	Field string `json:"field"`
+}
+
+// Plugin is one instance of it.
+type Plugin struct {
+	handle fwk.Handle
+	field  string
+	stop   context.CancelFunc
+
+	mu      sync.Mutex
+	granted map[string]bool
+	// refused are the pods that wait for each clearance.
+	refused map[string]map[string]*v1.Pod
+}
+
+var (
+	_ fwk.PreEnqueuePlugin  = &Plugin{}
+	_ fwk.PreFilterPlugin   = &Plugin{}
+	_ fwk.EnqueueExtensions = &Plugin{}
+)
+
+// New builds the plugin; it is a factory as kube-scheduler registers them.
+func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	p := &Plugin{handle: handle, granted: map[string]bool{}, refused: map[string]map[string]*v1.Pod{}}
+	given := args{Field: "granted"}
+	switch raw := obj.(type) {
+	case nil:
+	case *runtime.Unknown:
+		if err := json.Unmarshal(raw.Raw, &given); err != nil {
+			return nil, fmt.Errorf("reading the arguments: %w", err)
+		}
+	default:
+		return nil, fmt.Errorf("the arguments are a %T, want *runtime.Unknown", obj)
+	}
+	if p.field = given.Field; p.field == "" {
+		return nil, errors.New("field: must not be empty")
+	}
+	client, err := dynamic.NewForConfig(handle.KubeConfig())
+	if err != nil {
+		return nil, err
+	}
+	ctx, p.stop = context.WithCancel(ctx)
+	informer := dynamicinformer.NewDynamicSharedInformerFactory(client, 0).ForResource(Resource).Informer()
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: p.heard, UpdateFunc: func(_, obj any) { p.heard(obj) }, DeleteFunc: p.forget,
+	}); err != nil {
+		return nil, err
+	}
+	go informer.RunWithContext(ctx)
+	return p, nil
+}
+
+// Name is the plugin's.
+func (*Plugin) Name() string { return Name }
+
+// Close ends the plugin's informer.
+func (p *Plugin) Close() error {
+	p.stop()
+	return nil
+}
+
+// heard is told by the plugin's own informer, of which the scheduler knows
+// nothing: it may have told the scheduler's hints long ago.
+func (p *Plugin) heard(obj any) {
+	if clearance, ok := obj.(*unstructured.Unstructured); ok {
+		if wake := p.learn(clearance); len(wake) > 0 {
+			p.handle.Activate(klog.Background(), wake)
+		}
+	}
+}
+
+// learn notes whether a clearance is granted, and returns who was refused for
+// want of it.
+func (p *Plugin) learn(clearance *unstructured.Unstructured) map[string]*v1.Pod {
+	granted, _, _ := unstructured.NestedBool(clearance.Object, "spec", p.field)
+	key := clearance.GetNamespace() + "/" + clearance.GetName()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.granted[key] = granted; !granted {
+		return nil
+	}
+	refused := p.refused[key]
+	delete(p.refused, key)
+	return refused
+}
+
+func (p *Plugin) forget(obj any) {
+	if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tomb.Obj
+	}
+	if clearance, ok := obj.(*unstructured.Unstructured); ok {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.granted, clearance.GetNamespace()+"/"+clearance.GetName())
+	}
+}
+
+// may says whether a pod has its clearance, and remembers it if not.
+func (p *Plugin) may(pod *v1.Pod) bool {
+	key := pod.Namespace + "/" + pod.Labels[Needs]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pod.Labels[Needs] == "" || p.granted[key] {
+		return true
+	}
+	if p.refused[key] == nil {
+		p.refused[key] = map[string]*v1.Pod{}
+	}
+	p.refused[key][pod.Namespace+"/"+pod.Name] = pod
+	return false
+}
+
+// PreEnqueue keeps a pod out that is for later.
+func (*Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
+	if _, later := pod.Labels[Later]; later {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "is for later")
+	}
+	return nil
+}
+
+// PreFilter refuses a pod without its clearance.
+func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if !p.may(pod) {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "clearance "+pod.Labels[Needs]+" is not granted")
+	}
+	return nil, nil
+}
+
+// PreFilterExtensions are none.
+func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// EventsToRegister are the clearances, and the labels of pods that are for later.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	clearances := fwk.EventResource(Resource.Resource + "." + Resource.Version + "." + Resource.Group)
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: clearances, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: p.isGranted},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}},
+	}, nil
+}
+
+// isGranted wakes the pods that need what was granted. The plugin's own informer
+// may hear of it later than the scheduler's.
+func (p *Plugin) isGranted(_ klog.Logger, pod *v1.Pod, _, after any) (fwk.QueueingHint, error) {
+	clearance, ok := after.(*unstructured.Unstructured)
+	if !ok {
+		return fwk.Queue, fmt.Errorf("the event is about a %T, want an object of a custom resource", after)
+	}
+	if clearance.GetNamespace() != pod.Namespace || clearance.GetName() != pod.Labels[Needs] {
+		return fwk.QueueSkip, nil
+	}
+	p.learn(clearance)
+	if !p.may(pod) {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}

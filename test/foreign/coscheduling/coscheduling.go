@@ -1,0 +1,170 @@
+// Package coscheduling binds the pods of a group together or not at all, as a
+// plugin for kube-scheduler 1.37 would: it knows the published contract, and
+// nothing of the scheduler that runs it.
+package coscheduling
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+const (
+	// Name is the plugin's.
+	Name = "Coscheduling"
+	// Group is the label of the pods that belong together, Members the annotation
+	// that says how many there must be.
+	Group   = "coscheduling.example.com/group"
+	Members = "coscheduling.example.com/members"
+)
+
+// Args are the plugin's arguments.
+type Args struct {
+	metav1.TypeMeta `json:",inline"`
+	// PermitSeconds is how long a pod waits for the others; 60 unless it is set.
+	PermitSeconds int64 `json:"permitSeconds,omitempty"`
+}
+
+// DeepCopyObject makes Args a runtime.Object.
+func (a *Args) DeepCopyObject() runtime.Object {
+	c := *a
+	return &c
+}
+
+// Default fills in what is left out.
+func Default(a *Args) {
+	if a.PermitSeconds == 0 {
+		a.PermitSeconds = 60
+	}
+}
+
+// Plugin is one instance of it.
+type Plugin struct {
+	handle fwk.Handle
+	wait   time.Duration
+
+	mu sync.Mutex
+	// groups are all pods with a group that the informer knows.
+	groups map[string]map[types.UID]*v1.Pod
+}
+
+var (
+	_ fwk.QueueSortPlugin   = &Plugin{}
+	_ fwk.PreFilterPlugin   = &Plugin{}
+	_ fwk.PostFilterPlugin  = &Plugin{}
+	_ fwk.PermitPlugin      = &Plugin{}
+	_ fwk.ReservePlugin     = &Plugin{}
+	_ fwk.PostBindPlugin    = &Plugin{}
+	_ fwk.EnqueueExtensions = &Plugin{}
+)
+
+// New builds the plugin; it is a factory as kube-scheduler registers them.
+func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	args, err := decode(obj)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plugin{handle: handle, wait: time.Duration(args.PermitSeconds) * time.Second, groups: map[string]map[types.UID]*v1.Pod{}}
+	_, err = handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { p.came(ctx, obj.(*v1.Pod)) },
+		UpdateFunc: func(_, obj any) { p.came(ctx, obj.(*v1.Pod)) },
+		DeleteFunc: func(obj any) {
+			if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tomb.Obj
+			}
+			if pod, ok := obj.(*v1.Pod); ok {
+				p.went(pod)
+			}
+		},
+	})
+	return p, err
+}
+
+// decode reads arguments that are typed already, as Berth hands them over, or not
+// yet, as kube-scheduler does.
+func decode(obj runtime.Object) (*Args, error) {
+	args := &Args{}
+	switch given := obj.(type) {
+	case nil:
+	case *Args:
+		args = given.DeepCopyObject().(*Args)
+	case *runtime.Unknown:
+		if err := json.Unmarshal(given.Raw, args); err != nil {
+			return nil, fmt.Errorf("reading the arguments: %w", err)
+		}
+	default:
+		return nil, fmt.Errorf("the arguments are a %T, want *coscheduling.Args", obj)
+	}
+	Default(args)
+	if args.PermitSeconds < 0 {
+		return nil, fmt.Errorf("permitSeconds: must not be negative, is %d", args.PermitSeconds)
+	}
+	return args, nil
+}
+
+// Name is the plugin's.
+func (*Plugin) Name() string { return Name }
+
+// groupOf is the group of a pod and how many it needs, "" without one.
+func groupOf(pod *v1.Pod) (group string, members int) {
+	name := pod.Labels[Group]
+	members, err := strconv.Atoi(pod.Annotations[Members])
+	if name == "" || err != nil {
+		return "", 0
+	}
+	return pod.Namespace + "/" + name, members
+}
+
+// came keeps a pod, and has those tried that waited for it.
+func (p *Plugin) came(ctx context.Context, pod *v1.Pod) {
+	group, members := groupOf(pod)
+	if group == "" {
+		return
+	}
+	p.mu.Lock()
+	if p.groups[group] == nil {
+		p.groups[group] = map[types.UID]*v1.Pod{}
+	}
+	_, known := p.groups[group][pod.UID]
+	p.groups[group][pod.UID] = pod
+	siblings := map[string]*v1.Pod{}
+	if !known && len(p.groups[group]) >= members {
+		for _, s := range p.groups[group] {
+			siblings[s.Namespace+"/"+s.Name] = s
+		}
+	}
+	p.mu.Unlock()
+	if len(siblings) > 0 {
+		p.handle.Activate(klog.FromContext(ctx), siblings)
+	}
+}
+
+func (p *Plugin) went(pod *v1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if group, _ := groupOf(pod); group != "" {
+		delete(p.groups[group], pod.UID)
+	}
+}
+
+func (p *Plugin) known(group string) (all, assigned int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pod := range p.groups[group] {
+		if pod.Spec.NodeName != "" {
+			assigned++
+		}
+	}
+	return len(p.groups[group]), assigned
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/foreign/balance"
+	"github.com/berthdev/berth/test/foreign/clearance"
+	"github.com/berthdev/berth/test/foreign/coscheduling"
+	"github.com/berthdev/berth/test/operator"
+)
+
+func member(i, of int) *fixture.PodBuilder {
+	return pod(fmt.Sprint("member-", i)).Label(coscheduling.Group, "gang").Annotation(coscheduling.Members, fmt.Sprint(of)).Requests("cpu", "1")
+}
+
+func grant(ctx context.Context, name string, fields map[string]any) {
+	GinkgoHelper()
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": fields}}
+	obj.SetAPIVersion("example.com/v1")
+	obj.SetKind("Clearance")
+	obj.SetNamespace("default")
+	obj.SetName(name)
+	created(ctx, obj)
+}
+
+// eventsOf are the reasons of the Events about an object.
+func eventsOf(ctx context.Context, name string) func() []string {
+	return func() (reasons []string) {
+		var list eventsv1.EventList
+		Expect(admin.List(ctx, &list)).To(Succeed())
+		for _, e := range list.Items {
+			if e.Regarding.Name == name {
+				reasons = append(reasons, e.Reason)
+			}
+		}
+		return reasons
+	}
+}
+
+var _ = Describe("A custom resource that wakes pods", Ordered, func() {
+	It("is looked for, and what is missing is told", minutes, func(ctx SpecContext) {
+		Eventually(ready(ctx)).Should(And(
+			ContainSubstring("nothing is heard of clearances.v1.example.com, which may wake pods that Clearance refused"),
+			ContainSubstring("forbidden")))
+		Eventually(eventsOf(ctx, "foreign")).Should(ContainElement("PluginAiling"))
+		node(ctx, fixture.Node("n1"))
+		waits := create(ctx, pod("waits").Label(clearance.Needs, "a"))
+		expectRefused(ctx, "clearance a is not granted", waits...)
+
+		apply(ctx, "testdata/rights.yaml")
+		Eventually(ready(ctx)).Should(ContainSubstring("the server could not find the requested resource"))
+		Expect(cp.InstallCRDs(ctx, "testdata/crd.yaml")).To(Succeed())
+		Eventually(ready(ctx)).ShouldNot(ContainSubstring("nothing is heard"))
+		grant(ctx, "a", map[string]any{"granted": true})
+		expectBound(ctx, waits...)
+	})
+
+	It("wakes whom it is about, and nobody else", minute, func(ctx SpecContext) {
+		node(ctx, fixture.Node("n1"))
+		pods := create(ctx, pod("one").Label(clearance.Needs, "one"), pod("two").Label(clearance.Needs, "two"))
+		expectRefused(ctx, "is not granted", pods...)
+		grant(ctx, "one", map[string]any{"granted": false})
+		grant(ctx, "two", map[string]any{"granted": true})
+		expectBound(ctx, pods[1])
+		Expect(now(ctx, pods[0]).Spec.NodeName).To(BeEmpty())
+		one := &unstructured.Unstructured{}
+		one.SetAPIVersion("example.com/v1")
+		one.SetKind("Clearance")
+		one.SetNamespace("default")
+		one.SetName("one")
+		Expect(admin.Patch(ctx, one, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"granted":true}}`)))).To(Succeed())
+		expectBound(ctx, pods[0])
+	})
+
+	It("is read by other arguments after a swap, and nothing is left of what ran before", minutes, func(ctx SpecContext) {
+		node(ctx, fixture.Node("n1"))
+		grant(ctx, "vip", map[string]any{"vip": true})
+		waits := create(ctx, pod("waits").Label(clearance.Needs, "vip"))
+		expectRefused(ctx, "clearance vip is not granted", waits...)
+		informers := goroutines(ctx, "created by github.com/berthdev/berth/test/foreign/clearance.New")
+		Eventually(informers).Should(Equal(1))
+		handlers := goroutines(ctx, "cache.(*processorListener).run")()
+		for _, field := range []string{"one", "two", "vip"} {
+			swap(ctx, field)
+		}
+		expectBound(ctx, waits...)
+		Eventually(informers).Should(Equal(1))
+		Eventually(goroutines(ctx, "cache.(*processorListener).run")).Should(Equal(handlers))
+	})
+})
+
+// swap has Clearance read another field, and Coscheduling wait as long.
+func swap(ctx context.Context, field string) {
+	GinkgoHelper()
+	patch := fmt.Sprintf(`{"spec":{"pluginConfig":[{"name":"Coscheduling","args":{"permitSeconds":%d}},{"name":"Clearance","args":{"field":%q}}]}}`, 300+len(field), field)
+	profile := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}}
+	Expect(admin.Patch(ctx, profile, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	_, err := operator.UntilProgrammed(ctx, cp, "foreign")
+	Expect(err).NotTo(HaveOccurred())
+}
+
+var _ = Describe("A group of pods", func() {
+	It("waits until the last one comes, and is bound together", minute, func(ctx SpecContext) {
+		node(ctx, fixture.Node("n1").Offers("cpu", "8", "pods", "10"))
+		early := create(ctx, member(1, 3), member(2, 3))
+		expectRefused(ctx, "of 3 members are there", early...)
+		last := create(ctx, member(3, 3))
+		expectBound(ctx, append(early, last...)...)
+		Eventually(eventsOf(ctx, "member-3")).Should(ContainElement("BoundTogether"))
+	})
+
+	It("is not bound in part, and goes when there is room for all", minute, func(ctx SpecContext) {
+		node(ctx, fixture.Node("n1").Offers("cpu", "2", "pods", "10"))
+		pods := create(ctx, member(1, 3), member(2, 3), member(3, 3))
+		Eventually(func() (refused int) {
+			for _, pod := range pods {
+				for _, c := range now(ctx, pod).Status.Conditions {
+					if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
+						refused++
+					}
+				}
+			}
+			return refused
+		}).Should(Equal(3))
+		for _, pod := range pods {
+			Expect(now(ctx, pod).Spec.NodeName).To(BeEmpty())
+		}
+		node(ctx, fixture.Node("n2").Offers("cpu", "2", "pods", "10"))
+		expectBound(ctx, pods...)
+	})
+})
+
+var _ = Describe("What a Handle and an attempt's state offer", func() {
+	It("is there from PreFilter to PreBind", minute, func(ctx SpecContext) {
+		node(ctx, fixture.Node("n1"))
+		node(ctx, fixture.Node("n2"))
+		pods := create(ctx, pod("first"), pod("second"))
+		expectBound(ctx, pods...)
+		on := map[string]bool{}
+		for _, pod := range pods {
+			is := now(ctx, pod)
+			on[is.Spec.NodeName] = true
+			Expect(is.Annotations[balance.Chosen]).To(Equal(is.Spec.NodeName + " had 0, of which 0 are seen"))
+		}
+		Expect(on).To(HaveLen(2), "who has fewer pods scores more")
+	})
+
+	It("lets PostFilter try on copies, and a node's label wake who was refused", minute, func(ctx SpecContext) {
+		node(ctx, fixture.Node("n1").Label(balance.Most, "1"))
+		expectBound(ctx, create(ctx, pod("there"))...)
+		waits := create(ctx, pod("waits"))
+		expectRefused(ctx, "node(s) had as many pods as they may", waits...)
+		expectRefused(ctx, "one pod less on n1 would be enough", waits...)
+		n1 := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+		Expect(admin.Patch(ctx, n1, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+balance.Most+`":"2"}}}`)))).To(Succeed())
+		expectBound(ctx, waits...)
+	})
+
+	It("lets PreEnqueue keep a pod out until its label goes", minute, func(ctx SpecContext) {
+		node(ctx, fixture.Node("n1"))
+		kept := create(ctx, pod("kept").Label(clearance.Later, "yes"))[0]
+		expectBound(ctx, create(ctx, pod("other"))...)
+		Expect(now(ctx, kept).Spec.NodeName).To(BeEmpty())
+		Expect(admin.Patch(ctx, kept.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+clearance.Later+`":null}}}`)))).To(Succeed())
+		expectBound(ctx, kept)
+	})
+})

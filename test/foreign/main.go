@@ -1,0 +1,22 @@
+// Command scheduler is Berth with plugins of somebody else: all that a command
+// needs that is not in Berth's repository.
+package main
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berthdev/berth/operator"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/foreign/balance"
+	"github.com/berthdev/berth/test/foreign/clearance"
+	"github.com/berthdev/berth/test/foreign/coscheduling"
+)
+
+func main() {
+	operator.Main(
+		plugins.Register(coscheduling.Name, coscheduling.New, (*coscheduling.Plugin)(nil), (*coscheduling.Args)(nil),
+			plugins.WithDefault(coscheduling.Default)),
+		plugins.Register(clearance.Name, clearance.New, (*clearance.Plugin)(nil), (*runtime.Unknown)(nil)),
+		plugins.Register(balance.Name, balance.New, (*balance.Plugin)(nil), nil),
+	)
+}

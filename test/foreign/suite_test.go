@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/operator"
+)
+
+const (
+	// asScheduler is set where this binary is to be the scheduler and not its test:
+	// what is tested is main, built as the test is.
+	asScheduler = "BERTH_FOREIGN_SCHEDULER"
+	patience    = 30 * time.Second
+	minute      = SpecTimeout(time.Minute)
+	minutes     = SpecTimeout(2 * time.Minute)
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asScheduler) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestForeignPlugins(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "foreign")
+}
+
+var (
+	cp      *controlplane.ControlPlane
+	admin   client.Client
+	manager *operator.Manager
+)
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	SetDefaultEventuallyTimeout(patience)
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	var err error
+	cp, err = house.Cluster(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { cp.Stop() })
+	admin, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+
+	Expect(os.Setenv(asScheduler, "yes")).To(Succeed())
+	manager, err = operator.Start(ctx, cp, os.Args[0], "--default-profile=", "--leader-elect-retry-period=200ms")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.Unsetenv(asScheduler)).To(Succeed())
+	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
+	apply(ctx, "testdata/rights-balance.yaml")
+	apply(ctx, "testdata/profile.yaml")
+	_, err = operator.UntilProgrammed(ctx, cp, "foreign")
+	Expect(err).NotTo(HaveOccurred())
+}, NodeTimeout(15*time.Minute))
+
+func apply(ctx context.Context, file string) {
+	GinkgoHelper()
+	_, err := cp.Kubectl(ctx, nil, "apply", "--server-side", "--force-conflicts", "-f", file)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// created creates an object that goes when the spec ends.
+func created[T client.Object](ctx context.Context, obj T) T {
+	GinkgoHelper()
+	Expect(admin.Create(ctx, obj)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.IgnoreNotFound(admin.Delete(ctx, obj, client.GracePeriodSeconds(0)))).To(Succeed())
+	})
+	return obj
+}
+
+// pod is one of the profile.
+func pod(name string) *fixture.PodBuilder { return fixture.Pod("default/" + name).Scheduler("foreign") }
+
+// create creates pods that go at once when the spec ends.
+func create(ctx context.Context, pods ...*fixture.PodBuilder) (made []*v1.Pod) {
+	GinkgoHelper()
+	for _, b := range pods {
+		p := b.Obj()
+		p.UID, p.CreationTimestamp, p.Spec.TerminationGracePeriodSeconds = "", metav1.Time{}, new(int64(0))
+		if len(p.Spec.Containers) == 0 {
+			p.Spec.Containers = []v1.Container{{Name: "c0"}}
+		}
+		for i := range p.Spec.Containers {
+			p.Spec.Containers[i].Image = "none"
+		}
+		made = append(made, created(ctx, p))
+	}
+	return made
+}
+
+func node(ctx context.Context, b *fixture.NodeBuilder) {
+	GinkgoHelper()
+	n := b.Obj()
+	n.UID, n.CreationTimestamp = "", metav1.Time{}
+	created(ctx, n)
+}
+
+// now is the pod as the API server has it.
+func now(ctx context.Context, pod *v1.Pod) *v1.Pod {
+	GinkgoHelper()
+	is := &v1.Pod{}
+	Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), is)).To(Succeed())
+	return is
+}
+
+func expectBound(ctx context.Context, pods ...*v1.Pod) {
+	GinkgoHelper()
+	for _, pod := range pods {
+		Eventually(func() string { return now(ctx, pod).Spec.NodeName }).ShouldNot(BeEmpty(), func() string {
+			return fmt.Sprintf("%s: %+v", pod.Name, now(ctx, pod).Status.Conditions)
+		})
+	}
+}
+
+// expectRefused waits until the pods are refused with a message.
+func expectRefused(ctx context.Context, message string, pods ...*v1.Pod) {
+	GinkgoHelper()
+	for _, pod := range pods {
+		Eventually(func() string {
+			for _, c := range now(ctx, pod).Status.Conditions {
+				if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
+					return c.Message
+				}
+			}
+			return ""
+		}).Should(ContainSubstring(message), pod.Name)
+	}
+}
+
+// ready is the message of the profile's condition.
+func ready(ctx context.Context) func() string {
+	return func() string {
+		p := &v1alpha1.SchedulingProfile{}
+		Expect(admin.Get(ctx, types.NamespacedName{Name: "foreign"}, p)).To(Succeed())
+		c := meta.FindStatusCondition(p.Status.Conditions, "Ready")
+		if c == nil {
+			return ""
+		}
+		return c.Message
+	}
+}
+
+// goroutines counts those of the scheduler with a word in their stacks.
+func goroutines(ctx context.Context, word string) func() int {
+	return func() int {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+manager.Profiles+"/debug/pprof/goroutine?debug=2", nil)
+		Expect(err).NotTo(HaveOccurred())
+		answer, err := http.DefaultClient.Do(request)
+		Expect(err).NotTo(HaveOccurred())
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		Expect(err).NotTo(HaveOccurred())
+		count := 0
+		for _, stack := range strings.Split(string(text), "\n\n") {
+			if strings.Contains(stack, word) {
+				count++
+			}
+		}
+		return count
+	}
+}

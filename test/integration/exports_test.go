@@ -1,0 +1,122 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/convert"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+	"github.com/berthdev/berth/controllers/export"
+	"github.com/berthdev/berth/test/operator"
+)
+
+// exportedTo asks for an autoscaler's configuration.
+func exportedTo(name string) func(*v1alpha1.SchedulingProfileSpec) {
+	return func(s *v1alpha1.SchedulingProfileSpec) {
+		s.Exports = v1alpha1.Exports{Autoscaler: &v1alpha1.AutoscalerExport{ConfigMap: name}}
+	}
+}
+
+var _ = Describe("What a profile exports for autoscalers", func() {
+	It("is kept in a ConfigMap of Berth's namespace as long as it is asked for", minute, func(ctx SpecContext) {
+		p := aProfile(ctx, exportedTo("for-the-autoscaler"), fitFrom(aPluginConfig(ctx, strategy("MostAllocated")).Name))
+		Eventually(now(ctx, p)).Should(ContainElements("Ready True Ready", "Exported True Exported"))
+		m := &v1.ConfigMap{}
+		key := client.ObjectKey{Namespace: operator.Namespace, Name: "for-the-autoscaler"}
+		held := func(g Gomega) string {
+			g.Expect(admin.Get(ctx, key, m)).To(Succeed())
+			return m.Data[export.Key]
+		}
+		Eventually(held).Should(And(ContainSubstring("schedulerName: "+p.Name), ContainSubstring("type: MostAllocated")))
+		before := m.Data[export.Key]
+
+		By("an edit by hand")
+		m.Data[export.Key] = "mine"
+		Expect(admin.Update(ctx, m)).To(Succeed())
+		Eventually(held).Should(Equal(before))
+
+		By("a spec that is refused")
+		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { scoring("NoSuch")(s); s.PercentageOfNodesToScore = 77 })
+		Eventually(now(ctx, p)).Should(ContainElements("Accepted False UnknownPlugin", "Exported True Exported"))
+		Consistently(held, "300ms").Should(Equal(before))
+
+		By("one that runs, and says more than a KubeSchedulerConfiguration can")
+		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { noPlugins(s); forTeam("shop")(s) })
+		Eventually(now(ctx, p)).Should(ContainElements("Ready True Ready", "Exported False NotExpressible"))
+		Expect(message(p, v1alpha1.ConditionExported)).To(ContainSubstring("spec.allowedNamespaces: "))
+		Eventually(held).Should(ContainSubstring("percentageOfNodesToScore: 77"))
+
+		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.Exports = v1alpha1.Exports{} })
+		Eventually(func() bool { return apierrors.IsNotFound(admin.Get(ctx, key, m)) }).Should(BeTrue())
+		Eventually(now(ctx, p)).ShouldNot(ContainElement(HavePrefix("Exported ")))
+	})
+
+	It("goes with its profile", minute, func(ctx SpecContext) {
+		p := aProfile(ctx, exportedTo("goes-with-it"))
+		Eventually(now(ctx, p)).Should(ContainElement("Exported True Exported"))
+		Expect(admin.Delete(ctx, p)).To(Succeed())
+		key := client.ObjectKey{Namespace: operator.Namespace, Name: "goes-with-it"}
+		Eventually(func() bool { return apierrors.IsNotFound(admin.Get(ctx, key, &v1.ConfigMap{})) }).Should(BeTrue())
+	})
+
+	It("leaves a ConfigMap alone that is somebody else's", minute, func(ctx SpecContext) {
+		theirs := created(ctx, &v1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "theirs"}, Data: map[string]string{export.Key: "mine"},
+		})
+		p := aProfile(ctx, exportedTo(theirs.Name))
+		Eventually(now(ctx, p)).Should(ContainElements("Ready True Ready", "Exported False ConfigMapConflict"))
+		Expect(admin.Get(ctx, client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
+		Expect(theirs.Data).To(Equal(map[string]string{export.Key: "mine"}))
+	})
+})
+
+var _ = Describe("A profile that was converted back", func() {
+	It("lets kube-scheduler itself bind the pods", twoMinutes, func(ctx SpecContext) {
+		y := aYard(ctx)
+		aNode(ctx, y.node("n").Offers("cpu", "1", "pods", "10"))
+		p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: y.name + "-back"}}
+		config := filepath.Join(GinkgoT().TempDir(), "scheduler.yaml")
+		back := convertedBack(ctx, "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: "+p.Name+"}\n"+
+			"spec: {plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 5}], disabled: [{name: ImageLocality}]}},\n"+
+			"  pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}], queue: {maxBackoffSeconds: 20}}\n")
+		Expect(back).To(ContainSubstring("podMaxBackoffSeconds: 20"))
+		own := "clientConnection: {kubeconfig: " + cp.Kubeconfig() + "}\nleaderElection: {leaderElect: false}\n"
+		Expect(os.WriteFile(config, []byte(back+own), 0o644)).To(Succeed())
+		theirs, err := cp.KubeScheduler(config)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(theirs.Kill)
+		DeferCleanup(func() {
+			if CurrentSpecReport().Failed() {
+				said, _ := os.ReadFile(theirs.Log())
+				GinkgoWriter.Printf("kube-scheduler:\n%s\n", said)
+			}
+		})
+
+		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "100m"))
+		expectBound(ctx, pod)
+		Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		Expect(pod.Annotations).NotTo(HaveKey(v1alpha1.AnnotationDecision), "it was not Berth")
+	})
+})
+
+// convertedBack is what the verb makes of a profile.
+func convertedBack(ctx context.Context, profile string) string {
+	GinkgoHelper()
+	var out bytes.Buffer
+	cmd := convert.New(verb.Env{IOStreams: genericiooptions.IOStreams{In: strings.NewReader(profile), Out: &out, ErrOut: GinkgoWriter}})
+	cmd.SetArgs([]string{"-f", "-", "--to", "kube-scheduler"})
+	Expect(cmd.ExecuteContext(ctx)).To(Succeed())
+	return out.String()
+}

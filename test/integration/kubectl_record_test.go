@@ -1,0 +1,170 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/spf13/pflag"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	recorder "github.com/berthdev/berth/cmd/kubectl-berth/record"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/replay/run"
+)
+
+var _ = Describe("kubectl berth record", func() {
+	It("writes what is decided the same again, every pod of a crowd, while nodes and pods come and go, with the rights that its help names", SpecTimeout(8*time.Minute), func(ctx SpecContext) {
+		const nodes, rounds, pods = 320, 12, 32
+		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
+		expectReady(ctx, p)
+		created(ctx, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "web"}, Spec: v1.ServiceSpec{
+			Selector: map[string]string{"app": "web"}, Ports: []v1.ServicePort{{Port: 80}},
+		}})
+		for i := range nodes {
+			aNode(ctx, recordedNode(y, i))
+		}
+		account := anAccount(ctx, y, recorder.Verb.Rights)
+		file := filepath.Join(GinkgoT().TempDir(), "day.jsonl")
+		recorded := recording(ctx, account, "--profile", p.Name, "--pods", fmt.Sprint(rounds*(pods+1)), file)
+
+		var all, passed []*v1.Pod
+		for round := range rounds {
+			crowd := recordedPods(y, p, round, pods)
+			var together sync.WaitGroup
+			for _, pod := range crowd {
+				together.Go(func() { defer GinkgoRecover(); Expect(admin.Create(ctx, pod)).To(Succeed()) })
+			}
+			passed = append(passed, churn(ctx, y, p, round, nodes))
+			together.Wait()
+			all = append(all, crowd...)
+		}
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(y.name), client.GracePeriodSeconds(0))).To(Succeed())
+		})
+		for _, pod := range all {
+			expectBound(ctx, pod)
+		}
+		said := recorded()
+		Expect(said).NotTo(ContainSubstring("note:"))
+
+		live := map[string]string{}
+		starts := map[int]bool{}
+		for _, pod := range append(all, passed...) {
+			live[pod.Namespace+"/"+pod.Name] = pod.Spec.NodeName
+			starts[recordIn(pod).Walk.Start] = true
+		}
+		Expect(len(starts)).To(BeNumerically(">", 20), "the walks start all over the nodes")
+		Expect(replayed(file)).To(Equal(live))
+	})
+})
+
+// recordedNode is the ith node of the crowd: in one of five zones, in an order that
+// is not that of their names.
+func recordedNode(y yard, i int) *fixture.NodeBuilder {
+	node := y.node(fmt.Sprintf("n%03d", (i*37)%1000)).Zone(y.name+string(rune('a'+i%5))).
+		Offers("cpu", fmt.Sprint(4+i%3*4), "memory", fmt.Sprint(8+i%4*8, "Gi"), "pods", "110").
+		Label("disk", []string{"ssd", "hdd"}[i%2])
+	node.Mutate(func(n *v1.Node) { n.Labels[v1.LabelHostname] = n.Name })
+	if i%11 == 0 {
+		node.Taint("dedicated", "batch", v1.TaintEffectNoSchedule)
+	}
+	return node
+}
+
+// recordedPods are pods of several shapes.
+func recordedPods(y yard, p *v1alpha1.SchedulingProfile, round, n int) (pods []*v1.Pod) {
+	host, zone := v1.LabelHostname, v1.LabelTopologyZone
+	for i := range n {
+		pod := y.pod(p, fmt.Sprintf("r%02d-%02d", round, i)).Requests("cpu", fmt.Sprint(100+50*(i%5), "m"), "memory", "128Mi")
+		switch i % 8 {
+		case 0:
+			pod.Label("app", "web")
+		case 1:
+			pod.Label("app", "spread").Spread(fixture.Evenly(zone, "app", "spread"))
+		case 2:
+			pod.Label("app", "alone").RefusePods(fixture.Near(host, "app", "alone"))
+		case 3:
+			pod.Label("app", "shy").AvoidPods(50, fixture.Near(zone, "app", "web"))
+		case 4:
+			pod.RequireNode(fixture.Term(fixture.In("disk", "ssd"))).Tolerate("dedicated", "batch", v1.TaintEffectNoSchedule)
+		case 5:
+			pod.PreferNode(30, fixture.Term(fixture.In("disk", "hdd"))).Label("app", "rather").Spread(fixture.RatherEvenly(host, "app", "rather"))
+		case 6:
+			pod.Requests("cpu", "3")
+		}
+		pods = append(pods, whole(pod))
+	}
+	return pods
+}
+
+// churn lets nodes come, go and change, a pod that fits nowhere be refused, which
+// moves where the next walk starts, and one that was bound go.
+func churn(ctx context.Context, y yard, p *v1alpha1.SchedulingProfile, round, nodes int) (passed *v1.Pod) {
+	GinkgoHelper()
+	aPod(ctx, y.pod(p, fmt.Sprint("huge", round)).Requests("cpu", "640"))
+	short := aPod(ctx, y.pod(p, fmt.Sprint("short", round)).Requests("cpu", "100m"))
+	expectBound(ctx, short)
+	remove(ctx, short)
+	aNode(ctx, recordedNode(y, nodes+round))
+	gone := recordedNode(y, 20+round).Obj()
+	Expect(admin.Delete(ctx, gone)).To(Succeed())
+	changed := &v1.Node{}
+	changed.Name = recordedNode(y, 100+round).Obj().Name
+	change(ctx, changed, func(n *v1.Node) { n.Labels["disk"] = "nvme"; n.Spec.Unschedulable = round%2 == 0 })
+	return short
+}
+
+// recording starts the verb, and returns what waits for its end and returns what it
+// said.
+func recording(ctx context.Context, kubeconfig string, args ...string) func() string {
+	GinkgoHelper()
+	flags := cluster.NewFlags()
+	flags.AddFlags(pflag.NewFlagSet("kubectl-berth", pflag.ContinueOnError))
+	*flags.KubeConfig = kubeconfig
+	out := gbytes.NewBuffer()
+	cmd := recorder.New(verb.Env{
+		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: out}, Open: flags.Open, Now: time.Now,
+	})
+	cmd.SetArgs(args)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	done := make(chan error, 1)
+	go func() { done <- cmd.ExecuteContext(ctx) }()
+	Eventually(out).Should(gbytes.Say("Recording profile"))
+	return func() string {
+		GinkgoHelper()
+		var err error
+		Eventually(done).Should(Receive(&err))
+		Expect(err).NotTo(HaveOccurred(), "%s", out.Contents())
+		return string(out.Contents())
+	}
+}
+
+// replayed is where each pod of a log goes.
+func replayed(file string) map[string]string {
+	GinkgoHelper()
+	var out, said bytes.Buffer
+	code := run.Command("replay", []string{"--profile", file + ".profile.yaml", file}, run.Streams{In: strings.NewReader(""), Out: &out, Err: &said}, run.OpenBerth)
+	Expect(code).To(BeZero(), said.String())
+	nodes := map[string]string{}
+	for line := range strings.Lines(out.String()) {
+		var decided struct{ Pod, Node string }
+		Expect(json.Unmarshal([]byte(line), &decided)).To(Succeed())
+		nodes[decided.Pod] = decided.Node
+	}
+	return nodes
+}

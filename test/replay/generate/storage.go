@@ -1,0 +1,293 @@
+package generate
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// The drivers that make and attach volumes. Only the second says that pods must
+// not go where it is missing: of several that do, kube-scheduler names any. The
+// third has taken over from what is in Kubernetes itself.
+var drivers = []string{"one.csi.example.com", "two.csi.example.com", "pd.csi.storage.gke.io"}
+
+// classes are of every kind that there is.
+var classes = []struct {
+	name, provisioner string
+	mode              storagev1.VolumeBindingMode // "" for none
+}{
+	{"late", drivers[0], storagev1.VolumeBindingWaitForFirstConsumer},
+	{"two", drivers[1], storagev1.VolumeBindingWaitForFirstConsumer},
+	{"disk", "kubernetes.io/gce-pd", storagev1.VolumeBindingWaitForFirstConsumer},
+	{"local", volume.NotSupportedProvisioner, storagev1.VolumeBindingWaitForFirstConsumer},
+	{"now", drivers[0], storagev1.VolumeBindingImmediate},
+	{"modeless", drivers[0], ""},
+}
+
+// claimNames are those in each namespace, and unbound the classes of those among
+// them that always wait for a volume: a free one of some size, or one that is
+// made where there is room.
+var (
+	claimNames = []string{"data", "logs", "cache", "own", "raw", "fresh"}
+	unbound    = map[string]string{"raw": "local", "fresh": "late"}
+)
+
+// freeVolumes is how many volumes nobody claimed yet.
+const freeVolumes = 12
+
+// sizes are what claims ask for and volumes hold.
+var sizes = []string{"1Gi", "2Gi", "5Gi", "10Gi"}
+
+// storage is what there is of storage in the beginning.
+func (g *Generator) storage() (ops []log.Op) {
+	add := func(percent int, object log.Object) {
+		if g.chance(percent) {
+			ops = append(ops, log.Op{Kind: log.Apply, Object: object})
+		}
+	}
+	for i := range classes {
+		add(92, g.class(i))
+	}
+	for _, driver := range drivers {
+		add(80, g.driver(driver))
+	}
+	for _, namespace := range namespaces {
+		for _, name := range claimNames {
+			add(90, g.claim(namespace, name))
+			if unbound[name] == "" {
+				add(88, g.volumeOf(namespace, name))
+			}
+		}
+	}
+	for i := range freeVolumes {
+		add(80, g.freeVolume(i))
+	}
+	for _, zone := range zones {
+		add(85, g.capacity(zone))
+	}
+	return ops
+}
+
+// changeStorage changes one object, or takes it away.
+func (g *Generator) changeStorage() (log.Op, bool) {
+	object := draw(g.dice, []weighted[func() log.Object]{
+		{1, func() log.Object { return g.class(g.IntN(len(classes))) }},
+		{1, func() log.Object { return g.driver(pick(g.dice, drivers)) }},
+		{5, func() log.Object { return g.claim(pick(g.dice, namespaces), pick(g.dice, claimNames)) }},
+		{5, func() log.Object { return g.volumeOf(pick(g.dice, namespaces), pick(g.dice, claimNames[:4])) }},
+		{3, func() log.Object { return g.freeVolume(g.IntN(freeVolumes)) }},
+		{2, func() log.Object { return g.capacity(pick(g.dice, zones)) }},
+		{7, func() log.Object { return g.driversOn(g.someNode()) }},
+		{4, func() log.Object { return g.attachment(g.someNode()) }},
+	})()
+	if object.GetName() == "" {
+		return log.Op{}, false // there is no node
+	}
+	gone := 25
+	if _, ok := object.(*storagev1.VolumeAttachment); ok { // few of them count where a pod waits
+		gone = 50
+	}
+	if g.chance(gone) {
+		return log.Op{Kind: log.Delete, Object: object}, true
+	}
+	return log.Op{Kind: log.Apply, Object: object}, true
+}
+
+func (g *Generator) class(i int) log.Object {
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: classes[i].name}, Provisioner: classes[i].provisioner}
+	switch mode := classes[i].mode; {
+	case mode != "":
+		class.VolumeBindingMode = &mode
+	case g.defaulted:
+		class.VolumeBindingMode = new(storagev1.VolumeBindingImmediate)
+	}
+	if g.chance(25) {
+		class.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{
+			{Key: v1.LabelTopologyZone, Values: some(g.dice, zones, 2)},
+		}}}
+	}
+	return class
+}
+
+func (g *Generator) driver(name string) log.Object {
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	counting := 30
+	if name == drivers[0] { // the one whose capacity there is
+		counting = 80
+	}
+	prevents, capacity := name == drivers[1] && g.chance(80), g.chance(counting)
+	driver.Spec.PreventPodSchedulingIfMissing, driver.Spec.StorageCapacity = &prevents, &capacity
+	return driver
+}
+
+// volumeName is what the volume of a claim is called.
+func volumeName(namespace, claim string) string { return namespace + "-" + claim }
+
+func (g *Generator) claim(namespace, name string) log.Object {
+	key := namespace + "/" + name
+	class := keep(g, "class of "+key, func() string {
+		if always := unbound[name]; always != "" {
+			return always
+		}
+		return pick(g.dice, classes).name
+	})
+	claim := fixture.Claim(key, class).Asks(pick(g.dice, sizes)).Obj()
+	claim.UID, claim.ResourceVersion = types.UID(key), ""
+	claim.Spec.AccessModes = []v1.PersistentVolumeAccessMode{
+		keep(g, "mode of "+key, func() v1.PersistentVolumeAccessMode {
+			return pick(g.dice, []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadWriteOnce, v1.ReadOnlyMany})
+		}),
+	}
+	if name == "own" {
+		claim.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	}
+	if unbound[name] != "" {
+		// No volume is of that size, so that the next larger one makes a score.
+		claim.Spec.Resources.Requests = fixture.Resources("storage", pick(g.dice, []string{"500Mi", "1500Mi"}))
+	}
+	switch {
+	case unbound[name] != "":
+	case g.chance(65):
+		claim.Spec.VolumeName, claim.Status.Phase = volumeName(namespace, name), v1.ClaimBound
+		if g.chance(93) {
+			metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.AnnBindCompleted, "yes")
+		}
+	case g.chance(10):
+		claim.Spec.StorageClassName = nil
+	case g.chance(10):
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.AnnSelectedNode, g.someNode())
+	}
+	if g.chance(4) {
+		claim.DeletionTimestamp = &metav1.Time{Time: claim.CreationTimestamp.AddDate(0, 0, 1)}
+	}
+	return claim
+}
+
+// volumeOf is the volume that a claim is bound to, if it is.
+func (g *Generator) volumeOf(namespace, claim string) log.Object {
+	name := volumeName(namespace, claim)
+	v := g.volume(name, pick(g.dice, classes).name)
+	if g.chance(95) {
+		v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: namespace, Name: claim, UID: types.UID(namespace + "/" + claim)}
+		v.Status.Phase = v1.VolumeBound
+	}
+	return v
+}
+
+// freeVolume is one that somebody made for whoever comes.
+func (g *Generator) freeVolume(i int) log.Object {
+	v := g.volume(fmt.Sprintf("free-%d", i), "local")
+	if g.chance(75) {
+		v.Spec.NodeAffinity = reached(v1.LabelTopologyZone, zones[i%len(zones)])
+	}
+	if i < len(namespaces) && g.chance(30) {
+		// It waits for one claim alone. Of two that wait for the same claim
+		// kube-scheduler would take any.
+		v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: namespaces[i], Name: "raw"}
+	}
+	return v
+}
+
+// volume makes up a volume of any kind, anywhere.
+func (g *Generator) volume(name, class string) *v1.PersistentVolume {
+	// No two are equally large: of such kube-scheduler takes any.
+	number := keep(g, "number of "+name, func() int { return len(g.kept) })
+	v := fixture.Volume(name, class).Holds(fmt.Sprintf("%dMi", pick(g.dice, []int{1, 2, 5, 10})*1024+number)).Obj()
+	v.ResourceVersion = ""
+	v.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany, v1.ReadWriteOncePod}
+	v.Spec.PersistentVolumeSource = keep(g, "source of "+name, func() v1.PersistentVolumeSource { return g.source(name) })
+	if g.chance(35) {
+		for key, values := range sorted(map[string][]string{
+			v1.LabelTopologyZone: {"a", "b", "a__b", "b__c", "a____c"}, v1.LabelTopologyRegion: regions,
+			v1.LabelFailureDomainBetaZone: zones, v1.LabelFailureDomainBetaRegion: regions,
+		}) {
+			if g.chance(35) {
+				metav1.SetMetaDataLabel(&v.ObjectMeta, key, pick(g.dice, values))
+			}
+		}
+	}
+	switch {
+	case g.chance(30):
+		v.Spec.NodeAffinity = reached(v1.LabelTopologyZone, pick(g.dice, zones), pick(g.dice, zones))
+	case g.chance(8):
+		v.Spec.NodeAffinity = reached(v1.LabelHostname, g.someNode())
+	}
+	return v
+}
+
+// source makes up what a volume is.
+func (g *Generator) source(name string) v1.PersistentVolumeSource {
+	switch g.IntN(10) {
+	case 0:
+		return v1.PersistentVolumeSource{GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{PDName: name}}
+	case 1:
+		return v1.PersistentVolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-" + name}}
+	case 2, 3:
+		return v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/" + name}}
+	}
+	return v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: pick(g.dice, drivers), VolumeHandle: name}}
+}
+
+// keep makes something up once: what the API server lets nobody change.
+func keep[T any](g *Generator, what string, made func() T) T {
+	if known, ok := g.kept[what]; ok {
+		return known.(T)
+	}
+	if g.kept == nil {
+		g.kept = map[string]any{}
+	}
+	one := made()
+	g.kept[what] = one
+	return one
+}
+
+func reached(label string, values ...string) *v1.VolumeNodeAffinity {
+	return fixture.Volume("any", "").Reached(label, values...).Obj().Spec.NodeAffinity
+}
+
+func (g *Generator) capacity(zone string) log.Object {
+	most := pick(g.dice, sizes)
+	amount := fixture.Resources("storage", most)[v1.ResourceStorage]
+	return &storagev1.CSIStorageCapacity{
+		ObjectMeta:       metav1.ObjectMeta{Namespace: namespaces[0], Name: "in-" + zone},
+		StorageClassName: classes[0].name, Capacity: &amount,
+		NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelTopologyZone: zone}},
+	}
+}
+
+// driversOn says which drivers are on a node, and how much they attach.
+func (g *Generator) driversOn(node string) log.Object {
+	object := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	for _, driver := range drivers {
+		if !g.chance(75) {
+			continue
+		}
+		on := storagev1.CSINodeDriver{Name: driver, NodeID: node}
+		if g.chance(75) {
+			most := int32(draw(g.dice, []weighted[int]{{1, 0}, {5, 1}, {3, 2}, {2, 4}}))
+			on.Allocatable = &storagev1.VolumeNodeResources{Count: &most}
+		}
+		object.Spec.Drivers = append(object.Spec.Drivers, on)
+	}
+	return object
+}
+
+// attachment says that a volume is attached to a node.
+func (g *Generator) attachment(node string) log.Object {
+	name := volumeName(pick(g.dice, namespaces), pick(g.dice, claimNames))
+	attacher := keep(g, "attacher of "+name+" to "+node, func() string { return pick(g.dice, drivers) })
+	object := &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{
+		Attacher: attacher, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name},
+	}}
+	if node != "" {
+		object.Name = name + "-on-" + node
+	}
+	return object
+}

@@ -1,0 +1,134 @@
+package volumes
+
+import (
+	"context"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/volume"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/test/fixture"
+)
+
+var _ = Describe("A pod with a claim that waits for its first consumer", func() {
+	It("gets the smallest volume that is large enough, and goes where it is", minutes, func(ctx SpecContext) {
+		s := aScene(ctx, 3)
+		s.create(ctx, fixture.StorageClass("static", ""),
+			s.volume("large", "static", 2).Holds("9Gi").Obj(), s.volume("fitting", "static", 2).Holds("5Gi").Obj(),
+			s.volume("small", "static", 1).Holds("1Gi").Obj(), s.volume("other", "another", 0).Holds("5Gi").Obj())
+		s.available(ctx, 4)
+		pod := s.pod("web", "data")
+		s.create(ctx, s.claim("data", "static").Asks("4Gi").Obj(), pod)
+		Eventually(place(ctx, pod)).Should(Equal("n2"))
+		Expect(s.held(ctx, "data")(Default)).To(Equal(s.name + "-fitting"))
+	})
+
+	It("waits while there is none, and is bound when one comes", minutes, func(ctx SpecContext) {
+		s := aScene(ctx, 2)
+		pod := s.pod("web", "data")
+		s.create(ctx, fixture.StorageClass("late", ""), s.claim("data", "late").Obj(), pod)
+		Eventually(standing(ctx, pod)).Should(HavePrefix(
+			"False Unschedulable: 0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind."))
+		s.create(ctx, s.volume("v", "late", 1).Obj())
+		Eventually(place(ctx, pod)).Should(Equal("n1"))
+	})
+
+	It("has a volume made for it on the node that is chosen", minutes, func(ctx SpecContext) {
+		s := aScene(ctx, 2)
+		s.create(ctx, fixture.StorageClass("made", "example.com/played"), s.claim("data", "made").Obj())
+		defer s.provisioner(ctx, "data", func(claim *v1.PersistentVolumeClaim) {
+			made := fixture.Volume(s.name+"-made", "made").Reached(v1.LabelHostname, claim.Annotations[volume.AnnSelectedNode]).BoundTo(claim).Obj()
+			s.create(ctx, made)
+		})()
+		pod := s.pod("web", "data")
+		s.create(ctx, pod)
+		Eventually(place(ctx, pod)).ShouldNot(BeEmpty())
+		Expect(s.held(ctx, "data")(Default)).To(Equal(s.name + "-made"))
+	})
+
+	It("is tried anew when no volume can be made on that node", minutes, func(ctx SpecContext) {
+		s := aScene(ctx, 2)
+		s.create(ctx, fixture.StorageClass("stumbling", "example.com/played"), s.claim("data", "stumbling").Obj())
+		tries := 0
+		defer s.provisioner(ctx, "data", func(claim *v1.PersistentVolumeClaim) {
+			if tries++; tries == 1 {
+				delete(claim.Annotations, volume.AnnSelectedNode)
+				Expect(admin.Update(ctx, claim)).To(Succeed())
+				return
+			}
+			s.create(ctx, fixture.Volume(s.name+"-made", "stumbling").BoundTo(claim).Obj())
+		})()
+		pod := s.pod("web", "data")
+		s.create(ctx, pod)
+		Eventually(place(ctx, pod)).ShouldNot(BeEmpty())
+		Expect(tries).To(Equal(2))
+	})
+})
+
+var _ = Describe("A pod with a claim that is bound at once", func() {
+	It("waits for the controller, and then goes where its volume is", minutes, func(ctx SpecContext) {
+		s := aScene(ctx, 2)
+		pod := s.pod("web", "data")
+		s.create(ctx, fixture.ImmediateClass("immediate", volume.NotSupportedProvisioner), s.claim("data", "immediate").Obj(), pod)
+		Eventually(standing(ctx, pod)).Should(HavePrefix(
+			"False Unschedulable: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."))
+		s.create(ctx, s.volume("v", "immediate", 1).Obj())
+		Eventually(place(ctx, pod)).Should(Equal("n1"))
+	})
+
+	It("is told when its volume is out of reach", minutes, func(ctx SpecContext) {
+		s := aScene(ctx, 2)
+		pod := s.pod("web", "data")
+		s.create(ctx, fixture.ImmediateClass("remote", volume.NotSupportedProvisioner), s.volume("v", "remote", 7).Obj(), s.claim("data", "remote").Obj(), pod)
+		Eventually(standing(ctx, pod)).Should(HavePrefix(
+			"False Unschedulable: 0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity."))
+	})
+})
+
+var _ = Describe("A pod without its claim", func() {
+	It("waits for it", minutes, func(ctx SpecContext) {
+		s := aScene(ctx, 1)
+		s.create(ctx, fixture.StorageClass("absent", ""), s.volume("v", "absent", 0).Obj())
+		s.available(ctx, 1)
+		pod := s.pod("web", "data")
+		s.create(ctx, pod)
+		Eventually(standing(ctx, pod)).Should(HavePrefix(
+			`False Unschedulable: 0/1 nodes are available: persistentvolumeclaim "data" not found.`))
+		s.create(ctx, s.claim("data", "absent").Obj())
+		Eventually(place(ctx, pod)).Should(Equal("n0"))
+	})
+})
+
+// provisioner plays who makes volumes: it looks at a claim each time that a node
+// is chosen for it.
+func (s scene) provisioner(ctx context.Context, claim string, serve func(*v1.PersistentVolumeClaim)) (stop func()) {
+	over := false
+	var mu sync.Mutex
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer GinkgoRecover()
+		Eventually(func(g Gomega) bool {
+			var is v1.PersistentVolumeClaim
+			g.Expect(admin.Get(ctx, types.NamespacedName{Namespace: s.name, Name: claim}, &is)).To(Succeed())
+			var volumes v1.PersistentVolumeList
+			g.Expect(admin.List(ctx, &volumes, client.Limit(1))).To(Succeed())
+			if metav1.HasAnnotation(is.ObjectMeta, volume.AnnSelectedNode) && len(volumes.Items) == 0 {
+				serve(&is)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			return over
+		}).Should(BeTrue())
+	})
+	return func() {
+		mu.Lock()
+		over = true
+		mu.Unlock()
+		done.Wait()
+	}
+}

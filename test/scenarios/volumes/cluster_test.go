@@ -1,0 +1,114 @@
+package volumes
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// scene is what one scenario has put into the cluster, in a namespace and with
+// classes of its own.
+type scene struct{ name string }
+
+// aScene has nodes n0, n1 and so on, on which any number of pods have room.
+func aScene(ctx context.Context, nodes int) scene {
+	GinkgoHelper()
+	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "scene-"}}
+	Expect(admin.Create(ctx, namespace)).To(Succeed())
+	s := scene{namespace.Name}
+	for i := range nodes {
+		s.create(ctx, fixture.Node(fmt.Sprint("n", i)).Offers("pods", "1000").Obj())
+	}
+	DeferCleanup(func(ctx SpecContext) {
+		now := client.GracePeriodSeconds(0)
+		Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(s.name), now)).To(Succeed())
+		Expect(admin.DeleteAllOf(ctx, &v1.Node{})).To(Succeed())
+		Expect(admin.DeleteAllOf(ctx, &v1.PersistentVolumeClaim{}, client.InNamespace(s.name))).To(Succeed())
+		Expect(admin.DeleteAllOf(ctx, &v1.PersistentVolume{})).To(Succeed())
+		Eventually(func(g Gomega) []v1.PersistentVolume {
+			var left v1.PersistentVolumeList
+			g.Expect(admin.List(ctx, &left)).To(Succeed())
+			return left.Items
+		}).Should(BeEmpty())
+	}, NodeTimeout(patience))
+	return s
+}
+
+// create creates what is meant to be as it is written, status included.
+func (s scene) create(ctx context.Context, objects ...client.Object) {
+	GinkgoHelper()
+	for _, object := range objects {
+		object.SetUID("")
+		object.SetResourceVersion("")
+		Expect(admin.Create(ctx, object)).To(Succeed())
+	}
+}
+
+// volume is one of a class, on a node.
+func (s scene) volume(name, class string, node int) *fixture.VolumeBuilder {
+	return fixture.Volume(s.name+"-"+name, class).Reached(v1.LabelHostname, fmt.Sprint("n", node))
+}
+
+func (s scene) claim(name, class string) *fixture.ClaimBuilder {
+	return fixture.Claim(s.name+"/"+name, class)
+}
+
+// pod is one that uses a claim.
+func (s scene) pod(name, claim string) *v1.Pod {
+	pod := fixture.Pod(s.name + "/" + name).Scheduler(usual).Claim(claim).Obj()
+	pod.Spec.Containers = []v1.Container{{Name: "c0", Image: "none"}}
+	return pod
+}
+
+// available waits until the controller has seen the volumes.
+func (s scene) available(ctx context.Context, n int) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) (free int) {
+		var list v1.PersistentVolumeList
+		g.Expect(admin.List(ctx, &list)).To(Succeed())
+		for i := range list.Items {
+			if list.Items[i].Status.Phase == v1.VolumeAvailable {
+				free++
+			}
+		}
+		return free
+	}).Should(Equal(n))
+}
+
+// place is where a pod is.
+func place(ctx context.Context, pod *v1.Pod) func(Gomega) string {
+	return func(g Gomega) string {
+		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		return pod.Spec.NodeName
+	}
+}
+
+// standing is a pod's condition PodScheduled: "status reason: message".
+func standing(ctx context.Context, pod *v1.Pod) func(Gomega) string {
+	return func(g Gomega) string {
+		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		for _, c := range pod.Status.Conditions {
+			if c.Type == v1.PodScheduled {
+				return fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message)
+			}
+		}
+		return ""
+	}
+}
+
+// held is the volume that a claim holds.
+func (s scene) held(ctx context.Context, claim string) func(Gomega) string {
+	return func(g Gomega) string {
+		var is v1.PersistentVolumeClaim
+		g.Expect(admin.Get(ctx, types.NamespacedName{Namespace: s.name, Name: claim}, &is)).To(Succeed())
+		return is.Spec.VolumeName
+	}
+}

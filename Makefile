@@ -85,8 +85,8 @@ test-integration: controlplane ## The tests on a real kube-apiserver and etcd.
 	@tools/test.sh integration
 
 .PHONY: oracle
-oracle: ## 1,000,000 generated decisions beside kube-scheduler's own, 200,000 more in clusters so full that pods preempt, and what they covered; half an hour.
-	cd test/oracle && go test -v -timeout 180m . -decisions 1000000 -least 1000 -crowded 200000
+oracle: ## 1,000,000 generated decisions beside kube-scheduler's own, 200,000 more in clusters so full that pods preempt, 1,000 configurations converted there and back, and what they covered; half an hour.
+	cd test/oracle && go test -v -timeout 180m . -decisions 1000000 -least 1000 -crowded 200000 -played 1000
 
 .PHONY: sim
 sim: ## Play SEEDS histories of the scheduler on a virtual clock, from FIRST on (200000, 1).
@@ -138,6 +138,11 @@ PODS ?= 5000
 .PHONY: soak
 soak: controlplane ## A crowd of pods on a real API server while the profile changes: nothing lost. NODES=5000 PODS=5000
 	go run ./test/soak --nodes=$(NODES) --pods=$(PODS) $(SOAK_ARGS)
+
+.PHONY: explained
+explained: PODS := 10000
+explained: controlplane ## So many pods wait at once: each is explained in the end, by at most twenty writes a second. PODS=10000, ten minutes
+	go test ./test/explained -v -timeout 0 -args -pods $(PODS)
 
 .PHONY: bench-swaps
 bench-swaps: controlplane ## A stream of pods at half the rate that Berth reaches, with and without 200 changes of its profile beside it.

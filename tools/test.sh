@@ -37,9 +37,9 @@ run() {
 		printf '== %s tests in module %s, %d packages, %s\n' "$kind" "$module" "$(wc -l <<<"$packages")" "$with"
 		# The oracle is one goroutine beside a thousand packages of Kubernetes,
 		# which take ten minutes to compile for the race detector. What goes on
-		# in one world of test/hints is one goroutine, too, and ten thousands of
+		# in one world of test/hints or test/why is one goroutine, too, and ten thousands of
 		# changes.
-		alone=$(grep -E '/test/(oracle|hints)(/|$)' <<<"$packages" || true)
+		alone=$(grep -E '/test/(oracle|hints|why)(/|$)' <<<"$packages" || true)
 		packages=$(grep -vxF "${alone:-none}" <<<"$packages" || true)
 		# `make lint` vets; nobody debugs these binaries, and linking them without
 		# DWARF takes half the time.

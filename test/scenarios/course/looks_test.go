@@ -3,6 +3,7 @@ package course
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
@@ -102,9 +104,36 @@ func waiting(p *v1alpha1.SchedulingProfile) func() decision.QueueCounts {
 	}
 }
 
-// leftBehind names what the scheduler still knows of an older scenario.
+// served are the generations that ran since the manager started and that may
+// still be asked about something.
+var served []*profile.Generation
+
+// noteServed remembers what runs for the profile now.
+func noteServed(p *v1alpha1.SchedulingProfile) {
+	if g, ok := berth.Scheduler.Profiles().Acquire(p.Name); ok {
+		served = append(served, g)
+		g.Release()
+	}
+}
+
+func isClosed(g *profile.Generation) bool {
+	select {
+	case <-g.Closed():
+		return true
+	default:
+		return false
+	}
+}
+
+// leftBehind names what the scheduler still knows of an older scenario. A pod
+// that is gone may be under way to its PostBind yet: only a generation that is
+// closed asks its plugins nothing more.
 func leftBehind() (names []string) {
 	GinkgoHelper()
+	served = slices.DeleteFunc(served, isClosed)
+	for _, g := range served {
+		names = append(names, "profile "+g.Blueprint().Name)
+	}
 	nodes, err := berth.Watched.Core().V1().Nodes().Lister().List(labels.Everything())
 	Expect(err).NotTo(HaveOccurred())
 	for _, node := range nodes {

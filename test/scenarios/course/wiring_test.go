@@ -30,7 +30,10 @@ func furnished(cfg *rest.Config, election ctrl.Options) house.Options {
 	return house.Options{Config: cfg, Writes: writes, Registry: registry(), Election: election}
 }
 
+// stopManager stops it in the middle of whatever it does: its generations are
+// not waited for.
 func stopManager() {
 	GinkgoHelper()
 	Expect(berth.Stop()).To(Succeed())
+	served = nil
 }

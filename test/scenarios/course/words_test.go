@@ -44,6 +44,7 @@ func aProfile(ctx context.Context, edits ...edit) *v1alpha1.SchedulingProfile {
 	}
 	created(ctx, p)
 	expectReady(ctx, p)
+	noteServed(p)
 	return p
 }
 
@@ -53,6 +54,7 @@ func swap(ctx context.Context, p *v1alpha1.SchedulingProfile, edit edit) {
 	change(ctx, p, func(p *v1alpha1.SchedulingProfile) { edit(&p.Spec) })
 	before := p.Status.Programmed.DeepCopy()
 	expectReady(ctx, p)
+	noteServed(p)
 	Expect(p.Status.Programmed.Hash).NotTo(Equal(before.Hash), "another generation runs")
 }
 

@@ -31,13 +31,14 @@ func readsVolumes(plugin fwk.Plugin) bool {
 	return decides(plugin) && readsOf(plugin).Pod&PodVolumes != 0
 }
 
-// torn says whether a plugin is asked about nodes though not at PreFilter, for
-// which it is made: what it misses then, it misses of every pod, whatever the pod
-// has.
+// torn says whether a plugin is asked about nodes, or before it is, though not at
+// PreFilter, for which it is made: what it misses then, it misses of every pod,
+// whatever the pod has.
 func (f *Framework) torn(plugin fwk.Plugin) bool {
 	name := plugin.Name()
 	_, prepares := plugin.(fwk.PreFilterPlugin)
 	asked := slices.ContainsFunc(f.filter, func(p fwk.FilterPlugin) bool { return p.Name() == name }) ||
+		slices.ContainsFunc(f.preScore, func(p fwk.PreScorePlugin) bool { return p.Name() == name }) ||
 		slices.ContainsFunc(f.score, func(s scorer) bool { return s.name == name })
 	return prepares && asked && !slices.ContainsFunc(f.preFilter, func(p fwk.PreFilterPlugin) bool { return p.Name() == name })
 }

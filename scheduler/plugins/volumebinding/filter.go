@@ -13,8 +13,8 @@ import (
 
 // Filter refuses a node where one of the pod's claims cannot be had. What it
 // finds for a node that fits, Reserve claims.
-func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
-	noted, err := noteOf(state, pod)
+func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+	noted, err := noteOf(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

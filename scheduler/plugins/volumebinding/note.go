@@ -61,12 +61,10 @@ func (n *note) plan(node string) *plan {
 	return n.plans[node]
 }
 
-// noteOf returns what PreFilter noted. It is nil for a pod without claims.
-func noteOf(state fwk.CycleState, pod *v1.Pod) (*note, error) {
+// noteOf returns what PreFilter noted. It is nil for a pod without claims. In a
+// profile that does not ask PreFilter nothing was noted of any pod.
+func noteOf(state fwk.CycleState) (*note, error) {
 	data, err := state.Read(noteKey)
-	if err != nil && !hasClaims(pod) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is asked before its PreFilter: %w", Name, err)
 	}

@@ -16,9 +16,9 @@ import (
 )
 
 // PreBindPreFlight says whether there is anything to bind.
-func (*Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (*Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	result := &fwk.PreBindPreFlightResult{AllowParallel: true}
-	noted, err := noteOf(state, pod)
+	noted, err := noteOf(state)
 	switch {
 	case err != nil:
 		return result, fwk.AsStatus(err)
@@ -31,7 +31,7 @@ func (*Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, pod *v1
 // PreBind writes what Reserve assumed, and waits until the controller has bound
 // each claim. An error brings the pod back: it is tried anew.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	noted, err := noteOf(state, pod)
+	noted, err := noteOf(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

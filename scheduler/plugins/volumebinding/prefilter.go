@@ -31,6 +31,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	case err != nil:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	case !any:
+		state.Write(noteKey, (*note)(nil))
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	claims, err := p.sort(pod)
@@ -57,15 +58,6 @@ func claimOf(pod *v1.Pod, of *v1.Volume) (name string, own bool) {
 		return ephemeral.VolumeClaimName(pod, of), true
 	}
 	return "", false
-}
-
-func hasClaims(pod *v1.Pod) bool {
-	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // usable says whether the pod has claims at all; the error is why one of them

@@ -11,8 +11,8 @@ import (
 
 // Reserve assumes what Filter planned for the node, so that nobody after this
 // pod finds the same volume free.
-func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	noted, err := noteOf(state, pod)
+func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
+	noted, err := noteOf(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -56,8 +56,8 @@ func (p *Plugin) assume(noted *note, made *plan, node string) error {
 }
 
 // Unreserve takes back what is assumed and was not written.
-func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
-	if noted, err := noteOf(state, pod); err == nil && noted != nil && noted.hold != nil {
+func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
+	if noted, err := noteOf(state); err == nil && noted != nil && noted.hold != nil {
 		noted.hold.Release()
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // PreScore skips pods without claims, whom every node suits alike.
-func (*Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	noted, err := noteOf(state, pod)
+func (*Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	noted, err := noteOf(state)
 	switch {
 	case err != nil:
 		return fwk.AsStatus(err)
@@ -24,8 +24,8 @@ func (*Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ 
 // Score rates how much of the storage on a node the pod would use, by the shape:
 // of volumes that it would be bound to or, where there are none, of what is left
 // to make volumes of.
-func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	noted, err := noteOf(state, pod)
+func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	noted, err := noteOf(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}

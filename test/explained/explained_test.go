@@ -2,10 +2,8 @@ package explained
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"testing"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/audit"
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/house"
@@ -44,7 +43,7 @@ func TestACrowdIsExplainedWithinTheBudget(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+time.Duration(*pods)*time.Second/5)
 	defer cancel()
-	log, args, err := newAudit(t.TempDir())
+	log, args, err := audit.New(t.TempDir(), audit.Explanations)
 	noError(t, err)
 	cp, err := house.Cluster(ctx, args...)
 	noError(t, err)
@@ -62,19 +61,16 @@ func TestACrowdIsExplainedWithinTheBudget(t *testing.T) {
 	}))
 	t.Logf("%d pods were created in %.0f s", *pods, time.Since(began).Seconds())
 	noError(t, wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) {
-		byVerb, _, err := log.writes()
-		if errors.Is(err, fs.ErrNotExist) {
-			return false, nil // nothing was written yet
-		}
-		return byVerb["create"] >= *pods, err
+		writes, err := log.Entries()
+		return countBy(writes)["create"] >= *pods, err
 	}))
 	t.Logf("all are explained after %.0f s", time.Since(began).Seconds())
 	expectExplained(ctx, t, admin)
 
-	byVerb, all, err := log.writes()
+	all, err := log.Entries()
 	noError(t, err)
-	t.Logf("writes by verb: %v; at most %d in a second, %d in %v, of all", byVerb, most(all, time.Second), most(all, window), window)
-	if got := most(all, window); got > most5 {
+	t.Logf("writes by verb: %v; at most %d in a second, %d in %v, of all", countBy(all), audit.Most(all, time.Second), audit.Most(all, window), window)
+	if got := audit.Most(all, window); got > most5 {
 		t.Errorf("%d writes in %v, want at most %d", got, window, most5)
 	}
 	if len(all) != *pods {
@@ -83,6 +79,14 @@ func TestACrowdIsExplainedWithinTheBudget(t *testing.T) {
 	if page, _ := berth.Ledger.Page(profile, 0); page.Totals.DecisionsDropped != 0 {
 		t.Errorf("%d explanations were dropped", page.Totals.DecisionsDropped)
 	}
+}
+
+func countBy(writes []audit.Entry) map[string]int {
+	byVerb := map[string]int{}
+	for i := range writes {
+		byVerb[writes[i].Verb]++
+	}
+	return byVerb
 }
 
 // open lets a Berth run there, with a profile, and one node that is too small.

@@ -1,0 +1,115 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Right is a verb on what a rule of a role names: a resource of a group, with its
+// subresource, or a path that is no resource.
+type Right struct {
+	Role, Verb, Group, Resource, Name, Path string
+}
+
+// String is the right as a person would name it.
+func (r Right) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s: %s %s%s %s", r.Role, r.Verb, strings.Trim(r.Resource+"."+r.Group, "."), r.Path, r.Name))
+}
+
+// serves reports whether a request needs the right.
+func (r Right) serves(e *Entry) bool {
+	if e.Forbidden() {
+		return false
+	}
+	if r.Path != "" {
+		path, _, _ := strings.Cut(e.RequestURI, "?")
+		return e.ObjectRef.Resource == "" && e.Verb == r.Verb && path == r.Path
+	}
+	resource := e.ObjectRef.Resource
+	if e.ObjectRef.Subresource != "" {
+		resource += "/" + e.ObjectRef.Subresource
+	}
+	return e.Verb == r.Verb && e.ObjectRef.APIGroup == r.Group && resource == r.Resource && (r.Name == "" || e.ObjectRef.Name == r.Name)
+}
+
+// Granted are the rights that roles give to one ServiceAccount by its name.
+func Granted(ctx context.Context, c client.Reader, namespace, account string) (rights []Right, err error) {
+	isHim := func(s rbacv1.Subject) bool {
+		return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == namespace && s.Name == account
+	}
+	var wide rbacv1.ClusterRoleBindingList
+	var narrow rbacv1.RoleBindingList
+	if err := c.List(ctx, &wide); err != nil {
+		return nil, err
+	}
+	if err := c.List(ctx, &narrow); err != nil {
+		return nil, err
+	}
+	for _, binding := range wide.Items {
+		if !slices.ContainsFunc(binding.Subjects, isHim) {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := c.Get(ctx, client.ObjectKey{Name: binding.RoleRef.Name}, &role); err != nil {
+			return nil, err
+		}
+		rights = append(rights, expand(role.Name, role.Rules)...)
+	}
+	for _, binding := range narrow.Items {
+		if !slices.ContainsFunc(binding.Subjects, isHim) {
+			continue
+		}
+		rules, err := rulesOf(ctx, c, binding.Namespace, binding.RoleRef)
+		if err != nil {
+			return nil, err
+		}
+		rights = append(rights, expand(binding.Namespace+"/"+binding.RoleRef.Name, rules)...)
+	}
+	return rights, nil
+}
+
+func rulesOf(ctx context.Context, c client.Reader, namespace string, ref rbacv1.RoleRef) ([]rbacv1.PolicyRule, error) {
+	if ref.Kind == "ClusterRole" {
+		var role rbacv1.ClusterRole
+		err := c.Get(ctx, client.ObjectKey{Name: ref.Name}, &role)
+		return role.Rules, err
+	}
+	var role rbacv1.Role
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &role)
+	return role.Rules, err
+}
+
+// expand makes one Right of each verb on each thing that a rule names.
+func expand(role string, rules []rbacv1.PolicyRule) (rights []Right) {
+	for _, rule := range rules {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, verb := range rule.Verbs {
+			for _, path := range rule.NonResourceURLs {
+				rights = append(rights, Right{Role: role, Verb: verb, Path: path})
+			}
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, name := range names {
+						rights = append(rights, Right{role, verb, group, resource, name, ""})
+					}
+				}
+			}
+		}
+	}
+	return rights
+}
+
+// Unused are those rights that none of the requests needed.
+func Unused(rights []Right, entries []Entry) []Right {
+	return slices.DeleteFunc(slices.Clone(rights), func(r Right) bool {
+		return slices.ContainsFunc(entries, func(e Entry) bool { return r.serves(&e) })
+	})
+}

@@ -170,6 +170,11 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 		group.Sides[e.name] = e.says(b.options, b.plugins)
 	}
 	b.report.Groups = append(b.report.Groups, group)
+	if how == "turns" {
+		err := b.turns(ctx, s, entrants, group)
+		group.stand()
+		return err
+	}
 	var errs []error
 	for round := 1; round <= b.options.rounds; round++ {
 		for _, e := range entrants {
@@ -186,14 +191,19 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 				continue
 			}
 			group.Runs = append(group.Runs, r)
-			b.say("%s, %s, round %d of %d: %s: %.0f pods/s, %.2f ms of CPU a pod (%.0f s in all)", s.name, how,
-				round, b.options.rounds, e.name, r.PodsPerSecond, r.CPU[scheduler], time.Since(began).Seconds())
+			b.tell(r, began)
 		}
 		slices.Reverse(entrants)
 	}
 	group.compare(b.report.alike(s.name))
 	group.stand()
 	return errors.Join(errs...)
+}
+
+// tell says how a run went that began then.
+func (b *bench) tell(r run, began time.Time) {
+	b.say("%s, %s, round %d of %d: %s: %.0f pods/s, %.2f ms of CPU a pod (%.0f s in all)", r.Shape, r.Load,
+		r.Round, b.options.rounds, r.Side, r.PodsPerSecond, r.CPU[scheduler], time.Since(began).Seconds())
 }
 
 // entrants are the sides that take part.
@@ -204,6 +214,8 @@ func (b *bench) entrants(s shape, how string) []side {
 		case !slices.Contains(b.options.sides, e.name):
 		case how == "crowd" && strings.HasPrefix(e.name, "null"):
 			b.skip("process, "+s.name+", "+how+", "+e.name, "it binds what fits nowhere")
+		case how == "turns" && e.explain == "":
+			b.skip("process, "+s.name+", "+how+", "+e.name, "it is no profile of Berth")
 		case e.drainOnly && how != "drain":
 			b.skip("process, "+s.name+", "+how+", "+e.name, "it does not see pods that come later")
 		default:

@@ -51,7 +51,7 @@ func (t *trial) empty(ctx context.Context) (time.Duration, procs.Usage, error) {
 func (t *trial) drain(ctx context.Context, r *run, empty procs.Usage) error {
 	t.end()
 	err := load.Each(ctx, t.pods, t.options.workers, func(ctx context.Context, i int) error {
-		return t.add(ctx, t.shape.waits(i))
+		return t.add(ctx, t.pod(i))
 	})
 	if err == nil && t.side.beside != nil {
 		err = t.side.beside(ctx, t.stage)
@@ -68,7 +68,7 @@ func (t *trial) drain(ctx context.Context, r *run, empty procs.Usage) error {
 		return err
 	}
 	stop := t.record(ctx)
-	after, err := t.untilBound(ctx, t.pods+probes)
+	after, err := t.untilBound(ctx, t.known+t.pods)
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (t *trial) flow(ctx context.Context, r *run) error {
 	if err != nil {
 		return errors.Join(err, stop())
 	}
-	after, err := t.untilBound(ctx, t.pods+probes)
+	after, err := t.untilBound(ctx, t.known+t.pods)
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (t *trial) flow(ctx context.Context, r *run) error {
 
 // pour creates all pods, at once or at the rate.
 func (t *trial) pour(ctx context.Context) ([]load.Due, error) {
-	do := func(ctx context.Context, i int) error { return t.add(ctx, t.shape.waits(i)) }
+	do := func(ctx context.Context, i int) error { return t.add(ctx, t.pod(i)) }
 	if t.load != "open" {
 		return nil, load.Each(ctx, t.pods, t.options.workers, do)
 	}
@@ -145,7 +145,7 @@ func (t *trial) latencies(dues []load.Due) (latency, late *quantiles) {
 	binds := t.bound.Binds()
 	var bound, waited []time.Duration
 	for i, due := range dues {
-		bound = append(bound, binds[key(t.shape.waits(i))].Seen.Sub(due.Due))
+		bound = append(bound, binds[key(t.pod(i))].Seen.Sub(due.Due))
 		waited = append(waited, due.Late())
 	}
 	return spread(bound), spread(waited)
@@ -158,7 +158,7 @@ func (t *trial) span() (first, last time.Time) {
 		seen = append(seen, bind.Seen)
 	}
 	slices.SortFunc(seen, time.Time.Compare)
-	return seen[probes], seen[len(seen)-1]
+	return seen[t.known], seen[len(seen)-1]
 }
 
 // key is how a pod is named among the binds.

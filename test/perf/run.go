@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/load"
 	"github.com/berthdev/berth/test/procs"
@@ -58,6 +60,9 @@ type trial struct {
 	load  string
 	round int
 	pods  int
+	// serves is whose pods they are; known is how many were bound before them.
+	serves string
+	known  int
 
 	bound   *load.Bound
 	process *controlplane.Process // the side's, while it runs
@@ -78,7 +83,7 @@ func (b *bench) measure(ctx context.Context, sh shape, sd side, how string, roun
 	if err := sd.install(ctx, s); err != nil {
 		return run{}, fmt.Errorf("installing %s: %w", sd.name, err)
 	}
-	t := &trial{stage: s, shape: sh, side: sd, load: how, round: round, pods: sh.pods(b.options, how)}
+	t := &trial{stage: s, shape: sh, side: sd, load: how, round: round, pods: sh.pods(b.options, how), serves: profile, known: probes}
 	if t.bound, err = load.WatchBound(ctx, s.client, profile); err != nil {
 		return run{}, err
 	}
@@ -116,6 +121,13 @@ func (t *trial) run(ctx context.Context) (run, error) {
 		return r, t.drain(ctx, &r, empty)
 	}
 	return r, t.flow(ctx, &r)
+}
+
+// pod is the i-th that the side is to bind.
+func (t *trial) pod(i int) *corev1.Pod {
+	pod := t.shape.waits(i)
+	pod.Spec.SchedulerName = t.serves
+	return pod
 }
 
 // start starts the side and returns when that was.

@@ -22,6 +22,9 @@ type side struct {
 	name string
 	// drainOnly says that it finds only the pods that are there when it starts.
 	drainOnly bool
+	// explain is whom its profile explains. Sides that say so are one Berth with
+	// different profiles, and can take turns.
+	explain v1alpha1.Explain
 	// asked says that it is measured only where --sides names it.
 	asked bool
 	// install prepares a control plane for it, once; may be nil.
@@ -35,14 +38,14 @@ type side struct {
 
 // sides are all of them, in the order of the tables.
 var sides = []side{
-	{name: berth, install: installBerth, start: startBerth},
+	{name: berth, explain: v1alpha1.ExplainRefusals, install: installBerth, start: startBerth},
 	{name: kube, install: installKube, start: startKube},
 	{name: "null", drainOnly: true, install: installNull, start: startNull()},
 	{name: "null+watch", install: installNull, start: startNull("--watch")},
 	{name: "null+events", drainOnly: true, install: installNull, start: startNull("--events")},
 	{name: "null+watch+events", install: installNull, start: startNull("--watch", "--events")},
-	{name: unexplained, asked: true, install: installDecisions(v1alpha1.ExplainNone), start: startBerth},
-	{name: recorded, asked: true, install: installDecisions(v1alpha1.ExplainAll), start: startBerth},
+	{name: unexplained, asked: true, explain: v1alpha1.ExplainNone, install: installDecisions(v1alpha1.ExplainNone), start: startBerth},
+	{name: recorded, asked: true, explain: v1alpha1.ExplainAll, install: installDecisions(v1alpha1.ExplainAll), start: startBerth},
 	{name: alone, drainOnly: true, asked: true, install: installSlow, start: startSlow},
 	{name: crowded, drainOnly: true, asked: true, install: installSlow, start: startSlow, beside: besideSlow},
 }
@@ -93,8 +96,12 @@ func installBerth(ctx context.Context, s *stage) error {
 // installDecisions is installBerth with a profile that explains whom explain says.
 func installDecisions(explain v1alpha1.Explain) func(context.Context, *stage) error {
 	return func(ctx context.Context, s *stage) error {
-		return installProfile(ctx, s, v1alpha1.SchedulingProfileSpec{Decisions: v1alpha1.DecisionPolicy{Explain: explain}})
+		return installProfile(ctx, s, explaining(explain))
 	}
+}
+
+func explaining(explain v1alpha1.Explain) v1alpha1.SchedulingProfileSpec {
+	return v1alpha1.SchedulingProfileSpec{Decisions: v1alpha1.DecisionPolicy{Explain: explain}}
 }
 
 func installProfile(ctx context.Context, s *stage, spec v1alpha1.SchedulingProfileSpec) error {

@@ -29,7 +29,7 @@ func (o options) extenderMaker(config *restclient.Config, client clientset.Inter
 	if !o.extenders {
 		return nil
 	}
-	lent := extender.Options{Certificate: certificates(client, o.namespace), Forbidden: apiServer(config), Log: log.WithName("extender")}
+	lent := extender.Options{Certificate: ClientCertificates(client, o.namespace), Forbidden: apiServer(config), Log: log.WithName("extender")}
 	return func(life context.Context, profile string, c extender.Config) (fwk.Extender, error) {
 		return extender.New(life, profile, c, lent)
 	}
@@ -37,9 +37,9 @@ func (o options) extenderMaker(config *restclient.Config, client clientset.Inter
 
 // +kubebuilder:rbac:groups="",namespace=system,resources=secrets,verbs=get,roleName=extender-role
 
-// certificates reads the client certificates of extenders from Secrets of
+// ClientCertificates reads the client certificates of extenders from Secrets of
 // Berth's own namespace, and of no other.
-func certificates(client clientset.Interface, namespace string) func(context.Context, string) (extender.Certificate, error) {
+func ClientCertificates(client clientset.Interface, namespace string) func(context.Context, string) (extender.Certificate, error) {
 	return func(ctx context.Context, name string) (extender.Certificate, error) {
 		secret, err := client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {

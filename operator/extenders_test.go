@@ -39,7 +39,7 @@ func TestClientCertificatesAreTLSSecretsOfBerthsNamespace(t *testing.T) {
 		return &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "u", ResourceVersion: "7"}, Type: kind,
 			Data: map[string][]byte{"tls.crt": []byte("chain"), "tls.key": []byte("key")}}
 	}
-	read := certificates(fake.NewClientset(
+	read := ClientCertificates(fake.NewClientset(
 		secret("berth-system", "mine", v1.SecretTypeTLS), secret("berth-system", "token", v1.SecretTypeOpaque), secret("shop", "theirs", v1.SecretTypeTLS),
 	), "berth-system")
 	got, err := read(t.Context(), "mine")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -72,7 +73,7 @@ func (o *Outcome) Exported() bool { return o.Reason == v1alpha1.ReasonExported }
 // nothing does. The Outcome is nil where none is asked for and none is left.
 func (k *Keeper) Keep(ctx context.Context, profile, name string, runs *compile.Blueprint) *Outcome {
 	for _, other := range k.of(profile) {
-		if other == name {
+		if other == name || fault.ExportOutlivesWish {
 			continue
 		}
 		if err := k.drop(ctx, profile, other); err != nil {
@@ -130,6 +131,7 @@ func (k *Keeper) write(ctx context.Context, profile, name, text string) (conflic
 		return "", err
 	}
 	switch owner := owner(there); {
+	case fault.StrangersExportTaken:
 	case owner == "":
 		return fmt.Sprintf("it is not Berth's (the label %s is not %s, or %s is missing)", labelManagedBy, managedBy, v1alpha1.LabelProfile), nil
 	case owner != profile:

@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/upstreamconfig"
 )
@@ -25,7 +26,7 @@ func render(runs *compile.Blueprint, registry framework.Registry) (text string, 
 	text = fmt.Sprintf("# What SchedulingProfile %s runs (%s), kept by Berth: an edit is put back.\n", runs.Name, runs.Hash)
 	for _, r := range remarks {
 		text += "# " + r.String() + "\n"
-		if r.Lost {
+		if r.Lost && !fault.ExportSaysAll {
 			lost = append(lost, r.String())
 		}
 	}

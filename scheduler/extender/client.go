@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Options are what clients of extenders are lent. The zero value is that of a
@@ -84,7 +85,9 @@ func New(life context.Context, profile string, c Config, o Options) (*Client, er
 
 // Close lets go of the connections.
 func (c *Client) Close() error {
-	c.http.CloseIdleConnections()
+	if !fault.ExtenderLeftOpen {
+		c.http.CloseIdleConnections()
+	}
 	return nil
 }
 
@@ -106,22 +109,8 @@ func (c *Client) SupportsPreemption() bool { return c.config.Preempt != "" }
 // IsIgnorable says whether an attempt goes on when it fails.
 func (c *Client) IsIgnorable() bool { return c.config.Ignorable }
 
-// IsInterested says whether it is asked about the pod: a container, or an init
-// container, asks for or is limited in a resource that it manages.
-func (c *Client) IsInterested(pod *v1.Pod) bool {
-	if len(c.config.Managed) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(pod.Spec.Containers, c.manages) || slices.ContainsFunc(pod.Spec.InitContainers, c.manages)
-}
-
-func (c *Client) manages(container v1.Container) bool {
-	return slices.ContainsFunc(c.config.Managed, func(name string) bool {
-		_, requested := container.Resources.Requests[v1.ResourceName(name)]
-		_, limited := container.Resources.Limits[v1.ResourceName(name)]
-		return requested || limited
-	})
-}
+// IsInterested says whether it is asked about the pod.
+func (c *Client) IsInterested(pod *v1.Pod) bool { return c.config.Interested(pod) }
 
 // at is where a verb is.
 func (c *Client) at(path string) string { return strings.TrimRight(c.config.URL, "/") + "/" + path }

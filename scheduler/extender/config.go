@@ -1,6 +1,11 @@
 package extender
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // Config is one extender, as a profile's spec resolves to it.
 type Config struct {
@@ -31,4 +36,21 @@ type Config struct {
 	Managed []string `json:",omitempty"`
 	// Ignorable says that an attempt goes on without an extender that fails.
 	Ignorable bool `json:",omitempty"`
+}
+
+// Interested says whether the extender is asked about a pod: a container, or an
+// init container, asks for or is limited in a resource that it manages.
+func (c *Config) Interested(pod *v1.Pod) bool {
+	if len(c.Managed) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(pod.Spec.Containers, c.manages) || slices.ContainsFunc(pod.Spec.InitContainers, c.manages)
+}
+
+func (c *Config) manages(container v1.Container) bool {
+	return slices.ContainsFunc(c.Managed, func(name string) bool {
+		_, requested := container.Resources.Requests[v1.ResourceName(name)]
+		_, limited := container.Resources.Limits[v1.ResourceName(name)]
+		return requested || limited
+	})
 }

@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Filter asks which of the nodes, in whose order they fit, may have the pod. The
@@ -132,7 +134,7 @@ func (c *Client) reasons(result *extenderv1.ExtenderFilterResult, nodes, fit []f
 			continue
 		}
 		// What is unresolvable outranks the other, where a node is both.
-		if why, ok := result.FailedAndUnresolvableNodes[name]; ok {
+		if why, ok := result.FailedAndUnresolvableNodes[name]; ok && !fault.ExtenderDoubted {
 			unresolvable[name] = c.reason(why, told)
 		} else if why, ok := result.FailedNodes[name]; ok {
 			failed[name] = c.reason(why, told)

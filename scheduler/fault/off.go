@@ -237,6 +237,8 @@ const (
 	LateGateForgotten = false
 	// BrokenSortKept: a sort that panicked goes on ordering pods.
 	BrokenSortKept = false
+	// TrialAsksExtenders: a trial asks the extenders of the profile.
+	TrialAsksExtenders = false
 
 	// In volumes.
 
@@ -268,6 +270,33 @@ const (
 	ExtenderEndless = false
 	// ExtenderOverscores: an extender may score more than 10.
 	ExtenderOverscores = false
+	// ExtenderDoubted: that an extender refuses a node for good is not read.
+	ExtenderDoubted = false
+	// ExtenderLeftOpen: the connections to an extender stay open when its profile asks it no more.
+	ExtenderLeftOpen = false
+
+	// In upstreamconfig.
+
+	// LossUntold: what a converted configuration loses is told to nobody.
+	LossUntold = false
+	// DefaultsLeftOn: kube-scheduler is not told which of its default plugins a profile does without.
+	DefaultsLeftOn = false
+	// OneConfigurationForAll: profiles are written into one configuration although kube-scheduler can wait in one way only.
+	OneConfigurationForAll = false
+
+	// In offline.
+
+	// ReservedForgotten: what a pod takes on its node beside its room is free for the pod that is tried next.
+	ReservedForgotten = false
+
+	// In controllers/export.
+
+	// StrangersExportTaken: a ConfigMap that is somebody else's is written over.
+	StrangersExportTaken = false
+	// ExportOutlivesWish: what was exported stays when nobody asks for it.
+	ExportOutlivesWish = false
+	// ExportSaysAll: nobody is told what an export cannot say.
+	ExportSaysAll = false
 
 	// In decision.
 

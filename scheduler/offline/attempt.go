@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -80,6 +81,15 @@ func (s *Scheduler) Assume(pod *v1.Pod, node string) error {
 	}
 	s.cache.DeleteNominatedPodIfExists(pod)
 	return nil
+}
+
+// Reserve has the plugins claim what the pod of the last Attempt takes on the node
+// beside its room there, such as volumes: pods that are tried later find it taken.
+func (s *Scheduler) Reserve(ctx context.Context, pod *v1.Pod, node string) error {
+	if fault.ReservedForgotten {
+		return nil
+	}
+	return s.framework.RunReservePluginsReserve(ctx, s.request.State, pod, node).AsError()
 }
 
 // backed says whether a DeviceClass among the objects backs an extended

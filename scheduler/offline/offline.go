@@ -3,8 +3,9 @@
 // is written anywhere, and nothing runs beside the caller.
 //
 // An attempt ends with the chosen node, or with a plan to make room. What comes
-// after that in a cluster (Reserve, Permit, binding, evictions, conditions) does
-// not happen: the caller says what became of it.
+// after that in a cluster (Permit, binding, evictions, conditions) does not happen:
+// the caller says what became of it, and whether the plugins reserve what the pod
+// takes there.
 package offline
 
 import (

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -24,7 +25,7 @@ func ForKubeScheduler(blueprints []*compile.Blueprint, registry framework.Regist
 	config := newConfiguration()
 	var all []Remark
 	for i, b := range blueprints {
-		if i > 0 {
+		if i > 0 && !fault.OneConfigurationForAll {
 			if err := together(blueprints[0], b); err != nil {
 				return nil, nil, err
 			}

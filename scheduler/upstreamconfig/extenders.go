@@ -14,8 +14,9 @@ import (
 	"github.com/berthdev/berth/scheduler/extender"
 )
 
-// maxTimeout is the longest time that a profile gives an extender.
-const maxTimeout = 30 * time.Second
+// maxTimeout is the longest time that a profile gives an extender, as the compiler
+// has it.
+const maxTimeout = 10 * time.Second
 
 // extendersOf are those that Berth can ask; in a KubeSchedulerConfiguration they
 // are all profiles'. Why another cannot be is among the remarks.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -53,7 +54,7 @@ func (e *exporter) stanza(chains framework.Chains) *configv1.Plugins {
 	for _, entry := range compile.DefaultPlugins() {
 		_, known := e.registry[entry.Name]
 		switch {
-		case runs[entry.Name]:
+		case runs[entry.Name], fault.DefaultsLeftOn:
 			rest = append(rest, entry)
 			continue
 		case !known:

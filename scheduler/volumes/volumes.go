@@ -68,13 +68,7 @@ const byClass = "berth.dev/storage-class"
 // Watch has v look into these informers from now on. Their stores are read, and
 // not copied: who was woken by an event finds what it was about.
 func (v *Volumes) Watch(volumes, claims toolscache.SharedIndexInformer) error {
-	err := volumes.AddIndexers(toolscache.Indexers{byClass: func(obj any) ([]string, error) {
-		stored, ok := obj.(*v1.PersistentVolume)
-		if !ok {
-			return nil, fmt.Errorf("is a %T, want a %T", obj, stored)
-		}
-		return []string{volume.GetPersistentVolumeClass(stored)}, nil
-	}})
+	err := indexByClass(volumes)
 	_, volumesErr := volumes.AddEventHandler(changes(func(key string) {
 		v.volumes.forget(key)
 		if stored, err := v.volumes.written(key); err == nil && stored.Spec.ClaimRef != nil {
@@ -88,6 +82,20 @@ func (v *Volumes) Watch(volumes, claims toolscache.SharedIndexInformer) error {
 	v.volumes.look(volumes.GetIndexer())
 	v.claims.look(claims.GetIndexer())
 	return errors.Join(err, volumesErr, claimsErr)
+}
+
+// indexByClass has an informer of volumes list them by class, once.
+func indexByClass(volumes toolscache.SharedIndexInformer) error {
+	if _, does := volumes.GetIndexer().GetIndexers()[byClass]; does {
+		return nil
+	}
+	return volumes.AddIndexers(toolscache.Indexers{byClass: func(obj any) ([]string, error) {
+		stored, ok := obj.(*v1.PersistentVolume)
+		if !ok {
+			return nil, fmt.Errorf("is a %T, want a %T", obj, stored)
+		}
+		return []string{volume.GetPersistentVolumeClass(stored)}, nil
+	}})
 }
 
 // changes hears of the keys of what changed.

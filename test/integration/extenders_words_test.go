@@ -2,36 +2,47 @@ package integration
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	manager "github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/test/fixture"
 )
 
 // hereOnly makes clients of extenders that are all on this host, whatever they
-// are called: where they may be is shown without an API server.
-func hereOnly(life context.Context, profile string, c extender.Config) (fwk.Extender, error) {
-	return extender.New(life, profile, c, extender.Options{
-		Allow: func(netip.AddrPort) error { return nil },
+// are called: where they may be is shown without an API server. Their
+// certificates are read with the manager's rights.
+func hereOnly(cfg *rest.Config) func(context.Context, string, extender.Config) (fwk.Extender, error) {
+	lent := extender.Options{
+		Certificate: manager.ClientCertificates(kubernetes.NewForConfigOrDie(cfg), namespace),
+		Allow:       func(netip.AddrPort) error { return nil },
 		Lookup: func(context.Context, string) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 		},
 		Log: ctrl.Log.WithName("extender"),
-	})
+	}
+	return func(life context.Context, profile string, c extender.Config) (fwk.Extender, error) {
+		return extender.New(life, profile, c, lent)
+	}
 }
 
 // voice is an extender whose answers a spec gives it; nil: it says 500.
@@ -41,14 +52,32 @@ type voice struct {
 	mu         sync.Mutex
 	filter     func(node string) (fits bool, why string, resolvable bool)
 	prioritize func(node string) int64
+	preempt    func(extenderv1.ExtenderPreemptionArgs) map[string]*extenderv1.MetaVictims
 	bind       func(extenderv1.ExtenderBindingArgs) string
 	heard      []string
+	// callers are those who proved who they are, in turn.
+	callers []string
+	// open is how many connections there are.
+	open int
 }
 
-// aVoice starts one that answers nothing yet.
+// aVoice starts one that answers nothing yet. It asks each caller to prove who
+// it is, and serves those who do not.
 func aVoice() *voice {
 	v := &voice{}
-	v.Server = httptest.NewTLSServer(v)
+	v.Server = httptest.NewUnstartedServer(v)
+	v.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	v.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		v.says(func(v *voice) {
+			switch state {
+			case http.StateNew:
+				v.open++
+			case http.StateClosed:
+				v.open--
+			}
+		})
+	}
+	v.StartTLS()
 	DeferCleanup(v.Close)
 	return v
 }
@@ -67,29 +96,21 @@ func (v *voice) pods() []string {
 	return v.heard
 }
 
+// connections is how many there are.
+func (v *voice) connections() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.open
+}
+
 func (v *voice) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
-	var args extenderv1.ExtenderArgs
-	var answer any
-	switch verb := r.URL.Path; {
-	case verb == "/v1/bind" && v.bind != nil:
-		var binding extenderv1.ExtenderBindingArgs
-		_ = json.NewDecoder(r.Body).Decode(&binding)
-		v.heard = append(v.heard, binding.PodName)
-		answer = extenderv1.ExtenderBindingResult{Error: v.bind(binding)}
-	case json.NewDecoder(r.Body).Decode(&args) != nil:
-	case verb == "/v1/filter" && v.filter != nil:
-		v.heard = append(v.heard, args.Pod.Name)
-		answer = v.filtered(*args.NodeNames)
-	case verb == "/v1/prioritize" && v.prioritize != nil:
-		list := extenderv1.HostPriorityList{}
-		for _, name := range *args.NodeNames {
-			list = append(list, extenderv1.HostPriority{Host: name, Score: v.prioritize(name)})
-		}
-		answer = list
+	for _, certificate := range r.TLS.PeerCertificates {
+		v.callers = append(v.callers, certificate.DNSNames...)
 	}
+	w.Header().Set("Content-Type", "application/json")
+	answer := v.answer(r)
 	if answer == nil {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
@@ -97,10 +118,50 @@ func (v *voice) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-func (v *voice) filtered(names []string) extenderv1.ExtenderFilterResult {
+func (v *voice) answer(r *http.Request) any {
+	var args extenderv1.ExtenderArgs
+	question := json.NewDecoder(r.Body)
+	switch verb := r.URL.Path; {
+	case verb == "/v1/bind" && v.bind != nil:
+		var binding extenderv1.ExtenderBindingArgs
+		_ = question.Decode(&binding)
+		v.heard = append(v.heard, binding.PodName)
+		return extenderv1.ExtenderBindingResult{Error: v.bind(binding)}
+	case verb == "/v1/preempt" && v.preempt != nil:
+		var preemption extenderv1.ExtenderPreemptionArgs
+		_ = question.Decode(&preemption)
+		return extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: v.preempt(preemption)}
+	case question.Decode(&args) != nil:
+	case verb == "/v1/filter" && v.filter != nil:
+		v.heard = append(v.heard, args.Pod.Name)
+		return v.filtered(args)
+	case verb == "/v1/prioritize" && v.prioritize != nil:
+		list := extenderv1.HostPriorityList{}
+		for _, name := range names(args) {
+			list = append(list, extenderv1.HostPriority{Host: name, Score: v.prioritize(name)})
+		}
+		return list
+	}
+	return nil
+}
+
+// names are those of the nodes that it is asked about, by name or in full.
+func names(args extenderv1.ExtenderArgs) []string {
+	if args.NodeNames != nil {
+		return *args.NodeNames
+	}
+	var all []string
+	for i := range args.Nodes.Items {
+		all = append(all, args.Nodes.Items[i].Name)
+	}
+	return all
+}
+
+// filtered answers as it was asked, by name or in full.
+func (v *voice) filtered(args extenderv1.ExtenderArgs) extenderv1.ExtenderFilterResult {
 	fit := []string{}
 	result := extenderv1.ExtenderFilterResult{FailedNodes: extenderv1.FailedNodesMap{}, FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{}}
-	for _, name := range names {
+	for _, name := range names(args) {
 		switch fits, why, resolvable := v.filter(name); {
 		case fits:
 			fit = append(fit, name)
@@ -110,17 +171,30 @@ func (v *voice) filtered(names []string) extenderv1.ExtenderFilterResult {
 			result.FailedAndUnresolvableNodes[name] = why
 		}
 	}
-	result.NodeNames = &fit
+	if args.NodeNames != nil {
+		result.NodeNames = &fit
+		return result
+	}
+	result.Nodes = &v1.NodeList{Items: slices.DeleteFunc(args.Nodes.Items, func(n v1.Node) bool { return !slices.Contains(fit, n.Name) })}
 	return result
 }
 
-// only lets one node through.
-func only(node *v1.Node) func(string) (bool, string, bool) {
-	return func(name string) (bool, string, bool) { return name == node.Name, "the rack is locked", true }
+// only lets some nodes through.
+func only(nodes ...*v1.Node) func(string) (bool, string, bool) {
+	return func(name string) (bool, string, bool) {
+		return slices.ContainsFunc(nodes, func(n *v1.Node) bool { return n.Name == name }), "the rack is locked", true
+	}
 }
 
-// extendedBy adds an extender to a profile.
+// extendedBy has a profile ask one extender and no other.
 func extendedBy(v *voice, verbs v1alpha1.ExtenderVerbs, edits ...func(*v1alpha1.Extender)) func(*v1alpha1.SchedulingProfileSpec) {
+	return func(s *v1alpha1.SchedulingProfileSpec) {
+		s.Extenders = []v1alpha1.Extender{asExtender(v, verbs, edits...)}
+	}
+}
+
+// asExtender is a voice as a profile names it.
+func asExtender(v *voice, verbs v1alpha1.ExtenderVerbs, edits ...func(*v1alpha1.Extender)) v1alpha1.Extender {
 	e := v1alpha1.Extender{
 		Name: "rack", URL: "https://rack.example:" + v.URL[strings.LastIndex(v.URL, ":")+1:] + "/v1", Verbs: verbs, NodeCacheCapable: true,
 		TLS: v1alpha1.ExtenderTLS{CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: v.Certificate().Raw}), ServerName: "example.com"},
@@ -128,12 +202,13 @@ func extendedBy(v *voice, verbs v1alpha1.ExtenderVerbs, edits ...func(*v1alpha1.
 	for _, edit := range edits {
 		edit(&e)
 	}
-	return func(s *v1alpha1.SchedulingProfileSpec) { s.Extenders = []v1alpha1.Extender{e} }
+	return e
 }
 
 var (
 	filters    = v1alpha1.ExtenderVerbs{Filter: "filter"}
 	binds      = v1alpha1.ExtenderVerbs{Bind: "bind"}
+	preempts   = v1alpha1.ExtenderVerbs{Preempt: "preempt"}
 	mayIgnored = func(e *v1alpha1.Extender) { e.FailurePolicy = v1alpha1.FailurePolicyIgnore }
 )
 

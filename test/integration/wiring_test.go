@@ -48,7 +48,7 @@ func startManager(ctx context.Context) *house.House {
 func furnished(cfg *rest.Config) house.Options {
 	return house.Options{
 		Config: cfg, Registry: registry(), Probation: 2 * time.Second, Version: version, Election: house.Patient,
-		Now: deskTime, Extenders: compile.AllExtenders, Extender: hereOnly,
+		Now: deskTime, Extenders: compile.AllExtenders, Extender: hereOnly(cfg),
 	}
 }
 

@@ -58,6 +58,8 @@ const (
 	trial             = "scheduler/trial"
 	desk              = "scheduler/decision"
 	extender          = "scheduler/extender"
+	convert           = "cmd/kubectl-berth/convert"
+	export            = "controllers/export"
 	controllers       = "controllers"
 	why               = "test/why"
 )
@@ -80,6 +82,7 @@ const (
 	noVolumes   = "its pods have no claims"
 	noTrial     = "its profiles are not tried before they run"
 	noExtenders = "its profiles have no extenders"
+	noFiles     = "it reads no configuration, and writes none"
 )
 
 // table is every fault of scheduler/fault, room by room.
@@ -300,6 +303,8 @@ var table = []mutant{
 		[]killer{{loop, "TestAGateThatTookItsTimeIsAskedAgain"}}, ""},
 	{"BrokenSortKept", "a sort that panicked goes on ordering pods",
 		[]killer{{loop, "TestASortThatPanicsIsReplaced"}}, noPoison},
+	{"TrialAsksExtenders", "a trial asks the extenders of the profile",
+		[]killer{{profile, "TestATrialAsksNoExtender"}}, noTrial},
 	{"VolumesNotReleased", "what was assumed of a volume for a pod that is not bound stays assumed",
 		[]killer{{"scheduler/volumes", "TestWhatIsAssumedIsWhatIsSeen"}, {loop, "TestAVolumeThatIsGivenBackWakesWhoWantsIt"}}, noVolumes},
 	{"VolumesByGeneration", "each generation has its own idea of what is assumed of volumes",
@@ -323,6 +328,24 @@ var table = []mutant{
 	{"ExtenderOverscores", "an extender may score more than 10",
 		[]killer{{extender, "TestWhatPrioritizeSays"}}, noExtenders},
 
+	{"ExtenderDoubted", "that an extender refuses a node for good is not read",
+		[]killer{{extender, "TestWhatAFilterSays"}}, noExtenders},
+	{"ExtenderLeftOpen", "the connections to an extender stay open when its profile asks it no more",
+		[]killer{{extender, "TestAClientLetsGoOfItsConnections"}}, noExtenders},
+	{"LossUntold", "what a converted configuration loses is told to nobody",
+		[]killer{{convert, "TestFromKubeScheduler"}}, noFiles},
+	{"DefaultsLeftOn", "kube-scheduler is not told which of its default plugins a profile does without",
+		[]killer{{convert, "TestToKubeScheduler"}}, noFiles},
+	{"OneConfigurationForAll", "profiles are written into one configuration although kube-scheduler can wait in one way only",
+		[]killer{{convert, "TestToKubeScheduler"}}, noFiles},
+	{"ReservedForgotten", "what a pod takes on its node beside its room is free for the pod that is tried next",
+		[]killer{{"cmd/kubectl-berth/try", "TestAnswers"}}, noVolumes},
+	{"StrangersExportTaken", "a ConfigMap that is somebody else's is written over",
+		[]killer{{export, "TestKeepLeavesAloneWhatIsNotItsOwn"}}, noUsers},
+	{"ExportOutlivesWish", "what was exported stays when nobody asks for it",
+		[]killer{{export, "TestKeepDeletesWhatNobodyAsksFor"}}, noUsers},
+	{"ExportSaysAll", "nobody is told what an export cannot say",
+		[]killer{{export, "TestKeepSaysWhatItCannotSay"}}, noUsers},
 	{"NewsWhileWritingLost", "what is put while an explanation is being written is taken for written",
 		[]killer{{desk, "TestNothingIsLostWhateverHappens"}}, noWhy},
 	{"UpdatedAtOnce", "an explanation is updated whenever there is another",

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/offline/log"
 	replaying "github.com/berthdev/berth/test/replay/run"
 )
@@ -59,7 +60,7 @@ func TestWhatAPodCosts(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			o := options{nodes: nodes, zones: 3, existing: existing, pods: pods}
 			s.nodes, s.existing, s.count = nodes, existing, pods
-			got := costOf(t, s, o)
+			got := costOf(t, s, o, replaying.DefaultProfile())
 			measured.Shapes[s.name] = got
 			if *update {
 				return
@@ -82,8 +83,25 @@ func TestWhatAPodCosts(t *testing.T) {
 	}
 }
 
-// costOf replays the shape's load.
-func costOf(t *testing.T, s shape, o options) cost {
+// Pods without volumes pay nothing for the plugins that look after volumes.
+func TestVolumePluginsCostPodsWithoutVolumesNothing(t *testing.T) {
+	const nodes, existing, pods = 200, 100, 2000
+	without := replaying.DefaultProfile()
+	var volumes v1alpha1.PluginSet
+	for _, name := range []string{"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"} {
+		volumes.Disabled = append(volumes.Disabled, v1alpha1.DisabledPlugin{Name: name})
+	}
+	without.Spec.Plugins = &v1alpha1.Plugins{MultiPoint: volumes}
+	s, o := usual[0], options{nodes: nodes, zones: 3, existing: existing, pods: pods}
+	s.nodes, s.existing, s.count = nodes, existing, pods
+	with, bare := costOf(t, s, o, replaying.DefaultProfile()), costOf(t, s, o, without)
+	if math.Abs(with.Allocs-bare.Allocs) > 0.5 || with.Judged != bare.Judged || with.Plain != bare.Plain {
+		t.Errorf("a pod costs %+v with the plugins and %+v without", with, bare)
+	}
+}
+
+// costOf replays the shape's load under a profile.
+func costOf(t *testing.T, s shape, o options, profile *v1alpha1.SchedulingProfile) cost {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log.jsonl")
 	if err := writeLog(path, s, o); err != nil {
@@ -94,7 +112,7 @@ func costOf(t *testing.T, s shape, o options) cost {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	scheduler, err := replaying.NewBerth(t.Context(), replaying.Config{Profile: replaying.DefaultProfile()})
+	scheduler, err := replaying.NewBerth(t.Context(), replaying.Config{Profile: profile})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ scheduler/volumes:      scheduler/framework scheduler/fault
 # From a spec to what runs. Only compile reads the users' words.
 scheduler/compile:      api/... scheduler/framework scheduler/extender scheduler/fault
 # kube-scheduler's own configuration is read and written beside it.
-scheduler/upstreamconfig: api/... scheduler/framework scheduler/compile scheduler/extender
+scheduler/upstreamconfig: api/... scheduler/framework scheduler/compile scheduler/extender scheduler/fault
 scheduler/scope:
 scheduler/trial:        scheduler/framework scheduler/cache scheduler/cycle scheduler/fault
 scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scope scheduler/cache scheduler/cycle scheduler/extender scheduler/trial scheduler/fault
@@ -49,7 +49,7 @@ scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue sc
 # One attempt, and what follows from it.
 scheduler/cycle:        scheduler/framework scheduler/cache scheduler/decision scheduler/extender scheduler/fault
 scheduler/preemption:   scheduler/framework scheduler/cache scheduler/cycle scheduler/fault
-scheduler/offline:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins scheduler/volumes
+scheduler/offline:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins scheduler/volumes scheduler/fault
 scheduler/offline/log:
 scheduler/recorder:
 scheduler/unserved:
@@ -59,7 +59,7 @@ scheduler/binding:      scheduler/framework scheduler/cache scheduler/cycle sche
 # and decision.
 scheduler:              scheduler/*
 controllers/history:    api/... scheduler/compile
-controllers/export:     api/... scheduler/framework scheduler/compile scheduler/upstreamconfig
+controllers/export:     api/... scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/fault
 controllers/explainer:  api/... scheduler/decision
 controllers:            api/... controllers/explainer controllers/export controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/fault
 

@@ -83,7 +83,10 @@ func try(ctx context.Context, scheduler *offline.Scheduler, p *state.Profile, po
 		return one, makeRoom(scheduler, outcome)
 	}
 	one.placed(outcome.Placement)
-	return one, scheduler.Assume(pod, one.Node)
+	if err := scheduler.Assume(pod, one.Node); err != nil {
+		return one, err
+	}
+	return one, scheduler.Reserve(ctx, pod, one.Node)
 }
 
 // makeRoom lets those leave who would be told to: their room is the pod's, and

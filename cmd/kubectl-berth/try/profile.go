@@ -63,3 +63,14 @@ func (o *options) unapplied(ctx context.Context) (*state.Profile, error) {
 	}
 	return p, nil
 }
+
+// extenders are the names of those that would be asked about a pod.
+func extenders(p *state.Profile, pod *v1.Pod) []string {
+	var names []string
+	for i := range p.Blueprint.Extenders {
+		if e := &p.Blueprint.Extenders[i]; e.Interested(pod) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}

@@ -22,6 +22,10 @@ type subject struct {
 	title string
 	pod   *v1.Pod
 	count int
+	// first is the number in the first pod's name.
+	first int
+	// templates are what each pod's own claims are made from.
+	templates []v1.PersistentVolumeClaim
 	// maker is what the pods are made by; nil for a Pod by itself.
 	maker metav1.Object
 	kind  string
@@ -106,7 +110,7 @@ func subjectOf(d manifest.Document) (*subject, error) {
 	case *appsv1.StatefulSet:
 		if read() {
 			s.from(o, o, o.Spec.Template, o.Spec.Replicas)
-			s.claims(o.Spec.VolumeClaimTemplates)
+			s.numbered(o)
 		}
 	case *batchv1.Job:
 		if read() {
@@ -148,23 +152,15 @@ func (s *subject) from(maker, named metav1.Object, template v1.PodTemplateSpec, 
 	s.maker, s.count = maker, int(ptr.Deref(count, 1))
 }
 
-// claims adds the volumes that a StatefulSet gives its pods.
-func (s *subject) claims(templates []v1.PersistentVolumeClaim) {
-	for _, t := range templates {
-		s.pod.Spec.Volumes = append(s.pod.Spec.Volumes, v1.Volume{Name: t.Name, VolumeSource: v1.VolumeSource{
-			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: t.Name + "-" + s.pod.Name + "-0"},
-		}})
-	}
-}
-
 // pods are the pods to try, in order.
 func (s *subject) pods() []*v1.Pod {
 	pods := make([]*v1.Pod, s.count)
 	for i := range pods {
 		pod := s.pod.DeepCopy()
 		if s.count > 1 || s.maker != nil {
-			pod.Name = fmt.Sprintf("%s-%d", s.pod.Name, i)
+			pod.Name = fmt.Sprintf("%s-%d", s.pod.Name, s.first+i)
 			pod.UID = ""
+			s.holdsItsOwn(pod)
 		}
 		if pod.UID == "" {
 			pod.UID = types.UID("try/" + pod.Namespace + "/" + pod.Name)

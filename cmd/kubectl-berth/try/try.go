@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -96,7 +97,12 @@ func (o *options) ask(ctx context.Context) (*Answer, error) {
 	if err := o.admit(ctx, subject, live); err != nil {
 		return nil, err
 	}
+	subject.makeClaims(live)
 	profile.Holds(subject.pod.Namespace, live, o.note)
+	if unasked := extenders(profile, subject.pod); len(unasked) > 0 {
+		o.note("extenders are not asked here, and this profile has some that Berth asks about such a pod (%s): they may leave out nodes that fit here, and like others better",
+			strings.Join(unasked, ", "))
+	}
 	answer, err := o.attempt(ctx, profile, subject, live)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -152,6 +153,50 @@ func TestAnswers(t *testing.T) {
 					fixture.Pod("shop/c").Scheduler("other").Requests("cpu", "3").Obj())
 			},
 		},
+		"each pod of a StatefulSet has claims of its own, which take the volumes that there are": {
+			file: statefulSet("local"), code: 1,
+			in: func(w *world) {
+				w.add(fixture.StorageClass("local", ""),
+					fixture.Volume("v1", "local").Reached(v1.LabelHostname, "n2").Obj(), fixture.Volume("v2", "local").Reached(v1.LabelHostname, "n3").Obj())
+			},
+		},
+		"a StatefulSet's pods go where volumes can be made, of the class that is the default": {
+			file: statefulSet(""), args: just("-o", "wide"),
+			in: func(w *world) {
+				usual := fixture.StorageClass("usual", "example.com/disks")
+				usual.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
+				usual.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{
+					Key: v1.LabelHostname, Values: []string{"n3"},
+				}}}}
+				w.add(usual, fixture.ImmediateClass("other", "example.com/disks"))
+			},
+		},
+		"a StatefulSet's pod that has been there goes where its volume is": {
+			file: statefulSet("made"), args: just("-o", "wide"),
+			in: func(w *world) {
+				claim := fixture.Claim("shop/data-db-6", "made").BoundTo("v").Obj()
+				w.add(claim, fixture.StorageClass("made", "example.com/disks"), fixture.Volume("v", "made").Reached(v1.LabelHostname, "n2").BoundTo(claim).Obj())
+			},
+		},
+		"claims that are bound at once, and are not there yet": {
+			file: statefulSet("once"), code: 1,
+			in: func(w *world) { w.add(fixture.ImmediateClass("once", "example.com/disks")) },
+		},
+		"claims that last as long as the pod": {
+			file: yamlPod("1", "volumes: [{name: scratch, ephemeral: {volumeClaimTemplate: {spec: {storageClassName: local, "+
+				"accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}]"),
+			in: func(w *world) {
+				w.add(fixture.StorageClass("local", ""), fixture.Volume("v1", "local").Reached(v1.LabelHostname, "n2").Obj())
+			},
+		},
+		"extenders that would be asked are named": {
+			file: yamlPod("2"), args: just("--profile", "extended"),
+			in: func(w *world) {
+				w.profile("extended", v1alpha1.SchedulingProfileSpec{Extenders: []v1alpha1.Extender{
+					anExtender("rack"), anExtender("gpu", "example.com/gpu"), anExtender("quota"),
+				}})
+			},
+		},
 		"a pod that waits already is this one": {
 			file: yamlPod("3"),
 			in: func(w *world) {
@@ -181,6 +226,44 @@ func TestAnswers(t *testing.T) {
 		})
 	}
 }
+
+// statefulSet has three pods, from number 5 on, with a claim each of a class, or
+// of none that it names.
+func statefulSet(class string) string {
+	named := ""
+	if class != "" {
+		named = "storageClassName: " + class + ", "
+	}
+	return `apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 3
+  serviceName: db
+  ordinals: {start: 5}
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      schedulerName: batch
+      containers: [{name: c, image: db}]
+      volumes: [{name: data, emptyDir: {}}]
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {` + named + `accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+`
+}
+
+func anExtender(name string, manages ...string) v1alpha1.Extender {
+	e := v1alpha1.Extender{Name: name, URL: "https://" + name + ".example/v1", Verbs: v1alpha1.ExtenderVerbs{Filter: "filter"}, TLS: v1alpha1.ExtenderTLS{CABundle: authority}}
+	for _, resource := range manages {
+		e.ManagedResources = append(e.ManagedResources, v1alpha1.ExtenderManagedResource{Name: resource})
+	}
+	return e
+}
+
+// authority vouches for nobody.
+var authority, _, _ = cert.GenerateSelfSignedCertKey("authority.example", nil, nil)
 
 func just(args ...string) func(*world) []string { return func(*world) []string { return args } }
 

@@ -16,7 +16,9 @@ scheduler's own cache, cycle and plugins, on that copy. Nothing is written.
 FILE holds a Pod, or one of Deployment, ReplicaSet, StatefulSet, Job, CronJob,
 ReplicationController and PodTemplate, whose template is taken, as often as it says
 (replicas, parallelism) or --replicas does. Each pod is counted before the next;
-pods that would have to leave for one are gone for the next.
+pods that would have to leave for one are gone for the next. Claims that a controller
+would make for the pods, of volumeClaimTemplates, are made on the copy where they are
+not there yet, and the volumes that a pod gets are gone for the next.
 
 The profile is the one that runs now under the pod's schedulerName, or under
 --profile; --profile-file takes one that is not applied. What the API server
@@ -27,7 +29,8 @@ and a note says so.
 Of nodes that score the same, where Berth's walk over the nodes stands decides,
 which cannot be seen from outside: all of them are named then. With 100 nodes or
 more, a walk may stop before it saw them all (percentageOfNodesToScore): the answer
-is that of one walk. Pods that wait already may take the room first.
+is that of one walk. Pods that wait already may take the room first. Extenders are
+not asked; a note names those that would be.
 
 With --without-node, the pods of that node are gone, not placed anew. With
 --with-node, a Node needs a name and status.allocatable or status.capacity; the label

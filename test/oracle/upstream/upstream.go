@@ -23,6 +23,7 @@ import (
 	internal "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berthdev/berth/scheduler/offline"
 	"github.com/berthdev/berth/test/replay/run"
@@ -91,7 +92,8 @@ func For(ctx context.Context, profile *internal.KubeSchedulerProfile, config run
 	recorders := func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }
 	var err error
 	s.scheduler, err = scheduler.New(s.ctx, client(), s.Factory, nil, recorders,
-		scheduler.WithProfiles(*profile), scheduler.WithParallelism(1), scheduler.WithNodeInfoSnapshot(s.snapshot))
+		scheduler.WithProfiles(*profile), scheduler.WithParallelism(1), scheduler.WithNodeInfoSnapshot(s.snapshot),
+		scheduler.WithFrameworkOutOfTreeRegistry(foreign(config)))
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +108,15 @@ func For(ctx context.Context, profile *internal.KubeSchedulerProfile, config run
 		s.framework = s.observed
 	}
 	return s, nil
+}
+
+// foreign are the plugins of somebody else, as kube-scheduler registers them.
+func foreign(config run.Config) frameworkruntime.Registry {
+	registry := frameworkruntime.Registry{}
+	for _, plugin := range config.Foreign {
+		registry[plugin.Name] = frameworkruntime.PluginFactory(plugin.New)
+	}
+	return registry
 }
 
 // Refresh brings the snapshot up to date.

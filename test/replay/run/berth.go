@@ -28,7 +28,10 @@ func OpenBerth(ctx context.Context, config Config) (Scheduler, error) { return N
 
 // NewBerth is OpenBerth, for those who want to know more of it.
 func NewBerth(ctx context.Context, config Config) (*Berth, error) {
-	registry := hiding(plugins.InTree(), config.Opaque)
+	registry, err := plugins.With(hiding(plugins.InTree(), config.Opaque), config.Foreign...)
+	if err != nil {
+		return nil, err
+	}
 	blueprint, rejection := compile.Profile(compile.Input{
 		Profile: config.Profile, Configs: config.Configs, Registry: registry, Version: "replay",
 	})

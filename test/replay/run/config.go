@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Config says how a log is run.
@@ -26,6 +27,8 @@ type Config struct {
 	// Opaque are plugins whose word on what they read Berth does not get to
 	// hear, so that it has to ask them every time.
 	Opaque []string
+	// Foreign are plugins of somebody else, beside those that are built in.
+	Foreign []framework.Registration
 	// Preempt lets PostFilter plugins run for pods that fit nowhere.
 	Preempt bool
 }

@@ -1,16 +1,10 @@
 package volumes
 
 import (
-	"context"
-	"sync"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/test/fixture"
 )
@@ -41,27 +35,28 @@ var _ = Describe("A pod with a claim that waits for its first consumer", func() 
 	It("has a volume made for it on the node that is chosen", minutes, func(ctx SpecContext) {
 		s := aScene(ctx, 2)
 		s.create(ctx, fixture.StorageClass("made", "example.com/played"), s.claim("data", "made").Obj())
-		defer s.provisioner(ctx, "data", func(claim *v1.PersistentVolumeClaim) {
-			made := fixture.Volume(s.name+"-made", "made").Reached(v1.LabelHostname, claim.Annotations[volume.AnnSelectedNode]).BoundTo(claim).Obj()
-			s.create(ctx, made)
-		})()
+		defer s.provisioner(ctx, s.whereChosen)()
 		pod := s.pod("web", "data")
 		s.create(ctx, pod)
 		Eventually(place(ctx, pod)).ShouldNot(BeEmpty())
-		Expect(s.held(ctx, "data")(Default)).To(Equal(s.name + "-made"))
+		Expect(s.held(ctx, "data")(Default)).To(Equal(s.name + "-made-for-data"))
 	})
 
 	It("is tried anew when no volume can be made on that node", minutes, func(ctx SpecContext) {
 		s := aScene(ctx, 2)
 		s.create(ctx, fixture.StorageClass("stumbling", "example.com/played"), s.claim("data", "stumbling").Obj())
 		tries := 0
-		defer s.provisioner(ctx, "data", func(claim *v1.PersistentVolumeClaim) {
+		defer s.provisioner(ctx, func(claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
+			made := s.whereChosen(claim)
+			if made == nil {
+				return nil
+			}
 			if tries++; tries == 1 {
 				delete(claim.Annotations, volume.AnnSelectedNode)
 				Expect(admin.Update(ctx, claim)).To(Succeed())
-				return
+				return nil
 			}
-			s.create(ctx, fixture.Volume(s.name+"-made", "stumbling").BoundTo(claim).Obj())
+			return made
 		})()
 		pod := s.pod("web", "data")
 		s.create(ctx, pod)
@@ -103,32 +98,3 @@ var _ = Describe("A pod without its claim", func() {
 		Eventually(place(ctx, pod)).Should(Equal("n0"))
 	})
 })
-
-// provisioner plays who makes volumes: it looks at a claim each time that a node
-// is chosen for it.
-func (s scene) provisioner(ctx context.Context, claim string, serve func(*v1.PersistentVolumeClaim)) (stop func()) {
-	over := false
-	var mu sync.Mutex
-	var done sync.WaitGroup
-	done.Go(func() {
-		defer GinkgoRecover()
-		Eventually(func(g Gomega) bool {
-			var is v1.PersistentVolumeClaim
-			g.Expect(admin.Get(ctx, types.NamespacedName{Namespace: s.name, Name: claim}, &is)).To(Succeed())
-			var volumes v1.PersistentVolumeList
-			g.Expect(admin.List(ctx, &volumes, client.Limit(1))).To(Succeed())
-			if metav1.HasAnnotation(is.ObjectMeta, volume.AnnSelectedNode) && len(volumes.Items) == 0 {
-				serve(&is)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			return over
-		}).Should(BeTrue())
-	})
-	return func() {
-		mu.Lock()
-		over = true
-		mu.Unlock()
-		done.Wait()
-	}
-}

@@ -61,9 +61,13 @@ func (s scene) claim(name, class string) *fixture.ClaimBuilder {
 	return fixture.Claim(s.name+"/"+name, class)
 }
 
-// pod is one that uses a claim.
-func (s scene) pod(name, claim string) *v1.Pod {
-	pod := fixture.Pod(s.name + "/" + name).Scheduler(usual).Claim(claim).Obj()
+// pod is one that uses claims.
+func (s scene) pod(name string, claims ...string) *v1.Pod {
+	builder := fixture.Pod(s.name + "/" + name).Scheduler(usual)
+	for _, claim := range claims {
+		builder.Claim(claim)
+	}
+	pod := builder.Obj()
 	pod.Spec.Containers = []v1.Container{{Name: "c0", Image: "none"}}
 	return pod
 }
@@ -81,6 +85,18 @@ func (s scene) available(ctx context.Context, n int) {
 		}
 		return free
 	}).Should(Equal(n))
+}
+
+// phases waits until the controller has volumes in a phase.
+func (s scene) phases(ctx context.Context, phase v1.PersistentVolumePhase, volumes ...string) {
+	GinkgoHelper()
+	for _, name := range volumes {
+		Eventually(func(g Gomega) v1.PersistentVolumePhase {
+			var is v1.PersistentVolume
+			g.Expect(admin.Get(ctx, types.NamespacedName{Name: s.name + "-" + name}, &is)).To(Succeed())
+			return is.Status.Phase
+		}).Should(Equal(phase), name)
+	}
 }
 
 // place is where a pod is.

@@ -1,0 +1,109 @@
+package profile
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/scope"
+)
+
+// hearing gives the world informers of resources that plugins name: those that
+// served says are served.
+func (w *world) hearing(served func() bool) *world {
+	kinds := map[schema.GroupVersionResource]string{{Group: "example.com", Version: "v1", Resource: "foos"}: "FooList"}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme.Scheme, kinds)
+	client.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if served() {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewNotFound(action.GetResource().GroupResource(), "")
+	})
+	kubernetes := fake.NewClientset()
+	w.options.Informers = scope.NewPool(scope.Options{
+		Informers: informers.NewSharedInformerFactory(kubernetes, 0), Client: kubernetes, Dynamic: client,
+		Own: []fwk.EventResource{fwk.Node}, Tell: func(fwk.ClusterEvent, any, any) {},
+	})
+	return w
+}
+
+// wants has a plugin want to hear of these resources.
+func (w *world) wants(plugin string, resources ...fwk.EventResource) {
+	w.blueprint(0, "", plugin)
+	var events []fwk.ClusterEventWithHint
+	for _, resource := range resources {
+		events = append(events, fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: fwk.Add}})
+	}
+	w.probes[plugin].Events = events
+}
+
+// ails compares what is wrong with what runs.
+func (w *world) wantAilments(want ...string) {
+	w.t.Helper()
+	running, ok := w.Running("p")
+	if !ok {
+		w.t.Fatal("nothing runs")
+	}
+	starts := func(said, begin string) bool { return strings.HasPrefix(said, begin) }
+	if !slices.EqualFunc(running.Ailments, want, starts) {
+		w.t.Errorf("ailments (-want +got):\n%s", cmp.Diff(want, running.Ailments))
+	}
+}
+
+func TestWhatCannotBeHeardOfAilsAProfileThatRunsAllTheSame(t *testing.T) {
+	inTime(t, func(w *world) {
+		t := w.t
+		served := false
+		w.hearing(func() bool { return served })
+		var told []string
+		w.WhenAilmentsChange(func(name string) { told = append(told, name) })
+		const nothing = "nothing is heard of foos.v1.example.com, which may wake pods that A refused: "
+		w.wants("A", fwk.Node, "foos.v1.example.com", "foos")
+		w.apply(1, "one", "A")
+		w.runs("one", 1)
+		w.wantAilments("nothing is heard of foos, which may wake pods that A refused: ", nothing)
+
+		served, told = true, nil
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.wantAilments("nothing is heard of foos, which may wake pods that A refused: ")
+		if !slices.Contains(told, "p") {
+			t.Error("nobody is told that foos are heard of")
+		}
+
+		w.wants("B", fwk.Node)
+		w.apply(2, "two", "B")
+		w.wantAilments()
+		w.Delete("p")
+		synctest.Wait()
+	})
+}
+
+func TestNobodyListensOnTrial(t *testing.T) {
+	inTime(t, func(w *world) {
+		t := w.t
+		asked := 0
+		w.hearing(func() bool { asked++; return true }).withPods()
+		w.wants("A", fwk.Node, "foos.v1.example.com")
+		if _, err := w.Try(t.Context(), w.blueprint(1, "one", "A")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if asked > 0 {
+			t.Errorf("foos are listed %d times on trial", asked)
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package integration
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+)
+
+var _ = Describe("A profile with several HTTP extenders", func() {
+	It("asks one after the other, adds up what they say, and has the pod bound by the one that binds", minute, func(ctx SpecContext) {
+		y := aYard(ctx)
+		n := map[string]*v1.Node{}
+		for _, name := range []string{"1", "2", "3", "4", "5"} {
+			n[name] = aNode(ctx, y.node(name).Offers("cpu", "1"))
+		}
+		asked := map[string][]string{}
+		says := func(who string, favourite *v1.Node, fit ...*v1.Node) *voice {
+			v := aVoice()
+			v.says(func(v *voice) {
+				v.filter = func(name string) (bool, string, bool) {
+					asked[who] = append(asked[who], name)
+					return only(fit...)(name)
+				}
+				v.prioritize = func(name string) int64 {
+					if name == favourite.Name {
+						return 10
+					}
+					return 1
+				}
+			})
+			return v
+		}
+		first := says("first", n["2"], n["1"], n["2"], n["3"])
+		second := says("second", n["3"], n["2"], n["3"], n["5"])
+		third := says("third", n["2"], n["1"], n["2"], n["3"])
+		second.says(func(v *voice) { v.bind = binder(ctx) })
+		both := v1alpha1.ExtenderVerbs{Filter: "filter", Prioritize: "prioritize"}
+		p := aProfile(ctx, neverFlushing, func(s *v1alpha1.SchedulingProfileSpec) {
+			s.Extenders = []v1alpha1.Extender{
+				asExtender(first, both, weighing("first", 3, false)),
+				asExtender(second, v1alpha1.ExtenderVerbs{Filter: "filter", Prioritize: "prioritize", Bind: "bind"}, weighing("second", 4, false), func(e *v1alpha1.Extender) {
+					e.ManagedResources = []v1alpha1.ExtenderManagedResource{{Name: "example.com/rack", IgnoredByScheduler: true}}
+				}),
+				asExtender(third, both, weighing("third", 10, true)),
+			}
+		})
+		pod := aPod(ctx, racking(y.pod(p, "p")))
+		expectBound(ctx, pod)
+		Expect(pod.Spec.NodeName).To(Equal(n["2"].Name), "134 to 53, which is the only other node that is left")
+		Expect(pod.Annotations).NotTo(HaveKey("berth.dev/decision"), "the second has bound it")
+		Expect(asked["first"]).To(ConsistOf(n["1"].Name, n["2"].Name, n["3"].Name, n["4"].Name, n["5"].Name))
+		Expect(asked["second"]).To(ConsistOf(n["1"].Name, n["2"].Name, n["3"].Name))
+		Expect(asked["third"]).To(ConsistOf(n["2"].Name, n["3"].Name))
+	})
+})
+
+// weighing names an extender, and says what its scores count for and whether it
+// is asked by the nodes' names.
+func weighing(name string, weight int32, byName bool) func(*v1alpha1.Extender) {
+	return func(e *v1alpha1.Extender) { e.Name, e.Weight, e.NodeCacheCapable = name, &weight, byName }
+}

@@ -11,7 +11,7 @@ var (
 		"[ALPHA] Conditions of SchedulingProfiles, by the reason: 1 while True, 0 while False. The leader alone tells.",
 		[]string{"profile", "condition", "reason"}, nil)
 	ailmentsDesc = prometheus.NewDesc("berth_profile_ailments",
-		"[ALPHA] What is wrong with the plugins of the profile as it runs: those that panic, hang, or cannot hear what they want to hear of. The leader alone tells.",
+		"[ALPHA] How many things are wrong with the plugins of the profile as it runs: a sort that is not asked any more, calls that do not come back, what plugins want to hear of and cannot. The leader alone tells.",
 		[]string{"profile"}, nil)
 )
 

@@ -116,7 +116,7 @@ func (s *Scheduler) try(ctx context.Context, t *turn) (err error, here bool) {
 	snapshot := s.cache.Refresh()
 	s.attempts++
 	t.walk.Seq = s.attempts
-	t.state.SetRecordPluginMetrics(s.attempts%framework.SampleEvery == 0)
+	t.state.SetRecordPluginMetrics(s.attempts%framework.SampleEvery == 0 && !fault.PluginsUntimed)
 	if t.generation.Framework.Watched() {
 		return s.placeBeside(ctx, t, snapshot)
 	}

@@ -6,6 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // standing says where the pods are when it is scraped, in one look at all of
@@ -113,7 +115,7 @@ func (c *census) add(p *Pod) {
 	if (!waits && p.where != InFlight) || p.where == Gated || p.initialAttempt == nil {
 		return
 	}
-	if oldest, known := c.oldest[p.profile]; !known || p.initialAttempt.Before(oldest) {
+	if oldest, known := c.oldest[p.profile]; !known || p.initialAttempt.Before(oldest) != fault.NewestForOldest {
 		c.oldest[p.profile] = *p.initialAttempt
 	}
 }

@@ -59,6 +59,7 @@ const (
 	desk              = "scheduler/decision"
 	extender          = "scheduler/extender"
 	controllers       = "controllers"
+	operator          = "operator"
 	why               = "test/why"
 )
 
@@ -80,6 +81,7 @@ const (
 	noVolumes   = "its pods have no claims"
 	noTrial     = "its profiles are not tried before they run"
 	noExtenders = "its profiles have no extenders"
+	noMetrics   = "nobody scrapes it"
 )
 
 // table is every fault of scheduler/fault, room by room.
@@ -338,4 +340,13 @@ var table = []mutant{
 		[]killer{{controllers, "TestAFailedTrialChangesNothingAndIsTold"}}, noUsers},
 	{"TrialApproves", "what died on trial runs without having been approved",
 		[]killer{{controllers, "TestAProcessThatDiesOnATrial"}}, noUsers},
+
+	{"NewestForOldest", "of the pods that wait the newest is told for the oldest",
+		[]killer{{queue, "TestWhereThePodsAre"}}, noMetrics},
+	{"PluginsUntimed", "no attempt has its plugins timed",
+		[]killer{{loop, "TestWhatIsMeasuredOfAttempts"}}, noMetrics},
+	{"EventsUntimed", "it is not told how long changes of the cluster take",
+		[]killer{{loop, "TestWhatIsMeasuredOfAttempts"}}, noMetrics},
+	{"MetricsForAll", "whoever asks is told metrics",
+		[]killer{{operator, "TestTheFlagsSayWhoIsToldMetrics"}}, noMetrics},
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/fault"
 )
@@ -54,7 +54,9 @@ type census struct {
 	refused map[about]int
 	held    map[about]int
 	oldest  map[string]time.Time
-	events  map[string]int
+	// markers are the pods in flight, and events what is kept for them.
+	markers int
+	events  map[fwk.ClusterEvent]int
 }
 
 func (s standing) Collect(ch chan<- prometheus.Metric) {
@@ -72,7 +74,8 @@ func (s standing) Collect(ch chan<- prometheus.Metric) {
 	for profile, since := range c.oldest {
 		ch <- prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, float64(since.UnixMilli())/1000, profile)
 	}
-	for event, n := range c.events {
+	ch <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(c.markers), "PodPopped")
+	for event, n := range c.labelled() {
 		ch <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(n), event)
 	}
 }
@@ -82,20 +85,29 @@ func (q *Queue) census() census {
 	c := census{
 		parts:   map[string]int{"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0},
 		refused: map[about]int{}, held: map[about]int{}, oldest: map[string]time.Time{},
-		events: map[string]int{"PodPopped": 0},
+		events: map[fwk.ClusterEvent]int{},
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, p := range q.pods {
 		c.add(p)
 	}
-	c.events["PodPopped"] = q.flights.markers
+	c.markers = q.flights.markers
 	for e := q.flights.log.Front(); e != nil; e = e.Next() {
 		if happened, isEvent := e.Value.(event); isEvent {
-			c.events[happened.Label()]++
+			c.events[happened.ClusterEvent]++
 		}
 	}
 	return c
+}
+
+// labelled are the events by what they are called: two may share a label.
+func (c *census) labelled() map[string]int {
+	all := map[string]int{}
+	for event, n := range c.events {
+		all[event.Label()] += n
+	}
+	return all
 }
 
 // add counts one pod. Called with the lock of its queue.
@@ -103,8 +115,11 @@ func (c *census) add(p *Pod) {
 	part, waits := parts[p.where]
 	if waits {
 		c.parts[part]++
-		for _, plugins := range []sets.Set[string]{p.rejectors, p.pending.Difference(p.rejectors)} {
-			for plugin := range plugins {
+		for plugin := range p.rejectors {
+			c.refused[about{plugin, p.profile}]++
+		}
+		for plugin := range p.pending {
+			if !p.rejectors.Has(plugin) {
 				c.refused[about{plugin, p.profile}]++
 			}
 		}

@@ -47,7 +47,9 @@ var _ = Describe("What is told", Ordered, func() {
 		}
 		create(ctx, fixture.Pod("default/waits").Scheduler("waiting"))
 		create(ctx, fixture.Pod("default/large").Scheduler("berth").Requests("cpu", "64"))
-		first := create(ctx, fixture.Pod("default/first").Scheduler("berth").Requests("cpu", "3").Priority(1000))
+		first := create(ctx, fixture.Pod("default/first").Scheduler("berth").Requests("cpu", "3").Mutate(func(p *v1.Pod) {
+			p.Spec.PriorityClassName = "system-cluster-critical"
+		}))
 		Eventually(node).WithArguments(ctx, first).ShouldNot(BeEmpty())
 		By("pods that go, of which those that wait are told: one hint of ten is timed")
 		for _, pod := range bound {

@@ -32,6 +32,9 @@ type state struct {
 // name is this host's own, and connections to that are refused.
 const extended = `{extenders: [{name: gone, url: "https://ip6-loopback:1/v1", verbs: {filter: filter}, timeoutSeconds: 1, tls: {caBundle: %s}}]}`
 
+// never is a change of a kind by which no object is valid any more.
+const never = `[{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/x-kubernetes-validations", "value": [{"rule": "false", "message": "not now"}]}]`
+
 // states are in the order in which they are played: the last ones disturb the
 // others.
 var states = []state{
@@ -82,7 +85,14 @@ var states = []state{
 	}},
 	{"BerthStatusWritesFail", "writing of pods is not allowed", refusedUnheard},
 	{"BerthEventsDropped", "writing of Events is not allowed", refusedUnheard},
-	{"BerthExplanationsDropped", "writing of SchedulingDecisions is not allowed", refusedUnheard},
+	{"BerthExplanationsDropped", "no SchedulingDecision is as the API server wants it", func(ctx context.Context) func(int) {
+		_, err := cp.Kubectl(ctx, nil, "patch", "crd", "schedulingdecisions.berth.dev", "--type=json", "--patch="+never)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) { Expect(cp.InstallCRDs(ctx, filepath.Join(root, "config", "crd"))).To(Succeed()) })
+		return func(turn int) {
+			create(ctx, fixture.Pod(fmt.Sprint("default/unexplained-", turn)).Scheduler("berth").Requests("cpu", "1000"))
+		}
+	}},
 	{"BerthRequestsFail", "the API server fails", func(ctx context.Context) func(int) {
 		proxy.Do(func(faultproxy.Binding) *faultproxy.Fault {
 			return &faultproxy.Fault{Answer: faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError, 0)}

@@ -88,7 +88,10 @@ var states = []state{
 	{"BerthExplanationsDropped", "no SchedulingDecision is as the API server wants it", func(ctx context.Context) func(int) {
 		_, err := cp.Kubectl(ctx, nil, "patch", "crd", "schedulingdecisions.berth.dev", "--type=json", "--patch="+never)
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) { Expect(cp.InstallCRDs(ctx, filepath.Join(root, "config", "crd"))).To(Succeed()) })
+		DeferCleanup(func(ctx SpecContext) {
+			_, err := cp.Kubectl(ctx, nil, "apply", "--server-side", "--force-conflicts", "--kustomize", filepath.Join(root, "config", "crd"))
+			Expect(err).NotTo(HaveOccurred())
+		})
 		return func(turn int) {
 			create(ctx, fixture.Pod(fmt.Sprint("default/unexplained-", turn)).Scheduler("berth").Requests("cpu", "1000"))
 		}

@@ -101,6 +101,7 @@ func (r *profileReconciler) remove(name string) {
 	r.options.Applier.Delete(name)
 	r.options.Ledger.Close(name)
 	r.status.forget(profileKey(name))
+	verdicts.forget(name)
 }
 
 // publish writes the visit's verdict, if this process leads.
@@ -110,6 +111,7 @@ func (r *profileReconciler) publish(ctx context.Context, v visit) error {
 	}
 	r.warn(v)
 	r.alarm(v)
+	verdicts.note(v)
 	s := subject{Object: v.profile, key: profileKey(v.profile.Name), stored: v.profile.Status.Conditions}
 	return r.status.write(ctx, s, v.rulings(), v.status)
 }

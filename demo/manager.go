@@ -46,6 +46,7 @@ func (s *stage) runManager(ctx context.Context) error {
 		"--namespace="+namespace,
 		"--health-probe-bind-address="+probes,
 		"--metrics-bind-address="+s.metrics,
+		"--metrics-secure=false", // it is on loopback: whoever keeps the demo running may look
 	)
 	if err != nil {
 		return err

@@ -114,7 +114,8 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 		Clock: clock.RealClock{}, Log: log.WithName("scheduler"), Epoch: epoch(to.watches, o, log),
 		Seed: rand.Uint64(), Extender: o.extenderMaker(config, to.watches, log),
 	})
-	for _, collector := range slices.Concat(sched.Metrics(), decision.Metrics(), recorder.Metrics(), unserved.Metrics()) {
+	timeRequests()
+	for _, collector := range slices.Concat(sched.Metrics(), decision.Metrics(), recorder.Metrics(), unserved.Metrics(), controllers.Metrics()) {
 		if err := metrics.Registry.Register(collector); err != nil {
 			return fmt.Errorf("registering metrics: %w", err)
 		}

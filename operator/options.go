@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -16,7 +17,6 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
 // leaseName names the Lease that leaders hold, in Berth's namespace.
@@ -26,7 +26,7 @@ const leaseName = "berth-manager"
 type options struct {
 	kubeconfig string
 	namespace  string
-	metrics    string
+	metrics    metricsOptions
 	probes     string
 	pprof      string
 	qps        float32
@@ -55,7 +55,7 @@ func parse(args []string) (options, error) {
 	f := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; without it, as a pod of the cluster")
 	f.StringVar(&o.namespace, "namespace", ownNamespace(), "Berth's own namespace, where its Lease lives")
-	f.StringVar(&o.metrics, "metrics-bind-address", ":8080", "where /metrics is served; 0 for nowhere")
+	o.metrics.flags(f)
 	f.StringVar(&o.probes, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
 	f.StringVar(&o.pprof, "pprof-bind-address", "0", "where /debug/pprof is served; 0 for nowhere")
 	f.Float32Var(&o.qps, "kube-api-qps", -1, "requests a second to the API server; -1 leaves it to the server's own fairness")
@@ -72,7 +72,7 @@ func parse(args []string) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	return o, o.validate(f.Args())
+	return o, cmp.Or(o.validate(f.Args()), o.metrics.validate())
 }
 
 func (o options) validate(rest []string) error {
@@ -128,7 +128,7 @@ func (o options) restConfig() (*restclient.Config, error) {
 func (o options) manager(scheme *runtime.Scheme, log logr.Logger) ctrl.Options {
 	return ctrl.Options{
 		Scheme: scheme, Logger: log,
-		Metrics:                server.Options{BindAddress: o.metrics},
+		Metrics:                o.metrics.server(),
 		HealthProbeBindAddress: o.probes, PprofBindAddress: o.pprof,
 		LeaderElection: o.elect.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: o.namespace,
 		LeaderElectionReleaseOnCancel: true,

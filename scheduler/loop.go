@@ -82,8 +82,10 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 		return
 	}
 	s.flights.Add(1)
+	bindings.Inc()
 	s.options.Go(func() {
 		defer s.flights.Done()
+		defer bindings.Dec()
 		defer t.release()
 		s.land(ctx, t)
 	})
@@ -114,6 +116,7 @@ func (s *Scheduler) try(ctx context.Context, t *turn) (err error, here bool) {
 	snapshot := s.cache.Refresh()
 	s.attempts++
 	t.walk.Seq = s.attempts
+	t.state.SetRecordPluginMetrics(s.attempts%framework.SampleEvery == 0 && !fault.PluginsUntimed)
 	if t.generation.Framework.Watched() {
 		return s.placeBeside(ctx, t, snapshot)
 	}
@@ -140,8 +143,12 @@ func (s *Scheduler) place(ctx context.Context, t *turn, snapshot *cache.Snapshot
 		State:                    t.state,
 		Memo:                     t.generation.Memo,
 	}
-	if t.placement, err = c.Run(ctx, request); err != nil {
+	t.placement, err = c.Run(ctx, request)
+	if err != nil {
 		s.makeRoom(ctx, t, err)
+	}
+	algorithmDuration.Observe(s.options.Clock.Since(t.begin).Seconds())
+	if err != nil {
 		s.findOutWhy(ctx, t, request, err)
 		return err
 	}

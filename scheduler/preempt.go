@@ -110,8 +110,10 @@ func (p preemptor) CarryOut(ctx context.Context, handle fwk.Handle, plan *framew
 	preemption.CarriedOut(len(plan.Victims))
 	klog.FromContext(ctx).V(1).Info("Preempting", "node", plan.Node, "victims", len(plan.Victims), "violations", plan.Violations)
 	p.flights.Add(1)
+	begin := p.options.Clock.Now()
 	p.binding.Evict(ctx, handle, plan, func(end binding.Evicted) {
 		defer p.flights.Done()
+		preemption.Ended(p.options.Clock.Since(begin), end.Err)
 		p.evicted(ctx, plan, end)
 	})
 }

@@ -125,7 +125,7 @@ func New(o Options) *Scheduler {
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Go: s.options.Go, Wait: s.options.Wait,
 	})
 	s.intake = intake.New(intake.Options{
-		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Forget: s.forget, Log: o.Log, Storage: o.Storage,
+		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Forget: s.forget, Clock: o.Clock, Log: o.Log, Storage: o.Storage,
 		Namespace: func(name string, before, after labels.Set) { s.profiles.NamespaceChanged(name, before, after) },
 	})
 	s.profiles = profile.NewSet(profile.Options{

@@ -30,7 +30,7 @@ func (s *Scheduler) bound(ctx context.Context, t *turn) {
 		"Successfully assigned %v/%v to %v", d.Namespace, d.Pod, d.Node)
 	s.explainBound(t, d)
 	s.attempted("scheduled", t)
-	podAttempts.Observe(float64(t.Count))
+	s.arrived(t.Count, t.Since)
 	if t.Flushed() {
 		afterFlush.Inc()
 	}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Writes every generated file from its source: deep copies, apply
 # configurations and CRDs from api/, the manager's role from the RBAC markers
-# that stand beside the code that needs the right. `make verify` runs it and
-# asks git whether anything changed.
+# that stand beside the code that needs the right, the reference of metrics.
+# `make verify` runs it and asks git whether anything changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,3 +23,6 @@ git ls-files -z -co --exclude-standard '*.go' | xargs -0 awk '
 	{ marker = 0 }
 	END { exit bad }' >&2
 generate rbac:roleName=manager-role paths=./... output:rbac:artifacts:config=config/rbac
+
+# The reference of metrics, from the code that makes them.
+go run ./tools/metrics

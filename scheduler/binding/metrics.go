@@ -5,11 +5,11 @@ import "github.com/prometheus/client_golang/prometheus"
 var (
 	rebound = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_rebinds_total",
-		Help: "Bindings sent again at once, after an answer that left open whether the first one counted.",
+		Help: "[ALPHA] Bindings sent again at once, after an answer that left open whether the first one counted.",
 	})
 	statusFailures = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_pod_status_write_failures_total",
-		Help: "Writes of a pod's status that failed. Most are tried again.",
+		Help: "[ALPHA] Writes of a pod's status that failed. Most are tried again.",
 	})
 )
 

@@ -11,6 +11,7 @@ package cache
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +37,8 @@ type Cache struct {
 	seen   Seen
 
 	snapshot *Snapshot
+	// nodes is how many the snapshot holds, for those who may not read it.
+	nodes atomic.Int64
 }
 
 // placed is a pod that has a node.
@@ -254,6 +257,7 @@ func (c *Cache) Refresh() *Snapshot {
 	}
 	c.snapshot.seen = seen
 	c.snapshot.apply(deltas)
+	c.nodes.Store(int64(c.snapshot.Len()))
 	c.snapshot.fence.Unlock()
 	clear(deltas)
 	// Only this goroutine touches spare, but for the swap above.

@@ -177,9 +177,7 @@ func (a *attempt) judge(chunk []framework.Slot) bool {
 	}
 	for _, live := range a.class.forms.Live {
 		a.refusals = sized(a.refusals, len(chunk))
-		answered := a.framework.Asks(a.State, live.Plugin, "Filter")
-		live.Filter(chunk, a.refusals)
-		answered()
+		a.framework.AskFilter(a.State, live, chunk, a.refusals)
 		for n, refusal := range a.refusals {
 			if refusal == framework.Fits {
 				continue

@@ -34,9 +34,7 @@ func (s *sheet) filter(a *attempt, slots []framework.Slot) (fit []framework.Slot
 		if form.Idle() {
 			continue
 		}
-		answered := a.framework.Asks(a.State, form.Plugin, "Filter")
-		form.Filter(slots, a.refusals)
-		answered()
+		a.framework.AskFilter(a.State, form, slots, a.refusals)
 		for n, refusal := range a.refusals {
 			if refusal == framework.Fits {
 				continue
@@ -76,9 +74,7 @@ func (s *sheet) score(a *attempt, form *framework.ClassScore, slots []framework.
 		return true
 	}
 	raw := a.rank.raw
-	answered := a.framework.Asks(a.State, form.Plugin, "Score")
-	scoring := form.Score(slots, raw)
-	if answered(); scoring != framework.Scored {
+	if a.framework.AskScore(a.State, form, slots, raw) != framework.Scored {
 		return false
 	}
 	if form.Normal == nil {

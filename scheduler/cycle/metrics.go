@@ -9,19 +9,19 @@ import (
 var (
 	ways = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_cycle_attempts_total",
-		Help: "Attempts to find a node, by the way they went: from verdicts that were remembered, or plain, asking every plugin.",
+		Help: "[ALPHA] Attempts to find a node, by the way they went: from verdicts that were remembered, or plain, asking every plugin.",
 	}, []string{"way"})
 	checks = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_memo_checks_total",
-		Help: "Verdicts that were remembered and made again, by whether they were the same. A different one is a bug; the attempt went the plain way.",
+		Help: "[ALPHA] Verdicts that were remembered and made again, by whether they were the same. A different one is a bug; the attempt went the plain way.",
 	}, []string{"result"})
 	classesMade = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_memo_classes_total",
-		Help: "Classes of pods that were met for the first time.",
+		Help: "[ALPHA] Classes of pods that were met for the first time.",
 	})
 	evictions = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_memo_evictions_total",
-		Help: "Classes of pods that were forgotten to make room for others.",
+		Help: "[ALPHA] Classes of pods that were forgotten to make room for others.",
 	})
 
 	goneRemembered, gonePlain = ways.WithLabelValues("remembered"), ways.WithLabelValues("plain")

@@ -93,9 +93,7 @@ func (a *attempt) remember(form *framework.ClassScore, room *[]int64) rankPart {
 // rate asks a live form.
 func (a *attempt) rate(form *framework.ClassScore, room *[]int64) (rankPart, framework.Scoring) {
 	*room = sized(*room, len(a.window))
-	answered := a.framework.Asks(a.State, form.Plugin, "Score")
-	scoring := form.Score(a.window, *room)
-	answered()
+	scoring := a.framework.AskScore(a.State, form, a.window, *room)
 	if scoring == framework.Scored && form.Normal != nil {
 		form.Normal.Normalize(*room)
 	}

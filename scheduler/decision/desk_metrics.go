@@ -5,11 +5,11 @@ import "github.com/prometheus/client_golang/prometheus"
 var (
 	explaining = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "berth_explanations_waiting",
-		Help: "SchedulingDecisions that are to be written or deleted. Twenty a second are.",
+		Help: "[ALPHA] SchedulingDecisions that are to be written or deleted. Twenty a second are.",
 	})
 	explained = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_explanations_total",
-		Help: "What became of explanations: their SchedulingDecision was written (create, replace, update) or deleted (delete), or they were dropped, since too many waited or the API server refused them (dropped).",
+		Help: "[ALPHA] What became of explanations: their SchedulingDecision was written (create, replace, update) or deleted (delete), or they were dropped, since too many waited or the API server refused them (dropped).",
 	}, []string{"outcome"})
 )
 

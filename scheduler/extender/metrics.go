@@ -9,11 +9,11 @@ import (
 var (
 	requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_extender_answers_total",
-		Help: "Questions to extenders by profile, extender, verb and what came of them. A request that was answered by what cannot be true counts as answered and as false.",
+		Help: "[ALPHA] Questions to extenders by profile, extender, verb and what came of them. A request that was answered by what cannot be true counts as answered and as false.",
 	}, []string{"profile", "extender", "verb", "result"})
 	durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "berth_extender_request_duration_seconds",
-		Help:    "Time from a question to an extender to its answer, or to the end of waiting, by profile, extender and verb.",
+		Help:    "[ALPHA] Time from a question to an extender to its answer, or to the end of waiting, by profile, extender and verb.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 	}, []string{"profile", "extender", "verb"})
 )

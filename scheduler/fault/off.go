@@ -317,4 +317,15 @@ const (
 	TrialIgnored = false
 	// TrialApproves: what died on trial runs without having been approved.
 	TrialApproves = false
+
+	// In what is told of all of them.
+
+	// NewestForOldest: of the pods that wait the newest is told for the oldest.
+	NewestForOldest = false
+	// PluginsUntimed: no attempt has its plugins timed.
+	PluginsUntimed = false
+	// EventsUntimed: it is not told how long changes of the cluster take.
+	EventsUntimed = false
+	// MetricsForAll: whoever asks is told metrics.
+	MetricsForAll = false
 )

@@ -156,6 +156,10 @@ var (
 	SwapBeforePause            = planted("SwapBeforePause")
 	TrialIgnored               = planted("TrialIgnored")
 	TrialApproves              = planted("TrialApproves")
+	NewestForOldest            = planted("NewestForOldest")
+	PluginsUntimed             = planted("PluginsUntimed")
+	EventsUntimed              = planted("EventsUntimed")
+	MetricsForAll              = planted("MetricsForAll")
 )
 
 // Those of extenders.

@@ -28,7 +28,9 @@ func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.Cycl
 	for _, plugin := range f.reserve {
 		running = plugin.Name()
 		outer := f.enter(w, running, "Reserve")
+		begin := f.begins(state)
 		s := plugin.Reserve(ctx, state, pod, node)
+		f.took(begin, running, "Reserve", s)
 		if f.leave(w, running, outer) {
 			// The pod holds its room until the claim, if there is one, is taken back.
 			return fwk.AsStatus(&LateError{Call{running, "Reserve"}}).WithPlugin(running)
@@ -56,7 +58,9 @@ func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.Cy
 			outer := f.enter(w, plugin.Name(), "Unreserve")
 			defer f.leave(w, plugin.Name(), outer)
 			defer f.lands(state, plugin.Name(), "Unreserve")()
+			begin := f.begins(state)
 			plugin.Unreserve(ctx, state, pod, node)
+			f.took(begin, plugin.Name(), "Unreserve", nil)
 			return nil
 		})
 		if !s.IsSuccess() {
@@ -76,7 +80,9 @@ func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, 
 	for _, plugin := range f.permit {
 		running = plugin.Name()
 		outer := f.enter(w, running, "Permit")
+		begin := f.begins(state)
 		s, timeout := plugin.Permit(ctx, state, pod, node)
+		f.took(begin, running, "Permit", s)
 		f.leave(w, running, outer)
 		switch {
 		case s.IsSuccess():
@@ -105,7 +111,9 @@ func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleSta
 	for _, plugin := range f.preBind {
 		running = plugin.Name()
 		over := f.lands(state, running, "PreBindPreFlight")
+		begin := f.begins(state)
 		result, s := plugin.PreBindPreFlight(ctx, state, pod, node)
+		f.took(begin, running, "PreBindPreFlight", s)
 		over()
 		if result != nil && result.AllowParallel {
 			parallel.Insert(running)
@@ -133,7 +141,10 @@ func (f *Framework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState,
 	run := func(ctx context.Context, plugin fwk.PreBindPlugin) *fwk.Status {
 		s := f.guard(pod, plugin.Name(), "PreBind", func() *fwk.Status {
 			defer f.lands(state, plugin.Name(), "PreBind")()
-			return plugin.PreBind(ctx, state, pod, node)
+			begin := f.begins(state)
+			s := plugin.PreBind(ctx, state, pod, node)
+			f.took(begin, plugin.Name(), "PreBind", s)
+			return s
 		})
 		if s.IsSuccess() {
 			return nil
@@ -210,7 +221,9 @@ func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, po
 	for _, plugin := range f.bind {
 		running = plugin.Name()
 		over := f.lands(state, running, "Bind")
+		begin := f.begins(state)
 		s := plugin.Bind(ctx, state, pod, node)
+		f.took(begin, running, "Bind", s)
 		over()
 		if s.IsSkip() {
 			continue
@@ -230,7 +243,9 @@ func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState
 	for _, plugin := range f.postBind {
 		_ = f.guard(pod, plugin.Name(), "PostBind", func() *fwk.Status {
 			defer f.lands(state, plugin.Name(), "PostBind")()
+			begin := f.begins(state)
 			plugin.PostBind(ctx, state, pod, node)
+			f.took(begin, plugin.Name(), "PostBind", nil)
 			return nil
 		})
 	}

@@ -15,16 +15,19 @@ import (
 // pointDuration is how long a pod spent at an extension point.
 var pointDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "scheduler_framework_extension_point_duration_seconds",
-	Help:    "Time for all plugins of an extension point, by the status they ended with and the profile.",
+	Help:    "[STABLE] Time for all plugins of an extension point, by the status they ended with and the profile.",
 	Buckets: prometheus.ExponentialBuckets(0.0001, 2, 12),
 }, []string{"extension_point", "status", "profile"})
 
 // Metrics returns the collectors of this room.
-func Metrics() []prometheus.Collector { return []prometheus.Collector{pointDuration, pluginFaults} }
+func Metrics() []prometheus.Collector {
+	return []prometheus.Collector{pointDuration, pluginDuration, evaluations, permitWait, pluginFaults}
+}
 
 // ForgetProfile drops the metric series of a profile that is gone.
 func ForgetProfile(profile string) {
 	pointDuration.DeletePartialMatch(prometheus.Labels{"profile": profile})
+	evaluations.DeletePartialMatch(prometheus.Labels{"profile": profile})
 	pluginFaults.DeletePartialMatch(prometheus.Labels{"profile": profile})
 }
 

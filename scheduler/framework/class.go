@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -25,7 +26,7 @@ type Class struct {
 	opaques   *opaques
 	// chain is the Filter chain without the plugins that skip the pods, and
 	// without opaque ones.
-	chain []fwk.FilterPlugin
+	chain []filterer
 }
 
 // Lasting is the forms whose verdicts last as long as a node does not change.
@@ -44,6 +45,8 @@ type ClassFilter struct {
 	Place int
 	// skips says that PreFilter of a live form would answer Skip.
 	skips bool
+	// asked counts the nodes that the form is asked about.
+	asked prometheus.Counter
 }
 
 // Idle reports whether the form refuses no node now.
@@ -58,6 +61,8 @@ type ClassScore struct {
 	Weight int64
 	// Normal normalises; nil where nothing has to be.
 	Normal NormalForm
+	// asked counts the nodes that the form is asked about.
+	asked prometheus.Counter
 }
 
 // Idle reports whether the form scores all nodes with 0 now.
@@ -157,7 +162,10 @@ func (c *Class) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod 
 		running = plugin.Name()
 		c.framework.trial.calls(running, "Filter")
 		outer := c.framework.enter(w, running, "Filter")
+		begin := c.framework.begins(state)
 		s := plugin.Filter(ctx, state, pod, node)
+		c.framework.took(begin, running, "Filter", s)
+		plugin.asked.Inc()
 		c.framework.leave(w, running, outer)
 		if !s.IsSuccess() {
 			return refusalOf(running, s)

@@ -44,12 +44,17 @@ func (f *Framework) preFilterBy(ctx context.Context, state fwk.CycleState, pod *
 		running = plugin.Name()
 		f.trial.calls(running, "PreFilter")
 		outer := f.enter(w, running, "PreFilter")
+		begin := f.begins(state)
 		r, s := plugin.PreFilter(ctx, state, pod, nodes)
+		f.took(begin, running, "PreFilter", s)
 		f.leave(w, running, outer)
-		switch code := s.Code(); code {
-		case fwk.Skip:
+		code := s.Code()
+		if code == fwk.Skip {
 			skipped.Insert(running)
 			continue
+		}
+		f.asked(running, "PreFilter").Inc()
+		switch code {
 		case fwk.Success:
 		case fwk.Unschedulable:
 			refusal = s.WithPlugin(running)
@@ -119,7 +124,9 @@ func (f *Framework) extend(state fwk.CycleState, pod *v1.Pod, operation string, 
 		}
 		f.trial.calls(running, operation)
 		outer := f.enter(w, running, operation)
+		begin := f.begins(state)
 		s := call(extensions)
+		f.took(begin, running, "PreFilterExtension"+operation, s)
 		f.leave(w, running, outer)
 		if !s.IsSuccess() {
 			return fwk.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", operation, running, s.AsError()))
@@ -144,7 +151,7 @@ func (f *Framework) RunFilterPlugins(ctx context.Context, state fwk.CycleState, 
 }
 
 // filterBy is RunFilterPlugins by some of the chain.
-func (f *Framework) filterBy(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, chain []fwk.FilterPlugin) (status *fwk.Status) {
+func (f *Framework) filterBy(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, chain []filterer) (status *fwk.Status) {
 	running := ""
 	defer f.rescue(pod, state, &running, "Filter", &status)
 	skipped, w := state.GetSkipFilterPlugins(), watch(state)
@@ -155,7 +162,10 @@ func (f *Framework) filterBy(ctx context.Context, state fwk.CycleState, pod *v1.
 		}
 		f.trial.calls(running, "Filter")
 		outer := f.enter(w, running, "Filter")
+		begin := f.begins(state)
 		s := plugin.Filter(ctx, state, pod, node)
+		f.took(begin, running, "Filter", s)
+		plugin.asked.Inc()
 		f.leave(w, running, outer)
 		if !s.IsSuccess() {
 			return refusalOf(running, s)
@@ -222,7 +232,9 @@ func (f *Framework) RunPostFilterPlugins(ctx context.Context, state fwk.CycleSta
 	for _, plugin := range f.postFilter {
 		running = plugin.Name()
 		outer := f.enter(w, running, "PostFilter")
+		begin := f.begins(state)
 		r, s := plugin.PostFilter(ctx, state, pod, refusals)
+		f.took(begin, running, "PostFilter", s)
 		f.leave(w, running, outer)
 		switch {
 		case s.IsSuccess():

@@ -75,6 +75,8 @@ type Framework struct {
 	ctx     context.Context
 	// successes are the observers of points that every attempt passes.
 	successes map[string]prometheus.Observer
+	// questions are what counts the questions to each plugin at a point.
+	questions map[Call]prometheus.Counter
 	plugins   []fwk.Plugin // in the order in which they were built
 	opaques   opaques
 	// withVolumes are opaques for pods that have volumes.
@@ -90,7 +92,7 @@ type Framework struct {
 	preEnqueue []fwk.PreEnqueuePlugin
 	sort       fwk.QueueSortPlugin
 	preFilter  []fwk.PreFilterPlugin
-	filter     []fwk.FilterPlugin
+	filter     []filterer
 	postFilter []fwk.PostFilterPlugin
 	preScore   []fwk.PreScorePlugin
 	score      []scorer
@@ -99,6 +101,12 @@ type Framework struct {
 	preBind    []fwk.PreBindPlugin
 	bind       []fwk.BindPlugin
 	postBind   []fwk.PostBindPlugin
+}
+
+// filterer is a Filter plugin and who counts the nodes that it is asked about.
+type filterer struct {
+	fwk.FilterPlugin
+	asked prometheus.Counter
 }
 
 // scorer is a Score plugin and the weight of its normalised score.
@@ -152,6 +160,7 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 		f.Close()
 		return nil, err
 	}
+	f.countQuestions()
 	f.opaques = f.opaquesOf(func(plugin fwk.Plugin) bool { return opaque(plugin) || readsVolumes(plugin) && f.torn(plugin) })
 	f.measurers = f.measurersOf()
 	f.withVolumes = f.opaquesOf(func(plugin fwk.Plugin) bool { return opaque(plugin) || readsVolumes(plugin) })
@@ -182,11 +191,12 @@ func (f *Framework) build(ctx context.Context, registry Registry, name string, a
 // chain puts the built plugins into their chains.
 func (f *Framework) chain(chains Chains, built map[string]fwk.Plugin) error {
 	var sorts []fwk.QueueSortPlugin
+	var filters []fwk.FilterPlugin
 	err := firstOf(
 		put(chains, PreEnqueue, built, &f.preEnqueue),
 		put(chains, QueueSort, built, &sorts),
 		put(chains, PreFilter, built, &f.preFilter),
-		put(chains, Filter, built, &f.filter),
+		put(chains, Filter, built, &filters),
 		put(chains, PostFilter, built, &f.postFilter),
 		put(chains, PreScore, built, &f.preScore),
 		put(chains, Reserve, built, &f.reserve),
@@ -197,6 +207,9 @@ func (f *Framework) chain(chains Chains, built map[string]fwk.Plugin) error {
 	)
 	if err != nil {
 		return err
+	}
+	for _, plugin := range filters {
+		f.filter = append(f.filter, filterer{plugin, uncounted})
 	}
 	for _, entry := range chains[Score] {
 		plugin, ok := built[entry.Name].(fwk.ScorePlugin)

@@ -52,7 +52,7 @@ type maker struct {
 // addFilter adds the form of a plugin in the Filter chain. It reports false
 // when there is none.
 func (m *maker) addFilter(place int) bool {
-	plugin, c := m.filter[place], m.class
+	plugin, c := m.filter[place].FilterPlugin, m.class
 	if m.Opaque(m.pod, plugin.Name()) || readsVolumes(plugin) {
 		return true // which has nothing to say of a pod without volumes
 	}
@@ -73,12 +73,12 @@ func (m *maker) addFilter(place int) bool {
 			return false
 		}
 		skips := c.State.GetSkipFilterPlugins().Has(plugin.Name())
-		c.Filters = append(c.Filters, ClassFilter{form, plugin.Name(), place, skips})
+		c.Filters = append(c.Filters, ClassFilter{form, plugin.Name(), place, skips, m.filter[place].asked})
 		return true
 	case !formed:
 		form = &filterByNode{FilterPlugin: plugin, ctx: m.ctx, state: c.State, pod: m.pod, columns: m.columns}
 	}
-	c.LastingFilters = append(c.LastingFilters, ClassFilter{FilterForm: form, Plugin: plugin.Name(), Place: place})
+	c.LastingFilters = append(c.LastingFilters, ClassFilter{FilterForm: form, Plugin: plugin.Name(), Place: place, asked: m.filter[place].asked})
 	return true
 }
 
@@ -90,7 +90,7 @@ func (m *maker) addScore(place int) bool {
 	}
 	if readsVolumes(plugin.ScorePlugin) {
 		if !c.State.GetSkipScorePlugins().Has(plugin.name) {
-			c.Scores = append(c.Scores, ClassScore{noVolumes{}, plugin.name, place, plugin.weight, nil})
+			c.Scores = append(c.Scores, ClassScore{noVolumes{}, plugin.name, place, plugin.weight, nil, uncounted})
 		}
 		return true
 	}
@@ -115,7 +115,7 @@ func (m *maker) addScore(place int) bool {
 		form = &scoreByNode{ScorePlugin: plugin.ScorePlugin, ctx: m.ctx, state: c.State, pod: m.pod, columns: m.columns}
 	}
 	normal, _ := form.(NormalForm)
-	made := ClassScore{form, plugin.name, place, plugin.weight, normal}
+	made := ClassScore{form, plugin.name, place, plugin.weight, normal, m.asked(plugin.name, "Score")}
 	if live {
 		c.Scores = append(c.Scores, made)
 	} else {
@@ -133,10 +133,13 @@ func (f *Framework) prepareScores(ctx context.Context, state *CycleState, pod *v
 			continue
 		}
 		f.trial.calls(plugin.Name(), "PreScore")
-		switch s := plugin.PreScore(ctx, state, pod, nil); {
-		case s.IsSkip():
+		s := plugin.PreScore(ctx, state, pod, nil)
+		if s.IsSkip() {
 			skipped.Insert(plugin.Name())
-		case !s.IsSuccess():
+			continue
+		}
+		f.asked(plugin.Name(), "PreScore").Inc()
+		if !s.IsSuccess() {
 			return false
 		}
 	}

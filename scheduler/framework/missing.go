@@ -74,7 +74,7 @@ func (f *Framework) against(ctx context.Context, state fwk.CycleState, pod *v1.P
 			continue
 		}
 		m := Missing{Status: status}
-		if measurer, ok := plugin.(Measurer); ok && f.BuiltIn(plugin.Name()) {
+		if measurer, ok := plugin.FilterPlugin.(Measurer); ok && f.BuiltIn(plugin.Name()) {
 			m.Shortages = measurer.Shortages(nil, state, pod, node)
 		}
 		if all = append(all, m); fault.FirstMissingAlone {
@@ -92,7 +92,7 @@ type measurer struct {
 
 func (f *Framework) measurersOf() (all []measurer) {
 	for _, plugin := range f.filter {
-		if m, ok := plugin.(Measurer); ok && f.BuiltIn(plugin.Name()) {
+		if m, ok := plugin.FilterPlugin.(Measurer); ok && f.BuiltIn(plugin.Name()) {
 			all = append(all, measurer{m, plugin.Name()})
 		}
 	}

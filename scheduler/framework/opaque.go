@@ -26,7 +26,7 @@ type OpaqueFilter struct {
 	fwk.FilterPlugin
 	// Place is the plugin's in its chain, from 0.
 	Place int
-	alone []fwk.FilterPlugin // the plugin as a chain
+	alone []filterer // the plugin as a chain
 }
 
 // OpaqueScore is an opaque plugin in the Score chain.
@@ -56,8 +56,8 @@ func (f *Framework) opaquesOf(opaque func(fwk.Plugin) bool) (o opaques) {
 		o.preFilter = o.preFilter || opaque(plugin)
 	}
 	for place, plugin := range f.filter {
-		if opaque(plugin) {
-			o.filters = append(o.filters, OpaqueFilter{plugin, place, f.filter[place : place+1]})
+		if opaque(plugin.FilterPlugin) {
+			o.filters = append(o.filters, OpaqueFilter{plugin.FilterPlugin, place, f.filter[place : place+1]})
 		}
 	}
 	for _, plugin := range f.preScore {
@@ -107,7 +107,7 @@ func (f *Framework) RunOpenFilterPlugins(ctx context.Context, state fwk.CycleSta
 	if len(o.filters) == 0 {
 		return f.RunFilterPlugins(ctx, state, pod, node)
 	}
-	open := slices.DeleteFunc(slices.Clone(f.filter), func(p fwk.FilterPlugin) bool { return o.names.Has(p.Name()) })
+	open := slices.DeleteFunc(slices.Clone(f.filter), func(p filterer) bool { return o.names.Has(p.Name()) })
 	return f.filterBy(ctx, state, pod, node, open)
 }
 

@@ -17,7 +17,7 @@ type Poison struct {
 // pluginFaults counts the calls that were recovered or given up.
 var pluginFaults = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "berth_plugin_faults_total",
-	Help: "Calls of plugins that panicked, or did not come back in time (late), by the profile, the plugin and the extension point.",
+	Help: "[ALPHA] Calls of plugins that panicked, or did not come back in time (late), by the profile, the plugin and the extension point.",
 }, []string{"profile", "plugin", "extension_point", "fault"})
 
 // Late counts a call about pod that is not waited for any more, and tells the

@@ -29,11 +29,16 @@ func (f *Framework) preScoreBy(ctx context.Context, state fwk.CycleState, pod *v
 		running = plugin.Name()
 		f.trial.calls(running, "PreScore")
 		outer := f.enter(w, running, "PreScore")
+		begin := f.begins(state)
 		s := plugin.PreScore(ctx, state, pod, nodes)
+		f.took(begin, running, "PreScore", s)
 		f.leave(w, running, outer)
 		if s.IsSkip() {
 			skipped.Insert(running)
-		} else if !s.IsSuccess() {
+			continue
+		}
+		f.asked(running, "PreScore").Inc()
+		if !s.IsSuccess() {
 			return skipped, fwk.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", running, s.AsError()))
 		}
 	}
@@ -83,10 +88,13 @@ func (f *Framework) ScoreNodes(ctx context.Context, state fwk.CycleState, pod *v
 func (f *Framework) rate(ctx context.Context, s scorer, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (list fwk.NodeScoreList, status *fwk.Status) {
 	defer f.rescue(pod, state, &s.name, "Score", &status)
 	list = make(fwk.NodeScoreList, len(nodes))
+	f.asked(s.name, "Score").Add(float64(len(nodes)))
 	w := watch(state)
 	for i, node := range nodes {
 		outer := f.enter(w, s.name, "Score")
+		begin := f.begins(state)
 		score, st := s.Score(ctx, state, pod, node)
+		f.took(begin, s.name, "Score", st)
 		f.leave(w, s.name, outer)
 		if !st.IsSuccess() {
 			return nil, fwk.AsStatus(fmt.Errorf("running Score plugins: plugin %q failed with: %w", s.name, st.AsError()))
@@ -101,7 +109,9 @@ func (f *Framework) normalise(ctx context.Context, s scorer, state fwk.CycleStat
 	if extensions := s.ScoreExtensions(); extensions != nil {
 		w := watch(state)
 		outer := f.enter(w, s.name, "NormalizeScore")
+		begin := f.begins(state)
 		st := extensions.NormalizeScore(ctx, state, pod, list)
+		f.took(begin, s.name, "ScoreExtensionNormalize", st)
 		f.leave(w, s.name, outer)
 		if !st.IsSuccess() {
 			return fwk.AsStatus(fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w", s.name, st.AsError()))

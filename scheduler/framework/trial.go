@@ -35,16 +35,20 @@ func (t *Trial) calls(plugin, point string) {
 	}
 }
 
-// Asks notes that a form of a plugin is asked, which does so in one call about
-// many nodes, until answered is called. It is for the cycle.
-func (f *Framework) Asks(state fwk.CycleState, plugin, point string) (answered func()) {
+// asks notes that a form of a plugin is asked, which does so in one call about
+// many nodes, until answered is called.
+func (f *Framework) asks(state fwk.CycleState, plugin, point string) (answered func()) {
 	f.trial.calls(plugin, point)
-	w := watch(state)
-	if w == nil || !f.foreign.Has(plugin) {
+	w, begin := watch(state), f.begins(state)
+	watched := w != nil && f.foreign.Has(plugin)
+	if !watched && begin.IsZero() {
 		return nothing
 	}
-	outer := w.enter(plugin, point)
-	return func() { w.leave(outer) }
+	outer := f.enter(w, plugin, point)
+	return func() {
+		f.leave(w, plugin, outer)
+		f.took(begin, plugin, point, nil)
+	}
 }
 
 func nothing() {}

@@ -37,7 +37,7 @@ func readsVolumes(plugin fwk.Plugin) bool {
 func (f *Framework) torn(plugin fwk.Plugin) bool {
 	name := plugin.Name()
 	_, prepares := plugin.(fwk.PreFilterPlugin)
-	asked := slices.ContainsFunc(f.filter, func(p fwk.FilterPlugin) bool { return p.Name() == name }) ||
+	asked := slices.ContainsFunc(f.filter, func(p filterer) bool { return p.Name() == name }) ||
 		slices.ContainsFunc(f.preScore, func(p fwk.PreScorePlugin) bool { return p.Name() == name }) ||
 		slices.ContainsFunc(f.score, func(s scorer) bool { return s.name == name })
 	return prepares && asked && !slices.ContainsFunc(f.preFilter, func(p fwk.PreFilterPlugin) bool { return p.Name() == name })

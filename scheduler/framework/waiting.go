@@ -96,9 +96,11 @@ func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {
 		return nil
 	}
 	defer w.Remove(uid)
+	begin := w.clock.Now()
 	if err := w.Wait(ctx, p.decided); err != nil {
 		return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", err))
 	}
+	permitWait.WithLabelValues(p.verdict.Code().String()).Observe(w.clock.Since(begin).Seconds())
 	if p.verdict.IsSuccess() || p.verdict.IsRejected() {
 		return p.verdict
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -31,7 +32,9 @@ type Options struct {
 	Namespace func(name string, before, after labels.Set)
 	// Storage is which kinds of storage objects there are to listen to.
 	Storage Storage
-	Log     logr.Logger
+	// Clock times what is taken in; nil means the machine's.
+	Clock clock.PassiveClock
+	Log   logr.Logger
 }
 
 // Intake hears of every change to what is scheduled.
@@ -42,7 +45,12 @@ type Intake struct {
 }
 
 // New returns an Intake that listens to nothing yet.
-func New(o Options) *Intake { return &Intake{options: o, done: make(chan struct{})} }
+func New(o Options) *Intake {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Intake{options: o, done: make(chan struct{})}
+}
 
 // +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -58,18 +59,20 @@ func (in *Intake) watchOthers(factory informers.SharedInformerFactory) ([]toolsc
 func watch[T any](
 	in *Intake, informer toolscache.SharedIndexInformer, kind fwk.EventResource, facet framework.Facets, differ func(before, after T) bool,
 ) (toolscache.ResourceEventHandlerRegistration, error) {
-	tell := func(action fwk.ActionType, before, after any) {
+	observers := handledOf(kind)
+	tell := func(action fwk.ActionType, observer prometheus.Observer, before, after any) {
+		defer in.took(in.now(), observer)
 		in.options.Cache.Changed(facet)
 		in.options.Queue.Event(in.context(), fwk.ClusterEvent{Resource: kind, ActionType: action}, before, after, nil)
 	}
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { tell(fwk.Add, nil, obj) },
+		AddFunc: func(obj any) { tell(fwk.Add, observers.added, nil, obj) },
 		UpdateFunc: func(oldObj, newObj any) {
 			if differ(oldObj.(T), newObj.(T)) {
-				tell(fwk.Update, oldObj, newObj)
+				tell(fwk.Update, observers.updated, oldObj, newObj)
 			}
 		},
-		DeleteFunc: func(obj any) { ifKnown(obj, func(known T) { tell(fwk.Delete, known, nil) }) },
+		DeleteFunc: func(obj any) { ifKnown(obj, func(known T) { tell(fwk.Delete, observers.deleted, known, nil) }) },
 	})
 }
 

@@ -24,6 +24,7 @@ func assigned(pod *v1.Pod) bool { return pod.Spec.NodeName != "" }
 func going(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil && !fault.DoomedPromised }
 
 func (in *Intake) podAdded(pod *v1.Pod) {
+	defer in.took(in.now(), of(pod).added)
 	ctx := in.context()
 	if assigned(pod) {
 		in.confirmed(ctx, pod)
@@ -75,6 +76,7 @@ func (in *Intake) confirmed(ctx context.Context, pod *v1.Pod) {
 }
 
 func (in *Intake) podUpdated(oldPod, newPod *v1.Pod) {
+	defer in.took(in.now(), of(oldPod).updated)
 	ctx := in.context()
 	switch {
 	case oldPod.UID != newPod.UID:
@@ -156,6 +158,7 @@ func (in *Intake) returned(ctx context.Context, pod *v1.Pod, had []string, keeps
 }
 
 func (in *Intake) podDeleted(pod *v1.Pod) {
+	defer in.took(in.now(), of(pod).deleted)
 	ctx := in.context()
 	had := in.promises(pod)
 	// First it is gone, then it stops waiting: who comes to Permit now looks

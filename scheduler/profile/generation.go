@@ -106,6 +106,7 @@ func (g *Generation) rules(hold func(*v1.Pod) queue.Hold, paused bool) *queue.Ru
 		Sort:   sort,
 		Makeup: makeupOf(g.Blueprint(), paused),
 		Less:   less,
+		Clock:  g.Framework.Clock,
 		Hold:   hold,
 		PreEnqueue: func(ctx context.Context, pod *v1.Pod, lastGate string) string {
 			if !g.retain() {

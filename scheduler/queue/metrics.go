@@ -1,25 +1,38 @@
 package queue
 
 import (
+	"sync/atomic"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // incoming counts the pods that enter a part of the queue, and why.
 var incoming = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "scheduler_queue_incoming_pods_total",
-	Help: "Pods added to the scheduling queue, by the part of the queue and the event.",
+	Help: "[STABLE] Pods added to the scheduling queue, by the part of the queue and the event.",
 }, []string{"queue", "event"})
+
+// hintTime is how long hints take in a sample of the questions.
+var hintTime = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	Name:    "scheduler_queueing_hint_execution_duration_seconds",
+	Help:    "[ALPHA] Time of a queueing hint, one of ten, by the plugin, the event and what it answered: Queue, QueueSkip or Error.",
+	Buckets: prometheus.ExponentialBuckets(0.00001, 1.5, 20),
+}, []string{"plugin", "event", "hint"})
 
 // setAside counts the pods that are set aside.
 var setAside = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "berth_pods_set_aside_total",
-	Help: "How often a pod was set aside because a plugin panicked or hung at it again and again, by the profile and the plugin.",
+	Help: "[ALPHA] How often a pod was set aside because a plugin panicked or hung at it again and again, by the profile and the plugin.",
 }, []string{"profile", "plugin"})
 
 // loopTime is how the loop spends its time.
 var loopTime = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "berth_loop_seconds_total",
-	Help: "Time that the loop spent on attempts, by the profile. The rest of its time it waited.",
+	Help: "[ALPHA] Time that the loop spent on attempts, by the profile. The rest of its time it waited.",
 }, []string{"profile"})
 
 // ForgetProfile drops the metric series of a profile that is gone.
@@ -31,36 +44,33 @@ func ForgetProfile(profile string) {
 // Metrics returns the collectors of this room: what moves, and where the pods
 // of all profiles wait at the moment of a scrape.
 func (q *Queue) Metrics() []prometheus.Collector {
-	return []prometheus.Collector{incoming, setAside, loopTime, pendingPods{q}}
+	return []prometheus.Collector{incoming, entities{}, hintTime, setAside, loopTime, standing{q}}
 }
 
-// pendingPods counts waiting pods when it is scraped. A gauge kept up to date
-// by every move would have to be right in each of them.
-type pendingPods struct{ queue *Queue }
+// hintsAsked is how many hints were, by all rules.
+var hintsAsked atomic.Uint64
 
-var pendingDesc = prometheus.NewDesc("scheduler_pending_pods",
-	"Pods that wait, by the part of the queue: active, backoff, unschedulable or gated.",
-	[]string{"queue"}, nil)
-
-func (c pendingPods) Describe(ch chan<- *prometheus.Desc) { ch <- pendingDesc }
-
-func (c pendingPods) Collect(ch chan<- prometheus.Metric) {
-	counts := map[string]int{"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
-	c.queue.mu.Lock()
-	for _, p := range c.queue.pods {
-		switch p.where {
-		case Active:
-			counts["active"]++
-		case Backoff:
-			counts["backoff"]++
-		case Unschedulable:
-			counts["unschedulable"]++
-		case Gated:
-			counts["gated"]++
-		}
+// begins is when a hint is asked; zero when it is none of the sample.
+func (r *Rules) begins() time.Time {
+	if r.Clock == nil || hintsAsked.Add(1)%framework.SampleEvery != 0 {
+		return time.Time{}
 	}
-	c.queue.mu.Unlock()
-	for part, n := range counts {
-		ch <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(n), part)
+	return r.Clock.Now()
+}
+
+// took notes how long a hint took that was asked then.
+func (r *Rules) took(begin time.Time, plugin string, e event, answer string) {
+	if !begin.IsZero() {
+		hintTime.WithLabelValues(plugin, e.Label(), answer).Observe(r.Clock.Since(begin).Seconds())
 	}
+}
+
+func hintName(hint fwk.QueueingHint, err error) string {
+	switch {
+	case err != nil:
+		return "Error"
+	case hint == fwk.QueueSkip:
+		return "QueueSkip"
+	}
+	return "Queue"
 }

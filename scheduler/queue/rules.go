@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/fault"
 )
@@ -30,6 +31,8 @@ type Rules struct {
 	Makeup Makeup
 	// Less is the QueueSort plugin's; it must not panic (the runtime recovers).
 	Less fwk.LessFunc
+	// Clock times the hints of a sample of events; nil times none.
+	Clock clock.PassiveClock
 	// Hold says why pod must not be tried at all, or the zero Hold.
 	Hold func(pod *v1.Pod) Hold
 	// PreEnqueue asks the PreEnqueue plugins, the gate that held the pod last
@@ -106,7 +109,9 @@ func (r *Rules) worth(logger klog.Logger, p *Pod, pod *v1.Pod, e event) strategy
 			continue
 		}
 		if hint.Fn != nil {
+			begin := r.begins()
 			answer, err := hint.Fn(logger, pod, e.oldObj, e.newObj)
+			r.took(begin, hint.Plugin, e, hintName(answer, err))
 			if err != nil {
 				logger.Error(err, "Queueing hint failed; taking it for Queue", "plugin", hint.Plugin, "event", e.Label(), "pod", klog.KObj(pod))
 			} else if answer == fwk.QueueSkip || fault.HintAlwaysSkips {

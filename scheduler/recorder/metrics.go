@@ -5,11 +5,11 @@ import "github.com/prometheus/client_golang/prometheus"
 var (
 	waiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "berth_events_waiting",
-		Help: "Events that wait to be written. They yield to binds.",
+		Help: "[ALPHA] Events that wait to be written. They yield to binds.",
 	})
 	dropped = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_events_dropped_total",
-		Help: "Events that were not written: too many waited, or the API server refused them.",
+		Help: "[ALPHA] Events that were not written: too many waited, or the API server refused them.",
 	})
 )
 

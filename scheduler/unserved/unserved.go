@@ -36,7 +36,7 @@ const manyNames = "(others)"
 
 var unservedPods = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "berth_unserved_pods",
-	Help: "Pods whose spec.schedulerName no scheduler seems to serve, by that name: of 20 names, and of the others together.",
+	Help: "[ALPHA] Pods whose spec.schedulerName no scheduler seems to serve, by that name: of 20 names, and of the others together.",
 }, []string{"scheduler_name"})
 
 // Metrics returns the collectors of this room.

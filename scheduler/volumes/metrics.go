@@ -7,11 +7,11 @@ var (
 	// nothing, since there is no such cache any more.
 	cacheRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scheduler_volume_binder_cache_requests_total",
-		Help: "Total number for request volume binding cache.",
+		Help: "[ALPHA] Requests to a cache of volume bindings that is no more.",
 	}, []string{"operation"})
 	stageErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scheduler_volume_scheduling_stage_error_total",
-		Help: "Errors of volume binding, by stage: predicate, assume, bind.",
+		Help: "[ALPHA] Errors of volume binding, by stage: predicate, assume, bind.",
 	}, []string{"operation"})
 )
 

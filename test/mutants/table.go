@@ -61,6 +61,7 @@ const (
 	convert           = "cmd/kubectl-berth/convert"
 	export            = "controllers/export"
 	controllers       = "controllers"
+	operator          = "operator"
 	why               = "test/why"
 )
 
@@ -83,6 +84,7 @@ const (
 	noTrial     = "its profiles are not tried before they run"
 	noExtenders = "its profiles have no extenders"
 	noFiles     = "it reads no configuration, and writes none"
+	noMetrics   = "nobody scrapes it"
 )
 
 // table is every fault of scheduler/fault, room by room.
@@ -361,4 +363,13 @@ var table = []mutant{
 		[]killer{{controllers, "TestAFailedTrialChangesNothingAndIsTold"}}, noUsers},
 	{"TrialApproves", "what died on trial runs without having been approved",
 		[]killer{{controllers, "TestAProcessThatDiesOnATrial"}}, noUsers},
+
+	{"NewestForOldest", "of the pods that wait the newest is told for the oldest",
+		[]killer{{queue, "TestWhereThePodsAre"}}, noMetrics},
+	{"PluginsUntimed", "no attempt has its plugins timed",
+		[]killer{{loop, "TestWhatIsMeasuredOfAttempts"}}, noMetrics},
+	{"EventsUntimed", "it is not told how long changes of the cluster take",
+		[]killer{{loop, "TestWhatIsMeasuredOfAttempts"}}, noMetrics},
+	{"MetricsForAll", "whoever asks is told metrics",
+		[]killer{{operator, "TestTheFlagsSayWhoIsToldMetrics"}}, noMetrics},
 }

@@ -50,7 +50,7 @@ func TestTheTableHasEveryFault(t *testing.T) {
 func TestEveryFaultIsPlantedSomewhere(t *testing.T) {
 	planted := map[string]bool{}
 	use := regexp.MustCompile(`fault\.([A-Z]\w+)`)
-	for _, dir := range []string{"scheduler", "controllers"} {
+	for _, dir := range []string{"scheduler", "controllers", "operator"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(file string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
 				return err

@@ -85,6 +85,9 @@ operator:               api/... controllers/... scheduler scheduler/*
 cmd/kubectl-berth:      cmd/kubectl-berth/*
 demo:                   test/controlplane
 
+# What is written from the code reads it as text.
+tools/metrics:
+
 # Proof may look everywhere.
 test/...:               ...
 

@@ -1,0 +1,40 @@
+package operator
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheFlagsSayWhoIsToldMetrics(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"tls.crt", "tls.key"} {
+		if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for flags, want := range map[string]struct{ secure, asked bool }{
+		"":                          {true, true},
+		"--metrics-cert-dir=" + dir: {true, true},
+		"--metrics-secure=false":    {false, false},
+	} {
+		o, err := parse(strings.Fields(flags))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := o.metrics.server()
+		if server.SecureServing != want.secure || (server.FilterProvider != nil) != want.asked {
+			t.Errorf("%q: HTTPS %v, others are asked who they are %v", flags, server.SecureServing, server.FilterProvider != nil)
+		}
+	}
+	for flags, want := range map[string]string{
+		"--metrics-cert-dir=/nowhere":                                 "--metrics-cert-dir: must hold tls.crt and tls.key",
+		"--metrics-secure=false --metrics-cert-dir=" + dir:            "--metrics-cert-dir: needs --metrics-secure",
+		"--metrics-bind-address=:1 --metrics-cert-dir=" + t.TempDir(): "must hold tls.crt",
+	} {
+		if _, err := parse(strings.Fields(flags)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", flags, err)
+		}
+	}
+}

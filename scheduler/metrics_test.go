@@ -1,0 +1,110 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/probe"
+)
+
+// measured is what the scheduler tells now: by name{values} how often something
+// was counted or timed, or how much of it there is.
+func (w *world) measured() map[string]float64 {
+	w.t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(w.Metrics()...)
+	families, err := registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			var values []string
+			for _, label := range metric.Label {
+				values = append(values, label.GetValue())
+			}
+			all[fmt.Sprintf("%s{%s}", family.GetName(), strings.Join(values, ","))] = amount(metric)
+		}
+	}
+	return all
+}
+
+func amount(m *dto.Metric) float64 {
+	switch {
+	case m.Histogram != nil:
+		return float64(m.Histogram.GetSampleCount())
+	case m.Counter != nil:
+		return m.Counter.GetValue()
+	}
+	return m.Gauge.GetValue()
+}
+
+func TestWhatIsMeasuredOfAttempts(t *testing.T) {
+	const pods = 2 * framework.SampleEvery
+	inTime(t, func(w *world) {
+		w.apply("one")
+		defer w.lead()()
+		before := w.measured()
+		for i := range pods {
+			w.create(web(fmt.Sprint("a", i)))
+		}
+		after, want := w.measured(), map[string]float64{
+			"scheduler_schedule_attempts_total{p,scheduled}":                        pods,
+			"scheduler_scheduling_algorithm_duration_seconds{}":                     pods,
+			"scheduler_pod_scheduling_sli_duration_seconds{1}":                      pods,
+			"scheduler_plugin_execution_duration_seconds{Reserve,A,Success}":        pods / framework.SampleEvery,
+			"scheduler_plugin_evaluation_total{PreFilter,A,p}":                      pods,
+			"scheduler_queue_incoming_pods_total{UnscheduledPodAdd,active}":         pods,
+			"scheduler_queue_incoming_entities_total{UnscheduledPodAdd,active,pod}": pods,
+			"scheduler_event_handling_duration_seconds{UnscheduledPodAdd}":          pods,
+			"scheduler_cache_size{pods}":                                            pods,
+		}
+		got := map[string]float64{}
+		for name := range want {
+			got[name] = after[name] - before[name]
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("more than before (-want +got):\n%s", diff)
+		}
+		for name, want := range map[string]float64{"scheduler_cache_size{nodes}": 2, "scheduler_cache_size{assumed_pods}": 0, "scheduler_goroutines{binding}": 0} {
+			if got, told := after[name]; got != want || !told {
+				t.Errorf("%s is %v (%v), want %v", name, got, told, want)
+			}
+		}
+	}, node("n1"), node("n2"))
+}
+
+func TestAProfileThatIsGoneLeavesNoSeries(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.a.Set("Filter", probe.Reject("too small"))
+		w.apply("one")
+		defer w.lead()()
+		w.create(web("a"))
+		of := func() (names []string) {
+			for name := range w.measured() {
+				if slices.Contains(strings.Split(strings.TrimSuffix(name[strings.Index(name, "{")+1:], "}"), ","), "p") {
+					names = append(names, name)
+				}
+			}
+			return names
+		}
+		if len(of()) == 0 {
+			t.Fatal("nothing is measured of the profile")
+		}
+		w.cluster.Remove(web("a"))
+		w.Profiles().Delete("p")
+		synctest.Wait()
+		if left := of(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+	}, node("n1"))
+}

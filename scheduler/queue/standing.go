@@ -1,0 +1,165 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// standing says where the pods are when it is scraped, in one look at all of
+// them. Gauges that every move keeps up to date would have to be right in each.
+type standing struct{ queue *Queue }
+
+// The names and labels of the first four are kube-scheduler's.
+var (
+	pendingDesc = prometheus.NewDesc("scheduler_pending_pods",
+		"[STABLE] Pods that wait, by the part of the queue: active, backoff, unschedulable or gated.",
+		[]string{"queue"}, nil)
+	queuedDesc = prometheus.NewDesc("scheduler_queued_entities",
+		"[ALPHA] What waits, by the part of the queue and the type: pod, since groups are not scheduled as such.",
+		[]string{"queue", "type"}, nil)
+	unschedulableDesc = prometheus.NewDesc("scheduler_unschedulable_pods",
+		"[BETA] Pods that a plugin refused and that have not been tried again, by the plugin and the profile. A pod counts for each plugin that refused it.",
+		[]string{"plugin", "profile"}, nil)
+	inFlightDesc = prometheus.NewDesc("scheduler_inflight_events",
+		"[ALPHA] Events that are kept for pods whose next place is not decided yet, and as PodPopped those pods.",
+		[]string{"event"}, nil)
+	heldDesc = prometheus.NewDesc("berth_held_pods",
+		"[ALPHA] Pods that are kept out of scheduling for another reason than room, by the profile and the reason: ProfileDeleted, ProfilePaused, NamespaceNotAllowed, Unsupported or SetAside.",
+		[]string{"profile", "reason"}, nil)
+	oldestDesc = prometheus.NewDesc("berth_oldest_pending_pod_timestamp_seconds",
+		"[ALPHA] When the pod of the profile that has waited longest was first ready to be tried, in seconds since 1970. None where no pod waits; gated and held ones do not count.",
+		[]string{"profile"}, nil)
+)
+
+func (s standing) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{pendingDesc, queuedDesc, unschedulableDesc, inFlightDesc, heldDesc, oldestDesc} {
+		ch <- desc
+	}
+}
+
+// parts are kube-scheduler's names of the places where pods wait.
+var parts = map[Place]string{Active: "active", Backoff: "backoff", Unschedulable: "unschedulable", Gated: "gated"}
+
+// about is a plugin or a reason, and a profile.
+type about struct{ what, profile string }
+
+// census is what one look at the queue finds.
+type census struct {
+	parts   map[string]int
+	refused map[about]int
+	held    map[about]int
+	oldest  map[string]time.Time
+	// markers are the pods in flight, and events what is kept for them.
+	markers int
+	events  map[fwk.ClusterEvent]int
+}
+
+func (s standing) Collect(ch chan<- prometheus.Metric) {
+	c := s.queue.census()
+	for part, n := range c.parts {
+		ch <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(n), part)
+		ch <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(n), part, "pod")
+	}
+	for by, n := range c.refused {
+		ch <- prometheus.MustNewConstMetric(unschedulableDesc, prometheus.GaugeValue, float64(n), by.what, by.profile)
+	}
+	for by, n := range c.held {
+		ch <- prometheus.MustNewConstMetric(heldDesc, prometheus.GaugeValue, float64(n), by.profile, by.what)
+	}
+	for profile, since := range c.oldest {
+		ch <- prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, float64(since.UnixMilli())/1000, profile)
+	}
+	ch <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(c.markers), "PodPopped")
+	for event, n := range c.labelled() {
+		ch <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(n), event)
+	}
+}
+
+// census looks at every pod.
+func (q *Queue) census() census {
+	c := census{
+		parts:   map[string]int{"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0},
+		refused: map[about]int{}, held: map[about]int{}, oldest: map[string]time.Time{},
+		events: map[fwk.ClusterEvent]int{},
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, p := range q.pods {
+		c.add(p)
+	}
+	c.markers = q.flights.markers
+	for e := q.flights.log.Front(); e != nil; e = e.Next() {
+		if happened, isEvent := e.Value.(event); isEvent {
+			c.events[happened.ClusterEvent]++
+		}
+	}
+	return c
+}
+
+// labelled are the events by what they are called: two may share a label.
+func (c *census) labelled() map[string]int {
+	all := map[string]int{}
+	for event, n := range c.events {
+		all[event.Label()] += n
+	}
+	return all
+}
+
+// add counts one pod. Called with the lock of its queue.
+func (c *census) add(p *Pod) {
+	part, waits := parts[p.where]
+	if waits {
+		c.parts[part]++
+		for plugin := range p.rejectors {
+			c.refused[about{plugin, p.profile}]++
+		}
+		for plugin := range p.pending {
+			if !p.rejectors.Has(plugin) {
+				c.refused[about{plugin, p.profile}]++
+			}
+		}
+	}
+	if p.where == Parked && p.held.Reason != "" {
+		c.held[about{p.held.Reason, p.profile}]++
+	}
+	if (!waits && p.where != InFlight) || p.where == Gated || p.initialAttempt == nil {
+		return
+	}
+	if oldest, known := c.oldest[p.profile]; !known || p.initialAttempt.Before(oldest) != fault.NewestForOldest {
+		c.oldest[p.profile] = *p.initialAttempt
+	}
+}
+
+// entities is incoming under its other name, with a type: all that comes is a
+// pod.
+type entities struct{}
+
+var entitiesDesc = prometheus.NewDesc("scheduler_queue_incoming_entities_total",
+	"[ALPHA] What was added to the scheduling queue, by the part of the queue, the event and the type: pod.",
+	[]string{"queue", "event", "type"}, nil)
+
+func (entities) Describe(ch chan<- *prometheus.Desc) { ch <- entitiesDesc }
+
+func (entities) Collect(ch chan<- prometheus.Metric) {
+	counted := make(chan prometheus.Metric)
+	go func() {
+		defer close(counted)
+		incoming.Collect(counted)
+	}()
+	for metric := range counted {
+		var m dto.Metric
+		if metric.Write(&m) != nil {
+			continue
+		}
+		labels := map[string]string{}
+		for _, label := range m.Label {
+			labels[label.GetName()] = label.GetValue()
+		}
+		ch <- prometheus.MustNewConstMetric(entitiesDesc, prometheus.CounterValue, m.Counter.GetValue(), labels["queue"], labels["event"], "pod")
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/faultproxy"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/operator"
+)
+
+const (
+	// asScheduler is set where this binary is to be the manager and not its test.
+	asScheduler = "BERTH_ALERTS_SCHEDULER"
+	minutes     = SpecTimeout(3 * time.Minute)
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asScheduler) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestAlerts(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "alerts")
+}
+
+var (
+	root string
+	cp   *controlplane.ControlPlane
+	// proxy is the manager's way to the API server.
+	proxy   *faultproxy.Proxy
+	manager *operator.Manager
+	token   string
+	server  *prometheus
+	alerts  []*alert
+)
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	SetDefaultEventuallyTimeout(time.Minute)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	var err error
+	root, err = controlplane.ModuleRoot()
+	Expect(err).NotTo(HaveOccurred())
+	alerts, err = readAlerts(filepath.Join(root, "config", "prometheus", "alerts", "rules.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	cp, err = house.Cluster(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { cp.Stop() })
+	proxy, err = faultproxy.Start(cp.Config())
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { proxy.Stop() })
+	token, err = operator.AccountWith(ctx, cp, "prometheus", operator.ScrapeRole)
+	Expect(err).NotTo(HaveOccurred())
+	server = newPrometheus()
+	for _, name := range []string{"n1", "n2"} {
+		node := fixture.Node(name).Offers("cpu", "100", "pods", "1000").Obj()
+		node.UID, node.CreationTimestamp = "", metav1.Time{}
+		_, err := cp.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+	manages(ctx)
+}, NodeTimeout(15*time.Minute))
+
+// manages starts a manager, which reaches the API server through proxy.
+func manages(ctx context.Context) {
+	GinkgoHelper()
+	account, err := cp.ServiceAccountConfig(ctx, operator.Namespace, operator.Account)
+	Expect(err).NotTo(HaveOccurred())
+	way := proxy.Config(account)
+	config := clientcmdapi.NewConfig()
+	config.Clusters["berth"] = &clientcmdapi.Cluster{Server: way.Host, CertificateAuthorityData: way.CAData}
+	config.AuthInfos["berth"] = &clientcmdapi.AuthInfo{Token: way.BearerToken}
+	config.Contexts["berth"] = &clientcmdapi.Context{Cluster: "berth", AuthInfo: "berth"}
+	config.CurrentContext = "berth"
+	kubeconfig := filepath.Join(cp.Dir(), "proxy.kubeconfig")
+	Expect(clientcmd.WriteToFile(*config, kubeconfig)).To(Succeed())
+
+	Expect(os.Setenv(asScheduler, "yes")).To(Succeed())
+	manager, err = operator.Start(ctx, cp, os.Args[0], "--kubeconfig="+kubeconfig, "--enable-extenders", "--leader-elect-retry-period=200ms")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.Unsetenv(asScheduler)).To(Succeed())
+	Eventually(func() ([]byte, error) {
+		_, text, err := manager.Scrape(ctx, token)
+		return text, err
+	}).Should(ContainSubstring("scheduler_pending_pods"))
+}
+
+// scrape scrapes the manager, if there is one, and has all alerts evaluated.
+func scrape(ctx context.Context) {
+	GinkgoHelper()
+	var text []byte
+	if manager != nil {
+		var err error
+		_, text, err = manager.Scrape(ctx, token)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	Expect(server.scraped("berth-0", text)).To(Succeed())
+	for _, a := range alerts {
+		Expect(a.evaluate(ctx, server)).To(Succeed())
+	}
+}
+
+func apply(ctx context.Context, manifest string) {
+	GinkgoHelper()
+	_, err := cp.Kubectl(ctx, strings.NewReader(manifest), "apply", "--server-side", "--force-conflicts", "-f", "-")
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// profile makes a profile that runs one more plugin at a point, and waits until
+// it does. A pod of it is failed by that plugin.
+func profile(ctx context.Context, plugin, spec string) {
+	GinkgoHelper()
+	name := strings.ToLower(plugin)
+	apply(ctx, "{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: "+name+"}, spec: "+spec+"}")
+	_, err := operator.UntilProgrammed(ctx, cp, name)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+func failed(key, plugin string) *fixture.PodBuilder {
+	return fixture.Pod(key).Scheduler(strings.ToLower(plugin)).Label("fails", plugin)
+}
+
+// create creates a pod that goes when the spec ends.
+func create(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
+	GinkgoHelper()
+	pod := b.Obj()
+	pod.UID, pod.CreationTimestamp, pod.Spec.TerminationGracePeriodSeconds = "", metav1.Time{}, new(int64(0))
+	if len(pod.Spec.Containers) == 0 {
+		pod.Spec.Containers = []v1.Container{{Name: "c0"}}
+	}
+	for i := range pod.Spec.Containers {
+		pod.Spec.Containers[i].Image = "none"
+	}
+	pods := cp.Client().CoreV1().Pods(pod.Namespace)
+	made, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) { _ = pods.Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0)) })
+	return made
+}
+
+// node is where a pod is; empty while it is nowhere.
+func node(ctx context.Context, pod *v1.Pod) string {
+	now, err := cp.Client().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	return now.Spec.NodeName
+}

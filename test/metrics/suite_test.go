@@ -1,0 +1,118 @@
+// Package metrics scrapes a manager that runs: what it tells, and whom.
+package metrics
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/operator"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/house"
+	process "github.com/berthdev/berth/test/operator"
+)
+
+const (
+	// asScheduler is set where this binary is to be the manager and not its test.
+	asScheduler = "BERTH_METRICS_SCHEDULER"
+	minute      = SpecTimeout(time.Minute)
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asScheduler) != "" {
+		operator.Main(plugins.Register("Waits", newWaits, (*waits)(nil), nil))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// waits lets each pod wait at Permit until it has waited long enough.
+type waits struct{}
+
+func newWaits(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return waits{}, nil }
+
+func (waits) Name() string { return "Waits" }
+
+func (waits) Permit(context.Context, fwk.CycleState, *v1.Pod, string) (*fwk.Status, time.Duration) {
+	return fwk.NewStatus(fwk.Wait), 10 * time.Millisecond
+}
+
+func TestMetrics(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "metrics")
+}
+
+var (
+	cp *controlplane.ControlPlane
+	// reader and stranger are tokens: of an account that may scrape, and of one
+	// that may not.
+	reader, stranger string
+)
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	var err error
+	cp, err = house.Cluster(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { cp.Stop() })
+	reader, err = process.AccountWith(ctx, cp, "prometheus", process.ScrapeRole)
+	Expect(err).NotTo(HaveOccurred())
+	stranger, err = process.AccountWith(ctx, cp, "stranger", "")
+	Expect(err).NotTo(HaveOccurred())
+	for _, name := range []string{"n1", "n2"} {
+		node := fixture.Node(name).Offers("cpu", "4", "pods", "110").Obj()
+		node.UID, node.CreationTimestamp = "", metav1.Time{}
+		_, err := cp.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+}, NodeTimeout(15*time.Minute))
+
+// manages starts a manager with more flags, which ends with the spec.
+func manages(ctx context.Context, flags ...string) *process.Manager {
+	GinkgoHelper()
+	Expect(os.Setenv(asScheduler, "yes")).To(Succeed())
+	manager, err := process.Start(ctx, cp, os.Args[0], flags...)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.Unsetenv(asScheduler)).To(Succeed())
+	DeferCleanup(func() { cp.End(manager.Process) })
+	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
+	return manager
+}
+
+// create creates a pod that goes when the spec ends.
+func create(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
+	GinkgoHelper()
+	pod := b.Obj()
+	pod.UID, pod.CreationTimestamp, pod.Spec.TerminationGracePeriodSeconds = "", metav1.Time{}, new(int64(0))
+	if len(pod.Spec.Containers) == 0 {
+		pod.Spec.Containers = []v1.Container{{Name: "c0"}}
+	}
+	for i := range pod.Spec.Containers {
+		pod.Spec.Containers[i].Image = "none"
+	}
+	pods := cp.Client().CoreV1().Pods(pod.Namespace)
+	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) { _ = pods.Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0)) })
+	return pod
+}
+
+// node is where a pod is; empty while it is nowhere.
+func node(ctx context.Context, pod *v1.Pod) string {
+	now, err := cp.Client().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	return now.Spec.NodeName
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// metric is what the code says of one.
+type metric struct {
+	name, kind, help string
+	labels           []string
+	// buckets is how a histogram's are made, as Go's arguments; nil: it has none.
+	buckets []float64
+}
+
+// rooms are where metrics are made.
+var rooms = []string{"scheduler", "controllers", "operator"}
+
+// kinds are the constructors, and what they make.
+var kinds = map[string]string{
+	"NewCounter": "counter", "NewCounterVec": "counter", "NewGauge": "gauge", "NewGaugeVec": "gauge",
+	"NewHistogram": "histogram", "NewHistogramVec": "histogram",
+}
+
+// read finds the metrics that code below root makes.
+func read(root string) ([]metric, error) {
+	var all []metric
+	for _, room := range rooms {
+		err := filepath.WalkDir(filepath.Join(root, room), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				return err
+			}
+			found, err := inFile(file)
+			if err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			all = append(all, found...)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// inFile finds those of one file. A Desc must be used in the file in which it is
+// made: there is said what kind it is.
+func inFile(file *ast.File) (found []metric, err error) {
+	collected := kindsOfDescs(file)
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, isSpec := n.(*ast.ValueSpec)
+		if !isSpec || err != nil {
+			return err == nil
+		}
+		for i, value := range spec.Values {
+			call, function := ofPrometheus(value)
+			var m metric
+			switch kind, makes := kinds[function]; {
+			case makes:
+				m, err = made(call, kind)
+			case function == "NewDesc":
+				m, err = described(call, collected[spec.Names[i].Name])
+			default:
+				continue
+			}
+			if err != nil {
+				err = fmt.Errorf("%s: %w", spec.Names[i].Name, err)
+				return false
+			}
+			if strings.HasPrefix(m.name, "berth_") || strings.HasPrefix(m.name, "scheduler_") {
+				found = append(found, m)
+			}
+		}
+		return true
+	})
+	return found, err
+}
+
+// ofPrometheus returns the call of one of the client's functions, and its name.
+func ofPrometheus(e ast.Expr) (call *ast.CallExpr, function string) {
+	call, isCall := e.(*ast.CallExpr)
+	if !isCall {
+		return nil, ""
+	}
+	if selector, ok := call.Fun.(*ast.SelectorExpr); ok {
+		if pkg, ok := selector.X.(*ast.Ident); ok && pkg.Name == "prometheus" {
+			return call, selector.Sel.Name
+		}
+	}
+	return nil, ""
+}
+
+// kindsOfDescs says by a Desc's name what is made by it.
+func kindsOfDescs(file *ast.File) map[string]string {
+	kinds := map[string]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		e, ok := n.(ast.Expr)
+		if !ok {
+			return true
+		}
+		if call, function := ofPrometheus(e); function == "MustNewConstMetric" {
+			desc, named := call.Args[0].(*ast.Ident)
+			value, chosen := call.Args[1].(*ast.SelectorExpr)
+			if named && chosen {
+				kinds[desc.Name] = strings.ToLower(strings.TrimSuffix(value.Sel.Name, "Value"))
+			}
+		}
+		return true
+	})
+	return kinds
+}
+
+// made reads a call of NewCounterVec and the like.
+func made(call *ast.CallExpr, kind string) (m metric, err error) {
+	m.kind = kind
+	options, ok := call.Args[0].(*ast.CompositeLit)
+	if !ok {
+		return m, fmt.Errorf("its options are not written where it is made")
+	}
+	for _, element := range options.Elts {
+		field := element.(*ast.KeyValueExpr)
+		switch field.Key.(*ast.Ident).Name {
+		case "Name":
+			m.name, err = text(field.Value)
+		case "Help":
+			m.help, err = text(field.Value)
+		case "Buckets":
+			m.buckets, err = exponential(field.Value)
+		default:
+			err = fmt.Errorf("its %s is not understood", field.Key)
+		}
+		if err != nil {
+			return m, err
+		}
+	}
+	if len(call.Args) > 1 {
+		m.labels, err = texts(call.Args[1])
+	}
+	return m, err
+}
+
+// described reads a call of NewDesc.
+func described(call *ast.CallExpr, kind string) (m metric, err error) {
+	if m.kind = kind; kind == "" {
+		return m, fmt.Errorf("nothing in its file is made by it")
+	}
+	if m.name, err = text(call.Args[0]); err != nil {
+		return m, err
+	}
+	if m.help, err = text(call.Args[1]); err != nil {
+		return m, err
+	}
+	m.labels, err = texts(call.Args[2])
+	return m, err
+}
+
+func text(e ast.Expr) (string, error) {
+	if literal, ok := e.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+		return strconv.Unquote(literal.Value)
+	}
+	return "", fmt.Errorf("a text is not written where it is used")
+}
+
+func texts(e ast.Expr) (all []string, err error) {
+	list, ok := e.(*ast.CompositeLit)
+	if !ok {
+		return nil, fmt.Errorf("its labels are not written where it is made")
+	}
+	for _, element := range list.Elts {
+		label, err := text(element)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, label)
+	}
+	return all, nil
+}
+
+// exponential reads start, factor and count of ExponentialBuckets.
+func exponential(e ast.Expr) (numbers []float64, err error) {
+	call, function := ofPrometheus(e)
+	if function != "ExponentialBuckets" {
+		return nil, fmt.Errorf("its buckets are not exponential")
+	}
+	for _, argument := range call.Args {
+		literal, ok := argument.(*ast.BasicLit)
+		if !ok {
+			return nil, fmt.Errorf("its buckets are not written where it is made")
+		}
+		number, err := strconv.ParseFloat(literal.Value, 64)
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, number)
+	}
+	return numbers, nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const head = `# Metrics
+
+Generated from the code by ` + "`make generate`" + `: every metric that Berth makes itself.
+[metrics.md](../metrics.md) says how to scrape them and how they stand to
+kube-scheduler's.
+
+Those named ` + "`scheduler_*`" + ` have kube-scheduler's name, labels, buckets and stability;
+those named ` + "`berth_*`" + ` may change from one release to the next as long as they are ALPHA.
+What is served besides is made by controller-runtime, client-go and the Go runtime:
+` + "`controller_runtime_*`, `workqueue_*`, `rest_client_*`, `leader_election_*`, `go_*`, `process_*`" + `.
+`
+
+// stabilities are what a help text may begin with.
+var stabilities = regexp.MustCompile(`^\[(ALPHA|BETA|STABLE)\] (.+\.)$`)
+
+// reference is the page about the metrics that code below root makes.
+func reference(root string) (string, error) {
+	all, err := read(root)
+	if err != nil {
+		return "", err
+	}
+	slices.SortFunc(all, func(a, b metric) int { return strings.Compare(a.name, b.name) })
+	var page strings.Builder
+	page.WriteString(head)
+	for _, part := range []struct{ prefix, title string }{
+		{"scheduler_", "As kube-scheduler's"},
+		{"berth_", "Berth's own"},
+	} {
+		fmt.Fprintf(&page, "\n## %s\n\n| metric | type | labels | stability | what it is |\n|---|---|---|---|---|\n", part.title)
+		for i, m := range all {
+			if !strings.HasPrefix(m.name, part.prefix) {
+				continue
+			}
+			if i > 0 && all[i-1].name == m.name {
+				return "", fmt.Errorf("%s is made twice", m.name)
+			}
+			row, err := m.row()
+			if err != nil {
+				return "", err
+			}
+			page.WriteString(row)
+		}
+	}
+	return page.String(), nil
+}
+
+func (m metric) row() (string, error) {
+	help := stabilities.FindStringSubmatch(m.help)
+	if help == nil {
+		return "", fmt.Errorf("%s: its help %q must be a stability in brackets and whole sentences", m.name, m.help)
+	}
+	labels := ""
+	for i, label := range m.labels {
+		if i > 0 {
+			labels += ", "
+		}
+		labels += "`" + label + "`"
+	}
+	what := help[2]
+	if m.buckets != nil {
+		what += " Buckets: " + bounds(m.buckets) + "."
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", m.name, m.kind, labels, help[1], what), nil
+}
+
+// bounds says what start, factor and count make.
+func bounds(b []float64) string {
+	start, factor, count := b[0], b[1], b[2]
+	number := func(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
+	return fmt.Sprintf("%s, each %s times the one before, to %s", number(start), number(factor), number(start*math.Pow(factor, count-1)))
+}

@@ -101,11 +101,11 @@ func (r *Record) follow(ctx context.Context, events <-chan watch.Event) {
 		case watch.Added, watch.Modified, watch.Deleted:
 			r.note(event.Object, event.Type == watch.Deleted)
 		case watch.Error:
-			r.fault(fmt.Errorf("the record has a hole: %w", apierrors.FromObject(event.Object)))
+			r.Fail(fmt.Errorf("the record has a hole: %w", apierrors.FromObject(event.Object)))
 		}
 	}
 	if ctx.Err() == nil {
-		r.fault(errors.New("the record has a hole: a watch ended"))
+		r.Fail(errors.New("the record has a hole: a watch ended"))
 	}
 }
 
@@ -146,7 +146,8 @@ func version(o metav1.Object) uint64 {
 	return n
 }
 
-func (r *Record) fault(err error) {
+// Fail notes that the history is worth nothing, and why.
+func (r *Record) Fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.faults = append(r.faults, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -100,6 +101,9 @@ func Start(ctx context.Context, o Options) (s *Stage, err error) {
 		if err := s.enter(ctx, s.seats[i]); err != nil {
 			return s, err
 		}
+		if err := s.prove(ctx); err != nil {
+			return s, err
+		}
 	}
 	if s.record, err = history.Start(ctx, s.client); err != nil {
 		return s, err
@@ -117,6 +121,27 @@ func (s *Stage) furnish(ctx context.Context) error {
 		return err
 	}
 	return operator.ApplyProfile(ctx, s.cp, profile, v1alpha1.SchedulingProfileSpec{})
+}
+
+// prove takes the mark off what the profile runs as: managers are killed here, and
+// it would be blamed for that until it has run for ten minutes.
+func (s *Stage) prove(ctx context.Context) error {
+	if _, err := operator.UntilProgrammed(ctx, s.cp, profile); err != nil {
+		return err
+	}
+	revisions := s.client.AppsV1().ControllerRevisions(operator.Namespace)
+	all, err := revisions.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range all.Items {
+		_, err := revisions.Patch(ctx, all.Items[i].Name, types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"berth.dev/on-probation":null}}}`), metav1.PatchOptions{})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Stage) newSeat(ctx context.Context, i int, config *rest.Config) (*seat, error) {

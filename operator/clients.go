@@ -7,10 +7,12 @@ import (
 
 	"k8s.io/client-go/dynamic"
 	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/berthdev/berth/controllers/explainer"
 	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/tenure"
 )
 
 // clients are the ways to the API server, one for each kind of traffic and
@@ -25,29 +27,38 @@ type clients struct {
 	events  clientset.Interface
 	// dynamic watches what plugins want to be woken by and Berth does not watch.
 	dynamic dynamic.Interface
+	// meta lists what there is, when this process begins to lead.
+	meta metadata.Interface
 	// decisions writes SchedulingDecisions, one at a time and twenty a second.
 	decisions restclient.Interface
 	// busy says whether pods are being written.
 	busy func() bool
 }
 
-func newClients(config *restclient.Config) (c clients, err error) {
+// newClients makes them. What changes pods and volumes is sent in term only.
+func newClients(config *restclient.Config, term *tenure.Tenure) (c clients, err error) {
+	fenced := restclient.CopyConfig(config)
+	term.Fence(fenced)
 	writes := make(chan struct{}, binding.InFlight)
 	c.busy = func() bool { return len(writes) > 0 }
 	for _, way := range []struct {
 		client *clientset.Interface
+		config *restclient.Config
 		slots  chan struct{} // nil: any number of requests at a time
 	}{
-		{&c.watches, nil},
-		{&c.writes, writes},
-		{&c.volumes, make(chan struct{}, binding.InFlight)},
-		{&c.events, nil}, // its writers are counted
+		{&c.watches, config, nil},
+		{&c.writes, fenced, writes},
+		{&c.volumes, fenced, make(chan struct{}, binding.InFlight)},
+		{&c.events, config, nil}, // its writers are counted
 	} {
-		if *way.client, err = clientset.NewForConfig(apart(protobuf(config), way.slots)); err != nil {
+		if *way.client, err = clientset.NewForConfig(apart(protobuf(way.config), way.slots)); err != nil {
 			return c, fmt.Errorf("making a client: %w", err)
 		}
 	}
 	if c.dynamic, err = dynamic.NewForConfig(apart(restclient.CopyConfig(config), nil)); err != nil {
+		return c, fmt.Errorf("making a client: %w", err)
+	}
+	if c.meta, err = metadata.NewForConfig(apart(restclient.CopyConfig(config), nil)); err != nil {
 		return c, fmt.Errorf("making a client: %w", err)
 	}
 	c.decisions, err = explainer.NewClient(apart(restclient.CopyConfig(config), nil))

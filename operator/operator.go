@@ -41,6 +41,7 @@ import (
 	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/recorder"
+	"github.com/berthdev/berth/scheduler/tenure"
 	"github.com/berthdev/berth/scheduler/unserved"
 )
 
@@ -74,7 +75,8 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 	if err != nil {
 		return err
 	}
-	to, err := newClients(config)
+	term := tenure.New(clock.RealClock{}, o.elect.RenewDeadline, deposed(log))
+	to, err := newClients(config, term)
 	if err != nil {
 		return err
 	}
@@ -85,10 +87,19 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(config, o.manager(scheme, log))
+	host, _ := os.Hostname() // an Event without it says less, and no harm
+	telling := recorder.New(recorder.Options{
+		Client: to.events.EventsV1(), Scheme: scheme, Clock: clock.RealClock{}, Busy: to.busy, Host: host,
+	})
+	managed := o.manager(scheme, log)
+	if managed.LeaderElectionResourceLockInterface, err = o.lease(term, config, telling); err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, managed)
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
+	defer finish(telling)
 
 	ledger := decision.NewLedger(clock.RealClock{}.Now)
 	informers := intake.NewInformers(to.watches, intake.Trim(o.extenders || plugins.Strangers(registry)))
@@ -100,19 +111,14 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 	if err != nil {
 		return fmt.Errorf("looking for the kinds of storage: %w", err)
 	}
-	host, _ := os.Hostname() // an Event without it says less, and no harm
-	telling := recorder.New(recorder.Options{
-		Client: to.events.EventsV1(), Scheme: scheme, Clock: clock.RealClock{}, Busy: to.busy, Host: host,
-	})
-	defer finish(telling)
 	desk := decision.NewDesk(clock.RealClock{}.Now)
 	desk.CountDroppedWith(ledger.Dropped)
 	sched := scheduler.New(scheduler.Options{
 		Client: to.writes, VolumeClient: to.volumes, Watches: to.watches, Dynamic: to.dynamic, KubeConfig: config,
 		Informers: informers, Storage: storage, RecorderFor: telling.For,
 		Registry: registry, Unsupported: plugins.Unsupported(registry, devices.Back), Ledger: ledger, Desk: desk,
-		Clock: clock.RealClock{}, Log: log.WithName("scheduler"), Epoch: epoch(to.watches, o, log),
-		Seed: rand.Uint64(), Extender: o.extenderMaker(config, to.watches, log),
+		Clock: clock.RealClock{}, Log: log.WithName("scheduler"), Epoch: func(context.Context) int64 { return term.Epoch() },
+		Takeover: to.takeover(), Seed: rand.Uint64(), Extender: o.extenderMaker(config, to.watches, log),
 	})
 	timeRequests()
 	for _, collector := range slices.Concat(sched.Metrics(), decision.Metrics(), recorder.Metrics(), unserved.Metrics(), controllers.Metrics()) {
@@ -185,21 +191,6 @@ func electable(ctx context.Context, client clientset.Interface, o options, log l
 		return false, fmt.Errorf("looking for namespace %s: %w", o.namespace, err)
 	}
 	return true, nil
-}
-
-// epoch reads the number of this leadership from the Lease.
-func epoch(client clientset.Interface, o options, log logr.Logger) func(context.Context) int64 {
-	return func(ctx context.Context) int64 {
-		if !o.elect.LeaderElect {
-			return 0
-		}
-		lease, err := client.CoordinationV1().Leases(o.namespace).Get(ctx, leaseName, metav1.GetOptions{})
-		if err != nil || lease.Spec.LeaseTransitions == nil {
-			log.Error(err, "The Lease does not tell the epoch; decisions carry 0")
-			return 0
-		}
-		return int64(*lease.Spec.LeaseTransitions)
-	}
 }
 
 // protobuf returns a copy of config that speaks the cheaper encoding.

@@ -25,6 +25,7 @@
 //	preemption  who could make room
 //	offline     cycle, cache and plugins on objects that are given to them
 //	binding     every write to a Pod, and its undo
+//	tenure      for how long this process may write, and what there is when it begins
 //	volumes     which claim holds which volume, including what is only assumed
 //	decision    what was decided and why
 //	unserved    pods that wait for a scheduler that is not there

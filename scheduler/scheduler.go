@@ -65,6 +65,8 @@ type Options struct {
 	Log   logr.Logger
 	// Epoch returns the number of this leadership; nil means 0.
 	Epoch func(ctx context.Context) int64
+	// Takeover is what is asked before the first decision.
+	Takeover Takeover
 	// Go starts work beside the loop; nil means a goroutine.
 	Go func(func())
 	// Wait waits for what such work does; nil means framework.Block.
@@ -244,6 +246,9 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.life = ctx
 	if s.options.Epoch != nil {
 		s.epoch = s.options.Epoch(ctx)
+	}
+	if !s.takeOver(ctx) {
+		return nil
 	}
 	s.lead.Lock()
 	s.leading = true

@@ -15,6 +15,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/tenure"
 )
 
 // ErrGone says that the pod is no more, or on another node: whatever became of
@@ -132,8 +133,11 @@ func (b *Binding) pause(ctx context.Context) bool {
 
 // ambiguous says whether a failed write may have been committed all the same,
 // or may succeed when it is made again. Only answers with which the API server
-// refuses for good are not.
+// refuses for good are not, and what was never sent.
 func ambiguous(err error) bool {
+	if errors.Is(err, tenure.ErrOver) {
+		return false
+	}
 	if fault.UnknownIsFailure || fault.ConflictIsFailure && apierrors.IsConflict(err) {
 		return false
 	}

@@ -305,6 +305,19 @@ const (
 	// UpdatedAtOnce: an explanation is updated whenever there is another.
 	UpdatedAtOnce = false
 
+	// In tenure, and in the loop and binding for who takes over.
+
+	// TakeoverUnseen: a new leader decides before its informers hold what earlier ones wrote.
+	TakeoverUnseen = false
+	// LateBindingOfOthersPasses: a Binding of an earlier leader binds a pod after the new one has begun to decide.
+	LateBindingOfOthersPasses = false
+	// WritesAfterTenure: a leader that could not renew its Lease in time writes on.
+	WritesAfterTenure = false
+	// TheftUnnoticed: a leader that reads of another holder writes on until it could not renew for long enough.
+	TheftUnnoticed = false
+	// SuccessorReleased: a leader that wakes up too late releases the Lease of its successor.
+	SuccessorReleased = false
+
 	// In controllers.
 
 	// BadSpecOverwrites: a profile whose spec is refused does not run any more.

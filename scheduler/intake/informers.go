@@ -18,6 +18,12 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
+// LivePods is the field selector of the pods that are watched.
+var LivePods = fields.AndSelectors(
+	fields.OneTermNotEqualSelector("status.phase", string(v1.PodSucceeded)),
+	fields.OneTermNotEqualSelector("status.phase", string(v1.PodFailed)),
+).String()
+
 // NewInformers returns the factory whose informers hold all that is scheduled,
 // once in the process, as trim leaves it. Pods that have ended are left out,
 // since they take no room: one that ends is seen as deleted.
@@ -26,10 +32,7 @@ func NewInformers(client clientset.Interface, trim toolscache.TransformFunc) inf
 	factory.InformerFor(&v1.Pod{}, func(client clientset.Interface, resync time.Duration) toolscache.SharedIndexInformer {
 		indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
 		informer := coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, resync, indexers, func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.AndSelectors(
-				fields.OneTermNotEqualSelector("status.phase", string(v1.PodSucceeded)),
-				fields.OneTermNotEqualSelector("status.phase", string(v1.PodFailed)),
-			).String()
+			o.FieldSelector = LivePods
 		})
 		// Refused only once the informer has started, which it has not.
 		_ = informer.SetTransform(trim)

@@ -13,11 +13,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 )
 
 // startAPI starts etcd and kube-apiserver on ports that are free now.
-func (cp *ControlPlane) startAPI(ctx context.Context, creds credentials) error {
+func (cp *ControlPlane) startAPI(ctx context.Context) error {
 	ports, err := FreeAddresses(3)
 	if err != nil {
 		return err
@@ -48,69 +47,12 @@ func (cp *ControlPlane) startAPI(ctx context.Context, creds credentials) error {
 		return err
 	}
 
-	certs := filepath.Join(cp.dir, "certs")
-	if err := os.RemoveAll(certs); err != nil {
-		return err
-	}
-	host, port, err := net.SplitHostPort(ports[2])
+	_, cp.admin, err = cp.startAPIServer(ctx, ports[2], "certs", cp.options.APIServerArgs...)
 	if err != nil {
 		return err
 	}
-	args := []string{
-		"--etcd-servers=" + client,
-		"--bind-address=" + host,
-		"--advertise-address=" + host,
-		"--secure-port=" + port,
-		"--cert-dir=" + certs,
-		"--token-auth-file=" + creds.tokenFile,
-		"--authorization-mode=Node,RBAC",
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + creds.key,
-		"--service-account-signing-key-file=" + creds.key,
-		"--service-cluster-ip-range=10.0.0.0/16",
-		// The service named kubernetes may not point at a loopback address.
-		"--endpoint-reconciler-type=none",
-	}
-	if !cp.options.ControllerManager {
-		args = append(args, "--disable-admission-plugins=ServiceAccount")
-	}
-	api, err := cp.start("kube-apiserver", append(args, cp.options.APIServerArgs...)...)
-	if err != nil {
-		return err
-	}
-	return api.Until(ctx, func(ctx context.Context) error {
-		return cp.connect(ctx, "https://"+ports[2], creds.token, filepath.Join(certs, "apiserver.crt"))
-	})
-}
-
-// connect makes the administrator's clients once the API server is ready and
-// has made the namespaces that every cluster has. The server signs its own
-// certificate when it starts, so the file may not be there yet.
-func (cp *ControlPlane) connect(ctx context.Context, host, token, ca string) error {
-	pem, err := os.ReadFile(ca)
-	if err != nil {
-		return err
-	}
-	cfg := &rest.Config{
-		Host: host, BearerToken: token, QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{CAData: pem},
-	}
-	httpClient, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		return err
-	}
-	if err := expectOK(ctx, httpClient, host+"/readyz"); err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfigAndClient(cfg, httpClient)
-	if err != nil {
-		return err
-	}
-	if _, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{}); err != nil {
-		return err
-	}
-	cp.admin, cp.client = cfg, client
-	return nil
+	cp.client, err = kubernetes.NewForConfig(cp.admin)
+	return err
 }
 
 // startBeside starts what Options ask for beside the API server. None of it

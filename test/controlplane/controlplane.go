@@ -52,6 +52,7 @@ type ControlPlane struct {
 	temporary bool
 	options   Options
 	binaries  Binaries
+	creds     credentials
 	etcd      string // its URL for clients
 	admin     *rest.Config
 	client    kubernetes.Interface
@@ -88,12 +89,12 @@ func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 }
 
 func (cp *ControlPlane) startAll(ctx context.Context) error {
-	creds, err := newCredentials(cp.dir)
-	if err != nil {
+	var err error
+	if cp.creds, err = newCredentials(cp.dir); err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
-		err := cp.startAPI(ctx, creds)
+		err := cp.startAPI(ctx)
 		if err == nil {
 			break
 		}

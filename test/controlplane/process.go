@@ -132,6 +132,12 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.exited }
+
+// Signal sends the process a signal, such as one that stops or continues it.
+func (p *Process) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+
 // stop ends the process and waits for its end.
 func (p *Process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended

@@ -77,6 +77,12 @@ func (cp *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace,
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(cp.dir, namespace+"."+name+".kubeconfig")
+	return cp.WriteKubeconfig(namespace+"."+name, cfg)
+}
+
+// WriteKubeconfig writes cfg, which must carry its CA and its token as values, as
+// a kubeconfig file of that name, and returns its path.
+func (cp *ControlPlane) WriteKubeconfig(name string, cfg *rest.Config) (string, error) {
+	path := filepath.Join(cp.dir, name+".kubeconfig")
 	return path, writeKubeconfig(path, cfg)
 }

@@ -1,7 +1,8 @@
 // Package faultproxy stands between a client and an API server, and does to
 // Bindings what networks and API servers do: they are refused, answered wrongly,
 // cut off before or after they count, held up, or arrive when nobody waits for
-// them any more. All else passes as it is.
+// them any more. All else passes as it is, unless the whole way is severed, or
+// what watches tell is to arrive late.
 package faultproxy
 
 import (
@@ -18,6 +19,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -34,8 +36,11 @@ type Proxy struct {
 	decide func(Binding) *Fault
 	seen   []*Binding
 	late   sync.WaitGroup
-	end    context.Context
-	ended  context.CancelFunc
+	// severed is closed when what is severed is mended, nil while nothing is.
+	severed chan struct{}
+	lag     time.Duration
+	end     context.Context
+	ended   context.CancelFunc
 }
 
 // Binding is one that came by.
@@ -134,8 +139,19 @@ func (p *Proxy) Bindings() []Binding {
 
 // ServeHTTP passes a request on, or does to it what is to be done.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !p.passes(r.Context()) {
+		cut(w, r)
+	}
+	way := &answer{ResponseWriter: w, p: p, ctx: r.Context()}
+	w = way
 	b := bindingOf(r)
-	if b == nil {
+	switch {
+	case b == nil && r.URL.Query().Get("watch") != "":
+		n := newNews(way)
+		defer n.end()
+		p.pass.ServeHTTP(n, r)
+		return
+	case b == nil:
 		p.pass.ServeHTTP(w, r)
 		return
 	}

@@ -153,3 +153,67 @@ func TestStopEndsWhatIsHeldUp(t *testing.T) {
 		t.Error("the Binding that was held up counted")
 	}
 }
+
+func TestNothingPassesWhatIsSevered(t *testing.T) {
+	w := newWorld(t)
+	w.Sever()
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan error)
+	ask := func(ctx context.Context) {
+		_, err := w.client.CoreV1().Pods("shop").Get(ctx, "web", metav1.GetOptions{})
+		told <- err
+	}
+	go ask(ctx)
+	cancel()
+	if err := <-told; !errors.Is(err, context.Canceled) {
+		t.Errorf("whoever gives up was told %v", err)
+	}
+	if n := len(w.took()); n != 0 {
+		t.Errorf("the API server got %d requests", n)
+	}
+	go ask(t.Context())
+	w.Mend()
+	if err := <-told; err != nil {
+		t.Errorf("whoever waited was told %v", err)
+	}
+}
+
+func TestWhatAWatchTellsComesLate(t *testing.T) {
+	begun := make(chan struct{})
+	api := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		close(begun)
+		_, _ = out.Write([]byte("news"))
+	}))
+	t.Cleanup(api.Close)
+	config := &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	p, err := Start(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	p.Lag(time.Hour)
+	client, err := rest.HTTPClientFor(p.Config(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Config(config).Host+"/api/v1/pods?watch=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan error)
+	go func() {
+		answer, err := client.Do(request)
+		if err == nil {
+			_, err = answer.Body.Read(make([]byte, 1))
+			_ = answer.Body.Close()
+		}
+		told <- err
+	}()
+	<-begun
+	cancel() // an hour is over for nobody
+	if err := <-told; !errors.Is(err, context.Canceled) {
+		t.Errorf("the news came at once, with %v", err)
+	}
+}

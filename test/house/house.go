@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/controllers"
 	"github.com/berthdev/berth/controllers/explainer"
 	"github.com/berthdev/berth/controllers/export"
@@ -36,6 +38,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/tenure"
 	"github.com/berthdev/berth/test/operator"
 )
 
@@ -90,8 +93,15 @@ func Start(o Options) (*House, error) {
 		o.Now = time.Now
 	}
 	o.Writes = rest.CopyConfig(cmp.Or(o.Writes, o.Config))
+	managed := o.election()
+	term := tenure.New(clock.RealClock{}, ptr.Deref(managed.RenewDeadline, 10*time.Second), nil)
+	managed.LeaderElectionResourceLockInterface, err = term.Lease(o.Config, operator.Namespace, "berth-manager", nil)
+	if err != nil {
+		return nil, err
+	}
+	term.Fence(o.Writes)
 	binding.Bound(o.Writes, make(chan struct{}, binding.InFlight))
-	mgr, err := ctrl.NewManager(o.Config, o.election())
+	mgr, err := ctrl.NewManager(o.Config, managed)
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +142,10 @@ func (h *House) furnish(mgr ctrl.Manager, client kubernetes.Interface, broadcast
 	if err != nil {
 		return err
 	}
+	meta, err := metadata.NewForConfig(o.Config)
+	if err != nil {
+		return err
+	}
 	log := o.Log
 	if log.GetSink() == nil {
 		log = ctrl.Log.WithName("scheduler")
@@ -146,7 +160,9 @@ func (h *House) furnish(mgr ctrl.Manager, client kubernetes.Interface, broadcast
 			return broadcaster.NewRecorder(mgr.GetScheme(), profile)
 		},
 		Registry: o.Registry, Unsupported: plugins.Unsupported(o.Registry, devices.Back), Ledger: h.Ledger, Desk: h.Desk,
-		Clock: clock.RealClock{}, Log: log, Extender: o.Extender,
+		Clock: clock.RealClock{}, Log: log, Extender: o.Extender, Takeover: scheduler.Takeover{
+			Call: tenure.By(meta), Profiles: tenure.By(meta).Names(v1alpha1.GroupVersion.WithResource("schedulingprofiles")),
+		},
 	})
 	if err := mgr.Add(scheduler.Warm{Scheduler: h.Scheduler}); err != nil {
 		return err

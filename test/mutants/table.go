@@ -60,6 +60,7 @@ const (
 	extender          = "scheduler/extender"
 	convert           = "cmd/kubectl-berth/convert"
 	export            = "controllers/export"
+	tenure            = "scheduler/tenure"
 	controllers       = "controllers"
 	operator          = "operator"
 	why               = "test/why"
@@ -82,6 +83,7 @@ const (
 	noWhy       = "nobody asks it why a pod waits"
 	noVolumes   = "its pods have no claims"
 	noTrial     = "its profiles are not tried before they run"
+	noLeaders   = "it plays one leader, from the beginning to the end"
 	noExtenders = "its profiles have no extenders"
 	noFiles     = "it reads no configuration, and writes none"
 	noMetrics   = "nobody scrapes it"
@@ -352,6 +354,17 @@ var table = []mutant{
 		[]killer{{desk, "TestNothingIsLostWhateverHappens"}}, noWhy},
 	{"UpdatedAtOnce", "an explanation is updated whenever there is another",
 		[]killer{{desk, "TestDesk"}, {desk, "TestNothingIsLostWhateverHappens"}}, noWhy},
+
+	{"TakeoverUnseen", "a new leader decides before its informers hold what earlier ones wrote",
+		[]killer{{loop, "TestANewLeaderWaitsForWhatItHasNotSeen"}}, noLeaders},
+	{"LateBindingOfOthersPasses", "a Binding of an earlier leader binds a pod after the new one has begun to decide",
+		[]killer{{loop, "TestALateBindingOfAnEarlierLeaderFails"}}, noLeaders},
+	{"WritesAfterTenure", "a leader that could not renew its Lease in time writes on",
+		[]killer{{tenure, "TestWhenAWriteIsSent"}}, noLeaders},
+	{"TheftUnnoticed", "a leader that reads of another holder writes on until it could not renew for long enough",
+		[]killer{{tenure, "TestWhenAWriteIsSent"}}, noLeaders},
+	{"SuccessorReleased", "a leader that wakes up too late releases the Lease of its successor",
+		[]killer{{tenure, "TestOnlyWhatIsHeldIsReleased"}}, noLeaders},
 
 	{"BadSpecOverwrites", "a profile whose spec is refused does not run any more",
 		[]killer{{controllers, "TestStatusNamesWhatRuns"}}, noUsers},

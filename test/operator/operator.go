@@ -67,6 +67,12 @@ func Start(ctx context.Context, cp *controlplane.ControlPlane, path string, flag
 	if err != nil {
 		return nil, err
 	}
+	return StartWith(cp, path, kubeconfig, flags...)
+}
+
+// StartWith is Start for a kubeconfig of its own, which may lead elsewhere than to
+// the control plane's first API server.
+func StartWith(cp *controlplane.ControlPlane, path, kubeconfig string, flags ...string) (*Manager, error) {
 	free, err := controlplane.FreeAddresses(3)
 	if err != nil {
 		return nil, err

@@ -53,7 +53,8 @@ scheduler/offline:      scheduler/framework scheduler/cache scheduler/cycle sche
 scheduler/offline/log:
 scheduler/recorder:
 scheduler/unserved:
-scheduler/binding:      scheduler/framework scheduler/cache scheduler/cycle scheduler/decision scheduler/preemption scheduler/profile scheduler/fault
+scheduler/tenure:       scheduler/fault
+scheduler/binding:      scheduler/tenure scheduler/framework scheduler/cache scheduler/cycle scheduler/decision scheduler/preemption scheduler/profile scheduler/fault
 
 # The loop and the reconcilers do not know each other: they meet in profile
 # and decision.

@@ -5,6 +5,9 @@
 //
 //	go run ./test/soak --nodes=500 --pods=2000
 //
+// With --handovers or --kills it has managers take over from each other instead,
+// and replays what the cluster went through: see test/handover.
+//
 // It prints what it saw and ends with "soak: ok", or says what is wrong.
 package main
 
@@ -26,7 +29,11 @@ func main() {
 	if errors.Is(err, pflag.ErrHelp) {
 		return
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case o.handovers+o.kills > 0:
+		err = takeovers(ctx, o, os.Stdout)
+	default:
 		err = run(ctx, o, os.Stdout)
 	}
 	if err != nil {

@@ -17,6 +17,9 @@ type options struct {
 	nodes, pods, swaps, workers, rounds int
 	kwok                                bool
 	limit, stream                       time.Duration
+	handovers, kills                    int
+	lease                               time.Duration
+	seed                                uint64
 	profile                             string
 }
 
@@ -33,6 +36,10 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.rounds, "rounds", 3, "how many pairs of windows a stream has")
 	f.IntVar(&o.workers, "workers", 16, "how many workers create pods")
 	f.BoolVar(&o.kwok, "kwok", false, fmt.Sprintf("let KWOK play the kubelets; the default is true up to %d nodes", kwokLimit))
+	f.IntVar(&o.handovers, "handovers", 0, "instead of all that: so many times a manager takes over from another, by turns from one that is killed, frozen, cut off, robbed of its Lease, killed while the other's watches lag, or killed while its Bindings are on their way")
+	f.IntVar(&o.kills, "kills", 0, "as --handovers, but the leader is killed each time")
+	f.DurationVar(&o.lease, "lease", 15*time.Second, "how long a Lease lasts in a handover, in whole seconds; for how long leaders are frozen, and watches lag, goes by it: 20 s and 10 s for one of 15 s")
+	f.Uint64Var(&o.seed, "seed", 1, "what decides about when handovers happen")
 	f.DurationVar(&o.limit, "limit", 30*time.Minute, "how long it may take")
 	f.StringVar(&o.profile, "cpu-profile", "", "write a CPU profile of the manager's first ten seconds under load to this file")
 	if err := f.Parse(args); err != nil {
@@ -43,6 +50,9 @@ func parse(args []string) (options, error) {
 	}
 	if !f.Changed("kwok") {
 		o.kwok = o.nodes <= kwokLimit
+	}
+	if n := o.handovers + o.kills; n > 0 && !f.Changed("limit") {
+		o.limit = 10*time.Minute + time.Duration(n)*(3*o.lease+time.Minute)
 	}
 	return o, o.validate()
 }
@@ -59,6 +69,11 @@ func (o options) validate() error {
 	least("swaps", o.swaps, 0)
 	least("workers", o.workers, 1)
 	least("rounds", o.rounds, 1)
+	least("handovers", o.handovers, 0)
+	least("kills", o.kills, 0)
+	if o.lease < 3*time.Second || o.lease%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("--lease: must be whole seconds, at least 3s, is %s", o.lease))
+	}
 	if o.stream < 0 {
 		errs = append(errs, fmt.Errorf("--stream: must not be less than 0, is %s", o.stream))
 	}

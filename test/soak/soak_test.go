@@ -98,6 +98,8 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"more pods than places":       {"--pods=600000", "--pods: 5000 nodes take at most 550000 pods, not 600000"},
 		"a stream backwards":          {"--stream=-1s", "--stream: must not be less than 0, is -1s"},
 		"no time":                     {"--limit=0s", "--limit: must be more than 0, is 0s"},
+		"a Lease of half a second":    {"--lease=500ms", "--lease: must be whole seconds, at least 3s, is 500ms"},
+		"fewer handovers than none":   {"--handovers=-1", "--handovers: must be at least 0, is -1"},
 		"an argument without a place": {"now", `unexpected argument "now": only flags are taken`},
 	} {
 		t.Run(sentence, func(t *testing.T) {

@@ -1,0 +1,47 @@
+package operator
+
+import (
+	"os"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler"
+	"github.com/berthdev/berth/scheduler/recorder"
+	"github.com/berthdev/berth/scheduler/tenure"
+)
+
+// deposed ends the process when another one holds the Lease, at once: what it
+// would still write, the other one writes.
+func deposed(log logr.Logger) func() {
+	return func() {
+		log.Info("Another process holds the Lease: this one ends")
+		os.Exit(1)
+	}
+}
+
+// lease is what the leader is elected by; nil where none is.
+func (o options) lease(term *tenure.Tenure, config *restclient.Config, telling *recorder.Recorder) (resourcelock.Interface, error) {
+	if !o.elect.LeaderElect {
+		term.Alone()
+		return nil, nil
+	}
+	return term.Lease(config, o.namespace, leaseName, electionNews{telling})
+}
+
+// electionNews tells of elections as Events of ours.
+type electionNews struct{ *recorder.Recorder }
+
+// Eventf tells who began or stopped to lead.
+func (n electionNews) Eventf(about runtime.Object, kind, reason, message string, args ...any) {
+	n.For(reporter).Eventf(about, nil, kind, reason, "Election", message, args...)
+}
+
+// takeover is what a new leader asks.
+func (c clients) takeover() scheduler.Takeover {
+	call := tenure.By(c.meta)
+	return scheduler.Takeover{Call: call, Profiles: call.Names(v1alpha1.GroupVersion.WithResource("schedulingprofiles"))}
+}

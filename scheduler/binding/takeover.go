@@ -1,0 +1,135 @@
+package binding
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// TakenOver is what came of TakeOver.
+type TakenOver struct {
+	// Marked is how many pods have another resource version now.
+	Marked int
+	// Bound are pods that turned out to have a node, as they are now.
+	Bound []*v1.Pod
+	// Open is how many pods could not be marked: a Binding of an earlier leader
+	// may still bind them.
+	Open int
+}
+
+// TakeOver writes into the status of pods that wait, so that they have another
+// resource version: a Binding that an earlier leader sent carries the one before
+// and fails, however late it arrives. What the pods say of themselves stays but
+// for the time at which that was looked at last; those that said nothing say that
+// epoch took them over. It returns when all were tried, or ctx ends.
+func (b *Binding) TakeOver(ctx context.Context, pods []*v1.Pod, epoch int64) (came TakenOver) {
+	if fault.LateBindingOfOthersPasses {
+		return TakenOver{}
+	}
+	queue := make(chan *v1.Pod)
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	for range min(InFlight, len(pods)) {
+		workers.Go(func() {
+			for pod := range queue {
+				live, marked := b.status.takeOver(ctx, pod, epoch)
+				mu.Lock()
+				switch {
+				case live == nil && marked:
+					came.Marked++
+				case live == nil:
+				case live.Spec.NodeName != "":
+					came.Bound = append(came.Bound, live)
+				default:
+					came.Open++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, pod := range pods {
+		queue <- pod
+	}
+	close(queue)
+	workers.Wait()
+	return came
+}
+
+// takeOver marks one pod. A pod that is returned is not marked: it has a node,
+// or all was in vain. A pod that is gone is neither returned nor marked.
+func (w *statusWriter) takeOver(ctx context.Context, pod *v1.Pod, epoch int64) (left *v1.Pod, marked bool) {
+	pods, live := w.options.Client.CoreV1().Pods(pod.Namespace), pod
+	at := w.options.Clock.Now()
+	for try := 0; ; try++ {
+		patched, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, takeoverPatch(live, epoch, metav1.NewTime(at)), metav1.PatchOptions{}, "status")
+		switch {
+		case err == nil && patched.ResourceVersion != live.ResourceVersion:
+			w.mu.Lock()
+			w.known[pod.UID] = viewOf(patched).sharing(pod)
+			w.mu.Unlock()
+			return nil, true
+		case err == nil:
+			// It was looked at within this very second: times have no parts of one.
+			at = at.Add(time.Second)
+			continue
+		case apierrors.IsNotFound(err):
+			return nil, false
+		case apierrors.IsConflict(err):
+			if live, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil {
+				switch {
+				case live.UID != pod.UID:
+					return nil, false
+				case live.Spec.NodeName != "":
+					return live, false
+				}
+			} else if apierrors.IsNotFound(err) {
+				return nil, false
+			} else {
+				live = pod
+			}
+		}
+		if err != nil && (!ambiguous(err) || try >= statusTries || !w.pause(ctx)) {
+			statusFailures.Inc()
+			klog.FromContext(ctx).Error(err, "A pod that waits could not be marked as taken over", "pod", klog.KObj(pod), "tries", try+1)
+			return live, false
+		}
+	}
+}
+
+func (w *statusWriter) pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-w.options.Clock.After(settlePause):
+		return true
+	}
+}
+
+// takeoverPatch changes a pod that has no node at the version that is known, and
+// nothing that it says.
+func takeoverPatch(pod *v1.Pod, epoch int64, now metav1.Time) []byte {
+	condition := conditionOf(pod, v1.PodScheduled).DeepCopy()
+	if condition == nil {
+		condition = notScheduled(pod, v1.PodReasonSchedulerError, fmt.Sprintf("the scheduler of epoch %d took over before the pod was tried", epoch))
+		condition.LastTransitionTime = now
+	}
+	condition.LastProbeTime = now
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
+		"status":   map[string]any{"conditions": []v1.PodCondition{*condition}},
+	})
+	if err != nil {
+		panic(err) // a condition is texts and times
+	}
+	return patch
+}

@@ -1,0 +1,173 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/berthdev/berth/scheduler/tenure"
+	"github.com/berthdev/berth/test/fakecluster"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// far is a resource version that a cluster of a test has not come to.
+const far = "150"
+
+// takesOver lets whoever leads find so much.
+func (w *world) takesOver(pods, nodes []tenure.Listed) {
+	w.options.Takeover = Takeover{
+		Call: func(_ context.Context, kind schema.GroupVersionResource, _ string) (tenure.Roll, error) {
+			if kind == podKind {
+				return tenure.Roll{Version: far, Objects: pods}, nil
+			}
+			return tenure.Roll{Version: far, Objects: nodes}, nil
+		},
+		Profiles: func(context.Context) ([]string, error) { return []string{"p"}, nil },
+	}
+}
+
+// listedNodes are n and m, as n was at a version.
+func listedNodes(n string) []tenure.Listed {
+	return []tenure.Listed{{Name: "n", UID: node("n").UID, Version: n}, {Name: "m", UID: node("m").UID, Version: "1"}}
+}
+
+// stir changes the pod b until the cluster has come as far as far.
+func (w *world) stir() {
+	for b := web("b"); w.cluster.Pod(b).ResourceVersion < far; {
+		w.cluster.Change(b, func(pod *v1.Pod) { pod.Labels = map[string]string{"at": pod.ResourceVersion} })
+	}
+}
+
+func listed(pod *v1.Pod) []tenure.Listed {
+	return []tenure.Listed{{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Version: far}}
+}
+
+func TestANewLeaderWaitsForWhatItHasNotSeen(t *testing.T) {
+	stirred := func(w *world) { w.stir() }
+	for sentence, c := range map[string]struct {
+		pods  []tenure.Listed
+		nodes []tenure.Listed
+		come  func(*world)
+	}{
+		"a newer version of a pod":         {listed(web("b")), listedNodes("1"), stirred},
+		"a pod that went, as what follows": {listed(web("gone")), listedNodes("1"), stirred},
+		"a newer version of a node": {nil, listedNodes(far),
+			func(w *world) {
+				newer := node("n")
+				newer.ResourceVersion = far
+				if _, err := w.cluster.CoreV1().Nodes().Update(w.ctx, newer, metav1.UpdateOptions{}); err != nil {
+					t.Error(err)
+				}
+			}},
+		"that a node is gone": {nil, listedNodes("1")[1:],
+			func(w *world) {
+				if err := w.cluster.CoreV1().Nodes().Delete(w.ctx, "n", metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+			}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				w.apply("one")
+				w.takesOver(c.pods, c.nodes)
+				defer w.lead()()
+				time.Sleep(time.Minute)
+				w.want("a goes, before it is known, to", w.on("a"), "")
+				c.come(w)
+				time.Sleep(time.Second)
+				if w.on("a") == "" {
+					t.Error("nothing is decided when all is known")
+				}
+			}, node("n"), node("m"), web("a"), fixture.Pod("b").On("m").Scheduler("p").Obj())
+		})
+	}
+}
+
+// bindsLate is an earlier leader's Binding, of the pod as that knew it.
+func (w *world) bindsLate(pod *v1.Pod, node string) error {
+	return w.cluster.CoreV1().Pods(pod.Namespace).Bind(context.Background(), &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion},
+		Target:     v1.ObjectReference{Kind: "Node", Name: node},
+	}, metav1.CreateOptions{})
+}
+
+func TestALateBindingOfAnEarlierLeaderFails(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.apply("one")
+		w.takesOver(nil, listedNodes("1"))
+		known := w.cluster.Pod(web("a"))
+		var late error
+		w.cluster.Inject(fakecluster.Fault{Verb: "bind", Before: func() { late = w.bindsLate(known, "elsewhere") }})
+		defer w.lead()()
+		if !apierrors.IsConflict(late) {
+			t.Errorf("the late Binding was answered with %v", late)
+		}
+		w.want("a is on", w.on("a"), "n")
+	}, node("n"), web("a"))
+}
+
+func TestWhatWasBoundWhileItWasTakenOverIsWaitedFor(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.apply("one")
+		w.takesOver(nil, listedNodes("1"))
+		known := w.cluster.Pod(web("a"))
+		w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
+			if err := w.bindsLate(known, "elsewhere"); err != nil {
+				t.Error(err)
+			}
+		}})
+		defer w.lead()()
+		time.Sleep(time.Second)
+		w.want("a is on", w.on("a"), "elsewhere")
+		w.create(web("b"))
+		w.want("b is on", w.on("b"), "n")
+	}, node("n"), web("a"))
+}
+
+func TestPodsThatCannotBeMarkedAreWaitedFor(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.apply("one")
+		w.takesOver(nil, listedNodes("1"))
+		w.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: apierrors.NewForbidden(podKind.GroupResource(), "a", errors.New("by the test"))})
+		defer w.lead()()
+		time.Sleep(requestTimeout - time.Second)
+		w.want("while a Binding may be under way a is on", w.on("a"), "")
+		time.Sleep(2 * time.Second)
+		w.want("a minute later a is on", w.on("a"), "n")
+	}, node("n"), web("a"))
+}
+
+func TestWhomANewLeaderMarks(t *testing.T) {
+	gated := fixture.Pod("gated").Scheduler("p").Obj()
+	gated.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}}
+	inTime(t, func(w *world) {
+		w.takesOver(nil, listedNodes("1")) // no profile runs yet: who leads first after a crash
+		w.cluster.Take()
+		defer w.lead()()
+		var patched []string
+		for _, call := range w.cluster.Take() {
+			if pod, is := strings.CutPrefix(call, "patch "); is {
+				patched = append(patched, pod)
+			}
+		}
+		w.wantLines("patched", patched, "a", "told")
+		synctest.Wait()
+		w.want("a says", w.scheduled("a"), "False SchedulerError: the scheduler of epoch 3 took over before the pod was tried")
+		w.want("told says", w.scheduled("told"), "False Unschedulable: why")
+	}, node("n"), web("a"), gated, fixture.Pod("others").Scheduler("q").Obj(), fixture.Pod("bound").Scheduler("p").On("n").Obj(), saying())
+}
+
+// saying is a pod that says already why it waits.
+func saying() *v1.Pod {
+	pod := web("told")
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, Message: "why"}}
+	return pod
+}

@@ -1,0 +1,167 @@
+package tenure
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+const us, them = "us", "them"
+
+// lease is a Lease, without the rest of an API server.
+type lease struct {
+	resourcelock.Interface
+	record resourcelock.LeaderElectionRecord
+	err    error
+	// meanwhile passes before a request is answered.
+	meanwhile func()
+}
+
+func (l *lease) Identity() string { return us }
+
+func (l *lease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return &l.record, nil, l.err
+}
+
+func (l *lease) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.Update(ctx, r)
+}
+
+func (l *lease) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
+	if l.meanwhile != nil {
+		l.meanwhile()
+	}
+	if l.err == nil {
+		l.record = r
+	}
+	return l.err
+}
+
+// play is a Tenure of ten seconds, its lock, and what became of it.
+type play struct {
+	*Tenure
+	clock *clocktesting.FakeClock
+	lease *lease
+	lock  resourcelock.Interface
+	lost  int
+}
+
+func newPlay() *play {
+	p := &play{clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), lease: &lease{}}
+	p.Tenure = New(p.clock, 10*time.Second, func() { p.lost++ })
+	p.lock = p.Lock(p.lease)
+	return p
+}
+
+func (p *play) renew() {
+	_ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: us, LeaderTransitions: 3})
+}
+
+func (p *play) read() { _, _, _ = p.lock.Get(context.Background()) }
+
+func TestWhenAWriteIsSent(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		then func(p *play)
+		sent bool
+		lost int
+	}{
+		"never before it leads": {func(*play) {}, false, 0},
+		"at once when it leads": {(*play).renew, true, 0},
+		"when it created the Lease": {func(p *play) {
+			_ = p.lock.Create(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: us})
+		}, true, 0},
+		"always when nobody else may lead":             {(*play).Alone, true, 0},
+		"until the term is over":                       {func(p *play) { p.renew(); p.clock.Step(10*time.Second - 1) }, true, 0},
+		"not when the term is over":                    {func(p *play) { p.renew(); p.clock.Step(10 * time.Second) }, false, 0},
+		"after a renewal again":                        {func(p *play) { p.renew(); p.clock.Step(20 * time.Second); p.renew() }, true, 0},
+		"not for a renewal that failed":                {func(p *play) { p.lease.err = apierrors.NewInternalError(errors.New("broken")); p.renew() }, false, 0},
+		"by when a renewal was sent, not answered":     {func(p *play) { p.lease.meanwhile = func() { p.clock.Step(10 * time.Second) }; p.renew() }, false, 0},
+		"not when another one holds the Lease":         {func(p *play) { p.renew(); p.lease.record.HolderIdentity = them; p.read() }, false, 1},
+		"not when the Lease is nobody's":               {func(p *play) { p.renew(); p.lease.record.HolderIdentity = ""; p.read() }, false, 1},
+		"still when the Lease cannot be read":          {func(p *play) { p.renew(); p.lease.err = apierrors.NewInternalError(errors.New("broken")); p.read() }, true, 0},
+		"still when the Lease is read as its own":      {func(p *play) { p.renew(); p.read() }, true, 0},
+		"and that it does not lead yet is no loss":     {func(p *play) { p.lease.record.HolderIdentity = them; p.read() }, false, 0},
+		"and that it lost the Lease is told only once": {func(p *play) { p.renew(); p.lease.record.HolderIdentity = them; p.read(); p.read() }, false, 1},
+		"not once it gave the Lease back":              {func(p *play) { p.renew(); _ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{}) }, false, 0},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			p := newPlay()
+			c.then(p)
+			if sent := p.Err() == nil; sent != c.sent {
+				t.Errorf("sent: %t, want %t: %v", sent, c.sent, p.Err())
+			}
+			if p.lost != c.lost {
+				t.Errorf("told %d times that the Lease is lost, want %d", p.lost, c.lost)
+			}
+		})
+	}
+}
+
+func TestOnlyWhatIsHeldIsReleased(t *testing.T) {
+	p := newPlay()
+	p.renew()
+	p.lease.record = resourcelock.LeaderElectionRecord{HolderIdentity: them, LeaderTransitions: 4}
+	p.read() // as the election's release does, which goes on whatever it reads
+	if err := p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{LeaderTransitions: 4}); err != nil {
+		t.Error(err)
+	}
+	if p.lease.record.HolderIdentity != them {
+		t.Errorf("the successor's Lease is held by %q now", p.lease.record.HolderIdentity)
+	}
+}
+
+func TestTheEpochIsTheLeases(t *testing.T) {
+	p := newPlay()
+	p.renew()
+	if p.Epoch() != 3 {
+		t.Errorf("the epoch is %d, want 3", p.Epoch())
+	}
+}
+
+func TestTheFenceIsBetweenWritesAndTheWire(t *testing.T) {
+	var came []string
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { came = append(came, r.Method) }))
+	defer api.Close()
+	p := newPlay()
+	config := &restclient.Config{Host: api.URL}
+	p.Fence(config)
+	client, err := restclient.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(method string) error {
+		request, err := http.NewRequestWithContext(t.Context(), method, api.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Do(request)
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		return err
+	}
+	methods := []string{"GET", "POST", "PATCH", "PUT", "DELETE"}
+	for _, method := range methods {
+		if err := ask(method); (err == nil) != (method == "GET") || err != nil && !errors.Is(err, ErrOver) {
+			t.Errorf("%s without a Lease: %v", method, err)
+		}
+	}
+	p.renew()
+	for _, method := range methods {
+		if err := ask(method); err != nil {
+			t.Errorf("%s with a Lease: %v", method, err)
+		}
+	}
+	if want := append([]string{"GET"}, methods...); !slices.Equal(came, want) {
+		t.Errorf("the API server got %v, want %v", came, want)
+	}
+}

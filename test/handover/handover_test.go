@@ -1,0 +1,57 @@
+package handover
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/berthdev/berth/test/operator"
+)
+
+func TestHandOver(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Handover")
+}
+
+// lease is shorter than it is shipped, and all else with it: a leader is frozen
+// for 8 s and not for 20, and a watch lags 4 s and not 10.
+const lease = 6 * time.Second
+
+var _ = Describe("A leader that loses its place", Ordered, ContinueOnFailure, func() {
+	var stage *Stage
+
+	BeforeAll(func(ctx SpecContext) {
+		path, err := operator.Build(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		stage, err = Start(ctx, Options{Manager: path, Lease: lease, Seed: uint64(GinkgoRandomSeed())})
+		Expect(err).NotTo(HaveOccurred())
+	}, NodeTimeout(5*time.Minute))
+
+	AfterAll(func() {
+		if stage != nil {
+			stage.Stop()
+		}
+	})
+
+	for _, kind := range Kinds {
+		It("has a successor that binds: "+string(kind), func(ctx SpecContext) {
+			h, err := stage.HandOver(ctx, kind)
+			Expect(err).NotTo(HaveOccurred())
+			AddReportEntry("nothing was bound for", h.Gap.String())
+			if kind == Late {
+				Expect(h.Late).To(BeNumerically(">", 0), "Bindings that arrived late")
+			}
+		}, SpecTimeout(3*time.Minute))
+	}
+
+	It("has done nothing that must never be", func(ctx SpecContext) {
+		verdict, err := stage.Check(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		AddReportEntry("the history", verdict.String())
+		Expect(append(verdict.Violations, verdict.Unsettled...)).To(BeEmpty())
+		Expect(len(verdict.ByEpoch)).To(BeNumerically(">", len(Kinds)), "each leadership has bound")
+		Expect(verdict.Fullest).To(BeEquivalentTo(Places), "the node was full")
+	}, SpecTimeout(2*time.Minute))
+})

@@ -1,0 +1,265 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/faultproxy"
+	"github.com/berthdev/berth/test/history"
+	"github.com/berthdev/berth/test/load"
+	"github.com/berthdev/berth/test/operator"
+)
+
+const (
+	// Places are those of the one node, Pods how many pods there are at a time.
+	Places, Pods = 110, 300
+	// profile names who schedules them.
+	profile = "handover"
+	// pulse is how often a process or an object is looked at.
+	pulse = 20 * time.Millisecond
+	// patience is what anything may take beside what leases take.
+	patience = time.Minute
+)
+
+// Options shape a Stage.
+type Options struct {
+	// Manager is the path of the manager's binary.
+	Manager string
+	// Lease is how long a Lease lasts that nobody renews, in whole seconds. All
+	// else is scaled by it: shipped are 15 s.
+	Lease time.Duration
+	// Seed decides about when things happen.
+	Seed uint64
+	// Say tells what happens; nil: nobody.
+	Say func(format string, args ...any)
+}
+
+// Stage is what handovers happen on.
+type Stage struct {
+	options Options
+	dice    *rand.Rand
+	cp      *controlplane.ControlPlane
+	client  kubernetes.Interface
+	record  *history.Record
+	seats   [2]*seat
+	// leader is which seat leads.
+	leader int
+	crowd  *crowd
+	// Unasked is how often a leader lost its Lease that nobody did anything to:
+	// where a machine is too busy to renew it.
+	Unasked int
+}
+
+// seat is where one manager runs at a time, with its way to an API server.
+type seat struct {
+	proxy      *faultproxy.Proxy
+	kubeconfig string
+	manager    *operator.Manager
+}
+
+// Start sets the stage: one manager leads, another one stands by, and pods come
+// and go.
+func Start(ctx context.Context, o Options) (s *Stage, err error) {
+	if o.Say == nil {
+		o.Say = func(string, ...any) {}
+	}
+	s = &Stage{options: o, dice: rand.New(rand.NewPCG(o.Seed, o.Seed))}
+	defer func() {
+		if err != nil {
+			s.Stop()
+			s = nil
+		}
+	}()
+	if s.cp, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
+		return s, err
+	}
+	other, err := s.cp.AnotherAPIServer(ctx)
+	if err != nil {
+		return s, err
+	}
+	if s.client, err = load.Client(s.cp.Config()); err != nil {
+		return s, err
+	}
+	if err := s.furnish(ctx); err != nil {
+		return s, err
+	}
+	for i, config := range []*rest.Config{s.cp.Config(), other} {
+		if s.seats[i], err = s.newSeat(ctx, i, config); err != nil {
+			return s, err
+		}
+		if err := s.enter(ctx, s.seats[i]); err != nil {
+			return s, err
+		}
+		if err := s.prove(ctx); err != nil {
+			return s, err
+		}
+	}
+	if s.record, err = history.Start(ctx, s.client); err != nil {
+		return s, err
+	}
+	s.crowd = gather(s.client, s.record)
+	return s, s.record.Until(ctx, func(binds []history.Bind) bool { return len(binds) > Places })
+}
+
+// furnish makes what is there before a manager is.
+func (s *Stage) furnish(ctx context.Context) error {
+	if err := s.cp.Nodes(ctx, 1, controlplane.NodeOptions{Pods: Places}); err != nil {
+		return err
+	}
+	if err := operator.Install(ctx, s.cp); err != nil {
+		return err
+	}
+	return operator.ApplyProfile(ctx, s.cp, profile, v1alpha1.SchedulingProfileSpec{})
+}
+
+// prove takes the mark off what the profile runs as: managers are killed here, and
+// it would be blamed for that until it has run for ten minutes.
+func (s *Stage) prove(ctx context.Context) error {
+	if _, err := operator.UntilProgrammed(ctx, s.cp, profile); err != nil {
+		return err
+	}
+	revisions := s.client.AppsV1().ControllerRevisions(operator.Namespace)
+	all, err := revisions.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range all.Items {
+		_, err := revisions.Patch(ctx, all.Items[i].Name, types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"berth.dev/on-probation":null}}}`), metav1.PatchOptions{})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stage) newSeat(ctx context.Context, i int, config *rest.Config) (*seat, error) {
+	account, err := s.cp.ServiceAccountConfig(ctx, operator.Namespace, operator.Account)
+	if err != nil {
+		return nil, err
+	}
+	config.BearerToken = account.BearerToken
+	proxy, err := faultproxy.Start(config)
+	if err != nil {
+		return nil, err
+	}
+	path, err := s.cp.WriteKubeconfig(fmt.Sprintf("seat-%d", i), proxy.Config(config))
+	return &seat{proxy: proxy, kubeconfig: path}, err
+}
+
+// enter starts a manager at a seat, and waits until it is ready.
+func (s *Stage) enter(ctx context.Context, seat *seat) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("a manager does not get ready"))
+	defer cancel()
+	seat.manager, err = operator.StartWith(s.cp, s.options.Manager, seat.kubeconfig,
+		"--leader-elect-lease-duration="+s.options.Lease.String(),
+		"--leader-elect-renew-deadline="+(s.options.Lease*2/3).String(),
+		"--leader-elect-retry-period="+(s.options.Lease/15).String())
+	if err != nil {
+		return err
+	}
+	return seat.manager.Until(ctx, seat.manager.Ready)
+}
+
+// Stop ends all.
+func (s *Stage) Stop() {
+	if s.crowd != nil {
+		_ = s.crowd.stop() // who asks has asked
+	}
+	if s.record != nil {
+		s.record.Stop()
+	}
+	for _, seat := range s.seats {
+		if seat != nil {
+			seat.proxy.Stop()
+		}
+	}
+	if s.cp != nil {
+		s.cp.Stop()
+	}
+}
+
+// leads and stands are the seats of who leads and who stands by.
+func (s *Stage) leads() *seat  { return s.seats[s.leader] }
+func (s *Stage) stands() *seat { return s.seats[1-s.leader] }
+
+// ended waits until the manager at a seat has ended, by itself.
+func (s *Stage) ended(ctx context.Context, seat *seat, within time.Duration) error {
+	select {
+	case <-seat.manager.Ended():
+		s.cp.End(seat.manager.Process)
+		return nil
+	case <-time.After(within):
+		return fmt.Errorf("the earlier leader is still there after %s; its log is %s", within, seat.manager.Log())
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// steady puts managers where some ended by themselves.
+func (s *Stage) steady(ctx context.Context) error {
+	for i, seat := range s.seats {
+		select {
+		case <-seat.manager.Ended():
+		default:
+			continue
+		}
+		s.cp.End(seat.manager.Process)
+		if i == s.leader {
+			s.Unasked++
+			s.leader = 1 - i
+		}
+		if err := s.enter(ctx, seat); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check lets the crowd come to rest, and replays all that happened.
+func (s *Stage) Check(ctx context.Context) (verdict history.Verdict, err error) {
+	if err := s.crowd.stop(); err != nil {
+		return verdict, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
+		changes, err := s.record.Changes()
+		verdict = history.Check(changes, profile)
+		return len(verdict.Unsettled) == 0, err
+	})
+	if err != nil && ctx.Err() != nil {
+		return verdict, nil // who is unsettled still is part of the verdict
+	}
+	return verdict, err
+}
+
+// leaseName is the Lease's, in operator.Namespace.
+const leaseName = "berth-manager"
+
+// steal writes another identity into the Lease.
+func (s *Stage) steal(ctx context.Context) error {
+	leases := s.client.CoordinationV1().Leases(operator.Namespace)
+	return wait.PollUntilContextTimeout(ctx, pulse, patience, true, func(ctx context.Context) (bool, error) {
+		lease, err := leases.Get(ctx, leaseName, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		thief := "a thief"
+		now := metav1.NowMicro()
+		lease.Spec.HolderIdentity, lease.Spec.AcquireTime, lease.Spec.RenewTime = &thief, &now, &now
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+		return err == nil, nil // the leader renews it meanwhile
+	})
+}

@@ -68,6 +68,11 @@ var (
 	GoneExplained              = planted("GoneExplained")
 	LateShown                  = planted("LateShown")
 	LateLooksOn                = planted("LateLooksOn")
+	HungLoopLives              = planted("HungLoopLives")
+	SlowCallsAddUp             = planted("SlowCallsAddUp")
+	BindsEndWithTheLoop        = planted("BindsEndWithTheLoop")
+	WaitersHoldUpTheEnd        = planted("WaitersHoldUpTheEnd")
+	LagIsADifference           = planted("LagIsADifference")
 	AssumedTwice               = planted("AssumedTwice")
 	ConfirmedTwice             = planted("ConfirmedTwice")
 	NominatedBesides           = planted("NominatedBesides")
@@ -146,6 +151,7 @@ var (
 	SwapBeforePause            = planted("SwapBeforePause")
 	TrialIgnored               = planted("TrialIgnored")
 	TrialApproves              = planted("TrialApproves")
+	LastWordsLost              = planted("LastWordsLost")
 )
 
 // Those of extenders.

@@ -58,6 +58,7 @@ const (
 	trial             = "scheduler/trial"
 	desk              = "scheduler/decision"
 	extender          = "scheduler/extender"
+	inspect           = "scheduler/inspect"
 	controllers       = "controllers"
 	why               = "test/why"
 )
@@ -79,6 +80,8 @@ const (
 	noWhy       = "nobody asks it why a pod waits"
 	noVolumes   = "its pods have no claims"
 	noTrial     = "its profiles are not tried before they run"
+	noLooks     = "it looks into the rooms itself"
+	noEnd       = "its loop never hangs, and its processes are killed without a warning"
 	noExtenders = "its profiles have no extenders"
 )
 
@@ -173,6 +176,16 @@ var table = []mutant{
 		[]killer{{loop, "TestWhatIsSaidTooLateChangesNothing"}}, noPoison},
 	{"LateLooksOn", "a plugin that was left behind sees the nodes move of which it asks its Handle",
 		[]killer{{cache, "TestWhatIsLentToTheLateStandsStill"}, {loop, "TestALatePluginMayAskForNodes"}}, noPoison},
+	{"HungLoopLives", "a loop that hangs is said to be alive",
+		[]killer{{loop, "TestALoopThatHangsIsNotAlive"}}, noEnd},
+	{"SlowCallsAddUp", "a plugin of which each call comes back is taken for one that hangs",
+		[]killer{{loop, "TestAPluginThatTakesItsTimeKillsNobody"}}, noEnd},
+	{"BindsEndWithTheLoop", "bindings under way end when the process is asked to end",
+		[]killer{{loop, "TestWhatIsUnderWayAtTheEnd"}}, noEnd},
+	{"WaitersHoldUpTheEnd", "pods that wait at Permit keep the process from ending",
+		[]killer{{loop, "TestWhatIsUnderWayAtTheEnd"}}, noEnd},
+	{"LagIsADifference", "what a watch has not told yet is told as a difference",
+		[]killer{{inspect, "TestWhatOneIsAheadInIsNoDifference"}}, noLooks},
 
 	{"AssumedTwice", "a pod is assumed without a look whether its UID has a node",
 		[]killer{{cache, "TestTheCacheIsWhatAModelFromScratchIs"}, {binding, "TestAnAssumedPodIsNotBegunAgain"}}, ""},
@@ -338,4 +351,6 @@ var table = []mutant{
 		[]killer{{controllers, "TestAFailedTrialChangesNothingAndIsTold"}}, noUsers},
 	{"TrialApproves", "what died on trial runs without having been approved",
 		[]killer{{controllers, "TestAProcessThatDiesOnATrial"}}, noUsers},
+	{"LastWordsLost", "what was decided shortly before the end is not published",
+		[]killer{{controllers, "TestWhatWasDecidedLastIsPublished"}}, noUsers},
 }

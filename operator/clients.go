@@ -23,6 +23,8 @@ type clients struct {
 	// volumes binds volumes and claims.
 	volumes clientset.Interface
 	events  clientset.Interface
+	// lease is the elector's.
+	lease clientset.Interface
 	// dynamic watches what plugins want to be woken by and Berth does not watch.
 	dynamic dynamic.Interface
 	// decisions writes SchedulingDecisions, one at a time and twenty a second.
@@ -31,7 +33,9 @@ type clients struct {
 	busy func() bool
 }
 
-func newClients(config *restclient.Config) (c clients, err error) {
+// newClients makes them. renew is within what time the Lease must be renewed: one
+// slow answer must not use it up.
+func newClients(config *restclient.Config, renew time.Duration) (c clients, err error) {
 	writes := make(chan struct{}, binding.InFlight)
 	c.busy = func() bool { return len(writes) > 0 }
 	for _, way := range []struct {
@@ -46,6 +50,11 @@ func newClients(config *restclient.Config) (c clients, err error) {
 		if *way.client, err = clientset.NewForConfig(apart(protobuf(config), way.slots)); err != nil {
 			return c, fmt.Errorf("making a client: %w", err)
 		}
+	}
+	election := apart(protobuf(config), nil)
+	election.Timeout = max(renew/2, time.Second)
+	if c.lease, err = clientset.NewForConfig(election); err != nil {
+		return c, fmt.Errorf("making a client: %w", err)
 	}
 	if c.dynamic, err = dynamic.NewForConfig(apart(restclient.CopyConfig(config), nil)); err != nil {
 		return c, fmt.Errorf("making a client: %w", err)

@@ -99,8 +99,13 @@ mutants: ## Plant each fault of scheduler/fault and see that its tests find it. 
 ##@ Measure, on a quiet machine
 
 .PHONY: bench
-bench: controlplane ## The tables of speed against kube-scheduler and the null binder. BENCH_ARGS are its flags: --help.
+bench: controlplane ## The tables of speed against kube-scheduler and the null binder, and the gap between binds at a restart. BENCH_ARGS are its flags: --help.
 	go run ./test/perf $(BENCH_ARGS)
+	go run ./test/restarts $(RESTARTS_ARGS)
+
+.PHONY: bench-restarts
+bench-restarts: controlplane ## For how long no pod is bound when the leader is replaced, 20 times under a stream of pods; nothing is lost. Part of bench.
+	go run ./test/restarts $(RESTARTS_ARGS)
 
 .PHONY: bench-smoke
 bench-smoke: controlplane ## The same, tiny: whether it works, not how fast anything is.

@@ -91,6 +91,10 @@ type Options struct {
 	// with Desk.
 	Pods       corelisters.PodLister
 	PodsSynced func() bool
+	// LastWords waits until nothing is scheduled any more, and returns the context
+	// in which what was decided until then is still written; nil: nothing is
+	// written once the manager ends.
+	LastWords func() (context.Context, context.CancelFunc)
 	// Recorder reports transitions of conditions as Events; nil for the
 	// manager's own, under the name ReportingController.
 	Recorder events.EventRecorder
@@ -133,7 +137,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	}
 	if o.Desk != nil {
 		if err := mgr.Add(explainer.New(explainer.Options{
-			Desk: o.Desk, Decisions: o.Decisions, Pods: o.Pods, PodsSynced: o.PodsSynced, Clock: o.Clock, Busy: o.Busy,
+			Desk: o.Desk, Decisions: o.Decisions, Pods: o.Pods, PodsSynced: o.PodsSynced, Clock: o.Clock, Busy: o.Busy, LastWords: o.LastWords,
 		})); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // writeInterval is the least time between two writes over all profiles: two a
@@ -32,6 +33,10 @@ type publisher struct {
 	ledger   *decision.Ledger
 	applier  Applier
 	clock    clock.Clock
+	// lastWords is Options'.
+	lastWords func() (context.Context, context.CancelFunc)
+	// hurried says that what changed is due, whenever it was written last.
+	hurried bool
 
 	// shown is what the status of each profile says already, by name.
 	shown  map[string]shown
@@ -55,7 +60,7 @@ type face struct {
 
 func newPublisher(c client.Client, o Options) *publisher {
 	return &publisher{
-		profiles: c, client: c, ledger: o.Ledger, applier: o.Applier, clock: o.Clock, shown: map[string]shown{},
+		profiles: c, client: c, ledger: o.Ledger, applier: o.Applier, clock: o.Clock, lastWords: o.LastWords, shown: map[string]shown{},
 		crowds: crowds{recorder: o.Recorder, told: map[string]bool{}},
 	}
 }
@@ -63,21 +68,35 @@ func newPublisher(c client.Client, o Options) *publisher {
 // NeedLeaderElection keeps followers from writing.
 func (p *publisher) NeedLeaderElection() bool { return true }
 
-// Start publishes until ctx ends. A write that fails is logged and made again
-// a publish period later.
+// Start publishes until ctx ends, and then what was decided until the end. A
+// write that fails is logged and made again a publish period later.
 func (p *publisher) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("publisher")
 	for {
 		next := p.turn(ctx, logger)
 		if !p.wait(ctx, writeInterval, nil) {
-			return nil
+			return p.finish(logger)
 		}
 		// A record that comes now is published at once, if its profile's
 		// period is over; before, it waited for the interval.
 		if !p.wait(ctx, next-writeInterval, p.ledger.Changed()) {
-			return nil
+			return p.finish(logger)
 		}
 	}
+}
+
+// finish publishes what is left when nothing more is decided, in the order and at
+// the pace of always, and as far as it comes.
+func (p *publisher) finish(logger logr.Logger) error {
+	if p.lastWords == nil || fault.LastWordsLost {
+		return nil
+	}
+	ctx, cancel := p.lastWords()
+	defer cancel()
+	p.hurried = true
+	for p.wait(ctx, writeInterval, nil) && p.turn(ctx, logger) == writeInterval {
+	}
+	return nil
 }
 
 // wait returns after d, or when something arrives on wake; false when ctx
@@ -134,7 +153,7 @@ func (p *publisher) due(profiles []v1alpha1.SchedulingProfile, now time.Time) ([
 		last, published := p.shown[e.name]
 		rest := last.at.Add(e.settings.Publish).Sub(now)
 		switch {
-		case published && rest > 0:
+		case published && rest > 0 && !p.hurried:
 			next = min(next, rest)
 		case !published || last.uid != e.uid || last.face != e.face:
 			due = append(due, e)

@@ -208,6 +208,31 @@ func TestADeletedProfileIsPublishedNoMore(t *testing.T) {
 	})
 }
 
+func TestWhatWasDecidedLastIsPublished(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		words time.Duration // how long the last words may take
+		want  []string
+	}{
+		"a leader that ends says what it knows":       {3 * time.Second, []string{"0.0 batch 0", "20.0 batch 2"}},
+		"a leader that is none any more says nothing": {0, []string{"0.0 batch 0"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := startPress(t, aProfile(7, func(s *v1alpha1.SchedulingProfile) { s.Spec.Decisions.PublishSeconds = ptr.To[int32](60) }))
+				p.lastWords = func() (context.Context, context.CancelFunc) {
+					time.Sleep(9 * time.Second)
+					p.bind("batch", "web-2") // a bind that was under way
+					return context.WithTimeout(context.Background(), c.words)
+				}
+				time.Sleep(10500 * time.Millisecond)
+				p.bind("batch", "web-1")
+				p.stop()
+				p.want(t, c.want...)
+			})
+		})
+	}
+}
+
 func TestARecentDecisionLeavesOutWhatItDoesNotHave(t *testing.T) {
 	long := strings.Repeat("x", 2*v1alpha1.MaxDecisionMessage)
 	bound, refused := recent(decision.Decision{Node: "n1"}), recent(decision.Decision{Message: long})

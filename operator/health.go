@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -79,10 +78,4 @@ func (s *served) ready() error {
 		return errors.New("the API server does not serve " + v1alpha1.GroupVersion.String() + " yet; apply config/crd")
 	}
 	return nil
-}
-
-func alive(*http.Request) error { return nil }
-
-func check(ready func() error) func(*http.Request) error {
-	return func(*http.Request) error { return ready() }
 }

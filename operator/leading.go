@@ -2,6 +2,7 @@ package operator
 
 import (
 	"os"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,6 +14,10 @@ import (
 	"github.com/berthdev/berth/scheduler/recorder"
 	"github.com/berthdev/berth/scheduler/tenure"
 )
+
+// leaseTolerance is how long after the end of its Lease a leader may be there:
+// what client-go's HealthzAdaptor is given by kube-scheduler.
+const leaseTolerance = 20 * time.Second
 
 // deposed ends the process when another one holds the Lease, at once: what it
 // would still write, the other one writes.

@@ -15,7 +15,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -91,7 +90,9 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 	telling := recorder.New(recorder.Options{
 		Client: to.events.EventsV1(), Scheme: scheme, Clock: clock.RealClock{}, Busy: to.busy, Host: host,
 	})
-	managed := o.manager(scheme, log)
+	end := &ending{asked: ctx, limit: o.ending, holds: func() bool { return term.Err() == nil }}
+	defer finish(telling, end)
+	managed := o.manager(scheme, log, end)
 	if managed.LeaderElectionResourceLockInterface, err = o.lease(term, config, telling); err != nil {
 		return err
 	}
@@ -99,7 +100,6 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	defer finish(telling)
 
 	ledger := decision.NewLedger(clock.RealClock{}.Now)
 	informers := intake.NewInformers(to.watches, intake.Trim(o.extenders || plugins.Strangers(registry)))
@@ -118,8 +118,9 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 		Informers: informers, Storage: storage, RecorderFor: telling.For,
 		Registry: registry, Unsupported: plugins.Unsupported(registry, devices.Back), Ledger: ledger, Desk: desk,
 		Clock: clock.RealClock{}, Log: log.WithName("scheduler"), Epoch: func(context.Context) int64 { return term.Epoch() },
-		Takeover: to.takeover(), Seed: rand.Uint64(), Extender: o.extenderMaker(config, to.watches, log),
+		Takeover: to.takeover(), Grace: end.grace, Seed: rand.Uint64(), Extender: o.extenderMaker(config, to.watches, log),
 	})
+	end.scheduled = sched.Ended()
 	timeRequests()
 	for _, collector := range slices.Concat(sched.Metrics(), decision.Metrics(), recorder.Metrics(), unserved.Metrics(), controllers.Metrics()) {
 		if err := metrics.Registry.Register(collector); err != nil {
@@ -135,7 +136,7 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 	crds := &served{discovery: to.watches.Discovery(), log: log, then: func() error {
 		return controllers.SetupWithManager(mgr, controllers.Options{
 			Applier: sched.Profiles(), Registry: registry, Ledger: ledger, Version: version, Gate: gate,
-			DefaultProfile: o.defaultProfile, Extenders: o.extenderRights(),
+			DefaultProfile: o.defaultProfile, Extenders: o.extenderRights(), LastWords: end.lastWords,
 			Busy: to.busy, Desk: desk, Decisions: to.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
 			Exports: export.NewKeeper(to.watches, o.namespace, registry),
 			History: history.New(history.Options{
@@ -144,18 +145,27 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 			}),
 		})
 	}}
+	watched := probes{
+		live:  map[string]func() error{"loop": sched.NewWatchdog(o.watchdog).Alive, "leader-election": func() error { return term.Alive(o.elect.LeaseDuration + leaseTolerance) }},
+		ready: map[string]func() error{"cluster": sched.Ready, "crds": crds.ready, "profiles": gate.Ready, "shutdown": end.ready},
+	}
+	if o.watchdog == 0 {
+		delete(watched.live, "loop")
+	}
 	if err := errors.Join(
+		watched.serve(mgr, o.probes),
 		mgr.Add(scheduler.Warm{Scheduler: sched}),
-		mgr.Add(sched),
+		mgr.Add(prompt{sched, sched.Start, ctx}),
 		mgr.Add(telling),
 		mgr.Add(alone),
 		mgr.Add(crds),
-		mgr.AddHealthzCheck("ping", alive),
-		mgr.AddReadyzCheck("cluster", check(sched.Ready)),
-		mgr.AddReadyzCheck("crds", check(crds.ready)),
-		mgr.AddReadyzCheck("profiles", check(gate.Ready)),
 	); err != nil {
 		return err
+	}
+	if o.metrics.secure { // else anybody could ask
+		if err := mgr.AddMetricsServerExtraHandler(debugPath, newDebugging(sched, to.watches, log)); err != nil {
+			return err
+		}
 	}
 	log.Info("Starting", "version", version, "leaderElection", o.elect.LeaderElect)
 	return mgr.Start(ctx)
@@ -164,15 +174,12 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 // reporter is who Events are from that no profile tells.
 const reporter = "berth"
 
-// finish writes the Events that are left when scheduling has ended.
-func finish(telling *recorder.Recorder) {
-	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+// finish writes the Events that are left when all else has ended.
+func finish(telling *recorder.Recorder, end *ending) {
+	ctx, cancel := context.WithTimeout(context.Background(), end.lastEvents())
 	defer cancel()
 	telling.Close(ctx)
 }
-
-// lastWords is how long the end of the process may take to tell what happened.
-const lastWords = 5 * time.Second
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update

@@ -15,8 +15,11 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // leaseName names the Lease that leaders hold, in Berth's namespace.
@@ -33,6 +36,9 @@ type options struct {
 	burst      int
 	verbosity  int8
 	elect      election
+	// watchdog is how long the loop may be at one step, ending how long the
+	// process may take to end.
+	watchdog, ending time.Duration
 
 	extenders      bool
 	extenderWrites bool
@@ -56,7 +62,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; without it, as a pod of the cluster")
 	f.StringVar(&o.namespace, "namespace", ownNamespace(), "Berth's own namespace, where its Lease lives")
 	o.metrics.flags(f)
-	f.StringVar(&o.probes, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
+	f.StringVar(&o.probes, "health-probe-bind-address", ":8081", "where /livez and /readyz are served, and /healthz, which is /livez; 0 for nowhere")
 	f.StringVar(&o.pprof, "pprof-bind-address", "0", "where /debug/pprof is served; 0 for nowhere")
 	f.Float32Var(&o.qps, "kube-api-qps", -1, "requests a second to the API server; -1 leaves it to the server's own fairness")
 	f.IntVar(&o.burst, "kube-api-burst", 0, "requests above --kube-api-qps at once")
@@ -69,6 +75,8 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&o.elect.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a Lease that is not renewed keeps others out")
 	f.DurationVar(&o.elect.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
 	f.DurationVar(&o.elect.RetryPeriod, "leader-elect-retry-period", time.Second, "how often the Lease is renewed or asked for")
+	f.DurationVar(&o.watchdog, "watchdog-timeout", time.Minute, "how long the scheduling loop may be at one step before /livez fails; 0 for as long as it likes")
+	f.DurationVar(&o.ending, "graceful-shutdown-timeout", 30*time.Second, "how long the process may take to end: bindings under way are finished, what happened is told, and the Lease is given back; less than the pod's terminationGracePeriodSeconds")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -87,6 +95,10 @@ func (o options) validate(rest []string) error {
 		return fmt.Errorf("--default-profile: must be a DNS subdomain of at most 63 characters, or empty, is %q", o.defaultProfile)
 	case o.verbosity < 0:
 		return fmt.Errorf("--v: must not be negative, is %d", o.verbosity)
+	case o.watchdog != 0 && o.watchdog <= framework.CallLimit:
+		return fmt.Errorf("--watchdog-timeout: must exceed %v, after which the loop itself leaves a plugin behind, or be 0, is %v", framework.CallLimit, o.watchdog)
+	case o.ending < endingLeast:
+		return fmt.Errorf("--graceful-shutdown-timeout: must be at least %v, is %v", endingLeast, o.ending)
 	case o.qps > 0 && o.burst < 1:
 		return fmt.Errorf("--kube-api-burst: must be at least 1 with --kube-api-qps %v", o.qps)
 	case e.LeaderElect && !(e.LeaseDuration > e.RenewDeadline && e.RenewDeadline > e.RetryPeriod && e.RetryPeriod > 0):
@@ -125,13 +137,16 @@ func (o options) restConfig() (*restclient.Config, error) {
 	return config, nil
 }
 
-func (o options) manager(scheme *runtime.Scheme, log logr.Logger) ctrl.Options {
+func (o options) manager(scheme *runtime.Scheme, log logr.Logger, end *ending) ctrl.Options {
 	return ctrl.Options{
 		Scheme: scheme, Logger: log,
 		Metrics:                o.metrics.server(),
-		HealthProbeBindAddress: o.probes, PprofBindAddress: o.pprof,
-		LeaderElection: o.elect.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: o.namespace,
+		HealthProbeBindAddress: "0", // see probes
+		PprofBindAddress:       o.pprof,
+		LeaderElection:         o.elect.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: o.namespace,
+		// What ends after it writes Events alone.
 		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       ptr.To(end.managers()),
 		LeaseDuration:                 &o.elect.LeaseDuration, RenewDeadline: &o.elect.RenewDeadline, RetryPeriod: &o.elect.RetryPeriod,
 	}
 }

@@ -34,6 +34,7 @@ func (s *Scheduler) placeBeside(ctx context.Context, t *turn, snapshot *cache.Sn
 	own, cancel := context.WithCancelCause(ctx)
 	t.end = cancel
 	t.state.Watch(b.watch)
+	t.beat.watch.Store(b.watch)
 	t.generation.Retain()
 	s.options.Go(func() { b.run(own, snapshot) })
 	left := b.watch.Await(framework.Waiting{Wait: s.options.Wait, Clock: s.options.Clock}, b.done)

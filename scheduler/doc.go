@@ -30,6 +30,7 @@
 //	decision    what was decided and why
 //	unserved    pods that wait for a scheduler that is not there
 //	recorder    what happened, told as Events that yield to binds
+//	inspect     what the rooms hold, for whoever looks in
 //	fault       what can be broken on purpose, in a build for that alone
 //
 // No room calls another while it holds its lock.

@@ -31,6 +31,8 @@ type turn struct {
 	top    []decision.NodeScore
 	flight *binding.Flight
 	begin  time.Time
+	// beat is the loop's note of the turn; nil beside the loop.
+	beat *beat
 	// end ends the context that plugins were given in the turn; may be nil.
 	end context.CancelCauseFunc
 	// nodes is how many there were, why what is known of a refusal by the cycle
@@ -51,6 +53,8 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "profile", pod.Spec.SchedulerName)
 	ctx = klog.NewContext(ctx, logger)
 
+	beat := s.pulse.begins(pod, s.options.Clock.Now())
+	defer s.pulse.rests()
 	generation, ok := s.profiles.Acquire(pod.Spec.SchedulerName)
 	if !ok {
 		attempt.Return(ctx)
@@ -64,8 +68,9 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 	}
 	t := &turn{
 		Attempt: attempt, generation: generation, state: framework.NewCycleState(),
-		begin: s.options.Clock.Now(), nominate: nominateNone,
+		begin: beat.begin, beat: beat, nominate: nominateNone,
 	}
+	beat.framework.Store(generation.Framework)
 	if s.nobodysBusiness(t) {
 		attempt.Done()
 		generation.Release()

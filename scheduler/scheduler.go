@@ -24,6 +24,7 @@ import (
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/extender"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/profile"
@@ -67,6 +68,10 @@ type Options struct {
 	Epoch func(ctx context.Context) int64
 	// Takeover is what is asked before the first decision.
 	Takeover Takeover
+	// Grace returns the context of what is under way: it outlives ctx, that of
+	// Start, for as long as bindings may still be brought to their end. nil: they
+	// end with it.
+	Grace func(ctx context.Context) (context.Context, context.CancelFunc)
 	// Go starts work beside the loop; nil means a goroutine.
 	Go func(func())
 	// Wait waits for what such work does; nil means framework.Block.
@@ -95,7 +100,8 @@ type Scheduler struct {
 	// attempts is how many there were.
 	attempts uint64
 	held     *heldLine
-	// life is the loop's context, for what goes on when an attempt is over.
+	pulse    pulse
+	// life is the context of what goes on when an attempt is over.
 	life context.Context
 
 	// lead is held by whoever may call cache.Refresh: the follower's ticker
@@ -104,11 +110,13 @@ type Scheduler struct {
 	leading bool
 	// flights are the bindings under way.
 	flights sync.WaitGroup
+	// ended is closed when Start returns.
+	ended chan struct{}
 }
 
 // New returns a Scheduler that serves no profile yet and has started nothing.
 func New(o Options) *Scheduler {
-	s := &Scheduler{options: o, life: context.Background()}
+	s := &Scheduler{options: o, life: context.Background(), ended: make(chan struct{}), pulse: pulse{turn: make(chan struct{}, 1)}}
 	if o.Go == nil {
 		s.options.Go = func(work func()) { go work() }
 	}
@@ -237,13 +245,20 @@ func (s *Scheduler) Ready() error {
 // NeedLeaderElection says that only the leader schedules.
 func (s *Scheduler) NeedLeaderElection() bool { return true }
 
-// Start schedules until ctx ends, and then waits for the bindings under way.
+// Start schedules until ctx ends, and then sees to it that nothing is left half
+// done; see finish.
 func (s *Scheduler) Start(ctx context.Context) error {
+	defer close(s.ended)
 	if !s.intake.WaitForSync(ctx) {
 		return nil
 	}
 	ctx = klog.NewContext(ctx, s.options.Log)
 	s.life = ctx
+	if s.options.Grace != nil && !fault.BindsEndWithTheLoop {
+		var end context.CancelFunc
+		s.life, end = s.options.Grace(ctx)
+		defer end()
+	}
 	if s.options.Epoch != nil {
 		s.epoch = s.options.Epoch(ctx)
 	}
@@ -256,17 +271,21 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.tellHeld()
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)
 	s.options.Go(func() { s.queue.Run(ctx) })
+	s.pulse.leads.Store(true)
+	defer s.pulse.leads.Store(false)
 	for {
 		attempt := s.queue.Pop(ctx)
 		if attempt == nil {
 			break
 		}
-		s.schedule(ctx, attempt)
+		s.schedule(s.life, attempt)
 	}
-	s.flights.Wait()
-	s.options.Log.Info("Scheduling ended")
+	s.finish()
 	return nil
 }
+
+// Ended is closed when Start has returned: this process schedules no more.
+func (s *Scheduler) Ended() <-chan struct{} { return s.ended }
 
 // activator lets plugins activate pods.
 type activator struct{ queue *queue.Queue }

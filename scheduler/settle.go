@@ -57,7 +57,7 @@ func (s *Scheduler) left(t *turn) bool {
 // refuse settles an attempt that ended without a node: the pod goes back to
 // the queue with its rejectors, and its status and an event say why.
 func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
-	if ctx.Err() != nil && !fault.OldLeaderRefuses {
+	if (ctx.Err() != nil || errors.Is(err, errEnding)) && !fault.OldLeaderRefuses {
 		// The end of this leadership is no verdict, and the pod's status is
 		// the next leader's to write: it may have bound the pod already.
 		klog.FromContext(ctx).Info("Not settled: scheduling has ended", "error", err.Error())

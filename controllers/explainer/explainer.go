@@ -44,6 +44,8 @@ type explainer struct {
 	synced    func() bool
 	clock     clock.Clock
 	budget    *budget
+	// lastWords is Options'.
+	lastWords func() (context.Context, context.CancelFunc)
 	// setbacks are the failures since the last success.
 	setbacks  int
 	complaint complaint
@@ -63,6 +65,9 @@ type Options struct {
 	// Busy says whether pods are being bound, to which explanations yield; may be
 	// nil.
 	Busy func() bool
+	// LastWords waits until nothing is scheduled any more, and returns the context
+	// in which what waits then is still written; nil: nothing is.
+	LastWords func() (context.Context, context.CancelFunc)
 }
 
 // New returns what a manager runs while it leads.
@@ -70,14 +75,15 @@ func New(o Options) manager.Runnable {
 	b := &budget{clock: o.Clock, busy: o.Busy}
 	return &explainer{
 		desk: o.Desk, decisions: &decisionClient{rest: o.Decisions, budget: b},
-		pods: o.Pods, synced: o.PodsSynced, clock: o.Clock, budget: b, complaint: complaint{clock: o.Clock},
+		pods: o.Pods, synced: o.PodsSynced, clock: o.Clock, budget: b, complaint: complaint{clock: o.Clock}, lastWords: o.LastWords,
 	}
 }
 
 // NeedLeaderElection keeps followers from writing.
 func (x *explainer) NeedLeaderElection() bool { return true }
 
-// Start finds out what is there, and then writes until ctx ends.
+// Start finds out what is there, and then writes until ctx ends, and what is due
+// at the end.
 func (x *explainer) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("explainer")
 	for {
@@ -92,7 +98,24 @@ func (x *explainer) Start(ctx context.Context) error {
 	for {
 		pause, wake := x.turn(ctx, logger)
 		if !rest(ctx, x.clock, pause, wake) || ctx.Err() != nil {
+			x.finish(logger)
 			return nil
+		}
+	}
+}
+
+// finish writes what is due when no pod is tried any more, within the budget and
+// as far as it comes. What is not due has been told, only not so well.
+func (x *explainer) finish(logger logr.Logger) {
+	if x.lastWords == nil {
+		return
+	}
+	ctx, cancel := x.lastWords()
+	defer cancel()
+	for {
+		pause, wake := x.turn(ctx, logger)
+		if wake != nil || ctx.Err() != nil || !rest(ctx, x.clock, pause, nil) {
+			return
 		}
 	}
 }

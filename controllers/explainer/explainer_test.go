@@ -165,6 +165,33 @@ func TestExplainerKeepsItsBudget(t *testing.T) {
 	})
 }
 
+func TestWhatIsDueAtTheEndIsExplained(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		words time.Duration
+		want  int
+	}{
+		"as far as the budget reaches":       {time.Second, 20},
+		"nothing, where somebody else leads": {0, 0},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := openOffice(t, newShelf())
+				o.words, o.begin = c.words, func() {
+					for i := range 30 { // refused while bindings were brought to their end
+						pod := aPod(fmt.Sprint("web-", i))
+						must(o.pods.Add(pod))
+						o.explain(pod, "why", 0)
+					}
+				}
+				o.close()
+				if n := len(o.objects); n != c.want {
+					t.Errorf("%d are explained, want %d", n, c.want)
+				}
+			})
+		})
+	}
+}
+
 func TestExplainerYieldsToBinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const crowd = 100

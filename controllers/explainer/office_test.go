@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,11 @@ type office struct {
 	dropped int
 	// binding says that pods are being bound.
 	binding atomic.Bool
+	// words is how long the last words may take, and begin what happens before.
+	words time.Duration
+	begin func()
+	// close ends the explainer.
+	close func()
 }
 
 // openOffice starts an explainer; stand are objects that are there.
@@ -47,16 +53,23 @@ func openOffice(t *testing.T, shelf *shelf, pods ...*corev1.Pod) *office {
 	must(err)
 	x := New(Options{
 		Busy: o.binding.Load, Desk: o.desk, Decisions: client, Pods: corelisters.NewPodLister(o.pods), PodsSynced: func() bool { return true }, Clock: clock.RealClock{},
+		LastWords: func() (context.Context, context.CancelFunc) {
+			if o.begin != nil {
+				o.begin()
+			}
+			return context.WithTimeout(context.Background(), o.words)
+		},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- x.Start(ctx) }()
-	t.Cleanup(func() {
+	o.close = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(o.close)
 	synctest.Wait()
 	o.requests()
 	return o

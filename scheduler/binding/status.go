@@ -47,6 +47,10 @@ func (w *statusWriter) mark(ctx context.Context, pod *v1.Pod, version, message s
 	return nil
 }
 
+// Told is closed once the status of every pod says what it is to say, as far as
+// the API server takes it.
+func (b *Binding) Told() <-chan struct{} { return b.status.all() }
+
 // Forget drops what is remembered of a pod that is gone or bound.
 func (b *Binding) Forget(uid types.UID) { b.status.forget(uid) }
 

@@ -39,6 +39,8 @@ type statusWriter struct {
 	order   []types.UID
 	sending map[types.UID]*sending
 	workers int
+	// told are closed when nothing is left to be sent.
+	told []chan struct{}
 	// known is what answers to patches told, until the pod is bound or gone.
 	known map[types.UID]view
 }
@@ -138,6 +140,7 @@ func (w *statusWriter) work() {
 		n := w.take()
 		if n == nil {
 			w.workers--
+			w.tell()
 			w.mu.Unlock()
 			return
 		}
@@ -166,6 +169,28 @@ func (w *statusWriter) work() {
 			<-w.options.Clock.After(settlePause)
 		}
 	}
+}
+
+// all is closed once nothing is left to be sent.
+func (w *statusWriter) all() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	told := make(chan struct{})
+	w.told = append(w.told, told)
+	w.tell()
+	return told
+}
+
+// tell tells who waits for it that nothing is left to be sent. Called with the
+// lock.
+func (w *statusWriter) tell() {
+	if w.workers > 0 {
+		return
+	}
+	for _, told := range w.told {
+		close(told)
+	}
+	w.told = nil
 }
 
 // take returns the oldest news about a pod that nobody writes to, nil when

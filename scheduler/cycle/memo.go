@@ -63,6 +63,15 @@ func (m *Memo) Stats() Stats {
 	return m.stats
 }
 
+// Size is how much m remembers: classes of pods, about how many bytes they take,
+// and how many they may. As all of m it is the loop's.
+func (m *Memo) Size() (classes, bytes, limit int) {
+	if m == nil {
+		return 0, 0, 0
+	}
+	return len(m.classes), m.bytes, m.limit
+}
+
 // Recheck makes one verdict anew every so many attempts.
 func (m *Memo) Recheck(every uint64) { m.every = every }
 

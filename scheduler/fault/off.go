@@ -98,6 +98,16 @@ const (
 	LateShown = false
 	// LateLooksOn: a plugin that was left behind sees the nodes move of which it asks its Handle.
 	LateLooksOn = false
+	// HungLoopLives: a loop that hangs is said to be alive.
+	HungLoopLives = false
+	// SlowCallsAddUp: a plugin of which each call comes back is taken for one that hangs.
+	SlowCallsAddUp = false
+	// BindsEndWithTheLoop: bindings under way end when the process is asked to end.
+	BindsEndWithTheLoop = false
+	// WaitersHoldUpTheEnd: pods that wait at Permit keep the process from ending.
+	WaitersHoldUpTheEnd = false
+	// LagIsADifference: what a watch has not told yet is told as a difference.
+	LagIsADifference = false
 
 	// In cache.
 
@@ -341,4 +351,6 @@ const (
 	EventsUntimed = false
 	// MetricsForAll: whoever asks is told metrics.
 	MetricsForAll = false
+	// LastWordsLost: what was decided shortly before the end is not published.
+	LastWordsLost = false
 )

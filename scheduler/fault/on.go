@@ -68,6 +68,11 @@ var (
 	GoneExplained              = planted("GoneExplained")
 	LateShown                  = planted("LateShown")
 	LateLooksOn                = planted("LateLooksOn")
+	HungLoopLives              = planted("HungLoopLives")
+	SlowCallsAddUp             = planted("SlowCallsAddUp")
+	BindsEndWithTheLoop        = planted("BindsEndWithTheLoop")
+	WaitersHoldUpTheEnd        = planted("WaitersHoldUpTheEnd")
+	LagIsADifference           = planted("LagIsADifference")
 	AssumedTwice               = planted("AssumedTwice")
 	ConfirmedTwice             = planted("ConfirmedTwice")
 	NominatedBesides           = planted("NominatedBesides")
@@ -165,6 +170,7 @@ var (
 	PluginsUntimed             = planted("PluginsUntimed")
 	EventsUntimed              = planted("EventsUntimed")
 	MetricsForAll              = planted("MetricsForAll")
+	LastWordsLost              = planted("LastWordsLost")
 )
 
 // Those of extenders.

@@ -105,6 +105,9 @@ func (p *PodInfo) CalculateResource() fwk.PodResource {
 	return fwk.PodResource{Resource: &p.request, Non0CPU: p.scoredCPU, Non0Mem: p.scoredMemory}
 }
 
+// Requests is what the pod asks for, as a copy.
+func (p *PodInfo) Requests() Resource { return p.request.Clone() }
+
 // Kept is where whoever counts the pods that have a node may remember what
 // pods with the same spec count for. Only the loop reads and writes it.
 func (p *PodInfo) Kept() *any { return &p.kept }

@@ -105,6 +105,9 @@ func (r *Resource) Clone() Resource {
 	return clone
 }
 
+// Sum adds what a pod requests.
+func (r *Resource) Sum(request *Resource) { r.shift(request, 1) }
+
 // shift adds sign times what a pod requests. Entries that reach zero stay: a
 // map that shrinks and grows with every pod would cost more than it saves.
 func (r *Resource) shift(request fwk.Resource, sign int64) {

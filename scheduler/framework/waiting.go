@@ -23,6 +23,8 @@ type WaitingPods struct {
 	clock clock.WithDelayedExecution
 	mu    sync.Mutex
 	pods  map[types.UID]*waitingPod
+	// ended is why no pod waits any more; nil while they do.
+	ended error
 }
 
 // NewWaitingPods returns an empty set whose time-outs run on c.
@@ -41,8 +43,23 @@ func (w *WaitingPods) Add(pod *v1.Pod, waits map[string]time.Duration) {
 		})
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.pods[pod.UID] = p
+	ended := w.ended
+	w.mu.Unlock()
+	if ended != nil {
+		p.give(fwk.AsStatus(ended))
+	}
+}
+
+// End ends the wait of all pods, and of any that come, with an error that is why.
+func (w *WaitingPods) End(why error) {
+	w.mu.Lock()
+	w.ended = why
+	pods := slices.Collect(maps.Values(w.pods))
+	w.mu.Unlock()
+	for _, p := range pods {
+		p.end(fwk.AsStatus(why))
+	}
 }
 
 // Has says whether a pod waits.

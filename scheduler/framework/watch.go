@@ -25,6 +25,8 @@ type Watch struct {
 
 	mu   sync.Mutex
 	call watched
+	// moved is when a call last began or ended.
+	moved time.Time
 	// left says that the one who waited goes on without the attempt, which ends
 	// as soon as the call is back; unless it is beside, and ends in its own time.
 	left, beside bool
@@ -38,7 +40,15 @@ type watched struct {
 }
 
 // NewWatch returns a Watch of an attempt that calls nobody yet.
-func NewWatch(c clock.PassiveClock) *Watch { return &Watch{clock: c} }
+func NewWatch(c clock.PassiveClock) *Watch { return &Watch{clock: c, moved: c.Now()} }
+
+// Since is when a call of a plugin that is watched last began or ended in the
+// attempt, or the attempt began: for so long it has been where it is.
+func (w *Watch) Since() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.moved
+}
 
 // LateError says that a plugin did not come back in time. The attempt fails;
 // the loop goes on.
@@ -120,7 +130,8 @@ func (w *Watch) enter(plugin, point string) (outer watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	outer = w.call
-	w.call = watched{Call{plugin, point}, w.clock.Now()}
+	w.moved = w.clock.Now()
+	w.call = watched{Call{plugin, point}, w.moved}
 	return outer
 }
 
@@ -131,7 +142,7 @@ func (w *Watch) leave(outer watched) (late bool) {
 	w.mu.Lock()
 	late = w.left
 	ends := late && !w.beside
-	w.call = outer
+	w.call, w.moved = outer, w.clock.Now()
 	w.mu.Unlock()
 	if ends {
 		runtime.Goexit()

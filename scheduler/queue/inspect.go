@@ -2,8 +2,12 @@ package queue
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Places says where every pod is. A pod whose next place is being decided is
@@ -16,6 +20,26 @@ func (q *Queue) Places() map[types.UID]Place {
 		places[uid] = p.where
 	}
 	return places
+}
+
+// Due says whether there is a pod to be tried now. It waits for nobody: where
+// the queue is being used at this moment, there may be one.
+func (q *Queue) Due() bool {
+	if !q.mu.TryLock() {
+		return true
+	}
+	defer q.mu.Unlock()
+	for _, l := range q.lanes {
+		if l.active.Len() > 0 {
+			return true
+		}
+		for _, slow := range l.slow {
+			if slow.Len() > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Kept is how much the log of events holds: markers of pods whose next place
@@ -135,4 +159,63 @@ func (q *Queue) checkLog() error {
 		return fmt.Errorf("log: %d markers, counted %d", markers, q.flights.markers)
 	}
 	return nil
+}
+
+// Entry is a pod in the queue and what is remembered of it, as a copy.
+type Entry struct {
+	Namespace, Name string
+	UID             types.UID
+	Profile         string
+	// Place is where the pod is; empty while it is on its way from one to another.
+	Place Place
+	// Held is why a parked pod is parked; Gate is the PreEnqueue plugin that keeps
+	// a gated one.
+	Held Hold
+	Gate string
+	// Since is when it was put there; Until is when its backoff ends, or it is tried
+	// again after having been set aside; zero: neither.
+	Since, Until time.Time
+	Attempts     int
+	Priority     int32
+	// Rejectors are the plugins that refused it last, Pending those that it waits
+	// for.
+	Rejectors, Pending []string
+}
+
+// pieceOfPods is how many pods Entries looks at under one hold of the lock.
+const pieceOfPods = 256
+
+// Entries returns what the queue holds, in no order: pods that come or go
+// meanwhile may be among them or not. The lock is held for a piece at a time.
+func (q *Queue) Entries() []Entry {
+	q.mu.Lock()
+	uids := slices.Collect(maps.Keys(q.pods))
+	q.mu.Unlock()
+	all := make([]Entry, 0, len(uids))
+	for piece := range slices.Chunk(uids, pieceOfPods) {
+		q.mu.Lock()
+		for _, uid := range piece {
+			if p, known := q.pods[uid]; known {
+				all = append(all, p.entry())
+			}
+		}
+		q.mu.Unlock()
+	}
+	return all
+}
+
+// entry is a copy of what is known of p. Called with the lock.
+func (p *Pod) entry() Entry {
+	e := Entry{
+		Namespace: p.pod.Namespace, Name: p.pod.Name, UID: p.pod.UID, Profile: p.profile, Place: p.where,
+		Held: p.held, Gate: p.gate, Since: p.timestamp, Attempts: p.attempts, Priority: p.GetPriority(),
+		Rejectors: sets.List(p.rejectors), Pending: sets.List(p.pending),
+	}
+	if p.where == Backoff {
+		e.Until = p.backoffUntil
+	}
+	if p.where == Parked && p.held.Reason == SetAside && p.poison != nil {
+		e.Until = p.poison.until
+	}
+	return e
 }

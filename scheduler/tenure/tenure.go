@@ -89,6 +89,21 @@ func (t *Tenure) Err() error {
 	return nil
 }
 
+// Alive fails when this process led, last renewed the Lease longer than within ago,
+// and neither gave it up since nor ended, as who cannot renew must.
+func (t *Tenure) Alive(within time.Duration) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.alone || t.since.IsZero() {
+		return nil
+	}
+	if ago := t.clock.Since(t.since); ago > within {
+		return fmt.Errorf("the Lease was last renewed at %s (%v ago), and neither renewed nor given up since",
+			t.since.UTC().Format(time.RFC3339), ago.Round(time.Second))
+	}
+	return nil
+}
+
 // renewed notes a renewal that counted, and when it was sent.
 func (t *Tenure) renewed(sent time.Time, holder string, epoch int) {
 	t.mu.Lock()

@@ -106,6 +106,36 @@ func TestWhenAWriteIsSent(t *testing.T) {
 	}
 }
 
+func TestWhoLedForTooLongIsNotAlive(t *testing.T) {
+	const within = 35 * time.Second
+	for sentence, c := range map[string]struct {
+		then func(p *play)
+		says string
+	}{
+		"who never led is":                          {func(p *play) { p.clock.Step(time.Hour) }, ""},
+		"who needs no Lease is":                     {func(p *play) { p.renew(); p.Alone(); p.clock.Step(time.Hour) }, ""},
+		"who holds on to it for a little is":        {func(p *play) { p.renew(); p.clock.Step(within) }, ""},
+		"who gave it back is":                       {func(p *play) { p.renew(); _ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{}); p.clock.Step(time.Hour) }, ""},
+		"who learned that it is another one's, too": {func(p *play) { p.renew(); p.lease.record.HolderIdentity = them; p.read(); p.clock.Step(time.Hour) }, ""},
+		"who holds on to it for long is not": {
+			func(p *play) { p.renew(); p.clock.Step(within + time.Second) },
+			"the Lease was last renewed at 1970-01-01T00:16:40Z (36s ago), and neither renewed nor given up since",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			p := newPlay()
+			c.then(p)
+			said := ""
+			if err := p.Alive(within); err != nil {
+				said = err.Error()
+			}
+			if said != c.says {
+				t.Errorf("says %q, want %q", said, c.says)
+			}
+		})
+	}
+}
+
 func TestOnlyWhatIsHeldIsReleased(t *testing.T) {
 	p := newPlay()
 	p.renew()

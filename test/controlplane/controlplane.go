@@ -142,6 +142,15 @@ func (cp *ControlPlane) End(p *Process) {
 	p.stop()
 }
 
+// Ask is End for who wants to know how the process ends that is asked to, and
+// leaves it its time: it returns the exit code, or an error when ctx ends first.
+func (cp *ControlPlane) Ask(ctx context.Context, p *Process) (code int, err error) {
+	cp.mu.Lock()
+	cp.processes = slices.DeleteFunc(cp.processes, func(q *Process) bool { return q == p })
+	cp.mu.Unlock()
+	return p.ask(ctx)
+}
+
 // Process returns the newest process of that name that runs, such as
 // "kube-apiserver"; nil when there is none.
 func (cp *ControlPlane) Process(name string) *Process {

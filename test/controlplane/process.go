@@ -148,3 +148,15 @@ func (p *Process) stop() {
 	}
 	p.Kill()
 }
+
+// ask sends SIGTERM and waits for the process's end, which is its own.
+func (p *Process) ask(ctx context.Context) (code int, err error) {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended
+	select {
+	case <-p.exited:
+		return p.cmd.ProcessState.ExitCode(), nil
+	case <-ctx.Done():
+		p.Kill()
+		return 0, fmt.Errorf("%s was asked to end and did not: %w; its log ends:\n%s", p.name, context.Cause(ctx), p.tail())
+	}
+}

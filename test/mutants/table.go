@@ -61,6 +61,7 @@ const (
 	convert           = "cmd/kubectl-berth/convert"
 	export            = "controllers/export"
 	tenure            = "scheduler/tenure"
+	inspect           = "scheduler/inspect"
 	controllers       = "controllers"
 	operator          = "operator"
 	why               = "test/why"
@@ -84,6 +85,8 @@ const (
 	noVolumes   = "its pods have no claims"
 	noTrial     = "its profiles are not tried before they run"
 	noLeaders   = "it plays one leader, from the beginning to the end"
+	noLooks     = "it looks into the rooms itself"
+	noEnd       = "its loop never hangs, and its processes are killed without a warning"
 	noExtenders = "its profiles have no extenders"
 	noFiles     = "it reads no configuration, and writes none"
 	noMetrics   = "nobody scrapes it"
@@ -180,6 +183,16 @@ var table = []mutant{
 		[]killer{{loop, "TestWhatIsSaidTooLateChangesNothing"}}, noPoison},
 	{"LateLooksOn", "a plugin that was left behind sees the nodes move of which it asks its Handle",
 		[]killer{{cache, "TestWhatIsLentToTheLateStandsStill"}, {loop, "TestALatePluginMayAskForNodes"}}, noPoison},
+	{"HungLoopLives", "a loop that hangs is said to be alive",
+		[]killer{{loop, "TestALoopThatHangsIsNotAlive"}}, noEnd},
+	{"SlowCallsAddUp", "a plugin of which each call comes back is taken for one that hangs",
+		[]killer{{loop, "TestAPluginThatTakesItsTimeKillsNobody"}}, noEnd},
+	{"BindsEndWithTheLoop", "bindings under way end when the process is asked to end",
+		[]killer{{loop, "TestWhatIsUnderWayAtTheEnd"}}, noEnd},
+	{"WaitersHoldUpTheEnd", "pods that wait at Permit keep the process from ending",
+		[]killer{{loop, "TestWhatIsUnderWayAtTheEnd"}}, noEnd},
+	{"LagIsADifference", "what a watch has not told yet is told as a difference",
+		[]killer{{inspect, "TestWhatOneIsAheadInIsNoDifference"}}, noLooks},
 
 	{"AssumedTwice", "a pod is assumed without a look whether its UID has a node",
 		[]killer{{cache, "TestTheCacheIsWhatAModelFromScratchIs"}, {binding, "TestAnAssumedPodIsNotBegunAgain"}}, ""},
@@ -385,4 +398,6 @@ var table = []mutant{
 		[]killer{{loop, "TestWhatIsMeasuredOfAttempts"}}, noMetrics},
 	{"MetricsForAll", "whoever asks is told metrics",
 		[]killer{{operator, "TestTheFlagsSayWhoIsToldMetrics"}}, noMetrics},
+	{"LastWordsLost", "what was decided shortly before the end is not published",
+		[]killer{{controllers, "TestWhatWasDecidedLastIsPublished"}}, noUsers},
 }

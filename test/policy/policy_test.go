@@ -56,6 +56,9 @@ scheduler/unserved:
 scheduler/tenure:       scheduler/fault
 scheduler/binding:      scheduler/tenure scheduler/framework scheduler/cache scheduler/cycle scheduler/decision scheduler/preemption scheduler/profile scheduler/fault
 
+# Who looks in from outside.
+scheduler/inspect:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/profile scheduler/fault
+
 # The loop and the reconcilers do not know each other: they meet in profile
 # and decision.
 scheduler:              scheduler/*

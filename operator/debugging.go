@@ -1,0 +1,162 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/berthdev/berth/scheduler"
+	"github.com/berthdev/berth/scheduler/inspect"
+)
+
+// debugPath is where the rooms can be looked into, on the server of the metrics
+// where that is secure: who may get it is asked of the API server.
+const debugPath = "/debug/berth/"
+
+// debugging answers what the house has in mind.
+type debugging struct {
+	rooms  inspect.Rooms
+	client clientset.Interface
+	log    logr.Logger
+	// comparing is held while what the API server has is being read: once is much.
+	comparing sync.Mutex
+}
+
+// view is what is looked at.
+type view interface{ WriteText(w io.Writer) error }
+
+func newDebugging(s *scheduler.Scheduler, client clientset.Interface, log logr.Logger) *debugging {
+	rooms := s.Rooms()
+	return &debugging{
+		client: client, log: log.WithName("debugging"),
+		rooms: inspect.Rooms{
+			Queue: rooms.Queue, Cache: rooms.Cache, Waiting: rooms.Waiting, Profiles: s.Profiles(), Between: s.Between, Now: time.Now,
+		},
+	}
+}
+
+// views are the last part of each path, and what is there.
+func (d *debugging) views() map[string]func(context.Context) (view, error) {
+	return map[string]func(context.Context) (view, error){
+		"queue":       func(context.Context) (view, error) { return d.rooms.LookIntoQueue(), nil },
+		"cache":       func(ctx context.Context) (view, error) { return d.rooms.LookIntoCache(ctx), nil },
+		"generations": func(context.Context) (view, error) { return d.rooms.LookAtGenerations(), nil },
+		"memo":        func(ctx context.Context) (view, error) { return d.rooms.LookIntoMemos(ctx) },
+		"compare":     func(ctx context.Context) (view, error) { return d.rooms.Compare(ctx, d.read, sleep) },
+	}
+}
+
+// ServeHTTP answers one view, as text or as JSON.
+func (d *debugging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	views := d.views()
+	name := strings.TrimPrefix(r.URL.Path, debugPath)
+	look, known := views[name]
+	format := r.URL.Query().Get("format")
+	switch {
+	case r.Method != http.MethodGet:
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, fmt.Sprintf("method: must be GET, is %s", r.Method), http.StatusMethodNotAllowed)
+		return
+	case !known:
+		code := http.StatusNotFound
+		if name == "" {
+			code = http.StatusOK
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(code)
+		fmt.Fprintf(w, "%s{%s}?format={text,json}\n", debugPath, strings.Join(slices.Sorted(maps.Keys(views)), ","))
+		return
+	case format != "" && format != "text" && format != "json":
+		http.Error(w, fmt.Sprintf("format: must be text or json, is %q", format), http.StatusBadRequest)
+		return
+	}
+	if name == "compare" {
+		if !d.comparing.TryLock() {
+			http.Error(w, "a comparison is under way: it reads all nodes and pods", http.StatusTooManyRequests)
+			return
+		}
+		defer d.comparing.Unlock()
+	}
+	v, err := look(r.Context())
+	if err != nil {
+		d.log.Error(err, "What was asked for could not be looked at", "view", name)
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	d.write(w, v, format)
+}
+
+func (d *debugging) write(w http.ResponseWriter, v view, format string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	write := v.WriteText
+	if format == "json" {
+		w.Header().Set("Content-Type", "application/json")
+		write = func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			return e.Encode(v)
+		}
+	}
+	if err := write(w); err != nil {
+		d.log.V(1).Info("The answer did not arrive", "error", err.Error())
+	}
+}
+
+// pageOfTruth is how many objects are read at once.
+const pageOfTruth = 500
+
+// read reads all nodes, and all pods that have not ended, by quorum reads.
+func (d *debugging) read(ctx context.Context) (*inspect.Truth, error) {
+	truth := inspect.NewTruth()
+	nodes := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return d.client.CoreV1().Nodes().List(ctx, o)
+	}
+	pods := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return d.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
+	}
+	for kind, list := range map[string]pager.ListPageFunc{"nodes": nodes, "pods": pods} {
+		// The first page is read at the newest version, the others at that of the
+		// first.
+		p := pager.New(list)
+		p.PageSize = pageOfTruth
+		err := p.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+			switch o := object.(type) {
+			case *v1.Node:
+				truth.AddNode(o)
+			case *v1.Pod:
+				truth.AddPod(o)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", kind, err)
+		}
+	}
+	return truth, nil
+}
+
+// sleep waits for d; it fails when ctx ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,88 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/inspect"
+	"github.com/berthdev/berth/scheduler/profile"
+	"github.com/berthdev/berth/scheduler/queue"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// looking is debugging of a house with nothing in it, in a cluster with objects.
+func looking(objects ...runtime.Object) (*debugging, *fake.Clientset) {
+	client, rooms := fake.NewClientset(objects...), cache.New()
+	return &debugging{client: client, log: logr.Discard(), rooms: inspect.Rooms{
+		Queue: queue.New(queue.Options{Clock: clock.RealClock{}}), Cache: rooms, Waiting: framework.NewWaitingPods(clock.RealClock{}),
+		Profiles: profile.NewSet(profile.Options{Clock: clock.RealClock{}}), Now: time.Now,
+		Between: func(_ context.Context, look func()) error { rooms.Refresh(); look(); return nil },
+	}}, client
+}
+
+func TestWhatMayBeAskedFor(t *testing.T) {
+	for sentence, c := range map[string]struct{ method, path, want string }{
+		"what there is":                   {"GET", "/debug/berth/", "200 /debug/berth/{cache,compare,generations,memo,queue}?format={text,json}"},
+		"a view that is not there":        {"GET", "/debug/berth/secrets", "404 /debug/berth/{cache,"},
+		"a format that is none":           {"GET", "/debug/berth/queue?format=yaml", `400 format: must be text or json, is "yaml"`},
+		"looking is all that can be done": {"POST", "/debug/berth/queue", "405 method: must be GET, is POST"},
+		"text":                            {"GET", "/debug/berth/queue", "200 0 pods in the queue at "},
+		"JSON":                            {"GET", "/debug/berth/queue?format=json", "200 {\n  \"time\": "},
+		"memo":                            {"GET", "/debug/berth/memo", "200 what is remembered"},
+		"generations":                     {"GET", "/debug/berth/generations", "200 0 profiles"},
+		"cache":                           {"GET", "/debug/berth/cache", "200 0 nodes and 0 pods"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			d, _ := looking()
+			answer := httptest.NewRecorder()
+			d.ServeHTTP(answer, httptest.NewRequest(c.method, c.path, nil))
+			if got := fmt.Sprintf("%d %s", answer.Code, answer.Body); !strings.HasPrefix(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTheComparisonReadsTheAPIServerAnew(t *testing.T) {
+	d, client := looking(fixture.Node("n1").Obj(), fixture.Pod("shop/web").On("n1").Obj())
+	answer := httptest.NewRecorder()
+	d.ServeHTTP(answer, httptest.NewRequest("GET", "/debug/berth/compare?format=json", nil))
+	var c inspect.Comparison
+	if err := json.Unmarshal(answer.Body.Bytes(), &c); err != nil {
+		t.Fatalf("%d %s: %v", answer.Code, answer.Body, err)
+	}
+	if c.Nodes != 1 || c.Pods != 1 || len(c.Differences) != 2 || c.Differences[0].What != inspect.Missing || c.Differences[1].What != inspect.Missing {
+		t.Errorf("found %+v", c)
+	}
+
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &v1.PodList{}, errors.New("the API server is away")
+	})
+	answer = httptest.NewRecorder()
+	d.ServeHTTP(answer, httptest.NewRequest("GET", "/debug/berth/compare", nil))
+	if got := fmt.Sprintf("%d %s", answer.Code, answer.Body); got != "503 reading pods: the API server is away\n" {
+		t.Errorf("%q", got)
+	}
+
+	d.comparing.Lock()
+	answer = httptest.NewRecorder()
+	d.ServeHTTP(answer, httptest.NewRequest("GET", "/debug/berth/compare", nil))
+	if answer.Code != 429 {
+		t.Errorf("two at once: %d %s", answer.Code, answer.Body)
+	}
+}

@@ -1,0 +1,197 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// The loop notes at which pod it is, and nothing else: which plugin it is in is
+// read from its stack, once somebody must be told.
+
+// pulse is the loop's progress. Anybody may read it.
+type pulse struct {
+	// leads says that the loop runs.
+	leads atomic.Bool
+	// beats is how many pods were popped.
+	beats atomic.Uint64
+	// at is the pod that the loop is at; nil while it waits for one.
+	at atomic.Pointer[beat]
+	// turn holds one value while the loop is at a pod, or somebody looks at what is
+	// the loop's.
+	turn chan struct{}
+}
+
+// beat is one turn of the loop.
+type beat struct {
+	pod   *v1.Pod
+	begin time.Time
+	// framework are the plugins that are asked; nil before that is known.
+	framework atomic.Pointer[framework.Framework]
+	// watch is that of an attempt beside the loop, which waits for it.
+	watch atomic.Pointer[framework.Watch]
+}
+
+// begins notes that the loop is at a pod.
+func (p *pulse) begins(pod *v1.Pod, now time.Time) *beat {
+	b := &beat{pod: pod, begin: now}
+	p.beats.Add(1)
+	p.at.Store(b)
+	p.turn <- struct{}{}
+	return b
+}
+
+// rests notes that the loop is done with it.
+func (p *pulse) rests() {
+	<-p.turn
+	p.at.Store(nil)
+}
+
+// Between brings the snapshot up to date and calls look while the loop is at no
+// pod, so that it may look at what is the loop's. The loop waits for it: look must
+// be short. It fails when ctx ends first.
+func (s *Scheduler) Between(ctx context.Context, look func()) error {
+	select {
+	case s.pulse.turn <- struct{}{}:
+		defer func() { <-s.pulse.turn }()
+		s.lead.Lock() // nor is a follower's ticker
+		defer s.lead.Unlock()
+		s.cache.Refresh()
+		look()
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the loop is at a pod all the while: %w", context.Cause(ctx))
+	}
+}
+
+// Watchdog tells whether the loop goes on. Plugins that are not built in are
+// left behind by the loop itself, and so do not count; what hangs besides would
+// hang for ever, and ends with the process alone.
+type Watchdog struct {
+	scheduler *Scheduler
+	// limit is how long the loop may be at one step.
+	limit time.Duration
+
+	mu sync.Mutex
+	// beats is how many pods there had been popped at since, when pods were
+	// waiting for the loop and it for them.
+	beats uint64
+	since time.Time
+	// told is what where was found out about.
+	told  *beat
+	where string
+}
+
+// NewWatchdog returns a Watchdog of s that is alarmed when one step takes longer
+// than limit, which must be more than framework.CallLimit.
+func (s *Scheduler) NewWatchdog(limit time.Duration) *Watchdog {
+	return &Watchdog{scheduler: s, limit: limit}
+}
+
+// Alive is nil while the loop goes on, or has nothing to do: it waits for pods,
+// or does not lead. Else the error says at which pod and in which call of a
+// plugin it hangs, and since when.
+func (w *Watchdog) Alive() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.scheduler
+	now, beats := s.options.Clock.Now(), s.pulse.beats.Load()
+	if at := s.pulse.at.Load(); at != nil {
+		w.since = time.Time{}
+		return w.busy(at, now)
+	}
+	if !s.pulse.leads.Load() || !s.queue.Due() || beats != w.beats || w.since.IsZero() {
+		w.beats, w.since = beats, now
+		return nil
+	}
+	if idle := now.Sub(w.since); idle > w.limit {
+		return fmt.Errorf("the loop has popped no pod since %s (%v), and pods are waiting to be tried", moment(w.since), idle.Round(time.Second))
+	}
+	return nil
+}
+
+// busy is Alive while the loop is at a pod.
+func (w *Watchdog) busy(at *beat, now time.Time) error {
+	since := at.begin
+	if watch := at.watch.Load(); watch != nil && !fault.SlowCallsAddUp {
+		since = watch.Since()
+	}
+	busy := now.Sub(since)
+	if busy <= w.limit || fault.HungLoopLives {
+		return nil
+	}
+	if w.told != at {
+		w.told, w.where = at, w.whereabouts(at)
+	}
+	return fmt.Errorf("the loop has been at pod %s of profile %s since %s (%v), %s",
+		klog.KObj(at.pod), at.pod.Spec.SchedulerName, moment(since), busy.Round(time.Second), w.where)
+}
+
+func moment(since time.Time) string { return since.UTC().Format(time.RFC3339) }
+
+// whereabouts says where the loop is, and logs its stack.
+func (w *Watchdog) whereabouts(at *beat) string {
+	all := stacks()
+	stack := newestIn(all, loopEntrance)
+	if strings.Contains(stack, besideWaits) {
+		stack = newestIn(all, besideEntrance)
+	}
+	w.scheduler.options.Log.Error(nil, "The loop hangs", "pod", klog.KObj(at.pod), "since", at.begin, "stack", stack)
+	if f := at.framework.Load(); f != nil {
+		if call, found := f.CallIn(stack); found {
+			return fmt.Sprintf("in a call of plugin %q at %s", call.Plugin, call.Point)
+		}
+	}
+	for line := range strings.Lines(stack) {
+		if function, ours := strings.CutPrefix(line, module); ours {
+			return "in no plugin, in " + function[:strings.LastIndex(function, "(")]
+		}
+	}
+	return "in no plugin"
+}
+
+const (
+	module = "github.com/berthdev/berth/"
+	// Where the loop tries a pod, where it waits for one that is tried beside it,
+	// and where that is.
+	loopEntrance   = module + "scheduler.(*Scheduler).schedule("
+	besideWaits    = module + "scheduler.(*Scheduler).placeBeside("
+	besideEntrance = module + "scheduler.(*beside).run("
+	// stacksLimit bounds how much of all stacks is looked at, in bytes.
+	stacksLimit = 64 << 20
+)
+
+// stacks are those of all goroutines. The world stands still for it, a
+// millisecond for some hundred of them.
+func stacks() string {
+	for size := 1 << 20; ; size *= 2 {
+		text := make([]byte, size)
+		if n := runtime.Stack(text, true); n < size || size >= stacksLimit {
+			return string(text[:n])
+		}
+	}
+}
+
+// newestIn is the stack of the newest goroutine that went through entrance;
+// empty when there is none.
+func newestIn(all, entrance string) (stack string) {
+	newest := -1
+	for one := range strings.SplitSeq(all, "\n\n") {
+		number, _, _ := strings.Cut(strings.TrimPrefix(one, "goroutine "), " ")
+		if id, err := strconv.Atoi(number); err == nil && id > newest && strings.Contains(one, entrance) {
+			newest, stack = id, one
+		}
+	}
+	return stack
+}

@@ -153,6 +153,16 @@ explained: controlplane ## So many pods wait at once: each is explained in the e
 bench-swaps: controlplane ## A stream of pods at half the rate that Berth reaches, with and without 200 changes of its profile beside it.
 	go run ./test/soak --nodes=1000 --kwok=false --pods=5000 --swaps=200 --stream=40s --rounds=3 $(SOAK_ARGS)
 
+OLDER ?= 1.35 1.36
+.PHONY: older
+older: controlplane ## What of the tests needs an API server, against older ones too: OLDER="1.35 1.36"
+	@for minor in $(OLDER); do \
+		tools=$$(tools/build.sh $$minor); \
+		printf '== kube-apiserver %s\n' $$minor; \
+		env -u KUBEBUILDER_ASSETS BERTH_TOOLS=$$tools go test -count=1 -p 1 -timeout 30m \
+			./test/integration ./test/scenarios/... ./test/coldstart ./test/explained ./demo; \
+	done
+
 ##@ Deployment, to the cluster that kubectl points at
 
 .PHONY: install

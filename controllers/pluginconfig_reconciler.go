@@ -15,7 +15,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups=berth.dev,resources=pluginconfigs,verbs=get;list;watch
-// +kubebuilder:rbac:groups=berth.dev,resources=pluginconfigs/status,verbs=patch;update
+// +kubebuilder:rbac:groups=berth.dev,resources=pluginconfigs/status,verbs=patch
 
 // pluginConfigReconciler says of a PluginConfig whether its arguments are
 // right, who names it, and whether they run this generation of it. What a

@@ -15,7 +15,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups=berth.dev,resources=schedulingprofiles,verbs=get;list;watch
-// +kubebuilder:rbac:groups=berth.dev,resources=schedulingprofiles/status,verbs=patch;update
+// +kubebuilder:rbac:groups=berth.dev,resources=schedulingprofiles/status,verbs=patch
 // +kubebuilder:rbac:groups=berth.dev,resources=pluginconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 

@@ -181,8 +181,8 @@ func finish(telling *recorder.Recorder, end *ending) {
 	telling.Close(ctx)
 }
 
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // electable says whether a leader can be elected: the Lease needs a namespace.
 func electable(ctx context.Context, client clientset.Interface, o options, log logr.Logger) (bool, error) {

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Builds what `make controlplane` promises: etcd, kube-apiserver,
 # kube-controller-manager, kube-scheduler, kubectl and kwok from Go modules,
-# once. Progress goes to stderr; the folder is the only line on stdout.
+# once. Progress goes to stderr; the folder is the only line on stdout. With a
+# minor version of which tools/older has a module, such as 1.35, kube-apiserver is of
+# that version, and the rest is the same.
 #
 #   BERTH_TOOLS         where the binaries go; default: berth/tools in the
 #                       user's cache folder, in a folder named by version
@@ -9,9 +11,23 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-kubernetes=$(sed -n 's/^[[:space:]]*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' "$here/controlplane/go.mod")
-key=$(cat "$here"/{controlplane,kwok}/go.{mod,sum} | sha256sum | cut -c1-10)
-out=${BERTH_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/berth/tools/$kubernetes-$key}
+modules=(controlplane kwok) api=controlplane newest=
+if [ $# -gt 0 ]; then
+	api=older/$1
+	if [ ! -f "$here/$api/go.mod" ]; then
+		echo "tools/build.sh: no module for Kubernetes $1, only for: $(ls "$here/older" | xargs)" >&2
+		exit 2
+	fi
+	modules+=("$api")
+	newest=$("$here/build.sh")
+fi
+kubernetes=$(sed -n 's/^[[:space:]]*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' "$here/$api/go.mod")
+key=$(for module in "${modules[@]}"; do cat "$here/$module"/go.{mod,sum}; done | sha256sum | cut -c1-10)
+if [ -n "$newest" ]; then
+	out=$(dirname "$newest")/$kubernetes-$key
+else
+	out=${BERTH_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/berth/tools/$kubernetes-$key}
+fi
 mkdir -p "$out"
 
 minor=${kubernetes#v1.}
@@ -31,7 +47,11 @@ fi
 build() {
 	local name=$1 module=$2 package=$3
 	[ -x "$out/$name" ] && return
-	if [ -n "${KUBEBUILDER_ASSETS:-}" ] && [ -x "$KUBEBUILDER_ASSETS/$name" ]; then
+	if [ -n "$newest" ] && [ "$module" != "$api" ]; then
+		ln -sf "$newest/$name" "$out/$name"
+		return
+	fi
+	if [ -z "$newest" ] && [ -n "${KUBEBUILDER_ASSETS:-}" ] && [ -x "$KUBEBUILDER_ASSETS/$name" ]; then
 		ln -sf "$KUBEBUILDER_ASSETS/$name" "$out/$name"
 		return
 	fi
@@ -53,7 +73,7 @@ build() {
 }
 
 build etcd controlplane go.etcd.io/etcd/server/v3
-build kube-apiserver controlplane k8s.io/kubernetes/cmd/kube-apiserver
+build kube-apiserver "$api" k8s.io/kubernetes/cmd/kube-apiserver
 build kubectl controlplane k8s.io/kubernetes/cmd/kubectl
 build kube-controller-manager controlplane k8s.io/kubernetes/cmd/kube-controller-manager
 build kwok kwok sigs.k8s.io/kwok/cmd/kwok

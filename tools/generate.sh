@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Writes every generated file from its source: deep copies, apply
 # configurations and CRDs from api/, the manager's role from the RBAC markers
-# that stand beside the code that needs the right, the reference of metrics.
-# `make verify` runs it and asks git whether anything changed.
+# that stand beside the code that needs the right, the reference of metrics, dist/
+# from config/. `make verify` runs it and asks git whether anything changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -26,3 +26,11 @@ generate rbac:roleName=manager-role paths=./... output:rbac:artifacts:config=con
 
 # The reference of metrics, from the code that makes them.
 go run ./tools/metrics
+
+# The same as `kubectl apply -k config/default`, for who has the one file alone.
+mkdir -p dist
+{
+	printf '%s\n' '# The whole operator: kubectl apply --server-side -f install.yaml' \
+		'# Made from config/default by `make generate`; change that instead.'
+	go tool -modfile=tools/dev/go.mod kustomize build config/default
+} >dist/install.yaml

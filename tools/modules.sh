@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # What git ignores is no part of the repository; what is not added yet is.
-modules=$(git ls-files --cached --others --exclude-standard -- go.mod '*/go.mod' |
+modules=$(git ls-files --cached --others --exclude-standard -- go.mod '*/go.mod' ':!tools/older' |
 	while read -r file; do if [ -f "$file" ]; then dirname "$file"; fi; done | sort -u)
 
 if [ $# -eq 0 ]; then

@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=apps,namespace=system,resources=controllerrevisions,verbs=get;list;create;update;delete
+// +kubebuilder:rbac:groups=apps,namespace=system,resources=controllerrevisions,verbs=list;create;update;delete
 
 // cluster keeps revisions in Berth's namespace.
 type cluster struct{ v1.ControllerRevisionInterface }

@@ -39,7 +39,7 @@ func NewDeviceClasses(server discovery.DiscoveryInterface, factory informers.Sha
 	return d, nil
 }
 
-// +kubebuilder:rbac:groups=resource.k8s.io,resources=deviceclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=resource.k8s.io,resources=deviceclasses,verbs=list;watch
 
 func (d *DeviceClasses) watch(factory informers.SharedInformerFactory) error {
 	_, err := factory.Resource().V1().DeviceClasses().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{

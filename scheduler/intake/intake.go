@@ -52,8 +52,8 @@ func New(o Options) *Intake {
 	return &Intake{options: o, done: make(chan struct{})}
 }
 
-// +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=get;list;watch
-// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=list;watch
 
 // Register listens to the informers that factory holds. The function it
 // returns waits until everything that was there has been heard of; it reports

@@ -16,8 +16,8 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// +kubebuilder:rbac:groups="",resources=namespaces;services;replicationcontrollers,verbs=get;list;watch
-// +kubebuilder:rbac:groups=apps,resources=replicasets;statefulsets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces;services;replicationcontrollers,verbs=list;watch
+// +kubebuilder:rbac:groups=apps,resources=replicasets;statefulsets,verbs=list;watch
 
 // watchOthers listens to what plugins read through listers and can wait for:
 // which namespaces there are, and who says which pods belong together. No

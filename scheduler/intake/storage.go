@@ -107,8 +107,8 @@ func (s Storage) Missing() []runtime.Object {
 	return kinds
 }
 
-// +kubebuilder:rbac:groups="",resources=persistentvolumes;persistentvolumeclaims,verbs=get;list;watch
-// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses;csinodes;csidrivers;csistoragecapacities;volumeattachments,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumes;persistentvolumeclaims,verbs=list;watch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses;csinodes;csidrivers;csistoragecapacities;volumeattachments,verbs=list;watch
 
 // watchStorage listens to what is served. Hints hear of every change, as
 // kube-scheduler's do: what in these objects matters differs by plugin.

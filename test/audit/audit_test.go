@@ -23,6 +23,7 @@ const noted = `{"kind":"Event","level":"Metadata","verb":"list","requestURI":"/a
 {"kind":"Event","level":"Metadata","verb":"get","requestURI":"/apis/coordination.k8s.io/v1/namespaces/a/leases/l","objectRef":{"resource":"leases","namespace":"a","name":"l","apiGroup":"coordination.k8s.io","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:04.000000Z","annotations":{"authorization.k8s.io/decision":"allow"}}
 {"kind":"Event","level":"Metadata","verb":"delete","requestURI":"/api/v1/nodes/n","objectRef":{"resource":"nodes","name":"n","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:05.000000Z","annotations":{"authorization.k8s.io/decision":"forbid"}}
 {"kind":"Event","level":"Metadata","verb":"get","requestURI":"/metrics","requestReceivedTimestamp":"2026-11-20T10:00:06.000000Z","annotations":{"authorization.k8s.io/decision":"allow"}}
+{"kind":"Event","level":"Metadata","verb":"watch","requestURI":"/api/v1/services?sendInitialEvents=true","objectRef":{"resource":"services","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:20.000000Z","annotations":{"authorization.k8s.io/decision":"allow"}}
 {"kind":"Event","lev`
 
 func entries(t *testing.T) []audit.Entry {
@@ -60,6 +61,7 @@ func TestALogIsReadUpToWhatIsWhole(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"list /api/v1/pods?limit=500", "create /api/v1/namespaces/a/pods/p/binding",
 		"get /apis/coordination.k8s.io/v1/namespaces/a/leases/l", "delete /api/v1/nodes/n", "get /metrics",
+		"watch /api/v1/services?sendInitialEvents=true",
 	}, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
@@ -96,6 +98,7 @@ func TestRightsThatNobodyNeededAreFound(t *testing.T) {
 	}{
 		"what was asked for is used":                   {[]rbacv1.PolicyRule{rule("", "pods", "list"), lease}, nil},
 		"another verb is not":                          {[]rbacv1.PolicyRule{rule("", "pods", "list", "watch")}, []string{"r: watch pods"}},
+		"who watches may have to list":                 {[]rbacv1.PolicyRule{rule("", "services", "list", "watch")}, nil},
 		"the whole is not used by who asks for a part": {[]rbacv1.PolicyRule{rule("", "pods", "create")}, []string{"r: create pods"}},
 		"the part is":                                  {[]rbacv1.PolicyRule{rule("", "pods/binding", "create")}, nil},
 		"the same resource of another group is not":    {[]rbacv1.PolicyRule{rule("extensions", "leases", "get")}, []string{"r: get leases.extensions"}},

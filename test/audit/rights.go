@@ -21,7 +21,8 @@ func (r Right) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s: %s %s%s %s", r.Role, r.Verb, strings.Trim(r.Resource+"."+r.Group, "."), r.Path, r.Name))
 }
 
-// serves reports whether a request needs the right.
+// serves reports whether a request needs the right. Who watches needs to list, too:
+// informers do it where an API server cannot begin a watch with what is there.
 func (r Right) serves(e *Entry) bool {
 	if e.Forbidden() {
 		return false
@@ -34,7 +35,8 @@ func (r Right) serves(e *Entry) bool {
 	if e.ObjectRef.Subresource != "" {
 		resource += "/" + e.ObjectRef.Subresource
 	}
-	return e.Verb == r.Verb && e.ObjectRef.APIGroup == r.Group && resource == r.Resource && (r.Name == "" || e.ObjectRef.Name == r.Name)
+	used := e.Verb == r.Verb || r.Verb == "list" && e.Verb == "watch"
+	return used && e.ObjectRef.APIGroup == r.Group && resource == r.Resource && (r.Name == "" || e.ObjectRef.Name == r.Name)
 }
 
 // Granted are the rights that roles give to one ServiceAccount by its name.

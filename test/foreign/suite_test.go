@@ -57,9 +57,15 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	SetDefaultEventuallyTimeout(patience)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	var err error
-	cp, err = house.Cluster(ctx)
+	cp, err = controlplane.Start(ctx, controlplane.Options{
+		ControllerManager: true,
+		Controllers:       []string{"clusterrole-aggregation-controller"},
+		// Nodes come as they are written: nobody is here to find them ready.
+		APIServerArgs: []string{"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"},
+	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
+	Expect(operator.Install(ctx, cp)).To(Succeed())
 	admin, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 

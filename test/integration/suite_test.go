@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/berthdev/berth/test/audit"
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/house"
 )
@@ -42,9 +43,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	SetDefaultEventuallyTimeout(patience)
 	SetDefaultEventuallyPollingInterval(pulse)
 
+	var rules []string
 	var err error
+	asked, rules, err = audit.New(GinkgoT().TempDir(), audit.User(managerAccount))
+	Expect(err).NotTo(HaveOccurred())
 	// A field that the API server drops cannot be held against a pod.
-	cp, err = house.Cluster(ctx, "--feature-gates=GenericWorkload=true")
+	cp, err = house.Cluster(ctx, append(rules, "--feature-gates=GenericWorkload=true")...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
 

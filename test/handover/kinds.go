@@ -29,7 +29,8 @@ const (
 	CutOff Kind = "cut off"
 	// Stolen: somebody else's name is written into the Lease.
 	Stolen Kind = "stolen"
-	// Lagging: the leader is killed, and the watches of who stands by lag 10 s.
+	// Lagging: the leader gives the Lease back and ends, and the watches of who
+	// stands by lag 10 s: it leads long before it has seen what the leader did.
 	Lagging Kind = "lagging"
 	// Late: the leader's Bindings are held up on their way, the leader is killed,
 	// and they arrive when its successor binds.
@@ -68,8 +69,8 @@ func (s *Stage) HandOver(ctx context.Context, kind Kind) (h Handover, err error)
 		err = s.freeze(ctx, earlier, from, &h)
 	case CutOff:
 		earlier.proxy.Sever()
-		defer earlier.proxy.Mend()
 		err = errors.Join(s.successor(ctx, from, &h), s.ended(ctx, earlier, patience))
+		earlier.proxy.Mend() // for who comes there next
 	case Stolen:
 		if err := s.steal(ctx); err != nil {
 			return h, err
@@ -80,8 +81,10 @@ func (s *Stage) HandOver(ctx context.Context, kind Kind) (h Handover, err error)
 		if err := s.anyMoment(ctx); err != nil {
 			return h, err
 		}
-		s.kill(earlier)
-		err = s.successor(ctx, from, &h)
+		if err := earlier.manager.Signal(syscall.SIGTERM); err != nil {
+			return h, err
+		}
+		err = errors.Join(s.successor(ctx, from, &h), s.ended(ctx, earlier, patience))
 		later.proxy.Lag(0)
 	case Late:
 		err = s.delay(ctx, earlier, from, &h)

@@ -36,7 +36,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.rounds, "rounds", 3, "how many pairs of windows a stream has")
 	f.IntVar(&o.workers, "workers", 16, "how many workers create pods")
 	f.BoolVar(&o.kwok, "kwok", false, fmt.Sprintf("let KWOK play the kubelets; the default is true up to %d nodes", kwokLimit))
-	f.IntVar(&o.handovers, "handovers", 0, "instead of all that: so many times a manager takes over from another, by turns from one that is killed, frozen, cut off, robbed of its Lease, killed while the other's watches lag, or killed while its Bindings are on their way")
+	f.IntVar(&o.handovers, "handovers", 0, "instead of all that: so many times a manager takes over from another, by turns from one that is killed, frozen, cut off, robbed of its Lease, told to end while the other's watches lag, or killed while its Bindings are on their way")
 	f.IntVar(&o.kills, "kills", 0, "as --handovers, but the leader is killed each time")
 	f.DurationVar(&o.lease, "lease", 15*time.Second, "how long a Lease lasts in a handover, in whole seconds; for how long leaders are frozen, and watches lag, goes by it: 20 s and 10 s for one of 15 s")
 	f.Uint64Var(&o.seed, "seed", 1, "what decides about when handovers happen")

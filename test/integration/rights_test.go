@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"net/http"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
@@ -13,6 +15,25 @@ const managerAccount = "system:serviceaccount:" + operator.Namespace + ":" + ope
 
 // asked is what the API server notes of the manager's requests.
 var asked audit.Log
+
+// What runs here is the manager in this process: what it asks as the program that is
+// shipped is asked by that.
+var _ = Describe("The manager as a program", func() {
+	It("stands by, and lets those scrape it who may", minute, func(ctx SpecContext) {
+		binary, err := operator.Build(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		manager, err := operator.Start(ctx, cp, binary, "--default-profile=")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { cp.End(manager.Process) })
+		Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
+		token, err := operator.AccountWith(ctx, cp, "prometheus", operator.ScrapeRole)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() (int, error) {
+			status, _, err := manager.Scrape(ctx, token)
+			return status, err
+		}).Should(Equal(http.StatusOK))
+	})
+})
 
 // When all specs have run, the manager has asked for nothing that it may not do,
 // and has made use of everything that it may.

@@ -193,6 +193,11 @@ func ownersOf(d *v1alpha1.SchedulingDecision) (uids []any) {
 // aMinuteLater has a minute pass for the desk, and tells it so.
 func aMinuteLater(ctx context.Context) {
 	GinkgoHelper()
+	// One thing is written at a time: what was seen to be written before is known
+	// to be when this is, and its minute began.
+	last := aPod(ctx, strangersPod(aYard(ctx), "last"))
+	explain(why(last, "the minute begins"))
+	expectDecision(ctx, last)
 	ahead.Add(int64(time.Minute))
 	explain(why(aPod(ctx, strangersPod(aYard(ctx), "bell")), "a minute is over"))
 }

@@ -76,6 +76,7 @@ extenders:
 - {urlPrefix: "https://quota.kube-system.svc", filterVerb: filter, enableHTTPS: true, tlsConfig: {insecure: true}}
 - {urlPrefix: "https://topology.kube-system.svc", filterVerb: filter, enableHTTPS: true, tlsConfig: {caFile: /etc/ca.pem}}
 - {urlPrefix: "https://plain.kube-system.svc", filterVerb: filter, enableHTTPS: true}
+- {urlPrefix: "https://slow.kube-system.svc", filterVerb: filter, enableHTTPS: true, httpTimeout: 20s, tlsConfig: {caData: ` + authority + `}}
 - urlPrefix: https://storage.kube-system.svc:8443/scheduler
   filterVerb: filter
   prioritizeVerb: prioritize

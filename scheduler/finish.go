@@ -12,7 +12,7 @@ import (
 const undoing = time.Second
 
 // errEnding is why a pod does not wait at Permit any longer.
-var errEnding = errors.New("Berth is ending: the pod is tried by whoever leads next")
+var errEnding = errors.New("the scheduler is ending: the pod is tried by whoever leads next")
 
 // finish comes when the last pod was popped. What is on its way to a node gets
 // there, or is taken back; who waits at Permit may do so for long, and is given

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -158,6 +159,7 @@ func TestWhomANewLeaderMarks(t *testing.T) {
 				patched = append(patched, pod)
 			}
 		}
+		slices.Sort(patched) // they are many at a time
 		w.wantLines("patched", patched, "a", "told")
 		synctest.Wait()
 		w.want("a says", w.scheduled("a"), "False SchedulerError: the scheduler of epoch 3 took over before the pod was tried")

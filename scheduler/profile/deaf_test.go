@@ -3,6 +3,7 @@ package profile
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,21 +67,21 @@ func (w *world) wantAilments(want ...string) {
 func TestWhatCannotBeHeardOfAilsAProfileThatRunsAllTheSame(t *testing.T) {
 	inTime(t, func(w *world) {
 		t := w.t
-		served := false
-		w.hearing(func() bool { return served })
-		var told []string
-		w.WhenAilmentsChange(func(name string) { told = append(told, name) })
+		var served, told atomic.Bool
+		w.hearing(served.Load)
+		w.WhenAilmentsChange(func(name string) { told.Store(name == "p") })
 		const nothing = "nothing is heard of foos.v1.example.com, which may wake pods that A refused: "
 		w.wants("A", fwk.Node, "foos.v1.example.com", "foos")
 		w.apply(1, "one", "A")
 		w.runs("one", 1)
 		w.wantAilments("nothing is heard of foos, which may wake pods that A refused: ", nothing)
 
-		served, told = true, nil
+		served.Store(true)
+		told.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.wantAilments("nothing is heard of foos, which may wake pods that A refused: ")
-		if !slices.Contains(told, "p") {
+		if !told.Load() {
 			t.Error("nobody is told that foos are heard of")
 		}
 

@@ -112,10 +112,14 @@ func TestWhoLedForTooLongIsNotAlive(t *testing.T) {
 		then func(p *play)
 		says string
 	}{
-		"who never led is":                          {func(p *play) { p.clock.Step(time.Hour) }, ""},
-		"who needs no Lease is":                     {func(p *play) { p.renew(); p.Alone(); p.clock.Step(time.Hour) }, ""},
-		"who holds on to it for a little is":        {func(p *play) { p.renew(); p.clock.Step(within) }, ""},
-		"who gave it back is":                       {func(p *play) { p.renew(); _ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{}); p.clock.Step(time.Hour) }, ""},
+		"who never led is":                   {func(p *play) { p.clock.Step(time.Hour) }, ""},
+		"who needs no Lease is":              {func(p *play) { p.renew(); p.Alone(); p.clock.Step(time.Hour) }, ""},
+		"who holds on to it for a little is": {func(p *play) { p.renew(); p.clock.Step(within) }, ""},
+		"who gave it back is": {func(p *play) {
+			p.renew()
+			_ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{})
+			p.clock.Step(time.Hour)
+		}, ""},
 		"who learned that it is another one's, too": {func(p *play) { p.renew(); p.lease.record.HolderIdentity = them; p.read(); p.clock.Step(time.Hour) }, ""},
 		"who holds on to it for long is not": {
 			func(p *play) { p.renew(); p.clock.Step(within + time.Second) },

@@ -162,7 +162,7 @@ func TestWhomANewLeaderMarks(t *testing.T) {
 		slices.Sort(patched) // they are many at a time
 		w.wantLines("patched", patched, "a", "told")
 		synctest.Wait()
-		w.want("a says", w.scheduled("a"), "False SchedulerError: the scheduler of epoch 3 took over before the pod was tried")
+		w.want("a says", w.scheduled("a"), "Unknown TakenOver: the scheduler of epoch 3 took over before the pod was tried")
 		w.want("told says", w.scheduled("told"), "False Unschedulable: why")
 	}, node("n"), web("a"), gated, fixture.Pod("others").Scheduler("q").Obj(), fixture.Pod("bound").Scheduler("p").On("n").Obj(), saying())
 }

@@ -16,6 +16,10 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
+// reasonTakenOver is what a pod says that waited for its first attempt when the
+// leader went.
+const reasonTakenOver = "TakenOver"
+
 // TakenOver is what came of TakeOver.
 type TakenOver struct {
 	// Marked is how many pods have another resource version now.
@@ -120,8 +124,9 @@ func (w *statusWriter) pause(ctx context.Context) bool {
 func takeoverPatch(pod *v1.Pod, epoch int64, now metav1.Time) []byte {
 	condition := conditionOf(pod, v1.PodScheduled).DeepCopy()
 	if condition == nil {
-		condition = notScheduled(pod, v1.PodReasonSchedulerError, fmt.Sprintf("the scheduler of epoch %d took over before the pod was tried", epoch))
-		condition.LastTransitionTime = now
+		// No error, and no refusal, upon which an autoscaler might act.
+		condition = notScheduled(pod, reasonTakenOver, fmt.Sprintf("the scheduler of epoch %d took over before the pod was tried", epoch))
+		condition.Status, condition.LastTransitionTime = v1.ConditionUnknown, now
 	}
 	condition.LastProbeTime = now
 	patch, err := json.Marshal(map[string]any{

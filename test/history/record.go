@@ -54,7 +54,7 @@ type Record struct {
 // Start records what happens from now on, and begins with all pods and nodes that
 // there are. It goes on until Stop.
 func Start(ctx context.Context, client kubernetes.Interface) (*Record, error) {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx)) // whoever starts it may be a part of a test
 	r := &Record{stop: stop, bound: map[types.UID]bool{}, changed: make(chan struct{})}
 	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {

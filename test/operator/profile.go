@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -63,7 +64,7 @@ func UntilProgrammed(ctx context.Context, cp *controlplane.ControlPlane, name st
 	})
 }
 
-// UntilProfile waits until the profile is what done wants, which what says in
+// UntilProfile waits until the profile is there and is what done wants, which what says in
 // a few words, and returns it.
 func UntilProfile(ctx context.Context, cp *controlplane.ControlPlane, name, what string, done func(*v1alpha1.SchedulingProfile) bool) (*v1alpha1.SchedulingProfile, error) {
 	var profile *v1alpha1.SchedulingProfile
@@ -73,6 +74,9 @@ func UntilProfile(ctx context.Context, cp *controlplane.ControlPlane, name, what
 		}
 		var err error
 		profile, err = Profile(ctx, cp, name)
+		if apierrors.IsNotFound(err) {
+			return false, nil // a manager may be about to make it
+		}
 		return err == nil && done(profile), err
 	})
 	if err != nil && ctx.Err() != nil && profile != nil {

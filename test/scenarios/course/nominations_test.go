@@ -2,7 +2,7 @@ package course
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strings"
 	"time"
 
@@ -199,8 +199,11 @@ var _ = DescribeTable("A pod on its way to a node",
 		Eventually(func() string { return strings.Join(journal.Lines(), "\n") }).Should(Equal("PostBind "), "PostBind sees no promise")
 	},
 	Entry("is promised it when PreBind has work to do", minute, role{preBind: func(ctx context.Context, _ *v1.Pod) *fwk.Status {
-		<-ctx.Done()
-		return fwk.AsStatus(fmt.Errorf("ended: %w", ctx.Err()))
+		select {
+		case <-ctx.Done():
+		case <-curtain.Load().(chan struct{}):
+		}
+		return fwk.AsStatus(errors.New("the scene is over"))
 	}}, []edit{at(preBinds, "First")}, true),
 	Entry("is promised it when it waits at Permit", minute, role{permit: waits}, []edit{at(permits, "First")}, true),
 	Entry("is not when Permit lets it pass", minute, role{permit: func(context.Context, fwk.Handle, *v1.Pod) (*fwk.Status, time.Duration) {

@@ -5,6 +5,7 @@
 package course
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,9 +64,16 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	hireStagehands(ctx)
 }, NodeTimeout(15*time.Minute))
 
+// curtain is a chan struct{} that is closed when the scenario is over: a plugin that
+// waited longer would keep its generation.
+var curtain atomic.Value
+
 // Nobody must meet what the scenario before left behind.
 var _ = BeforeEach(func(ctx SpecContext) {
 	theDoor.reset()
 	Eventually(func(g Gomega) { g.Expect(leftBehind()).To(BeEmpty()) }).Should(Succeed())
 	journal.Take()
+	over := make(chan struct{})
+	curtain.Store(over)
+	DeferCleanup(func() { close(over) })
 })

@@ -167,12 +167,13 @@ func (b *Binding) read(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 	}
 }
 
-// sameForScheduling says whether two versions of a pod read the same to every
-// plugin: status and bookkeeping aside, nothing differs.
+// sameForScheduling says whether two versions of a pod read the same: status and
+// bookkeeping aside, nothing differs. Annotations do not count: a plugin that writes
+// some at PreBind, as many do, must not lose the attempt by that when the informer
+// lags, and kube-scheduler binds such a pod as well.
 func sameForScheduling(a, b *v1.Pod) bool {
 	return a == b || a.UID == b.UID &&
 		equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
-		equality.Semantic.DeepEqual(a.Annotations, b.Annotations) &&
 		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }

@@ -75,6 +75,12 @@ var outcomes = map[string]outcome{
 		},
 		calls: []string{"get web", "bind web n1", "get web"}, err: errChanged,
 	},
+	"an annotation, which a plugin may have written at PreBind, does not end it": {
+		before: func(w *world) {
+			w.cluster.Change(w.pod, func(p *v1.Pod) { p.Annotations = map[string]string{"chosen-by": "a plugin"} })
+		},
+		calls: []string{"bind web n1", "get web", "bind web n1"}, after: "n1",
+	},
 	"a pod that somebody else bound is not touched": {
 		before: func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n2" }) },
 		calls:  []string{"bind web n1", "get web"}, err: ErrGone, after: "n2",

@@ -59,7 +59,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
 	cp, err = controlplane.Start(ctx, controlplane.Options{
 		ControllerManager: true,
-		Controllers:       []string{"clusterrole-aggregation-controller"},
+		Controllers:       []string{"clusterrole-aggregation-controller", "serviceaccount-controller"},
 		// Nodes come as they are written: nobody is here to find them ready.
 		APIServerArgs: []string{"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"},
 	})

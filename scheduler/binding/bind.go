@@ -174,6 +174,7 @@ func (b *Binding) read(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 func sameForScheduling(a, b *v1.Pod) bool {
 	return a == b || a.UID == b.UID &&
 		equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
+		(!fault.AnnotationEndsBinding || equality.Semantic.DeepEqual(a.Annotations, b.Annotations)) &&
 		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }

@@ -181,6 +181,8 @@ const (
 	UnknownIsFailure = false
 	// ChangedPodBound: a pod that is not what was decided about any more is bound.
 	ChangedPodBound = false
+	// AnnotationEndsBinding: a pod that a plugin annotates at PreBind is not bound when the informer lags.
+	AnnotationEndsBinding = false
 	// LateBindingLeftOpen: a pod goes elsewhere while a Binding of it is on its way.
 	LateBindingLeftOpen = false
 	// ClosingBelieved: a Binding counts as closed although the write that closes it was refused.

@@ -103,6 +103,7 @@ var (
 	ConflictIsFailure          = planted("ConflictIsFailure")
 	UnknownIsFailure           = planted("UnknownIsFailure")
 	ChangedPodBound            = planted("ChangedPodBound")
+	AnnotationEndsBinding      = planted("AnnotationEndsBinding")
 	LateBindingLeftOpen        = planted("LateBindingLeftOpen")
 	ClosingBelieved            = planted("ClosingBelieved")
 	PatchedDuringBind          = planted("PatchedDuringBind")

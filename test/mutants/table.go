@@ -259,6 +259,8 @@ var table = []mutant{
 		[]killer{{binding, "TestWhatBecomesOfABinding"}}, ""},
 	{"ChangedPodBound", "a pod that is not what was decided about any more is bound",
 		[]killer{{binding, "TestWhatBecomesOfABinding"}}, ""},
+	{"AnnotationEndsBinding", "a pod that a plugin annotates at PreBind is not bound when the informer lags",
+		[]killer{{binding, "TestWhatBecomesOfABinding"}}, ""},
 	{"LateBindingLeftOpen", "a pod goes elsewhere while a Binding of it is on its way",
 		[]killer{{binding, "TestABindingThatWasGivenUpCannotArriveAnyMore"}}, ""},
 	{"ClosingBelieved", "a Binding counts as closed although the write that closes it was refused",

@@ -76,6 +76,10 @@ verify: ## Generated files are fresh, code is formatted, modules are tidy, the i
 test: controlplane ## Unit and integration tests of every module.
 	@tools/test.sh unit integration
 
+.PHONY: test-long
+test-long: controlplane ## The suites that take minutes each: every alert fired, leaders replaced, crowds explained, the commands that measure.
+	@tools/test.sh long
+
 .PHONY: test-unit
 test-unit: ## The tests that need no control plane.
 	@tools/test.sh unit

@@ -167,6 +167,16 @@ older: controlplane ## What of the tests needs an API server, against older ones
 			./test/integration ./test/scenarios/... ./test/coldstart ./test/explained ./demo; \
 	done
 
+##@ Release
+
+.PHONY: release-check
+release-check: ## The recipe of a release and the workflow files are sound.
+	@tools/release.sh check
+
+.PHONY: release-snapshot
+release-snapshot: ## Everything that a release is made of but the image and the signatures, into bin/release.
+	@tools/release.sh snapshot
+
 ##@ Deployment, to the cluster that kubectl points at
 
 .PHONY: install

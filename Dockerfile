@@ -1,0 +1,22 @@
+# Berth's manager, and nothing beside it: no shell, no package manager, no root.
+#
+#   docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=v0.1.0 .
+#
+# The compiler runs on the machine's own platform and compiles for the other one:
+# nothing is emulated.
+FROM --platform=$BUILDPLATFORM golang:1.26.8 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG TARGETOS
+ARG TARGETARCH
+ARG VERSION=dev
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
+	-ldflags "-s -w -X github.com/berthdev/berth/operator.version=$VERSION" -o /manager .
+
+FROM gcr.io/distroless/static-debian12:nonroot
+COPY --from=build /manager /manager
+# By number: the kubelet cannot tell of a name whether it is root.
+USER 65532:65532
+ENTRYPOINT ["/manager"]

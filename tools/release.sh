@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Makes what a release is made of, with the tools of tools/release, which are built
+# once into the user's cache folder:
+#
+#   tools/release.sh check            the recipe and the workflow files are sound
+#   tools/release.sh snapshot         everything but signatures and the image, into bin/release
+#   tools/release.sh version TAG      TAG is the version that VERSION and CHANGELOG.md name
+#   tools/release.sh publish IMAGE    a draft of a release, signed; in the workflow only
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+export GOFLAGS=-buildvcs=false GOWORK=off
+
+key=$(cat tools/release/go.{mod,sum} | sha256sum | cut -c1-10)
+tools=${XDG_CACHE_HOME:-$HOME/.cache}/berth/release/$key
+export PATH=$tools:$PATH
+
+# have NAME PACKAGE builds a tool unless it is there.
+have() {
+	[ -x "$tools/$1" ] && return
+	mkdir -p "$tools"
+	printf '%s building %s (once)\n' "$(date +%H:%M:%S)" "$1" >&2
+	(cd tools/release && go build -ldflags '-s -w' -o "$tools/.$1.part" "$2")
+	mv "$tools/.$1.part" "$tools/$1"
+}
+
+# manifest IMAGE writes what installs the operator with that image.
+manifest() {
+	mkdir -p bin
+	sed "s|image: berth:latest\$|image: $1|" dist/install.yaml >bin/install.yaml
+	grep -q "image: $1\$" bin/install.yaml || { echo "tools/release.sh: dist/install.yaml names no image berth:latest" >&2; exit 1; }
+}
+
+have goreleaser github.com/goreleaser/goreleaser/v2
+case ${1:-} in
+check)
+	have actionlint github.com/rhysd/actionlint/cmd/actionlint
+	goreleaser check
+	actionlint
+	;;
+snapshot)
+	have cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+	have validate-krew-manifest sigs.k8s.io/krew/cmd/validate-krew-manifest
+	manifest berth:snapshot
+	goreleaser release --snapshot --clean --skip=sign,publish,announce
+	validate-krew-manifest -manifest bin/release/krew/berth.yaml -skip-install
+	;;
+version)
+	version=v$(cat VERSION)
+	[ "${2:-}" = "$version" ] || { echo "tools/release.sh: the tag is ${2:-missing}, VERSION says $version" >&2; exit 1; }
+	grep -q "^## \[${version#v}\] - " CHANGELOG.md || { echo "tools/release.sh: CHANGELOG.md has no section for ${version#v} with a date" >&2; exit 1; }
+	;;
+publish)
+	have cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+	manifest "${2:?the image, by digest}"
+	goreleaser release --clean
+	;;
+*)
+	sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+	exit 2
+	;;
+esac

@@ -88,6 +88,7 @@ func (o tracingOptions) start(ctx context.Context, host string, log logr.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", endpointFlag, err)
 	}
+	log.Info("Sending traces", "endpoint", o.endpoint, "attemptsPerMillion", o.perMillion)
 	return &traces{provider}, nil
 }
 

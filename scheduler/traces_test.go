@@ -30,8 +30,11 @@ func (w *world) collects(sampler sdk.Sampler) *tracetest.InMemoryExporter {
 	return exporter
 }
 
-// told is a span's name, those of keys that it has, by their names, and why it failed.
-func told(span tracetest.SpanStub, keys ...attribute.Key) string {
+// failure stands for why a span failed, which is no attribute.
+const failure attribute.Key = "failed"
+
+// spanSays is a span's name, and those of keys that it has, by their names.
+func spanSays(span tracetest.SpanStub, keys ...attribute.Key) string {
 	var said []string
 	for _, a := range span.Attributes {
 		if slices.Contains(keys, a.Key) {
@@ -40,7 +43,7 @@ func told(span tracetest.SpanStub, keys ...attribute.Key) string {
 	}
 	slices.Sort(said)
 	text := span.Name + " " + strings.Join(said, " ")
-	if span.Status.Description != "" {
+	if span.Status.Description != "" && slices.Contains(keys, failure) {
 		text += " failed: " + span.Status.Description
 	}
 	return strings.TrimSpace(text)
@@ -62,14 +65,14 @@ func points(t *testing.T, a attemptTrace) string {
 			t.Errorf("%s is from %v to %v, the attempt from %v to %v", span.Name, span.StartTime, span.EndTime, a.root.StartTime, a.root.EndTime)
 		}
 		words := strings.NewReplacer(" berth.status=Success", "", "berth.status=", "", "berth.plugin=", "by ")
-		names = append(names, words.Replace(told(span, "berth.status", "berth.plugin")))
+		names = append(names, words.Replace(spanSays(span, "berth.status", "berth.plugin", failure)))
 	}
 	return strings.Join(names, ", ")
 }
 
 func TestAnAttemptIsATrace(t *testing.T) {
 	forbidden := apierrors.NewForbidden(v1.Resource("pods"), "a", errors.New("no"))
-	const cycle = "PreFilter, Filter, PreScore, Score, Reserve, Permit, PreBindPreFlight Skip, "
+	const cycle = "PreFilter, Filter, Score, Reserve, Permit, PreBindPreFlight Skip, "
 	for sentence, c := range map[string]struct {
 		with         func(w *world)
 		want, points string
@@ -82,12 +85,12 @@ func TestAnAttemptIsATrace(t *testing.T) {
 		"of a pod that fits nowhere": {
 			func(w *world) { w.a.Set("Filter", probe.Reject("too small")) },
 			"berth.message=0/2 nodes are available: 2 too small. berth.nodes.evaluated=2 berth.nodes.feasible=0 berth.result=Unschedulable",
-			"PreFilter, Filter, PostFilter by A Unschedulable",
+			"PreFilter, Filter, PostFilter by A",
 		},
 		"of a pod that a plugin refuses on its node": {
 			func(w *world) { w.a.Set("Reserve", probe.Reject("taken")) },
 			"berth.message=0/1 nodes are available: 1 taken. berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Unschedulable k8s.node.name=n1",
-			"PreFilter, Filter, PreScore, Score, Reserve by A Unschedulable, Unreserve",
+			"PreFilter, Filter, Score, Reserve by A Unschedulable, Unreserve",
 		},
 		"of a pod whose Binding is refused": {
 			func(w *world) { w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: forbidden}) },
@@ -97,11 +100,12 @@ func TestAnAttemptIsATrace(t *testing.T) {
 		},
 		"of a pod that waits at Permit": {
 			func(w *world) {
+				w.a.Waits = time.Minute
 				w.a.Set("Permit", probe.Wait)
 				time.AfterFunc(time.Second, func() { w.waiting.Each(func(p fwk.WaitingPod) { p.Allow("A") }) })
 			},
 			"berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Bound k8s.node.name=n1",
-			"PreFilter, Filter, PreScore, Score, Reserve, Permit Wait, PreBindPreFlight Skip, WaitOnPermit, Bind, PostBind",
+			"PreFilter, Filter, Score, Reserve, Permit Wait, PreBindPreFlight Skip, WaitOnPermit, Bind, PostBind",
 		},
 		"of a pod that goes while it is bound": {
 			func(w *world) {
@@ -126,9 +130,9 @@ func TestAnAttemptIsATrace(t *testing.T) {
 					t.Fatal("no attempt's span ended")
 				}
 				first := attempts[0]
-				w.want("which attempt", told(first.root, "berth.attempt", "berth.generation", "berth.hash", "berth.profile", "k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"),
+				w.want("which attempt", spanSays(first.root, "berth.attempt", "berth.generation", "berth.hash", "berth.profile", "k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"),
 					"Schedule berth.attempt=1 berth.generation=7 berth.hash=one berth.profile=p k8s.namespace.name=default k8s.pod.name=a k8s.pod.uid=default/a")
-				w.want("how it ended", told(first.root, "berth.result", "berth.message", "berth.nodes.evaluated", "berth.nodes.feasible", "k8s.node.name"), "Schedule "+c.want)
+				w.want("how it ended", spanSays(first.root, "berth.result", "berth.message", "berth.nodes.evaluated", "berth.nodes.feasible", "k8s.node.name", failure), "Schedule "+c.want)
 				w.want("its points", points(t, first), c.points)
 			}, node("n1"), node("n2"))
 		})
@@ -148,7 +152,7 @@ func TestARetryIsAnotherTrace(t *testing.T) {
 		synctest.Wait()
 		var got []string
 		for _, attempt := range byAttempt(spans.GetSpans()) {
-			got = append(got, told(attempt.root, "berth.attempt", "berth.result"))
+			got = append(got, spanSays(attempt.root, "berth.attempt", "berth.result", failure))
 		}
 		w.wantLines("attempts", got,
 			`Schedule berth.attempt=1 berth.result=Error failed: running Permit plugin "A": not yet`, "Schedule berth.attempt=2 berth.result=Bound")
@@ -166,7 +170,7 @@ func TestAnAttemptThatIsLeftBehindEnds(t *testing.T) {
 		if len(attempts) != 1 || attempts[0].root.EndTime.Sub(attempts[0].root.StartTime) != framework.CallLimit {
 			t.Fatalf("ended: %v", attempts)
 		}
-		w.want("the attempt", told(attempts[0].root, "berth.result"),
+		w.want("the attempt", spanSays(attempts[0].root, "berth.result", failure),
 			`Schedule berth.result=Error failed: plugin "Odd" did not come back from Filter within 10s`)
 		o.open()
 		synctest.Wait()

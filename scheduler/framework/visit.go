@@ -96,8 +96,8 @@ func (f *Framework) WaitOnPermit(ctx context.Context, state fwk.CycleState, uid 
 // refusal is an answer; only an error is one of the span, too.
 func endSpan(span trace.Span, end time.Time, status *fwk.Status) {
 	span.SetAttributes(statusKey.String(status.Code().String()))
-	if plugin := status.Plugin(); plugin != "" {
-		span.SetAttributes(pluginKey.String(plugin))
+	if status != nil && status.Plugin() != "" {
+		span.SetAttributes(pluginKey.String(status.Plugin()))
 	}
 	switch message := SpanText(status.Message()); {
 	case status.IsError():

@@ -23,7 +23,7 @@ func main() {
 		BuildInfo: component.BuildInfo{Command: "collector", Description: "OpenTelemetry Collector", Version: "v0.161.0"},
 		Factories: factories,
 		ConfigProviderSettings: otelcol.ConfigProviderSettings{ResolverSettings: confmap.ResolverSettings{
-			ProviderFactories: []confmap.ProviderFactory{yamlprovider.NewFactory()},
+			ProviderFactories: []confmap.ProviderFactory{yamlprovider.NewFactory()}, DefaultScheme: "yaml",
 		}},
 	})
 	if command.Execute() != nil { // it has said why

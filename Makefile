@@ -100,6 +100,11 @@ sim: ## Play SEEDS histories of the scheduler on a virtual clock, from FIRST on 
 mutants: ## Plant each fault of scheduler/fault and see that its tests find it. MUTANTS="Name,Name" plants some.
 	go run ./test/mutants $(if $(MUTANTS),--only $(MUTANTS))
 
+.PHONY: tracing
+tracing: controlplane ## Traces of a manager that runs, in the OpenTelemetry Collector; compiling that takes minutes, once.
+	cd test/tracing/collector && go vet -tags tracing . && go build -tags tracing -ldflags=-w -o ../../../bin/collector .
+	go test -tags tracing -count=1 -timeout 20m ./test/tracing -v -ginkgo.v
+
 ##@ Measure, on a quiet machine
 
 .PHONY: bench

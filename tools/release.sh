@@ -42,7 +42,7 @@ snapshot)
 	have cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	have validate-krew-manifest sigs.k8s.io/krew/cmd/validate-krew-manifest
 	manifest berth:snapshot
-	goreleaser release --snapshot --clean --skip=sign,publish,announce
+	VERSION=$(cat VERSION) goreleaser release --snapshot --clean --skip=sign,publish,announce
 	validate-krew-manifest -manifest bin/release/krew/berth.yaml -skip-install
 	;;
 version)

@@ -38,7 +38,7 @@ func spanSays(span tracetest.SpanStub, keys ...attribute.Key) string {
 	var said []string
 	for _, a := range span.Attributes {
 		if slices.Contains(keys, a.Key) {
-			said = append(said, fmt.Sprintf("%s=%s", a.Key, a.Value.Emit()))
+			said = append(said, fmt.Sprintf("%s=%s", a.Key, a.Value.String()))
 		}
 	}
 	slices.Sort(said)

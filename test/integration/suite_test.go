@@ -62,3 +62,11 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 func kubectl(ctx context.Context, args ...string) (string, error) {
 	return cp.Kubectl(ctx, nil, args...)
 }
+
+// serverMinor is the minor version of the API server: 37 for v1.37.1.
+func serverMinor() int {
+	GinkgoHelper()
+	minor, err := cp.Minor()
+	Expect(err).NotTo(HaveOccurred())
+	return minor
+}

@@ -12,7 +12,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/rest"
 )
 
@@ -36,20 +35,6 @@ func (cp *ControlPlane) Kubectl(ctx context.Context, stdin io.Reader, args ...st
 		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
-}
-
-// Minor returns the minor version of the API server, 37 for v1.37.1, for tests of
-// what an older one does not have.
-func (cp *ControlPlane) Minor() (int, error) {
-	is, err := cp.client.Discovery().ServerVersion()
-	if err != nil {
-		return 0, err
-	}
-	parsed, err := version.ParseGeneric(is.GitVersion)
-	if err != nil {
-		return 0, fmt.Errorf("the API server's version: %w", err)
-	}
-	return int(parsed.Minor()), nil
 }
 
 // InstallCRDs applies the CustomResourceDefinitions in dir, through its

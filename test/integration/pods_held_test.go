@@ -67,11 +67,23 @@ var gang = asking{"a scheduling group", "", "spec.schedulingGroup", func(b *fixt
 
 const gangSince = 36
 
+// gangFlags have the API server keep the field: one that it drops cannot be held
+// against a pod.
+func gangFlags() []string {
+	switch {
+	case serverMinor < gangSince:
+		return nil
+	case serverMinor == gangSince: // its admission looks for kinds that are off
+		return []string{"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"}
+	}
+	return []string{"--feature-gates=GenericWorkload=true"}
+}
+
 // unhonoured asks for what no plugin of this build honours, by a field that the API
 // server has.
 func unhonoured(b *fixture.PodBuilder) *fixture.PodBuilder {
 	GinkgoHelper()
-	if serverMinor() >= gangSince {
+	if serverMinor >= gangSince {
 		return gang.ask(b)
 	}
 	claim := askings[0]
@@ -88,7 +100,7 @@ var _ = Describe("A pod that asks for what this build does not do yet", func() {
 			continue
 		}
 		It("is held with Unsupported and the field's name: "+a.sentence, minute, func(ctx SpecContext) {
-			if is := serverMinor(); a.field == gang.field && is < gangSince {
+			if is := serverMinor; a.field == gang.field && is < gangSince {
 				Skip(fmt.Sprintf("Kubernetes 1.%d has no %s: it came with 1.%d", is, gang.field, gangSince))
 			}
 			y, p := aYard(ctx), aProfile(ctx)

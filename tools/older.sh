@@ -15,26 +15,32 @@ bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 say 'building the suites, which takes a minute or two'
 go test -c -vet=off -ldflags=-w -o "$bin/" "${suites[@]}"
-folders=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' "${suites[@]}")
+# A folder a line, and the flag of those that can report what they skipped.
+folders=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{range .TestImports}}{{if eq . "github.com/onsi/ginkgo/v2"}} -ginkgo.junit-report={{end}}{{end}}{{end}}' "${suites[@]}")
 # A kube-apiserver there would win over the older one.
 unset KUBEBUILDER_ASSETS
 
 # run MINOR runs every suite against the API server of that version.
 run() {
-	local tools suite start status=0
+	local tools folder flag suite start status=0
 	tools=$(tools/build.sh "$1") || return 1
 	say "$1 is $("$tools/kube-apiserver" --version)"
-	for folder in $folders; do
+	while read -r folder flag; do
 		suite=${folder#"$root/"}
 		say "$1 $suite"
 		start=$SECONDS
-		if (cd "$folder" && BERTH_TOOLS=$tools "$bin/${folder##*/}.test" -test.timeout=30m); then
+		rm -f "$bin/report.xml"
+		if (cd "$folder" && BERTH_TOOLS=$tools "$bin/${folder##*/}.test" -test.timeout=30m ${flag:+"$flag$bin/report.xml"} </dev/null); then
 			say "$1 $suite passed in $((SECONDS - start)) s"
 		else
 			say "$1 $suite FAILED after $((SECONDS - start)) s"
 			status=1
 		fi
-	done
+		if [ -f "$bin/report.xml" ]; then
+			sed -n 's/.*<skipped message="skipped - \([^"]*\)".*/\1/p' "$bin/report.xml" | sort | uniq -c |
+				while read -r count why; do say "$1 $suite skipped $count: $why"; done
+		fi
+	done <<<"$folders"
 	return $status
 }
 

@@ -13,7 +13,8 @@ import (
 
 var _ = Describe("An API server that does not serve every kind that plugins read", func() {
 	It("has its pods scheduled all the same, and profiles say what they do not hear of", minute, func(ctx SpecContext) {
-		lacking, err := cp.AnotherAPIServer(ctx, "--runtime-config=resource.k8s.io/v1=false,"+
+		// The authorizer of nodes would wait for what is not served.
+		lacking, err := cp.AnotherAPIServer(ctx, "--authorization-mode=RBAC", "--runtime-config=resource.k8s.io/v1=false,"+
 			"storage.k8s.io/v1/csistoragecapacities=false,storage.k8s.io/v1/volumeattachments=false")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { cp.End(cp.Process("kube-apiserver")) })

@@ -13,9 +13,9 @@ import (
 
 var _ = Describe("An API server that does not serve every kind that plugins read", func() {
 	It("has its pods scheduled all the same, and profiles say what they do not hear of", minute, func(ctx SpecContext) {
-		// The authorizer of nodes would wait for what is not served.
-		lacking, err := cp.AnotherAPIServer(ctx, "--authorization-mode=RBAC", "--runtime-config=resource.k8s.io/v1=false,"+
-			"storage.k8s.io/v1/csistoragecapacities=false,storage.k8s.io/v1/volumeattachments=false")
+		// The API server itself waits for some others.
+		lacking, err := cp.AnotherAPIServer(ctx, "--runtime-config=resource.k8s.io/v1/deviceclasses=false,"+
+			"storage.k8s.io/v1/csistoragecapacities=false,storage.k8s.io/v1/csinodes=false")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { cp.End(cp.Process("kube-apiserver")) })
 		there, err := house.Account(ctx, cp)
@@ -35,7 +35,7 @@ var _ = Describe("An API server that does not serve every kind that plugins read
 			return messages(p)
 		}).Should(ContainElement(SatisfyAll(
 			ContainSubstring("nothing is heard of storage.k8s.io/CSIStorageCapacity, which may wake pods that VolumeBinding refused"),
-			ContainSubstring("nothing is heard of storage.k8s.io/VolumeAttachment, which may wake pods that NodeVolumeLimits refused"),
+			ContainSubstring("nothing is heard of storage.k8s.io/CSINode, which may wake pods that NodeVolumeLimits or VolumeBinding refused"),
 			ContainSubstring("could not find the requested resource"),
 		)))
 

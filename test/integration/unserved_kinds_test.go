@@ -13,9 +13,8 @@ import (
 
 var _ = Describe("An API server that does not serve every kind that plugins read", func() {
 	It("has its pods scheduled all the same, and profiles say what they do not hear of", minute, func(ctx SpecContext) {
-		// The API server itself waits for some others.
-		lacking, err := cp.AnotherAPIServer(ctx, "--runtime-config=resource.k8s.io/v1/deviceclasses=false,"+
-			"storage.k8s.io/v1/csistoragecapacities=false,storage.k8s.io/v1/csinodes=false")
+		// The API server itself waits for others, such as deviceclasses since 1.36.
+		lacking, err := cp.AnotherAPIServer(ctx, "--runtime-config=storage.k8s.io/v1/csistoragecapacities=false,storage.k8s.io/v1/csinodes=false")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { cp.End(cp.Process("kube-apiserver")) })
 		there, err := house.Account(ctx, cp)

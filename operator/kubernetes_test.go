@@ -8,7 +8,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/version"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -33,7 +33,7 @@ func TestWhatIsToldOfTheAPIServer(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			client := fake.NewClientset()
 			server := client.Discovery().(*fakediscovery.FakeDiscovery)
-			server.FakedServerVersion = &version.Info{GitVersion: c.version}
+			server.FakedServerVersion = &apiversion.Info{GitVersion: c.version}
 			if c.serves != "" {
 				server.Resources = []*metav1.APIResourceList{{GroupVersion: c.serves, APIResources: []metav1.APIResource{{Name: "workloads"}}}}
 			}

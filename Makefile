@@ -165,12 +165,7 @@ bench-swaps: controlplane ## A stream of pods at half the rate that Berth reache
 OLDER ?= 1.35 1.36
 .PHONY: older
 older: controlplane ## What of the tests needs an API server, against older ones too: OLDER="1.35 1.36"
-	@for minor in $(OLDER); do \
-		tools=$$(tools/build.sh $$minor); \
-		printf '== kube-apiserver %s\n' $$minor; \
-		env -u KUBEBUILDER_ASSETS BERTH_TOOLS=$$tools go test -count=1 -p 1 -timeout 30m \
-			./test/integration ./test/scenarios/... ./test/coldstart ./test/explained ./demo; \
-	done
+	@tools/older.sh $(OLDER)
 
 ##@ Release
 

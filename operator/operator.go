@@ -85,6 +85,7 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 	if err != nil {
 		return err
 	}
+	tellKubernetes(to.watches.Discovery(), log)
 	if o.elect.LeaderElect, err = electable(ctx, to.watches, o, log); err != nil {
 		return err
 	}

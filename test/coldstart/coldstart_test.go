@@ -37,6 +37,7 @@ var _ = Describe("Berth as a static pod", func() {
 		By("the kinds")
 		Expect(cp.InstallCRDs(ctx, filepath.Join(root, "config", "crd"))).To(Succeed())
 		Eventually(answer).WithArguments(ctx, probes+"/readyz").Should(Equal("200 ok"))
+		kubectl(ctx, "wait", "--for=create", "--timeout=20s", "sprof/default-scheduler")
 		kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=20s", "sprof/default-scheduler")
 		Eventually(scheduled).WithArguments(ctx).Should(Equal(
 			"False Unschedulable: 0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."))

@@ -40,6 +40,8 @@ func Cluster(ctx context.Context, args ...string) (*controlplane.ControlPlane, e
 	cp, err := controlplane.Start(ctx, controlplane.Options{APIServerArgs: append([]string{
 		// Nodes come as they are written: nobody is here to find them ready.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+		// Pods can need a feature of their node, which 1.35 has off.
+		"--feature-gates=NodeDeclaredFeatures=true,RestartAllContainersOnContainerExits=true",
 	}, args...)})
 	if err != nil {
 		return nil, err

@@ -133,12 +133,14 @@ var (
 	continued = regexp.MustCompile(`\n {18}`)
 	// holders are managers that hold the Lease: a host and a number.
 	holders = regexp.MustCompile(`\S+_[0-9a-f]{8}-[0-9a-f-]{27}`)
+	// servers are the version of the API server: a page shows the newest.
+	servers = regexp.MustCompile(`(Server|Kubernetes) +v1\.\d+\.\d+\b`)
 )
 
 // timeless is a page without what a run on another day prints otherwise.
 func timeless(page string) string {
 	page = continued.ReplaceAllString(standings.ReplaceAllString(page, "STANDING"), " ")
-	page = holders.ReplaceAllString(page, "HOLDER")
+	page = servers.ReplaceAllString(holders.ReplaceAllString(page, "HOLDER"), "$1 VERSION")
 	page = numbered.ReplaceAllString(clockTimes.ReplaceAllString(page, "HH:MM"), "web-$1-N")
 	return spaces.ReplaceAllString(ages.ReplaceAllString(page, "Ns"), " ")
 }

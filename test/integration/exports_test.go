@@ -19,6 +19,7 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/convert"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 	"github.com/berthdev/berth/controllers/export"
+	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/operator"
 )
 
@@ -92,6 +93,11 @@ var _ = Describe("A profile that was converted back", func() {
 			"spec: {plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 5}], disabled: [{name: ImageLocality}]}},\n"+
 			"  pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}], queue: {maxBackoffSeconds: 20}}\n")
 		Expect(back).To(ContainSubstring("podMaxBackoffSeconds: 20"))
+		why, err := controlplane.NoScheduler(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		if why != "" {
+			Skip(why)
+		}
 		own := "clientConnection: {kubeconfig: " + cp.Kubeconfig() + "}\nleaderElection: {leaderElect: false}\n"
 		Expect(os.WriteFile(config, []byte(back+own), 0o644)).To(Succeed())
 		theirs, err := cp.KubeScheduler(config)

@@ -25,7 +25,7 @@ var _ = Describe("A profile's status", func() {
 		unfit := aPod(ctx, y.pod(p, "unfit").Requests("cpu", "1"))
 		expectHeld(ctx, v1.PodReasonUnschedulable, unfit)
 		aPod(ctx, y.pod(p, "gated").Gate("example.com/quota"))
-		aPod(ctx, gang.ask(y.pod(p, "unsupported")))
+		aPod(ctx, unhonoured(y.pod(p, "unsupported")))
 
 		Eventually(queueIn(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{
 			Pending: 3, Unschedulable: 1, Gated: 1, Parked: 1,
@@ -92,7 +92,7 @@ var _ = Describe("A pod that is deleted while it waits", func() {
 			onPermit,
 			aPod(ctx, y.pod(p, "unfit").Requests("cpu", "2")),
 			aPod(ctx, y.pod(p, "gated").Gate("example.com/quota")),
-			aPod(ctx, gang.ask(y.pod(p, "unsupported"))),
+			aPod(ctx, unhonoured(y.pod(p, "unsupported"))),
 		}
 		Eventually(queueIn(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{
 			Pending: 4, Waiting: 1, Unschedulable: 1, Gated: 1, Parked: 1,

@@ -29,6 +29,8 @@ const (
 var (
 	cp    *controlplane.ControlPlane
 	admin client.Client
+	// serverMinor is the minor version of the API server: 37 for v1.37.1.
+	serverMinor int
 	// berth is the manager that runs now.
 	berth *house.House
 )
@@ -47,8 +49,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
 	asked, rules, err = audit.New(GinkgoT().TempDir(), audit.User(managerAccount))
 	Expect(err).NotTo(HaveOccurred())
-	// A field that the API server drops cannot be held against a pod.
-	cp, err = house.Cluster(ctx, append(rules, "--feature-gates=GenericWorkload=true")...)
+	serverMinor, err = controlplane.Minor(ctx, "kube-apiserver")
+	Expect(err).NotTo(HaveOccurred())
+	cp, err = house.Cluster(ctx, append(rules, gangFlags()...)...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
 

@@ -43,7 +43,7 @@ var _ = Describe("Who may read all of one namespace", func() {
 			aPod(ctx, here.pod(p, "is-kept-away").NodeSelector("yard", there.name).Label("app", "noisy")),
 			aPod(ctx, here.pod(p, "no-port").NodeSelector("yard", there.name).HostPort("", v1.ProtocolTCP, 4711)),
 			aPod(ctx, here.pod(p, "gated").Gate("example.com/quota")),
-			aPod(ctx, gang.ask(here.pod(p, "unsupported"))),
+			aPod(ctx, unhonoured(here.pod(p, "unsupported"))),
 		}
 		said := map[string]string{}
 		for _, pod := range waiting {

@@ -42,6 +42,8 @@ type Stage struct {
 	Fail func(verb string, object any) error
 	// May says what the user may do; nil allows all.
 	May func(authorizationv1.ResourceAttributes) bool
+	// Kubernetes is the API server's version.
+	Kubernetes string
 	// watched is told of each watch that has begun: the fake forgets what
 	// happened before it.
 	watched chan struct{}
@@ -49,14 +51,14 @@ type Stage struct {
 
 // New returns a stage with these objects in namespace default.
 func New(t testing.TB, objects ...client.Object) *Stage {
-	s := &Stage{t: t, watched: make(chan struct{}, 1)}
+	s := &Stage{t: t, Kubernetes: "v1.37.1", watched: make(chan struct{}, 1)}
 	built := fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 		WithIndex(&corev1.Pod{}, "spec.schedulerName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.SchedulerName} }).
 		WithInterceptorFuncs(s.calls()).Build()
 	s.Cluster = &cluster.Cluster{
 		Client: built, Namespace: "default", Berth: cluster.DefaultBerth,
-		Version: func(context.Context) (*version.Info, error) { return &version.Info{GitVersion: "v1.37.1"}, nil },
+		Version: func(context.Context) (*version.Info, error) { return &version.Info{GitVersion: s.Kubernetes}, nil },
 	}
 	return s
 }

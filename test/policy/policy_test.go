@@ -67,7 +67,8 @@ controllers/export:     api/... scheduler/framework scheduler/compile scheduler/
 controllers/explainer:  api/... scheduler/decision
 controllers:            api/... controllers/explainer controllers/export controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/fault
 
-# What is installed can be read without a cluster.
+# What is installed can be read without a cluster, and for which clusters it is.
+config:
 config/crd:
 
 # The kubectl plugin knows the users' words, the compiler that judges them, and
@@ -81,11 +82,11 @@ cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins schedul
 cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/offline cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/intake scheduler/offline scheduler/offline/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb
 cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/cycle scheduler/decision scheduler/plugins scheduler/offline cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb
-cmd/kubectl-berth/*:         api/... scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/decision scheduler/plugins cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
+cmd/kubectl-berth/*:         api/... config scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/decision scheduler/plugins cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 
 # The doors of the house.
 .:                      operator
-operator:               api/... controllers/... scheduler scheduler/*
+operator:               api/... config controllers/... scheduler scheduler/*
 cmd/kubectl-berth:      cmd/kubectl-berth/*
 demo:                   test/controlplane
 

@@ -75,7 +75,7 @@ func (o *options) run(ctx context.Context) (err error) {
 		return cluster.Plain(err)
 	}
 	r := &report{out: o.Out}
-	r.ok("server", "Kubernetes %s", server.GitVersion)
+	r.server(server.GitVersion)
 	served := o.kinds(ctx, r)
 	o.leader(ctx, r)
 	if served {

@@ -64,6 +64,8 @@ func TestCheck(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		objects []client.Object
 		may     func(authorizationv1.ResourceAttributes) bool
+		// server is the API server's version, where it matters.
+		server string
 	}{
 		"all is well":          {objects: append(definitions(t, "True"), held(time.Second, "node-1_7f"), well, plugin.Pod("p", "batch", "n1"))},
 		"nothing is installed": {},
@@ -75,6 +77,12 @@ func TestCheck(t *testing.T) {
 				return a.Verb == "get" || a.Resource == "schedulingprofiles"
 			},
 		},
+		"a cluster that is too old": {
+			objects: append(definitions(t, "True"), held(time.Second, "node-1_7f"), well), server: "v1.34.9-gke.5",
+		},
+		"a server that does not say how old it is": {
+			objects: append(definitions(t, "True"), held(time.Second, "node-1_7f"), well), server: "master",
+		},
 		"kinds that are not served, and a Lease given back": {objects: append(definitions(t, "False"), held(time.Minute, ""))},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -84,6 +92,9 @@ func TestCheck(t *testing.T) {
 			}
 			stage := plugin.New(t, objects...)
 			stage.May = c.may
+			if c.server != "" {
+				stage.Kubernetes = c.server
+			}
 			plugin.Golden(t, sentence, stage.Run(command), false)
 		})
 	}

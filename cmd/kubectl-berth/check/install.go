@@ -9,6 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,10 +17,23 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/config"
 )
 
 // lease names the Lease that the leader holds, in Berth's namespace.
 const lease = "berth-manager"
+
+// server tells the API server's version, which should be one that Berth is for.
+func (r *report) server(is string) {
+	switch parsed, err := version.ParseGeneric(is); {
+	case err != nil:
+		r.note("server", "Kubernetes %s: whether that is at least %s is not to be known: %v", is, config.MinKubeVersion, err)
+	case parsed.LessThan(version.MustParseGeneric(config.MinKubeVersion)):
+		r.wrong("server", "Kubernetes %s is older than %s, the oldest that Berth is for: upgrade the cluster first", is, config.MinKubeVersion)
+	default:
+		r.ok("server", "Kubernetes %s", is)
+	}
+}
 
 // kinds looks for the CustomResourceDefinitions; false when profiles are not
 // served, so that nothing else can be asked.

@@ -32,6 +32,11 @@ var _ = Describe("Beside a scheduler of another name", func() {
 		c.expect(ctx, c.create(ctx, fixture.Pod("named").Scheduler(usual)), on("a"))
 		untouched(ctx, their)
 
+		why, err := controlplane.NoScheduler(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		if why != "" {
+			Skip(why)
+		}
 		By("starting that one, kube-scheduler")
 		startKubeScheduler(ctx)
 		c.expect(ctx, their, oneOf("a"))

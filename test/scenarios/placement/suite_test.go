@@ -61,8 +61,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 		// Who asks for memory bears with a node that is short of it.
 		"--enable-admission-plugins=PodTolerationRestriction",
-		// An operator that the API server refuses cannot be held against a pod.
-		"--feature-gates=TaintTolerationComparisonOperators=true",
+		// What the API server refuses cannot be held against a pod: operators, and
+		// what needs a feature that 1.35 has off.
+		"--feature-gates=TaintTolerationComparisonOperators=true,NodeDeclaredFeatures=true,RestartAllContainersOnContainerExits=true",
 	}})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })

@@ -1,0 +1,57 @@
+package integration
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/house"
+)
+
+var _ = Describe("An API server that does not serve every kind that plugins read", func() {
+	It("has its pods scheduled all the same, and profiles say what they do not hear of", minute, func(ctx SpecContext) {
+		// The API server itself waits for others, such as deviceclasses since 1.36.
+		lacking, err := cp.AnotherAPIServer(ctx, "--runtime-config=storage.k8s.io/v1/csistoragecapacities=false,storage.k8s.io/v1/csinodes=false")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { cp.End(cp.Process("kube-apiserver")) })
+		there, err := house.Account(ctx, cp)
+		Expect(err).NotTo(HaveOccurred())
+		there.Host, there.TLSClientConfig = lacking.Host, lacking.TLSClientConfig
+
+		y, p := aYard(ctx), aProfile(ctx)
+		stopManager()
+		berth = runManager(furnished(there))
+		DeferCleanup(func(ctx SpecContext) {
+			stopManager()
+			berth = startManager(ctx)
+		})
+		expectReady(ctx, p)
+		Eventually(func(g Gomega) []string {
+			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
+			return messages(p)
+		}).Should(ContainElement(SatisfyAll(
+			ContainSubstring("nothing is heard of storage.k8s.io/CSIStorageCapacity, which may wake pods that VolumeBinding refused"),
+			ContainSubstring("nothing is heard of storage.k8s.io/CSINode, which may wake pods that NodeVolumeLimits or VolumeBinding refused"),
+			ContainSubstring("could not find the requested resource"),
+		)))
+
+		By("pods, one of which has a volume")
+		class := created(ctx, fixture.StorageClass(y.name+"-there", "")).Name
+		claim := created(ctx, fresh(fixture.Claim(y.name+"/data", class).Obj()))
+		disk := created(ctx, fresh(fixture.Volume(y.name+"-disk", class).BoundTo(claim).Obj()))
+		change(ctx, claim, func(c *v1.PersistentVolumeClaim) { isBoundTo(c, disk.Name) })
+		aNode(ctx, y.node("n"))
+		expectBound(ctx, aPod(ctx, y.pod(p, "web")), aPod(ctx, y.pod(p, "db").Claim("data")))
+	})
+})
+
+// messages are what the conditions of a profile say.
+func messages(p *v1alpha1.SchedulingProfile) (all []string) {
+	for _, c := range p.Status.Conditions {
+		all = append(all, c.Message)
+	}
+	return all
+}

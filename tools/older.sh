@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Runs what of the tests needs an API server against older ones:
+# tools/older.sh 1.35 1.36
+#
+# The suites are built once and serve all versions. Each runs, whatever became of
+# those before it; the exit status says whether one failed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+suites=(./test/coldstart ./test/install ./demo ./test/explained ./test/integration ./test/scenarios/...)
+
+say() { printf '%s older: %s\n' "$(date +%H:%M:%S)" "$*"; }
+
+bin=$(mktemp -d)
+trap 'rm -rf "$bin"' EXIT
+say 'building the suites, which takes a minute or two'
+go test -c -vet=off -ldflags=-w -o "$bin/" "${suites[@]}"
+# A folder a line, and the flag of those that can report what they skipped.
+folders=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{range .TestImports}}{{if eq . "github.com/onsi/ginkgo/v2"}} -ginkgo.junit-report={{end}}{{end}}{{end}}' "${suites[@]}")
+# A kube-apiserver there would win over the older one.
+unset KUBEBUILDER_ASSETS
+
+# run MINOR runs every suite against the API server of that version.
+run() {
+	local tools folder flag suite start status=0
+	tools=$(tools/build.sh "$1") || return 1
+	say "$1 is $("$tools/kube-apiserver" --version)"
+	while read -r folder flag; do
+		suite=${folder#"$root/"}
+		say "$1 $suite"
+		start=$SECONDS
+		rm -f "$bin/report.xml"
+		if (cd "$folder" && BERTH_TOOLS=$tools "$bin/${folder##*/}.test" -test.timeout=30m ${flag:+"$flag$bin/report.xml"} </dev/null); then
+			say "$1 $suite passed in $((SECONDS - start)) s"
+		else
+			say "$1 $suite FAILED after $((SECONDS - start)) s"
+			status=1
+		fi
+		if [ -f "$bin/report.xml" ]; then
+			sed -n 's/.*<skipped message="skipped - \([^"]*\)".*/\1/p' "$bin/report.xml" | sort | uniq -c |
+				while read -r count why; do say "$1 $suite skipped $count: $why"; done
+		fi
+	done <<<"$folders"
+	return $status
+}
+
+failed=
+for minor in "$@"; do
+	start=$SECONDS
+	# A condition turns errexit off in what it calls: run says itself what failed.
+	if run "$minor"; then
+		say "$minor passed in $((SECONDS - start)) s"
+	else
+		say "$minor FAILED after $((SECONDS - start)) s"
+		failed+=" $minor"
+	fi
+done
+if [ -n "$failed" ]; then
+	say "FAILED:$failed" >&2
+	exit 1
+fi

@@ -54,6 +54,9 @@ generate: ## Regenerate deepcopy functions, CRDs and the role from markers.
 .PHONY: manifests
 manifests: generate ## The same: one script makes all that is generated.
 
+.PHONY: bundle
+bundle: generate ## The same, with bundle/ for the Operator Lifecycle Manager. IMG=… is the manager's image in it.
+
 .PHONY: fmt
 fmt: ## Format all Go code.
 	gofmt -l -w .
@@ -162,6 +165,10 @@ older: controlplane ## What of the tests needs an API server, against older ones
 		env -u KUBEBUILDER_ASSETS BERTH_TOOLS=$$tools go test -count=1 -p 1 -timeout 30m \
 			./test/integration ./test/scenarios/... ./test/coldstart ./test/explained ./demo; \
 	done
+
+.PHONY: olm-e2e
+olm-e2e: controlplane ## Install and upgrade the bundle through the Operator Lifecycle Manager, whose programs are built once.
+	olm=$$(tools/build-olm.sh) && go test ./test/olm -v -count=1 -timeout 60m -args -olm "$$olm"
 
 ##@ Deployment, to the cluster that kubectl points at
 

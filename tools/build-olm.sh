@@ -31,7 +31,8 @@ loopback() {
 	(cd "$here/olm" && go mod edit -replace="$framework/$1=$to" "$out/.src/go.mod")
 }
 sources() {
-	[ -f "$out/.src/go.mod" ] && return
+	[ -n "${sourced:-}" ] && return
+	sourced=yes
 	rm -rf "$out/.src" && mkdir "$out/.src"
 	cp "$here/olm/go.mod" "$here/olm/go.sum" "$out/.src"
 	loopback operator-lifecycle-manager pkg/lib/server/server.go 'return ":8080"' 'return "127.0.0.1:0"'

@@ -61,7 +61,7 @@ func (s *source) files(csv *v1alpha1.ClusterServiceVersion) (map[string][]byte, 
 		return nil, err
 	}
 	files := map[string][]byte{
-		manifest("berth.clusterserviceversion.yaml"):          plain,
+		manifest("berth.clusterserviceversion.yaml"):         plain,
 		filepath.Join("bundle", "metadata/annotations.yaml"): annotations(),
 		"bundle.Dockerfile": dockerfile(),
 	}

@@ -1,0 +1,141 @@
+package olm
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/test/controlplane"
+)
+
+// buildManager returns the path of a manager of this tree.
+func buildManager(ctx context.Context) string {
+	GinkgoHelper()
+	path := filepath.Join(work, "manager")
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", path, ".")
+	build.Dir = root
+	said, err := build.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(said))
+	return path
+}
+
+// runManager runs it as the account that was installed, until it is ready.
+func runManager(ctx context.Context, path string) *controlplane.Process {
+	GinkgoHelper()
+	kubeconfig, err := cp.ServiceAccountKubeconfig(ctx, namespace, account)
+	Expect(err).NotTo(HaveOccurred())
+	addresses, err := controlplane.FreeAddresses(1)
+	Expect(err).NotTo(HaveOccurred())
+	p, err := cp.Run(path, "--kubeconfig="+kubeconfig, "--namespace="+namespace,
+		"--health-probe-bind-address="+addresses[0], "--metrics-bind-address=0")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(p.Until(ctx, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addresses[0]+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("/readyz: %s", resp.Status)
+		}
+		return nil
+	})).To(Succeed())
+	return p
+}
+
+// right is one thing that the manager's account may or may not do.
+type right struct {
+	verb, group, resource, subresource, namespace string
+
+	want bool
+}
+
+// rights are those of config/default, where OLM is most likely to get them wrong:
+// what is of one namespace must not become the cluster's, and the other way round.
+var rights = map[string]right{
+	"binds pods of every namespace":               {"create", "", "pods", "binding", "default", true},
+	"evicts":                                      {"delete", "", "pods", "", "default", true},
+	"writes to claims":                            {"patch", "", "persistentvolumeclaims", "", "default", true},
+	"asks who scrapes it":                         {"create", "authentication.k8s.io", "tokenreviews", "", "", true},
+	"holds its lease":                             {"update", "coordination.k8s.io", "leases", "", namespace, true},
+	"holds no lease elsewhere":                    {"update", "coordination.k8s.io", "leases", "", "kube-system", false},
+	"keeps its history":                           {"create", "apps", "controllerrevisions", "", namespace, true},
+	"keeps none elsewhere":                        {"create", "apps", "controllerrevisions", "", "default", false},
+	"reads its namespace's Secrets":               {"get", "", "secrets", "", namespace, true},
+	"reads no Secrets elsewhere":                  {"get", "", "secrets", "", "default", false},
+	"writes no ConfigMap elsewhere":               {"create", "", "configmaps", "", "kube-system", false},
+	"does what a plugin of one's own may":         {"list", "example.com", "ships", "", "", true},
+	"does not change roles":                       {"update", "rbac.authorization.k8s.io", "clusterroles", "", "", false},
+	"does not change what the bundle installs of": {"update", "apps", "deployments", "", namespace, false},
+}
+
+// installerRights are what OLM v1's account needs beside creating what is in the bundle
+// as it is.
+var installerRights = map[string]right{
+	"makes the Deployment":                   {"create", "apps", "deployments", "", namespace, true},
+	"makes the manager's account":            {"create", "", "serviceaccounts", "", namespace, true},
+	"makes roles that have more than it has": {"escalate", "rbac.authorization.k8s.io", "clusterroles", "", "", true},
+	"gives them":                             {"bind", "rbac.authorization.k8s.io", "clusterroles", "", "", true},
+	"makes Deployments nowhere else":         {"create", "apps", "deployments", "", "default", false},
+	"reads no Secrets":                       {"get", "", "secrets", "", namespace, false},
+}
+
+func managersWrongRights(ctx context.Context) []string { return wrongRights(ctx, account, rights) }
+
+func installersWrongRights(ctx context.Context) []string {
+	return wrongRights(ctx, "berth-installer", installerRights)
+}
+
+// wrongRights are those of an account that are not as they should be.
+func wrongRights(ctx context.Context, account string, rights map[string]right) (wrong []string) {
+	for name, r := range rights {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:   "system:serviceaccount:" + namespace + ":" + account,
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.subresource, Namespace: r.namespace,
+			},
+		}}
+		err := admin.Create(ctx, review)
+		if err != nil || review.Status.Allowed != r.want {
+			wrong = append(wrong, fmt.Sprintf("%s: allowed: %t, want %t (%v)", name, review.Status.Allowed, r.want, err))
+		}
+	}
+	return wrong
+}
+
+// object reads one object of any kind.
+func object(ctx context.Context, gvk schema.GroupVersionKind, in, name string) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(gvk)
+	return o, admin.Get(ctx, client.ObjectKey{Namespace: in, Name: name}, o)
+}
+
+// bound are the pods of the profile that are on a node, by their UIDs, as "name node".
+func bound(ctx context.Context) (map[types.UID]string, error) {
+	var pods corev1.PodList
+	err := admin.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": "web"})
+	on := map[types.UID]string{}
+	for _, pod := range pods.Items {
+		if pod.Spec.NodeName != "" {
+			on[pod.UID] = pod.Name + " " + pod.Spec.NodeName
+		}
+	}
+	return on, err
+}

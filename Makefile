@@ -21,7 +21,7 @@ KUBECTL ?= $(or $(shell command -v kubectl),$$(tools/build.sh)/kubectl)
 help: ## Show this list.
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: controlplane build ## The main job, shown on a control plane of its own. DEMO_KEEP=1 leaves it running.

@@ -127,15 +127,36 @@ func object(ctx context.Context, gvk schema.GroupVersionKind, in, name string) (
 	return o, admin.Get(ctx, client.ObjectKey{Namespace: in, Name: name}, o)
 }
 
-// bound are the pods of the profile that are on a node, by their UIDs, as "name node".
-func bound(ctx context.Context) (map[types.UID]string, error) {
+// placed says of each pod of the workload where it is, "" while it waits, by UID.
+func placed(ctx context.Context) (map[types.UID]string, error) {
 	var pods corev1.PodList
 	err := admin.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": "web"})
 	on := map[types.UID]string{}
 	for _, pod := range pods.Items {
-		if pod.Spec.NodeName != "" {
-			on[pod.UID] = pod.Name + " " + pod.Spec.NodeName
-		}
+		on[pod.UID] = pod.Spec.NodeName
 	}
 	return on, err
+}
+
+// bound is how many of them are on a node.
+func bound(ctx context.Context) (n int, err error) {
+	pods, err := placed(ctx)
+	for _, node := range pods {
+		if node != "" {
+			n++
+		}
+	}
+	return n, err
+}
+
+// room is how many pods of 1 CPU the nodes have, of 4 CPU each, less one for each
+// node with a manager on it.
+func room(ctx context.Context) (int, error) {
+	var managers corev1.PodList
+	err := admin.List(ctx, &managers, client.InNamespace(namespace))
+	on := map[string]bool{}
+	for _, pod := range managers.Items {
+		on[pod.Spec.NodeName] = true
+	}
+	return 4*nodes - len(on), err
 }

@@ -25,6 +25,8 @@ var binaries = flag.String("olm", "", "the `folder` that tools/build-olm.sh prin
 const (
 	namespace = "berth-system"
 	account   = "berth-manager"
+	// nodes are as many as the demo wants.
+	nodes = 50
 	// patience bounds every wait: the lifecycle manager looks again after a minute at
 	// what was not there.
 	patience = 5 * time.Minute
@@ -58,7 +60,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(func() { cp.Stop() })
 	admin, err = client.New(cp.Config(), client.Options{Scheme: scheme.Scheme})
 	Expect(err).NotTo(HaveOccurred())
-	Expect(cp.Nodes(ctx, 50, controlplane.NodeOptions{})).To(Succeed())
+	Expect(cp.Nodes(ctx, nodes, controlplane.NodeOptions{})).To(Succeed())
 	startLifecycleManager(ctx)
 }, NodeTimeout(15*time.Minute))
 

@@ -22,7 +22,6 @@ const channel = "candidate-v0"
 type catalog struct {
 	address string
 	server  *controlplane.Process
-	served  int // how many folders it has had
 }
 
 // render has opm read a bundle.
@@ -58,7 +57,6 @@ func (c *catalog) serve(ctx context.Context, versions map[string]string, order .
 	Expect(err).NotTo(HaveOccurred())
 	body, err := json.Marshal(map[string]any{"schema": "olm.channel", "package": "berth", "name": channel, "entries": entries})
 	Expect(err).NotTo(HaveOccurred())
-	c.served++
 	dir := filepath.Join(work, "catalog-"+strings.Join(order, "-"))
 	Expect(os.MkdirAll(dir, 0o755)).To(Succeed())
 	text := bytes.Join(append([][]byte{head, body}, rendered...), []byte("\n"))

@@ -3,9 +3,6 @@ package olm
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"os/exec"
-	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -18,45 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/operator"
 )
-
-// buildManager returns the path of a manager of this tree.
-func buildManager(ctx context.Context) string {
-	GinkgoHelper()
-	path := filepath.Join(work, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", path, ".")
-	build.Dir = root
-	said, err := build.CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), string(said))
-	return path
-}
 
 // runManager runs it as the account that was installed, until it is ready.
 func runManager(ctx context.Context, path string) *controlplane.Process {
 	GinkgoHelper()
-	kubeconfig, err := cp.ServiceAccountKubeconfig(ctx, namespace, account)
+	m, err := operator.Start(ctx, cp, path)
 	Expect(err).NotTo(HaveOccurred())
-	addresses, err := controlplane.FreeAddresses(1)
-	Expect(err).NotTo(HaveOccurred())
-	p, err := cp.Run(path, "--kubeconfig="+kubeconfig, "--namespace="+namespace,
-		"--health-probe-bind-address="+addresses[0], "--metrics-bind-address=0")
-	Expect(err).NotTo(HaveOccurred())
-	Expect(p.Until(ctx, func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addresses[0]+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("/readyz: %s", resp.Status)
-		}
-		return nil
-	})).To(Succeed())
-	return p
+	Expect(m.Until(ctx, m.Ready)).To(Succeed())
+	return m.Process
 }
 
 // right is one thing that the manager's account may or may not do.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/operator"
 )
 
 var (
@@ -63,7 +64,8 @@ var _ = Describe("Berth through the Operator Lifecycle Manager", Ordered, func()
 		text, err := os.ReadFile(filepath.Join(root, "VERSION"))
 		Expect(err).NotTo(HaveOccurred())
 		current = strings.TrimSpace(string(text))
-		path = buildManager(ctx)
+		path, err = operator.Build(ctx)
+		Expect(err).NotTo(HaveOccurred())
 		// What a plugin of somebody's own may do: part of the aggregated role.
 		kubectl(ctx, "create", "clusterrole", "ships", "--verb=list", "--resource=pods")
 		kubectl(ctx, "patch", "clusterrole", "ships", "--type=merge", "--patch",

@@ -18,13 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/operator"
 )
 
 var binaries = flag.String("olm", "", "the `folder` that tools/build-olm.sh prints; empty: nothing runs")
 
 const (
-	namespace = "berth-system"
-	account   = "berth-manager"
+	namespace = operator.Namespace
+	account   = operator.Account
 	// nodes are as many as the demo wants.
 	nodes = 50
 	// patience bounds every wait: the lifecycle manager looks again after a minute at

@@ -21,7 +21,7 @@ KUBECTL ?= $(or $(shell command -v kubectl),$$(tools/build.sh)/kubectl)
 help: ## Show this list.
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: controlplane build ## The main job, shown on a control plane of its own. DEMO_KEEP=1 leaves it running.
@@ -53,6 +53,9 @@ generate: ## Regenerate deepcopy functions, CRDs and the role from markers.
 
 .PHONY: manifests
 manifests: generate ## The same: one script makes all that is generated.
+
+.PHONY: bundle
+bundle: generate ## The same, with bundle/ for the Operator Lifecycle Manager. IMG=… is the manager's image in it.
 
 .PHONY: fmt
 fmt: ## Format all Go code.
@@ -176,6 +179,10 @@ release-check: ## The recipe of a release and the workflow files are sound.
 .PHONY: release-snapshot
 release-snapshot: ## Everything that a release is made of but the image and the signatures, into bin/release.
 	@tools/release.sh snapshot
+
+.PHONY: olm-e2e
+olm-e2e: controlplane ## Install and upgrade the bundle through the Operator Lifecycle Manager, whose programs are built once.
+	olm=$$(tools/build-olm.sh) && go test ./test/olm -v -count=1 -timeout 60m -args -olm "$$olm"
 
 ##@ Deployment, to the cluster that kubectl points at
 

@@ -7,10 +7,14 @@
 // about ten minutes on two cores; later runs take about a minute.
 //
 //	DEMO_KEEP=1   leave everything running, and print the KUBECONFIG
+//
+// With --on FOLDER it tells its story on the control plane that another program runs
+// in that folder, with 50 nodes, and Berth installed there in whatever way.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -19,7 +23,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, settings{out: os.Stdout, keep: os.Getenv("DEMO_KEEP") == "1"})
+	on := flag.String("on", "", "the `folder` of a control plane that runs, with 50 nodes and Berth installed")
+	flag.Parse()
+	err := run(ctx, settings{out: os.Stdout, keep: os.Getenv("DEMO_KEEP") == "1", on: *on})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo: failed:", err)

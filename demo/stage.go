@@ -80,6 +80,14 @@ func (s *stage) until(ctx context.Context, done func() (lacking string, err erro
 }
 
 func (s *stage) startControlPlane(ctx context.Context) error {
+	if s.on != "" {
+		cp, err := controlplane.Attach(ctx, s.on)
+		if err != nil {
+			return err
+		}
+		s.cp = cp
+		return s.sayWhich()
+	}
 	s.say("The first time this compiles Kubernetes: about ten minutes on two cores.")
 	if _, err := controlplane.Assets(ctx); err != nil {
 		return err
@@ -97,15 +105,23 @@ func (s *stage) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	s.cp = cp
-	version, err := cp.Client().Discovery().ServerVersion()
+	return s.sayWhich()
+}
+
+func (s *stage) sayWhich() error {
+	version, err := s.cp.Client().Discovery().ServerVersion()
 	if err != nil {
 		return err
 	}
-	s.say("kube-apiserver %s is ready at %s", version.GitVersion, cp.Config().Host)
+	s.say("kube-apiserver %s is ready at %s", version.GitVersion, s.cp.Config().Host)
 	return nil
 }
 
 func (s *stage) addNodes(ctx context.Context) error {
+	if s.on != "" {
+		s.say("they are there")
+		return nil
+	}
 	if err := s.cp.Nodes(ctx, nodes, controlplane.NodeOptions{}); err != nil {
 		return err
 	}
@@ -114,9 +130,11 @@ func (s *stage) addNodes(ctx context.Context) error {
 }
 
 func (s *stage) install(ctx context.Context) error {
-	install := filepath.Join(s.root, "demo", "install")
-	if _, err := s.cp.Kubectl(ctx, nil, "apply", "--server-side", "-k", install); err != nil {
-		return err
+	if s.on == "" {
+		install := filepath.Join(s.root, "demo", "install")
+		if _, err := s.cp.Kubectl(ctx, nil, "apply", "--server-side", "-k", install); err != nil {
+			return err
+		}
 	}
 	crds := []string{"crd/schedulingprofiles.berth.dev", "crd/pluginconfigs.berth.dev", "crd/schedulingdecisions.berth.dev"}
 	if _, err := s.cp.Kubectl(ctx, nil, append([]string{"wait", "--for=condition=Established"}, crds...)...); err != nil {

@@ -14,6 +14,9 @@ type settings struct {
 	out io.Writer
 	// keep leaves all processes running at the end.
 	keep bool
+	// on is the folder of a control plane that another program runs, which has the
+	// nodes and Berth already; empty: the demo starts one.
+	on string
 	// killManagerAfter names the step after which the manager is killed; a
 	// test shows with it that the demo cannot pass without one.
 	killManagerAfter string

@@ -10,6 +10,7 @@
 #   KUBEBUILDER_ASSETS  where set, its etcd, kube-apiserver and kubectl win
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/binaries.sh"
 
 modules=(controlplane kwok) api=controlplane newest=
 if [ $# -gt 0 ]; then
@@ -22,28 +23,19 @@ if [ $# -gt 0 ]; then
 	newest=$("$here/build.sh")
 fi
 kubernetes=$(sed -n 's/^[[:space:]]*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' "$here/$api/go.mod")
-key=$(for module in "${modules[@]}"; do cat "$here/$module"/go.{mod,sum}; done | sha256sum | cut -c1-10)
+out=$(folder "$kubernetes" "${modules[@]}")
 if [ -n "$newest" ]; then
-	out=$(dirname "$newest")/$kubernetes-$key
-else
-	out=${BERTH_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/berth/tools/$kubernetes-$key}
+	out=$(dirname "$newest")/${out##*/}
+elif [ -n "${BERTH_TOOLS:-}" ]; then
+	out=$BERTH_TOOLS
 fi
-mkdir -p "$out"
 
 minor=${kubernetes#v1.}
 version="-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${minor%%.*}"
 
-say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
+alone "the control plane"
 
-# One builder at a time: two cores compile Kubernetes once, not twice.
-exec 9>"$out/.lock"
-if command -v flock >/dev/null 2>&1 && ! flock -n 9; then
-	say "another build of the control plane is under way: waiting for it"
-	flock 9
-fi
-
-# build NAME MODULE PACKAGE builds one binary unless it is there. The move at
-# the end makes it appear whole or not at all.
+# build NAME MODULE PACKAGE builds one binary unless it is there.
 build() {
 	local name=$1 module=$2 package=$3
 	[ -x "$out/$name" ] && return
@@ -55,21 +47,8 @@ build() {
 		ln -sf "$KUBEBUILDER_ASSETS/$name" "$out/$name"
 		return
 	fi
-	say "building $name (once; the first binaries of Kubernetes take minutes)"
-	(
-		cd "$here/$module"
-		# The flags of every other build here: the oracle shares the build cache.
-		GOFLAGS=-mod=readonly go build -ldflags "-s -w $version" -o "$out/.$name.part" "$package" &
-		pid=$!
-		start=$SECONDS
-		while kill -0 $pid 2>/dev/null; do
-			sleep 1
-			if [ $(((SECONDS - start) % 30)) -eq 29 ]; then say "  … $name, $((SECONDS - start)) s"; fi
-		done
-		wait $pid
-	)
-	mv "$out/.$name.part" "$out/$name"
-	say "built $name"
+	# The flags of every other build here: the oracle shares the build cache.
+	compile "$name" "$module" "$package" -ldflags "-s -w $version"
 }
 
 build etcd controlplane go.etcd.io/etcd/server/v3

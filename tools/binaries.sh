@@ -1,0 +1,45 @@
+# What tools/build.sh and tools/build-olm.sh share: sourced, not run. The caller
+# sets here, the folder of the nested modules, and out, the folder of the binaries.
+
+say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
+
+# folder NAME MODULE… prints where binaries of these modules go: a folder that
+# changes its name when what is pinned changes.
+folder() {
+	local name=$1 module key
+	shift
+	key=$(for module in "$@"; do cat "$here/$module"/go.{mod,sum}; done | sha256sum | cut -c1-10)
+	printf '%s\n' "${XDG_CACHE_HOME:-$HOME/.cache}/berth/tools/$name-$key"
+}
+
+# alone WHAT waits until nobody else builds into out: two cores compile Kubernetes
+# once, not twice.
+alone() {
+	mkdir -p "$out"
+	exec 9>"$out/.lock"
+	if command -v flock >/dev/null 2>&1 && ! flock -n 9; then
+		say "another build of $1 is under way: waiting for it"
+		flock 9
+	fi
+}
+
+# compile NAME MODULE PACKAGE FLAG… builds one binary and tells how long it takes.
+# The move at the end makes it appear whole or not at all.
+compile() {
+	local name=$1 module=$2 package=$3 pid start
+	shift 3
+	say "building $name (once)"
+	(
+		cd "$here/$module"
+		GOFLAGS=-mod=readonly go build "$@" -o "$out/.$name.part" "$package" &
+		pid=$!
+		start=$SECONDS
+		while kill -0 $pid 2>/dev/null; do
+			sleep 1
+			if [ $(((SECONDS - start) % 30)) -eq 29 ]; then say "  … $name, $((SECONDS - start)) s"; fi
+		done
+		wait $pid
+	)
+	mv "$out/.$name.part" "$out/$name"
+	say "built $name"
+}

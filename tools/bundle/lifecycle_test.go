@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/operator-framework/api/pkg/manifests"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func container(b *manifests.Bundle) *corev1.Container {
+	return &b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]
+}
+
+// scorecard is what `operator-sdk scorecard` would find wrong. A SchedulingDecision is
+// a record: it has no spec, and is not asked for one.
+func scorecard(b *manifests.Bundle) (wrong []string) {
+	var examples []unstructured.Unstructured
+	if err := json.Unmarshal([]byte(b.CSV.Annotations["alm-examples"]), &examples); err != nil {
+		return []string{err.Error()}
+	}
+	owned := map[string]ownedCRD{}
+	for _, d := range b.CSV.Spec.CustomResourceDefinitions.Owned {
+		owned[d.Kind] = d
+		if len(d.Resources) == 0 {
+			wrong = append(wrong, d.Kind+": no resources")
+		}
+	}
+	for _, example := range examples {
+		kind, name := example.GetKind(), example.GetName()
+		described := map[string][]string{}
+		for _, d := range owned[kind].SpecDescriptors {
+			described["spec"] = append(described["spec"], d.Path)
+		}
+		for _, d := range owned[kind].StatusDescriptors {
+			described["status"] = append(described["status"], d.Path)
+		}
+		if example.Object["spec"] == nil && kind != "SchedulingDecision" {
+			wrong = append(wrong, fmt.Sprintf("%s %s: no spec", kind, name))
+		}
+		for _, part := range []string{"spec", "status"} {
+			fields, _, _ := unstructured.NestedMap(example.Object, part)
+			for field := range fields {
+				if !slices.Contains(described[part], field) {
+					wrong = append(wrong, fmt.Sprintf("%s %s: %s.%s is not described", kind, name, part, field))
+				}
+				if !inSchema(b, kind, part, field) {
+					wrong = append(wrong, fmt.Sprintf("%s %s: the CRD does not know %s.%s", kind, name, part, field))
+				}
+			}
+		}
+	}
+	return wrong
+}
+
+func inSchema(b *manifests.Bundle, kind, part, field string) bool {
+	for _, crd := range b.V1CRDs {
+		if version := crd.Spec.Versions[0]; crd.Spec.Names.Kind == kind && version.Schema != nil {
+			_, known := version.Schema.OpenAPIV3Schema.Properties[part].Properties[field]
+			return known
+		}
+	}
+	return false
+}
+
+// generationOne is for what operator-controller, OLM v1, would not install the bundle.
+func generationOne(b *manifests.Bundle) (wrong []string) {
+	spec := b.CSV.Spec
+	if b.Package == "" {
+		wrong = append(wrong, "no package name")
+	}
+	everywhere := false
+	for _, mode := range spec.InstallModes {
+		everywhere = everywhere || mode.Type == "AllNamespaces" && mode.Supported
+	}
+	if !everywhere {
+		wrong = append(wrong, "not for all namespaces")
+	}
+	if len(spec.APIServiceDefinitions.Owned) > 0 {
+		wrong = append(wrong, "owns an APIService")
+	}
+	if len(spec.APIServiceDefinitions.Required) > 0 || len(spec.CustomResourceDefinitions.Required) > 0 || len(b.Dependencies) > 0 {
+		wrong = append(wrong, "depends on something")
+	}
+	if len(spec.WebhookDefinitions) > 0 {
+		wrong = append(wrong, "has webhooks, which want a provider of certificates")
+	}
+	names := map[string]bool{}
+	for _, d := range spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		wrong = append(wrong, validation.IsDNS1123Subdomain(d.Name)...)
+		if names["Deployment/"+d.Name] {
+			wrong = append(wrong, "two Deployments "+d.Name)
+		}
+		names["Deployment/"+d.Name] = true
+	}
+	for _, o := range b.Objects {
+		id := o.GetKind() + "/" + o.GetName()
+		if names[id] {
+			wrong = append(wrong, "twice: "+id)
+		}
+		names[id] = true
+		if !slices.Contains(append(beside, "ClusterServiceVersion", "CustomResourceDefinition"), o.GetKind()) {
+			wrong = append(wrong, "a kind that is not installed: "+id)
+		}
+	}
+	for _, d := range spec.CustomResourceDefinitions.Owned {
+		if !names["CustomResourceDefinition/"+d.Name] {
+			wrong = append(wrong, "owns a CRD that is not there: "+d.Name)
+		}
+	}
+	return wrong
+}
+
+func TestNeitherTheScorecardNorTheNextGenerationObjects(t *testing.T) {
+	for _, wrong := range slices.Concat(scorecard(shipped(t)), generationOne(shipped(t))) {
+		t.Error(wrong)
+	}
+	for name, tc := range map[string]struct {
+		ask   func(*manifests.Bundle) []string
+		spoil func(*manifests.Bundle)
+	}{
+		"no resources": {scorecard, func(b *manifests.Bundle) { b.CSV.Spec.CustomResourceDefinitions.Owned[0].Resources = nil }},
+		"spec.spec is not described": {scorecard, func(b *manifests.Bundle) {
+			b.CSV.Annotations["alm-examples"] = `[{"kind":"PluginConfig","spec":{"spec":1}}]`
+		}},
+		"no spec": {scorecard, func(b *manifests.Bundle) { b.CSV.Annotations["alm-examples"] = `[{"kind":"PluginConfig"}]` }},
+		"the CRD does not know": {scorecard, func(b *manifests.Bundle) {
+			b.CSV.Annotations["alm-examples"] = `[{"kind":"PluginConfig","spec":{"x":1}}]`
+		}},
+		"no package name":        {generationOne, func(b *manifests.Bundle) { b.Package = "" }},
+		"not for all namespaces": {generationOne, func(b *manifests.Bundle) { b.CSV.Spec.InstallModes = nil }},
+		"twice":                  {generationOne, func(b *manifests.Bundle) { b.Objects = append(b.Objects, b.Objects[0]) }},
+		"owns a CRD that is not there": {generationOne, func(b *manifests.Bundle) {
+			b.CSV.Spec.CustomResourceDefinitions.Owned[0].Name = "ships.berth.dev"
+		}},
+		"a kind that is not installed": {generationOne, func(b *manifests.Bundle) { b.Objects[0].SetKind("Ship") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bundle := shipped(t)
+			tc.spoil(bundle)
+			if said := tc.ask(bundle); !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, name) }) {
+				t.Errorf("found only %q", said)
+			}
+		})
+	}
+}

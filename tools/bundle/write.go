@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+const made = "# Made by `make bundle`; config/ is what to change.\n"
+
+// labels are what says that an image, or a folder, is a bundle: the annotations of the
+// one, the labels of the other. A version before 1.0.0 is a candidate.
+var labels = [][2]string{
+	{"operators.operatorframework.io.bundle.mediatype.v1", "registry+v1"},
+	{"operators.operatorframework.io.bundle.manifests.v1", "manifests/"},
+	{"operators.operatorframework.io.bundle.metadata.v1", "metadata/"},
+	{"operators.operatorframework.io.bundle.package.v1", "berth"},
+	{"operators.operatorframework.io.bundle.channels.v1", "candidate-v0"},
+	{"operators.operatorframework.io.bundle.channel.default.v1", "candidate-v0"},
+	{"operators.operatorframework.io.test.mediatype.v1", "scorecard+v1"},
+	{"operators.operatorframework.io.test.config.v1", "tests/scorecard/"},
+}
+
+// beside are the kinds that may go along with a ClusterServiceVersion, of which Berth
+// has any; operator-registry has the whole list.
+var beside = []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service", "PodDisruptionBudget", "ConfigMap", "NetworkPolicy"}
+
+// write makes bundle/ and bundle.Dockerfile in the folder out.
+func (s *source) write(out string, csv *v1alpha1.ClusterServiceVersion) error {
+	files, err := s.files(csv)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(out, "bundle")); err != nil {
+		return err
+	}
+	for name, text := range files {
+		path := filepath.Join(out, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// files are the bundle's files, by their paths below the root.
+func (s *source) files(csv *v1alpha1.ClusterServiceVersion) (map[string][]byte, error) {
+	manifest := func(name string) string { return filepath.Join("bundle", "manifests", name) }
+	plain, err := withoutDefaults(csv)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{
+		manifest("berth.clusterserviceversion.yaml"):         plain,
+		filepath.Join("bundle", "metadata/annotations.yaml"): annotations(),
+		"bundle.Dockerfile": dockerfile(),
+	}
+	for _, c := range s.crds {
+		if files[manifest(filepath.Base(c.file))], err = os.ReadFile(c.file); err != nil {
+			return nil, err
+		}
+	}
+	along, err := s.along()
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range along {
+		text, err := yaml.Marshal(o.Object)
+		if err != nil {
+			return nil, err
+		}
+		files[manifest(fileName(o))] = append([]byte(made), text...)
+	}
+	files["bundle/tests/scorecard/config.yaml"], err = os.ReadFile(s.path("config", "scorecard", "config.yaml"))
+	return files, err
+}
+
+// along are the objects that go into the bundle as they are, but for the namespace,
+// which is wherever the bundle is installed. What the lifecycle manager makes of the
+// ClusterServiceVersion, or leaves to the user, is not among them.
+func (s *source) along() ([]*unstructured.Unstructured, error) {
+	given := map[string]bool{} // roles that the ClusterServiceVersion gives to the account
+	var along []*unstructured.Unstructured
+	for _, o := range s.objects {
+		account, err := s.accountOf(o)
+		if err != nil {
+			return nil, err
+		}
+		given[o.GetName()] = given[o.GetName()] || o.GetKind() == "ClusterRole" && account != ""
+	}
+	for _, o := range s.objects {
+		role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
+		switch kind := o.GetKind(); {
+		case kind == "Namespace", kind == "ServiceAccount", kind == "Deployment":
+		case kind == "ClusterRole" && given[o.GetName()], kind == "ClusterRoleBinding" && given[role]:
+		case slices.Contains(beside, kind):
+			o = o.DeepCopy()
+			o.SetNamespace("")
+			along = append(along, o)
+		default:
+			return nil, fmt.Errorf("config/default: %s %s: a bundle cannot hold this kind, only %s",
+				kind, o.GetName(), strings.Join(beside, ", "))
+		}
+	}
+	return along, nil
+}
+
+// withoutDefaults leaves out what the types write although nobody set it.
+func withoutDefaults(csv *v1alpha1.ClusterServiceVersion) ([]byte, error) {
+	text, err := json.Marshal(csv)
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]any
+	if err := json.Unmarshal(text, &object); err != nil {
+		return nil, err
+	}
+	delete(object, "status")
+	for _, unset := range []string{"apiservicedefinitions", "cleanup"} {
+		delete(object["spec"].(map[string]any), unset)
+	}
+	text, err = yaml.Marshal(object)
+	return append([]byte(made), text...), err
+}
+
+func annotations() []byte {
+	var b strings.Builder
+	b.WriteString(made + "annotations:\n")
+	for _, l := range labels {
+		fmt.Fprintf(&b, "  %s: %s\n", l[0], l[1])
+	}
+	return []byte(b.String())
+}
+
+func dockerfile() []byte {
+	var b strings.Builder
+	b.WriteString(made + "FROM scratch\n\n")
+	for _, l := range labels {
+		fmt.Fprintf(&b, "LABEL %s=%s\n", l[0], l[1])
+	}
+	b.WriteString("\nCOPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\nCOPY bundle/tests/scorecard /tests/scorecard/\n")
+	return []byte(b.String())
+}

@@ -1,10 +1,13 @@
 // The site: every page of docs/, in the order of sidebar.mts. Links that lead
 // nowhere fail the build.
+import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
 import { asOnTheSite } from './links.mts'
 import { home, sidebar } from './sidebar.mts'
 
 export const repository = 'https://github.com/berthdev/berth'
+
+const ownModule = (name: string) => fileURLToPath(import.meta.resolve(name))
 
 export default defineConfig({
   title: 'Berth',
@@ -24,6 +27,15 @@ export default defineConfig({
   markdown: {
     theme: { light: 'github-light', dark: 'github-dark' },
     config: (md) => md.use(asOnTheSite, repository),
+  },
+  // The pages are outside of the folder in which Vue is installed.
+  vite: {
+    resolve: {
+      alias: [
+        { find: /^vue$/, replacement: ownModule('vue/dist/vue.runtime.esm-bundler.js') },
+        { find: /^vue\/server-renderer$/, replacement: ownModule('vue/server-renderer') },
+      ],
+    },
   },
   transformPageData(page) {
     if (page.relativePath === 'index.md') page.frontmatter = { ...home, ...page.frontmatter }

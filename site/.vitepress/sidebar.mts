@@ -7,7 +7,8 @@ import path from 'node:path'
 interface Section { text: string; pages: string[]; collapsed?: boolean }
 
 const sections: Section[] = [
-  { text: 'Start', pages: ['guide/install.md', 'guide/second-scheduler.md', 'guide/migration.md', 'kubectl.md', 'hot-swap.md', 'recipes/'] },
+  { text: 'Start', pages: ['guide/install.md', 'guide/second-scheduler.md', 'guide/migration.md', 'kubectl.md', 'hot-swap.md'] },
+  { text: 'Recipes', pages: ['recipes/'], collapsed: true },
   {
     text: 'Operate', pages: [
       'guide/production.md', 'guide/default-scheduler.md', 'guide/autoscalers.md', 'guide/sharing-nodes.md', 'olm.md',

@@ -121,6 +121,9 @@ func (p *plugin) readArguments(registration framework.Registration) error {
 	return err
 }
 
+// verbs are what a reason has in place of names.
+var verbs = strings.NewReplacer("%q", "…", "%s", "…")
+
 // reasonsOf are the constants that begin with reason in the folder of a plugin
 // that filters.
 func reasonsOf(root string, registration framework.Registration) ([]string, error) {
@@ -149,7 +152,10 @@ func reasonsOf(root string, registration framework.Registration) ([]string, erro
 			for i := 0; ok && i < len(spec.Values); i++ {
 				if literal, isText := spec.Values[i].(*ast.BasicLit); isText && strings.HasPrefix(spec.Names[i].Name, "reason") {
 					text, _ := strconv.Unquote(literal.Value)
-					reasons = append(reasons, text)
+					if strings.HasSuffix(text, " ") {
+						text += "…" // the name of a resource
+					}
+					reasons = append(reasons, verbs.Replace(text))
 				}
 			}
 			return true

@@ -49,9 +49,9 @@ func replace(pages map[string]string, path, text string) error {
 // facts is what the code says of a plugin.
 func (p plugin) facts() string {
 	var text strings.Builder
-	text.WriteString("| | |\n|---|---|\n")
 	row := func(what, is string) { fmt.Fprintf(&text, "| %s | %s |\n", what, is) }
 	row("Extension points", p.names())
+	row("---", "---")
 	row("In the default profile", p.standing())
 	if len(p.fields) == 0 {
 		row("Arguments", "none")
@@ -92,7 +92,7 @@ func (p plugin) standing() string {
 func quoted(all []string) string {
 	var texts []string
 	for _, text := range all {
-		texts = append(texts, "`"+strings.TrimSpace(text)+"`")
+		texts = append(texts, "`"+text+"`")
 	}
 	return strings.Join(texts, ", ")
 }

@@ -1,11 +1,14 @@
 {{- define "type" -}}
 {{- $type := . -}}
-{{- if and (markdownShouldRenderType $type) (or $type.Members $type.EnumValues) }}
+{{- if and (markdownShouldRenderType $type) (or $type.Members $type.IsAlias) }}
 ## {{ $type.Name }}
 
 {{ $type.Doc }}
 {{ if $type.References }}
 In: {{ range $i, $r := $type.SortedReferences }}{{ if $i }}, {{ end }}{{ markdownRenderTypeLink $r }}{{ end }}.
+{{ end }}
+{{- if and $type.IsAlias (not $type.EnumValues) }}
+A {{ markdownRenderTypeLink $type.UnderlyingType }}{{ range $type.Validation }}; {{ . }}{{ end }}.
 {{ end }}
 {{- if $type.Members }}
 | field | what it is | default | rules |

@@ -66,7 +66,7 @@ func TestCommandsOfAPage(t *testing.T) {
 	page := read("a.md", "# A\n\n```sh\nkubectl get a  # why\nkubectl get b \\\n  -A\n```\n\n```console\n$ cat <<EOF\n> x\n> EOF\nx\n```\n\n```\n$ kubectl get c\nNAME\n```\n")
 	want := []Command{
 		{Line: 4, Text: "kubectl get a"}, {Line: 5, Text: "kubectl get b -A"},
-		{Line: 10, Text: "cat <<EOF\nx\nEOF", Shown: true}, {Line: 16, Text: "kubectl get c", Shown: true},
+		{Line: 10, Text: "cat <<EOF\nx\nEOF", Shown: true}, {Line: 17, Text: "kubectl get c", Shown: true},
 	}
 	if diff := cmp.Diff(want, page.Commands()); diff != "" {
 		t.Errorf("(-want,+got)\n%s", diff)

@@ -37,9 +37,11 @@ var before = map[string]string{
 }
 
 // after takes away what a page leaves behind, beside the objects that it shows.
-const after = "kubectl delete sprof,plugcfg,pods,deployments --all --ignore-not-found --now -n default && kubectl delete namespace red-shop --ignore-not-found --wait=false"
+const after = "kubectl delete pods --all -n default --force --grace-period=0 --ignore-not-found 2>/dev/null; " +
+	"kubectl delete deployments,sprof,plugcfg --all -n default --ignore-not-found --wait=false; " +
+	"kubectl delete namespace red-shop --ignore-not-found --wait=false"
 
-var _ = Describe("The documentation", Ordered, func() {
+var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx SpecContext) {
 		build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", "bin/", "./cmd/kubectl-berth")
 		build.Dir, build.Stdout, build.Stderr = moduleRoot(), GinkgoWriter, GinkgoWriter
@@ -69,7 +71,11 @@ var _ = Describe("The documentation", Ordered, func() {
 	It("has manifests that the API server takes", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
 		all, err := documentation()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(cp.InstallCRDs(ctx, filepath.Join(moduleRoot(), "test", "install", "monitoring"))).To(Succeed())
+		monitoring := filepath.Join(moduleRoot(), "test", "install", "monitoring", "kinds.yaml")
+		Expect(cp.InstallCRDs(ctx, monitoring)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(kubectl(ctx, "delete", "--wait=false", "-f", monitoring)).Error().NotTo(HaveOccurred())
+		})
 		for _, page := range all {
 			for _, block := range page.Blocks {
 				if block.Language != "yaml" {

@@ -76,6 +76,10 @@ verify: ## Generated files are fresh, code is formatted, modules are tidy, the i
 test: controlplane ## Unit and integration tests of every module.
 	@tools/test.sh unit integration
 
+.PHONY: test-long
+test-long: controlplane ## The suites that take minutes each: every alert fired, leaders replaced, crowds explained, the commands that measure.
+	@tools/test.sh long
+
 .PHONY: test-unit
 test-unit: ## The tests that need no control plane.
 	@tools/test.sh unit
@@ -95,6 +99,11 @@ sim: ## Play SEEDS histories of the scheduler on a virtual clock, from FIRST on 
 .PHONY: mutants
 mutants: ## Plant each fault of scheduler/fault and see that its tests find it. MUTANTS="Name,Name" plants some.
 	go run ./test/mutants $(if $(MUTANTS),--only $(MUTANTS))
+
+.PHONY: tracing
+tracing: controlplane ## Traces of a manager that runs, in the OpenTelemetry Collector; compiling that takes minutes, once.
+	cd test/tracing/collector && go vet -tags tracing . && go build -tags tracing -ldflags=-w -o ../../../bin/collector .
+	go test -tags tracing -count=1 -timeout 20m ./test/tracing -v -ginkgo.v
 
 ##@ Measure, on a quiet machine
 

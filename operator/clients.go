@@ -35,10 +35,12 @@ type clients struct {
 	busy func() bool
 }
 
-// newClients makes them. What changes pods and volumes is sent in term only.
-func newClients(config *restclient.Config, term *tenure.Tenure) (c clients, err error) {
+// newClients makes them. What changes pods and volumes is sent in term only, and
+// belongs to the trace of its attempt.
+func newClients(config *restclient.Config, term *tenure.Tenure, traced *traces) (c clients, err error) {
 	fenced := restclient.CopyConfig(config)
 	term.Fence(fenced)
+	traced.wrap(fenced)
 	writes := make(chan struct{}, binding.InFlight)
 	c.busy = func() bool { return len(writes) > 0 }
 	for _, way := range []struct {

@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -74,8 +75,13 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 	if err != nil {
 		return err
 	}
+	host, _ := os.Hostname() // an Event or a trace without it says less, and no harm
+	traced, err := o.tracing.start(ctx, host, log)
+	if err != nil {
+		return err
+	}
 	term := tenure.New(clock.RealClock{}, o.elect.RenewDeadline, deposed(log))
-	to, err := newClients(config, term)
+	to, err := newClients(config, term, traced)
 	if err != nil {
 		return err
 	}
@@ -86,12 +92,11 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	host, _ := os.Hostname() // an Event without it says less, and no harm
 	telling := recorder.New(recorder.Options{
 		Client: to.events.EventsV1(), Scheme: scheme, Clock: clock.RealClock{}, Busy: to.busy, Host: host,
 	})
 	end := &ending{asked: ctx, limit: o.ending, holds: func() bool { return term.Err() == nil }}
-	defer finish(telling, end)
+	defer finish(telling, traced, end)
 	managed := o.manager(scheme, log, end)
 	if managed.LeaderElectionResourceLockInterface, err = o.lease(term, config, telling); err != nil {
 		return err
@@ -118,7 +123,7 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 		Informers: informers, Storage: storage, RecorderFor: telling.For,
 		Registry: registry, Unsupported: plugins.Unsupported(registry, devices.Back), Ledger: ledger, Desk: desk,
 		Clock: clock.RealClock{}, Log: log.WithName("scheduler"), Epoch: func(context.Context) int64 { return term.Epoch() },
-		Takeover: to.takeover(), Grace: end.grace, Seed: rand.Uint64(), Extender: o.extenderMaker(config, to.watches, log),
+		Takeover: to.takeover(), Grace: end.grace, Seed: rand.Uint64(), Extender: o.extenderMaker(config, to.watches, log), Tracer: traced.tracer(),
 	})
 	end.scheduled = sched.Ended()
 	timeRequests()
@@ -174,11 +179,15 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 // reporter is who Events are from that no profile tells.
 const reporter = "berth"
 
-// finish writes the Events that are left when all else has ended.
-func finish(telling *recorder.Recorder, end *ending) {
+// finish writes the Events, and sends the traces, that are left when all else has
+// ended.
+func finish(telling *recorder.Recorder, traced *traces, end *ending) {
 	ctx, cancel := context.WithTimeout(context.Background(), end.lastEvents())
 	defer cancel()
+	var sent sync.WaitGroup
+	sent.Go(func() { traced.close(ctx) })
 	telling.Close(ctx)
+	sent.Wait()
 }
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get

@@ -30,6 +30,7 @@ type options struct {
 	kubeconfig string
 	namespace  string
 	metrics    metricsOptions
+	tracing    tracingOptions
 	probes     string
 	pprof      string
 	qps        float32
@@ -62,6 +63,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; without it, as a pod of the cluster")
 	f.StringVar(&o.namespace, "namespace", ownNamespace(), "Berth's own namespace, where its Lease lives")
 	o.metrics.flags(f)
+	o.tracing.flags(f)
 	f.StringVar(&o.probes, "health-probe-bind-address", ":8081", "where /livez and /readyz are served, and /healthz, which is /livez; 0 for nowhere")
 	f.StringVar(&o.pprof, "pprof-bind-address", "0", "where /debug/pprof is served; 0 for nowhere")
 	f.Float32Var(&o.qps, "kube-api-qps", -1, "requests a second to the API server; -1 leaves it to the server's own fairness")
@@ -80,7 +82,8 @@ func parse(args []string) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	return o, cmp.Or(o.validate(f.Args()), o.metrics.validate())
+	o.tracing.given = f.Changed(rateFlag)
+	return o, cmp.Or(o.validate(f.Args()), o.metrics.validate(), o.tracing.validate())
 }
 
 func (o options) validate(rest []string) error {

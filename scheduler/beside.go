@@ -79,7 +79,7 @@ func (b *beside) run(ctx context.Context, snapshot *cache.Snapshot) {
 	<-b.counted
 	b.back()
 	defer b.flights.Done()
-	defer b.release()
+	defer b.release(b.turn)
 	if b.err == nil {
 		b.land(ctx, b.turn)
 		return
@@ -117,7 +117,7 @@ func (s *Scheduler) leave(ctx context.Context, b *beside, left *framework.Left) 
 	t.generation.Framework.Late(t.Pod, left.Call)
 	close(b.counted)
 	t.end(errLeft)
-	again := &turn{Attempt: t.Attempt, generation: t.generation, begin: t.begin, nominate: nominateNone}
+	again := &turn{Attempt: t.Attempt, generation: t.generation, begin: t.begin, span: t.span, nominate: nominateNone}
 	s.refuse(ctx, again, late)
-	again.release()
+	s.release(again)
 }

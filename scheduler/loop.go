@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -39,6 +40,8 @@ type turn struct {
 	// for its explanation; may be nil.
 	nodes int
 	why   *decision.Explanation
+	// span is the attempt's; nil where it is not traced.
+	span trace.Span
 	// nominate replaces the pod's nominated node after a refusal; nil leaves
 	// it as it is.
 	nominate *fwk.NominatingInfo
@@ -76,6 +79,7 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 		generation.Release()
 		return
 	}
+	ctx = s.trace(ctx, t)
 	err, here := s.try(ctx, t)
 	s.queue.Spent(pod.Spec.SchedulerName, s.options.Clock.Since(t.begin))
 	switch {
@@ -83,7 +87,7 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 		return
 	case err != nil:
 		s.refuse(ctx, t, err)
-		t.release()
+		s.release(t)
 		return
 	}
 	s.flights.Add(1)
@@ -91,13 +95,14 @@ func (s *Scheduler) schedule(ctx context.Context, attempt *queue.Attempt) {
 	s.options.Go(func() {
 		defer s.flights.Done()
 		defer bindings.Dec()
-		defer t.release()
+		defer s.release(t)
 		s.land(ctx, t)
 	})
 }
 
 // release gives back what the turn holds, which is over.
-func (t *turn) release() {
+func (s *Scheduler) release(t *turn) {
+	s.endTrace(t)
 	if t.end != nil {
 		t.end(nil)
 	}
@@ -222,6 +227,7 @@ func (s *Scheduler) land(ctx context.Context, t *turn) {
 		s.bound(ctx, t)
 	case errors.Is(err, binding.ErrGone):
 		klog.FromContext(ctx).V(1).Info("Not bound: the pod is gone or elsewhere", "node", t.flight.Node)
+		t.traceResult(gone)
 		t.Done()
 		s.freed(ctx, t, nil)
 	default:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
@@ -64,6 +65,9 @@ type Options struct {
 	Desk  *decision.Desk
 	Clock clock.WithTickerAndDelayedExecution
 	Log   logr.Logger
+	// Tracer makes a span of each attempt, and of each extension point that it comes
+	// to; nil: attempts are not traced.
+	Tracer trace.Tracer
 	// Epoch returns the number of this leadership; nil means 0.
 	Epoch func(ctx context.Context) int64
 	// Takeover is what is asked before the first decision.

@@ -26,6 +26,7 @@ var assignedPodDelete = fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: 
 func (s *Scheduler) bound(ctx context.Context, t *turn) {
 	d := s.decided(t, nil)
 	s.options.Ledger.Record(d)
+	t.traceDecision(d, nil)
 	t.generation.Framework.EventRecorder().Eventf(t.flight.Assigned(), nil, v1.EventTypeNormal, "Scheduled", "Binding",
 		"Successfully assigned %v/%v to %v", d.Namespace, d.Pod, d.Node)
 	s.explainBound(t, d)
@@ -61,11 +62,13 @@ func (s *Scheduler) refuse(ctx context.Context, t *turn, err error) {
 		// The end of this leadership is no verdict, and the pod's status is
 		// the next leader's to write: it may have bound the pod already.
 		klog.FromContext(ctx).Info("Not settled: scheduling has ended", "error", err.Error())
+		t.traceResult(handedOver)
 		t.Failed(ctx)
 		return
 	}
 	d := s.decided(t, err)
 	s.options.Ledger.Record(d)
+	t.traceDecision(d, err)
 	reason, result := v1.PodReasonSchedulerError, "error"
 	if d.Result == decision.Unschedulable {
 		reason, result = v1.PodReasonUnschedulable, "unschedulable"

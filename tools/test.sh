@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# Runs the tests of every module: tools/test.sh unit integration
+# Runs the tests of every module: tools/test.sh unit integration long
 #
 # A package whose code or tests import test/controlplane, in whatever way, is
-# an integration test; the others are unit tests. The race detector runs where
-# there is a C compiler for it; RACE=off leaves it out.
+# an integration test; the others are unit tests. Of the former those named below
+# are long ones. The race detector runs where there is a C compiler for it; RACE=off
+# leaves it out.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$here")
 controlplane=github.com/berthdev/berth/test/controlplane
+# Long ones wait for minutes of real time, or try out commands that measure: the
+# suites that every change has to pass must not take longer than anybody waits.
+long='/test/(alerts|explained|perf|restarts|soak)$'
 
 race= with="without the race detector: no C compiler was found"
 read -ra compiler <<<"$(go env CC)"
@@ -21,8 +25,10 @@ fi
 # module. A module that only pins tools has no packages, which is no fault.
 list() {
 	local all='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{range .Deps}} {{.}}{{end}}{{range .TestImports}} {{.}}{{end}}{{range .XTestImports}} {{.}}{{end}}{{end}}'
-	go list -f "$all" ./... 2> >(grep -v 'matched no packages' >&2) | awk -v kind="$1" -v mark="$controlplane" '
-		NF { is = "unit"; for (i = 1; i <= NF; i++) if ($i == mark) is = "integration"; if (is == kind) print $1 }'
+	go list -f "$all" ./... 2> >(grep -v 'matched no packages' >&2) | awk -v kind="$1" -v mark="$controlplane" -v long="$long" '
+		NF { is = "unit"
+			for (i = 1; i <= NF; i++) if ($i == mark) is = $1 ~ long ? "long" : "integration"
+			if (is == kind) print $1 }'
 }
 
 # run KIND FLAG… runs the tests of that kind in every module.
@@ -56,9 +62,9 @@ for kind in "$@"; do
 	case $kind in
 	unit) run unit -timeout 10m ;;
 	# One control plane at a time: two would share the machine's few cores.
-	integration) run integration -timeout 20m -p 1 ;;
+	integration | long) run "$kind" -timeout 20m -p 1 ;;
 	*)
-		echo "usage: tools/test.sh [unit] [integration]" >&2
+		echo "usage: tools/test.sh [unit] [integration] [long]" >&2
 		exit 2
 		;;
 	esac

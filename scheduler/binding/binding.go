@@ -132,7 +132,7 @@ func (b *Binding) prepare(ctx context.Context, f *Flight) error {
 	if fault.DeafAtPermit {
 		f.Deaf()
 	}
-	if s := f.Framework.Waiting.Await(ctx, uid); !s.IsSuccess() {
+	if s := f.Framework.WaitOnPermit(ctx, f.State, uid); !s.IsSuccess() {
 		return refusal(f.Node, s)
 	}
 	f.Deaf()

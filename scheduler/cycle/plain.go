@@ -138,7 +138,7 @@ func (c *Cycle) walk(ctx context.Context, r Request, nodes []fwk.NodeInfo, diagn
 	}
 	code := fwk.Success
 	begin := r.Framework.Clock.Now()
-	defer func() { r.Framework.ObservePoint("Filter", begin, code) }()
+	defer func() { r.Framework.ObservePoint(ctx, r.State, "Filter", begin, code) }()
 	for i := range nodes {
 		node := nodes[(c.start+i)%len(nodes)]
 		status := r.Framework.RunFilterPluginsWithNominatedPods(ctx, r.State, r.Pod, node)

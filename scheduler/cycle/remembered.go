@@ -59,11 +59,15 @@ func (c *Cycle) recall(a *attempt, state *framework.CycleState) (placement *Plac
 	if !a.class.ready(m) || !a.prepare(state) {
 		return nil, nil, false
 	}
-	begin = m.framework.ObservePoint("PreFilter", begin, fwk.Success)
+	if a.said == nil { // else it was asked, and recorded then
+		begin = m.framework.ObservePoint(a.ctx, state, "PreFilter", begin, fwk.Success)
+	} else {
+		begin = m.framework.Clock.Now()
+	}
 	if !a.walk(c.start) {
 		return nil, nil, false
 	}
-	begin = m.framework.ObservePoint("Filter", begin, a.failed.Code())
+	begin = m.framework.ObservePoint(a.ctx, state, "Filter", begin, a.failed.Code())
 	evaluated := len(a.window) + len(a.refused)
 	if !fault.RotationNotAdvanced {
 		c.start = (c.start + evaluated) % a.snapshot.Len()
@@ -86,7 +90,7 @@ func (c *Cycle) recall(a *attempt, state *framework.CycleState) (placement *Plac
 			return nil, a.failed.AsError(), true
 		}
 		placement.Winner, placement.scores = best(a.rank.totals), &a.rank
-		m.framework.ObservePoint("Score", begin, fwk.Success)
+		m.framework.ObservePoint(a.ctx, state, "Score", begin, fwk.Success)
 	}
 	if !a.check(placement.Winner) {
 		return nil, nil, false

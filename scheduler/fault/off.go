@@ -351,6 +351,10 @@ const (
 	PluginsUntimed = false
 	// EventsUntimed: it is not told how long changes of the cluster take.
 	EventsUntimed = false
+	// RefusedSpanLeftOpen: the span of an attempt that finds no node is never ended.
+	RefusedSpanLeftOpen = false
+	// RequestsUntraced: the API server is not told which attempt a request belongs to.
+	RequestsUntraced = false
 	// MetricsForAll: whoever asks is told metrics.
 	MetricsForAll = false
 	// LastWordsLost: what was decided shortly before the end is not published.

@@ -170,6 +170,8 @@ var (
 	NewestForOldest            = planted("NewestForOldest")
 	PluginsUntimed             = planted("PluginsUntimed")
 	EventsUntimed              = planted("EventsUntimed")
+	RefusedSpanLeftOpen        = planted("RefusedSpanLeftOpen")
+	RequestsUntraced           = planted("RequestsUntraced")
 	MetricsForAll              = planted("MetricsForAll")
 	LastWordsLost              = planted("LastWordsLost")
 )

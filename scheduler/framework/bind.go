@@ -21,7 +21,8 @@ const maxPermitWait = 15 * time.Minute
 // RunReservePluginsReserve lets the Reserve chain claim what the pod needs.
 // On a refusal the caller runs RunReservePluginsUnreserve.
 func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	defer f.observe("Reserve", f.Clock.Now(), &status)
+	ctx, at := f.visit(ctx, state, "Reserve")
+	defer at.over(&status)
 	running := ""
 	defer f.rescue(pod, state, &running, "Reserve", &status)
 	w := watch(state)
@@ -47,7 +48,8 @@ func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.Cycl
 // keep the others from it.
 func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	var status *fwk.Status
-	defer f.observe("Unreserve", f.Clock.Now(), &status)
+	ctx, at := f.visit(ctx, state, "Unreserve")
+	defer at.over(&status)
 	w := watch(state)
 	for i := len(f.reserve) - 1; i >= 0; i-- {
 		plugin := f.reserve[i]
@@ -72,7 +74,8 @@ func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.Cy
 // RunPermitPlugins asks whether the pod may be bound now. With a Wait status
 // it returns how long each plugin wants to be waited for at most.
 func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (waits map[string]time.Duration, status *fwk.Status) {
-	defer f.observe("Permit", f.Clock.Now(), &status)
+	ctx, at := f.visit(ctx, state, "Permit")
+	defer at.over(&status)
 	running := ""
 	defer f.rescue(pod, state, &running, "Permit", &status)
 	var wait *fwk.Status
@@ -104,7 +107,8 @@ func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, 
 // RunPreBindPreFlights asks which PreBind plugins will have work to do, and
 // which of them may work side by side. Skip means that none will.
 func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	defer f.observe("PreBindPreFlight", f.Clock.Now(), &status)
+	ctx, at := f.visit(ctx, state, "PreBindPreFlight")
+	defer at.over(&status)
 	running := ""
 	defer f.rescue(pod, state, &running, "PreBindPreFlight", &status)
 	skipped, parallel, answer := sets.New[string](), sets.New[string](), fwk.NewStatus(fwk.Skip)
@@ -137,7 +141,8 @@ func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleSta
 // RunPreBindPlugins lets the PreBind chain do its work. Neighbours that allow
 // it run side by side; the first failure cancels the rest of its group.
 func (f *Framework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	defer f.observe("PreBind", f.Clock.Now(), &status)
+	ctx, at := f.visit(ctx, state, "PreBind")
+	defer at.over(&status)
 	run := func(ctx context.Context, plugin fwk.PreBindPlugin) *fwk.Status {
 		s := f.guard(pod, plugin.Name(), "PreBind", func() *fwk.Status {
 			defer f.lands(state, plugin.Name(), "PreBind")()
@@ -215,7 +220,8 @@ func together(ctx context.Context, group []fwk.PreBindPlugin, run func(context.C
 // RunBindPlugins asks the Bind plugins in turn until one takes the pod. Skip
 // means that none did.
 func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	defer f.observe("Bind", f.Clock.Now(), &status)
+	ctx, at := f.visit(ctx, state, "Bind")
+	defer at.over(&status)
 	running := ""
 	defer f.rescue(pod, state, &running, "Bind", &status)
 	for _, plugin := range f.bind {
@@ -239,7 +245,8 @@ func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, po
 // RunPostBindPlugins tells the PostBind chain that the pod is bound.
 func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	var status *fwk.Status
-	defer f.observe("PostBind", f.Clock.Now(), &status)
+	ctx, at := f.visit(ctx, state, "PostBind")
+	defer at.over(&status)
 	for _, plugin := range f.postBind {
 		_ = f.guard(pod, plugin.Name(), "PostBind", func() *fwk.Status {
 			defer f.lands(state, plugin.Name(), "PostBind")()

@@ -44,20 +44,14 @@ func successes(profile string) map[string]prometheus.Observer {
 	return observers
 }
 
-// observe records the time since start at an extension point. Use it deferred,
-// with a pointer to the status that is returned in the end.
-func (f *Framework) observe(point string, start time.Time, status **fwk.Status) {
-	f.ObservePoint(point, start, (*status).Code())
-}
-
-// ObservePoint records the time since start at an extension point that is run
-// node by node, such as Filter, and returns the end of that time.
-func (f *Framework) ObservePoint(point string, start time.Time, code fwk.Code) time.Time {
+// measure records the time since begin at an extension point, and returns the end
+// of that time.
+func (f *Framework) measure(point string, begin time.Time, code fwk.Code) time.Time {
 	end := f.Clock.Now()
 	if f.OnTrial() && !fault.TrialMeasured {
 		return end
 	}
-	spent := end.Sub(start).Seconds()
+	spent := end.Sub(begin).Seconds()
 	if code == fwk.Success {
 		if observer, ok := f.successes[point]; ok {
 			observer.Observe(spent)

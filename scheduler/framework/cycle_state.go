@@ -3,6 +3,7 @@ package framework
 import (
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -28,6 +29,9 @@ type CycleState struct {
 	watch *Watch
 	// landing is told of the calls on the way to the node; nil: nobody is.
 	landing *Landing
+	// tracer makes a span of each extension point; nil: nobody reads any. What is
+	// tried on a clone is none.
+	tracer trace.Tracer
 }
 
 var _ fwk.CycleState = (*CycleState)(nil)

@@ -17,7 +17,8 @@ func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastG
 	if len(f.preEnqueue) == 0 {
 		return "", nil
 	}
-	defer f.observe("PreEnqueue", f.Clock.Now(), &status)
+	ctx, at := f.visit(ctx, nil, "PreEnqueue")
+	defer at.over(&status)
 	ask := func(plugin fwk.PreEnqueuePlugin) bool {
 		f.trial.calls(plugin.Name(), "PreEnqueue")
 		status = f.guard(pod, plugin.Name(), "PreEnqueue", func() *fwk.Status {

@@ -17,7 +17,8 @@ import (
 // run, so that a preemption finds their state; UnschedulableAndUnresolvable
 // ends the chain.
 func (f *Framework) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
-	defer f.observe("PreFilter", f.Clock.Now(), &status)
+	ctx, at := f.visit(ctx, state, "PreFilter")
+	defer at.over(&status)
 	return f.preFilterBy(ctx, state, pod, f.preFilter)
 }
 
@@ -221,7 +222,8 @@ func (f *Framework) crowded(ctx context.Context, state fwk.CycleState, pod *v1.P
 // RunPostFilterPlugins asks who could make room for a pod that fits nowhere.
 // The first that can decides; the reasons of the others add up.
 func (f *Framework) RunPostFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, refusals fwk.NodeToStatusReader) (result *fwk.PostFilterResult, status *fwk.Status) {
-	defer f.observe("PostFilter", f.Clock.Now(), &status)
+	ctx, at := f.visit(ctx, state, "PostFilter")
+	defer at.over(&status)
 	if state.ShouldSkipAllPostFilterPlugins() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "All PostFilter plugins are skipped")
 	}

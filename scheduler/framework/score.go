@@ -12,7 +12,8 @@ import (
 // RunPreScorePlugins prepares scoring. A plugin that answers Skip does not
 // score in this attempt.
 func (f *Framework) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status) {
-	defer f.observe("PreScore", f.Clock.Now(), &status)
+	ctx, at := f.visit(ctx, state, "PreScore")
+	defer at.over(&status)
 	skipped, status := f.preScoreBy(ctx, state, pod, nodes, f.preScore)
 	state.SetSkipScorePlugins(skipped)
 	return status
@@ -58,7 +59,8 @@ type Scores struct {
 
 // ScoreNodes asks the Score chain about nodes, normalises and weighs.
 func (f *Framework) ScoreNodes(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (scores *Scores, status *fwk.Status) {
-	defer f.observe("Score", f.Clock.Now(), &status)
+	ctx, at := f.visit(ctx, state, "Score")
+	defer at.over(&status)
 	scores = &Scores{Total: make([]int64, len(nodes))}
 	skipped := state.GetSkipScorePlugins()
 	for _, plugin := range f.score {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,17 +22,11 @@ import (
 )
 
 const (
-	// asScheduler is set where this binary is to be the manager and not its test.
-	asScheduler = "BERTH_ALERTS_SCHEDULER"
-	minutes     = SpecTimeout(3 * time.Minute)
+	minutes = SpecTimeout(3 * time.Minute)
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asScheduler) != "" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
+	operator.Main(m, main)
 }
 
 func TestAlerts(t *testing.T) {
@@ -71,7 +64,6 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	server = newPrometheus()
 	for _, name := range []string{"n1", "n2"} {
 		node := fixture.Node(name).Offers("cpu", "100", "pods", "1000").Obj()
-		node.UID, node.CreationTimestamp = "", metav1.Time{}
 		_, err := cp.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 	}
@@ -92,10 +84,8 @@ func manages(ctx context.Context) {
 	kubeconfig := filepath.Join(cp.Dir(), "proxy.kubeconfig")
 	Expect(clientcmd.WriteToFile(*config, kubeconfig)).To(Succeed())
 
-	Expect(os.Setenv(asScheduler, "yes")).To(Succeed())
-	manager, err = operator.Start(ctx, cp, os.Args[0], "--kubeconfig="+kubeconfig, "--enable-extenders", "--leader-elect-retry-period=200ms")
+	manager, err = operator.StartSelf(ctx, cp, "--kubeconfig="+kubeconfig, "--enable-extenders", "--leader-elect-retry-period=200ms")
 	Expect(err).NotTo(HaveOccurred())
-	Expect(os.Unsetenv(asScheduler)).To(Succeed())
 	Eventually(func() ([]byte, error) {
 		_, text, err := manager.Scrape(ctx, token)
 		return text, err
@@ -140,14 +130,8 @@ func failed(key, plugin string) *fixture.PodBuilder {
 // create creates a pod that goes when the spec ends.
 func create(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	pod := b.Obj()
-	pod.UID, pod.CreationTimestamp, pod.Spec.TerminationGracePeriodSeconds = "", metav1.Time{}, new(int64(0))
-	if len(pod.Spec.Containers) == 0 {
-		pod.Spec.Containers = []v1.Container{{Name: "c0"}}
-	}
-	for i := range pod.Spec.Containers {
-		pod.Spec.Containers[i].Image = "none"
-	}
+	pod := b.Whole()
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
 	pods := cp.Client().CoreV1().Pods(pod.Namespace)
 	made, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())

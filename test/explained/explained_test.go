@@ -53,11 +53,7 @@ func TestACrowdIsExplainedWithinTheBudget(t *testing.T) {
 
 	began := time.Now()
 	noError(t, load.Each(ctx, *pods, 16, func(ctx context.Context, i int) error {
-		pod := fixture.Pod(fmt.Sprintf("%s/web-%d", namespace, i)).Scheduler(profile).Requests("cpu", "64").Obj()
-		for i := range pod.Spec.Containers {
-			pod.Spec.Containers[i].Image = "none"
-		}
-		return admin.Create(ctx, pod)
+		return admin.Create(ctx, fixture.Pod(fmt.Sprintf("%s/web-%d", namespace, i)).Scheduler(profile).Requests("cpu", "64").Whole())
 	}))
 	t.Logf("%d pods were created in %.0f s", *pods, time.Since(began).Seconds())
 	noError(t, wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) {

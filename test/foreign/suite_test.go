@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,20 +24,13 @@ import (
 )
 
 const (
-	// asScheduler is set where this binary is to be the scheduler and not its test:
-	// what is tested is main, built as the test is.
-	asScheduler = "BERTH_FOREIGN_SCHEDULER"
-	patience    = 30 * time.Second
-	minute      = SpecTimeout(time.Minute)
-	minutes     = SpecTimeout(2 * time.Minute)
+	patience = 30 * time.Second
+	minute   = SpecTimeout(time.Minute)
+	minutes  = SpecTimeout(2 * time.Minute)
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asScheduler) != "" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
+	operator.Main(m, main)
 }
 
 func TestForeignPlugins(t *testing.T) {
@@ -69,10 +60,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	admin, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 
-	Expect(os.Setenv(asScheduler, "yes")).To(Succeed())
-	manager, err = operator.Start(ctx, cp, os.Args[0], "--default-profile=", "--leader-elect-retry-period=200ms")
+	manager, err = operator.StartSelf(ctx, cp, "--default-profile=", "--leader-elect-retry-period=200ms")
 	Expect(err).NotTo(HaveOccurred())
-	Expect(os.Unsetenv(asScheduler)).To(Succeed())
 	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
 	apply(ctx, "testdata/rights-balance.yaml")
 	apply(ctx, "testdata/profile.yaml")
@@ -103,14 +92,8 @@ func pod(name string) *fixture.PodBuilder { return fixture.Pod("default/" + name
 func create(ctx context.Context, pods ...*fixture.PodBuilder) (made []*v1.Pod) {
 	GinkgoHelper()
 	for _, b := range pods {
-		p := b.Obj()
-		p.UID, p.CreationTimestamp, p.Spec.TerminationGracePeriodSeconds = "", metav1.Time{}, new(int64(0))
-		if len(p.Spec.Containers) == 0 {
-			p.Spec.Containers = []v1.Container{{Name: "c0"}}
-		}
-		for i := range p.Spec.Containers {
-			p.Spec.Containers[i].Image = "none"
-		}
+		p := b.Whole()
+		p.Spec.TerminationGracePeriodSeconds = new(int64(0))
 		made = append(made, created(ctx, p))
 	}
 	return made
@@ -118,9 +101,7 @@ func create(ctx context.Context, pods ...*fixture.PodBuilder) (made []*v1.Pod) {
 
 func node(ctx context.Context, b *fixture.NodeBuilder) {
 	GinkgoHelper()
-	n := b.Obj()
-	n.UID, n.CreationTimestamp = "", metav1.Time{}
-	created(ctx, n)
+	created(ctx, b.Obj())
 }
 
 // now is the pod as the API server has it.

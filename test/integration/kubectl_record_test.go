@@ -107,7 +107,7 @@ func recordedPods(y yard, p *v1alpha1.SchedulingProfile, round, n int) (pods []*
 		case 6:
 			pod.Requests("cpu", "3")
 		}
-		pods = append(pods, whole(pod))
+		pods = append(pods, pod.Whole())
 	}
 	return pods
 }

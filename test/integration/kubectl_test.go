@@ -13,6 +13,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/readme"
 )
 
 var _ = Describe("The kubectl plugin", Ordered, func() {
@@ -32,6 +33,19 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		})
 		forget(ctx, "batch")
 		expectPage(ctx, "kubectl.md")
+	})
+
+	It("shows Berth in the ten commands of README.md", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
+		for name, cpu := range map[string]string{"a-1": "4", "a-2": "8", "a-3": "16"} {
+			aNode(ctx, fixture.Node(name).Offers("cpu", cpu, "pods", "110"))
+		}
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(kubectl(ctx, "delete", "sprof/shop", "--ignore-not-found")).Error().NotTo(HaveOccurred())
+			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0))).To(Succeed())
+		})
+		forget(ctx, "shop")
+		tour, _ := readme.Section(expectPlayed(ctx, "README.md", timeless), "The tour")
+		Expect(strings.Count(tour, "\n$ ")).To(Equal(10))
 	})
 
 	It("says offline what the conditions say", minute, func(ctx SpecContext) {

@@ -38,7 +38,7 @@ var _ = Describe("kubectl berth try", func() {
 		certain, nowhere := 0, 0
 		for _, pod := range oneOfEachKind(y, p) {
 			By(pod.Obj().Name)
-			answer, notes := tried(ctx, account, whole(pod))
+			answer, notes := tried(ctx, account, pod.Whole())
 			Expect(notes).To(BeEmpty(), "the rights suffice")
 			_, err := kubectl(ctx, "get", "pod", "-n", y.name, pod.Obj().Name)
 			Expect(err).To(MatchError(ContainSubstring("NotFound")), "nothing was written")
@@ -70,7 +70,7 @@ var _ = Describe("kubectl berth try", func() {
 		alike := []string{aNode(ctx, y.node("a").Offers("cpu", "8")).Name, aNode(ctx, y.node("b").Offers("cpu", "8")).Name}
 		for i := range 3 {
 			pod := y.pod(p, fmt.Sprint("pod", i)).Requests("cpu", "1")
-			answer, _ := tried(ctx, cp.Kubeconfig(), whole(pod))
+			answer, _ := tried(ctx, cp.Kubeconfig(), pod.Whole())
 			Expect(answer.OneOf).To(Equal(alike))
 			real := aPod(ctx, pod)
 			expectBound(ctx, real)

@@ -83,6 +83,10 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 				}
 				text, err := block.Manifests(moduleRoot())
 				Expect(err).NotTo(HaveOccurred())
+				if strings.Contains(text, "kind: Kustomization") {
+					expectOverlay(ctx, text)
+					continue
+				}
 				_, err = cp.Kubectl(ctx, strings.NewReader(text), "apply", "--dry-run=server", "--validate=strict", "-f", "-")
 				Expect(err).NotTo(HaveOccurred(), "%s:%d", page.Path, block.Line)
 			}
@@ -149,4 +153,13 @@ func appliesItself(ctx context.Context, page pages.Page) {
 		_, err = cp.Kubectl(ctx, strings.NewReader(text), "apply", "-f", "-")
 		Expect(err).NotTo(HaveOccurred(), "%s:%d", page.Path, block.Line)
 	}
+}
+
+// expectOverlay applies, on trial, what an overlay makes of this tree's manifests.
+func expectOverlay(ctx context.Context, text string) {
+	GinkgoHelper()
+	folder := aDesk()
+	text = strings.ReplaceAll(text, "github.com/berthdev/berth/config/", "config/")
+	Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o644)).To(Succeed())
+	shell(ctx, "kubectl kustomize "+folder+" | kubectl apply --server-side --force-conflicts --dry-run=server -f -")
 }

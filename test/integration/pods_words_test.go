@@ -50,23 +50,9 @@ func aNode(ctx context.Context, node *fixture.NodeBuilder) *v1.Node {
 // aPod creates a pod, which goes at once when the spec ends.
 func aPod(ctx context.Context, builder *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	pod := whole(builder)
+	pod := builder.Whole()
 	Expect(admin.Create(ctx, pod)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { remove(ctx, pod) })
-	return pod
-}
-
-// whole is a pod with what an API server asks for beside what is scheduled.
-func whole(builder *fixture.PodBuilder) *v1.Pod {
-	pod := builder.Obj()
-	if len(pod.Spec.Containers) == 0 {
-		pod.Spec.Containers = []v1.Container{{Name: "c0"}}
-	}
-	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			containers[i].Image = "none"
-		}
-	}
 	return pod
 }
 

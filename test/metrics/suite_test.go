@@ -3,7 +3,6 @@ package metrics
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -23,17 +22,11 @@ import (
 )
 
 const (
-	// asScheduler is set where this binary is to be the manager and not its test.
-	asScheduler = "BERTH_METRICS_SCHEDULER"
-	minute      = SpecTimeout(time.Minute)
+	minute = SpecTimeout(time.Minute)
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asScheduler) != "" {
-		operator.Main(plugins.Register("Waits", newWaits, (*waits)(nil), nil))
-		return
-	}
-	os.Exit(m.Run())
+	process.Main(m, func() { operator.Main(plugins.Register("Waits", newWaits, (*waits)(nil), nil)) })
 }
 
 // waits lets each pod wait at Permit until it has waited long enough.
@@ -72,7 +65,6 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	for _, name := range []string{"n1", "n2"} {
 		node := fixture.Node(name).Offers("cpu", "4", "pods", "110").Obj()
-		node.UID, node.CreationTimestamp = "", metav1.Time{}
 		_, err := cp.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 	}
@@ -81,10 +73,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // manages starts a manager with more flags, which ends with the spec.
 func manages(ctx context.Context, flags ...string) *process.Manager {
 	GinkgoHelper()
-	Expect(os.Setenv(asScheduler, "yes")).To(Succeed())
-	manager, err := process.Start(ctx, cp, os.Args[0], flags...)
+	manager, err := process.StartSelf(ctx, cp, flags...)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(os.Unsetenv(asScheduler)).To(Succeed())
 	DeferCleanup(func() { cp.End(manager.Process) })
 	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
 	return manager
@@ -93,14 +83,8 @@ func manages(ctx context.Context, flags ...string) *process.Manager {
 // create creates a pod that goes when the spec ends.
 func create(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	pod := b.Obj()
-	pod.UID, pod.CreationTimestamp, pod.Spec.TerminationGracePeriodSeconds = "", metav1.Time{}, new(int64(0))
-	if len(pod.Spec.Containers) == 0 {
-		pod.Spec.Containers = []v1.Container{{Name: "c0"}}
-	}
-	for i := range pod.Spec.Containers {
-		pod.Spec.Containers[i].Image = "none"
-	}
+	pod := b.Whole()
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
 	pods := cp.Client().CoreV1().Pods(pod.Namespace)
 	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())

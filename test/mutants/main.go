@@ -15,36 +15,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
-	"github.com/spf13/pflag"
+	"github.com/berthdev/berth/test/command"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	chosen, err := choose(os.Args[1:])
-	if errors.Is(err, pflag.ErrHelp) {
-		return
-	}
-	if err == nil {
-		err = hunt(ctx, chosen)
-	}
-	if err != nil {
-		stop()
-		fmt.Fprintln(os.Stderr, "mutants: failed:", err)
-		os.Exit(1)
-	}
-	fmt.Println("mutants: ok")
+	command.Main("mutants", func(ctx context.Context, args []string, out io.Writer) error {
+		chosen, err := choose(args)
+		if err != nil {
+			return err
+		}
+		return hunt(ctx, out, chosen)
+	})
 }
 
 // choose returns the rows of the table that the command line asks for.
 func choose(args []string) ([]mutant, error) {
-	flags := pflag.NewFlagSet("mutants", pflag.ContinueOnError)
+	flags := command.Flags("mutants")
 	only := flags.StringSlice("only", nil, "plant these faults alone, by name")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -76,13 +67,13 @@ func names() []string {
 
 // hunt builds what the mutants need, shows that it passes without a fault, and
 // plants each.
-func hunt(ctx context.Context, mutants []mutant) error {
+func hunt(ctx context.Context, out io.Writer, mutants []mutant) error {
 	dir, err := os.MkdirTemp("", "berth-mutants-")
 	if err != nil {
 		return fmt.Errorf("making a folder for test binaries: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	l := &lab{dir: dir, out: os.Stdout}
+	l := &lab{dir: dir, out: out}
 	if l.root, err = moduleRoot(ctx); err != nil {
 		return err
 	}

@@ -90,6 +90,7 @@ const (
 	noExtenders = "its profiles have no extenders"
 	noFiles     = "it reads no configuration, and writes none"
 	noMetrics   = "nobody scrapes it"
+	noTraces    = "nobody collects its traces"
 )
 
 // table is every fault of scheduler/fault, room by room.
@@ -398,6 +399,10 @@ var table = []mutant{
 		[]killer{{loop, "TestWhatIsMeasuredOfAttempts"}}, noMetrics},
 	{"EventsUntimed", "it is not told how long changes of the cluster take",
 		[]killer{{loop, "TestWhatIsMeasuredOfAttempts"}}, noMetrics},
+	{"RefusedSpanLeftOpen", "the span of an attempt that finds no node is never ended",
+		[]killer{{loop, "TestAnAttemptIsATrace"}}, noTraces},
+	{"RequestsUntraced", "the API server is not told which attempt a request belongs to",
+		[]killer{{operator, "TestRequestsOfATracedAttemptSaySo"}}, noTraces},
 	{"MetricsForAll", "whoever asks is told metrics",
 		[]killer{{operator, "TestTheFlagsSayWhoIsToldMetrics"}}, noMetrics},
 	{"LastWordsLost", "what was decided shortly before the end is not published",

@@ -15,7 +15,7 @@ type Command struct {
 
 // Played are the pages whose sessions a spec of test/integration plays, and holds
 // to what they show.
-var Played = []string{"docs/hot-swap.md", "docs/kubectl.md", "docs/guide/second-scheduler.md", "docs/guide/leaving.md", "docs/guide/migration.md"}
+var Played = []string{"README.md", "docs/hot-swap.md", "docs/kubectl.md", "docs/guide/second-scheduler.md", "docs/guide/leaving.md", "docs/guide/migration.md"}
 
 // Other is what becomes of commands that are not run as they stand.
 type Other struct {

@@ -14,29 +14,17 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
+	"io"
 
-	"github.com/spf13/pflag"
+	"github.com/berthdev/berth/test/command"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, pflag.ErrHelp) {
-		return
-	}
-	if err == nil {
-		err = perf(ctx, o, os.Stdout)
-	}
-	if err != nil {
-		stop()
-		fmt.Fprintln(os.Stderr, "bench: failed:", err)
-		os.Exit(1)
-	}
-	fmt.Println("bench: ok")
+	command.Main("bench", func(ctx context.Context, args []string, out io.Writer) error {
+		o, err := parse(args)
+		if err != nil {
+			return err
+		}
+		return perf(ctx, o, out)
+	})
 }

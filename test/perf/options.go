@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/berthdev/berth/test/command"
 )
 
 // options are the flags.
@@ -37,8 +37,7 @@ var (
 // right.
 func parse(args []string) (options, error) {
 	var o options
-	f := pflag.NewFlagSet("perf", pflag.ContinueOnError)
-	f.SortFlags = false
+	f := command.Flags("perf")
 	f.StringSliceVar(&o.layers, "layers", layerNames, "what to measure: the algorithm alone, whole processes on a real API server")
 	f.StringSliceVar(&o.shapes, "shapes", shapeNames(), "the pods; some shapes say for themselves how many nodes and pods there are, and some are for the algorithm alone")
 	f.StringSliceVar(&o.loads, "loads", []string{"drain", "open"}, "how pods come, for whole processes: drain (all are there before the scheduler starts), burst (all at once while it runs), crowd (burst, beside --unfit pods that fit nowhere), turns (burst, of one side after the other on one control plane, where the sides are profiles of Berth), open (at each of --rates)")
@@ -61,11 +60,8 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.logs, "logs", "", "keep the algorithm's logs in this folder")
 	f.StringVar(&o.profiles, "profiles", "", "write a CPU profile of each run of Berth into this folder")
 	f.DurationVar(&o.limit, "limit", 15*time.Minute, "how long one run may take")
-	if err := f.Parse(args); err != nil {
+	if err := command.Parse(f, args); err != nil {
 		return o, err
-	}
-	if f.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q: only flags are taken", f.Arg(0))
 	}
 	return o, o.validate()
 }

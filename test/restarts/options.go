@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/berthdev/berth/test/command"
 )
 
 // podsANode is how many pods a node takes.
@@ -22,18 +22,14 @@ type options struct {
 // right.
 func parse(args []string) (options, error) {
 	var o options
-	f := pflag.NewFlagSet("restarts", pflag.ContinueOnError)
-	f.SortFlags = false
+	f := command.Flags("restarts")
 	f.IntVar(&o.nodes, "nodes", 500, "nodes, of 110 pods each")
 	f.IntVar(&o.restarts, "restarts", 20, "how often the manager that leads is replaced")
 	f.Float64Var(&o.rate, "rate", 50, "pods that come a second")
 	f.DurationVar(&o.still, "still", 10*time.Second, "how long pods come before the first restart, and after the last")
 	f.DurationVar(&o.limit, "limit", 30*time.Minute, "how long it may take")
-	if err := f.Parse(args); err != nil {
+	if err := command.Parse(f, args); err != nil {
 		return o, err
-	}
-	if f.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q: only flags are taken", f.Arg(0))
 	}
 	var errs []error
 	for flag, value := range map[string]float64{

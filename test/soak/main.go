@@ -13,33 +13,20 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
+	"io"
 
-	"github.com/spf13/pflag"
+	"github.com/berthdev/berth/test/command"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, pflag.ErrHelp) {
-		return
-	}
-	switch {
-	case err != nil:
-	case o.handovers+o.kills > 0:
-		err = takeovers(ctx, o, os.Stdout)
-	default:
-		err = run(ctx, o, os.Stdout)
-	}
-	if err != nil {
-		stop()
-		fmt.Fprintln(os.Stderr, "soak: failed:", err)
-		os.Exit(1)
-	}
-	fmt.Println("soak: ok")
+	command.Main("soak", func(ctx context.Context, args []string, out io.Writer) error {
+		o, err := parse(args)
+		switch {
+		case err != nil:
+			return err
+		case o.handovers+o.kills > 0:
+			return takeovers(ctx, o, out)
+		}
+		return run(ctx, o, out)
+	})
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/berthdev/berth/test/command"
 )
 
 // kwokLimit is up to how many nodes KWOK plays the kubelets by itself: its
@@ -27,8 +27,7 @@ type options struct {
 // right.
 func parse(args []string) (options, error) {
 	var o options
-	f := pflag.NewFlagSet("soak", pflag.ContinueOnError)
-	f.SortFlags = false
+	f := command.Flags("soak")
 	f.IntVar(&o.nodes, "nodes", 5000, "nodes, of 4 CPU, 32Gi and 110 pods")
 	f.IntVar(&o.pods, "pods", 5000, "pods, half of them by Deployments")
 	f.IntVar(&o.swaps, "swaps", 4, "how often the profile is changed while pods are being bound")
@@ -42,11 +41,8 @@ func parse(args []string) (options, error) {
 	f.Uint64Var(&o.seed, "seed", 1, "what decides about when handovers happen")
 	f.DurationVar(&o.limit, "limit", 30*time.Minute, "how long it may take")
 	f.StringVar(&o.profile, "cpu-profile", "", "write a CPU profile of the manager's first ten seconds under load to this file")
-	if err := f.Parse(args); err != nil {
+	if err := command.Parse(f, args); err != nil {
 		return o, err
-	}
-	if f.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q: only flags are taken", f.Arg(0))
 	}
 	if !f.Changed("kwok") {
 		o.kwok = o.nodes <= kwokLimit

@@ -11,13 +11,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
+	"io"
 
-	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/berthdev/berth/test/command"
 	"github.com/berthdev/berth/test/load"
 )
 
@@ -30,35 +28,27 @@ type options struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, pflag.ErrHelp) {
-		return
-	}
-	if err == nil {
-		err = run(ctx, o)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "nullbinder:", err)
-		os.Exit(1)
-	}
+	command.Main("nullbinder", func(ctx context.Context, args []string, _ io.Writer) error {
+		o, err := parse(args)
+		if err != nil {
+			return err
+		}
+		return run(ctx, o)
+	})
 }
 
 func parse(args []string) (options, error) {
 	var o options
-	f := pflag.NewFlagSet("nullbinder", pflag.ContinueOnError)
+	f := command.Flags("nullbinder")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server")
 	f.StringVar(&o.schedulerName, "scheduler-name", "", "the spec.schedulerName of the pods to bind")
 	f.IntVar(&o.workers, "workers", 32, "how many bind side by side")
 	f.BoolVar(&o.watch, "watch", false, "keep pods and nodes in informers instead of listing them once")
 	f.BoolVar(&o.events, "events", false, "write one Scheduled event a pod")
-	if err := f.Parse(args); err != nil {
+	if err := command.Parse(f, args); err != nil {
 		return o, err
 	}
 	switch {
-	case f.NArg() > 0:
-		return o, fmt.Errorf("unexpected argument %q: only flags are taken", f.Arg(0))
 	case o.kubeconfig == "":
 		return o, errors.New("--kubeconfig: must name a file")
 	case o.schedulerName == "":

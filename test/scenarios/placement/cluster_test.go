@@ -51,8 +51,8 @@ func (c *cluster) comes(ctx context.Context, nodes ...*fixture.NodeBuilder) {
 		Expect(admin.Create(ctx, last)).To(Succeed())
 	}
 	c.nodes += len(nodes)
-	scout := complete(fixture.Pod("scout").RequireNode(fixture.NodeNameTerm(last.Name)).
-		Toleration(v1.Toleration{Operator: v1.TolerationOpExists}))
+	scout := fixture.Pod("scout").RequireNode(fixture.NodeNameTerm(last.Name)).
+		Toleration(v1.Toleration{Operator: v1.TolerationOpExists}).Whole()
 	Expect(admin.Create(ctx, scout)).To(Succeed())
 	Eventually(place(ctx, scout)).Should(Equal(last.Name), func() string { return "the scout stands at: " + standing(scout) })
 	remove(ctx, scout)
@@ -61,26 +61,10 @@ func (c *cluster) comes(ctx context.Context, nodes ...*fixture.NodeBuilder) {
 // create creates a pod and waits for nothing.
 func (c *cluster) create(ctx context.Context, pod *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	created := complete(pod)
+	created := pod.Whole()
 	Expect(admin.Create(ctx, created)).To(Succeed())
 	c.pods[created.Name] = created
 	return created
-}
-
-// complete gives a pod what the API server wants of it.
-func complete(pod *fixture.PodBuilder) *v1.Pod {
-	p := pod.Obj()
-	if len(p.Spec.Containers) == 0 {
-		p.Spec.Containers = []v1.Container{{Name: "c0"}}
-	}
-	for _, list := range [][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
-		for i := range list {
-			if list[i].Image == "" {
-				list[i].Image = "none"
-			}
-		}
-	}
-	return p
 }
 
 // place reads a pod again and returns its node, empty while it has none.

@@ -85,7 +85,7 @@ func (s scenario) play(ctx context.Context) {
 			s.pod.Scheduler(s.by)
 		}
 		if s.want.invalid {
-			Expect(admin.Create(ctx, complete(s.pod))).To(Satisfy(apierrors.IsInvalid))
+			Expect(admin.Create(ctx, s.pod.Whole())).To(Satisfy(apierrors.IsInvalid))
 			return
 		}
 		c.expect(ctx, c.create(ctx, s.pod), s.want)

@@ -90,8 +90,7 @@ func (c *cell) isAt(place queue.Place, why string) {
 func (c *cell) comes() { c.pod = c.newPod(subject) }
 
 func (c *cell) newPod(name string) *v1.Pod {
-	pod := fixture.Pod(c.name + "/" + name).Scheduler(c.name).Obj()
-	pod.Spec.Containers = []v1.Container{{Name: "c0", Image: "none"}}
+	pod := fixture.Pod(c.name + "/" + name).Scheduler(c.name).Whole()
 	c.Expect(admin.Create(c.ctx, pod)).To(Succeed())
 	return pod
 }

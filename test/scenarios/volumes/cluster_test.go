@@ -67,9 +67,7 @@ func (s scene) pod(name string, claims ...string) *v1.Pod {
 	for _, claim := range claims {
 		builder.Claim(claim)
 	}
-	pod := builder.Obj()
-	pod.Spec.Containers = []v1.Container{{Name: "c0", Image: "none"}}
-	return pod
+	return builder.Whole()
 }
 
 // available waits until the controller has seen the volumes.

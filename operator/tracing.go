@@ -1,0 +1,125 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/sdk/resource"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/component-base/tracing"
+	tracingapi "k8s.io/component-base/tracing/api/v1"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// tracingOptions are where traces go, and of how many attempts: as Kubernetes'
+// TracingConfiguration says it for its own components.
+type tracingOptions struct {
+	// endpoint is host:port of an OTLP receiver that speaks gRPC; empty: nothing is
+	// traced.
+	endpoint string
+	// perMillion is of how many attempts in a million; given says that it was.
+	perMillion int32
+	given      bool
+}
+
+// million is all attempts.
+const million = 1_000_000
+
+const (
+	endpointFlag = "tracing-endpoint"
+	rateFlag     = "tracing-sampling-rate-per-million"
+)
+
+func (o *tracingOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.endpoint, endpointFlag, "", "host:port of the OpenTelemetry collector that is sent traces of attempts, by OTLP over gRPC without TLS; empty for none")
+	f.Int32Var(&o.perMillion, rateFlag, 0, "how many attempts in a million are traced; needs --tracing-endpoint")
+}
+
+// validate refuses what no trace would come of, but for a rate that is 0 on purpose.
+func (o tracingOptions) validate() error {
+	if o.perMillion < 0 || o.perMillion > million {
+		return fmt.Errorf("--%s: must be between 0 and %d, is %d", rateFlag, million, o.perMillion)
+	}
+	if o.endpoint == "" {
+		if o.perMillion > 0 {
+			return fmt.Errorf("--%s: needs --%s", rateFlag, endpointFlag)
+		}
+		return nil
+	}
+	host, port, err := net.SplitHostPort(o.endpoint)
+	if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || n == 0 || host == "" {
+		return fmt.Errorf("--%s: must be host:port, without a scheme, such as localhost:4317, is %q", endpointFlag, o.endpoint)
+	}
+	if !o.given {
+		return fmt.Errorf("--%s: needs --%s, the attempts in a million that are traced: %d for all", endpointFlag, rateFlag, million)
+	}
+	return nil
+}
+
+// traces are sent beside everything else: whoever does not take them holds up
+// nobody, and what does not find room in the meantime is dropped.
+type traces struct{ tracing.TracerProvider }
+
+// start begins to send traces, of the process that runs on host; nil where none are
+// made.
+func (o tracingOptions) start(ctx context.Context, host string, log logr.Logger) (*traces, error) {
+	if o.endpoint == "" {
+		return nil, nil
+	}
+	log = log.WithName("tracing")
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.Info("Traces were lost", "endpoint", o.endpoint, "error", err.Error())
+	}))
+	config := &tracingapi.TracingConfiguration{Endpoint: &o.endpoint, SamplingRatePerMillion: &o.perMillion}
+	provider, err := tracing.NewProvider(ctx, config, nil, []resource.Option{
+		resource.WithAttributes(semconv.ServiceName("berth"), semconv.ServiceVersion(version), semconv.ServiceInstanceID(host)),
+		resource.WithFromEnv(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", endpointFlag, err)
+	}
+	log.Info("Sending traces", "endpoint", o.endpoint, "attemptsPerMillion", o.perMillion)
+	return &traces{provider}, nil
+}
+
+// tracer makes the spans of the scheduler; nil where none are made.
+func (t *traces) tracer() trace.Tracer {
+	if t == nil {
+		return nil
+	}
+	return t.Tracer("github.com/berthdev/berth/scheduler", trace.WithInstrumentationVersion(version))
+}
+
+// wrap lets requests by config that are made in a traced attempt have spans of
+// their own, and tells the API server whose they are.
+func (t *traces) wrap(config *restclient.Config) {
+	if t == nil || fault.RequestsUntraced {
+		return
+	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return otelhttp.NewTransport(next,
+			otelhttp.WithTracerProvider(t), otelhttp.WithPropagators(tracing.Propagators()),
+			otelhttp.WithFilter(func(r *http.Request) bool { return trace.SpanContextFromContext(r.Context()).IsSampled() }),
+		)
+	})
+}
+
+// close sends what is left until ctx ends.
+func (t *traces) close(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	if err := t.Shutdown(ctx); err != nil {
+		otel.Handle(fmt.Errorf("at the end: %w", err))
+	}
+}

@@ -1,0 +1,128 @@
+package operator
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	restclient "k8s.io/client-go/rest"
+)
+
+func TestFlagsOfTracing(t *testing.T) {
+	for flags, want := range map[string]string{
+		"": "",
+		"--tracing-endpoint=collector:4317 --tracing-sampling-rate-per-million=1000000": "",
+		"--tracing-endpoint=[::1]:4317 --tracing-sampling-rate-per-million=0":           "",
+		"--tracing-sampling-rate-per-million=0":                                         "",
+		"--tracing-endpoint=collector:4317":                                             "--tracing-endpoint: needs --tracing-sampling-rate-per-million, the attempts in a million that are traced: 1000000 for all",
+		"--tracing-sampling-rate-per-million=1":                                         "--tracing-sampling-rate-per-million: needs --tracing-endpoint",
+		"--tracing-endpoint=c:1 --tracing-sampling-rate-per-million=-1":                 "--tracing-sampling-rate-per-million: must be between 0 and 1000000, is -1",
+		"--tracing-endpoint=c:1 --tracing-sampling-rate-per-million=1000001":            "--tracing-sampling-rate-per-million: must be between 0 and 1000000, is 1000001",
+		"--tracing-sampling-rate-per-million=half":                                      `invalid argument "half" for "--tracing-sampling-rate-per-million" flag`,
+		"--tracing-endpoint=http://c:4317 --tracing-sampling-rate-per-million=1":        `--tracing-endpoint: must be host:port, without a scheme, such as localhost:4317, is "http://c:4317"`,
+		"--tracing-endpoint=collector --tracing-sampling-rate-per-million=1":            `--tracing-endpoint: must be host:port`,
+		"--tracing-endpoint=:4317 --tracing-sampling-rate-per-million=1":                `--tracing-endpoint: must be host:port`,
+		"--tracing-endpoint=c:0 --tracing-sampling-rate-per-million=1":                  `--tracing-endpoint: must be host:port`,
+		"--tracing-endpoint=c:70000 --tracing-sampling-rate-per-million=1":              `--tracing-endpoint: must be host:port`,
+	} {
+		_, err := parse(strings.Fields(flags))
+		if ok := err == nil && want == "" || err != nil && want != "" && strings.HasPrefix(err.Error(), want); !ok {
+			t.Errorf("%q: %v, want %q", flags, err, want)
+		}
+	}
+}
+
+func TestNothingIsTracedUnlessAsked(t *testing.T) {
+	o, err := parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	traced, err := o.tracing.start(t.Context(), "host", logr.Discard())
+	if err != nil || traced != nil || traced.tracer() != nil {
+		t.Errorf("%v, %v", traced, err)
+	}
+	config := &restclient.Config{}
+	traced.wrap(config)
+	if config.WrapTransport != nil {
+		t.Error("requests are wrapped")
+	}
+	traced.close(t.Context())
+}
+
+func TestRequestsOfATracedAttemptSaySo(t *testing.T) {
+	var said string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { said = r.Header.Get("Traceparent") }))
+	defer server.Close()
+	for sentence, c := range map[string]struct {
+		sampler sdk.Sampler
+		spans   int
+	}{
+		"of one that is traced": {sdk.AlwaysSample(), 2},
+		"of one that is not":    {sdk.NeverSample(), 0},
+		"of none":               {nil, 0},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			ctx, exporter, sampler := t.Context(), tracetest.NewInMemoryExporter(), c.sampler
+			if sampler == nil {
+				sampler = sdk.AlwaysSample()
+			}
+			provider := &traces{sdk.NewTracerProvider(sdk.WithSampler(sampler), sdk.WithSyncer(exporter))}
+			config := &restclient.Config{}
+			provider.wrap(config)
+			client, err := restclient.HTTPClientFor(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := ""
+			if c.sampler != nil {
+				attempt, span := provider.tracer().Start(ctx, "Schedule")
+				defer span.End()
+				if ctx = attempt; c.spans > 0 {
+					want = span.SpanContext().TraceID().String()
+				}
+			}
+			said = ""
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			trace.SpanFromContext(ctx).End()
+			if n := len(exporter.GetSpans()); !strings.Contains(said, want) || (want == "") != (said == "") || n != c.spans {
+				t.Errorf("the server was told %q, want %q; %d spans, want %d", said, want, n, c.spans)
+			}
+		})
+	}
+}
+
+// A collector that does not answer keeps the process no longer than it has.
+func TestACollectorThatHangsHoldsUpNobody(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // and nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	o := tracingOptions{endpoint: listener.Addr().String(), perMillion: million, given: true}
+	traced, err := o.start(t.Context(), "host", logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10_000 { // more than is kept
+		_, span := traced.tracer().Start(t.Context(), "Schedule")
+		span.End()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	traced.close(ctx)
+}

@@ -1,0 +1,57 @@
+package framework
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+)
+
+func TestSpanText(t *testing.T) {
+	for sentence, c := range map[string]struct{ text, want string }{
+		"what is well is kept":                 {"0/2 nodes", "0/2 nodes"},
+		"what is not UTF-8 is replaced":        {"not \xff UTF-8", "not \uFFFD UTF-8"},
+		"what is long is cut":                  {strings.Repeat("x", 2000), strings.Repeat("x", 1024)},
+		"half a character is not left of that": {strings.Repeat("x", 1023) + "ä", strings.Repeat("x", 1023) + "\uFFFD"},
+	} {
+		if got := SpanText(c.text); got != c.want || !utf8.ValidString(got) {
+			t.Errorf("%s: %q", sentence, got)
+		}
+	}
+}
+
+// visits returns what passes an extension point, in an attempt that tracer traces.
+func visits(t testing.TB, tracer trace.Tracer) func() {
+	f := &Framework{profile: "p", Host: Host{Clock: clock.RealClock{}}, successes: successes("p")}
+	state := NewCycleState()
+	state.Trace(tracer)
+	return func() {
+		var status *fwk.Status
+		_, at := f.visit(t.Context(), state, "PreFilter")
+		defer at.over(&status)
+	}
+}
+
+func TestAnAttemptThatIsNotTracedPaysNothing(t *testing.T) {
+	if allocs := testing.AllocsPerRun(1000, visits(t, nil)); allocs > 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
+
+func BenchmarkVisit(b *testing.B) {
+	provider := sdk.NewTracerProvider(sdk.WithBatcher(tracetest.NewNoopExporter()))
+	defer provider.Shutdown(b.Context())
+	for name, tracer := range map[string]trace.Tracer{"off": nil, "traced": provider.Tracer("test")} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for visit := visits(b, tracer); b.Loop(); {
+				visit()
+			}
+		})
+	}
+}

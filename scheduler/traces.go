@@ -1,0 +1,94 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// attemptSpan is the name of an attempt's span, which begins a trace.
+const attemptSpan = "Schedule"
+
+// What is said of an attempt, beside the names that OpenTelemetry has for pods and
+// nodes.
+const (
+	profileKey    = attribute.Key("berth.profile")
+	generationKey = attribute.Key("berth.generation")
+	hashKey       = attribute.Key("berth.hash")
+	attemptKey    = attribute.Key("berth.attempt")
+	resultKey     = attribute.Key("berth.result")
+	evaluatedKey  = attribute.Key("berth.nodes.evaluated")
+	feasibleKey   = attribute.Key("berth.nodes.feasible")
+)
+
+// How attempts end of which no decision is recorded.
+const (
+	// gone: the pod was deleted, or somebody else has bound it.
+	gone decision.Result = "Gone"
+	// handedOver: this process leads no more, and the next leader tries the pod.
+	handedOver decision.Result = "HandedOver"
+)
+
+// trace begins the trace of an attempt, if this is one of those that are traced,
+// and returns the context of what belongs to it.
+func (s *Scheduler) trace(ctx context.Context, t *turn) context.Context {
+	if s.options.Tracer == nil {
+		return ctx
+	}
+	traced, span := s.options.Tracer.Start(ctx, attemptSpan, trace.WithNewRoot(), trace.WithTimestamp(t.begin))
+	if !span.IsRecording() {
+		return ctx
+	}
+	blueprint := t.generation.Blueprint()
+	span.SetAttributes(
+		semconv.K8SNamespaceName(t.Pod.Namespace), semconv.K8SPodName(t.Pod.Name), semconv.K8SPodUID(string(t.Pod.UID)),
+		profileKey.String(blueprint.Name), generationKey.Int64(blueprint.Generation), hashKey.String(blueprint.Hash),
+		attemptKey.Int(t.Count),
+	)
+	t.span = span
+	t.state.Trace(s.options.Tracer)
+	return traced
+}
+
+// traceDecision says in the attempt's span how it ended: with err, as d records.
+func (t *turn) traceDecision(d decision.Decision, err error) {
+	if t.span == nil {
+		return
+	}
+	var unfit *framework.FitError
+	switch {
+	case t.placement != nil:
+		t.span.SetAttributes(semconv.K8SNodeName(d.Node), evaluatedKey.Int(d.Evaluated), feasibleKey.Int(d.Feasible))
+	case errors.As(err, &unfit):
+		t.span.SetAttributes(evaluatedKey.Int(unfit.Diagnosis.Refusals.Len()), feasibleKey.Int(0))
+	}
+	switch message := framework.SpanText(d.Message); {
+	case d.Result == decision.Error:
+		t.span.SetStatus(codes.Error, message)
+	case message != "":
+		t.span.SetAttributes(framework.MessageKey.String(message))
+	}
+	t.traceResult(d.Result)
+}
+
+// traceResult says in the attempt's span how it ended.
+func (t *turn) traceResult(result decision.Result) {
+	if t.span != nil {
+		t.span.SetAttributes(resultKey.String(string(result)))
+	}
+}
+
+// endTrace ends the attempt's span.
+func (s *Scheduler) endTrace(t *turn) {
+	if t.span != nil && !(fault.RefusedSpanLeftOpen && t.flight == nil) {
+		t.span.End(trace.WithTimestamp(s.options.Clock.Now()))
+	}
+}

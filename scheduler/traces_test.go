@@ -1,0 +1,217 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/fakecluster"
+	"github.com/berthdev/berth/test/probe"
+)
+
+// collects lets attempts be traced as sampler says, and returns who collects what
+// ended.
+func (w *world) collects(sampler sdk.Sampler) *tracetest.InMemoryExporter {
+	exporter := tracetest.NewInMemoryExporter()
+	w.options.Tracer = sdk.NewTracerProvider(sdk.WithSampler(sampler), sdk.WithSyncer(exporter)).Tracer("test")
+	return exporter
+}
+
+// failure stands for why a span failed, which is no attribute.
+const failure attribute.Key = "failed"
+
+// spanSays is a span's name, and those of keys that it has, by their names.
+func spanSays(span tracetest.SpanStub, keys ...attribute.Key) string {
+	var said []string
+	for _, a := range span.Attributes {
+		if slices.Contains(keys, a.Key) {
+			said = append(said, fmt.Sprintf("%s=%s", a.Key, a.Value.Emit()))
+		}
+	}
+	slices.Sort(said)
+	text := span.Name + " " + strings.Join(said, " ")
+	if span.Status.Description != "" && slices.Contains(keys, failure) {
+		text += " failed: " + span.Status.Description
+	}
+	return strings.TrimSpace(text)
+}
+
+// points are the spans below an attempt's, in the order in which they ended, with
+// what they came to where that is no success.
+func points(t *testing.T, a attemptTrace) string {
+	t.Helper()
+	var names []string
+	for _, span := range a.spans {
+		if span.SpanContext.Equal(a.root.SpanContext) {
+			continue
+		}
+		if span.Parent.SpanID() != a.root.SpanContext.SpanID() {
+			t.Errorf("%s is not below the attempt", span.Name)
+		}
+		if span.StartTime.Before(a.root.StartTime) || span.EndTime.After(a.root.EndTime) {
+			t.Errorf("%s is from %v to %v, the attempt from %v to %v", span.Name, span.StartTime, span.EndTime, a.root.StartTime, a.root.EndTime)
+		}
+		words := strings.NewReplacer(" berth.status=Success", "", "berth.status=", "", "berth.plugin=", "by ")
+		names = append(names, words.Replace(spanSays(span, "berth.status", "berth.plugin", failure)))
+	}
+	return strings.Join(names, ", ")
+}
+
+func TestAnAttemptIsATrace(t *testing.T) {
+	forbidden := apierrors.NewForbidden(v1.Resource("pods"), "a", errors.New("no"))
+	const cycle = "PreFilter, Filter, Score, Reserve, Permit, PreBindPreFlight Skip, "
+	for sentence, c := range map[string]struct {
+		with         func(w *world)
+		want, points string
+	}{
+		"of a pod that is bound": {
+			func(*world) {},
+			"berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Bound k8s.node.name=n1",
+			cycle + "Bind, PostBind",
+		},
+		"of a pod that fits nowhere": {
+			func(w *world) { w.a.Set("Filter", probe.Reject("too small")) },
+			"berth.message=0/2 nodes are available: 2 too small. berth.nodes.evaluated=2 berth.nodes.feasible=0 berth.result=Unschedulable",
+			"PreFilter, Filter, PostFilter by A",
+		},
+		"of a pod that a plugin refuses on its node": {
+			func(w *world) { w.a.Set("Reserve", probe.Reject("taken")) },
+			"berth.message=0/1 nodes are available: 1 taken. berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Unschedulable k8s.node.name=n1",
+			"PreFilter, Filter, Score, Reserve by A Unschedulable, Unreserve",
+		},
+		"of a pod whose Binding is refused": {
+			func(w *world) { w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: forbidden}) },
+			"berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Error k8s.node.name=n1" +
+				` failed: running Bind plugin "DefaultBinder": pods "a" is forbidden: no`,
+			cycle + `Bind Error failed: running Bind plugin "DefaultBinder": pods "a" is forbidden: no, Unreserve`,
+		},
+		"of a pod that waits at Permit": {
+			func(w *world) {
+				w.a.Waits = time.Minute
+				w.a.Set("Permit", probe.Wait)
+				time.AfterFunc(time.Second, func() { w.waiting.Each(func(p fwk.WaitingPod) { p.Allow("A") }) })
+			},
+			"berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Bound k8s.node.name=n1",
+			"PreFilter, Filter, Score, Reserve, Permit Wait, PreBindPreFlight Skip, WaitOnPermit, Bind, PostBind",
+		},
+		"of a pod that goes while it is bound": {
+			func(w *world) {
+				w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: errors.New("no answer"), Before: func() { w.cluster.Remove(web("a")) }})
+			},
+			"berth.result=Gone",
+			cycle + `Bind Error failed: running Bind plugin "DefaultBinder": no answer, Unreserve`,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				spans := w.collects(sdk.AlwaysSample())
+				w.apply("one")
+				end := w.lead()
+				c.with(w)
+				w.create(web("a"))
+				time.Sleep(1100 * time.Millisecond)
+				synctest.Wait()
+				attempts := byAttempt(spans.GetSpans())
+				end()
+				if len(attempts) == 0 {
+					t.Fatal("no attempt's span ended")
+				}
+				first := attempts[0]
+				w.want("which attempt", spanSays(first.root, "berth.attempt", "berth.generation", "berth.hash", "berth.profile", "k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"),
+					"Schedule berth.attempt=1 berth.generation=7 berth.hash=one berth.profile=p k8s.namespace.name=default k8s.pod.name=a k8s.pod.uid=default/a")
+				w.want("how it ended", spanSays(first.root, "berth.result", "berth.message", "berth.nodes.evaluated", "berth.nodes.feasible", "k8s.node.name", failure), "Schedule "+c.want)
+				w.want("its points", points(t, first), c.points)
+			}, node("n1"), node("n2"))
+		})
+	}
+}
+
+// Each try is a trace of its own, and its number says so.
+func TestARetryIsAnotherTrace(t *testing.T) {
+	inTime(t, func(w *world) {
+		spans := w.collects(sdk.AlwaysSample())
+		w.a.Set("Permit", probe.Fail(errors.New("not yet")))
+		w.apply("one")
+		defer w.lead()()
+		w.create(web("a"))
+		w.a.Set("Permit", nil)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		var got []string
+		for _, attempt := range byAttempt(spans.GetSpans()) {
+			got = append(got, spanSays(attempt.root, "berth.attempt", "berth.result", failure))
+		}
+		w.wantLines("attempts", got,
+			`Schedule berth.attempt=1 berth.result=Error failed: running Permit plugin "A": not yet`, "Schedule berth.attempt=2 berth.result=Bound")
+	}, node("n1"))
+}
+
+// An attempt that is left behind ends when it is, and not when its plugin does.
+func TestAnAttemptThatIsLeftBehindEnds(t *testing.T) {
+	amongOdds(t, func(w *world, o *odd) {
+		spans := w.collects(sdk.AlwaysSample())
+		w.create(oddly("a", "Filter hangs"))
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		attempts := byAttempt(spans.GetSpans())
+		if len(attempts) != 1 || attempts[0].root.EndTime.Sub(attempts[0].root.StartTime) != framework.CallLimit {
+			t.Fatalf("ended: %v", attempts)
+		}
+		w.want("the attempt", spanSays(attempts[0].root, "berth.result", failure),
+			`Schedule berth.result=Error failed: plugin "Odd" did not come back from Filter within 10s`)
+		o.open()
+		synctest.Wait()
+		if n := len(byAttempt(spans.GetSpans())); n != 1 {
+			t.Errorf("%d attempts ended", n)
+		}
+	})
+}
+
+func TestAnAttemptThatIsNotSampledIsNotTraced(t *testing.T) {
+	inTime(t, func(w *world) {
+		spans := w.collects(sdk.NeverSample())
+		w.apply("one")
+		defer w.lead()()
+		w.create(web("a"))
+		w.want("where it is", w.on("a"), "n1")
+		if got := spans.GetSpans(); len(got) > 0 {
+			t.Errorf("spans: %v", got)
+		}
+	}, node("n1"))
+}
+
+// attemptTrace is what is told of one attempt.
+type attemptTrace struct {
+	root  tracetest.SpanStub
+	spans tracetest.SpanStubs
+}
+
+// byAttempt puts spans together that are of one trace, in the order in which the
+// attempts ended.
+func byAttempt(spans tracetest.SpanStubs) (all []attemptTrace) {
+	of := map[trace.TraceID]tracetest.SpanStubs{}
+	for _, span := range spans {
+		id := span.SpanContext.TraceID()
+		of[id] = append(of[id], span)
+		if !span.Parent.IsValid() {
+			all = append(all, attemptTrace{root: span})
+		}
+	}
+	for i := range all {
+		all[i].spans = of[all[i].root.SpanContext.TraceID()]
+	}
+	return all
+}

@@ -1,0 +1,50 @@
+package command_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berthdev/berth/test/command"
+)
+
+func TestACommandSaysHowItWent(t *testing.T) {
+	type end struct {
+		Code     int
+		Out, Err string
+	}
+	for sentence, c := range map[string]struct {
+		args []string
+		want end
+	}{
+		"one that works says so last":          {nil, end{Out: "ten pods\nsoak: ok\n"}},
+		"one that fails says why, on stderr":   {[]string{"--fail"}, end{1, "", "soak: failed: a pod is lost\n"}},
+		"a flag that there is not is named":    {[]string{"--pds"}, end{1, "", "soak: failed: unknown flag: --pds\n"}},
+		"an argument without a place is named": {[]string{"now"}, end{1, "", "soak: failed: unexpected argument \"now\": only flags are taken\n"}},
+		"help is no failure":                   {[]string{"--help"}, end{}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			code := command.Play(t.Context(), "soak", func(_ context.Context, args []string, out io.Writer) error {
+				f := command.Flags("soak")
+				f.SetOutput(io.Discard)
+				fail := f.Bool("fail", false, "lose a pod")
+				if err := command.Parse(f, args); err != nil {
+					return err
+				}
+				if *fail {
+					return errors.New("a pod is lost")
+				}
+				_, err := io.WriteString(out, "ten pods\n")
+				return err
+			}, command.Streams{Args: c.args, Out: &out, Err: &errs})
+			if diff := cmp.Diff(c.want, end{code, out.String(), errs.String()}); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,89 @@
+//go:build tracing
+
+// Package tracing shows traces in the OpenTelemetry Collector: a manager that runs sends
+// them, and what the Collector's file exporter writes is read again. It is built for
+// make tracing only, since the Collector takes minutes to compile.
+package tracing
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/operator"
+)
+
+func TestTracing(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "tracing")
+}
+
+const minute = NodeTimeout(time.Minute)
+
+var (
+	cp *controlplane.ControlPlane
+	// root is the repository, and binary the manager as it is shipped.
+	root, binary string
+)
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	var err error
+	root, err = controlplane.ModuleRoot()
+	Expect(err).NotTo(HaveOccurred())
+	binary, err = operator.Build(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	cp, err = house.Cluster(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { cp.Stop() })
+	for _, name := range []string{"n1", "n2"} {
+		node := fixture.Node(name).Offers("cpu", "4", "pods", "110").Obj()
+		node.UID, node.CreationTimestamp = "", metav1.Time{}
+		_, err := cp.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+}, NodeTimeout(15*time.Minute))
+
+// manages starts a manager with more flags, and says how it is ended.
+func manages(ctx context.Context, flags ...string) (end func()) {
+	GinkgoHelper()
+	manager, err := operator.Start(ctx, cp, binary, flags...)
+	Expect(err).NotTo(HaveOccurred())
+	end = func() { cp.End(manager.Process) }
+	DeferCleanup(end)
+	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
+	return end
+}
+
+// create creates a pod that goes when the spec ends.
+func create(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
+	GinkgoHelper()
+	pod := b.Obj()
+	pod.UID, pod.CreationTimestamp, pod.Spec.TerminationGracePeriodSeconds = "", metav1.Time{}, new(int64(0))
+	for i := range pod.Spec.Containers {
+		pod.Spec.Containers[i].Image = "none"
+	}
+	pods := cp.Client().CoreV1().Pods(pod.Namespace)
+	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) { _ = pods.Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0)) })
+	return pod
+}
+
+// place is the node that a pod is on; empty while it is on none.
+func place(ctx context.Context, pod *v1.Pod) string {
+	now, err := cp.Client().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	return now.Spec.NodeName
+}

@@ -184,6 +184,20 @@ release-snapshot: ## Everything that a release is made of but the image and the 
 olm-e2e: controlplane ## Install and upgrade the bundle through the Operator Lifecycle Manager, whose programs are built once.
 	olm=$$(tools/build-olm.sh) && go test ./test/olm -v -count=1 -timeout 60m -args -olm "$$olm"
 
+##@ The site
+
+# What npm installed, for the lock file that is there.
+site/node_modules/.package-lock.json: site/package.json site/package-lock.json
+	cd site && npm ci
+
+.PHONY: site
+site: site/node_modules/.package-lock.json ## The pages of docs/ as a site, in bin/site. A link that leads nowhere fails it. Needs Node 20 and npm.
+	cd site && npm run build
+
+.PHONY: site-serve
+site-serve: site ## The same, served on 127.0.0.1.
+	cd site && npm run serve
+
 ##@ Deployment, to the cluster that kubectl points at
 
 .PHONY: install

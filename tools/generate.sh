@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes every generated file from its source: deep copies, apply
 # configurations and CRDs from api/, the manager's role from the RBAC markers
-# that stand beside the code that needs the right, the reference of metrics, dist/
+# that stand beside the code that needs the right, the references in docs/, dist/
 # and bundle/ from config/. `make verify` runs it and asks git whether anything
 # changed. IMG is the manager's image in the bundle; the default has VERSION as its tag.
 set -euo pipefail
@@ -25,8 +25,13 @@ git ls-files -z -co --exclude-standard '*.go' | xargs -0 awk '
 	END { exit bad }' >&2
 generate rbac:roleName=manager-role paths=./... output:rbac:artifacts:config=config/rbac
 
-# The reference of metrics, from the code that makes them.
+# The references: of metrics, from the code that makes them; of the resources, from
+# their types; and what the code says of each plugin, on its page.
 go run ./tools/metrics
+go run ./tools/plugins
+go tool -modfile=tools/apidocs/go.mod crd-ref-docs --log-level=ERROR \
+	--source-path=api/v1alpha1 --config=tools/apidocs/config.yaml \
+	--renderer=markdown --templates-dir=tools/apidocs/templates --output-path=docs/reference/api.md
 
 # The same as `kubectl apply -k config/default`, for who has the one file alone.
 mkdir -p dist

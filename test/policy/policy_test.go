@@ -92,6 +92,7 @@ demo:                   test/controlplane
 
 # What is written from the code reads it as text.
 tools/metrics:
+tools/plugins:          api/... scheduler/compile scheduler/framework scheduler/offline scheduler/plugins scheduler/profile scheduler/queue
 
 # Proof may look everywhere.
 test/...:               ...

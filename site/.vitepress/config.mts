@@ -1,0 +1,57 @@
+// The site: every page of docs/, in the order of sidebar.mts. Links that lead
+// nowhere fail the build.
+import { fileURLToPath } from 'node:url'
+import { defineConfig } from 'vitepress'
+import { asOnTheSite } from './links.mts'
+import { home, sidebar } from './sidebar.mts'
+
+export const repository = 'https://github.com/berthdev/berth'
+
+const ownModule = (name: string) => fileURLToPath(import.meta.resolve(name))
+
+export default defineConfig({
+  title: 'Berth',
+  description: 'A Kubernetes scheduler whose profiles are custom resources.',
+  srcDir: '../docs',
+  outDir: '../bin/site',
+  cacheDir: './.cache',
+  // The front page of a folder is called README.md, so that it is one where
+  // the pages are read beside the code, too.
+  rewrites: {
+    'README.md': 'index.md',
+    ':folder/README.md': ':folder/index.md',
+  },
+  cleanUrls: false,
+  // Asked of nobody else: no fonts, no search service, no counting.
+  head: [['meta', { name: 'theme-color', content: '#1f5f8b' }]],
+  markdown: {
+    theme: { light: 'github-light', dark: 'github-dark' },
+    config: (md) => md.use(asOnTheSite, repository),
+  },
+  // The pages are outside of the folder in which Vue is installed.
+  vite: {
+    resolve: {
+      alias: [
+        { find: /^vue$/, replacement: ownModule('vue/dist/vue.runtime.esm-bundler.js') },
+        { find: /^vue\/server-renderer$/, replacement: ownModule('vue/server-renderer') },
+      ],
+    },
+  },
+  transformPageData(page) {
+    if (page.relativePath === 'index.md') page.frontmatter = { ...home, ...page.frontmatter }
+  },
+  themeConfig: {
+    nav: [
+      { text: 'Start', link: '/guide/install' },
+      { text: 'Plugins', link: '/plugins/' },
+      { text: 'Recipes', link: '/recipes/' },
+      { text: 'Reference', link: '/reference/api' },
+    ],
+    sidebar: sidebar('../docs'),
+    outline: [2, 3],
+    search: { provider: 'local' },
+    socialLinks: [{ icon: 'github', link: repository }],
+    editLink: { pattern: `${repository}/edit/main/docs/:path`, text: 'Edit this page' },
+    footer: { message: 'Apache-2.0' },
+  },
+})

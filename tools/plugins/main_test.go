@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const root = "../.."
+
+func TestThePagesAreWhatTheCodeSays(t *testing.T) {
+	pages, err := fresh(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range pages {
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s is stale, run `make generate` (-want +got):\n%s", path, diff)
+		}
+	}
+}
+
+// What the code cannot say is written by hand: what an argument is for, and how
+// the plugin is named in a profile.
+func TestAPageSpeaksOfEachArgument(t *testing.T) {
+	all, err := read(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		page, err := os.ReadFile(filepath.Join(root, folder, p.name+".md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, byHand, _ := strings.Cut(string(page), end)
+		for _, field := range p.fields {
+			if !strings.Contains(byHand, "| `"+field) {
+				t.Errorf("%s.md: no row of a table says what `%s` is", p.name, field)
+			}
+		}
+		if !strings.Contains(byHand, "kind: SchedulingProfile") {
+			t.Errorf("%s.md: shows no profile with it", p.name)
+		}
+	}
+}
+
+func TestAPluginWithoutAPageIsAnError(t *testing.T) {
+	if _, err := fresh(t.Context(), root); err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(map[string]string{}, filepath.Join(t.TempDir(), "New.md"), ""); err == nil || !strings.Contains(err.Error(), "each built-in plugin has a page") {
+		t.Errorf("got %v", err)
+	}
+	page := filepath.Join(t.TempDir(), "Old.md")
+	if err := os.WriteFile(page, []byte("# Old\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(map[string]string{}, page, ""); err == nil || !strings.Contains(err.Error(), "no lines") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/offline"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/profile"
+	"github.com/berthdev/berth/scheduler/queue"
+)
+
+// plugin is what the code says of one.
+type plugin struct {
+	name    string
+	points  []framework.Point
+	standby bool // no profile runs it that does not name it
+	weight  int32
+	// fields are its arguments, and defaults what they are when they are left out,
+	// as YAML; nil where it takes none.
+	fields   []string
+	defaults []byte
+	// reasons are what it says when it refuses a node, and wakes the events that
+	// it asks for.
+	reasons, wakes []string
+}
+
+// read asks the code about every built-in plugin; root is the module's folder.
+func read(ctx context.Context, root string) ([]plugin, error) {
+	registry := plugins.InTree()
+	wakes, err := wakesOf(ctx, registry)
+	if err != nil {
+		return nil, err
+	}
+	var all []plugin
+	for _, name := range registry.Names() {
+		registration := registry[name]
+		p := plugin{name: name, points: registration.Points, standby: !compile.IsDefault(name), wakes: wakes[name]}
+		for _, entry := range compile.DefaultPlugins() {
+			if entry.Name == name && registration.Implements(framework.Score) {
+				p.weight = max(entry.Weight, 1) // as compile has it where none is given
+			}
+		}
+		if p.reasons, err = reasonsOf(root, registration); err != nil {
+			return nil, err
+		}
+		if registration.NewArgs != nil {
+			if err := p.readArguments(registration); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// wakesOf are the events that the plugins ask for, by name, when all of them run
+// as they are by default.
+func wakesOf(ctx context.Context, registry framework.Registry) (map[string][]string, error) {
+	all := &v1alpha1.SchedulingProfile{}
+	all.Name, all.Spec.Plugins = "all", &v1alpha1.Plugins{}
+	for _, name := range registry.Names() {
+		if !compile.IsDefault(name) {
+			all.Spec.Plugins.MultiPoint.Enabled = append(all.Spec.Plugins.MultiPoint.Enabled, v1alpha1.EnabledPlugin{Name: name})
+		}
+	}
+	blueprint, rejection := compile.Profile(compile.Input{Profile: all, Registry: registry})
+	if rejection != nil {
+		return nil, fmt.Errorf("a profile with every plugin is refused: %s", rejection.Message())
+	}
+	scheduler, err := offline.New(ctx, offline.Options{Blueprint: blueprint, Registry: registry})
+	if err != nil {
+		return nil, err
+	}
+	registered, err := scheduler.Framework().Hints(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var hints []queue.Hint
+	for _, hint := range registered {
+		hints = append(hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event})
+	}
+	return profile.Wakes(hints), nil
+}
+
+// readArguments notes the fields of the plugin's arguments and their defaults.
+func (p *plugin) readArguments(registration framework.Registration) error {
+	args := registration.NewArgs()
+	if registration.Default != nil {
+		registration.Default(args)
+	}
+	kind := reflect.TypeOf(args).Elem()
+	for i := range kind.NumField() {
+		name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
+		if name != "" {
+			p.fields = append(p.fields, name)
+		}
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(args)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.name, err)
+	}
+	for _, empty := range []string{"apiVersion", "kind"} {
+		delete(fields, empty)
+	}
+	p.defaults, err = yaml.Marshal(fields)
+	return err
+}
+
+// verbs are what a reason has in place of names.
+var verbs = strings.NewReplacer("%q", "…", "%s", "…")
+
+// reasonsOf are the constants that begin with reason in the folder of a plugin
+// that filters.
+func reasonsOf(root string, registration framework.Registration) ([]string, error) {
+	if !registration.Implements(framework.Filter) {
+		return nil, nil
+	}
+	name := strings.ToLower(registration.Name)
+	if registration.Name == "NodeResourcesFit" {
+		name = "noderesources"
+	}
+	files, err := filepath.Glob(filepath.Join(root, "scheduler", "plugins", name, "*.go"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("%s: no code in scheduler/plugins/%s", registration.Name, name)
+	}
+	var reasons []string
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		code, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			return nil, err
+		}
+		ast.Inspect(code, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			for i := 0; ok && i < len(spec.Values); i++ {
+				if literal, isText := spec.Values[i].(*ast.BasicLit); isText && strings.HasPrefix(spec.Names[i].Name, "reason") {
+					text, _ := strconv.Unquote(literal.Value)
+					if strings.HasSuffix(text, " ") {
+						text += "…" // the name of a resource
+					}
+					reasons = append(reasons, verbs.Replace(text))
+				}
+			}
+			return true
+		})
+	}
+	return slices.Compact(reasons), nil
+}

@@ -30,6 +30,7 @@ type Other struct {
 const (
 	ours   = "Berth runs in the suite's own process, with these applied before it"
 	pods   = "no kubelet runs Berth's own pods here"
+	images = "images are neither made nor stored here"
 	target = "a target of the Makefile, which this package looks for"
 	source = "a folder of the sources, which this package looks for"
 	excerp = "an excerpt of a run of make demo, or of docs/kubectl.md, in the README"
@@ -39,8 +40,14 @@ const (
 // whose prefix fits counts.
 var Others = []Other{
 	{Prefix: "make ", Why: target},
-	{Prefix: "CGO_ENABLED=0 make ", Why: target},
 	{Prefix: "go run ./", Why: source},
+	{Prefix: "docker ", Why: images},
+	{Prefix: "mkdir berth-catalog", Why: images},
+	{Prefix: "printf ", Why: images},
+	{Prefix: "opm ", Why: images + "; test/olm has opm render, validate and serve the bundle"},
+	{Prefix: "kubectl apply -f config/olm/", Why: "tools/bundle judges these files, and test/olm installs as they do"},
+	{Prefix: "cosign ", Why: "there is no release yet"},
+	{Prefix: "sha256sum ", Why: "there is no release yet"},
 	{Prefix: "go build ", Why: "builds the reader's own scheduler: test/foreign is one"},
 	{Prefix: "kubectl apply --server-side -k config/", Append: " --force-conflicts --dry-run=server", Why: ours},
 	{Prefix: "kubectl apply -k config/", Append: " --server-side --force-conflicts --dry-run=server", Why: ours},

@@ -105,6 +105,7 @@ mutants: ## Plant each fault of scheduler/fault and see that its tests find it. 
 
 .PHONY: tracing
 tracing: controlplane ## Traces of a manager that runs, in the OpenTelemetry Collector; compiling that takes minutes, once.
+	go vet -tags tracing ./test/tracing
 	cd test/tracing/collector && go vet -tags tracing . && go build -tags tracing -ldflags=-w -o ../../../bin/collector .
 	go test -tags tracing -count=1 -timeout 20m ./test/tracing -v -ginkgo.v
 
@@ -209,8 +210,8 @@ uninstall: ## Remove the CustomResourceDefinitions and every resource of their k
 	$(KUBECTL) delete --ignore-not-found -k config/crd
 
 .PHONY: deploy
-deploy: ## Install the whole operator, with the image IMG.
-	$(KUBECTL) kustomize config/default | sed 's|image: berth:latest$$|image: $(IMG)|' | $(KUBECTL) apply --server-side -f -
+deploy: ## Install the whole operator, with the image IMG. CONFIG=config/production adds components.
+	$(KUBECTL) kustomize $(or $(CONFIG),config/default) | sed 's|image: berth:latest$$|image: $(IMG)|' | $(KUBECTL) apply --server-side -f -
 
 .PHONY: undeploy
 undeploy: ## Remove the whole operator; the pods it bound stay where they are.

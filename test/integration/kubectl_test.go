@@ -40,10 +40,10 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 			aNode(ctx, fixture.Node(name).Offers("cpu", cpu, "pods", "110"))
 		}
 		DeferCleanup(func(ctx SpecContext) {
-			Expect(kubectl(ctx, "delete", "sprof/shop", "--ignore-not-found")).Error().NotTo(HaveOccurred())
+			Expect(kubectl(ctx, "delete", "sprof/tour", "--ignore-not-found")).Error().NotTo(HaveOccurred())
 			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0))).To(Succeed())
 		})
-		forget(ctx, "shop")
+		forget(ctx, "tour")
 		tour, _ := readme.Section(expectPlayed(ctx, "README.md", timeless), "The tour")
 		Expect(strings.Count(tour, "\n$ ")).To(Equal(10))
 	})

@@ -50,8 +50,6 @@ var Others = []Other{
 	{Prefix: "sha256sum ", Why: "there is no release yet"},
 	{Prefix: "go build ", Why: "builds the reader's own scheduler: test/foreign is one"},
 	{Prefix: "kubectl apply --server-side -k config/", Append: " --force-conflicts --dry-run=server", Why: ours},
-	{Prefix: "kubectl apply -k config/", Append: " --server-side --force-conflicts --dry-run=server", Why: ours},
-	{Prefix: "kubectl apply -f config/samples/", Append: " --dry-run=server", Why: "test/badinput applies them"},
 	{Prefix: "kubectl create clusterrolebinding ", Append: " --dry-run=server", Why: "nobody takes it away again"},
 	{Prefix: "kubectl -n berth-system create serviceaccount ", Append: " --dry-run=server", Why: "nobody takes it away again"},
 	{Prefix: "kubectl -n kube-system create token berth-manager", Instead: "kubectl -n berth-system create token berth-manager --duration=8760h", Why: "config/static-pod, which has the account there, is not applied"},

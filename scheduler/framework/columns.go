@@ -148,9 +148,6 @@ func (c *Columns) Domains(key string, unlabelled bool) *Domains {
 // TaintList returns the taints that have a number.
 func (c *Columns) TaintList(id int32) []v1.Taint { return c.taintLists[id] }
 
-// TaintLists is one more than the highest number of a list of taints.
-func (c *Columns) TaintLists() int { return len(c.taintLists) }
-
 // Advised reports whether any node has a taint that advises against it, that
 // is one with the effect PreferNoSchedule.
 func (c *Columns) Advised() bool { return c.advised > 0 }

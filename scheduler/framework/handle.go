@@ -3,7 +3,6 @@ package framework
 import (
 	"context"
 	"encoding/json"
-	"sort"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -203,14 +202,4 @@ func decides(plugin fwk.Plugin) bool {
 		return true
 	}
 	return false
-}
-
-// PluginNames lists the plugins that were built, sorted.
-func (f *Framework) PluginNames() []string {
-	names := make([]string, len(f.plugins))
-	for i, plugin := range f.plugins {
-		names[i] = plugin.Name()
-	}
-	sort.Strings(names)
-	return names
 }

@@ -48,13 +48,13 @@ scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue sc
 
 # One attempt, and what follows from it.
 scheduler/cycle:        scheduler/framework scheduler/cache scheduler/decision scheduler/extender scheduler/fault
-scheduler/preemption:   scheduler/framework scheduler/cache scheduler/cycle scheduler/fault
+scheduler/preemption:   scheduler/framework scheduler/fault
 scheduler/offline:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins scheduler/volumes scheduler/fault
 scheduler/offline/log:
 scheduler/recorder:
 scheduler/unserved:
 scheduler/tenure:       scheduler/fault
-scheduler/binding:      scheduler/tenure scheduler/framework scheduler/cache scheduler/cycle scheduler/decision scheduler/preemption scheduler/profile scheduler/fault
+scheduler/binding:      scheduler/tenure scheduler/framework scheduler/cache scheduler/fault
 
 # Who looks in from outside.
 scheduler/inspect:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/profile scheduler/fault
@@ -82,7 +82,7 @@ cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins schedul
 cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/offline cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/intake scheduler/offline scheduler/offline/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb
 cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/cycle scheduler/decision scheduler/plugins scheduler/offline cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb
-cmd/kubectl-berth/*:         api/... config scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/decision scheduler/plugins cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
+cmd/kubectl-berth/*:         api/... config scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/plugins cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 
 # The doors of the house.
 .:                      operator

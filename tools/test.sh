@@ -45,7 +45,7 @@ run() {
 		# which take ten minutes to compile for the race detector. What goes on
 		# in one world of test/hints or test/why is one goroutine, too, and ten thousands of
 		# changes.
-		alone=$(grep -E '/test/(oracle|hints|why)(/|$)' <<<"$packages" || true)
+		alone=$(grep -E '/(test/(oracle|hints|why)|tools/bundle)(/|$)' <<<"$packages" || true)
 		packages=$(grep -vxF "${alone:-none}" <<<"$packages" || true)
 		# `make lint` vets; nobody debugs these binaries, and linking them without
 		# DWARF takes half the time.

@@ -21,7 +21,7 @@ const sections: Section[] = [
   { text: 'Plugins', pages: ['plugins/'], collapsed: true },
   { text: 'Understand', pages: ['parity.md', 'kubernetes-versions.md', 'architecture.md', 'performance.md'] },
   { text: 'Reference', pages: ['reference/'] },
-  { text: 'Develop', pages: ['plugins.md'] },
+  { text: 'Develop', pages: ['plugins.md', 'release.md'] },
   { text: 'Decisions', pages: ['adr/'], collapsed: true },
 ]
 
@@ -31,7 +31,7 @@ export const home = {
   hero: {
     name: 'Berth',
     text: 'A Kubernetes scheduler whose profiles are custom resources',
-    tagline: 'It decides as kube-scheduler decides. A profile is applied with kubectl, tried on live pods, and swapped in between two of them, without a restart.',
+    tagline: 'It decides as kube-scheduler decides. A profile is applied with kubectl, tested on a copy of the cluster, and switched to between two decisions, without a restart.',
     actions: [
       { theme: 'brand', text: 'Install it', link: '/guide/install' },
       { theme: 'alt', text: 'Edit a profile under load', link: '/hot-swap' },

@@ -131,7 +131,7 @@ func (s *stage) addNodes(ctx context.Context) error {
 
 func (s *stage) install(ctx context.Context) error {
 	if s.on == "" {
-		install := filepath.Join(s.root, "demo", "install")
+		install := filepath.Join(s.root, "test", "operator", "install")
 		if _, err := s.cp.Kubectl(ctx, nil, "apply", "--server-side", "-k", install); err != nil {
 			return err
 		}

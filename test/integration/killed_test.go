@@ -36,7 +36,7 @@ var _ = Describe("A manager that is killed in the middle of a swap, at", func() 
 			var held *v1.Pod
 			if step != atRelease {
 				held = aPod(ctx, y.pod(p, "held").Label("tripwire", "held"))
-				Eventually(nominated(ctx, held)).Should(Equal(y.node("n").Obj().Name))
+				Eventually(promised(ctx, held)).Should(Equal(y.node("n").Obj().Name))
 			}
 
 			Expect(os.WriteFile(arm, nil, 0o600)).To(Succeed())
@@ -77,13 +77,5 @@ func queueOf(ctx SpecContext, p *v1alpha1.SchedulingProfile) func(g Gomega) v1al
 		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 		g.Expect(p.Status.Queue).NotTo(BeNil())
 		return *p.Status.Queue
-	}
-}
-
-// nominated is where a pod that waits is to go.
-func nominated(ctx SpecContext, pod *v1.Pod) func(g Gomega) string {
-	return func(g Gomega) string {
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		return pod.Status.NominatedNodeName
 	}
 }

@@ -25,7 +25,7 @@ const (
 	onlyMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// +kubebuilder:rbac:groups=berth.dev,resources=schedulingdecisions,verbs=list;create;patch;delete
+// +kubebuilder:rbac:groups=berth.dev,resources=schedulingdecisions,verbs=get;list;create;patch;delete
 
 // NewClient makes the client that SchedulingDecisions are written with.
 // It dials as config says, and has a limit of its own: a second wall, since the

@@ -101,6 +101,17 @@ var _ = Describe("A pod that is explained", func() {
 		Expect(d.UID).NotTo(Equal(first.UID), "its age is that of the wait")
 	})
 
+	It("has its explanation where somebody else's object is in the way", minute, func(ctx SpecContext) {
+		pod := aPod(ctx, strangersPod(aYard(ctx), "web"))
+		Expect(admin.Create(ctx, &v1alpha1.SchedulingDecision{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			Status:     v1alpha1.SchedulingDecisionStatus{Result: v1alpha1.ResultUnschedulable, LastChange: metav1.Now()},
+		})).To(Succeed())
+		explain(why(pod, "why"))
+		Eventually(decisionOf(ctx, pod)).Should(HaveField("Status.Message", "why"))
+		Expect(ownersOf(expectDecision(ctx, pod))).To(ConsistOf(pod.UID))
+	})
+
 	It("keeps its explanation over a restart, and those of pods that are gone or long bound go", minute, func(ctx SpecContext) {
 		y := aYard(ctx)
 		node := aNode(ctx, y.node("n"))

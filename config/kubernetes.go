@@ -3,6 +3,7 @@
 package config
 
 // MinKubeVersion is the oldest Kubernetes that Berth is for: the oldest with whose
-// API server `make older` passed. A bundle for OLM gives it as its minKubeVersion,
-// the manager and `kubectl berth check` tell of a cluster that is older.
+// API server `make older` passed. The manager and `kubectl berth check` tell of a
+// cluster that is older. A bundle's minKubeVersion is the same: tools/bundle, a module
+// of its own, takes it from tools/older, to which a test holds this one.
 const MinKubeVersion = "1.35.0"

@@ -44,7 +44,7 @@ run() {
 		# The oracle is one goroutine beside a thousand packages of Kubernetes,
 		# which take ten minutes to compile for the race detector. What goes on
 		# in one world of test/hints or test/why is one goroutine, too, and ten thousands of
-		# changes.
+		# changes. tools/bundle links other versions than Berth: all of it once more.
 		alone=$(grep -E '/(test/(oracle|hints|why)|tools/bundle)(/|$)' <<<"$packages" || true)
 		packages=$(grep -vxF "${alone:-none}" <<<"$packages" || true)
 		# `make lint` vets; nobody debugs these binaries, and linking them without

@@ -47,7 +47,6 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(func() { cp.Stop() })
 	for _, name := range []string{"n1", "n2"} {
 		node := fixture.Node(name).Offers("cpu", "4", "pods", "110").Obj()
-		node.UID, node.CreationTimestamp = "", metav1.Time{}
 		_, err := cp.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 	}
@@ -67,11 +66,8 @@ func manages(ctx context.Context, flags ...string) (end func()) {
 // create creates a pod that goes when the spec ends.
 func create(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	pod := b.Obj()
-	pod.UID, pod.CreationTimestamp, pod.Spec.TerminationGracePeriodSeconds = "", metav1.Time{}, new(int64(0))
-	for i := range pod.Spec.Containers {
-		pod.Spec.Containers[i].Image = "none"
-	}
+	pod := b.Whole()
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
 	pods := cp.Client().CoreV1().Pods(pod.Namespace)
 	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())

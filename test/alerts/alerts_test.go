@@ -48,8 +48,8 @@ var _ = Describe("Alerts", Ordered, func() {
 	It("are silent while all is well, for an hour", minutes, func(ctx SpecContext) {
 		for i := range 120 {
 			if i%10 == 0 {
-				pod := create(ctx, fixture.Pod(fmt.Sprint("default/well-", i)).Scheduler("berth").Requests("cpu", "100m"))
-				Eventually(node).WithArguments(ctx, pod).ShouldNot(BeEmpty())
+				pod := admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/well-", i)).Scheduler("berth").Requests("cpu", "100m"))
+				admin.ExpectBound(ctx, pod)
 			}
 			scrape(ctx)
 			for _, a := range alerts {
@@ -62,10 +62,10 @@ var _ = Describe("Alerts", Ordered, func() {
 		for i := range 12 {
 			var pods []*v1.Pod
 			for k := range 5 {
-				pods = append(pods, create(ctx, fixture.Pod(fmt.Sprintf("default/shown-%d-%d", i, k)).Scheduler("berth").Requests("cpu", "100m")))
+				pods = append(pods, admin.Pod(ctx, fixture.Pod(fmt.Sprintf("default/shown-%d-%d", i, k)).Scheduler("berth").Requests("cpu", "100m")))
 			}
 			for _, pod := range pods {
-				Eventually(node).WithArguments(ctx, pod).ShouldNot(BeEmpty())
+				admin.ExpectBound(ctx, pod)
 			}
 			scrape(ctx)
 		}

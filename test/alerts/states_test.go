@@ -39,17 +39,17 @@ const never = `[{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/x
 // others.
 var states = []state{
 	{"BerthPodsUnserved", "pods name a scheduler that is not there", func(ctx context.Context) func(int) {
-		create(ctx, fixture.Pod("default/lost").Scheduler("nobody"))
+		admin.Pod(ctx, fixture.Pod("default/lost").Scheduler("nobody"))
 		Eventually(gauge).WithArguments(ctx, "berth_unserved_pods").WithTimeout(90 * time.Second).ShouldNot(BeZero())
 		return nil
 	}},
 	{"BerthPodWaitsLong", "a pod fits nowhere", func(ctx context.Context) func(int) {
-		create(ctx, fixture.Pod("default/large").Scheduler("berth").Requests("cpu", "1000"))
+		admin.Pod(ctx, fixture.Pod("default/large").Scheduler("berth").Requests("cpu", "1000"))
 		return nil
 	}},
 	{"BerthPodsHeld", "a profile is deleted while its pods wait", func(ctx context.Context) func(int) {
 		profile(ctx, "Going", "{}")
-		create(ctx, fixture.Pod("default/left").Scheduler("going").Requests("cpu", "1000"))
+		admin.Pod(ctx, fixture.Pod("default/left").Scheduler("going").Requests("cpu", "1000"))
 		Eventually(gauge).WithArguments(ctx, "scheduler_unschedulable_pods").ShouldNot(BeZero())
 		_, err := cp.Kubectl(ctx, nil, "delete", "sprof", "going", "--wait=false")
 		Expect(err).NotTo(HaveOccurred())
@@ -65,23 +65,25 @@ var states = []state{
 	}},
 	{"BerthPluginFails", "a plugin panics", func(ctx context.Context) func(int) {
 		profile(ctx, "Panics", "{plugins: {filter: {enabled: [{name: Panics}]}}}")
-		return func(turn int) { create(ctx, failed(fmt.Sprint("default/panics-", turn), "Panics")) }
+		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/panics-", turn), "Panics")) }
 	}},
 	{"BerthMemoWrong", "a plugin reads more than it says", func(ctx context.Context) func(int) {
 		profile(ctx, "Liar", "{plugins: {filter: {enabled: [{name: Liar}]}}}")
-		return func(turn int) { create(ctx, failed(fmt.Sprint("default/liar-", turn), "Liar")) }
+		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/liar-", turn), "Liar")) }
 	}},
 	{"BerthPodsOverlooked", "a plugin does not say what wakes its pods", func(ctx context.Context) func(int) {
 		profile(ctx, "Sleeper", "{plugins: {preFilter: {enabled: [{name: Sleeper}]}}, queue: {flushAfterSeconds: 1}}")
-		return func(turn int) { create(ctx, failed(fmt.Sprint("default/sleeper-", turn), "Sleeper")) }
+		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/sleeper-", turn), "Sleeper")) }
 	}},
 	{"BerthExtenderFails", "an extender cannot be reached", func(ctx context.Context) func(int) {
 		profile(ctx, "Extended", fmt.Sprintf(extended, authority()))
-		return func(turn int) { create(ctx, fixture.Pod(fmt.Sprint("default/extended-", turn)).Scheduler("extended")) }
+		return func(turn int) {
+			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/extended-", turn)).Scheduler("extended"))
+		}
 	}},
 	{"BerthAttemptsFail", "binding is not allowed", func(ctx context.Context) func(int) {
 		unbind(ctx, "berth-binder-role")
-		return func(turn int) { create(ctx, fixture.Pod(fmt.Sprint("default/unbound-", turn)).Scheduler("berth")) }
+		return func(turn int) { admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/unbound-", turn)).Scheduler("berth")) }
 	}},
 	{"BerthStatusWritesFail", "writing of pods is not allowed", refusedUnheard},
 	{"BerthEventsDropped", "writing of Events is not allowed", refusedUnheard},
@@ -93,7 +95,7 @@ var states = []state{
 			Expect(err).NotTo(HaveOccurred())
 		})
 		return func(turn int) {
-			create(ctx, fixture.Pod(fmt.Sprint("default/unexplained-", turn)).Scheduler("berth").Requests("cpu", "1000"))
+			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/unexplained-", turn)).Scheduler("berth").Requests("cpu", "1000"))
 		}
 	}},
 	{"BerthRequestsFail", "the API server fails", func(ctx context.Context) func(int) {
@@ -101,7 +103,7 @@ var states = []state{
 			return &faultproxy.Fault{Answer: faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError, 0)}
 		})
 		DeferCleanup(func() { proxy.Do(nil) })
-		return func(turn int) { create(ctx, fixture.Pod(fmt.Sprint("default/failed-", turn)).Scheduler("berth")) }
+		return func(turn int) { admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/failed-", turn)).Scheduler("berth")) }
 	}},
 	{"BerthRequestsSlow", "the API server is slow", func(ctx context.Context) func(int) {
 		proxy.Do(func(faultproxy.Binding) *faultproxy.Fault {
@@ -110,18 +112,18 @@ var states = []state{
 			return &faultproxy.Fault{Hold: late, Commits: true}
 		})
 		DeferCleanup(func() { proxy.Do(nil) })
-		return func(turn int) { create(ctx, fixture.Pod(fmt.Sprint("default/slowly-", turn)).Scheduler("berth")) }
+		return func(turn int) { admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/slowly-", turn)).Scheduler("berth")) }
 	}},
 	{"BerthQueueGrows", "a plugin takes long while pods come", func(ctx context.Context) func(int) {
 		profile(ctx, "Slow", "{plugins: {filter: {enabled: [{name: Slow}]}}}")
 		for i := range 120 {
-			create(ctx, failed(fmt.Sprint("default/many-", i), "Slow"))
+			admin.Pod(ctx, failed(fmt.Sprint("default/many-", i), "Slow"))
 		}
-		return func(turn int) { create(ctx, failed(fmt.Sprint("default/more-", turn), "Slow")) }
+		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/more-", turn), "Slow")) }
 	}},
 	{"BerthNotScheduling", "the loop stands", func(ctx context.Context) func(int) {
 		for i := range 10 {
-			create(ctx, failed(fmt.Sprint("default/stuck-", i), "Slow"))
+			admin.Pod(ctx, failed(fmt.Sprint("default/stuck-", i), "Slow"))
 		}
 		return nil
 	}},
@@ -152,7 +154,7 @@ func refusedUnheard(ctx context.Context) func(int) {
 	unbind(ctx, "berth-manager-role")
 	round := time.Now().UnixNano()
 	return func(turn int) {
-		create(ctx, fixture.Pod(fmt.Sprintf("default/unheard-%d-%d", round, turn)).Scheduler("berth").Requests("cpu", "1000"))
+		admin.Pod(ctx, fixture.Pod(fmt.Sprintf("default/unheard-%d-%d", round, turn)).Scheduler("berth").Requests("cpu", "1000"))
 	}
 }
 

@@ -9,16 +9,17 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/faultproxy"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/words"
 )
 
 const (
@@ -35,8 +36,9 @@ func TestAlerts(t *testing.T) {
 }
 
 var (
-	root string
-	cp   *controlplane.ControlPlane
+	root  string
+	cp    *controlplane.ControlPlane
+	admin words.API
 	// proxy is the manager's way to the API server.
 	proxy   *faultproxy.Proxy
 	manager *operator.Manager
@@ -56,6 +58,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	cp, err = house.Cluster(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
 	proxy, err = faultproxy.Start(cp.Config())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { proxy.Stop() })
@@ -125,25 +129,4 @@ func profile(ctx context.Context, plugin, spec string) {
 
 func failed(key, plugin string) *fixture.PodBuilder {
 	return fixture.Pod(key).Scheduler(strings.ToLower(plugin)).Label("fails", plugin)
-}
-
-// create creates a pod that goes when the spec ends.
-func create(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
-	GinkgoHelper()
-	pod := b.Whole()
-	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
-	pods := cp.Client().CoreV1().Pods(pod.Namespace)
-	made, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func(ctx SpecContext) { _ = pods.Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0)) })
-	return made
-}
-
-// node is where a pod is; empty while it is nowhere.
-func node(ctx context.Context, pod *v1.Pod) string {
-	now, err := cp.Client().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	if err != nil {
-		return ""
-	}
-	return now.Spec.NodeName
 }

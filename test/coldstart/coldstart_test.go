@@ -3,8 +3,6 @@ package coldstart
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/operator"
 )
 
 var _ = Describe("Berth as a static pod", func() {
@@ -31,17 +30,17 @@ var _ = Describe("Berth as a static pod", func() {
 
 		By("the manager, with the arguments of config/static-pod/berth.yaml")
 		probes := starts(ctx)
-		Eventually(answer).WithArguments(ctx, probes+"/healthz").Should(Equal("200 ok"))
-		Eventually(answer).WithArguments(ctx, probes+"/readyz?verbose").Should(SatisfyAll(HavePrefix("500"), ContainSubstring("[-]crds failed")))
+		Eventually(operator.Answer).WithArguments(ctx, probes+"/healthz").Should(Equal("200 ok"))
+		Eventually(operator.Answer).WithArguments(ctx, probes+"/readyz?verbose").Should(SatisfyAll(HavePrefix("500"), ContainSubstring("[-]crds failed")))
 
 		By("the kinds")
 		Expect(cp.InstallCRDs(ctx, filepath.Join(root, "config", "crd"))).To(Succeed())
-		Eventually(answer).WithArguments(ctx, probes+"/readyz").Should(Equal("200 ok"))
+		Eventually(operator.Answer).WithArguments(ctx, probes+"/readyz").Should(Equal("200 ok"))
 		kubectl(ctx, "wait", "--for=create", "--timeout=20s", "sprof/default-scheduler")
 		kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=20s", "sprof/default-scheduler")
 		Eventually(scheduled).WithArguments(ctx).Should(Equal(
 			"False Unschedulable: 0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."))
-		Expect(answer(ctx, probes+"/healthz")).To(Equal("200 ok"))
+		Expect(operator.Answer(ctx, probes+"/healthz")).To(Equal("200 ok"))
 
 		By("the node is ready")
 		kubectl(ctx, "taint", "node", "n1", v1.TaintNodeNotReady+"-")
@@ -63,21 +62,6 @@ func starts(ctx context.Context) string {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.End(process) })
 	return "http://" + free[0]
-}
-
-// answer is the status of a GET and what it says.
-func answer(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return fmt.Sprintf("%d %s", response.StatusCode, text), err
 }
 
 // scheduled is what the pod's status says about where it is.

@@ -19,6 +19,7 @@ import (
 	"github.com/berthdev/berth/test/foreign/clearance"
 	"github.com/berthdev/berth/test/foreign/coscheduling"
 	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/words"
 )
 
 func member(i, of int) *fixture.PodBuilder {
@@ -32,7 +33,7 @@ func grant(ctx context.Context, name string, fields map[string]any) {
 	obj.SetKind("Clearance")
 	obj.SetNamespace("default")
 	obj.SetName(name)
-	created(ctx, obj)
+	words.Created(ctx, admin, obj)
 }
 
 // eventsOf are the reasons of the Events about an object.
@@ -64,7 +65,7 @@ var _ = Describe("A custom resource that wakes pods", Ordered, func() {
 		Expect(cp.InstallCRDs(ctx, "testdata/crd.yaml")).To(Succeed())
 		Eventually(ready(ctx)).ShouldNot(ContainSubstring("nothing is heard"))
 		grant(ctx, "a", map[string]any{"granted": true})
-		expectBound(ctx, waits...)
+		admin.ExpectBound(ctx, waits...)
 	})
 
 	It("wakes whom it is about, and nobody else", minute, func(ctx SpecContext) {
@@ -73,7 +74,7 @@ var _ = Describe("A custom resource that wakes pods", Ordered, func() {
 		expectRefused(ctx, "is not granted", pods...)
 		grant(ctx, "one", map[string]any{"granted": false})
 		grant(ctx, "two", map[string]any{"granted": true})
-		expectBound(ctx, pods[1])
+		admin.ExpectBound(ctx, pods[1])
 		Expect(now(ctx, pods[0]).Spec.NodeName).To(BeEmpty())
 		one := &unstructured.Unstructured{}
 		one.SetAPIVersion("example.com/v1")
@@ -81,7 +82,7 @@ var _ = Describe("A custom resource that wakes pods", Ordered, func() {
 		one.SetNamespace("default")
 		one.SetName("one")
 		Expect(admin.Patch(ctx, one, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"granted":true}}`)))).To(Succeed())
-		expectBound(ctx, pods[0])
+		admin.ExpectBound(ctx, pods[0])
 	})
 
 	It("is read by other arguments after a swap, and nothing is left of what ran before", minutes, func(ctx SpecContext) {
@@ -95,7 +96,7 @@ var _ = Describe("A custom resource that wakes pods", Ordered, func() {
 		for _, field := range []string{"one", "two", "vip"} {
 			swap(ctx, field)
 		}
-		expectBound(ctx, waits...)
+		admin.ExpectBound(ctx, waits...)
 		Eventually(informers).Should(Equal(1))
 		Eventually(goroutines(ctx, "cache.(*processorListener).run")).Should(Equal(handlers))
 	})
@@ -117,7 +118,7 @@ var _ = Describe("A group of pods", func() {
 		early := create(ctx, member(1, 3), member(2, 3))
 		expectRefused(ctx, "of 3 members are there", early...)
 		last := create(ctx, member(3, 3))
-		expectBound(ctx, append(early, last...)...)
+		admin.ExpectBound(ctx, append(early, last...)...)
 		Eventually(eventsOf(ctx, "member-3")).Should(ContainElement("BoundTogether"))
 	})
 
@@ -138,7 +139,7 @@ var _ = Describe("A group of pods", func() {
 			Expect(now(ctx, pod).Spec.NodeName).To(BeEmpty())
 		}
 		node(ctx, fixture.Node("n2").Offers("cpu", "2", "pods", "10"))
-		expectBound(ctx, pods...)
+		admin.ExpectBound(ctx, pods...)
 	})
 })
 
@@ -147,7 +148,7 @@ var _ = Describe("What a Handle and an attempt's state offer", func() {
 		node(ctx, fixture.Node("n1"))
 		node(ctx, fixture.Node("n2"))
 		pods := create(ctx, pod("first"), pod("second"))
-		expectBound(ctx, pods...)
+		admin.ExpectBound(ctx, pods...)
 		on := map[string]bool{}
 		for _, pod := range pods {
 			is := now(ctx, pod)
@@ -159,21 +160,21 @@ var _ = Describe("What a Handle and an attempt's state offer", func() {
 
 	It("lets PostFilter try on copies, and a node's label wake who was refused", minute, func(ctx SpecContext) {
 		node(ctx, fixture.Node("n1").Label(balance.Most, "1"))
-		expectBound(ctx, create(ctx, pod("there"))...)
+		admin.ExpectBound(ctx, create(ctx, pod("there"))...)
 		waits := create(ctx, pod("waits"))
 		expectRefused(ctx, "node(s) had as many pods as they may", waits...)
 		expectRefused(ctx, "one pod less on n1 would be enough", waits...)
 		n1 := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 		Expect(admin.Patch(ctx, n1, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+balance.Most+`":"2"}}}`)))).To(Succeed())
-		expectBound(ctx, waits...)
+		admin.ExpectBound(ctx, waits...)
 	})
 
 	It("lets PreEnqueue keep a pod out until its label goes", minute, func(ctx SpecContext) {
 		node(ctx, fixture.Node("n1"))
 		kept := create(ctx, pod("kept").Label(clearance.Later, "yes"))[0]
-		expectBound(ctx, create(ctx, pod("other"))...)
+		admin.ExpectBound(ctx, create(ctx, pod("other"))...)
 		Expect(now(ctx, kept).Spec.NodeName).To(BeEmpty())
 		Expect(admin.Patch(ctx, kept.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+clearance.Later+`":null}}}`)))).To(Succeed())
-		expectBound(ctx, kept)
+		admin.ExpectBound(ctx, kept)
 	})
 })

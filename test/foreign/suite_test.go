@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/words"
 )
 
 const (
@@ -40,7 +40,7 @@ func TestForeignPlugins(t *testing.T) {
 
 var (
 	cp      *controlplane.ControlPlane
-	admin   client.Client
+	admin   words.API
 	manager *operator.Manager
 )
 
@@ -57,7 +57,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
 	Expect(operator.Install(ctx, cp)).To(Succeed())
-	admin, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 
 	manager, err = operator.StartSelf(ctx, cp, "--default-profile=", "--leader-elect-retry-period=200ms")
@@ -75,16 +75,6 @@ func apply(ctx context.Context, file string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// created creates an object that goes when the spec ends.
-func created[T client.Object](ctx context.Context, obj T) T {
-	GinkgoHelper()
-	Expect(admin.Create(ctx, obj)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
-		Expect(client.IgnoreNotFound(admin.Delete(ctx, obj, client.GracePeriodSeconds(0)))).To(Succeed())
-	})
-	return obj
-}
-
 // pod is one of the profile.
 func pod(name string) *fixture.PodBuilder { return fixture.Pod("default/" + name).Scheduler("foreign") }
 
@@ -94,14 +84,14 @@ func create(ctx context.Context, pods ...*fixture.PodBuilder) (made []*v1.Pod) {
 	for _, b := range pods {
 		p := b.Whole()
 		p.Spec.TerminationGracePeriodSeconds = new(int64(0))
-		made = append(made, created(ctx, p))
+		made = append(made, words.Created(ctx, admin, p))
 	}
 	return made
 }
 
 func node(ctx context.Context, b *fixture.NodeBuilder) {
 	GinkgoHelper()
-	created(ctx, b.Obj())
+	words.Created(ctx, admin, b.Obj())
 }
 
 // now is the pod as the API server has it.
@@ -110,15 +100,6 @@ func now(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	is := &v1.Pod{}
 	Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), is)).To(Succeed())
 	return is
-}
-
-func expectBound(ctx context.Context, pods ...*v1.Pod) {
-	GinkgoHelper()
-	for _, pod := range pods {
-		Eventually(func() string { return now(ctx, pod).Spec.NodeName }).ShouldNot(BeEmpty(), func() string {
-			return fmt.Sprintf("%s: %+v", pod.Name, now(ctx, pod).Status.Conditions)
-		})
-	}
 }
 
 // expectRefused waits until the pods are refused with a message.

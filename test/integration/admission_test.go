@@ -60,7 +60,7 @@ var _ = Describe("The policies of config/admission", func() {
 		Expect(bind(ctx, map[string]string{"app": "bank"}, nil)).To(MatchError(ContainSubstring(
 			"metadata.labels: a Binding of Berth carries the labels of zone and region alone, has app")))
 		bound := aPod(ctx, y.pod(p, "web"))
-		expectBound(ctx, bound)
+		admin.ExpectBound(ctx, bound)
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(bound), bound)).To(Succeed())
 		Expect(bound.Labels).To(HaveKeyWithValue(v1.LabelTopologyZone, "z1"), "the API server's own labels pass")
 		Expect(bound.Annotations).To(HaveKey(v1alpha1.AnnotationDecision))

@@ -23,7 +23,7 @@ var _ = Describe("A pod that waits for a profile", func() {
 			Not(ContainSubstring(y.name+"-"))))
 
 		aNode(ctx, y.node("large").Offers("cpu", "4"))
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 		aMinuteLater(ctx)
 		expectNoDecision(ctx, pod)
 	})

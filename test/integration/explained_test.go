@@ -20,6 +20,7 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/words"
 )
 
 // ahead is how far the desks of this suite are ahead of the time: nobody waits
@@ -42,7 +43,7 @@ var _ = Describe("A pod that is explained", func() {
 			MatchRegexp(`batch +Unschedulable +0/3 +NodeResourcesFit 3`)))
 		Expect(kubectl(ctx, "get", "sdec", "--namespace", pod.Namespace, "--field-selector=status.result=Unschedulable", "--output=wide")).To(ContainSubstring("Insufficient cpu"))
 
-		remove(ctx, pod)
+		admin.Remove(ctx, pod)
 		berth.Desk.Gone(pod.Namespace, pod.Name, pod.UID)
 		expectNoDecision(ctx, pod)
 	})
@@ -92,7 +93,7 @@ var _ = Describe("A pod that is explained", func() {
 		old := aPod(ctx, strangersPod(y, "web-0"))
 		explain(why(old, "old"))
 		first := expectDecision(ctx, old)
-		remove(ctx, old)
+		admin.Remove(ctx, old)
 		pod := aPod(ctx, strangersPod(y, "web-0"))
 		explain(why(pod, "new"))
 		Eventually(decisionOf(ctx, pod)).Should(HaveField("Status.Message", "new"))
@@ -121,7 +122,7 @@ var _ = Describe("A pod that is explained", func() {
 			expectDecision(ctx, pod)
 		}
 		stopManager()
-		remove(ctx, gone)
+		admin.Remove(ctx, gone)
 		bindTo(ctx, bound, node)
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(bound), bound)).To(Succeed())
 		for i := range bound.Status.Conditions {
@@ -238,11 +239,12 @@ func bindTo(ctx context.Context, pod *v1.Pod, node *v1.Node) {
 func viewerOf(ctx context.Context, y yard) client.Client {
 	GinkgoHelper()
 	who := "tenant-of-" + y.name
-	created(ctx, &rbacv1.RoleBinding{
+	words.Created(ctx, admin, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "viewer"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "berth-decision-viewer-role"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who}},
 	})
+
 	cfg := cp.Config()
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: who}
 	tenant, err := client.New(cfg, client.Options{Scheme: house.Scheme()})

@@ -21,6 +21,7 @@ import (
 	"github.com/berthdev/berth/controllers/export"
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/words"
 )
 
 // exportedTo asks for an autoscaler's configuration.
@@ -73,9 +74,10 @@ var _ = Describe("What a profile exports for autoscalers", func() {
 	})
 
 	It("leaves a ConfigMap alone that is somebody else's", minute, func(ctx SpecContext) {
-		theirs := created(ctx, &v1.ConfigMap{
+		theirs := words.Created(ctx, admin, &v1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "theirs"}, Data: map[string]string{export.Key: "mine"},
 		})
+
 		p := aProfile(ctx, exportedTo(theirs.Name))
 		Eventually(now(ctx, p)).Should(ContainElements("Ready True Ready", "Exported False ConfigMapConflict"))
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
@@ -111,7 +113,7 @@ var _ = Describe("A profile that was converted back", func() {
 		})
 
 		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "100m"))
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 		Expect(pod.Annotations).NotTo(HaveKey(v1alpha1.AnnotationDecision), "it was not Berth")
 	})

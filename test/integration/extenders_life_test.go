@@ -11,6 +11,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("An extender that wants to know who asks", func() {
@@ -24,17 +25,18 @@ var _ = Describe("An extender that wants to know who asks", func() {
 		expectReady(ctx, p)
 		pod := aPod(ctx, y.pod(p, "p").Requests("cpu", "1"))
 		expectHeld(ctx, v1.PodReasonSchedulerError, pod)
-		Expect(scheduledIn(pod)).To(ContainSubstring(`extender "rack": filter: its client certificate cannot be read`))
-		Expect(scheduledIn(pod)).NotTo(ContainSubstring("Secret"), "what is there is nobody's business who reads pods")
+		Expect(words.Scheduled(pod)).To(ContainSubstring(`extender "rack": filter: its client certificate cannot be read`))
+		Expect(words.Scheduled(pod)).NotTo(ContainSubstring("Secret"), "what is there is nobody's business who reads pods")
 		Expect(v.pods()).To(BeEmpty())
 
 		chain, key, err := cert.GenerateSelfSignedCertKey("who-asks.example", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		created(ctx, &v1.Secret{
+		words.Created(ctx, admin, &v1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: y.name}, Type: v1.SecretTypeTLS,
 			Data: map[string][]byte{v1.TLSCertKey: chain, v1.TLSPrivateKeyKey: key},
 		})
-		expectBound(ctx, pod)
+
+		admin.ExpectBound(ctx, pod)
 		v.says(func(v *voice) { Expect(v.callers).To(ContainElement("who-asks.example")) })
 	})
 })
@@ -63,7 +65,7 @@ var _ = Describe("A profile with an extender, where the manager's flags do not a
 		expectReady(ctx, p)
 		edit(ctx, p, extendedBy(v, filters))
 		Eventually(now(ctx, p)).Should(ContainElements("Accepted False InvalidExtender", "Programmed False PreviousRuns"))
-		expectBound(ctx, aPod(ctx, y.pod(p, "p").Requests("cpu", "1")))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "p").Requests("cpu", "1")))
 		Expect(v.pods()).To(BeEmpty())
 
 		By("and where they may filter, but neither preempt nor bind")
@@ -99,7 +101,7 @@ var _ = Describe("The client of an extender", func() {
 
 		approve(ctx, p)
 		expectReady(ctx, p)
-		expectBound(ctx, aPod(ctx, y.pod(p, "next").Requests("cpu", "1")))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "next").Requests("cpu", "1")))
 		Expect(v.pods()).To(ContainElement("next"))
 	})
 
@@ -108,7 +110,7 @@ var _ = Describe("The client of an extender", func() {
 		n := aNode(ctx, y.node("n").Offers("cpu", "2"))
 		v.says(func(v *voice) { v.filter = only(n) })
 		p := aProfile(ctx, neverFlushing, extendedBy(v, filters))
-		expectBound(ctx, aPod(ctx, y.pod(p, "p").Requests("cpu", "1")))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "p").Requests("cpu", "1")))
 		expectReady(ctx, p)
 		Expect(v.connections()).To(Equal(1), "which is kept for the next pod")
 		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.Extenders = nil })

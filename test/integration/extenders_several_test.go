@@ -47,7 +47,7 @@ var _ = Describe("A profile with several HTTP extenders", func() {
 			}
 		})
 		pod := aPod(ctx, racking(y.pod(p, "p")))
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 		Expect(pod.Spec.NodeName).To(Equal(n["2"].Name), "134 to 53, which is the only other node that is left")
 		Expect(pod.Annotations).NotTo(HaveKey("berth.dev/decision"), "the second has bound it")
 		Expect(asked["first"]).To(ConsistOf(n["1"].Name, n["2"].Name, n["3"].Name, n["4"].Name, n["5"].Name))

@@ -9,6 +9,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("A profile with an HTTP extender", func() {
@@ -31,7 +32,7 @@ var _ = Describe("A profile with an HTTP extender", func() {
 		Expect(r.Node).To(Equal(c.Name))
 		Expect(r.Top[0].Plugins).To(HaveKeyWithValue("Extender/rack", int64(100)))
 		two := aPod(ctx, y.pod(p, "two").Requests("cpu", "1"))
-		expectBound(ctx, two)
+		admin.ExpectBound(ctx, two)
 		Expect(two.Spec.NodeName).To(Equal(a.Name), "%s is full, and %s was not left", c.Name, b.Name)
 	})
 
@@ -45,10 +46,10 @@ var _ = Describe("A profile with an HTTP extender", func() {
 		p := aProfile(ctx, neverFlushing, extendedBy(v, filters))
 		pod := aPod(ctx, y.pod(p, "p").Requests("cpu", "1"))
 		expectHeld(ctx, v1.PodReasonUnschedulable, pod)
-		Expect(scheduledIn(pod)).To(ContainSubstring("the rack is locked"))
+		Expect(words.Scheduled(pod)).To(ContainSubstring("the rack is locked"))
 		v.says(func(*voice) { locked = false })
-		change(ctx, n, func(n *v1.Node) { n.Labels["key"] = "turned" })
-		expectBound(ctx, pod)
+		words.Change(ctx, admin, n, func(n *v1.Node) { n.Labels["key"] = "turned" })
+		admin.ExpectBound(ctx, pod)
 	})
 
 	It("that fails keeps its pods waiting, and one that may be ignored does not", minute, func(ctx SpecContext) {
@@ -56,11 +57,11 @@ var _ = Describe("A profile with an HTTP extender", func() {
 		aNode(ctx, y.node("n").Offers("cpu", "2"))
 		strict, lax := aProfile(ctx, neverFlushing, extendedBy(v, filters)), aProfile(ctx, neverFlushing, extendedBy(v, filters, mayIgnored))
 		waits, goes := aPod(ctx, y.pod(strict, "waits").Requests("cpu", "1")), aPod(ctx, y.pod(lax, "goes").Requests("cpu", "1"))
-		expectBound(ctx, goes)
+		admin.ExpectBound(ctx, goes)
 		expectHeld(ctx, v1.PodReasonSchedulerError, waits)
-		Expect(scheduledIn(waits)).To(ContainSubstring(`extender "rack": filter: status 500, want 200`))
+		Expect(words.Scheduled(waits)).To(ContainSubstring(`extender "rack": filter: status 500, want 200`))
 		v.says(func(v *voice) { v.filter = func(string) (bool, string, bool) { return true, "", true } })
-		expectBound(ctx, waits)
+		admin.ExpectBound(ctx, waits)
 	})
 
 	It("is asked only about pods that ask for what it manages, which NodeResourcesFit may leave to it", minute, func(ctx SpecContext) {
@@ -72,7 +73,7 @@ var _ = Describe("A profile with an HTTP extender", func() {
 		}))
 		plain := aPod(ctx, y.pod(p, "plain").Requests("cpu", "1"))
 		racked := aPod(ctx, racking(y.pod(p, "racked")))
-		expectBound(ctx, plain, racked)
+		admin.ExpectBound(ctx, plain, racked)
 		Expect(v.pods()).To(HaveEach(racked.Name))
 		other := aProfile(ctx, neverFlushing)
 		expectHeld(ctx, v1.PodReasonUnschedulable, aPod(ctx, racking(y.pod(other, "other"))))
@@ -96,12 +97,12 @@ var _ = Describe("A profile with an HTTP extender", func() {
 		})
 		p := aProfile(ctx, neverFlushing, extendedBy(v, binds))
 		honest, timid, liar := aPod(ctx, y.pod(p, "honest").Requests("cpu", "1")), aPod(ctx, y.pod(p, "timid").Requests("cpu", "1")), aPod(ctx, y.pod(p, "liar").Requests("cpu", "1"))
-		expectBound(ctx, honest, timid)
+		admin.ExpectBound(ctx, honest, timid)
 		Expect(honest.Annotations).NotTo(HaveKey("berth.dev/decision"))
 		expectHeld(ctx, v1.PodReasonSchedulerError, liar)
-		Expect(scheduledIn(liar)).To(ContainSubstring("Extender/rack said that it bound the pod to its node, and it is not bound"))
+		Expect(words.Scheduled(liar)).To(ContainSubstring("Extender/rack said that it bound the pod to its node, and it is not bound"))
 		v.says(func(v *voice) { v.bind = bind })
-		expectBound(ctx, liar)
+		admin.ExpectBound(ctx, liar)
 	})
 
 	It("comes and goes under a stream of pods, and none is lost", minute, func(ctx SpecContext) {
@@ -122,7 +123,7 @@ var _ = Describe("A profile with an HTTP extender", func() {
 			}
 			expectReady(ctx, p)
 		}
-		expectBound(ctx, pods...)
+		admin.ExpectBound(ctx, pods...)
 		for _, pod := range pods {
 			Expect(len(seen.nodes(pod))).To(BeNumerically("<=", 1), "%s has never been elsewhere", pod.Name)
 		}

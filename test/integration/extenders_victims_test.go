@@ -18,7 +18,7 @@ var _ = Describe("An extender that is asked about victims", func() {
 			return aPod(ctx, ranked(y.pod(p, name).NodeSelector(v1.LabelHostname, n.Name).Requests("cpu", "1"), class))
 		}
 		all := []*v1.Pod{on(a, "a1", classes[0]), on(a, "a2", classes[0]), on(b, "least", classes[0]), on(b, "named", classes[1])}
-		expectBound(ctx, all...)
+		admin.ExpectBound(ctx, all...)
 		var asked []string
 		v.says(func(v *voice) {
 			v.preempt = func(args extenderv1.ExtenderPreemptionArgs) map[string]*extenderv1.MetaVictims {
@@ -35,8 +35,8 @@ var _ = Describe("An extender that is asked about victims", func() {
 			Expect(leaving(ctx, spared)(Default)).To(BeEmpty(), spared.Name)
 		}
 		v.says(func(*voice) { Expect(asked).To(ConsistOf(a.Name, b.Name)) })
-		remove(ctx, all[3])
-		Eventually(place(ctx, high)).Should(Equal(b.Name))
+		admin.Remove(ctx, all[3])
+		Eventually(admin.Place(ctx, high)).Should(Equal(b.Name))
 	})
 
 	It("evicts nobody whom the pod could not evict", minute, func(ctx SpecContext) {
@@ -45,7 +45,7 @@ var _ = Describe("An extender that is asked about victims", func() {
 		n := aNode(ctx, y.node("n").Offers("cpu", "2"))
 		low := aPod(ctx, ranked(y.pod(p, "low").Requests("cpu", "1"), classes[0]))
 		equal := aPod(ctx, ranked(y.pod(p, "equal").Requests("cpu", "1"), classes[1]))
-		expectBound(ctx, low, equal)
+		admin.ExpectBound(ctx, low, equal)
 		victim := equal
 		v.says(func(v *voice) {
 			v.preempt = func(extenderv1.ExtenderPreemptionArgs) map[string]*extenderv1.MetaVictims {
@@ -53,7 +53,7 @@ var _ = Describe("An extender that is asked about victims", func() {
 			}
 		})
 		high := aPod(ctx, ranked(y.pod(p, "high").Requests("cpu", "1"), classes[1]))
-		Eventually(standing(ctx, high)).Should(ContainSubstring(
+		Eventually(admin.Standing(ctx, high)).Should(ContainSubstring(
 			`extender "rack": preempt: the answer names a victim that is as important as the pod, or more`))
 		Expect(promised(ctx, high)(Default)).To(BeEmpty())
 		Expect(leaving(ctx, low)(Default)).To(BeEmpty())
@@ -72,9 +72,9 @@ var _ = Describe("An extender that is asked about victims", func() {
 		strict, lax := aProfile(ctx, neverFlushing, extendedBy(v, preempts)), aProfile(ctx, neverFlushing, extendedBy(v, preempts, mayIgnored))
 		aNode(ctx, y.node("n").Offers("cpu", "1"))
 		low := aPod(ctx, ranked(y.pod(strict, "low").Requests("cpu", "1"), classes[0]))
-		expectBound(ctx, low)
+		admin.ExpectBound(ctx, low)
 		waits := aPod(ctx, ranked(y.pod(strict, "waits").Requests("cpu", "1"), classes[1]))
-		Eventually(standing(ctx, waits)).Should(ContainSubstring(`extender "rack": preempt: status 500, want 200`))
+		Eventually(admin.Standing(ctx, waits)).Should(ContainSubstring(`extender "rack": preempt: status 500, want 200`))
 		Expect(leaving(ctx, low)(Default)).To(BeEmpty())
 		goes := aPod(ctx, ranked(y.pod(lax, "goes").Requests("cpu", "1"), classes[1]))
 		Eventually(promised(ctx, goes)).Should(Equal(low.Spec.NodeName))
@@ -89,17 +89,17 @@ var _ = Describe("A node that an extender refuses for good", func() {
 		n := aNode(ctx, y.node("n").Offers("cpu", "2"))
 		v.says(func(v *voice) { v.filter = func(string) (bool, string, bool) { return true, "", true } })
 		low := aPod(ctx, ranked(y.pod(p, "low").Requests("cpu", "1"), classes[0]))
-		expectBound(ctx, low)
+		admin.ExpectBound(ctx, low)
 		v.says(func(v *voice) {
 			v.filter = func(string) (bool, string, bool) { return false, "the rack is locked", false }
 		})
 		high := aPod(ctx, ranked(y.pod(p, "high").Requests("cpu", "1"), classes[1]))
-		Eventually(standing(ctx, high)).Should(HaveSuffix(
+		Eventually(admin.Standing(ctx, high)).Should(HaveSuffix(
 			"0/1 nodes are available: 1 the rack is locked. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."))
 
 		full := aNode(ctx, y.node("full").Offers("cpu", "1"))
 		other := aPod(ctx, ranked(y.pod(aProfile(ctx, neverFlushing), "other").NodeSelector(v1.LabelHostname, full.Name).Requests("cpu", "1"), classes[0]))
-		expectBound(ctx, other)
+		admin.ExpectBound(ctx, other)
 		Eventually(promised(ctx, high)).Should(Equal(full.Name))
 		Eventually(leaving(ctx, other)).ShouldNot(BeEmpty())
 		Expect(leaving(ctx, low)(Default)).To(BeEmpty(), "%s stays as it was", n.Name)

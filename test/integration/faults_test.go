@@ -92,7 +92,7 @@ var _ = Describe("A Binding that", Ordered, func() {
 			}
 			for _, pod := range r.pods {
 				if held[pod.Name] {
-					Expect(place(ctx, pod)(NewWithT(GinkgoTB())) != "").To(Equal(counts), pod.Name)
+					Expect(admin.Place(ctx, pod)(NewWithT(GinkgoTB())) != "").To(Equal(counts), pod.Name)
 					Expect(berth.Scheduler.Rooms().Cache.Placed(pod.UID)).To(BeTrue(), "%s counts on its node", pod.Name)
 				} else {
 					expectHeld(ctx, v1.PodReasonUnschedulable, pod)
@@ -208,7 +208,7 @@ func (r *rush) settles(ctx context.Context) {
 func (r *rush) bound(ctx context.Context) (pods []*v1.Pod) {
 	GinkgoHelper()
 	for _, pod := range r.pods {
-		if place(ctx, pod)(NewWithT(GinkgoTB())) != "" {
+		if admin.Place(ctx, pod)(NewWithT(GinkgoTB())) != "" {
 			pods = append(pods, pod)
 		}
 	}

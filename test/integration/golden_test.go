@@ -18,6 +18,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // What kubectl itself prints of our kinds stands in testdata, a page for each
@@ -46,12 +47,13 @@ func setTheScene(ctx context.Context) {
 	Expect(client.IgnoreAlreadyExists(admin.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))).To(Succeed())
 	aNode(ctx, fixture.Node("a-1").Offers("cpu", "4", "memory", "16Gi", "pods", "110"))
 	aNode(ctx, fixture.Node("a-2").Offers("cpu", "8", "memory", "16Gi", "pods", "110").Taint("team", "red", v1.TaintEffectNoSchedule))
-	binpack := created(ctx, fit(metav1.ObjectMeta{Name: "binpack"}, strategy("MostAllocated")))
+	binpack := words.Created(ctx, admin, fit(metav1.ObjectMeta{Name: "binpack"}, strategy("MostAllocated")))
 	Eventually(now(ctx, binpack)).Should(ContainElement("Programmed True Programmed"))
-	created(ctx, fit(metav1.ObjectMeta{Name: "spare"}, strategy("LeastAllocated")))
-	created(ctx, &v1alpha1.PluginConfig{
+	words.Created(ctx, admin, fit(metav1.ObjectMeta{Name: "spare"}, strategy("LeastAllocated")))
+	words.Created(ctx, admin, &v1alpha1.PluginConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: "misspelt"}, Spec: v1alpha1.PluginConfigSpec{Plugin: "NodeResourceFit", Args: raw(strategy("MostAllocated"))},
 	})
+
 	audit := aProfileNamed(ctx, "audit", publishingEvery(1), func(s *v1alpha1.SchedulingProfileSpec) {
 		s.Decisions.Explain, s.Decisions.Detail = v1alpha1.ExplainAll, v1alpha1.DetailNodes
 	})
@@ -77,7 +79,7 @@ func setTheScene(ctx context.Context) {
 		expectDecision(ctx, aPod(ctx, waits))
 	}
 	bound := aPod(ctx, pod(audit, "web-bound"))
-	expectBound(ctx, bound)
+	admin.ExpectBound(ctx, bound)
 	expectDecision(ctx, bound)
 	for name, pending := range map[string]int64{"batch": 2, "nightly": 1, "audit": 1} {
 		Eventually(func(g Gomega) {

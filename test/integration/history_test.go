@@ -49,7 +49,7 @@ var _ = Describe("A profile's history", func() {
 		pod := aPod(ctx, y.pod(p, "between"))
 
 		rollBack(ctx, first.Revision)
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 		expectReady(ctx, p)
 		Expect(p.Status.Programmed.Hash).To(Equal(first.Hash))
 	})

@@ -25,6 +25,7 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/replay/run"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("kubectl berth record", func() {
@@ -32,9 +33,10 @@ var _ = Describe("kubectl berth record", func() {
 		const nodes, rounds, pods = 320, 12, 32
 		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
 		expectReady(ctx, p)
-		created(ctx, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "web"}, Spec: v1.ServiceSpec{
+		words.Created(ctx, admin, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "web"}, Spec: v1.ServiceSpec{
 			Selector: map[string]string{"app": "web"}, Ports: []v1.ServicePort{{Port: 80}},
 		}})
+
 		for i := range nodes {
 			aNode(ctx, recordedNode(y, i))
 		}
@@ -57,7 +59,7 @@ var _ = Describe("kubectl berth record", func() {
 			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(y.name), client.GracePeriodSeconds(0))).To(Succeed())
 		})
 		for _, pod := range all {
-			expectBound(ctx, pod)
+			admin.ExpectBound(ctx, pod)
 		}
 		said := recorded()
 		Expect(said).NotTo(ContainSubstring("note:"))
@@ -118,14 +120,14 @@ func churn(ctx context.Context, y yard, p *v1alpha1.SchedulingProfile, round, no
 	GinkgoHelper()
 	aPod(ctx, y.pod(p, fmt.Sprint("huge", round)).Requests("cpu", "640"))
 	short := aPod(ctx, y.pod(p, fmt.Sprint("short", round)).Requests("cpu", "100m"))
-	expectBound(ctx, short)
-	remove(ctx, short)
+	admin.ExpectBound(ctx, short)
+	admin.Remove(ctx, short)
 	aNode(ctx, recordedNode(y, nodes+round))
 	gone := recordedNode(y, 20+round).Obj()
 	Expect(admin.Delete(ctx, gone)).To(Succeed())
 	changed := &v1.Node{}
 	changed.Name = recordedNode(y, 100+round).Obj().Name
-	change(ctx, changed, func(n *v1.Node) { n.Labels["disk"] = "nvme"; n.Spec.Unschedulable = round%2 == 0 })
+	words.Change(ctx, admin, changed, func(n *v1.Node) { n.Labels["disk"] = "nvme"; n.Spec.Unschedulable = round%2 == 0 })
 	return short
 }
 

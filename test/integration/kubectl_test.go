@@ -66,7 +66,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		y, p := aYard(ctx), aProfile(ctx)
 		aNode(ctx, y.node("n"))
 		pod := aPod(ctx, y.pod(p, "web"))
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 		for _, line := range []string{
 			"create role tenant -n " + y.name + " --verb=get --resource=pods",
 			"create rolebinding tenant -n " + y.name + " --role=tenant --user=tenant",

@@ -20,6 +20,7 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/try"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("kubectl berth try", func() {
@@ -45,13 +46,13 @@ var _ = Describe("kubectl berth try", func() {
 
 			real := aPod(ctx, pod)
 			if answer.Node == "" {
-				Eventually(standing(ctx, real)).Should(Equal("False Unschedulable: " + answer.Message))
-				remove(ctx, real)
+				Eventually(admin.Standing(ctx, real)).Should(Equal("False Unschedulable: " + answer.Message))
+				admin.Remove(ctx, real)
 				Eventually(waiting(p)).Should(HaveField("Unschedulable", 0))
 				nowhere++
 				continue
 			}
-			expectBound(ctx, real)
+			admin.ExpectBound(ctx, real)
 			if len(answer.OneOf) == 0 {
 				Expect(real.Spec.NodeName).To(Equal(answer.Node))
 				certain++
@@ -73,9 +74,9 @@ var _ = Describe("kubectl berth try", func() {
 			answer, _ := tried(ctx, cp.Kubeconfig(), pod.Whole())
 			Expect(answer.OneOf).To(Equal(alike))
 			real := aPod(ctx, pod)
-			expectBound(ctx, real)
+			admin.ExpectBound(ctx, real)
 			Expect(alike).To(ContainElement(real.Spec.NodeName))
-			remove(ctx, real)
+			admin.Remove(ctx, real)
 			Eventually(berth.Scheduler.Rooms().Cache.Placed).WithArguments(real.UID).Should(BeFalse())
 		}
 	})
@@ -120,13 +121,14 @@ func anAccount(ctx context.Context, y yard, rights []verb.Right) string {
 	for _, r := range rights {
 		rules = append(rules, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: []string{r.Group}, Resources: []string{r.Resource}})
 	}
-	account := created(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "user"}})
-	role := created(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: y.name + "-user"}, Rules: rules})
-	created(ctx, &rbacv1.ClusterRoleBinding{
+	account := words.Created(ctx, admin, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "user"}})
+	role := words.Created(ctx, admin, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: y.name + "-user"}, Rules: rules})
+	words.Created(ctx, admin, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: y.name + "-user"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
 	})
+
 	kubeconfig, err := cp.ServiceAccountKubeconfig(ctx, account.Namespace, account.Name)
 	Expect(err).NotTo(HaveOccurred())
 	return kubeconfig

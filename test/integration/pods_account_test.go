@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"github.com/berthdev/berth/test/words"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -52,11 +53,12 @@ var _ = Describe("When the leader goes", func() {
 		open()
 		meanwhile := aPod(ctx, y.pod(p, "meanwhile").Requests("cpu", "1").NodeSelector(v1.LabelHostname, node.Name))
 		aNode(ctx, y.node("big").Offers("cpu", "3").Taint("for", "unfit", v1.TaintEffectNoSchedule))
-		change(ctx, unfit, func(pod *v1.Pod) {
+		words.Change(ctx, admin, unfit, func(pod *v1.Pod) {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: "for", Operator: v1.TolerationOpExists})
 		})
+
 		berth = startManager(ctx)
-		expectBound(ctx, begun, meanwhile, unfit)
+		admin.ExpectBound(ctx, begun, meanwhile, unfit)
 		Eventually(seen.standings(begun)).Should(ContainElement("True"))
 		Expect(seen.standings(begun)()).To(HaveExactElements(HavePrefix("Unknown TakenOver"), Equal("True")), "never an error that was none")
 	})

@@ -37,7 +37,7 @@ var _ = Describe("A bad pod that is stored all the same", func() {
 			Eventually(told(ctx, bad[i])).Should(ContainElement(said), b.Sentence)
 			Expect(told(ctx, bad[i])(NewWithT(GinkgoT()))).NotTo(ContainElement(ContainSubstring("panicked")), b.Sentence)
 		}
-		expectBound(ctx, good...)
+		admin.ExpectBound(ctx, good...)
 	})
 
 	It("and is on a node already is counted there, and the others go on", SpecTimeout(3*time.Minute), func(ctx SpecContext) {
@@ -49,7 +49,7 @@ var _ = Describe("A bad pod that is stored all the same", func() {
 			smuggled(ctx, y.pod(p, fmt.Sprint("bad", i)).Requests("cpu", "10m").On(full.Name), b)
 		}
 		for i := range 5 {
-			expectBound(ctx, aPod(ctx, y.pod(p, fmt.Sprint("good", i)).Label("app", "web").Requests("cpu", "10m").
+			admin.ExpectBound(ctx, aPod(ctx, y.pod(p, fmt.Sprint("good", i)).Label("app", "web").Requests("cpu", "10m").
 				Spread(fixture.RatherEvenly(v1.LabelHostname, "app", "web")).
 				PreferPods(1, fixture.Near(v1.LabelHostname, "app", "web")).
 				RefusePods(fixture.Near(v1.LabelHostname, "app", "db"))))
@@ -66,6 +66,6 @@ func smuggled(ctx context.Context, builder *fixture.PodBuilder, b badinput.Pod) 
 	text, err := json.Marshal(pod)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cp.Store(ctx, "/registry/pods/"+pod.Namespace+"/"+pod.Name, text)).To(Succeed(), b.Sentence)
-	DeferCleanup(func(ctx SpecContext) { remove(ctx, pod) })
+	DeferCleanup(func(ctx SpecContext) { admin.Remove(ctx, pod) })
 	return pod
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("A bound pod", func() {
@@ -48,13 +49,13 @@ var _ = Describe("A bound pod", func() {
 		seen := watching(ctx, y)
 		aNode(ctx, y.node("n"))
 		pod := aPod(ctx, y.pod(p, "web"))
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 		Eventually(seen.versions(pod)).Should(ContainElement(HaveField("Spec.NodeName", Not(BeEmpty()))))
 		for _, version := range seen.versions(pod)() {
 			_, annotated := version.Annotations["berth.dev/decision"]
 			Expect(annotated).To(Equal(version.Spec.NodeName != ""))
 		}
-		Expect(scheduledIn(pod)).To(Equal("True"))
+		Expect(words.Scheduled(pod)).To(Equal("True"))
 	})
 
 	It("carries the bind's word, not its author's", minute, func(ctx SpecContext) {
@@ -69,7 +70,7 @@ var _ = Describe("A bound pod", func() {
 		y, p := aYard(ctx), aProfile(ctx, annotating(v1alpha1.Disabled))
 		aNode(ctx, y.node("n"))
 		pod := aPod(ctx, y.pod(p, "web"))
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 		Expect(pod.Annotations).To(BeEmpty())
 
 		By("but its author's is overwritten even then, so that a reader may trust it")

@@ -34,9 +34,9 @@ var _ = Describe("Pods that care for each other", func() {
 		}
 		one, two := recordOf(ctx, aPod(ctx, loner("one"))), recordOf(ctx, aPod(ctx, loner("two")))
 		Expect(one.Node).NotTo(Equal(two.Node))
-		Eventually(standing(ctx, aPod(ctx, loner("three")))).Should(HavePrefix(
+		Eventually(admin.Standing(ctx, aPod(ctx, loner("three")))).Should(HavePrefix(
 			"False Unschedulable: 0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules."))
-		Eventually(standing(ctx, aPod(ctx, y.pod(p, "four").Label("app", "web")))).Should(HavePrefix(
+		Eventually(admin.Standing(ctx, aPod(ctx, y.pod(p, "four").Label("app", "web")))).Should(HavePrefix(
 			"False Unschedulable: 0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules."))
 	})
 

@@ -91,7 +91,7 @@ func (d *duel) bury(ctx context.Context, g Gomega) {
 			continue
 		}
 		delete(d.alive, name)
-		remove(ctx, pod)
+		admin.Remove(ctx, pod)
 		of := slices.IndexFunc(d.profiles, func(p *v1alpha1.SchedulingProfile) bool { return p.Name == pod.Spec.SchedulerName })
 		d.send(ctx, d.profiles[of], pod.Spec.PriorityClassName)
 	}

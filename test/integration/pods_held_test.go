@@ -11,6 +11,7 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // asking is a pod's wish that takes a plugin to honour.
@@ -111,7 +112,7 @@ var _ = Describe("A pod that asks for what this build does not do yet", func() {
 			Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Parked: 1}))
 
 			By("while others go on")
-			expectBound(ctx, aPod(ctx, y.pod(p, "other")))
+			admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "other")))
 			expectHeld(ctx, "Unsupported: "+a.field, pod)
 			Expect(seen.standings(pod)()).To(HaveExactElements(HavePrefix("False Unsupported: ")), "never Unschedulable")
 			Expect(told(ctx, pod)(Default)).To(BeEmpty())
@@ -121,7 +122,7 @@ var _ = Describe("A pod that asks for what this build does not do yet", func() {
 	It("is not held for a mere preference", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
 		aNode(ctx, y.node("n"))
-		expectBound(ctx, aPod(ctx, y.pod(p, "web").
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "web").
 			PreferPods(1, fixture.Near(v1.LabelHostname, "app", "db")).
 			AvoidPods(1, fixture.Near(v1.LabelHostname, "app", "web")).
 			Spread(v1.TopologySpreadConstraint{
@@ -149,14 +150,14 @@ var _ = Describe("A pod with scheduling gates", func() {
 		aNode(ctx, y.node("n"))
 		pod := aPod(ctx, y.pod(p, "web").Gate("example.com/quota").Gate("example.com/image"))
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
-		expectBound(ctx, aPod(ctx, y.pod(p, "other")))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "other")))
 
-		change(ctx, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[1:] })
-		expectBound(ctx, aPod(ctx, y.pod(p, "another")))
+		words.Change(ctx, admin, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[1:] })
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "another")))
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
 		expectHeld(ctx, v1.PodReasonSchedulingGated, pod)
 
-		change(ctx, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+		words.Change(ctx, admin, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
 		Expect(recordOf(ctx, pod).Attempts).To(Equal(1))
 		Expect(seen.standings(pod)()).To(HaveEach(Not(ContainSubstring("Unschedulable"))))
 	})
@@ -171,10 +172,10 @@ var _ = Describe("A pod of another scheduler", func() {
 			aPod(ctx, y.pod(p, "another").Scheduler("another-scheduler")),
 			aPod(ctx, y.pod(p, "greedy").Scheduler("another-scheduler").Requests("cpu", "1000")),
 		}
-		expectBound(ctx, aPod(ctx, y.pod(p, "ours")))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "ours")))
 		for _, pod := range theirs {
 			version := pod.ResourceVersion
-			Expect(place(ctx, pod)(Default)).To(BeEmpty())
+			Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
 			Expect(pod.ResourceVersion).To(Equal(version), "nobody wrote to %s", pod.Name)
 			Expect(told(ctx, pod)(Default)).To(BeEmpty())
 		}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("A profile for some namespaces", func() {
@@ -17,11 +18,11 @@ var _ = Describe("A profile for some namespaces", func() {
 		aNode(ctx, y.node("n"))
 		expectReady(ctx, p)
 		pod := aPod(ctx, y.pod(p, "web"))
-		Eventually(standing(ctx, pod)).Should(Equal("False NamespaceNotAllowed: SchedulingProfile " + p.Name + " takes no pods of namespace " + y.name +
+		Eventually(admin.Standing(ctx, pod)).Should(Equal("False NamespaceNotAllowed: SchedulingProfile " + p.Name + " takes no pods of namespace " + y.name +
 			": the pod waits until spec.allowedNamespaces matches the namespace's labels"))
 		Eventually(waiting(p)).Should(HaveField("Parked", 1))
 		label(ctx, y, "shop")
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 
 		By("and holds those that come when it is labelled no more")
 		label(ctx, y, "other")
@@ -31,7 +32,7 @@ var _ = Describe("A profile for some namespaces", func() {
 			return ns.Labels["team"]
 		}).Should(Equal("other"))
 		expectHeld(ctx, "NamespaceNotAllowed", aPod(ctx, y.pod(p, "late")))
-		Expect(place(ctx, pod)(Default)).NotTo(BeEmpty(), "who is bound stays")
+		Expect(admin.Place(ctx, pod)(Default)).NotTo(BeEmpty(), "who is bound stays")
 	})
 
 	It("holds and takes pods that wait when the list changes", minute, func(ctx SpecContext) {
@@ -69,7 +70,8 @@ func forTeam(team string) func(*v1alpha1.SchedulingProfileSpec) {
 // label makes the yard one of a team's.
 func label(ctx context.Context, y yard, team string) {
 	GinkgoHelper()
-	change(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.name}}, func(ns *v1.Namespace) {
+	words.Change(ctx, admin, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.name}}, func(ns *v1.Namespace) {
 		ns.Labels["team"] = team
 	})
+
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("Priorities", func() {
@@ -64,11 +65,12 @@ func priorities(ctx context.Context, n int, policy v1.PreemptionPolicy) []string
 	GinkgoHelper()
 	var names []string
 	for i := range n {
-		class := created(ctx, &schedulingv1.PriorityClass{
+		class := words.Created(ctx, admin, &schedulingv1.PriorityClass{
 			ObjectMeta:       metav1.ObjectMeta{GenerateName: "class-"},
 			Value:            int32(i + 1),
 			PreemptionPolicy: &policy,
 		})
+
 		names = append(names, class.Name)
 	}
 	return names
@@ -91,6 +93,6 @@ func oneOfEach(ctx context.Context, y yard, classes []string, profiles []*v1alph
 func expectRoomForTheHighest(ctx context.Context, pods []*v1.Pod) {
 	GinkgoHelper()
 	half := len(pods) / 2
-	expectBound(ctx, pods[half:]...)
+	admin.ExpectBound(ctx, pods[half:]...)
 	expectHeld(ctx, v1.PodReasonUnschedulable, pods[:half]...)
 }

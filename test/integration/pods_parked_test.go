@@ -11,6 +11,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("A paused profile", func() {
@@ -20,7 +21,7 @@ var _ = Describe("A paused profile", func() {
 		early := aPod(ctx, y.pod(p, "early"))
 		expectHeld(ctx, "ProfilePaused: SchedulingProfile "+p.Name, early)
 		edit(ctx, p, inState(v1alpha1.StateActive))
-		expectBound(ctx, early)
+		admin.ExpectBound(ctx, early)
 
 		edit(ctx, p, inState(v1alpha1.StatePaused))
 		Eventually(now(ctx, p)).Should(ContainElement("Ready False Paused"))
@@ -28,7 +29,7 @@ var _ = Describe("A paused profile", func() {
 		expectHeld(ctx, "ProfilePaused", late)
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Parked: 1}))
 		edit(ctx, p, inState(v1alpha1.StateActive))
-		expectBound(ctx, late)
+		admin.ExpectBound(ctx, late)
 	})
 
 	It("takes back an older Unschedulable, and gives it again", minute, func(ctx SpecContext) {
@@ -72,8 +73,8 @@ var _ = Describe("A paused profile", func() {
 		expectHeld(ctx, "ProfilePaused", pod)
 		edit(ctx, p, inState(v1alpha1.StateActive))
 		expectHeld(ctx, v1.PodReasonSchedulingGated, pod)
-		change(ctx, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
-		expectBound(ctx, pod)
+		words.Change(ctx, admin, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+		admin.ExpectBound(ctx, pod)
 	})
 })
 
@@ -83,7 +84,7 @@ var _ = Describe("A profile that is deleted", func() {
 		p := aProfileNamed(ctx, y.name, neverFlushing)
 		aNode(ctx, y.node("n").Offers("cpu", "4"))
 		bound := aPod(ctx, y.pod(p, "bound"))
-		expectBound(ctx, bound)
+		admin.ExpectBound(ctx, bound)
 		unfit := aPod(ctx, y.pod(p, "unfit").Requests("cpu", "8"))
 		gated := aPod(ctx, y.pod(p, "gated").Gate("example.com/quota"))
 		expectHeld(ctx, v1.PodReasonUnschedulable, unfit)
@@ -92,14 +93,14 @@ var _ = Describe("A profile that is deleted", func() {
 		Expect(admin.Delete(ctx, p)).To(Succeed())
 		expectHeld(ctx, "ProfileDeleted: SchedulingProfile "+p.Name, unfit, gated)
 		between := aPod(ctx, y.pod(p, "between"))
-		Expect(place(ctx, bound)(Default)).NotTo(BeEmpty())
+		Expect(admin.Place(ctx, bound)(Default)).NotTo(BeEmpty())
 
 		p = aProfileNamed(ctx, y.name, neverFlushing)
-		expectBound(ctx, between)
+		admin.ExpectBound(ctx, between)
 		expectHeld(ctx, v1.PodReasonUnschedulable, unfit)
 		expectHeld(ctx, v1.PodReasonSchedulingGated, gated)
 		aNode(ctx, y.node("big").Offers("cpu", "8"))
-		expectBound(ctx, unfit)
+		admin.ExpectBound(ctx, unfit)
 		Expect(recordIn(between).Profile).To(Equal(p.Name))
 	})
 
@@ -112,9 +113,9 @@ var _ = Describe("A profile that is deleted", func() {
 		Expect(admin.Delete(ctx, p)).To(Succeed())
 		aProfileNamed(ctx, y.name)
 		other := aPod(ctx, y.pod(p, "other"))
-		expectBound(ctx, other)
+		admin.ExpectBound(ctx, other)
 		version := pod.ResourceVersion
-		Expect(place(ctx, pod)(Default)).To(Equal(before.Node))
+		Expect(admin.Place(ctx, pod)(Default)).To(Equal(before.Node))
 		Expect(pod.ResourceVersion).To(Equal(version))
 	})
 })
@@ -127,10 +128,10 @@ var _ = Describe("A profile that is created", func() {
 		older := aPod(ctx, y.pod(nobodys, "older"))
 		gated := aPod(ctx, y.pod(nobodys, "gated").Gate("example.com/quota"))
 		p := aProfileNamed(ctx, y.name)
-		expectBound(ctx, older)
+		admin.ExpectBound(ctx, older)
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
-		change(ctx, gated, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
-		expectBound(ctx, gated)
+		words.Change(ctx, admin, gated, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+		admin.ExpectBound(ctx, gated)
 	})
 
 	It("does not adopt a pod that goes while it looks for those that wait", minute, func(ctx SpecContext) {
@@ -142,19 +143,19 @@ var _ = Describe("A profile that is created", func() {
 		for i := range 20 { // in what order they are looked at is chance
 			pods = append(pods, aPod(ctx, y.pod(nobodys, fmt.Sprint("web-", i)).Requests("cpu", "2")))
 		}
-		expectBound(ctx, aPod(ctx, y.pod(other, "seen-after-them")))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(other, "seen-after-them")))
 		open := sluices.preEnqueue.close()
 		defer open()
 		p := aProfileNamed(ctx, y.name, sluicedAt(atPreEnqueue), publishingEvery(1))
 		Eventually(sluices.preEnqueue.held).Should(Equal(1))
 		for _, pod := range pods {
-			remove(ctx, pod)
+			admin.Remove(ctx, pod)
 		}
-		expectBound(ctx, aPod(ctx, y.pod(other, "seen-after-they-went")))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(other, "seen-after-they-went")))
 		open()
 		expectHeld(ctx, v1.PodReasonUnschedulable, slow)
 		expectReady(ctx, p)
-		remove(ctx, slow)
+		admin.Remove(ctx, slow)
 		Eventually(queueIn(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{})))
 	})
 })
@@ -166,5 +167,5 @@ func aProfileNamed(ctx context.Context, name string, edits ...func(*v1alpha1.Sch
 	for _, edit := range edits {
 		edit(&p.Spec)
 	}
-	return created(ctx, p)
+	return words.Created(ctx, admin, p)
 }

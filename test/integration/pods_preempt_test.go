@@ -14,6 +14,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // Nobody plays the kubelet: a victim terminates until its spec removes it.
@@ -22,12 +23,12 @@ var _ = Describe("A pod that matters more", func() {
 		y, p, classes := aYard(ctx), aProfile(ctx, neverFlushing, publishingEvery(1)), priorities(ctx, 2, v1.PreemptLowerPriority)
 		node := aNode(ctx, y.node("n").Offers("cpu", "2"))
 		low := []*v1.Pod{aPod(ctx, ranked(y.pod(p, "a").Requests("cpu", "1"), classes[0])), aPod(ctx, ranked(y.pod(p, "b").Requests("cpu", "1"), classes[0]))}
-		expectBound(ctx, low...)
+		admin.ExpectBound(ctx, low...)
 		big := aPod(ctx, ranked(y.pod(p, "big").Requests("cpu", "2"), classes[1]))
 
 		By("which it is promised, and they are told why they have to go")
 		Eventually(promised(ctx, big)).Should(Equal(node.Name))
-		Eventually(standing(ctx, big)).Should(HavePrefix("False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. " +
+		Eventually(admin.Standing(ctx, big)).Should(HavePrefix("False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. " +
 			"preemption: found a potential placement for pod on node " + node.Name + ", preempting 2 victims"))
 		for _, victim := range low {
 			Eventually(leaving(ctx, victim)).Should(Equal("True PreemptionByScheduler: " + p.Name + ": preempting to accommodate a higher priority pod"))
@@ -36,13 +37,13 @@ var _ = Describe("A pod that matters more", func() {
 		}
 
 		By("and nobody else")
-		remove(ctx, low[0])
+		admin.Remove(ctx, low[0])
 		small := aPod(ctx, ranked(y.pod(p, "small").Requests("cpu", "1"), classes[0]))
 		expectHeld(ctx, v1.PodReasonUnschedulable, small)
-		Expect(place(ctx, big)(Default)).To(BeEmpty())
+		Expect(admin.Place(ctx, big)(Default)).To(BeEmpty())
 
-		remove(ctx, low[1])
-		Eventually(place(ctx, big)).Should(Equal(node.Name))
+		admin.Remove(ctx, low[1])
+		Eventually(admin.Place(ctx, big)).Should(Equal(node.Name))
 		Expect(big.Status.NominatedNodeName).To(BeEmpty(), "it is where it was promised room")
 		Eventually(published(ctx, p)).Should(HaveField("Victims", BeEquivalentTo(2)))
 	})
@@ -54,7 +55,7 @@ var _ = Describe("A pod that matters more", func() {
 			node := aNode(ctx, y.node(app).Offers("cpu", "1"))
 			low[i] = aPod(ctx, ranked(y.pod(p, app).Label("app", app).Requests("cpu", "1").NodeSelector(v1.LabelHostname, node.Name), classes[i]))
 		}
-		expectBound(ctx, low[:]...)
+		admin.ExpectBound(ctx, low[:]...)
 		aBudget(ctx, y, "kept")
 		first := aPod(ctx, ranked(y.pod(p, "first").Requests("cpu", "1"), classes[2]))
 		Eventually(promised(ctx, first)).Should(Equal(low[1].Spec.NodeName), "although that pod matters more")
@@ -70,9 +71,9 @@ var _ = Describe("A pod that matters more", func() {
 		y, p, classes := aYard(ctx), aProfile(ctx, neverFlushing), priorities(ctx, 2, v1.PreemptNever)
 		aNode(ctx, y.node("n").Offers("cpu", "1"))
 		low := aPod(ctx, ranked(y.pod(p, "low").Requests("cpu", "1"), classes[0]))
-		expectBound(ctx, low)
+		admin.ExpectBound(ctx, low)
 		high := aPod(ctx, ranked(y.pod(p, "high").Requests("cpu", "1"), classes[1]))
-		Eventually(standing(ctx, high)).Should(HaveSuffix("preemption: not eligible due to preemptionPolicy=Never."))
+		Eventually(admin.Standing(ctx, high)).Should(HaveSuffix("preemption: not eligible due to preemptionPolicy=Never."))
 		Expect(high.Status.NominatedNodeName).To(BeEmpty())
 		Expect(leaving(ctx, low)(Default)).To(BeEmpty())
 	})
@@ -81,17 +82,17 @@ var _ = Describe("A pod that matters more", func() {
 		y, p, classes := aYard(ctx), aProfile(ctx, neverFlushing), priorities(ctx, 2, v1.PreemptLowerPriority)
 		node := aNode(ctx, y.node("n").Offers("cpu", "1"))
 		low := aPod(ctx, ranked(y.pod(p, "low").Requests("cpu", "1"), classes[0]))
-		expectBound(ctx, low)
+		admin.ExpectBound(ctx, low)
 		high := aPod(ctx, ranked(y.pod(p, "high").Requests("cpu", "1"), classes[1]))
 		Eventually(promised(ctx, high)).Should(Equal(node.Name))
 		room := func() int { return len(berth.Scheduler.Rooms().Cache.NominatedPodsForNode(node.Name)) }
 		Expect(room()).To(Equal(1))
-		remove(ctx, high)
+		admin.Remove(ctx, high)
 		Eventually(room).Should(BeZero())
 		next := aPod(ctx, ranked(y.pod(p, "next").Requests("cpu", "1"), classes[0]))
 		expectHeld(ctx, v1.PodReasonUnschedulable, next)
-		remove(ctx, low)
-		expectBound(ctx, next)
+		admin.Remove(ctx, low)
+		admin.ExpectBound(ctx, next)
 	})
 
 	It("stops in memory who is on its way only", minute, func(ctx SpecContext) {
@@ -104,7 +105,7 @@ var _ = Describe("A pod that matters more", func() {
 		low := aPod(ctx, ranked(y.pod(slow, "low").Requests("cpu", "1"), classes[0]))
 		Eventually(waiting(slow)).Should(Equal(decision.QueueCounts{Waiting: 1}))
 		high := aPod(ctx, ranked(y.pod(p, "high").Requests("cpu", "1"), classes[1]))
-		expectBound(ctx, high)
+		admin.ExpectBound(ctx, high)
 		Eventually(waiting(slow)).Should(Equal(decision.QueueCounts{Unschedulable: 1}))
 		Expect(leaving(ctx, low)(Default)).To(BeEmpty(), "it is not deleted")
 		Expect(promised(ctx, low)(Default)).To(BeEmpty())
@@ -145,10 +146,11 @@ func leaving(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
 func aBudget(ctx context.Context, y yard, app string) {
 	GinkgoHelper()
 	least := intstr.FromInt32(1)
-	budget := created(ctx, &policyv1.PodDisruptionBudget{
+	budget := words.Created(ctx, admin, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: app},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: fixture.Labels("app", app)},
 	})
+
 	watched := berth.Watched.Policy().V1().PodDisruptionBudgets().Lister().PodDisruptionBudgets(y.name)
 	Eventually(func() error { _, err := watched.Get(budget.Name); return err }).Should(Succeed())
 }

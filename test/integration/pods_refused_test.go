@@ -5,13 +5,13 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("A pod that fits nowhere", func() {
@@ -23,7 +23,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "2"))
 
 		const why = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
-		Eventually(standing(ctx, pod)).Should(HavePrefix("False Unschedulable: " + why))
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False Unschedulable: " + why))
 		Expect(pod.Spec.NodeName).To(BeEmpty())
 		Eventually(told(ctx, pod)).Should(ConsistOf(HavePrefix("Warning FailedScheduling Scheduling by " + p.Name + ": " + why)))
 	})
@@ -36,9 +36,9 @@ var _ = Describe("A pod that fits nowhere", func() {
 			g.Expect(nodes.Items).To(BeEmpty())
 		}).Should(Succeed())
 		pod := aPod(ctx, y.pod(p, "web"))
-		Eventually(standing(ctx, pod)).Should(Equal("False Unschedulable: no nodes available to schedule pods"))
+		Eventually(admin.Standing(ctx, pod)).Should(Equal("False Unschedulable: no nodes available to schedule pods"))
 		aNode(ctx, y.node("n"))
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 	})
 
 	It("is not tried again for what cannot help it", minute, func(ctx SpecContext) {
@@ -48,7 +48,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Unschedulable: 1}))
 		aNode(ctx, y.node("no-bigger").Offers("cpu", "1"))
 		other := aPod(ctx, y.pod(p, "other").Requests("cpu", "1"))
-		expectBound(ctx, other)
+		admin.ExpectBound(ctx, other)
 		aNode(ctx, y.node("big").Offers("cpu", "4"))
 		Expect(recordOf(ctx, pod).Attempts).To(Equal(2))
 	})
@@ -71,17 +71,17 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 		var before *v1.Pod
 		if n.before != nil {
 			before = aPod(ctx, n.before)
-			expectBound(ctx, before)
+			admin.ExpectBound(ctx, before)
 		}
 		pod := aPod(ctx, n.pod)
 		expectHeld(ctx, v1.PodReasonUnschedulable, pod)
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Unschedulable: 1}))
-		flushed := boundAfterFlush()
+		flushed := words.BoundAfterFlush(berth.Scheduler.Metrics())
 
 		n.help(ctx, node, before, pod)
 		Expect(recordOf(ctx, pod).Attempts).To(BeNumerically(">=", 2))
-		Expect(scheduledIn(pod)).To(Equal("True"))
-		Expect(boundAfterFlush()).To(Equal(flushed), "an event woke it, not the flush")
+		Expect(words.Scheduled(pod)).To(Equal("True"))
+		Expect(words.BoundAfterFlush(berth.Scheduler.Metrics())).To(Equal(flushed), "an event woke it, not the flush")
 	},
 	Entry("a node comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("small").Offers("cpu", "1"), nil, y.pod(p, "web").Requests("cpu", "2"),
@@ -96,7 +96,7 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 	}),
 	Entry("a pod leaves", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n").Offers("cpu", "2"), y.pod(p, "old").Requests("cpu", "2"), y.pod(p, "web").Requests("cpu", "1"),
-			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) { remove(ctx, before) }}
+			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) { admin.Remove(ctx, before) }}
 	}),
 	Entry("a pod has run to its end", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n").Offers("cpu", "2"), y.pod(p, "job").Requests("cpu", "2"), y.pod(p, "web").Requests("cpu", "1"),
@@ -107,7 +107,7 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 	}),
 	Entry("a foe leaves", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n"), y.pod(p, "old").Label("app", "web"), y.pod(p, "web").RefusePods(fixture.Near(v1.LabelHostname, "app", "web")),
-			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) { remove(ctx, before) }}
+			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) { admin.Remove(ctx, before) }}
 	}),
 	Entry("a friend comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n"), nil, y.pod(p, "web").RequirePods(fixture.Near(v1.LabelHostname, "app", "db")),
@@ -119,7 +119,7 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 		return need{y.node("n"), y.pod(p, "db").Label("app", "db"), y.pod(p, "web").RequirePods(term),
 			func(ctx context.Context, _ *v1.Node, _, pod *v1.Pod) {
 				namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pod.Namespace}}
-				change(ctx, namespace, func(n *v1.Namespace) { n.Labels = map[string]string{"team": y.name} })
+				words.Change(ctx, admin, namespace, func(n *v1.Namespace) { n.Labels = map[string]string{"team": y.name} })
 			}}
 	}),
 	Entry("a domain to spread to comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
@@ -130,54 +130,33 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 	}),
 	Entry("a port is given back", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n"), y.pod(p, "old").HostPort("", v1.ProtocolTCP, 80), y.pod(p, "web").HostPort("", v1.ProtocolTCP, 80),
-			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) { remove(ctx, before) }}
+			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) { admin.Remove(ctx, before) }}
 	}),
 	Entry("its toleration is added", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n").Taint("team", "red", v1.TaintEffectNoSchedule), nil, y.pod(p, "web"),
 			func(ctx context.Context, _ *v1.Node, _, pod *v1.Pod) {
-				change(ctx, pod, func(pod *v1.Pod) {
+				words.Change(ctx, admin, pod, func(pod *v1.Pod) {
 					pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: "team", Operator: v1.TolerationOpExists})
 				})
+
 			}}
 	}),
 	Entry("a taint is taken off", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n").Taint("team", "red", v1.TaintEffectNoSchedule), nil, y.pod(p, "web"),
 			func(ctx context.Context, node *v1.Node, _, _ *v1.Pod) {
-				change(ctx, node, func(node *v1.Node) { node.Spec.Taints = nil })
+				words.Change(ctx, admin, node, func(node *v1.Node) { node.Spec.Taints = nil })
 			}}
 	}),
 	Entry("a node is uncordoned", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n").Unschedulable(), nil, y.pod(p, "web"),
 			func(ctx context.Context, node *v1.Node, _, _ *v1.Pod) {
-				change(ctx, node, func(node *v1.Node) { node.Spec.Unschedulable = false })
+				words.Change(ctx, admin, node, func(node *v1.Node) { node.Spec.Unschedulable = false })
 			}}
 	}),
 	Entry("a node gets the label that it selects", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n"), nil, y.pod(p, "web").NodeSelector("disk", "ssd"),
 			func(ctx context.Context, node *v1.Node, _, _ *v1.Pod) {
-				change(ctx, node, func(node *v1.Node) { node.Labels["disk"] = "ssd" })
+				words.Change(ctx, admin, node, func(node *v1.Node) { node.Labels["disk"] = "ssd" })
 			}}
 	}),
 )
-
-// boundAfterFlush is scheduler_pod_scheduled_after_flush_total.
-func boundAfterFlush() float64 {
-	GinkgoHelper()
-	return counter("scheduler_pod_scheduled_after_flush_total")
-}
-
-// counter reads one of the scheduler's metrics that has no labels.
-func counter(name string) float64 {
-	GinkgoHelper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(berth.Scheduler.Metrics()...)
-	families, err := registry.Gather()
-	Expect(err).NotTo(HaveOccurred())
-	for _, family := range families {
-		if family.GetName() == name {
-			return family.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
-	Fail("no metric " + name)
-	return 0
-}

@@ -54,12 +54,12 @@ var _ = Describe("A profile's status", func() {
 		defer bind()
 		pod := aPod(ctx, y.pod(p, "web"))
 		Eventually(queueIn(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{Pending: 1, Waiting: 1})))
-		Eventually(func(g Gomega) string { place(ctx, pod)(g); return pod.Status.NominatedNodeName }).
+		Eventually(func(g Gomega) string { admin.Place(ctx, pod)(g); return pod.Status.NominatedNodeName }).
 			Should(Equal(y.name+"-n"), "autoscalers are told where it is going")
 		allow()
 		Eventually(queueIn(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{InFlight: 1})))
 		bind()
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 		Eventually(queueIn(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{})))
 	})
 
@@ -67,12 +67,12 @@ var _ = Describe("A profile's status", func() {
 		y := aYard(ctx)
 		p := aProfileNamed(ctx, y.name, publishingEvery(1))
 		aNode(ctx, y.node("n"))
-		expectBound(ctx, aPod(ctx, y.pod(p, "first")))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "first")))
 		Eventually(published(ctx, p)).Should(HaveField("Bound", BeEquivalentTo(1)))
 		Expect(admin.Delete(ctx, p)).To(Succeed())
 		Eventually(func() bool { _, runs := berth.Scheduler.Profiles().Running(p.Name); return runs }).Should(BeFalse())
 		p = aProfileNamed(ctx, y.name, publishingEvery(1))
-		expectBound(ctx, aPod(ctx, y.pod(p, "second")))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "second")))
 		Eventually(published(ctx, p)).Should(HaveValue(HaveField("Bound", BeEquivalentTo(1))))
 		Expect(p.Status.RecentDecisions).To(HaveExactElements(HaveField("Pod", "second")))
 	})
@@ -98,7 +98,7 @@ var _ = Describe("A pod that is deleted while it waits", func() {
 			Pending: 4, Waiting: 1, Unschedulable: 1, Gated: 1, Parked: 1,
 		})))
 		for _, pod := range pods {
-			remove(ctx, pod)
+			admin.Remove(ctx, pod)
 		}
 		Eventually(queueIn(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{})))
 
@@ -108,9 +108,9 @@ var _ = Describe("A pod that is deleted while it waits", func() {
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{InFlight: 1}))
 		next := aPod(ctx, y.pod(p, "next").Requests("cpu", "1"))
 		expectHeld(ctx, v1.PodReasonUnschedulable, next)
-		remove(ctx, inFlight)
+		admin.Remove(ctx, inFlight)
 		bind()
-		expectBound(ctx, next)
+		admin.ExpectBound(ctx, next)
 		Expect(client.IgnoreNotFound(admin.Get(ctx, client.ObjectKeyFromObject(inFlight), &v1.Pod{}))).To(Succeed())
 		Eventually(queueIn(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{})))
 		Eventually(published(ctx, p)).Should(HaveField("Bound", BeEquivalentTo(1)))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("A swap", func() {
@@ -45,10 +46,10 @@ var _ = Describe("A swap", func() {
 		}
 		Expect(ran).To(HaveLen(waves + 1))
 		aNode(ctx, y.node("big").Offers("cpu", "65"))
-		change(ctx, gated, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+		words.Change(ctx, admin, gated, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
 
 		pods = append(pods, unfit, gated)
-		expectBound(ctx, pods...)
+		admin.ExpectBound(ctx, pods...)
 		decided := map[string]bool{}
 		for _, pod := range pods {
 			r := recordIn(pod)
@@ -89,7 +90,7 @@ var _ = Describe("A swap", func() {
 			expectReady(ctx, p)
 			Expect(p.Status.Programmed.Hash).NotTo(Equal(old.Hash))
 			Expect(waiting(p)()).To(Equal(at.there))
-			Expect(place(ctx, pod)(Default)).To(BeEmpty())
+			Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
 
 			open()
 			r := recordOf(ctx, pod)
@@ -105,7 +106,7 @@ var _ = Describe("A swap", func() {
 		expectReady(ctx, apart)
 		expectReady(ctx, together)
 		used, empty := aNode(ctx, y.node("used").Offers("cpu", "4")), aNode(ctx, y.node("empty").Offers("cpu", "4"))
-		expectBound(ctx, aPod(ctx, y.pod(apart, "first").Requests("cpu", "2").NodeSelector(v1.LabelHostname, used.Name)))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(apart, "first").Requests("cpu", "2").NodeSelector(v1.LabelHostname, used.Name)))
 
 		near := recordOf(ctx, aPod(ctx, y.pod(together, "near").Requests("cpu", "1")))
 		far := recordOf(ctx, aPod(ctx, y.pod(apart, "far").Requests("cpu", "1")))

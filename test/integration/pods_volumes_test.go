@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // No controller binds claims here, so a spec says itself what one would: what
@@ -17,11 +18,11 @@ var _ = Describe("A pod whose claim waits for its first consumer", func() {
 	It("is promised a volume that is there, and bound when the claim is", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
 		expectReady(ctx, p)
-		class := created(ctx, fixture.StorageClass(y.name+"-there", "")).Name
-		disk := created(ctx, fresh(fixture.Volume(y.name+"-disk", class).Obj()))
+		class := words.Created(ctx, admin, fixture.StorageClass(y.name+"-there", "")).Name
+		disk := words.Created(ctx, admin, fresh(fixture.Volume(y.name+"-disk", class).Obj()))
 		disk.Status.Phase = v1.VolumeAvailable
 		Expect(admin.Status().Update(ctx, disk)).To(Succeed())
-		claim := created(ctx, fresh(fixture.Claim(y.name+"/data", class).Obj()))
+		claim := words.Created(ctx, admin, fresh(fixture.Claim(y.name+"/data", class).Obj()))
 		aNode(ctx, y.node("n"))
 		pod := aPod(ctx, y.pod(p, "db").Claim("data"))
 
@@ -29,16 +30,16 @@ var _ = Describe("A pod whose claim waits for its first consumer", func() {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(disk), disk)).To(Succeed())
 			return disk.Spec.ClaimRef
 		}).Should(HaveValue(HaveField("UID", claim.UID)))
-		Expect(place(ctx, pod)(Default)).To(BeEmpty())
-		change(ctx, claim, func(c *v1.PersistentVolumeClaim) { isBoundTo(c, disk.Name) })
-		expectBound(ctx, pod)
+		Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
+		words.Change(ctx, admin, claim, func(c *v1.PersistentVolumeClaim) { isBoundTo(c, disk.Name) })
+		admin.ExpectBound(ctx, pod)
 	})
 
 	It("has its node written for whoever makes volumes, and is bound when one is made", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
 		expectReady(ctx, p)
-		class := created(ctx, fixture.StorageClass(y.name+"-made", "csi.example.com")).Name
-		claim := created(ctx, fresh(fixture.Claim(y.name+"/data", class).Obj()))
+		class := words.Created(ctx, admin, fixture.StorageClass(y.name+"-made", "csi.example.com")).Name
+		claim := words.Created(ctx, admin, fresh(fixture.Claim(y.name+"/data", class).Obj()))
 		node := aNode(ctx, y.node("n"))
 		pod := aPod(ctx, y.pod(p, "db").Claim("data"))
 
@@ -46,10 +47,10 @@ var _ = Describe("A pod whose claim waits for its first consumer", func() {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(claim), claim)).To(Succeed())
 			return claim.Annotations
 		}).Should(HaveKeyWithValue(volume.AnnSelectedNode, node.Name))
-		Expect(place(ctx, pod)(Default)).To(BeEmpty())
-		made := created(ctx, fresh(fixture.Volume(y.name+"-made", class).BoundTo(claim).Obj()))
-		change(ctx, claim, func(c *v1.PersistentVolumeClaim) { isBoundTo(c, made.Name) })
-		expectBound(ctx, pod)
+		Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
+		made := words.Created(ctx, admin, fresh(fixture.Volume(y.name+"-made", class).BoundTo(claim).Obj()))
+		words.Change(ctx, admin, claim, func(c *v1.PersistentVolumeClaim) { isBoundTo(c, made.Name) })
+		admin.ExpectBound(ctx, pod)
 	})
 })
 

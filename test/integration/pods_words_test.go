@@ -16,6 +16,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // The words of this suite about pods and nodes. A yard is one spec's part of
@@ -44,75 +45,20 @@ func (y yard) pod(p *v1alpha1.SchedulingProfile, name string) *fixture.PodBuilde
 // aNode creates a node as it is written, status included.
 func aNode(ctx context.Context, node *fixture.NodeBuilder) *v1.Node {
 	GinkgoHelper()
-	return created(ctx, node.Obj())
+	return words.Created(ctx, admin, node.Obj())
 }
 
 // aPod creates a pod, which goes at once when the spec ends.
 func aPod(ctx context.Context, builder *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	pod := builder.Whole()
-	Expect(admin.Create(ctx, pod)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { remove(ctx, pod) })
-	return pod
-}
-
-// remove deletes a pod and waits for nobody.
-func remove(ctx context.Context, pod *v1.Pod) {
-	GinkgoHelper()
-	Expect(client.IgnoreNotFound(admin.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0)))).To(Succeed())
-}
-
-// change writes a pod's or a node's spec and metadata as edit says.
-func change[T client.Object](ctx context.Context, object T, edit func(T)) {
-	GinkgoHelper()
-	Eventually(func() error {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		edit(object)
-		return admin.Update(ctx, object)
-	}).Should(Succeed())
-}
-
-// place reads a pod again and returns its node, empty while it has none.
-func place(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
-	return func(g Gomega) string {
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		return pod.Spec.NodeName
-	}
-}
-
-// expectBound waits until a pod is bound.
-func expectBound(ctx context.Context, pods ...*v1.Pod) {
-	GinkgoHelper()
-	for _, pod := range pods {
-		Eventually(place(ctx, pod)).ShouldNot(BeEmpty(), pod.Name)
-	}
-}
-
-// standing reads a pod again and returns its PodScheduled condition as
-// "status reason: message", empty when it has none.
-func standing(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
-	return func(g Gomega) string {
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		return scheduledIn(pod)
-	}
-}
-
-func scheduledIn(pod *v1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.PodScheduled {
-			return strings.TrimSuffix(fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message), " : ")
-		}
-	}
-	return ""
+	return words.Created(ctx, admin, builder.Whole())
 }
 
 // expectHeld waits until a pod says for what reason it is not scheduled.
 func expectHeld(ctx context.Context, reason string, pods ...*v1.Pod) {
 	GinkgoHelper()
 	for _, pod := range pods {
-		Eventually(standing(ctx, pod)).Should(HavePrefix("False "+reason), pod.Name)
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False "+reason), pod.Name)
 		Expect(pod.Spec.NodeName).To(BeEmpty())
 	}
 }
@@ -151,7 +97,7 @@ type record struct {
 // have no key that record has not.
 func recordOf(ctx context.Context, pod *v1.Pod) record {
 	GinkgoHelper()
-	expectBound(ctx, pod)
+	admin.ExpectBound(ctx, pod)
 	return recordIn(pod)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berthdev/berth/test/words"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
@@ -18,16 +19,16 @@ var _ = Describe("A plugin that is poisoned by a pod", func() {
 		expectReady(ctx, q)
 		odd := aPod(ctx, y.pod(p, "odd").Label("picky", "panics"))
 		for i := range 5 {
-			expectBound(ctx, aPod(ctx, y.pod(p, fmt.Sprint("p", i))), aPod(ctx, y.pod(q, fmt.Sprint("q", i))))
+			admin.ExpectBound(ctx, aPod(ctx, y.pod(p, fmt.Sprint("p", i))), aPod(ctx, y.pod(q, fmt.Sprint("q", i))))
 		}
-		Eventually(standing(ctx, odd)).WithTimeout(40 * time.Second).Should(SatisfyAll(
+		Eventually(admin.Standing(ctx, odd)).WithTimeout(40 * time.Second).Should(SatisfyAll(
 			ContainSubstring("SetAside"), ContainSubstring(`plugin "Picky" panicked in Filter, again and again: the pod is set aside until `)))
 		Eventually(func(g Gomega) {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 			g.Expect(p.Status.Queue).To(HaveField("SetAside", BeEquivalentTo(1)))
 		}).Should(Succeed())
-		change(ctx, odd, func(pod *v1.Pod) { pod.Labels["picky"] = "" })
-		expectBound(ctx, odd)
+		words.Change(ctx, admin, odd, func(pod *v1.Pod) { pod.Labels["picky"] = "" })
+		admin.ExpectBound(ctx, odd)
 	})
 
 	It("is left behind when it hangs: others go on, and what it says afterwards changes nothing", minute, func(ctx SpecContext) {
@@ -36,14 +37,14 @@ var _ = Describe("A plugin that is poisoned by a pod", func() {
 		expectReady(ctx, p)
 		expectReady(ctx, q)
 		odd := aPod(ctx, y.pod(p, "odd").Label("picky", "hangs"))
-		Eventually(standing(ctx, odd)).WithTimeout(30 * time.Second).Should(SatisfyAll(
+		Eventually(admin.Standing(ctx, odd)).WithTimeout(30 * time.Second).Should(SatisfyAll(
 			ContainSubstring(v1.PodReasonSchedulerError), ContainSubstring(`plugin "Picky" did not come back from Filter within 10s`)))
-		expectBound(ctx, aPod(ctx, y.pod(p, "a")), aPod(ctx, y.pod(q, "b")))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "a")), aPod(ctx, y.pod(q, "b")))
 		Consistently(func() string {
 			_ = admin.Get(ctx, client.ObjectKeyFromObject(odd), odd)
 			return odd.Spec.NodeName
 		}).WithTimeout(2 * time.Second).Should(BeEmpty())
-		change(ctx, odd, func(pod *v1.Pod) { pod.Labels["picky"] = "" })
-		expectBound(ctx, odd)
+		words.Change(ctx, admin, odd, func(pod *v1.Pod) { pod.Labels["picky"] = "" })
+		admin.ExpectBound(ctx, odd)
 	})
 })

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("A SchedulingProfile", func() {
@@ -82,7 +83,7 @@ var _ = Describe("A SchedulingProfile", func() {
 		Expect(message(p, v1alpha1.ConditionResolvedRefs)).To(SatisfyAll(
 			ContainSubstring("spec.pluginConfig[0].configRef"), ContainSubstring(name)))
 
-		created(ctx, fit(metav1.ObjectMeta{Name: name}, strategy("MostAllocated")))
+		words.Created(ctx, admin, fit(metav1.ObjectMeta{Name: name}, strategy("MostAllocated")))
 		expectReady(ctx, p)
 		Expect(p.Status.Resolved).To(Equal([]v1alpha1.ObjectGeneration{{Name: name, Generation: 1}}))
 		Expect(p.Status.Programmed.Configs).To(Equal(p.Status.Resolved))

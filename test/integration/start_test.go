@@ -13,6 +13,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("A replica that starts", func() {
@@ -62,12 +63,13 @@ var _ = Describe("A cluster without a SchedulingProfile", func() {
 
 var _ = Describe("The profile default-scheduler", func() {
 	It("waits while kube-scheduler renews its Lease, unless it takes over", minute, func(ctx SpecContext) {
-		created(ctx, &coordinationv1.Lease{
+		words.Created(ctx, admin, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-scheduler"},
 			Spec: coordinationv1.LeaseSpec{
 				HolderIdentity: ptr.To("master-1"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NewMicroTime(time.Now())),
 			},
 		})
+
 		p := aProfileNamed(ctx, "default-scheduler")
 		Eventually(now(ctx, p)).Should(ConsistOf("Accepted False NameServedElsewhere", "ResolvedRefs True ResolvedRefs",
 			"Programmed False NothingRuns", "Ready False NameServedElsewhere", "Stalled True NameServedElsewhere"))

@@ -17,6 +17,7 @@ import (
 	"github.com/berthdev/berth/test/audit"
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/words"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 
 var (
 	cp    *controlplane.ControlPlane
-	admin client.Client
+	admin words.API
 	// serverMinor is the minor version of the API server: 37 for v1.37.1.
 	serverMinor int
 	// berth is the manager that runs now.
@@ -55,7 +56,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
 
-	admin, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	berth = startManager(ctx)
 	DeferCleanup(stopManager)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/berthdev/berth/test/words"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
@@ -30,7 +31,7 @@ var _ = Describe("Who may read all of one namespace", func() {
 		shy := v1.PodAffinityTerm{
 			TopologyKey: "yard", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "noisy"}}, NamespaceSelector: &metav1.LabelSelector{},
 		}
-		expectBound(ctx,
+		admin.ExpectBound(ctx,
 			aPod(ctx, there.pod(p, there.name+"-bank").Label("app", "bank").Requests("cpu", "2").RefusePods(shy)),
 			aPod(ctx, there.pod(p, there.name+"-cache").Requests("cpu", "1").HostPort("", v1.ProtocolTCP, 4711)),
 		)
@@ -79,12 +80,13 @@ func readAll(ctx context.Context, y yard) map[string][]map[string]any {
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "reader"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}},
 	}
-	created(ctx, reads)
-	created(ctx, &rbacv1.RoleBinding{
+	words.Created(ctx, admin, reads)
+	words.Created(ctx, admin, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "reader"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: reads.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who}},
 	})
+
 	cfg := cp.Config()
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: who, Groups: []string{"system:authenticated"}}
 	found, err := discovery.NewDiscoveryClientForConfigOrDie(cfg).ServerPreferredNamespacedResources()

@@ -64,7 +64,7 @@ var _ = Describe("A trial", func() {
 			Expect(kubectl(ctx, "get", "sprof", p.Name, "-o", "wide")).To(SatisfyAll(ContainSubstring("TrialFailed"), ContainSubstring("pod "+y.name+"/odd")))
 
 			By("and runs when the pod is gone")
-			remove(ctx, odd)
+			admin.Remove(ctx, odd)
 			expectReady(ctx, p)
 			Expect(p.Status.Programmed.Generation).To(Equal(p.Generation))
 		})
@@ -86,7 +86,7 @@ var _ = Describe("A trial", func() {
 		aNode(ctx, y.node("n"))
 		expectReady(ctx, p)
 		odd := aPod(ctx, y.pod(p, "odd").Label("picky", "errs"))
-		Eventually(standing(ctx, odd)).Should(ContainSubstring("SchedulerError"))
+		Eventually(admin.Standing(ctx, odd)).Should(ContainSubstring("SchedulerError"))
 		edit(ctx, p, naming(1))
 		expectReady(ctx, p)
 		Expect(p.Status.Trial.Sampled).To(BeEquivalentTo(1))
@@ -143,6 +143,6 @@ func expectSeen(ctx SpecContext, pods ...*v1.Pod) {
 // expectRuns waits until pods are bound, and the manager knows.
 func expectRuns(ctx SpecContext, pods ...*v1.Pod) {
 	GinkgoHelper()
-	expectBound(ctx, pods...)
+	admin.ExpectBound(ctx, pods...)
 	expectSeen(ctx, pods...)
 }

@@ -27,7 +27,7 @@ var _ = Describe("A cluster that does not serve SchedulingDecisions", func() {
 		berth = startManager(ctx)
 		explain(why(waits, "why"))
 		aNode(ctx, y.node("n").Offers("cpu", "1"))
-		expectBound(ctx, aPod(ctx, y.pod(p, "goes").Requests("cpu", "1")))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "goes").Requests("cpu", "1")))
 
 		install(ctx)
 		Eventually(decisionOf(ctx, waits)).Should(HaveField("Status.Message", "why"))

@@ -9,6 +9,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/words"
 )
 
 var _ = Describe("An API server that does not serve every kind that plugins read", func() {
@@ -39,12 +40,12 @@ var _ = Describe("An API server that does not serve every kind that plugins read
 		)))
 
 		By("pods, one of which has a volume")
-		class := created(ctx, fixture.StorageClass(y.name+"-there", "")).Name
-		claim := created(ctx, fresh(fixture.Claim(y.name+"/data", class).Obj()))
-		disk := created(ctx, fresh(fixture.Volume(y.name+"-disk", class).BoundTo(claim).Obj()))
-		change(ctx, claim, func(c *v1.PersistentVolumeClaim) { isBoundTo(c, disk.Name) })
+		class := words.Created(ctx, admin, fixture.StorageClass(y.name+"-there", "")).Name
+		claim := words.Created(ctx, admin, fresh(fixture.Claim(y.name+"/data", class).Obj()))
+		disk := words.Created(ctx, admin, fresh(fixture.Volume(y.name+"-disk", class).BoundTo(claim).Obj()))
+		words.Change(ctx, admin, claim, func(c *v1.PersistentVolumeClaim) { isBoundTo(c, disk.Name) })
 		aNode(ctx, y.node("n"))
-		expectBound(ctx, aPod(ctx, y.pod(p, "web")), aPod(ctx, y.pod(p, "db").Claim("data")))
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "web")), aPod(ctx, y.pod(p, "db").Claim("data")))
 	})
 })
 

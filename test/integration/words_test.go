@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/words"
 )
 
 // The words of this suite: what its specs say about profiles and
@@ -26,13 +27,13 @@ func aProfile(ctx context.Context, edits ...func(*v1alpha1.SchedulingProfileSpec
 	for _, edit := range edits {
 		edit(&p.Spec)
 	}
-	return created(ctx, p)
+	return words.Created(ctx, admin, p)
 }
 
 // aPluginConfig creates arguments for NodeResourcesFit under a name of its own.
 func aPluginConfig(ctx context.Context, args any) *v1alpha1.PluginConfig {
 	GinkgoHelper()
-	return created(ctx, fit(metav1.ObjectMeta{GenerateName: "binpack-"}, args))
+	return words.Created(ctx, admin, fit(metav1.ObjectMeta{GenerateName: "binpack-"}, args))
 }
 
 func fit(metadata metav1.ObjectMeta, args any) *v1alpha1.PluginConfig {
@@ -40,15 +41,6 @@ func fit(metadata metav1.ObjectMeta, args any) *v1alpha1.PluginConfig {
 		ObjectMeta: metadata,
 		Spec:       v1alpha1.PluginConfigSpec{Plugin: "NodeResourcesFit", Args: raw(args)},
 	}
-}
-
-func created[T client.Object](ctx context.Context, object T) T {
-	GinkgoHelper()
-	Expect(admin.Create(ctx, object)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
-		Expect(client.IgnoreNotFound(admin.Delete(ctx, object))).To(Succeed())
-	})
-	return object
 }
 
 // strategy are NodeResourcesFit's arguments with a scoring strategy of a type.
@@ -68,24 +60,12 @@ func raw(value any) runtime.RawExtension {
 // edit changes a spec as `kubectl edit` does, and waits for nothing.
 func edit(ctx context.Context, p *v1alpha1.SchedulingProfile, change func(*v1alpha1.SchedulingProfileSpec)) {
 	GinkgoHelper()
-	Eventually(func() error {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
-			return err
-		}
-		change(&p.Spec)
-		return admin.Update(ctx, p)
-	}).Should(Succeed())
+	words.Change(ctx, admin, p, func(p *v1alpha1.SchedulingProfile) { change(&p.Spec) })
 }
 
 func editConfig(ctx context.Context, c *v1alpha1.PluginConfig, args any) {
 	GinkgoHelper()
-	Eventually(func() error {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
-			return err
-		}
-		c.Spec.Args = raw(args)
-		return admin.Update(ctx, c)
-	}).Should(Succeed())
+	words.Change(ctx, admin, c, func(c *v1alpha1.PluginConfig) { c.Spec.Args = raw(args) })
 }
 
 // Edits of a profile's spec.

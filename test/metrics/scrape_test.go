@@ -40,17 +40,18 @@ var _ = Describe("What is told", Ordered, func() {
 		By("pods that are bound, refused, preempted and held at Permit")
 		var bound []*v1.Pod
 		for i := range 12 { // calls of plugins are timed in one attempt of ten
-			bound = append(bound, create(ctx, fixture.Pod(fmt.Sprint("default/bound-", i)).Scheduler("berth").Requests("cpu", "500m")))
+			bound = append(bound, admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/bound-", i)).Scheduler("berth").Requests("cpu", "500m")))
 		}
 		for _, pod := range bound {
-			Eventually(node).WithArguments(ctx, pod).ShouldNot(BeEmpty())
+			admin.ExpectBound(ctx, pod)
 		}
-		create(ctx, fixture.Pod("default/waits").Scheduler("waiting"))
-		create(ctx, fixture.Pod("default/large").Scheduler("berth").Requests("cpu", "64"))
-		first := create(ctx, fixture.Pod("default/first").Scheduler("berth").Requests("cpu", "3").Mutate(func(p *v1.Pod) {
+		admin.Pod(ctx, fixture.Pod("default/waits").Scheduler("waiting"))
+		admin.Pod(ctx, fixture.Pod("default/large").Scheduler("berth").Requests("cpu", "64"))
+		first := admin.Pod(ctx, fixture.Pod("default/first").Scheduler("berth").Requests("cpu", "3").Mutate(func(p *v1.Pod) {
 			p.Spec.PriorityClassName = "system-cluster-critical"
 		}))
-		Eventually(node).WithArguments(ctx, first).ShouldNot(BeEmpty())
+
+		admin.ExpectBound(ctx, first)
 		By("pods that go, of which those that wait are told: one hint of ten is timed")
 		for _, pod := range bound {
 			_ = cp.Client().CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0))

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/scheduler/plugins"
@@ -19,6 +20,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/house"
 	process "github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/words"
 )
 
 const (
@@ -46,7 +48,8 @@ func TestMetrics(t *testing.T) {
 }
 
 var (
-	cp *controlplane.ControlPlane
+	cp    *controlplane.ControlPlane
+	admin words.API
 	// reader and stranger are tokens: of an account that may scrape, and of one
 	// that may not.
 	reader, stranger string
@@ -59,6 +62,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	cp, err = house.Cluster(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
 	reader, err = process.AccountWith(ctx, cp, "prometheus", process.ScrapeRole)
 	Expect(err).NotTo(HaveOccurred())
 	stranger, err = process.AccountWith(ctx, cp, "stranger", "")
@@ -78,25 +83,4 @@ func manages(ctx context.Context, flags ...string) *process.Manager {
 	DeferCleanup(func() { cp.End(manager.Process) })
 	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
 	return manager
-}
-
-// create creates a pod that goes when the spec ends.
-func create(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
-	GinkgoHelper()
-	pod := b.Whole()
-	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
-	pods := cp.Client().CoreV1().Pods(pod.Namespace)
-	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func(ctx SpecContext) { _ = pods.Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0)) })
-	return pod
-}
-
-// node is where a pod is; empty while it is nowhere.
-func node(ctx context.Context, pod *v1.Pod) string {
-	now, err := cp.Client().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	if err != nil {
-		return ""
-	}
-	return now.Spec.NodeName
 }

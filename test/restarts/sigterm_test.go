@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -71,8 +69,8 @@ var _ = Describe("A manager that is asked to end", func() {
 			Expect(err).NotTo(HaveOccurred())
 			ended <- code
 		}()
-		Eventually(answer).WithArguments(ctx, "http://"+m.Probes+"/readyz/shutdown").Should(HavePrefix("500 "))
-		Expect(answer(ctx, "http://"+m.Probes+"/livez")).To(Equal("200 ok"))
+		Eventually(operator.Answer).WithArguments(ctx, "http://"+m.Probes+"/readyz/shutdown").Should(HavePrefix("500 "))
+		Expect(operator.Answer(ctx, "http://"+m.Probes+"/livez")).To(Equal("200 ok"))
 		Expect(ended).NotTo(Receive())
 		Expect(proxy.Bindings()).To(HaveEach(HaveField("Held", true)), "it waits for its Bindings")
 		late := create("late")
@@ -116,7 +114,7 @@ var _ = Describe("Of two managers", func() {
 		}
 		for _, m := range two.runs {
 			for _, path := range []string{"/livez", "/healthz", "/readyz", "/livez/loop", "/livez/leader-election"} {
-				Expect(answer(ctx, "http://"+m.Probes+path)).To(Equal("200 ok"), path)
+				Expect(operator.Answer(ctx, "http://"+m.Probes+path)).To(Equal("200 ok"), path)
 			}
 		}
 		var leader int
@@ -154,19 +152,4 @@ func reasons(ctx context.Context, pod *corev1.Pod) (all []string, err error) {
 		}
 	}
 	return all, nil
-}
-
-// answer is the status of a GET and what it says.
-func answer(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return fmt.Sprintf("%d %s", response.StatusCode, text), err
 }

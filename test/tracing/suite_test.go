@@ -12,13 +12,14 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/words"
 )
 
 func TestTracing(t *testing.T) {
@@ -29,7 +30,8 @@ func TestTracing(t *testing.T) {
 const minute = NodeTimeout(time.Minute)
 
 var (
-	cp *controlplane.ControlPlane
+	cp    *controlplane.ControlPlane
+	admin words.API
 	// root is the repository, and binary the manager as it is shipped.
 	root, binary string
 )
@@ -45,6 +47,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	cp, err = house.Cluster(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
 	for _, name := range []string{"n1", "n2"} {
 		node := fixture.Node(name).Offers("cpu", "4", "pods", "110").Obj()
 		_, err := cp.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
@@ -61,25 +65,4 @@ func manages(ctx context.Context, flags ...string) (end func()) {
 	DeferCleanup(end)
 	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
 	return end
-}
-
-// create creates a pod that goes when the spec ends.
-func create(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
-	GinkgoHelper()
-	pod := b.Whole()
-	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
-	pods := cp.Client().CoreV1().Pods(pod.Namespace)
-	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func(ctx SpecContext) { _ = pods.Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0)) })
-	return pod
-}
-
-// place is the node that a pod is on; empty while it is on none.
-func place(ctx context.Context, pod *v1.Pod) string {
-	now, err := cp.Client().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	if err != nil {
-		return ""
-	}
-	return now.Spec.NodeName
 }

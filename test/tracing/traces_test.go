@@ -4,7 +4,6 @@ package tracing
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -38,12 +37,12 @@ var _ = Describe("A collector", func() {
 		end := manages(ctx, endpoint+c.address, rate+"1000000")
 		pods := map[string]*v1.Pod{}
 		for _, name := range []string{"web-0", "web-1", "web-2"} {
-			pods[name] = create(ctx, fixture.Pod("default/"+name).Scheduler("berth").Requests("cpu", "500m"))
-			Eventually(place).WithArguments(ctx, pods[name]).ShouldNot(BeEmpty())
+			pods[name] = admin.Pod(ctx, fixture.Pod("default/"+name).Scheduler("berth").Requests("cpu", "500m"))
+			admin.ExpectBound(ctx, pods[name])
 		}
-		pods["large"] = create(ctx, fixture.Pod("default/large").Scheduler("berth").Requests("cpu", "64"))
+		pods["large"] = admin.Pod(ctx, fixture.Pod("default/large").Scheduler("berth").Requests("cpu", "64"))
 		// The pod says so before its attempt has ended.
-		Eventually(func() string { return condition(ctx, pods["large"]) }).Should(ContainSubstring("Insufficient cpu"))
+		Eventually(admin.Standing(ctx, pods["large"])).Should(ContainSubstring("Insufficient cpu"))
 		By("what is left being sent when the manager ends")
 		end()
 
@@ -70,7 +69,7 @@ var _ = Describe("A collector", func() {
 		for _, name := range []string{"web-0", "web-1", "web-2"} {
 			spans := attempts[name]
 			Expect(spans[0].Attributes["berth.result"]).To(Equal("Bound"))
-			Expect(spans[0].Attributes["k8s.node.name"]).To(Equal(place(ctx, pods[name])))
+			Expect(spans[0].Attributes["k8s.node.name"]).To(Equal(pods[name].Spec.NodeName))
 			Expect(spans[0].Attributes["berth.nodes.feasible"]).To(Equal("2"))
 			Expect(names(spans, spans[0])).To(Equal([]string{
 				"PreFilter", "Filter", "Score", "Reserve", "Permit", "PreBindPreFlight", "Bind", "PostBind",
@@ -86,16 +85,16 @@ var _ = Describe("A collector", func() {
 
 	It("is sent nothing at a rate of 0", func(ctx SpecContext) {
 		end := manages(ctx, endpoint+c.address, rate+"0")
-		pod := create(ctx, fixture.Pod("default/unseen").Scheduler("berth").Requests("cpu", "100m"))
-		Eventually(place).WithArguments(ctx, pod).ShouldNot(BeEmpty())
+		pod := admin.Pod(ctx, fixture.Pod("default/unseen").Scheduler("berth").Requests("cpu", "100m"))
+		admin.ExpectBound(ctx, pod)
 		end()
 		Expect(c.read()).To(BeEmpty())
 	}, minute)
 
 	It("is missed by nobody when it is not there", func(ctx SpecContext) {
 		end := manages(ctx, endpoint+"127.0.0.1:1", rate+"1000000")
-		pod := create(ctx, fixture.Pod("default/untold").Scheduler("berth").Requests("cpu", "100m"))
-		Eventually(place).WithArguments(ctx, pod).ShouldNot(BeEmpty())
+		pod := admin.Pod(ctx, fixture.Pod("default/untold").Scheduler("berth").Requests("cpu", "100m"))
+		admin.ExpectBound(ctx, pod)
 		end()
 	}, minute)
 })
@@ -129,15 +128,6 @@ func names(spans []span, below span) (all []string) {
 		}
 	}
 	return all
-}
-
-// condition says why a pod is not on a node.
-func condition(ctx context.Context, pod *v1.Pod) string {
-	out, err := cp.Kubectl(ctx, nil, "get", "pod", pod.Name, "-n", pod.Namespace, "-o", `jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}`)
-	if err != nil {
-		return err.Error()
-	}
-	return string(out)
 }
 
 // draw is a trace as docs/tracing.md shows it: each span, when it began and how long it

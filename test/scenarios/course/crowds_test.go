@@ -24,7 +24,7 @@ var _ = Describe("Among many that wait, one that matters more", func() {
 		}
 		expectRefused(ctx, wait...)
 		high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "300m"))
-		expectBound(ctx, high)
+		admin.ExpectBound(ctx, high)
 		expectRefused(ctx, wait...)
 		Expect(missing(ctx, run)).To(Equal(3), "so many had to go")
 	})
@@ -39,7 +39,7 @@ var _ = Describe("Among many that wait, one that matters more", func() {
 			for i := range 20 {
 				late = append(late, aPod(ctx, p, ranked(fmt.Sprint("late-", i), "middle").Requests("cpu", "200m")))
 			}
-			expectBound(ctx, high)
+			admin.ExpectBound(ctx, high)
 			expectRefused(ctx, late...)
 			Expect(promised(ctx, high)(Default)).To(BeEmpty())
 			Expect(missing(ctx, low)).To(BeNumerically(">=", 1), "so many had to go")

@@ -7,7 +7,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/queue"
+	"github.com/berthdev/berth/test/words"
 )
 
 // victims creates pods on n that have to go for anybody, each with so much CPU.
@@ -53,7 +53,7 @@ var _ = Describe("While the victims of a pod are being told to go,", func() {
 		kept(ctx, high)
 		open()
 		gone(ctx, low...)
-		expectBound(ctx, high)
+		admin.ExpectBound(ctx, high)
 	})
 
 	It("if it is only one, it is not tried either", minute, func(ctx SpecContext) {
@@ -64,7 +64,7 @@ var _ = Describe("While the victims of a pod are being told to go,", func() {
 		high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "4"))
 		kept(ctx, high)
 		open()
-		expectBound(ctx, high)
+		admin.ExpectBound(ctx, high)
 	})
 
 	It("one that matters less does not get its place", minute, func(ctx SpecContext) {
@@ -77,7 +77,7 @@ var _ = Describe("While the victims of a pod are being told to go,", func() {
 		middle := aPod(ctx, p, ranked("middle", "middle").Requests("cpu", "4"))
 		expectRefused(ctx, middle)
 		open()
-		expectBound(ctx, high)
+		admin.ExpectBound(ctx, high)
 		expectRefused(ctx, middle)
 	})
 
@@ -92,7 +92,7 @@ var _ = Describe("While the victims of a pod are being told to go,", func() {
 		Eventually(promised(ctx, highest)).Should(Equal("n"))
 		Eventually(promised(ctx, high)).Should(BeEmpty())
 		open()
-		expectBound(ctx, highest)
+		admin.ExpectBound(ctx, highest)
 		gone(ctx, low...)
 		expectRefused(ctx, high)
 	})
@@ -107,7 +107,7 @@ var _ = Describe("While the victims of a pod are being told to go,", func() {
 		middle := aPod(ctx, p, ranked("middle", "middle").Requests("cpu", "2"))
 		kept(ctx, middle)
 		open()
-		expectBound(ctx, high, middle)
+		admin.ExpectBound(ctx, high, middle)
 		gone(ctx, low...)
 	})
 
@@ -126,10 +126,10 @@ var _ = Describe("While the victims of a pod are being told to go,", func() {
 		}
 		ring(ctx)
 		high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "2"))
-		expectBound(ctx, high)
+		admin.ExpectBound(ctx, high)
 		Expect(high.Spec.NodeName).To(Equal("n"))
 		open()
-		expectBound(ctx, middle)
+		admin.ExpectBound(ctx, middle)
 		Expect(middle.Spec.NodeName).To(Equal("m"))
 		gone(ctx, others...)
 	})
@@ -151,30 +151,14 @@ var _ = Describe("A pod whose victims the plugin that refused it does not mind",
 		p := aProfile(ctx, at(preFilters, "First"), at(filters, "First"))
 		aNode(ctx, node("n"))
 		low := victims(ctx, p, 2, "1m")
-		flushed := counter("scheduler_pod_scheduled_after_flush_total")
+		flushed := words.BoundAfterFlush(berth.Scheduler.Metrics())
 		open := theDoor.close("DELETE victim")
 		high := aPod(ctx, p, ranked("high", "high"))
 		Eventually(theDoor.standing).ShouldNot(BeEmpty())
 		left.Store(0)
 		open()
 		gone(ctx, low...)
-		expectBound(ctx, high)
-		Expect(counter("scheduler_pod_scheduled_after_flush_total")).To(Equal(flushed))
+		admin.ExpectBound(ctx, high)
+		Expect(words.BoundAfterFlush(berth.Scheduler.Metrics())).To(Equal(flushed))
 	})
 })
-
-// counter reads one of the scheduler's metrics that has no labels.
-func counter(name string) float64 {
-	GinkgoHelper()
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(berth.Scheduler.Metrics()...)
-	families, err := metrics.Gather()
-	Expect(err).NotTo(HaveOccurred())
-	for _, family := range families {
-		if family.GetName() == name {
-			return family.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
-	Fail("no metric " + name)
-	return 0
-}

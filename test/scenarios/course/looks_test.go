@@ -2,9 +2,7 @@ package course
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -21,21 +19,6 @@ import (
 
 // The words of this suite that say how things stand.
 
-// place reads a pod again and returns its node, empty while it has none.
-func place(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
-	return func(g Gomega) string {
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		return pod.Spec.NodeName
-	}
-}
-
-func expectBound(ctx context.Context, pods ...*v1.Pod) {
-	GinkgoHelper()
-	for _, pod := range pods {
-		Eventually(place(ctx, pod)).ShouldNot(BeEmpty(), pod.Name)
-	}
-}
-
 // promised reads a pod again and returns the node where room is kept for it.
 func promised(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
 	return func(g Gomega) string {
@@ -44,25 +27,11 @@ func promised(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
 	}
 }
 
-// standing reads a pod again and returns its PodScheduled condition as
-// "status reason: message", empty when it has none.
-func standing(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
-	return func(g Gomega) string {
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		for _, c := range pod.Status.Conditions {
-			if c.Type == v1.PodScheduled {
-				return strings.TrimSuffix(fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message), " : ")
-			}
-		}
-		return ""
-	}
-}
-
 // expectRefused waits until pods are told that they fit nowhere, and rest.
 func expectRefused(ctx context.Context, pods ...*v1.Pod) {
 	GinkgoHelper()
 	for _, pod := range pods {
-		Eventually(standing(ctx, pod)).Should(HavePrefix("False Unschedulable"), pod.Name)
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False Unschedulable"), pod.Name)
 		Eventually(where(pod)).Should(Equal(queue.Unschedulable), pod.Name)
 	}
 }

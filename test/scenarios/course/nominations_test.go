@@ -51,7 +51,7 @@ var _ = DescribeTable("The promise of room on a node is taken back from a pod",
 		Eventually(promised(ctx, middle)).Should(Equal("n"))
 		s.ends(ctx, p)
 		for _, pod := range low {
-			remove(ctx, pod)
+			admin.Remove(ctx, pod)
 		}
 		Eventually(promised(ctx, middle)).Should(BeEmpty())
 		Expect(middle.Spec.NodeName).To(BeEmpty())
@@ -73,7 +73,7 @@ var _ = DescribeTable("The promise of room on a node is taken back from a pod",
 		low:    pods{slowly("low", "low").Requests("cpu", "1")},
 		middle: ranked("middle", "middle").Requests("cpu", "2"),
 		ends: func(ctx context.Context, p *v1alpha1.SchedulingProfile) {
-			expectBound(ctx, aPod(ctx, p, ranked("high", "high").Requests("cpu", "1")))
+			admin.ExpectBound(ctx, aPod(ctx, p, ranked("high", "high").Requests("cpu", "1")))
 		},
 	}),
 	Entry("when the node goes, and there is no other", minute, promise{
@@ -114,7 +114,7 @@ var _ = Describe("A pod that comes with a promise of a node", func() {
 		release := stopLoop(ctx)
 		high := nominated(ctx, p, "n", ranked("high", "high").Requests("cpu", "500m"))
 		release()
-		expectBound(ctx, high)
+		admin.ExpectBound(ctx, high)
 		Expect(high.Spec.NodeName).To(Equal("n"))
 		Expect(high.Status.NominatedNodeName).To(BeEmpty(), "it is where it was promised room")
 	})
@@ -128,7 +128,7 @@ var _ = Describe("A pod that comes with a promise of a node", func() {
 		release := stopLoop(ctx)
 		high := nominated(ctx, p, "n", ranked("high", "high").Requests("cpu", "500m"))
 		release()
-		expectBound(ctx, high)
+		admin.ExpectBound(ctx, high)
 		Expect(high.Spec.NodeName).To(Equal("m"))
 	})
 
@@ -141,7 +141,7 @@ var _ = Describe("A pod that comes with a promise of a node", func() {
 		release()
 		expectRefused(ctx, big)
 		Eventually(promised(ctx, big)).Should(BeEmpty())
-		expectBound(ctx, fits)
+		admin.ExpectBound(ctx, fits)
 	})
 
 	It("loses it to one that matters more and has none", minute, func(ctx SpecContext) {
@@ -152,7 +152,7 @@ var _ = Describe("A pod that comes with a promise of a node", func() {
 		high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "4"))
 		Eventually(waiting(p)).Should(HaveField("Active", 2))
 		release()
-		expectBound(ctx, high)
+		admin.ExpectBound(ctx, high)
 		expectRefused(ctx, low)
 		Eventually(promised(ctx, low)).Should(BeEmpty())
 	})
@@ -171,10 +171,10 @@ var _ = Describe("A pod that comes with a promise of a node", func() {
 		Eventually(promised(ctx, high)).Should(Equal("m"))
 		open()
 		gone(ctx, one)
-		expectBound(ctx, high)
+		admin.ExpectBound(ctx, high)
 		Expect(high.Spec.NodeName).To(Equal("m"))
 		for _, pod := range two {
-			Expect(place(ctx, pod)(Default)).To(Equal("n"))
+			Expect(admin.Place(ctx, pod)(Default)).To(Equal("n"))
 		}
 	})
 })
@@ -194,7 +194,7 @@ var _ = DescribeTable("A pod on its way to a node",
 			Expect(pod.Spec.NodeName).To(BeEmpty())
 			return
 		}
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 		Expect(pod.Status.NominatedNodeName).To(BeEmpty())
 		Eventually(func() string { return strings.Join(journal.Lines(), "\n") }).Should(Equal("PostBind "), "PostBind sees no promise")
 	},

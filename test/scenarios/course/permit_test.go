@@ -31,9 +31,9 @@ var _ = Describe("A pod that two plugins ask to wait at Permit", func() {
 		Expect(wait.GetPendingPlugins()).To(ConsistOf("First", "Second"))
 		wait.Allow("First")
 		Expect(wait.GetPendingPlugins()).To(ConsistOf("Second"))
-		Expect(place(ctx, pod)(Default)).To(BeEmpty())
+		Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
 		wait.Allow("Second")
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 	})
 
 	It("is given up when one rejects it, and both can tell by their contexts", minute, func(ctx SpecContext) {
@@ -125,10 +125,10 @@ var _ = DescribeTable("A pod at Permit gives way, and is not deleted by us:",
 		most := 2
 		if deleted {
 			expectRefused(ctx, comer)
-			remove(ctx, waiter)
+			admin.Remove(ctx, waiter)
 			most = 1
 		}
-		expectBound(ctx, comer)
+		admin.ExpectBound(ctx, comer)
 		Eventually(berth.Scheduler.Rooms().Waiting.Len).Should(BeZero())
 		if deleted {
 			gone(ctx, waiter)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // A sort knows no priorities.
@@ -56,7 +57,7 @@ var _ = DescribeTable("Pods that came one after the other, each mattering more, 
 			Eventually(waiting(p)).Should(HaveField("Active", len(pods)))
 		}
 		release()
-		expectBound(ctx, pods...)
+		admin.ExpectBound(ctx, pods...)
 		mu.Lock()
 		defer mu.Unlock()
 		Expect(order).To(Equal(want))
@@ -116,7 +117,7 @@ var _ = Describe("PreBind that fails", func() {
 		sleeper := aPod(ctx, other, pod("sleeper"))
 		expectRefused(ctx, sleeper)
 		Expect(attempts(other, sleeper)()).To(Equal(1))
-		Eventually(standing(ctx, aPod(ctx, broken, pod("a")))).Should(HavePrefix("False SchedulerError"))
+		Eventually(admin.Standing(ctx, aPod(ctx, broken, pod("a")))).Should(HavePrefix("False SchedulerError"))
 		Eventually(attempts(other, sleeper)).Should(BeNumerically(">=", 2))
 	})
 })
@@ -155,7 +156,7 @@ var _ = Describe("A plugin that activates pods", func() {
 		}
 		expectRefused(ctx, pods...)
 		bound(ctx, p, pod("driver").Label("job", "driver"))
-		expectBound(ctx, pods...)
+		admin.ExpectBound(ctx, pods...)
 	})
 })
 
@@ -174,15 +175,15 @@ var _ = DescribeTable("A pod that PreEnqueue keeps out",
 		Eventually(waiting(p)).Should(Equal(held))
 		Expect(count("First.PreEnqueue kept")).To(Equal(1))
 		other := bound(ctx, p, pod("other").Label("app", "web"))[0]
-		change(ctx, other, func(pod *v1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "new", "annotation") })
+		words.Change(ctx, admin, other, func(pod *v1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "new", "annotation") })
 		ring(ctx)
 		Expect(waiting(p)()).To(Equal(held))
 		Expect(count("First.PreEnqueue kept")).To(Equal(asked))
 
-		change(ctx, kept, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+		words.Change(ctx, admin, kept, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
 		ring(ctx)
 		if letIn {
-			expectBound(ctx, kept)
+			admin.ExpectBound(ctx, kept)
 			Eventually(waiting(p)).Should(Equal(decision.QueueCounts{}))
 			return
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // fight is a scenario: who has a place, who comes and matters, and who has to
@@ -89,10 +90,11 @@ func (f fight) plays(ctx context.Context) {
 func aBudget(ctx context.Context, app string, allowed int32) {
 	GinkgoHelper()
 	least := intstr.FromInt32(2)
-	budget := created(ctx, &policyv1.PodDisruptionBudget{
+	budget := words.Created(ctx, admin, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: scene, Name: app},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: fixture.Labels("app", app)},
 	})
+
 	budget.Status.DisruptionsAllowed = allowed
 	Expect(admin.Status().Update(ctx, budget)).To(Succeed())
 	lister := berth.Watched.Policy().V1().PodDisruptionBudgets().Lister().PodDisruptionBudgets(scene)
@@ -213,7 +215,7 @@ var _ = Describe("A priority class", func() {
 			p := aProfile(ctx)
 			aNode(ctx, node("n"))
 			pod := aPod(ctx, p, ranked("a", class).Mutate(func(pod *v1.Pod) { pod.Namespace = metav1.NamespaceSystem }))
-			expectBound(ctx, pod)
+			admin.ExpectBound(ctx, pod)
 			Expect(pod.Spec.Priority).To(HaveValue(Equal(want)))
 		})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // waking is a scenario: pods that fit nowhere, a change, and which of them are
@@ -59,7 +60,7 @@ func (w waking) plays(ctx context.Context, swapped bool) {
 	for _, builder := range w.refused {
 		pod := aPod(ctx, p, builder)
 		pods[pod.Name] = pod
-		Eventually(standing(ctx, pod)).Should(SatisfyAll(HavePrefix("False Unschedulable"), ContainSubstring(w.why)), pod.Name)
+		Eventually(admin.Standing(ctx, pod)).Should(SatisfyAll(HavePrefix("False Unschedulable"), ContainSubstring(w.why)), pod.Name)
 	}
 	if swapped {
 		swap(ctx, p, naming(1))
@@ -108,7 +109,7 @@ func nodeComes(node *fixture.NodeBuilder) func(context.Context) {
 // nodeGoes deletes one.
 func nodeGoes(name string) func(context.Context) {
 	return func(ctx context.Context) {
-		remove(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		admin.Remove(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 }
 
@@ -117,7 +118,7 @@ func nodeBecomes(node *fixture.NodeBuilder) func(context.Context) {
 	return func(ctx context.Context) {
 		want := node.Obj()
 		now := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: want.Name}}
-		change(ctx, now, func(node *v1.Node) { node.Labels, node.Spec = want.Labels, want.Spec })
+		words.Change(ctx, admin, now, func(node *v1.Node) { node.Labels, node.Spec = want.Labels, want.Spec })
 		now.Status = want.Status
 		Expect(admin.Status().Update(ctx, now)).To(Succeed())
 	}
@@ -125,7 +126,7 @@ func nodeBecomes(node *fixture.NodeBuilder) func(context.Context) {
 
 // podGoes deletes a pod.
 func podGoes(name string) func(context.Context) {
-	return func(ctx context.Context) { remove(ctx, podNamed(name)) }
+	return func(ctx context.Context) { admin.Remove(ctx, podNamed(name)) }
 }
 
 // placedPodComes creates a pod that has a node already.
@@ -135,7 +136,7 @@ func placedPodComes(builder *fixture.PodBuilder) func(context.Context) {
 
 // podBecomes edits a pod.
 func podBecomes(name string, edit func(*v1.Pod)) func(context.Context) {
-	return func(ctx context.Context) { change(ctx, podNamed(name), edit) }
+	return func(ctx context.Context) { words.Change(ctx, admin, podNamed(name), edit) }
 }
 
 // relabelled gives a pod these labels and no others.

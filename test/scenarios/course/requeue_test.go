@@ -14,6 +14,7 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // whenANodeComes is what the actors below are woken by.
@@ -64,7 +65,7 @@ var _ = Describe("A pod whose way ends after a node was chosen,", func() {
 
 			By("a node comes")
 			aNode(ctx, node("m"))
-			expectBound(ctx, pod)
+			admin.ExpectBound(ctx, pod)
 			Eventually(attempts(p, pod)).Should(Equal(2))
 		})
 
@@ -73,10 +74,10 @@ var _ = Describe("A pod whose way ends after a node was chosen,", func() {
 			p := aProfile(ctx, r.edit, backingOff(1))
 			aNode(ctx, node("n"))
 			pod := aPod(ctx, p, pod("a"))
-			Eventually(standing(ctx, pod)).Should(HavePrefix("False SchedulerError"))
+			Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False SchedulerError"))
 			Eventually(attempts(p, pod)).Should(BeNumerically(">=", 2))
-			Eventually(standing(ctx, pod)).Should(HavePrefix("False SchedulerError"))
-			Expect(place(ctx, pod)(Default)).To(BeEmpty())
+			Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False SchedulerError"))
+			Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
 		})
 	}
 
@@ -93,7 +94,7 @@ var _ = Describe("A pod whose way ends after a node was chosen,", func() {
 		p := aProfile(ctx, without(binds, "DefaultBinder"), at(binds, "First", "DefaultBinder"), backingOff(1))
 		aNode(ctx, node("n"))
 		pod := aPod(ctx, p, pod("a"))
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 		Eventually(attempts(p, pod)).Should(Equal(2))
 	})
 
@@ -108,7 +109,7 @@ var _ = Describe("A pod whose way ends after a node was chosen,", func() {
 		p := aProfile(ctx, without(binds, "DefaultBinder"), at(binds, "First", "DefaultBinder"))
 		aNode(ctx, node("n"))
 		pod := aPod(ctx, p, pod("a"))
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 		Eventually(attempts(p, pod)).Should(Equal(1))
 	})
 
@@ -130,7 +131,7 @@ var _ = Describe("A pod whose way ends after a node was chosen,", func() {
 		n := aNode(ctx, node("n"))
 		pods := []*v1.Pod{aPod(ctx, p, pod("one"))}
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Waiting: 1}))
-		change(ctx, n, func(node *v1.Node) { node.Labels["new"] = "label" })
+		words.Change(ctx, admin, n, func(node *v1.Node) { node.Labels["new"] = "label" })
 		ring(ctx)
 		pods = append(pods, aPod(ctx, p, pod("two")))
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Waiting: 2}))
@@ -138,12 +139,12 @@ var _ = Describe("A pod whose way ends after a node was chosen,", func() {
 		waits := berth.Scheduler.Rooms().Waiting
 		waits.Get(pods[0].UID).Reject("First", "rejected by the scenario")
 		waits.Get(pods[1].UID).Allow("First")
-		expectBound(ctx, pods[1])
+		admin.ExpectBound(ctx, pods[1])
 		Eventually(attempts(p, pods[0])).Should(Equal(1))
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Waiting: 1}), "it is at Permit again")
 		Expect(asked.Load()).To(BeEquivalentTo(1))
 		waits.Get(pods[0].UID).Allow("First")
-		expectBound(ctx, pods[0])
+		admin.ExpectBound(ctx, pods[0])
 		Eventually(attempts(p, pods[0])).Should(Equal(2))
 	})
 })
@@ -158,7 +159,7 @@ var _ = Describe("A pod that backs off", func() {
 		aNode(ctx, node("m").Label("group", "b"))
 		Eventually(where(pod)).Should(Equal(queue.Backoff))
 		release()
-		expectBound(ctx, pod)
+		admin.ExpectBound(ctx, pod)
 		Eventually(attempts(p, pod)).Should(Equal(2))
 	})
 })
@@ -178,16 +179,16 @@ var _ = DescribeTable("Of pods with scheduling gates and without,",
 		}
 		for _, name := range g.free {
 			all[name] = aPod(ctx, p, pod(name))
-			expectBound(ctx, all[name])
+			admin.ExpectBound(ctx, all[name])
 		}
 		for _, name := range g.leaves {
-			remove(ctx, all[name])
+			admin.Remove(ctx, all[name])
 		}
 		ring(ctx)
 		Expect(waiting(p)()).To(Equal(decision.QueueCounts{Gated: len(g.gated)}), "no event opens a gate")
 		for _, name := range g.opened {
-			change(ctx, all[name], func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
-			expectBound(ctx, all[name])
+			words.Change(ctx, admin, all[name], func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+			admin.ExpectBound(ctx, all[name])
 		}
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: len(g.gated) - len(g.opened)}))
 	},

@@ -16,6 +16,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // The stagehands are a profile beside that of the scenario. One of its pods is
@@ -141,12 +142,12 @@ func ring(ctx context.Context) {
 	token := time.Now().Format(time.RFC3339Nano)
 	bell := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: scene, Name: bellPod}}
 	tokens := []string{token + "/pod"}
-	change(ctx, bell, func(pod *v1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, rung, tokens[0]) })
+	words.Change(ctx, admin, bell, func(pod *v1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, rung, tokens[0]) })
 	var nodes v1.NodeList
 	Expect(admin.List(ctx, &nodes)).To(Succeed())
 	if len(nodes.Items) > 0 {
 		tokens = append(tokens, token+"/node")
-		change(ctx, &nodes.Items[0], func(node *v1.Node) { metav1.SetMetaDataAnnotation(&node.ObjectMeta, rung, tokens[1]) })
+		words.Change(ctx, admin, &nodes.Items[0], func(node *v1.Node) { metav1.SetMetaDataAnnotation(&node.ObjectMeta, rung, tokens[1]) })
 	}
 	for _, token := range tokens {
 		Eventually(func() bool { _, told := heard.Load(token); return told }).Should(BeTrue(), token)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/words"
 )
 
 const (
@@ -35,7 +36,7 @@ const minute = SpecTimeout(time.Minute)
 
 var (
 	cp    *controlplane.ControlPlane
-	admin client.Client
+	admin words.API
 	// berth is the manager that runs now.
 	berth *house.House
 )
@@ -55,7 +56,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
 
-	admin, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(admin.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: scene}})).To(Succeed())
 	rankClasses(ctx)

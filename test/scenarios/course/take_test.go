@@ -28,9 +28,9 @@ func takesIts(ctx SpecContext, on on, want course, edits ...edit) {
 		// Whether what was written of the pod is heard before or after it is put
 		// back is left to chance: before, its gates are asked once more.
 		heard := strings.Replace(calls(journal.Lines()), "PreEnqueue ABAB", "PreEnqueue AB", 1)
-		got := course{heard, place(ctx, pod)(g), waiting(p)()}
+		got := course{heard, admin.Place(ctx, pod)(g), waiting(p)()}
 		if got.Ends == "" {
-			got.Ends = versions.ReplaceAllString(standing(ctx, pod)(g), "resource version N")
+			got.Ends = versions.ReplaceAllString(admin.Standing(ctx, pod)(g), "resource version N")
 		}
 		g.Expect(got).To(Equal(want))
 	}).Should(Succeed())

@@ -13,23 +13,10 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // The words of this suite. Each object goes when its spec ends.
-
-// created creates an object, which goes when the spec ends.
-func created[T client.Object](ctx context.Context, object T) T {
-	GinkgoHelper()
-	Expect(admin.Create(ctx, object)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { remove(ctx, object) })
-	return object
-}
-
-// remove deletes an object and waits for nobody.
-func remove(ctx context.Context, object client.Object) {
-	GinkgoHelper()
-	Expect(client.IgnoreNotFound(admin.Delete(ctx, object, client.GracePeriodSeconds(0)))).To(Succeed())
-}
 
 type edit = func(*v1alpha1.SchedulingProfileSpec)
 
@@ -42,7 +29,7 @@ func aProfile(ctx context.Context, edits ...edit) *v1alpha1.SchedulingProfile {
 	for _, edit := range edits {
 		edit(&p.Spec)
 	}
-	created(ctx, p)
+	words.Created(ctx, admin, p)
 	expectReady(ctx, p)
 	noteServed(p)
 	return p
@@ -51,7 +38,7 @@ func aProfile(ctx context.Context, edits ...edit) *v1alpha1.SchedulingProfile {
 // swap edits a profile and waits until the edit runs.
 func swap(ctx context.Context, p *v1alpha1.SchedulingProfile, edit edit) {
 	GinkgoHelper()
-	change(ctx, p, func(p *v1alpha1.SchedulingProfile) { edit(&p.Spec) })
+	words.Change(ctx, admin, p, func(p *v1alpha1.SchedulingProfile) { edit(&p.Spec) })
 	before := p.Status.Programmed.DeepCopy()
 	expectReady(ctx, p)
 	noteServed(p)
@@ -80,23 +67,11 @@ func backingOff(seconds int32) edit {
 	}
 }
 
-// change writes an object's spec and metadata as edit says.
-func change[T client.Object](ctx context.Context, object T, edit func(T)) {
-	GinkgoHelper()
-	Eventually(func() error {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		edit(object)
-		return admin.Update(ctx, object)
-	}).Should(Succeed())
-}
-
 // aNode creates a node as it is written, status included, and waits until the
 // scheduler has it: a pod that comes before all nodes do is refused for that.
 func aNode(ctx context.Context, node *fixture.NodeBuilder) *v1.Node {
 	GinkgoHelper()
-	created := created(ctx, node.Obj())
+	created := words.Created(ctx, admin, node.Obj())
 	ring(ctx)
 	return created
 }
@@ -126,7 +101,7 @@ func rankClasses(ctx context.Context) {
 // aPod creates a pod that waits for p.
 func aPod(ctx context.Context, p *v1alpha1.SchedulingProfile, builder *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	return created(ctx, whole(builder.Obj(), p))
+	return words.Created(ctx, admin, whole(builder.Obj(), p))
 }
 
 // whole fills in what a pod of the API server must have.
@@ -148,6 +123,6 @@ func bound(ctx context.Context, p *v1alpha1.SchedulingProfile, builders ...*fixt
 	for _, builder := range builders {
 		pods = append(pods, aPod(ctx, p, builder))
 	}
-	expectBound(ctx, pods...)
+	admin.ExpectBound(ctx, pods...)
 	return pods
 }

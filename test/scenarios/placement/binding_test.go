@@ -64,7 +64,7 @@ var _ = Describe("A manager that starts", Ordered, ContinueOnFailure, func() {
 		DeferCleanup(func() { proxy.Do(nil) })
 		first := c.create(ctx, fixture.Pod("web").NodeSelector(host, "a"))
 		Eventually(proxy.Bindings).Should(ContainElement(HaveField("Held", true)))
-		remove(ctx, first)
+		admin.Remove(ctx, first)
 		second := c.create(ctx, fixture.Pod("web").NodeSelector(host, "b"))
 		close(release)
 

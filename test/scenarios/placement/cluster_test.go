@@ -3,8 +3,6 @@ package placement
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // cluster is what one scenario has put there. It has all of the API server:
@@ -54,8 +53,8 @@ func (c *cluster) comes(ctx context.Context, nodes ...*fixture.NodeBuilder) {
 	scout := fixture.Pod("scout").RequireNode(fixture.NodeNameTerm(last.Name)).
 		Toleration(v1.Toleration{Operator: v1.TolerationOpExists}).Whole()
 	Expect(admin.Create(ctx, scout)).To(Succeed())
-	Eventually(place(ctx, scout)).Should(Equal(last.Name), func() string { return "the scout stands at: " + standing(scout) })
-	remove(ctx, scout)
+	Eventually(admin.Place(ctx, scout)).Should(Equal(last.Name), func() string { return "the scout stands at: " + words.Scheduled(scout) })
+	admin.Remove(ctx, scout)
 }
 
 // create creates a pod and waits for nothing.
@@ -65,25 +64,6 @@ func (c *cluster) create(ctx context.Context, pod *fixture.PodBuilder) *v1.Pod {
 	Expect(admin.Create(ctx, created)).To(Succeed())
 	c.pods[created.Name] = created
 	return created
-}
-
-// place reads a pod again and returns its node, empty while it has none.
-func place(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
-	return func(g Gomega) string {
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		return pod.Spec.NodeName
-	}
-}
-
-// standing is a pod's condition PodScheduled, as it was read last: "status
-// reason: message", empty where it has none.
-func standing(pod *v1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.PodScheduled {
-			return strings.TrimSuffix(fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message), " : ")
-		}
-	}
-	return ""
 }
 
 // said is what the annotation on a bound pod says.
@@ -111,27 +91,4 @@ func decisionOn(pod *v1.Pod) (s said) {
 	GinkgoHelper()
 	Expect(json.Unmarshal([]byte(pod.Annotations["berth.dev/decision"]), &s)).To(Succeed(), "the annotation of %s", pod.Name)
 	return s
-}
-
-// remove deletes a pod and waits for nobody.
-func remove(ctx context.Context, pod *v1.Pod) {
-	GinkgoHelper()
-	Expect(client.IgnoreNotFound(admin.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0)))).To(Succeed())
-}
-
-// change reads the object of that name and writes it as edit says.
-func change[T client.Object](ctx context.Context, object T, name string, edit func(T), write func(context.Context, client.Object, ...client.UpdateOption) error) {
-	GinkgoHelper()
-	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: name}
-	Eventually(func() error {
-		if err := admin.Get(ctx, key, object); err != nil {
-			return err
-		}
-		edit(object)
-		return write(ctx, object)
-	}).Should(Succeed())
-}
-
-func updateStatus(ctx context.Context, object client.Object, _ ...client.UpdateOption) error {
-	return admin.Status().Update(ctx, object)
 }

@@ -55,7 +55,7 @@ var _ = Describe("Beside a scheduler of another name", func() {
 func untouched(ctx context.Context, pod *v1.Pod) {
 	GinkgoHelper()
 	version := pod.ResourceVersion
-	Expect(place(ctx, pod)(Default)).To(BeEmpty())
+	Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
 	Expect(pod.ResourceVersion).To(Equal(version), "nobody writes to %s", pod.Name)
 }
 

@@ -34,7 +34,7 @@ var _ = Describe("A pod that is kept off by a promise to another gets its room",
 		c.create(ctx, fixture.Pod("victim").Requests("cpu", "3").On("a"))
 		mid := c.create(ctx, ranked("mid", "2", "25"))
 		Eventually(func(g Gomega) string {
-			place(ctx, mid)(g)
+			admin.Place(ctx, mid)(g)
 			return mid.Status.NominatedNodeName
 		}).Should(Equal("a"))
 		c.expect(ctx, mid, refused("1 Insufficient cpu"))
@@ -44,18 +44,18 @@ var _ = Describe("A pod that is kept off by a promise to another gets its room",
 
 	It("when that one is deleted", minute, func(ctx SpecContext) {
 		c := promise(ctx)
-		remove(ctx, c.pods["mid"])
+		admin.Remove(ctx, c.pods["mid"])
 		c.expect(ctx, c.pods["low"], on("a"))
 	})
 
 	It("when that one has no use for it any more, since one that matters more came between", minute, func(ctx SpecContext) {
 		c := promise(ctx)
 		c.expect(ctx, c.create(ctx, ranked("high", "1", "10")), on("a"))
-		remove(ctx, c.pods["victim"])
+		admin.Remove(ctx, c.pods["victim"])
 		c.expect(ctx, c.pods["low"], on("a"))
 		c.expect(ctx, c.pods["mid"], refused("1 Insufficient memory"))
 		Eventually(func(g Gomega) string {
-			place(ctx, c.pods["mid"])(g)
+			admin.Place(ctx, c.pods["mid"])(g)
 			return c.pods["mid"].Status.NominatedNodeName
 		}).Should(BeEmpty())
 	})

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // scenario is a cluster, and a pod that comes to it.
@@ -99,7 +100,7 @@ func (s scenario) play(ctx context.Context) {
 func (c *cluster) expect(ctx context.Context, pod *v1.Pod, want verdict) {
 	GinkgoHelper()
 	if want.why == "" {
-		Eventually(place(ctx, pod)).ShouldNot(BeEmpty(), func() string { return pod.Name + " stands at: " + standing(pod) })
+		admin.ExpectBound(ctx, pod)
 		Expect(want.on).To(ContainElement(pod.Spec.NodeName), "the node of %s", pod.Name)
 		switch want.exactly {
 		case fitting:
@@ -111,10 +112,10 @@ func (c *cluster) expect(ctx context.Context, pod *v1.Pod, want verdict) {
 	}
 	all := fmt.Sprintf("False Unschedulable: 0/%d nodes are available: %s.", c.nodes, want.why)
 	Eventually(func(g Gomega) string {
-		if node := place(ctx, pod)(g); node != "" {
+		if node := admin.Place(ctx, pod)(g); node != "" {
 			StopTrying(fmt.Sprintf("%s is on node %s, and was to be refused: %s", pod.Name, node, want.why)).Now()
 		}
-		return standing(pod)
+		return words.Scheduled(pod)
 	}).Should(HavePrefix(all), pod.Name)
 }
 
@@ -145,23 +146,23 @@ func joinsThe(first string, pod *fixture.PodBuilder) step {
 
 // leaves is a pod that is deleted, and gone at once.
 func leaves(pod string) step {
-	return func(ctx context.Context, c *cluster) { remove(ctx, c.pods[pod]) }
+	return func(ctx context.Context, c *cluster) { admin.Remove(ctx, c.pods[pod]) }
 }
 
 // changes is a write to a node, in its spec or metadata.
 func changes(node string, edit func(*v1.Node)) step {
-	return func(ctx context.Context, _ *cluster) { change(ctx, &v1.Node{}, node, edit, admin.Update) }
+	return func(ctx context.Context, _ *cluster) { words.Change(ctx, admin, fixture.Node(node).Obj(), edit) }
 }
 
 // reports is a write to a node's status.
 func reports(node string, edit func(*v1.Node)) step {
-	return func(ctx context.Context, _ *cluster) { change(ctx, &v1.Node{}, node, edit, updateStatus) }
+	return func(ctx context.Context, _ *cluster) { words.ChangeStatus(ctx, admin, fixture.Node(node).Obj(), edit) }
 }
 
 // relabels is a write to a pod's labels.
 func relabels(pod, key, value string) step {
 	return func(ctx context.Context, c *cluster) {
-		change(ctx, c.pods[pod], pod, func(p *v1.Pod) { p.Labels = map[string]string{key: value} }, admin.Update)
+		words.Change(ctx, admin, c.pods[pod], func(p *v1.Pod) { p.Labels = map[string]string{key: value} })
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/words"
 )
 
 const (
@@ -39,7 +40,7 @@ const (
 
 var (
 	cp    *controlplane.ControlPlane
-	admin client.Client
+	admin words.API
 	// binary is the manager's, house the one that runs now.
 	binary string
 	house  *operator.Manager
@@ -69,7 +70,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(func() { cp.Stop() })
 	scheme := runtime.NewScheme()
 	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
-	admin, err = client.New(cp.Config(), client.Options{Scheme: scheme})
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 
 	Expect(operator.Install(ctx, cp)).To(Succeed())

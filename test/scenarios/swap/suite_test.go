@@ -20,6 +20,7 @@ import (
 	"github.com/berthdev/berth/test/faultproxy"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/words"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 
 var (
 	cp    *controlplane.ControlPlane
-	admin client.Client
+	admin words.API
 	// berth is the manager; its Bindings come by bindings.
 	berth    *house.House
 	bindings *faultproxy.Proxy
@@ -54,7 +55,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	cp, err = house.Cluster(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
-	admin, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(admin.Create(ctx, fixture.Node("n1").Obj())).To(Succeed())
 	watch := informers.NewSharedInformerFactory(cp.Client(), 0)

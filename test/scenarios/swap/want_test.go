@@ -6,7 +6,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/faultproxy"
+	"github.com/berthdev/berth/test/words"
 )
 
 // wantHeld wants the pod to wait for its profile, and to say why, unless it was
@@ -165,9 +165,7 @@ func (c *cell) wantClosed(g Gomega, closed func(*player) bool) {
 // series is how many metrics speak of a profile.
 func series(g Gomega) map[string]int {
 	found := map[string]int{}
-	families, err := metrics(g).Gather()
-	g.Expect(err).NotTo(HaveOccurred())
-	for _, family := range families {
+	for _, family := range words.Gather(g, berth.Scheduler.Metrics()) {
 		for _, metric := range family.GetMetric() {
 			for _, label := range metric.GetLabel() {
 				if label.GetName() == "profile" {
@@ -177,28 +175,6 @@ func series(g Gomega) map[string]int {
 		}
 	}
 	return found
-}
-
-// counter is the value of a counter without labels.
-func counter(name string) float64 {
-	GinkgoHelper()
-	families, err := metrics(Default).Gather()
-	Expect(err).NotTo(HaveOccurred())
-	for _, family := range families {
-		if family.GetName() == name {
-			return family.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
-	Fail("there is no " + name)
-	return 0
-}
-
-func metrics(g Gomega) prometheus.Gatherer {
-	all := prometheus.NewRegistry()
-	for _, collector := range berth.Scheduler.Metrics() {
-		g.Expect(all.Register(collector)).To(Succeed())
-	}
-	return all
 }
 
 // wantRest wants the scheduler to keep nothing of all that came and went, and
@@ -215,5 +191,5 @@ func wantRest() {
 			HaveEach(0), "markers and events in the queue, pods assumed, promises of room, pods on Permit")
 		g.Expect(berth.Scheduler.Profiles().Names()).To(BeEmpty())
 	}).Should(Succeed())
-	Expect(counter("scheduler_pod_scheduled_after_flush_total")).To(BeZero())
+	Expect(words.BoundAfterFlush(berth.Scheduler.Metrics())).To(BeZero())
 }

@@ -18,7 +18,7 @@ var _ = Describe("A pod with a claim that waits for its first consumer", func() 
 		s.available(ctx, 4)
 		pod := s.pod("web", "data")
 		s.create(ctx, s.claim("data", "static").Asks("4Gi").Obj(), pod)
-		Eventually(place(ctx, pod)).Should(Equal("n2"))
+		Eventually(admin.Place(ctx, pod)).Should(Equal("n2"))
 		Expect(s.held(ctx, "data")(Default)).To(Equal(s.name + "-fitting"))
 	})
 
@@ -26,10 +26,10 @@ var _ = Describe("A pod with a claim that waits for its first consumer", func() 
 		s := aScene(ctx, 2)
 		pod := s.pod("web", "data")
 		s.create(ctx, fixture.StorageClass("late", ""), s.claim("data", "late").Obj(), pod)
-		Eventually(standing(ctx, pod)).Should(HavePrefix(
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(
 			"False Unschedulable: 0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind."))
 		s.create(ctx, s.volume("v", "late", 1).Obj())
-		Eventually(place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
 	})
 
 	It("has a volume made for it on the node that is chosen", minutes, func(ctx SpecContext) {
@@ -38,7 +38,7 @@ var _ = Describe("A pod with a claim that waits for its first consumer", func() 
 		defer s.provisioner(ctx, s.whereChosen)()
 		pod := s.pod("web", "data")
 		s.create(ctx, pod)
-		Eventually(place(ctx, pod)).ShouldNot(BeEmpty())
+		Eventually(admin.Place(ctx, pod)).ShouldNot(BeEmpty())
 		Expect(s.held(ctx, "data")(Default)).To(Equal(s.name + "-made-for-data"))
 	})
 
@@ -60,7 +60,7 @@ var _ = Describe("A pod with a claim that waits for its first consumer", func() 
 		})()
 		pod := s.pod("web", "data")
 		s.create(ctx, pod)
-		Eventually(place(ctx, pod)).ShouldNot(BeEmpty())
+		Eventually(admin.Place(ctx, pod)).ShouldNot(BeEmpty())
 		Expect(tries).To(Equal(2))
 	})
 })
@@ -70,17 +70,17 @@ var _ = Describe("A pod with a claim that is bound at once", func() {
 		s := aScene(ctx, 2)
 		pod := s.pod("web", "data")
 		s.create(ctx, fixture.ImmediateClass("immediate", volume.NotSupportedProvisioner), s.claim("data", "immediate").Obj(), pod)
-		Eventually(standing(ctx, pod)).Should(HavePrefix(
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(
 			"False Unschedulable: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."))
 		s.create(ctx, s.volume("v", "immediate", 1).Obj())
-		Eventually(place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
 	})
 
 	It("is told when its volume is out of reach", minutes, func(ctx SpecContext) {
 		s := aScene(ctx, 2)
 		pod := s.pod("web", "data")
 		s.create(ctx, fixture.ImmediateClass("remote", volume.NotSupportedProvisioner), s.volume("v", "remote", 7).Obj(), s.claim("data", "remote").Obj(), pod)
-		Eventually(standing(ctx, pod)).Should(HavePrefix(
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(
 			"False Unschedulable: 0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity."))
 	})
 })
@@ -92,9 +92,9 @@ var _ = Describe("A pod without its claim", func() {
 		s.available(ctx, 1)
 		pod := s.pod("web", "data")
 		s.create(ctx, pod)
-		Eventually(standing(ctx, pod)).Should(HavePrefix(
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(
 			`False Unschedulable: 0/1 nodes are available: persistentvolumeclaim "data" not found.`))
 		s.create(ctx, s.claim("data", "absent").Obj())
-		Eventually(place(ctx, pod)).Should(Equal("n0"))
+		Eventually(admin.Place(ctx, pod)).Should(Equal("n0"))
 	})
 })

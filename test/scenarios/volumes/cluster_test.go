@@ -97,27 +97,6 @@ func (s scene) phases(ctx context.Context, phase v1.PersistentVolumePhase, volum
 	}
 }
 
-// place is where a pod is.
-func place(ctx context.Context, pod *v1.Pod) func(Gomega) string {
-	return func(g Gomega) string {
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		return pod.Spec.NodeName
-	}
-}
-
-// standing is a pod's condition PodScheduled: "status reason: message".
-func standing(ctx context.Context, pod *v1.Pod) func(Gomega) string {
-	return func(g Gomega) string {
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		for _, c := range pod.Status.Conditions {
-			if c.Type == v1.PodScheduled {
-				return fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message)
-			}
-		}
-		return ""
-	}
-}
-
 // held is the volume that a claim holds.
 func (s scene) held(ctx context.Context, claim string) func(Gomega) string {
 	return func(g Gomega) string {

@@ -27,7 +27,7 @@ var _ = DescribeTable("A pod with a claim for which a volume is made, and one fo
 		pod := s.pod("web", "a", "b")
 		s.create(ctx, s.claim("a", made.Name).Obj(), claim, pod)
 		defer s.provisioner(ctx, s.whereChosen)()
-		Eventually(place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
 		Expect([]string{s.held(ctx, "a")(Default), s.held(ctx, "b")(Default)}).To(Equal([]string{s.name + "-made-for-a", there.Name}))
 	},
 	Entry("it waits", minutes, fixture.StorageClass, func(*v1.PersistentVolumeClaim, *v1.PersistentVolume) {}),
@@ -41,12 +41,12 @@ var _ = Describe("A pod with a claim for which a volume is made", func() {
 		class := fixture.ImmediateClass(s.name, played)
 		pod := s.pod("web", "data")
 		s.create(ctx, class, s.claim("data", class.Name).Obj(), pod)
-		Eventually(standing(ctx, pod)).Should(HavePrefix(unboundImmediate))
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(unboundImmediate))
 		defer s.provisioner(ctx, func(claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
 			Expect(claim.Annotations).NotTo(HaveKey(volume.AnnSelectedNode))
 			return s.made(claim, "n1")
 		})()
-		Eventually(place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
 	})
 
 	It("waits when its class makes none where there are nodes", minutes, func(ctx SpecContext) {
@@ -57,7 +57,7 @@ var _ = Describe("A pod with a claim for which a volume is made", func() {
 		}}}}
 		pod := s.pod("web", "data")
 		s.create(ctx, class, s.claim("data", class.Name).Obj(), pod)
-		Eventually(standing(ctx, pod)).Should(HavePrefix(noVolume))
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(noVolume))
 	})
 
 	It("waits while its driver has no room for it, and goes where there is some", minutes, func(ctx SpecContext) {
@@ -67,11 +67,11 @@ var _ = Describe("A pod with a claim for which a volume is made", func() {
 		defer s.provisioner(ctx, s.whereChosen)()
 		pod := s.pod("web", "data")
 		s.create(ctx, s.claim("data", class).Asks("5Gi").Obj(), pod)
-		Eventually(standing(ctx, pod)).Should(HavePrefix(noRoom))
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(noRoom))
 		Expect(s.held(ctx, "data")(Default)).To(BeEmpty())
 		s.capacity(ctx, class, "n0", "4Gi")
 		s.capacity(ctx, class, "n1", "6Gi")
-		Eventually(place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
 	})
 
 	It("goes anywhere when its driver does not say what room it has, whoever else does", minutes, func(ctx SpecContext) {
@@ -82,7 +82,7 @@ var _ = Describe("A pod with a claim for which a volume is made", func() {
 		defer s.provisioner(ctx, s.whereChosen)()
 		pod := s.pod("web", "data")
 		s.create(ctx, s.claim("data", class.Name).Asks("5Gi").Obj(), pod)
-		Eventually(place(ctx, pod)).Should(Equal("n0"))
+		Eventually(admin.Place(ctx, pod)).Should(Equal("n0"))
 	})
 })
 
@@ -91,13 +91,13 @@ var _ = DescribeTable("A pod whose claim's class is not there is tried again whe
 		s := aScene(ctx, 2)
 		pod := s.pod("web", "data")
 		s.create(ctx, s.claim("data", s.name).Obj(), pod)
-		Eventually(standing(ctx, pod)).Should(HavePrefix(unboundImmediate))
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(unboundImmediate))
 		defer s.provisioner(ctx, s.whereChosen)()
 		s.create(ctx, fixture.StorageClass(s.name, provisioner))
 		if provisioner == "" {
 			s.create(ctx, s.volume("v", s.name, 1).Obj())
 		}
-		Eventually(place(ctx, pod)).ShouldNot(BeEmpty())
+		Eventually(admin.Place(ctx, pod)).ShouldNot(BeEmpty())
 	},
 	Entry("for its claims volumes are made", minutes, played),
 	Entry("its claims take the volumes that there are", minutes, ""),
@@ -145,7 +145,7 @@ func (s scene) untilHeardOf(ctx context.Context, class string) {
 		var told string
 		Eventually(func(g Gomega) string {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(claim), claim)).To(Succeed())
-			told = standing(ctx, pod)(g)
+			told = admin.Standing(ctx, pod)(g)
 			return told + claim.Annotations[volume.AnnSelectedNode]
 		}).ShouldNot(BeEmpty())
 		if told != "" {

@@ -42,7 +42,7 @@ var _ = DescribeTable("Of nodes with volumes for a pod the one is best whose vol
 		}
 		pod := s.pod("web", claims...)
 		s.create(ctx, pod)
-		Eventually(place(ctx, pod)).Should(Equal("n2"))
+		Eventually(admin.Place(ctx, pod)).Should(Equal("n2"))
 	},
 	Entry("for one claim", minutes, false, []string{"ssd"}, "20Gi"),
 	Entry("for two claims", minutes, false, []string{"ssd"}, "80Gi", "80Gi"),
@@ -71,8 +71,8 @@ var _ = Describe("Of nodes on which a volume can be made for a pod", func() {
 		ofA, ofB := s.pod("of-a", "a"), s.pod("of-b", "b")
 		s.create(ctx, s.claim("a", a).Asks("5Gi").Obj(), s.claim("b", b).Asks("5Gi").Obj(), ofA, ofB)
 		defer s.provisioner(ctx, s.whereChosen)()
-		Eventually(place(ctx, ofA)).Should(Equal("n0"))
-		Eventually(place(ctx, ofB)).Should(Equal("n1"))
+		Eventually(admin.Place(ctx, ofA)).Should(Equal("n0"))
+		Eventually(admin.Place(ctx, ofB)).Should(Equal("n1"))
 	})
 
 	It("what one driver says of its room is nothing to the claims of another that says nothing", minutes, func(ctx SpecContext) {
@@ -84,7 +84,7 @@ var _ = Describe("Of nodes on which a volume can be made for a pod", func() {
 		ofOther.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n1"}
 		s.create(ctx, s.claim("one", says).Asks("5Gi").Obj(), s.claim("other", silent).Asks("5Gi").Obj(), ofOne, ofOther)
 		defer s.provisioner(ctx, s.whereChosen)()
-		Eventually(place(ctx, ofOne)).Should(Equal("n0"))
-		Eventually(place(ctx, ofOther)).Should(Equal("n1"))
+		Eventually(admin.Place(ctx, ofOne)).Should(Equal("n0"))
+		Eventually(admin.Place(ctx, ofOther)).Should(Equal("n1"))
 	})
 })

@@ -19,7 +19,7 @@ var _ = DescribeTable("A pod whose claim is meant for one volume goes where that
 		s.phases(ctx, v1.VolumeAvailable, "fitting", "meant")
 		pod := s.pod("web", "data")
 		s.create(ctx, claim, pod)
-		Eventually(place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
 		Expect(s.held(ctx, "data")(Default)).To(Equal(volume.Name))
 		s.phases(ctx, v1.VolumeBound, "meant")
 		s.phases(ctx, v1.VolumeAvailable, "fitting")
@@ -46,7 +46,7 @@ var _ = Describe("A pod with two claims", func() {
 		s.phases(ctx, v1.VolumeAvailable, "alone", "one", "two")
 		pod := s.pod("web", "a", "b")
 		s.create(ctx, s.claim("a", class.Name).Obj(), s.claim("b", class.Name).Obj(), pod)
-		Eventually(place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
 		Expect([]string{s.held(ctx, "a")(Default), s.held(ctx, "b")(Default)}).To(ConsistOf(s.name+"-one", s.name+"-two"))
 		s.phases(ctx, v1.VolumeAvailable, "alone")
 	})
@@ -58,7 +58,7 @@ var _ = Describe("A pod with two claims", func() {
 		s.phases(ctx, v1.VolumeAvailable, "here", "there")
 		pod := s.pod("web", "a", "b")
 		s.create(ctx, s.claim("a", class.Name).Obj(), s.claim("b", class.Name).Obj(), pod)
-		Eventually(standing(ctx, pod)).Should(HavePrefix(noVolume))
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(noVolume))
 		Expect([]string{s.held(ctx, "a")(Default), s.held(ctx, "b")(Default)}).To(ConsistOf("", ""))
 		s.phases(ctx, v1.VolumeAvailable, "here", "there")
 	})
@@ -71,7 +71,7 @@ var _ = Describe("A pod with two claims", func() {
 		s.phases(ctx, v1.VolumeAvailable, "fixed", "far", "near")
 		pod := s.pod("web", "a", "b")
 		s.create(ctx, s.claim("a", waits.Name).Obj(), s.claim("b", once.Name).Obj(), pod)
-		Eventually(place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
 		Expect([]string{s.held(ctx, "a")(Default), s.held(ctx, "b")(Default)}).To(Equal([]string{s.name + "-near", s.name + "-fixed"}))
 		s.phases(ctx, v1.VolumeAvailable, "far")
 	})
@@ -86,7 +86,7 @@ var _ = DescribeTable("A pod whose volume is on a node that the pod does not sel
 		pod := s.pod("web", "data")
 		select1(pod)
 		s.create(ctx, pod)
-		Eventually(standing(ctx, pod)).Should(And(HavePrefix("False Unschedulable: 0/3 nodes are available: "),
+		Eventually(admin.Standing(ctx, pod)).Should(And(HavePrefix("False Unschedulable: 0/3 nodes are available: "),
 			ContainSubstring("1 node(s) didn't match PersistentVolume's node affinity"), ContainSubstring("2 node(s) didn't match Pod's node affinity/selector")))
 	},
 	Entry("by affinity", minutes, func(pod *v1.Pod) {

@@ -18,6 +18,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/words"
 )
 
 const (
@@ -34,7 +35,7 @@ const minutes = SpecTimeout(4 * time.Minute)
 
 var (
 	cp    *controlplane.ControlPlane
-	admin client.Client
+	admin words.API
 )
 
 func TestVolumes(t *testing.T) {
@@ -65,7 +66,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
 	config := rest.CopyConfig(cp.Config())
 	config.QPS = -1
-	admin, err = client.New(config, client.Options{Scheme: scheme})
+	admin.Client, err = client.New(config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 
 	Expect(operator.Install(ctx, cp)).To(Succeed())

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/words"
 )
 
 // A refused pod is left to the events: nothing is tried again for its age alone.
@@ -22,10 +23,10 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 		told, change := stage(ctx, s)
 		pod := s.pod("web", "data")
 		s.create(ctx, pod)
-		Eventually(standing(ctx, pod)).Should(And(HavePrefix("False Unschedulable: 0/2 nodes are available: "), ContainSubstring(told)))
+		Eventually(admin.Standing(ctx, pod)).Should(And(HavePrefix("False Unschedulable: 0/2 nodes are available: "), ContainSubstring(told)))
 		defer s.provisioner(ctx, s.whereChosen)()
 		change()
-		Eventually(place(ctx, pod)).ShouldNot(BeEmpty())
+		Eventually(admin.Place(ctx, pod)).ShouldNot(BeEmpty())
 	},
 	Entry("the volume comes that its claim names", minutes, func(ctx context.Context, s scene) (string, func()) {
 		class := fixture.ImmediateClass(s.name, "")
@@ -35,14 +36,14 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 	}),
 	Entry("its volume is in another zone from now on", minutes, func(ctx context.Context, s scene) (string, func()) {
 		for i := range 2 {
-			change(ctx, fixture.Node(fmt.Sprint("n", i)).Obj(), func(n *v1.Node) { n.Labels[v1.LabelTopologyZone] = "here" })
+			words.Change(ctx, admin, fixture.Node(fmt.Sprint("n", i)).Obj(), func(n *v1.Node) { n.Labels[v1.LabelTopologyZone] = "here" })
 		}
 		class := fixture.ImmediateClass(s.name, "")
 		v := fixture.Volume(s.name+"-v", class.Name).Mutate(func(v *v1.PersistentVolume) { v.Labels = map[string]string{v1.LabelTopologyZone: "elsewhere"} }).Obj()
 		s.create(ctx, class, v, s.claim("data", class.Name).Obj())
 		s.phases(ctx, v1.VolumeBound, "v")
 		return "node(s) had no available volume zone", func() {
-			change(ctx, v, func(v *v1.PersistentVolume) { v.Labels[v1.LabelTopologyZone] = "here" })
+			words.Change(ctx, admin, v, func(v *v1.PersistentVolume) { v.Labels[v1.LabelTopologyZone] = "here" })
 		}
 	}),
 	Entry("a volume gets the label that its claim selects", minutes, func(ctx context.Context, s scene) (string, func()) {
@@ -51,7 +52,7 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 		s.create(ctx, class, v, s.claim("data", class.Name).Mutate(func(c *v1.PersistentVolumeClaim) { c.Spec.Selector = fixture.Labels("tier", "gold") }).Obj())
 		s.phases(ctx, v1.VolumeAvailable, "v")
 		return "node(s) didn't find available persistent volumes to bind", func() {
-			change(ctx, v, func(v *v1.PersistentVolume) { v.Labels = map[string]string{"tier": "gold"} })
+			words.Change(ctx, admin, v, func(v *v1.PersistentVolume) { v.Labels = map[string]string{"tier": "gold"} })
 		}
 	}),
 	Entry("the node comes that reaches its volume", minutes, func(ctx context.Context, s scene) (string, func()) {
@@ -65,7 +66,7 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 		s.create(ctx, class, fixture.Volume(s.name+"-v", class.Name).Reached("rack", "r1").Obj(), s.claim("data", class.Name).Obj())
 		s.phases(ctx, v1.VolumeBound, "v")
 		return "node(s) didn't match PersistentVolume's node affinity", func() {
-			change(ctx, fixture.Node("n1").Obj(), func(n *v1.Node) { n.Labels["rack"] = "r1" })
+			words.Change(ctx, admin, fixture.Node("n1").Obj(), func(n *v1.Node) { n.Labels["rack"] = "r1" })
 		}
 	}),
 	Entry("its claim's class allows nodes that there are", minutes, func(ctx context.Context, s scene) (string, func()) {
@@ -76,7 +77,7 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 		allow("n7")
 		s.create(ctx, class, s.claim("data", class.Name).Obj())
 		return "node(s) didn't find available persistent volumes to bind", func() {
-			change(ctx, class, func(*storagev1.StorageClass) { allow("n1") })
+			words.Change(ctx, admin, class, func(*storagev1.StorageClass) { allow("n1") })
 		}
 	}),
 	Entry("its driver has more room", minutes, func(ctx context.Context, s scene) (string, func()) {
@@ -86,7 +87,7 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 		s.create(ctx, s.claim("data", class).Asks("5Gi").Obj())
 		return "node(s) did not have enough free storage", func() {
 			more := resource.MustParse("6Gi")
-			change(ctx, room, func(c *storagev1.CSIStorageCapacity) { c.Capacity = &more })
+			words.Change(ctx, admin, room, func(c *storagev1.CSIStorageCapacity) { c.Capacity = &more })
 		}
 	}),
 	Entry("its driver says no more what room it has", minutes, func(ctx context.Context, s scene) (string, func()) {
@@ -95,7 +96,7 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 		s.create(ctx, s.claim("data", class).Asks("5Gi").Obj())
 		return "node(s) did not have enough free storage", func() {
 			driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: s.name + ".room"}}
-			change(ctx, driver, func(d *storagev1.CSIDriver) { d.Spec.StorageCapacity = new(false) })
+			words.Change(ctx, admin, driver, func(d *storagev1.CSIDriver) { d.Spec.StorageCapacity = new(false) })
 		}
 	}),
 	Entry("the pod goes that has its claim to itself", minutes, func(ctx context.Context, s scene) (string, func()) {
@@ -104,7 +105,7 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 			s.claim("data", class.Name).Mutate(func(c *v1.PersistentVolumeClaim) { c.Spec.AccessModes = oneAtATime }).Obj())
 		first := s.pod("first", "data")
 		s.create(ctx, first)
-		Eventually(place(ctx, first)).Should(Equal("n1"))
+		Eventually(admin.Place(ctx, first)).Should(Equal("n1"))
 		return "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod", func() { gone(ctx, first) }
 	}),
 	Entry("the pod goes that has the only volume which its driver attaches to a node", minutes, func(ctx context.Context, s scene) (string, func()) {
@@ -114,7 +115,7 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 	Entry("its driver attaches more volumes to a node", minutes, func(ctx context.Context, s scene) (string, func()) {
 		_, csi := s.full(ctx)
 		return "node(s) exceed max volume count", func() {
-			change(ctx, csi, func(n *storagev1.CSINode) { n.Spec.Drivers = attaching(s.name+".few", 2) })
+			words.Change(ctx, admin, csi, func(n *storagev1.CSINode) { n.Spec.Drivers = attaching(s.name+".few", 2) })
 		}
 	}),
 )
@@ -139,7 +140,7 @@ func (s scene) full(ctx context.Context) (first *v1.Pod, csi *storagev1.CSINode)
 	s.phases(ctx, v1.VolumeBound, "a", "b")
 	first = s.pod("first", "theirs")
 	s.create(ctx, first)
-	Eventually(place(ctx, first)).Should(Equal("n1"))
+	Eventually(admin.Place(ctx, first)).Should(Equal("n1"))
 	return first, csi
 }
 
@@ -151,16 +152,4 @@ func attaching(driver string, most int32) []storagev1.CSINodeDriver {
 func gone(ctx context.Context, pod *v1.Pod) {
 	GinkgoHelper()
 	Expect(admin.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
-}
-
-// change writes an object as edit says.
-func change[T client.Object](ctx context.Context, object T, edit func(T)) {
-	GinkgoHelper()
-	Eventually(func() error {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		edit(object)
-		return admin.Update(ctx, object)
-	}).Should(Succeed())
 }

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -43,6 +44,8 @@ func forget(ctx context.Context, name string) {
 	Expect(admin.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(operator.Namespace), client.MatchingLabels{v1alpha1.LabelProfile: name})).To(Succeed())
 }
 
+var update = flag.Bool("update", false, "write what pages of the documentation print anew")
+
 // expectPage plays a page of the documentation.
 func expectPage(ctx context.Context, name string) {
 	GinkgoHelper()
@@ -58,10 +61,10 @@ func expectPlayed(ctx context.Context, path string, plain func(string) string) s
 	text, err := os.ReadFile(page)
 	Expect(err).NotTo(HaveOccurred())
 	played := play(ctx, string(text))
-	if os.Getenv("UPDATE") != "" {
+	if *update {
 		Expect(os.WriteFile(page, []byte(played), 0o644)).To(Succeed())
 	} else {
-		Expect(plain(played)).To(Equal(plain(string(text))), "UPDATE=1 writes the page anew")
+		Expect(plain(played)).To(Equal(plain(string(text))), "-update writes the page anew")
 	}
 	return played
 }

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"fmt"
 	"sync"
 
 	"go.opentelemetry.io/otel/trace"
@@ -66,6 +67,21 @@ func (c *CycleState) Read(key fwk.StateKey) (fwk.StateData, error) {
 		return nil, fwk.ErrNotFound
 	}
 	return note, nil
+}
+
+// Noted returns the note that a plugin left under key at an earlier point. It is an
+// error that the profile does not ask the plugin there, or that the note is another's.
+func Noted[T fwk.StateData](state fwk.CycleState, key fwk.StateKey, plugin, point string) (T, error) {
+	note, err := state.Read(key)
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("%s is asked before its %s: %w", plugin, point, err)
+	}
+	own, ok := note.(T)
+	if !ok {
+		return own, fmt.Errorf("%s found a %T under %q, want its own", plugin, note, key)
+	}
+	return own, nil
 }
 
 // Write puts note under key in place of what was there.

@@ -177,13 +177,5 @@ func (r *required) nearWanted(labels map[string]string) bool {
 }
 
 func requiredOf(state fwk.CycleState) (*required, error) {
-	note, err := state.Read(filterKey)
-	if err != nil {
-		return nil, fmt.Errorf("%s filters before its PreFilter: %w", Name, err)
-	}
-	r, ok := note.(*required)
-	if !ok {
-		return nil, fmt.Errorf("%s found a %T under %q, want its own", Name, note, filterKey)
-	}
-	return r, nil
+	return framework.Noted[*required](state, filterKey, Name, "PreFilter")
 }

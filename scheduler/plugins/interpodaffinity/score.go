@@ -148,13 +148,5 @@ func stretched(score, least, most int64) int64 {
 }
 
 func preferredOf(state fwk.CycleState) (*preferred, error) {
-	note, err := state.Read(scoreKey)
-	if err != nil {
-		return nil, fmt.Errorf("%s scores before its PreScore: %w", Name, err)
-	}
-	p, ok := note.(*preferred)
-	if !ok {
-		return nil, fmt.Errorf("%s found a %T under %q, want its own", Name, note, scoreKey)
-	}
-	return p, nil
+	return framework.Noted[*preferred](state, scoreKey, Name, "PreScore")
 }

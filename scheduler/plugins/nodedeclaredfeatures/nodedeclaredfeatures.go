@@ -4,7 +4,6 @@ package nodedeclaredfeatures
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -147,13 +146,9 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter refuses a node that lacks a needed feature.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	note, err := state.Read(filterKey)
+	wanted, err := framework.Noted[*needs](state, filterKey, Name, "PreFilter")
 	if err != nil {
-		return fwk.AsStatus(fmt.Errorf("%s filters before its PreFilter: %w", Name, err))
-	}
-	wanted, ok := note.(*needs)
-	if !ok {
-		return fwk.AsStatus(fmt.Errorf("%s found a %T under %q, want its own", Name, note, filterKey))
+		return fwk.AsStatus(err)
 	}
 	has, err := wanted.IsSubset(node.GetNodeDeclaredFeatures())
 	if err != nil {

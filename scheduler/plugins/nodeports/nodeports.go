@@ -4,7 +4,6 @@ package nodeports
 
 import (
 	"context"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -120,13 +119,9 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter refuses a node on which a wanted port is taken.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	note, err := state.Read(filterKey)
+	wanted, err := framework.Noted[ports](state, filterKey, Name, "PreFilter")
 	if err != nil {
-		return fwk.AsStatus(fmt.Errorf("%s filters before its PreFilter: %w", Name, err))
-	}
-	wanted, ok := note.(ports)
-	if !ok {
-		return fwk.AsStatus(fmt.Errorf("%s found a %T under %q, want its own", Name, note, filterKey))
+		return fwk.AsStatus(err)
 	}
 	if wanted.conflict(node.GetUsedPorts()) {
 		return fwk.NewStatus(fwk.Unschedulable, reasonTaken)

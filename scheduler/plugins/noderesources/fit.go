@@ -87,13 +87,9 @@ func (*Fit) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 // A resource of which the whole node has too little makes the refusal
 // unresolvable: no pod that leaves could help.
 func (*Fit) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	note, err := state.Read(fitFilterKey)
+	wants, err := framework.Noted[*demand](state, fitFilterKey, FitName, "PreFilter")
 	if err != nil {
-		return fwk.AsStatus(fmt.Errorf("%s filters before its PreFilter: %w", FitName, err))
-	}
-	wants, ok := note.(*demand)
-	if !ok {
-		return fwk.AsStatus(fmt.Errorf("%s found a %T under %q, want its own", FitName, note, fitFilterKey))
+		return fwk.AsStatus(err)
 	}
 	lack := wants.lackOn(node)
 	return lack.status()

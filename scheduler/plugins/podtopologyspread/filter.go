@@ -2,7 +2,6 @@ package podtopologyspread
 
 import (
 	"context"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -117,13 +116,5 @@ func (h *hard) least(i int) int64 {
 }
 
 func hardOf(state fwk.CycleState) (*hard, error) {
-	note, err := state.Read(filterKey)
-	if err != nil {
-		return nil, fmt.Errorf("%s filters before its PreFilter: %w", Name, err)
-	}
-	h, ok := note.(*hard)
-	if !ok {
-		return nil, fmt.Errorf("%s found a %T under %q, want its own", Name, note, filterKey)
-	}
-	return h, nil
+	return framework.Noted[*hard](state, filterKey, Name, "PreFilter")
 }

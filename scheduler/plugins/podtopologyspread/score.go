@@ -195,13 +195,5 @@ func turned(score, least, most int64) int64 {
 }
 
 func softOf(state fwk.CycleState) (*soft, error) {
-	note, err := state.Read(scoreKey)
-	if err != nil {
-		return nil, fmt.Errorf("%s scores before its PreScore: %w", Name, err)
-	}
-	s, ok := note.(*soft)
-	if !ok {
-		return nil, fmt.Errorf("%s found a %T under %q, want its own", Name, note, scoreKey)
-	}
-	return s, nil
+	return framework.Noted[*soft](state, scoreKey, Name, "PreScore")
 }

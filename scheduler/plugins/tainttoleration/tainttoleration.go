@@ -4,7 +4,6 @@ package tainttoleration
 
 import (
 	"context"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -130,13 +129,9 @@ func (*Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ 
 // Score counts the node's PreferNoSchedule taints that the pod does not
 // tolerate; NormalizeScore turns the count round.
 func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	note, err := state.Read(scoreKey)
+	tolerations, err := framework.Noted[advisory](state, scoreKey, Name, "PreScore")
 	if err != nil {
-		return 0, fwk.AsStatus(fmt.Errorf("%s scores before its PreScore: %w", Name, err))
-	}
-	tolerations, ok := note.(advisory)
-	if !ok {
-		return 0, fwk.AsStatus(fmt.Errorf("%s found a %T under %q, want its own", Name, note, scoreKey))
+		return 0, fwk.AsStatus(err)
 	}
 	return tolerations.untolerated(node.Node().Spec.Taints), nil
 }

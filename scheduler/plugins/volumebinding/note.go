@@ -1,7 +1,6 @@
 package volumebinding
 
 import (
-	"fmt"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -64,13 +63,5 @@ func (n *note) plan(node string) *plan {
 // noteOf returns what PreFilter noted. It is nil for a pod without claims. In a
 // profile that does not ask PreFilter nothing was noted of any pod.
 func noteOf(state fwk.CycleState) (*note, error) {
-	data, err := state.Read(noteKey)
-	if err != nil {
-		return nil, fmt.Errorf("%s is asked before its PreFilter: %w", Name, err)
-	}
-	noted, ok := data.(*note)
-	if !ok {
-		return nil, fmt.Errorf("%s found a %T under %q, want its own", Name, data, noteKey)
-	}
-	return noted, nil
+	return framework.Noted[*note](state, noteKey, Name, "PreFilter")
 }

@@ -5,7 +5,6 @@ package volumerestrictions
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -151,15 +150,7 @@ func shift(state fwk.CycleState, pod fwk.PodInfo, by int) *fwk.Status {
 }
 
 func noted(state fwk.CycleState) (*alone, error) {
-	note, err := state.Read(filterKey)
-	if err != nil {
-		return nil, fmt.Errorf("%s is asked before its PreFilter: %w", Name, err)
-	}
-	wants, ok := note.(*alone)
-	if !ok {
-		return nil, fmt.Errorf("%s found a %T under %q, want its own", Name, note, filterKey)
-	}
-	return wants, nil
+	return framework.Noted[*alone](state, filterKey, Name, "PreFilter")
 }
 
 // Filter refuses a node where a pod has one of the disks, and every node while

@@ -1,0 +1,72 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PreBinds are the pods whose PreBind plugins are at work; a preemption may
+// cancel them. One value serves all profiles.
+type PreBinds struct {
+	mu   sync.Mutex
+	pods map[types.UID]*preBind
+}
+
+// NewPreBinds returns an empty set.
+func NewPreBinds() *PreBinds { return &PreBinds{pods: map[types.UID]*preBind{}} }
+
+type preBind struct {
+	mu       sync.Mutex
+	cancel   context.CancelCauseFunc
+	finished bool
+	canceled bool
+}
+
+var _ fwk.PodInPreBind = &preBind{}
+
+// CancelPod cancels the pod's PreBind unless it is over; it reports whether
+// the pod is cancelled.
+func (p *preBind) CancelPod(reason string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.finished {
+		return false
+	}
+	p.canceled = true
+	p.cancel(fmt.Errorf("%s", reason))
+	return true
+}
+
+// MarkPrebound says that PreBind is over; it reports false when the pod was
+// cancelled before.
+func (p *preBind) MarkPrebound() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finished = !p.canceled
+	return p.finished
+}
+
+func (b *PreBinds) add(uid types.UID, cancel context.CancelCauseFunc) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pods[uid] = &preBind{cancel: cancel}
+}
+
+func (b *PreBinds) get(uid types.UID) fwk.PodInPreBind {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p, ok := b.pods[uid]; ok {
+		return p
+	}
+	return nil
+}
+
+func (b *PreBinds) remove(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.pods, uid)
+}

@@ -1,0 +1,135 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// RunPreFilterPlugins asks the PreFilter chain. It returns the nodes that may
+// be considered (nil: all), the refusal if there is one, and the plugins that
+// narrowed the nodes down. A plugin that answers Unschedulable lets the rest
+// run, so that a preemption finds their state; UnschedulableAndUnresolvable
+// ends the chain.
+func (f *Framework) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
+	ctx, at := f.visit(ctx, state, "PreFilter")
+	defer at.over(&status)
+	return f.preFilterBy(ctx, state, pod, f.preFilter)
+}
+
+// preFilterBy is RunPreFilterPlugins by some of the chain.
+func (f *Framework) preFilterBy(ctx context.Context, state fwk.CycleState, pod *v1.Pod, chain []fwk.PreFilterPlugin) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
+	skipped := sets.New[string]()
+	defer func() {
+		state.SetSkipFilterPlugins(skipped)
+		if ours, ok := state.(*CycleState); ok && ours != nil {
+			ours.still = f.standsStill(skipped)
+		}
+	}()
+	running := ""
+	defer f.rescue(pod, state, &running, "PreFilter", &status)
+
+	nodes, err := f.Lister.NodeInfos().List()
+	if err != nil {
+		return nil, fwk.AsStatus(fmt.Errorf("getting all nodes: %w", err)), nil
+	}
+	narrowed = sets.New[string]()
+	var refusal *fwk.Status
+	w := watch(state)
+	for _, plugin := range chain {
+		running = plugin.Name()
+		f.trial.calls(running, "PreFilter")
+		outer := f.enter(w, running, "PreFilter")
+		begin := f.begins(state)
+		r, s := plugin.PreFilter(ctx, state, pod, nodes)
+		f.took(begin, running, "PreFilter", s)
+		f.leave(w, running, outer)
+		code := s.Code()
+		if code == fwk.Skip {
+			skipped.Insert(running)
+			continue
+		}
+		f.asked(running, "PreFilter").Inc()
+		switch code {
+		case fwk.Success:
+		case fwk.Unschedulable:
+			refusal = s.WithPlugin(running)
+			continue
+		case fwk.UnschedulableAndUnresolvable:
+			return nil, s.WithPlugin(running), nil
+		default:
+			return nil, fwk.AsStatus(fmt.Errorf("running PreFilter plugin %q: %w", running, s.AsError())).WithPlugin(running), nil
+		}
+		if !r.AllNodes() {
+			narrowed.Insert(running)
+		}
+		if result = result.Merge(r); !result.AllNodes() && len(result.NodeNames) == 0 {
+			return result, noNodeLeft(narrowed), narrowed
+		}
+	}
+	return result, refusal, narrowed
+}
+
+// standsStill says that no plugin follows pods that are thought of as on a node,
+// and that none is there of which nobody knows what it notes down in Filter.
+func (f *Framework) standsStill(skipped sets.Set[string]) bool {
+	if f.Watched() {
+		return false
+	}
+	for _, plugin := range f.preFilter {
+		if !skipped.Has(plugin.Name()) && plugin.PreFilterExtensions() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func noNodeLeft(narrowed sets.Set[string]) *fwk.Status {
+	names := sets.List(narrowed)
+	if len(names) == 1 {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin %v", names[0]))
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v simultaneously", names))
+}
+
+// RunPreFilterExtensionAddPod tells the PreFilter plugins that a pod is to be
+// thought of as on node.
+func (f *Framework) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return f.extend(state, pod, "AddPod", func(e fwk.PreFilterExtensions) *fwk.Status {
+		return e.AddPod(ctx, state, pod, added, node)
+	})
+}
+
+// RunPreFilterExtensionRemovePod tells the PreFilter plugins that a pod is to
+// be thought of as gone from node.
+func (f *Framework) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return f.extend(state, pod, "RemovePod", func(e fwk.PreFilterExtensions) *fwk.Status {
+		return e.RemovePod(ctx, state, pod, removed, node)
+	})
+}
+
+func (f *Framework) extend(state fwk.CycleState, pod *v1.Pod, operation string, call func(fwk.PreFilterExtensions) *fwk.Status) (status *fwk.Status) {
+	running := ""
+	defer f.rescue(pod, state, &running, operation, &status)
+	w := watch(state)
+	for _, plugin := range f.preFilter {
+		running = plugin.Name()
+		extensions := plugin.PreFilterExtensions()
+		if extensions == nil || state.GetSkipFilterPlugins().Has(running) {
+			continue
+		}
+		f.trial.calls(running, operation)
+		outer := f.enter(w, running, operation)
+		begin := f.begins(state)
+		s := call(extensions)
+		f.took(begin, running, "PreFilterExtension"+operation, s)
+		f.leave(w, running, outer)
+		if !s.IsSuccess() {
+			return fwk.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", operation, running, s.AsError()))
+		}
+	}
+	return nil
+}

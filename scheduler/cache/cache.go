@@ -186,48 +186,6 @@ func (c *Cache) Forget(uid types.UID) bool {
 	return c.take(uid)
 }
 
-// Assumed returns the node that a pod is assumed on, false when none is.
-func (c *Cache) Assumed(uid types.UID) (node string, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p, ok := c.placed[uid]
-	if !ok || !p.assumed {
-		return "", false
-	}
-	return p.info.Node(), true
-}
-
-// Placed says whether a pod has a node, assumed or confirmed.
-func (c *Cache) Placed(uid types.UID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, ok := c.placed[uid]
-	return ok
-}
-
-// Pod returns the newest version of a pod that has a node, assumed or
-// confirmed; nil when it has none.
-func (c *Cache) Pod(uid types.UID) *v1.Pod {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p, ok := c.placed[uid]; ok {
-		return p.info.GetPod()
-	}
-	return nil
-}
-
-// Sizes says how much the cache holds, for metrics and for tests of leaks.
-func (c *Cache) Sizes() (pods, assumed int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range c.placed {
-		if p.assumed {
-			assumed++
-		}
-	}
-	return len(c.placed), assumed
-}
-
 func (c *Cache) take(uid types.UID) bool {
 	p, ok := c.placed[uid]
 	if ok {

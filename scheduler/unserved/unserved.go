@@ -133,11 +133,9 @@ func find(pods []*v1.Pod, known sets.Set[string], now time.Time) []*v1.Pod {
 	}
 	for _, pod := range pods {
 		name := pod.Spec.SchedulerName
-		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || known.Has(name) || served.Has(name) ||
-			now.Sub(pod.CreationTimestamp.Time) < Patience || spokenTo(pod) {
-			continue
+		if IsAlone(pod, now) && !known.Has(name) && !served.Has(name) {
+			alone = append(alone, pod)
 		}
-		alone = append(alone, pod)
 	}
 	slices.SortFunc(alone, func(a, b *v1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
@@ -145,9 +143,11 @@ func find(pods []*v1.Pod, known sets.Set[string], now time.Time) []*v1.Pod {
 	return alone
 }
 
-// spokenTo says whether a scheduler, or a gate, told the pod why it waits.
-func spokenTo(pod *v1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled })
+// IsAlone says whether a pod has waited for Patience, and no scheduler, and no gate,
+// has told it why.
+func IsAlone(pod *v1.Pod, now time.Time) bool {
+	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && now.Sub(pod.CreationTimestamp.Time) >= Patience &&
+		!slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled })
 }
 
 func count(alone []*v1.Pod) {

@@ -82,6 +82,8 @@ cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins schedul
 cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/offline cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/intake scheduler/offline scheduler/offline/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb
 cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/cycle scheduler/decision scheduler/plugins scheduler/offline cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb
+# Who waits for nobody, check finds by the manager's own rule.
+cmd/kubectl-berth/check:     api/... config scheduler/compile scheduler/unserved cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 cmd/kubectl-berth/*:         api/... config scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/plugins cmd/kubectl-berth/cluster cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 
 # The doors of the house.
@@ -91,6 +93,7 @@ cmd/kubectl-berth:      cmd/kubectl-berth/*
 demo:                   test/controlplane
 
 # What is written from the code reads it as text.
+tools/flags:            operator
 tools/metrics:
 tools/plugins:          api/... scheduler/compile scheduler/framework scheduler/offline scheduler/plugins scheduler/profile scheduler/queue
 

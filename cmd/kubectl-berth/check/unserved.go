@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,11 +15,8 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/scheduler/unserved"
 )
-
-// patience is how long a pod may go without a word from any scheduler: the
-// manager's own.
-const patience = 60 * time.Second
 
 // notReady says why a profile is not; no reason for one that is.
 func notReady(p *v1alpha1.SchedulingProfile) (reason, message string) {
@@ -40,8 +36,7 @@ func (o *options) unserved(ctx context.Context, r *report, profiles []string) {
 	err := o.each(ctx, &corev1.PodList{}, func(object client.Object) {
 		pod := object.(*corev1.Pod)
 		name := pod.Spec.SchedulerName
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && name != corev1.DefaultSchedulerName &&
-			!slices.Contains(profiles, name) && !spokenTo(pod) && o.Now().Sub(pod.CreationTimestamp.Time) >= patience {
+		if unserved.IsAlone(pod, o.Now()) && name != corev1.DefaultSchedulerName && !slices.Contains(profiles, name) {
 			alone[name] = append(alone[name], pod.Namespace+"/"+pod.Name)
 		}
 	}, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.nodeName", "")})
@@ -69,11 +64,6 @@ func (o *options) forget(ctx context.Context, alone map[string][]string, name st
 			delete(alone, name)
 		}
 	}, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.schedulerName", name)})
-}
-
-// spokenTo says whether a scheduler, or a gate, told the pod why it waits.
-func spokenTo(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }
 
 // page is how many objects are asked for at a time.

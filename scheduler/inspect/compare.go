@@ -125,8 +125,13 @@ func (r Rooms) compare(truth *Truth, stale string) Comparison {
 	return c
 }
 
-func (c *Comparison) differs(kind, name string, uid types.UID, what What, apiServer, berth string) {
-	c.Differences = append(c.Differences, Difference{kind, name, uid, what, apiServer, berth})
+// podDiffers notes down a difference of a pod, whose name has its namespace.
+func (c *Comparison) podDiffers(name string, uid types.UID, what What, apiServer, berth string) {
+	c.Differences = append(c.Differences, Difference{"Pod", name, uid, what, apiServer, berth})
+}
+
+func (c *Comparison) nodeDiffers(name string, what What, apiServer, berth string) {
+	c.Differences = append(c.Differences, Difference{"Node", name, "", what, apiServer, berth})
 }
 
 // pods compares who is where.
@@ -135,16 +140,16 @@ func (c *Comparison) pods(truth *Truth, placed map[types.UID]cache.Place) {
 		place, there := placed[uid]
 		switch {
 		case pod.node != "" && !there:
-			c.differs("Pod", pod.String(), uid, Missing, "on node "+pod.node, "not known")
+			c.podDiffers(pod.String(), uid, Missing, "on node "+pod.node, "not known")
 		case pod.node != "" && place.Node != pod.node:
-			c.differs("Pod", pod.String(), uid, Elsewhere, "on node "+pod.node, "on node "+place.Node)
+			c.podDiffers(pod.String(), uid, Elsewhere, "on node "+pod.node, "on node "+place.Node)
 		case pod.node == "" && there && !place.Assumed:
-			c.differs("Pod", pod.String(), uid, Elsewhere, "not bound", "on node "+place.Node)
+			c.podDiffers(pod.String(), uid, Elsewhere, "not bound", "on node "+place.Node)
 		}
 	}
 	for uid, place := range placed {
 		if _, there := truth.pods[uid]; !there {
-			c.differs("Pod", podOf(place.Pod()).String(), uid, Extra, "not known, or ended", "on node "+place.Node)
+			c.podDiffers(podOf(place.Pod()).String(), uid, Extra, "not known, or ended", "on node "+place.Node)
 		}
 	}
 }
@@ -176,22 +181,22 @@ func (c *Comparison) nodes(truth *Truth, placed map[types.UID]cache.Place, held 
 		case node.Node() == nil:
 			return // its pods are told of one by one
 		case !there:
-			c.differs("Node", name, "", Extra, "not known", "known")
+			c.nodeDiffers(name, Extra, "not known", "known")
 			return
 		case !maps.Equal(amounts(&offers), amounts(&node.Allocatable)):
-			c.differs("Node", name, "", Allocatable, amounts(&offers).String(), amounts(&node.Allocatable).String())
+			c.nodeDiffers(name, Allocatable, amounts(&offers).String(), amounts(&node.Allocatable).String())
 		}
 		want, have := requested[name], node.Requested.Clone()
 		if want == nil {
 			want = &framework.Resource{}
 		}
 		if have.AllowedPodNumber = len(node.GetPods()); !maps.Equal(amounts(want), amounts(&have)) {
-			c.differs("Node", name, "", Requested, amounts(want).String(), amounts(&have).String())
+			c.nodeDiffers(name, Requested, amounts(want).String(), amounts(&have).String())
 		}
 	})
 	for name := range truth.nodes {
 		if !seen[name] {
-			c.differs("Node", name, "", Missing, "known", "not known")
+			c.nodeDiffers(name, Missing, "known", "not known")
 		}
 	}
 }
@@ -211,14 +216,14 @@ func (c *Comparison) queue(truth *Truth, placed map[types.UID]cache.Place, r Roo
 		_, has := placed[uid]
 		switch {
 		case pod.node == "" && !pod.leaves && !has && !queued && serves[pod.profile]:
-			c.differs("Pod", pod.String(), uid, NotQueued, "not bound, of profile "+pod.profile, "in no queue")
+			c.podDiffers(pod.String(), uid, NotQueued, "not bound, of profile "+pod.profile, "in no queue")
 		case pod.node != "" && queued && entry.Place != queue.InFlight:
-			c.differs("Pod", pod.String(), uid, Queued, "on node "+pod.node, "in the queue, "+string(entry.Place))
+			c.podDiffers(pod.String(), uid, Queued, "on node "+pod.node, "in the queue, "+string(entry.Place))
 		}
 	}
 	for uid, e := range places {
 		if _, there := truth.pods[uid]; !there {
-			c.differs("Pod", e.Namespace+"/"+e.Name, uid, Queued, "not known, or ended", "in the queue, "+string(e.Place))
+			c.podDiffers(e.Namespace+"/"+e.Name, uid, Queued, "not known, or ended", "in the queue, "+string(e.Place))
 		}
 	}
 }

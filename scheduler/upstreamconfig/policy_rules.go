@@ -133,13 +133,13 @@ func (t *translator) priorities(named []priority) {
 		case a != nil && a.LabelPreference != nil:
 			t.reading.lost(at, "left out: no plugin scores by a label alone; NodeAffinity's addedAffinity can prefer nodes with %q, but scores it together with what pods prefer", a.LabelPreference.Label)
 		case a != nil && a.RequestedToCapacityRatioArguments != nil:
-			t.resources(p.Name, "RequestedToCapacityRatio", a, p.Weight, &strategy, at)
+			t.resources(p, "RequestedToCapacityRatio", &strategy, at)
 		case p.Name == constant:
 			t.reading.note(at, "left out: it gave each node the same")
 		case scorers[p.Name] == nodeResourcesFit:
-			t.resources(p.Name, map[string]string{
+			t.resources(p, map[string]string{
 				"LeastRequestedPriority": "LeastAllocated", "MostRequestedPriority": "MostAllocated", "RequestedToCapacityRatioPriority": "RequestedToCapacityRatio",
-			}[p.Name], nil, p.Weight, &strategy, at)
+			}[p.Name], &strategy, at)
 		case scorers[p.Name] != "":
 			if t.has(scorers[p.Name], at) {
 				t.score(scorers[p.Name], p.Weight)
@@ -154,16 +154,16 @@ func (t *translator) priorities(named []priority) {
 }
 
 // resources scores by how full a node is; one way at most.
-func (t *translator) resources(name, strategy string, a *priorityArgument, weight int64, before *string, at *field.Path) {
+func (t *translator) resources(p priority, strategy string, before *string, at *field.Path) {
 	if *before != "" {
 		t.reading.lost(at, "left out: NodeResourcesFit scores in one way only, and %s came first", *before)
 		return
 	}
-	*before = name
+	*before = p.Name
 	if !t.has(nodeResourcesFit, at) {
 		return
 	}
-	t.score(nodeResourcesFit, weight)
+	t.score(nodeResourcesFit, p.Weight)
 	if strategy == "LeastAllocated" {
 		return // which is the default
 	}
@@ -171,7 +171,7 @@ func (t *translator) resources(name, strategy string, a *priorityArgument, weigh
 	if strategy == "RequestedToCapacityRatio" {
 		// Without arguments empty nodes were the best.
 		scoring.RequestedToCapacityRatio = &configv1.RequestedToCapacityRatioParam{Shape: []configv1.UtilizationShapePoint{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}}}
-		if a != nil {
+		if a := p.Argument; a != nil && a.RequestedToCapacityRatioArguments != nil {
 			scoring.RequestedToCapacityRatio.Shape = a.RequestedToCapacityRatioArguments.Shape
 			scoring.Resources = a.RequestedToCapacityRatioArguments.Resources
 		}

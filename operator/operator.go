@@ -12,37 +12,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"slices"
-	"sync"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	clientset "k8s.io/client-go/kubernetes"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	restclient "k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/controllers"
-	"github.com/berthdev/berth/controllers/export"
-	"github.com/berthdev/berth/controllers/history"
-	"github.com/berthdev/berth/scheduler"
-	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/plugins"
-	"github.com/berthdev/berth/scheduler/recorder"
-	"github.com/berthdev/berth/scheduler/tenure"
-	"github.com/berthdev/berth/scheduler/unserved"
 )
 
 // version is set when a release is built:
@@ -68,127 +50,24 @@ func Main(more ...framework.Registration) {
 	}
 }
 
-// run wires the house together and runs it until ctx ends.
+// run puts the house together and runs it until ctx ends.
 func run(ctx context.Context, o options, registry framework.Registry) error {
-	log := o.logger()
-	config, err := o.restConfig()
+	h, err := connect(ctx, o, registry)
 	if err != nil {
 		return err
 	}
-	host, _ := os.Hostname() // an Event or a trace without it says less, and no harm
-	traced, err := o.tracing.start(ctx, host, log)
-	if err != nil {
+	defer h.finish()
+	if err := h.manage(); err != nil {
 		return err
 	}
-	term := tenure.New(clock.RealClock{}, o.elect.RenewDeadline, deposed(log))
-	to, err := newClients(config, term, traced)
-	if err != nil {
+	if err := h.schedule(); err != nil {
 		return err
 	}
-	tellKubernetes(to.watches.Discovery(), log)
-	if o.elect.LeaderElect, err = electable(ctx, to.watches, o, log); err != nil {
+	if err := h.serve(ctx); err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return err
-	}
-	telling := recorder.New(recorder.Options{
-		Client: to.events.EventsV1(), Scheme: scheme, Clock: clock.RealClock{}, Busy: to.busy, Host: host,
-	})
-	end := &ending{asked: ctx, limit: o.ending, holds: func() bool { return term.Err() == nil }}
-	defer finish(telling, traced, end)
-	managed := o.manager(scheme, log, end)
-	if managed.LeaderElectionResourceLockInterface, err = o.lease(term, config, telling); err != nil {
-		return err
-	}
-	mgr, err := ctrl.NewManager(config, managed)
-	if err != nil {
-		return fmt.Errorf("making the manager: %w", err)
-	}
-
-	ledger := decision.NewLedger(clock.RealClock{}.Now)
-	informers := intake.NewInformers(to.watches, intake.Trim(o.extenders || plugins.Strangers(registry)))
-	devices, err := intake.NewDeviceClasses(to.watches.Discovery(), informers)
-	if err != nil {
-		return fmt.Errorf("looking for DeviceClasses: %w", err)
-	}
-	storage, err := intake.NewStorage(to.watches.Discovery())
-	if err != nil {
-		return fmt.Errorf("looking for the kinds of storage: %w", err)
-	}
-	desk := decision.NewDesk(clock.RealClock{}.Now)
-	desk.CountDroppedWith(ledger.Dropped)
-	sched := scheduler.New(scheduler.Options{
-		Client: to.writes, VolumeClient: to.volumes, Watches: to.watches, Dynamic: to.dynamic, KubeConfig: config,
-		Informers: informers, Storage: storage, RecorderFor: telling.For,
-		Registry: registry, Unsupported: plugins.Unsupported(registry, devices.Back), Ledger: ledger, Desk: desk,
-		Clock: clock.RealClock{}, Log: log.WithName("scheduler"), Epoch: func(context.Context) int64 { return term.Epoch() },
-		Takeover: to.takeover(), Grace: end.grace, Seed: rand.Uint64(), Extender: o.extenderMaker(config, to.watches, log), Tracer: traced.tracer(),
-	})
-	end.scheduled = sched.Ended()
-	timeRequests()
-	for _, collector := range slices.Concat(sched.Metrics(), decision.Metrics(), recorder.Metrics(), unserved.Metrics(), controllers.Metrics()) {
-		if err := metrics.Registry.Register(collector); err != nil {
-			return fmt.Errorf("registering metrics: %w", err)
-		}
-	}
-	pods := informers.Core().V1().Pods()
-	alone := unserved.New(unserved.Options{
-		Pods: pods.Lister(), Synced: pods.Informer().HasSynced, Served: sched.Profiles().Names, Others: o.otherSchedulers,
-		Nearest: compile.Nearest, Recorder: telling.For(reporter), Clock: clock.RealClock{}, Log: log.WithName("unserved"),
-	})
-	gate := &controllers.Gate{}
-	crds := &served{discovery: to.watches.Discovery(), log: log, then: func() error {
-		return controllers.SetupWithManager(mgr, controllers.Options{
-			Applier: sched.Profiles(), Registry: registry, Ledger: ledger, Version: version, Gate: gate,
-			DefaultProfile: o.defaultProfile, Extenders: o.extenderRights(), LastWords: end.lastWords,
-			Busy: to.busy, Desk: desk, Decisions: to.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
-			Exports: export.NewKeeper(to.watches, o.namespace, registry),
-			History: history.New(history.Options{
-				Revisions: to.watches.AppsV1().ControllerRevisions(o.namespace), Namespace: o.namespace,
-				Process: string(uuid.NewUUID()), Clock: clock.RealClock{},
-			}),
-		})
-	}}
-	watched := probes{
-		live:  map[string]func() error{"loop": sched.NewWatchdog(o.watchdog).Alive, "leader-election": func() error { return term.Alive(o.elect.LeaseDuration + leaseTolerance) }},
-		ready: map[string]func() error{"cluster": sched.Ready, "crds": crds.ready, "profiles": gate.Ready, "shutdown": end.ready},
-	}
-	if o.watchdog == 0 {
-		delete(watched.live, "loop")
-	}
-	if err := errors.Join(
-		watched.serve(mgr, o.probes),
-		mgr.Add(scheduler.Warm{Scheduler: sched}),
-		mgr.Add(prompt{sched, sched.Start, ctx}),
-		mgr.Add(telling),
-		mgr.Add(alone),
-		mgr.Add(crds),
-	); err != nil {
-		return err
-	}
-	if o.metrics.secure { // else anybody could ask
-		if err := mgr.AddMetricsServerExtraHandler(debugPath, newDebugging(sched, to.watches, log)); err != nil {
-			return err
-		}
-	}
-	log.Info("Starting", "version", version, "leaderElection", o.elect.LeaderElect)
-	return mgr.Start(ctx)
-}
-
-// reporter is who Events are from that no profile tells.
-const reporter = "berth"
-
-// finish writes the Events, and sends the traces, that are left when all else has
-// ended.
-func finish(telling *recorder.Recorder, traced *traces, end *ending) {
-	ctx, cancel := context.WithTimeout(context.Background(), end.lastEvents())
-	defer cancel()
-	var sent sync.WaitGroup
-	sent.Go(func() { traced.close(ctx) })
-	telling.Close(ctx)
-	sent.Wait()
+	h.log.Info("Starting", "version", version, "leaderElection", h.elect.LeaderElect)
+	return h.mgr.Start(ctx)
 }
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get

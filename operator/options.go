@@ -59,9 +59,24 @@ type election struct {
 // parse reads the flags. The error says which one is wrong.
 func parse(args []string) (options, error) {
 	o := options{}
+	f := o.flags()
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	o.tracing.given = f.Changed(rateFlag)
+	if !f.Changed("namespace") {
+		o.namespace = ownNamespace()
+	}
+	return o, cmp.Or(o.validate(f.Args()), o.metrics.validate(), o.tracing.validate())
+}
+
+// Flags are those of the command, with their defaults.
+func Flags() *pflag.FlagSet { return new(options).flags() }
+
+func (o *options) flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; without it, as a pod of the cluster")
-	f.StringVar(&o.namespace, "namespace", ownNamespace(), "Berth's own namespace, where its Lease lives")
+	f.StringVar(&o.namespace, "namespace", "", "Berth's own namespace, where its Lease lives; without it that of its pod, and berth-system outside of a cluster")
 	o.metrics.flags(f)
 	o.tracing.flags(f)
 	f.StringVar(&o.probes, "health-probe-bind-address", ":8081", "where /livez and /readyz are served, and /healthz, which is /livez; 0 for nowhere")
@@ -79,11 +94,7 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&o.elect.RetryPeriod, "leader-elect-retry-period", time.Second, "how often the Lease is renewed or asked for")
 	f.DurationVar(&o.watchdog, "watchdog-timeout", time.Minute, "how long the scheduling loop may be at one step before /livez fails; 0 for as long as it likes")
 	f.DurationVar(&o.ending, "graceful-shutdown-timeout", 30*time.Second, "how long the process may take to end: bindings under way are finished, what happened is told, and the Lease is given back; less than the pod's terminationGracePeriodSeconds")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	o.tracing.given = f.Changed(rateFlag)
-	return o, cmp.Or(o.validate(f.Args()), o.metrics.validate(), o.tracing.validate())
+	return f
 }
 
 func (o options) validate(rest []string) error {

@@ -25,9 +25,10 @@ git ls-files -z -co --exclude-standard '*.go' | xargs -0 awk '
 	END { exit bad }' >&2
 generate rbac:roleName=manager-role paths=./... output:rbac:artifacts:config=config/rbac
 
-# The references: of metrics, from the code that makes them; of the resources, from
-# their types; and what the code says of each plugin, on its page.
+# The references: of metrics and flags, from the code that makes them; of the
+# resources, from their types; and what the code says of each plugin, on its page.
 go run ./tools/metrics
+go run ./tools/flags
 go run ./tools/plugins
 go tool -modfile=tools/apidocs/go.mod crd-ref-docs --log-level=ERROR \
 	--source-path=api/v1alpha1 --config=tools/apidocs/config.yaml \

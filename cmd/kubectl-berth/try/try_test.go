@@ -1,13 +1,9 @@
 package try
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +14,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/plugin"
 )
 
 const big = `apiVersion: v1
@@ -39,24 +36,6 @@ spec:
       schedulerName: batch
       containers: [{name: c, image: web, resources: {requests: {cpu: "2"}}}]
 `
-
-var update = flag.Bool("update", false, "write down what is printed")
-
-// golden is what the verb printed when it was written down, a file a sentence.
-func golden(t *testing.T, sentence, printed string) string {
-	t.Helper()
-	name := filepath.Join("testdata", strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(sentence)+".txt")
-	if *update {
-		if err := os.WriteFile(name, []byte(printed), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
 
 func TestAnswers(t *testing.T) {
 	tests := map[string]struct {
@@ -215,14 +194,10 @@ func TestAnswers(t *testing.T) {
 				args = test.args(w)
 			}
 			out, code := w.try(test.file, args...)
-			if diff := cmp.Diff(golden(t, name, out), out); diff != "" || code != test.code {
-				t.Errorf("exit code %d, want %d; answer (-want,+got):\n%s", code, test.code, diff)
+			if code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
 			}
-			for line := range strings.Lines(out) {
-				if len([]rune(strings.TrimSuffix(line, "\n"))) > 120 {
-					t.Errorf("longer than 120 characters: %s", line)
-				}
-			}
+			plugin.Golden(t, name, out, false)
 		})
 	}
 }

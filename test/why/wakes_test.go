@@ -22,7 +22,7 @@ type sleeper struct {
 // proveWoken gives a node what it misses while the pod sleeps, and then has pods
 // leave it instead: what happens there is among what is said to wake the pod, and
 // wakes it.
-func proveWoken(t *testing.T, seed uint64, s sleeper, miss decision.NearMiss, total *counts) {
+func proveWoken(t *testing.T, s sleeper, miss decision.NearMiss, total *counts) {
 	t.Helper()
 	before := s.Node(miss.Node)
 	after, room := before.DeepCopy(), true
@@ -41,10 +41,10 @@ func proveWoken(t *testing.T, seed uint64, s sleeper, miss decision.NearMiss, to
 	if other != "" && !s.names(s.unfit, event, "Node/Update") {
 		event = other
 	}
-	s.expectWoken(t, seed, miss, event, func() error { return s.nodes().Apply(after) }, func() error { return s.nodes().Apply(before) })
+	s.expectWoken(t, miss, event, func() error { return s.nodes().Apply(after) }, func() error { return s.nodes().Apply(before) })
 	total.Woken++
 	if leavers := s.whoMustLeave(miss.Node); room && len(leavers) > 0 {
-		s.expectWoken(t, seed, miss, "AssignedPod/Delete", func() error {
+		s.expectWoken(t, miss, "AssignedPod/Delete", func() error {
 			for _, pod := range leavers {
 				if err := s.pods().Remove(pod); err != nil {
 					return err
@@ -64,10 +64,10 @@ func proveWoken(t *testing.T, seed uint64, s sleeper, miss decision.NearMiss, to
 }
 
 // expectWoken has the change happen after all was as it was.
-func (s sleeper) expectWoken(t *testing.T, seed uint64, miss decision.NearMiss, event string, change, undo func() error) {
+func (s sleeper) expectWoken(t *testing.T, miss decision.NearMiss, event string, change, undo func() error) {
 	t.Helper()
 	if !s.names(s.unfit, event, "Node/Update") {
-		t.Errorf("seed %d: pod %s, which misses %+v on %s, is not said to be woken by %s", seed, s.pod.Name, miss.Missing, miss.Node, event)
+		t.Errorf("pod %s, which misses %+v on %s, is not said to be woken by %s", s.pod.Name, miss.Missing, miss.Node, event)
 	}
 	if err := undo(); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func (s sleeper) expectWoken(t *testing.T, seed uint64, miss decision.NearMiss, 
 		t.Fatal(err)
 	}
 	if !woken {
-		t.Errorf("seed %d: %s of what pod %s misses on %s does not wake it: %+v", seed, event, s.pod.Name, miss.Node, miss.Missing)
+		t.Errorf("%s of what pod %s misses on %s does not wake it: %+v", event, s.pod.Name, miss.Node, miss.Missing)
 	}
 }
 

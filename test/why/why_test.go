@@ -43,6 +43,9 @@ func TestWhatIsMissingIsAllThatIsMissing(t *testing.T) {
 	seed := *firstSeed
 	for ; total.Refusals < *refusals && !t.Failed(); seed++ {
 		history(t, seed, &total)
+		if t.Failed() {
+			t.Logf("that was seed %d", seed)
+		}
 	}
 	t.Logf("seeds %d to %d: %+v", *firstSeed, seed-1, total)
 	if share := float64(total.Fewest) / float64(total.Explained); share < fewestShare && !t.Failed() {
@@ -95,8 +98,8 @@ func history(t *testing.T, seed uint64, total *counts) {
 			}
 			for _, miss := range near {
 				total.Near++
-				prove(t, seed, b, outcome.Pod, miss, total)
-				proveWoken(t, seed, sleeper{b, r, outcome.Pod, unfit}, miss, total)
+				prove(t, b, outcome.Pod, miss, total)
+				proveWoken(t, sleeper{b, r, outcome.Pod, unfit}, miss, total)
 			}
 		}
 		g.Tell(outcome)
@@ -104,7 +107,7 @@ func history(t *testing.T, seed uint64, total *counts) {
 }
 
 // prove gives a node what it misses, and all but one of it.
-func prove(t *testing.T, seed uint64, b *run.Berth, pod *v1.Pod, miss decision.NearMiss, total *counts) {
+func prove(t *testing.T, b *run.Berth, pod *v1.Pod, miss decision.NearMiss, total *counts) {
 	t.Helper()
 	before := b.Node(miss.Node)
 	if len(miss.Missing) > 1 {
@@ -125,10 +128,10 @@ func prove(t *testing.T, seed uint64, b *run.Berth, pod *v1.Pod, miss decision.N
 		b.SetNode(after, before)
 		switch {
 		case skip == -1 && !status.IsSuccess():
-			t.Errorf("seed %d: pod %s does not fit on %s, which misses %+v no more: %s: %s",
-				seed, pod.Name, miss.Node, miss.Missing, status.Plugin(), status.Message())
+			t.Errorf("pod %s does not fit on %s, which misses %+v no more: %s: %s",
+				pod.Name, miss.Node, miss.Missing, status.Plugin(), status.Message())
 		case skip >= 0 && status.IsSuccess() && !mended(miss.Missing, skip, but):
-			t.Errorf("seed %d: pod %s fits on %s without %+v of %+v", seed, pod.Name, miss.Node, miss.Missing[skip], miss.Missing)
+			t.Errorf("pod %s fits on %s without %+v of %+v", pod.Name, miss.Node, miss.Missing[skip], miss.Missing)
 		}
 	}
 }

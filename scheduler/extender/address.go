@@ -46,8 +46,8 @@ var carriers = []struct {
 // teredo holds an IPv4 address with every bit turned over.
 var teredo = netip.MustParsePrefix("2001::/32")
 
-// CheckAddress says why an extender may not be at an address; empty: it may.
-func CheckAddress(address netip.Addr) string {
+// checkAddress says why an extender may not be at an address; empty: it may.
+func checkAddress(address netip.Addr) string {
 	address = address.Unmap().WithZone("")
 	for _, f := range forbidden {
 		if f.prefix.Contains(address) {
@@ -55,7 +55,7 @@ func CheckAddress(address netip.Addr) string {
 		}
 	}
 	if inner, ok := carried(address); ok {
-		if is := CheckAddress(inner); is != "" {
+		if is := checkAddress(inner); is != "" {
 			return is + " inside of an IPv6 address"
 		}
 	}

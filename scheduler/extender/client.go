@@ -25,9 +25,9 @@ type Options struct {
 	// where an extender names one.
 	Certificate func(ctx context.Context, secret string) (Certificate, error)
 	// Forbidden are addresses with ports that no extender has beside those that
-	// CheckAddress knows, such as the API server's.
+	// checkAddress knows, such as the API server's.
 	Forbidden []netip.AddrPort
-	// Allow says whether an address may be dialled; nil: CheckAddress and
+	// Allow says whether an address may be dialled; nil: checkAddress and
 	// Forbidden do. It is for tests, whose servers are on this host.
 	Allow func(netip.AddrPort) error
 	// Lookup returns the addresses of a host; nil: the process's resolver does.

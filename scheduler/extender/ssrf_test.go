@@ -129,7 +129,7 @@ func TestANameThatIsRebound(t *testing.T) {
 		if allowed {
 			return nil // as if it were another machine's
 		}
-		return &forbiddenError{host, CheckAddress(netip.MustParseAddr("127.0.0.1"))}
+		return &forbiddenError{host, checkAddress(netip.MustParseAddr("127.0.0.1"))}
 	}
 	c := client(t, s.config(), o)
 	if _, _, _, err := c.Filter(pod(), nodes("a")); err != nil {

@@ -66,7 +66,7 @@ func (c *Client) allow(to netip.AddrPort) error {
 		return c.options.Allow(to)
 	}
 	to = netip.AddrPortFrom(to.Addr().Unmap().WithZone(""), to.Port())
-	if is := CheckAddress(to.Addr()); is != "" && !fault.ExtenderAnywhere {
+	if is := checkAddress(to.Addr()); is != "" && !fault.ExtenderAnywhere {
 		return &forbiddenError{to.String(), is}
 	}
 	if slices.Contains(c.options.Forbidden, to) {

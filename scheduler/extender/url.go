@@ -51,7 +51,7 @@ var label = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
 func checkHost(host string, bracketed bool) error {
 	address, err := netip.ParseAddr(host)
 	if err == nil && address.Is4() != bracketed {
-		if is := CheckAddress(address); is != "" {
+		if is := checkAddress(address); is != "" {
 			return fmt.Errorf("the host %s is %s: no extender may be there", host, is)
 		}
 		return nil

@@ -8,15 +8,15 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// PreBindLimit is how long one call of PreBind may take before it is called late:
+// preBindLimit is how long one call of PreBind may take before it is called late:
 // what it waits for, such as a volume, takes its time. It is how long upstream's
 // VolumeBinding waits by default (bindTimeoutSeconds).
-const PreBindLimit = 10 * time.Minute
+const preBindLimit = 10 * time.Minute
 
 // Limit is how long the call may take before it is late.
 func (c Call) Limit() time.Duration {
 	if c.Point == "PreBind" {
-		return PreBindLimit
+		return preBindLimit
 	}
 	return CallLimit
 }

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// CellWidth is the most characters that a cell of Bands has, but for wide ones.
-const CellWidth = 40
+// cellWidth is the most characters that a cell of Bands has, but for wide ones.
+const cellWidth = 40
 
 // Bands are a table with more columns than a line has room for: those that do not
 // fit go on below, an empty line in between, behind the first pinned ones, which
@@ -18,7 +18,7 @@ func Bands(header []string, rows [][]string, pinned int, wide bool) string {
 		table[i] = append([]string(nil), row...)
 		for c := range row {
 			if c >= pinned && i > 0 && !wide {
-				table[i][c] = Cut(row[c], CellWidth)
+				table[i][c] = Cut(row[c], cellWidth)
 			}
 			widths[c] = max(widths[c], utf8.RuneCountInString(table[i][c]))
 		}

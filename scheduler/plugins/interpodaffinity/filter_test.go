@@ -85,7 +85,7 @@ func TestFilter(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			p, s := play(t, nil, append(zones(), c.more...)...)
 			pod := c.pod.Obj()
-			got, reasons := open(t, p, s, prepared(t, p, s, pod), pod)
+			got, reasons := s.Open(t, p, s.Prepared(t, p, pod), pod)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("nodes that are open (-want +got):\n%s\nothers: %v", diff, reasons)
 			}
@@ -132,7 +132,7 @@ func TestReasonsAreKubeSchedulers(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			p, s := play(t, nil, append(zones(), guard)...)
 			pod := c.pod.Obj()
-			_, reasons := open(t, p, s, prepared(t, p, s, pod), pod)
+			_, reasons := s.Open(t, p, s.Prepared(t, p, pod), pod)
 			if reasons[c.node] != c.want {
 				t.Errorf("node %s: %q, want %q", c.node, reasons[c.node], c.want)
 			}
@@ -199,8 +199,8 @@ func TestAddPodAndRemovePodEqualRecomputation(t *testing.T) {
 		}
 		pod := randomly(dice, anyone("new")).RefusePods(near("nobody")).Obj()
 		p, s := play(t, nil, append(zones(), pods...)...)
-		state := prepared(t, p, s, pod)
-		untouched, _ := open(t, p, s, state, pod)
+		state := s.Prepared(t, p, pod)
+		untouched, _ := s.Open(t, p, state, pod)
 		changed := state.Clone()
 		for step := range 6 {
 			if dice.Intn(2) == 0 && len(pods) > 0 {
@@ -213,13 +213,13 @@ func TestAddPodAndRemovePodEqualRecomputation(t *testing.T) {
 				p.AddPod(t.Context(), changed, pod, infoOf(came), s.Node(came.Spec.NodeName))
 			}
 			anew, t2 := play(t, nil, append(zones(), pods...)...)
-			_, recomputed := open(t, anew, t2, prepared(t, anew, t2, pod), pod)
-			_, moved := open(t, p, s, changed, pod)
+			_, recomputed := t2.Open(t, anew, t2.Prepared(t, anew, pod), pod)
+			_, moved := s.Open(t, p, changed, pod)
 			if diff := cmp.Diff(recomputed, moved); diff != "" {
 				t.Fatalf("seed %d, step %d: refusals (-recomputed +moved):\n%s", seed, step, diff)
 			}
 		}
-		if again, _ := open(t, p, s, state, pod); cmp.Diff(untouched, again) != "" {
+		if again, _ := s.Open(t, p, state, pod); cmp.Diff(untouched, again) != "" {
 			t.Fatalf("seed %d: the state that was cloned changed from %v to %v", seed, untouched, again)
 		}
 	}

@@ -1,7 +1,6 @@
 package interpodaffinity
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,7 +11,6 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/scene"
 )
@@ -82,35 +80,6 @@ func zones() []runtime.Object {
 		fixture.Namespace("default").Obj(),
 		fixture.Namespace("shop").Label("team", "x").Obj(), fixture.Namespace("mail").Label("team", "y").Obj(),
 	}
-}
-
-// open are the nodes that Filter lets the pod on, and the others' reasons.
-func open(t *testing.T, p *Plugin, s *scene.Scene, state fwk.CycleState, pod *v1.Pod) (open []string, reasons map[string]string) {
-	t.Helper()
-	reasons = map[string]string{}
-	for _, node := range s.Nodes() {
-		status := p.Filter(t.Context(), state, pod, node)
-		if status.IsSuccess() {
-			open = append(open, node.Node().Name)
-			continue
-		}
-		if !status.IsRejected() {
-			t.Fatalf("Filter of %s: %v", node.Node().Name, status)
-		}
-		reasons[node.Node().Name] = status.Code().String() + ": " + status.Message()
-	}
-	slices.Sort(open)
-	return open, reasons
-}
-
-// prepared runs PreFilter.
-func prepared(t *testing.T, p *Plugin, s *scene.Scene, pod *v1.Pod) fwk.CycleState {
-	t.Helper()
-	state := framework.NewCycleState()
-	if _, status := p.PreFilter(t.Context(), state, pod, s.Nodes()); !status.IsSuccess() {
-		t.Fatalf("PreFilter: %v", status)
-	}
-	return state
 }
 
 func TestArguments(t *testing.T) {

@@ -77,7 +77,7 @@ func TestFilter(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			p, s := play(t, c.args, append(zones(), c.more...)...)
 			pod := c.pod.Obj()
-			got, reasons := open(t, p, s, prepared(t, p, s, pod), pod)
+			got, reasons := s.Open(t, p, s.Prepared(t, p, pod), pod)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("nodes that are open (-want +got):\n%s\nothers: %v", diff, reasons)
 			}
@@ -114,7 +114,7 @@ func TestPreFilterSkipsPodsThatNothingHolds(t *testing.T) {
 func TestReasonsAreKubeSchedulers(t *testing.T) {
 	p, s := play(t, nil, append(zones(), fixture.Node("stray").Obj())...)
 	pod := web("new").Spread(evenly()).Obj()
-	_, reasons := open(t, p, s, prepared(t, p, s, pod), pod)
+	_, reasons := s.Open(t, p, s.Prepared(t, p, pod), pod)
 	want := map[string]string{
 		"a1":    "Unschedulable: node(s) didn't match pod topology spread constraints",
 		"a2":    "Unschedulable: node(s) didn't match pod topology spread constraints",
@@ -168,8 +168,8 @@ func TestAddPodAndRemovePodEqualRecomputation(t *testing.T) {
 		}
 		want := pod.Obj()
 		p, s := play(t, nil, append(nodes, pods...)...)
-		state := prepared(t, p, s, want)
-		untouched, _ := open(t, p, s, state, want)
+		state := s.Prepared(t, p, want)
+		untouched, _ := s.Open(t, p, state, want)
 		changed := state.Clone()
 		for step := range 6 {
 			if dice.Intn(2) == 0 && len(pods) > 0 {
@@ -182,13 +182,13 @@ func TestAddPodAndRemovePodEqualRecomputation(t *testing.T) {
 				p.AddPod(t.Context(), changed, want, infoOf(came), s.Node(came.Spec.NodeName))
 			}
 			anew, t2 := play(t, nil, append(nodes[:len(nodes):len(nodes)], pods...)...)
-			recomputed, _ := open(t, anew, t2, prepared(t, anew, t2, want), want)
-			moved, _ := open(t, p, s, changed, want)
+			recomputed, _ := t2.Open(t, anew, t2.Prepared(t, anew, want), want)
+			moved, _ := s.Open(t, p, changed, want)
 			if diff := cmp.Diff(recomputed, moved); diff != "" {
 				t.Fatalf("seed %d, step %d: open nodes (-recomputed +moved):\n%s", seed, step, diff)
 			}
 		}
-		if again, _ := open(t, p, s, state, want); cmp.Diff(untouched, again) != "" {
+		if again, _ := s.Open(t, p, state, want); cmp.Diff(untouched, again) != "" {
 			t.Fatalf("seed %d: the state that was cloned changed from %v to %v", seed, untouched, again)
 		}
 	}

@@ -1,16 +1,13 @@
 package podtopologyspread
 
 import (
-	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	configv1 "k8s.io/kube-scheduler/config/v1"
-	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/scene"
 )
@@ -86,33 +83,4 @@ func zones() []runtime.Object {
 		fixture.Node("a1").Label("zone", "a").Obj(), fixture.Node("a2").Label("zone", "a").Obj(), fixture.Node("b1").Label("zone", "b").Obj(),
 		web("1").On("a1").Obj(), web("2").On("a2").Obj(), web("3").On("b1").Obj(),
 	}
-}
-
-// open are the nodes that Filter lets the pod on, nil when PreFilter skips it.
-func open(t *testing.T, p *Plugin, s *scene.Scene, state fwk.CycleState, pod *v1.Pod) (open []string, reasons map[string]string) {
-	t.Helper()
-	reasons = map[string]string{}
-	for _, node := range s.Nodes() {
-		status := p.Filter(t.Context(), state, pod, node)
-		if status.IsSuccess() {
-			open = append(open, node.Node().Name)
-			continue
-		}
-		if !status.IsRejected() {
-			t.Fatalf("Filter of %s: %v", node.Node().Name, status)
-		}
-		reasons[node.Node().Name] = status.Code().String() + ": " + status.Message()
-	}
-	slices.Sort(open)
-	return open, reasons
-}
-
-// prepared runs PreFilter.
-func prepared(t *testing.T, p *Plugin, s *scene.Scene, pod *v1.Pod) fwk.CycleState {
-	t.Helper()
-	state := framework.NewCycleState()
-	if _, status := p.PreFilter(t.Context(), state, pod, s.Nodes()); !status.IsSuccess() {
-		t.Fatalf("PreFilter: %v", status)
-	}
-	return state
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/cells"
 	"github.com/berthdev/berth/test/probe"
 )
@@ -24,7 +25,8 @@ import (
 // profile are the stream.
 const subject = "subject"
 
-// cellOf is the label by which a Judge knows the node that its cell waits for.
+// cellOf is the label by which a Judge knows the node, or the pod, that its cell waits
+// for.
 const cellOf = "swap.berth.dev/cell"
 
 // cast are all plugins that were ever built for a cell's profile.
@@ -81,7 +83,7 @@ func (c *cell) build(name, mark string, handle fwk.Handle) (fwk.Plugin, error) {
 		if !handle.(framework.TrialHandle).OnTrial() {
 			p.On = maps.Clone(c.roles)
 		}
-		p.Events = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: c.hint}}
+		p.Events = []fwk.ClusterEventWithHint{c.waitsFor()}
 	}
 	c.built = append(c.built, p)
 	return p, nil
@@ -99,6 +101,16 @@ func (p *cast) wait() {
 	p.mu.Lock()
 	p.building--
 	p.mu.Unlock()
+}
+
+// waitsFor is the event that the pod waits for: a node of the cell's own. A gate is
+// asked upon every event of the kind that it names, whatever the hint says, and other
+// cells have nodes, too: a gated pod waits for its own label.
+func (c *cell) waitsFor() fwk.ClusterEventWithHint {
+	if c.place.Where == queue.Gated {
+		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodLabel}}
+	}
+	return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: c.hint}
 }
 
 // hint says that a node of the cell's own helps the subject.

@@ -10,7 +10,9 @@ import (
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/cells"
@@ -102,7 +104,7 @@ func (c *cell) acts() {
 	} else if c.change.Same || c.change.Spares(c.place) {
 		c.isAt(c.place.Rests, "nothing changed for it")
 		c.open()
-		c.nodeComes()
+		c.comesTrue()
 	}
 	if c.place.BacksOff {
 		c.isAt(queue.Backoff, "the backoff is kept")
@@ -120,8 +122,13 @@ func (c *cell) acts() {
 	c.wantNothingLeft()
 }
 
-// nodeComes is the event that the pod waits for.
-func (c *cell) nodeComes() {
+// comesTrue makes what the pod waits for happen.
+func (c *cell) comesTrue() {
+	if c.place.Where == queue.Gated {
+		labelled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"` + cellOf + `":"` + c.name + `"}}}`))
+		c.Expect(admin.Patch(c.ctx, c.pod.DeepCopy(), labelled)).To(Succeed())
+		return
+	}
 	c.Expect(admin.Create(c.ctx, fixture.Node(c.name).Label(cellOf, c.name).Obj())).To(Succeed())
 }
 

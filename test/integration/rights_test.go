@@ -2,6 +2,7 @@ package integration
 
 import (
 	"net/http"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -19,7 +20,8 @@ var asked audit.Log
 // What runs here is the manager in this process: what it asks as the program that is
 // shipped is asked by that.
 var _ = Describe("The manager as a program", func() {
-	It("stands by, and lets those scrape it who may", minute, func(ctx SpecContext) {
+	// It takes minutes where nothing of it was compiled before.
+	It("stands by, and lets those scrape it who may", SpecTimeout(10*time.Minute), func(ctx SpecContext) {
 		binary, err := operator.Build(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		manager, err := operator.Start(ctx, cp, binary, "--default-profile=")

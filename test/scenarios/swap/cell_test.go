@@ -125,7 +125,7 @@ func (c *cell) acts() {
 // comesTrue makes what the pod waits for happen.
 func (c *cell) comesTrue() {
 	if c.place.Where == queue.Gated {
-		labelled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"` + cellOf + `":"` + c.name + `"}}}`))
+		labelled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+cellOf+`":"`+c.name+`"}}}`))
 		c.Expect(admin.Patch(c.ctx, c.pod.DeepCopy(), labelled)).To(Succeed())
 		return
 	}

@@ -3,8 +3,6 @@ package olm
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -50,7 +48,7 @@ var rights = map[string]right{
 	"reads its namespace's Secrets":               {"get", "", "secrets", "", namespace, true},
 	"reads no Secrets elsewhere":                  {"get", "", "secrets", "", "default", false},
 	"writes no ConfigMap elsewhere":               {"create", "", "configmaps", "", "kube-system", false},
-	gathered:                                      {"list", "example.com", "ships", "", "", true},
+	"does what a plugin of one's own may":         {"list", "example.com", "ships", "", "", true},
 	"does not change roles":                       {"update", "rbac.authorization.k8s.io", "clusterroles", "", "", false},
 	"does not change what the bundle installs of": {"update", "apps", "deployments", "", namespace, false},
 }
@@ -70,14 +68,6 @@ func managersWrongRights(ctx context.Context) []string { return wrongRights(ctx,
 
 func installersWrongRights(ctx context.Context) []string {
 	return wrongRights(ctx, "berth-installer", installerRights)
-}
-
-// gathered is the right that comes from roles with a label.
-const gathered = "does what a plugin of one's own may"
-
-// without leaves out what is said of one right.
-func without(right string, wrong []string) []string {
-	return slices.DeleteFunc(wrong, func(w string) bool { return strings.HasPrefix(w, right) })
 }
 
 // wrongRights are those of an account that are not as they should be.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -82,9 +80,7 @@ func pod(name string) *fixture.PodBuilder { return fixture.Pod("default/" + name
 func create(ctx context.Context, pods ...*fixture.PodBuilder) (made []*v1.Pod) {
 	GinkgoHelper()
 	for _, b := range pods {
-		p := b.Whole()
-		p.Spec.TerminationGracePeriodSeconds = new(int64(0))
-		made = append(made, words.Created(ctx, admin, p))
+		made = append(made, admin.Pod(ctx, b))
 	}
 	return made
 }
@@ -133,15 +129,10 @@ func ready(ctx context.Context) func() string {
 // goroutines counts those of the scheduler with a word in their stacks.
 func goroutines(ctx context.Context, word string) func() int {
 	return func() int {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+manager.Profiles+"/debug/pprof/goroutine?debug=2", nil)
-		Expect(err).NotTo(HaveOccurred())
-		answer, err := http.DefaultClient.Do(request)
-		Expect(err).NotTo(HaveOccurred())
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
+		text, err := operator.Answer(ctx, "http://"+manager.Profiles+"/debug/pprof/goroutine?debug=2")
 		Expect(err).NotTo(HaveOccurred())
 		count := 0
-		for _, stack := range strings.Split(string(text), "\n\n") {
+		for _, stack := range strings.Split(text, "\n\n") {
 			if strings.Contains(stack, word) {
 				count++
 			}

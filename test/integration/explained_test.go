@@ -244,7 +244,6 @@ func viewerOf(ctx context.Context, y yard) client.Client {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "berth-decision-viewer-role"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who}},
 	})
-
 	cfg := cp.Config()
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: who}
 	tenant, err := client.New(cfg, client.Options{Scheme: house.Scheme()})

@@ -77,7 +77,6 @@ var _ = Describe("What a profile exports for autoscalers", func() {
 		theirs := words.Created(ctx, admin, &v1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "theirs"}, Data: map[string]string{export.Key: "mine"},
 		})
-
 		p := aProfile(ctx, exportedTo(theirs.Name))
 		Eventually(now(ctx, p)).Should(ContainElements("Ready True Ready", "Exported False ConfigMapConflict"))
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())

@@ -35,7 +35,6 @@ var _ = Describe("An extender that wants to know who asks", func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: y.name}, Type: v1.SecretTypeTLS,
 			Data: map[string][]byte{v1.TLSCertKey: chain, v1.TLSPrivateKeyKey: key},
 		})
-
 		admin.ExpectBound(ctx, pod)
 		v.says(func(v *voice) { Expect(v.callers).To(ContainElement("who-asks.example")) })
 	})

@@ -53,7 +53,6 @@ func setTheScene(ctx context.Context) {
 	words.Created(ctx, admin, &v1alpha1.PluginConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: "misspelt"}, Spec: v1alpha1.PluginConfigSpec{Plugin: "NodeResourceFit", Args: raw(strategy("MostAllocated"))},
 	})
-
 	audit := aProfileNamed(ctx, "audit", publishingEvery(1), func(s *v1alpha1.SchedulingProfileSpec) {
 		s.Decisions.Explain, s.Decisions.Detail = v1alpha1.ExplainAll, v1alpha1.DetailNodes
 	})

@@ -36,7 +36,6 @@ var _ = Describe("kubectl berth record", func() {
 		words.Created(ctx, admin, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "web"}, Spec: v1.ServiceSpec{
 			Selector: map[string]string{"app": "web"}, Ports: []v1.ServicePort{{Port: 80}},
 		}})
-
 		for i := range nodes {
 			aNode(ctx, recordedNode(y, i))
 		}

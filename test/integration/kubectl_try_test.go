@@ -128,7 +128,6 @@ func anAccount(ctx context.Context, y yard, rights []verb.Right) string {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
 	})
-
 	kubeconfig, err := cp.ServiceAccountKubeconfig(ctx, account.Namespace, account.Name)
 	Expect(err).NotTo(HaveOccurred())
 	return kubeconfig

@@ -56,7 +56,6 @@ var _ = Describe("When the leader goes", func() {
 		words.Change(ctx, admin, unfit, func(pod *v1.Pod) {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: "for", Operator: v1.TolerationOpExists})
 		})
-
 		berth = startManager(ctx)
 		admin.ExpectBound(ctx, begun, meanwhile, unfit)
 		Eventually(seen.standings(begun)).Should(ContainElement("True"))

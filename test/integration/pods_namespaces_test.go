@@ -73,5 +73,4 @@ func label(ctx context.Context, y yard, team string) {
 	words.Change(ctx, admin, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.name}}, func(ns *v1.Namespace) {
 		ns.Labels["team"] = team
 	})
-
 }

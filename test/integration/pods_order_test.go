@@ -70,7 +70,6 @@ func priorities(ctx context.Context, n int, policy v1.PreemptionPolicy) []string
 			Value:            int32(i + 1),
 			PreemptionPolicy: &policy,
 		})
-
 		names = append(names, class.Name)
 	}
 	return names

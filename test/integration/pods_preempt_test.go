@@ -150,7 +150,6 @@ func aBudget(ctx context.Context, y yard, app string) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: app},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: fixture.Labels("app", app)},
 	})
-
 	watched := berth.Watched.Policy().V1().PodDisruptionBudgets().Lister().PodDisruptionBudgets(y.name)
 	Eventually(func() error { _, err := watched.Get(budget.Name); return err }).Should(Succeed())
 }

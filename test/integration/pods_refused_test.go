@@ -138,7 +138,6 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 				words.Change(ctx, admin, pod, func(pod *v1.Pod) {
 					pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: "team", Operator: v1.TolerationOpExists})
 				})
-
 			}}
 	}),
 	Entry("a taint is taken off", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {

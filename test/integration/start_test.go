@@ -69,7 +69,6 @@ var _ = Describe("The profile default-scheduler", func() {
 				HolderIdentity: ptr.To("master-1"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NewMicroTime(time.Now())),
 			},
 		})
-
 		p := aProfileNamed(ctx, "default-scheduler")
 		Eventually(now(ctx, p)).Should(ConsistOf("Accepted False NameServedElsewhere", "ResolvedRefs True ResolvedRefs",
 			"Programmed False NothingRuns", "Ready False NameServedElsewhere", "Stalled True NameServedElsewhere"))

@@ -50,7 +50,6 @@ var _ = Describe("What is told", Ordered, func() {
 		first := admin.Pod(ctx, fixture.Pod("default/first").Scheduler("berth").Requests("cpu", "3").Mutate(func(p *v1.Pod) {
 			p.Spec.PriorityClassName = "system-cluster-critical"
 		}))
-
 		admin.ExpectBound(ctx, first)
 		By("pods that go, of which those that wait are told: one hint of ten is timed")
 		for _, pod := range bound {

@@ -16,7 +16,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/words"
 )
@@ -94,7 +93,6 @@ func aBudget(ctx context.Context, app string, allowed int32) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: scene, Name: app},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: fixture.Labels("app", app)},
 	})
-
 	budget.Status.DisruptionsAllowed = allowed
 	Expect(admin.Status().Update(ctx, budget)).To(Succeed())
 	lister := berth.Watched.Policy().V1().PodDisruptionBudgets().Lister().PodDisruptionBudgets(scene)
@@ -221,7 +219,7 @@ var _ = Describe("A priority class", func() {
 	}
 
 	It("that is not there keeps the API server from taking the pod", minute, func(ctx SpecContext) {
-		err := admin.Create(ctx, whole(ranked("a", "foo").Obj(), &v1alpha1.SchedulingProfile{}))
+		err := admin.Create(ctx, ranked("a", "foo").Whole())
 		Expect(err).To(MatchError(ContainSubstring("no PriorityClass with name foo was found")))
 	})
 })

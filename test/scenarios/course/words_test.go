@@ -101,19 +101,7 @@ func rankClasses(ctx context.Context) {
 // aPod creates a pod that waits for p.
 func aPod(ctx context.Context, p *v1alpha1.SchedulingProfile, builder *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	return words.Created(ctx, admin, whole(builder.Obj(), p))
-}
-
-// whole fills in what a pod of the API server must have.
-func whole(pod *v1.Pod, p *v1alpha1.SchedulingProfile) *v1.Pod {
-	pod.Spec.SchedulerName = p.Name
-	if len(pod.Spec.Containers) == 0 {
-		pod.Spec.Containers = []v1.Container{{Name: "c0"}}
-	}
-	for i := range pod.Spec.Containers {
-		pod.Spec.Containers[i].Image = "none"
-	}
-	return pod
+	return words.Created(ctx, admin, builder.Scheduler(p.Name).Whole())
 }
 
 // bound creates pods and waits until they have a node.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -197,6 +198,15 @@ func (cp *ControlPlane) Running() error {
 	var errs []error
 	for _, p := range cp.running() {
 		errs = append(errs, p.ended())
+	}
+	return errors.Join(errs...)
+}
+
+// Signal sends all processes a signal, such as one that stops or continues them.
+func (cp *ControlPlane) Signal(s syscall.Signal) error {
+	var errs []error
+	for _, p := range cp.running() {
+		errs = append(errs, p.Signal(s))
 	}
 	return errors.Join(errs...)
 }

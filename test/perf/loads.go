@@ -75,7 +75,7 @@ func (t *trial) drain(ctx context.Context, r *run, empty procs.Usage) error {
 	first, last := t.span()
 	r.Took = last.Sub(began).Seconds() - r.StartUp
 	r.Told = t.told.Sub(began).Seconds() - r.StartUp
-	return t.finish(ctx, r, after.Minus(before).Minus(empty), first, last)
+	return t.finish(ctx, r, after.Minus(before).Minus(empty), last.Sub(first))
 }
 
 // crowd creates pods that fit nowhere and waits until each of them was tried,
@@ -127,7 +127,7 @@ func (t *trial) flow(ctx context.Context, r *run) error {
 	if dues != nil {
 		r.Latency, r.Late = t.latencies(dues)
 	}
-	return t.finish(ctx, r, after.Minus(before), first, last)
+	return t.finish(ctx, r, after.Minus(before), last.Sub(first))
 }
 
 // pour creates all pods, at once or at the rate.

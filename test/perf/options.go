@@ -40,7 +40,7 @@ func parse(args []string) (options, error) {
 	f := command.Flags("perf")
 	f.StringSliceVar(&o.layers, "layers", layerNames, "what to measure: the algorithm alone, whole processes on a real API server")
 	f.StringSliceVar(&o.shapes, "shapes", shapeNames(), "the pods; some shapes say for themselves how many nodes and pods there are, and some are for the algorithm alone")
-	f.StringSliceVar(&o.loads, "loads", []string{"drain", "open"}, "how pods come, for whole processes: drain (all are there before the scheduler starts), burst (all at once while it runs), crowd (burst, beside --unfit pods that fit nowhere), turns (burst, of one side after the other on one control plane, where the sides are profiles of Berth), open (at each of --rates)")
+	f.StringSliceVar(&o.loads, "loads", []string{"drain", "open"}, "how pods come, for whole processes: drain (all are there before the scheduler starts), burst (all at once while it runs), crowd (burst, beside --unfit pods that fit nowhere), turns (burst of all sides at the same time, each on a control plane that stands still while another has its turn, where the sides are profiles of Berth), open (at each of --rates)")
 	f.StringSliceVar(&o.sides, "sides", sideNames(false), "the whole processes to measure; berth-unexplained and berth-recorded say what explanations cost, house and house+slow what a slow profile costs the others")
 	f.IntVar(&o.nodes, "nodes", 5000, "nodes, of 4 CPU, 32Gi and 110 pods")
 	f.IntVar(&o.zones, "zones", 3, "zones that the nodes are in, where the shape does not say")

@@ -98,7 +98,7 @@ func (b *bench) measure(ctx context.Context, sh shape, sd side, how string, roun
 // run starts the side with one pod to bind, twice, and then measures. What a
 // first start alone has to do, such as judging a profile, is done by then.
 func (t *trial) run(ctx context.Context) (run, error) {
-	r := run{Shape: t.shape.name, Load: t.load, Side: t.side.name, Round: t.round, Pods: t.pods}
+	r := t.blank()
 	var empty procs.Usage
 	for range probes {
 		t.end()
@@ -121,6 +121,11 @@ func (t *trial) run(ctx context.Context) (run, error) {
 		return r, t.drain(ctx, &r, empty)
 	}
 	return r, t.flow(ctx, &r)
+}
+
+// blank is a run of which nothing is known yet.
+func (t *trial) blank() run {
+	return run{Shape: t.shape.name, Load: t.load, Side: t.side.name, Round: t.round, Pods: t.pods}
 }
 
 // pod is the i-th that the side is to bind.
@@ -170,8 +175,9 @@ func (t *trial) untilBound(ctx context.Context, n int) (procs.Usage, error) {
 	return used, nil
 }
 
-// finish fills in what all loads have in common.
-func (t *trial) finish(ctx context.Context, r *run, used procs.Usage, first, last time.Time) error {
+// finish fills in what all loads have in common; between is from the first bind to
+// the last.
+func (t *trial) finish(ctx context.Context, r *run, used procs.Usage, between time.Duration) error {
 	r.CPU, r.Peak = map[string]float64{}, map[string]float64{}
 	for name, cpu := range used {
 		r.CPU[name] = millis(cpu) / float64(t.pods)
@@ -186,8 +192,8 @@ func (t *trial) finish(ctx context.Context, r *run, used procs.Usage, first, las
 	if r.Took > 0 {
 		r.PodsPerSecond = float64(t.pods) / r.Took
 	}
-	if between := last.Sub(first).Seconds(); between > 0 {
-		r.BindsPerSecond = float64(t.pods-1) / between
+	if between > 0 {
+		r.BindsPerSecond = float64(t.pods-1) / between.Seconds()
 	}
 	events, err := t.countEvents(ctx)
 	r.EventsPerPod = float64(events-t.events) / float64(t.pods)

@@ -77,7 +77,7 @@ var loadSays = map[string]string{
 	"drain": "all there before the scheduler starts",
 	"burst": "created at once while it runs",
 	"crowd": "created at once while it runs, beside pods that fit nowhere and were tried",
-	"turns": "created at once while it runs, of one profile after the other in one Berth",
+	"turns": "created at once while it runs, in turns with another profile elsewhere",
 	"open":  "created at a fixed rate",
 }
 

@@ -6,86 +6,121 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/berthdev/berth/test/load"
-	"github.com/berthdev/berth/test/operator"
 )
 
-// turns has the sides take turns on one control plane, as profiles of one Berth: a
-// small difference between them is seen that two control planes, one after the
-// other on a busy machine, would hide. The pods of a turn are gone before the next
-// one, and the first turn of each side does not count.
+// turns has the sides, which are profiles of Berth, do the same at the same time, each
+// on a control plane that stands still while another side has its turn: what the
+// machine does meanwhile meets all of them alike. And since two control planes that
+// were set up alike still differ by some percent, for as long as they run, each side
+// goes over all of them in every round. So a difference is seen that is smaller than
+// what either would hide. The first round does not count.
 func (b *bench) turns(ctx context.Context, sh shape, entrants []side, g *group) error {
-	s, err := b.set(ctx, sh)
-	if err != nil {
-		return err
-	}
-	defer s.cp.Stop()
-	if err := operator.Install(ctx, s.cp); err != nil {
-		return err
-	}
-	for _, e := range entrants {
-		if err := operator.ApplyProfile(ctx, s.cp, e.name, explaining(e.explain)); err != nil {
-			return err
+	var rivals []*rival
+	defer func() {
+		for _, r := range rivals {
+			r.leave()
 		}
-	}
-	process, err := startBerth(ctx, s)
-	if err != nil {
-		return err
+	}()
+	for range entrants {
+		r, err := b.rival(ctx, sh, entrants)
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", sh.name, g.Load, err)
+		}
+		rivals = append(rivals, r)
 	}
 	for round := range b.options.rounds + 1 {
-		for _, e := range entrants {
-			t := &trial{stage: s, shape: sh, side: e, load: g.Load, round: round, pods: g.Pods, serves: e.name, process: process}
-			began := time.Now()
-			r, err := t.turn(ctx)
-			if err != nil {
-				return fmt.Errorf("%s, %s, round %d, %s: %w", sh.name, g.Load, round, e.name, err)
+		began := time.Now()
+		var runs []run
+		for shift := range entrants {
+			for i, r := range rivals {
+				r.plays(entrants[(i+shift)%len(entrants)], g, round)
 			}
-			if round > 0 {
+			some, err := b.bout(ctx, rivals)
+			if err != nil {
+				return fmt.Errorf("%s, %s, round %d: %w", sh.name, g.Load, round, err)
+			}
+			runs = append(runs, some...)
+		}
+		if round > 0 {
+			for _, e := range entrants {
+				r := whole(e.name, runs)
 				g.Runs = append(g.Runs, r)
 				b.tell(r, began)
 			}
 		}
-		slices.Reverse(entrants)
 	}
 	return nil
 }
 
-// turn measures one burst of one side, and takes its pods away.
-func (t *trial) turn(ctx context.Context) (run, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, t.options.limit, fmt.Errorf("--limit %s is over", t.options.limit))
+// bout has each rival bind the pods of its side once, and takes them away.
+func (b *bench) bout(ctx context.Context, rivals []*rival) ([]run, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, b.options.limit, fmt.Errorf("--limit %s is over", b.options.limit))
 	defer cancel()
-	r := run{Shape: t.shape.name, Load: t.load, Side: t.side.name, Round: t.round, Pods: t.pods}
-	var err error
-	if t.bound, err = load.WatchBound(ctx, t.client, t.serves); err != nil {
-		return r, err
+	for _, r := range rivals {
+		if err := r.prepare(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.side.name, err)
+		}
+		defer r.bound.Stop()
 	}
-	defer t.bound.Stop()
-	if t.events, err = t.countEvents(ctx); err != nil {
-		return r, err
+	if err := alternate(ctx, rivals); err != nil {
+		return nil, err
 	}
-	if err := t.flow(ctx, &r); err != nil {
-		return r, err
-	}
-	return r, t.clear(ctx)
+	runs := make([]run, len(rivals))
+	err := load.Each(ctx, len(rivals), len(rivals), func(ctx context.Context, i int) (err error) {
+		if runs[i], err = rivals[i].result(ctx); err == nil {
+			err = rivals[i].clear(ctx)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", rivals[i].side.name, err)
+		}
+		return err
+	})
+	return runs, err
 }
 
-// clear deletes the pods, and waits until they are gone and Berth is idle.
-func (t *trial) clear(ctx context.Context) error {
-	pods := t.client.CoreV1().Pods(namespace)
-	ours := metav1.ListOptions{FieldSelector: "spec.schedulerName=" + t.serves}
-	if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, ours); err != nil {
-		return err
+// alternate gives the rivals their turns until the pods of all are bound. All run
+// before it, and after.
+func alternate(ctx context.Context, rivals []*rival) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	for _, r := range rivals {
+		defer r.resume() // who has ended is missed by whom it was to answer
+		if err := r.halt(); err != nil {
+			return err
+		}
 	}
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		left, err := pods.List(ctx, metav1.ListOptions{FieldSelector: ours.FieldSelector, Limit: 1})
-		return err == nil && len(left.Items) == 0, err
-	})
-	if err != nil {
-		return fmt.Errorf("waiting until the pods are gone: %w", err)
+	for _, r := range rivals {
+		go r.work(ctx, fail)
 	}
-	_, err = t.procs().Settle(ctx, scheduler, t.countEvents)
-	return err
+	for left := slices.Clone(rivals); len(left) > 0; left = slices.DeleteFunc(left, (*rival).finished) {
+		for _, r := range left {
+			if err := r.takeTurn(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// whole is what one side did in a round, as one run.
+func whole(side string, runs []run) run {
+	runs = slices.DeleteFunc(slices.Clone(runs), func(r run) bool { return r.Side != side })
+	all, n := runs[0], float64(len(runs))
+	all.Pods, all.Took, all.BindsPerSecond, all.EventsPerPod = 0, 0, 0, 0
+	all.CPU, all.Peak = map[string]float64{}, map[string]float64{}
+	for _, r := range runs {
+		all.Pods += r.Pods
+		all.Took += r.Took
+		all.BindsPerSecond += r.BindsPerSecond / n
+		all.EventsPerPod += r.EventsPerPod / n
+		for name := range r.CPU {
+			all.CPU[name] += r.CPU[name] / n
+		}
+		for name := range r.Peak {
+			all.Peak[name] = max(all.Peak[name], r.Peak[name])
+		}
+	}
+	all.PodsPerSecond = float64(all.Pods) / all.Took
+	return all
 }

@@ -163,14 +163,14 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 	switch how {
 	case "open":
 		group.Rate = b.options.rate
-	case "crowd":
+	case "crowd", "turns+crowd":
 		group.Unfit = b.options.unfit
 	}
 	for _, e := range entrants {
 		group.Sides[e.name] = e.says(b.options, b.plugins)
 	}
 	b.report.Groups = append(b.report.Groups, group)
-	if how == "turns" {
+	if inTurns(how) {
 		err := b.turns(ctx, s, entrants, group)
 		group.stand()
 		return err
@@ -214,7 +214,7 @@ func (b *bench) entrants(s shape, how string) []side {
 		case !slices.Contains(b.options.sides, e.name):
 		case how == "crowd" && strings.HasPrefix(e.name, "null"):
 			b.skip("process, "+s.name+", "+how+", "+e.name, "it binds what fits nowhere")
-		case how == "turns" && e.explain == "":
+		case inTurns(how) && e.explain == "":
 			b.skip("process, "+s.name+", "+how+", "+e.name, "it is no profile of Berth")
 		case e.drainOnly && how != "drain":
 			b.skip("process, "+s.name+", "+how+", "+e.name, "it does not see pods that come later")

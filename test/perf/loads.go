@@ -83,7 +83,7 @@ func (t *trial) drain(ctx context.Context, r *run, empty procs.Usage) error {
 func (t *trial) crowd(ctx context.Context) error {
 	n := t.options.unfit
 	err := load.Each(ctx, n, t.options.workers, func(ctx context.Context, i int) error {
-		return t.add(ctx, sized(fmt.Sprintf("unfit-%d", i), "100", "500Mi").Scheduler(profile).Obj())
+		return t.add(ctx, sized(fmt.Sprintf("unfit-%d", i), "100", "500Mi").Scheduler(t.serves).Obj())
 	})
 	if err != nil {
 		return err

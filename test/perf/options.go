@@ -29,7 +29,7 @@ type options struct {
 // What can be asked for.
 var (
 	layerNames = []string{"algorithm", "process"}
-	loadNames  = []string{"drain", "burst", "crowd", "turns", "open"}
+	loadNames  = []string{"drain", "burst", "crowd", "turns", "turns+crowd", "open"}
 	pluginSets = []string{"same", "default"}
 )
 
@@ -40,14 +40,14 @@ func parse(args []string) (options, error) {
 	f := command.Flags("perf")
 	f.StringSliceVar(&o.layers, "layers", layerNames, "what to measure: the algorithm alone, whole processes on a real API server")
 	f.StringSliceVar(&o.shapes, "shapes", shapeNames(), "the pods; some shapes say for themselves how many nodes and pods there are, and some are for the algorithm alone")
-	f.StringSliceVar(&o.loads, "loads", []string{"drain", "open"}, "how pods come, for whole processes: drain (all are there before the scheduler starts), burst (all at once while it runs), crowd (burst, beside --unfit pods that fit nowhere), turns (burst of all sides at the same time, each on a control plane that stands still while another has its turn, where the sides are profiles of Berth), open (at each of --rates)")
+	f.StringSliceVar(&o.loads, "loads", []string{"drain", "open"}, "how pods come, for whole processes: drain (all are there before the scheduler starts), burst (all at once while it runs), crowd (burst, beside --unfit pods that fit nowhere), turns and turns+crowd (burst and crowd of all sides at the same time, each on a control plane that stands still while another has its turn, where the sides are profiles of Berth), open (at each of --rates)")
 	f.StringSliceVar(&o.sides, "sides", sideNames(false), "the whole processes to measure; berth-unexplained and berth-recorded say what explanations cost, house and house+slow what a slow profile costs the others")
 	f.IntVar(&o.nodes, "nodes", 5000, "nodes, of 4 CPU, 32Gi and 110 pods")
 	f.IntVar(&o.zones, "zones", 3, "zones that the nodes are in, where the shape does not say")
 	f.IntVar(&o.existing, "existing", 5000, "pods that are on the nodes already")
 	f.IntVar(&o.pods, "pods", 10000, "pods to schedule; with --loads=open, the rate times --seconds")
 	f.Float64SliceVar(&o.rates, "rates", []float64{150}, "pods a second that --loads=open creates, whatever becomes of them; each is a load of its own")
-	f.IntVar(&o.unfit, "unfit", 10000, "pods that fit nowhere, with --loads=crowd")
+	f.IntVar(&o.unfit, "unfit", 10000, "pods that fit nowhere, with --loads=crowd and turns+crowd")
 	f.IntSliceVar(&o.steps, "node-steps", nil, "also replay basic on so many nodes, for the curve over nodes")
 	f.Float64Var(&o.seconds, "seconds", 30, "how long --loads=open creates pods")
 	f.IntVar(&o.rounds, "rounds", 5, "how often each side runs; the ratios are of runs of one round")

@@ -9,7 +9,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	for sentence, c := range map[string]struct{ flag, want string }{
 		"a shape that there is not":        {"--shapes=basic,round", `--shapes: must be of basic, deployments, node-affinity, spread, affinity, anti-affinity, `},
 		"a side that there is not":         {"--sides=volcano", `--sides: must be of berth, kube-scheduler,`},
-		"a load that there is not":         {"--loads=flood", `--loads: must be of drain, burst, crowd, turns, open, is "flood"`},
+		"a load that there is not":         {"--loads=flood", `--loads: must be of drain, burst, crowd, turns, turns+crowd, open, is "flood"`},
 		"a layer that there is not":        {"--layers=all", `--layers: must be of algorithm, process, is "all"`},
 		"plugins that there are not":       {"--kube-plugins=few", `--kube-plugins: must be of same, default, is "few"`},
 		"no nodes":                         {"--nodes=0", "--nodes: must be at least 1, is 0"},

@@ -34,7 +34,7 @@ type rival struct {
 	ready chan struct{}
 }
 
-// rival sets one up. It runs.
+// rival sets one up. It runs, and so do the profiles.
 func (b *bench) rival(ctx context.Context, sh shape, entrants []side) (*rival, error) {
 	s, err := b.set(ctx, sh)
 	if err != nil {
@@ -49,6 +49,11 @@ func (b *bench) rival(ctx context.Context, sh shape, entrants []side) (*rival, e
 	}
 	if err == nil {
 		r.process, err = startBerth(ctx, s)
+	}
+	for _, e := range entrants {
+		if err == nil {
+			_, err = operator.UntilProgrammed(ctx, s.cp, e.name)
+		}
 	}
 	if err != nil {
 		r.leave()
@@ -68,23 +73,20 @@ func (r *rival) leave() {
 func (r *rival) resume() error { return r.cp.Signal(syscall.SIGCONT) }
 func (r *rival) halt() error   { return r.cp.Signal(syscall.SIGSTOP) }
 
-// plays gives it to a side, which has its part of a round's pods there.
-func (r *rival) plays(sd side, g *group, round int) {
-	r.side, r.serves, r.load, r.round, r.pods = sd, sd.name, g.Load, round, g.Pods/len(g.Sides)
-	r.own, r.ready = nil, make(chan struct{})
+// plays gives it to a side.
+func (r *rival) plays(sd side) {
+	r.side, r.serves, r.own, r.ready = sd, sd.name, nil, make(chan struct{})
 }
 
-// prepare notes where a bout begins.
+// prepare waits until Berth is idle, and notes where a bout begins.
 func (r *rival) prepare(ctx context.Context) (err error) {
-	if r.bound, err = load.WatchBound(ctx, r.client, r.serves); err != nil {
+	if r.before, err = r.procs().Settle(ctx, scheduler, r.countEvents); err != nil {
 		return err
 	}
-	if r.events, err = r.countEvents(ctx); err == nil {
-		r.before, err = r.procs().Read()
+	if r.events, err = r.countEvents(ctx); err != nil {
+		return err
 	}
-	if err != nil {
-		r.bound.Stop()
-	}
+	r.bound, err = load.WatchBound(ctx, r.client, r.serves)
 	return err
 }
 
@@ -148,8 +150,7 @@ func (r *rival) result(ctx context.Context) (run, error) {
 	return result, r.finish(ctx, &result, used, r.own.until(last)-r.own.until(first))
 }
 
-// clear deletes the pods, and waits until they and what was said of them are gone, and
-// Berth is idle.
+// clear deletes the pods, and waits until they and what was said of them are gone.
 func (r *rival) clear(ctx context.Context) error {
 	pods := r.client.CoreV1().Pods(namespace)
 	ours := metav1.ListOptions{FieldSelector: "spec.schedulerName=" + r.serves}
@@ -167,8 +168,7 @@ func (r *rival) clear(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("waiting until the pods are gone: %w", err)
 	}
-	_, err = r.procs().Settle(ctx, scheduler, r.countEvents)
-	return err
+	return nil
 }
 
 // explained says whether there is a SchedulingDecision.

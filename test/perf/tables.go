@@ -74,11 +74,12 @@ func (c *contest) hashes() string {
 
 // loadSays is how a load reads in a title.
 var loadSays = map[string]string{
-	"drain": "all there before the scheduler starts",
-	"burst": "created at once while it runs",
-	"crowd": "created at once while it runs, beside pods that fit nowhere and were tried",
-	"turns": "created at once while it runs, in turns with another profile elsewhere",
-	"open":  "created at a fixed rate",
+	"drain":       "all there before the scheduler starts",
+	"burst":       "created at once while it runs",
+	"crowd":       "created at once while it runs, beside pods that fit nowhere and were tried",
+	"turns":       "created at once while it runs, in turns with another profile elsewhere",
+	"turns+crowd": "created at once while it runs, beside pods that fit nowhere and were tried, in turns with another profile elsewhere",
+	"open":        "created at a fixed rate",
 }
 
 // table prints the sides of a group, one a row, and what they were.

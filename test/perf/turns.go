@@ -4,59 +4,78 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berthdev/berth/test/load"
 )
 
+// inTurns says whether a load is that of turns.
+func inTurns(load string) bool { return strings.HasPrefix(load, "turns") }
+
 // turns has the sides, which are profiles of Berth, do the same at the same time, each
 // on a control plane that stands still while another side has its turn: what the
-// machine does meanwhile meets all of them alike. And since two control planes that
-// were set up alike still differ by some percent, for as long as they run, each side
-// goes over all of them in every round. So a difference is seen that is smaller than
-// what either would hide. The first round does not count.
+// machine does meanwhile meets all of them alike. Two control planes that were set up
+// alike still differ by some percent for as long as they run: each round has new ones,
+// and without a crowd each side goes over all of them.
 func (b *bench) turns(ctx context.Context, sh shape, entrants []side, g *group) error {
-	var rivals []*rival
-	defer func() {
-		for _, r := range rivals {
-			r.leave()
-		}
-	}()
-	for range entrants {
-		r, err := b.rival(ctx, sh, entrants)
-		if err != nil {
-			return fmt.Errorf("%s, %s: %w", sh.name, g.Load, err)
-		}
-		rivals = append(rivals, r)
-	}
-	for round := range b.options.rounds + 1 {
+	for round := 1; round <= b.options.rounds; round++ {
 		began := time.Now()
-		var runs []run
-		for shift := range entrants {
-			for i, r := range rivals {
-				r.plays(entrants[(i+shift)%len(entrants)], g, round)
-			}
-			some, err := b.bout(ctx, rivals)
-			if err != nil {
-				return fmt.Errorf("%s, %s, round %d: %w", sh.name, g.Load, round, err)
-			}
-			runs = append(runs, some...)
+		runs, err := b.round(ctx, sh, entrants, g, round)
+		if err != nil {
+			return fmt.Errorf("%s, %s, round %d: %w", sh.name, g.Load, round, err)
 		}
-		if round > 0 {
-			for _, e := range entrants {
-				r := whole(e.name, runs)
-				g.Runs = append(g.Runs, r)
-				b.tell(r, began)
-			}
+		for _, e := range entrants {
+			r := whole(e.name, runs)
+			g.Runs = append(g.Runs, r)
+			b.tell(r, began)
 		}
+		slices.Reverse(entrants)
 	}
 	return nil
 }
 
-// bout has each rival bind the pods of its side once, and takes them away.
-func (b *bench) bout(ctx context.Context, rivals []*rival) ([]run, error) {
+// round is one of turns.
+func (b *bench) round(ctx context.Context, sh shape, entrants []side, g *group, number int) ([]run, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.options.limit, fmt.Errorf("--limit %s is over", b.options.limit))
 	defer cancel()
+	places := len(entrants)
+	if g.Unfit > 0 {
+		places = 1 // what is said of a crowd is not unsaid within minutes
+	}
+	var rivals []*rival
+	for i := range entrants {
+		r, err := b.rival(ctx, sh, entrants)
+		if err != nil {
+			return nil, err
+		}
+		defer r.leave()
+		r.load, r.round, r.pods = g.Load, number, g.Pods/places
+		if r.plays(entrants[i]); g.Unfit > 0 {
+			err = r.crowd(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		rivals = append(rivals, r)
+	}
+	runs, err := b.bout(ctx, rivals)
+	for shift := 1; shift < places && err == nil; shift++ {
+		err = each(ctx, rivals, (*rival).clear)
+		for i, r := range rivals {
+			r.plays(entrants[(i+shift)%places])
+		}
+		if err == nil {
+			var more []run
+			more, err = b.bout(ctx, rivals)
+			runs = append(runs, more...)
+		}
+	}
+	return runs, err
+}
+
+// bout has each rival bind the pods of its side once.
+func (b *bench) bout(ctx context.Context, rivals []*rival) (runs []run, err error) {
 	for _, r := range rivals {
 		if err := r.prepare(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.side.name, err)
@@ -66,17 +85,24 @@ func (b *bench) bout(ctx context.Context, rivals []*rival) ([]run, error) {
 	if err := alternate(ctx, rivals); err != nil {
 		return nil, err
 	}
-	runs := make([]run, len(rivals))
-	err := load.Each(ctx, len(rivals), len(rivals), func(ctx context.Context, i int) (err error) {
-		if runs[i], err = rivals[i].result(ctx); err == nil {
-			err = rivals[i].clear(ctx)
-		}
+	for _, r := range rivals {
+		run, err := r.result(ctx)
 		if err != nil {
-			err = fmt.Errorf("%s: %w", rivals[i].side.name, err)
+			return nil, fmt.Errorf("%s: %w", r.side.name, err)
 		}
-		return err
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+// each does something with all rivals at once.
+func each(ctx context.Context, rivals []*rival, do func(*rival, context.Context) error) error {
+	return load.Each(ctx, len(rivals), len(rivals), func(ctx context.Context, i int) error {
+		if err := do(rivals[i], ctx); err != nil {
+			return fmt.Errorf("%s: %w", rivals[i].side.name, err)
+		}
+		return nil
 	})
-	return runs, err
 }
 
 // alternate gives the rivals their turns until the pods of all are bound. All run

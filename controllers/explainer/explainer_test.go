@@ -205,7 +205,7 @@ func TestExplainerYieldsToBinds(t *testing.T) {
 		}
 		pass(crowd * explanationInterval)
 		if n := len(o.objects); n == 0 || n > crowd/yielding+1 {
-			t.Errorf("%d are explained while pods are bound, want a fifth of %d", n, crowd)
+			t.Errorf("%d are explained while pods are bound, want a tenth of %d", n, crowd)
 		}
 		o.binding.Store(false)
 		pass(crowd * explanationInterval)

@@ -127,13 +127,14 @@ bench-smoke: controlplane ## The same, tiny: whether it works, not how fast anyt
 
 # What docs/performance.md shows: the algorithm alone, with fewer pods where
 # kube-scheduler takes long for each; whole processes that find all pods there; pods
-# that come while they run; and a slow profile beside others. More than an hour, on a
-# machine that does nothing else: kube-scheduler works in parallel and Berth does
-# not, so that other work beside them flatters Berth.
+# that come while they run; a slow profile beside others; and what explaining costs.
+# Hours, on a machine that does nothing else: kube-scheduler works in parallel and
+# Berth does not, so that other work beside them flatters Berth.
 ROUNDS ?= 5
 PAGE := bin/bench-
 ALGORITHM := go run ./test/perf --layers=algorithm --warm=0
 PROCESS := go run ./test/perf --layers=process --pods=5000
+EXPLAINING := go run ./test/perf --layers=process --rounds=10 --shapes=basic --nodes=500 --existing=0
 results = --json=$(PAGE)$(1).json --text=$(PAGE)$(1).txt
 .PHONY: bench-page
 bench-page: controlplane ## Measure what docs/performance.md shows, and put it there. ROUNDS=5
@@ -145,11 +146,13 @@ bench-page: controlplane ## Measure what docs/performance.md shows, and put it t
 	$(PROCESS) --rounds=1 --loads=drain --sides=berth,null+watch,null+watch+events $(call results,4)
 	$(PROCESS) --rounds=1 --shapes=basic --loads=burst,crowd,open --rates=50,100,150,200 --sides=berth,kube-scheduler $(call results,5)
 	$(PROCESS) --rounds=3 --shapes=basic --loads=drain --sides=house,house+slow $(call results,6)
+	$(EXPLAINING) --loads=turns --pods=6000 --sides=berth-recorded,berth-unexplained $(call results,7)
+	$(EXPLAINING) --loads=turns+crowd --pods=8000 --sides=berth,berth-unexplained $(call results,8)
 	$(MAKE) page
 
 .PHONY: page
 page: ## Draw docs/performance.md from the runs that bench-page left in bin.
-	cd tools/plot && go run . --page=../../docs/performance.md --svg=../../docs/performance $(foreach n,1 2 3 4 5 6,../../$(PAGE)$(n).json)
+	cd tools/plot && go run . --page=../../docs/performance.md --svg=../../docs/performance $(foreach n,1 2 3 4 5 6 7 8,../../$(PAGE)$(n).json)
 
 NODES ?= 5000
 PODS ?= 5000

@@ -50,7 +50,7 @@ func (b *bench) round(ctx context.Context, sh shape, entrants []side, g *group, 
 			return nil, err
 		}
 		defer r.leave()
-		r.load, r.round, r.pods = g.Load, number, g.Pods/places
+		r.load, r.round, r.pods = g.Load, number, max(1, g.Pods/places)
 		if r.plays(entrants[i]); g.Unfit > 0 {
 			err = r.crowd(ctx)
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -167,4 +168,37 @@ func TestMissingBinariesAreNamedWithTheFoldersSearched(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no etcd in "+empty) {
 		t.Errorf("got %v, want an error that names etcd and %s", err, empty)
 	}
+}
+
+// A stopped process is in state T (proc(5), the field after the command in brackets).
+func TestAllProcessesStandStillAndGoOn(t *testing.T) {
+	still := func(context.Context) (string, error) {
+		for _, pid := range cp.PIDs() {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			if err != nil {
+				return "", err
+			}
+			if _, rest, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(rest, "T ") {
+				return fmt.Sprintf("process %d runs", pid), nil
+			}
+		}
+		return "", nil
+	}
+	if lacking, err := still(t.Context()); err != nil {
+		t.Skip(err) // no Linux
+	} else if lacking == "" {
+		t.Fatal("all stand still before they are stopped")
+	}
+	defer cp.Signal(syscall.SIGCONT) // also when this fails
+	if err := cp.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, still)
+	if err := cp.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(ctx context.Context) (string, error) {
+		_, err := cp.Client().CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
+		return "", err
+	})
 }

@@ -41,25 +41,32 @@ func (b *bench) rival(ctx context.Context, sh shape, entrants []side) (*rival, e
 		return nil, err
 	}
 	r := &rival{trial: &trial{stage: s, shape: sh}}
-	err = operator.Install(ctx, s.cp)
-	for _, e := range entrants {
-		if err == nil {
-			err = operator.ApplyProfile(ctx, s.cp, e.name, explaining(e.explain))
-		}
-	}
-	if err == nil {
-		r.process, err = startBerth(ctx, s)
-	}
-	for _, e := range entrants {
-		if err == nil {
-			_, err = operator.UntilProgrammed(ctx, s.cp, e.name)
-		}
-	}
-	if err != nil {
+	if err := r.enter(ctx, entrants); err != nil {
 		r.leave()
 		return nil, err
 	}
 	return r, nil
+}
+
+// enter starts Berth with the profiles of all entrants.
+func (r *rival) enter(ctx context.Context, entrants []side) (err error) {
+	if err := operator.Install(ctx, r.cp); err != nil {
+		return err
+	}
+	for _, e := range entrants {
+		if err := operator.ApplyProfile(ctx, r.cp, e.name, explaining(e.explain)); err != nil {
+			return err
+		}
+	}
+	if r.process, err = startBerth(ctx, r.stage); err != nil {
+		return err
+	}
+	for _, e := range entrants {
+		if _, err := operator.UntilProgrammed(ctx, r.cp, e.name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // leave ends all that the rival is, also when it stands still: only who runs hears

@@ -59,23 +59,32 @@ func (b *bench) round(ctx context.Context, sh shape, entrants []side, g *group, 
 		}
 		rivals = append(rivals, r)
 	}
-	runs, err := b.bout(ctx, rivals)
+	runs, err := bout(ctx, rivals)
 	for shift := 1; shift < places && err == nil; shift++ {
-		err = each(ctx, rivals, (*rival).clear)
-		for i, r := range rivals {
-			r.plays(entrants[(i+shift)%places])
-		}
-		if err == nil {
-			var more []run
-			more, err = b.bout(ctx, rivals)
-			runs = append(runs, more...)
-		}
+		var more []run
+		more, err = another(ctx, rivals, func(i int) side { return entrants[(i+shift)%places] })
+		runs = append(runs, more...)
 	}
 	return runs, err
 }
 
+// another is a bout after one that took place, of other sides.
+func another(ctx context.Context, rivals []*rival, who func(i int) side) ([]run, error) {
+	err := load.Each(ctx, len(rivals), len(rivals), func(ctx context.Context, i int) error {
+		if err := rivals[i].clear(ctx); err != nil {
+			return fmt.Errorf("%s: %w", rivals[i].side.name, err)
+		}
+		rivals[i].plays(who(i))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return bout(ctx, rivals)
+}
+
 // bout has each rival bind the pods of its side once.
-func (b *bench) bout(ctx context.Context, rivals []*rival) (runs []run, err error) {
+func bout(ctx context.Context, rivals []*rival) (runs []run, err error) {
 	for _, r := range rivals {
 		if err := r.prepare(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.side.name, err)
@@ -93,16 +102,6 @@ func (b *bench) bout(ctx context.Context, rivals []*rival) (runs []run, err erro
 		runs = append(runs, run)
 	}
 	return runs, nil
-}
-
-// each does something with all rivals at once.
-func each(ctx context.Context, rivals []*rival, do func(*rival, context.Context) error) error {
-	return load.Each(ctx, len(rivals), len(rivals), func(ctx context.Context, i int) error {
-		if err := do(rivals[i], ctx); err != nil {
-			return fmt.Errorf("%s: %w", rivals[i].side.name, err)
-		}
-		return nil
-	})
 }
 
 // alternate gives the rivals their turns until the pods of all are bound. All run

@@ -15,26 +15,14 @@ var _ = Describe("A profile with several HTTP extenders", func() {
 		for _, name := range []string{"1", "2", "3", "4", "5"} {
 			n[name] = aNode(ctx, y.node(name).Offers("cpu", "1"))
 		}
-		asked := map[string][]string{}
-		says := func(who string, favourite *v1.Node, fit ...*v1.Node) *voice {
+		says := func(favourite *v1.Node, fit ...*v1.Node) *voice {
 			v := aVoice()
-			v.says(func(v *voice) {
-				v.filter = func(name string) (bool, string, bool) {
-					asked[who] = append(asked[who], name)
-					return only(fit...)(name)
-				}
-				v.prioritize = func(name string) int64 {
-					if name == favourite.Name {
-						return 10
-					}
-					return 1
-				}
-			})
+			v.says(func(v *voice) { v.filter, v.prioritize = only(fit...), preferring(favourite, 1) })
 			return v
 		}
-		first := says("first", n["2"], n["1"], n["2"], n["3"])
-		second := says("second", n["3"], n["2"], n["3"], n["5"])
-		third := says("third", n["2"], n["1"], n["2"], n["3"])
+		first := says(n["2"], n["1"], n["2"], n["3"])
+		second := says(n["3"], n["2"], n["3"], n["5"])
+		third := says(n["2"], n["1"], n["2"], n["3"])
 		second.says(func(v *voice) { v.bind = binder(ctx) })
 		both := v1alpha1.ExtenderVerbs{Filter: "filter", Prioritize: "prioritize"}
 		p := aProfile(ctx, neverFlushing, func(s *v1alpha1.SchedulingProfileSpec) {
@@ -50,9 +38,9 @@ var _ = Describe("A profile with several HTTP extenders", func() {
 		admin.ExpectBound(ctx, pod)
 		Expect(pod.Spec.NodeName).To(Equal(n["2"].Name), "134 to 53, which is the only other node that is left")
 		Expect(pod.Annotations).NotTo(HaveKey("berth.dev/decision"), "the second has bound it")
-		Expect(asked["first"]).To(ConsistOf(n["1"].Name, n["2"].Name, n["3"].Name, n["4"].Name, n["5"].Name))
-		Expect(asked["second"]).To(ConsistOf(n["1"].Name, n["2"].Name, n["3"].Name))
-		Expect(asked["third"]).To(ConsistOf(n["2"].Name, n["3"].Name))
+		Expect(first.asked()).To(ConsistOf(n["1"].Name, n["2"].Name, n["3"].Name, n["4"].Name, n["5"].Name))
+		Expect(second.asked()).To(ConsistOf(n["1"].Name, n["2"].Name, n["3"].Name))
+		Expect(third.asked()).To(ConsistOf(n["2"].Name, n["3"].Name))
 	})
 })
 

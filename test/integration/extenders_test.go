@@ -16,15 +16,7 @@ var _ = Describe("A profile with an HTTP extender", func() {
 	It("puts pods where the extender says, of the nodes that fit and by its scores", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
 		a, b, c := aNode(ctx, y.node("a").Offers("cpu", "1")), aNode(ctx, y.node("b").Offers("cpu", "1")), aNode(ctx, y.node("c").Offers("cpu", "1"))
-		v.says(func(v *voice) {
-			v.filter = func(name string) (bool, string, bool) { return name == a.Name || name == c.Name, "another rack", true }
-			v.prioritize = func(name string) int64 {
-				if name == c.Name {
-					return 10
-				}
-				return 0
-			}
-		})
+		v.says(func(v *voice) { v.filter, v.prioritize = only(a, c), preferring(c, 0) })
 		p := aProfile(ctx, neverFlushing, extendedBy(v, v1alpha1.ExtenderVerbs{Filter: "filter", Prioritize: "prioritize"}))
 		expectReady(ctx, p)
 		one := aPod(ctx, y.pod(p, "one").Requests("cpu", "1"))
@@ -39,15 +31,14 @@ var _ = Describe("A profile with an HTTP extender", func() {
 	It("says of whom a refusal is, and tries again when something changes", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
 		n := aNode(ctx, y.node("n").Offers("cpu", "1"))
-		locked := true
 		v.says(func(v *voice) {
-			v.filter = func(name string) (bool, string, bool) { return !locked && name == n.Name, "the rack is locked", false }
+			v.filter = func(string) (bool, string, bool) { return false, "the rack is locked", false }
 		})
 		p := aProfile(ctx, neverFlushing, extendedBy(v, filters))
 		pod := aPod(ctx, y.pod(p, "p").Requests("cpu", "1"))
 		expectHeld(ctx, v1.PodReasonUnschedulable, pod)
 		Expect(words.Scheduled(pod)).To(ContainSubstring("the rack is locked"))
-		v.says(func(*voice) { locked = false })
+		v.says(func(v *voice) { v.filter = only(n) })
 		words.Change(ctx, admin, n, func(n *v1.Node) { n.Labels["key"] = "turned" })
 		admin.ExpectBound(ctx, pod)
 	})

@@ -4,7 +4,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
-	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/berthdev/berth/test/fixture"
 )
@@ -19,22 +18,14 @@ var _ = Describe("An extender that is asked about victims", func() {
 		}
 		all := []*v1.Pod{on(a, "a1", classes[0]), on(a, "a2", classes[0]), on(b, "least", classes[0]), on(b, "named", classes[1])}
 		admin.ExpectBound(ctx, all...)
-		var asked []string
-		v.says(func(v *voice) {
-			v.preempt = func(args extenderv1.ExtenderPreemptionArgs) map[string]*extenderv1.MetaVictims {
-				for node := range args.NodeNameToMetaVictims {
-					asked = append(asked, node)
-				}
-				return map[string]*extenderv1.MetaVictims{b.Name: {Pods: []*extenderv1.MetaPod{{UID: string(all[3].UID)}}}}
-			}
-		})
+		v.says(func(v *voice) { v.preempt = clearing(b, all[3]) })
 		high := aPod(ctx, ranked(y.pod(p, "high").Requests("cpu", "1"), classes[2]))
 		Eventually(promised(ctx, high)).Should(Equal(b.Name))
 		Eventually(leaving(ctx, all[3])).ShouldNot(BeEmpty())
 		for _, spared := range all[:3] {
 			Expect(leaving(ctx, spared)(Default)).To(BeEmpty(), spared.Name)
 		}
-		v.says(func(*voice) { Expect(asked).To(ConsistOf(a.Name, b.Name)) })
+		Expect(v.asked()).To(ConsistOf(a.Name, b.Name))
 		admin.Remove(ctx, all[3])
 		Eventually(admin.Place(ctx, high)).Should(Equal(b.Name))
 	})
@@ -46,12 +37,7 @@ var _ = Describe("An extender that is asked about victims", func() {
 		low := aPod(ctx, ranked(y.pod(p, "low").Requests("cpu", "1"), classes[0]))
 		equal := aPod(ctx, ranked(y.pod(p, "equal").Requests("cpu", "1"), classes[1]))
 		admin.ExpectBound(ctx, low, equal)
-		victim := equal
-		v.says(func(v *voice) {
-			v.preempt = func(extenderv1.ExtenderPreemptionArgs) map[string]*extenderv1.MetaVictims {
-				return map[string]*extenderv1.MetaVictims{n.Name: {Pods: []*extenderv1.MetaPod{{UID: string(victim.UID)}}}}
-			}
-		})
+		v.says(func(v *voice) { v.preempt = clearing(n, equal) })
 		high := aPod(ctx, ranked(y.pod(p, "high").Requests("cpu", "1"), classes[1]))
 		Eventually(admin.Standing(ctx, high)).Should(ContainSubstring(
 			`extender "rack": preempt: the answer names a victim that is as important as the pod, or more`))
@@ -60,7 +46,7 @@ var _ = Describe("An extender that is asked about victims", func() {
 		Expect(leaving(ctx, equal)(Default)).To(BeEmpty())
 
 		By("and whom it could, when it names that one")
-		v.says(func(*voice) { victim = low })
+		v.says(func(v *voice) { v.preempt = clearing(n, low) })
 		n.Status.Allocatable = fixture.Resources("cpu", "2500m", "pods", "110") // which wakes the pod, and is not enough
 		Expect(admin.Status().Update(ctx, n)).To(Succeed())
 		Eventually(promised(ctx, high)).Should(Equal(n.Name))

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +16,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
@@ -45,7 +45,8 @@ func hereOnly(cfg *rest.Config) func(context.Context, string, extender.Config) (
 	}
 }
 
-// voice is an extender whose answers a spec gives it; nil: it says 500.
+// voice is an extender whose answers a spec gives it; nil: it says 500. It answers
+// while the spec goes on.
 type voice struct {
 	*httptest.Server
 
@@ -55,6 +56,8 @@ type voice struct {
 	preempt    func(extenderv1.ExtenderPreemptionArgs) map[string]*extenderv1.MetaVictims
 	bind       func(extenderv1.ExtenderBindingArgs) string
 	heard      []string
+	// nodes are those that it was asked to filter, or to clear, in turn.
+	nodes []string
 	// callers are those who proved who they are, in turn.
 	callers []string
 	// open is how many connections there are.
@@ -96,6 +99,13 @@ func (v *voice) pods() []string {
 	return v.heard
 }
 
+// asked are the nodes that it was asked to filter, or to clear, in turn.
+func (v *voice) asked() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.nodes
+}
+
 // connections is how many there are.
 func (v *voice) connections() int {
 	v.mu.Lock()
@@ -130,6 +140,7 @@ func (v *voice) answer(r *http.Request) any {
 	case verb == "/v1/preempt" && v.preempt != nil:
 		var preemption extenderv1.ExtenderPreemptionArgs
 		_ = question.Decode(&preemption)
+		v.nodes = slices.AppendSeq(v.nodes, maps.Keys(preemption.NodeNameToMetaVictims))
 		return extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: v.preempt(preemption)}
 	case question.Decode(&args) != nil:
 	case verb == "/v1/filter" && v.filter != nil:
@@ -162,6 +173,7 @@ func (v *voice) filtered(args extenderv1.ExtenderArgs) extenderv1.ExtenderFilter
 	fit := []string{}
 	result := extenderv1.ExtenderFilterResult{FailedNodes: extenderv1.FailedNodesMap{}, FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{}}
 	for _, name := range names(args) {
+		v.nodes = append(v.nodes, name)
 		switch fits, why, resolvable := v.filter(name); {
 		case fits:
 			fit = append(fit, name)
@@ -177,13 +189,6 @@ func (v *voice) filtered(args extenderv1.ExtenderArgs) extenderv1.ExtenderFilter
 	}
 	result.Nodes = &v1.NodeList{Items: slices.DeleteFunc(args.Nodes.Items, func(n v1.Node) bool { return !slices.Contains(fit, n.Name) })}
 	return result
-}
-
-// only lets some nodes through.
-func only(nodes ...*v1.Node) func(string) (bool, string, bool) {
-	return func(name string) (bool, string, bool) {
-		return slices.ContainsFunc(nodes, func(n *v1.Node) bool { return n.Name == name }), "the rack is locked", true
-	}
 }
 
 // extendedBy has a profile ask one extender and no other.
@@ -211,18 +216,6 @@ var (
 	preempts   = v1alpha1.ExtenderVerbs{Preempt: "preempt"}
 	mayIgnored = func(e *v1alpha1.Extender) { e.FailurePolicy = v1alpha1.FailurePolicyIgnore }
 )
-
-// binder binds as an extender that may.
-func binder(ctx context.Context) func(extenderv1.ExtenderBindingArgs) string {
-	return func(args extenderv1.ExtenderBindingArgs) string {
-		err := admin.SubResource("binding").Create(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: args.PodNamespace, Name: args.PodName}},
-			&v1.Binding{ObjectMeta: metav1.ObjectMeta{UID: args.PodUID}, Target: v1.ObjectReference{Kind: "Node", Name: args.Node}})
-		if err != nil {
-			return err.Error()
-		}
-		return ""
-	}
-}
 
 // racking lets a pod ask for what the extender manages: the API server wants a
 // limit as well.

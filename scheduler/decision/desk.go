@@ -39,7 +39,7 @@ type Desk struct {
 type slip struct {
 	name types.NamespacedName
 	uid  types.UID
-	// reasons are those that were put last.
+	// reasons are those that were put last; 0 when they were taken back.
 	reasons uint64
 	// waits is what is to be written; nil when the object says it all.
 	waits *ticket
@@ -122,6 +122,18 @@ func (d *Desk) Gone(namespace, pod string, uid types.UID) {
 	defer d.mu.Unlock()
 	if s := d.slips[types.NamespacedName{Namespace: namespace, Name: pod}]; s != nil && s.uid == uid && !s.gone {
 		d.gone(s)
+		d.tell()
+	}
+}
+
+// Unsay has the SchedulingDecision of a pod that waits on go, as soon as the
+// budget allows: nothing is to be told of it any more. What is put later is told
+// again.
+func (d *Desk) Unsay(namespace, pod string, uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.slips[types.NamespacedName{Namespace: namespace, Name: pod}]; s != nil && s.uid == uid && !s.gone && !s.bound {
+		d.unsay(s)
 		d.tell()
 	}
 }

@@ -18,7 +18,7 @@ const (
 	Replace Verb = "replace"
 	// Update: it stands, and says something else.
 	Update Verb = "update"
-	// Delete: its pod is bound, or no more.
+	// Delete: its pod is bound, or no more, or is not to be explained any more.
 	Delete Verb = "delete"
 )
 
@@ -151,7 +151,7 @@ func (s *slip) vanish() {
 func (d *Desk) Again(e Errand, due time.Time, unsure bool) {
 	d.end(e, func(s *slip) {
 		t := e.ticket
-		if unsure && e.Verb != Delete {
+		if unsure {
 			s.written = 0
 		}
 		if unsure && (e.Verb == Create || e.Verb == Replace) {
@@ -161,7 +161,7 @@ func (d *Desk) Again(e Errand, due time.Time, unsure bool) {
 		case e.Verb == Delete && s.leaves == nil && s.waits == nil:
 			t.due = due
 			s.leaves = d.queue(t)
-		case e.Verb != Delete && s.waits == nil && s.uid == e.UID && !s.gone:
+		case e.Verb != Delete && s.waits == nil && s.uid == e.UID && s.reasons == t.reasons && !s.gone:
 			t.due = due
 			s.waits = d.queue(t)
 		}

@@ -31,6 +31,8 @@ type actor struct {
 	bound bool
 	// refused pods are owed nothing.
 	refused bool
+	// unsaid: what was said is taken back.
+	unsaid bool
 }
 
 type object struct {
@@ -88,6 +90,9 @@ func (p *play) step() {
 		delete(p.pods, name)
 		p.Gone("shop", name, a.uid)
 		p.Put(says(name, "late", of(a.uid)))
+	case n == 9 && !a.bound:
+		a.said, a.unsaid = "", true
+		p.Unsay("shop", name, a.uid)
 	case n < 11:
 		p.pass(time.Duration(p.dice.IntN(40)) * time.Second)
 	default:
@@ -110,8 +115,10 @@ func (p *play) put(name string) {
 	switch dropped := len(p.dropped) > before; {
 	case fresh && dropped:
 		p.t.Errorf("%s would have been written, and was dropped", name)
+	case !fresh && !dropped && a.unsaid && !a.bound:
+		p.t.Errorf("%s was taken back, and is not told again", name)
 	case fresh:
-		a.said, a.refused = text(&e), false
+		a.said, a.refused, a.unsaid = text(&e), false, false
 	}
 }
 
@@ -224,6 +231,8 @@ func (p *play) rest() {
 		switch {
 		case a.bound && there:
 			p.t.Errorf("the explanation of %s, which is bound, is left: %+v", name, o)
+		case a.unsaid && there:
+			p.t.Errorf("the explanation of %s, which was taken back, is left: %+v", name, o)
 		case !a.bound && a.said != "" && !a.refused && (o.owner != a.uid || o.says != a.said):
 			p.t.Errorf("%s (%s) waits for %q, and its object says %+v", name, a.uid, a.said, o)
 		}

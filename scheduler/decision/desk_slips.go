@@ -99,6 +99,14 @@ func (d *Desk) gone(s *slip) {
 	d.tidy(s)
 }
 
+// unsay has the object of s go now, which may be written anew.
+func (d *Desk) unsay(s *slip) {
+	s.reasons = 0
+	s.gone = fault.UnsaidForGood
+	d.unwait(s)
+	d.leave(s, d.now())
+}
+
 // leave has the object of s go at due.
 func (d *Desk) leave(s *slip, due time.Time) {
 	d.unleave(s)

@@ -82,6 +82,33 @@ func TestDesk(t *testing.T) {
 			c.Put(says("web", "late"))
 			c.want("delete web of web")
 		},
+		"what is taken back goes at once, and may be told again": func(c *counter) {
+			c.Put(says("web", "cpu"))
+			c.errands()
+			c.Put(says("db", "cpu"))
+			c.Unsay("shop", "db", "db")
+			c.Unsay("shop", "web", "web")
+			c.want("delete web of web")
+			c.Put(says("web", "cpu"))
+			c.Put(says("db", "cpu"))
+			c.want("create web of web: cpu", "create db of db: cpu")
+		},
+		"what is told again before it went stays": func(c *counter) {
+			c.Put(says("web", "cpu"))
+			c.errands()
+			c.Unsay("shop", "web", "web")
+			c.Put(says("web", "cpu"))
+			c.want()
+		},
+		"what is taken back while it is written is not tried again": func(c *counter) {
+			c.Put(says("web", "cpu"))
+			e, _, _ := c.Take()
+			c.Unsay("shop", "web", "web")
+			c.Again(e, c.time, false)
+			c.want()
+			c.Put(says("web", "cpu"))
+			c.want("create web of web: cpu")
+		},
 		"a bound pod is recorded, and not for longer than a minute": func(c *counter) {
 			c.Bound("shop", "web", "web")
 			c.Put(says("web", "", placed))

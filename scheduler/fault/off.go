@@ -38,6 +38,8 @@ const (
 	SwapUnheardOnTheWay = false
 	// AdmittedUnasked: a pod that is popped before a swap came to it counts as let in by the new gates.
 	AdmittedUnasked = false
+	// ToldAsBefore: a swap that has more told of pods that wait, or less, changes nothing about those that do.
+	ToldAsBefore = false
 	// InTheWayForgotten: a plugin that is in the way of making room may go, and the pod is not tried again.
 	InTheWayForgotten = false
 	// PoisonUncounted: that plugins panic at a pod is forgotten with each attempt.
@@ -92,6 +94,8 @@ const (
 	TenantsReadAll = false
 	// TaintsWakeUntold: explanations do not say that other taints of a node wake a pod.
 	TaintsWakeUntold = false
+	// UnsaidForGood: a pod whose explanation was taken back is not explained again.
+	UnsaidForGood = false
 	// GoneExplained: a pod that goes while it is explained stays explained.
 	GoneExplained = false
 	// LateShown: a plugin that was left behind sees the nodes move.

@@ -127,6 +127,8 @@ var table = []mutant{
 		[]killer{{queue, "TestSwaps"}, {queue, "TestTheQueueDoesWhatTheModelDoes"}, {loop, everyCell}}, ""},
 	{"AdmittedUnasked", "a pod that is popped before a swap came to it counts as let in by the new gates",
 		[]killer{{queue, "TestTheQueueDoesWhatTheModelDoes"}}, rare},
+	{"ToldAsBefore", "a swap that has more told of pods that wait, or less, changes nothing about those that do",
+		[]killer{{loop, "TestWhoWaitsIsToldWhatTheProfileHasTold"}, {loop, "TestWhomAChangeTouches"}}, noWhy},
 	{"InTheWayForgotten", "a plugin that is in the way of making room may go, and the pod is not tried again",
 		[]killer{{loop, "TestWhoStandsInTheWayOfMakingRoomCounts"}}, rare},
 
@@ -178,6 +180,8 @@ var table = []mutant{
 		[]killer{{loop, "TestAnExplanationNamesNobodyElse"}}, noWhy},
 	{"TaintsWakeUntold", "explanations do not say that other taints of a node wake a pod",
 		[]killer{{why, "TestWhatIsMissingIsAllThatIsMissing"}}, noWhy},
+	{"UnsaidForGood", "a pod whose explanation was taken back is not explained again",
+		[]killer{{desk, "TestDesk"}, {desk, "TestNothingIsLostWhateverHappens"}}, noWhy},
 	{"GoneExplained", "a pod that goes while it is explained stays explained",
 		[]killer{{loop, "TestWhoGoesIsExplainedNoMore"}}, noWhy},
 	{"LateShown", "a plugin that was left behind sees the nodes move",

@@ -23,7 +23,9 @@ type waitingPods struct{ *Scheduler }
 // queue has them all: a swap costs no look at every pod.
 func (w waitingPods) Adopt(ctx context.Context, name string, rules *queue.Rules) {
 	if w.queue.Serves(name) {
-		w.queue.Adopt(ctx, name, rules)
+		if w.queue.Adopt(ctx, name, rules) {
+			w.explainAgain(name)
+		}
 		return
 	}
 	// All that was promised holds before the first of them is tried, as if they

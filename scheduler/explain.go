@@ -22,7 +22,7 @@ import (
 
 // explains says whether pods are explained that wait by blueprint.
 func (s *Scheduler) explains(blueprint *compile.Blueprint) bool {
-	return s.options.Desk != nil && blueprint.Decisions.Explain != decision.ExplainNone
+	return s.options.Desk != nil && blueprint.Decisions.Explains()
 }
 
 // explanation begins the explanation of a pod. blueprint is nil where no profile
@@ -52,7 +52,7 @@ func (s *Scheduler) explainRefused(t *turn, err error) {
 		return
 	case !s.explains(t.generation.Blueprint()):
 		// What was said of it under other settings is not true any more.
-		s.options.Desk.Gone(t.Pod.Namespace, t.Pod.Name, t.Pod.UID)
+		s.options.Desk.Unsay(t.Pod.Namespace, t.Pod.Name, t.Pod.UID)
 		return
 	}
 	if t.why == nil {
@@ -195,6 +195,25 @@ func (s *Scheduler) explainGate(pod *v1.Pod, gate string) {
 	s.put(e)
 }
 
+// explainAgain explains the pods of a profile that are held or gated, or takes
+// back what was explained: since the profile has more told of them, or less. Each
+// is as the queue has it by now.
+func (s *Scheduler) explainAgain(profile string) {
+	if !s.leads() {
+		return
+	}
+	for _, pod := range inOrder(s.queue.Held()) {
+		if hold, held := s.queue.HoldOf(pod.UID); held && pod.Spec.SchedulerName == profile {
+			s.explainHeld(pod, hold)
+		}
+	}
+	for _, pod := range inOrder(s.queue.Gates()) {
+		if gate, gated := s.queue.GateOf(pod.UID); gated && pod.Spec.SchedulerName == profile {
+			s.explainGate(pod, gate)
+		}
+	}
+}
+
 // explanationAtRest begins the explanation of a pod that is not tried, unless
 // its profile explains none.
 func (s *Scheduler) explanationAtRest(pod *v1.Pod) (e decision.Explanation, explained bool) {
@@ -203,7 +222,7 @@ func (s *Scheduler) explanationAtRest(pod *v1.Pod) (e decision.Explanation, expl
 	}
 	running, _ := s.profiles.Running(pod.Spec.SchedulerName)
 	if running.Blueprint != nil && !s.explains(running.Blueprint) {
-		s.options.Desk.Gone(pod.Namespace, pod.Name, pod.UID)
+		s.options.Desk.Unsay(pod.Namespace, pod.Name, pod.UID)
 		return e, false
 	}
 	return s.explanation(pod, running.Blueprint), true

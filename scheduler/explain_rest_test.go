@@ -147,3 +147,41 @@ func TestAPodThatIsSetAsideIsExplained(t *testing.T) {
 		}
 	})
 }
+
+func TestWhoWaitsIsToldWhatTheProfileHasTold(t *testing.T) {
+	for result, waits := range map[v1alpha1.DecisionResult]func(w *world){
+		"Unschedulable": func(w *world) { w.create(guest("shop/a", 8, 0).Obj()) },
+		"Gated":         func(w *world) { w.create(guest("shop/a", 1, 0).Gate("example.com/quota").Obj()) },
+		"Parked":        func(w *world) { w.profiles.Pause("p", true); w.create(guest("shop/a", 1, 0).Obj()) },
+	} {
+		t.Run(string(result), func(t *testing.T) {
+			inTown(t, func(w *world) {
+				waits(w)
+				tells := func(explain v1alpha1.Explain, nodes bool) *decision.Explanation {
+					running, _ := w.profiles.Running("p")
+					b := *running.Blueprint
+					b.Hash += "'"
+					b.Decisions.Explain, b.Decisions.Nodes = explain, nodes
+					w.run(&b)
+					time.Sleep(time.Minute) // in which backoffs end, and no flush comes
+					if w.why("a") == nil {
+						return nil
+					}
+					return new(w.told["a"])
+				}
+				if why := tells(v1alpha1.ExplainNone, false); why != nil {
+					t.Errorf("where nobody is to be explained any more, it is: %+v", why)
+				}
+				if why := tells(v1alpha1.ExplainAll, false); why == nil || why.Status.Result != result || why.Nodes {
+					t.Errorf("where it is to be explained again, without nodes: %+v", why)
+				}
+				if why := tells(v1alpha1.ExplainAll, true); why == nil || why.Status.Result != result || !why.Nodes {
+					t.Errorf("where nodes may be named: %+v", why)
+				}
+				if why := tells(v1alpha1.ExplainRefusals, false); why == nil || why.Status.Result != result || why.Nodes {
+					t.Errorf("where they may not any more: %+v", why)
+				}
+			}, berth("n1", 4))
+		})
+	}
+}

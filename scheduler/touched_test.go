@@ -52,7 +52,9 @@ func TestWhomAChangeTouches(t *testing.T) {
 		"fewer namespaces":                       {func(s *cells.Spec) { s.AllowedNamespaces = allowed("none") }, nobody},
 		"how many scores are told":               {func(s *cells.Spec) { s.Decisions.TopScores = ptr.To[int32](1) }, nobody},
 		"how much history is kept":               {func(s *cells.Spec) { s.Decisions.History = ptr.To[int32](1) }, nobody},
-		"that nodes may be named":                {func(s *cells.Spec) { s.Decisions.Detail = v1alpha1.DetailNodes }, nobody},
+		"that nodes may be named":                {func(s *cells.Spec) { s.Decisions.Detail = v1alpha1.DetailNodes }, "fitsNowhere " + another},
+		"that nobody is explained":               {func(s *cells.Spec) { s.Decisions.Explain = v1alpha1.ExplainNone }, "fitsNowhere " + another},
+		"that who is bound is explained":         {func(s *cells.Spec) { s.Decisions.Explain = v1alpha1.ExplainAll }, nobody},
 		"who may switch it on":                   {func(s *cells.Spec) { s.Activation = v1alpha1.ActivationManual }, nobody},
 	} {
 		t.Run("when this changes: "+sentence, func(t *testing.T) {

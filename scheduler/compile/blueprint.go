@@ -77,6 +77,9 @@ type DecisionSettings struct {
 	Nodes bool
 }
 
+// Explains says whether pods are explained that wait.
+func (d DecisionSettings) Explains() bool { return d.Explain != v1alpha1.ExplainNone }
+
 // ConfigGeneration names one generation of one PluginConfig.
 type ConfigGeneration struct {
 	Name       string

@@ -23,8 +23,8 @@ var choosing = []framework.Point{framework.PreFilter, framework.Filter, framewor
 
 // makeupOf says what decides about the pods of a profile, as the queue compares
 // it at a swap. What decides about the order, about how long is waited and about
-// what is written touches nobody's verdict and is not in it, but for names that
-// must not stand any more.
+// what is written touches nobody's verdict and is not in it, but for what is told
+// of pods that wait: only another attempt finds out more, or takes it back.
 func makeupOf(b *compile.Blueprint, paused bool) queue.Makeup {
 	m := queue.Makeup{
 		Plugins: map[string]string{},
@@ -32,8 +32,7 @@ func makeupOf(b *compile.Blueprint, paused bool) queue.Makeup {
 		Room:    chainText(b, framework.PostFilter),
 		Choice:  fmt.Sprint(b.PercentageOfNodesToScore),
 		Holds:   fmt.Sprintf("paused %t", paused),
-
-		NamesNodes: b.Decisions.Nodes,
+		Told:    toldBy(b),
 	}
 	for _, point := range keeping {
 		for _, entry := range b.Chains[point] {
@@ -62,6 +61,17 @@ func makeupOf(b *compile.Blueprint, paused bool) queue.Makeup {
 		m.Holds += ", namespaces " + b.Namespaces.String()
 	}
 	return m
+}
+
+// toldBy says what a blueprint has told of pods that wait.
+func toldBy(b *compile.Blueprint) string {
+	switch {
+	case !b.Decisions.Explains():
+		return "nothing"
+	case b.Decisions.Nodes:
+		return "reasons and nodes"
+	}
+	return "reasons"
 }
 
 // chainText names the plugins of a point in order, with weights and arguments;

@@ -14,8 +14,9 @@ import (
 // pods are judged by them. Who waits keeps attempts and backoff, and is tried
 // again only where the change may have touched what keeps it. The pods are gone
 // through in slices; whoever is popped, woken or put down before its turn comes
-// is judged then.
-func (q *Queue) Adopt(ctx context.Context, name string, rules *Rules) {
+// is judged then. It reports whether more, or less, is to be told of pods that
+// wait: of those that are refused another attempt tells, of the others nobody.
+func (q *Queue) Adopt(ctx context.Context, name string, rules *Rules) (told bool) {
 	q.mu.Lock()
 	q.forgive(name, rules)
 	before := q.rules[name]
@@ -26,6 +27,7 @@ func (q *Queue) Adopt(ctx context.Context, name string, rules *Rules) {
 	q.mu.Unlock()
 	q.askAgain(ctx, name, q.turn)
 	q.left(before)
+	return rules.since(before).told
 }
 
 // turn judges p by the rules that its profile has now. It returns skip for one
@@ -172,6 +174,18 @@ func (q *Queue) HoldOf(uid types.UID) (Hold, bool) {
 		return Hold{}, false
 	}
 	return p.held, true
+}
+
+// GateOf returns the plugin that keeps a gated pod from being tried; false when
+// the pod is not gated.
+func (q *Queue) GateOf(uid types.UID) (gate string, gated bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p, ok := q.pods[uid]
+	if !ok || p.where != Gated {
+		return "", false
+	}
+	return p.gate, true
 }
 
 // Counts says where the pods of the profile called name are.

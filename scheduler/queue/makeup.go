@@ -23,8 +23,8 @@ type Makeup struct {
 	Choice string
 	// Holds is what pods are held for.
 	Holds string
-	// NamesNodes says that what is told of pods may name nodes.
-	NamesNodes bool
+	// Told is what is told of pods that wait, beside their status.
+	Told string
 }
 
 // change is how two Makeups differ, as far as that can move a pod that waits.
@@ -41,8 +41,8 @@ type change struct {
 	choice bool
 	// holds: pods may be held that were not, or the other way round.
 	holds bool
-	// hushed: what was told of pods may name nodes, and must not any more.
-	hushed bool
+	// told: more is told of pods that wait, or less.
+	told bool
 }
 
 // since says what is different under r from what was under old; nil: nothing
@@ -60,7 +60,7 @@ func (r *Rules) since(old *Rules) change {
 		room:    is.Room != "" && is.Room != was.Room,
 		choice:  is.Choice != was.Choice,
 		holds:   is.Holds != was.Holds,
-		hushed:  was.NamesNodes && !is.NamesNodes,
+		told:    was.Told != is.Told && !fault.ToldAsBefore,
 	}
 	for name, text := range was.Plugins {
 		if now, ok := is.Plugins[name]; !ok || now != text {
@@ -88,7 +88,7 @@ func (c change) means(p *Pod) strategy {
 	case Gated:
 		asked = asked || c.plugins.Has(p.gate)
 	case Unschedulable:
-		asked = asked || c.hushed || c.touches(p)
+		asked = asked || c.told || c.touches(p)
 	case Parked:
 		asked = asked || c.holds || p.held.Reason == SetAside
 	}

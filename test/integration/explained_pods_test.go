@@ -28,3 +28,26 @@ var _ = Describe("A pod that waits for a profile", func() {
 		expectNoDecision(ctx, pod)
 	})
 })
+
+var _ = Describe("A profile that explains otherwise than before", func() {
+	It("has who waits told so: what was said goes, and comes back, although nobody is tried for another reason", minute, func(ctx SpecContext) {
+		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
+		aNode(ctx, y.node("n").Offers("cpu", "1"))
+		expectReady(ctx, p)
+		waits := map[v1alpha1.DecisionResult]*v1.Pod{
+			v1alpha1.ResultUnschedulable: aPod(ctx, y.pod(p, "refused").Requests("cpu", "2")),
+			v1alpha1.ResultGated:         aPod(ctx, y.pod(p, "gated").Gate("example.com/quota")),
+		}
+		for result, pod := range waits {
+			Eventually(decisionOf(ctx, pod)).Should(HaveField("Status.Result", result))
+		}
+		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.Decisions.Explain = v1alpha1.ExplainNone })
+		for _, pod := range waits {
+			expectNoDecision(ctx, pod)
+		}
+		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.Decisions.Explain = v1alpha1.ExplainRefusals })
+		for result, pod := range waits {
+			Eventually(decisionOf(ctx, pod)).Should(HaveField("Status.Result", result))
+		}
+	})
+})

@@ -80,7 +80,7 @@ func setTheScene(ctx context.Context) {
 	bound := aPod(ctx, pod(audit, "web-bound"))
 	admin.ExpectBound(ctx, bound)
 	expectDecision(ctx, bound)
-	for name, pending := range map[string]int64{"batch": 2, "nightly": 1, "audit": 1} {
+	for name, pending := range map[string]int64{"batch": 2, "nightly": 1, "audit": 1, "refused": 0, "never-ran": 0} {
 		Eventually(func(g Gomega) {
 			p := &v1alpha1.SchedulingProfile{}
 			g.Expect(admin.Get(ctx, client.ObjectKey{Name: name}, p)).To(Succeed())

@@ -134,7 +134,7 @@ ROUNDS ?= 5
 PAGE := bin/bench-
 ALGORITHM := go run ./test/perf --layers=algorithm --warm=0
 PROCESS := go run ./test/perf --layers=process --pods=5000
-EXPLAINING := go run ./test/perf --layers=process --rounds=10 --shapes=basic --nodes=500 --existing=0
+EXPLAINING := go run ./test/perf --layers=process --rounds=10 --nodes=500 --existing=0
 results = --json=$(PAGE)$(1).json --text=$(PAGE)$(1).txt
 .PHONY: bench-page
 bench-page: controlplane ## Measure what docs/performance.md shows, and put it there. ROUNDS=5
@@ -146,8 +146,8 @@ bench-page: controlplane ## Measure what docs/performance.md shows, and put it t
 	$(PROCESS) --rounds=1 --loads=drain --sides=berth,null+watch,null+watch+events $(call results,4)
 	$(PROCESS) --rounds=1 --shapes=basic --loads=burst,crowd,open --rates=50,100,150,200 --sides=berth,kube-scheduler $(call results,5)
 	$(PROCESS) --rounds=3 --shapes=basic --loads=drain --sides=house,house+slow $(call results,6)
-	$(EXPLAINING) --loads=turns --pods=6000 --sides=berth-recorded,berth-unexplained $(call results,7)
-	$(EXPLAINING) --loads=turns+crowd --pods=8000 --sides=berth,berth-unexplained $(call results,8)
+	$(EXPLAINING) --loads=turns --shapes=basic,deployments --pods=6000 --sides=berth-recorded,berth-unexplained $(call results,7)
+	$(EXPLAINING) --loads=turns+crowd --shapes=basic --pods=8000 --sides=berth,berth-unexplained $(call results,8)
 	$(MAKE) page
 
 .PHONY: page

@@ -203,12 +203,18 @@ func (s *Scheduler) explainAgain(profile string) {
 		return
 	}
 	for _, pod := range inOrder(s.queue.Held()) {
-		if hold, held := s.queue.HoldOf(pod.UID); held && pod.Spec.SchedulerName == profile {
+		if pod.Spec.SchedulerName != profile {
+			continue
+		}
+		if hold, held := s.queue.HoldOf(pod.UID); held {
 			s.explainHeld(pod, hold)
 		}
 	}
 	for _, pod := range inOrder(s.queue.Gates()) {
-		if gate, gated := s.queue.GateOf(pod.UID); gated && pod.Spec.SchedulerName == profile {
+		if pod.Spec.SchedulerName != profile {
+			continue
+		}
+		if gate, gated := s.queue.GateOf(pod.UID); gated {
 			s.explainGate(pod, gate)
 		}
 	}

@@ -109,7 +109,7 @@ func (d *Desk) Fresh(e Explanation) bool {
 func (d *Desk) Bound(namespace, pod string, uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s := d.slips[types.NamespacedName{Namespace: namespace, Name: pod}]; s != nil && s.uid == uid && !s.bound {
+	if s := d.slipOf(namespace, pod, uid); s != nil && !s.bound {
 		d.bound(s)
 		d.tell()
 	}
@@ -120,7 +120,7 @@ func (d *Desk) Bound(namespace, pod string, uid types.UID) {
 func (d *Desk) Gone(namespace, pod string, uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s := d.slips[types.NamespacedName{Namespace: namespace, Name: pod}]; s != nil && s.uid == uid && !s.gone {
+	if s := d.slipOf(namespace, pod, uid); s != nil && !s.gone {
 		d.gone(s)
 		d.tell()
 	}
@@ -132,10 +132,18 @@ func (d *Desk) Gone(namespace, pod string, uid types.UID) {
 func (d *Desk) Unsay(namespace, pod string, uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s := d.slips[types.NamespacedName{Namespace: namespace, Name: pod}]; s != nil && s.uid == uid && !s.gone && !s.bound {
+	if s := d.slipOf(namespace, pod, uid); s != nil && !s.gone && !s.bound {
 		d.unsay(s)
 		d.tell()
 	}
+}
+
+// slipOf is what is remembered of a pod, nil when nothing is. Called with the lock.
+func (d *Desk) slipOf(namespace, pod string, uid types.UID) *slip {
+	if s := d.slips[types.NamespacedName{Namespace: namespace, Name: pod}]; s != nil && s.uid == uid {
+		return s
+	}
+	return nil
 }
 
 // tell leaves word that there is something to do.

@@ -51,11 +51,11 @@ func (b *bench) round(ctx context.Context, sh shape, entrants []side, g *group, 
 		}
 		defer r.leave()
 		r.load, r.round, r.pods = g.Load, number, max(1, g.Pods/places)
-		if r.plays(entrants[i]); g.Unfit > 0 {
-			err = r.crowd(ctx)
-		}
-		if err != nil {
-			return nil, err
+		r.plays(entrants[i])
+		if g.Unfit > 0 {
+			if err := r.crowd(ctx); err != nil {
+				return nil, err
+			}
 		}
 		rivals = append(rivals, r)
 	}

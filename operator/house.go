@@ -119,7 +119,8 @@ func (h *house) manage() error {
 func (h *house) schedule() error {
 	h.ledger, h.desk = decision.NewLedger(clock.RealClock{}.Now), decision.NewDesk(clock.RealClock{}.Now)
 	h.desk.CountDroppedWith(h.ledger.Dropped)
-	h.informers = intake.NewInformers(h.to.watches, intake.Trim(h.extenders || plugins.Strangers(h.registry)))
+	trim := intake.Trim(h.extenders || plugins.Strangers(h.registry))
+	h.informers = intake.NewInformers(h.to.watches, trim)
 	devices, err := intake.NewDeviceClasses(h.to.watches.Discovery(), h.informers)
 	if err != nil {
 		return fmt.Errorf("looking for DeviceClasses: %w", err)
@@ -130,7 +131,7 @@ func (h *house) schedule() error {
 	}
 	h.sched = scheduler.New(scheduler.Options{
 		Client: h.to.writes, VolumeClient: h.to.volumes, Watches: h.to.watches, Dynamic: h.to.dynamic, KubeConfig: h.config,
-		Informers: h.informers, Storage: storage, RecorderFor: h.telling.For,
+		Informers: h.informers, Transform: trim, Storage: storage, RecorderFor: h.telling.For,
 		Registry: h.registry, Unsupported: plugins.Unsupported(h.registry, devices.Back), Ledger: h.ledger, Desk: h.desk,
 		Clock: clock.RealClock{}, Log: h.log.WithName("scheduler"), Epoch: func(context.Context) int64 { return h.term.Epoch() },
 		Takeover: h.to.takeover(), Grace: h.end.grace, Seed: rand.Uint64(),

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -49,6 +50,9 @@ type Options struct {
 	KubeConfig *restclient.Config
 	// Informers hold what is scheduled; the Scheduler starts them.
 	Informers informers.SharedInformerFactory
+	// Transform is the one that Informers apply to pods: what is read from the API
+	// server besides is brought into the same form. nil: they apply none.
+	Transform toolscache.TransformFunc
 	// RecorderFor returns the recorder of a profile's events.
 	RecorderFor func(profile string) events.EventRecorderLogger
 	Registry    framework.Registry
@@ -134,10 +138,10 @@ func New(o Options) *Scheduler {
 	})
 	s.held = newHeldLine(o.Clock, s.writeHeld)
 	s.binding = binding.New(binding.Options{
-		Client: o.Client, Cache: s.cache, Clock: o.Clock, Go: s.options.Go, Wait: s.options.Wait,
+		Client: o.Client, Cache: s.cache, Clock: o.Clock, Transform: o.Transform, Go: s.options.Go, Wait: s.options.Wait,
 	})
 	s.intake = intake.New(intake.Options{
-		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Forget: s.forget, Clock: o.Clock, Log: o.Log, Storage: o.Storage,
+		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Observe: s.binding.Observe, Forget: s.forget, Clock: o.Clock, Log: o.Log, Storage: o.Storage,
 		Namespace: func(name string, before, after labels.Set) { s.profiles.NamespaceChanged(name, before, after) },
 	})
 	s.profiles = profile.NewSet(profile.Options{

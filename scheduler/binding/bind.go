@@ -72,7 +72,7 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 			return nil
 		case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
 			return ErrGone
-		case !sameForScheduling(pod, live) && !fault.ChangedPodBound:
+		case (live.ResourceVersion != version || fault.FormsCompared) && !sameForScheduling(pod, live) && !fault.ChangedPodBound:
 			return errChanged // no Binding is open: the pod has another version
 		}
 		open = ""
@@ -156,7 +156,7 @@ func (b *Binding) read(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 		live, err := b.options.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 		switch {
 		case err == nil && live.UID == pod.UID:
-			return live, nil
+			return b.options.transformed(live), nil
 		case err == nil, apierrors.IsNotFound(err):
 			return nil, nil
 		}
@@ -168,7 +168,8 @@ func (b *Binding) read(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 }
 
 // sameForScheduling says whether two versions of a pod read the same: status and
-// bookkeeping aside, nothing differs. Annotations do not count: a plugin that writes
+// bookkeeping aside, nothing differs. Both must have the form that the informer
+// delivers: see Options.transformed. Annotations do not count: a plugin that writes
 // some at PreBind, as many do, must not lose the attempt by that when the informer
 // lags, and kube-scheduler binds such a pod as well.
 func sameForScheduling(a, b *v1.Pod) bool {

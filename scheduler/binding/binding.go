@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	clientset "k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -30,6 +31,10 @@ type Options struct {
 	Client clientset.Interface
 	Cache  *cache.Cache
 	Clock  clock.WithTicker
+	// Transform is the one that the pod informer applies, so that a pod that is read
+	// from the API server and one that the informer delivered have the same form; nil:
+	// the informer applies none.
+	Transform toolscache.TransformFunc
 	// Go starts work beside the loop.
 	Go func(func())
 	// Wait waits for such work; nil means framework.Block.
@@ -42,6 +47,19 @@ func New(o Options) *Binding {
 		o.Wait = framework.Block
 	}
 	return &Binding{options: o, status: newStatusWriter(o), evictions: newEvictions()}
+}
+
+// transformed returns a pod as the informer would deliver it. It may change the pod
+// that it is given, which must be the caller's own.
+func (o Options) transformed(pod *v1.Pod) *v1.Pod {
+	if o.Transform == nil || fault.FormsCompared {
+		return pod
+	}
+	object, err := o.Transform(pod)
+	if err != nil {
+		return pod // the informer would have delivered nothing: the pod counts as changed
+	}
+	return object.(*v1.Pod)
 }
 
 // Flight is one pod on its way to a node.

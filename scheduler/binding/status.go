@@ -28,23 +28,24 @@ func notScheduled(pod *v1.Pod, reason, message string) *v1.PodCondition {
 
 // mark writes at once that binding a pod failed, if the pod is still at the
 // given resource version, which it is not any more afterwards: message must be
-// one that it does not carry yet. No other patch of the pod is under way:
-// settle saw to that.
+// one that it does not carry yet. It waits until no other patch of the pod is under
+// way.
 func (w *statusWriter) mark(ctx context.Context, pod *v1.Pod, version, message string) error {
 	n := &news{pod: pod, condition: notScheduled(pod, v1.PodReasonSchedulerError, message)}
 	patch, err := n.patch(view{version: version}, metav1.NewTime(w.options.Clock.Now()))
 	if err != nil {
 		return err
 	}
-	marked, err := w.options.Client.CoreV1().Pods(pod.Namespace).
-		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.known[pod.UID] = viewOf(marked).sharing(pod)
-	return nil
+	w.exclusively(pod, func() view {
+		var marked *v1.Pod
+		marked, err = w.options.Client.CoreV1().Pods(pod.Namespace).
+			Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		if err != nil {
+			return view{}
+		}
+		return viewOf(w.options.transformed(marked))
+	})
+	return err
 }
 
 // Told is closed once the status of every pod says what it is to say, as far as
@@ -53,6 +54,9 @@ func (b *Binding) Told() <-chan struct{} { return b.status.all() }
 
 // Forget drops what is remembered of a pod that is gone or bound.
 func (b *Binding) Forget(uid types.UID) { b.status.forget(uid) }
+
+// Observe says which version of a pod without a node the informer delivered.
+func (b *Binding) Observe(pod *v1.Pod) { b.status.observe(pod) }
 
 // news is what is to be written into a pod's status.
 type news struct {

@@ -72,32 +72,40 @@ func (b *Binding) TakeOver(ctx context.Context, pods []*v1.Pod, epoch int64) (ca
 // takeOver marks one pod. A pod that is returned is not marked: it has a node,
 // or all was in vain. A pod that is gone is neither returned nor marked.
 func (w *statusWriter) takeOver(ctx context.Context, pod *v1.Pod, epoch int64) (left *v1.Pod, marked bool) {
+	w.exclusively(pod, func() (told view) {
+		left, told = w.patchTakenOver(ctx, pod, epoch)
+		marked = told.version != ""
+		return told
+	})
+	return left, marked
+}
+
+// patchTakenOver is takeOver while no other patch of the pod is under way. It returns
+// what the answer told; the zero view for a pod that is not marked.
+func (w *statusWriter) patchTakenOver(ctx context.Context, pod *v1.Pod, epoch int64) (left *v1.Pod, told view) {
 	pods, live := w.options.Client.CoreV1().Pods(pod.Namespace), pod
 	at := w.options.Clock.Now()
 	for try := 0; ; try++ {
 		patched, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, takeoverPatch(live, epoch, metav1.NewTime(at)), metav1.PatchOptions{}, "status")
 		switch {
 		case err == nil && patched.ResourceVersion != live.ResourceVersion:
-			w.mu.Lock()
-			w.known[pod.UID] = viewOf(patched).sharing(pod)
-			w.mu.Unlock()
-			return nil, true
+			return nil, viewOf(w.options.transformed(patched))
 		case err == nil:
 			// It was looked at within this very second: times have no parts of one.
 			at = at.Add(time.Second)
 			continue
 		case apierrors.IsNotFound(err):
-			return nil, false
+			return nil, view{}
 		case apierrors.IsConflict(err):
 			if live, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil {
 				switch {
 				case live.UID != pod.UID:
-					return nil, false
+					return nil, view{}
 				case live.Spec.NodeName != "":
-					return live, false
+					return live, view{}
 				}
 			} else if apierrors.IsNotFound(err) {
-				return nil, false
+				return nil, view{}
 			} else {
 				live = pod
 			}
@@ -105,7 +113,7 @@ func (w *statusWriter) takeOver(ctx context.Context, pod *v1.Pod, epoch int64) (
 		if err != nil && (!ambiguous(err) || try >= statusTries || !w.pause(ctx)) {
 			statusFailures.Inc()
 			klog.FromContext(ctx).Error(err, "A pod that waits could not be marked as taken over", "pod", klog.KObj(pod), "tries", try+1)
-			return live, false
+			return live, view{}
 		}
 	}
 }

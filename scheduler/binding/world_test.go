@@ -15,6 +15,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/test/fakecluster"
 	"github.com/berthdev/berth/test/fixture"
@@ -48,14 +49,38 @@ func inTime(t *testing.T, test func(w *world)) {
 		w := &world{
 			t: t, ctx: klog.NewContext(t.Context(), logr.Discard()), journal: journal,
 			a: &probe.Probe{Called: "A", Journal: journal}, b: &probe.Probe{Called: "B", Journal: journal},
-			cluster: fakecluster.New(fixture.Pod("web").Scheduler("p").Obj()), cache: cache.New(),
+			cluster: fakecluster.New(usersPod()), cache: cache.New(),
 			binders: []string{defaultbinder.Name},
 		}
-		w.pod = w.cluster.Pod(fixture.Pod("web").Obj())
-		w.Binding = New(Options{Client: w.cluster, Cache: w.cache, Clock: clock.RealClock{}, Go: func(work func()) { go work() }})
+		w.pod = w.delivered()
+		w.Binding = New(Options{
+			Client: w.cluster, Cache: w.cache, Clock: clock.RealClock{}, Transform: intake.Trim(false), Go: func(work func()) { go work() },
+		})
 		test(w)
 		synctest.Wait()
 	})
+}
+
+// usersPod is a pod with what users write and informers do not keep.
+func usersPod() *v1.Pod {
+	pod := fixture.Pod("web").Scheduler("p").Requests("cpu", "100m").Obj()
+	c := &pod.Spec.Containers[0]
+	c.Command, c.Args = []string{"serve"}, []string{"--port=80"}
+	c.Env = []v1.EnvVar{{Name: "MODE", ValueFrom: &v1.EnvVarSource{
+		ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "web"}, Key: "mode"},
+	}}}
+	c.LivenessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}}
+	c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 1}}}
+	return pod
+}
+
+// delivered is the pod as the informer of an ordinary process delivers it.
+func (w *world) delivered() *v1.Pod {
+	trimmed, err := intake.Trim(false)(w.cluster.Pod(usersPod()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return trimmed.(*v1.Pod)
 }
 
 // flight puts the pod on its way to node n1.

@@ -41,7 +41,8 @@ type statusWriter struct {
 	workers int
 	// told are closed when nothing is left to be sent.
 	told []chan struct{}
-	// known is what answers to patches told, until the pod is bound or gone.
+	// known is what answers to patches told, until the informer delivers it, or the
+	// pod is bound or gone.
 	known map[types.UID]view
 }
 
@@ -53,6 +54,8 @@ type sending struct {
 	last bool
 	// forget says that the answer need not be remembered.
 	forget bool
+	// delivered is the resource version that the informer delivered meanwhile.
+	delivered string
 }
 
 func newStatusWriter(o Options) *statusWriter {
@@ -96,6 +99,55 @@ func (w *statusWriter) forget(uid types.UID) {
 	if s := w.sending[uid]; s != nil {
 		s.last, s.forget = true, true
 	}
+}
+
+// observe drops what the informer has delivered: the pod that it delivered says it.
+func (w *statusWriter) observe(pod *v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.sending[pod.UID]; s != nil {
+		s.delivered = pod.ResourceVersion
+	}
+	if told, ok := w.known[pod.UID]; ok && newer(pod.ResourceVersion, told.version) == pod.ResourceVersion {
+		delete(w.known, pod.UID)
+	}
+}
+
+// begin registers a patch of a pod that nobody else writes to. Called with the lock.
+func (w *statusWriter) begin(uid types.UID) *sending {
+	s := &sending{over: make(chan struct{})}
+	w.sending[uid] = s
+	return s
+}
+
+// end remembers what the answer to a patch told, the zero view when it told nothing,
+// until the informer delivers it. Called with the lock.
+func (w *statusWriter) end(pod *v1.Pod, s *sending, told view) {
+	delete(w.sending, pod.UID)
+	close(s.over)
+	delivered := s.delivered != "" && newer(s.delivered, told.version) == s.delivered
+	if told.version != "" && (!s.forget || fault.ViewOutlivesPod) && !delivered {
+		w.known[pod.UID] = told.sharing(pod)
+	}
+}
+
+// exclusively lets write patch a pod while no other patch of it is under way.
+func (w *statusWriter) exclusively(pod *v1.Pod, write func() view) {
+	w.mu.Lock()
+	for w.sending[pod.UID] != nil {
+		over := w.sending[pod.UID].over
+		w.mu.Unlock()
+		_ = w.options.Wait(context.Background(), over) // the patch ends by itself
+		w.mu.Lock()
+	}
+	s := w.begin(pod.UID)
+	w.mu.Unlock()
+
+	told := write()
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end(pod, s, told)
 }
 
 // settle puts the patches and the bind of one pod in order: what was not sent
@@ -145,17 +197,13 @@ func (w *statusWriter) work() {
 			return
 		}
 		uid := n.pod.UID
-		s := &sending{over: make(chan struct{})}
-		w.sending[uid] = s
+		s := w.begin(uid)
 		w.mu.Unlock()
 
 		told, err := w.send(n)
 
 		w.mu.Lock()
-		delete(w.sending, uid)
-		if told.version != "" && !s.forget {
-			w.known[uid] = told.sharing(n.pod)
-		}
+		w.end(n.pod, s, told)
 		if n.tries++; err != nil && !s.last && n.tries < statusTries {
 			if next, ok := w.waiting[uid]; ok {
 				next.merge(n)
@@ -164,7 +212,6 @@ func (w *statusWriter) work() {
 			}
 		}
 		w.mu.Unlock()
-		close(s.over)
 		if err != nil {
 			<-w.options.Clock.After(settlePause)
 		}
@@ -228,7 +275,7 @@ func (w *statusWriter) send(n *news) (view, error) {
 		}
 		patched, err := pods.Patch(ctx, n.pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err == nil {
-			return viewOf(patched), nil
+			return viewOf(w.options.transformed(patched)), nil
 		}
 		if !apierrors.IsConflict(err) {
 			return view{}, w.failed(n, err)
@@ -240,7 +287,7 @@ func (w *statusWriter) send(n *news) (view, error) {
 		if live.UID != n.pod.UID || live.Spec.NodeName != "" {
 			return view{}, nil
 		}
-		there = viewOf(live)
+		there = viewOf(w.options.transformed(live))
 	}
 	return view{}, w.failed(n, errors.New("others change the pod all the time"))
 }

@@ -49,6 +49,13 @@ const (
 	// SlowPreferred: a profile whose attempts take long has its turn like any other.
 	SlowPreferred = false
 
+	// In binding, of forms and of views.
+
+	// FormsCompared: what is read from the API server is compared as it is with what the informer trimmed.
+	FormsCompared = false
+	// ViewOutlivesPod: what the answer to a patch told is remembered of a pod that was forgotten meanwhile.
+	ViewOutlivesPod = false
+
 	// In intake.
 
 	// ComesBackAsItWas: a pod that changed while it was bound is tried again as it was.

@@ -26,6 +26,8 @@ func init() {
 // The faults: see off.go.
 var (
 	EventInFlightDropped       = planted("EventInFlightDropped")
+	FormsCompared              = planted("FormsCompared")
+	ViewOutlivesPod            = planted("ViewOutlivesPod")
 	HintAlwaysSkips            = planted("HintAlwaysSkips")
 	HeapNotRebuilt             = planted("HeapNotRebuilt")
 	LessOfClosedGeneration     = planted("LessOfClosedGeneration")

@@ -25,6 +25,8 @@ type Options struct {
 	Cache   *cache.Cache
 	Queue   *queue.Queue
 	Waiting *framework.WaitingPods
+	// Observe gets each new version of a pod that still has no node.
+	Observe func(pod *v1.Pod)
 	// Forget is told of pods that are gone, or assigned: those have a node.
 	Forget func(pod *v1.Pod)
 	// Namespace is told the labels of a namespace before and after a change,

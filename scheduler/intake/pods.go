@@ -96,6 +96,7 @@ func (in *Intake) podUpdated(oldPod, newPod *v1.Pod) {
 		in.confirmed(ctx, newPod)
 		in.returned(ctx, oldPod, had, newPod.Spec.NodeName)
 	case oldPod.ResourceVersion != newPod.ResourceVersion:
+		in.options.Observe(newPod)
 		in.WaitsAs(ctx, oldPod, newPod)
 	}
 }

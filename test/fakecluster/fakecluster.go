@@ -77,6 +77,13 @@ func (c *Cluster) Inject(faults ...Fault) {
 	}
 }
 
+// Heal takes back the faults that are not used up.
+func (c *Cluster) Heal() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults = nil
+}
+
 // Apply adds an object, or replaces it, as somebody else would.
 func (c *Cluster) Apply(object runtime.Object) {
 	c.mu.Lock()

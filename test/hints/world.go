@@ -78,7 +78,7 @@ func newWorld(ctx context.Context, plugin string, config run.Config, without fwk
 	}
 	w.profile, _ = profiles.Acquire(blueprint.Name)
 	ear := intake.New(intake.Options{
-		Cache: w.cache, Queue: w.queue, Waiting: waiting, Forget: func(*v1.Pod) {}, Log: logr.Discard(),
+		Cache: w.cache, Queue: w.queue, Waiting: waiting, Observe: func(*v1.Pod) {}, Forget: func(*v1.Pod) {}, Log: logr.Discard(),
 		Storage: intake.AllStorage(),
 	})
 	_, err := ear.Register(factory)

@@ -155,7 +155,7 @@ func (h *House) furnish(mgr ctrl.Manager, client kubernetes.Interface, broadcast
 		return err
 	}
 	h.Scheduler = scheduler.New(scheduler.Options{
-		Client: writes, Dynamic: resources, KubeConfig: o.Config, Informers: h.Watched, Storage: storage,
+		Client: writes, Dynamic: resources, KubeConfig: o.Config, Informers: h.Watched, Transform: intake.Trim(true), Storage: storage,
 		RecorderFor: func(profile string) events.EventRecorderLogger {
 			return broadcaster.NewRecorder(mgr.GetScheme(), profile)
 		},

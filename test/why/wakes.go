@@ -50,7 +50,7 @@ func newBedroom(ctx context.Context, b *run.Berth) (*bedroom, error) {
 	r := &bedroom{informers: all, queue: queue.New(queue.Options{Clock: clock}), named: profile.Wakes(rules.Hints)}
 	r.queue.Adopt(ctx, b.Blueprint().Name, rules)
 	_, err = intake.New(intake.Options{
-		Cache: cache.New(), Queue: r.queue, Waiting: framework.NewWaitingPods(clock), Forget: func(*v1.Pod) {}, Log: logr.Discard(),
+		Cache: cache.New(), Queue: r.queue, Waiting: framework.NewWaitingPods(clock), Observe: func(*v1.Pod) {}, Forget: func(*v1.Pod) {}, Log: logr.Discard(),
 	}).Register(factory)
 	return r, err
 }

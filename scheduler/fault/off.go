@@ -34,6 +34,8 @@ const (
 	ChosenNodeForgotten = false
 	// SliceTooLarge: a swap goes through many more pods under one hold of the lock.
 	SliceTooLarge = false
+	// WalksShareTheirPlace: a walk through a profile's pods begins where another one is.
+	WalksShareTheirPlace = false
 	// SwapUnheardOnTheWay: a pod that is on its way to its place does not hear of a swap.
 	SwapUnheardOnTheWay = false
 	// AdmittedUnasked: a pod that is popped before a swap came to it counts as let in by the new gates.

@@ -41,6 +41,7 @@ var (
 	TouchedPodSleeps           = planted("TouchedPodSleeps")
 	ChosenNodeForgotten        = planted("ChosenNodeForgotten")
 	SliceTooLarge              = planted("SliceTooLarge")
+	WalksShareTheirPlace       = planted("WalksShareTheirPlace")
 	SwapUnheardOnTheWay        = planted("SwapUnheardOnTheWay")
 	AdmittedUnasked            = planted("AdmittedUnasked")
 	ToldAsBefore               = planted("ToldAsBefore")

@@ -66,8 +66,9 @@ type Pod struct {
 	chosen bool
 	// besides are plugins that would have refused the pod if others had not.
 	besides sets.Set[string]
-	// seat is the pod's place in the roster.
-	seat *list.Element
+	// seat is the pod's place in the roster, number says when it was added there.
+	seat   *list.Element
+	number uint64
 
 	// dorm is where a dormant pod sleeps.
 	dorm *dorm

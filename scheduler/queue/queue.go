@@ -94,7 +94,7 @@ func New(o Options) *Queue {
 		abandoned: map[string]Hold{},
 		dormant:   map[string]dorms{},
 		asides:    newHeap(func(a, b *Pod) bool { return a.poison.until.Before(b.poison.until) }),
-		roster:    roster{},
+		roster:    roster{profiles: map[string]*profilePods{}},
 		flights:   newFlights(),
 		debts:     map[string]debt{},
 		ready:     make(chan struct{}, 1),

@@ -9,54 +9,104 @@ import (
 // sliceOfPods is the size of a slice where Options do not say.
 const sliceOfPods = 32
 
-// roster are the pods of each profile, in a ring: who is looked at goes to the
-// end.
-type roster map[string]*list.List
-
-func (r roster) add(p *Pod) {
-	if r[p.profile] == nil {
-		r[p.profile] = list.New()
-	}
-	p.seat = r[p.profile].PushBack(p)
+// roster are the pods of each profile, in the order in which they came.
+type roster struct {
+	profiles map[string]*profilePods
+	// came is how many pods were added so far: the number of the newest one.
+	came uint64
 }
 
-func (r roster) remove(p *Pod) {
-	if r[p.profile].Remove(p.seat); r[p.profile].Len() == 0 {
-		delete(r, p.profile)
+// profilePods are the pods of one profile. The list holds them by their number, and
+// in between a *podWalk for each walk that is under way: it keeps its place whatever is
+// added or removed.
+type profilePods struct {
+	list *list.List
+	pods int
+}
+
+// podWalk is one way through the pods that a profile had when it began.
+type podWalk struct {
+	of *profilePods
+	at *list.Element
+	// until is the number of the newest pod that there was.
+	until uint64
+}
+
+func (r *roster) add(p *Pod) {
+	of := r.profiles[p.profile]
+	if of == nil {
+		of = &profilePods{list: list.New()}
+		r.profiles[p.profile] = of
+	}
+	of.pods++
+	r.came++
+	p.seat, p.number = of.list.PushBack(p), r.came
+}
+
+func (r *roster) remove(p *Pod) {
+	of := r.profiles[p.profile]
+	of.list.Remove(p.seat)
+	if of.pods--; of.pods == 0 {
+		delete(r.profiles, p.profile)
 	}
 }
 
-// next are the n pods whose turn it is; fewer where there are fewer.
-func (r roster) next(profile string, n int) []*Pod {
-	ring := r[profile]
-	if ring == nil {
+// walk begins a walk; nil where the profile has no pods.
+func (r *roster) walk(profile string) *podWalk {
+	of := r.profiles[profile]
+	if of == nil {
 		return nil
 	}
-	pods := make([]*Pod, min(n, ring.Len()))
-	for i := range pods {
-		pods[i] = ring.Front().Value.(*Pod)
-		ring.MoveToBack(ring.Front())
+	w := &podWalk{of: of, until: r.came}
+	w.at = of.list.PushFront(w)
+	if fault.WalksShareTheirPlace {
+		for e := of.list.Back(); e != w.at; e = e.Prev() {
+			if _, isWalk := e.Value.(*podWalk); isWalk {
+				of.list.MoveAfter(w.at, e)
+				break
+			}
+		}
+	}
+	return w
+}
+
+// next returns the next pods, n at most; none when the walk is over. Pods that were
+// removed are passed over, and pods that were added since it began.
+func (w *podWalk) next(n int) []*Pod {
+	var pods []*Pod
+	for len(pods) < n && w.at != nil {
+		e := w.at.Next()
+		p, isPod := (*Pod)(nil), false
+		if e != nil {
+			p, isPod = e.Value.(*Pod)
+		}
+		if e == nil || isPod && p.number > w.until {
+			w.of.list.Remove(w.at)
+			w.at = nil
+			break
+		}
+		w.of.list.MoveAfter(w.at, e)
+		if isPod {
+			pods = append(pods, p)
+		}
 	}
 	return pods
 }
 
-// inSlices looks at each pod that a profile has now, some at a time, so that
-// the loop goes on in between. look is called with the lock held; after, once
-// for each slice, without. Who else goes round meanwhile helps: each of us
-// takes as many steps as there were pods.
+// inSlices looks at each pod that a profile has now and still has when its turn
+// comes, some at a time, so that the loop goes on in between. look is called with the
+// lock held; after, once for each slice, without. Any number of walks through the
+// pods of one profile may be under way: none makes another skip a pod.
 func (q *Queue) inSlices(profile string, look func(*Pod), after func()) {
 	q.mu.Lock()
-	left, size := 0, q.slice
-	if ring := q.roster[profile]; ring != nil {
-		left = ring.Len()
-	}
+	w, size := q.roster.walk(profile), q.slice
 	q.mu.Unlock()
 	if fault.SliceTooLarge {
 		size *= 100
 	}
-	for ; left > 0; left -= size {
+	for w != nil && w.at != nil {
 		q.mu.Lock()
-		for _, p := range q.roster.next(profile, min(left, size)) {
+		for _, p := range w.next(size) {
 			look(p)
 		}
 		q.mu.Unlock()

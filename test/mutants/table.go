@@ -121,6 +121,8 @@ var table = []mutant{
 		[]killer{{queue, "TestTheQueueDoesWhatTheModelDoes"}, {loop, "TestWhomAChangeTouches"}}, ""},
 	{"ChosenNodeForgotten", "that another node may be chosen now is nothing to a pod that was refused on its node",
 		[]killer{{queue, "TestTheQueueDoesWhatTheModelDoes"}, {loop, "TestWhomAChangeTouches"}}, rare},
+	{"WalksShareTheirPlace", "of two walks through a profile's pods each passes over pods that the other looked at",
+		[]killer{{queue, "TestTwoWalksOverOneProfileSkipNoPod|TestAWalkVisitsEachPodThatStays"}}, "the simulation lets one walk go on at a time"},
 	{"SliceTooLarge", "a swap goes through many more pods under one hold of the lock",
 		[]killer{{queue, "TestNoTurnWaitsForAllThatAChangeTouches"}}, noHaste},
 	{"SwapUnheardOnTheWay", "a pod that is on its way to its place does not hear of a swap",

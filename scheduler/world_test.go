@@ -13,7 +13,6 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -21,6 +20,7 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/test/fakecluster"
 	"github.com/berthdev/berth/test/fixture"
@@ -65,7 +65,7 @@ func inTimeWith(t *testing.T, registry framework.Registry, test func(w *world), 
 			registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
 		}
 		w.Scheduler = New(Options{
-			Client: w.cluster, Informers: informers.NewSharedInformerFactory(w.cluster, 0), Storage: served(t, w.cluster, objects),
+			Client: w.cluster, Informers: intake.NewInformers(w.cluster, intake.Trim(false)), Transform: intake.Trim(false), Storage: served(t, w.cluster, objects),
 			RecorderFor: func(string) events.EventRecorderLogger { return w.events }, Registry: registry,
 			Unsupported: func(*v1.Pod) (string, string) { return w.unfit, "not yet" },
 			Ledger:      decision.NewLedger(time.Now), Desk: decision.NewDesk(time.Now), Clock: clock.RealClock{}, Log: logr.Discard(),

@@ -88,8 +88,9 @@ func (i *informer) follow() {
 	switch {
 	case is:
 		key := keyOf(c.new)
-		i.notices = append(i.notices, notice{old: i.store[key], new: c.new})
-		i.store[key] = c.new
+		is := i.world.server.delivered(c.new)
+		i.notices = append(i.notices, notice{old: i.store[key], new: is})
+		i.store[key] = is
 	case was:
 		key := keyOf(c.old)
 		i.notices = append(i.notices, notice{old: i.store[key]})
@@ -103,7 +104,7 @@ func (i *informer) list() {
 	there := map[string]object{}
 	for _, pod := range i.world.server.sortedPods() {
 		if i.sees(pod) {
-			there[keyOf(pod)] = pod
+			there[keyOf(pod)] = i.world.server.delivered(pod)
 		}
 	}
 	for _, node := range i.world.server.sortedNodes() {

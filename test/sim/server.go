@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/berthdev/berth/scheduler/intake"
 )
 
 var podResource = schema.GroupResource{Resource: "pods"}
@@ -37,6 +39,8 @@ type server struct {
 	// onEvict hears of each deletion that Berth asked for, with the pod before.
 	onEvict func(pod *v1.Pod)
 	now     func() time.Time
+	// trimmed are pods as informers deliver them, each made once.
+	trimmed map[*v1.Pod]*v1.Pod
 }
 
 // change is one write: an addition without old, a deletion without new.
@@ -45,7 +49,27 @@ type change struct {
 }
 
 func newServer() *server {
-	return &server{pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}}
+	return &server{pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, trimmed: map[*v1.Pod]*v1.Pod{}}
+}
+
+// transform is the one of the manager's informers where all plugins are built in.
+// What the API server answers to a GET or a PATCH goes through none.
+var transform = intake.Trim(false)
+
+// delivered returns an object as an informer delivers it.
+func (s *server) delivered(o object) object {
+	pod, is := o.(*v1.Pod)
+	if !is {
+		return o
+	}
+	if s.trimmed[pod] == nil {
+		trimmed, err := transform(pod.DeepCopy())
+		if err != nil {
+			panic(err)
+		}
+		s.trimmed[pod] = trimmed.(*v1.Pod)
+	}
+	return s.trimmed[pod]
 }
 
 func keyOf(o metav1.Object) string {

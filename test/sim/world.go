@@ -108,6 +108,7 @@ func (w *world) boot() {
 	w.sched = scheduler.New(scheduler.Options{
 		Client:      api,
 		Informers:   newFactory(api, pods, nodes),
+		Transform:   transform,
 		RecorderFor: func(string) events.EventRecorderLogger { return recorder{world: w} },
 		Registry:    registry,
 		Unsupported: plugins.Unsupported(registry, func(string) bool { return false }),

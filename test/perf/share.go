@@ -35,7 +35,7 @@ func installSlow(ctx context.Context, s *stage) error {
 }
 
 func startSlow(ctx context.Context, s *stage) (*controlplane.Process, error) {
-	manager, err := operator.Start(ctx, s.cp, s.binaries.slow, "--default-profile=")
+	manager, err := operator.Start(ctx, s.cp, s.binaries.slow)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ var _ = Describe("Two Managers in one process", func() {
 		start := func() (*operator.InProcess, *prometheus.Registry) {
 			registry := prometheus.NewRegistry()
 			m := runManager(accountConfig(ctx), operator.ShortLease, suiteOptions(manager.WithMetricsRegistry(registry))...)
-			DeferCleanup(m.Stop)
+			DeferCleanup(func() { _ = m.Stop() }) // the spec looks at what it returns
 			return m, registry
 		}
 		leader, its := start()
@@ -53,7 +53,7 @@ var _ = Describe("Two Managers in one process", func() {
 var _ = Describe("The informers of these specs", func() {
 	It("keep of pods what those of a shipped manager keep", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
-		pod := aPod(ctx, y.pod(p, "with-a-command").Mutate(func(pod *v1.Pod) {
+		pod := aPod(ctx, y.pod(p, "with-a-command").Requests("cpu", "1").Mutate(func(pod *v1.Pod) {
 			pod.Spec.Containers[0].Command = []string{"sleep", "infinity"}
 			pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "COLOUR", Value: "blue"}}
 		}))

@@ -34,11 +34,10 @@ const reporter = "berth"
 
 // connect makes the clients, the Events' writer and the traces' sender. Nothing runs
 // yet but the sender.
-func (m *Manager) connect(ctx context.Context) error {
+func (m *Manager) connect(ctx context.Context) (err error) {
 	if err := errors.Join(clientgoscheme.AddToScheme(m.scheme), v1alpha1.AddToScheme(m.scheme)); err != nil {
 		return err
 	}
-	var err error
 	if m.config, err = m.restConfig(m.settings.config); err != nil {
 		return err
 	}
@@ -46,6 +45,11 @@ func (m *Manager) connect(ctx context.Context) error {
 	if m.traced, err = m.tracing.start(ctx, host, m.version, m.log); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			m.traced.close(ctx)
+		}
+	}()
 	m.term = tenure.New(clock.RealClock{}, m.elect.RenewDeadline, m.leaseLost)
 	if m.to, err = newClients(m.config, m.writeConfig(), m.term, m.traced); err != nil {
 		return err

@@ -79,13 +79,13 @@ func build(ctx context.Context, o options, with []Option) (*Manager, error) {
 	if err := m.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := m.manage(); err != nil {
-		return nil, err
+	for _, step := range []func() error{m.manage, m.schedule, m.serve} {
+		if err := step(); err != nil {
+			m.finish()
+			return nil, err
+		}
 	}
-	if err := m.schedule(); err != nil {
-		return nil, err
-	}
-	return m, m.serve()
+	return m, nil
 }
 
 // Run runs the Manager until ctx ends, and then for as long as

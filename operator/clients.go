@@ -35,10 +35,10 @@ type clients struct {
 	busy func() bool
 }
 
-// newClients makes them. What changes pods and volumes is sent in term only, and
-// belongs to the trace of its attempt.
-func newClients(config *restclient.Config, term *tenure.Tenure, traced *traces) (c clients, err error) {
-	fenced := restclient.CopyConfig(config)
+// newClients makes them. What changes pods and volumes is sent as writing says, in term
+// only, and belongs to the trace of its attempt.
+func newClients(config, writing *restclient.Config, term *tenure.Tenure, traced *traces) (c clients, err error) {
+	fenced := restclient.CopyConfig(writing)
 	term.Fence(fenced)
 	traced.wrap(fenced)
 	writes := make(chan struct{}, binding.InFlight)

@@ -35,6 +35,14 @@ func (o options) extenderMaker(config *restclient.Config, client clientset.Inter
 	}
 }
 
+// extenderClients returns what makes clients of extenders; nil where they are off.
+func (m *Manager) extenderClients() ExtenderClient {
+	if m.extenders && m.extenderClient != nil {
+		return m.extenderClient
+	}
+	return m.extenderMaker(m.config, m.to.watches, m.log)
+}
+
 // +kubebuilder:rbac:groups="",namespace=system,resources=secrets,verbs=get,roleName=extender-role
 
 // ClientCertificates reads the client certificates of extenders from Secrets of

@@ -1,10 +1,8 @@
 package operator
 
 import (
-	"os"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -18,15 +16,6 @@ import (
 // leaseTolerance is how long after the end of its Lease a leader may be there:
 // what client-go's HealthzAdaptor is given by kube-scheduler.
 const leaseTolerance = 20 * time.Second
-
-// deposed ends the process when another one holds the Lease, at once: what it
-// would still write, the other one writes.
-func deposed(log logr.Logger) func() {
-	return func() {
-		log.Info("Another process holds the Lease: this one ends")
-		os.Exit(1)
-	}
-}
 
 // lease is what the leader is elected by; nil where none is.
 func (o options) lease(term *tenure.Tenure, config *restclient.Config, telling *recorder.Recorder) (resourcelock.Interface, error) {

@@ -3,10 +3,15 @@ package operator
 import (
 	"crypto/tls"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
+	restclient "k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -66,6 +71,37 @@ func (o metricsOptions) server() server.Options {
 	}
 	return options
 }
+
+// metricsPath is where controller-runtime serves metrics.
+const metricsPath = "/metrics"
+
+// gatherFrom returns a filter of controller-runtime's metrics server that serves
+// registry's metrics: without it the server has those of the process. filter is applied
+// to what is served; nil for none.
+func gatherFrom(registry prometheus.Gatherer, filter filterProvider) filterProvider {
+	return func(config *restclient.Config, client *http.Client) (server.Filter, error) {
+		inner := func(_ logr.Logger, handler http.Handler) (http.Handler, error) { return handler, nil }
+		if filter != nil {
+			var err error
+			if inner, err = filter(config, client); err != nil {
+				return nil, err
+			}
+		}
+		own := promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
+		return func(log logr.Logger, handler http.Handler) (http.Handler, error) {
+			return inner(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == metricsPath {
+					own.ServeHTTP(w, r)
+					return
+				}
+				handler.ServeHTTP(w, r)
+			}))
+		}, nil
+	}
+}
+
+// filterProvider is what server.Options has.
+type filterProvider = func(*restclient.Config, *http.Client) (server.Filter, error)
 
 // timeRequests lets the time that the API server takes be measured, which
 // controller-runtime does when it is asked to.

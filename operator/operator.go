@@ -1,14 +1,15 @@
-// Package operator is Berth's command: its flags, its connections, and how the
-// house is wired together. Whoever has plugins of their own builds a command of
-// their own from it:
+// Package operator is Berth's command, and what it is built from. Main is the command,
+// for a main.go that adds plugins:
 //
 //	func main() {
 //		operator.Main(plugins.Register("Coscheduling", coscheduling.New, (*coscheduling.Plugin)(nil), (*coscheduling.Args)(nil)))
 //	}
+//
+// New builds the same Manager inside of another program. It touches nothing that belongs
+// to the process, such as loggers and signals; Main does.
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,15 +17,17 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/plugins"
 )
 
 // version is set when a release is built:
@@ -35,14 +38,13 @@ var version = "dev"
 // Main runs Berth as the command line says, with more plugins beside those that
 // are built in, until the process is told to end. When it fails, it says why and
 // exits with 1.
-func Main(more ...framework.Registration) {
-	options, err := parse(os.Args[1:])
+func Main(more ...framework.Registration) { MainWith(WithPlugins(more...)) }
+
+// MainWith is Main with any options.
+func MainWith(with ...Option) {
+	err := command(os.Args[1:], with)
 	if errors.Is(err, pflag.ErrHelp) {
 		return
-	}
-	registry, registryErr := plugins.With(plugins.InTree(), more...)
-	if err = cmp.Or(err, registryErr); err == nil {
-		err = run(ctrl.SetupSignalHandler(), options, registry)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "manager:", err)
@@ -50,24 +52,26 @@ func Main(more ...framework.Registration) {
 	}
 }
 
-// run puts the house together and runs it until ctx ends.
-func run(ctx context.Context, o options, registry framework.Registry) error {
-	h, err := connect(ctx, o, registry)
+// command runs a Manager that has the process to itself: it handles the signals, sets
+// the loggers of klog and of controller-runtime, takes controller-runtime's registry
+// for its metrics, and exits at once when the Lease is lost. with may override this.
+func command(args []string, with []Option) error {
+	o, err := parse(args)
 	if err != nil {
 		return err
 	}
-	defer h.finish()
-	if err := h.manage(); err != nil {
+	log := o.logger()
+	ctrl.SetLogger(log)
+	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logLostTraces(log, o.tracing.endpoint, err) }))
+	timeRequests()
+	ctx := ctrl.SetupSignalHandler()
+	shipped := []Option{WithLogger(log), WithMetricsRegistry(metrics.Registry), WithLeaseLost(func() { os.Exit(1) })}
+	m, err := build(ctx, o, append(shipped, with...))
+	if err != nil {
 		return err
 	}
-	if err := h.schedule(); err != nil {
-		return err
-	}
-	if err := h.serve(ctx); err != nil {
-		return err
-	}
-	h.log.Info("Starting", "version", version, "leaderElection", h.elect.LeaderElect)
-	return h.mgr.Start(ctx)
+	return m.Run(ctx)
 }
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/berthdev/berth/scheduler/framework"
@@ -131,15 +131,15 @@ func ownNamespace() string {
 	return "berth-system"
 }
 
-// logger makes the one sink that klog and controller-runtime write to as well.
-func (o options) logger() logr.Logger {
-	log := zap.New(zap.Level(zapcore.Level(-o.verbosity)))
-	ctrl.SetLogger(log)
-	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true))
-	return log
-}
+// logger returns what the command logs to, at the verbosity of --v.
+func (o options) logger() logr.Logger { return zap.New(zap.Level(zapcore.Level(-o.verbosity))) }
 
-func (o options) restConfig() (*restclient.Config, error) {
+// restConfig returns a copy of given, or where that is nil what --kubeconfig or the pod's
+// service account says.
+func (o options) restConfig(given *restclient.Config) (*restclient.Config, error) {
+	if given != nil {
+		return o.paced(given), nil
+	}
 	config, err := restclient.InClusterConfig()
 	if o.kubeconfig != "" {
 		config, err = clientcmd.BuildConfigFromFlags("", o.kubeconfig)
@@ -147,8 +147,14 @@ func (o options) restConfig() (*restclient.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no way to reach the API server (is --kubeconfig right?): %w", err)
 	}
+	return o.paced(config), nil
+}
+
+// paced returns a copy of config that sends as many requests as the flags let it.
+func (o options) paced(config *restclient.Config) *restclient.Config {
+	config = restclient.CopyConfig(config)
 	config.QPS, config.Burst = o.qps, o.burst
-	return config, nil
+	return config
 }
 
 func (o options) manager(scheme *runtime.Scheme, log logr.Logger, end *ending) ctrl.Options {
@@ -161,6 +167,9 @@ func (o options) manager(scheme *runtime.Scheme, log logr.Logger, end *ending) c
 		// What ends after it writes Events alone.
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       ptr.To(end.managers()),
-		LeaseDuration:                 &o.elect.LeaseDuration, RenewDeadline: &o.elect.RenewDeadline, RetryPeriod: &o.elect.RetryPeriod,
+		// Controller-runtime keeps the names of controllers by process, and two Managers
+		// of one process have controllers of one name.
+		Controller:    config.Controller{SkipNameValidation: ptr.To(true)},
+		LeaseDuration: &o.elect.LeaseDuration, RenewDeadline: &o.elect.RenewDeadline, RetryPeriod: &o.elect.RetryPeriod,
 	}
 }

@@ -1,9 +1,12 @@
 package operator
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -32,6 +35,17 @@ func (p probes) serve(mgr ctrl.Manager, address string) error {
 		Name: "health probe", Listener: listener, ShutdownTimeout: ptr.To(time.Second),
 		Server: &http.Server{Handler: p.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16},
 	})
+}
+
+// readiness returns the errors of the checks of /readyz, by their names.
+func (p probes) readiness() error {
+	var all []error
+	for _, name := range slices.Sorted(maps.Keys(p.ready)) {
+		if err := p.ready[name](); err != nil {
+			all = append(all, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(all...)
 }
 
 func (p probes) handler() http.Handler {

@@ -10,7 +10,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/sdk/resource"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
@@ -68,18 +67,21 @@ func (o tracingOptions) validate() error {
 
 // traces are sent beside everything else: whoever does not take them holds up
 // nobody, and what does not find room in the meantime is dropped.
-type traces struct{ tracing.TracerProvider }
+type traces struct {
+	tracing.TracerProvider
+	// version is Berth's.
+	version string
+	// lost is called with why traces were lost at the end.
+	lost func(error)
+}
 
-// start begins to send traces, of the process that runs on host; nil where none are
-// made.
-func (o tracingOptions) start(ctx context.Context, host string, log logr.Logger) (*traces, error) {
+// start begins to send traces, of this version of Berth on host; nil where none are
+// made. What is lost while it runs, OpenTelemetry tells the process' error handler,
+// which the command sets.
+func (o tracingOptions) start(ctx context.Context, host, version string, log logr.Logger) (*traces, error) {
 	if o.endpoint == "" {
 		return nil, nil
 	}
-	log = log.WithName("tracing")
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		log.Info("Traces were lost", "endpoint", o.endpoint, "error", err.Error())
-	}))
 	config := &tracingapi.TracingConfiguration{Endpoint: &o.endpoint, SamplingRatePerMillion: &o.perMillion}
 	provider, err := tracing.NewProvider(ctx, config, nil, []resource.Option{
 		resource.WithAttributes(semconv.ServiceName("berth"), semconv.ServiceVersion(version), semconv.ServiceInstanceID(host)),
@@ -88,8 +90,13 @@ func (o tracingOptions) start(ctx context.Context, host string, log logr.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", endpointFlag, err)
 	}
-	log.Info("Sending traces", "endpoint", o.endpoint, "attemptsPerMillion", o.perMillion)
-	return &traces{provider}, nil
+	log.WithName("tracing").Info("Sending traces", "endpoint", o.endpoint, "attemptsPerMillion", o.perMillion)
+	return &traces{provider, version, func(err error) { logLostTraces(log, o.endpoint, err) }}, nil
+}
+
+// logLostTraces says that the collector at endpoint did not get traces.
+func logLostTraces(log logr.Logger, endpoint string, err error) {
+	log.WithName("tracing").Info("Traces were lost", "endpoint", endpoint, "error", err.Error())
 }
 
 // tracer makes the spans of the scheduler; nil where none are made.
@@ -97,7 +104,7 @@ func (t *traces) tracer() trace.Tracer {
 	if t == nil {
 		return nil
 	}
-	return t.Tracer("github.com/berthdev/berth/scheduler", trace.WithInstrumentationVersion(version))
+	return t.Tracer("github.com/berthdev/berth/scheduler", trace.WithInstrumentationVersion(t.version))
 }
 
 // wrap lets requests by config that are made in a traced attempt have spans of
@@ -120,6 +127,6 @@ func (t *traces) close(ctx context.Context) {
 		return
 	}
 	if err := t.Shutdown(ctx); err != nil {
-		otel.Handle(fmt.Errorf("at the end: %w", err))
+		t.lost(fmt.Errorf("at the end: %w", err))
 	}
 }

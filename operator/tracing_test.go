@@ -44,7 +44,7 @@ func TestNothingIsTracedUnlessAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	traced, err := o.tracing.start(t.Context(), "host", logr.Discard())
+	traced, err := o.tracing.start(t.Context(), "host", "v1.2.3", logr.Discard())
 	if err != nil || traced != nil || traced.tracer() != nil {
 		t.Errorf("%v, %v", traced, err)
 	}
@@ -73,7 +73,7 @@ func TestRequestsOfATracedAttemptSaySo(t *testing.T) {
 			if sampler == nil {
 				sampler = sdk.AlwaysSample()
 			}
-			provider := &traces{sdk.NewTracerProvider(sdk.WithSampler(sampler), sdk.WithSyncer(exporter))}
+			provider := &traces{TracerProvider: sdk.NewTracerProvider(sdk.WithSampler(sampler), sdk.WithSyncer(exporter))}
 			config := &restclient.Config{}
 			provider.wrap(config)
 			client, err := restclient.HTTPClientFor(config)
@@ -114,7 +114,7 @@ func TestACollectorThatHangsHoldsUpNobody(t *testing.T) {
 	}
 	defer listener.Close()
 	o := tracingOptions{endpoint: listener.Addr().String(), perMillion: million, given: true}
-	traced, err := o.start(t.Context(), "host", logr.Discard())
+	traced, err := o.start(t.Context(), "host", "v1.2.3", logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}

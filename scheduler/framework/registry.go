@@ -62,6 +62,9 @@ type Registration struct {
 	// BuiltIn says that the plugin is the house's own: nobody watches how long
 	// it takes.
 	BuiltIn bool
+	// ReadsTrimmedPods says that the plugin reads of pods only what built-in plugins
+	// read; see plugins.ReadsTrimmedPods.
+	ReadsTrimmedPods bool
 	// Points are the extension points the plugin's type implements.
 	Points []Point
 	// NewArgs returns an empty value of the argument type; nil where the

@@ -109,12 +109,22 @@ func check(plugin framework.Registration) error {
 	return nil
 }
 
-// Strangers reports whether registry holds plugins that are not built in: what
-// those read, nobody here knows.
-func Strangers(registry framework.Registry) bool {
-	ours := InTree()
-	for name := range registry {
-		if _, known := ours[name]; !known {
+// ReadsTrimmedPods declares that the plugin reads of pods only what built-in plugins
+// read. It must not read the command, args, env, envFrom, lifecycle and probes of
+// containers, their statuses beyond the resources, and the statuses of ephemeral
+// containers: informers drop those, which saves memory. They are kept while a plugin is
+// registered that does not declare it.
+func ReadsTrimmedPods() Option {
+	return func(registration *framework.Registration) { registration.ReadsTrimmedPods = true }
+}
+
+// NeedWholePods reports whether registry holds a plugin that may read parts of pods
+// that no built-in plugin reads: one that is not built in and does not declare
+// ReadsTrimmedPods.
+func NeedWholePods(registry framework.Registry) bool {
+	inTree := InTree()
+	for name, registration := range registry {
+		if _, builtIn := inTree[name]; !builtIn && !registration.ReadsTrimmedPods {
 			return true
 		}
 	}

@@ -171,3 +171,28 @@ func TestWithSaysWhyAPluginCannotBeUsed(t *testing.T) {
 		})
 	}
 }
+
+func TestWhichPluginsNeedWholePods(t *testing.T) {
+	register := func(options ...plugins.Option) framework.Registration {
+		return plugins.Register("Other", newQuota, (*quota)(nil), nil, options...)
+	}
+	for sentence, c := range map[string]struct {
+		more []framework.Registration
+		want bool
+	}{
+		"none of the built-in ones":                          {nil, false},
+		"one that is not built in":                           {[]framework.Registration{register()}, true},
+		"not one that reads what the built-in ones read":     {[]framework.Registration{register(plugins.ReadsTrimmedPods())}, false},
+		"one of two, where the other one does not need them": {[]framework.Registration{register(plugins.ReadsTrimmedPods()), {Name: "More", New: newQuota, Points: framework.Points}}, true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			registry, err := plugins.With(plugins.InTree(), c.more...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := plugins.NeedWholePods(registry); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}

@@ -17,7 +17,6 @@ import (
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/faultproxy"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/operator"
 	"github.com/berthdev/berth/test/words"
 )
@@ -55,10 +54,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	alerts, err = readAlerts(filepath.Join(root, "config", "prometheus", "alerts", "rules.yaml"))
 	Expect(err).NotTo(HaveOccurred())
-	cp, err = house.Cluster(ctx)
+	cp, err = operator.Cluster(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
-	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	proxy, err = faultproxy.Start(cp.Config())
 	Expect(err).NotTo(HaveOccurred())

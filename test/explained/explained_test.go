@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/plugins"
+	manager "github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/test/audit"
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/load"
+	"github.com/berthdev/berth/test/operator"
 )
 
 var pods = flag.Int("pods", 300, "how many pods wait at once")
@@ -45,7 +45,7 @@ func TestACrowdIsExplainedWithinTheBudget(t *testing.T) {
 	defer cancel()
 	log, args, err := audit.New(t.TempDir(), audit.Explanations)
 	noError(t, err)
-	cp, err := house.Cluster(ctx, args...)
+	cp, err := operator.Cluster(ctx, args...)
 	noError(t, err)
 	defer cp.Stop()
 	admin, berth := open(ctx, t, cp)
@@ -72,7 +72,7 @@ func TestACrowdIsExplainedWithinTheBudget(t *testing.T) {
 	if len(all) != *pods {
 		t.Errorf("%d writes explain %d pods", len(all), *pods)
 	}
-	if page, _ := berth.Ledger.Page(profile, 0); page.Totals.DecisionsDropped != 0 {
+	if page, _ := berth.Ledger().Page(profile, 0); page.Totals.DecisionsDropped != 0 {
 		t.Errorf("%d explanations were dropped", page.Totals.DecisionsDropped)
 	}
 }
@@ -86,15 +86,15 @@ func countBy(writes []audit.Entry) map[string]int {
 }
 
 // open lets a Berth run there, with a profile, and one node that is too small.
-func open(ctx context.Context, t *testing.T, cp *controlplane.ControlPlane) (client.Client, *house.House) {
+func open(ctx context.Context, t *testing.T, cp *controlplane.ControlPlane) (client.Client, *operator.InProcess) {
 	t.Helper()
 	config := cp.Config()
 	config.QPS, config.Burst = 500, 500
-	admin, err := client.New(config, client.Options{Scheme: house.Scheme()})
+	admin, err := client.New(config, client.Options{Scheme: operator.Scheme()})
 	noError(t, err)
-	account, err := house.Account(ctx, cp)
+	account, err := operator.AccountConfig(ctx, cp)
 	noError(t, err)
-	berth, err := house.Start(house.Options{Config: account, Registry: plugins.InTree(), Election: house.Patient, Log: logr.Discard()})
+	berth, err := operator.Run(account, nil, manager.WithLogger(logr.Discard()))
 	noError(t, err)
 	p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: profile}}
 	for _, object := range []client.Object{

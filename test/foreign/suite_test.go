@@ -16,7 +16,6 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/operator"
 	"github.com/berthdev/berth/test/words"
 )
@@ -55,7 +54,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
 	Expect(operator.Install(ctx, cp)).To(Succeed())
-	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 
 	manager, err = operator.StartSelf(ctx, cp, "--default-profile=", "--leader-elect-retry-period=200ms")

@@ -13,7 +13,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/house"
 )
 
 // What the API server refuses when somebody applied config/admission. A policy
@@ -43,9 +42,7 @@ var _ = Describe("The policies of config/admission", func() {
 		node := aNode(ctx, y.node("n").Label(v1.LabelTopologyZone, "z1").Label(v1.LabelTopologyRegion, "r1"))
 		expectReady(ctx, p)
 		waits := aPod(ctx, y.pod(p, "waits").NodeSelector("no", "where"))
-		config, err := house.Account(ctx, cp)
-		Expect(err).NotTo(HaveOccurred())
-		account := kubernetes.NewForConfigOrDie(config)
+		account := kubernetes.NewForConfigOrDie(accountConfig(ctx))
 		bind := func(ctx context.Context, labels, annotations map[string]string) error {
 			return account.CoreV1().Pods(y.name).Bind(ctx, &v1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Name: waits.Name, Labels: labels, Annotations: annotations},

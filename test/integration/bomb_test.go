@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/operator"
 )
 
 // bomb takes its process down, a moment after it was built and from a
@@ -16,7 +16,7 @@ import (
 const bomb = "Bomb"
 
 func newBomb(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	if house.IsChild() {
+	if operator.IsManager() {
 		time.AfterFunc(100*time.Millisecond, func() { panic(fmt.Sprint(bomb, " goes off")) })
 	}
 	return &afterwards{bomb}, nil

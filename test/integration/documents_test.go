@@ -136,6 +136,8 @@ var (
 	continued = regexp.MustCompile(`\n {18}`)
 	// holders are managers that hold the Lease: a host and a number.
 	holders = regexp.MustCompile(`\S+_[0-9a-f]{8}-[0-9a-f-]{27}`)
+	// epochs are numbers of leaderships: how often the suite started a manager before.
+	epochs = regexp.MustCompile(`leadership \d+`)
 	// servers are the version of the API server: a page shows the newest.
 	servers = regexp.MustCompile(`(Server|Kubernetes) +v1\.\d+\.\d+\b`)
 )
@@ -143,6 +145,7 @@ var (
 // timeless is a page without what a run on another day prints otherwise.
 func timeless(page string) string {
 	page = continued.ReplaceAllString(standings.ReplaceAllString(page, "STANDING"), " ")
+	page = epochs.ReplaceAllString(page, "leadership N")
 	page = servers.ReplaceAllString(holders.ReplaceAllString(page, "HOLDER"), "$1 VERSION")
 	page = numbered.ReplaceAllString(clockTimes.ReplaceAllString(page, "HH:MM"), "web-$1-N")
 	return spaces.ReplaceAllString(ages.ReplaceAllString(page, "Ns"), " ")

@@ -19,7 +19,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/operator"
 	"github.com/berthdev/berth/test/words"
 )
 
@@ -44,7 +44,7 @@ var _ = Describe("A pod that is explained", func() {
 		Expect(kubectl(ctx, "get", "sdec", "--namespace", pod.Namespace, "--field-selector=status.result=Unschedulable", "--output=wide")).To(ContainSubstring("Insufficient cpu"))
 
 		admin.Remove(ctx, pod)
-		berth.Desk.Gone(pod.Namespace, pod.Name, pod.UID)
+		berth.Desk().Gone(pod.Namespace, pod.Name, pod.UID)
 		expectNoDecision(ctx, pod)
 	})
 
@@ -82,7 +82,7 @@ var _ = Describe("A pod that is explained", func() {
 		explain(why(pod, "why"))
 		expectDecision(ctx, pod)
 		bindTo(ctx, pod, node)
-		berth.Desk.Bound(pod.Namespace, pod.Name, pod.UID)
+		berth.Desk().Bound(pod.Namespace, pod.Name, pod.UID)
 		expectDecision(ctx, pod)
 		aMinuteLater(ctx)
 		expectNoDecision(ctx, pod)
@@ -217,13 +217,13 @@ func aMinuteLater(ctx context.Context) {
 // explain puts an explanation on the desk, as soon as Berth knows the pod.
 func explain(e decision.Explanation) {
 	GinkgoHelper()
-	pods := berth.Watched.Core().V1().Pods().Lister().Pods(e.Namespace)
+	pods := berth.Informers().Core().V1().Pods().Lister().Pods(e.Namespace)
 	Eventually(func(g Gomega) {
 		known, err := pods.Get(e.Pod)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(known.UID).To(Equal(e.UID))
 	}).Should(Succeed())
-	berth.Desk.Put(e)
+	berth.Desk().Put(e)
 }
 
 // bindTo binds a pod as some scheduler would.
@@ -246,7 +246,7 @@ func viewerOf(ctx context.Context, y yard) client.Client {
 	})
 	cfg := cp.Config()
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: who}
-	tenant, err := client.New(cfg, client.Options{Scheme: house.Scheme()})
+	tenant, err := client.New(cfg, client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	return tenant
 }

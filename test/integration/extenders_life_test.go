@@ -10,11 +10,13 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/compile"
+	manager "github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/test/words"
 )
 
-var _ = Describe("An extender that wants to know who asks", func() {
+var _ = Describe("An extender that wants to know who asks", Ordered, ContinueOnFailure, func() {
+	allowExtenders()
+
 	It("is shown the certificate of a Secret, and not asked without it", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
 		n := aNode(ctx, y.node("n").Offers("cpu", "2"))
@@ -44,16 +46,6 @@ var _ = Describe("A profile with an extender, where the manager's flags do not a
 	It("is refused with the flag that is missing, and what ran keeps running", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
 		aNode(ctx, y.node("n").Offers("cpu", "2"))
-		allowing := func(rights compile.ExtenderRights) {
-			stopManager()
-			o := furnished(berth.Config)
-			if o.Extenders = rights; !rights.Enabled {
-				o.Extender = nil
-			}
-			berth = runManager(o)
-		}
-		DeferCleanup(func(ctx SpecContext) { stopManager(); berth = startManager(ctx) })
-		allowing(compile.ExtenderRights{})
 		p := aProfile(ctx, neverFlushing, extendedBy(v, filters))
 		Eventually(now(ctx, p)).Should(ContainElements("Accepted False InvalidExtender", "Ready False InvalidExtender"))
 		Expect(message(p, v1alpha1.ConditionAccepted)).To(ContainSubstring(
@@ -69,7 +61,9 @@ var _ = Describe("A profile with an extender, where the manager's flags do not a
 
 		By("and where they may filter, but neither preempt nor bind")
 		edit(ctx, p, none)
-		allowing(compile.ExtenderRights{Enabled: true})
+		stopManager()
+		DeferCleanup(func(ctx SpecContext) { stopManager(); berth = startManager(ctx) })
+		berth = runManager(accountConfig(ctx), []string{"--enable-extenders"}, suiteOptions(manager.WithExtenderClient(hereOnly(accountConfig(ctx))))...)
 		expectReady(ctx, p)
 		edit(ctx, p, extendedBy(v, preempts))
 		Eventually(now(ctx, p)).Should(ContainElement("Accepted False InvalidExtender"))
@@ -80,7 +74,9 @@ var _ = Describe("A profile with an extender, where the manager's flags do not a
 	})
 })
 
-var _ = Describe("The client of an extender", func() {
+var _ = Describe("The client of an extender", Ordered, ContinueOnFailure, func() {
+	allowExtenders()
+
 	It("asks nothing while its profile is on trial", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
 		n := aNode(ctx, y.node("n").Offers("cpu", "2"))

@@ -8,7 +8,9 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-var _ = Describe("A profile with several HTTP extenders", func() {
+var _ = Describe("A profile with several HTTP extenders", Ordered, ContinueOnFailure, func() {
+	allowExtenders()
+
 	It("asks one after the other, adds up what they say, and has the pod bound by the one that binds", minute, func(ctx SpecContext) {
 		y := aYard(ctx)
 		n := map[string]*v1.Node{}

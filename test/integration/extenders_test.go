@@ -12,7 +12,9 @@ import (
 	"github.com/berthdev/berth/test/words"
 )
 
-var _ = Describe("A profile with an HTTP extender", func() {
+var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, func() {
+	allowExtenders()
+
 	It("puts pods where the extender says, of the nodes that fit and by its scores", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
 		a, b, c := aNode(ctx, y.node("a").Offers("cpu", "1")), aNode(ctx, y.node("b").Offers("cpu", "1")), aNode(ctx, y.node("c").Offers("cpu", "1"))

@@ -8,7 +8,9 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-var _ = Describe("An extender that is asked about victims", func() {
+var _ = Describe("An extender that is asked about victims", Ordered, ContinueOnFailure, func() {
+	allowExtenders()
+
 	It("drops nodes, and names others of those who are there", minute, func(ctx SpecContext) {
 		v, y, classes := aVoice(), aYard(ctx), priorities(ctx, 3, v1.PreemptLowerPriority)
 		p := aProfile(ctx, neverFlushing, extendedBy(v, preempts))
@@ -68,7 +70,9 @@ var _ = Describe("An extender that is asked about victims", func() {
 	})
 })
 
-var _ = Describe("A node that an extender refuses for good", func() {
+var _ = Describe("A node that an extender refuses for good", Ordered, ContinueOnFailure, func() {
+	allowExtenders()
+
 	It("is cleared for nobody, and another one is", minute, func(ctx SpecContext) {
 		v, y, classes := aVoice(), aYard(ctx), priorities(ctx, 2, v1.PreemptLowerPriority)
 		p := aProfile(ctx, neverFlushing, extendedBy(v, filters))

@@ -28,10 +28,26 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
+// allowExtenders runs the specs of a container with a manager that lets profiles have
+// extenders. Other specs do without: extenders are sent whole pods, and a manager that
+// allows none keeps less of them.
+func allowExtenders() {
+	BeforeAll(func(ctx SpecContext) {
+		stopManager()
+		config := accountConfig(ctx)
+		berth = runManager(config, []string{"--enable-extenders", "--enable-extender-writes"},
+			suiteOptions(manager.WithExtenderClient(hereOnly(config)))...)
+	}, NodeTimeout(patience))
+	AfterAll(func(ctx SpecContext) {
+		stopManager()
+		berth = startManager(ctx)
+	}, NodeTimeout(patience))
+}
+
 // hereOnly makes clients of extenders that are all on this host, whatever they
 // are called: where they may be is shown without an API server. Their
 // certificates are read with the manager's rights.
-func hereOnly(cfg *rest.Config) func(context.Context, string, extender.Config) (fwk.Extender, error) {
+func hereOnly(cfg *rest.Config) manager.ExtenderClient {
 	lent := extender.Options{
 		Certificate: manager.ClientCertificates(kubernetes.NewForConfigOrDie(cfg), namespace),
 		Allow:       func(netip.AddrPort) error { return nil },

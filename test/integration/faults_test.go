@@ -14,9 +14,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	manager "github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/faultproxy"
-	"github.com/berthdev/berth/test/house"
 )
 
 const (
@@ -33,14 +33,12 @@ var _ = Describe("A Binding that", Ordered, func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		stopManager()
-		cfg, err := house.Account(ctx, cp)
-		Expect(err).NotTo(HaveOccurred())
+		cfg := accountConfig(ctx)
 		Expect(cfg.Timeout).To(BeZero(), "Berth waits for an answer as long as it takes: how long a Binding is held up makes no difference")
+		var err error
 		proxy, err = faultproxy.Start(cfg)
 		Expect(err).NotTo(HaveOccurred())
-		o := furnished(cfg)
-		o.Writes = proxy.Config(cfg)
-		berth = runManager(o)
+		berth = runManager(cfg, nil, suiteOptions(manager.WithWriteConfig(proxy.Config(cfg)))...)
 	}, NodeTimeout(patience))
 	AfterAll(func(ctx SpecContext) {
 		stopManager()
@@ -93,7 +91,7 @@ var _ = Describe("A Binding that", Ordered, func() {
 			for _, pod := range r.pods {
 				if held[pod.Name] {
 					Expect(admin.Place(ctx, pod)(NewWithT(GinkgoTB())) != "").To(Equal(counts), pod.Name)
-					Expect(berth.Scheduler.Rooms().Cache.Placed(pod.UID)).To(BeTrue(), "%s counts on its node", pod.Name)
+					Expect(berth.Scheduler().Rooms().Cache.Placed(pod.UID)).To(BeTrue(), "%s counts on its node", pod.Name)
 				} else {
 					expectHeld(ctx, v1.PodReasonUnschedulable, pod)
 				}
@@ -176,7 +174,7 @@ func (r *rush) settles(ctx context.Context) {
 	Eventually(func(g Gomega) {
 		queue := waiting(r.profile)()
 		g.Expect(queue).To(Equal(decision.QueueCounts{Unschedulable: crowd - slots}))
-		_, assumed := berth.Scheduler.Rooms().Cache.Sizes()
+		_, assumed := berth.Scheduler().Rooms().Cache.Sizes()
 		g.Expect(assumed).To(BeZero(), "assumed pods")
 		g.Expect(r.totals().Bound).To(BeEquivalentTo(slots), "totals.bound")
 	}).Should(Succeed())
@@ -223,7 +221,7 @@ func (r *rush) latecomersAreRefused() {
 }
 
 func (r *rush) totals() decision.Totals {
-	page, _ := berth.Ledger.Page(r.profile.Name, 0)
+	page, _ := berth.Ledger().Page(r.profile.Name, 0)
 	return page.Totals
 }
 
@@ -233,7 +231,7 @@ func (r *rush) rebinds() float64 { return rebindsTotal() - r.before }
 func rebindsTotal() float64 {
 	GinkgoHelper()
 	metrics := prometheus.NewRegistry()
-	for _, collector := range berth.Scheduler.Metrics() {
+	for _, collector := range berth.Scheduler().Metrics() {
 		Expect(metrics.Register(collector)).To(Succeed())
 	}
 	families, err := metrics.Gather()

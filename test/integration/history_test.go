@@ -45,7 +45,7 @@ var _ = Describe("A profile's history", func() {
 		expectReady(ctx, p)
 		first := *p.Status.Programmed
 		Expect(admin.Delete(ctx, p)).To(Succeed())
-		Eventually(func() bool { _, runs := berth.Scheduler.Profiles().Running(p.Name); return runs }).Should(BeFalse())
+		Eventually(func() bool { _, runs := berth.Scheduler().Profiles().Running(p.Name); return runs }).Should(BeFalse())
 		pod := aPod(ctx, y.pod(p, "between"))
 
 		rollBack(ctx, first.Revision)
@@ -73,7 +73,7 @@ var _ = Describe("A profile's history", func() {
 		Expect(record.Generation).To(Equal(second.Generation))
 		Expect(record.Hash).To(Equal(second.Hash))
 		Eventually(now(ctx, p)).Should(ContainElement("Programmed False PreviousRuns"))
-		end(next)
+		end(ctx, next)
 	})
 
 	It("sets a spec aside that takes the process down, and takes it up when the user says so", twoMinutes, func(ctx SpecContext) {
@@ -88,28 +88,28 @@ var _ = Describe("A profile's history", func() {
 
 		first := startChild(ctx)
 		edit(ctx, p, afterBind(bomb))
-		Eventually(first.Ended).Should(BeClosed())
+		Eventually(first.Ended()).Should(BeClosed())
 		second := startChild(ctx)
-		Eventually(second.Ended).Should(BeClosed())
+		Eventually(second.Ended()).Should(BeClosed())
 
 		third := startChild(ctx)
 		Eventually(now(ctx, p)).Should(ConsistOf("Accepted True Accepted", "ResolvedRefs True ResolvedRefs",
 			"Programmed False CrashedOnProbation", "Ready False CrashedOnProbation", "Stalled True CrashedOnProbation"))
 		Expect(p.Status.Programmed.Hash).To(Equal(good.Hash))
 		Expect(recordOf(ctx, aPod(ctx, y.pod(p, "web"))).Hash).To(Equal(good.Hash))
-		Expect(third.Ended).NotTo(BeClosed())
+		Expect(third.Ended()).NotTo(BeClosed())
 
 		By("running the command of the message")
 		_, command, found := strings.Cut(message(p, v1alpha1.ConditionReady), "tried again with: kubectl ")
 		Expect(found).To(BeTrue(), message(p, v1alpha1.ConditionReady))
 		Expect(kubectl(ctx, strings.Fields(command)...)).Error().NotTo(HaveOccurred())
-		Eventually(third.Ended).Should(BeClosed())
+		Eventually(third.Ended()).Should(BeClosed())
 
 		By("mending the spec")
 		edit(ctx, p, noPlugins)
 		fourth := startChild(ctx)
 		expectReady(ctx, p)
-		end(fourth)
+		end(ctx, fourth)
 	})
 })
 

@@ -41,7 +41,7 @@ var _ = Describe("A manager that is killed in the middle of a swap, at", func() 
 
 			Expect(os.WriteFile(arm, nil, 0o600)).To(Succeed())
 			edit(ctx, p, opening)
-			Eventually(killed.Ended).Should(BeClosed(), "it dies at "+step)
+			Eventually(killed.Ended()).Should(BeClosed(), "it dies at "+step)
 
 			next := startChild(ctx)
 			expectReady(ctx, p)
@@ -55,8 +55,8 @@ var _ = Describe("A manager that is killed in the middle of a swap, at", func() 
 			}
 			Expect(recordOf(ctx, runs).Hash).To(Equal(first.Hash), "where it runs is no news")
 			Eventually(queueOf(ctx, p)).Should(BeZero(), "nobody waits")
-			Expect(next.Ended).NotTo(BeClosed())
-			end(next)
+			Expect(next.Ended()).NotTo(BeClosed())
+			end(ctx, next)
 		})
 	}
 })

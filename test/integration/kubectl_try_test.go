@@ -77,7 +77,7 @@ var _ = Describe("kubectl berth try", func() {
 			admin.ExpectBound(ctx, real)
 			Expect(alike).To(ContainElement(real.Spec.NodeName))
 			admin.Remove(ctx, real)
-			Eventually(berth.Scheduler.Rooms().Cache.Placed).WithArguments(real.UID).Should(BeFalse())
+			Eventually(berth.Scheduler().Rooms().Cache.Placed).WithArguments(real.UID).Should(BeFalse())
 		}
 	})
 })

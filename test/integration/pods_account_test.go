@@ -13,7 +13,7 @@ import (
 
 var _ = Describe("The manager that all of these specs speak about", func() {
 	It("has the shipped ServiceAccount, and no right that is not shipped", minute, func(ctx SpecContext) {
-		its, err := kubernetes.NewForConfig(berth.Config)
+		its, err := kubernetes.NewForConfig(accountConfig(ctx))
 		Expect(err).NotTo(HaveOccurred())
 		who, err := its.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())

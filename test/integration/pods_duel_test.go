@@ -47,7 +47,7 @@ var _ = Describe("Two profiles whose pods evict each other's", func() {
 		attempts := func() int {
 			var n int64
 			for _, p := range both {
-				page, _ := berth.Ledger.Page(p.Name, 0)
+				page, _ := berth.Ledger().Page(p.Name, 0)
 				n += page.Totals.Refusals
 			}
 			return int(n)

@@ -27,7 +27,7 @@ var _ = Describe("A profile for some namespaces", func() {
 		By("and holds those that come when it is labelled no more")
 		label(ctx, y, "other")
 		Eventually(func() string {
-			ns, err := berth.Watched.Core().V1().Namespaces().Lister().Get(y.name)
+			ns, err := berth.Informers().Core().V1().Namespaces().Lister().Get(y.name)
 			Expect(err).NotTo(HaveOccurred())
 			return ns.Labels["team"]
 		}).Should(Equal("other"))

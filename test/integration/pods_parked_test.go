@@ -52,14 +52,14 @@ var _ = Describe("A paused profile", func() {
 		expectHeld(ctx, v1.PodReasonUnschedulable, pod)
 		for range 10 {
 			for range 3 {
-				berth.Scheduler.Profiles().Pause(p.Name, true)
-				berth.Scheduler.Profiles().Pause(p.Name, false)
+				berth.Scheduler().Profiles().Pause(p.Name, true)
+				berth.Scheduler().Profiles().Pause(p.Name, false)
 			}
-			berth.Scheduler.Profiles().Pause(p.Name, true)
+			berth.Scheduler().Profiles().Pause(p.Name, true)
 			expectHeld(ctx, "ProfilePaused", pod)
-			berth.Scheduler.Profiles().Pause(p.Name, false)
-			berth.Scheduler.Profiles().Pause(p.Name, true)
-			berth.Scheduler.Profiles().Pause(p.Name, false)
+			berth.Scheduler().Profiles().Pause(p.Name, false)
+			berth.Scheduler().Profiles().Pause(p.Name, true)
+			berth.Scheduler().Profiles().Pause(p.Name, false)
 			expectHeld(ctx, v1.PodReasonUnschedulable, pod)
 		}
 	})

@@ -85,7 +85,7 @@ var _ = Describe("A pod that matters more", func() {
 		admin.ExpectBound(ctx, low)
 		high := aPod(ctx, ranked(y.pod(p, "high").Requests("cpu", "1"), classes[1]))
 		Eventually(promised(ctx, high)).Should(Equal(node.Name))
-		room := func() int { return len(berth.Scheduler.Rooms().Cache.NominatedPodsForNode(node.Name)) }
+		room := func() int { return len(berth.Scheduler().Rooms().Cache.NominatedPodsForNode(node.Name)) }
 		Expect(room()).To(Equal(1))
 		admin.Remove(ctx, high)
 		Eventually(room).Should(BeZero())
@@ -150,6 +150,6 @@ func aBudget(ctx context.Context, y yard, app string) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: app},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: fixture.Labels("app", app)},
 	})
-	watched := berth.Watched.Policy().V1().PodDisruptionBudgets().Lister().PodDisruptionBudgets(y.name)
+	watched := berth.Informers().Policy().V1().PodDisruptionBudgets().Lister().PodDisruptionBudgets(y.name)
 	Eventually(func() error { _, err := watched.Get(budget.Name); return err }).Should(Succeed())
 }

@@ -76,12 +76,12 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 		pod := aPod(ctx, n.pod)
 		expectHeld(ctx, v1.PodReasonUnschedulable, pod)
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Unschedulable: 1}))
-		flushed := words.BoundAfterFlush(berth.Scheduler.Metrics())
+		flushed := words.BoundAfterFlush(berth.Scheduler().Metrics())
 
 		n.help(ctx, node, before, pod)
 		Expect(recordOf(ctx, pod).Attempts).To(BeNumerically(">=", 2))
 		Expect(words.Scheduled(pod)).To(Equal("True"))
-		Expect(words.BoundAfterFlush(berth.Scheduler.Metrics())).To(Equal(flushed), "an event woke it, not the flush")
+		Expect(words.BoundAfterFlush(berth.Scheduler().Metrics())).To(Equal(flushed), "an event woke it, not the flush")
 	},
 	Entry("a node comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("small").Offers("cpu", "1"), nil, y.pod(p, "web").Requests("cpu", "2"),

@@ -70,7 +70,7 @@ var _ = Describe("A profile's status", func() {
 		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "first")))
 		Eventually(published(ctx, p)).Should(HaveField("Bound", BeEquivalentTo(1)))
 		Expect(admin.Delete(ctx, p)).To(Succeed())
-		Eventually(func() bool { _, runs := berth.Scheduler.Profiles().Running(p.Name); return runs }).Should(BeFalse())
+		Eventually(func() bool { _, runs := berth.Scheduler().Profiles().Running(p.Name); return runs }).Should(BeFalse())
 		p = aProfileNamed(ctx, y.name, publishingEvery(1))
 		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "second")))
 		Eventually(published(ctx, p)).Should(HaveValue(HaveField("Bound", BeEquivalentTo(1))))

@@ -115,7 +115,7 @@ func recordIn(pod *v1.Pod) record {
 // waiting says where a profile's pods are now, in the scheduler itself.
 func waiting(p *v1alpha1.SchedulingProfile) func() decision.QueueCounts {
 	return func() decision.QueueCounts {
-		page, _ := berth.Ledger.Page(p.Name, 0)
+		page, _ := berth.Ledger().Page(p.Name, 0)
 		return page.Queue
 	}
 }

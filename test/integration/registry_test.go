@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 
-	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -20,18 +19,17 @@ const (
 	slow    = "Slow"    // its factory waits for gate
 )
 
-// registry holds the in-tree plugins, those two, Bomb, Sluice, Tripwire and Picky.
-func registry() framework.Registry {
-	all, err := plugins.With(plugins.InTree(),
-		plugins.Register(brittle, newBrittle, (*afterwards)(nil), nil),
-		plugins.Register(slow, newSlow, (*afterwards)(nil), nil),
-		plugins.Register(bomb, newBomb, (*afterwards)(nil), nil),
-		plugins.Register(sluice, newSluice, (*sluicePlugin)(nil), nil),
-		plugins.Register(tripwire, newTripwire, &tripwirePlugin{}, nil),
-		plugins.Register(picky, newPicky, pickyPlugin{}, nil),
-	)
-	Expect(err).NotTo(HaveOccurred())
-	return all
+// testPlugins are those two, Bomb, Sluice, Tripwire and Picky. All read of pods what
+// built-in plugins read, so that informers keep what they keep in a shipped manager.
+func testPlugins() []framework.Registration {
+	return []framework.Registration{
+		plugins.Register(brittle, newBrittle, (*afterwards)(nil), nil, plugins.ReadsTrimmedPods()),
+		plugins.Register(slow, newSlow, (*afterwards)(nil), nil, plugins.ReadsTrimmedPods()),
+		plugins.Register(bomb, newBomb, (*afterwards)(nil), nil, plugins.ReadsTrimmedPods()),
+		plugins.Register(sluice, newSluice, (*sluicePlugin)(nil), nil, plugins.ReadsTrimmedPods()),
+		plugins.Register(tripwire, newTripwire, &tripwirePlugin{}, nil, plugins.ReadsTrimmedPods()),
+		plugins.Register(picky, newPicky, pickyPlugin{}, nil, plugins.ReadsTrimmedPods()),
+	}
 }
 
 // afterwards does nothing after a bind.

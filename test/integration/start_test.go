@@ -11,8 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/plugins"
-	"github.com/berthdev/berth/test/house"
+	manager "github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/test/words"
 )
 
@@ -20,16 +19,16 @@ var _ = Describe("A replica that starts", func() {
 	It("is not ready while it would refuse what the leader runs, and names it", minute, func(ctx SpecContext) {
 		p := aProfile(ctx, afterBind(slow))
 		expectReady(ctx, p)
-		other := runManager(house.Options{Config: berth.Config, Registry: plugins.InTree(), Version: version})
+		other := runManager(accountConfig(ctx), nil, manager.WithVersion(version))
 		DeferCleanup(func() { Expect(other.Stop()).To(Succeed()) })
-		Eventually(other.Gate.Ready).Should(MatchError(SatisfyAll(
+		Eventually(other.Ready).Should(MatchError(SatisfyAll(
 			ContainSubstring("SchedulingProfile "+p.Name), ContainSubstring("spec.plugins.postBind.enabled[0].name"))))
 		Eventually(eventsOf(ctx, p)).Should(ContainElement("Warning ReplicaNotReady Start"))
 		expectReady(ctx, p)
-		Expect(berth.Gate.Ready()).To(Succeed(), "the leader is at work")
+		Expect(berth.Ready()).To(Succeed(), "the leader is at work")
 
 		edit(ctx, p, noPlugins)
-		Eventually(other.Gate.Ready).Should(Succeed())
+		Eventually(other.Ready).Should(Succeed())
 	})
 })
 
@@ -47,9 +46,7 @@ var _ = Describe("A cluster without a SchedulingProfile", func() {
 			Expect(client.IgnoreNotFound(admin.Delete(ctx, p))).To(Succeed())
 			berth = startManager(ctx)
 		})
-		o := furnished(berth.Config)
-		o.DefaultProfile = p.Name
-		berth = runManager(o)
+		berth = startManager(ctx, "--default-profile="+p.Name)
 		Eventually(func() error { return admin.Get(ctx, client.ObjectKeyFromObject(p), p) }).Should(Succeed())
 		expectReady(ctx, p)
 		first := p.UID

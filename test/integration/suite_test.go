@@ -16,7 +16,7 @@ import (
 
 	"github.com/berthdev/berth/test/audit"
 	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/operator"
 	"github.com/berthdev/berth/test/words"
 )
 
@@ -33,7 +33,7 @@ var (
 	// serverMinor is the minor version of the API server: 37 for v1.37.1.
 	serverMinor int
 	// berth is the manager that runs now.
-	berth *house.House
+	berth *operator.InProcess
 )
 
 func TestIntegration(t *testing.T) {
@@ -52,11 +52,11 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	serverMinor, err = controlplane.Minor(ctx, "kube-apiserver")
 	Expect(err).NotTo(HaveOccurred())
-	cp, err = house.Cluster(ctx, append(rules, gangFlags()...)...)
+	cp, err = operator.Cluster(ctx, append(rules, gangFlags()...)...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
 
-	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	berth = startManager(ctx)
 	DeferCleanup(stopManager)

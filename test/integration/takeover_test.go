@@ -10,14 +10,14 @@ var _ = Describe("A follower", func() {
 		p := aProfile(ctx)
 		expectReady(ctx, p)
 		leader := berth
-		Eventually(leader.Elected).Should(BeClosed())
+		Eventually(leader.Elected()).Should(BeClosed())
 		berth = startManager(ctx)
-		Eventually(func() bool { _, runs := berth.Scheduler.Profiles().Running(p.Name); return runs }).Should(BeTrue())
-		Expect(berth.Elected).NotTo(BeClosed())
+		Eventually(func() bool { _, runs := berth.Scheduler().Profiles().Running(p.Name); return runs }).Should(BeTrue())
+		Expect(berth.Elected()).NotTo(BeClosed())
 
 		Expect(leader.Stop()).To(Succeed())
 		edit(ctx, p, scoring("NoSuch"))
-		Eventually(berth.Elected).Should(BeClosed())
+		Eventually(berth.Elected()).Should(BeClosed())
 		Eventually(now(ctx, p)).Should(ContainElements("Ready False UnknownPlugin", "Programmed False PreviousRuns"))
 		Expect(p.Status.Programmed.Generation).To(BeEquivalentTo(1), "built while it followed")
 	})

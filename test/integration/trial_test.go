@@ -133,7 +133,7 @@ func expectSeen(ctx SpecContext, pods ...*v1.Pod) {
 	for _, pod := range pods {
 		Eventually(func(g Gomega) {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-			seen, err := berth.Watched.Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+			seen, err := berth.Informers().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(seen.ResourceVersion).To(Equal(pod.ResourceVersion))
 		}).Should(Succeed())

@@ -8,7 +8,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/words"
 )
 
@@ -18,13 +17,12 @@ var _ = Describe("An API server that does not serve every kind that plugins read
 		lacking, err := cp.AnotherAPIServer(ctx, "--runtime-config=storage.k8s.io/v1/csistoragecapacities=false,storage.k8s.io/v1/csinodes=false")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { cp.End(cp.Process("kube-apiserver")) })
-		there, err := house.Account(ctx, cp)
-		Expect(err).NotTo(HaveOccurred())
+		there := accountConfig(ctx)
 		there.Host, there.TLSClientConfig = lacking.Host, lacking.TLSClientConfig
 
 		y, p := aYard(ctx), aProfile(ctx)
 		stopManager()
-		berth = runManager(furnished(there))
+		berth = runManager(there, nil, suiteOptions()...)
 		DeferCleanup(func(ctx SpecContext) {
 			stopManager()
 			berth = startManager(ctx)

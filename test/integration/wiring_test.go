@@ -2,7 +2,7 @@ package integration
 
 import (
 	"context"
-	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,8 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 
-	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/test/house"
+	manager "github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/test/operator"
 )
 
@@ -22,41 +21,44 @@ const (
 	version = "integration"
 )
 
-// TestMain is the manager where it was started as one.
+// TestMain is the manager where StartSelf started it.
 func TestMain(m *testing.M) {
-	if !house.IsChild() {
-		os.Exit(m.Run())
-	}
-	RegisterFailHandler(func(message string, _ ...int) { panic(message) })
-	house.BeChild(func(cfg *rest.Config) house.Options {
-		tripping(cfg)
-		return house.Options{Config: cfg, Registry: registry(), Version: version, Election: house.Hasty}
+	operator.Main(m, func() {
+		config, err := operator.SelfConfig()
+		if err != nil {
+			panic(err)
+		}
+		tripping(config)
+		manager.MainWith(manager.WithRESTConfig(config), manager.WithPlugins(testPlugins()...), manager.WithVersion(version))
 	})
 }
 
-// startManager runs a manager in this process, with the rights that are
-// shipped.
-func startManager(ctx context.Context) *house.House {
+// startManager runs a manager in this process, with the rights that are shipped, more
+// flags, and the options of the suite.
+func startManager(ctx context.Context, flags ...string) *operator.InProcess {
 	GinkgoHelper()
-	cfg, err := house.Account(ctx, cp)
-	Expect(err).NotTo(HaveOccurred())
-	return runManager(furnished(cfg))
+	return runManager(accountConfig(ctx), flags, suiteOptions()...)
 }
 
-// furnished has a few plugins more, and believes a revision that ran under a
-// manager of this process for so long that a spec can look at it before.
-func furnished(cfg *rest.Config) house.Options {
-	return house.Options{
-		Config: cfg, Registry: registry(), Probation: 2 * time.Second, Version: version, Election: house.Patient,
-		Now: deskTime, Extenders: compile.AllExtenders, Extender: hereOnly(cfg),
-	}
+func accountConfig(ctx context.Context) *rest.Config {
+	GinkgoHelper()
+	config, err := operator.AccountConfig(ctx, cp)
+	Expect(err).NotTo(HaveOccurred())
+	return config
 }
 
-func runManager(o house.Options) *house.House {
+// suiteOptions add the suite's plugins, and trust a revision that ran under a manager of
+// this process for so long that a spec can look at it before; with are more.
+func suiteOptions(with ...manager.Option) []manager.Option {
+	return append(with, manager.WithPlugins(testPlugins()...), manager.WithVersion(version),
+		manager.WithProbation(2*time.Second), manager.WithExplanationTime(deskTime))
+}
+
+func runManager(config *rest.Config, flags []string, with ...manager.Option) *operator.InProcess {
 	GinkgoHelper()
-	h, err := house.Start(o)
+	m, err := operator.Run(config, flags, with...)
 	Expect(err).NotTo(HaveOccurred())
-	return h
+	return m
 }
 
 func stopManager() {
@@ -66,17 +68,16 @@ func stopManager() {
 
 // startChild starts a manager beside the suite, which must have stopped its own.
 // environment is what it is told besides, each as NAME=value.
-func startChild(ctx SpecContext, environment ...string) *house.Child {
+func startChild(ctx SpecContext, environment ...string) *operator.Manager {
 	GinkgoHelper()
-	child, err := house.StartChild(ctx, cp, GinkgoWriter, environment...)
+	child, err := operator.StartSelfIn(ctx, cp, environment, slices.Concat(operator.ShortLease, []string{"--default-profile="})...)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(child.Kill)
+	DeferCleanup(func() { cp.End(child.Process) })
 	return child
 }
 
 // end asks a manager to end, and waits until it did.
-func end(child *house.Child) {
+func end(ctx SpecContext, child *operator.Manager) {
 	GinkgoHelper()
-	Expect(child.Term()).To(Succeed())
-	Eventually(child.Ended).Should(BeClosed())
+	Expect(cp.Ask(ctx, child.Process)).To(BeZero(), "its exit code")
 }

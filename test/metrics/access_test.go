@@ -73,7 +73,7 @@ var _ = Describe("Who is told", func() {
 
 	DescribeTable("and what cannot be is refused at the start", func(ctx SpecContext, want string, flags ...string) {
 		command := exec.CommandContext(ctx, os.Args[0], flags...)
-		command.Env = append(os.Environ(), process.AsManager+"=yes")
+		command.Env = append(os.Environ(), process.SelfEnvironment(""))
 		said, err := command.CombinedOutput()
 		Expect(err).To(HaveOccurred())
 		Expect(string(said)).To(ContainSubstring(want))

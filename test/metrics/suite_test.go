@@ -18,7 +18,6 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/house"
 	process "github.com/berthdev/berth/test/operator"
 	"github.com/berthdev/berth/test/words"
 )
@@ -59,10 +58,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	var err error
-	cp, err = house.Cluster(ctx)
+	cp, err = process.Cluster(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
-	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: process.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	reader, err = process.AccountWith(ctx, cp, "prometheus", process.ScrapeRole)
 	Expect(err).NotTo(HaveOccurred())

@@ -31,16 +31,15 @@ func installSlow(ctx context.Context, s *stage) error {
 	spec := v1alpha1.SchedulingProfileSpec{Plugins: &v1alpha1.Plugins{
 		PreFilter: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "Slow"}}},
 	}}
-	if err := operator.ApplyProfile(ctx, s.cp, slowProfile, spec); err != nil {
-		return err
-	}
-	var err error
-	s.kubeconfig, err = s.cp.ServiceAccountKubeconfig(ctx, operator.Namespace, operator.Account)
-	return err
+	return operator.ApplyProfile(ctx, s.cp, slowProfile, spec)
 }
 
-func startSlow(_ context.Context, s *stage) (*controlplane.Process, error) {
-	return s.cp.Run(s.binaries.slow, s.kubeconfig)
+func startSlow(ctx context.Context, s *stage) (*controlplane.Process, error) {
+	manager, err := operator.Start(ctx, s.cp, s.binaries.slow)
+	if err != nil {
+		return nil, err
+	}
+	return manager.Process, nil
 }
 
 // besideSlow creates the pods that wait for the slow profile.

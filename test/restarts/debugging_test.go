@@ -19,7 +19,6 @@ import (
 	"github.com/berthdev/berth/scheduler/inspect"
 	"github.com/berthdev/berth/test/faultproxy"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/operator"
 )
 
@@ -47,7 +46,7 @@ var _ = Describe("Looking into a manager", func() {
 			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: name, Name: "looker"}},
 		}
 		Expect(admin.Create(ctx, may)).To(Succeed())
-		cfg, err := house.Account(ctx, cp)
+		cfg, err := operator.AccountConfig(ctx, cp)
 		Expect(err).NotTo(HaveOccurred())
 		proxy, err = faultproxy.Start(cfg)
 		Expect(err).NotTo(HaveOccurred())

@@ -14,7 +14,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/load"
 	"github.com/berthdev/berth/test/operator"
 )
@@ -49,7 +48,7 @@ func (r *restarts) say(format string, args ...any) {
 func run(ctx context.Context, o options, out io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("--limit %s is over", o.limit))
 	defer cancel()
-	cp, err := house.Cluster(ctx)
+	cp, err := operator.Cluster(ctx)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/faultproxy"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/operator"
 )
 
@@ -31,7 +30,7 @@ var _ = Describe("A manager that is asked to end", func() {
 		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(admin.Delete(ctx, node))).To(Succeed()) })
 
 		By("a manager whose Bindings are held up on their way")
-		cfg, err := house.Account(ctx, cp)
+		cfg, err := operator.AccountConfig(ctx, cp)
 		Expect(err).NotTo(HaveOccurred())
 		proxy, err := faultproxy.Start(cfg)
 		Expect(err).NotTo(HaveOccurred())

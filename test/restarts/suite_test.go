@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/operator"
 )
 
@@ -39,10 +38,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
 	manager, err = operator.Build(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	cp, err = house.Cluster(ctx)
+	cp, err = operator.Cluster(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
-	admin, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	admin, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(15*time.Minute))
 

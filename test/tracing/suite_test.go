@@ -17,7 +17,6 @@ import (
 
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/house"
 	"github.com/berthdev/berth/test/operator"
 	"github.com/berthdev/berth/test/words"
 )
@@ -44,10 +43,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	binary, err = operator.Build(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	cp, err = house.Cluster(ctx)
+	cp, err = operator.Cluster(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
-	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	for _, name := range []string{"n1", "n2"} {
 		node := fixture.Node(name).Offers("cpu", "4", "pods", "110").Obj()

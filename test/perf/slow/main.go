@@ -1,23 +1,18 @@
 // Command slow is a Berth with one plugin more, Slow, whose PreFilter takes 20 ms of
 // the loop: what a profile that takes too much of it costs the others. It sleeps,
 // since on few cores a busy one would take them from the API server as well.
-//
-//	slow KUBECONFIG
 package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/scheduler/plugins"
-	"github.com/berthdev/berth/test/house"
 )
 
 // takes is how long PreFilter takes.
@@ -37,15 +32,6 @@ func (slow) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) 
 func (slow) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: slow KUBECONFIG")
-		os.Exit(2)
-	}
-	registry, err := plugins.With(plugins.InTree(), plugins.Register("Slow",
-		func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return slow{}, nil }, slow{}, nil))
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "slow:", err)
-		os.Exit(1)
-	}
-	house.Serve(os.Args[1], func(cfg *rest.Config) house.Options { return house.Options{Config: cfg, Registry: registry} })
+	operator.Main(plugins.Register("Slow",
+		func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return slow{}, nil }, slow{}, nil, plugins.ReadsTrimmedPods()))
 }

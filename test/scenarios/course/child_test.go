@@ -2,40 +2,42 @@ package course
 
 import (
 	"context"
-	"os"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/test/house"
+	manager "github.com/berthdev/berth/operator"
+	"github.com/berthdev/berth/test/operator"
 )
 
-// TestMain is the manager where it was started as one. No pod comes further
-// there than First's PreBind.
+// TestMain is the manager where StartSelf started it. No pod comes further there than
+// First's PreBind.
 func TestMain(m *testing.M) {
 	first.plays(role{})
 	second.plays(role{})
-	if !house.IsChild() {
-		os.Exit(m.Run())
-	}
-	RegisterFailHandler(func(message string, _ ...int) { panic(message) })
-	first.plays(role{preBind: func(ctx context.Context, _ *v1.Pod) *fwk.Status {
-		<-ctx.Done()
-		return fwk.AsStatus(ctx.Err())
-	}})
-	house.BeChild(func(cfg *rest.Config) house.Options { return furnished(cfg, house.Hasty) })
+	operator.Main(m, func() {
+		first.plays(role{preBind: func(ctx context.Context, _ *v1.Pod) *fwk.Status {
+			<-ctx.Done()
+			return fwk.AsStatus(ctx.Err())
+		}})
+		config, err := operator.SelfConfig()
+		if err != nil {
+			panic(err)
+		}
+		manager.MainWith(suiteOptions(config)...)
+	})
 }
 
 // startChild starts a manager beside the suite, which must have stopped its
 // own.
-func startChild(ctx SpecContext) *house.Child {
+func startChild(ctx SpecContext) *operator.Manager {
 	GinkgoHelper()
-	child, err := house.StartChild(ctx, cp, GinkgoWriter)
+	child, err := operator.StartSelf(ctx, cp, slices.Concat(operator.ShortLease, []string{"--default-profile="})...)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(child.Kill)
+	DeferCleanup(func() { cp.End(child.Process) })
 	return child
 }

@@ -48,13 +48,13 @@ func gone(ctx context.Context, pods ...*v1.Pod) {
 
 // where is the pod's place in the queue, empty when it is not there.
 func where(pod *v1.Pod) func() queue.Place {
-	return func() queue.Place { return berth.Scheduler.Rooms().Queue.Places()[pod.UID] }
+	return func() queue.Place { return berth.Scheduler().Rooms().Queue.Places()[pod.UID] }
 }
 
 // attempts are how often a pod was tried, as far as is recorded.
 func attempts(p *v1alpha1.SchedulingProfile, pod *v1.Pod) func() int {
 	return func() int {
-		page, _ := berth.Ledger.Page(p.Name, 50)
+		page, _ := berth.Ledger().Page(p.Name, 50)
 		tried := 0
 		for _, d := range page.Recent {
 			if d.UID == pod.UID {
@@ -68,7 +68,7 @@ func attempts(p *v1alpha1.SchedulingProfile, pod *v1.Pod) func() int {
 // waiting says where a profile's pods are now.
 func waiting(p *v1alpha1.SchedulingProfile) func() decision.QueueCounts {
 	return func() decision.QueueCounts {
-		page, _ := berth.Ledger.Page(p.Name, 0)
+		page, _ := berth.Ledger().Page(p.Name, 0)
 		return page.Queue
 	}
 }
@@ -79,7 +79,7 @@ var served []*profile.Generation
 
 // noteServed remembers what runs for the profile now.
 func noteServed(p *v1alpha1.SchedulingProfile) {
-	if g, ok := berth.Scheduler.Profiles().Acquire(p.Name); ok {
+	if g, ok := berth.Scheduler().Profiles().Acquire(p.Name); ok {
 		served = append(served, g)
 		g.Release()
 	}
@@ -103,12 +103,12 @@ func leftBehind() (names []string) {
 	for _, g := range served {
 		names = append(names, "profile "+g.Blueprint().Name)
 	}
-	nodes, err := berth.Watched.Core().V1().Nodes().Lister().List(labels.Everything())
+	nodes, err := berth.Informers().Core().V1().Nodes().Lister().List(labels.Everything())
 	Expect(err).NotTo(HaveOccurred())
 	for _, node := range nodes {
 		names = append(names, "node "+node.Name)
 	}
-	pods, err := berth.Watched.Core().V1().Pods().Lister().List(labels.Everything())
+	pods, err := berth.Informers().Core().V1().Pods().Lister().List(labels.Everything())
 	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range pods {
 		if pod.Name != bellPod {

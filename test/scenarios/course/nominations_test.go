@@ -102,7 +102,7 @@ func nominated(ctx context.Context, p *v1alpha1.SchedulingProfile, node string, 
 	pod := aPod(ctx, p, builder)
 	pod.Status.NominatedNodeName = node
 	Expect(admin.Status().Update(ctx, pod)).To(Succeed())
-	Eventually(func() string { return berth.Scheduler.Rooms().Cache.NominatedNode(pod.UID) }).Should(Equal(node))
+	Eventually(func() string { return berth.Scheduler().Rooms().Cache.NominatedNode(pod.UID) }).Should(Equal(node))
 	return pod
 }
 

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -29,18 +28,21 @@ var (
 // The actors do what the scenario's roles say.
 var first, second = &actor{name: "First"}, &actor{name: "Second"}
 
-// registry holds the in-tree plugins, the stagehands, the probes and the actors.
-func registry() framework.Registry {
+// players are the stagehands, the probes and the actors, as plugins. All read of pods
+// what built-in plugins read, so that informers keep what they keep in a shipped manager.
+func players() []framework.Registration {
 	probes := probe.Registry(probeA, probeB)
-	all, err := plugins.With(plugins.InTree(),
+	all := []framework.Registration{
 		probes["A"], probes["B"],
 		plugins.Register(first.name, first.new, (*onStage)(nil), nil),
 		plugins.Register(second.name, second.new, (*onStage)(nil), nil),
 		plugins.Register(byAge.name, byAge.new, byAge, nil),
 		plugins.Register(byName.name, byName.new, byName, nil),
 		plugins.Register(stagehand, newStagehand, stagehandPlugin{}, nil),
-	)
-	Expect(err).NotTo(HaveOccurred())
+	}
+	for i := range all {
+		all[i].ReadsTrimmedPods = true
+	}
 	return all
 }
 

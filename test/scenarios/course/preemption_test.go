@@ -95,7 +95,7 @@ func aBudget(ctx context.Context, app string, allowed int32) {
 	})
 	budget.Status.DisruptionsAllowed = allowed
 	Expect(admin.Status().Update(ctx, budget)).To(Succeed())
-	lister := berth.Watched.Policy().V1().PodDisruptionBudgets().Lister().PodDisruptionBudgets(scene)
+	lister := berth.Informers().Policy().V1().PodDisruptionBudgets().Lister().PodDisruptionBudgets(scene)
 	Eventually(func(g Gomega) {
 		known, err := lister.Get(app)
 		g.Expect(err).NotTo(HaveOccurred())

@@ -136,7 +136,7 @@ var _ = Describe("A pod whose way ends after a node was chosen,", func() {
 		pods = append(pods, aPod(ctx, p, pod("two")))
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Waiting: 2}))
 
-		waits := berth.Scheduler.Rooms().Waiting
+		waits := berth.Scheduler().Rooms().Waiting
 		waits.Get(pods[0].UID).Reject("First", "rejected by the scenario")
 		waits.Get(pods[1].UID).Allow("First")
 		admin.ExpectBound(ctx, pods[1])

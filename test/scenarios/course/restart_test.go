@@ -5,7 +5,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/operator"
 )
 
 // A manager of a process of its own is killed while a pod is in PreBind: all
@@ -19,7 +19,7 @@ var _ = Describe("After the manager is killed", func() {
 		stopManager()
 		DeferCleanup(func(ctx SpecContext) {
 			stopManager()
-			berth = startManager(ctx, house.Patient)
+			berth = startManager(ctx)
 			Eventually(waiting(stagehands)).Should(Equal(decision.QueueCounts{Gated: 1}))
 		})
 		child := startChild(ctx)
@@ -31,7 +31,7 @@ var _ = Describe("After the manager is killed", func() {
 		By("and the next one leads")
 		newer := aPod(ctx, p, pod("tried-first"))
 		first.plays(role{})
-		berth = startManager(ctx, house.Hasty)
+		berth = startManager(ctx, operator.ShortLease...)
 		admin.ExpectBound(ctx, older, newer)
 		Expect([]string{older.Spec.NodeName, newer.Spec.NodeName}).To(Equal([]string{"preferred", "other"}))
 	})

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/operator"
 	"github.com/berthdev/berth/test/words"
 )
 
@@ -38,7 +38,7 @@ var (
 	cp    *controlplane.ControlPlane
 	admin words.API
 	// berth is the manager that runs now.
-	berth *house.House
+	berth *operator.InProcess
 )
 
 func TestCourse(t *testing.T) {
@@ -52,15 +52,15 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	SetDefaultEventuallyPollingInterval(pulse)
 
 	var err error
-	cp, err = house.Cluster(ctx)
+	cp, err = operator.Cluster(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
 
-	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(admin.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: scene}})).To(Succeed())
 	rankClasses(ctx)
-	berth = startManager(ctx, house.Patient)
+	berth = startManager(ctx)
 	DeferCleanup(stopManager)
 	hireStagehands(ctx)
 }, NodeTimeout(15*time.Minute))

@@ -6,28 +6,28 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/berthdev/berth/test/house"
+	manager "github.com/berthdev/berth/operator"
+	"github.com/berthdev/berth/test/operator"
 )
 
-// startManager runs a manager in this process, with the rights that are
-// shipped.
-func startManager(ctx context.Context, election ctrl.Options) *house.House {
+// startManager runs a manager in this process, with the rights and, but for flags, the
+// defaults that are shipped.
+func startManager(ctx context.Context, flags ...string) *operator.InProcess {
 	GinkgoHelper()
-	cfg, err := house.Account(ctx, cp)
+	config, err := operator.AccountConfig(ctx, cp)
 	Expect(err).NotTo(HaveOccurred())
-	h, err := house.Start(furnished(cfg, election))
+	m, err := operator.Run(config, flags, suiteOptions(config)...)
 	Expect(err).NotTo(HaveOccurred())
-	return h
+	return m
 }
 
-// furnished has the players of this suite as plugins, and its writes to pods go
-// through theDoor.
-func furnished(cfg *rest.Config, election ctrl.Options) house.Options {
-	writes := rest.CopyConfig(cfg)
+// suiteOptions add the players of this suite as plugins, and send writes to pods through
+// theDoor.
+func suiteOptions(config *rest.Config) []manager.Option {
+	writes := rest.CopyConfig(config)
 	writes.Wrap(theDoor.wrap)
-	return house.Options{Config: cfg, Writes: writes, Registry: registry(), Election: election}
+	return []manager.Option{manager.WithWriteConfig(writes), manager.WithPlugins(players()...)}
 }
 
 // stopManager stops it in the middle of whatever it does: its generations are

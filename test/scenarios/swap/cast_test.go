@@ -15,7 +15,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/cells"
 	"github.com/berthdev/berth/test/probe"
@@ -52,11 +51,11 @@ type player struct {
 	handle fwk.Handle
 }
 
-func registry() framework.Registry {
-	all := plugins.InTree()
+// players are the plugins of the cells. They read of pods what built-in plugins read.
+func players() (all []framework.Registration) {
 	for _, name := range []string{cells.Judge, cells.Visitor, cells.Newcomer, cells.Sorts, cells.SortsToo} {
-		all[name] = framework.Registration{
-			Name: name, Points: cells.Points(name), NewArgs: func() runtime.Object { return &cells.Args{} },
+		all = append(all, framework.Registration{
+			Name: name, ReadsTrimmedPods: true, Points: cells.Points(name), NewArgs: func() runtime.Object { return &cells.Args{} },
 			New: func(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 				of := handle.(interface{ ProfileName() string }).ProfileName()
 				for _, c := range theCells {
@@ -66,7 +65,7 @@ func registry() framework.Registry {
 				}
 				return nil, errors.New("no cell is called " + of)
 			},
-		}
+		})
 	}
 	return all
 }

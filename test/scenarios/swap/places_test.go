@@ -65,7 +65,7 @@ func (c *cell) is() bool {
 	uid := c.pod.UID
 	switch {
 	case c.place.Point == "Permit":
-		return berth.Scheduler.Rooms().Waiting.Get(uid) != nil
+		return berth.Scheduler().Rooms().Waiting.Get(uid) != nil
 	case c.place.Point == "Bind":
 		for _, b := range bindings.Bindings() {
 			if b.Namespace == c.name && b.Pod == subject && b.Held {
@@ -80,7 +80,7 @@ func (c *cell) is() bool {
 }
 
 // at is where the queue has the pod, empty where it has not.
-func (c *cell) at() queue.Place { return berth.Scheduler.Rooms().Queue.Places()[c.pod.UID] }
+func (c *cell) at() queue.Place { return berth.Scheduler().Rooms().Queue.Places()[c.pod.UID] }
 
 func (c *cell) isAt(place queue.Place, why string) {
 	c.Eventually(c.at).Should(Equal(place), why)
@@ -104,7 +104,7 @@ func (c *cell) goOn() {
 		close(c.free)
 	}
 	if c.pod != nil && c.place.Permit != "" {
-		if waits := berth.Scheduler.Rooms().Waiting.Get(c.pod.UID); waits == nil {
+		if waits := berth.Scheduler().Rooms().Waiting.Get(c.pod.UID); waits == nil {
 			c.faults = append(c.faults, "the pod does not wait on Permit any more")
 		} else if c.place.Permit == cells.Allow {
 			waits.Allow(cells.Judge)

@@ -74,7 +74,7 @@ func (c *cell) over(now time.Time) {
 // untilGone waits until the manager serves the name no more.
 func (c *cell) untilGone() {
 	c.eventually(func(g Gomega) {
-		_, runs := berth.Scheduler.Profiles().Running(c.name)
+		_, runs := berth.Scheduler().Profiles().Running(c.name)
 		g.Expect(runs).To(BeFalse())
 	}, "the profile is gone")
 }

@@ -16,10 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	manager "github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/faultproxy"
 	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/house"
+	"github.com/berthdev/berth/test/operator"
 	"github.com/berthdev/berth/test/words"
 )
 
@@ -35,7 +36,7 @@ var (
 	cp    *controlplane.ControlPlane
 	admin words.API
 	// berth is the manager; its Bindings come by bindings.
-	berth    *house.House
+	berth    *operator.InProcess
 	bindings *faultproxy.Proxy
 	seen     = &witness{}
 	stops    = &stopper{}
@@ -52,10 +53,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	SetDefaultEventuallyPollingInterval(pulse)
 
 	var err error
-	cp, err = house.Cluster(ctx)
+	cp, err = operator.Cluster(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
-	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: house.Scheme()})
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(admin.Create(ctx, fixture.Node("n1").Obj())).To(Succeed())
 	watch := informers.NewSharedInformerFactory(cp.Client(), 0)
@@ -64,17 +65,15 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(func() { close(ended); watch.Shutdown() })
 	watch.Start(ended)
 
-	cfg, err := house.Account(ctx, cp)
+	cfg, err := operator.AccountConfig(ctx, cp)
 	Expect(err).NotTo(HaveOccurred())
 	bindings, err = faultproxy.Start(cfg)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(bindings.Stop)
 	bindings.Do(holdUp)
-	berth, err = house.Start(house.Options{
-		Config: cfg, Writes: bindings.Config(cfg), Registry: registry(), Election: house.Patient,
-		Log: logr.New(&sink{LogSink: ctrl.Log.WithName("scheduler").GetSink(), stops: stops}),
-	})
+	berth, err = operator.Run(cfg, nil, manager.WithWriteConfig(bindings.Config(cfg)), manager.WithPlugins(players()...),
+		manager.WithLogger(logr.New(&sink{LogSink: ctrl.Log.GetSink(), stops: stops})))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(berth.Stop()).To(Succeed()) })
-	Eventually(berth.Elected).Should(BeClosed())
+	Eventually(berth.Elected()).Should(BeClosed())
 }, NodeTimeout(15*time.Minute))

@@ -125,18 +125,18 @@ func count(p *player, point string) (n int) {
 // and of the generations only what runs; and when that ends, nothing.
 func (c *cell) wantNothingLeft() {
 	c.eventually(func(g Gomega) {
-		rooms := berth.Scheduler.Rooms()
+		rooms := berth.Scheduler().Rooms()
 		g.Expect(c.at()).To(BeEmpty(), "in the queue")
 		g.Expect(rooms.Waiting.Has(c.pod.UID)).To(BeFalse(), "on Permit")
 		g.Expect(rooms.Cache.NominatedNode(c.pod.UID)).To(BeEmpty(), "room is kept for it")
 		g.Expect(rooms.Cache.Placed(c.pod.UID)).To(BeTrue(), "it counts on its node")
 	}, "nothing is left of the pod")
-	running, ok := berth.Scheduler.Profiles().Running(c.name)
+	running, ok := berth.Scheduler().Profiles().Running(c.name)
 	c.Expect(ok).To(BeTrue())
 	c.Expect(stamp{running.Blueprint.Hash, running.Blueprint.Generation}).To(Equal(c.runs), "what runs")
 	c.eventually(func(g Gomega) {
 		var runs fwk.Handle
-		if generation, ok := berth.Scheduler.Profiles().Acquire(c.name); ok {
+		if generation, ok := berth.Scheduler().Profiles().Acquire(c.name); ok {
 			runs = generation.Framework
 			generation.Release()
 		}
@@ -165,7 +165,7 @@ func (c *cell) wantClosed(g Gomega, closed func(*player) bool) {
 // series is how many metrics speak of a profile.
 func series(g Gomega) map[string]int {
 	found := map[string]int{}
-	for _, family := range words.Gather(g, berth.Scheduler.Metrics()) {
+	for _, family := range words.Gather(g, berth.Scheduler().Metrics()) {
 		for _, metric := range family.GetMetric() {
 			for _, label := range metric.GetLabel() {
 				if label.GetName() == "profile" {
@@ -182,14 +182,14 @@ func series(g Gomega) map[string]int {
 func wantRest() {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		rooms := berth.Scheduler.Rooms()
+		rooms := berth.Scheduler().Rooms()
 		g.Expect(rooms.Queue.Places()).To(BeEmpty(), "in the queue")
 		g.Expect(rooms.Queue.Check()).To(Succeed())
 		markers, events := rooms.Queue.Kept()
 		_, assumed := rooms.Cache.Sizes()
 		g.Expect([]int{markers, events, assumed, rooms.Cache.Nominations(), rooms.Waiting.Len()}).To(
 			HaveEach(0), "markers and events in the queue, pods assumed, promises of room, pods on Permit")
-		g.Expect(berth.Scheduler.Profiles().Names()).To(BeEmpty())
+		g.Expect(berth.Scheduler().Profiles().Names()).To(BeEmpty())
 	}).Should(Succeed())
-	Expect(words.BoundAfterFlush(berth.Scheduler.Metrics())).To(BeZero())
+	Expect(words.BoundAfterFlush(berth.Scheduler().Metrics())).To(BeZero())
 }

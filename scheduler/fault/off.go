@@ -305,6 +305,21 @@ const (
 	// ReservedForgotten: what a pod takes on its node beside its room is free for the pod that is tried next.
 	ReservedForgotten = false
 
+	// In scope.
+
+	// ScopedIndexBehind: an index of a plugin takes in a change only after the read that follows it.
+	ScopedIndexBehind = false
+
+	// In intake, for DeviceClasses.
+
+	// DeviceClassChangeIgnored: pods that were held, or not, for a DeviceClass are not asked about again when it changes.
+	DeviceClassChangeIgnored = false
+
+	// In volumebinding.
+
+	// PodComparedByName: a pod that waits for its volumes is taken for another one of the same name.
+	PodComparedByName = false
+
 	// In controllers/export.
 
 	// StrangersExportTaken: a ConfigMap that is somebody else's is written over.

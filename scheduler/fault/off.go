@@ -290,6 +290,8 @@ const (
 	ExtenderDoubted = false
 	// ExtenderLeftOpen: the connections to an extender stay open when its profile asks it no more.
 	ExtenderLeftOpen = false
+	// FirstAddressTakesAll: the first address of an extender may take all the time that a request has.
+	FirstAddressTakesAll = false
 
 	// In upstreamconfig.
 

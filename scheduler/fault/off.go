@@ -312,11 +312,6 @@ const (
 	// ScopedIndexBehind: an index of a plugin takes in a change only after the read that follows it.
 	ScopedIndexBehind = false
 
-	// In intake, for DeviceClasses.
-
-	// DeviceClassChangeIgnored: pods that were held, or not, for a DeviceClass are not asked about again when it changes.
-	DeviceClassChangeIgnored = false
-
 	// In volumebinding.
 
 	// PodComparedByName: a pod that waits for its volumes is taken for another one of the same name.

@@ -155,7 +155,6 @@ var (
 	OneConfigurationForAll     = planted("OneConfigurationForAll")
 	ReservedForgotten          = planted("ReservedForgotten")
 	ScopedIndexBehind          = planted("ScopedIndexBehind")
-	DeviceClassChangeIgnored   = planted("DeviceClassChangeIgnored")
 	PodComparedByName          = planted("PodComparedByName")
 	FirstAddressTakesAll       = planted("FirstAddressTakesAll")
 	StrangersExportTaken       = planted("StrangersExportTaken")

@@ -47,7 +47,7 @@ func (c *Client) exchange(verb, path string, question, answer any) *Error {
 	default:
 		return c.failure(verb, Crowded, fmt.Sprintf("%d requests have not come back", mostOut), nil)
 	}
-	ctx, cancel := c.options.Deadline(c.life, c.config.Timeout)
+	ctx, cancel := c.options.Deadline(c.withDue(c.life), c.config.Timeout)
 	defer cancel()
 	back := make(chan outcome, 1) // the worker never waits for who left
 	go func() {
@@ -95,7 +95,7 @@ func (c *Client) post(ctx context.Context, verb, path string, question []byte) (
 	request.Header.Set("User-Agent", "berth")
 	response, err := c.http.Do(request)
 	if err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || c.left(ctx) <= 0 {
 			return nil, c.overdue(ctx, verb)
 		}
 		return nil, c.failure(verb, Unreachable, "it cannot be reached, or is not who it should be", err)

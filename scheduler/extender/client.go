@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -47,6 +48,8 @@ type Client struct {
 	options Options
 	life    context.Context
 	http    *http.Client
+	// connect opens a connection to an address.
+	connect func(ctx context.Context, network, address string) (net.Conn, error)
 	keys    *keys
 	// out are the requests under way, left behind or not.
 	out chan struct{}
@@ -79,6 +82,7 @@ func New(life context.Context, profile string, c Config, o Options) (*Client, er
 	}
 	client := &Client{config: c, profile: profile, options: o, life: life, out: make(chan struct{}, mostOut)}
 	client.keys = &keys{read: o.Certificate, secret: c.ClientCertificate, clock: o.Clock}
+	client.connect = (&net.Dialer{Control: client.control}).DialContext
 	client.http = client.newHTTP(authorities)
 	return client, nil
 }

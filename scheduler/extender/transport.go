@@ -1,16 +1,12 @@
 package extender
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
-	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/berthdev/berth/scheduler/fault"
@@ -73,62 +69,4 @@ func (c *Client) allow(to netip.AddrPort) error {
 		return &forbiddenError{to.String(), "the API server's address"}
 	}
 	return nil
-}
-
-// dial connects to a host. Its name is looked up anew for each connection, and
-// what is checked is the very address that is connected to: a name that had a
-// harmless address a moment ago may have another now. One address of a name
-// that is no extender's is enough to be refused.
-func (c *Client) dial(ctx context.Context, network, hostPort string) (net.Conn, error) {
-	host, portText, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		return nil, err
-	}
-	port, err := strconv.ParseUint(portText, 10, 16)
-	if err != nil {
-		return nil, err
-	}
-	addresses, err := c.lookup(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	for _, address := range addresses {
-		if err := c.allow(netip.AddrPortFrom(address, uint16(port))); err != nil {
-			return nil, err
-		}
-	}
-	dialer := &net.Dialer{Control: c.control}
-	for _, address := range addresses {
-		var conn net.Conn
-		if conn, err = dialer.DialContext(ctx, network, netip.AddrPortFrom(address, uint16(port)).String()); err == nil {
-			return conn, nil
-		}
-	}
-	return nil, err
-}
-
-// control has the last word, on the address that the kernel is given.
-func (c *Client) control(_, address string, _ syscall.RawConn) error {
-	to, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	return c.allow(to)
-}
-
-func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
-	if address, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{address}, nil
-	}
-	lookup := c.options.Lookup
-	if lookup == nil {
-		lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		}
-	}
-	addresses, err := lookup(ctx, host)
-	if err == nil && len(addresses) == 0 {
-		err = fmt.Errorf("%s has no address", host)
-	}
-	return addresses, err
 }

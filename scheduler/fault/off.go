@@ -299,6 +299,8 @@ const (
 	ExtenderDoubted = false
 	// ExtenderLeftOpen: the connections to an extender stay open when its profile asks it no more.
 	ExtenderLeftOpen = false
+	// FirstAddressTakesAll: the first address of an extender may take all the time that a request has.
+	FirstAddressTakesAll = false
 
 	// In upstreamconfig.
 
@@ -313,6 +315,16 @@ const (
 
 	// ReservedForgotten: what a pod takes on its node beside its room is free for the pod that is tried next.
 	ReservedForgotten = false
+
+	// In scope.
+
+	// ScopedIndexBehind: an index of a plugin takes in a change only after the read that follows it.
+	ScopedIndexBehind = false
+
+	// In volumebinding.
+
+	// PodComparedByName: a pod that waits for its volumes is taken for another one of the same name.
+	PodComparedByName = false
 
 	// In controllers/export.
 

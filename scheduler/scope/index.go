@@ -7,28 +7,30 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// AddIndexers keeps indexes that go with the scope: in an indexer of its own,
-// which a handler feeds. Two generations may use the same name.
+// AddIndexers adds indexes that end with the scope. Two generations may use the
+// same name, but not the name of an index that the shared store has.
 func (i *informer) AddIndexers(added cache.Indexers) error {
-	shared := i.SharedIndexInformer.GetIndexer().GetIndexers()
+	shared := i.SharedIndexInformer.GetIndexer()
 	i.mu.Lock()
-	own := i.own
-	i.mu.Unlock()
+	defer i.mu.Unlock()
+	if i.closed {
+		return ErrOver
+	}
 	for name := range added {
-		if _, there := shared[name]; there || own.has(name) {
+		// Only reads by name take the store's lock; GetIndexers does not.
+		if _, err := shared.IndexKeys(name, ""); err == nil || i.own.has(name) {
 			return fmt.Errorf("indexer conflict: %q is there already", name)
 		}
 	}
-	if own != nil {
-		return own.AddIndexers(added)
+	if i.own != nil {
+		i.own.add(added)
+		return nil
 	}
-	fresh := &index{cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, maps.Clone(added))}
-	if _, err := i.AddEventHandler(fresh); err != nil {
+	own := newIndex(shared, added, i.log)
+	if err := i.changes.follow(i.SharedIndexInformer, own); err != nil {
 		return err
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.own = fresh
+	i.own = own
 	return nil
 }
 
@@ -38,32 +40,22 @@ func (i *informer) GetStore() cache.Store { return i.GetIndexer() }
 // GetIndexer returns the store with the indexes of all and of the scope.
 func (i *informer) GetIndexer() cache.Indexer { return view{i.SharedIndexInformer.GetIndexer(), i} }
 
-// index is the indexes of one scope. The store behind it holds the same
-// objects as the informer's.
-type index struct{ cache.Indexer }
-
-func (x *index) has(name string) bool {
-	if x == nil {
-		return false
-	}
-	_, ok := x.GetIndexers()[name]
-	return ok
-}
-
-// The errors below are of objects without a name, which no server sends.
-
-func (x *index) OnAdd(obj any, _ bool)  { _ = x.Add(obj) }
-func (x *index) OnUpdate(_, newObj any) { _ = x.Update(newObj) }
-func (x *index) OnDelete(obj any)       { _ = x.Delete(obj) }
-
 // view is a shared store with the indexes of one scope. It cannot be written.
 type view struct {
 	cache.Indexer
 	informer *informer
 }
 
-// by returns the indexer that has an index of that name.
-func (v view) by(name string) cache.Indexer {
+// indexes are the reads that name an index.
+type indexes interface {
+	Index(name string, obj any) ([]any, error)
+	IndexKeys(name, value string) ([]string, error)
+	ByIndex(name, value string) ([]any, error)
+	ListIndexFuncValues(name string) []string
+}
+
+// by returns what has an index of that name.
+func (v view) by(name string) indexes {
 	v.informer.mu.Lock()
 	own := v.informer.own
 	v.informer.mu.Unlock()
@@ -86,12 +78,12 @@ func (v view) ListIndexFuncValues(name string) []string { return v.by(name).List
 func (v view) AddIndexers(added cache.Indexers) error { return v.informer.AddIndexers(added) }
 
 func (v view) GetIndexers() cache.Indexers {
-	all := maps.Clone(v.Indexer.GetIndexers())
+	all := v.informer.changes.sharedIndexers(v.Indexer)
 	v.informer.mu.Lock()
 	own := v.informer.own
 	v.informer.mu.Unlock()
 	if own != nil {
-		maps.Copy(all, own.GetIndexers())
+		maps.Copy(all, own.indexers())
 	}
 	return all
 }

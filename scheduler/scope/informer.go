@@ -19,7 +19,9 @@ type informer struct {
 	extra bool
 	// none says that there is nothing to hear, ever: it does not run.
 	none bool
-	log  logr.Logger
+	// changes are those of the shared store.
+	changes *changes
+	log     logr.Logger
 
 	mu            sync.Mutex
 	closed        bool
@@ -88,7 +90,7 @@ func (i *informer) pending() []<-chan struct{} {
 	if i.none {
 		return nil
 	}
-	if i.extra {
+	if i.extra || i.own != nil {
 		pending = append(pending, i.HasSyncedChecker().Done())
 	}
 	for _, r := range i.registrations {
@@ -100,9 +102,12 @@ func (i *informer) pending() []<-chan struct{} {
 func (i *informer) close() {
 	i.mu.Lock()
 	i.closed = true
-	registrations := i.registrations
+	registrations, own := i.registrations, i.own
 	i.registrations, i.own = nil, nil
 	i.mu.Unlock()
+	if own != nil {
+		i.changes.unfollow(own)
+	}
 	for _, r := range registrations {
 		r.fence.over.Store(true)
 		// It fails only for what is no registration of this informer.

@@ -26,7 +26,9 @@ type Pool struct {
 	mu sync.Mutex
 	// extra are by what they hold: a type, or a resource without one.
 	extra map[any]*extra
-	ears  map[fwk.EventResource]*ear
+	// changes are those of the stores of Held, by kind.
+	changes map[reflect.Type]*changes
+	ears    map[fwk.EventResource]*ear
 }
 
 // Options are what a Pool is built from.
@@ -60,6 +62,7 @@ type Options struct {
 // extra is an informer that only plugins want.
 type extra struct {
 	informer cache.SharedIndexInformer
+	changes  *changes
 	users    int
 	stop     context.CancelFunc
 	stopped  chan struct{}
@@ -72,7 +75,7 @@ func NewPool(o Options) *Pool {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Pool{options: o, extra: map[any]*extra{}, ears: map[fwk.EventResource]*ear{}}
+	return &Pool{options: o, extra: map[any]*extra{}, changes: map[reflect.Type]*changes{}, ears: map[fwk.EventResource]*ear{}}
 }
 
 // Extra is how many informers run for plugins alone.
@@ -90,15 +93,26 @@ func has(objects []runtime.Object, kind reflect.Type) bool {
 	return slices.ContainsFunc(objects, func(object runtime.Object) bool { return reflect.TypeOf(object) == kind })
 }
 
-// borrow returns the informer of obj's kind, and what gives it back; nil where
-// the informer is the house's own.
-func (p *Pool) borrow(obj runtime.Object, made internalinterfaces.NewInformerFunc) (cache.SharedIndexInformer, func()) {
+// borrow returns the informer of obj's kind, the changes of its store, and what
+// gives it back; nil where the informer is the house's own.
+func (p *Pool) borrow(obj runtime.Object, made internalinterfaces.NewInformerFunc) (cache.SharedIndexInformer, *changes, func()) {
 	kind := reflect.TypeOf(obj)
 	if p.holds(kind) {
-		return p.options.Informers.InformerFor(obj, made), nil
+		return p.options.Informers.InformerFor(obj, made), p.changesOf(kind), nil
 	}
 	e, back := p.share(kind, func() cache.SharedIndexInformer { return made(p.options.Client, 0) })
-	return e.informer, back
+	return e.informer, e.changes, back
+}
+
+// changesOf returns the changes of the store of a kind that the process watches
+// as long as it runs.
+func (p *Pool) changesOf(kind reflect.Type) *changes {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.changes[kind] == nil {
+		p.changes[kind] = &changes{}
+	}
+	return p.changes[kind]
 }
 
 // share returns the one informer of what key stands for, and what gives it back.
@@ -115,7 +129,7 @@ func (p *Pool) share(key any, made func() cache.SharedIndexInformer) (*extra, fu
 }
 
 func (p *Pool) start(informer cache.SharedIndexInformer) *extra {
-	e := &extra{informer: informer, stopped: make(chan struct{}), broken: make(chan error, 1)}
+	e := &extra{informer: informer, changes: &changes{}, stopped: make(chan struct{}), broken: make(chan error, 1)}
 	// Both are refused only once the informer has started, which it has not.
 	if p.options.Transform != nil {
 		_ = informer.SetTransform(p.options.Transform)

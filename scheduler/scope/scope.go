@@ -60,15 +60,15 @@ func (s *Scope) InformerFor(obj runtime.Object, made internalinterfaces.NewInfor
 	}
 	if s.closed {
 		// What is asked for too late never runs, and holds nothing.
-		return &informer{SharedIndexInformer: made(s.pool.options.Client, 0), closed: true}
+		return &informer{SharedIndexInformer: made(s.pool.options.Client, 0), closed: true, changes: &changes{}}
 	}
 	if s.pool.lacks(kind) {
-		none := &informer{SharedIndexInformer: made(s.pool.options.Client, 0), none: true, log: s.pool.options.Log}
+		none := &informer{SharedIndexInformer: made(s.pool.options.Client, 0), none: true, changes: &changes{}, log: s.pool.options.Log}
 		s.informers[kind] = none
 		return none
 	}
-	shared, back := s.pool.borrow(obj, made)
-	lent := &informer{SharedIndexInformer: shared, extra: back != nil, log: s.pool.options.Log}
+	shared, changes, back := s.pool.borrow(obj, made)
+	lent := &informer{SharedIndexInformer: shared, extra: back != nil, changes: changes, log: s.pool.options.Log}
 	s.informers[kind] = lent
 	if back != nil {
 		s.back = append(s.back, back)

@@ -86,7 +86,8 @@ func (v *Volumes) Watch(volumes, claims toolscache.SharedIndexInformer) error {
 
 // indexByClass has an informer of volumes list them by class, once.
 func indexByClass(volumes toolscache.SharedIndexInformer) error {
-	if _, does := volumes.GetIndexer().GetIndexers()[byClass]; does {
+	// Only reads by name take the store's lock; GetIndexers does not.
+	if _, err := volumes.GetIndexer().IndexKeys(byClass, ""); err == nil {
 		return nil
 	}
 	return volumes.AddIndexers(toolscache.Indexers{byClass: func(obj any) ([]string, error) {

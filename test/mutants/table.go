@@ -58,6 +58,9 @@ const (
 	trial             = "scheduler/trial"
 	desk              = "scheduler/decision"
 	extender          = "scheduler/extender"
+	scopes            = "scheduler/scope"
+	volumelimits      = "scheduler/plugins/nodevolumelimits"
+	volumebinding     = "scheduler/plugins/volumebinding"
 	convert           = "cmd/kubectl-berth/convert"
 	export            = "controllers/export"
 	tenure            = "scheduler/tenure"
@@ -362,6 +365,12 @@ var table = []mutant{
 		[]killer{{extender, "TestWhatAFilterSays"}}, noExtenders},
 	{"ExtenderLeftOpen", "the connections to an extender stay open when its profile asks it no more",
 		[]killer{{extender, "TestAClientLetsGoOfItsConnections"}}, noExtenders},
+	{"FirstAddressTakesAll", "the first address of an extender may take all the time that a request has",
+		[]killer{{extender, "TestAnAddressThatDoesNotAnswerLeavesTimeForTheNext"}}, noExtenders},
+	{"ScopedIndexBehind", "an index of a plugin takes in a change only after the read that follows it",
+		[]killer{{scopes, "TestAnIndexIsNeverBehindAnEvent"}, {volumelimits, "TestAPodIsJudgedByTheAttachmentWhoseEventWokeIt"}}, noVolumes},
+	{"PodComparedByName", "a pod that waits for its volumes is taken for another one of the same name",
+		[]killer{{volumebinding, "TestPreBind"}}, noVolumes},
 	{"LossUntold", "what a converted configuration loses is told to nobody",
 		[]killer{{convert, "TestFromKubeScheduler"}}, noFiles},
 	{"DefaultsLeftOn", "kube-scheduler is not told which of its default plugins a profile does without",

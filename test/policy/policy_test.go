@@ -42,7 +42,7 @@ scheduler/volumes:      scheduler/framework scheduler/fault
 scheduler/compile:      api/... scheduler/framework scheduler/extender scheduler/fault
 # kube-scheduler's own configuration is read and written beside it.
 scheduler/upstreamconfig: api/... scheduler/framework scheduler/compile scheduler/extender scheduler/fault
-scheduler/scope:
+scheduler/scope:        scheduler/fault
 scheduler/trial:        scheduler/framework scheduler/cache scheduler/cycle scheduler/fault
 scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scope scheduler/cache scheduler/cycle scheduler/extender scheduler/trial scheduler/fault
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -77,8 +78,11 @@ func (c *check) done() (bool, error) {
 		return false, fmt.Errorf("failed to get node %q: %w", c.node, err)
 	}
 	c.csi = c.csiNode(c.node)
-	if _, err := c.pods.Pods(c.pod.Namespace).Get(c.pod.Name); apierrors.IsNotFound(err) {
+	switch pod, err := c.pods.Pods(c.pod.Namespace).Get(c.pod.Name); {
+	case apierrors.IsNotFound(err):
 		return false, fmt.Errorf("pod does not exist any more: %w", err)
+	case err == nil && pod.UID != c.pod.UID && !fault.PodComparedByName:
+		return false, fmt.Errorf("pod does not exist any more: pod %q was re-created", c.pod.Name)
 	}
 	for _, b := range c.made.bindings {
 		if bound, err := c.bound(b); !bound || err != nil {
@@ -103,6 +107,9 @@ func (c *check) bound(b binding) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("failed to check binding: %w", err)
 	}
+	if err := same(claim, b.claim); err != nil {
+		return false, err
+	}
 	if older(chosen, c.hold.Volume(chosen.Name)) {
 		return false, nil
 	}
@@ -120,6 +127,9 @@ func (c *check) provisioned(planned *v1.PersistentVolumeClaim) (bool, error) {
 	claim, err := c.volumes.WrittenClaim(planned.Namespace, planned.Name)
 	if err != nil {
 		return false, fmt.Errorf("failed to check provisioning pvc: %w", err)
+	}
+	if err := same(claim, planned); err != nil {
+		return false, err
 	}
 	if older(claim, c.hold.Claim(planned.Namespace, planned.Name)) {
 		return false, nil
@@ -155,6 +165,15 @@ func (c *check) suits(of *v1.PersistentVolume) error {
 	}
 	if err := volume.CheckNodeAffinity(translated, c.on.Labels); err != nil {
 		return fmt.Errorf("pv %q node affinity doesn't match node %q: %w", of.Name, c.node, err)
+	}
+	return nil
+}
+
+// same is an error where a claim is another one under the name of planned. A claim
+// may go while a pod without a node uses it.
+func same(claim, planned *v1.PersistentVolumeClaim) error {
+	if claim.UID != planned.UID {
+		return fmt.Errorf("PVC %q was re-created", planned.Name)
 	}
 	return nil
 }

@@ -90,6 +90,26 @@ func TestPreBind(t *testing.T) {
 			meanwhile: func(w *world) { w.cluster.Remove(web("a")) },
 			said:      `Error: binding volumes: pod does not exist any more: pod "web" not found`,
 		},
+		"the pod is re-created under its name": {
+			objects: static, alone: true, took: 3 * time.Second, bound: map[string]string{"v": "default/a"},
+			meanwhile: func(w *world) {
+				w.cluster.Remove(web("a"))
+				w.cluster.Apply(fixture.Pod("web").UID("another").Claim("a").Obj())
+			},
+			said: `Error: binding volumes: pod does not exist any more: pod "web" was re-created`,
+		},
+		"the claim of a chosen volume is re-created under its name": {
+			objects: static, alone: true, took: 2500 * time.Millisecond, bound: map[string]string{"v": "default/a"},
+			meanwhile: func(w *world) { w.cluster.Replace(fixture.Claim("a", "local").Mutate(anotherClaim).Obj()) },
+			said:      `Error: binding volumes: PVC "a" was re-created`,
+		},
+		"the claim that a volume is made for is re-created under its name": {
+			objects: dynamic, alone: true, took: 2500 * time.Millisecond, bound: map[string]string{},
+			meanwhile: func(w *world) {
+				w.cluster.Replace(fixture.Claim("a", "made").Annotation(volume.AnnSelectedNode, "n1").Mutate(anotherClaim).Obj())
+			},
+			said: `Error: binding volumes: PVC "a" was re-created`,
+		},
 		"the node is gone": {
 			objects: static, alone: true, took: 3 * time.Second, bound: map[string]string{"v": "default/a"},
 			meanwhile: func(w *world) { w.gone(n1) },
@@ -116,6 +136,8 @@ func TestPreBind(t *testing.T) {
 		})
 	}
 }
+
+func anotherClaim(c *v1.PersistentVolumeClaim) { c.UID = "another" }
 
 // gone deletes a node.
 func (w *world) gone(node *v1.Node) {

@@ -1,0 +1,137 @@
+package extender
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// pipes is a listener for connections that are pipes within the process.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p pipes) Close() error { close(p.closed); return nil }
+
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// addresses of an extender, and what becomes of a connection to them.
+const (
+	answers   = "192.0.2.1"
+	blackHole = "192.0.2.2" // nothing comes back, ever
+	refuses   = "192.0.2.3"
+)
+
+// dialling is a client of an extender with several addresses, in virtual time.
+type dialling struct {
+	*Client
+	dialled []string
+}
+
+// timeout is how long a request of it may take.
+const timeout = 6 * time.Second
+
+func newDialling(t *testing.T, certificate tls.Certificate, lookup func(context.Context, string) ([]netip.Addr, error)) *dialling {
+	t.Helper()
+	listener := pipes{make(chan net.Conn), make(chan struct{})}
+	server := &http.Server{Handler: answer(`{"NodeNames": ["n1"]}`)}
+	go func() {
+		_ = server.Serve(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}}))
+	}()
+	t.Cleanup(func() { _ = server.Close() })
+	d := &dialling{Client: client(t, Config{
+		Name: "gpu", URL: "https://" + host + "/v1", Filter: "filter", Timeout: timeout, NodeCacheCapable: true, ServerName: "example.com",
+		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
+	}, Options{Lookup: lookup})}
+	d.connect = func(ctx context.Context, _, address string) (net.Conn, error) {
+		ip := strings.TrimSuffix(address, ":443")
+		d.dialled = append(d.dialled, ip)
+		switch ip {
+		case answers:
+			ours, theirs := net.Pipe()
+			listener.conns <- theirs
+			return ours, nil
+		case blackHole:
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		return nil, errors.New("connection refused")
+	}
+	return d
+}
+
+func TestAnAddressThatDoesNotAnswerLeavesTimeForTheNext(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS()
+	certificate := server.TLS.Certificates[0]
+	server.Close()
+	for sentence, c := range map[string]struct {
+		addresses string
+		// lookup is how long it takes to find the addresses.
+		lookup  time.Duration
+		took    time.Duration
+		dialled string
+		kind    Kind
+	}{
+		"one address that answers":                               {answers, 0, 0, answers, Answered},
+		"the first refuses, the second answers":                  {refuses + " " + answers, 0, 0, refuses + " " + answers, Answered},
+		"the first is a black hole, the second answers":          {blackHole + " " + answers, 0, 2 * time.Second, blackHole + " " + answers, Answered},
+		"two are black holes, the third answers":                 {blackHole + " " + blackHole + " " + answers, 0, 3 * time.Second, blackHole + " " + blackHole + " " + answers, Answered},
+		"after a slow lookup what is left of the time is shared": {blackHole + " " + answers, 3 * time.Second, 4 * time.Second, blackHole + " " + answers, Answered},
+		"all are black holes, and the time is over":              {blackHole + " " + blackHole, 0, timeout, blackHole + " " + blackHole, Late},
+		"the lookup takes all the time":                          {answers, time.Hour, timeout, "", Late},
+		"all refuse":                                             {refuses + " " + refuses, 0, 0, refuses + " " + refuses, Unreachable},
+		"one of them may not be dialled: none is":                {blackHole + " 127.0.0.1 " + answers, 0, 0, "", Unreachable},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDialling(t, certificate, func(ctx context.Context, _ string) (found []netip.Addr, err error) {
+					select {
+					case <-time.After(c.lookup):
+					case <-ctx.Done():
+						return nil, context.Cause(ctx)
+					}
+					for address := range strings.FieldsSeq(c.addresses) {
+						found = append(found, netip.MustParseAddr(address))
+					}
+					return found, nil
+				})
+				begin := time.Now()
+				_, _, _, err := d.Filter(pod(), nodes("n1"))
+				took := time.Since(begin)
+				kind, _ := failed(t, err)
+				synctest.Wait()
+				if diff := cmp.Diff(c.kind, kind); diff != "" {
+					t.Errorf("how it ended (-want,+got), %v:\n%s", err, diff)
+				}
+				if diff := cmp.Diff(c.took, took); diff != "" {
+					t.Errorf("it took (-want,+got):\n%s", diff)
+				}
+				if diff := cmp.Diff(strings.Fields(c.dialled), d.dialled, cmp.Transformer("text", func(all []string) string { return strings.Join(all, " ") })); diff != "" {
+					t.Errorf("dialled (-want,+got):\n%s", diff)
+				}
+			})
+		})
+	}
+}

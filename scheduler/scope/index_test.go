@@ -1,0 +1,342 @@
+package scope
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/informertest"
+)
+
+const revision = "example.com/revision"
+
+// write is one write to a node: revisions count all writes from 1.
+type write struct {
+	node, zone string
+	revision   int
+	deleted    bool
+}
+
+// indexed is a cluster whose nodes change, the index of a scope over them, and
+// the events as a handler outside of the scope is given them. The handlers of the
+// scope are held back for ever.
+type indexed struct {
+	*testing.T
+	client *fake.Clientset
+	lent   cache.SharedIndexInformer
+	events chan func(check func())
+	writes []write
+	latest map[string]write
+	taken  int
+}
+
+func newIndexed(t *testing.T) *indexed {
+	w := &indexed{T: t, client: fake.NewClientset(), events: make(chan func(func())), latest: map[string]write{}}
+	watched := informertest.Watched(w.client, "nodes")
+	factory := informers.NewSharedInformerFactory(w.client, 0)
+	nodes := factory.Core().V1().Nodes().Informer()
+	// A handler tells of an event, and waits until the test has looked.
+	tell := func(any) {
+		done := make(chan struct{})
+		select {
+		case w.events <- func(check func()) { check(); close(done) }:
+			<-done
+		case <-t.Context().Done():
+		}
+	}
+	if _, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: tell, UpdateFunc: func(_, obj any) { tell(obj) }, DeleteFunc: tell,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pool := NewPool(Options{
+		Informers: informertest.LateHandlers{SharedInformerFactory: factory, Release: t.Context().Done()},
+		Held:      []runtime.Object{&v1.Node{}}, Client: w.client, Log: logr.Discard(),
+	})
+	s := pool.New()
+	t.Cleanup(s.Close)
+	w.lent = s.Core().V1().Nodes().Informer()
+	all := cache.Indexers{"all": func(any) ([]string, error) { return []string{"all"}, nil }}
+	if err := errors.Join(w.lent.AddIndexers(byZone), w.lent.AddIndexers(all)); err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	<-watched
+	return w
+}
+
+// make makes a write: a deletion where zone is empty.
+func (w *indexed) make(node, zone string) {
+	w.Helper()
+	is := write{node, zone, len(w.writes) + 1, zone == ""}
+	obj := fixture.Node(node).Zone(zone).Annotation(revision, strconv.Itoa(is.revision)).Obj()
+	was, known := w.latest[node]
+	api := w.client.CoreV1().Nodes()
+	var err error
+	switch {
+	case is.deleted:
+		err = api.Delete(w.Context(), node, metav1.DeleteOptions{})
+	case known && !was.deleted:
+		_, err = api.Update(w.Context(), obj, metav1.UpdateOptions{})
+	default:
+		_, err = api.Create(w.Context(), obj, metav1.CreateOptions{})
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.writes, w.latest[node] = append(w.writes, is), is
+}
+
+// change makes a write that is possible now.
+func (w *indexed) change(random *rand.Rand) {
+	node := fmt.Sprint("n", random.IntN(5))
+	zone := []string{"", "a", "b", "c"}[random.IntN(4)]
+	if was, known := w.latest[node]; zone == "" && (!known || was.deleted) {
+		zone = "a"
+	}
+	w.make(node, zone)
+}
+
+// event takes the next event and calls check while its handler is being called.
+func (w *indexed) event(check func(of write)) {
+	w.Helper()
+	select {
+	case look := <-w.events:
+		of := w.writes[w.taken]
+		w.taken++
+		look(func() { check(of) })
+	case <-time.After(20 * time.Second):
+		w.Fatal("no event")
+	}
+}
+
+// revisions are the revisions of the nodes with a value, as an index has them.
+func (w *indexed) revisions(index, value string) map[string]int {
+	w.Helper()
+	found, err := w.lent.GetIndexer().ByIndex(index, value)
+	if err != nil {
+		w.Fatal(err)
+	}
+	revisions := map[string]int{}
+	for _, obj := range found {
+		node := obj.(*v1.Node)
+		revisions[node.Name], _ = strconv.Atoi(node.Annotations[revision])
+	}
+	return revisions
+}
+
+// notBehind checks that what the index has of a node is no older than a write.
+func (w *indexed) notBehind(of write) {
+	w.Helper()
+	has, there := w.revisions("all", "all")[of.node]
+	deletedLater := slices.ContainsFunc(w.writes[of.revision-1:], func(later write) bool { return later.node == of.node && later.deleted })
+	switch {
+	case there && has < of.revision:
+		w.Errorf("at the event of write %d, %+v, the index has the node as of write %d", of.revision, of, has)
+	case !there && !deletedLater:
+		w.Errorf("at the event of write %d, %+v, the index does not have the node", of.revision, of)
+	}
+}
+
+// exact compares all that the index says with what is there.
+func (w *indexed) exact() {
+	w.Helper()
+	want := map[string]map[string]int{}
+	for _, is := range w.latest {
+		if !is.deleted {
+			if want[is.zone] == nil {
+				want[is.zone] = map[string]int{}
+			}
+			want[is.zone][is.node] = is.revision
+		}
+	}
+	indexer, got := w.lent.GetIndexer(), map[string]map[string]int{}
+	for _, zone := range indexer.ListIndexFuncValues("zone") {
+		got[zone] = w.revisions("zone", zone)
+		keys, err := indexer.IndexKeys("zone", zone)
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(want[zone])), keys); diff != "" || err != nil {
+			w.Errorf("keys in zone %s (-want,+got), %v:\n%s", zone, err, diff)
+		}
+		alike, err := indexer.Index("zone", fixture.Node("any").Zone(zone).Obj())
+		if len(alike) != len(want[zone]) || err != nil {
+			w.Errorf("%d nodes are like one in zone %s, want %d; %v", len(alike), zone, len(want[zone]), err)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("nodes by zone (-want,+got):\n%s", diff)
+	}
+}
+
+// Berth's own handlers wake pods; the plugins that judge those pods read the
+// indexes of their scope.
+func TestAnIndexIsNeverBehindAnEvent(t *testing.T) {
+	for seed := range uint64(10) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			w, random := newIndexed(t), rand.New(rand.NewPCG(seed, 0))
+			for range 30 {
+				// Of several writes the store may hold the last before the event of
+				// the first is handed on.
+				for range 1 + random.IntN(3) {
+					w.change(random)
+				}
+				for w.taken < len(w.writes) && !t.Failed() {
+					w.event(w.notBehind)
+				}
+				w.exact()
+				if t.Failed() {
+					t.Fatalf("after %+v", w.writes)
+				}
+			}
+		})
+	}
+}
+
+func TestAnIndexThatIsAddedLaterKnowsWhatIsThere(t *testing.T) {
+	w := newIndexed(t)
+	w.make("n1", "a")
+	w.event(func(write) {})
+	err := w.lent.AddIndexers(cache.Indexers{"name": func(obj any) ([]string, error) { return []string{obj.(*v1.Node).Name}, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := w.lent.GetIndexer().IndexKeys("name", "n1"); err != nil || !slices.Equal(keys, []string{"n1"}) {
+		t.Errorf("keys %v, %v", keys, err)
+	}
+	w.exact()
+}
+
+func TestAnIndexFunctionThatFailsLosesItsOwnObjectOnly(t *testing.T) {
+	for how, fail := range map[string]func() ([]string, error){
+		"with an error": func() ([]string, error) { return nil, errors.New("no zone") },
+		"with a panic":  func() ([]string, error) { panic("no zone") },
+	} {
+		t.Run(how, func(t *testing.T) {
+			w := newIndexed(t)
+			err := w.lent.AddIndexers(cache.Indexers{"strict": func(obj any) ([]string, error) {
+				if zone := obj.(*v1.Node).Labels[v1.LabelTopologyZone]; zone != "c" {
+					return []string{zone}, nil
+				}
+				return fail()
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, step := range []struct{ node, zone, values string }{
+				{"n1", "c", "[]"}, {"n2", "a", "[a]"}, {"n1", "b", "[a b]"}, {"n2", "c", "[b]"},
+			} {
+				w.make(step.node, step.zone)
+				w.event(func(write) {})
+				if values := fmt.Sprint(slices.Sorted(slices.Values(w.lent.GetIndexer().ListIndexFuncValues("strict")))); values != step.values {
+					t.Errorf("with %s in zone %s the values are %s, want %s", step.node, step.zone, values, step.values)
+				}
+				w.exact()
+			}
+		})
+	}
+}
+
+// follow returns an index of nodes by zone over a store that nobody else writes.
+func follow(t *testing.T) (*index, cache.Indexer) {
+	c := &changes{}
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{changesIndex: c.changed})
+	x := newIndex(store, byZone, logr.Discard())
+	c.followers = map[*index]struct{}{x: {}}
+	return x, store
+}
+
+func TestAnIndexThatNobodyReadsRemembersABoundedNumberOfChanges(t *testing.T) {
+	x, store := follow(t)
+	put := func(i int, zone string) {
+		if err := store.Add(fixture.Node(fmt.Sprint("n", i)).Zone(zone).Obj()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(0, "a")
+	if keys, _ := x.IndexKeys("zone", "a"); len(keys) != 1 {
+		t.Fatalf("keys %v", keys)
+	}
+	for i := range maxChanges + 100 {
+		put(i, "b")
+		if len(x.changes) > maxChanges {
+			t.Fatalf("%d changes are remembered, want at most %d", len(x.changes), maxChanges)
+		}
+	}
+	if keys, _ := x.IndexKeys("zone", "b"); len(keys) != maxChanges+100 {
+		t.Errorf("%d nodes in zone b, want %d", len(keys), maxChanges+100)
+	}
+	if keys, _ := x.IndexKeys("zone", "a"); len(keys) != 0 {
+		t.Errorf("%v are still in zone a", keys)
+	}
+}
+
+func TestReadersAndWritersOfAnIndexDoNotDisturbEachOther(t *testing.T) {
+	x, store := follow(t)
+	done := make(chan struct{})
+	for range 2 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for i := range 500 {
+				node := fixture.Node(fmt.Sprint("n", i%7)).Zone("a").Obj()
+				if i%3 == 0 {
+					_ = store.Delete(node)
+				} else {
+					_ = store.Add(node)
+				}
+				_, _ = x.ByIndex("zone", "a")
+			}
+		}()
+	}
+	<-done
+	<-done
+	found, err := x.IndexKeys("zone", "a")
+	if want := slices.Sorted(slices.Values(store.ListKeys())); err != nil || !slices.Equal(found, want) {
+		t.Errorf("the index has %v, the store %v; %v", found, want, err)
+	}
+}
+
+func TestAClosedScopeLeavesNothingInTheSharedStore(t *testing.T) {
+	w := newWorld(t)
+	shared := w.pool.options.Informers.Core().V1().Nodes().Informer().GetIndexer()
+	for range 3 {
+		s := w.pool.New()
+		nodes := s.Core().V1().Nodes().Informer()
+		if err := nodes.AddIndexers(byZone); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if _, err := nodes.GetIndexer().ByIndex("zone", "a"); err == nil {
+			t.Error("the index of a closed scope can be read")
+		}
+		if err := nodes.AddIndexers(byZone); !errors.Is(err, ErrOver) {
+			t.Errorf("an index after the end: %v, want ErrOver", err)
+		}
+	}
+	for _, c := range w.pool.changes {
+		if len(c.followers) != 0 {
+			t.Errorf("%d indexes of closed scopes still follow the store", len(c.followers))
+		}
+	}
+	got := slices.Sorted(maps.Keys(shared.GetIndexers()))
+	if diff := cmp.Diff([]string{changesIndex, cache.NamespaceIndex}, got); diff != "" {
+		t.Errorf("indexes of the shared store (-want,+got):\n%s", diff)
+	}
+	if values := shared.ListIndexFuncValues(changesIndex); len(values) != 0 {
+		t.Errorf("the shared store holds %v for them", values)
+	}
+}

@@ -133,7 +133,7 @@ func (h *house) schedule() error {
 		Informers: h.informers, Storage: storage, RecorderFor: h.telling.For,
 		Registry: h.registry, Unsupported: plugins.Unsupported(h.registry, devices.Back), Ledger: h.ledger, Desk: h.desk,
 		Clock: clock.RealClock{}, Log: h.log.WithName("scheduler"), Epoch: func(context.Context) int64 { return h.term.Epoch() },
-		Takeover: h.to.takeover(), Grace: h.end.grace, Seed: rand.Uint64(),
+		Takeover: h.to.takeover(h.options, h.term, h.log), Grace: h.end.grace, Seed: rand.Uint64(),
 		Extender: h.extenderMaker(h.config, h.to.watches, h.log), Tracer: h.traced.tracer(),
 	})
 	h.end.scheduled = h.sched.Ended()

@@ -30,6 +30,9 @@ type Options struct {
 	Client clientset.Interface
 	Cache  *cache.Cache
 	Clock  clock.WithTicker
+	// Journal holds the pods that have a Binding under way although their status
+	// says that they are not scheduled; nil: no leader comes after this one.
+	Journal Journal
 	// Go starts work beside the loop.
 	Go func(func())
 	// Wait waits for such work; nil means framework.Block.

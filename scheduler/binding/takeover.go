@@ -26,9 +26,9 @@ type TakenOver struct {
 	Marked int
 	// Bound are pods that turned out to have a node, as they are now.
 	Bound []*v1.Pod
-	// Open is how many pods could not be marked: a Binding of an earlier leader
-	// may still bind them.
-	Open int
+	// Open are pods that could not be marked: a Binding of an earlier leader may
+	// still bind them.
+	Open []types.UID
 }
 
 // TakeOver writes into the status of pods that wait, so that they have another
@@ -55,7 +55,7 @@ func (b *Binding) TakeOver(ctx context.Context, pods []*v1.Pod, epoch int64) (ca
 				case live.Spec.NodeName != "":
 					came.Bound = append(came.Bound, live)
 				default:
-					came.Open++
+					came.Open = append(came.Open, live.UID)
 				}
 				mu.Unlock()
 			}

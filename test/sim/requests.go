@@ -61,7 +61,7 @@ var fates = []fate{
 // arrive lets the server deal with r, rightly or not.
 func (w *world) arrive(r *request) {
 	r.arrived = true
-	if !w.healed && w.chance(w.swarm.faults[r.verb]) {
+	if !w.healed && w.chance(w.risk(r.verb)) {
 		f := fates[w.dice.IntN(len(fates))]
 		if often, ok := w.swarm.often[r.verb]; ok && w.chance(0.7) {
 			f = often

@@ -38,7 +38,8 @@ type podClient struct {
 func (c *podClient) Bind(ctx context.Context, b *v1.Binding, _ metav1.CreateOptions) error {
 	what := fmt.Sprintf("bind %s (version %s) to %s", keyOf(b), b.ResourceVersion, b.Target.Name)
 	c.world.binds[b.UID]++
-	_, err := c.world.call(ctx, "bind", what, c.world.sends(c.life, b))
+	commit, kind := c.world.sends(c.life, b)
+	_, err := c.world.call(ctx, "bind", what+kind, commit)
 	return err
 }
 

@@ -39,6 +39,12 @@ type leaders struct {
 	journal *v1.ConfigMap
 	// begun is how many decisions there were when the leader began.
 	begun int
+	// frozenAt is the kind of write at which the leader is to be frozen; empty: it is
+	// not. giveUp is the step at which it is frozen at any rate.
+	frozenAt string
+	giveUp   int
+	// booted is the step at which its successor began.
+	booted int
 	// served are the profiles that the leader found when it took over.
 	served []string
 }
@@ -52,8 +58,8 @@ func (w *world) electLeaders() {
 	}
 	// Bindings take long, and what waits is tried soon.
 	w.swarm.haste.arrive = 1 + w.dice.IntN(3)
-	for range 1 + w.dice.IntN(3) {
-		at := len(w.plan)/3 + w.dice.IntN(len(w.plan)*2/3)
+	for range 2 + w.dice.IntN(3) {
+		at := len(w.plan)/4 + w.dice.IntN(len(w.plan)/2)
 		w.plan[at] = act{kind{name: handedOver, do: handOver}, w.dice.Uint64()}
 	}
 }
@@ -68,21 +74,44 @@ func handovers() []string {
 	}
 }
 
-// handOver ends the process. What it has sent is still on the wire.
-func handOver(w *world, _ *rand.Rand) bool {
+const (
+	ofFresh   = " of a fresh pod"
+	ofRefused = " of a refused pod"
+	ofJournal = " of the journal"
+)
+
+// handOver has the leader frozen as soon as it has a write of some kind on the wire.
+func handOver(w *world, dice *rand.Rand) bool {
+	w.frozenAt, w.giveUp = []string{ofFresh, ofRefused, ofRefused, ofJournal}[dice.IntN(4)], w.steps+300
+	return true
+}
+
+// freeze ends the process, if its time has come. What it has sent is still on the
+// wire.
+func (w *world) freeze() {
+	onTheWire := func(r *request) bool { return !r.arrived && strings.HasSuffix(r.what, w.frozenAt) }
+	if w.frozenAt == "" || w.healed || !slices.ContainsFunc(w.requests, onTheWire) && w.steps < w.giveUp {
+		return
+	}
 	w.say("the leader is frozen; %d requests of it are on the wire", len(w.requests)+len(w.ghosts))
+	w.frozenAt = ""
 	w.life++
 	w.tasks.endAll()
 	w.clock.alarms = nil
 	for _, r := range w.requests {
 		if !r.arrived && r.verb != "get" && r.verb != "list" {
+			r.held = w.chance(0.8)
 			w.ghosts = append(w.ghosts, r)
 		}
 	}
 	w.requests = nil
 	w.boot()
-	return true
+	w.booted = w.steps
 }
+
+// holdsBack says whether what is held of an earlier leader does not arrive yet: until
+// its successor has decided something, or seems to have nothing to decide.
+func (w *world) holdsBack() bool { return w.takesOver() && w.steps < w.booted+1000 }
 
 // takeover is what a leader that starts now asks.
 func (w *world) takeover() scheduler.Takeover {
@@ -153,11 +182,12 @@ func (w *world) risk(verb string) float64 {
 	return w.swarm.faults[verb]
 }
 
-// sends returns what the Binding of a process does when it arrives.
-func (w *world) sends(life int, b *v1.Binding) func() (*v1.Pod, error) {
-	kind := "of a fresh pod"
+// sends returns what the Binding of a process does when it arrives, and of what kind it
+// is.
+func (w *world) sends(life int, b *v1.Binding) (commit func() (*v1.Pod, error), kind string) {
+	kind = ofFresh
 	if pod := w.server.pods[keyOf(b)]; pod != nil && pod.ResourceVersion == b.ResourceVersion && binding.CarriesRefusal(pod) {
-		kind = "of a refused pod"
+		kind = ofRefused
 	}
 	return func() (*v1.Pod, error) {
 		err := w.server.bind(b)
@@ -165,7 +195,7 @@ func (w *world) sends(life int, b *v1.Binding) func() (*v1.Pod, error) {
 			w.checkLate(b, kind, err)
 		}
 		return nil, err
-	}
+	}, kind
 }
 
 // checkLate holds a Binding that an earlier leader has sent, and that arrives when the
@@ -173,7 +203,7 @@ func (w *world) sends(life int, b *v1.Binding) func() (*v1.Pod, error) {
 // that was deleted are not fenced.
 func (w *world) checkLate(b *v1.Binding, kind string, err error) {
 	if err != nil {
-		w.count("a late Binding of an earlier leader is refused: " + kind)
+		w.count("a late Binding of an earlier leader is refused:" + kind)
 		return
 	}
 	if pod := w.server.pods[keyOf(b)]; slices.Contains(w.served, pod.Spec.SchedulerName) {
@@ -213,7 +243,7 @@ func (c *configMaps) Update(ctx context.Context, object *v1.ConfigMap, _ metav1.
 func (c *configMaps) write(ctx context.Context, object *v1.ConfigMap) (*v1.ConfigMap, error) {
 	w := c.world
 	var written *v1.ConfigMap
-	what := fmt.Sprintf("write the journal of epoch %s (version %q): %q", object.Data["epoch"], object.ResourceVersion, object.Data["pods"])
+	what := fmt.Sprintf("write epoch %s (version %q), pods %q%s", object.Data["epoch"], object.ResourceVersion, object.Data["pods"], ofJournal)
 	_, err := w.call(ctx, "journal", what, func() (*v1.Pod, error) {
 		version := ""
 		if w.journal != nil {

@@ -18,8 +18,10 @@ type request struct {
 	// arrived says that the server has dealt with it; answered, that the
 	// caller knows.
 	arrived, answered bool
-	pod               *v1.Pod
-	err               error
+	// held says that it does not arrive before the next leader has decided something.
+	held bool
+	pod  *v1.Pod
+	err  error
 }
 
 // call sends a request and waits for its answer. A loop that goes on has no

@@ -117,7 +117,7 @@ func (m *Manager) schedule() error {
 		Informers: m.informers, Transform: trim, Storage: storage, RecorderFor: m.telling.For,
 		Registry: m.registry, Unsupported: plugins.Unsupported(m.registry, devices.Back), Ledger: m.ledger, Desk: m.desk,
 		Clock: clock.RealClock{}, Log: m.log.WithName("scheduler"), Epoch: func(context.Context) int64 { return m.term.Epoch() },
-		Takeover: m.to.takeover(), Grace: m.end.grace, Seed: rand.Uint64(),
+		Takeover: m.to.takeover(m.options, m.term, m.log), Grace: m.end.grace, Seed: rand.Uint64(),
 		Extender: m.extenderClients(), Tracer: m.traced.tracer(),
 	})
 	m.end.scheduled = m.sched.Ended()

@@ -24,6 +24,8 @@ type clients struct {
 	writes clientset.Interface
 	// volumes binds volumes and claims.
 	volumes clientset.Interface
+	// journal writes the journal of Bindings, one request at a time.
+	journal clientset.Interface
 	events  clientset.Interface
 	// dynamic watches what plugins want to be woken by and Berth does not watch.
 	dynamic dynamic.Interface
@@ -51,6 +53,7 @@ func newClients(config, writing *restclient.Config, term *tenure.Tenure, traced 
 		{&c.watches, config, nil},
 		{&c.writes, fenced, writes},
 		{&c.volumes, fenced, make(chan struct{}, binding.InFlight)},
+		{&c.journal, fenced, nil},
 		{&c.events, config, nil}, // its writers are counted
 	} {
 		if *way.client, err = clientset.NewForConfig(apart(protobuf(way.config), way.slots)); err != nil {

@@ -1,14 +1,23 @@
 package operator
 
 import (
+	"context"
+	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/journal"
 	"github.com/berthdev/berth/scheduler/recorder"
 	"github.com/berthdev/berth/scheduler/tenure"
 )
@@ -35,7 +44,30 @@ func (n electionNews) Eventf(about runtime.Object, kind, reason, message string,
 }
 
 // takeover is what a new leader asks.
-func (c clients) takeover() scheduler.Takeover {
+func (c clients) takeover(o options, term *tenure.Tenure, log logr.Logger) scheduler.Takeover {
 	call := tenure.By(c.meta)
-	return scheduler.Takeover{Call: call, Profiles: call.Names(v1alpha1.GroupVersion.WithResource("schedulingprofiles"))}
+	return scheduler.Takeover{
+		Call: call, Profiles: call.Names(v1alpha1.GroupVersion.WithResource("schedulingprofiles")),
+		Leadership: func(ctx context.Context) (journal.Leadership, error) { return c.leadership(ctx, o, term) },
+		Journal: journal.New(journal.Options{
+			Client: c.journal.CoreV1().ConfigMaps(o.namespace), Holder: string(uuid.NewUUID()), Clock: clock.RealClock{},
+			Go: func(work func()) { go work() }, Wait: framework.Block, Log: log.WithName("journal"),
+		}),
+	}
+}
+
+// leadership is what this process knows of its own leadership. Without an election
+// it is the first one while there is no Lease.
+func (c clients) leadership(ctx context.Context, o options, term *tenure.Tenure) (journal.Leadership, error) {
+	if o.elect.LeaderElect {
+		return journal.Leadership{Elected: true, Epoch: term.Epoch(), First: term.Created()}, nil
+	}
+	_, err := c.watches.CoordinationV1().Leases(o.namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return journal.Leadership{First: true}, nil
+	case err == nil, apierrors.IsForbidden(err):
+		return journal.Leadership{}, nil
+	}
+	return journal.Leadership{}, fmt.Errorf("looking for the Lease %s: %w", leaseName, err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/intake"
+	"github.com/berthdev/berth/scheduler/journal"
 	"github.com/berthdev/berth/scheduler/preemption"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/scheduler/volumes"
@@ -57,8 +58,8 @@ var (
 // Metrics returns the collectors of all rooms of the scheduler.
 func (s *Scheduler) Metrics() []prometheus.Collector {
 	return slices.Concat(
-		[]prometheus.Collector{attempts, attemptDuration, algorithmDuration, podDuration, podAttempts, afterFlush, goroutines},
-		s.queue.Metrics(), s.cache.Metrics(), intake.Metrics(), framework.Metrics(), extender.Metrics(), cycle.Metrics(), binding.Metrics(), preemption.Metrics(), volumes.Metrics(),
+		[]prometheus.Collector{attempts, attemptDuration, algorithmDuration, podDuration, podAttempts, afterFlush, goroutines, fencedPods, handoverDuration},
+		s.queue.Metrics(), s.cache.Metrics(), intake.Metrics(), framework.Metrics(), extender.Metrics(), cycle.Metrics(), binding.Metrics(), journal.Metrics(), preemption.Metrics(), volumes.Metrics(),
 	)
 }
 

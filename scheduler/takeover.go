@@ -11,8 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/intake"
+	"github.com/berthdev/berth/scheduler/journal"
 	"github.com/berthdev/berth/scheduler/tenure"
 )
 
@@ -34,6 +36,11 @@ var (
 // Takeover is what a new leader has to ask. The zero value takes nothing over:
 // nobody has led before.
 type Takeover struct {
+	// Journal holds the pods that may have a Binding of the leader before under way,
+	// though they carry a refusal; nil: every pod that waits is fenced.
+	Journal *journal.Journal
+	// Leadership is what this process knows of its own; required with Journal.
+	Leadership func(ctx context.Context) (journal.Leadership, error)
 	// Call lists what there is, by quorum reads.
 	Call tenure.Caller
 	// Profiles names the profiles that there are, whether or not they run here
@@ -45,19 +52,29 @@ type Takeover struct {
 // take room that is decided about: the informers hold all that it has written, and
 // what it still sends fails. It reports false when ctx ends first.
 //
-// The order matters: pods are marked that were there when the Lease had changed
-// hands; what was bound until each was marked is waited for again.
+// The order matters: the journal first, so that no late write of an earlier leader
+// changes it; then the informers; pods are fenced that were there when the Lease had
+// changed hands; what was bound until each was fenced is waited for again.
 func (s *Scheduler) takeOver(ctx context.Context) bool {
 	if s.options.Takeover.Call == nil {
 		return true
 	}
 	began := s.options.Clock.Now()
+	told, ok := s.takeJournal(ctx)
+	if !ok {
+		return false
+	}
+	if told.Fence == journal.FenceNone {
+		s.tookOver(began, told, fencing{}, binding.TakenOver{})
+		return ctx.Err() == nil
+	}
 	names, ok := retried(ctx, s, s.options.Takeover.Profiles)
 	if !ok || !s.catchUp(ctx) {
 		return false
 	}
-	caughtUp := s.options.Clock.Since(began)
-	came := s.binding.TakeOver(ctx, s.waitingFor(names), s.epoch)
+	caughtUp := s.options.Clock.Now()
+	fenced := s.toFence(names, told)
+	came := s.binding.TakeOver(ctx, fenced.pods, s.epoch)
 	var bound []tenure.Listed
 	for _, pod := range came.Bound {
 		bound = append(bound, tenure.Listed{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Version: pod.ResourceVersion})
@@ -65,14 +82,14 @@ func (s *Scheduler) takeOver(ctx context.Context) bool {
 	if !s.until(ctx, bound, s.lacksPods) {
 		return false
 	}
-	if came.Open > 0 {
-		s.options.Log.Info("Waiting until no Binding of an earlier leader can be under way", "pods", came.Open, "for", requestTimeout)
+	if len(came.Open) > 0 {
+		s.options.Log.Info("Waiting until no Binding of an earlier leader can be under way", "pods", len(came.Open), "for", requestTimeout)
 		if !s.wait(ctx, requestTimeout-s.options.Clock.Since(began)) || !s.catchUp(ctx) {
 			return false
 		}
 	}
-	s.options.Log.Info("Took over", "epoch", s.epoch, "caughtUpAfter", caughtUp, "marked", came.Marked,
-		"boundMeanwhile", len(came.Bound), "took", s.options.Clock.Since(began))
+	fenced.caughtUp = caughtUp.Sub(began)
+	s.tookOver(began, told, fenced, came)
 	return ctx.Err() == nil
 }
 
@@ -211,20 +228,6 @@ func from(listed []tenure.Listed, lacking func(tenure.Listed) bool) []tenure.Lis
 		return listed[i:]
 	}
 	return nil
-}
-
-// waitingFor are the pods of these profiles, and of those that run here, that
-// could be bound. API servers bind none that is gated.
-func (s *Scheduler) waitingFor(profiles []string) []*v1.Pod {
-	profiles = append(profiles, s.profiles.Names()...)
-	pods, err := s.options.Informers.Core().V1().Pods().Lister().List(labels.Everything())
-	if err != nil {
-		s.options.Log.Error(err, "Cannot look for pods that wait")
-	}
-	return slices.DeleteFunc(pods, func(pod *v1.Pod) bool {
-		return pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 ||
-			!slices.Contains(profiles, pod.Spec.SchedulerName)
-	})
 }
 
 // atLeast says whether a resource version is another one or newer. What cannot be

@@ -9,11 +9,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/journal"
 	"github.com/berthdev/berth/scheduler/tenure"
 	"github.com/berthdev/berth/test/fakecluster"
 	"github.com/berthdev/berth/test/fixture"
@@ -165,6 +172,89 @@ func TestWhomANewLeaderMarks(t *testing.T) {
 		w.want("a says", w.scheduled("a"), "Unknown TakenOver: the scheduler of epoch 3 took over before the pod was tried")
 		w.want("told says", w.scheduled("told"), "False Unschedulable: why")
 	}, node("n"), web("a"), gated, fixture.Pod("others").Scheduler("q").Obj(), fixture.Pod("bound").Scheduler("p").On("n").Obj(), saying())
+}
+
+// process is the journal of a process.
+func process(in *fakecluster.ConfigMaps, holder string) *journal.Journal {
+	return journal.New(journal.Options{
+		Client: in, Holder: holder, Clock: clock.RealClock{},
+		Go: func(work func()) { go work() }, Wait: framework.Block, Log: logr.Discard(),
+	})
+}
+
+func TestWhichPodsANewLeaderFences(t *testing.T) {
+	elected := func(epoch int64) journal.Leadership {
+		return journal.Leadership{Elected: true, Epoch: epoch, First: epoch == 0}
+	}
+	before := func(w *world, in *fakecluster.ConfigMaps) {
+		j := process(in, "the one before")
+		if _, ok := j.Take(w.ctx, elected(6)); !ok {
+			w.t.Error("the journal was not taken over")
+		}
+		j.Fenced(nil)
+		time.Sleep(time.Second)
+		for _, uid := range []types.UID{refusedPod("bound-late").UID, refusedPod("of-no-profile").UID, "gone"} {
+			w.must(j.Commit(w.ctx, uid))
+		}
+	}
+	for sentence, c := range map[string]struct {
+		before func(w *world, in *fakecluster.ConfigMaps)
+		leads  journal.Leadership
+		pods   []runtime.Object
+		fenced []string
+	}{
+		"none at the first start": {nil, elected(0), nil, nil},
+		"all where the Lease and the journal are gone, and a leader was here": {
+			nil, elected(0), []runtime.Object{decidedPod()}, []string{"bound-late", "fresh", "told"},
+		},
+		"all where there is no journal": {nil, elected(7), nil, []string{"bound-late", "fresh", "told"}},
+		"those without a refusal, and those in the journal": {
+			before, elected(7), nil, []string{"bound-late", "fresh", "of-no-profile"},
+		},
+		"all where the journal is not of the leader before": {
+			before, elected(8), nil, []string{"bound-late", "fresh", "of-no-profile", "told"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			ofNoProfile := refusedPod("of-no-profile")
+			ofNoProfile.Spec.SchedulerName = "deleted"
+			pods := append(c.pods, node("n"), web("fresh"), refusedPod("told"), refusedPod("bound-late"), ofNoProfile)
+			inTime(t, func(w *world) {
+				maps := w.cluster.ConfigMaps()
+				if c.before != nil {
+					c.before(w, maps)
+				}
+				w.takesOver(nil, listedNodes("1")[:1])
+				w.options.Takeover.Leadership = func(context.Context) (journal.Leadership, error) { return c.leads, nil }
+				w.options.Takeover.Journal = process(maps, "this one")
+				w.cluster.Take()
+				defer w.lead()()
+				time.Sleep(time.Second)
+				var patched []string
+				for _, call := range w.cluster.Take() {
+					if pod, is := strings.CutPrefix(call, "patch "); is {
+						patched = append(patched, pod)
+					}
+				}
+				slices.Sort(patched)
+				w.wantLines("patched", patched, c.fenced...)
+			}, pods...)
+		})
+	}
+}
+
+// refusedPod is a pod that waits and says PodScheduled=False.
+func refusedPod(name string) *v1.Pod {
+	pod := web(name)
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, Message: "why"}}
+	return pod
+}
+
+// decidedPod is a pod that Berth has bound.
+func decidedPod() *v1.Pod {
+	pod := fixture.Pod("decided").Scheduler("p").On("n").Obj()
+	pod.Annotations = map[string]string{decision.AnnotationKey: "{}"}
+	return pod
 }
 
 // saying is a pod that says already why it waits.

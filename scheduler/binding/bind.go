@@ -39,10 +39,13 @@ const settlePause = time.Second
 // bound again at once.
 func (b *Binding) bind(ctx context.Context, f *Flight) error {
 	pod := f.Info.GetPod()
-	version := b.status.settle(pod)
+	known := b.status.settle(pod)
+	version := known.version
 	// open is the resource version that a Binding carries of which nobody knows
 	// whether it is still on its way; empty when there is none.
 	open := ""
+	entry := b.journalEntry(pod.UID)
+	defer entry.end()
 	if by, err := f.Framework.BindByExtender(ctx, f.assigned, f.Node); by != "" {
 		return b.believe(ctx, f, by, err)
 	}
@@ -50,19 +53,24 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 		if fault.BindWithoutVersion {
 			version = ""
 		}
+		if err := entry.commit(ctx, known); err != nil {
+			return b.close(ctx, f, open, err, entry)
+		}
 		framework.WriteBindingData(f.State, &framework.BindingData{Annotations: f.Annotations, ResourceVersion: version})
 		status := f.Framework.RunBindPlugins(ctx, f.State, f.assigned, f.Node)
 		if status.IsSuccess() {
+			entry.unknown = false
 			return nil
 		}
 		if status.IsSkip() {
-			return b.close(ctx, f, open, errNoBinder)
+			return b.close(ctx, f, open, errNoBinder, entry)
 		}
 		err := late(status)
 		if status.IsRejected() || !ambiguous(err) {
-			return b.close(ctx, f, open, err)
+			return b.close(ctx, f, open, err, entry)
 		}
 		live, readErr := b.read(ctx, pod)
+		entry.unknown = readErr != nil || live != nil && live.ResourceVersion == version
 		switch {
 		case readErr != nil:
 			return fmt.Errorf("%w; reading the pod afterwards: %w", err, readErr)
@@ -80,11 +88,12 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 			open = version
 		}
 		if try >= rebinds || errors.As(err, new(*framework.PanicError)) {
-			return b.close(ctx, f, open, err)
+			return b.close(ctx, f, open, err, entry)
 		}
 		rebound.Inc()
 		klog.FromContext(ctx).V(2).Info("Binding again: the pod is unbound and unchanged", "pod", klog.KObj(pod), "node", f.Node, "answer", err.Error())
-		version = live.ResourceVersion
+		known = viewOf(live)
+		version = known.version
 	}
 }
 
@@ -92,20 +101,24 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 // still on its way: one may land after its connection broke and a quorum read
 // saw the pod without it. A write that moves the resource version which the
 // Binding carries makes it fail. close returns err, or what it found out: nil
-// when the pod is on its node after all.
-func (b *Binding) close(ctx context.Context, f *Flight, open string, err error) error {
+// when the pod is on its node after all. Until that is certain the entry stays in
+// the journal.
+func (b *Binding) close(ctx context.Context, f *Flight, open string, err error, entry *journalEntry) error {
 	if open == "" || fault.LateBindingLeftOpen {
 		return err
 	}
+	entry.unknown = true
 	pod := f.Info.GetPod()
 	err = fmt.Errorf("%w; a Binding at resource version %s was given up", err, open)
 	for {
 		markErr := b.status.mark(ctx, pod, open, err.Error())
 		if markErr == nil || fault.ClosingBelieved {
+			entry.unknown = false
 			return err
 		}
 		klog.FromContext(ctx).V(2).Info("The mark that no late Binding passes was refused", "pod", klog.KObj(pod), "answer", markErr.Error())
 		live, readErr := b.read(ctx, pod)
+		entry.unknown = readErr != nil || live != nil && live.ResourceVersion == open
 		switch {
 		case readErr != nil:
 			return err

@@ -35,6 +35,9 @@ type Options struct {
 	// from the API server and one that the informer delivered have the same form; nil:
 	// the informer applies none.
 	Transform toolscache.TransformFunc
+	// Journal holds the pods that have a Binding under way although their status
+	// says that they are not scheduled; nil: no leader comes after this one.
+	Journal Journal
 	// Go starts work beside the loop.
 	Go func(func())
 	// Wait waits for such work; nil means framework.Block.

@@ -53,7 +53,12 @@ func (w *statusWriter) mark(ctx context.Context, pod *v1.Pod, version, message s
 func (b *Binding) Told() <-chan struct{} { return b.status.all() }
 
 // Forget drops what is remembered of a pod that is gone or bound.
-func (b *Binding) Forget(uid types.UID) { b.status.forget(uid) }
+func (b *Binding) Forget(uid types.UID) {
+	b.status.forget(uid)
+	if b.options.Journal != nil {
+		b.options.Journal.Release(uid)
+	}
+}
 
 // Observe says which version of a pod without a node the informer delivered.
 func (b *Binding) Observe(pod *v1.Pod) { b.status.observe(pod) }

@@ -26,9 +26,9 @@ type TakenOver struct {
 	Marked int
 	// Bound are pods that turned out to have a node, as they are now.
 	Bound []*v1.Pod
-	// Open is how many pods could not be marked: a Binding of an earlier leader
-	// may still bind them.
-	Open int
+	// Open are pods that could not be marked: a Binding of an earlier leader may
+	// still bind them.
+	Open []types.UID
 }
 
 // TakeOver writes into the status of pods that wait, so that they have another
@@ -36,37 +36,71 @@ type TakenOver struct {
 // and fails, however late it arrives. What the pods say of themselves stays but
 // for the time at which that was looked at last; those that said nothing say that
 // epoch took them over. It returns when all were tried, or ctx ends.
-func (b *Binding) TakeOver(ctx context.Context, pods []*v1.Pod, epoch int64) (came TakenOver) {
-	if fault.LateBindingOfOthersPasses {
+func (b *Binding) TakeOver(ctx context.Context, pods []*v1.Pod, epoch int64) TakenOver {
+	if fault.LateBindingOfOthersPasses || len(pods) == 0 {
 		return TakenOver{}
 	}
-	queue := make(chan *v1.Pod)
-	var mu sync.Mutex
-	var workers sync.WaitGroup
-	for range min(InFlight, len(pods)) {
-		workers.Go(func() {
-			for pod := range queue {
+	t := &takeover{over: make(chan struct{}), pods: pods, workers: min(InFlight, len(pods))}
+	for range t.workers {
+		b.options.Go(func() {
+			for pod := t.next(ctx); pod != nil; pod = t.next(ctx) {
 				live, marked := b.status.takeOver(ctx, pod, epoch)
-				mu.Lock()
-				switch {
-				case live == nil && marked:
-					came.Marked++
-				case live == nil:
-				case live.Spec.NodeName != "":
-					came.Bound = append(came.Bound, live)
-				default:
-					came.Open++
-				}
-				mu.Unlock()
+				t.note(live, marked)
 			}
+			t.end()
 		})
 	}
-	for _, pod := range pods {
-		queue <- pod
+	// The workers end with ctx.
+	_ = b.options.Wait(context.WithoutCancel(ctx), t.over)
+	return t.came
+}
+
+// takeover is a TakeOver under way.
+type takeover struct {
+	// over is closed when all workers have ended.
+	over chan struct{}
+
+	mu      sync.Mutex
+	workers int
+	pods    []*v1.Pod // that are still to be marked
+	came    TakenOver
+}
+
+// next returns the pod that is to be marked next; nil when there is none, or ctx has
+// ended.
+func (t *takeover) next(ctx context.Context) *v1.Pod {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.pods) == 0 || ctx.Err() != nil {
+		return nil
 	}
-	close(queue)
-	workers.Wait()
-	return came
+	pod := t.pods[0]
+	t.pods = t.pods[1:]
+	return pod
+}
+
+// note counts what came of a pod.
+func (t *takeover) note(live *v1.Pod, marked bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case live == nil && marked:
+		t.came.Marked++
+	case live == nil:
+	case live.Spec.NodeName != "":
+		t.came.Bound = append(t.came.Bound, live)
+	default:
+		t.came.Open = append(t.came.Open, live.UID)
+	}
+}
+
+// end notes that a worker has ended.
+func (t *takeover) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.workers--; t.workers == 0 {
+		close(t.over)
+	}
 }
 
 // takeOver marks one pod. A pod that is returned is not marked: it has a node,

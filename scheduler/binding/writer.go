@@ -155,7 +155,7 @@ func (w *statusWriter) exclusively(pod *v1.Pod, write func() view) {
 // resource version that is known of the pod as it was decided about: where the
 // answer to a patch told of a change that scheduling reads, the Binding is to
 // fail by it.
-func (w *statusWriter) settle(pod *v1.Pod) string {
+func (w *statusWriter) settle(pod *v1.Pod) view {
 	w.mu.Lock()
 	delete(w.waiting, pod.UID)
 	s := w.sending[pod.UID]
@@ -169,9 +169,9 @@ func (w *statusWriter) settle(pod *v1.Pod) string {
 	}
 	known := w.latest(pod)
 	if !sameForScheduling(pod, known.like) && !fault.ChangedPodBound {
-		return pod.ResourceVersion
+		return viewOf(pod)
 	}
-	return known.version
+	return known
 }
 
 // latest is the newest that is known of a pod.

@@ -348,6 +348,12 @@ const (
 	TakeoverUnseen = false
 	// LateBindingOfOthersPasses: a Binding of an earlier leader binds a pod after the new one has begun to decide.
 	LateBindingOfOthersPasses = false
+	// JournalCommitSkipped: a Binding of a pod that was refused before is sent without its commit in the journal.
+	JournalCommitSkipped = false
+	// JournalIgnored: a new leader fences no pod for being in the journal.
+	JournalIgnored = false
+	// EveryPodFenced: a new leader fences every pod that waits.
+	EveryPodFenced = false
 	// WritesAfterTenure: a leader that could not renew its Lease in time writes on.
 	WritesAfterTenure = false
 	// TheftUnnoticed: a leader that reads of another holder writes on until it could not renew for long enough.

@@ -60,6 +60,7 @@ func (l told) Create(ctx context.Context, record resourcelock.LeaderElectionReco
 	sent := l.t.clock.Now()
 	err := l.Interface.Create(ctx, record)
 	if err == nil {
+		l.t.made()
 		l.t.renewed(sent, record.HolderIdentity, record.LeaderTransitions)
 	}
 	return err

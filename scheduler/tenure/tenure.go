@@ -39,6 +39,8 @@ type Tenure struct {
 	since time.Time
 	epoch int64
 	alone bool
+	// created says that this process made the Lease: there was none.
+	created bool
 	// holder is who held the Lease when it was read last, or written by us.
 	holder string
 }
@@ -67,6 +69,13 @@ func (t *Tenure) Epoch() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.epoch
+}
+
+// Created says whether this process made the Lease: no leader was known before it.
+func (t *Tenure) Created() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.created
 }
 
 // Err is nil while this process leads for certain; else it is ErrOver and says
@@ -109,6 +118,13 @@ func (t *Tenure) renewed(sent time.Time, holder string, epoch int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.since, t.holder, t.epoch = sent, holder, int64(epoch)
+}
+
+// made notes that this process made the Lease.
+func (t *Tenure) made() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.created = true
 }
 
 // over notes that nobody, or somebody else, holds the Lease, and reports whether

@@ -42,6 +42,7 @@ var _ = Describe("A leader that loses its place", Ordered, ContinueOnFailure, fu
 			AddReportEntry("nothing was bound for", h.Gap.String())
 			if kind == Late {
 				Expect(h.Late).To(BeNumerically(">", 0), "Bindings that arrived late")
+				AddReportEntry("of pods that were refused before", h.Refused)
 			}
 		}, SpecTimeout(3*time.Minute))
 	}
@@ -54,4 +55,15 @@ var _ = Describe("A leader that loses its place", Ordered, ContinueOnFailure, fu
 		Expect(len(verdict.ByEpoch)).To(BeNumerically(">", len(Kinds)), "each leadership has bound")
 		Expect(verdict.Fullest).To(BeEquivalentTo(Places), "the node was full")
 	}, SpecTimeout(2*time.Minute))
+})
+
+var _ = Describe("A backlog of pods that fit nowhere", func() {
+	It("is not written to when the leader changes", func(ctx SpecContext) {
+		path, err := operator.Build(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		b, err := RunBacklog(ctx, BacklogOptions{Manager: path, Lease: lease, Pods: 400, Shapes: 100, Fresh: 20})
+		Expect(err).NotTo(HaveOccurred())
+		AddReportEntry("from the Lease to the first bind", b.Bound.String())
+		Expect(b.Patched).To(BeZero(), "pods with PodScheduled=False that the new leader wrote to")
+	}, SpecTimeout(3*time.Minute))
 })

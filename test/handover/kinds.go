@@ -9,8 +9,10 @@ import (
 	"syscall"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/test/faultproxy"
 	"github.com/berthdev/berth/test/history"
 )
@@ -46,8 +48,9 @@ type Handover struct {
 	// Gap is from the last bind of the earlier leader to the first of its
 	// successor, as they were seen.
 	Gap time.Duration
-	// Late is how many Bindings of the earlier leader arrived late.
-	Late int
+	// Late is how many Bindings of the earlier leader arrived late, and Refused how
+	// many of them were of pods whose status said that they are not scheduled.
+	Late, Refused int
 }
 
 // HandOver has the leader lose its place in that way, waits until another one has
@@ -160,6 +163,12 @@ func (s *Stage) delay(ctx context.Context, seat *seat, from int, h *Handover) er
 		}
 	}
 	s.kill(seat)
+	for _, b := range seat.proxy.Bindings() {
+		pod, err := s.client.CoreV1().Pods(b.Namespace).Get(ctx, b.Pod, metav1.GetOptions{})
+		if err == nil && binding.CarriesRefusal(pod) {
+			h.Refused++
+		}
+	}
 	if err := s.successor(ctx, from, h); err != nil {
 		return err
 	}

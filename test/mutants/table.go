@@ -64,6 +64,7 @@ const (
 	convert           = "cmd/kubectl-berth/convert"
 	export            = "controllers/export"
 	tenure            = "scheduler/tenure"
+	journal           = "scheduler/journal"
 	inspect           = "scheduler/inspect"
 	controllers       = "controllers"
 	operator          = "operator"
@@ -87,7 +88,7 @@ const (
 	noWhy       = "nobody asks it why a pod waits"
 	noVolumes   = "its pods have no claims"
 	noTrial     = "its profiles are not tried before they run"
-	noLeaders   = "it plays one leader, from the beginning to the end"
+	noLeaders   = "its leaders send nothing any more once they have a successor, and their watches come as far as they must"
 	noLooks     = "it looks into the rooms itself"
 	noEnd       = "its loop never hangs, and its processes are killed without a warning"
 	noExtenders = "its profiles have no extenders"
@@ -393,7 +394,13 @@ var table = []mutant{
 	{"TakeoverUnseen", "a new leader decides before its informers hold what earlier ones wrote",
 		[]killer{{loop, "TestANewLeaderWaitsForWhatItHasNotSeen"}}, noLeaders},
 	{"LateBindingOfOthersPasses", "a Binding of an earlier leader binds a pod after the new one has begun to decide",
-		[]killer{{loop, "TestALateBindingOfAnEarlierLeaderFails"}}, noLeaders},
+		[]killer{{loop, "TestALateBindingOfAnEarlierLeaderFails"}}, ""},
+	{"JournalCommitSkipped", "a Binding of a pod that was refused before is sent without its commit in the journal",
+		[]killer{{journal, "TestALateWriteOfAnEarlierLeaderFails"}, {journal, "TestWhatANewLeaderFences"}}, ""},
+	{"JournalIgnored", "a new leader fences no pod for being in the journal",
+		[]killer{{journal, "TestWhatANewLeaderFences"}, {loop, "TestWhichPodsANewLeaderFences"}}, ""},
+	{"EveryPodFenced", "a new leader fences every pod that waits",
+		[]killer{{loop, "TestWhichPodsANewLeaderFences"}}, "it costs time, and is safe"},
 	{"WritesAfterTenure", "a leader that could not renew its Lease in time writes on",
 		[]killer{{tenure, "TestWhenAWriteIsSent"}}, noLeaders},
 	{"TheftUnnoticed", "a leader that reads of another holder writes on until it could not renew for long enough",

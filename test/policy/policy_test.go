@@ -54,7 +54,8 @@ scheduler/offline/log:
 scheduler/recorder:
 scheduler/unserved:
 scheduler/tenure:       scheduler/fault
-scheduler/binding:      scheduler/tenure scheduler/framework scheduler/cache scheduler/fault
+scheduler/journal:      scheduler/tenure scheduler/fault
+scheduler/binding:      scheduler/journal scheduler/tenure scheduler/framework scheduler/cache scheduler/fault
 
 # Who looks in from outside.
 scheduler/inspect:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/profile scheduler/fault

@@ -19,24 +19,27 @@ type client struct {
 	clientset.Interface
 	corev1.CoreV1Interface
 	world *world
+	life  int
 }
 
 func (c *client) CoreV1() corev1.CoreV1Interface { return c }
 
 func (c *client) Pods(namespace string) corev1.PodInterface {
-	return &podClient{world: c.world, namespace: namespace}
+	return &podClient{world: c.world, life: c.life, namespace: namespace}
 }
 
 type podClient struct {
 	corev1.PodInterface
 	world     *world
+	life      int
 	namespace string
 }
 
 func (c *podClient) Bind(ctx context.Context, b *v1.Binding, _ metav1.CreateOptions) error {
 	what := fmt.Sprintf("bind %s (version %s) to %s", keyOf(b), b.ResourceVersion, b.Target.Name)
 	c.world.binds[b.UID]++
-	_, err := c.world.call(ctx, "bind", what, func() (*v1.Pod, error) { return nil, c.world.server.bind(b) })
+	commit, kind := c.world.sends(c.life, b)
+	_, err := c.world.call(ctx, "bind", what+kind, commit)
 	return err
 }
 

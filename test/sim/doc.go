@@ -15,6 +15,9 @@
 // are made beside the loop, as tasks of their own, and in half of those histories
 // it takes its time, or more than anybody waits for.
 //
+// In every fourth history leaders are elected. One that is frozen has a successor, and
+// what it has sent arrives at any later moment: see leaders.go.
+//
 // While it goes on, and once more at rest, the world is held to what must
 // always be true: see check.go. Seeds that once broke it are kept in seeds/.
 package sim

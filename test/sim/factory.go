@@ -145,6 +145,7 @@ type nodeInformer struct {
 }
 
 func (n nodeInformer) Informer() toolscache.SharedIndexInformer { return n.of }
+func (n nodeInformer) Lister() corelisters.NodeLister           { return nodeLister{of: n.of} }
 
 // podLister reads the store, which is ahead of the handlers.
 type podLister struct {

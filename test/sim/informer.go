@@ -21,6 +21,7 @@ type informer struct {
 
 	handler toolscache.ResourceEventHandler
 	from    int // how much of the server's log has been seen
+	seen    string
 	store   map[string]object
 	notices []notice
 	// initial is how many notices are left of the first list.
@@ -83,6 +84,9 @@ func (i *informer) behind() bool { return i.from < len(i.world.server.log) }
 func (i *informer) follow() {
 	c := i.world.server.log[i.from]
 	i.from++
+	if c.new != nil {
+		i.seen = c.new.GetResourceVersion()
+	}
 	was := c.old != nil && i.sees(c.old)
 	is := c.new != nil && i.sees(c.new)
 	switch {
@@ -127,7 +131,7 @@ func (i *informer) list() {
 			i.notices = append(i.notices, notice{old: old, new: there[key]})
 		}
 	}
-	i.store, i.from = there, len(i.world.server.log)
+	i.store, i.from, i.seen = there, len(i.world.server.log), itoa(i.world.server.version)
 }
 
 // deliver tells the handler what there is to tell, one by one.

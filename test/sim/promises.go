@@ -20,6 +20,7 @@ func promised() []string {
 		"event FailedScheduling", "event Scheduled", "event Preempted",
 		"a victim is deleted", "a victim is stopped in memory", "a victim comes again",
 	}
+	all = append(all, handovers()...)
 	for _, point := range watchedPoints {
 		all = append(all, "a plugin comes back late from "+point)
 	}

@@ -18,8 +18,10 @@ type request struct {
 	// arrived says that the server has dealt with it; answered, that the
 	// caller knows.
 	arrived, answered bool
-	pod               *v1.Pod
-	err               error
+	// held says that it does not arrive before the next leader has decided something.
+	held bool
+	pod  *v1.Pod
+	err  error
 }
 
 // call sends a request and waits for its answer. A loop that goes on has no
@@ -61,7 +63,7 @@ var fates = []fate{
 // arrive lets the server deal with r, rightly or not.
 func (w *world) arrive(r *request) {
 	r.arrived = true
-	if !w.healed && w.chance(w.swarm.faults[r.verb]) {
+	if !w.healed && w.chance(w.risk(r.verb)) {
 		f := fates[w.dice.IntN(len(fates))]
 		if often, ok := w.swarm.often[r.verb]; ok && w.chance(0.7) {
 			f = often

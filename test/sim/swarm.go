@@ -146,6 +146,7 @@ func (w *world) settle() {
 // watch moves, time passes, or the outside acts.
 func (w *world) step() {
 	w.steps++
+	w.freeze()
 	h := w.swarm.haste
 	var choices []choice
 	offer := func(weight int, do func()) { choices = append(choices, choice{weight, do}) }
@@ -166,7 +167,10 @@ func (w *world) step() {
 	for i := range w.leaving {
 		offer(h.reap, func() { w.reap(i) })
 	}
-	for i := range w.ghosts {
+	for i, r := range w.ghosts {
+		if r.held && w.holdsBack() {
+			continue
+		}
 		offer(h.haunt, func() { w.haunt(i) })
 	}
 	for _, watch := range w.watches {

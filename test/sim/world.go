@@ -52,6 +52,7 @@ type world struct {
 	theirs    map[types.UID]bool // pods of ours that somebody else bound
 	untold    map[types.UID]bool // pods whose nomination may not be written
 	evictions
+	leaders
 	// healed says that nothing goes wrong any more.
 	healed bool
 
@@ -84,6 +85,9 @@ func run(seed uint64, skip map[int]bool, keep bool) *world {
 		w.swarm.watch(w.dice)
 	}
 	w.plan = w.swarm.plan(w.dice)
+	if seed%4 == 1 {
+		w.electLeaders()
+	}
 	w.settle()
 	w.boot()
 	for w.fault == nil && w.done < len(w.plan) {
@@ -104,7 +108,7 @@ func (w *world) boot() {
 	pods, nodes := w.newInformer("pods", isLivePod), w.newInformer("nodes", isNode)
 	w.watches = []*informer{pods, nodes}
 	registry := w.registry()
-	api := &client{world: w}
+	api := &client{world: w, life: w.life}
 	w.sched = scheduler.New(scheduler.Options{
 		Client:      api,
 		Informers:   newFactory(api, pods, nodes),
@@ -116,6 +120,7 @@ func (w *world) boot() {
 		Clock:       w.clock,
 		Log:         logr.Discard(),
 		Epoch:       func(context.Context) int64 { return int64(w.life) },
+		Takeover:    w.takeover(),
 		Go:          func(work func()) { w.tasks.start("work", work).view = w.known() },
 		Wait:        w.tasks.wait,
 		Slice:       1,

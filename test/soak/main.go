@@ -26,6 +26,8 @@ func main() {
 			return err
 		case o.handovers+o.kills > 0:
 			return takeovers(ctx, o, out)
+		case o.backlog > 0:
+			return backlog(ctx, o, out)
 		}
 		return run(ctx, o, out)
 	})

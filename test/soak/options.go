@@ -18,6 +18,7 @@ type options struct {
 	kwok                                bool
 	limit, stream                       time.Duration
 	handovers, kills                    int
+	backlog, fresh                      int
 	lease                               time.Duration
 	seed                                uint64
 	profile                             string
@@ -37,6 +38,8 @@ func parse(args []string) (options, error) {
 	f.BoolVar(&o.kwok, "kwok", false, fmt.Sprintf("let KWOK play the kubelets; the default is true up to %d nodes", kwokLimit))
 	f.IntVar(&o.handovers, "handovers", 0, "instead of all that: so many times a manager takes over from another, by turns from one that is killed, frozen, cut off, robbed of its Lease, told to end while the other's watches lag, or killed while its Bindings are on their way")
 	f.IntVar(&o.kills, "kills", 0, "as --handovers, but the leader is killed each time")
+	f.IntVar(&o.backlog, "backlog", 0, "instead of all that: kill the leader over so many pods of 100 shapes that fit nowhere, and look at how long a pod that fits waits for its successor")
+	f.IntVar(&o.fresh, "fresh", 0, "how many pods come while nobody leads, with --backlog")
 	f.DurationVar(&o.lease, "lease", 15*time.Second, "how long a Lease lasts in a handover, in whole seconds; for how long leaders are frozen, and watches lag, goes by it: 20 s and 10 s for one of 15 s")
 	f.Uint64Var(&o.seed, "seed", 1, "what decides about when handovers happen")
 	f.DurationVar(&o.limit, "limit", 30*time.Minute, "how long it may take")
@@ -67,6 +70,8 @@ func (o options) validate() error {
 	least("rounds", o.rounds, 1)
 	least("handovers", o.handovers, 0)
 	least("kills", o.kills, 0)
+	least("backlog", o.backlog, 0)
+	least("fresh", o.fresh, 0)
 	if o.lease < 3*time.Second || o.lease%time.Second != 0 {
 		errs = append(errs, fmt.Errorf("--lease: must be whole seconds, at least 3s, is %s", o.lease))
 	}

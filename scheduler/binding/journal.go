@@ -1,0 +1,64 @@
+package binding
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Journal holds the pods that have a Binding under way whose resource version
+// carries a refusal. A new leader fences them; all others that carry a refusal it
+// leaves alone.
+type Journal interface {
+	// Commit returns nil once the journal holds the pod for a new leader to see. It
+	// may block; on an error the Binding must not be sent.
+	Commit(ctx context.Context, uid types.UID) error
+	// Release says that no Binding of the pod can take effect any more, or that one
+	// has.
+	Release(uid types.UID)
+}
+
+// CarriesRefusal says whether a version of a pod says PodScheduled=False. A Binding
+// that names such a version is sent only while the journal holds the pod: a new
+// leader need not fence the pod otherwise.
+func CarriesRefusal(pod *v1.Pod) bool { return viewOf(pod).carriesRefusal() }
+
+func (v view) carriesRefusal() bool {
+	return v.condition != nil && v.condition.Status == v1.ConditionFalse
+}
+
+// journalEntry is a pod that is being bound, as the journal is concerned.
+type journalEntry struct {
+	journal Journal
+	uid     types.UID
+	// committed says that the journal holds the pod.
+	committed bool
+	// unknown says that a Binding may be on its way which names the version that the
+	// pod has.
+	unknown bool
+}
+
+func (b *Binding) journalEntry(uid types.UID) *journalEntry {
+	return &journalEntry{journal: b.options.Journal, uid: uid}
+}
+
+// commit puts the pod into the journal, if the version that a Binding is about to
+// name carries a refusal.
+func (e *journalEntry) commit(ctx context.Context, named view) error {
+	if e.journal == nil || e.committed || !named.carriesRefusal() {
+		return nil
+	}
+	if err := e.journal.Commit(ctx, e.uid); err != nil {
+		return err
+	}
+	e.committed = true
+	return nil
+}
+
+// end takes the pod out of the journal, unless a Binding may still be on its way.
+func (e *journalEntry) end() {
+	if e.committed && !e.unknown {
+		e.journal.Release(e.uid)
+	}
+}

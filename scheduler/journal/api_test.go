@@ -1,0 +1,216 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/utils/clock"
+)
+
+var (
+	configMaps = schema.GroupResource{Resource: "configmaps"}
+	errLost    = errors.New("the connection was lost")
+	forbidden  = apierrors.NewForbidden(configMaps, Name, errors.New("no rule"))
+)
+
+// server is an API server that holds one ConfigMap: each write has another
+// version, and one that names another version than the stored one is a conflict.
+type server struct {
+	corev1.ConfigMapInterface
+	mu      sync.Mutex
+	stored  *v1.ConfigMap
+	version int
+	// calls are the requests so far, with the pods that a write names.
+	calls []string
+	// fates are what happens to the next writes; without one it succeeds.
+	fates []fate
+	// getErr is what every read is answered with, if it is not nil.
+	getErr error
+	// late are writes that were not carried out yet.
+	late []func() error
+	// block, if it is not nil, holds up writes until it is closed.
+	block chan struct{}
+}
+
+// fate is what happens to a write.
+type fate struct {
+	err error
+	// commits says that it is carried out all the same, late that it is when arrive
+	// is called.
+	commits, late bool
+}
+
+func (s *server) Get(context.Context, string, metav1.GetOptions) (*v1.ConfigMap, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, "get")
+	if s.getErr != nil {
+		return nil, s.getErr
+	}
+	if s.stored == nil {
+		return nil, apierrors.NewNotFound(configMaps, Name)
+	}
+	return s.stored.DeepCopy(), nil
+}
+
+func (s *server) Create(_ context.Context, object *v1.ConfigMap, _ metav1.CreateOptions) (*v1.ConfigMap, error) {
+	return s.write("create", object)
+}
+
+func (s *server) Update(_ context.Context, object *v1.ConfigMap, _ metav1.UpdateOptions) (*v1.ConfigMap, error) {
+	return s.write("update", object)
+}
+
+func (s *server) write(verb string, object *v1.ConfigMap) (*v1.ConfigMap, error) {
+	s.mu.Lock()
+	s.calls = append(s.calls, verb)
+	var f fate
+	if len(s.fates) > 0 {
+		f, s.fates = s.fates[0], s.fates[1:]
+	}
+	block := s.block
+	s.mu.Unlock()
+	if block != nil {
+		<-block
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.late {
+		s.late = append(s.late, func() error { _, err := s.carryOut(verb, object); return err })
+	}
+	if f.err != nil {
+		if f.commits {
+			_, _ = s.carryOut(verb, object)
+		}
+		return nil, f.err
+	}
+	return s.carryOut(verb, object)
+}
+
+// carryOut is a write with all its checks. Called with the lock.
+func (s *server) carryOut(verb string, object *v1.ConfigMap) (*v1.ConfigMap, error) {
+	switch {
+	case verb == "create" && s.stored != nil:
+		return nil, apierrors.NewAlreadyExists(configMaps, Name)
+	case verb == "update" && s.stored == nil:
+		return nil, apierrors.NewNotFound(configMaps, Name)
+	case verb == "update" && object.ResourceVersion != s.stored.ResourceVersion:
+		return nil, apierrors.NewConflict(configMaps, Name, errors.New("another version"))
+	}
+	s.version++
+	s.stored = object.DeepCopy()
+	s.stored.ResourceVersion = strconv.Itoa(s.version)
+	return s.stored.DeepCopy(), nil
+}
+
+// arrive carries the late writes out, and returns what came of the last one.
+func (s *server) arrive() (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, write := range s.late {
+		err = write()
+	}
+	s.late = nil
+	return err
+}
+
+func (s *server) remove() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stored = nil
+}
+
+// says is what the stored journal says.
+func (s *server) says(t *testing.T) content {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stored == nil {
+		t.Fatal("there is no journal")
+	}
+	c, err := contentOf(s.stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// pods are those in the stored journal, in order.
+func (s *server) pods(t *testing.T) []types.UID {
+	t.Helper()
+	return slices.Sorted(keys(s.says(t).pods))
+}
+
+func (s *server) writes() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, call := range s.calls {
+		if call != "get" {
+			n++
+		}
+	}
+	return n
+}
+
+func keys(set sets.Set[types.UID]) func(yield func(types.UID) bool) {
+	return func(yield func(types.UID) bool) {
+		for uid := range set {
+			if !yield(uid) {
+				return
+			}
+		}
+	}
+}
+
+// process is a new Journal of its own on a server.
+func process(s *server, holder string) *Journal {
+	return New(Options{
+		Client: s, Holder: holder, Clock: clock.RealClock{}, Go: func(work func()) { go work() }, Log: logr.Discard(),
+		Wait: func(ctx context.Context, until <-chan struct{}) error {
+			select {
+			case <-until:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		},
+	})
+}
+
+// elected is the leadership of an epoch under a Lease; the first one made it.
+func elected(epoch int64) Leadership {
+	return Leadership{Elected: true, Epoch: epoch, First: epoch == 0}
+}
+
+// leader is a process that has taken the journal over.
+func leader(t *testing.T, s *server, holder string, l Leadership) *Journal {
+	t.Helper()
+	j := process(s, holder)
+	if _, ok := j.Take(t.Context(), l); !ok {
+		t.Fatal("the journal was not taken over")
+	}
+	return j
+}
+
+// inTime runs a test in virtual time.
+func inTime(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, &server{})
+		time.Sleep(time.Minute) // the writer ends when it has nothing to write
+	})
+}

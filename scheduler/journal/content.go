@@ -1,0 +1,139 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Fence says which waiting pods a new leader has to fence before it decides.
+type Fence string
+
+// The values of Fence.
+const (
+	// FenceNone: no leader was there before.
+	FenceNone Fence = "none"
+	// FenceFresh: pods whose version carries no refusal, and pods in the journal.
+	FenceFresh Fence = "fresh"
+	// FenceAll: every pod that waits. The journal of the leader before is missing
+	// or says nothing about it.
+	FenceAll Fence = "all"
+	// fenced: the leader that wrote this has fenced what it had to.
+	fenced Fence = "done"
+)
+
+// The keys of the ConfigMap's data.
+const (
+	holderKey   = "holder"
+	epochKey    = "epoch"
+	electionKey = "election"
+	fenceKey    = "fence"
+	podsKey     = "pods"
+)
+
+const about = "Written by Berth before it binds pods whose status says PodScheduled=False. A new leader reads it; do not edit or delete it."
+
+// content is what one version of the journal says.
+type content struct {
+	// holder is the process that wrote it, epoch its number, and elected says that
+	// the number is the Lease's.
+	holder  string
+	epoch   int64
+	elected bool
+	// fence is what holder still has to fence.
+	fence Fence
+	pods  sets.Set[types.UID]
+}
+
+// objectOf returns the ConfigMap that says c and replaces the given version;
+// an empty version is for one that is to be created.
+func objectOf(name, version string, c content) *v1.ConfigMap {
+	election := "none"
+	if c.elected {
+		election = "lease"
+	}
+	uids := make([]string, 0, len(c.pods))
+	for uid := range c.pods {
+		uids = append(uids, string(uid))
+	}
+	slices.Sort(uids)
+	return &v1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, ResourceVersion: version,
+			Labels:      map[string]string{"app.kubernetes.io/managed-by": "berth"},
+			Annotations: map[string]string{"kubernetes.io/description": about},
+		},
+		Data: map[string]string{
+			holderKey: c.holder, epochKey: strconv.FormatInt(c.epoch, 10), electionKey: election,
+			fenceKey: string(c.fence), podsKey: strings.Join(uids, "\n"),
+		},
+	}
+}
+
+// contentOf reads a ConfigMap. The error says which key is wrong.
+func contentOf(object *v1.ConfigMap) (c content, err error) {
+	c = content{holder: object.Data[holderKey], fence: Fence(object.Data[fenceKey]), pods: sets.New[types.UID]()}
+	if c.epoch, err = strconv.ParseInt(object.Data[epochKey], 10, 64); err != nil {
+		return c, fmt.Errorf("data.%s: must be a number, is %q", epochKey, object.Data[epochKey])
+	}
+	switch election := object.Data[electionKey]; election {
+	case "lease", "none":
+		c.elected = election == "lease"
+	default:
+		return c, fmt.Errorf("data.%s: must be lease or none, is %q", electionKey, election)
+	}
+	switch c.fence {
+	case FenceNone, FenceFresh, FenceAll, fenced:
+	default:
+		return c, fmt.Errorf("data.%s: must be none, fresh, all or done, is %q", fenceKey, c.fence)
+	}
+	if c.holder == "" {
+		return c, errors.New("data.holder: must not be empty")
+	}
+	for uid := range strings.FieldsSeq(object.Data[podsKey]) {
+		c.pods.Insert(types.UID(uid))
+	}
+	return c, nil
+}
+
+// Leadership is what a new leader knows of itself.
+type Leadership struct {
+	// Elected says that the leader holds the Lease; Epoch is then the Lease's number
+	// of this leadership. Without an election the journal counts the epochs.
+	Elected bool
+	Epoch   int64
+	// First says that no Lease was there before this process.
+	First bool
+}
+
+// next returns what a new leader writes first. before is what the journal says, nil
+// where there is none, and err says why it cannot be read.
+func next(holder string, l Leadership, before *content, err error) content {
+	c := content{holder: holder, epoch: l.Epoch, elected: l.Elected, fence: FenceAll, pods: sets.New[types.UID]()}
+	switch {
+	case err != nil:
+		return c
+	case before == nil:
+		if l.First {
+			c.fence = FenceNone
+		}
+		return c
+	}
+	if !l.Elected {
+		c.epoch = before.epoch + 1
+	}
+	c.pods = maps.Clone(before.pods)
+	precedes := before.elected == l.Elected && before.epoch == c.epoch-1 && !(l.Elected && l.First)
+	if precedes && before.fence != FenceAll {
+		c.fence = FenceFresh
+	}
+	return c
+}

@@ -1,0 +1,33 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/berthdev/berth/scheduler/tenure"
+)
+
+// errSuperseded says that the journal is not what this process wrote last.
+var errSuperseded = errors.New("the ConfigMap " + Name + " was written by another process, or edited, since this process wrote it")
+
+// movedError says that the journal was not at the version that a write named.
+type movedError struct{ err error }
+
+func (e *movedError) Error() string { return e.err.Error() }
+
+// malformedError says that the journal cannot be read.
+type malformedError struct{ err error }
+
+func (e *malformedError) Error() string {
+	return fmt.Sprintf("the ConfigMap %s is not a journal of Bindings: %v", Name, e.err)
+}
+
+// refused says that a request was answered, or not sent, for certain, and that
+// sending it again at once is of no use.
+func refused(err error) bool {
+	return errors.Is(err, errSuperseded) || errors.Is(err, tenure.ErrOver) || apierrors.IsForbidden(err) ||
+		apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) ||
+		apierrors.IsMethodNotSupported(err) || apierrors.IsRequestEntityTooLargeError(err)
+}

@@ -1,0 +1,206 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/tenure"
+)
+
+// commitAll commits pods at the same time, and returns what came of each.
+func commitAll(t *testing.T, j *Journal, uids ...types.UID) []error {
+	t.Helper()
+	errs := make([]error, len(uids))
+	var all sync.WaitGroup
+	for i, uid := range uids {
+		all.Go(func() { errs[i] = j.Commit(t.Context(), uid) })
+	}
+	all.Wait()
+	return errs
+}
+
+func pod(i int) types.UID { return types.UID(fmt.Sprintf("%04d", i)) }
+
+func some(from, to int) (uids []types.UID) {
+	for i := from; i < to; i++ {
+		uids = append(uids, pod(i))
+	}
+	return uids
+}
+
+func TestPodsShareWrites(t *testing.T) {
+	inTime(t, func(t *testing.T, s *server) {
+		j := leader(t, s, "us", elected(0))
+		before := s.writes()
+		s.block = make(chan struct{})
+		results := make(chan []error, 1)
+		go func() { results <- commitAll(t, j, some(0, 100)...) }()
+		synctest.Wait()
+		close(s.block)
+		if err := errors.Join(<-results...); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.writes() - before; n > 2 {
+			t.Errorf("100 pods took %d writes; those that come while one is under way share the next", n)
+		}
+		if got := s.pods(t); !cmp.Equal(got, some(0, 100)) {
+			t.Errorf("the journal has %v", got)
+		}
+	})
+}
+
+func TestAPodLeavesWithALaterWrite(t *testing.T) {
+	inTime(t, func(t *testing.T, s *server) {
+		j := leader(t, s, "us", elected(0))
+		if err := errors.Join(commitAll(t, j, "a", "b")...); err != nil {
+			t.Fatal(err)
+		}
+		before := s.writes()
+		j.Release("a")
+		time.Sleep(time.Minute)
+		if s.writes() != before {
+			t.Error("a pod that leaves has a write of its own")
+		}
+		if err := j.Commit(t.Context(), "c"); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.pods(t); !cmp.Equal(got, []types.UID{"b", "c"}) {
+			t.Errorf("the journal has %v", got)
+		}
+	})
+}
+
+func TestACommitIsNotOverBeforeTheWriteIs(t *testing.T) {
+	inTime(t, func(t *testing.T, s *server) {
+		j := leader(t, s, "us", elected(0))
+		if err := j.Commit(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		j.Release("a")
+		// The write that is under way takes a out: the stored version, which still has it,
+		// is no reason to go on.
+		s.block = make(chan struct{})
+		b, a := make(chan error, 1), make(chan error, 1)
+		go func() { b <- j.Commit(t.Context(), "b") }()
+		time.Sleep(time.Second)
+		go func() { a <- j.Commit(t.Context(), "a") }()
+		synctest.Wait()
+		if len(a) > 0 || len(b) > 0 {
+			t.Error("a commit is over and its write is not")
+		}
+		close(s.block)
+		if err := errors.Join(<-a, <-b); err != nil {
+			t.Error(err)
+		}
+		if got := s.pods(t); !cmp.Equal(got, []types.UID{"a", "b"}) {
+			t.Errorf("the journal has %v", got)
+		}
+	})
+}
+
+func TestTheJournalIsBounded(t *testing.T) {
+	inTime(t, func(t *testing.T, s *server) {
+		j := leader(t, s, "us", elected(0))
+		if err := errors.Join(commitAll(t, j, some(0, Places)...)...); err != nil {
+			t.Fatal(err)
+		}
+		next := make(chan error, 1)
+		go func() { next <- j.Commit(t.Context(), "next") }()
+		time.Sleep(time.Second)
+		if len(next) > 0 || len(s.pods(t)) != Places {
+			t.Fatalf("there is room for more than %d pods: %d", Places, len(s.pods(t)))
+		}
+		j.Release(pod(7))
+		if err := <-next; err != nil {
+			t.Error(err)
+		}
+		begun, before := time.Now(), s.writes()
+		for i := range 1000 {
+			j.Release(pod(i % Places))
+			if err := j.Commit(t.Context(), pod(1000+i)); err != nil {
+				t.Fatal(err)
+			}
+			j.Release(pod(1000 + i))
+		}
+		if n, most := s.writes()-before, int(time.Since(begun)/writeInterval)+1; n > most {
+			t.Errorf("%d writes in %v, want at most one each %v", n, time.Since(begun), writeInterval)
+		}
+	})
+}
+
+func TestWhatBecomesOfACommit(t *testing.T) {
+	internal := apierrors.NewInternalError(errLost)
+	for sentence, c := range map[string]struct {
+		fates  []fate
+		before func(s *server)
+		says   string
+	}{
+		"a write that fails is made again":                {fates: []fate{{err: internal}, {err: internal}}},
+		"a write whose answer is lost is found out":       {fates: []fate{{err: errLost, commits: true}}},
+		"a journal that somebody deleted is made again":   {before: (*server).remove},
+		"a write that may not be made fails":              {fates: []fate{{err: forbidden}}, says: "forbidden"},
+		"a write that this process may not send fails":    {fates: []fate{{err: fmt.Errorf("put: %w", tenure.ErrOver)}}, says: "may not lead any more"},
+		"a write that always fails is given up":           {fates: slicesOf(100, fate{err: internal}), says: "no answer within 15s"},
+		"a journal that another process has written over": {before: func(s *server) { s.stored.Data[holderKey] = "them"; s.stored.ResourceVersion = "99" }, says: "written by another process"},
+		"a journal that somebody edited":                  {before: func(s *server) { s.stored.Data[epochKey] = ""; s.stored.ResourceVersion = "99" }, says: "written by another process, or edited"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(t *testing.T, s *server) {
+				j := leader(t, s, "us", elected(0))
+				if err := j.Commit(t.Context(), "earlier"); err != nil {
+					t.Fatal(err)
+				}
+				if c.before != nil {
+					c.before(s)
+				}
+				s.fates = c.fates
+				err := j.Commit(t.Context(), "a")
+				if c.says == "" {
+					if err != nil {
+						t.Error(err)
+					}
+					if got := s.pods(t); !cmp.Equal(got, []types.UID{"a", "earlier"}) {
+						t.Errorf("the journal has %v", got)
+					}
+					return
+				}
+				if !errors.Is(err, ErrNotCommitted) || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("error %v, want one that says %q", err, c.says)
+				}
+				s.mu.Lock()
+				s.fates = nil
+				s.mu.Unlock()
+			})
+		})
+	}
+}
+
+func TestACommitEndsWithItsCaller(t *testing.T) {
+	inTime(t, func(t *testing.T, s *server) {
+		j := leader(t, s, "us", elected(0))
+		s.block = make(chan struct{})
+		defer close(s.block)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if err := j.Commit(ctx, "a"); !errors.Is(err, context.Canceled) || !errors.Is(err, ErrNotCommitted) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func slicesOf(n int, f fate) (all []fate) {
+	for range n {
+		all = append(all, f)
+	}
+	return all
+}

@@ -1,0 +1,243 @@
+package journal
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// predecessor is what a leader of an epoch leaves behind that has fenced what it had
+// to, and whose Bindings of two pods are under way.
+func predecessor(t *testing.T, s *server, l Leadership) {
+	t.Helper()
+	j := leader(t, s, "before", l)
+	j.Fenced(nil)
+	time.Sleep(time.Second)
+	for _, uid := range []types.UID{"a", "b"} {
+		if err := j.Commit(t.Context(), uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhatANewLeaderFences(t *testing.T) {
+	alone := Leadership{}
+	for sentence, c := range map[string]struct {
+		before func(t *testing.T, s *server)
+		leads  Leadership
+		fence  Fence
+		pods   []types.UID
+	}{
+		"nothing, where neither a Lease nor a journal was there before": {
+			func(*testing.T, *server) {}, elected(0), FenceNone, nil,
+		},
+		"nothing, without an election, where neither was there before": {
+			func(*testing.T, *server) {}, Leadership{First: true}, FenceNone, nil,
+		},
+		"fresh pods and the journal's, after the leader before": {
+			func(t *testing.T, s *server) { predecessor(t, s, elected(6)) }, elected(7), FenceFresh, []types.UID{"a", "b"},
+		},
+		"the same, after one that was the first": {
+			func(t *testing.T, s *server) { predecessor(t, s, elected(0)) }, elected(1), FenceFresh, []types.UID{"a", "b"},
+		},
+		"the same without an election": {
+			func(t *testing.T, s *server) { predecessor(t, s, alone) }, alone, FenceFresh, []types.UID{"a", "b"},
+		},
+		"every pod, where there is a Lease and no journal": {
+			func(*testing.T, *server) {}, elected(7), FenceAll, nil,
+		},
+		"every pod, without an election, where there is a Lease and no journal": {
+			func(*testing.T, *server) {}, alone, FenceAll, nil,
+		},
+		"every pod, where the leader before did not write the journal": {
+			func(t *testing.T, s *server) { predecessor(t, s, elected(5)) }, elected(7), FenceAll, []types.UID{"a", "b"},
+		},
+		"every pod, where the Lease was made anew and the journal is of another one": {
+			func(t *testing.T, s *server) { predecessor(t, s, elected(7)) }, elected(0), FenceAll, []types.UID{"a", "b"},
+		},
+		"every pod, where the leader before was elected and this one is not": {
+			func(t *testing.T, s *server) { predecessor(t, s, elected(7)) }, alone, FenceAll, []types.UID{"a", "b"},
+		},
+		"every pod, where the leader before was not elected": {
+			func(t *testing.T, s *server) { predecessor(t, s, alone) }, elected(1), FenceAll, []types.UID{"a", "b"},
+		},
+		"every pod, where the leader before had to and did not come to an end": {
+			func(t *testing.T, s *server) {
+				predecessor(t, s, elected(5))
+				leader(t, s, "died", elected(7))
+			}, elected(8), FenceAll, []types.UID{"a", "b"},
+		},
+		"what the leader before had to, which did not come to an end": {
+			func(t *testing.T, s *server) {
+				predecessor(t, s, elected(6))
+				leader(t, s, "died", elected(7))
+			}, elected(8), FenceFresh, []types.UID{"a", "b"},
+		},
+		"the pods that the leader before could not fence": {
+			func(t *testing.T, s *server) {
+				predecessor(t, s, elected(6))
+				j := leader(t, s, "failed", elected(7))
+				j.Fenced([]types.UID{"b"})
+				if err := j.Commit(t.Context(), "c"); err != nil {
+					t.Fatal(err)
+				}
+			}, elected(8), FenceFresh, []types.UID{"b", "c"},
+		},
+		"every pod, where somebody has written something else into the journal": {
+			func(t *testing.T, s *server) {
+				predecessor(t, s, elected(6))
+				s.stored.Data[epochKey] = "six"
+			}, elected(7), FenceAll, nil,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(t *testing.T, s *server) {
+				c.before(t, s)
+				h, ok := process(s, "new").Take(t.Context(), c.leads)
+				if !ok || h.Err != nil || h.Fence != c.fence {
+					t.Errorf("taken %v, fence %q, error %v, want %q", ok, h.Fence, h.Err, c.fence)
+				}
+				if got := slices.Sorted(keys(h.Pods)); !cmp.Equal(got, c.pods) {
+					t.Errorf("the journal has %v, want %v", got, c.pods)
+				}
+				// Until all is fenced, the next leader must find the same.
+				if got := s.pods(t); !cmp.Equal(got, c.pods) || s.says(t).holder != "new" {
+					t.Errorf("the journal keeps %v, by %s", got, s.says(t).holder)
+				}
+			})
+		})
+	}
+}
+
+func TestTheJournalOfALeaderThatFencedEveryPodSaysSoWithoutAnotherBinding(t *testing.T) {
+	inTime(t, func(t *testing.T, s *server) {
+		j := leader(t, s, "us", elected(7))
+		j.Fenced(nil)
+		time.Sleep(time.Minute)
+		if h, _ := process(s, "new").Take(t.Context(), elected(8)); h.Fence != FenceFresh {
+			t.Errorf("the next leader fences %q", h.Fence)
+		}
+	})
+}
+
+func TestALateWriteOfAnEarlierLeaderFails(t *testing.T) {
+	inTime(t, func(t *testing.T, s *server) {
+		old := leader(t, s, "old", elected(0))
+		s.fates = []fate{{late: true, err: errLost}}
+		committed := make(chan error, 1)
+		go func() { committed <- old.Commit(t.Context(), "a") }()
+		time.Sleep(writeInterval + time.Millisecond)
+		h, _ := process(s, "new").Take(t.Context(), elected(1))
+		if err := s.arrive(); !apierrors.IsConflict(err) {
+			t.Errorf("the late write was answered with %v, want a conflict", err)
+		}
+		if err := <-committed; err == nil {
+			t.Errorf("the pod counts as committed; the new leader fences %v", h.Pods)
+		}
+		if s.says(t).holder != "new" {
+			t.Errorf("the journal is %s's", s.says(t).holder)
+		}
+	})
+}
+
+func TestAnAnswerThatNeverCameIsFoundOut(t *testing.T) {
+	for sentence, f := range map[string]fate{
+		"the write was carried out":           {commits: true, err: errLost},
+		"the write was not":                   {err: errLost},
+		"the write is carried out afterwards": {late: true, err: errLost},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(t *testing.T, s *server) {
+				predecessor(t, s, elected(6))
+				s.fates = []fate{f}
+				time.AfterFunc(retryPause/2, func() { _ = s.arrive() })
+				j := process(s, "new")
+				h, ok := j.Take(t.Context(), elected(7))
+				if got := slices.Sorted(keys(h.Pods)); !ok || h.Fence != FenceFresh || !cmp.Equal(got, []types.UID{"a", "b"}) {
+					t.Errorf("taken %v, fence %q, pods %v", ok, h.Fence, got)
+				}
+				j.Fenced(nil)
+				if err := j.Commit(t.Context(), "c"); err != nil {
+					t.Error(err)
+				}
+				if got := s.pods(t); !cmp.Equal(got, []types.UID{"c"}) {
+					t.Errorf("the journal has %v", got)
+				}
+			})
+		})
+	}
+}
+
+// Where the journal cannot be written, a Binding may go without a commit only if the
+// next leader is sure to fence every pod.
+func TestAJournalThatMayNotBeWritten(t *testing.T) {
+	noNamespace := apierrors.NewNotFound(configMaps, "namespaces")
+	for sentence, c := range map[string]struct {
+		before func(t *testing.T, s *server)
+		leads  Leadership
+		getErr error
+		err    error
+		binds  bool
+	}{
+		"under a Lease the next leader does not find this epoch": {
+			func(t *testing.T, s *server) { predecessor(t, s, elected(6)) }, elected(7), nil, forbidden, true,
+		},
+		"nor does it where the journal cannot be read": {
+			func(t *testing.T, s *server) { predecessor(t, s, elected(6)) }, elected(7), forbidden, nil, true,
+		},
+		"without an election and without a namespace there is no journal": {
+			func(*testing.T, *server) {}, Leadership{First: true}, nil, noNamespace, true,
+		},
+		"without an election, and with a journal, the next one would believe it": {
+			func(t *testing.T, s *server) { predecessor(t, s, Leadership{}) }, Leadership{}, nil, forbidden, false,
+		},
+		"without an election, and unreadable, there may be one": {
+			func(*testing.T, *server) {}, Leadership{}, forbidden, nil, false,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(t *testing.T, s *server) {
+				c.before(t, s)
+				s.getErr = c.getErr
+				for range 1000 {
+					s.fates = append(s.fates, fate{err: c.err})
+				}
+				j := process(s, "new")
+				h, ok := j.Take(t.Context(), c.leads)
+				if !ok || h.Fence != FenceAll || h.Err == nil {
+					t.Errorf("taken %v, fence %q, error %v", ok, h.Fence, h.Err)
+				}
+				j.Fenced(nil)
+				if err := j.Commit(t.Context(), "c"); (err == nil) != c.binds {
+					t.Errorf("a Binding is sent: %v, want %v: %v", err == nil, c.binds, err)
+				}
+				if c.binds {
+					return
+				}
+				s.getErr, s.fates = nil, nil // the right was given
+				if err := j.Commit(t.Context(), "c"); err != nil {
+					t.Error(err)
+				}
+				if got := s.pods(t); !cmp.Equal(got, []types.UID{"c"}) {
+					t.Errorf("the journal has %v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestALeadershipThatEndsTakesNothingOver(t *testing.T) {
+	inTime(t, func(t *testing.T, s *server) {
+		s.getErr = errLost
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, ok := process(s, "new").Take(ctx, elected(1)); ok {
+			t.Error("the journal was taken over")
+		}
+	})
+}

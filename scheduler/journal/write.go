@@ -1,0 +1,186 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// write writes batches until there is nothing to be written.
+func (j *Journal) write() {
+	for {
+		j.mu.Lock()
+		if len(j.commits) == 0 && !j.dirty {
+			j.writing = false
+			j.mu.Unlock()
+			return
+		}
+		wait := j.wrote.Add(writeInterval).Sub(j.options.Clock.Now())
+		j.mu.Unlock()
+		if wait > 0 {
+			<-j.options.Clock.After(wait)
+		}
+		err := j.writeOnce()
+		j.report(err)
+		switch {
+		case err == nil, errors.As(err, new(*movedError)):
+		case refused(err):
+			j.fail(err)
+		default:
+			<-j.options.Clock.After(retryPause)
+		}
+	}
+}
+
+// report counts a write, and logs when writes begin to fail and when they succeed
+// again.
+func (j *Journal) report(err error) {
+	var moved *movedError
+	switch {
+	case err == nil:
+		writes.WithLabelValues("written").Inc()
+		available.Set(1)
+		if j.failed.CompareAndSwap(true, false) {
+			j.options.Log.Info("The journal of Bindings is written again", "configMap", Name)
+		}
+	case errors.As(err, &moved):
+		writes.WithLabelValues("conflict").Inc()
+	default:
+		writes.WithLabelValues("error").Inc()
+		available.Set(0)
+		if !j.failed.Swap(true) {
+			j.options.Log.Error(err, "The journal of Bindings cannot be written: pods that carry PodScheduled=False are not bound until it can", "configMap", Name)
+		}
+	}
+}
+
+// writeOnce reads the journal if it is not known what it holds, writes it, and ends
+// the commits that the write holds.
+func (j *Journal) writeOnce() error {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	if err := j.learn(ctx); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	c, version := j.whole(), j.version
+	batch, dirty := j.commits, j.dirty
+	j.dirty = false
+	j.wrote = j.options.Clock.Now()
+	j.mu.Unlock()
+	written, err := j.put(ctx, version, c)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err != nil {
+		j.known, j.dirty = false, j.dirty || dirty && !refused(err)
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && version != "" {
+			// Of an earlier write of ours that arrived late, or of another process: the
+			// next read tells.
+			return &movedError{err}
+		}
+		return err
+	}
+	j.version, j.stored, j.taken, j.known = written, c.pods, true, true
+	for _, commit := range batch {
+		if c.pods.Has(commit.uid) {
+			close(commit.over)
+		}
+	}
+	j.commits = without(j.commits, func(c *commit) bool { return slices.Contains(batch, c) && j.stored.Has(c.uid) })
+	return nil
+}
+
+// whole is what the next write says. Called with the lock.
+func (j *Journal) whole() content {
+	c := j.own
+	c.pods = j.own.pods.Union(j.carried)
+	return c
+}
+
+// put writes c over the given version and returns the new one. Without a version it
+// creates the journal.
+func (j *Journal) put(ctx context.Context, version string, c content) (string, error) {
+	object := objectOf(Name, version, c)
+	if version == "" {
+		created, err := j.options.Client.Create(ctx, object, metav1.CreateOptions{})
+		if err != nil {
+			return "", fmt.Errorf("creating the ConfigMap %s: %w", Name, err)
+		}
+		return created.ResourceVersion, nil
+	}
+	updated, err := j.options.Client.Update(ctx, object, metav1.UpdateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("updating the ConfigMap %s: %w", Name, err)
+	}
+	return updated.ResourceVersion, nil
+}
+
+// learn reads which version the next write has to replace, if that is not known.
+func (j *Journal) learn(ctx context.Context) error {
+	j.mu.Lock()
+	known, taken := j.known, j.taken
+	j.mu.Unlock()
+	if known {
+		return nil
+	}
+	version, there, err := j.read(ctx)
+	malformed := errors.As(err, new(*malformedError))
+	switch {
+	case err != nil && !malformed:
+		return err
+	case taken && (malformed || there != nil && there.holder != j.options.Holder):
+		// Somebody deleted or edited it, or another process leads. The next leader
+		// does not find this leader's epoch then, and fences every pod; but what is
+		// written over it now might be what that one relies on.
+		return errSuperseded
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.version, j.known, j.stored = version, true, sets.New[types.UID]()
+	if there != nil && there.holder == j.options.Holder {
+		j.stored = there.pods
+	}
+	return nil
+}
+
+// read returns the journal as a quorum read finds it: its version and what it says,
+// "" and nil where there is none.
+func (j *Journal) read(ctx context.Context) (version string, c *content, err error) {
+	object, err := j.options.Client.Get(ctx, Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil, nil
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("reading the ConfigMap %s: %w", Name, err)
+	}
+	says, err := contentOf(object)
+	if err != nil {
+		return object.ResourceVersion, nil, &malformedError{err}
+	}
+	return object.ResourceVersion, &says, nil
+}
+
+// fail ends the commits that wait.
+func (j *Journal) fail(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	failed := j.commits
+	j.commits = nil
+	for _, c := range failed {
+		c.err = fmt.Errorf("%w: %w", ErrNotCommitted, err)
+		close(c.over)
+	}
+	for _, c := range failed {
+		j.release(c.uid)
+	}
+}
+
+func without(commits []*commit, which func(*commit) bool) []*commit {
+	return slices.DeleteFunc(slices.Clone(commits), which)
+}

@@ -52,6 +52,10 @@ type house struct {
 	telling *recorder.Recorder
 	traced  *traces
 	end     *ending
+	// process names this process among all that ever ran; crashed are those of this
+	// container that crashed before it.
+	process string
+	crashed *crashes
 	// By manage.
 	mgr ctrl.Manager
 	// By schedule.
@@ -64,7 +68,8 @@ type house struct {
 // connect makes the clients, and what tells others of Berth. Nothing runs yet but
 // the traces' sender.
 func connect(ctx context.Context, o options, registry framework.Registry) (*house, error) {
-	h := &house{options: o, registry: registry, log: o.logger(), scheme: runtime.NewScheme()}
+	h := &house{options: o, registry: registry, log: o.logger(), scheme: runtime.NewScheme(), process: string(uuid.NewUUID())}
+	h.crashed = newCrashes(o.crashes, h.process, registry, h.log)
 	if err := errors.Join(clientgoscheme.AddToScheme(h.scheme), v1alpha1.AddToScheme(h.scheme)); err != nil {
 		return nil, err
 	}
@@ -192,10 +197,11 @@ func (h *house) control(gate *controllers.Gate) error {
 		Applier: h.sched.Profiles(), Registry: h.registry, Ledger: h.ledger, Version: version, Gate: gate,
 		DefaultProfile: h.defaultProfile, Extenders: h.extenderRights(), LastWords: h.end.lastWords,
 		Busy: h.to.busy, Desk: h.desk, Decisions: h.to.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
+		Crashes: h.crashed.found(), CrashesNoted: h.crashed.noted,
 		Exports: export.NewKeeper(h.to.watches, h.namespace, h.registry),
 		History: history.New(history.Options{
 			Revisions: h.to.watches.AppsV1().ControllerRevisions(h.namespace), Namespace: h.namespace,
-			Process: string(uuid.NewUUID()), Clock: clock.RealClock{},
+			Process: h.process, Clock: clock.RealClock{},
 		}),
 	})
 }

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -19,7 +20,10 @@ import (
 // says nothing about how to schedule.
 func (r *profileReconciler) bring(ctx context.Context, p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) (visit, error) {
 	v := visit{profile: p, configs: configs}
-	var err error
+	err := r.noteCrashes(ctx)
+	if err != nil {
+		return v, err
+	}
 	if v.history, err = r.options.History.Read(ctx, p.Name); err != nil {
 		return v, err
 	}
@@ -37,13 +41,18 @@ func (r *profileReconciler) bring(ctx context.Context, p *v1alpha1.SchedulingPro
 	if fault.BadSpecOverwrites && v.rejection != nil {
 		r.options.Applier.Delete(p.Name)
 	}
-	var candidates []compile.Candidate
-	v.verdict, candidates = compile.Choose(r.situation(v))
+	if err := r.consult(ctx, v); err != nil {
+		return v, err
+	}
+	var candidates []history.Candidate
+	situation := r.situation(v)
+	v.blame = situation.Blame()
+	v.verdict, candidates = history.Choose(situation)
 	if v.elsewhere {
 		candidates = nil // nor is what ran before to serve those pods
 	}
 	last, _ := r.options.Applier.Tried(p.Name)
-	if v.verdict == compile.Awaiting && r.leads() {
+	if v.verdict == history.Awaiting && r.leads() {
 		v.failed(r.rehearse(ctx, v))
 	}
 	r.runOne(ctx, &v, candidates)
@@ -53,21 +62,49 @@ func (r *profileReconciler) bring(ctx context.Context, p *v1alpha1.SchedulingPro
 	v.running = r.running(p.Name)
 	r.tell(&v, last)
 	v.now = r.options.Clock.Now()
+	r.holdPods(v)
 	return v, nil
 }
 
+// consult brings the history up to date with what other processes did: whether
+// another profile proved a hash, which leaders ended, and what the user has tried
+// again.
+func (r *profileReconciler) consult(ctx context.Context, v visit) error {
+	want := ""
+	if v.blueprint != nil {
+		want = v.blueprint.Hash
+	}
+	if err := r.options.History.Corroborate(ctx, v.history, want); err != nil {
+		return err
+	}
+	if r.leads() {
+		r.options.History.Account(v.history)
+		r.options.History.Forgive(v.history, want, v.profile.Annotations[v1alpha1.AnnotationRetry])
+	}
+	return nil
+}
+
 // runOne runs the first of the candidates that can be run; where something runs
-// already, the first or none.
-func (r *profileReconciler) runOne(ctx context.Context, v *visit, candidates []compile.Candidate) {
+// already, the first or none. One that is blamed waits until it is due.
+func (r *profileReconciler) runOne(ctx context.Context, v *visit, candidates []history.Candidate) {
 	for _, candidate := range candidates {
+		if candidate.Last != nil {
+			if v.rebuild = r.rebuildIn(ctx, v.profile.Name, candidate.Last); v.rebuild > 0 || v.waits != nil {
+				return
+			}
+		}
 		err := r.try(ctx, *v, candidate)
 		if err == nil {
 			return
 		}
-		if candidate.Revision == nil {
+		switch {
+		case candidate.Revision == nil:
 			v.failed(err)
-		} else {
-			log.FromContext(ctx).Error(err, "What ran before could not be run", "revision", candidate.Revision.Name)
+		case later(err):
+			v.waits = err
+			return
+		default:
+			log.FromContext(ctx).Error(err, "A revision could not be built", "revision", candidate.Revision.Name)
 		}
 		if v.running != nil {
 			return
@@ -86,13 +123,17 @@ func (r *profileReconciler) running(name string) *profile.Running {
 	return nil
 }
 
-func (r *profileReconciler) situation(v visit) compile.Situation {
-	s := compile.Situation{
+func (r *profileReconciler) situation(v visit) history.Situation {
+	s := history.Situation{
 		Profile: v.profile, Want: v.blueprint, History: v.history.Revisions, Durable: v.history.Durable(), Follows: !r.leads(),
-		Compile: func(known *compile.Revision) *compile.Blueprint {
+		BuiltIn: r.builtIn,
+		Compile: func(known *history.Revision) *compile.Blueprint {
 			b, _ := r.resolve(known.Profile, nil)
 			return b
 		},
+	}
+	if v.blueprint != nil {
+		s.Proved = v.history.Proved(v.blueprint.Hash)
 	}
 	if v.running != nil {
 		s.Running = v.running.Blueprint.Hash
@@ -100,9 +141,14 @@ func (r *profileReconciler) situation(v visit) compile.Situation {
 	return s
 }
 
+// builtIn says whether all plugins of a Blueprint are built in.
+func (r *profileReconciler) builtIn(b *compile.Blueprint) bool {
+	return !slices.ContainsFunc(pluginNames(b), func(plugin string) bool { return !r.options.Registry[plugin].BuiltIn })
+}
+
 // try runs a candidate. The leader notes it in the history first, unless it
 // runs already and is there.
-func (r *profileReconciler) try(ctx context.Context, v visit, candidate compile.Candidate) error {
+func (r *profileReconciler) try(ctx context.Context, v visit, candidate history.Candidate) error {
 	runs := v.running != nil && v.running.Blueprint.Hash == candidate.Hash
 	known := runs || candidate.Known
 	if !r.leads() {
@@ -134,7 +180,7 @@ func (r *profileReconciler) tryAndApply(ctx context.Context, b *compile.Blueprin
 	return r.options.Applier.Apply(ctx, b)
 }
 
-func stepOf(v visit, candidate compile.Candidate) (history.Step, error) {
+func stepOf(v visit, candidate history.Candidate) (history.Step, error) {
 	spec, configs := v.profile, v.configs
 	if candidate.Revision != nil {
 		spec, configs = candidate.Revision.Profile, nil
@@ -142,5 +188,6 @@ func stepOf(v visit, candidate compile.Candidate) (history.Step, error) {
 	data, err := compile.Whole(spec, configs)
 	return history.Step{
 		Profile: v.profile.Name, UID: v.profile.UID, Hash: candidate.Hash, Generation: candidate.Generation, Data: data,
+		Blamed: candidate.Last != nil, Retry: v.profile.Annotations[v1alpha1.AnnotationRetry],
 	}, err
 }

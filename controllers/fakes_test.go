@@ -202,7 +202,9 @@ type applier struct {
 	// unlisted says that trials have to wait.
 	unlisted bool
 	runs     map[string]profile.Running
-	now      func() time.Time
+	// held is why pods are held, by the profile's name.
+	held map[string]string
+	now  func() time.Time
 	// tell is to be told of ailments.
 	tell func(name string)
 }
@@ -215,6 +217,7 @@ func (a *applier) Apply(_ context.Context, b *compile.Blueprint) error {
 	if a.fail != nil {
 		return a.fail
 	}
+	delete(a.held, b.Name)
 	if a.runs[b.Name].Blueprint == nil || a.runs[b.Name].Blueprint.Hash != b.Hash {
 		a.runs[b.Name] = profile.Running{Blueprint: b, Since: a.now()}
 	}
@@ -251,6 +254,11 @@ func (a *applier) Tried(string) (profile.Trial, bool) {
 
 func (a *applier) Pause(name string, paused bool) {
 	a.asked = append(a.asked, fmt.Sprintf("pause %s %t", name, paused))
+}
+
+func (a *applier) Hold(name, why string) {
+	a.asked = append(a.asked, "hold "+name)
+	a.held[name] = why
 }
 
 func (a *applier) Delete(name string) {

@@ -21,17 +21,37 @@ import (
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
-// restart is the desk of the next process, which the last one left without a
-// word; the cluster is as it was.
-func (d *desk) restart(process string) *desk {
+// start is the desk of the next process, which the last one left without a word;
+// the cluster is as it was, and no profile was visited.
+func (d *desk) start(process string) *desk {
 	next := newDesk(d.t)
-	next.cluster, next.revisions, next.clock, next.reject = d.cluster, d.revisions, d.clock, d.reject
+	next.cluster, next.revisions, next.clock, next.reject, next.foreign = d.cluster, d.revisions, d.clock, d.reject, d.foreign
 	next.applier.now, next.options.Clock = d.clock.Now, d.clock
 	next.options.History = history.New(history.Options{
 		Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Namespace: "berth-system", Process: process, Clock: d.clock,
 	})
+	return next
+}
+
+// restart is start, and a visit.
+func (d *desk) restart(process string) *desk {
+	next := d.start(process)
 	next.mustVisit()
 	return next
+}
+
+// dies has the process die while it builds a profile.
+func (d *desk) dies() {
+	d.t.Helper()
+	const killed = "the process died"
+	d.applier.before = func() { panic(killed) }
+	defer func() {
+		d.t.Helper()
+		if recover() != killed {
+			d.t.Errorf("nothing was built: %q", d.applier.asked)
+		}
+	}()
+	_, _ = d.visit()
 }
 
 // end says that the process ends well.
@@ -56,8 +76,14 @@ func (d *desk) prove() {
 	d.mustVisit()
 }
 
-// stored are the revisions, oldest first, as "name", "name on probation" and
-// how many died on it.
+// serve lets what runs serve for long enough to replace others.
+func (d *desk) serve() {
+	d.t.Helper()
+	d.clock.Step(history.Probation / history.Served)
+	d.mustVisit()
+}
+
+// stored are the revisions, oldest first: the name, and what is marked.
 func (d *desk) stored() []string {
 	d.t.Helper()
 	list, err := d.revisions.AppsV1().ControllerRevisions("berth-system").List(context.Background(), metav1.ListOptions{})
@@ -71,8 +97,18 @@ func (d *desk) stored() []string {
 		if _, marked := r.Annotations[v1alpha1.AnnotationProbation]; marked {
 			line += " on probation"
 		}
-		if n := r.Annotations[v1alpha1.AnnotationCrashes]; n != "" {
-			line += ", crashes: " + n
+		for _, mark := range []struct{ annotation, says string }{
+			{v1alpha1.AnnotationServed, "served"}, {v1alpha1.AnnotationBuildBegun, "building"}, {v1alpha1.AnnotationCrashStack, "crash stack"},
+		} {
+			if r.Annotations[mark.annotation] != "" {
+				line += ", " + mark.says
+			}
+		}
+		if at := r.Annotations[v1alpha1.AnnotationDeaths]; at != "" {
+			line += fmt.Sprintf(", %d deaths", 1+strings.Count(at, ","))
+		}
+		if n := r.Annotations[v1alpha1.AnnotationBuildDeaths]; n != "" {
+			line += ", " + n + " build deaths"
 		}
 		out = append(out, line)
 	}
@@ -103,27 +139,35 @@ func (d *desk) wantRuns(hash, programmed string) {
 
 func TestARevisionIsOnProbationUntilItRanLongEnough(t *testing.T) {
 	d := newDesk(t, aProfile(1))
+	const minute = history.Probation / history.Served
 	result, err := d.visit()
-	if err != nil || result.RequeueAfter != history.Probation {
-		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, history.Probation)
+	if err != nil || result.RequeueAfter != minute {
+		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, minute)
 	}
 	d.wantStored("batch-hash-1 on probation")
-	d.clock.Step(history.Probation - time.Second)
+	d.clock.Step(minute)
+	result, err = d.visit()
+	if err != nil || result.RequeueAfter != history.Probation-minute {
+		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, history.Probation-minute)
+	}
+	d.wantStored("batch-hash-1 on probation, served")
+	d.clock.Step(history.Probation - minute - time.Second)
 	d.mustVisit()
-	d.wantStored("batch-hash-1 on probation")
+	d.wantStored("batch-hash-1 on probation, served")
 	d.clock.Step(time.Second)
 	d.mustVisit()
 	d.wantStored("batch-hash-1")
 	d.edit(2)
 	d.wantStored("batch-hash-1", "batch-hash-2 on probation")
-	d.edit(1) // a rollback to what proved itself
+	d.edit(1) // a rollback to what was proved
 	d.wantStored("batch-hash-2 on probation", "batch-hash-1")
 }
 
 func TestTheRevisionIsStoredBeforeTheBuild(t *testing.T) {
 	d := newDesk(t, aProfile(1))
-	d.applier.before = func() { d.wantStored("batch-hash-1 on probation") }
+	d.applier.before = func() { d.wantStored("batch-hash-1 on probation, building") }
 	d.mustVisit()
+	d.wantStored("batch-hash-1 on probation")
 }
 
 func TestARevisionThatCannotBeBuiltIsNotKept(t *testing.T) {
@@ -144,6 +188,7 @@ func TestARestartOnABadSpecRunsWhatRanLast(t *testing.T) {
 	d.mustVisit()
 	d.prove()
 	d.edit(6)
+	d.serve()
 	d.reject = rejected(noSuchPlugin)
 	d.edit(7)
 	d.wantRuns("hash-6", "False PreviousRuns")
@@ -171,41 +216,6 @@ func TestARevisionOfAnotherProfileOfTheNameIsNotRun(t *testing.T) {
 	d.cluster = objects{aProfile(2, func(p *v1alpha1.SchedulingProfile) { p.UID = "batch-2" })}
 	d.reject = rejected(noSuchPlugin)
 	d.restart("second").wantRuns("", "False NothingRuns")
-}
-
-func TestASpecOnWhichTwoProcessesDiedIsLeftAlone(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
-	d.prove()
-	d.edit(2)
-	d = d.restart("second") // the first died
-	d.wantRuns("hash-2", "True Programmed")
-	d.wantStored("batch-hash-1", "batch-hash-2 on probation, crashes: 1")
-	d = d.restart("third")
-	d.wantRuns("hash-1", "False CrashedOnProbation")
-	d.wantStored("batch-hash-2 on probation, crashes: 2", "batch-hash-1")
-	message := fmt.Sprint(d.statuses.last(t).status["conditions"])
-	if !strings.Contains(message, "kubectl -n berth-system delete controllerrevision batch-hash-2") {
-		t.Errorf("conditions %s do not say how to have it tried again", message)
-	}
-
-	d = d.restart("fourth")
-	d.wantRuns("hash-1", "False CrashedOnProbation")
-
-	if err := d.revisions.AppsV1().ControllerRevisions("berth-system").Delete(t.Context(), "batch-hash-2", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	d.mustVisit()
-	d.wantRuns("hash-2", "True Programmed")
-}
-
-func TestAnotherSpecIsTriedAfterACrash(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
-	d = d.restart("second").restart("third")
-	d.wantRuns("", "False CrashedOnProbation")
-	d.edit(2)
-	d.wantRuns("hash-2", "True Programmed")
 }
 
 func TestAProcessThatEndsWellIsNoCrash(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/controllers/history"
 )
 
 // judge notes in the history what this visit tells about it, and returns when
@@ -19,23 +19,25 @@ func (r *profileReconciler) judge(ctx context.Context, v visit) time.Duration {
 		return lookAgain
 	}
 	if !r.leads() {
-		if v.verdict == compile.Unproven {
+		if v.verdict == history.Unproven {
 			return lookAtHistory
 		}
 		return 0
 	}
-	var again time.Duration
+	hash, since := "", r.options.Clock.Now()
 	if v.running != nil {
-		var err error
-		again, err = r.options.History.Judge(ctx, v.history, v.profile.Name, v.running.Blueprint.Hash, v.running.Since)
-		if err != nil {
-			log.FromContext(ctx).Error(err, "The profile's history could not be brought up to date")
-		}
+		hash, since = v.running.Blueprint.Hash, v.running.Since
+	}
+	again, err := r.options.History.Judge(ctx, v.history, hash, since)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "The profile's history could not be brought up to date")
 	}
 	switch {
-	case v.verdict == compile.Crashed:
+	case v.rebuild > 0:
+		return v.rebuild
+	case v.verdict == history.Crashed:
 		return lookAtHistory
-	case v.verdict == compile.Run && v.failure == nil && !v.programmed():
+	case v.verdict == history.Run && v.failure == nil && !v.programmed():
 		return lookAgain
 	}
 	return again

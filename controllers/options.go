@@ -42,6 +42,9 @@ type Applier interface {
 	// *profile.BuildError when a plugin could not be built, what ran before
 	// still runs.
 	Apply(ctx context.Context, blueprint *compile.Blueprint) error
+	// Hold holds the pods of a name under which nothing runs, and tells them why. It
+	// does nothing where something runs; what runs later releases them.
+	Hold(name, why string)
 	// Pause holds or releases the pods of a name, whether something runs
 	// under that name yet or not.
 	Pause(name string, paused bool)
@@ -69,6 +72,10 @@ type Options struct {
 	DefaultProfile string
 	// History is where what ran is kept; nil for memory only.
 	History *history.History
+	// Crashes are what earlier processes of this container died of; CrashesNoted is
+	// called once the revisions say so, and may be nil.
+	Crashes      []history.Crash
+	CrashesNoted func()
 	// Exports keeps what other programs read of the profiles; nil: nothing is
 	// exported, and the condition says so.
 	Exports *export.Keeper

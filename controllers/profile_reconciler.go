@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,6 +43,10 @@ type profileReconciler struct {
 	// compile is compile.Profile.
 	compile func(compile.Input) (*compile.Blueprint, *compile.Rejection)
 	options Options
+	crashes crashNotes
+	// visited are the names of the profiles that this process, as the leader, ran or
+	// could not run.
+	visited sync.Map
 }
 
 // Reconcile visits one profile. It returns an error where a later try may end
@@ -69,6 +74,9 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	}
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if r.leads() && v.waits == nil {
+		r.visited.Store(p.Name, true)
 	}
 	again := r.judge(ctx, v)
 	if r.export(ctx, &v); v.exported != nil && v.exported.Again && (again == 0 || again > lookAtExports) {
@@ -101,6 +109,7 @@ func (r *profileReconciler) remove(name string) {
 	r.options.Applier.Delete(name)
 	r.options.Ledger.Close(name)
 	r.status.forget(profileKey(name))
+	r.visited.Delete(name)
 	verdicts.forget(name)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
@@ -38,13 +39,15 @@ type desk struct {
 	// reject is what compile answers of the spec, if set; else, and of what is
 	// in the history, a Blueprint whose hash is the generation's.
 	reject *compile.Rejection
+	// foreign are the generations that run the plugin Own, which is not built in.
+	foreign []int64
 }
 
 func newDesk(t *testing.T, cluster ...*v1alpha1.SchedulingProfile) *desk {
 	clock := testclock.NewFakeClock(noon)
 	d := &desk{
 		t: t, statuses: &statuses{}, events: &recorder{}, clock: clock,
-		applier: &applier{runs: map[string]profile.Running{}, now: clock.Now}, revisions: fake.NewClientset(),
+		applier: &applier{runs: map[string]profile.Running{}, held: map[string]string{}, now: clock.Now}, revisions: fake.NewClientset(),
 	}
 	for _, p := range cluster {
 		d.cluster = append(d.cluster, p)
@@ -58,7 +61,11 @@ func newDesk(t *testing.T, cluster ...*v1alpha1.SchedulingProfile) *desk {
 			if d.reject != nil && in.Profile.UID != "" {
 				return nil, d.reject
 			}
-			return &compile.Blueprint{Name: in.Profile.Name, Generation: in.Profile.Generation, Hash: fmt.Sprint("hash-", in.Profile.Generation)}, nil
+			b := &compile.Blueprint{Name: in.Profile.Name, Generation: in.Profile.Generation, Hash: fmt.Sprint("hash-", in.Profile.Generation)}
+			if slices.Contains(d.foreign, in.Profile.Generation) {
+				b.Chains = framework.Chains{framework.Filter: {{Name: "Own"}}}
+			}
+			return b, nil
 		},
 		options: Options{
 			Applier: d.applier, Ledger: decision.NewLedger(clock.Now), Clock: clock,
@@ -113,7 +120,7 @@ func TestAPauseIsObeyedWhereTheSpecIsRefused(t *testing.T) {
 	d := newDesk(t, aProfile(1, paused))
 	d.reject = rejected(noSuchPlugin)
 	d.mustVisit()
-	d.wantAsked("pause batch true")
+	d.wantAsked("pause batch true", "hold batch")
 }
 
 func TestADeletedProfileIsForgotten(t *testing.T) {

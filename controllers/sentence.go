@@ -50,9 +50,9 @@ func (v visit) trouble() string {
 		return clip(v.standing()+"; "+v.challenger()+" failed: "+v.failure.Error(), maxMessage)
 	case v.programmed():
 		return v.standing()
-	case v.verdict == compile.Crashed:
+	case v.verdict == history.Crashed:
 		return v.standing() + "; " + v.crashed()
-	case v.verdict == compile.Awaiting:
+	case v.verdict == history.Awaiting:
 		return v.standing() + "; " + v.awaiting()
 	}
 	if v.waits != nil {
@@ -129,12 +129,29 @@ func clip(text string, limit int) string {
 	return text[:end] + mark
 }
 
-// crashed says why the spec is left alone, and how it is tried again.
+// crashed says why the spec is left alone, and how it is tried again. The command
+// comes last, so that it can be taken as it is.
 func (v visit) crashed() string {
-	name := compile.RevisionName(v.profile.Name, v.blueprint.Hash)
-	return fmt.Sprintf("%s with hash %s is not run: the process died on it %d times before it had run for %v; "+
-		"change the spec, or have it tried again with: kubectl -n %s delete controllerrevision %s",
-		v.challenger(), v.blueprint.Hash, compile.CrashesOnProbation, history.Probation, v.namespace(), name)
+	text := fmt.Sprintf("%s with hash %s is blamed for crashes: %s; ", v.challenger(), v.blueprint.Hash, v.evidence())
+	if v.rebuild > 0 {
+		text += "nothing can replace it, so it is built again after the other profiles, at the earliest at " + v.now.Add(v.rebuild).UTC().Format(time.TimeOnly) + "; "
+	}
+	return clip(text, maxMessage/2) + fmt.Sprintf("change the spec, or try it again with: kubectl berth retry %s", v.profile.Name)
+}
+
+// evidence says upon what evidence the spec is blamed.
+func (v visit) evidence() string {
+	var e history.Evidence
+	if at := slices.IndexFunc(v.history.Revisions, func(r history.Revision) bool { return r.Hash == v.blueprint.Hash }); at >= 0 {
+		e = v.history.Revisions[at].Evidence
+	}
+	switch v.blame {
+	case history.CrashStack:
+		return e.CrashStack
+	case history.BuildDeaths:
+		return fmt.Sprintf("%d processes in a row ended while they built it", e.BuildDeaths)
+	}
+	return fmt.Sprintf("it has plugins that are not built in, and %d leading processes ended within %v while they ran it", e.Deaths, history.Probation)
 }
 
 // awaiting says what has to be approved, what is known of it, and how: the

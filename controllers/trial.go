@@ -12,7 +12,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	berthac "github.com/berthdev/berth/api/v1alpha1/applyconfiguration/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
@@ -26,7 +26,7 @@ func (r *profileReconciler) rehearse(ctx context.Context, v visit) error {
 	if last, ok := r.options.Applier.Tried(v.profile.Name); ok && last.Hash == v.blueprint.Hash && !last.Failed {
 		return nil
 	}
-	step, err := stepOf(v, compile.Candidate{Blueprint: v.blueprint})
+	step, err := stepOf(v, history.Candidate{Blueprint: v.blueprint})
 	if err != nil {
 		return err
 	}

@@ -177,7 +177,7 @@ func TestWhatFailsItsTrialCannotBeApproved(t *testing.T) {
 		if _, err := d.visit(); err == nil {
 			t.Error("no error, so that the queue does not try again")
 		}
-		d.wantAsked("try hash-1", "pause batch false")
+		d.wantAsked("try hash-1", "pause batch false", "hold batch")
 		d.wantRuns("", "False TrialFailed")
 		d.wantStored()
 	}
@@ -193,16 +193,17 @@ func TestAFollowerLeavesToTheLeaderWhatWaitsForApproval(t *testing.T) {
 // A plugin may take the process down as soon as it is made, on trial, too.
 func TestAProcessThatDiesOnATrial(t *testing.T) {
 	d := newDesk(t, aProfile(1, manual("")))
+	d.foreign = []int64{1}
 	died := false
 	d.applier.before = func() {
 		if died {
 			return
 		}
 		died = true
-		d.wantStored("batch-hash-1 on probation")
+		d.wantStored("batch-hash-1 on probation, building")
 		second := d.restart("second") // it comes through its trial
 		second.wantRuns("", "False AwaitingApproval")
-		second.wantAsked("try hash-1", "pause batch false")
+		second.wantAsked("try hash-1", "pause batch false", "hold batch")
 		second.applier.tried = failing()
 		second.applier.tried.Hash, second.applier.tried.Failed = "hash-1", true
 		second.applier.before = func() { // it dies on the next one

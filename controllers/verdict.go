@@ -2,7 +2,7 @@ package controllers
 
 import (
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/controllers/history"
 )
 
 // rulings are the profile's conditions, in the order in which a reader should
@@ -48,13 +48,13 @@ func (v visit) programmedRuling() ruling {
 	switch {
 	case v.programmed():
 		return yes(v1alpha1.ConditionProgrammed, v1alpha1.ReasonProgrammed, v.standing()+v.losses()+v.unkept())
-	case v.verdict == compile.Crashed:
+	case v.verdict == history.Crashed:
 		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonCrashedOnProbation, v.trouble())
 	case v.failedTrial():
 		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonTrialFailed, v.trouble())
 	case v.failure != nil:
 		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonBuildFailed, v.trouble())
-	case v.verdict == compile.Awaiting:
+	case v.verdict == history.Awaiting:
 		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonAwaitingApproval, v.trouble())
 	case v.running != nil:
 		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonPreviousRuns, v.trouble())

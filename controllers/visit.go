@@ -24,7 +24,12 @@ type visit struct {
 	// scheduler serves the name.
 	elsewhere bool
 	// verdict is what becomes of the spec.
-	verdict compile.Verdict
+	verdict history.Verdict
+	// blame is the evidence upon which the spec is blamed; empty: it is not.
+	blame history.Blame
+	// rebuild is how long it is until a blamed revision is built that nothing
+	// replaces; 0: none is to be.
+	rebuild time.Duration
 	// failure is what came of trying and applying the spec.
 	failure error
 	// waits is why the spec was put off; the visit is made again soon.
@@ -60,13 +65,16 @@ func (v visit) programme() *compile.Blueprint {
 
 // failed notes what came of the spec; nil for nothing.
 func (v *visit) failed(err error) {
-	for _, later := range []error{profile.ErrCrowded, profile.ErrOvertaken, profile.ErrUnlisted} {
-		if errors.Is(err, later) {
-			v.waits = err
-			return
-		}
+	if later(err) {
+		v.waits = err
+		return
 	}
 	v.failure = err
+}
+
+// later says whether what failed is only put off.
+func later(err error) bool {
+	return errors.Is(err, profile.ErrCrowded) || errors.Is(err, profile.ErrOvertaken) || errors.Is(err, profile.ErrUnlisted)
 }
 
 // failedTrial says whether the spec was tried and failed.
@@ -81,7 +89,7 @@ func (v visit) paused() bool { return v.profile.Spec.State == v1alpha1.StatePaus
 // that is not a plugin's own, such as a server that does not answer, passes.
 func (v visit) stalled() bool {
 	var build *profile.BuildError
-	return v.rejection != nil || v.verdict == compile.Crashed || v.verdict == compile.Awaiting || errors.As(v.failure, &build) || v.failedTrial()
+	return v.rejection != nil || v.verdict == history.Crashed || v.verdict == history.Awaiting || errors.As(v.failure, &build) || v.failedTrial()
 }
 
 // revision names what holds the whole of what runs; empty when nothing does.

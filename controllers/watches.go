@@ -67,7 +67,8 @@ var permitted = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 		return before[v1alpha1.AnnotationApprovedHash] != after[v1alpha1.AnnotationApprovedHash] ||
-			before[v1alpha1.AnnotationTakeOver] != after[v1alpha1.AnnotationTakeOver]
+			before[v1alpha1.AnnotationTakeOver] != after[v1alpha1.AnnotationTakeOver] ||
+			before[v1alpha1.AnnotationRetry] != after[v1alpha1.AnnotationRetry]
 	},
 }
 

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/util/uuid"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -176,10 +175,11 @@ func (m *Manager) control(gate *controllers.Gate) error {
 		Applier: m.sched.Profiles(), Registry: m.registry, Ledger: m.ledger, Version: m.version, Gate: gate,
 		DefaultProfile: m.defaultProfile, Extenders: m.extenderRights(), LastWords: m.end.lastWords,
 		Busy: m.to.busy, Desk: m.desk, Decisions: m.to.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
+		Crashes: m.crashed.found(), CrashesNoted: m.crashed.noted,
 		Exports: export.NewKeeper(m.to.watches, m.namespace, m.registry),
 		History: history.New(history.Options{
 			Revisions: m.to.watches.AppsV1().ControllerRevisions(m.namespace), Namespace: m.namespace,
-			Process: string(uuid.NewUUID()), Clock: clock.RealClock{}, Probation: m.probation,
+			Process: m.process, Clock: clock.RealClock{}, Probation: m.probation,
 		}),
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/informers"
 	restclient "k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,6 +29,10 @@ type Manager struct {
 	settings
 	registry framework.Registry
 	scheme   *runtime.Scheme
+	// process names this Manager among all that ever ran; crashed are the processes of
+	// its container that crashed before.
+	process string
+	crashed *crashes
 
 	// asked ends when Run is to end, by ask. lost ends when another process holds the
 	// Lease, by lose.
@@ -69,13 +74,14 @@ func New(ctx context.Context, args []string, with ...Option) (*Manager, error) {
 
 // build is New after the flags are parsed.
 func build(ctx context.Context, o options, with []Option) (*Manager, error) {
-	m := &Manager{options: o, settings: newSettings(with), scheme: runtime.NewScheme()}
+	m := &Manager{options: o, settings: newSettings(with), scheme: runtime.NewScheme(), process: string(uuid.NewUUID())}
 	m.asked, m.ask = context.WithCancel(context.Background())
 	m.lost, m.lose = context.WithCancel(context.Background())
 	var err error
 	if m.registry, err = plugins.With(plugins.InTree(), m.plugins...); err != nil {
 		return nil, err
 	}
+	m.crashed = m.readCrashes()
 	if err := m.connect(ctx); err != nil {
 		return nil, err
 	}

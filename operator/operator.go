@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -66,7 +67,10 @@ func command(args []string, with []Option) error {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logLostTraces(log, o.tracing.endpoint, err) }))
 	timeRequests()
 	ctx := ctrl.SetupSignalHandler()
-	shipped := []Option{WithLogger(log), WithMetricsRegistry(metrics.Registry), WithLeaseLost(func() { os.Exit(1) })}
+	shipped := []Option{
+		WithLogger(log), WithMetricsRegistry(metrics.Registry), WithLeaseLost(func() { os.Exit(1) }),
+		WithCrashOutput(func(output *os.File) error { return debug.SetCrashOutput(output, debug.CrashOptions{}) }),
+	}
 	m, err := build(ctx, o, append(shipped, with...))
 	if err != nil {
 		return err

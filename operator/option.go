@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -27,6 +28,7 @@ type settings struct {
 	log             logr.Logger
 	metricsRegistry metrics.RegistererGatherer
 	onLeaseLost     func()
+	crashOutput     func(*os.File) error
 	probation       time.Duration
 	explanationTime func() time.Time
 	extenderClient  ExtenderClient
@@ -94,6 +96,14 @@ func WithMetricsRegistry(registry metrics.RegistererGatherer) Option {
 // also does when f returns.
 func WithLeaseLost(f func()) Option {
 	return func(s *settings) { s.onLeaseLost = f }
+}
+
+// WithCrashOutput calls set with the file of --crash-output-dir to which the process is
+// to write what it dies of. The command passes debug.SetCrashOutput, which is a setting
+// of the process; without the option nothing is written, and the reports of earlier
+// processes are read all the same.
+func WithCrashOutput(set func(*os.File) error) Option {
+	return func(s *settings) { s.crashOutput = set }
 }
 
 // WithProbation replaces history.Probation, which is how long a revision of a profile

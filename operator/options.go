@@ -33,10 +33,12 @@ type options struct {
 	tracing    tracingOptions
 	probes     string
 	pprof      string
-	qps        float32
-	burst      int
-	verbosity  int8
-	elect      election
+	// crashes is the folder of crash reports; empty: none are kept.
+	crashes   string
+	qps       float32
+	burst     int
+	verbosity int8
+	elect     election
 	// watchdog is how long the loop may be at one step, ending how long the
 	// process may take to end.
 	watchdog, ending time.Duration
@@ -81,6 +83,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.tracing.flags(f)
 	f.StringVar(&o.probes, "health-probe-bind-address", ":8081", "where /livez and /readyz are served, and /healthz, which is /livez; 0 for nowhere")
 	f.StringVar(&o.pprof, "pprof-bind-address", "0", "where /debug/pprof is served; 0 for nowhere")
+	f.StringVar(&o.crashes, "crash-output-dir", "", "a folder that outlives the process, such as an emptyDir, for what the process dies of should it crash: the next process reads there which plugin was on the stack; empty for none")
 	f.Float32Var(&o.qps, "kube-api-qps", -1, "requests a second to the API server; -1 leaves it to the server's own fairness")
 	f.IntVar(&o.burst, "kube-api-burst", 0, "requests above --kube-api-qps at once")
 	f.Int8VarP(&o.verbosity, "v", "v", 0, "verbosity: 0 swaps, 1 each decision, 4 and above nodes")

@@ -91,6 +91,18 @@ func (w waitingPods) Abandon(_ context.Context, name string, hold queue.Hold) {
 	w.queue.Abandon(name, hold)
 }
 
+// Withhold holds the pods of a profile that does not run, also those that the queue
+// has not kept: nobody served the name.
+func (w waitingPods) Withhold(ctx context.Context, name string, hold queue.Hold) {
+	w.queue.Withhold(name, hold)
+	lister := w.options.Informers.Core().V1().Pods().Lister()
+	for _, pod := range w.without(name) {
+		if !w.queue.Has(pod.UID) {
+			w.adopt(ctx, lister, pod)
+		}
+	}
+}
+
 // tellHeld tells the pods that are held when s begins to lead.
 func (s *Scheduler) tellHeld() {
 	held, gates := s.queue.Held(), s.queue.Gates()

@@ -115,4 +115,7 @@ func (s *Scheduler) writeHeld(pod *v1.Pod, hold queue.Hold) {
 		return
 	}
 	s.binding.Refuse(pod, hold.Reason, hold.Message, nil)
+	if hold.Reason == queue.ProfileNotRunning {
+		s.options.RecorderFor(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", hold.Message)
+	}
 }

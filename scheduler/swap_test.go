@@ -166,6 +166,31 @@ func TestADeletedProfilesPodsWaitForItsReturn(t *testing.T) {
 	}, node("n1"))
 }
 
+func TestThePodsOfAProfileThatDoesNotRunAreTold(t *testing.T) {
+	inTime(t, func(w *world) {
+		defer w.lead()()
+		w.create(web("before"))
+		w.Profiles().Hold("p", "SchedulingProfile p does not run: generation 1 was refused")
+		w.create(web("after"))
+		synctest.Wait()
+		for _, pod := range []string{"before", "after"} {
+			w.want("condition", w.scheduled(pod), "False ProfileNotRunning: SchedulingProfile p does not run: generation 1 was refused")
+		}
+		w.apply("one")
+		w.want("node", w.on("before"), "n1")
+		w.want("node", w.on("after"), "n1")
+
+		w.Profiles().Delete("p")
+		w.Profiles().Hold("p", "SchedulingProfile p does not run: generation 2 was refused")
+		w.create(web("again"))
+		synctest.Wait()
+		w.want("condition", w.scheduled("again"), "False ProfileNotRunning: SchedulingProfile p does not run: generation 2 was refused")
+		w.Profiles().Delete("p")
+		synctest.Wait()
+		w.want("condition", w.scheduled("again"), "False ProfileDeleted: SchedulingProfile p was deleted: the pod waits until a profile of that name exists")
+	}, node("n1"))
+}
+
 // A pod that was let in by one generation and popped while the next took over
 // has to pass the gates of the next.
 func TestAGateThatComesWithASwapIsPassedByNobody(t *testing.T) {

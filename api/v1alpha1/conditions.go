@@ -76,8 +76,8 @@ const (
 	ReasonTrialFailed ConditionReason = "TrialFailed"
 	// ReasonAwaitingApproval: the new generation waits to be approved by hash.
 	ReasonAwaitingApproval ConditionReason = "AwaitingApproval"
-	// ReasonCrashedOnProbation: the process died twice on the new generation,
-	// so the one before it runs.
+	// ReasonCrashedOnProbation: there is evidence that the new generation makes
+	// processes crash, so the one that served last runs.
 	ReasonCrashedOnProbation ConditionReason = "CrashedOnProbation"
 )
 

@@ -21,6 +21,7 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/lint"
 	"github.com/berthdev/berth/cmd/kubectl-berth/profiles"
 	"github.com/berthdev/berth/cmd/kubectl-berth/record"
+	"github.com/berthdev/berth/cmd/kubectl-berth/retry"
 	"github.com/berthdev/berth/cmd/kubectl-berth/rollback"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/try"
@@ -41,7 +42,7 @@ func main() {
 }
 
 // others are the verbs whose rights check asks about, beside its own.
-var others = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, decisions.Verb, explain.Verb, try.Verb, record.Verb, convert.Verb, version.Verb}
+var others = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, retry.Verb, decisions.Verb, explain.Verb, try.Verb, record.Verb, convert.Verb, version.Verb}
 
 // root puts the verbs together.
 func root(streams genericiooptions.IOStreams) *cobra.Command {
@@ -64,6 +65,7 @@ and goes back to what ran before.`,
 		lint.New(env),
 		diff.New(env),
 		rollback.New(env),
+		retry.New(env),
 		decisions.New(env),
 		explain.New(env),
 		try.New(env),

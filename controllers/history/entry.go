@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,7 +17,7 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// begun is the entry of a revision that this process begins now.
+// begun is the entry of a revision that this process begins to build now.
 func (h *History) begun(l *Log, s Step) *appsv1.ControllerRevision {
 	name := compile.RevisionName(s.Profile, s.Hash)
 	entry := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -25,14 +26,14 @@ func (h *History) begun(l *Log, s Step) *appsv1.ControllerRevision {
 		entry = known.DeepCopy()
 	}
 	if known != nil && s.OnTrial && !onProbation(known) {
-		return entry // it proved itself, and does not run now
+		return entry // it was proved, and does not run now
 	}
 	entry.Data = runtime.RawExtension{Raw: s.Data}
 	if known == nil || !s.OnTrial {
 		entry.Revision = l.next(name)
 	}
 	entry.Labels, entry.Annotations = orEmpty(entry.Labels), orEmpty(entry.Annotations)
-	entry.Labels[v1alpha1.LabelProfile] = s.Profile
+	entry.Labels[v1alpha1.LabelProfile], entry.Labels[v1alpha1.LabelHash] = s.Profile, s.Hash
 	entry.Annotations[v1alpha1.AnnotationGeneration] = strconv.FormatInt(s.Generation, 10)
 	entry.Annotations[v1alpha1.AnnotationProfileUID] = string(s.UID)
 	delete(entry.Annotations, v1alpha1.AnnotationProfileGone)
@@ -44,12 +45,29 @@ func (h *History) begun(l *Log, s Step) *appsv1.ControllerRevision {
 	if known != nil && !onProbation(known) {
 		return entry
 	}
-	if interrupted(entry, h.options.Process) {
-		count(entry)
+	if l.proved[s.Hash] && !s.OnTrial {
+		clearProbation(entry)
+		return entry
 	}
-	entry.Annotations[v1alpha1.AnnotationProbation] = h.options.Clock.Now().UTC().Format(time.RFC3339)
-	entry.Annotations[v1alpha1.AnnotationProcess] = h.options.Process
+	h.mark(entry, s)
 	return entry
+}
+
+// mark notes that this process begins to build a revision on probation.
+func (h *History) mark(entry *appsv1.ControllerRevision, s Step) {
+	now := h.options.Clock.Now().UTC().Format(time.RFC3339)
+	if !onProbation(entry) {
+		entry.Annotations[v1alpha1.AnnotationProbation] = now
+	}
+	entry.Annotations[v1alpha1.AnnotationProcess] = h.options.Process
+	entry.Annotations[v1alpha1.AnnotationBuildBegun] = now
+	if s.Retry != "" {
+		entry.Annotations[v1alpha1.AnnotationRetried] = s.Retry
+	}
+	if s.Blamed {
+		times, _ := rebuilds(entry)
+		entry.Annotations[v1alpha1.AnnotationRebuilds] = strconv.Itoa(times+1) + " " + now
+	}
 }
 
 // next is the number of an entry that is about to run last.
@@ -68,43 +86,29 @@ func (l *Log) next(name string) int64 {
 }
 
 // revisionOf reads an entry; false when it is none of ours.
-func revisionOf(entry *appsv1.ControllerRevision, process string) (compile.Revision, bool) {
+func (h *History) revisionOf(entry *appsv1.ControllerRevision) (Revision, bool) {
 	p := &v1alpha1.SchedulingProfile{}
 	if err := json.Unmarshal(entry.Data.Raw, p); err != nil || p.Name != entry.Labels[v1alpha1.LabelProfile] {
-		return compile.Revision{}, false
+		return Revision{}, false
 	}
 	p.Generation, _ = strconv.ParseInt(entry.Annotations[v1alpha1.AnnotationGeneration], 10, 64)
-	return compile.Revision{
-		Name: entry.Name, Number: entry.Revision, Profile: p,
+	return Revision{
+		Name: entry.Name, Hash: hashOf(entry), Number: entry.Revision, Profile: p,
 		UID:       types.UID(entry.Annotations[v1alpha1.AnnotationProfileUID]),
-		Probation: onProbation(entry), Crashes: crashes(entry), Interrupted: interrupted(entry, process),
-		OnTrial: entry.Annotations[v1alpha1.AnnotationOnTrial] != "",
+		Probation: onProbation(entry), Served: entry.Annotations[v1alpha1.AnnotationServed] != "",
+		OnTrial:  entry.Annotations[v1alpha1.AnnotationOnTrial] != "",
+		Evidence: h.evidenceOf(entry),
 	}, true
+}
+
+// hashOf is the hash that an entry's name ends with.
+func hashOf(entry *appsv1.ControllerRevision) string {
+	return strings.TrimPrefix(entry.Name, compile.RevisionName(entry.Labels[v1alpha1.LabelProfile], ""))
 }
 
 func onProbation(entry *appsv1.ControllerRevision) bool {
 	_, marked := entry.Annotations[v1alpha1.AnnotationProbation]
 	return marked
-}
-
-// interrupted says whether another process began the entry and did not say
-// that it ended well.
-func interrupted(entry *appsv1.ControllerRevision, process string) bool {
-	by := entry.Annotations[v1alpha1.AnnotationProcess]
-	return onProbation(entry) && by != "" && by != process
-}
-
-// crashes is how many processes died on the entry; what is no number counts
-// as none.
-func crashes(entry *appsv1.ControllerRevision) int {
-	n, _ := strconv.Atoi(entry.Annotations[v1alpha1.AnnotationCrashes])
-	return n
-}
-
-// count notes that the process which the entry names died on it.
-func count(entry *appsv1.ControllerRevision) {
-	entry.Annotations[v1alpha1.AnnotationCrashes] = strconv.Itoa(crashes(entry) + 1)
-	delete(entry.Annotations, v1alpha1.AnnotationProcess)
 }
 
 // sameData compares as JSON: the API server has an order of its own.

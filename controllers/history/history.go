@@ -10,11 +10,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes/typed/apps/v1"
 	"k8s.io/utils/clock"
 
@@ -27,6 +29,8 @@ const (
 	Probation = 10 * time.Minute
 	// MaxSize is the largest revision that is stored, in bytes of JSON.
 	MaxSize = 64 * 1024
+	// Served is the part of Probation after which a revision may replace another.
+	Served = 10
 	// Kept is how many revisions a profile has at most.
 	Kept = 10
 	// Grace is how long revisions outlive their profile.
@@ -45,7 +49,7 @@ type Options struct {
 	Revisions v1.ControllerRevisionInterface
 	// Namespace is Berth's, for messages.
 	Namespace string
-	// Process names this process among all that ever ran.
+	// Process names this process among all that ever ran, as Crash.Process does.
 	Process string
 	Clock   clock.Clock
 	// Probation replaces the constant of that name where it is not 0.
@@ -65,7 +69,7 @@ type History struct {
 
 // shelf is where revisions are kept.
 type shelf interface {
-	list(ctx context.Context, profile string) ([]appsv1.ControllerRevision, error)
+	list(ctx context.Context, which labels.Selector) ([]appsv1.ControllerRevision, error)
 	create(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error)
 	update(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error)
 	delete(ctx context.Context, r *appsv1.ControllerRevision) error
@@ -92,14 +96,39 @@ func (h *History) Begin(ctx context.Context, l *Log, s Step) (undo func(context.
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	undo, err := h.begin(ctx, l, s)
+	if apierrors.IsConflict(err) && h.readAgain(ctx, l) {
+		undo, err = h.begin(ctx, l, s)
+	}
 	if err == nil {
 		return undo
 	}
 	l.Trouble = h.because(err)
-	list, _ := h.memory.list(ctx, s.Profile)
-	kept := h.log(h.memory, list, "")
+	list, _ := h.memory.list(ctx, ofProfile(s.Profile))
+	kept := h.log(h.memory, s.Profile, list, "")
 	undo, _ = h.begin(ctx, kept, s)
 	return undo
+}
+
+// readAgain reads the entries anew after another process wrote to one: a replica
+// that starts notes on revisions what the process before it died of.
+func (h *History) readAgain(ctx context.Context, l *Log) bool {
+	list, err := l.shelf.list(ctx, ofProfile(l.profile))
+	if err != nil {
+		return false
+	}
+	now := h.log(l.shelf, l.profile, list, l.Trouble)
+	maps.Copy(now.proved, l.proved)
+	l.entries, l.amended, l.proved = now.entries, now.amended, now.proved
+	h.Account(l)
+	return true
+}
+
+// shelf is where revisions are kept.
+func (h *History) shelf() shelf {
+	if h.cluster == nil {
+		return h.memory
+	}
+	return h.cluster
 }
 
 func (h *History) because(err error) string {
@@ -123,6 +152,7 @@ func (h *History) begin(ctx context.Context, l *Log, s Step) (undo func(context.
 		return nil, err
 	}
 	l.entries[name] = entry
+	delete(l.amended, name)
 	return func(ctx context.Context) { h.takeBack(ctx, l, before, entry) }, nil
 }
 

@@ -50,7 +50,7 @@ func (a *archive) run(profile, hash, data string, d time.Duration) {
 	a.Begin(a.t.Context(), l, Step{Profile: profile, UID: "1", Hash: hash, Generation: 1, Data: []byte(whole)})
 	since := a.clock.Now()
 	a.clock.Step(d)
-	if _, err := a.Judge(a.t.Context(), l, profile, hash, since); err != nil {
+	if _, err := a.Judge(a.t.Context(), l, hash, since); err != nil {
 		a.t.Fatal(err)
 	}
 }

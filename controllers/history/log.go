@@ -4,26 +4,54 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Log is the history of one profile at one time.
 type Log struct {
 	// Revisions are in no order.
-	Revisions []compile.Revision
+	Revisions []Revision
 	// Trouble says why nothing is stored; empty when all is.
 	Trouble string
 	// Namespace is where the history is kept.
 	Namespace string
 
+	profile string
 	shelf   shelf
 	entries map[string]*appsv1.ControllerRevision
+	// amended are the names of entries that differ from what is stored.
+	amended map[string]bool
+	// proved are hashes that were proved under whatever name.
+	proved map[string]bool
 }
+
+// amend replaces an entry; what is stored is to follow.
+func (l *Log) amend(name string, entry *appsv1.ControllerRevision) {
+	l.entries[name], l.amended[name] = entry, true
+}
+
+// revise reads Revisions anew from the entries.
+func (l *Log) revise(h *History) {
+	l.Revisions = nil
+	for _, entry := range l.entries {
+		if r, ours := h.revisionOf(entry); ours {
+			r.Probation = r.Probation && !l.proved[r.Hash]
+			l.Revisions = append(l.Revisions, r)
+		}
+	}
+}
+
+// Proved says whether a hash was proved: by this profile, or by another one as far
+// as Corroborate asked.
+func (l *Log) Proved(hash string) bool { return l.proved[hash] }
 
 // Durable says whether the history outlives the process.
 func (l *Log) Durable() bool { return l.Trouble == "" }
@@ -37,10 +65,10 @@ func (h *History) Read(ctx context.Context, profile string) (*Log, error) {
 	if h.cluster == nil {
 		return h.remembered(ctx, profile, "this process was started without a namespace to keep it in"), nil
 	}
-	list, err := h.cluster.list(ctx, profile)
+	list, err := h.cluster.list(ctx, ofProfile(profile))
 	if err == nil {
 		h.read(profile, true)
-		return h.log(h.cluster, list, ""), nil
+		return h.log(h.cluster, profile, list, ""), nil
 	}
 	if !apierrors.IsForbidden(err) && h.read(profile, false) < patienceWithReads {
 		return nil, fmt.Errorf("reading the history of SchedulingProfile %s: %w", profile, err)
@@ -61,20 +89,55 @@ func (h *History) read(profile string, well bool) int {
 }
 
 func (h *History) remembered(ctx context.Context, profile, trouble string) *Log {
-	list, _ := h.memory.list(ctx, profile)
-	return h.log(h.memory, list, trouble)
+	list, _ := h.memory.list(ctx, ofProfile(profile))
+	return h.log(h.memory, profile, list, trouble)
 }
 
-func (h *History) log(on shelf, list []appsv1.ControllerRevision, trouble string) *Log {
-	l := &Log{Trouble: trouble, Namespace: h.options.Namespace, shelf: on, entries: map[string]*appsv1.ControllerRevision{}}
+func (h *History) log(on shelf, profile string, list []appsv1.ControllerRevision, trouble string) *Log {
+	l := &Log{
+		Trouble: trouble, Namespace: h.options.Namespace, profile: profile, shelf: on,
+		entries: map[string]*appsv1.ControllerRevision{}, amended: map[string]bool{}, proved: map[string]bool{},
+	}
 	for i := range list {
 		entry := &list[i]
 		l.entries[entry.Name] = entry
-		if r, ok := revisionOf(entry, h.options.Process); ok {
-			l.Revisions = append(l.Revisions, r)
+		if !onProbation(entry) {
+			l.proved[hashOf(entry)] = true
 		}
 	}
+	l.revise(h)
 	return l
+}
+
+// Corroborate looks among the revisions of all profiles for the hashes that this
+// one has not proved: want, which is empty where the spec was rejected, and those of
+// its revisions on probation. A hash that is proved under any name is proved.
+func (h *History) Corroborate(ctx context.Context, l *Log, want string) error {
+	open := map[string]bool{}
+	if want != "" && !l.proved[want] {
+		open[want] = true
+	}
+	for _, r := range l.Revisions {
+		if r.Probation {
+			open[r.Hash] = true
+		}
+	}
+	if len(open) == 0 || fault.ProvedByOneName {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	list, err := l.shelf.list(ctx, withHashes(slices.Sorted(maps.Keys(open))))
+	if err != nil {
+		return fmt.Errorf("reading revisions of other profiles: %w", err)
+	}
+	for i := range list {
+		if !onProbation(&list[i]) {
+			l.proved[hashOf(&list[i])] = true
+		}
+	}
+	l.revise(h)
+	return nil
 }
 
 // Stored returns name when a revision of that name outlives the process, else
@@ -103,4 +166,8 @@ type Step struct {
 	Data []byte
 	// OnTrial says that it is built for a trial only, and does not run after it.
 	OnTrial bool
+	// Blamed says that it is built although it is blamed, since nothing replaces it.
+	Blamed bool
+	// Retry is the value of the profile's annotation berth.dev/retry.
+	Retry string
 }

@@ -14,44 +14,63 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// Judge writes down what became of a profile's revisions: that the process
-// before this one died on one of them; that the one with the hash that runs
-// has run since long enough to be trusted. It returns how long it is until
-// then; 0 when nothing is to be waited for. And it drops those that are too
-// many.
-func (h *History) Judge(ctx context.Context, l *Log, profile, hash string, since time.Time) (time.Duration, error) {
+// Judge stores what Account and Forgive found, and what the revision that runs has
+// become: it was swapped in; it served for a minute; it is proved, since it ran for
+// Probation, or since its hash is proved under another name. It returns how long it
+// is until the next of these; 0 when nothing is to be waited for. And it drops the
+// revisions that are too many.
+func (h *History) Judge(ctx context.Context, l *Log, hash string, since time.Time) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	wait, name := time.Duration(0), compile.RevisionName(l.profile, hash)
+	if entry := l.entries[name]; entry != nil && onProbation(entry) {
+		wait = h.progress(l, entry, h.options.Clock.Now().Sub(since))
+	}
 	var errs []error
-	for i := range l.Revisions {
-		if r := &l.Revisions[i]; r.Interrupted && r.Crashed() {
-			entry := l.entries[r.Name].DeepCopy()
-			count(entry)
-			errs = append(errs, l.replace(ctx, entry))
-		}
+	for amended := range l.amended {
+		errs = append(errs, l.replace(ctx, l.entries[amended]))
 	}
-	wait := time.Duration(0)
-	if entry := l.entries[compile.RevisionName(profile, hash)]; entry != nil && onProbation(entry) {
-		if wait = since.Add(h.options.Probation).Sub(h.options.Clock.Now()); wait <= 0 {
-			wait = 0
-			errs = append(errs, l.trust(ctx, entry.DeepCopy()))
-		}
-	}
-	errs = append(errs, l.prune(ctx, compile.RevisionName(profile, hash)))
+	errs = append(errs, l.prune(ctx, name))
 	return wait, errors.Join(errs...)
 }
 
-func (l *Log) trust(ctx context.Context, entry *appsv1.ControllerRevision) error {
-	for _, mark := range []string{v1alpha1.AnnotationProbation, v1alpha1.AnnotationProcess, v1alpha1.AnnotationCrashes} {
-		delete(entry.Annotations, mark)
+// progress amends the entry of what runs, which has run for ran.
+func (h *History) progress(l *Log, before *appsv1.ControllerRevision, ran time.Duration) (wait time.Duration) {
+	entry, changed := before.DeepCopy(), false
+	served := h.options.Probation / Served
+	switch {
+	case ran >= h.options.Probation || l.proved[hashOf(entry)]:
+		clearProbation(entry)
+		l.amend(entry.Name, entry)
+		return 0
+	case ran < served:
+		wait = served - ran
+	default:
+		wait = h.options.Probation - ran
+		if entry.Annotations[v1alpha1.AnnotationServed] == "" {
+			entry.Annotations[v1alpha1.AnnotationServed], changed = h.options.Clock.Now().UTC().Format(time.RFC3339), true
+		}
 	}
-	return l.replace(ctx, entry)
+	if entry.Annotations[v1alpha1.AnnotationProcess] != h.options.Process {
+		// It ran here before this process led.
+		entry.Annotations[v1alpha1.AnnotationProcess], changed = h.options.Process, true
+	}
+	if _, building := entry.Annotations[v1alpha1.AnnotationBuildBegun]; building {
+		delete(entry.Annotations, v1alpha1.AnnotationBuildBegun)
+		delete(entry.Annotations, v1alpha1.AnnotationBuildDeaths)
+		changed = true
+	}
+	if changed {
+		l.amend(entry.Name, entry)
+	}
+	return wait
 }
 
 func (l *Log) replace(ctx context.Context, entry *appsv1.ControllerRevision) error {
 	stored, err := l.shelf.update(ctx, entry)
 	if err == nil {
 		l.entries[entry.Name] = stored
+		delete(l.amended, entry.Name)
 	}
 	return err
 }
@@ -95,7 +114,7 @@ func (h *History) Sweep(ctx context.Context, exists func(profile string) bool) e
 }
 
 func (h *History) sweep(ctx context.Context, on shelf, exists func(string) bool) error {
-	list, err := on.list(ctx, "")
+	list, err := on.list(ctx, everyProfile)
 	errs := []error{err}
 	now := h.options.Clock.Now()
 	for i := range list {
@@ -121,17 +140,18 @@ func (h *History) sweep(ctx context.Context, on shelf, exists func(string) bool)
 	return errors.Join(errs...)
 }
 
-// Close says that this process ends well: what it leaves on probation did not
+// Close says that this process was asked to end: what it leaves on probation did not
 // take it down.
 func (h *History) Close(ctx context.Context) error {
 	if h.cluster == nil {
 		return nil
 	}
-	list, err := h.cluster.list(ctx, "")
+	list, err := h.cluster.list(ctx, everyProfile)
 	errs := []error{err}
 	for i := range list {
 		if entry := &list[i]; entry.Annotations[v1alpha1.AnnotationProcess] == h.options.Process {
 			delete(entry.Annotations, v1alpha1.AnnotationProcess)
+			delete(entry.Annotations, v1alpha1.AnnotationBuildBegun)
 			_, err := h.cluster.update(ctx, entry)
 			errs = append(errs, err)
 		}

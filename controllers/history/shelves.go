@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/kubernetes/typed/apps/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -15,15 +16,34 @@ import (
 
 // +kubebuilder:rbac:groups=apps,namespace=system,resources=controllerrevisions,verbs=list;create;update;delete
 
+// everyProfile selects the revisions of all profiles.
+var everyProfile = having(v1alpha1.LabelProfile, selection.Exists)
+
+// ofProfile selects the revisions of one profile.
+func ofProfile(name string) labels.Selector {
+	return having(v1alpha1.LabelProfile, selection.Equals, name)
+}
+
+// withHashes selects the revisions with one of the hashes, of all profiles.
+func withHashes(hashes []string) labels.Selector {
+	return having(v1alpha1.LabelHash, selection.In, hashes...)
+}
+
+// having selects what a label says. A requirement that cannot be made, as by a
+// value that is no label's, selects nothing.
+func having(label string, is selection.Operator, values ...string) labels.Selector {
+	r, err := labels.NewRequirement(label, is, values)
+	if err != nil {
+		return labels.Nothing()
+	}
+	return labels.NewSelector().Add(*r)
+}
+
 // cluster keeps revisions in Berth's namespace.
 type cluster struct{ v1.ControllerRevisionInterface }
 
-func (c *cluster) list(ctx context.Context, profile string) ([]appsv1.ControllerRevision, error) {
-	selector := v1alpha1.LabelProfile
-	if profile != "" {
-		selector = labels.Set{v1alpha1.LabelProfile: profile}.String()
-	}
-	list, err := c.List(ctx, metav1.ListOptions{LabelSelector: selector})
+func (c *cluster) list(ctx context.Context, which labels.Selector) ([]appsv1.ControllerRevision, error) {
+	list, err := c.List(ctx, metav1.ListOptions{LabelSelector: which.String()})
 	if err != nil {
 		return nil, err
 	}
@@ -48,12 +68,12 @@ type memory struct {
 	entries []appsv1.ControllerRevision
 }
 
-func (m *memory) list(_ context.Context, profile string) ([]appsv1.ControllerRevision, error) {
+func (m *memory) list(_ context.Context, which labels.Selector) ([]appsv1.ControllerRevision, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []appsv1.ControllerRevision
 	for i := range m.entries {
-		if profile == "" || m.entries[i].Labels[v1alpha1.LabelProfile] == profile {
+		if which.Matches(labels.Set(m.entries[i].Labels)) {
 			found = append(found, *m.entries[i].DeepCopy())
 		}
 	}

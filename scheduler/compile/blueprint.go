@@ -85,3 +85,6 @@ type ConfigGeneration struct {
 	Name       string
 	Generation int64
 }
+
+// RevisionName names the entry of a profile's history that holds a Blueprint.
+func RevisionName(profile, hash string) string { return profile + "-" + hash }

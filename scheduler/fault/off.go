@@ -373,6 +373,16 @@ const (
 	TrialIgnored = false
 	// TrialApproves: what died on trial runs without having been approved.
 	TrialApproves = false
+	// AnyDeathBlames: two ends of leading processes within ten minutes, of whatever cause, blame every revision on probation.
+	AnyDeathBlames = false
+	// SecondsReplaceMinutes: a revision that ran for seconds replaces one that crashed before others do that served for minutes.
+	SecondsReplaceMinutes = false
+	// CrashStackUnread: that a plugin was on the stack of a process that crashed is not noted on revisions.
+	CrashStackUnread = false
+	// ProvedByOneName: a hash that another profile proved is on probation.
+	ProvedByOneName = false
+	// HeldUntold: the pods of a profile under which nothing runs are not held.
+	HeldUntold = false
 
 	// In what is told of all of them.
 

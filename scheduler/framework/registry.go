@@ -3,7 +3,9 @@ package framework
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -67,6 +69,9 @@ type Registration struct {
 	ReadsTrimmedPods bool
 	// Points are the extension points the plugin's type implements.
 	Points []Point
+	// Package and Type name the plugin's type, as in "example.com/gpu" and "Plugin":
+	// its methods are found by them on the stack of a process that crashed.
+	Package, Type string
 	// NewArgs returns an empty value of the argument type; nil where the
 	// plugin takes no arguments.
 	NewArgs func() runtime.Object
@@ -88,6 +93,20 @@ type Registry map[string]Registration
 // Names returns the registered names in alphabetical order.
 func (r Registry) Names() []string {
 	return slices.Sorted(maps.Keys(r))
+}
+
+// TypeOf returns the package path and the name of plugin's type, without the
+// arguments of a generic one.
+func TypeOf(plugin fwk.Plugin) (pkg, name string) {
+	t := reflect.TypeOf(plugin)
+	if t == nil {
+		return "", ""
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	name, _, _ = strings.Cut(t.Name(), "[")
+	return t.PkgPath(), name
 }
 
 // PointsOf returns the extension points that plugin, a value of the plugin's

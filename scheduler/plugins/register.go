@@ -29,6 +29,7 @@ func Register(name string, factory framework.Factory, plugin fwk.Plugin, args ru
 		Points:  framework.PointsOf(plugin),
 		NewArgs: newArgs(args),
 	}
+	registration.Package, registration.Type = framework.TypeOf(plugin)
 	for _, option := range options {
 		option(&registration)
 	}

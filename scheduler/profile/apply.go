@@ -38,7 +38,7 @@ func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
 	}
 	s.mu.Lock()
 	previous, paused := slot.current, slot.paused
-	slot.current, slot.since = next, s.options.Clock.Now()
+	slot.current, slot.since, slot.withheld = next, s.options.Clock.Now(), ""
 	if previous != nil {
 		s.old[blueprint.Name]++
 	}

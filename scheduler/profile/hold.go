@@ -26,6 +26,24 @@ func (s *Set) Pause(name string, paused bool) {
 	}
 }
 
+// Hold holds the pods of a name under which nothing runs, and tells them why. Where
+// something runs it does nothing.
+func (s *Set) Hold(name, why string) {
+	slot := s.change(name)
+	defer slot.changing.Unlock()
+	s.mu.Lock()
+	same := slot.current != nil || slot.withheld == why
+	if !same {
+		slot.withheld = why
+	}
+	s.mu.Unlock()
+	if same {
+		return
+	}
+	s.options.Waiting.Withhold(context.Background(), name, queue.Hold{Reason: queue.ProfileNotRunning, Message: why})
+	s.options.Log.Info("The profile does not run; its pods are held", "profile", name, "why", why)
+}
+
 // Delete stops serving the name: its pods are parked until a profile of that
 // name comes back.
 func (s *Set) Delete(name string) {
@@ -33,13 +51,13 @@ func (s *Set) Delete(name string) {
 	defer slot.changing.Unlock()
 	// Who comes for the same name waits until the pods are parked.
 	s.mu.Lock()
-	current := slot.current
-	slot.current = nil
+	current, withheld := slot.current, slot.withheld != ""
+	slot.current, slot.withheld = nil, ""
 	if current != nil {
 		s.old[name]++
 	}
 	s.mu.Unlock()
-	if current == nil {
+	if current == nil && !withheld {
 		s.drop(name)
 		s.forget(name)
 		return
@@ -49,6 +67,10 @@ func (s *Set) Delete(name string) {
 		Message: fmt.Sprintf("SchedulingProfile %s was deleted: the pod waits until a profile of that name exists", name),
 	})
 	s.drop(name)
+	if current == nil {
+		s.forget(name)
+		return
+	}
 	current.Release()
 	s.options.Log.Info("The profile is gone; its pods are parked", "profile", name)
 }

@@ -122,3 +122,19 @@ func TestANameIsForgottenWhenNothingIsLeftOfIt(t *testing.T) {
 		})
 	}
 }
+
+func TestThePodsOfANameThatNothingServesAreHeldUntilSomethingDoes(t *testing.T) {
+	w := newWorld(t)
+	w.Hold("p", "it does not run")
+	w.Hold("p", "it does not run")
+	w.Hold("p", "it does not run yet")
+	w.wantJournal("withhold p: ProfileNotRunning: it does not run", "withhold p: ProfileNotRunning: it does not run yet")
+	w.Delete("p")
+	w.wantJournal("abandon p: ProfileDeleted")
+	w.Delete("p")
+	w.wantJournal()
+	w.Hold("p", "it does not run")
+	w.apply(1, "a", "A")
+	w.Hold("p", "it does not run")
+	w.wantJournal("withhold p: ProfileNotRunning: it does not run", "adopt p")
+}

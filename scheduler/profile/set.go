@@ -32,6 +32,9 @@ type Waiting interface {
 	GateOpened(ctx context.Context, uid types.UID)
 	// Abandon holds the profile's pods for the given reason.
 	Abandon(ctx context.Context, profile string, hold queue.Hold)
+	// Withhold holds the pods of a profile that does not run, and those that come
+	// later, until Adopt or Abandon.
+	Withhold(ctx context.Context, profile string, hold queue.Hold)
 }
 
 // Set maps profile names to the Generations that run. It is safe for
@@ -93,6 +96,8 @@ type slot struct {
 	current  *Generation
 	since    time.Time
 	paused   bool
+	// withheld is why pods are held although nothing ran; empty: they are not.
+	withheld string
 	// tried is the last trial under the name; nil before the first one.
 	tried *Trial
 }

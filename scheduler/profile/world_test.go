@@ -70,6 +70,10 @@ func (w *world) Abandon(_ context.Context, name string, hold queue.Hold) {
 	delete(w.rules, name)
 }
 
+func (w *world) Withhold(_ context.Context, name string, hold queue.Hold) {
+	w.journal.Note("withhold %s: %s: %s", name, hold.Reason, hold.Message)
+}
+
 // blueprint runs a probe called plugin under the name "p", with the given hash.
 func (w *world) blueprint(generation int64, hash, plugin string) *compile.Blueprint {
 	if w.probes[plugin] == nil {
@@ -140,6 +144,8 @@ func (s *served) Adopt(_ context.Context, name string, _ *queue.Rules) {
 func (s *served) Reconsider(context.Context, string, string) {}
 
 func (s *served) GateOpened(context.Context, types.UID) {}
+
+func (s *served) Withhold(context.Context, string, queue.Hold) {}
 
 func (s *served) Abandon(_ context.Context, name string, _ queue.Hold) {
 	if s.during != nil {

@@ -23,6 +23,7 @@ func (q *Queue) Adopt(ctx context.Context, name string, rules *Rules) (told bool
 	q.leaves(before)
 	q.rules[name] = rules
 	delete(q.abandoned, name)
+	delete(q.withheld, name)
 	q.relane()
 	q.mu.Unlock()
 	q.askAgain(ctx, name, q.turn)
@@ -117,12 +118,22 @@ func (q *Queue) askAgain(ctx context.Context, name string, look func(*Pod) strat
 // Abandon parks all pods of the profile called name, which is served no more,
 // and tells them why. A pod in flight is parked when it comes back; most do
 // not, since what was begun is finished.
-func (q *Queue) Abandon(name string, hold Hold) {
+func (q *Queue) Abandon(name string, hold Hold) { q.abandon(name, hold, false) }
+
+// Withhold is Abandon for a profile that is there and does not run: pods that come
+// later are held as well, until Adopt or Abandon.
+func (q *Queue) Withhold(name string, hold Hold) { q.abandon(name, hold, true) }
+
+func (q *Queue) abandon(name string, hold Hold, withhold bool) {
 	q.mu.Lock()
 	before := q.rules[name]
 	q.leaves(before)
 	delete(q.rules, name)
 	q.abandoned[name] = hold
+	delete(q.withheld, name)
+	if withhold {
+		q.withheld[name] = true
+	}
 	q.relane()
 	q.mu.Unlock()
 	var told []*v1.Pod

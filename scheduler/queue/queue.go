@@ -31,6 +31,9 @@ type Queue struct {
 	rules map[string]*Rules
 	// abandoned says for names that were served once why their pods wait now.
 	abandoned map[string]Hold
+	// withheld are those of them whose new pods are taken, too: their profile is
+	// there, and does not run.
+	withheld map[string]bool
 	// dormant indexes by profile the pods that only an event wakes, so that an
 	// event costs nothing while nobody waits for it.
 	dormant map[string]dorms
@@ -92,6 +95,7 @@ func New(o Options) *Queue {
 		pods:      map[types.UID]*Pod{},
 		rules:     map[string]*Rules{},
 		abandoned: map[string]Hold{},
+		withheld:  map[string]bool{},
 		dormant:   map[string]dorms{},
 		asides:    newHeap(func(a, b *Pod) bool { return a.poison.until.Before(b.poison.until) }),
 		roster:    roster{profiles: map[string]*profilePods{}},
@@ -101,8 +105,8 @@ func New(o Options) *Queue {
 	}
 }
 
-// Add takes a pod that waits for a profile the queue serves; others are none
-// of its business. A pod that is known already is updated.
+// Add takes a pod that waits for a profile that the queue serves, or withholds;
+// others are none of its business. A pod that is known already is updated.
 func (q *Queue) Add(ctx context.Context, pod *v1.Pod) {
 	q.mu.Lock()
 	if known, ok := q.pods[pod.UID]; ok {
@@ -112,7 +116,7 @@ func (q *Queue) Add(ctx context.Context, pod *v1.Pod) {
 		return
 	}
 	rules, served := q.rules[pod.Spec.SchedulerName]
-	if !served {
+	if !served && !q.withheld[pod.Spec.SchedulerName] {
 		q.mu.Unlock()
 		return
 	}

@@ -73,6 +73,8 @@ const (
 	Unsupported    = "Unsupported"
 	// NamespaceNotAllowed: the profile does not take pods of the namespace.
 	NamespaceNotAllowed = "NamespaceNotAllowed"
+	// ProfileNotRunning: the profile is there, and no generation of it runs.
+	ProfileNotRunning = "ProfileNotRunning"
 	// SetAside: plugins panic or hang at the pod, again and again.
 	SetAside = "SetAside"
 )

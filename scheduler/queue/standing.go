@@ -29,7 +29,7 @@ var (
 		"[ALPHA] Events that are kept for pods whose next place is not decided yet, and as PodPopped those pods.",
 		[]string{"event"}, nil)
 	heldDesc = prometheus.NewDesc("berth_held_pods",
-		"[ALPHA] Pods that are kept out of scheduling for another reason than room, by the profile and the reason: ProfileDeleted, ProfilePaused, NamespaceNotAllowed, Unsupported or SetAside.",
+		"[ALPHA] Pods that are kept out of scheduling for another reason than room, by the profile and the reason: ProfileDeleted, ProfileNotRunning, ProfilePaused, NamespaceNotAllowed, Unsupported or SetAside.",
 		[]string{"profile", "reason"}, nil)
 	oldestDesc = prometheus.NewDesc("berth_oldest_pending_pod_timestamp_seconds",
 		"[ALPHA] When the pod of the profile that has waited longest was first ready to be tried, in seconds since 1970. None where no pod waits; gated and held ones do not count.",

@@ -284,3 +284,29 @@ func TestReconsider(t *testing.T) {
 		})
 	}
 }
+
+func TestPodsOfAProfileThatDoesNotRunAreHeld(t *testing.T) {
+	w := newWorld(t)
+	w.refused(pod("before"), "Fit")
+	hold := Hold{Reason: ProfileNotRunning, Message: "it does not run"}
+	w.Withhold("p", hold)
+	w.Add(w.ctx, pod("after"))
+	w.wantAt(Parked, "before", "after")
+	if want := []string{"before ProfileNotRunning", "after ProfileNotRunning"}; !slices.Equal(w.told, want) {
+		t.Errorf("told %v, want %v", w.told, want)
+	}
+	w.adopt()
+	w.wantAt(Active, "after")
+	w.check()
+
+	w.Abandon("p", Hold{Reason: ProfileDeleted})
+	w.Add(w.ctx, pod("later"))
+	if w.Has(pod("later").UID) {
+		t.Error("a pod of a deleted profile is kept")
+	}
+	w.Withhold("q", hold)
+	w.Add(w.ctx, fixture.Pod("other").Scheduler("q").Obj())
+	if hold, is := w.HoldOf(fixture.Pod("other").Obj().UID); !is || hold.Reason != ProfileNotRunning {
+		t.Errorf("the pod of a profile that never ran is held for %+v", hold)
+	}
+}

@@ -55,6 +55,13 @@ var states = []state{
 		Expect(err).NotTo(HaveOccurred())
 		return nil
 	}},
+	{"BerthProfileNotRunning", "nothing of a profile can be run", func(ctx context.Context) func(int) {
+		apply(ctx, "{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: idle}, spec: {plugins: {filter: {enabled: [{name: Missing}]}}}}")
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(cp.Kubectl(ctx, nil, "delete", "sprof", "idle")).Error().NotTo(HaveOccurred())
+		})
+		return nil
+	}},
 	{"BerthProfileNotReady", "a profile names a plugin that is not there", func(ctx context.Context) func(int) {
 		apply(ctx, "{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: wrong}, spec: {plugins: {filter: {enabled: [{name: Missing}]}}}}")
 		return nil

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -91,7 +90,7 @@ func Start(ctx context.Context, o Options) (s *Stage, err error) {
 		if err := s.enter(ctx, s.seats[i]); err != nil {
 			return s, err
 		}
-		if err := s.prove(ctx); err != nil {
+		if _, err := operator.UntilProgrammed(ctx, s.cp, profile); err != nil {
 			return s, err
 		}
 	}
@@ -111,27 +110,6 @@ func (s *Stage) furnish(ctx context.Context) error {
 		return err
 	}
 	return operator.ApplyProfile(ctx, s.cp, profile, v1alpha1.SchedulingProfileSpec{})
-}
-
-// prove takes the mark off what the profile runs as: managers are killed here, and
-// it would be blamed for that until it has run for ten minutes.
-func (s *Stage) prove(ctx context.Context) error {
-	if _, err := operator.UntilProgrammed(ctx, s.cp, profile); err != nil {
-		return err
-	}
-	revisions := s.client.AppsV1().ControllerRevisions(operator.Namespace)
-	all, err := revisions.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for i := range all.Items {
-		_, err := revisions.Patch(ctx, all.Items[i].Name, types.MergePatchType,
-			[]byte(`{"metadata":{"annotations":{"berth.dev/on-probation":null}}}`), metav1.PatchOptions{})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Stop ends all.
@@ -177,6 +155,9 @@ func (s *Stage) Check(ctx context.Context) (verdict history.Verdict, err error) 
 	if err := s.crowd.stop(); err != nil {
 		return verdict, err
 	}
+	if err := s.runs(ctx); err != nil {
+		return verdict, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
@@ -188,6 +169,15 @@ func (s *Stage) Check(ctx context.Context) (verdict history.Verdict, err error) 
 		return verdict, nil // who is unsettled still is part of the verdict
 	}
 	return verdict, err
+}
+
+// runs says whether the profile still runs as written: its revision is on probation
+// all the time, and managers that are killed are no evidence against it.
+func (s *Stage) runs(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := operator.UntilProgrammed(ctx, s.cp, profile)
+	return err
 }
 
 // leaseName is the Lease's, in operator.Namespace.

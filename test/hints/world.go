@@ -108,6 +108,10 @@ func (a adopter) Reconsider(ctx context.Context, name, _ string) {
 
 func (a adopter) GateOpened(ctx context.Context, uid types.UID) { a.queue.GateOpened(ctx, uid) }
 
+func (a adopter) Withhold(_ context.Context, name string, hold queue.Hold) {
+	a.queue.Withhold(name, hold)
+}
+
 func (a adopter) Abandon(_ context.Context, name string, hold queue.Hold) {
 	a.queue.Abandon(name, hold)
 }

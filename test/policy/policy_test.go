@@ -63,7 +63,8 @@ scheduler/inspect:      scheduler/framework scheduler/cache scheduler/queue sche
 # The loop and the reconcilers do not know each other: they meet in profile
 # and decision.
 scheduler:              scheduler/*
-controllers/history:    api/... scheduler/compile
+controllers/history:    api/... scheduler/compile scheduler/fault
+controllers/crashreport: scheduler/framework
 controllers/export:     api/... scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/fault
 controllers/explainer:  api/... scheduler/decision
 controllers:            api/... controllers/explainer controllers/export controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/fault

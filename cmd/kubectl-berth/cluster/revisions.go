@@ -29,11 +29,11 @@ type Revision struct {
 	Generation int64
 	UID        types.UID
 	Created    metav1.Time
-	// Probation says that it has not run long enough to be trusted, Crashes how
-	// many processes died on it meanwhile, OnTrial that it never ran.
-	Probation bool
-	Crashes   int
-	OnTrial   bool
+	// Probation says that it has not run long enough to be trusted, OnTrial that it
+	// never ran.
+	Probation, OnTrial bool
+	// Blamed says for what it is blamed while it is on probation; empty: it is not.
+	Blamed string
 	// Profile is the whole of it, arguments inline; Data the same as it is stored.
 	Profile *v1alpha1.SchedulingProfile
 	Data    []byte
@@ -44,8 +44,8 @@ func (r *Revision) Standing() string {
 	switch {
 	case r.OnTrial:
 		return "tried only, never ran"
-	case r.Crashes > 0:
-		return fmt.Sprintf("%d processes died on it", r.Crashes)
+	case r.Blamed != "":
+		return r.Blamed
 	case r.Probation:
 		return "on probation"
 	}
@@ -77,15 +77,32 @@ func revisionOf(entry *appsv1.ControllerRevision, profile string) (Revision, boo
 	}
 	marks := entry.Annotations
 	_, probation := marks[v1alpha1.AnnotationProbation]
-	// What is no number counts as none, as it does for Berth.
-	crashes, _ := strconv.Atoi(marks[v1alpha1.AnnotationCrashes])
 	p.Generation, _ = strconv.ParseInt(marks[v1alpha1.AnnotationGeneration], 10, 64)
 	return Revision{
 		Name: entry.Name, Hash: strings.TrimPrefix(entry.Name, profile+"-"), Number: entry.Revision,
 		Generation: p.Generation, UID: types.UID(marks[v1alpha1.AnnotationProfileUID]), Created: entry.CreationTimestamp,
-		Probation: probation, Crashes: crashes, OnTrial: marks[v1alpha1.AnnotationOnTrial] != "",
+		Probation: probation, Blamed: blamed(marks), OnTrial: marks[v1alpha1.AnnotationOnTrial] != "",
 		Profile: p, Data: entry.Data.Raw,
 	}, true
+}
+
+// How many ends of processes make Berth blame a revision at the earliest: while they
+// built it, and while they ran it.
+const buildDeaths, leaderDeaths = 2, 3
+
+// blamed says for what the marks of a revision may have it blamed.
+func blamed(marks map[string]string) string {
+	if marks[v1alpha1.AnnotationCrashStack] != "" {
+		return "a process crashed in its plugins"
+	}
+	// What is no number counts as none, as it does for Berth.
+	if n, _ := strconv.Atoi(marks[v1alpha1.AnnotationBuildDeaths]); n >= buildDeaths {
+		return fmt.Sprintf("%d processes died while they built it", n)
+	}
+	if n := 1 + strings.Count(marks[v1alpha1.AnnotationDeaths], ","); n >= leaderDeaths {
+		return fmt.Sprintf("%d leaders died while they ran it", n)
+	}
+	return ""
 }
 
 // PluginConfig returns one; nil where there is none of that name.

@@ -34,7 +34,7 @@ func choose(to string, revisions []cluster.Revision, there *v1alpha1.SchedulingP
 	}
 	for i := range revisions {
 		r := &revisions[i]
-		if !r.OnTrial && r.Crashes == 0 && (below < 0 || r.Number < below) {
+		if !r.OnTrial && r.Blamed == "" && (below < 0 || r.Number < below) {
 			return r, nil
 		}
 	}

@@ -19,10 +19,10 @@ var Verb = verb.Verb{
 	Name: "rollback", Arguments: "PROFILE [--to REVISION] [--dry-run] | PROFILE --list",
 	Short: "Write back what ran before",
 	Long: `Applies a revision of a profile as kubectl apply does. Without --to that is what runs,
-where the profile as it is written does not, else what ran before it; tried and
-crashed ones are left out. A revision holds its arguments inline: a profile that
-named a PluginConfig names it no more, which is said. A profile that was deleted
-is created again; its revisions are kept for a day.`,
+where the profile as it is written does not, else what ran before it; those that
+were only tried, or are blamed for crashes, are left out. A revision holds its
+arguments inline: a profile that named a PluginConfig names it no more, which is
+said. A profile that was deleted is created again; its revisions are kept for a day.`,
 	Rights: []verb.Right{
 		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", In: verb.InBerth},
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},

@@ -25,7 +25,7 @@ func history() (profiles []*v1alpha1.SchedulingProfile, revisions []*appsv1.Cont
 		revisions = append(revisions, plugin.Revision(p, int64(i+1), config))
 	}
 	revisions[0].Annotations[v1alpha1.AnnotationProbation] = "2026-03-01T00:00:00Z"
-	revisions[0].Annotations[v1alpha1.AnnotationCrashes] = "2"
+	revisions[0].Annotations[v1alpha1.AnnotationBuildDeaths] = "2"
 	return profiles, revisions, config
 }
 

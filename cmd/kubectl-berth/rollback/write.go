@@ -120,8 +120,8 @@ func (o *options) tell(to *cluster.Revision, before, after *unstructured.Unstruc
 // notes are what the lines alone do not say.
 func (o *options) notes(to *cluster.Revision, before, after *unstructured.Unstructured) []string {
 	notes := inlined(before, to.Profile)
-	if to.Crashes > 0 {
-		notes = append(notes, fmt.Sprintf("Processes died on this revision (%d): Berth may refuse to run it again.", to.Crashes))
+	if to.Blamed != "" {
+		notes = append(notes, "Berth may blame this revision for crashes, and run another one: `kubectl berth retry "+to.Profile.Name+"` has it tried again.")
 	}
 	activation, _, _ := unstructured.NestedString(after.Object, "spec", "activation")
 	switch name := to.Profile.Name; {

@@ -1,0 +1,128 @@
+// Package crashreport keeps what the runtime writes when a process crashes, in a
+// folder that outlives the process, and reads from it what earlier processes died of
+// and which plugins were on their stacks.
+package crashreport
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// maxSize is how much of a report is read and kept, in bytes. The runtime writes
+	// the goroutine that crashed first.
+	maxSize = 64 * 1024
+	// maxReports is how many reports are read, and how many that were noted are kept
+	// for people to read.
+	maxReports = 3
+
+	// pending is the first part of the name of a report, noted of one that was noted.
+	pending, noted = "crash-", "noted-"
+	extension      = ".txt"
+)
+
+// Dir is a folder of reports.
+type Dir struct {
+	path  string
+	own   string
+	Found []Report
+}
+
+// Open reads the reports of earlier processes in a folder, the newest first, and
+// makes a file there for this process, to which output is what the runtime is to
+// write should it crash. The caller closes it. What cannot be read or removed is part of the error,
+// beside what could be.
+func Open(path, process string) (d *Dir, output *os.File, err error) {
+	d = &Dir{path: path, own: pending + process + extension}
+	errs := []error{d.read(), d.trim()}
+	output, err = os.OpenFile(filepath.Join(path, d.own), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("making the file for the output of a crash: %w", err))
+	}
+	return d, output, errors.Join(errs...)
+}
+
+// read reads what earlier processes left. The file of a process that did not crash
+// is empty and is removed.
+func (d *Dir) read() error {
+	files, err := d.files(pending)
+	errs := []error{err}
+	for _, f := range files {
+		switch {
+		case f.size == 0 || len(d.Found) == maxReports:
+			errs = append(errs, os.Remove(f.path))
+		default:
+			text, err := head(f.path)
+			errs = append(errs, err)
+			r := parse(text)
+			r.Process, r.Time = strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f.path), pending), extension), f.time
+			d.Found = append(d.Found, r)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// head returns the first part of a file, and cuts off the rest.
+func head(path string) (string, error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxSize))
+	info, statErr := file.Stat()
+	if statErr == nil && info.Size() > maxSize {
+		statErr = file.Truncate(maxSize)
+	}
+	return string(text), errors.Join(err, statErr)
+}
+
+// Noted marks the reports that were found as noted: no later process reads them.
+func (d *Dir) Noted() error {
+	var errs []error
+	for _, r := range d.Found {
+		from, to := filepath.Join(d.path, pending+r.Process+extension), filepath.Join(d.path, noted+r.Process+extension)
+		errs = append(errs, os.Rename(from, to))
+	}
+	return errors.Join(append(errs, d.trim())...)
+}
+
+// trim removes the older ones of too many reports that were noted.
+func (d *Dir) trim() error {
+	files, err := d.files(noted)
+	errs := []error{err}
+	for _, f := range files[min(len(files), maxReports):] {
+		errs = append(errs, os.Remove(f.path))
+	}
+	return errors.Join(errs...)
+}
+
+// file is one of the folder.
+type file struct {
+	path string
+	size int64
+	time time.Time
+}
+
+// files are those whose names begin with kind, the newest first.
+func (d *Dir) files(kind string) ([]file, error) {
+	paths, err := filepath.Glob(filepath.Join(d.path, kind+"*"+extension))
+	errs := []error{err}
+	var files []file
+	for _, path := range paths {
+		info, err := os.Lstat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			errs = append(errs, err)
+			continue
+		}
+		files = append(files, file{path, info.Size(), info.ModTime()})
+	}
+	slices.SortFunc(files, func(a, b file) int { return b.time.Compare(a.time) })
+	return files, errors.Join(errs...)
+}

@@ -1,0 +1,262 @@
+package history
+
+import (
+	"slices"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// Situation is all that the choice of what is to run depends on.
+type Situation struct {
+	Profile *v1alpha1.SchedulingProfile
+	// Want is what the spec resolves to; nil when it was rejected.
+	Want *compile.Blueprint
+	// Running is the hash that runs in this process; empty for none.
+	Running string
+	// History are the profile's revisions, in any order.
+	History []Revision
+	// Proved says that Want's hash was proved, under whatever name.
+	Proved bool
+	// Durable says that the history outlives the process.
+	Durable bool
+	// Follows says that another process leads.
+	Follows bool
+	// Compile resolves a revision under this version; nil when it does not.
+	Compile func(*Revision) *compile.Blueprint
+	// BuiltIn says whether all plugins of a Blueprint are built in.
+	BuiltIn func(*compile.Blueprint) bool
+}
+
+// Candidate is a Blueprint that may be run. Revision is the entry of the
+// history that it was resolved from; nil for the spec itself.
+type Candidate struct {
+	*compile.Blueprint
+	Revision *Revision
+	// Known says that it ran before, and so needs no trial: what served its
+	// pods until the process ended must not be kept from them by one of them.
+	Known bool
+	// Last is set where the revision is blamed: it is built when no other candidate
+	// could be, when all other profiles were built, and not before Last.NotBefore.
+	Last *Evidence
+}
+
+// Verdict is what becomes of the spec.
+type Verdict string
+
+const (
+	// Run: the spec is to run.
+	Run Verdict = "Run"
+	// Rejected: the spec was not understood.
+	Rejected Verdict = "Rejected"
+	// Crashed: the spec's revision is blamed for crashes.
+	Crashed Verdict = "Crashed"
+	// Awaiting: the spec has not been approved.
+	Awaiting Verdict = "Awaiting"
+	// Unproven: the spec is the leader's to try.
+	Unproven Verdict = "Unproven"
+)
+
+// Choose says what becomes of the spec, and what to run, best first: the next
+// is for when one cannot be built. It is empty when what runs is to stay.
+//
+// Revisions are run only in a process that runs nothing yet: until then what runs
+// stays. The one that served last goes first; one that ran for less than a minute
+// goes after those that ran for longer; one that is blamed goes last. A follower
+// runs nothing that has not been proved, so that a plugin that takes its process
+// down takes one only.
+func Choose(s Situation) (Verdict, []Candidate) {
+	verdict := s.verdict()
+	if verdict == Unproven {
+		return verdict, nil
+	}
+	var candidates []Candidate
+	if verdict == Run {
+		candidates = append(candidates, Candidate{Blueprint: s.Want, Known: s.reported(s.Want) || s.Running == "" && s.proved()})
+	}
+	if s.Running != "" {
+		return verdict, candidates
+	}
+	candidates = append(candidates, s.fallbacks()...)
+	if !s.Follows {
+		candidates = append(candidates, s.blamed(verdict)...)
+	}
+	return verdict, candidates
+}
+
+func (s Situation) verdict() Verdict {
+	if s.Want == nil {
+		return Rejected
+	}
+	if s.Want.Hash == s.Running {
+		return Run
+	}
+	switch {
+	case s.Blame() != NoBlame:
+		return Crashed
+	case s.Profile.Spec.Activation == v1alpha1.ActivationManual && !s.approved():
+		return Awaiting
+	case s.Follows && s.Durable && s.Running == "" && !s.proved():
+		return Unproven
+	}
+	return Run
+}
+
+// Blame says upon what evidence the spec is blamed.
+func (s Situation) Blame() Blame {
+	if s.Want == nil || s.Proved {
+		return NoBlame
+	}
+	return s.blame(s.Want, s.revision(compile.RevisionName(s.Want.Name, s.Want.Hash)))
+}
+
+// blame says upon what evidence a revision is blamed that resolves to b.
+func (s Situation) blame(b *compile.Blueprint, r *Revision) Blame {
+	if r == nil || !r.Probation {
+		return NoBlame
+	}
+	limit, builtIn := buildDeathsForeign, s.BuiltIn(b)
+	if builtIn {
+		limit = buildDeathsBuiltIn
+	}
+	switch {
+	case fault.AnyDeathBlames && r.Evidence.Deaths >= 2:
+		return LeaderDeaths
+	case r.Evidence.CrashStack != "":
+		return CrashStack
+	case r.Evidence.BuildDeaths >= limit:
+		return BuildDeaths
+	case !builtIn && r.Evidence.Deaths >= leaderDeaths && s.replaceable(b.Hash):
+		return LeaderDeaths
+	}
+	return NoBlame
+}
+
+// replaceable says whether a proved revision can run instead of the one with the
+// given hash.
+func (s Situation) replaceable(hash string) bool {
+	return slices.ContainsFunc(s.History, func(r Revision) bool {
+		if r.Probation || r.UID != s.Profile.UID {
+			return false
+		}
+		b := s.Compile(&r)
+		return b != nil && b.Hash != hash
+	})
+}
+
+// approved says whether the spec's hash was approved, by its annotation or by
+// what ran last: a process that starts brings that back, and under another
+// version the same spec has another hash.
+func (s Situation) approved() bool {
+	if s.Profile.Annotations[v1alpha1.AnnotationApprovedHash] == s.Want.Hash {
+		return true
+	}
+	if s.Running != "" {
+		return false
+	}
+	var last *Revision
+	for i := range s.History {
+		r := &s.History[i]
+		if r.OnTrial && !fault.TrialApproves {
+			continue
+		}
+		if r.UID == s.Profile.UID && (last == nil || r.Number > last.Number) {
+			last = r
+		}
+	}
+	if last == nil {
+		return false
+	}
+	b := s.Compile(last)
+	return b != nil && b.Hash == s.Want.Hash
+}
+
+// reported says whether the profile's status names b as what runs: in another
+// process, or in one before this, be it under another version, where it has
+// another hash.
+func (s Situation) reported(b *compile.Blueprint) bool {
+	runs := s.Profile.Status.Programmed
+	if runs == nil || runs.Hash == b.Hash {
+		return runs != nil
+	}
+	return s.Running == "" && runs.Generation == b.Generation && slices.EqualFunc(runs.Configs, b.Configs,
+		func(was v1alpha1.ObjectGeneration, is compile.ConfigGeneration) bool {
+			return was.Name == is.Name && was.Generation == is.Generation
+		})
+}
+
+// proved says whether the spec was proved, be it under another version, where it
+// has another hash.
+func (s Situation) proved() bool {
+	return s.Proved || slices.ContainsFunc(s.History, func(r Revision) bool {
+		if r.Probation {
+			return false
+		}
+		if r.Name == compile.RevisionName(s.Want.Name, s.Want.Hash) {
+			return true
+		}
+		b := s.Compile(&r)
+		return b != nil && b.Hash == s.Want.Hash
+	})
+}
+
+func (s Situation) revision(name string) *Revision {
+	at := slices.IndexFunc(s.History, func(r Revision) bool { return r.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &s.History[at]
+}
+
+// resolved are the revisions of this very profile that resolve under this
+// version, the best first. One of another profile of that name was never asked
+// for.
+func (s Situation) resolved() []Candidate {
+	var known []*Revision
+	for i := range s.History {
+		r := &s.History[i]
+		if r.UID == s.Profile.UID && !r.OnTrial && !(s.Follows && s.Durable && r.Probation) {
+			known = append(known, r)
+		}
+	}
+	slices.SortStableFunc(known, byService)
+	var candidates []Candidate
+	for _, r := range known {
+		if b := s.Compile(r); b != nil {
+			candidates = append(candidates, Candidate{Blueprint: b, Revision: r, Known: !r.Probation || s.reported(b)})
+		}
+	}
+	return candidates
+}
+
+// fallbacks are the revisions that may run instead of the spec.
+func (s Situation) fallbacks() []Candidate {
+	return slices.DeleteFunc(s.resolved(), func(c Candidate) bool { return s.isBlamed(c) })
+}
+
+// blamed are the spec, where it is blamed, and the revisions that are.
+func (s Situation) blamed(verdict Verdict) []Candidate {
+	var candidates []Candidate
+	if verdict == Crashed && (s.Profile.Spec.Activation != v1alpha1.ActivationManual || s.approved()) {
+		own := s.revision(compile.RevisionName(s.Want.Name, s.Want.Hash))
+		candidates = append(candidates, Candidate{Blueprint: s.Want, Last: &own.Evidence})
+	}
+	for _, c := range s.resolved() {
+		if !s.isBlamed(c) || verdict == Crashed && c.Hash == s.Want.Hash {
+			continue
+		}
+		c.Last = &c.Revision.Evidence
+		candidates = append(candidates, c)
+	}
+	return candidates
+}
+
+// isBlamed says whether a candidate, or what it resolves to under this version, is
+// blamed.
+func (s Situation) isBlamed(c Candidate) bool {
+	if s.blame(c.Blueprint, c.Revision) != NoBlame {
+		return true
+	}
+	return s.blame(c.Blueprint, s.revision(compile.RevisionName(s.Profile.Name, c.Hash))) != NoBlame
+}

@@ -1,0 +1,65 @@
+package operator
+
+import (
+	"os"
+
+	"github.com/go-logr/logr"
+
+	"github.com/berthdev/berth/controllers/crashreport"
+	"github.com/berthdev/berth/controllers/history"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// crashes are the reports of earlier processes of this container; nil: none are
+// kept.
+type crashes struct {
+	dir      *crashreport.Dir
+	registry framework.Registry
+	log      logr.Logger
+}
+
+// readCrashes reads the reports in the folder of --crash-output-dir, and has the
+// runtime write there should this process crash. Where that is not possible, the process
+// runs without.
+func (m *Manager) readCrashes() *crashes {
+	path, log := m.options.crashes, m.log
+	if path == "" {
+		return nil
+	}
+	c := &crashes{registry: m.registry, log: log}
+	var output *os.File
+	var err error
+	if c.dir, output, err = crashreport.Open(path, m.process); err != nil {
+		log.Error(err, "The folder of crash reports is not as it should be: is --crash-output-dir right, and may it be written?", "folder", path)
+	}
+	if output == nil {
+		return c
+	}
+	defer output.Close()
+	if m.crashOutput == nil {
+		return c
+	}
+	if err := m.crashOutput(output); err != nil {
+		log.Error(err, "The output of a crash will not be kept", "folder", path)
+	}
+	return c
+}
+
+// found are the crashes of earlier processes, with the plugins on their stacks.
+func (c *crashes) found() []history.Crash {
+	if c == nil {
+		return nil
+	}
+	var found []history.Crash
+	for _, r := range c.dir.Found {
+		found = append(found, history.Crash{Process: r.Process, Time: r.Time, Reason: r.Reason, Plugins: r.Plugins(c.registry)})
+	}
+	return found
+}
+
+// noted keeps the next process from reading the reports again.
+func (c *crashes) noted() {
+	if err := c.dir.Noted(); err != nil {
+		c.log.Error(err, "Crash reports could not be marked as noted; the next process reads them again")
+	}
+}

@@ -14,7 +14,7 @@ version="-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/compo
 
 alone "the kubelet"
 if [ ! -x "$out/kubelet" ]; then
-	# Without cgo the kubelet needs no C compiler; what cgo adds is not used here.
-	CGO_ENABLED=0 compile kubelet controlplane k8s.io/kubernetes/cmd/kubelet -ldflags "-s -w $version"
+	# The flags of the other binaries: most packages are compiled already.
+	compile kubelet controlplane k8s.io/kubernetes/cmd/kubelet -ldflags "-s -w $version"
 fi
 printf '%s\n' "$out/kubelet"

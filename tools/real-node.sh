@@ -3,7 +3,7 @@
 # mounts and processes that it makes and removes: `make real-node`. It needs root on
 # Debian or a system like it, and installs the packages that are missing.
 #
-#   FOCUS=REGEXP  runs only the specs whose full name matches, such as FOCUS=static
+#   FOCUS=REGEXP  runs only the specs whose full name matches, such as FOCUS=static-pod
 #   KEEP=1        leaves the cluster running until Ctrl-C, with a line that says how to
 #                 run the specs again on it, which takes seconds
 set -euo pipefail
@@ -19,12 +19,11 @@ missing() { printf 'real-node: %s\n' "$*" >&2; exit 1; }
 # What is not there is installed from Debian; each line is a program and its package.
 packages=()
 while read -r program package; do
-	PATH=$PATH:/usr/sbin:/sbin:/usr/lib/cni command -v "$program" >/dev/null || packages+=("$package")
+	PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null || packages+=("$package")
 done <<-'END'
 	containerd containerd
 	ctr containerd
 	runc runc
-	bridge containernetworking-plugins
 	/usr/lib/cni/bridge containernetworking-plugins
 	/usr/lib/cni/host-local containernetworking-plugins
 	/usr/lib/cni/portmap containernetworking-plugins
@@ -86,7 +85,7 @@ if [ -n "${KEEP:-}" ]; then
 	cat >&2 <<-END
 		The cluster stays until Ctrl-C. To run specs on it again, in another terminal:
 		  go test -c -vet=off -o $dir/again ./test/realnode
-		  cd test/realnode && BERTH_TOOLS=$BERTH_TOOLS REAL_NODE_CGROUP=$name nsenter --all --target=\$(cat $dir/pid) \\
+		  cd test/realnode && BERTH_TOOLS=$BERTH_TOOLS REAL_NODE_CGROUP=$name nsenter --all --target=\$(pgrep -nf $dir/suite) \\
 		    $dir/again -attach=$dir/clusters/default -images=$dir/images -version=$version -ginkgo.v -ginkgo.label-filter=default
 	END
 fi

@@ -18,7 +18,7 @@ import (
 )
 
 // every is how often a stream creates a pod.
-const every = 50 * time.Millisecond
+const every = 100 * time.Millisecond
 
 // newLeader waits until another process than before holds the Lease.
 func newLeader(ctx context.Context, before string) {
@@ -64,8 +64,8 @@ func leaderEnds() {
 
 	It("binds every pod at its first attempt while the leader's pod is deleted", fewMinutes, func(ctx SpecContext) {
 		s := startStream(ctx, "deleted", every)
-		for change := range 3 {
-			s.reaches(ctx, 30*(change+1))
+		for range 3 {
+			s.reaches(ctx, s.count()+10)
 			before, old := holder(ctx, Default), leader(ctx, Default, operator.Namespace)
 			Expect(admin.Delete(ctx, &old)).To(Succeed())
 			newLeader(ctx, before)
@@ -76,7 +76,7 @@ func leaderEnds() {
 	})
 
 	It("binds every pod at its first attempt while the leader is killed", fewMinutes, func(ctx SpecContext) {
-		s := startStream(ctx, "killed", 4*every)
+		s := startStream(ctx, "killed", 2*every)
 		s.reaches(ctx, 10)
 		before, old := holder(ctx, Default), leader(ctx, Default, operator.Namespace)
 		signalProcess(process(old), syscall.SIGKILL)
@@ -88,7 +88,7 @@ func leaderEnds() {
 	})
 
 	It("binds every pod at its first attempt while the leader runs out of memory", fewMinutes, func(ctx SpecContext) {
-		s := startStream(ctx, "out-of-memory", 4*every)
+		s := startStream(ctx, "out-of-memory", 2*every)
 		s.reaches(ctx, 10)
 		before, old := holder(ctx, Default), leader(ctx, Default, operator.Namespace)
 		memory, err := node.MemoryOf(process(old))

@@ -47,7 +47,7 @@ var _ = Describe("config/production", Ordered, Label("production"), func() {
 	})
 
 	It("binds every pod at its first attempt when its only replica is replaced", fewMinutes, func(ctx SpecContext) {
-		s := startStream(ctx, "replaced", 4*every)
+		s := startStream(ctx, "replaced", 2*every)
 		s.reaches(ctx, 10)
 		before, old := holder(ctx, Default), leader(ctx, Default, operator.Namespace)
 		Expect(admin.Delete(ctx, &old)).To(Succeed())

@@ -24,6 +24,10 @@ import (
 // profile is the one that Berth's leader creates while there is none.
 const profile = "berth"
 
+// pinned says which pods of a stream go to the real node: each one of so many. KWOK's
+// nodes are larger and take the others.
+const pinned = 20
+
 // tolerant lets a pod go to KWOK nodes, too.
 var tolerant = []corev1.Toleration{{Key: node.FakeTaint.Key, Operator: corev1.TolerationOpExists}}
 
@@ -102,6 +106,9 @@ func (s *stream) create(ctx context.Context, c kubernetes.Interface, every time.
 	for i := 0; ; i++ {
 		pod := webPod(s.namespace, fmt.Sprintf("web-%d", i))
 		pod.Spec.Tolerations = tolerant
+		if i%pinned == 0 {
+			pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node.Name}
+		}
 		_, err := c.CoreV1().Pods(s.namespace).Create(ctx, pod, metav1.CreateOptions{})
 		s.mu.Lock()
 		if err == nil {
@@ -183,17 +190,14 @@ func (s *stream) expectAllRun(ctx context.Context) {
 	Eventually(func(g Gomega) {
 		var list corev1.PodList
 		g.Expect(admin.List(ctx, &list, client.InNamespace(s.namespace))).To(Succeed())
-		on := map[string]int{}
 		var rest []string
 		for _, pod := range list.Items {
 			if pod.Status.Phase != corev1.PodRunning {
 				rest = append(rest, pod.Name+" on "+pod.Spec.NodeName+" is "+string(pod.Status.Phase))
 			}
-			on[pod.Spec.NodeName]++
 		}
 		g.Expect(rest).To(BeEmpty())
 		g.Expect(list.Items).To(HaveLen(s.count()))
-		g.Expect(on[node.Name]).To(BeNumerically(">", 0), "no pod of the stream came to the real node: %v", on)
 	}).WithContext(ctx).Should(Succeed())
 	failed := s.failed()
 	GinkgoWriter.Printf("%s: %d pods, %d notes of failed attempts\n", s.namespace, s.count(), len(failed))

@@ -12,6 +12,8 @@ controlplane=github.com/berthdev/berth/test/controlplane
 # Long ones wait for minutes of real time, or try out commands that measure: the
 # suites that every change has to pass must not take longer than anybody waits.
 long='/test/(alerts|explained|olm|perf|restarts|soak)$'
+# What has a target of its own, since it needs root and more than Go.
+own='/test/realnode$'
 
 race= with="without the race detector: no C compiler was found"
 read -ra compiler <<<"$(go env CC)"
@@ -25,8 +27,8 @@ fi
 # module. A module that only pins tools has no packages, which is no fault.
 list() {
 	local all='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{range .Deps}} {{.}}{{end}}{{range .TestImports}} {{.}}{{end}}{{range .XTestImports}} {{.}}{{end}}{{end}}'
-	go list -f "$all" ./... 2> >(grep -v 'matched no packages' >&2) | awk -v kind="$1" -v mark="$controlplane" -v long="$long" '
-		NF { is = "unit"
+	go list -f "$all" ./... 2> >(grep -v 'matched no packages' >&2) | awk -v kind="$1" -v mark="$controlplane" -v long="$long" -v own="$own" '
+		NF && $1 !~ own { is = "unit"
 			for (i = 1; i <= NF; i++) if ($i == mark) is = $1 ~ long ? "long" : "integration"
 			if (is == kind) print $1 }'
 }

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,8 @@ func (cp *ControlPlane) startAPI(ctx context.Context) error {
 		return err
 	}
 
-	_, cp.admin, err = cp.startAPIServer(ctx, ports[2], "certs", cp.options.APIServerArgs...)
+	address := cmp.Or(cp.options.APIServerAddress, ports[2])
+	_, cp.admin, err = cp.startAPIServer(ctx, address, "certs", cp.options.APIServerArgs...)
 	if err != nil {
 		return err
 	}
@@ -93,19 +95,19 @@ func (cp *ControlPlane) startControllerManager() (*Process, error) {
 	if len(cp.options.Controllers) > 0 {
 		controllers = strings.Join(cp.options.Controllers, ",")
 	}
-	return cp.start("kube-controller-manager",
-		"--kubeconfig="+cp.Kubeconfig(),
+	return cp.start("kube-controller-manager", append([]string{
+		"--kubeconfig=" + cp.Kubeconfig(),
 		"--leader-elect=false",
 		"--secure-port=0",
-		"--controllers="+controllers,
-		"--service-account-private-key-file="+filepath.Join(cp.dir, "service-account.key"),
+		"--controllers=" + controllers,
+		"--service-account-private-key-file=" + filepath.Join(cp.dir, "service-account.key"),
 		"--use-service-account-credentials=false",
 		"--allocate-node-cidrs=false",
 		// Nobody's heartbeats are late here but for want of CPU.
 		"--node-monitor-grace-period=3600s",
 		"--kube-api-qps=1000",
 		"--kube-api-burst=2000",
-	)
+	}, cp.options.ControllerManagerArgs...)...)
 }
 
 // controllersWork is nil once the service account controller served the
@@ -127,7 +129,11 @@ func (cp *ControlPlane) startKWOK() (*Process, error) {
 	if len(files) == 0 {
 		return nil, errors.New("no stage of KWOK in " + stages)
 	}
-	args := []string{"--kubeconfig=" + cp.Kubeconfig(), "--manage-all-nodes", "--server-address=127.0.0.1:0"}
+	which := "--manage-all-nodes"
+	if cp.options.KWOKOnlyFake {
+		which = "--manage-nodes-with-annotation-selector=" + fakeNodeAnnotation + "=" + fakeNode
+	}
+	args := []string{"--kubeconfig=" + cp.Kubeconfig(), which, "--server-address=127.0.0.1:0"}
 	for _, f := range files {
 		args = append(args, "--config="+f)
 	}

@@ -40,6 +40,15 @@ type Options struct {
 	// SchedulerConfig is a KubeSchedulerConfiguration file for Scheduler,
 	// which must name its kubeconfig; empty for the default profile.
 	SchedulerConfig string
+	// KWOKOnlyFake makes kwok play the kubelet of the nodes that Nodes creates and
+	// of no other, so that a real kubelet can run beside it.
+	KWOKOnlyFake bool
+	// ControllerManagerArgs are appended to kube-controller-manager's flags and win
+	// over them.
+	ControllerManagerArgs []string
+	// APIServerAddress is the host and the port where kube-apiserver listens; empty:
+	// a free port of 127.0.0.1.
+	APIServerAddress string
 	// APIServerArgs are appended to kube-apiserver's flags and win over them.
 	APIServerArgs []string
 	// Outlive keeps the processes running when this one ends without Stop.

@@ -13,6 +13,9 @@ import (
 )
 
 const (
+	// fakeNodeAnnotation and fakeNode mark a node that has no kubelet, as KWOK's own
+	// documentation does.
+	fakeNodeAnnotation, fakeNode = "kwok.x-k8s.io/node", "fake"
 	// nodeWorkers create nodes side by side.
 	nodeWorkers = 16
 	// nodeLimit bounds the wait for Ready nodes: a minute, and for each node
@@ -73,7 +76,7 @@ func (o NodeOptions) node(i int) *corev1.Node {
 				corev1.LabelArchStable:   "amd64",
 				"type":                   "kwok",
 			},
-			Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
+			Annotations: map[string]string{fakeNodeAnnotation: fakeNode},
 		},
 		Status: corev1.NodeStatus{Capacity: room, Allocatable: room.DeepCopy()},
 	}

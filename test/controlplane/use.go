@@ -86,3 +86,6 @@ func (cp *ControlPlane) WriteKubeconfig(name string, cfg *rest.Config) (string, 
 	path := filepath.Join(cp.dir, name+".kubeconfig")
 	return path, writeKubeconfig(path, cfg)
 }
+
+// Tool returns the path of one of the control plane's binaries, such as kubectl.
+func (cp *ControlPlane) Tool(name string) (string, error) { return cp.binaries.Path(name) }

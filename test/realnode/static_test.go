@@ -1,0 +1,90 @@
+package realnode
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/realnode/node"
+)
+
+// mirror is the pod by which the API server shows the static pod.
+var mirror = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "berth-" + node.Name}
+
+var _ = Describe("config/static-pod", Ordered, Label("static-pod"), func() {
+	clusterFor("static-pod", node.Options{})
+
+	It("is the only scheduler of an empty cluster, as the guide sets it up", fewMinutes, func(ctx SpecContext) {
+		Expect(cluster.Process("kube-scheduler")).To(BeNil())
+		first := webPod(metav1.NamespaceDefault, "before-any-scheduler")
+		first.Spec.SchedulerName = ""
+		create(ctx, first)
+
+		By("the kubelet starts Berth without a scheduler; its kinds and its account come later")
+		root, err := controlplane.ModuleRoot()
+		Expect(err).NotTo(HaveOccurred())
+		for _, folder := range []string{"crd", "static-pod"} {
+			_, err := cluster.Kubectl(ctx, nil, "apply", "--server-side", "--kustomize="+filepath.Join(root, "config", folder))
+			Expect(err).NotTo(HaveOccurred())
+		}
+		writeBerthKubeconfig(ctx)
+		text, err := os.ReadFile(filepath.Join(root, "config", "static-pod", "berth.yaml"))
+		Expect(err).NotTo(HaveOccurred())
+		manifest := strings.Replace(string(text), "image: berth:latest", "image: "+imagesOnNode().Manager, 1)
+		Expect(manifest).NotTo(Equal(string(text)))
+		Expect(os.WriteFile(filepath.Join(cluster.StaticPods(), "berth.yaml"), []byte(manifest), 0o644)).To(Succeed())
+
+		By("the pod that waited and names no scheduler runs")
+		Eventually(phase).WithArguments(ctx, first).Should(Equal(corev1.PodRunning))
+		Expect(first.Annotations).To(HaveKeyWithValue("berth.dev/decision", ContainSubstring(`"profile":"default-scheduler"`)))
+		Eventually(mirrorReady).WithArguments(ctx).Should(BeTrue())
+		Expect(leader(ctx, Default, metav1.NamespaceSystem).Spec.NodeName).To(Equal(node.Name))
+	})
+
+	It("runs without root, capabilities or a root file system that it can write", fewMinutes, func(ctx SpecContext) {
+		expectConfined(process(mirrorPod(ctx, Default)))
+	})
+
+	It("is started again by the kubelet when it is killed, and schedules again", fewMinutes, func(ctx SpecContext) {
+		before := mirrorPod(ctx, Default)
+		signalProcess(process(before), syscall.SIGKILL)
+		Eventually(restarted(ctx, before)).WithContext(ctx).Should(HaveField("ExitCode", BeEquivalentTo(137)))
+		pod := webPod(metav1.NamespaceDefault, "after-a-kill")
+		pod.Spec.SchedulerName = ""
+		create(ctx, pod)
+		Eventually(phase).WithArguments(ctx, pod).Should(Equal(corev1.PodRunning))
+	})
+})
+
+// writeBerthKubeconfig puts a token of Berth's account where the static pod reads it,
+// for its user alone. /etc is a copy on write of the machine's.
+func writeBerthKubeconfig(ctx context.Context) {
+	GinkgoHelper()
+	const path, user = "/etc/kubernetes/berth.conf", 65532
+	source, err := cluster.ServiceAccountKubeconfig(ctx, metav1.NamespaceSystem, "berth-manager")
+	Expect(err).NotTo(HaveOccurred())
+	text, err := os.ReadFile(source)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.MkdirAll(filepath.Dir(path), 0o755)).To(Succeed())
+	Expect(os.WriteFile(path, text, 0o400)).To(Succeed())
+	Expect(os.Chown(path, user, user)).To(Succeed())
+}
+
+func mirrorPod(ctx context.Context, g Gomega) corev1.Pod {
+	var pod corev1.Pod
+	g.Expect(admin.Get(ctx, mirror, &pod)).To(Succeed())
+	return pod
+}
+
+func mirrorReady(ctx context.Context) (bool, error) {
+	return ready(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: mirror.Namespace, Name: mirror.Name}})
+}

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Runs test/realnode on a real kubelet on this machine, in namespaces for the network,
+# mounts and processes that it makes and removes: `make real-node`. It needs root on
+# Debian or a system like it, and installs the packages that are missing.
+#
+#   FOCUS=REGEXP  runs only the specs whose full name matches, such as FOCUS=static-pod
+#   KEEP=1        leaves the cluster running until Ctrl-C, with a line that says how to
+#                 run the specs again on it, which takes seconds
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$here")
+cd "$root"
+say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
+missing() { printf 'real-node: %s\n' "$*" >&2; exit 1; }
+
+[ "$(uname -s)" = Linux ] || missing 'it needs Linux: kubelet, containerd and network namespaces run nowhere else'
+[ "$(id -u)" = 0 ] || missing 'it needs root, for containers and network namespaces: sudo --preserve-env=PATH,HOME make real-node'
+
+# What is not there is installed from Debian; each line is a program and its package.
+packages=()
+while read -r program package; do
+	PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null || packages+=("$package")
+done <<-'END'
+	containerd containerd
+	ctr containerd
+	runc runc
+	/usr/lib/cni/bridge containernetworking-plugins
+	/usr/lib/cni/host-local containernetworking-plugins
+	/usr/lib/cni/portmap containernetworking-plugins
+	ip iproute2
+	nsenter util-linux
+	unshare util-linux
+	iptables iptables
+END
+if [ ${#packages[@]} -gt 0 ]; then
+	mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
+	command -v apt-get >/dev/null || missing "these packages are missing, and there is no apt-get to install them: ${packages[*]}"
+	say "installing ${packages[*]}"
+	log=$(mktemp)
+	if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
+		tail -20 "$log" >&2
+		rm -f "$log"
+		missing "apt-get could not install: ${packages[*]}"
+	fi
+	rm -f "$log"
+fi
+PATH=$PATH:/usr/sbin:/sbin
+
+say 'building the control plane and the kubelet, unless they are there'
+BERTH_TOOLS=${BERTH_TOOLS:-$(tools/build.sh | tail -1)}
+export BERTH_TOOLS
+kubelet=$(tools/build-kubelet.sh | tail -1)
+
+# One run is named after this process; what a run left that was killed goes first.
+sweep() {
+	local name=$1 dir
+	ip netns delete "$name" 2>/dev/null || true
+	for dir in /sys/fs/cgroup/"$name" /sys/fs/cgroup/*/"$name"; do
+		[ -d "$dir" ] && find "$dir" -depth -type d -exec rmdir {} \; 2>/dev/null
+	done
+	rm -rf "${TMPDIR:-/tmp}/$name"
+	return 0
+}
+for left in $(ip netns list | awk '/^berth-node-[0-9]+/ {print $1}'); do
+	kill -0 "${left##*-}" 2>/dev/null || sweep "$left"
+done
+name=berth-node-$$
+dir=${TMPDIR:-/tmp}/$name
+version=v0.0.0-real-node
+trap 'sweep "$name"' EXIT
+trap 'exit 130' INT TERM
+mkdir -p "$dir/images"
+
+say 'building the images'
+(cd tools/images && go build -o "$dir/write-images" .)
+"$dir/write-images" --root="$root" --out="$dir/images" --version="$version" | sed 's/^/         /' >&2
+say 'building the suite'
+go test -c -vet=off -ldflags=-w -o "$dir/suite" ./test/realnode
+
+ip netns add "$name"
+suite=("$dir/suite" -test.timeout=60m -ginkgo.v -dir="$dir/clusters" -kubelet="$kubelet" -images="$dir/images" -version="$version")
+[ -z "${FOCUS:-}" ] || suite+=("-ginkgo.focus=$FOCUS")
+if [ -n "${KEEP:-}" ]; then
+	suite+=(-keep -ginkgo.fail-fast)
+	cat >&2 <<-END
+		The cluster stays until Ctrl-C. To run specs on it again, in another terminal:
+		  go test -c -vet=off -o $dir/again ./test/realnode
+		  cd test/realnode && BERTH_TOOLS=$BERTH_TOOLS REAL_NODE_CGROUP=$name nsenter --all --target=\$(pgrep -nf $dir/suite) \\
+		    $dir/again -attach=$dir/clusters/default -images=$dir/images -version=$version -ginkgo.v -ginkgo.label-filter=default
+	END
+fi
+
+# Inside: mounts and processes of its own. Folders that kubelet and containerd use
+# whatever their configuration says are covered by empty ones, and /etc by a copy on
+# write. The first process of the namespace waits for the suite; with it everything
+# ends that was started, by the kernel.
+inside() {
+	mount -t tmpfs tmpfs /run
+	mount -t tmpfs tmpfs /var/log
+	mount -t tmpfs tmpfs /var/lib
+	mkdir -p /run/cover/etc /run/cover/work /run/netns
+	mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/cover/etc,workdir=/run/cover/work /etc
+	trap : INT TERM # the suite gets them, too, and ends in order
+	cd test/realnode
+	"$@" &
+	suite=$!
+	while kill -0 "$suite" 2>/dev/null; do
+		status=0
+		wait "$suite" || status=$?
+	done
+	exit "$status"
+}
+export -f inside
+export REAL_NODE_CGROUP=$name
+start=$SECONDS
+say 'running the suite'
+status=0
+nsenter --net=/run/netns/"$name" unshare --mount --propagation=private --pid --fork --kill-child --mount-proc \
+	bash -euo pipefail -c 'inside "$@"' real-node "${suite[@]}" || status=$?
+say "the suite took $((SECONDS - start)) s and ended with status $status"
+exit "$status"

@@ -228,6 +228,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.tellHeld()
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)
 	s.options.Go(func() { s.queue.Run(ctx) })
+	s.pulse.goroutine = thisGoroutine()
 	s.pulse.leads.Store(true)
 	defer s.pulse.leads.Store(false)
 	for {

@@ -123,6 +123,7 @@ func (q *Queue) Abandon(name string, hold Hold) {
 	q.leaves(before)
 	delete(q.rules, name)
 	q.abandoned[name] = hold
+	q.closeAccount(name)
 	q.relane()
 	q.mu.Unlock()
 	var told []*v1.Pod
@@ -137,6 +138,19 @@ func (q *Queue) Abandon(name string, hold Hold) {
 		told = nil
 	})
 	q.left(before)
+}
+
+// closeAccount forgets what is kept by the name of a profile that is not served:
+// what it owes, and, when no pod of it is left, why its pods are held. Called with
+// the lock.
+func (q *Queue) closeAccount(name string) {
+	if q.rules[name] != nil || fault.AccountsOutliveProfile {
+		return
+	}
+	delete(q.debts, name)
+	if q.roster[name] == nil {
+		delete(q.abandoned, name)
+	}
 }
 
 // Held returns the parked pods and why each is held.

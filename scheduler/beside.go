@@ -36,8 +36,12 @@ func (s *Scheduler) placeBeside(ctx context.Context, t *turn, snapshot *cache.Sn
 	t.state.Watch(b.watch)
 	t.beat.watch.Store(b.watch)
 	t.generation.Retain()
-	s.options.Go(func() { b.run(own, snapshot) })
+	s.options.Go(func() {
+		t.beat.goroutine.Store(thisGoroutine())
+		b.run(own, snapshot)
+	})
 	left := b.watch.Await(framework.Waiting{Wait: s.options.Wait, Clock: s.options.Clock}, b.done)
+	t.beat.goroutine.Store(s.pulse.goroutine)
 	if left == nil {
 		s.cycle = b.cycle
 		return b.err, true
@@ -111,9 +115,7 @@ func (s *Scheduler) leave(ctx context.Context, b *beside, left *framework.Left) 
 		close(b.counted)
 		return
 	}
-	if t.generation.Memo != nil {
-		t.generation.Memo = cycle.NewMemo(t.generation.Framework)
-	}
+	t.generation.RenewMemo()
 	t.generation.Framework.Late(t.Pod, left.Call)
 	close(b.counted)
 	t.end(errLeft)

@@ -22,7 +22,8 @@ type oversight struct {
 
 	mu    sync.Mutex
 	ended bool
-	// back says that the late call, if there is one, counts no more.
+	// back says that the late call, if there is one, counts no more. It is called
+	// once: by end, or by look when end came first.
 	back func()
 	stop func() bool
 }
@@ -34,21 +35,28 @@ func (s *Scheduler) oversee(ctx context.Context, t *turn) (end func()) {
 	}
 	o := &oversight{Scheduler: s, turn: t, landing: framework.NewLanding(s.options.Clock)}
 	t.state.Lands(o.landing)
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.lookIn(ctx, framework.CallLimit)
 	return o.end
 }
 
-// lookIn has look called when a call may be late. Called with the lock.
+// lookIn has look called when a call may be late, unless the pod has landed.
 func (o *oversight) lookIn(ctx context.Context, again time.Duration) {
-	o.stop = o.options.Clock.AfterFunc(again, func() { o.options.Go(func() { o.look(ctx) }) }).Stop
+	timer := o.options.Clock.AfterFunc(again, func() { o.options.Go(func() { o.look(ctx) }) })
+	o.mu.Lock()
+	ended := o.ended
+	o.stop = timer.Stop
+	o.mu.Unlock()
+	if ended {
+		timer.Stop()
+	}
 }
 
+// look reports a call that is late. It holds no lock while it calls others, who
+// may wait for the pod to land. When the pod lands meanwhile, the report is taken
+// back at once; the status that was written then names a version of the pod that
+// is not the newest, and is dropped where the pod has a node.
 func (o *oversight) look(ctx context.Context) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.ended {
+	if o.over() {
 		return
 	}
 	call, again := o.landing.Overdue()
@@ -56,22 +64,46 @@ func (o *oversight) look(ctx context.Context) {
 		o.lookIn(ctx, again)
 		return
 	}
+	if fault.LandingLocked {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+	}
 	late, f := &framework.LateError{Call: *call}, o.generation.Framework
 	klog.FromContext(ctx).Error(late, "The pod is held up by the plugin", "node", o.flight.Node)
-	o.back = o.profiles.Late(f, *call)
-	f.Late(o.Pod, *call)
 	if call.Point == "PreBind" || call.Point == "PreBindPreFlight" {
 		// After that the pod may be bound already, and its status tell so.
 		o.binding.Refuse(o.Pod, v1.PodReasonSchedulerError, late.Error(), nil)
 	}
+	f.Late(o.Pod, *call)
+	back := o.profiles.Late(f, *call)
+	if fault.LandingLocked {
+		o.back = back
+		return
+	}
+	o.mu.Lock()
+	ended := o.ended
+	o.back = back
+	o.mu.Unlock()
+	if ended {
+		back()
+	}
 }
 
-func (o *oversight) end() {
+// over says whether the pod has landed, or its attempt has failed.
+func (o *oversight) over() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return o.ended
+}
+
+// end ends the oversight, and takes a report of a late call back.
+func (o *oversight) end() {
+	o.mu.Lock()
 	o.ended = true
-	o.stop()
-	if o.back != nil {
-		o.back()
+	stop, back := o.stop, o.back
+	o.mu.Unlock()
+	stop()
+	if back != nil {
+		back()
 	}
 }

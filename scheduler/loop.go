@@ -135,7 +135,8 @@ func (s *Scheduler) try(ctx context.Context, t *turn) (err error, here bool) {
 
 // place finds a node and claims it in memory. c is moved on.
 func (s *Scheduler) place(ctx context.Context, t *turn, snapshot *cache.Snapshot, c *cycle.Cycle) error {
-	info, err := t.generation.Memo.PodInfo(t.Pod)
+	memo := t.generation.Memo()
+	info, err := memo.PodInfo(t.Pod)
 	if err != nil {
 		// The pod has affinity terms that no API server should have let in.
 		// Upstream goes on without them; so do we.
@@ -151,7 +152,7 @@ func (s *Scheduler) place(ctx context.Context, t *turn, snapshot *cache.Snapshot
 		Pod:                      t.Pod,
 		Snapshot:                 snapshot,
 		State:                    t.state,
-		Memo:                     t.generation.Memo,
+		Memo:                     memo,
 	}
 	t.placement, err = c.Run(ctx, request)
 	if err != nil {

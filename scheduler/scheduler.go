@@ -124,7 +124,7 @@ type Scheduler struct {
 func New(o Options) *Scheduler {
 	s := &Scheduler{options: o, life: context.Background(), ended: make(chan struct{}), pulse: pulse{turn: make(chan struct{}, 1)}}
 	if o.Go == nil {
-		s.options.Go = func(work func()) { go work() }
+		s.options.Go = framework.Goroutine
 	}
 	if o.Wait == nil {
 		s.options.Wait = framework.Block
@@ -164,7 +164,7 @@ func (s *Scheduler) lent() *scope.Pool {
 		Informers: s.options.Informers, Held: append(intake.Kinds(), s.options.Storage.Kinds()...), Missing: s.options.Storage.Missing(),
 		Client: cmp.Or(s.options.Watches, s.options.Client),
 		Own:    intake.Events(), Dynamic: s.options.Dynamic, Tell: s.intake.Elsewhere, Clock: s.options.Clock,
-		Transform: intake.Trim(true), Log: s.options.Log,
+		Transform: intake.Trim(true), Log: s.options.Log, Go: s.options.Go, Wait: s.options.Wait,
 	})
 }
 
@@ -187,6 +187,7 @@ func (s *Scheduler) hostFor() func(name string) framework.Host {
 			Activator: activator{s.queue}, Waiting: s.waiting, PreBinds: preBinds,
 			Preemptor: preempts, Volumes: s.lentVolumes(), Clock: s.options.Clock,
 			Poisoned: func(pod *v1.Pod, at framework.Poison) { s.queue.Poisoned(pod.UID, at) },
+			Go:       s.options.Go, Wait: s.options.Wait,
 		}
 	}
 }
@@ -232,6 +233,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.tellHeld()
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)
 	s.options.Go(func() { s.queue.Run(ctx) })
+	s.pulse.goroutine = thisGoroutine()
 	s.pulse.leads.Store(true)
 	defer s.pulse.leads.Store(false)
 	for {

@@ -28,6 +28,7 @@ func (s *Scheduler) trials() *profile.Trials {
 			Client: client, KubeConfig: config, Informers: s.options.Informers, Recorder: mute{},
 			Lister: town.Lister(), Nominator: town.Nominator(), Activator: nobody{},
 			Waiting: framework.NewWaitingPods(s.options.Clock), PreBinds: framework.NewPreBinds(), Volumes: s.volumes.OnTrial(), Clock: s.options.Clock,
+			Go: s.options.Go, Wait: s.options.Wait,
 		}
 	}}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// The loop notes at which pod it is, and nothing else: which plugin it is in is
-// read from its stack, once somebody must be told.
+// The loop notes at which pod it is, and which goroutine works on the pod: which
+// plugin that one is in is read from its stack, once somebody must be told.
 
 // pulse is the loop's progress. Anybody may read it.
 type pulse struct {
@@ -26,6 +26,9 @@ type pulse struct {
 	leads atomic.Bool
 	// beats is how many pods were popped.
 	beats atomic.Uint64
+	// goroutine is the number of the goroutine that the loop runs in. The loop alone
+	// reads and writes it.
+	goroutine uint64
 	// at is the pod that the loop is at; nil while it waits for one.
 	at atomic.Pointer[beat]
 	// turn holds one value while the loop is at a pod, or somebody looks at what is
@@ -41,11 +44,15 @@ type beat struct {
 	framework atomic.Pointer[framework.Framework]
 	// watch is that of an attempt beside the loop, which waits for it.
 	watch atomic.Pointer[framework.Watch]
+	// goroutine is the number of the goroutine that works on the pod: the loop's, or
+	// that of an attempt beside it.
+	goroutine atomic.Uint64
 }
 
 // begins notes that the loop is at a pod.
 func (p *pulse) begins(pod *v1.Pod, now time.Time) *beat {
 	b := &beat{pod: pod, begin: now}
+	b.goroutine.Store(p.goroutine)
 	p.beats.Add(1)
 	p.at.Store(b)
 	p.turn <- struct{}{}
@@ -103,15 +110,18 @@ func (s *Scheduler) NewWatchdog(limit time.Duration) *Watchdog {
 // or does not lead. Else the error says at which pod and in which call of a
 // plugin it hangs, and since when.
 func (w *Watchdog) Alive() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	s := w.scheduler
 	now, beats := s.options.Clock.Now(), s.pulse.beats.Load()
 	if at := s.pulse.at.Load(); at != nil {
+		w.mu.Lock()
 		w.since = time.Time{}
+		w.mu.Unlock()
 		return w.busy(at, now)
 	}
-	if !s.pulse.leads.Load() || !s.queue.Due() || beats != w.beats || w.since.IsZero() {
+	waits := s.pulse.leads.Load() && s.queue.Due()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !waits || beats != w.beats || w.since.IsZero() {
 		w.beats, w.since = beats, now
 		return nil
 	}
@@ -131,22 +141,30 @@ func (w *Watchdog) busy(at *beat, now time.Time) error {
 	if busy <= w.limit || fault.HungLoopLives {
 		return nil
 	}
-	if w.told != at {
-		w.told, w.where = at, w.whereabouts(at)
-	}
 	return fmt.Errorf("the loop has been at pod %s of profile %s since %s (%v), %s",
-		klog.KObj(at.pod), at.pod.Spec.SchedulerName, moment(since), busy.Round(time.Second), w.where)
+		klog.KObj(at.pod), at.pod.Spec.SchedulerName, moment(since), busy.Round(time.Second), w.found(at))
+}
+
+// found says where the loop is, which is found out, and logged, once for a pod.
+func (w *Watchdog) found(at *beat) string {
+	w.mu.Lock()
+	told, where := w.told, w.where
+	w.mu.Unlock()
+	if told == at {
+		return where
+	}
+	where = w.whereabouts(at)
+	w.mu.Lock()
+	w.told, w.where = at, where
+	w.mu.Unlock()
+	return where
 }
 
 func moment(since time.Time) string { return since.UTC().Format(time.RFC3339) }
 
 // whereabouts says where the loop is, and logs its stack.
 func (w *Watchdog) whereabouts(at *beat) string {
-	all := stacks()
-	stack := newestIn(all, loopEntrance)
-	if strings.Contains(stack, besideWaits) {
-		stack = newestIn(all, besideEntrance)
-	}
+	stack := stackOf(stacks(), at.goroutine.Load())
 	w.scheduler.options.Log.Error(nil, "The loop hangs", "pod", klog.KObj(at.pod), "since", at.begin, "stack", stack)
 	if f := at.framework.Load(); f != nil {
 		if call, found := f.CallIn(stack); found {
@@ -163,11 +181,8 @@ func (w *Watchdog) whereabouts(at *beat) string {
 
 const (
 	module = "github.com/berthdev/berth/"
-	// Where the loop tries a pod, where it waits for one that is tried beside it,
-	// and where that is.
-	loopEntrance   = module + "scheduler.(*Scheduler).schedule("
-	besideWaits    = module + "scheduler.(*Scheduler).placeBeside("
-	besideEntrance = module + "scheduler.(*beside).run("
+	// stackHead is what the stack of a goroutine begins with; its number follows.
+	stackHead = "goroutine "
 	// stacksLimit bounds how much of all stacks is looked at, in bytes.
 	stacksLimit = 64 << 20
 )
@@ -183,15 +198,26 @@ func stacks() string {
 	}
 }
 
-// newestIn is the stack of the newest goroutine that went through entrance;
-// empty when there is none.
-func newestIn(all, entrance string) (stack string) {
-	newest := -1
+// stackOf is the stack of a goroutine, by its number; empty when it has ended.
+func stackOf(all string, goroutine uint64) string {
+	head := fmt.Sprint(stackHead, goroutine, " ")
 	for one := range strings.SplitSeq(all, "\n\n") {
-		number, _, _ := strings.Cut(strings.TrimPrefix(one, "goroutine "), " ")
-		if id, err := strconv.Atoi(number); err == nil && id > newest && strings.Contains(one, entrance) {
-			newest, stack = id, one
+		if strings.HasPrefix(one, head) {
+			return one
 		}
 	}
-	return stack
+	return ""
+}
+
+// thisGoroutine is the number of the goroutine that calls it, which the runtime
+// tells in the first line of its stack alone.
+func thisGoroutine() uint64 {
+	var text [64]byte
+	head := strings.TrimPrefix(string(text[:runtime.Stack(text[:], false)]), stackHead)
+	number, _, _ := strings.Cut(head, " ")
+	id, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return 0 // which no goroutine has
+	}
+	return id
 }

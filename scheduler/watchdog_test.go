@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -176,4 +177,56 @@ func TestALoopThatPopsNothingIsNotAlive(t *testing.T) {
 			t.Errorf("when it goes on: %v", err)
 		}
 	})
+}
+
+// Two managers may run in one process, and the loops of both may hang.
+func TestTheWatchdogFindsTheLoopOfItsOwnScheduler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dogs []*Watchdog
+		points := []string{"Filter", "PreFilter"}
+		opens := make(chan struct{})
+		for _, point := range points {
+			w, end := newWorld(t, nil, node("n1"))
+			defer end()
+			registration := w.options.Registry["A"]
+			registration.BuiltIn = true // nobody leaves it behind
+			w.options.Registry["A"] = registration
+			w.a.Set(point, func() *fwk.Status { <-opens; return nil })
+			w.apply("one")
+			defer w.lead()()
+			dogs = append(dogs, w.NewWatchdog(patience))
+			w.create(web("a"))
+		}
+		time.Sleep(patience + time.Second)
+		for i, point := range points {
+			want := fmt.Sprintf(`in a call of plugin "A" at %s`, point)
+			if err := dogs[i].Alive(); err == nil || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("the watchdog says\n  %v\nwant at the end\n  %s", err, want)
+			}
+		}
+		close(opens)
+		synctest.Wait()
+	})
+}
+
+// The stack is what an administrator gets to see of a step that hangs.
+func TestTheWatchdogLogsTheStackOfTheStepThatHangs(t *testing.T) {
+	for sentence, with := range map[string]func(*world, *compile.Blueprint){
+		"in the loop":     func(*world, *compile.Blueprint) {},
+		"beside the loop": company,
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			amongBuiltIns(t, with, func(w *world, o *odd) {
+				var stacks []string
+				w.options.Log = funcr.New(func(_, text string) { stacks = append(stacks, text) }, funcr.Options{})
+				dog := w.NewWatchdog(patience)
+				w.create(oddly("a", "Filter hangs once"))
+				time.Sleep(patience + time.Second)
+				_, again := dog.Alive(), dog.Alive()
+				if again == nil || len(stacks) != 1 || !strings.Contains(stacks[0], "(*odd).Filter(") {
+					t.Errorf("the watchdog says %v and has logged, want one stack with the call of Filter:\n%s", again, stacks)
+				}
+			})
+		})
+	}
 }

@@ -53,36 +53,46 @@ func inTime(t *testing.T, test func(w *world), objects ...runtime.Object) {
 // and the binder.
 func inTimeWith(t *testing.T, registry framework.Registry, test func(w *world), objects ...runtime.Object) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		journal := &probe.Journal{}
-		w := &world{
-			t: t, told: map[string]decision.Explanation{}, ctx: ctx, cluster: fakecluster.New(objects...), journal: journal, events: &recorder{},
-			a: &probe.Probe{Called: "A", Journal: journal, On: map[string]probe.Answer{"PreBindPreFlight": probe.Skip}},
-		}
-		registry := registry
-		if registry == nil {
-			registry = probe.Registry(w.a)
-			registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
-		}
-		w.Scheduler = New(Options{
-			Client: w.cluster, Informers: intake.NewInformers(w.cluster, intake.Trim(false)), Transform: intake.Trim(false), Storage: served(t, w.cluster, objects),
-			RecorderFor: func(string) events.EventRecorderLogger { return w.events }, Registry: registry,
-			Unsupported: func(*v1.Pod) (string, string) { return w.unfit, "not yet" },
-			Ledger:      decision.NewLedger(time.Now), Desk: decision.NewDesk(time.Now), Clock: clock.RealClock{}, Log: logr.Discard(),
-			Epoch: func(context.Context) int64 { return 3 },
-		})
-		var done sync.WaitGroup
-		done.Go(func() {
-			if err := (Warm{w.Scheduler}).Start(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-		time.Sleep(time.Second) // until the informers have synced
+		w, end := newWorld(t, registry, objects...)
 		test(w)
+		end()
+	})
+}
+
+// newWorld starts a Scheduler for the bubble that the test runs in; end ends it.
+func newWorld(t *testing.T, registry framework.Registry, objects ...runtime.Object) (w *world, end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	journal := &probe.Journal{}
+	w = &world{
+		t: t, told: map[string]decision.Explanation{}, ctx: ctx, cluster: fakecluster.New(objects...), journal: journal, events: &recorder{},
+		a: &probe.Probe{Called: "A", Journal: journal, On: map[string]probe.Answer{"PreBindPreFlight": probe.Skip}},
+	}
+	if registry == nil {
+		registry = probe.Registry(w.a)
+		registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
+	}
+	w.Scheduler = New(Options{
+		Client: w.cluster, Informers: intake.NewInformers(w.cluster, intake.Trim(false)), Transform: intake.Trim(false), Storage: served(t, w.cluster, objects),
+		RecorderFor: func(string) events.EventRecorderLogger { return w.events }, Registry: registry,
+		Unsupported: func(*v1.Pod) (string, string) { return w.unfit, "not yet" },
+		Ledger:      decision.NewLedger(time.Now), Desk: decision.NewDesk(time.Now), Clock: clock.RealClock{}, Log: logr.Discard(),
+		Epoch: func(context.Context) int64 { return 3 },
+	})
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := (Warm{w.Scheduler}).Start(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	time.Sleep(time.Second) // until the informers have synced
+	for _, name := range []string{"p", "q"} {
+		w.options.Ledger.Open(name) // as the controllers do
+	}
+	return w, func() {
 		cancel()
 		done.Wait()
 		w.options.Informers.Shutdown()
-	})
+	}
 }
 
 // blueprint runs A and the real binder.

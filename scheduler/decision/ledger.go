@@ -3,6 +3,8 @@ package decision
 import (
 	"sync"
 	"time"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // ledgerSize bounds the decisions kept for each profile: spec.decisions.history
@@ -36,7 +38,7 @@ type Page struct {
 	Version uint64
 }
 
-// Ledger is the bounded record of decisions, by profile. It is safe for
+// Ledger is the bounded record of decisions, by profile, from Open to Close. It is safe for
 // concurrent use; recording never blocks on a reader's I/O.
 type Ledger struct {
 	now func() time.Time
@@ -86,10 +88,16 @@ func (l *Ledger) Close(profile string) {
 	delete(l.pages, profile)
 }
 
-// Record adds one decision to its profile's page.
+// Record adds one decision to its profile's page. A bind may end after its
+// profile was deleted: where there is no page, nobody would read the decision, and
+// nobody would close the page.
 func (l *Ledger) Record(d Decision) {
 	l.mu.Lock()
-	p := l.page(d.Profile)
+	p, open := l.opened(d.Profile)
+	if !open {
+		l.mu.Unlock()
+		return
+	}
 	switch d.Result {
 	case Bound:
 		p.totals.Bound++
@@ -106,17 +114,22 @@ func (l *Ledger) Record(d Decision) {
 	l.tell()
 }
 
-// Evicted adds to the pods that were evicted for pods of the profile.
+// Evicted adds to the pods that were evicted for pods of the profile, if it has a
+// page.
 func (l *Ledger) Evicted(profile string, victims int) {
 	if victims == 0 {
 		return
 	}
 	l.mu.Lock()
-	p := l.page(profile)
-	p.totals.Victims += int64(victims)
-	p.version++
+	p, open := l.opened(profile)
+	if open {
+		p.totals.Victims += int64(victims)
+		p.version++
+	}
 	l.mu.Unlock()
-	l.tell()
+	if open {
+		l.tell()
+	}
 }
 
 // Dropped adds to the explanations of the profile's pods that were not written.
@@ -163,6 +176,16 @@ func (l *Ledger) Page(profile string, history int) (Page, bool) {
 		out.Queue = count(profile)
 	}
 	return out, true
+}
+
+// opened returns the page of a profile; false where Open did not come before, or
+// Close came after. Called with the lock.
+func (l *Ledger) opened(profile string) (*page, bool) {
+	if fault.LedgerPageReopened {
+		return l.page(profile), true
+	}
+	p, open := l.pages[profile]
+	return p, open
 }
 
 func (l *Ledger) page(profile string) *page {

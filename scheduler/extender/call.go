@@ -49,16 +49,14 @@ func (c *Client) exchange(verb, path string, question, answer any) *Error {
 	}
 	ctx, cancel := c.options.Deadline(c.withDue(c.life), c.config.Timeout)
 	defer cancel()
-	back := make(chan outcome, 1) // the worker never waits for who left
-	go func() {
+	var came outcome // read once back is closed
+	back := make(chan struct{})
+	c.options.Go(func() {
 		defer func() { <-c.out }()
-		body, err := c.post(ctx, verb, path, text)
-		back <- outcome{body, err}
-	}()
-	var came outcome
-	select {
-	case came = <-back:
-	case <-ctx.Done():
+		defer close(back)
+		came.body, came.err = c.post(ctx, verb, path, text)
+	})
+	if c.options.Wait(ctx, back) != nil {
 		return c.overdue(ctx, verb)
 	}
 	if came.err != nil {

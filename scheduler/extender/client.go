@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Options are what clients of extenders are lent. The zero value is that of a
@@ -38,6 +39,10 @@ type Options struct {
 	// Clock tells how long requests take; nil: the real one.
 	Clock clock.PassiveClock
 	Log   logr.Logger
+	// Go starts a request beside the caller; nil means framework.Goroutine. Wait
+	// waits for it; nil means framework.Block.
+	Go   func(work func())
+	Wait framework.Wait
 }
 
 // Client is one extender of one generation of a profile. It is safe for
@@ -79,6 +84,12 @@ func New(life context.Context, profile string, c Config, o Options) (*Client, er
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Go == nil {
+		o.Go = framework.Goroutine
+	}
+	if o.Wait == nil {
+		o.Wait = framework.Block
 	}
 	client := &Client{config: c, profile: profile, options: o, life: life, out: make(chan struct{}, mostOut)}
 	client.keys = &keys{read: o.Certificate, secret: c.ClientCertificate, clock: o.Clock}

@@ -39,26 +39,40 @@ type keys struct {
 // another one now. As long as there is one, a Secret that cannot be read, or
 // that is broken, leaves it in use; the error is then only told.
 func (k *keys) refresh(ctx context.Context) (changed bool, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.secret == "" || k.pair != nil && k.clock.Since(k.since) < keyAge {
+	if !k.due() {
 		return false, nil
 	}
-	k.since = k.clock.Now()
 	certificate, err := k.read(ctx, k.secret)
 	if err != nil {
 		return false, fmt.Errorf("reading Secret %s: %w", k.secret, err)
 	}
+	pair, err := tls.X509KeyPair(certificate.Chain, certificate.Key)
+	if err != nil {
+		err = fmt.Errorf("client certificate in Secret %s: %w", k.secret, err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.pair != nil && certificate.Version == k.version {
 		return false, nil
 	}
-	pair, err := tls.X509KeyPair(certificate.Chain, certificate.Key)
 	if err != nil {
-		return false, fmt.Errorf("client certificate in Secret %s: %w", k.secret, err)
+		return false, err
 	}
 	changed = k.pair != nil
 	k.pair, k.version = &pair, certificate.Version
 	return changed, nil
+}
+
+// due says whether the caller is to read the Secret now. Requests that come while
+// it is read use the certificate that there is; without one, each reads it.
+func (k *keys) due() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.secret == "" || k.pair != nil && k.clock.Since(k.since) < keyAge {
+		return false
+	}
+	k.since = k.clock.Now()
+	return true
 }
 
 // has says whether there is a certificate, or none is needed.

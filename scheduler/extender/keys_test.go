@@ -99,3 +99,28 @@ func TestAnExtenderSeesTheSecretsCertificateAndFollowsIt(t *testing.T) {
 		t.Errorf("the extender saw %v", seen)
 	}
 }
+
+// A Secret that is read slowly must not hold up requests that have a certificate.
+func TestRequestsUseTheCertificateThatThereIsWhileTheSecretIsRead(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	_, first := pair("first")
+	_, second := pair("second")
+	k := &keys{secret: "s", clock: clock, read: func(context.Context, string) (Certificate, error) { return first, nil }}
+	if _, err := k.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	clock.Step(keyAge)
+	k.read = func(ctx context.Context, _ string) (Certificate, error) {
+		if !k.mu.TryLock() {
+			t.Fatal("a lock is held while the Secret is read")
+		}
+		k.mu.Unlock()
+		if changed, err := k.refresh(ctx); changed || err != nil {
+			t.Errorf("another request meanwhile: changed %v, error %v; want the certificate that there is", changed, err)
+		}
+		return second, nil
+	}
+	if changed, err := k.refresh(t.Context()); !changed || err != nil {
+		t.Errorf("the Secret was replaced: changed %v, error %v; want true, none", changed, err)
+	}
+}

@@ -384,6 +384,17 @@ const (
 	// HeldUntold: the pods of a profile under which nothing runs are not held.
 	HeldUntold = false
 
+	// In what runs beside the loop.
+
+	// LandingLocked: a lock is held while a late call on a pod's way to its node is reported.
+	LandingLocked = false
+	// LedgerPageReopened: a decision about a pod of a deleted profile opens the profile's page in the ledger again.
+	LedgerPageReopened = false
+	// AccountsOutliveProfile: the queue keeps what it knows of a deleted profile when no pod of it is left.
+	AccountsOutliveProfile = false
+	// OldGenerationRemembers: a generation that was replaced keeps its equivalence cache until it closes.
+	OldGenerationRemembers = false
+
 	// In what is told of all of them.
 
 	// NewestForOldest: of the pods that wait the newest is told for the oldest.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -67,7 +68,7 @@ func (f *Framework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState,
 		return blame(s, plugin.Name(), "PreBind")
 	}
 	for _, group := range f.preBindGroups(state) {
-		if s := together(ctx, group, run); !s.IsSuccess() {
+		if s := f.together(ctx, group, run); !s.IsSuccess() {
 			return s
 		}
 	}
@@ -99,19 +100,26 @@ func (f *Framework) preBindGroups(state fwk.CycleState) [][]fwk.PreBindPlugin {
 }
 
 // together runs the plugins of one group, and returns the first failure.
-func together(ctx context.Context, group []fwk.PreBindPlugin, run func(context.Context, fwk.PreBindPlugin) *fwk.Status) *fwk.Status {
+func (f *Framework) together(ctx context.Context, group []fwk.PreBindPlugin, run func(context.Context, fwk.PreBindPlugin) *fwk.Status) *fwk.Status {
 	if len(group) == 1 {
 		return run(ctx, group[0])
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
-		wg    sync.WaitGroup
 		once  sync.Once
 		first *fwk.Status
+		left  atomic.Int32
+		over  = make(chan struct{})
 	)
+	left.Store(int32(len(group)))
 	for _, plugin := range group {
-		wg.Go(func() {
+		f.Go(func() {
+			defer func() {
+				if left.Add(-1) == 0 {
+					close(over)
+				}
+			}()
 			if s := run(ctx, plugin); !s.IsSuccess() {
 				once.Do(func() {
 					first = s
@@ -120,7 +128,8 @@ func together(ctx context.Context, group []fwk.PreBindPlugin, run func(context.C
 			}
 		})
 	}
-	wg.Wait()
+	// The plugins are told to end when ctx ends, and are waited for all the same.
+	_ = f.Wait(context.WithoutCancel(ctx), over)
 	return first
 }
 

@@ -45,6 +45,10 @@ type Host struct {
 	// is called under the queue's lock and must not block; may be nil.
 	SortBroken func(err *SortError)
 	Clock      clock.WithTickerAndDelayedExecution
+	// Go starts work beside the caller; nil means Goroutine. Wait waits for such
+	// work; nil means Block.
+	Go   func(work func())
+	Wait Wait
 }
 
 // Config says which plugins a Framework runs, and how.
@@ -120,6 +124,12 @@ type scorer struct {
 // live as long as the Framework. When a plugin cannot be built, those that
 // were are closed and the error is a *PluginError.
 func New(ctx context.Context, c Config, registry Registry, host Host) (*Framework, error) {
+	if host.Go == nil {
+		host.Go = Goroutine
+	}
+	if host.Wait == nil {
+		host.Wait = Block
+	}
 	f := &Framework{Host: host, profile: c.Profile, ctx: ctx, prints: c.Prints, foreign: sets.New[string](), trial: c.Trial, extenders: c.Extenders}
 	if !f.OnTrial() {
 		f.successes = successes(c.Profile)

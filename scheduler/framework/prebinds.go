@@ -32,11 +32,12 @@ var _ fwk.PodInPreBind = &preBind{}
 // the pod is cancelled.
 func (p *preBind) CancelPod(reason string) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.finished {
+	finished := p.finished
+	p.canceled = p.canceled || !finished
+	p.mu.Unlock()
+	if finished {
 		return false
 	}
-	p.canceled = true
 	p.cancel(fmt.Errorf("%s", reason))
 	return true
 }

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"context"
 	"runtime/debug"
 
 	fwk "k8s.io/kube-scheduler/framework"
@@ -52,28 +53,29 @@ func (f *Framework) askSort(a, b fwk.QueuedEntityInfo) (less bool, broke *PanicE
 // held meanwhile: everybody waits for the answer, and nobody for longer than
 // CallLimit.
 func (f *Framework) lessBeside(a, b fwk.QueuedEntityInfo) bool {
-	type said struct {
-		less  bool
-		broke *PanicError
-	}
-	answer, back := make(chan said, 1), make(chan struct{})
-	go func() {
+	var (
+		less, answered bool // read once back is closed
+		broke          *PanicError
+		back           = make(chan struct{})
+	)
+	f.Go(func() {
 		defer close(back)
-		less, broke := f.askSort(a, b)
-		answer <- said{less, broke}
-	}()
-	timer := f.Clock.NewTimer(CallLimit)
+		less, broke = f.askSort(a, b)
+		answered = true
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	timer := f.Clock.AfterFunc(CallLimit, cancel)
 	defer timer.Stop()
-	select {
-	case s := <-answer:
-		if s.broke != nil {
-			f.sortBroke(&SortError{Err: s.broke})
-		}
-		return s.less
-	case <-timer.C():
+	if f.Wait(ctx, back) != nil || !answered {
+		// A plugin that ends its goroutine is back, and gives no answer either.
 		f.sortBroke(&SortError{Err: &LateError{Call{f.sort.Name(), "Less"}}, Back: back})
 		return ByPriority(a, b)
 	}
+	if broke != nil {
+		f.sortBroke(&SortError{Err: broke})
+	}
+	return less
 }
 
 // sortBroke notes that the QueueSort plugin is at fault, and tells of it once. It

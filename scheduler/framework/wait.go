@@ -8,6 +8,12 @@ import "context"
 // simulation can decide who goes on when.
 type Wait func(ctx context.Context, until <-chan struct{}) error
 
+// Goroutine starts a goroutine that does work. It is how the scheduler starts work
+// where it is given no other way. No other function of scheduler/ has a go
+// statement: each is given one to call, so that a simulation decides what runs
+// when.
+func Goroutine(work func()) { go work() }
+
 // Block is the Wait of a goroutine.
 func Block(ctx context.Context, until <-chan struct{}) error {
 	select {

@@ -101,7 +101,7 @@ func (r Rooms) LookIntoMemos(ctx context.Context) (Memos, error) {
 	err := r.Between(ctx, func() {
 		for _, a := range alive {
 			if a.Generation != nil {
-				m.Profiles = append(m.Profiles, memoOf(a.Name, a.Blueprint.Hash, a.Generation.Memo))
+				m.Profiles = append(m.Profiles, memoOf(a.Name, a.Blueprint.Hash, a.Generation.Memo()))
 			}
 		}
 	})

@@ -10,15 +10,19 @@ import (
 // abandon gives the build up: what comes of it later is taken down at once.
 func (m *build) abandon(why error) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.finished {
-		go m.takeDown()
-		return &BuildError{Plugin: m.at, Err: why}
+	finished, plugin := m.finished, m.at
+	if !finished {
+		m.abandoned = true
+		m.hangs = &BuildError{Plugin: plugin, Err: errors.New("its constructor was called before and has not come back")}
+		m.set.givenUp(m) // before built says that it came back
 	}
-	m.abandoned = true
-	m.hangs = &BuildError{Plugin: m.at, Err: errors.New("its constructor was called before and has not come back")}
-	m.giveUp()
-	return &BuildError{Plugin: m.at, Err: why}
+	m.mu.Unlock()
+	if finished {
+		m.set.options.Go(m.takeDown)
+	} else {
+		m.giveUp()
+	}
+	return &BuildError{Plugin: plugin, Err: why}
 }
 
 // giveUp ends what can be ended while a plugin is at work that does not come
@@ -28,7 +32,6 @@ func (m *build) giveUp() {
 	if m.scope != nil {
 		m.scope.Close()
 	}
-	m.set.givenUp(m)
 }
 
 // hangs says why b cannot be built as long as builds that were given up have

@@ -43,6 +43,9 @@ func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
 		s.old[blueprint.Name]++
 	}
 	s.mu.Unlock()
+	if previous != nil {
+		previous.letGo()
+	}
 	if previous == nil || !fault.NaiveSwap {
 		s.options.Waiting.Adopt(ctx, blueprint.Name, next.rules(s.hold(slot, blueprint.Name), paused))
 	}

@@ -178,7 +178,8 @@ func (m *build) listen(ctx context.Context) error {
 }
 
 func (m *build) generation() *Generation {
-	g := &Generation{Framework: m.framework, Memo: cycle.NewMemo(m.framework), prints: m.prints, closed: make(chan struct{}), refs: 1}
+	g := &Generation{Framework: m.framework, prints: m.prints, closed: make(chan struct{}), refs: 1}
+	g.memo.Store(cycle.NewMemo(m.framework))
 	g.deaf = m.deaf
 	g.gate = func(ctx context.Context, pod *v1.Pod, lastGate string) string {
 		return m.set.askGate(ctx, g, pod, lastGate)

@@ -20,8 +20,9 @@ import (
 // reference; the last one to let go closes it and all that it started.
 type Generation struct {
 	Framework *framework.Framework
-	// Memo is what the loop remembers of its plugins' verdicts; may be nil.
-	Memo *cycle.Memo
+	// memo is nil where nothing can be remembered, and once the Generation was
+	// replaced.
+	memo atomic.Pointer[cycle.Memo]
 
 	hints []queue.Hint
 	// wakes are the names of their events, by plugin.
@@ -46,6 +47,27 @@ type Generation struct {
 
 // Blueprint is what the Generation was built from.
 func (g *Generation) Blueprint() *compile.Blueprint { return g.blueprint.Load() }
+
+// Memo is the equivalence cache of the Generation's plugins; nil where there is
+// none. The loop alone uses what it returns.
+func (g *Generation) Memo() *cycle.Memo { return g.memo.Load() }
+
+// RenewMemo replaces the equivalence cache by an empty one, if there is one: an
+// attempt that was left behind may still write into it. The loop calls it.
+func (g *Generation) RenewMemo() {
+	if memo := g.memo.Load(); memo != nil {
+		g.memo.CompareAndSwap(memo, cycle.NewMemo(g.Framework)) // unless it was replaced meanwhile
+	}
+}
+
+// letGo frees what only a Generation that takes new pods needs: bindings may hold
+// one that was replaced for long. An attempt that is under way keeps the cache that
+// it began with, until it ends.
+func (g *Generation) letGo() {
+	if !fault.OldGenerationRemembers {
+		g.memo.Store(nil)
+	}
+}
 
 // sort names the order of the Generation's pods, and is it.
 func (g *Generation) sort() (order string, less fwk.LessFunc) {

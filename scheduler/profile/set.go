@@ -105,7 +105,7 @@ type slot struct {
 // NewSet returns a Set that runs nothing.
 func NewSet(o Options) *Set {
 	if o.Go == nil {
-		o.Go = func(work func()) { go work() }
+		o.Go = framework.Goroutine
 	}
 	if o.Wait == nil {
 		o.Wait = framework.Block

@@ -201,6 +201,7 @@ func (s *Set) ask(ctx context.Context, town *trial.Town, b *compile.Blueprint, p
 // another of the same until then.
 func (m *build) leave(late *trial.LateError, hangs error) {
 	m.hangs = hangs
+	m.set.givenUp(m)
 	m.giveUp()
 	m.set.options.Go(func() {
 		_ = m.set.options.Wait(context.Background(), late.Back)

@@ -134,6 +134,7 @@ func (q *Queue) abandon(name string, hold Hold, withhold bool) {
 	if withhold {
 		q.withheld[name] = true
 	}
+	q.closeAccount(name)
 	q.relane()
 	q.mu.Unlock()
 	var told []*v1.Pod
@@ -148,6 +149,19 @@ func (q *Queue) abandon(name string, hold Hold, withhold bool) {
 		told = nil
 	})
 	q.left(before)
+}
+
+// closeAccount forgets what is kept by the name of a profile that is not served:
+// what it owes, and, when no pod of it is left and none that comes is held, why its
+// pods are held. Called with the lock.
+func (q *Queue) closeAccount(name string) {
+	if q.rules[name] != nil || fault.AccountsOutliveProfile {
+		return
+	}
+	delete(q.debts, name)
+	if q.roster.profiles[name] == nil && !q.withheld[name] {
+		delete(q.abandoned, name)
+	}
 }
 
 // Held returns the parked pods and why each is held.

@@ -35,6 +35,9 @@ func (q *Queue) Spent(name string, took time.Duration) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.rules[name] == nil && !fault.AccountsOutliveProfile {
+		return // it was deleted during the attempt
+	}
 	now := q.clock.Now()
 	owed := q.debt(name, now) + took - attemptBudget
 	q.debts[name] = debt{min(owed, longestDebt), now}

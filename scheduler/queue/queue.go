@@ -203,6 +203,7 @@ func (q *Queue) forget(p *Pod) {
 	p.gone = true
 	delete(q.pods, p.pod.UID)
 	q.roster.remove(p)
+	q.closeAccount(p.profile)
 }
 
 // Pop waits for the next pod to try and begins its attempt. It returns nil

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/fault"
@@ -146,20 +145,21 @@ var entitiesDesc = prometheus.NewDesc("scheduler_queue_incoming_entities_total",
 func (entities) Describe(ch chan<- *prometheus.Desc) { ch <- entitiesDesc }
 
 func (entities) Collect(ch chan<- prometheus.Metric) {
-	counted := make(chan prometheus.Metric)
-	go func() {
-		defer close(counted)
-		incoming.Collect(counted)
-	}()
-	for metric := range counted {
-		var m dto.Metric
-		if metric.Write(&m) != nil {
-			continue
+	// A registry reads a collector without a goroutine of ours.
+	reader := prometheus.NewRegistry()
+	reader.MustRegister(incoming)
+	families, err := reader.Gather()
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(entitiesDesc, err)
+		return
+	}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			labels := map[string]string{}
+			for _, label := range m.Label {
+				labels[label.GetName()] = label.GetValue()
+			}
+			ch <- prometheus.MustNewConstMetric(entitiesDesc, prometheus.CounterValue, m.Counter.GetValue(), labels["queue"], labels["event"], "pod")
 		}
-		labels := map[string]string{}
-		for _, label := range m.Label {
-			labels[label.GetName()] = label.GetValue()
-		}
-		ch <- prometheus.MustNewConstMetric(entitiesDesc, prometheus.CounterValue, m.Counter.GetValue(), labels["queue"], labels["event"], "pod")
 	}
 }

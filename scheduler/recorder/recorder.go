@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/tools/reference"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Options are what a Recorder is built from.
@@ -61,7 +63,7 @@ func New(o Options) *Recorder {
 		o.Limit = 100_000
 	}
 	if o.Go == nil {
-		o.Go = func(work func()) { go work() }
+		o.Go = framework.Goroutine
 	}
 	if o.Busy == nil {
 		o.Busy = func() bool { return false }

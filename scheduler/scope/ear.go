@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,11 +24,14 @@ const lookAgain = 2 * time.Second
 type ear struct {
 	resource fwk.EventResource
 	source   source
-	stop     context.CancelFunc
-	stopped  chan struct{}
+	// ctx is that of listen; stop ends it.
+	ctx     context.Context
+	stop    context.CancelFunc
+	stopped chan struct{}
 	// known is closed when everything that is there has been heard of, or why
 	// that cannot be is known.
 	known chan struct{}
+	heard sync.Once // closes known
 
 	// Guarded by the Pool's lock.
 	scopes map[*Scope]struct{}
@@ -81,19 +85,20 @@ func (s *Scope) WhenDeaf(tell func()) {
 
 func (p *Pool) hear(resource fwk.EventResource, from source, s *Scope) *ear {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	e := p.ears[resource]
-	if e == nil {
+	e, known := p.ears[resource]
+	if !known {
 		e = &ear{resource: resource, source: from, scopes: map[*Scope]struct{}{}, stopped: make(chan struct{}), known: make(chan struct{})}
-		var ctx context.Context
-		ctx, e.stop = context.WithCancel(context.Background())
+		e.ctx, e.stop = context.WithCancel(context.Background())
 		p.ears[resource] = e
-		go func() {
-			defer close(e.stopped)
-			p.listen(ctx, e)
-		}()
 	}
 	e.scopes[s] = struct{}{}
+	p.mu.Unlock()
+	if !known {
+		p.options.Go(func() {
+			defer close(e.stopped)
+			p.listen(e.ctx, e)
+		})
+	}
 	return e
 }
 
@@ -108,7 +113,7 @@ func (p *Pool) unhear(e *ear, s *Scope) {
 	p.mu.Unlock()
 	if last {
 		e.stop()
-		<-e.stopped
+		p.await(e.stopped)
 	}
 }
 
@@ -125,21 +130,17 @@ func (p *Pool) listen(ctx context.Context, e *ear) {
 		return
 	}
 	defer func() { _ = shared.informer.RemoveEventHandler(handler) }()
-	synced := handler.HasSyncedChecker().Done()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-synced:
-			synced = nil
+	p.options.Go(func() {
+		if p.options.Wait(ctx, handler.HasSyncedChecker().Done()) == nil {
 			e.isKnown()
-		case err := <-shared.broken:
-			if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
-				continue // it is the connection, not the resource
-			}
-			if !p.reach(ctx, e) {
-				return
-			}
+		}
+	})
+	for p.options.Wait(ctx, shared.broken) == nil {
+		if apierrors.ReasonForError(*shared.why.Load()) == metav1.StatusReasonUnknown {
+			continue // it is the connection, not the resource
+		}
+		if !p.reach(ctx, e) {
+			return
 		}
 	}
 }
@@ -226,11 +227,5 @@ func (p *Pool) became(e *ear, deaf error) {
 	}
 }
 
-// isKnown is called by the ear's own goroutine alone.
-func (e *ear) isKnown() {
-	select {
-	case <-e.known:
-	default:
-		close(e.known)
-	}
-}
+// isKnown closes known, once.
+func (e *ear) isKnown() { e.heard.Do(func() { close(e.known) }) }

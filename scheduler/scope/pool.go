@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Pool holds the informers that scopes are lent: the house's own, which run as
@@ -57,6 +60,10 @@ type Options struct {
 	Clock clock.Clock
 	// Log is told of handlers that panic.
 	Log logr.Logger
+	// Go starts work beside the caller; nil means framework.Goroutine. Wait waits for
+	// such work; nil means framework.Block.
+	Go   func(work func())
+	Wait framework.Wait
 }
 
 // extra is an informer that only plugins want.
@@ -64,16 +71,25 @@ type extra struct {
 	informer cache.SharedIndexInformer
 	changes  *changes
 	users    int
-	stop     context.CancelFunc
-	stopped  chan struct{}
-	// broken holds why it lost its watch, if nobody has taken that yet.
-	broken chan error
+	// ctx is that of run; stop ends it.
+	ctx     context.Context
+	stop    context.CancelFunc
+	stopped chan struct{}
+	// broken holds a value after it lost its watch; why is the last reason.
+	broken chan struct{}
+	why    atomic.Pointer[error]
 }
 
 // NewPool returns a Pool that has started nothing.
 func NewPool(o Options) *Pool {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Go == nil {
+		o.Go = framework.Goroutine
+	}
+	if o.Wait == nil {
+		o.Wait = framework.Block
 	}
 	return &Pool{options: o, extra: map[any]*extra{}, changes: map[reflect.Type]*changes{}, ears: map[fwk.EventResource]*ear{}}
 }
@@ -118,36 +134,42 @@ func (p *Pool) changesOf(kind reflect.Type) *changes {
 // share returns the one informer of what key stands for, and what gives it back.
 func (p *Pool) share(key any, made func() cache.SharedIndexInformer) (*extra, func()) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	e, ok := p.extra[key]
-	if !ok {
-		e = p.start(made())
+	e, known := p.extra[key]
+	if !known {
+		e = p.prepare(made())
 		p.extra[key] = e
 	}
 	e.users++
+	p.mu.Unlock()
+	if !known {
+		p.options.Go(e.run)
+	}
 	return e, func() { p.giveBack(key, e) }
 }
 
-func (p *Pool) start(informer cache.SharedIndexInformer) *extra {
-	e := &extra{informer: informer, changes: &changes{}, stopped: make(chan struct{}), broken: make(chan error, 1)}
+// prepare returns an informer that has not started.
+func (p *Pool) prepare(informer cache.SharedIndexInformer) *extra {
+	e := &extra{informer: informer, changes: &changes{}, stopped: make(chan struct{}), broken: make(chan struct{}, 1)}
 	// Both are refused only once the informer has started, which it has not.
 	if p.options.Transform != nil {
 		_ = informer.SetTransform(p.options.Transform)
 	}
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		e.why.Store(&err)
 		select {
-		case e.broken <- err:
+		case e.broken <- struct{}{}:
 		default:
 		}
 		cache.DefaultWatchErrorHandler(ctx, r, err)
 	})
-	var ctx context.Context
-	ctx, e.stop = context.WithCancel(context.Background())
-	go func() {
-		defer close(e.stopped)
-		informer.RunWithContext(ctx)
-	}()
+	e.ctx, e.stop = context.WithCancel(context.Background())
 	return e
+}
+
+// run is the informer's life.
+func (e *extra) run() {
+	defer close(e.stopped)
+	e.informer.RunWithContext(e.ctx)
 }
 
 // giveBack stops an informer that nobody wants any more.
@@ -161,6 +183,9 @@ func (p *Pool) giveBack(key any, e *extra) {
 	p.mu.Unlock()
 	if last {
 		e.stop()
-		<-e.stopped
+		p.await(e.stopped)
 	}
 }
+
+// await waits for work that has been told to end.
+func (p *Pool) await(ended <-chan struct{}) { _ = p.options.Wait(context.Background(), ended) }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/kubernetes"
@@ -142,18 +143,7 @@ func (*Scope) Shutdown() {}
 
 // WaitForCacheSync waits until the informers that were lent have synced.
 func (s *Scope) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		select {
-		case <-stop:
-			cancel()
-		case <-done:
-		}
-	}()
-	return s.WaitForCacheSyncWithContext(ctx).Synced
+	return s.WaitForCacheSyncWithContext(wait.ContextForChannel(stop)).Synced
 }
 
 // WaitForCacheSyncWithContext waits until the informers that were lent have
@@ -167,9 +157,7 @@ func (s *Scope) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResul
 	s.mu.Unlock()
 	result := cache.SyncResult{Synced: map[reflect.Type]bool{}}
 	for kind, i := range lent {
-		select {
-		case <-i.HasSyncedChecker().Done():
-		case <-ctx.Done():
+		if s.pool.options.Wait(ctx, i.HasSyncedChecker().Done()) != nil {
 			result.Err = context.Cause(ctx)
 		}
 		result.Synced[kind] = i.HasSynced()

@@ -95,6 +95,8 @@ const (
 	noFiles     = "it reads no configuration, and writes none"
 	noMetrics   = "nobody scrapes it"
 	noTraces    = "nobody collects its traces"
+	noLeaks     = "it looks at what becomes of pods, not at what stays in memory"
+	noWaits     = "nothing in it waits for a pod when it hears of a late plugin"
 )
 
 // table is every fault of scheduler/fault, room by room.
@@ -428,6 +430,15 @@ var table = []mutant{
 		[]killer{{controllers, "TestAHashThatAnotherProfileProvedIsProved"}}, noUsers},
 	{"HeldUntold", "the pods of a profile under which nothing runs are not held",
 		[]killer{{controllers, "TestThePodsOfAProfileThatDoesNotRunAreHeld"}}, noUsers},
+
+	{"LandingLocked", "a lock is held while a late call on a pod's way to its node is reported",
+		[]killer{{loop, "TestAPodLandsWhileItsLateCallIsReported"}}, noWaits},
+	{"LedgerPageReopened", "a decision about a pod of a deleted profile opens the profile's page in the ledger again",
+		[]killer{{desk, "TestTheLedgerKeepsNothingOfAProfileThatIsClosed"}}, noLeaks},
+	{"AccountsOutliveProfile", "the queue keeps what it knows of a deleted profile when no pod of it is left",
+		[]killer{{queue, "TestADeletedProfileLeavesNothingInTheQueue"}}, noLeaks},
+	{"OldGenerationRemembers", "a generation that was replaced keeps its equivalence cache until it closes",
+		[]killer{{loop, "TestAGenerationThatIsReplacedLetsGoOfItsEquivalenceCache"}}, noLeaks},
 
 	{"NewestForOldest", "of the pods that wait the newest is told for the oldest",
 		[]killer{{queue, "TestWhereThePodsAre"}}, noMetrics},

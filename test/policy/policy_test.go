@@ -42,7 +42,7 @@ scheduler/volumes:      scheduler/framework scheduler/fault
 scheduler/compile:      api/... scheduler/framework scheduler/extender scheduler/fault
 # kube-scheduler's own configuration is read and written beside it.
 scheduler/upstreamconfig: api/... scheduler/framework scheduler/compile scheduler/extender scheduler/fault
-scheduler/scope:        scheduler/fault
+scheduler/scope:        scheduler/framework scheduler/fault
 scheduler/trial:        scheduler/framework scheduler/cache scheduler/cycle scheduler/fault
 scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scope scheduler/cache scheduler/cycle scheduler/extender scheduler/trial scheduler/fault
 
@@ -51,7 +51,7 @@ scheduler/cycle:        scheduler/framework scheduler/cache scheduler/decision s
 scheduler/preemption:   scheduler/framework scheduler/fault
 scheduler/offline:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins scheduler/volumes scheduler/fault
 scheduler/offline/log:
-scheduler/recorder:
+scheduler/recorder:     scheduler/framework
 scheduler/unserved:
 scheduler/tenure:       scheduler/fault
 scheduler/journal:      scheduler/tenure scheduler/fault

@@ -1,0 +1,46 @@
+package scheduler
+
+import (
+	"runtime"
+	"testing"
+	"time"
+	"weak"
+
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// A binding may hold a generation for long after it was replaced, and eight may
+// be alive: their equivalence caches are let go of at once.
+func TestAGenerationThatIsReplacedLetsGoOfItsEquivalenceCache(t *testing.T) {
+	for sentence, replace := range map[string]func(w *world){
+		"by another":             func(w *world) { w.apply("two") },
+		"its profile is deleted": func(w *world) { w.Profiles().Delete("p") },
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(w *world) {
+				w.a.Set("Permit", func() *fwk.Status { return fwk.NewStatus(fwk.Wait) })
+				w.apply("one")
+				defer w.lead()()
+				w.create(web("a")) // which waits, and holds the generation
+				old, _ := w.Profiles().Acquire("p")
+				memo := weak.Make(old.Memo())
+				if memo.Value() == nil {
+					t.Fatal("the generation has no equivalence cache")
+				}
+				replace(w)
+				w.create(web("b")) // the loop is at another pod
+				time.Sleep(time.Second)
+				runtime.GC()
+				if old.Memo() != nil || memo.Value() != nil {
+					t.Error("the equivalence cache of the old generation is still in memory")
+				}
+				select {
+				case <-old.Closed():
+					t.Error("the old generation is closed, though a pod of it waits")
+				default:
+				}
+				old.Release()
+			}, node("n1"))
+		})
+	}
+}

@@ -27,7 +27,6 @@ var _ = Describe("config/static-pod", Ordered, Label("static-pod"), func() {
 	first := webPod(metav1.NamespaceDefault, "before-any-scheduler")
 	BeforeAll(func(ctx SpecContext) {
 		first.Spec.SchedulerName = ""
-		first.Spec.Containers[0].Image = imagesOnNode().Workload
 		Expect(admin.Create(ctx, first)).To(Succeed())
 		installStaticPod(ctx)
 		Eventually(mirrorReady).WithArguments(ctx).Should(BeTrue())

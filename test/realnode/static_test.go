@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,31 +24,21 @@ var mirror = types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "bert
 var _ = Describe("config/static-pod", Ordered, Label("static-pod"), func() {
 	clusterFor("static-pod", node.Options{})
 
+	first := webPod(metav1.NamespaceDefault, "before-any-scheduler")
+	BeforeAll(func(ctx SpecContext) {
+		first.Spec.SchedulerName = ""
+		Expect(admin.Create(ctx, first)).To(Succeed())
+		installStaticPod(ctx)
+		Eventually(mirrorReady).WithArguments(ctx).Should(BeTrue())
+	}, starting)
+
 	It("is the only scheduler of an empty cluster, as the guide sets it up", fewMinutes, func(ctx SpecContext) {
 		Expect(cluster.Process("kube-scheduler")).To(BeNil())
-		first := webPod(metav1.NamespaceDefault, "before-any-scheduler")
-		first.Spec.SchedulerName = ""
-		create(ctx, first)
-
-		By("the kubelet starts Berth without a scheduler; its kinds and its account come later")
-		root, err := controlplane.ModuleRoot()
-		Expect(err).NotTo(HaveOccurred())
-		for _, folder := range []string{"crd", "static-pod"} {
-			_, err := cluster.Kubectl(ctx, nil, "apply", "--server-side", "--kustomize="+filepath.Join(root, "config", folder))
-			Expect(err).NotTo(HaveOccurred())
-		}
-		writeBerthKubeconfig(ctx)
-		text, err := os.ReadFile(filepath.Join(root, "config", "static-pod", "berth.yaml"))
-		Expect(err).NotTo(HaveOccurred())
-		manifest := strings.Replace(string(text), "image: berth:latest", "image: "+imagesOnNode().Manager, 1)
-		Expect(manifest).NotTo(Equal(string(text)))
-		Expect(os.WriteFile(filepath.Join(cluster.StaticPods(), "berth.yaml"), []byte(manifest), 0o644)).To(Succeed())
-
-		By("the pod that waited and names no scheduler runs")
 		Eventually(phase).WithArguments(ctx, first).Should(Equal(corev1.PodRunning))
 		Expect(first.Annotations).To(HaveKeyWithValue("berth.dev/decision", ContainSubstring(`"profile":"default-scheduler"`)))
-		Eventually(mirrorReady).WithArguments(ctx).Should(BeTrue())
-		Expect(leader(ctx, Default, metav1.NamespaceSystem).Spec.NodeName).To(Equal(node.Name))
+		var l coordinationv1.Lease
+		Expect(admin.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: lease}, &l)).To(Succeed())
+		Expect(l.Spec.HolderIdentity).To(HaveValue(Not(BeEmpty())))
 	})
 
 	It("runs without root, capabilities or a root file system that it can write", fewMinutes, func(ctx SpecContext) {
@@ -64,6 +55,24 @@ var _ = Describe("config/static-pod", Ordered, Label("static-pod"), func() {
 		Eventually(phase).WithArguments(ctx, pod).Should(Equal(corev1.PodRunning))
 	})
 })
+
+// installStaticPod does what docs/guide/default-scheduler.md says: the kinds, the
+// account, its kubeconfig, and the manifest into the kubelet's folder.
+func installStaticPod(ctx context.Context) {
+	GinkgoHelper()
+	root, err := controlplane.ModuleRoot()
+	Expect(err).NotTo(HaveOccurred())
+	for _, folder := range []string{"crd", "static-pod"} {
+		_, err := cluster.Kubectl(ctx, nil, "apply", "--server-side", "--kustomize="+filepath.Join(root, "config", folder))
+		Expect(err).NotTo(HaveOccurred())
+	}
+	writeBerthKubeconfig(ctx)
+	text, err := os.ReadFile(filepath.Join(root, "config", "static-pod", "berth.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	manifest := strings.Replace(string(text), "image: berth:latest", "image: "+imagesOnNode().Manager, 1)
+	Expect(manifest).NotTo(Equal(string(text)), "config/static-pod/berth.yaml names the image berth:latest")
+	Expect(os.WriteFile(filepath.Join(cluster.StaticPods(), "berth.yaml"), []byte(manifest), 0o644)).To(Succeed())
+}
 
 // writeBerthKubeconfig puts a token of Berth's account where the static pod reads it,
 // for its user alone. /etc is a copy on write of the machine's.

@@ -19,6 +19,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/berthdev/berth/test/realnode/node"
 	"github.com/berthdev/berth/test/words"
@@ -55,6 +56,7 @@ var (
 )
 
 var _ = BeforeSuite(func() {
+	log.SetLogger(GinkgoLogr)
 	SetDefaultEventuallyTimeout(90 * time.Second)
 	SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
 })
@@ -103,18 +105,16 @@ func installed(config string, ready int32) {
 	}, starting)
 }
 
-// A spec that fails leaves what the managers logged and what the cluster holds.
-var _ = ReportAfterEach(func(report SpecReport) {
-	if !report.Failed() || cluster == nil {
+// A spec that fails prints what the managers logged and what the cluster holds.
+var _ = JustAfterEach(func(ctx SpecContext) {
+	if !CurrentSpecReport().Failed() || cluster == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
 	for _, args := range []string{"get nodes,pods,leases,sprof --all-namespaces --output=wide", "get events --all-namespaces --sort-by=.lastTimestamp"} {
 		text, err := cluster.Kubectl(ctx, nil, strings.Fields(args)...)
-		AddReportEntry("kubectl "+args, tail(text, 60), err)
+		GinkgoWriter.Printf("kubectl %s: %v\n%s\n", args, err, tail(text, 60))
 	}
 	for path, text := range managerLogs() {
-		AddReportEntry(path, tail(text, 40))
+		GinkgoWriter.Printf("%s:\n%s\n", path, tail(text, 40))
 	}
-})
+}, NodeTimeout(time.Minute))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // podsNamespace is where the demo's Deployments live.
@@ -20,7 +21,13 @@ const podsNamespace = "default"
 // 1Gi each.
 func (s *stage) deploy(ctx context.Context, name string, replicas int, cpu string) error {
 	labels := map[string]string{"app": name}
-	container := corev1.Container{Name: "app", Image: "none"}
+	container := corev1.Container{
+		Name: "app", Image: "none", Command: []string{"serve"}, Args: []string{"--port=8080"},
+		Env: []corev1.EnvVar{{Name: "MODE", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}, Key: "mode", Optional: new(true),
+		}}}},
+		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}}},
+	}
 	container.Resources.Requests = corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse(cpu),
 		corev1.ResourceMemory: resource.MustParse("1Gi"),

@@ -61,7 +61,7 @@ func TestPodRequests(t *testing.T) {
 			scoredCPU: 2000, scoredMemoryMi: 10,
 		},
 		"with requests of the pod only what nobody names is assumed": {
-			pod:       fixture.Pod("a").Requests().PodRequests("cpu", "2").Obj(),
+			pod:       fixture.Pod("a").Bare().Requests().PodRequests("cpu", "2").Obj(),
 			want:      framework.Resource{MilliCPU: 2000},
 			scoredCPU: 2000, scoredMemoryMi: 200,
 		},
@@ -74,7 +74,7 @@ func TestPodRequests(t *testing.T) {
 			scoredCPU: 3000, scoredMemoryMi: 10,
 		},
 		"an infeasible resize counts with the status alone": {
-			pod: fixture.Pod("a").Requests("cpu", "8", "memory", "10Mi").Mutate(func(pod *v1.Pod) {
+			pod: fixture.Pod("a").Bare().Requests("cpu", "8", "memory", "10Mi").Mutate(func(pod *v1.Pod) {
 				pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonInfeasible}}
 				pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "c0",
 					AllocatedResources: fixture.Resources("cpu", "3", "memory", "5Mi")}}

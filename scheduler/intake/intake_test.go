@@ -42,7 +42,8 @@ func newWorld(t *testing.T) *world {
 	}
 	w.Intake = New(Options{
 		Cache: w.cache, Queue: w.queue, Waiting: w.waiting, Log: logr.Discard(),
-		Forget: func(pod *v1.Pod) { w.forgotten = append(w.forgotten, pod.UID) },
+		Observe: func(*v1.Pod) {},
+		Forget:  func(pod *v1.Pod) { w.forgotten = append(w.forgotten, pod.UID) },
 	})
 	w.queue.Adopt(t.Context(), "p", w.rules())
 	return w

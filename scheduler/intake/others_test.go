@@ -106,7 +106,7 @@ func TestPluginsHearOfChangesToWhatTheyRead(t *testing.T) {
 			q, h := listening(t, c.resource)
 			in := New(Options{
 				Cache: cache.New(), Queue: q, Waiting: framework.NewWaitingPods(clock.RealClock{}),
-				Forget: func(*v1.Pod) {}, Log: klog.Background(),
+				Observe: func(*v1.Pod) {}, Forget: func(*v1.Pod) {}, Log: klog.Background(),
 			})
 			factory := NewInformers(client, Trim(false))
 			synced, err := in.Register(factory)

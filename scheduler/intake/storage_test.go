@@ -122,7 +122,7 @@ func TestWhatIsServedIsHeardOfAndNothingElseIsAskedFor(t *testing.T) {
 			q, h := listening(t, c.resource)
 			in := New(Options{
 				Cache: cache.New(), Queue: q, Waiting: framework.NewWaitingPods(clock.RealClock{}),
-				Forget: func(*v1.Pod) {}, Log: klog.Background(), Storage: storage,
+				Observe: func(*v1.Pod) {}, Forget: func(*v1.Pod) {}, Log: klog.Background(), Storage: storage,
 			})
 			factory := NewInformers(client, Trim(false))
 			synced, err := in.Register(factory)

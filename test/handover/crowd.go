@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/history"
 	"github.com/berthdev/berth/test/load"
 )
@@ -91,6 +92,7 @@ func (c *crowd) come(ctx context.Context, i int) error {
 			},
 		}}},
 	}
+	fixture.Workload(&pod.Spec)
 	_, err := c.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if ctx.Err() != nil {
 		return nil

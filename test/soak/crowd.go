@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/load"
 )
 
@@ -33,12 +34,13 @@ func (o options) podCPU() int64 {
 	return min(1000, int64(milliCPU)*int64(o.nodes)*fill/100/int64(o.pods))
 }
 
+// template is of pods that look like those that users write: see fixture.Workload.
 func (o options) template(app string) corev1.PodTemplateSpec {
 	requests := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(o.podCPU(), resource.DecimalSI),
 		corev1.ResourceMemory: resource.MustParse("64Mi"),
 	}
-	return corev1.PodTemplateSpec{
+	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
 		Spec: corev1.PodSpec{
 			SchedulerName: profile,
@@ -47,6 +49,8 @@ func (o options) template(app string) corev1.PodTemplateSpec {
 			}},
 		},
 	}
+	fixture.Workload(&template.Spec)
+	return template
 }
 
 // deployment is the i-th, of so many pods.

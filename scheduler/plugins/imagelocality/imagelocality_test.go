@@ -36,31 +36,31 @@ func TestScore(t *testing.T) {
 		images map[string]*fwk.ImageStateSummary
 		want   int64
 	}{
-		"a node without images is worth nothing": {pod: fixture.Pod("a").Image("web:1")},
-		"another image does not count":           {pod: fixture.Pod("a").Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:2": on(4, 900)}},
+		"a node without images is worth nothing": {pod: fixture.Pod("a").Bare().Image("web:1")},
+		"another image does not count":           {pod: fixture.Pod("a").Bare().Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:2": on(4, 900)}},
 		"an image on every node counts in full": {
-			pod: fixture.Pod("a").Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 500)}, want: 48,
+			pod: fixture.Pod("a").Bare().Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 500)}, want: 48,
 		},
 		"an image on half the nodes counts by half": {
-			pod: fixture.Pod("a").Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(2, 500)}, want: 23,
+			pod: fixture.Pod("a").Bare().Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(2, 500)}, want: 23,
 		},
 		"a small image is not worth a detour": {
-			pod: fixture.Pod("a").Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 23)}, want: 0,
+			pod: fixture.Pod("a").Bare().Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 23)}, want: 0,
 		},
 		"more than enough is enough": {
-			pod: fixture.Pod("a").Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 5000)}, want: 100,
+			pod: fixture.Pod("a").Bare().Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 5000)}, want: 100,
 		},
 		"each image of the pod raises what is enough": {
-			pod: fixture.Pod("a").Image("web:1").InitImage("setup:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 500)}, want: 24,
+			pod: fixture.Pod("a").Bare().Image("web:1").InitImage("setup:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 500)}, want: 24,
 		},
 		"init containers and image volumes count": {
-			pod:    fixture.Pod("a").Image("web:1").InitImage("setup:1").Mutate(withVolume),
+			pod:    fixture.Pod("a").Bare().Image("web:1").InitImage("setup:1").Mutate(withVolume),
 			images: map[string]*fwk.ImageStateSummary{"setup:1": on(4, 500), "data:1": on(4, 700)}, want: 39,
 		},
 		"an image without a tag is the latest": {
-			pod: fixture.Pod("a").Image("reg:5000/web"), images: map[string]*fwk.ImageStateSummary{"reg:5000/web:latest": on(4, 5000)}, want: 100,
+			pod: fixture.Pod("a").Bare().Image("reg:5000/web"), images: map[string]*fwk.ImageStateSummary{"reg:5000/web:latest": on(4, 5000)}, want: 100,
 		},
-		"a pod without containers is no trouble": {pod: fixture.Pod("a")},
+		"a pod without containers is no trouble": {pod: fixture.Pod("a").Bare()},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			plugin, err := New(t.Context(), nil, cluster{nodes: 4})
@@ -78,7 +78,7 @@ func TestScore(t *testing.T) {
 }
 
 func TestSignPodNamesEachImageOnce(t *testing.T) {
-	pod := fixture.Pod("a").Image("web").InitImage("web:latest").Image("a:1").Obj()
+	pod := fixture.Pod("a").Bare().Image("web").InitImage("web:latest").Image("a:1").Obj()
 	got, status := (&Plugin{}).SignPod(t.Context(), pod)
 	want := []fwk.SignFragment{{Key: fwk.ImageNamesSignerName, Value: []string{"a:1", "web:latest"}}}
 	if diff := cmp.Diff(want, got); diff != "" || !status.IsSuccess() {

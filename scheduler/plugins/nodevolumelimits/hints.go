@@ -22,7 +22,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		{Event: fwk.ClusterEvent{Resource: fwk.CSINode, ActionType: fwk.Add | fwk.Delete}},
 		{Event: fwk.ClusterEvent{Resource: fwk.CSINode, ActionType: fwk.Update}, QueueingHintFn: afterNodeUpdated},
 		{Event: fwk.ClusterEvent{Resource: fwk.CSIDriver, ActionType: fwk.Update | fwk.Delete}, QueueingHintFn: afterDriver},
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, QueueingHintFn: afterPodAdded},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, QueueingHintFn: p.afterPodAdded},
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodDeleted},
 		{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add}, QueueingHintFn: afterClaimAdded},
 		{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Update | fwk.Delete}},
@@ -69,16 +69,19 @@ func afterDriver(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint
 // afterPodAdded queues the pod when the other one brings one of its claims to a
 // node, where it then counts but once. Disks that pods name themselves are told
 // apart by the next attempt.
-func afterPodAdded(_ klog.Logger, pod *v1.Pod, _, newObj any) (fwk.QueueingHint, error) {
+func (p *Plugin) afterPodAdded(_ klog.Logger, pod *v1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	_, added, err := framework.EventObjects[*v1.Pod](nil, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
 	for i := range added.Spec.Volumes {
 		theirs := &added.Spec.Volumes[i]
+		if !p.attachable(theirs) {
+			continue
+		}
 		for j := range pod.Spec.Volumes {
 			ours := &pod.Spec.Volumes[j]
-			if (theirs.PersistentVolumeClaim != nil || ours.PersistentVolumeClaim != nil) && !sameClaim(added, theirs, pod, ours) {
+			if !p.attachable(ours) || (theirs.PersistentVolumeClaim != nil || ours.PersistentVolumeClaim != nil) && !sameClaim(added, theirs, pod, ours) {
 				continue
 			}
 			return fwk.Queue, nil

@@ -32,8 +32,8 @@ func TestWhoIsWoken(t *testing.T) {
 		"by a driver that minds no more":              {claimed, afterDriver, strictly(true), strictly(false), fwk.Queue},
 		"by a driver that minded and is gone":         {claimed, afterDriver, strictly(true), nil, fwk.Queue},
 		"not by one that minds now":                   {claimed, afterDriver, strictly(false), strictly(true), fwk.QueueSkip},
-		"by a pod that brings its claim along":        {claimed, afterPodAdded, nil, fixture.Pod("b").Claim("data").On("n").Obj(), fwk.Queue},
-		"not by one with another claim":               {claimed, afterPodAdded, nil, other.Obj(), fwk.QueueSkip},
+		"by a pod that brings its claim along":        {claimed, p.afterPodAdded, nil, fixture.Pod("b").Claim("data").On("n").Obj(), fwk.Queue},
+		"not by one with another claim":               {claimed, p.afterPodAdded, nil, other.Obj(), fwk.QueueSkip},
 		"by a pod that leaves with a volume":          {claimed, p.afterPodDeleted, fixture.Pod("b").Claim("logs").On("n").Obj(), nil, fwk.Queue},
 		"by one that was promised a node":             {claimed, p.afterPodDeleted, fixture.Pod("b").Claim("logs").Nominated("n").Obj(), nil, fwk.Queue},
 		"not by one that was nowhere":                 {claimed, p.afterPodDeleted, other.Obj(), nil, fwk.QueueSkip},
@@ -53,7 +53,7 @@ func TestWhoIsWoken(t *testing.T) {
 			}
 		})
 	}
-	for _, hint := range []fwk.QueueingHintFn{afterNodeUpdated, afterDriver, afterPodAdded, p.afterPodDeleted, afterClaimAdded, p.afterAttachmentDeleted} {
+	for _, hint := range []fwk.QueueingHintFn{afterNodeUpdated, afterDriver, p.afterPodAdded, p.afterPodDeleted, afterClaimAdded, p.afterAttachmentDeleted} {
 		if got, err := hint(klog.Background(), &v1.Pod{}, &v1.Node{}, &v1.Node{}); got != fwk.Queue || err == nil {
 			t.Errorf("an event about something else: %v, %v", got, err)
 		}

@@ -97,11 +97,17 @@ func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ [
 // mayAttach says whether a CSI driver may attach any volume of a pod.
 func (p *Plugin) mayAttach(pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil || p.translator.IsInlineMigratable(v) {
+		if p.attachable(&pod.Spec.Volumes[i]) {
 			return true
 		}
 	}
 	return false
+}
+
+// attachable says whether a CSI driver may attach a volume: ConfigMaps, tokens and
+// scratch space, which nearly every pod has, are not attached.
+func (p *Plugin) attachable(v *v1.Volume) bool {
+	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || p.translator.IsInlineMigratable(v)
 }
 
 // PreFilterExtensions is nil: Filter reads the volumes of other pods from the

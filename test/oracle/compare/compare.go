@@ -12,8 +12,10 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	internal "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/test/oracle/upstream"
 	"github.com/berthdev/berth/test/replay/run"
@@ -57,6 +59,7 @@ func Against(profile *internal.KubeSchedulerProfile, config run.Config, source S
 	}
 	follower := &follower{Scheduler: theirs}
 	here, there := run.NewWorld(berth), run.NewWorld(follower)
+	transform := intake.Trim(len(config.Foreign) > 0)
 	for i := 0; ; i++ {
 		op, err := source.Next()
 		if errors.Is(err, io.EOF) {
@@ -66,7 +69,11 @@ func Against(profile *internal.KubeSchedulerProfile, config run.Config, source S
 		if err != nil {
 			return nil, err
 		}
-		ours, berthErr := here.Do(op)
+		trimmed, err := delivered(op, transform)
+		if err != nil {
+			return nil, fmt.Errorf("op %d: %w", i, err)
+		}
+		ours, berthErr := here.Do(trimmed)
 		follower.leader = ours
 		other, upstreamErr := there.Do(op)
 		if err := errors.Join(wrap("Berth", berthErr), wrap("kube-scheduler", upstreamErr)); err != nil {
@@ -82,6 +89,21 @@ func Against(profile *internal.KubeSchedulerProfile, config run.Config, source S
 		coverage.add(other, berth, theirs)
 		source.Tell(ours)
 	}
+}
+
+// delivered returns an op with its object as the informers of the shipped manager
+// deliver it to Berth. kube-scheduler gets the whole object.
+func delivered(op log.Op, transform toolscache.TransformFunc) (log.Op, error) {
+	pod, is := op.Object.(*v1.Pod)
+	if !is {
+		return op, nil
+	}
+	trimmed, err := transform(pod.DeepCopy())
+	if err != nil {
+		return op, err
+	}
+	op.Object = trimmed.(*v1.Pod)
+	return op, nil
 }
 
 func wrap(who string, err error) error {

@@ -16,7 +16,7 @@ func (g *Generator) newPod() *v1.Pod {
 	if g.crowd != nil && g.chance(60) {
 		return g.plainPod()
 	}
-	pod := fixture.Pod(fmt.Sprintf("%s/p%d", pick(g.dice, namespaces), g.born)).Obj()
+	pod := fixture.Pod(fmt.Sprintf("%s/p%d", pick(g.dice, namespaces), g.born)).Bare().Obj()
 	pod.Spec.SchedulerName = g.config.Profile.Name
 	if g.chance(85) {
 		pod.Labels = g.podLabels()
@@ -40,6 +40,9 @@ func (g *Generator) newPod() *v1.Pod {
 	}
 	if g.crowd != nil {
 		g.crowdPod(pod)
+	}
+	if g.born%4 != 0 {
+		fixture.Workload(&pod.Spec) // by the count and not by chance: histories keep their seeds
 	}
 	return pod
 }

@@ -19,8 +19,6 @@ import (
 // that a simulation decides what runs when.
 var mayStartGoroutines = []string{
 	"framework/wait.go: Goroutine",
-	// The change of the handover replaces its workers, and this line goes with them.
-	"binding/takeover.go: Binding.TakeOver",
 }
 
 func TestNothingInTheSchedulerStartsAGoroutineItself(t *testing.T) {

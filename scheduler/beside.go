@@ -112,7 +112,8 @@ func (s *Scheduler) leave(ctx context.Context, b *beside, left *framework.Left) 
 		return
 	}
 	if t.generation.Memo != nil {
-		t.generation.Memo = cycle.NewMemo(t.generation.Framework)
+		t.generation.Memo.Close()
+		t.generation.Memo = s.caches.NewMemo(t.generation.Framework)
 	}
 	t.generation.Framework.Late(t.Pod, left.Call)
 	close(b.counted)

@@ -58,7 +58,7 @@ var (
 func (s *Scheduler) Metrics() []prometheus.Collector {
 	return slices.Concat(
 		[]prometheus.Collector{attempts, attemptDuration, algorithmDuration, podDuration, podAttempts, afterFlush, goroutines},
-		s.queue.Metrics(), s.cache.Metrics(), intake.Metrics(), framework.Metrics(), extender.Metrics(), cycle.Metrics(), binding.Metrics(), preemption.Metrics(), volumes.Metrics(),
+		s.queue.Metrics(), s.cache.Metrics(), intake.Metrics(), framework.Metrics(), extender.Metrics(), cycle.Metrics(), s.caches.Metrics(), binding.Metrics(), preemption.Metrics(), volumes.Metrics(),
 	)
 }
 

@@ -136,6 +136,7 @@ func (h *house) schedule() error {
 		Clock: clock.RealClock{}, Log: h.log.WithName("scheduler"), Epoch: func(context.Context) int64 { return h.term.Epoch() },
 		Takeover: h.to.takeover(), Grace: h.end.grace, Seed: rand.Uint64(),
 		Extender: h.extenderMaker(h.config, h.to.watches, h.log), Tracer: h.traced.tracer(),
+		CacheBytes: memoryLimit(os.DirFS("/")).cacheBytes(&h.cache.Quantity),
 	})
 	h.end.scheduled = h.sched.Ended()
 	timeRequests()

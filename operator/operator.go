@@ -56,6 +56,7 @@ func run(ctx context.Context, o options, registry framework.Registry) error {
 	if err != nil {
 		return err
 	}
+	memoryLimit(os.DirFS("/")).limitRuntime(os.Getenv, h.log)
 	defer h.finish()
 	if err := h.manage(); err != nil {
 		return err

@@ -118,6 +118,7 @@ func (m *Manager) schedule() error {
 		Clock: clock.RealClock{}, Log: m.log.WithName("scheduler"), Epoch: func(context.Context) int64 { return m.term.Epoch() },
 		Takeover: m.to.takeover(m.options, m.term, m.log), Grace: m.end.grace, Seed: rand.Uint64(),
 		Extender: m.extenderClients(), Tracer: m.traced.tracer(),
+		CacheBytes: memoryLimit(os.DirFS("/")).cacheBytes(&m.cache.Quantity),
 	})
 	m.end.scheduled = m.sched.Ended()
 	for _, collector := range slices.Concat(m.sched.Metrics(), decision.Metrics(), recorder.Metrics(), unserved.Metrics(), controllers.Metrics()) {

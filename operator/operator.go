@@ -66,6 +66,7 @@ func command(args []string, with []Option) error {
 	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logLostTraces(log, o.tracing.endpoint, err) }))
 	timeRequests()
+	memoryLimit(os.DirFS("/")).limitRuntime(os.Getenv, log)
 	ctx := ctrl.SetupSignalHandler()
 	shipped := []Option{
 		WithLogger(log), WithMetricsRegistry(metrics.Registry), WithLeaseLost(func() { os.Exit(1) }),

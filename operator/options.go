@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	restclient "k8s.io/client-go/rest"
@@ -42,6 +43,10 @@ type options struct {
 	// watchdog is how long the loop may be at one step, ending how long the
 	// process may take to end.
 	watchdog, ending time.Duration
+
+	// cache bounds the equivalence caches of all profiles together; zero: see
+	// memory.cacheBytes.
+	cache resource.QuantityValue
 
 	extenders      bool
 	extenderWrites bool
@@ -97,6 +102,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.DurationVar(&o.elect.RetryPeriod, "leader-elect-retry-period", time.Second, "how often the Lease is renewed or asked for")
 	f.DurationVar(&o.watchdog, "watchdog-timeout", time.Minute, "how long the scheduling loop may be at one step before /livez fails; 0 for as long as it likes")
 	f.DurationVar(&o.ending, "graceful-shutdown-timeout", 30*time.Second, "how long the process may take to end: bindings under way are finished, what happened is told, and the Lease is given back; less than the pod's terminationGracePeriodSeconds")
+	f.Var(&o.cache, "equivalence-cache-size", "how much memory the verdicts may take that are remembered for all profiles together, such as 512Mi; 0 for a quarter of the container's memory limit, and 512Mi where there is none")
 	return f
 }
 
@@ -114,6 +120,8 @@ func (o options) validate(rest []string) error {
 		return fmt.Errorf("--v: must not be negative, is %d", o.verbosity)
 	case o.watchdog != 0 && o.watchdog <= framework.CallLimit:
 		return fmt.Errorf("--watchdog-timeout: must exceed %v, after which the loop itself leaves a plugin behind, or be 0, is %v", framework.CallLimit, o.watchdog)
+	case !o.cache.IsZero() && o.cache.Cmp(leastCache) < 0:
+		return fmt.Errorf("--equivalence-cache-size: must be at least %s, or 0, is %s", &leastCache, &o.cache)
 	case o.ending < endingLeast:
 		return fmt.Errorf("--graceful-shutdown-timeout: must be at least %v, is %v", endingLeast, o.ending)
 	case o.qps > 0 && o.burst < 1:

@@ -59,7 +59,7 @@ var (
 func (s *Scheduler) Metrics() []prometheus.Collector {
 	return slices.Concat(
 		[]prometheus.Collector{attempts, attemptDuration, algorithmDuration, podDuration, podAttempts, afterFlush, goroutines, fencedPods, handoverDuration},
-		s.queue.Metrics(), s.cache.Metrics(), intake.Metrics(), framework.Metrics(), extender.Metrics(), cycle.Metrics(), binding.Metrics(), journal.Metrics(), preemption.Metrics(), volumes.Metrics(),
+		s.queue.Metrics(), s.cache.Metrics(), intake.Metrics(), framework.Metrics(), extender.Metrics(), cycle.Metrics(), s.caches.Metrics(), binding.Metrics(), journal.Metrics(), preemption.Metrics(), volumes.Metrics(),
 	)
 }
 

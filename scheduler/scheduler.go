@@ -82,6 +82,9 @@ type Options struct {
 	Go func(func())
 	// Wait waits for what such work does; nil means framework.Block.
 	Wait framework.Wait
+	// CacheBytes bounds what is remembered of verdicts for all profiles together;
+	// 0 means cycle.DefaultBudget.
+	CacheBytes int
 	// Slice is how many pods the change of a profile looks at at once, and Yield
 	// lets others come in between; 0 and nil leave both to the queue.
 	Slice int
@@ -100,6 +103,7 @@ type Scheduler struct {
 	binding  *binding.Binding
 	intake   *intake.Intake
 	cycle    cycle.Cycle
+	caches   *cycle.Budget
 	volumes  *volumes.Volumes
 	waiting  *framework.WaitingPods
 	epoch    int64
@@ -129,7 +133,7 @@ func New(o Options) *Scheduler {
 	if o.Wait == nil {
 		s.options.Wait = framework.Block
 	}
-	s.cache = cache.New()
+	s.cache, s.caches = cache.New(), cycle.NewBudget(cmp.Or(o.CacheBytes, cycle.DefaultBudget))
 	s.waiting = framework.NewWaitingPods(o.Clock)
 	s.waiting.Wait = s.options.Wait
 	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.onHold, OnGate: s.onGate, Slice: o.Slice, Yield: o.Yield})
@@ -150,6 +154,7 @@ func New(o Options) *Scheduler {
 		Unsupported: o.Unsupported, Clock: o.Clock, Log: o.Log,
 		Informers: s.lent(), Listed: s.intake.Listed(), Forget: forgetProfile,
 		Go: s.options.Go, Wait: s.options.Wait, Trials: s.trials(), Namespace: s.namespace, Extender: o.Extender,
+		Caches: s.caches,
 	})
 	o.Ledger.CountQueueWith(s.counts)
 	return s

@@ -1,9 +1,6 @@
 package cache
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -16,20 +13,16 @@ type kept struct {
 	sets    map[string]*keptSet
 	shapes  shapes
 	terms   keptTerms
-	// turn grows with every question, so that what was not asked for the
-	// longest is known.
-	turn uint64
+	// numbers is how many numbers all sets have together.
+	numbers int
 }
 
 var _ framework.KeptCounts = &kept{}
 
-// maxSets bounds the sets of pods that are counted.
-const maxSets = 4096
-
 // keptSet is a set of pods with its numbers, by node and by domain.
 type keptSet struct {
 	*framework.PodSet
-	nodes   framework.NodeNumbers
+	nodes   *framework.NodeNumbers
 	numbers map[string]*keptNumbers
 }
 
@@ -45,6 +38,7 @@ func newKept(s *Snapshot) *kept {
 	k := &kept{scan: scan{s}, columns: s.columns, sets: map[string]*keptSet{}}
 	k.shapes.forget(nil)
 	k.terms.forget()
+	k.columns.OnReclaim, k.columns.OnFull = k.reclaimed, k.terms.compact
 	return k
 }
 
@@ -54,14 +48,14 @@ func (k *kept) Columns() *framework.Columns { return k.columns }
 // Pods answers each query with numbers that move with the snapshot. They are
 // those of all domains, whatever the query leaves out.
 func (k *kept) Pods(queries ...framework.PodQuery) []*framework.Tally {
-	k.turn++
+	turn := k.columns.NextTurn()
 	tallies := make([]*framework.Tally, len(queries))
 	for i := range queries {
 		numbers := k.set(queries[i].Pods).in(k, &queries[i])
 		if numbers == nil {
 			return k.scan.Pods(queries...)
 		}
-		numbers.Turn = k.turn
+		numbers.Turn = turn
 		tallies[i] = framework.TallyOf(numbers.Numbers)
 	}
 	return tallies
@@ -69,8 +63,8 @@ func (k *kept) Pods(queries ...framework.PodQuery) []*framework.Tally {
 
 // ByNode counts pods by node.
 func (k *kept) ByNode(pods *framework.PodSet) *framework.NodeNumbers {
-	k.turn++
-	return &k.set(pods).nodes
+	k.columns.NextTurn()
+	return k.set(pods).nodes
 }
 
 // set returns the counted set that is the same as pods.
@@ -78,52 +72,13 @@ func (k *kept) set(pods *framework.PodSet) *keptSet {
 	key := pods.Key()
 	set, known := k.sets[key]
 	if !known {
-		k.makeRoom()
-		set = &keptSet{PodSet: pods, numbers: map[string]*keptNumbers{}}
+		k.evictSets()
+		set = &keptSet{PodSet: pods, nodes: framework.NewNodeNumbers(k.columns), numbers: map[string]*keptNumbers{}}
 		k.sets[key] = set
 		k.shapes.add(set, k.columns)
 	}
-	set.nodes.Turn = k.turn
+	set.nodes.Turn = *k.columns.Turns()
 	return set
-}
-
-// makeRoom drops the sets that were not asked for the longest, when there are
-// too many.
-func (k *kept) makeRoom() {
-	if len(k.sets) < maxSets {
-		return
-	}
-	type old struct {
-		key string
-		set *keptSet
-	}
-	var all []old
-	for key, set := range k.sets {
-		all = append(all, old{key, set})
-	}
-	slices.SortFunc(all, func(a, b old) int { return cmp.Compare(a.set.used(), b.set.used()) })
-	for _, o := range all[:len(all)/4] {
-		o.set.drop()
-		delete(k.sets, o.key)
-	}
-	k.shapes.forget(k.sets)
-	k.shapes.survey(k.columns)
-}
-
-// used is when the set was last asked for.
-func (s *keptSet) used() uint64 {
-	turn := s.nodes.Turn
-	for _, numbers := range s.numbers {
-		turn = max(turn, numbers.Turn)
-	}
-	return turn
-}
-
-func (s *keptSet) drop() {
-	s.nodes.Dropped = true
-	for _, numbers := range s.numbers {
-		numbers.Drop()
-	}
 }
 
 func (s *keptSet) reach(slot framework.Slot) {
@@ -140,8 +95,10 @@ func (s *keptSet) in(k *kept, q *framework.PodQuery) *keptNumbers {
 		key += "\x00"
 	}
 	if numbers, known := s.numbers[key]; known {
+		numbers.Domains.Current() // which counts as a use
 		return numbers
 	}
+	k.evictNumbers(s)
 	domains := k.columns.Domains(q.TopologyKey, q.Unlabelled)
 	if domains == nil {
 		return nil
@@ -151,6 +108,7 @@ func (s *keptSet) in(k *kept, q *framework.PodQuery) *keptNumbers {
 		numbers.nodeCame(slot, k.columns, s.nodes.By[slot])
 	}
 	s.numbers[key] = numbers
+	k.numbers++
 	return numbers
 }
 
@@ -177,15 +135,17 @@ func (n *keptNumbers) nodeLeft(slot framework.Slot, pods int32) {
 
 // nodeCame counts a node in that got its slot, its labels or its taints.
 func (k *kept) nodeCame(slot framework.Slot) {
-	k.shapes.node(k.columns, slot, 1)
 	for _, set := range k.sets {
 		set.reach(slot)
-		set.nodes.By[slot] = int32(set.On(k.columns.Nodes[slot]))
+		set.nodes.By[slot] = 0
+	}
+	k.shapes.node(k.columns, slot, 1, func(set *keptSet) { set.nodes.By[slot]++ })
+	for _, set := range k.sets {
 		for _, numbers := range set.numbers {
 			numbers.nodeCame(slot, k.columns, set.nodes.By[slot])
 		}
 	}
-	k.terms.node(k.columns, slot, 1)
+	k.terms.nodeCame(k.columns, slot)
 }
 
 // nodeLeft counts a node out, while columns still hold it.
@@ -197,7 +157,7 @@ func (k *kept) nodeLeft(slot framework.Slot) {
 		}
 		set.nodes.By[slot] = 0
 	}
-	k.shapes.node(k.columns, slot, -1)
+	k.shapes.node(k.columns, slot, -1, func(*keptSet) {})
 	k.terms.node(k.columns, slot, -1)
 }
 

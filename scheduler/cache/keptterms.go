@@ -1,8 +1,12 @@
 package cache
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -19,6 +23,11 @@ type keptTerms struct {
 	// unplaced is how many pods have terms of topologies that are too many to
 	// be kept.
 	unplaced int
+	// absent are the topology keys of terms that no node carries. Such a term
+	// counts nowhere and needs no domains until a node does.
+	absent sets.Set[string]
+	// making are the terms of a pod that is about to be counted.
+	making []*keptTerm
 	// labels are the keys that selectors of terms name, or ever named.
 	labels framework.LabelKeys
 	text   []byte
@@ -48,7 +57,34 @@ type parts struct {
 
 func (k *keptTerms) forget() {
 	k.known, k.list, k.idle = map[string]*keptTerm{}, nil, 0
+	k.absent = sets.New[string]()
 	k.era++
+}
+
+// nodeCame counts the terms of all pods of a node in.
+func (k *keptTerms) nodeCame(columns *framework.Columns, slot framework.Slot) {
+	for key := range columns.Nodes[slot].Node().Labels {
+		if k.absent.Has(key) {
+			k.rebuild(columns)
+			return
+		}
+	}
+	k.node(columns, slot, 1)
+}
+
+// rebuild counts the terms of all pods anew. It takes time proportional to the
+// pods that have terms.
+func (k *keptTerms) rebuild(columns *framework.Columns) {
+	for _, t := range k.list {
+		t.drop()
+	}
+	k.forget()
+	k.unplaced = 0
+	for slot, node := range columns.Nodes {
+		if node != nil {
+			k.node(columns, framework.Slot(slot), 1)
+		}
+	}
 }
 
 // pod counts the terms of a pod on the node in slot in, or out when by is -1.
@@ -91,41 +127,68 @@ func (k *keptTerms) of(columns *framework.Columns, pod *framework.PodInfo) []par
 	if shared, ok := (*pod.Kept()).(*parts); ok && shared.era == k.era {
 		return shared.list
 	}
-	made := &parts{era: k.era}
+	made := &parts{}
+	k.making = k.making[:0]
 	for kind, term := range pod.Terms() {
-		made.list = append(made.list, part{k.intern(columns, kind, term.AffinityTerm), int64(term.Weight)})
+		t := k.intern(columns, kind, term.AffinityTerm)
+		made.list = append(made.list, part{t, int64(term.Weight)})
+		k.making = append(k.making, t)
 	}
+	k.making = k.making[:0]
+	made.era = k.era
 	*pod.Kept() = made
 	return made.list
 }
 
 // intern returns the one value of a term, nil when its topology is one too
-// many.
+// many. It may compact the terms, but none of those that are being made.
 func (k *keptTerms) intern(columns *framework.Columns, kind framework.TermKind, term fwk.AffinityTerm) *keptTerm {
 	k.text = framework.AppendTerm(append(k.text[:0], byte(kind)), &term)
 	if found, known := k.known[string(k.text)]; known {
 		return found
 	}
-	domains := columns.Domains(term.TopologyKey, false)
+	key := string(k.text)
+	domains := columns.NoDomains()
+	if columns.Carried(term.TopologyKey) || fault.TopologiesNeverReclaimed {
+		domains = columns.Domains(term.TopologyKey, false)
+	} else {
+		k.absent.Insert(term.TopologyKey)
+	}
 	if domains == nil {
 		return nil
 	}
+	domains.Pin()
 	made := &keptTerm{Numbers: framework.NewNumbers(domains), kind: kind, term: term}
-	k.known[string(k.text)] = made
+	k.known[key] = made
 	k.list = append(k.list, made)
 	k.idle++
 	k.labels.Add(term.Selector)
 	return made
 }
 
+// drop says that the term is no longer kept.
+func (t *keptTerm) drop() {
+	t.Drop()
+	t.Domains.Unpin()
+}
+
 // compact drops the terms that no pod has any more.
 func (k *keptTerms) compact() {
-	before := k.list
+	if k.idle == 0 {
+		return
+	}
+	before, absent := k.list, k.absent
 	k.forget()
 	for _, t := range before {
 		if t.pods == 0 {
-			t.Drop()
-			continue
+			if !slices.Contains(k.making, t) {
+				t.drop()
+				continue
+			}
+			k.idle++
+		}
+		if absent.Has(t.term.TopologyKey) {
+			k.absent.Insert(t.term.TopologyKey)
 		}
 		k.text = framework.AppendTerm(append(k.text[:0], byte(t.kind)), &t.term)
 		k.known[string(k.text)] = t
@@ -136,6 +199,9 @@ func (k *keptTerms) compact() {
 // Terms answers with tallies that move with the snapshot, and take in terms
 // that come later when they are updated.
 func (k *kept) Terms(q framework.TermQuery) *framework.TermTallies {
+	if k.terms.unplaced > 0 && k.terms.idle > 0 {
+		k.terms.rebuild(k.columns) // there may be a place now
+	}
 	if k.terms.unplaced > 0 {
 		return k.scan.Terms(q)
 	}

@@ -92,18 +92,21 @@ func (s *shapes) survey(columns *framework.Columns) {
 	clear(s.known)
 	s.many = false
 	for slot := range columns.Nodes {
-		s.node(columns, framework.Slot(slot), 1)
+		s.node(columns, framework.Slot(slot), 1, func(*keptSet) {})
 	}
 }
 
-// node counts the pods of a node in, or out when by is -1.
-func (s *shapes) node(columns *framework.Columns, slot framework.Slot, by int32) {
+// node counts the pods of a node in, or out when by is -1, and calls each with
+// every set that a pod is in.
+func (s *shapes) node(columns *framework.Columns, slot framework.Slot, by int32, each func(*keptSet)) {
 	if len(s.sets) == 0 || columns.Nodes[slot] == nil {
 		return
 	}
 	for _, pod := range columns.Nodes[slot].GetPods() {
 		if info, ours := pod.(*framework.PodInfo); ours {
-			s.shift(slot, info, by)
+			for _, set := range s.shift(slot, info, by) {
+				each(set)
+			}
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 type class struct {
 	// sheet is what is remembered, together with other classes.
 	*sheet
-	key string
+	memo *Memo
+	key  string
 	// info is what is derived from a pod of the class, and malformed what was
 	// wrong with it.
 	info      *framework.PodInfo
@@ -46,6 +47,9 @@ type sheet struct {
 
 // classBytes is about what a class takes without its verdicts.
 const classBytes = 4096
+
+// bytes is about what the class takes without its verdicts.
+func (c *class) bytes() int { return classBytes + len(c.key) }
 
 // entry is what is remembered about one node.
 type entry struct {
@@ -152,7 +156,7 @@ func (s *sheet) row(m *Memo, place int) []int64 {
 
 func (s *sheet) take(m *Memo, bytes int) {
 	s.bytes += bytes
-	m.account(bytes)
+	m.budget.account(m, bytes)
 }
 
 // forget forgets all nodes.

@@ -23,18 +23,21 @@ type Memo struct {
 	// lasting and rest write the two parts of a class's key; the first is its
 	// sheet's.
 	lasting, rest *framework.ClassKeys
-	// classes are known by key; newest is the one that was used last.
-	classes        map[string]*class
-	sheets         map[string]*sheet
-	newest, oldest *class
-	// bytes is about what classes and sheets take, and limit how much they may.
-	bytes, limit int
+	// classes are known by key.
+	classes map[string]*class
+	sheets  map[string]*sheet
+	// bytes is about what classes and sheets take, and budget bounds it together
+	// with other Memos.
+	bytes  int
+	budget *Budget
 	// moved is the snapshot's, when the labels that selectors name were read.
 	moved uint64
 	text  []byte // room for a key
-	// last is the class of the pod that was looked up last.
-	last    *class
-	lastPod *v1.Pod
+	// last is the class of the pod that was looked up last, when selectors named
+	// that many labels.
+	last       *class
+	lastPod    *v1.Pod
+	lastLabels int
 	// every is how many attempts go by until one verdict is made anew.
 	every   uint64
 	stats   Stats
@@ -64,12 +67,12 @@ func (m *Memo) Stats() Stats {
 }
 
 // Size is how much m remembers: classes of pods, about how many bytes they take,
-// and how many they may. As all of m it is the loop's.
+// and how many m and those that share its Budget may take together. As all of m it is the loop's.
 func (m *Memo) Size() (classes, bytes, limit int) {
 	if m == nil {
 		return 0, 0, 0
 	}
-	return len(m.classes), m.bytes, m.limit
+	return len(m.classes), m.bytes, m.budget.limit
 }
 
 // Recheck makes one verdict anew every so many attempts.
@@ -78,7 +81,7 @@ func (m *Memo) Recheck(every uint64) { m.every = every }
 const (
 	// unread is how far no snapshot ever moves.
 	unread = math.MaxUint64
-	// memoBytes bounds what one profile remembers.
+	// memoBytes bounds a Memo that shares no Budget.
 	memoBytes = 256 << 20
 	// recheckEvery is how many attempts go by until one verdict is recomputed.
 	recheckEvery = 64
@@ -94,7 +97,7 @@ func NewMemo(f *framework.Framework) *Memo {
 	}
 	m := &Memo{
 		framework: f, snapshot: snapshot, classes: map[string]*class{}, sheets: map[string]*sheet{},
-		limit: memoBytes, every: recheckEvery,
+		budget: NewBudget(memoBytes), every: recheckEvery,
 	}
 	m.lasting, m.rest = f.ClassKeys(snapshot.Labels())
 	// The labels that selectors name are read when the first pod is looked up: a
@@ -120,18 +123,23 @@ func (m *Memo) PodInfo(pod *v1.Pod) (*framework.PodInfo, error) {
 
 // class returns the pod's class, nil for a pod that is like no other.
 func (m *Memo) class(pod *v1.Pod) *class {
-	if m.lastPod == pod {
+	if fault.LastPodUnchecked && m.lastPod == pod {
 		return m.last
 	}
 	if m.moved != m.snapshot.Moved() {
 		m.moved = m.snapshot.Moved()
 		m.framework.SelectedLabels(m.snapshot.Labels())
 	}
-	m.lastPod, m.last = pod, m.find(pod)
+	// The key is made of the pod, which never changes, and of the labels that
+	// selectors name, which only become more.
+	if labels := len(m.snapshot.Labels().List()); m.lastPod != pod || m.lastLabels != labels {
+		m.lastPod, m.lastLabels, m.last = pod, labels, m.find(pod)
+	}
 	return m.last
 }
 
 func (m *Memo) find(pod *v1.Pod) *class {
+	m.budget.sweep()
 	if framework.Singular(pod) {
 		return nil
 	}
@@ -139,14 +147,14 @@ func (m *Memo) find(pod *v1.Pod) *class {
 	part := len(m.text)
 	m.text = m.rest.Append(m.text, pod)
 	if found, known := m.classes[string(m.text)]; known {
-		m.touch(found)
+		m.budget.touch(found)
 		return found
 	}
-	made := &class{key: string(m.text), sheet: m.sheet(string(m.text[:part]))}
+	made := &class{memo: m, key: string(m.text), sheet: m.sheet(string(m.text[:part]))}
 	made.info, made.malformed = framework.NewPodInfo(pod)
 	m.classes[made.key] = made
-	m.push(made)
-	m.account(classBytes + len(made.key))
+	m.budget.push(made)
+	m.budget.account(m, made.bytes())
 	m.stats.Classes++
 	count(m.framework, classesMade)
 	return made
@@ -166,60 +174,8 @@ func (m *Memo) sheet(key string) *sheet {
 // forget drops a class, and what it remembers: that was found wrong.
 func (m *Memo) forget(c *class) {
 	if m.classes[c.key] == c {
-		m.evict(c)
+		m.budget.evict(c)
 	}
 	c.sheet.forget()
 	m.last, m.lastPod = nil, nil
-}
-
-// account adds to what is taken, and makes room when that is too much. The
-// class that was used last stays.
-func (m *Memo) account(bytes int) {
-	m.bytes += bytes
-	for m.bytes > m.limit && m.oldest != m.newest {
-		m.evict(m.oldest)
-		count(m.framework, evictions)
-	}
-}
-
-func (m *Memo) evict(c *class) {
-	m.unlink(c)
-	delete(m.classes, c.key)
-	m.bytes -= classBytes + len(c.key)
-	if c.sheet.classes--; c.sheet.classes == 0 {
-		delete(m.sheets, c.sheet.key)
-		m.bytes -= c.sheet.bytes
-	}
-}
-
-// touch makes c the class that was used last.
-func (m *Memo) touch(c *class) {
-	if m.newest != c {
-		m.unlink(c)
-		m.push(c)
-	}
-}
-
-func (m *Memo) push(c *class) {
-	c.older, c.newer = m.newest, nil
-	if m.newest != nil {
-		m.newest.newer = c
-	} else {
-		m.oldest = c
-	}
-	m.newest = c
-}
-
-func (m *Memo) unlink(c *class) {
-	if c.older != nil {
-		c.older.newer = c.newer
-	} else {
-		m.oldest = c.newer
-	}
-	if c.newer != nil {
-		c.newer.older = c.older
-	} else {
-		m.newest = c.older
-	}
-	c.older, c.newer = nil, nil
 }

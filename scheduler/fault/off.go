@@ -411,4 +411,17 @@ const (
 	MetricsForAll = false
 	// LastWordsLost: what was decided shortly before the end is not published.
 	LastWordsLost = false
+
+	// In cache, framework, cycle and serviceaffinity, of bounds.
+
+	// NumbersNeverEvicted: the numbers within a counted set of pods are never dropped.
+	NumbersNeverEvicted = false
+	// TopologiesNeverReclaimed: a topology key keeps its place for the life of the process, whether or not any node carries it.
+	TopologiesNeverReclaimed = false
+	// NominatedSiblingNowhere: ServiceAffinity looks for a nominated pod on the node that its spec names.
+	NominatedSiblingNowhere = false
+	// LastPodUnchecked: the pod that was looked up last is of the same class still, whatever selectors name now.
+	LastPodUnchecked = false
+	// BudgetPerProfile: each equivalence cache has the whole budget of the process for itself.
+	BudgetPerProfile = false
 )

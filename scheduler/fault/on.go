@@ -194,6 +194,11 @@ var (
 	RequestsUntraced           = planted("RequestsUntraced")
 	MetricsForAll              = planted("MetricsForAll")
 	LastWordsLost              = planted("LastWordsLost")
+	NumbersNeverEvicted        = planted("NumbersNeverEvicted")
+	TopologiesNeverReclaimed   = planted("TopologiesNeverReclaimed")
+	NominatedSiblingNowhere    = planted("NominatedSiblingNowhere")
+	LastPodUnchecked           = planted("LastPodUnchecked")
+	BudgetPerProfile           = planted("BudgetPerProfile")
 )
 
 // Those of extenders.

@@ -61,6 +61,8 @@ type ClassScore struct {
 	Weight int64
 	// Normal normalises; nil where nothing has to be.
 	Normal NormalForm
+	// kept is the form where it reads counts, nil elsewhere.
+	kept KeptScoreForm
 	// asked counts the nodes that the form is asked about.
 	asked prometheus.Counter
 }
@@ -147,6 +149,11 @@ func (c *Class) Begin() bool {
 		if c.Filters[i].skips != skip {
 			c.Filters[i].skips = skip
 			c.skip(c.Filters[i].Plugin, skip)
+		}
+	}
+	for i := range c.Scores {
+		if kept := c.Scores[i].kept; kept != nil && !kept.Current() {
+			return false
 		}
 	}
 	return true

@@ -44,7 +44,8 @@ type Columns struct {
 	// Era changes when versions or numbers of taints may come back.
 	Era uint64
 
-	domains    []*Domains
+	topologies
+
 	taintLists [][]v1.Taint
 	taintIDs   map[string]int32
 	// advised is how many nodes have a taint that only advises against them,
@@ -52,16 +53,13 @@ type Columns struct {
 	advised, tainted, cordoned int
 }
 
-// maxTopologies bounds of how many labels domains are kept.
-const maxTopologies = 64
-
 // spareTaintLists is how many lists of taints that no node has any more may be
 // kept, besides as many as there are nodes.
 const spareTaintLists = 1024
 
 // NewColumns returns the columns of nodes, each in the slot of its index.
 func NewColumns(nodes ...*NodeInfo) *Columns {
-	c := &Columns{}
+	c := &Columns{topologies: newTopologies()}
 	c.forgetTaints()
 	for slot, node := range nodes {
 		c.Put(Slot(slot), node)
@@ -106,9 +104,7 @@ func (c *Columns) Count(slot Slot) {
 // comes after it.
 func (c *Columns) Describe(slot Slot) {
 	node := c.Nodes[slot].Node()
-	for _, d := range c.domains {
-		d.put(slot, node)
-	}
+	c.topologies.put(slot, node)
 	before := c.taintLists[c.Taints[slot]]
 	var next []v1.Taint
 	if node != nil {
@@ -124,25 +120,6 @@ func one(is bool) int {
 		return 1
 	}
 	return 0
-}
-
-// Domains returns the domains of a topology; nil says that too many others are
-// kept already.
-func (c *Columns) Domains(key string, unlabelled bool) *Domains {
-	for _, d := range c.domains {
-		if d.Key == key && d.Unlabelled == unlabelled {
-			return d
-		}
-	}
-	if len(c.domains) == maxTopologies {
-		return nil
-	}
-	d := newDomains(key, unlabelled)
-	for slot, node := range c.Nodes {
-		d.put(Slot(slot), node.Node())
-	}
-	c.domains = append(c.domains, d)
-	return d
 }
 
 // TaintList returns the taints that have a number.

@@ -41,9 +41,26 @@ type KeptCounts interface {
 
 // NodeNumbers are numbers by slot that move with the snapshot.
 type NodeNumbers struct {
-	By      []int32
+	By []int32
+	// Turn is the turn of the Columns in which the numbers were used last.
 	Turn    uint64
 	Dropped bool
+
+	turn *uint64
+}
+
+// NewNodeNumbers returns numbers by the slots of columns, all 0.
+func NewNodeNumbers(columns *Columns) *NodeNumbers {
+	return &NodeNumbers{turn: columns.Turns(), Turn: *columns.Turns()}
+}
+
+// Current reports whether the numbers still move with the snapshot, and counts as
+// a use.
+func (n *NodeNumbers) Current() bool {
+	if n.turn != nil {
+		n.Turn = *n.turn
+	}
+	return !n.Dropped
 }
 
 // CountingLister is a SharedLister whose pods are counted.

@@ -22,6 +22,15 @@ type Domains struct {
 	names []string // by domain; names[NoDomain] is not used
 	nodes []int32  // how many nodes are in each domain
 	free  []int32
+
+	// turn is the current turn of the Columns that keep d, nil for Domains that
+	// stay as they are; used is the turn in which d was used last.
+	turn *uint64
+	used uint64
+	// pins is how many holders need d to stay.
+	pins int
+	// dropped says that d is no longer kept and does not move any more.
+	dropped bool
 }
 
 func newDomains(key string, unlabelled bool) *Domains {
@@ -40,11 +49,38 @@ func (d *Domains) Len() int { return len(d.names) }
 // Present is how many domains have a node.
 func (d *Domains) Present() int { return len(d.ids) }
 
-// put moves the node in slot to where its labels say; a nil node leaves.
-func (d *Domains) put(slot Slot, node *v1.Node) {
+// Current reports whether d still moves with the snapshot, and counts as a use.
+func (d *Domains) Current() bool {
+	if d.turn != nil {
+		d.used = *d.turn
+	}
+	return !d.dropped
+}
+
+// Pin keeps d until Unpin was called as often.
+func (d *Domains) Pin() { d.pins++ }
+
+// Unpin takes one Pin back.
+func (d *Domains) Unpin() { d.pins-- }
+
+// empty reports whether no node has a value under the key.
+func (d *Domains) empty() bool {
+	if len(d.ids) == 1 && d.Unlabelled {
+		return d.ids[""] != NoDomain
+	}
+	return len(d.ids) == 0
+}
+
+// reach makes place for slot.
+func (d *Domains) reach(slot Slot) {
 	for len(d.of) <= int(slot) {
 		d.of = append(d.of, NoDomain)
 	}
+}
+
+// put moves the node in slot to where its labels say; a nil node leaves.
+func (d *Domains) put(slot Slot, node *v1.Node) {
+	d.reach(slot)
 	before, next := d.of[slot], NoDomain
 	if node != nil {
 		name, ok := node.Labels[d.Key]

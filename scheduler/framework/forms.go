@@ -75,6 +75,13 @@ type NormalForm interface {
 	Normalize(scores []int64)
 }
 
+// KeptScoreForm is a ScoreForm that reads counts which may no longer be kept.
+type KeptScoreForm interface {
+	ScoreForm
+	// Current reports whether they are; if not, the form is of no more use.
+	Current() bool
+}
+
 // MindingForm is a remembered form that tells which of the facets that its
 // plugin reads its verdicts so far have depended on.
 type MindingForm interface {

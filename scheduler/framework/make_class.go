@@ -90,7 +90,7 @@ func (m *maker) addScore(place int) bool {
 	}
 	if readsVolumes(plugin.ScorePlugin) {
 		if !c.State.GetSkipScorePlugins().Has(plugin.name) {
-			c.Scores = append(c.Scores, ClassScore{noVolumes{}, plugin.name, place, plugin.weight, nil, uncounted})
+			c.Scores = append(c.Scores, ClassScore{ScoreForm: noVolumes{}, Plugin: plugin.name, Place: place, Weight: plugin.weight, asked: uncounted})
 		}
 		return true
 	}
@@ -115,7 +115,8 @@ func (m *maker) addScore(place int) bool {
 		form = &scoreByNode{ScorePlugin: plugin.ScorePlugin, ctx: m.ctx, state: c.State, pod: m.pod, columns: m.columns}
 	}
 	normal, _ := form.(NormalForm)
-	made := ClassScore{form, plugin.name, place, plugin.weight, normal, m.asked(plugin.name, "Score")}
+	kept, _ := form.(KeptScoreForm)
+	made := ClassScore{form, plugin.name, place, plugin.weight, normal, kept, m.asked(plugin.name, "Score")}
 	if live {
 		c.Scores = append(c.Scores, made)
 	} else {

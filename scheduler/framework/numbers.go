@@ -6,8 +6,7 @@ import "math"
 // it. Whoever reads them again after the snapshot moved asks Current first.
 type Numbers struct {
 	Domains *Domains
-	// Turn is when the numbers were last asked for, in the turns of whoever
-	// keeps them.
+	// Turn is the turn of the Columns in which the numbers were used last.
 	Turn uint64
 
 	by     []int64 // by domain
@@ -36,14 +35,20 @@ func numbersOf(byName map[string]int64) *Numbers {
 		n.List(id, 1)
 		n.Shift(id, number)
 	}
+	n.Drop() // which they are from the beginning: they do not move
 	return n
 }
 
 // Drop says that the numbers are no longer kept.
 func (n *Numbers) Drop() { n.dropped = true }
 
-// Current reports whether the numbers still move with the snapshot.
-func (n *Numbers) Current() bool { return !n.dropped }
+// Current reports whether the numbers still move with the snapshot, and counts as
+// a use.
+func (n *Numbers) Current() bool {
+	current := n.Domains.Current() && !n.dropped
+	n.Turn = n.Domains.used
+	return current
+}
 
 // By returns the number of each domain; domains beyond its end have 0. The
 // slice is n's own.

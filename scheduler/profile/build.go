@@ -12,7 +12,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
@@ -178,13 +177,14 @@ func (m *build) listen(ctx context.Context) error {
 }
 
 func (m *build) generation() *Generation {
-	g := &Generation{Framework: m.framework, prints: m.prints, closed: make(chan struct{}), refs: 1}
-	g.memo.Store(cycle.NewMemo(m.framework))
+	g := &Generation{Framework: m.framework, caches: m.set.options.Caches, prints: m.prints, closed: make(chan struct{}), refs: 1}
+	g.memo.Store(g.caches.NewMemo(m.framework))
 	g.deaf = m.deaf
 	g.gate = func(ctx context.Context, pod *v1.Pod, lastGate string) string {
 		return m.set.askGate(ctx, g, pod, lastGate)
 	}
 	g.end = func() {
+		g.letGo()
 		m.set.options.Go(func() {
 			m.takeDown()
 			close(g.closed)

@@ -23,6 +23,9 @@ type Generation struct {
 	// memo is nil where nothing can be remembered, and once the Generation was
 	// replaced.
 	memo atomic.Pointer[cycle.Memo]
+	// caches bounds it together with those of the other Generations; nil: it is
+	// bounded alone.
+	caches *cycle.Budget
 
 	hints []queue.Hint
 	// wakes are the names of their events, by plugin.
@@ -55,8 +58,9 @@ func (g *Generation) Memo() *cycle.Memo { return g.memo.Load() }
 // RenewMemo replaces the equivalence cache by an empty one, if there is one: an
 // attempt that was left behind may still write into it. The loop calls it.
 func (g *Generation) RenewMemo() {
-	if memo := g.memo.Load(); memo != nil {
-		g.memo.CompareAndSwap(memo, cycle.NewMemo(g.Framework)) // unless it was replaced meanwhile
+	// It stays nil where the Generation was replaced meanwhile.
+	if memo := g.memo.Load(); memo != nil && g.memo.CompareAndSwap(memo, g.caches.NewMemo(g.Framework)) {
+		memo.Close()
 	}
 }
 
@@ -65,7 +69,7 @@ func (g *Generation) RenewMemo() {
 // it began with, until it ends.
 func (g *Generation) letGo() {
 	if !fault.OldGenerationRemembers {
-		g.memo.Store(nil)
+		g.memo.Swap(nil).Close()
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
@@ -74,6 +75,9 @@ type Options struct {
 	// Extender makes the client of an extender of a profile, which lives as long as
 	// life; nil: no profile has any. It opens nothing.
 	Extender func(life context.Context, profile string, c extender.Config) (fwk.Extender, error)
+	// Caches bounds what is remembered for all profiles together; nil: each is
+	// bounded alone.
+	Caches *cycle.Budget
 	// Trials are what trials are made of; nil: none is made.
 	Trials *Trials
 	// Listed is closed once the house has listed what it watches; nil: it has.

@@ -19,6 +19,9 @@ import (
 // begun. It is also how long the plugins may take for one pod.
 const Limit = 2 * time.Second
 
+// memoBytes bounds what is remembered in one trial.
+const memoBytes = 32 << 20
+
 // Rules say how work is done and waited for.
 type Rules struct {
 	Clock clock.WithDelayedExecution
@@ -62,7 +65,7 @@ var errLate = errors.New("the limit is over")
 // The pods are asked about beside the caller, one at a time: what hangs, hangs
 // there.
 func (t *Town) Ask(ctx context.Context, r Rules, c Candidate, last *framework.Trial, pods []*v1.Pod) (Answers, error) {
-	c.memo, c.queued = cycle.NewMemo(c.Framework), r.Queued
+	c.memo, c.queued = cycle.NewBudget(memoBytes).NewMemo(c.Framework), r.Queued
 	begin := r.Clock.Now()
 	var answers Answers
 	for _, pod := range pods {

@@ -54,6 +54,7 @@ const (
 	binder            = "scheduler/plugins/defaultbinder"
 	preemption        = "scheduler/preemption"
 	defaultpreemption = "scheduler/plugins/defaultpreemption"
+	serviceaffinity   = "scheduler/plugins/serviceaffinity"
 	profile           = "scheduler/profile"
 	trial             = "scheduler/trial"
 	desk              = "scheduler/decision"
@@ -226,6 +227,16 @@ var table = []mutant{
 		[]killer{{cycle, "TestWhatIsRememberedIsWhatIsSaidPlainly"}}, "it knows no such plugin"},
 	{"LabelsReadBesideTheLoop", "a profile that is built adds to the labels that the loop reads",
 		[]killer{{cycle, "TestAMemoThatIsMadeLeavesTheLoopsLabelsAlone"}}, "one thing happens at a time there"},
+	{"NumbersNeverEvicted", "the numbers within a counted set of pods are never dropped",
+		[]killer{{cache, "TestNumbersThatAreKeptAreBounded"}}, "a bound changes no decision"},
+	{"TopologiesNeverReclaimed", "a topology key keeps its place for the life of the process",
+		[]killer{{cache, "TestATopologyKeyThatNothingUsesGivesWay|TestKeysThatNoNodeCarriesTakeNoPlaceOfOthers"}}, "a bound changes no decision"},
+	{"NominatedSiblingNowhere", "ServiceAffinity looks for a nominated pod on the node that its spec names",
+		[]killer{{serviceaffinity, "TestFilterFollowsAPodThatIsNominated"}}, "no profile of its runs the plugin"},
+	{"LastPodUnchecked", "a pod that is tried twice in a row is of the same class the second time, whatever selectors name by then",
+		[]killer{{cycle, "TestThePodThatWasTriedLastIsLookedUpAnew"}}, rare},
+	{"BudgetPerProfile", "each equivalence cache has a budget for itself",
+		[]killer{{cycle, "TestProfilesStayWithinOneBudget"}}, "a bound changes no decision"},
 	{"NearestOutlivesSnapshot", "what was nearest to a pod's class is so for ever",
 		[]killer{{why, "TestWhatIsMissingIsAllThatIsMissing"}}, noWhy},
 	{"ExtenderRefusalsResolvable", "a refusal by an extender that nothing resolves is taken for one that victims resolve",

@@ -9,7 +9,10 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-var _ framework.ScoreBatcher = (*Plugin)(nil)
+var (
+	_ framework.ScoreBatcher  = (*Plugin)(nil)
+	_ framework.KeptScoreForm = (*scoreForm)(nil)
+)
 
 // ScoreForm returns Score for pods like pod.
 func (p *Plugin) ScoreForm(_ fwk.CycleState, pod *v1.Pod, _ *framework.Columns) (framework.ScoreForm, bool) {
@@ -26,6 +29,18 @@ func (p *Plugin) ScoreForm(_ fwk.CycleState, pod *v1.Pod, _ *framework.Columns) 
 type scoreForm struct {
 	preferred
 	parts []byDomain
+}
+
+// Current reports whether the counts still move with the snapshot.
+func (f *scoreForm) Current() bool {
+	for i := range f.own {
+		for _, part := range f.own[i].pods.Counted() {
+			if !part.Current() {
+				return false
+			}
+		}
+	}
+	return f.others.Update()
 }
 
 // Score adds up what is near the nodes, and is skipped when nobody prefers

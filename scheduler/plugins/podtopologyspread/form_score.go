@@ -9,7 +9,10 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-var _ framework.ScoreBatcher = (*Plugin)(nil)
+var (
+	_ framework.ScoreBatcher  = (*Plugin)(nil)
+	_ framework.KeptScoreForm = (*scoreForm)(nil)
+)
 
 // ScoreForm returns Score for pods like pod.
 func (p *Plugin) ScoreForm(_ fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.ScoreForm, bool) {
@@ -73,10 +76,8 @@ type softRule struct {
 
 // Score counts the domains that the nodes are in, and then what is in them.
 func (f *scoreForm) Score(slots []framework.Slot, scores []int64) framework.Scoring {
-	for i := range f.rules {
-		if !f.rules[i].current() {
-			return framework.ScoringBroken
-		}
+	if !f.Current() {
+		return framework.ScoringBroken
 	}
 	scored := f.ignore(slots)
 	for i := range f.rules {
@@ -125,10 +126,23 @@ func (f *scoreForm) ignore(slots []framework.Slot) int {
 	return len(slots) - lacking
 }
 
-// current reports whether the counts still move with the snapshot.
+// Current reports whether the counts still move with the snapshot.
+func (f *scoreForm) Current() bool {
+	for i := range f.rules {
+		if !f.rules[i].current() {
+			return false
+		}
+	}
+	return true
+}
+
+// current reports whether what the rule reads still moves with the snapshot.
 func (r *softRule) current() bool {
+	if !r.labelled.Current() {
+		return false
+	}
 	if r.nodes != nil {
-		return !r.nodes.Dropped
+		return r.nodes.Current()
 	}
 	return r.numbers.Current()
 }

@@ -15,6 +15,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -70,13 +71,27 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 // alike are the placed pods that have the pod's own labels, in its namespace, and
 // whether a Service selects it.
 type alike struct {
-	pods   []*v1.Pod
+	pods   []placed
 	served bool
+}
+
+// placed is a pod and the name of the node that it is on, or is thought of as on:
+// the spec of a nominated pod names none.
+type placed struct {
+	*v1.Pod
+	node string
+}
+
+func placedOn(pod *v1.Pod, node fwk.NodeInfo) placed {
+	if fault.NominatedSiblingNowhere {
+		return placed{pod, pod.Spec.NodeName}
+	}
+	return placed{pod, node.Node().Name}
 }
 
 // Clone copies what AddPod and RemovePod change.
 func (a *alike) Clone() fwk.StateData {
-	return &alike{pods: append([]*v1.Pod(nil), a.pods...), served: a.served}
+	return &alike{pods: append([]placed(nil), a.pods...), served: a.served}
 }
 
 // PreFilter looks for the pods that the pod belongs with.
@@ -96,7 +111,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	for _, node := range nodes {
 		for _, other := range node.GetPods() {
 			if belongs(pod, other.GetPod()) {
-				found.pods = append(found.pods, other.GetPod())
+				found.pods = append(found.pods, placedOn(other.GetPod(), node))
 			}
 		}
 	}
@@ -112,11 +127,14 @@ func belongs(pod, other *v1.Pod) bool {
 // PreFilterExtensions keep up with what preemption tries.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-// AddPod counts a pod in.
-func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+// AddPod counts a pod in that is thought of as on node: one that preemption puts
+// back, or one that is nominated for it. kube-scheduler 1.22 looked for the node in
+// the pod's spec; where a nominated pod was the first of its Service, Filter ended
+// in an error until that pod was bound.
+func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	found, status := p.read(state)
 	if found != nil && belongs(pod, added.GetPod()) {
-		found.pods = append(found.pods, added.GetPod())
+		found.pods = append(found.pods, placedOn(added.GetPod(), node))
 	}
 	return status
 }
@@ -166,7 +184,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 	take(want, p.args.AffinityLabels, pod.Spec.NodeSelector)
 	if len(want) < len(p.args.AffinityLabels) && found.served {
 		if first := firstOf(found.pods, node); first != nil {
-			home, err := p.nodes.NodeInfos().Get(first.Spec.NodeName)
+			home, err := p.nodes.NodeInfos().Get(first.node)
 			if err != nil {
 				return fwk.AsStatus(fmt.Errorf("looking for the node of pod %s/%s: %w", first.Namespace, first.Name, err))
 			}
@@ -193,14 +211,14 @@ func take(want labels.Set, names []string, from map[string]string) {
 
 // firstOf is the first pod that is still where it was: preemption takes pods from
 // the node that is asked about.
-func firstOf(pods []*v1.Pod, node fwk.NodeInfo) *v1.Pod {
-	for _, pod := range pods {
-		if pod.Spec.NodeName != node.Node().Name {
-			return pod
+func firstOf(pods []placed, node fwk.NodeInfo) *placed {
+	for i, pod := range pods {
+		if pod.node != node.Node().Name {
+			return &pods[i]
 		}
 		for _, there := range node.GetPods() {
 			if there.GetPod().Namespace == pod.Namespace && there.GetPod().Name == pod.Name {
-				return pod
+				return &pods[i]
 			}
 		}
 	}

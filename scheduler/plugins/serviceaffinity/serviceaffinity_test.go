@@ -158,6 +158,50 @@ func TestPreemptionTakesPodsOutAndIn(t *testing.T) {
 	}
 }
 
+// A nominated pod is put on its node before that node is asked about. Its spec
+// names no node.
+func TestFilterFollowsAPodThatIsNominated(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		placed *v1.Pod
+		want   map[string]bool
+	}{
+		"the first pod of the service is nominated for the node": {want: map[string]bool{"a1": true, "b1": true}},
+		"another pod of the service has a node":                  {placed: web("first"), want: map[string]bool{"a1": true, "b1": false}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			in := newTown(t, fixture.Service("web", "app", "web"))
+			var there []*v1.Pod
+			if c.placed != nil {
+				there = append(there, c.placed)
+			}
+			in.node("a1", map[string]string{"zone": "a"}, there...)
+			in.node("b1", map[string]string{"zone": "b"})
+			p := plugin(t, in, &ServiceAffinityArgs{AffinityLabels: []string{"zone"}})
+			state, pod := framework.NewCycleState(), web("next")
+			if _, status := p.PreFilter(t.Context(), state, pod, in.nodes); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			got := map[string]bool{}
+			for _, node := range in.nodes {
+				nominated := framework.NewNodeInfo(web("nominated")).GetPods()[0]
+				on, state := node.Snapshot(), state.Clone()
+				on.AddPodInfo(nominated)
+				if status := p.AddPod(t.Context(), state, pod, nominated, on); !status.IsSuccess() {
+					t.Fatal(status)
+				}
+				status := p.Filter(t.Context(), state, pod, on)
+				if !status.IsSuccess() && status.Code() != fwk.Unschedulable {
+					t.Errorf("%s: %v, want Success or Unschedulable", node.Node().Name, status)
+				}
+				got[node.Node().Name] = status.IsSuccess()
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("nodes that fit (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestScore(t *testing.T) {
 	going := web("going")
 	going.DeletionTimestamp = &metav1.Time{}

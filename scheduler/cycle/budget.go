@@ -1,0 +1,154 @@
+package cycle
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// DefaultBudget is how many bytes the equivalence caches of a process may take
+// where nothing else is said.
+const DefaultBudget = 512 << 20
+
+// Budget bounds what the Memos of one process take together. The class of pods
+// that was used least recently gives way, whichever Memo it is in, so that a
+// profile that is used more keeps more. It belongs to the loop, as its Memos do,
+// but for NewMemo, Memo.Close and Metrics, which any goroutine may call.
+type Budget struct {
+	limit int
+	bytes atomic.Int64
+	// newest is the class that was used last.
+	newest, oldest *class
+
+	// pending says that closed is not empty.
+	pending atomic.Bool
+	mu      sync.Mutex // guards closed
+	closed  []*Memo
+}
+
+// NewBudget returns a Budget of limit bytes.
+func NewBudget(limit int) *Budget { return &Budget{limit: limit} }
+
+// NewMemo returns a Memo for f that shares b; a nil Budget makes one for it alone.
+// See the function NewMemo.
+func (b *Budget) NewMemo(f *framework.Framework) *Memo {
+	m := NewMemo(f)
+	if m != nil && b != nil && !fault.BudgetPerProfile {
+		m.budget = b
+	}
+	return m
+}
+
+// Bytes is about how much the Memos take together. Any goroutine may ask.
+func (b *Budget) Bytes() int { return int(b.bytes.Load()) }
+
+// Limit is how much they may take.
+func (b *Budget) Limit() int { return b.limit }
+
+// Metrics returns the collectors of the Budget's use.
+func (b *Budget) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "berth_equivalence_cache_bytes",
+			Help: "[ALPHA] About how many bytes the verdicts take that are remembered for all profiles together.",
+		}, func() float64 { return float64(b.Bytes()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "berth_equivalence_cache_limit_bytes",
+			Help: "[ALPHA] How many bytes the verdicts may take that are remembered for all profiles together.",
+		}, func() float64 { return float64(b.limit) }),
+	}
+}
+
+// Close gives back what m takes when the loop looks up the next class. Nothing may
+// look a pod up in m afterwards. A nil Memo takes nothing.
+func (m *Memo) Close() {
+	if m == nil {
+		return
+	}
+	b := m.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = append(b.closed, m)
+	b.pending.Store(true)
+}
+
+// sweep forgets what closed Memos take.
+func (b *Budget) sweep() {
+	if !b.pending.Load() {
+		return
+	}
+	b.mu.Lock()
+	closed := b.closed
+	b.closed = nil
+	b.pending.Store(false)
+	b.mu.Unlock()
+	for _, m := range closed {
+		for _, c := range m.classes {
+			b.evict(c)
+		}
+		m.last, m.lastPod, m.near = nil, nil, nearestKnown{}
+	}
+}
+
+// account adds to what m takes, and makes room when all take too much. The class
+// that was used last stays.
+func (b *Budget) account(m *Memo, bytes int) {
+	b.add(m, bytes)
+	for b.Bytes() > b.limit && b.oldest != b.newest {
+		count(b.oldest.memo.framework, evictions)
+		b.evict(b.oldest)
+	}
+}
+
+func (b *Budget) add(m *Memo, bytes int) {
+	m.bytes += bytes
+	b.bytes.Add(int64(bytes))
+}
+
+// evict drops a class, and its sheet with the last of the sheet's classes.
+func (b *Budget) evict(c *class) {
+	m := c.memo
+	b.unlink(c)
+	delete(m.classes, c.key)
+	b.add(m, -c.bytes())
+	if c.sheet.classes--; c.sheet.classes == 0 {
+		delete(m.sheets, c.sheet.key)
+		b.add(m, -c.sheet.bytes)
+	}
+}
+
+// touch makes c the class that was used last.
+func (b *Budget) touch(c *class) {
+	if b.newest != c {
+		b.unlink(c)
+		b.push(c)
+	}
+}
+
+func (b *Budget) push(c *class) {
+	c.older, c.newer = b.newest, nil
+	if b.newest != nil {
+		b.newest.newer = c
+	} else {
+		b.oldest = c
+	}
+	b.newest = c
+}
+
+func (b *Budget) unlink(c *class) {
+	if c.older != nil {
+		c.older.newer = c.newer
+	} else {
+		b.oldest = c.newer
+	}
+	if c.newer != nil {
+		c.newer.older = c.older
+	} else {
+		b.newest = c.older
+	}
+	c.older, c.newer = nil, nil
+}

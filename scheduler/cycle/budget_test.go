@@ -1,0 +1,134 @@
+package cycle_test
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// sharing is profiles over one cluster whose Memos share a Budget.
+type sharing struct {
+	*testing.T
+	cache     *cache.Cache
+	informers informers.SharedInformerFactory
+	budget    *cycle.Budget
+	profiles  []*framework.Framework
+	memos     []*cycle.Memo
+	cycle     cycle.Cycle
+}
+
+func newSharing(t *testing.T, limit, profiles int, also ...string) *sharing {
+	s := &sharing{T: t, cache: cache.New(), budget: cycle.NewBudget(limit), informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
+	for i := range 20 {
+		s.cache.SetNode(fixture.Node(fmt.Sprint("n", i)).Label("zone", fmt.Sprint(i%3)).
+			Offers("cpu", fmt.Sprint(1+i%7)).Offers("memory", "8Gi").Offers("pods", "110").Obj())
+	}
+	registry, args := plugins.InTree(), map[string]runtime.Object{}
+	chains := framework.Chains{framework.QueueSort: {{Name: "PrioritySort"}}}
+	for _, name := range append([]string{"NodeResourcesFit"}, also...) {
+		args[name] = registry[name].NewArgs()
+		registry[name].Default(args[name])
+		for _, point := range []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score} {
+			chains[point] = append(chains[point], framework.Entry{Name: name, Weight: 1})
+		}
+	}
+	for i := range profiles {
+		f, err := framework.New(t.Context(), framework.Config{Profile: fmt.Sprint("profile-", i), Args: args, Chains: chains}, registry, framework.Host{
+			Lister: s.cache.Snapshot(), Nominator: s.cache.Nominator, Clock: clock.RealClock{}, Informers: s.informers,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.profiles, s.memos = append(s.profiles, f), append(s.memos, s.budget.NewMemo(f))
+	}
+	return s
+}
+
+// shape returns a pod of a class of its own.
+func shape(i int) *v1.Pod {
+	return fixture.Pod(fmt.Sprint("p", i)).Requests("cpu", fmt.Sprint(1+i, "m")).Obj()
+}
+
+// run makes one attempt with what is remembered and one without, and compares
+// them.
+func (s *sharing) run(profile int, pod *v1.Pod) {
+	s.Helper()
+	r := cycle.Request{Framework: s.profiles[profile], Pod: pod, Snapshot: s.cache.Refresh(), State: framework.NewCycleState()}
+	start := s.cycle
+	want, wantErr := s.cycle.Run(s.Context(), r)
+	s.cycle, r.State, r.Memo = start, framework.NewCycleState(), s.memos[profile]
+	got, err := s.cycle.Run(s.Context(), r)
+	if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+		s.Fatalf("pod %s: %v by what is remembered, want %v", pod.Name, err, wantErr)
+	}
+	if err == nil && got.Node != want.Node {
+		s.Fatalf("pod %s goes to %s by what is remembered, want %s", pod.Name, got.Node, want.Node)
+	}
+	s.check()
+}
+
+// check compares what the Budget counts with what the Memos say.
+func (s *sharing) check() {
+	s.Helper()
+	sum := 0
+	for _, memo := range s.memos {
+		_, bytes, _ := memo.Size()
+		sum += bytes
+	}
+	if s.budget.Bytes() > s.budget.Limit() || s.budget.Bytes() != sum {
+		s.Fatalf("%d bytes are counted, the Memos take %d; want the same, and at most %d", s.budget.Bytes(), sum, s.budget.Limit())
+	}
+}
+
+func TestProfilesStayWithinOneBudget(t *testing.T) {
+	s := newSharing(t, 1<<20, 7)
+	for range 3 {
+		for i := range 100 {
+			for profile := range s.profiles {
+				s.run(profile, shape(i))
+			}
+		}
+	}
+	if used := s.budget.Bytes(); used < s.budget.Limit()/2 {
+		t.Errorf("%d of %d bytes are used by more classes than fit, want more", used, s.budget.Limit())
+	}
+}
+
+func TestAProfileThatIsUsedMoreKeepsMore(t *testing.T) {
+	s := newSharing(t, 1<<20, 2)
+	for i := range 2000 {
+		s.run(0, shape(i%150))
+		if i%10 == 0 {
+			s.run(1, shape(i))
+		}
+	}
+	busy, _, _ := s.memos[0].Size()
+	idle, _, _ := s.memos[1].Size()
+	if busy != 150 || idle >= busy {
+		t.Errorf("the busy profile keeps %d classes and the other %d; want all 150, and fewer", busy, idle)
+	}
+}
+
+func TestAClosedMemoGivesBackWhatItTook(t *testing.T) {
+	s := newSharing(t, 1<<20, 2)
+	for i := range 50 {
+		s.run(0, shape(i))
+	}
+	s.memos[0].Close()
+	s.run(1, shape(0))
+	classes, bytes, _ := s.memos[0].Size()
+	if others, _, _ := s.memos[1].Size(); classes != 0 || bytes != 0 || others != 1 {
+		t.Errorf("the closed Memo keeps %d classes of %d bytes, the other one %d; want 0, 0 and 1", classes, bytes, others)
+	}
+}

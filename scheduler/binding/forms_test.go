@@ -60,50 +60,64 @@ func TestNoBindingIsOpenWhenTheRoomIsGivenBack(t *testing.T) {
 	})
 }
 
-func TestWhatAPatchToldIsRememberedUntilTheInformerDeliversIt(t *testing.T) {
-	for sentence, c := range map[string]struct {
-		then func(w *world)
-		want int
-	}{
-		"before it is delivered":            {func(*world) {}, 1},
-		"once it is delivered":              {func(w *world) { w.Observe(w.delivered()) }, 0},
-		"an older version changes nothing":  {func(w *world) { w.Observe(w.pod) }, 1},
-		"a pod that is bound is not needed": {func(w *world) { w.Forget(w.pod.UID) }, 0},
-		"nor one that is gone and patched at": {func(w *world) {
+func TestWhatAPatchToldIsKeptWithoutACopyOfThePod(t *testing.T) {
+	mark := func(w *world, during func()) {
+		w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: during})
+		if err := w.status.mark(w.ctx, w.pod, "", "marked"); err != nil {
+			w.t.Error(err)
+		}
+	}
+	for sentence, then := range map[string]func(w *world) (kept *v1.Pod){
+		"before it is delivered the pod that was decided about is kept": func(w *world) *v1.Pod { return w.pod },
+		"once it is delivered what was delivered is kept": func(w *world) *v1.Pod {
+			newest := w.delivered()
+			w.Observe(newest)
+			return newest
+		},
+		"an older version changes nothing": func(w *world) *v1.Pod {
+			w.Observe(w.pod)
+			return w.pod
+		},
+		"of a pod that is bound or gone nothing is kept": func(w *world) *v1.Pod {
 			w.Forget(w.pod.UID)
-			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() { w.Forget(w.pod.UID) }})
-			if err := w.status.mark(w.ctx, w.pod, "", "marked"); err != nil {
-				w.t.Error(err)
-			}
-		}, 0},
-		"nor what is delivered before the answer": {func(w *world) {
+			return nil
+		},
+		"nor when it goes while it is patched": func(w *world) *v1.Pod {
 			w.Forget(w.pod.UID)
-			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: nil, Before: func() {
-				newest := w.delivered()
-				newest.ResourceVersion = "1000000"
-				w.Observe(newest)
-			}})
-			if err := w.status.mark(w.ctx, w.pod, "", "marked"); err != nil {
-				w.t.Error(err)
-			}
-		}, 0},
+			mark(w, func() { w.Forget(w.pod.UID) })
+			return nil
+		},
+		"what is delivered before the answer is kept": func(w *world) *v1.Pod {
+			newest := w.delivered()
+			newest.ResourceVersion = "1000000"
+			mark(w, func() { w.Observe(newest) })
+			return newest
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			inTime(t, func(w *world) {
 				w.Refuse(w.pod, "Unschedulable", "no node fits", nil)
 				synctest.Wait()
-				w.status.mu.Lock()
-				if told := w.status.known[w.pod.UID]; told.like != w.pod {
-					t.Error("a second copy of the pod is kept")
-				}
-				w.status.mu.Unlock()
-				c.then(w)
+				want := then(w)
 				w.status.mu.Lock()
 				defer w.status.mu.Unlock()
-				if got := len(w.status.known); got != c.want {
-					t.Errorf("%d pods are remembered, want %d", got, c.want)
+				if got := w.status.known[w.pod.UID].like; got != want {
+					t.Errorf("kept is %p, want %p", got, want)
 				}
 			})
 		})
 	}
+}
+
+func TestAnAttemptThatTheInformerOvertookIsBoundAtOnce(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.Refuse(w.pod, "Unschedulable", "no node fits", nil)
+		synctest.Wait()
+		w.Observe(w.delivered())
+		w.calls()
+		if _, err := w.fly(); err != nil { // of the pod as it was before
+			t.Error(err)
+		}
+		wantLines(t, "calls", w.calls(), "bind web n1")
+	})
 }

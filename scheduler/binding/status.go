@@ -104,6 +104,15 @@ func (v view) sharing(pod *v1.Pod) view {
 	return v
 }
 
+// replacedBy returns the view of a pod that the informer delivered where that is not
+// older.
+func (v view) replacedBy(delivered *v1.Pod) view {
+	if newer(delivered.ResourceVersion, v.version) == delivered.ResourceVersion {
+		return viewOf(delivered)
+	}
+	return v
+}
+
 // patch returns the strategic merge patch that turns what is there into n, nil
 // when it is there already. It carries the UID, so that a pod re-created under
 // the same name is left alone, and the version, so that a pod that somebody

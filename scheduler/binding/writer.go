@@ -41,8 +41,8 @@ type statusWriter struct {
 	workers int
 	// told are closed when nothing is left to be sent.
 	told []chan struct{}
-	// known is what answers to patches told, until the informer delivers it, or the
-	// pod is bound or gone.
+	// known is what answers to patches told, or what the informer delivered since,
+	// until the pod is bound or gone. An attempt under way may have an older version.
 	known map[types.UID]view
 }
 
@@ -54,8 +54,8 @@ type sending struct {
 	last bool
 	// forget says that the answer need not be remembered.
 	forget bool
-	// delivered is the resource version that the informer delivered meanwhile.
-	delivered string
+	// delivered is the version of the pod that the informer delivered meanwhile.
+	delivered *v1.Pod
 }
 
 func newStatusWriter(o Options) *statusWriter {
@@ -101,15 +101,16 @@ func (w *statusWriter) forget(uid types.UID) {
 	}
 }
 
-// observe drops what the informer has delivered: the pod that it delivered says it.
+// observe replaces what an answer told by what the informer has delivered, which is
+// kept anyway.
 func (w *statusWriter) observe(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if s := w.sending[pod.UID]; s != nil {
-		s.delivered = pod.ResourceVersion
+		s.delivered = pod
 	}
-	if told, ok := w.known[pod.UID]; ok && newer(pod.ResourceVersion, told.version) == pod.ResourceVersion {
-		delete(w.known, pod.UID)
+	if told, ok := w.known[pod.UID]; ok {
+		w.known[pod.UID] = told.replacedBy(pod)
 	}
 }
 
@@ -120,15 +121,19 @@ func (w *statusWriter) begin(uid types.UID) *sending {
 	return s
 }
 
-// end remembers what the answer to a patch told, the zero view when it told nothing,
-// until the informer delivers it. Called with the lock.
+// end remembers what the answer to a patch told, the zero view when it told nothing.
+// Called with the lock.
 func (w *statusWriter) end(pod *v1.Pod, s *sending, told view) {
 	delete(w.sending, pod.UID)
 	close(s.over)
-	delivered := s.delivered != "" && newer(s.delivered, told.version) == s.delivered
-	if told.version != "" && (!s.forget || fault.ViewOutlivesPod) && !delivered {
-		w.known[pod.UID] = told.sharing(pod)
+	if told.version == "" || s.forget && !fault.ViewOutlivesPod {
+		return
 	}
+	told = told.sharing(pod)
+	if s.delivered != nil {
+		told = told.replacedBy(s.delivered)
+	}
+	w.known[pod.UID] = told
 }
 
 // exclusively lets write patch a pod while no other patch of it is under way.

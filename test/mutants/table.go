@@ -284,7 +284,7 @@ var table = []mutant{
 	{"FormsCompared", "every pod with a command or a probe has changed when it is read from the API server",
 		[]killer{{binding, "TestAPodThatInformersTrimKeepsItsAttempt"}}, ""},
 	{"ViewOutlivesPod", "what a patch of a pod told is kept for ever where the pod is bound or gone before the answer",
-		[]killer{{binding, "TestWhatAPatchToldIsRememberedUntilTheInformerDeliversIt"}}, "nothing but memory is lost"},
+		[]killer{{binding, "TestWhatAPatchToldIsKeptWithoutACopyOfThePod"}}, "nothing but memory is lost"},
 	{"ChangedPodBound", "a pod that is not what was decided about any more is bound",
 		[]killer{{binding, "TestWhatBecomesOfABinding"}}, ""},
 	{"AnnotationEndsBinding", "a pod that a plugin annotates at PreBind is not bound when the informer lags",

@@ -65,7 +65,8 @@ func webPod(namespace, name string) *corev1.Pod {
 type stream struct {
 	namespace string
 	stop      context.CancelFunc
-	done      sync.WaitGroup
+	// creator ends with the last pod created, done with the last watch, too.
+	creator, done sync.WaitGroup
 
 	mu       sync.Mutex
 	created  int
@@ -82,18 +83,21 @@ func startStream(ctx context.Context, name string, every time.Duration) *stream 
 		return err
 	}).WithContext(ctx).Should(Succeed())
 	running, cancel := context.WithCancel(context.Background())
+	watching, unwatch := context.WithCancel(context.Background())
 	s := &stream{namespace: name, stop: cancel}
-	events, err := cluster.Client().CoreV1().Events(name).Watch(running, metav1.ListOptions{})
+	events, err := cluster.Client().CoreV1().Events(name).Watch(watching, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	pods, err := cluster.Client().CoreV1().Pods(name).Watch(running, metav1.ListOptions{})
+	pods, err := cluster.Client().CoreV1().Pods(name).Watch(watching, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	s.done.Go(func() { s.note(events, failedEvent) })
 	s.done.Go(func() { s.note(pods, failedCondition) })
-	s.done.Go(func() { s.create(running, cluster.Client(), every) })
+	s.creator.Go(func() { s.create(running, cluster.Client(), every) })
 	DeferCleanup(func(ctx SpecContext) {
 		cancel()
+		unwatch()
 		events.Stop()
 		pods.Stop()
+		s.creator.Wait()
 		s.done.Wait()
 		Expect(cluster.Client().CoreV1().Pods(name).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{})).To(Succeed())
 	})
@@ -109,11 +113,12 @@ func (s *stream) create(ctx context.Context, c kubernetes.Interface, every time.
 		if i%pinned == 0 {
 			pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node.Name}
 		}
-		_, err := c.CoreV1().Pods(s.namespace).Create(ctx, pod, metav1.CreateOptions{})
+		// A create under way is not cut off: the pod would be there and not counted.
+		_, err := c.CoreV1().Pods(s.namespace).Create(context.WithoutCancel(ctx), pod, metav1.CreateOptions{})
 		s.mu.Lock()
 		if err == nil {
 			s.created++
-		} else if ctx.Err() == nil {
+		} else {
 			s.failures = append(s.failures, "create: "+err.Error())
 		}
 		s.mu.Unlock()
@@ -187,6 +192,7 @@ func (s *stream) reaches(ctx context.Context, pods int) {
 func (s *stream) expectAllRun(ctx context.Context) {
 	GinkgoHelper()
 	s.stop()
+	s.creator.Wait()
 	Eventually(func(g Gomega) {
 		var list corev1.PodList
 		g.Expect(admin.List(ctx, &list, client.InNamespace(s.namespace))).To(Succeed())
@@ -197,7 +203,7 @@ func (s *stream) expectAllRun(ctx context.Context) {
 			}
 		}
 		g.Expect(rest).To(BeEmpty())
-		g.Expect(list.Items).To(HaveLen(s.count()))
+		g.Expect(len(list.Items)).To(Equal(s.count()))
 	}).WithContext(ctx).Should(Succeed())
 	failed := s.failed()
 	GinkgoWriter.Printf("%s: %d pods, %d notes of failed attempts\n", s.namespace, s.count(), len(failed))

@@ -116,11 +116,10 @@ func (c *Cluster) nodeReady(ctx context.Context) error {
 	return errors.New("the node has no condition Ready yet")
 }
 
-// podsEndLimit bounds how long pods may take to end before the containers are killed.
+// podsEndLimit bounds the deletion of the pods, which endTasks does not wait for.
 const podsEndLimit = 20 * time.Second
 
-// endPods deletes every pod of the real node at once and waits until the kubelet
-// let go of them.
+// endPods deletes every pod of the real node, without a grace period.
 func (c *Cluster) endPods(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, podsEndLimit)
 	defer cancel()

@@ -110,7 +110,7 @@ tracing: controlplane ## Traces of a manager that runs, in the OpenTelemetry Col
 	go test -tags tracing -count=1 -timeout 20m ./test/tracing -v -ginkgo.v
 
 .PHONY: real-node
-real-node: ## Berth's image on a real kubelet and containerd, as root on Debian: a quarter of an hour. FOCUS=… runs some specs, KEEP=1 leaves the cluster running.
+real-node: ## Berth's image on a real kubelet and containerd, as root on Debian. FOCUS=… runs some specs, KEEP=1 leaves the cluster running.
 	@tools/real-node.sh
 
 ##@ Measure, on a quiet machine

@@ -7,14 +7,22 @@ import (
 	"weak"
 
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/test/fixture"
 )
 
 // A binding may hold a generation for long after it was replaced, and eight may
 // be alive: their equivalence caches are let go of at once.
 func TestAGenerationThatIsReplacedLetsGoOfItsEquivalenceCache(t *testing.T) {
 	for sentence, replace := range map[string]func(w *world){
-		"by another":             func(w *world) { w.apply("two") },
-		"its profile is deleted": func(w *world) { w.Profiles().Delete("p") },
+		"by another": func(w *world) { w.apply("two") },
+		"its profile is deleted": func(w *world) {
+			w.Profiles().Delete("p")
+			other := w.blueprint("other")
+			other.Name = "q"
+			w.must(w.Profiles().Apply(w.ctx, other))
+			w.create(fixture.Pod("q").Scheduler("q").Obj()) // what is closed is freed at the next pod
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			inTime(t, func(w *world) {

@@ -62,7 +62,9 @@ func (s *Set) Delete(name string) {
 		s.forget(name)
 		return
 	}
-	current.letGo()
+	if current != nil {
+		current.letGo()
+	}
 	s.options.Waiting.Abandon(context.Background(), name, queue.Hold{
 		Reason:  queue.ProfileDeleted,
 		Message: fmt.Sprintf("SchedulingProfile %s was deleted: the pod waits until a profile of that name exists", name),

@@ -32,10 +32,10 @@ const (
 	TouchedPodSleeps = false
 	// ChosenNodeForgotten: that another node may be chosen now is nothing to a pod that was refused on its node.
 	ChosenNodeForgotten = false
-	// SliceTooLarge: a swap goes through many more pods under one hold of the lock.
-	SliceTooLarge = false
 	// WalksShareTheirPlace: a walk through a profile's pods begins where another one is.
 	WalksShareTheirPlace = false
+	// SliceTooLarge: a swap goes through many more pods under one hold of the lock.
+	SliceTooLarge = false
 	// SwapUnheardOnTheWay: a pod that is on its way to its place does not hear of a swap.
 	SwapUnheardOnTheWay = false
 	// AdmittedUnasked: a pod that is popped before a swap came to it counts as let in by the new gates.
@@ -50,13 +50,6 @@ const (
 	NeverSetAside = false
 	// SlowPreferred: a profile whose attempts take long has its turn like any other.
 	SlowPreferred = false
-
-	// In binding, of forms and of views.
-
-	// FormsCompared: what is read from the API server is compared as it is with what the informer trimmed.
-	FormsCompared = false
-	// ViewOutlivesPod: what the answer to a patch told is remembered of a pod that was forgotten meanwhile.
-	ViewOutlivesPod = false
 
 	// In intake.
 
@@ -145,6 +138,16 @@ const (
 	StrangerUnheard = false
 	// LabelsReadBesideTheLoop: a profile that is built adds to the labels that the loop reads.
 	LabelsReadBesideTheLoop = false
+	// NumbersNeverEvicted: the numbers within a counted set of pods are never dropped.
+	NumbersNeverEvicted = false
+	// TopologiesNeverReclaimed: a topology key keeps its place for the life of the process, whether or not any node carries it.
+	TopologiesNeverReclaimed = false
+	// NominatedSiblingNowhere: ServiceAffinity looks for a nominated pod on the node that its spec names.
+	NominatedSiblingNowhere = false
+	// LastPodUnchecked: the pod that was looked up last is of the same class still, whatever selectors name now.
+	LastPodUnchecked = false
+	// BudgetPerProfile: each equivalence cache has the whole budget of the process for itself.
+	BudgetPerProfile = false
 	// NearestOutlivesSnapshot: what was nearest to a pod's class is so for ever.
 	NearestOutlivesSnapshot = false
 	// ExtenderRefusalsResolvable: a refusal by an extender that nothing resolves is taken for one that victims resolve.
@@ -192,6 +195,10 @@ const (
 	ConflictIsFailure = false
 	// UnknownIsFailure: an answer that does not say whether the write counted is taken for a failure.
 	UnknownIsFailure = false
+	// FormsCompared: what is read from the API server is compared as it is with what the informer trimmed.
+	FormsCompared = false
+	// ViewOutlivesPod: what the answer to a patch told is remembered of a pod that was forgotten meanwhile.
+	ViewOutlivesPod = false
 	// ChangedPodBound: a pod that is not what was decided about any more is bound.
 	ChangedPodBound = false
 	// AnnotationEndsBinding: a pod that a plugin annotates at PreBind is not bound when the informer lags.
@@ -301,6 +308,10 @@ const (
 	ExtenderLeftOpen = false
 	// FirstAddressTakesAll: the first address of an extender may take all the time that a request has.
 	FirstAddressTakesAll = false
+	// ScopedIndexBehind: an index of a plugin takes in a change only after the read that follows it.
+	ScopedIndexBehind = false
+	// PodComparedByName: a pod that waits for its volumes is taken for another one of the same name.
+	PodComparedByName = false
 
 	// In upstreamconfig.
 
@@ -318,13 +329,7 @@ const (
 
 	// In scope.
 
-	// ScopedIndexBehind: an index of a plugin takes in a change only after the read that follows it.
-	ScopedIndexBehind = false
-
 	// In volumebinding.
-
-	// PodComparedByName: a pod that waits for its volumes is taken for another one of the same name.
-	PodComparedByName = false
 
 	// In controllers/export.
 
@@ -414,14 +419,4 @@ const (
 
 	// In cache, framework, cycle and serviceaffinity, of bounds.
 
-	// NumbersNeverEvicted: the numbers within a counted set of pods are never dropped.
-	NumbersNeverEvicted = false
-	// TopologiesNeverReclaimed: a topology key keeps its place for the life of the process, whether or not any node carries it.
-	TopologiesNeverReclaimed = false
-	// NominatedSiblingNowhere: ServiceAffinity looks for a nominated pod on the node that its spec names.
-	NominatedSiblingNowhere = false
-	// LastPodUnchecked: the pod that was looked up last is of the same class still, whatever selectors name now.
-	LastPodUnchecked = false
-	// BudgetPerProfile: each equivalence cache has the whole budget of the process for itself.
-	BudgetPerProfile = false
 )

@@ -49,18 +49,29 @@ func (b *Budget) Bytes() int { return int(b.bytes.Load()) }
 // Limit is how much they may take.
 func (b *Budget) Limit() int { return b.limit }
 
-// Metrics returns the collectors of the Budget's use.
-func (b *Budget) Metrics() []prometheus.Collector {
-	return []prometheus.Collector{
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "berth_equivalence_cache_bytes",
-			Help: "[ALPHA] About how many bytes the verdicts take that are remembered for all profiles together.",
-		}, func() float64 { return float64(b.Bytes()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "berth_equivalence_cache_limit_bytes",
-			Help: "[ALPHA] How many bytes the verdicts may take that are remembered for all profiles together.",
-		}, func() float64 { return float64(b.limit) }),
-	}
+var (
+	cacheBytes = prometheus.NewDesc("berth_equivalence_cache_bytes",
+		"[ALPHA] About how many bytes the verdicts take that are remembered for all profiles together.", []string{}, nil)
+	cacheLimit = prometheus.NewDesc("berth_equivalence_cache_limit_bytes",
+		"[ALPHA] How many bytes the verdicts may take that are remembered for all profiles together.", []string{}, nil)
+)
+
+// Metrics returns the collector of the Budget's use.
+func (b *Budget) Metrics() []prometheus.Collector { return []prometheus.Collector{budgetCollector{b}} }
+
+// budgetCollector reads a Budget when it is scraped.
+type budgetCollector struct{ *Budget }
+
+// Describe implements prometheus.Collector.
+func (c budgetCollector) Describe(descs chan<- *prometheus.Desc) {
+	descs <- cacheBytes
+	descs <- cacheLimit
+}
+
+// Collect implements prometheus.Collector.
+func (c budgetCollector) Collect(values chan<- prometheus.Metric) {
+	values <- prometheus.MustNewConstMetric(cacheBytes, prometheus.GaugeValue, float64(c.Bytes()))
+	values <- prometheus.MustNewConstMetric(cacheLimit, prometheus.GaugeValue, float64(c.limit))
 }
 
 // Close gives back what m takes when the loop looks up the next class. Nothing may

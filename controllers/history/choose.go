@@ -73,7 +73,7 @@ func Choose(s Situation) (Verdict, []Candidate) {
 	}
 	var candidates []Candidate
 	if verdict == Run {
-		candidates = append(candidates, Candidate{Blueprint: s.Want, Known: s.reported(s.Want) || s.Running == "" && s.proved()})
+		candidates = append(candidates, Candidate{Blueprint: s.Want, Known: s.reported(s.Want) || s.Running == "" && s.provedHere()})
 	}
 	if s.Running != "" {
 		return verdict, candidates
@@ -189,7 +189,13 @@ func (s Situation) reported(b *compile.Blueprint) bool {
 // proved says whether the spec was proved, be it under another version, where it
 // has another hash.
 func (s Situation) proved() bool {
-	return s.Proved || slices.ContainsFunc(s.History, func(r Revision) bool {
+	return s.Proved || s.provedHere()
+}
+
+// provedHere says whether it was proved by this profile. What another one proved has
+// not met this one's pods: it takes no blame, and is tried on them all the same.
+func (s Situation) provedHere() bool {
+	return slices.ContainsFunc(s.History, func(r Revision) bool {
 		if r.Probation {
 			return false
 		}

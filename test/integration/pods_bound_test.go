@@ -27,9 +27,10 @@ var _ = Describe("A bound pod", func() {
 		r := recordOf(ctx, pod)
 		Expect(pod.Spec.NodeName).To(Equal(big.Name))
 		Expect(r).To(Equal(record{
-			V: 1, Profile: p.Name, Generation: p.Generation, Hash: p.Status.Programmed.Hash, Epoch: new(int64(0)),
+			V: 1, Profile: p.Name, Generation: p.Generation, Hash: p.Status.Programmed.Hash, Epoch: r.Epoch,
 			Node: big.Name, Evaluated: 3, Feasible: 2, Attempts: 1, Walk: r.Walk, Top: r.Top,
 		}))
+		Expect(r.Epoch).NotTo(BeNil(), "it counts the leaders of the suite")
 		Expect(r.Top).To(HaveExactElements(HaveField("Node", big.Name), HaveField("Node", small.Name)))
 		for _, node := range r.Top {
 			var total int64

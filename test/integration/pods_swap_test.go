@@ -158,7 +158,8 @@ var _ = Describe("A pod in flight", func() {
 			end.end(ctx, p)
 			expectHeld(ctx, end.reason, other)
 			open()
-			Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Parked: 2}))
+			// The ledger has no page of a profile that is deleted.
+			Eventually(berth.Scheduler().Rooms().Queue.Counts).WithArguments(p.Name).Should(Equal(decision.QueueCounts{Parked: 2}))
 			Eventually(told(ctx, pod)).Should(ContainElement(ContainSubstring("FailedScheduling")), "its attempt came to its end")
 			expectHeld(ctx, end.reason, pod)
 		})

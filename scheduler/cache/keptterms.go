@@ -149,7 +149,7 @@ func (k *keptTerms) intern(columns *framework.Columns, kind framework.TermKind, 
 	}
 	key := string(k.text)
 	domains := columns.NoDomains()
-	if columns.Carried(term.TopologyKey) || fault.TopologiesNeverReclaimed {
+	if columns.Carried(term.TopologyKey) || fault.AbsentTopologiesTakePlaces {
 		domains = columns.Domains(term.TopologyKey, false)
 	} else {
 		k.absent.Insert(term.TopologyKey)

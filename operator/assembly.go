@@ -103,7 +103,7 @@ func (m *Manager) schedule() error {
 	m.desk.CountDroppedWith(m.ledger.Dropped)
 	trim := intake.Trim(m.extenders || plugins.NeedWholePods(m.registry))
 	m.informers = intake.NewInformers(m.to.watches, trim)
-	devices, err := intake.NewDeviceClasses(m.to.watches.Discovery(), m.informers)
+	devices, err := intake.NewDeviceClasses(m.to.watches.Discovery())
 	if err != nil {
 		return fmt.Errorf("looking for DeviceClasses: %w", err)
 	}
@@ -113,7 +113,7 @@ func (m *Manager) schedule() error {
 	}
 	m.sched = scheduler.New(scheduler.Options{
 		Client: m.to.writes, VolumeClient: m.to.volumes, Watches: m.to.watches, Dynamic: m.to.dynamic, KubeConfig: m.config,
-		Informers: m.informers, Transform: trim, Storage: storage, RecorderFor: m.telling.For,
+		Informers: m.informers, Transform: trim, Storage: storage, DeviceClasses: devices, RecorderFor: m.telling.For,
 		Registry: m.registry, Unsupported: plugins.Unsupported(m.registry, devices.Back), Ledger: m.ledger, Desk: m.desk,
 		Clock: clock.RealClock{}, Log: m.log.WithName("scheduler"), Epoch: func(context.Context) int64 { return m.term.Epoch() },
 		Takeover: m.to.takeover(m.options, m.term, m.log), Grace: m.end.grace, Seed: rand.Uint64(),

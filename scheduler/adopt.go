@@ -83,6 +83,15 @@ func (w waitingPods) Reconsider(ctx context.Context, name, namespace string) {
 	w.queue.Reconsider(ctx, name, func(pod *v1.Pod) bool { return namespace == "" || pod.Namespace == namespace })
 }
 
+// reconsider asks of every profile's pods about which concerned is true whether they
+// are held that were not, or the other way round. It returns when all have been asked
+// about.
+func (s *Scheduler) reconsider(ctx context.Context, concerned func(*v1.Pod) bool) {
+	for _, name := range s.profiles.Names() {
+		s.queue.Reconsider(ctx, name, concerned)
+	}
+}
+
 // GateOpened lets the queue ask the pod's gates again.
 func (w waitingPods) GateOpened(ctx context.Context, uid types.UID) { w.queue.GateOpened(ctx, uid) }
 

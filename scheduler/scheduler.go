@@ -58,6 +58,9 @@ type Options struct {
 	Registry    framework.Registry
 	// Storage is which kinds of storage objects the API server serves.
 	Storage intake.Storage
+	// DeviceClasses counts the DeviceClasses; Unsupported reads what it counts. nil:
+	// none are watched.
+	DeviceClasses *intake.DeviceClasses
 	// Unsupported names the field of a pod that this build cannot honour.
 	Unsupported func(pod *v1.Pod) (field, why string)
 	// Extender makes the client of an extender; nil: no profile has any.
@@ -147,6 +150,7 @@ func New(o Options) *Scheduler {
 	})
 	s.intake = intake.New(intake.Options{
 		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Observe: s.binding.Observe, Forget: s.forget, Clock: o.Clock, Log: o.Log, Storage: o.Storage,
+		DeviceClasses: o.DeviceClasses, Backing: s.reconsider,
 		Namespace: func(name string, before, after labels.Set) { s.profiles.NamespaceChanged(name, before, after) },
 	})
 	s.profiles = profile.NewSet(profile.Options{

@@ -140,8 +140,10 @@ const (
 	LabelsReadBesideTheLoop = false
 	// NumbersNeverEvicted: the numbers within a counted set of pods are never dropped.
 	NumbersNeverEvicted = false
-	// TopologiesNeverReclaimed: a topology key keeps its place for the life of the process, whether or not any node carries it.
+	// TopologiesNeverReclaimed: a topology key keeps its place for the life of the process.
 	TopologiesNeverReclaimed = false
+	// AbsentTopologiesTakePlaces: a topology key that no node carries takes the place of one that nodes carry.
+	AbsentTopologiesTakePlaces = false
 	// NominatedSiblingNowhere: ServiceAffinity looks for a nominated pod on the node that its spec names.
 	NominatedSiblingNowhere = false
 	// LastPodUnchecked: the pod that was looked up last is of the same class still, whatever selectors name now.
@@ -253,6 +255,9 @@ const (
 	FailedBuildOverwrites = false
 	// EveryNamespaceAllowed: a profile takes the pods of every namespace.
 	EveryNamespaceAllowed = false
+	// DeviceClassChangeIgnored: a pod is not asked about again when a DeviceClass begins
+	// or ceases to back a resource that it requests.
+	DeviceClassChangeIgnored = false
 	// TrialLeftOpen: the plugins that were on trial are not closed.
 	TrialLeftOpen = false
 	// LateUncounted: calls of plugins that have not come back are not counted.

@@ -5,6 +5,7 @@ package intake
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
@@ -34,6 +35,11 @@ type Options struct {
 	Namespace func(name string, before, after labels.Set)
 	// Storage is which kinds of storage objects there are to listen to.
 	Storage Storage
+	// DeviceClasses counts the DeviceClasses; nil: none are watched.
+	DeviceClasses *DeviceClasses
+	// Backing is called when a DeviceClass begins or ceases to back an extended
+	// resource; concerned says of a pod whether it requests that resource. It may be nil.
+	Backing func(ctx context.Context, concerned func(pod *v1.Pod) bool)
 	// Clock times what is taken in; nil means the machine's.
 	Clock clock.PassiveClock
 	Log   logr.Logger
@@ -73,10 +79,11 @@ func (in *Intake) Register(factory informers.SharedInformerFactory) (func(contex
 	})
 	synced, othersErr := in.watchOthers(factory)
 	storage, storageErr := in.watchStorage(factory)
-	if err := errors.Join(podsErr, nodesErr, othersErr, storageErr); err != nil {
+	classes, classesErr := in.watchDeviceClasses(factory)
+	if err := errors.Join(podsErr, nodesErr, othersErr, storageErr, classesErr); err != nil {
 		return nil, err
 	}
-	synced = append(synced, storage...)
+	synced = slices.Concat(synced, storage, classes)
 	// Nobody is woken by a budget; but evicting before they are known would
 	// disregard them.
 	budgets := factory.Policy().V1().PodDisruptionBudgets().Informer()

@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/scheduler/decision"
@@ -140,6 +141,43 @@ var _ = Describe("A pod that asks for what this build does not do yet", func() {
 		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
 		aProfileNamed(ctx, y.name)
 		expectHeld(ctx, "Unsupported", pod)
+	})
+})
+
+// classesBackSince is the minor version of Kubernetes from which the API server keeps
+// spec.extendedResourceName of a DeviceClass by default.
+const classesBackSince = 36
+
+var _ = Describe("A pod that requests an extended resource", func() {
+	It("is held while a DeviceClass backs the resource, whichever comes first", minute, func(ctx SpecContext) {
+		if _, here := plugins.InTree()["DynamicResources"]; here {
+			Skip("this build schedules by devices")
+		}
+		if serverMinor < classesBackSince {
+			Skip(fmt.Sprintf("DeviceClasses back extended resources by default from Kubernetes 1.%d on", classesBackSince))
+		}
+		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
+		resource := "example.com/" + y.name
+		wanting := func(name string) *v1.Pod {
+			one := fixture.Resources(resource, "1")
+			return aPod(ctx, y.pod(p, name).Mutate(func(pod *v1.Pod) {
+				pod.Spec.Containers = []v1.Container{{Name: "c0", Resources: v1.ResourceRequirements{Requests: one, Limits: one}}}
+			}))
+		}
+		before := wanting("before")
+		expectHeld(ctx, v1.PodReasonUnschedulable, before)
+		class := &resourcev1.DeviceClass{
+			ObjectMeta: metav1.ObjectMeta{Name: y.name}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: &resource},
+		}
+		Expect(admin.Create(ctx, class)).To(Succeed())
+		const held = "Unsupported: spec.containers.resources.requests"
+		expectHeld(ctx, held, before, wanting("after"))
+		aNode(ctx, y.node("n").Offers(resource, "9"))
+
+		By("and is tried when the class is gone")
+		Expect(admin.Delete(ctx, class)).To(Succeed())
+		admin.ExpectBound(ctx, before)
+		admin.ExpectBound(ctx, wanting("late"))
 	})
 })
 

@@ -2,13 +2,18 @@ package integration
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/words"
 )
 
@@ -33,6 +38,30 @@ var _ = Describe("A profile for some namespaces", func() {
 		}).Should(Equal("other"))
 		expectHeld(ctx, "NamespaceNotAllowed", aPod(ctx, y.pod(p, "late")))
 		Expect(admin.Place(ctx, pod)(Default)).NotTo(BeEmpty(), "who is bound stays")
+	})
+
+	It("takes every pod of four namespaces that one command labels", SpecTimeout(5*time.Minute), func(ctx SpecContext) {
+		const namespaces, pods = 4, 500
+		p := aProfile(ctx, forTeam("shop"), neverFlushing)
+		command := []string{"label", "--overwrite", "namespace"}
+		for range namespaces {
+			y := aYard(ctx)
+			command = append(command, y.name)
+			aNode(ctx, y.node("n").Offers("pods", fmt.Sprint(2*pods)))
+			for i := range pods {
+				aPod(ctx, y.pod(p, fmt.Sprint("p", i)))
+			}
+		}
+		Eventually(waiting(p)).WithTimeout(time.Minute).Should(Equal(decision.QueueCounts{Parked: namespaces * pods}))
+		_, err := kubectl(ctx, append(command, "team=shop")...)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(waiting(p)).WithTimeout(30 * time.Second).Should(Equal(decision.QueueCounts{}))
+		for _, name := range command[3:] {
+			var list v1.PodList
+			Expect(admin.List(ctx, &list, client.InNamespace(name))).To(Succeed())
+			Expect(list.Items).To(HaveLen(pods))
+			Expect(list.Items).To(HaveEach(HaveField("Spec.NodeName", Not(BeEmpty()))))
+		}
 	})
 
 	It("holds and takes pods that wait when the list changes", minute, func(ctx SpecContext) {

@@ -51,7 +51,7 @@ func (c clients) takeover(o options, term *tenure.Tenure, log logr.Logger) sched
 		Leadership: func(ctx context.Context) (journal.Leadership, error) { return c.leadership(ctx, o, term) },
 		Journal: journal.New(journal.Options{
 			Client: c.journal.CoreV1().ConfigMaps(o.namespace), Holder: string(uuid.NewUUID()), Clock: clock.RealClock{},
-			Go: func(work func()) { go work() }, Wait: framework.Block, Log: log.WithName("journal"),
+			Go: framework.Goroutine, Wait: framework.Block, Log: log.WithName("journal"),
 		}),
 	}
 }

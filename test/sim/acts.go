@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/test/fixture"
@@ -99,19 +98,8 @@ func createPod(w *world, dice *rand.Rand) bool {
 	if dice.IntN(25) == 0 {
 		pod.Mutate(func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} })
 	}
-	w.create(pod.Mutate(asUsersWrite).Obj())
+	w.create(pod.Mutate(func(p *v1.Pod) { fixture.Workload(&p.Spec) }).Obj())
 	return true
-}
-
-// asUsersWrite adds to a pod what users write and no plugin that is built in reads.
-func asUsersWrite(p *v1.Pod) {
-	c := &p.Spec.Containers[0]
-	c.Command, c.Args = []string{"serve"}, []string{"--port=8080"}
-	c.Env = []v1.EnvVar{{Name: "MODE", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{
-		LocalObjectReference: v1.LocalObjectReference{Name: "settings"}, Key: "mode",
-	}}}}
-	c.ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(8080)}}}
-	c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 5}}}
 }
 
 func tolerate(p *v1.Pod) {

@@ -173,7 +173,7 @@ func TestABlamedRevisionThatNothingReplacesIsBuiltLast(t *testing.T) {
 	}
 	d.wantRuns("", "False CrashedOnProbation")
 	if want := "SchedulingProfile batch does not run: generation 1 is blamed for crashes of the scheduler, and no other revision can replace it"; d.applier.held["batch"] != want {
-		t.Errorf("pods are told %q, want %q", d.applier.held["batch"], want)
+		t.Errorf("the pods say %q, want %q", d.applier.held["batch"], want)
 	}
 	d.mustVisitNamed("other")
 	d.wantRunning("other", "hash-2")
@@ -301,7 +301,7 @@ func TestThePodsOfAProfileThatDoesNotRunAreHeld(t *testing.T) {
 	d.mustVisit()
 	want := "SchedulingProfile batch does not run: generation 1 was refused: " + d.reject.Message()
 	if got := d.applier.held["batch"]; got != want {
-		t.Errorf("pods are told %q, want %q", got, want)
+		t.Errorf("the pods say %q, want %q", got, want)
 	}
 	d.reject = nil
 	d.edit(2)

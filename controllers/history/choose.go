@@ -125,7 +125,7 @@ func (s Situation) blame(b *compile.Blueprint, r *Revision) Blame {
 		return LeaderDeaths
 	case r.Evidence.CrashStack != "":
 		return CrashStack
-	case r.Evidence.BuildDeaths >= limit:
+	case r.Evidence.BuildDeaths >= limit && !fault.BuildDeathsIgnored:
 		return BuildDeaths
 	case !builtIn && r.Evidence.Deaths >= leaderDeaths && s.replaceable(b.Hash):
 		return LeaderDeaths

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 const (
@@ -22,7 +23,7 @@ func (h *History) evidenceOf(entry *appsv1.ControllerRevision) Evidence {
 	e := Evidence{CrashStack: entry.Annotations[v1alpha1.AnnotationCrashStack], Deaths: len(deaths(entry))}
 	// What is no number counts as none.
 	e.BuildDeaths, _ = strconv.Atoi(entry.Annotations[v1alpha1.AnnotationBuildDeaths])
-	if times, last := rebuilds(entry); times > 0 {
+	if times, last := rebuilds(entry); times > 0 && !fault.RebuiltAtOnce {
 		e.NotBefore = last.Add(rebuildPause(times))
 	}
 	return e
@@ -99,7 +100,7 @@ func (h *History) count(entry *appsv1.ControllerRevision) {
 // store that.
 func (h *History) Forgive(l *Log, hash, retry string) {
 	entry := l.entries[l.profile+"-"+hash]
-	if entry == nil || retry == "" || !onProbation(entry) || entry.Annotations[v1alpha1.AnnotationRetried] == retry {
+	if entry == nil || retry == "" || !onProbation(entry) || entry.Annotations[v1alpha1.AnnotationRetried] == retry || fault.RetryIgnored {
 		return
 	}
 	forgiven := entry.DeepCopy()

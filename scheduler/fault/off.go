@@ -385,6 +385,12 @@ const (
 	TrialApproves = false
 	// AnyDeathBlames: two ends of leading processes within ten minutes, of whatever cause, blame every revision on probation.
 	AnyDeathBlames = false
+	// BuildDeathsIgnored: a revision is not blamed for the processes that ended while they built it.
+	BuildDeathsIgnored = false
+	// RebuiltAtOnce: a blamed revision that nothing can replace is built again without a pause.
+	RebuiltAtOnce = false
+	// RetryIgnored: berth.dev/retry clears nothing of what a revision is blamed for.
+	RetryIgnored = false
 	// SecondsReplaceMinutes: a revision that ran for seconds replaces one that crashed before others do that served for minutes.
 	SecondsReplaceMinutes = false
 	// CrashStackUnread: that a plugin was on the stack of a process that crashed is not noted on revisions.

@@ -29,8 +29,8 @@ const (
 func sharesItsNode() {
 	It("has a pod that the kubelet refuses as OutOfcpu replaced, when kube-scheduler gave away the same CPU", fewMinutes, func(ctx SpecContext) {
 		free := freeCPU(ctx)
-		// All pods of one scheduler together have room, those of both have not.
-		each := free / (sharers + 1)
+		// All pods of one scheduler fit, and not one more.
+		each := free / sharers
 		var refused *corev1.Pod
 		for pair := 0; pair < pairs && refused == nil; pair++ {
 			sets := []*appsv1.ReplicaSet{
@@ -60,19 +60,23 @@ func sharesItsNode() {
 	})
 }
 
-// freeCPU returns the CPU of the real node that no pod asks for, in millicores.
-func freeCPU(ctx context.Context) int64 {
+// freeCPU returns the CPU of the real node that no pod asks for, in millicores, once
+// the pods that are being deleted have left.
+func freeCPU(ctx context.Context) (free int64) {
 	GinkgoHelper()
 	real, err := cluster.Client().CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	free := real.Status.Allocatable.Cpu().MilliValue()
-	pods, err := cluster.Client().CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node.Name})
-	Expect(err).NotTo(HaveOccurred())
-	for _, pod := range pods.Items {
-		for _, c := range pod.Spec.Containers {
-			free -= c.Resources.Requests.Cpu().MilliValue()
+	Eventually(func(g Gomega) {
+		free = real.Status.Allocatable.Cpu().MilliValue()
+		pods, err := cluster.Client().CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node.Name})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(pods.Items).To(HaveEach(HaveField("DeletionTimestamp", BeNil())))
+		for _, pod := range pods.Items {
+			for _, c := range pod.Spec.Containers {
+				free -= c.Resources.Requests.Cpu().MilliValue()
+			}
 		}
-	}
+	}).Should(Succeed())
 	return free
 }
 

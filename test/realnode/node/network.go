@@ -16,6 +16,8 @@ const (
 	Name = "real"
 	// bridge connects the pods and the processes of the node.
 	bridge = "berth0"
+	// bridgeMAC is its hardware address, one of those that are assigned locally.
+	bridgeMAC = "02:00:0a:58:00:01"
 	// gateway is the bridge's address and the node's, in the network of the pods.
 	gateway, podNetwork, prefix = "10.88.0.1", "10.88.0.0/16", "/16"
 	// serviceAddress is the first address of controlplane's service range: that of
@@ -53,7 +55,9 @@ func setUpNetwork(ctx context.Context) error {
 	}
 	for _, args := range []string{
 		"link set lo up",
-		"link add " + bridge + " type bridge",
+		// Without an address of its own a bridge has the lowest one of its ports: when that
+		// pod comes or goes, the others send to an address that is gone for half a minute.
+		"link add " + bridge + " address " + bridgeMAC + " type bridge",
 		"addr add " + gateway + prefix + " dev " + bridge,
 		"addr add " + serviceAddress + "/32 dev " + bridge,
 		"link set " + bridge + " up",

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/prometheus/model/labels"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	certutil "k8s.io/client-go/util/cert"
 
@@ -64,6 +65,24 @@ var states = []state{
 	}},
 	{"BerthProfileNotReady", "a profile names a plugin that is not there", func(ctx context.Context) func(int) {
 		apply(ctx, "{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: wrong}, spec: {plugins: {filter: {enabled: [{name: Missing}]}}}}")
+		return nil
+	}},
+	{"BerthJournalUnavailable", "somebody edits the journal of Bindings", func(ctx context.Context) func(int) {
+		pod := admin.Pod(ctx, fixture.Pod("default/journaled").Scheduler("berth").Mutate(func(pod *v1.Pod) {
+			pod.Spec.NodeSelector = map[string]string{"journal": "edited"}
+		}))
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False Unschedulable"))
+		kubectl := func(args ...string) {
+			_, err := cp.Kubectl(ctx, nil, args...)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		kubectl("patch", "configmap", "berth-bindings", "--namespace="+operator.Namespace, `--patch={"data": {"holder": "somebody"}}`)
+		DeferCleanup(func(ctx SpecContext) {
+			_, err := cp.Kubectl(ctx, nil, "delete", "configmap", "berth-bindings", "--namespace="+operator.Namespace)
+			Expect(err).NotTo(HaveOccurred())
+			admin.ExpectBound(ctx, pod)
+		})
+		kubectl("label", "node", "n1", "journal=edited")
 		return nil
 	}},
 	{"BerthPluginAils", "a plugin cannot hear what it wants to", func(ctx context.Context) func(int) {

@@ -162,7 +162,7 @@ NODES ?= 5000
 PODS ?= 5000
 .PHONY: soak
 soak: controlplane ## A crowd of pods on a real API server while the profile changes: nothing lost. NODES=5000 PODS=5000. HANDOVERS=100 or KILLS=100: leaders lose their place instead. BACKLOG=12000 FRESH=0: one does, over pods that fit nowhere
-	go run ./test/soak $(if $(BACKLOG),--backlog=$(BACKLOG) --fresh=$(or $(FRESH),0),)$(if $(HANDOVERS)$(KILLS),--handovers=$(or $(HANDOVERS),0) --kills=$(or $(KILLS),0),--nodes=$(NODES) --pods=$(PODS)) $(SOAK_ARGS)
+	go run ./test/soak $(if $(BACKLOG),--backlog=$(BACKLOG) --fresh=$(or $(FRESH),0),) $(if $(HANDOVERS)$(KILLS),--handovers=$(or $(HANDOVERS),0) --kills=$(or $(KILLS),0),--nodes=$(NODES) --pods=$(PODS)) $(SOAK_ARGS)
 
 .PHONY: explained
 explained: PODS := 10000

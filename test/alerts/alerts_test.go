@@ -50,6 +50,9 @@ var _ = Describe("Alerts", Ordered, func() {
 			if i%10 == 0 {
 				pod := admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/well-", i)).Scheduler("berth").Requests("cpu", "100m"))
 				admin.ExpectBound(ctx, pod)
+				// The server's clock is far ahead of the manager's: a pod whose binding the
+				// manager has not heard of yet would have waited for long.
+				Eventually(gauge).WithArguments(ctx, "berth_oldest_pending_pod_timestamp_seconds").Should(BeZero())
 			}
 			scrape(ctx)
 			for _, a := range alerts {

@@ -98,7 +98,7 @@ func setting(info *debug.BuildInfo, key string) string {
 	return ""
 }
 
-// describe names the machine: a number without it says nothing.
+// describe names the commit and the machine: a number without them says nothing.
 func describe() string {
 	model := "CPU unknown"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -113,6 +113,19 @@ func describe() string {
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		busy = strings.Join(strings.Fields(string(text))[:1], "")
 	}
-	return fmt.Sprintf("%d cores (%s), %s/%s, %s, load average %s at the start",
-		runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, runtime.Version(), busy)
+	return fmt.Sprintf("commit %s; %d cores (%s), %s/%s, %s, load average %s at the start",
+		commit(), runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, runtime.Version(), busy)
+}
+
+// commit is the commit of the source tree, with a plus where files differ from it.
+func commit() string {
+	head, err := exec.Command("git", "rev-parse", "--short=7", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	name := strings.TrimSpace(string(head))
+	if exec.Command("git", "diff", "--quiet", "HEAD").Run() != nil {
+		name += "+"
+	}
+	return name
 }

@@ -190,6 +190,10 @@ func (w *world) sends(life int, b *v1.Binding) (commit func() (*v1.Pod, error), 
 		kind = ofRefused
 	}
 	return func() (*v1.Pod, error) {
+		if w.elected && life < w.life && !w.fences(b) {
+			w.count("a late Binding of a deleted profile's pod is lost")
+			return nil, errLost
+		}
 		err := w.server.bind(b)
 		if w.elected && life < w.life && w.made > w.begun {
 			w.checkLate(b, kind, err)
@@ -199,16 +203,27 @@ func (w *world) sends(life int, b *v1.Binding) (commit func() (*v1.Pod, error), 
 }
 
 // checkLate holds a Binding that an earlier leader has sent, and that arrives when the
-// leader has begun to decide, to what that one relies on: it fails. Pods of a profile
-// that was deleted are not fenced.
+// leader has begun to decide, to what that one relies on: it fails.
 func (w *world) checkLate(b *v1.Binding, kind string, err error) {
 	if err != nil {
 		w.count("a late Binding of an earlier leader is refused:" + kind)
 		return
 	}
-	if pod := w.server.pods[keyOf(b)]; slices.Contains(w.served, pod.Spec.SchedulerName) {
-		w.fail("%s was bound by an earlier leader, after its successor had begun to decide", describe(pod))
+	w.fail("%s was bound by an earlier leader, after its successor had begun to decide", describe(w.server.pods[keyOf(b)]))
+}
+
+// fences says whether the leader fences the pod of a Binding, or has none to fence.
+// Pods of a profile that was deleted before it took over are not fenced: see ADR 22.
+// What becomes of such a Binding is not looked at here, so that it never arrives.
+func (w *world) fences(b *v1.Binding) bool {
+	pod := w.server.pods[keyOf(b)]
+	if pod == nil {
+		return true
 	}
+	exists := slices.ContainsFunc(w.profiles, func(p *profile) bool {
+		return p.name == pod.Spec.SchedulerName && (p.wish != nil || p.runs != nil)
+	})
+	return exists && slices.Contains(w.served, pod.Spec.SchedulerName)
 }
 
 // configMaps is the journal's client in one process.

@@ -143,9 +143,10 @@ func (w *world) boot() {
 func (w *world) crash() {
 	w.say("the process is killed")
 	w.count("a crash")
-	w.life++
 	w.tasks.endAll()
 	w.clock.alarms = nil
+	// What comes through now comes before its successor begins: of the ghosts alone the
+	// sender had one, which has decided.
 	for _, r := range slices.Concat(w.requests, w.ghosts) {
 		if (!r.arrived || r.err == errLost) && w.chance(0.5) {
 			_, err := r.commit()
@@ -153,6 +154,7 @@ func (w *world) crash() {
 		}
 	}
 	w.requests, w.ghosts = nil, nil
+	w.life++
 	w.boot()
 }
 

@@ -3,19 +3,23 @@ package operator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/journal"
 	"github.com/berthdev/berth/scheduler/recorder"
@@ -47,7 +51,7 @@ func (n electionNews) Eventf(about runtime.Object, kind, reason, message string,
 func (c clients) takeover(o options, term *tenure.Tenure, log logr.Logger) scheduler.Takeover {
 	call := tenure.By(c.meta)
 	return scheduler.Takeover{
-		Call: call, Profiles: call.Names(v1alpha1.GroupVersion.WithResource("schedulingprofiles")),
+		Call: call, Profiles: profileNames(c.meta, o),
 		Leadership: func(ctx context.Context) (journal.Leadership, error) { return c.leadership(ctx, o, term) },
 		Journal: journal.New(journal.Options{
 			Client: c.journal.CoreV1().ConfigMaps(o.namespace), Holder: string(uuid.NewUUID()), Clock: clock.RealClock{},
@@ -70,4 +74,34 @@ func (c clients) leadership(ctx context.Context, o options, term *tenure.Tenure)
 		return journal.Leadership{}, nil
 	}
 	return journal.Leadership{}, fmt.Errorf("looking for the Lease %s: %w", leaseName, err)
+}
+
+// profileNames returns what asks for the names of the profiles whose pods may have a
+// Binding under way: those that there are, and those that were deleted and have revisions
+// still, which outlive their profile by a day. Names that other schedulers serve are
+// left to them, unless there is such a profile. Where revisions may not be read there are
+// none: history is kept in memory then.
+func profileNames(client metadata.Interface, o options) func(ctx context.Context) ([]string, error) {
+	there := tenure.By(client).Names(v1alpha1.GroupVersion.WithResource("schedulingprofiles"))
+	revisions := client.Resource(appsv1.SchemeGroupVersion.WithResource("controllerrevisions")).Namespace(o.namespace)
+	return func(ctx context.Context) ([]string, error) {
+		names, err := there(ctx)
+		if err != nil || fault.DeletedProfilesUnfenced {
+			return names, err
+		}
+		list, err := revisions.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelProfile})
+		switch {
+		case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+			return names, nil
+		case err != nil:
+			return nil, fmt.Errorf("listing revisions: %w", err)
+		}
+		for i := range list.Items {
+			name := list.Items[i].Labels[v1alpha1.LabelProfile]
+			if !slices.Contains(names, name) && !slices.Contains(o.otherSchedulers, name) {
+				names = append(names, name)
+			}
+		}
+		return names, nil
+	}
 }

@@ -255,6 +255,8 @@ const (
 	FailedBuildOverwrites = false
 	// EveryNamespaceAllowed: a profile takes the pods of every namespace.
 	EveryNamespaceAllowed = false
+	// DeletedProfilesUnfenced: a new leader fences no pods of profiles that were deleted before it took over.
+	DeletedProfilesUnfenced = false
 	// DeviceClassChangeIgnored: a pod is not asked about again when a DeviceClass begins
 	// or ceases to back a resource that it requests.
 	DeviceClassChangeIgnored = false

@@ -137,6 +137,7 @@ var (
 	HintOfClosedGeneration     = planted("HintOfClosedGeneration")
 	FailedBuildOverwrites      = planted("FailedBuildOverwrites")
 	EveryNamespaceAllowed      = planted("EveryNamespaceAllowed")
+	DeletedProfilesUnfenced    = planted("DeletedProfilesUnfenced")
 	DeviceClassChangeIgnored   = planted("DeviceClassChangeIgnored")
 	TrialLeftOpen              = planted("TrialLeftOpen")
 	LateUncounted              = planted("LateUncounted")

@@ -336,6 +336,8 @@ var table = []mutant{
 		[]killer{{profile, "TestWhatCannotBeBuiltLeavesWhatRuns"}}, ""},
 	{"EveryNamespaceAllowed", "a profile takes the pods of every namespace",
 		[]killer{{profile, "TestWhosePodsAProfileTakes"}}, "its profiles take the pods of every namespace"},
+	{"DeletedProfilesUnfenced", "a new leader fences no pods of profiles that were deleted before it took over",
+		[]killer{{operator, "TestWhoseProfilesPodsANewLeaderFences"}}, "its leaders ask for profiles in a way of its own"},
 	{"DeviceClassChangeIgnored", "a pod is not asked about again when a DeviceClass begins or ceases to back a resource that it requests",
 		[]killer{{intake, "TestPodsThatRequestDevicesAreHeldWhileAClassBacksThem"}}, "its API server has no DeviceClasses"},
 	{"TrialLeftOpen", "the plugins that were on trial are not closed",

@@ -45,8 +45,6 @@ type leaders struct {
 	giveUp   int
 	// booted is the step at which its successor began.
 	booted int
-	// served are the profiles that the leader found when it took over.
-	served []string
 }
 
 // electLeaders gives the history leaders, of which each that loses its place has a
@@ -123,14 +121,13 @@ func (w *world) takeover() scheduler.Takeover {
 	epoch, life := w.epoch, w.life
 	return scheduler.Takeover{
 		Call: w.list,
-		Profiles: func(context.Context) ([]string, error) {
-			w.served = nil
+		Profiles: func(context.Context) (names []string, err error) {
 			for _, p := range w.profiles {
-				if p.wish != nil || p.runs != nil {
-					w.served = append(w.served, p.name)
+				if p.wish != nil || p.known {
+					names = append(names, p.name)
 				}
 			}
-			return w.served, nil
+			return names, nil
 		},
 		Leadership: func(context.Context) (journal.Leadership, error) {
 			if epoch == 0 {
@@ -190,10 +187,6 @@ func (w *world) sends(life int, b *v1.Binding) (commit func() (*v1.Pod, error), 
 		kind = ofRefused
 	}
 	return func() (*v1.Pod, error) {
-		if w.elected && life < w.life && !w.fences(b) {
-			w.count("a late Binding of a deleted profile's pod is lost")
-			return nil, errLost
-		}
 		err := w.server.bind(b)
 		if w.elected && life < w.life && w.made > w.begun {
 			w.checkLate(b, kind, err)
@@ -210,20 +203,6 @@ func (w *world) checkLate(b *v1.Binding, kind string, err error) {
 		return
 	}
 	w.fail("%s was bound by an earlier leader, after its successor had begun to decide", describe(w.server.pods[keyOf(b)]))
-}
-
-// fences says whether the leader fences the pod of a Binding, or has none to fence.
-// Pods of a profile that was deleted before it took over are not fenced: see ADR 22.
-// What becomes of such a Binding is not looked at here, so that it never arrives.
-func (w *world) fences(b *v1.Binding) bool {
-	pod := w.server.pods[keyOf(b)]
-	if pod == nil {
-		return true
-	}
-	exists := slices.ContainsFunc(w.profiles, func(p *profile) bool {
-		return p.name == pod.Spec.SchedulerName && (p.wish != nil || p.runs != nil)
-	})
-	return exists && slices.Contains(w.served, pod.Spec.SchedulerName)
 }
 
 // configMaps is the journal's client in one process.

@@ -41,6 +41,8 @@ type profile struct {
 	// says that it holds its pods.
 	runs   *wish
 	paused bool
+	// known says that it was built once: it has revisions.
+	known bool
 }
 
 func (p *profile) want(wish *wish) {
@@ -91,6 +93,7 @@ func (p *profile) reconcile() {
 		w.count("a rejection")
 	} else {
 		w.markOf[blueprint.Hash] = wish.mark
+		p.known = true // before the build, as the history has it
 		err := set.Apply(context.Background(), blueprint)
 		if (err != nil) != (wish.build != "") {
 			w.fail("profile %s: building %+v: %v", p.name, *wish, err)

@@ -1,0 +1,93 @@
+package operator
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+)
+
+// partial returns what a metadata client reads of an object.
+func partial(kind metav1.TypeMeta, namespace, name, profile string) runtime.Object {
+	object := &metav1.PartialObjectMetadata{TypeMeta: kind, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if profile != "" {
+		object.Labels = map[string]string{v1alpha1.LabelProfile: profile}
+	}
+	return object
+}
+
+// A Binding of an earlier leader may be under way for a pod whose profile was deleted
+// before the handover: its room may be given away unless it is fenced, too.
+func TestWhoseProfilesPodsANewLeaderFences(t *testing.T) {
+	var (
+		profile  = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "SchedulingProfile"}
+		revision = metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision"}
+	)
+	forbidden := apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "", errors.New("no right"))
+	for sentence, c := range map[string]struct {
+		objects []runtime.Object
+		fails   error
+		want    []string
+		wantErr string
+	}{
+		"a profile that is there": {objects: []runtime.Object{partial(profile, "", "batch", "")}, want: []string{"batch"}},
+		"one that is there and has revisions, once": {
+			objects: []runtime.Object{
+				partial(profile, "", "batch", ""), partial(revision, "berth-system", "batch-1", "batch"), partial(revision, "berth-system", "batch-2", "batch"),
+			},
+			want: []string{"batch"},
+		},
+		"one that was deleted and has revisions": {
+			objects: []runtime.Object{partial(profile, "", "batch", ""), partial(revision, "berth-system", "gone-1", "gone")},
+			want:    []string{"batch", "gone"},
+		},
+		"no revision of another kind of object": {objects: []runtime.Object{partial(revision, "berth-system", "web-1", "")}},
+		"no revision in another namespace":      {objects: []runtime.Object{partial(revision, "elsewhere", "gone-1", "gone")}},
+		"no name that another scheduler serves": {objects: []runtime.Object{partial(revision, "berth-system", "d-1", "default-scheduler")}},
+		"such a name where the profile is there": {
+			objects: []runtime.Object{partial(profile, "", "default-scheduler", ""), partial(revision, "berth-system", "d-1", "default-scheduler")},
+			want:    []string{"default-scheduler"},
+		},
+		"those that are there, where revisions may not be read": {
+			objects: []runtime.Object{partial(profile, "", "batch", "")}, fails: forbidden, want: []string{"batch"},
+		},
+		"none is known while revisions cannot be read": {
+			objects: []runtime.Object{partial(profile, "", "batch", "")}, fails: errors.New("busy"), wantErr: "listing revisions: busy",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := metav1.AddMetaToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			client := fake.NewSimpleMetadataClient(scheme, c.objects...)
+			if c.fails != nil {
+				client.PrependReactor("list", "controllerrevisions", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, c.fails
+				})
+			}
+			got, err := profileNames(client, options{namespace: "berth-system", otherSchedulers: []string{"default-scheduler"}})(t.Context())
+			if text := ""; err != nil || c.wantErr != "" {
+				if err != nil {
+					text = err.Error()
+				}
+				if text != c.wantErr {
+					t.Fatalf("error %q, want %q", text, c.wantErr)
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(append([]string{}, c.want...), append([]string{}, got...)); diff != "" {
+				t.Errorf("profiles (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

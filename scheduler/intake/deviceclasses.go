@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,12 +35,8 @@ func NewDeviceClasses(server discovery.DiscoveryInterface) (*DeviceClasses, erro
 	return &DeviceClasses{served: serves(list, "deviceclasses"), backing: map[string]int{}}, nil
 }
 
-// Back says whether a resource is backed by devices: by its name alone, which
-// can name a class, or because a class says so.
+// Back says whether a class says that it backs a resource.
 func (d *DeviceClasses) Back(resource string) bool {
-	if strings.HasPrefix(resource, resourcev1.ResourceDeviceClassPrefix) {
-		return true
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.backing[resource] > 0

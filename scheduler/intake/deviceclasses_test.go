@@ -229,8 +229,8 @@ func TestDeviceClassesAreWatchedWhereTheyAreServed(t *testing.T) {
 					t.Errorf("%s deviceclasses, which are not served", action.GetVerb())
 				}
 			}
-			if !classes.Back("deviceclass.resource.kubernetes.io/gpus") || classes.Back(gpu) {
-				t.Error("a resource that names a class is backed, and no other one")
+			if classes.Back(gpu) {
+				t.Errorf("%s is backed", gpu)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -94,5 +95,26 @@ func TestNoRequestLeaves(t *testing.T) {
 	_, err := open(t).Framework().ClientSet().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if err == nil || !strings.Contains(err.Error(), "there is no API server") {
 		t.Errorf("a plugin's request was answered: %v", err)
+	}
+}
+
+// As the queue does: a pod that requests devices would be bound without them.
+func TestAPodThatRequestsDevicesIsNotTried(t *testing.T) {
+	for sentence, resource := range map[string]string{
+		"by a class's own resource":        "deviceclass.resource.kubernetes.io/gpus",
+		"by a resource that a class backs": "example.com/gpu",
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := open(t)
+			s.SetNode(nil, fixture.Node("n1").Offers(resource, "3").Obj())
+			class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu")}}
+			if err := s.SetObject(class); err != nil {
+				t.Fatal(err)
+			}
+			found := s.Attempt(t.Context(), fixture.Pod("wants").Requests(resource, "1").Obj())
+			if want := "unsupported: spec.containers.resources.requests"; found.Err == nil || !strings.HasPrefix(found.Err.Error(), want) {
+				t.Errorf("%v, want %s", found.Err, want)
+			}
+		})
 	}
 }

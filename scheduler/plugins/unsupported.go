@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/berthdev/berth/scheduler/framework"
 )
@@ -42,7 +43,7 @@ var demands = []demand{
 // no plugin in registry honours; its answer is empty for a pod that can be
 // scheduled rightly. A profile that leaves a registered plugin out is the
 // user's wish and no reason to hold a pod. devices says of an extended resource
-// whether DeviceClasses back it.
+// whether a DeviceClass names it.
 func Unsupported(registry framework.Registry, devices func(resource string) bool) func(pod *v1.Pod) (field, why string) {
 	var missing []demand
 	backed := demand{"spec.containers.resources.requests", "DynamicResources", func(s *v1.PodSpec) bool { return needsDevices(s, devices) }}
@@ -81,13 +82,18 @@ func needsDevices(spec *v1.PodSpec, devices func(resource string) bool) bool {
 	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
 			for name := range containers[i].Resources.Requests {
-				if strings.Contains(string(name), "/") && devices(string(name)) {
+				if isBacked(string(name), devices) {
 					return true
 				}
 			}
 		}
 	}
 	return false
+}
+
+// isBacked says whether devices back a resource: its name names a class, or a class names it.
+func isBacked(resource string, devices func(resource string) bool) bool {
+	return strings.HasPrefix(resource, resourcev1.ResourceDeviceClassPrefix) || strings.Contains(resource, "/") && devices(resource)
 }
 
 func needsHostPort(spec *v1.PodSpec) bool {

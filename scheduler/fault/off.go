@@ -317,6 +317,8 @@ const (
 	FirstAddressTakesAll = false
 	// ScopedIndexBehind: an index of a plugin takes in a change only after the read that follows it.
 	ScopedIndexBehind = false
+	// RelistsLeaveGhosts: an index of a plugin keeps what a relist did not find.
+	RelistsLeaveGhosts = false
 	// PodComparedByName: a pod that waits for its volumes is taken for another one of the same name.
 	PodComparedByName = false
 

@@ -163,6 +163,7 @@ var (
 	ExtenderLeftOpen           = planted("ExtenderLeftOpen")
 	FirstAddressTakesAll       = planted("FirstAddressTakesAll")
 	ScopedIndexBehind          = planted("ScopedIndexBehind")
+	RelistsLeaveGhosts         = planted("RelistsLeaveGhosts")
 	PodComparedByName          = planted("PodComparedByName")
 	LossUntold                 = planted("LossUntold")
 	DefaultsLeftOn             = planted("DefaultsLeftOn")

@@ -13,10 +13,13 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berthdev/berth/test/fixture"
@@ -282,6 +285,127 @@ func TestAnIndexThatNobodyReadsRemembersABoundedNumberOfChanges(t *testing.T) {
 	}
 	if keys, _ := x.IndexKeys("zone", "a"); len(keys) != 0 {
 		t.Errorf("%v are still in zone a", keys)
+	}
+}
+
+// client-go writes a relist into a store with one Replace.
+func TestAnIndexHasNothingThatARelistDidNotFind(t *testing.T) {
+	in := func(nodes ...string) []any {
+		var all []any
+		for _, node := range nodes {
+			all = append(all, fixture.Node(node).Zone("a").Obj())
+		}
+		return all
+	}
+	for name, relists := range map[string][][]any{
+		"one node is gone":                         {in("n1", "n3")},
+		"all nodes are gone":                       {nil},
+		"one node is gone and another one came":    {in("n1", "n3", "n4")},
+		"all nodes are gone and others came":       {in("n4", "n5", "n6")},
+		"a node is gone and comes back":            {in("n1", "n3"), in("n1", "n2", "n3")},
+		"nodes are gone in two relists":            {in("n1", "n3"), in("n3")},
+		"all nodes are gone, and one comes back":   {nil, in("n2")},
+		"nothing is gone, which nobody may notice": {in("n1", "n2", "n3")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, store := follow(t)
+			nodes := in("n1", "n2", "n3")
+			for _, relisted := range append([][]any{nodes}, relists...) {
+				if err := store.Replace(relisted, ""); err != nil {
+					t.Fatal(err)
+				}
+				want := slices.Sorted(slices.Values(store.ListKeys()))
+				names := func(objects []any, err error) []string {
+					if err != nil {
+						t.Fatal(err)
+					}
+					var names []string
+					for _, obj := range objects {
+						names = append(names, obj.(*v1.Node).Name)
+					}
+					slices.Sort(names)
+					return names
+				}
+				keys, err := x.IndexKeys("zone", "a")
+				if !slices.Equal(keys, want) || err != nil {
+					t.Errorf("IndexKeys: %v, want %v; %v", keys, want, err)
+				}
+				if got := names(x.ByIndex("zone", "a")); !slices.Equal(got, want) {
+					t.Errorf("ByIndex: %v, want %v", got, want)
+				}
+				if got := names(x.Index("zone", nodes[0])); !slices.Equal(got, want) {
+					t.Errorf("Index: %v, want %v", got, want)
+				}
+				if got := x.ListIndexFuncValues("zone"); len(got) != min(1, len(want)) {
+					t.Errorf("ListIndexFuncValues: %v of the nodes %v", got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestRelistsLeaveABoundedNumberOfEntries(t *testing.T) {
+	x, store := follow(t)
+	for relist := range 100 {
+		var nodes []any
+		for i := range 1000 {
+			nodes = append(nodes, fixture.Node(fmt.Sprintf("n%d-%d", relist, i)).Zone("a").Obj())
+		}
+		if err := store.Replace(nodes, ""); err != nil {
+			t.Fatal(err)
+		}
+		if found, _ := x.ByIndex("zone", "a"); len(found) != len(nodes) {
+			t.Fatalf("%d nodes are found, want %d", len(found), len(nodes))
+		}
+		if bound := 2*len(nodes) + maxChanges; len(x.entries) > bound {
+			t.Fatalf("after %d relists the index has %d entries for %d nodes, want at most %d", relist+1, len(x.entries), len(nodes), bound)
+		}
+	}
+}
+
+// A watch that ends with "too old resource version" is followed by a list, in
+// which an object is missing that was deleted meanwhile.
+func TestAnIndexIsExactAfterAWatchThatBroke(t *testing.T) {
+	client := fake.NewClientset(fixture.Node("n1").Zone("a").Obj(), fixture.Node("n2").Zone("a").Obj())
+	watches := make(chan *watch.FakeWatcher, 10)
+	client.PrependWatchReactor("nodes", func(clienttesting.Action) (bool, watch.Interface, error) {
+		begun := watch.NewFake()
+		watches <- begun
+		return true, begun, nil
+	})
+	factory := informers.NewSharedInformerFactory(client, 0)
+	deleted := make(chan string, 10)
+	if _, err := factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
+		key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+		deleted <- key
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	pool := NewPool(Options{Informers: factory, Held: []runtime.Object{&v1.Node{}}, Client: client, Log: logr.Discard()})
+	s := pool.New()
+	t.Cleanup(s.Close)
+	nodes := s.Core().V1().Nodes().Informer()
+	if err := nodes.AddIndexers(byZone); err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	if keys, err := nodes.GetIndexer().IndexKeys("zone", "a"); len(keys) != 2 || err != nil {
+		t.Fatalf("nodes %v, %v", keys, err)
+	}
+	broken := <-watches
+	if err := client.CoreV1().Nodes().Delete(t.Context(), "n1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expired := apierrors.NewResourceExpired("too old resource version").Status()
+	broken.Error(&expired)
+	select {
+	case key := <-deleted:
+		if keys, err := nodes.GetIndexer().IndexKeys("zone", "a"); !slices.Equal(keys, []string{"n2"}) || err != nil {
+			t.Errorf("at the event of %s's deletion the index has %v, want [n2]; %v", key, keys, err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("no event of the deletion")
 	}
 }
 

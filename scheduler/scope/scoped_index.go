@@ -31,6 +31,11 @@ const maxChanges = 4096
 // its deletion comes later: during the attempt, for which the queue keeps it, or
 // after it.
 //
+// A relist that finds objects gone tells nothing of them: client-go replaces the
+// whole content of the store, and calls index functions for the new content only.
+// So entries may be of objects that the store has no more. A read leaves them out:
+// it asks the store for each object that it found.
+//
 // The functions of a plugin are called by the plugin's own reads, and not while
 // the shared store is locked. An index is safe for concurrent use.
 type index struct {
@@ -49,6 +54,8 @@ type index struct {
 
 	mu    sync.RWMutex
 	funcs cache.Indexers
+	// untilBuilt is how many changes are taken in before the index is built anew.
+	untilBuilt int
 	// entries are by key.
 	entries map[string]entry
 	// found are the objects by the index, the value and the key.
@@ -153,13 +160,18 @@ func (x *index) refresh() {
 	x.changes, x.rebuild = nil, false
 	x.behind.Store(false)
 	x.pending.Unlock()
-	if rebuild {
+	// Building anew drops the entries that relists left behind. Doing it after as
+	// many changes as there were objects keeps their number, and the cost of a
+	// change, in bounds.
+	x.untilBuilt -= len(changes)
+	if rebuild || x.untilBuilt < 0 {
 		x.entries, x.found = map[string]entry{}, map[string]map[string]map[string]any{}
 		for _, obj := range x.store.List() {
 			if key, err := cache.MetaNamespaceKeyFunc(obj); err == nil {
 				x.insert(key, obj)
 			}
 		}
+		x.untilBuilt = max(len(x.entries), maxChanges)
 		return
 	}
 	for key := range changes {
@@ -217,11 +229,39 @@ func call(f cache.IndexFunc, obj any) (values []string, err error) {
 	return f(obj)
 }
 
+// stored says whether the store has an object with this key, see index.
+func (x *index) stored(key string) bool {
+	_, exists, err := x.store.GetByKey(key)
+	return err == nil && exists || fault.RelistsLeaveGhosts
+}
+
+// objects returns the objects that have one of the values in the index of that
+// name. Called with mu.
+func (x *index) objects(name string, values ...string) []any {
+	var objects []any
+	var seen map[string]struct{}
+	if len(values) > 1 {
+		seen = map[string]struct{}{}
+	}
+	for _, value := range values {
+		for key, obj := range x.found[name][value] {
+			if _, again := seen[key]; again || !x.stored(key) {
+				continue
+			}
+			if seen != nil {
+				seen[key] = struct{}{}
+			}
+			objects = append(objects, obj)
+		}
+	}
+	return objects
+}
+
 // ByIndex returns the objects that have the value in the index of that name.
 func (x *index) ByIndex(name, value string) (objects []any, err error) {
 	x.read(func() {
 		if err = x.known(name); err == nil {
-			objects = slices.AppendSeq(make([]any, 0, len(x.found[name][value])), maps.Values(x.found[name][value]))
+			objects = x.objects(name, value)
 		}
 	})
 	return objects, err
@@ -231,7 +271,7 @@ func (x *index) ByIndex(name, value string) (objects []any, err error) {
 func (x *index) IndexKeys(name, value string) (keys []string, err error) {
 	x.read(func() {
 		if err = x.known(name); err == nil {
-			keys = slices.Sorted(maps.Keys(x.found[name][value]))
+			keys = slices.DeleteFunc(slices.Sorted(maps.Keys(x.found[name][value])), func(key string) bool { return !x.stored(key) })
 		}
 	})
 	return keys, err
@@ -249,20 +289,23 @@ func (x *index) Index(name string, obj any) (objects []any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	x.read(func() {
-		same := map[string]any{}
-		for _, value := range values {
-			maps.Copy(same, x.found[name][value])
-		}
-		objects = slices.AppendSeq(make([]any, 0, len(same)), maps.Values(same))
-	})
+	x.read(func() { objects = x.objects(name, values...) })
 	return objects, nil
 }
 
 // ListIndexFuncValues returns the values that objects have in the index of that
 // name.
 func (x *index) ListIndexFuncValues(name string) (values []string) {
-	x.read(func() { values = slices.Collect(maps.Keys(x.found[name])) })
+	x.read(func() {
+		for value, objects := range x.found[name] {
+			for key := range objects {
+				if x.stored(key) {
+					values = append(values, value)
+					break
+				}
+			}
+		}
+	})
 	return values
 }
 

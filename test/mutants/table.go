@@ -389,6 +389,8 @@ var table = []mutant{
 		[]killer{{extender, "TestAnAddressThatDoesNotAnswerLeavesTimeForTheNext"}}, noExtenders},
 	{"ScopedIndexBehind", "an index of a plugin takes in a change only after the read that follows it",
 		[]killer{{scopes, "TestAnIndexIsNeverBehindAnEvent"}, {volumelimits, "TestAPodIsJudgedByTheAttachmentWhoseEventWokeIt"}}, noVolumes},
+	{"RelistsLeaveGhosts", "an index of a plugin keeps what a relist did not find",
+		[]killer{{scopes, "TestAnIndexHasNothingThatARelistDidNotFind"}, {scopes, "TestAnIndexIsExactAfterAWatchThatBroke"}}, noVolumes},
 	{"PodComparedByName", "a pod that waits for its volumes is taken for another one of the same name",
 		[]killer{{volumebinding, "TestPreBind"}}, noVolumes},
 	{"LossUntold", "what a converted configuration loses is told to nobody",

@@ -58,7 +58,7 @@ func (m *Manager) connect(ctx context.Context) (err error) {
 		return err
 	}
 	m.telling = recorder.New(recorder.Options{
-		Client: m.to.events.EventsV1(), Scheme: m.scheme, Clock: clock.RealClock{}, Busy: m.to.busy, Host: host,
+		Client: m.to.events.EventsV1(), Scheme: m.scheme, Clock: clock.RealClock{}, Log: m.log, Busy: m.to.busy, Host: host,
 	})
 	m.end = &ending{asked: m.asked, limit: m.ending, holds: func() bool { return m.term.Err() == nil }}
 	return nil
@@ -145,7 +145,6 @@ func (m *Manager) serve() error {
 		delete(m.checks.live, "loop")
 	}
 	if err := errors.Join(
-		m.checks.serve(m.mgr, m.probes),
 		m.mgr.Add(scheduler.Warm{Scheduler: m.sched}),
 		m.mgr.Add(prompt{m.sched, m.sched.Start, m.asked}),
 		m.mgr.Add(m.telling),
@@ -154,10 +153,12 @@ func (m *Manager) serve() error {
 	); err != nil {
 		return err
 	}
-	if !m.metrics.secure { // anybody could ask
-		return nil
+	if m.metrics.secure { // otherwise anybody could ask
+		if err := m.mgr.AddMetricsServerExtraHandler(debugPath, newDebugging(m.sched, m.to.watches, m.log)); err != nil {
+			return err
+		}
 	}
-	return m.mgr.AddMetricsServerExtraHandler(debugPath, newDebugging(m.sched, m.to.watches, m.log))
+	return m.checks.serve(m.mgr, m.probes) // last: nothing would close the address if another step failed
 }
 
 // alone tells pods that wait for a scheduler that is not there.

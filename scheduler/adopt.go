@@ -85,7 +85,7 @@ func (w waitingPods) Reconsider(ctx context.Context, name, namespace string) {
 
 // reconsider asks of every profile's pods about which concerned is true whether they
 // are held that were not, or the other way round. It returns when all have been asked
-// about.
+// about. An attempt that has begun goes on: its pod is asked about if it is refused.
 func (s *Scheduler) reconsider(ctx context.Context, concerned func(*v1.Pod) bool) {
 	for _, name := range s.profiles.Names() {
 		s.queue.Reconsider(ctx, name, concerned)

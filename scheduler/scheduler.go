@@ -146,7 +146,7 @@ func New(o Options) *Scheduler {
 	s.held = newHeldLine(o.Clock, s.writeHeld)
 	s.binding = binding.New(binding.Options{
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Transform: o.Transform, Go: s.options.Go, Wait: s.options.Wait,
-		Journal: s.commits(),
+		Journal: s.commits(), Log: o.Log,
 	})
 	s.intake = intake.New(intake.Options{
 		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Observe: s.binding.Observe, Forget: s.forget, Clock: o.Clock, Log: o.Log, Storage: o.Storage,

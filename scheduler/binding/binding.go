@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	clientset "k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -31,6 +32,7 @@ type Options struct {
 	Client clientset.Interface
 	Cache  *cache.Cache
 	Clock  clock.WithTicker
+	Log    logr.Logger
 	// Transform is the one that the pod informer applies, so that a pod that is read
 	// from the API server and one that the informer delivered have the same form; nil:
 	// the informer applies none.

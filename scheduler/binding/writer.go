@@ -304,7 +304,7 @@ func (w *statusWriter) failed(n *news, err error) error {
 		return nil
 	}
 	statusFailures.Inc()
-	klog.Background().Error(err, "A pod's status could not be written", "pod", klog.KObj(n.pod), "tries", n.tries+1)
+	w.options.Log.Error(err, "A pod's status could not be written", "pod", klog.KObj(n.pod), "tries", n.tries+1)
 	if !ambiguous(err) {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
@@ -31,6 +32,7 @@ type Options struct {
 	// Scheme knows the kinds that Events may be about.
 	Scheme *runtime.Scheme
 	Clock  clock.WithTicker
+	Log    logr.Logger
 	// Go starts work beside the caller's; nil means a goroutine.
 	Go func(func())
 	// Busy says whether writes that matter more are under way; nil: never.
@@ -75,7 +77,7 @@ func New(o Options) *Recorder {
 // For returns the recorder of a profile: its name is the Events' reporting
 // controller.
 func (r *Recorder) For(profile string) events.EventRecorderLogger {
-	return voice{recorder: r, controller: profile, logger: klog.Background()}
+	return voice{recorder: r, controller: profile, logger: r.options.Log}
 }
 
 // voice records Events in the name of one controller.
@@ -195,7 +197,7 @@ func (r *Recorder) Close(ctx context.Context) {
 	defer r.mu.Unlock()
 	if left := r.line.len(); left > 0 {
 		dropped.Add(float64(left))
-		klog.Background().Info("Events were not written before the end", "events", left)
+		r.options.Log.Info("Events were not written before the end", "events", left)
 		r.line = line{}
 	}
 }

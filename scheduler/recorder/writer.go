@@ -81,7 +81,7 @@ func (r *Recorder) write() {
 func (r *Recorder) again(o *occurrence, err error) {
 	o.tries++
 	if !temporary(err) || o.tries >= maxTries {
-		klog.Background().Error(err, "An Event is lost", "about", klog.KRef(o.regarding.Namespace, o.regarding.Name),
+		r.options.Log.Error(err, "An Event is lost", "about", klog.KRef(o.regarding.Namespace, o.regarding.Name),
 			"reason", o.reason, "note", o.note, "tries", o.tries)
 		dropped.Inc()
 		o.told = o.count

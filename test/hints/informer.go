@@ -37,11 +37,23 @@ func (i *Informer) GetStore() toolscache.Store                 { return i.store 
 func (i *Informer) GetIndexer() toolscache.Indexer             { return i.store }
 func (i *Informer) AddIndexers(more toolscache.Indexers) error { return i.store.AddIndexers(more) }
 
-// Apply makes an object what it is given as, whether or not it was there.
-func (i *Informer) Apply(object log.Object) error {
-	before, known, err := i.store.Get(object)
-	if err == nil {
-		err = i.store.Update(object)
+// shipped is the transform of a Manager without plugins of its own.
+var shipped = intake.Trim(false)
+
+// Apply makes an object what it is given as, in the form that a Manager's informers
+// keep, whether or not it was there.
+func (i *Informer) Apply(given log.Object) error {
+	before, known, err := i.store.Get(given)
+	if err != nil {
+		return err
+	}
+	kept, err := shipped(given.DeepCopyObject())
+	if err != nil {
+		return err
+	}
+	object := kept.(log.Object)
+	if err := i.store.Update(object); err != nil {
+		return err
 	}
 	for _, h := range i.handlers {
 		if known {
@@ -50,7 +62,7 @@ func (i *Informer) Apply(object log.Object) error {
 			h.OnAdd(object, false)
 		}
 	}
-	return err
+	return nil
 }
 
 // registration is of a handler that has been told all there is.

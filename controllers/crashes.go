@@ -11,17 +11,19 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// notingTries is how often the crashes of earlier processes are tried to be noted
-// before profiles are run all the same.
-const notingTries = 3
+// notingPatience is for how long the crashes of earlier processes are tried to be
+// noted, after the first failure, before profiles are run all the same.
+const notingPatience = 10 * time.Second
 
 // crashNotes is what is left to note of processes that crashed in this container.
 type crashNotes struct {
-	mu     sync.Mutex
-	failed int
+	mu sync.Mutex
+	// failed is when noting failed first; zero: it did not.
+	failed time.Time
 	done   bool
 }
 
@@ -37,7 +39,11 @@ func (r *profileReconciler) noteCrashes(ctx context.Context) error {
 	for _, c := range r.options.Crashes {
 		blamed, err := r.options.History.NoteCrash(ctx, c, r.runs)
 		if err != nil {
-			if r.crashes.failed++; r.crashes.failed < notingTries {
+			now := r.options.Clock.Now()
+			if r.crashes.failed.IsZero() {
+				r.crashes.failed = now
+			}
+			if now.Sub(r.crashes.failed) < notingPatience && !fault.CrashNotesHurried {
 				return err
 			}
 			log.FromContext(ctx).Error(err, "The crash of an earlier process could not be noted; profiles are run all the same", "reason", c.Reason)

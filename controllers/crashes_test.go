@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	k8stesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -262,6 +263,80 @@ func TestACrashIsNotHeldAgainstWhatWasBuiltLater(t *testing.T) {
 	d.options.Crashes = []history.Crash{crash}
 	d.mustVisit()
 	d.wantRuns("hash-1", "True Programmed")
+}
+
+// Another replica may note what it died of long after, since its container waits to
+// be restarted.
+func TestARetryIsNotUndoneByAnOlderCrash(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.foreign = []int64{2}
+	d.mustVisit()
+	d.prove()
+	d.edit(2)
+	crash := history.Crash{Process: "first", Time: d.clock.Now(), Reason: "panic: x", Plugins: []string{"Own"}}
+	d.clock.Step(time.Second)
+	d = d.start("second")
+	d.options.Crashes = []history.Crash{crash}
+	d.mustVisit()
+	d.wantRuns("hash-1", "False CrashedOnProbation")
+
+	d.clock.Step(2 * time.Second)
+	d.cluster = objects{aProfile(2, retried("today"))}
+	d.mustVisit()
+	d.wantRuns("hash-2", "True Programmed")
+	d = d.start("third")
+	d.options.Crashes = []history.Crash{{Process: "other", Time: crash.Time.Add(time.Second), Reason: "panic: x", Plugins: []string{"Own"}}}
+	d.mustVisit()
+	d.wantRuns("hash-2", "True Programmed")
+}
+
+func TestARetryThatMeetsAnotherWriterIsCarriedOut(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.foreign = []int64{2}
+	d.mustVisit()
+	d.prove()
+	d.cluster = objects{aProfile(2)}
+	for i := range 2 {
+		d.dies()
+		d = d.start(fmt.Sprint("process-", i))
+	}
+	d.mustVisit()
+	d.wantRuns("hash-1", "False CrashedOnProbation")
+	conflicts := 1
+	d.revisions.PrependReactor("update", "controllerrevisions", func(k8stesting.Action) (bool, runtime.Object, error) {
+		conflicts--
+		return conflicts >= 0, nil, apierrors.NewConflict(schema.GroupResource{Resource: "controllerrevisions"}, "batch-hash-2", errors.New("it was changed"))
+	})
+	d.cluster = objects{aProfile(2, retried("today"))}
+	d.mustVisit()
+	d.wantRuns("hash-2", "True Programmed")
+	if conflicts >= 0 {
+		t.Error("nothing was written")
+	}
+	d = d.restart("later")
+	d.wantRuns("hash-2", "True Programmed")
+}
+
+func TestProfilesWaitTenSecondsForACrashThatCannotBeNoted(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	d.foreign = []int64{1}
+	d.mustVisit()
+	crash := history.Crash{Process: "first", Time: d.clock.Now(), Reason: "panic: x", Plugins: []string{"Own"}}
+	d = d.start("second")
+	d.options.Crashes = []history.Crash{crash}
+	d.revisions.PrependReactor("update", "controllerrevisions", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewInternalError(errors.New("etcd has no leader"))
+	})
+	for range 10 {
+		d.clock.Step(notingPatience / 10)
+		if _, err := d.visit(); err == nil {
+			t.Fatal("a crash that could not be noted is passed over")
+		}
+	}
+	d.wantAsked()
+	d.clock.Step(notingPatience / 10)
+	d.mustVisit()
+	d.wantRunning("batch", "hash-1")
 }
 
 func TestARevisionThatRanForSecondsReplacesNoneThatServedForMinutes(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -72,7 +73,9 @@ func unescape(function string) string {
 // Plugins are the plugins of registry that are on the stack, in alphabetical order:
 // those of whose type a method is there; where there is none, those whose
 // constructor is; and where that is not either, those of whose package any function
-// is. So plugins that share a package are told apart where the stack does it.
+// is. So plugins that share a package are told apart where the stack does it. A
+// built-in plugin beside one that is not, such as DefaultPreemption while it asks
+// the filters, is there as who called it, and is left out.
 func (r Report) Plugins(registry framework.Registry) []string {
 	for _, is := range []func(framework.Registration, string) bool{isMethod, isConstructor, isOfPackage} {
 		var found []string
@@ -80,6 +83,10 @@ func (r Report) Plugins(registry framework.Registry) []string {
 			if slices.ContainsFunc(r.Functions, func(function string) bool { return is(plugin, function) }) {
 				found = append(found, name)
 			}
+		}
+		builtIn := func(name string) bool { return registry[name].BuiltIn }
+		if foreign := slices.DeleteFunc(slices.Clone(found), builtIn); len(foreign) > 0 && !fault.CallersBlamed {
+			found = foreign
 		}
 		if found != nil {
 			slices.Sort(found)

@@ -58,6 +58,14 @@ example.com/deep.walk({0xc0000a4018, 0x3}, 0x1)
 created by main.main in goroutine 1
 	/src/main.go:3 +0x1d
 `
+	dryRun = `fatal error: concurrent map writes
+
+goroutine 41 [running]:
+example.com/gpu%2ev2/plugin.(*Gpu[...]).Filter(...)
+	/src/gpu.go:12 +0x4c
+example.com/preempt.(*Preempt).PostFilter(...)
+	/src/preempt.go:40 +0x1d
+`
 	helper = `goroutine 41 [running]:
 internal/runtime/maps.fatal({0x1c2a3b?, 0x0?})
 	/usr/local/go/src/runtime/panic.go:1058 +0x18
@@ -87,26 +95,29 @@ func registered(pkg, name string) framework.Registration {
 
 func TestWhichPluginsWereOnTheStack(t *testing.T) {
 	registry := framework.Registry{
-		"Gpu":    registered("example.com/gpu.v2/plugin", "Gpu"),
-		"Beside": registered("example.com/gpu.v2/plugin", "Beside"),
-		"Other":  registered("example.com/other", "Other"),
-		"Deep":   registered("example.com/deep", "Plugin"),
-		"Deeper": registered("example.com/deep/deeper", "Plugin"),
-		"Bomb":   registered("example.com/bomb", "Plugin"),
-		"Main":   registered("main", "plugin"),
+		"Gpu":     registered("example.com/gpu.v2/plugin", "Gpu"),
+		"Beside":  registered("example.com/gpu.v2/plugin", "Beside"),
+		"Other":   registered("example.com/other", "Other"),
+		"Deep":    registered("example.com/deep", "Plugin"),
+		"Deeper":  registered("example.com/deep/deeper", "Plugin"),
+		"Bomb":    registered("example.com/bomb", "Plugin"),
+		"Main":    registered("main", "plugin"),
+		"Preempt": {Package: "example.com/preempt", Type: "Preempt", BuiltIn: true},
 	}
 	for sentence, c := range map[string]struct {
 		text   string
 		reason string
 		want   []string
 	}{
-		"a method tells plugins of one package apart":              {fatalInMethod, "fatal error: concurrent map writes", []string{"Gpu"}},
-		"a goroutine that a constructor started is of its package": {panicInGoroutine, "panic: goes off", []string{"Bomb"}},
-		"after a stack overflow the goroutine is found":            {overflow, "fatal error: stack overflow", []string{"Deep"}},
-		"the main function is no plugin's":                         {ours, "panic: runtime error: invalid memory address or nil pointer dereference", nil},
-		"a process that was asked for its stacks did not crash":    {quit, "", nil},
-		"what says nothing says nothing":                           {"", "", nil},
-		"a function of a package is of all its plugins":            {helper, "fatal error", []string{"Beside", "Gpu"}},
+		"a method tells plugins of one package apart":                      {fatalInMethod, "fatal error: concurrent map writes", []string{"Gpu"}},
+		"a goroutine that a constructor started is of its package":         {panicInGoroutine, "panic: goes off", []string{"Bomb"}},
+		"after a stack overflow the goroutine is found":                    {overflow, "fatal error: stack overflow", []string{"Deep"}},
+		"the main function is no plugin's":                                 {ours, "panic: runtime error: invalid memory address or nil pointer dereference", nil},
+		"a process that was asked for its stacks did not crash":            {quit, "", nil},
+		"what says nothing says nothing":                                   {"", "", nil},
+		"a built-in plugin that called the one that crashed is not blamed": {dryRun, "fatal error: concurrent map writes", []string{"Gpu"}},
+		"a built-in plugin alone is":                                       {strings.ReplaceAll(dryRun, "example.com/gpu", "example.com/none"), "fatal error: concurrent map writes", []string{"Preempt"}},
+		"a function of a package is of all its plugins":                    {helper, "fatal error", []string{"Beside", "Gpu"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			r := parse(c.text)

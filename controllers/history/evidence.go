@@ -96,8 +96,9 @@ func (h *History) count(entry *appsv1.ControllerRevision) {
 }
 
 // Forgive clears what the revision with a hash is blamed for, where the profile's
-// annotation berth.dev/retry has a value that was not acted upon. Begin and Judge
-// store that.
+// annotation berth.dev/retry has a value that was not acted upon. Its probation
+// begins anew, so that a crash from before the retry, which a replica may note later,
+// does not count. Begin and Judge store that.
 func (h *History) Forgive(l *Log, hash, retry string) {
 	entry := l.entries[l.profile+"-"+hash]
 	if entry == nil || retry == "" || !onProbation(entry) || entry.Annotations[v1alpha1.AnnotationRetried] == retry || fault.RetryIgnored {
@@ -105,7 +106,11 @@ func (h *History) Forgive(l *Log, hash, retry string) {
 	}
 	forgiven := entry.DeepCopy()
 	clearEvidence(forgiven)
+	if !fault.OldCrashesOutliveRetry {
+		forgiven.Annotations[v1alpha1.AnnotationProbation] = h.options.Clock.Now().UTC().Format(time.RFC3339)
+	}
 	forgiven.Annotations[v1alpha1.AnnotationRetried] = retry
+	l.forgiven = func() { h.Forgive(l, hash, retry) }
 	l.amend(entry.Name, forgiven)
 	l.revise(h)
 }

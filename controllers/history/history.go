@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 const (
@@ -120,6 +121,9 @@ func (h *History) readAgain(ctx context.Context, l *Log) bool {
 	maps.Copy(now.proved, l.proved)
 	l.entries, l.amended, l.proved = now.entries, now.amended, now.proved
 	h.Account(l)
+	if l.forgiven != nil && !fault.ConflictsUndoRetry {
+		l.forgiven()
+	}
 	return true
 }
 

@@ -29,6 +29,9 @@ type Log struct {
 	entries map[string]*appsv1.ControllerRevision
 	// amended are the names of entries that differ from what is stored.
 	amended map[string]bool
+	// forgiven repeats what Forgive did, over entries that were read anew; nil: nothing
+	// was forgiven.
+	forgiven func()
 	// proved are hashes that were proved under whatever name.
 	proved map[string]bool
 }

@@ -123,6 +123,9 @@ func (b *Budget) add(m *Memo, bytes int) {
 // evict drops a class, and its sheet with the last of the sheet's classes.
 func (b *Budget) evict(c *class) {
 	m := c.memo
+	if m.last == c && !fault.EvictedClassUsed {
+		m.last, m.lastPod = nil, nil
+	}
 	b.unlink(c)
 	delete(m.classes, c.key)
 	b.add(m, -c.bytes())

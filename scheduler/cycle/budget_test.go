@@ -120,6 +120,22 @@ func TestAProfileThatIsUsedMoreKeepsMore(t *testing.T) {
 	}
 }
 
+func TestAClassThatGaveWayIsNotUsedAgain(t *testing.T) {
+	s := newSharing(t, 1<<20, 2)
+	pod := shape(0)
+	s.run(0, pod)
+	for i := range 1000 {
+		s.run(1, shape(1+i))
+	}
+	if classes, _, _ := s.memos[0].Size(); classes != 0 {
+		t.Fatalf("%d classes are left, want none", classes)
+	}
+	s.run(0, pod)
+	if classes, _, _ := s.memos[0].Size(); classes != 1 {
+		t.Errorf("the pod is one of %d classes, want 1", classes)
+	}
+}
+
 func TestAClosedMemoGivesBackWhatItTook(t *testing.T) {
 	s := newSharing(t, 1<<20, 2)
 	for i := range 50 {

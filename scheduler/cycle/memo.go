@@ -134,6 +134,8 @@ func (m *Memo) class(pod *v1.Pod) *class {
 	// selectors name, which only become more.
 	if labels := len(m.snapshot.Labels().List()); m.lastPod != pod || m.lastLabels != labels {
 		m.lastPod, m.lastLabels, m.last = pod, labels, m.find(pod)
+	} else if m.last != nil && !fault.EvictedClassUsed {
+		m.budget.touch(m.last)
 	}
 	return m.last
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Verb is what is to be done about a SchedulingDecision.
@@ -93,10 +95,13 @@ func (d *Desk) next() (*ticket, time.Time) {
 	if due[leaving] != nil && !d.leaverBefore {
 		return due[leaving], now
 	}
-	for _, t := range due {
-		if t != nil {
+	for lane, t := range due {
+		if t != nil && (lane != leaving || fault.DeletionsInARow) {
 			return t, now
 		}
+	}
+	if due[leaving] != nil {
+		return due[leaving], now
 	}
 	return nil, soonest
 }

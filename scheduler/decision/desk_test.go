@@ -60,6 +60,17 @@ func TestDesk(t *testing.T) {
 			}
 			c.want("delete a of a", "create a2 of a2: cpu", "delete b of b", "create b2 of b2: cpu", "delete c of c", "create c2 of c2: cpu")
 		},
+		"updates have their turns between deletions": func(c *counter) {
+			for _, pod := range []string{"a", "b", "web"} {
+				c.Put(says(pod, "cpu"))
+			}
+			c.errands()
+			c.pass(updateEvery)
+			c.Put(says("web", "memory"))
+			c.Gone("shop", "a", "a")
+			c.Gone("shop", "b", "b")
+			c.want("delete a of a", "update web of web: memory", "delete b of b")
+		},
 		"a pod that is bound is explained no more, and what stands goes a minute later": func(c *counter) {
 			c.Put(says("web", "cpu"))
 			c.errands()

@@ -150,6 +150,8 @@ const (
 	LastPodUnchecked = false
 	// BudgetPerProfile: each equivalence cache has the whole budget of the process for itself.
 	BudgetPerProfile = false
+	// EvictedClassUsed: a class that gave way to others is used when its pod is tried again.
+	EvictedClassUsed = false
 	// NearestOutlivesSnapshot: what was nearest to a pod's class is so for ever.
 	NearestOutlivesSnapshot = false
 	// ExtenderRefusalsResolvable: a refusal by an extender that nothing resolves is taken for one that victims resolve.
@@ -355,6 +357,8 @@ const (
 	NewsWhileWritingLost = false
 	// UpdatedAtOnce: an explanation is updated whenever there is another.
 	UpdatedAtOnce = false
+	// DeletionsInARow: what explains bound pods is deleted before what waits is updated.
+	DeletionsInARow = false
 
 	// In tenure, and in the loop and binding for who takes over.
 
@@ -403,6 +407,14 @@ const (
 	ProvedByOneName = false
 	// HeldUntold: the pods of a profile under which nothing runs are not held.
 	HeldUntold = false
+	// CallersBlamed: a built-in plugin that called a plugin which crashed is blamed as well.
+	CallersBlamed = false
+	// OldCrashesOutliveRetry: a crash from before berth.dev/retry, noted after it, counts.
+	OldCrashesOutliveRetry = false
+	// ConflictsUndoRetry: berth.dev/retry clears nothing where another process wrote to the revision.
+	ConflictsUndoRetry = false
+	// CrashNotesHurried: profiles are run as soon as a crash could not be noted.
+	CrashNotesHurried = false
 
 	// In what runs beside the loop.
 

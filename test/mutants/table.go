@@ -68,6 +68,7 @@ const (
 	journal           = "scheduler/journal"
 	inspect           = "scheduler/inspect"
 	controllers       = "controllers"
+	crashreport       = "controllers/crashreport"
 	operator          = "operator"
 	why               = "test/why"
 )
@@ -239,6 +240,8 @@ var table = []mutant{
 		[]killer{{cycle, "TestThePodThatWasTriedLastIsLookedUpAnew"}}, rare},
 	{"BudgetPerProfile", "each equivalence cache has a budget for itself",
 		[]killer{{cycle, "TestProfilesStayWithinOneBudget"}}, "a bound changes no decision"},
+	{"EvictedClassUsed", "a class that gave way to others is used when its pod is tried again",
+		[]killer{{cycle, "TestAClassThatGaveWayIsNotUsedAgain"}}, "a bound changes no decision"},
 	{"NearestOutlivesSnapshot", "what was nearest to a pod's class is so for ever",
 		[]killer{{why, "TestWhatIsMissingIsAllThatIsMissing"}}, noWhy},
 	{"ExtenderRefusalsResolvable", "a refusal by an extender that nothing resolves is taken for one that victims resolve",
@@ -411,6 +414,8 @@ var table = []mutant{
 		[]killer{{desk, "TestNothingIsLostWhateverHappens"}}, noWhy},
 	{"UpdatedAtOnce", "an explanation is updated whenever there is another",
 		[]killer{{desk, "TestDesk"}, {desk, "TestNothingIsLostWhateverHappens"}}, noWhy},
+	{"DeletionsInARow", "what explains bound pods is deleted before what waits is updated",
+		[]killer{{desk, "TestDesk"}}, noWhy},
 
 	{"TakeoverUnseen", "a new leader decides before its informers hold what earlier ones wrote",
 		[]killer{{loop, "TestANewLeaderWaitsForWhatItHasNotSeen"}}, noLeaders},
@@ -455,6 +460,14 @@ var table = []mutant{
 		[]killer{{controllers, "TestAHashThatAnotherProfileProvedIsProved"}}, noUsers},
 	{"HeldUntold", "the pods of a profile under which nothing runs are not held",
 		[]killer{{controllers, "TestThePodsOfAProfileThatDoesNotRunAreHeld"}}, noUsers},
+	{"CallersBlamed", "a built-in plugin that called a plugin which crashed is blamed as well",
+		[]killer{{crashreport, "TestWhichPluginsWereOnTheStack"}}, noUsers},
+	{"OldCrashesOutliveRetry", "a crash from before berth.dev/retry, noted after it, counts",
+		[]killer{{controllers, "TestARetryIsNotUndoneByAnOlderCrash"}}, noUsers},
+	{"ConflictsUndoRetry", "berth.dev/retry clears nothing where another process wrote to the revision",
+		[]killer{{controllers, "TestARetryThatMeetsAnotherWriterIsCarriedOut"}}, noUsers},
+	{"CrashNotesHurried", "profiles are run as soon as a crash could not be noted",
+		[]killer{{controllers, "TestProfilesWaitTenSecondsForACrashThatCannotBeNoted"}, {controllers, "TestACrashStackBlamesTheRevisionsThatRunItsPlugin"}}, noUsers},
 
 	{"LandingLocked", "a lock is held while a late call on a pod's way to its node is reported",
 		[]killer{{loop, "TestAPodLandsWhileItsLateCallIsReported"}}, noWaits},

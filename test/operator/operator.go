@@ -18,6 +18,8 @@ const (
 	Namespace = "berth-system"
 	// Account is the manager's ServiceAccount.
 	Account = "berth-manager"
+	// Lease is the one that leaders hold, in Namespace.
+	Lease = "berth-manager"
 )
 
 // Build builds bin/manager and returns its path.

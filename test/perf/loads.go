@@ -49,16 +49,28 @@ func (t *trial) empty(ctx context.Context) (time.Duration, procs.Usage, error) {
 	return took, used.Minus(before), err
 }
 
-// drain lets the side find all pods when it starts: nobody else needs the CPU
-// meanwhile.
-func (t *trial) drain(ctx context.Context, r *run, empty procs.Usage) error {
-	t.end()
-	// What is measured is a first start: a journal says that there was another one.
+// forgetLeaders deletes the journal and the Lease, which say that a Berth was there
+// before: the next start is measured as a first one.
+func (t *trial) forgetLeaders(ctx context.Context) error {
 	err := t.client.CoreV1().ConfigMaps(operator.Namespace).Delete(ctx, journal.Name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	err = load.Each(ctx, t.pods, t.options.workers, func(ctx context.Context, i int) error {
+	err = t.client.CoordinationV1().Leases(operator.Namespace).Delete(ctx, operator.Lease, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// drain lets the side find all pods when it starts: nobody else needs the CPU
+// meanwhile.
+func (t *trial) drain(ctx context.Context, r *run, empty procs.Usage) error {
+	t.end()
+	if err := t.forgetLeaders(ctx); err != nil {
+		return err
+	}
+	err := load.Each(ctx, t.pods, t.options.workers, func(ctx context.Context, i int) error {
 		return t.add(ctx, t.pod(i))
 	})
 	if err == nil && t.side.beside != nil {

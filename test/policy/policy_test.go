@@ -64,7 +64,7 @@ scheduler/inspect:      scheduler/framework scheduler/cache scheduler/queue sche
 # and decision.
 scheduler:              scheduler/*
 controllers/history:    api/... scheduler/compile scheduler/fault
-controllers/crashreport: scheduler/framework
+controllers/crashreport: scheduler/framework scheduler/fault
 controllers/export:     api/... scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/fault
 controllers/explainer:  api/... scheduler/decision
 controllers:            api/... controllers/explainer controllers/export controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/fault

@@ -49,22 +49,17 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 	}, NodeTimeout(10*time.Minute))
 
 	BeforeEach(func(ctx SpecContext) {
-		for _, name := range []string{"a-1", "a-2", "b-1", "b-2"} {
-			node := fixture.Node(name).Label(v1.LabelTopologyZone, name[:1]).Offers("cpu", "16", "memory", "64Gi", "pods", "110")
-			if name == "b-2" {
-				node = node.Label("pool", "shop").Label("example.com/gpu.present", "true")
-			}
-			aNode(ctx, node)
-		}
 		DeferCleanup(func(ctx SpecContext) { shell(ctx, after) })
 	})
 
 	for _, path := range []string{"guide/second-scheduler.md", "guide/leaving.md", "guide/migration.md"} {
 		It("shows what the commands of "+path+" print", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
-			// Of nodes with equal scores the first one is taken, and a Manager begins to
-			// look for it where it ended for the pod before: a new one at the first node.
+			// Of nodes with equal scores the first one is taken. A Manager begins to look
+			// for it where it ended for the pod before: a new one at the first node. Nodes
+			// that are there when it starts come in no order, later ones as they are created.
 			stopManager()
 			berth = startManager(ctx)
+			fourNodes(ctx)
 			for _, profile := range []string{"shop", "web", "batch"} {
 				forget(ctx, profile)
 			}
@@ -110,6 +105,7 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 			continue
 		}
 		It("tells to run what can be run, in "+page.Path, SpecTimeout(3*time.Minute), func(ctx SpecContext) {
+			fourNodes(ctx)
 			folder := aDesk()
 			if !slices.Contains(pages.Played, page.Path) {
 				appliesItself(ctx, page)
@@ -132,6 +128,18 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 		})
 	}
 })
+
+// fourNodes are those of the pages' cluster: two in each of two zones.
+func fourNodes(ctx context.Context) {
+	GinkgoHelper()
+	for _, name := range []string{"a-1", "a-2", "b-1", "b-2"} {
+		node := fixture.Node(name).Label(v1.LabelTopologyZone, name[:1]).Offers("cpu", "16", "memory", "64Gi", "pods", "110")
+		if name == "b-2" {
+			node = node.Label("pool", "shop").Label("example.com/gpu.present", "true")
+		}
+		aNode(ctx, node)
+	}
+}
 
 // aDesk is a folder in which a reader of a page sits: the sources, and a workload
 // of their own.

@@ -243,6 +243,31 @@ func TestWhichPodsANewLeaderFences(t *testing.T) {
 	}
 }
 
+// A leadership that ends after the informers caught up has fenced nobody: the next
+// leader finds in the journal that it is to fence every pod.
+func TestATakeoverThatIsCutShortIsNotOver(t *testing.T) {
+	inTime(t, func(w *world) {
+		maps := w.cluster.ConfigMaps()
+		w.takesOver(nil, listedNodes("1")[:1])
+		list := w.options.Takeover.Call
+		ctx, end := context.WithCancel(w.ctx)
+		w.options.Takeover.Call = func(ctx context.Context, kind schema.GroupVersionResource, fields string) (tenure.Roll, error) {
+			if kind == nodeKind {
+				end()
+			}
+			return list(ctx, kind, fields)
+		}
+		leads := func(epoch int64) journal.Leadership { return journal.Leadership{Elected: true, Epoch: epoch} }
+		w.options.Takeover.Leadership = func(context.Context) (journal.Leadership, error) { return leads(7), nil }
+		w.options.Takeover.Journal = process(maps, "this one")
+		w.ctx = ctx
+		w.lead()()
+		if told, _ := process(maps, "the next one").Take(context.Background(), leads(8)); told.Fence != journal.FenceAll {
+			t.Errorf("the next leader fences %q", told.Fence)
+		}
+	}, node("n"), refusedPod("told"))
+}
+
 // refusedPod is a pod that waits and says PodScheduled=False.
 func refusedPod(name string) *v1.Pod {
 	pod := web(name)

@@ -14,9 +14,11 @@ type Journal interface {
 	// Commit returns nil once the journal holds the pod for a new leader to see. It
 	// may block; on an error the Binding must not be sent.
 	Commit(ctx context.Context, uid types.UID) error
-	// Release says that no Binding of the pod can take effect any more, or that one
-	// has.
+	// Release says that no Binding that this process has sent for the pod can take effect
+	// any more, or that one has.
 	Release(uid types.UID)
+	// Forget says that the pod is gone or has a node: nor can one of an earlier leader.
+	Forget(uid types.UID)
 }
 
 // CarriesRefusal says whether a version of a pod says PodScheduled=False. A Binding

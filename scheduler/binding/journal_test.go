@@ -37,6 +37,8 @@ func (l *ledger) Release(uid types.UID) {
 	delete(l.held, uid)
 }
 
+func (l *ledger) Forget(uid types.UID) { l.Release(uid) }
+
 // refusedBefore lets the pod say that it is not scheduled.
 func refusedBefore(w *world) {
 	w.cluster.Change(w.pod, func(p *v1.Pod) {

@@ -56,7 +56,7 @@ func (b *Binding) Told() <-chan struct{} { return b.status.all() }
 func (b *Binding) Forget(uid types.UID) {
 	b.status.forget(uid)
 	if b.options.Journal != nil {
-		b.options.Journal.Release(uid)
+		b.options.Journal.Forget(uid)
 	}
 }
 

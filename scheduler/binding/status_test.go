@@ -68,6 +68,17 @@ var newsTable = map[string]struct {
 		calls:     []string{"patch web", "patch web"},
 		condition: "False Unschedulable four",
 	},
+	"news that comes while a new leader marks the pod follows": {
+		history: func(w *world) {
+			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
+				w.Refuse(w.pod, "Unschedulable", "no room", nil)
+				synctest.Wait()
+			}})
+			w.TakeOver(w.ctx, []*v1.Pod{w.pod}, 3)
+		},
+		calls:     []string{"patch web", "patch web"},
+		condition: "False Unschedulable no room",
+	},
 	"news of another kind is sent together": {
 		history: func(w *world) {
 			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {

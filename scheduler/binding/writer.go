@@ -71,10 +71,7 @@ func (w *statusWriter) nominate(pod *v1.Pod, node string) { w.put(&news{pod: pod
 func (w *statusWriter) put(n *news) {
 	w.mu.Lock()
 	w.enqueue(n)
-	start := w.workers < statusWorkers
-	if start {
-		w.workers++
-	}
+	start := w.wantsWorker()
 	w.mu.Unlock()
 	if start {
 		w.options.Go(w.work)
@@ -151,8 +148,22 @@ func (w *statusWriter) exclusively(pod *v1.Pod, write func() view) {
 	told := write()
 
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.end(pod, s, told)
+	start := len(w.waiting) > 0 && !fault.NewsBehindAMarkWaits && w.wantsWorker()
+	w.mu.Unlock()
+	if start {
+		w.options.Go(w.work)
+	}
+}
+
+// wantsWorker says whether one more worker is to be started, and counts it. Called with
+// the lock.
+func (w *statusWriter) wantsWorker() bool {
+	if w.workers == statusWorkers {
+		return false
+	}
+	w.workers++
+	return true
 }
 
 // settle puts the patches and the bind of one pod in order: what was not sent

@@ -211,6 +211,8 @@ const (
 	LateBindingLeftOpen = false
 	// ClosingBelieved: a Binding counts as closed although the write that closes it was refused.
 	ClosingBelieved = false
+	// NewsBehindAMarkWaits: news of a pod that comes while a new leader marks it is not sent before there is other news.
+	NewsBehindAMarkWaits = false
 	// PatchedDuringBind: a status that failed is written again while the pod is bound.
 	PatchedDuringBind = false
 	// BindWithoutUID: a Binding does not say which pod of the name it means.
@@ -360,6 +362,13 @@ const (
 	// DeletionsInARow: what explains bound pods is deleted before what waits is updated.
 	DeletionsInARow = false
 
+	// In recorder.
+
+	// PausedEventDropped: an Event that the API server did not take at once is lost when the process ends.
+	PausedEventDropped = false
+	// EventsYieldForEver: after a burst of binds two writers write its Events.
+	EventsYieldForEver = false
+
 	// In tenure, and in the loop and binding for who takes over.
 
 	// TakeoverUnseen: a new leader decides before its informers hold what earlier ones wrote.
@@ -370,6 +379,18 @@ const (
 	JournalCommitSkipped = false
 	// JournalIgnored: a new leader fences no pod for being in the journal.
 	JournalIgnored = false
+	// TakeoverCutShortCounts: a leadership that ends before all pods were fenced tells the next leader that they are.
+	TakeoverCutShortCounts = false
+	// RefusedWriterSpins: a journal that may not be read is read without end.
+	RefusedWriterSpins = false
+	// ReleasedCommitUnanswered: whoever commits a pod that goes meanwhile is not answered.
+	ReleasedCommitUnanswered = false
+	// CarriedReleased: a pod that could not be fenced leaves the journal with a Binding of another leader.
+	CarriedReleased = false
+	// UnansweredTakeWaits: a leader whose first write of the journal was not answered, and the next ones refused, never begins.
+	UnansweredTakeWaits = false
+	// UnansweredTakeForgotten: Bindings are sent without a commit though a write of the journal may still arrive.
+	UnansweredTakeForgotten = false
 	// EveryPodFenced: a new leader fences every pod that waits.
 	EveryPodFenced = false
 	// WritesAfterTenure: a leader that could not renew its Lease in time writes on.

@@ -166,6 +166,17 @@ func (s *server) writes() (n int) {
 	return n
 }
 
+func (s *server) reads() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, call := range s.calls {
+		if call == "get" {
+			n++
+		}
+	}
+	return n
+}
+
 func keys(set sets.Set[types.UID]) func(yield func(types.UID) bool) {
 	return func(yield func(types.UID) bool) {
 		for uid := range set {

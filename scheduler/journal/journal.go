@@ -86,9 +86,9 @@ type Journal struct {
 	// dirty says that there is something to be written beside commits.
 	dirty      bool
 	admissions []*commit
-	// writing says that the writer runs, and wrote when it wrote last.
+	// writing says that the writer runs, and tried when it tried last.
 	writing bool
-	wrote   time.Time
+	tried   time.Time
 
 	// failed says that the last write failed.
 	failed atomic.Bool
@@ -164,18 +164,30 @@ func (j *Journal) queue(c *commit) {
 	}
 }
 
-// Release notes that the outcome of the pod's Binding is known for certain. The pod
-// leaves the journal with the next write.
+// Release notes that the outcome of the Binding that this process has sent is known for
+// certain. The pod leaves the journal with the next write, unless an earlier leader may
+// have sent one as well.
 func (j *Journal) Release(uid types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.release(uid)
 }
 
+// Forget notes that the pod is gone or has a node: no Binding of anybody can take effect
+// any more.
+func (j *Journal) Forget(uid types.UID) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.carried.Delete(uid)
+	j.release(uid)
+}
+
 // release frees the pod's place. Called with the lock.
 func (j *Journal) release(uid types.UID) {
 	j.own.pods.Delete(uid)
-	j.carried.Delete(uid)
+	if fault.CarriedReleased {
+		j.carried.Delete(uid)
+	}
 	for len(j.admissions) > 0 && j.own.pods.Len() < Places {
 		c := j.admissions[0]
 		j.admissions = j.admissions[1:]

@@ -204,3 +204,76 @@ func slicesOf(n int, f fate) (all []fate) {
 	}
 	return all
 }
+
+func TestACommitOfAPodThatIsGoneMeanwhileIsAnswered(t *testing.T) {
+	inTime(t, func(t *testing.T, s *server) {
+		j := leader(t, s, "us", elected(0))
+		s.block = make(chan struct{})
+		other, gone := make(chan error, 1), make(chan error, 1)
+		go func() { other <- j.Commit(t.Context(), "other") }()
+		time.Sleep(time.Second)
+		go func() { gone <- j.Commit(t.Context(), "gone") }()
+		synctest.Wait()
+		j.Forget("gone")
+		before := s.writes()
+		close(s.block)
+		begun := time.Now()
+		if err := <-gone; !errors.Is(err, ErrNotCommitted) || time.Since(begun) > time.Second {
+			t.Errorf("answered after %v with %v", time.Since(begun), err)
+		}
+		if err := <-other; err != nil {
+			t.Error(err)
+		}
+		if n := s.writes() - before; n > 1 {
+			t.Errorf("%d more writes, want one at most", n)
+		}
+	})
+}
+
+func TestAJournalThatMayNotBeReadIsLeftInPeace(t *testing.T) {
+	inTime(t, func(t *testing.T, s *server) {
+		j := leader(t, s, "us", elected(7)) // it has to fence every pod, and to say that it has
+		s.fates, s.getErr = []fate{{err: errLost}}, forbidden
+		before := s.reads()
+		j.Fenced(nil)
+		time.Sleep(time.Minute)
+		if n := s.reads() - before; n > 60 {
+			t.Errorf("read %d times in a minute, want each %v at most", n, retryPause)
+		}
+		s.mu.Lock()
+		s.getErr = nil
+		s.mu.Unlock()
+		if err := j.Commit(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		if got := s.says(t).fence; got != fenced {
+			t.Errorf("the next leader is to fence %q, as if this one had not", got)
+		}
+	})
+}
+
+func TestAPodThatCouldNotBeFencedStaysUntilItIsGone(t *testing.T) {
+	inTime(t, func(t *testing.T, s *server) {
+		predecessor(t, s, elected(6)) // its Bindings of a and b are under way
+		j := leader(t, s, "us", elected(7))
+		j.Fenced([]types.UID{"a"})
+		// This process has tried to bind it as well, and knows what came of that.
+		if err := j.Commit(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		j.Release("a")
+		if err := j.Commit(t.Context(), "c"); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.pods(t); !cmp.Equal(got, []types.UID{"a", "c"}) {
+			t.Errorf("the journal has %v, want a as well: the earlier leader's Binding may be under way", got)
+		}
+		j.Forget("a")
+		if err := j.Commit(t.Context(), "d"); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.pods(t); !cmp.Equal(got, []types.UID{"c", "d"}) {
+			t.Errorf("the journal has %v", got)
+		}
+	})
+}

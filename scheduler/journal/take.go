@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/berthdev/berth/scheduler/fault"
@@ -32,7 +33,8 @@ type Handover struct {
 // Where the API server refuses the write for good, every pod is to be fenced.
 // Bindings are then sent without a commit if the next leader is sure to fence every
 // pod as well: under a Lease, since it does not find this epoch in the journal;
-// without one, only where there is no journal.
+// without one, only where there is no journal. It is not sure to while a write of this
+// process may still arrive: pods that carry a refusal then wait until one succeeds.
 func (j *Journal) Take(ctx context.Context, l Leadership) (Handover, bool) {
 	unanswered, refusedTimes := false, 0
 	for {
@@ -46,14 +48,14 @@ func (j *Journal) Take(ctx context.Context, l Leadership) (Handover, bool) {
 			pause = writeInterval // the leader before has written it meanwhile
 		case refused(t.err):
 			refusedTimes++
-		case t.sent:
+		case t.sent && !utilnet.IsConnectionRefused(t.err) && !apierrors.IsTooManyRequests(t.err):
 			unanswered = true // it may still arrive
 		}
 		if pause == retryPause {
 			j.options.Log.Error(t.err, "Taking over the journal of Bindings", "configMap", Name)
 		}
-		if refusedTimes >= refusals && !unanswered {
-			return j.doWithout(l, t), true
+		if refusedTimes >= refusals && !(unanswered && fault.UnansweredTakeWaits) {
+			return j.doWithout(l, t, unanswered && !fault.UnansweredTakeForgotten), true
 		}
 		select {
 		case <-ctx.Done():
@@ -103,13 +105,14 @@ func (j *Journal) begin(t try) Handover {
 	return h
 }
 
-// doWithout notes that this process cannot write the journal.
-func (j *Journal) doWithout(l Leadership, t try) Handover {
+// doWithout notes that this process cannot write the journal, and whether a write that
+// it has sent may still arrive.
+func (j *Journal) doWithout(l Leadership, t try, unanswered bool) Handover {
 	available.Set(0)
 	j.failed.Store(true)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.open = l.Elected || t.missing
+	j.open = (l.Elected || t.missing) && !unanswered
 	j.own.epoch, j.own.elected, j.own.fence = l.Epoch, l.Elected, fenced
 	return Handover{Fence: FenceAll, Err: t.err}
 }

@@ -2,7 +2,9 @@ package journal
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -240,4 +242,52 @@ func TestALeadershipThatEndsTakesNothingOver(t *testing.T) {
 			t.Error("the journal was taken over")
 		}
 	})
+}
+
+// The write that was sent first may arrive at any time, and the next leader then
+// believes the journal.
+func TestAWriteThatMayStillArriveIsReckonedWith(t *testing.T) {
+	tooMany := apierrors.NewTooManyRequests("later", 1)
+	refused := fmt.Errorf("dial tcp: %w", syscall.ECONNREFUSED)
+	for sentence, c := range map[string]struct {
+		first fate
+		binds bool // a pod without a commit
+	}{
+		"no answer came":                {fate{late: true, err: errLost}, false},
+		"the answer was too many":       {fate{err: tooMany}, true},
+		"nobody listened, and none was": {fate{err: refused}, true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(t *testing.T, s *server) {
+				predecessor(t, s, elected(6))
+				s.fates = append([]fate{c.first}, slicesOf(1000, fate{err: forbidden})...)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				j := process(s, "new")
+				h, ok := j.Take(ctx, elected(7))
+				if !ok || h.Fence != FenceAll {
+					t.Errorf("taken %v, fence %q, error %v", ok, h.Fence, h.Err)
+				}
+				j.Fenced(nil)
+				if err := j.Commit(t.Context(), "c"); (err == nil) != c.binds {
+					t.Errorf("a Binding is sent: %v, want %v: %v", err == nil, c.binds, err)
+				}
+				if c.binds {
+					return
+				}
+				if err := s.arrive(); err != nil {
+					t.Fatal(err)
+				}
+				s.mu.Lock()
+				s.fates = nil // the right was given
+				s.mu.Unlock()
+				if err := j.Commit(t.Context(), "c"); err != nil {
+					t.Error(err)
+				}
+				if next, _ := process(s, "next").Take(t.Context(), elected(8)); next.Fence != FenceFresh || !next.Pods.Has("c") {
+					t.Errorf("the next leader fences %q, and %v", next.Fence, next.Pods)
+				}
+			})
+		})
+	}
 }

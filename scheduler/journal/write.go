@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // write writes batches until there is nothing to be written.
@@ -21,7 +23,7 @@ func (j *Journal) write() {
 			j.mu.Unlock()
 			return
 		}
-		wait := j.wrote.Add(writeInterval).Sub(j.options.Clock.Now())
+		wait := j.tried.Add(writeInterval).Sub(j.options.Clock.Now())
 		j.mu.Unlock()
 		if wait > 0 {
 			<-j.options.Clock.After(wait)
@@ -65,6 +67,9 @@ func (j *Journal) report(err error) {
 func (j *Journal) writeOnce() error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
+	j.mu.Lock()
+	j.tried = j.options.Clock.Now()
+	j.mu.Unlock()
 	if err := j.learn(ctx); err != nil {
 		return err
 	}
@@ -72,7 +77,6 @@ func (j *Journal) writeOnce() error {
 	c, version := j.whole(), j.version
 	batch, dirty := j.commits, j.dirty
 	j.dirty = false
-	j.wrote = j.options.Clock.Now()
 	j.mu.Unlock()
 	written, err := j.put(ctx, version, c)
 	j.mu.Lock()
@@ -87,13 +91,24 @@ func (j *Journal) writeOnce() error {
 		return err
 	}
 	j.version, j.stored, j.taken, j.known = written, c.pods, true, true
-	for _, commit := range batch {
-		if c.pods.Has(commit.uid) {
-			close(commit.over)
-		}
-	}
-	j.commits = without(j.commits, func(c *commit) bool { return slices.Contains(batch, c) && j.stored.Has(c.uid) })
+	j.answer(batch)
 	return nil
+}
+
+// answer ends the commits of a batch that was written. Called with the lock.
+func (j *Journal) answer(batch []*commit) {
+	for _, c := range batch {
+		if !j.stored.Has(c.uid) {
+			if fault.ReleasedCommitUnanswered {
+				continue
+			}
+			c.err = fmt.Errorf("%w: the pod was released meanwhile, since it is gone or has a node", ErrNotCommitted)
+		}
+		close(c.over)
+	}
+	j.commits = without(j.commits, func(c *commit) bool {
+		return slices.Contains(batch, c) && (j.stored.Has(c.uid) || !fault.ReleasedCommitUnanswered)
+	})
 }
 
 // whole is what the next write says. Called with the lock.
@@ -166,10 +181,13 @@ func (j *Journal) read(ctx context.Context) (version string, c *content, err err
 	return object.ResourceVersion, &says, nil
 }
 
-// fail ends the commits that wait.
+// fail ends the commits that wait. What else was to be written goes with the next one.
 func (j *Journal) fail(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if !fault.RefusedWriterSpins {
+		j.dirty = false
+	}
 	failed := j.commits
 	j.commits = nil
 	for _, c := range failed {

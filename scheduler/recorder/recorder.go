@@ -53,8 +53,10 @@ type Recorder struct {
 	line    line
 	known   series
 	writers int
-	// closed is set by Close; empty is closed when all is written then.
+	// closed is set by Close, which closes closing; empty is closed when all is written
+	// then.
 	closed  bool
+	closing chan struct{}
 	drained sync.Once
 	empty   chan struct{}
 }
@@ -71,7 +73,7 @@ func New(o Options) *Recorder {
 		o.Busy = func() bool { return false }
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Recorder{options: o, ctx: ctx, cancel: cancel, known: newSeries(), empty: make(chan struct{})}
+	return &Recorder{options: o, ctx: ctx, cancel: cancel, known: newSeries(), closing: make(chan struct{}), empty: make(chan struct{})}
 }
 
 // For returns the recorder of a profile: its name is the Events' reporting
@@ -153,11 +155,16 @@ func (r *Recorder) enqueue(o *occurrence) bool {
 		dropped.Inc()
 		return false
 	}
+	r.push(o)
+	return true
+}
+
+// push puts o at the end of the line. The caller holds the lock.
+func (r *Recorder) push(o *occurrence) {
 	o.queued = true
 	r.line.push(o)
 	waiting.Set(float64(r.line.len()))
 	r.staff()
-	return true
 }
 
 // NeedLeaderElection says that any replica may have something to tell.
@@ -185,7 +192,10 @@ func (r *Recorder) Start(ctx context.Context) error {
 // allows. What is left then is counted as dropped.
 func (r *Recorder) Close(ctx context.Context) {
 	r.mu.Lock()
-	r.closed = true
+	if !r.closed {
+		r.closed = true
+		close(r.closing)
+	}
 	r.staff()
 	r.mu.Unlock()
 	select {

@@ -3,6 +3,7 @@ package recorder
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,6 +191,37 @@ func TestTheEndWritesWhatIsLeft(t *testing.T) {
 	if got := w.server.take(t, 0); len(got) != 0 {
 		t.Errorf("after the end: %v", got)
 	}
+}
+
+func TestTheEndWritesWhatAWriterPausesWith(t *testing.T) {
+	w := newWorld(t, nil)
+	w.server.answers = []error{apierrors.NewInternalError(fmt.Errorf("no leader"))}
+	w.tell("a")
+	eventually(t, "the writer pauses", w.clock.HasWaiters)
+	w.Close(context.Background())
+	if diff := cmp.Diff([]string{"create a", "create a"}, w.server.take(t, 0)); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestAllWritersWriteWhenBindsHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var busy atomic.Bool
+		busy.Store(true)
+		w := newWorld(t, func(o *Options) { o.Busy = busy.Load })
+		w.server.gate = make(chan struct{})
+		for i := range 100 {
+			w.tell(fmt.Sprint("p", i))
+		}
+		busy.Store(false)
+		w.server.gate <- struct{}{} // one is written, and nobody tells anything any more
+		synctest.Wait()
+		if w.server.inside != writersMost {
+			t.Errorf("%d are written at once, want %d", w.server.inside, writersMost)
+		}
+		close(w.server.gate)
+		w.settle()
+	})
 }
 
 func TestWhatCannotBeAnEventIsNotSent(t *testing.T) {

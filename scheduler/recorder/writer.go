@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 const (
@@ -24,6 +26,8 @@ const (
 	maxTries = 12
 	// pause keeps a writer from an API server in trouble.
 	pause = 10 * time.Second
+	// lastPause is pause while the Recorder is being closed.
+	lastPause = time.Second
 	// writeTimeout bounds one request.
 	writeTimeout = 30 * time.Second
 )
@@ -71,6 +75,9 @@ func (r *Recorder) write() {
 		} else {
 			r.again(o, err)
 		}
+		if !fault.EventsYieldForEver {
+			r.staff() // binds may have ended
+		}
 	}
 	r.writers--
 	r.staff()
@@ -87,13 +94,30 @@ func (r *Recorder) again(o *occurrence, err error) {
 		o.told = o.count
 		return
 	}
+	r.rest()
+	switch {
+	case o.queued, !o.due(): // it happened again meanwhile, and another writer has it
+	case r.ctx.Err() != nil, r.closed && fault.PausedEventDropped:
+		dropped.Inc()
+	default:
+		r.push(o)
+	}
+}
+
+// rest leaves the API server in peace for a while, or until Close asks for what is left.
+// The caller holds the lock, which is free meanwhile.
+func (r *Recorder) rest() {
+	long, wake := pause, r.closing
+	if r.closed {
+		long, wake = lastPause, nil
+	}
 	r.mu.Unlock()
+	defer r.mu.Lock()
 	select {
-	case <-r.options.Clock.After(pause):
+	case <-r.options.Clock.After(long):
+	case <-wake:
 	case <-r.ctx.Done():
 	}
-	r.mu.Lock()
-	r.enqueue(o)
 }
 
 // send writes one Event, or the count of one that the API server knows.

@@ -66,6 +66,7 @@ const (
 	export            = "controllers/export"
 	tenure            = "scheduler/tenure"
 	journal           = "scheduler/journal"
+	recorder          = "scheduler/recorder"
 	inspect           = "scheduler/inspect"
 	controllers       = "controllers"
 	crashreport       = "controllers/crashreport"
@@ -91,6 +92,8 @@ const (
 	noVolumes   = "its pods have no claims"
 	noTrial     = "its profiles are not tried before they run"
 	noLeaders   = "its leaders send nothing any more once they have a successor, and their watches come as far as they must"
+	noRefusal   = "its API server refuses no right"
+	noEvents    = "nobody reads its Events"
 	noLooks     = "it looks into the rooms itself"
 	noEnd       = "its loop never hangs, and its processes are killed without a warning"
 	noExtenders = "its profiles have no extenders"
@@ -298,6 +301,8 @@ var table = []mutant{
 		[]killer{{binding, "TestABindingThatWasGivenUpCannotArriveAnyMore"}}, ""},
 	{"ClosingBelieved", "a Binding counts as closed although the write that closes it was refused",
 		[]killer{{binding, "TestABindingThatWasGivenUpCannotArriveAnyMore"}}, ""},
+	{"NewsBehindAMarkWaits", "news of a pod that comes while a new leader marks it is not sent before there is other news",
+		[]killer{{binding, "TestStatus"}}, "each pod that it marks is tried soon, which is other news"},
 	{"PatchedDuringBind", "a status that failed is written again while the pod is bound",
 		[]killer{{binding, "TestStatus"}}, "the version that each patch carries keeps it harmless"},
 	{"BindWithoutUID", "a Binding does not say which pod of the name it means",
@@ -417,6 +422,11 @@ var table = []mutant{
 	{"DeletionsInARow", "what explains bound pods is deleted before what waits is updated",
 		[]killer{{desk, "TestDesk"}}, noWhy},
 
+	{"PausedEventDropped", "an Event that the API server did not take at once is lost when the process ends",
+		[]killer{{recorder, "TestTheEndWritesWhatAWriterPausesWith"}}, noEvents},
+	{"EventsYieldForEver", "after a burst of binds two writers write its Events",
+		[]killer{{recorder, "TestAllWritersWriteWhenBindsHaveEnded"}}, noEvents},
+
 	{"TakeoverUnseen", "a new leader decides before its informers hold what earlier ones wrote",
 		[]killer{{loop, "TestANewLeaderWaitsForWhatItHasNotSeen"}}, noLeaders},
 	{"LateBindingOfOthersPasses", "a Binding of an earlier leader binds a pod after the new one has begun to decide",
@@ -425,6 +435,18 @@ var table = []mutant{
 		[]killer{{journal, "TestALateWriteOfAnEarlierLeaderFails"}, {journal, "TestWhatANewLeaderFences"}}, ""},
 	{"JournalIgnored", "a new leader fences no pod for being in the journal",
 		[]killer{{journal, "TestWhatANewLeaderFences"}, {loop, "TestWhichPodsANewLeaderFences"}}, ""},
+	{"TakeoverCutShortCounts", "a leadership that ends before all pods were fenced tells the next leader that they are",
+		[]killer{{loop, "TestATakeoverThatIsCutShortIsNotOver"}}, "its leaders die, and do not end, while they take over"},
+	{"RefusedWriterSpins", "a journal that may not be read is read without end",
+		[]killer{{journal, "TestAJournalThatMayNotBeReadIsLeftInPeace"}}, noRefusal},
+	{"ReleasedCommitUnanswered", "whoever commits a pod that goes meanwhile is not answered",
+		[]killer{{journal, "TestACommitOfAPodThatIsGoneMeanwhileIsAnswered"}}, "whoever waits is answered after fifteen seconds, and tries again"},
+	{"CarriedReleased", "a pod that could not be fenced leaves the journal with a Binding of another leader",
+		[]killer{{journal, "TestAPodThatCouldNotBeFencedStaysUntilItIsGone"}}, "a pod that it tries in vain to fence is fenced, or bound, in the end"},
+	{"UnansweredTakeWaits", "a leader whose first write of the journal was not answered, and the next ones refused, never begins",
+		[]killer{{journal, "TestAWriteThatMayStillArriveIsReckonedWith"}}, noRefusal},
+	{"UnansweredTakeForgotten", "Bindings are sent without a commit though a write of the journal may still arrive",
+		[]killer{{journal, "TestAWriteThatMayStillArriveIsReckonedWith"}}, noRefusal},
 	{"EveryPodFenced", "a new leader fences every pod that waits",
 		[]killer{{loop, "TestWhichPodsANewLeaderFences"}}, "it costs time, and is safe"},
 	{"WritesAfterTenure", "a leader that could not renew its Lease in time writes on",

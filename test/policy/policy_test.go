@@ -51,7 +51,7 @@ scheduler/cycle:        scheduler/framework scheduler/cache scheduler/decision s
 scheduler/preemption:   scheduler/framework scheduler/fault
 scheduler/offline:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins scheduler/volumes scheduler/fault
 scheduler/offline/log:
-scheduler/recorder:     scheduler/framework
+scheduler/recorder:     scheduler/framework scheduler/fault
 scheduler/unserved:
 scheduler/tenure:       scheduler/fault
 scheduler/journal:      scheduler/tenure scheduler/fault

@@ -14,22 +14,50 @@ type Sum struct {
 	ScoredCPU, ScoredMemory int64
 }
 
-// SumRequests adds up what a pod asks for. It reports false for a pod that has
-// more to it than most, to which k8s.io/component-helpers/resource has the
-// answer: init containers, overhead, requests of the pod as a whole, a status
-// that matters, other resources, amounts too fine to be added as integers, or
-// out of the bounds of BoundedRequest.
+// SumRequests adds up what a pod asks for: the containers and the sidecars, or the init
+// container that asks for more, together with the sidecars before it
+// (k8s.io/component-helpers/resource.PodRequests). It reports false for a pod that has
+// more to it than most, to which that library has the answer: overhead, requests of the
+// pod as a whole, a status that matters, other resources, amounts too fine to be added as
+// integers, or out of the bounds of BoundedRequest.
 func SumRequests(pod *v1.Pod) (Sum, bool) {
 	var sum Sum
-	if len(pod.Spec.InitContainers) > 0 || pod.Spec.Overhead != nil || pod.Spec.Resources != nil || statusMatters(pod) {
+	if pod.Spec.Overhead != nil || pod.Spec.Resources != nil || statusMatters(pod) {
 		return sum, false
 	}
+	var sidecars, most Sum
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			if !sidecars.add(c.Resources.Requests) {
+				return sum, false
+			}
+			most.raiseTo(sidecars)
+			continue
+		}
+		init := sidecars
+		if !init.add(c.Resources.Requests) {
+			return sum, false
+		}
+		most.raiseTo(init)
+	}
+	sum = sidecars
 	for i := range pod.Spec.Containers {
 		if !sum.add(pod.Spec.Containers[i].Resources.Requests) {
 			return sum, false
 		}
 	}
+	sum.raiseTo(most)
 	return sum, max(sum.ScoredCPU, sum.ScoredMemory, sum.EphemeralStorage) <= mostOnePod
+}
+
+// raiseTo makes each amount at least that of another sum.
+func (s *Sum) raiseTo(other Sum) {
+	s.MilliCPU = max(s.MilliCPU, other.MilliCPU)
+	s.Memory = max(s.Memory, other.Memory)
+	s.EphemeralStorage = max(s.EphemeralStorage, other.EphemeralStorage)
+	s.ScoredCPU = max(s.ScoredCPU, other.ScoredCPU)
+	s.ScoredMemory = max(s.ScoredMemory, other.ScoredMemory)
 }
 
 func (s *Sum) add(requests v1.ResourceList) bool {

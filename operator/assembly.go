@@ -53,10 +53,6 @@ func (m *Manager) connect(ctx context.Context) (err error) {
 	if m.to, err = newClients(m.config, m.writeConfig(), m.term, m.traced); err != nil {
 		return err
 	}
-	tellKubernetes(m.to.watches.Discovery(), m.log)
-	if m.elect.LeaderElect, err = electable(ctx, m.to.watches, m.options, m.log); err != nil {
-		return err
-	}
 	m.telling = recorder.New(recorder.Options{
 		Client: m.to.events.EventsV1(), Scheme: m.scheme, Clock: clock.RealClock{}, Log: m.log, Busy: m.to.busy, Host: host,
 	})
@@ -72,9 +68,10 @@ func (m *Manager) writeConfig() *restclient.Config {
 	return m.paced(m.settings.writes)
 }
 
-// finish writes the Events, and sends the traces, that are left when all else has
-// ended.
+// finish answers no probes any more, writes the Events, and sends the traces, that are
+// left when all else has ended.
 func (m *Manager) finish() {
+	m.prober.close()
 	ctx, cancel := context.WithTimeout(context.Background(), m.end.lastEvents())
 	defer cancel()
 	var sent sync.WaitGroup
@@ -103,18 +100,10 @@ func (m *Manager) schedule() error {
 	m.desk.CountDroppedWith(m.ledger.Dropped)
 	trim := intake.Trim(m.extenders || plugins.NeedWholePods(m.registry))
 	m.informers = intake.NewInformers(m.to.watches, trim)
-	devices, err := intake.NewDeviceClasses(m.to.watches.Discovery())
-	if err != nil {
-		return fmt.Errorf("looking for DeviceClasses: %w", err)
-	}
-	storage, err := intake.NewStorage(m.to.watches.Discovery())
-	if err != nil {
-		return fmt.Errorf("looking for the kinds of storage: %w", err)
-	}
 	m.sched = scheduler.New(scheduler.Options{
 		Client: m.to.writes, VolumeClient: m.to.volumes, Watches: m.to.watches, Dynamic: m.to.dynamic, KubeConfig: m.config,
-		Informers: m.informers, Transform: trim, Storage: storage, DeviceClasses: devices, RecorderFor: m.telling.For,
-		Registry: m.registry, Unsupported: plugins.Unsupported(m.registry, devices.Back), Ledger: m.ledger, Desk: m.desk,
+		Informers: m.informers, Transform: trim, Storage: m.learned.storage, DeviceClasses: m.learned.devices, RecorderFor: m.telling.For,
+		Registry: m.registry, Unsupported: plugins.Unsupported(m.registry, m.learned.devices.Back), Ledger: m.ledger, Desk: m.desk,
 		Clock: clock.RealClock{}, Log: m.log.WithName("scheduler"), Epoch: func(context.Context) int64 { return m.term.Epoch() },
 		Takeover: m.to.takeover(m.options, m.term, m.log), Grace: m.end.grace, Seed: rand.Uint64(),
 		Extender: m.extenderClients(), Tracer: m.traced.tracer(),
@@ -158,7 +147,8 @@ func (m *Manager) serve() error {
 			return err
 		}
 	}
-	return m.checks.serve(m.mgr, m.probes) // last: nothing would close the address if another step failed
+	m.prober.set(m.checks)
+	return nil
 }
 
 // alone tells pods that wait for a scheduler that is not there.

@@ -46,6 +46,9 @@ type Manager struct {
 	telling *recorder.Recorder
 	traced  *traces
 	end     *ending
+	// learn sets these.
+	prober  *prober
+	learned learned
 	// manage sets this.
 	mgr ctrl.Manager
 	// schedule sets these.
@@ -59,8 +62,9 @@ type Manager struct {
 
 // New builds a Manager from the flags of the command, args, and from options. It reads
 // from the API server what that serves, opens the addresses of probes and profiles, and
-// schedules nothing before Run. ctx bounds the building alone. The error names the flag,
-// the plugin or the request that failed.
+// schedules nothing before Run. ctx bounds the building alone. While the API server does
+// not answer, New waits, and serves the probes: /livez succeeds, and /readyz fails at
+// api-server. The error names the flag, the plugin or the request that failed.
 //
 // New changes nothing that belongs to the process: it sets no logger, registers no
 // metric outside of its own registry, and ends no process. Main does that.
@@ -85,7 +89,7 @@ func build(ctx context.Context, o options, with []Option) (*Manager, error) {
 	if err := m.connect(ctx); err != nil {
 		return nil, err
 	}
-	for _, step := range []func() error{m.manage, m.schedule, m.serve} {
+	for _, step := range []func() error{func() error { return m.learn(ctx) }, m.manage, m.schedule, m.serve} {
 		if err := step(); err != nil {
 			m.finish()
 			return nil, err

@@ -73,6 +73,10 @@ func command(args []string, with []Option) error {
 		WithCrashOutput(func(output *os.File) error { return debug.SetCrashOutput(output, debug.CrashOptions{}) }),
 	}
 	m, err := build(ctx, o, append(shipped, with...))
+	if err != nil && ctx.Err() != nil {
+		log.Info("Told to end before the start", "because", err.Error())
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -1,18 +1,18 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // probes are the checks of this process, by name. What fails is named to
@@ -20,21 +20,52 @@ import (
 // pod.
 type probes struct{ live, ready map[string]func() error }
 
-// serve has mgr serve them at address, before it leads and until it ends, as the
-// control plane's own components do: /livez, /readyz, and /healthz for who knows
-// the former by its old name.
-func (p probes) serve(mgr ctrl.Manager, address string) error {
+// prober answers the probes of this process: /livez, /readyz, and /healthz for who knows
+// the former by its old name, as the control plane's own components do. It answers before
+// the process leads, and until it has ended.
+type prober struct {
+	handler atomic.Pointer[http.Handler]
+	server  *http.Server
+	ended   sync.WaitGroup
+}
+
+// openProber listens at address; "" and "0" are nowhere. Until set is called, it goes by
+// checks. Close it.
+func openProber(address string, checks probes) (*prober, error) {
+	p := &prober{}
+	p.set(checks)
+	p.server = &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*p.handler.Load()).ServeHTTP(w, r) }),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16,
+	}
 	if address == "" || address == "0" {
-		return nil
+		return p, nil
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("--health-probe-bind-address: %w", err)
+		return nil, fmt.Errorf("--health-probe-bind-address: %w", err)
 	}
-	return mgr.Add(&manager.Server{
-		Name: "health probe", Listener: listener, ShutdownTimeout: ptr.To(time.Second),
-		Server: &http.Server{Handler: p.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16},
-	})
+	p.ended.Go(func() { _ = p.server.Serve(listener) }) // until close
+	return p, nil
+}
+
+// set replaces the checks.
+func (p *prober) set(checks probes) {
+	handler := checks.handler()
+	p.handler.Store(&handler)
+}
+
+// close gives whoever asks a second to hear the answer. p may be nil.
+func (p *prober) close() {
+	if p == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if p.server.Shutdown(ctx) != nil {
+		_ = p.server.Close()
+	}
+	p.ended.Wait()
 }
 
 // readiness returns the errors of the checks of /readyz, by their names.

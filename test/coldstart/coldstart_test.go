@@ -1,9 +1,14 @@
 package coldstart
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -17,7 +22,7 @@ import (
 )
 
 var _ = Describe("Berth as a static pod", func() {
-	It("waits for its kinds, then for a node, and serves pods that name no scheduler", func(ctx SpecContext) {
+	It("waits for the API server, for its kinds, then for a node, and serves pods that name no scheduler", func(ctx SpecContext) {
 		By("an account, a node that is not ready, and a pod that waits")
 		kubectl(ctx, "apply", "--server-side", "--kustomize="+filepath.Join(root, "config", "static-pod"))
 		nodes, pods := cp.Client().CoreV1().Nodes(), cp.Client().CoreV1().Pods("default")
@@ -28,9 +33,19 @@ var _ = Describe("Berth as a static pod", func() {
 		_, err = pods.Create(ctx, pod, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 
-		By("the manager, with the arguments of config/static-pod/berth.yaml")
-		probes := starts(ctx)
-		Eventually(operator.Answer).WithArguments(ctx, probes+"/healthz").Should(Equal("200 ok"))
+		By("the manager, with the arguments of config/static-pod/berth.yaml, before the API server")
+		down := apiServerToBe()
+		probes, process := starts(ctx, down)
+		unanswered := SatisfyAll(HavePrefix("500"), ContainSubstring("[-]api-server failed"))
+		Eventually(operator.Answer).WithArguments(ctx, probes+"/readyz?verbose").Should(unanswered)
+		Expect(operator.Answer(ctx, probes+"/livez")).To(Equal("200 ok"))
+		Eventually(os.ReadFile).WithArguments(process.Log()).Should(ContainSubstring("Waiting for the API server"))
+		toEnd, another := starts(ctx, down)
+		Eventually(operator.Answer).WithArguments(ctx, toEnd+"/readyz?verbose").Should(unanswered)
+		Expect(cp.Ask(ctx, another)).To(BeZero(), "the exit code of one that is told to end while it waits")
+
+		By("the API server")
+		down.comes()
 		Eventually(operator.Answer).WithArguments(ctx, probes+"/readyz?verbose").Should(SatisfyAll(HavePrefix("500"), ContainSubstring("[-]crds failed")))
 
 		By("the kinds")
@@ -48,20 +63,67 @@ var _ = Describe("Berth as a static pod", func() {
 	}, SpecTimeout(2*time.Minute))
 })
 
-// starts starts the manager as the kubelet would, and says where its probes are.
-func starts(ctx context.Context) string {
+// starts starts the manager as the kubelet would, with an API server that is not there
+// yet, and says where its probes are.
+func starts(ctx context.Context, down apiServer) (probes string, process *controlplane.Process) {
 	GinkgoHelper()
 	pod := staticPod()
 	kubeconfig, err := cp.ServiceAccountKubeconfig(ctx, pod.Namespace, "berth-manager")
 	Expect(err).NotTo(HaveOccurred())
+	down.rename(kubeconfig)
 	free, err := controlplane.FreeAddresses(2)
 	Expect(err).NotTo(HaveOccurred())
-	process, err := cp.Run(manager, with(pod.Spec.Containers[0].Args, map[string]string{
+	process, err = cp.Run(manager, with(pod.Spec.Containers[0].Args, map[string]string{
 		"--kubeconfig": kubeconfig, "--health-probe-bind-address": free[0], "--metrics-bind-address": free[1],
 	})...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.End(process) })
-	return "http://" + free[0]
+	return "http://" + free[0], process
+}
+
+// apiServer is an address at which nobody listens before the API server comes.
+type apiServer string
+
+func apiServerToBe() apiServer {
+	GinkgoHelper()
+	free, err := controlplane.FreeAddresses(1)
+	Expect(err).NotTo(HaveOccurred())
+	return apiServer(free[0])
+}
+
+// rename has a kubeconfig name this address.
+func (a apiServer) rename(kubeconfig string) {
+	GinkgoHelper()
+	text, err := os.ReadFile(kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(kubeconfig, bytes.ReplaceAll(text, []byte(cp.Config().Host), []byte("https://"+string(a))), 0o600)).To(Succeed())
+}
+
+// comes passes what arrives at the address on to the API server.
+func (a apiServer) comes() {
+	GinkgoHelper()
+	listener, err := net.Listen("tcp", string(a))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(listener.Close)
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return // the spec is over
+			}
+			far, err := net.Dial("tcp", strings.TrimPrefix(cp.Config().Host, "https://"))
+			if err != nil {
+				near.Close()
+				continue
+			}
+			for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
+				go func() {
+					defer way[0].Close()
+					_, _ = io.Copy(way[0], way[1])
+				}()
+			}
+		}
+	}()
 }
 
 // scheduled is what the pod's status says about where it is.

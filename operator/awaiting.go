@@ -1,0 +1,71 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berthdev/berth/scheduler/intake"
+)
+
+const (
+	// answerPause is how long an API server that does not answer is left alone.
+	answerPause = 2 * time.Second
+	// answerTimeout is for how long it may think about the first question.
+	answerTimeout = 10 * time.Second
+	// answerTold is how often the log says that it does not.
+	answerTold = time.Minute
+)
+
+// learned is what the API server has to say before anything is built.
+type learned struct {
+	devices *intake.DeviceClasses
+	storage intake.Storage
+}
+
+// learn asks the API server what it serves, and whether a leader can be elected. While
+// it does not answer, or refuses, as one does that has just started, learn waits: the
+// process lives and is not ready. It returns an error when ctx ends first.
+func (m *Manager) learn(ctx context.Context) (err error) {
+	unanswered := func() error { return errUnanswered }
+	if m.prober, err = openProber(m.probes, probes{ready: map[string]func() error{"api-server": unanswered}}); err != nil {
+		return err
+	}
+	var told time.Time
+	for {
+		if err = m.inquire(ctx); err == nil {
+			tellKubernetes(m.to.watches.Discovery(), m.log)
+			return nil
+		}
+		if time.Since(told) >= answerTold {
+			told = time.Now()
+			m.log.Info("Waiting for the API server", "host", m.config.Host, "error", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the API server: %w: %w", ctx.Err(), err)
+		case <-time.After(answerPause):
+		}
+	}
+}
+
+// inquire asks everything once.
+func (m *Manager) inquire(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	if m.elect.LeaderElect, err = electable(ctx, m.to.watches, m.options, m.log); err != nil {
+		return err
+	}
+	if m.learned.devices, err = intake.NewDeviceClasses(m.to.watches.Discovery()); err != nil {
+		return fmt.Errorf("looking for DeviceClasses: %w", err)
+	}
+	if m.learned.storage, err = intake.NewStorage(m.to.watches.Discovery()); err != nil {
+		return fmt.Errorf("looking for the kinds of storage: %w", err)
+	}
+	return nil
+}
+
+// errUnanswered says why this process is not ready. The log says more: whoever asks the
+// probes is not known.
+var errUnanswered = errors.New("the API server does not answer, or refuses, what is asked at the start; the log says what")

@@ -26,7 +26,8 @@ type learned struct {
 
 // learn asks the API server what it serves, and whether a leader can be elected. While
 // it does not answer, or refuses, as one does that has just started, learn waits: the
-// process lives and is not ready. It returns an error when ctx ends first.
+// process lives and is not ready. It returns an error when there is no namespace for the
+// Lease, or when ctx ends first.
 func (m *Manager) learn(ctx context.Context) (err error) {
 	unanswered := func() error { return errUnanswered }
 	if m.prober, err = openProber(m.probes, probes{ready: map[string]func() error{"api-server": unanswered}}); err != nil {
@@ -37,6 +38,9 @@ func (m *Manager) learn(ctx context.Context) (err error) {
 		if err = m.inquire(ctx); err == nil {
 			tellKubernetes(m.to.watches.Discovery(), m.log)
 			return nil
+		}
+		if errors.As(err, new(*noNamespaceError)) {
+			return err
 		}
 		if time.Since(told) >= answerTold {
 			told = time.Now()
@@ -54,7 +58,7 @@ func (m *Manager) learn(ctx context.Context) (err error) {
 func (m *Manager) inquire(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	if m.elect.LeaderElect, err = electable(ctx, m.to.watches, m.options, m.log); err != nil {
+	if err = electable(ctx, m.to.watches, m.options); err != nil {
 		return err
 	}
 	if m.learned.devices, err = intake.NewDeviceClasses(m.to.watches.Discovery()); err != nil {

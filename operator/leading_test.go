@@ -2,14 +2,18 @@ package operator
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clientfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -87,6 +91,37 @@ func TestWhoseProfilesPodsANewLeaderFences(t *testing.T) {
 			slices.Sort(got)
 			if diff := cmp.Diff(append([]string{}, c.want...), append([]string{}, got...)); diff != "" {
 				t.Errorf("profiles (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestALeaderIsElectedInANamespaceThatIsThere(t *testing.T) {
+	there := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "berth-system"}}
+	for sentence, c := range map[string]struct {
+		objects []runtime.Object
+		alone   bool
+		fails   error
+		want    string
+		final   bool // no use to wait
+	}{
+		"it is there":                         {objects: []runtime.Object{there}},
+		"it is not":                           {want: `--namespace: there is no namespace "berth-system" for the Lease: create it (kubectl create namespace berth-system), or run one process alone (--leader-elect=false)`, final: true},
+		"it is not, and no leader is elected": {alone: true},
+		"nobody may say":                      {fails: apierrors.NewForbidden(corev1.Resource("namespaces"), "berth-system", errors.New("no right")), want: "looking for namespace berth-system: "},
+		"the API server is busy":              {fails: apierrors.NewTooManyRequests("later", 1), want: "looking for namespace berth-system: later"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			client := clientfake.NewClientset(c.objects...)
+			if c.fails != nil {
+				client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.fails })
+			}
+			err := electable(t.Context(), client, options{namespace: "berth-system", elect: election{LeaderElect: !c.alone}})
+			if text := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(text, c.want) {
+				t.Errorf("got error %v, want %q in it", err, c.want)
+			}
+			if is := errors.As(err, new(*noNamespaceError)); is != c.final {
+				t.Errorf("the process ends: %v, want %v", is, c.final)
 			}
 		})
 	}

@@ -16,7 +16,6 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"go.opentelemetry.io/otel"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,20 +85,29 @@ func command(args []string, with []Option) error {
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// electable says whether a leader can be elected: the Lease needs a namespace.
-func electable(ctx context.Context, client clientset.Interface, o options, log logr.Logger) (bool, error) {
+// noNamespaceError says that Berth's namespace is not there: without it there is no Lease,
+// and two replicas that each believe that they lead give away the same room.
+type noNamespaceError struct{ namespace string }
+
+func (e *noNamespaceError) Error() string {
+	return fmt.Sprintf("--namespace: there is no namespace %q for the Lease: create it (kubectl create namespace %[1]s), "+
+		"or run one process alone (--leader-elect=false)", e.namespace)
+}
+
+// electable looks for the namespace of the Lease, where a leader is elected. The error is a
+// *noNamespaceError, or why it is not known whether there is one.
+func electable(ctx context.Context, client clientset.Interface, o options) error {
 	if !o.elect.LeaderElect {
-		return false, nil
+		return nil
 	}
 	_, err := client.CoreV1().Namespaces().Get(ctx, o.namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		log.Info("The namespace does not exist: no leader is elected, and history is kept in memory. Run one replica only", "namespace", o.namespace)
-		return false, nil
+		return &noNamespaceError{o.namespace}
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for namespace %s: %w", o.namespace, err)
+		return fmt.Errorf("looking for namespace %s: %w", o.namespace, err)
 	}
-	return true, nil
+	return nil
 }
 
 // protobuf returns a copy of config that speaks the cheaper encoding.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	manager "github.com/berthdev/berth/operator"
+	"github.com/berthdev/berth/test/operator"
 	"github.com/berthdev/berth/test/words"
 )
 
@@ -29,6 +30,13 @@ var _ = Describe("A replica that starts", func() {
 
 		edit(ctx, p, noPlugins)
 		Eventually(other.Ready).Should(Succeed())
+	})
+})
+
+var _ = Describe("A process that is to be elected in a namespace that is not there", func() {
+	It("ends with an error", minute, func(ctx SpecContext) {
+		_, err := operator.Run(accountConfig(ctx), []string{"--namespace=nowhere"}, suiteOptions()...)
+		Expect(err).To(MatchError(ContainSubstring(`--namespace: there is no namespace "nowhere" for the Lease`)))
 	})
 })
 

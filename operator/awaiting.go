@@ -14,8 +14,8 @@ const (
 	answerPause = 2 * time.Second
 	// answerTimeout is for how long it may think about the first question.
 	answerTimeout = 10 * time.Second
-	// answerTold is how often the log says that it does not.
-	answerTold = time.Minute
+	// logInterval is how often the log says that it does not.
+	logInterval = time.Minute
 )
 
 // learned is what the API server has to say before anything is built.
@@ -33,7 +33,7 @@ func (m *Manager) learn(ctx context.Context) (err error) {
 	if m.prober, err = openProber(m.probes, probes{ready: map[string]func() error{"api-server": unanswered}}); err != nil {
 		return err
 	}
-	var told time.Time
+	var logged time.Time
 	for {
 		if err = m.inquire(ctx); err == nil {
 			tellKubernetes(m.to.watches.Discovery(), m.log)
@@ -42,8 +42,8 @@ func (m *Manager) learn(ctx context.Context) (err error) {
 		if errors.As(err, new(*noNamespaceError)) {
 			return err
 		}
-		if time.Since(told) >= answerTold {
-			told = time.Now()
+		if time.Since(logged) >= logInterval {
+			logged = time.Now()
 			m.log.Info("Waiting for the API server", "host", m.config.Host, "error", err.Error())
 		}
 		select {
@@ -70,6 +70,6 @@ func (m *Manager) inquire(ctx context.Context) (err error) {
 	return nil
 }
 
-// errUnanswered says why this process is not ready. The log says more: whoever asks the
-// probes is not known.
+// errUnanswered says why this process is not ready. The log says more: requests of the
+// probes are not authenticated.
 var errUnanswered = errors.New("the API server does not answer, or refuses, what is asked at the start; the log says what")

@@ -73,7 +73,7 @@ func command(args []string, with []Option) error {
 	}
 	m, err := build(ctx, o, append(shipped, with...))
 	if err != nil && ctx.Err() != nil {
-		log.Info("Told to end before the start", "because", err.Error())
+		log.Info("Ended before the start", "because", err.Error())
 		return nil
 	}
 	if err != nil {
@@ -86,7 +86,7 @@ func command(args []string, with []Option) error {
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // noNamespaceError says that Berth's namespace is not there: without it there is no Lease,
-// and two replicas that each believe that they lead give away the same room.
+// and two replicas that both schedule overcommit nodes.
 type noNamespaceError struct{ namespace string }
 
 func (e *noNamespaceError) Error() string {

@@ -55,7 +55,7 @@ func (p *prober) set(checks probes) {
 	p.handler.Store(&handler)
 }
 
-// close gives whoever asks a second to hear the answer. p may be nil.
+// close stops listening. Requests under way have a second to be answered. p may be nil.
 func (p *prober) close() {
 	if p == nil {
 		return

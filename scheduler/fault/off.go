@@ -383,7 +383,7 @@ const (
 	TakeoverCutShortCounts = false
 	// RefusedWriterSpins: a journal that may not be read is read without end.
 	RefusedWriterSpins = false
-	// ReleasedCommitUnanswered: whoever commits a pod that goes meanwhile is not answered.
+	// ReleasedCommitUnanswered: a commit of a pod that goes meanwhile has no answer.
 	ReleasedCommitUnanswered = false
 	// CarriedReleased: a pod that could not be fenced leaves the journal with a Binding of another leader.
 	CarriedReleased = false

@@ -215,9 +215,7 @@ func TestAJournalThatMayNotBeWritten(t *testing.T) {
 					t.Errorf("taken %v, fence %q, error %v", ok, h.Fence, h.Err)
 				}
 				j.Fenced(nil)
-				if err := j.Commit(t.Context(), "c"); (err == nil) != c.binds {
-					t.Errorf("a Binding is sent: %v, want %v: %v", err == nil, c.binds, err)
-				}
+				expectSent(t, j, c.binds)
 				if c.binds {
 					return
 				}
@@ -230,6 +228,14 @@ func TestAJournalThatMayNotBeWritten(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// expectSent says whether a Binding of a pod that carries a refusal is sent.
+func expectSent(t *testing.T, j *Journal, want bool) {
+	t.Helper()
+	if err := j.Commit(t.Context(), "c"); (err == nil) != want {
+		t.Errorf("a Binding is sent: %v, want %v: %v", err == nil, want, err)
 	}
 }
 
@@ -269,9 +275,7 @@ func TestAWriteThatMayStillArriveIsReckonedWith(t *testing.T) {
 					t.Errorf("taken %v, fence %q, error %v", ok, h.Fence, h.Err)
 				}
 				j.Fenced(nil)
-				if err := j.Commit(t.Context(), "c"); (err == nil) != c.binds {
-					t.Errorf("a Binding is sent: %v, want %v: %v", err == nil, c.binds, err)
-				}
+				expectSent(t, j, c.binds)
 				if c.binds {
 					return
 				}

@@ -2,12 +2,14 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -105,41 +107,82 @@ func TestTheDefaultProfileIsCreatedOnlyWhereThereIsNone(t *testing.T) {
 }
 
 func TestDefaultSchedulerIsLeftToWhoServesIt(t *testing.T) {
-	lease := func(renewed time.Time) *coordinationv1.Lease {
-		return &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-scheduler"},
-			Spec: coordinationv1.LeaseSpec{
-				HolderIdentity: ptr.To("master-1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(renewed)),
-			},
-		}
+	name := types.NamespacedName{Namespace: "kube-system", Name: "kube-scheduler"}
+	// The times in it are those of another machine's clock: a year before this one's.
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: "a", ResourceVersion: "1"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("master-1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(noon.AddDate(-1, 0, 0))),
+		},
+	}
+	renewed := func(version string) objects {
+		next := lease.DeepCopy()
+		next.ResourceVersion = version
+		return objects{next}
 	}
 	takeOver := func(p *v1alpha1.SchedulingProfile) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationTakeOver: "true"}
 	}
 	def := func(p *v1alpha1.SchedulingProfile) { p.Name = "default-scheduler" }
+	byDefault := []string{"default-scheduler"}
+	lapses := func(d *desk) { d.clock.Step(15 * time.Second) }
 	for sentence, c := range map[string]struct {
 		profile *v1alpha1.SchedulingProfile
-		lease   *coordinationv1.Lease
-		runs    bool
+		others  OtherSchedulers
+		before  objects
+		passes  func(d *desk) // between two visits
+		says    string        // empty: it runs
 	}{
-		"the Lease is renewed":                     {profile: aProfile(1, def), lease: lease(noon.Add(-14 * time.Second))},
-		"the Lease has run out":                    {profile: aProfile(1, def), lease: lease(noon.Add(-15 * time.Second)), runs: true},
-		"there is no Lease":                        {profile: aProfile(1, def), runs: true},
-		"the profile takes over":                   {profile: aProfile(1, def, takeOver), lease: lease(noon), runs: true},
-		"another name is none of kube-scheduler's": {profile: aProfile(1), lease: lease(noon), runs: true},
+		"no Lease is named": {profile: aProfile(1, def), others: OtherSchedulers{Names: byDefault}, passes: lapses, says: "--other-scheduler-lease"},
+		"the Lease that is named is not there": {
+			profile: aProfile(1, def), others: OtherSchedulers{Lease: &name}, passes: lapses, says: "not found",
+		},
+		"it is renewed while this process looks on": {
+			profile: aProfile(1, def), others: OtherSchedulers{Lease: &name}, before: objects{lease},
+			passes: func(d *desk) { d.live = renewed("2"); d.clock.Step(time.Hour) }, says: "master-1",
+		},
+		"it was not renewed for almost as long as it lasts": {
+			profile: aProfile(1, def), others: OtherSchedulers{Lease: &name}, before: objects{lease},
+			passes: func(d *desk) { d.clock.Step(14 * time.Second) }, says: "master-1",
+		},
+		"it was not renewed for as long as it lasts": {
+			profile: aProfile(1, def), others: OtherSchedulers{Names: byDefault, Lease: &name}, before: objects{lease}, passes: lapses,
+		},
+		"another one of its name is not the same": {
+			profile: aProfile(1, def), others: OtherSchedulers{Lease: &name}, before: objects{lease},
+			passes: func(d *desk) {
+				another := lease.DeepCopy()
+				another.UID = "b"
+				d.live = objects{another}
+				d.clock.Step(time.Minute)
+			}, says: "master-1",
+		},
+		"nobody serves the name, says the administrator": {profile: aProfile(1, def), others: OtherSchedulers{Names: byDefault, Nobody: true}},
+		"the profile takes over": {
+			profile: aProfile(1, def, takeOver), others: OtherSchedulers{Names: byDefault, Lease: &name}, before: objects{lease},
+		},
+		"it takes over a name that was left to another": {
+			profile: aProfile(1, def, takeOver), others: OtherSchedulers{Names: byDefault, Given: true}, says: "--other-schedulers",
+		},
+		"another name was left to another": {
+			profile: aProfile(1), others: OtherSchedulers{Names: []string{"batch"}, Given: true}, says: "--other-schedulers",
+		},
+		"another name is none of kube-scheduler's": {profile: aProfile(1), others: OtherSchedulers{Names: byDefault}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			d := newDesk(t, c.profile)
-			if c.lease != nil {
-				d.live = objects{c.lease}
-			}
+			d.options.Others, d.live = c.others, c.before
 			d.mustVisitNamed(c.profile.Name)
-			if _, runs := d.applier.Running(c.profile.Name); runs != c.runs {
-				t.Errorf("runs: %t, want %t", runs, c.runs)
+			if c.passes != nil {
+				c.passes(d)
+				d.mustVisitNamed(c.profile.Name)
 			}
-			conditions := strings.Join(d.statuses.last(t).conditions(), ", ")
-			if refused := strings.Contains(conditions, "Accepted False NameServedElsewhere"); refused == c.runs {
-				t.Errorf("conditions %s", conditions)
+			if _, runs := d.applier.Running(c.profile.Name); runs != (c.says == "") {
+				t.Errorf("runs: %t", runs)
+			}
+			status := d.statuses.last(t).status["conditions"]
+			if text := fmt.Sprint(status); strings.Contains(text, "NameServedElsewhere") != (c.says != "") || !strings.Contains(text, c.says) {
+				t.Errorf("conditions %s, want %q in them", text, c.says)
 			}
 		})
 	}

@@ -65,6 +65,9 @@ type Options struct {
 	Registry framework.Registry
 	// Ledger is where the publisher reads decisions. Required.
 	Ledger *decision.Ledger
+	// Others are the schedulers beside Berth. The zero value knows of none, and refuses to
+	// serve default-scheduler.
+	Others OtherSchedulers
 	// Gate, where it is not nil, is opened when this replica may take over.
 	Gate *Gate
 	// DefaultProfile names the profile that the leader creates while there is

@@ -44,6 +44,8 @@ type profileReconciler struct {
 	compile func(compile.Input) (*compile.Blueprint, *compile.Rejection)
 	options Options
 	crashes crashNotes
+	// otherLease is that of the scheduler which serves default-scheduler.
+	otherLease observedLease
 	// visited are the names of the profiles that this process, as the leader, ran or
 	// could not run.
 	visited sync.Map

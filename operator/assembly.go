@@ -165,7 +165,7 @@ func (m *Manager) control(gate *controllers.Gate) error {
 	pods := m.informers.Core().V1().Pods()
 	return controllers.SetupWithManager(m.mgr, controllers.Options{
 		Applier: m.sched.Profiles(), Registry: m.registry, Ledger: m.ledger, Version: m.version, Gate: gate,
-		DefaultProfile: m.defaultProfile, Extenders: m.extenderRights(), LastWords: m.end.lastWords,
+		DefaultProfile: m.defaultProfile, Others: m.others(), Extenders: m.extenderRights(), LastWords: m.end.lastWords,
 		Busy: m.to.busy, Desk: m.desk, Decisions: m.to.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
 		Crashes: m.crashed.found(), CrashesNoted: m.crashed.noted,
 		Exports: export.NewKeeper(m.to.watches, m.namespace, m.registry),

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/berthdev/berth/controllers"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -53,6 +55,9 @@ type options struct {
 
 	defaultProfile  string
 	otherSchedulers []string
+	// othersGiven says that the flag was set, and otherLease is its neighbour's value.
+	othersGiven bool
+	otherLease  string
 }
 
 // election is how the leader is elected.
@@ -71,6 +76,7 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	o.tracing.given = f.Changed(rateFlag)
+	o.othersGiven = f.Changed("other-schedulers")
 	if !f.Changed("namespace") {
 		o.namespace = ownNamespace()
 	}
@@ -95,7 +101,8 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.defaultProfile, "default-profile", "berth", "the SchedulingProfile that is created while the cluster has none; empty for none")
 	f.BoolVar(&o.extenders, "enable-extenders", false, "let profiles ask HTTP extenders to filter and to prioritize")
 	f.BoolVar(&o.extenderWrites, "enable-extender-writes", false, "let extenders choose victims and bind pods, too; needs --enable-extenders")
-	f.StringSliceVar(&o.otherSchedulers, "other-schedulers", []string{"default-scheduler"}, "names that other schedulers serve: their pods are not reported as unserved")
+	f.StringSliceVar(&o.otherSchedulers, "other-schedulers", []string{"default-scheduler"}, "names that other schedulers serve: their pods are not reported as unserved, and a SchedulingProfile of such a name is refused")
+	f.StringVar(&o.otherLease, "other-scheduler-lease", "", "the Lease of the scheduler that serves default-scheduler, as NAMESPACE/NAME, such as kube-system/kube-scheduler: a profile of that name runs once the Lease has not changed for its duration while this process looked on; none: nobody serves that name. Without it such a profile runs only with the annotation berth.dev/take-over")
 	f.BoolVar(&o.elect.LeaderElect, "leader-elect", true, "schedule only while holding the Lease, so that replicas may stand by")
 	f.DurationVar(&o.elect.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a Lease that is not renewed keeps others out")
 	f.DurationVar(&o.elect.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
@@ -116,6 +123,8 @@ func (o options) validate(rest []string) error {
 		return fmt.Errorf("--namespace: must not be empty")
 	case o.defaultProfile != "" && len(validation.IsDNS1123Subdomain(o.defaultProfile)) > 0, len(o.defaultProfile) > 63:
 		return fmt.Errorf("--default-profile: must be a DNS subdomain of at most 63 characters, or empty, is %q", o.defaultProfile)
+	case o.otherLease != "" && o.otherLease != noLease && o.others().Lease == nil:
+		return fmt.Errorf("--other-scheduler-lease: must be NAMESPACE/NAME, none, or empty, is %q", o.otherLease)
 	case o.verbosity < 0:
 		return fmt.Errorf("--v: must not be negative, is %d", o.verbosity)
 	case o.watchdog != 0 && o.watchdog <= framework.CallLimit:
@@ -131,6 +140,20 @@ func (o options) validate(rest []string) error {
 			e.LeaseDuration, e.RenewDeadline, e.RetryPeriod)
 	}
 	return nil
+}
+
+// noLease is the value of --other-scheduler-lease that says that nobody serves
+// default-scheduler.
+const noLease = "none"
+
+// others is what the flags say about other schedulers.
+func (o options) others() controllers.OtherSchedulers {
+	others := controllers.OtherSchedulers{Names: o.otherSchedulers, Given: o.othersGiven, Nobody: o.otherLease == noLease}
+	namespace, name, ok := strings.Cut(o.otherLease, "/")
+	if ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0 {
+		others.Lease = &types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return others
 }
 
 // ownNamespace is where the pod runs, berth-system outside of a cluster.

@@ -402,6 +402,8 @@ const (
 
 	// In controllers.
 
+	// LeaseTimesBelieved: whether another scheduler is there is read from the times that it wrote.
+	LeaseTimesBelieved = false
 	// BadSpecOverwrites: a profile whose spec is refused does not run any more.
 	BadSpecOverwrites = false
 	// ObservedGenerationMissing: a status does not say which generation it is about.

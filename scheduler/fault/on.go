@@ -193,6 +193,7 @@ var (
 	WritesAfterTenure          = planted("WritesAfterTenure")
 	TheftUnnoticed             = planted("TheftUnnoticed")
 	SuccessorReleased          = planted("SuccessorReleased")
+	LeaseTimesBelieved         = planted("LeaseTimesBelieved")
 	BadSpecOverwrites          = planted("BadSpecOverwrites")
 	ObservedGenerationMissing  = planted("ObservedGenerationMissing")
 	SwapBeforePause            = planted("SwapBeforePause")

@@ -456,6 +456,8 @@ var table = []mutant{
 	{"SuccessorReleased", "a leader that wakes up too late releases the Lease of its successor",
 		[]killer{{tenure, "TestOnlyWhatIsHeldIsReleased"}}, noLeaders},
 
+	{"LeaseTimesBelieved", "whether another scheduler is there is read from the times that it wrote",
+		[]killer{{controllers, "TestDefaultSchedulerIsLeftToWhoServesIt"}}, noUsers},
 	{"BadSpecOverwrites", "a profile whose spec is refused does not run any more",
 		[]killer{{controllers, "TestStatusNamesWhatRuns"}}, noUsers},
 	{"ObservedGenerationMissing", "a status does not say which generation it is about",

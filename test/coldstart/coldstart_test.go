@@ -74,7 +74,7 @@ func starts(ctx context.Context, down apiServer) (probes string, process *contro
 	free, err := controlplane.FreeAddresses(2)
 	Expect(err).NotTo(HaveOccurred())
 	process, err = cp.Run(manager, with(pod.Spec.Containers[0].Args, map[string]string{
-		"--kubeconfig": kubeconfig, "--health-probe-bind-address": free[0], "--metrics-bind-address": free[1],
+		"--kubeconfig": kubeconfig, "--other-scheduler-lease": "none", "--health-probe-bind-address": free[0], "--metrics-bind-address": free[1],
 	})...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.End(process) })

@@ -32,7 +32,7 @@ func documentation() ([]pages.Page, error) {
 // before is what a page takes for granted, by its path.
 var before = map[string]string{
 	"docs/guide/default-scheduler.md": "kubectl create -f - <<EOF\n" +
-		"{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: default-scheduler}, spec: {}}\nEOF",
+		"{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: default-scheduler, annotations: {berth.dev/take-over: \"true\"}}, spec: {}}\nEOF",
 	"docs/plugins/README.md": "kubectl wait --for=condition=Ready sprof/batch",
 }
 

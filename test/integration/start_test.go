@@ -67,11 +67,15 @@ var _ = Describe("A cluster without a SchedulingProfile", func() {
 })
 
 var _ = Describe("The profile default-scheduler", func() {
-	It("waits while kube-scheduler renews its Lease, unless it takes over", minute, func(ctx SpecContext) {
+	It("waits until kube-scheduler's Lease has lapsed, unless it takes over", minute, func(ctx SpecContext) {
+		stopManager()
+		DeferCleanup(func(ctx SpecContext) { stopManager(); berth = startManager(ctx) })
+		berth = startManager(ctx, "--other-scheduler-lease=kube-system/kube-scheduler")
 		words.Created(ctx, admin, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-scheduler"},
 			Spec: coordinationv1.LeaseSpec{
-				HolderIdentity: ptr.To("master-1"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NewMicroTime(time.Now())),
+				// By the clock of its holder it ran out an hour ago.
+				HolderIdentity: ptr.To("master-1"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NewMicroTime(time.Now().Add(-2 * time.Hour))),
 			},
 		})
 		p := aProfileNamed(ctx, "default-scheduler")
@@ -80,5 +84,11 @@ var _ = Describe("The profile default-scheduler", func() {
 		Expect(message(p, v1alpha1.ConditionReady)).To(ContainSubstring("master-1"))
 		Expect(kubectl(ctx, "annotate", "sprof", p.Name, v1alpha1.AnnotationTakeOver+"=true")).Error().NotTo(HaveOccurred())
 		expectReady(ctx, p)
+	})
+
+	It("does not run where nobody says whether another scheduler is there", minute, func(ctx SpecContext) {
+		p := aProfileNamed(ctx, "default-scheduler")
+		Eventually(now(ctx, p)).Should(ContainElement("Accepted False NameServedElsewhere"))
+		Expect(message(p, v1alpha1.ConditionAccepted)).To(ContainSubstring("start Berth with --other-scheduler-lease"))
 	})
 })

@@ -69,8 +69,15 @@ func installStaticPod(ctx context.Context) {
 	writeBerthKubeconfig(ctx)
 	text, err := os.ReadFile(filepath.Join(root, "config", "static-pod", "berth.yaml"))
 	Expect(err).NotTo(HaveOccurred())
-	manifest := strings.Replace(string(text), "image: berth:latest", "image: "+imagesOnNode().Manager, 1)
-	Expect(manifest).NotTo(Equal(string(text)), "config/static-pod/berth.yaml names the image berth:latest")
+	manifest := string(text)
+	for from, to := range map[string]string{
+		"image: berth:latest": "image: " + imagesOnNode().Manager,
+		// No kube-scheduler ever ran here.
+		"--other-scheduler-lease=kube-system/kube-scheduler": "--other-scheduler-lease=none",
+	} {
+		Expect(manifest).To(ContainSubstring(from))
+		manifest = strings.Replace(manifest, from, to, 1)
+	}
 	Expect(os.WriteFile(filepath.Join(cluster.StaticPods(), "berth.yaml"), []byte(manifest), 0o644)).To(Succeed())
 }
 

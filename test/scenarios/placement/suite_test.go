@@ -89,7 +89,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 func startManager(ctx context.Context, flags ...string) {
 	GinkgoHelper()
 	var err error
-	house, err = operator.Start(ctx, cp, binary, append([]string{"--default-profile="}, flags...)...)
+	house, err = operator.Start(ctx, cp, binary, append([]string{"--default-profile=", "--other-scheduler-lease=none"}, flags...)...)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(house.Until(ctx, house.Ready)).To(Succeed())
 }

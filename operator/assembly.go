@@ -40,6 +40,7 @@ func (m *Manager) connect(ctx context.Context) (err error) {
 	if m.config, err = m.restConfig(m.settings.config); err != nil {
 		return err
 	}
+	rewatch(m.config)
 	host, _ := os.Hostname() // an Event or a trace without it says less, and no harm
 	if m.traced, err = m.tracing.start(ctx, host, m.version, m.log); err != nil {
 		return err

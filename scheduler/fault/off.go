@@ -462,6 +462,8 @@ const (
 	RefusedSpanLeftOpen = false
 	// RequestsUntraced: the API server is not told which attempt a request belongs to.
 	RequestsUntraced = false
+	// WatchesGiveUp: a watch fails while the API server is away, and is left to back off.
+	WatchesGiveUp = false
 	// MetricsForAll: whoever asks is told metrics.
 	MetricsForAll = false
 	// LastWordsLost: what was decided shortly before the end is not published.

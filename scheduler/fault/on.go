@@ -220,6 +220,7 @@ var (
 	EventsUntimed              = planted("EventsUntimed")
 	RefusedSpanLeftOpen        = planted("RefusedSpanLeftOpen")
 	RequestsUntraced           = planted("RequestsUntraced")
+	WatchesGiveUp              = planted("WatchesGiveUp")
 	MetricsForAll              = planted("MetricsForAll")
 	LastWordsLost              = planted("LastWordsLost")
 )

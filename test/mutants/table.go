@@ -512,6 +512,8 @@ var table = []mutant{
 		[]killer{{loop, "TestAnAttemptIsATrace"}}, noTraces},
 	{"RequestsUntraced", "the API server is not told which attempt a request belongs to",
 		[]killer{{operator, "TestRequestsOfATracedAttemptSaySo"}}, noTraces},
+	{"WatchesGiveUp", "a watch fails while the API server is away, and is left to back off",
+		[]killer{{operator, "TestWatchesWaitForAnAPIServerThatIsAway"}}, "its API server is always there"},
 	{"MetricsForAll", "whoever asks is told metrics",
 		[]killer{{operator, "TestTheFlagsSayWhoIsToldMetrics"}}, noMetrics},
 	{"LastWordsLost", "what was decided shortly before the end is not published",

@@ -6,11 +6,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
+
+// firstCertificates is the folder of the first API server's certificates.
+const firstCertificates = "certs"
 
 // AnotherAPIServer starts one more kube-apiserver on the same etcd, and returns
 // the administrator's configuration for it. Processes and tokens are good at each:
@@ -33,13 +37,34 @@ func (cp *ControlPlane) AnotherAPIServer(ctx context.Context, args ...string) (*
 	}
 }
 
+// StopAPIServer ends the first kube-apiserver. What is returned starts it again at the
+// same address with the same certificate, and waits until it is ready; ctx bounds the
+// start alone.
+func (cp *ControlPlane) StopAPIServer() (again func(ctx context.Context) error) {
+	cp.End(cp.api)
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, startLimit)
+		defer cancel()
+		address := strings.TrimPrefix(cp.admin.Host, "https://")
+		var err error
+		cp.api, _, err = cp.launchAPIServer(ctx, address, firstCertificates, cp.options.APIServerArgs...)
+		return err
+	}
+}
+
 // startAPIServer starts a kube-apiserver, whose certificates are in a folder of
 // that name, and waits until it is ready.
 func (cp *ControlPlane) startAPIServer(ctx context.Context, address, folder string, more ...string) (*Process, *rest.Config, error) {
-	certs := filepath.Join(cp.dir, folder)
-	if err := os.RemoveAll(certs); err != nil {
+	if err := os.RemoveAll(filepath.Join(cp.dir, folder)); err != nil {
 		return nil, nil, err
 	}
+	return cp.launchAPIServer(ctx, address, folder, more...)
+}
+
+// launchAPIServer is startAPIServer with the certificates that are in the folder, if
+// there are any.
+func (cp *ControlPlane) launchAPIServer(ctx context.Context, address, folder string, more ...string) (*Process, *rest.Config, error) {
+	certs := filepath.Join(cp.dir, folder)
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, nil, err

@@ -49,7 +49,7 @@ func (cp *ControlPlane) startAPI(ctx context.Context) error {
 	}
 
 	address := cmp.Or(cp.options.APIServerAddress, ports[2])
-	_, cp.admin, err = cp.startAPIServer(ctx, address, "certs", cp.options.APIServerArgs...)
+	cp.api, cp.admin, err = cp.startAPIServer(ctx, address, firstCertificates, cp.options.APIServerArgs...)
 	if err != nil {
 		return err
 	}

@@ -65,6 +65,7 @@ type ControlPlane struct {
 	creds     credentials
 	etcd      string // its URL for clients
 	admin     *rest.Config
+	api       *Process // the first API server
 	client    kubernetes.Interface
 	stop      sync.Once
 

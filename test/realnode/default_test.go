@@ -67,6 +67,7 @@ var _ = Describe("config/default", Ordered, Label("default"), func() {
 	servesControllers()
 	sharesItsNode()
 	leaderEnds()
+	survivesOutages()
 })
 
 // create creates a pod, which goes when the spec ends.

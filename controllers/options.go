@@ -156,7 +156,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		mgr.Add(&gatekeeper{gate: o.Gate, reconciler: profiles, recorder: o.Recorder, clock: o.Clock}),
 		profiles.setup(mgr),
 		configs.setup(mgr),
-		mgr.Add(newPublisher(mgr.GetClient(), o)),
+		mgr.Add(newPublisher(mgr.GetClient(), mgr.GetAPIReader(), o)),
 		mgr.Add(&sweeper{profiles: mgr.GetClient(), history: o.History, clock: o.Clock}),
 	)
 }

@@ -29,6 +29,7 @@ const writeInterval = 500 * time.Millisecond
 // last write is longest ago comes first.
 type publisher struct {
 	profiles client.Reader
+	live     client.Reader // past the cache
 	client   client.StatusClient
 	ledger   *decision.Ledger
 	applier  Applier
@@ -41,6 +42,9 @@ type publisher struct {
 	// shown is what the status of each profile says already, by name.
 	shown  map[string]shown
 	crowds crowds
+	// earlier is what statuses said when this process began to publish, of profiles whose
+	// pages have not gone on from it; nil until it is read.
+	earlier map[profileID]decision.Earlier
 }
 
 // shown is what was published of a profile, and when.
@@ -58,9 +62,9 @@ type face struct {
 	history int
 }
 
-func newPublisher(c client.Client, o Options) *publisher {
+func newPublisher(c client.Client, live client.Reader, o Options) *publisher {
 	return &publisher{
-		profiles: c, client: c, ledger: o.Ledger, applier: o.Applier, clock: o.Clock, lastWords: o.LastWords, shown: map[string]shown{},
+		profiles: c, live: live, client: c, ledger: o.Ledger, applier: o.Applier, clock: o.Clock, lastWords: o.LastWords, shown: map[string]shown{},
 		crowds: crowds{recorder: o.Recorder, told: map[string]bool{}},
 	}
 }
@@ -119,6 +123,10 @@ func (p *publisher) turn(ctx context.Context, logger logr.Logger) time.Duration 
 	var profiles v1alpha1.SchedulingProfileList
 	if err := p.profiles.List(ctx, &profiles); err != nil {
 		logger.Error(err, "Profiles could not be listed")
+		return time.Duration(v1alpha1.DefaultPublishSeconds) * time.Second
+	}
+	if err := p.goOn(ctx, profiles.Items); err != nil {
+		logger.Error(err, "Nothing is published until this is known")
 		return time.Duration(v1alpha1.DefaultPublishSeconds) * time.Second
 	}
 	p.forgetAllBut(profiles.Items)

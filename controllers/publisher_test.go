@@ -12,8 +12,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
@@ -32,6 +34,15 @@ type press struct {
 }
 
 func startPress(t *testing.T, profiles ...*v1alpha1.SchedulingProfile) *press {
+	var live objects
+	for _, p := range profiles {
+		live = append(live, p)
+	}
+	return startPressOver(t, live, profiles...)
+}
+
+// startPressOver is startPress with what is read past the cache.
+func startPressOver(t *testing.T, live client.Reader, profiles ...*v1alpha1.SchedulingProfile) *press {
 	var cluster objects
 	for _, p := range profiles {
 		cluster = append(cluster, p)
@@ -40,7 +51,7 @@ func startPress(t *testing.T, profiles ...*v1alpha1.SchedulingProfile) *press {
 		applier:  &applier{runs: map[string]profile.Running{}, now: time.Now},
 		statuses: &statuses{}, start: time.Now(),
 	}
-	p.publisher = newPublisher(nil, Options{
+	p.publisher = newPublisher(nil, live, Options{
 		Applier: p.applier, Ledger: decision.NewLedger(time.Now), Clock: clock.RealClock{},
 	})
 	p.profiles, p.client = &cluster, p.statuses
@@ -189,6 +200,70 @@ func TestAFailedWriteIsMadeAgainAPeriodLater(t *testing.T) {
 		p.bind("batch", "web-1")
 		time.Sleep(time.Minute)
 		p.want(t, "0.0 batch 0", "18.0 batch 1")
+	})
+}
+
+func TestANewLeaderGoesOnFromWhatWasPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := time.Now().Add(-time.Hour)
+		batch := aProfile(7)
+		batch.Status.LastDecisionTime = ptr.To(metav1.NewTime(before.Add(time.Minute)))
+		batch.Status.Totals = &v1alpha1.DecisionTotals{Since: ptr.To(metav1.NewTime(before)), Bound: 40, Refusals: 5, Errors: 1, Victims: 2}
+		batch.Status.RecentDecisions = []v1alpha1.RecentDecision{{Pod: "b", Result: v1alpha1.ResultBound}, {Pod: "a", Result: v1alpha1.ResultBound}}
+		batch.Status.OmittedDecisions = 44
+		p := startPress(t, batch)
+		defer p.stop()
+		said := func() map[string]any {
+			all := p.statuses.all()
+			status := all[len(all)-1].status
+			var recent []string
+			for _, d := range status["recentDecisions"].([]any) {
+				recent = append(recent, d.(map[string]any)["pod"].(string))
+			}
+			totals := status["totals"].(map[string]any)
+			return map[string]any{
+				"recent": recent, "omitted": status["omittedDecisions"], "bound": totals["bound"], "refusals": totals["refusals"],
+				"errors": totals["errors"], "victims": totals["victims"], "since": totals["since"], "last": status["lastDecisionTime"],
+			}
+		}
+		want := map[string]any{
+			"recent": []string{"b", "a"}, "omitted": 44.0, "bound": 40.0, "refusals": 5.0, "errors": 1.0, "victims": 2.0,
+			"since": before.UTC().Format(time.RFC3339), "last": before.Add(time.Minute).UTC().Format(time.RFC3339),
+		}
+		if diff := cmp.Diff(want, said()); diff != "" {
+			t.Errorf("before the first decision (-want +got):\n%s", diff)
+		}
+		p.bind("batch", "c")
+		time.Sleep(10 * time.Second)
+		want["recent"], want["bound"], want["last"] = []string{"c", "b", "a"}, 41.0, p.start.UTC().Format(time.RFC3339)
+		if diff := cmp.Diff(want, said()); diff != "" {
+			t.Errorf("after a decision (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// unread is an API server that answers after so many refusals.
+type unread struct {
+	objects
+	refusals int
+}
+
+func (u *unread) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	if u.refusals > 0 {
+		u.refusals--
+		return errors.New("no")
+	}
+	return u.objects.List(ctx, into, opts...)
+}
+
+func TestNothingIsPublishedBeforeItIsKnownWhatWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		batch := aProfile(7)
+		batch.Status.Totals = &v1alpha1.DecisionTotals{Bound: 40}
+		p := startPressOver(t, &unread{objects{batch}, 2}, batch)
+		defer p.stop()
+		time.Sleep(20 * time.Second)
+		p.want(t, "10.0 batch 40")
 	})
 }
 

@@ -42,7 +42,9 @@ type SchedulingProfileStatus struct {
 	// +optional
 	Queue *QueueStatus `json:"queue,omitempty"`
 
-	// totals count what was decided since the leader first heard of the profile.
+	// totals count what was decided since their field since. A new leader goes on from
+	// what they say: what the leader before decided in its last spec.decisions.publishSeconds
+	// is not counted when it was killed.
 	// +optional
 	Totals *DecisionTotals `json:"totals,omitempty"`
 

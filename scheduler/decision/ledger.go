@@ -11,8 +11,8 @@ import (
 // allows no more than 50.
 const ledgerSize = 50
 
-// Totals count a profile's attempts since Since, the moment when this process
-// first heard of the profile.
+// Totals count a profile's attempts since Since: the moment when this process first
+// heard of the profile, or the one from which an earlier process counted.
 type Totals struct {
 	Since            time.Time
 	Bound            int64
@@ -20,6 +20,17 @@ type Totals struct {
 	Errors           int64
 	Victims          int64
 	DecisionsDropped int64
+}
+
+// Earlier is what earlier processes published of a profile.
+type Earlier struct {
+	Totals Totals
+	// Last is when the newest decision was made; zero when there was none.
+	Last time.Time
+	// Recent are the newest decisions, newest first, and Omitted how many Totals count
+	// beside them.
+	Recent  []Decision
+	Omitted int64
 }
 
 // Page is what the ledger knows of one profile.
@@ -53,7 +64,8 @@ type page struct {
 	totals  Totals
 	last    time.Time
 	ring    [ledgerSize]Decision
-	total   int64
+	total   int64 // of this process
+	earlier Earlier
 	version uint64
 }
 
@@ -79,6 +91,39 @@ func (l *Ledger) Open(profile string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.page(profile)
+}
+
+// Continue has the profile's page go on from what earlier processes published, beside
+// what was recorded since Open. Call it once a page; it does nothing and returns false
+// where there is none.
+func (l *Ledger) Continue(profile string, from Earlier) bool {
+	l.mu.Lock()
+	p, open := l.pages[profile]
+	if !open {
+		l.mu.Unlock()
+		return false
+	}
+	p.earlier = from
+	p.totals.add(from.Totals)
+	if p.last.Before(from.Last) {
+		p.last = from.Last
+	}
+	p.version++
+	l.mu.Unlock()
+	l.tell()
+	return true
+}
+
+// add counts what was counted before as well.
+func (t *Totals) add(before Totals) {
+	if !before.Since.IsZero() && before.Since.Before(t.Since) {
+		t.Since = before.Since
+	}
+	t.Bound += before.Bound
+	t.Refusals += before.Refusals
+	t.Errors += before.Errors
+	t.Victims += before.Victims
+	t.DecisionsDropped += before.DecisionsDropped
 }
 
 // Close forgets a profile: its totals start afresh should it come back.
@@ -164,11 +209,8 @@ func (l *Ledger) Page(profile string, history int) (Page, bool) {
 		l.mu.Unlock()
 		return Page{}, false
 	}
-	kept := min(int64(min(history, ledgerSize)), p.total)
-	out := Page{Totals: p.totals, Last: p.last, Omitted: p.total - kept, Version: p.version}
-	for i := range kept {
-		out.Recent = append(out.Recent, p.ring[(p.total-1-i)%ledgerSize])
-	}
+	out := Page{Totals: p.totals, Last: p.last, Version: p.version}
+	out.Recent, out.Omitted = p.recent(min(history, ledgerSize))
 	count := l.queue
 	l.mu.Unlock()
 	// Outside the lock: the counts come from the queue, which has its own.
@@ -176,6 +218,18 @@ func (l *Ledger) Page(profile string, history int) (Page, bool) {
 		out.Queue = count(profile)
 	}
 	return out, true
+}
+
+// recent returns the newest decisions, at most so many, and how many there were beside
+// them.
+func (p *page) recent(most int) (newest []Decision, omitted int64) {
+	own := min(int64(most), p.total)
+	for i := range own {
+		newest = append(newest, p.ring[(p.total-1-i)%ledgerSize])
+	}
+	earlier := min(most-int(own), len(p.earlier.Recent))
+	newest = append(newest, p.earlier.Recent[:earlier]...)
+	return newest, p.total - own + int64(len(p.earlier.Recent)-earlier) + p.earlier.Omitted
 }
 
 // opened returns the page of a profile; false where Open did not come before, or

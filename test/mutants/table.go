@@ -497,6 +497,8 @@ var table = []mutant{
 		[]killer{{loop, "TestAPodLandsWhileItsLateCallIsReported"}}, noWaits},
 	{"LedgerPageReopened", "a decision about a pod of a deleted profile opens the profile's page in the ledger again",
 		[]killer{{desk, "TestTheLedgerKeepsNothingOfAProfileThatIsClosed"}}, noLeaks},
+	{"CountsStartAnew", "a new leader counts from nothing what it publishes",
+		[]killer{{controllers, "TestANewLeaderGoesOnFromWhatWasPublished"}}, noUsers},
 	{"AccountsOutliveProfile", "the queue keeps what it knows of a deleted profile when no pod of it is left",
 		[]killer{{queue, "TestADeletedProfileLeavesNothingInTheQueue"}}, noLeaks},
 	{"OldGenerationRemembers", "a generation that was replaced keeps its equivalence cache until it closes",

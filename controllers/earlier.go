@@ -1,0 +1,71 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// goOn has the pages of the ledger go on from what the statuses say that earlier leaders
+// wrote, each once. It reads them past the cache: the leader before writes its last counts
+// shortly before it gives the Lease back. The error says that they could not be read:
+// nothing may be published then.
+func (p *publisher) goOn(ctx context.Context, profiles []v1alpha1.SchedulingProfile) error {
+	if p.earlier == nil {
+		var list v1alpha1.SchedulingProfileList
+		if err := p.live.List(ctx, &list); err != nil {
+			return fmt.Errorf("reading what earlier leaders counted: %w", err)
+		}
+		p.earlier = map[profileID]decision.Earlier{}
+		for i := range list.Items {
+			p.earlier[idOf(&list.Items[i])] = earlier(&list.Items[i])
+		}
+	}
+	for i := range profiles {
+		s, id := &profiles[i], idOf(&profiles[i])
+		before, is := p.earlier[id]
+		if is && !fault.CountsStartAnew && p.ledger.Continue(s.Name, before) {
+			delete(p.earlier, id)
+		}
+	}
+	return nil
+}
+
+// profileID tells a profile from another one that came under its name later.
+type profileID struct {
+	name string
+	uid  types.UID
+}
+
+func idOf(s *v1alpha1.SchedulingProfile) profileID { return profileID{s.Name, s.UID} }
+
+// earlier reads what the publisher of an earlier leader wrote.
+func earlier(s *v1alpha1.SchedulingProfile) decision.Earlier {
+	e := decision.Earlier{Last: timeOf(s.Status.LastDecisionTime), Omitted: s.Status.OmittedDecisions}
+	if t := s.Status.Totals; t != nil {
+		e.Totals = decision.Totals{
+			Since: timeOf(t.Since), Bound: t.Bound, Refusals: t.Refusals, Errors: t.Errors, Victims: t.Victims, DecisionsDropped: t.DecisionsDropped,
+		}
+	}
+	for _, d := range s.Status.RecentDecisions {
+		e.Recent = append(e.Recent, decision.Decision{
+			Time: d.Time.Time, Namespace: d.Namespace, Pod: d.Pod, Result: decision.Result(d.Result), Node: d.Node,
+			Profile: s.Name, Generation: d.Generation, Hash: d.Hash, Message: d.Message,
+		})
+	}
+	return e
+}
+
+func timeOf(t *metav1.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.Time
+}

@@ -3,6 +3,7 @@
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
 import { asOnTheSite } from './links.mts'
+import { sessions } from './sessions.mts'
 import { home, sidebar } from './sidebar.mts'
 
 export const repository = 'https://github.com/berthdev/berth'
@@ -26,6 +27,7 @@ export default defineConfig({
   head: [['meta', { name: 'theme-color', content: '#1f5f8b' }]],
   markdown: {
     theme: { light: 'github-light', dark: 'github-dark' },
+    codeTransformers: [sessions],
     config: (md) => md.use(asOnTheSite, repository),
   },
   // The pages are outside of the folder in which Vue is installed.

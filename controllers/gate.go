@@ -30,10 +30,12 @@ const gatePause = 2 * time.Second
 type Gate struct {
 	mu   sync.Mutex
 	open bool
-	why  string
+	// why names the profiles, public says how many they are.
+	why, public string
 }
 
-// Ready returns nil once the replica may take over.
+// Ready returns nil once the replica may take over. The error names no profile, since
+// probes are answered to everybody.
 func (g *Gate) Ready() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -43,14 +45,16 @@ func (g *Gate) Ready() error {
 	case g.why == "":
 		return errors.New("the profiles have not been resolved yet")
 	}
-	return errors.New(g.why)
+	return errors.New(g.public)
 }
 
-func (g *Gate) set(why string) (news bool) {
+// set opens the gate, for empty texts, or shuts it; news says that why is another one
+// than before.
+func (g *Gate) set(why, public string) (news bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	news = g.why != why
-	g.open, g.why = why == "", why
+	g.open, g.why, g.public = why == "", why, public
 	return news
 }
 
@@ -105,12 +109,14 @@ func (k *gatekeeper) look(ctx context.Context) (shut bool, err error) {
 		}
 	}
 	if len(refused) == 0 {
-		k.gate.set("")
+		k.gate.set("", "")
 		return false, nil
 	}
 	slices.Sort(refused)
-	why := "version " + k.reconciler.options.Version + " of Berth would refuse what runs: SchedulingProfile " + strings.Join(refused, "; SchedulingProfile ")
-	if k.gate.set(clip(why, maxMessage)) {
+	version := "version " + k.reconciler.options.Version + " of Berth would refuse what runs"
+	why := version + ": SchedulingProfile " + strings.Join(refused, "; SchedulingProfile ")
+	public := fmt.Sprintf("%s of %d SchedulingProfiles; the log and Events on them say which, and why", version, len(refused))
+	if k.gate.set(clip(why, maxMessage), public) {
 		log.FromContext(ctx).Error(errors.New(why), "This replica is not ready")
 		for why, p := range told {
 			note := fmt.Sprintf("a replica of version %s is not ready, since it would refuse what runs: %s", k.reconciler.options.Version, why)

@@ -60,13 +60,17 @@ func TestAReplicaIsReadyUnlessItWouldRefuseWhatRuns(t *testing.T) {
 				}
 				return
 			}
-			for _, want := range []string{"version 2.0", "SchedulingProfile batch", noSuchPlugin.Path} {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("it says %v, which does not name %q", err, want)
-				}
+			const want = "version 2.0 of Berth would refuse what runs of 1 SchedulingProfiles; the log and Events on them say which, and why"
+			if err == nil || err.Error() != want {
+				t.Errorf("it says %v, want %s", err, want)
 			}
 			if len(d.events.events) != 1 || d.events.events[0] != "Warning ReplicaNotReady Start" {
 				t.Errorf("events %q, want one", d.events.events)
+			}
+			for _, want := range []string{"version 2.0", "batch", noSuchPlugin.Path} {
+				if len(d.events.notes) != 1 || !strings.Contains(d.events.notes[0], want) {
+					t.Errorf("the Event says %q, which does not name %q", d.events.notes, want)
+				}
 			}
 			d.reject = nil // the user mends it
 			if shut, _ := k.look(t.Context()); shut || gate.Ready() != nil {

@@ -15,9 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// probes are the checks of this process, by name. What fails is named to
-// everybody, and why at the check's own path, such as /livez/loop: it may name a
-// pod.
+// probes are the checks of this process, by name. What fails is named to everybody, and
+// why at the check's own path, such as /livez/loop: errors must not name pods or profiles.
 type probes struct{ live, ready map[string]func() error }
 
 // prober answers the probes of this process: /livez, /readyz, and /healthz for who knows

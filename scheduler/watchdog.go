@@ -107,8 +107,9 @@ func (s *Scheduler) NewWatchdog(limit time.Duration) *Watchdog {
 }
 
 // Alive is nil while the loop goes on, or has nothing to do: it waits for pods,
-// or does not lead. Else the error says at which pod and in which call of a
-// plugin it hangs, and since when.
+// or does not lead. Else the error says in which call of a plugin it hangs, and since
+// when. It names no pod and no profile, since probes are answered to everybody; the log
+// does.
 func (w *Watchdog) Alive() error {
 	s := w.scheduler
 	now, beats := s.options.Clock.Now(), s.pulse.beats.Load()
@@ -141,8 +142,7 @@ func (w *Watchdog) busy(at *beat, now time.Time) error {
 	if busy <= w.limit || fault.HungLoopLives {
 		return nil
 	}
-	return fmt.Errorf("the loop has been at pod %s of profile %s since %s (%v), %s",
-		klog.KObj(at.pod), at.pod.Spec.SchedulerName, moment(since), busy.Round(time.Second), w.found(at))
+	return fmt.Errorf("the loop has been at one pod since %s (%v), %s; the log names the pod", moment(since), busy.Round(time.Second), w.found(at))
 }
 
 // found says where the loop is, which is found out, and logged, once for a pod.
@@ -165,7 +165,8 @@ func moment(since time.Time) string { return since.UTC().Format(time.RFC3339) }
 // whereabouts says where the loop is, and logs its stack.
 func (w *Watchdog) whereabouts(at *beat) string {
 	stack := stackOf(stacks(), at.goroutine.Load())
-	w.scheduler.options.Log.Error(nil, "The loop hangs", "pod", klog.KObj(at.pod), "since", at.begin, "stack", stack)
+	w.scheduler.options.Log.Error(nil, "The loop hangs", "pod", klog.KObj(at.pod),
+		"schedulingProfile", at.pod.Spec.SchedulerName, "since", at.begin, "stack", stack)
 	if f := at.framework.Load(); f != nil {
 		if call, found := f.CallIn(stack); found {
 			return fmt.Sprintf("in a call of plugin %q at %s", call.Plugin, call.Point)

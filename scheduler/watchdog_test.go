@@ -78,7 +78,7 @@ func TestALoopThatHangsIsNotAlive(t *testing.T) {
 					t.Errorf("before its time: %v", err)
 				}
 				time.Sleep(time.Second)
-				want := fmt.Sprintf(`the loop has been at pod %s/a of profile p since %s (1m1s), in a call of plugin "Odd" at %s`, hangs.Namespace, since, c.point)
+				want := fmt.Sprintf(`the loop has been at one pod since %s (1m1s), in a call of plugin "Odd" at %s; the log names the pod`, since, c.point)
 				if err := dog.Alive(); err == nil || err.Error() != want {
 					t.Errorf("says\n  %v\nwant\n  %s", err, want)
 				}
@@ -199,7 +199,7 @@ func TestTheWatchdogFindsTheLoopOfItsOwnScheduler(t *testing.T) {
 		}
 		time.Sleep(patience + time.Second)
 		for i, point := range points {
-			want := fmt.Sprintf(`in a call of plugin "A" at %s`, point)
+		want := fmt.Sprintf(`in a call of plugin "A" at %s; the log names the pod`, point)
 			if err := dogs[i].Alive(); err == nil || !strings.HasSuffix(err.Error(), want) {
 				t.Errorf("the watchdog says\n  %v\nwant at the end\n  %s", err, want)
 			}
@@ -224,7 +224,12 @@ func TestTheWatchdogLogsTheStackOfTheStepThatHangs(t *testing.T) {
 				time.Sleep(patience + time.Second)
 				_, again := dog.Alive(), dog.Alive()
 				if again == nil || len(stacks) != 1 || !strings.Contains(stacks[0], "(*odd).Filter(") {
-					t.Errorf("the watchdog says %v and has logged, want one stack with the call of Filter:\n%s", again, stacks)
+					t.Fatalf("the watchdog says %v and has logged, want one stack with the call of Filter:\n%s", again, stacks)
+				}
+				for _, want := range []string{`"name"="a"`, `"schedulingProfile"="p"`} {
+					if !strings.Contains(stacks[0], want) {
+						t.Errorf("the log does not name %s:\n%s", want, stacks[0])
+					}
 				}
 			})
 		})

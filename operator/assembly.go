@@ -9,10 +9,12 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/controllers"
@@ -23,6 +25,7 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/scheduler/recorder"
 	"github.com/berthdev/berth/scheduler/tenure"
 	"github.com/berthdev/berth/scheduler/unserved"
@@ -157,8 +160,16 @@ func (m *Manager) alone() *unserved.Watch {
 	pods := m.informers.Core().V1().Pods()
 	return unserved.New(unserved.Options{
 		Pods: pods.Lister(), Synced: pods.Informer().HasSynced, Served: m.sched.Profiles().Names, Others: m.otherSchedulers,
+		HeldFor: []string{queue.ProfileDeleted, queue.ProfilePaused, queue.NamespaceNotAllowed, queue.ProfileNotRunning},
+		Exists:  m.profileExists, Gone: m.sched.Profiles().Gone,
 		Nearest: compile.Nearest, Recorder: m.telling.For(reporter), Clock: clock.RealClock{}, Log: m.log.WithName("unserved"),
 	})
+}
+
+// profileExists asks the API server.
+func (m *Manager) profileExists(ctx context.Context, name string) (bool, error) {
+	err := m.mgr.GetAPIReader().Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.SchedulingProfile{})
+	return err == nil, client.IgnoreNotFound(err)
 }
 
 // control starts the controllers, once their kinds are served.

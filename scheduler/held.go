@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -105,8 +106,15 @@ func saysUnschedulable(pod *v1.Pod) bool {
 	return false
 }
 
-// writeHeld writes into a pod's status that it is held, as the queue has it by
-// now. What is over is not told any more; that a gate holds the pod instead is
+// says says whether the pod's status has told the reason already.
+func says(pod *v1.Pod, hold queue.Hold) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == hold.Reason && c.Message == hold.Message
+	})
+}
+
+// writeHeld writes into a pod's status that it is held, as the queue has it by now, and
+// an Event where that is new to it. What is over is not told any more; that a gate holds the pod instead is
 // no hold of ours.
 func (s *Scheduler) writeHeld(pod *v1.Pod, hold queue.Hold) {
 	if now, is := s.queue.HoldOf(pod.UID); is {
@@ -115,7 +123,7 @@ func (s *Scheduler) writeHeld(pod *v1.Pod, hold queue.Hold) {
 		return
 	}
 	s.binding.Refuse(pod, hold.Reason, hold.Message, nil)
-	if hold.Reason == queue.ProfileNotRunning {
+	if hold.Reason != v1.PodReasonSchedulingGated && !says(pod, hold) {
 		s.options.RecorderFor(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", hold.Message)
 	}
 }

@@ -445,6 +445,8 @@ const (
 	LandingLocked = false
 	// LedgerPageReopened: a decision about a pod of a deleted profile opens the profile's page in the ledger again.
 	LedgerPageReopened = false
+	// EarlierHoldsForgotten: pods that an earlier process held for a profile that is gone are left alone.
+	EarlierHoldsForgotten = false
 	// CountsStartAnew: a new leader counts from nothing what it publishes.
 	CountsStartAnew = false
 	// AccountsOutliveProfile: the queue keeps what it knows of a deleted profile when no pod of it is left.

@@ -213,6 +213,7 @@ var (
 	CrashNotesHurried          = planted("CrashNotesHurried")
 	LandingLocked              = planted("LandingLocked")
 	LedgerPageReopened         = planted("LedgerPageReopened")
+	EarlierHoldsForgotten      = planted("EarlierHoldsForgotten")
 	CountsStartAnew            = planted("CountsStartAnew")
 	AccountsOutliveProfile     = planted("AccountsOutliveProfile")
 	OldGenerationRemembers     = planted("OldGenerationRemembers")

@@ -100,9 +100,9 @@ func TestBuildsThatHangAreBounded(t *testing.T) {
 func TestOfChangesThatWaitOnlyTheNewestIsMade(t *testing.T) {
 	w := newWorld(t)
 	w.options.Go = func(work func()) { go work() }
-	release := make(chan struct{})
+	release, building := make(chan struct{}), make(chan struct{})
 	w.blueprint(1, "", "Slow")
-	w.stubborn("Slow", release, func(context.Context) {})
+	w.stubborn("Slow", release, func(context.Context) { close(building) })
 	var results []chan error
 	for _, b := range []*compile.Blueprint{
 		w.blueprint(1, "one", "Slow"), w.blueprint(2, "two", "A"), w.blueprint(3, "three", "A"), w.blueprint(4, "four", "A"),
@@ -113,6 +113,7 @@ func TestOfChangesThatWaitOnlyTheNewestIsMade(t *testing.T) {
 		for w.newest() != b {
 			runtimego.Gosched()
 		}
+		<-building // else the second could come before the first had begun
 	}
 	close(release)
 	for i, want := range []error{nil, ErrOvertaken, ErrOvertaken, nil} {

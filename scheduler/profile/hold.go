@@ -65,10 +65,7 @@ func (s *Set) Delete(name string) {
 	if current != nil {
 		current.letGo()
 	}
-	s.options.Waiting.Abandon(context.Background(), name, queue.Hold{
-		Reason:  queue.ProfileDeleted,
-		Message: fmt.Sprintf("SchedulingProfile %s was deleted: the pod waits until a profile of that name exists", name),
-	})
+	s.options.Waiting.Abandon(context.Background(), name, deleted(name))
 	s.drop(name)
 	if current == nil {
 		s.forget(name)
@@ -76,6 +73,33 @@ func (s *Set) Delete(name string) {
 	}
 	current.Release()
 	s.options.Log.Info("The profile is gone; its pods are parked", "profile", name)
+}
+
+// Gone holds the pods of a profile that was deleted before this process heard of it. Where
+// something runs under the name, or its pods are held, it does nothing.
+func (s *Set) Gone(name string) {
+	slot := s.change(name)
+	defer slot.changing.Unlock()
+	s.mu.Lock()
+	here := slot.current != nil || slot.withheld != ""
+	s.mu.Unlock()
+	if here {
+		return
+	}
+	// The first looks for the pods, the second lets those be that come later: another
+	// scheduler may serve the name by then.
+	s.options.Waiting.Withhold(context.Background(), name, deleted(name))
+	s.options.Waiting.Abandon(context.Background(), name, deleted(name))
+	s.drop(name)
+	s.forget(name)
+	s.options.Log.Info("The profile was deleted earlier; its pods are held", "profile", name)
+}
+
+func deleted(name string) queue.Hold {
+	return queue.Hold{
+		Reason:  queue.ProfileDeleted,
+		Message: fmt.Sprintf("SchedulingProfile %s was deleted: the pod waits until a profile of that name exists", name),
+	}
 }
 
 // hold says why a pod of the profile must not be tried.

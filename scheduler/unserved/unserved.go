@@ -18,6 +18,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 const (
@@ -52,6 +54,14 @@ type Options struct {
 	Served func() []string
 	// Others are the names that other schedulers are known to serve.
 	Others []string
+	// HeldFor are the reasons of PodScheduled with which Berth holds pods of a profile.
+	HeldFor []string
+	// Exists says whether there is a profile of a name. The error says that it cannot be
+	// known now.
+	Exists func(ctx context.Context, name string) (bool, error)
+	// Gone holds the pods of a profile that was deleted when no process of Berth ran, or
+	// before this one did.
+	Gone func(name string)
 	// Nearest returns the one of the names that was most likely meant; empty
 	// for none.
 	Nearest  func(name string, among []string) string
@@ -65,10 +75,14 @@ type Watch struct {
 	options Options
 	// told are the pods that carry an Event and still wait.
 	told sets.Set[types.UID]
+	// gone are the names of which Gone was called, while pods of them are held.
+	gone sets.Set[string]
 }
 
 // New returns a Watch that has looked at nothing yet.
-func New(o Options) *Watch { return &Watch{options: o, told: sets.New[types.UID]()} }
+func New(o Options) *Watch {
+	return &Watch{options: o, told: sets.New[types.UID](), gone: sets.New[string]()}
+}
 
 // NeedLeaderElection keeps followers from telling the same.
 func (w *Watch) NeedLeaderElection() bool { return true }
@@ -78,7 +92,7 @@ func (w *Watch) Start(ctx context.Context) error {
 	defer unservedPods.Reset()
 	for {
 		if w.options.Synced() {
-			w.look()
+			w.look(ctx)
 		}
 		timer := w.options.Clock.NewTimer(pause)
 		select {
@@ -91,14 +105,16 @@ func (w *Watch) Start(ctx context.Context) error {
 }
 
 // look tells the pods that nobody serves, the oldest first, and counts them.
-func (w *Watch) look() {
+func (w *Watch) look(ctx context.Context) {
 	pods, err := w.options.Pods.List(labels.Everything())
 	if err != nil {
 		w.options.Log.Error(err, "Cannot look for pods that nobody serves")
 		return
 	}
 	served := w.options.Served()
-	alone := find(pods, sets.New(append(slices.Clone(served), w.options.Others...)...), w.options.Clock.Now())
+	known := sets.New(append(slices.Clone(served), w.options.Others...)...)
+	w.lookForGone(ctx, pods, known)
+	alone := find(pods, known, w.options.Clock.Now())
 	count(alone)
 	waiting, events := sets.New[types.UID](), 0
 	for _, pod := range alone {
@@ -111,6 +127,36 @@ func (w *Watch) look() {
 		w.options.Recorder.Eventf(pod, nil, v1.EventTypeWarning, "NameNotServed", "Scheduling", "%s", w.note(pod.Spec.SchedulerName, served))
 	}
 	w.told = w.told.Intersection(waiting)
+}
+
+// lookForGone calls Gone for the profiles that do not exist and of which pods say that they
+// are held: who was told so by an earlier process would not be counted, nor hear that the
+// profile is gone.
+func (w *Watch) lookForGone(ctx context.Context, pods []*v1.Pod, known sets.Set[string]) {
+	names := sets.New[string]()
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !known.Has(pod.Spec.SchedulerName) && w.isHeld(pod) {
+			names.Insert(pod.Spec.SchedulerName)
+		}
+	}
+	w.gone = w.gone.Intersection(names)
+	for _, name := range sets.List(names.Difference(w.gone)) {
+		exists, err := w.options.Exists(ctx, name)
+		if err != nil {
+			w.options.Log.Error(err, "Cannot look whether a profile was deleted", "schedulingProfile", name)
+			return
+		}
+		if !exists && !fault.EarlierHoldsForgotten {
+			w.options.Gone(name)
+			w.gone.Insert(name)
+		}
+	}
+}
+
+func (w *Watch) isHeld(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && slices.Contains(w.options.HeldFor, c.Reason)
+	})
 }
 
 func (w *Watch) note(name string, served []string) string {

@@ -1,6 +1,8 @@
 package unserved
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +34,10 @@ type scene struct {
 	store  cache.Indexer
 	events *recorder
 	clock  *testclock.FakeClock
+	// exist are the profiles that exist; unknown is why that cannot be known.
+	exist   []string
+	unknown error
+	gone    []string
 }
 
 func newScene() *scene {
@@ -42,6 +48,9 @@ func newScene() *scene {
 	s.Watch = New(Options{
 		Pods: corelisters.NewPodLister(s.store), Synced: func() bool { return true }, Served: func() []string { return []string{"batch"} },
 		Others: []string{"default-scheduler"}, Nearest: compile.Nearest, Recorder: s.events, Clock: s.clock, Log: logr.Discard(),
+		HeldFor: []string{"ProfileDeleted", "ProfilePaused"},
+		Exists:  func(_ context.Context, name string) (bool, error) { return slices.Contains(s.exist, name), s.unknown },
+		Gone:    func(name string) { s.gone = append(s.gone, name) },
 	})
 	return s
 }
@@ -81,13 +90,13 @@ func TestAPodThatNobodyServesIsToldOnceAfterAMinute(t *testing.T) {
 	s := newScene()
 	s.pod("web", "bacth")
 	s.clock.Step(Patience - time.Second)
-	s.look()
+	s.look(context.Background())
 	if len(s.events.notes) > 0 {
 		t.Errorf("told %q too early", s.events.notes)
 	}
 	s.clock.Step(time.Second)
-	s.look()
-	s.look()
+	s.look(context.Background())
+	s.look(context.Background())
 	want := `web NameNotServed: no scheduler has looked at the pod for 1m0s: no SchedulingProfile that runs is called "bacth", did you mean "batch"?; ` +
 		`a name that another scheduler serves belongs in the manager's --other-schedulers`
 	if len(s.events.notes) != 1 || s.events.notes[0] != want {
@@ -97,7 +106,7 @@ func TestAPodThatNobodyServesIsToldOnceAfterAMinute(t *testing.T) {
 		t.Errorf("counted %v, want one pod of bacth", got)
 	}
 	s.pod("web", "bacth", bound)
-	s.look()
+	s.look(context.Background())
 	if left := counted(t); len(left) != 0 {
 		t.Errorf("%v is left", left)
 	}
@@ -121,9 +130,43 @@ func TestWhoIsNotToldThatNobodyServesIt(t *testing.T) {
 			s := newScene()
 			prepare(s)
 			s.clock.Step(Patience)
-			s.look()
+			s.look(context.Background())
 			if len(s.events.notes) > 0 || len(counted(t)) > 0 {
 				t.Errorf("told %q", s.events.notes)
+			}
+		})
+	}
+}
+
+func TestPodsThatAnEarlierProcessHeldAreHeldWhenTheirProfileIsGone(t *testing.T) {
+	held := func(reason string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: reason}}
+		}
+	}
+	for sentence, c := range map[string]struct {
+		prepare func(s *scene)
+		want    []string
+	}{
+		"the profile was deleted":                 {func(s *scene) { s.pod("web", "shop", held("ProfileDeleted")) }, []string{"shop"}},
+		"it was paused, and deleted since":        {func(s *scene) { s.pod("web", "shop", held("ProfilePaused")) }, []string{"shop"}},
+		"two pods of one profile":                 {func(s *scene) { s.pod("a", "shop", held("ProfileDeleted")); s.pod("b", "shop", held("ProfilePaused")) }, []string{"shop"}},
+		"the profile exists":                      {func(s *scene) { s.pod("web", "shop", held("ProfilePaused")); s.exist = []string{"shop"} }, nil},
+		"the profile runs":                        {func(s *scene) { s.pod("web", "batch", held("ProfilePaused")) }, nil},
+		"another scheduler serves the name":       {func(s *scene) { s.pod("web", "default-scheduler", held("ProfileDeleted")) }, nil},
+		"another scheduler has told the pod":      {func(s *scene) { s.pod("web", "shop", held("Unschedulable")) }, nil},
+		"the pod has a node":                      {func(s *scene) { s.pod("web", "shop", held("ProfileDeleted"), bound) }, nil},
+		"it cannot be known whether there is one": {func(s *scene) { s.pod("web", "shop", held("ProfileDeleted")); s.unknown = errors.New("no") }, nil},
+		"nobody has told the pod anything":        {func(s *scene) { s.pod("web", "shop") }, nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newScene()
+			c.prepare(s)
+			for range 2 {
+				s.look(t.Context())
+			}
+			if !slices.Equal(s.gone, c.want) {
+				t.Errorf("held the pods of %q, want %q", s.gone, c.want)
 			}
 		})
 	}
@@ -136,7 +179,7 @@ func TestACrowdIsToldBitByBitAndCountedUnderFewNames(t *testing.T) {
 	}
 	s.clock.Step(Patience)
 	for look := 1; look <= 4; look++ {
-		s.look()
+		s.look(context.Background())
 		if want := min(look*eventsAtOnce, 3*eventsAtOnce); len(s.events.notes) != want {
 			t.Fatalf("%d were told after %d looks, want %d", len(s.events.notes), look, want)
 		}

@@ -69,6 +69,7 @@ const (
 	recorder          = "scheduler/recorder"
 	inspect           = "scheduler/inspect"
 	controllers       = "controllers"
+	unserved          = "scheduler/unserved"
 	crashreport       = "controllers/crashreport"
 	operator          = "operator"
 	why               = "test/why"
@@ -497,6 +498,8 @@ var table = []mutant{
 		[]killer{{loop, "TestAPodLandsWhileItsLateCallIsReported"}}, noWaits},
 	{"LedgerPageReopened", "a decision about a pod of a deleted profile opens the profile's page in the ledger again",
 		[]killer{{desk, "TestTheLedgerKeepsNothingOfAProfileThatIsClosed"}}, noLeaks},
+	{"EarlierHoldsForgotten", "pods that an earlier process held for a profile that is gone are left alone",
+		[]killer{{unserved, "TestPodsThatAnEarlierProcessHeldAreHeldWhenTheirProfileIsGone"}}, noUsers},
 	{"CountsStartAnew", "a new leader counts from nothing what it publishes",
 		[]killer{{controllers, "TestANewLeaderGoesOnFromWhatWasPublished"}}, noUsers},
 	{"AccountsOutliveProfile", "the queue keeps what it knows of a deleted profile when no pod of it is left",

@@ -52,7 +52,7 @@ scheduler/preemption:   scheduler/framework scheduler/fault
 scheduler/offline:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins scheduler/volumes scheduler/fault
 scheduler/offline/log:
 scheduler/recorder:     scheduler/framework scheduler/fault
-scheduler/unserved:
+scheduler/unserved:     scheduler/fault
 scheduler/tenure:       scheduler/fault
 scheduler/journal:      scheduler/tenure scheduler/fault
 scheduler/binding:      scheduler/journal scheduler/tenure scheduler/framework scheduler/cache scheduler/fault

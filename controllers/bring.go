@@ -48,6 +48,9 @@ func (r *profileReconciler) bring(ctx context.Context, p *v1alpha1.SchedulingPro
 	situation := r.situation(v)
 	v.blame = situation.Blame()
 	v.verdict, candidates = history.Choose(situation)
+	if v.settles = r.settlesIn(v); v.settles > 0 {
+		return v, nil
+	}
 	if v.elsewhere {
 		candidates = nil // nor is what ran before to serve those pods
 	}
@@ -181,13 +184,24 @@ func (r *profileReconciler) tryAndApply(ctx context.Context, b *compile.Blueprin
 }
 
 func stepOf(v visit, candidate history.Candidate) (history.Step, error) {
-	spec, configs := v.profile, v.configs
+	spec, configs, named := v.profile, v.configs, namedBy(v.profile)
 	if candidate.Revision != nil {
-		spec, configs = candidate.Revision.Profile, nil
+		spec, configs, named = candidate.Revision.Profile, nil, candidate.Revision.Configs
 	}
 	data, err := compile.Whole(spec, configs)
 	return history.Step{
-		Profile: v.profile.Name, UID: v.profile.UID, Hash: candidate.Hash, Generation: candidate.Generation, Data: data,
+		Profile: v.profile.Name, UID: v.profile.UID, Hash: candidate.Hash, Generation: candidate.Generation, Data: data, Configs: named,
 		Blamed: candidate.Last != nil, Retry: v.profile.Annotations[v1alpha1.AnnotationRetry],
 	}, err
+}
+
+// namedBy returns by plugin the PluginConfigs that p names.
+func namedBy(p *v1alpha1.SchedulingProfile) map[string]string {
+	named := map[string]string{}
+	for _, entry := range p.Spec.PluginConfig {
+		if entry.ConfigRef != nil {
+			named[entry.Name] = entry.ConfigRef.Name
+		}
+	}
+	return named
 }

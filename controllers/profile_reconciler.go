@@ -49,6 +49,8 @@ type profileReconciler struct {
 	// visited are the names of the profiles that this process, as the leader, ran or
 	// could not run.
 	visited sync.Map
+	// unsettled has an unsettled by profile name.
+	unsettled sync.Map
 }
 
 // Reconcile visits one profile. It returns an error where a later try may end
@@ -76,6 +78,9 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	}
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if v.settles > 0 {
+		return reconcile.Result{RequeueAfter: v.settles}, nil
 	}
 	if r.leads() && v.waits == nil {
 		r.visited.Store(p.Name, true)
@@ -112,6 +117,7 @@ func (r *profileReconciler) remove(name string) {
 	r.options.Ledger.Close(name)
 	r.status.forget(profileKey(name))
 	r.visited.Delete(name)
+	r.unsettled.Delete(name)
 	verdicts.forget(name)
 }
 

@@ -30,6 +30,9 @@ type visit struct {
 	// rebuild is how long it is until a blamed revision is built that nothing
 	// replaces; 0: none is to be.
 	rebuild time.Duration
+	// settles is how long it is until the spec may replace what runs; not 0: nothing
+	// else of the visit is known.
+	settles time.Duration
 	// failure is what came of trying and applying the spec.
 	failure error
 	// waits is why the spec was put off; the visit is made again soon.

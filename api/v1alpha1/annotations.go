@@ -35,6 +35,9 @@ const (
 	AnnotationGeneration = "berth.dev/generation"
 	// AnnotationProfileUID is the UID of the profile that it was a revision of.
 	AnnotationProfileUID = "berth.dev/profile-uid"
+	// AnnotationPluginConfigs says which arguments of the revision, all of which are
+	// inline, a PluginConfig gave: PLUGIN=PLUGINCONFIG, comma separated.
+	AnnotationPluginConfigs = "berth.dev/plugin-configs"
 	// AnnotationProbation is the mark of a revision that has not been proved: it has
 	// not run for ten minutes in one process. The value is when it was built first.
 	AnnotationProbation = "berth.dev/on-probation"

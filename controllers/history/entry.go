@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,7 @@ func (h *History) begun(l *Log, s Step) *appsv1.ControllerRevision {
 	entry.Labels[v1alpha1.LabelProfile], entry.Labels[v1alpha1.LabelHash] = s.Profile, s.Hash
 	entry.Annotations[v1alpha1.AnnotationGeneration] = strconv.FormatInt(s.Generation, 10)
 	entry.Annotations[v1alpha1.AnnotationProfileUID] = string(s.UID)
+	noteConfigs(entry, s.Configs)
 	delete(entry.Annotations, v1alpha1.AnnotationProfileGone)
 	if !s.OnTrial {
 		delete(entry.Annotations, v1alpha1.AnnotationOnTrial)
@@ -51,6 +53,31 @@ func (h *History) begun(l *Log, s Step) *appsv1.ControllerRevision {
 	}
 	h.mark(entry, s)
 	return entry
+}
+
+// noteConfigs notes which PluginConfigs gave arguments of an entry, so that a
+// rollback can name them again.
+func noteConfigs(entry *appsv1.ControllerRevision, configs map[string]string) {
+	var named []string
+	for _, plugin := range slices.Sorted(maps.Keys(configs)) {
+		named = append(named, plugin+"="+configs[plugin])
+	}
+	if named == nil {
+		delete(entry.Annotations, v1alpha1.AnnotationPluginConfigs)
+		return
+	}
+	entry.Annotations[v1alpha1.AnnotationPluginConfigs] = strings.Join(named, ",")
+}
+
+// configsOf reads what noteConfigs wrote.
+func configsOf(entry *appsv1.ControllerRevision) map[string]string {
+	configs := map[string]string{}
+	for pair := range strings.SplitSeq(entry.Annotations[v1alpha1.AnnotationPluginConfigs], ",") {
+		if plugin, config, ok := strings.Cut(pair, "="); ok {
+			configs[plugin] = config
+		}
+	}
+	return configs
 }
 
 // mark notes that this process begins to build a revision on probation.
@@ -96,7 +123,8 @@ func (h *History) revisionOf(entry *appsv1.ControllerRevision) (Revision, bool) 
 		Name: entry.Name, Hash: hashOf(entry), Number: entry.Revision, Profile: p,
 		UID:       types.UID(entry.Annotations[v1alpha1.AnnotationProfileUID]),
 		Probation: onProbation(entry), Served: entry.Annotations[v1alpha1.AnnotationServed] != "",
-		OnTrial:  entry.Annotations[v1alpha1.AnnotationOnTrial] != "",
+		OnTrial: entry.Annotations[v1alpha1.AnnotationOnTrial] != "",
+		Configs: configsOf(entry),
 		Evidence: h.evidenceOf(entry),
 	}, true
 }

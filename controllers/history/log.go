@@ -167,6 +167,8 @@ type Step struct {
 	Generation int64
 	// Data is the whole profile.
 	Data []byte
+	// Configs names by plugin the PluginConfigs whose arguments are in Data.
+	Configs map[string]string
 	// OnTrial says that it is built for a trial only, and does not run after it.
 	OnTrial bool
 	// Blamed says that it is built although it is blamed, since nothing replaces it.

@@ -30,6 +30,8 @@ type Revision struct {
 	Served bool
 	// OnTrial says that it was built for a trial only, and never ran.
 	OnTrial bool
+	// Configs names by plugin the PluginConfigs whose arguments are inline in Profile.
+	Configs map[string]string
 	// Evidence is what speaks against a revision on probation.
 	Evidence Evidence
 }

@@ -438,6 +438,8 @@ const (
 	ConflictsUndoRetry = false
 	// CrashNotesHurried: profiles are run as soon as a crash could not be noted.
 	CrashNotesHurried = false
+	// AppliedApart: a profile and its PluginConfigs that are applied together are two revisions.
+	AppliedApart = false
 
 	// In what runs beside the loop.
 

@@ -211,6 +211,7 @@ var (
 	OldCrashesOutliveRetry     = planted("OldCrashesOutliveRetry")
 	ConflictsUndoRetry         = planted("ConflictsUndoRetry")
 	CrashNotesHurried          = planted("CrashNotesHurried")
+	AppliedApart               = planted("AppliedApart")
 	LandingLocked              = planted("LandingLocked")
 	LedgerPageReopened         = planted("LedgerPageReopened")
 	EarlierHoldsForgotten      = planted("EarlierHoldsForgotten")

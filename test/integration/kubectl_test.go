@@ -16,12 +16,15 @@ import (
 	"github.com/berthdev/berth/test/readme"
 )
 
+// buildPlugin builds bin/kubectl-berth, which is on the PATH of what specs run.
+func buildPlugin(ctx SpecContext) {
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", "bin/", "./cmd/kubectl-berth")
+	build.Dir, build.Stdout, build.Stderr = moduleRoot(), GinkgoWriter, GinkgoWriter
+	Expect(build.Run()).To(Succeed())
+}
+
 var _ = Describe("The kubectl plugin", Ordered, func() {
-	BeforeAll(func(ctx SpecContext) {
-		build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", "bin/", "./cmd/kubectl-berth")
-		build.Dir, build.Stdout, build.Stderr = moduleRoot(), GinkgoWriter, GinkgoWriter
-		Expect(build.Run()).To(Succeed())
-	}, NodeTimeout(10*time.Minute))
+	BeforeAll(buildPlugin, NodeTimeout(10*time.Minute))
 
 	It("prints what docs/kubectl.md shows", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
 		for name, cpu := range map[string]string{"a-1": "4", "a-2": "8", "a-3": "16"} {

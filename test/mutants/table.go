@@ -493,6 +493,8 @@ var table = []mutant{
 		[]killer{{controllers, "TestARetryThatMeetsAnotherWriterIsCarriedOut"}}, noUsers},
 	{"CrashNotesHurried", "profiles are run as soon as a crash could not be noted",
 		[]killer{{controllers, "TestProfilesWaitTenSecondsForACrashThatCannotBeNoted"}, {controllers, "TestACrashStackBlamesTheRevisionsThatRunItsPlugin"}}, noUsers},
+	{"AppliedApart", "a profile and its PluginConfigs that are applied together are two revisions",
+		[]killer{{controllers, "TestWhatIsAppliedTogetherIsOneRevision"}}, noUsers},
 
 	{"LandingLocked", "a lock is held while a late call on a pod's way to its node is reported",
 		[]killer{{loop, "TestAPodLandsWhileItsLateCallIsReported"}}, noWaits},

@@ -29,15 +29,28 @@ type Revision struct {
 	Generation int64
 	UID        types.UID
 	Created    metav1.Time
-	// Probation says that it has not run long enough to be trusted, OnTrial that it
-	// never ran.
-	Probation, OnTrial bool
+	// Probation says that it has not run long enough to be trusted, Served that it
+	// ran for a minute all the same, OnTrial that it never ran.
+	Probation, Served, OnTrial bool
+	// Building says that a process began to build it and did not swap it in.
+	Building bool
 	// Blamed says for what it is blamed while it is on probation; empty: it is not.
 	Blamed string
 	// Profile is the whole of it, arguments inline; Data the same as it is stored.
 	Profile *v1alpha1.SchedulingProfile
 	Data    []byte
+	// Configs names by plugin the PluginConfigs whose arguments are inline.
+	Configs map[string]string
+	// Entry is the whole as it is stored.
+	Entry *appsv1.ControllerRevision
 }
+
+// HasServed says whether it ran for a minute, or until it was proved, and is blamed
+// for nothing.
+func (r *Revision) HasServed() bool { return r.HasRun() && (!r.Probation || r.Served) }
+
+// HasRun says whether it was swapped in and is blamed for nothing.
+func (r *Revision) HasRun() bool { return !r.OnTrial && !r.Building && r.Blamed == "" }
 
 // Standing says in words what is to be known of it before it is run again.
 func (r *Revision) Standing() string {
@@ -46,6 +59,10 @@ func (r *Revision) Standing() string {
 		return "tried only, never ran"
 	case r.Blamed != "":
 		return r.Blamed
+	case r.Building:
+		return "not swapped in"
+	case r.Probation && r.Served:
+		return "served, on probation"
 	case r.Probation:
 		return "on probation"
 	}
@@ -81,9 +98,21 @@ func revisionOf(entry *appsv1.ControllerRevision, profile string) (Revision, boo
 	return Revision{
 		Name: entry.Name, Hash: strings.TrimPrefix(entry.Name, profile+"-"), Number: entry.Revision,
 		Generation: p.Generation, UID: types.UID(marks[v1alpha1.AnnotationProfileUID]), Created: entry.CreationTimestamp,
-		Probation: probation, Blamed: blamed(marks), OnTrial: marks[v1alpha1.AnnotationOnTrial] != "",
-		Profile: p, Data: entry.Data.Raw,
+		Probation: probation, Served: marks[v1alpha1.AnnotationServed] != "",
+		Building: marks[v1alpha1.AnnotationBuildBegun] != "", Blamed: blamed(marks), OnTrial: marks[v1alpha1.AnnotationOnTrial] != "",
+		Profile: p, Data: entry.Data.Raw, Configs: configsOf(marks), Entry: entry,
 	}, true
+}
+
+// configsOf reads which PluginConfigs gave arguments.
+func configsOf(marks map[string]string) map[string]string {
+	configs := map[string]string{}
+	for pair := range strings.SplitSeq(marks[v1alpha1.AnnotationPluginConfigs], ",") {
+		if plugin, config, ok := strings.Cut(pair, "="); ok {
+			configs[plugin] = config
+		}
+	}
+	return configs
 }
 
 // How many ends of processes make Berth blame a revision at the earliest: while they

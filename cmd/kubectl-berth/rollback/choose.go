@@ -13,32 +13,56 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 )
 
+// choice is the revision to go back to.
+type choice struct {
+	*cluster.Revision
+	// undone are the revisions after it that are left behind, what runs among them,
+	// the newest first.
+	undone []*cluster.Revision
+}
+
 // choose returns the revision that was asked for, among those of a profile, the
-// newest first; there is the profile, nil for a deleted one.
-func choose(to string, revisions []cluster.Revision, there *v1alpha1.SchedulingProfile) (*cluster.Revision, error) {
+// newest first; there is the profile, nil for a deleted one. Without a wish it is the
+// last that served, or, where none did, the last that ran: what runs is chosen only
+// where the profile as it is written does not run.
+func choose(to string, revisions []cluster.Revision, there *v1alpha1.SchedulingProfile) (choice, error) {
 	if to != "" {
 		at := slices.IndexFunc(revisions, func(r cluster.Revision) bool {
 			return to == r.Name || to == r.Hash || to == strconv.FormatInt(r.Number, 10)
 		})
 		if at < 0 {
-			return nil, fmt.Errorf("--to: there is no revision %q; there are %s", to, listed(revisions))
+			return choice{}, fmt.Errorf("--to: SchedulingProfile %s has no revision %q; it has %s", revisions[0].Profile.Name, to, listed(revisions))
 		}
-		return &revisions[at], nil
+		return chosen(revisions, at), nil
 	}
-	below := int64(-1) // any
-	if runs := running(revisions, there); runs != nil {
-		if !asWritten(there) {
-			return runs, nil
-		}
-		below = runs.Number
+	runs := running(revisions, there)
+	before := func(r cluster.Revision) bool {
+		return runs == nil || r.Number < runs.Number || r.Name == runs.Name && !asWritten(there)
 	}
-	for i := range revisions {
-		r := &revisions[i]
-		if !r.OnTrial && r.Blamed == "" && (below < 0 || r.Number < below) {
-			return r, nil
+	for _, fit := range []func(*cluster.Revision) bool{(*cluster.Revision).HasServed, (*cluster.Revision).HasRun} {
+		if at := slices.IndexFunc(revisions, func(r cluster.Revision) bool { return before(r) && fit(&r) }); at >= 0 {
+			return chosen(revisions, at), nil
 		}
 	}
-	return nil, fmt.Errorf("nothing that can be trusted ran before; name one with --to: there are %s", listed(revisions))
+	return choice{}, nothing(revisions, runs)
+}
+
+func chosen(revisions []cluster.Revision, at int) choice {
+	c := choice{Revision: &revisions[at]}
+	for i := range at {
+		c.undone = append(c.undone, &revisions[i])
+	}
+	return c
+}
+
+// nothing says why no revision is chosen without having been asked for.
+func nothing(revisions []cluster.Revision, runs *cluster.Revision) error {
+	profile := revisions[0].Profile.Name
+	if len(revisions) == 1 && runs != nil {
+		return fmt.Errorf("there is nothing to roll SchedulingProfile %s back to: what runs, %s, is its only revision", profile, listed(revisions))
+	}
+	return fmt.Errorf("there is nothing to roll SchedulingProfile %s back to: no other revision ran without being blamed for crashes; "+
+		"name one with --to: there are %s", profile, listed(revisions))
 }
 
 // running is the revision that runs; nil where none is known to.
@@ -61,8 +85,12 @@ func asWritten(p *v1alpha1.SchedulingProfile) bool {
 
 func listed(revisions []cluster.Revision) string {
 	var names []string
-	for _, r := range revisions {
-		names = append(names, fmt.Sprintf("%d (%s, %s)", r.Number, r.Name, r.Standing()))
+	for i := range revisions {
+		names = append(names, named(&revisions[i]))
 	}
 	return strings.Join(names, ", ")
+}
+
+func named(r *cluster.Revision) string {
+	return fmt.Sprintf("%d (%s, %s)", r.Number, r.Name, r.Standing())
 }

@@ -1,5 +1,5 @@
-// Package rollback is `kubectl berth rollback`: it writes back what ran before,
-// from the ControllerRevisions that Berth keeps.
+// Package rollback is `kubectl berth rollback`: it writes the spec of a revision that
+// served before, from the ControllerRevisions that Berth keeps.
 package rollback
 
 import (
@@ -17,17 +17,24 @@ import (
 // Verb describes it.
 var Verb = verb.Verb{
 	Name: "rollback", Arguments: "PROFILE [--to REVISION] [--dry-run] | PROFILE --list",
-	Short: "Write back what ran before",
-	Long: `Applies a revision of a profile as kubectl apply does. Without --to that is what runs,
-where the profile as it is written does not, else what ran before it; those that
-were only tried, or are blamed for crashes, are left out. A revision holds its
-arguments inline: a profile that named a PluginConfig names it no more, which is
-said. A profile that was deleted is created again; its revisions are kept for a day.`,
+	Short: "Go back to the last revision that served, or to another one",
+	Long: `Writes the spec of a revision. Without --to that is the last revision that served: it
+ran for a minute or longer and is blamed for nothing. Where none did, it is the last
+one that ran. What runs is chosen only where the profile as it is written does not.
+
+The diff shows all that is changed. Which other revisions that undoes is said below
+it. spec.state and spec.activation stay as they are: they do not say how pods are
+scheduled. A revision holds all arguments inline; a PluginConfig that gave them is
+named again where it still holds the same ones. Where it does not, they stay inline
+in the profile, since an edit of the PluginConfig would change other profiles, too:
+this is said, with what differs. A profile that was deleted is created again; its
+revisions are kept for a day.`,
 	Rights: []verb.Right{
 		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", In: verb.InBerth},
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
 		{Verbs: []string{"get", "patch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "but for --list"},
 		{Verbs: []string{"create"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for one that was deleted"},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", For: "to name them again"},
 	},
 	Examples: []verb.Example{
 		{Says: "What would going back change?", Command: "kubectl berth rollback batch --dry-run"},

@@ -1,11 +1,13 @@
 package rollback
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -50,24 +52,87 @@ func brokenByAnEdit() *v1alpha1.SchedulingProfile {
 	return plugin.Running(plugin.Profile("batch", 4, plugin.Weighted("NodeResourceFit", 7)), revisions[2], 3)
 }
 
+// unproved are the revisions of batch where the second ran for seconds: what is between
+// two edits that belong together.
+func unproved(marks map[string]string) []client.Object {
+	objects := world(wellRunning())
+	for mark, value := range marks {
+		objects[2].GetAnnotations()[mark] = value
+	}
+	delete(objects[1].GetAnnotations(), v1alpha1.AnnotationProbation)
+	delete(objects[1].GetAnnotations(), v1alpha1.AnnotationBuildDeaths)
+	return objects
+}
+
+// onProbation is the world where what runs has not served yet.
+func onProbation(objects []client.Object) []client.Object {
+	objects[3].GetAnnotations()[v1alpha1.AnnotationProbation] = since
+	return objects
+}
+
+// without is the world without some of its objects.
+func without(objects []client.Object, some ...int) (rest []client.Object) {
+	for i, object := range objects {
+		if !slices.Contains(some, i) {
+			rest = append(rest, object)
+		}
+	}
+	return rest
+}
+
+// edited is the world after an edit of its PluginConfig, and of what edit changes.
+func edited(edit func(*v1alpha1.SchedulingProfile)) []client.Object {
+	p := wellRunning()
+	edit(p)
+	objects := world(p)
+	objects[0] = plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"LeastAllocated"}}`)
+	return objects
+}
+
+// referenceTaken is the world where the third generation has its arguments inline, and the
+// second revision says who gave them.
+func referenceTaken() []client.Object {
+	p := wellRunning()
+	p.Spec.PluginConfig[0] = v1alpha1.PluginArguments{Name: "NodeResourcesFit", Args: &runtime.RawExtension{Raw: []byte(`{"scoringStrategy":{"type":"LeastAllocated"}}`)}}
+	objects := world(p)
+	objects[2].GetAnnotations()[v1alpha1.AnnotationPluginConfigs] = "NodeResourcesFit=binpack"
+	return objects
+}
+
+const since = "2026-03-01T11:00:00Z"
+
 func TestRollback(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		objects []client.Object
 		args    []string
 	}{
-		"the revisions":                                {world(wellRunning()), []string{"batch", "--list"}},
-		"the revisions of a deleted profile":           {world(nil), []string{"batch", "--list"}},
-		"back to what ran before":                      {world(wellRunning()), []string{"batch"}},
-		"back to what runs, after a refused edit":      {world(brokenByAnEdit()), []string{"batch"}},
-		"a dry run":                                    {world(wellRunning()), []string{"batch", "--dry-run"}},
-		"back to one by number that processes died on": {world(wellRunning()), []string{"batch", "--to", "1"}},
-		"a deleted profile comes back":                 {world(nil), []string{"batch"}},
-		"a revision that there is not":                 {world(wellRunning()), []string{"batch", "--to", "7"}},
-		"a name without a profile or revision":         {world(wellRunning()), []string{"bacth"}},
-		"a profile without a revision":                 {[]client.Object{plugin.Profile("batch", 1)}, []string{"batch"}},
+		"the revisions":                                      {world(wellRunning()), []string{"batch", "--list"}},
+		"the revisions of a deleted profile":                 {world(nil), []string{"batch", "--list"}},
+		"back to what ran before":                            {world(wellRunning()), []string{"batch"}},
+		"back to what runs, after a refused edit":            {world(brokenByAnEdit()), []string{"batch"}},
+		"a dry run":                                          {world(wellRunning()), []string{"batch", "--dry-run"}},
+		"back to one by number that processes died on":       {world(wellRunning()), []string{"batch", "--to", "1"}},
+		"a deleted profile comes back":                       {world(nil), []string{"batch"}},
+		"a revision that there is not":                       {world(wellRunning()), []string{"batch", "--to", "7"}},
+		"a name without a profile or revision":               {world(wellRunning()), []string{"bacth"}},
+		"past a revision that ran for seconds":               {unproved(map[string]string{v1alpha1.AnnotationProbation: since}), []string{"batch", "--dry-run"}},
+		"past a revision that was only tried":                {unproved(map[string]string{v1alpha1.AnnotationProbation: since, v1alpha1.AnnotationOnTrial: "true"}), []string{"batch", "--dry-run"}},
+		"to one on probation that served for a minute":       {unproved(map[string]string{v1alpha1.AnnotationProbation: since, v1alpha1.AnnotationServed: since}), []string{"batch", "--dry-run"}},
+		"the one revision runs":                              {without(world(wellRunning()), 1, 2), []string{"batch"}},
+		"none before it served for a minute":                 {without(unproved(map[string]string{v1alpha1.AnnotationProbation: since}), 1), []string{"batch", "--dry-run"}},
+		"what runs is on probation, and an edit was refused": {onProbation(world(brokenByAnEdit())), []string{"batch", "--dry-run"}},
+		"a process died while it built the one before":       {unproved(map[string]string{v1alpha1.AnnotationProbation: since, v1alpha1.AnnotationBuildBegun: since}), []string{"batch", "--dry-run"}},
+		"none before it ran":                                 {without(world(wellRunning()), 2), []string{"batch"}},
+		"its PluginConfig holds other arguments":             {edited(func(*v1alpha1.SchedulingProfile) {}), []string{"batch", "--dry-run"}},
+		"its PluginConfig is gone":                           {without(world(wellRunning()), 0), []string{"batch", "--dry-run"}},
+		"a paused profile stays paused": {edited(func(p *v1alpha1.SchedulingProfile) {
+			p.Spec.State, p.Spec.Activation = v1alpha1.StatePaused, v1alpha1.ActivationManual
+		}), []string{"batch", "--dry-run"}},
+		"a reference that an edit took away comes back": {referenceTaken(), []string{"batch", "--dry-run"}},
+		"a profile without a revision":                  {[]client.Object{plugin.Profile("batch", 1)}, []string{"batch"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			plugin.Golden(t, sentence, plugin.New(t, c.objects...).Run(New, c.args...), strings.HasPrefix(sentence, "a revision that"))
+			plugin.Golden(t, sentence, plugin.New(t, c.objects...).Run(New, c.args...), strings.HasPrefix(sentence, "a revision that") || strings.HasPrefix(sentence, "none before"))
 		})
 	}
 }
@@ -88,7 +153,7 @@ func TestARollbackWritesTheRevisionAndADryRunDoesNot(t *testing.T) {
 	}
 	stage.Run(New, "batch")
 	p := read()
-	if *p.Spec.Plugins.Score.Enabled[0].Weight != 5 || p.Spec.PluginConfig[0].Args == nil || p.Spec.PluginConfig[0].ConfigRef != nil {
+	if *p.Spec.Plugins.Score.Enabled[0].Weight != 5 || p.Spec.PluginConfig[0].ConfigRef == nil {
 		t.Errorf("it is not the second revision: %+v", p.Spec)
 	}
 	if p.Annotations[corev1.LastAppliedConfigAnnotation] == "" {

@@ -1,9 +1,7 @@
 package rollback
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -25,7 +23,7 @@ import (
 const fieldManager = "kubectl-client-side-apply"
 
 // write applies a revision, and says what that changed.
-func (o *options) write(ctx context.Context, c *cluster.Cluster, to *cluster.Revision) error {
+func (o *options) write(ctx context.Context, c *cluster.Cluster, to choice) error {
 	before := &unstructured.Unstructured{}
 	before.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("SchedulingProfile"))
 	err := c.Client.Get(ctx, client.ObjectKey{Name: to.Profile.Name}, before)
@@ -33,20 +31,20 @@ func (o *options) write(ctx context.Context, c *cluster.Cluster, to *cluster.Rev
 	if err != nil && !gone {
 		return cluster.Plain(err)
 	}
-	wanted, err := wanted(to)
+	t, err := aim(ctx, c, to, before)
 	if err != nil {
 		return err
 	}
 	after := before.DeepCopy()
 	if gone {
-		after, err = wanted, c.Client.Create(ctx, wanted, o.creation()...)
+		after, err = t.object, c.Client.Create(ctx, t.object, o.creation()...)
 	} else {
-		err = o.patch(ctx, c, after, wanted)
+		err = o.patch(ctx, c, after, t.object)
 	}
 	if err != nil {
 		return fmt.Errorf("revision %s: %w", to.Name, cluster.Plain(err))
 	}
-	return o.tell(to, before, after)
+	return o.tell(t, before, after)
 }
 
 func (o *options) creation() []client.CreateOption {
@@ -80,26 +78,13 @@ func (o *options) patch(ctx context.Context, c *cluster.Cluster, object, wanted 
 	return c.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), options...)
 }
 
-// wanted is the object of a revision, with kubectl's note of what was applied.
-func wanted(to *cluster.Revision) (*unstructured.Unstructured, error) {
-	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(to.Data); err != nil {
-		return nil, fmt.Errorf("revision %s does not hold a profile: %w", to.Name, err)
-	}
-	var note bytes.Buffer
-	if err := json.Compact(&note, to.Data); err != nil {
-		return nil, err
-	}
-	object.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: note.String() + "\n"})
-	return object, nil
-}
-
 // tell says what became of the profile.
-func (o *options) tell(to *cluster.Revision, before, after *unstructured.Unstructured) error {
+func (o *options) tell(t target, before, after *unstructured.Unstructured) error {
 	would := ""
 	if o.dryRun {
 		would = " (dry run: nothing is stored)"
 	}
+	to := t.choice
 	what := fmt.Sprintf("revision %d, %s (generation %d, %s)", to.Number, to.Name, to.Generation, to.Standing())
 	lines, err := changes(before, after)
 	if err != nil {
@@ -111,44 +96,31 @@ func (o *options) tell(to *cluster.Revision, before, after *unstructured.Unstruc
 	}
 	fmt.Fprintln(o.Out, show.Wrap(fmt.Sprintf("SchedulingProfile %s goes back to %s%s", to.Profile.Name, what, would), "", "  "))
 	fmt.Fprintln(o.Out, strings.Join(lines, "\n"))
-	for _, note := range o.notes(to, before, after) {
-		fmt.Fprintln(o.Out, show.Wrap(note, "", "  "))
+	for _, n := range append(t.notes, o.notes(to, after)...) {
+		fmt.Fprintln(o.Out, show.Wrap(n.says, "", "  "))
+		if n.diff != nil {
+			fmt.Fprintln(o.Out, strings.Join(n.diff, "\n"))
+		}
 	}
 	return nil
 }
 
-// notes are what the lines alone do not say.
-func (o *options) notes(to *cluster.Revision, before, after *unstructured.Unstructured) []string {
-	notes := inlined(before, to.Profile)
+// notes are what the lines alone do not say of what comes next.
+func (o *options) notes(to choice, after *unstructured.Unstructured) []note {
+	var notes []note
+	if to.HasRun() && !to.HasServed() {
+		notes = append(notes, note{says: "This revision ran for less than a minute."})
+	}
 	if to.Blamed != "" {
-		notes = append(notes, "Berth may blame this revision for crashes, and run another one: `kubectl berth retry "+to.Profile.Name+"` has it tried again.")
+		notes = append(notes, note{says: "Berth may blame this revision for crashes, and run another one: `kubectl berth retry " + to.Profile.Name + "` has it tried again."})
 	}
 	activation, _, _ := unstructured.NestedString(after.Object, "spec", "activation")
 	switch name := to.Profile.Name; {
 	case o.dryRun:
 	case activation == string(v1alpha1.ActivationManual):
-		notes = append(notes, "Its activation is Manual: once it was tried, `kubectl berth profiles "+name+"` says how to approve it.")
+		notes = append(notes, note{says: "Its activation is Manual: once it was tried, `kubectl berth profiles " + name + "` says how to approve it."})
 	default:
-		notes = append(notes, "To wait until it runs: kubectl wait --for=condition=Ready sprof/"+name)
-	}
-	return notes
-}
-
-// inlined says which arguments came from a PluginConfig and do so no more.
-func inlined(before *unstructured.Unstructured, after *v1alpha1.SchedulingProfile) []string {
-	entries, _, _ := unstructured.NestedSlice(before.Object, "spec", "pluginConfig")
-	from := map[string]string{}
-	for _, e := range entries {
-		if entry, ok := e.(map[string]any); ok {
-			plugin, _, _ := unstructured.NestedString(entry, "name")
-			from[plugin], _, _ = unstructured.NestedString(entry, "configRef", "name")
-		}
-	}
-	var notes []string
-	for _, entry := range after.Spec.PluginConfig {
-		if config := from[entry.Name]; config != "" {
-			notes = append(notes, fmt.Sprintf("The arguments of %s are inline now: before, PluginConfig %s gave them, whose edits reach this profile no more.", entry.Name, config))
-		}
+		notes = append(notes, note{says: "To wait until it runs: kubectl wait --for=condition=Ready sprof/" + name})
 	}
 	return notes
 }

@@ -1,0 +1,183 @@
+package rollback
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+)
+
+// target is the object that a rollback writes.
+type target struct {
+	choice
+	object *unstructured.Unstructured
+	// notes say what it does beside the spec's own changes, and what it leaves.
+	notes []note
+}
+
+// note is a sentence, and the lines of a diff below it; nil for none.
+type note struct {
+	says string
+	diff []string
+}
+
+// aim makes the object of a revision, given the profile as it is, which is empty for
+// one that was deleted. It carries kubectl's annotation of what was applied last.
+func aim(ctx context.Context, c *cluster.Cluster, to choice, before *unstructured.Unstructured) (target, error) {
+	t := target{choice: to, object: &unstructured.Unstructured{}}
+	if err := t.object.UnmarshalJSON(to.Data); err != nil {
+		return t, fmt.Errorf("revision %s does not hold a profile: %w", to.Name, err)
+	}
+	t.undoes()
+	if err := t.keep(before); err != nil {
+		return t, err
+	}
+	if err := t.name(ctx, c, before); err != nil {
+		return t, err
+	}
+	applied, err := t.object.MarshalJSON()
+	if err != nil {
+		return t, err
+	}
+	t.object.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: strings.TrimSpace(string(applied)) + "\n"})
+	return t, nil
+}
+
+// undoes notes the revisions between what is written and the one to go back to.
+func (t *target) undoes() {
+	var names []string
+	for _, r := range t.undone {
+		if r.OnTrial {
+			continue // it never ran
+		}
+		names = append(names, named(r))
+	}
+	if len(names) > 0 {
+		t.notes = append(t.notes, note{says: "This undoes " + show.Count(len(names), "revision") + ": " + strings.Join(names, ", ") + "."})
+	}
+}
+
+// keep leaves state and activation as they are: they say whether and when a profile
+// runs, and a pause that ended with a rollback would come as a surprise.
+func (t *target) keep(before *unstructured.Unstructured) error {
+	for _, field := range []string{"state", "activation"} {
+		is, there, err := unstructured.NestedString(before.Object, "spec", field)
+		if err != nil {
+			return err
+		}
+		was, _, err := unstructured.NestedString(t.object.Object, "spec", field)
+		if err != nil {
+			return err
+		}
+		if !there || is == was {
+			continue
+		}
+		if err := unstructured.SetNestedField(t.object.Object, is, "spec", field); err != nil {
+			return err
+		}
+		t.notes = append(t.notes, note{says: fmt.Sprintf("spec.%s stays %s; it was %s when the revision ran.", field, is, was)})
+	}
+	return nil
+}
+
+// name puts references to PluginConfigs in the place of arguments that they gave and
+// still hold, and notes those that hold others.
+func (t *target) name(ctx context.Context, c *cluster.Cluster, before *unstructured.Unstructured) error {
+	entries, _, err := unstructured.NestedSlice(t.object.Object, "spec", "pluginConfig")
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	named := references(before)
+	for i := range entries {
+		entry, ok := entries[i].(map[string]any)
+		if !ok {
+			return fmt.Errorf("revision %s: spec.pluginConfig[%d] must be an object", t.Name, i)
+		}
+		plugin, _, _ := unstructured.NestedString(entry, "name")
+		config := t.Configs[plugin]
+		if config == "" {
+			config = named[plugin]
+		}
+		args, inline := entry["args"]
+		if config == "" || !inline {
+			continue
+		}
+		same, says := t.compare(ctx, c, config, plugin, args)
+		if same {
+			delete(entry, "args")
+			entry["configRef"] = map[string]any{"name": config}
+			continue
+		}
+		t.notes = append(t.notes, says)
+	}
+	return unstructured.SetNestedSlice(t.object.Object, entries, "spec", "pluginConfig")
+}
+
+// references are the PluginConfigs that a profile names, by plugin.
+func references(profile *unstructured.Unstructured) map[string]string {
+	entries, _, _ := unstructured.NestedSlice(profile.Object, "spec", "pluginConfig")
+	by := map[string]string{}
+	for _, e := range entries {
+		if entry, ok := e.(map[string]any); ok {
+			plugin, _, _ := unstructured.NestedString(entry, "name")
+			by[plugin], _, _ = unstructured.NestedString(entry, "configRef", "name")
+		}
+	}
+	return by
+}
+
+// compare says whether a PluginConfig gives a plugin these arguments, and else what it
+// means that they are inline.
+func (t *target) compare(ctx context.Context, c *cluster.Cluster, name, plugin string, args any) (same bool, why note) {
+	inline := fmt.Sprintf("The arguments of %s are inline, so that edits of PluginConfig %s do not reach this profile: ", plugin, name)
+	config, err := c.PluginConfig(ctx, name)
+	switch {
+	case err != nil:
+		return false, note{says: inline + "whether it still holds them is unknown: " + err.Error()}
+	case config == nil:
+		return false, note{says: inline + "it was deleted."}
+	case config.Spec.Plugin != plugin:
+		return false, note{says: inline + "it is for " + config.Spec.Plugin + " now."}
+	}
+	var now any
+	if err := json.Unmarshal(config.Spec.Args.Raw, &now); err == nil && equal(now, args) {
+		return true, note{}
+	}
+	return false, note{says: inline + "it holds other ones now. It is left as it is:", diff: argumentsDiff(config, t.choice, now, args)}
+}
+
+// equal compares values as JSON has them: an int64 and a float64 of one value are the same.
+func equal(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	if errX != nil || errY != nil {
+		return false
+	}
+	var left, right any
+	return json.Unmarshal(x, &left) == nil && json.Unmarshal(y, &right) == nil && apiequality.Semantic.DeepEqual(left, right)
+}
+
+// argumentsDiff is how the arguments in a PluginConfig differ from those of a revision.
+func argumentsDiff(config *v1alpha1.PluginConfig, to choice, now, args any) []string {
+	lines := func(value any) []string {
+		text, err := yaml.Marshal(value)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		return strings.Split(strings.TrimSpace(string(text)), "\n")
+	}
+	head := []string{
+		fmt.Sprintf("--- PluginConfig %s, generation %d", config.Name, config.Generation),
+		"+++ " + to.Name,
+	}
+	return append(head, show.Diff(lines(now), lines(args))...)
+}

@@ -131,7 +131,7 @@ var (
 	// numbered are pods that differ in the second in which they were bound.
 	numbered = regexp.MustCompile(`\bweb-([ab])-\d\b`)
 	// standings are what a revision has until it ran for a while, and then.
-	standings = regexp.MustCompile(`on probation|proved itself`)
+	standings = regexp.MustCompile(`(served, )?on probation|proved itself`)
 	// continued are lines of a report that a longer word would break elsewhere.
 	continued = regexp.MustCompile(`\n {18}`)
 	// holders are managers that hold the Lease: a host and a number.

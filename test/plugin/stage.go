@@ -88,6 +88,9 @@ func (s *Stage) calls() interceptor.Funcs {
 			return c.List(ctx, list, options...)
 		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if err := s.fail("create", object); err != nil {
+				return err
+			}
 			if review, ok := object.(*authorizationv1.SelfSubjectAccessReview); ok {
 				review.Status.Allowed = s.May == nil || s.May(*review.Spec.ResourceAttributes)
 				return nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,9 +21,10 @@ import (
 var Verb = verb.Verb{
 	Name: "check", Arguments: "[--uninstall]",
 	Short: "Check that Berth works, and what this user may do; or who would be stranded without it",
-	Long: `Each line begins with ok, note or wrong. What is wrong keeps pods from being
+	Long: `Each line begins with ok, note, wrong or error. What is wrong keeps pods from being
 scheduled; a note is worth knowing, such as a right that a verb needs and this user
-does not have.
+does not have. An error is something that could not be read, such as a Lease that this
+user may not get: whether it is well is unknown.
 
 --uninstall lists every pod that has not ended, and every template, that names a
 profile: what a Deployment, a CronJob and so on make is counted with it.`,
@@ -43,7 +45,8 @@ profile: what a Deployment, a CronJob and so on make is counted with it.`,
 		{Says: "Does Berth work, and what may I do?", Command: "kubectl berth check"},
 		{Says: "Whose pods would nobody schedule any more?", Command: "kubectl berth check --uninstall"},
 	},
-	Fine: "nothing is wrong; with --uninstall: nobody names a profile", Found: "something is wrong; with --uninstall: somebody does",
+	Fine: "nothing is wrong; with --uninstall: nobody names a profile", Found: "something is wrong, and all could be read; with --uninstall: somebody does",
+	Failed: "something could not be read, whatever else was found",
 }
 
 type options struct {
@@ -82,16 +85,26 @@ func (o *options) run(ctx context.Context) (err error) {
 		o.profiles(ctx, r)
 	}
 	o.rights(ctx, r)
-	if r.wrongs > 0 {
-		return verb.ErrFound
-	}
-	return nil
+	return r.verdict()
 }
 
 // report prints what was found, a line each.
 type report struct {
 	out    io.Writer
 	wrongs int
+	// unread is what could not be read, in order, each once.
+	unread []string
+}
+
+// verdict is how the command ends.
+func (r *report) verdict() error {
+	switch {
+	case len(r.unread) > 0:
+		return fmt.Errorf("could not be read: %s; whether that is well is unknown", strings.Join(r.unread, ", "))
+	case r.wrongs > 0:
+		return verb.ErrFound
+	}
+	return nil
 }
 
 func (r *report) ok(about, format string, args ...any)   { r.line("ok", about, format, args...) }
@@ -100,6 +113,14 @@ func (r *report) note(about, format string, args ...any) { r.line("note", about,
 func (r *report) wrong(about, format string, args ...any) {
 	r.wrongs++
 	r.line("wrong", about, format, args...)
+}
+
+// failed says that something could not be read.
+func (r *report) failed(about, format string, args ...any) {
+	if !slices.Contains(r.unread, about) {
+		r.unread = append(r.unread, about)
+	}
+	r.line("error", about, format, args...)
 }
 
 func (r *report) line(verdict, about, format string, args ...any) {

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -10,12 +12,15 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 	"github.com/berthdev/berth/test/plugin"
@@ -96,6 +101,33 @@ func TestCheck(t *testing.T) {
 				stage.Kubernetes = c.server
 			}
 			plugin.Golden(t, sentence, stage.Run(command), false)
+		})
+	}
+}
+
+func TestWhatMayNotBeReadIsNotWell(t *testing.T) {
+	well := plugin.Profile("batch", 1)
+	well = plugin.Running(well, plugin.Revision(well, 1), 1)
+	for sentence, c := range map[string]struct {
+		// verb and object are those of the calls that are forbidden.
+		verb   string
+		object any
+	}{
+		"it may not get the Lease":      {"get", &coordinationv1.Lease{}},
+		"it may not get CRDs":           {"get", &apiextensionsv1.CustomResourceDefinition{}},
+		"it may not list profiles":      {"list", &v1alpha1.SchedulingProfileList{}},
+		"it may not list pods":          {"list", &corev1.PodList{}},
+		"it may not ask for its rights": {"create", &authorizationv1.SelfSubjectAccessReview{}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			stage := plugin.New(t, append(definitions(t, "True"), held(time.Second, "node-1_7f"), well.DeepCopy())...)
+			stage.Fail = func(verb string, object any) error {
+				if verb != c.verb || reflect.TypeOf(object) != reflect.TypeOf(c.object) {
+					return nil
+				}
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "it", errors.New("you are a tenant"))
+			}
+			plugin.Golden(t, sentence, stage.Run(command), true)
 		})
 	}
 }

@@ -52,7 +52,7 @@ func (o *options) kinds(ctx context.Context, r *report) bool {
 			bad++
 			r.wrong("crds", "%s is not installed; install it with: kubectl apply --server-side -k config/crd", name)
 		case err != nil:
-			r.note("crds", "%s: not to be known: %v", name, err)
+			r.failed("crds", "%s: %v", name, err)
 		case !established(definition):
 			bad++
 			r.wrong("crds", "%s is there, and does not serve %s", name, v1alpha1.GroupVersion)
@@ -83,7 +83,7 @@ func (o *options) leader(ctx context.Context, r *report) {
 		r.note("leader", "there is no Lease %s: Berth does not run, runs with --leader-elect=false, or in another --berth-namespace", where)
 		return
 	case err != nil:
-		r.note("leader", "not to be known: %v", err)
+		r.failed("leader", "the Lease %s: %v", where, err)
 		return
 	}
 	holder, renewed := ptr.Deref(held.Spec.HolderIdentity, ""), metav1.Time(ptr.Deref(held.Spec.RenewTime, metav1.MicroTime(held.CreationTimestamp)))
@@ -102,7 +102,8 @@ func (o *options) leader(ctx context.Context, r *report) {
 func (o *options) profiles(ctx context.Context, r *report) {
 	profiles, err := o.cluster.Profiles(ctx)
 	if err != nil {
-		r.note("profiles", "not to be known: %v", err)
+		r.failed("profiles", "%v", err)
+		r.failed("pods", "without the profiles it is unknown which names are served")
 		return
 	}
 	ready := 0

@@ -19,7 +19,7 @@ func (o *options) rights(ctx context.Context, r *report) {
 			for _, verb := range right.Verbs {
 				may, err := o.may(ctx, known, attributes(right, verb, o.namespaceOf(right)))
 				if err != nil {
-					r.note("rights", "not to be known: %v", err)
+					r.failed("rights", "%v", err)
 					return
 				}
 				if !may {

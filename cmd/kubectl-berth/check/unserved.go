@@ -46,7 +46,7 @@ func (o *options) unserved(ctx context.Context, r *report, profiles []string) {
 		}
 	}
 	if err != nil {
-		r.note("pods", "not to be known: %v", cluster.Plain(err))
+		r.failed("pods", "%v", cluster.Plain(err))
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(alone)) {

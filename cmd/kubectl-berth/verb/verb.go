@@ -78,8 +78,9 @@ type Verb struct {
 	Rights      []Right
 	Examples    []Example
 	// Fine and Found say what exit codes 0 and 1 mean; without Found there is
-	// no 1.
-	Fine, Found string
+	// no 1. Failed says what 2 means, where that is more than that the verb could
+	// not be carried out.
+	Fine, Found, Failed string
 }
 
 // Env is what a verb works with.
@@ -127,5 +128,5 @@ func (v Verb) exits() string {
 	if v.Found != "" {
 		text += fmt.Sprintf("  1  %s\n", v.Found)
 	}
-	return text + "  2  it could not be done: the error says why"
+	return text + "  2  " + cmp.Or(v.Failed, "it could not be done: the error says why")
 }

@@ -33,7 +33,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	err := root(streams).ExecuteContext(ctx)
+	cmd := root(streams)
+	cmd.SetArgs(arguments(os.Args))
+	err := cmd.ExecuteContext(ctx)
 	code := verb.ExitCode(err)
 	if code == verb.ExitError {
 		show.Error(os.Stderr, err)
@@ -74,5 +76,6 @@ and goes back to what ran before.`,
 		check.New(env, others),
 		version.New(env),
 	)
+	addCompletion(cmd, env, flags)
 	return cmd
 }

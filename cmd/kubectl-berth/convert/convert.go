@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
@@ -39,7 +40,19 @@ func newWith(env verb.Env, registry framework.Registry) *cobra.Command {
 	cmd.Flags().StringVar(&o.to, "to", "", "kube-scheduler: the way back")
 	cmd.Flags().StringVar(&o.name, "scheduler-name", "", "the profile's name where the file does not say it: default-scheduler if not given")
 	cmd.Flags().BoolVar(&o.inline, "inline", false, "write arguments into each profile, also those that several share")
+	cmd.ValidArgsFunction = profileOrFile(env)
+	complete.Flag(cmd, "to", complete.Words(kubeScheduler))
 	return cmd
+}
+
+// profileOrFile completes profile/NAME, and names of files.
+func profileOrFile(env verb.Env) complete.Func {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if strings.HasPrefix(begun, "profile/") {
+			return complete.Profiles(env, "profile/")(cmd, args, begun)
+		}
+		return complete.Files(cmd, args, begun)
+	}
 }
 
 func (o *options) run(ctx context.Context, args []string) error {

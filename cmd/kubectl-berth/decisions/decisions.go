@@ -12,6 +12,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
@@ -49,6 +50,8 @@ func New(env verb.Env) *cobra.Command {
 	cmd.Flags().BoolVar(&o.failed, "failed", false, "only those that bound no pod")
 	cmd.Flags().StringSliceVar(&o.profiles, "profile", nil, "only those of this profile")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "Output format. One of: (wide, json, yaml).")
+	complete.Flag(cmd, "profile", complete.Profiles(env, ""))
+	complete.Flag(cmd, "output", complete.Words("wide", "json", "yaml"))
 	return cmd
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
@@ -75,6 +76,8 @@ func New(env verb.Env) *cobra.Command {
 	flags.BoolVar(&o.matrix, "matrix", false, "ask every plugin about every node, now")
 	flags.IntVar(&o.limit, "limit", 20, "with --matrix, the most rows of a table; 0: all")
 	flags.StringVarP(&o.output, "output", "o", "", "With --matrix, the output format. One of: (wide, json, yaml).")
+	cmd.ValidArgsFunction = completeObject(env)
+	complete.Flag(cmd, "output", complete.Words("wide", "json", "yaml"))
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
@@ -45,6 +46,8 @@ func New(env verb.Env) *cobra.Command {
 	o := &options{Env: env, output: show.NewOutput()}
 	cmd := Verb.Command(cobra.ArbitraryArgs, func(cmd *cobra.Command, names []string) error { return o.run(cmd.Context(), names) })
 	o.output.AddFlags(cmd)
+	cmd.ValidArgsFunction = complete.Profiles(env, "")
+	complete.Flag(cmd, "output", complete.Words(o.output.Formats()...))
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "print each profile again when it changes")
 	return cmd
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
@@ -50,6 +51,8 @@ func New(env verb.Env) *cobra.Command {
 	flags.StringVar(&o.profileOut, "profile-out", "", "where the profile is written; LOG.jsonl.profile.yaml if left out")
 	flags.DurationVar(&o.span, "for", 0, "how long to record; 0: until --pods, or ^C")
 	flags.IntVar(&o.pods, "pods", 0, "end after so many decisions of the profile; 0: do not count")
+	cmd.ValidArgsFunction = complete.First(complete.Files)
+	complete.Flag(cmd, "profile", complete.Profiles(env, ""))
 	return cmd
 }
 

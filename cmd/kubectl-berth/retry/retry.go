@@ -16,6 +16,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
@@ -46,7 +47,9 @@ type options struct{ verb.Env }
 // New returns the command.
 func New(env verb.Env) *cobra.Command {
 	o := &options{Env: env}
-	return Verb.Command(cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) })
+	cmd := Verb.Command(cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) })
+	cmd.ValidArgsFunction = complete.First(complete.Profiles(env, ""))
+	return cmd
 }
 
 func (o *options) run(ctx context.Context, name string) error {

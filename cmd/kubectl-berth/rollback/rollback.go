@@ -10,6 +10,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
@@ -59,6 +60,8 @@ func New(env verb.Env) *cobra.Command {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed; the API server judges it, and stores nothing")
 	cmd.MarkFlagsMutuallyExclusive("list", "to")
 	cmd.MarkFlagsMutuallyExclusive("list", "dry-run")
+	cmd.ValidArgsFunction = complete.First(complete.Profiles(env, ""))
+	complete.Flag(cmd, "to", complete.Revisions(env))
 	return cmd
 }
 

@@ -27,10 +27,11 @@ func NewOutput() *Output {
 // AddFlags registers -o and what belongs to it.
 func (o *Output) AddFlags(cmd *cobra.Command) {
 	o.flags.AddFlags(cmd)
-	cmd.Flag("output").Usage = "Output format. One of: (" + strings.Join(o.allowed(), ", ") + ")."
+	cmd.Flag("output").Usage = "Output format. One of: (" + strings.Join(o.Formats(), ", ") + ")."
 }
 
-func (o *Output) allowed() []string { return slices.Insert(o.flags.AllowedFormats(), 0, wide) }
+// Formats are those that -o takes.
+func (o *Output) Formats() []string { return slices.Insert(o.flags.AllowedFormats(), 0, wide) }
 
 // Wide says whether tables have all their columns.
 func (o *Output) Wide() bool { return *o.flags.OutputFormat == wide }
@@ -46,7 +47,7 @@ func (o *Output) Printer() (func(runtime.Object, io.Writer) error, error) {
 	}
 	printer, err := o.flags.ToPrinter()
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		return nil, fmt.Errorf("-o: no format %q: it is one of %s", *o.flags.OutputFormat, strings.Join(o.allowed(), ", "))
+		return nil, fmt.Errorf("-o: no format %q: it is one of %s", *o.flags.OutputFormat, strings.Join(o.Formats(), ", "))
 	}
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
@@ -46,6 +47,9 @@ func New(env verb.Env) *cobra.Command {
 	flags.StringSliceVar(&o.withoutNodes, "without-node", nil, "leave out this node and the pods that are on it")
 	flags.StringSliceVar(&o.withNodes, "with-node", nil, "file with Nodes to add")
 	flags.StringVarP(&o.output, "output", "o", "", "Output format. One of: (wide, json, yaml).")
+	complete.Flag(cmd, "profile", complete.Profiles(env, ""))
+	complete.Flag(cmd, "without-node", complete.Nodes(env))
+	complete.Flag(cmd, "output", complete.Words("wide", "json", "yaml"))
 	return cmd
 }
 

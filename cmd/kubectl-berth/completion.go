@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+)
+
+// completer is what kubectl runs to complete the arguments of `kubectl berth`.
+const completer = "kubectl_complete-berth"
+
+// completerScript is the program of that name.
+const completerScript = `#!/usr/bin/env sh
+# kubectl runs this to complete the arguments of kubectl berth.
+exec kubectl berth __complete "$@"
+`
+
+// arguments are those of this process. Under the name of the completer, which may be a
+// link to this program, they are what cobra completes.
+func arguments(args []string) []string {
+	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
+	if name != completer {
+		return args[1:]
+	}
+	return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
+}
+
+// addCompletion adds cobra's command completion, with the completer of kubectl beside
+// the scripts for shells, and completes the flags that all verbs have.
+func addCompletion(root *cobra.Command, env verb.Env, flags *cluster.Flags) {
+	root.InitDefaultCompletionCmd()
+	at := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "completion" })
+	command := root.Commands()[at]
+	command.Short = "Print a script that completes names of verbs, profiles, pods and flags"
+	command.Long = fmt.Sprintf(`Shells complete the arguments of kubectl, and kubectl asks the program %s for
+those of its plugin. Put it on the PATH:
+
+  kubectl berth completion kubectl > ~/bin/%s && chmod +x ~/bin/%s
+
+The other scripts are for those who call the plugin as kubectl-berth.`, completer, completer, completer)
+	command.AddCommand(newCompleter(env.IOStreams))
+	complete.Flag(root, "namespace", complete.Namespaces(env))
+	complete.Flag(root, "berth-namespace", complete.Namespaces(env))
+	complete.Flag(root, "context", inKubeconfig(flags, cluster.Contexts))
+	complete.Flag(root, "cluster", inKubeconfig(flags, cluster.Clusters))
+	complete.Flag(root, "user", inKubeconfig(flags, cluster.Users))
+}
+
+func newCompleter(streams genericiooptions.IOStreams) *cobra.Command {
+	return &cobra.Command{
+		Use: "kubectl", Args: cobra.NoArgs, DisableFlagsInUseLine: true,
+		Short: "Print the program " + completer + ", which completes kubectl berth",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprint(streams.Out, completerScript)
+			return err
+		},
+	}
+}
+
+// inKubeconfig completes names that the kubeconfig holds.
+func inKubeconfig(flags *cluster.Flags, names func(*cluster.Flags) []string) complete.Func {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return complete.Words(names(flags)...)(cmd, args, begun)
+	}
+}

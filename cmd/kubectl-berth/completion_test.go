@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/convert"
+	"github.com/berthdev/berth/cmd/kubectl-berth/decisions"
+	"github.com/berthdev/berth/cmd/kubectl-berth/explain"
+	"github.com/berthdev/berth/cmd/kubectl-berth/profiles"
+	"github.com/berthdev/berth/cmd/kubectl-berth/record"
+	"github.com/berthdev/berth/cmd/kubectl-berth/retry"
+	"github.com/berthdev/berth/cmd/kubectl-berth/rollback"
+	"github.com/berthdev/berth/cmd/kubectl-berth/try"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+	"github.com/berthdev/berth/test/plugin"
+)
+
+func completable() []client.Object {
+	batch := plugin.Profile("batch", 1)
+	return []client.Object{
+		batch, plugin.Profile("bulk", 1), plugin.Profile("web", 1), plugin.Revision(batch, 1),
+		plugin.Pod("web-1", "web", "n1"), plugin.Pod("web-2", "web", ""), plugin.Pod("job-1", "batch", ""),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "shop-2"}},
+	}
+}
+
+func TestNamesAreCompleted(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		verb func(verb.Env) *cobra.Command
+		args []string
+		want []string
+	}{
+		"a profile":                                   {profiles.New, []string{"b"}, []string{"batch", "bulk"}},
+		"another profile than those there":            {profiles.New, []string{"batch", "b"}, []string{"bulk"}},
+		"the profile to roll back":                    {rollback.New, []string{""}, []string{"batch", "bulk", "web"}},
+		"no second one":                               {rollback.New, []string{"batch", ""}, nil},
+		"a revision of it":                            {rollback.New, []string{"batch", "--to", ""}, []string{"1\t" + plugin.Revision(plugin.Profile("batch", 1), 1).Name + ", proved itself"}},
+		"the profile to try again":                    {retry.New, []string{"w"}, []string{"web"}},
+		"the profile of decisions":                    {decisions.New, []string{"--profile", "w"}, []string{"web"}},
+		"the profile that pods are tried on":          {try.New, []string{"--profile", "w"}, []string{"web"}},
+		"a node":                                      {try.New, []string{"--without-node", ""}, []string{"n1"}},
+		"the profile that is recorded":                {record.New, []string{"x.jsonl", "--profile", "w"}, []string{"web"}},
+		"a profile behind its kind":                   {convert.New, []string{"profile/b"}, []string{"profile/batch", "profile/bulk"}},
+		"where to convert":                            {convert.New, []string{"--to", ""}, []string{"kube-scheduler"}},
+		"a pod":                                       {explain.New, []string{"web"}, []string{"web-1", "web-2"}},
+		"a pod behind its kind":                       {explain.New, []string{"po/web"}, []string{"po/web-1", "po/web-2"}},
+		"a pod after its kind":                        {explain.New, []string{"pod", "j"}, []string{"job-1"}},
+		"a Deployment of the namespace":               {explain.New, []string{"deploy/"}, []string{"deploy/shop"}},
+		"nothing behind a kind that is not explained": {explain.New, []string{"node/"}, nil},
+		"a format":                                    {decisions.New, []string{"-o", "j"}, []string{"json"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got := completed(plugin.New(t, completable()...).Run(c.verb, append([]string{cobra.ShellCompRequestCmd}, c.args...)...))
+			if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("completed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// completed are the words that were printed.
+func completed(printed string) (words []string) {
+	words = strings.Split(printed[:strings.Index(printed, ":")], "\n")
+	return words[: len(words)-1 : len(words)-1]
+}
+
+func TestNothingIsCompletedWhereTheClusterDoesNotSay(t *testing.T) {
+	stage := plugin.New(t, completable()...)
+	stage.Fail = func(string, any) error { return errors.New("forbidden") }
+	printed := stage.Run(rollback.New, cobra.ShellCompRequestCmd, "")
+	if !strings.HasPrefix(printed, ":4\n") || !strings.HasSuffix(printed, "exit 0\n") {
+		t.Error(printed)
+	}
+}
+
+func TestUnderTheNameOfTheCompleterArgumentsAreCompleted(t *testing.T) {
+	for name, want := range map[string][]string{
+		"/usr/bin/kubectl-berth":              {"rollback", ""},
+		"/usr/bin/kubectl_complete-berth":     {"__complete", "rollback", ""},
+		`/usr/bin/kubectl_complete-berth.exe`: {"__complete", "rollback", ""},
+	} {
+		if diff := cmp.Diff(want, arguments([]string{name, "rollback", ""})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestTheCompleterIsPrinted(t *testing.T) {
+	if printed := run(t, "completion", "kubectl"); printed != completerScript {
+		t.Error(printed)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if printed := run(t, "completion", shell); !strings.Contains(printed, "kubectl-berth") {
+			t.Errorf("%s: %s", shell, printed)
+		}
+	}
+	if printed := run(t, cobra.ShellCompRequestCmd, "roll"); !strings.HasPrefix(printed, "rollback\t") {
+		t.Error(printed)
+	}
+}

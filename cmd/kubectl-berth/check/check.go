@@ -13,13 +13,14 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
 // Verb describes it.
 var Verb = verb.Verb{
-	Name: "check", Arguments: "[--uninstall]",
+	Name: "check", Arguments: "[--uninstall] [-o json|yaml]",
 	Short: "Check that Berth works, and what this user may do; or who would be stranded without it",
 	Long: `Each line begins with ok, note, wrong or error. What is wrong keeps pods from being
 scheduled; a note is worth knowing, such as a right that a verb needs and this user
@@ -52,6 +53,7 @@ profile: what a Deployment, a CronJob and so on make is counted with it.`,
 type options struct {
 	verb.Env
 	uninstall bool
+	output    *show.Format
 	// verbs are all of the plugin's.
 	verbs   []verb.Verb
 	cluster *cluster.Cluster
@@ -59,13 +61,18 @@ type options struct {
 
 // New returns the command. verbs are all others, whose rights it asks about.
 func New(env verb.Env, verbs []verb.Verb) *cobra.Command {
-	o := &options{Env: env, verbs: append(verbs, Verb)}
+	o := &options{Env: env, verbs: append(verbs, Verb), output: show.NewFormat()}
 	cmd := Verb.Command(cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) })
 	cmd.Flags().BoolVar(&o.uninstall, "uninstall", false, "list what names a profile, so that nothing is stranded")
+	o.output.AddFlag(cmd, "")
+	complete.Flag(cmd, "output", complete.Words(o.output.All()...))
 	return cmd
 }
 
 func (o *options) run(ctx context.Context) (err error) {
+	if err := o.output.Check(); err != nil {
+		return err
+	}
 	if o.cluster, err = o.Open(); err != nil {
 		return err
 	}
@@ -77,7 +84,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return cluster.Plain(err)
 	}
-	r := &report{out: o.Out}
+	r := &report{out: o.Out, text: !o.output.Structured()}
 	r.server(server.GitVersion)
 	served := o.kinds(ctx, r)
 	o.leader(ctx, r)
@@ -85,12 +92,33 @@ func (o *options) run(ctx context.Context) (err error) {
 		o.profiles(ctx, r)
 	}
 	o.rights(ctx, r)
+	if o.output.Structured() {
+		if err := o.output.Print(o.Out, Report{Checks: r.checks}); err != nil {
+			return err
+		}
+	}
 	return r.verdict()
 }
 
-// report prints what was found, a line each.
+// Report is all that was found, as -o json has it.
+type Report struct {
+	Checks []Finding `json:"checks"`
+}
+
+// Finding is a line of it.
+type Finding struct {
+	// Result is ok, note, wrong or error.
+	Result string `json:"result"`
+	// About is what was looked at: server, crds, leader, profiles, pods or rights.
+	About   string `json:"about"`
+	Message string `json:"message"`
+}
+
+// report is what was found, and where text is asked for prints it, a line each.
 type report struct {
 	out    io.Writer
+	text   bool
+	checks []Finding
 	wrongs int
 	// unread is what could not be read, in order, each once.
 	unread []string
@@ -124,7 +152,12 @@ func (r *report) failed(about, format string, args ...any) {
 }
 
 func (r *report) line(verdict, about, format string, args ...any) {
+	f := Finding{Result: verdict, About: about, Message: fmt.Sprintf(format, args...)}
+	r.checks = append(r.checks, f)
+	if !r.text {
+		return
+	}
 	begin := fmt.Sprintf("%-7s%-11s", verdict, about)
 	indent := strings.Repeat(" ", len(begin))
-	fmt.Fprintln(r.out, begin+strings.TrimPrefix(show.Wrap(fmt.Sprintf(format, args...), indent, ""), indent))
+	fmt.Fprintln(r.out, begin+strings.TrimPrefix(show.Wrap(f.Message, indent, ""), indent))
 }

@@ -132,6 +132,12 @@ func TestWhatMayNotBeReadIsNotWell(t *testing.T) {
 	}
 }
 
+func TestWhatIsCheckedAsJSON(t *testing.T) {
+	stage := plugin.New(t, append(definitions(t, "True"), held(time.Hour, "node-1_7f"))...)
+	plugin.Golden(t, "checked as JSON", stage.Run(command, "-o", "json"), true)
+	plugin.Golden(t, "checked as something else", stage.Run(command, "-o", "xml"), false)
+}
+
 func named(kind, name string, owner client.Object) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(kind + name)}
 	if owner != nil {
@@ -164,6 +170,8 @@ func TestUninstallNamesWhoWouldBeStranded(t *testing.T) {
 	}
 	stage := plugin.New(t, objects...)
 	plugin.Golden(t, "uninstall with workloads", stage.Run(command, "--uninstall"), false)
+	plugin.Golden(t, "uninstall as YAML", stage.Run(command, "--uninstall", "-o", "yaml"), false)
 	stage = plugin.New(t, plugin.Profile("batch", 1), plugin.Pod("foreign", "default-scheduler", "n1"))
+	plugin.Golden(t, "uninstall without workloads as JSON", stage.Run(command, "--uninstall", "-o", "json"), false)
 	plugin.Golden(t, "uninstall without workloads", stage.Run(command, "--uninstall"), false)
 }

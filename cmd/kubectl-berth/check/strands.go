@@ -66,10 +66,18 @@ func makers() []maker {
 	}
 }
 
-// strand is something that names a profile, and how many pods it has that do.
-type strand struct {
-	kind, namespace, name, profile string
-	pods                           int
+// Strands are what names a profile, as -o json has it.
+type Strands struct {
+	Workloads []*Strand `json:"workloads"`
+}
+
+// Strand is something that names a profile, and how many pods it has that do.
+type Strand struct {
+	Profile   string `json:"profile"`
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Pods      int    `json:"pods"`
 }
 
 // strands lists who names a profile. What somebody else made who is listed is
@@ -80,15 +88,15 @@ func (o *options) strands(ctx context.Context) error {
 		return err
 	}
 	names := cluster.Names(profiles)
-	var all []*strand
-	by := map[types.UID]*strand{}
+	var all []*Strand
+	by := map[types.UID]*Strand{}
 	for _, m := range makers() {
 		err := o.each(ctx, m.list, func(object client.Object) {
 			profile := m.asks(object)
 			if !slices.Contains(names, profile) {
 				return
 			}
-			s := &strand{kind: m.kind, namespace: object.GetNamespace(), name: object.GetName(), profile: profile}
+			s := &Strand{Profile: profile, Namespace: object.GetNamespace(), Kind: m.kind, Name: object.GetName()}
 			if owner := metav1.GetControllerOf(object); owner != nil && by[owner.UID] != nil {
 				s = by[owner.UID]
 			} else {
@@ -96,12 +104,19 @@ func (o *options) strands(ctx context.Context) error {
 			}
 			by[object.GetUID()] = s
 			if m.kind == "Pod" {
-				s.pods++
+				s.Pods++
 			}
 		})
 		if err != nil {
 			return fmt.Errorf("listing %ss of all namespaces: %w", m.kind, cluster.Plain(err))
 		}
+	}
+	sortStrands(all)
+	if o.output.Structured() {
+		if err := o.output.Print(o.Out, Strands{Workloads: append([]*Strand{}, all...)}); err != nil || len(all) == 0 {
+			return err
+		}
+		return verb.ErrFound
 	}
 	if len(all) == 0 {
 		_, err := fmt.Fprintf(o.Out, "Nothing names a profile: %s can go without stranding anybody.\n", show.Count(len(names), "profile"))
@@ -110,13 +125,16 @@ func (o *options) strands(ctx context.Context) error {
 	return o.tell(all, names)
 }
 
-func (o *options) tell(all []*strand, names []string) error {
-	slices.SortFunc(all, func(a, b *strand) int {
-		return cmp.Or(cmp.Compare(a.profile, b.profile), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
+func sortStrands(all []*Strand) {
+	slices.SortFunc(all, func(a, b *Strand) int {
+		return cmp.Or(cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
+}
+
+func (o *options) tell(all []*Strand, names []string) error {
 	var rows [][]any
 	for _, s := range all {
-		rows = append(rows, []any{s.profile, s.namespace, s.kind, s.pods, s.name})
+		rows = append(rows, []any{s.Profile, s.Namespace, s.Kind, s.Pods, s.Name})
 	}
 	if err := show.NewTable(o.Out, true, show.Columns("Profile", "Namespace", "Kind", "Pods", "Name")).Print(rows...); err != nil {
 		return err

@@ -4,6 +4,7 @@ package rollback
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ import (
 
 // Verb describes it.
 var Verb = verb.Verb{
-	Name: "rollback", Arguments: "PROFILE [--to REVISION] [--dry-run] | PROFILE --list",
+	Name: "rollback", Arguments: "PROFILE [--to REVISION] [--dry-run] | PROFILE --list [-o json|yaml]",
 	Short: "Go back to the last revision that served, or to another one",
 	Long: `Writes the spec of a revision. Without --to that is the last revision that served: it
 ran for a minute or longer and is blamed for nothing. Where none did, it is the last
@@ -49,15 +50,18 @@ type options struct {
 	to     string
 	list   bool
 	dryRun bool
+	output *show.Format
 }
 
 // New returns the command.
 func New(env verb.Env) *cobra.Command {
-	o := &options{Env: env}
+	o := &options{Env: env, output: show.NewFormat()}
 	cmd := Verb.Command(cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) })
 	cmd.Flags().StringVar(&o.to, "to", "", "the revision: its number, its hash or its name")
 	cmd.Flags().BoolVar(&o.list, "list", false, "list the revisions, and change nothing")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed; the API server judges it, and stores nothing")
+	o.output.AddFlag(cmd, "--list")
+	complete.Flag(cmd, "output", complete.Words(o.output.All()...))
 	cmd.MarkFlagsMutuallyExclusive("list", "to")
 	cmd.MarkFlagsMutuallyExclusive("list", "dry-run")
 	cmd.ValidArgsFunction = complete.First(complete.Profiles(env, ""))
@@ -66,6 +70,12 @@ func New(env verb.Env) *cobra.Command {
 }
 
 func (o *options) run(ctx context.Context, name string) error {
+	if err := o.output.Check(); err != nil {
+		return err
+	}
+	if o.output.Set() && !o.list {
+		return errors.New("-o: goes with --list")
+	}
 	c, err := o.Open()
 	if err != nil {
 		return err
@@ -89,32 +99,11 @@ func (o *options) run(ctx context.Context, name string) error {
 	case len(revisions) == 0:
 		return fmt.Errorf("no revision of SchedulingProfile %s is stored in namespace %s: --berth-namespace says where Berth runs", name, c.Berth)
 	case o.list:
-		return o.table(revisions, there)
+		return o.print(revisions, there)
 	}
 	target, err := choose(o.to, revisions, there)
 	if err != nil {
 		return err
 	}
 	return o.write(ctx, c, target)
-}
-
-// table lists revisions, the newest first.
-func (o *options) table(revisions []cluster.Revision, there *v1alpha1.SchedulingProfile) error {
-	table := show.NewTable(o.Out, false, show.Columns("Revision", "Name", "Generation", "Standing", "Of", "Runs", "Age"))
-	var rows [][]any
-	for i := range revisions {
-		r := &revisions[i]
-		of, runs := "this profile", ""
-		switch {
-		case there == nil:
-			of = "a deleted profile"
-		case r.UID != there.UID:
-			of = "one before it"
-		}
-		if there != nil && there.Status.Programmed != nil && there.Status.Programmed.Revision == r.Name {
-			runs = "now"
-		}
-		rows = append(rows, []any{r.Number, r.Name, r.Generation, r.Standing(), of, runs, show.Age(r.Created, o.Now())})
-	}
-	return table.Print(rows...)
 }

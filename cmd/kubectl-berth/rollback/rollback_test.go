@@ -107,6 +107,8 @@ func TestRollback(t *testing.T) {
 		args    []string
 	}{
 		"the revisions":                                      {world(wellRunning()), []string{"batch", "--list"}},
+		"the revisions as JSON":                              {unproved(map[string]string{v1alpha1.AnnotationProbation: since, v1alpha1.AnnotationPluginConfigs: "NodeResourcesFit=binpack"}), []string{"batch", "--list", "-o", "json"}},
+		"a format without a list":                            {world(wellRunning()), []string{"batch", "-o", "json"}},
 		"the revisions of a deleted profile":                 {world(nil), []string{"batch", "--list"}},
 		"back to what ran before":                            {world(wellRunning()), []string{"batch"}},
 		"back to what runs, after a refused edit":            {world(brokenByAnEdit()), []string{"batch"}},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
@@ -25,7 +26,7 @@ const label, berth = "app.kubernetes.io/name", "berth"
 
 // Verb describes it.
 var Verb = verb.Verb{
-	Name:  "version",
+	Name: "version", Arguments: "[--client] [-o json|yaml]",
 	Short: "Print the versions of the plugin, the API server and Berth",
 	Long: `Berth's version is that of the image which its Deployment names; a Berth that runs
 otherwise does not tell. With --client, no cluster is asked.`,
@@ -38,24 +39,73 @@ otherwise does not tell. With --client, no cluster is asked.`,
 	},
 }
 
+// Versions are what is printed, as -o json has it.
+type Versions struct {
+	// Plugin is this program's, APIVersion the group and version of Berth that it knows.
+	Plugin     string `json:"plugin"`
+	APIVersion string `json:"apiVersion"`
+	// Server is the API server's; left out with --client.
+	Server string `json:"server,omitempty"`
+	// Berth are the images that its Deployments run; BerthUnknown says why there are none.
+	Berth        []Image `json:"berth,omitempty"`
+	BerthUnknown string  `json:"berthUnknown,omitempty"`
+}
+
+// Image is one that Berth runs.
+type Image struct {
+	Image string `json:"image"`
+	// Deployment is its namespace and name.
+	Deployment string `json:"deployment"`
+}
+
 type options struct {
 	verb.Env
 	client bool
+	output *show.Format
 }
 
 // New returns the command.
 func New(env verb.Env) *cobra.Command {
-	o := &options{Env: env}
+	o := &options{Env: env, output: show.NewFormat()}
 	cmd := Verb.Command(cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) })
 	cmd.Flags().BoolVar(&o.client, "client", false, "print the plugin's alone")
+	o.output.AddFlag(cmd, "")
+	complete.Flag(cmd, "output", complete.Words(o.output.All()...))
 	return cmd
 }
 
 func (o *options) run(ctx context.Context) error {
-	fmt.Fprintf(o.Out, "Plugin   %s, %s\n", Plugin, v1alpha1.GroupVersion)
+	if err := o.output.Check(); err != nil {
+		return err
+	}
+	v := Versions{Plugin: Plugin, APIVersion: v1alpha1.GroupVersion.String()}
+	if !o.client {
+		if err := o.ask(ctx, &v); err != nil {
+			return err
+		}
+	}
+	if o.output.Structured() {
+		return o.output.Print(o.Out, v)
+	}
+	fmt.Fprintf(o.Out, "Plugin   %s, %s\n", v.Plugin, v.APIVersion)
 	if o.client {
 		return nil
 	}
+	fmt.Fprintf(o.Out, "Server   %s\n", v.Server)
+	berth := "not to be known: " + v.BerthUnknown
+	if v.BerthUnknown == "" {
+		var images []string
+		for _, i := range v.Berth {
+			images = append(images, fmt.Sprintf("%s (Deployment %s)", i.Image, i.Deployment))
+		}
+		berth = strings.Join(images, ", ")
+	}
+	_, err := fmt.Fprintln(o.Out, show.Wrap("Berth    "+berth, "", "         "))
+	return err
+}
+
+// ask asks the cluster for its versions.
+func (o *options) ask(ctx context.Context, v *Versions) error {
 	c, err := o.Open()
 	if err != nil {
 		return err
@@ -64,25 +114,24 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return cluster.Plain(err)
 	}
-	fmt.Fprintf(o.Out, "Server   %s\n", server.GitVersion)
-	_, err = fmt.Fprintln(o.Out, show.Wrap("Berth    "+images(ctx, c), "", "         "))
-	return err
+	v.Server = server.GitVersion
+	v.Berth, v.BerthUnknown = images(ctx, c)
+	return nil
 }
 
-// images says what Berth's Deployments run.
-func images(ctx context.Context, c *cluster.Cluster) string {
+// images are what Berth's Deployments run, or why that is unknown.
+func images(ctx context.Context, c *cluster.Cluster) (images []Image, unknown string) {
 	list := &appsv1.DeploymentList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(c.Berth), client.MatchingLabels{label: berth}); err != nil {
-		return "not to be known: " + cluster.Plain(err).Error()
+		return nil, cluster.Plain(err).Error()
 	}
-	var images []string
 	for _, d := range list.Items {
 		for _, container := range d.Spec.Template.Spec.Containers {
-			images = append(images, fmt.Sprintf("%s (Deployment %s/%s)", container.Image, d.Namespace, d.Name))
+			images = append(images, Image{Image: container.Image, Deployment: d.Namespace + "/" + d.Name})
 		}
 	}
 	if images == nil {
-		return fmt.Sprintf("not to be known: no Deployment in namespace %s is labelled %s=%s", c.Berth, label, berth)
+		return nil, fmt.Sprintf("no Deployment in namespace %s is labelled %s=%s", c.Berth, label, berth)
 	}
-	return strings.Join(images, ", ")
+	return images, ""
 }

@@ -20,6 +20,7 @@ func TestVersion(t *testing.T) {
 	}{
 		"all three":             {objects: []client.Object{deployment}},
 		"Berth does not tell":   {},
+		"all three as YAML":     {objects: []client.Object{deployment}, args: []string{"-o", "yaml"}},
 		"the plugin's own only": {args: []string{"--client"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {

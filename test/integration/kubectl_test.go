@@ -8,7 +8,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -65,6 +67,27 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		}
 	})
 
+	It("explains the pods of a Deployment, those that wait by their reason", minute, func(ctx SpecContext) {
+		y, p := aYard(ctx), aProfile(ctx)
+		aNode(ctx, y.node("n").Offers("cpu", "1", "pods", "10"))
+		deployment, set := workload(ctx, y.name, p.Name)
+		for name, cpu := range map[string]string{"fits": "1", "large-1": "2", "large-2": "3"} {
+			pod := y.pod(p, name).Requests("cpu", cpu).Obj()
+			pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+			Expect(admin.Create(ctx, pod)).To(Succeed())
+		}
+		for name, status := range map[string]string{"fits": "True", "large-1": "False", "large-2": "False"} {
+			Expect(kubectl(ctx, "wait", "-n", y.name, "--for=condition=PodScheduled="+status, "pod/"+name)).Error().NotTo(HaveOccurred())
+		}
+		said := shell(ctx, "kubectl berth explain deploy/"+deployment.Name+" -n "+y.name)
+		Expect(said).To(HavePrefix("Deployment " + y.name + "/shop: 3 pods of 3, 1 bound, 2 waiting.\n"))
+		Expect(said).To(ContainSubstring("\n2 pods wait for one reason, the first for "))
+		Expect(said).To(ContainSubstring("Insufficient cpu"))
+		one := shell(ctx, "kubectl berth explain rs/"+set.Name+" -n "+y.name+" -o json")
+		Expect(one).To(And(ContainSubstring(`"bound": 1`), ContainSubstring(`"reason": "Unschedulable"`)))
+		Expect(shell(ctx, "kubectl berth explain deploy/none -n "+y.name+" || echo exit code $?")).To(HaveSuffix("-n names another\nexit code 2\n"))
+	})
+
 	It("works with the rights of who may read a pod and nothing else", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
 		aNode(ctx, y.node("n"))
@@ -85,3 +108,21 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		Expect(checked).To(HaveSuffix("could not be read: crds, leader, profiles, pods; whether that is well is unknown\nexit code 2\n"))
 	})
 })
+
+// workload is a Deployment of three pods and its ReplicaSet; nobody makes the pods.
+func workload(ctx SpecContext, namespace, profile string) (*appsv1.Deployment, *appsv1.ReplicaSet) {
+	GinkgoHelper()
+	labels, three := map[string]string{"app": "shop"}, int32(3)
+	template := v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: v1.PodSpec{
+		SchedulerName: profile, Containers: []v1.Container{{Name: "web", Image: "web"}},
+	}}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shop"}, Spec: appsv1.DeploymentSpec{
+		Replicas: &three, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
+	}}
+	Expect(admin.Create(ctx, deployment)).To(Succeed())
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shop-1", OwnerReferences: []metav1.OwnerReference{
+		*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment")),
+	}}, Spec: appsv1.ReplicaSetSpec{Replicas: &three, Selector: deployment.Spec.Selector, Template: template}}
+	Expect(admin.Create(ctx, set)).To(Succeed())
+	return deployment, set
+}

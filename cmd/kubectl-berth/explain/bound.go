@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,20 +14,19 @@ import (
 // bound says why a pod is on its node.
 func (o *options) bound(pod *corev1.Pod, w owner) (string, error) {
 	title := fmt.Sprintf("Pod %s/%s is on node %s.\n", pod.Namespace, pod.Name, pod.Spec.NodeName)
-	text, annotated := pod.Annotations[decision.AnnotationKey]
+	_, annotated := pod.Annotations[decision.AnnotationKey]
 	switch {
 	case w.known && w.profile == nil && !annotated:
 		return title + show.Wrap(foreign(pod, w.names), "", "") + "\n", nil
 	case !annotated:
 		return title + show.Wrap(fmt.Sprintf("It does not say why: %s did not annotate it (spec.decisions.annotate), or somebody else bound it.", pod.Spec.SchedulerName), "", "") + "\n", nil
 	}
-	d, err := decision.Read(text)
-	if err != nil {
-		return "", fmt.Errorf("pod %s/%s: its annotation %s %w", pod.Namespace, pod.Name, decision.AnnotationKey, err)
+	d, err := annotation(pod)
+	if forged := (*forgedError)(nil); errors.As(err, &forged) {
+		return title + show.Wrap(forged.Error(), "", "") + "\n", nil
 	}
-	if d.Profile != pod.Spec.SchedulerName || d.Node != pod.Spec.NodeName {
-		return title + show.Wrap(fmt.Sprintf("Its annotation %s is not to be believed: it speaks of profile %s and node %s, the pod of %s and %s. It was not Berth's bind that wrote it.",
-			decision.AnnotationKey, d.Profile, d.Node, pod.Spec.SchedulerName, pod.Spec.NodeName), "", "") + "\n", nil
+	if err != nil {
+		return "", fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	attempt := "at the first attempt"
 	if d.Attempts > 1 {
@@ -41,6 +41,26 @@ func (o *options) bound(pod *corev1.Pod, w owner) (string, error) {
 		"Decided", fmt.Sprintf("%s%s; leadership %d", when, attempt, d.Epoch),
 		"Nodes", fmt.Sprintf("%d asked, %d fit", d.Evaluated, d.Feasible),
 	) + "\n" + scores(d), nil
+}
+
+// forgedError says that an annotation speaks of another decision than that which bound
+// the pod.
+type forgedError struct{ says string }
+
+func (e *forgedError) Error() string { return e.says }
+
+// annotation reads what decided about a bound pod, from its annotation, which must be
+// there. The error is a *forgedError where it is not to be believed.
+func annotation(pod *corev1.Pod) (decision.Decision, error) {
+	d, err := decision.Read(pod.Annotations[decision.AnnotationKey])
+	if err != nil {
+		return d, fmt.Errorf("its annotation %s %w", decision.AnnotationKey, err)
+	}
+	if d.Profile != pod.Spec.SchedulerName || d.Node != pod.Spec.NodeName {
+		return d, &forgedError{fmt.Sprintf("Its annotation %s is not to be believed: it speaks of profile %s and node %s, the pod of %s and %s. It was not Berth's bind that wrote it.",
+			decision.AnnotationKey, d.Profile, d.Node, pod.Spec.SchedulerName, pod.Spec.NodeName)}
+	}
+	return d, nil
 }
 
 // since says whether what decided still runs.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,12 +23,16 @@ import (
 
 // Verb describes it.
 var Verb = verb.Verb{
-	Name: "explain", Arguments: "pod/NAME [-n NAMESPACE] [--matrix [--limit N] [-o wide|yaml|json]]",
-	Short: "Say why a pod is where it is, or why it waits",
+	Name: "explain", Arguments: "pod/NAME | KIND/NAME [-n NAMESPACE] [-o json|yaml] | pod/NAME --matrix [--limit N] [-o wide|json|yaml]",
+	Short: "Say why a pod is where it is, or why it waits; or why the pods of a workload do",
 	Long: `Of a pod that Berth bound: what decided, how many nodes were asked and fitted, and
 what each plugin gave the best nodes, weighted, from the annotation berth.dev/decision.
 Of one that waits: its SchedulingDecision, which says who refuses it, what is missing
 where least is, and what wakes it. Of one that is not Berth's: whose it is.
+
+KIND is deploy, rs, sts, ds, job, cronjob or rc, too: then where its pods are, and of
+those that wait each group with one reason, explained by the pod that waits longest.
+Pods that it could not create are no pods that wait: why is said, too.
 
 --matrix asks now: every plugin about every node, on a copy of what you may read, as
 the scheduler itself would ask, but not only as far as the first that refuses. A pod
@@ -41,6 +44,14 @@ Past --limit, nodes of which the same is said share a row: "n7 +41" is n7 and 41
 		{Verbs: []string{"get"}, Resource: "pods", In: verb.InNamespace},
 		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingdecisions", In: verb.InNamespace, For: "for why it waits"},
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for whether that runs still, and whose a pod is"},
+		{Verbs: []string{"list"}, Resource: "pods", In: verb.InNamespace, For: "for a workload"},
+		{Verbs: []string{"get"}, Group: "apps", Resource: "deployments", In: verb.InNamespace, For: "for deploy/NAME"},
+		{Verbs: []string{"get", "list"}, Group: "apps", Resource: "replicasets", In: verb.InNamespace, For: "for deploy/NAME and rs/NAME"},
+		{Verbs: []string{"get"}, Group: "apps", Resource: "statefulsets", In: verb.InNamespace, For: "for sts/NAME"},
+		{Verbs: []string{"get"}, Group: "apps", Resource: "daemonsets", In: verb.InNamespace, For: "for ds/NAME"},
+		{Verbs: []string{"get", "list"}, Group: "batch", Resource: "jobs", In: verb.InNamespace, For: "for job/NAME and cronjob/NAME"},
+		{Verbs: []string{"get"}, Group: "batch", Resource: "cronjobs", In: verb.InNamespace, For: "for cronjob/NAME"},
+		{Verbs: []string{"get"}, Resource: "replicationcontrollers", In: verb.InNamespace, For: "for rc/NAME"},
 		{Verbs: []string{"list"}, Resource: "nodes", For: "for --matrix"},
 		{Verbs: []string{"list"}, Resource: "pods", For: "for --matrix"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", In: verb.InBerth, For: "for --matrix by what runs, rather than what is written"},
@@ -55,6 +66,7 @@ Past --limit, nodes of which the same is said share a row: "n7 +41" is n7 and 41
 	Examples: []verb.Example{
 		{Says: "Why is it there?", Command: "kubectl berth explain pod/web-1"},
 		{Says: "And in another namespace?", Command: "kubectl berth explain web-1 -n shop"},
+		{Says: "Why do some pods of a Deployment wait?", Command: "kubectl berth explain deploy/web -n shop"},
 		{Says: "What would each plugin say of each node now?", Command: "kubectl berth explain pod/web-1 --matrix"},
 	},
 }
@@ -63,40 +75,46 @@ type options struct {
 	verb.Env
 	matrix bool
 	limit  int
-	output string
+	output *show.Format
 	// notes are what is to be known of the matrix.
 	notes []string
 }
 
 // New returns the command.
 func New(env verb.Env) *cobra.Command {
-	o := &options{Env: env}
+	o := &options{Env: env, output: show.NewFormat("wide")}
 	cmd := Verb.Command(cobra.RangeArgs(1, 2), func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) })
 	flags := cmd.Flags()
 	flags.BoolVar(&o.matrix, "matrix", false, "ask every plugin about every node, now")
 	flags.IntVar(&o.limit, "limit", 20, "with --matrix, the most rows of a table; 0: all")
-	flags.StringVarP(&o.output, "output", "o", "", "With --matrix, the output format. One of: (wide, json, yaml).")
+	o.output.AddFlag(cmd, "")
 	cmd.ValidArgsFunction = completeObject(env)
-	complete.Flag(cmd, "output", complete.Words("wide", "json", "yaml"))
+	complete.Flag(cmd, "output", complete.Words(o.output.All()...))
 	return cmd
 }
 
 func (o *options) run(ctx context.Context, args []string) error {
-	name, err := podName(args)
+	kind, name, err := object(args)
 	if err != nil {
 		return err
 	}
+	if err := o.output.Check(); err != nil {
+		return err
+	}
 	switch {
-	case o.output != "" && !o.matrix:
-		return errors.New("-o: goes with --matrix")
-	case !slices.Contains([]string{"", "wide", "json", "yaml"}, o.output):
-		return fmt.Errorf("-o: no format %q: it is one of wide, json, yaml", o.output)
+	case o.output.Is("wide") && !o.matrix:
+		return errors.New("-o wide: goes with --matrix")
 	case o.limit < 0:
 		return fmt.Errorf("--limit: must be at least 0, is %d", o.limit)
+	case o.matrix && kind.name != "Pod":
+		return fmt.Errorf("--matrix: is about one pod, as pod/NAME: `kubectl berth explain %s/%s` names those that wait", kind.words[0], name)
 	}
 	c, err := o.Open()
 	if err != nil {
 		return err
+	}
+	if kind.name != "Pod" {
+		return o.workload(ctx, c, kind, name)
 	}
 	pod := &corev1.Pod{}
 	err = c.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, pod)
@@ -109,12 +127,24 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if o.matrix {
 		return o.everywhere(ctx, c, pod)
 	}
-	w := o.whose(ctx, c, pod)
-	text := ""
+	return o.pod(ctx, c, pod)
+}
+
+// pod explains one pod.
+func (o *options) pod(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) error {
+	w := o.whose(ctx, c)
+	var d *v1alpha1.SchedulingDecisionStatus
+	if pod.Spec.NodeName == "" {
+		d = o.decision(ctx, c, pod)
+	}
+	if o.output.Structured() {
+		return o.output.Print(o.Out, explanationOf(pod, w.of(pod), d))
+	}
+	text, err := "", error(nil)
 	if pod.Spec.NodeName != "" {
-		text, err = o.bound(pod, w)
+		text, err = o.bound(pod, w.of(pod))
 	} else {
-		text = o.waiting(pod, w, o.decision(ctx, c, pod))
+		text = o.waiting(pod, w.of(pod), d)
 	}
 	if err != nil {
 		return err
@@ -123,21 +153,23 @@ func (o *options) run(ctx context.Context, args []string) error {
 	return err
 }
 
-// podName reads "pod/NAME", "pod NAME" or "NAME".
-func podName(args []string) (string, error) {
-	kind, name, slash := strings.Cut(args[0], "/")
+// object reads "KIND/NAME", "KIND NAME" or the "NAME" of a pod.
+func object(args []string) (*kind, string, error) {
+	word, name, slash := strings.Cut(args[0], "/")
 	switch {
 	case !slash && len(args) == 1:
-		return kind, nil
+		return &kinds[0], word, nil
 	case !slash:
 		name = args[1]
 	case len(args) == 2:
-		return "", fmt.Errorf("one pod is explained at a time: %q is one too many", args[1])
+		return nil, "", fmt.Errorf("one object is explained at a time: %q is one too many", args[1])
 	}
-	if kind != "pod" && kind != "pods" && kind != "po" {
-		return "", fmt.Errorf("%q is no pod: only pods are explained, as pod/NAME", args[0])
+	k := kindOf(word)
+	if k == nil {
+		return nil, "", fmt.Errorf("%q: only pods are explained, and what makes them, as pod/NAME, deploy/NAME, rs/NAME, sts/NAME, ds/NAME, job/NAME, "+
+			"cronjob/NAME or rc/NAME", args[0])
 	}
-	return name, nil
+	return k, name, nil
 }
 
 // owner is what is known of the scheduler that a pod asks for.
@@ -148,21 +180,33 @@ type owner struct {
 	names   []string
 }
 
-// whose looks for the profile that a pod asks for. Who may read a pod may not be
-// allowed to read profiles, so that is no error.
-func (o *options) whose(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) owner {
+// of is what is known of the scheduler that a pod asks for.
+func (w owners) of(pod *corev1.Pod) owner {
+	found := owner{known: w.known}
+	for i := range w.profiles {
+		found.names = append(found.names, w.profiles[i].Name)
+		if w.profiles[i].Name == pod.Spec.SchedulerName {
+			found.profile = &w.profiles[i]
+		}
+	}
+	return found
+}
+
+// owners are the profiles, where they could be read.
+type owners struct {
+	known    bool
+	profiles []v1alpha1.SchedulingProfile
+}
+
+// whose reads the profiles. Who may read a pod may not be allowed to read profiles, so
+// that is no error.
+func (o *options) whose(ctx context.Context, c *cluster.Cluster) owners {
 	profiles, err := c.Profiles(ctx)
 	if err != nil {
 		fmt.Fprintln(o.ErrOut, show.Wrap("Left out is what the profiles say: "+err.Error(), "", "  "))
-		return owner{}
+		return owners{}
 	}
-	w := owner{known: true, names: cluster.Names(profiles)}
-	for i := range profiles {
-		if profiles[i].Name == pod.Spec.SchedulerName {
-			w.profile = &profiles[i]
-		}
-	}
-	return w
+	return owners{known: true, profiles: profiles}
 }
 
 // facts are pairs of a name and what is said about it, aligned; what is empty is

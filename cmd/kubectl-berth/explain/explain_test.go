@@ -115,10 +115,12 @@ func TestAPodIsNamedAsKubectlDoes(t *testing.T) {
 		"by a short kind":          {[]string{"po/web"}, "Pod default/web is on node n17."},
 		"by kind, space, name":     {[]string{"pod", "web"}, "Pod default/web is on node n17."},
 		"by name":                  {[]string{"web"}, "Pod default/web is on node n17."},
-		"another kind":             {[]string{"deployment/web"}, `"deployment/web" is no pod`},
+		"another kind":             {[]string{"node/web"}, `"node/web": only pods are explained, and what makes them`},
 		"two of them":              {[]string{"pod/web", "pod/db"}, `"pod/db" is one too many`},
+		"a Deployment that is not": {[]string{"deploy/web"}, `there is no Deployment "web" in namespace "default"; -n names another`},
+		"a matrix of many":         {[]string{"deploy/web", "--matrix"}, "--matrix: is about one pod, as pod/NAME"},
 		"one that is not there":    {[]string{"db"}, `there is no pod "db" in namespace "default"; -n names another`},
-		"another kind and a space": {[]string{"node", "web"}, "is no pod"},
+		"another kind and a space": {[]string{"node", "web"}, "only pods are explained"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			stage := plugin.New(t, []client.Object{placed(why(hash)), p.DeepCopy()}...)

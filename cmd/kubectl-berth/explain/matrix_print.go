@@ -1,29 +1,19 @@
 package explain
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 )
 
 func (o *options) printMatrix(m *Matrix) error {
-	var text []byte
 	var err error
-	switch o.output {
-	case "json":
-		text, err = json.MarshalIndent(m, "", "    ")
-	case "yaml":
-		text, err = yaml.Marshal(m)
-	default:
-		text = []byte(m.title() + o.filters(m) + o.scores(m))
-	}
-	if err == nil {
-		_, err = fmt.Fprintln(o.Out, strings.TrimSpace(string(text)))
+	if o.output.Structured() {
+		err = o.output.Print(o.Out, m)
+	} else {
+		_, err = fmt.Fprintln(o.Out, strings.TrimSpace(m.title()+o.filters(m)+o.scores(m)))
 	}
 	for _, note := range m.Notes {
 		fmt.Fprintln(o.ErrOut, show.Wrap("note: "+note, "", "  "))
@@ -66,7 +56,7 @@ func some(names []string) string {
 // filters is the table of who refuses what.
 func (o *options) filters(m *Matrix) string {
 	shown, silent := m.Filters, []string(nil)
-	if o.output != "wide" {
+	if !o.output.Is("wide") {
 		shown, silent = nil, nil
 		for _, plugin := range m.Filters {
 			refuses := func(n Node) bool { return n.Failed || len(n.objections(plugin)) > 0 }
@@ -86,8 +76,8 @@ func (o *options) filters(m *Matrix) string {
 	}
 	text := "\n"
 	if len(shown) > 0 {
-		rows, left := m.verdicts(shown, o.limit, o.output == "wide")
-		text += show.Bands(append([]string{"NODE", "FITS"}, shown...), rows, 2, o.output == "wide") + more(left)
+		rows, left := m.verdicts(shown, o.limit, o.output.Is("wide"))
+		text += show.Bands(append([]string{"NODE", "FITS"}, shown...), rows, 2, o.output.Is("wide")) + more(left)
 	}
 	if len(silent) > 0 {
 		said := "Refuse no node: "
@@ -146,7 +136,7 @@ func (o *options) scores(m *Matrix) string {
 		switch {
 		case !scored:
 			same = append(same, plugin+" nothing")
-		case o.output == "wide" || len(fit) == 1 || slices.ContainsFunc(fit, differs):
+		case o.output.Is("wide") || len(fit) == 1 || slices.ContainsFunc(fit, differs):
 			shown = append(shown, plugin)
 		default:
 			same = append(same, fmt.Sprintf("%s %d", plugin, first))
@@ -163,7 +153,7 @@ func (o *options) scores(m *Matrix) string {
 		}
 		rows = append(rows, row)
 	}
-	text := "\n" + show.Bands(append([]string{"NODE", "TOTAL"}, shown...), rows, 2, o.output == "wide") + more(len(fit)-len(rows))
+	text := "\n" + show.Bands(append([]string{"NODE", "TOTAL"}, shown...), rows, 2, o.output.Is("wide")) + more(len(fit)-len(rows))
 	if len(same) > 0 {
 		text += show.Wrap("Give every node the same: "+strings.Join(same, ", ")+".", "", "  ") + "\n"
 	}

@@ -112,9 +112,9 @@ func TestFlagsOfTheMatrix(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a format without a matrix": {[]string{"-o", "yaml"}, "-o: goes with --matrix"},
-		"a format that is none":     {[]string{"--matrix", "-o", "xml"}, `-o: no format "xml": it is one of wide, json, yaml`},
-		"less than no rows":         {[]string{"--matrix", "--limit", "-1"}, "--limit: must be at least 0, is -1"},
+		"wide without a matrix": {[]string{"-o", "wide"}, "-o wide: goes with --matrix"},
+		"a format that is none": {[]string{"--matrix", "-o", "xml"}, `-o: no format "xml": it is one of wide, json, yaml`},
+		"less than no rows":     {[]string{"--matrix", "--limit", "-1"}, "--limit: must be at least 0, is -1"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			stage := plugin.New(t, append(yard(), web().Obj())...)

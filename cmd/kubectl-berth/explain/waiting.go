@@ -12,12 +12,16 @@ import (
 
 // waiting says why a pod has no node; d may be nil.
 func (o *options) waiting(pod *corev1.Pod, w owner, d *v1alpha1.SchedulingDecisionStatus) string {
-	title := fmt.Sprintf("Pod %s/%s has waited for %s.\n", pod.Namespace, pod.Name, show.Age(pod.CreationTimestamp, o.Now()))
+	return fmt.Sprintf("Pod %s/%s has waited for %s.\n", pod.Namespace, pod.Name, show.Age(pod.CreationTimestamp, o.Now())) + o.why(pod, w, d)
+}
+
+// why says why a pod has no node, below a title that names it.
+func (o *options) why(pod *corev1.Pod, w owner, d *v1alpha1.SchedulingDecisionStatus) string {
 	switch {
 	case pod.DeletionTimestamp != nil:
-		return title + "It is being deleted, so nobody schedules it.\n"
+		return "It is being deleted, so nobody schedules it.\n"
 	case w.known && w.profile == nil && !parked(pod):
-		return title + show.Wrap(foreign(pod, w.names), "", "") + "\n"
+		return show.Wrap(foreign(pod, w.names), "", "") + "\n"
 	}
 	told, reason, profile := "nothing yet: nobody has looked at it", "", pod.Spec.SchedulerName
 	if c := scheduled(pod); c != nil {
@@ -34,7 +38,7 @@ func (o *options) waiting(pod *corev1.Pod, w owner, d *v1alpha1.SchedulingDecisi
 	if d != nil {
 		blocked = d.BlockedBy
 	}
-	return title + "\n" + facts("Profile", profile, "Told", told, "Why", reason, "Result", o.result(d), "Blocked by", blocked,
+	return "\n" + facts("Profile", profile, "Told", told, "Why", reason, "Result", o.result(d), "Blocked by", blocked,
 		"Waits", o.rests(d), "Preemption", room(d), "Nominated", nominated, "Queue", places(w.profile)) + reasons(d)
 }
 

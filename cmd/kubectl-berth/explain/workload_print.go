@@ -1,0 +1,70 @@
+package explain
+
+import (
+	"fmt"
+
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+)
+
+// nodesShown and podsShown are how many are named.
+const nodesShown, podsShown = 20, 3
+
+// printWorkload says where pods are, and why others wait.
+func (o *options) printWorkload(w *Workload) error {
+	title := fmt.Sprintf("%s %s/%s: %s", w.Kind, w.Namespace, w.Name, show.Count(w.Pods, "pod"))
+	if w.Wanted != nil {
+		title += fmt.Sprintf(" of %d", *w.Wanted)
+	}
+	if w.Pods > 0 {
+		title += fmt.Sprintf(", %d bound, %d waiting", w.Bound, w.Pods-w.Bound)
+	}
+	fmt.Fprintln(o.Out, show.Wrap(title+".", "", "  "))
+	for _, why := range w.NotCreated {
+		fmt.Fprintln(o.Out, show.Wrap("Pods could not be created: "+why, "", "  "))
+	}
+	if err := o.printNodes(w.Nodes); err != nil {
+		return err
+	}
+	for i := range w.Waiting {
+		g := &w.Waiting[i]
+		fmt.Fprintf(o.Out, "\n%s\n%s", show.Wrap(o.groupTitle(w, g), "", "  "), o.why(g.first, g.owner, g.First.SchedulingDecision))
+	}
+	return nil
+}
+
+func (o *options) printNodes(nodes []NodePods) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	fmt.Fprintln(o.Out)
+	var rows [][]any
+	for _, n := range nodes[:min(len(nodes), nodesShown)] {
+		rows = append(rows, []any{n.Node, n.Pods})
+	}
+	if err := show.NewTable(o.Out, false, show.Columns("Node", "Pods")).Print(rows...); err != nil {
+		return err
+	}
+	if left := len(nodes) - len(rows); left > 0 {
+		fmt.Fprintf(o.Out, "… and %s; -o yaml has all of them.\n", show.Count(left, "more node"))
+	}
+	return nil
+}
+
+// groupTitle names the pods of a group.
+func (o *options) groupTitle(w *Workload, g *Group) string {
+	names := ""
+	for i, name := range g.Pods[:min(len(g.Pods), podsShown)] {
+		if i > 0 {
+			names += ", "
+		}
+		names += name
+	}
+	if left := len(g.Pods) - podsShown; left > 0 {
+		names += fmt.Sprintf(" and %d more", left)
+	}
+	age := show.Age(g.first.CreationTimestamp, o.Now())
+	if len(g.Pods) == 1 {
+		return fmt.Sprintf("1 pod has waited for %s: %s.", age, names)
+	}
+	return fmt.Sprintf("%d pods wait for one reason, the first for %s: %s. Of the first:", len(g.Pods), age, names)
+}

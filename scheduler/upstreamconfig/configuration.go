@@ -25,17 +25,22 @@ func FromConfiguration(text []byte, o Options) (*Reading, error) {
 	if err := decode(text, config); err != nil {
 		return nil, err
 	}
-	if want := configv1.SchemeGroupVersion.String(); config.APIVersion != want || config.Kind != Kind {
-		return nil, Faults{"apiVersion: must be " + want + " and kind " + Kind + ", is " + config.APIVersion + " and " + config.Kind +
+	r, want := &Reading{}, configv1.SchemeGroupVersion.String()
+	if config.APIVersion == V1beta3 && config.Kind == Kind {
+		if err := fromV1beta3(config, r); err != nil {
+			return nil, err
+		}
+	}
+	if config.APIVersion != want || config.Kind != Kind {
+		return nil, Faults{"apiVersion: must be " + want + " or " + V1beta3 + ", and kind " + Kind + ", is " + config.APIVersion + " and " + config.Kind +
 			": the kube-scheduler of an older version writes it anew with --config OLD --write-config-to NEW"}
 	}
-	return fromConfiguration(config, o, nil)
+	return fromConfiguration(config, o, r, nil)
 }
 
-// fromConfiguration makes profiles of a configuration. origin, where it is not
+// fromConfiguration makes profiles of a configuration, in r. origin, where it is not
 // nil, says which field of another file a path of the configuration stands for.
-func fromConfiguration(config *configv1.KubeSchedulerConfiguration, o Options, origin func(path string) string) (*Reading, error) {
-	r := &Reading{}
+func fromConfiguration(config *configv1.KubeSchedulerConfiguration, o Options, r *Reading, origin func(path string) string) (*Reading, error) {
 	if len(config.Profiles) == 0 {
 		config.Profiles = []configv1.KubeSchedulerProfile{{}}
 	}

@@ -44,7 +44,7 @@ func FromPolicy(text []byte, o Options) (*Reading, error) {
 	for _, e := range file.Extenders {
 		config.Extenders = append(config.Extenders, e.today())
 	}
-	read, err := fromConfiguration(config, o, t.origin(config))
+	read, err := fromConfiguration(config, o, &Reading{}, t.origin(config))
 	if err != nil {
 		return nil, err
 	}

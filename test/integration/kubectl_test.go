@@ -72,7 +72,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		aNode(ctx, y.node("n").Offers("cpu", "1", "pods", "10"))
 		deployment, set := workload(ctx, y.name, p.Name)
 		for name, cpu := range map[string]string{"fits": "1", "large-1": "2", "large-2": "3"} {
-			pod := y.pod(p, name).Requests("cpu", cpu).Obj()
+			pod := y.pod(p, name).Requests("cpu", cpu).Whole()
 			pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
 			Expect(admin.Create(ctx, pod)).To(Succeed())
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
-	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -25,6 +24,7 @@ type options struct {
 	files  []string
 	to     string
 	name   string
+	key    string
 	inline bool
 	// registry holds the plugins that profiles may name.
 	registry framework.Registry
@@ -39,6 +39,7 @@ func newWith(env verb.Env, registry framework.Registry) *cobra.Command {
 	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "files, folders, or - for standard input")
 	cmd.Flags().StringVar(&o.to, "to", "", "kube-scheduler: the way back")
 	cmd.Flags().StringVar(&o.name, "scheduler-name", "", "the profile's name where the file does not say it: default-scheduler if not given")
+	cmd.Flags().StringVar(&o.key, "key", "", "the key of the ConfigMap that holds the configuration, where several do")
 	cmd.Flags().BoolVar(&o.inline, "inline", false, "write arguments into each profile, also those that several share")
 	cmd.ValidArgsFunction = profileOrFile(env)
 	complete.Flag(cmd, "to", complete.Words(kubeScheduler))
@@ -67,8 +68,8 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return errors.New("-f: give files or profile/NAME, not both")
 	case profile == "" && len(o.files) == 0:
 		return errors.New("-f: name a file, a folder, or - for standard input")
-	case o.to != "" && (o.inline || o.name != ""):
-		return errors.New("--inline and --scheduler-name are for the way to Berth, not --to kube-scheduler")
+	case o.to != "" && (o.inline || o.name != "" || o.key != ""):
+		return errors.New("--inline, --scheduler-name and --key are for the way to Berth, not --to kube-scheduler")
 	case o.to != "":
 		return o.back(ctx, profile)
 	}
@@ -89,14 +90,10 @@ func named(args []string) (profile string, files []string) {
 
 // forth makes profiles of one configuration.
 func (o *options) forth() error {
-	documents, err := manifest.Any("-f", o.files, o.In)
+	d, err := o.source()
 	if err != nil {
 		return err
 	}
-	if len(documents) != 1 {
-		return fmt.Errorf("-f: must hold one document, a KubeSchedulerConfiguration or a Policy, holds %d", len(documents))
-	}
-	d := documents[0]
 	text, err := d.Object.MarshalJSON()
 	if err != nil {
 		return err

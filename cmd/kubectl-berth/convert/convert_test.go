@@ -22,6 +22,17 @@ import (
 
 const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
+const beta = "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n"
+
+// inConfigMap is a ConfigMap of keys and texts.
+func inConfigMap(pairs ...string) string {
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: scheduler, namespace: kube-system}\ndata:\n"
+	for i := 0; i < len(pairs); i += 2 {
+		text += "  " + pairs[i] + ": |\n    " + strings.ReplaceAll(strings.TrimSuffix(pairs[i+1], "\n"), "\n", "\n    ") + "\n"
+	}
+	return text
+}
+
 // forth are files of kube-scheduler, keyed by what they show.
 var forth = map[string]struct {
 	in   string
@@ -107,13 +118,36 @@ profiles:
   - {name: Coscheduling, args: {}}
   - {name: NodeResourcesFit, args: {scoringStrategy: {type: LeastAlocated}}}
 `},
-	"a field that there is not":       {in: head + "profiles: [{schedulerNam: batch}]\npercentage: 3\n"},
-	"a value of the wrong type":       {in: head + "profiles: [{schedulerName: 3}]\n"},
-	"an older version":                {in: "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n"},
-	"a kind that is neither":          {in: "apiVersion: v1\nkind: ConfigMap\n"},
-	"a profile needs another flag":    {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"},
-	"two documents at once":           {in: head + "---\n" + head},
-	"a flag that says something else": {in: head, args: []string{"--to", "volcano"}},
+	"a field that there is not": {in: head + "profiles: [{schedulerNam: batch}]\npercentage: 3\n"},
+	"a value of the wrong type": {in: head + "profiles: [{schedulerName: 3}]\n"},
+	"v1beta3": {in: beta + `percentageOfNodesToScore: 30
+profiles:
+- schedulerName: batch
+  plugins:
+    score: {enabled: [{name: NodeResourcesFit, weight: 5}, {name: SelectorSpread}], disabled: [{name: ImageLocality}]}
+    filter: {disabled: [{name: EBSLimits}]}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {apiVersion: kubescheduler.config.k8s.io/v1beta3, kind: NodeResourcesFitArgs, scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+  - name: InterPodAffinity
+    args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: InterPodAffinityArgs, hardPodAffinityWeight: 7}
+`},
+	"v1beta3 with fields of v1":                   {in: beta + "delayCacheUntilActive: true\nprofiles: [{schedulerName: batch, percentageOfNodesToScore: 5}]\n"},
+	"v1beta3 with a field that there is not":      {in: beta + "healthzBindAddress: 0.0.0.0\n"},
+	"a ConfigMap":                                 {in: inConfigMap("scheduler-config.yaml", head+"profiles: [{schedulerName: batch}]\n")},
+	"a ConfigMap with two configurations":         {in: inConfigMap("a.yaml", head, "b.yaml", beta+"profiles: [{schedulerName: batch}]\n", "README", "nothing: [\n")},
+	"one of two configurations in a ConfigMap":    {in: inConfigMap("a.yaml", head, "b.yaml", beta+"profiles: [{schedulerName: batch}]\n"), args: []string{"--key", "b.yaml"}},
+	"a key that the ConfigMap has not":            {in: inConfigMap("a.yaml", head), args: []string{"--key", "b.yaml"}},
+	"a ConfigMap with a Policy, beside a Pod":     {in: "apiVersion: v1\nkind: Pod\nmetadata: {name: scheduler}\n---\n" + inConfigMap("policy.cfg", `{"apiVersion": "v1", "kind": "Policy", "predicates": [{"name": "PodFitsResources"}], "priorities": [{"name": "LeastRequestedPriority", "weight": 1}]}`)},
+	"a ConfigMap without a configuration":         {in: inConfigMap("application.properties", "a=b", "b.yaml", "a: b")},
+	"a ConfigMap whose configuration is not YAML": {in: inConfigMap("a.yaml", head+"profiles: [\n")},
+	"a ConfigMap of binary data":                  {in: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: scheduler}\nbinaryData: {a.yaml: " + base64.StdEncoding.EncodeToString([]byte(head)) + "}\n"},
+	"a key without a ConfigMap":                   {in: head, args: []string{"--key", "a.yaml"}},
+	"an older version":                            {in: "apiVersion: kubescheduler.config.k8s.io/v1beta2\nkind: KubeSchedulerConfiguration\n"},
+	"a kind that is neither":                      {in: "apiVersion: v1\nkind: Secret\n"},
+	"a profile needs another flag":                {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"},
+	"two documents at once":                       {in: head + "---\n" + head},
+	"a flag that says something else":             {in: head, args: []string{"--to", "volcano"}},
 }
 
 // authority stands for certificate, which is another each time.

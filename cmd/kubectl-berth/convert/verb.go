@@ -9,10 +9,12 @@ import (
 
 // Verb describes it.
 var Verb = verb.Verb{
-	Name: "convert", Arguments: "-f FILE [--inline] [--scheduler-name NAME] | (-f FILE | profile/NAME) --to kube-scheduler",
+	Name: "convert", Arguments: "-f FILE [--key KEY] [--inline] [--scheduler-name NAME] | (-f FILE | profile/NAME) --to kube-scheduler",
 	Short: "Turn kube-scheduler's configuration into profiles, or profiles into it",
-	Long: `FILE holds a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), or a Policy
-(apiVersion v1) as kube-scheduler took it until Kubernetes 1.22. SchedulingProfiles
+	Long: `FILE holds a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1, or v1beta3,
+which kube-scheduler read until Kubernetes 1.28), a Policy (apiVersion v1) as it took
+it until 1.22, or a ConfigMap with one of them. Where a ConfigMap has several, --key
+says which; documents of other kinds beside it are passed over. SchedulingProfiles
 and PluginConfigs go to standard output; arguments that several profiles share
 become a PluginConfig. What could not be carried over, or is said in another place,
 is told field by field on standard error, the first kind marked with "lost".
@@ -27,6 +29,7 @@ kube-scheduler's own: clientConnection and leaderElection are left out.`,
 	},
 	Examples: []verb.Example{
 		{Says: "From a kube-scheduler's file to profiles that run", Command: "kubectl berth convert -f scheduler.yaml | kubectl apply -f -"},
+		{Says: "From the ConfigMap of a kube-scheduler that runs", Command: "kubectl get configmap my-scheduler -n kube-system -o yaml | kubectl berth convert -f -"},
 		{Says: "A Policy of old, as profile batch", Command: "kubectl berth convert -f policy.json --scheduler-name batch"},
 		{Says: "Back again", Command: "kubectl berth convert profile/batch --to kube-scheduler"},
 	},

@@ -22,13 +22,20 @@ func Any(flag string, names []string, in io.Reader) ([]Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", flag, strings.TrimPrefix(err.Error(), "-f: "))
 	}
+	return anyOf(flag+": ", found)
+}
+
+// Text reads the documents of a text, which the error names source.
+func Text(source, text string) ([]Document, error) { return anyOf("", split(source, []byte(text))) }
+
+func anyOf(prefix string, found []document) ([]Document, error) {
 	var all []Document
 	for _, d := range found {
 		if d.err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", flag, d.source, d.err)
+			return nil, fmt.Errorf("%s%s: %w", prefix, d.source, d.err)
 		}
 		if d.object.GetKind() == "" || d.object.GetAPIVersion() == "" {
-			return nil, fmt.Errorf("%s: %s: apiVersion and kind: Required value", flag, d.source)
+			return nil, fmt.Errorf("%s%s: apiVersion and kind: Required value", prefix, d.source)
 		}
 		all = append(all, Document{Source: d.source, Object: d.object})
 	}

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/readme"
+	"github.com/berthdev/berth/test/words"
 )
 
 // buildPlugin builds bin/kubectl-berth, which is on the PATH of what specs run.
@@ -65,6 +67,22 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 				Expect(said).To(ContainSubstring(strings.TrimSpace(fault)))
 			}
 		}
+	})
+
+	It("warns about a name whose pods another scheduler binds", minute, func(ctx SpecContext) {
+		y := aYard(ctx)
+		aNode(ctx, y.node("n"))
+		pod := words.Created(ctx, admin, fixture.Pod(y.name+"/web").Scheduler(y.name).Whole())
+		file := filepath.Join(GinkgoT().TempDir(), "profile.yaml")
+		Expect(os.WriteFile(file, []byte("{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: "+y.name+"}}\n"), 0o600)).To(Succeed())
+		lint := "kubectl berth lint --warnings-as-errors -f " + file + " || echo exit code $?"
+		Expect(shell(ctx, lint)).To(Equal(file + ": SchedulingProfile/" + y.name + " is fine\n"))
+		binding := &v1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: v1.ObjectReference{Kind: "Node", Name: y.name + "-n"}}
+		Expect(admin.SubResource("binding").Create(ctx, pod, binding)).To(Succeed())
+		printed := strings.Join(strings.Fields(shell(ctx, lint)), " ")
+		Expect(printed).To(ContainSubstring("another scheduler binds pods with spec.schedulerName " + y.name + ": 1 bound pod without Berth's annotation berth.dev/decision"))
+		Expect(printed).To(HaveSuffix("exit code 1"))
+		Expect(shell(ctx, strings.Replace(lint, "lint", "lint --offline", 1))).To(Equal(file + ": SchedulingProfile/" + y.name + " is fine\n"))
 	})
 
 	It("explains the pods of a Deployment, those that wait by their reason", minute, func(ctx SpecContext) {

@@ -59,7 +59,7 @@ func faultsOf(t *testing.T, text string) (faults []string) {
 			faults = append(faults, verdict.String())
 		}
 	}
-	if len(files.Objects)+files.Others == 0 {
+	if len(files.Objects)+len(files.Others) == 0 {
 		faults = append(faults, "there is no object in it")
 	}
 	strict := serializer.NewCodecFactory(clientscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()

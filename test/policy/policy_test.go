@@ -79,12 +79,14 @@ cmd/kubectl-berth/cluster:   api/... scheduler/compile
 cmd/kubectl-berth/show:      scheduler/decision
 cmd/kubectl-berth/verb:      cmd/kubectl-berth/cluster
 cmd/kubectl-berth/complete:  cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
-cmd/kubectl-berth/manifest:  api/... scheduler/compile config/crd
+cmd/kubectl-berth/manifest:  api/... scheduler/compile scheduler/upstreamconfig config/crd
 # What-if asks the scheduler itself, offline, about a copy of the live state.
 cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins scheduler/offline cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
 cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/offline cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/intake scheduler/offline scheduler/offline/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
 cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/cycle scheduler/decision scheduler/plugins scheduler/offline cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
+# Whether Berth bound a pod, lint reads in its annotation.
+cmd/kubectl-berth/lint:      api/... scheduler/compile scheduler/decision scheduler/plugins scheduler/upstreamconfig cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 # Who waits for nobody, check finds by the manager's own rule.
 cmd/kubectl-berth/check:     api/... config scheduler/compile scheduler/unserved cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 cmd/kubectl-berth/*:         api/... config scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/plugins cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest

@@ -1,5 +1,5 @@
 // Package lint is `kubectl berth lint`: what would be said of these files, were
-// they applied? It asks no cluster.
+// they applied? The cluster is asked for nothing but who serves the profiles' names.
 package lint
 
 import (
@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
@@ -18,30 +19,67 @@ import (
 
 // Verb describes it.
 var Verb = verb.Verb{
-	Name: "lint", Arguments: "-f FILE...",
+	Name: "lint", Arguments: "-f FILE... [--offline] [--other-schedulers NAMES] [--other-scheduler-lease LEASE] [--warnings-as-errors]",
 	Short: "Say what is wrong with profiles and PluginConfigs, before they are applied",
 	Long: `What the API server would refuse is told by its own validation of Berth's CRDs;
 the rest is what the operator's conditions would say, fault by fault: the same
 compiler judges. PluginConfigs that a profile names are looked for among the files.
 
-Not to be known without the cluster: whether another scheduler serves the name,
-and how the trial on live pods ends. A Berth that was built with plugins of its
-own knows names that this plugin does not.`,
-	Examples: []verb.Example{
-		{Says: "A folder, as CI would", Command: "kubectl berth lint -f config/samples/"},
-		{Says: "What kustomize makes", Command: "kubectl kustomize . | kubectl berth lint -f -"},
+A name that another scheduler serves is a warning on standard error. Without a cluster
+that is default-scheduler, the names of --other-schedulers, and those of a
+KubeSchedulerConfiguration among the files, also in a ConfigMap. Where the cluster
+answers, it is also asked what Berth's own flags there say, whether kube-scheduler
+holds its Lease, and who bound pods of the name. --offline asks no cluster.
+
+How the trial on live pods ends is known to the cluster alone. A Berth that was built
+with plugins of its own knows names that this plugin does not.`,
+	Rights: []verb.Right{
+		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for who serves the names"},
+		{Verbs: []string{"list"}, Resource: "pods", For: "for who bound pods"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", In: verb.InBerth, For: "for Berth's flags"},
+		{Verbs: []string{"get"}, Group: "coordination.k8s.io", Resource: "leases", For: "for kube-scheduler's Lease"},
 	},
-	Fine: "nothing is refused", Found: "something is refused",
+	Examples: []verb.Example{
+		{Says: "A folder, as CI would", Command: "kubectl berth lint --offline -f config/samples/"},
+		{Says: "What kustomize makes", Command: "kubectl kustomize . | kubectl berth lint -f -"},
+		{Says: "With the schedulers that the cluster has beside Berth", Command: "kubectl berth lint -f batch.yaml --other-schedulers=volcano,kai-scheduler"},
+	},
+	Fine: "nothing is refused", Found: "something is refused; with --warnings-as-errors: or warned about",
 }
 
 type options struct {
 	verb.Env
+	// others and lease are as the flags of the manager.
+	others []string
+	lease  string
+	// offline says that no cluster is asked.
+	offline bool
+	strict  bool
+	// othersGiven says that others is not the flag's default.
+	othersGiven bool
 }
 
 // New returns the command.
-func New(env verb.Env) *cobra.Command { return Verb.FilesCommand((&options{Env: env}).run) }
+func New(env verb.Env) *cobra.Command {
+	o := &options{Env: env}
+	var cmd *cobra.Command
+	cmd = Verb.FilesCommand(func(ctx context.Context, names []string) error {
+		o.othersGiven = cmd.Flags().Changed("other-schedulers")
+		return o.run(ctx, names)
+	})
+	flags := cmd.Flags()
+	flags.StringSliceVar(&o.others, "other-schedulers", nil, "names that other schedulers serve, as the manager's flag; those of Berth's Deployment if not given")
+	flags.StringVar(&o.lease, "other-scheduler-lease", "", "the Lease of the scheduler that serves default-scheduler, or none, as the manager's flag; that of Berth's Deployment if not given")
+	flags.BoolVar(&o.offline, "offline", false, "ask no cluster who serves the names")
+	flags.BoolVar(&o.strict, "warnings-as-errors", false, "end with exit code 1 upon a warning")
+	complete.Flag(cmd, "other-scheduler-lease", complete.Words(noLease, usualLease))
+	return cmd
+}
 
 func (o *options) run(ctx context.Context, names []string) error {
+	if err := o.checkLease(); err != nil {
+		return err
+	}
 	files, err := manifest.Read(ctx, names, o.In)
 	if err != nil {
 		return err
@@ -55,19 +93,28 @@ func (o *options) run(ctx context.Context, names []string) error {
 		unresolved = unresolved || verdict.rejection.For(v1alpha1.ConditionResolvedRefs) != nil
 		fmt.Fprint(o.Out, verdict)
 	}
-	return o.sum(files, refused, unresolved)
+	warned, err := o.warn(ctx, files)
+	if err != nil {
+		return err
+	}
+	err = o.sum(files, refused, unresolved)
+	if err == nil && warned > 0 && o.strict {
+		fmt.Fprintf(o.ErrOut, "%s, which --warnings-as-errors forbids.\n", show.Count(warned, "warning"))
+		return verb.ErrFound
+	}
+	return err
 }
 
 // sum says how it went with all of them.
 func (o *options) sum(files *manifest.Files, refused int, unresolved bool) error {
 	if len(files.Objects) == 0 {
-		return fmt.Errorf("-f: nothing to look at: no document is of %s, %d are of other kinds", v1alpha1.GroupVersion, files.Others)
+		return fmt.Errorf("-f: nothing to look at: no document is of %s, %d are of other kinds", v1alpha1.GroupVersion, len(files.Others))
 	}
 	if unresolved {
 		fmt.Fprintln(o.ErrOut, "PluginConfigs are looked for among the files only: give theirs, too, with another -f.")
 	}
-	if files.Others > 0 {
-		fmt.Fprintf(o.ErrOut, "%s of other kinds not looked at.\n", show.Count(files.Others, "document"))
+	if others := len(files.Others) - len(configurationsOf(files)); others > 0 {
+		fmt.Fprintf(o.ErrOut, "%s of other kinds not looked at.\n", show.Count(others, "document"))
 	}
 	if refused > 0 {
 		fmt.Fprintf(o.ErrOut, "%d of %s refused.\n", refused, show.Count(len(files.Objects), "object"))

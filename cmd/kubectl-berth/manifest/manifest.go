@@ -37,8 +37,8 @@ type Object struct {
 type Files struct {
 	// Objects are those of our kinds, in order.
 	Objects []*Object
-	// Others is how many documents are of kinds that are not ours.
-	Others int
+	// Others are the documents of kinds that are not ours.
+	Others []Document
 }
 
 // Read reads files, folders and, for "-", in. The documents are applied in order,
@@ -61,7 +61,7 @@ func Read(ctx context.Context, names []string, in io.Reader) (*Files, error) {
 		}
 		gvk := d.object.GroupVersionKind()
 		if gvk.Group != v1alpha1.GroupVersion.Group && gvk.Kind != "" {
-			files.Others++
+			files.Others = append(files.Others, Document{Source: d.source, Object: d.object})
 			continue
 		}
 		object := &Object{Source: d.source, Title: gvk.Kind + "/" + d.object.GetName()}

@@ -1,0 +1,68 @@
+package manifest
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berthdev/berth/scheduler/upstreamconfig"
+)
+
+// ConfigMap is the kind in which a kube-scheduler that runs in a pod has its file.
+const ConfigMap = "ConfigMap"
+
+// KeyOf ends the source of a document that is in a ConfigMap.
+func KeyOf(key string) string { return fmt.Sprintf(", key %q", key) }
+
+// Configurations are those of kube-scheduler that a ConfigMap holds.
+func Configurations(d Document) ([]Document, error) {
+	texts, err := Data(d.Object)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Source, err)
+	}
+	var found []Document
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		source := fmt.Sprintf("%s: ConfigMap %s%s", d.Source, d.Object.GetName(), KeyOf(key))
+		inside, err := Text(source, texts[key])
+		if err != nil {
+			if strings.Contains(texts[key], upstreamconfig.Kind) {
+				return nil, err // it was meant to be one
+			}
+			continue
+		}
+		for _, document := range inside {
+			switch document.Object.GetKind() {
+			case upstreamconfig.Kind, upstreamconfig.PolicyKind:
+				found = append(found, document)
+			}
+		}
+	}
+	return found, nil
+}
+
+// Data are the texts in a ConfigMap by key.
+func Data(object *unstructured.Unstructured) (map[string]string, error) {
+	texts, _, err := unstructured.NestedStringMap(object.Object, "data")
+	if err != nil {
+		return nil, errors.New("data: must be an object of strings")
+	}
+	binary, _, err := unstructured.NestedStringMap(object.Object, "binaryData")
+	if err != nil {
+		return nil, errors.New("binaryData: must be an object of strings")
+	}
+	all := map[string]string{}
+	maps.Copy(all, texts)
+	for key, text := range binary {
+		decoded, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return nil, fmt.Errorf("binaryData[%s]: must be base64: %w", key, err)
+		}
+		all[key] = string(decoded)
+	}
+	return all, nil
+}

@@ -123,7 +123,7 @@ func TestRollback(t *testing.T) {
 		"the one revision runs":                              {without(world(wellRunning()), 1, 2), []string{"batch"}},
 		"none before it served for a minute":                 {without(unproved(map[string]string{v1alpha1.AnnotationProbation: since}), 1), []string{"batch", "--dry-run"}},
 		"what runs is on probation, and an edit was refused": {onProbation(world(brokenByAnEdit())), []string{"batch", "--dry-run"}},
-		"a process died while it built the one before":       {unproved(map[string]string{v1alpha1.AnnotationProbation: since, v1alpha1.AnnotationBuildBegun: since}), []string{"batch", "--dry-run"}},
+		"a process died while it built the one before":       {without(unproved(map[string]string{v1alpha1.AnnotationProbation: since, v1alpha1.AnnotationBuildBegun: since}), 1), []string{"batch", "--dry-run"}},
 		"none before it ran":                                 {without(world(wellRunning()), 2), []string{"batch"}},
 		"its PluginConfig holds other arguments":             {edited(func(*v1alpha1.SchedulingProfile) {}), []string{"batch", "--dry-run"}},
 		"its PluginConfig is gone":                           {without(world(wellRunning()), 0), []string{"batch", "--dry-run"}},

@@ -9,6 +9,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
 )
 
 // ruling is one condition before it is known when it last changed.
@@ -17,6 +18,17 @@ type ruling struct {
 	status    metav1.ConditionStatus
 	reason    v1alpha1.ConditionReason
 	message   string
+	// faults are what the condition is False for, where it is for a spec's.
+	faults []compile.Fault
+	// repeats says that other conditions report the reason: this one makes no
+	// Event while it is not as it should be.
+	repeats bool
+}
+
+// repeating returns r as one that only repeats what others report.
+func (r ruling) repeating() ruling {
+	r.repeats = true
+	return r
 }
 
 func (r ruling) holds() bool { return r.status == metav1.ConditionTrue }

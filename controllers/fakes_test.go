@@ -11,6 +11,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -273,10 +274,14 @@ func (a *applier) Running(name string) (profile.Running, bool) {
 
 func (a *applier) WhenAilmentsChange(tell func(name string)) { a.tell = tell }
 
-// recorder keeps Events as "type reason action".
-type recorder struct{ events, notes []string }
+// recorder keeps Events as "type reason action", their notes,
+// and the fields that they are about.
+type recorder struct{ events, notes, fields []string }
 
-func (r *recorder) Eventf(_, _ runtime.Object, eventType, reason, action, note string, args ...any) {
+func (r *recorder) Eventf(regarding, _ runtime.Object, eventType, reason, action, note string, args ...any) {
 	r.events = append(r.events, strings.Join([]string{eventType, reason, action}, " "))
 	r.notes = append(r.notes, fmt.Sprintf(note, args...))
+	if ref, is := regarding.(*corev1.ObjectReference); is {
+		r.fields = append(r.fields, ref.FieldPath)
+	}
 }

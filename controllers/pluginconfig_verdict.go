@@ -34,7 +34,9 @@ func (v configVisit) accepted() ruling {
 		return yes(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, v.standing()+"; "+v.title()+" is understood")
 	}
 	_, reason := v.rejection.Condition()
-	return no(v1alpha1.ConditionAccepted, v1alpha1.ConditionReason(reason), v.refusal())
+	r := no(v1alpha1.ConditionAccepted, v1alpha1.ConditionReason(reason), v.refusal())
+	r.faults = v.rejection.Faults
+	return r
 }
 
 // programmed holds when every profile that names the config runs this

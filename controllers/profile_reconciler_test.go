@@ -212,8 +212,8 @@ func TestOnlyTransitionsAreEventsAndMoveTheTime(t *testing.T) {
 	d.cluster = objects{aProfile(3)}
 	d.reject = rejected(noSuchPlugin)
 	d.mustVisit()
-	d.mustVisit() // the cache still shows no conditions at all
-	want := []string{"Warning UnknownPlugin Accepted", "Warning PreviousRuns Programmed", "Warning UnknownPlugin Ready", "Warning UnknownPlugin Stalled"}
+	d.mustVisit()                                      // the cache still shows no conditions at all
+	want := []string{"Warning UnknownPlugin Accepted"} // Programmed, Ready and Stalled say the same
 	if diff := cmp.Diff(want, d.events.events); diff != "" {
 		t.Errorf("events of a bad edit (-want +got):\n%s", diff)
 	}
@@ -227,9 +227,54 @@ func TestOnlyTransitionsAreEventsAndMoveTheTime(t *testing.T) {
 	d.events.events = nil
 	d.reject = nil
 	d.mustVisit()
-	want = []string{"Normal Accepted Accepted", "Normal Programmed Programmed", "Normal Ready Ready", "Normal UnknownPlugin Stalled"}
+	want = []string{"Normal Accepted Accepted", "Normal Programmed Programmed", "Normal Ready Ready"}
 	if diff := cmp.Diff(want, d.events.events); diff != "" {
 		t.Errorf("events of the remedy (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnErrorIsOneEvent(t *testing.T) {
+	fault := func(path, detail string) compile.Fault {
+		return compile.Fault{Condition: "Accepted", Reason: "InvalidArguments", Path: path, Detail: detail}
+	}
+	const args = "spec.pluginConfig[0].args"
+	x, y, z := fault(args+".x", "unknown field"), fault(args+".y", "wrong type"), fault(args+".y", "too small")
+	for sentence, c := range map[string]struct {
+		edits        [][]compile.Fault
+		notes, about []string
+	}{
+		"each field has its own, which is about that field": {
+			[][]compile.Fault{{x, y}},
+			[]string{"Accepted is False: generation 2: " + args + ".x: unknown field", "Accepted is False: generation 2: " + args + ".y: wrong type"},
+			[]string{args + ".x", args + ".y"},
+		},
+		"what is wrong with one field is one": {
+			[][]compile.Fault{{y, z}},
+			[]string{"Accepted is False: generation 2: " + args + ".y: wrong type; " + args + ".y: too small"}, []string{args + ".y"},
+		},
+		"an edit that leaves an error reports what is new": {
+			[][]compile.Fault{{x}, {x, y}},
+			[]string{"Accepted is False: generation 2: " + args + ".x: unknown field", "Accepted is False: generation 3: " + args + ".y: wrong type"},
+			[]string{args + ".x", args + ".y"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			d := newDesk(t, aProfile(1))
+			d.mustVisit()
+			d.events.notes = nil
+			for i, faults := range c.edits {
+				d.cluster = objects{aProfile(int64(2 + i))}
+				d.reject = &compile.Rejection{Faults: faults}
+				d.mustVisit()
+				d.mustVisit()
+			}
+			if diff := cmp.Diff(c.notes, d.events.notes); diff != "" {
+				t.Errorf("notes (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.about, d.events.fields); diff != "" {
+				t.Errorf("about (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

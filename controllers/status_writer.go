@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // The field managers of this room. Two, so that what the publisher applies
@@ -30,6 +34,10 @@ const (
 const (
 	// maxNote is the longest note, in bytes, that the events API takes.
 	maxNote = 1024
+	// maxFaultEvents bounds the Events of one verdict, as a condition's message
+	// is bounded; maxFieldPath bounds the field that one is about, in bytes.
+	maxFaultEvents = 20
+	maxFieldPath   = 256
 	// writeTries is how often one verdict is written anew after others wrote
 	// to the same object; then the reconciler's queue tries again.
 	writeTries = 4
@@ -92,7 +100,7 @@ func (w *statusWriter) write(ctx context.Context, s subject, rulings []ruling, s
 	}
 	w.written[s.key] = record{uid: s.GetUID(), conditions: after}
 	w.mu.Unlock()
-	w.report(s, before, after)
+	w.report(s, rulings, before, after)
 	return nil
 }
 
@@ -138,21 +146,54 @@ func (w *statusWriter) forget(key string) {
 	delete(w.written, key)
 }
 
-// report makes one Event of each condition that changed. The condition is the
-// Event's action, which keeps apart what the same reason did to several.
-func (w *statusWriter) report(s subject, before, after []metav1.Condition) {
-	for _, c := range after {
+// report makes an Event of each condition that changed, and of each fault that
+// is new. What a condition only repeats is not reported again. The condition is
+// the Event's action, which keeps apart what the same reason did to several.
+func (w *statusWriter) report(s subject, rulings []ruling, before, after []metav1.Condition) {
+	for i, c := range after {
 		old := meta.FindStatusCondition(before, c.Type)
 		same := old != nil && old.Status == c.Status && old.Reason == c.Reason
-		if same || c.Type == string(s.unreported) {
-			continue
+		switch r := rulings[i]; {
+		case c.Type == string(s.unreported), r.repeats && !fault.ErrorByEveryCondition:
+		case len(r.faults) > 0 && !fault.ErrorByEveryCondition:
+			w.reportFaults(s, c, r.faults, old)
+		case !same:
+			note := clip(fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message), maxNote)
+			w.recorder.Eventf(s.Object, nil, eventType(c), c.Reason, c.Type, "%s", note)
 		}
-		note := clip(fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message), maxNote)
-		w.recorder.Eventf(s.Object, nil, eventType(c), c.Reason, c.Type, "%s", note)
 	}
 	for _, old := range before {
-		if meta.FindStatusCondition(after, old.Type) == nil {
+		if meta.FindStatusCondition(after, old.Type) == nil && old.Type != string(v1alpha1.ConditionStalled) {
 			w.recorder.Eventf(s.Object, nil, corev1.EventTypeNormal, old.Reason, old.Type, "%s is over", old.Type)
 		}
+	}
+}
+
+// reportFaults makes one Event of each faulty field that the condition did not
+// name before, among the faults that its message names. The Event is about the
+// field: Events that differ in their notes alone would become one series.
+func (w *statusWriter) reportFaults(s subject, c metav1.Condition, faults []compile.Fault, old *metav1.Condition) {
+	for i, f := range faults[:min(len(faults), maxFaultEvents)] {
+		if slices.ContainsFunc(faults[:i], func(earlier compile.Fault) bool { return earlier.Path == f.Path }) {
+			continue
+		}
+		said := (&compile.Rejection{Faults: slices.DeleteFunc(slices.Clone(faults), func(other compile.Fault) bool { return other.Path != f.Path })}).Message()
+		if old != nil && strings.Contains(old.Message, said) {
+			continue
+		}
+		note := clip(fmt.Sprintf("%s is %s: generation %d: %s", c.Type, c.Status, c.ObservedGeneration, said), maxNote)
+		w.recorder.Eventf(fieldOf(s.Object, f.Path), nil, eventType(c), f.Reason, c.Type, "%s", note)
+	}
+}
+
+// fieldOf refers to a field of an object.
+func fieldOf(object client.Object, path string) *corev1.ObjectReference {
+	kind := "SchedulingProfile"
+	if _, is := object.(*v1alpha1.PluginConfig); is {
+		kind = "PluginConfig"
+	}
+	return &corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: object.GetName(), UID: object.GetUID(),
+		ResourceVersion: object.GetResourceVersion(), FieldPath: clip(path, maxFieldPath),
 	}
 }

@@ -15,7 +15,7 @@ func (v visit) rulings() []ruling {
 		rulings = append(rulings, exported)
 	}
 	if v.stalled() {
-		rulings = append(rulings, yes(v1alpha1.ConditionStalled, ready.reason, ready.message))
+		rulings = append(rulings, yes(v1alpha1.ConditionStalled, ready.reason, ready.message).repeating())
 	}
 	return rulings
 }
@@ -41,7 +41,9 @@ func (v visit) refused(condition v1alpha1.ConditionType) (ruling, bool) {
 	if own == nil {
 		return ruling{}, false
 	}
-	return no(condition, v1alpha1.ConditionReason(own.Faults[0].Reason), v.refusal(own)), true
+	r := no(condition, v1alpha1.ConditionReason(own.Faults[0].Reason), v.refusal(own))
+	r.faults = own.Faults
+	return r, true
 }
 
 func (v visit) programmedRuling() ruling {
@@ -56,17 +58,21 @@ func (v visit) programmedRuling() ruling {
 		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonBuildFailed, v.trouble())
 	case v.verdict == history.Awaiting:
 		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonAwaitingApproval, v.trouble())
-	case v.running != nil:
-		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonPreviousRuns, v.trouble())
 	}
-	return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonNothingRuns, v.trouble())
+	reason := v1alpha1.ReasonNothingRuns
+	if v.running != nil {
+		reason = v1alpha1.ReasonPreviousRuns
+	}
+	r := no(v1alpha1.ConditionProgrammed, reason, v.trouble())
+	r.repeats = v.rejection != nil
+	return r
 }
 
 // ready sums the others up: the first that does not hold gives the reason.
 func (v visit) ready(others []ruling) ruling {
 	for _, r := range others {
 		if !r.holds() {
-			return no(v1alpha1.ConditionReady, r.reason, v.trouble())
+			return no(v1alpha1.ConditionReady, r.reason, v.trouble()).repeating()
 		}
 	}
 	if v.paused() {

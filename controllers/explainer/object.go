@@ -2,12 +2,14 @@ package explainer
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // newDecision is the object that an errand asks for. The pod owns it and does
@@ -44,12 +46,19 @@ func statusOf(e *decision.Explanation, now time.Time) v1alpha1.SchedulingDecisio
 	}
 }
 
-// hideNodes leaves out every field that names a node.
+// hideNodes leaves out every field that names a node. Closest nodes that then
+// read alike are one entry.
 func hideNodes(s *v1alpha1.SchedulingDecisionStatus) {
 	for i := range s.Rejections {
 		s.Rejections[i].ExampleNode = ""
 	}
-	for i := range s.Nearest {
-		s.Nearest[i].Node = ""
+	var distinct []v1alpha1.NearMiss
+	for _, near := range s.Nearest {
+		near.Node = ""
+		twice := slices.ContainsFunc(distinct, func(n v1alpha1.NearMiss) bool { return slices.Equal(n.Missing, near.Missing) })
+		if !twice || fault.LinesTwice {
+			distinct = append(distinct, near)
+		}
 	}
+	s.Nearest = distinct
 }

@@ -37,6 +37,21 @@ func TestWhatATenantMayRead(t *testing.T) {
 	}
 }
 
+func TestWhatATenantMayReadIsThereOnce(t *testing.T) {
+	cpu, memory := decision.Missing{Resource: "cpu", Requested: "8", Free: "2"}, decision.Missing{Resource: "memory", Requested: "8Gi", Free: "2Gi"}
+	e := decision.Explanation{Status: decision.Status{Nearest: []decision.NearMiss{
+		{Node: "n1", Missing: []decision.Missing{cpu}}, {Node: "n2", Missing: []decision.Missing{cpu}}, {Node: "n3", Missing: []decision.Missing{cpu, memory}},
+	}}}
+	want := []decision.NearMiss{{Missing: []decision.Missing{cpu}}, {Missing: []decision.Missing{cpu, memory}}}
+	if diff := cmp.Diff(want, statusOf(&e, noon).Nearest); diff != "" {
+		t.Errorf("detail: Reasons (-want +got):\n%s", diff)
+	}
+	e.Nodes = true
+	if diff := cmp.Diff(e.Status.Nearest, statusOf(&e, noon).Nearest); diff != "" {
+		t.Errorf("detail: Nodes (-want +got):\n%s", diff)
+	}
+}
+
 func TestAnExplanationFitsIntoItsObject(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
 	e := decision.Explanation{Nodes: true, Status: decision.Status{

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -29,8 +32,9 @@ type problem struct {
 }
 
 // decodeArguments reads a plugin's arguments: strictly, then with the plugin's
-// defaults filled in, then by the plugin's own rules. Later steps need the
-// earlier ones, so it stops at the first step that finds problems.
+// defaults filled in, then by the plugin's own rules. What one step finds does
+// not keep the next from looking, so that all that is wrong is reported at once;
+// but arguments of another kind are not looked into.
 func decodeArguments(r framework.Registration, given *runtime.RawExtension, path *field.Path) (runtime.Object, []problem) {
 	if r.NewArgs == nil {
 		return nil, problemAt(path, "plugin %q takes no arguments", r.Name)
@@ -39,30 +43,78 @@ func decodeArguments(r framework.Registration, given *runtime.RawExtension, path
 	if problems != nil {
 		return nil, problems
 	}
-	object := newArguments(r)
-	want := object.GetObjectKind().GroupVersionKind()
-	if problems := checkKind(text, expectedKind(r.Name, want), path); problems != nil {
+	want := newArguments(r).GetObjectKind().GroupVersionKind()
+	problems, known := checkKind(text, expectedKind(r.Name, want), path)
+	if !known || len(problems) > 0 && fault.OneArgumentError {
 		return nil, problems
 	}
-	var into any = object
-	if raw, ok := object.(*runtime.Unknown); ok {
-		raw.Raw = text
-		into = &map[string]any{}
+	object, shape, whole := decodeShape(r, text, path)
+	for _, p := range shape {
+		if !slices.Contains(problems, p.problem) { // checkKind may have found it, too
+			problems = append(problems, p.problem)
+		}
 	}
-	strict, err := kjson.UnmarshalStrict(text, into)
-	if err != nil {
-		return nil, []problem{wrongType(text, err, path)}
-	}
-	for _, s := range strict {
-		problems = append(problems, notInShape(s, path))
-	}
-	if problems != nil {
+	if !whole || len(problems) > 0 && fault.OneArgumentError {
 		return nil, problems
 	}
 	// What the user wrote there was checked; arguments that differ in nothing
 	// else are equal.
 	object.GetObjectKind().SetGroupVersionKind(want)
-	return finishArguments(r, object, path)
+	finished, judged := finishArguments(r, object, path)
+	for _, p := range judged {
+		if !slices.ContainsFunc(shape, func(s shapeProblem) bool { return s.causes(p) }) {
+			problems = append(problems, p)
+		}
+	}
+	if problems != nil {
+		return nil, problems
+	}
+	return finished, nil
+}
+
+// shapeProblem is a problem of a value that was left out for its sake.
+type shapeProblem struct {
+	problem
+	// lost is the field that has no value now.
+	lost string
+}
+
+// causes reports whether p may be about what was left out: the field itself,
+// something in it, or what it is in.
+func (s shapeProblem) causes(p problem) bool {
+	within := func(path, of string) bool {
+		rest, ok := strings.CutPrefix(path, of)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	}
+	return s.lost != "" && (within(p.path, s.lost) || within(s.lost, p.path))
+}
+
+// decodeShape decodes arguments into a new object. A value of the wrong type
+// counts as null, so that the others are read. whole is false where that does
+// not help.
+func decodeShape(r framework.Registration, text []byte, path *field.Path) (object runtime.Object, problems []shapeProblem, whole bool) {
+	for range maxFaultsInMessage {
+		object = newArguments(r)
+		var into any = object
+		if raw, ok := object.(*runtime.Unknown); ok {
+			raw.Raw = text
+			into = &map[string]any{}
+		}
+		strict, err := kjson.UnmarshalStrict(text, into)
+		if err == nil {
+			for _, s := range strict {
+				problems = append(problems, notInShape(s, reflect.TypeOf(object), path))
+			}
+			return object, problems, true
+		}
+		p, rest := wrongType(text, err, path)
+		problems = append(problems, shapeProblem{problem: p, lost: p.path})
+		if rest == nil {
+			break
+		}
+		text = rest
+	}
+	return nil, problems, false
 }
 
 // newArguments returns empty ones. A plugin that reads them itself gets them as
@@ -130,33 +182,46 @@ func expectedKind(plugin string, own schema.GroupVersionKind) schema.GroupVersio
 	return configv1.SchemeGroupVersion.WithKind(plugin + "Args")
 }
 
-func checkKind(text []byte, want schema.GroupVersionKind, path *field.Path) (problems []problem) {
+// checkKind compares apiVersion and kind. known is false where the arguments
+// are of another kind, or of none that can be read.
+func checkKind(text []byte, want schema.GroupVersionKind, path *field.Path) (problems []problem, known bool) {
 	var is metav1.TypeMeta
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &is); err != nil {
-		return []problem{wrongType(text, err, path)}
+		p, _ := wrongType(text, err, path)
+		problems = append(problems, p)
 	}
 	apiVersion, kind := want.ToAPIVersionAndKind()
 	if is.APIVersion != "" && is.APIVersion != apiVersion {
 		problems = append(problems, problemAt(path.Child("apiVersion"), "must be %q or left out, is %q", apiVersion, is.APIVersion)...)
 	}
 	if is.Kind != "" && is.Kind != kind {
-		problems = append(problems, problemAt(path.Child("kind"), "must be %q or left out, is %q", kind, is.Kind)...)
+		return append(problems, problemAt(path.Child("kind"), "must be %q or left out, is %q", kind, is.Kind)...), false
 	}
-	return problems
+	return problems, true
 }
 
 // notInShape tells a strict decoding error: a field that the plugin does not
 // know, or one that is there twice.
-func notInShape(err error, path *field.Path) problem {
+func notInShape(err error, arguments reflect.Type, path *field.Path) shapeProblem {
 	var at kjson.FieldError
 	if !errors.As(err, &at) {
-		return problem{path: path.String(), detail: err.Error()}
+		return shapeProblem{problem: problem{path: path.String(), detail: err.Error()}}
 	}
-	detail := "unknown field: the plugin has no such argument"
+	p := problem{path: path.String() + "." + at.FieldPath(), detail: "unknown field: the plugin has no such argument"}
 	if strings.HasPrefix(err.Error(), "duplicate field") {
-		detail = "duplicate field: it may be given once"
+		p.detail = "duplicate field: it may be given once"
+		return shapeProblem{problem: p}
 	}
-	return problem{path: path.String() + "." + at.FieldPath(), detail: detail}
+	above, name := "", at.FieldPath()
+	if dot := strings.LastIndex(name, "."); dot >= 0 {
+		above, name = name[:dot], name[dot+1:]
+	}
+	near := Nearest(name, fieldsAt(arguments, above))
+	if near == "" {
+		return shapeProblem{problem: p}
+	}
+	p.detail += fmt.Sprintf(", did you mean %q?", near)
+	return shapeProblem{problem: p, lost: strings.TrimSuffix(p.path, name) + near}
 }
 
 func problemAt(path *field.Path, format string, args ...any) []problem {

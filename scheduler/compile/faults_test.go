@@ -11,6 +11,7 @@ import (
 const (
 	accepted       = "Accepted"
 	unresolvedRefs = "ResolvedRefs"
+	noStrategy     = `Unsupported value: "": supported values: "LeastAllocated", "MostAllocated"`
 )
 
 func TestFaults(t *testing.T) {
@@ -76,15 +77,22 @@ func TestFaults(t *testing.T) {
 		},
 		"an unknown argument is named by its place": {
 			spec: `pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {resources: [{name: cpu}, {nam: memory}]}}}]`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy.resources[1].nam", "unknown field: the plugin has no such argument"}},
+			want: []Fault{
+				{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy.resources[1].nam", `unknown field: the plugin has no such argument, did you mean "name"?`},
+				{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy.type", noStrategy},
+			},
 		},
 		"an argument in the wrong case is unknown": {
 			spec: `pluginConfig: [{name: InterPodAffinity, args: {HardPodAffinityWeight: 1}}]`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.HardPodAffinityWeight", "unknown field: the plugin has no such argument"}},
+			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.HardPodAffinityWeight",
+				`unknown field: the plugin has no such argument, did you mean "hardPodAffinityWeight"?`}},
 		},
 		"an argument of the wrong type is named by its place": {
 			spec: `pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [a, b], scoringStrategy: {resources: [{name: cpu, weight: 1}, {name: memory, weight: heavy}]}}}]`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy.resources[1].weight", "wrong type: must be a whole number (int64), is a string"}},
+			want: []Fault{
+				{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy.resources[1].weight", "wrong type: must be a whole number (int64), is a string"},
+				{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy.type", noStrategy},
+			},
 		},
 		"a list where an object belongs is named by its place": {
 			spec: `pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [a], scoringStrategy: [1]}}]`,
@@ -144,7 +152,7 @@ func TestFaults(t *testing.T) {
 			spec: `pluginConfig: [{name: NodeResourcesFit, configRef: {name: broken}}]`,
 			want: []Fault{
 				{unresolvedRefs, "PluginConfigRefused", "spec.pluginConfig[0].configRef.name", `PluginConfig "broken" is refused: spec.args.alsoWrong: unknown field: the plugin has no such argument`},
-				{unresolvedRefs, "PluginConfigRefused", "spec.pluginConfig[0].configRef.name", `PluginConfig "broken" is refused: spec.args.scoringStrategy.typo: unknown field: the plugin has no such argument`},
+				{unresolvedRefs, "PluginConfigRefused", "spec.pluginConfig[0].configRef.name", `PluginConfig "broken" is refused: spec.args.scoringStrategy.typo: unknown field: the plugin has no such argument, did you mean "type"?`},
 			},
 		},
 		"a plugin that panics over its arguments is a fault, not a crash": {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -12,52 +13,53 @@ func noPlugin(name string, reg framework.Registry) string {
 	if IsDefault(name) {
 		return fmt.Sprintf("this build has no plugin %q", name)
 	}
-	if near := nearest(name, reg.Names()); near != "" {
+	if near := Nearest(name, reg.Names()); near != "" {
 		return fmt.Sprintf("no plugin %q, did you mean %q?", name, near)
 	}
 	return fmt.Sprintf("no plugin %q", name)
 }
 
-// Nearest returns the candidate that name was most likely meant to be; empty
-// where there is none, or where more of it would have to change than stays.
-func Nearest(name string, candidates []string) string {
-	near := nearest(name, candidates)
-	if 2*edits(strings.ToLower(name), strings.ToLower(near)) > len(name) {
-		return ""
-	}
-	return near
-}
+// mostEdits is the largest number of edits between a name and a guess at it.
+const mostEdits = 3
 
-// nearest returns the candidate with the fewest edits from name, whatever the
-// case; the first of equals; nothing when there is no candidate.
-func nearest(name string, candidates []string) string {
-	best, fewest := "", -1
+// Nearest returns the candidate that name was most likely meant to be: the one
+// with the fewest edits, whatever the case, the first of equals. It is empty
+// where none is near: an edit for each three letters at most, one at least, and
+// never more than mostEdits.
+func Nearest(name string, candidates []string) (best string) {
+	fewest := min(mostEdits, max(1, len(name)/3)) + 1
+	if fault.FarGuesses {
+		fewest = len(name)
+	}
 	for _, c := range candidates {
-		if d := edits(strings.ToLower(name), strings.ToLower(c)); fewest < 0 || d < fewest {
+		if d := edits(strings.ToLower(name), strings.ToLower(c)); d < fewest {
 			best, fewest = c, d
 		}
 	}
 	return best
 }
 
-// edits counts the letters to insert, remove or replace to get from a to b
-// (Levenshtein's distance, one row at a time).
+// edits counts the letters to insert, remove or replace, and the neighbours to
+// swap, to get from a to b (the distance of Damerau and Levenshtein, in which no
+// letter is edited twice), three rows at a time.
 func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	above, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			replace := diagonal
+			replace := last[j]
 			if a[i] != b[j] {
 				replace++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], above[j-1]+1)
+			}
 		}
+		above, last, row = last, row, above
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

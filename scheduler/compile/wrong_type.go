@@ -6,34 +6,45 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // wrongType tells a decoding error that is about a value. JSON's own error
 // names the field without the index in its list, so the place is looked up in
-// the text.
-func wrongType(text []byte, err error, path *field.Path) problem {
+// the text. rest is the text with null for the value; nil where the error is
+// about something else.
+func wrongType(text []byte, err error, path *field.Path) (p problem, rest []byte) {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
-		return problem{path: path.String(), detail: err.Error()}
+		return problem{path: path.String(), detail: err.Error()}, nil
 	}
-	return problem{
-		path:   path.String() + placeOf(text, mismatch.Offset),
+	where, begins := placeOf(text, mismatch.Offset)
+	p = problem{
+		path:   path.String() + where,
 		detail: fmt.Sprintf("wrong type: must be %s, is %s", kindOf(mismatch.Type), article(mismatch.Value)),
 	}
+	var value json.RawMessage
+	if begins == 0 || json.NewDecoder(bytes.NewReader(text[begins:])).Decode(&value) != nil {
+		return p, nil
+	}
+	return p, slices.Concat(text[:begins], []byte("null"), text[begins+len(value):])
 }
 
 // placeOf returns the path, such as .resources[0].weight, of the value at whose
 // end (of a word or number) or beginning (of a list or object) the decoder
-// stood when it had read offset bytes.
-func placeOf(text []byte, offset int64) string {
+// stood when it had read offset bytes, and where that value begins in text,
+// which has no white space.
+func placeOf(text []byte, offset int64) (path string, begins int) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	var above []place
 	for {
+		begins = int(decoder.InputOffset())
 		token, err := decoder.Token()
 		if err != nil {
-			return ""
+			return "", 0
 		}
 		delim, isDelim := token.(json.Delim)
 		if isDelim && (delim == '}' || delim == ']') {
@@ -44,12 +55,59 @@ func placeOf(text []byte, offset int64) string {
 			continue
 		}
 		if decoder.InputOffset() >= offset {
-			return join(above)
+			return join(above), begins + len(text[begins:]) - len(bytes.TrimLeft(text[begins:], ",:"))
 		}
 		if isDelim {
 			above = append(above, place{list: delim == '[', index: -1})
 		}
 	}
+}
+
+// fieldsAt returns the fields, as JSON names them, of the object at a path within
+// one of type t, such as scoringStrategy.resources[1]; none where that is no
+// object of known shape.
+func fieldsAt(t reflect.Type, path string) (names []string) {
+	for name := range strings.SplitSeq(path, ".") {
+		if name, _, _ = strings.Cut(name, "["); name == "" {
+			continue
+		}
+		if t = structOf(t); t == nil {
+			return nil
+		}
+		at := slices.IndexFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return jsonName(f) == name })
+		if at < 0 {
+			return nil
+		}
+		t = reflect.VisibleFields(t)[at].Type
+	}
+	if t = structOf(t); t == nil {
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		if name := jsonName(f); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// structOf is the struct that t is, points at, or is a list of; nil for none.
+func structOf(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	return t
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if name == "-" {
+		return ""
+	}
+	return name
 }
 
 // place is how far a reader has come in one list or object.

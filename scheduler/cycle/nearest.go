@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -28,6 +29,9 @@ const (
 // nearNode is a node that refused the pod.
 type nearNode struct {
 	node fwk.NodeInfo
+	// excluded is how many plugins refuse the node for a reason that stays, see
+	// framework.Excluder.
+	excluded int
 	// things is how much is missing, as far as it is known. short adds up, for
 	// each resource that is short, which part of what the pod asks for is not
 	// there.
@@ -37,13 +41,17 @@ type nearNode struct {
 }
 
 func nearer(a, b nearNode) int {
-	return cmp.Or(cmp.Compare(a.things, b.things), cmp.Compare(a.short, b.short))
+	return cmp.Or(cmp.Compare(a.excluded, b.excluded), cmp.Compare(a.things, b.things), cmp.Compare(a.short, b.short))
 }
 
 // Nearest returns the nodes that least keeps the pod from of those whose
 // refusal is in unfit, and all that is missing there: every plugin is asked, not
 // only as far as the first that refuses. It is for the attempt that ended in
 // unfit: the snapshot has not moved. word words a plugin's reason.
+//
+// A node that the pod excludes, by its node selector for instance, is returned
+// only where the pod excludes all nodes, and then only those that the fewest
+// plugins exclude: no waiting brings the pod there.
 //
 // Not all nodes are asked in full, but those with the most room of each plugin's
 // that refused: what is called nearest is near, and what it is said to miss is
@@ -72,6 +80,7 @@ func Nearest(ctx context.Context, r Request, unfit *framework.FitError, word fun
 			n.short += shortage(m.Shortages)
 			n.missing = append(n.missing, missingOf(m, word)...)
 		}
+		n.missing = distinct(n.missing)
 		n.things = len(n.missing)
 		n.missing = decision.Summed(n.missing, func(rest []decision.Missing) decision.Missing {
 			return decision.Missing{Reason: fmt.Sprintf("%d more things", len(rest))}
@@ -87,17 +96,22 @@ func Nearest(ctx context.Context, r Request, unfit *framework.FitError, word fun
 }
 
 // shortlist returns the nodes to ask in full: of those that each plugin refused
-// the ones with the most room, in turn.
+// and that the fewest plugins exclude, the ones with the most room, in turn.
 func shortlist(r Request, unfit *framework.FitError) []nearNode {
-	byPlugin := map[string][]nearNode{}
+	byPlugin, least := map[string][]nearNode{}, math.MaxInt
 	var list []framework.Shortage
 	unfit.Diagnosis.Refusals.Each(func(name string, status *fwk.Status) {
 		node := r.Snapshot.Node(name)
 		if node == nil || !status.IsRejected() {
 			return
 		}
+		excluded := r.Framework.Exclusions(r.State, r.Pod, node, status.Plugin())
+		if excluded > least && !fault.ExcludedNodesNear {
+			return
+		}
+		least = min(least, excluded)
 		list = r.Framework.Shortages(list[:0], r.State, r.Pod, node)
-		n, known := nearNode{node: node, things: len(list), short: shortage(list)}, byPlugin[status.Plugin()]
+		n, known := nearNode{node: node, excluded: excluded, things: len(list), short: shortage(list)}, byPlugin[status.Plugin()]
 		if len(known) == mostNearest && nearer(known[mostNearest-1], n) <= 0 {
 			return
 		}
@@ -108,7 +122,8 @@ func shortlist(r Request, unfit *framework.FitError) []nearNode {
 	var all []nearNode
 	for rank := range mostNearest {
 		for _, plugin := range slices.Sorted(maps.Keys(byPlugin)) {
-			if nodes := byPlugin[plugin]; rank < len(nodes) && len(all) < mostAsked {
+			nodes := byPlugin[plugin]
+			if rank < len(nodes) && len(all) < mostAsked && (nodes[rank].excluded == least || fault.ExcludedNodesNear) {
 				all = append(all, nodes[rank])
 			}
 		}
@@ -135,9 +150,20 @@ func missingOf(m framework.Missing, word func(plugin, reason string) string) (al
 		for i := range reasons {
 			reasons[i] = word(m.Plugin(), reasons[i])
 		}
-		all = append(all, decision.Missing{Plugin: m.Plugin(), Reason: strings.Join(reasons, ", ")})
+		all = append(all, decision.Missing{Plugin: m.Plugin(), Reason: strings.Join(distinct(reasons), ", ")})
 	}
 	return all
+}
+
+// distinct returns all without what is there twice, in its order: reasons that
+// named different pods may read alike once the names are left out.
+func distinct[T comparable](all []T) (once []T) {
+	for _, one := range all {
+		if !slices.Contains(once, one) || fault.LinesTwice {
+			once = append(once, one)
+		}
+	}
+	return once
 }
 
 // quantity writes an amount as a pod's requests are written.

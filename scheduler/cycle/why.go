@@ -24,8 +24,12 @@ func Rejections(unfit *framework.FitError, word func(plugin, reason string) stri
 			plugin = strings.Join(unfit.Diagnosis.Narrowed, " and ")
 		}
 		blame[plugin] += int32(v.Nodes)
-		for _, reason := range v.Reasons() {
-			k := key{plugin, v.Code().String(), word(plugin, reason)}
+		reasons := slices.Clone(v.Reasons())
+		for i := range reasons {
+			reasons[i] = word(plugin, reasons[i])
+		}
+		for _, reason := range distinct(reasons) { // a node counts once for a reason
+			k := key{plugin, v.Code().String(), reason}
 			at, known := places[k]
 			if !known {
 				at = len(rejections)

@@ -2,6 +2,7 @@ package cycle_test
 
 import (
 	"fmt"
+	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,8 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
 )
+
+var secrets = regexp.MustCompile("secret-.")
 
 func asItIs(_, reason string) string { return reason }
 
@@ -53,6 +56,13 @@ func TestRejections(t *testing.T) {
 				{Plugin: "Fit", Code: "Unschedulable", Reason: "cpu", Nodes: 1, ExampleNode: "n0"},
 			}, "Affinity 9, Fit 1"},
 		},
+		"a node counts once for reasons that read alike once names are left out": {
+			nodes: []*fwk.Status{says("Alien", fwk.Unschedulable, "pod secret-a is there", "pod secret-b is there", "full")},
+			want: told{[]decision.Rejection{
+				{Plugin: "Alien", Code: "Unschedulable", Reason: "full", Nodes: 1, ExampleNode: "n0"},
+				{Plugin: "Alien", Code: "Unschedulable", Reason: "pod … is there", Nodes: 1, ExampleNode: "n0"},
+			}, "Alien 1"},
+		},
 		"of a PreFilter that refuses no node is an example": {
 			rest: 5, absent: says("Affinity", fwk.Unschedulable, "conflict"),
 			want: told{[]decision.Rejection{{Plugin: "Affinity", Code: "Unschedulable", Reason: "conflict", Nodes: 5}}, "Affinity 5"},
@@ -68,7 +78,9 @@ func TestRejections(t *testing.T) {
 			}
 			unfit.Diagnosis.Narrowed = c.narrowed
 			var got told
-			got.Rejections, got.BlockedBy = cycle.Rejections(unfit, asItIs)
+			got.Rejections, got.BlockedBy = cycle.Rejections(unfit, func(_, reason string) string {
+				return secrets.ReplaceAllString(reason, "…")
+			})
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want,+got)\n%s", diff)
 			}

@@ -154,6 +154,20 @@ const (
 	EvictedClassUsed = false
 	// NearestOutlivesSnapshot: what was nearest to a pod's class is so for ever.
 	NearestOutlivesSnapshot = false
+	// ExcludedNodesNear: a node that the pod's selector excludes is called close as soon as it has room.
+	ExcludedNodesNear = false
+	// LinesTwice: an explanation says the same twice.
+	LinesTwice = false
+	// FarGuesses: a name is guessed that has little in common with the one that was given.
+	FarGuesses = false
+	// OneArgumentError: of a plugin's arguments the first kind of error is reported alone.
+	OneArgumentError = false
+	// ErrorByEveryCondition: each condition that an error makes False reports the error as an Event of its own.
+	ErrorByEveryCondition = false
+	// NodesUnordered: nodes that are there at the start are tried in the order of client-go's map.
+	NodesUnordered = false
+	// AnnotationNamesNodes: under detail: Reasons the annotation names nodes beside the pod's own.
+	AnnotationNamesNodes = false
 	// ExtenderRefusalsResolvable: a refusal by an extender that nothing resolves is taken for one that victims resolve.
 	ExtenderRefusalsResolvable = false
 	// ExtenderIgnoredFails: an extender that may be ignored fails the pod's attempt.

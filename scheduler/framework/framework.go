@@ -87,6 +87,7 @@ type Framework struct {
 	withVolumes opaques
 	extenders   []fwk.Extender
 	measurers   []measurer
+	excluders   []excluder
 	prints      map[string]string
 	foreign     sets.Set[string] // the plugins that are not built in
 	trial       *Trial           // nil where the plugins decide
@@ -162,6 +163,7 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 	f.countQuestions()
 	f.opaques = f.opaquesOf(func(plugin fwk.Plugin) bool { return opaque(plugin) || readsVolumes(plugin) && f.torn(plugin) })
 	f.measurers = f.measurersOf()
+	f.excluders = f.excludersOf()
 	f.withVolumes = f.opaquesOf(func(plugin fwk.Plugin) bool { return opaque(plugin) || readsVolumes(plugin) })
 	return f, nil
 }

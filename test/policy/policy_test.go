@@ -66,7 +66,7 @@ scheduler:              scheduler/*
 controllers/history:    api/... scheduler/compile scheduler/fault
 controllers/crashreport: scheduler/framework scheduler/fault
 controllers/export:     api/... scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/fault
-controllers/explainer:  api/... scheduler/decision
+controllers/explainer:  api/... scheduler/decision scheduler/fault
 controllers:            api/... controllers/explainer controllers/export controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/fault
 
 # What is installed can be read without a cluster, and for which clusters it is.

@@ -46,6 +46,7 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 	_ framework.Reader      = (*Plugin)(nil)
+	_ framework.Excluder    = (*Plugin)(nil)
 )
 
 // New builds the plugin from *configv1.NodeAffinityArgs. The error says what
@@ -169,4 +170,10 @@ func requiredOf(state fwk.CycleState, pod *v1.Pod) nodeaffinity.RequiredNodeAffi
 		}
 	}
 	return nodeaffinity.GetRequiredNodeAffinity(pod)
+}
+
+// Excludes reports whether Filter refuses the node: labels and names do not
+// change while a pod waits.
+func (p *Plugin) Excludes(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
+	return !p.Filter(context.Background(), state, pod, node).IsSuccess()
 }

@@ -38,6 +38,7 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 	_ framework.Reader      = (*Plugin)(nil)
+	_ framework.Excluder    = (*Plugin)(nil)
 	_ framework.PodKeyer    = (*Plugin)(nil)
 )
 
@@ -158,4 +159,10 @@ func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node f
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonLacking)
 	}
 	return nil
+}
+
+// Excludes reports whether Filter refuses the node: which features a node
+// declares depends on its kubelet's version and configuration.
+func (p *Plugin) Excludes(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
+	return p.Filter(context.Background(), state, pod, node).IsRejected()
 }

@@ -28,6 +28,7 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 	_ framework.Reader      = (*Plugin)(nil)
+	_ framework.Excluder    = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
@@ -71,4 +72,10 @@ func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk
 		return nil
 	}
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonOtherNode)
+}
+
+// Excludes reports whether Filter refuses the node: labels and names do not
+// change while a pod waits.
+func (p *Plugin) Excludes(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
+	return !p.Filter(context.Background(), state, pod, node).IsSuccess()
 }

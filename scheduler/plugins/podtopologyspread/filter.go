@@ -2,6 +2,7 @@ package podtopologyspread
 
 import (
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -104,6 +105,16 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node
 		}
 	}
 	return nil
+}
+
+// Excludes reports whether the node is in no domain of a constraint: it has no
+// label of that key.
+func (p *Plugin) Excludes(state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) bool {
+	h, err := hardOf(state)
+	return err == nil && h != nil && slices.ContainsFunc(h.constraints, func(c constraint) bool {
+		_, ok := node.Node().Labels[c.key]
+		return !ok
+	})
 }
 
 // least is the smallest domain of the ith constraint; 0 as long as there are

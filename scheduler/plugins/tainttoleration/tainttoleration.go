@@ -4,6 +4,8 @@ package tainttoleration
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +20,11 @@ const (
 	Name = "TaintToleration"
 
 	reasonTainted = "node(s) had untolerated taint(s)"
+
+	// nodeTaints and cloudTaints are the prefixes of the taints that Kubernetes
+	// and cloud providers set by a node's state.
+	nodeTaints  = "node.kubernetes.io"
+	cloudTaints = "node.cloudprovider.kubernetes.io"
 
 	scoreKey fwk.StateKey = Name + "/score"
 )
@@ -34,6 +41,7 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 	_ framework.Reader      = (*Plugin)(nil)
+	_ framework.Excluder    = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
@@ -101,6 +109,17 @@ func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonTainted)
 	}
 	return nil
+}
+
+// Excludes reports whether the pod does not tolerate a taint that somebody put
+// on the node. Taints that Kubernetes sets while a node is not ready, under
+// pressure, or being initialized go by themselves.
+func (*Plugin) Excludes(_ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
+	lasting := slices.DeleteFunc(slices.Clone(node.Node().Spec.Taints), func(taint v1.Taint) bool {
+		prefix, _, _ := strings.Cut(taint.Key, "/")
+		return prefix == nodeTaints || prefix == cloudTaints
+	})
+	return framework.UntoleratedTaint(lasting, pod.Spec.Tolerations) != nil
 }
 
 func repels(node *v1.Node, pod *v1.Pod) bool {

@@ -34,6 +34,18 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, info
 	return nil
 }
 
+// Excludes reports whether a volume that the pod's claims are bound to cannot be
+// reached from the node. Claims that are not bound yet exclude no node: volumes
+// and storage capacity come and go.
+func (p *Plugin) Excludes(state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) bool {
+	noted, err := noteOf(state)
+	if err != nil || noted == nil || len(noted.claims.bound) == 0 {
+		return false
+	}
+	reachable, _, err := p.reachable(noted.claims.bound, node.Node())
+	return err == nil && !reachable
+}
+
 // find makes a plan for a node, or says why there is none.
 func (p *Plugin) find(claims *podClaims, node *v1.Node) (*plan, []string, error) {
 	var reasons []string

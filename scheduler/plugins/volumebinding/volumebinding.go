@@ -61,6 +61,7 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 	_ framework.Reader      = (*Plugin)(nil)
+	_ framework.Excluder    = (*Plugin)(nil)
 )
 
 // New builds the plugin from *configv1.VolumeBindingArgs. The error says what is

@@ -44,6 +44,7 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 	_ framework.Reader      = (*Plugin)(nil)
+	_ framework.Excluder    = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
@@ -153,6 +154,12 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 		return unresolvable(reasonZone)
 	}
 	return nil
+}
+
+// Excludes reports whether Filter refuses the node: neither a bound volume nor a
+// node changes its zone.
+func (p *Plugin) Excludes(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
+	return p.Filter(context.Background(), state, pod, node).IsRejected()
 }
 
 func unresolvable(reason string) *fwk.Status {

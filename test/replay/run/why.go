@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"math"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -21,19 +22,30 @@ func (b *Berth) Nearest(unfit *framework.FitError) []decision.NearMiss {
 }
 
 // Fewest is the plain twin of Nearest: how many things are missing on the node
-// where the fewest are, of all that refused the pod.
+// where the fewest are, of all that refused the pod and that the fewest plugins
+// exclude.
 func (b *Berth) Fewest(unfit *framework.FitError) (fewest int) {
-	unfit.Diagnosis.Refusals.Each(func(node string, _ *fwk.Status) {
-		missing, ok := b.Framework().Missing(context.Background(), b.Last().State, b.Last().Pod, b.Last().Snapshot.Node(node))
+	last, least := b.Last(), math.MaxInt
+	unfit.Diagnosis.Refusals.Each(func(name string, _ *fwk.Status) {
+		node := last.Snapshot.Node(name)
+		missing, ok := b.Framework().Missing(context.Background(), last.State, last.Pod, node)
 		n := 0
 		for _, m := range missing {
 			n += max(1, len(m.Shortages))
 		}
-		if ok && n > 0 && (fewest == 0 || n < fewest) {
-			fewest = n
+		excluded := b.Excluded(name)
+		if ok && n > 0 && (excluded < least || excluded == least && n < fewest) {
+			least, fewest = excluded, n
 		}
 	})
 	return fewest
+}
+
+// Excluded returns how many plugins refuse a node for a reason that stays, in
+// the last Attempt, whichever plugin was the first to refuse it.
+func (b *Berth) Excluded(node string) int {
+	last := b.Last()
+	return b.Framework().Exclusions(last.State, last.Pod, last.Snapshot.Node(node), "")
 }
 
 // Node returns a node as it is now; nil when there is none of that name.

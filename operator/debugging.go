@@ -54,6 +54,7 @@ func (d *debugging) views() map[string]func(context.Context) (view, error) {
 	return map[string]func(context.Context) (view, error){
 		"queue":       func(context.Context) (view, error) { return d.rooms.LookIntoQueue(), nil },
 		"cache":       func(ctx context.Context) (view, error) { return d.rooms.LookIntoCache(ctx), nil },
+		"order":       func(ctx context.Context) (view, error) { return d.rooms.LookAtOrder(ctx), nil },
 		"generations": func(context.Context) (view, error) { return d.rooms.LookAtGenerations(), nil },
 		"memo":        func(ctx context.Context) (view, error) { return d.rooms.LookIntoMemos(ctx) },
 		"compare":     func(ctx context.Context) (view, error) { return d.rooms.Compare(ctx, d.read, sleep) },

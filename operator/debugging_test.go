@@ -37,7 +37,7 @@ func looking(objects ...runtime.Object) (*debugging, *fake.Clientset) {
 
 func TestWhatMayBeAskedFor(t *testing.T) {
 	for sentence, c := range map[string]struct{ method, path, want string }{
-		"what there is":                   {"GET", "/debug/berth/", "200 /debug/berth/{cache,compare,generations,memo,queue}?format={text,json}"},
+		"what there is":                   {"GET", "/debug/berth/", "200 /debug/berth/{cache,compare,generations,memo,order,queue}?format={text,json}"},
 		"a view that is not there":        {"GET", "/debug/berth/secrets", "404 /debug/berth/{cache,"},
 		"a format that is none":           {"GET", "/debug/berth/queue?format=yaml", `400 format: must be text or json, is "yaml"`},
 		"looking is all that can be done": {"POST", "/debug/berth/queue", "405 method: must be GET, is POST"},
@@ -45,6 +45,7 @@ func TestWhatMayBeAskedFor(t *testing.T) {
 		"JSON":                            {"GET", "/debug/berth/queue?format=json", "200 {\n  \"time\": "},
 		"memo":                            {"GET", "/debug/berth/memo", "200 what is remembered"},
 		"generations":                     {"GET", "/debug/berth/generations", "200 0 profiles"},
+		"the order of the nodes":          {"GET", "/debug/berth/order", "200 0 nodes at "},
 		"cache":                           {"GET", "/debug/berth/cache", "200 0 nodes and 0 pods"},
 	} {
 		t.Run(sentence, func(t *testing.T) {

@@ -36,6 +36,19 @@ func (c *Cache) EachNode(look func(name string, node *framework.NodeInfo)) {
 	}
 }
 
+// Order returns the names of the nodes in the order in which they are tried, as of
+// the last Refresh. It may be called from any goroutine.
+func (c *Cache) Order() []string {
+	s := c.snapshot
+	s.fence.Lock()
+	defer s.fence.Unlock()
+	names := make([]string, len(s.list))
+	for i, node := range s.list {
+		names[i] = node.Node().Name
+	}
+	return names
+}
+
 // Place is where a pod is.
 type Place struct {
 	// Info is the pod, without its node where that is only assumed.

@@ -48,6 +48,7 @@ type Options struct {
 // Intake hears of every change to what is scheduled.
 type Intake struct {
 	options Options
+	first   firstNodes
 	synced  atomic.Bool
 	done    chan struct{}
 }
@@ -72,10 +73,21 @@ func (in *Intake) Register(factory informers.SharedInformerFactory) (func(contex
 		UpdateFunc: func(oldObj, newObj any) { in.podUpdated(oldObj.(*v1.Pod), newObj.(*v1.Pod)) },
 		DeleteFunc: func(obj any) { ifKnown(obj, in.podDeleted) },
 	})
-	nodes, nodesErr := factory.Core().V1().Nodes().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { in.nodeAdded(obj.(*v1.Node)) },
-		UpdateFunc: func(oldObj, newObj any) { in.nodeUpdated(oldObj.(*v1.Node), newObj.(*v1.Node)) },
-		DeleteFunc: func(obj any) { ifKnown(obj, in.nodeDeleted) },
+	nodes, nodesErr := factory.Core().V1().Nodes().Informer().AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, first bool) {
+			if !first || !in.first.keep(obj.(*v1.Node)) {
+				in.addFirstNodes()
+				in.nodeAdded(obj.(*v1.Node))
+			}
+		},
+		UpdateFunc: func(oldObj, newObj any) {
+			in.addFirstNodes()
+			in.nodeUpdated(oldObj.(*v1.Node), newObj.(*v1.Node))
+		},
+		DeleteFunc: func(obj any) {
+			in.addFirstNodes()
+			ifKnown(obj, in.nodeDeleted)
+		},
 	})
 	synced, othersErr := in.watchOthers(factory)
 	storage, storageErr := in.watchStorage(factory)
@@ -92,6 +104,7 @@ func (in *Intake) Register(factory informers.SharedInformerFactory) (func(contex
 		if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 			return false
 		}
+		in.addFirstNodes()
 		in.synced.Store(true)
 		close(in.done)
 		return true

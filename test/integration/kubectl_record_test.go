@@ -72,6 +72,51 @@ var _ = Describe("kubectl berth record", func() {
 		Expect(len(starts)).To(BeNumerically(">", 20), "the walks start all over the nodes")
 		Expect(replayed(file)).To(Equal(live))
 	})
+
+	It("writes what a restarted manager decides the same again, on nodes of several zones that were there when it started", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
+		const nodes, pods = 40, 32
+		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
+		expectReady(ctx, p)
+		for i := range nodes {
+			aNode(ctx, recordedNode(y, i))
+		}
+		bind := func(round int) []*v1.Pod {
+			GinkgoHelper()
+			crowd := recordedPods(y, p, round, pods)
+			for _, pod := range crowd {
+				Expect(admin.Create(ctx, pod)).To(Succeed())
+			}
+			for _, pod := range crowd {
+				admin.ExpectBound(ctx, pod)
+			}
+			return crowd
+		}
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(y.name), client.GracePeriodSeconds(0))).To(Succeed())
+		})
+		bind(0)
+
+		stopManager()
+		berth = startManager(ctx)
+		expectReady(ctx, p)
+		for i := range 3 {
+			By("nodes that change, so that resource versions do not tell when they came, and one that comes")
+			changed := &v1.Node{}
+			changed.Name = recordedNode(y, 7*i+3).Obj().Name
+			words.Change(ctx, admin, changed, func(n *v1.Node) { n.Labels["disk"] = "nvme" })
+			aNode(ctx, recordedNode(y, nodes+i))
+		}
+		bind(1)
+
+		file := filepath.Join(GinkgoT().TempDir(), "day.jsonl")
+		recorded := recording(ctx, anAccount(ctx, y, recorder.Verb.Rights), "--profile", p.Name, "--pods", fmt.Sprint(pods), file)
+		live := map[string]string{}
+		for _, pod := range bind(2) {
+			live[pod.Namespace+"/"+pod.Name] = pod.Spec.NodeName
+		}
+		Expect(recorded()).NotTo(ContainSubstring("note:"))
+		Expect(replayed(file)).To(Equal(live))
+	})
 })
 
 // recordedNode is the ith node of the crowd: in one of five zones, in an order that

@@ -2,12 +2,15 @@ package record
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/offline"
@@ -187,5 +190,71 @@ func TestTheOrderOfNodesIsFoundOut(t *testing.T) {
 				t.Errorf("the log (-want,+got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The order that the process itself says is taken before any that is guessed.
+func TestTheOrderOfNodesIsTold(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "order")
+	for sentence, c := range map[string]struct {
+		told  string
+		live  []string
+		known bool
+	}{
+		"as JSON":                           {`{"time":"2026-03-01T12:00:00Z","nodes":["c","a","b"]}`, []string{"c", "a", "b"}, true},
+		"as text":                           {"3 nodes at 2026-03-01T12:00:00Z\nc\na\nb\n", []string{"c", "a", "b"}, true},
+		"nodes that are gone were among it": {`{"nodes":["gone","c","a","b"]}`, []string{"c", "a", "b"}, true},
+		"a node has come since":             {`{"nodes":["c","a"]}`, []string{"c", "a", "b"}, true},
+		"it is that of another process: not taken": {`{"nodes":["b","c","a"]}`, []string{"c", "a", "b"}, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if err := os.WriteFile(file, []byte(c.told), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			h := newHistory("batch", "now")
+			var err error
+			if h.nodeOrder, err = readOrder(file); err != nil {
+				t.Fatal(err)
+			}
+			for i, name := range []string{"a", "b", "c"} { // neither age nor version tells
+				h.begin(at(i+1, fixture.Node(name).Obj()))
+			}
+			h.add(waits(20, "p"), false)
+			h.add(bound(21, "p", "a", decision.Walk{Seq: 1, Order: sum(c.live...), Nodes: 9}), false)
+			h.nodesTo = 9
+			r, err := h.arrange()
+			if (err == nil) != c.known {
+				t.Fatalf("error %v, want known: %v", err, c.known)
+			}
+			if !c.known {
+				return
+			}
+			want := "apply " + strings.Join(c.live, "\napply ") + "\nschedule p from 0"
+			if diff := cmp.Diff(want, toldBy(r)); diff != "" {
+				t.Errorf("the log (-want,+got):\n%s", diff)
+			}
+		})
+	}
+	for _, text := range []string{"", "{}", "404 page not found\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if order, err := readOrder(file); err == nil {
+			t.Errorf("%q was taken for the order %v", text, order)
+		}
+	}
+}
+
+func TestALogInWhichNothingIsDecidedIsNotWritten(t *testing.T) {
+	var out strings.Builder
+	o := &options{}
+	r := &recording{taken: 2, faults: []string{"leadership 2 took over from 1: the log ends there"}}
+	err := o.write(&out, &state.Profile{Source: &v1alpha1.SchedulingProfile{}, Name: "batch"}, newHistory("batch", "now"), r)
+	const want = "profile batch decided nothing meanwhile that can be decided again: there is no log; leadership 2 took over from 1: the log ends there"
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	if out.Len() > 0 {
+		t.Errorf("written: %s", out.String())
 	}
 }

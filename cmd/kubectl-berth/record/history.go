@@ -14,9 +14,11 @@ type history struct {
 	// profile and hash are of the decisions that are to be decided again.
 	profile, hash string
 
-	nodes  []*v1.Node
-	pods   []*v1.Pod
-	others []state.Object
+	nodes []*v1.Node
+	// nodeOrder is the order of the nodes as --node-order has it; nil: not given.
+	nodeOrder []string
+	pods      []*v1.Pod
+	others    []state.Object
 	// podsAt is the resource version of the list of pods.
 	podsAt uint64
 

@@ -32,6 +32,8 @@ const (
 type options struct {
 	verb.Env
 	file, profile, profileOut string
+	orderFile                 string
+	nodeOrder                 []string
 	span                      time.Duration
 	pods                      int
 	cluster                   *cluster.Cluster
@@ -49,6 +51,7 @@ func New(env verb.Env) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.profile, "profile", "", "the SchedulingProfile whose decisions are recorded; may be left out where there is one")
 	flags.StringVar(&o.profileOut, "profile-out", "", "where the profile is written; LOG.jsonl.profile.yaml if left out")
+	flags.StringVar(&o.orderFile, "node-order", "", "file with the order of the nodes, as /debug/berth/order of the manager says it; guessed, and checked, if left out")
 	flags.DurationVar(&o.span, "for", 0, "how long to record; 0: until --pods, or ^C")
 	flags.IntVar(&o.pods, "pods", 0, "end after so many decisions of the profile; 0: do not count")
 	cmd.ValidArgsFunction = complete.First(complete.Files)
@@ -66,6 +69,11 @@ func (o *options) run(ctx context.Context) (err error) {
 	if o.profileOut == "" {
 		o.profileOut = o.file + ".profile.yaml"
 	}
+	if o.orderFile != "" {
+		if o.nodeOrder, err = readOrder(o.orderFile); err != nil {
+			return fmt.Errorf("--node-order: %w", err)
+		}
+	}
 	if o.cluster, err = o.Open(); err != nil {
 		return err
 	}
@@ -77,7 +85,12 @@ func (o *options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer out.Close()
+	defer func() {
+		err = errors.Join(err, out.Close())
+		if err != nil && !errors.Is(err, verb.ErrFound) {
+			_ = os.Remove(o.file) // half a log, or none, would be taken for one
+		}
+	}()
 	if err := o.writeProfile(profile); err != nil {
 		return err
 	}
@@ -130,6 +143,7 @@ func (o *options) sources() []*source {
 // watch gathers what happens until the span is over.
 func (o *options) watch(ctx context.Context, p *state.Profile) (*history, error) {
 	h := newHistory(p.Name, p.Hash)
+	h.nodeOrder = o.nodeOrder
 	// What comes after ^C belongs to what came before.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

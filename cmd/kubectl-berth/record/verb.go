@@ -8,7 +8,7 @@ import (
 
 // Verb describes it.
 var Verb = verb.Verb{
-	Name: "record", Arguments: "LOG.jsonl [--profile NAME] [--for DURATION] [--pods N] [--profile-out FILE]",
+	Name: "record", Arguments: "LOG.jsonl [--profile NAME] [--for DURATION] [--pods N] [--node-order FILE] [--profile-out FILE]",
 	Short: "Write down what is decided, so that it can be decided again",
 	Long: `Lists what schedulers read, then watches, and writes a log of it: the state, and then
 each change and each decision of the profile, in the order in which Berth met them.
@@ -27,11 +27,13 @@ What cannot be seen from outside is not in the log: attempts that were refused (
 where the next walk starts after them is), room that was held by a pod that was
 not bound after all, and room that is promised between the promise and the pod's
 status that tells of it. The order in which nodes are tried is found out with the help of
-a checksum; where none of the likely orders has it, nothing is recorded. What may not
+a checksum; where none of the likely orders has it, nothing is recorded, and --node-order
+takes it from the process that decides: what its /debug/berth/order says. What may not
 be read is named, with what that means. Commands, arguments, environments and
 probes of containers are left out, since nothing reads them to decide.
 
-It ends after --for, after --pods, or with ^C, and writes the log then. When another
+It ends after --for, after --pods, or with ^C, and writes the log then; where nothing was
+decided meanwhile that can be decided again, that is an error, and there is no log. When another
 leader takes over, the log ends with the last decision of the one before.`,
 	Rights: append([]verb.Right{
 		{Verbs: []string{"list", "watch"}, Resource: "nodes"},

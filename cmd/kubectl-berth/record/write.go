@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -29,6 +30,9 @@ func (o *options) writeProfile(p *state.Profile) error {
 
 // write writes the log, and says what it holds.
 func (o *options) write(out io.Writer, p *state.Profile, h *history, r *recording) error {
+	if r.again == 0 {
+		return fmt.Errorf("profile %s decided nothing meanwhile that can be decided again: there is no log%s", p.Name, becauseOf(r.faults))
+	}
 	if err := log.WriteAll(out, r.ops); err != nil {
 		return fmt.Errorf("%s: %w", o.file, err)
 	}
@@ -36,9 +40,6 @@ func (o *options) write(out io.Writer, p *state.Profile, h *history, r *recordin
 		o.note("%s not decided again, and its pod takes its room: of another profile or generation, or under way when the record began", show.Count(r.taken, "decision"))
 	}
 	o.notes = append(o.notes, r.faults...)
-	if r.again == 0 {
-		o.notes = append(o.notes, fmt.Sprintf("profile %s decided nothing meanwhile that can be decided again", p.Name))
-	}
 	for _, note := range o.notes {
 		fmt.Fprintln(o.ErrOut, show.Wrap("note: "+note, "", "  "))
 	}
@@ -48,4 +49,12 @@ func (o *options) write(out io.Writer, p *state.Profile, h *history, r *recordin
 		return verb.ErrFound
 	}
 	return err
+}
+
+// becauseOf appends what the log lacks to a message.
+func becauseOf(faults []string) string {
+	if len(faults) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(faults, "; ")
 }

@@ -90,10 +90,28 @@ func replay(file string, config Config, streams Streams, open Open, bench bool) 
 		in = f
 	}
 	out := bufio.NewWriter(streams.Out)
+	reader, ops, attempts := log.NewReader(in), 0, 0
+	next := func() (log.Op, error) {
+		op, err := reader.Next()
+		if err == nil {
+			ops++
+			if op.Kind == log.Schedule {
+				attempts++
+			}
+		}
+		return op, err
+	}
 	if bench {
-		err = printBench(scheduler, log.NewReader(in), out)
+		err = printBench(scheduler, next, out)
 	} else {
-		err = Run(scheduler, log.NewReader(in).Next, func(o *Outcome) error { return write(out, o) })
+		err = Run(scheduler, next, func(o *Outcome) error { return write(out, o) })
+	}
+	switch {
+	case err != nil:
+	case ops == 0:
+		err = errors.New("the log is empty")
+	case attempts == 0:
+		err = fmt.Errorf("the log schedules nothing: it has %d lines, and none with the op schedule", ops)
 	}
 	if flushed := out.Flush(); err == nil {
 		return flushed
@@ -101,8 +119,8 @@ func replay(file string, config Config, streams Streams, open Open, bench bool) 
 	return fmt.Errorf("%s: %w", file, err)
 }
 
-func printBench(scheduler Scheduler, reader *log.Reader, out io.Writer) error {
-	bench, err := Measure(scheduler, reader.Next)
+func printBench(scheduler Scheduler, next func() (log.Op, error), out io.Writer) error {
+	bench, err := Measure(scheduler, next)
 	if err != nil {
 		return err
 	}

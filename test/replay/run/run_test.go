@@ -93,7 +93,8 @@ func TestDecisionsFollowTheLog(t *testing.T) {
 		},
 		"objects that only plugins read are taken": {
 			lines: []string{`{"op":"apply","object":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}}`,
-				`{"op":"delete","object":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}}`},
+				`{"op":"delete","object":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}}`, n1, pod("schedule", "p", "1", "")},
+			want: []string{`{"pod":"default/p","node":"n1","evaluated":1,"feasible":1}`},
 		},
 	}
 	for name, test := range tests {
@@ -118,6 +119,13 @@ func TestALogThatCannotBeIsRefused(t *testing.T) {
 		"a pod moves": {
 			lines: []string{n1, n2, pod("apply", "p", "1", `,"nodeName":"n1"`), pod("apply", "p", "1", `,"nodeName":"n2"`)},
 			want:  `line 4: object.spec.nodeName: must be "n1", where the pod is, is "n2": a pod does not move`,
+		},
+		"it is empty": {
+			want: "the log is empty",
+		},
+		"it schedules nothing": {
+			lines: []string{n1, pod("apply", "p", "1", `,"nodeName":"n1"`)},
+			want:  "the log schedules nothing: it has 2 lines, and none with the op schedule",
 		},
 		"a kind that no scheduler reads": {
 			lines: []string{`{"op":"apply","object":{"apiVersion":"v1","kind":"Binding","metadata":{"name":"b"},"target":{}}}`},

@@ -60,7 +60,7 @@ func (v configVisit) programmed() ruling {
 func (v configVisit) title() string { return fmt.Sprintf("generation %d", v.config.Generation) }
 
 func (v configVisit) refusal() string {
-	return clip(v.standing()+"; "+v.title()+" refused: "+v.rejection.Message(), maxMessage)
+	return clip(v.standing()+"; "+v.title()+refusedFor+v.rejection.Message(), maxMessage)
 }
 
 // runs is the generation of the config that a profile runs; 0 for none.

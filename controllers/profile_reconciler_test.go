@@ -237,7 +237,7 @@ func TestAnErrorIsOneEvent(t *testing.T) {
 	fault := func(path, detail string) compile.Fault {
 		return compile.Fault{Condition: "Accepted", Reason: "InvalidArguments", Path: path, Detail: detail}
 	}
-	const args = "spec.pluginConfig[0].args"
+	const args, runs = "spec.pluginConfig[0].args", "generation 1 keeps running since 12:00; "
 	x, y, z := fault(args+".x", "unknown field"), fault(args+".y", "wrong type"), fault(args+".y", "too small")
 	for sentence, c := range map[string]struct {
 		edits        [][]compile.Fault
@@ -245,16 +245,16 @@ func TestAnErrorIsOneEvent(t *testing.T) {
 	}{
 		"each field has its own, which is about that field": {
 			[][]compile.Fault{{x, y}},
-			[]string{"Accepted is False: generation 2: " + args + ".x: unknown field", "Accepted is False: generation 2: " + args + ".y: wrong type"},
+			[]string{runs + "generation 2 refused: " + args + ".x: unknown field", runs + "generation 2 refused: " + args + ".y: wrong type"},
 			[]string{args + ".x", args + ".y"},
 		},
 		"what is wrong with one field is one": {
 			[][]compile.Fault{{y, z}},
-			[]string{"Accepted is False: generation 2: " + args + ".y: wrong type; " + args + ".y: too small"}, []string{args + ".y"},
+			[]string{runs + "generation 2 refused: " + args + ".y: wrong type; " + args + ".y: too small"}, []string{args + ".y"},
 		},
 		"an edit that leaves an error reports what is new": {
 			[][]compile.Fault{{x}, {x, y}},
-			[]string{"Accepted is False: generation 2: " + args + ".x: unknown field", "Accepted is False: generation 3: " + args + ".y: wrong type"},
+			[]string{runs + "generation 2 refused: " + args + ".x: unknown field", runs + "generation 3 refused: " + args + ".y: wrong type"},
 			[]string{args + ".x", args + ".y"},
 		},
 	} {

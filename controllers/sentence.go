@@ -62,7 +62,7 @@ func (v visit) trouble() string {
 }
 
 func (v visit) refusal(rejection *compile.Rejection) string {
-	return clip(v.standing()+"; "+v.challenger()+" refused: "+rejection.Message(), maxMessage)
+	return clip(v.standing()+"; "+v.challenger()+refusedFor+rejection.Message(), maxMessage)
 }
 
 // title names the spec that this visit is about.

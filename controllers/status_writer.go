@@ -38,6 +38,8 @@ const (
 	// is bounded; maxFieldPath bounds the field that one is about, in bytes.
 	maxFaultEvents = 20
 	maxFieldPath   = 256
+	// refusedFor stands between what runs and why the spec does not.
+	refusedFor = " refused: "
 	// writeTries is how often one verdict is written anew after others wrote
 	// to the same object; then the reconciler's queue tries again.
 	writeTries = 4
@@ -181,7 +183,8 @@ func (w *statusWriter) reportFaults(s subject, c metav1.Condition, faults []comp
 		if old != nil && strings.Contains(old.Message, said) {
 			continue
 		}
-		note := clip(fmt.Sprintf("%s is %s: generation %d: %s", c.Type, c.Status, c.ObservedGeneration, said), maxNote)
+		runs, _, _ := strings.Cut(c.Message, refusedFor) // what runs, and what does not
+		note := clip(runs+refusedFor+said, maxNote)
 		w.recorder.Eventf(fieldOf(s.Object, f.Path), nil, eventType(c), f.Reason, c.Type, "%s", note)
 	}
 }

@@ -164,16 +164,22 @@ func (s *Scheduler) place(ctx context.Context, t *turn, snapshot *cache.Snapshot
 		return err
 	}
 	t.Chose()
-	// Scores are good for this turn only.
-	t.top = t.placement.Top(blueprint.Decisions.TopScores)
+	if blueprint.Decisions.Nodes || fault.AnnotationNamesNodes {
+		// Scores are good for this turn only.
+		t.top = t.placement.Top(blueprint.Decisions.TopScores)
+	}
 	t.flight = &binding.Flight{
 		Framework: t.generation.Framework, State: t.state, Info: info, Node: t.placement.Node, Deaf: t.Deaf,
 	}
-	// A bound pod's annotation is trusted: what the author wrote under that
-	// name must not stay, and a Binding can replace it but not remove it.
+	// What the pod's author wrote under that name must not be taken for Berth's,
+	// and a Binding can replace it but not remove it.
 	_, forged := t.Pod.Annotations[decision.AnnotationKey]
 	if blueprint.Decisions.Annotate || forged {
-		t.flight.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(s.decided(t, nil))}
+		d := s.decided(t, nil)
+		if !blueprint.Decisions.Nodes {
+			d = d.WithoutNodes()
+		}
+		t.flight.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(d)}
 	}
 	promised := s.cache.NominatedNode(t.Pod.UID)
 	err = s.binding.Begin(ctx, t.flight)

@@ -3,6 +3,9 @@ package scheduler
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,7 +26,9 @@ import (
 func TestAPodIsBoundAndTheDecisionIsKnown(t *testing.T) {
 	inTime(t, func(w *world) {
 		w.a.Scores = map[string]int64{"n1": 10, "n2": 90, "n3": 50}
-		w.apply("one")
+		b := w.blueprint("one")
+		b.Decisions.Nodes = true
+		w.run(b)
 		defer w.lead()()
 		w.create(web("a"))
 		w.want("node", w.on("a"), "n2")
@@ -49,6 +54,26 @@ func TestAPodIsBoundAndTheDecisionIsKnown(t *testing.T) {
 		}
 		if pods, assumed := w.cache.Sizes(); pods != 1 || assumed != 0 {
 			t.Errorf("%d pods, %d assumed, want the informer's word for one", pods, assumed)
+		}
+	}, node("n1"), node("n2"), node("n3"))
+}
+
+func TestUnderDetailReasonsTheAnnotationNamesThePodsOwnNodeAlone(t *testing.T) {
+	inTime(t, func(w *world) {
+		w.a.Scores = map[string]int64{"n1": 10, "n2": 90, "n3": 50}
+		w.apply("one")
+		defer w.lead()()
+		w.create(web("a"))
+		text := w.cluster.Pod(web("a")).Annotations[decision.AnnotationKey]
+		var record map[string]any
+		if err := json.Unmarshal([]byte(text), &record); err != nil {
+			t.Fatal(err)
+		}
+		keys := slices.Sorted(maps.Keys(record))
+		w.want("the annotation's keys", fmt.Sprint(keys), "[attempts epoch generation hash node profile v walk]")
+		page, _ := w.options.Ledger.Page("p", 10)
+		if len(page.Recent) != 1 || page.Recent[0].Evaluated != 3 || page.Recent[0].Feasible != 3 {
+			t.Errorf("the ledger, which the profile's readers see, has %+v", page.Recent)
 		}
 	}, node("n1"), node("n2"), node("n3"))
 }

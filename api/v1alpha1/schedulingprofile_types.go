@@ -250,7 +250,7 @@ const (
 	ExplainNone Explain = "None"
 )
 
-// Detail says how much a SchedulingDecision tells.
+// Detail says how much a SchedulingDecision and the annotation tell of nodes.
 //
 // +kubebuilder:validation:Enum=Reasons;Nodes
 type Detail string
@@ -258,7 +258,7 @@ type Detail string
 const (
 	// DetailReasons tells reasons and counts.
 	DetailReasons Detail = "Reasons"
-	// DetailNodes names nodes, too.
+	// DetailNodes names nodes, their scores and their number, too.
 	DetailNodes Detail = "Nodes"
 )
 
@@ -270,7 +270,8 @@ type DecisionPolicy struct {
 	// +kubebuilder:default=Enabled
 	Annotate Switch `json:"annotate,omitempty"`
 
-	// topScores is how many of the best nodes a decision names. 0 names none.
+	// topScores is how many of the best nodes the annotation berth.dev/decision
+	// names, where detail is Nodes. 0 names none.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
@@ -285,8 +286,11 @@ type DecisionPolicy struct {
 	// +kubebuilder:default=Refusals
 	Explain Explain `json:"explain,omitempty"`
 
-	// detail says whether SchedulingDecisions, which those who use the namespace
-	// may read, name nodes (Nodes) or not (Reasons).
+	// detail says how much those who use a namespace may read about nodes. With
+	// Nodes, SchedulingDecisions name nodes, and the annotation
+	// berth.dev/decision says how many nodes were evaluated and feasible, and
+	// which scored best. With Reasons, SchedulingDecisions count nodes and name
+	// none, and the annotation names the pod's own node alone.
 	// +optional
 	// +kubebuilder:default=Reasons
 	Detail Detail `json:"detail,omitempty"`

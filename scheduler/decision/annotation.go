@@ -15,7 +15,8 @@ const AnnotationKey = "berth.dev/decision"
 // make every later update of the pod fail.
 const maxAnnotation = 1024
 
-// record is the annotation's value. Keys stay; new ones may come.
+// record is the annotation's value. Keys stay; new ones may come. Evaluated,
+// Feasible and Top are there under detail: Nodes alone.
 type record struct {
 	Version    int         `json:"v"`
 	Profile    string      `json:"profile"`
@@ -23,8 +24,8 @@ type record struct {
 	Hash       string      `json:"hash"`
 	Epoch      int64       `json:"epoch"`
 	Node       string      `json:"node"`
-	Evaluated  int         `json:"evaluated"`
-	Feasible   int         `json:"feasible"`
+	Evaluated  int         `json:"evaluated,omitempty"`
+	Feasible   int         `json:"feasible,omitempty"`
 	Attempts   int         `json:"attempts"`
 	Walk       Walk        `json:"walk,omitzero"`
 	Top        []NodeScore `json:"top,omitempty"`

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Result is how an attempt ended, in the words of api.md.
@@ -42,6 +44,15 @@ type Decision struct {
 	Walk Walk
 	// Top are the best nodes, best first, at most the profile's topScores.
 	Top []NodeScore
+}
+
+// WithoutNodes returns d without what it says of other nodes than the pod's own:
+// which were best, how many were evaluated and how many were feasible.
+func (d Decision) WithoutNodes() Decision {
+	if !fault.AnnotationNamesNodes {
+		d.Top, d.Evaluated, d.Feasible = nil, 0, 0
+	}
+	return d
 }
 
 // Walk is where an attempt stood among all others, and what it had heard of: with

@@ -21,6 +21,26 @@ func TestWhatAnAnnotationHoldsIsReadAgain(t *testing.T) {
 	}
 }
 
+func TestAnnotationDetail(t *testing.T) {
+	d := Decision{
+		Profile: "batch", Generation: 7, Hash: "9f3c1a2b4d", Epoch: 3, Node: "n17", Evaluated: 500, Feasible: 412, Attempts: 2,
+		Walk: Walk{Seq: 812, Start: 57, Order: 9, Nodes: 1234, Pods: 5678}, Top: []NodeScore{{Node: "n4", Score: 12}},
+	}
+	const walk = `"attempts":2,"walk":{"seq":812,"start":57,"order":9,"nodes":1234,"pods":5678}`
+	const begin = `{"v":1,"profile":"batch","generation":7,"hash":"9f3c1a2b4d","epoch":3,"node":"n17",`
+	for detail, c := range map[string]struct {
+		d    Decision
+		want string
+	}{
+		"Nodes":   {d, begin + `"evaluated":500,"feasible":412,` + walk + `,"top":[{"node":"n4","score":12}]}`},
+		"Reasons": {d.WithoutNodes(), begin + walk + `}`},
+	} {
+		if diff := cmp.Diff(c.want, Annotation(c.d)); diff != "" {
+			t.Errorf("detail: %s (-want +got):\n%s", detail, diff)
+		}
+	}
+}
+
 func TestWhatIsNoDecisionIsAnError(t *testing.T) {
 	for sentence, text := range map[string]string{
 		"it is empty":                     "",

@@ -19,7 +19,7 @@ var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, 
 		v, y := aVoice(), aYard(ctx)
 		a, b, c := aNode(ctx, y.node("a").Offers("cpu", "1")), aNode(ctx, y.node("b").Offers("cpu", "1")), aNode(ctx, y.node("c").Offers("cpu", "1"))
 		v.says(func(v *voice) { v.filter, v.prioritize = only(a, c), preferring(c, 0) })
-		p := aProfile(ctx, neverFlushing, extendedBy(v, v1alpha1.ExtenderVerbs{Filter: "filter", Prioritize: "prioritize"}))
+		p := aProfile(ctx, neverFlushing, naming(3), extendedBy(v, v1alpha1.ExtenderVerbs{Filter: "filter", Prioritize: "prioritize"}))
 		expectReady(ctx, p)
 		one := aPod(ctx, y.pod(p, "one").Requests("cpu", "1"))
 		r := recordOf(ctx, one)

@@ -18,7 +18,7 @@ import (
 
 var _ = Describe("A bound pod", func() {
 	It("says what decided about it, key by key", minute, func(ctx SpecContext) {
-		y, p := aYard(ctx), aProfile(ctx)
+		y, p := aYard(ctx), aProfile(ctx, naming(3))
 		small, big := aNode(ctx, y.node("small").Offers("cpu", "2")), aNode(ctx, y.node("big").Offers("cpu", "8"))
 		aNode(ctx, y.node("tiny").Offers("cpu", "500m"))
 		expectReady(ctx, p)
@@ -43,6 +43,19 @@ var _ = Describe("A bound pod", func() {
 		Expect(json.Unmarshal([]byte(pod.Annotations["berth.dev/decision"]), &keys)).To(Succeed())
 		Expect(slices.Collect(maps.Keys(keys))).To(ConsistOf(
 			"v", "profile", "generation", "hash", "epoch", "node", "evaluated", "feasible", "attempts", "walk", "top"))
+	})
+
+	It("names its own node alone under detail: Reasons, whatever topScores says", minute, func(ctx SpecContext) {
+		y, p := aYard(ctx), aProfile(ctx, naming(5), func(s *v1alpha1.SchedulingProfileSpec) { s.Decisions.Detail = v1alpha1.DetailReasons })
+		for i := range 3 {
+			aNode(ctx, y.node(fmt.Sprint("n", i)))
+		}
+		pod := aPod(ctx, y.pod(p, "web"))
+		r := recordOf(ctx, pod)
+		var keys map[string]any
+		Expect(json.Unmarshal([]byte(pod.Annotations["berth.dev/decision"]), &keys)).To(Succeed())
+		Expect(slices.Collect(maps.Keys(keys))).To(ConsistOf("v", "profile", "generation", "hash", "epoch", "node", "attempts", "walk"))
+		Expect([]any{r.Profile, r.Node}).To(Equal([]any{p.Name, pod.Spec.NodeName}))
 	})
 
 	It("carries it from the very write that bound it", minute, func(ctx SpecContext) {
@@ -74,7 +87,7 @@ var _ = Describe("A bound pod", func() {
 		admin.ExpectBound(ctx, pod)
 		Expect(pod.Annotations).To(BeEmpty())
 
-		By("but its author's is overwritten even then, so that a reader may trust it")
+		By("but its author's is overwritten even then, so that it is not taken for Berth's")
 		forged := aPod(ctx, y.pod(p, "forged").Annotation("berth.dev/decision", `{"v":1,"node":"forged"}`))
 		Expect(recordOf(ctx, forged).Node).To(Equal(forged.Spec.NodeName))
 	})

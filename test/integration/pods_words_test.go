@@ -127,7 +127,9 @@ func annotating(how v1alpha1.Switch) func(*v1alpha1.SchedulingProfileSpec) {
 }
 
 func naming(topScores int32) func(*v1alpha1.SchedulingProfileSpec) {
-	return func(s *v1alpha1.SchedulingProfileSpec) { s.Decisions.TopScores = &topScores }
+	return func(s *v1alpha1.SchedulingProfileSpec) {
+		s.Decisions.Detail, s.Decisions.TopScores = v1alpha1.DetailNodes, &topScores
+	}
 }
 
 func keeping(history int32) func(*v1alpha1.SchedulingProfileSpec) {

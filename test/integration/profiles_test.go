@@ -2,11 +2,13 @@ package integration
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -117,15 +119,39 @@ var _ = Describe("A SchedulingProfile", func() {
 		Expect(p.Status.Resolved).To(BeEmpty())
 	})
 
-	It("reports each transition as an Event", minute, func(ctx SpecContext) {
+	It("reports transitions as Events, and each error as one, which is about its field", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
 		expectReady(ctx, p)
-		edit(ctx, p, scoring("NoSuch"))
-		Eventually(eventsOf(ctx, p)).Should(ContainElements(
-			"Normal Ready Ready", "Warning UnknownPlugin Accepted", "Warning PreviousRuns Programmed",
-			"Warning UnknownPlugin Ready", "Warning UnknownPlugin Stalled"))
+		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) {
+			s.PluginConfig = []v1alpha1.PluginArguments{{Name: "NodeResourcesFit", Args: new(raw(map[string]any{"x": 1, "y": 2}))}}
+		})
+		const field = "spec.pluginConfig[0].args."
+		wrong := func(name string) any {
+			return MatchRegexp(`^Warning InvalidArguments Accepted ` + regexp.QuoteMeta(field+name) + `: generation 1 keeps running since \S+; generation 2 refused: ` +
+				regexp.QuoteMeta(field+name+": unknown field: the plugin has no such argument") + `$`)
+		}
+		Eventually(warningsAbout(ctx, p)).Should(ContainElements(wrong("x"), wrong("y")))
+		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.PluginConfig = nil })
+		Eventually(eventsOf(ctx, p)).Should(ContainElements("Normal Accepted Accepted", "Normal Programmed Programmed", "Normal Ready Ready"))
+		Eventually(warningsAbout(ctx, p)).Should(ConsistOf(wrong("x"), wrong("y")), "Programmed, Ready and Stalled only repeated it")
 	})
 })
+
+// warningsAbout are "type reason action field: note" of the warnings about an object.
+func warningsAbout(ctx SpecContext, object client.Object) func(g Gomega) []string {
+	return func(g Gomega) []string {
+		var list eventsv1.EventList
+		g.Expect(admin.List(ctx, &list, client.InNamespace(metav1.NamespaceDefault))).To(Succeed())
+		var out []string
+		for _, e := range list.Items {
+			if e.Regarding.UID == object.GetUID() && e.Type == v1.EventTypeWarning {
+				out = append(out, strings.Join([]string{e.Type, e.Reason, e.Action, e.Regarding.FieldPath}, " ")+": "+e.Note)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+}
 
 // eventsOf are "type reason action" of the Events about an object.
 func eventsOf(ctx SpecContext, object client.Object) func(g Gomega) []string {

@@ -36,10 +36,14 @@ func (o *options) bound(pod *corev1.Pod, w owner) (string, error) {
 	if c := scheduled(pod); c != nil && !c.LastTransitionTime.IsZero() {
 		when = show.Age(c.LastTransitionTime, o.Now()) + " ago, "
 	}
+	nodes := ""
+	if d.Evaluated > 0 {
+		nodes = fmt.Sprintf("%d asked, %d fit", d.Evaluated, d.Feasible)
+	}
 	return title + "\n" + facts(
 		"Profile", fmt.Sprintf("%s, generation %d, hash %s%s", d.Profile, d.Generation, d.Hash, since(d, w)),
 		"Decided", fmt.Sprintf("%s%s; leadership %d", when, attempt, d.Epoch),
-		"Nodes", fmt.Sprintf("%d asked, %d fit", d.Evaluated, d.Feasible),
+		"Nodes", nodes,
 	) + "\n" + scores(d), nil
 }
 
@@ -82,6 +86,8 @@ func since(d decision.Decision, w owner) string {
 // scores are the best nodes, with what each plugin gave.
 func scores(d decision.Decision) string {
 	switch {
+	case d.Evaluated == 0:
+		return show.Wrap("The annotation does not say how many nodes were feasible and which were best: spec.decisions.detail is Reasons.", "", "") + "\n"
 	case len(d.Top) == 0 && d.Feasible == 1:
 		return "One node fitted: there was nothing to choose.\n"
 	case len(d.Top) == 0:

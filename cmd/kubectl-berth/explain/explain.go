@@ -25,8 +25,10 @@ import (
 var Verb = verb.Verb{
 	Name: "explain", Arguments: "pod/NAME | KIND/NAME [-n NAMESPACE] [-o json|yaml] | pod/NAME --matrix [--limit N] [-o wide|json|yaml]",
 	Short: "Say why a pod is where it is, or why it waits; or why the pods of a workload do",
-	Long: `Of a pod that Berth bound: what decided, how many nodes were asked and fitted, and
-what each plugin gave the best nodes, weighted, from the annotation berth.dev/decision.
+	Long: `Of a pod that Berth bound: what decided, from the annotation berth.dev/decision, and,
+where the profile says decisions.detail: Nodes, how many nodes were asked and fitted, and
+what each plugin gave the best nodes, weighted. Whoever may patch the pod may have changed
+that annotation: it is information, not evidence.
 Of one that waits: its SchedulingDecision, which says who refuses it, what is missing
 where least is, and what wakes it. Of one that is not Berth's: whose it is.
 

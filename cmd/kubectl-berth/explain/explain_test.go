@@ -76,6 +76,7 @@ func TestExplain(t *testing.T) {
 		"a bound pod without shares":         {pod: placed(with(hash, func(d *decision.Decision) { d.Top = []decision.NodeScore{{Node: "n17", Score: 587}} }))},
 		"a bound pod with one node to go to": {pod: placed(with(hash, func(d *decision.Decision) { d.Top, d.Feasible = nil, 1 }))},
 		"a bound pod of topScores 0":         {pod: placed(with(hash, func(d *decision.Decision) { d.Top = nil }))},
+		"a bound pod of detail Reasons":      {pod: placed(why(hash).WithoutNodes())},
 		"a bound pod with a forged reason":   {pod: placed(with(hash, func(d *decision.Decision) { d.Node = "n1" }))},
 		"a bound pod that is not annotated":  {pod: plugin.Pod("web", "batch", "n17")},
 		"a bound pod of kube-scheduler":      {pod: plugin.Pod("web", "default-scheduler", "n17")},

@@ -48,7 +48,7 @@ func profiles() map[string]v1alpha1.SchedulingProfileSpec {
 		// A pod that was refused is left to the events, and of one that was not
 		// the annotation names the best nodes.
 		spec.Queue.FlushAfterSeconds = new(int32(0))
-		spec.Decisions.TopScores = new(int32(10))
+		spec.Decisions.Detail, spec.Decisions.TopScores = v1alpha1.DetailNodes, new(int32(10))
 		all[name] = spec
 	}
 	return all

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/berthdev/berth/test/fixture"
 )
@@ -18,11 +19,12 @@ import (
 // client-go may hand over what is there at the start in the order of a map.
 func TestNodesThatAreThereComeByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var there []runtime.Object
+		there := &v1.NodeList{}
 		for _, name := range []string{"e", "c", "a", "g", "d", "b", "f"} {
-			there = append(there, fixture.Node(name).Obj())
+			there.Items = append(there.Items, *fixture.Node(name).Obj())
 		}
-		w, client := newWorld(t), fake.NewClientset(there...)
+		w, client := newWorld(t), fake.NewClientset()
+		client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, there, nil })
 		factory := informers.NewSharedInformerFactory(client, 0)
 		synced, err := w.Register(factory)
 		if err != nil {

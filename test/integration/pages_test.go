@@ -56,7 +56,7 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 		It("shows what the commands of "+path+" print", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
 			// Of nodes with equal scores the first one is taken. A Manager begins to look
 			// for it where it ended for the pod before: a new one at the first node. Nodes
-			// that are there when it starts come in no order, later ones as they are created.
+			// that are there when it starts come by name, later ones as they are created.
 			stopManager()
 			berth = startManager(ctx)
 			fourNodes(ctx)

@@ -73,6 +73,8 @@ const (
 	crashreport       = "controllers/crashreport"
 	operator          = "operator"
 	why               = "test/why"
+	explainer         = "controllers/explainer"
+	compiling         = "scheduler/compile"
 )
 
 // everyCell is a table of cells. A fault that it must find spoils many of them:
@@ -248,6 +250,20 @@ var table = []mutant{
 		[]killer{{cycle, "TestAClassThatGaveWayIsNotUsedAgain"}}, "a bound changes no decision"},
 	{"NearestOutlivesSnapshot", "what was nearest to a pod's class is so for ever",
 		[]killer{{why, "TestWhatIsMissingIsAllThatIsMissing"}}, noWhy},
+	{"ExcludedNodesNear", "a node that the pod's selector excludes is called close as soon as it has room",
+		[]killer{{loop, "TestTheClosestNodesAreThoseThatWaitingMayOpen"}}, noWhy},
+	{"LinesTwice", "an explanation says the same twice",
+		[]killer{{cycle, "TestRejections"}, {explainer, "TestWhatATenantMayReadIsThereOnce"}}, noWhy},
+	{"FarGuesses", "a name is guessed that has little in common with the one that was given",
+		[]killer{{compiling, "TestAGuessIsNear"}}, noUsers},
+	{"OneArgumentError", "of a plugin's arguments the first kind of error is reported alone",
+		[]killer{{compiling, "TestAllThatIsWrongWithArgumentsIsReported"}}, noUsers},
+	{"ErrorByEveryCondition", "each condition that an error makes False reports the error as an Event of its own",
+		[]killer{{controllers, "TestAnErrorIsOneEvent"}}, noUsers},
+	{"NodesUnordered", "nodes that are there at the start are tried in the order of client-go's map",
+		[]killer{{intake, "TestNodesThatAreThereComeByName"}}, "it has no informers"},
+	{"AnnotationNamesNodes", "under detail: Reasons the annotation names nodes beside the pod's own",
+		[]killer{{desk, "TestAnnotationDetail"}}, "nobody reads its annotations"},
 	{"ExtenderRefusalsResolvable", "a refusal by an extender that nothing resolves is taken for one that victims resolve",
 		[]killer{{cycle, "TestExtendersHaveTheirSayAfterThePlugins"}}, noExtenders},
 	{"ExtenderIgnoredFails", "an extender that may be ignored fails the pod's attempt",

@@ -99,7 +99,8 @@ type SchedulingDecisionStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	BlockedBy string `json:"blockedBy,omitempty"`
 
-	// nodes counts the nodes; absent where no attempt got to them.
+	// nodes counts the nodes; absent where no attempt got to them, and, under
+	// detail: Reasons, where the pod fits on some of them.
 	// +optional
 	Nodes *DecisionNodes `json:"nodes,omitempty"`
 

@@ -46,11 +46,15 @@ func statusOf(e *decision.Explanation, now time.Time) v1alpha1.SchedulingDecisio
 	}
 }
 
-// hideNodes leaves out every field that names a node. Closest nodes that then
-// read alike are one entry.
+// hideNodes leaves out every field that names a node, and how many nodes there
+// are, unless the pod's own condition says it: that none is feasible. Closest
+// nodes that then read alike are one entry.
 func hideNodes(s *v1alpha1.SchedulingDecisionStatus) {
 	for i := range s.Rejections {
 		s.Rejections[i].ExampleNode = ""
+	}
+	if s.Nodes != nil && s.Nodes.Feasible > 0 && !fault.AnnotationNamesNodes {
+		s.Nodes = nil
 	}
 	var distinct []v1alpha1.NearMiss
 	for _, near := range s.Nearest {

@@ -52,6 +52,31 @@ func TestWhatATenantMayReadIsThereOnce(t *testing.T) {
 	}
 }
 
+// kube-scheduler's condition says "0/500 nodes are available" and, of a pod that is
+// bound or waits at Permit, nothing.
+func TestWhoMayReadHowManyNodesThereAre(t *testing.T) {
+	none := &decision.Nodes{Total: 500, Evaluated: 500, Summary: "0/500"}
+	some := &decision.Nodes{Total: 500, Evaluated: 500, Feasible: 412, Summary: "412/500"}
+	for sentence, c := range map[string]struct {
+		found *decision.Nodes
+		nodes bool
+		want  *decision.Nodes
+	}{
+		"detail: Reasons, of a pod that no node is feasible for":   {none, false, none},
+		"detail: Reasons, not of a pod that some are feasible for": {some, false, nil},
+		"detail: Nodes, of either: one that none is feasible for":  {none, true, none},
+		"detail: Nodes, of either: one that some are feasible for": {some, true, some},
+		"a pod that was not tried has none":                        {nil, false, nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			e := decision.Explanation{Nodes: c.nodes, Status: decision.Status{Nodes: c.found}}
+			if diff := cmp.Diff(c.want, statusOf(&e, noon).Nodes); diff != "" {
+				t.Errorf("nodes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestAnExplanationFitsIntoItsObject(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
 	e := decision.Explanation{Nodes: true, Status: decision.Status{

@@ -263,7 +263,7 @@ var table = []mutant{
 	{"NodesUnordered", "nodes that are there at the start are tried in the order of client-go's map",
 		[]killer{{intake, "TestNodesThatAreThereComeByName"}}, "it has no informers"},
 	{"AnnotationNamesNodes", "under detail: Reasons the annotation names nodes beside the pod's own",
-		[]killer{{desk, "TestAnnotationDetail"}}, "nobody reads its annotations"},
+		[]killer{{desk, "TestAnnotationDetail"}, {explainer, "TestWhoMayReadHowManyNodesThereAre"}}, "nobody reads its annotations"},
 	{"ExtenderRefusalsResolvable", "a refusal by an extender that nothing resolves is taken for one that victims resolve",
 		[]killer{{cycle, "TestExtendersHaveTheirSayAfterThePlugins"}}, noExtenders},
 	{"ExtenderIgnoredFails", "an extender that may be ignored fails the pod's attempt",

@@ -79,7 +79,7 @@ var _ = Describe("Looking into a manager", func() {
 		By("who may look")
 		url := "https://" + m.Metrics + "/debug/berth/"
 		Eventually(ask).WithArguments(ctx, http.MethodGet, url, looker).Should(HavePrefix("200 "), "it makes a key first")
-		for _, view := range []string{"", "queue", "cache", "generations", "memo", "compare"} {
+		for _, view := range []string{"", "queue", "cache", "order", "generations", "memo", "compare"} {
 			Expect(ask(ctx, http.MethodGet, url+view, "")).To(HavePrefix("401 "), view)
 			Expect(ask(ctx, http.MethodGet, url+view, nobody)).To(HavePrefix("403 "), view)
 			Expect(ask(ctx, http.MethodGet, url+view, looker)).To(SatisfyAll(HavePrefix("200 "), Not(ContainSubstring("swordfish"))), view)
@@ -102,6 +102,11 @@ var _ = Describe("Looking into a manager", func() {
 		Expect(cache.Placed).To(BeNumerically(">=", 2), "other specs may have left some on nodes of theirs")
 		Expect(cache.Assumed).To(ConsistOf(SatisfyAll(HaveField("UID", goes.UID), HaveField("Node", "of-"+name))))
 		Expect(cache.Nodes).To(ContainElement(SatisfyAll(HaveField("Name", "of-"+name), HaveField("Pods", 2))))
+
+		By("in which order nodes are tried")
+		var order inspect.Order
+		see(ctx, url+"order", looker, &order)
+		Expect(order.Nodes).To(SatisfyAll(HaveLen(len(cache.Nodes)), ContainElement("of-"+name)))
 
 		By("what runs, and what is remembered of it")
 		var generations inspect.Generations

@@ -223,5 +223,5 @@ deploy: ## Install the whole operator, with the image IMG. CONFIG=config/product
 	$(KUBECTL) kustomize $(or $(CONFIG),config/default) | sed 's|image: berth:latest$$|image: $(IMG)|' | $(KUBECTL) apply --server-side -f -
 
 .PHONY: undeploy
-undeploy: ## Remove the whole operator; the pods it bound stay where they are.
-	$(KUBECTL) delete --ignore-not-found -k config/default
+undeploy: ## Remove the whole operator, with the CONFIG that it was deployed with; the pods it bound stay where they are.
+	$(KUBECTL) delete --ignore-not-found -k $(or $(CONFIG),config/default)

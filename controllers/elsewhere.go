@@ -35,8 +35,6 @@ type OtherSchedulers struct {
 	Nobody bool
 }
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=kube-scheduler,verbs=get
-
 // servedElsewhere rejects a profile whose pods somebody else schedules, or may schedule:
 // two schedulers that each believe a node's room to be theirs overcommit it. nil when
 // nobody does, or the profile says that it takes over. The error says that it is not known

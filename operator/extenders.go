@@ -43,10 +43,8 @@ func (m *Manager) extenderClients() ExtenderClient {
 	return m.extenderMaker(m.config, m.to.watches, m.log)
 }
 
-// +kubebuilder:rbac:groups="",namespace=system,resources=secrets,verbs=get,roleName=extender-role
-
 // ClientCertificates reads the client certificates of extenders from Secrets of
-// Berth's own namespace, and of no other.
+// Berth's own namespace, and of no other. The right is in config/components/extenders.
 func ClientCertificates(client clientset.Interface, namespace string) func(context.Context, string) (extender.Certificate, error) {
 	return func(ctx context.Context, name string) (extender.Certificate, error) {
 		secret, err := client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})

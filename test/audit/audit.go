@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -64,6 +65,24 @@ func (e *Entry) Forbidden() bool { return e.Annotations["authorization.k8s.io/de
 
 // String is the request as a person would name it.
 func (e *Entry) String() string { return e.Verb + " " + e.RequestURI }
+
+// Need is the narrowest right to the request, as in "get leases.coordination.k8s.io
+// kube-system/kube-scheduler".
+func (e *Entry) Need() string {
+	ref := e.ObjectRef
+	if ref.Resource == "" {
+		return e.String()
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s/%s", e.Verb, strings.Trim(e.resource()+"."+ref.APIGroup, "."), ref.Namespace, ref.Name))
+}
+
+// resource is what the request is about, with its subresource.
+func (e *Entry) resource() string {
+	if e.ObjectRef.Subresource == "" {
+		return e.ObjectRef.Resource
+	}
+	return e.ObjectRef.Resource + "/" + e.ObjectRef.Subresource
+}
 
 // Entries are the requests so far, in the order in which they were answered.
 func (l Log) Entries() (entries []Entry, err error) {

@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -18,11 +20,11 @@ import (
 )
 
 // Lines as an API server writes them; the last one is not whole yet.
-const noted = `{"kind":"Event","level":"Metadata","verb":"list","requestURI":"/api/v1/pods?limit=500","objectRef":{"resource":"pods","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:00.000000Z","annotations":{"authorization.k8s.io/decision":"allow"}}
+const noted = `{"kind":"Event","level":"Metadata","verb":"list","requestURI":"/api/v1/pods?limit=500","objectRef":{"resource":"pods","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:00.000000Z","annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by ClusterRoleBinding \"r\" of ClusterRole \"r\" to ServiceAccount \"berth-manager/berth-system\""}}
 {"kind":"Event","level":"Metadata","verb":"create","requestURI":"/api/v1/namespaces/a/pods/p/binding","objectRef":{"resource":"pods","namespace":"a","name":"p","apiVersion":"v1","subresource":"binding"},"requestReceivedTimestamp":"2026-11-20T10:00:01.000000Z","annotations":{"authorization.k8s.io/decision":"allow"}}
-{"kind":"Event","level":"Metadata","verb":"get","requestURI":"/apis/coordination.k8s.io/v1/namespaces/a/leases/l","objectRef":{"resource":"leases","namespace":"a","name":"l","apiGroup":"coordination.k8s.io","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:04.000000Z","annotations":{"authorization.k8s.io/decision":"allow"}}
+{"kind":"Event","level":"Metadata","verb":"get","requestURI":"/apis/coordination.k8s.io/v1/namespaces/a/leases/l","objectRef":{"resource":"leases","namespace":"a","name":"l","apiGroup":"coordination.k8s.io","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:04.000000Z","annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by RoleBinding \"r/a\" of Role \"r\" to ServiceAccount \"berth-manager/berth-system\""}}
 {"kind":"Event","level":"Metadata","verb":"delete","requestURI":"/api/v1/nodes/n","objectRef":{"resource":"nodes","name":"n","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:05.000000Z","annotations":{"authorization.k8s.io/decision":"forbid"}}
-{"kind":"Event","level":"Metadata","verb":"get","requestURI":"/metrics","requestReceivedTimestamp":"2026-11-20T10:00:06.000000Z","annotations":{"authorization.k8s.io/decision":"allow"}}
+{"kind":"Event","level":"Metadata","verb":"get","requestURI":"/metrics","requestReceivedTimestamp":"2026-11-20T10:00:06.000000Z","annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by ClusterRoleBinding \"m\" of ClusterRole \"m\" to Group \"system:authenticated\""}}
 {"kind":"Event","level":"Metadata","verb":"watch","requestURI":"/api/v1/services?sendInitialEvents=true","objectRef":{"resource":"services","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:20.000000Z","annotations":{"authorization.k8s.io/decision":"allow"}}
 {"kind":"Event","lev`
 
@@ -127,5 +129,62 @@ func TestRightsThatNobodyNeededAreFound(t *testing.T) {
 	others, err := audit.Granted(t.Context(), fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(wide("r", lease)...).Build(), "elsewhere", subject.Name)
 	if err != nil || others != nil {
 		t.Errorf("another account has %v, %v; want nothing", others, err)
+	}
+}
+
+func TestWhatAWayOfInstallingLacksIsFound(t *testing.T) {
+	const manifests = `apiVersion: v1
+kind: Namespace
+metadata: {name: a}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: %[1]s
+metadata: {name: r, namespace: %[2]s}
+rules:
+- {apiGroups: [""], resources: [pods], verbs: [%[3]s]}
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [%[3]s]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: %[1]sBinding
+metadata: {name: r, namespace: %[2]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %[1]s, name: r}
+subjects: [{kind: ServiceAccount, namespace: berth-system, name: berth-manager}]
+`
+	const pods, lease = "list pods /", "get leases.coordination.k8s.io a/l"
+	tests := map[string]struct {
+		kind, namespace, verbs string
+		missing, unused        []string
+	}{
+		"all of it, and no more":             {"ClusterRole", `""`, "list, get", nil, []string{"r: list leases.coordination.k8s.io", "r: get pods"}},
+		"one verb":                           {"ClusterRole", `""`, "list", []string{lease}, []string{"r: list leases.coordination.k8s.io"}},
+		"a role of the Lease's namespace":    {"Role", "a", "get", []string{pods}, []string{"a/r: get pods"}},
+		"the same role of another one":       {"Role", "b", "get", []string{lease, pods}, []string{"b/r: get pods", "b/r: get leases.coordination.k8s.io"}},
+		"who may list may not watch by that": {"ClusterRole", `""`, "watch", []string{lease, pods}, []string{"r: watch pods", "r: watch leases.coordination.k8s.io"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, err := audit.Manifests(fmt.Sprintf(manifests, test.kind, test.namespace, test.verbs))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rights, err := audit.Granted(t.Context(), c, "berth-system", "berth-manager")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.missing, audit.Missing(rights, entries(t))); diff != "" {
+				t.Errorf("missing (-want +got):\n%s", diff)
+			}
+			var unused []string
+			for _, right := range audit.Unused(rights, entries(t)) {
+				unused = append(unused, right.String())
+			}
+			sorted := cmpopts.SortSlices(func(a, b string) bool { return a < b })
+			if diff := cmp.Diff(test.unused, unused, sorted); diff != "" {
+				t.Errorf("unused (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := audit.Manifests("apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nruels: []\n"); err == nil {
+		t.Error("a Role with an unknown field is taken")
 	}
 }

@@ -8,11 +8,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,10 +25,15 @@ import (
 
 var _ = Describe("Berth as a static pod", func() {
 	It("waits for the API server, for its kinds, then for a node, and serves pods that name no scheduler", func(ctx SpecContext) {
-		By("an account, a node that is not ready, and a pod that waits")
+		By("an account, a kube-scheduler that is gone, a node that is not ready, and a pod that waits")
 		kubectl(ctx, "apply", "--server-side", "--kustomize="+filepath.Join(root, "config", "static-pod"))
+		_, err := cp.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Create(ctx, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("gone"), LeaseDurationSeconds: new(int32(1))},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
 		nodes, pods := cp.Client().CoreV1().Nodes(), cp.Client().CoreV1().Pods("default")
-		_, err := nodes.Create(ctx, fixture.Node("n1").Obj(), metav1.CreateOptions{})
+		_, err = nodes.Create(ctx, fixture.Node("n1").Obj(), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		pod := fixture.Pod("default/web").Scheduler(v1.DefaultSchedulerName).Obj()
 		pod.Spec.Containers = []v1.Container{{Name: "web", Image: "web"}}
@@ -52,7 +59,7 @@ var _ = Describe("Berth as a static pod", func() {
 		Expect(cp.InstallCRDs(ctx, filepath.Join(root, "config", "crd"))).To(Succeed())
 		Eventually(operator.Answer).WithArguments(ctx, probes+"/readyz").Should(Equal("200 ok"))
 		kubectl(ctx, "wait", "--for=create", "--timeout=20s", "sprof/default-scheduler")
-		kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=20s", "sprof/default-scheduler")
+		kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=40s", "sprof/default-scheduler")
 		Eventually(scheduled).WithArguments(ctx).Should(Equal(
 			"False Unschedulable: 0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."))
 		Expect(operator.Answer(ctx, probes+"/healthz")).To(Equal("200 ok"))
@@ -60,7 +67,24 @@ var _ = Describe("Berth as a static pod", func() {
 		By("the node is ready")
 		kubectl(ctx, "taint", "node", "n1", v1.TaintNodeNotReady+"-")
 		Eventually(scheduled).WithArguments(ctx).Should(Equal("True n1"))
-	}, SpecTimeout(2*time.Minute))
+
+		By("with the rights of config/static-pod, and none in kube-system but to read that Lease")
+		_, err = cp.Client().CoordinationV1().Leases(operator.Namespace).Get(ctx, operator.Lease, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		entries, err := asked.Entries()
+		Expect(err).NotTo(HaveOccurred())
+		var forbidden, elsewhere []string
+		for i := range entries {
+			if entries[i].Forbidden() {
+				forbidden = append(forbidden, entries[i].String())
+			}
+			if entries[i].ObjectRef.Namespace == metav1.NamespaceSystem {
+				elsewhere = append(elsewhere, entries[i].Need())
+			}
+		}
+		Expect(forbidden).To(BeEmpty())
+		Expect(slices.Compact(elsewhere)).To(Equal([]string{"get leases.coordination.k8s.io kube-system/kube-scheduler"}))
+	}, SpecTimeout(3*time.Minute))
 })
 
 // starts starts the manager as the kubelet would, with an API server that is not there
@@ -68,13 +92,13 @@ var _ = Describe("Berth as a static pod", func() {
 func starts(ctx context.Context, down apiServer) (probes string, process *controlplane.Process) {
 	GinkgoHelper()
 	pod := staticPod()
-	kubeconfig, err := cp.ServiceAccountKubeconfig(ctx, pod.Namespace, "berth-manager")
+	kubeconfig, err := cp.ServiceAccountKubeconfig(ctx, operator.Namespace, operator.Account)
 	Expect(err).NotTo(HaveOccurred())
 	down.rename(kubeconfig)
 	free, err := controlplane.FreeAddresses(2)
 	Expect(err).NotTo(HaveOccurred())
 	process, err = cp.Run(manager, with(pod.Spec.Containers[0].Args, map[string]string{
-		"--kubeconfig": kubeconfig, "--other-scheduler-lease": "none", "--health-probe-bind-address": free[0], "--metrics-bind-address": free[1],
+		"--kubeconfig": kubeconfig, "--health-probe-bind-address": free[0], "--metrics-bind-address": free[1],
 	})...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.End(process) })

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berthdev/berth/test/audit"
 	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/operator"
 )
@@ -24,6 +25,8 @@ var (
 	root string
 	// manager is what the suite built.
 	manager string
+	// asked is what the API server notes of its requests.
+	asked audit.Log
 )
 
 func TestColdStart(t *testing.T) {
@@ -39,8 +42,11 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	manager, err = operator.Build(ctx)
 	Expect(err).NotTo(HaveOccurred())
+	var rules []string
+	asked, rules, err = audit.New(GinkgoT().TempDir(), audit.User("system:serviceaccount:"+operator.Namespace+":"+operator.Account))
+	Expect(err).NotTo(HaveOccurred())
 	// Whether nodes are ready, the specs say.
-	cp, err = controlplane.Start(ctx, controlplane.Options{APIServerArgs: []string{"--disable-admission-plugins=ServiceAccount"}})
+	cp, err = controlplane.Start(ctx, controlplane.Options{APIServerArgs: append(rules, "--disable-admission-plugins=ServiceAccount")})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
 }, NodeTimeout(15*time.Minute))

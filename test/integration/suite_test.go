@@ -1,6 +1,6 @@
 // Package integration shows the manager at work on a real kube-apiserver and
-// etcd, under the ServiceAccount and the roles that config/default ships. One
-// control plane serves the whole suite; each theme has a file of its own.
+// etcd, under the ServiceAccount and the roles that config/default ships, and those of
+// the components that come with a flag. One control plane serves the whole suite; each theme has a file of its own.
 package integration
 
 import (
@@ -55,6 +55,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	cp, err = operator.Cluster(ctx, append(rules, gangFlags()...)...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
+	_, err = kubectl(ctx, "apply", "--server-side", "--kustomize", "install")
+	Expect(err).NotTo(HaveOccurred())
 
 	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())

@@ -3,6 +3,7 @@ package olm
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -27,7 +28,8 @@ func runManager(ctx context.Context, path string) *controlplane.Process {
 	return m.Process
 }
 
-// right is one thing that the manager's account may or may not do.
+// right is one thing that the manager's account may or may not do. A slash and a name
+// behind the resource are those of one object.
 type right struct {
 	verb, group, resource, subresource, namespace string
 
@@ -41,12 +43,12 @@ var rights = map[string]right{
 	"evicts":                                      {"delete", "", "pods", "", "default", true},
 	"writes to claims":                            {"patch", "", "persistentvolumeclaims", "", "default", true},
 	"asks who scrapes it":                         {"create", "authentication.k8s.io", "tokenreviews", "", "", true},
-	"holds its lease":                             {"update", "coordination.k8s.io", "leases", "", namespace, true},
+	"holds its lease":                             {"update", "coordination.k8s.io", "leases/berth-manager", "", namespace, true},
+	"holds no other lease there":                  {"update", "coordination.k8s.io", "leases", "", namespace, false},
 	"holds no lease elsewhere":                    {"update", "coordination.k8s.io", "leases", "", "kube-system", false},
 	"keeps its history":                           {"create", "apps", "controllerrevisions", "", namespace, true},
 	"keeps none elsewhere":                        {"create", "apps", "controllerrevisions", "", "default", false},
-	"reads its namespace's Secrets":               {"get", "", "secrets", "", namespace, true},
-	"reads no Secrets elsewhere":                  {"get", "", "secrets", "", "default", false},
+	"reads no Secrets":                            {"get", "", "secrets", "", namespace, false},
 	"writes no ConfigMap elsewhere":               {"create", "", "configmaps", "", "kube-system", false},
 	"does what a plugin of one's own may":         {"list", "example.com", "ships", "", "", true},
 	"does not change roles":                       {"update", "rbac.authorization.k8s.io", "clusterroles", "", "", false},
@@ -73,11 +75,12 @@ func installersWrongRights(ctx context.Context) []string {
 // wrongRights are those of an account that are not as they should be.
 func wrongRights(ctx context.Context, account string, rights map[string]right) (wrong []string) {
 	for name, r := range rights {
+		resource, object, _ := strings.Cut(r.resource, "/")
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:   "system:serviceaccount:" + namespace + ":" + account,
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.subresource, Namespace: r.namespace,
+				Verb: r.verb, Group: r.group, Resource: resource, Subresource: r.subresource, Namespace: r.namespace, Name: object,
 			},
 		}}
 		err := admin.Create(ctx, review)

@@ -52,7 +52,6 @@ var Others = []Other{
 	{Prefix: "kubectl apply --server-side -k config/", Append: " --force-conflicts --dry-run=server", Why: ours},
 	{Prefix: "kubectl create clusterrolebinding ", Append: " --dry-run=server", Why: "nobody takes it away again"},
 	{Prefix: "kubectl -n berth-system create serviceaccount ", Append: " --dry-run=server", Why: "nobody takes it away again"},
-	{Prefix: "kubectl -n kube-system create token berth-manager", Instead: "kubectl -n berth-system create token berth-manager --duration=8760h", Why: "config/static-pod, which has the account there, is not applied"},
 	{Prefix: "kubectl -n berth-system rollout status ", Why: pods},
 	{Prefix: "kubectl -n berth-system logs ", Why: pods},
 	{Prefix: "kubectl -n berth-system port-forward ", Why: pods},

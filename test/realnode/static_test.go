@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/operator"
 	"github.com/berthdev/berth/test/realnode/node"
 )
 
@@ -37,7 +38,7 @@ var _ = Describe("config/static-pod", Ordered, Label("static-pod"), func() {
 		Eventually(phase).WithArguments(ctx, first).Should(Equal(corev1.PodRunning))
 		Expect(first.Annotations).To(HaveKeyWithValue("berth.dev/decision", ContainSubstring(`"profile":"default-scheduler"`)))
 		var l coordinationv1.Lease
-		Expect(admin.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: lease}, &l)).To(Succeed())
+		Expect(admin.Get(ctx, types.NamespacedName{Namespace: operator.Namespace, Name: lease}, &l)).To(Succeed())
 		Expect(l.Spec.HolderIdentity).To(HaveValue(Not(BeEmpty())))
 	})
 
@@ -86,7 +87,7 @@ func installStaticPod(ctx context.Context) {
 func writeBerthKubeconfig(ctx context.Context) {
 	GinkgoHelper()
 	const path, user = "/etc/kubernetes/berth.conf", 65532
-	source, err := cluster.ServiceAccountKubeconfig(ctx, metav1.NamespaceSystem, "berth-manager")
+	source, err := cluster.ServiceAccountKubeconfig(ctx, operator.Namespace, operator.Account)
 	Expect(err).NotTo(HaveOccurred())
 	text, err := os.ReadFile(source)
 	Expect(err).NotTo(HaveOccurred())

@@ -92,3 +92,35 @@ func TestWorkflowsUseActionsByTheirCommit(t *testing.T) {
 		}
 	}
 }
+
+func TestBaseImagesAreNamedByTheirDigest(t *testing.T) {
+	from, pinned := regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(\S+)`), regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
+	for _, file := range []string{"Dockerfile", "bundle.Dockerfile"} {
+		images := from.FindAllStringSubmatch(fromRoot(t, file), -1)
+		if len(images) == 0 {
+			t.Errorf("%s has no FROM", file)
+		}
+		for _, image := range images {
+			if image[1] != "scratch" && !pinned.MatchString(image[1]) {
+				t.Errorf("%s: %s may become another one: add its digest", file, image[1])
+			}
+		}
+	}
+}
+
+// A module that dependabot does not know keeps its dependencies for ever. Those of
+// tools/older are to: they are older versions of Kubernetes.
+func TestDependabotKnowsEveryModule(t *testing.T) {
+	command := exec.Command("bash", filepath.Join("..", "..", "tools", "modules.sh"))
+	out, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := fromRoot(t, ".github/dependabot.yml")
+	for _, module := range strings.Fields(string(out)) {
+		folder := "/" + strings.TrimPrefix(module, ".")
+		if !strings.Contains(known, "\n    - "+folder+"\n") {
+			t.Errorf(".github/dependabot.yml does not list %s", folder)
+		}
+	}
+}

@@ -46,7 +46,10 @@ func parseDockerfile(text string) (recipe, error) {
 			return recipe{}, fmt.Errorf("%q: %w", line, err)
 		}
 	}
+	from, digest, pinned := strings.Cut(from, "@sha256:")
 	switch {
+	case !pinned || len(digest) != 64:
+		return recipe{}, fmt.Errorf("the last stage is FROM %q: name the image by its digest as well", from)
 	case from != base:
 		return recipe{}, fmt.Errorf("the last stage is FROM %q, want %q, whose layout tools/images writes", from, base)
 	case r.build == "" || r.binary == "" || r.user == "" || len(r.entrypoint) == 0:

@@ -195,6 +195,10 @@ release-snapshot: ## Everything that a release is made of but the image and the 
 olm-e2e: controlplane ## Install and upgrade the bundle through the Operator Lifecycle Manager, whose programs are built once.
 	olm=$$(tools/build-olm.sh) && go test ./test/olm -v -count=1 -timeout 60m -args -olm "$$olm"
 
+.PHONY: helm-e2e
+helm-e2e: controlplane ## Install, upgrade and roll back charts/berth by the real Helm, which is built once; hold what it renders to kustomize.
+	helm=$$(tools/build-helm.sh) && go test ./test/helm -v -count=1 -timeout 30m -args -helm "$$helm"
+
 ##@ The site
 
 # What npm installed, for the lock file that is there.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Writes every generated file from its source: deep copies, apply
 # configurations and CRDs from api/, the manager's role from the RBAC markers
-# that stand beside the code that needs the right, the references in docs/, dist/
-# and bundle/ from config/. `make verify` runs it and asks git whether anything
+# that stand beside the code that needs the right, the references in docs/, dist/,
+# charts/ and bundle/ from config/. `make verify` runs it and asks git whether anything
 # changed. IMG is the manager's image in the bundle; the default has VERSION as its tag.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -41,6 +41,9 @@ mkdir -p dist
 		'# Made from config/default by `make generate`; change that instead.'
 	go tool -modfile=tools/dev/go.mod kustomize build config/default
 } >dist/install.yaml
+
+# The same for Helm, with each component as a value.
+go run ./tools/chart
 
 # The same for the Operator Lifecycle Manager.
 (cd tools/bundle && go run . --image="${IMG:-}")

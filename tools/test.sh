@@ -11,7 +11,7 @@ root=$(dirname "$here")
 controlplane=github.com/berthdev/berth/test/controlplane
 # Long ones wait for minutes of real time, or try out commands that measure: the
 # suites that every change has to pass must not take longer than anybody waits.
-long='/test/(alerts|explained|olm|perf|restarts|soak)$'
+long='/test/(alerts|explained|helm|olm|perf|restarts|soak)$'
 # What has a target of its own, since it needs root and more than Go.
 own='/test/realnode$'
 

@@ -42,6 +42,8 @@ var Others = []Other{
 	{Prefix: "make ", Why: target},
 	{Prefix: "go run ./", Why: source},
 	{Prefix: "docker ", Why: images},
+	{Prefix: "helm ", Why: "test/helm installs, upgrades and rolls back as this says, with the image that is there"},
+	{Prefix: "kubectl label namespace berth-system ", Append: " --overwrite --dry-run=server", Why: ours},
 	{Prefix: "mkdir berth-catalog", Why: images},
 	{Prefix: "printf ", Why: images},
 	{Prefix: "opm ", Why: images + "; test/olm has opm render, validate and serve the bundle"},

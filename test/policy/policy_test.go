@@ -99,6 +99,7 @@ demo:                   test/controlplane
 
 # What is written from the code reads it as text.
 tools/flags:            operator
+tools/chart:            config
 tools/metrics:
 tools/plugins:          api/... scheduler/compile scheduler/framework scheduler/offline scheduler/plugins scheduler/profile scheduler/queue
 

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	made = "{{- /* Made by `make generate` from config/. */ -}}\n"
+	// berthNamespace is the namespace in config/, for which the release's own stands.
+	berthNamespace = "berth-system"
+	// deployment is the one object that components and values change.
+	deployment = "Deployment/berth-system/berth-manager"
+)
+
+// chart is what is made so far.
+type chart struct {
+	// files are the chart's, by their path.
+	files map[string]string
+	// changes are what components do to the Deployment, as parts of a template.
+	changes strings.Builder
+	// manager is the Deployment of config/default.
+	manager object
+}
+
+// base takes what config/default has. The namespace is not in the chart: Helm stores its
+// release there before it creates anything.
+func (c *chart) base(objects []object) error {
+	for _, o := range objects {
+		switch o.field("kind") {
+		case "Namespace":
+		case "CustomResourceDefinition":
+			text, err := crd(o)
+			if err != nil {
+				return err
+			}
+			c.files["templates/crds/"+o.field("metadata", "name")+".yaml"] = made + "{{- if .Values.crds.install }}\n" + text + "{{- end }}\n"
+		case "Deployment":
+			if o.id() != deployment {
+				return fmt.Errorf("%s: the chart knows one Deployment, %s", o.id(), deployment)
+			}
+			c.manager = o
+		default:
+			text, err := template(o)
+			if err != nil {
+				return err
+			}
+			c.files["templates/"+fileName(o)] = made + text
+		}
+	}
+	if c.manager == nil {
+		return fmt.Errorf("config/default has no %s", deployment)
+	}
+	return nil
+}
+
+// component takes what a component adds to config/default.
+func (c *chart) component(component Component, base, with []object) error {
+	before := map[string]object{}
+	for _, o := range base {
+		before[o.id()] = o
+	}
+	var added strings.Builder
+	for _, o := range with {
+		old, there := before[o.id()]
+		delete(before, o.id())
+		switch {
+		case !there:
+			text, err := template(o)
+			if err != nil {
+				return err
+			}
+			added.WriteString("---\n" + text)
+		case o.id() == deployment:
+			if err := c.change(component, old, o); err != nil {
+				return err
+			}
+		case !reflect.DeepEqual(old, o):
+			return fmt.Errorf("it changes %s: the chart knows how to change %s alone", o.id(), deployment)
+		}
+	}
+	if len(before) > 0 {
+		return fmt.Errorf("it takes away %d objects of config/default", len(before))
+	}
+	if added.Len() > 0 {
+		c.files["templates/components/"+component.Value+".yaml"] = made +
+			"{{- if .Values.components." + component.Value + " }}\n" + added.String() + "{{- end }}\n"
+	}
+	return nil
+}
+
+// change notes what a component does to the Deployment: fields that it sets, and
+// arguments that it appends.
+func (c *chart) change(component Component, old, changed object) error {
+	args, err := appended(arguments(old), arguments(changed))
+	if err != nil {
+		return err
+	}
+	fields, err := setFields(withoutArguments(old), withoutArguments(changed))
+	if err != nil || len(fields) == 0 && len(args) == 0 {
+		return err
+	}
+	c.changes.WriteString("{{- if .Values.components." + component.Value + " }}\n")
+	if len(fields) > 0 {
+		text, err := yaml.Marshal(fields)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&c.changes, "{{- $_ := mergeOverwrite $manager (fromYaml %q) }}\n", text)
+	}
+	for _, arg := range args {
+		fmt.Fprintf(&c.changes, "{{- $_ := set $container \"args\" (append $container.args %q) }}\n", arg)
+	}
+	c.changes.WriteString("{{- end }}\n")
+	return nil
+}
+
+// container is the manager's.
+func container(o object) map[string]any {
+	spec := o["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	return spec["containers"].([]any)[0].(map[string]any)
+}
+
+func arguments(o object) (args []string) {
+	for _, arg := range container(o)["args"].([]any) {
+		args = append(args, arg.(string))
+	}
+	return args
+}
+
+func withoutArguments(o object) map[string]any {
+	text, err := yaml.Marshal(o)
+	if err != nil {
+		panic(err) // it was YAML
+	}
+	var copied object
+	if err := yaml.Unmarshal(text, &copied); err != nil {
+		panic(err)
+	}
+	delete(container(copied), "args")
+	return copied
+}
+
+// appended are the arguments that are behind the others.
+func appended(old, changed []string) ([]string, error) {
+	if len(changed) < len(old) || !slices.Equal(old, changed[:len(old)]) {
+		return nil, fmt.Errorf("it changes arguments of the manager: the chart knows how to append some alone")
+	}
+	return changed[len(old):], nil
+}
+
+// setFields are those of changed that old has not, or has with another value.
+func setFields(old, changed map[string]any) (map[string]any, error) {
+	set := map[string]any{}
+	for key := range old {
+		if _, there := changed[key]; !there {
+			return nil, fmt.Errorf("it takes away the field %s", key)
+		}
+	}
+	for key, value := range changed {
+		before, there := old[key]
+		if there && reflect.DeepEqual(before, value) {
+			continue
+		}
+		inner, isMap := value.(map[string]any)
+		beforeInner, wasMap := before.(map[string]any)
+		if !isMap || !wasMap {
+			set[key] = value
+			continue
+		}
+		deeper, err := setFields(beforeInner, inner)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		set[key] = deeper
+	}
+	return set, nil
+}
+
+func fileName(o object) string {
+	return strings.ToLower(o.field("kind")) + "-" + o.field("metadata", "name") + ".yaml"
+}
+
+// namespaceMark stands for the namespace until the text is one of a template.
+const namespaceMark = "NAMESPACE-OF-THE-RELEASE"
+
+// template is an object as a template has it: in the release's namespace.
+func template(o object) (string, error) {
+	text, err := yaml.Marshal(moved(map[string]any(o)))
+	if err != nil {
+		return "", err
+	}
+	return strings.ReplaceAll(escaped(string(text)), namespaceMark, "{{ .Release.Namespace | quote }}"), nil
+}
+
+// moved is a value in which the namespace is marked.
+func moved(value any) any {
+	switch value := value.(type) {
+	case string:
+		if value == berthNamespace {
+			return namespaceMark
+		}
+	case map[string]any:
+		copied := map[string]any{}
+		for key, inner := range value {
+			copied[key] = moved(inner)
+		}
+		return copied
+	case []any:
+		copied := make([]any, len(value))
+		for i, inner := range value {
+			copied[i] = moved(inner)
+		}
+		return copied
+	}
+	return value
+}
+
+// escaped is a text that a template prints as it is.
+func escaped(text string) string { return strings.ReplaceAll(text, "{{", `{{ "{{" }}`) }
+
+// crd is a CustomResourceDefinition which Helm keeps, if the values say so.
+func crd(o object) (string, error) {
+	text, err := template(o)
+	if err != nil {
+		return "", err
+	}
+	const annotations = "  annotations:\n"
+	before, after, found := strings.Cut(text, annotations)
+	if !found || strings.Contains(before, "\nspec:") {
+		return "", fmt.Errorf("%s: it has no annotations to put helm.sh/resource-policy among", o.id())
+	}
+	return before + annotations + "    {{- if .Values.crds.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n" + after, nil
+}

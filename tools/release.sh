@@ -24,11 +24,36 @@ have() {
 	mv "$tools/.$1.part" "$tools/$1"
 }
 
-# manifest IMAGE writes what installs the operator with that image.
-manifest() {
+# pinned IMAGE FILE is a manifest on stdin, with that image.
+pinned() {
+	sed "s|image: berth:latest\$|image: $1|" >"$2"
+	grep -q "image: $1\$" "$2" || { echo "tools/release.sh: what becomes $2 names no image berth:latest" >&2; exit 1; }
+}
+
+# packages IMAGE writes what installs the operator with that image, NAME:TAG or
+# NAME:TAG@sha256:…, in every way: two manifests, the chart, and the bundle, whose
+# relatedImages name the image where it has a digest.
+packages() {
+	local image=$1 version name tag digest=
+	version=$(cat VERSION)
 	mkdir -p bin
-	sed "s|image: berth:latest\$|image: $1|" dist/install.yaml >bin/install.yaml
-	grep -q "image: $1\$" bin/install.yaml || { echo "tools/release.sh: dist/install.yaml names no image berth:latest" >&2; exit 1; }
+	pinned "$image" bin/install.yaml <dist/install.yaml
+	go tool -modfile=tools/dev/go.mod kustomize build config/production | pinned "$image" bin/install-production.yaml
+
+	case $image in *@*) digest=${image#*@} ;; esac
+	name=${image%%@*} tag=${name##*:} name=${name%:*}
+	rm -rf bin/chart && mkdir -p bin/chart && cp -r charts/berth bin/chart
+	sed -i.orig -e "s|^  repository: berth\$|  repository: $name|" -e "s|^  tag: latest\$|  tag: $tag|" \
+		-e "s|^  digest: \"\"\$|  digest: \"$digest\"|" bin/chart/berth/values.yaml
+	rm bin/chart/berth/values.yaml.orig
+	helm=$(tools/build-helm.sh)
+	"$helm" template berth bin/chart/berth | grep -q "image: $image\$" || { echo "tools/release.sh: the chart does not have the image $image" >&2; exit 1; }
+	"$helm" package bin/chart/berth --destination bin >&2
+	[ -f "bin/berth-$version.tgz" ] || { echo "tools/release.sh: the chart's version is not that of VERSION: run make generate" >&2; exit 1; }
+
+	rm -rf bin/bundle && mkdir -p bin/bundle
+	(cd tools/bundle && go run . --image="$image" --out=../../bin/bundle)
+	tar -C bin/bundle -czf "bin/berth-bundle-$version.tar.gz" bundle bundle.Dockerfile
 }
 
 have goreleaser github.com/goreleaser/goreleaser/v2
@@ -41,7 +66,7 @@ check)
 snapshot)
 	have cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	have validate-krew-manifest sigs.k8s.io/krew/cmd/validate-krew-manifest
-	manifest berth:snapshot
+	packages berth:snapshot
 	VERSION=$(cat VERSION) goreleaser release --snapshot --clean --skip=sign,publish,announce
 	validate-krew-manifest -manifest bin/release/krew/berth.yaml -skip-install
 	;;
@@ -52,7 +77,7 @@ version)
 	;;
 publish)
 	have cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
-	manifest "${2:?the image, by digest}"
+	packages "${2:?the image, by digest}"
 	goreleaser release --clean
 	;;
 *)

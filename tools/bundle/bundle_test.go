@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/operator-framework/api/pkg/manifests"
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -80,6 +81,13 @@ func TestAnotherVersionIsOneAtEachPlace(t *testing.T) {
 	want := []string{"berth.v0.0.9", "0.0.9", "example.com/berth@sha256:0", "example.com/berth@sha256:0"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want,+got):\n%s", diff)
+	}
+	related := []v1alpha1.RelatedImage{{Name: "manager", Image: "example.com/berth@sha256:0"}}
+	if diff := cmp.Diff(related, csv.Spec.RelatedImages); diff != "" {
+		t.Errorf("relatedImages of an image by digest (-want,+got):\n%s", diff)
+	}
+	if images := shipped(t).CSV.Spec.RelatedImages; images != nil {
+		t.Errorf("relatedImages of an image by tag: %v, want none: a mirror could not take it", images)
 	}
 	if err := run(options{root: root, out: dir, version: "one"}); err == nil || !strings.Contains(err.Error(), "1.2.3") {
 		t.Errorf("version one: got %v, want an error that shows a version", err)

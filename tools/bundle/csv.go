@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/blang/semver/v4"
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -25,6 +26,11 @@ func (s *source) csv(version, image string) (*v1alpha1.ClusterServiceVersion, er
 	csv.Spec.Description = s.text
 	csv.Spec.Icon = []v1alpha1.Icon{{Data: base64.StdEncoding.EncodeToString(s.icon), MediaType: "image/svg+xml"}}
 	csv.Annotations["containerImage"] = image
+	// Who mirrors a catalog's images takes those that are named here, by digest. A
+	// tag is none: the bundle in the tree names no image that there is.
+	if strings.Contains(image, "@sha256:") {
+		csv.Spec.RelatedImages = []v1alpha1.RelatedImage{{Name: "manager", Image: image}}
+	}
 	if csv.Annotations["alm-examples"], err = examples(s.samples); err != nil {
 		return nil, err
 	}

@@ -14,15 +14,19 @@ type DecisionPolicyApplyConfiguration struct {
 	// annotate says whether a bound pod carries the annotation
 	// berth.dev/decision: where it went, and why.
 	Annotate *apiv1alpha1.Switch `json:"annotate,omitempty"`
-	// topScores is how many of the best nodes a decision names. 0 names none.
+	// topScores is how many of the best nodes the annotation berth.dev/decision
+	// names, where detail is Nodes. 0 names none.
 	TopScores *int32 `json:"topScores,omitempty"`
 	// explain says for which pods there is a SchedulingDecision: those that are
 	// refused or held (Refusals), those that are bound, too (All), or for none
 	// (None). To say what is missing on the nearest nodes, Filter plugins are
 	// asked about a dozen nodes more at most, when the reasons are new.
 	Explain *apiv1alpha1.Explain `json:"explain,omitempty"`
-	// detail says whether SchedulingDecisions, which those who use the namespace
-	// may read, name nodes (Nodes) or not (Reasons).
+	// detail says how much those who use a namespace may read about nodes. With
+	// Nodes, SchedulingDecisions name nodes, and the annotation
+	// berth.dev/decision says how many nodes were evaluated and feasible, and
+	// which scored best. With Reasons, SchedulingDecisions count nodes and name
+	// none, and the annotation names the pod's own node alone.
 	Detail *apiv1alpha1.Detail `json:"detail,omitempty"`
 	// history is how many decisions status.recentDecisions holds. 0 holds none.
 	History *int32 `json:"history,omitempty"`

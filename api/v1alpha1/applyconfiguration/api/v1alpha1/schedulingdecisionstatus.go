@@ -22,7 +22,8 @@ type SchedulingDecisionStatusApplyConfiguration struct {
 	// blockedBy says which plugins keep the pod from how many nodes, or which
 	// one from being tried.
 	BlockedBy *string `json:"blockedBy,omitempty"`
-	// nodes counts the nodes; absent where no attempt got to them.
+	// nodes counts the nodes; absent where no attempt got to them, and, under
+	// detail: Reasons, where the pod fits on some of them.
 	Nodes *DecisionNodesApplyConfiguration `json:"nodes,omitempty"`
 	// rejections are the reasons, by plugin, those of most nodes first.
 	Rejections []RejectionApplyConfiguration `json:"rejections,omitempty"`

@@ -30,7 +30,9 @@ type SchedulingProfileStatusApplyConfiguration struct {
 	Trial *TrialStatusApplyConfiguration `json:"trial,omitempty"`
 	// queue says where the profile's pods wait.
 	Queue *QueueStatusApplyConfiguration `json:"queue,omitempty"`
-	// totals count what was decided since the leader first heard of the profile.
+	// totals count what was decided since their field since. A new leader goes on from
+	// what they say: what the leader before decided in its last spec.decisions.publishSeconds
+	// is not counted when it was killed.
 	Totals *DecisionTotalsApplyConfiguration `json:"totals,omitempty"`
 	// lastDecisionTime is when the newest decision was made.
 	LastDecisionTime *metav1.Time `json:"lastDecisionTime,omitempty"`

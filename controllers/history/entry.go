@@ -123,8 +123,8 @@ func (h *History) revisionOf(entry *appsv1.ControllerRevision) (Revision, bool) 
 		Name: entry.Name, Hash: hashOf(entry), Number: entry.Revision, Profile: p,
 		UID:       types.UID(entry.Annotations[v1alpha1.AnnotationProfileUID]),
 		Probation: onProbation(entry), Served: entry.Annotations[v1alpha1.AnnotationServed] != "",
-		OnTrial: entry.Annotations[v1alpha1.AnnotationOnTrial] != "",
-		Configs: configsOf(entry),
+		OnTrial:  entry.Annotations[v1alpha1.AnnotationOnTrial] != "",
+		Configs:  configsOf(entry),
 		Evidence: h.evidenceOf(entry),
 	}, true
 }

@@ -199,7 +199,7 @@ func TestTheWatchdogFindsTheLoopOfItsOwnScheduler(t *testing.T) {
 		}
 		time.Sleep(patience + time.Second)
 		for i, point := range points {
-		want := fmt.Sprintf(`in a call of plugin "A" at %s; the log names the pod`, point)
+			want := fmt.Sprintf(`in a call of plugin "A" at %s; the log names the pod`, point)
 			if err := dogs[i].Alive(); err == nil || !strings.HasSuffix(err.Error(), want) {
 				t.Errorf("the watchdog says\n  %v\nwant at the end\n  %s", err, want)
 			}

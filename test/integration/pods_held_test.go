@@ -116,7 +116,7 @@ var _ = Describe("A pod that asks for what this build does not do yet", func() {
 			admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "other")))
 			expectHeld(ctx, "Unsupported: "+a.field, pod)
 			Expect(seen.standings(pod)()).To(HaveExactElements(HavePrefix("False Unsupported: ")), "never Unschedulable")
-			Expect(told(ctx, pod)(Default)).To(ConsistOf(HavePrefix("Warning FailedScheduling Scheduling by "+p.Name+": "+a.field)))
+			Expect(told(ctx, pod)(Default)).To(ConsistOf(HavePrefix("Warning FailedScheduling Scheduling by " + p.Name + ": " + a.field)))
 		})
 	}
 

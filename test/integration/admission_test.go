@@ -89,11 +89,9 @@ var _ = Describe("The policies of config/admission", func() {
 // is refused; when the spec ends, until it is not.
 func thePolicy(ctx context.Context, file string, refused func(context.Context) error) {
 	GinkgoHelper()
-	root, err := controlplane.ModuleRoot()
-	Expect(err).NotTo(HaveOccurred())
-	file = filepath.Join(root, "config", "admission", file)
+	file = policyFile(file)
 	Expect(refused(ctx)).To(Succeed(), "before the policy is there")
-	_, err = kubectl(ctx, "apply", "--server-side", "-f", file)
+	_, err := kubectl(ctx, "apply", "--server-side", "-f", file)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		_, err := kubectl(ctx, "delete", "--ignore-not-found", "-f", file)
@@ -101,4 +99,12 @@ func thePolicy(ctx context.Context, file string, refused func(context.Context) e
 		Eventually(refused).WithContext(ctx).Should(Succeed(), "after the policy is gone")
 	})
 	Eventually(refused).WithContext(ctx).Should(MatchError(ContainSubstring("ValidatingAdmissionPolicy")))
+}
+
+// policyFile is where a file of config/admission is.
+func policyFile(name string) string {
+	GinkgoHelper()
+	root, err := controlplane.ModuleRoot()
+	Expect(err).NotTo(HaveOccurred())
+	return filepath.Join(root, "config", "admission", name)
 }

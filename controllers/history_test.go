@@ -289,7 +289,7 @@ func TestWithoutAPlaceForHistoryAProfileRunsAndSaysSo(t *testing.T) {
 			edit: func(p *v1alpha1.SchedulingProfile) {
 				p.Spec.PluginConfig = []v1alpha1.PluginArguments{{Name: "Own", Args: &runtime.RawExtension{Raw: []byte(`{"x":"` + large + `"}`)}}}
 			},
-			says: "at most 65536 are stored",
+			says: "at most 1048576 (1 MiB) are stored",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -361,4 +361,39 @@ func TestAManualProfileWaitsForItsHash(t *testing.T) {
 	d.cluster = objects{aProfile(2, manual("hash-2"))}
 	d.mustVisit()
 	d.wantRuns("hash-2", "True Programmed")
+}
+
+func TestARevisionOfAlmostAMebibyteIsStored(t *testing.T) {
+	d := newDesk(t, aProfile(1))
+	p := d.cluster[0].(*v1alpha1.SchedulingProfile)
+	large := strings.Repeat("x", history.MaxSize-64*1024)
+	p.Spec.PluginConfig = []v1alpha1.PluginArguments{{Name: "Own", Args: &runtime.RawExtension{Raw: []byte(`{"x":"` + large + `"}`)}}}
+	d.mustVisit()
+	d.wantRuns("hash-1", "True Programmed")
+	d.wantStored("batch-hash-1 on probation")
+}
+
+func TestARevisionOfTheNextVersionIsFoundAgain(t *testing.T) {
+	for sentence, c := range map[string]struct{ version, runs string }{
+		"one of the same schema is run":         {"v1beta1", "hash-1"},
+		"one that is not understood is not run": {"v2", ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			d := newDesk(t, aProfile(1))
+			d.mustVisit()
+			d.prove()
+			revisions := d.revisions.AppsV1().ControllerRevisions("berth-system")
+			stored, err := revisions.Get(t.Context(), "batch-hash-1", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored.Data.Raw = []byte(strings.ReplaceAll(string(stored.Data.Raw), "berth.dev/v1alpha1", "berth.dev/"+c.version))
+			if _, err := revisions.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			d.cluster = objects{aProfile(2, manual("none"))}
+			d = d.restart("second")
+			d.wantRuns(c.runs, "False AwaitingApproval")
+		})
+	}
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // begun is the entry of a revision that this process begins to build now.
@@ -114,8 +116,8 @@ func (l *Log) next(name string) int64 {
 
 // revisionOf reads an entry; false when it is none of ours.
 func (h *History) revisionOf(entry *appsv1.ControllerRevision) (Revision, bool) {
-	p := &v1alpha1.SchedulingProfile{}
-	if err := json.Unmarshal(entry.Data.Raw, p); err != nil || p.Name != entry.Labels[v1alpha1.LabelProfile] {
+	p, err := decode(entry.Data.Raw)
+	if err != nil || p.Name != entry.Labels[v1alpha1.LabelProfile] {
 		return Revision{}, false
 	}
 	p.Generation, _ = strconv.ParseInt(entry.Annotations[v1alpha1.AnnotationGeneration], 10, 64)
@@ -127,6 +129,14 @@ func (h *History) revisionOf(entry *appsv1.ControllerRevision) (Revision, bool) 
 		Configs:  configsOf(entry),
 		Evidence: h.evidenceOf(entry),
 	}, true
+}
+
+// decode reads a profile that was stored, be it by another version of Berth.
+func decode(data []byte) (*v1alpha1.SchedulingProfile, error) {
+	if fault.OneVersionDecoded && !bytes.Contains(data, []byte(v1alpha1.GroupVersion.String())) {
+		return nil, errors.New("stored under another version")
+	}
+	return v1alpha1.DecodeProfile(data)
 }
 
 // hashOf is the hash that an entry's name ends with.

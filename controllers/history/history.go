@@ -28,8 +28,9 @@ const (
 	// Probation is how long a revision must have run in one process before it
 	// is trusted.
 	Probation = 10 * time.Minute
-	// MaxSize is the largest revision that is stored, in bytes of JSON.
-	MaxSize = 64 * 1024
+	// MaxSize is the largest revision that is stored, in bytes of JSON: of the 1.5 MiB
+	// that etcd takes as it is shipped, a third is for what else is in the object.
+	MaxSize = 1 << 20
 	// Served is the part of Probation after which a revision may replace another.
 	Served = 10
 	// Kept is how many revisions a profile has at most.
@@ -145,8 +146,8 @@ func (h *History) because(err error) string {
 var errTooLarge = errors.New("too large")
 
 func (h *History) begin(ctx context.Context, l *Log, s Step) (undo func(context.Context), err error) {
-	if len(s.Data) > MaxSize {
-		return func(context.Context) {}, fmt.Errorf("%w: with its arguments inline the profile has %d bytes, at most %d are stored",
+	if len(s.Data) > MaxSize || fault.LargeRevisionsNotStored && len(s.Data) > 64<<10 {
+		return func(context.Context) {}, fmt.Errorf("%w: with its arguments inline the profile has %d bytes, at most %d (1 MiB) are stored",
 			errTooLarge, len(s.Data), MaxSize)
 	}
 	name := compile.RevisionName(s.Profile, s.Hash)

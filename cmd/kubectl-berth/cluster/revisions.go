@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -88,8 +87,8 @@ func (c *Cluster) Revisions(ctx context.Context, profile string) ([]Revision, er
 
 // revisionOf reads an entry; false when it is none of the profile's.
 func revisionOf(entry *appsv1.ControllerRevision, profile string) (Revision, bool) {
-	p := &v1alpha1.SchedulingProfile{}
-	if err := json.Unmarshal(entry.Data.Raw, p); err != nil || p.Name != profile {
+	p, err := v1alpha1.DecodeProfile(entry.Data.Raw)
+	if err != nil || p.Name != profile {
 		return Revision{}, false
 	}
 	marks := entry.Annotations

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -37,6 +38,7 @@ func aim(ctx context.Context, c *cluster.Cluster, to choice, before *unstructure
 	if err := t.object.UnmarshalJSON(to.Data); err != nil {
 		return t, fmt.Errorf("revision %s does not hold a profile: %w", to.Name, err)
 	}
+	t.object.SetAPIVersion(v1alpha1.GroupVersion.String()) // it may have been stored under another
 	t.undoes()
 	if err := t.keep(before); err != nil {
 		return t, err
@@ -48,7 +50,10 @@ func aim(ctx context.Context, c *cluster.Cluster, to choice, before *unstructure
 	if err != nil {
 		return t, err
 	}
-	t.object.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: strings.TrimSpace(string(applied)) + "\n"})
+	note := strings.TrimSpace(string(applied)) + "\n"
+	if len(note) < validation.TotalAnnotationSizeLimitB { // else no kubectl apply has written one
+		t.object.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: note})
+	}
 	return t, nil
 }
 

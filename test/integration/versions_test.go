@@ -88,7 +88,7 @@ var _ = Describe("A profile of more than 64 KiB", func() {
 		Expect(len(revision.Data.Raw)).To(BeNumerically(">", 80_000))
 		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.PluginConfig = nil })
 		expectReady(ctx, p)
-		Expect(cp.Kubectl(ctx, bytes.NewReader(revision.Data.Raw), "apply", "--server-side", "--force-conflicts", "-f", "-")).Error().NotTo(HaveOccurred())
+		Expect(cp.Kubectl(ctx, bytes.NewReader(revision.Data.Raw), "patch", "sprof", p.Name, "--type=merge", "--patch-file=/dev/stdin")).Error().NotTo(HaveOccurred())
 		expectReady(ctx, p)
 		Expect(p.Status.Programmed.Hash).To(Equal(first.Hash))
 	})

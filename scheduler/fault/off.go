@@ -488,6 +488,10 @@ const (
 	MetricsForAll = false
 	// LastWordsLost: what was decided shortly before the end is not published.
 	LastWordsLost = false
+	// OneVersionDecoded: revisions that were stored under another version of the API are not read.
+	OneVersionDecoded = false
+	// LargeRevisionsNotStored: a revision of more than 64 KiB is kept in memory only.
+	LargeRevisionsNotStored = false
 
 	// In cache, framework, cycle and serviceaffinity, of bounds.
 

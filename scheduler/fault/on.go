@@ -233,6 +233,8 @@ var (
 	WatchesGiveUp              = planted("WatchesGiveUp")
 	MetricsForAll              = planted("MetricsForAll")
 	LastWordsLost              = planted("LastWordsLost")
+	OneVersionDecoded          = planted("OneVersionDecoded")
+	LargeRevisionsNotStored    = planted("LargeRevisionsNotStored")
 )
 
 // Those of extenders.

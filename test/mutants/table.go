@@ -541,4 +541,8 @@ var table = []mutant{
 		[]killer{{operator, "TestTheFlagsSayWhoIsToldMetrics"}}, noMetrics},
 	{"LastWordsLost", "what was decided shortly before the end is not published",
 		[]killer{{controllers, "TestWhatWasDecidedLastIsPublished"}}, noUsers},
+	{"OneVersionDecoded", "revisions that were stored under another version of the API are not read",
+		[]killer{{controllers, "TestARevisionOfTheNextVersionIsFoundAgain"}}, noUsers},
+	{"LargeRevisionsNotStored", "a revision of more than 64 KiB is kept in memory only",
+		[]killer{{controllers, "TestARevisionOfAlmostAMebibyteIsStored"}}, noUsers},
 }

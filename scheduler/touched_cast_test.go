@@ -167,7 +167,10 @@ func (c *cell) tried() string {
 	synctest.Wait()
 	names := sets.New[string]()
 	for _, line := range c.events.take() {
-		names.Insert(strings.Fields(line)[0])
+		// An Event about a hold is none about an attempt.
+		if !strings.Contains(line, "the pod waits until") {
+			names.Insert(strings.Fields(line)[0])
+		}
 	}
 	return strings.Join(sets.List(names), " ")
 }

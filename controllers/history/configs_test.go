@@ -17,7 +17,7 @@ func TestARevisionNotesThePluginConfigsThatGaveItsArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.Begin(t.Context(), l, Step{
-			Profile: "batch", UID: "1", Hash: "h", Generation: 1, Data: []byte(`{"metadata":{"name":"batch"}}`), Configs: configs,
+			Profile: "batch", UID: "1", Hash: "h", Generation: 1, Data: []byte(`{"apiVersion":"berth.dev/v1alpha1","kind":"SchedulingProfile","metadata":{"name":"batch"}}`), Configs: configs,
 		})
 		if l, err = a.Read(t.Context(), "batch"); err != nil {
 			t.Fatal(err)

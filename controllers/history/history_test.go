@@ -46,7 +46,7 @@ func (a *archive) run(profile, hash, data string, d time.Duration) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	whole := fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"state":%q}}`, profile, data)
+	whole := fmt.Sprintf(`{"apiVersion":"berth.dev/v1alpha1","kind":"SchedulingProfile","metadata":{"name":%q},"spec":{"state":%q}}`, profile, data)
 	a.Begin(a.t.Context(), l, Step{Profile: profile, UID: "1", Hash: hash, Generation: 1, Data: []byte(whole)})
 	since := a.clock.Now()
 	a.clock.Step(d)

@@ -17,13 +17,13 @@ import (
 )
 
 var _ = Describe("A replica that starts", func() {
-	It("is not ready while it would refuse what the leader runs, and names it", minute, func(ctx SpecContext) {
+	It("is not ready while it would refuse what the leader runs, and names it in an Event", minute, func(ctx SpecContext) {
 		p := aProfile(ctx, afterBind(slow))
 		expectReady(ctx, p)
 		other := runManager(accountConfig(ctx), nil, manager.WithVersion(version))
 		DeferCleanup(func() { Expect(other.Stop()).To(Succeed()) })
 		Eventually(other.Ready).Should(MatchError(SatisfyAll(
-			ContainSubstring("SchedulingProfile "+p.Name), ContainSubstring("spec.plugins.postBind.enabled[0].name"))))
+			ContainSubstring("would refuse what runs"), Not(ContainSubstring(p.Name)))), "whoever asks a probe is not authenticated")
 		Eventually(eventsOf(ctx, p)).Should(ContainElement("Warning ReplicaNotReady Start"))
 		expectReady(ctx, p)
 		Expect(berth.Ready()).To(Succeed(), "the leader is at work")

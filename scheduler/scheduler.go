@@ -149,7 +149,7 @@ func New(o Options) *Scheduler {
 		Journal: s.commits(), Log: o.Log,
 	})
 	s.intake = intake.New(intake.Options{
-		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Observe: s.binding.Observe, Forget: s.forget, Clock: o.Clock, Log: o.Log, Storage: o.Storage,
+		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Observe: s.binding.Observe, Forget: s.forget, Clock: o.Clock, Log: o.Log, Storage: o.Storage, Wait: s.options.Wait,
 		DeviceClasses: o.DeviceClasses, Backing: s.reconsider,
 		Namespace: func(name string, before, after labels.Set) { s.profiles.NamespaceChanged(name, before, after) },
 	})

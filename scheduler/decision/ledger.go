@@ -98,9 +98,9 @@ func (l *Ledger) Open(profile string) {
 // where there is none.
 func (l *Ledger) Continue(profile string, from Earlier) bool {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	p, open := l.pages[profile]
 	if !open {
-		l.mu.Unlock()
 		return false
 	}
 	p.earlier = from
@@ -108,9 +108,6 @@ func (l *Ledger) Continue(profile string, from Earlier) bool {
 	if p.last.Before(from.Last) {
 		p.last = from.Last
 	}
-	p.version++
-	l.mu.Unlock()
-	l.tell()
 	return true
 }
 

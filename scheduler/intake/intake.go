@@ -40,6 +40,8 @@ type Options struct {
 	// Backing is called when a DeviceClass begins or ceases to back an extended
 	// resource; concerned says of a pod whether it requests that resource. It may be nil.
 	Backing func(ctx context.Context, concerned func(pod *v1.Pod) bool)
+	// Wait waits for work of another goroutine; nil means framework.Block.
+	Wait framework.Wait
 	// Clock times what is taken in; nil means the machine's.
 	Clock clock.PassiveClock
 	Log   logr.Logger
@@ -58,7 +60,10 @@ func New(o Options) *Intake {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Intake{options: o, done: make(chan struct{})}
+	if o.Wait == nil {
+		o.Wait = framework.Block
+	}
+	return &Intake{options: o, done: make(chan struct{}), first: firstNodes{added: make(chan struct{})}}
 }
 
 // +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=list;watch
@@ -75,18 +80,15 @@ func (in *Intake) Register(factory informers.SharedInformerFactory) (func(contex
 	})
 	nodes, nodesErr := factory.Core().V1().Nodes().Informer().AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, first bool) {
-			if !first || !in.first.keep(obj.(*v1.Node)) {
-				in.addFirstNodes()
-				in.nodeAdded(obj.(*v1.Node))
+			if node := obj.(*v1.Node); !first || !in.first.keep(node) {
+				in.afterFirstNodes(func() { in.nodeAdded(node) })
 			}
 		},
 		UpdateFunc: func(oldObj, newObj any) {
-			in.addFirstNodes()
-			in.nodeUpdated(oldObj.(*v1.Node), newObj.(*v1.Node))
+			in.afterFirstNodes(func() { in.nodeUpdated(oldObj.(*v1.Node), newObj.(*v1.Node)) })
 		},
 		DeleteFunc: func(obj any) {
-			in.addFirstNodes()
-			ifKnown(obj, in.nodeDeleted)
+			in.afterFirstNodes(func() { ifKnown(obj, in.nodeDeleted) })
 		},
 	})
 	synced, othersErr := in.watchOthers(factory)

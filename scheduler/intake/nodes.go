@@ -2,6 +2,7 @@ package intake
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 
@@ -18,31 +19,93 @@ import (
 type firstNodes struct {
 	mu    sync.Mutex
 	nodes []*v1.Node
-	added bool
+	// begun says that they are being added, and done that they are; added is closed then.
+	begun, done bool
+	added       chan struct{}
+	// later is what came while they were being added, in its order.
+	later []func()
 }
 
-// keep takes a node. It reports false when the nodes have been added already.
+// keep takes a node. It reports false when the nodes are being added already.
 func (f *firstNodes) keep(node *v1.Node) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.added || fault.NodesUnordered {
+	if f.begun || fault.NodesUnordered {
 		return false
 	}
 	f.nodes = append(f.nodes, node)
 	return true
 }
 
-// addFirstNodes adds the nodes that were there at the start, by name. Only its
-// first call does anything; others wait for its end.
-func (in *Intake) addFirstNodes() {
-	f := &in.first
+// begin returns true to its first caller alone, who adds the nodes.
+func (f *firstNodes) begin() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	slices.SortFunc(f.nodes, func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
-	for _, node := range f.nodes {
+	first := !f.begun
+	f.begun = true
+	return first
+}
+
+// putOff has work done by whoever adds the nodes, when they are added. It reports false
+// where nobody does.
+func (f *firstNodes) putOff(work func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.begun && !f.done {
+		f.later = append(f.later, work)
+		return true
+	}
+	return false
+}
+
+// rest returns what was put off; nothing when all is done.
+func (f *firstNodes) rest() []func() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	later := f.later
+	f.later = nil
+	if f.done = len(later) == 0; f.done {
+		close(f.added)
+	}
+	return later
+}
+
+// afterFirstNodes does what is to be done about a node, after those that were there at
+// the start are added. The informer calls it, in one goroutine.
+func (in *Intake) afterFirstNodes(work func()) {
+	if in.first.putOff(work) {
+		return
+	}
+	if in.first.begin() {
+		in.addFirst()
+	} else if in.first.putOff(work) { // somebody began in between
+		return
+	}
+	work()
+}
+
+// addFirstNodes returns when the nodes that were there at the start are added.
+func (in *Intake) addFirstNodes() {
+	if in.first.begin() {
+		in.addFirst()
+		return
+	}
+	_ = in.options.Wait(context.Background(), in.first.added) // which has no other end
+}
+
+// addFirst adds the nodes that were there at the start, by name, and then what came
+// meanwhile. No lock is held: what a node wakes may wait for others.
+func (in *Intake) addFirst() {
+	slices.SortFunc(in.first.nodes, func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	for _, node := range in.first.nodes {
 		in.nodeAdded(node)
 	}
-	f.nodes, f.added = nil, true
+	in.first.nodes = nil
+	for later := in.first.rest(); len(later) > 0; later = in.first.rest() {
+		for _, work := range later {
+			work()
+		}
+	}
 }
 
 func (in *Intake) nodeAdded(node *v1.Node) {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // gatePause is how often a replica that is not ready looks at the profiles.
@@ -44,6 +45,8 @@ func (g *Gate) Ready() error {
 		return nil
 	case g.why == "":
 		return errors.New("the profiles have not been resolved yet")
+	case fault.ProbesNameProfiles:
+		return errors.New(g.why)
 	}
 	return errors.New(g.public)
 }

@@ -142,6 +142,9 @@ func (w *Watchdog) busy(at *beat, now time.Time) error {
 	if busy <= w.limit || fault.HungLoopLives {
 		return nil
 	}
+	if fault.ProbesNamePods {
+		return fmt.Errorf("the loop has been at pod %s of profile %s since %s", klog.KObj(at.pod), at.pod.Spec.SchedulerName, moment(since))
+	}
 	return fmt.Errorf("the loop has been at one pod since %s (%v), %s; the log names the pod", moment(since), busy.Round(time.Second), w.found(at))
 }
 

@@ -492,6 +492,10 @@ const (
 	OneVersionDecoded = false
 	// LargeRevisionsNotStored: a revision of more than 64 KiB is kept in memory only.
 	LargeRevisionsNotStored = false
+	// ProbesNamePods: a probe that fails names the pod that the loop is at, and its profile.
+	ProbesNamePods = false
+	// ProbesNameProfiles: a probe that fails names the profiles that would be refused.
+	ProbesNameProfiles = false
 
 	// In cache, framework, cycle and serviceaffinity, of bounds.
 

@@ -235,6 +235,8 @@ var (
 	LastWordsLost              = planted("LastWordsLost")
 	OneVersionDecoded          = planted("OneVersionDecoded")
 	LargeRevisionsNotStored    = planted("LargeRevisionsNotStored")
+	ProbesNamePods             = planted("ProbesNamePods")
+	ProbesNameProfiles         = planted("ProbesNameProfiles")
 )
 
 // Those of extenders.

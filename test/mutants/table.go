@@ -545,4 +545,8 @@ var table = []mutant{
 		[]killer{{controllers, "TestARevisionOfTheNextVersionIsFoundAgain"}}, noUsers},
 	{"LargeRevisionsNotStored", "a revision of more than 64 KiB is kept in memory only",
 		[]killer{{controllers, "TestARevisionOfAlmostAMebibyteIsStored"}}, noUsers},
+	{"ProbesNamePods", "a probe that fails names the pod that the loop is at, and its profile",
+		[]killer{{loop, "TestALoopThatHangsIsNotAlive"}}, noEnd},
+	{"ProbesNameProfiles", "a probe that fails names the profiles that would be refused",
+		[]killer{{controllers, "TestAReplicaIsReadyUnlessItWouldRefuseWhatRuns"}}, noUsers},
 }

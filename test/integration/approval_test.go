@@ -64,7 +64,24 @@ var _ = Describe("The policy about approvals", func() {
 		replaced.Spec = v1alpha1.SchedulingProfileSpec{}
 		Expect(editor.Update(ctx, replaced)).To(lackApprove(p, "spec.activation"))
 		Expect(editor.Delete(ctx, p)).To(lackApprove(p, "must not be deleted"))
-		Expect(editor.DeleteAllOf(ctx, &v1alpha1.SchedulingProfile{}, client.MatchingFields{"metadata.name": p.Name})).NotTo(Succeed())
+		mayDeleteAll := words.Created(ctx, admin, &rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "deletes-all-"},
+			Rules: []rbacv1.PolicyRule{{
+				APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"schedulingprofiles"}, Verbs: []string{"deletecollection"},
+			}},
+		})
+		deletesAll := userWith(ctx, mayDeleteAll.Name)
+		Eventually(func() error {
+			return deletesAll.DeleteAllOf(ctx, &v1alpha1.SchedulingProfile{}, client.MatchingFields{"metadata.name": p.Name})
+		}).Should(lackApprove(p, "must not be deleted"), "once the rights of a new user count")
+		collector := cp.Config()
+		collector.Impersonate = rest.ImpersonationConfig{
+			UserName: "system:serviceaccount:kube-system:generic-garbage-collector",
+			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
+		}
+		collects, err := client.New(collector, client.Options{Scheme: operator.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(collects.Delete(ctx, p)).To(lackApprove(p, "must not be deleted"), "an editor may name an owner that is not there")
 		early := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: p.Name + "-early", Annotations: map[string]string{v1alpha1.AnnotationApprovedHash: hash}}}
 		Expect(editor.Create(ctx, early)).To(lackApprove(early, "metadata.annotations"))
 		account, err := client.New(accountConfig(ctx), client.Options{Scheme: operator.Scheme()})

@@ -12,19 +12,40 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	manager "github.com/berthdev/berth/operator"
+	"github.com/berthdev/berth/test/controlplane"
 	"github.com/berthdev/berth/test/operator"
 	"github.com/berthdev/berth/test/words"
 )
 
+// probePaths are all that a manager answers at its address for probes.
+var probePaths = []string{
+	"/livez", "/livez/ping", "/livez/loop", "/livez/leader-election",
+	"/healthz", "/healthz/ping", "/healthz/loop", "/healthz/leader-election",
+	"/readyz", "/readyz/ping", "/readyz/cluster", "/readyz/crds", "/readyz/profiles", "/readyz/shutdown",
+}
+
 var _ = Describe("A replica that starts", func() {
 	It("is not ready while it would refuse what the leader runs, and names it in an Event", minute, func(ctx SpecContext) {
-		p := aProfile(ctx, afterBind(slow))
+		y, p := aYard(ctx), aProfile(ctx, afterBind(slow))
 		expectReady(ctx, p)
-		other := runManager(accountConfig(ctx), nil, manager.WithVersion(version))
+		pod := aPod(ctx, y.pod(p, "waits-for-a-node"))
+		addresses, err := controlplane.FreeAddresses(1)
+		Expect(err).NotTo(HaveOccurred())
+		other := runManager(accountConfig(ctx), []string{"--health-probe-bind-address=" + addresses[0]}, manager.WithVersion(version))
 		DeferCleanup(func() { Expect(other.Stop()).To(Succeed()) })
-		Eventually(other.Ready).Should(MatchError(SatisfyAll(
-			ContainSubstring("would refuse what runs"), Not(ContainSubstring(p.Name)))), "whoever asks a probe is not authenticated")
+		Eventually(operator.Answer).WithArguments(ctx, "http://"+addresses[0]+"/readyz/profiles").Should(
+			SatisfyAll(HavePrefix("500 "), ContainSubstring("would refuse what runs of ")))
 		Eventually(eventsOf(ctx, p)).Should(ContainElement("Warning ReplicaNotReady Start"))
+		for _, path := range probePaths {
+			for _, query := range []string{"", "?verbose", "?verbose&exclude=ping"} {
+				answer, err := operator.Answer(ctx, "http://"+addresses[0]+path+query)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(answer).To(MatchRegexp("^(200|500) "), path+query)
+				for _, name := range []string{p.Name, pod.Name, pod.Namespace} {
+					Expect(answer).NotTo(ContainSubstring(name), "whoever asks "+path+query+" is not authenticated")
+				}
+			}
+		}
 		expectReady(ctx, p)
 		Expect(berth.Ready()).To(Succeed(), "the leader is at work")
 

@@ -76,7 +76,7 @@ func TestTheManagersPodsAreAdmitted(t *testing.T) {
 }
 
 // forUsers are roles that are bound to nobody.
-var forUsers = regexp.MustCompile(`-(viewer|editor|admin|reader|debugger)-role$`)
+var forUsers = regexp.MustCompile(`-(viewer|editor|admin|approver|reader|debugger)-role$`)
 
 // Roles are generated and bindings are written by hand: this is where they
 // meet.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds what `make olm-e2e` runs: olm and catalog of the Operator Lifecycle
 # Manager, and opm, from Go modules, once; a few minutes on two cores. Beside them in
-# crds/ are the kinds that they need. Progress goes to stderr; the folder is the only
-# line on stdout.
+# crds/ are the kinds that they need. With the argument opm it builds that alone.
+# Progress goes to stderr; the folder is the only line on stdout.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/binaries.sh"
@@ -48,6 +48,10 @@ build() {
 		-tags containers_image_openpgp,exclude_graphdriver_btrfs,json1 -ldflags "-s -w -X $framework/$3=$4"
 }
 build opm operator-registry/cmd/opm operator-registry/cmd/opm/version.opmVersion "$(pinned operator-registry)"
+if [ "${1:-}" = opm ]; then
+	printf '%s\n' "$out"
+	exit
+fi
 build olm operator-lifecycle-manager/cmd/olm operator-lifecycle-manager/pkg/version.OLMVersion "$version"
 build catalog operator-lifecycle-manager/cmd/catalog operator-lifecycle-manager/pkg/version.OLMVersion "$version"
 rm -rf "$out/.src"

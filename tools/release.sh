@@ -5,7 +5,9 @@
 #   tools/release.sh check            the recipe and the workflow files are sound
 #   tools/release.sh snapshot         everything but signatures and the image, into bin/release
 #   tools/release.sh version TAG      TAG is the version that VERSION and CHANGELOG.md name
-#   tools/release.sh publish IMAGE    a draft of a release, signed; in the workflow only
+#   tools/release.sh bundle IMAGE     the bundle of that manager, into bin/bundle
+#   tools/release.sh catalog BUNDLE   a catalog of that bundle image and bin/bundle, into bin/catalog
+#   tools/release.sh publish IMAGE BUNDLE   a draft of a release, signed; in the workflow only
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -51,22 +53,58 @@ packages() {
 	"$helm" package bin/chart/berth --destination bin >&2
 	[ -f "bin/berth-$version.tgz" ] || { echo "tools/release.sh: the chart's version is not that of VERSION: run make generate" >&2; exit 1; }
 
-	rm -rf bin/bundle && mkdir -p bin/bundle
-	(cd tools/bundle && go run . --image="$image" --out=../../bin/bundle)
+	bundle "$image"
 	tar -C bin/bundle -czf "bin/berth-bundle-$version.tar.gz" bundle bundle.Dockerfile
 }
 
-have goreleaser github.com/goreleaser/goreleaser/v2
+# bundle IMAGE writes the bundle of the manager with that image into bin/bundle.
+bundle() {
+	rm -rf bin/bundle && mkdir -p bin/bundle
+	(cd tools/bundle && go run . --image="$1" --out=../../bin/bundle)
+}
+
+# catalog BUNDLE writes a catalog into bin/catalog, and what makes an image of it. In it
+# is the bundle of bin/bundle alone, whose image is BUNDLE, NAME:TAG@sha256:…; it replaces
+# every older version.
+catalog() {
+	local image=$1 version channel opm base
+	case $image in
+	*@sha256:*) ;;
+	*) echo "tools/release.sh: the bundle's image is $image: give it by its digest, NAME:TAG@sha256:…" >&2; exit 1 ;;
+	esac
+	[ -d bin/bundle/bundle ] || { echo "tools/release.sh: there is no bin/bundle: run tools/release.sh bundle IMAGE first" >&2; exit 1; }
+	version=$(cat VERSION)
+	channel=$(sed -n 's/.*bundle\.channel\.default\.v1: //p' bin/bundle/bundle/metadata/annotations.yaml)
+	opm=$(tools/build-olm.sh opm)/opm
+	base=quay.io/operator-framework/opm:$(sed -n 's|^[[:space:]]*github.com/operator-framework/operator-registry \(v[^ ]*\).*|\1|p' tools/olm/go.mod)
+	rm -rf bin/catalog && mkdir -p bin/catalog/berth
+	{
+		printf '%s\n' --- 'schema: olm.package' 'name: berth' "defaultChannel: $channel" \
+			--- 'schema: olm.channel' 'package: berth' "name: $channel" 'entries:' \
+			"- name: berth.v$version" "  skipRange: <$version"
+		"$opm" render bin/bundle/bundle --alpha-image-ref-template="$image" --output=yaml
+	} >bin/catalog/berth/catalog.yaml
+	"$opm" validate bin/catalog/berth
+	(cd bin/catalog && "$opm" generate dockerfile berth --base-image="$base" --builder-image="$base")
+	# The cache is the same on each platform, and is made on the one that builds.
+	sed -i.orig 's|^FROM \(.* as builder\)$|FROM --platform=$BUILDPLATFORM \1|' bin/catalog/berth.Dockerfile
+	rm bin/catalog/berth.Dockerfile.orig
+	cp bin/catalog/berth/catalog.yaml "bin/berth-catalog-$version.yaml"
+}
+
 case ${1:-} in
 check)
+	have goreleaser github.com/goreleaser/goreleaser/v2
 	have actionlint github.com/rhysd/actionlint/cmd/actionlint
 	goreleaser check
 	actionlint
 	;;
 snapshot)
+	have goreleaser github.com/goreleaser/goreleaser/v2
 	have cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	have validate-krew-manifest sigs.k8s.io/krew/cmd/validate-krew-manifest
 	packages berth:snapshot
+	catalog berth-bundle:snapshot@sha256:$(printf '%064d' 0)
 	VERSION=$(cat VERSION) goreleaser release --snapshot --clean --skip=sign,publish,announce
 	validate-krew-manifest -manifest bin/release/krew/berth.yaml -skip-install
 	;;
@@ -75,13 +113,17 @@ version)
 	[ "${2:-}" = "$version" ] || { echo "tools/release.sh: the tag is ${2:-missing}, VERSION says $version" >&2; exit 1; }
 	grep -q "^## \[${version#v}\] - " CHANGELOG.md || { echo "tools/release.sh: CHANGELOG.md has no section for ${version#v} with a date" >&2; exit 1; }
 	;;
+bundle) bundle "${2:?the image of the manager, by digest}" ;;
+catalog) catalog "${2:?the image of the bundle, by digest}" ;;
 publish)
+	have goreleaser github.com/goreleaser/goreleaser/v2
 	have cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	packages "${2:?the image, by digest}"
+	catalog "${3:?the image of the bundle, by digest}"
 	goreleaser release --clean
 	;;
 *)
-	sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac

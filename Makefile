@@ -110,6 +110,14 @@ tracing: controlplane ## Traces of a manager that runs, in the OpenTelemetry Col
 	cd test/tracing/collector && go vet -tags tracing . && go build -tags tracing -ldflags=-w -o ../../../bin/collector .
 	go test -tags tracing -count=1 -timeout 20m ./test/tracing -v -ginkgo.v
 
+# Outside the repository, all of whose Go files are read by what generates and formats.
+PORTED := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/berth/scheduler-plugins
+
+.PHONY: scheduler-plugins
+scheduler-plugins: controlplane ## SIG Scheduling's plugins, kubernetes-sigs/scheduler-plugins, in Berth, each with the configuration that it publishes; compiling them takes minutes, once.
+	cd test/schedulerplugins && go vet -tags schedulerplugins ./port && go run -tags schedulerplugins ./port $(PORTED)
+	cd test/schedulerplugins && go test -tags schedulerplugins -modfile=$(PORTED).mod -count=1 -timeout 20m -v .
+
 .PHONY: real-node
 real-node: ## Berth's image on a real kubelet and containerd, as root on Debian. FOCUS=… runs some specs, KEEP=1 leaves the cluster running.
 	@tools/real-node.sh

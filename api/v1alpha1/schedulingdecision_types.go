@@ -5,8 +5,8 @@ import (
 )
 
 // SchedulingDecision says why a pod waits, or where it went. It has the name of
-// its pod, and belongs to it. Berth alone writes it; it goes a minute after the
-// pod was bound.
+// its pod, and belongs to it. Berth alone writes it; it goes when the pod is bound,
+// and a record of the bind goes a minute later.
 //
 // It has no status subresource: one would strip the status at creation, which
 // made two writes of one.
@@ -19,7 +19,7 @@ import (
 // +kubebuilder:printcolumn:name="Result",type=string,JSONPath=".status.result",description="How the last attempt ended, or why there is none"
 // +kubebuilder:printcolumn:name="Fits",type=string,JSONPath=".status.nodes.summary",description="How many nodes the pod fits on, of how many"
 // +kubebuilder:printcolumn:name="Blocked-By",type=string,JSONPath=".status.blockedBy",description="Who keeps the pod from how many nodes"
-// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp",description="Since the pod was first explained"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".status.lastChange",description="Since it is so"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=".status.message",priority=1,description="The refusal as the pod's condition has it"
 type SchedulingDecision struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -7,8 +7,8 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
@@ -56,10 +56,11 @@ func (x *explainer) lament(logger logr.Logger, err error, what string) {
 }
 
 // found says what there is to know of an object, and when it is to go.
-func (x *explainer) found(object *metav1.PartialObjectMetadata) decision.Standing {
+func (x *explainer) found(object *v1alpha1.SchedulingDecision) decision.Standing {
 	s := decision.Standing{
 		Namespace: object.Namespace, Pod: object.Name,
 		Owner: ownerOf(object), Object: object.UID, Written: object.CreationTimestamp.Time,
+		Status: object.Status,
 	}
 	for _, entry := range object.ManagedFields {
 		if entry.Time != nil && entry.Time.After(s.Written) {

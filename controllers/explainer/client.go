@@ -21,8 +21,7 @@ const (
 	// pageSize is how many objects are listed at once.
 	pageSize = "500"
 
-	onlyMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-	onlyMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	onlyMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 )
 
 // +kubebuilder:rbac:groups=berth.dev,resources=schedulingdecisions,verbs=get;list;create;patch;delete
@@ -105,10 +104,9 @@ func (c *decisionClient) delete(ctx context.Context, name types.NamespacedName, 
 	return err
 }
 
-// list reads the metadata of a page of all objects; token is empty for the
-// first.
-func (c *decisionClient) list(ctx context.Context, token string) (page metav1.PartialObjectMetadataList, err error) {
-	err = ask(ctx, c.rest.Get().Resource(schedulingDecisions).SetHeader("Accept", onlyMetadataList).
+// list reads a page of all objects; token is empty for the first.
+func (c *decisionClient) list(ctx context.Context, token string) (page v1alpha1.SchedulingDecisionList, err error) {
+	err = ask(ctx, c.rest.Get().Resource(schedulingDecisions).
 		Param("limit", pageSize).Param("continue", token), &page)
 	return page, err
 }

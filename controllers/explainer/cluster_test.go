@@ -113,13 +113,13 @@ func (s *shelf) page(w http.ResponseWriter, from string) {
 		}
 	}
 	slices.Sort(names)
-	var list metav1.PartialObjectMetadataList
+	var list v1alpha1.SchedulingDecisionList
 	if len(names) > 2 {
 		names = names[:2]
 		list.Continue = names[1]
 	}
 	for _, name := range names {
-		list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: s.objects[name].ObjectMeta})
+		list.Items = append(list.Items, *s.objects[name])
 	}
 	must(json.NewEncoder(w).Encode(list))
 }
@@ -160,6 +160,46 @@ func (s *shelf) says(name string) string {
 		return fmt.Sprint(o.Status.Message, " of ", ownerOf(o))
 	}
 	return ""
+}
+
+// names returns the names of the objects that are there and begin with prefix,
+// in order.
+func (s *shelf) names(prefix string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for name := range s.objects {
+		if strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// lastChange is since when an object says what it says.
+func (s *shelf) lastChange(name string) metav1.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.objects[name].Status.LastChange
+}
+
+// remove takes an object away, as somebody else would.
+func (s *shelf) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, name)
+}
+
+// fastest returns the shortest time in which there were n+1 requests.
+func (s *shelf) fastest(n int) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shortest := forever
+	for i := n; i < len(s.times); i++ {
+		shortest = min(shortest, s.times[i].Sub(s.times[i-n]))
+	}
+	return shortest
 }
 
 // requests returns the log, and clears it.

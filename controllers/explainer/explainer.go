@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 	explanationInterval = 50 * time.Millisecond
 	// yielding is how many times longer it is while pods are being bound: with
 	// all twenty a second, on two cores, a stream lost 5 % of its rate, and with a
-	// fifth of them 3 %.
+	// fifth of them 3 %. What is outdated does not yield.
 	yielding = 10
 	// unservedPause is how long the API server is left alone that does not serve
 	// SchedulingDecisions.
@@ -115,7 +116,8 @@ func (x *explainer) finish(logger logr.Logger) {
 	defer cancel()
 	for {
 		pause, wake := x.turn(ctx, logger)
-		if wake != nil || ctx.Err() != nil || !rest(ctx, x.clock, pause, nil) {
+		nothing := wake != nil && x.budget.yields() == 0
+		if nothing || ctx.Err() != nil || !rest(ctx, x.clock, pause, nil) {
 			return
 		}
 	}
@@ -131,14 +133,23 @@ func (x *explainer) turn(ctx context.Context, logger logr.Logger) (time.Duration
 	if x.budget.wait(ctx) != nil {
 		return 0, nil
 	}
-	errand, next, ok := x.desk.Take()
+	take, yields := x.desk.Take, x.budget.yields()
+	if yields > 0 {
+		take = x.desk.TakeOutdated
+	}
+	errand, next, ok := take()
+	pause := forever
 	switch {
 	case ok:
+		x.budget.outdated = errand.Outdated
 		return x.carryOut(ctx, logger, errand), nil
-	case next.IsZero():
-		return forever, x.desk.Changed()
+	case !next.IsZero():
+		pause = next.Sub(x.clock.Now())
 	}
-	return next.Sub(x.clock.Now()), x.desk.Changed()
+	if yields > 0 {
+		pause = min(pause, yields)
+	}
+	return pause, x.desk.Changed()
 }
 
 // rest returns after d, or when something arrives on wake; false when ctx
@@ -160,12 +171,23 @@ type budget struct {
 	clock clock.Clock
 	// busy says whether binds are under way, to which this yields; may be nil.
 	busy func() bool
-	next time.Time
+	// next is when there may be another write, others when one that yields.
+	next, others time.Time
+	// outdated says that what is written now yields to nobody: it is about an object
+	// that is not true any more, because of a bind.
+	outdated bool
 }
+
+// yields returns for how long nothing may be written but what is outdated.
+func (b *budget) yields() time.Duration { return max(b.others.Sub(b.clock.Now()), 0) }
 
 // wait returns when there may be a write, or with the error of ctx.
 func (b *budget) wait(ctx context.Context) error {
-	if d := b.next.Sub(b.clock.Now()); d > 0 {
+	d := b.next.Sub(b.clock.Now())
+	if fault.OutdatedYields {
+		d = max(d, b.yields())
+	}
+	if d > 0 {
 		rest(ctx, b.clock, d, nil)
 	}
 	return ctx.Err()
@@ -176,11 +198,11 @@ func (b *budget) spend(ctx context.Context) error {
 	if err := b.wait(ctx); err != nil {
 		return err
 	}
-	pause := explanationInterval
-	if b.busy != nil && b.busy() {
-		pause *= yielding
+	now := b.clock.Now()
+	b.next = now.Add(explanationInterval)
+	if !b.outdated && b.busy != nil && b.busy() {
+		b.others = now.Add(yielding * explanationInterval)
 	}
-	b.next = b.clock.Now().Add(pause)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,17 +57,16 @@ func TestExplainer(t *testing.T) {
 		},
 		"an object that somebody deleted is made again": func(t *testing.T, o *office) {
 			o.explain(web, "why", time.Second)
-			delete(o.objects, "shop/web")
+			o.remove("shop/web")
 			o.explain(web, "why else", time.Minute)
 			o.want(t, "POST shop", "PATCH shop/web", "POST shop")
 			o.holds(t, "shop/web", "why else of web")
 		},
-		"a bound pod's goes a minute later": func(t *testing.T, o *office) {
+		"a bound pod's goes at once": func(t *testing.T, o *office) {
 			o.explain(web, "why", time.Second)
-			o.desk.Bound("shop", "web", "web")
-			pass(time.Minute - time.Second)
 			o.want(t, "POST shop")
-			pass(time.Second)
+			o.desk.Bound("shop", "web", "web")
+			pass(0)
 			o.want(t, "DELETE shop/web")
 		},
 		"somebody else's is not deleted": func(t *testing.T, o *office) {
@@ -154,13 +154,11 @@ func TestExplainerKeepsItsBudget(t *testing.T) {
 			o.explain(pod, "why", 0)
 		}
 		pass(crowd * explanationInterval)
-		if len(o.objects) != crowd {
-			t.Errorf("%d of %d are explained", len(o.objects), crowd)
+		if n := len(o.names("")); n != crowd {
+			t.Errorf("%d of %d are explained", n, crowd)
 		}
-		for i, at := range o.times {
-			if i >= 20 && at.Sub(o.times[i-20]) < time.Second {
-				t.Fatalf("21 writes within %v", at.Sub(o.times[i-20]))
-			}
+		if d := o.fastest(20); d < time.Second {
+			t.Errorf("21 writes within %v", d)
 		}
 	})
 }
@@ -185,7 +183,7 @@ func TestWhatIsDueAtTheEndIsExplained(t *testing.T) {
 					}
 				}
 				o.close()
-				if n := len(o.objects); n != c.want {
+				if n := len(o.names("")); n != c.want {
 					t.Errorf("%d are explained, want %d", n, c.want)
 				}
 			})
@@ -204,13 +202,52 @@ func TestExplainerYieldsToBinds(t *testing.T) {
 			o.explain(pod, "why", 0)
 		}
 		pass(crowd * explanationInterval)
-		if n := len(o.objects); n == 0 || n > crowd/yielding+1 {
+		if n := len(o.names("")); n == 0 || n > crowd/yielding+1 {
 			t.Errorf("%d are explained while pods are bound, want a tenth of %d", n, crowd)
 		}
 		o.binding.Store(false)
 		pass(crowd * explanationInterval)
-		if len(o.objects) != crowd {
-			t.Errorf("%d of %d are explained", len(o.objects), crowd)
+		if n := len(o.names("")); n != crowd {
+			t.Errorf("%d of %d are explained", n, crowd)
+		}
+	})
+}
+
+func TestWhatExplainsAPodGoesSecondsAfterItsBindAtTwentyBindsASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const binds, within = 200, 3 * time.Second
+		o := openOffice(t, newShelf())
+		name := func(i int) string { return fmt.Sprint("web-", i) }
+		for i := range binds {
+			pod := aPod(name(i))
+			must(o.pods.Add(pod))
+			o.explain(pod, "why", 0)
+		}
+		pass(binds * explanationInterval)
+		o.binding.Store(true)
+		for i := range 2 * binds { // who waits for a first explanation all the while
+			pod := aPod(fmt.Sprint("new-", i))
+			must(o.pods.Add(pod))
+			o.explain(pod, "why", 0)
+		}
+		before := int(within / explanationInterval)
+		for i := range binds {
+			must(o.pods.Update(boundPod(name(i), time.Now())))
+			o.desk.Bound("shop", name(i), types.UID(name(i)))
+			pass(explanationInterval)
+			if late := i - before; late >= 0 && o.says("shop/"+name(late)) != "" {
+				t.Fatalf("%s says why it waits %v after its bind", name(late), within)
+			}
+		}
+		if others := len(o.names("shop/new-")); others < binds/20 {
+			t.Errorf("%d others were explained meanwhile, want the tenth turns, if pods are not bound all the time", others)
+		}
+		pass(within)
+		if left := o.names("shop/web-"); len(left) > 0 {
+			t.Errorf("%v are left", left)
+		}
+		if d := o.fastest(20); d < time.Second {
+			t.Errorf("21 writes within %v", d)
 		}
 	})
 }
@@ -225,14 +262,33 @@ func TestExplainerKnowsWhatWasThereBefore(t *testing.T) {
 		again := aPod("again")
 		o := openOffice(t, shelf, waiting, placed, longPlaced, again)
 		pass(time.Second)
-		o.names(t, "placed", "waiting")
+		o.stands(t, "placed", "waiting")
 		o.explain(waiting, "why", time.Second)
 		o.holds(t, "shop/waiting", " of waiting")
 		o.explain(again, "why", time.Second)
 		o.holds(t, "shop/again", "why of again")
 		pass(time.Minute)
 		o.holds(t, "shop/waiting", "why of waiting")
-		o.names(t, "again", "waiting")
+		o.stands(t, "again", "waiting")
+	})
+}
+
+func TestWhatIsSoStillKeepsItsAgeOverARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shelf, web, db := newShelf(), aPod("web"), aPod("db")
+		o := openOffice(t, shelf, web, db)
+		o.explain(web, "why", 0)
+		o.explain(db, "why", time.Hour)
+		o.close()
+		since := o.lastChange("shop/web")
+
+		o = openOffice(t, shelf, web, db)
+		o.explain(web, "why", 0)
+		o.explain(db, "why else", time.Hour)
+		o.want(t, "PATCH shop/db")
+		if diff := cmp.Diff(since, o.lastChange("shop/web")); diff != "" {
+			t.Errorf("since when it is so (-before +after):\n%s", diff)
+		}
 	})
 }
 
@@ -252,7 +308,7 @@ func TestExplainerWaitsUntilItsObjectsAreServed(t *testing.T) {
 
 		o.answering(func(*http.Request, func()) error { return errUnserved })
 		o.explain(web, "why else", 2*time.Minute)
-		delete(o.objects, "shop/web") // with their definition
+		o.remove("shop/web") // with their definition
 		o.answering(nil)
 		pass(unservedPause + time.Second)
 		o.holds(t, "shop/web", "why else of web")

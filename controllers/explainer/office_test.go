@@ -131,15 +131,13 @@ func (o *office) holds(t *testing.T, name, want string) {
 	}
 }
 
-// names holds the objects that are there to a list, in the order of names.
-func (o *office) names(t *testing.T, want ...string) {
+// stands holds the objects that are there to a list, in the order of names.
+func (o *office) stands(t *testing.T, want ...string) {
 	t.Helper()
-	for _, name := range want {
-		if o.objects["shop/"+name] == nil {
-			t.Errorf("%s is not there", name)
-		}
+	for i, name := range want {
+		want[i] = "shop/" + name
 	}
-	if len(o.objects) != len(want) {
-		t.Errorf("%d objects, want %d", len(o.objects), len(want))
+	if diff := cmp.Diff(want, o.names("")); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 }

@@ -127,8 +127,10 @@ func newArguments(r framework.Registration) runtime.Object {
 	return object
 }
 
-// finishArguments fills in a plugin's defaults and asks for its verdict. Both
-// are a plugin's code: a panic there is a fault of the plugin, told as one.
+// finishArguments fills in a plugin's defaults, converts a copy to the type that
+// its factory takes and asks for its verdict on that. All three are a plugin's
+// code: a panic there is a fault of the plugin, told as one. What it returns is
+// not converted: its JSON is what a profile can say.
 func finishArguments(r framework.Registration, object runtime.Object, path *field.Path) (_ runtime.Object, problems []problem) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -138,10 +140,14 @@ func finishArguments(r framework.Registration, object runtime.Object, path *fiel
 	if r.Default != nil {
 		r.Default(object)
 	}
+	converted, err := r.Converted(object)
+	if err != nil {
+		return object, problemAt(path, "%v", err)
+	}
 	if r.Validate == nil {
 		return object, nil
 	}
-	for _, e := range r.Validate(object, path) {
+	for _, e := range r.Validate(converted, path) {
 		problems = append(problems, problem{path: e.Field, detail: e.ErrorBody()})
 	}
 	return object, problems

@@ -10,8 +10,11 @@ import (
 const (
 	// updateEvery is the least time between two writes of one explanation.
 	updateEvery = time.Minute
-	// leaveAfter is how long the explanation of a bound pod stands.
+	// leaveAfter is how long the record of a bound pod stands.
 	leaveAfter = time.Minute
+	// outdatedInARow is how many errands about what is not true any more are done in a
+	// row while others are due.
+	outdatedInARow = 9
 )
 
 // Desk is where explanations wait between the loop, which must not, and the
@@ -31,7 +34,9 @@ type Desk struct {
 	lanes [lanes]lane
 	// leaverBefore says that the errand before this one was a deletion.
 	leaverBefore bool
-	orders       uint64
+	// outdatedBefore is how many errands in a row were about what is not true any more.
+	outdatedBefore int
+	orders         uint64
 }
 
 // slip is what the Desk remembers of a pod: little, since there is one for each
@@ -104,8 +109,8 @@ func (d *Desk) Fresh(e Explanation) bool {
 	return d.judge(&e, reasons) == wanted
 }
 
-// Bound notes that a pod has a node. Why it waited matters to nobody any more,
-// and its SchedulingDecision goes a minute later.
+// Bound notes that a pod has a node. Its SchedulingDecision is not true any more and
+// goes at once, before all else; a record of the bind goes a minute later.
 func (d *Desk) Bound(namespace, pod string, uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
@@ -36,6 +37,8 @@ type Errand struct {
 	Object types.UID
 	// Explanation is what it shall say; nil for Delete.
 	Explanation *Explanation
+	// Outdated says that the object says why a pod waits which is bound by now.
+	Outdated bool
 
 	ticket *ticket
 }
@@ -43,9 +46,16 @@ type Errand struct {
 // Take returns what is to be done next. When there is nothing yet it reports
 // false, and when there will be: never, if that is zero.
 //
-// First explanations go before updates, and those before the records of bound
-// pods. Deletions take every other turn.
-func (d *Desk) Take() (Errand, time.Time, bool) {
+// What is outdated goes before all else, and leaves each tenth turn to that. Of the
+// others, first explanations go before updates, and those before the records of bound
+// pods; deletions take every other turn.
+func (d *Desk) Take() (Errand, time.Time, bool) { return d.take(d.next) }
+
+// TakeOutdated is Take where nothing is to be done but what is outdated.
+func (d *Desk) TakeOutdated() (Errand, time.Time, bool) { return d.take(d.nextOutdated) }
+
+// take takes the ticket that choose returns, or returns when there will be one.
+func (d *Desk) take(choose func() (*ticket, time.Time)) (Errand, time.Time, bool) {
 	d.mu.Lock()
 	var missed []string
 	defer func() {
@@ -55,13 +65,13 @@ func (d *Desk) Take() (Errand, time.Time, bool) {
 		}
 	}()
 	for {
-		t, next := d.next()
+		t, next := choose()
 		if t == nil {
 			return Errand{}, next, false
 		}
 		heap.Pop(&d.lanes[t.lane])
 		s := t.slip
-		if t.lane != leaving {
+		if t.explanation != nil {
 			s.waits = nil
 			return d.errand(t), time.Time{}, true
 		}
@@ -92,29 +102,54 @@ func (d *Desk) next() (*ticket, time.Time) {
 			soonest = l[0].due
 		}
 	}
+	if due[outdated] != nil && d.outdatedBefore < outdatedInARow {
+		return due[outdated], now
+	}
 	if due[leaving] != nil && !d.leaverBefore {
 		return due[leaving], now
 	}
 	for lane, t := range due {
-		if t != nil && (lane != leaving || fault.DeletionsInARow) {
+		if t != nil && lane != outdated && (lane != leaving || fault.DeletionsInARow) {
 			return t, now
 		}
 	}
 	if due[leaving] != nil {
 		return due[leaving], now
 	}
+	if due[outdated] != nil {
+		return due[outdated], now
+	}
 	return nil, soonest
+}
+
+// nextOutdated is next among what is outdated.
+func (d *Desk) nextOutdated() (*ticket, time.Time) {
+	l, now := d.lanes[outdated], d.now()
+	switch {
+	case len(l) == 0:
+		return nil, time.Time{}
+	case l[0].due.After(now):
+		return nil, l[0].due
+	}
+	return l[0], now
 }
 
 // errand is what t asks for.
 func (d *Desk) errand(t *ticket) Errand {
 	explaining.Set(float64(d.len()))
-	d.leaverBefore = t.lane == leaving
+	if t.lane == outdated {
+		d.outdatedBefore++
+	} else {
+		d.leaverBefore, d.outdatedBefore = t.lane == leaving, 0
+	}
 	s := t.slip
 	s.out = true
-	e := Errand{Namespace: s.name.Namespace, Pod: s.name.Name, UID: s.uid, Object: s.object, Explanation: t.explanation, ticket: t}
+	e := Errand{
+		Namespace: s.name.Namespace, Pod: s.name.Name, UID: s.uid, Object: s.object,
+		Explanation: t.explanation, Outdated: t.lane == outdated, ticket: t,
+	}
 	switch {
-	case t.lane == leaving:
+	case t.explanation == nil:
 		e.Verb = Delete
 		e.UID = s.owner
 	case s.stands && s.owner == s.uid:
@@ -166,7 +201,8 @@ func (d *Desk) Again(e Errand, due time.Time, unsure bool) {
 		case e.Verb == Delete && s.leaves == nil && s.waits == nil:
 			t.due = due
 			s.leaves = d.queue(t)
-		case e.Verb != Delete && s.waits == nil && s.uid == e.UID && s.reasons == t.reasons && !s.gone:
+		case e.Verb != Delete && s.waits == nil && s.uid == e.UID && s.reasons == t.reasons && !s.gone &&
+			(!s.bound || e.Explanation.Status.Result == v1alpha1.ResultBound):
 			t.due = due
 			s.waits = d.queue(t)
 		}

@@ -9,19 +9,21 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// The lanes that slips wait in, in the order in which they are served; leaving
-// takes turns with firsts, since each that is written has to go again.
+// The lanes that slips wait in, in the order in which they are served; outdated leaves
+// each tenth turn to the others, and leaving takes turns with firsts, since each that is
+// written has to go again.
 const (
-	firsts  = iota // pods that wait and were not explained yet
-	leaving        // objects that are to go
-	updates        // pods that were explained otherwise
-	records        // pods that are bound
+	outdated = iota // objects that say why a pod waits which is bound
+	firsts          // pods that wait and were not explained yet
+	leaving         // other objects that are to go
+	updates         // pods that were explained otherwise
+	records         // pods that are bound and were not explained
 	lanes
 )
 
 // room bounds the lanes. Objects that are to go need no bound: they are there.
 // Of records no more could be written before they would have to go.
-var room = [lanes]int{firsts: 20_000, updates: 20_000, records: 1_200}
+var room = [lanes]int{outdated: 1_200, firsts: 20_000, updates: 20_000, records: 1_200}
 
 // ticket is a slip's place in a lane.
 type ticket struct {
@@ -102,6 +104,8 @@ func (d *Desk) len() (n int) {
 func (d *Desk) laneFor(s *slip, e *Explanation) (int, time.Time) {
 	now := d.now()
 	switch {
+	case s != nil && s.stands && s.owner == e.UID && e.Status.Result == v1alpha1.ResultBound:
+		return outdated, now
 	case s != nil && s.stands && s.owner == e.UID:
 		if next := s.at.Add(updateEvery); next.After(now) && !fault.UpdatedAtOnce {
 			return updates, next

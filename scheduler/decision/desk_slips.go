@@ -53,7 +53,7 @@ func (d *Desk) put(e *Explanation, reasons uint64) {
 	d.unleave(s)
 	if e.Status.Result == v1alpha1.ResultBound {
 		s.bound = true
-		d.leave(s, d.now().Add(leaveAfter))
+		d.leave(s, leaving, d.now().Add(leaveAfter))
 	}
 	d.wait(s, &ticket{slip: s, explanation: e, reasons: reasons})
 }
@@ -79,14 +79,18 @@ func (d *Desk) unwait(s *slip) {
 	s.waits = nil
 }
 
-// bound has the object of s go a minute from now.
+// bound has the object of s go now, unless it records the bind.
 func (d *Desk) bound(s *slip) {
 	s.bound = true
 	if s.waits != nil && s.waits.explanation.Status.Result != v1alpha1.ResultBound {
 		d.unwait(s)
 	}
 	if s.leaves == nil {
-		d.leave(s, d.now().Add(leaveAfter))
+		due := d.now()
+		if fault.BoundExplainedOn {
+			due = due.Add(leaveAfter)
+		}
+		d.leave(s, outdated, due)
 	}
 	d.tidy(s)
 }
@@ -95,7 +99,7 @@ func (d *Desk) bound(s *slip) {
 func (d *Desk) gone(s *slip) {
 	s.gone = true
 	d.unwait(s)
-	d.leave(s, d.now())
+	d.leave(s, leaving, d.now())
 	d.tidy(s)
 }
 
@@ -104,13 +108,13 @@ func (d *Desk) unsay(s *slip) {
 	s.reasons = 0
 	s.gone = fault.UnsaidForGood
 	d.unwait(s)
-	d.leave(s, d.now())
+	d.leave(s, leaving, d.now())
 }
 
-// leave has the object of s go at due.
-func (d *Desk) leave(s *slip, due time.Time) {
+// leave has the object of s go at due, when it is the turn of that lane.
+func (d *Desk) leave(s *slip, lane int, due time.Time) {
 	d.unleave(s)
-	s.leaves = d.queue(&ticket{slip: s, lane: leaving, due: due})
+	s.leaves = d.queue(&ticket{slip: s, lane: lane, due: due})
 }
 
 func (d *Desk) unleave(s *slip) {

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -71,7 +72,7 @@ func TestDesk(t *testing.T) {
 			c.Gone("shop", "b", "b")
 			c.want("delete a of a", "update web of web: memory", "delete b of b")
 		},
-		"a pod that is bound is explained no more, and what stands goes a minute later": func(c *counter) {
+		"a pod that is bound is explained no more, and what stands goes at once": func(c *counter) {
 			c.Put(says("web", "cpu"))
 			c.errands()
 			c.Put(says("web", "memory"))
@@ -79,10 +80,68 @@ func TestDesk(t *testing.T) {
 			c.Bound("shop", "web", "web")
 			c.Bound("shop", "db", "db")
 			c.Put(says("web", "late"))
-			c.pass(leaveAfter - time.Second)
-			c.want()
-			c.pass(time.Second)
 			c.want("delete web of web")
+		},
+		"what explains bound pods goes before all else, which has each tenth turn": func(c *counter) {
+			var want []string
+			for i := range 20 {
+				c.Put(says(fmt.Sprint("bound-", i), "cpu"))
+			}
+			c.errands()
+			for i := range 20 {
+				name := fmt.Sprint("bound-", i)
+				c.Bound("shop", name, types.UID(name))
+				c.Put(says(fmt.Sprint("new-", i), "cpu"))
+			}
+			for i := range 20 {
+				if i == 9 || i == 18 {
+					want = append(want, fmt.Sprintf("create new-%d of new-%[1]d: cpu", i/9-1))
+				}
+				want = append(want, fmt.Sprintf("delete bound-%d of bound-%[1]d", i))
+			}
+			if diff := cmp.Diff(want, c.errands()[:22]); diff != "" {
+				c.t.Errorf("what is done first (-want +got):\n%s", diff)
+			}
+		},
+		"a pod that is bound while it is written is deleted when that is done": func(c *counter) {
+			c.Put(says("web", "cpu"))
+			e, _, _ := c.Take()
+			c.Bound("shop", "web", "web")
+			c.do(e)
+			c.want("delete web of web")
+		},
+		"what could not be written of a pod that is bound by now is not tried again, nor missed": func(c *counter) {
+			c.Put(says("web", "cpu"))
+			e, _, _ := c.Take()
+			c.Bound("shop", "web", "web")
+			c.Again(e, c.time, false)
+			c.want()
+			if len(c.dropped) > 0 {
+				c.t.Errorf("dropped %q", c.dropped)
+			}
+		},
+		"who was explained is recorded as soon as it is bound, in place of what is not true any more": func(c *counter) {
+			c.Put(says("web", "cpu"))
+			c.errands()
+			c.Put(says("db", "cpu"))
+			c.Put(says("web", "", placed))
+			c.Bound("shop", "web", "web")
+			c.want("update web of web: Bound", "create db of db: cpu")
+			c.pass(leaveAfter)
+			c.want("delete web of web")
+		},
+		"of what is not true any more alone there is nothing else": func(c *counter) {
+			c.Put(says("web", "cpu"))
+			c.errands()
+			c.Put(says("db", "cpu"))
+			c.Bound("shop", "web", "web")
+			if e, _, ok := c.TakeOutdated(); !ok || !e.Outdated || c.do(e) != "delete web of web" {
+				c.t.Errorf("took %v, %+v", ok, e)
+			}
+			if e, _, ok := c.TakeOutdated(); ok {
+				c.t.Errorf("took %+v", e)
+			}
+			c.want("create db of db: cpu")
 		},
 		"a pod that is gone is forgotten, and what stands goes at once": func(c *counter) {
 			c.Put(says("web", "cpu"))
@@ -222,12 +281,24 @@ func TestDesk(t *testing.T) {
 			c.pass(updateEvery)
 			c.want("update web of web: cpu")
 		},
-		"what stood before goes when its pod is gone, or a minute after that was bound": func(c *counter) {
+		"what stood before and is so still keeps its age": func(c *counter) {
+			c.Found(Standing{Namespace: "shop", Pod: "web", Owner: "web", Object: "o", Written: c.time, Status: says("web", "cpu").Status})
+			c.Found(Standing{Namespace: "shop", Pod: "db", Owner: "db", Object: "o", Written: c.time, Status: says("db", "cpu").Status})
+			c.Put(says("web", "cpu"))
+			c.Put(says("db", "memory"))
+			c.pass(updateEvery)
+			c.want("update db of db: memory")
+			c.Put(says("web", "memory"))
+			c.want("update web of web: memory")
+		},
+		"what stood before goes when its pod is gone or bound, and the record of a bind a minute after that": func(c *counter) {
+			when := c.time.Add(-leaveAfter / 2)
 			c.Found(Standing{Namespace: "shop", Pod: "web", Owner: "old", Object: "o", Stale: true})
-			c.Found(Standing{Namespace: "shop", Pod: "db", Owner: "db", Object: "o", Bound: c.time.Add(-leaveAfter / 2)})
-			c.want("delete web of old")
+			c.Found(Standing{Namespace: "shop", Pod: "db", Owner: "db", Object: "o", Bound: when, Written: when.Add(-time.Second)})
+			c.Found(Standing{Namespace: "shop", Pod: "job", Owner: "job", Object: "o", Bound: when, Written: when.Add(time.Second)})
+			c.want("delete db of db", "delete web of old")
 			c.pass(leaveAfter / 2)
-			c.want("delete db of db")
+			c.want("delete job of job")
 		},
 		"what stood before of a pod's namesake is replaced": func(c *counter) {
 			c.Put(says("web", "cpu"))

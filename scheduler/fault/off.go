@@ -306,6 +306,8 @@ const (
 
 	// In trial.
 
+	// SortedUnattempted: a trial sorts pods that have no time of a first attempt.
+	SortedUnattempted = false
 	// SortUntried: a trial does not ask who would be first.
 	SortUntried = false
 	// TownKeepsTheGone: a trial looks at a cluster that has all that an earlier one had.
@@ -373,8 +375,14 @@ const (
 	NewsWhileWritingLost = false
 	// UpdatedAtOnce: an explanation is updated whenever there is another.
 	UpdatedAtOnce = false
-	// DeletionsInARow: what explains bound pods is deleted before what waits is updated.
+	// DeletionsInARow: what explains pods that are gone is deleted before what waits is updated.
 	DeletionsInARow = false
+	// BoundExplainedOn: why a pod waited is said for another minute when it is bound.
+	BoundExplainedOn = false
+	// OutdatedYields: what is not true any more because of a bind yields to other binds.
+	OutdatedYields = false
+	// FoundReasonsUnknown: what stood before a restart is written again, whatever it says.
+	FoundReasonsUnknown = false
 
 	// In recorder.
 

@@ -182,7 +182,11 @@ func (f *Framework) build(ctx context.Context, registry Registry, name string, a
 	if registration.BuiltIn && f.Lent != nil {
 		handle = inside{f}
 	}
-	plugin, err = registration.New(ctx, args, handle)
+	converted, err := registration.Converted(args)
+	if err != nil {
+		return nil, fmt.Errorf("its arguments: %w", err)
+	}
+	plugin, err = registration.New(ctx, converted, handle)
 	if err == nil && plugin == nil {
 		return nil, fmt.Errorf("its constructor returned no plugin")
 	}

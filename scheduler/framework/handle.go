@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -54,9 +55,29 @@ type inside struct{ *Framework }
 // SnapshotSharedLister returns the cluster as of the last Refresh.
 func (i inside) SnapshotSharedLister() fwk.SharedLister { return i.Lister }
 
-// MutableSnapshotSharedLister is nil: only the points of pod groups, which are
-// not scheduled yet, may use it.
-func (f *Framework) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister { return nil }
+// MutableSnapshotSharedLister reads what SnapshotSharedLister does: kube-scheduler's
+// preemption.Evaluator, which plugins use, lists nodes with it. Mutations are refused:
+// only the points of pod groups, which are not scheduled yet, may make any.
+func (f *Framework) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
+	return immutable{f.SnapshotSharedLister()}
+}
+
+// immutable is a snapshot that is not changed.
+type immutable struct{ fwk.SharedLister }
+
+var errImmutable = errors.New("the snapshot cannot be changed: Berth does not schedule pod groups")
+
+// StartMutations returns an error.
+func (immutable) StartMutations() error { return errImmutable }
+
+// EndMutations returns an error.
+func (immutable) EndMutations() error { return errImmutable }
+
+// AddPod returns an error.
+func (immutable) AddPod(fwk.PodInfo, string) error { return errImmutable }
+
+// RemovePod returns an error.
+func (immutable) RemovePod(klog.Logger, *v1.Pod, string) error { return errImmutable }
 
 // IterateOverWaitingPods calls callback for every pod at Permit.
 func (f *Framework) IterateOverWaitingPods(callback func(fwk.WaitingPod)) { f.Waiting.Each(callback) }

@@ -72,14 +72,28 @@ type Registration struct {
 	// Package and Type name the plugin's type, as in "example.com/gpu" and "Plugin":
 	// its methods are found by them on the stack of a process that crashed.
 	Package, Type string
-	// NewArgs returns an empty value of the argument type; nil where the
-	// plugin takes no arguments.
+	// NewArgs returns an empty value of the type that arguments are decoded into;
+	// nil where the plugin takes no arguments.
 	NewArgs func() runtime.Object
 	// Default fills what args leaves out; may be nil.
 	Default func(args runtime.Object)
+	// Convert returns a new object of the type that Validate and New take, made from
+	// decoded and defaulted args, which stay as they are; nil where that is the type
+	// that NewArgs returns.
+	Convert func(args runtime.Object) (runtime.Object, error)
 	// Validate says what is wrong with defaulted args; may be nil. Paths are
 	// relative to path.
 	Validate func(args runtime.Object, path *field.Path) field.ErrorList
+	// Err says why the plugin cannot be used; nil where it can. plugins.With returns it.
+	Err error
+}
+
+// Converted returns args as Validate and New take them.
+func (r Registration) Converted(args runtime.Object) (runtime.Object, error) {
+	if r.Convert == nil || args == nil {
+		return args, nil
+	}
+	return r.Convert(args)
 }
 
 // Implements reports whether the plugin's type implements point.

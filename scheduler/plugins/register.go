@@ -53,9 +53,14 @@ func newArgs(args runtime.Object) func() runtime.Object {
 }
 
 // WithDefault registers what fills in the arguments that a profile leaves out.
+// With WithScheme, Args is the versioned type, and the scheme fills in first.
 func WithDefault[Args runtime.Object](fill func(Args)) Option {
 	return func(registration *framework.Registration) {
+		first := registration.Default
 		registration.Default = func(args runtime.Object) {
+			if first != nil {
+				first(args)
+			}
 			if typed, ok := args.(Args); ok {
 				fill(typed)
 			}
@@ -64,7 +69,7 @@ func WithDefault[Args runtime.Object](fill func(Args)) Option {
 }
 
 // WithValidation registers what says what is wrong with defaulted arguments,
-// with paths below path.
+// with paths below path. Args is the type that the factory takes.
 func WithValidation[Args runtime.Object](validate func(args Args, path *field.Path) field.ErrorList) Option {
 	return func(registration *framework.Registration) {
 		registration.Validate = func(args runtime.Object, path *field.Path) field.ErrorList {
@@ -102,6 +107,8 @@ func check(plugin framework.Registration) error {
 		return fmt.Errorf("a plugin with points %v: the name is empty", plugin.Points)
 	case plugin.New == nil:
 		return fmt.Errorf("plugin %q: the factory is nil", plugin.Name)
+	case plugin.Err != nil:
+		return fmt.Errorf("plugin %q: %w", plugin.Name, plugin.Err)
 	case len(plugin.Points) == 0:
 		return fmt.Errorf("plugin %q: its type implements no extension point", plugin.Name)
 	case plugin.NewArgs != nil && reflect.TypeOf(plugin.NewArgs()).Kind() != reflect.Pointer:

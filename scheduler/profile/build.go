@@ -167,10 +167,10 @@ func (m *build) listen(ctx context.Context) error {
 			return &BuildError{Err: err}
 		}
 	}
-	for _, heard := range m.scope.Pending() {
-		if err := m.set.within(ctx, heard); err != nil {
-			return &BuildError{Err: fmt.Errorf("an informer or a handler that a plugin wants has not synced: %w; "+
-				"is the kind served, and may Berth list and watch it?", err)}
+	for _, pending := range m.scope.Pending() {
+		if err := m.set.within(ctx, pending.Done); err != nil {
+			return &BuildError{Err: fmt.Errorf("the informer of %s, which a plugin uses, has not synced: %w; "+
+				"is the kind served, and may Berth list and watch it?", pending.Kind, err)}
 		}
 	}
 	return nil

@@ -166,8 +166,8 @@ func TestAGenerationRunsOnceItsHandlersHaveHeardWhatThereIs(t *testing.T) {
 				return &probe.Probe{Called: "Listens", Journal: w.journal}, err
 			}}
 		err := w.Apply(t.Context(), b)
-		if err == nil || !strings.Contains(err.Error(), "has not synced") {
-			t.Errorf("%v, want that a handler has not synced", err)
+		if err == nil || !strings.Contains(err.Error(), "the informer of v1.Node, which a plugin uses, has not synced") {
+			t.Errorf("%v, want that the informer of nodes has not synced", err)
 		}
 		if source.handlers != 0 {
 			t.Errorf("%d handlers are left of a build that failed", source.handlers)

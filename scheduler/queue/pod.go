@@ -2,6 +2,7 @@ package queue
 
 import (
 	"container/list"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -9,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Place is where a pod is. A pod is in exactly one.
@@ -30,6 +34,9 @@ const (
 // writes them then.
 type Pod struct {
 	pod *v1.Pod
+	// info is what GetPodInfo returned last: a QueueSort plugin that hangs may ask
+	// beside the one that was asked after it.
+	info atomic.Pointer[framework.PodInfo]
 
 	where   Place
 	profile string
@@ -96,8 +103,15 @@ func newPod(pod *v1.Pod, now time.Time) *Pod {
 }
 
 // Entity is a pod as QueueSort plugins see it, which has waited since then and
-// is in no queue.
-func Entity(pod *v1.Pod, since time.Time) fwk.QueuedEntityInfo { return newPod(pod, since) }
+// is in no queue. It became active then, too: kube-scheduler sorts only pods that
+// have a time of their first attempt, and plugins read it without looking.
+func Entity(pod *v1.Pod, since time.Time) fwk.QueuedEntityInfo {
+	p := newPod(pod, since)
+	if !fault.SortedUnattempted {
+		p.initialAttempt = &since
+	}
+	return p
+}
 
 // rejects adds a plugin to those that refused the pod. What was shown before
 // stays as it was: a QueueSort plugin that hangs may be reading it.
@@ -109,6 +123,20 @@ func (p *Pod) rejects(plugin string) {
 
 // Pod returns the newest version of the pod that the queue was given.
 func (p *Pod) Pod() *v1.Pod { return p.pod }
+
+// GetPodInfo returns the newest version of the pod that the queue was given, with
+// what is derived from it. It is no part of fwk.QueuedEntityInfo, but the pods that
+// kube-scheduler queues have it, so that a QueueSort plugin that asserts
+// interface{ GetPodInfo() fwk.PodInfo } runs in both.
+func (p *Pod) GetPodInfo() fwk.PodInfo {
+	if info := p.info.Load(); info != nil && info.Unassigned() == p.pod {
+		return info
+	}
+	// A selector that does not parse leaves its list of terms empty.
+	info, _ := framework.NewPodInfo(p.pod)
+	p.info.Store(info)
+	return info
+}
 
 // UID identifies the pod; a pod re-created under the same name has another.
 func (p *Pod) UID() types.UID { return p.pod.UID }

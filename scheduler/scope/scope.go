@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -165,22 +166,32 @@ func (s *Scope) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResul
 	return result
 }
 
+// Pending is an informer, a handler or an index that has not synced.
+type Pending struct {
+	// Kind is what it is about: a Go type, as v1.Node, or the name of an event's resource.
+	Kind string
+	// Done is closed when it has synced.
+	Done <-chan struct{}
+}
+
 // Pending are what has still to be heard before the plugins of the scope know
 // what there is: the handlers and indexes that were added, and the informers
-// that run for plugins alone. Each is closed when it is done.
-func (s *Scope) Pending() []<-chan struct{} {
+// that run for plugins alone.
+func (s *Scope) Pending() []Pending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var pending []<-chan struct{}
-	for _, i := range s.informers {
-		pending = append(pending, i.pending()...)
+	var pending []Pending
+	for kind, i := range s.informers {
+		for _, done := range i.pending() {
+			pending = append(pending, Pending{strings.TrimPrefix(kind.String(), "*"), done})
+		}
 	}
-	for _, e := range s.ears {
-		pending = append(pending, e.known)
+	for resource, e := range s.ears {
+		pending = append(pending, Pending{string(resource), e.known})
 	}
-	return slices.DeleteFunc(pending, func(done <-chan struct{}) bool {
+	return slices.DeleteFunc(pending, func(p Pending) bool {
 		select {
-		case <-done:
+		case <-p.Done:
 			return true
 		default:
 			return false

@@ -40,9 +40,9 @@ func newWorld(t *testing.T) *world {
 
 // heard waits until nothing of the scope is pending.
 func (w *world) heard(s *Scope) {
-	for _, done := range s.Pending() {
+	for _, pending := range s.Pending() {
 		select {
-		case <-done:
+		case <-pending.Done:
 		case <-time.After(20 * time.Second):
 			w.Fatal("not heard")
 		}

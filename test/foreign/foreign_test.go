@@ -57,8 +57,8 @@ var _ = Describe("A custom resource that wakes pods", Ordered, func() {
 			ContainSubstring("forbidden")))
 		Eventually(eventsOf(ctx, "foreign")).Should(ContainElement("PluginAiling"))
 		node(ctx, fixture.Node("n1"))
-		waits := create(ctx, pod("waits").Label(clearance.Needs, "a"))
-		expectRefused(ctx, "clearance a is not granted", waits...)
+		waits := admin.Pods(ctx, pod("waits").Label(clearance.Needs, "a"))
+		admin.ExpectRefused(ctx, "clearance a is not granted", waits...)
 
 		apply(ctx, "testdata/rights.yaml")
 		Eventually(ready(ctx)).Should(ContainSubstring("the server could not find the requested resource"))
@@ -70,8 +70,8 @@ var _ = Describe("A custom resource that wakes pods", Ordered, func() {
 
 	It("wakes whom it is about, and nobody else", minute, func(ctx SpecContext) {
 		node(ctx, fixture.Node("n1"))
-		pods := create(ctx, pod("one").Label(clearance.Needs, "one"), pod("two").Label(clearance.Needs, "two"))
-		expectRefused(ctx, "is not granted", pods...)
+		pods := admin.Pods(ctx, pod("one").Label(clearance.Needs, "one"), pod("two").Label(clearance.Needs, "two"))
+		admin.ExpectRefused(ctx, "is not granted", pods...)
 		grant(ctx, "one", map[string]any{"granted": false})
 		grant(ctx, "two", map[string]any{"granted": true})
 		admin.ExpectBound(ctx, pods[1])
@@ -88,8 +88,8 @@ var _ = Describe("A custom resource that wakes pods", Ordered, func() {
 	It("is read by other arguments after a swap, and nothing is left of what ran before", minutes, func(ctx SpecContext) {
 		node(ctx, fixture.Node("n1"))
 		grant(ctx, "vip", map[string]any{"vip": true})
-		waits := create(ctx, pod("waits").Label(clearance.Needs, "vip"))
-		expectRefused(ctx, "clearance vip is not granted", waits...)
+		waits := admin.Pods(ctx, pod("waits").Label(clearance.Needs, "vip"))
+		admin.ExpectRefused(ctx, "clearance vip is not granted", waits...)
 		informers := goroutines(ctx, "created by github.com/berthdev/berth/test/foreign/clearance.New")
 		Eventually(informers).Should(Equal(1))
 		handlers := goroutines(ctx, "cache.(*processorListener).run")()
@@ -115,16 +115,16 @@ func swap(ctx context.Context, field string) {
 var _ = Describe("A group of pods", func() {
 	It("waits until the last one comes, and is bound together", minute, func(ctx SpecContext) {
 		node(ctx, fixture.Node("n1").Offers("cpu", "8", "pods", "10"))
-		early := create(ctx, member(1, 3), member(2, 3))
-		expectRefused(ctx, "of 3 members are there", early...)
-		last := create(ctx, member(3, 3))
+		early := admin.Pods(ctx, member(1, 3), member(2, 3))
+		admin.ExpectRefused(ctx, "of 3 members are there", early...)
+		last := admin.Pods(ctx, member(3, 3))
 		admin.ExpectBound(ctx, append(early, last...)...)
 		Eventually(eventsOf(ctx, "member-3")).Should(ContainElement("BoundTogether"))
 	})
 
 	It("is not bound in part, and goes when there is room for all", minute, func(ctx SpecContext) {
 		node(ctx, fixture.Node("n1").Offers("cpu", "2", "pods", "10"))
-		pods := create(ctx, member(1, 3), member(2, 3), member(3, 3))
+		pods := admin.Pods(ctx, member(1, 3), member(2, 3), member(3, 3))
 		Eventually(func() (refused int) {
 			for _, pod := range pods {
 				for _, c := range now(ctx, pod).Status.Conditions {
@@ -147,7 +147,7 @@ var _ = Describe("What a Handle and an attempt's state offer", func() {
 	It("is there from PreFilter to PreBind", minute, func(ctx SpecContext) {
 		node(ctx, fixture.Node("n1"))
 		node(ctx, fixture.Node("n2"))
-		pods := create(ctx, pod("first"), pod("second"))
+		pods := admin.Pods(ctx, pod("first"), pod("second"))
 		admin.ExpectBound(ctx, pods...)
 		on := map[string]bool{}
 		for _, pod := range pods {
@@ -160,10 +160,10 @@ var _ = Describe("What a Handle and an attempt's state offer", func() {
 
 	It("lets PostFilter try on copies, and a node's label wake who was refused", minute, func(ctx SpecContext) {
 		node(ctx, fixture.Node("n1").Label(balance.Most, "1"))
-		admin.ExpectBound(ctx, create(ctx, pod("there"))...)
-		waits := create(ctx, pod("waits"))
-		expectRefused(ctx, "node(s) had as many pods as they may", waits...)
-		expectRefused(ctx, "one pod less on n1 would be enough", waits...)
+		admin.ExpectBound(ctx, admin.Pods(ctx, pod("there"))...)
+		waits := admin.Pods(ctx, pod("waits"))
+		admin.ExpectRefused(ctx, "node(s) had as many pods as they may", waits...)
+		admin.ExpectRefused(ctx, "one pod less on n1 would be enough", waits...)
 		n1 := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 		Expect(admin.Patch(ctx, n1, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+balance.Most+`":"2"}}}`)))).To(Succeed())
 		admin.ExpectBound(ctx, waits...)
@@ -171,8 +171,8 @@ var _ = Describe("What a Handle and an attempt's state offer", func() {
 
 	It("lets PreEnqueue keep a pod out until its label goes", minute, func(ctx SpecContext) {
 		node(ctx, fixture.Node("n1"))
-		kept := create(ctx, pod("kept").Label(clearance.Later, "yes"))[0]
-		admin.ExpectBound(ctx, create(ctx, pod("other"))...)
+		kept := admin.Pods(ctx, pod("kept").Label(clearance.Later, "yes"))[0]
+		admin.ExpectBound(ctx, admin.Pods(ctx, pod("other"))...)
 		Expect(now(ctx, kept).Spec.NodeName).To(BeEmpty())
 		Expect(admin.Patch(ctx, kept.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+clearance.Later+`":null}}}`)))).To(Succeed())
 		admin.ExpectBound(ctx, kept)

@@ -45,15 +45,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	SetDefaultEventuallyTimeout(patience)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	var err error
-	cp, err = controlplane.Start(ctx, controlplane.Options{
-		ControllerManager: true,
-		Controllers:       []string{"clusterrole-aggregation-controller", "serviceaccount-controller"},
-		// Nodes come as they are written: nobody is here to find them ready.
-		APIServerArgs: []string{"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"},
-	})
+	cp, err = operator.ClusterForPlugins(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
-	Expect(operator.Install(ctx, cp)).To(Succeed())
 	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 
@@ -75,15 +69,6 @@ func apply(ctx context.Context, file string) {
 // pod is one of the profile.
 func pod(name string) *fixture.PodBuilder { return fixture.Pod("default/" + name).Scheduler("foreign") }
 
-// create creates pods that go at once when the spec ends.
-func create(ctx context.Context, pods ...*fixture.PodBuilder) (made []*v1.Pod) {
-	GinkgoHelper()
-	for _, b := range pods {
-		made = append(made, admin.Pod(ctx, b))
-	}
-	return made
-}
-
 func node(ctx context.Context, b *fixture.NodeBuilder) {
 	GinkgoHelper()
 	words.Created(ctx, admin, b.Obj())
@@ -95,21 +80,6 @@ func now(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	is := &v1.Pod{}
 	Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), is)).To(Succeed())
 	return is
-}
-
-// expectRefused waits until the pods are refused with a message.
-func expectRefused(ctx context.Context, message string, pods ...*v1.Pod) {
-	GinkgoHelper()
-	for _, pod := range pods {
-		Eventually(func() string {
-			for _, c := range now(ctx, pod).Status.Conditions {
-				if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
-					return c.Message
-				}
-			}
-			return ""
-		}).Should(ContainSubstring(message), pod.Name)
-	}
 }
 
 // ready is the message of the profile's condition.

@@ -41,15 +41,7 @@ var _ = Describe("The policies of config/admission", func() {
 		y, p := aYard(ctx), aProfile(ctx)
 		node := aNode(ctx, y.node("n").Label(v1.LabelTopologyZone, "z1").Label(v1.LabelTopologyRegion, "r1"))
 		expectReady(ctx, p)
-		waits := aPod(ctx, y.pod(p, "waits").NodeSelector("no", "where"))
-		account := kubernetes.NewForConfigOrDie(accountConfig(ctx))
-		bind := func(ctx context.Context, labels, annotations map[string]string) error {
-			return account.CoreV1().Pods(y.name).Bind(ctx, &v1.Binding{
-				ObjectMeta: metav1.ObjectMeta{Name: waits.Name, Labels: labels, Annotations: annotations},
-				Target:     v1.ObjectReference{Kind: "Node", Name: node.Name},
-			}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		}
-		foreign := map[string]string{"pod-security.example.com/exempt": "true"}
+		bind := binding(ctx, aPod(ctx, y.pod(p, "waits").NodeSelector("no", "where")), node)
 		thePolicy(ctx, "what-a-binding-carries.yaml", func(ctx context.Context) error { return bind(ctx, nil, foreign) })
 
 		Expect(bind(ctx, nil, foreign)).To(MatchError(ContainSubstring(
@@ -64,14 +56,8 @@ var _ = Describe("The policies of config/admission", func() {
 	})
 
 	It("keep a profile for which pods wait, unless it is meant", minute, func(ctx SpecContext) {
-		y, p := aYard(ctx), aProfile(ctx, publishingEvery(1))
-		expectReady(ctx, p)
-		aPod(ctx, y.pod(p, "web"))
-		Eventually(func(g Gomega) {
-			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
-			g.Expect(p.Status.Queue).To(HaveValue(HaveField("Pending", BeEquivalentTo(1))))
-		}).Should(Succeed())
-		remove := func(ctx context.Context) error { return admin.Delete(ctx, p, client.DryRunAll) }
+		p := aProfileThatIsWaitedFor(ctx, aYard(ctx))
+		remove := removing(p)
 		thePolicy(ctx, "no-orphaned-pods.yaml", remove)
 
 		Expect(remove(ctx)).To(MatchError(ContainSubstring("1 pods wait for profile " + p.Name +
@@ -84,6 +70,39 @@ var _ = Describe("The policies of config/admission", func() {
 		Expect(remove(ctx)).NotTo(Succeed())
 	})
 })
+
+// foreign is an annotation that Berth's Bindings may not carry.
+var foreign = map[string]string{"pod-security.example.com/exempt": "true"}
+
+// binding asks whether Berth may bind a pod with these labels and annotations.
+func binding(ctx context.Context, pod *v1.Pod, node *v1.Node) func(ctx context.Context, labels, annotations map[string]string) error {
+	GinkgoHelper()
+	account := kubernetes.NewForConfigOrDie(accountConfig(ctx))
+	return func(ctx context.Context, labels, annotations map[string]string) error {
+		return account.CoreV1().Pods(pod.Namespace).Bind(ctx, &v1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Labels: labels, Annotations: annotations},
+			Target:     v1.ObjectReference{Kind: "Node", Name: node.Name},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	}
+}
+
+// aProfileThatIsWaitedFor is one whose status says that a pod waits for it.
+func aProfileThatIsWaitedFor(ctx context.Context, y yard) *v1alpha1.SchedulingProfile {
+	GinkgoHelper()
+	p := aProfile(ctx, publishingEvery(1))
+	expectReady(ctx, p)
+	aPod(ctx, y.pod(p, "web").NodeSelector("no", "where"))
+	Eventually(func(g Gomega) {
+		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
+		g.Expect(p.Status.Queue).To(HaveValue(HaveField("Pending", BeEquivalentTo(1))))
+	}).Should(Succeed())
+	return p
+}
+
+// removing asks whether a profile may be deleted.
+func removing(p *v1alpha1.SchedulingProfile) func(context.Context) error {
+	return func(ctx context.Context) error { return admin.Delete(ctx, p, client.DryRunAll) }
+}
 
 // thePolicy applies a file of config/admission, and waits until what it refuses
 // is refused; when the spec ends, until it is not.

@@ -141,9 +141,9 @@ var _ = Describe("Under all policies of config/admission another scheduler", fun
 		y, p := aYard(ctx), aProfile(ctx)
 		expectReady(ctx, p)
 		node := aNode(ctx, y.node("n"))
-		for _, file := range []string{"what-a-binding-carries.yaml", "no-orphaned-pods.yaml"} {
-			applyPolicy(ctx, file)
-		}
+		bind := binding(ctx, aPod(ctx, y.pod(p, "waits").NodeSelector("no", "where")), node)
+		thePolicy(ctx, "what-a-binding-carries.yaml", func(ctx context.Context) error { return bind(ctx, nil, foreign) })
+		thePolicy(ctx, "no-orphaned-pods.yaml", removing(aProfileThatIsWaitedFor(ctx, aYard(ctx))))
 		applyApprovals(ctx, userWith(ctx, "berth-profile-editor-role"))
 		thePolicy(ctx, "profiles-by-namespace.yaml", func(ctx context.Context) error {
 			return admin.Create(ctx, y.pod(p, "refused").Whole(), client.DryRunAll)
@@ -199,16 +199,6 @@ func applyApprovals(ctx context.Context, editor client.Client) {
 	// The rights of a new user count a little after they are there.
 	Eventually(approved).WithContext(ctx).Should(Succeed())
 	thePolicy(ctx, "approvals.yaml", approved)
-}
-
-// applyPolicy applies a file of config/admission until the spec ends.
-func applyPolicy(ctx context.Context, file string) {
-	GinkgoHelper()
-	file = policyFile(file)
-	Expect(kubectl(ctx, "apply", "--server-side", "-f", file)).Error().NotTo(HaveOccurred())
-	DeferCleanup(func(ctx SpecContext) {
-		Expect(kubectl(ctx, "delete", "--ignore-not-found", "-f", file)).Error().NotTo(HaveOccurred())
-	})
 }
 
 func mergePatch(text string) client.Patch {

@@ -24,7 +24,6 @@ var _ = Describe("A pod that waits for a profile", func() {
 
 		aNode(ctx, y.node("large").Offers("cpu", "4"))
 		admin.ExpectBound(ctx, pod)
-		aMinuteLater(ctx)
 		expectNoDecision(ctx, pod)
 	})
 })

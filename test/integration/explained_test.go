@@ -76,15 +76,13 @@ var _ = Describe("A pod that is explained", func() {
 		Expect(expectDecision(ctx, pod).Status.Rejections).To(HaveLen(v1alpha1.MaxReasons))
 	})
 
-	It("has its explanation for another minute when it is bound", minute, func(ctx SpecContext) {
+	It("has no explanation any more when it is bound", minute, func(ctx SpecContext) {
 		y := aYard(ctx)
 		pod, node := aPod(ctx, strangersPod(y, "web")), aNode(ctx, y.node("n"))
 		explain(why(pod, "why"))
 		expectDecision(ctx, pod)
 		bindTo(ctx, pod, node)
 		berth.Desk().Bound(pod.Namespace, pod.Name, pod.UID)
-		expectDecision(ctx, pod)
-		aMinuteLater(ctx)
 		expectNoDecision(ctx, pod)
 	})
 
@@ -113,7 +111,7 @@ var _ = Describe("A pod that is explained", func() {
 		Expect(ownersOf(expectDecision(ctx, pod))).To(ConsistOf(pod.UID))
 	})
 
-	It("keeps its explanation over a restart, and those of pods that are gone or long bound go", minute, func(ctx SpecContext) {
+	It("keeps its explanation over a restart, and those of pods that are gone or bound go", minute, func(ctx SpecContext) {
 		y := aYard(ctx)
 		node := aNode(ctx, y.node("n"))
 		waiting, gone, bound := aPod(ctx, strangersPod(y, "waiting")), aPod(ctx, strangersPod(y, "gone")), aPod(ctx, strangersPod(y, "bound"))
@@ -124,11 +122,6 @@ var _ = Describe("A pod that is explained", func() {
 		stopManager()
 		admin.Remove(ctx, gone)
 		bindTo(ctx, bound, node)
-		Expect(admin.Get(ctx, client.ObjectKeyFromObject(bound), bound)).To(Succeed())
-		for i := range bound.Status.Conditions {
-			bound.Status.Conditions[i].LastTransitionTime = metav1.NewTime(deskTime().Add(-time.Hour))
-		}
-		Expect(admin.Status().Update(ctx, bound)).To(Succeed())
 
 		berth = startManager(ctx)
 		expectNoDecision(ctx, gone)

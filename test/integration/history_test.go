@@ -64,7 +64,8 @@ var _ = Describe("A profile's history", func() {
 		stopManager()
 		DeferCleanup(func(ctx SpecContext) { berth = startManager(ctx) })
 		first := startChild(ctx)
-		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 50 })
+		// A spec that no other profile of the suite has: what one proved is trusted in all.
+		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 43 })
 		expectReady(ctx, p)
 		edit(ctx, p, scoring("NoSuch"))
 		Eventually(now(ctx, p)).Should(ContainElement("Programmed False PreviousRuns"))

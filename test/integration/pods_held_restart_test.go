@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -15,18 +16,28 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	manager "github.com/berthdev/berth/operator"
+	"github.com/berthdev/berth/test/fixture"
 )
 
-// heldBy is what a profile does to its pods, and the reason that users read.
-var heldBy = map[string]func(*v1alpha1.SchedulingProfileSpec){
-	"ProfilePaused":       inState(v1alpha1.StatePaused),
-	"NamespaceNotAllowed": forTeam("none"),
-	"ProfileNotRunning":   scoring("NoSuch"),
-	"ProfileDeleted":      func(*v1alpha1.SchedulingProfileSpec) {},
+// heldBy is what holds the pods of a profile, by a word for it.
+var heldBy = map[string]struct {
+	// reason is what users read.
+	reason string
+	edit   func(*v1alpha1.SchedulingProfileSpec)
+	ask    func(*fixture.PodBuilder) *fixture.PodBuilder
+}{
+	"paused":  {reason: "ProfilePaused", edit: inState(v1alpha1.StatePaused)},
+	"others":  {reason: "NamespaceNotAllowed", edit: forTeam("none")},
+	"refused": {reason: "ProfileNotRunning", edit: scoring("NoSuch")},
+	"awaits":  {reason: "ProfileNotRunning", edit: func(s *v1alpha1.SchedulingProfileSpec) { s.Activation = v1alpha1.ActivationManual }},
+	"asks":    {reason: "Unsupported", ask: unhonoured},
+	"deleted": {reason: "ProfileDeleted"},
 }
 
 var _ = Describe("Pods that are held for another reason than room", func() {
-	It("say so in every place, before a restart of Berth and after it", SpecTimeout(3*time.Minute), func(ctx SpecContext) {
+	BeforeEach(buildPlugin, NodeTimeout(10*time.Minute))
+
+	It("say so in every place, before a restart of Berth and after it", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
 		y := aYard(ctx)
 		aNode(ctx, y.node("n"))
 		stopManager()
@@ -34,24 +45,44 @@ var _ = Describe("Pods that are held for another reason than room", func() {
 		berth = runManager(accountConfig(ctx), nil, suiteOptions(manager.WithMetricsRegistry(registry))...)
 
 		pods := map[string]*v1.Pod{}
-		for _, reason := range slices.Sorted(maps.Keys(heldBy)) {
-			p := aProfileNamed(ctx, y.name+"-"+strings.ToLower(reason), heldBy[reason])
-			if reason == "ProfileDeleted" {
+		for _, word := range slices.Sorted(maps.Keys(heldBy)) {
+			by := heldBy[word]
+			var edits []func(*v1alpha1.SchedulingProfileSpec)
+			if by.edit != nil {
+				edits = append(edits, by.edit)
+			}
+			p := aProfileNamed(ctx, y.name+"-"+word, edits...)
+			pod := y.pod(p, word)
+			if by.ask != nil {
+				pod = by.ask(pod)
+			}
+			if word == "deleted" {
 				expectReady(ctx, p)
-				pods[reason] = aPod(ctx, y.pod(p, strings.ToLower(reason)).Requests("cpu", "1000"))
-				expectHeld(ctx, v1.PodReasonUnschedulable, pods[reason])
+				pods[word] = aPod(ctx, pod.Requests("cpu", "1000"))
+				expectHeld(ctx, v1.PodReasonUnschedulable, pods[word])
 				Expect(admin.Delete(ctx, p)).To(Succeed())
+				expectHeld(ctx, by.reason, pods[word])
+				aMinuteLater(ctx) // it was explained otherwise before
 				continue
 			}
-			pods[reason] = aPod(ctx, y.pod(p, strings.ToLower(reason)))
+			pods[word] = aPod(ctx, pod)
 		}
 
+		since := map[string]metav1.Time{}
 		for _, when := range []string{"before", "after"} {
 			By(when)
-			for reason, pod := range pods {
+			for word, pod := range pods {
+				reason := heldBy[word].reason
 				Eventually(surfaces(ctx, registry, pod)).Should(Equal(map[string]string{
 					"condition": reason, "event": "FailedScheduling", "why": reason, "berth_held_pods": reason,
-				}), "%s %s", reason, when)
+				}), "%s %s", word, when)
+				said := shell(ctx, "kubectl berth explain pod/"+pod.Name+" -n "+pod.Namespace)
+				Expect(said).To(And(MatchRegexp(`Told +%s, `, reason), MatchRegexp(`Blocked by +%s\n`, reason)), "%s %s", word, when)
+				Expect(checked(ctx)).To(ContainElement(And(
+					HavePrefix("pods 1 pod of profile "+pod.Spec.SchedulerName+" held, "+pod.Namespace+"/"+pod.Name+" first: "+reason+": "))), "%s %s", word, when)
+				if when == "before" {
+					since[word] = expectDecision(ctx, pod).Status.LastChange
+				}
 			}
 			stopManager()
 			registry = prometheus.NewRegistry()
@@ -60,18 +91,37 @@ var _ = Describe("Pods that are held for another reason than room", func() {
 
 		By("whose profile is deleted while Berth is away")
 		stopManager()
-		gone := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: pods["ProfilePaused"].Spec.SchedulerName}}
+		gone := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: pods["paused"].Spec.SchedulerName}}
 		Expect(admin.Delete(ctx, gone)).To(Succeed())
 		registry = prometheus.NewRegistry()
 		berth = runManager(accountConfig(ctx), nil, suiteOptions(manager.WithMetricsRegistry(registry))...)
-		Eventually(admin.Standing(ctx, pods["ProfilePaused"])).Should(HavePrefix("False ProfileDeleted"))
+		Eventually(admin.Standing(ctx, pods["paused"])).Should(HavePrefix("False ProfileDeleted"))
 		aMinuteLater(ctx)
-		Eventually(surfaces(ctx, registry, pods["ProfilePaused"])).Should(And(
+		Eventually(surfaces(ctx, registry, pods["paused"])).Should(And(
 			HaveKeyWithValue("condition", "ProfileDeleted"), HaveKeyWithValue("why", "ProfileDeleted"), HaveKeyWithValue("berth_held_pods", "ProfileDeleted")))
+		for word, pod := range pods {
+			if d := expectDecision(ctx, pod); word != "paused" {
+				Expect(d.Status.LastChange).To(Equal(since[word]), "since when %s is so, after two restarts", word)
+			}
+		}
 		// Who waits at a handover may be told of it: no pod of another spec is.
 		admin.ExpectBound(ctx, aPod(ctx, y.pod(aProfile(ctx), "last")))
 	})
 })
+
+// checked are the findings of kubectl berth check, each as what it is about and what it says.
+func checked(ctx context.Context) []string {
+	GinkgoHelper()
+	var found struct {
+		Checks []struct{ About, Message string }
+	}
+	Expect(json.Unmarshal([]byte(shell(ctx, "kubectl berth check -o json 2>/dev/null || true")), &found)).To(Succeed())
+	var out []string
+	for _, c := range found.Checks {
+		out = append(out, c.About+" "+c.Message)
+	}
+	return out
+}
 
 // surfaces returns what the places that users read say of a held pod.
 func surfaces(ctx context.Context, registry *prometheus.Registry, pod *v1.Pod) func(Gomega) map[string]string {
@@ -90,7 +140,7 @@ func surfaces(ctx context.Context, registry *prometheus.Registry, pod *v1.Pod) f
 		families, err := registry.Gather()
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, family := range families {
-			if family.GetName() != "berth_held_pods" {
+			if name := family.GetName(); name != "berth_held_pods" && name != "berth_unserved_pods" {
 				continue
 			}
 			for _, m := range family.GetMetric() {
@@ -98,8 +148,11 @@ func surfaces(ctx context.Context, registry *prometheus.Registry, pod *v1.Pod) f
 				for _, pair := range m.GetLabel() {
 					labels[pair.GetName()] = pair.GetValue()
 				}
-				if labels["profile"] == pod.Spec.SchedulerName && m.GetGauge().GetValue() == 1 {
+				switch {
+				case labels["profile"] == pod.Spec.SchedulerName && m.GetGauge().GetValue() == 1:
 					said[family.GetName()] = labels["reason"]
+				case labels["scheduler_name"] == pod.Spec.SchedulerName:
+					said[family.GetName()] = "nobody serves it"
 				}
 			}
 		}

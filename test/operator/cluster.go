@@ -21,15 +21,32 @@ var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	return scheme
 })
 
+// untainted is a flag of the API server with which nodes come as they are written:
+// nobody is here to find them ready.
+const untainted = "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"
+
 // Cluster starts a control plane on which Berth is installed and does not run.
 // args are more flags of its API server.
 func Cluster(ctx context.Context, args ...string) (*controlplane.ControlPlane, error) {
-	cp, err := controlplane.Start(ctx, controlplane.Options{APIServerArgs: append([]string{
-		// No controller manager runs that removes the taint of new nodes.
-		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+	return installed(ctx, controlplane.Options{APIServerArgs: append([]string{
+		untainted,
 		// Pods can need a feature of their node, which 1.35 has off.
 		"--feature-gates=NodeDeclaredFeatures=true,RestartAllContainersOnContainerExits=true",
 	}, args...)})
+}
+
+// ClusterForPlugins is Cluster for a manager with more plugins: a controller gives their
+// rights to berth-plugin-role.
+func ClusterForPlugins(ctx context.Context) (*controlplane.ControlPlane, error) {
+	return installed(ctx, controlplane.Options{
+		ControllerManager: true,
+		Controllers:       []string{"clusterrole-aggregation-controller", "serviceaccount-controller"},
+		APIServerArgs:     []string{untainted},
+	})
+}
+
+func installed(ctx context.Context, options controlplane.Options) (*controlplane.ControlPlane, error) {
+	cp, err := controlplane.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,15 @@ func (a API) Pod(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
 	return Created(ctx, a, pod)
 }
 
+// Pods creates pods as Pod does.
+func (a API) Pods(ctx context.Context, builders ...*fixture.PodBuilder) (pods []*v1.Pod) {
+	GinkgoHelper()
+	for _, b := range builders {
+		pods = append(pods, a.Pod(ctx, b))
+	}
+	return pods
+}
+
 // Place reads a pod again and returns its node, empty while it has none.
 func (a API) Place(ctx context.Context, pod *v1.Pod) func(Gomega) string {
 	return func(g Gomega) string {
@@ -40,6 +49,15 @@ func (a API) ExpectBound(ctx context.Context, pods ...*v1.Pod) {
 	GinkgoHelper()
 	for _, pod := range pods {
 		Eventually(a.Place(ctx, pod)).ShouldNot(BeEmpty(), func() string { return pod.Name + " stands at: " + Scheduled(pod) })
+	}
+}
+
+// ExpectRefused waits until each pod's condition says that it is not scheduled, with a
+// message that contains this one.
+func (a API) ExpectRefused(ctx context.Context, message string, pods ...*v1.Pod) {
+	GinkgoHelper()
+	for _, pod := range pods {
+		Eventually(a.Standing(ctx, pod)).Should(And(HavePrefix("False "), ContainSubstring(message)), pod.Name)
 	}
 }
 

@@ -82,6 +82,14 @@ func TestCheck(t *testing.T) {
 				return a.Verb == "get" || a.Resource == "schedulingprofiles"
 			},
 		},
+		"pods that are held": {
+			objects: append(definitions(t, "True"), held(time.Second, "node-1_7f"), well,
+				plugin.Told(plugin.Pod("web-2", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),
+				plugin.Told(plugin.Pod("web-1", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),
+				plugin.Told(plugin.Pod("claims", "batch", ""), corev1.ConditionFalse, "Unsupported", "spec.resourceClaims: not yet"),
+				plugin.Told(plugin.Pod("later", "batch", ""), corev1.ConditionFalse, "ProfilePaused", "SchedulingProfile batch is paused"),
+				plugin.Told(plugin.Pod("full", "batch", ""), corev1.ConditionFalse, "Unschedulable", "0/1 nodes are available")),
+		},
 		"a cluster that is too old": {
 			objects: append(definitions(t, "True"), held(time.Second, "node-1_7f"), well), server: "v1.34.9-gke.5",
 		},

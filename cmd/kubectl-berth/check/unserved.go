@@ -30,12 +30,15 @@ func notReady(p *v1alpha1.SchedulingProfile) (reason, message string) {
 	return c.Reason, c.Message
 }
 
-// unserved tells pods that wait for a scheduler which is not there.
+// unserved tells pods that wait for a scheduler which is not there, and those that Berth
+// holds.
 func (o *options) unserved(ctx context.Context, r *report, profiles []string) {
 	alone := map[string][]string{} // by schedulerName
+	holds := byHold{}
 	err := o.each(ctx, &corev1.PodList{}, func(object client.Object) {
 		pod := object.(*corev1.Pod)
 		name := pod.Spec.SchedulerName
+		holds.add(pod)
 		if unserved.IsAlone(pod, o.Now()) && name != corev1.DefaultSchedulerName && !slices.Contains(profiles, name) {
 			alone[name] = append(alone[name], pod.Namespace+"/"+pod.Name)
 		}
@@ -52,9 +55,10 @@ func (o *options) unserved(ctx context.Context, r *report, profiles []string) {
 	for _, name := range slices.Sorted(maps.Keys(alone)) {
 		r.wrong("pods", "%s for a name that nobody serves, %s first: %s", show.Count(len(alone[name]), "pod")+" waiting", alone[name][0], cluster.NoProfile(name, profiles))
 	}
-	if len(alone) == 0 {
+	if len(alone) == 0 && !holds.deleted() {
 		r.ok("pods", "none waits for a name that nobody serves")
 	}
+	holds.tell(r)
 }
 
 // forget takes a name away that a bound pod carries: who bound that one serves it.

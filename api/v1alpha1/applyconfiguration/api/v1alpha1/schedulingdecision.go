@@ -15,8 +15,8 @@ import (
 // with apply.
 //
 // SchedulingDecision says why a pod waits, or where it went. It has the name of
-// its pod, and belongs to it. Berth alone writes it; it goes a minute after the
-// pod was bound.
+// its pod, and belongs to it. Berth alone writes it; it goes when the pod is bound,
+// and a record of the bind goes a minute later.
 //
 // It has no status subresource: one would strip the status at creation, which
 // made two writes of one.

@@ -1,0 +1,145 @@
+//go:build schedulerplugins
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/words"
+)
+
+const (
+	patience = 30 * time.Second
+	minutes  = SpecTimeout(2 * time.Minute)
+)
+
+func TestMain(m *testing.M) {
+	operator.Main(m, main)
+}
+
+func TestSchedulerPlugins(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "scheduler-plugins")
+}
+
+var (
+	cp      *controlplane.ControlPlane
+	admin   words.API
+	manager *operator.Manager
+	// published is the folder of the module sigs.k8s.io/scheduler-plugins, as it was
+	// published.
+	published string
+)
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	SetDefaultEventuallyTimeout(patience)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	folder, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/scheduler-plugins").Output()
+	Expect(err).NotTo(HaveOccurred())
+	published = strings.TrimSpace(string(folder)) + "/"
+	cp, err = operator.ClusterForPlugins(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { cp.Stop() })
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	for _, crd := range []string{
+		"coscheduling/crd.yaml", "capacityscheduling/crd.yaml", "noderesourcetopology/crd.yaml",
+		"appgroup/crd.yaml", "networktopology/crd.yaml", "crds/security-profiles-operator.x-k8s.io_seccompprofiles.yaml",
+	} {
+		Expect(cp.InstallCRDs(ctx, published+"manifests/"+crd)).To(Succeed(), crd)
+	}
+	_, err = cp.Kubectl(ctx, nil, "apply", "--server-side", "-f", "testdata/rights.yaml")
+	Expect(err).NotTo(HaveOccurred())
+
+	manager, err = operator.StartSelf(ctx, cp, "--default-profile=", "--leader-elect-retry-period=200ms", "--v=5")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
+}, NodeTimeout(15*time.Minute))
+
+// What pods and the manager say of a spec that failed.
+var _ = AfterEach(func(ctx SpecContext) {
+	if CurrentSpecReport().Failed() {
+		var pods v1.PodList
+		_ = admin.List(ctx, &pods)
+		for _, p := range pods.Items {
+			GinkgoWriter.Println(p.Name, p.Spec.NodeName, p.Status.Conditions)
+		}
+		text, _ := os.ReadFile(manager.Log())
+		GinkgoWriter.Println(string(text))
+	}
+})
+
+// apply applies manifests, and deletes at the spec's end what is not there for others.
+func apply(ctx context.Context, manifests string) {
+	GinkgoHelper()
+	_, err := cp.Kubectl(ctx, strings.NewReader(manifests), "apply", "--server-side", "--force-conflicts", "-f", "-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		_, err := cp.Kubectl(ctx, strings.NewReader(manifests), "delete", "--ignore-not-found", "--wait=false", "-f", "-")
+		Expect(err).NotTo(HaveOccurred())
+	})
+}
+
+// runs applies a profile with this spec in YAML, indented by two, and waits until it runs.
+func runs(ctx context.Context, name, spec string) {
+	GinkgoHelper()
+	apply(ctx, fmt.Sprintf("apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: %s}\nspec:\n%s", name, spec))
+	_, err := operator.UntilProgrammed(ctx, cp, name)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// condition is the message of a profile's condition.
+func condition(ctx context.Context, profile, kind string) func(Gomega) string {
+	return func(g Gomega) string {
+		p := &v1alpha1.SchedulingProfile{}
+		g.Expect(admin.Get(ctx, client.ObjectKey{Name: profile}, p)).To(Succeed())
+		for _, c := range p.Status.Conditions {
+			if c.Type == kind {
+				return string(c.Status) + " " + c.Reason + ": " + c.Message
+			}
+		}
+		return ""
+	}
+}
+
+// node is there until the spec ends.
+func node(ctx context.Context, b *fixture.NodeBuilder) {
+	GinkgoHelper()
+	words.Created(ctx, admin, b.Obj())
+}
+
+// guaranteed gives a pod limits that are its requests.
+func guaranteed(pod *v1.Pod) {
+	for i := range pod.Spec.Containers {
+		pod.Spec.Containers[i].Resources.Limits = pod.Spec.Containers[i].Resources.Requests
+	}
+}
+
+// ofClass starts a pod of that PriorityClass that needs a whole node.
+func ofClass(name, class string) *fixture.PodBuilder {
+	return fixture.Pod("default/"+name).Bare().Scheduler("toleration").Requests("cpu", "1").
+		Mutate(func(pod *v1.Pod) { pod.Spec.PriorityClassName = class })
+}
+
+// limited lets a pod's first container have that much CPU at most.
+func limited(cpu string) func(*v1.Pod) {
+	return func(pod *v1.Pod) {
+		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}
+	}
+}

@@ -12,11 +12,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 const module = "sigs.k8s.io/scheduler-plugins"
@@ -34,14 +34,19 @@ func main() {
 
 // port writes the copy to folder, and folder.mod and folder.sum beside it.
 func port(folder string) error {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	// Unlike go list, it fetches the module where the cache does not have it yet.
+	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
 	if err != nil {
-		return fmt.Errorf("finding %s: %w", module, err)
+		return fmt.Errorf("downloading %s: %w", module, err)
+	}
+	var fetched struct{ Dir string }
+	if err := json.Unmarshal(out, &fetched); err != nil {
+		return fmt.Errorf("downloading %s: %w", module, err)
 	}
 	if err := os.RemoveAll(folder); err != nil {
 		return err
 	}
-	if err := copyModule(strings.TrimSpace(string(out)), folder); err != nil {
+	if err := copyModule(fetched.Dir, folder); err != nil {
 		return err
 	}
 	for _, e := range edits {

@@ -34,8 +34,12 @@ func expectReady(ctx context.Context, replicas int32) {
 		leads := leader(ctx, g, operator.Namespace)
 		g.Expect(leads.Status.ContainerStatuses).To(HaveEach(HaveField("Ready", true)))
 	}).WithContext(ctx).Should(Succeed())
-	_, err := cluster.Kubectl(ctx, nil, "wait", "--for=condition=Ready", "sprof", "--all", "--timeout=60s")
-	Expect(err).NotTo(HaveOccurred())
+	// The leader creates the first profile a moment after it acquired the Lease, and
+	// kubectl wait fails at once while there is none.
+	Eventually(func() error {
+		_, err := cluster.Kubectl(ctx, nil, "wait", "--for=condition=Ready", "sprof", "--all", "--timeout=60s")
+		return err
+	}).WithContext(ctx).Should(Succeed())
 }
 
 // managers returns the pods of the manager.

@@ -23,6 +23,10 @@ alone() {
 	fi
 }
 
+# source_of MODULE PATH prints the folder of the source of a Go module that tools/MODULE
+# pins. Without the download go list prints nothing where the module cache lacks it.
+source_of() { (cd "$here/$1" && go mod download "$2" && go list -m -f '{{.Dir}}' "$2"); }
+
 # compile NAME MODULE PACKAGE FLAG… builds one binary and tells how long it takes.
 # The move at the end makes it appear whole or not at all.
 compile() {

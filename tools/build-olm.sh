@@ -9,7 +9,6 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 framework=github.com/operator-framework
 pinned() { sed -n "s|^[[:space:]]*$framework/$1 \(v[^ ]*\).*|\1|p" "$here/olm/go.mod"; }
-source_of() { (cd "$here/olm" && go list -m -f '{{.Dir}}' "$framework/$1"); }
 
 version=$(pinned operator-lifecycle-manager)
 out=$(folder "olm-$version" olm)
@@ -20,7 +19,7 @@ alone "the lifecycle manager"
 # do not; where there is nothing to change any more, that is said.
 loopback() {
 	local to="$out/.src/$1"
-	cp -r "$(source_of "$1")" "$to"
+	cp -r "$(source_of olm "$framework/$1")" "$to"
 	chmod -R u+w "$to"
 	if ! grep -qF "$3" "$to/$2"; then
 		echo "tools/build-olm.sh: no $3 in $1/$2: look where it listens now" >&2
@@ -57,7 +56,7 @@ build catalog operator-lifecycle-manager/cmd/catalog operator-lifecycle-manager/
 rm -rf "$out/.src"
 
 if [ ! -d "$out/crds" ]; then
-	api=$(source_of api)
+	api=$(source_of olm "$framework/api")
 	rm -rf "$out/.crds.part" && mkdir "$out/.crds.part"
 	for file in "$api"/crds/*.yaml; do cat "$file" >"$out/.crds.part/${file##*/}"; done
 	mv "$out/.crds.part" "$out/crds"

@@ -60,7 +60,7 @@ build kube-scheduler controlplane k8s.io/kubernetes/cmd/kube-scheduler
 
 # KWOK's own stage files: what its nodes and pods go through.
 if [ ! -d "$out/stages" ]; then
-	kwok=$(cd "$here/kwok" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)
+	kwok=$(source_of kwok sigs.k8s.io/kwok)
 	rm -rf "$out/.stages.part" && mkdir "$out/.stages.part"
 	for f in node/fast/node-initialize node/heartbeat/node-heartbeat pod/fast/pod-ready pod/fast/pod-complete pod/fast/pod-delete; do
 		cat "$kwok/kustomize/stage/$f.yaml" >"$out/.stages.part/${f##*/}.yaml"

@@ -12,11 +12,11 @@ import (
 
 // reasonPluginAiling is that of the Event about plugins of what runs that
 // panic or hang, or cannot hear what they want to hear of.
-const reasonPluginAiling = "PluginAiling"
+const reasonPluginDegraded = "PluginAiling"
 
 // alarm tells of what ails what runs, when the profile's condition does not say
 // so yet. A number that moves is no news.
-func (r *profileReconciler) alarm(v visit) {
+func (r *profileReconciler) reportDegraded(v observation) {
 	if v.running == nil {
 		return
 	}
@@ -24,12 +24,12 @@ func (r *profileReconciler) alarm(v visit) {
 	if before := meta.FindStatusCondition(v.profile.Status.Conditions, string(v1alpha1.ConditionReady)); before != nil {
 		said = before.Message
 	}
-	news := slices.DeleteFunc(slices.Clone(v.running.Ailments), func(a string) bool {
+	news := slices.DeleteFunc(slices.Clone(v.running.Degradations), func(a string) bool {
 		return strings.Contains(withoutDigits(said), withoutDigits(a))
 	})
 	if len(news) > 0 {
-		r.status.recorder.Eventf(v.profile, nil, corev1.EventTypeWarning, reasonPluginAiling, "Run", "%s",
-			clip(v.title()+": "+strings.Join(news, "; "), maxNote))
+		r.status.recorder.Eventf(v.profile, nil, corev1.EventTypeWarning, reasonPluginDegraded, "Run", "%s",
+			truncate(v.specName()+": "+strings.Join(news, "; "), maxEventNote))
 	}
 }
 

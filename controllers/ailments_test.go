@@ -10,17 +10,17 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-func TestWhatAilsAProfileIsTold(t *testing.T) {
-	p := aProfile(1)
-	d := newDesk(t, p)
-	d.mustVisit()
+func TestDegradedPluginsAreReported(t *testing.T) {
+	p := newProfile(1)
+	d := newTestEnv(t, p)
+	d.mustReconcile()
 	const late = `2 of at most 16 calls of its plugins have not come back, the last of plugin "Own" from Filter`
-	running := d.applier.runs["batch"]
-	running.Ailments = []string{late}
-	d.applier.runs["batch"] = running
-	d.mustVisit()
+	running := d.applier.running["batch"]
+	running.Degradations = []string{late}
+	d.applier.running["batch"] = running
+	d.mustReconcile()
 	for _, condition := range []v1alpha1.ConditionType{v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {
-		d.wantSays(condition, "generation 1 runs since 12:00, ailing ("+late+")")
+		d.wantMessage(condition, "generation 1 runs since 12:00, ailing ("+late+")")
 	}
 	if !slices.Contains(d.events.events, "Warning PluginAiling Run") || d.events.notes[len(d.events.notes)-1] != "generation 1: "+late {
 		t.Errorf("events %q: %q", d.events.events, d.events.notes)
@@ -28,16 +28,16 @@ func TestWhatAilsAProfileIsTold(t *testing.T) {
 
 	// One call more is no news.
 	told := len(d.events.events)
-	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionTrue, Message: d.says(v1alpha1.ConditionReady)})
-	running.Ailments = []string{`3` + late[1:]}
-	d.applier.runs["batch"] = running
-	d.mustVisit()
+	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionTrue, Message: d.message(v1alpha1.ConditionReady)})
+	running.Degradations = []string{`3` + late[1:]}
+	d.applier.running["batch"] = running
+	d.mustReconcile()
 	if slices.Contains(d.events.events[told:], "Warning PluginAiling Run") {
 		t.Errorf("events %q", d.events.events[told:])
 	}
 
-	running.Ailments = nil
-	d.applier.runs["batch"] = running
-	d.mustVisit()
-	d.wantSays(v1alpha1.ConditionReady, "generation 1 runs since 12:00")
+	running.Degradations = nil
+	d.applier.running["batch"] = running
+	d.mustReconcile()
+	d.wantMessage(v1alpha1.ConditionReady, "generation 1 runs since 12:00")
 }

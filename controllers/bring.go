@@ -18,9 +18,9 @@ import (
 // and its end after it, so that no pod is placed by a Blueprint that was meant
 // to wait; it is obeyed even where the rest of the spec is refused, since it
 // says nothing about how to schedule.
-func (r *profileReconciler) bring(ctx context.Context, p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) (visit, error) {
-	v := visit{profile: p, configs: configs}
-	err := r.noteCrashes(ctx)
+func (r *profileReconciler) reconcileProfile(ctx context.Context, p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) (observation, error) {
+	v := observation{profile: p, configs: configs}
+	err := r.recordCrashes(ctx)
 	if err != nil {
 		return v, err
 	}
@@ -28,42 +28,42 @@ func (r *profileReconciler) bring(ctx context.Context, p *v1alpha1.SchedulingPro
 		return v, err
 	}
 	if v.paused() && !fault.SwapBeforePause {
-		r.options.Applier.Pause(p.Name, true)
+		r.options.Applier.SetPaused(p.Name, true)
 	}
 	v.running = r.running(p.Name)
 	if v.rejection, err = r.servedElsewhere(ctx, p); err != nil {
 		return v, err
 	}
-	v.elsewhere = v.rejection != nil
-	if !v.elsewhere {
-		v.blueprint, v.rejection = r.resolve(p, configs)
+	v.servedElsewhere = v.rejection != nil
+	if !v.servedElsewhere {
+		v.blueprint, v.rejection = r.compileProfile(p, configs)
 	}
 	if fault.BadSpecOverwrites && v.rejection != nil {
 		r.options.Applier.Delete(p.Name)
 	}
-	if err := r.consult(ctx, v); err != nil {
+	if err := r.refreshHistory(ctx, v); err != nil {
 		return v, err
 	}
 	var candidates []history.Candidate
-	situation := r.situation(v)
+	situation := r.chooseInput(v)
 	v.blame = situation.Blame()
 	v.verdict, candidates = history.Choose(situation)
-	if v.settles = r.settlesIn(v); v.settles > 0 {
+	if v.settleAfter = r.settleDelay(v); v.settleAfter > 0 {
 		return v, nil
 	}
-	if v.elsewhere {
+	if v.servedElsewhere {
 		candidates = nil // nor is what ran before to serve those pods
 	}
-	last, _ := r.options.Applier.Tried(p.Name)
-	if v.verdict == history.Awaiting && r.leads() {
-		v.failed(r.rehearse(ctx, v))
+	last, _ := r.options.Applier.LastTrial(p.Name)
+	if v.verdict == history.AwaitingApproval && r.isLeader() {
+		v.recordFailure(r.tryUnapproved(ctx, v))
 	}
-	r.runOne(ctx, &v, candidates)
+	r.applyFirst(ctx, &v, candidates)
 	if !v.paused() || fault.SwapBeforePause {
-		r.options.Applier.Pause(p.Name, v.paused())
+		r.options.Applier.SetPaused(p.Name, v.paused())
 	}
 	v.running = r.running(p.Name)
-	r.tell(&v, last)
+	r.addTrial(&v, last)
 	v.now = r.options.Clock.Now()
 	r.holdPods(v)
 	return v, nil
@@ -72,39 +72,39 @@ func (r *profileReconciler) bring(ctx context.Context, p *v1alpha1.SchedulingPro
 // consult brings the history up to date with what other processes did: whether
 // another profile proved a hash, which leaders ended, and what the user has tried
 // again.
-func (r *profileReconciler) consult(ctx context.Context, v visit) error {
+func (r *profileReconciler) refreshHistory(ctx context.Context, v observation) error {
 	want := ""
 	if v.blueprint != nil {
 		want = v.blueprint.Hash
 	}
-	if err := r.options.History.Corroborate(ctx, v.history, want); err != nil {
+	if err := r.options.History.LoadProvedHashes(ctx, v.history, want); err != nil {
 		return err
 	}
-	if r.leads() {
-		r.options.History.Account(v.history)
-		r.options.History.Forgive(v.history, want, v.profile.Annotations[v1alpha1.AnnotationRetry])
+	if r.isLeader() {
+		r.options.History.CountDeaths(v.history)
+		r.options.History.ApplyRetry(v.history, want, v.profile.Annotations[v1alpha1.AnnotationRetry])
 	}
 	return nil
 }
 
 // runOne runs the first of the candidates that can be run; where something runs
 // already, the first or none. One that is blamed waits until it is due.
-func (r *profileReconciler) runOne(ctx context.Context, v *visit, candidates []history.Candidate) {
+func (r *profileReconciler) applyFirst(ctx context.Context, v *observation, candidates []history.Candidate) {
 	for _, candidate := range candidates {
-		if candidate.Last != nil {
-			if v.rebuild = r.rebuildIn(ctx, v.profile.Name, candidate.Last); v.rebuild > 0 || v.waits != nil {
+		if candidate.BlamedFor != nil {
+			if v.rebuildAfter = r.rebuildDelay(ctx, v.profile.Name, candidate.BlamedFor); v.rebuildAfter > 0 || v.deferred != nil {
 				return
 			}
 		}
-		err := r.try(ctx, *v, candidate)
+		err := r.tryCandidate(ctx, *v, candidate)
 		if err == nil {
 			return
 		}
 		switch {
 		case candidate.Revision == nil:
-			v.failed(err)
-		case later(err):
-			v.waits = err
+			v.recordFailure(err)
+		case isDeferred(err):
+			v.deferred = err
 			return
 		default:
 			log.FromContext(ctx).Error(err, "A revision could not be built", "revision", candidate.Revision.Name)
@@ -115,7 +115,7 @@ func (r *profileReconciler) runOne(ctx context.Context, v *visit, candidates []h
 	}
 }
 
-func (r *profileReconciler) resolve(p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) (*compile.Blueprint, *compile.Rejection) {
+func (r *profileReconciler) compileProfile(p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) (*compile.Blueprint, *compile.Rejection) {
 	return r.compile(compile.Input{Profile: p, Configs: configs, Registry: r.options.Registry, Version: r.options.Version, Extenders: r.options.Extenders})
 }
 
@@ -126,12 +126,12 @@ func (r *profileReconciler) running(name string) *profile.Running {
 	return nil
 }
 
-func (r *profileReconciler) situation(v visit) history.Situation {
-	s := history.Situation{
-		Profile: v.profile, Want: v.blueprint, History: v.history.Revisions, Durable: v.history.Durable(), Follows: !r.leads(),
-		BuiltIn: r.builtIn,
+func (r *profileReconciler) chooseInput(v observation) history.ChooseInput {
+	s := history.ChooseInput{
+		Profile: v.profile, Desired: v.blueprint, Revisions: v.history.Revisions, Durable: v.history.Durable(), Follower: !r.isLeader(),
+		BuiltIn: r.allBuiltIn,
 		Compile: func(known *history.Revision) *compile.Blueprint {
-			b, _ := r.resolve(known.Profile, nil)
+			b, _ := r.compileProfile(known.Profile, nil)
 			return b
 		},
 	}
@@ -139,33 +139,33 @@ func (r *profileReconciler) situation(v visit) history.Situation {
 		s.Proved = v.history.Proved(v.blueprint.Hash)
 	}
 	if v.running != nil {
-		s.Running = v.running.Blueprint.Hash
+		s.RunningHash = v.running.Blueprint.Hash
 	}
 	return s
 }
 
 // builtIn says whether all plugins of a Blueprint are built in.
-func (r *profileReconciler) builtIn(b *compile.Blueprint) bool {
-	return !slices.ContainsFunc(pluginNames(b), func(plugin string) bool { return !r.options.Registry[plugin].BuiltIn })
+func (r *profileReconciler) allBuiltIn(b *compile.Blueprint) bool {
+	return !slices.ContainsFunc(pluginNames(b), func(plugin string) bool { return !r.options.Registry[plugin].InTree })
 }
 
 // try runs a candidate. The leader notes it in the history first, unless it
 // runs already and is there.
-func (r *profileReconciler) try(ctx context.Context, v visit, candidate history.Candidate) error {
+func (r *profileReconciler) tryCandidate(ctx context.Context, v observation, candidate history.Candidate) error {
 	runs := v.running != nil && v.running.Blueprint.Hash == candidate.Hash
-	known := runs || candidate.Known
-	if !r.leads() {
-		return r.tryAndApply(ctx, candidate.Blueprint, known)
+	known := runs || candidate.SkipTrial
+	if !r.isLeader() {
+		return r.trialAndApply(ctx, candidate.Blueprint, known)
 	}
-	step, err := stepOf(v, candidate)
+	step, err := revisionSpecFor(v, candidate)
 	if err != nil {
 		return err
 	}
 	undo := func(context.Context) {}
-	if !runs || !v.history.Holds(step) {
+	if !runs || !v.history.Contains(step) {
 		undo = r.options.History.Begin(ctx, v.history, step)
 	}
-	err = r.tryAndApply(ctx, candidate.Blueprint, known)
+	err = r.trialAndApply(ctx, candidate.Blueprint, known)
 	if err != nil {
 		undo(ctx)
 	}
@@ -174,7 +174,7 @@ func (r *profileReconciler) try(ctx context.Context, v visit, candidate history.
 
 // tryAndApply runs a Blueprint. One that is not known to do is tried on real
 // pods first.
-func (r *profileReconciler) tryAndApply(ctx context.Context, b *compile.Blueprint, known bool) error {
+func (r *profileReconciler) trialAndApply(ctx context.Context, b *compile.Blueprint, known bool) error {
 	if !known {
 		if _, err := r.options.Applier.Try(ctx, b); err != nil && !fault.TrialIgnored {
 			return err
@@ -183,20 +183,20 @@ func (r *profileReconciler) tryAndApply(ctx context.Context, b *compile.Blueprin
 	return r.options.Applier.Apply(ctx, b)
 }
 
-func stepOf(v visit, candidate history.Candidate) (history.Step, error) {
-	spec, configs, named := v.profile, v.configs, namedBy(v.profile)
+func revisionSpecFor(v observation, candidate history.Candidate) (history.RevisionSpec, error) {
+	spec, configs, named := v.profile, v.configs, configsByPlugin(v.profile)
 	if candidate.Revision != nil {
 		spec, configs, named = candidate.Revision.Profile, nil, candidate.Revision.Configs
 	}
-	data, err := compile.Whole(spec, configs)
-	return history.Step{
+	data, err := compile.SelfContained(spec, configs)
+	return history.RevisionSpec{
 		Profile: v.profile.Name, UID: v.profile.UID, Hash: candidate.Hash, Generation: candidate.Generation, Data: data, Configs: named,
-		Blamed: candidate.Last != nil, Retry: v.profile.Annotations[v1alpha1.AnnotationRetry],
+		Blamed: candidate.BlamedFor != nil, Retry: v.profile.Annotations[v1alpha1.AnnotationRetry],
 	}, err
 }
 
 // namedBy returns by plugin the PluginConfigs that p names.
-func namedBy(p *v1alpha1.SchedulingProfile) map[string]string {
+func configsByPlugin(p *v1alpha1.SchedulingProfile) map[string]string {
 	named := map[string]string{}
 	for _, entry := range p.Spec.PluginConfig {
 		if entry.ConfigRef != nil {

@@ -13,41 +13,41 @@ import (
 )
 
 // ruling is one condition before it is known when it last changed.
-type ruling struct {
-	condition v1alpha1.ConditionType
-	status    metav1.ConditionStatus
-	reason    v1alpha1.ConditionReason
-	message   string
+type conditionUpdate struct {
+	conditionType v1alpha1.ConditionType
+	status        metav1.ConditionStatus
+	reason        v1alpha1.ConditionReason
+	message       string
 	// faults are what the condition is False for, where it is for a spec's.
-	faults []compile.Fault
+	faults []compile.FieldError
 	// repeats says that other conditions report the reason: this one makes no
 	// Event while it is not as it should be.
-	repeats bool
+	derived bool
 }
 
 // repeating returns r as one that only repeats what others report.
-func (r ruling) repeating() ruling {
-	r.repeats = true
+func (r conditionUpdate) asDerived() conditionUpdate {
+	r.derived = true
 	return r
 }
 
-func (r ruling) holds() bool { return r.status == metav1.ConditionTrue }
+func (r conditionUpdate) isTrue() bool { return r.status == metav1.ConditionTrue }
 
-func yes(condition v1alpha1.ConditionType, reason v1alpha1.ConditionReason, message string) ruling {
-	return ruling{condition: condition, status: metav1.ConditionTrue, reason: reason, message: message}
+func trueCondition(condition v1alpha1.ConditionType, reason v1alpha1.ConditionReason, message string) conditionUpdate {
+	return conditionUpdate{conditionType: condition, status: metav1.ConditionTrue, reason: reason, message: message}
 }
 
-func no(condition v1alpha1.ConditionType, reason v1alpha1.ConditionReason, message string) ruling {
-	return ruling{condition: condition, status: metav1.ConditionFalse, reason: reason, message: message}
+func falseCondition(condition v1alpha1.ConditionType, reason v1alpha1.ConditionReason, message string) conditionUpdate {
+	return conditionUpdate{conditionType: condition, status: metav1.ConditionFalse, reason: reason, message: message}
 }
 
 // date turns rulings about generation into conditions: one whose status is as
 // it was before keeps its lastTransitionTime.
-func date(rulings []ruling, generation int64, before []metav1.Condition, now time.Time) []metav1.Condition {
+func withTransitionTimes(rulings []conditionUpdate, generation int64, before []metav1.Condition, now time.Time) []metav1.Condition {
 	after := make([]metav1.Condition, len(rulings))
 	for i, r := range rulings {
 		after[i] = metav1.Condition{
-			Type: string(r.condition), Status: r.status, Reason: string(r.reason), Message: r.message,
+			Type: string(r.conditionType), Status: r.status, Reason: string(r.reason), Message: r.message,
 			ObservedGeneration: generation,
 			LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 		}

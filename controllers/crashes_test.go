@@ -21,7 +21,7 @@ import (
 )
 
 // visitNamed reconciles the profile of that name.
-func (d *desk) visitNamed(name string) reconcile.Result {
+func (d *testEnv) reconcileNamed(name string) reconcile.Result {
 	d.t.Helper()
 	result, err := d.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 	if err != nil {
@@ -31,30 +31,30 @@ func (d *desk) visitNamed(name string) reconcile.Result {
 }
 
 // retried says that the profile is to be tried again.
-func retried(value string) func(*v1alpha1.SchedulingProfile) {
+func withRetry(value string) func(*v1alpha1.SchedulingProfile) {
 	return func(p *v1alpha1.SchedulingProfile) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationRetry: value}
 	}
 }
 
-func (d *desk) wantRunning(name, hash string) {
+func (d *testEnv) wantRunning(name, hash string) {
 	d.t.Helper()
 	if r, ok := d.applier.Running(name); !ok || r.Blueprint.Hash != hash {
 		d.t.Errorf("%s runs %+v, want %s", name, r.Blueprint, hash)
 	}
 }
 
-func TestKillsStopNoProfile(t *testing.T) {
+func TestKillsBlameNoProfile(t *testing.T) {
 	for sentence, foreign := range map[string][]int64{"of built-in plugins": nil, "of others": {1, 2}} {
 		t.Run(sentence, func(t *testing.T) {
-			d := newDesk(t, aProfile(1), aProfile(2, named("idle")))
-			d.foreign = foreign
-			d.mustVisit()
-			d.mustVisitNamed("idle")
+			d := newTestEnv(t, newProfile(1), newProfile(2, withName("idle")))
+			d.outOfTree = foreign
+			d.mustReconcile()
+			d.mustReconcileNamed("idle")
 			for _, process := range []string{"second", "third", "fourth", "fifth"} {
 				d.clock.Step(15 * time.Second)
-				d = d.restart(process)
-				d.mustVisitNamed("idle")
+				d = d.restartProcess(process)
+				d.mustReconcileNamed("idle")
 				d.wantRunning("batch", "hash-1")
 				d.wantRunning("idle", "hash-2")
 			}
@@ -65,7 +65,7 @@ func TestKillsStopNoProfile(t *testing.T) {
 	}
 }
 
-func TestThreeDeathsOfLeadersBlameAForeignPluginThatCanBeReplaced(t *testing.T) {
+func TestThreeLeaderDeathsBlameAReplaceableOutOfTreePlugin(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		foreign []int64
 		pause   time.Duration
@@ -76,21 +76,21 @@ func TestThreeDeathsOfLeadersBlameAForeignPluginThatCanBeReplaced(t *testing.T) 
 		"of a built-in plugin": {pause: time.Minute, want: "hash-2"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			d := newDesk(t, aProfile(1))
-			d.foreign = c.foreign
-			d.mustVisit()
+			d := newTestEnv(t, newProfile(1))
+			d.outOfTree = c.foreign
+			d.mustReconcile()
 			d.prove()
 			d.edit(2)
 			for _, process := range []string{"second", "third", "fourth"} {
 				d.wantRunning("batch", "hash-2")
 				d.clock.Step(c.pause)
-				d = d.restart(process)
+				d = d.restartProcess(process)
 			}
 			d.wantRunning("batch", c.want)
 			if c.want == "hash-1" {
 				d.wantRuns("hash-1", "False CrashedOnProbation")
 				d.clock.Step(time.Hour)
-				d = d.restart("fifth")
+				d = d.restartProcess("fifth")
 				d.wantRuns("hash-1", "False CrashedOnProbation")
 			}
 		})
@@ -98,26 +98,26 @@ func TestThreeDeathsOfLeadersBlameAForeignPluginThatCanBeReplaced(t *testing.T) 
 }
 
 // A follower goes along with a swap; once it leads, its end counts as any leader's.
-func TestTheEndOfALeaderCountsThatFollowedBefore(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.foreign = []int64{2}
-	d.mustVisit()
+func TestTheDeathOfALeaderThatWasAFollowerCounts(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.outOfTree = []int64{2}
+	d.mustReconcile()
 	d.prove()
-	next := d.start("second")
+	next := d.startProcess("second")
 	elected := make(chan struct{})
 	next.elected = elected
-	next.mustVisit()
+	next.mustReconcile()
 	d.edit(2)
 	next.cluster = d.cluster
-	next.mustVisit()
+	next.mustReconcile()
 	next.wantRunning("batch", "hash-2")
 	close(elected) // the first one died
-	next.mustVisit()
+	next.mustReconcile()
 	next.wantStored("batch-hash-1", "batch-hash-2 on probation, 1 deaths")
-	next.restart("third").wantStored("batch-hash-1", "batch-hash-2 on probation, 2 deaths")
+	next.restartProcess("third").wantStored("batch-hash-1", "batch-hash-2 on probation, 2 deaths")
 }
 
-func TestASpecOnWhoseBuildProcessesDieIsReplaced(t *testing.T) {
+func TestASpecThatCrashesDuringItsBuildIsReplaced(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		foreign []int64
 		deaths  int
@@ -126,90 +126,90 @@ func TestASpecOnWhoseBuildProcessesDieIsReplaced(t *testing.T) {
 		"three, where all are built in":           {deaths: 3},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			d := newDesk(t, aProfile(1))
-			d.foreign = c.foreign
-			d.mustVisit()
+			d := newTestEnv(t, newProfile(1))
+			d.outOfTree = c.foreign
+			d.mustReconcile()
 			d.prove()
-			d.cluster = objects{aProfile(2, retried("yesterday"))}
+			d.cluster = fakeReader{newProfile(2, withRetry("yesterday"))}
 			for i := range c.deaths {
-				d.dies()
-				d = d.start(fmt.Sprint("process-", i))
+				d.dieDuringBuild()
+				d = d.startProcess(fmt.Sprint("process-", i))
 			}
-			d.mustVisit()
+			d.mustReconcile()
 			d.wantRuns("hash-1", "False CrashedOnProbation")
-			d.wantSays(v1alpha1.ConditionReady, fmt.Sprintf("generation 1 keeps running since %s; generation 2 with hash hash-2 is blamed for crashes: "+
+			d.wantMessage(v1alpha1.ConditionReady, fmt.Sprintf("generation 1 keeps running since %s; generation 2 with hash hash-2 is blamed for crashes: "+
 				"%d processes in a row ended while they built it; change the spec, or try it again with: kubectl berth retry batch", "12:10", c.deaths))
-			d = d.restart("later")
+			d = d.restartProcess("later")
 			d.wantRuns("hash-1", "False CrashedOnProbation")
 
-			d.cluster = objects{aProfile(2, retried("today"))}
-			d.mustVisit()
+			d.cluster = fakeReader{newProfile(2, withRetry("today"))}
+			d.mustReconcile()
 			d.wantRuns("hash-2", "True Programmed")
-			d = d.restart("at last")
+			d = d.restartProcess("at last")
 			d.wantRuns("hash-2", "True Programmed")
 		})
 	}
 }
 
-func TestABuildThatSucceedsForgetsTheDeathsBefore(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.foreign = []int64{1}
+func TestASuccessfulBuildClearsBuildDeaths(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.outOfTree = []int64{1}
 	for _, process := range []string{"second", "third", "fourth"} {
-		d.dies()
-		d = d.restart(process)
+		d.dieDuringBuild()
+		d = d.restartProcess(process)
 		d.wantRuns("hash-1", "True Programmed")
-		d = d.start(process + " again")
+		d = d.startProcess(process + " again")
 	}
 }
 
 func TestABlamedRevisionThatNothingReplacesIsBuiltLast(t *testing.T) {
-	d := newDesk(t, aProfile(1), aProfile(2, named("other")))
-	d.foreign = []int64{1}
+	d := newTestEnv(t, newProfile(1), newProfile(2, withName("other")))
+	d.outOfTree = []int64{1}
 	for _, process := range []string{"second", "third"} {
-		d.dies()
-		d = d.start(process)
+		d.dieDuringBuild()
+		d = d.startProcess(process)
 	}
-	if again := d.visitNamed("batch").RequeueAfter; again != lookAgain {
-		t.Errorf("visited again after %v, want %v: the other profile is not built", again, lookAgain)
+	if again := d.reconcileNamed("batch").RequeueAfter; again != retryInterval {
+		t.Errorf("visited again after %v, want %v: the other profile is not built", again, retryInterval)
 	}
 	d.wantRuns("", "False CrashedOnProbation")
 	if want := "SchedulingProfile batch does not run: generation 1 is blamed for crashes of the scheduler, and no other revision can replace it"; d.applier.held["batch"] != want {
 		t.Errorf("the pods say %q, want %q", d.applier.held["batch"], want)
 	}
-	d.mustVisitNamed("other")
+	d.mustReconcileNamed("other")
 	d.wantRunning("other", "hash-2")
-	d.dies() // it is built, as the last one
+	d.dieDuringBuild() // it is built, as the last one
 
 	for i, pause := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
-		d = d.start(fmt.Sprint("process-", i))
-		d.mustVisitNamed("other")
-		if again := d.visitNamed("batch").RequeueAfter; again != pause {
+		d = d.startProcess(fmt.Sprint("process-", i))
+		d.mustReconcileNamed("other")
+		if again := d.reconcileNamed("batch").RequeueAfter; again != pause {
 			t.Errorf("visited again after %v, want %v", again, pause)
 		}
 		d.clock.Step(pause)
-		d.dies()
+		d.dieDuringBuild()
 	}
-	d = d.start("the last")
-	d.mustVisitNamed("other")
+	d = d.startProcess("the last")
+	d.mustReconcileNamed("other")
 	d.clock.Step(time.Hour)
-	d.visitNamed("batch")
+	d.reconcileNamed("batch")
 	d.wantRuns("hash-1", "True Programmed")
 }
 
 func TestACrashStackBlamesTheRevisionsThatRunItsPlugin(t *testing.T) {
-	d := newDesk(t, aProfile(1), aProfile(3, named("beside")), aProfile(4, named("without")))
-	d.foreign = []int64{2, 3}
+	d := newTestEnv(t, newProfile(1), newProfile(3, withName("beside")), newProfile(4, withName("without")))
+	d.outOfTree = []int64{2, 3}
 	for _, name := range []string{"batch", "beside", "without"} {
-		d.mustVisitNamed(name)
+		d.mustReconcileNamed(name)
 	}
 	d.prove()
-	d.cluster[0] = aProfile(2)
-	d.mustVisit()
+	d.cluster[0] = newProfile(2)
+	d.mustReconcile()
 	noted := 0
 	crash := history.Crash{Process: "first", Time: d.clock.Now(), Reason: "fatal error: concurrent map writes", Plugins: []string{"Own"}}
 	d.clock.Step(time.Second)
-	d = d.start("second")
-	d.options.Crashes, d.options.CrashesNoted = []history.Crash{crash}, func() { noted++ }
+	d = d.startProcess("second")
+	d.options.Crashes, d.options.CrashesRecorded = []history.Crash{crash}, func() { noted++ }
 	d.revisions.PrependReactor("update", "controllerrevisions", func() k8stesting.ReactionFunc {
 		refused := false
 		return func(k8stesting.Action) (bool, runtime.Object, error) {
@@ -218,13 +218,13 @@ func TestACrashStackBlamesTheRevisionsThatRunItsPlugin(t *testing.T) {
 			return !was, nil, apierrors.NewInternalError(errors.New("etcd has no leader"))
 		}
 	}())
-	if _, err := d.visit(); err == nil {
+	if _, err := d.reconcile(); err == nil {
 		t.Error("a crash that could not be noted is passed over")
 	}
-	d.wantAsked()
-	d.mustVisit()
-	d.mustVisitNamed("without")
-	d.mustVisitNamed("beside")
+	d.wantCalls()
+	d.mustReconcile()
+	d.mustReconcileNamed("without")
+	d.mustReconcileNamed("beside")
 	d.wantRunning("batch", "hash-1")
 	d.wantRunning("beside", "hash-3") // nothing can replace it, and all other profiles were built
 	d.wantRunning("without", "hash-4")
@@ -233,8 +233,8 @@ func TestACrashStackBlamesTheRevisionsThatRunItsPlugin(t *testing.T) {
 	}
 	want := `at 2026-03-01T12:10:00Z a process died of "fatal error: concurrent map writes", with plugin Own on its stack`
 	for _, name := range []string{"batch-hash-2 on probation, crash stack, 1 deaths", "beside-hash-3 on probation, crash stack, 1 deaths"} {
-		if !slices.Contains(d.stored(), name) {
-			t.Errorf("revisions %q, want %q", d.stored(), name)
+		if !slices.Contains(d.storedRevisions(), name) {
+			t.Errorf("revisions %q, want %q", d.storedRevisions(), name)
 		}
 	}
 	if conditions := fmt.Sprint(d.statusOf("batch")); !strings.Contains(conditions, want) {
@@ -243,7 +243,7 @@ func TestACrashStackBlamesTheRevisionsThatRunItsPlugin(t *testing.T) {
 }
 
 // statusOf is what was written last into the profile's status.
-func (d *desk) statusOf(name string) map[string]any {
+func (d *testEnv) statusOf(name string) map[string]any {
 	d.t.Helper()
 	for _, a := range slices.Backward(d.statuses.all()) {
 		if a.name == name {
@@ -254,143 +254,143 @@ func (d *desk) statusOf(name string) map[string]any {
 	return nil
 }
 
-func TestACrashIsNotHeldAgainstWhatWasBuiltLater(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.foreign = []int64{1}
+func TestACrashDoesNotBlameARevisionBuiltLater(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.outOfTree = []int64{1}
 	crash := history.Crash{Process: "earlier", Time: d.clock.Now().Add(-time.Second), Reason: "panic: x", Plugins: []string{"Own"}}
-	d.mustVisit()
-	d = d.start("second")
+	d.mustReconcile()
+	d = d.startProcess("second")
 	d.options.Crashes = []history.Crash{crash}
-	d.mustVisit()
+	d.mustReconcile()
 	d.wantRuns("hash-1", "True Programmed")
 }
 
 // Another replica may note what it died of long after, since its container waits to
 // be restarted.
 func TestARetryIsNotUndoneByAnOlderCrash(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.foreign = []int64{2}
-	d.mustVisit()
+	d := newTestEnv(t, newProfile(1))
+	d.outOfTree = []int64{2}
+	d.mustReconcile()
 	d.prove()
 	d.edit(2)
 	crash := history.Crash{Process: "first", Time: d.clock.Now(), Reason: "panic: x", Plugins: []string{"Own"}}
 	d.clock.Step(time.Second)
-	d = d.start("second")
+	d = d.startProcess("second")
 	d.options.Crashes = []history.Crash{crash}
-	d.mustVisit()
+	d.mustReconcile()
 	d.wantRuns("hash-1", "False CrashedOnProbation")
 
 	d.clock.Step(2 * time.Second)
-	d.cluster = objects{aProfile(2, retried("today"))}
-	d.mustVisit()
+	d.cluster = fakeReader{newProfile(2, withRetry("today"))}
+	d.mustReconcile()
 	d.wantRuns("hash-2", "True Programmed")
-	d = d.start("third")
+	d = d.startProcess("third")
 	d.options.Crashes = []history.Crash{{Process: "other", Time: crash.Time.Add(time.Second), Reason: "panic: x", Plugins: []string{"Own"}}}
-	d.mustVisit()
+	d.mustReconcile()
 	d.wantRuns("hash-2", "True Programmed")
 }
 
-func TestARetryThatMeetsAnotherWriterIsCarriedOut(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.foreign = []int64{2}
-	d.mustVisit()
+func TestARetrySurvivesAConflict(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.outOfTree = []int64{2}
+	d.mustReconcile()
 	d.prove()
-	d.cluster = objects{aProfile(2)}
+	d.cluster = fakeReader{newProfile(2)}
 	for i := range 2 {
-		d.dies()
-		d = d.start(fmt.Sprint("process-", i))
+		d.dieDuringBuild()
+		d = d.startProcess(fmt.Sprint("process-", i))
 	}
-	d.mustVisit()
+	d.mustReconcile()
 	d.wantRuns("hash-1", "False CrashedOnProbation")
 	conflicts := 1
 	d.revisions.PrependReactor("update", "controllerrevisions", func(k8stesting.Action) (bool, runtime.Object, error) {
 		conflicts--
 		return conflicts >= 0, nil, apierrors.NewConflict(schema.GroupResource{Resource: "controllerrevisions"}, "batch-hash-2", errors.New("it was changed"))
 	})
-	d.cluster = objects{aProfile(2, retried("today"))}
-	d.mustVisit()
+	d.cluster = fakeReader{newProfile(2, withRetry("today"))}
+	d.mustReconcile()
 	d.wantRuns("hash-2", "True Programmed")
 	if conflicts >= 0 {
 		t.Error("nothing was written")
 	}
-	d = d.restart("later")
+	d = d.restartProcess("later")
 	d.wantRuns("hash-2", "True Programmed")
 }
 
-func TestProfilesWaitTenSecondsForACrashThatCannotBeNoted(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.foreign = []int64{1}
-	d.mustVisit()
+func TestProfilesWaitTenSecondsForACrashThatCannotBeRecorded(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.outOfTree = []int64{1}
+	d.mustReconcile()
 	crash := history.Crash{Process: "first", Time: d.clock.Now(), Reason: "panic: x", Plugins: []string{"Own"}}
-	d = d.start("second")
+	d = d.startProcess("second")
 	d.options.Crashes = []history.Crash{crash}
 	d.revisions.PrependReactor("update", "controllerrevisions", func(k8stesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewInternalError(errors.New("etcd has no leader"))
 	})
 	for range 10 {
-		d.clock.Step(notingPatience / 10)
-		if _, err := d.visit(); err == nil {
+		d.clock.Step(recordCrashesTimeout / 10)
+		if _, err := d.reconcile(); err == nil {
 			t.Fatal("a crash that could not be noted is passed over")
 		}
 	}
-	d.wantAsked()
-	d.clock.Step(notingPatience / 10)
-	d.mustVisit()
+	d.wantCalls()
+	d.clock.Step(recordCrashesTimeout / 10)
+	d.mustReconcile()
 	d.wantRunning("batch", "hash-1")
 }
 
-func TestARevisionThatRanForSecondsReplacesNoneThatServedForMinutes(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.foreign = []int64{3}
-	d.mustVisit()
+func TestARevisionThatRanForSecondsIsNotPreferredAsReplacement(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.outOfTree = []int64{3}
+	d.mustReconcile()
 	d.serve()
 	d.edit(2)
 	d.clock.Step(10 * time.Second)
 	d.edit(3)
 	crash := history.Crash{Process: "first", Time: d.clock.Now(), Reason: "panic: x", Plugins: []string{"Own"}}
-	d = d.start("second")
+	d = d.startProcess("second")
 	d.options.Crashes = []history.Crash{crash}
-	d.mustVisit()
+	d.mustReconcile()
 	d.wantRuns("hash-1", "False CrashedOnProbation")
 }
 
 func TestAHashThatAnotherProfileProvedIsProved(t *testing.T) {
-	d := newDesk(t, aProfile(1), aProfile(1, named("older")))
-	d.mustVisitNamed("older")
+	d := newTestEnv(t, newProfile(1), newProfile(1, withName("older")))
+	d.mustReconcileNamed("older")
 	d.clock.Step(history.Probation)
-	d.mustVisitNamed("older")
-	d.mustVisit()
+	d.mustReconcileNamed("older")
+	d.mustReconcile()
 	d.wantStored("batch-hash-1", "older-hash-1")
 
-	follower := d.start("second")
+	follower := d.startProcess("second")
 	follower.elected = make(chan struct{})
-	if _, err := follower.visit(); err != nil {
+	if _, err := follower.reconcile(); err != nil {
 		t.Fatal(err)
 	}
 	follower.wantRunning("batch", "hash-1")
 }
 
 func TestThePodsOfAProfileThatDoesNotRunAreHeld(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.reject = rejected(noSuchPlugin)
-	d.mustVisit()
+	d := newTestEnv(t, newProfile(1))
+	d.reject = rejectionOf(noSuchPlugin)
+	d.mustReconcile()
 	want := "SchedulingProfile batch does not run: generation 1 was refused: " + d.reject.Message()
 	if got := d.applier.held["batch"]; got != want {
 		t.Errorf("the pods say %q, want %q", got, want)
 	}
 	d.reject = nil
 	d.edit(2)
-	d.wantAsked("try hash-2", "apply hash-2", "pause batch false")
+	d.wantCalls("try hash-2", "apply hash-2", "pause batch false")
 
-	d.reject = rejected(noSuchPlugin)
+	d.reject = rejectionOf(noSuchPlugin)
 	d.edit(3)
-	d.wantAsked("pause batch false") // generation 2 runs
+	d.wantCalls("pause batch false") // generation 2 runs
 }
 
 func TestAFollowerHoldsNoPods(t *testing.T) {
-	d := newDesk(t, aProfile(1))
+	d := newTestEnv(t, newProfile(1))
 	d.elected = make(chan struct{})
-	d.reject = rejected(noSuchPlugin)
-	d.mustVisit()
-	d.wantAsked("pause batch false")
+	d.reject = rejectionOf(noSuchPlugin)
+	d.mustReconcile()
+	d.wantCalls("pause batch false")
 }

@@ -9,24 +9,24 @@ import (
 
 // crowd is how many held pods are worth an Event on their profile: fewer are
 // each told in their own status.
-const crowd = 10
+const heldPodsThreshold = 10
 
 // crowds tells of each profile once that many of its pods are held, and again
 // only after none was.
-type crowds struct {
+type heldPodsReporter struct {
 	recorder events.EventRecorder
-	told     map[string]bool
+	reported map[string]bool
 }
 
-func (c *crowds) look(p *v1alpha1.SchedulingProfile, parked int) {
+func (c *heldPodsReporter) observe(p *v1alpha1.SchedulingProfile, parked int) {
 	switch {
 	case parked == 0:
-		delete(c.told, p.Name)
-	case parked >= crowd && !c.told[p.Name]:
-		c.told[p.Name] = true
+		delete(c.reported, p.Name)
+	case parked >= heldPodsThreshold && !c.reported[p.Name]:
+		c.reported[p.Name] = true
 		c.recorder.Eventf(p, nil, corev1.EventTypeWarning, "PodsHeld", "Scheduling",
 			"%d pods of the profile are held for another reason than room; each pod's condition PodScheduled says why, within a budget a second", parked)
 	}
 }
 
-func (c *crowds) forget(name string) { delete(c.told, name) }
+func (c *heldPodsReporter) forget(name string) { delete(c.reported, name) }

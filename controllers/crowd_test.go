@@ -11,13 +11,13 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-func TestACrowdOfHeldPodsIsOneEventOnTheProfile(t *testing.T) {
+func TestManyHeldPodsAreOneEventOnTheProfile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, told := startPress(t, aProfile(1)), &recorder{}
+		p, told := startPublisher(t, newProfile(1)), &fakeRecorder{}
 		var parked atomic.Int64
-		p.ledger.CountQueueWith(func(string) decision.QueueCounts { return decision.QueueCounts{Parked: int(parked.Load())} })
-		p.crowds.recorder = told
-		for _, n := range []int64{crowd - 1, crowd, 2 * crowd, 1, 3 * crowd, 0, crowd} {
+		p.ledger.SetQueueCounts(func(string) decision.QueueCounts { return decision.QueueCounts{Held: int(parked.Load())} })
+		p.heldPods.recorder = told
+		for _, n := range []int64{heldPodsThreshold - 1, heldPodsThreshold, 2 * heldPodsThreshold, 1, 3 * heldPodsThreshold, 0, heldPodsThreshold} {
 			parked.Store(n)
 			time.Sleep(time.Minute)
 			synctest.Wait()

@@ -17,22 +17,22 @@ import (
 // wrote, each once. It reads them past the cache: the leader before writes its last counts
 // shortly before it gives the Lease back. The error says that they could not be read:
 // nothing may be published then.
-func (p *publisher) goOn(ctx context.Context, profiles []v1alpha1.SchedulingProfile) error {
-	if p.earlier == nil {
+func (p *publisher) resumeCounts(ctx context.Context, profiles []v1alpha1.SchedulingProfile) error {
+	if p.previous == nil {
 		var list v1alpha1.SchedulingProfileList
 		if err := p.live.List(ctx, &list); err != nil {
 			return fmt.Errorf("reading what earlier leaders counted: %w", err)
 		}
-		p.earlier = map[profileID]decision.Earlier{}
+		p.previous = map[profileID]decision.PublishedHistory{}
 		for i := range list.Items {
-			p.earlier[idOf(&list.Items[i])] = earlier(&list.Items[i])
+			p.previous[profileIDOf(&list.Items[i])] = countsInStatus(&list.Items[i])
 		}
 	}
 	for i := range profiles {
-		s, id := &profiles[i], idOf(&profiles[i])
-		before, is := p.earlier[id]
-		if is && !fault.CountsStartAnew && p.ledger.Continue(s.Name, before) {
-			delete(p.earlier, id)
+		s, id := &profiles[i], profileIDOf(&profiles[i])
+		before, is := p.previous[id]
+		if is && !fault.CountsStartAnew && p.ledger.Restore(s.Name, before) {
+			delete(p.previous, id)
 		}
 	}
 	return nil
@@ -44,11 +44,11 @@ type profileID struct {
 	uid  types.UID
 }
 
-func idOf(s *v1alpha1.SchedulingProfile) profileID { return profileID{s.Name, s.UID} }
+func profileIDOf(s *v1alpha1.SchedulingProfile) profileID { return profileID{s.Name, s.UID} }
 
 // earlier reads what the publisher of an earlier leader wrote.
-func earlier(s *v1alpha1.SchedulingProfile) decision.Earlier {
-	e := decision.Earlier{Last: timeOf(s.Status.LastDecisionTime), Omitted: s.Status.OmittedDecisions}
+func countsInStatus(s *v1alpha1.SchedulingProfile) decision.PublishedHistory {
+	e := decision.PublishedHistory{Last: timeOf(s.Status.LastDecisionTime), Omitted: s.Status.OmittedDecisions}
 	if t := s.Status.Totals; t != nil {
 		e.Totals = decision.Totals{
 			Since: timeOf(t.Since), Bound: t.Bound, Refusals: t.Refusals, Errors: t.Errors, Victims: t.Victims, DecisionsDropped: t.DecisionsDropped,

@@ -15,21 +15,21 @@ import (
 )
 
 // edition is a ledger's page as it would go into a profile's status now.
-type edition struct {
+type statusUpdate struct {
 	name     string
 	uid      types.UID
 	settings compile.DecisionSettings
-	page     decision.Page
-	face     face
+	page     decision.ProfileHistory
+	key      statusKey
 }
 
 // edition reads a profile's page; false when the ledger has none.
-func (p *publisher) edition(s *v1alpha1.SchedulingProfile) (edition, bool) {
+func (p *publisher) statusUpdateFor(s *v1alpha1.SchedulingProfile) (statusUpdate, bool) {
 	settings := p.settings(s)
-	page, ok := p.ledger.Page(s.Name, settings.History)
-	return edition{
+	page, ok := p.ledger.History(s.Name, settings.History)
+	return statusUpdate{
 		name: s.Name, uid: s.UID, settings: settings, page: page,
-		face: face{since: page.Totals.Since, version: page.Version, queue: page.Queue, history: settings.History},
+		key: statusKey{since: page.Totals.Since, version: page.Version, queue: page.Queue, history: settings.History},
 	}, ok
 }
 
@@ -46,7 +46,7 @@ func (p *publisher) settings(s *v1alpha1.SchedulingProfile) compile.DecisionSett
 }
 
 // status is all that the publisher's field manager owns.
-func (e edition) status() runtime.ApplyConfiguration {
+func (e statusUpdate) status() runtime.ApplyConfiguration {
 	status := berthac.SchedulingProfileStatus().
 		WithQueue(e.queue()).
 		WithTotals(e.totals()).
@@ -55,12 +55,12 @@ func (e edition) status() runtime.ApplyConfiguration {
 		status.WithLastDecisionTime(metav1.NewTime(e.page.Last))
 	}
 	for _, d := range e.page.Recent {
-		status.WithRecentDecisions(recent(d))
+		status.WithRecentDecisions(recentDecision(d))
 	}
 	return berthac.SchedulingProfile(e.name).WithStatus(status)
 }
 
-func (e edition) queue() *berthac.QueueStatusApplyConfiguration {
+func (e statusUpdate) queue() *berthac.QueueStatusApplyConfiguration {
 	q := e.page.Queue
 	return berthac.QueueStatus().
 		WithPending(int64(q.Pending())).
@@ -69,12 +69,12 @@ func (e edition) queue() *berthac.QueueStatusApplyConfiguration {
 		WithUnschedulable(int64(q.Unschedulable)).
 		WithGated(int64(q.Gated)).
 		WithWaiting(int64(q.Waiting)).
-		WithParked(int64(q.Parked)).
-		WithSetAside(int64(q.SetAside)).
+		WithHeld(int64(q.Held)).
+		WithQuarantined(int64(q.Quarantined)).
 		WithInFlight(int64(q.InFlight))
 }
 
-func (e edition) totals() *berthac.DecisionTotalsApplyConfiguration {
+func (e statusUpdate) totals() *berthac.DecisionTotalsApplyConfiguration {
 	t := e.page.Totals
 	return berthac.DecisionTotals().
 		WithSince(metav1.NewTime(t.Since)).
@@ -87,7 +87,7 @@ func (e edition) totals() *berthac.DecisionTotalsApplyConfiguration {
 
 // recent leaves out what is empty: a refused pod has no node, a bound one no
 // message.
-func recent(d decision.Decision) *berthac.RecentDecisionApplyConfiguration {
+func recentDecision(d decision.Decision) *berthac.RecentDecisionApplyConfiguration {
 	out := berthac.RecentDecision().
 		WithTime(metav1.NewTime(d.Time)).
 		WithNamespace(d.Namespace).
@@ -99,7 +99,7 @@ func recent(d decision.Decision) *berthac.RecentDecisionApplyConfiguration {
 		out.WithNode(d.Node)
 	}
 	if d.Message != "" {
-		out.WithMessage(clip(d.Message, v1alpha1.MaxDecisionMessage))
+		out.WithMessage(truncate(d.Message, v1alpha1.MaxDecisionMessage))
 	}
 	return out
 }

@@ -15,26 +15,26 @@ import (
 
 // export keeps what other programs read of the profile: of what runs, whatever
 // became of the spec. Only the leader writes.
-func (r *profileReconciler) export(ctx context.Context, v *visit) {
-	if !r.leads() {
+func (r *profileReconciler) syncExport(ctx context.Context, v *observation) {
+	if !r.isLeader() {
 		return
 	}
-	asked := exportOf(v.profile)
-	if r.options.Exports == nil {
+	asked := exportConfigMap(v.profile)
+	if r.options.Exporter == nil {
 		if asked != "" {
 			v.exported = &export.Outcome{Reason: v1alpha1.ReasonExportFailed, Message: "this Berth keeps no exports: it has no namespace of its own"}
 		}
 		return
 	}
-	v.exported = r.options.Exports.Keep(ctx, v.profile.Name, asked, v.exports())
+	v.exported = r.options.Exporter.Sync(ctx, v.profile.Name, asked, v.blueprintToExport())
 }
 
 // unexport deletes what was exported of a profile that is gone.
-func (r *profileReconciler) unexport(ctx context.Context, name string) (again bool) {
-	if r.options.Exports == nil || !r.leads() {
+func (r *profileReconciler) deleteExport(ctx context.Context, name string) (again bool) {
+	if r.options.Exporter == nil || !r.isLeader() {
 		return false
 	}
-	left := r.options.Exports.Keep(ctx, name, "", nil)
+	left := r.options.Exporter.Sync(ctx, name, "", nil)
 	if left != nil {
 		log.FromContext(ctx).Info("What was exported of a profile that is gone is still there", "schedulingProfile", name, "why", left.Message)
 	}
@@ -42,15 +42,15 @@ func (r *profileReconciler) unexport(ctx context.Context, name string) (again bo
 }
 
 // exports is what there is to export.
-func (v *visit) exports() *compile.Blueprint {
+func (v *observation) blueprintToExport() *compile.Blueprint {
 	if v.running == nil {
 		return nil
 	}
-	return v.programme()
+	return v.runningBlueprint()
 }
 
 // exportOf names the ConfigMap that a profile asks for; empty: none.
-func exportOf(p *v1alpha1.SchedulingProfile) string {
+func exportConfigMap(p *v1alpha1.SchedulingProfile) string {
 	if p.Spec.Exports.Autoscaler == nil {
 		return ""
 	}
@@ -58,20 +58,20 @@ func exportOf(p *v1alpha1.SchedulingProfile) string {
 }
 
 // exportRuling rules on Exported; false where nothing was asked for.
-func (v visit) exportRuling() (ruling, bool) {
+func (v observation) exportedCondition() (conditionUpdate, bool) {
 	switch {
 	case v.exported == nil:
-		return ruling{}, false
+		return conditionUpdate{}, false
 	case v.exported.Exported():
-		return yes(v1alpha1.ConditionExported, v.exported.Reason, v.exported.Message), true
+		return trueCondition(v1alpha1.ConditionExported, v.exported.Reason, v.exported.Message), true
 	}
-	return no(v1alpha1.ConditionExported, v.exported.Reason, clip(v.exported.Message, maxMessage)), true
+	return falseCondition(v1alpha1.ConditionExported, v.exported.Reason, truncate(v.exported.Message, maxMessage)), true
 }
 
 // whenExportsChange visits a profile when one of its ConfigMaps does, once this
 // process leads.
-func (r *profileReconciler) whenExportsChange(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	if r.options.Exports == nil {
+func (r *profileReconciler) requeueOnExportChange(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	if r.options.Exporter == nil {
 		return nil
 	}
 	go func() {
@@ -80,7 +80,7 @@ func (r *profileReconciler) whenExportsChange(ctx context.Context, queue workque
 			return
 		case <-r.elected:
 		}
-		err := r.options.Exports.Watch(ctx, func(profile string) {
+		err := r.options.Exporter.Watch(ctx, func(profile string) {
 			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: profile}})
 		})
 		if err != nil {

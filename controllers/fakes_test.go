@@ -25,10 +25,10 @@ import (
 )
 
 // noon is when every test begins.
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+var startTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // aProfile is a profile named batch, changed by edits.
-func aProfile(generation int64, edits ...func(*v1alpha1.SchedulingProfile)) *v1alpha1.SchedulingProfile {
+func newProfile(generation int64, edits ...func(*v1alpha1.SchedulingProfile)) *v1alpha1.SchedulingProfile {
 	p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{
 		Name: "batch", UID: "batch-1", Generation: generation, ResourceVersion: "10",
 	}}
@@ -39,14 +39,14 @@ func aProfile(generation int64, edits ...func(*v1alpha1.SchedulingProfile)) *v1a
 	return p
 }
 
-func named(name string) func(*v1alpha1.SchedulingProfile) {
+func withName(name string) func(*v1alpha1.SchedulingProfile) {
 	return func(p *v1alpha1.SchedulingProfile) { p.Name, p.UID = name, types.UID(name+"-1") }
 }
 
-func paused(p *v1alpha1.SchedulingProfile) { p.Spec.State = v1alpha1.StatePaused }
+func withPausedState(p *v1alpha1.SchedulingProfile) { p.Spec.State = v1alpha1.StatePaused }
 
 // naming adds a pluginConfig entry for plugin that refers to config.
-func naming(plugin, config string) func(*v1alpha1.SchedulingProfile) {
+func withConfigRef(plugin, config string) func(*v1alpha1.SchedulingProfile) {
 	return func(p *v1alpha1.SchedulingProfile) {
 		p.Spec.PluginConfig = append(p.Spec.PluginConfig, v1alpha1.PluginArguments{
 			Name: plugin, ConfigRef: &v1alpha1.PluginConfigReference{Name: config},
@@ -55,7 +55,7 @@ func naming(plugin, config string) func(*v1alpha1.SchedulingProfile) {
 }
 
 // running says in the profile's status that it runs a generation of config.
-func running(config string, generation int64) func(*v1alpha1.SchedulingProfile) {
+func withRunningConfig(config string, generation int64) func(*v1alpha1.SchedulingProfile) {
 	return func(p *v1alpha1.SchedulingProfile) {
 		if p.Status.Programmed == nil {
 			p.Status.Programmed = &v1alpha1.ProgrammedProfile{}
@@ -65,16 +65,16 @@ func running(config string, generation int64) func(*v1alpha1.SchedulingProfile) 
 	}
 }
 
-func aConfig(name string, generation int64) *v1alpha1.PluginConfig {
+func newConfig(name string, generation int64) *v1alpha1.PluginConfig {
 	return &v1alpha1.PluginConfig{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: types.UID(name + "-1"), Generation: generation, ResourceVersion: "10",
 	}}
 }
 
 // objects is a client.Reader of a few objects. It honours the index byConfig.
-type objects []client.Object
+type fakeReader []client.Object
 
-func (o objects) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (o fakeReader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	for _, object := range o {
 		switch into := into.(type) {
 		case *v1alpha1.SchedulingProfile:
@@ -97,7 +97,7 @@ func (o objects) Get(_ context.Context, key client.ObjectKey, into client.Object
 	return apierrors.NewNotFound(schema.GroupResource{Group: "berth.dev"}, key.Name)
 }
 
-func (o objects) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+func (o fakeReader) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
 	profiles := into.(*v1alpha1.SchedulingProfileList)
 	for _, object := range o {
@@ -106,8 +106,8 @@ func (o objects) List(_ context.Context, into client.ObjectList, opts ...client.
 			continue
 		}
 		matches := options.FieldSelector == nil
-		for _, config := range configsOf(p) {
-			matches = matches || options.FieldSelector.String() == byConfig+"="+config
+		for _, config := range configRefNames(p) {
+			matches = matches || options.FieldSelector.String() == configRefIndex+"="+config
 		}
 		if matches {
 			profiles.Items = append(profiles.Items, *p.DeepCopy())
@@ -117,27 +117,27 @@ func (o objects) List(_ context.Context, into client.ObjectList, opts ...client.
 }
 
 // statuses is a client.StatusClient that keeps what is applied.
-type statuses struct {
+type fakeStatusClient struct {
 	client.SubResourceWriter // nil: nothing but Apply may be called
 
-	mu      sync.Mutex
-	applied []applied
+	mu     sync.Mutex
+	writes []statusWrite
 	// refuse is called before a write; an error of it is Apply's.
-	refuse func(a applied) error
+	reject func(a statusWrite) error
 }
 
 // applied is one write of a status.
-type applied struct {
-	at      time.Time
-	manager string
-	name    string
-	version string
-	status  map[string]any
+type statusWrite struct {
+	at              time.Time
+	manager         string
+	name            string
+	resourceVersion string
+	status          map[string]any
 }
 
-func (s *statuses) Status() client.SubResourceWriter { return s }
+func (s *fakeStatusClient) Status() client.SubResourceWriter { return s }
 
-func (s *statuses) Apply(_ context.Context, ac runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+func (s *fakeStatusClient) Apply(_ context.Context, ac runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 	options := (&client.SubResourceApplyOptions{}).ApplyOpts(opts)
 	text, err := json.Marshal(ac)
 	if err != nil {
@@ -150,29 +150,29 @@ func (s *statuses) Apply(_ context.Context, ac runtime.ApplyConfiguration, opts 
 	if err := json.Unmarshal(text, &object); err != nil {
 		return err
 	}
-	a := applied{
+	a := statusWrite{
 		at: time.Now(), manager: options.FieldManager,
-		name: object.Metadata.Name, version: object.Metadata.ResourceVersion, status: object.Status,
+		name: object.Metadata.Name, resourceVersion: object.Metadata.ResourceVersion, status: object.Status,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.refuse != nil {
-		if err := s.refuse(a); err != nil {
+	if s.reject != nil {
+		if err := s.reject(a); err != nil {
 			return err
 		}
 	}
-	s.applied = append(s.applied, a)
+	s.writes = append(s.writes, a)
 	return nil
 }
 
 // all returns the writes so far, while others may go on writing.
-func (s *statuses) all() []applied {
+func (s *fakeStatusClient) all() []statusWrite {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.applied)
+	return slices.Clone(s.writes)
 }
 
-func (s *statuses) last(t *testing.T) applied {
+func (s *fakeStatusClient) last(t *testing.T) statusWrite {
 	t.Helper()
 	all := s.all()
 	if len(all) == 0 {
@@ -182,7 +182,7 @@ func (s *statuses) last(t *testing.T) applied {
 }
 
 // conditions are "type status reason", in order.
-func (a applied) conditions() []string {
+func (a statusWrite) conditions() []string {
 	var out []string
 	list, _ := a.status["conditions"].([]any)
 	for _, c := range list {
@@ -193,92 +193,92 @@ func (a applied) conditions() []string {
 }
 
 // applier is an Applier that builds at once and notes what it is asked.
-type applier struct {
-	asked []string
-	fail  error
+type fakeApplier struct {
+	calls []string
+	err   error
 	// before, where it is not nil, happens ahead of each Apply and Try.
-	before func()
+	beforeBuild func()
 	// finds is what every trial finds; nil: there are none.
-	finds, tried *profile.Trial
+	trialResult, lastTrial *profile.Trial
 	// unlisted says that trials have to wait.
 	unlisted bool
-	runs     map[string]profile.Running
+	running  map[string]profile.Running
 	// held is why pods are held, by the profile's name.
 	held map[string]string
 	now  func() time.Time
 	// tell is to be told of ailments.
-	tell func(name string)
+	onDegradedChange func(name string)
 }
 
-func (a *applier) Apply(_ context.Context, b *compile.Blueprint) error {
-	a.asked = append(a.asked, "apply "+b.Hash)
-	if a.before != nil {
-		a.before()
+func (a *fakeApplier) Apply(_ context.Context, b *compile.Blueprint) error {
+	a.calls = append(a.calls, "apply "+b.Hash)
+	if a.beforeBuild != nil {
+		a.beforeBuild()
 	}
-	if a.fail != nil {
-		return a.fail
+	if a.err != nil {
+		return a.err
 	}
 	delete(a.held, b.Name)
-	if a.runs[b.Name].Blueprint == nil || a.runs[b.Name].Blueprint.Hash != b.Hash {
-		a.runs[b.Name] = profile.Running{Blueprint: b, Since: a.now()}
+	if a.running[b.Name].Blueprint == nil || a.running[b.Name].Blueprint.Hash != b.Hash {
+		a.running[b.Name] = profile.Running{Blueprint: b, Since: a.now()}
 	}
 	return nil
 }
 
-func (a *applier) Try(_ context.Context, b *compile.Blueprint) (profile.Trial, error) {
-	a.asked = append(a.asked, "try "+b.Hash)
-	if a.before != nil {
-		a.before()
+func (a *fakeApplier) Try(_ context.Context, b *compile.Blueprint) (profile.Trial, error) {
+	a.calls = append(a.calls, "try "+b.Hash)
+	if a.beforeBuild != nil {
+		a.beforeBuild()
 	}
 	if a.unlisted {
-		return profile.Trial{}, profile.ErrUnlisted
+		return profile.Trial{}, profile.ErrCachesNotSynced
 	}
-	if a.finds == nil {
+	if a.trialResult == nil {
 		return profile.Trial{}, nil
 	}
-	t := *a.finds
+	t := *a.trialResult
 	t.Hash, t.Time = b.Hash, a.now()
-	t.Failed = len(t.Faults) > 0
-	a.tried = &t
+	t.Failed = len(t.Failures) > 0
+	a.lastTrial = &t
 	if t.Failed {
 		return t, &profile.TrialError{Trial: t}
 	}
 	return t, nil
 }
 
-func (a *applier) Tried(string) (profile.Trial, bool) {
-	if a.tried == nil {
+func (a *fakeApplier) LastTrial(string) (profile.Trial, bool) {
+	if a.lastTrial == nil {
 		return profile.Trial{}, false
 	}
-	return *a.tried, true
+	return *a.lastTrial, true
 }
 
-func (a *applier) Pause(name string, paused bool) {
-	a.asked = append(a.asked, fmt.Sprintf("pause %s %t", name, paused))
+func (a *fakeApplier) SetPaused(name string, paused bool) {
+	a.calls = append(a.calls, fmt.Sprintf("pause %s %t", name, paused))
 }
 
-func (a *applier) Hold(name, why string) {
-	a.asked = append(a.asked, "hold "+name)
+func (a *fakeApplier) Hold(name, why string) {
+	a.calls = append(a.calls, "hold "+name)
 	a.held[name] = why
 }
 
-func (a *applier) Delete(name string) {
-	a.asked = append(a.asked, "delete "+name)
-	delete(a.runs, name)
+func (a *fakeApplier) Delete(name string) {
+	a.calls = append(a.calls, "delete "+name)
+	delete(a.running, name)
 }
 
-func (a *applier) Running(name string) (profile.Running, bool) {
-	r, ok := a.runs[name]
+func (a *fakeApplier) Running(name string) (profile.Running, bool) {
+	r, ok := a.running[name]
 	return r, ok
 }
 
-func (a *applier) WhenAilmentsChange(tell func(name string)) { a.tell = tell }
+func (a *fakeApplier) OnDegradedChange(tell func(name string)) { a.onDegradedChange = tell }
 
 // recorder keeps Events as "type reason action", their notes,
 // and the fields that they are about.
-type recorder struct{ events, notes, fields []string }
+type fakeRecorder struct{ events, notes, fields []string }
 
-func (r *recorder) Eventf(regarding, _ runtime.Object, eventType, reason, action, note string, args ...any) {
+func (r *fakeRecorder) Eventf(regarding, _ runtime.Object, eventType, reason, action, note string, args ...any) {
 	r.events = append(r.events, strings.Join([]string{eventType, reason, action}, " "))
 	r.notes = append(r.notes, fmt.Sprintf(note, args...))
 	if ref, is := regarding.(*corev1.ObjectReference); is {

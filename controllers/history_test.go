@@ -23,9 +23,9 @@ import (
 
 // start is the desk of the next process, which the last one left without a word;
 // the cluster is as it was, and no profile was visited.
-func (d *desk) start(process string) *desk {
-	next := newDesk(d.t)
-	next.cluster, next.revisions, next.clock, next.reject, next.foreign = d.cluster, d.revisions, d.clock, d.reject, d.foreign
+func (d *testEnv) startProcess(process string) *testEnv {
+	next := newTestEnv(d.t)
+	next.cluster, next.revisions, next.clock, next.reject, next.outOfTree = d.cluster, d.revisions, d.clock, d.reject, d.outOfTree
 	next.applier.now, next.options.Clock = d.clock.Now, d.clock
 	next.options.History = history.New(history.Options{
 		Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Namespace: "berth-system", Process: process, Clock: d.clock,
@@ -34,28 +34,28 @@ func (d *desk) start(process string) *desk {
 }
 
 // restart is start, and a visit.
-func (d *desk) restart(process string) *desk {
-	next := d.start(process)
-	next.mustVisit()
+func (d *testEnv) restartProcess(process string) *testEnv {
+	next := d.startProcess(process)
+	next.mustReconcile()
 	return next
 }
 
 // dies has the process die while it builds a profile.
-func (d *desk) dies() {
+func (d *testEnv) dieDuringBuild() {
 	d.t.Helper()
 	const killed = "the process died"
-	d.applier.before = func() { panic(killed) }
+	d.applier.beforeBuild = func() { panic(killed) }
 	defer func() {
 		d.t.Helper()
 		if recover() != killed {
-			d.t.Errorf("nothing was built: %q", d.applier.asked)
+			d.t.Errorf("nothing was built: %q", d.applier.calls)
 		}
 	}()
-	_, _ = d.visit()
+	_, _ = d.reconcile()
 }
 
 // end says that the process ends well.
-func (d *desk) end() {
+func (d *testEnv) shutDown() {
 	d.t.Helper()
 	if err := d.options.History.Close(context.Background()); err != nil {
 		d.t.Fatal(err)
@@ -63,28 +63,28 @@ func (d *desk) end() {
 }
 
 // edit makes the profile of the given generation the one in the cluster.
-func (d *desk) edit(generation int64) {
+func (d *testEnv) edit(generation int64) {
 	d.t.Helper()
-	d.cluster = objects{aProfile(generation)}
-	d.mustVisit()
+	d.cluster = fakeReader{newProfile(generation)}
+	d.mustReconcile()
 }
 
 // prove lets what runs run long enough to be trusted.
-func (d *desk) prove() {
+func (d *testEnv) prove() {
 	d.t.Helper()
 	d.clock.Step(history.Probation)
-	d.mustVisit()
+	d.mustReconcile()
 }
 
 // serve lets what runs serve for long enough to replace others.
-func (d *desk) serve() {
+func (d *testEnv) serve() {
 	d.t.Helper()
-	d.clock.Step(history.Probation / history.Served)
-	d.mustVisit()
+	d.clock.Step(history.Probation / history.ServedFraction)
+	d.mustReconcile()
 }
 
 // stored are the revisions, oldest first: the name, and what is marked.
-func (d *desk) stored() []string {
+func (d *testEnv) storedRevisions() []string {
 	d.t.Helper()
 	list, err := d.revisions.AppsV1().ControllerRevisions("berth-system").List(context.Background(), metav1.ListOptions{})
 	if err != nil {
@@ -115,15 +115,15 @@ func (d *desk) stored() []string {
 	return out
 }
 
-func (d *desk) wantStored(want ...string) {
+func (d *testEnv) wantStored(want ...string) {
 	d.t.Helper()
-	if diff := cmp.Diff(want, d.stored()); diff != "" {
+	if diff := cmp.Diff(want, d.storedRevisions()); diff != "" {
 		d.t.Errorf("revisions (-want +got):\n%s", diff)
 	}
 }
 
 // wantRuns fails the test unless that hash runs, and Programmed is as given.
-func (d *desk) wantRuns(hash, programmed string) {
+func (d *testEnv) wantRuns(hash, programmed string) {
 	d.t.Helper()
 	got := ""
 	if r, ok := d.applier.Running("batch"); ok {
@@ -138,24 +138,24 @@ func (d *desk) wantRuns(hash, programmed string) {
 }
 
 func TestARevisionIsOnProbationUntilItRanLongEnough(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	const minute = history.Probation / history.Served
-	result, err := d.visit()
+	d := newTestEnv(t, newProfile(1))
+	const minute = history.Probation / history.ServedFraction
+	result, err := d.reconcile()
 	if err != nil || result.RequeueAfter != minute {
 		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, minute)
 	}
 	d.wantStored("batch-hash-1 on probation")
 	d.clock.Step(minute)
-	result, err = d.visit()
+	result, err = d.reconcile()
 	if err != nil || result.RequeueAfter != history.Probation-minute {
 		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, history.Probation-minute)
 	}
 	d.wantStored("batch-hash-1 on probation, served")
 	d.clock.Step(history.Probation - minute - time.Second)
-	d.mustVisit()
+	d.mustReconcile()
 	d.wantStored("batch-hash-1 on probation, served")
 	d.clock.Step(time.Second)
-	d.mustVisit()
+	d.mustReconcile()
 	d.wantStored("batch-hash-1")
 	d.edit(2)
 	d.wantStored("batch-hash-1", "batch-hash-2 on probation")
@@ -163,20 +163,20 @@ func TestARevisionIsOnProbationUntilItRanLongEnough(t *testing.T) {
 	d.wantStored("batch-hash-2 on probation", "batch-hash-1")
 }
 
-func TestTheRevisionIsStoredBeforeTheBuild(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.applier.before = func() { d.wantStored("batch-hash-1 on probation, building") }
-	d.mustVisit()
+func TestARevisionIsStoredBeforeItsBuild(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.applier.beforeBuild = func() { d.wantStored("batch-hash-1 on probation, building") }
+	d.mustReconcile()
 	d.wantStored("batch-hash-1 on probation")
 }
 
 func TestARevisionThatCannotBeBuiltIsNotKept(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
 	d.prove()
-	d.applier.fail = &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")}
-	d.cluster = objects{aProfile(2)}
-	if _, err := d.visit(); err == nil {
+	d.applier.err = &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")}
+	d.cluster = fakeReader{newProfile(2)}
+	if _, err := d.reconcile(); err == nil {
 		t.Error("the failure is not told")
 	}
 	d.wantStored("batch-hash-1")
@@ -184,15 +184,15 @@ func TestARevisionThatCannotBeBuiltIsNotKept(t *testing.T) {
 }
 
 func TestARestartOnABadSpecRunsWhatRanLast(t *testing.T) {
-	d := newDesk(t, aProfile(5))
-	d.mustVisit()
+	d := newTestEnv(t, newProfile(5))
+	d.mustReconcile()
 	d.prove()
 	d.edit(6)
 	d.serve()
-	d.reject = rejected(noSuchPlugin)
+	d.reject = rejectionOf(noSuchPlugin)
 	d.edit(7)
 	d.wantRuns("hash-6", "False PreviousRuns")
-	d = d.restart("second")
+	d = d.restartProcess("second")
 	d.wantRuns("hash-6", "False PreviousRuns")
 	message := fmt.Sprint(d.statuses.last(t).status["conditions"])
 	if !strings.Contains(message, "generation 6 keeps running since ") || !strings.Contains(message, "generation 7 refused: ") {
@@ -204,34 +204,34 @@ func TestARestartOnABadSpecRunsWhatRanLast(t *testing.T) {
 }
 
 func TestNothingRunsWhenNeitherSpecNorRevisionCompiles(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.reject = rejected(noSuchPlugin)
-	d.mustVisit()
+	d := newTestEnv(t, newProfile(1))
+	d.reject = rejectionOf(noSuchPlugin)
+	d.mustReconcile()
 	d.wantRuns("", "False NothingRuns")
 }
 
 func TestARevisionOfAnotherProfileOfTheNameIsNotRun(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
-	d.cluster = objects{aProfile(2, func(p *v1alpha1.SchedulingProfile) { p.UID = "batch-2" })}
-	d.reject = rejected(noSuchPlugin)
-	d.restart("second").wantRuns("", "False NothingRuns")
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
+	d.cluster = fakeReader{newProfile(2, func(p *v1alpha1.SchedulingProfile) { p.UID = "batch-2" })}
+	d.reject = rejectionOf(noSuchPlugin)
+	d.restartProcess("second").wantRuns("", "False NothingRuns")
 }
 
-func TestAProcessThatEndsWellIsNoCrash(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
+func TestAGracefulShutdownIsNoCrash(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
 	for _, process := range []string{"second", "third", "fourth"} {
-		d.end()
-		d = d.restart(process)
+		d.shutDown()
+		d = d.restartProcess(process)
 		d.wantRuns("hash-1", "True Programmed")
 	}
 	d.wantStored("batch-hash-1 on probation")
 }
 
 func TestASwapBackIsNoCrash(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
 	for range 3 {
 		d.edit(2)
 		d.edit(1)
@@ -240,40 +240,40 @@ func TestASwapBackIsNoCrash(t *testing.T) {
 	d.wantStored("batch-hash-2 on probation", "batch-hash-1 on probation")
 }
 
-func TestACrashOnWhatProvedItselfIsNotCounted(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
+func TestACrashOfAProvedRevisionIsNotCounted(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
 	d.prove()
 	for _, process := range []string{"second", "third", "fourth"} {
-		d = d.restart(process)
+		d = d.restartProcess(process)
 		d.wantRuns("hash-1", "True Programmed")
 	}
 	d.wantStored("batch-hash-1")
 }
 
-func TestAFollowerLeavesToTheLeaderWhatIsOnProbation(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
-	follower := newDesk(t, aProfile(1))
+func TestAFollowerDoesNotRunARevisionOnProbation(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
+	follower := newTestEnv(t, newProfile(1))
 	follower.revisions = d.revisions
 	elected := make(chan struct{})
 	follower.elected = elected
 	follower.options.History = history.New(history.Options{
 		Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Process: "second", Clock: d.clock,
 	})
-	if result, err := follower.visit(); err != nil || result.RequeueAfter != lookAtHistory {
+	if result, err := follower.reconcile(); err != nil || result.RequeueAfter != historyPollInterval {
 		t.Errorf("visited again after %v, %v", result.RequeueAfter, err)
 	}
-	follower.wantAsked("pause batch false")
+	follower.wantCalls("pause batch false")
 	d.prove()
-	follower.mustVisit()
-	follower.wantAsked("apply hash-1", "pause batch false")
+	follower.mustReconcile()
+	follower.wantCalls("apply hash-1", "pause batch false")
 	d.wantStored("batch-hash-1")
 }
 
-func TestWithoutAPlaceForHistoryAProfileRunsAndSaysSo(t *testing.T) {
+func TestAProfileRunsWhenItsHistoryCannotBeStored(t *testing.T) {
 	revisions := appsv1.Resource("controllerrevisions")
-	large := strings.Repeat("x", history.MaxSize)
+	large := strings.Repeat("x", history.MaxRevisionSize)
 	for sentence, c := range map[string]struct {
 		verb string
 		err  error
@@ -293,7 +293,7 @@ func TestWithoutAPlaceForHistoryAProfileRunsAndSaysSo(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			d := newDesk(t, aProfile(1))
+			d := newTestEnv(t, newProfile(1))
 			if c.edit != nil {
 				c.edit(d.cluster[0].(*v1alpha1.SchedulingProfile))
 			}
@@ -301,7 +301,7 @@ func TestWithoutAPlaceForHistoryAProfileRunsAndSaysSo(t *testing.T) {
 				d.revisions.PrependReactor(c.verb, "controllerrevisions", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
 			}
 			for range 2 {
-				d.mustVisit()
+				d.mustReconcile()
 				d.wantRuns("hash-1", "True Programmed")
 				if message := fmt.Sprint(d.statuses.last(t).status["conditions"]); !strings.Contains(message, "history is kept in memory only") || !strings.Contains(message, c.says) {
 					t.Errorf("conditions %s", message)
@@ -314,22 +314,22 @@ func TestWithoutAPlaceForHistoryAProfileRunsAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestAHistoryThatCannotBeReadForAMomentIsWaitedFor(t *testing.T) {
-	d := newDesk(t, aProfile(1))
+func TestATransientErrorReadingTheHistoryIsRetried(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
 	d.revisions.PrependReactor("list", "controllerrevisions", func(k8stesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewInternalError(errors.New("etcd has no leader"))
 	})
 	for range 2 {
-		if _, err := d.visit(); err == nil {
+		if _, err := d.reconcile(); err == nil {
 			t.Error("no error, so that the queue does not try again")
 		}
-		d.wantAsked()
+		d.wantCalls()
 	}
-	d.mustVisit()
+	d.mustReconcile()
 	d.wantRuns("hash-1", "True Programmed")
 }
 
-func manual(approved string) func(*v1alpha1.SchedulingProfile) {
+func withManualActivation(approved string) func(*v1alpha1.SchedulingProfile) {
 	return func(p *v1alpha1.SchedulingProfile) {
 		p.Spec.Activation = v1alpha1.ActivationManual
 		if approved != "" {
@@ -339,16 +339,16 @@ func manual(approved string) func(*v1alpha1.SchedulingProfile) {
 }
 
 func TestAManualProfileWaitsForItsHash(t *testing.T) {
-	d := newDesk(t, aProfile(1, manual("")))
-	d.mustVisit()
+	d := newTestEnv(t, newProfile(1, withManualActivation("")))
+	d.mustReconcile()
 	d.wantRuns("", "False AwaitingApproval")
 	d.wantStored()
-	d.cluster = objects{aProfile(1, manual("hash-1"))}
-	d.mustVisit()
+	d.cluster = fakeReader{newProfile(1, withManualActivation("hash-1"))}
+	d.mustReconcile()
 	d.wantRuns("hash-1", "True Programmed")
 
-	d.cluster = objects{aProfile(2, manual("hash-1"))}
-	d.mustVisit()
+	d.cluster = fakeReader{newProfile(2, withManualActivation("hash-1"))}
+	d.mustReconcile()
 	d.wantRuns("hash-1", "False AwaitingApproval")
 	want := "generation 1 keeps running since 12:00; generation 2 with hash hash-2 waits for approval: " +
 		"kubectl annotate sprof batch --overwrite berth.dev/approved-hash=hash-2"
@@ -356,31 +356,31 @@ func TestAManualProfileWaitsForItsHash(t *testing.T) {
 		t.Errorf("conditions %s do not say %q", message, want)
 	}
 
-	d = d.restart("second") // what was approved runs, though another hash waits
+	d = d.restartProcess("second") // what was approved runs, though another hash waits
 	d.wantRuns("hash-1", "False AwaitingApproval")
-	d.cluster = objects{aProfile(2, manual("hash-2"))}
-	d.mustVisit()
+	d.cluster = fakeReader{newProfile(2, withManualActivation("hash-2"))}
+	d.mustReconcile()
 	d.wantRuns("hash-2", "True Programmed")
 }
 
 func TestARevisionOfAlmostAMebibyteIsStored(t *testing.T) {
-	d := newDesk(t, aProfile(1))
+	d := newTestEnv(t, newProfile(1))
 	p := d.cluster[0].(*v1alpha1.SchedulingProfile)
-	large := strings.Repeat("x", history.MaxSize-64*1024)
+	large := strings.Repeat("x", history.MaxRevisionSize-64*1024)
 	p.Spec.PluginConfig = []v1alpha1.PluginArguments{{Name: "Own", Args: &runtime.RawExtension{Raw: []byte(`{"x":"` + large + `"}`)}}}
-	d.mustVisit()
+	d.mustReconcile()
 	d.wantRuns("hash-1", "True Programmed")
 	d.wantStored("batch-hash-1 on probation")
 }
 
-func TestARevisionOfTheNextVersionIsFoundAgain(t *testing.T) {
+func TestARevisionStoredUnderAnotherAPIVersionIsRead(t *testing.T) {
 	for sentence, c := range map[string]struct{ version, runs string }{
 		"one of the same schema is run":         {"v1beta1", "hash-1"},
 		"one that is not understood is not run": {"v2", ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			d := newDesk(t, aProfile(1))
-			d.mustVisit()
+			d := newTestEnv(t, newProfile(1))
+			d.mustReconcile()
 			d.prove()
 			revisions := d.revisions.AppsV1().ControllerRevisions("berth-system")
 			stored, err := revisions.Get(t.Context(), "batch-hash-1", metav1.GetOptions{})
@@ -391,8 +391,8 @@ func TestARevisionOfTheNextVersionIsFoundAgain(t *testing.T) {
 			if _, err := revisions.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			d.cluster = objects{aProfile(2, manual("none"))}
-			d = d.restart("second")
+			d.cluster = fakeReader{newProfile(2, withManualActivation("none"))}
+			d = d.restartProcess("second")
 			d.wantRuns(c.runs, "False AwaitingApproval")
 		})
 	}

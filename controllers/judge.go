@@ -11,16 +11,16 @@ import (
 
 // judge notes in the history what this visit tells about it, and returns when
 // to look again; 0 when nothing is waited for.
-func (r *profileReconciler) judge(ctx context.Context, v visit) time.Duration {
-	if v.elsewhere {
-		return elsewherePause
+func (r *profileReconciler) updateHistory(ctx context.Context, v observation) time.Duration {
+	if v.servedElsewhere {
+		return otherSchedulerPollInterval
 	}
-	if v.waits != nil {
-		return lookAgain
+	if v.deferred != nil {
+		return retryInterval
 	}
-	if !r.leads() {
+	if !r.isLeader() {
 		if v.verdict == history.Unproven {
-			return lookAtHistory
+			return historyPollInterval
 		}
 		return 0
 	}
@@ -28,17 +28,17 @@ func (r *profileReconciler) judge(ctx context.Context, v visit) time.Duration {
 	if v.running != nil {
 		hash, since = v.running.Blueprint.Hash, v.running.Since
 	}
-	again, err := r.options.History.Judge(ctx, v.history, hash, since)
+	again, err := r.options.History.Update(ctx, v.history, hash, since)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "The profile's history could not be brought up to date")
 	}
 	switch {
-	case v.rebuild > 0:
-		return v.rebuild
+	case v.rebuildAfter > 0:
+		return v.rebuildAfter
 	case v.verdict == history.Crashed:
-		return lookAtHistory
+		return historyPollInterval
 	case v.verdict == history.Run && v.failure == nil && !v.programmed():
-		return lookAgain
+		return retryInterval
 	}
 	return again
 }

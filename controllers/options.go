@@ -36,7 +36,7 @@ type Applier interface {
 	// *profile.BuildError when it cannot.
 	Try(ctx context.Context, blueprint *compile.Blueprint) (profile.Trial, error)
 	// Tried is the last trial of a name; false when there was none.
-	Tried(name string) (profile.Trial, bool)
+	LastTrial(name string) (profile.Trial, bool)
 	// Apply builds the Blueprint and swaps it in. Where the same hash runs
 	// already nothing is built. After an error, which is a
 	// *profile.BuildError when a plugin could not be built, what ran before
@@ -47,14 +47,14 @@ type Applier interface {
 	Hold(name, why string)
 	// Pause holds or releases the pods of a name, whether something runs
 	// under that name yet or not.
-	Pause(name string, paused bool)
+	SetPaused(name string, paused bool)
 	// Delete parks the pods of a name and forgets that it was paused.
 	Delete(name string)
 	// Running says what serves a name; false when nothing does.
 	Running(name string) (profile.Running, bool)
 	// WhenAilmentsChange has tell called with the names of profiles whose
 	// plugins fare worse than before, or better. tell must not block.
-	WhenAilmentsChange(tell func(name string))
+	OnDegradedChange(tell func(name string))
 }
 
 // Options are what the controllers need from the rest of the house.
@@ -67,9 +67,9 @@ type Options struct {
 	Ledger *decision.Ledger
 	// Others are the schedulers beside Berth. The zero value knows of none, and refuses to
 	// serve default-scheduler.
-	Others OtherSchedulers
+	OtherSchedulers OtherSchedulers
 	// Gate, where it is not nil, is opened when this replica may take over.
-	Gate *Gate
+	Readiness *ReadinessCheck
 	// DefaultProfile names the profile that the leader creates while there is
 	// none; empty for none.
 	DefaultProfile string
@@ -77,26 +77,26 @@ type Options struct {
 	History *history.History
 	// Crashes are what earlier processes of this container died of; CrashesNoted is
 	// called once the revisions say so, and may be nil.
-	Crashes      []history.Crash
-	CrashesNoted func()
+	Crashes         []history.Crash
+	CrashesRecorded func()
 	// Exports keeps what other programs read of the profiles; nil: nothing is
 	// exported, and the condition says so.
-	Exports *export.Keeper
+	Exporter *export.Exporter
 	// Version is Berth's own; it goes into every hash.
 	Version string
 	// Extenders says what extenders may do; the zero value allows none.
-	Extenders compile.ExtenderRights
+	Extenders compile.ExtenderPermissions
 	// Clock tells the time in conditions and paces the publisher; nil for
 	// the real one.
 	Clock clock.Clock
 	// Busy says whether pods are being bound, to which explanations yield; may be
 	// nil.
-	Busy func() bool
+	BindsInProgress func() bool
 	// Desk is where explanations of pods wait to be written; nil: none are.
-	Desk *decision.Desk
+	Explanations *decision.ExplanationQueue
 	// Decisions is what SchedulingDecisions are written with, see
 	// explainer.NewClient. Required with Desk.
-	Decisions restclient.Interface
+	DecisionClient restclient.Interface
 	// Pods holds every pod that has not ended, once PodsSynced says so. Required
 	// with Desk.
 	Pods       corelisters.PodLister
@@ -104,7 +104,7 @@ type Options struct {
 	// LastWords waits until nothing is scheduled any more, and returns the context
 	// in which what was decided until then is still written; nil: nothing is
 	// written once the manager ends.
-	LastWords func() (context.Context, context.CancelFunc)
+	FinalWrites func() (context.Context, context.CancelFunc)
 	// Recorder reports transitions of conditions as Events; nil for the
 	// manager's own, under the name ReportingController.
 	Recorder events.EventRecorder
@@ -120,7 +120,7 @@ const ReportingController = "berth.dev/controllers"
 // Every replica compiles and applies, so that a follower is warm when it
 // becomes the leader; the leader alone writes.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	if err := o.complete(mgr); err != nil {
+	if err := o.setDefaults(mgr); err != nil {
 		return err
 	}
 	if err := indexProfiles(mgr); err != nil {
@@ -135,33 +135,33 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	configs := &pluginConfigReconciler{
 		reader: mgr.GetClient(), status: status, check: compile.Config, registry: o.Registry,
 	}
-	if o.Gate == nil {
-		o.Gate = &Gate{}
+	if o.Readiness == nil {
+		o.Readiness = &ReadinessCheck{}
 	}
 	if o.DefaultProfile != "" {
-		if err := mgr.Add(&provider{
+		if err := mgr.Add(&defaultProfileCreator{
 			name: o.DefaultProfile, profiles: mgr.GetClient(), live: mgr.GetAPIReader(), creator: mgr.GetClient(), clock: o.Clock,
 		}); err != nil {
 			return err
 		}
 	}
-	if o.Desk != nil {
+	if o.Explanations != nil {
 		if err := mgr.Add(explainer.New(explainer.Options{
-			Desk: o.Desk, Decisions: o.Decisions, Pods: o.Pods, PodsSynced: o.PodsSynced, Clock: o.Clock, Busy: o.Busy, LastWords: o.LastWords,
+			Queue: o.Explanations, Client: o.DecisionClient, Pods: o.Pods, PodsSynced: o.PodsSynced, Clock: o.Clock, BindsInProgress: o.BindsInProgress, FinalWrites: o.FinalWrites,
 		})); err != nil {
 			return err
 		}
 	}
 	return errors.Join(
-		mgr.Add(&gatekeeper{gate: o.Gate, reconciler: profiles, recorder: o.Recorder, clock: o.Clock}),
+		mgr.Add(&readinessChecker{check: o.Readiness, reconciler: profiles, recorder: o.Recorder, clock: o.Clock}),
 		profiles.setup(mgr),
 		configs.setup(mgr),
 		mgr.Add(newPublisher(mgr.GetClient(), mgr.GetAPIReader(), o)),
-		mgr.Add(&sweeper{profiles: mgr.GetClient(), history: o.History, clock: o.Clock}),
+		mgr.Add(&historyPruner{profiles: mgr.GetClient(), history: o.History, clock: o.Clock}),
 	)
 }
 
-func (o *Options) complete(mgr ctrl.Manager) error {
+func (o *Options) setDefaults(mgr ctrl.Manager) error {
 	switch {
 	case o.Applier == nil:
 		return errors.New("controllers: Options.Applier is nil; it must be the profile.Set that the scheduler acquires from")
@@ -169,7 +169,7 @@ func (o *Options) complete(mgr ctrl.Manager) error {
 		return errors.New("controllers: Options.Registry is nil; it must list the plugins that profiles may name")
 	case o.Ledger == nil:
 		return errors.New("controllers: Options.Ledger is nil; it must be the ledger that the scheduler records to")
-	case o.Desk != nil && (o.Decisions == nil || o.Pods == nil || o.PodsSynced == nil):
+	case o.Explanations != nil && (o.DecisionClient == nil || o.Pods == nil || o.PodsSynced == nil):
 		return errors.New("controllers: Options.Desk needs Decisions, Pods and PodsSynced: the client that explanations are written with, and who is there to be explained")
 	}
 	if o.Clock == nil {

@@ -39,17 +39,17 @@ func (r *pluginConfigReconciler) Reconcile(ctx context.Context, req reconcile.Re
 		return reconcile.Result{}, err
 	}
 	var profiles v1alpha1.SchedulingProfileList
-	if err := r.reader.List(ctx, &profiles, client.MatchingFields{byConfig: cfg.Name}); err != nil {
+	if err := r.reader.List(ctx, &profiles, client.MatchingFields{configRefIndex: cfg.Name}); err != nil {
 		return reconcile.Result{}, err
 	}
 	slices.SortFunc(profiles.Items, func(a, b v1alpha1.SchedulingProfile) int { return strings.Compare(a.Name, b.Name) })
-	v := configVisit{config: cfg, users: profiles.Items}
+	v := configObservation{config: cfg, profiles: profiles.Items}
 	v.hash, v.rejection = r.check(cfg, r.registry)
-	s := subject{
-		Object: cfg, key: pluginConfigKey(cfg.Name), stored: cfg.Status.Conditions,
-		unreported: v1alpha1.ConditionProgrammed, // False for a moment with each edit and each new user
+	s := statusObject{
+		Object: cfg, key: pluginConfigKey(cfg.Name), cachedConditions: cfg.Status.Conditions,
+		withoutEvents: v1alpha1.ConditionProgrammed, // False for a moment with each edit and each new user
 	}
-	return reconcile.Result{}, r.status.write(ctx, s, v.rulings(), v.status)
+	return reconcile.Result{}, r.status.write(ctx, s, v.conditions(), v.status)
 }
 
 func pluginConfigKey(name string) string { return "PluginConfig/" + name }

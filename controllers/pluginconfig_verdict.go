@@ -15,56 +15,60 @@ import (
 )
 
 // maxNamed bounds the profiles that one message names.
-const maxNamed = 20
+const maxNamedProfiles = 20
 
 // configVisit is all that one look at a PluginConfig found out.
-type configVisit struct {
+type configObservation struct {
 	config *v1alpha1.PluginConfig
 	// users are the profiles that name it, by name.
-	users []v1alpha1.SchedulingProfile
+	profiles []v1alpha1.SchedulingProfile
 	// hash names the arguments; rejection is set where they are wrong.
 	hash      string
 	rejection *compile.Rejection
 }
 
-func (v configVisit) rulings() []ruling { return []ruling{v.accepted(), v.programmed()} }
+func (v configObservation) conditions() []conditionUpdate {
+	return []conditionUpdate{v.acceptedCondition(), v.programmedCondition()}
+}
 
-func (v configVisit) accepted() ruling {
+func (v configObservation) acceptedCondition() conditionUpdate {
 	if v.rejection == nil {
-		return yes(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, v.standing()+"; "+v.title()+" is understood")
+		return trueCondition(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, v.runningMessage()+"; "+v.specName()+" is understood")
 	}
 	_, reason := v.rejection.Condition()
-	r := no(v1alpha1.ConditionAccepted, v1alpha1.ConditionReason(reason), v.refusal())
-	r.faults = v.rejection.Faults
+	r := falseCondition(v1alpha1.ConditionAccepted, v1alpha1.ConditionReason(reason), v.rejectedMessage())
+	r.faults = v.rejection.Errors
 	return r
 }
 
 // programmed holds when every profile that names the config runs this
 // generation of it, so of an accepted one that no profile names, too: nothing
 // is left to wait for. Of a refused one it never holds.
-func (v configVisit) programmed() ruling {
-	behind := v.behind()
+func (v configObservation) programmedCondition() conditionUpdate {
+	behind := v.profilesBehind()
 	switch {
 	case v.rejection != nil && v.runsAnywhere():
-		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonPreviousRuns, v.refusal())
+		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonPreviousRuns, v.rejectedMessage())
 	case v.rejection != nil:
-		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonNothingRuns, v.refusal())
+		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonNothingRuns, v.rejectedMessage())
 	case len(behind) == 0:
-		return yes(v1alpha1.ConditionProgrammed, v1alpha1.ReasonProgrammed, v.standing())
+		return trueCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonProgrammed, v.runningMessage())
 	case v.runsAnywhere():
-		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonPreviousRuns, v.standing()+"; "+v.title()+" does not run in "+list(behind))
+		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonPreviousRuns, v.runningMessage()+"; "+v.specName()+" does not run in "+joinNames(behind))
 	}
-	return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonNothingRuns, v.standing()+"; "+v.title()+" does not run in "+list(behind))
+	return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonNothingRuns, v.runningMessage()+"; "+v.specName()+" does not run in "+joinNames(behind))
 }
 
-func (v configVisit) title() string { return fmt.Sprintf("generation %d", v.config.Generation) }
+func (v configObservation) specName() string {
+	return fmt.Sprintf("generation %d", v.config.Generation)
+}
 
-func (v configVisit) refusal() string {
-	return clip(v.standing()+"; "+v.title()+refusedFor+v.rejection.Message(), maxMessage)
+func (v configObservation) rejectedMessage() string {
+	return truncate(v.runningMessage()+"; "+v.specName()+refusedFor+v.rejection.Message(), maxMessage)
 }
 
 // runs is the generation of the config that a profile runs; 0 for none.
-func (v configVisit) runs(p *v1alpha1.SchedulingProfile) int64 {
+func (v configObservation) runningGeneration(p *v1alpha1.SchedulingProfile) int64 {
 	for _, c := range runningConfigs(p) {
 		if c.Name == v.config.Name {
 			return c.Generation
@@ -73,31 +77,31 @@ func (v configVisit) runs(p *v1alpha1.SchedulingProfile) int64 {
 	return 0
 }
 
-func (v configVisit) runsAnywhere() bool {
-	return slices.ContainsFunc(v.users, func(p v1alpha1.SchedulingProfile) bool { return v.runs(&p) > 0 })
+func (v configObservation) runsAnywhere() bool {
+	return slices.ContainsFunc(v.profiles, func(p v1alpha1.SchedulingProfile) bool { return v.runningGeneration(&p) > 0 })
 }
 
 // behind are the profiles that name this config and do not run this
 // generation of it.
-func (v configVisit) behind() []string {
+func (v configObservation) profilesBehind() []string {
 	var names []string
-	for i := range v.users {
-		if v.runs(&v.users[i]) != v.config.Generation {
-			names = append(names, v.users[i].Name)
+	for i := range v.profiles {
+		if v.runningGeneration(&v.profiles[i]) != v.config.Generation {
+			names = append(names, v.profiles[i].Name)
 		}
 	}
 	return names
 }
 
 // standing says what runs where, newest generation first.
-func (v configVisit) standing() string {
-	if len(v.users) == 0 {
+func (v configObservation) runningMessage() string {
+	if len(v.profiles) == 0 {
 		return "no profile names it"
 	}
 	where := map[int64][]string{}
-	for i := range v.users {
-		if generation := v.runs(&v.users[i]); generation > 0 {
-			where[generation] = append(where[generation], v.users[i].Name)
+	for i := range v.profiles {
+		if generation := v.runningGeneration(&v.profiles[i]); generation > 0 {
+			where[generation] = append(where[generation], v.profiles[i].Name)
 		}
 	}
 	if len(where) == 0 {
@@ -109,29 +113,29 @@ func (v configVisit) standing() string {
 		if generation == v.config.Generation {
 			verb = "runs"
 		}
-		parts = append(parts, fmt.Sprintf("generation %d %s in %s", generation, verb, list(where[generation])))
+		parts = append(parts, fmt.Sprintf("generation %d %s in %s", generation, verb, joinNames(where[generation])))
 	}
 	return strings.Join(parts, ", ")
 }
 
 // list names things, some of them when there are many.
-func list(names []string) string {
-	if len(names) <= maxNamed {
+func joinNames(names []string) string {
+	if len(names) <= maxNamedProfiles {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamedProfiles], ", "), len(names)-maxNamedProfiles)
 }
 
 // status is what the visit says of its PluginConfig.
-func (v configVisit) status(resourceVersion string, conditions []*metav1ac.ConditionApplyConfiguration) runtime.ApplyConfiguration {
+func (v configObservation) status(resourceVersion string, conditions []*metav1ac.ConditionApplyConfiguration) runtime.ApplyConfiguration {
 	status := berthac.PluginConfigStatus().
 		WithObservedGeneration(v.config.Generation).
 		WithConditions(conditions...).
-		WithReferenceCount(int64(len(v.users)))
+		WithReferenceCount(int64(len(v.profiles)))
 	if v.hash != "" {
 		status.WithHash(v.hash)
 	}
-	for _, p := range v.users[:min(len(v.users), v1alpha1.MaxReferencedBy)] {
+	for _, p := range v.profiles[:min(len(v.profiles), v1alpha1.MaxReferencedBy)] {
 		status.WithReferencedBy(berthac.ObjectGeneration().WithName(p.Name).WithGeneration(p.Generation))
 	}
 	return berthac.PluginConfig(v.config.Name).WithResourceVersion(resourceVersion).WithStatus(status)

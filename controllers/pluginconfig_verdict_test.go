@@ -14,9 +14,9 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-func TestVerdictOnAPluginConfig(t *testing.T) {
-	names := naming("NodeResourcesFit", "binpack")
-	wrong := rejected(compile.Fault{
+func TestPluginConfigConditions(t *testing.T) {
+	names := withConfigRef("NodeResourcesFit", "binpack")
+	wrong := rejectionOf(compile.FieldError{
 		Condition: string(v1alpha1.ConditionAccepted), Reason: string(v1alpha1.ReasonInvalidArguments),
 		Path: "spec.args.scoringStrategy.type", Detail: `must be one of "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"`,
 	})
@@ -28,47 +28,47 @@ func TestVerdictOnAPluginConfig(t *testing.T) {
 		message   string // of Programmed
 	}{
 		"nothing is left to wait for where no profile names it": {
-			config:  aConfig("binpack", 1),
+			config:  newConfig("binpack", 1),
 			want:    []string{"Accepted True Accepted", "Programmed True Programmed"},
 			message: "no profile names it",
 		},
 		"it is programmed when every profile that names it runs this generation": {
-			config: aConfig("binpack", 2),
+			config: newConfig("binpack", 2),
 			profiles: []*v1alpha1.SchedulingProfile{
-				aProfile(4, names, running("binpack", 2)), aProfile(1, named("web"), names, running("binpack", 2)),
+				newProfile(4, names, withRunningConfig("binpack", 2)), newProfile(1, withName("web"), names, withRunningConfig("binpack", 2)),
 			},
 			want:    []string{"Accepted True Accepted", "Programmed True Programmed"},
 			message: "generation 2 runs in batch, web",
 		},
 		"one profile that lags behind is enough to wait for": {
-			config: aConfig("binpack", 10),
+			config: newConfig("binpack", 10),
 			profiles: []*v1alpha1.SchedulingProfile{
-				aProfile(4, names, running("binpack", 10)), aProfile(1, named("web"), names, running("binpack", 9)),
+				newProfile(4, names, withRunningConfig("binpack", 10)), newProfile(1, withName("web"), names, withRunningConfig("binpack", 9)),
 			},
 			want:    []string{"Accepted True Accepted", "Programmed False PreviousRuns"},
 			message: "generation 10 runs in batch, generation 9 keeps running in web; generation 10 does not run in web",
 		},
 		"a profile that names it and does not run yet is waited for": {
-			config:   aConfig("binpack", 1),
-			profiles: []*v1alpha1.SchedulingProfile{aProfile(1, names)},
+			config:   newConfig("binpack", 1),
+			profiles: []*v1alpha1.SchedulingProfile{newProfile(1, names)},
 			want:     []string{"Accepted True Accepted", "Programmed False NothingRuns"},
 			message:  "runs nowhere; generation 1 does not run in batch",
 		},
 		"a profile that still runs it and names it no more does not count": {
-			config:   aConfig("binpack", 2),
-			profiles: []*v1alpha1.SchedulingProfile{aProfile(5, running("binpack", 1))},
+			config:   newConfig("binpack", 2),
+			profiles: []*v1alpha1.SchedulingProfile{newProfile(5, withRunningConfig("binpack", 1))},
 			want:     []string{"Accepted True Accepted", "Programmed True Programmed"},
 			message:  "no profile names it",
 		},
 		"wrong arguments leave the generation before them running": {
-			config:    aConfig("binpack", 3),
-			profiles:  []*v1alpha1.SchedulingProfile{aProfile(4, names, running("binpack", 2))},
+			config:    newConfig("binpack", 3),
+			profiles:  []*v1alpha1.SchedulingProfile{newProfile(4, names, withRunningConfig("binpack", 2))},
 			rejection: wrong,
 			want:      []string{"Accepted False InvalidArguments", "Programmed False PreviousRuns"},
 			message:   "generation 2 keeps running in batch; generation 3 refused: " + wrong.Message(),
 		},
 		"wrong arguments that nobody uses are not programmed": {
-			config:    aConfig("binpack", 1),
+			config:    newConfig("binpack", 1),
 			rejection: wrong,
 			want:      []string{"Accepted False InvalidArguments", "Programmed False NothingRuns"},
 			message:   "no profile names it; generation 1 refused: " + wrong.Message(),
@@ -88,10 +88,10 @@ func TestVerdictOnAPluginConfig(t *testing.T) {
 	}
 }
 
-func TestStatusNamesTheProfilesThatNameAPluginConfig(t *testing.T) {
-	names := naming("NodeResourcesFit", "binpack")
-	written := reconcileConfig(t, aConfig("binpack", 5),
-		[]*v1alpha1.SchedulingProfile{aProfile(2, named("web"), names), aProfile(4, names), aProfile(9, named("other"))}, nil)
+func TestStatusListsTheProfilesThatReferenceAPluginConfig(t *testing.T) {
+	names := withConfigRef("NodeResourcesFit", "binpack")
+	written := reconcileConfig(t, newConfig("binpack", 5),
+		[]*v1alpha1.SchedulingProfile{newProfile(2, withName("web"), names), newProfile(4, names), newProfile(9, withName("other"))}, nil)
 	delete(written.status, "conditions")
 	want := map[string]any{
 		"observedGeneration": 5.0, "hash": "hash-of-binpack", "referenceCount": 2.0,
@@ -104,16 +104,16 @@ func TestStatusNamesTheProfilesThatNameAPluginConfig(t *testing.T) {
 	}
 }
 
-func reconcileConfig(t *testing.T, cfg *v1alpha1.PluginConfig, profiles []*v1alpha1.SchedulingProfile, rejection *compile.Rejection) applied {
+func reconcileConfig(t *testing.T, cfg *v1alpha1.PluginConfig, profiles []*v1alpha1.SchedulingProfile, rejection *compile.Rejection) statusWrite {
 	t.Helper()
-	cluster := objects{cfg}
+	cluster := fakeReader{cfg}
 	for _, p := range profiles {
 		cluster = append(cluster, p)
 	}
-	to := &statuses{}
+	to := &fakeStatusClient{}
 	r := &pluginConfigReconciler{
 		reader: cluster,
-		status: &statusWriter{client: to, live: cluster, recorder: &recorder{}, clock: testclock.NewFakeClock(noon)},
+		status: &statusWriter{client: to, live: cluster, recorder: &fakeRecorder{}, clock: testclock.NewFakeClock(startTime)},
 		check: func(cfg *v1alpha1.PluginConfig, _ framework.Registry) (string, *compile.Rejection) {
 			if rejection != nil {
 				return "", rejection

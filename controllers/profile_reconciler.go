@@ -23,14 +23,14 @@ import (
 const (
 	// lookAgain is when a profile is visited again whose swap another one
 	// overtook.
-	lookAgain = time.Second
+	retryInterval = time.Second
 	// lookAtHistory is when one is visited again that waits for a word in its
 	// history: for what the leader tries to prove itself, or for a user to
 	// forgive a crash.
-	lookAtHistory = 5 * time.Second
+	historyPollInterval = 5 * time.Second
 	// lookAtExports is when one is visited again whose export is in somebody's
 	// way, or could not be written.
-	lookAtExports = 10 * time.Second
+	exportRetryInterval = 10 * time.Second
 )
 
 // profileReconciler takes a profile from its spec to what runs, and says in
@@ -43,14 +43,14 @@ type profileReconciler struct {
 	// compile is compile.Profile.
 	compile func(compile.Input) (*compile.Blueprint, *compile.Rejection)
 	options Options
-	crashes crashNotes
+	crashes crashRecords
 	// otherLease is that of the scheduler which serves default-scheduler.
 	otherLease observedLease
 	// visited are the names of the profiles that this process, as the leader, ran or
 	// could not run.
-	visited sync.Map
+	reconciled sync.Map
 	// unsettled has an unsettled by profile name.
-	unsettled sync.Map
+	unsettledChanges sync.Map
 }
 
 // Reconcile visits one profile. It returns an error where a later try may end
@@ -58,20 +58,20 @@ type profileReconciler struct {
 func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	p := &v1alpha1.SchedulingProfile{}
 	if err := r.reader.Get(ctx, req.NamespacedName, p); apierrors.IsNotFound(err) {
-		r.remove(req.Name)
-		if r.unexport(ctx, req.Name) {
-			return reconcile.Result{RequeueAfter: lookAtExports}, nil
+		r.removeProfile(req.Name)
+		if r.deleteExport(ctx, req.Name) {
+			return reconcile.Result{RequeueAfter: exportRetryInterval}, nil
 		}
 		return reconcile.Result{}, nil
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
-	configs, err := r.gather(ctx, p)
+	configs, err := r.getPluginConfigs(ctx, p)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	r.options.Ledger.Open(p.Name)
-	v, err := r.bring(ctx, p, configs)
+	v, err := r.reconcileProfile(ctx, p, configs)
 	if ctx.Err() != nil {
 		// The process is ending: what failed now says nothing of the profile.
 		return reconcile.Result{}, ctx.Err()
@@ -79,17 +79,17 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if v.settles > 0 {
-		return reconcile.Result{RequeueAfter: v.settles}, nil
+	if v.settleAfter > 0 {
+		return reconcile.Result{RequeueAfter: v.settleAfter}, nil
 	}
-	if r.leads() && v.waits == nil {
-		r.visited.Store(p.Name, true)
+	if r.isLeader() && v.deferred == nil {
+		r.reconciled.Store(p.Name, true)
 	}
-	again := r.judge(ctx, v)
-	if r.export(ctx, &v); v.exported != nil && v.exported.Again && (again == 0 || again > lookAtExports) {
-		again = lookAtExports
+	again := r.updateHistory(ctx, v)
+	if r.syncExport(ctx, &v); v.exported != nil && v.exported.Retry && (again == 0 || again > exportRetryInterval) {
+		again = exportRetryInterval
 	}
-	if err := r.publish(ctx, v); err != nil {
+	if err := r.writeStatus(ctx, v); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: again}, v.failure
@@ -97,9 +97,9 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 
 // gather reads the PluginConfigs that p names. One that does not exist is left
 // out: compile says so with its path.
-func (r *profileReconciler) gather(ctx context.Context, p *v1alpha1.SchedulingProfile) (map[string]*v1alpha1.PluginConfig, error) {
+func (r *profileReconciler) getPluginConfigs(ctx context.Context, p *v1alpha1.SchedulingProfile) (map[string]*v1alpha1.PluginConfig, error) {
 	found := map[string]*v1alpha1.PluginConfig{}
-	for _, name := range configsOf(p) {
+	for _, name := range configRefNames(p) {
 		cfg := &v1alpha1.PluginConfig{}
 		switch err := r.reader.Get(ctx, types.NamespacedName{Name: name}, cfg); {
 		case err == nil:
@@ -112,28 +112,28 @@ func (r *profileReconciler) gather(ctx context.Context, p *v1alpha1.SchedulingPr
 }
 
 // remove parks the pods of a profile that is gone and forgets its counters.
-func (r *profileReconciler) remove(name string) {
+func (r *profileReconciler) removeProfile(name string) {
 	r.options.Applier.Delete(name)
 	r.options.Ledger.Close(name)
 	r.status.forget(profileKey(name))
-	r.visited.Delete(name)
-	r.unsettled.Delete(name)
-	verdicts.forget(name)
+	r.reconciled.Delete(name)
+	r.unsettledChanges.Delete(name)
+	profileMetrics.forget(name)
 }
 
 // publish writes the visit's verdict, if this process leads.
-func (r *profileReconciler) publish(ctx context.Context, v visit) error {
-	if !r.leads() {
+func (r *profileReconciler) writeStatus(ctx context.Context, v observation) error {
+	if !r.isLeader() {
 		return nil
 	}
-	r.warn(v)
-	r.alarm(v)
-	verdicts.note(v)
-	s := subject{Object: v.profile, key: profileKey(v.profile.Name), stored: v.profile.Status.Conditions}
-	return r.status.write(ctx, s, v.rulings(), v.status)
+	r.reportLostPods(v)
+	r.reportDegraded(v)
+	profileMetrics.record(v)
+	s := statusObject{Object: v.profile, key: profileKey(v.profile.Name), cachedConditions: v.profile.Status.Conditions}
+	return r.status.write(ctx, s, v.conditions(), v.status)
 }
 
-func (r *profileReconciler) leads() bool {
+func (r *profileReconciler) isLeader() bool {
 	select {
 	case <-r.elected:
 		return true

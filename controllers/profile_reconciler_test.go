@@ -25,14 +25,14 @@ import (
 )
 
 // desk is a profileReconciler with everything about it in the test's hands.
-type desk struct {
+type testEnv struct {
 	*profileReconciler
 	t        *testing.T
-	cluster  objects
-	live     objects
-	applier  *applier
-	statuses *statuses
-	events   *recorder
+	cluster  fakeReader
+	live     fakeReader
+	applier  *fakeApplier
+	statuses *fakeStatusClient
+	events   *fakeRecorder
 	clock    *testclock.FakeClock
 	// revisions hold the history.
 	revisions *fake.Clientset
@@ -40,14 +40,14 @@ type desk struct {
 	// in the history, a Blueprint whose hash is the generation's.
 	reject *compile.Rejection
 	// foreign are the generations that run the plugin Own, which is not built in.
-	foreign []int64
+	outOfTree []int64
 }
 
-func newDesk(t *testing.T, cluster ...*v1alpha1.SchedulingProfile) *desk {
-	clock := testclock.NewFakeClock(noon)
-	d := &desk{
-		t: t, statuses: &statuses{}, events: &recorder{}, clock: clock,
-		applier: &applier{runs: map[string]profile.Running{}, held: map[string]string{}, now: clock.Now}, revisions: fake.NewClientset(),
+func newTestEnv(t *testing.T, cluster ...*v1alpha1.SchedulingProfile) *testEnv {
+	clock := testclock.NewFakeClock(startTime)
+	d := &testEnv{
+		t: t, statuses: &fakeStatusClient{}, events: &fakeRecorder{}, clock: clock,
+		applier: &fakeApplier{running: map[string]profile.Running{}, held: map[string]string{}, now: clock.Now}, revisions: fake.NewClientset(),
 	}
 	for _, p := range cluster {
 		d.cluster = append(d.cluster, p)
@@ -62,7 +62,7 @@ func newDesk(t *testing.T, cluster ...*v1alpha1.SchedulingProfile) *desk {
 				return nil, d.reject
 			}
 			b := &compile.Blueprint{Name: in.Profile.Name, Generation: in.Profile.Generation, Hash: fmt.Sprint("hash-", in.Profile.Generation)}
-			if slices.Contains(d.foreign, in.Profile.Generation) {
+			if slices.Contains(d.outOfTree, in.Profile.Generation) {
 				b.Chains = framework.Chains{framework.Filter: {{Name: "Own"}}}
 			}
 			return b, nil
@@ -78,61 +78,61 @@ func newDesk(t *testing.T, cluster ...*v1alpha1.SchedulingProfile) *desk {
 }
 
 // visit reconciles batch and returns what was asked of the Applier.
-func (d *desk) visit() (reconcile.Result, error) {
+func (d *testEnv) reconcile() (reconcile.Result, error) {
 	d.t.Helper()
-	d.applier.asked = nil
+	d.applier.calls = nil
 	return d.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "batch"}})
 }
 
-func (d *desk) mustVisit() {
+func (d *testEnv) mustReconcile() {
 	d.t.Helper()
-	if _, err := d.visit(); err != nil {
+	if _, err := d.reconcile(); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
 // mustVisitNamed reconciles the profile of that name.
-func (d *desk) mustVisitNamed(name string) {
+func (d *testEnv) mustReconcileNamed(name string) {
 	d.t.Helper()
 	if _, err := d.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-func (d *desk) wantAsked(want ...string) {
+func (d *testEnv) wantCalls(want ...string) {
 	d.t.Helper()
-	if diff := cmp.Diff(want, d.applier.asked); diff != "" {
+	if diff := cmp.Diff(want, d.applier.calls); diff != "" {
 		d.t.Errorf("asked of the Applier (-want +got):\n%s", diff)
 	}
 }
 
 func TestAPauseComesBeforeTheSwapAndItsEndAfterIt(t *testing.T) {
-	d := newDesk(t, aProfile(1, paused))
-	d.mustVisit()
-	d.wantAsked("pause batch true", "try hash-1", "apply hash-1")
+	d := newTestEnv(t, newProfile(1, withPausedState))
+	d.mustReconcile()
+	d.wantCalls("pause batch true", "try hash-1", "apply hash-1")
 
-	d.cluster = objects{aProfile(2)}
-	d.mustVisit()
-	d.wantAsked("try hash-2", "apply hash-2", "pause batch false")
+	d.cluster = fakeReader{newProfile(2)}
+	d.mustReconcile()
+	d.wantCalls("try hash-2", "apply hash-2", "pause batch false")
 }
 
 func TestAPauseIsObeyedWhereTheSpecIsRefused(t *testing.T) {
-	d := newDesk(t, aProfile(1, paused))
-	d.reject = rejected(noSuchPlugin)
-	d.mustVisit()
-	d.wantAsked("pause batch true", "hold batch")
+	d := newTestEnv(t, newProfile(1, withPausedState))
+	d.reject = rejectionOf(noSuchPlugin)
+	d.mustReconcile()
+	d.wantCalls("pause batch true", "hold batch")
 }
 
 func TestADeletedProfileIsForgotten(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
-	if _, known := d.options.Ledger.Page("batch", 1); !known {
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
+	if _, known := d.options.Ledger.History("batch", 1); !known {
 		t.Error("the ledger does not count for a profile that runs")
 	}
 	d.cluster = nil
-	d.mustVisit()
-	d.wantAsked("delete batch")
-	if _, known := d.options.Ledger.Page("batch", 1); known {
+	d.mustReconcile()
+	d.wantCalls("delete batch")
+	if _, known := d.options.Ledger.History("batch", 1); known {
 		t.Error("the ledger still counts for the profile")
 	}
 	if len(d.status.written) > 0 {
@@ -141,24 +141,24 @@ func TestADeletedProfileIsForgotten(t *testing.T) {
 }
 
 func TestAFollowerBuildsAndWritesNothing(t *testing.T) {
-	d := newDesk(t, aProfile(1))
+	d := newTestEnv(t, newProfile(1))
 	d.options.History = history.New(history.Options{Clock: d.clock}) // nothing to wait for
 	elected := make(chan struct{})
 	d.elected = elected
-	d.mustVisit()
-	d.wantAsked("try hash-1", "apply hash-1", "pause batch false")
-	if len(d.statuses.applied) > 0 || len(d.events.events) > 0 {
-		t.Errorf("a follower wrote %v and reported %v", d.statuses.applied, d.events.events)
+	d.mustReconcile()
+	d.wantCalls("try hash-1", "apply hash-1", "pause batch false")
+	if len(d.statuses.writes) > 0 || len(d.events.events) > 0 {
+		t.Errorf("a follower wrote %v and reported %v", d.statuses.writes, d.events.events)
 	}
 	close(elected)
-	d.mustVisit()
+	d.mustReconcile()
 	d.statuses.last(t)
 }
 
-func TestAFailedBuildIsToldAndTriedAgain(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.applier.fail = &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")}
-	if _, err := d.visit(); !errors.Is(err, d.applier.fail) {
+func TestAFailedBuildIsReportedAndRetried(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.applier.err = &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")}
+	if _, err := d.reconcile(); !errors.Is(err, d.applier.err) {
 		t.Errorf("got error %v, want the build's, so that the queue tries again", err)
 	}
 	want := []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False BuildFailed", "Ready False BuildFailed", "Stalled True BuildFailed"}
@@ -167,26 +167,26 @@ func TestAFailedBuildIsToldAndTriedAgain(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheProcessIsNoVerdict(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.applier.fail = context.Canceled
+func TestShutdownWritesNoConditions(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.applier.err = context.Canceled
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := d.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: "batch"}})
-	if !errors.Is(err, context.Canceled) || len(d.statuses.applied) > 0 {
-		t.Errorf("got error %v and writes %v", err, d.statuses.applied)
+	if !errors.Is(err, context.Canceled) || len(d.statuses.writes) > 0 {
+		t.Errorf("got error %v and writes %v", err, d.statuses.writes)
 	}
 }
 
-func TestStatusNamesWhatRuns(t *testing.T) {
-	d := newDesk(t, aProfile(6))
-	d.mustVisit()
-	d.cluster = objects{aProfile(7)}
-	d.reject = rejected(noSuchPlugin)
-	d.mustVisit()
+func TestStatusProgrammedDescribesWhatRuns(t *testing.T) {
+	d := newTestEnv(t, newProfile(6))
+	d.mustReconcile()
+	d.cluster = fakeReader{newProfile(7)}
+	d.reject = rejectionOf(noSuchPlugin)
+	d.mustReconcile()
 	written := d.statuses.last(t)
-	if written.manager != "berth-controller" || written.version != "10" || written.name != "batch" {
-		t.Errorf("written by %q over version %q of %q", written.manager, written.version, written.name)
+	if written.manager != "berth-controller" || written.resourceVersion != "10" || written.name != "batch" {
+		t.Errorf("written by %q over version %q of %q", written.manager, written.resourceVersion, written.name)
 	}
 	want := map[string]any{"generation": 6.0, "hash": "hash-6", "revision": "batch-hash-6", "time": "2026-03-01T12:00:00Z"}
 	if diff := cmp.Diff(any(want), written.status["programmed"]); diff != "" {
@@ -197,22 +197,22 @@ func TestStatusNamesWhatRuns(t *testing.T) {
 	}
 }
 
-func TestOnlyTransitionsAreEventsAndMoveTheTime(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
+func TestOnlyTransitionsMakeEventsAndSetTheTransitionTime(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
 	d.events.events = nil
 	d.clock.Step(time.Minute)
-	d.cluster = objects{aProfile(2)}
-	d.mustVisit()
+	d.cluster = fakeReader{newProfile(2)}
+	d.mustReconcile()
 	if len(d.events.events) > 0 {
 		t.Errorf("a swap that changes no condition reported %v", d.events.events)
 	}
 
 	d.clock.Step(time.Minute)
-	d.cluster = objects{aProfile(3)}
-	d.reject = rejected(noSuchPlugin)
-	d.mustVisit()
-	d.mustVisit()                                      // the cache still shows no conditions at all
+	d.cluster = fakeReader{newProfile(3)}
+	d.reject = rejectionOf(noSuchPlugin)
+	d.mustReconcile()
+	d.mustReconcile()                                  // the cache still shows no conditions at all
 	want := []string{"Warning UnknownPlugin Accepted"} // Programmed, Ready and Stalled say the same
 	if diff := cmp.Diff(want, d.events.events); diff != "" {
 		t.Errorf("events of a bad edit (-want +got):\n%s", diff)
@@ -226,7 +226,7 @@ func TestOnlyTransitionsAreEventsAndMoveTheTime(t *testing.T) {
 
 	d.events.events = nil
 	d.reject = nil
-	d.mustVisit()
+	d.mustReconcile()
 	want = []string{"Normal Accepted Accepted", "Normal Programmed Programmed", "Normal Ready Ready"}
 	if diff := cmp.Diff(want, d.events.events); diff != "" {
 		t.Errorf("events of the remedy (-want +got):\n%s", diff)
@@ -234,39 +234,39 @@ func TestOnlyTransitionsAreEventsAndMoveTheTime(t *testing.T) {
 }
 
 func TestAnErrorIsOneEvent(t *testing.T) {
-	fault := func(path, detail string) compile.Fault {
-		return compile.Fault{Condition: "Accepted", Reason: "InvalidArguments", Path: path, Detail: detail}
+	fault := func(path, detail string) compile.FieldError {
+		return compile.FieldError{Condition: "Accepted", Reason: "InvalidArguments", Path: path, Detail: detail}
 	}
 	const args, runs = "spec.pluginConfig[0].args", "generation 1 keeps running since 12:00; "
 	x, y, z := fault(args+".x", "unknown field"), fault(args+".y", "wrong type"), fault(args+".y", "too small")
 	for sentence, c := range map[string]struct {
-		edits        [][]compile.Fault
+		edits        [][]compile.FieldError
 		notes, about []string
 	}{
 		"each field has its own, which is about that field": {
-			[][]compile.Fault{{x, y}},
+			[][]compile.FieldError{{x, y}},
 			[]string{runs + "generation 2 refused: " + args + ".x: unknown field", runs + "generation 2 refused: " + args + ".y: wrong type"},
 			[]string{args + ".x", args + ".y"},
 		},
 		"what is wrong with one field is one": {
-			[][]compile.Fault{{y, z}},
+			[][]compile.FieldError{{y, z}},
 			[]string{runs + "generation 2 refused: " + args + ".y: wrong type; " + args + ".y: too small"}, []string{args + ".y"},
 		},
 		"an edit that leaves an error reports what is new": {
-			[][]compile.Fault{{x}, {x, y}},
+			[][]compile.FieldError{{x}, {x, y}},
 			[]string{runs + "generation 2 refused: " + args + ".x: unknown field", runs + "generation 3 refused: " + args + ".y: wrong type"},
 			[]string{args + ".x", args + ".y"},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			d := newDesk(t, aProfile(1))
-			d.mustVisit()
+			d := newTestEnv(t, newProfile(1))
+			d.mustReconcile()
 			d.events.notes = nil
 			for i, faults := range c.edits {
-				d.cluster = objects{aProfile(int64(2 + i))}
-				d.reject = &compile.Rejection{Faults: faults}
-				d.mustVisit()
-				d.mustVisit()
+				d.cluster = fakeReader{newProfile(int64(2 + i))}
+				d.reject = &compile.Rejection{Errors: faults}
+				d.mustReconcile()
+				d.mustReconcile()
 			}
 			if diff := cmp.Diff(c.notes, d.events.notes); diff != "" {
 				t.Errorf("notes (-want +got):\n%s", diff)
@@ -278,7 +278,7 @@ func TestAnErrorIsOneEvent(t *testing.T) {
 	}
 }
 
-func (a applied) times() []string {
+func (a statusWrite) times() []string {
 	var out []string
 	for _, c := range a.status["conditions"].([]any) {
 		m := c.(map[string]any)
@@ -287,49 +287,49 @@ func (a applied) times() []string {
 	return out
 }
 
-func TestANewProcessDoesNotReportWhatTheOldOneDid(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
-	again := newDesk(t, aProfile(1, func(p *v1alpha1.SchedulingProfile) {
+func TestANewProcessRepeatsNoEventsOfTheLastOne(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
+	again := newTestEnv(t, newProfile(1, func(p *v1alpha1.SchedulingProfile) {
 		p.Status.Conditions = d.status.written[profileKey("batch")].conditions
 	}))
-	again.mustVisit()
+	again.mustReconcile()
 	if len(again.events.events) > 0 {
 		t.Errorf("reported %v", again.events.events)
 	}
 }
 
-func TestAVerdictIsNotBelievedOfAnotherObjectOfTheName(t *testing.T) {
+func TestConditionsAreNotWrittenToARecreatedObject(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "schedulingprofiles"}, "batch", errors.New("the object has been modified"))
 	tests := map[string]struct {
 		live  *v1alpha1.SchedulingProfile
 		wrote []string
 	}{
 		"somebody else's write is written over": {
-			live:  aProfile(1, func(p *v1alpha1.SchedulingProfile) { p.ResourceVersion = "11" }),
+			live:  newProfile(1, func(p *v1alpha1.SchedulingProfile) { p.ResourceVersion = "11" }),
 			wrote: []string{"11"},
 		},
 		"an object made anew is left to its own visit": {
-			live: aProfile(1, func(p *v1alpha1.SchedulingProfile) { p.ResourceVersion, p.UID = "12", "batch-2" }),
+			live: newProfile(1, func(p *v1alpha1.SchedulingProfile) { p.ResourceVersion, p.UID = "12", "batch-2" }),
 		},
 		"an object that is gone needs no verdict": {},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, aProfile(1))
+			d := newTestEnv(t, newProfile(1))
 			if tt.live != nil {
-				d.live = objects{tt.live}
+				d.live = fakeReader{tt.live}
 			}
-			d.statuses.refuse = func(a applied) error {
-				if tt.live == nil || a.version != tt.live.ResourceVersion {
+			d.statuses.reject = func(a statusWrite) error {
+				if tt.live == nil || a.resourceVersion != tt.live.ResourceVersion {
 					return conflict
 				}
 				return nil
 			}
-			d.mustVisit()
+			d.mustReconcile()
 			var wrote []string
-			for _, a := range d.statuses.applied {
-				wrote = append(wrote, a.version)
+			for _, a := range d.statuses.writes {
+				wrote = append(wrote, a.resourceVersion)
 			}
 			if !slices.Equal(wrote, tt.wrote) {
 				t.Errorf("wrote over versions %v, want %v", wrote, tt.wrote)

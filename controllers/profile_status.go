@@ -18,22 +18,22 @@ import (
 // status is what the visit says of its profile, conditions included: all that
 // the field manager of verdicts owns. What it leaves out is taken away, such
 // as programmed when nothing runs.
-func (v visit) status(resourceVersion string, conditions []*metav1ac.ConditionApplyConfiguration) runtime.ApplyConfiguration {
+func (v observation) status(resourceVersion string, conditions []*metav1ac.ConditionApplyConfiguration) runtime.ApplyConfiguration {
 	status := berthac.SchedulingProfileStatus().
 		WithObservedGeneration(v.profile.Generation).
 		WithConditions(conditions...).
-		WithResolved(objectGenerations(v.resolved())...)
+		WithResolved(objectGenerations(v.resolvedConfigs())...)
 	if fault.ObservedGenerationMissing {
 		status.ObservedGeneration = nil
 	}
-	if b := v.programme(); b != nil {
+	if b := v.runningBlueprint(); b != nil {
 		programmed := berthac.ProgrammedProfile().
 			WithGeneration(b.Generation).
 			WithHash(b.Hash).
 			WithTime(metav1.NewTime(v.running.Since)).
 			WithConfigs(objectGenerations(b.Configs)...).
-			WithPlugins(pluginsOf(b)...)
-		if name := v.revision(); name != "" {
+			WithPlugins(programmedPlugins(b)...)
+		if name := v.storedRevision(); name != "" {
 			programmed.WithRevision(name)
 		}
 		status.WithProgrammed(programmed)
@@ -63,7 +63,7 @@ func runningConfigs(p *v1alpha1.SchedulingProfile) []v1alpha1.ObjectGeneration {
 
 // pluginsOf lists a Blueprint's plugins in the order in which a pod meets them
 // first, each with all the points where it runs.
-func pluginsOf(b *compile.Blueprint) []*berthac.ProgrammedPluginApplyConfiguration {
+func programmedPlugins(b *compile.Blueprint) []*berthac.ProgrammedPluginApplyConfiguration {
 	var plugins []*berthac.ProgrammedPluginApplyConfiguration
 	for _, point := range framework.Points {
 		for _, entry := range b.Chains[point] {
@@ -77,7 +77,7 @@ func pluginsOf(b *compile.Blueprint) []*berthac.ProgrammedPluginApplyConfigurati
 					plugins[at].WithArgs(from)
 				}
 			}
-			plugins[at].WithPoints(pointInStatus(point))
+			plugins[at].WithPoints(extensionPointName(point))
 			if entry.Weight > 0 {
 				plugins[at].WithWeight(entry.Weight)
 			}
@@ -88,6 +88,6 @@ func pluginsOf(b *compile.Blueprint) []*berthac.ProgrammedPluginApplyConfigurati
 
 // pointInStatus names a point as the framework's interfaces do: preFilter is
 // PreFilter.
-func pointInStatus(point framework.Point) v1alpha1.ExtensionPoint {
+func extensionPointName(point framework.Point) v1alpha1.ExtensionPoint {
 	return v1alpha1.ExtensionPoint(strings.ToUpper(string(point[:1])) + string(point[1:]))
 }

@@ -14,7 +14,7 @@ import (
 // +kubebuilder:rbac:groups=berth.dev,resources=schedulingprofiles,verbs=create
 
 // provider creates the default profile while the cluster has none at all.
-type provider struct {
+type defaultProfileCreator struct {
 	name string
 	// profiles is the cache, live the API server; creator writes.
 	profiles, live client.Reader
@@ -23,18 +23,18 @@ type provider struct {
 }
 
 // providerPause is how often the cluster is looked at for profiles.
-const providerPause = 5 * time.Second
+const defaultProfilePollInterval = 5 * time.Second
 
 // NeedLeaderElection keeps followers from writing.
-func (p *provider) NeedLeaderElection() bool { return true }
+func (p *defaultProfileCreator) NeedLeaderElection() bool { return true }
 
 // Start looks until ctx ends. What fails is tried again at the next look.
-func (p *provider) Start(ctx context.Context) error {
+func (p *defaultProfileCreator) Start(ctx context.Context) error {
 	for {
-		if err := p.look(ctx); err != nil && ctx.Err() == nil {
+		if err := p.createIfNone(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "The default profile could not be created", "schedulingProfile", p.name)
 		}
-		timer := p.clock.NewTimer(providerPause)
+		timer := p.clock.NewTimer(defaultProfilePollInterval)
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
@@ -45,7 +45,7 @@ func (p *provider) Start(ctx context.Context) error {
 }
 
 // look creates the profile when neither the cache nor the API server knows any.
-func (p *provider) look(ctx context.Context) error {
+func (p *defaultProfileCreator) createIfNone(ctx context.Context) error {
 	for _, reader := range []client.Reader{p.profiles, p.live} {
 		var profiles v1alpha1.SchedulingProfileList
 		if err := reader.List(ctx, &profiles); err != nil || len(profiles.Items) > 0 {

@@ -25,31 +25,31 @@ import (
 
 // press is a publisher at work in virtual time: it runs inside a synctest
 // bubble, where waiting costs nothing and nothing is late.
-type press struct {
+type publisherEnv struct {
 	*publisher
-	applier  *applier
-	statuses *statuses
+	applier  *fakeApplier
+	statuses *fakeStatusClient
 	start    time.Time
 	stop     func()
 }
 
-func startPress(t *testing.T, profiles ...*v1alpha1.SchedulingProfile) *press {
-	var live objects
+func startPublisher(t *testing.T, profiles ...*v1alpha1.SchedulingProfile) *publisherEnv {
+	var live fakeReader
 	for _, p := range profiles {
 		live = append(live, p)
 	}
-	return startPressOver(t, live, profiles...)
+	return startPublisherWithLive(t, live, profiles...)
 }
 
 // startPressOver is startPress with what is read past the cache.
-func startPressOver(t *testing.T, live client.Reader, profiles ...*v1alpha1.SchedulingProfile) *press {
-	var cluster objects
+func startPublisherWithLive(t *testing.T, live client.Reader, profiles ...*v1alpha1.SchedulingProfile) *publisherEnv {
+	var cluster fakeReader
 	for _, p := range profiles {
 		cluster = append(cluster, p)
 	}
-	p := &press{
-		applier:  &applier{runs: map[string]profile.Running{}, now: time.Now},
-		statuses: &statuses{}, start: time.Now(),
+	p := &publisherEnv{
+		applier:  &fakeApplier{running: map[string]profile.Running{}, now: time.Now},
+		statuses: &fakeStatusClient{}, start: time.Now(),
 	}
 	p.publisher = newPublisher(nil, live, Options{
 		Applier: p.applier, Ledger: decision.NewLedger(time.Now), Clock: clock.RealClock{},
@@ -71,7 +71,7 @@ func startPressOver(t *testing.T, live client.Reader, profiles ...*v1alpha1.Sche
 	return p
 }
 
-func (p *press) bind(profile, pod string) {
+func (p *publisherEnv) bind(profile, pod string) {
 	p.ledger.Record(decision.Decision{
 		Time: time.Now(), Namespace: "shop", Pod: pod, Result: decision.Bound, Node: "n1",
 		Profile: profile, Generation: 7, Hash: "9f3c1a2b4d",
@@ -79,7 +79,7 @@ func (p *press) bind(profile, pod string) {
 }
 
 // writes are "seconds since the start, profile, bound pods".
-func (p *press) writes() []string {
+func (p *publisherEnv) writes() []string {
 	var out []string
 	for _, a := range p.statuses.all() {
 		bound := a.status["totals"].(map[string]any)["bound"]
@@ -88,7 +88,7 @@ func (p *press) writes() []string {
 	return out
 }
 
-func (p *press) want(t *testing.T, want ...string) {
+func (p *publisherEnv) want(t *testing.T, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, p.writes()); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
@@ -97,7 +97,7 @@ func (p *press) want(t *testing.T, want ...string) {
 
 func TestCountersArePublishedWhenTheyChangeAndNotSooner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := startPress(t, aProfile(7))
+		p := startPublisher(t, newProfile(7))
 		defer p.stop()
 		time.Sleep(18 * time.Second)
 		p.bind("batch", "web-1") // long after the last write: at once
@@ -113,9 +113,9 @@ func TestAllProfilesTogetherGetTwoWritesASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var profiles []*v1alpha1.SchedulingProfile
 		for i := range 20 {
-			profiles = append(profiles, aProfile(1, named(fmt.Sprintf("p%02d", i))))
+			profiles = append(profiles, newProfile(1, withName(fmt.Sprintf("p%02d", i))))
 		}
-		p := startPress(t, profiles...)
+		p := startPublisher(t, profiles...)
 		defer p.stop()
 		for time.Since(p.start) < time.Minute {
 			for _, s := range profiles {
@@ -127,7 +127,7 @@ func TestAllProfilesTogetherGetTwoWritesASecond(t *testing.T) {
 		writes := p.statuses.all()
 		for i, a := range writes {
 			count[a.name]++
-			if i > 0 && a.at.Sub(writes[i-1].at) < writeInterval {
+			if i > 0 && a.at.Sub(writes[i-1].at) < minWriteInterval {
 				t.Errorf("two writes within %v", a.at.Sub(writes[i-1].at))
 			}
 		}
@@ -144,11 +144,11 @@ func TestAllProfilesTogetherGetTwoWritesASecond(t *testing.T) {
 
 func TestQueueCountsArePublishedWithoutADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := startPress(t, aProfile(7))
+		p := startPublisher(t, newProfile(7))
 		defer p.stop()
 		var counts atomic.Value
 		counts.Store(decision.QueueCounts{})
-		p.ledger.CountQueueWith(func(string) decision.QueueCounts { return counts.Load().(decision.QueueCounts) })
+		p.ledger.SetQueueCounts(func(string) decision.QueueCounts { return counts.Load().(decision.QueueCounts) })
 		time.Sleep(12 * time.Second)
 		counts.Store(decision.QueueCounts{Active: 1, Gated: 2, InFlight: 4})
 		time.Sleep(10 * time.Second)
@@ -162,13 +162,13 @@ func TestQueueCountsArePublishedWithoutADecision(t *testing.T) {
 	})
 }
 
-func TestThePeriodAndTheHistoryAreThoseThatRun(t *testing.T) {
+func TestPublishPeriodAndHistoryComeFromTheRunningBlueprint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := startPress(t, aProfile(7, func(s *v1alpha1.SchedulingProfile) {
+		p := startPublisher(t, newProfile(7, func(s *v1alpha1.SchedulingProfile) {
 			s.Spec.Decisions.PublishSeconds, s.Spec.Decisions.History = ptr.To[int32](1), ptr.To[int32](50)
 		}))
 		defer p.stop()
-		p.applier.runs["batch"] = profile.Running{Blueprint: &compile.Blueprint{
+		p.applier.running["batch"] = profile.Running{Blueprint: &compile.Blueprint{
 			Decisions: compile.DecisionSettings{History: 2, Publish: 30 * time.Second},
 		}}
 		for i := range 5 {
@@ -185,12 +185,12 @@ func TestThePeriodAndTheHistoryAreThoseThatRun(t *testing.T) {
 
 func TestAFailedWriteIsMadeAgainAPeriodLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := startPress(t, aProfile(7))
+		p := startPublisher(t, newProfile(7))
 		defer p.stop()
 		time.Sleep(8 * time.Second)
 		failures := 0
 		p.statuses.mu.Lock()
-		p.statuses.refuse = func(applied) error {
+		p.statuses.reject = func(statusWrite) error {
 			if failures++; failures <= 2 {
 				return errors.New("the server does not answer")
 			}
@@ -203,15 +203,15 @@ func TestAFailedWriteIsMadeAgainAPeriodLater(t *testing.T) {
 	})
 }
 
-func TestANewLeaderGoesOnFromWhatWasPublished(t *testing.T) {
+func TestANewLeaderContinuesThePublishedCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := time.Now().Add(-time.Hour)
-		batch := aProfile(7)
+		batch := newProfile(7)
 		batch.Status.LastDecisionTime = ptr.To(metav1.NewTime(before.Add(time.Minute)))
 		batch.Status.Totals = &v1alpha1.DecisionTotals{Since: ptr.To(metav1.NewTime(before)), Bound: 40, Refusals: 5, Errors: 1, Victims: 2}
 		batch.Status.RecentDecisions = []v1alpha1.RecentDecision{{Pod: "b", Result: v1alpha1.ResultBound}, {Pod: "a", Result: v1alpha1.ResultBound}}
 		batch.Status.OmittedDecisions = 44
-		p := startPress(t, batch)
+		p := startPublisher(t, batch)
 		defer p.stop()
 		said := func() map[string]any {
 			all := p.statuses.all()
@@ -243,24 +243,24 @@ func TestANewLeaderGoesOnFromWhatWasPublished(t *testing.T) {
 }
 
 // unread is an API server that answers after so many refusals.
-type unread struct {
-	objects
+type failingReader struct {
+	fakeReader
 	refusals int
 }
 
-func (u *unread) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+func (u *failingReader) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	if u.refusals > 0 {
 		u.refusals--
 		return errors.New("no")
 	}
-	return u.objects.List(ctx, into, opts...)
+	return u.fakeReader.List(ctx, into, opts...)
 }
 
-func TestNothingIsPublishedBeforeItIsKnownWhatWas(t *testing.T) {
+func TestNothingIsPublishedBeforeTheEarlierCountsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		batch := aProfile(7)
+		batch := newProfile(7)
 		batch.Status.Totals = &v1alpha1.DecisionTotals{Bound: 40}
-		p := startPressOver(t, &unread{objects{batch}, 2}, batch)
+		p := startPublisherWithLive(t, &failingReader{fakeReader{batch}, 2}, batch)
 		defer p.stop()
 		time.Sleep(20 * time.Second)
 		p.want(t, "10.0 batch 40")
@@ -269,21 +269,21 @@ func TestNothingIsPublishedBeforeItIsKnownWhatWas(t *testing.T) {
 
 func TestADeletedProfileIsPublishedNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := startPress(t, aProfile(7))
+		p := startPublisher(t, newProfile(7))
 		time.Sleep(time.Second)
 		p.stop()
-		p.profiles = objects{}
+		p.profiles = fakeReader{}
 		p.bind("batch", "web-1") // a bind that was under way
-		if next := p.turn(t.Context(), logr.Discard()); next <= 0 {
+		if next := p.publishOne(t.Context(), logr.Discard()); next <= 0 {
 			t.Errorf("the next turn is in %v", next)
 		}
-		if len(p.shown) > 0 {
-			t.Errorf("still remembers %v", p.shown)
+		if len(p.published) > 0 {
+			t.Errorf("still remembers %v", p.published)
 		}
 	})
 }
 
-func TestWhatWasDecidedLastIsPublished(t *testing.T) {
+func TestTheLastDecisionsArePublishedAtShutdown(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		words time.Duration // how long the last words may take
 		want  []string
@@ -293,8 +293,8 @@ func TestWhatWasDecidedLastIsPublished(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := startPress(t, aProfile(7, func(s *v1alpha1.SchedulingProfile) { s.Spec.Decisions.PublishSeconds = ptr.To[int32](60) }))
-				p.lastWords = func() (context.Context, context.CancelFunc) {
+				p := startPublisher(t, newProfile(7, func(s *v1alpha1.SchedulingProfile) { s.Spec.Decisions.PublishSeconds = ptr.To[int32](60) }))
+				p.finalWrites = func() (context.Context, context.CancelFunc) {
 					time.Sleep(9 * time.Second)
 					p.bind("batch", "web-2") // a bind that was under way
 					return context.WithTimeout(context.Background(), c.words)
@@ -308,9 +308,9 @@ func TestWhatWasDecidedLastIsPublished(t *testing.T) {
 	}
 }
 
-func TestARecentDecisionLeavesOutWhatItDoesNotHave(t *testing.T) {
+func TestARecentDecisionOmitsEmptyFields(t *testing.T) {
 	long := strings.Repeat("x", 2*v1alpha1.MaxDecisionMessage)
-	bound, refused := recent(decision.Decision{Node: "n1"}), recent(decision.Decision{Message: long})
+	bound, refused := recentDecision(decision.Decision{Node: "n1"}), recentDecision(decision.Decision{Message: long})
 	if bound.Node == nil || bound.Message != nil {
 		t.Errorf("bound: %+v", bound)
 	}

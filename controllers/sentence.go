@@ -17,77 +17,77 @@ import (
 const maxMessage = 16 * 1024
 
 // standing says what runs, which is what every message says first.
-func (v visit) standing() string {
+func (v observation) runningMessage() string {
 	switch {
 	case v.running == nil:
 		return "nothing runs"
 	case v.programmed():
-		return v.title() + " runs since " + v.since() + v.ailments()
+		return v.specName() + " runs since " + v.sinceText() + v.degradedMessage()
 	}
 	running := v.running.Blueprint
 	named := fmt.Sprintf("generation %d", running.Generation)
 	if running.Generation == v.profile.Generation {
 		// The profile itself did not change, so its number tells nothing.
-		named += withConfigs(running.Configs)
+		named += configsSuffix(running.Configs)
 	}
-	return named + " keeps running since " + v.since() + v.ailments()
+	return named + " keeps running since " + v.sinceText() + v.degradedMessage()
 }
 
 // ailments says how what runs fares, where that is not well.
-func (v visit) ailments() string {
-	if len(v.running.Ailments) == 0 {
+func (v observation) degradedMessage() string {
+	if len(v.running.Degradations) == 0 {
 		return ""
 	}
-	return ", ailing (" + strings.Join(v.running.Ailments, "; ") + ")"
+	return ", ailing (" + strings.Join(v.running.Degradations, "; ") + ")"
 }
 
 // trouble says what runs, and then why the spec does not.
-func (v visit) trouble() string {
+func (v observation) notReadyMessage() string {
 	switch {
 	case v.rejection != nil:
-		return v.refusal(v.rejection)
+		return v.rejectedMessage(v.rejection)
 	case v.failure != nil:
-		return clip(v.standing()+"; "+v.challenger()+" failed: "+v.failure.Error(), maxMessage)
+		return truncate(v.runningMessage()+"; "+v.pendingSpecName()+" failed: "+v.failure.Error(), maxMessage)
 	case v.programmed():
-		return v.standing()
+		return v.runningMessage()
 	case v.verdict == history.Crashed:
-		return v.standing() + "; " + v.crashed()
-	case v.verdict == history.Awaiting:
-		return v.standing() + "; " + v.awaiting()
+		return v.runningMessage() + "; " + v.crashedMessage()
+	case v.verdict == history.AwaitingApproval:
+		return v.runningMessage() + "; " + v.awaitingApprovalMessage()
 	}
-	if v.waits != nil {
-		return v.standing() + "; " + v.challenger() + " waits: " + v.waits.Error()
+	if v.deferred != nil {
+		return v.runningMessage() + "; " + v.pendingSpecName() + " waits: " + v.deferred.Error()
 	}
-	return v.standing() + "; " + v.challenger() + " has not taken over yet"
+	return v.runningMessage() + "; " + v.pendingSpecName() + " has not taken over yet"
 }
 
-func (v visit) refusal(rejection *compile.Rejection) string {
-	return clip(v.standing()+"; "+v.challenger()+refusedFor+rejection.Message(), maxMessage)
+func (v observation) rejectedMessage(rejection *compile.Rejection) string {
+	return truncate(v.runningMessage()+"; "+v.pendingSpecName()+refusedFor+rejection.Message(), maxMessage)
 }
 
 // title names the spec that this visit is about.
-func (v visit) title() string { return fmt.Sprintf("generation %d", v.profile.Generation) }
+func (v observation) specName() string { return fmt.Sprintf("generation %d", v.profile.Generation) }
 
 // challenger names the spec that does not run, so that it is not taken for
 // the one that does.
-func (v visit) challenger() string {
+func (v observation) pendingSpecName() string {
 	if v.running == nil || v.running.Blueprint.Generation != v.profile.Generation {
-		return v.title()
+		return v.specName()
 	}
-	return v.title() + withConfigs(v.resolved())
+	return v.specName() + configsSuffix(v.resolvedConfigs())
 }
 
 // references says what became of the PluginConfigs that the spec names.
-func (v visit) references() string {
-	configs := v.resolved()
+func (v observation) configRefsMessage() string {
+	configs := v.resolvedConfigs()
 	if len(configs) == 0 {
-		return v.title() + " names no PluginConfig"
+		return v.specName() + " names no PluginConfig"
 	}
-	return "found" + strings.TrimPrefix(withConfigs(configs), " with")
+	return "found" + strings.TrimPrefix(configsSuffix(configs), " with")
 }
 
 // resolved are the PluginConfigs that this visit speaks about, by name.
-func (v visit) resolved() []compile.ConfigGeneration {
+func (v observation) resolvedConfigs() []compile.ConfigGeneration {
 	var found []compile.ConfigGeneration
 	for name, cfg := range v.configs {
 		found = append(found, compile.ConfigGeneration{Name: name, Generation: cfg.Generation})
@@ -96,7 +96,7 @@ func (v visit) resolved() []compile.ConfigGeneration {
 	return found
 }
 
-func withConfigs(configs []compile.ConfigGeneration) string {
+func configsSuffix(configs []compile.ConfigGeneration) string {
 	if len(configs) == 0 {
 		return ""
 	}
@@ -108,7 +108,7 @@ func withConfigs(configs []compile.ConfigGeneration) string {
 }
 
 // since is in UTC: the time of day on the day itself, else the date too.
-func (v visit) since() string {
+func (v observation) sinceText() string {
 	since, now := v.running.Since.UTC(), v.now.UTC()
 	if since.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return since.Format("15:04")
@@ -117,7 +117,7 @@ func (v visit) since() string {
 }
 
 // clip cuts text to at most limit bytes, never inside a character.
-func clip(text string, limit int) string {
+func truncate(text string, limit int) string {
 	const mark = "…"
 	if len(text) <= limit {
 		return text
@@ -131,16 +131,16 @@ func clip(text string, limit int) string {
 
 // crashed says why the spec is left alone, and how it is tried again. The command
 // comes last, so that it can be taken as it is.
-func (v visit) crashed() string {
-	text := fmt.Sprintf("%s with hash %s is blamed for crashes: %s; ", v.challenger(), v.blueprint.Hash, v.evidence())
-	if v.rebuild > 0 {
-		text += "nothing can replace it, so it is built again after the other profiles, at the earliest at " + v.now.Add(v.rebuild).UTC().Format(time.TimeOnly) + "; "
+func (v observation) crashedMessage() string {
+	text := fmt.Sprintf("%s with hash %s is blamed for crashes: %s; ", v.pendingSpecName(), v.blueprint.Hash, v.evidenceMessage())
+	if v.rebuildAfter > 0 {
+		text += "nothing can replace it, so it is built again after the other profiles, at the earliest at " + v.now.Add(v.rebuildAfter).UTC().Format(time.TimeOnly) + "; "
 	}
-	return clip(text, maxMessage/2) + fmt.Sprintf("change the spec, or try it again with: kubectl berth retry %s", v.profile.Name)
+	return truncate(text, maxMessage/2) + fmt.Sprintf("change the spec, or try it again with: kubectl berth retry %s", v.profile.Name)
 }
 
 // evidence says upon what evidence the spec is blamed.
-func (v visit) evidence() string {
+func (v observation) evidenceMessage() string {
 	var e history.Evidence
 	if at := slices.IndexFunc(v.history.Revisions, func(r history.Revision) bool { return r.Hash == v.blueprint.Hash }); at >= 0 {
 		e = v.history.Revisions[at].Evidence
@@ -156,13 +156,13 @@ func (v visit) evidence() string {
 
 // awaiting says what has to be approved, what is known of it, and how: the
 // command comes last, so that it can be taken as it is.
-func (v visit) awaiting() string {
+func (v observation) awaitingApprovalMessage() string {
 	return fmt.Sprintf("%s with hash %s %swaits for approval: kubectl annotate sprof %s --overwrite %s=%s",
-		v.challenger(), v.blueprint.Hash, v.rehearsed(), v.profile.Name, v1alpha1.AnnotationApprovedHash, v.blueprint.Hash)
+		v.pendingSpecName(), v.blueprint.Hash, v.trialMessage(), v.profile.Name, v1alpha1.AnnotationApprovedHash, v.blueprint.Hash)
 }
 
 // namespace is where the history is kept.
-func (v visit) namespace() string {
+func (v observation) namespace() string {
 	if v.history == nil || v.history.Namespace == "" {
 		return "berth-system"
 	}
@@ -170,9 +170,9 @@ func (v visit) namespace() string {
 }
 
 // unkept says that what runs is remembered nowhere but in this process.
-func (v visit) unkept() string {
-	if v.history == nil || v.history.Trouble == "" {
+func (v observation) historyNotStoredMessage() string {
+	if v.history == nil || v.history.NotStoredReason == "" {
 		return ""
 	}
-	return clip("; history is kept in memory only, so that a restart finds nothing but the spec: "+v.history.Trouble, maxMessage/2)
+	return truncate("; history is kept in memory only, so that a restart finds nothing but the spec: "+v.history.NotStoredReason, maxMessage/2)
 }

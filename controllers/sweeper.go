@@ -16,35 +16,35 @@ import (
 const (
 	// sweepPause is how often revisions of profiles that are gone are looked
 	// for.
-	sweepPause = time.Hour
+	pruneInterval = time.Hour
 	// lastWords is how long the end of the process may take to say that it
 	// ends well.
-	lastWords = 5 * time.Second
+	closeTimeout = 5 * time.Second
 )
 
 // sweeper prunes the histories of profiles that are gone, and says at its end
 // that the process did not die.
-type sweeper struct {
+type historyPruner struct {
 	profiles client.Reader
 	history  *history.History
 	clock    clock.Clock
 }
 
 // NeedLeaderElection keeps followers from writing.
-func (s *sweeper) NeedLeaderElection() bool { return true }
+func (s *historyPruner) NeedLeaderElection() bool { return true }
 
 // Start sweeps until ctx ends. A sweep that fails is made again with the next.
-func (s *sweeper) Start(ctx context.Context) error {
+func (s *historyPruner) Start(ctx context.Context) error {
 	for {
-		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
+		if err := s.prune(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Histories could not be pruned")
 		}
-		timer := s.clock.NewTimer(sweepPause)
+		timer := s.clock.NewTimer(pruneInterval)
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
 			timer.Stop()
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 			defer cancel()
 			if err := s.history.Close(last); err != nil {
 				log.FromContext(ctx).Error(err, "The end of the process could not be noted: it may be taken for a crash")
@@ -54,12 +54,12 @@ func (s *sweeper) Start(ctx context.Context) error {
 	}
 }
 
-func (s *sweeper) sweep(ctx context.Context) error {
+func (s *historyPruner) prune(ctx context.Context) error {
 	var profiles v1alpha1.SchedulingProfileList
 	if err := s.profiles.List(ctx, &profiles); err != nil {
 		return err
 	}
-	return s.history.Sweep(ctx, func(name string) bool {
+	return s.history.PruneDeleted(ctx, func(name string) bool {
 		return slices.ContainsFunc(profiles.Items, func(p v1alpha1.SchedulingProfile) bool { return p.Name == name })
 	})
 }

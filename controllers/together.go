@@ -13,14 +13,14 @@ import (
 const (
 	// settleTime is for how long neither a profile nor its PluginConfigs must have
 	// changed before what they resolve to replaces what runs.
-	settleTime = 500 * time.Millisecond
+	settlePeriod = 500 * time.Millisecond
 	// settleLimit is for how long such changes put off a replacement at most.
-	settleLimit = 4 * settleTime
+	maxSettlePeriod = 4 * settlePeriod
 )
 
 // unsettled is a change of a profile that waits for the objects that are applied with
 // it.
-type unsettled struct {
+type unsettledChange struct {
 	// hash is what the profile resolved to at the last visit, since when.
 	hash  string
 	since time.Time
@@ -31,22 +31,22 @@ type unsettled struct {
 // settlesIn returns how long it is until what the profile resolves to may replace
 // what runs; 0: now. A profile that runs nothing, or that names no PluginConfig and
 // runs with none, waits for nothing. Visits of one profile must not overlap.
-func (r *profileReconciler) settlesIn(v visit) time.Duration {
+func (r *profileReconciler) settleDelay(v observation) time.Duration {
 	name := v.profile.Name
 	if v.verdict != history.Run || v.running == nil || v.running.Blueprint.Hash == v.blueprint.Hash ||
-		len(configsOf(v.profile)) == 0 && len(v.running.Blueprint.Configs) == 0 || fault.AppliedApart {
-		r.unsettled.Delete(name)
+		len(configRefNames(v.profile)) == 0 && len(v.running.Blueprint.Configs) == 0 || fault.AppliedApart {
+		r.unsettledChanges.Delete(name)
 		return 0
 	}
 	now := r.options.Clock.Now()
-	change := unsettled{hash: v.blueprint.Hash, since: now, first: now}
-	if known, ok := r.unsettled.Load(name); ok {
-		before := known.(unsettled)
+	change := unsettledChange{hash: v.blueprint.Hash, since: now, first: now}
+	if known, ok := r.unsettledChanges.Load(name); ok {
+		before := known.(unsettledChange)
 		change.first = before.first
 		if before.hash == change.hash {
 			change.since = before.since
 		}
 	}
-	r.unsettled.Store(name, change)
-	return max(0, min(change.since.Add(settleTime).Sub(now), change.first.Add(settleLimit).Sub(now)))
+	r.unsettledChanges.Store(name, change)
+	return max(0, min(change.since.Add(settlePeriod).Sub(now), change.first.Add(maxSettlePeriod).Sub(now)))
 }

@@ -11,17 +11,17 @@ import (
 
 // byGenerations lets the hash of a profile say its generation and those of its
 // PluginConfigs.
-func byGenerations(in compile.Input) (*compile.Blueprint, *compile.Rejection) {
+func compileByGenerations(in compile.Input) (*compile.Blueprint, *compile.Rejection) {
 	b := &compile.Blueprint{Name: in.Profile.Name, Generation: in.Profile.Generation, Hash: fmt.Sprint("hash-", in.Profile.Generation)}
-	for _, name := range configsOf(in.Profile) {
+	for _, name := range configRefNames(in.Profile) {
 		b.Configs = append(b.Configs, compile.ConfigGeneration{Name: name, Generation: in.Configs[name].Generation})
 		b.Hash += fmt.Sprint("-", in.Configs[name].Generation)
 	}
 	return b, nil
 }
 
-func TestWhatIsAppliedTogetherIsOneRevision(t *testing.T) {
-	fit, own := naming("NodeResourcesFit", "binpack"), func(*v1alpha1.SchedulingProfile) {}
+func TestObjectsAppliedTogetherBecomeOneRevision(t *testing.T) {
+	fit, own := withConfigRef("NodeResourcesFit", "binpack"), func(*v1alpha1.SchedulingProfile) {}
 	// step is what the cluster holds, and how long after the step before.
 	type step struct {
 		after           time.Duration
@@ -34,44 +34,44 @@ func TestWhatIsAppliedTogetherIsOneRevision(t *testing.T) {
 	}
 	for sentence, steps := range map[string][]step{
 		"the PluginConfig comes first": {
-			{0, 1, 2, fit, settleTime, "hash-1-1"},
-			{settleTime / 5, 2, 2, fit, settleTime, "hash-1-1"},
-			{settleTime, 2, 2, fit, 0, "hash-2-2"},
+			{0, 1, 2, fit, settlePeriod, "hash-1-1"},
+			{settlePeriod / 5, 2, 2, fit, settlePeriod, "hash-1-1"},
+			{settlePeriod, 2, 2, fit, 0, "hash-2-2"},
 		},
 		"the profile comes first": {
-			{0, 2, 1, fit, settleTime, "hash-1-1"},
-			{settleTime / 5, 2, 2, fit, settleTime, "hash-1-1"},
-			{settleTime / 2, 2, 2, fit, settleTime / 2, "hash-1-1"},
-			{settleTime / 2, 2, 2, fit, 0, "hash-2-2"},
+			{0, 2, 1, fit, settlePeriod, "hash-1-1"},
+			{settlePeriod / 5, 2, 2, fit, settlePeriod, "hash-1-1"},
+			{settlePeriod / 2, 2, 2, fit, settlePeriod / 2, "hash-1-1"},
+			{settlePeriod / 2, 2, 2, fit, 0, "hash-2-2"},
 		},
 		"the reference goes with the edit": {
-			{0, 2, 1, own, settleTime, "hash-1-1"},
-			{settleTime, 2, 1, own, 0, "hash-2"},
+			{0, 2, 1, own, settlePeriod, "hash-1-1"},
+			{settlePeriod, 2, 1, own, 0, "hash-2"},
 		},
 		"what changes all the time is not put off for ever": {
-			{0, 2, 1, fit, settleTime, "hash-1-1"},
-			{settleTime - 1, 3, 1, fit, settleTime, "hash-1-1"},
-			{settleTime - 1, 4, 1, fit, settleTime, "hash-1-1"},
-			{settleTime - 1, 5, 1, fit, settleTime, "hash-1-1"},
-			{settleTime - 1, 6, 1, fit, 4, "hash-1-1"},
+			{0, 2, 1, fit, settlePeriod, "hash-1-1"},
+			{settlePeriod - 1, 3, 1, fit, settlePeriod, "hash-1-1"},
+			{settlePeriod - 1, 4, 1, fit, settlePeriod, "hash-1-1"},
+			{settlePeriod - 1, 5, 1, fit, settlePeriod, "hash-1-1"},
+			{settlePeriod - 1, 6, 1, fit, 4, "hash-1-1"},
 			{4, 7, 1, fit, 0, "hash-7-1"},
 		},
 		"an edit that is taken back": {
-			{0, 2, 1, fit, settleTime, "hash-1-1"},
-			{settleTime / 2, 1, 1, fit, 0, "hash-1-1"},
-			{settleTime, 2, 1, fit, settleTime, "hash-1-1"},
+			{0, 2, 1, fit, settlePeriod, "hash-1-1"},
+			{settlePeriod / 2, 1, 1, fit, 0, "hash-1-1"},
+			{settlePeriod, 2, 1, fit, settlePeriod, "hash-1-1"},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			d := newDesk(t)
-			d.compile = byGenerations
-			d.cluster = objects{aProfile(1, fit), aConfig("binpack", 1)}
-			d.mustVisit()
+			d := newTestEnv(t)
+			d.compile = compileByGenerations
+			d.cluster = fakeReader{newProfile(1, fit), newConfig("binpack", 1)}
+			d.mustReconcile()
 			want := []string{"batch-hash-1-1 on probation"}
 			for i, s := range steps {
 				d.clock.Step(s.after)
-				d.cluster = objects{aProfile(s.profile, s.edit), aConfig("binpack", s.config)}
-				result, err := d.visit()
+				d.cluster = fakeReader{newProfile(s.profile, s.edit), newConfig("binpack", s.config)}
+				result, err := d.reconcile()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -92,8 +92,8 @@ func TestWhatIsAppliedTogetherIsOneRevision(t *testing.T) {
 }
 
 func TestAnEditWithoutPluginConfigsRunsAtOnce(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
 	d.edit(2)
 	d.wantRuns("hash-2", "True Programmed")
 }

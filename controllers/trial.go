@@ -22,15 +22,15 @@ const reasonPodsLost = "PodsLost"
 // rehearse tries a spec that waits for approval, so that whoever approves it
 // knows what it does. Once will do; what failed is tried again. The history
 // holds it meanwhile: a plugin that takes the process down does so here, too.
-func (r *profileReconciler) rehearse(ctx context.Context, v visit) error {
-	if last, ok := r.options.Applier.Tried(v.profile.Name); ok && last.Hash == v.blueprint.Hash && !last.Failed {
+func (r *profileReconciler) tryUnapproved(ctx context.Context, v observation) error {
+	if last, ok := r.options.Applier.LastTrial(v.profile.Name); ok && last.Hash == v.blueprint.Hash && !last.Failed {
 		return nil
 	}
-	step, err := stepOf(v, history.Candidate{Blueprint: v.blueprint})
+	step, err := revisionSpecFor(v, history.Candidate{Blueprint: v.blueprint})
 	if err != nil {
 		return err
 	}
-	step.OnTrial = true
+	step.TrialOnly = true
 	undo := r.options.History.Begin(ctx, v.history, step)
 	defer undo(ctx)
 	_, err = r.options.Applier.Try(ctx, v.blueprint)
@@ -38,21 +38,21 @@ func (r *profileReconciler) rehearse(ctx context.Context, v visit) error {
 }
 
 // report is a trial as the status tells it.
-type report struct {
+type trialReport struct {
 	*v1alpha1.TrialStatus
 	// lost is how many pods were, and why the reason of the first.
-	lost int
-	why  string
+	lostCount   int
+	firstReason string
 	// fresh says that this visit made it.
-	fresh bool
+	isNew bool
 }
 
 // tell adds the newest trial to the visit. Without one of this process it is
 // that of the process before, as far as it is about something that still matters.
-func (r *profileReconciler) tell(v *visit, before profile.Trial) {
-	if last, ok := r.options.Applier.Tried(v.profile.Name); ok {
-		v.trial = reportOf(last)
-		v.trial.fresh = !last.Time.Equal(before.Time)
+func (r *profileReconciler) addTrial(v *observation, before profile.Trial) {
+	if last, ok := r.options.Applier.LastTrial(v.profile.Name); ok {
+		v.trial = trialReportOf(last)
+		v.trial.isNew = !last.Time.Equal(before.Time)
 		return
 	}
 	told := v.profile.Status.Trial
@@ -61,22 +61,22 @@ func (r *profileReconciler) tell(v *visit, before profile.Trial) {
 	}
 	wanted := v.blueprint != nil && v.blueprint.Hash == told.Hash
 	if wanted || v.running != nil && v.running.Blueprint.Hash == told.Hash {
-		v.trial = &report{TrialStatus: told, lost: len(told.Lost)}
+		v.trial = &trialReport{TrialStatus: told, lostCount: len(told.Lost)}
 	}
 }
 
-func reportOf(t profile.Trial) *report {
-	r := &report{lost: len(t.Lost), TrialStatus: &v1alpha1.TrialStatus{
+func trialReportOf(t profile.Trial) *trialReport {
+	r := &trialReport{lostCount: len(t.Lost), TrialStatus: &v1alpha1.TrialStatus{
 		Hash: t.Hash, Sampled: int64(t.Sampled), FitAfter: int64(t.FitAfter), Time: metav1.NewTime(t.Time.Truncate(time.Second)),
 	}}
 	if t.Compared {
 		r.FitBefore = ptr.To(int64(t.FitBefore))
 	}
-	for _, pod := range t.Lost[:min(len(t.Lost), v1alpha1.MaxLost)] {
+	for _, pod := range t.Lost[:min(len(t.Lost), v1alpha1.MaxLostPods)] {
 		r.Lost = append(r.Lost, v1alpha1.PodReference{Namespace: pod.Namespace, Pod: pod.Pod})
 	}
 	if len(t.Lost) > 0 {
-		r.why = t.Lost[0].Why.Error()
+		r.firstReason = t.Lost[0].Err.Error()
 	}
 	return r
 }
@@ -84,12 +84,12 @@ func reportOf(t profile.Trial) *report {
 const (
 	// namedInMessage is how many lost pods a message names, and whyInMessage how
 	// much of the reason of the first it tells, in bytes.
-	namedInMessage = 3
-	whyInMessage   = 300
+	maxNamedPods    = 3
+	maxReasonLength = 300
 )
 
 // sentence says how many pods fit and who is lost.
-func (r *report) sentence() string {
+func (r *trialReport) message() string {
 	if r.Sampled == 0 {
 		return fmt.Sprintf("tried at %s, with no pod to try it on", r.Time.UTC().Format("15:04"))
 	}
@@ -97,50 +97,50 @@ func (r *report) sentence() string {
 	if r.FitBefore != nil {
 		text += fmt.Sprintf(", %d did before", *r.FitBefore)
 	}
-	if r.lost == 0 {
+	if r.lostCount == 0 {
 		return text
 	}
 	var named []string
-	for i, pod := range r.Lost[:min(len(r.Lost), namedInMessage)] {
+	for i, pod := range r.Lost[:min(len(r.Lost), maxNamedPods)] {
 		name := pod.Namespace + "/" + pod.Pod
-		if i == 0 && r.why != "" {
-			name += " (" + clip(r.why, whyInMessage) + ")"
+		if i == 0 && r.firstReason != "" {
+			name += " (" + truncate(r.firstReason, maxReasonLength) + ")"
 		}
 		named = append(named, name)
 	}
 	text += "; lost: " + strings.Join(named, ", ")
-	if more := r.lost - len(named); more > 0 {
+	if more := r.lostCount - len(named); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
 
 // losses says who is lost by the spec that runs; empty when nobody is.
-func (v visit) losses() string {
-	if v.trial == nil || v.trial.lost == 0 || v.trial.Hash != v.running.Blueprint.Hash {
+func (v observation) lostPodsMessage() string {
+	if v.trial == nil || v.trial.lostCount == 0 || v.trial.Hash != v.running.Blueprint.Hash {
 		return ""
 	}
-	return "; it was " + v.trial.sentence()
+	return "; it was " + v.trial.message()
 }
 
 // rehearsed says how the spec did that waits for approval.
-func (v visit) rehearsed() string {
+func (v observation) trialMessage() string {
 	if v.trial == nil || v.trial.Hash != v.blueprint.Hash {
 		return ""
 	}
-	return "was " + v.trial.sentence() + "; it "
+	return "was " + v.trial.message() + "; it "
 }
 
 // warn tells of pods that a trial lost. A trial that failed is told by its
 // condition.
-func (r *profileReconciler) warn(v visit) {
-	if v.trial != nil && v.trial.fresh && v.trial.lost > 0 && v.failure == nil {
-		note := fmt.Sprintf("%s with hash %s was %s", v.title(), v.trial.Hash, v.trial.sentence())
-		r.status.recorder.Eventf(v.profile, nil, corev1.EventTypeWarning, reasonPodsLost, "Trial", "%s", clip(note, maxNote))
+func (r *profileReconciler) reportLostPods(v observation) {
+	if v.trial != nil && v.trial.isNew && v.trial.lostCount > 0 && v.failure == nil {
+		note := fmt.Sprintf("%s with hash %s was %s", v.specName(), v.trial.Hash, v.trial.message())
+		r.status.recorder.Eventf(v.profile, nil, corev1.EventTypeWarning, reasonPodsLost, "Trial", "%s", truncate(note, maxEventNote))
 	}
 }
 
-func (r *report) status() *berthac.TrialStatusApplyConfiguration {
+func (r *trialReport) status() *berthac.TrialStatusApplyConfiguration {
 	status := berthac.TrialStatus().WithHash(r.Hash).WithSampled(r.Sampled).WithFitAfter(r.FitAfter).WithTime(r.Time)
 	if r.FitBefore != nil {
 		status.WithFitBefore(*r.FitBefore)

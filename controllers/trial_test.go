@@ -17,23 +17,23 @@ import (
 )
 
 // finding is a trial of ten pods in which n lost their place.
-func finding(n int) *profile.Trial {
+func trialWithLostPods(n int) *profile.Trial {
 	t := &profile.Trial{Outcome: trial.Outcome{Sampled: 10, FitAfter: 9 - n, Compared: true, FitBefore: 9}}
 	for i := range n {
-		t.Lost = append(t.Lost, trial.Verdict{Namespace: "shop", Pod: fmt.Sprint("web-", i), Why: errors.New("0/5 nodes are available: 5 full.")})
+		t.Lost = append(t.Lost, trial.PodResult{Namespace: "shop", Pod: fmt.Sprint("web-", i), Err: errors.New("0/5 nodes are available: 5 full.")})
 	}
 	return t
 }
 
 // failing is a trial in which a plugin panics about a pod.
-func failing() *profile.Trial {
-	t := finding(0)
-	t.Faults = []trial.Verdict{{Namespace: "shop", Pod: "web-7", Why: errors.New(`plugin "Own" panicked in Filter: nil map`)}}
+func failedTrial() *profile.Trial {
+	t := trialWithLostPods(0)
+	t.Failures = []trial.PodResult{{Namespace: "shop", Pod: "web-7", Err: errors.New(`plugin "Own" panicked in Filter: nil map`)}}
 	return t
 }
 
 // says is the message of a condition that was written last.
-func (d *desk) says(condition v1alpha1.ConditionType) string {
+func (d *testEnv) message(condition v1alpha1.ConditionType) string {
 	d.t.Helper()
 	list, _ := d.statuses.last(d.t).status["conditions"].([]any)
 	for _, c := range list {
@@ -44,45 +44,45 @@ func (d *desk) says(condition v1alpha1.ConditionType) string {
 	return ""
 }
 
-func (d *desk) wantSays(condition v1alpha1.ConditionType, want string) {
+func (d *testEnv) wantMessage(condition v1alpha1.ConditionType, want string) {
 	d.t.Helper()
-	if got := d.says(condition); got != want {
+	if got := d.message(condition); got != want {
 		d.t.Errorf("%s says\n  %s\nwant\n  %s", condition, got, want)
 	}
 }
 
-func TestAFailedTrialChangesNothingAndIsTold(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
+func TestAFailedTrialChangesNothingAndIsReported(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
 	d.prove()
-	d.applier.finds = failing()
-	d.cluster = objects{aProfile(2)}
+	d.applier.trialResult = failedTrial()
+	d.cluster = fakeReader{newProfile(2)}
 	var failed *profile.TrialError
-	if _, err := d.visit(); !errors.As(err, &failed) {
+	if _, err := d.reconcile(); !errors.As(err, &failed) {
 		t.Errorf("got error %v, want the trial's, so that the queue tries again", err)
 	}
-	d.wantAsked("try hash-2", "pause batch false")
+	d.wantCalls("try hash-2", "pause batch false")
 	d.wantRuns("hash-1", "False TrialFailed")
 	d.wantStored("batch-hash-1")
 	want := []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False TrialFailed", "Ready False TrialFailed", "Stalled True TrialFailed"}
 	if diff := cmp.Diff(want, d.statuses.last(t).conditions()); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
-	d.wantSays(v1alpha1.ConditionReady, `generation 1 keeps running since 12:00; generation 2 failed: `+
+	d.wantMessage(v1alpha1.ConditionReady, `generation 1 keeps running since 12:00; generation 2 failed: `+
 		`on trial it could not decide about 1 of 10 pods: pod shop/web-7: plugin "Own" panicked in Filter: nil map`)
-	d.applier.finds = finding(0)
-	d.mustVisit()
+	d.applier.trialResult = trialWithLostPods(0)
+	d.mustReconcile()
 	d.wantRuns("hash-2", "True Programmed")
 }
 
-func TestTheStatusTellsTheTrial(t *testing.T) {
+func TestTheStatusReportsTheTrial(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		finds *profile.Trial
 		want  map[string]any
 		says  string
 	}{
 		"nobody is lost": {
-			finds: finding(0),
+			finds: trialWithLostPods(0),
 			want:  map[string]any{"hash": "hash-1", "sampled": 10.0, "fitBefore": 9.0, "fitAfter": 9.0, "time": "2026-03-01T12:00:00Z"},
 			says:  "generation 1 runs since 12:00",
 		},
@@ -92,7 +92,7 @@ func TestTheStatusTellsTheTrial(t *testing.T) {
 			says:  "generation 1 runs since 12:00",
 		},
 		"some are lost": {
-			finds: finding(5),
+			finds: trialWithLostPods(5),
 			want: map[string]any{"hash": "hash-1", "sampled": 10.0, "fitBefore": 9.0, "fitAfter": 4.0, "time": "2026-03-01T12:00:00Z", "lost": []any{
 				map[string]any{"namespace": "shop", "pod": "web-0"}, map[string]any{"namespace": "shop", "pod": "web-1"}, map[string]any{"namespace": "shop", "pod": "web-2"},
 				map[string]any{"namespace": "shop", "pod": "web-3"}, map[string]any{"namespace": "shop", "pod": "web-4"},
@@ -102,34 +102,34 @@ func TestTheStatusTellsTheTrial(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			d := newDesk(t, aProfile(1))
-			d.applier.finds = c.finds
-			d.mustVisit()
+			d := newTestEnv(t, newProfile(1))
+			d.applier.trialResult = c.finds
+			d.mustReconcile()
 			if diff := cmp.Diff(any(c.want), d.statuses.last(t).status["trial"]); diff != "" {
 				t.Errorf("trial (-want +got):\n%s", diff)
 			}
-			d.wantSays(v1alpha1.ConditionProgrammed, c.says)
-			d.wantSays(v1alpha1.ConditionReady, "generation 1 runs since 12:00")
+			d.wantMessage(v1alpha1.ConditionProgrammed, c.says)
+			d.wantMessage(v1alpha1.ConditionReady, "generation 1 runs since 12:00")
 		})
 	}
 }
 
 func TestAListOfLostPodsIsBounded(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.applier.finds = finding(70)
-	d.mustVisit()
+	d := newTestEnv(t, newProfile(1))
+	d.applier.trialResult = trialWithLostPods(70)
+	d.mustReconcile()
 	lost := d.statuses.last(t).status["trial"].(map[string]any)["lost"].([]any)
-	if len(lost) != v1alpha1.MaxLost || !strings.HasSuffix(d.says(v1alpha1.ConditionProgrammed), "shop/web-2 and 67 more") {
-		t.Errorf("%d are listed, and %s", len(lost), d.says(v1alpha1.ConditionProgrammed))
+	if len(lost) != v1alpha1.MaxLostPods || !strings.HasSuffix(d.message(v1alpha1.ConditionProgrammed), "shop/web-2 and 67 more") {
+		t.Errorf("%d are listed, and %s", len(lost), d.message(v1alpha1.ConditionProgrammed))
 	}
 }
 
 func TestLostPodsAreAWarningOnce(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.applier.finds = finding(1)
-	d.mustVisit()
+	d := newTestEnv(t, newProfile(1))
+	d.applier.trialResult = trialWithLostPods(1)
+	d.mustReconcile()
 	d.clock.Step(time.Minute)
-	d.mustVisit()
+	d.mustReconcile()
 	var warnings []string
 	for i, event := range d.events.events {
 		if event == "Warning PodsLost Trial" {
@@ -144,15 +144,15 @@ func TestLostPodsAreAWarningOnce(t *testing.T) {
 }
 
 func TestAManualProfileIsTriedBeforeItIsApproved(t *testing.T) {
-	d := newDesk(t, aProfile(1, manual("hash-1")))
-	d.mustVisit()
-	d.cluster = objects{aProfile(2, manual("hash-1"))}
-	d.applier.finds = finding(1)
-	d.mustVisit()
-	d.wantAsked("try hash-2", "pause batch false")
+	d := newTestEnv(t, newProfile(1, withManualActivation("hash-1")))
+	d.mustReconcile()
+	d.cluster = fakeReader{newProfile(2, withManualActivation("hash-1"))}
+	d.applier.trialResult = trialWithLostPods(1)
+	d.mustReconcile()
+	d.wantCalls("try hash-2", "pause batch false")
 	d.wantRuns("hash-1", "False AwaitingApproval")
 	d.wantStored("batch-hash-1 on probation")
-	d.wantSays(v1alpha1.ConditionReady, "generation 1 keeps running since 12:00; generation 2 with hash hash-2 was tried at 12:00 on 10 of its pods: "+
+	d.wantMessage(v1alpha1.ConditionReady, "generation 1 keeps running since 12:00; generation 2 with hash hash-2 was tried at 12:00 on 10 of its pods: "+
 		"8 fit, 9 did before; lost: shop/web-0 (0/5 nodes are available: 5 full.); "+
 		"it waits for approval: kubectl annotate sprof batch --overwrite berth.dev/approved-hash=hash-2")
 	if told, _ := d.statuses.last(t).status["trial"].(map[string]any); told["hash"] != "hash-2" {
@@ -161,94 +161,94 @@ func TestAManualProfileIsTriedBeforeItIsApproved(t *testing.T) {
 	if !slices.Contains(d.events.events, "Warning PodsLost Trial") {
 		t.Errorf("events %q do not warn", d.events.events)
 	}
-	d.mustVisit()
-	d.wantAsked("pause batch false") // once will do
+	d.mustReconcile()
+	d.wantCalls("pause batch false") // once will do
 
-	d.cluster = objects{aProfile(2, manual("hash-2"))}
-	d.mustVisit()
-	d.wantAsked("try hash-2", "apply hash-2", "pause batch false") // the cluster may be another by now
+	d.cluster = fakeReader{newProfile(2, withManualActivation("hash-2"))}
+	d.mustReconcile()
+	d.wantCalls("try hash-2", "apply hash-2", "pause batch false") // the cluster may be another by now
 	d.wantRuns("hash-2", "True Programmed")
 }
 
 func TestWhatFailsItsTrialCannotBeApproved(t *testing.T) {
-	d := newDesk(t, aProfile(1, manual("")))
-	d.applier.finds = failing()
+	d := newTestEnv(t, newProfile(1, withManualActivation("")))
+	d.applier.trialResult = failedTrial()
 	for range 2 {
-		if _, err := d.visit(); err == nil {
+		if _, err := d.reconcile(); err == nil {
 			t.Error("no error, so that the queue does not try again")
 		}
-		d.wantAsked("try hash-1", "pause batch false", "hold batch")
+		d.wantCalls("try hash-1", "pause batch false", "hold batch")
 		d.wantRuns("", "False TrialFailed")
 		d.wantStored()
 	}
 }
 
-func TestAFollowerLeavesToTheLeaderWhatWaitsForApproval(t *testing.T) {
-	d := newDesk(t, aProfile(1, manual("")))
+func TestAFollowerRunsNoTrialOfAnUnapprovedSpec(t *testing.T) {
+	d := newTestEnv(t, newProfile(1, withManualActivation("")))
 	d.elected = make(chan struct{})
-	d.mustVisit()
-	d.wantAsked("pause batch false")
+	d.mustReconcile()
+	d.wantCalls("pause batch false")
 }
 
 // A plugin may take the process down as soon as it is made, on trial, too.
-func TestAProcessThatDiesOnATrial(t *testing.T) {
-	d := newDesk(t, aProfile(1, manual("")))
-	d.foreign = []int64{1}
+func TestACrashDuringATrialIsRecorded(t *testing.T) {
+	d := newTestEnv(t, newProfile(1, withManualActivation("")))
+	d.outOfTree = []int64{1}
 	died := false
-	d.applier.before = func() {
+	d.applier.beforeBuild = func() {
 		if died {
 			return
 		}
 		died = true
 		d.wantStored("batch-hash-1 on probation, building")
-		second := d.restart("second") // it comes through its trial
+		second := d.restartProcess("second") // it comes through its trial
 		second.wantRuns("", "False AwaitingApproval")
-		second.wantAsked("try hash-1", "pause batch false", "hold batch")
-		second.applier.tried = failing()
-		second.applier.tried.Hash, second.applier.tried.Failed = "hash-1", true
-		second.applier.before = func() { // it dies on the next one
-			d.restart("third").wantRuns("", "False CrashedOnProbation")
+		second.wantCalls("try hash-1", "pause batch false", "hold batch")
+		second.applier.lastTrial = failedTrial()
+		second.applier.lastTrial.Hash, second.applier.lastTrial.Failed = "hash-1", true
+		second.applier.beforeBuild = func() { // it dies on the next one
+			d.restartProcess("third").wantRuns("", "False CrashedOnProbation")
 		}
-		second.mustVisit()
+		second.mustReconcile()
 	}
-	d.mustVisit()
+	d.mustReconcile()
 	if !died {
 		t.Error("it was not tried")
 	}
 }
 
 func TestWhatRanBeforeARestartIsNotTried(t *testing.T) {
-	told := &v1alpha1.TrialStatus{Hash: "hash-2", Sampled: 4, FitAfter: 4, Time: metav1.NewTime(noon)}
-	d := newDesk(t, aProfile(2, func(p *v1alpha1.SchedulingProfile) {
+	told := &v1alpha1.TrialStatus{Hash: "hash-2", Sampled: 4, FitAfter: 4, Time: metav1.NewTime(startTime)}
+	d := newTestEnv(t, newProfile(2, func(p *v1alpha1.SchedulingProfile) {
 		p.Status.Programmed, p.Status.Trial = &v1alpha1.ProgrammedProfile{Hash: "hash-2", Generation: 2}, told
 	}))
-	d.mustVisit()
-	d.wantAsked("apply hash-2", "pause batch false")
+	d.mustReconcile()
+	d.wantCalls("apply hash-2", "pause batch false")
 	want := map[string]any{"hash": "hash-2", "sampled": 4.0, "fitAfter": 4.0, "time": "2026-03-01T12:00:00Z"}
 	if diff := cmp.Diff(any(want), d.statuses.last(t).status["trial"]); diff != "" {
 		t.Errorf("the trial of the process before (-want +got):\n%s", diff)
 	}
 }
 
-func TestWhatProvedItselfIsNotTriedAtAStart(t *testing.T) {
-	d := newDesk(t, aProfile(1))
-	d.mustVisit()
+func TestAProvedRevisionIsNotTriedAtStartup(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
 	d.prove()
-	second := d.restart("second")
-	second.wantAsked("apply hash-1", "pause batch false")
+	second := d.restartProcess("second")
+	second.wantCalls("apply hash-1", "pause batch false")
 	second.edit(2)
-	second.wantAsked("try hash-2", "apply hash-2", "pause batch false")
+	second.wantCalls("try hash-2", "apply hash-2", "pause batch false")
 	second.edit(1) // a swap is tried, whatever it leads to
-	second.wantAsked("try hash-1", "apply hash-1", "pause batch false")
+	second.wantCalls("try hash-1", "apply hash-1", "pause batch false")
 }
 
-func TestATrialThatHasToWaitIsMadeSoon(t *testing.T) {
-	d := newDesk(t, aProfile(1))
+func TestATrialBeforeTheListingEndsIsRetriedSoon(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
 	d.applier.unlisted = true
-	result, err := d.visit()
-	if err != nil || result.RequeueAfter != lookAgain {
-		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, lookAgain)
+	result, err := d.reconcile()
+	if err != nil || result.RequeueAfter != retryInterval {
+		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, retryInterval)
 	}
 	d.wantRuns("", "False NothingRuns")
-	d.wantSays(v1alpha1.ConditionReady, "nothing runs; generation 1 waits: pods and nodes are still being listed; it is tried on them before it runs")
+	d.wantMessage(v1alpha1.ConditionReady, "nothing runs; generation 1 waits: pods and nodes are still being listed; it is tried on them before it runs")
 }

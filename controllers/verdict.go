@@ -7,76 +7,76 @@ import (
 
 // rulings are the profile's conditions, in the order in which a reader should
 // ask for them. Stalled is there only when the user must act.
-func (v visit) rulings() []ruling {
-	rulings := []ruling{v.accepted(), v.resolvedRefs(), v.programmedRuling()}
-	ready := v.ready(rulings)
+func (v observation) conditions() []conditionUpdate {
+	rulings := []conditionUpdate{v.acceptedCondition(), v.resolvedRefsCondition(), v.programmedCondition()}
+	ready := v.readyCondition(rulings)
 	rulings = append(rulings, ready)
-	if exported, asked := v.exportRuling(); asked {
+	if exported, asked := v.exportedCondition(); asked {
 		rulings = append(rulings, exported)
 	}
 	if v.stalled() {
-		rulings = append(rulings, yes(v1alpha1.ConditionStalled, ready.reason, ready.message).repeating())
+		rulings = append(rulings, trueCondition(v1alpha1.ConditionStalled, ready.reason, ready.message).asDerived())
 	}
 	return rulings
 }
 
-func (v visit) accepted() ruling {
-	if r, refused := v.refused(v1alpha1.ConditionAccepted); refused {
+func (v observation) acceptedCondition() conditionUpdate {
+	if r, refused := v.rejectedCondition(v1alpha1.ConditionAccepted); refused {
 		return r
 	}
-	return yes(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, v.standing()+"; "+v.title()+" is understood")
+	return trueCondition(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, v.runningMessage()+"; "+v.specName()+" is understood")
 }
 
-func (v visit) resolvedRefs() ruling {
-	if r, refused := v.refused(v1alpha1.ConditionResolvedRefs); refused {
+func (v observation) resolvedRefsCondition() conditionUpdate {
+	if r, refused := v.rejectedCondition(v1alpha1.ConditionResolvedRefs); refused {
 		return r
 	}
-	return yes(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolvedRefs, v.standing()+"; "+v.references())
+	return trueCondition(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolvedRefs, v.runningMessage()+"; "+v.configRefsMessage())
 }
 
 // refused rules on a condition by those faults of the rejection that are its
 // own; the first one gives the reason.
-func (v visit) refused(condition v1alpha1.ConditionType) (ruling, bool) {
+func (v observation) rejectedCondition(condition v1alpha1.ConditionType) (conditionUpdate, bool) {
 	own := v.rejection.For(condition)
 	if own == nil {
-		return ruling{}, false
+		return conditionUpdate{}, false
 	}
-	r := no(condition, v1alpha1.ConditionReason(own.Faults[0].Reason), v.refusal(own))
-	r.faults = own.Faults
+	r := falseCondition(condition, v1alpha1.ConditionReason(own.Errors[0].Reason), v.rejectedMessage(own))
+	r.faults = own.Errors
 	return r, true
 }
 
-func (v visit) programmedRuling() ruling {
+func (v observation) programmedCondition() conditionUpdate {
 	switch {
 	case v.programmed():
-		return yes(v1alpha1.ConditionProgrammed, v1alpha1.ReasonProgrammed, v.standing()+v.losses()+v.unkept())
+		return trueCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonProgrammed, v.runningMessage()+v.lostPodsMessage()+v.historyNotStoredMessage())
 	case v.verdict == history.Crashed:
-		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonCrashedOnProbation, v.trouble())
-	case v.failedTrial():
-		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonTrialFailed, v.trouble())
+		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonCrashedOnProbation, v.notReadyMessage())
+	case v.trialFailed():
+		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonTrialFailed, v.notReadyMessage())
 	case v.failure != nil:
-		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonBuildFailed, v.trouble())
-	case v.verdict == history.Awaiting:
-		return no(v1alpha1.ConditionProgrammed, v1alpha1.ReasonAwaitingApproval, v.trouble())
+		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonBuildFailed, v.notReadyMessage())
+	case v.verdict == history.AwaitingApproval:
+		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonAwaitingApproval, v.notReadyMessage())
 	}
 	reason := v1alpha1.ReasonNothingRuns
 	if v.running != nil {
 		reason = v1alpha1.ReasonPreviousRuns
 	}
-	r := no(v1alpha1.ConditionProgrammed, reason, v.trouble())
-	r.repeats = v.rejection != nil
+	r := falseCondition(v1alpha1.ConditionProgrammed, reason, v.notReadyMessage())
+	r.derived = v.rejection != nil
 	return r
 }
 
 // ready sums the others up: the first that does not hold gives the reason.
-func (v visit) ready(others []ruling) ruling {
+func (v observation) readyCondition(others []conditionUpdate) conditionUpdate {
 	for _, r := range others {
-		if !r.holds() {
-			return no(v1alpha1.ConditionReady, r.reason, v.trouble()).repeating()
+		if !r.isTrue() {
+			return falseCondition(v1alpha1.ConditionReady, r.reason, v.notReadyMessage()).asDerived()
 		}
 	}
 	if v.paused() {
-		return no(v1alpha1.ConditionReady, v1alpha1.ReasonPaused, v.standing()+"; paused by spec.state: its pods wait")
+		return falseCondition(v1alpha1.ConditionReady, v1alpha1.ReasonPaused, v.runningMessage()+"; paused by spec.state: its pods wait")
 	}
-	return yes(v1alpha1.ConditionReady, v1alpha1.ReasonReady, v.standing())
+	return trueCondition(v1alpha1.ConditionReady, v1alpha1.ReasonReady, v.runningMessage())
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
-func blueprint(generation int64, hash string, configs ...compile.ConfigGeneration) *compile.Blueprint {
+func newBlueprint(generation int64, hash string, configs ...compile.ConfigGeneration) *compile.Blueprint {
 	return &compile.Blueprint{Name: "batch", Generation: generation, Hash: hash, Configs: configs}
 }
 
@@ -21,103 +21,105 @@ func runningSince(b *compile.Blueprint, since time.Time) *profile.Running {
 	return &profile.Running{Blueprint: b, Since: since}
 }
 
-func rejected(faults ...compile.Fault) *compile.Rejection { return &compile.Rejection{Faults: faults} }
+func rejectionOf(faults ...compile.FieldError) *compile.Rejection {
+	return &compile.Rejection{Errors: faults}
+}
 
 var (
-	noSuchPlugin = compile.Fault{
+	noSuchPlugin = compile.FieldError{
 		Condition: string(v1alpha1.ConditionAccepted), Reason: string(v1alpha1.ReasonUnknownPlugin),
 		Path: "spec.plugins.score.enabled[0].name", Detail: `no plugin "NoSuch"`,
 	}
-	noSuchConfig = compile.Fault{
+	noSuchConfig = compile.FieldError{
 		Condition: string(v1alpha1.ConditionResolvedRefs), Reason: string(v1alpha1.ReasonPluginConfigNotFound),
 		Path: "spec.pluginConfig[0].configRef.name", Detail: `no PluginConfig "binpack"`,
 	}
 )
 
-func TestVerdictOnAProfile(t *testing.T) {
-	morning := noon.Add(-108 * time.Minute) // 10:12
+func TestProfileConditions(t *testing.T) {
+	morning := startTime.Add(-108 * time.Minute) // 10:12
 	binpack4 := compile.ConfigGeneration{Name: "binpack", Generation: 4}
 	tests := map[string]struct {
-		visit visit
+		visit observation
 		want  []string
 		// ready is the message of Ready.
 		ready string
 	}{
 		"a spec that runs is ready": {
-			visit: visit{profile: aProfile(7), blueprint: blueprint(7, "new"), running: runningSince(blueprint(7, "new"), morning)},
+			visit: observation{profile: newProfile(7), blueprint: newBlueprint(7, "new"), running: runningSince(newBlueprint(7, "new"), morning)},
 			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready True Ready"},
 			ready: "generation 7 runs since 10:12",
 		},
 		"an edit that resolves to what runs is programmed, although nothing was built": {
-			visit: visit{profile: aProfile(8), blueprint: blueprint(8, "same"), running: runningSince(blueprint(7, "same"), morning)},
+			visit: observation{profile: newProfile(8), blueprint: newBlueprint(8, "same"), running: runningSince(newBlueprint(7, "same"), morning)},
 			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready True Ready"},
 			ready: "generation 8 runs since 10:12",
 		},
 		"a bad edit leaves the generation before it running, and stalls": {
-			visit: visit{profile: aProfile(7), rejection: rejected(noSuchPlugin), running: runningSince(blueprint(6, "old"), morning)},
+			visit: observation{profile: newProfile(7), rejection: rejectionOf(noSuchPlugin), running: runningSince(newBlueprint(6, "old"), morning)},
 			want:  []string{"Accepted False UnknownPlugin", "ResolvedRefs True ResolvedRefs", "Programmed False PreviousRuns", "Ready False UnknownPlugin", "Stalled True UnknownPlugin"},
 			ready: `generation 6 keeps running since 10:12; generation 7 refused: spec.plugins.score.enabled[0].name: no plugin "NoSuch"`,
 		},
 		"a bad spec under a new name leaves nothing running": {
-			visit: visit{profile: aProfile(1), rejection: rejected(noSuchPlugin)},
+			visit: observation{profile: newProfile(1), rejection: rejectionOf(noSuchPlugin)},
 			want:  []string{"Accepted False UnknownPlugin", "ResolvedRefs True ResolvedRefs", "Programmed False NothingRuns", "Ready False UnknownPlugin", "Stalled True UnknownPlugin"},
 			ready: `nothing runs; generation 1 refused: spec.plugins.score.enabled[0].name: no plugin "NoSuch"`,
 		},
 		"a missing PluginConfig is not the spec's fault": {
-			visit: visit{profile: aProfile(2, naming("NodeResourcesFit", "binpack")), rejection: rejected(noSuchConfig)},
+			visit: observation{profile: newProfile(2, withConfigRef("NodeResourcesFit", "binpack")), rejection: rejectionOf(noSuchConfig)},
 			want:  []string{"Accepted True Accepted", "ResolvedRefs False PluginConfigNotFound", "Programmed False NothingRuns", "Ready False PluginConfigNotFound", "Stalled True PluginConfigNotFound"},
 			ready: `nothing runs; generation 2 refused: spec.pluginConfig[0].configRef.name: no PluginConfig "binpack"`,
 		},
 		"a PluginConfig's bad edit is told apart from what runs by its generation": {
-			visit: visit{
-				profile: aProfile(7, naming("NodeResourcesFit", "binpack")), configs: map[string]*v1alpha1.PluginConfig{"binpack": aConfig("binpack", 5)},
-				rejection: rejected(noSuchConfig), running: runningSince(blueprint(7, "old", binpack4), morning),
+			visit: observation{
+				profile: newProfile(7, withConfigRef("NodeResourcesFit", "binpack")), configs: map[string]*v1alpha1.PluginConfig{"binpack": newConfig("binpack", 5)},
+				rejection: rejectionOf(noSuchConfig), running: runningSince(newBlueprint(7, "old", binpack4), morning),
 			},
 			want: []string{"Accepted True Accepted", "ResolvedRefs False PluginConfigNotFound", "Programmed False PreviousRuns", "Ready False PluginConfigNotFound", "Stalled True PluginConfigNotFound"},
 			ready: `generation 7 with PluginConfig binpack at generation 4 keeps running since 10:12; ` +
 				`generation 7 with PluginConfig binpack at generation 5 refused: spec.pluginConfig[0].configRef.name: no PluginConfig "binpack"`,
 		},
 		"a plugin that cannot be built leaves the generation before it running, and stalls": {
-			visit: visit{
-				profile: aProfile(7), blueprint: blueprint(7, "new"), failure: &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")},
-				running: runningSince(blueprint(6, "old"), morning),
+			visit: observation{
+				profile: newProfile(7), blueprint: newBlueprint(7, "new"), failure: &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")},
+				running: runningSince(newBlueprint(6, "old"), morning),
 			},
 			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False BuildFailed", "Ready False BuildFailed", "Stalled True BuildFailed"},
 			ready: "generation 6 keeps running since 10:12; generation 7 failed: plugin Own could not be built: no licence",
 		},
 		"a failure that is no plugin's own is tried again, and does not stall": {
-			visit: visit{profile: aProfile(1), blueprint: blueprint(1, "new"), failure: errors.New("informers did not sync")},
+			visit: observation{profile: newProfile(1), blueprint: newBlueprint(1, "new"), failure: errors.New("informers did not sync")},
 			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False BuildFailed", "Ready False BuildFailed"},
 			ready: "nothing runs; generation 1 failed: informers did not sync",
 		},
 		"a swap that another one overtook is neither ready nor stalled": {
-			visit: visit{profile: aProfile(7), blueprint: blueprint(7, "new"), running: runningSince(blueprint(6, "old"), morning)},
+			visit: observation{profile: newProfile(7), blueprint: newBlueprint(7, "new"), running: runningSince(newBlueprint(6, "old"), morning)},
 			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False PreviousRuns", "Ready False PreviousRuns"},
 			ready: "generation 6 keeps running since 10:12; generation 7 has not taken over yet",
 		},
 		"a paused profile is programmed and not ready": {
-			visit: visit{profile: aProfile(3, paused), blueprint: blueprint(3, "new"), running: runningSince(blueprint(3, "new"), morning)},
+			visit: observation{profile: newProfile(3, withPausedState), blueprint: newBlueprint(3, "new"), running: runningSince(newBlueprint(3, "new"), morning)},
 			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready False Paused"},
 			ready: "generation 3 runs since 10:12; paused by spec.state: its pods wait",
 		},
 		"a paused profile with a bad spec tells the error first": {
-			visit: visit{profile: aProfile(3, paused), rejection: rejected(noSuchPlugin)},
+			visit: observation{profile: newProfile(3, withPausedState), rejection: rejectionOf(noSuchPlugin)},
 			want:  []string{"Accepted False UnknownPlugin", "ResolvedRefs True ResolvedRefs", "Programmed False NothingRuns", "Ready False UnknownPlugin", "Stalled True UnknownPlugin"},
 			ready: `nothing runs; generation 3 refused: spec.plugins.score.enabled[0].name: no plugin "NoSuch"`,
 		},
 		"what has run since another day is dated": {
-			visit: visit{profile: aProfile(7), blueprint: blueprint(7, "new"), running: runningSince(blueprint(7, "new"), morning.AddDate(0, 0, -1))},
+			visit: observation{profile: newProfile(7), blueprint: newBlueprint(7, "new"), running: runningSince(newBlueprint(7, "new"), morning.AddDate(0, 0, -1))},
 			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready True Ready"},
 			ready: "generation 7 runs since 2026-02-28 10:12",
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			tt.visit.now = noon
+			tt.visit.now = startTime
 			var got []string
-			for _, r := range tt.visit.rulings() {
-				got = append(got, strings.Join([]string{string(r.condition), string(r.status), string(r.reason)}, " "))
-				if r.condition == v1alpha1.ConditionReady && r.message != tt.ready {
+			for _, r := range tt.visit.conditions() {
+				got = append(got, strings.Join([]string{string(r.conditionType), string(r.status), string(r.reason)}, " "))
+				if r.conditionType == v1alpha1.ConditionReady && r.message != tt.ready {
 					t.Errorf("Ready says\n%s\nwant\n%s", r.message, tt.ready)
 				}
 			}
@@ -128,22 +130,22 @@ func TestVerdictOnAProfile(t *testing.T) {
 	}
 }
 
-func TestEachConditionTellsItsOwnErrors(t *testing.T) {
-	v := visit{profile: aProfile(2, naming("NodeResourcesFit", "binpack")), rejection: rejected(noSuchConfig, noSuchPlugin), now: noon}
-	for _, r := range v.rulings() {
-		wantPlugin := r.condition != v1alpha1.ConditionResolvedRefs
-		wantConfig := r.condition != v1alpha1.ConditionAccepted
+func TestEachConditionReportsItsOwnErrors(t *testing.T) {
+	v := observation{profile: newProfile(2, withConfigRef("NodeResourcesFit", "binpack")), rejection: rejectionOf(noSuchConfig, noSuchPlugin), now: startTime}
+	for _, r := range v.conditions() {
+		wantPlugin := r.conditionType != v1alpha1.ConditionResolvedRefs
+		wantConfig := r.conditionType != v1alpha1.ConditionAccepted
 		if got := strings.Contains(r.message, noSuchPlugin.Detail); got != wantPlugin {
-			t.Errorf("%s tells of the unknown plugin: %t, want %t: %s", r.condition, got, wantPlugin, r.message)
+			t.Errorf("%s tells of the unknown plugin: %t, want %t: %s", r.conditionType, got, wantPlugin, r.message)
 		}
 		if got := strings.Contains(r.message, noSuchConfig.Detail); got != wantConfig {
-			t.Errorf("%s tells of the missing PluginConfig: %t, want %t: %s", r.condition, got, wantConfig, r.message)
+			t.Errorf("%s tells of the missing PluginConfig: %t, want %t: %s", r.conditionType, got, wantConfig, r.message)
 		}
 	}
 }
 
-func TestALongMessageIsCutBetweenCharacters(t *testing.T) {
-	got := clip(strings.Repeat("é", maxMessage), maxMessage)
+func TestTruncateKeepsWholeCharacters(t *testing.T) {
+	got := truncate(strings.Repeat("é", maxMessage), maxMessage)
 	if len(got) > maxMessage || !strings.HasSuffix(got, "é…") {
 		t.Errorf("got %d bytes ending in %q", len(got), got[len(got)-8:])
 	}

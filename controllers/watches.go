@@ -23,26 +23,26 @@ import (
 )
 
 // byConfig indexes profiles by the PluginConfigs that they name.
-const byConfig = "spec.pluginConfig.configRef.name"
+const configRefIndex = "spec.pluginConfig.configRef.name"
 
 const (
 	// profilesAtOnce bounds the profiles that are compiled and built at one
 	// time: a build waits for informers, and should hold up no other profile.
-	profilesAtOnce = 4
+	maxConcurrentProfiles = 4
 	// A build that failed is tried again after firstRetry, then after twice
 	// as long each time, at last every lastRetry. An edit is tried at once.
-	firstRetry = time.Second
-	lastRetry  = 5 * time.Minute
+	initialRetryDelay = time.Second
+	maxRetryDelay     = 5 * time.Minute
 )
 
 func indexProfiles(mgr ctrl.Manager) error {
-	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.SchedulingProfile{}, byConfig,
-		func(object client.Object) []string { return configsOf(object.(*v1alpha1.SchedulingProfile)) })
+	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.SchedulingProfile{}, configRefIndex,
+		func(object client.Object) []string { return configRefNames(object.(*v1alpha1.SchedulingProfile)) })
 }
 
 // configsOf are the names of the PluginConfigs that p names, each once, in
 // order.
-func configsOf(p *v1alpha1.SchedulingProfile) []string {
+func configRefNames(p *v1alpha1.SchedulingProfile) []string {
 	var names []string
 	for _, entry := range p.Spec.PluginConfig {
 		if entry.ConfigRef != nil {
@@ -63,7 +63,7 @@ var specChanged = predicate.Or[client.Object](predicate.GenerationChangedPredica
 
 // permitted lets an update pass that changes what the annotations permit: they
 // are no part of the spec.
-var permitted = predicate.Funcs{
+var permissionChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 		return before[v1alpha1.AnnotationApprovedHash] != after[v1alpha1.AnnotationApprovedHash] ||
@@ -74,7 +74,7 @@ var permitted = predicate.Funcs{
 
 // programmeChanged lets an update pass when the profile runs other
 // generations of PluginConfigs than before.
-var programmeChanged = predicate.Funcs{
+var runningConfigsChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*v1alpha1.SchedulingProfile), e.ObjectNew.(*v1alpha1.SchedulingProfile)
 		return !apiequality.Semantic.DeepEqual(runningConfigs(before), runningConfigs(after))
@@ -85,22 +85,22 @@ func (r *profileReconciler) setup(mgr ctrl.Manager) error {
 	everyReplica := false
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("schedulingprofile").
-		For(&v1alpha1.SchedulingProfile{}, builder.WithPredicates(predicate.Or[client.Object](specChanged, permitted))).
-		Watches(&v1alpha1.PluginConfig{}, handler.EnqueueRequestsFromMapFunc(r.profilesThatName), builder.WithPredicates(specChanged)).
-		WatchesRawSource(source.Func(r.whenElected)).
-		WatchesRawSource(source.Func(r.whenAiling)).
-		WatchesRawSource(source.Func(r.whenExportsChange)).
+		For(&v1alpha1.SchedulingProfile{}, builder.WithPredicates(predicate.Or[client.Object](specChanged, permissionChanged))).
+		Watches(&v1alpha1.PluginConfig{}, handler.EnqueueRequestsFromMapFunc(r.profilesThatReference), builder.WithPredicates(specChanged)).
+		WatchesRawSource(source.Func(r.requeueOnElection)).
+		WatchesRawSource(source.Func(r.requeueOnDegradedChange)).
+		WatchesRawSource(source.Func(r.requeueOnExportChange)).
 		WithOptions(controller.Options{
 			NeedLeaderElection:      &everyReplica,
-			MaxConcurrentReconciles: profilesAtOnce,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+			MaxConcurrentReconciles: maxConcurrentProfiles,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](initialRetryDelay, maxRetryDelay),
 		}).
 		Complete(r)
 }
 
-func (r *profileReconciler) profilesThatName(ctx context.Context, config client.Object) []reconcile.Request {
+func (r *profileReconciler) profilesThatReference(ctx context.Context, config client.Object) []reconcile.Request {
 	var profiles v1alpha1.SchedulingProfileList
-	if err := r.reader.List(ctx, &profiles, client.MatchingFields{byConfig: config.GetName()}); err != nil {
+	if err := r.reader.List(ctx, &profiles, client.MatchingFields{configRefIndex: config.GetName()}); err != nil {
 		log.FromContext(ctx).Error(err, "Profiles that name a PluginConfig could not be listed", "pluginConfig", config.GetName())
 		return nil
 	}
@@ -109,7 +109,7 @@ func (r *profileReconciler) profilesThatName(ctx context.Context, config client.
 
 // whenElected visits every profile once this process leads: what it built as
 // a follower it wrote nowhere.
-func (r *profileReconciler) whenElected(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (r *profileReconciler) requeueOnElection(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	go func() {
 		select {
 		case <-ctx.Done():
@@ -129,8 +129,8 @@ func (r *profileReconciler) whenElected(ctx context.Context, queue workqueue.Typ
 }
 
 // whenAiling visits a profile whose plugins fare worse than before, or better.
-func (r *profileReconciler) whenAiling(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	r.options.Applier.WhenAilmentsChange(func(name string) {
+func (r *profileReconciler) requeueOnDegradedChange(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.options.Applier.OnDegradedChange(func(name string) {
 		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 	})
 	return nil
@@ -140,16 +140,16 @@ func (r *pluginConfigReconciler) setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("pluginconfig").
 		For(&v1alpha1.PluginConfig{}, builder.WithPredicates(specChanged)).
-		Watches(&v1alpha1.SchedulingProfile{}, handler.EnqueueRequestsFromMapFunc(configsNamedBy),
-			builder.WithPredicates(predicate.Or[client.Object](specChanged, programmeChanged))).
+		Watches(&v1alpha1.SchedulingProfile{}, handler.EnqueueRequestsFromMapFunc(configsReferencedBy),
+			builder.WithPredicates(predicate.Or[client.Object](specChanged, runningConfigsChanged))).
 		Complete(r)
 }
 
 // configsNamedBy wakes the PluginConfigs that a profile names, or that it
 // still runs. The handler asks for the profile before and after an update.
-func configsNamedBy(_ context.Context, object client.Object) []reconcile.Request {
+func configsReferencedBy(_ context.Context, object client.Object) []reconcile.Request {
 	p := object.(*v1alpha1.SchedulingProfile)
-	names := configsOf(p)
+	names := configRefNames(p)
 	for _, c := range runningConfigs(p) {
 		names = append(names, c.Name)
 	}

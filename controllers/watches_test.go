@@ -10,28 +10,28 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-func TestWhichUpdatesOfAProfileWakeWhom(t *testing.T) {
-	names := naming("NodeResourcesFit", "binpack")
+func TestWhichUpdatesOfAProfileRequeueWhichObjects(t *testing.T) {
+	names := withConfigRef("NodeResourcesFit", "binpack")
 	tests := map[string]struct {
 		before, after         *v1alpha1.SchedulingProfile
 		profile, pluginConfig bool
 	}{
 		"a new spec wakes the profile and the PluginConfigs it names": {
-			before: aProfile(1), after: aProfile(2, names), profile: true, pluginConfig: true,
+			before: newProfile(1), after: newProfile(2, names), profile: true, pluginConfig: true,
 		},
 		"another object of the same name and generation is not taken for the old one": {
-			before: aProfile(1), after: aProfile(1, func(p *v1alpha1.SchedulingProfile) { p.UID = "batch-2" }), profile: true, pluginConfig: true,
+			before: newProfile(1), after: newProfile(1, func(p *v1alpha1.SchedulingProfile) { p.UID = "batch-2" }), profile: true, pluginConfig: true,
 		},
 		"a swap wakes the PluginConfigs alone": {
-			before: aProfile(1, names, running("binpack", 1)), after: aProfile(1, names, running("binpack", 2)), pluginConfig: true,
+			before: newProfile(1, names, withRunningConfig("binpack", 1)), after: newProfile(1, names, withRunningConfig("binpack", 2)), pluginConfig: true,
 		},
 		"counters wake nobody": {
-			before: aProfile(1), after: aProfile(1, func(p *v1alpha1.SchedulingProfile) {
+			before: newProfile(1), after: newProfile(1, func(p *v1alpha1.SchedulingProfile) {
 				p.ResourceVersion, p.Status.Totals = "11", &v1alpha1.DecisionTotals{Bound: 1}
 			}),
 		},
 		"a condition wakes nobody": {
-			before: aProfile(1), after: aProfile(1, func(p *v1alpha1.SchedulingProfile) {
+			before: newProfile(1), after: newProfile(1, func(p *v1alpha1.SchedulingProfile) {
 				p.ResourceVersion, p.Status.ObservedGeneration = "11", 1
 			}),
 		},
@@ -42,17 +42,17 @@ func TestWhichUpdatesOfAProfileWakeWhom(t *testing.T) {
 			if got := specChanged.Update(update); got != tt.profile {
 				t.Errorf("the profile is visited: %t, want %t", got, tt.profile)
 			}
-			if got := specChanged.Update(update) || programmeChanged.Update(update); got != tt.pluginConfig {
+			if got := specChanged.Update(update) || runningConfigsChanged.Update(update); got != tt.pluginConfig {
 				t.Errorf("PluginConfigs are visited: %t, want %t", got, tt.pluginConfig)
 			}
 		})
 	}
 }
 
-func TestAProfileConcernsThePluginConfigsItNamesAndThoseItRuns(t *testing.T) {
-	p := aProfile(2, naming("NodeResourcesFit", "spread"), naming("InterPodAffinity", "spread"), running("binpack", 1))
+func TestAProfileRequeuesThePluginConfigsItReferencesAndThoseItRuns(t *testing.T) {
+	p := newProfile(2, withConfigRef("NodeResourcesFit", "spread"), withConfigRef("InterPodAffinity", "spread"), withRunningConfig("binpack", 1))
 	var got []string
-	for _, request := range configsNamedBy(context.Background(), p) {
+	for _, request := range configsReferencedBy(context.Background(), p) {
 		got = append(got, request.Name)
 	}
 	if diff := cmp.Diff([]string{"binpack", "spread"}, got); diff != "" {
@@ -60,12 +60,12 @@ func TestAProfileConcernsThePluginConfigsItNamesAndThoseItRuns(t *testing.T) {
 	}
 }
 
-func TestAPluginConfigConcernsTheProfilesThatNameIt(t *testing.T) {
-	r := &profileReconciler{reader: objects{
-		aProfile(1, named("web"), naming("NodeResourcesFit", "binpack")), aProfile(1), aProfile(1, named("gpu"), naming("NodeResourcesFit", "spread")),
+func TestAPluginConfigRequeuesTheProfilesThatReferenceIt(t *testing.T) {
+	r := &profileReconciler{reader: fakeReader{
+		newProfile(1, withName("web"), withConfigRef("NodeResourcesFit", "binpack")), newProfile(1), newProfile(1, withName("gpu"), withConfigRef("NodeResourcesFit", "spread")),
 	}}
 	var got []string
-	for _, request := range r.profilesThatName(context.Background(), aConfig("binpack", 1)) {
+	for _, request := range r.profilesThatReference(context.Background(), newConfig("binpack", 1)) {
 		got = append(got, request.Name)
 	}
 	if diff := cmp.Diff([]string{"web"}, got); diff != "" {

@@ -11,7 +11,7 @@ import (
 )
 
 // placed is a pod with the decision that its binding carried.
-type placed struct {
+type decidedPod struct {
 	pod        string
 	Profile    string `json:"profile"`
 	Generation int64  `json:"generation"`
@@ -26,9 +26,9 @@ type placed struct {
 	} `json:"top"`
 }
 
-func readDecision(pod corev1.Pod) (placed, error) {
+func readDecision(pod corev1.Pod) (decidedPod, error) {
 	const name = "berth.dev/decision"
-	p := placed{pod: pod.Name}
+	p := decidedPod{pod: pod.Name}
 	text, ok := pod.Annotations[name]
 	if !ok {
 		return p, fmt.Errorf("pod %s carries no annotation %s", pod.Name, name)
@@ -43,7 +43,7 @@ func readDecision(pod corev1.Pod) (placed, error) {
 }
 
 // why says in a line where a pod went and why.
-func (p placed) why() string {
+func (p decidedPod) describe() string {
 	var best []string
 	for _, n := range p.Top {
 		best = append(best, fmt.Sprintf("%s %d", n.Node, n.Score))
@@ -53,7 +53,7 @@ func (p placed) why() string {
 }
 
 // perNode counts pods by node.
-func perNode(pods []placed) map[string]int {
+func perNode(pods []decidedPod) map[string]int {
 	counts := map[string]int{} // node → pods
 	for _, p := range pods {
 		counts[p.Node]++
@@ -62,7 +62,7 @@ func perNode(pods []placed) map[string]int {
 }
 
 // distribution says how many pods are on how many nodes, the fullest first.
-func distribution(pods []placed) string {
+func distribution(pods []decidedPod) string {
 	nodesWith := map[int]int{} // pods → nodes that hold so many
 	for _, n := range perNode(pods) {
 		nodesWith[n]++

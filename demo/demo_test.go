@@ -10,15 +10,15 @@ import (
 )
 
 // tell runs the demo, and returns what it printed.
-func tell(t *testing.T, set settings) (string, error) {
+func runDemo(t *testing.T, set settings) (string, error) {
 	var out strings.Builder
 	set.out = &out
 	err := run(t.Context(), set)
 	return out.String(), err
 }
 
-func TestTheDemoTellsItsStoryToTheEnd(t *testing.T) {
-	out, err := tell(t, settings{})
+func TestTheDemoRunsToTheEnd(t *testing.T) {
+	out, err := runDemo(t, settings{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -33,7 +33,7 @@ func TestTheDemoFailsWhenTheManagerIsKilledHalfWay(t *testing.T) {
 	if !slices.ContainsFunc(steps, func(s step) bool { return s.title == after }) {
 		t.Fatalf("the story has no step %q", after)
 	}
-	out, err := tell(t, settings{killManagerAfter: after})
+	out, err := runDemo(t, settings{killManagerAfter: after})
 	if err == nil {
 		t.Fatalf("the demo passed without a manager:\n%s", out)
 	}
@@ -43,12 +43,12 @@ func TestTheDemoFailsWhenTheManagerIsKilledHalfWay(t *testing.T) {
 }
 
 func TestAStepThatTakesTooLongSaysSo(t *testing.T) {
-	s := &stage{}
-	late := step{"wait for ever", time.Nanosecond, func(_ *stage, ctx context.Context) error {
+	s := &demo{}
+	late := step{"wait for ever", time.Nanosecond, func(_ *demo, ctx context.Context) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}}
-	if err := s.play(t.Context(), late); err == nil || err.Error() != "not done within 1ns" {
+	if err := s.runStep(t.Context(), late); err == nil || err.Error() != "not done within 1ns" {
 		t.Errorf("got %v, want: not done within 1ns", err)
 	}
 }

@@ -25,7 +25,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	on := flag.String("on", "", "the `folder` of a control plane that runs, with 50 nodes and Berth installed")
 	flag.Parse()
-	err := run(ctx, settings{out: os.Stdout, keep: os.Getenv("DEMO_KEEP") == "1", on: *on})
+	err := run(ctx, settings{out: os.Stdout, keep: os.Getenv("DEMO_KEEP") == "1", attachTo: *on})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo: failed:", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/berthdev/berth/test/controlplane"
 )
 
-func (s *stage) buildManager(ctx context.Context) error {
+func (s *demo) buildManager(ctx context.Context) error {
 	root, err := controlplane.ModuleRoot()
 	if err != nil {
 		return err
@@ -22,16 +22,16 @@ func (s *stage) buildManager(ctx context.Context) error {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("go build: %w", err)
 	}
-	s.say("bin/manager is built")
+	s.printf("bin/manager is built")
 	return nil
 }
 
-func (s *stage) managerPath() string { return filepath.Join(s.root, "bin", "manager") }
+func (s *demo) managerPath() string { return filepath.Join(s.root, "bin", "manager") }
 
 // runManager starts the manager with the rights of its service account and no
 // others: what the shipped roles do not grant, the demo cannot show.
-func (s *stage) runManager(ctx context.Context) error {
-	kubeconfig, err := s.cp.ServiceAccountKubeconfig(ctx, namespace, account)
+func (s *demo) runManager(ctx context.Context) error {
+	kubeconfig, err := s.cp.ServiceAccountKubeconfig(ctx, namespace, serviceAccount)
 	if err != nil {
 		return err
 	}
@@ -40,12 +40,12 @@ func (s *stage) runManager(ctx context.Context) error {
 		return err
 	}
 	probes := addresses[0]
-	s.metrics = addresses[1]
+	s.metricsAddress = addresses[1]
 	s.manager, err = s.cp.Run(s.managerPath(),
 		"--kubeconfig="+kubeconfig,
 		"--namespace="+namespace,
 		"--health-probe-bind-address="+probes,
-		"--metrics-bind-address="+s.metrics,
+		"--metrics-bind-address="+s.metricsAddress,
 		"--metrics-secure=false", // it is on loopback: whoever keeps the demo running may look
 	)
 	if err != nil {
@@ -54,11 +54,11 @@ func (s *stage) runManager(ctx context.Context) error {
 	if err := s.manager.Until(ctx, func(ctx context.Context) error { return askReady(ctx, probes) }); err != nil {
 		return err
 	}
-	s.say("the manager is ready, as system:serviceaccount:%s:%s", namespace, account)
+	s.printf("the manager is ready, as system:serviceaccount:%s:%s", namespace, serviceAccount)
 	return nil
 }
 
-func (s *stage) managerLog() string {
+func (s *demo) managerLog() string {
 	if s.manager == nil {
 		return "none, it was not started"
 	}

@@ -19,7 +19,7 @@ const podsNamespace = "default"
 
 // deploy creates a Deployment whose pods ask for our profile and want cpu and
 // 1Gi each.
-func (s *stage) deploy(ctx context.Context, name string, replicas int, cpu string) error {
+func (s *demo) deploy(ctx context.Context, name string, replicas int, cpu string) error {
 	labels := map[string]string{"app": name}
 	container := corev1.Container{
 		Name: "app", Image: "none", Command: []string{"serve"}, Args: []string{"--port=8080"},
@@ -45,13 +45,13 @@ func (s *stage) deploy(ctx context.Context, name string, replicas int, cpu strin
 	}
 	_, err := s.cp.Client().AppsV1().Deployments(podsNamespace).Create(ctx, d, metav1.CreateOptions{})
 	if err == nil {
-		s.say("Deployment %s: replicas: %d, each of %s CPU, schedulerName: %s", name, replicas, cpu, profileName)
+		s.printf("Deployment %s: replicas: %d, each of %s CPU, schedulerName: %s", name, replicas, cpu, profileName)
 	}
 	return err
 }
 
 // scale sets how many pods a Deployment is to have.
-func (s *stage) scale(ctx context.Context, name string, replicas int) error {
+func (s *demo) scale(ctx context.Context, name string, replicas int) error {
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
 	_, err := s.cp.Client().AppsV1().Deployments(podsNamespace).
 		Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "scale")
@@ -60,7 +60,7 @@ func (s *stage) scale(ctx context.Context, name string, replicas int) error {
 
 // grow scales a Deployment by ten pods at a time, so that pods keep coming for
 // a second or two.
-func (s *stage) grow(ctx context.Context, name string, from, to int) error {
+func (s *demo) grow(ctx context.Context, name string, from, to int) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for n := from + 10; ; n += 10 {
@@ -76,7 +76,7 @@ func (s *stage) grow(ctx context.Context, name string, from, to int) error {
 }
 
 // lacksBound names what is lacking while no pod of app is on a node.
-func (s *stage) lacksBound(ctx context.Context, app string) (string, error) {
+func (s *demo) missingBoundPod(ctx context.Context, app string) (string, error) {
 	pods, err := s.pods(ctx, app)
 	for _, pod := range pods {
 		if pod.Spec.NodeName != "" {
@@ -86,7 +86,7 @@ func (s *stage) lacksBound(ctx context.Context, app string) (string, error) {
 	return "a first pod of " + app + " that is bound", err
 }
 
-func (s *stage) pods(ctx context.Context, app string) ([]corev1.Pod, error) {
+func (s *demo) pods(ctx context.Context, app string) ([]corev1.Pod, error) {
 	// From the watch cache: it is asked for often.
 	list, err := s.cp.Client().CoreV1().Pods(podsNamespace).List(ctx, metav1.ListOptions{
 		LabelSelector: "app=" + app, ResourceVersion: "0",
@@ -100,9 +100,9 @@ func (s *stage) pods(ctx context.Context, app string) ([]corev1.Pod, error) {
 // untilRunning waits until exactly n pods of app are there and all run. Each
 // must carry a decision of our profile that names the node it is on, and one
 // of generations.
-func (s *stage) untilRunning(ctx context.Context, app string, n int, generations ...int64) ([]placed, error) {
+func (s *demo) waitForPods(ctx context.Context, app string, n int, generations ...int64) ([]decidedPod, error) {
 	var pods []corev1.Pod
-	err := s.until(ctx, func() (string, error) {
+	err := s.poll(ctx, func() (string, error) {
 		var err error
 		pods, err = s.pods(ctx, app)
 		running := 0
@@ -119,7 +119,7 @@ func (s *stage) untilRunning(ctx context.Context, app string, n int, generations
 	if err != nil {
 		return nil, err
 	}
-	var all []placed
+	var all []decidedPod
 	for _, pod := range pods {
 		p, err := readDecision(pod)
 		if err != nil {
@@ -130,7 +130,7 @@ func (s *stage) untilRunning(ctx context.Context, app string, n int, generations
 		}
 		all = append(all, p)
 	}
-	s.bound += len(all)
-	s.say("%d of %d pods run; pods a node, on how many nodes: %s", len(all), n, distribution(all))
+	s.boundPods += len(all)
+	s.printf("%d of %d pods run; pods a node, on how many nodes: %s", len(all), n, distribution(all))
 	return all, nil
 }

@@ -19,11 +19,11 @@ var profileManifest []byte
 
 // The changes that the story makes to the profile, as merge patches.
 const (
-	useSpread   = `{"spec":{"pluginConfig":[{"name":"NodeResourcesFit","configRef":{"name":"spread"}}]}}`
-	usePack     = `{"spec":{"pluginConfig":[{"name":"NodeResourcesFit","configRef":{"name":"pack"}}]}}`
-	misspelt    = `{"spec":{"plugins":{"score":{"enabled":[{"name":"NodeResourceFit"}]}}}}`
-	spelt       = `{"spec":{"plugins":{"score":{"enabled":[{"name":"NodeResourcesFit"}]}}}}`
-	faultyField = "spec.plugins.score.enabled[0].name"
+	patchSpread     = `{"spec":{"pluginConfig":[{"name":"NodeResourcesFit","configRef":{"name":"spread"}}]}}`
+	patchPack       = `{"spec":{"pluginConfig":[{"name":"NodeResourcesFit","configRef":{"name":"pack"}}]}}`
+	patchMisspelled = `{"spec":{"plugins":{"score":{"enabled":[{"name":"NodeResourceFit"}]}}}}`
+	patchCorrected  = `{"spec":{"plugins":{"score":{"enabled":[{"name":"NodeResourcesFit"}]}}}}`
+	rejectedField   = "spec.plugins.score.enabled[0].name"
 )
 
 // profile is what the demo reads of a SchedulingProfile: what any client sees.
@@ -69,7 +69,7 @@ type pluginConfig struct {
 }
 
 // read gets one of Berth's cluster-scoped objects.
-func (s *stage) read(ctx context.Context, into any, resource, name string) error {
+func (s *demo) readObject(ctx context.Context, into any, resource, name string) error {
 	path := "/apis/berth.dev/v1alpha1/" + resource + "/" + name
 	raw, err := s.cp.Client().Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
 	if err != nil {
@@ -78,15 +78,15 @@ func (s *stage) read(ctx context.Context, into any, resource, name string) error
 	return json.Unmarshal(raw, into)
 }
 
-func (s *stage) profile(ctx context.Context) (profile, error) {
+func (s *demo) profile(ctx context.Context) (profile, error) {
 	var p profile
-	err := s.read(ctx, &p, "schedulingprofiles", profileName)
+	err := s.readObject(ctx, &p, "schedulingprofiles", profileName)
 	return p, err
 }
 
 // lacks says which of the wanted conditions is not True for generation; "" is
 // none.
-func lacks(conditions []metav1.Condition, generation int64, wanted ...string) string {
+func missingCondition(conditions []metav1.Condition, generation int64, wanted ...string) string {
 	for _, want := range wanted {
 		c := meta.FindStatusCondition(conditions, want)
 		switch {
@@ -102,9 +102,9 @@ func lacks(conditions []metav1.Condition, generation int64, wanted ...string) st
 }
 
 // lacks says what the profile lacks to run exactly as written; "" is nothing.
-func (p profile) lacks() string {
+func (p profile) missing() string {
 	generation := p.Metadata.Generation
-	if l := lacks(p.Status.Conditions, generation, "Accepted", "ResolvedRefs", "Programmed", "Ready"); l != "" {
+	if l := missingCondition(p.Status.Conditions, generation, "Accepted", "ResolvedRefs", "Programmed", "Ready"); l != "" {
 		return l
 	}
 	if runs := p.Status.Programmed.Generation; runs != generation {
@@ -115,19 +115,19 @@ func (p profile) lacks() string {
 
 // untilRuns waits until the profile runs as written, and the PluginConfigs
 // that it names with it. It returns the profile.
-func (s *stage) untilRuns(ctx context.Context) (profile, error) {
+func (s *demo) waitForProfile(ctx context.Context) (profile, error) {
 	var p profile
-	err := s.until(ctx, func() (lacking string, err error) {
+	err := s.poll(ctx, func() (lacking string, err error) {
 		p, err = s.profile(ctx)
-		if err != nil || p.lacks() != "" {
-			return p.lacks(), err
+		if err != nil || p.missing() != "" {
+			return p.missing(), err
 		}
 		for _, named := range p.Spec.PluginConfig {
 			var c pluginConfig
-			if err := s.read(ctx, &c, "pluginconfigs", named.ConfigRef.Name); err != nil {
+			if err := s.readObject(ctx, &c, "pluginconfigs", named.ConfigRef.Name); err != nil {
 				return "", err
 			}
-			if l := lacks(c.Status.Conditions, c.Metadata.Generation, "Accepted", "Programmed"); l != "" {
+			if l := missingCondition(c.Status.Conditions, c.Metadata.Generation, "Accepted", "Programmed"); l != "" {
 				return "PluginConfig " + named.ConfigRef.Name + ": " + l, nil
 			}
 		}
@@ -138,14 +138,14 @@ func (s *stage) untilRuns(ctx context.Context) (profile, error) {
 
 // showTables prints what users look at first, once it agrees with the pods:
 // all that were seen bound are counted, and pending ones wait.
-func (s *stage) showTables(ctx context.Context, pending int, flags ...string) error {
-	err := s.until(ctx, func() (string, error) {
+func (s *demo) showTables(ctx context.Context, pending int, flags ...string) error {
+	err := s.poll(ctx, func() (string, error) {
 		p, err := s.profile(ctx)
-		if p.Status.Totals.Bound == s.bound && p.Status.Queue.Pending == pending {
+		if p.Status.Totals.Bound == s.boundPods && p.Status.Queue.Pending == pending {
 			return "", err
 		}
 		return fmt.Sprintf("a status that says %d bound and %d pending, it says %d and %d",
-			s.bound, pending, p.Status.Totals.Bound, p.Status.Queue.Pending), err
+			s.boundPods, pending, p.Status.Totals.Bound, p.Status.Queue.Pending), err
 	})
 	if err != nil {
 		return err
@@ -153,37 +153,37 @@ func (s *stage) showTables(ctx context.Context, pending int, flags ...string) er
 	return s.kubectl(ctx, append([]string{"get", "sprof,plugcfg"}, flags...)...)
 }
 
-func (s *stage) patchProfile(ctx context.Context, patch string) error {
+func (s *demo) patchProfile(ctx context.Context, patch string) error {
 	return s.kubectl(ctx, "patch", "sprof", profileName, "--type=merge", "--patch", patch)
 }
 
-func (s *stage) applyProfile(ctx context.Context) error {
+func (s *demo) applyProfile(ctx context.Context) error {
 	if _, err := s.cp.Kubectl(ctx, bytes.NewReader(profileManifest), "apply", "--server-side", "-f", "-"); err != nil {
 		return err
 	}
-	s.say("$ kubectl apply -f demo/manifests/profile.yaml")
-	if _, err := s.untilRuns(ctx); err != nil {
+	s.printf("$ kubectl apply -f demo/manifests/profile.yaml")
+	if _, err := s.waitForProfile(ctx); err != nil {
 		return err
 	}
 	return s.showTables(ctx, 0)
 }
 
-func (s *stage) switchToPack(ctx context.Context) error {
+func (s *demo) switchToPack(ctx context.Context) error {
 	before, err := s.profile(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.patchProfile(ctx, usePack); err != nil {
+	if err := s.patchProfile(ctx, patchPack); err != nil {
 		return err
 	}
-	after, err := s.untilRuns(ctx)
+	after, err := s.waitForProfile(ctx)
 	if err != nil {
 		return err
 	}
 	if after.Status.Programmed.Hash == before.Status.Programmed.Hash {
 		return fmt.Errorf("the profile runs as %s, as before the switch", after.Status.Programmed.Hash)
 	}
-	s.say("generation %d (%s) runs, in the place of %d (%s); no process was restarted",
+	s.printf("generation %d (%s) runs, in the place of %d (%s); no process was restarted",
 		after.Metadata.Generation, after.Status.Programmed.Hash, before.Metadata.Generation, before.Status.Programmed.Hash)
 	return s.showTables(ctx, 0)
 }

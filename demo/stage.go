@@ -12,31 +12,31 @@ import (
 )
 
 const (
-	nodes     = 50
-	namespace = "berth-system"
-	account   = "berth-manager"
+	nodes          = 50
+	namespace      = "berth-system"
+	serviceAccount = "berth-manager"
 	// pollEvery is how often the API server is asked about what is waited for.
 	pollEvery = 200 * time.Millisecond
 )
 
 // stage is what the steps work on.
-type stage struct {
+type demo struct {
 	settings
-	root    string // the module's folder
-	cp      *controlplane.ControlPlane
-	manager *controlplane.Process
-	metrics string // address of the manager's metrics
-	bound   int    // pods seen to be bound so far
+	root           string // the module's folder
+	cp             *controlplane.ControlPlane
+	manager        *controlplane.Process
+	metricsAddress string // address of the manager's metrics
+	boundPods      int    // pods seen to be bound so far
 }
 
 // say prints one line of the story.
-func (s *stage) say(format string, args ...any) {
+func (s *demo) printf(format string, args ...any) {
 	fmt.Fprintf(s.out, "  "+format+"\n", args...)
 }
 
 // kubectl runs kubectl and shows the command with its output, as a user would
 // see them.
-func (s *stage) kubectl(ctx context.Context, args ...string) error {
+func (s *demo) kubectl(ctx context.Context, args ...string) error {
 	out, err := s.cp.Kubectl(ctx, nil, args...)
 	if err != nil {
 		return err
@@ -48,16 +48,16 @@ func (s *stage) kubectl(ctx context.Context, args ...string) error {
 			shown[i] = "'" + shown[i] + "'"
 		}
 	}
-	s.say("$ kubectl %s", strings.Join(shown, " "))
+	s.printf("$ kubectl %s", strings.Join(shown, " "))
 	for line := range strings.Lines(out) {
-		s.say("  %s", strings.TrimRight(line, "\n"))
+		s.printf("  %s", strings.TrimRight(line, "\n"))
 	}
 	return nil
 }
 
 // until polls done until it names nothing that is lacking. It gives up when
 // ctx ends, or when the manager or a component of the control plane does.
-func (s *stage) until(ctx context.Context, done func() (lacking string, err error)) error {
+func (s *demo) poll(ctx context.Context, done func() (lacking string, err error)) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
@@ -79,16 +79,16 @@ func (s *stage) until(ctx context.Context, done func() (lacking string, err erro
 	}
 }
 
-func (s *stage) startControlPlane(ctx context.Context) error {
-	if s.on != "" {
-		cp, err := controlplane.Attach(ctx, s.on)
+func (s *demo) startControlPlane(ctx context.Context) error {
+	if s.attachTo != "" {
+		cp, err := controlplane.Attach(ctx, s.attachTo)
 		if err != nil {
 			return err
 		}
 		s.cp = cp
-		return s.sayWhich()
+		return s.printServer()
 	}
-	s.say("The first time this compiles Kubernetes: about ten minutes on two cores.")
+	s.printf("The first time this compiles Kubernetes: about ten minutes on two cores.")
 	if _, err := controlplane.Assets(ctx); err != nil {
 		return err
 	}
@@ -105,32 +105,32 @@ func (s *stage) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	s.cp = cp
-	return s.sayWhich()
+	return s.printServer()
 }
 
-func (s *stage) sayWhich() error {
+func (s *demo) printServer() error {
 	version, err := s.cp.Client().Discovery().ServerVersion()
 	if err != nil {
 		return err
 	}
-	s.say("kube-apiserver %s is ready at %s", version.GitVersion, s.cp.Config().Host)
+	s.printf("kube-apiserver %s is ready at %s", version.GitVersion, s.cp.Config().Host)
 	return nil
 }
 
-func (s *stage) addNodes(ctx context.Context) error {
-	if s.on != "" {
-		s.say("they are there")
+func (s *demo) addNodes(ctx context.Context) error {
+	if s.attachTo != "" {
+		s.printf("they are there")
 		return nil
 	}
 	if err := s.cp.Nodes(ctx, nodes, controlplane.NodeOptions{}); err != nil {
 		return err
 	}
-	s.say("%d nodes are Ready", nodes)
+	s.printf("%d nodes are Ready", nodes)
 	return nil
 }
 
-func (s *stage) install(ctx context.Context) error {
-	if s.on == "" {
+func (s *demo) install(ctx context.Context) error {
+	if s.attachTo == "" {
 		install := filepath.Join(s.root, "test", "operator", "install")
 		if _, err := s.cp.Kubectl(ctx, nil, "apply", "--server-side", "-k", install); err != nil {
 			return err
@@ -145,13 +145,13 @@ func (s *stage) install(ctx context.Context) error {
 
 // sayWhereItRuns tells a user of DEMO_KEEP how to look around, and how to end
 // it all.
-func (s *stage) sayWhereItRuns() {
+func (s *demo) printKeepInfo() {
 	var pids strings.Builder
 	for _, pid := range s.cp.PIDs() {
 		fmt.Fprintf(&pids, " %d", pid)
 	}
 	fmt.Fprintf(s.out, "\ndemo: all of it is left running\n")
-	s.say("export KUBECONFIG=%s", s.cp.Kubeconfig())
-	s.say("the manager's log: %s, its metrics: http://%s/metrics", s.managerLog(), s.metrics)
-	s.say("to end it: kill -9%s; rm -r %s", pids.String(), s.cp.Dir())
+	s.printf("export KUBECONFIG=%s", s.cp.Kubeconfig())
+	s.printf("the manager's log: %s, its metrics: http://%s/metrics", s.managerLog(), s.metricsAddress)
+	s.printf("to end it: kill -9%s; rm -r %s", pids.String(), s.cp.Dir())
 }

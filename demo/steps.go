@@ -16,7 +16,7 @@ type settings struct {
 	keep bool
 	// on is the folder of a control plane that another program runs, which has the
 	// nodes and Berth already; empty: the demo starts one.
-	on string
+	attachTo string
 	// killManagerAfter names the step after which the manager is killed; a
 	// test shows with it that the demo cannot pass without one.
 	killManagerAfter string
@@ -26,41 +26,41 @@ type settings struct {
 type step struct {
 	title string
 	limit time.Duration
-	do    func(*stage, context.Context) error
+	do    func(*demo, context.Context) error
 }
 
 // steps is the story, in the order in which it is told.
 var steps = []step{
 	// The house. Each needs the one before.
-	{"build the manager", 15 * time.Minute, (*stage).buildManager},
-	{"start etcd, kube-apiserver, the controllers and KWOK", 40 * time.Minute, (*stage).startControlPlane},
-	{"add 50 nodes of 4 CPU in 3 zones", 3 * time.Minute, (*stage).addNodes},
-	{"install Berth's resources, account and rights", time.Minute, (*stage).install},
-	{"run the manager under its account", 2 * time.Minute, (*stage).runManager},
+	{"build the manager", 15 * time.Minute, (*demo).buildManager},
+	{"start etcd, kube-apiserver, the controllers and KWOK", 40 * time.Minute, (*demo).startControlPlane},
+	{"add 50 nodes of 4 CPU in 3 zones", 3 * time.Minute, (*demo).addNodes},
+	{"install Berth's resources, account and rights", time.Minute, (*demo).install},
+	{"run the manager under its account", 2 * time.Minute, (*demo).runManager},
 
 	// The main job, and the switch that nobody waits for.
-	{"apply a profile that spreads", time.Minute, (*stage).applyProfile},
-	{"200 pods are spread", 3 * time.Minute, (*stage).deploySpread},
-	{"switch the profile to packing, live", time.Minute, (*stage).switchToPack},
-	{"the next 200 pods are packed", 3 * time.Minute, (*stage).deployPacked},
-	{"switch back while 200 pods are coming: none is lost", 3 * time.Minute, (*stage).switchInFlight},
+	{"apply a profile that spreads", time.Minute, (*demo).applyProfile},
+	{"200 pods are spread", 3 * time.Minute, (*demo).deploySpread},
+	{"switch the profile to packing, live", time.Minute, (*demo).switchToPack},
+	{"the next 200 pods are packed", 3 * time.Minute, (*demo).deployPacked},
+	{"switch back while 200 pods are coming: none is lost", 3 * time.Minute, (*demo).switchInFlight},
 
 	// What goes wrong is said, and harms nobody.
-	{"a broken change is refused, and scheduling goes on", 2 * time.Minute, (*stage).refuseBrokenChange},
-	{"a pod that fits nowhere is told why", time.Minute, (*stage).explainRefusal},
-	{"the books agree with the pods", time.Minute, (*stage).showTheBooks},
+	{"a broken change is refused, and scheduling goes on", 2 * time.Minute, (*demo).refuseBrokenChange},
+	{"a pod that fits nowhere is told why", time.Minute, (*demo).explainRefusal},
+	{"the books agree with the pods", time.Minute, (*demo).showTotals},
 }
 
 // run tells the story. Whatever it started has ended when it returns, unless
 // the settings keep it.
 func run(ctx context.Context, set settings) (err error) {
-	s := &stage{settings: set}
+	s := &demo{settings: set}
 	defer func() {
 		if s.cp == nil {
 			return
 		}
 		if set.keep {
-			s.sayWhereItRuns()
+			s.printKeepInfo()
 			return
 		}
 		s.cp.Stop()
@@ -68,7 +68,7 @@ func run(ctx context.Context, set settings) (err error) {
 	for i, step := range steps {
 		start := time.Now()
 		fmt.Fprintf(set.out, "\ndemo: %d/%d %s\n", i+1, len(steps), step.title)
-		if err := s.play(ctx, step); err != nil {
+		if err := s.runStep(ctx, step); err != nil {
 			return fmt.Errorf("%s: %w", step.title, err)
 		}
 		fmt.Fprintf(set.out, "  (%.1f s)\n", time.Since(start).Seconds())
@@ -79,7 +79,7 @@ func run(ctx context.Context, set settings) (err error) {
 	return nil
 }
 
-func (s *stage) play(ctx context.Context, step step) error {
+func (s *demo) runStep(ctx context.Context, step step) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, step.limit, errors.New("not done within "+step.limit.String()))
 	defer cancel()
 	return step.do(s, ctx)

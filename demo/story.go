@@ -12,30 +12,30 @@ import (
 
 const (
 	// crowd is the size of each of the three large Deployments.
-	crowd = 200
+	largeReplicas = 200
 	// podCPU is what each of their pods wants: a node of 4 CPU holds 16.
 	podCPU = "250m"
 	// few is the size of the Deployment that meets the broken change.
-	few = 20
+	smallReplicas = 20
 )
 
 // deploySpread shows LeastAllocated on empty nodes: each pod goes where the
 // fewest are, so that in the end all nodes hold the same.
-func (s *stage) deploySpread(ctx context.Context) error {
+func (s *demo) deploySpread(ctx context.Context) error {
 	p, err := s.profile(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.deploy(ctx, "web", crowd, podCPU); err != nil {
+	if err := s.deploy(ctx, "web", largeReplicas, podCPU); err != nil {
 		return err
 	}
-	pods, err := s.untilRunning(ctx, "web", crowd, p.Metadata.Generation)
+	pods, err := s.waitForPods(ctx, "web", largeReplicas, p.Metadata.Generation)
 	if err != nil {
 		return err
 	}
 	for node, n := range perNode(pods) {
-		if n != crowd/nodes {
-			return fmt.Errorf("%s holds %d pods; spread evenly it would hold %d", node, n, crowd/nodes)
+		if n != largeReplicas/nodes {
+			return fmt.Errorf("%s holds %d pods; spread evenly it would hold %d", node, n, largeReplicas/nodes)
 		}
 	}
 	return nil
@@ -43,60 +43,60 @@ func (s *stage) deploySpread(ctx context.Context) error {
 
 // deployPacked shows MostAllocated after the switch: of the 16 pods that fit
 // on a node 4 are there, so 200 more fill 16 nodes and half of another.
-func (s *stage) deployPacked(ctx context.Context) error {
+func (s *demo) deployPacked(ctx context.Context) error {
 	p, err := s.profile(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.deploy(ctx, "batch", crowd, podCPU); err != nil {
+	if err := s.deploy(ctx, "batch", largeReplicas, podCPU); err != nil {
 		return err
 	}
-	pods, err := s.untilRunning(ctx, "batch", crowd, p.Metadata.Generation)
+	pods, err := s.waitForPods(ctx, "batch", largeReplicas, p.Metadata.Generation)
 	if err != nil {
 		return err
 	}
-	const room = 16 - crowd/nodes
-	if used, want := len(perNode(pods)), (crowd+room-1)/room; used != want {
+	const room = 16 - largeReplicas/nodes
+	if used, want := len(perNode(pods)), (largeReplicas+room-1)/room; used != want {
 		return fmt.Errorf("the pods are on %d nodes; packed they would be on %d", used, want)
 	}
 	for _, pod := range pods[:3] {
-		s.say("%s", pod.why())
+		s.printf("%s", pod.describe())
 	}
-	s.say("The binding itself carried that, into the pod:")
+	s.printf("The binding itself carried that, into the pod:")
 	return s.kubectl(ctx, "get", "pod", pods[0].pod, `--output=jsonpath={.metadata.annotations.berth\.dev/decision}`)
 }
 
 // switchInFlight changes the profile while its pods keep coming. Each must be
 // bound by the old generation or by the new one. The first pods are bound
 // before the change and the last ones come after it, so both are seen.
-func (s *stage) switchInFlight(ctx context.Context) error {
+func (s *demo) switchInFlight(ctx context.Context) error {
 	before, err := s.profile(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.deploy(ctx, "rush", few, podCPU); err != nil {
+	if err := s.deploy(ctx, "rush", smallReplicas, podCPU); err != nil {
 		return err
 	}
-	s.say("It grows to %d while the profile is switched.", crowd)
+	s.printf("It grows to %d while the profile is switched.", largeReplicas)
 	grown := make(chan error, 1)
-	go func() { grown <- s.grow(ctx, "rush", few, crowd-few) }()
-	if err := s.until(ctx, func() (string, error) { return s.lacksBound(ctx, "rush") }); err != nil {
+	go func() { grown <- s.grow(ctx, "rush", smallReplicas, largeReplicas-smallReplicas) }()
+	if err := s.poll(ctx, func() (string, error) { return s.missingBoundPod(ctx, "rush") }); err != nil {
 		return err
 	}
-	if err := s.patchProfile(ctx, useSpread); err != nil {
+	if err := s.patchProfile(ctx, patchSpread); err != nil {
 		return err
 	}
-	after, err := s.untilRuns(ctx)
+	after, err := s.waitForProfile(ctx)
 	if err != nil {
 		return err
 	}
 	if err := <-grown; err != nil {
 		return err
 	}
-	if err := s.scale(ctx, "rush", crowd); err != nil {
+	if err := s.scale(ctx, "rush", largeReplicas); err != nil {
 		return err
 	}
-	pods, err := s.untilRunning(ctx, "rush", crowd, before.Metadata.Generation, after.Metadata.Generation)
+	pods, err := s.waitForPods(ctx, "rush", largeReplicas, before.Metadata.Generation, after.Metadata.Generation)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *stage) switchInFlight(ctx context.Context) error {
 	for _, pod := range pods {
 		by[pod.Generation]++
 	}
-	s.say("%d were bound by generation %d, %d by generation %d, none twice, none lost",
+	s.printf("%d were bound by generation %d, %d by generation %d, none twice, none lost",
 		by[before.Metadata.Generation], before.Metadata.Generation, by[after.Metadata.Generation], after.Metadata.Generation)
 	if len(by) != 2 {
 		return fmt.Errorf("one generation bound them all: %v", by)
@@ -114,22 +114,22 @@ func (s *stage) switchInFlight(ctx context.Context) error {
 
 // refuseBrokenChange misspells a plugin. The change is refused by name of the
 // field, what ran goes on, and the right spelling heals the profile.
-func (s *stage) refuseBrokenChange(ctx context.Context) error {
+func (s *demo) refuseBrokenChange(ctx context.Context) error {
 	before, err := s.profile(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.patchProfile(ctx, misspelt); err != nil {
+	if err := s.patchProfile(ctx, patchMisspelled); err != nil {
 		return err
 	}
 	var verdict *metav1.Condition
-	err = s.until(ctx, func() (string, error) {
+	err = s.poll(ctx, func() (string, error) {
 		p, err := s.profile(ctx)
 		verdict = meta.FindStatusCondition(p.Status.Conditions, "Accepted")
 		if verdict == nil || verdict.ObservedGeneration != p.Metadata.Generation || verdict.Status != metav1.ConditionFalse {
 			return "Accepted=False for the broken generation", err
 		}
-		if lacks(p.Status.Conditions, p.Metadata.Generation, "Ready") == "" {
+		if missingCondition(p.Status.Conditions, p.Metadata.Generation, "Ready") == "" {
 			return "Ready=False", err
 		}
 		if p.Status.Programmed.Generation != before.Metadata.Generation {
@@ -140,38 +140,38 @@ func (s *stage) refuseBrokenChange(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if verdict.Reason != "UnknownPlugin" || !strings.Contains(verdict.Message, faultyField) {
-		return fmt.Errorf("refused for %s, %q; want UnknownPlugin and the field %s", verdict.Reason, verdict.Message, faultyField)
+	if verdict.Reason != "UnknownPlugin" || !strings.Contains(verdict.Message, rejectedField) {
+		return fmt.Errorf("refused for %s, %q; want UnknownPlugin and the field %s", verdict.Reason, verdict.Message, rejectedField)
 	}
-	s.say("%s: %s", verdict.Reason, verdict.Message)
+	s.printf("%s: %s", verdict.Reason, verdict.Message)
 	if err := s.showTables(ctx, 0); err != nil {
 		return err
 	}
-	if err := s.deploy(ctx, "steady", few, podCPU); err != nil {
+	if err := s.deploy(ctx, "steady", smallReplicas, podCPU); err != nil {
 		return err
 	}
-	if _, err := s.untilRunning(ctx, "steady", few, before.Metadata.Generation); err != nil {
+	if _, err := s.waitForPods(ctx, "steady", smallReplicas, before.Metadata.Generation); err != nil {
 		return err
 	}
-	if err := s.patchProfile(ctx, spelt); err != nil {
+	if err := s.patchProfile(ctx, patchCorrected); err != nil {
 		return err
 	}
-	healed, err := s.untilRuns(ctx)
+	healed, err := s.waitForProfile(ctx)
 	if err != nil {
 		return err
 	}
-	s.say("generation %d runs", healed.Metadata.Generation)
+	s.printf("generation %d runs", healed.Metadata.Generation)
 	return nil
 }
 
 // explainRefusal asks for more than any node has.
-func (s *stage) explainRefusal(ctx context.Context) error {
+func (s *demo) explainRefusal(ctx context.Context) error {
 	if err := s.deploy(ctx, "giant", 1, "64"); err != nil {
 		return err
 	}
 	var why string
 	want := fmt.Sprintf("0/%d nodes are available: %d Insufficient cpu", nodes, nodes)
-	err := s.until(ctx, func() (string, error) {
+	err := s.poll(ctx, func() (string, error) {
 		pods, err := s.pods(ctx, "giant")
 		for _, pod := range pods {
 			for _, c := range pod.Status.Conditions {
@@ -189,20 +189,20 @@ func (s *stage) explainRefusal(ctx context.Context) error {
 	if !strings.HasPrefix(why, want) {
 		return fmt.Errorf("the pod is told %q, want %q", why, want)
 	}
-	s.say("%s", why)
+	s.printf("%s", why)
 	return nil
 }
 
 // showTheBooks ends with what the status says about it all: every pod that was
 // seen bound is counted, and the newest decision is about the one that waits.
-func (s *stage) showTheBooks(ctx context.Context) error {
+func (s *demo) showTotals(ctx context.Context) error {
 	if err := s.showTables(ctx, 1, "--output=wide"); err != nil {
 		return err
 	}
-	return s.until(ctx, func() (string, error) {
+	return s.poll(ctx, func() (string, error) {
 		p, err := s.profile(ctx)
 		if recent := p.Status.RecentDecisions; len(recent) > 0 && strings.HasPrefix(recent[0].Pod, "giant-") && recent[0].Result == "Unschedulable" {
-			s.say("newest in status.recentDecisions: %s: %s: %s", recent[0].Pod, recent[0].Result, recent[0].Message)
+			s.printf("newest in status.recentDecisions: %s: %s: %s", recent[0].Pod, recent[0].Result, recent[0].Message)
 			return "", err
 		}
 		return "the giant's refusal on top of status.recentDecisions", err

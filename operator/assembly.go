@@ -23,16 +23,16 @@ import (
 	"github.com/berthdev/berth/scheduler"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/intake"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
+	"github.com/berthdev/berth/scheduler/leadership"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/scheduler/recorder"
-	"github.com/berthdev/berth/scheduler/tenure"
 	"github.com/berthdev/berth/scheduler/unserved"
 )
 
 // reporter is who Events are from that no profile tells.
-const reporter = "berth"
+const eventReporter = "berth"
 
 // connect makes the clients, the Events' writer and the traces' sender. Nothing runs
 // yet but the sender.
@@ -40,56 +40,56 @@ func (m *Manager) connect(ctx context.Context) (err error) {
 	if err := errors.Join(clientgoscheme.AddToScheme(m.scheme), v1alpha1.AddToScheme(m.scheme)); err != nil {
 		return err
 	}
-	if m.config, err = m.restConfig(m.settings.config); err != nil {
+	if m.config, err = m.restConfig(m.settings.givenConfig); err != nil {
 		return err
 	}
-	rewatch(m.config)
+	retryWatches(m.config)
 	host, _ := os.Hostname() // an Event or a trace without it says less, and no harm
-	if m.traced, err = m.tracing.start(ctx, host, m.version, m.log); err != nil {
+	if m.traces, err = m.tracing.start(ctx, host, m.version, m.log); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			m.traced.close(ctx)
+			m.traces.close(ctx)
 		}
 	}()
-	m.term = tenure.New(clock.RealClock{}, m.elect.RenewDeadline, m.leaseLost)
-	if m.to, err = newClients(m.config, m.writeConfig(), m.term, m.traced); err != nil {
+	m.term = leadership.New(clock.RealClock{}, m.leaderElection.RenewDeadline, m.leaseLost)
+	if m.clients, err = newClients(m.config, m.configForWrites(), m.term, m.traces); err != nil {
 		return err
 	}
-	m.telling = recorder.New(recorder.Options{
-		Client: m.to.events.EventsV1(), Scheme: m.scheme, Clock: clock.RealClock{}, Log: m.log, Busy: m.to.busy, Host: host,
+	m.events = recorder.New(recorder.Options{
+		Client: m.clients.events.EventsV1(), Scheme: m.scheme, Clock: clock.RealClock{}, Log: m.log, Busy: m.clients.bindsInProgress, Host: host,
 	})
-	m.end = &ending{asked: m.asked, limit: m.ending, holds: func() bool { return m.term.Err() == nil }}
+	m.shutdown = &shutdown{requested: m.stopCtx, timeout: m.shutdownTimeout, leads: func() bool { return m.term.Err() == nil }}
 	return nil
 }
 
 // writeConfig is the way of writes to the API server, with the flags' rates.
-func (m *Manager) writeConfig() *restclient.Config {
-	if m.settings.writes == nil {
+func (m *Manager) configForWrites() *restclient.Config {
+	if m.settings.givenWriteConfig == nil {
 		return m.config
 	}
-	return m.paced(m.settings.writes)
+	return m.withRateLimits(m.settings.givenWriteConfig)
 }
 
 // finish answers no probes any more, writes the Events, and sends the traces, that are
 // left when all else has ended.
-func (m *Manager) finish() {
-	m.prober.close()
-	ctx, cancel := context.WithTimeout(context.Background(), m.end.lastEvents())
+func (m *Manager) close() {
+	m.probeServer.close()
+	ctx, cancel := context.WithTimeout(context.Background(), m.shutdown.finalEventsTimeout())
 	defer cancel()
 	var sent sync.WaitGroup
-	sent.Go(func() { m.traced.close(ctx) })
-	m.telling.Close(ctx)
+	sent.Go(func() { m.traces.close(ctx) })
+	m.events.Close(ctx)
 	sent.Wait()
 }
 
 // manage makes the manager.
-func (m *Manager) manage() error {
-	managed := m.manager(m.scheme, m.log, m.end)
-	managed.Metrics.FilterProvider = gatherFrom(m.metricsRegistry, managed.Metrics.FilterProvider)
+func (m *Manager) createManager() error {
+	managed := m.managerOptions(m.scheme, m.log, m.shutdown)
+	managed.Metrics.FilterProvider = serveRegistry(m.metricsRegistry, managed.Metrics.FilterProvider)
 	var err error
-	if managed.LeaderElectionResourceLockInterface, err = m.lease(m.term, m.config, m.telling); err != nil {
+	if managed.LeaderElectionResourceLockInterface, err = m.lease(m.term, m.config, m.events); err != nil {
 		return err
 	}
 	if m.mgr, err = ctrl.NewManager(m.config, managed); err != nil {
@@ -99,21 +99,21 @@ func (m *Manager) manage() error {
 }
 
 // schedule makes the scheduler, and registers its metrics and the others'.
-func (m *Manager) schedule() error {
-	m.ledger, m.desk = decision.NewLedger(clock.RealClock{}.Now), decision.NewDesk(m.explanationTime)
-	m.desk.CountDroppedWith(m.ledger.Dropped)
-	trim := intake.Trim(m.extenders || plugins.NeedWholePods(m.registry))
-	m.informers = intake.NewInformers(m.to.watches, trim)
+func (m *Manager) createScheduler() error {
+	m.ledger, m.explanations = decision.NewLedger(clock.RealClock{}.Now), decision.NewExplanationQueue(m.explanationTime)
+	m.explanations.OnDropped(m.ledger.Dropped)
+	trim := eventhandlers.Trim(m.enableExtenders || plugins.NeedsUntrimmedPods(m.registry))
+	m.informers = eventhandlers.NewInformers(m.clients.watches, trim)
 	m.sched = scheduler.New(scheduler.Options{
-		Client: m.to.writes, VolumeClient: m.to.volumes, Watches: m.to.watches, Dynamic: m.to.dynamic, KubeConfig: m.config,
-		Informers: m.informers, Transform: trim, Storage: m.learned.storage, DeviceClasses: m.learned.devices, RecorderFor: m.telling.For,
-		Registry: m.registry, Unsupported: plugins.Unsupported(m.registry, m.learned.devices.Back), Ledger: m.ledger, Desk: m.desk,
+		Client: m.clients.writes, VolumeClient: m.clients.volumes, WatchClient: m.clients.watches, Dynamic: m.clients.dynamic, KubeConfig: m.config,
+		Informers: m.informers, Transform: trim, Storage: m.serverInfo.storage, DeviceClasses: m.serverInfo.devices, RecorderFor: m.events.For,
+		Registry: m.registry, Unsupported: plugins.Unsupported(m.registry, m.serverInfo.devices.Backs), Ledger: m.ledger, Explanations: m.explanations,
 		Clock: clock.RealClock{}, Log: m.log.WithName("scheduler"), Epoch: func(context.Context) int64 { return m.term.Epoch() },
-		Takeover: m.to.takeover(m.options, m.term, m.log), Grace: m.end.grace, Seed: rand.Uint64(),
-		Extender: m.extenderClients(), Tracer: m.traced.tracer(),
-		CacheBytes: memoryLimit(os.DirFS("/")).cacheBytes(&m.cache.Quantity),
+		Handover: m.clients.handover(m.options, m.term, m.log), ShutdownContext: m.shutdown.bindingContext, Seed: rand.Uint64(),
+		Extender: m.extenderClients(), Tracer: m.traces.tracer(),
+		CacheBytes: readContainerMemory(os.DirFS("/")).equivalenceCacheSize(&m.cacheSize.Quantity),
 	})
-	m.end.scheduled = m.sched.Ended()
+	m.shutdown.schedulingDone = m.sched.Ended()
 	for _, collector := range slices.Concat(m.sched.Metrics(), decision.Metrics(), recorder.Metrics(), unserved.Metrics(), controllers.Metrics()) {
 		if err := m.metricsRegistry.Register(collector); err != nil {
 			return fmt.Errorf("registering metrics: %w", err)
@@ -124,45 +124,45 @@ func (m *Manager) schedule() error {
 
 // serve gives controller-runtime's manager all that it runs, and what is asked of it
 // over HTTP.
-func (m *Manager) serve() error {
-	gate := &controllers.Gate{}
-	crds := &served{discovery: m.to.watches.Discovery(), log: m.log, then: func() error { return m.control(gate) }}
-	m.checks = probes{
+func (m *Manager) addRunnables() error {
+	gate := &controllers.ReadinessCheck{}
+	crds := &crdWaiter{discovery: m.clients.watches.Discovery(), log: m.log, onServed: func() error { return m.setupControllers(gate) }}
+	m.checks = probeChecks{
 		live: map[string]func() error{
-			"loop":            m.sched.NewWatchdog(m.watchdog).Alive,
-			"leader-election": func() error { return m.term.Alive(m.elect.LeaseDuration + leaseTolerance) },
+			"loop":            m.sched.NewWatchdog(m.watchdogTimeout).Check,
+			"leader-election": func() error { return m.term.CheckRenewal(m.leaderElection.LeaseDuration + leaseTolerance) },
 		},
-		ready: map[string]func() error{"cluster": m.sched.Ready, "crds": crds.ready, "profiles": gate.Ready, "shutdown": m.end.ready},
+		ready: map[string]func() error{"cluster": m.sched.Ready, "crds": crds.ready, "profiles": gate.Ready, "shutdown": m.shutdown.ready},
 	}
-	if m.watchdog == 0 {
+	if m.watchdogTimeout == 0 {
 		delete(m.checks.live, "loop")
 	}
 	if err := errors.Join(
-		m.mgr.Add(scheduler.Warm{Scheduler: m.sched}),
-		m.mgr.Add(prompt{m.sched, m.sched.Start, m.asked}),
-		m.mgr.Add(m.telling),
-		m.mgr.Add(m.alone()),
+		m.mgr.Add(scheduler.Standby{Scheduler: m.sched}),
+		m.mgr.Add(stopOnRequest{m.sched, m.sched.Start, m.stopCtx}),
+		m.mgr.Add(m.events),
+		m.mgr.Add(m.unservedWatch()),
 		m.mgr.Add(crds),
 	); err != nil {
 		return err
 	}
 	if m.metrics.secure { // otherwise anybody could ask
-		if err := m.mgr.AddMetricsServerExtraHandler(debugPath, newDebugging(m.sched, m.to.watches, m.log)); err != nil {
+		if err := m.mgr.AddMetricsServerExtraHandler(debugPath, newDebugHandler(m.sched, m.clients.watches, m.log)); err != nil {
 			return err
 		}
 	}
-	m.prober.set(m.checks)
+	m.probeServer.set(m.checks)
 	return nil
 }
 
 // alone tells pods that wait for a scheduler that is not there.
-func (m *Manager) alone() *unserved.Watch {
+func (m *Manager) unservedWatch() *unserved.Reporter {
 	pods := m.informers.Core().V1().Pods()
 	return unserved.New(unserved.Options{
-		Pods: pods.Lister(), Synced: pods.Informer().HasSynced, Served: m.sched.Profiles().Names, Others: m.otherSchedulers,
-		HeldFor: []string{queue.ProfileDeleted, queue.ProfilePaused, queue.NamespaceNotAllowed, queue.ProfileNotRunning},
-		Exists:  m.profileExists, Gone: m.sched.Profiles().Gone,
-		Nearest: compile.Nearest, Recorder: m.telling.For(reporter), Clock: clock.RealClock{}, Log: m.log.WithName("unserved"),
+		Pods: pods.Lister(), Synced: pods.Informer().HasSynced, Served: m.sched.Profiles().Names, OtherSchedulers: m.otherSchedulers,
+		HoldReasons:   []string{queue.ProfileDeleted, queue.ProfilePaused, queue.NamespaceNotAllowed, queue.ProfileNotRunning},
+		ProfileExists: m.profileExists, HoldDeleted: m.sched.Profiles().HoldDeleted,
+		ClosestName: compile.Suggest, Recorder: m.events.For(eventReporter), Clock: clock.RealClock{}, Log: m.log.WithName("unserved"),
 	})
 }
 
@@ -173,17 +173,17 @@ func (m *Manager) profileExists(ctx context.Context, name string) (bool, error) 
 }
 
 // control starts the controllers, once their kinds are served.
-func (m *Manager) control(gate *controllers.Gate) error {
+func (m *Manager) setupControllers(gate *controllers.ReadinessCheck) error {
 	pods := m.informers.Core().V1().Pods()
 	return controllers.SetupWithManager(m.mgr, controllers.Options{
-		Applier: m.sched.Profiles(), Registry: m.registry, Ledger: m.ledger, Version: m.version, Gate: gate,
-		DefaultProfile: m.defaultProfile, Others: m.others(), Extenders: m.extenderRights(), LastWords: m.end.lastWords,
-		Busy: m.to.busy, Desk: m.desk, Decisions: m.to.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
-		Crashes: m.crashed.found(), CrashesNoted: m.crashed.noted,
-		Exports: export.NewKeeper(m.to.watches, m.namespace, m.registry),
+		Applier: m.sched.Profiles(), Registry: m.registry, Ledger: m.ledger, Version: m.version, Readiness: gate,
+		DefaultProfile: m.defaultProfile, OtherSchedulers: m.otherSchedulerOptions(), Extenders: m.extenderRights(), FinalWrites: m.shutdown.finalWrites,
+		BindsInProgress: m.clients.bindsInProgress, Explanations: m.explanations, DecisionClient: m.clients.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
+		Crashes: m.crashReports.crashes(), CrashesRecorded: m.crashReports.markRecorded,
+		Exporter: export.NewExporter(m.clients.watches, m.namespace, m.registry),
 		History: history.New(history.Options{
-			Revisions: m.to.watches.AppsV1().ControllerRevisions(m.namespace), Namespace: m.namespace,
-			Process: m.process, Clock: clock.RealClock{}, Probation: m.probation,
+			Revisions: m.clients.watches.AppsV1().ControllerRevisions(m.namespace), Namespace: m.namespace,
+			Process: m.processID, Clock: clock.RealClock{}, Probation: m.probation,
 		}),
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berthdev/berth/controllers/explainer"
 	"github.com/berthdev/berth/scheduler/binding"
-	"github.com/berthdev/berth/scheduler/tenure"
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // clients are the ways to the API server, one for each kind of traffic and
@@ -34,17 +34,17 @@ type clients struct {
 	// decisions writes SchedulingDecisions, one at a time and twenty a second.
 	decisions restclient.Interface
 	// busy says whether pods are being written.
-	busy func() bool
+	bindsInProgress func() bool
 }
 
 // newClients makes them. What changes pods and volumes is sent as writing says, in term
 // only, and belongs to the trace of its attempt.
-func newClients(config, writing *restclient.Config, term *tenure.Tenure, traced *traces) (c clients, err error) {
+func newClients(config, writing *restclient.Config, term *leadership.Tracker, traced *traces) (c clients, err error) {
 	fenced := restclient.CopyConfig(writing)
-	term.Fence(fenced)
+	term.FenceWrites(fenced)
 	traced.wrap(fenced)
-	writes := make(chan struct{}, binding.InFlight)
-	c.busy = func() bool { return len(writes) > 0 }
+	writes := make(chan struct{}, binding.MaxInFlight)
+	c.bindsInProgress = func() bool { return len(writes) > 0 }
 	for _, way := range []struct {
 		client *clientset.Interface
 		config *restclient.Config
@@ -52,31 +52,31 @@ func newClients(config, writing *restclient.Config, term *tenure.Tenure, traced 
 	}{
 		{&c.watches, config, nil},
 		{&c.writes, fenced, writes},
-		{&c.volumes, fenced, make(chan struct{}, binding.InFlight)},
+		{&c.volumes, fenced, make(chan struct{}, binding.MaxInFlight)},
 		{&c.journal, fenced, nil},
 		{&c.events, config, nil}, // its writers are counted
 	} {
-		if *way.client, err = clientset.NewForConfig(apart(protobuf(way.config), way.slots)); err != nil {
+		if *way.client, err = clientset.NewForConfig(withOwnConnections(withProtobuf(way.config), way.slots)); err != nil {
 			return c, fmt.Errorf("making a client: %w", err)
 		}
 	}
-	if c.dynamic, err = dynamic.NewForConfig(apart(restclient.CopyConfig(config), nil)); err != nil {
+	if c.dynamic, err = dynamic.NewForConfig(withOwnConnections(restclient.CopyConfig(config), nil)); err != nil {
 		return c, fmt.Errorf("making a client: %w", err)
 	}
-	if c.meta, err = metadata.NewForConfig(apart(restclient.CopyConfig(config), nil)); err != nil {
+	if c.meta, err = metadata.NewForConfig(withOwnConnections(restclient.CopyConfig(config), nil)); err != nil {
 		return c, fmt.Errorf("making a client: %w", err)
 	}
-	c.decisions, err = explainer.NewClient(apart(restclient.CopyConfig(config), nil))
+	c.decisions, err = explainer.NewClient(withOwnConnections(restclient.CopyConfig(config), nil))
 	return c, err
 }
 
 // apart gives config connections of its own: client-go shares them between
 // configurations that dial alike. slots, where there are any, bound the requests
 // under way.
-func apart(config *restclient.Config, slots chan struct{}) *restclient.Config {
+func withOwnConnections(config *restclient.Config, slots chan struct{}) *restclient.Config {
 	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	if slots != nil {
-		binding.Bound(config, slots)
+		binding.LimitInFlight(config, slots)
 	}
 	return config
 }

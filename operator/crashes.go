@@ -12,7 +12,7 @@ import (
 
 // crashes are the reports of earlier processes of this container; nil: none are
 // kept.
-type crashes struct {
+type crashReports struct {
 	dir      *crashreport.Dir
 	registry framework.Registry
 	log      logr.Logger
@@ -21,15 +21,15 @@ type crashes struct {
 // readCrashes reads the reports in the folder of --crash-output-dir, and has the
 // runtime write there should this process crash. Where that is not possible, the process
 // runs without.
-func (m *Manager) readCrashes() *crashes {
-	path, log := m.options.crashes, m.log
+func (m *Manager) openCrashReports() *crashReports {
+	path, log := m.options.crashDir, m.log
 	if path == "" {
 		return nil
 	}
-	c := &crashes{registry: m.registry, log: log}
+	c := &crashReports{registry: m.registry, log: log}
 	var output *os.File
 	var err error
-	if c.dir, output, err = crashreport.Open(path, m.process); err != nil {
+	if c.dir, output, err = crashreport.Open(path, m.processID); err != nil {
 		log.Error(err, "The folder of crash reports is not as it should be: is --crash-output-dir right, and may it be written?", "folder", path)
 	}
 	if output == nil {
@@ -46,20 +46,20 @@ func (m *Manager) readCrashes() *crashes {
 }
 
 // found are the crashes of earlier processes, with the plugins on their stacks.
-func (c *crashes) found() []history.Crash {
+func (c *crashReports) crashes() []history.Crash {
 	if c == nil {
 		return nil
 	}
 	var found []history.Crash
-	for _, r := range c.dir.Found {
+	for _, r := range c.dir.Reports {
 		found = append(found, history.Crash{Process: r.Process, Time: r.Time, Reason: r.Reason, Plugins: r.Plugins(c.registry)})
 	}
 	return found
 }
 
 // noted keeps the next process from reading the reports again.
-func (c *crashes) noted() {
-	if err := c.dir.Noted(); err != nil {
+func (c *crashReports) markRecorded() {
+	if err := c.dir.MarkRecorded(); err != nil {
 		c.log.Error(err, "Crash reports could not be marked as noted; the next process reads them again")
 	}
 }

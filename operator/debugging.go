@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/berthdev/berth/scheduler"
-	"github.com/berthdev/berth/scheduler/inspect"
+	"github.com/berthdev/berth/scheduler/debug"
 )
 
 // debugPath is where the rooms can be looked into, on the server of the metrics
@@ -28,10 +28,10 @@ import (
 const debugPath = "/debug/berth/"
 
 // debugging answers what the house has in mind.
-type debugging struct {
-	rooms  inspect.Rooms
-	client clientset.Interface
-	log    logr.Logger
+type debugHandler struct {
+	components debug.Debugger
+	client     clientset.Interface
+	log        logr.Logger
 	// comparing is held while what the API server has is being read: once is much.
 	comparing sync.Mutex
 }
@@ -39,30 +39,30 @@ type debugging struct {
 // view is what is looked at.
 type view interface{ WriteText(w io.Writer) error }
 
-func newDebugging(s *scheduler.Scheduler, client clientset.Interface, log logr.Logger) *debugging {
-	rooms := s.Rooms()
-	return &debugging{
+func newDebugHandler(s *scheduler.Scheduler, client clientset.Interface, log logr.Logger) *debugHandler {
+	rooms := s.Components()
+	return &debugHandler{
 		client: client, log: log.WithName("debugging"),
-		rooms: inspect.Rooms{
-			Queue: rooms.Queue, Cache: rooms.Cache, Waiting: rooms.Waiting, Profiles: s.Profiles(), Between: s.Between, Now: time.Now,
+		components: debug.Debugger{
+			Queue: rooms.Queue, Cache: rooms.Cache, WaitingPods: rooms.Waiting, Profiles: s.Profiles(), BetweenCycles: s.WhileIdle, Now: time.Now,
 		},
 	}
 }
 
 // views are the last part of each path, and what is there.
-func (d *debugging) views() map[string]func(context.Context) (view, error) {
+func (d *debugHandler) views() map[string]func(context.Context) (view, error) {
 	return map[string]func(context.Context) (view, error){
-		"queue":       func(context.Context) (view, error) { return d.rooms.LookIntoQueue(), nil },
-		"cache":       func(ctx context.Context) (view, error) { return d.rooms.LookIntoCache(ctx), nil },
-		"order":       func(ctx context.Context) (view, error) { return d.rooms.LookAtOrder(ctx), nil },
-		"generations": func(context.Context) (view, error) { return d.rooms.LookAtGenerations(), nil },
-		"memo":        func(ctx context.Context) (view, error) { return d.rooms.LookIntoMemos(ctx) },
-		"compare":     func(ctx context.Context) (view, error) { return d.rooms.Compare(ctx, d.read, sleep) },
+		"queue":       func(context.Context) (view, error) { return d.components.DumpQueue(), nil },
+		"cache":       func(ctx context.Context) (view, error) { return d.components.DumpCache(ctx), nil },
+		"order":       func(ctx context.Context) (view, error) { return d.components.DumpNodeOrder(ctx), nil },
+		"generations": func(context.Context) (view, error) { return d.components.DumpGenerations(), nil },
+		"memo":        func(ctx context.Context) (view, error) { return d.components.DumpEquivalenceCaches(ctx) },
+		"compare":     func(ctx context.Context) (view, error) { return d.components.Compare(ctx, d.readCluster, sleep) },
 	}
 }
 
 // ServeHTTP answers one view, as text or as JSON.
-func (d *debugging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *debugHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	views := d.views()
 	name := strings.TrimPrefix(r.URL.Path, debugPath)
 	look, known := views[name]
@@ -101,7 +101,7 @@ func (d *debugging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.write(w, v, format)
 }
 
-func (d *debugging) write(w http.ResponseWriter, v view, format string) {
+func (d *debugHandler) write(w http.ResponseWriter, v view, format string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	write := v.WriteText
 	if format == "json" {
@@ -118,11 +118,11 @@ func (d *debugging) write(w http.ResponseWriter, v view, format string) {
 }
 
 // pageOfTruth is how many objects are read at once.
-const pageOfTruth = 500
+const comparePageSize = 500
 
 // read reads all nodes, and all pods that have not ended, by quorum reads.
-func (d *debugging) read(ctx context.Context) (*inspect.Truth, error) {
-	truth := inspect.NewTruth()
+func (d *debugHandler) readCluster(ctx context.Context) (*debug.APIServerState, error) {
+	truth := debug.NewAPIServerState()
 	nodes := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return d.client.CoreV1().Nodes().List(ctx, o)
 	}
@@ -133,7 +133,7 @@ func (d *debugging) read(ctx context.Context) (*inspect.Truth, error) {
 		// The first page is read at the newest version, the others at that of the
 		// first.
 		p := pager.New(list)
-		p.PageSize = pageOfTruth
+		p.PageSize = comparePageSize
 		err := p.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 			switch o := object.(type) {
 			case *v1.Node:

@@ -18,24 +18,24 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/debug"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/inspect"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/fixture"
 )
 
 // looking is debugging of a house with nothing in it, in a cluster with objects.
-func looking(objects ...runtime.Object) (*debugging, *fake.Clientset) {
+func newTestDebugHandler(objects ...runtime.Object) (*debugHandler, *fake.Clientset) {
 	client, rooms := fake.NewClientset(objects...), cache.New()
-	return &debugging{client: client, log: logr.Discard(), rooms: inspect.Rooms{
-		Queue: queue.New(queue.Options{Clock: clock.RealClock{}}), Cache: rooms, Waiting: framework.NewWaitingPods(clock.RealClock{}),
+	return &debugHandler{client: client, log: logr.Discard(), components: debug.Debugger{
+		Queue: queue.New(queue.Options{Clock: clock.RealClock{}}), Cache: rooms, WaitingPods: framework.NewWaitingPods(clock.RealClock{}),
 		Profiles: profile.NewSet(profile.Options{Clock: clock.RealClock{}}), Now: time.Now,
-		Between: func(_ context.Context, look func()) error { rooms.Refresh(); look(); return nil },
+		BetweenCycles: func(_ context.Context, look func()) error { rooms.UpdateSnapshot(); look(); return nil },
 	}}, client
 }
 
-func TestWhatMayBeAskedFor(t *testing.T) {
+func TestDebugHandlerViewsAndFormats(t *testing.T) {
 	for sentence, c := range map[string]struct{ method, path, want string }{
 		"what there is":                   {"GET", "/debug/berth/", "200 /debug/berth/{cache,compare,generations,memo,order,queue}?format={text,json}"},
 		"a view that is not there":        {"GET", "/debug/berth/secrets", "404 /debug/berth/{cache,"},
@@ -49,7 +49,7 @@ func TestWhatMayBeAskedFor(t *testing.T) {
 		"cache":                           {"GET", "/debug/berth/cache", "200 0 nodes and 0 pods"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			d, _ := looking()
+			d, _ := newTestDebugHandler()
 			answer := httptest.NewRecorder()
 			d.ServeHTTP(answer, httptest.NewRequest(c.method, c.path, nil))
 			if got := fmt.Sprintf("%d %s", answer.Code, answer.Body); !strings.HasPrefix(got, c.want) {
@@ -59,15 +59,15 @@ func TestWhatMayBeAskedFor(t *testing.T) {
 	}
 }
 
-func TestTheComparisonReadsTheAPIServerAnew(t *testing.T) {
-	d, client := looking(fixture.Node("n1").Obj(), fixture.Pod("shop/web").On("n1").Obj())
+func TestTheComparisonReadsTheAPIServer(t *testing.T) {
+	d, client := newTestDebugHandler(fixture.Node("n1").Obj(), fixture.Pod("shop/web").On("n1").Obj())
 	answer := httptest.NewRecorder()
 	d.ServeHTTP(answer, httptest.NewRequest("GET", "/debug/berth/compare?format=json", nil))
-	var c inspect.Comparison
+	var c debug.Comparison
 	if err := json.Unmarshal(answer.Body.Bytes(), &c); err != nil {
 		t.Fatalf("%d %s: %v", answer.Code, answer.Body, err)
 	}
-	if c.Nodes != 1 || c.Pods != 1 || len(c.Differences) != 2 || c.Differences[0].What != inspect.Missing || c.Differences[1].What != inspect.Missing {
+	if c.Nodes != 1 || c.Pods != 1 || len(c.Differences) != 2 || c.Differences[0].Type != debug.Missing || c.Differences[1].Type != debug.Missing {
 		t.Errorf("found %+v", c)
 	}
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestHowTheProcessEnds(t *testing.T) {
+func TestShutdownDeadlines(t *testing.T) {
 	const limit = 30 * time.Second
 	for sentence, c := range map[string]struct {
 		asked bool
@@ -21,9 +21,9 @@ func TestHowTheProcessEnds(t *testing.T) {
 		// words is for how long the leader may write when they have ended.
 		words, events time.Duration
 	}{
-		"asked to end, it finishes what it began":      {true, 0, 20 * time.Second, errTime, lastWords, lastEvents},
-		"who loses the Lease meanwhile stops at once":  {true, 4900 * time.Millisecond, 5 * time.Second, errLost, 0, lastEvents},
-		"who loses the Lease unasked finishes nothing": {false, 0, 0, errLost, 0, lostEvents},
+		"asked to end, it finishes what it began":      {true, 0, 20 * time.Second, errShutdownTimeout, finalWritesTimeout, finalEventsTimeout},
+		"who loses the Lease meanwhile stops at once":  {true, 4900 * time.Millisecond, 5 * time.Second, errNotLeading, 0, finalEventsTimeout},
+		"who loses the Lease unasked finishes nothing": {false, 0, 0, errNotLeading, 0, leaseLostEventsTimeout},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -33,8 +33,8 @@ func TestHowTheProcessEnds(t *testing.T) {
 				defer lost()
 				var gone atomic.Bool
 				scheduled := make(chan struct{})
-				end := &ending{asked: asked, limit: limit, scheduled: scheduled, holds: func() bool { return !gone.Load() }}
-				life, over := end.grace(leading)
+				end := &shutdown{requested: asked, timeout: limit, schedulingDone: scheduled, leads: func() bool { return !gone.Load() }}
+				life, over := end.bindingContext(leading)
 				defer over()
 				time.Sleep(time.Hour)
 				if life.Err() != nil || end.ready() != nil {
@@ -55,11 +55,11 @@ func TestHowTheProcessEnds(t *testing.T) {
 				}
 				close(scheduled)
 				begin = time.Now()
-				words, cancel := end.lastWords()
+				words, cancel := end.finalWrites()
 				defer cancel()
 				<-words.Done()
-				if took := time.Since(begin); took != c.words || end.lastEvents() != c.events {
-					t.Errorf("last words may take %v, Events %v, want %v, %v", took, end.lastEvents(), c.words, c.events)
+				if took := time.Since(begin); took != c.words || end.finalEventsTimeout() != c.events {
+					t.Errorf("last words may take %v, Events %v, want %v, %v", took, end.finalEventsTimeout(), c.words, c.events)
 				}
 				if ready := end.ready(); (ready == nil) == c.asked {
 					t.Errorf("ready: %v", ready)
@@ -69,14 +69,14 @@ func TestHowTheProcessEnds(t *testing.T) {
 	}
 }
 
-func TestTheTimeToEndInIsPartedSoThatAllHaveSome(t *testing.T) {
-	end := &ending{limit: endingLeast}
-	if binds := end.managers() - lastWords - undoing; binds != leastForBinds {
+func TestTheSmallestShutdownTimeoutLeavesTimeForBindings(t *testing.T) {
+	end := &shutdown{timeout: minShutdownTimeout}
+	if binds := end.managerTimeout() - finalWritesTimeout - undoTime; binds != minBindingTime {
 		t.Errorf("bindings have %v", binds)
 	}
 }
 
-func TestFlagsOfHealthAreJudged(t *testing.T) {
+func TestFlagsOfWatchdogAndShutdownAreValidated(t *testing.T) {
 	for flag, want := range map[string]string{
 		"--watchdog-timeout=10s":          "--watchdog-timeout: must exceed 10s, after which the loop itself leaves a plugin behind, or be 0, is 10s",
 		"--watchdog-timeout=-1s":          "--watchdog-timeout: must exceed 10s, after which the loop itself leaves a plugin behind, or be 0, is -1s",
@@ -85,7 +85,7 @@ func TestFlagsOfHealthAreJudged(t *testing.T) {
 		"--graceful-shutdown-timeout=10s": "--graceful-shutdown-timeout: must be at least 11s, is 10s",
 		"--graceful-shutdown-timeout=11s": "",
 	} {
-		if _, err := parse([]string{flag}); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+		if _, err := parseFlags([]string{flag}); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
 			t.Errorf("%s: %v", flag, err)
 		}
 	}

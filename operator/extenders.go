@@ -20,16 +20,16 @@ import (
 )
 
 // extenderRights are what the flags allow.
-func (o options) extenderRights() compile.ExtenderRights {
-	return compile.ExtenderRights{Enabled: o.extenders, Writes: o.extenderWrites}
+func (o options) extenderRights() compile.ExtenderPermissions {
+	return compile.ExtenderPermissions{Enabled: o.enableExtenders, Writes: o.enableExtenderWrites}
 }
 
 // extenderMaker returns what makes clients of extenders; nil where they are off.
-func (o options) extenderMaker(config *restclient.Config, client clientset.Interface, log logr.Logger) func(context.Context, string, extender.Config) (fwk.Extender, error) {
-	if !o.extenders {
+func (o options) newExtenderClient(config *restclient.Config, client clientset.Interface, log logr.Logger) func(context.Context, string, extender.Config) (fwk.Extender, error) {
+	if !o.enableExtenders {
 		return nil
 	}
-	lent := extender.Options{Certificate: ClientCertificates(client, o.namespace), Forbidden: apiServer(config), Log: log.WithName("extender")}
+	lent := extender.Options{Certificate: ClientCertificates(client, o.namespace), Forbidden: apiServerAddresses(config), Log: log.WithName("extender")}
 	return func(life context.Context, profile string, c extender.Config) (fwk.Extender, error) {
 		return extender.New(life, profile, c, lent)
 	}
@@ -37,10 +37,10 @@ func (o options) extenderMaker(config *restclient.Config, client clientset.Inter
 
 // extenderClients returns what makes clients of extenders; nil where they are off.
 func (m *Manager) extenderClients() ExtenderClient {
-	if m.extenders && m.extenderClient != nil {
+	if m.enableExtenders && m.extenderClient != nil {
 		return m.extenderClient
 	}
-	return m.extenderMaker(m.config, m.to.watches, m.log)
+	return m.newExtenderClient(m.config, m.clients.watches, m.log)
 }
 
 // ClientCertificates reads the client certificates of extenders from Secrets of
@@ -63,7 +63,7 @@ func ClientCertificates(client clientset.Interface, namespace string) func(conte
 
 // apiServer is where the API server is, as far as that is known: in a cluster
 // its address is in the pod's environment, and so in config.
-func apiServer(config *restclient.Config) []netip.AddrPort {
+func apiServerAddresses(config *restclient.Config) []netip.AddrPort {
 	u, err := url.Parse(config.Host)
 	if err != nil {
 		return nil

@@ -15,13 +15,13 @@ import (
 	"github.com/berthdev/berth/scheduler/extender"
 )
 
-func TestTheFlagsSayWhatExtendersMayDo(t *testing.T) {
-	for flags, want := range map[string]compile.ExtenderRights{
+func TestTheFlagsSetTheRightsOfExtenders(t *testing.T) {
+	for flags, want := range map[string]compile.ExtenderPermissions{
 		"":                   {},
 		"--enable-extenders": {Enabled: true},
 		"--enable-extenders --enable-extender-writes": {Enabled: true, Writes: true},
 	} {
-		o, err := parse(strings.Fields(flags))
+		o, err := parseFlags(strings.Fields(flags))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestTheFlagsSayWhatExtendersMayDo(t *testing.T) {
 			t.Errorf("%q: %+v", flags, got)
 		}
 	}
-	if _, err := parse([]string{"--enable-extender-writes"}); err == nil || !strings.Contains(err.Error(), "needs --enable-extenders") {
+	if _, err := parseFlags([]string{"--enable-extender-writes"}); err == nil || !strings.Contains(err.Error(), "needs --enable-extenders") {
 		t.Errorf("writes alone: %v", err)
 	}
 }
@@ -53,14 +53,14 @@ func TestClientCertificatesAreTLSSecretsOfBerthsNamespace(t *testing.T) {
 	}
 }
 
-func TestWhereTheAPIServerIs(t *testing.T) {
+func TestAPIServerAddresses(t *testing.T) {
 	for host, want := range map[string][]netip.AddrPort{
 		"https://10.96.0.1:443":    {netip.MustParseAddrPort("10.96.0.1:443")},
 		"https://10.96.0.1":        {netip.MustParseAddrPort("10.96.0.1:443")},
 		"https://[fd00::1]:6443":   {netip.MustParseAddrPort("[fd00::1]:6443")},
 		"https://nobody.invalid/x": nil,
 	} {
-		if diff := cmp.Diff(want, apiServer(&restclient.Config{Host: host}), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(want, apiServerAddresses(&restclient.Config{Host: host}), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", host, diff)
 		}
 	}

@@ -15,30 +15,30 @@ import (
 
 // crdPause is how long the API server is left alone between two looks for
 // Berth's own resources.
-const crdPause = 2 * time.Second
+const crdPollInterval = 2 * time.Second
 
 // served waits until the API server serves Berth's own resources, and starts
 // their controllers then. Until that moment the process is not ready, but it
 // lives: somebody may apply the CRDs at any time.
-type served struct {
+type crdWaiter struct {
 	discovery discovery.DiscoveryInterface
 	log       logr.Logger
-	then      func() error
-	found     atomic.Bool
+	onServed  func() error
+	served    atomic.Bool
 }
 
 // NeedLeaderElection says that followers wait, too.
-func (s *served) NeedLeaderElection() bool { return false }
+func (s *crdWaiter) NeedLeaderElection() bool { return false }
 
 // Start returns once the controllers were started, or ctx ended.
-func (s *served) Start(ctx context.Context) error {
+func (s *crdWaiter) Start(ctx context.Context) error {
 	for told := false; ; told = true {
 		missing, err := s.missing()
 		if err == nil && missing == "" {
-			if err := s.then(); err != nil {
+			if err := s.onServed(); err != nil {
 				return err
 			}
-			s.found.Store(true)
+			s.served.Store(true)
 			return nil
 		}
 		if !told {
@@ -47,13 +47,13 @@ func (s *served) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(crdPause):
+		case <-time.After(crdPollInterval):
 		}
 	}
 }
 
 // missing names a resource that is not served yet.
-func (s *served) missing() (string, error) {
+func (s *crdWaiter) missing() (string, error) {
 	list, err := s.discovery.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
 	if apierrors.IsNotFound(err) {
 		return v1alpha1.GroupVersion.String(), nil
@@ -73,8 +73,8 @@ func (s *served) missing() (string, error) {
 	return "", nil
 }
 
-func (s *served) ready() error {
-	if !s.found.Load() {
+func (s *crdWaiter) ready() error {
+	if !s.served.Load() {
 		return errors.New("the API server does not serve " + v1alpha1.GroupVersion.String() + " yet; apply config/crd")
 	}
 	return nil

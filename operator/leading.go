@@ -22,8 +22,8 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/journal"
+	"github.com/berthdev/berth/scheduler/leadership"
 	"github.com/berthdev/berth/scheduler/recorder"
-	"github.com/berthdev/berth/scheduler/tenure"
 )
 
 // leaseTolerance is how long after the end of its Lease a leader may be there:
@@ -31,27 +31,27 @@ import (
 const leaseTolerance = 20 * time.Second
 
 // lease is what the leader is elected by; nil where none is.
-func (o options) lease(term *tenure.Tenure, config *restclient.Config, telling *recorder.Recorder) (resourcelock.Interface, error) {
-	if !o.elect.LeaderElect {
-		term.Alone()
+func (o options) lease(term *leadership.Tracker, config *restclient.Config, telling *recorder.Recorder) (resourcelock.Interface, error) {
+	if !o.leaderElection.LeaderElect {
+		term.DisableElection()
 		return nil, nil
 	}
-	return term.Lease(config, o.namespace, leaseName, electionNews{telling})
+	return term.NewLeaseLock(config, o.namespace, leaseName, electionRecorder{telling})
 }
 
 // electionNews tells of elections as Events of ours.
-type electionNews struct{ *recorder.Recorder }
+type electionRecorder struct{ *recorder.Recorder }
 
 // Eventf tells who began or stopped to lead.
-func (n electionNews) Eventf(about runtime.Object, kind, reason, message string, args ...any) {
-	n.For(reporter).Eventf(about, nil, kind, reason, "Election", message, args...)
+func (n electionRecorder) Eventf(about runtime.Object, kind, reason, message string, args ...any) {
+	n.For(eventReporter).Eventf(about, nil, kind, reason, "Election", message, args...)
 }
 
 // takeover is what a new leader asks.
-func (c clients) takeover(o options, term *tenure.Tenure, log logr.Logger) scheduler.Takeover {
-	call := tenure.By(c.meta)
-	return scheduler.Takeover{
-		Call: call, Profiles: profileNames(c.meta, o),
+func (c clients) handover(o options, term *leadership.Tracker, log logr.Logger) scheduler.Handover {
+	call := leadership.NewQuorumLister(c.meta)
+	return scheduler.Handover{
+		List: call, Profiles: profilesToFence(c.meta, o),
 		Leadership: func(ctx context.Context) (journal.Leadership, error) { return c.leadership(ctx, o, term) },
 		Journal: journal.New(journal.Options{
 			Client: c.journal.CoreV1().ConfigMaps(o.namespace), Holder: string(uuid.NewUUID()), Clock: clock.RealClock{},
@@ -62,9 +62,9 @@ func (c clients) takeover(o options, term *tenure.Tenure, log logr.Logger) sched
 
 // leadership is what this process knows of its own leadership. Without an election
 // it is the first one while there is no Lease.
-func (c clients) leadership(ctx context.Context, o options, term *tenure.Tenure) (journal.Leadership, error) {
-	if o.elect.LeaderElect {
-		return journal.Leadership{Elected: true, Epoch: term.Epoch(), First: term.Created()}, nil
+func (c clients) leadership(ctx context.Context, o options, term *leadership.Tracker) (journal.Leadership, error) {
+	if o.leaderElection.LeaderElect {
+		return journal.Leadership{Elected: true, Epoch: term.Epoch(), First: term.CreatedLease()}, nil
 	}
 	_, err := c.watches.CoordinationV1().Leases(o.namespace).Get(ctx, leaseName, metav1.GetOptions{})
 	switch {
@@ -81,8 +81,8 @@ func (c clients) leadership(ctx context.Context, o options, term *tenure.Tenure)
 // still, which outlive their profile by a day. Names that other schedulers serve are
 // left to them, unless there is such a profile. Where revisions may not be read there are
 // none: history is kept in memory then.
-func profileNames(client metadata.Interface, o options) func(ctx context.Context) ([]string, error) {
-	there := tenure.By(client).Names(v1alpha1.GroupVersion.WithResource("schedulingprofiles"))
+func profilesToFence(client metadata.Interface, o options) func(ctx context.Context) ([]string, error) {
+	there := leadership.NewQuorumLister(client).Names(v1alpha1.GroupVersion.WithResource("schedulingprofiles"))
 	revisions := client.Resource(appsv1.SchemeGroupVersion.WithResource("controllerrevisions")).Namespace(o.namespace)
 	return func(ctx context.Context) ([]string, error) {
 		names, err := there(ctx)

@@ -21,7 +21,7 @@ import (
 )
 
 // partial returns what a metadata client reads of an object.
-func partial(kind metav1.TypeMeta, namespace, name, profile string) runtime.Object {
+func partialObject(kind metav1.TypeMeta, namespace, name, profile string) runtime.Object {
 	object := &metav1.PartialObjectMetadata{TypeMeta: kind, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	if profile != "" {
 		object.Labels = map[string]string{v1alpha1.LabelProfile: profile}
@@ -31,7 +31,7 @@ func partial(kind metav1.TypeMeta, namespace, name, profile string) runtime.Obje
 
 // A Binding of an earlier leader may be under way for a pod whose profile was deleted
 // before the handover: its room may be given away unless it is fenced, too.
-func TestWhoseProfilesPodsANewLeaderFences(t *testing.T) {
+func TestProfilesThatANewLeaderFences(t *testing.T) {
 	var (
 		profile  = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "SchedulingProfile"}
 		revision = metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision"}
@@ -43,29 +43,29 @@ func TestWhoseProfilesPodsANewLeaderFences(t *testing.T) {
 		want    []string
 		wantErr string
 	}{
-		"a profile that is there": {objects: []runtime.Object{partial(profile, "", "batch", "")}, want: []string{"batch"}},
+		"a profile that is there": {objects: []runtime.Object{partialObject(profile, "", "batch", "")}, want: []string{"batch"}},
 		"one that is there and has revisions, once": {
 			objects: []runtime.Object{
-				partial(profile, "", "batch", ""), partial(revision, "berth-system", "batch-1", "batch"), partial(revision, "berth-system", "batch-2", "batch"),
+				partialObject(profile, "", "batch", ""), partialObject(revision, "berth-system", "batch-1", "batch"), partialObject(revision, "berth-system", "batch-2", "batch"),
 			},
 			want: []string{"batch"},
 		},
 		"one that was deleted and has revisions": {
-			objects: []runtime.Object{partial(profile, "", "batch", ""), partial(revision, "berth-system", "gone-1", "gone")},
+			objects: []runtime.Object{partialObject(profile, "", "batch", ""), partialObject(revision, "berth-system", "gone-1", "gone")},
 			want:    []string{"batch", "gone"},
 		},
-		"no revision of another kind of object": {objects: []runtime.Object{partial(revision, "berth-system", "web-1", "")}},
-		"no revision in another namespace":      {objects: []runtime.Object{partial(revision, "elsewhere", "gone-1", "gone")}},
-		"no name that another scheduler serves": {objects: []runtime.Object{partial(revision, "berth-system", "d-1", "default-scheduler")}},
+		"no revision of another kind of object": {objects: []runtime.Object{partialObject(revision, "berth-system", "web-1", "")}},
+		"no revision in another namespace":      {objects: []runtime.Object{partialObject(revision, "elsewhere", "gone-1", "gone")}},
+		"no name that another scheduler serves": {objects: []runtime.Object{partialObject(revision, "berth-system", "d-1", "default-scheduler")}},
 		"such a name where the profile is there": {
-			objects: []runtime.Object{partial(profile, "", "default-scheduler", ""), partial(revision, "berth-system", "d-1", "default-scheduler")},
+			objects: []runtime.Object{partialObject(profile, "", "default-scheduler", ""), partialObject(revision, "berth-system", "d-1", "default-scheduler")},
 			want:    []string{"default-scheduler"},
 		},
 		"those that are there, where revisions may not be read": {
-			objects: []runtime.Object{partial(profile, "", "batch", "")}, fails: forbidden, want: []string{"batch"},
+			objects: []runtime.Object{partialObject(profile, "", "batch", "")}, fails: forbidden, want: []string{"batch"},
 		},
 		"none is known while revisions cannot be read": {
-			objects: []runtime.Object{partial(profile, "", "batch", "")}, fails: errors.New("busy"), wantErr: "listing revisions: busy",
+			objects: []runtime.Object{partialObject(profile, "", "batch", "")}, fails: errors.New("busy"), wantErr: "listing revisions: busy",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestWhoseProfilesPodsANewLeaderFences(t *testing.T) {
 					return true, nil, c.fails
 				})
 			}
-			got, err := profileNames(client, options{namespace: "berth-system", otherSchedulers: []string{"default-scheduler"}})(t.Context())
+			got, err := profilesToFence(client, options{namespace: "berth-system", otherSchedulers: []string{"default-scheduler"}})(t.Context())
 			if text := ""; err != nil || c.wantErr != "" {
 				if err != nil {
 					text = err.Error()
@@ -96,7 +96,7 @@ func TestWhoseProfilesPodsANewLeaderFences(t *testing.T) {
 	}
 }
 
-func TestALeaderIsElectedInANamespaceThatIsThere(t *testing.T) {
+func TestTheNamespaceOfTheLeaseMustExist(t *testing.T) {
 	there := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "berth-system"}}
 	for sentence, c := range map[string]struct {
 		objects []runtime.Object
@@ -116,7 +116,7 @@ func TestALeaderIsElectedInANamespaceThatIsThere(t *testing.T) {
 			if c.fails != nil {
 				client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.fails })
 			}
-			err := electable(t.Context(), client, options{namespace: "berth-system", elect: election{LeaderElect: !c.alone}})
+			err := checkLeaseNamespace(t.Context(), client, options{namespace: "berth-system", leaderElection: leaderElection{LeaderElect: !c.alone}})
 			if text := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(text, c.want) {
 				t.Errorf("got error %v, want %q in it", err, c.want)
 			}

@@ -13,9 +13,9 @@ import (
 	"github.com/berthdev/berth/scheduler"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/leadership"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/recorder"
-	"github.com/berthdev/berth/scheduler/tenure"
 )
 
 // ErrLeaseLost is why Run ends when another process holds the Lease.
@@ -31,33 +31,33 @@ type Manager struct {
 	scheme   *runtime.Scheme
 	// process names this Manager among all that ever ran; crashed are the processes of
 	// its container that crashed before.
-	process string
-	crashed *crashes
+	processID    string
+	crashReports *crashReports
 
 	// asked ends when Run is to end, by ask. lost ends when another process holds the
 	// Lease, by lose.
-	asked, lost context.Context
-	ask, lose   context.CancelFunc
+	stopCtx, leaseLostCtx context.Context
+	stop, cancelLeaseLost context.CancelFunc
 
 	// connect sets these: the clients, and how the process ends.
-	config  *restclient.Config
-	to      clients
-	term    *tenure.Tenure
-	telling *recorder.Recorder
-	traced  *traces
-	end     *ending
+	config   *restclient.Config
+	clients  clients
+	term     *leadership.Tracker
+	events   *recorder.Recorder
+	traces   *traces
+	shutdown *shutdown
 	// learn sets these.
-	prober  *prober
-	learned learned
+	probeServer *probeServer
+	serverInfo  serverInfo
 	// manage sets this.
 	mgr ctrl.Manager
 	// schedule sets these.
-	informers informers.SharedInformerFactory
-	ledger    *decision.Ledger
-	desk      *decision.Desk
-	sched     *scheduler.Scheduler
+	informers    informers.SharedInformerFactory
+	ledger       *decision.Ledger
+	explanations *decision.ExplanationQueue
+	sched        *scheduler.Scheduler
 	// serve sets this.
-	checks probes
+	checks probeChecks
 }
 
 // New builds a Manager from the flags of the command, args, and from options. It reads
@@ -69,7 +69,7 @@ type Manager struct {
 // New changes nothing that belongs to the process: it sets no logger, registers no
 // metric outside of its own registry, and ends no process. Main does that.
 func New(ctx context.Context, args []string, with ...Option) (*Manager, error) {
-	o, err := parse(args)
+	o, err := parseFlags(args)
 	if err != nil {
 		return nil, err
 	}
@@ -78,20 +78,20 @@ func New(ctx context.Context, args []string, with ...Option) (*Manager, error) {
 
 // build is New after the flags are parsed.
 func build(ctx context.Context, o options, with []Option) (*Manager, error) {
-	m := &Manager{options: o, settings: newSettings(with), scheme: runtime.NewScheme(), process: string(uuid.NewUUID())}
-	m.asked, m.ask = context.WithCancel(context.Background())
-	m.lost, m.lose = context.WithCancel(context.Background())
+	m := &Manager{options: o, settings: newSettings(with), scheme: runtime.NewScheme(), processID: string(uuid.NewUUID())}
+	m.stopCtx, m.stop = context.WithCancel(context.Background())
+	m.leaseLostCtx, m.cancelLeaseLost = context.WithCancel(context.Background())
 	var err error
 	if m.registry, err = plugins.With(plugins.InTree(), m.plugins...); err != nil {
 		return nil, err
 	}
-	m.crashed = m.readCrashes()
+	m.crashReports = m.openCrashReports()
 	if err := m.connect(ctx); err != nil {
 		return nil, err
 	}
-	for _, step := range []func() error{func() error { return m.learn(ctx) }, m.manage, m.schedule, m.serve} {
+	for _, step := range []func() error{func() error { return m.waitForAPIServer(ctx) }, m.createManager, m.createScheduler, m.addRunnables} {
 		if err := step(); err != nil {
-			m.finish()
+			m.close()
 			return nil, err
 		}
 	}
@@ -104,14 +104,14 @@ func build(ctx context.Context, o options, with []Option) (*Manager, error) {
 // when another process holds the Lease, and another error when the Manager cannot go on.
 // A Manager runs once.
 func (m *Manager) Run(ctx context.Context) error {
-	defer m.finish()
-	defer context.AfterFunc(ctx, m.ask)()
-	running, stop := context.WithCancel(m.asked)
+	defer m.close()
+	defer context.AfterFunc(ctx, m.stop)()
+	running, stop := context.WithCancel(m.stopCtx)
 	defer stop()
-	defer context.AfterFunc(m.lost, stop)()
-	m.log.Info("Starting", "version", m.version, "leaderElection", m.elect.LeaderElect)
+	defer context.AfterFunc(m.leaseLostCtx, stop)()
+	m.log.Info("Starting", "version", m.version, "leaderElection", m.leaderElection.LeaderElect)
 	err := m.mgr.Start(running)
-	if m.lost.Err() != nil {
+	if m.leaseLostCtx.Err() != nil {
 		return ErrLeaseLost
 	}
 	return err
@@ -124,7 +124,7 @@ func (m *Manager) leaseLost() {
 	if m.onLeaseLost != nil {
 		m.onLeaseLost()
 	}
-	m.lose()
+	m.cancelLeaseLost()
 }
 
 // Elected is closed when this Manager leads and begins to schedule; at once where no
@@ -146,4 +146,4 @@ func (m *Manager) Informers() informers.SharedInformerFactory { return m.informe
 func (m *Manager) Ledger() *decision.Ledger { return m.ledger }
 
 // Desk holds the explanations of pods that are not written yet.
-func (m *Manager) Desk() *decision.Desk { return m.desk }
+func (m *Manager) Explanations() *decision.ExplanationQueue { return m.explanations }

@@ -20,7 +20,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-func TestNewNamesWhatIsWrong(t *testing.T) {
+func TestNewErrorsNameTheCause(t *testing.T) {
 	unreachable := WithRESTConfig(&restclient.Config{Host: "https://nobody.invalid:1"})
 	for sentence, c := range map[string]struct {
 		args []string
@@ -32,8 +32,8 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		"no way to the API server":               {[]string{"--kubeconfig=/nowhere"}, nil, "no way to reach the API server (is --kubeconfig right?)"},
 		"an API server that does not answer":     {nil, []Option{unreachable}, "looking for namespace berth-system"},
 		"a plugin without a factory":             {nil, []Option{unreachable, WithPlugins(framework.Registration{Name: "Empty"})}, `plugin "Empty": the factory is nil`},
-		"a plugin with the name of a built-in":   {nil, []Option{unreachable, WithPlugins(named("NodeName"))}, `plugin "NodeName": is registered already`},
-		"the same plugin in two of the Options":  {nil, []Option{unreachable, WithPlugins(named("A")), WithPlugins(named("A"))}, `plugin "A": is registered already`},
+		"a plugin with the name of a built-in":   {nil, []Option{unreachable, WithPlugins(registrationNamed("NodeName"))}, `plugin "NodeName": is registered already`},
+		"the same plugin in two of the Options":  {nil, []Option{unreachable, WithPlugins(registrationNamed("A")), WithPlugins(registrationNamed("A"))}, `plugin "A": is registered already`},
 		"a configuration with unusable contents": {nil, []Option{WithRESTConfig(&restclient.Config{Host: "://"})}, "making a client"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -46,12 +46,12 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func named(name string) framework.Registration {
-	return framework.Registration{Name: name, New: nothing, Points: []framework.Point{framework.PostBind}}
+func registrationNamed(name string) framework.Registration {
+	return framework.Registration{Name: name, New: failingFactory, Points: []framework.Point{framework.PostBind}}
 }
 
-func TestTheRateOfRequestsIsTheFlagsWhateverTheConfigurationSays(t *testing.T) {
-	o, err := parse([]string{"--kube-api-qps=7", "--kube-api-burst=9"})
+func TestTheFlagsOverrideTheRateLimitsOfTheConfiguration(t *testing.T) {
+	o, err := parseFlags([]string{"--kube-api-qps=7", "--kube-api-burst=9"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestEachManagerHasAMetricsRegistryOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestMetricsAreThoseOfTheRegistry(t *testing.T) {
+func TestTheMetricsServerServesTheRegistry(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	bound := prometheus.NewCounter(prometheus.CounterOpts{Name: "bound_total"})
 	registry.MustRegister(bound)
@@ -91,7 +91,7 @@ func TestMetricsAreThoseOfTheRegistry(t *testing.T) {
 		"for those who may ask": {refuses, "/metrics", http.StatusUnauthorized, "who are you?"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			filter, err := gatherFrom(registry, c.filter)(nil, nil)
+			filter, err := serveRegistry(registry, c.filter)(nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,15 +110,15 @@ func TestMetricsAreThoseOfTheRegistry(t *testing.T) {
 
 func TestReadinessNamesEachCheckThatFails(t *testing.T) {
 	fails := func() error { return errors.New("not yet") }
-	p := probes{ready: map[string]func() error{"crds": fails, "cluster": fails, "profiles": func() error { return nil }}}
+	p := probeChecks{ready: map[string]func() error{"crds": fails, "cluster": fails, "profiles": func() error { return nil }}}
 	if err := p.readiness(); err == nil || err.Error() != "cluster: not yet\ncrds: not yet" {
 		t.Errorf("got %v", err)
 	}
-	if err := (probes{}).readiness(); err != nil {
+	if err := (probeChecks{}).readiness(); err != nil {
 		t.Errorf("got %v without a check", err)
 	}
 }
 
-func nothing(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+func failingFactory(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return nil, errors.New("is not built")
 }

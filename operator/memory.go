@@ -15,41 +15,41 @@ import (
 )
 
 // leastCache is the smallest --equivalence-cache-size.
-var leastCache = resource.MustParse("16Mi")
+var minCacheSize = resource.MustParse("16Mi")
 
 // memory is how much the process may take, in bytes; 0: as much as it likes.
-type memory int64
+type containerMemory int64
 
 // limitRuntime has the garbage collector keep the heap below nine tenths of the
 // limit, unless the environment variable GOMEMLIMIT says otherwise. The rest is for
 // what the Go runtime does not count.
-func (m memory) limitRuntime(getenv func(string) string, log logr.Logger) {
+func (m containerMemory) setGoMemoryLimit(getenv func(string) string, log logr.Logger) {
 	if m == 0 || getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	limit := m.runtimeLimit()
+	limit := m.goMemoryLimit()
 	debug.SetMemoryLimit(limit)
 	log.Info("The Go runtime keeps to nine tenths of the memory limit; GOMEMLIMIT overrides this", "limit", int64(m), "goMemLimit", limit)
 }
 
 // runtimeLimit is nine tenths of the limit.
-func (m memory) runtimeLimit() int64 { return int64(m) / 10 * 9 }
+func (m containerMemory) goMemoryLimit() int64 { return int64(m) / 10 * 9 }
 
 // cacheBytes is what the equivalence caches may take together: as flag says, or a
 // quarter of the limit.
-func (m memory) cacheBytes(flag *resource.Quantity) int {
+func (m containerMemory) equivalenceCacheSize(flag *resource.Quantity) int {
 	switch {
 	case !flag.IsZero():
 		return int(flag.Value())
 	case m == 0:
 		return cycle.DefaultBudget
 	}
-	return int(max(int64(m)/4, leastCache.Value()))
+	return int(max(int64(m)/4, minCacheSize.Value()))
 }
 
 // memoryLimit reads the limit of the container, or of any cgroup that the process
 // is in, below root, the file system's. It knows cgroup v2 and v1.
-func memoryLimit(root fs.FS) memory {
+func readContainerMemory(root fs.FS) containerMemory {
 	least := int64(math.MaxInt64)
 	for _, file := range limitFiles(root) {
 		text, err := fs.ReadFile(root, file)
@@ -65,7 +65,7 @@ func memoryLimit(root fs.FS) memory {
 	if least >= 1<<60 {
 		return 0
 	}
-	return memory(least)
+	return containerMemory(least)
 }
 
 // limitFiles are the files that may hold a limit: in a container the cgroup is

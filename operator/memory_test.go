@@ -9,7 +9,7 @@ import (
 	"github.com/berthdev/berth/scheduler/cycle"
 )
 
-func files(contents map[string]string) fstest.MapFS {
+func cgroupFiles(contents map[string]string) fstest.MapFS {
 	fs := fstest.MapFS{}
 	for name, content := range contents {
 		fs[name] = &fstest.MapFile{Data: []byte(content)}
@@ -20,7 +20,7 @@ func files(contents map[string]string) fstest.MapFS {
 func TestMemoryLimitOfTheContainer(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		files map[string]string
-		want  memory
+		want  containerMemory
 	}{
 		"cgroup v2 in a container":  {map[string]string{"sys/fs/cgroup/memory.max": "2147483648\n", "proc/self/cgroup": "0::/\n"}, 2 << 30},
 		"cgroup v2 without a limit": {map[string]string{"sys/fs/cgroup/memory.max": "max\n"}, 0},
@@ -37,16 +37,16 @@ func TestMemoryLimitOfTheContainer(t *testing.T) {
 		"no cgroup":                 {nil, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := memoryLimit(files(c.files)); got != c.want {
+			if got := readContainerMemory(cgroupFiles(c.files)); got != c.want {
 				t.Errorf("limit %d, want %d", got, c.want)
 			}
 		})
 	}
 }
 
-func TestMemoryIsDivided(t *testing.T) {
+func TestTheMemoryLimitIsDivided(t *testing.T) {
 	for sentence, c := range map[string]struct {
-		limit          memory
+		limit          containerMemory
 		flag           string
 		runtime, cache int64
 	}{
@@ -58,10 +58,10 @@ func TestMemoryIsDivided(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			flag := resource.MustParse(c.flag)
-			if got := c.limit.runtimeLimit(); got != c.runtime {
+			if got := c.limit.goMemoryLimit(); got != c.runtime {
 				t.Errorf("the runtime keeps to %d, want %d", got, c.runtime)
 			}
-			if got := c.limit.cacheBytes(&flag); int64(got) != c.cache {
+			if got := c.limit.equivalenceCacheSize(&flag); int64(got) != c.cache {
 				t.Errorf("the caches may take %d, want %d", got, c.cache)
 			}
 		})

@@ -24,13 +24,13 @@ type metricsOptions struct {
 	address string
 	secure  bool
 	// certificates is a folder; empty: the certificate is self-signed.
-	certificates string
+	certDir string
 }
 
 func (o *metricsOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.address, "metrics-bind-address", ":8443", "where /metrics is served; 0 for nowhere")
 	f.BoolVar(&o.secure, "metrics-secure", true, "serve /metrics by HTTPS, to those whom the API server lets get it; else by HTTP, to everybody")
-	f.StringVar(&o.certificates, "metrics-cert-dir", "", "a folder with tls.crt and tls.key for --metrics-secure, read again when they change; without it the certificate is self-signed")
+	f.StringVar(&o.certDir, "metrics-cert-dir", "", "a folder with tls.crt and tls.key for --metrics-secure, read again when they change; without it the certificate is self-signed")
 }
 
 // The names of a Secret of type kubernetes.io/tls, mounted.
@@ -41,14 +41,14 @@ const (
 
 // validate refuses a folder that would be passed over in silence.
 func (o metricsOptions) validate() error {
-	if o.certificates == "" {
+	if o.certDir == "" {
 		return nil
 	}
 	if !o.secure {
 		return fmt.Errorf("--metrics-cert-dir: needs --metrics-secure")
 	}
 	for _, file := range []string{certificateFile, keyFile} {
-		if _, err := os.Stat(filepath.Join(o.certificates, file)); err != nil {
+		if _, err := os.Stat(filepath.Join(o.certDir, file)); err != nil {
 			return fmt.Errorf("--metrics-cert-dir: must hold %s and %s: %w", certificateFile, keyFile, err)
 		}
 	}
@@ -62,7 +62,7 @@ func (o metricsOptions) validate() error {
 func (o metricsOptions) server() server.Options {
 	options := server.Options{
 		BindAddress: o.address, SecureServing: o.secure,
-		CertDir: o.certificates, CertName: certificateFile, KeyName: keyFile,
+		CertDir: o.certDir, CertName: certificateFile, KeyName: keyFile,
 		// Nobody needs HTTP/2 to scrape, and its resets have been used to attack.
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.NextProtos, c.MinVersion = []string{"http/1.1"}, tls.VersionTLS12 }},
 	}
@@ -78,7 +78,7 @@ const metricsPath = "/metrics"
 // gatherFrom returns a filter of controller-runtime's metrics server that serves
 // registry's metrics: without it the server has those of the process. filter is applied
 // to what is served; nil for none.
-func gatherFrom(registry prometheus.Gatherer, filter filterProvider) filterProvider {
+func serveRegistry(registry prometheus.Gatherer, filter filterProvider) filterProvider {
 	return func(config *restclient.Config, client *http.Client) (server.Filter, error) {
 		inner := func(_ logr.Logger, handler http.Handler) (http.Handler, error) { return handler, nil }
 		if filter != nil {
@@ -105,4 +105,4 @@ type filterProvider = func(*restclient.Config, *http.Client) (server.Filter, err
 
 // timeRequests lets the time that the API server takes be measured, which
 // controller-runtime does when it is asked to.
-func timeRequests() { metrics.RegisterRESTClientMetrics(metrics.MetricRequestLatency) }
+func registerRequestLatency() { metrics.RegisterRESTClientMetrics(metrics.MetricRequestLatency) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheFlagsSayWhoIsToldMetrics(t *testing.T) {
+func TestTheFlagsDecideWhoMayReadMetrics(t *testing.T) {
 	dir := t.TempDir()
 	for _, file := range []string{"tls.crt", "tls.key"} {
 		if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
@@ -19,7 +19,7 @@ func TestTheFlagsSayWhoIsToldMetrics(t *testing.T) {
 		"--metrics-cert-dir=" + dir: {true, true},
 		"--metrics-secure=false":    {false, false},
 	} {
-		o, err := parse(strings.Fields(flags))
+		o, err := parseFlags(strings.Fields(flags))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestTheFlagsSayWhoIsToldMetrics(t *testing.T) {
 		"--metrics-secure=false --metrics-cert-dir=" + dir:            "--metrics-cert-dir: needs --metrics-secure",
 		"--metrics-bind-address=:1 --metrics-cert-dir=" + t.TempDir(): "must hold tls.crt",
 	} {
-		if _, err := parse(strings.Fields(flags)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseFlags(strings.Fields(flags)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", flags, err)
 		}
 	}

@@ -56,7 +56,7 @@ func MainWith(with ...Option) {
 // the loggers of klog and of controller-runtime, takes controller-runtime's registry
 // for its metrics, and exits at once when the Lease is lost. with may override this.
 func command(args []string, with []Option) error {
-	o, err := parse(args)
+	o, err := parseFlags(args)
 	if err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func command(args []string, with []Option) error {
 	ctrl.SetLogger(log)
 	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logLostTraces(log, o.tracing.endpoint, err) }))
-	timeRequests()
-	memoryLimit(os.DirFS("/")).limitRuntime(os.Getenv, log)
+	registerRequestLatency()
+	readContainerMemory(os.DirFS("/")).setGoMemoryLimit(os.Getenv, log)
 	ctx := ctrl.SetupSignalHandler()
 	shipped := []Option{
 		WithLogger(log), WithMetricsRegistry(metrics.Registry), WithLeaseLost(func() { os.Exit(1) }),
@@ -96,8 +96,8 @@ func (e *noNamespaceError) Error() string {
 
 // electable looks for the namespace of the Lease, where a leader is elected. The error is a
 // *noNamespaceError, or why it is not known whether there is one.
-func electable(ctx context.Context, client clientset.Interface, o options) error {
-	if !o.elect.LeaderElect {
+func checkLeaseNamespace(ctx context.Context, client clientset.Interface, o options) error {
+	if !o.leaderElection.LeaderElect {
 		return nil
 	}
 	_, err := client.CoreV1().Namespaces().Get(ctx, o.namespace, metav1.GetOptions{})
@@ -111,7 +111,7 @@ func electable(ctx context.Context, client clientset.Interface, o options) error
 }
 
 // protobuf returns a copy of config that speaks the cheaper encoding.
-func protobuf(config *restclient.Config) *restclient.Config {
+func withProtobuf(config *restclient.Config) *restclient.Config {
 	config = restclient.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON

@@ -22,16 +22,16 @@ type Option func(*settings)
 
 // settings are what the Options set.
 type settings struct {
-	plugins         []framework.Registration
-	version         string
-	config, writes  *restclient.Config
-	log             logr.Logger
-	metricsRegistry metrics.RegistererGatherer
-	onLeaseLost     func()
-	crashOutput     func(*os.File) error
-	probation       time.Duration
-	explanationTime func() time.Time
-	extenderClient  ExtenderClient
+	plugins                       []framework.Registration
+	version                       string
+	givenConfig, givenWriteConfig *restclient.Config
+	log                           logr.Logger
+	metricsRegistry               metrics.RegistererGatherer
+	onLeaseLost                   func()
+	crashOutput                   func(*os.File) error
+	probation                     time.Duration
+	explanationTime               func() time.Time
+	extenderClient                ExtenderClient
 }
 
 // ExtenderClient makes the client of one extender of a profile; life ends with the
@@ -67,14 +67,14 @@ func WithVersion(version string) Option {
 // and the pod's service account do: for a program that has a configuration already.
 // Requests are paced by --kube-api-qps and --kube-api-burst, whatever config says.
 func WithRESTConfig(config *restclient.Config) Option {
-	return func(s *settings) { s.config = config }
+	return func(s *settings) { s.givenConfig = config }
 }
 
 // WithWriteConfig sends what changes pods, volumes and claims, and the reads that go
 // with it, as config says, and all else as before: for a proxy that records, delays or
 // refuses those writes. They are sent only while this Manager holds the Lease, as ever.
 func WithWriteConfig(config *restclient.Config) Option {
-	return func(s *settings) { s.writes = config }
+	return func(s *settings) { s.givenWriteConfig = config }
 }
 
 // WithLogger logs to log; without it, to controller-runtime's logger. --v is for the

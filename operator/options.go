@@ -30,38 +30,38 @@ const leaseName = "berth-manager"
 
 // options are the flags.
 type options struct {
-	kubeconfig string
-	namespace  string
-	metrics    metricsOptions
-	tracing    tracingOptions
-	probes     string
-	pprof      string
+	kubeconfig   string
+	namespace    string
+	metrics      metricsOptions
+	tracing      tracingOptions
+	probeAddress string
+	pprofAddress string
 	// crashes is the folder of crash reports; empty: none are kept.
-	crashes   string
-	qps       float32
-	burst     int
-	verbosity int8
-	elect     election
+	crashDir       string
+	qps            float32
+	burst          int
+	verbosity      int8
+	leaderElection leaderElection
 	// watchdog is how long the loop may be at one step, ending how long the
 	// process may take to end.
-	watchdog, ending time.Duration
+	watchdogTimeout, shutdownTimeout time.Duration
 
 	// cache bounds the equivalence caches of all profiles together; zero: see
 	// memory.cacheBytes.
-	cache resource.QuantityValue
+	cacheSize resource.QuantityValue
 
-	extenders      bool
-	extenderWrites bool
+	enableExtenders      bool
+	enableExtenderWrites bool
 
 	defaultProfile  string
 	otherSchedulers []string
 	// othersGiven says that the flag was set, and otherLease is its neighbour's value.
-	othersGiven bool
-	otherLease  string
+	otherSchedulersSet  bool
+	otherSchedulerLease string
 }
 
 // election is how the leader is elected.
-type election struct {
+type leaderElection struct {
 	LeaderElect   bool
 	LeaseDuration time.Duration
 	RenewDeadline time.Duration
@@ -69,14 +69,14 @@ type election struct {
 }
 
 // parse reads the flags. The error says which one is wrong.
-func parse(args []string) (options, error) {
+func parseFlags(args []string) (options, error) {
 	o := options{}
 	f := o.flags()
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	o.tracing.given = f.Changed(rateFlag)
-	o.othersGiven = f.Changed("other-schedulers")
+	o.tracing.rateSet = f.Changed(rateFlag)
+	o.otherSchedulersSet = f.Changed("other-schedulers")
 	if !f.Changed("namespace") {
 		o.namespace = ownNamespace()
 	}
@@ -92,47 +92,47 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.namespace, "namespace", "", "Berth's own namespace, where its Lease lives; without it that of its pod, and berth-system outside of a cluster")
 	o.metrics.flags(f)
 	o.tracing.flags(f)
-	f.StringVar(&o.probes, "health-probe-bind-address", ":8081", "where /livez and /readyz are served, and /healthz, which is /livez; 0 for nowhere")
-	f.StringVar(&o.pprof, "pprof-bind-address", "0", "where /debug/pprof is served; 0 for nowhere")
-	f.StringVar(&o.crashes, "crash-output-dir", "", "a folder that outlives the process, such as an emptyDir, for what the process dies of should it crash: the next process reads there which plugin was on the stack; empty for none")
+	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "where /livez and /readyz are served, and /healthz, which is /livez; 0 for nowhere")
+	f.StringVar(&o.pprofAddress, "pprof-bind-address", "0", "where /debug/pprof is served; 0 for nowhere")
+	f.StringVar(&o.crashDir, "crash-output-dir", "", "a folder that outlives the process, such as an emptyDir, for what the process dies of should it crash: the next process reads there which plugin was on the stack; empty for none")
 	f.Float32Var(&o.qps, "kube-api-qps", -1, "requests a second to the API server; -1 leaves it to the server's own fairness")
 	f.IntVar(&o.burst, "kube-api-burst", 0, "requests above --kube-api-qps at once")
 	f.Int8VarP(&o.verbosity, "v", "v", 0, "verbosity: 0 swaps, 1 each decision, 4 and above nodes")
 	f.StringVar(&o.defaultProfile, "default-profile", "berth", "the SchedulingProfile that is created while the cluster has none; empty for none")
-	f.BoolVar(&o.extenders, "enable-extenders", false, "let profiles ask HTTP extenders to filter and to prioritize")
-	f.BoolVar(&o.extenderWrites, "enable-extender-writes", false, "let extenders choose victims and bind pods, too; needs --enable-extenders")
+	f.BoolVar(&o.enableExtenders, "enable-extenders", false, "let profiles ask HTTP extenders to filter and to prioritize")
+	f.BoolVar(&o.enableExtenderWrites, "enable-extender-writes", false, "let extenders choose victims and bind pods, too; needs --enable-extenders")
 	f.StringSliceVar(&o.otherSchedulers, "other-schedulers", []string{"default-scheduler"}, "names that other schedulers serve: their pods are not reported as unserved, and a SchedulingProfile of such a name is refused")
-	f.StringVar(&o.otherLease, "other-scheduler-lease", "", "the Lease of the scheduler that serves default-scheduler, as NAMESPACE/NAME, such as kube-system/kube-scheduler: a profile of that name runs once the Lease has not changed for its duration while this process looked on; none: nobody serves that name. Without it such a profile runs only with the annotation berth.dev/take-over")
-	f.BoolVar(&o.elect.LeaderElect, "leader-elect", true, "schedule only while holding the Lease, so that replicas may stand by")
-	f.DurationVar(&o.elect.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a Lease that is not renewed keeps others out")
-	f.DurationVar(&o.elect.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
-	f.DurationVar(&o.elect.RetryPeriod, "leader-elect-retry-period", time.Second, "how often the Lease is renewed or asked for")
-	f.DurationVar(&o.watchdog, "watchdog-timeout", time.Minute, "how long the scheduling loop may be at one step before /livez fails; 0 for as long as it likes")
-	f.DurationVar(&o.ending, "graceful-shutdown-timeout", 30*time.Second, "how long the process may take to end: bindings under way are finished, what happened is told, and the Lease is given back; less than the pod's terminationGracePeriodSeconds")
-	f.Var(&o.cache, "equivalence-cache-size", "how much memory the verdicts may take that are remembered for all profiles together, such as 512Mi; 0 for a quarter of the container's memory limit, and 512Mi where there is none")
+	f.StringVar(&o.otherSchedulerLease, "other-scheduler-lease", "", "the Lease of the scheduler that serves default-scheduler, as NAMESPACE/NAME, such as kube-system/kube-scheduler: a profile of that name runs once the Lease has not changed for its duration while this process looked on; none: nobody serves that name. Without it such a profile runs only with the annotation berth.dev/take-over")
+	f.BoolVar(&o.leaderElection.LeaderElect, "leader-elect", true, "schedule only while holding the Lease, so that replicas may stand by")
+	f.DurationVar(&o.leaderElection.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a Lease that is not renewed keeps others out")
+	f.DurationVar(&o.leaderElection.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
+	f.DurationVar(&o.leaderElection.RetryPeriod, "leader-elect-retry-period", time.Second, "how often the Lease is renewed or asked for")
+	f.DurationVar(&o.watchdogTimeout, "watchdog-timeout", time.Minute, "how long the scheduling loop may be at one step before /livez fails; 0 for as long as it likes")
+	f.DurationVar(&o.shutdownTimeout, "graceful-shutdown-timeout", 30*time.Second, "how long the process may take to end: bindings under way are finished, what happened is told, and the Lease is given back; less than the pod's terminationGracePeriodSeconds")
+	f.Var(&o.cacheSize, "equivalence-cache-size", "how much memory the verdicts may take that are remembered for all profiles together, such as 512Mi; 0 for a quarter of the container's memory limit, and 512Mi where there is none")
 	return f
 }
 
 func (o options) validate(rest []string) error {
-	switch e := o.elect; {
+	switch e := o.leaderElection; {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q: only flags are taken", rest[0])
-	case o.extenderWrites && !o.extenders:
+	case o.enableExtenderWrites && !o.enableExtenders:
 		return fmt.Errorf("--enable-extender-writes: needs --enable-extenders")
 	case o.namespace == "":
 		return fmt.Errorf("--namespace: must not be empty")
 	case o.defaultProfile != "" && len(validation.IsDNS1123Subdomain(o.defaultProfile)) > 0, len(o.defaultProfile) > 63:
 		return fmt.Errorf("--default-profile: must be a DNS subdomain of at most 63 characters, or empty, is %q", o.defaultProfile)
-	case o.otherLease != "" && o.otherLease != noLease && o.others().Lease == nil:
-		return fmt.Errorf("--other-scheduler-lease: must be NAMESPACE/NAME, none, or empty, is %q", o.otherLease)
+	case o.otherSchedulerLease != "" && o.otherSchedulerLease != noLease && o.otherSchedulerOptions().Lease == nil:
+		return fmt.Errorf("--other-scheduler-lease: must be NAMESPACE/NAME, none, or empty, is %q", o.otherSchedulerLease)
 	case o.verbosity < 0:
 		return fmt.Errorf("--v: must not be negative, is %d", o.verbosity)
-	case o.watchdog != 0 && o.watchdog <= framework.CallLimit:
-		return fmt.Errorf("--watchdog-timeout: must exceed %v, after which the loop itself leaves a plugin behind, or be 0, is %v", framework.CallLimit, o.watchdog)
-	case !o.cache.IsZero() && o.cache.Cmp(leastCache) < 0:
-		return fmt.Errorf("--equivalence-cache-size: must be at least %s, or 0, is %s", &leastCache, &o.cache)
-	case o.ending < endingLeast:
-		return fmt.Errorf("--graceful-shutdown-timeout: must be at least %v, is %v", endingLeast, o.ending)
+	case o.watchdogTimeout != 0 && o.watchdogTimeout <= framework.CallTimeout:
+		return fmt.Errorf("--watchdog-timeout: must exceed %v, after which the loop itself leaves a plugin behind, or be 0, is %v", framework.CallTimeout, o.watchdogTimeout)
+	case !o.cacheSize.IsZero() && o.cacheSize.Cmp(minCacheSize) < 0:
+		return fmt.Errorf("--equivalence-cache-size: must be at least %s, or 0, is %s", &minCacheSize, &o.cacheSize)
+	case o.shutdownTimeout < minShutdownTimeout:
+		return fmt.Errorf("--graceful-shutdown-timeout: must be at least %v, is %v", minShutdownTimeout, o.shutdownTimeout)
 	case o.qps > 0 && o.burst < 1:
 		return fmt.Errorf("--kube-api-burst: must be at least 1 with --kube-api-qps %v", o.qps)
 	case e.LeaderElect && !(e.LeaseDuration > e.RenewDeadline && e.RenewDeadline > e.RetryPeriod && e.RetryPeriod > 0):
@@ -147,9 +147,9 @@ func (o options) validate(rest []string) error {
 const noLease = "none"
 
 // others is what the flags say about other schedulers.
-func (o options) others() controllers.OtherSchedulers {
-	others := controllers.OtherSchedulers{Names: o.otherSchedulers, Given: o.othersGiven, Nobody: o.otherLease == noLease}
-	namespace, name, ok := strings.Cut(o.otherLease, "/")
+func (o options) otherSchedulerOptions() controllers.OtherSchedulers {
+	others := controllers.OtherSchedulers{Names: o.otherSchedulers, Explicit: o.otherSchedulersSet, None: o.otherSchedulerLease == noLease}
+	namespace, name, ok := strings.Cut(o.otherSchedulerLease, "/")
 	if ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0 {
 		others.Lease = &types.NamespacedName{Namespace: namespace, Name: name}
 	}
@@ -172,7 +172,7 @@ func (o options) logger() logr.Logger { return zap.New(zap.Level(zapcore.Level(-
 // service account says.
 func (o options) restConfig(given *restclient.Config) (*restclient.Config, error) {
 	if given != nil {
-		return o.paced(given), nil
+		return o.withRateLimits(given), nil
 	}
 	config, err := restclient.InClusterConfig()
 	if o.kubeconfig != "" {
@@ -181,29 +181,29 @@ func (o options) restConfig(given *restclient.Config) (*restclient.Config, error
 	if err != nil {
 		return nil, fmt.Errorf("no way to reach the API server (is --kubeconfig right?): %w", err)
 	}
-	return o.paced(config), nil
+	return o.withRateLimits(config), nil
 }
 
 // paced returns a copy of config that sends as many requests as the flags let it.
-func (o options) paced(config *restclient.Config) *restclient.Config {
+func (o options) withRateLimits(config *restclient.Config) *restclient.Config {
 	config = restclient.CopyConfig(config)
 	config.QPS, config.Burst = o.qps, o.burst
 	return config
 }
 
-func (o options) manager(scheme *runtime.Scheme, log logr.Logger, end *ending) ctrl.Options {
+func (o options) managerOptions(scheme *runtime.Scheme, log logr.Logger, end *shutdown) ctrl.Options {
 	return ctrl.Options{
 		Scheme: scheme, Logger: log,
 		Metrics:                o.metrics.server(),
 		HealthProbeBindAddress: "0", // see probes
-		PprofBindAddress:       o.pprof,
-		LeaderElection:         o.elect.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: o.namespace,
+		PprofBindAddress:       o.pprofAddress,
+		LeaderElection:         o.leaderElection.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: o.namespace,
 		// What ends after it writes Events alone.
 		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       ptr.To(end.managers()),
+		GracefulShutdownTimeout:       ptr.To(end.managerTimeout()),
 		// Controller-runtime keeps the names of controllers by process, and two Managers
 		// of one process have controllers of one name.
 		Controller:    config.Controller{SkipNameValidation: ptr.To(true)},
-		LeaseDuration: &o.elect.LeaseDuration, RenewDeadline: &o.elect.RenewDeadline, RetryPeriod: &o.elect.RetryPeriod,
+		LeaseDuration: &o.leaderElection.LeaseDuration, RenewDeadline: &o.leaderElection.RenewDeadline, RetryPeriod: &o.leaderElection.RetryPeriod,
 	}
 }

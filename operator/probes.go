@@ -17,21 +17,21 @@ import (
 
 // probes are the checks of this process, by name. What fails is named to everybody, and
 // why at the check's own path, such as /livez/loop: errors must not name pods or profiles.
-type probes struct{ live, ready map[string]func() error }
+type probeChecks struct{ live, ready map[string]func() error }
 
 // prober answers the probes of this process: /livez, /readyz, and /healthz for who knows
 // the former by its old name, as the control plane's own components do. It answers before
 // the process leads, and until it has ended.
-type prober struct {
+type probeServer struct {
 	handler atomic.Pointer[http.Handler]
 	server  *http.Server
-	ended   sync.WaitGroup
+	serving sync.WaitGroup
 }
 
 // openProber listens at address; "" and "0" are nowhere. Until set is called, it goes by
 // checks. Close it.
-func openProber(address string, checks probes) (*prober, error) {
-	p := &prober{}
+func startProbeServer(address string, checks probeChecks) (*probeServer, error) {
+	p := &probeServer{}
 	p.set(checks)
 	p.server = &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*p.handler.Load()).ServeHTTP(w, r) }),
@@ -44,18 +44,18 @@ func openProber(address string, checks probes) (*prober, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--health-probe-bind-address: %w", err)
 	}
-	p.ended.Go(func() { _ = p.server.Serve(listener) }) // until close
+	p.serving.Go(func() { _ = p.server.Serve(listener) }) // until close
 	return p, nil
 }
 
 // set replaces the checks.
-func (p *prober) set(checks probes) {
+func (p *probeServer) set(checks probeChecks) {
 	handler := checks.handler()
 	p.handler.Store(&handler)
 }
 
 // close stops listening. Requests under way have a second to be answered. p may be nil.
-func (p *prober) close() {
+func (p *probeServer) close() {
 	if p == nil {
 		return
 	}
@@ -64,11 +64,11 @@ func (p *prober) close() {
 	if p.server.Shutdown(ctx) != nil {
 		_ = p.server.Close()
 	}
-	p.ended.Wait()
+	p.serving.Wait()
 }
 
 // readiness returns the errors of the checks of /readyz, by their names.
-func (p probes) readiness() error {
+func (p probeChecks) readiness() error {
 	var all []error
 	for _, name := range slices.Sorted(maps.Keys(p.ready)) {
 		if err := p.ready[name](); err != nil {
@@ -78,7 +78,7 @@ func (p probes) readiness() error {
 	return errors.Join(all...)
 }
 
-func (p probes) handler() http.Handler {
+func (p probeChecks) handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, checks := range map[string]map[string]func() error{"/livez": p.live, "/healthz": p.live, "/readyz": p.ready} {
 		all := &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}

@@ -12,14 +12,14 @@ import (
 )
 
 // awayUntil is an API server that cannot be reached before a moment.
-type awayUntil struct {
+type unreachableUntil struct {
 	moment   time.Time
 	requests int
 }
 
 var errRefused = errors.New("connection refused")
 
-func (a *awayUntil) RoundTrip(*http.Request) (*http.Response, error) {
+func (a *unreachableUntil) RoundTrip(*http.Request) (*http.Response, error) {
 	a.requests++
 	if time.Now().Before(a.moment) {
 		return nil, errRefused
@@ -27,7 +27,7 @@ func (a *awayUntil) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
 }
 
-func TestWatchesWaitForAnAPIServerThatIsAway(t *testing.T) {
+func TestWatchesWaitForAnUnreachableAPIServer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		query    string
 		away     time.Duration
@@ -37,15 +37,15 @@ func TestWatchesWaitForAnAPIServerThatIsAway(t *testing.T) {
 	}{
 		"a watch is answered within two seconds of its coming back": {"watch=true&resourceVersion=7", 40 * time.Second, 0, true, 42 * time.Second},
 		"a watch is given up with its reflector":                    {"watch=true", time.Hour, 3 * time.Second, false, 3 * time.Second},
-		"a watch fails before its token can be much too old":        {"watch=true", time.Hour, 0, false, rewatchLimit},
+		"a watch fails before its token can be much too old":        {"watch=true", time.Hour, 0, false, watchRetryTimeout},
 		"a list fails at once":                                      {"limit=500", time.Minute, 0, false, 0},
 		"what was answered is not asked again":                      {"watch=true", 0, 0, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server, began := &awayUntil{moment: time.Now().Add(tc.away)}, time.Now()
+				server, began := &unreachableUntil{moment: time.Now().Add(tc.away)}, time.Now()
 				config := &restclient.Config{}
-				rewatch(config)
+				retryWatches(config)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if tc.givenUp > 0 {
@@ -68,7 +68,7 @@ func TestWatchesWaitForAnAPIServerThatIsAway(t *testing.T) {
 				if took := time.Since(began); took > tc.within {
 					t.Errorf("it took %s, want %s at most", took, tc.within)
 				}
-				if most := 1 + int(tc.within/rewatchPause); server.requests > most {
+				if most := 1 + int(tc.within/watchRetryInterval); server.requests > most {
 					t.Errorf("%d requests were sent, want %d at most", server.requests, most)
 				}
 			})

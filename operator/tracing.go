@@ -28,7 +28,7 @@ type tracingOptions struct {
 	endpoint string
 	// perMillion is of how many attempts in a million; given says that it was.
 	perMillion int32
-	given      bool
+	rateSet    bool
 }
 
 // million is all attempts.
@@ -59,7 +59,7 @@ func (o tracingOptions) validate() error {
 	if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || n == 0 || host == "" {
 		return fmt.Errorf("--%s: must be host:port, without a scheme, such as localhost:4317, is %q", endpointFlag, o.endpoint)
 	}
-	if !o.given {
+	if !o.rateSet {
 		return fmt.Errorf("--%s: needs --%s, the attempts in a million that are traced: %d for all", endpointFlag, rateFlag, million)
 	}
 	return nil
@@ -72,7 +72,7 @@ type traces struct {
 	// version is Berth's.
 	version string
 	// lost is called with why traces were lost at the end.
-	lost func(error)
+	onLost func(error)
 }
 
 // start begins to send traces, of this version of Berth on host; nil where none are
@@ -127,6 +127,6 @@ func (t *traces) close(ctx context.Context) {
 		return
 	}
 	if err := t.Shutdown(ctx); err != nil {
-		t.lost(fmt.Errorf("at the end: %w", err))
+		t.onLost(fmt.Errorf("at the end: %w", err))
 	}
 }

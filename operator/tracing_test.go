@@ -32,15 +32,15 @@ func TestFlagsOfTracing(t *testing.T) {
 		"--tracing-endpoint=c:0 --tracing-sampling-rate-per-million=1":                  `--tracing-endpoint: must be host:port`,
 		"--tracing-endpoint=c:70000 --tracing-sampling-rate-per-million=1":              `--tracing-endpoint: must be host:port`,
 	} {
-		_, err := parse(strings.Fields(flags))
+		_, err := parseFlags(strings.Fields(flags))
 		if ok := err == nil && want == "" || err != nil && want != "" && strings.HasPrefix(err.Error(), want); !ok {
 			t.Errorf("%q: %v, want %q", flags, err, want)
 		}
 	}
 }
 
-func TestNothingIsTracedUnlessAsked(t *testing.T) {
-	o, err := parse(nil)
+func TestNothingIsTracedByDefault(t *testing.T) {
+	o, err := parseFlags(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestNothingIsTracedUnlessAsked(t *testing.T) {
 	traced.close(t.Context())
 }
 
-func TestRequestsOfATracedAttemptSaySo(t *testing.T) {
+func TestRequestsOfATracedAttemptCarryItsContext(t *testing.T) {
 	var said string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { said = r.Header.Get("Traceparent") }))
 	defer server.Close()
@@ -107,13 +107,13 @@ func TestRequestsOfATracedAttemptSaySo(t *testing.T) {
 }
 
 // A collector that does not answer keeps the process no longer than it has.
-func TestACollectorThatHangsHoldsUpNobody(t *testing.T) {
+func TestACollectorThatHangsDoesNotDelayShutdown(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // and nobody accepts
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	o := tracingOptions{endpoint: listener.Addr().String(), perMillion: million, given: true}
+	o := tracingOptions{endpoint: listener.Addr().String(), perMillion: million, rateSet: true}
 	traced, err := o.start(t.Context(), "host", "v1.2.3", logr.Discard())
 	if err != nil {
 		t.Fatal(err)

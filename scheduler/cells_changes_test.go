@@ -12,45 +12,45 @@ import (
 )
 
 // configOf is the name of the cell's PluginConfig.
-const configOf = "shared"
+const sharedConfig = "shared"
 
 // desk is where a profile and a PluginConfig are written, and reconciled as
 // controllers does.
-type desk struct {
+type profileStore struct {
 	object  *v1alpha1.SchedulingProfile
 	configs map[string]*v1alpha1.PluginConfig
-	cells.Away
+	cells.HoldState
 	// runs is what runs when all is well; between are those that ran for a
 	// moment while the change was made.
-	runs    stamp
-	between []stamp
+	running generationID
+	passing []generationID
 }
 
 // stamp names a generation as decisions do.
-type stamp struct {
+type generationID struct {
 	Hash       string
 	Generation int64
 }
 
-func stampOf(b *compile.Blueprint) stamp { return stamp{b.Hash, b.Generation} }
+func generationIDOf(b *compile.Blueprint) generationID { return generationID{b.Hash, b.Generation} }
 
-func newDesk() desk {
-	d := desk{
-		object:  &v1alpha1.SchedulingProfile{Spec: cells.NewSpec(configOf)},
-		configs: map[string]*v1alpha1.PluginConfig{configOf: cells.NewConfig(configOf)},
+func newProfileStore() profileStore {
+	d := profileStore{
+		object:  &v1alpha1.SchedulingProfile{Spec: cells.NewSpec(sharedConfig)},
+		configs: map[string]*v1alpha1.PluginConfig{sharedConfig: cells.NewConfig(sharedConfig)},
 	}
 	d.object.Name, d.object.Generation = "p", 6
 	return d
 }
 
-func (d *desk) write(edit func(*cells.Spec)) {
+func (d *profileStore) write(edit func(*cells.Spec)) {
 	if edit != nil {
 		edit(&d.object.Spec)
 	}
 	d.object.Generation++
 }
 
-func (c *cell) blueprint() (*compile.Blueprint, error) {
+func (c *swapCase) blueprint() (*compile.Blueprint, error) {
 	b, rejection := compile.Profile(compile.Input{Profile: c.object, Configs: c.configs, Registry: c.options.Registry, Version: "test"})
 	if rejection != nil {
 		return nil, errors.New(rejection.Message())
@@ -58,73 +58,73 @@ func (c *cell) blueprint() (*compile.Blueprint, error) {
 	return b, nil
 }
 
-func (c *cell) reconcile() error {
+func (c *swapCase) reconcile() error {
 	b, err := c.blueprint()
 	if err == nil {
 		err = c.Profiles().Apply(c.ctx, b)
 	}
 	if err == nil {
-		c.runs = stampOf(b)
+		c.running = generationIDOf(b)
 	}
 	return err
 }
 
-func (c *cell) pause(paused bool) {
+func (c *swapCase) pause(paused bool) {
 	c.Paused = paused
-	c.Profiles().Pause("p", paused)
+	c.Profiles().SetPaused("p", paused)
 }
 
 // user does what the table of changes says.
-type user struct{ *cell }
+type profileUser struct{ *swapCase }
 
-var _ cells.Desk = user{}
+var _ cells.ProfileEditor = profileUser{}
 
-func (u user) Write(edit func(*cells.Spec)) { u.write(edit) }
+func (u profileUser) Stage(edit func(*cells.Spec)) { u.write(edit) }
 
-func (u user) Edit(edit func(*cells.Spec)) {
+func (u profileUser) Edit(edit func(*cells.Spec)) {
 	u.write(edit)
 	u.must(u.reconcile())
 }
 
-func (u user) EditInVain(edit func(*cells.Spec)) {
+func (u profileUser) EditRejected(edit func(*cells.Spec)) {
 	u.write(edit)
 	u.mustNot(u.reconcile())
 }
 
-func (u user) Passing(edit func(*cells.Spec)) {
+func (u profileUser) EditBriefly(edit func(*cells.Spec)) {
 	u.Edit(edit)
-	u.between = append(u.between, u.runs)
+	u.passing = append(u.passing, u.running)
 }
 
-func (u user) EditConfig(mark string) {
-	u.configs[configOf].Spec.Args = cells.Arguments(mark)
+func (u profileUser) EditConfig(mark string) {
+	u.configs[sharedConfig].Spec.Args = cells.Arguments(mark)
 	u.must(u.reconcile())
 }
 
-func (u user) DeleteConfig() {
-	delete(u.configs, configOf)
+func (u profileUser) DeleteConfig() {
+	delete(u.configs, sharedConfig)
 	u.mustNot(u.reconcile())
 }
 
-func (u user) Pause() { u.pause(true) }
+func (u profileUser) Pause() { u.pause(true) }
 
-func (u user) Forbid() {
-	u.Edit(cells.ForbidAll)
-	u.Forbidden = true
+func (u profileUser) DisallowNamespace() {
+	u.Edit(cells.DisallowAllNamespaces)
+	u.NamespaceDisallowed = true
 }
 
-func (u user) Delete() {
-	u.Paused, u.Gone = false, true
+func (u profileUser) Delete() {
+	u.Paused, u.Deleted = false, true
 	u.Profiles().Delete("p")
 }
 
-func (u user) Create(edit func(*cells.Spec)) {
-	u.Gone, u.object.Generation = false, 0
+func (u profileUser) Create(edit func(*cells.Spec)) {
+	u.Deleted, u.object.Generation = false, 0
 	u.Edit(edit)
 }
 
-func (u user) EditTwice(first, second func(*cells.Spec)) {
-	u.slow = make(chan struct{})
+func (u profileUser) EditTwice(first, second func(*cells.Spec)) {
+	u.buildGate = make(chan struct{})
 	var both sync.WaitGroup
 	for i, edit := range []func(*cells.Spec){first, second} {
 		u.write(edit)
@@ -134,12 +134,12 @@ func (u user) EditTwice(first, second func(*cells.Spec)) {
 		if i == 0 {
 			synctest.Wait()
 		}
-		u.between, u.runs = append(u.between, stampOf(b)), stampOf(b)
+		u.passing, u.running = append(u.passing, generationIDOf(b)), generationIDOf(b)
 	}
 	// The second waits for a lock, and synctest waits for nobody who does.
 	for range 1000 {
 		runtime.Gosched()
 	}
-	close(u.slow)
+	close(u.buildGate)
 	both.Wait()
 }

@@ -7,51 +7,51 @@ import (
 )
 
 // spot is a place, and how it is played here.
-type spot struct {
+type testPlace struct {
 	cells.Place
 	// unled says that nobody leads before the change, and pops that the test
 	// pops the pod.
-	unled, pops bool
+	noLeader, popped bool
 }
 
-func newSpot(name string, p cells.Place) spot {
+func newTestPlace(name string, p cells.Place) testPlace {
 	pops := name == cells.Popped
-	return spot{Place: p, unled: pops || p.Unseen() || p.Where == queue.Active, pops: pops}
+	return testPlace{Place: p, noLeader: pops || p.ArrivesAfter() || p.Where == queue.Active, popped: pops}
 }
 
 // put sees to it that the pod comes to the place, and stays.
-func (c *cell) put(s spot) {
-	then := s.Then
-	if s.Stuck {
-		then = c.stuck(then)
+func (c *swapCase) preparePlace(s testPlace) {
+	then := s.Answer
+	if s.Blocks {
+		then = c.blockAnswer(then)
 	}
 	switch {
-	case s.Where == queue.Parked:
+	case s.Where == queue.Held:
 		c.pause(true)
 	case s.Point == "Bind":
-		c.cluster.Inject(fakecluster.Fault{Verb: "bind", Before: func() { <-c.free }})
+		c.cluster.Inject(fakecluster.Fault{Verb: "bind", Before: func() { <-c.unblocked }})
 	case s.Point != "":
-		c.roles[s.Point] = then
+		c.answers[s.Point] = then
 	}
 }
 
 // letGo lets the pod go on.
-func (c *cell) letGo(s spot) {
-	if s.Stuck {
-		close(c.free)
+func (c *swapCase) unblock(s testPlace) {
+	if s.Blocks {
+		close(c.unblocked)
 	}
-	switch waits := c.waiting.Get(web("a").UID); s.Permit {
+	switch waits := c.waitingPods.Get(webPod("a").UID); s.Permit {
 	case cells.Allow:
-		waits.Allow(cells.Judge)
+		waits.Allow(cells.Decider)
 	case cells.Reject:
-		waits.Reject(cells.Judge, "no")
+		waits.Reject(cells.Decider, "no")
 	}
 }
 
 // said is how counts tells of one pod there.
-func said(where queue.Place) string {
+func countsAt(where queue.Place) string {
 	return map[queue.Place]string{
 		"": "", queue.Active: "1 active", queue.Backoff: "1 backoff", queue.Unschedulable: "1 unschedulable",
-		queue.Gated: "1 gated", queue.Parked: "1 parked", queue.InFlight: "1 in flight",
+		queue.Gated: "1 gated", queue.Held: "1 parked", queue.InFlight: "1 in flight",
 	}[where]
 }

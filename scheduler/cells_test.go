@@ -19,131 +19,131 @@ import (
 // backoff; the change moves it on, if it touches what holds the pod, or else the
 // event that it waits for, and no flush, which these profiles do not have; and
 // nothing of it is left behind.
-func TestEveryPlaceUnderEveryChange(t *testing.T) {
+func TestEveryPodStateUnderEveryProfileChange(t *testing.T) {
 	for where, p := range cells.Places {
 		for what, ch := range cells.Changes {
 			t.Run("it is "+where+", and "+what, func(t *testing.T) {
-				inTime(t, func(w *world) { newCell(w).play(newSpot(where, p), ch) }, node("n1"), home())
+				runTest(t, func(w *testEnv) { newSwapCase(w).runCase(newTestPlace(where, p), ch) }, node("n1"), podNamespace())
 			})
 		}
 	}
 }
 
 // home is the namespace of all pods.
-func home() *v1.Namespace {
-	return &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: web("a").Namespace}}
+func podNamespace() *v1.Namespace {
+	return &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: webPod("a").Namespace}}
 }
 
 // cell is one pod in one place under one change.
-type cell struct {
-	*world
-	desk
-	cast
+type swapCase struct {
+	*testEnv
+	profileStore
+	pluginSet
 	// attempt is one that the test plays itself.
 	attempt *queue.Attempt
 	// free lets go who is stuck.
-	free chan struct{}
+	unblocked chan struct{}
 	// ends ends the leadership; nil before it began.
-	ends func()
+	stopLeading func()
 }
 
-func newCell(w *world) *cell {
-	c := &cell{world: w, desk: newDesk(), free: make(chan struct{})}
+func newSwapCase(w *testEnv) *swapCase {
+	c := &swapCase{testEnv: w, profileStore: newProfileStore(), unblocked: make(chan struct{})}
 	c.register(w.options.Registry)
 	return c
 }
 
-func (c *cell) play(s spot, ch cells.Change) {
+func (c *swapCase) runCase(s testPlace, ch cells.Change) {
 	defer func() {
-		if c.ends != nil {
-			c.ends()
+		if c.stopLeading != nil {
+			c.stopLeading()
 		}
 	}()
-	if ch.First != nil {
-		ch.First(user{c})
+	if ch.Setup != nil {
+		ch.Setup(profileUser{c})
 	}
 	before := c.arrange(s)
-	ch.Make(user{c})
+	ch.Apply(profileUser{c})
 	synctest.Wait()
-	c.goOn(s)
-	if reason := c.Holds(); reason != "" {
+	c.proceed(s)
+	if reason := c.HoldReason(); reason != "" {
 		c.wantHeld(s, reason)
-		c.comeBack(ch.Same)
-	} else if ch.Same || ch.Spares(s.Place) {
-		c.want("the queue, where nothing changed for the pod", c.counts(), said(s.Rests))
-		c.open()
+		c.serveAgain(ch.KeepsGeneration)
+	} else if ch.KeepsGeneration || ch.KeepsWaiting(s.Place) {
+		c.want("the queue, where nothing changed for the pod", c.counts(), countsAt(s.EndsIn))
+		c.allowAll()
 		c.create(node("n2"))
 	}
 	if s.BacksOff {
 		c.want("the queue while the pod backs off", c.counts(), "1 backoff")
 		time.Sleep(time.Minute)
 	}
-	by := []stamp{c.runs}
+	by := []generationID{c.running}
 	switch {
-	case s.Begun:
-		by = []stamp{before}
-	case !s.unled:
-		by = append(by, c.between...)
+	case s.Committed:
+		by = []generationID{before}
+	case !s.noLeader:
+		by = append(by, c.passing...)
 	}
 	c.wantBound(by, s.Attempts)
-	c.wantAsked(s.Begun || ch.Same)
+	c.wantPostBind(s.Committed || ch.KeepsGeneration)
 	c.wantNothingLeft()
 }
 
 // arrange puts the pod into its place, and returns what runs then.
-func (c *cell) arrange(s spot) stamp {
-	c.put(s)
-	user{c}.Edit(nil)
-	c.early()
-	if !s.unled {
-		c.leads()
+func (c *swapCase) arrange(s testPlace) generationID {
+	c.preparePlace(s)
+	profileUser{c}.Edit(nil)
+	c.markFirst()
+	if !s.noLeader {
+		c.becomeLeader()
 	}
-	if !s.Unseen() {
-		c.create(leaving())
+	if !s.ArrivesAfter() {
+		c.create(nominatedPod())
 	}
 	// Between two ticks, at which a follower looks at the cluster: a pod that the
 	// test pops is scheduled by the test, and nobody else may look then.
 	time.Sleep(2500 * time.Millisecond)
-	if s.pops {
+	if s.popped {
 		c.attempt = c.queue.TryPop()
 	}
-	c.want("the queue before", c.counts(), said(s.Where))
-	return c.runs
+	c.want("the queue before", c.counts(), countsAt(s.Where))
+	return c.running
 }
 
 // goOn lets the pod go on after the change.
-func (c *cell) goOn(s spot) {
-	if s.Unseen() {
-		c.create(leaving())
+func (c *swapCase) proceed(s testPlace) {
+	if s.ArrivesAfter() {
+		c.create(nominatedPod())
 	}
-	c.letGo(s)
+	c.unblock(s)
 	if c.attempt != nil {
-		c.schedule(c.ctx, c.attempt)
+		c.scheduleOne(c.ctx, c.attempt)
 		synctest.Wait() // who begins to lead finds nothing under way
 	}
-	c.leads()
+	c.becomeLeader()
 }
 
-func (c *cell) leads() {
-	if c.ends == nil {
-		c.ends = c.lead()
+func (c *swapCase) becomeLeader() {
+	if c.stopLeading == nil {
+		c.stopLeading = c.startLeading()
 	}
 	synctest.Wait()
 }
 
 // wantHeld wants the pod to wait for its profile, and to say why, unless it was
 // under way already.
-func (c *cell) wantHeld(s spot, reason string) {
+func (c *swapCase) wantHeld(s testPlace, reason string) {
 	counts, condition := "1 parked", "False "+reason
 	switch {
-	case s.Begun:
+	case s.Committed:
 		counts, condition = "", "True"
-	case s.Unseen() && c.Gone:
+	case s.ArrivesAfter() && c.Deleted:
 		// Nobody here knows it: it is told by unserved.
 		counts, condition = "", ""
 	}
 	c.want("the queue while the profile is away", c.counts(), counts)
-	told := c.scheduled("a")
+	told := c.podScheduled("a")
 	if len(told) > len(condition) && condition != "" {
 		told = told[:len(condition)]
 	}
@@ -152,22 +152,22 @@ func (c *cell) wantHeld(s spot, reason string) {
 
 // comeBack ends what holds the pods. same says that what ran before runs on,
 // and so has to change its mind.
-func (c *cell) comeBack(same bool) {
+func (c *swapCase) serveAgain(same bool) {
 	if same {
-		c.open()
+		c.allowAll()
 	}
 	switch {
-	case c.Gone:
-		user{c}.Create(nil)
-	case c.Forbidden:
-		user{c}.Edit(cells.AllowAll)
-		c.Forbidden = false
+	case c.Deleted:
+		profileUser{c}.Create(nil)
+	case c.NamespaceDisallowed:
+		profileUser{c}.Edit(cells.AllowAllNamespaces)
+		c.NamespaceDisallowed = false
 	}
 	c.pause(false)
 	synctest.Wait()
 }
 
-func (c *cell) mustNot(err error) {
+func (c *swapCase) mustNot(err error) {
 	c.t.Helper()
 	if err == nil {
 		c.t.Error("the change was not refused")
@@ -176,12 +176,12 @@ func (c *cell) mustNot(err error) {
 
 // wantAsked wants the plugins that heard of the binding to be of one
 // generation: that which ran when the pod came to its place, or a later one.
-func (c *cell) wantAsked(early bool) {
-	var heard []*instance
+func (c *swapCase) wantPostBind(early bool) {
+	var heard []*pluginInstance
 	for _, p := range c.all() {
-		switch n := count(p.Journal.Lines(), p.Called+".PostBind n"); {
+		switch n := count(p.Log.Lines(), p.PluginName+".PostBind n"); {
 		case n > 1:
-			c.t.Errorf("%s heard %d times of the binding", p.Called, n)
+			c.t.Errorf("%s heard %d times of the binding", p.PluginName, n)
 		case n == 1:
 			heard = append(heard, p)
 		}
@@ -194,7 +194,7 @@ func (c *cell) wantAsked(early bool) {
 			c.t.Error("plugins of two generations heard of the binding")
 		}
 		if slices.Contains(c.first, p) != early {
-			c.t.Errorf("a %s heard of the binding that was there before: %v, want %v", p.Called, !early, early)
+			c.t.Errorf("a %s heard of the binding that was there before: %v, want %v", p.PluginName, !early, early)
 		}
 	}
 }

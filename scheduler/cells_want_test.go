@@ -23,31 +23,31 @@ import (
 )
 
 // cast are all that were ever built, each with a journal of its own.
-type cast struct {
+type pluginSet struct {
 	mu    sync.Mutex
-	built []*instance
+	built []*pluginInstance
 	// roles are what a Judge answers that is built now.
-	roles map[string]probe.Answer
+	answers map[string]probe.StatusFunc
 	// first are those that ran when the pod was put into its place.
-	first []*instance
+	first []*pluginInstance
 	// slow, where it is not nil, is what constructors wait for.
-	slow chan struct{}
+	buildGate chan struct{}
 }
 
 // instance is one plugin of one generation, which handle stands for.
-type instance struct {
-	*probe.Probe
+type pluginInstance struct {
+	*probe.Plugin
 	handle fwk.Handle
 }
 
-func (p *cast) register(registry framework.Registry) {
-	p.roles = map[string]probe.Answer{}
+func (p *pluginSet) register(registry framework.Registry) {
+	p.answers = map[string]probe.StatusFunc{}
 	registry[defaultbinder.Name] = framework.Registration{
 		Name: defaultbinder.Name, New: defaultbinder.New, Points: []framework.Point{framework.Bind},
 	}
-	for _, name := range []string{cells.Judge, cells.Visitor, cells.Newcomer, cells.Sorts, cells.SortsToo} {
+	for _, name := range []string{cells.Decider, cells.Referenced, cells.Added, cells.Sort, cells.OtherSort} {
 		registry[name] = framework.Registration{
-			Name: name, Points: cells.Points(name), NewArgs: func() runtime.Object { return &cells.Args{} },
+			Name: name, Points: cells.PluginPoints(name), NewArgs: func() runtime.Object { return &cells.Args{} },
 			New: func(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 				return p.build(name, args.(*cells.Args).Mark, handle)
 			},
@@ -55,16 +55,16 @@ func (p *cast) register(registry framework.Registry) {
 	}
 }
 
-func (p *cast) build(name, mark string, handle fwk.Handle) (fwk.Plugin, error) {
-	if p.slow != nil {
-		<-p.slow
+func (p *pluginSet) build(name, mark string, handle fwk.Handle) (fwk.Plugin, error) {
+	if p.buildGate != nil {
+		<-p.buildGate
 	}
-	if mark == cells.Broken {
+	if mark == cells.BrokenArgument {
 		return nil, errors.New("as told")
 	}
-	built := &instance{&probe.Probe{Called: name, Journal: &probe.Journal{}, Waits: time.Hour}, handle}
-	if name == cells.Judge {
-		built.On = maps.Clone(p.roles)
+	built := &pluginInstance{&probe.Plugin{PluginName: name, Log: &probe.CallLog{}, PermitTimeout: time.Hour}, handle}
+	if name == cells.Decider {
+		built.Statuses = maps.Clone(p.answers)
 		built.Events = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}}}
 	}
 	p.mu.Lock()
@@ -73,7 +73,7 @@ func (p *cast) build(name, mark string, handle fwk.Handle) (fwk.Plugin, error) {
 	return built, nil
 }
 
-func (p *cast) all() []*instance {
+func (p *pluginSet) all() []*pluginInstance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.built)
@@ -81,21 +81,21 @@ func (p *cast) all() []*instance {
 
 // early says that what is built so far was there first, and that whoever comes
 // lets everything pass.
-func (p *cast) early() { p.first, p.roles = p.all(), nil }
+func (p *pluginSet) markFirst() { p.first, p.answers = p.all(), nil }
 
 // open has those who were there first let everything pass, too.
-func (p *cast) open() {
+func (p *pluginSet) allowAll() {
 	for _, built := range p.first {
 		for _, point := range []string{"PreEnqueue", "Filter", "Permit", "PreBind"} {
-			built.Set(point, nil)
+			built.SetStatus(point, nil)
 		}
 	}
 }
 
 // stuck keeps a pod until the cell is freed, and answers then.
-func (c *cell) stuck(then probe.Answer) probe.Answer {
+func (c *swapCase) blockAnswer(then probe.StatusFunc) probe.StatusFunc {
 	return func() *fwk.Status {
-		<-c.free
+		<-c.unblocked
 		if then == nil {
 			return nil
 		}
@@ -105,27 +105,27 @@ func (c *cell) stuck(then probe.Answer) probe.Answer {
 
 // wantBound wants the pod to be bound once, in its nth attempt, and whoever
 // asks to be told the same.
-func (c *cell) wantBound(by []stamp, attempts int) {
+func (c *swapCase) wantBound(by []generationID, attempts int) {
 	var said struct {
-		stamp
+		generationID
 		Attempts int
 	}
-	if pod := c.cluster.Pod(web("a")); pod.Spec.NodeName == "" {
-		c.t.Errorf("not bound; in the queue: %s; it says %q", c.counts(), c.scheduled("a"))
+	if pod := c.cluster.Pod(webPod("a")); pod.Spec.NodeName == "" {
+		c.t.Errorf("not bound; in the queue: %s; it says %q", c.counts(), c.podScheduled("a"))
 	} else if err := json.Unmarshal([]byte(pod.Annotations[decision.AnnotationKey]), &said); err != nil {
 		c.t.Errorf("its annotation: %v", err)
-	} else if !slices.Contains(by, said.stamp) || said.Attempts != attempts {
+	} else if !slices.Contains(by, said.generationID) || said.Attempts != attempts {
 		c.t.Errorf("bound by %+v, want attempt %d of %v", said, attempts, by)
 	}
-	if n := count(c.cluster.Take(), "bind a "); n != 1 {
+	if n := count(c.cluster.TakeCalls(), "bind a "); n != 1 {
 		c.t.Errorf("%d Bindings were written", n)
 	}
 	if n := count(c.events.take(), "a Normal Scheduled"); n != 1 {
 		c.t.Errorf("%d events say that it was bound", n)
 	}
-	page, _ := c.options.Ledger.Page("p", 50)
+	page, _ := c.options.Ledger.History("p", 50)
 	for i, d := range page.Recent {
-		if d.Attempts != len(page.Recent)-i || (d.Result == decision.Bound) != (i == 0) || i == 0 && (stamp{d.Hash, d.Generation}) != said.stamp {
+		if d.Attempts != len(page.Recent)-i || (d.Result == decision.Bound) != (i == 0) || i == 0 && (generationID{d.Hash, d.Generation}) != said.generationID {
 			c.t.Errorf("%d decisions before the last: %+v", i, d)
 		}
 	}
@@ -136,38 +136,38 @@ func (c *cell) wantBound(by []stamp, attempts int) {
 
 // wantNothingLeft wants nothing to be kept of the pod but that it has a node,
 // and of the generations only what runs; and when that ends, nothing.
-func (c *cell) wantNothingLeft() {
-	if diff := cmp.Diff(kept{Placed: 1}, c.kept()); diff != "" {
+func (c *swapCase) wantNothingLeft() {
+	if diff := cmp.Diff(leftovers{Placed: 1}, c.leftovers()); diff != "" {
 		c.t.Errorf("kept (-want +got):\n%s", diff)
 	}
 	running, ok := c.Profiles().Running("p")
-	if !ok || stampOf(running.Blueprint) != c.runs {
-		c.t.Errorf("%+v runs, want %+v", running, c.runs)
+	if !ok || generationIDOf(running.Blueprint) != c.running {
+		c.t.Errorf("%+v runs, want %+v", running, c.running)
 	}
 	var runs fwk.Handle
 	if generation, ok := c.Profiles().Acquire("p"); ok {
 		runs = generation.Framework
 		generation.Release()
 	}
-	c.wantClosed(func(p *instance) bool { return p.handle != runs })
+	c.wantClosed(func(p *pluginInstance) bool { return p.handle != runs })
 	c.Profiles().Delete("p")
 	synctest.Wait()
-	c.wantClosed(func(*instance) bool { return true })
+	c.wantClosed(func(*pluginInstance) bool { return true })
 }
 
 // wantClosed wants each plugin to be closed once, and not to be asked after
 // that, or not to be closed.
-func (c *cell) wantClosed(closed func(*instance) bool) {
+func (c *swapCase) wantClosed(closed func(*pluginInstance) bool) {
 	for i, p := range c.all() {
-		lines := p.Journal.Lines()
+		lines := p.Log.Lines()
 		want := 0
 		if closed(p) {
 			want = 1
 		}
-		if n := count(lines, p.Called+".Close"); n != want {
-			c.t.Errorf("plugin %d, a %s, was closed %d times, want %d", i, p.Called, n, want)
-		} else if n > 0 && lines[len(lines)-1] != p.Called+".Close" {
-			c.t.Errorf("plugin %d, a %s, was asked after its end: %q", i, p.Called, lines)
+		if n := count(lines, p.PluginName+".Close"); n != want {
+			c.t.Errorf("plugin %d, a %s, was closed %d times, want %d", i, p.PluginName, n, want)
+		} else if n > 0 && lines[len(lines)-1] != p.PluginName+".Close" {
+			c.t.Errorf("plugin %d, a %s, was asked after its end: %q", i, p.PluginName, lines)
 		}
 	}
 }

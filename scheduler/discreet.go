@@ -15,33 +15,33 @@ import (
 // message is the text of an attempt that ended with err, without what a tenant
 // may not read, and as long as an explanation has room for. No more than twice
 // that is searched: a name that the search would cut in two is cut off.
-func (s *Scheduler) message(t *turn, err error) string {
-	text := decision.Clip(err.Error(), 2*decision.MaxExplanation)
-	return decision.Clip(s.discreet(t, text), decision.MaxExplanation)
+func (s *Scheduler) redactedMessage(t *schedulingCycle, err error) string {
+	text := decision.Truncate(err.Error(), 2*decision.MaxExplanation)
+	return decision.Truncate(s.redact(t, text), decision.MaxExplanation)
 }
 
 // wording returns what words the reasons of plugins without what a tenant may
 // not read.
-func (s *Scheduler) wording(t *turn) func(plugin, reason string) string {
+func (s *Scheduler) redactor(t *schedulingCycle) func(plugin, reason string) string {
 	return func(plugin, reason string) string {
-		if t.generation.Framework.BuiltIn(plugin) {
+		if t.generation.Framework.InTree(plugin) {
 			return reason
 		}
-		return s.discreet(t, reason)
+		return s.redact(t, reason)
 	}
 }
 
 // name is what may be the name of an object, or several with slashes between.
-var name = regexp.MustCompile(`[a-z0-9]([a-z0-9./-]*[a-z0-9])?`)
+var objectNames = regexp.MustCompile(`[a-z0-9]([a-z0-9./-]*[a-z0-9])?`)
 
 // discreet writes <node> for names of nodes, unless the profile's explanations
 // name them, and <pod> for pods of other namespaces that are named as
 // namespace/name.
-func (s *Scheduler) discreet(t *turn, text string) string {
+func (s *Scheduler) redact(t *schedulingCycle, text string) string {
 	if fault.TenantsReadAll {
 		return text
 	}
-	return name.ReplaceAllStringFunc(text, func(word string) string {
+	return objectNames.ReplaceAllStringFunc(text, func(word string) string {
 		parts := strings.Split(word, "/")
 		if len(parts) == 2 && parts[0] != t.Pod.Namespace {
 			if _, err := s.options.Informers.Core().V1().Pods().Lister().Pods(parts[0]).Get(parts[1]); err == nil {
@@ -49,7 +49,7 @@ func (s *Scheduler) discreet(t *turn, text string) string {
 			}
 		}
 		for i, part := range parts {
-			if s.namesNode(t, part) {
+			if s.isHiddenNode(t, part) {
 				parts[i] = "<node>"
 			}
 		}
@@ -59,11 +59,11 @@ func (s *Scheduler) discreet(t *turn, text string) string {
 
 // namesNode says whether word names a node that must not be named. A number is
 // taken for a count.
-func (s *Scheduler) namesNode(t *turn, word string) bool {
+func (s *Scheduler) isHiddenNode(t *schedulingCycle, word string) bool {
 	switch {
 	case t.generation.Blueprint().Decisions.Nodes, strings.Trim(word, "0123456789") == "":
 		return false
-	case t.nominate != nil && word == t.nominate.NominatedNodeName, t.placement != nil && word == t.placement.Node:
+	case t.nominatingInfo != nil && word == t.nominatingInfo.NominatedNodeName, t.placement != nil && word == t.placement.Node:
 		return true // it may be gone
 	}
 	_, err := s.options.Informers.Core().V1().Nodes().Lister().Get(word)

@@ -28,52 +28,52 @@ import (
 func BenchmarkRefusal(b *testing.B) {
 	for _, how := range []string{"unexplained", "the same", "another", "another of its class"} {
 		b.Run(how, func(b *testing.B) {
-			var desk *decision.Desk
+			var desk *decision.ExplanationQueue
 			if how != "unexplained" {
-				desk = decision.NewDesk(time.Now)
+				desk = decision.NewExplanationQueue(time.Now)
 			}
 			s := tooSmallFor(b, desk, 5000)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if how == "another" {
-					s.cache.SetNode(berthOf(0))
+					s.cache.SetNode(benchNode(0))
 				}
 				if strings.HasPrefix(how, "another") {
-					s.options.Desk = decision.NewDesk(time.Now)
+					s.options.Explanations = decision.NewExplanationQueue(time.Now)
 				}
-				refuseOnce(b, s, fmt.Sprint("shop/p", i%100))
+				failOnce(b, s, fmt.Sprint("shop/p", i%100))
 			}
 		})
 	}
 }
 
 // refuseOnce tries a pod, and tells the Desk.
-func refuseOnce(b *testing.B, s *Scheduler, name string) {
-	pod := guest(name, 9, 0).Obj()
+func failOnce(b *testing.B, s *Scheduler, name string) {
+	pod := podWithCPUs(name, 9, 0).Obj()
 	if err := s.options.Informers.Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
 		b.Fatal(err)
 	}
 	s.queue.Add(b.Context(), pod)
-	t := &turn{Attempt: s.queue.TryPop(), state: framework.NewCycleState(), nominate: nominateNone}
+	t := &schedulingCycle{Attempt: s.queue.TryPop(), state: framework.NewCycleState(), nominatingInfo: clearNominatedNode}
 	t.generation, _ = s.profiles.Acquire("p")
-	err := s.place(b.Context(), t, s.cache.Refresh(), &s.cycle)
-	if d := s.decided(t, err); d.Result != decision.Unschedulable {
+	err := s.schedulePod(b.Context(), t, s.cache.UpdateSnapshot(), &s.cycle)
+	if d := s.newDecision(t, err); d.Result != decision.Unschedulable {
 		b.Fatal(err)
 	}
-	s.explainRefused(t, err)
+	s.explainFailure(t, err)
 	t.generation.Release()
 	t.Done()
 }
 
 // tooSmallFor returns a Scheduler with so many nodes that are too small, most of
 // them full.
-func tooSmallFor(b *testing.B, desk *decision.Desk, nodes int) *Scheduler {
+func tooSmallFor(b *testing.B, desk *decision.ExplanationQueue, nodes int) *Scheduler {
 	cluster := fakecluster.New()
 	s := New(Options{
 		Client: cluster, Informers: informers.NewSharedInformerFactory(cluster, 0),
-		RecorderFor: func(string) events.EventRecorderLogger { return &recorder{} }, Registry: plugins.InTree(),
+		RecorderFor: func(string) events.EventRecorderLogger { return &eventRecorder{} }, Registry: plugins.InTree(),
 		Unsupported: func(*v1.Pod) (string, string) { return "", "" },
-		Ledger:      decision.NewLedger(time.Now), Desk: desk, Clock: clock.RealClock{}, Log: logr.Discard(),
+		Ledger:      decision.NewLedger(time.Now), Explanations: desk, Clock: clock.RealClock{}, Log: logr.Discard(),
 	})
 	blueprint, rejection := compile.Profile(compile.Input{
 		Profile:  &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "p"}},
@@ -86,17 +86,17 @@ func tooSmallFor(b *testing.B, desk *decision.Desk, nodes int) *Scheduler {
 		b.Fatal(err)
 	}
 	for i := range nodes {
-		if err := s.options.Informers.Core().V1().Nodes().Informer().GetIndexer().Add(berthOf(i)); err != nil {
+		if err := s.options.Informers.Core().V1().Nodes().Informer().GetIndexer().Add(benchNode(i)); err != nil {
 			b.Fatal(err)
 		}
-		s.cache.SetNode(berthOf(i))
-		s.cache.Confirm(guest(fmt.Sprint("bank/p", i), i%3, 1).On(fmt.Sprint("n", i)).Obj())
+		s.cache.SetNode(benchNode(i))
+		s.cache.SetPod(podWithCPUs(fmt.Sprint("bank/p", i), i%3, 1).On(fmt.Sprint("n", i)).Obj())
 	}
 	return s
 }
 
-func berthOf(i int) *v1.Node {
-	n := fixture.Node(fmt.Sprint("n", i)).Offers("cpu", "4", "pods", "20")
+func benchNode(i int) *v1.Node {
+	n := fixture.Node(fmt.Sprint("n", i)).Capacity("cpu", "4", "pods", "20")
 	if i%25 == 0 {
 		n.Taint("key", "", v1.TaintEffectNoSchedule)
 	}

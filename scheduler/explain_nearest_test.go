@@ -14,10 +14,12 @@ import (
 // waits: not those that its own selector, or a taint that somebody set, excludes.
 func TestTheClosestNodesAreThoseThatWaitingMayOpen(t *testing.T) {
 	node := func(name, zone, cpu string) *fixture.NodeBuilder {
-		return fixture.Node(name).Label(v1.LabelTopologyZone, zone).Offers("cpu", cpu, "pods", "9")
+		return fixture.Node(name).Label(v1.LabelTopologyZone, zone).Capacity("cpu", cpu, "pods", "9")
 	}
 	const notReady, dedicated = "node.kubernetes.io/not-ready", "example.com/dedicated"
-	inZone1 := func() *fixture.PodBuilder { return guest("shop/a", 8, 0).NodeSelector(v1.LabelTopologyZone, "zone-1") }
+	inZone1 := func() *fixture.PodBuilder {
+		return podWithCPUs("shop/a", 8, 0).NodeSelector(v1.LabelTopologyZone, "zone-1")
+	}
 	for sentence, c := range map[string]struct {
 		pod   *fixture.PodBuilder
 		nodes []*fixture.NodeBuilder
@@ -35,14 +37,14 @@ func TestTheClosestNodesAreThoseThatWaitingMayOpen(t *testing.T) {
 			"[{d [{   NodeUnschedulable node(s) were unschedulable} {cpu 8 4  }]}]",
 		},
 		"a node that is not ready is shown, one of a pool that the pod does not tolerate is not": {
-			guest("shop/a", 8, 0), []*fixture.NodeBuilder{
+			podWithCPUs("shop/a", 8, 0), []*fixture.NodeBuilder{
 				node("a", "zone-1", "2"), node("b", "zone-1", "64").Taint(notReady, "", v1.TaintEffectNoSchedule),
 				node("c", "zone-1", "64").Taint(dedicated, "", v1.TaintEffectNoSchedule),
 			},
 			"[{b [{   TaintToleration node(s) had untolerated taint(s)}]} {a [{cpu 8 2  }]}]",
 		},
 		"a node without the label of a topology spread constraint is not shown": {
-			guest("shop/a", 8, 0).Spread(v1.TopologySpreadConstraint{
+			podWithCPUs("shop/a", 8, 0).Spread(v1.TopologySpreadConstraint{
 				MaxSkew: 1, TopologyKey: "example.com/rack", WhenUnsatisfiable: v1.DoNotSchedule,
 			}), []*fixture.NodeBuilder{
 				node("a", "zone-1", "64"), node("b", "zone-1", "2").Label("example.com/rack", "r1"),
@@ -61,13 +63,13 @@ func TestTheClosestNodesAreThoseThatWaitingMayOpen(t *testing.T) {
 			for _, n := range c.nodes {
 				nodes = append(nodes, n.Obj())
 			}
-			inTown(t, func(w *world) {
+			runWithInTreePlugins(t, func(w *testEnv) {
 				w.create(c.pod.Obj())
-				why := w.why("a")
+				why := w.status("a")
 				if why == nil {
 					t.Fatal("it is not explained")
 				}
-				w.want("the closest nodes", fmt.Sprint(why.Nearest), c.want)
+				w.want("the closest nodes", fmt.Sprint(why.ClosestNodes), c.want)
 			}, nodes...)
 		})
 	}

@@ -13,72 +13,72 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-func TestWhatBecomesOfAPodAtAProbeIsExplained(t *testing.T) {
+func TestEveryAnswerOfAPluginIsExplained(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		point  string
-		answer probe.Answer
+		answer probe.StatusFunc
 		want   *decision.Status
 	}{
 		"a pod that waits at Permit": {"Permit", probe.Wait, &decision.Status{
 			Result: "WaitingOnPermit", Message: "a node is chosen; the pod waits for A", BlockedBy: "A",
-			Nodes: &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"}, Queue: at("InFlight"),
+			Nodes: &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"}, Queue: queueAt("InFlight"),
 		}},
-		"a plugin that fails": {"Filter", probe.Fail(errBroken), &decision.Status{
-			Result: "Error", Message: `running "A" filter plugin: broken`, Queue: at("Backoff"),
+		"a plugin that fails": {"Filter", probe.Fail(errPlugin), &decision.Status{
+			Result: "Error", Message: `running "A" filter plugin: broken`, Queue: queueAt("Backoff"),
 		}},
 		"a plugin that refuses the node that was chosen": {"Reserve", probe.Reject("no"), &decision.Status{
 			Result: "Unschedulable", Message: "0/1 nodes are available: 1 no.", BlockedBy: "A 1",
 			Nodes:      &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"},
 			Rejections: []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 1, ExampleNode: "n1"}},
-			Queue:      at("Unschedulable"), WakesOn: []decision.WakesOn{{Plugin: "A", Events: []string{"Node/Add", "Node/UpdateLabel"}}},
+			Queue:      queueAt("Unschedulable"), RequeueEvents: []decision.RequeueEvents{{Plugin: "A", Events: []string{"Node/Add", "Node/UpdateLabel"}}},
 		}},
 		"a plugin that refuses the pod when it is too late": {"PreBind", probe.Reject("no"), &decision.Status{
 			Result: "Unschedulable", Message: "no", BlockedBy: "A",
-			Nodes: &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"}, Queue: at("Backoff"),
+			Nodes: &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"}, Queue: queueAt("Backoff"),
 		}},
 		"a plugin that is not built in refuses nodes": {"Filter", probe.Reject("no"), &decision.Status{
 			Result: "Unschedulable", Message: "0/2 nodes are available: 2 no.", BlockedBy: "A 2",
 			Nodes:      &decision.Nodes{Total: 2, Evaluated: 2, Summary: "0/2"},
 			Rejections: []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 2, ExampleNode: "n1"}},
-			Nearest: []decision.NearMiss{
+			ClosestNodes: []decision.ClosestNode{
 				{Node: "n1", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}}, {Node: "n2", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}},
 			},
-			Queue: at("Unschedulable"), WakesOn: []decision.WakesOn{{Plugin: "A", Events: []string{"Node/Add", "Node/UpdateLabel"}}},
+			Queue: queueAt("Unschedulable"), RequeueEvents: []decision.RequeueEvents{{Plugin: "A", Events: []string{"Node/Add", "Node/UpdateLabel"}}},
 		}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
-				w.a.Waits = time.Hour
+			runTest(t, func(w *testEnv) {
+				w.a.PermitTimeout = time.Hour
 				w.a.Events = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}}}
-				w.a.Set(c.point, c.answer)
-				w.a.Set("PreBindPreFlight", nil) // so that PreBind is asked
+				w.a.SetStatus(c.point, c.answer)
+				w.a.SetStatus("PreBindPreFlight", nil) // so that PreBind is asked
 				w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
-				defer w.lead()()
-				w.create(web("a"))
-				w.wantWhy("a", c.want)
+				defer w.startLeading()()
+				w.create(webPod("a"))
+				w.wantStatus("a", c.want)
 			}, node("n1"), node("n2"))
 		})
 	}
 }
 
 func TestAPodWithoutNodesIsExplained(t *testing.T) {
-	inTime(t, func(w *world) {
+	runTest(t, func(w *testEnv) {
 		w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
-		defer w.lead()()
-		w.create(web("a"))
-		w.wantWhy("a", &decision.Status{
-			Result: "Unschedulable", Message: "no nodes available to schedule pods", Nodes: &decision.Nodes{Summary: "0/0"}, Queue: at("Backoff"),
+		defer w.startLeading()()
+		w.create(webPod("a"))
+		w.wantStatus("a", &decision.Status{
+			Result: "Unschedulable", Message: "no nodes available to schedule pods", Nodes: &decision.Nodes{Summary: "0/0"}, Queue: queueAt("Backoff"),
 		})
 	})
 }
 
-func TestWhomAProfileExplains(t *testing.T) {
+func TestTheProfileSelectsWhichPodsAreExplained(t *testing.T) {
 	refused := &decision.Status{
 		Result: "Unschedulable", Message: "0/1 nodes are available: 1 no.", BlockedBy: "A 1",
-		Nodes:      &decision.Nodes{Total: 1, Evaluated: 1, Summary: "0/1"},
-		Rejections: []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 1, ExampleNode: "n1"}},
-		Nearest:    []decision.NearMiss{{Node: "n1", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}}},
-		Queue:      at("Unschedulable"),
+		Nodes:        &decision.Nodes{Total: 1, Evaluated: 1, Summary: "0/1"},
+		Rejections:   []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 1, ExampleNode: "n1"}},
+		ClosestNodes: []decision.ClosestNode{{Node: "n1", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}}},
+		Queue:        queueAt("Unschedulable"),
 	}
 	bound := &decision.Status{Result: "Bound", Nodes: &decision.Nodes{Total: 1, Evaluated: 1, Feasible: 1, Summary: "1/1"}}
 	for explain, want := range map[v1alpha1.Explain]struct{ refused, bound *decision.Status }{
@@ -87,79 +87,79 @@ func TestWhomAProfileExplains(t *testing.T) {
 		v1alpha1.ExplainAll:      {refused, bound},
 	} {
 		t.Run(string(explain), func(t *testing.T) {
-			inTime(t, func(w *world) {
+			runTest(t, func(w *testEnv) {
 				w.a.Events = []fwk.ClusterEventWithHint{}
 				w.explained(explain, v1alpha1.DetailReasons)
-				defer w.lead()()
-				w.create(web("bound"))
-				w.wantWhy("bound", want.bound)
-				w.a.Set("Filter", probe.Reject("no"))
-				w.create(web("refused"))
-				w.wantWhy("refused", want.refused)
+				defer w.startLeading()()
+				w.create(webPod("bound"))
+				w.wantStatus("bound", want.bound)
+				w.a.SetStatus("Filter", probe.Reject("no"))
+				w.create(webPod("refused"))
+				w.wantStatus("refused", want.refused)
 				time.Sleep(time.Minute)
-				w.wantWhy("bound", nil)
+				w.wantStatus("bound", nil)
 			}, node("n1"))
 		})
 	}
 }
 
-func TestAnExplanationNamesNobodyElse(t *testing.T) {
-	inTime(t, func(w *world) {
-		w.a.Set("Filter", probe.Reject(`node "n1" (n1/4) is kept for bank/secret, 1 of 2; not for shop/a.`))
+func TestAnExplanationNamesNoOtherTenantsObject(t *testing.T) {
+	runTest(t, func(w *testEnv) {
+		w.a.SetStatus("Filter", probe.Reject(`node "n1" (n1/4) is kept for bank/secret, 1 of 2; not for shop/a.`))
 		w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
-		defer w.lead()()
-		w.create(fixture.Pod("shop/a").Scheduler("p").Obj())
+		defer w.startLeading()()
+		w.create(fixture.Pod("shop/a").SchedulerName("p").Obj())
 		const said = `node "<node>" (<node>/4) is kept for <pod>, 1 of 2; not for shop/a.`
-		why := w.why("a")
+		why := w.status("a")
 		if why == nil {
 			t.Fatal("it is not explained")
 		}
 		w.want("message", why.Message, "0/1 nodes are available: 1 "+said+".")
 		w.want("reason", why.Rejections[0].Reason, said)
-		w.want("missing", why.Nearest[0].Missing[0].Reason, said)
+		w.want("missing", why.ClosestNodes[0].Missing[0].Reason, said)
 
 		w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailNodes)
 		time.Sleep(2 * time.Minute)
-		w.want("reason, where nodes may be named", w.why("a").Rejections[0].Reason, `node "n1" (n1/4) is kept for <pod>, 1 of 2; not for shop/a.`)
+		w.want("reason, where nodes may be named", w.status("a").Rejections[0].Reason, `node "n1" (n1/4) is kept for <pod>, 1 of 2; not for shop/a.`)
 
 		// Nobody asks for it: what stands must not.
 		w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
 		time.Sleep(2 * time.Minute)
-		w.want("reason, where they may not any more", w.why("a").Rejections[0].Reason, said)
+		w.want("reason, where they may not any more", w.status("a").Rejections[0].Reason, said)
 	}, node("n1"), fixture.Pod("bank/secret").On("n1").Obj())
 }
 
-func TestWhoGoesIsExplainedNoMore(t *testing.T) {
-	inTime(t, func(w *world) {
+func TestAPodThatIsDeletedIsExplainedNoMore(t *testing.T) {
+	runTest(t, func(w *testEnv) {
 		refuse := probe.Reject("no")
-		w.a.Set("Filter", refuse)
+		w.a.SetStatus("Filter", refuse)
 		w.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
-		defer w.lead()()
-		w.create(web("a"))
-		if w.why("a") == nil {
+		defer w.startLeading()()
+		w.create(webPod("a"))
+		if w.status("a") == nil {
 			t.Fatal("it is not explained")
 		}
-		w.cluster.Remove(web("a"))
+		w.cluster.DeletePod(webPod("a"))
 		synctest.Wait()
-		w.wantWhy("a", nil)
+		w.wantStatus("a", nil)
 		// This one goes while it is tried.
-		w.a.Set("Filter", func() *fwk.Status {
-			w.cluster.Remove(web("b"))
+		w.a.SetStatus("Filter", func() *fwk.Status {
+			w.cluster.DeletePod(webPod("b"))
 			time.Sleep(time.Millisecond)
 			return refuse()
 		})
-		w.create(web("b"))
+		w.create(webPod("b"))
 		time.Sleep(time.Second)
-		w.wantWhy("b", nil)
+		w.wantStatus("b", nil)
 		// And this one as soon as it is bound.
-		w.a.Set("Filter", nil)
+		w.a.SetStatus("Filter", nil)
 		w.explained(v1alpha1.ExplainAll, v1alpha1.DetailReasons)
-		w.create(web("c"))
-		if w.why("c") == nil {
+		w.create(webPod("c"))
+		if w.status("c") == nil {
 			t.Fatal("it is not explained that it is bound")
 		}
-		w.cluster.Remove(web("c"))
+		w.cluster.DeletePod(webPod("c"))
 		synctest.Wait()
-		w.wantWhy("c", nil)
+		w.wantStatus("c", nil)
 	}, node("n1"))
 }

@@ -17,86 +17,86 @@ import (
 // findOutWhy begins the explanation of a refusal while the snapshot stands still.
 // What takes its time is found out only where it will be written; and nothing is
 // missing for a pod for which others leave.
-func (s *Scheduler) findOutWhy(ctx context.Context, t *turn, request cycle.Request, err error) {
+func (s *Scheduler) explainInCycle(ctx context.Context, t *schedulingCycle, request cycle.Request, err error) {
 	var unfit *framework.FitError
 	if !s.explains(t.generation.Blueprint()) || !errors.As(err, &unfit) {
 		return
 	}
-	t.why = s.whyRefused(t, err)
-	if s.options.Desk.Fresh(*t.why) {
-		if t.why.Status.Result != decision.ResultPreempting {
-			t.why.Status.Nearest = cycle.Nearest(ctx, request, unfit, s.wording(t))
+	t.explanation = s.failureExplanation(t, err)
+	if s.options.Explanations.WouldWrite(*t.explanation) {
+		if t.explanation.Status.Result != decision.ResultPreempting {
+			t.explanation.Status.ClosestNodes = cycle.ClosestNodes(ctx, request, unfit, s.redactor(t))
 		}
-		s.wordRefusal(t, err)
+		s.addMessage(t, err)
 	}
 }
 
 // wordRefusal adds to t.why what does not tell it from another refusal.
-func (s *Scheduler) wordRefusal(t *turn, err error) {
-	t.why.Status.Message = s.message(t, err)
+func (s *Scheduler) addMessage(t *schedulingCycle, err error) {
+	t.explanation.Status.Message = s.redactedMessage(t, err)
 	var unfit *framework.FitError
 	if errors.As(err, &unfit) {
-		plugins := unfit.Diagnosis.Unschedulable.Union(unfit.Diagnosis.Pending)
-		t.why.Status.WakesOn = wakesOn(t.generation, sets.List(plugins)...)
+		plugins := unfit.Diagnosis.UnschedulablePlugins.Union(unfit.Diagnosis.PendingPlugins)
+		t.explanation.Status.RequeueEvents = requeueEvents(t.generation, sets.List(plugins)...)
 	}
 }
 
-// wakesOn are the events that plugins registered for.
-func wakesOn(generation *profile.Generation, plugins ...string) (all []decision.WakesOn) {
+// requeueEvents are the events that plugins registered for.
+func requeueEvents(generation *profile.Generation, plugins ...string) (all []decision.RequeueEvents) {
 	for _, plugin := range plugins {
-		if events := generation.WakesOn(plugin); len(events) > 0 {
-			all = append(all, decision.WakesOn{Plugin: plugin, Events: decision.Summed(events, func(rest []string) string {
+		if events := generation.RequeueEvents(plugin); len(events) > 0 {
+			all = append(all, decision.RequeueEvents{Plugin: plugin, Events: decision.Summarize(events, func(rest []string) string {
 				return fmt.Sprintf("%d more", len(rest))
 			})})
 		}
 	}
-	return decision.Summed(all, func(rest []decision.WakesOn) decision.WakesOn {
-		return decision.WakesOn{Plugin: fmt.Sprintf("%d more plugins", len(rest)), Events: []string{}}
+	return decision.Summarize(all, func(rest []decision.RequeueEvents) decision.RequeueEvents {
+		return decision.RequeueEvents{Plugin: fmt.Sprintf("%d more plugins", len(rest)), Events: []string{}}
 	})
 }
 
 // roomSoughtKey is where an attempt's state holds what came of looking for room.
-const roomSoughtKey fwk.StateKey = "berth.dev/RoomSought"
+const preemptionResultKey fwk.StateKey = "berth.dev/RoomSought"
 
 // roomSought is what came of looking for room.
-type roomSought decision.Preemption
+type preemptionResult decision.PreemptionResult
 
 // Clone returns the same: nobody changes it.
-func (r *roomSought) Clone() fwk.StateData { return r }
+func (r *preemptionResult) Clone() fwk.StateData { return r }
 
 // roomSoughtBy is what came of it when the search ended with err.
-func roomSoughtBy(plan *framework.Eviction, err error) *roomSought {
+func preemptionResultOf(plan *framework.PreemptionPlan, err error) *preemptionResult {
 	var hopeless *framework.FitError
 	var ineligible *framework.IneligibleError
 	switch {
 	case err == nil:
-		return &roomSought{Candidates: int32(plan.Candidates), Victims: int32(len(plan.Victims)), Outcome: decision.VictimsChosen}
+		return &preemptionResult{Candidates: int32(plan.Candidates), Victims: int32(len(plan.Victims)), Outcome: decision.PreemptionVictimsChosen}
 	case errors.As(err, &hopeless):
-		return &roomSought{Outcome: decision.NoCandidates}
-	case errors.As(err, &ineligible) && ineligible.Waits:
-		return &roomSought{Outcome: decision.UnderWay}
+		return &preemptionResult{Outcome: decision.PreemptionNoCandidates}
+	case errors.As(err, &ineligible) && ineligible.VictimsTerminating:
+		return &preemptionResult{Outcome: decision.PreemptionUnderWay}
 	case errors.As(err, &ineligible):
-		return &roomSought{Outcome: decision.NotEligible}
+		return &preemptionResult{Outcome: decision.PreemptionNotEligible}
 	}
-	return &roomSought{Outcome: decision.LookingFailed}
+	return &preemptionResult{Outcome: decision.PreemptionFailed}
 }
 
 // roomSought is what came of looking for room in the turn; nil when nobody did.
-func (s *Scheduler) roomSought(t *turn) *decision.Preemption {
-	if note, err := t.state.Read(roomSoughtKey); err == nil {
-		return (*decision.Preemption)(note.(*roomSought))
+func (s *Scheduler) preemptionResult(t *schedulingCycle) *decision.PreemptionResult {
+	if note, err := t.state.Read(preemptionResultKey); err == nil {
+		return (*decision.PreemptionResult)(note.(*preemptionResult))
 	}
 	if s.binding.Evicting(t.Pod.UID) {
-		return &decision.Preemption{Outcome: decision.UnderWay}
+		return &decision.PreemptionResult{Outcome: decision.PreemptionUnderWay}
 	}
 	return nil
 }
 
 // othersLeave says whether others are leaving for the pod, as tried has it or a
 // PostFilter plugin that promises the pod room.
-func (t *turn) othersLeave(tried *decision.Preemption) bool {
+func (t *schedulingCycle) isPreempting(tried *decision.PreemptionResult) bool {
 	if tried != nil {
-		return tried.Outcome == decision.VictimsChosen || tried.Outcome == decision.UnderWay
+		return tried.Outcome == decision.PreemptionVictimsChosen || tried.Outcome == decision.PreemptionUnderWay
 	}
-	return t.nominate != nil && t.nominate.NominatedNodeName != ""
+	return t.nominatingInfo != nil && t.nominatingInfo.NominatedNodeName != ""
 }

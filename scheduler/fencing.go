@@ -37,30 +37,30 @@ type fencing struct {
 
 // commits is where a Binding is committed before it is sent, nil where no leader comes
 // after this one.
-func (s *Scheduler) commits() binding.Journal {
-	if s.options.Takeover.Journal == nil {
+func (s *Scheduler) bindingJournal() binding.Journal {
+	if s.options.Handover.Journal == nil {
 		return nil
 	}
-	return s.options.Takeover.Journal
+	return s.options.Handover.Journal
 }
 
 // takeJournal takes the journal over and returns what is to be fenced. It reports
 // false when ctx ends first.
-func (s *Scheduler) takeJournal(ctx context.Context) (journal.Handover, bool) {
-	takeover := s.options.Takeover
+func (s *Scheduler) takeOverJournal(ctx context.Context) (journal.Handover, bool) {
+	takeover := s.options.Handover
 	if takeover.Journal == nil {
 		return journal.Handover{Fence: journal.FenceAll}, true
 	}
-	leadership, ok := retried(ctx, s, takeover.Leadership)
+	leadership, ok := retry(ctx, s, takeover.Leadership)
 	if !ok {
 		return journal.Handover{}, false
 	}
-	if leadership.First && s.showsDecisions() {
+	if leadership.First && s.hasDecisionAnnotations() {
 		// The Lease and the journal are gone, and a leader was here: nobody knows
 		// what it has sent.
 		leadership.First = false
 	}
-	told, ok := takeover.Journal.Take(ctx, leadership)
+	told, ok := takeover.Journal.TakeOver(ctx, leadership)
 	if fault.EveryPodFenced {
 		told.Fence = journal.FenceAll
 	}
@@ -68,13 +68,13 @@ func (s *Scheduler) takeJournal(ctx context.Context) (journal.Handover, bool) {
 }
 
 // showsDecisions says whether a pod carries the record of a decision.
-func (s *Scheduler) showsDecisions() bool {
+func (s *Scheduler) hasDecisionAnnotations() bool {
 	return slices.ContainsFunc(s.allPods(), func(pod *v1.Pod) bool { return pod.Annotations[decision.AnnotationKey] != "" })
 }
 
 // toFence are the pods that a Binding of an earlier leader may still bind. API servers
 // bind none that has a node, is being deleted, or is gated.
-func (s *Scheduler) toFence(profiles []string, told journal.Handover) (f fencing) {
+func (s *Scheduler) podsToFence(profiles []string, told journal.Handover) (f fencing) {
 	profiles = append(profiles, s.profiles.Names()...)
 	for _, pod := range s.allPods() {
 		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 {
@@ -86,7 +86,7 @@ func (s *Scheduler) toFence(profiles []string, told journal.Handover) (f fencing
 			f.journaled++
 		case ours && told.Fence == journal.FenceAll:
 			f.unknown++
-		case ours && !binding.CarriesRefusal(pod):
+		case ours && !binding.HasPodScheduledFalse(pod):
 			f.fresh++
 		default:
 			continue
@@ -105,9 +105,9 @@ func (s *Scheduler) allPods() []*v1.Pod {
 }
 
 // tookOver says what the handover took, and tells the journal that it is over.
-func (s *Scheduler) tookOver(began time.Time, told journal.Handover, f fencing, came binding.TakenOver) {
-	if s.options.Takeover.Journal != nil {
-		s.options.Takeover.Journal.Fenced(came.Open)
+func (s *Scheduler) recordHandover(began time.Time, told journal.Handover, f fencing, came binding.FenceResult) {
+	if s.options.Handover.Journal != nil {
+		s.options.Handover.Journal.Fenced(came.Unfenced)
 	}
 	took := s.options.Clock.Since(began)
 	fencedPods.WithLabelValues("fresh").Set(float64(f.fresh))
@@ -117,6 +117,6 @@ func (s *Scheduler) tookOver(began time.Time, told journal.Handover, f fencing, 
 	if told.Err != nil {
 		s.options.Log.Error(told.Err, "The journal of Bindings cannot be written: each new leader fences every pod that waits", "configMap", journal.Name)
 	}
-	s.options.Log.Info("Took over", "epoch", s.epoch, "fence", told.Fence, "caughtUpAfter", f.caughtUp, "marked", came.Marked,
+	s.options.Log.Info("Took over", "epoch", s.epoch, "fence", told.Fence, "caughtUpAfter", f.caughtUp, "marked", came.Fenced,
 		"fresh", f.fresh, "inJournal", f.journaled, "unknown", f.unknown, "boundMeanwhile", len(came.Bound), "took", took)
 }

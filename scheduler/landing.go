@@ -15,33 +15,33 @@ import (
 // oversight looks after a pod on its way to its node, where plugins are called
 // that are not built in: one that does not come back holds up its pod for as long
 // as it likes, and counts among its profile's late calls meanwhile.
-type oversight struct {
+type bindingMonitor struct {
 	*Scheduler
-	*turn
-	landing *framework.Landing
+	*schedulingCycle
+	calls *framework.BindingCalls
 
 	mu    sync.Mutex
 	ended bool
 	// back says that the late call, if there is one, counts no more. It is called
 	// once: by end, or by look when end came first.
-	back func()
-	stop func() bool
+	recovered func()
+	stop      func() bool
 }
 
 // oversee looks after t until end is called.
-func (s *Scheduler) oversee(ctx context.Context, t *turn) (end func()) {
-	if !t.generation.Framework.Watched() || fault.HangsUnseen {
+func (s *Scheduler) monitorBinding(ctx context.Context, t *schedulingCycle) (end func()) {
+	if !t.generation.Framework.HasOutOfTreePlugins() || fault.HangsUnseen {
 		return func() {}
 	}
-	o := &oversight{Scheduler: s, turn: t, landing: framework.NewLanding(s.options.Clock)}
-	t.state.Lands(o.landing)
-	o.lookIn(ctx, framework.CallLimit)
+	o := &bindingMonitor{Scheduler: s, schedulingCycle: t, calls: framework.NewBindingCalls(s.options.Clock)}
+	t.state.SetBindingCalls(o.calls)
+	o.scheduleCheck(ctx, framework.CallTimeout)
 	return o.end
 }
 
 // lookIn has look called when a call may be late, unless the pod has landed.
-func (o *oversight) lookIn(ctx context.Context, again time.Duration) {
-	timer := o.options.Clock.AfterFunc(again, func() { o.options.Go(func() { o.look(ctx) }) })
+func (o *bindingMonitor) scheduleCheck(ctx context.Context, again time.Duration) {
+	timer := o.options.Clock.AfterFunc(again, func() { o.options.Go(func() { o.check(ctx) }) })
 	o.mu.Lock()
 	ended := o.ended
 	o.stop = timer.Stop
@@ -55,34 +55,34 @@ func (o *oversight) lookIn(ctx context.Context, again time.Duration) {
 // may wait for the pod to land. When the pod lands meanwhile, the report is taken
 // back at once; the status that was written then names a version of the pod that
 // is not the newest, and is dropped where the pod has a node.
-func (o *oversight) look(ctx context.Context) {
-	if o.over() {
+func (o *bindingMonitor) check(ctx context.Context) {
+	if o.isEnded() {
 		return
 	}
-	call, again := o.landing.Overdue()
+	call, again := o.calls.Overdue()
 	if call == nil {
-		o.lookIn(ctx, again)
+		o.scheduleCheck(ctx, again)
 		return
 	}
 	if fault.LandingLocked {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 	}
-	late, f := &framework.LateError{Call: *call}, o.generation.Framework
+	late, f := &framework.CallTimeoutError{Call: *call}, o.generation.Framework
 	klog.FromContext(ctx).Error(late, "The pod is held up by the plugin", "node", o.flight.Node)
 	if call.Point == "PreBind" || call.Point == "PreBindPreFlight" {
 		// After that the pod may be bound already, and its status tell so.
-		o.binding.Refuse(o.Pod, v1.PodReasonSchedulerError, late.Error(), nil)
+		o.binding.SetNotScheduled(o.Pod, v1.PodReasonSchedulerError, late.Error(), nil)
 	}
-	f.Late(o.Pod, *call)
-	back := o.profiles.Late(f, *call)
+	f.ReportCallTimeout(o.Pod, *call)
+	back := o.profiles.RecordAbandonedCall(f, *call)
 	if fault.LandingLocked {
-		o.back = back
+		o.recovered = back
 		return
 	}
 	o.mu.Lock()
 	ended := o.ended
-	o.back = back
+	o.recovered = back
 	o.mu.Unlock()
 	if ended {
 		back()
@@ -90,17 +90,17 @@ func (o *oversight) look(ctx context.Context) {
 }
 
 // over says whether the pod has landed, or its attempt has failed.
-func (o *oversight) over() bool {
+func (o *bindingMonitor) isEnded() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.ended
 }
 
 // end ends the oversight, and takes a report of a late call back.
-func (o *oversight) end() {
+func (o *bindingMonitor) end() {
 	o.mu.Lock()
 	o.ended = true
-	stop, back := o.stop, o.back
+	stop, back := o.stop, o.recovered
 	o.mu.Unlock()
 	stop()
 	if back != nil {

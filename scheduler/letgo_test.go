@@ -13,33 +13,33 @@ import (
 
 // A binding may hold a generation for long after it was replaced, and eight may
 // be alive: their equivalence caches are let go of at once.
-func TestAGenerationThatIsReplacedLetsGoOfItsEquivalenceCache(t *testing.T) {
-	for sentence, replace := range map[string]func(w *world){
-		"by another": func(w *world) { w.apply("two") },
-		"its profile is deleted": func(w *world) {
+func TestAReplacedGenerationReleasesItsEquivalenceCache(t *testing.T) {
+	for sentence, replace := range map[string]func(w *testEnv){
+		"by another": func(w *testEnv) { w.apply("two") },
+		"its profile is deleted": func(w *testEnv) {
 			w.Profiles().Delete("p")
 			other := w.blueprint("other")
 			other.Name = "q"
 			w.must(w.Profiles().Apply(w.ctx, other))
-			w.create(fixture.Pod("q").Scheduler("q").Obj()) // what is closed is freed at the next pod
+			w.create(fixture.Pod("q").SchedulerName("q").Obj()) // what is closed is freed at the next pod
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
-				w.a.Set("Permit", func() *fwk.Status { return fwk.NewStatus(fwk.Wait) })
+			runTest(t, func(w *testEnv) {
+				w.a.SetStatus("Permit", func() *fwk.Status { return fwk.NewStatus(fwk.Wait) })
 				w.apply("one")
-				defer w.lead()()
-				w.create(web("a")) // which waits, and holds the generation
+				defer w.startLeading()()
+				w.create(webPod("a")) // which waits, and holds the generation
 				old, _ := w.Profiles().Acquire("p")
-				memo := weak.Make(old.Memo())
+				memo := weak.Make(old.EquivalenceCache())
 				if memo.Value() == nil {
 					t.Fatal("the generation has no equivalence cache")
 				}
 				replace(w)
-				w.create(web("b")) // the loop is at another pod
+				w.create(webPod("b")) // the loop is at another pod
 				time.Sleep(time.Second)
 				runtime.GC()
-				if old.Memo() != nil || memo.Value() != nil {
+				if old.EquivalenceCache() != nil || memo.Value() != nil {
 					t.Error("the equivalence cache of the old generation is still in memory")
 				}
 				select {

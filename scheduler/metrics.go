@@ -9,9 +9,9 @@ import (
 
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/journal"
 	"github.com/berthdev/berth/scheduler/preemption"
 	"github.com/berthdev/berth/scheduler/queue"
@@ -21,7 +21,7 @@ import (
 // The names, labels and buckets are kube-scheduler's, so that dashboards made for
 // it keep working; so is the stability that a help text begins with.
 var (
-	attempts = prometheus.NewCounterVec(prometheus.CounterOpts{
+	scheduleAttempts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scheduler_schedule_attempts_total",
 		Help: "[STABLE] Attempts to schedule a pod, by result: scheduled, unschedulable or error.",
 	}, []string{"result", "profile"})
@@ -58,16 +58,16 @@ var (
 // Metrics returns the collectors of all rooms of the scheduler.
 func (s *Scheduler) Metrics() []prometheus.Collector {
 	return slices.Concat(
-		[]prometheus.Collector{attempts, attemptDuration, algorithmDuration, podDuration, podAttempts, afterFlush, goroutines, fencedPods, handoverDuration},
-		s.queue.Metrics(), s.cache.Metrics(), intake.Metrics(), framework.Metrics(), extender.Metrics(), cycle.Metrics(), s.caches.Metrics(), binding.Metrics(), journal.Metrics(), preemption.Metrics(), volumes.Metrics(),
+		[]prometheus.Collector{scheduleAttempts, attemptDuration, algorithmDuration, podDuration, podAttempts, afterFlush, goroutines, fencedPods, handoverDuration},
+		s.queue.Metrics(), s.cache.Metrics(), eventhandlers.Metrics(), framework.Metrics(), extender.Metrics(), cycle.Metrics(), s.cacheBudget.Metrics(), binding.Metrics(), journal.Metrics(), preemption.Metrics(), volumes.Metrics(),
 	)
 }
 
 // bindings counts the pods on their way to their node.
-var bindings = goroutines.WithLabelValues("binding")
+var bindingGoroutines = goroutines.WithLabelValues("binding")
 
 // arrived counts a pod that was bound now, after so many attempts since then.
-func (s *Scheduler) arrived(attempts int, since time.Time) {
+func (s *Scheduler) observeScheduled(attempts int, since time.Time) {
 	label := "15+"
 	if attempts < 15 {
 		label = strconv.Itoa(attempts)
@@ -77,17 +77,17 @@ func (s *Scheduler) arrived(attempts int, since time.Time) {
 }
 
 // attempted counts an attempt that ended now.
-func (s *Scheduler) attempted(result string, t *turn) {
+func (s *Scheduler) observeAttempt(result string, t *schedulingCycle) {
 	name := t.generation.Blueprint().Name
-	attempts.WithLabelValues(result, name).Inc()
-	attemptDuration.WithLabelValues(result, name).Observe(s.options.Clock.Since(t.begin).Seconds())
+	scheduleAttempts.WithLabelValues(result, name).Inc()
+	attemptDuration.WithLabelValues(result, name).Observe(s.options.Clock.Since(t.start).Seconds())
 }
 
 // forgetProfile drops the series of a profile that is gone.
-func forgetProfile(name string) {
+func deleteProfileSeries(name string) {
 	framework.ForgetProfile(name)
 	extender.ForgetProfile(name)
 	queue.ForgetProfile(name)
-	attempts.DeletePartialMatch(prometheus.Labels{"profile": name})
+	scheduleAttempts.DeletePartialMatch(prometheus.Labels{"profile": name})
 	attemptDuration.DeletePartialMatch(prometheus.Labels{"profile": name})
 }

@@ -17,7 +17,7 @@ import (
 
 // measured is what the scheduler tells now: by name{values} how often something
 // was counted or timed, or how much of it there is.
-func (w *world) measured() map[string]float64 {
+func (w *testEnv) metrics() map[string]float64 {
 	w.t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(w.Metrics()...)
@@ -48,16 +48,16 @@ func amount(m *dto.Metric) float64 {
 	return m.Gauge.GetValue()
 }
 
-func TestWhatIsMeasuredOfAttempts(t *testing.T) {
+func TestMetricsOfAttempts(t *testing.T) {
 	const pods = 2 * framework.SampleEvery
-	inTime(t, func(w *world) {
+	runTest(t, func(w *testEnv) {
 		w.apply("one")
-		defer w.lead()()
-		before := w.measured()
+		defer w.startLeading()()
+		before := w.metrics()
 		for i := range pods {
-			w.create(web(fmt.Sprint("a", i)))
+			w.create(webPod(fmt.Sprint("a", i)))
 		}
-		after, want := w.measured(), map[string]float64{
+		after, want := w.metrics(), map[string]float64{
 			"scheduler_schedule_attempts_total{p,scheduled}":                        pods,
 			"scheduler_scheduling_algorithm_duration_seconds{}":                     pods,
 			"scheduler_pod_scheduling_sli_duration_seconds{1}":                      pods,
@@ -84,13 +84,13 @@ func TestWhatIsMeasuredOfAttempts(t *testing.T) {
 }
 
 func TestAProfileThatIsGoneLeavesNoSeries(t *testing.T) {
-	inTime(t, func(w *world) {
-		w.a.Set("Filter", probe.Reject("too small"))
+	runTest(t, func(w *testEnv) {
+		w.a.SetStatus("Filter", probe.Reject("too small"))
 		w.apply("one")
-		defer w.lead()()
-		w.create(web("a"))
+		defer w.startLeading()()
+		w.create(webPod("a"))
 		of := func() (names []string) {
-			for name := range w.measured() {
+			for name := range w.metrics() {
 				if slices.Contains(strings.Split(strings.TrimSuffix(name[strings.Index(name, "{")+1:], "}"), ","), "p") {
 					names = append(names, name)
 				}
@@ -100,7 +100,7 @@ func TestAProfileThatIsGoneLeavesNoSeries(t *testing.T) {
 		if len(of()) == 0 {
 			t.Fatal("nothing is measured of the profile")
 		}
-		w.cluster.Remove(web("a"))
+		w.cluster.DeletePod(webPod("a"))
 		w.Profiles().Delete("p")
 		synctest.Wait()
 		if left := of(); len(left) > 0 {

@@ -18,15 +18,15 @@ import (
 )
 
 // goes deletes the pod, and lets everybody hear of it.
-func (w *world) goes() {
-	w.cluster.Remove(web("a"))
+func (w *testEnv) deletePod() {
+	w.cluster.DeletePod(webPod("a"))
 	time.Sleep(time.Second)
 }
 
 // going is an answer during which the pod is deleted.
-func (w *world) going(answer probe.Answer) probe.Answer {
+func (w *testEnv) deletePodThen(answer probe.StatusFunc) probe.StatusFunc {
 	return func() *fwk.Status {
-		w.goes()
+		w.deletePod()
 		if answer == nil {
 			return nil
 		}
@@ -36,66 +36,69 @@ func (w *world) going(answer probe.Answer) probe.Answer {
 
 // places are the twelve where a pod can be: how it gets there and, where it
 // stays there, what the queue counts then.
-var places = map[string]struct {
-	arrange func(w *world)
+var podStates = map[string]struct {
+	arrange func(w *testEnv)
 	counts  string
 	// held says that nobody leads, and that a turn of the loop is played by the
 	// test.
 	held bool
 }{
-	"not seen": {arrange: func(w *world) { w.cluster.Apply(leaving()); w.goes() }},
-	"gated":    {func(w *world) { w.a.Set("PreEnqueue", probe.Reject("shut")) }, "1 gated", false},
-	"active":   {func(*world) {}, "1 active", true},
-	"popped":   {func(*world) {}, "1 in flight", true},
+	"not seen": {arrange: func(w *testEnv) { w.cluster.Apply(nominatedPod()); w.deletePod() }},
+	"gated":    {func(w *testEnv) { w.a.SetStatus("PreEnqueue", probe.Reject("shut")) }, "1 gated", false},
+	"active":   {func(*testEnv) {}, "1 active", true},
+	"popped":   {func(*testEnv) {}, "1 in flight", true},
 	"in the cycle, and it fits": {
-		arrange: func(w *world) { w.a.Set("Filter", w.going(nil)) },
+		arrange: func(w *testEnv) { w.a.SetStatus("Filter", w.deletePodThen(nil)) },
 	},
 	"in the cycle, and it fits nowhere": {
-		arrange: func(w *world) { w.a.Set("Filter", w.going(probe.Reject("full"))) },
+		arrange: func(w *testEnv) { w.a.SetStatus("Filter", w.deletePodThen(probe.Reject("full"))) },
 	},
-	"assumed":             {arrange: func(w *world) { w.a.Set("Reserve", w.going(nil)) }},
-	"assumed, and undone": {arrange: func(w *world) { w.a.Set("Permit", w.going(probe.Reject("no"))) }},
+	"assumed":             {arrange: func(w *testEnv) { w.a.SetStatus("Reserve", w.deletePodThen(nil)) }},
+	"assumed, and undone": {arrange: func(w *testEnv) { w.a.SetStatus("Permit", w.deletePodThen(probe.Reject("no"))) }},
 	"on its way to Permit": {
-		arrange: func(w *world) { w.a.Waits = time.Hour; w.a.Set("Permit", w.going(probe.Wait)) },
+		arrange: func(w *testEnv) { w.a.PermitTimeout = time.Hour; w.a.SetStatus("Permit", w.deletePodThen(probe.Wait)) },
 	},
-	"waiting on Permit": {func(w *world) { w.a.Waits = time.Hour; w.a.Set("Permit", probe.Wait) }, "1 in flight", false},
-	"in PreBind":        {arrange: func(w *world) { w.a.Set("PreBindPreFlight", nil); w.a.Set("PreBind", w.going(nil)) }},
+	"waiting on Permit": {func(w *testEnv) { w.a.PermitTimeout = time.Hour; w.a.SetStatus("Permit", probe.Wait) }, "1 in flight", false},
+	"in PreBind": {arrange: func(w *testEnv) {
+		w.a.SetStatus("PreBindPreFlight", nil)
+		w.a.SetStatus("PreBind", w.deletePodThen(nil))
+	}},
 	"in PreBind, which fails": {
-		arrange: func(w *world) {
-			w.a.Set("PreBindPreFlight", nil)
-			w.a.Set("PreBind", w.going(probe.Fail(errBroken)))
+		arrange: func(w *testEnv) {
+			w.a.SetStatus("PreBindPreFlight", nil)
+			w.a.SetStatus("PreBind", w.deletePodThen(probe.Fail(errPlugin)))
 		},
 	},
-	"binding": {arrange: func(w *world) { w.cluster.Inject(fakecluster.Fault{Verb: "bind", Before: w.goes}) }},
-	"binding, and bound": {arrange: func(w *world) {
-		w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: errBroken, Committed: true}, fakecluster.Fault{Verb: "get", Before: w.goes})
+	"binding": {arrange: func(w *testEnv) { w.cluster.Inject(fakecluster.Fault{Verb: "bind", Before: w.deletePod}) }},
+	"binding, and bound": {arrange: func(w *testEnv) {
+		w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: errPlugin, Committed: true}, fakecluster.Fault{Verb: "get", Before: w.deletePod})
 	}},
-	"backing off":   {func(w *world) { w.a.Set("Filter", probe.Fail(errBroken)) }, "1 backoff", false},
-	"unschedulable": {func(w *world) { w.a.Set("Filter", probe.Reject("full")) }, "1 unschedulable", false},
-	"parked":        {func(w *world) { w.unfit = "spec.resourceClaims" }, "1 parked", false},
+	"backing off":   {func(w *testEnv) { w.a.SetStatus("Filter", probe.Fail(errPlugin)) }, "1 backoff", false},
+	"unschedulable": {func(w *testEnv) { w.a.SetStatus("Filter", probe.Reject("full")) }, "1 unschedulable", false},
+	"parked":        {func(w *testEnv) { w.unsupported = "spec.resourceClaims" }, "1 parked", false},
 }
 
 // leaving is the pod that is deleted; room is promised to it.
-func leaving() *v1.Pod { return fixture.Pod("a").Scheduler("p").Nominated("n1").Obj() }
+func nominatedPod() *v1.Pod { return fixture.Pod("a").SchedulerName("p").NominatedNodeName("n1").Obj() }
 
 // kept is all that the rooms keep of pods.
-type kept struct {
+type leftovers struct {
 	Queued                                               []string
 	Markers, Events, Placed, Assumed, Nominated, Waiting int
 	InPreBind                                            bool
 	Queue                                                string
 }
 
-func (w *world) kept() kept {
-	var k kept
+func (w *testEnv) leftovers() leftovers {
+	var k leftovers
 	for uid, place := range w.queue.Places() {
 		k.Queued = append(k.Queued, fmt.Sprint(uid, " ", place))
 	}
-	k.Markers, k.Events = w.queue.Kept()
+	k.Markers, k.Events = w.queue.InFlightCounts()
 	k.Placed, k.Assumed = w.cache.Sizes()
-	k.Nominated, k.Waiting = w.cache.Nominations(), w.waiting.Len()
+	k.Nominated, k.Waiting = w.cache.Nominations(), w.waitingPods.Len()
 	if generation, ok := w.Profiles().Acquire("p"); ok {
-		k.InPreBind = generation.Framework.GetPodInPreBind(leaving().UID) != nil
+		k.InPreBind = generation.Framework.GetPodInPreBind(nominatedPod().UID) != nil
 		generation.Release()
 	}
 	if err := w.queue.Check(); err != nil {
@@ -105,16 +108,16 @@ func (w *world) kept() kept {
 }
 
 func TestAPodThatIsDeletedLeavesNothingBehind(t *testing.T) {
-	for place, c := range places {
+	for place, c := range podStates {
 		t.Run("where it is "+place, func(t *testing.T) {
-			inTime(t, func(w *world) {
+			runTest(t, func(w *testEnv) {
 				w.apply("one")
 				c.arrange(w)
 				if !c.held {
-					defer w.lead()()
+					defer w.startLeading()()
 				}
-				if w.cluster.Pod(web("a")) == nil && place != "not seen" {
-					w.cluster.Apply(leaving())
+				if w.cluster.Pod(webPod("a")) == nil && place != "not seen" {
+					w.cluster.Apply(nominatedPod())
 				}
 				time.Sleep(time.Minute)
 				var attempt *queue.Attempt
@@ -123,13 +126,13 @@ func TestAPodThatIsDeletedLeavesNothingBehind(t *testing.T) {
 				}
 				if c.counts != "" {
 					w.want("the queue before", w.counts(), c.counts)
-					w.goes()
+					w.deletePod()
 				}
 				if attempt != nil {
-					w.schedule(w.ctx, attempt)
+					w.scheduleOne(w.ctx, attempt)
 				}
 				synctest.Wait()
-				if diff := cmp.Diff(kept{}, w.kept()); diff != "" {
+				if diff := cmp.Diff(leftovers{}, w.leftovers()); diff != "" {
 					t.Errorf("left behind (-want +got):\n%s", diff)
 				}
 				w.Profiles().Delete("p")

@@ -15,41 +15,41 @@ import (
 )
 
 // of is a pod of another profile than p.
-func of(profile, name string) *v1.Pod { return fixture.Pod(name).Scheduler(profile).Obj() }
+func podOf(profile, name string) *v1.Pod { return fixture.Pod(name).SchedulerName(profile).Obj() }
 
 // Each plugin is at fault with one pod, again and again; others go on.
-func TestAPodAtWhichAPluginPanicsIsSetAside(t *testing.T) {
+func TestAPodAtWhichAPluginPanicsIsQuarantined(t *testing.T) {
 	for _, point := range []string{
 		"PreEnqueue", "PreFilter", "Filter", "PostFilter", "PreScore", "Score", "NormalizeScore", "Reserve", "Permit", "PreBind",
 	} {
 		t.Run(point, func(t *testing.T) {
-			amongOdds(t, func(w *world, o *odd) {
-				poison := oddly("a", point+" panics")
+			runWithFaultyPlugin(t, func(w *testEnv, o *faultyPlugin) {
+				poison := faultyPod("a", point+" panics")
 				if point == "PostFilter" {
 					poison.Labels["fits nowhere"] = ""
 				}
 				w.create(poison)
 				for i := range 30 {
-					w.create(of("p", fmt.Sprint("p", i)), of("q", fmt.Sprint("q", i)), node(fmt.Sprint("new", i)))
+					w.create(podOf("p", fmt.Sprint("p", i)), podOf("q", fmt.Sprint("q", i)), node(fmt.Sprint("new", i)))
 					time.Sleep(2 * time.Second)
 				}
 				synctest.Wait()
-				if got := w.scheduled("a"); !strings.HasPrefix(got, fmt.Sprintf("False SetAside: plugin \"Odd\" panicked in %s, again and again: the pod is set aside until ", point)) {
+				if got := w.podScheduled("a"); !strings.HasPrefix(got, fmt.Sprintf("False SetAside: plugin \"Odd\" panicked in %s, again and again: the pod is set aside until ", point)) {
 					t.Errorf("condition %q", got)
 				}
 				w.want("queue", w.counts(), "")
-				if c := w.queue.Counts("p"); c.SetAside != 1 {
+				if c := w.queue.Counts("p"); c.Quarantined != 1 {
 					t.Errorf("counts %+v", c)
 				}
 				for i := range 30 {
-					if w.cluster.Pod(of("p", fmt.Sprint("p", i))).Spec.NodeName == "" || w.cluster.Pod(of("q", fmt.Sprint("q", i))).Spec.NodeName == "" {
+					if w.cluster.Pod(podOf("p", fmt.Sprint("p", i))).Spec.NodeName == "" || w.cluster.Pod(podOf("q", fmt.Sprint("q", i))).Spec.NodeName == "" {
 						t.Errorf("pods %d: one is not bound", i)
 					}
 				}
-				w.cluster.Change(poison, func(p *v1.Pod) { delete(p.Labels, "odd"); delete(p.Labels, "fits nowhere") })
+				w.cluster.UpdatePod(poison, func(p *v1.Pod) { delete(p.Labels, "odd"); delete(p.Labels, "fits nowhere") })
 				synctest.Wait()
-				if w.on("a") == "" {
-					t.Errorf("a change did not help: %s", w.scheduled("a"))
+				if w.nodeOf("a") == "" {
+					t.Errorf("a change did not help: %s", w.podScheduled("a"))
 				}
 			})
 		})
@@ -57,31 +57,31 @@ func TestAPodAtWhichAPluginPanicsIsSetAside(t *testing.T) {
 }
 
 // A plugin hangs at one pod, and comes back when nobody waits for it any more.
-func TestAPluginThatHangsIsLeftBehind(t *testing.T) {
+func TestAPluginThatHangsIsAbandoned(t *testing.T) {
 	for _, point := range []string{"PreEnqueue", "PreFilter", "Filter", "PostFilter", "PreScore", "Score", "NormalizeScore"} {
 		t.Run(point, func(t *testing.T) {
-			amongOdds(t, func(w *world, o *odd) {
-				slow := oddly("a", point+" hangs")
+			runWithFaultyPlugin(t, func(w *testEnv, o *faultyPlugin) {
+				slow := faultyPod("a", point+" hangs")
 				if point == "PostFilter" {
 					slow.Labels["fits nowhere"] = ""
 				}
 				go w.cluster.Apply(slow)
 				time.Sleep(time.Second)
-				go w.cluster.Apply(of("q", "b"))
+				go w.cluster.Apply(podOf("q", "b"))
 				time.Sleep(8 * time.Second)
-				w.want("node of another while it is waited for", w.on("b"), "")
+				w.want("node of another while it is waited for", w.nodeOf("b"), "")
 				time.Sleep(2 * time.Second)
-				if w.on("b") == "" {
+				if w.nodeOf("b") == "" {
 					t.Error("the loop does not go on")
 				}
 				if point != "PreEnqueue" {
-					w.want("condition", w.scheduled("a"), fmt.Sprintf("False SchedulerError: plugin \"Odd\" did not come back from %s within 10s", point))
+					w.want("condition", w.podScheduled("a"), fmt.Sprintf("False SchedulerError: plugin \"Odd\" did not come back from %s within 10s", point))
 				}
-				w.cluster.Change(slow, func(p *v1.Pod) { p.Labels = nil })
-				o.open()
+				w.cluster.UpdatePod(slow, func(p *v1.Pod) { p.Labels = nil })
+				o.unblock()
 				time.Sleep(20 * time.Second)
-				if w.on("a") == "" {
-					t.Errorf("not bound: %s", w.scheduled("a"))
+				if w.nodeOf("a") == "" {
+					t.Errorf("not bound: %s", w.podScheduled("a"))
 				}
 			})
 		})
@@ -89,43 +89,43 @@ func TestAPluginThatHangsIsLeftBehind(t *testing.T) {
 }
 
 // Nothing else happens that would have it asked.
-func TestAGateThatTookItsTimeIsAskedAgain(t *testing.T) {
-	amongOdds(t, func(w *world, o *odd) {
-		go w.cluster.Apply(oddly("a", "PreEnqueue hangs once"))
+func TestASlowGateIsCalledAgain(t *testing.T) {
+	runWithFaultyPlugin(t, func(w *testEnv, o *faultyPlugin) {
+		go w.cluster.Apply(faultyPod("a", "PreEnqueue hangs once"))
 		time.Sleep(12 * time.Second)
 		w.want("queue", w.counts(), "1 gated")
-		o.open()
+		o.unblock()
 		synctest.Wait()
-		if w.on("a") == "" {
+		if w.nodeOf("a") == "" {
 			t.Errorf("not bound, queue: %s", w.counts())
 		}
 	})
 }
 
 // The pod is another one by the time that the plugin comes back.
-func TestWhatIsSaidTooLateChangesNothing(t *testing.T) {
+func TestALateResultIsDiscarded(t *testing.T) {
 	for _, point := range []string{"PreFilter", "Filter", "PreScore", "Score", "NormalizeScore"} {
 		t.Run(point, func(t *testing.T) {
-			amongOdds(t, func(w *world, o *odd) {
-				slow := oddly("a", point+" hangs")
+			runWithFaultyPlugin(t, func(w *testEnv, o *faultyPlugin) {
+				slow := faultyPod("a", point+" hangs")
 				go w.cluster.Apply(slow)
 				time.Sleep(5 * time.Second)
-				go w.cluster.Apply(of("q", "b"))
-				go w.cluster.Apply(of("q", "c"))
-				go w.cluster.Change(slow, func(p *v1.Pod) { p.Labels = map[string]string{"fits nowhere": ""} })
+				go w.cluster.Apply(podOf("q", "b"))
+				go w.cluster.Apply(podOf("q", "c"))
+				go w.cluster.UpdatePod(slow, func(p *v1.Pod) { p.Labels = map[string]string{"fits nowhere": ""} })
 				time.Sleep(time.Minute)
-				w.want("node of a", w.on("a"), "")
-				w.want("condition", w.scheduled("a"), "False Unschedulable: 0/2 nodes are available: 2 full.")
+				w.want("node of a", w.nodeOf("a"), "")
+				w.want("condition", w.podScheduled("a"), "False Unschedulable: 0/2 nodes are available: 2 full.")
 				generation, _ := w.Profiles().Acquire("p")
-				o.open()
+				o.unblock()
 				synctest.Wait()
-				w.want("node of a", w.on("a"), "")
-				w.want("condition", w.scheduled("a"), "False Unschedulable: 0/2 nodes are available: 2 full.")
+				w.want("node of a", w.nodeOf("a"), "")
+				w.want("condition", w.podScheduled("a"), "False Unschedulable: 0/2 nodes are available: 2 full.")
 				if pods, assumed := w.cache.Sizes(); pods != 2 || assumed != 0 {
 					t.Errorf("%d pods have a node, %d of them are assumed", pods, assumed)
 				}
-				if point == "Filter" && (len(o.looked) != 2 || o.looked[0] != o.looked[1]) {
-					t.Errorf("the plugin saw a node move: pods before and after %v", o.looked)
+				if point == "Filter" && (len(o.podCounts) != 2 || o.podCounts[0] != o.podCounts[1]) {
+					t.Errorf("the plugin saw a node move: pods before and after %v", o.podCounts)
 				}
 				generation.Release()
 			})
@@ -134,55 +134,55 @@ func TestWhatIsSaidTooLateChangesNothing(t *testing.T) {
 }
 
 // It asks for them when it is back, while the loop goes on.
-func TestALatePluginMayAskForNodes(t *testing.T) {
-	amongOdds(t, func(w *world, o *odd) {
-		slow := oddly("a", "Filter hangs")
+func TestALatePluginMayListNodes(t *testing.T) {
+	runWithFaultyPlugin(t, func(w *testEnv, o *faultyPlugin) {
+		slow := faultyPod("a", "Filter hangs")
 		slow.Labels["asks"] = ""
 		go w.cluster.Apply(slow)
 		time.Sleep(11 * time.Second)
-		w.cluster.Change(slow, func(p *v1.Pod) { p.Labels = map[string]string{"fits nowhere": ""} })
-		w.create(of("q", "b"))
-		o.open()
+		w.cluster.UpdatePod(slow, func(p *v1.Pod) { p.Labels = map[string]string{"fits nowhere": ""} })
+		w.create(podOf("q", "b"))
+		o.unblock()
 		synctest.Wait()
 		for _, name := range []string{"c", "d", "e"} {
-			w.create(of("q", name), of("p", name+name))
+			w.create(podOf("q", name), podOf("p", name+name))
 		}
 		time.Sleep(30 * time.Second)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if w.on("ee") == "" || len(o.asked) != 2 || o.asked[0] != o.asked[1] {
-			t.Errorf("pods on the nodes that it asked for, when it asked and later: %v, want the same", o.asked)
+		if w.nodeOf("ee") == "" || len(o.listedPodCounts) != 2 || o.listedPodCounts[0] != o.listedPodCounts[1] {
+			t.Errorf("pods on the nodes that it asked for, when it asked and later: %v, want the same", o.listedPodCounts)
 		}
 	})
 }
 
 // What Reserve claims must be taken back before the pod goes elsewhere, and
 // Permit may take its time: the pod stays where it is, and the loop goes on.
-func TestAClaimThatTakesItsTimeHoldsUpItsPodAlone(t *testing.T) {
+func TestASlowReserveDelaysItsPodOnly(t *testing.T) {
 	for point, want := range map[string]struct{ meanwhile, then string }{
 		"Reserve": {`False SchedulerError: plugin "Odd" did not come back from Reserve within 10s`, `False SchedulerError: running Reserve plugin "Odd": late`},
 		"Permit":  {"", "True"},
 	} {
 		t.Run(point, func(t *testing.T) {
-			amongOdds(t, func(w *world, o *odd) {
-				slow := oddly("a", point+" hangs")
+			runWithFaultyPlugin(t, func(w *testEnv, o *faultyPlugin) {
+				slow := faultyPod("a", point+" hangs")
 				go w.cluster.Apply(slow)
 				time.Sleep(time.Second)
-				go w.cluster.Apply(of("q", "b"))
-				go w.cluster.Apply(of("p", "c"))
+				go w.cluster.Apply(podOf("q", "b"))
+				go w.cluster.Apply(podOf("p", "c"))
 				time.Sleep(time.Minute)
-				if w.on("b") == "" || w.on("c") == "" {
+				if w.nodeOf("b") == "" || w.nodeOf("c") == "" {
 					t.Error("the loop does not go on")
 				}
-				w.want("condition", w.scheduled("a"), want.meanwhile)
+				w.want("condition", w.podScheduled("a"), want.meanwhile)
 				w.want("queue", w.counts(), "1 in flight")
 				if _, assumed := w.cache.Sizes(); assumed != 1 {
 					t.Errorf("%d assumed", assumed)
 				}
-				w.cluster.Take()
-				w.cluster.Change(slow, func(p *v1.Pod) { p.Labels = nil })
+				w.cluster.TakeCalls()
+				w.cluster.UpdatePod(slow, func(p *v1.Pod) { p.Labels = nil })
 				synctest.Wait()
-				o.open()
+				o.unblock()
 				synctest.Wait()
 				if point == "Reserve" {
 					w.want("queue", w.counts(), "1 backoff")
@@ -191,12 +191,12 @@ func TestAClaimThatTakesItsTimeHoldsUpItsPodAlone(t *testing.T) {
 					}
 				}
 				time.Sleep(10 * time.Second)
-				w.want("condition", w.scheduled("a"), "True")
-				if !o.claimed("a") || w.on("a") == "" {
-					t.Errorf("on %q, claimed %v", w.on("a"), o.claimed("a"))
+				w.want("condition", w.podScheduled("a"), "True")
+				if !o.claimed("a") || w.nodeOf("a") == "" {
+					t.Errorf("on %q, claimed %v", w.nodeOf("a"), o.claimed("a"))
 				}
-				if running, _ := w.Profiles().Running("p"); running.Ailments != nil {
-					t.Errorf("ailments %v", running.Ailments)
+				if running, _ := w.Profiles().Running("p"); running.Degradations != nil {
+					t.Errorf("ailments %v", running.Degradations)
 				}
 			})
 		})
@@ -205,16 +205,16 @@ func TestAClaimThatTakesItsTimeHoldsUpItsPodAlone(t *testing.T) {
 
 // A plugin that hangs at every pod hurts its own profile, and that no longer
 // than sixteen calls.
-func TestCallsThatDoNotComeBackAreCounted(t *testing.T) {
-	amongOdds(t, func(w *world, o *odd) {
+func TestCallsThatDoNotReturnAreCounted(t *testing.T) {
+	runWithFaultyPlugin(t, func(w *testEnv, o *faultyPlugin) {
 		var told atomic.Int32
-		w.Profiles().WhenAilmentsChange(func(name string) {
+		w.Profiles().OnDegradedChange(func(name string) {
 			if w.want("ailing profile", name, "p"); name == "p" {
 				told.Add(1)
 			}
 		})
 		for i := range 20 {
-			go w.cluster.Apply(oddly(fmt.Sprint("a", i), "Filter hangs"))
+			go w.cluster.Apply(faultyPod(fmt.Sprint("a", i), "Filter hangs"))
 		}
 		time.Sleep(5 * time.Minute)
 		if o.hanging() != 16 || told.Load() != 16 {
@@ -222,37 +222,37 @@ func TestCallsThatDoNotComeBackAreCounted(t *testing.T) {
 		}
 		const says = `16 calls of the profile's plugins have not come back, the last of plugin "Odd" from Filter: no pod is tried until one does, or Berth is restarted`
 		running, _ := w.Profiles().Running("p")
-		w.wantLines("ailments", running.Ailments, says)
-		w.create(of("p", "b"), of("q", "c"))
-		w.want("condition", w.scheduled("b"), "False SetAside: "+says)
-		if w.on("c") == "" {
+		w.wantLines("ailments", running.Degradations, says)
+		w.create(podOf("p", "b"), podOf("q", "c"))
+		w.want("condition", w.podScheduled("b"), "False SetAside: "+says)
+		if w.nodeOf("c") == "" {
 			t.Error("another profile does not go on")
 		}
 		for i := range 20 {
-			w.cluster.Change(oddly(fmt.Sprint("a", i), ""), func(p *v1.Pod) { p.Labels = nil })
+			w.cluster.UpdatePod(faultyPod(fmt.Sprint("a", i), ""), func(p *v1.Pod) { p.Labels = nil })
 		}
 		synctest.Wait()
-		o.open()
+		o.unblock()
 		time.Sleep(20 * time.Second)
 		running, _ = w.Profiles().Running("p")
-		w.wantLines("ailments", running.Ailments)
-		if c := w.queue.Counts("p"); c.SetAside > 0 {
-			t.Errorf("%d pods are held", c.SetAside)
+		w.wantLines("ailments", running.Degradations)
+		if c := w.queue.Counts("p"); c.Quarantined > 0 {
+			t.Errorf("%d pods are held", c.Quarantined)
 		}
-		if w.on("b") == "" || w.on("a0") == "" || w.on("a19") == "" {
-			t.Errorf("b on %q, a0 on %q, a19 on %q", w.on("b"), w.on("a0"), w.on("a19"))
+		if w.nodeOf("b") == "" || w.nodeOf("a0") == "" || w.nodeOf("a19") == "" {
+			t.Errorf("b on %q, a0 on %q, a19 on %q", w.nodeOf("b"), w.nodeOf("a0"), w.nodeOf("a19"))
 		}
 	})
 }
 
 // What runs is closed when its last call is back, and not before.
 func TestAPluginIsNotClosedWhileItHangs(t *testing.T) {
-	amongOdds(t, func(w *world, o *odd) {
-		go w.cluster.Apply(oddly("a", "Filter hangs"))
+	runWithFaultyPlugin(t, func(w *testEnv, o *faultyPlugin) {
+		go w.cluster.Apply(faultyPod("a", "Filter hangs"))
 		time.Sleep(11 * time.Second)
 		generation, _ := w.Profiles().Acquire("p")
 		generation.Release()
-		if err := w.Profiles().Apply(w.ctx, oddBlueprint("p", "two", false)); err != nil {
+		if err := w.Profiles().Apply(w.ctx, faultyBlueprint("p", "two", false)); err != nil {
 			t.Fatal(err)
 		}
 		closed := func() bool {
@@ -267,8 +267,8 @@ func TestAPluginIsNotClosedWhileItHangs(t *testing.T) {
 		if closed() {
 			t.Error("it is closed")
 		}
-		w.cluster.Change(oddly("a", ""), func(p *v1.Pod) { p.Labels = nil })
-		o.open()
+		w.cluster.UpdatePod(faultyPod("a", ""), func(p *v1.Pod) { p.Labels = nil })
+		o.unblock()
 		time.Sleep(20 * time.Second)
 		if !closed() {
 			t.Error("it is not closed")
@@ -278,19 +278,19 @@ func TestAPluginIsNotClosedWhileItHangs(t *testing.T) {
 
 // A sort that panics gives way to PrioritySort until the next generation.
 func TestASortThatPanicsIsReplaced(t *testing.T) {
-	o := newOdd()
-	inTimeWith(t, oddRegistry(o), func(w *world) {
+	o := newFaultyPlugin()
+	runTestWith(t, faultyRegistry(o), func(w *testEnv) {
 		apply := func(name, hash string) {
-			if err := w.Profiles().Apply(w.ctx, oddBlueprint(name, hash, true)); err != nil {
+			if err := w.Profiles().Apply(w.ctx, faultyBlueprint(name, hash, true)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		ailments := func(want ...string) {
 			running, _ := w.Profiles().Running("p")
-			w.wantLines("ailments", running.Ailments, want...)
+			w.wantLines("ailments", running.Degradations, want...)
 		}
 		arrive := func(profile, name string, priority int32) {
-			w.create(fixture.Pod(name).Scheduler(profile).Priority(priority).Obj())
+			w.create(fixture.Pod(name).SchedulerName(profile).Priority(priority).Obj())
 			time.Sleep(time.Millisecond)
 		}
 		apply("p", "one")
@@ -299,7 +299,7 @@ func TestASortThatPanicsIsReplaced(t *testing.T) {
 			arrive("p", fmt.Sprint("p", i), int32(i%3))
 		}
 		ailments()
-		o.breaks(true)
+		o.setLessPanics(true)
 		arrive("p", "last", 2)
 		arrive("q", "q", 1)
 		ailments(`plugin "Odd" panicked in Less: odd: its pods are in the order of PrioritySort instead`)
@@ -316,7 +316,7 @@ func TestASortThatPanicsIsReplaced(t *testing.T) {
 			a.Return(w.ctx)
 		}
 
-		o.breaks(false)
+		o.setLessPanics(false)
 		apply("p", "two")
 		ailments()
 		order = nil

@@ -17,26 +17,26 @@ import (
 
 // A status is written beside the loop, and may not be written at all: that is no
 // reason for a pod to forget whom it has evicted, and to begin anew.
-func TestAPodThatKeepsItsPromiseKeepsItUntold(t *testing.T) {
-	inTime(t, func(w *world) {
-		w.a.Set("Filter", probe.Reject("full"))
+func TestANominationIsKeptThoughTheStatusLacksIt(t *testing.T) {
+	runTest(t, func(w *testEnv) {
+		w.a.SetStatus("Filter", probe.Reject("full"))
 		w.apply("one")
-		defer w.lead()()
+		defer w.startLeading()()
 		w.a.Nominates = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"}
 		w.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("no"))})
-		w.create(web("a"))
-		w.want("what a was told", w.cluster.Pod(web("a")).Status.NominatedNodeName, "")
+		w.create(webPod("a"))
+		w.want("what a was told", w.cluster.Pod(webPod("a")).Status.NominatedNodeName, "")
 		w.a.Nominates = nil
-		w.queue.Activate(w.ctx, map[string]*v1.Pod{"a": web("a")})
+		w.queue.Activate(w.ctx, map[string]*v1.Pod{"a": webPod("a")})
 		synctest.Wait()
-		w.want("what a is promised", w.cache.NominatedNode(web("a").UID), "n1")
-		w.want("what a was told in the end", w.cluster.Pod(web("a")).Status.NominatedNodeName, "n1")
+		w.want("what a is promised", w.cache.NominatedNode(webPod("a").UID), "n1")
+		w.want("what a was told in the end", w.cluster.Pod(webPod("a")).Status.NominatedNodeName, "n1")
 	}, node("n1"))
 }
 
 // No change of the pod's status need tell of it: it may never have told of the
 // promise, or not be written when that ends.
-func TestAPromiseIsTakenBackAloud(t *testing.T) {
+func TestTheEndOfANominationWakesOtherPods(t *testing.T) {
 	forbidden := fakecluster.Fault{Verb: "patch", Err: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("no"))}
 	for sentence, c := range map[string]struct {
 		told           string
@@ -46,26 +46,26 @@ func TestAPromiseIsTakenBackAloud(t *testing.T) {
 		"of which the status still tells": {told: "n1", ending: []fakecluster.Fault{forbidden}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
-				w.a.Set("Filter", probe.Reject("full"))
-				w.a.Events = []fwk.ClusterEventWithHint{{Event: assignedPodDelete}}
+			runTest(t, func(w *testEnv) {
+				w.a.SetStatus("Filter", probe.Reject("full"))
+				w.a.Events = []fwk.ClusterEventWithHint{{Event: eventAssignedPodDelete}}
 				promise := func(node string) {
 					w.a.Nominates = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
 				}
 				w.apply("one")
-				defer w.lead()()
-				w.create(web("b"))
+				defer w.startLeading()()
+				w.create(webPod("b"))
 				promise("n1")
 				w.cluster.Inject(c.making...)
-				w.create(web("a"))
-				w.want("what a was promised", w.cache.NominatedNode(web("a").UID), "n1")
-				w.want("what a was told", w.cluster.Pod(web("a")).Status.NominatedNodeName, c.told)
+				w.create(webPod("a"))
+				w.want("what a was promised", w.cache.NominatedNode(webPod("a").UID), "n1")
+				w.want("what a was told", w.cluster.Pod(webPod("a")).Status.NominatedNodeName, c.told)
 				w.events.take()
 				promise("")
 				w.cluster.Inject(c.ending...)
-				w.queue.Activate(w.ctx, map[string]*v1.Pod{"a": web("a")})
+				w.queue.Activate(w.ctx, map[string]*v1.Pod{"a": webPod("a")})
 				synctest.Wait()
-				w.want("what a was told", w.cluster.Pod(web("a")).Status.NominatedNodeName, c.told)
+				w.want("what a was told", w.cluster.Pod(webPod("a")).Status.NominatedNodeName, c.told)
 				if tried := strings.Join(w.events.take(), "\n"); !strings.Contains(tried, "b Warning FailedScheduling") {
 					t.Errorf("b was not woken by the room that is free again; what happened: %s", tried)
 				}

@@ -23,13 +23,13 @@ import (
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
-	"github.com/berthdev/berth/scheduler/scope"
+	"github.com/berthdev/berth/scheduler/scopedinformers"
 	"github.com/berthdev/berth/scheduler/volumes"
 )
 
@@ -40,7 +40,7 @@ type Options struct {
 	Client clientset.Interface
 	// Watches is what informers read with that plugins want and the house does
 	// not; nil means Client.
-	Watches clientset.Interface
+	WatchClient clientset.Interface
 	// VolumeClient binds volumes and claims; nil means Client.
 	VolumeClient clientset.Interface
 	// Dynamic is what resources are watched with that plugins want to be woken by
@@ -57,41 +57,41 @@ type Options struct {
 	RecorderFor func(profile string) events.EventRecorderLogger
 	Registry    framework.Registry
 	// Storage is which kinds of storage objects the API server serves.
-	Storage intake.Storage
+	Storage eventhandlers.Storage
 	// DeviceClasses counts the DeviceClasses; Unsupported reads what it counts. nil:
 	// none are watched.
-	DeviceClasses *intake.DeviceClasses
+	DeviceClasses *eventhandlers.DeviceClasses
 	// Unsupported names the field of a pod that this build cannot honour.
 	Unsupported func(pod *v1.Pod) (field, why string)
 	// Extender makes the client of an extender; nil: no profile has any.
 	Extender func(life context.Context, profile string, c extender.Config) (fwk.Extender, error)
 	Ledger   *decision.Ledger
 	// Desk is where explanations wait to be written; nil: no pod is explained.
-	Desk  *decision.Desk
-	Clock clock.WithTickerAndDelayedExecution
-	Log   logr.Logger
+	Explanations *decision.ExplanationQueue
+	Clock        clock.WithTickerAndDelayedExecution
+	Log          logr.Logger
 	// Tracer makes a span of each attempt, and of each extension point that it comes
 	// to; nil: attempts are not traced.
 	Tracer trace.Tracer
 	// Epoch returns the number of this leadership; nil means 0.
 	Epoch func(ctx context.Context) int64
 	// Takeover is what is asked before the first decision.
-	Takeover Takeover
+	Handover Handover
 	// Grace returns the context of what is under way: it outlives ctx, that of
 	// Start, for as long as bindings may still be brought to their end. nil: they
 	// end with it.
-	Grace func(ctx context.Context) (context.Context, context.CancelFunc)
+	ShutdownContext func(ctx context.Context) (context.Context, context.CancelFunc)
 	// Go starts work beside the loop; nil means a goroutine.
 	Go func(func())
 	// Wait waits for what such work does; nil means framework.Block.
-	Wait framework.Wait
+	Wait framework.WaitFunc
 	// CacheBytes bounds what is remembered of verdicts for all profiles together;
 	// 0 means cycle.DefaultBudget.
 	CacheBytes int
 	// Slice is how many pods the change of a profile looks at at once, and Yield
 	// lets others come in between; 0 and nil leave both to the queue.
-	Slice int
-	Yield func()
+	ChunkSize int
+	Yield     func()
 	// Seed is where chance comes from: at which node the search for victims
 	// begins.
 	Seed uint64
@@ -99,68 +99,68 @@ type Options struct {
 
 // Scheduler is the loop and the rooms it walks through.
 type Scheduler struct {
-	options  Options
-	queue    *queue.Queue
-	cache    *cache.Cache
-	profiles *profile.Set
-	binding  *binding.Binding
-	intake   *intake.Intake
-	cycle    cycle.Cycle
-	caches   *cycle.Budget
-	volumes  *volumes.Volumes
-	waiting  *framework.WaitingPods
-	epoch    int64
+	options       Options
+	queue         *queue.Queue
+	cache         *cache.Cache
+	profiles      *profile.Set
+	binding       *binding.Binding
+	eventHandlers *eventhandlers.EventHandlers
+	cycle         cycle.Cycle
+	cacheBudget   *cycle.Budget
+	volumes       *volumes.Volumes
+	waitingPods   *framework.WaitingPods
+	epoch         int64
 	// attempts is how many there were.
-	attempts uint64
-	held     *heldLine
-	pulse    pulse
+	attemptCount uint64
+	heldStatus   *heldStatusQueue
+	progress     loopProgress
 	// life is the context of what goes on when an attempt is over.
-	life context.Context
+	bindingContext context.Context
 
 	// lead is held by whoever may call cache.Refresh: the follower's ticker
 	// until leading is set, the loop from then on.
-	lead    sync.Mutex
+	leadMu  sync.Mutex
 	leading bool
 	// flights are the bindings under way.
-	flights sync.WaitGroup
+	inFlight sync.WaitGroup
 	// ended is closed when Start returns.
 	ended chan struct{}
 }
 
 // New returns a Scheduler that serves no profile yet and has started nothing.
 func New(o Options) *Scheduler {
-	s := &Scheduler{options: o, life: context.Background(), ended: make(chan struct{}), pulse: pulse{turn: make(chan struct{}, 1)}}
+	s := &Scheduler{options: o, bindingContext: context.Background(), ended: make(chan struct{}), progress: loopProgress{busy: make(chan struct{}, 1)}}
 	if o.Go == nil {
 		s.options.Go = framework.Goroutine
 	}
 	if o.Wait == nil {
 		s.options.Wait = framework.Block
 	}
-	s.cache, s.caches = cache.New(), cycle.NewBudget(cmp.Or(o.CacheBytes, cycle.DefaultBudget))
-	s.waiting = framework.NewWaitingPods(o.Clock)
-	s.waiting.Wait = s.options.Wait
-	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.onHold, OnGate: s.onGate, Slice: o.Slice, Yield: o.Yield})
+	s.cache, s.cacheBudget = cache.New(), cycle.NewBudget(cmp.Or(o.CacheBytes, cycle.DefaultBudget))
+	s.waitingPods = framework.NewWaitingPods(o.Clock)
+	s.waitingPods.Wait = s.options.Wait
+	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.onHold, OnGate: s.onGate, SliceSize: o.ChunkSize, Yield: o.Yield})
 	s.volumes = volumes.New(volumes.Options{
-		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: s.options.Wait, Returned: s.volumeReturned,
+		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: s.options.Wait, Released: s.volumeReleased,
 	})
-	s.held = newHeldLine(o.Clock, s.writeHeld)
+	s.heldStatus = newHeldStatusQueue(o.Clock, s.writeHeldStatus)
 	s.binding = binding.New(binding.Options{
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Transform: o.Transform, Go: s.options.Go, Wait: s.options.Wait,
-		Journal: s.commits(), Log: o.Log,
+		Journal: s.bindingJournal(), Log: o.Log,
 	})
-	s.intake = intake.New(intake.Options{
-		Cache: s.cache, Queue: s.queue, Waiting: s.waiting, Observe: s.binding.Observe, Forget: s.forget, Clock: o.Clock, Log: o.Log, Storage: o.Storage, Wait: s.options.Wait,
-		DeviceClasses: o.DeviceClasses, Backing: s.reconsider,
-		Namespace: func(name string, before, after labels.Set) { s.profiles.NamespaceChanged(name, before, after) },
+	s.eventHandlers = eventhandlers.New(eventhandlers.Options{
+		Cache: s.cache, Queue: s.queue, WaitingPods: s.waitingPods, OnUnscheduledPodUpdate: s.binding.Observe, OnPodGone: s.forgetPod, Clock: o.Clock, Log: o.Log, Storage: o.Storage, Wait: s.options.Wait,
+		DeviceClasses: o.DeviceClasses, OnDeviceClassChange: s.reevaluateHolds,
+		OnNamespaceLabels: func(name string, before, after labels.Set) { s.profiles.NamespaceChanged(name, before, after) },
 	})
 	s.profiles = profile.NewSet(profile.Options{
-		Registry: o.Registry, HostFor: s.hostFor(), Waiting: waitingPods{s},
+		Registry: o.Registry, HostFor: s.hostFor(), Queue: podQueue{s},
 		Unsupported: o.Unsupported, Clock: o.Clock, Log: o.Log,
-		Informers: s.lent(), Listed: s.intake.Listed(), Forget: forgetProfile,
-		Go: s.options.Go, Wait: s.options.Wait, Trials: s.trials(), Namespace: s.namespace, Extender: o.Extender,
-		Caches: s.caches,
+		Informers: s.informerPool(), CachesSynced: s.eventHandlers.SyncDone(), Forget: deleteProfileSeries,
+		Go: s.options.Go, Wait: s.options.Wait, Trials: s.trials(), Namespace: s.namespace, NewExtender: o.Extender,
+		CacheBudget: s.cacheBudget,
 	})
-	o.Ledger.CountQueueWith(s.counts)
+	o.Ledger.SetQueueCounts(s.queueCounts)
 	return s
 }
 
@@ -168,12 +168,12 @@ func New(o Options) *Scheduler {
 func (s *Scheduler) Profiles() *profile.Set { return s.profiles }
 
 // lent is what the plugins' informers are taken from.
-func (s *Scheduler) lent() *scope.Pool {
-	return scope.NewPool(scope.Options{
-		Informers: s.options.Informers, Held: append(intake.Kinds(), s.options.Storage.Kinds()...), Missing: s.options.Storage.Missing(),
-		Client: cmp.Or(s.options.Watches, s.options.Client),
-		Own:    intake.Events(), Dynamic: s.options.Dynamic, Tell: s.intake.Elsewhere, Clock: s.options.Clock,
-		Transform: intake.Trim(true), Log: s.options.Log, Go: s.options.Go, Wait: s.options.Wait,
+func (s *Scheduler) informerPool() *scopedinformers.Pool {
+	return scopedinformers.NewPool(scopedinformers.Options{
+		Informers: s.options.Informers, Watched: append(eventhandlers.Kinds(), s.options.Storage.Kinds()...), NotServed: s.options.Storage.Missing(),
+		Client:    cmp.Or(s.options.WatchClient, s.options.Client),
+		OwnEvents: eventhandlers.EventResources(), Dynamic: s.options.Dynamic, OnEvent: s.eventHandlers.PluginResourceEvent, Clock: s.options.Clock,
+		Transform: eventhandlers.Trim(true), Log: s.options.Log, Go: s.options.Go, Wait: s.options.Wait,
 	})
 }
 
@@ -188,23 +188,23 @@ func (s *Scheduler) namespace(name string) (labels.Set, bool) {
 
 // hostFor returns what the plugins of a profile are lent.
 func (s *Scheduler) hostFor() func(name string) framework.Host {
-	preBinds, preempts := framework.NewPreBinds(), newPreemptor(s)
+	preBinds, preempts := framework.NewPodsInPreBind(), newPreemptor(s)
 	return func(name string) framework.Host {
 		return framework.Host{
 			Client: s.options.Client, KubeConfig: s.options.KubeConfig, Informers: s.options.Informers,
-			Recorder: s.options.RecorderFor(name), Lister: s.cache.Snapshot(), Lent: s.cache.Lend(), Nominator: s.cache.Nominator,
-			Activator: activator{s.queue}, Waiting: s.waiting, PreBinds: preBinds,
-			Preemptor: preempts, Volumes: s.lentVolumes(), Clock: s.options.Clock,
-			Poisoned: func(pod *v1.Pod, at framework.Poison) { s.queue.Poisoned(pod.UID, at) },
-			Go:       s.options.Go, Wait: s.options.Wait,
+			Recorder: s.options.RecorderFor(name), Lister: s.cache.Snapshot(), PinnedLister: s.cache.PinnedSnapshot(), Nominator: s.cache.Nominator,
+			Activator: activator{s.queue}, WaitingPods: s.waitingPods, PodsInPreBind: preBinds,
+			Preemptor: preempts, Volumes: s.sharedVolumes(), Clock: s.options.Clock,
+			OnPluginFault: func(pod *v1.Pod, at framework.PluginFault) { s.queue.RecordPluginFault(pod.UID, at) },
+			Go:            s.options.Go, Wait: s.options.Wait,
 		}
 	}
 }
 
 // counts says where the pods of a profile are.
-func (s *Scheduler) counts(name string) decision.QueueCounts {
+func (s *Scheduler) queueCounts(name string) decision.QueueCounts {
 	counts := s.queue.Counts(name)
-	s.waiting.Each(func(p fwk.WaitingPod) {
+	s.waitingPods.Each(func(p fwk.WaitingPod) {
 		if p.GetPod().Spec.SchedulerName == name {
 			counts.Waiting++
 			counts.InFlight--
@@ -220,39 +220,39 @@ func (s *Scheduler) NeedLeaderElection() bool { return true }
 // done; see finish.
 func (s *Scheduler) Start(ctx context.Context) error {
 	defer close(s.ended)
-	if !s.intake.WaitForSync(ctx) {
+	if !s.eventHandlers.WaitForSync(ctx) {
 		return nil
 	}
 	ctx = klog.NewContext(ctx, s.options.Log)
-	s.life = ctx
-	if s.options.Grace != nil && !fault.BindsEndWithTheLoop {
+	s.bindingContext = ctx
+	if s.options.ShutdownContext != nil && !fault.BindsEndWithTheLoop {
 		var end context.CancelFunc
-		s.life, end = s.options.Grace(ctx)
+		s.bindingContext, end = s.options.ShutdownContext(ctx)
 		defer end()
 	}
 	if s.options.Epoch != nil {
 		s.epoch = s.options.Epoch(ctx)
 	}
-	if !s.takeOver(ctx) {
+	if !s.handOver(ctx) {
 		return nil
 	}
-	s.lead.Lock()
+	s.leadMu.Lock()
 	s.leading = true
-	s.lead.Unlock()
-	s.tellHeld()
+	s.leadMu.Unlock()
+	s.reportHeldPods()
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)
 	s.options.Go(func() { s.queue.Run(ctx) })
-	s.pulse.goroutine = thisGoroutine()
-	s.pulse.leads.Store(true)
-	defer s.pulse.leads.Store(false)
+	s.progress.goroutine = goroutineID()
+	s.progress.leading.Store(true)
+	defer s.progress.leading.Store(false)
 	for {
 		attempt := s.queue.Pop(ctx)
 		if attempt == nil {
 			break
 		}
-		s.schedule(s.life, attempt)
+		s.scheduleOne(s.bindingContext, attempt)
 	}
-	s.finish()
+	s.shutDown()
 	return nil
 }
 

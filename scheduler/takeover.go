@@ -12,17 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/fault"
-	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/journal"
-	"github.com/berthdev/berth/scheduler/tenure"
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 const (
 	// takeoverPause is how long an API server that fails is left alone.
-	takeoverPause = time.Second
+	handoverRetryInterval = time.Second
 	// takeoverPulse is how often it is looked whether the informers caught up.
-	takeoverPulse = 10 * time.Millisecond
+	handoverPollInterval = 10 * time.Millisecond
 	// requestTimeout is for how long an API server may work at a request, whoever
 	// waits for it: its --request-timeout by default.
 	requestTimeout = time.Minute
@@ -35,14 +35,14 @@ var (
 
 // Takeover is what a new leader has to ask. The zero value takes nothing over:
 // nobody has led before.
-type Takeover struct {
+type Handover struct {
 	// Journal holds the pods that may have a Binding of the leader before under way,
 	// though they carry a refusal; nil: every pod that waits is fenced.
 	Journal *journal.Journal
 	// Leadership is what this process knows of its own; required with Journal.
 	Leadership func(ctx context.Context) (journal.Leadership, error)
 	// Call lists what there is, by quorum reads.
-	Call tenure.Caller
+	List leadership.QuorumLister
 	// Profiles names the profiles that there are, whether or not they run here
 	// yet: their pods may be on their way to a node.
 	Profiles func(ctx context.Context) ([]string, error)
@@ -55,36 +55,36 @@ type Takeover struct {
 // The order matters: the journal first, so that no late write of an earlier leader
 // changes it; then the informers; pods are fenced that were there when the Lease had
 // changed hands; what was bound until each was fenced is waited for again.
-func (s *Scheduler) takeOver(ctx context.Context) bool {
-	if s.options.Takeover.Call == nil {
+func (s *Scheduler) handOver(ctx context.Context) bool {
+	if s.options.Handover.List == nil {
 		return true
 	}
 	began := s.options.Clock.Now()
-	told, ok := s.takeJournal(ctx)
+	told, ok := s.takeOverJournal(ctx)
 	if !ok {
 		return false
 	}
 	if told.Fence == journal.FenceNone {
-		s.tookOver(began, told, fencing{}, binding.TakenOver{})
+		s.recordHandover(began, told, fencing{}, binding.FenceResult{})
 		return ctx.Err() == nil
 	}
-	names, ok := retried(ctx, s, s.options.Takeover.Profiles)
-	if !ok || !s.catchUp(ctx) {
+	names, ok := retry(ctx, s, s.options.Handover.Profiles)
+	if !ok || !s.waitForInformers(ctx) {
 		return false
 	}
 	caughtUp := s.options.Clock.Now()
-	fenced := s.toFence(names, told)
-	came := s.binding.TakeOver(ctx, fenced.pods, s.epoch)
-	var bound []tenure.Listed
+	fenced := s.podsToFence(names, told)
+	came := s.binding.FencePods(ctx, fenced.pods, s.epoch)
+	var bound []leadership.ListedObject
 	for _, pod := range came.Bound {
-		bound = append(bound, tenure.Listed{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Version: pod.ResourceVersion})
+		bound = append(bound, leadership.ListedObject{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion})
 	}
-	if !s.until(ctx, bound, s.lacksPods) {
+	if !s.waitForObjects(ctx, bound, s.missingPods) {
 		return false
 	}
-	if len(came.Open) > 0 {
-		s.options.Log.Info("Waiting until no Binding of an earlier leader can be under way", "pods", len(came.Open), "for", requestTimeout)
-		if !s.wait(ctx, requestTimeout-s.options.Clock.Since(began)) || !s.catchUp(ctx) {
+	if len(came.Unfenced) > 0 {
+		s.options.Log.Info("Waiting until no Binding of an earlier leader can be under way", "pods", len(came.Unfenced), "for", requestTimeout)
+		if !s.sleep(ctx, requestTimeout-s.options.Clock.Since(began)) || !s.waitForInformers(ctx) {
 			return false
 		}
 	}
@@ -92,42 +92,44 @@ func (s *Scheduler) takeOver(ctx context.Context) bool {
 		return false // not all were tried: the next leader is to fence them
 	}
 	fenced.caughtUp = caughtUp.Sub(began)
-	s.tookOver(began, told, fenced, came)
+	s.recordHandover(began, told, fenced, came)
 	return ctx.Err() == nil
 }
 
 // catchUp waits until informers and cache hold what a quorum read finds: each
 // object at its version or a newer one. What its list is told by is no version of
 // any object: a watch on which nothing happens learns of it a minute later.
-func (s *Scheduler) catchUp(ctx context.Context) bool {
+func (s *Scheduler) waitForInformers(ctx context.Context) bool {
 	if fault.TakeoverUnseen {
 		return true
 	}
-	pods, ok := s.call(ctx, podKind, intake.LivePods)
+	pods, ok := s.quorumList(ctx, podKind, eventhandlers.NonTerminatedPods)
 	if !ok {
 		return false
 	}
-	nodes, ok := s.call(ctx, nodeKind, "")
+	nodes, ok := s.quorumList(ctx, nodeKind, "")
 	if !ok {
 		return false
 	}
-	return s.until(ctx, pods.Objects, s.lacksPods) && s.until(ctx, nodes.Objects, s.lacksNodes) &&
-		s.until(ctx, s.beyond(nodes), s.hasNodes)
+	return s.waitForObjects(ctx, pods.Objects, s.missingPods) && s.waitForObjects(ctx, nodes.Objects, s.missingNodes) &&
+		s.waitForObjects(ctx, s.deletedNodes(nodes), s.cachedNodes)
 }
 
-func (s *Scheduler) call(ctx context.Context, kind schema.GroupVersionResource, fields string) (tenure.Roll, bool) {
-	return retried(ctx, s, func(ctx context.Context) (tenure.Roll, error) { return s.options.Takeover.Call(ctx, kind, fields) })
+func (s *Scheduler) quorumList(ctx context.Context, kind schema.GroupVersionResource, fields string) (leadership.ObjectList, bool) {
+	return retry(ctx, s, func(ctx context.Context) (leadership.ObjectList, error) {
+		return s.options.Handover.List(ctx, kind, fields)
+	})
 }
 
 // retried asks until there is an answer; it reports false when ctx ends first.
-func retried[T any](ctx context.Context, s *Scheduler, ask func(context.Context) (T, error)) (T, bool) {
+func retry[T any](ctx context.Context, s *Scheduler, ask func(context.Context) (T, error)) (T, bool) {
 	for {
 		answer, err := ask(ctx)
 		if err == nil {
 			return answer, true
 		}
 		s.options.Log.Error(err, "Taking over")
-		if !s.wait(ctx, takeoverPause) {
+		if !s.sleep(ctx, handoverRetryInterval) {
 			return answer, false
 		}
 	}
@@ -135,7 +137,7 @@ func retried[T any](ctx context.Context, s *Scheduler, ask func(context.Context)
 
 // until waits until nothing of what is listed is lacking, and says now and then
 // what is. lacks returns what is left to wait for.
-func (s *Scheduler) until(ctx context.Context, listed []tenure.Listed, lacks func([]tenure.Listed) []tenure.Listed) bool {
+func (s *Scheduler) waitForObjects(ctx context.Context, listed []leadership.ListedObject, lacks func([]leadership.ListedObject) []leadership.ListedObject) bool {
 	for told := s.options.Clock.Now(); ; {
 		if listed = lacks(listed); len(listed) == 0 {
 			return true
@@ -144,13 +146,13 @@ func (s *Scheduler) until(ctx context.Context, listed []tenure.Listed, lacks fun
 			told = s.options.Clock.Now()
 			s.options.Log.Info("Taking over: a watch lags", "for", listed[0], "more", len(listed)-1)
 		}
-		if !s.wait(ctx, takeoverPulse) {
+		if !s.sleep(ctx, handoverPollInterval) {
 			return false
 		}
 	}
 }
 
-func (s *Scheduler) wait(ctx context.Context, d time.Duration) bool {
+func (s *Scheduler) sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -161,13 +163,13 @@ func (s *Scheduler) wait(ctx context.Context, d time.Duration) bool {
 
 // lacksPods returns the listed pods from the first on of which the informer, or
 // the cache where it has a node, knows less than what was listed.
-func (s *Scheduler) lacksPods(listed []tenure.Listed) []tenure.Listed {
+func (s *Scheduler) missingPods(listed []leadership.ListedObject) []leadership.ListedObject {
 	informer := s.options.Informers.Core().V1().Pods()
 	passed := informer.Informer().LastSyncResourceVersion()
-	return from(listed, func(l tenure.Listed) bool {
+	return fromFirst(listed, func(l leadership.ListedObject) bool {
 		pod, err := informer.Lister().Pods(l.Namespace).Get(l.Name)
 		if err != nil {
-			return !atLeast(passed, l.Version) // else it is gone
+			return !atLeast(passed, l.ResourceVersion) // else it is gone
 		}
 		if pod.Spec.NodeName != "" {
 			// Nothing is assumed yet: what the cache has was confirmed.
@@ -175,28 +177,28 @@ func (s *Scheduler) lacksPods(listed []tenure.Listed) []tenure.Listed {
 				return true
 			}
 		}
-		return !atLeast(pod.ResourceVersion, l.Version)
+		return !atLeast(pod.ResourceVersion, l.ResourceVersion)
 	})
 }
 
 // lacksNodes is lacksPods for nodes.
-func (s *Scheduler) lacksNodes(listed []tenure.Listed) []tenure.Listed {
+func (s *Scheduler) missingNodes(listed []leadership.ListedObject) []leadership.ListedObject {
 	passed := s.options.Informers.Core().V1().Nodes().Informer().LastSyncResourceVersion()
-	s.lead.Lock()
-	defer s.lead.Unlock()
-	snapshot := s.cache.Refresh() // nobody leads yet
-	return from(listed, func(l tenure.Listed) bool {
+	s.leadMu.Lock()
+	defer s.leadMu.Unlock()
+	snapshot := s.cache.UpdateSnapshot() // nobody leads yet
+	return fromFirst(listed, func(l leadership.ListedObject) bool {
 		if info := snapshot.Node(l.Name); info != nil {
-			return !atLeast(info.Node().ResourceVersion, l.Version)
+			return !atLeast(info.Node().ResourceVersion, l.ResourceVersion)
 		}
 		_, err := s.options.Informers.Core().V1().Nodes().Lister().Get(l.Name)
-		return err == nil || !atLeast(passed, l.Version)
+		return err == nil || !atLeast(passed, l.ResourceVersion)
 	})
 }
 
 // beyond are the nodes that are held and were not listed: they are gone, unless
 // they are newer than the list.
-func (s *Scheduler) beyond(roll tenure.Roll) []tenure.Listed {
+func (s *Scheduler) deletedNodes(roll leadership.ObjectList) []leadership.ListedObject {
 	nodes, err := s.options.Informers.Core().V1().Nodes().Lister().List(labels.Everything())
 	if err != nil {
 		s.options.Log.Error(err, "Cannot look for nodes that are gone")
@@ -205,28 +207,28 @@ func (s *Scheduler) beyond(roll tenure.Roll) []tenure.Listed {
 	for _, l := range roll.Objects {
 		there[l.UID] = true
 	}
-	var gone []tenure.Listed
+	var gone []leadership.ListedObject
 	for _, node := range nodes {
-		if !there[node.UID] && !atLeast(node.ResourceVersion, roll.Version) {
-			gone = append(gone, tenure.Listed{Name: node.Name, UID: node.UID, Version: node.ResourceVersion})
+		if !there[node.UID] && !atLeast(node.ResourceVersion, roll.ResourceVersion) {
+			gone = append(gone, leadership.ListedObject{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion})
 		}
 	}
 	return gone
 }
 
 // hasNodes returns the nodes from the first on that the cache still has.
-func (s *Scheduler) hasNodes(gone []tenure.Listed) []tenure.Listed {
-	s.lead.Lock()
-	defer s.lead.Unlock()
-	snapshot := s.cache.Refresh()
-	return from(gone, func(l tenure.Listed) bool {
+func (s *Scheduler) cachedNodes(gone []leadership.ListedObject) []leadership.ListedObject {
+	s.leadMu.Lock()
+	defer s.leadMu.Unlock()
+	snapshot := s.cache.UpdateSnapshot()
+	return fromFirst(gone, func(l leadership.ListedObject) bool {
 		info := snapshot.Node(l.Name)
 		return info != nil && info.Node().UID == l.UID
 	})
 }
 
 // from is what is left of a list, from the first on that is lacking.
-func from(listed []tenure.Listed, lacking func(tenure.Listed) bool) []tenure.Listed {
+func fromFirst(listed []leadership.ListedObject, lacking func(leadership.ListedObject) bool) []leadership.ListedObject {
 	if i := slices.IndexFunc(listed, lacking); i >= 0 {
 		return listed[i:]
 	}

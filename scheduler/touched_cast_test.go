@@ -22,21 +22,21 @@ import (
 
 // office is a plugin that keeps, at one point, the pods whose label names it;
 // with the mark "open" it keeps nobody. It waits for an event that does not come.
-type office struct {
-	name string
-	open bool
+type labelRejecter struct {
+	name     string
+	allowAll bool
 }
 
-const keptBy = "kept-by"
+const rejectedBy = "kept-by"
 
-func (o *office) Name() string { return o.name }
+func (o *labelRejecter) Name() string { return o.name }
 
-func (o *office) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+func (o *labelRejecter) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.CSINode, ActionType: fwk.Add}}}, nil
 }
 
-func (o *office) judge(pod *v1.Pod) *fwk.Status {
-	if slices.Contains(strings.Split(pod.Labels[keptBy], "."), o.name) && !o.open {
+func (o *labelRejecter) status(pod *v1.Pod) *fwk.Status {
+	if slices.Contains(strings.Split(pod.Labels[rejectedBy], "."), o.name) && !o.allowAll {
 		return fwk.NewStatus(fwk.Unschedulable, "kept by "+o.name)
 	}
 	return nil
@@ -44,110 +44,110 @@ func (o *office) judge(pod *v1.Pod) *fwk.Status {
 
 // Its points; which of them it stands at says its registration.
 type (
-	atGate    struct{ *office }
-	preFilter struct{ *office }
-	atFilter  struct{ *office }
-	atRoom    struct{ *office }
-	atScore   struct{ *office }
-	atReserve struct{ *office }
-	atPermit  struct{ *office }
-	atBind    struct{ *office }
+	gatePlugin       struct{ *labelRejecter }
+	preFilterPlugin  struct{ *labelRejecter }
+	filterPlugin     struct{ *labelRejecter }
+	postFilterPlugin struct{ *labelRejecter }
+	scorePlugin      struct{ *labelRejecter }
+	reservePlugin    struct{ *labelRejecter }
+	permitPlugin     struct{ *labelRejecter }
+	bindPlugin       struct{ *labelRejecter }
 )
 
-func (o atGate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status { return o.judge(pod) }
+func (o gatePlugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status { return o.status(pod) }
 
-func (o preFilter) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (o preFilterPlugin) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	return nil, nil
 }
 
-func (o preFilter) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+func (o preFilterPlugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-func (o atFilter) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeInfo) *fwk.Status {
-	return o.judge(pod)
+func (o filterPlugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeInfo) *fwk.Status {
+	return o.status(pod)
 }
 
-func (o atRoom) PostFilter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (o postFilterPlugin) PostFilter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-func (o atScore) PreScore(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) *fwk.Status {
+func (o scorePlugin) PreScore(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) *fwk.Status {
 	return nil
 }
 
-func (o atScore) Score(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) (int64, *fwk.Status) {
+func (o scorePlugin) Score(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) (int64, *fwk.Status) {
 	return 0, nil
 }
 
-func (o atScore) ScoreExtensions() fwk.ScoreExtensions { return nil }
+func (o scorePlugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-func (o atReserve) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
-	return o.judge(pod)
+func (o reservePlugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+	return o.status(pod)
 }
 
-func (o atReserve) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}
+func (o reservePlugin) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}
 
-func (o atPermit) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
-	return o.judge(pod), 0
+func (o permitPlugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
+	return o.status(pod), 0
 }
 
-func (o atBind) PreBindPreFlight(context.Context, fwk.CycleState, *v1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (o bindPlugin) PreBindPreFlight(context.Context, fwk.CycleState, *v1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	return nil, fwk.NewStatus(fwk.Skip)
 }
 
-func (o atBind) PreBind(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
+func (o bindPlugin) PreBind(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
 
-func (o atBind) PostBind(context.Context, fwk.CycleState, *v1.Pod, string) {}
+func (o bindPlugin) PostBind(context.Context, fwk.CycleState, *v1.Pod, string) {}
 
 // offices are a registry in which each point has plugins of its own.
-func offices() framework.Registry {
+func rejecterRegistry() framework.Registry {
 	r := framework.Registry{defaultbinder.Name: {
 		Name: defaultbinder.Name, New: defaultbinder.New, Points: []framework.Point{framework.Bind},
 	}}
-	add := func(name string, as func(*office) fwk.Plugin, points ...framework.Point) {
+	add := func(name string, as func(*labelRejecter) fwk.Plugin, points ...framework.Point) {
 		r[name] = framework.Registration{
 			Name: name, Points: points, NewArgs: func() runtime.Object { return &cells.Args{} },
 			New: func(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
-				return as(&office{name, args.(*cells.Args).Mark == "open"}), nil
+				return as(&labelRejecter{name, args.(*cells.Args).Mark == "open"}), nil
 			},
 		}
 	}
 	for _, which := range []string{"", "2"} {
-		add("Sort"+which, func(o *office) fwk.Plugin { return byPriority{o} }, framework.QueueSort)
-		add("Gate"+which, func(o *office) fwk.Plugin { return atGate{o} }, framework.PreEnqueue)
-		add("Ahead"+which, func(o *office) fwk.Plugin { return preFilter{o} }, framework.PreFilter)
-		add("Fits"+which, func(o *office) fwk.Plugin { return atFilter{o} }, framework.Filter)
-		add("Room"+which, func(o *office) fwk.Plugin { return atRoom{o} }, framework.PostFilter)
-		add("Score"+which, func(o *office) fwk.Plugin { return atScore{o} }, framework.PreScore, framework.Score)
-		add("Claims"+which, func(o *office) fwk.Plugin { return atReserve{o} }, framework.Reserve)
-		add("Permits"+which, func(o *office) fwk.Plugin { return atPermit{o} }, framework.Permit)
-		add("Binds"+which, func(o *office) fwk.Plugin { return atBind{o} }, framework.PreBind, framework.PostBind)
+		add("Sort"+which, func(o *labelRejecter) fwk.Plugin { return sortPlugin{o} }, framework.QueueSort)
+		add("Gate"+which, func(o *labelRejecter) fwk.Plugin { return gatePlugin{o} }, framework.PreEnqueue)
+		add("Ahead"+which, func(o *labelRejecter) fwk.Plugin { return preFilterPlugin{o} }, framework.PreFilter)
+		add("Fits"+which, func(o *labelRejecter) fwk.Plugin { return filterPlugin{o} }, framework.Filter)
+		add("Room"+which, func(o *labelRejecter) fwk.Plugin { return postFilterPlugin{o} }, framework.PostFilter)
+		add("Score"+which, func(o *labelRejecter) fwk.Plugin { return scorePlugin{o} }, framework.PreScore, framework.Score)
+		add("Claims"+which, func(o *labelRejecter) fwk.Plugin { return reservePlugin{o} }, framework.Reserve)
+		add("Permits"+which, func(o *labelRejecter) fwk.Plugin { return permitPlugin{o} }, framework.Permit)
+		add("Binds"+which, func(o *labelRejecter) fwk.Plugin { return bindPlugin{o} }, framework.PreBind, framework.PostBind)
 	}
 	return r
 }
 
-type byPriority struct{ *office }
+type sortPlugin struct{ *labelRejecter }
 
-func (byPriority) Less(a, b fwk.QueuedEntityInfo) bool { return a.GetPriority() > b.GetPriority() }
+func (sortPlugin) Less(a, b fwk.QueuedEntityInfo) bool { return a.GetPriority() > b.GetPriority() }
 
 // newOffice is a profile with one plugin at each point, and a pod that each of
 // them keeps which can; one more is of a namespace that the profile does not
 // take.
-func newOffice(w *world) *cell {
-	c := &cell{world: w, desk: newDesk(), free: make(chan struct{})}
+func newRejecterCase(w *testEnv) *swapCase {
+	c := &swapCase{testEnv: w, profileStore: newProfileStore(), unblocked: make(chan struct{})}
 	s := &c.object.Spec
 	*s = cells.Spec{
 		Base: v1alpha1.BaseNone, Plugins: &v1alpha1.Plugins{}, Queue: s.Queue,
-		PluginConfig:      []v1alpha1.PluginArguments{{Name: "Fits", ConfigRef: &v1alpha1.PluginConfigReference{Name: configOf}}},
-		AllowedNamespaces: allowed("default"),
+		PluginConfig:      []v1alpha1.PluginArguments{{Name: "Fits", ConfigRef: &v1alpha1.PluginConfigReference{Name: sharedConfig}}},
+		AllowedNamespaces: namespacesLabelled("default"),
 	}
-	c.configs[configOf].Spec.Plugin = "Fits"
+	c.configs[sharedConfig].Spec.Plugin = "Fits"
 	cells.Enable(&s.Plugins.MultiPoint, "Gate", "Ahead", "Fits", "Room", "Score", "Claims", "Permits", "Binds", "Sort", defaultbinder.Name)
-	user{c}.Edit(nil)
-	c.leads()
+	profileUser{c}.Edit(nil)
+	c.becomeLeader()
 	for pod, keeper := range map[string]string{"gated": "Gate", "fitsNowhere": "Fits.Gate2", "unclaimed": "Claims", "unpermitted": "Permits"} {
-		c.create(fixture.Pod(pod).UID(pod).Scheduler("p").Label(keptBy, keeper).Obj())
+		c.create(fixture.Pod(pod).UID(pod).SchedulerName("p").Label(rejectedBy, keeper).Obj())
 	}
-	c.create(fixture.Pod("other/elsewhere").Scheduler("p").Obj())
+	c.create(fixture.Pod("other/elsewhere").SchedulerName("p").Obj())
 	time.Sleep(time.Hour)
 	c.want("the queue before", c.counts(), "3 unschedulable, 1 gated, 1 parked")
 	c.events.take()
@@ -155,14 +155,14 @@ func newOffice(w *world) *cell {
 }
 
 // allowed are the namespaces that have a label.
-func allowed(label string) v1alpha1.AllowedNamespaces {
+func namespacesLabelled(label string) v1alpha1.AllowedNamespaces {
 	return v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesSelector, Selector: &v1alpha1.NamespaceSelector{
 		MatchLabels: map[string]string{label: "yes"},
 	}}
 }
 
 // tried are the pods that were tried since somebody last asked, in order.
-func (c *cell) tried() string {
+func (c *swapCase) triedPods() string {
 	time.Sleep(time.Hour)
 	synctest.Wait()
 	names := sets.New[string]()
@@ -176,19 +176,19 @@ func (c *cell) tried() string {
 }
 
 // without takes a plugin away, and with adds one.
-func without(name string) func(*cells.Spec) {
+func withoutPlugin(name string) func(*cells.Spec) {
 	return func(s *cells.Spec) {
 		s.Plugins.MultiPoint.Enabled = slices.DeleteFunc(s.Plugins.MultiPoint.Enabled, func(p v1alpha1.EnabledPlugin) bool { return p.Name == name })
 		s.PluginConfig = slices.DeleteFunc(s.PluginConfig, func(p v1alpha1.PluginArguments) bool { return p.Name == name })
 	}
 }
 
-func with(name string) func(*cells.Spec) {
+func withPlugin(name string) func(*cells.Spec) {
 	return func(s *cells.Spec) { cells.Enable(&s.Plugins.MultiPoint, name) }
 }
 
 // told gives a plugin arguments.
-func told(name, mark string) func(*cells.Spec) {
+func withArguments(name, mark string) func(*cells.Spec) {
 	return func(s *cells.Spec) {
 		s.PluginConfig = append(s.PluginConfig, v1alpha1.PluginArguments{Name: name, Args: ptr.To(cells.Arguments(mark))})
 	}

@@ -32,18 +32,18 @@ const (
 // How attempts end of which no decision is recorded.
 const (
 	// gone: the pod was deleted, or somebody else has bound it.
-	gone decision.Result = "Gone"
+	resultGone decision.Result = "Gone"
 	// handedOver: this process leads no more, and the next leader tries the pod.
-	handedOver decision.Result = "HandedOver"
+	resultHandedOver decision.Result = "HandedOver"
 )
 
 // trace begins the trace of an attempt, if this is one of those that are traced,
 // and returns the context of what belongs to it.
-func (s *Scheduler) trace(ctx context.Context, t *turn) context.Context {
+func (s *Scheduler) startTrace(ctx context.Context, t *schedulingCycle) context.Context {
 	if s.options.Tracer == nil {
 		return ctx
 	}
-	traced, span := s.options.Tracer.Start(ctx, attemptSpan, trace.WithNewRoot(), trace.WithTimestamp(t.begin))
+	traced, span := s.options.Tracer.Start(ctx, attemptSpan, trace.WithNewRoot(), trace.WithTimestamp(t.start))
 	if !span.IsRecording() {
 		return ctx
 	}
@@ -54,12 +54,12 @@ func (s *Scheduler) trace(ctx context.Context, t *turn) context.Context {
 		attemptKey.Int(t.Count),
 	)
 	t.span = span
-	t.state.Trace(s.options.Tracer)
+	t.state.SetTracer(s.options.Tracer)
 	return traced
 }
 
 // traceDecision says in the attempt's span how it ended: with err, as d records.
-func (t *turn) traceDecision(d decision.Decision, err error) {
+func (t *schedulingCycle) traceDecision(d decision.Decision, err error) {
 	if t.span == nil {
 		return
 	}
@@ -68,7 +68,7 @@ func (t *turn) traceDecision(d decision.Decision, err error) {
 	case t.placement != nil:
 		t.span.SetAttributes(semconv.K8SNodeName(d.Node), evaluatedKey.Int(d.Evaluated), feasibleKey.Int(d.Feasible))
 	case errors.As(err, &unfit):
-		t.span.SetAttributes(evaluatedKey.Int(unfit.Diagnosis.Refusals.Len()), feasibleKey.Int(0))
+		t.span.SetAttributes(evaluatedKey.Int(unfit.Diagnosis.NodeToStatus.Len()), feasibleKey.Int(0))
 	}
 	switch message := framework.SpanText(d.Message); {
 	case d.Result == decision.Error:
@@ -80,14 +80,14 @@ func (t *turn) traceDecision(d decision.Decision, err error) {
 }
 
 // traceResult says in the attempt's span how it ended.
-func (t *turn) traceResult(result decision.Result) {
+func (t *schedulingCycle) traceResult(result decision.Result) {
 	if t.span != nil {
 		t.span.SetAttributes(resultKey.String(string(result)))
 	}
 }
 
 // endTrace ends the attempt's span.
-func (s *Scheduler) endTrace(t *turn) {
+func (s *Scheduler) endTrace(t *schedulingCycle) {
 	if t.span != nil && !(fault.RefusedSpanLeftOpen && t.flight == nil) {
 		t.span.End(trace.WithTimestamp(s.options.Clock.Now()))
 	}

@@ -24,7 +24,7 @@ import (
 
 // collects lets attempts be traced as sampler says, and returns who collects what
 // ended.
-func (w *world) collects(sampler sdk.Sampler) *tracetest.InMemoryExporter {
+func (w *testEnv) collectSpans(sampler sdk.Sampler) *tracetest.InMemoryExporter {
 	exporter := tracetest.NewInMemoryExporter()
 	w.options.Tracer = sdk.NewTracerProvider(sdk.WithSampler(sampler), sdk.WithSyncer(exporter)).Tracer("test")
 	return exporter
@@ -34,7 +34,7 @@ func (w *world) collects(sampler sdk.Sampler) *tracetest.InMemoryExporter {
 const failure attribute.Key = "failed"
 
 // spanSays is a span's name, and those of keys that it has, by their names.
-func spanSays(span tracetest.SpanStub, keys ...attribute.Key) string {
+func spanAttributes(span tracetest.SpanStub, keys ...attribute.Key) string {
 	var said []string
 	for _, a := range span.Attributes {
 		if slices.Contains(keys, a.Key) {
@@ -51,7 +51,7 @@ func spanSays(span tracetest.SpanStub, keys ...attribute.Key) string {
 
 // points are the spans below an attempt's, in the order in which they ended, with
 // what they came to where that is no success.
-func points(t *testing.T, a attemptTrace) string {
+func spanPoints(t *testing.T, a attemptTrace) string {
 	t.Helper()
 	var names []string
 	for _, span := range a.spans {
@@ -65,7 +65,7 @@ func points(t *testing.T, a attemptTrace) string {
 			t.Errorf("%s is from %v to %v, the attempt from %v to %v", span.Name, span.StartTime, span.EndTime, a.root.StartTime, a.root.EndTime)
 		}
 		words := strings.NewReplacer(" berth.status=Success", "", "berth.status=", "", "berth.plugin=", "by ")
-		names = append(names, words.Replace(spanSays(span, "berth.status", "berth.plugin", failure)))
+		names = append(names, words.Replace(spanAttributes(span, "berth.status", "berth.plugin", failure)))
 	}
 	return strings.Join(names, ", ")
 }
@@ -74,54 +74,54 @@ func TestAnAttemptIsATrace(t *testing.T) {
 	forbidden := apierrors.NewForbidden(v1.Resource("pods"), "a", errors.New("no"))
 	const cycle = "PreFilter, Filter, Score, Reserve, Permit, PreBindPreFlight Skip, "
 	for sentence, c := range map[string]struct {
-		with         func(w *world)
+		with         func(w *testEnv)
 		want, points string
 	}{
 		"of a pod that is bound": {
-			func(*world) {},
+			func(*testEnv) {},
 			"berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Bound k8s.node.name=n1",
 			cycle + "Bind, PostBind",
 		},
 		"of a pod that fits nowhere": {
-			func(w *world) { w.a.Set("Filter", probe.Reject("too small")) },
+			func(w *testEnv) { w.a.SetStatus("Filter", probe.Reject("too small")) },
 			"berth.message=0/2 nodes are available: 2 too small. berth.nodes.evaluated=2 berth.nodes.feasible=0 berth.result=Unschedulable",
 			"PreFilter, Filter, PostFilter by A",
 		},
 		"of a pod that a plugin refuses on its node": {
-			func(w *world) { w.a.Set("Reserve", probe.Reject("taken")) },
+			func(w *testEnv) { w.a.SetStatus("Reserve", probe.Reject("taken")) },
 			"berth.message=0/1 nodes are available: 1 taken. berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Unschedulable k8s.node.name=n1",
 			"PreFilter, Filter, Score, Reserve by A Unschedulable, Unreserve",
 		},
 		"of a pod whose Binding is refused": {
-			func(w *world) { w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: forbidden}) },
+			func(w *testEnv) { w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: forbidden}) },
 			"berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Error k8s.node.name=n1" +
 				` failed: running Bind plugin "DefaultBinder": pods "a" is forbidden: no`,
 			cycle + `Bind Error failed: running Bind plugin "DefaultBinder": pods "a" is forbidden: no, Unreserve`,
 		},
 		"of a pod that waits at Permit": {
-			func(w *world) {
-				w.a.Waits = time.Minute
-				w.a.Set("Permit", probe.Wait)
-				time.AfterFunc(time.Second, func() { w.waiting.Each(func(p fwk.WaitingPod) { p.Allow("A") }) })
+			func(w *testEnv) {
+				w.a.PermitTimeout = time.Minute
+				w.a.SetStatus("Permit", probe.Wait)
+				time.AfterFunc(time.Second, func() { w.waitingPods.Each(func(p fwk.WaitingPod) { p.Allow("A") }) })
 			},
 			"berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Bound k8s.node.name=n1",
 			"PreFilter, Filter, Score, Reserve, Permit Wait, PreBindPreFlight Skip, WaitOnPermit, Bind, PostBind",
 		},
 		"of a pod that goes while it is bound": {
-			func(w *world) {
-				w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: errors.New("no answer"), Before: func() { w.cluster.Remove(web("a")) }})
+			func(w *testEnv) {
+				w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: errors.New("no answer"), Before: func() { w.cluster.DeletePod(webPod("a")) }})
 			},
 			"berth.result=Gone",
 			cycle + `Bind Error failed: running Bind plugin "DefaultBinder": no answer, Unreserve`,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
-				spans := w.collects(sdk.AlwaysSample())
+			runTest(t, func(w *testEnv) {
+				spans := w.collectSpans(sdk.AlwaysSample())
 				w.apply("one")
-				end := w.lead()
+				end := w.startLeading()
 				c.with(w)
-				w.create(web("a"))
+				w.create(webPod("a"))
 				time.Sleep(1100 * time.Millisecond)
 				synctest.Wait()
 				attempts := byAttempt(spans.GetSpans())
@@ -130,10 +130,10 @@ func TestAnAttemptIsATrace(t *testing.T) {
 					t.Fatal("no attempt's span ended")
 				}
 				first := attempts[0]
-				w.want("which attempt", spanSays(first.root, "berth.attempt", "berth.generation", "berth.hash", "berth.profile", "k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"),
+				w.want("which attempt", spanAttributes(first.root, "berth.attempt", "berth.generation", "berth.hash", "berth.profile", "k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"),
 					"Schedule berth.attempt=1 berth.generation=7 berth.hash=one berth.profile=p k8s.namespace.name=default k8s.pod.name=a k8s.pod.uid=default/a")
-				w.want("how it ended", spanSays(first.root, "berth.result", "berth.message", "berth.nodes.evaluated", "berth.nodes.feasible", "k8s.node.name", failure), "Schedule "+c.want)
-				w.want("its points", points(t, first), c.points)
+				w.want("how it ended", spanAttributes(first.root, "berth.result", "berth.message", "berth.nodes.evaluated", "berth.nodes.feasible", "k8s.node.name", failure), "Schedule "+c.want)
+				w.want("its points", spanPoints(t, first), c.points)
 			}, node("n1"), node("n2"))
 		})
 	}
@@ -141,18 +141,18 @@ func TestAnAttemptIsATrace(t *testing.T) {
 
 // Each try is a trace of its own, and its number says so.
 func TestARetryIsAnotherTrace(t *testing.T) {
-	inTime(t, func(w *world) {
-		spans := w.collects(sdk.AlwaysSample())
-		w.a.Set("Permit", probe.Fail(errors.New("not yet")))
+	runTest(t, func(w *testEnv) {
+		spans := w.collectSpans(sdk.AlwaysSample())
+		w.a.SetStatus("Permit", probe.Fail(errors.New("not yet")))
 		w.apply("one")
-		defer w.lead()()
-		w.create(web("a"))
-		w.a.Set("Permit", nil)
+		defer w.startLeading()()
+		w.create(webPod("a"))
+		w.a.SetStatus("Permit", nil)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		var got []string
 		for _, attempt := range byAttempt(spans.GetSpans()) {
-			got = append(got, spanSays(attempt.root, "berth.attempt", "berth.result", failure))
+			got = append(got, spanAttributes(attempt.root, "berth.attempt", "berth.result", failure))
 		}
 		w.wantLines("attempts", got,
 			`Schedule berth.attempt=1 berth.result=Error failed: running Permit plugin "A": not yet`, "Schedule berth.attempt=2 berth.result=Bound")
@@ -160,19 +160,19 @@ func TestARetryIsAnotherTrace(t *testing.T) {
 }
 
 // An attempt that is left behind ends when it is, and not when its plugin does.
-func TestAnAttemptThatIsLeftBehindEnds(t *testing.T) {
-	amongOdds(t, func(w *world, o *odd) {
-		spans := w.collects(sdk.AlwaysSample())
-		w.create(oddly("a", "Filter hangs"))
+func TestAnAbandonedAttemptEndsItsTrace(t *testing.T) {
+	runWithFaultyPlugin(t, func(w *testEnv, o *faultyPlugin) {
+		spans := w.collectSpans(sdk.AlwaysSample())
+		w.create(faultyPod("a", "Filter hangs"))
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		attempts := byAttempt(spans.GetSpans())
-		if len(attempts) != 1 || attempts[0].root.EndTime.Sub(attempts[0].root.StartTime) != framework.CallLimit {
+		if len(attempts) != 1 || attempts[0].root.EndTime.Sub(attempts[0].root.StartTime) != framework.CallTimeout {
 			t.Fatalf("ended: %v", attempts)
 		}
-		w.want("the attempt", spanSays(attempts[0].root, "berth.result", failure),
+		w.want("the attempt", spanAttributes(attempts[0].root, "berth.result", failure),
 			`Schedule berth.result=Error failed: plugin "Odd" did not come back from Filter within 10s`)
-		o.open()
+		o.unblock()
 		synctest.Wait()
 		if n := len(byAttempt(spans.GetSpans())); n != 1 {
 			t.Errorf("%d attempts ended", n)
@@ -181,12 +181,12 @@ func TestAnAttemptThatIsLeftBehindEnds(t *testing.T) {
 }
 
 func TestAnAttemptThatIsNotSampledIsNotTraced(t *testing.T) {
-	inTime(t, func(w *world) {
-		spans := w.collects(sdk.NeverSample())
+	runTest(t, func(w *testEnv) {
+		spans := w.collectSpans(sdk.NeverSample())
 		w.apply("one")
-		defer w.lead()()
-		w.create(web("a"))
-		w.want("where it is", w.on("a"), "n1")
+		defer w.startLeading()()
+		w.create(webPod("a"))
+		w.want("where it is", w.nodeOf("a"), "n1")
 		if got := spans.GetSpans(); len(got) > 0 {
 			t.Errorf("spans: %v", got)
 		}

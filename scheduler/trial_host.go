@@ -20,14 +20,14 @@ import (
 
 // trials are what trials of profiles are made of.
 func (s *Scheduler) trials() *profile.Trials {
-	reading := sync.OnceValues(func() (*restclient.Config, clientset.Interface) { return readingOnly(s.options.KubeConfig) })
-	towns := trial.NewTowns(s.options.Clock)
-	return &profile.Trials{Scene: func(name string) (*trial.Scene, error) { return s.scene(name, towns) }, HostFor: func(_ string, town *trial.Town) framework.Host {
+	reading := sync.OnceValues(func() (*restclient.Config, clientset.Interface) { return readOnlyClient(s.options.KubeConfig) })
+	towns := trial.NewPool(s.options.Clock)
+	return &profile.Trials{ClusterState: func(name string) (*trial.ClusterState, error) { return s.clusterState(name, towns) }, HostFor: func(_ string, town *trial.Sandbox) framework.Host {
 		config, client := reading()
 		return framework.Host{
-			Client: client, KubeConfig: config, Informers: s.options.Informers, Recorder: mute{},
-			Lister: town.Lister(), Nominator: town.Nominator(), Activator: nobody{},
-			Waiting: framework.NewWaitingPods(s.options.Clock), PreBinds: framework.NewPreBinds(), Volumes: s.volumes.OnTrial(), Clock: s.options.Clock,
+			Client: client, KubeConfig: config, Informers: s.options.Informers, Recorder: noopRecorder{},
+			Lister: town.Lister(), Nominator: town.Nominator(), Activator: noopActivator{},
+			WaitingPods: framework.NewWaitingPods(s.options.Clock), PodsInPreBind: framework.NewPodsInPreBind(), Volumes: s.volumes.ReadOnly(), Clock: s.options.Clock,
 			Go: s.options.Go, Wait: s.options.Wait,
 		}
 	}}
@@ -35,48 +35,48 @@ func (s *Scheduler) trials() *profile.Trials {
 
 // scene is the cluster as the informers hold it, which the loop does not wait
 // for, and what is only assumed or promised.
-func (s *Scheduler) scene(name string, towns *trial.Towns) (*trial.Scene, error) {
+func (s *Scheduler) clusterState(name string, towns *trial.Pool) (*trial.ClusterState, error) {
 	core := s.options.Informers.Core().V1()
 	return trial.Source{
-		Nodes: core.Nodes().Lister(), Pods: core.Pods().Lister(), Live: s.cache, Unsupported: s.options.Unsupported,
-		Towns: towns,
-	}.Take(name)
+		Nodes: core.Nodes().Lister(), Pods: core.Pods().Lister(), Cache: s.cache, Unsupported: s.options.Unsupported,
+		Pool: towns,
+	}.Read(name)
 }
 
 // mute tells nobody.
-type mute struct{}
+type noopRecorder struct{}
 
-func (mute) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
-func (m mute) WithLogger(klog.Logger) events.EventRecorderLogger     { return m }
+func (noopRecorder) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+func (m noopRecorder) WithLogger(klog.Logger) events.EventRecorderLogger     { return m }
 
 // nobody is who waits where nothing is scheduled.
-type nobody struct{}
+type noopActivator struct{}
 
-func (nobody) Activate(klog.Logger, map[string]*v1.Pod) {}
+func (noopActivator) Activate(klog.Logger, map[string]*v1.Pod) {}
 
 // readingOnly returns a copy of config, and a client, whose writes are refused
 // before they leave the process. Without a config nothing can be read either.
-func readingOnly(config *restclient.Config) (*restclient.Config, clientset.Interface) {
+func readOnlyClient(config *restclient.Config) (*restclient.Config, clientset.Interface) {
 	if config == nil {
-		config = &restclient.Config{Host: "https://trial.invalid", QPS: -1, Transport: refusing{}}
+		config = &restclient.Config{Host: "https://trial.invalid", QPS: -1, Transport: readOnlyTransport{}}
 	} else {
 		config = restclient.CopyConfig(config)
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next} })
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return readOnlyTransport{next} })
 	}
 	client, err := clientset.NewForConfig(config)
 	if err != nil { // not of a config that the house could use
-		return readingOnly(nil)
+		return readOnlyClient(nil)
 	}
 	return config, client
 }
 
 // refusing lets reads through; nil lets nothing through.
-type refusing struct{ next http.RoundTripper }
+type readOnlyTransport struct{ next http.RoundTripper }
 
 var errOnTrial = errors.New("the profile is only on trial")
 
 // RoundTrip refuses what is no read.
-func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+func (r readOnlyTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if reads := request.Method == http.MethodGet || request.Method == http.MethodHead; reads && r.next != nil {
 		return r.next.RoundTrip(request)
 	}

@@ -29,13 +29,13 @@ import (
 
 // meddler does, whenever it is asked about a node, all that it can do with its
 // handle.
-type meddler struct {
-	*probe.Probe
+type writingPlugin struct {
+	*probe.Plugin
 	handle fwk.Handle
 	failed func(error)
 }
 
-func (m *meddler) Filter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+func (m *writingPlugin) Filter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	pods := m.handle.ClientSet().CoreV1().Pods(pod.Namespace)
 	m.failed(pods.Delete(ctx, pod.Name, metav1.DeleteOptions{}))
 	m.failed(pods.Bind(ctx, &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}}, metav1.CreateOptions{}))
@@ -51,28 +51,28 @@ func (m *meddler) Filter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nod
 }
 
 func TestATrialChangesNothing(t *testing.T) {
-	journal := &probe.Journal{}
-	old := &probe.Probe{Called: "A", Journal: journal, Waits: 1 << 40, On: map[string]probe.Answer{"PreBindPreFlight": probe.Skip}}
-	on := &probe.Probe{Called: "M", Journal: journal, On: map[string]probe.Answer{}}
+	journal := &probe.CallLog{}
+	old := &probe.Plugin{PluginName: "A", Log: journal, PermitTimeout: 1 << 40, Statuses: map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}}
+	on := &probe.Plugin{PluginName: "M", Log: journal, Statuses: map[string]probe.StatusFunc{}}
 	registry := probe.Registry(old, on)
 	registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
 	var mu sync.Mutex
 	var errs []error
 	meddling := registry["M"]
 	meddling.New = func(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		return &meddler{on, handle, func(err error) { mu.Lock(); defer mu.Unlock(); errs = append(errs, err) }}, nil
+		return &writingPlugin{on, handle, func(err error) { mu.Lock(); defer mu.Unlock(); errs = append(errs, err) }}, nil
 	}
 	registry["M"] = meddling
-	inTimeWith(t, registry, func(w *world) {
+	runTestWith(t, registry, func(w *testEnv) {
 		w.a, w.journal = old, journal
 		w.apply("one")
-		old.Set("Filter", probe.Reject("full"))
-		w.create(web("waits"))
-		defer w.lead()()
-		old.Set("Filter", nil)
-		old.Set("Permit", probe.Wait)
-		w.create(web("at-permit"))
-		before := w.everything()
+		old.SetStatus("Filter", probe.Reject("full"))
+		w.create(webPod("waits"))
+		defer w.startLeading()()
+		old.SetStatus("Filter", nil)
+		old.SetStatus("Permit", probe.Wait)
+		w.create(webPod("at-permit"))
+		before := w.allObjects()
 		for _, line := range []string{"waits at Permit", "default/waits Unschedulable", "promised n2"} {
 			if !strings.Contains(strings.Join(before, "\n"), line) {
 				t.Fatalf("there is nothing to change: %q", before)
@@ -80,14 +80,14 @@ func TestATrialChangesNothing(t *testing.T) {
 		}
 
 		b := w.blueprint("two")
-		b.Chains = probe.Chains([]*probe.Probe{on}, framework.Bind)
+		b.Chains = probe.Chains([]*probe.Plugin{on}, framework.Bind)
 		b.Chains[framework.Bind] = []framework.Entry{{Name: defaultbinder.Name}}
 		tried, err := w.Profiles().Try(w.ctx, b)
 		synctest.Wait()
 		if err != nil || tried.Sampled == 0 || !tried.Compared {
 			t.Errorf("%+v, %v", tried, err)
 		}
-		w.wantLines("after the trial", w.everything(), before...)
+		w.wantLines("after the trial", w.allObjects(), before...)
 		mu.Lock()
 		defer mu.Unlock()
 		if len(errs) == 0 {
@@ -98,19 +98,19 @@ func TestATrialChangesNothing(t *testing.T) {
 				t.Errorf("a write ended with %v, want that the profile is only on trial", err)
 			}
 		}
-	}, node("n1"), node("n2"), fixture.Pod("runs").Scheduler("p").On("n1").Obj(), fixture.Pod("promised").Scheduler("p").Nominated("n2").Obj())
+	}, node("n1"), node("n2"), fixture.Pod("runs").SchedulerName("p").On("n1").Obj(), fixture.Pod("promised").SchedulerName("p").NominatedNodeName("n2").Obj())
 }
 
 // everything is what a trial could have changed.
-func (w *world) everything() []string {
+func (w *testEnv) allObjects() []string {
 	var out []string
 	for uid, place := range w.queue.Places() {
 		out = append(out, string(uid)+" "+string(place))
 	}
 	for _, name := range []string{"waits", "at-permit", "runs", "promised"} {
-		out = append(out, name+" on "+w.on(name)+" "+w.scheduled(name)+", promised "+w.cache.NominatedNode(web(name).UID))
+		out = append(out, name+" on "+w.nodeOf(name)+" "+w.podScheduled(name)+", promised "+w.cache.NominatedNode(webPod(name).UID))
 	}
-	w.waiting.Each(func(p fwk.WaitingPod) { out = append(out, p.GetPod().Name+" waits at Permit") })
+	w.waitingPods.Each(func(p fwk.WaitingPod) { out = append(out, p.GetPod().Name+" waits at Permit") })
 	w.events.mu.Lock()
 	out = append(out, w.events.lines...)
 	w.events.mu.Unlock()
@@ -122,7 +122,7 @@ func TestOnTrialNothingIsWritten(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = append(asked, r.Method) }))
 	defer server.Close()
-	config, client := readingOnly(&restclient.Config{Host: server.URL})
+	config, client := readOnlyClient(&restclient.Config{Host: server.URL})
 	own, err := clientset.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -143,12 +143,12 @@ func TestOnTrialNothingIsWritten(t *testing.T) {
 	}
 }
 
-func TestATrialWaitsForWhatThereIs(t *testing.T) {
+func TestATrialWaitsForTheInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := profile.NewSet(profile.Options{
-			Trials: &profile.Trials{}, Listed: make(chan struct{}), Clock: clock.RealClock{},
+			Trials: &profile.Trials{}, CachesSynced: make(chan struct{}), Clock: clock.RealClock{},
 		})
-		if _, err := set.Try(t.Context(), (&world{a: &probe.Probe{Called: "A"}}).blueprint("one")); !errors.Is(err, profile.ErrUnlisted) {
+		if _, err := set.Try(t.Context(), (&testEnv{a: &probe.Plugin{PluginName: "A"}}).blueprint("one")); !errors.Is(err, profile.ErrCachesNotSynced) {
 			t.Errorf("%v, want that it has to wait", err)
 		}
 	})

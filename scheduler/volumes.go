@@ -12,9 +12,9 @@ import (
 )
 
 // watchVolumes lets the volumes be seen that are scheduled by.
-func (s *Scheduler) watchVolumes() error { return s.see(s.volumes) }
+func (s *Scheduler) watchVolumes() error { return s.watchVolumesWith(s.volumes) }
 
-func (s *Scheduler) see(room *volumes.Volumes) error {
+func (s *Scheduler) watchVolumesWith(room *volumes.Volumes) error {
 	for _, kind := range s.options.Storage.Missing() {
 		switch kind.(type) {
 		case *v1.PersistentVolume, *v1.PersistentVolumeClaim:
@@ -22,16 +22,16 @@ func (s *Scheduler) see(room *volumes.Volumes) error {
 		}
 	}
 	core := s.options.Informers.Core().V1()
-	return room.Watch(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer())
+	return room.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer())
 }
 
 // lentVolumes are the same for all generations.
-func (s *Scheduler) lentVolumes() framework.Volumes {
+func (s *Scheduler) sharedVolumes() framework.Volumes {
 	if !fault.VolumesByGeneration {
 		return s.volumes
 	}
-	own := volumes.New(volumes.Options{Client: s.options.Client, Clock: s.options.Clock, Wait: s.options.Wait, Returned: s.volumeReturned})
-	if err := s.see(own); err != nil {
+	own := volumes.New(volumes.Options{Client: s.options.Client, Clock: s.options.Clock, Wait: s.options.Wait, Released: s.volumeReleased})
+	if err := s.watchVolumesWith(own); err != nil {
 		panic(err)
 	}
 	return own
@@ -39,10 +39,10 @@ func (s *Scheduler) lentVolumes() framework.Volumes {
 
 // volumeReturned tells of a volume that is free again, or of a claim that is not
 // on its way to a node any more, which the API server has no event for.
-func (s *Scheduler) volumeReturned(before, after metav1.Object) {
+func (s *Scheduler) volumeReleased(before, after metav1.Object) {
 	kind := fwk.PersistentVolume
 	if _, is := after.(*v1.PersistentVolumeClaim); is {
 		kind = fwk.PersistentVolumeClaim
 	}
-	s.queue.Event(klog.NewContext(s.life, s.options.Log), fwk.ClusterEvent{Resource: kind, ActionType: fwk.Update}, before, after, nil)
+	s.queue.Event(klog.NewContext(s.bindingContext, s.options.Log), fwk.ClusterEvent{Resource: kind, ActionType: fwk.Update}, before, after, nil)
 }

@@ -15,8 +15,8 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/plugins/volumebinding"
 	"github.com/berthdev/berth/test/fakecluster"
 	"github.com/berthdev/berth/test/fixture"
@@ -24,10 +24,10 @@ import (
 )
 
 // served are the kinds of storage, where objects are of them.
-func served(t *testing.T, cluster *fakecluster.Cluster, objects []runtime.Object) intake.Storage {
+func storageKinds(t *testing.T, cluster *fakecluster.Cluster, objects []runtime.Object) eventhandlers.Storage {
 	t.Helper()
 	if !slices.ContainsFunc(objects, func(o runtime.Object) bool { _, is := o.(*storagev1.StorageClass); return is }) {
-		return intake.Storage{}
+		return eventhandlers.Storage{}
 	}
 	discovery := cluster.Discovery().(*fakediscovery.FakeDiscovery)
 	for version, names := range map[string]string{
@@ -39,7 +39,7 @@ func served(t *testing.T, cluster *fakecluster.Cluster, objects []runtime.Object
 		}
 		discovery.Resources = append(discovery.Resources, list)
 	}
-	storage, err := intake.NewStorage(discovery)
+	storage, err := eventhandlers.NewStorage(discovery)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,9 +47,9 @@ func served(t *testing.T, cluster *fakecluster.Cluster, objects []runtime.Object
 }
 
 // volumeBlueprint runs VolumeBinding, A and the real binder.
-func (w *world) volumeBlueprint(hash string) *compile.Blueprint {
+func (w *testEnv) volumeBlueprint(hash string) *compile.Blueprint {
 	name := volumebinding.Name
-	w.options.Registry[name] = framework.Registration{Name: name, New: volumebinding.New, BuiltIn: true}
+	w.options.Registry[name] = framework.Registration{Name: name, New: volumebinding.New, InTree: true}
 	b := w.blueprint(hash)
 	b.Queue.FlushAfter = 0
 	for _, point := range framework.PointsOf((*volumebinding.Plugin)(nil)) {
@@ -62,12 +62,12 @@ func (w *world) volumeBlueprint(hash string) *compile.Blueprint {
 }
 
 // owner is a pod that uses the claim of its name.
-func owner(name string) *v1.Pod { return fixture.Pod(name).Scheduler("p").Claim(name).Obj() }
+func owner(name string) *v1.Pod { return fixture.Pod(name).SchedulerName("p").Claim(name).Obj() }
 
 // oneVolume is a cluster with one volume, which the claims a and b are after.
 func oneVolume() []runtime.Object {
 	return []runtime.Object{
-		node("n1"), home(), fixture.StorageClass("local", ""), fixture.Volume("v", "local").Obj(),
+		node("n1"), podNamespace(), fixture.StorageClass("local", ""), fixture.Volume("v", "local").Obj(),
 		fixture.Claim("a", "local").Obj(), fixture.Claim("b", "local").Obj(),
 	}
 }
@@ -75,44 +75,44 @@ func oneVolume() []runtime.Object {
 const noVolume = "False Unschedulable: 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind."
 
 // What is assumed of volumes is the house's, and not a generation's.
-func TestASwapKeepsWhatIsAssumedOfVolumes(t *testing.T) {
-	inTime(t, func(w *world) {
-		w.cluster.Control()
-		w.a.Waits = time.Hour
-		w.a.Set("Permit", probe.Wait)
+func TestASwapKeepsAssumedVolumes(t *testing.T) {
+	runTest(t, func(w *testEnv) {
+		w.cluster.RunVolumeController()
+		w.a.PermitTimeout = time.Hour
+		w.a.SetStatus("Permit", probe.Wait)
 		w.run(w.volumeBlueprint("old"))
-		defer w.lead()()
+		defer w.startLeading()()
 		w.create(owner("a"))
 		w.run(w.volumeBlueprint("new"))
 		w.create(owner("b"))
-		w.want("b, while a waits at Permit under the old generation", w.scheduled("b"), noVolume)
+		w.want("b, while a waits at Permit under the old generation", w.podScheduled("b"), noVolume)
 
-		w.waiting.Get(web("a").UID).Allow("A")
+		w.waitingPods.Get(webPod("a").UID).Allow("A")
 		synctest.Wait()
-		w.want("a", w.on("a"), "n1")
-		w.want("whose the volume is", w.cluster.Bound()["v"], "default/a")
+		w.want("a", w.nodeOf("a"), "n1")
+		w.want("whose the volume is", w.cluster.BoundVolumes()["v"], "default/a")
 	}, oneVolume()...)
 }
 
 // A volume that is given back has no event of the API server: nothing was
 // written. Who was refused because of it hears of it all the same.
-func TestAVolumeThatIsGivenBackWakesWhoWantsIt(t *testing.T) {
-	inTime(t, func(w *world) {
-		w.cluster.Control()
-		w.a.Waits = time.Hour
-		w.a.Set("Permit", probe.Wait)
+func TestAReleasedVolumeWakesPodsThatWantIt(t *testing.T) {
+	runTest(t, func(w *testEnv) {
+		w.cluster.RunVolumeController()
+		w.a.PermitTimeout = time.Hour
+		w.a.SetStatus("Permit", probe.Wait)
 		w.run(w.volumeBlueprint("only"))
-		defer w.lead()()
+		defer w.startLeading()()
 		w.create(owner("a"))
 		w.create(owner("b"))
-		w.want("b, while a waits at Permit", w.scheduled("b"), noVolume)
+		w.want("b, while a waits at Permit", w.podScheduled("b"), noVolume)
 
-		w.a.Set("Permit", nil)
-		w.cluster.Remove(owner("a"))
+		w.a.SetStatus("Permit", nil)
+		w.cluster.DeletePod(owner("a"))
 		synctest.Wait()
 		time.Sleep(time.Minute) // b's backoff
 		synctest.Wait()
-		w.want("b", w.on("b"), "n1")
-		w.want("whose the volume is", w.cluster.Bound()["v"], "default/b")
+		w.want("b", w.nodeOf("b"), "n1")
+		w.want("whose the volume is", w.cluster.BoundVolumes()["v"], "default/b")
 	}, oneVolume()...)
 }

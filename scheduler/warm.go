@@ -8,15 +8,15 @@ import (
 
 // Warm is the part of the Scheduler that every replica runs: informers, cache
 // and queue are kept up to date, and nothing is written.
-type Warm struct{ *Scheduler }
+type Standby struct{ *Scheduler }
 
 // NeedLeaderElection says that followers run this, too.
-func (Warm) NeedLeaderElection() bool { return false }
+func (Standby) NeedLeaderElection() bool { return false }
 
 // Start blocks until ctx ends.
-func (w Warm) Start(ctx context.Context) error {
+func (w Standby) Start(ctx context.Context) error {
 	s := w.Scheduler
-	synced, err := s.intake.Register(s.options.Informers)
+	synced, err := s.eventHandlers.Register(s.options.Informers)
 	if err != nil {
 		return fmt.Errorf("watching what is scheduled: %w", err)
 	}
@@ -27,7 +27,7 @@ func (w Warm) Start(ctx context.Context) error {
 	if !synced(ctx) {
 		return nil
 	}
-	s.profiles.NamespacesListed()
+	s.profiles.NamespacesSynced()
 	ticker := s.options.Clock.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
@@ -35,18 +35,18 @@ func (w Warm) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C():
-			s.lead.Lock()
+			s.leadMu.Lock()
 			if !s.leading {
-				s.cache.Refresh()
+				s.cache.UpdateSnapshot()
 			}
-			s.lead.Unlock()
+			s.leadMu.Unlock()
 		}
 	}
 }
 
 // Ready says whether the Scheduler has seen all there was when it started.
 func (s *Scheduler) Ready() error {
-	if !s.intake.Synced() {
+	if !s.eventHandlers.HasSynced() {
 		return fmt.Errorf("pods, nodes and what tells who belongs together are still being listed")
 	}
 	return nil

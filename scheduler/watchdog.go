@@ -21,60 +21,60 @@ import (
 // plugin that one is in is read from its stack, once somebody must be told.
 
 // pulse is the loop's progress. Anybody may read it.
-type pulse struct {
+type loopProgress struct {
 	// leads says that the loop runs.
-	leads atomic.Bool
+	leading atomic.Bool
 	// beats is how many pods were popped.
-	beats atomic.Uint64
+	popped atomic.Uint64
 	// goroutine is the number of the goroutine that the loop runs in. The loop alone
 	// reads and writes it.
 	goroutine uint64
 	// at is the pod that the loop is at; nil while it waits for one.
-	at atomic.Pointer[beat]
+	current atomic.Pointer[heartbeat]
 	// turn holds one value while the loop is at a pod, or somebody looks at what is
 	// the loop's.
-	turn chan struct{}
+	busy chan struct{}
 }
 
 // beat is one turn of the loop.
-type beat struct {
+type heartbeat struct {
 	pod   *v1.Pod
-	begin time.Time
+	start time.Time
 	// framework are the plugins that are asked; nil before that is known.
 	framework atomic.Pointer[framework.Framework]
 	// watch is that of an attempt beside the loop, which waits for it.
-	watch atomic.Pointer[framework.Watch]
+	watch atomic.Pointer[framework.CallWatch]
 	// goroutine is the number of the goroutine that works on the pod: the loop's, or
 	// that of an attempt beside it.
 	goroutine atomic.Uint64
 }
 
 // begins notes that the loop is at a pod.
-func (p *pulse) begins(pod *v1.Pod, now time.Time) *beat {
-	b := &beat{pod: pod, begin: now}
+func (p *loopProgress) begin(pod *v1.Pod, now time.Time) *heartbeat {
+	b := &heartbeat{pod: pod, start: now}
 	b.goroutine.Store(p.goroutine)
-	p.beats.Add(1)
-	p.at.Store(b)
-	p.turn <- struct{}{}
+	p.popped.Add(1)
+	p.current.Store(b)
+	p.busy <- struct{}{}
 	return b
 }
 
 // rests notes that the loop is done with it.
-func (p *pulse) rests() {
-	<-p.turn
-	p.at.Store(nil)
+func (p *loopProgress) end() {
+	<-p.busy
+	p.current.Store(nil)
 }
 
 // Between brings the snapshot up to date and calls look while the loop is at no
 // pod, so that it may look at what is the loop's. The loop waits for it: look must
 // be short. It fails when ctx ends first.
-func (s *Scheduler) Between(ctx context.Context, look func()) error {
+func (s *Scheduler) WhileIdle(ctx context.Context, look func()) error {
 	select {
-	case s.pulse.turn <- struct{}{}:
-		defer func() { <-s.pulse.turn }()
-		s.lead.Lock() // nor is a follower's ticker
-		defer s.lead.Unlock()
-		s.cache.Refresh()
+	case s.progress.busy <- struct{}{}:
+		defer func() { <-s.progress.busy }()
+		s.leadMu.Lock() // nor is a follower's ticker
+		defer s.leadMu.Unlock()
+		s.cache.UpdateSnapshot()
 		look()
 		return nil
 	case <-ctx.Done():
@@ -93,11 +93,11 @@ type Watchdog struct {
 	mu sync.Mutex
 	// beats is how many pods there had been popped at since, when pods were
 	// waiting for the loop and it for them.
-	beats uint64
-	since time.Time
+	popped uint64
+	since  time.Time
 	// told is what where was found out about.
-	told  *beat
-	where string
+	reported *heartbeat
+	location string
 }
 
 // NewWatchdog returns a Watchdog of s that is alarmed when one step takes longer
@@ -110,73 +110,73 @@ func (s *Scheduler) NewWatchdog(limit time.Duration) *Watchdog {
 // or does not lead. Else the error says in which call of a plugin it hangs, and since
 // when. It names no pod and no profile, since probes are answered to everybody; the log
 // does.
-func (w *Watchdog) Alive() error {
+func (w *Watchdog) Check() error {
 	s := w.scheduler
-	now, beats := s.options.Clock.Now(), s.pulse.beats.Load()
-	if at := s.pulse.at.Load(); at != nil {
+	now, beats := s.options.Clock.Now(), s.progress.popped.Load()
+	if at := s.progress.current.Load(); at != nil {
 		w.mu.Lock()
 		w.since = time.Time{}
 		w.mu.Unlock()
-		return w.busy(at, now)
+		return w.checkCurrent(at, now)
 	}
-	waits := s.pulse.leads.Load() && s.queue.Due()
+	waits := s.progress.leading.Load() && s.queue.HasActive()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !waits || beats != w.beats || w.since.IsZero() {
-		w.beats, w.since = beats, now
+	if !waits || beats != w.popped || w.since.IsZero() {
+		w.popped, w.since = beats, now
 		return nil
 	}
 	if idle := now.Sub(w.since); idle > w.limit {
-		return fmt.Errorf("the loop has popped no pod since %s (%v), and pods are waiting to be tried", moment(w.since), idle.Round(time.Second))
+		return fmt.Errorf("the loop has popped no pod since %s (%v), and pods are waiting to be tried", formatTime(w.since), idle.Round(time.Second))
 	}
 	return nil
 }
 
 // busy is Alive while the loop is at a pod.
-func (w *Watchdog) busy(at *beat, now time.Time) error {
-	since := at.begin
+func (w *Watchdog) checkCurrent(at *heartbeat, now time.Time) error {
+	since := at.start
 	if watch := at.watch.Load(); watch != nil && !fault.SlowCallsAddUp {
-		since = watch.Since()
+		since = watch.LastTransition()
 	}
 	busy := now.Sub(since)
 	if busy <= w.limit || fault.HungLoopLives {
 		return nil
 	}
 	if fault.ProbesNamePods {
-		return fmt.Errorf("the loop has been at pod %s of profile %s since %s", klog.KObj(at.pod), at.pod.Spec.SchedulerName, moment(since))
+		return fmt.Errorf("the loop has been at pod %s of profile %s since %s", klog.KObj(at.pod), at.pod.Spec.SchedulerName, formatTime(since))
 	}
-	return fmt.Errorf("the loop has been at one pod since %s (%v), %s; the log names the pod", moment(since), busy.Round(time.Second), w.found(at))
+	return fmt.Errorf("the loop has been at one pod since %s (%v), %s; the log names the pod", formatTime(since), busy.Round(time.Second), w.locate(at))
 }
 
 // found says where the loop is, which is found out, and logged, once for a pod.
-func (w *Watchdog) found(at *beat) string {
+func (w *Watchdog) locate(at *heartbeat) string {
 	w.mu.Lock()
-	told, where := w.told, w.where
+	told, where := w.reported, w.location
 	w.mu.Unlock()
 	if told == at {
 		return where
 	}
-	where = w.whereabouts(at)
+	where = w.findLocation(at)
 	w.mu.Lock()
-	w.told, w.where = at, where
+	w.reported, w.location = at, where
 	w.mu.Unlock()
 	return where
 }
 
-func moment(since time.Time) string { return since.UTC().Format(time.RFC3339) }
+func formatTime(since time.Time) string { return since.UTC().Format(time.RFC3339) }
 
 // whereabouts says where the loop is, and logs its stack.
-func (w *Watchdog) whereabouts(at *beat) string {
-	stack := stackOf(stacks(), at.goroutine.Load())
+func (w *Watchdog) findLocation(at *heartbeat) string {
+	stack := stackOf(allStacks(), at.goroutine.Load())
 	w.scheduler.options.Log.Error(nil, "The loop hangs", "pod", klog.KObj(at.pod),
-		"schedulingProfile", at.pod.Spec.SchedulerName, "since", at.begin, "stack", stack)
+		"schedulingProfile", at.pod.Spec.SchedulerName, "since", at.start, "stack", stack)
 	if f := at.framework.Load(); f != nil {
-		if call, found := f.CallIn(stack); found {
+		if call, found := f.CallInStack(stack); found {
 			return fmt.Sprintf("in a call of plugin %q at %s", call.Plugin, call.Point)
 		}
 	}
 	for line := range strings.Lines(stack) {
-		if function, ours := strings.CutPrefix(line, module); ours {
+		if function, ours := strings.CutPrefix(line, modulePath); ours {
 			return "in no plugin, in " + function[:strings.LastIndex(function, "(")]
 		}
 	}
@@ -184,19 +184,19 @@ func (w *Watchdog) whereabouts(at *beat) string {
 }
 
 const (
-	module = "github.com/berthdev/berth/"
+	modulePath = "github.com/berthdev/berth/"
 	// stackHead is what the stack of a goroutine begins with; its number follows.
-	stackHead = "goroutine "
+	stackPrefix = "goroutine "
 	// stacksLimit bounds how much of all stacks is looked at, in bytes.
-	stacksLimit = 64 << 20
+	maxStackBytes = 64 << 20
 )
 
 // stacks are those of all goroutines. The world stands still for it, a
 // millisecond for some hundred of them.
-func stacks() string {
+func allStacks() string {
 	for size := 1 << 20; ; size *= 2 {
 		text := make([]byte, size)
-		if n := runtime.Stack(text, true); n < size || size >= stacksLimit {
+		if n := runtime.Stack(text, true); n < size || size >= maxStackBytes {
 			return string(text[:n])
 		}
 	}
@@ -204,7 +204,7 @@ func stacks() string {
 
 // stackOf is the stack of a goroutine, by its number; empty when it has ended.
 func stackOf(all string, goroutine uint64) string {
-	head := fmt.Sprint(stackHead, goroutine, " ")
+	head := fmt.Sprint(stackPrefix, goroutine, " ")
 	for one := range strings.SplitSeq(all, "\n\n") {
 		if strings.HasPrefix(one, head) {
 			return one
@@ -215,9 +215,9 @@ func stackOf(all string, goroutine uint64) string {
 
 // thisGoroutine is the number of the goroutine that calls it, which the runtime
 // tells in the first line of its stack alone.
-func thisGoroutine() uint64 {
+func goroutineID() uint64 {
 	var text [64]byte
-	head := strings.TrimPrefix(string(text[:runtime.Stack(text[:], false)]), stackHead)
+	head := strings.TrimPrefix(string(text[:runtime.Stack(text[:], false)]), stackPrefix)
 	number, _, _ := strings.Cut(head, " ")
 	id, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {

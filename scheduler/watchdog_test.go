@@ -17,42 +17,42 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-const patience = time.Minute
+const hangLimit = time.Minute
 
 // amongBuiltIns is amongOdds for an Odd that counts as built in, which nobody
 // leaves behind; with is what else is done to p's blueprint.
-func amongBuiltIns(t *testing.T, with func(*world, *compile.Blueprint), test func(w *world, o *odd)) {
-	o := newOdd()
-	registry := oddRegistry(o)
+func runWithFaultyBuiltIn(t *testing.T, with func(*testEnv, *compile.Blueprint), test func(w *testEnv, o *faultyPlugin)) {
+	o := newFaultyPlugin()
+	registry := faultyRegistry(o)
 	builtIn := registry["Odd"]
-	builtIn.BuiltIn = true
+	builtIn.InTree = true
 	registry["Odd"] = builtIn
-	inTimeWith(t, registry, func(w *world) {
-		o.opens = make(chan struct{}) // of this bubble
-		blueprint := oddBlueprint("p", "one", false)
+	runTestWith(t, registry, func(w *testEnv) {
+		o.unblocked = make(chan struct{}) // of this bubble
+		blueprint := faultyBlueprint("p", "one", false)
 		with(w, blueprint)
 		if err := w.Profiles().Apply(w.ctx, blueprint); err != nil {
 			t.Fatal(err)
 		}
-		end := w.lead()
+		end := w.startLeading()
 		test(w, o)
-		o.open()
+		o.unblock()
 		synctest.Wait()
 		end()
 	}, node("n1"), node("n2"))
 }
 
 // company puts A, which is not built in, before Odd: attempts run beside the loop.
-func company(w *world, b *compile.Blueprint) {
+func addOutOfTreePlugin(w *testEnv, b *compile.Blueprint) {
 	w.options.Registry["A"] = probe.Registry(w.a)["A"]
 	b.Chains[framework.Filter] = append([]framework.Entry{{Name: "A"}}, b.Chains[framework.Filter]...)
 }
 
-func TestALoopThatHangsIsNotAlive(t *testing.T) {
-	alone := func(*world, *compile.Blueprint) {}
+func TestAHungLoopFailsTheLivenessCheck(t *testing.T) {
+	alone := func(*testEnv, *compile.Blueprint) {}
 	for sentence, c := range map[string]struct {
 		point string
-		with  func(*world, *compile.Blueprint)
+		with  func(*testEnv, *compile.Blueprint)
 	}{
 		"in PreFilter":  {"PreFilter", alone},
 		"in Filter":     {"Filter", alone},
@@ -60,31 +60,31 @@ func TestALoopThatHangsIsNotAlive(t *testing.T) {
 		"in Score":      {"Score", alone},
 		"in Reserve":    {"Reserve", alone},
 		"in Permit":     {"Permit", alone},
-		"in Filter, in an attempt that is watched":   {"Filter", company},
-		"in Permit, in an attempt that is watched":   {"Permit", company},
-		"in PreFilter, with company of one that can": {"PreFilter", company},
+		"in Filter, in an attempt that is watched":   {"Filter", addOutOfTreePlugin},
+		"in Permit, in an attempt that is watched":   {"Permit", addOutOfTreePlugin},
+		"in PreFilter, with company of one that can": {"PreFilter", addOutOfTreePlugin},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			amongBuiltIns(t, c.with, func(w *world, o *odd) {
-				dog := w.NewWatchdog(patience)
-				hangs := oddly("a", c.point+" hangs once")
+			runWithFaultyBuiltIn(t, c.with, func(w *testEnv, o *faultyPlugin) {
+				dog := w.NewWatchdog(hangLimit)
+				hangs := faultyPod("a", c.point+" hangs once")
 				if c.point == "PostFilter" {
 					hangs.Labels["fits nowhere"] = ""
 				}
 				since := time.Now().UTC().Format(time.RFC3339)
 				w.create(hangs)
-				time.Sleep(patience)
-				if err := dog.Alive(); err != nil {
+				time.Sleep(hangLimit)
+				if err := dog.Check(); err != nil {
 					t.Errorf("before its time: %v", err)
 				}
 				time.Sleep(time.Second)
 				want := fmt.Sprintf(`the loop has been at one pod since %s (1m1s), in a call of plugin "Odd" at %s; the log names the pod`, since, c.point)
-				if err := dog.Alive(); err == nil || err.Error() != want {
+				if err := dog.Check(); err == nil || err.Error() != want {
 					t.Errorf("says\n  %v\nwant\n  %s", err, want)
 				}
-				o.open()
+				o.unblock()
 				synctest.Wait()
-				if err := dog.Alive(); err != nil {
+				if err := dog.Check(); err != nil {
 					t.Errorf("when it goes on: %v", err)
 				}
 			})
@@ -93,7 +93,7 @@ func TestALoopThatHangsIsNotAlive(t *testing.T) {
 }
 
 // The loop itself leaves behind what takes longer than ten seconds.
-func TestAPluginThatTakesItsTimeKillsNobody(t *testing.T) {
+func TestASlowPluginDoesNotFailTheLivenessCheck(t *testing.T) {
 	var nodes []runtime.Object
 	for i := range 20 {
 		nodes = append(nodes, node(fmt.Sprint("n", i)))
@@ -103,16 +103,16 @@ func TestAPluginThatTakesItsTimeKillsNobody(t *testing.T) {
 		"each call is left behind": time.Hour,
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
-				w.a.Set("Filter", func() *fwk.Status { time.Sleep(takes); return nil })
+			runTest(t, func(w *testEnv) {
+				w.a.SetStatus("Filter", func() *fwk.Status { time.Sleep(takes); return nil })
 				w.apply("one")
-				end := w.lead()
-				dog := w.NewWatchdog(patience)
-				w.cluster.Apply(web("a"))
-				w.cluster.Apply(web("b"))
+				end := w.startLeading()
+				dog := w.NewWatchdog(hangLimit)
+				w.cluster.Apply(webPod("a"))
+				w.cluster.Apply(webPod("b"))
 				for range 1000 {
 					time.Sleep(time.Second)
-					if err := dog.Alive(); err != nil {
+					if err := dog.Check(); err != nil {
 						t.Error(err)
 						break
 					}
@@ -124,29 +124,29 @@ func TestAPluginThatTakesItsTimeKillsNobody(t *testing.T) {
 	}
 }
 
-func TestWhoHasNothingToDoIsAlive(t *testing.T) {
+func TestAnIdleLoopPassesTheLivenessCheck(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		leads bool
 		pods  []*v1.Pod
 	}{
 		"a loop that waits for pods":            {true, nil},
-		"a loop whose pods wait for an event":   {true, []*v1.Pod{web("a")}},
-		"a follower, however many pods it sees": {false, []*v1.Pod{web("a"), web("b")}},
+		"a loop whose pods wait for an event":   {true, []*v1.Pod{webPod("a")}},
+		"a follower, however many pods it sees": {false, []*v1.Pod{webPod("a"), webPod("b")}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
-				w.a.Set("Filter", probe.Reject("full"))
+			runTest(t, func(w *testEnv) {
+				w.a.SetStatus("Filter", probe.Reject("full"))
 				w.apply("one")
 				if c.leads {
-					defer w.lead()()
+					defer w.startLeading()()
 				}
-				dog := w.NewWatchdog(patience)
+				dog := w.NewWatchdog(hangLimit)
 				for _, pod := range c.pods {
 					w.create(pod)
 				}
 				for range 1000 {
 					time.Sleep(time.Second)
-					if err := dog.Alive(); err != nil {
+					if err := dog.Check(); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -155,25 +155,25 @@ func TestWhoHasNothingToDoIsAlive(t *testing.T) {
 	}
 }
 
-func TestALoopThatPopsNothingIsNotAlive(t *testing.T) {
-	inTime(t, func(w *world) {
+func TestALoopThatPopsNoPodFailsTheLivenessCheck(t *testing.T) {
+	runTest(t, func(w *testEnv) {
 		w.apply("one")
-		w.create(web("a"))
-		w.pulse.leads.Store(true) // and nobody pops
-		dog := w.NewWatchdog(patience)
+		w.create(webPod("a"))
+		w.progress.leading.Store(true) // and nobody pops
+		dog := w.NewWatchdog(hangLimit)
 		for range 61 {
-			if err := dog.Alive(); err != nil {
+			if err := dog.Check(); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
 		}
-		if err := dog.Alive(); err == nil || !strings.HasPrefix(err.Error(), "the loop has popped no pod since") {
+		if err := dog.Check(); err == nil || !strings.HasPrefix(err.Error(), "the loop has popped no pod since") {
 			t.Errorf("says %v", err)
 		}
 		w.queue.TryPop()
-		w.pulse.begins(web("a"), time.Now())
-		w.pulse.rests()
-		if err := dog.Alive(); err != nil {
+		w.progress.begin(webPod("a"), time.Now())
+		w.progress.end()
+		if err := dog.Check(); err != nil {
 			t.Errorf("when it goes on: %v", err)
 		}
 	})
@@ -186,21 +186,21 @@ func TestTheWatchdogFindsTheLoopOfItsOwnScheduler(t *testing.T) {
 		points := []string{"Filter", "PreFilter"}
 		opens := make(chan struct{})
 		for _, point := range points {
-			w, end := newWorld(t, nil, node("n1"))
+			w, end := newTestEnv(t, nil, node("n1"))
 			defer end()
 			registration := w.options.Registry["A"]
-			registration.BuiltIn = true // nobody leaves it behind
+			registration.InTree = true // nobody leaves it behind
 			w.options.Registry["A"] = registration
-			w.a.Set(point, func() *fwk.Status { <-opens; return nil })
+			w.a.SetStatus(point, func() *fwk.Status { <-opens; return nil })
 			w.apply("one")
-			defer w.lead()()
-			dogs = append(dogs, w.NewWatchdog(patience))
-			w.create(web("a"))
+			defer w.startLeading()()
+			dogs = append(dogs, w.NewWatchdog(hangLimit))
+			w.create(webPod("a"))
 		}
-		time.Sleep(patience + time.Second)
+		time.Sleep(hangLimit + time.Second)
 		for i, point := range points {
 			want := fmt.Sprintf(`in a call of plugin "A" at %s; the log names the pod`, point)
-			if err := dogs[i].Alive(); err == nil || !strings.HasSuffix(err.Error(), want) {
+			if err := dogs[i].Check(); err == nil || !strings.HasSuffix(err.Error(), want) {
 				t.Errorf("the watchdog says\n  %v\nwant at the end\n  %s", err, want)
 			}
 		}
@@ -211,18 +211,18 @@ func TestTheWatchdogFindsTheLoopOfItsOwnScheduler(t *testing.T) {
 
 // The stack is what an administrator gets to see of a step that hangs.
 func TestTheWatchdogLogsTheStackOfTheStepThatHangs(t *testing.T) {
-	for sentence, with := range map[string]func(*world, *compile.Blueprint){
-		"in the loop":     func(*world, *compile.Blueprint) {},
-		"beside the loop": company,
+	for sentence, with := range map[string]func(*testEnv, *compile.Blueprint){
+		"in the loop":     func(*testEnv, *compile.Blueprint) {},
+		"beside the loop": addOutOfTreePlugin,
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			amongBuiltIns(t, with, func(w *world, o *odd) {
+			runWithFaultyBuiltIn(t, with, func(w *testEnv, o *faultyPlugin) {
 				var stacks []string
 				w.options.Log = funcr.New(func(_, text string) { stacks = append(stacks, text) }, funcr.Options{})
-				dog := w.NewWatchdog(patience)
-				w.create(oddly("a", "Filter hangs once"))
-				time.Sleep(patience + time.Second)
-				_, again := dog.Alive(), dog.Alive()
+				dog := w.NewWatchdog(hangLimit)
+				w.create(faultyPod("a", "Filter hangs once"))
+				time.Sleep(hangLimit + time.Second)
+				_, again := dog.Check(), dog.Check()
 				if again == nil || len(stacks) != 1 || !strings.Contains(stacks[0], "(*odd).Filter(") {
 					t.Fatalf("the watchdog says %v and has logged, want one stack with the call of Filter:\n%s", again, stacks)
 				}

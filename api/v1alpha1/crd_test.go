@@ -79,20 +79,20 @@ func readCRDs(t *testing.T) map[string]crd {
 func (c crd) root() node { return c.Spec.Versions[0].Schema.OpenAPIV3Schema }
 
 // visit calls f for every field below s, with the path of each.
-func visit(s node, path string, f func(path, name string, field node)) {
+func walkFields(s node, path string, f func(path, name string, field node)) {
 	for name, field := range s.Properties {
 		at := path + "." + name
 		f(at, name, field)
-		visit(field, at, f)
+		walkFields(field, at, f)
 		if field.Items != nil {
-			visit(*field.Items, at+"[]", f)
+			walkFields(*field.Items, at+"[]", f)
 		}
 	}
 }
 
 // rules are those of the Kubernetes API conventions that a generated schema can
 // be asked about.
-var rules = map[string]func(path, name string, s node) bool{
+var conventions = map[string]func(path, name string, s node) bool{
 	"a field's description begins with its name": func(_, name string, s node) bool {
 		return strings.HasPrefix(s.Description, name+" ")
 	},
@@ -130,16 +130,16 @@ var rules = map[string]func(path, name string, s node) bool{
 	},
 }
 
-func TestFieldsKeepTheAPIConventions(t *testing.T) {
+func TestFieldsFollowTheAPIConventions(t *testing.T) {
 	crds := readCRDs(t)
-	for sentence, holds := range rules {
+	for sentence, holds := range conventions {
 		t.Run(sentence, func(t *testing.T) {
 			for kind, c := range crds {
 				for _, part := range []string{"spec", "status"} {
 					if _, ok := c.root().Properties[part]; !ok {
 						continue // a record has no spec
 					}
-					visit(node{Properties: map[string]node{part: c.root().Properties[part]}}, "", func(path, name string, s node) {
+					walkFields(node{Properties: map[string]node{part: c.root().Properties[part]}}, "", func(path, name string, s node) {
 						// A condition's fields are Kubernetes' own.
 						if !strings.HasPrefix(path, ".status.conditions[]") && !holds(path, name, s) {
 							t.Errorf("%s%s", kind, path)
@@ -153,11 +153,11 @@ func TestFieldsKeepTheAPIConventions(t *testing.T) {
 
 // records are the kinds that are nothing but their status, and are written
 // once: a subresource would strip the status at creation.
-var records = []string{"SchedulingDecision"}
+var statusOnlyKinds = []string{"SchedulingDecision"}
 
-func TestStatusIsOptionalAndItsOwnSubresource(t *testing.T) {
+func TestStatusIsOptionalAndASubresource(t *testing.T) {
 	for kind, c := range readCRDs(t) {
-		if slices.Contains(records, kind) {
+		if slices.Contains(statusOnlyKinds, kind) {
 			if _, ok := c.Spec.Versions[0].Subresources["status"]; ok {
 				t.Errorf("%s: a status subresource makes two writes of one", kind)
 			}

@@ -24,34 +24,34 @@ const (
 
 // SetDefaults fills in what s leaves out, as the API server does.
 func (s *SchedulingProfileSpec) SetDefaults() {
-	fill(&s.State, DefaultState)
-	fill(&s.Base, DefaultBase)
-	fill(&s.AllowedNamespaces.From, DefaultNamespacesFrom)
-	fillPointer(&s.Queue.InitialBackoffSeconds, DefaultInitialBackoffSeconds)
-	fillPointer(&s.Queue.MaxBackoffSeconds, DefaultMaxBackoffSeconds)
-	fillPointer(&s.Queue.FlushAfterSeconds, DefaultFlushAfterSeconds)
-	fill(&s.Decisions.Annotate, DefaultAnnotate)
-	fillPointer(&s.Decisions.TopScores, DefaultTopScores)
-	fillPointer(&s.Decisions.History, DefaultHistory)
-	fillPointer(&s.Decisions.PublishSeconds, DefaultPublishSeconds)
-	fill(&s.Decisions.Explain, DefaultExplain)
-	fill(&s.Decisions.Detail, DefaultDetail)
-	fill(&s.Activation, DefaultActivation)
+	setDefault(&s.State, DefaultState)
+	setDefault(&s.Base, DefaultBase)
+	setDefault(&s.AllowedNamespaces.From, DefaultNamespacesFrom)
+	setDefaultPointer(&s.Queue.InitialBackoffSeconds, DefaultInitialBackoffSeconds)
+	setDefaultPointer(&s.Queue.MaxBackoffSeconds, DefaultMaxBackoffSeconds)
+	setDefaultPointer(&s.Queue.FlushAfterSeconds, DefaultFlushAfterSeconds)
+	setDefault(&s.Decisions.Annotate, DefaultAnnotate)
+	setDefaultPointer(&s.Decisions.TopScores, DefaultTopScores)
+	setDefaultPointer(&s.Decisions.History, DefaultHistory)
+	setDefaultPointer(&s.Decisions.PublishSeconds, DefaultPublishSeconds)
+	setDefault(&s.Decisions.Explain, DefaultExplain)
+	setDefault(&s.Decisions.Detail, DefaultDetail)
+	setDefault(&s.Activation, DefaultActivation)
 	for i := range s.Extenders {
 		e := &s.Extenders[i]
-		fillPointer(&e.Weight, DefaultExtenderWeight)
-		fillPointer(&e.TimeoutSeconds, DefaultTimeoutSeconds)
-		fill(&e.FailurePolicy, DefaultFailurePolicy)
+		setDefaultPointer(&e.Weight, DefaultExtenderWeight)
+		setDefaultPointer(&e.TimeoutSeconds, DefaultTimeoutSeconds)
+		setDefault(&e.FailurePolicy, DefaultFailurePolicy)
 	}
 }
 
-func fill[T ~string](field *T, value T) {
+func setDefault[T ~string](field *T, value T) {
 	if *field == "" {
 		*field = value
 	}
 }
 
-func fillPointer(field **int32, value int32) {
+func setDefaultPointer(field **int32, value int32) {
 	if *field == nil {
 		*field = &value
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-func TestKindsShowThemselvesAsTheAPIPageSays(t *testing.T) {
+func TestKindsHaveTheDocumentedNamesAndColumns(t *testing.T) {
 	for kind, want := range map[string]struct {
 		scope         string
 		short         []string
@@ -73,7 +73,7 @@ func TestEveryKindIsInTheScheme(t *testing.T) {
 	}
 }
 
-func TestSetDefaultsFillsInWhatTheCRDDoes(t *testing.T) {
+func TestSetDefaultsEqualsTheDefaultsOfTheCRD(t *testing.T) {
 	spec := readCRDs(t)["SchedulingProfile"].root().Properties["spec"]
 	want, err := json.Marshal(defaulted(spec, spec.Default))
 	if err != nil {
@@ -111,7 +111,7 @@ func defaulted(s node, value any) any {
 	return object
 }
 
-func TestSetDefaultsLeavesAloneWhatIsThere(t *testing.T) {
+func TestSetDefaultsKeepsSetFields(t *testing.T) {
 	zero := int32(0)
 	spec := SchedulingProfileSpec{State: StatePaused, Queue: QueuePolicy{FlushAfterSeconds: &zero}}
 	spec.SetDefaults()

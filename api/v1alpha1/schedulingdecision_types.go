@@ -42,18 +42,18 @@ type SchedulingDecisionList struct {
 // What a SchedulingDecision has room for; whoever writes it cuts what exceeds
 // that. Texts are measured in characters, lists in entries.
 const (
-	MaxExplanation = 4096 // message
-	MaxReason      = 1024 // a reason, and blockedBy
-	MaxName        = 253  // the name of a plugin, profile, node or event
-	MaxResource    = 317  // the name of a resource
-	MaxWord        = 64   // a hash, a code, an amount
-	MaxReasons     = 64   // rejections, wakesOn, and the lists in them
-	MaxNearest     = 10   // nearest
+	MaxExplanation  = 4096 // message
+	MaxReason       = 1024 // a reason, and blockedBy
+	MaxName         = 253  // the name of a plugin, profile, node or event
+	MaxResource     = 317  // the name of a resource
+	MaxToken        = 64   // a hash, a code, an amount
+	MaxReasons      = 64   // rejections, wakesOn, and the lists in them
+	MaxClosestNodes = 10   // nearest
 )
 
 // DecisionResult is how a pod's last attempt ended, or why there is none.
 //
-// +kubebuilder:validation:Enum=Bound;Unschedulable;Gated;Parked;WaitingOnPermit;Preempting;Error;SetAside
+// +kubebuilder:validation:Enum=Bound;Unschedulable;Gated;Held;WaitingOnPermit;Preempting;Error;Quarantined
 type DecisionResult string
 
 // The results of a decision.
@@ -65,7 +65,7 @@ const (
 	// ResultGated: a PreEnqueue plugin keeps the pod from being tried.
 	ResultGated DecisionResult = "Gated"
 	// ResultParked: the profile is paused, deleted or not for this pod.
-	ResultParked DecisionResult = "Parked"
+	ResultHeld DecisionResult = "Held"
 	// ResultWaitingOnPermit: a node is chosen, and a Permit plugin has the pod
 	// wait.
 	ResultWaitingOnPermit DecisionResult = "WaitingOnPermit"
@@ -74,7 +74,7 @@ const (
 	// ResultError: the attempt failed, and is made again.
 	ResultError DecisionResult = "Error"
 	// ResultSetAside: plugins panic or hang at the pod, again and again.
-	ResultSetAside DecisionResult = "SetAside"
+	ResultQuarantined DecisionResult = "Quarantined"
 )
 
 // SchedulingDecisionStatus is what is known of one pod. Its size grows with
@@ -110,27 +110,27 @@ type SchedulingDecisionStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	Rejections []Rejection `json:"rejections,omitempty"`
 
-	// nearest are the nodes of which least keeps the pod, and all that is missing
+	// closestNodes are the nodes of which least keeps the pod, and all that is missing
 	// there.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
-	Nearest []NearMiss `json:"nearest,omitempty"`
+	ClosestNodes []ClosestNode `json:"closestNodes,omitempty"`
 
 	// queue is where the pod waits.
 	// +optional
 	Queue *DecisionQueue `json:"queue,omitempty"`
 
-	// wakesOn are the events upon which the plugins that refused the pod are
+	// requeueEvents are the events upon which the plugins that refused the pod are
 	// asked whether it may fit now.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	WakesOn []WakesOn `json:"wakesOn,omitempty"`
+	RequeueEvents []RequeueEvents `json:"requeueEvents,omitempty"`
 
 	// preemption is what was found when room was looked for.
 	// +optional
-	Preemption *PreemptionTried `json:"preemption,omitempty"`
+	Preemption *PreemptionResult `json:"preemption,omitempty"`
 
 	// lastChange is when the above came to be so.
 	// +required
@@ -192,7 +192,7 @@ type Rejection struct {
 }
 
 // NearMiss is a node that the pod nearly fits on.
-type NearMiss struct {
+type ClosestNode struct {
 	// node is its name, where the profile's detail is Nodes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -231,7 +231,7 @@ type Missing struct {
 // DecisionQueue is where a pod waits.
 type DecisionQueue struct {
 	// where is the part of the queue.
-	// +kubebuilder:validation:Enum=Active;Backoff;Unschedulable;Gated;Parked;InFlight
+	// +kubebuilder:validation:Enum=Active;Backoff;Unschedulable;Gated;Held;InFlight
 	Where string `json:"where"`
 	// since is when the pod was put there.
 	Since metav1.Time `json:"since"`
@@ -242,7 +242,7 @@ type DecisionQueue struct {
 }
 
 // WakesOn are the events that one plugin registered for.
-type WakesOn struct {
+type RequeueEvents struct {
 	// plugin is the plugin.
 	// +kubebuilder:validation:MaxLength=253
 	Plugin string `json:"plugin"`
@@ -274,7 +274,7 @@ const (
 
 // PreemptionTried is what was found when room was looked for. Victims are
 // counted, never named: they may be of other namespaces.
-type PreemptionTried struct {
+type PreemptionResult struct {
 	// candidates is on how many nodes others could have made room.
 	// +kubebuilder:validation:Minimum=0
 	Candidates int32 `json:"candidates"`

@@ -116,7 +116,7 @@ type ProgrammedProfile struct {
 }
 
 // MaxLost is how many lost pods a trial names.
-const MaxLost = 50
+const MaxLostPods = 50
 
 // TrialStatus is what a trial found out: before a spec runs, its plugins are
 // asked about pods of the profile, on a copy of the cluster. The numbers are of
@@ -233,15 +233,15 @@ type QueueStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Waiting int64 `json:"waiting"`
 
-	// parked is how many pods wait for the profile itself.
+	// held is how many pods wait for the profile itself.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	Parked int64 `json:"parked"`
+	Held int64 `json:"held"`
 
-	// setAside is how many pods are kept from harming others.
+	// quarantined is how many pods are kept from harming others.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	SetAside int64 `json:"setAside"`
+	Quarantined int64 `json:"quarantined"`
 
 	// inFlight is how many pods are being tried or bound; they are not pending.
 	// +optional

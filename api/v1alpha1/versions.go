@@ -27,7 +27,7 @@ func DecodeProfile(text []byte) (*SchedulingProfile, error) {
 		return is.Kind == "SchedulingProfile" && is.APIVersion == v.String()
 	}
 	if !slices.ContainsFunc(Interchangeable, known) {
-		return nil, fmt.Errorf("is apiVersion %q, kind %q, must be kind SchedulingProfile of %s", is.APIVersion, is.Kind, interchangeable())
+		return nil, fmt.Errorf("is apiVersion %q, kind %q, must be kind SchedulingProfile of %s", is.APIVersion, is.Kind, interchangeableNames())
 	}
 	p := &SchedulingProfile{}
 	if err := json.Unmarshal(text, p); err != nil {
@@ -37,7 +37,7 @@ func DecodeProfile(text []byte) (*SchedulingProfile, error) {
 	return p, nil
 }
 
-func interchangeable() string {
+func interchangeableNames() string {
 	var names []string
 	for _, v := range Interchangeable {
 		names = append(names, v.String())

@@ -22,11 +22,11 @@ import (
 // The fields of spec, with their types and defaults, as they will be frozen in
 // v1beta1. A change here is a change of the API: to docs/adr/0024-the-way-to-v1beta1.md
 // it has to be a rename before the first release, or an addition.
-func TestTheFieldsThatV1beta1Freezes(t *testing.T) {
+func TestSpecFieldsMatchTheFrozenList(t *testing.T) {
 	var lines []string
 	for _, c := range readCRDs(t) {
 		if spec, has := c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]; has {
-			describe(c.Spec.Names.Kind+".spec", spec, &lines)
+			describeFields(c.Spec.Names.Kind+".spec", spec, &lines)
 		}
 	}
 	slices.Sort(lines)
@@ -41,7 +41,7 @@ func TestTheFieldsThatV1beta1Freezes(t *testing.T) {
 	}
 }
 
-func describe(path string, n node, lines *[]string) {
+func describeFields(path string, n node, lines *[]string) {
 	line := path + " " + n.Type
 	for _, part := range []struct {
 		name  string
@@ -58,15 +58,15 @@ func describe(path string, n node, lines *[]string) {
 	}
 	*lines = append(*lines, line)
 	for _, name := range slices.Sorted(maps.Keys(n.Properties)) {
-		describe(path+"."+name, n.Properties[name], lines)
+		describeFields(path+"."+name, n.Properties[name], lines)
 	}
 	if n.Items != nil {
-		describe(path+"[]", *n.Items, lines)
+		describeFields(path+"[]", *n.Items, lines)
 	}
 }
 
 // What one version stored, another reads, and gives back unchanged.
-func TestProfilesSurviveEachInterchangeableVersion(t *testing.T) {
+func TestProfilesRoundTripThroughEachInterchangeableVersion(t *testing.T) {
 	codecs := serializer.NewCodecFactory(runtime.NewScheme())
 	arguments := func(serializer.CodecFactory) []any {
 		return []any{func(r *runtime.RawExtension, c randfill.Continue) {
@@ -99,7 +99,7 @@ func TestProfilesSurviveEachInterchangeableVersion(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoProfileOfThisAPIIsNotDecoded(t *testing.T) {
+func TestDecodeProfileRejectsOtherKindsAndVersions(t *testing.T) {
 	for sentence, text := range map[string]string{
 		"a version that is not known": `{"apiVersion":"berth.dev/v2","kind":"SchedulingProfile"}`,
 		"another group":               `{"apiVersion":"example.com/v1beta1","kind":"SchedulingProfile"}`,

@@ -15,7 +15,7 @@ import (
 )
 
 // completer is what kubectl runs to complete the arguments of `kubectl berth`.
-const completer = "kubectl_complete-berth"
+const completerName = "kubectl_complete-berth"
 
 // completerScript is the program of that name.
 const completerScript = `#!/usr/bin/env sh
@@ -25,9 +25,9 @@ exec kubectl berth __complete "$@"
 
 // arguments are those of this process. Under the name of the completer, which may be a
 // link to this program, they are what cobra completes.
-func arguments(args []string) []string {
+func commandArgs(args []string) []string {
 	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
-	if name != completer {
+	if name != completerName {
 		return args[1:]
 	}
 	return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
@@ -45,19 +45,19 @@ those of its plugin. Put it on the PATH:
 
   kubectl berth completion kubectl > ~/bin/%s && chmod +x ~/bin/%s
 
-The other scripts are for those who call the plugin as kubectl-berth.`, completer, completer, completer)
+The other scripts are for those who call the plugin as kubectl-berth.`, completerName, completerName, completerName)
 	command.AddCommand(newCompleter(env.IOStreams))
-	complete.Flag(root, "namespace", complete.Namespaces(env))
-	complete.Flag(root, "berth-namespace", complete.Namespaces(env))
-	complete.Flag(root, "context", inKubeconfig(flags, cluster.Contexts))
-	complete.Flag(root, "cluster", inKubeconfig(flags, cluster.Clusters))
-	complete.Flag(root, "user", inKubeconfig(flags, cluster.Users))
+	complete.RegisterFlag(root, "namespace", complete.Namespaces(env))
+	complete.RegisterFlag(root, "berth-namespace", complete.Namespaces(env))
+	complete.RegisterFlag(root, "context", kubeconfigNames(flags, cluster.Contexts))
+	complete.RegisterFlag(root, "cluster", kubeconfigNames(flags, cluster.Clusters))
+	complete.RegisterFlag(root, "user", kubeconfigNames(flags, cluster.Users))
 }
 
 func newCompleter(streams genericiooptions.IOStreams) *cobra.Command {
 	return &cobra.Command{
 		Use: "kubectl", Args: cobra.NoArgs, DisableFlagsInUseLine: true,
-		Short: "Print the program " + completer + ", which completes kubectl berth",
+		Short: "Print the program " + completerName + ", which completes kubectl berth",
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprint(streams.Out, completerScript)
 			return err
@@ -66,8 +66,8 @@ func newCompleter(streams genericiooptions.IOStreams) *cobra.Command {
 }
 
 // inKubeconfig completes names that the kubeconfig holds.
-func inKubeconfig(flags *cluster.Flags, names func(*cluster.Flags) []string) complete.Func {
+func kubeconfigNames(flags *cluster.Flags, names func(*cluster.Flags) []string) complete.Func {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		return complete.Words(names(flags)...)(cmd, args, begun)
+		return complete.Values(names(flags)...)(cmd, args, begun)
 	}
 }

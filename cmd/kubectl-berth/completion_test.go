@@ -25,7 +25,7 @@ import (
 	"github.com/berthdev/berth/test/plugin"
 )
 
-func completable() []client.Object {
+func completionObjects() []client.Object {
 	batch := plugin.Profile("batch", 1)
 	return []client.Object{
 		batch, plugin.Profile("bulk", 1), plugin.Profile("web", 1), plugin.Revision(batch, 1),
@@ -62,7 +62,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		"a format":                                    {decisions.New, []string{"-o", "j"}, []string{"json"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			got := completed(plugin.New(t, completable()...).Run(c.verb, append([]string{cobra.ShellCompRequestCmd}, c.args...)...))
+			got := completions(plugin.New(t, completionObjects()...).Run(c.verb, append([]string{cobra.ShellCompRequestCmd}, c.args...)...))
 			if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("completed (-want +got):\n%s", diff)
 			}
@@ -71,13 +71,13 @@ func TestNamesAreCompleted(t *testing.T) {
 }
 
 // completed are the words that were printed.
-func completed(printed string) (words []string) {
+func completions(printed string) (words []string) {
 	words = strings.Split(printed[:strings.Index(printed, ":")], "\n")
 	return words[: len(words)-1 : len(words)-1]
 }
 
-func TestNothingIsCompletedWhereTheClusterDoesNotSay(t *testing.T) {
-	stage := plugin.New(t, completable()...)
+func TestNothingIsCompletedWhenTheClusterDoesNotAnswer(t *testing.T) {
+	stage := plugin.New(t, completionObjects()...)
 	stage.Fail = func(string, any) error { return errors.New("forbidden") }
 	printed := stage.Run(rollback.New, cobra.ShellCompRequestCmd, "")
 	if !strings.HasPrefix(printed, ":4\n") || !strings.HasSuffix(printed, "exit 0\n") {
@@ -85,28 +85,28 @@ func TestNothingIsCompletedWhereTheClusterDoesNotSay(t *testing.T) {
 	}
 }
 
-func TestUnderTheNameOfTheCompleterArgumentsAreCompleted(t *testing.T) {
+func TestTheCompleterProgramCompletesItsArguments(t *testing.T) {
 	for name, want := range map[string][]string{
 		"/usr/bin/kubectl-berth":              {"rollback", ""},
 		"/usr/bin/kubectl_complete-berth":     {"__complete", "rollback", ""},
 		`/usr/bin/kubectl_complete-berth.exe`: {"__complete", "rollback", ""},
 	} {
-		if diff := cmp.Diff(want, arguments([]string{name, "rollback", ""})); diff != "" {
+		if diff := cmp.Diff(want, commandArgs([]string{name, "rollback", ""})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
 func TestTheCompleterIsPrinted(t *testing.T) {
-	if printed := run(t, "completion", "kubectl"); printed != completerScript {
+	if printed := runRoot(t, "completion", "kubectl"); printed != completerScript {
 		t.Error(printed)
 	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if printed := run(t, "completion", shell); !strings.Contains(printed, "kubectl-berth") {
+		if printed := runRoot(t, "completion", shell); !strings.Contains(printed, "kubectl-berth") {
 			t.Errorf("%s: %s", shell, printed)
 		}
 	}
-	if printed := run(t, cobra.ShellCompRequestCmd, "roll"); !strings.HasPrefix(printed, "rollback\t") {
+	if printed := runRoot(t, cobra.ShellCompRequestCmd, "roll"); !strings.HasPrefix(printed, "rollback\t") {
 		t.Error(printed)
 	}
 }

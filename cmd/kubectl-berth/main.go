@@ -33,8 +33,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	cmd := root(streams)
-	cmd.SetArgs(arguments(os.Args))
+	cmd := newRootCommand(streams)
+	cmd.SetArgs(commandArgs(os.Args))
 	err := cmd.ExecuteContext(ctx)
 	code := verb.ExitCode(err)
 	if code == verb.ExitError {
@@ -44,10 +44,10 @@ func main() {
 }
 
 // others are the verbs whose rights check asks about, beside its own.
-var others = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, retry.Verb, decisions.Verb, explain.Verb, try.Verb, record.Verb, convert.Verb, version.Verb}
+var checkedVerbs = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, retry.Verb, decisions.Verb, explain.Verb, try.Verb, record.Verb, convert.Verb, version.Verb}
 
 // root puts the verbs together.
-func root(streams genericiooptions.IOStreams) *cobra.Command {
+func newRootCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	flags := cluster.NewFlags()
 	env := verb.Env{IOStreams: streams, Open: flags.Open, Now: time.Now}
 	cmd := &cobra.Command{
@@ -73,7 +73,7 @@ and goes back to what ran before.`,
 		try.New(env),
 		record.New(env),
 		convert.New(env),
-		check.New(env, others),
+		check.New(env, checkedVerbs),
 		version.New(env),
 	)
 	addCompletion(cmd, env, flags)

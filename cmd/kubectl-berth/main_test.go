@@ -11,10 +11,10 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-func run(t *testing.T, args ...string) string {
+func runRoot(t *testing.T, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := root(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out})
+	cmd := newRootCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out})
 	cmd.SetArgs(args)
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
@@ -22,15 +22,15 @@ func run(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-func TestEveryVerbSaysWhatItNeedsAndHowItEnds(t *testing.T) {
-	all := append([]verb.Verb{check.Verb}, others...)
-	help := run(t, "--help")
+func TestTheHelpOfEveryVerbListsPermissionsAndExitCodes(t *testing.T) {
+	all := append([]verb.Verb{check.Verb}, checkedVerbs...)
+	help := runRoot(t, "--help")
 	for _, v := range all {
 		t.Run(v.Name, func(t *testing.T) {
 			if !strings.Contains(help, "\n  "+v.Name+" ") {
 				t.Errorf("kubectl berth --help does not name it:\n%s", help)
 			}
-			own := run(t, v.Name, "--help")
+			own := runRoot(t, v.Name, "--help")
 			for _, want := range []string{"kubectl berth " + v.Name, "Rights that it needs:", "Exit codes:\n  0  ", "\n  2  "} {
 				if !strings.Contains(own, want) {
 					t.Errorf("its help does not hold %q:\n%s", want, own)
@@ -39,7 +39,7 @@ func TestEveryVerbSaysWhatItNeedsAndHowItEnds(t *testing.T) {
 			if len(v.Examples) < 2 {
 				t.Errorf("%d examples, two are wanted", len(v.Examples))
 			}
-			for _, r := range v.Rights {
+			for _, r := range v.Permissions {
 				if !strings.Contains(own, r.Name()) {
 					t.Errorf("its help does not name %s", r.Name())
 				}
@@ -48,12 +48,12 @@ func TestEveryVerbSaysWhatItNeedsAndHowItEnds(t *testing.T) {
 	}
 }
 
-func TestEveryVerbIsAmongThoseThatCheckAsksAbout(t *testing.T) {
+func TestCheckKnowsThePermissionsOfEveryVerb(t *testing.T) {
 	known := map[string]bool{check.Verb.Name: true, "help": true, "completion": true}
-	for _, v := range others {
+	for _, v := range checkedVerbs {
 		known[v.Name] = true
 	}
-	for _, c := range root(genericiooptions.NewTestIOStreamsDiscard()).Commands() {
+	for _, c := range newRootCommand(genericiooptions.NewTestIOStreamsDiscard()).Commands() {
 		if !known[c.Name()] {
 			t.Errorf("nobody asks about the rights of %s", c.Name())
 		}

@@ -23,15 +23,15 @@ const (
 	maxReports = 3
 
 	// pending is the first part of the name of a report, noted of one that was noted.
-	pending, noted = "crash-", "noted-"
-	extension      = ".txt"
+	pendingPrefix, recordedPrefix = "crash-", "noted-"
+	extension                     = ".txt"
 )
 
 // Dir is a folder of reports.
 type Dir struct {
-	path  string
-	own   string
-	Found []Report
+	path    string
+	ownName string
+	Reports []Report
 }
 
 // Open reads the reports of earlier processes in a folder, the newest first, and
@@ -39,9 +39,9 @@ type Dir struct {
 // write should it crash. The caller closes it. What cannot be read or removed is part of the error,
 // beside what could be.
 func Open(path, process string) (d *Dir, output *os.File, err error) {
-	d = &Dir{path: path, own: pending + process + extension}
-	errs := []error{d.read(), d.trim()}
-	output, err = os.OpenFile(filepath.Join(path, d.own), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	d = &Dir{path: path, ownName: pendingPrefix + process + extension}
+	errs := []error{d.readReports(), d.removeOld()}
+	output, err = os.OpenFile(filepath.Join(path, d.ownName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("making the file for the output of a crash: %w", err))
 	}
@@ -50,26 +50,26 @@ func Open(path, process string) (d *Dir, output *os.File, err error) {
 
 // read reads what earlier processes left. The file of a process that did not crash
 // is empty and is removed.
-func (d *Dir) read() error {
-	files, err := d.files(pending)
+func (d *Dir) readReports() error {
+	files, err := d.list(pendingPrefix)
 	errs := []error{err}
 	for _, f := range files {
 		switch {
-		case f.size == 0 || len(d.Found) == maxReports:
+		case f.size == 0 || len(d.Reports) == maxReports:
 			errs = append(errs, os.Remove(f.path))
 		default:
-			text, err := head(f.path)
+			text, err := readHead(f.path)
 			errs = append(errs, err)
 			r := parse(text)
-			r.Process, r.Time = strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f.path), pending), extension), f.time
-			d.Found = append(d.Found, r)
+			r.Process, r.Time = strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f.path), pendingPrefix), extension), f.time
+			d.Reports = append(d.Reports, r)
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // head returns the first part of a file, and cuts off the rest.
-func head(path string) (string, error) {
+func readHead(path string) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return "", err
@@ -84,18 +84,18 @@ func head(path string) (string, error) {
 }
 
 // Noted marks the reports that were found as noted: no later process reads them.
-func (d *Dir) Noted() error {
+func (d *Dir) MarkRecorded() error {
 	var errs []error
-	for _, r := range d.Found {
-		from, to := filepath.Join(d.path, pending+r.Process+extension), filepath.Join(d.path, noted+r.Process+extension)
+	for _, r := range d.Reports {
+		from, to := filepath.Join(d.path, pendingPrefix+r.Process+extension), filepath.Join(d.path, recordedPrefix+r.Process+extension)
 		errs = append(errs, os.Rename(from, to))
 	}
-	return errors.Join(append(errs, d.trim())...)
+	return errors.Join(append(errs, d.removeOld())...)
 }
 
 // trim removes the older ones of too many reports that were noted.
-func (d *Dir) trim() error {
-	files, err := d.files(noted)
+func (d *Dir) removeOld() error {
+	files, err := d.list(recordedPrefix)
 	errs := []error{err}
 	for _, f := range files[min(len(files), maxReports):] {
 		errs = append(errs, os.Remove(f.path))
@@ -104,25 +104,25 @@ func (d *Dir) trim() error {
 }
 
 // file is one of the folder.
-type file struct {
+type reportFile struct {
 	path string
 	size int64
 	time time.Time
 }
 
 // files are those whose names begin with kind, the newest first.
-func (d *Dir) files(kind string) ([]file, error) {
+func (d *Dir) list(kind string) ([]reportFile, error) {
 	paths, err := filepath.Glob(filepath.Join(d.path, kind+"*"+extension))
 	errs := []error{err}
-	var files []file
+	var files []reportFile
 	for _, path := range paths {
 		info, err := os.Lstat(path)
 		if err != nil || !info.Mode().IsRegular() {
 			errs = append(errs, err)
 			continue
 		}
-		files = append(files, file{path, info.Size(), info.ModTime()})
+		files = append(files, reportFile{path, info.Size(), info.ModTime()})
 	}
-	slices.SortFunc(files, func(a, b file) int { return b.time.Compare(a.time) })
+	slices.SortFunc(files, func(a, b reportFile) int { return b.time.Compare(a.time) })
 	return files, errors.Join(errs...)
 }

@@ -28,22 +28,22 @@ type Report struct {
 var (
 	// reasons say what a process died of. The line of a fatal error is not in every
 	// report: the runtime writes it to standard error alone.
-	reasons = regexp.MustCompile(`(?m)^(?:panic: |fatal error: |SIG[A-Z]+: ).*$`)
+	reasonPattern = regexp.MustCompile(`(?m)^(?:panic: |fatal error: |SIG[A-Z]+: ).*$`)
 	// crashed begins the stack of the goroutine that crashed: the only one that runs.
-	crashed = regexp.MustCompile(`(?m)^goroutine \d+ [^\n]*\[running[^\n]*\]:$`)
+	crashedGoroutinePattern = regexp.MustCompile(`(?m)^goroutine \d+ [^\n]*\[running[^\n]*\]:$`)
 	// function is a line that names a function: "pkg.(*Type).Method(0x1, ...)".
-	function = regexp.MustCompile(`^(?:created by )?([^\s(]+(?:\(\*[^\s()]+\)[^\s()]*)*)(?:\(.*\)| in goroutine \d+)?$`)
+	functionPattern = regexp.MustCompile(`^(?:created by )?([^\s(]+(?:\(\*[^\s()]+\)[^\s()]*)*)(?:\(.*\)| in goroutine \d+)?$`)
 )
 
 // parse reads the text that the runtime writes.
 func parse(text string) Report {
 	r := Report{}
-	begin := crashed.FindStringIndex(text)
+	begin := crashedGoroutinePattern.FindStringIndex(text)
 	if begin == nil {
 		return r
 	}
 	head := text[:begin[0]]
-	switch reason := reasons.FindString(head); {
+	switch reason := reasonPattern.FindString(head); {
 	case strings.HasPrefix(reason, "SIGQUIT"):
 		return r
 	case reason != "":
@@ -58,7 +58,7 @@ func parse(text string) Report {
 		if strings.HasPrefix(line, "\t") {
 			continue // where the function is
 		}
-		if match := function.FindStringSubmatch(strings.TrimSpace(line)); match != nil {
+		if match := functionPattern.FindStringSubmatch(strings.TrimSpace(line)); match != nil {
 			r.Functions = append(r.Functions, unescape(match[1]))
 		}
 	}
@@ -77,14 +77,14 @@ func unescape(function string) string {
 // built-in plugin beside one that is not, such as DefaultPreemption while it asks
 // the filters, is there as who called it, and is left out.
 func (r Report) Plugins(registry framework.Registry) []string {
-	for _, is := range []func(framework.Registration, string) bool{isMethod, isConstructor, isOfPackage} {
+	for _, is := range []func(framework.Registration, string) bool{isMethod, isConstructor, isInPackage} {
 		var found []string
 		for name, plugin := range registry {
 			if slices.ContainsFunc(r.Functions, func(function string) bool { return is(plugin, function) }) {
 				found = append(found, name)
 			}
 		}
-		builtIn := func(name string) bool { return registry[name].BuiltIn }
+		builtIn := func(name string) bool { return registry[name].InTree }
 		if foreign := slices.DeleteFunc(slices.Clone(found), builtIn); len(foreign) > 0 && !fault.CallersBlamed {
 			found = foreign
 		}
@@ -124,7 +124,7 @@ func isConstructor(plugin framework.Registration, function string) bool {
 
 // isOfPackage says whether a function is of the plugin's package. In the package main
 // the program itself is, too.
-func isOfPackage(plugin framework.Registration, function string) bool {
+func isInPackage(plugin framework.Registration, function string) bool {
 	rest, own := strings.CutPrefix(function, plugin.Package+".")
 	if !own || plugin.Package == "" || strings.Contains(rest, "/") {
 		return false

@@ -44,7 +44,7 @@ example.com/bomb.New.func1()
 created by time.goFunc
 	/usr/local/go/src/time/sleep.go:215 +0x2d
 `
-	overflow = `
+	stackOverflow = `
 runtime stack:
 runtime.throw({0x4a3c5f?, 0x7ffd?})
 	/usr/local/go/src/runtime/panic.go:1101 +0x48
@@ -58,7 +58,7 @@ example.com/deep.walk({0xc0000a4018, 0x3}, 0x1)
 created by main.main in goroutine 1
 	/src/main.go:3 +0x1d
 `
-	dryRun = `fatal error: concurrent map writes
+	fatalInCallee = `fatal error: concurrent map writes
 
 goroutine 41 [running]:
 example.com/gpu%2ev2/plugin.(*Gpu[...]).Filter(...)
@@ -66,21 +66,21 @@ example.com/gpu%2ev2/plugin.(*Gpu[...]).Filter(...)
 example.com/preempt.(*Preempt).PostFilter(...)
 	/src/preempt.go:40 +0x1d
 `
-	helper = `goroutine 41 [running]:
+	fatalInHelper = `goroutine 41 [running]:
 internal/runtime/maps.fatal({0x1c2a3b?, 0x0?})
 	/usr/local/go/src/runtime/panic.go:1058 +0x18
 example.com/gpu%2ev2/plugin.note(...)
 	/src/gpu.go:17
 
 `
-	quit = `SIGQUIT: quit
+	sigquit = `SIGQUIT: quit
 PC=0x47 m=0 sigcode=0
 
 goroutine 7 [running]:
 example.com/deep.walk(0x1)
 	/src/deep.go:5 +0x1d
 `
-	ours = `panic: runtime error: invalid memory address or nil pointer dereference
+	panicInMain = `panic: runtime error: invalid memory address or nil pointer dereference
 [signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x47]
 
 goroutine 1 [running]:
@@ -89,20 +89,20 @@ main.main()
 `
 )
 
-func registered(pkg, name string) framework.Registration {
+func newRegistration(pkg, name string) framework.Registration {
 	return framework.Registration{Package: pkg, Type: name}
 }
 
-func TestWhichPluginsWereOnTheStack(t *testing.T) {
+func TestPluginsOnTheStack(t *testing.T) {
 	registry := framework.Registry{
-		"Gpu":     registered("example.com/gpu.v2/plugin", "Gpu"),
-		"Beside":  registered("example.com/gpu.v2/plugin", "Beside"),
-		"Other":   registered("example.com/other", "Other"),
-		"Deep":    registered("example.com/deep", "Plugin"),
-		"Deeper":  registered("example.com/deep/deeper", "Plugin"),
-		"Bomb":    registered("example.com/bomb", "Plugin"),
-		"Main":    registered("main", "plugin"),
-		"Preempt": {Package: "example.com/preempt", Type: "Preempt", BuiltIn: true},
+		"Gpu":     newRegistration("example.com/gpu.v2/plugin", "Gpu"),
+		"Beside":  newRegistration("example.com/gpu.v2/plugin", "Beside"),
+		"Other":   newRegistration("example.com/other", "Other"),
+		"Deep":    newRegistration("example.com/deep", "Plugin"),
+		"Deeper":  newRegistration("example.com/deep/deeper", "Plugin"),
+		"Bomb":    newRegistration("example.com/bomb", "Plugin"),
+		"Main":    newRegistration("main", "plugin"),
+		"Preempt": {Package: "example.com/preempt", Type: "Preempt", InTree: true},
 	}
 	for sentence, c := range map[string]struct {
 		text   string
@@ -111,13 +111,13 @@ func TestWhichPluginsWereOnTheStack(t *testing.T) {
 	}{
 		"a method tells plugins of one package apart":                      {fatalInMethod, "fatal error: concurrent map writes", []string{"Gpu"}},
 		"a goroutine that a constructor started is of its package":         {panicInGoroutine, "panic: goes off", []string{"Bomb"}},
-		"after a stack overflow the goroutine is found":                    {overflow, "fatal error: stack overflow", []string{"Deep"}},
-		"the main function is no plugin's":                                 {ours, "panic: runtime error: invalid memory address or nil pointer dereference", nil},
-		"a process that was asked for its stacks did not crash":            {quit, "", nil},
+		"after a stack overflow the goroutine is found":                    {stackOverflow, "fatal error: stack overflow", []string{"Deep"}},
+		"the main function is no plugin's":                                 {panicInMain, "panic: runtime error: invalid memory address or nil pointer dereference", nil},
+		"a process that was asked for its stacks did not crash":            {sigquit, "", nil},
 		"what says nothing says nothing":                                   {"", "", nil},
-		"a built-in plugin that called the one that crashed is not blamed": {dryRun, "fatal error: concurrent map writes", []string{"Gpu"}},
-		"a built-in plugin alone is":                                       {strings.ReplaceAll(dryRun, "example.com/gpu", "example.com/none"), "fatal error: concurrent map writes", []string{"Preempt"}},
-		"a function of a package is of all its plugins":                    {helper, "fatal error", []string{"Beside", "Gpu"}},
+		"a built-in plugin that called the one that crashed is not blamed": {fatalInCallee, "fatal error: concurrent map writes", []string{"Gpu"}},
+		"a built-in plugin alone is":                                       {strings.ReplaceAll(fatalInCallee, "example.com/gpu", "example.com/none"), "fatal error: concurrent map writes", []string{"Preempt"}},
+		"a function of a package is of all its plugins":                    {fatalInHelper, "fatal error", []string{"Beside", "Gpu"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			r := parse(c.text)
@@ -129,34 +129,34 @@ func TestWhichPluginsWereOnTheStack(t *testing.T) {
 }
 
 // deep crashes its process with a fatal error, which nothing recovers.
-type deep struct{}
+type overflowPlugin struct{}
 
-func (deep) Name() string { return "Deep" }
+func (overflowPlugin) Name() string { return "Deep" }
 
-func (d deep) Filter(ctx context.Context, state fwk.CycleState, pod any, node any) int {
+func (d overflowPlugin) Filter(ctx context.Context, state fwk.CycleState, pod any, node any) int {
 	return 1 + d.Filter(ctx, state, pod, node)
 }
 
 // beside has its constructor start a goroutine that panics.
-type beside struct{}
+type goroutinePlugin struct{}
 
-func (beside) Name() string { return "Beside" }
+func (goroutinePlugin) Name() string { return "Beside" }
 
-func newBeside(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+func newGoroutinePlugin(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	go func() { panic("goes off") }()
-	return beside{}, nil
+	return goroutinePlugin{}, nil
 }
 
 // crashAs names, in a process that is to crash, how.
-const crashAs, crashIn = "BERTH_TEST_CRASH", "BERTH_TEST_CRASH_DIR"
+const crashKindEnv, crashDirEnv = "BERTH_TEST_CRASH", "BERTH_TEST_CRASH_DIR"
 
 func TestMain(m *testing.M) {
-	how := os.Getenv(crashAs)
+	how := os.Getenv(crashKindEnv)
 	if how == "" {
 		os.Exit(m.Run())
 	}
 	debug.SetMaxStack(1 << 20)
-	_, output, err := Open(os.Getenv(crashIn), "of "+how)
+	_, output, err := Open(os.Getenv(crashDirEnv), "of "+how)
 	if err != nil {
 		panic(err)
 	}
@@ -166,36 +166,36 @@ func TestMain(m *testing.M) {
 	_ = output.Close()
 	switch how {
 	case "Deep":
-		deep{}.Filter(context.Background(), nil, nil, nil)
+		overflowPlugin{}.Filter(context.Background(), nil, nil, nil)
 	case "Beside":
-		_, _ = newBeside(context.Background(), nil, nil)
+		_, _ = newGoroutinePlugin(context.Background(), nil, nil)
 		select {}
 	}
 }
 
-func TestTheNextProcessKnowsWhatTheOneBeforeDiedOf(t *testing.T) {
+func TestTheNextProcessReadsTheCrashReport(t *testing.T) {
 	registry := framework.Registry{}
-	for _, plugin := range []fwk.Plugin{deep{}, beside{}} {
+	for _, plugin := range []fwk.Plugin{overflowPlugin{}, goroutinePlugin{}} {
 		pkg, name := framework.TypeOf(plugin)
 		registry[plugin.Name()] = framework.Registration{Package: pkg, Type: name}
 	}
 	with := registry["Beside"]
-	with.New = newBeside
+	with.New = newGoroutinePlugin
 	registry["Beside"] = with
 	for how, reason := range map[string]string{"Deep": "fatal error: stack overflow", "Beside": "panic: goes off"} {
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
 			child := exec.Command(os.Args[0])
-			child.Env = append(os.Environ(), crashAs+"="+how, crashIn+"="+dir)
+			child.Env = append(os.Environ(), crashKindEnv+"="+how, crashDirEnv+"="+dir)
 			if text, err := child.CombinedOutput(); err == nil {
 				t.Fatalf("it did not crash: %s", text)
 			}
 			d, output, err := Open(dir, "next")
-			if err != nil || len(d.Found) != 1 {
-				t.Fatalf("found %+v, %v", d.Found, err)
+			if err != nil || len(d.Reports) != 1 {
+				t.Fatalf("found %+v, %v", d.Reports, err)
 			}
 			defer output.Close()
-			r := d.Found[0]
+			r := d.Reports[0]
 			want := []any{"of " + how, reason, []string{how}}
 			if diff := cmp.Diff(want, []any{r.Process, r.Reason, r.Plugins(registry)}); diff != "" {
 				t.Errorf("(-want +got):\n%s\nof %q", diff, r.Functions)
@@ -204,7 +204,7 @@ func TestTheNextProcessKnowsWhatTheOneBeforeDiedOf(t *testing.T) {
 	}
 }
 
-func names(t *testing.T, dir string) []string {
+func fileNames(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -217,7 +217,7 @@ func names(t *testing.T, dir string) []string {
 	return found
 }
 
-func TestAFolderOfReportsStaysSmall(t *testing.T) {
+func TestTheNumberAndSizeOfReportsAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string, age time.Duration) {
 		t.Helper()
@@ -243,7 +243,7 @@ func TestAFolderOfReportsStaysSmall(t *testing.T) {
 	}
 	defer output.Close()
 	var found []string
-	for _, r := range d.Found {
+	for _, r := range d.Reports {
 		found = append(found, r.Process+": "+r.Reason)
 	}
 	const reason = ": fatal error: concurrent map writes"
@@ -254,21 +254,21 @@ func TestAFolderOfReportsStaysSmall(t *testing.T) {
 		t.Errorf("the large one is %v, %v", info, err)
 	}
 	want := []string{"README", "crash-a.txt", "crash-b.txt", "crash-large.txt", "crash-now.txt", "noted-a0.txt", "noted-b0.txt", "noted-c0.txt"}
-	if diff := cmp.Diff(want, names(t, dir)); diff != "" {
+	if diff := cmp.Diff(want, fileNames(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	if err := d.Noted(); err != nil {
+	if err := d.MarkRecorded(); err != nil {
 		t.Fatal(err)
 	}
 	want = []string{"README", "crash-now.txt", "noted-a.txt", "noted-a0.txt", "noted-large.txt"}
-	if diff := cmp.Diff(want, names(t, dir)); diff != "" {
+	if diff := cmp.Diff(want, fileNames(t, dir)); diff != "" {
 		t.Errorf("files once they were noted (-want +got):\n%s", diff)
 	}
 }
 
-func TestAFolderThatIsNotThereIsAnError(t *testing.T) {
+func TestOpenFailsWithoutTheFolder(t *testing.T) {
 	d, output, err := Open(filepath.Join(t.TempDir(), "missing"), "now")
-	if err == nil || output != nil || len(d.Found) != 0 {
-		t.Errorf("found %+v, output %v, error %v", d.Found, output, err)
+	if err == nil || output != nil || len(d.Reports) != 0 {
+		t.Errorf("found %+v, output %v, error %v", d.Reports, output, err)
 	}
 }

@@ -13,42 +13,42 @@ import (
 )
 
 // syncPause is how often it is looked whether the pods are known.
-const syncPause = 100 * time.Millisecond
+const syncPollInterval = 100 * time.Millisecond
 
 // adopt tells the Desk of the objects that are there: of an earlier leader, or
 // of this process before it was restarted. It reports false, and after what time
 // to do it again, when that failed.
-func (x *explainer) adopt(ctx context.Context, logger logr.Logger) (time.Duration, bool) {
+func (x *explainer) loadExisting(ctx context.Context, logger logr.Logger) (time.Duration, bool) {
 	if !x.synced() {
-		return syncPause, false
+		return syncPollInterval, false
 	}
 	token := ""
 	for {
 		page, err := x.decisions.list(ctx, token)
 		if err != nil {
-			x.setbacks++
-			x.lament(logger, err, "SchedulingDecisions could not be listed, and no pod is explained before")
-			return x.pause(err), false
+			x.failures++
+			x.logError(logger, err, "SchedulingDecisions could not be listed, and no pod is explained before")
+			return x.backoff(err), false
 		}
 		for i := range page.Items {
-			x.desk.Found(x.found(&page.Items[i]))
+			x.queue.AddExisting(x.standingOf(&page.Items[i]))
 		}
 		if token = page.Continue; token == "" {
-			x.setbacks = 0
+			x.failures = 0
 			return 0, true
 		}
 	}
 }
 
 // lament says what is wrong; trouble that goes on is not repeated for a while.
-func (x *explainer) lament(logger logr.Logger, err error, what string) {
+func (x *explainer) logError(logger logr.Logger, err error, what string) {
 	kind := string(apierrors.ReasonForError(err))
-	if unserved(err) {
+	if isUnserved(err) {
 		kind = "Unserved"
 	}
 	switch {
-	case !x.complaint.due(kind):
-	case unserved(err):
+	case !x.errorLog.allow(kind):
+	case isUnserved(err):
 		logger.Info("SchedulingDecisions are not served: pods are scheduled, and not explained; apply config/crd")
 	default:
 		logger.Error(err, what)
@@ -56,23 +56,23 @@ func (x *explainer) lament(logger logr.Logger, err error, what string) {
 }
 
 // found says what there is to know of an object, and when it is to go.
-func (x *explainer) found(object *v1alpha1.SchedulingDecision) decision.Standing {
-	s := decision.Standing{
+func (x *explainer) standingOf(object *v1alpha1.SchedulingDecision) decision.ExistingObject {
+	s := decision.ExistingObject{
 		Namespace: object.Namespace, Pod: object.Name,
-		Owner: ownerOf(object), Object: object.UID, Written: object.CreationTimestamp.Time,
+		Owner: ownerOf(object), Object: object.UID, WrittenAt: object.CreationTimestamp.Time,
 		Status: object.Status,
 	}
 	for _, entry := range object.ManagedFields {
-		if entry.Time != nil && entry.Time.After(s.Written) {
-			s.Written = entry.Time.Time
+		if entry.Time != nil && entry.Time.After(s.WrittenAt) {
+			s.WrittenAt = entry.Time.Time
 		}
 	}
 	pod, err := x.pods.Pods(object.Namespace).Get(object.Name)
 	switch {
 	case err != nil || pod.UID != s.Owner:
-		s.Stale = true
+		s.PodDeleted = true
 	case pod.Spec.NodeName != "":
-		s.Bound = boundAt(pod, x.clock.Now())
+		s.BoundAt = boundAt(pod, x.clock.Now())
 	}
 	return s
 }

@@ -21,7 +21,7 @@ const (
 	// pageSize is how many objects are listed at once.
 	pageSize = "500"
 
-	onlyMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	acceptMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 )
 
 // +kubebuilder:rbac:groups=berth.dev,resources=schedulingdecisions,verbs=get;list;create;patch;delete
@@ -35,7 +35,7 @@ func NewClient(config *restclient.Config) (restclient.Interface, error) {
 	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	// Objects that are in the way are read before they are replaced.
-	config.QPS, config.Burst = 2*float32(time.Second/explanationInterval), 50
+	config.QPS, config.Burst = 2*float32(time.Second/writeInterval), 50
 	config.Timeout = requestTimeout
 	client, err := restclient.RESTClientFor(config)
 	if err != nil {
@@ -47,8 +47,8 @@ func NewClient(config *restclient.Config) (restclient.Interface, error) {
 // decisionClient makes requests, each once: what becomes of a failure is decided
 // with what else waits in view. Nobody needs the objects in the answers.
 type decisionClient struct {
-	rest   restclient.Interface
-	budget *budget
+	rest    restclient.Interface
+	limiter *writeLimiter
 }
 
 // create returns the UID of the new object.
@@ -57,10 +57,10 @@ func (c *decisionClient) create(ctx context.Context, object *v1alpha1.Scheduling
 	if err != nil {
 		return "", err
 	}
-	if err := c.budget.spend(ctx); err != nil {
+	if err := c.limiter.acquire(ctx); err != nil {
 		return "", err
 	}
-	created, err := one(ctx, c.rest.Post().Namespace(object.Namespace).Resource(schedulingDecisions).
+	created, err := doMetadataRequest(ctx, c.rest.Post().Namespace(object.Namespace).Resource(schedulingDecisions).
 		SetHeader("Content-Type", "application/json").Body(body))
 	return created.UID, err
 }
@@ -75,16 +75,16 @@ func (c *decisionClient) update(ctx context.Context, object *v1alpha1.Scheduling
 	if err != nil {
 		return "", err
 	}
-	if err := c.budget.spend(ctx); err != nil {
+	if err := c.limiter.acquire(ctx); err != nil {
 		return "", err
 	}
-	updated, err := one(ctx, c.rest.Patch(types.JSONPatchType).Namespace(object.Namespace).Resource(schedulingDecisions).Name(object.Name).Body(body))
+	updated, err := doMetadataRequest(ctx, c.rest.Patch(types.JSONPatchType).Namespace(object.Namespace).Resource(schedulingDecisions).Name(object.Name).Body(body))
 	return updated.UID, err
 }
 
 // get reads the metadata of an object.
 func (c *decisionClient) get(ctx context.Context, name types.NamespacedName) (metav1.PartialObjectMetadata, error) {
-	return one(ctx, c.rest.Get().Namespace(name.Namespace).Resource(schedulingDecisions).Name(name.Name))
+	return doMetadataRequest(ctx, c.rest.Get().Namespace(name.Namespace).Resource(schedulingDecisions).Name(name.Name))
 }
 
 // delete deletes the object of that name and UID, and no other.
@@ -96,29 +96,29 @@ func (c *decisionClient) delete(ctx context.Context, name types.NamespacedName, 
 	if err != nil {
 		return err
 	}
-	if err := c.budget.spend(ctx); err != nil {
+	if err := c.limiter.acquire(ctx); err != nil {
 		return err
 	}
-	_, err = one(ctx, c.rest.Delete().Namespace(name.Namespace).Resource(schedulingDecisions).Name(name.Name).
+	_, err = doMetadataRequest(ctx, c.rest.Delete().Namespace(name.Namespace).Resource(schedulingDecisions).Name(name.Name).
 		SetHeader("Content-Type", "application/json").Body(body))
 	return err
 }
 
 // list reads a page of all objects; token is empty for the first.
 func (c *decisionClient) list(ctx context.Context, token string) (page v1alpha1.SchedulingDecisionList, err error) {
-	err = ask(ctx, c.rest.Get().Resource(schedulingDecisions).
+	err = doRequest(ctx, c.rest.Get().Resource(schedulingDecisions).
 		Param("limit", pageSize).Param("continue", token), &page)
 	return page, err
 }
 
 // one makes a request whose answer is one object.
-func one(ctx context.Context, request *restclient.Request) (object metav1.PartialObjectMetadata, err error) {
-	err = ask(ctx, request.SetHeader("Accept", onlyMetadata), &object)
+func doMetadataRequest(ctx context.Context, request *restclient.Request) (object metav1.PartialObjectMetadata, err error) {
+	err = doRequest(ctx, request.SetHeader("Accept", acceptMetadata), &object)
 	return object, err
 }
 
 // ask makes a request once, and reads its answer into answer.
-func ask(ctx context.Context, request *restclient.Request, answer any) error {
+func doRequest(ctx context.Context, request *restclient.Request, answer any) error {
 	result := request.MaxRetries(0).Do(ctx)
 	if err := result.Error(); err != nil { // Raw's error does not say what the server said
 		return err

@@ -10,20 +10,20 @@ import (
 )
 
 // clipper cuts texts to what is allowed of each, or to a share of that.
-type clipper struct {
+type truncator struct {
 	// share divides what the schema allows; at most v1alpha1.MaxWord, the smallest
 	// bound.
-	share int
+	divisor int
 	// bytes is how much all texts have together.
-	bytes int
+	size int
 }
 
-func (c *clipper) text(text *string, limit int) {
-	*text = decision.Clip(*text, limit/c.share)
-	c.bytes += len(*text)
+func (c *truncator) text(text *string, limit int) {
+	*text = decision.Truncate(*text, limit/c.divisor)
+	c.size += len(*text)
 }
 
-func (c *clipper) status(e *decision.Explanation, now time.Time) v1alpha1.SchedulingDecisionStatus {
+func (c *truncator) status(e *decision.Explanation, now time.Time) v1alpha1.SchedulingDecisionStatus {
 	s := *e.Status.DeepCopy()
 	if !e.Nodes {
 		hideNodes(&s)
@@ -32,11 +32,11 @@ func (c *clipper) status(e *decision.Explanation, now time.Time) v1alpha1.Schedu
 		s.LastChange = metav1.NewTime(now)
 	}
 	c.text(&s.Profile.Name, v1alpha1.MaxName)
-	c.text(&s.Profile.Hash, v1alpha1.MaxWord)
+	c.text(&s.Profile.Hash, v1alpha1.MaxToken)
 	c.text(&s.Message, v1alpha1.MaxExplanation)
 	c.text(&s.BlockedBy, v1alpha1.MaxReason)
 	if s.Nodes != nil {
-		c.text(&s.Nodes.Summary, v1alpha1.MaxWord)
+		c.text(&s.Nodes.Summary, v1alpha1.MaxToken)
 	}
 	if s.Queue != nil {
 		c.text(&s.Queue.Gate, v1alpha1.MaxName)
@@ -47,36 +47,36 @@ func (c *clipper) status(e *decision.Explanation, now time.Time) v1alpha1.Schedu
 	for i := range s.Rejections {
 		c.rejection(&s.Rejections[i])
 	}
-	for i := range s.Nearest {
-		c.nearMiss(&s.Nearest[i])
+	for i := range s.ClosestNodes {
+		c.closestNode(&s.ClosestNodes[i])
 	}
-	for i := range s.WakesOn {
-		c.wakesOn(&s.WakesOn[i])
+	for i := range s.RequeueEvents {
+		c.requeueEvents(&s.RequeueEvents[i])
 	}
 	return s
 }
 
-func (c *clipper) rejection(r *v1alpha1.Rejection) {
+func (c *truncator) rejection(r *v1alpha1.Rejection) {
 	c.text(&r.Plugin, v1alpha1.MaxName)
-	c.text(&r.Code, v1alpha1.MaxWord)
+	c.text(&r.Code, v1alpha1.MaxToken)
 	c.text(&r.Reason, v1alpha1.MaxReason)
 	c.text(&r.ExampleNode, v1alpha1.MaxName)
 }
 
-func (c *clipper) nearMiss(n *v1alpha1.NearMiss) {
+func (c *truncator) closestNode(n *v1alpha1.ClosestNode) {
 	c.text(&n.Node, v1alpha1.MaxName)
 	n.Missing = append([]v1alpha1.Missing{}, n.Missing...) // a list that must be there is not nil
 	for i := range n.Missing {
 		m := &n.Missing[i]
 		c.text(&m.Resource, v1alpha1.MaxResource)
-		c.text(&m.Requested, v1alpha1.MaxWord)
-		c.text(&m.Free, v1alpha1.MaxWord)
+		c.text(&m.Requested, v1alpha1.MaxToken)
+		c.text(&m.Free, v1alpha1.MaxToken)
 		c.text(&m.Plugin, v1alpha1.MaxName)
 		c.text(&m.Reason, v1alpha1.MaxReason)
 	}
 }
 
-func (c *clipper) wakesOn(w *v1alpha1.WakesOn) {
+func (c *truncator) requeueEvents(w *v1alpha1.RequeueEvents) {
 	c.text(&w.Plugin, v1alpha1.MaxName)
 	w.Events = append([]string{}, w.Events...)
 	for i := range w.Events {

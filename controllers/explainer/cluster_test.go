@@ -22,33 +22,33 @@ import (
 
 // shelf is an API server that has SchedulingDecisions and nothing else. It is a
 // transport, so that it lives in the virtual time of a synctest bubble.
-type shelf struct {
+type fakeServer struct {
 	mu      sync.Mutex
 	objects map[string]*v1alpha1.SchedulingDecision
-	born    int
+	created int
 	// log are the requests, and when they came.
 	log   []string
 	times []time.Time
 	// answer, where it is not nil, answers a request instead of the shelf unless
 	// it says nil. It may be told that the request was carried out all the same.
-	answer func(r *http.Request, carryOut func()) error
+	respond func(r *http.Request, carryOut func()) error
 }
 
 // RoundTrip answers r.
-func (s *shelf) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	path := strings.TrimPrefix(r.URL.Path, "/apis/berth.dev/v1alpha1/")
 	path = strings.TrimPrefix(strings.Replace(path, "/schedulingdecisions", "", 1), "namespaces/")
 	s.log, s.times = append(s.log, r.Method+" "+path), append(s.times, time.Now())
 	w := httptest.NewRecorder()
-	if s.answer != nil {
-		if err := s.answer(r, func() { s.serve(httptest.NewRecorder(), r, path) }); err != nil {
+	if s.respond != nil {
+		if err := s.respond(r, func() { s.serve(httptest.NewRecorder(), r, path) }); err != nil {
 			var status *apierrors.StatusError
 			if !errors.As(err, &status) {
 				return nil, err
 			}
-			refuse(w, status)
+			replyError(w, status)
 			return w.Result(), nil
 		}
 	}
@@ -56,7 +56,7 @@ func (s *shelf) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-func (s *shelf) serve(w http.ResponseWriter, r *http.Request, name string) {
+func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request, name string) {
 	body := []byte{}
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body)
@@ -69,24 +69,24 @@ func (s *shelf) serve(w http.ResponseWriter, r *http.Request, name string) {
 		must(json.Unmarshal(body, object))
 		name += "/" + object.Name
 		if s.objects[name] != nil {
-			refuse(w, apierrors.NewAlreadyExists(resource, name))
+			replyError(w, apierrors.NewAlreadyExists(resource, name))
 			return
 		}
-		s.born++
-		object.UID, object.CreationTimestamp = types.UID(fmt.Sprint("object-", s.born)), metav1.Now()
+		s.created++
+		object.UID, object.CreationTimestamp = types.UID(fmt.Sprint("object-", s.created)), metav1.Now()
 		s.objects[name] = object
 		reply(w, object.ObjectMeta)
 	case r.Method == http.MethodGet && name == schedulingDecisions:
 		s.page(w, r.URL.Query().Get("continue"))
 	case there == nil:
-		refuse(w, apierrors.NewNotFound(resource, name))
+		replyError(w, apierrors.NewNotFound(resource, name))
 	case r.Method == http.MethodGet:
 		reply(w, there.ObjectMeta)
 	case r.Method == http.MethodPatch:
 		var patch [2]struct{ Value json.RawMessage }
 		must(json.Unmarshal(body, &patch))
 		if want := fmt.Sprintf("%q", ownerOf(there)); string(patch[0].Value) != want {
-			refuse(w, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing value failed", 0, false))
+			replyError(w, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing value failed", 0, false))
 			return
 		}
 		there.Status = v1alpha1.SchedulingDecisionStatus{}
@@ -96,7 +96,7 @@ func (s *shelf) serve(w http.ResponseWriter, r *http.Request, name string) {
 		var options metav1.DeleteOptions
 		must(json.Unmarshal(body, &options))
 		if *options.Preconditions.UID != there.UID {
-			refuse(w, apierrors.NewConflict(resource, name, errors.New("the UID is another")))
+			replyError(w, apierrors.NewConflict(resource, name, errors.New("the UID is another")))
 			return
 		}
 		delete(s.objects, name)
@@ -105,7 +105,7 @@ func (s *shelf) serve(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 // page lists two objects at a time.
-func (s *shelf) page(w http.ResponseWriter, from string) {
+func (s *fakeServer) page(w http.ResponseWriter, from string) {
 	var names []string
 	for name := range s.objects {
 		if name > from {
@@ -131,7 +131,7 @@ func reply(w http.ResponseWriter, m metav1.ObjectMeta) {
 
 // refuse answers as an API server does, which has no Status for a path that it
 // does not know.
-func refuse(w http.ResponseWriter, err *apierrors.StatusError) {
+func replyError(w http.ResponseWriter, err *apierrors.StatusError) {
 	if apierrors.IsUnexpectedServerError(err) {
 		http.Error(w, "404 page not found", int(err.ErrStatus.Code))
 		return
@@ -153,7 +153,7 @@ func must(err error) {
 }
 
 // says is what an object says, with its owner; empty where there is none.
-func (s *shelf) says(name string) string {
+func (s *fakeServer) message(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.objects[name]; o != nil {
@@ -164,7 +164,7 @@ func (s *shelf) says(name string) string {
 
 // names returns the names of the objects that are there and begin with prefix,
 // in order.
-func (s *shelf) names(prefix string) []string {
+func (s *fakeServer) names(prefix string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
@@ -178,24 +178,24 @@ func (s *shelf) names(prefix string) []string {
 }
 
 // lastChange is since when an object says what it says.
-func (s *shelf) lastChange(name string) metav1.Time {
+func (s *fakeServer) lastChange(name string) metav1.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.objects[name].Status.LastChange
 }
 
 // remove takes an object away, as somebody else would.
-func (s *shelf) remove(name string) {
+func (s *fakeServer) remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.objects, name)
 }
 
 // fastest returns the shortest time in which there were n+1 requests.
-func (s *shelf) fastest(n int) time.Duration {
+func (s *fakeServer) shortestSpan(n int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shortest := forever
+	shortest := idleInterval
 	for i := n; i < len(s.times); i++ {
 		shortest = min(shortest, s.times[i].Sub(s.times[i-n]))
 	}
@@ -203,7 +203,7 @@ func (s *shelf) fastest(n int) time.Duration {
 }
 
 // requests returns the log, and clears it.
-func (s *shelf) requests() []string {
+func (s *fakeServer) takeRequests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	log := s.log
@@ -212,17 +212,17 @@ func (s *shelf) requests() []string {
 }
 
 // answering has f answer from now on.
-func (s *shelf) answering(f func(r *http.Request, carryOut func()) error) {
+func (s *fakeServer) respondWith(f func(r *http.Request, carryOut func()) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answer = f
+	s.respond = f
 }
 
 // stand puts an object there that is about owner.
-func (s *shelf) stand(name string, owner types.UID) {
-	s.born++
+func (s *fakeServer) addObject(name string, owner types.UID) {
+	s.created++
 	s.objects["shop/"+name] = &v1alpha1.SchedulingDecision{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: name, UID: types.UID(fmt.Sprint("object-", s.born)), CreationTimestamp: metav1.NewTime(time.Now()),
+		Namespace: "shop", Name: name, UID: types.UID(fmt.Sprint("object-", s.created)), CreationTimestamp: metav1.NewTime(time.Now()),
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: name, UID: owner}},
 	}}
 }

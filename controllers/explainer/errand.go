@@ -17,33 +17,33 @@ import (
 
 // carryOut ends an errand one way or another, and returns how long the API
 // server shall be left alone.
-func (x *explainer) carryOut(ctx context.Context, logger logr.Logger, e decision.Errand) time.Duration {
-	if moot, bound := x.moot(e); moot {
-		x.desk.Moot(e, bound)
+func (x *explainer) process(ctx context.Context, logger logr.Logger, e decision.Task) time.Duration {
+	if moot, bound := x.obsolete(e); moot {
+		x.queue.Obsolete(e, bound)
 		return 0
 	}
 	var object types.UID
 	var err error
 	if e.Verb == decision.Delete {
-		err = x.delete(ctx, e)
+		err = x.deleteObject(ctx, e)
 	} else {
-		object, err = x.write(ctx, e)
+		object, err = x.writeObject(ctx, e)
 	}
 	switch {
 	case err == nil && e.Verb == decision.Delete:
-		x.desk.Deleted(e)
+		x.queue.Deleted(e)
 	case err == nil:
-		x.desk.Written(e, object)
+		x.queue.Written(e, object)
 	default:
-		return x.setback(ctx, logger, e, err)
+		return x.handleFailure(ctx, logger, e, err)
 	}
-	x.setbacks = 0
+	x.failures = 0
 	return 0
 }
 
 // moot says whether nobody needs to know any more why a pod waits: it is bound,
 // or else gone.
-func (x *explainer) moot(e decision.Errand) (moot, bound bool) {
+func (x *explainer) obsolete(e decision.Task) (moot, bound bool) {
 	if e.Explanation == nil {
 		return false, false
 	}
@@ -56,11 +56,11 @@ func (x *explainer) moot(e decision.Errand) (moot, bound bool) {
 }
 
 // delete deletes the object of an errand, where it is still about that pod.
-func (x *explainer) delete(ctx context.Context, e decision.Errand) error {
+func (x *explainer) deleteObject(ctx context.Context, e decision.Task) error {
 	name := types.NamespacedName{Namespace: e.Namespace, Name: e.Pod}
 	if e.Object != "" {
 		err := x.decisions.delete(ctx, name, e.Object)
-		if err == nil || gone(err) {
+		if err == nil || isGone(err) {
 			return nil
 		}
 		if !apierrors.IsConflict(err) {
@@ -68,37 +68,37 @@ func (x *explainer) delete(ctx context.Context, e decision.Errand) error {
 		}
 	}
 	there, err := x.decisions.get(ctx, name)
-	if gone(err) || err == nil && e.UID != "" && ownerOf(&there) != e.UID {
+	if isGone(err) || err == nil && e.UID != "" && ownerOf(&there) != e.UID {
 		return nil
 	}
 	if err == nil {
 		err = x.decisions.delete(ctx, name, there.UID)
 	}
-	if gone(err) {
+	if isGone(err) {
 		return nil
 	}
 	return err
 }
 
 // write writes what an errand has to say, and returns the object's UID.
-func (x *explainer) write(ctx context.Context, e decision.Errand) (types.UID, error) {
+func (x *explainer) writeObject(ctx context.Context, e decision.Task) (types.UID, error) {
 	object := newDecision(e, x.clock.Now())
 	switch e.Verb {
 	case decision.Update:
 		uid, err := x.decisions.update(ctx, object)
 		switch {
-		case gone(err): // somebody deleted it
+		case isGone(err): // somebody deleted it
 			return x.decisions.create(ctx, object)
 		case apierrors.IsInvalid(err):
-			return x.settle(ctx, object, err)
+			return x.writeOverExisting(ctx, object, err)
 		}
 		return uid, err
 	case decision.Replace:
-		return x.settle(ctx, object, nil)
+		return x.writeOverExisting(ctx, object, nil)
 	}
 	uid, err := x.decisions.create(ctx, object)
 	if apierrors.IsAlreadyExists(err) {
-		return x.settle(ctx, object, nil)
+		return x.writeOverExisting(ctx, object, nil)
 	}
 	return uid, err
 }
@@ -106,11 +106,11 @@ func (x *explainer) write(ctx context.Context, e decision.Errand) (types.UID, er
 // settle writes object where there is one of that name: about the same pod, then
 // its status is replaced; or about another, then it goes. refusal is what the API
 // server said to the former, if it was asked already.
-func (x *explainer) settle(ctx context.Context, object *v1alpha1.SchedulingDecision, refusal error) (types.UID, error) {
+func (x *explainer) writeOverExisting(ctx context.Context, object *v1alpha1.SchedulingDecision, refusal error) (types.UID, error) {
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 	there, err := x.decisions.get(ctx, name)
 	switch {
-	case err != nil && !gone(err):
+	case err != nil && !isGone(err):
 		return "", err
 	case err == nil && ownerOf(&there) == ownerOf(object):
 		if refusal != nil {
@@ -118,7 +118,7 @@ func (x *explainer) settle(ctx context.Context, object *v1alpha1.SchedulingDecis
 		}
 		return x.decisions.update(ctx, object)
 	case err == nil:
-		if err := x.decisions.delete(ctx, name, there.UID); err != nil && !gone(err) {
+		if err := x.decisions.delete(ctx, name, there.UID); err != nil && !isGone(err) {
 			return "", err
 		}
 	}
@@ -126,32 +126,32 @@ func (x *explainer) settle(ctx context.Context, object *v1alpha1.SchedulingDecis
 }
 
 // setback notes that an errand failed. It is done again, unless it never can be.
-func (x *explainer) setback(ctx context.Context, logger logr.Logger, e decision.Errand, err error) time.Duration {
+func (x *explainer) handleFailure(ctx context.Context, logger logr.Logger, e decision.Task, err error) time.Duration {
 	now := x.clock.Now()
 	if ctx.Err() != nil {
-		x.desk.Again(e, now, true)
+		x.queue.Retry(e, now, true)
 		return 0
 	}
-	x.lament(logger.WithValues("verb", e.Verb, "pod", e.Namespace+"/"+e.Pod), err, "A pod could not be explained")
+	x.logError(logger.WithValues("verb", e.Verb, "pod", e.Namespace+"/"+e.Pod), err, "A pod could not be explained")
 	switch {
-	case final(err):
-		x.desk.Refused(e)
+	case isFinal(err):
+		x.queue.Rejected(e)
 		return 0
-	case itsOwn(err):
-		x.desk.Again(e, now.Add(objectPause), false)
+	case isObjectError(err):
+		x.queue.Retry(e, now.Add(objectRetryInterval), false)
 		return 0
 	}
-	x.setbacks++
-	x.desk.Again(e, now, !refused(err))
-	return x.pause(err)
+	x.failures++
+	x.queue.Retry(e, now, !isRefused(err))
+	return x.backoff(err)
 }
 
 // pause is how long the API server shall be left alone after err.
-func (x *explainer) pause(err error) time.Duration {
-	if unserved(err) {
-		return unservedPause
+func (x *explainer) backoff(err error) time.Duration {
+	if isUnserved(err) {
+		return unservedRetryInterval
 	}
-	pause := min(time.Second<<min(max(x.setbacks-1, 0), 10), longestPause)
+	pause := min(time.Second<<min(max(x.failures-1, 0), 10), maxBackoff)
 	if seconds, asked := apierrors.SuggestsClientDelay(err); asked {
 		return max(pause, time.Duration(seconds)*time.Second)
 	}
@@ -159,18 +159,18 @@ func (x *explainer) pause(err error) time.Duration {
 }
 
 // gone says that there is no such object, where there could be.
-func gone(err error) bool {
-	return apierrors.IsNotFound(err) && !unserved(err) && !noNamespace(err)
+func isGone(err error) bool {
+	return apierrors.IsNotFound(err) && !isUnserved(err) && !isNamespaceGone(err)
 }
 
 // unserved says that the API server knows no SchedulingDecisions.
-func unserved(err error) bool {
+func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err)
 }
 
 // noNamespace says that the namespace is gone or about to be, and all its pods
 // with it.
-func noNamespace(err error) bool {
+func isNamespaceGone(err error) bool {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return true
 	}
@@ -180,18 +180,18 @@ func noNamespace(err error) bool {
 }
 
 // final says that the API server will never have it.
-func final(err error) bool {
-	return noNamespace(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+func isFinal(err error) bool {
+	return isNamespaceGone(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // itsOwn says that err speaks of one object: a quota, somebody else's hook, a
 // finalizer, another writer.
-func itsOwn(err error) bool {
-	return !unserved(err) && (apierrors.IsForbidden(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err))
+func isObjectError(err error) bool {
+	return !isUnserved(err) && (apierrors.IsForbidden(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err))
 }
 
 // refused says that what was asked for was surely not done.
-func refused(err error) bool {
+func isRefused(err error) bool {
 	var status apierrors.APIStatus
 	code := int32(0)
 	if errors.As(err, &status) {

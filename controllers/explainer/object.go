@@ -14,7 +14,7 @@ import (
 
 // newDecision is the object that an errand asks for. The pod owns it and does
 // not wait for it to go.
-func newDecision(e decision.Errand, now time.Time) *v1alpha1.SchedulingDecision {
+func newDecision(e decision.Task, now time.Time) *v1alpha1.SchedulingDecision {
 	return &v1alpha1.SchedulingDecision{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "SchedulingDecision"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -27,7 +27,7 @@ func newDecision(e decision.Errand, now time.Time) *v1alpha1.SchedulingDecision 
 
 // maxBytes is how much an explanation may be as JSON: etcd takes 1.5 MiB of an
 // object by default, and what else an object has is in there, too.
-const maxBytes = 1 << 20
+const maxObjectSize = 1 << 20
 
 // statusOf is what the tenants may read of an explanation. Texts that exceed the
 // bounds of the schema would have it refused as a whole, as would an object that
@@ -35,12 +35,12 @@ const maxBytes = 1 << 20
 // of it together is too much, each text is cut to half as much, and again.
 func statusOf(e *decision.Explanation, now time.Time) v1alpha1.SchedulingDecisionStatus {
 	for share := 1; ; share *= 2 {
-		c := clipper{share: share}
+		c := truncator{divisor: share}
 		s := c.status(e, now)
-		if c.bytes <= maxBytes/8 || share == v1alpha1.MaxWord { // a character is escaped as six bytes at most
+		if c.size <= maxObjectSize/8 || share == v1alpha1.MaxToken { // a character is escaped as six bytes at most
 			return s
 		}
-		if text, err := json.Marshal(s); err != nil || len(text) <= maxBytes {
+		if text, err := json.Marshal(s); err != nil || len(text) <= maxObjectSize {
 			return s
 		}
 	}
@@ -56,13 +56,13 @@ func hideNodes(s *v1alpha1.SchedulingDecisionStatus) {
 	if s.Nodes != nil && s.Nodes.Feasible > 0 && !fault.AnnotationNamesNodes {
 		s.Nodes = nil
 	}
-	var distinct []v1alpha1.NearMiss
-	for _, near := range s.Nearest {
+	var distinct []v1alpha1.ClosestNode
+	for _, near := range s.ClosestNodes {
 		near.Node = ""
-		twice := slices.ContainsFunc(distinct, func(n v1alpha1.NearMiss) bool { return slices.Equal(n.Missing, near.Missing) })
+		twice := slices.ContainsFunc(distinct, func(n v1alpha1.ClosestNode) bool { return slices.Equal(n.Missing, near.Missing) })
 		if !twice || fault.LinesTwice {
 			distinct = append(distinct, near)
 		}
 	}
-	s.Nearest = distinct
+	s.ClosestNodes = distinct
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+var startTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func TestWhatATenantMayRead(t *testing.T) {
+func TestDetailDecidesWhetherNodesAreNamed(t *testing.T) {
 	e := decision.Explanation{Status: decision.Status{
-		Rejections: []decision.Rejection{{Plugin: "P", Reason: "r", ExampleNode: "secret-node"}},
-		Nearest:    []decision.NearMiss{{Node: "secret-node"}},
+		Rejections:   []decision.Rejection{{Plugin: "P", Reason: "r", ExampleNode: "secret-node"}},
+		ClosestNodes: []decision.ClosestNode{{Node: "secret-node"}},
 	}}
 	for sentence, nodes := range map[string]bool{"detail: Reasons names no node": false, "detail: Nodes does": true} {
 		t.Run(sentence, func(t *testing.T) {
 			e := e
 			e.Nodes = nodes
-			text, err := json.Marshal(statusOf(&e, noon))
+			text, err := json.Marshal(statusOf(&e, startTime))
 			must(err)
 			if got := strings.Count(string(text), "secret-node"); got != map[bool]int{false: 0, true: 2}[nodes] {
 				t.Errorf("named %d times: %s", got, text)
@@ -37,24 +37,24 @@ func TestWhatATenantMayRead(t *testing.T) {
 	}
 }
 
-func TestWhatATenantMayReadIsThereOnce(t *testing.T) {
+func TestClosestNodesThatReadAlikeAreOneEntry(t *testing.T) {
 	cpu, memory := decision.Missing{Resource: "cpu", Requested: "8", Free: "2"}, decision.Missing{Resource: "memory", Requested: "8Gi", Free: "2Gi"}
-	e := decision.Explanation{Status: decision.Status{Nearest: []decision.NearMiss{
+	e := decision.Explanation{Status: decision.Status{ClosestNodes: []decision.ClosestNode{
 		{Node: "n1", Missing: []decision.Missing{cpu}}, {Node: "n2", Missing: []decision.Missing{cpu}}, {Node: "n3", Missing: []decision.Missing{cpu, memory}},
 	}}}
-	want := []decision.NearMiss{{Missing: []decision.Missing{cpu}}, {Missing: []decision.Missing{cpu, memory}}}
-	if diff := cmp.Diff(want, statusOf(&e, noon).Nearest); diff != "" {
+	want := []decision.ClosestNode{{Missing: []decision.Missing{cpu}}, {Missing: []decision.Missing{cpu, memory}}}
+	if diff := cmp.Diff(want, statusOf(&e, startTime).ClosestNodes); diff != "" {
 		t.Errorf("detail: Reasons (-want +got):\n%s", diff)
 	}
 	e.Nodes = true
-	if diff := cmp.Diff(e.Status.Nearest, statusOf(&e, noon).Nearest); diff != "" {
+	if diff := cmp.Diff(e.Status.ClosestNodes, statusOf(&e, startTime).ClosestNodes); diff != "" {
 		t.Errorf("detail: Nodes (-want +got):\n%s", diff)
 	}
 }
 
 // kube-scheduler's condition says "0/500 nodes are available" and, of a pod that is
 // bound or waits at Permit, nothing.
-func TestWhoMayReadHowManyNodesThereAre(t *testing.T) {
+func TestDetailDecidesWhetherNodesAreCounted(t *testing.T) {
 	none := &decision.Nodes{Total: 500, Evaluated: 500, Summary: "0/500"}
 	some := &decision.Nodes{Total: 500, Evaluated: 500, Feasible: 412, Summary: "412/500"}
 	for sentence, c := range map[string]struct {
@@ -70,31 +70,31 @@ func TestWhoMayReadHowManyNodesThereAre(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			e := decision.Explanation{Nodes: c.nodes, Status: decision.Status{Nodes: c.found}}
-			if diff := cmp.Diff(c.want, statusOf(&e, noon).Nodes); diff != "" {
+			if diff := cmp.Diff(c.want, statusOf(&e, startTime).Nodes); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestAnExplanationFitsIntoItsObject(t *testing.T) {
+func TestAnExplanationFitsTheSchema(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
 	e := decision.Explanation{Nodes: true, Status: decision.Status{
 		Message: long, BlockedBy: long, Profile: v1alpha1.DecidedBy{Name: long, Hash: long}, Queue: &decision.Queue{Gate: long},
 	}}
 	for i := range v1alpha1.MaxReasons {
 		e.Status.Rejections = append(e.Status.Rejections, decision.Rejection{Plugin: long, Code: "Pending", Reason: long, Nodes: int32(100 - i), ExampleNode: long})
-		e.Status.WakesOn = append(e.Status.WakesOn, decision.WakesOn{Plugin: long})
+		e.Status.RequeueEvents = append(e.Status.RequeueEvents, decision.RequeueEvents{Plugin: long})
 	}
-	e.Status.Nearest = []decision.NearMiss{{Node: long}, {Node: long}}
-	e.Status.Nearest[0].Missing = []decision.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
-	s := statusOf(&e, noon)
+	e.Status.ClosestNodes = []decision.ClosestNode{{Node: long}, {Node: long}}
+	e.Status.ClosestNodes[0].Missing = []decision.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
+	s := statusOf(&e, startTime)
 	characters := utf8.RuneCountInString
 	got := map[string]int{
-		"rejections": len(s.Rejections), "nearest": len(s.Nearest), "wakesOn": len(s.WakesOn),
-		"message": characters(s.Message), "since": int(s.Queue.Since.Sub(noon)), "resource": characters(s.Nearest[0].Missing[0].Resource),
+		"rejections": len(s.Rejections), "closestNodes": len(s.ClosestNodes), "requeueEvents": len(s.RequeueEvents),
+		"message": characters(s.Message), "since": int(s.Queue.Since.Sub(startTime)), "resource": characters(s.ClosestNodes[0].Missing[0].Resource),
 	}
-	want := map[string]int{"rejections": 64, "nearest": 2, "wakesOn": 64, "message": 4096, "since": 0, "resource": 317}
+	want := map[string]int{"rejections": 64, "closestNodes": 2, "requeueEvents": 64, "message": 4096, "since": 0, "resource": 317}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -105,22 +105,22 @@ func TestAnExplanationFitsIntoItsObject(t *testing.T) {
 	}
 }
 
-func TestAnExplanationFitsIntoEtcd(t *testing.T) {
+func TestAnExplanationFitsIntoEtcdsLimit(t *testing.T) {
 	long := strings.Repeat("<", 5000) // escaped as six bytes
 	e := decision.Explanation{Nodes: true, Status: decision.Status{Message: long}}
 	for range v1alpha1.MaxReasons {
-		e.Status.WakesOn = append(e.Status.WakesOn, decision.WakesOn{Plugin: "Fit", Events: slices.Repeat([]string{long}, v1alpha1.MaxReasons)})
+		e.Status.RequeueEvents = append(e.Status.RequeueEvents, decision.RequeueEvents{Plugin: "Fit", Events: slices.Repeat([]string{long}, v1alpha1.MaxReasons)})
 	}
-	e.Status.Nearest = slices.Repeat([]decision.NearMiss{{
+	e.Status.ClosestNodes = slices.Repeat([]decision.ClosestNode{{
 		Missing: slices.Repeat([]decision.Missing{{Resource: "cpu", Requested: "2", Free: "1", Reason: long}}, v1alpha1.MaxReasons),
-	}}, v1alpha1.MaxNearest)
-	s := statusOf(&e, noon)
+	}}, v1alpha1.MaxClosestNodes)
+	s := statusOf(&e, startTime)
 	text, err := json.Marshal(s)
 	must(err)
-	if len(text) > maxBytes || len(text) < maxBytes/4 {
-		t.Errorf("%d bytes, want at most %d, and not much less", len(text), maxBytes)
+	if len(text) > maxObjectSize || len(text) < maxObjectSize/4 {
+		t.Errorf("%d bytes, want at most %d, and not much less", len(text), maxObjectSize)
 	}
-	if s.WakesOn[63].Plugin != "Fit" || s.Nearest[9].Missing[63].Resource != "cpu" || !strings.HasSuffix(s.WakesOn[63].Events[63], "<…") {
-		t.Errorf("short texts are cut, or long ones are not: %v", s.WakesOn[63])
+	if s.RequeueEvents[63].Plugin != "Fit" || s.ClosestNodes[9].Missing[63].Resource != "cpu" || !strings.HasSuffix(s.RequeueEvents[63].Events[63], "<…") {
+		t.Errorf("short texts are cut, or long ones are not: %v", s.RequeueEvents[63])
 	}
 }

@@ -29,7 +29,7 @@ const (
 	// Key is where a ConfigMap holds the configuration.
 	Key = "scheduler-config.yaml"
 	// manager owns the fields that are written here.
-	manager = "berth-export"
+	fieldManager = "berth-export"
 	// callTimeout is how long one request may take.
 	callTimeout = 10 * time.Second
 )
@@ -41,7 +41,7 @@ const (
 )
 
 // Keeper keeps the ConfigMaps.
-type Keeper struct {
+type Exporter struct {
 	client    kubernetes.Interface
 	maps      corev1client.ConfigMapInterface
 	namespace string
@@ -49,12 +49,12 @@ type Keeper struct {
 
 	mu sync.Mutex
 	// kept are the ConfigMaps that were seen, or written, for each profile.
-	kept map[string]map[string]bool
+	known map[string]map[string]bool
 }
 
 // NewKeeper returns one for the ConfigMaps of a namespace.
-func NewKeeper(client kubernetes.Interface, namespace string, registry framework.Registry) *Keeper {
-	return &Keeper{client: client, maps: client.CoreV1().ConfigMaps(namespace), namespace: namespace, registry: registry, kept: map[string]map[string]bool{}}
+func NewExporter(client kubernetes.Interface, namespace string, registry framework.Registry) *Exporter {
+	return &Exporter{client: client, maps: client.CoreV1().ConfigMaps(namespace), namespace: namespace, registry: registry, known: map[string]map[string]bool{}}
 }
 
 // Outcome is what came of an export: a ruling on the condition Exported.
@@ -62,7 +62,7 @@ type Outcome struct {
 	Reason  v1alpha1.ConditionReason
 	Message string
 	// Again says that a later try may end better.
-	Again bool
+	Retry bool
 }
 
 // Exported says whether all of what runs is in the ConfigMap.
@@ -71,12 +71,12 @@ func (o *Outcome) Exported() bool { return o.Reason == v1alpha1.ReasonExported }
 // Keep makes the exports of a profile what is asked for: runs in the ConfigMap of
 // that name, and in no other. An empty name asks for none; runs is nil where
 // nothing does. The Outcome is nil where none is asked for and none is left.
-func (k *Keeper) Keep(ctx context.Context, profile, name string, runs *compile.Blueprint) *Outcome {
-	for _, other := range k.of(profile) {
+func (k *Exporter) Sync(ctx context.Context, profile, name string, runs *compile.Blueprint) *Outcome {
+	for _, other := range k.knownFor(profile) {
 		if other == name || fault.ExportOutlivesWish {
 			continue
 		}
-		if err := k.drop(ctx, profile, other); err != nil {
+		if err := k.remove(ctx, profile, other); err != nil {
 			return k.failed(other, "could not be deleted", err)
 		}
 	}
@@ -93,12 +93,12 @@ func (k *Keeper) Keep(ctx context.Context, profile, name string, runs *compile.B
 	if conflict, err := k.write(ctx, profile, name, text); err != nil {
 		return k.failed(name, "could not be written", err)
 	} else if conflict != "" {
-		return &Outcome{Reason: v1alpha1.ReasonConfigMapConflict, Message: fmt.Sprintf("ConfigMap %s/%s is left alone: %s; name another, or delete it", k.namespace, name, conflict), Again: true}
+		return &Outcome{Reason: v1alpha1.ReasonConfigMapConflict, Message: fmt.Sprintf("ConfigMap %s/%s is left alone: %s; name another, or delete it", k.namespace, name, conflict), Retry: true}
 	}
 	return k.outcome(name, runs, remarks)
 }
 
-func (k *Keeper) outcome(name string, runs *compile.Blueprint, lost []string) *Outcome {
+func (k *Exporter) outcome(name string, runs *compile.Blueprint, lost []string) *Outcome {
 	o := &Outcome{Reason: v1alpha1.ReasonExported, Message: fmt.Sprintf("generation %d (%s) is in ConfigMap %s/%s, key %s", runs.Generation, runs.Hash, k.namespace, name, Key)}
 	for _, what := range lost {
 		o.Reason = v1alpha1.ReasonNotExpressible
@@ -107,69 +107,69 @@ func (k *Keeper) outcome(name string, runs *compile.Blueprint, lost []string) *O
 	return o
 }
 
-func (k *Keeper) failed(name, what string, err error) *Outcome {
-	return &Outcome{Reason: v1alpha1.ReasonExportFailed, Message: fmt.Sprintf("ConfigMap %s/%s %s: %v", k.namespace, name, what, err), Again: true}
+func (k *Exporter) failed(name, what string, err error) *Outcome {
+	return &Outcome{Reason: v1alpha1.ReasonExportFailed, Message: fmt.Sprintf("ConfigMap %s/%s %s: %v", k.namespace, name, what, err), Retry: true}
 }
 
 // write puts text into a ConfigMap. conflict says why it may not: the ConfigMap is
 // somebody else's.
-func (k *Keeper) write(ctx context.Context, profile, name, text string) (conflict string, err error) {
+func (k *Exporter) write(ctx context.Context, profile, name, text string) (conflict string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	there, err := k.maps.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		// Not applied: that could add to one which somebody makes just now.
 		_, err = k.maps.Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(profile)}, Data: map[string]string{Key: text},
-		}, metav1.CreateOptions{FieldManager: manager})
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelsFor(profile)}, Data: map[string]string{Key: text},
+		}, metav1.CreateOptions{FieldManager: fieldManager})
 		if err == nil {
-			k.note(profile, name, true)
+			k.setKnown(profile, name, true)
 		}
 		return "", err
 	}
 	if err != nil {
 		return "", err
 	}
-	switch owner := owner(there); {
+	switch owner := ownerOf(there); {
 	case fault.StrangersExportTaken:
 	case owner == "":
 		return fmt.Sprintf("it is not Berth's (the label %s is not %s, or %s is missing)", labelManagedBy, managedBy, v1alpha1.LabelProfile), nil
 	case owner != profile:
 		return fmt.Sprintf("it holds what profile %s exports", owner), nil
 	}
-	k.note(profile, name, true)
+	k.setKnown(profile, name, true)
 	if there.Data[Key] == text {
 		return "", nil
 	}
 	wanted := corev1ac.ConfigMap(name, k.namespace).WithResourceVersion(there.ResourceVersion).
-		WithLabels(labels(profile)).WithData(map[string]string{Key: text})
-	_, err = k.maps.Apply(ctx, wanted, metav1.ApplyOptions{FieldManager: manager, Force: true})
+		WithLabels(labelsFor(profile)).WithData(map[string]string{Key: text})
+	_, err = k.maps.Apply(ctx, wanted, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	return "", err
 }
 
 // drop deletes a ConfigMap if it is still the profile's.
-func (k *Keeper) drop(ctx context.Context, profile, name string) error {
+func (k *Exporter) remove(ctx context.Context, profile, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	there, err := k.maps.Get(ctx, name, metav1.GetOptions{})
-	if err == nil && owner(there) == profile {
+	if err == nil && ownerOf(there) == profile {
 		err = k.maps.Delete(ctx, name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &there.UID, ResourceVersion: &there.ResourceVersion},
 		})
 	}
 	if err == nil || apierrors.IsNotFound(err) {
-		k.note(profile, name, false)
+		k.setKnown(profile, name, false)
 		return nil
 	}
 	return err
 }
 
-func labels(profile string) map[string]string {
+func labelsFor(profile string) map[string]string {
 	return map[string]string{labelManagedBy: managedBy, v1alpha1.LabelProfile: profile}
 }
 
 // owner is the profile whose export a ConfigMap is; empty where it is none.
-func owner(m *corev1.ConfigMap) string {
+func ownerOf(m *corev1.ConfigMap) string {
 	if m.Labels[labelManagedBy] != managedBy {
 		return ""
 	}

@@ -20,22 +20,22 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-const berth = "berth-system"
+const testNamespace = "berth-system"
 
 // office is a Keeper, and the cluster that it writes to.
-type office struct {
-	*Keeper
+type testEnv struct {
+	*Exporter
 	t      *testing.T
 	client *fake.Clientset
 }
 
-func newOffice(t *testing.T, there ...runtime.Object) *office {
+func newTestEnv(t *testing.T, there ...runtime.Object) *testEnv {
 	client := fake.NewClientset(there...)
-	return &office{NewKeeper(client, berth, plugins.InTree()), t, client}
+	return &testEnv{NewExporter(client, testNamespace, plugins.InTree()), t, client}
 }
 
 // runs is what a profile runs.
-func runs(t *testing.T, name string, edits ...func(*v1alpha1.SchedulingProfileSpec)) *compile.Blueprint {
+func newBlueprint(t *testing.T, name string, edits ...func(*v1alpha1.SchedulingProfileSpec)) *compile.Blueprint {
 	t.Helper()
 	p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 6}}
 	for _, edit := range edits {
@@ -48,14 +48,14 @@ func runs(t *testing.T, name string, edits ...func(*v1alpha1.SchedulingProfileSp
 	return b
 }
 
-func forTeam(s *v1alpha1.SchedulingProfileSpec) {
+func withTeamSelector(s *v1alpha1.SchedulingProfileSpec) {
 	s.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesSelector, Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]string{"team": "a"}}}
 }
 
 // stored is what the ConfigMaps hold, by name.
-func (o *office) stored() map[string]string {
+func (o *testEnv) storedData() map[string]string {
 	o.t.Helper()
-	list, err := o.client.CoreV1().ConfigMaps(berth).List(context.Background(), metav1.ListOptions{})
+	list, err := o.client.CoreV1().ConfigMaps(testNamespace).List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -66,17 +66,17 @@ func (o *office) stored() map[string]string {
 	return held
 }
 
-func foreign(name string, labels map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: berth, Name: name, Labels: labels}, Data: map[string]string{Key: "mine"}}
+func newConfigMap(name string, labels map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: name, Labels: labels}, Data: map[string]string{Key: "mine"}}
 }
 
-func TestKeepWritesWhatRuns(t *testing.T) {
-	o := newOffice(t)
-	got := o.Keep(t.Context(), "batch", "autoscaler", runs(t, "batch", func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 30 }))
+func TestSyncWritesTheRunningBlueprint(t *testing.T) {
+	o := newTestEnv(t)
+	got := o.Sync(t.Context(), "batch", "autoscaler", newBlueprint(t, "batch", func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 30 }))
 	if !got.Exported() || !strings.HasPrefix(got.Message, "generation 6 (") || !strings.HasSuffix(got.Message, "is in ConfigMap berth-system/autoscaler, key scheduler-config.yaml") {
 		t.Errorf("outcome %+v", got)
 	}
-	text := o.stored()["autoscaler"]
+	text := o.storedData()["autoscaler"]
 	for _, line := range []string{"# What SchedulingProfile batch runs", "kind: KubeSchedulerConfiguration", "  schedulerName: batch", "percentageOfNodesToScore: 30"} {
 		if !strings.Contains(text, line) {
 			t.Errorf("%q is missing in:\n%s", line, text)
@@ -85,13 +85,13 @@ func TestKeepWritesWhatRuns(t *testing.T) {
 	if writes := o.writes(); writes != 1 {
 		t.Errorf("%d writes, want one", writes)
 	}
-	if o.Keep(t.Context(), "batch", "autoscaler", runs(t, "batch", func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 30 })); o.writes() != 1 {
+	if o.Sync(t.Context(), "batch", "autoscaler", newBlueprint(t, "batch", func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 30 })); o.writes() != 1 {
 		t.Error("what is there already is written again")
 	}
 }
 
 // writes counts the requests that change something.
-func (o *office) writes() int {
+func (o *testEnv) writes() int {
 	n := 0
 	for _, action := range o.client.Actions() {
 		if verb := action.GetVerb(); verb != "get" && verb != "list" && verb != "watch" {
@@ -101,90 +101,90 @@ func (o *office) writes() int {
 	return n
 }
 
-func TestKeepSaysWhatItCannotSay(t *testing.T) {
-	o := newOffice(t)
-	got := o.Keep(t.Context(), "batch", "autoscaler", runs(t, "batch", forTeam))
-	if got.Reason != v1alpha1.ReasonNotExpressible || got.Again || !strings.Contains(got.Message, "; spec.allowedNamespaces: ") {
+func TestSyncReportsWhatCannotBeExpressed(t *testing.T) {
+	o := newTestEnv(t)
+	got := o.Sync(t.Context(), "batch", "autoscaler", newBlueprint(t, "batch", withTeamSelector))
+	if got.Reason != v1alpha1.ReasonNotExpressible || got.Retry || !strings.Contains(got.Message, "; spec.allowedNamespaces: ") {
 		t.Errorf("outcome %+v", got)
 	}
-	if text := o.stored()["autoscaler"]; !strings.Contains(text, "# spec.allowedNamespaces: ") {
+	if text := o.storedData()["autoscaler"]; !strings.Contains(text, "# spec.allowedNamespaces: ") {
 		t.Errorf("the file does not say it:\n%s", text)
 	}
 }
 
-func TestKeepLeavesAloneWhatIsNotItsOwn(t *testing.T) {
+func TestSyncDoesNotTouchConfigMapsOfOthers(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		labels map[string]string
 		says   string
 	}{
 		"a ConfigMap of somebody's":                        {nil, "it is not Berth's"},
 		"one that is managed by another":                   {map[string]string{labelManagedBy: "helm", v1alpha1.LabelProfile: "batch"}, "it is not Berth's"},
-		"one that holds what another profile exports":      {labels("other"), "it holds what profile other exports"},
+		"one that holds what another profile exports":      {labelsFor("other"), "it holds what profile other exports"},
 		"one of Berth's that says not of which profile is": {map[string]string{labelManagedBy: managedBy}, "it is not Berth's"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			o := newOffice(t, foreign("autoscaler", c.labels))
-			got := o.Keep(t.Context(), "batch", "autoscaler", runs(t, "batch"))
-			if got.Reason != v1alpha1.ReasonConfigMapConflict || !strings.Contains(got.Message, c.says) || !got.Again {
+			o := newTestEnv(t, newConfigMap("autoscaler", c.labels))
+			got := o.Sync(t.Context(), "batch", "autoscaler", newBlueprint(t, "batch"))
+			if got.Reason != v1alpha1.ReasonConfigMapConflict || !strings.Contains(got.Message, c.says) || !got.Retry {
 				t.Errorf("outcome %+v", got)
 			}
-			o.Keep(t.Context(), "batch", "", nil)
-			if diff := cmp.Diff(map[string]string{"autoscaler": "mine"}, o.stored()); diff != "" {
+			o.Sync(t.Context(), "batch", "", nil)
+			if diff := cmp.Diff(map[string]string{"autoscaler": "mine"}, o.storedData()); diff != "" {
 				t.Errorf("it was touched (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestKeepDeletesWhatNobodyAsksFor(t *testing.T) {
-	o := newOffice(t)
-	o.Keep(t.Context(), "batch", "first", runs(t, "batch"))
-	o.Keep(t.Context(), "other", "theirs", runs(t, "other"))
-	o.Keep(t.Context(), "batch", "second", runs(t, "batch"))
-	if _, there := o.stored()["first"]; there {
+func TestSyncDeletesConfigMapsThatAreNoLongerNamed(t *testing.T) {
+	o := newTestEnv(t)
+	o.Sync(t.Context(), "batch", "first", newBlueprint(t, "batch"))
+	o.Sync(t.Context(), "other", "theirs", newBlueprint(t, "other"))
+	o.Sync(t.Context(), "batch", "second", newBlueprint(t, "batch"))
+	if _, there := o.storedData()["first"]; there {
 		t.Error("the ConfigMap that was asked for before is still there")
 	}
-	if got := o.Keep(t.Context(), "batch", "", runs(t, "batch")); got != nil {
+	if got := o.Sync(t.Context(), "batch", "", newBlueprint(t, "batch")); got != nil {
 		t.Errorf("outcome %+v, want none", got)
 	}
-	if held := o.stored(); len(held) != 1 || held["theirs"] == "" {
+	if held := o.storedData(); len(held) != 1 || held["theirs"] == "" {
 		t.Errorf("stored %v, want the other profile's alone", held)
 	}
 }
 
-func TestKeepSaysWhatFailed(t *testing.T) {
-	o := newOffice(t)
-	if got := o.Keep(t.Context(), "batch", "autoscaler", nil); got.Reason != v1alpha1.ReasonNothingRuns {
+func TestSyncReportsFailures(t *testing.T) {
+	o := newTestEnv(t)
+	if got := o.Sync(t.Context(), "batch", "autoscaler", nil); got.Reason != v1alpha1.ReasonNothingRuns {
 		t.Errorf("outcome %+v, want that nothing runs", got)
 	}
 	o.client.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("quota exceeded")
 	})
-	got := o.Keep(t.Context(), "batch", "autoscaler", runs(t, "batch"))
-	if got.Reason != v1alpha1.ReasonExportFailed || !got.Again || !strings.Contains(got.Message, "could not be written: quota exceeded") {
+	got := o.Sync(t.Context(), "batch", "autoscaler", newBlueprint(t, "batch"))
+	if got.Reason != v1alpha1.ReasonExportFailed || !got.Retry || !strings.Contains(got.Message, "could not be written: quota exceeded") {
 		t.Errorf("outcome %+v", got)
 	}
 }
 
-func TestAnEditIsToldAndPutBack(t *testing.T) {
-	left := foreign("left", labels("gone")) // of a profile that was deleted while nobody looked
-	o := newOffice(t, left)
-	o.Keep(t.Context(), "batch", "autoscaler", runs(t, "batch"))
-	want := o.stored()["autoscaler"]
+func TestAnEditOfAnExportIsReverted(t *testing.T) {
+	left := newConfigMap("left", labelsFor("gone")) // of a profile that was deleted while nobody looked
+	o := newTestEnv(t, left)
+	o.Sync(t.Context(), "batch", "autoscaler", newBlueprint(t, "batch"))
+	want := o.storedData()["autoscaler"]
 	told := make(chan string, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- o.Watch(ctx, func(profile string) { told <- profile }) }()
-	await(t, told, "gone", "batch")
-	o.Keep(t.Context(), "gone", "", nil)
+	waitForProfiles(t, told, "gone", "batch")
+	o.Sync(t.Context(), "gone", "", nil)
 
-	edited := foreign("autoscaler", labels("batch"))
-	if _, err := o.client.CoreV1().ConfigMaps(berth).Update(t.Context(), edited, metav1.UpdateOptions{}); err != nil {
+	edited := newConfigMap("autoscaler", labelsFor("batch"))
+	if _, err := o.client.CoreV1().ConfigMaps(testNamespace).Update(t.Context(), edited, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, told, "batch")
-	o.Keep(t.Context(), "batch", "autoscaler", runs(t, "batch"))
-	if diff := cmp.Diff(map[string]string{"autoscaler": want}, o.stored()); diff != "" {
+	waitForProfiles(t, told, "batch")
+	o.Sync(t.Context(), "batch", "autoscaler", newBlueprint(t, "batch"))
+	if diff := cmp.Diff(map[string]string{"autoscaler": want}, o.storedData()); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 	cancel()
@@ -194,7 +194,7 @@ func TestAnEditIsToldAndPutBack(t *testing.T) {
 }
 
 // await waits until each of these profiles' names was told.
-func await(t *testing.T, told <-chan string, profiles ...string) {
+func waitForProfiles(t *testing.T, told <-chan string, profiles ...string) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)
 	for len(profiles) > 0 {

@@ -15,7 +15,7 @@ import (
 // does not say.
 func render(runs *compile.Blueprint, registry framework.Registry) (text string, lost []string, err error) {
 	config, remarks := upstreamconfig.ForAutoscaler(runs, registry)
-	plain, err := upstreamconfig.Text(config)
+	plain, err := upstreamconfig.JSON(config)
 	if err != nil {
 		return "", nil, err
 	}

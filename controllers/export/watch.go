@@ -17,7 +17,7 @@ import (
 
 // Watch tells the name of each profile one of whose ConfigMaps was made, changed
 // or deleted, those that are there first, until ctx ends. tell must not block.
-func (k *Keeper) Watch(ctx context.Context, tell func(profile string)) error {
+func (k *Exporter) Watch(ctx context.Context, tell func(profile string)) error {
 	selector := labelManagedBy + "=" + managedBy + "," + v1alpha1.LabelProfile
 	maps := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -35,11 +35,11 @@ func (k *Keeper) Watch(ctx context.Context, tell func(profile string)) error {
 			object = gone.Obj
 		}
 		m, ok := object.(*corev1.ConfigMap)
-		if !ok || owner(m) == "" {
+		if !ok || ownerOf(m) == "" {
 			return
 		}
-		k.note(owner(m), m.Name, true)
-		tell(owner(m))
+		k.setKnown(ownerOf(m), m.Name, true)
+		tell(ownerOf(m))
 	}
 	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: told,
@@ -57,25 +57,25 @@ func (k *Keeper) Watch(ctx context.Context, tell func(profile string)) error {
 }
 
 // of are the ConfigMaps that are known of a profile, by name.
-func (k *Keeper) of(profile string) []string {
+func (k *Exporter) knownFor(profile string) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.Sorted(maps.Keys(k.kept[profile]))
+	return slices.Sorted(maps.Keys(k.known[profile]))
 }
 
 // note remembers a ConfigMap of a profile, or that it is gone.
-func (k *Keeper) note(profile, name string, there bool) {
+func (k *Exporter) setKnown(profile, name string, there bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !there {
-		delete(k.kept[profile], name)
-		if len(k.kept[profile]) == 0 {
-			delete(k.kept, profile)
+		delete(k.known[profile], name)
+		if len(k.known[profile]) == 0 {
+			delete(k.known, profile)
 		}
 		return
 	}
-	if k.kept[profile] == nil {
-		k.kept[profile] = map[string]bool{}
+	if k.known[profile] == nil {
+		k.known[profile] = map[string]bool{}
 	}
-	k.kept[profile][name] = true
+	k.known[profile][name] = true
 }

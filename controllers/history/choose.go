@@ -9,20 +9,20 @@ import (
 )
 
 // Situation is all that the choice of what is to run depends on.
-type Situation struct {
+type ChooseInput struct {
 	Profile *v1alpha1.SchedulingProfile
 	// Want is what the spec resolves to; nil when it was rejected.
-	Want *compile.Blueprint
+	Desired *compile.Blueprint
 	// Running is the hash that runs in this process; empty for none.
-	Running string
+	RunningHash string
 	// History are the profile's revisions, in any order.
-	History []Revision
+	Revisions []Revision
 	// Proved says that Want's hash was proved, under whatever name.
 	Proved bool
 	// Durable says that the history outlives the process.
 	Durable bool
 	// Follows says that another process leads.
-	Follows bool
+	Follower bool
 	// Compile resolves a revision under this version; nil when it does not.
 	Compile func(*Revision) *compile.Blueprint
 	// BuiltIn says whether all plugins of a Blueprint are built in.
@@ -36,10 +36,10 @@ type Candidate struct {
 	Revision *Revision
 	// Known says that it ran before, and so needs no trial: what served its
 	// pods until the process ended must not be kept from them by one of them.
-	Known bool
+	SkipTrial bool
 	// Last is set where the revision is blamed: it is built when no other candidate
 	// could be, when all other profiles were built, and not before Last.NotBefore.
-	Last *Evidence
+	BlamedFor *Evidence
 }
 
 // Verdict is what becomes of the spec.
@@ -53,7 +53,7 @@ const (
 	// Crashed: the spec's revision is blamed for crashes.
 	Crashed Verdict = "Crashed"
 	// Awaiting: the spec has not been approved.
-	Awaiting Verdict = "Awaiting"
+	AwaitingApproval Verdict = "Awaiting"
 	// Unproven: the spec is the leader's to try.
 	Unproven Verdict = "Unproven"
 )
@@ -66,59 +66,59 @@ const (
 // goes after those that ran for longer; one that is blamed goes last. A follower
 // runs nothing that has not been proved, so that a plugin that takes its process
 // down takes one only.
-func Choose(s Situation) (Verdict, []Candidate) {
+func Choose(s ChooseInput) (Verdict, []Candidate) {
 	verdict := s.verdict()
 	if verdict == Unproven {
 		return verdict, nil
 	}
 	var candidates []Candidate
 	if verdict == Run {
-		candidates = append(candidates, Candidate{Blueprint: s.Want, Known: s.reported(s.Want) || s.Running == "" && s.provedHere()})
+		candidates = append(candidates, Candidate{Blueprint: s.Desired, SkipTrial: s.statusReports(s.Desired) || s.RunningHash == "" && s.provedByProfile()})
 	}
-	if s.Running != "" {
+	if s.RunningHash != "" {
 		return verdict, candidates
 	}
 	candidates = append(candidates, s.fallbacks()...)
-	if !s.Follows {
-		candidates = append(candidates, s.blamed(verdict)...)
+	if !s.Follower {
+		candidates = append(candidates, s.blamedCandidates(verdict)...)
 	}
 	return verdict, candidates
 }
 
-func (s Situation) verdict() Verdict {
-	if s.Want == nil {
+func (s ChooseInput) verdict() Verdict {
+	if s.Desired == nil {
 		return Rejected
 	}
-	if s.Want.Hash == s.Running {
+	if s.Desired.Hash == s.RunningHash {
 		return Run
 	}
 	switch {
 	case s.Blame() != NoBlame:
 		return Crashed
 	case s.Profile.Spec.Activation == v1alpha1.ActivationManual && !s.approved():
-		return Awaiting
-	case s.Follows && s.Durable && s.Running == "" && !s.proved():
+		return AwaitingApproval
+	case s.Follower && s.Durable && s.RunningHash == "" && !s.proved():
 		return Unproven
 	}
 	return Run
 }
 
 // Blame says upon what evidence the spec is blamed.
-func (s Situation) Blame() Blame {
-	if s.Want == nil || s.Proved {
+func (s ChooseInput) Blame() Blame {
+	if s.Desired == nil || s.Proved {
 		return NoBlame
 	}
-	return s.blame(s.Want, s.revision(compile.RevisionName(s.Want.Name, s.Want.Hash)))
+	return s.blame(s.Desired, s.revision(compile.RevisionName(s.Desired.Name, s.Desired.Hash)))
 }
 
 // blame says upon what evidence a revision is blamed that resolves to b.
-func (s Situation) blame(b *compile.Blueprint, r *Revision) Blame {
+func (s ChooseInput) blame(b *compile.Blueprint, r *Revision) Blame {
 	if r == nil || !r.Probation {
 		return NoBlame
 	}
-	limit, builtIn := buildDeathsForeign, s.BuiltIn(b)
+	limit, builtIn := maxBuildDeathsOutOfTree, s.BuiltIn(b)
 	if builtIn {
-		limit = buildDeathsBuiltIn
+		limit = maxBuildDeathsBuiltIn
 	}
 	switch {
 	case fault.AnyDeathBlames && r.Evidence.Deaths >= 2:
@@ -127,7 +127,7 @@ func (s Situation) blame(b *compile.Blueprint, r *Revision) Blame {
 		return CrashStack
 	case r.Evidence.BuildDeaths >= limit && !fault.BuildDeathsIgnored:
 		return BuildDeaths
-	case !builtIn && r.Evidence.Deaths >= leaderDeaths && s.replaceable(b.Hash):
+	case !builtIn && r.Evidence.Deaths >= maxLeaderDeaths && s.replaceable(b.Hash):
 		return LeaderDeaths
 	}
 	return NoBlame
@@ -135,8 +135,8 @@ func (s Situation) blame(b *compile.Blueprint, r *Revision) Blame {
 
 // replaceable says whether a proved revision can run instead of the one with the
 // given hash.
-func (s Situation) replaceable(hash string) bool {
-	return slices.ContainsFunc(s.History, func(r Revision) bool {
+func (s ChooseInput) replaceable(hash string) bool {
+	return slices.ContainsFunc(s.Revisions, func(r Revision) bool {
 		if r.Probation || r.UID != s.Profile.UID {
 			return false
 		}
@@ -148,17 +148,17 @@ func (s Situation) replaceable(hash string) bool {
 // approved says whether the spec's hash was approved, by its annotation or by
 // what ran last: a process that starts brings that back, and under another
 // version the same spec has another hash.
-func (s Situation) approved() bool {
-	if s.Profile.Annotations[v1alpha1.AnnotationApprovedHash] == s.Want.Hash {
+func (s ChooseInput) approved() bool {
+	if s.Profile.Annotations[v1alpha1.AnnotationApprovedHash] == s.Desired.Hash {
 		return true
 	}
-	if s.Running != "" {
+	if s.RunningHash != "" {
 		return false
 	}
 	var last *Revision
-	for i := range s.History {
-		r := &s.History[i]
-		if r.OnTrial && !fault.TrialApproves {
+	for i := range s.Revisions {
+		r := &s.Revisions[i]
+		if r.TrialOnly && !fault.TrialApproves {
 			continue
 		}
 		if r.UID == s.Profile.UID && (last == nil || r.Number > last.Number) {
@@ -169,18 +169,18 @@ func (s Situation) approved() bool {
 		return false
 	}
 	b := s.Compile(last)
-	return b != nil && b.Hash == s.Want.Hash
+	return b != nil && b.Hash == s.Desired.Hash
 }
 
 // reported says whether the profile's status names b as what runs: in another
 // process, or in one before this, be it under another version, where it has
 // another hash.
-func (s Situation) reported(b *compile.Blueprint) bool {
+func (s ChooseInput) statusReports(b *compile.Blueprint) bool {
 	runs := s.Profile.Status.Programmed
 	if runs == nil || runs.Hash == b.Hash {
 		return runs != nil
 	}
-	return s.Running == "" && runs.Generation == b.Generation && slices.EqualFunc(runs.Configs, b.Configs,
+	return s.RunningHash == "" && runs.Generation == b.Generation && slices.EqualFunc(runs.Configs, b.Configs,
 		func(was v1alpha1.ObjectGeneration, is compile.ConfigGeneration) bool {
 			return was.Name == is.Name && was.Generation == is.Generation
 		})
@@ -188,71 +188,71 @@ func (s Situation) reported(b *compile.Blueprint) bool {
 
 // proved says whether the spec was proved, be it under another version, where it
 // has another hash.
-func (s Situation) proved() bool {
-	return s.Proved || s.provedHere()
+func (s ChooseInput) proved() bool {
+	return s.Proved || s.provedByProfile()
 }
 
 // provedHere says whether it was proved by this profile. What another one proved has
 // not met this one's pods: it takes no blame, and is tried on them all the same.
-func (s Situation) provedHere() bool {
-	return slices.ContainsFunc(s.History, func(r Revision) bool {
+func (s ChooseInput) provedByProfile() bool {
+	return slices.ContainsFunc(s.Revisions, func(r Revision) bool {
 		if r.Probation {
 			return false
 		}
-		if r.Name == compile.RevisionName(s.Want.Name, s.Want.Hash) {
+		if r.Name == compile.RevisionName(s.Desired.Name, s.Desired.Hash) {
 			return true
 		}
 		b := s.Compile(&r)
-		return b != nil && b.Hash == s.Want.Hash
+		return b != nil && b.Hash == s.Desired.Hash
 	})
 }
 
-func (s Situation) revision(name string) *Revision {
-	at := slices.IndexFunc(s.History, func(r Revision) bool { return r.Name == name })
+func (s ChooseInput) revision(name string) *Revision {
+	at := slices.IndexFunc(s.Revisions, func(r Revision) bool { return r.Name == name })
 	if at < 0 {
 		return nil
 	}
-	return &s.History[at]
+	return &s.Revisions[at]
 }
 
 // resolved are the revisions of this very profile that resolve under this
 // version, the best first. One of another profile of that name was never asked
 // for.
-func (s Situation) resolved() []Candidate {
+func (s ChooseInput) compilableRevisions() []Candidate {
 	var known []*Revision
-	for i := range s.History {
-		r := &s.History[i]
-		if r.UID == s.Profile.UID && !r.OnTrial && !(s.Follows && s.Durable && r.Probation) {
+	for i := range s.Revisions {
+		r := &s.Revisions[i]
+		if r.UID == s.Profile.UID && !r.TrialOnly && !(s.Follower && s.Durable && r.Probation) {
 			known = append(known, r)
 		}
 	}
-	slices.SortStableFunc(known, byService)
+	slices.SortStableFunc(known, compareReplacements)
 	var candidates []Candidate
 	for _, r := range known {
 		if b := s.Compile(r); b != nil {
-			candidates = append(candidates, Candidate{Blueprint: b, Revision: r, Known: !r.Probation || s.reported(b)})
+			candidates = append(candidates, Candidate{Blueprint: b, Revision: r, SkipTrial: !r.Probation || s.statusReports(b)})
 		}
 	}
 	return candidates
 }
 
 // fallbacks are the revisions that may run instead of the spec.
-func (s Situation) fallbacks() []Candidate {
-	return slices.DeleteFunc(s.resolved(), func(c Candidate) bool { return s.isBlamed(c) })
+func (s ChooseInput) fallbacks() []Candidate {
+	return slices.DeleteFunc(s.compilableRevisions(), func(c Candidate) bool { return s.isBlamed(c) })
 }
 
 // blamed are the spec, where it is blamed, and the revisions that are.
-func (s Situation) blamed(verdict Verdict) []Candidate {
+func (s ChooseInput) blamedCandidates(verdict Verdict) []Candidate {
 	var candidates []Candidate
 	if verdict == Crashed && (s.Profile.Spec.Activation != v1alpha1.ActivationManual || s.approved()) {
-		own := s.revision(compile.RevisionName(s.Want.Name, s.Want.Hash))
-		candidates = append(candidates, Candidate{Blueprint: s.Want, Last: &own.Evidence})
+		own := s.revision(compile.RevisionName(s.Desired.Name, s.Desired.Hash))
+		candidates = append(candidates, Candidate{Blueprint: s.Desired, BlamedFor: &own.Evidence})
 	}
-	for _, c := range s.resolved() {
-		if !s.isBlamed(c) || verdict == Crashed && c.Hash == s.Want.Hash {
+	for _, c := range s.compilableRevisions() {
+		if !s.isBlamed(c) || verdict == Crashed && c.Hash == s.Desired.Hash {
 			continue
 		}
-		c.Last = &c.Revision.Evidence
+		c.BlamedFor = &c.Revision.Evidence
 		candidates = append(candidates, c)
 	}
 	return candidates
@@ -260,7 +260,7 @@ func (s Situation) blamed(verdict Verdict) []Candidate {
 
 // isBlamed says whether a candidate, or what it resolves to under this version, is
 // blamed.
-func (s Situation) isBlamed(c Candidate) bool {
+func (s ChooseInput) isBlamed(c Candidate) bool {
 	if s.blame(c.Blueprint, c.Revision) != NoBlame {
 		return true
 	}

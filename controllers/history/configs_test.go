@@ -8,15 +8,15 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-func TestARevisionNotesThePluginConfigsThatGaveItsArguments(t *testing.T) {
-	a := newArchive(t)
+func TestARevisionRecordsThePluginConfigsOfItsArguments(t *testing.T) {
+	a := newTestHistory(t)
 	begin := func(configs map[string]string) (annotation string, read map[string]string) {
 		t.Helper()
 		l, err := a.Read(t.Context(), "batch")
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Begin(t.Context(), l, Step{
+		a.Begin(t.Context(), l, RevisionSpec{
 			Profile: "batch", UID: "1", Hash: "h", Generation: 1, Data: []byte(`{"apiVersion":"berth.dev/v1alpha1","kind":"SchedulingProfile","metadata":{"name":"batch"}}`), Configs: configs,
 		})
 		if l, err = a.Read(t.Context(), "batch"); err != nil {

@@ -21,27 +21,27 @@ import (
 )
 
 // begun is the entry of a revision that this process begins to build now.
-func (h *History) begun(l *Log, s Step) *appsv1.ControllerRevision {
+func (h *History) newEntry(l *ProfileHistory, s RevisionSpec) *appsv1.ControllerRevision {
 	name := compile.RevisionName(s.Profile, s.Hash)
 	entry := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	known := l.entries[name]
 	if known != nil {
 		entry = known.DeepCopy()
 	}
-	if known != nil && s.OnTrial && !onProbation(known) {
+	if known != nil && s.TrialOnly && !onProbation(known) {
 		return entry // it was proved, and does not run now
 	}
 	entry.Data = runtime.RawExtension{Raw: s.Data}
-	if known == nil || !s.OnTrial {
-		entry.Revision = l.next(name)
+	if known == nil || !s.TrialOnly {
+		entry.Revision = l.nextNumber(name)
 	}
-	entry.Labels, entry.Annotations = orEmpty(entry.Labels), orEmpty(entry.Annotations)
+	entry.Labels, entry.Annotations = cloneOrEmpty(entry.Labels), cloneOrEmpty(entry.Annotations)
 	entry.Labels[v1alpha1.LabelProfile], entry.Labels[v1alpha1.LabelHash] = s.Profile, s.Hash
 	entry.Annotations[v1alpha1.AnnotationGeneration] = strconv.FormatInt(s.Generation, 10)
 	entry.Annotations[v1alpha1.AnnotationProfileUID] = string(s.UID)
-	noteConfigs(entry, s.Configs)
+	annotateConfigs(entry, s.Configs)
 	delete(entry.Annotations, v1alpha1.AnnotationProfileGone)
-	if !s.OnTrial {
+	if !s.TrialOnly {
 		delete(entry.Annotations, v1alpha1.AnnotationOnTrial)
 	} else if known == nil {
 		entry.Annotations[v1alpha1.AnnotationOnTrial] = "true"
@@ -49,17 +49,17 @@ func (h *History) begun(l *Log, s Step) *appsv1.ControllerRevision {
 	if known != nil && !onProbation(known) {
 		return entry
 	}
-	if l.proved[s.Hash] && !s.OnTrial {
+	if l.proved[s.Hash] && !s.TrialOnly {
 		clearProbation(entry)
 		return entry
 	}
-	h.mark(entry, s)
+	h.markBuilding(entry, s)
 	return entry
 }
 
 // noteConfigs notes which PluginConfigs gave arguments of an entry, so that a
 // rollback can name them again.
-func noteConfigs(entry *appsv1.ControllerRevision, configs map[string]string) {
+func annotateConfigs(entry *appsv1.ControllerRevision, configs map[string]string) {
 	var named []string
 	for _, plugin := range slices.Sorted(maps.Keys(configs)) {
 		named = append(named, plugin+"="+configs[plugin])
@@ -72,7 +72,7 @@ func noteConfigs(entry *appsv1.ControllerRevision, configs map[string]string) {
 }
 
 // configsOf reads what noteConfigs wrote.
-func configsOf(entry *appsv1.ControllerRevision) map[string]string {
+func configsFromAnnotation(entry *appsv1.ControllerRevision) map[string]string {
 	configs := map[string]string{}
 	for pair := range strings.SplitSeq(entry.Annotations[v1alpha1.AnnotationPluginConfigs], ",") {
 		if plugin, config, ok := strings.Cut(pair, "="); ok {
@@ -83,7 +83,7 @@ func configsOf(entry *appsv1.ControllerRevision) map[string]string {
 }
 
 // mark notes that this process begins to build a revision on probation.
-func (h *History) mark(entry *appsv1.ControllerRevision, s Step) {
+func (h *History) markBuilding(entry *appsv1.ControllerRevision, s RevisionSpec) {
 	now := h.options.Clock.Now().UTC().Format(time.RFC3339)
 	if !onProbation(entry) {
 		entry.Annotations[v1alpha1.AnnotationProbation] = now
@@ -100,7 +100,7 @@ func (h *History) mark(entry *appsv1.ControllerRevision, s Step) {
 }
 
 // next is the number of an entry that is about to run last.
-func (l *Log) next(name string) int64 {
+func (l *ProfileHistory) nextNumber(name string) int64 {
 	highest, own := int64(0), int64(0)
 	for _, e := range l.entries {
 		highest = max(highest, e.Revision)
@@ -115,7 +115,7 @@ func (l *Log) next(name string) int64 {
 }
 
 // revisionOf reads an entry; false when it is none of ours.
-func (h *History) revisionOf(entry *appsv1.ControllerRevision) (Revision, bool) {
+func (h *History) revisionFrom(entry *appsv1.ControllerRevision) (Revision, bool) {
 	p, err := decode(entry.Data.Raw)
 	if err != nil || p.Name != entry.Labels[v1alpha1.LabelProfile] {
 		return Revision{}, false
@@ -125,9 +125,9 @@ func (h *History) revisionOf(entry *appsv1.ControllerRevision) (Revision, bool) 
 		Name: entry.Name, Hash: hashOf(entry), Number: entry.Revision, Profile: p,
 		UID:       types.UID(entry.Annotations[v1alpha1.AnnotationProfileUID]),
 		Probation: onProbation(entry), Served: entry.Annotations[v1alpha1.AnnotationServed] != "",
-		OnTrial:  entry.Annotations[v1alpha1.AnnotationOnTrial] != "",
-		Configs:  configsOf(entry),
-		Evidence: h.evidenceOf(entry),
+		TrialOnly: entry.Annotations[v1alpha1.AnnotationOnTrial] != "",
+		Configs:   configsFromAnnotation(entry),
+		Evidence:  h.evidenceOf(entry),
 	}, true
 }
 
@@ -151,10 +151,10 @@ func onProbation(entry *appsv1.ControllerRevision) bool {
 
 // sameData compares as JSON: the API server has an order of its own.
 func sameData(a, b *appsv1.ControllerRevision) bool {
-	return bytes.Equal(canonical(a.Data.Raw), canonical(b.Data.Raw))
+	return bytes.Equal(canonicalJSON(a.Data.Raw), canonicalJSON(b.Data.Raw))
 }
 
-func canonical(text []byte) []byte {
+func canonicalJSON(text []byte) []byte {
 	var plain any
 	if err := json.Unmarshal(text, &plain); err != nil {
 		return text
@@ -166,7 +166,7 @@ func canonical(text []byte) []byte {
 	return out
 }
 
-func orEmpty(m map[string]string) map[string]string {
+func cloneOrEmpty(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
 	}

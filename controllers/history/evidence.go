@@ -14,28 +14,28 @@ import (
 const (
 	// firstRebuild is how long after its last build a blamed revision is built again
 	// that nothing can replace; it doubles with each build, up to lastRebuild.
-	firstRebuild = 10 * time.Second
-	lastRebuild  = time.Hour
+	initialRebuildDelay = 10 * time.Second
+	maxRebuildDelay     = time.Hour
 )
 
 // evidenceOf reads what an entry says against its revision.
 func (h *History) evidenceOf(entry *appsv1.ControllerRevision) Evidence {
-	e := Evidence{CrashStack: entry.Annotations[v1alpha1.AnnotationCrashStack], Deaths: len(deaths(entry))}
+	e := Evidence{CrashStack: entry.Annotations[v1alpha1.AnnotationCrashStack], Deaths: len(deathTimes(entry))}
 	// What is no number counts as none.
 	e.BuildDeaths, _ = strconv.Atoi(entry.Annotations[v1alpha1.AnnotationBuildDeaths])
 	if times, last := rebuilds(entry); times > 0 && !fault.RebuiltAtOnce {
-		e.NotBefore = last.Add(rebuildPause(times))
+		e.NotBefore = last.Add(rebuildDelay(times))
 	}
 	return e
 }
 
 // rebuildPause is how long a blamed revision is left alone after it was built the
 // given number of times.
-func rebuildPause(times int) time.Duration {
-	pause := firstRebuild
+func rebuildDelay(times int) time.Duration {
+	pause := initialRebuildDelay
 	for range times - 1 {
-		if pause *= 2; pause >= lastRebuild {
-			return lastRebuild
+		if pause *= 2; pause >= maxRebuildDelay {
+			return maxRebuildDelay
 		}
 	}
 	return pause
@@ -51,7 +51,7 @@ func rebuilds(entry *appsv1.ControllerRevision) (times int, last time.Time) {
 
 // deaths are the times at which leading processes ended while they ran a revision,
 // the oldest first.
-func deaths(entry *appsv1.ControllerRevision) []time.Time {
+func deathTimes(entry *appsv1.ControllerRevision) []time.Time {
 	var times []time.Time
 	for text := range strings.SplitSeq(entry.Annotations[v1alpha1.AnnotationDeaths], ",") {
 		if at, err := time.Parse(time.RFC3339, text); err == nil {
@@ -64,33 +64,33 @@ func deaths(entry *appsv1.ControllerRevision) []time.Time {
 // Account counts the ends of other leading processes: one that runs or builds a
 // revision, and is not this one, ended without being asked to. It is for the leader
 // alone: what a follower sees may be at work. Begin and Judge store the counts.
-func (h *History) Account(l *Log) {
+func (h *History) CountDeaths(l *ProfileHistory) {
 	for name, entry := range l.entries {
 		by := entry.Annotations[v1alpha1.AnnotationProcess]
 		if !onProbation(entry) || by == "" || by == h.options.Process {
 			continue
 		}
 		counted := entry.DeepCopy()
-		h.count(counted)
-		l.amend(name, counted)
+		h.countDeath(counted)
+		l.setEntry(name, counted)
 	}
-	l.revise(h)
+	l.updateRevisions(h)
 }
 
 // count notes that the process which the entry names has ended.
-func (h *History) count(entry *appsv1.ControllerRevision) {
+func (h *History) countDeath(entry *appsv1.ControllerRevision) {
 	now := h.options.Clock.Now().UTC()
 	if _, building := entry.Annotations[v1alpha1.AnnotationBuildBegun]; building {
 		n, _ := strconv.Atoi(entry.Annotations[v1alpha1.AnnotationBuildDeaths])
 		entry.Annotations[v1alpha1.AnnotationBuildDeaths] = strconv.Itoa(n + 1)
 	}
 	var kept []string
-	for _, at := range append(deaths(entry), now) {
+	for _, at := range append(deathTimes(entry), now) {
 		if now.Sub(at) <= h.options.Probation {
 			kept = append(kept, at.Format(time.RFC3339))
 		}
 	}
-	entry.Annotations[v1alpha1.AnnotationDeaths] = strings.Join(kept[max(0, len(kept)-leaderDeaths):], ",")
+	entry.Annotations[v1alpha1.AnnotationDeaths] = strings.Join(kept[max(0, len(kept)-maxLeaderDeaths):], ",")
 	delete(entry.Annotations, v1alpha1.AnnotationProcess)
 	delete(entry.Annotations, v1alpha1.AnnotationBuildBegun)
 }
@@ -99,7 +99,7 @@ func (h *History) count(entry *appsv1.ControllerRevision) {
 // annotation berth.dev/retry has a value that was not acted upon. Its probation
 // begins anew, so that a crash from before the retry, which a replica may note later,
 // does not count. Begin and Judge store that.
-func (h *History) Forgive(l *Log, hash, retry string) {
+func (h *History) ApplyRetry(l *ProfileHistory, hash, retry string) {
 	entry := l.entries[l.profile+"-"+hash]
 	if entry == nil || retry == "" || !onProbation(entry) || entry.Annotations[v1alpha1.AnnotationRetried] == retry || fault.RetryIgnored {
 		return
@@ -110,9 +110,9 @@ func (h *History) Forgive(l *Log, hash, retry string) {
 		forgiven.Annotations[v1alpha1.AnnotationProbation] = h.options.Clock.Now().UTC().Format(time.RFC3339)
 	}
 	forgiven.Annotations[v1alpha1.AnnotationRetried] = retry
-	l.forgiven = func() { h.Forgive(l, hash, retry) }
-	l.amend(entry.Name, forgiven)
-	l.revise(h)
+	l.reapplyRetry = func() { h.ApplyRetry(l, hash, retry) }
+	l.setEntry(entry.Name, forgiven)
+	l.updateRevisions(h)
 }
 
 // clearEvidence removes what speaks against a revision.

@@ -30,19 +30,19 @@ const (
 	Probation = 10 * time.Minute
 	// MaxSize is the largest revision that is stored, in bytes of JSON: of the 1.5 MiB
 	// that etcd takes as it is shipped, a third is for what else is in the object.
-	MaxSize = 1 << 20
+	MaxRevisionSize = 1 << 20
 	// Served is the part of Probation after which a revision may replace another.
-	Served = 10
+	ServedFraction = 10
 	// Kept is how many revisions a profile has at most.
-	Kept = 10
+	MaxRevisions = 10
 	// Grace is how long revisions outlive their profile.
-	Grace = 24 * time.Hour
+	DeletedProfileRetention = 24 * time.Hour
 
 	// callTimeout bounds one call: a swap waits for it.
 	callTimeout = 5 * time.Second
 	// patienceWithReads is how often a profile is not looked at because its
 	// history could not be read, before it is looked at without.
-	patienceWithReads = 3
+	maxFailedReads = 3
 )
 
 // Options are what a History is made from.
@@ -61,16 +61,16 @@ type Options struct {
 // History is safe for concurrent use; calls about one profile never overlap.
 type History struct {
 	options Options
-	cluster shelf
-	memory  *memory
+	cluster store
+	memory  *memoryStore
 
 	mu sync.Mutex
 	// unread counts by profile the reads that failed in a row.
-	unread map[string]int
+	failedReads map[string]int
 }
 
 // shelf is where revisions are kept.
-type shelf interface {
+type store interface {
 	list(ctx context.Context, which labels.Selector) ([]appsv1.ControllerRevision, error)
 	create(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error)
 	update(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error)
@@ -79,12 +79,12 @@ type shelf interface {
 
 // New returns a History that has read nothing yet.
 func New(o Options) *History {
-	h := &History{options: o, memory: &memory{}, unread: map[string]int{}}
+	h := &History{options: o, memory: &memoryStore{}, failedReads: map[string]int{}}
 	if o.Probation == 0 {
 		h.options.Probation = Probation
 	}
 	if o.Revisions != nil {
-		h.cluster = &cluster{o.Revisions}
+		h.cluster = &clusterStore{o.Revisions}
 	}
 	return h
 }
@@ -94,49 +94,49 @@ func New(o Options) *History {
 // plugin may take the process down as soon as it is made. What it returns takes
 // the note back, for when the build fails. A revision that cannot be stored is
 // remembered, and Trouble says why.
-func (h *History) Begin(ctx context.Context, l *Log, s Step) (undo func(context.Context)) {
+func (h *History) Begin(ctx context.Context, l *ProfileHistory, s RevisionSpec) (undo func(context.Context)) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	undo, err := h.begin(ctx, l, s)
-	if apierrors.IsConflict(err) && h.readAgain(ctx, l) {
+	if apierrors.IsConflict(err) && h.reload(ctx, l) {
 		undo, err = h.begin(ctx, l, s)
 	}
 	if err == nil {
 		return undo
 	}
-	l.Trouble = h.because(err)
+	l.NotStoredReason = h.notStoredReason(err)
 	list, _ := h.memory.list(ctx, ofProfile(s.Profile))
-	kept := h.log(h.memory, s.Profile, list, "")
+	kept := h.newProfileHistory(h.memory, s.Profile, list, "")
 	undo, _ = h.begin(ctx, kept, s)
 	return undo
 }
 
 // readAgain reads the entries anew after another process wrote to one: a replica
 // that starts notes on revisions what the process before it died of.
-func (h *History) readAgain(ctx context.Context, l *Log) bool {
-	list, err := l.shelf.list(ctx, ofProfile(l.profile))
+func (h *History) reload(ctx context.Context, l *ProfileHistory) bool {
+	list, err := l.store.list(ctx, ofProfile(l.profile))
 	if err != nil {
 		return false
 	}
-	now := h.log(l.shelf, l.profile, list, l.Trouble)
+	now := h.newProfileHistory(l.store, l.profile, list, l.NotStoredReason)
 	maps.Copy(now.proved, l.proved)
-	l.entries, l.amended, l.proved = now.entries, now.amended, now.proved
-	h.Account(l)
-	if l.forgiven != nil && !fault.ConflictsUndoRetry {
-		l.forgiven()
+	l.entries, l.modified, l.proved = now.entries, now.modified, now.proved
+	h.CountDeaths(l)
+	if l.reapplyRetry != nil && !fault.ConflictsUndoRetry {
+		l.reapplyRetry()
 	}
 	return true
 }
 
 // shelf is where revisions are kept.
-func (h *History) shelf() shelf {
+func (h *History) currentStore() store {
 	if h.cluster == nil {
 		return h.memory
 	}
 	return h.cluster
 }
 
-func (h *History) because(err error) string {
+func (h *History) notStoredReason(err error) string {
 	if apierrors.IsNotFound(err) {
 		return "there is no namespace to keep it in: " + err.Error()
 	}
@@ -145,50 +145,50 @@ func (h *History) because(err error) string {
 
 var errTooLarge = errors.New("too large")
 
-func (h *History) begin(ctx context.Context, l *Log, s Step) (undo func(context.Context), err error) {
-	if len(s.Data) > MaxSize || fault.LargeRevisionsNotStored && len(s.Data) > 64<<10 {
+func (h *History) begin(ctx context.Context, l *ProfileHistory, s RevisionSpec) (undo func(context.Context), err error) {
+	if len(s.Data) > MaxRevisionSize || fault.LargeRevisionsNotStored && len(s.Data) > 64<<10 {
 		return func(context.Context) {}, fmt.Errorf("%w: with its arguments inline the profile has %d bytes, at most %d (1 MiB) are stored",
-			errTooLarge, len(s.Data), MaxSize)
+			errTooLarge, len(s.Data), MaxRevisionSize)
 	}
 	name := compile.RevisionName(s.Profile, s.Hash)
 	before := l.entries[name]
-	entry, err := l.put(ctx, before, h.begun(l, s))
+	entry, err := l.storeEntry(ctx, before, h.newEntry(l, s))
 	if err != nil {
 		return nil, err
 	}
 	l.entries[name] = entry
-	delete(l.amended, name)
-	return func(ctx context.Context) { h.takeBack(ctx, l, before, entry) }, nil
+	delete(l.modified, name)
+	return func(ctx context.Context) { h.undoBegin(ctx, l, before, entry) }, nil
 }
 
 // put stores an entry in the place of what is there. The data of what is there
 // cannot be changed, so another spec of the same hash replaces it.
-func (l *Log) put(ctx context.Context, before, entry *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+func (l *ProfileHistory) storeEntry(ctx context.Context, before, entry *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	switch {
 	case before == nil:
-		return l.shelf.create(ctx, entry)
+		return l.store.create(ctx, entry)
 	case sameData(before, entry):
-		return l.shelf.update(ctx, entry)
+		return l.store.update(ctx, entry)
 	}
-	if err := l.shelf.delete(ctx, before); err != nil && !apierrors.IsNotFound(err) {
+	if err := l.store.delete(ctx, before); err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
 	entry.UID, entry.ResourceVersion = "", ""
-	return l.shelf.create(ctx, entry)
+	return l.store.create(ctx, entry)
 }
 
 // takeBack undoes Begin. What fails is left: a revision that never ran does no
 // harm but to be tried where nothing else can be.
-func (h *History) takeBack(ctx context.Context, l *Log, before, entry *appsv1.ControllerRevision) {
+func (h *History) undoBegin(ctx context.Context, l *ProfileHistory, before, entry *appsv1.ControllerRevision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	if before == nil {
-		_ = l.shelf.delete(ctx, entry)
+		_ = l.store.delete(ctx, entry)
 		delete(l.entries, entry.Name)
 		return
 	}
 	before.ResourceVersion, before.UID = entry.ResourceVersion, entry.UID
 	if sameData(before, entry) {
-		_, _ = l.shelf.update(ctx, before)
+		_, _ = l.store.update(ctx, before)
 	}
 }

@@ -17,15 +17,15 @@ import (
 )
 
 // archive is a History and the namespace in which it is kept.
-type archive struct {
+type testHistory struct {
 	*History
 	t      *testing.T
 	client *fake.Clientset
 	clock  *testclock.FakeClock
 }
 
-func newArchive(t *testing.T) *archive {
-	a := &archive{t: t, client: fake.NewClientset(), clock: testclock.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))}
+func newTestHistory(t *testing.T) *testHistory {
+	a := &testHistory{t: t, client: fake.NewClientset(), clock: testclock.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))}
 	a.client.PrependReactor("update", "controllerrevisions", func(action k8stesting.Action) (bool, runtime.Object, error) {
 		update := action.(k8stesting.UpdateAction).GetObject().(*appsv1.ControllerRevision)
 		stored, err := a.client.Tracker().Get(action.GetResource(), action.GetNamespace(), update.Name)
@@ -40,23 +40,23 @@ func newArchive(t *testing.T) *archive {
 
 // run begins a revision of profile whose data say data, and judges it when it
 // has run for d.
-func (a *archive) run(profile, hash, data string, d time.Duration) {
+func (a *testHistory) run(profile, hash, data string, d time.Duration) {
 	a.t.Helper()
 	l, err := a.Read(a.t.Context(), profile)
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	whole := fmt.Sprintf(`{"apiVersion":"berth.dev/v1alpha1","kind":"SchedulingProfile","metadata":{"name":%q},"spec":{"state":%q}}`, profile, data)
-	a.Begin(a.t.Context(), l, Step{Profile: profile, UID: "1", Hash: hash, Generation: 1, Data: []byte(whole)})
+	a.Begin(a.t.Context(), l, RevisionSpec{Profile: profile, UID: "1", Hash: hash, Generation: 1, Data: []byte(whole)})
 	since := a.clock.Now()
 	a.clock.Step(d)
-	if _, err := a.Judge(a.t.Context(), l, hash, since); err != nil {
+	if _, err := a.Update(a.t.Context(), l, hash, since); err != nil {
 		a.t.Fatal(err)
 	}
 }
 
 // names are those of the stored revisions, oldest first.
-func (a *archive) names() []string {
+func (a *testHistory) names() []string {
 	a.t.Helper()
 	list, err := a.client.AppsV1().ControllerRevisions("berth-system").List(a.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -70,15 +70,15 @@ func (a *archive) names() []string {
 	return names
 }
 
-func (a *archive) want(names ...string) {
+func (a *testHistory) wantRevisions(names ...string) {
 	a.t.Helper()
 	if diff := cmp.Diff(names, a.names()); diff != "" {
 		a.t.Errorf("revisions (-want +got):\n%s", diff)
 	}
 }
 
-func TestTenRevisionsAreKeptAndTheLastThatProvedItselfIsOneOfThem(t *testing.T) {
-	a := newArchive(t)
+func TestTenRevisionsAreKeptIncludingTheNewestProvedOne(t *testing.T) {
+	a := newTestHistory(t)
 	a.run("p", "x0", "", Probation)
 	a.run("p", "x1", "", Probation)
 	want := []string{"p-x1"}
@@ -88,39 +88,39 @@ func TestTenRevisionsAreKeptAndTheLastThatProvedItselfIsOneOfThem(t *testing.T) 
 	for i := 11; i < 20; i++ {
 		want = append(want, fmt.Sprint("p-x", i))
 	}
-	a.want(want...)
+	a.wantRevisions(want...)
 }
 
 func TestRevisionsOutliveTheirProfileByADay(t *testing.T) {
-	a := newArchive(t)
+	a := newTestHistory(t)
 	a.run("p", "x", "", Probation)
 	a.run("q", "y", "", Probation)
 	exists := map[string]bool{"q": true}
 	sweep := func() {
 		t.Helper()
-		if err := a.Sweep(t.Context(), func(name string) bool { return exists[name] }); err != nil {
+		if err := a.PruneDeleted(t.Context(), func(name string) bool { return exists[name] }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	sweep()
-	a.clock.Step(Grace - time.Second)
+	a.clock.Step(DeletedProfileRetention - time.Second)
 	sweep()
-	a.want("p-x", "q-y")
+	a.wantRevisions("p-x", "q-y")
 	exists["p"] = true // it was an accident
 	sweep()
 	exists["p"] = false
 	a.clock.Step(time.Hour)
 	sweep()
-	a.want("p-x", "q-y")
-	a.clock.Step(Grace)
+	a.wantRevisions("p-x", "q-y")
+	a.clock.Step(DeletedProfileRetention)
 	sweep()
-	a.want("q-y")
+	a.wantRevisions("q-y")
 }
 
 // The API server lets nobody change a revision's data, and what is not part of
 // the hash, such as the state, is part of the data.
-func TestAnotherSpellingOfTheSameHashReplacesTheRevision(t *testing.T) {
-	a := newArchive(t)
+func TestAnotherSpecWithTheSameHashReplacesTheRevision(t *testing.T) {
+	a := newTestHistory(t)
 	a.run("p", "x", "Paused", Probation)
 	a.run("p", "x", "Active", time.Second)
 	l, err := a.Read(t.Context(), "p")
@@ -132,17 +132,17 @@ func TestAnotherSpellingOfTheSameHashReplacesTheRevision(t *testing.T) {
 	}
 }
 
-func TestWhatIsNobodysRevisionIsLeftAlone(t *testing.T) {
-	a := newArchive(t)
+func TestControllerRevisionsOfOthersAreNotTouched(t *testing.T) {
+	a := newTestHistory(t)
 	foreign := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Namespace: "berth-system", Labels: map[string]string{"app": "web"}}}
 	if _, err := a.client.AppsV1().ControllerRevisions("berth-system").Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := a.Sweep(t.Context(), func(string) bool { return false }); err != nil {
+		if err := a.PruneDeleted(t.Context(), func(string) bool { return false }); err != nil {
 			t.Fatal(err)
 		}
-		a.clock.Step(2 * Grace)
+		a.clock.Step(2 * DeletedProfileRetention)
 	}
-	a.want("web-1")
+	a.wantRevisions("web-1")
 }

@@ -16,36 +16,36 @@ import (
 )
 
 // Log is the history of one profile at one time.
-type Log struct {
+type ProfileHistory struct {
 	// Revisions are in no order.
 	Revisions []Revision
 	// Trouble says why nothing is stored; empty when all is.
-	Trouble string
+	NotStoredReason string
 	// Namespace is where the history is kept.
 	Namespace string
 
 	profile string
-	shelf   shelf
+	store   store
 	entries map[string]*appsv1.ControllerRevision
 	// amended are the names of entries that differ from what is stored.
-	amended map[string]bool
+	modified map[string]bool
 	// forgiven repeats what Forgive did, over entries that were read anew; nil: nothing
 	// was forgiven.
-	forgiven func()
+	reapplyRetry func()
 	// proved are hashes that were proved under whatever name.
 	proved map[string]bool
 }
 
 // amend replaces an entry; what is stored is to follow.
-func (l *Log) amend(name string, entry *appsv1.ControllerRevision) {
-	l.entries[name], l.amended[name] = entry, true
+func (l *ProfileHistory) setEntry(name string, entry *appsv1.ControllerRevision) {
+	l.entries[name], l.modified[name] = entry, true
 }
 
 // revise reads Revisions anew from the entries.
-func (l *Log) revise(h *History) {
+func (l *ProfileHistory) updateRevisions(h *History) {
 	l.Revisions = nil
 	for _, entry := range l.entries {
-		if r, ours := h.revisionOf(entry); ours {
+		if r, ours := h.revisionFrom(entry); ours {
 			r.Probation = r.Probation && !l.proved[r.Hash]
 			l.Revisions = append(l.Revisions, r)
 		}
@@ -54,52 +54,52 @@ func (l *Log) revise(h *History) {
 
 // Proved says whether a hash was proved: by this profile, or by another one as far
 // as Corroborate asked.
-func (l *Log) Proved(hash string) bool { return l.proved[hash] }
+func (l *ProfileHistory) Proved(hash string) bool { return l.proved[hash] }
 
 // Durable says whether the history outlives the process.
-func (l *Log) Durable() bool { return l.Trouble == "" }
+func (l *ProfileHistory) Durable() bool { return l.NotStoredReason == "" }
 
 // Read returns the history of a profile. An error means that a later try may
 // end better; after a few of them in a row, or where it is certain that
 // nothing can be read, what this process remembers is returned instead.
-func (h *History) Read(ctx context.Context, profile string) (*Log, error) {
+func (h *History) Read(ctx context.Context, profile string) (*ProfileHistory, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if h.cluster == nil {
-		return h.remembered(ctx, profile, "this process was started without a namespace to keep it in"), nil
+		return h.readMemory(ctx, profile, "this process was started without a namespace to keep it in"), nil
 	}
 	list, err := h.cluster.list(ctx, ofProfile(profile))
 	if err == nil {
-		h.read(profile, true)
-		return h.log(h.cluster, profile, list, ""), nil
+		h.countRead(profile, true)
+		return h.newProfileHistory(h.cluster, profile, list, ""), nil
 	}
-	if !apierrors.IsForbidden(err) && h.read(profile, false) < patienceWithReads {
+	if !apierrors.IsForbidden(err) && h.countRead(profile, false) < maxFailedReads {
 		return nil, fmt.Errorf("reading the history of SchedulingProfile %s: %w", profile, err)
 	}
-	return h.remembered(ctx, profile, err.Error()), nil
+	return h.readMemory(ctx, profile, err.Error()), nil
 }
 
 // read notes how a read ended, and returns how many failed in a row.
-func (h *History) read(profile string, well bool) int {
+func (h *History) countRead(profile string, well bool) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if well {
-		delete(h.unread, profile)
+		delete(h.failedReads, profile)
 		return 0
 	}
-	h.unread[profile]++
-	return h.unread[profile]
+	h.failedReads[profile]++
+	return h.failedReads[profile]
 }
 
-func (h *History) remembered(ctx context.Context, profile, trouble string) *Log {
+func (h *History) readMemory(ctx context.Context, profile, trouble string) *ProfileHistory {
 	list, _ := h.memory.list(ctx, ofProfile(profile))
-	return h.log(h.memory, profile, list, trouble)
+	return h.newProfileHistory(h.memory, profile, list, trouble)
 }
 
-func (h *History) log(on shelf, profile string, list []appsv1.ControllerRevision, trouble string) *Log {
-	l := &Log{
-		Trouble: trouble, Namespace: h.options.Namespace, profile: profile, shelf: on,
-		entries: map[string]*appsv1.ControllerRevision{}, amended: map[string]bool{}, proved: map[string]bool{},
+func (h *History) newProfileHistory(on store, profile string, list []appsv1.ControllerRevision, trouble string) *ProfileHistory {
+	l := &ProfileHistory{
+		NotStoredReason: trouble, Namespace: h.options.Namespace, profile: profile, store: on,
+		entries: map[string]*appsv1.ControllerRevision{}, modified: map[string]bool{}, proved: map[string]bool{},
 	}
 	for i := range list {
 		entry := &list[i]
@@ -108,14 +108,14 @@ func (h *History) log(on shelf, profile string, list []appsv1.ControllerRevision
 			l.proved[hashOf(entry)] = true
 		}
 	}
-	l.revise(h)
+	l.updateRevisions(h)
 	return l
 }
 
 // Corroborate looks among the revisions of all profiles for the hashes that this
 // one has not proved: want, which is empty where the spec was rejected, and those of
 // its revisions on probation. A hash that is proved under any name is proved.
-func (h *History) Corroborate(ctx context.Context, l *Log, want string) error {
+func (h *History) LoadProvedHashes(ctx context.Context, l *ProfileHistory, want string) error {
 	open := map[string]bool{}
 	if want != "" && !l.proved[want] {
 		open[want] = true
@@ -130,7 +130,7 @@ func (h *History) Corroborate(ctx context.Context, l *Log, want string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	list, err := l.shelf.list(ctx, withHashes(slices.Sorted(maps.Keys(open))))
+	list, err := l.store.list(ctx, withHashes(slices.Sorted(maps.Keys(open))))
 	if err != nil {
 		return fmt.Errorf("reading revisions of other profiles: %w", err)
 	}
@@ -139,13 +139,13 @@ func (h *History) Corroborate(ctx context.Context, l *Log, want string) error {
 			l.proved[hashOf(&list[i])] = true
 		}
 	}
-	l.revise(h)
+	l.updateRevisions(h)
 	return nil
 }
 
 // Stored returns name when a revision of that name outlives the process, else
 // nothing.
-func (l *Log) Stored(name string) string {
+func (l *ProfileHistory) StoredName(name string) string {
 	if l.Durable() && l.entries[name] != nil {
 		return name
 	}
@@ -153,13 +153,13 @@ func (l *Log) Stored(name string) string {
 }
 
 // Holds says whether the revision of a step is there, word for word.
-func (l *Log) Holds(s Step) bool {
+func (l *ProfileHistory) Contains(s RevisionSpec) bool {
 	entry := l.entries[compile.RevisionName(s.Profile, s.Hash)]
-	return entry != nil && bytes.Equal(canonical(entry.Data.Raw), canonical(s.Data))
+	return entry != nil && bytes.Equal(canonicalJSON(entry.Data.Raw), canonicalJSON(s.Data))
 }
 
 // Step is one revision that is about to run.
-type Step struct {
+type RevisionSpec struct {
 	Profile string
 	UID     types.UID
 	Hash    string
@@ -170,7 +170,7 @@ type Step struct {
 	// Configs names by plugin the PluginConfigs whose arguments are in Data.
 	Configs map[string]string
 	// OnTrial says that it is built for a trial only, and does not run after it.
-	OnTrial bool
+	TrialOnly bool
 	// Blamed says that it is built although it is blamed, since nothing replaces it.
 	Blamed bool
 	// Retry is the value of the profile's annotation berth.dev/retry.

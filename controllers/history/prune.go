@@ -19,29 +19,29 @@ import (
 // Probation, or since its hash is proved under another name. It returns how long it
 // is until the next of these; 0 when nothing is to be waited for. And it drops the
 // revisions that are too many.
-func (h *History) Judge(ctx context.Context, l *Log, hash string, since time.Time) (time.Duration, error) {
+func (h *History) Update(ctx context.Context, l *ProfileHistory, hash string, since time.Time) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	wait, name := time.Duration(0), compile.RevisionName(l.profile, hash)
 	if entry := l.entries[name]; entry != nil && onProbation(entry) {
-		wait = h.progress(l, entry, h.options.Clock.Now().Sub(since))
+		wait = h.updateProbation(l, entry, h.options.Clock.Now().Sub(since))
 	}
 	var errs []error
-	for amended := range l.amended {
-		errs = append(errs, l.replace(ctx, l.entries[amended]))
+	for amended := range l.modified {
+		errs = append(errs, l.writeEntry(ctx, l.entries[amended]))
 	}
 	errs = append(errs, l.prune(ctx, name))
 	return wait, errors.Join(errs...)
 }
 
 // progress amends the entry of what runs, which has run for ran.
-func (h *History) progress(l *Log, before *appsv1.ControllerRevision, ran time.Duration) (wait time.Duration) {
+func (h *History) updateProbation(l *ProfileHistory, before *appsv1.ControllerRevision, ran time.Duration) (wait time.Duration) {
 	entry, changed := before.DeepCopy(), false
-	served := h.options.Probation / Served
+	served := h.options.Probation / ServedFraction
 	switch {
 	case ran >= h.options.Probation || l.proved[hashOf(entry)]:
 		clearProbation(entry)
-		l.amend(entry.Name, entry)
+		l.setEntry(entry.Name, entry)
 		return 0
 	case ran < served:
 		wait = served - ran
@@ -61,30 +61,30 @@ func (h *History) progress(l *Log, before *appsv1.ControllerRevision, ran time.D
 		changed = true
 	}
 	if changed {
-		l.amend(entry.Name, entry)
+		l.setEntry(entry.Name, entry)
 	}
 	return wait
 }
 
-func (l *Log) replace(ctx context.Context, entry *appsv1.ControllerRevision) error {
-	stored, err := l.shelf.update(ctx, entry)
+func (l *ProfileHistory) writeEntry(ctx context.Context, entry *appsv1.ControllerRevision) error {
+	stored, err := l.store.update(ctx, entry)
 	if err == nil {
 		l.entries[entry.Name] = stored
-		delete(l.amended, entry.Name)
+		delete(l.modified, entry.Name)
 	}
 	return err
 }
 
 // prune drops the oldest of too many, but neither what runs nor the newest
 // that proved itself.
-func (l *Log) prune(ctx context.Context, runs string) error {
+func (l *ProfileHistory) prune(ctx context.Context, runs string) error {
 	entries := make([]*appsv1.ControllerRevision, 0, len(l.entries))
 	for _, e := range l.entries {
 		entries = append(entries, e)
 	}
 	slices.SortFunc(entries, func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(b.Revision, a.Revision) })
 	var errs []error
-	over, proved := len(entries)-Kept, ""
+	over, proved := len(entries)-MaxRevisions, ""
 	for _, e := range entries {
 		if proved == "" && !onProbation(e) {
 			proved = e.Name
@@ -95,7 +95,7 @@ func (l *Log) prune(ctx context.Context, runs string) error {
 			continue
 		}
 		over--
-		if err := l.shelf.delete(ctx, e); err != nil && !apierrors.IsNotFound(err) {
+		if err := l.store.delete(ctx, e); err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, err)
 			continue
 		}
@@ -106,15 +106,15 @@ func (l *Log) prune(ctx context.Context, runs string) error {
 
 // Sweep dates the revisions of profiles that are gone, and deletes those that
 // are gone for longer than Grace. exists says which profiles there are.
-func (h *History) Sweep(ctx context.Context, exists func(profile string) bool) error {
-	if err := h.sweep(ctx, h.memory, exists); err != nil || h.cluster == nil {
+func (h *History) PruneDeleted(ctx context.Context, exists func(profile string) bool) error {
+	if err := h.pruneDeleted(ctx, h.memory, exists); err != nil || h.cluster == nil {
 		return err
 	}
-	return h.sweep(ctx, h.cluster, exists)
+	return h.pruneDeleted(ctx, h.cluster, exists)
 }
 
-func (h *History) sweep(ctx context.Context, on shelf, exists func(string) bool) error {
-	list, err := on.list(ctx, everyProfile)
+func (h *History) pruneDeleted(ctx context.Context, on store, exists func(string) bool) error {
+	list, err := on.list(ctx, allProfiles)
 	errs := []error{err}
 	now := h.options.Clock.Now()
 	for i := range list {
@@ -127,10 +127,10 @@ func (h *History) sweep(ctx context.Context, on shelf, exists func(string) bool)
 			_, err = on.update(ctx, entry)
 		case there:
 		case !dated || parseErr != nil:
-			entry.Annotations = orEmpty(entry.Annotations)
+			entry.Annotations = cloneOrEmpty(entry.Annotations)
 			entry.Annotations[v1alpha1.AnnotationProfileGone] = now.UTC().Format(time.RFC3339)
 			_, err = on.update(ctx, entry)
-		case now.Sub(since) >= Grace:
+		case now.Sub(since) >= DeletedProfileRetention:
 			err = on.delete(ctx, entry)
 		}
 		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // the next sweep sees what others did
@@ -146,7 +146,7 @@ func (h *History) Close(ctx context.Context) error {
 	if h.cluster == nil {
 		return nil
 	}
-	list, err := h.cluster.list(ctx, everyProfile)
+	list, err := h.cluster.list(ctx, allProfiles)
 	errs := []error{err}
 	for i := range list {
 		if entry := &list[i]; entry.Annotations[v1alpha1.AnnotationProcess] == h.options.Process {

@@ -29,7 +29,7 @@ type Revision struct {
 	// Served says that it ran for a minute in one process.
 	Served bool
 	// OnTrial says that it was built for a trial only, and never ran.
-	OnTrial bool
+	TrialOnly bool
 	// Configs names by plugin the PluginConfigs whose arguments are inline in Profile.
 	Configs map[string]string
 	// Evidence is what speaks against a revision on probation.
@@ -54,10 +54,10 @@ type Evidence struct {
 const (
 	// buildDeathsForeign and buildDeathsBuiltIn are for ends during the build: of a
 	// revision with a plugin that is not built in, and of any other.
-	buildDeathsForeign, buildDeathsBuiltIn = 2, 3
+	maxBuildDeathsOutOfTree, maxBuildDeathsBuiltIn = 2, 3
 	// leaderDeaths is for ends of leading processes, by whatever cause. It counts
 	// against revisions with a plugin that is not built in only.
-	leaderDeaths = 3
+	maxLeaderDeaths = 3
 )
 
 // Blame says upon what evidence a revision is not built before others.
@@ -76,8 +76,8 @@ const (
 
 // byService orders revisions as they replace what crashed: one that served for a
 // minute goes before one that did not, and the newer before the older.
-func byService(a, b *Revision) int {
-	if served, other := a.served(), b.served(); served != other && !fault.SecondsReplaceMinutes {
+func compareReplacements(a, b *Revision) int {
+	if served, other := a.servedLongEnough(), b.servedLongEnough(); served != other && !fault.SecondsReplaceMinutes {
 		if served {
 			return -1
 		}
@@ -87,4 +87,4 @@ func byService(a, b *Revision) int {
 }
 
 // served says whether r ran for long enough to go before others.
-func (r *Revision) served() bool { return !r.Probation || r.Served }
+func (r *Revision) servedLongEnough() bool { return !r.Probation || r.Served }

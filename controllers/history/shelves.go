@@ -17,21 +17,21 @@ import (
 // +kubebuilder:rbac:groups=apps,namespace=system,resources=controllerrevisions,verbs=list;create;update;delete
 
 // everyProfile selects the revisions of all profiles.
-var everyProfile = having(v1alpha1.LabelProfile, selection.Exists)
+var allProfiles = labelSelector(v1alpha1.LabelProfile, selection.Exists)
 
 // ofProfile selects the revisions of one profile.
 func ofProfile(name string) labels.Selector {
-	return having(v1alpha1.LabelProfile, selection.Equals, name)
+	return labelSelector(v1alpha1.LabelProfile, selection.Equals, name)
 }
 
 // withHashes selects the revisions with one of the hashes, of all profiles.
 func withHashes(hashes []string) labels.Selector {
-	return having(v1alpha1.LabelHash, selection.In, hashes...)
+	return labelSelector(v1alpha1.LabelHash, selection.In, hashes...)
 }
 
 // having selects what a label says. A requirement that cannot be made, as by a
 // value that is no label's, selects nothing.
-func having(label string, is selection.Operator, values ...string) labels.Selector {
+func labelSelector(label string, is selection.Operator, values ...string) labels.Selector {
 	r, err := labels.NewRequirement(label, is, values)
 	if err != nil {
 		return labels.Nothing()
@@ -40,9 +40,9 @@ func having(label string, is selection.Operator, values ...string) labels.Select
 }
 
 // cluster keeps revisions in Berth's namespace.
-type cluster struct{ v1.ControllerRevisionInterface }
+type clusterStore struct{ v1.ControllerRevisionInterface }
 
-func (c *cluster) list(ctx context.Context, which labels.Selector) ([]appsv1.ControllerRevision, error) {
+func (c *clusterStore) list(ctx context.Context, which labels.Selector) ([]appsv1.ControllerRevision, error) {
 	list, err := c.List(ctx, metav1.ListOptions{LabelSelector: which.String()})
 	if err != nil {
 		return nil, err
@@ -50,25 +50,25 @@ func (c *cluster) list(ctx context.Context, which labels.Selector) ([]appsv1.Con
 	return list.Items, nil
 }
 
-func (c *cluster) create(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+func (c *clusterStore) create(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	return c.Create(ctx, r, metav1.CreateOptions{})
 }
 
-func (c *cluster) update(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+func (c *clusterStore) update(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	return c.Update(ctx, r, metav1.UpdateOptions{})
 }
 
-func (c *cluster) delete(ctx context.Context, r *appsv1.ControllerRevision) error {
+func (c *clusterStore) delete(ctx context.Context, r *appsv1.ControllerRevision) error {
 	return c.Delete(ctx, r.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &r.UID}})
 }
 
 // memory keeps revisions as long as the process lives. Nothing fails.
-type memory struct {
+type memoryStore struct {
 	mu      sync.Mutex
 	entries []appsv1.ControllerRevision
 }
 
-func (m *memory) list(_ context.Context, which labels.Selector) ([]appsv1.ControllerRevision, error) {
+func (m *memoryStore) list(_ context.Context, which labels.Selector) ([]appsv1.ControllerRevision, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []appsv1.ControllerRevision
@@ -80,19 +80,19 @@ func (m *memory) list(_ context.Context, which labels.Selector) ([]appsv1.Contro
 	return found, nil
 }
 
-func (m *memory) create(_ context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+func (m *memoryStore) create(_ context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries = append(m.entries, *r.DeepCopy())
 	return r.DeepCopy(), nil
 }
 
-func (m *memory) update(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+func (m *memoryStore) update(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	_ = m.delete(ctx, r)
 	return m.create(ctx, r)
 }
 
-func (m *memory) delete(_ context.Context, r *appsv1.ControllerRevision) error {
+func (m *memoryStore) delete(_ context.Context, r *appsv1.ControllerRevision) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries = slices.DeleteFunc(m.entries, func(e appsv1.ControllerRevision) bool { return e.Name == r.Name })

@@ -33,21 +33,21 @@ type Crash struct {
 // that the process ran, and that runs a plugin of the stack. runs says which plugins
 // a stored profile runs under this version. It returns the names of the revisions.
 // Where it returns an error it may be called again; what was marked stays so.
-func (h *History) NoteCrash(ctx context.Context, c Crash, runs func(*v1alpha1.SchedulingProfile) []string) ([]string, error) {
+func (h *History) RecordCrash(ctx context.Context, c Crash, runs func(*v1alpha1.SchedulingProfile) []string) ([]string, error) {
 	if len(c.Plugins) == 0 || fault.CrashStackUnread {
 		return nil, nil
 	}
-	on := h.shelf()
+	on := h.currentStore()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	list, err := on.list(ctx, everyProfile)
+	list, err := on.list(ctx, allProfiles)
 	if err != nil {
 		return nil, fmt.Errorf("reading revisions: %w", err)
 	}
 	var blamed []string
 	var errs []error
-	for _, entry := range ranBy(list, c) {
-		r, ours := h.revisionOf(entry)
+	for _, entry := range revisionsRunBy(list, c) {
+		r, ours := h.revisionFrom(entry)
 		if !ours {
 			continue
 		}
@@ -72,7 +72,7 @@ func (h *History) NoteCrash(ctx context.Context, c Crash, runs func(*v1alpha1.Sc
 // ranBy are the revisions on probation that a process ran when it crashed: those
 // that name it, and of each profile the one that was built last before. A follower
 // is not named, and the next leader may have written its own name.
-func ranBy(list []appsv1.ControllerRevision, c Crash) []*appsv1.ControllerRevision {
+func revisionsRunBy(list []appsv1.ControllerRevision, c Crash) []*appsv1.ControllerRevision {
 	last := map[string]*appsv1.ControllerRevision{}
 	var ran []*appsv1.ControllerRevision
 	for i := range list {

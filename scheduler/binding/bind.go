@@ -15,7 +15,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/tenure"
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // ErrGone says that the pod is no more, or on another node: whatever became of
@@ -23,13 +23,13 @@ import (
 var ErrGone = errors.New("the pod is gone, or bound to another node")
 
 // errChanged says that the pod is not what was decided about any more.
-var errChanged = errors.New("the pod changed in what scheduling reads while it was being bound")
+var errPodChanged = errors.New("the pod changed in what scheduling reads while it was being bound")
 
 // rebinds bounds how often an unbound pod is bound again at once.
-const rebinds = 5
+const maxRebinds = 5
 
 // settlePause is how long a quorum read that failed is waited for.
-const settlePause = time.Second
+const retryDelay = time.Second
 
 // +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create,roleName=binder-role
 
@@ -37,40 +37,40 @@ const settlePause = time.Second
 // committed it is ambiguous: the pod stays assumed until a quorum read says
 // what happened. Still unbound and unchanged in what scheduling reads, it is
 // bound again at once.
-func (b *Binding) bind(ctx context.Context, f *Flight) error {
+func (b *Binding) bind(ctx context.Context, f *Assignment) error {
 	pod := f.Info.GetPod()
-	known := b.status.settle(pod)
+	known := b.status.quiesce(pod)
 	version := known.version
 	// open is the resource version that a Binding carries of which nobody knows
 	// whether it is still on its way; empty when there is none.
 	open := ""
-	entry := b.journalEntry(pod.UID)
-	defer entry.end()
-	if by, err := f.Framework.BindByExtender(ctx, f.assigned, f.Node); by != "" {
-		return b.believe(ctx, f, by, err)
+	entry := b.newJournalEntry(pod.UID)
+	defer entry.releaseIfKnown()
+	if by, err := f.Framework.BindWithExtender(ctx, f.assigned, f.Node); by != "" {
+		return b.verifyExtenderBind(ctx, f, by, err)
 	}
 	for try := 0; ; try++ {
 		if fault.BindWithoutVersion {
 			version = ""
 		}
 		if err := entry.commit(ctx, known); err != nil {
-			return b.close(ctx, f, open, err, entry)
+			return b.invalidateLostBinding(ctx, f, open, err, entry)
 		}
 		framework.WriteBindingData(f.State, &framework.BindingData{Annotations: f.Annotations, ResourceVersion: version})
 		status := f.Framework.RunBindPlugins(ctx, f.State, f.assigned, f.Node)
 		if status.IsSuccess() {
-			entry.unknown = false
+			entry.outcomeUnknown = false
 			return nil
 		}
 		if status.IsSkip() {
-			return b.close(ctx, f, open, errNoBinder, entry)
+			return b.invalidateLostBinding(ctx, f, open, errNoBinder, entry)
 		}
-		err := late(status)
+		err := bindingError(status)
 		if status.IsRejected() || !ambiguous(err) {
-			return b.close(ctx, f, open, err, entry)
+			return b.invalidateLostBinding(ctx, f, open, err, entry)
 		}
-		live, readErr := b.read(ctx, pod)
-		entry.unknown = readErr != nil || live != nil && live.ResourceVersion == version
+		live, readErr := b.getLivePod(ctx, pod)
+		entry.outcomeUnknown = readErr != nil || live != nil && live.ResourceVersion == version
 		switch {
 		case readErr != nil:
 			return fmt.Errorf("%w; reading the pod afterwards: %w", err, readErr)
@@ -81,18 +81,18 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 		case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
 			return ErrGone
 		case (live.ResourceVersion != version || fault.FormsCompared) && !sameForScheduling(pod, live) && !fault.ChangedPodBound:
-			return errChanged // no Binding is open: the pod has another version
+			return errPodChanged // no Binding is open: the pod has another version
 		}
 		open = ""
 		if live.ResourceVersion == version {
 			open = version
 		}
-		if try >= rebinds || errors.As(err, new(*framework.PanicError)) {
-			return b.close(ctx, f, open, err, entry)
+		if try >= maxRebinds || errors.As(err, new(*framework.PanicError)) {
+			return b.invalidateLostBinding(ctx, f, open, err, entry)
 		}
-		rebound.Inc()
+		rebindsTotal.Inc()
 		klog.FromContext(ctx).V(2).Info("Binding again: the pod is unbound and unchanged", "pod", klog.KObj(pod), "node", f.Node, "answer", err.Error())
-		known = viewOf(live)
+		known = podStatusOf(live)
 		version = known.version
 	}
 }
@@ -103,22 +103,22 @@ func (b *Binding) bind(ctx context.Context, f *Flight) error {
 // Binding carries makes it fail. close returns err, or what it found out: nil
 // when the pod is on its node after all. Until that is certain the entry stays in
 // the journal.
-func (b *Binding) close(ctx context.Context, f *Flight, open string, err error, entry *journalEntry) error {
+func (b *Binding) invalidateLostBinding(ctx context.Context, f *Assignment, open string, err error, entry *journalEntry) error {
 	if open == "" || fault.LateBindingLeftOpen {
 		return err
 	}
-	entry.unknown = true
+	entry.outcomeUnknown = true
 	pod := f.Info.GetPod()
 	err = fmt.Errorf("%w; a Binding at resource version %s was given up", err, open)
 	for {
-		markErr := b.status.mark(ctx, pod, open, err.Error())
+		markErr := b.status.writeBindFailure(ctx, pod, open, err.Error())
 		if markErr == nil || fault.ClosingBelieved {
-			entry.unknown = false
+			entry.outcomeUnknown = false
 			return err
 		}
 		klog.FromContext(ctx).V(2).Info("The mark that no late Binding passes was refused", "pod", klog.KObj(pod), "answer", markErr.Error())
-		live, readErr := b.read(ctx, pod)
-		entry.unknown = readErr != nil || live != nil && live.ResourceVersion == open
+		live, readErr := b.getLivePod(ctx, pod)
+		entry.outcomeUnknown = readErr != nil || live != nil && live.ResourceVersion == open
 		switch {
 		case readErr != nil:
 			return err
@@ -139,7 +139,7 @@ func (b *Binding) pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-b.options.Clock.After(settlePause):
+	case <-b.options.Clock.After(retryDelay):
 		return true
 	}
 }
@@ -148,7 +148,7 @@ func (b *Binding) pause(ctx context.Context) bool {
 // or may succeed when it is made again. Only answers with which the API server
 // refuses for good are not, and what was never sent.
 func ambiguous(err error) bool {
-	if errors.Is(err, tenure.ErrOver) {
+	if errors.Is(err, leadership.ErrNotLeading) {
 		return false
 	}
 	if fault.UnknownIsFailure || fault.ConflictIsFailure && apierrors.IsConflict(err) {
@@ -163,13 +163,13 @@ func ambiguous(err error) bool {
 // read asks the API server for the newest version of the pod, for as long as
 // it takes: until it is known what happened, the pod counts on its node. It
 // returns nil for a pod that is gone.
-func (b *Binding) read(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
+func (b *Binding) getLivePod(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 	for {
 		// No resource version: a quorum read.
 		live, err := b.options.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 		switch {
 		case err == nil && live.UID == pod.UID:
-			return b.options.transformed(live), nil
+			return b.options.applyTransform(live), nil
 		case err == nil, apierrors.IsNotFound(err):
 			return nil, nil
 		}
@@ -195,7 +195,7 @@ func sameForScheduling(a, b *v1.Pod) bool {
 
 // newer returns the newer of two resource versions. Where they cannot be
 // compared, the second counts: it was learned later.
-func newer(a, b string) string {
+func newerVersion(a, b string) string {
 	if order, err := resourceversion.CompareResourceVersion(a, b); err == nil && order > 0 {
 		return a
 	}

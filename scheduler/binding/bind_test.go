@@ -24,9 +24,9 @@ var (
 )
 
 // outcome is what became of a Binding.
-type outcome struct {
+type bindTest struct {
 	// before is what happens between the decision and the Binding.
-	before func(w *world)
+	before func(w *testEnv)
 	// faults are what goes wrong at the API server.
 	faults []fakecluster.Fault
 	// calls are the binds and reads that are made.
@@ -39,69 +39,71 @@ type outcome struct {
 
 var errAny = errors.New("any error")
 
-var outcomes = map[string]outcome{
+var bindTests = map[string]bindTest{
 	"a pod is bound by one write": {
 		calls: []string{"bind web n1"}, after: "n1",
 	},
 	"a change that scheduling does not read is bound over at once": {
-		before: func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Status.Message = "hello" }) },
+		before: func(w *testEnv) { w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Status.Message = "hello" }) },
 		calls:  []string{"bind web n1", "get web", "bind web n1"}, after: "n1",
 	},
 	"a change that scheduling reads ends the attempt": {
-		before: func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }) },
-		calls:  []string{"bind web n1", "get web"}, err: errChanged,
+		before: func(w *testEnv) {
+			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+		},
+		calls: []string{"bind web n1", "get web"}, err: errPodChanged,
 	},
 	"a change that our own patch met first ends it, too": {
-		before: func(w *world) {
-			w.a.On = nil // work to do, so that autoscalers are told
-			w.a.During = func(context.Context) { synctest.Wait() }
-			w.cluster.Change(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+		before: func(w *testEnv) {
+			w.a.Statuses = nil // work to do, so that autoscalers are told
+			w.a.OnPreBind = func(context.Context) { synctest.Wait() }
+			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
 		},
-		calls: []string{"get web", "bind web n1", "get web"}, err: errChanged,
+		calls: []string{"get web", "bind web n1", "get web"}, err: errPodChanged,
 	},
 	"one that scheduling does not read does not": {
-		before: func(w *world) {
-			w.a.On = nil
-			w.a.During = func(context.Context) { synctest.Wait() }
-			w.cluster.Change(w.pod, func(p *v1.Pod) { p.Status.Message = "hello" })
+		before: func(w *testEnv) {
+			w.a.Statuses = nil
+			w.a.OnPreBind = func(context.Context) { synctest.Wait() }
+			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Status.Message = "hello" })
 		},
 		calls: []string{"get web", "bind web n1"}, after: "n1",
 	},
 	"a change that a patch of an earlier attempt met ends it while the informer lags": {
-		before: func(w *world) {
-			w.cluster.Change(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
-			w.Refuse(w.pod, "Unschedulable", "no room", nil)
+		before: func(w *testEnv) {
+			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+			w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
 			synctest.Wait()
 		},
-		calls: []string{"get web", "bind web n1", "get web"}, err: errChanged,
+		calls: []string{"get web", "bind web n1", "get web"}, err: errPodChanged,
 	},
 	"an annotation, which a plugin may have written at PreBind, does not end it": {
-		before: func(w *world) {
-			w.cluster.Change(w.pod, func(p *v1.Pod) { p.Annotations = map[string]string{"chosen-by": "a plugin"} })
+		before: func(w *testEnv) {
+			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Annotations = map[string]string{"chosen-by": "a plugin"} })
 		},
 		calls: []string{"bind web n1", "get web", "bind web n1"}, after: "n1",
 	},
 	"a pod that somebody else bound is not touched": {
-		before: func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n2" }) },
+		before: func(w *testEnv) { w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n2" }) },
 		calls:  []string{"bind web n1", "get web"}, err: ErrGone, after: "n2",
 	},
 	"a pod that somebody else bound to the same node is bound": {
-		before: func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n1" }) },
+		before: func(w *testEnv) { w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n1" }) },
 		calls:  []string{"bind web n1", "get web"}, after: "n1",
 	},
 	"a pod that was deleted is nobody's business": {
-		before: func(w *world) { w.cluster.Remove(w.pod) },
+		before: func(w *testEnv) { w.cluster.DeletePod(w.pod) },
 		calls:  []string{"bind web n1", "get web"}, err: ErrGone,
 	},
 	"a pod that is being deleted is nobody's business": {
-		before: func(w *world) {
-			w.cluster.Change(w.pod, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+		before: func(w *testEnv) {
+			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
 		},
 		calls: []string{"bind web n1", "get web"}, err: ErrGone,
 	},
 	"another pod of the same name is left alone": {
-		before: func(w *world) {
-			w.cluster.Remove(w.pod)
+		before: func(w *testEnv) {
+			w.cluster.DeletePod(w.pod)
 			w.cluster.Apply(fixture.Pod("web").UID("another").Obj())
 		},
 		calls: []string{"bind web n1", "get web"}, err: ErrGone,
@@ -133,32 +135,36 @@ var outcomes = map[string]outcome{
 		calls:  []string{"bind web n1"}, err: forbidden,
 	},
 	"a binder that panics is not asked twice": {
-		before: func(w *world) { w.binders, w.a.On = []string{"A"}, map[string]probe.Answer{"Bind": probe.Panic} },
-		calls:  []string{"get web"}, err: errAny,
+		before: func(w *testEnv) {
+			w.binders, w.a.Statuses = []string{"A"}, map[string]probe.StatusFunc{"Bind": probe.Panic}
+		},
+		calls: []string{"get web"}, err: errAny,
 	},
 	"a binder that skips leaves the pod to the next": {
-		before: func(w *world) {
-			w.binders, w.a.On = []string{"A", "DefaultBinder"}, map[string]probe.Answer{"Bind": probe.Skip}
+		before: func(w *testEnv) {
+			w.binders, w.a.Statuses = []string{"A", "DefaultBinder"}, map[string]probe.StatusFunc{"Bind": probe.Skip}
 		},
 		calls: []string{"bind web n1"}, after: "n1",
 	},
 	"binders that all skip bind nothing": {
-		before: func(w *world) { w.binders, w.a.On = []string{"A"}, map[string]probe.Answer{"Bind": probe.Skip} },
-		err:    errNoBinder,
+		before: func(w *testEnv) {
+			w.binders, w.a.Statuses = []string{"A"}, map[string]probe.StatusFunc{"Bind": probe.Skip}
+		},
+		err: errNoBinder,
 	},
 }
 
-func TestWhatBecomesOfABinding(t *testing.T) {
-	for sentence, c := range outcomes {
+func TestBindOutcomes(t *testing.T) {
+	for sentence, c := range bindTests {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
-				w.a.On = map[string]probe.Answer{"PreBindPreFlight": probe.Skip}
-				w.b.On = w.a.On
+			runInVirtualTime(t, func(w *testEnv) {
+				w.a.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
+				w.b.Statuses = w.a.Statuses
 				if c.before != nil {
 					c.before(w)
 				}
 				w.cluster.Inject(c.faults...)
-				_, err := w.fly()
+				_, err := w.bindPod()
 				wantLines(t, "calls", w.calls(), c.calls...)
 				if c.err == errAny && err != nil {
 					c.err = err
@@ -181,9 +187,9 @@ func TestWhatBecomesOfABinding(t *testing.T) {
 	}
 }
 
-func TestTheDecisionArrivesWithTheBinding(t *testing.T) {
-	inTime(t, func(w *world) {
-		if _, err := w.fly(); err != nil {
+func TestTheBindingCarriesTheDecision(t *testing.T) {
+	runInVirtualTime(t, func(w *testEnv) {
+		if _, err := w.bindPod(); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.cluster.Pod(w.pod).Annotations["berth.dev/decision"]; got != "why" {
@@ -192,8 +198,8 @@ func TestTheDecisionArrivesWithTheBinding(t *testing.T) {
 	})
 }
 
-func TestAReadThatFailsLeavesThePodAssumed(t *testing.T) {
-	inTime(t, func(w *world) {
+func TestAFailedReadLeavesThePodAssumed(t *testing.T) {
+	runInVirtualTime(t, func(w *testEnv) {
 		w.cluster.Inject(
 			fakecluster.Fault{Verb: "bind", Err: internal, Committed: true},
 			fakecluster.Fault{Verb: "get", Err: internal, Times: 3600, Before: func() {
@@ -202,7 +208,7 @@ func TestAReadThatFailsLeavesThePodAssumed(t *testing.T) {
 				}
 			}})
 		begin := time.Now()
-		if _, err := w.fly(); err != nil {
+		if _, err := w.bindPod(); err != nil {
 			t.Error(err)
 		}
 		if waited := time.Since(begin); waited != time.Hour {
@@ -213,27 +219,27 @@ func TestAReadThatFailsLeavesThePodAssumed(t *testing.T) {
 
 // A refusal by a Bind plugin comes after the queue stopped keeping events for
 // the pod: it must not wait for an event that it may have missed.
-func TestARefusalAtBindIsNoVerdict(t *testing.T) {
-	for point, arrange := range map[string]func(*world){
-		"PreBind": func(w *world) { w.a.On = map[string]probe.Answer{"PreBind": probe.Reject("no")} },
-		"Bind": func(w *world) {
-			w.binders, w.a.On = []string{"A"}, map[string]probe.Answer{"Bind": probe.Reject("no")}
+func TestARejectionAtBindIsNoFitError(t *testing.T) {
+	for point, arrange := range map[string]func(*testEnv){
+		"PreBind": func(w *testEnv) { w.a.Statuses = map[string]probe.StatusFunc{"PreBind": probe.Reject("no")} },
+		"Bind": func(w *testEnv) {
+			w.binders, w.a.Statuses = []string{"A"}, map[string]probe.StatusFunc{"Bind": probe.Reject("no")}
 		},
 	} {
 		t.Run("at "+point, func(t *testing.T) {
-			inTime(t, func(w *world) {
+			runInVirtualTime(t, func(w *testEnv) {
 				arrange(w)
-				_, err := w.fly()
+				_, err := w.bindPod()
 				var unfit *framework.FitError
 				if err == nil || errors.As(err, &unfit) {
 					t.Errorf("%T %v, want an error that names no rejector", err, err)
 				}
-				var declined *Declined
+				var declined *BindRejectedError
 				if !errors.As(err, &declined) {
 					t.Errorf("%T %v, want one that says a plugin declined", err, err)
 				}
-				if w.deaf != 1 || w.assumed() {
-					t.Errorf("deaf %d times, assumed %v", w.deaf, w.assumed())
+				if w.stoppedRecording != 1 || w.assumed() {
+					t.Errorf("deaf %d times, assumed %v", w.stoppedRecording, w.assumed())
 				}
 			})
 		})

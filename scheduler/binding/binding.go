@@ -43,7 +43,7 @@ type Options struct {
 	// Go starts work beside the loop.
 	Go func(func())
 	// Wait waits for such work; nil means framework.Block.
-	Wait framework.Wait
+	Wait framework.WaitFunc
 }
 
 // New returns a Binding that has written nothing.
@@ -56,7 +56,7 @@ func New(o Options) *Binding {
 
 // transformed returns a pod as the informer would deliver it. It may change the pod
 // that it is given, which must be the caller's own.
-func (o Options) transformed(pod *v1.Pod) *v1.Pod {
+func (o Options) applyTransform(pod *v1.Pod) *v1.Pod {
 	if o.Transform == nil || fault.FormsCompared {
 		return pod
 	}
@@ -68,7 +68,7 @@ func (o Options) transformed(pod *v1.Pod) *v1.Pod {
 }
 
 // Flight is one pod on its way to a node.
-type Flight struct {
+type Assignment struct {
 	Framework *framework.Framework
 	State     fwk.CycleState
 	// Info is the pod as the cycle saw it; Node is where it goes.
@@ -78,11 +78,11 @@ type Flight struct {
 	Annotations map[string]string
 	// Deaf is called once no refusal is possible any more: from there on only
 	// an error can bring the pod back.
-	Deaf func()
+	StopRecordingEvents func()
 
 	assigned *v1.Pod
 	// end ends the context that plugins were given in Begin.
-	end context.CancelFunc
+	cancel context.CancelFunc
 }
 
 // Begin assumes the pod on its node, reserves what it needs and asks whether
@@ -93,27 +93,27 @@ type Flight struct {
 // nobody before the pod counts on the node. The context that plugins are given
 // ends with the flight: whatever one of them began for the pod, such as to wait
 // for others at Permit, has an end.
-func (b *Binding) Begin(ctx context.Context, f *Flight) error {
-	if err := b.options.Cache.Assume(f.Info, f.Node); err != nil {
+func (b *Binding) Begin(ctx context.Context, f *Assignment) error {
+	if err := b.options.Cache.AssumePod(f.Info, f.Node); err != nil {
 		return err
 	}
-	f.assigned = f.Info.Assigned(f.Node).GetPod()
+	f.assigned = f.Info.WithNode(f.Node).GetPod()
 	if !fault.NominationOutlivesAssume {
 		b.options.Cache.DeleteNominatedPodIfExists(f.assigned)
 	}
-	ctx, f.end = context.WithCancel(ctx)
+	ctx, f.cancel = context.WithCancel(ctx)
 	if s := f.Framework.RunReservePluginsReserve(ctx, f.State, f.assigned, f.Node); !s.IsSuccess() {
 		b.undo(ctx, f)
-		f.end()
-		return refusal(f.Node, s)
+		f.cancel()
+		return rejectionError(f.Node, s)
 	}
 	waits, s := f.Framework.RunPermitPlugins(ctx, f.State, f.assigned, f.Node)
 	if s.IsWait() {
-		f.Framework.Waiting.Add(f.assigned, waits)
+		f.Framework.WaitingPods.Add(f.assigned, waits)
 	} else if !s.IsSuccess() {
 		b.undo(ctx, f)
-		f.end()
-		return refusal(f.Node, s)
+		f.cancel()
+		return rejectionError(f.Node, s)
 	}
 	return nil
 }
@@ -122,11 +122,11 @@ func (b *Binding) Begin(ctx context.Context, f *Flight) error {
 // the pod is bound to its node, as far as can be known. On failure everything
 // is undone, but for a pod that the API server holds as bound elsewhere or
 // that is gone: ErrGone says so, and the pod must not be tried again.
-func (b *Binding) Finish(ctx context.Context, f *Flight) error {
-	defer f.end()
+func (b *Binding) Finish(ctx context.Context, f *Assignment) error {
+	defer f.cancel()
 	if err := b.prepare(ctx, f); err != nil {
 		if fault.WaitingUnreserveForgotten && errors.As(err, new(*framework.FitError)) {
-			b.options.Cache.Forget(f.assigned.UID)
+			b.options.Cache.ForgetPod(f.assigned.UID)
 			return err
 		}
 		b.undo(ctx, f)
@@ -141,24 +141,24 @@ func (b *Binding) Finish(ctx context.Context, f *Flight) error {
 }
 
 // prepare does what has to be done before the Binding is sent.
-func (b *Binding) prepare(ctx context.Context, f *Flight) error {
+func (b *Binding) prepare(ctx context.Context, f *Assignment) error {
 	preflight := f.Framework.RunPreBindPreFlights(ctx, f.State, f.assigned, f.Node)
 	if preflight.IsError() || preflight.IsRejected() {
 		return preflight.AsError()
 	}
 	uid := f.assigned.UID
-	if preflight.IsSuccess() || f.Framework.Waiting.Has(uid) {
+	if preflight.IsSuccess() || f.Framework.WaitingPods.Has(uid) {
 		// Autoscalers are told where the pod is going, since it may take a
 		// while. Failing to tell them is no reason not to go.
 		b.status.nominate(f.Info.GetPod(), f.Node)
 	}
 	if fault.DeafAtPermit {
-		f.Deaf()
+		f.StopRecordingEvents()
 	}
 	if s := f.Framework.WaitOnPermit(ctx, f.State, uid); !s.IsSuccess() {
-		return refusal(f.Node, s)
+		return rejectionError(f.Node, s)
 	}
-	f.Deaf()
+	f.StopRecordingEvents()
 	if !preflight.IsSuccess() {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (b *Binding) prepare(ctx context.Context, f *Flight) error {
 	f.Framework.AddPodInPreBind(uid, cancel)
 	defer f.Framework.RemovePodInPreBind(uid)
 	if s := f.Framework.RunPreBindPlugins(ctx, f.State, f.assigned, f.Node); !s.IsSuccess() {
-		return late(s)
+		return bindingError(s)
 	}
 	// Plugins may take a pod out of the list, too.
 	if p := f.Framework.GetPodInPreBind(uid); p != nil && !p.MarkPrebound() {
@@ -177,31 +177,31 @@ func (b *Binding) prepare(ctx context.Context, f *Flight) error {
 }
 
 // undo takes back what Begin did, last step first.
-func (b *Binding) undo(ctx context.Context, f *Flight) {
+func (b *Binding) undo(ctx context.Context, f *Assignment) {
 	if !fault.WaitsAfterUndo {
-		f.Framework.Waiting.Remove(f.assigned.UID)
+		f.Framework.WaitingPods.Remove(f.assigned.UID)
 	}
 	if fault.ForgottenFirst {
-		b.options.Cache.Forget(f.assigned.UID)
+		b.options.Cache.ForgetPod(f.assigned.UID)
 	}
 	f.Framework.RunReservePluginsUnreserve(ctx, f.State, f.assigned, f.Node)
 	if !fault.ForgetSkipped {
-		b.options.Cache.Forget(f.assigned.UID)
+		b.options.Cache.ForgetPod(f.assigned.UID)
 	}
 }
 
 // Assigned is the pod with its node, as plugins see it from Reserve on.
-func (f *Flight) Assigned() *v1.Pod { return f.assigned }
+func (f *Assignment) AssignedPod() *v1.Pod { return f.assigned }
 
 // refusal is the error of a plugin that said no to the node that was chosen.
-func refusal(node string, s *fwk.Status) error {
+func rejectionError(node string, s *fwk.Status) error {
 	if !s.IsRejected() {
 		return s.AsError()
 	}
 	diagnosis := framework.NewDiagnosis()
-	diagnosis.Refusals.Add(node, s)
-	diagnosis.Blame(s)
-	return &framework.FitError{Nodes: 1, Diagnosis: diagnosis}
+	diagnosis.NodeToStatus.Set(node, s)
+	diagnosis.AddPluginStatus(s)
+	return &framework.FitError{NumAllNodes: 1, Diagnosis: diagnosis}
 }
 
 // errNoBinder says that no Bind plugin took the pod.
@@ -211,20 +211,20 @@ var errNoBinder = fmt.Errorf("no Bind plugin took the pod")
 // late for a verdict: events are not kept for the pod any more, so that it
 // must not wait for one. It is tried again as after an error, and still called
 // unschedulable, as upstream does.
-type Declined struct {
+type BindRejectedError struct {
 	Plugin string
 	Err    error
 }
 
-func (d *Declined) Error() string { return d.Err.Error() }
+func (d *BindRejectedError) Error() string { return d.Err.Error() }
 
 // Unwrap returns what the plugin said.
-func (d *Declined) Unwrap() error { return d.Err }
+func (d *BindRejectedError) Unwrap() error { return d.Err }
 
 // late is the error of a plugin at PreBind or Bind.
-func late(s *fwk.Status) error {
+func bindingError(s *fwk.Status) error {
 	if s.IsRejected() {
-		return &Declined{Plugin: s.Plugin(), Err: s.AsError()}
+		return &BindRejectedError{Plugin: s.Plugin(), Err: s.AsError()}
 	}
 	return s.AsError()
 }

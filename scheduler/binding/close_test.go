@@ -15,11 +15,11 @@ import (
 
 // A Binding that nobody has seen arrive may still do so: before its pod goes
 // elsewhere, the pod gets another version, by which that Binding fails.
-func TestABindingThatWasGivenUpCannotArriveAnyMore(t *testing.T) {
-	lost := fakecluster.Fault{Verb: "bind", Err: internal, Times: rebinds + 1}
+func TestALostBindingCannotTakeEffectLater(t *testing.T) {
+	lost := fakecluster.Fault{Verb: "bind", Err: internal, Times: maxRebinds + 1}
 	for sentence, c := range map[string]struct {
 		closing fakecluster.Fault // what goes wrong with the write that closes
-		meet    func(w *world)    // and what that write meets
+		meet    func(w *testEnv)  // and what that write meets
 		patches int
 		err     error
 		after   string
@@ -32,39 +32,39 @@ func TestABindingThatWasGivenUpCannotArriveAnyMore(t *testing.T) {
 			closing: fakecluster.Fault{Err: internal, Committed: true}, patches: 1, err: internal,
 		},
 		"the Binding arrives before the mark, and the pod is bound": {
-			meet:    func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n1" }) },
+			meet:    func(w *testEnv) { w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n1" }) },
 			patches: 1, after: "n1",
 		},
 		"somebody else binds the pod before the mark": {
-			meet:    func(w *world) { w.cluster.Change(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n2" }) },
+			meet:    func(w *testEnv) { w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n2" }) },
 			patches: 1, err: ErrGone, after: "n2",
 		},
 		"the pod goes before the mark": {
-			meet: func(w *world) { w.cluster.Remove(w.pod) }, patches: 1, err: ErrGone,
+			meet: func(w *testEnv) { w.cluster.DeletePod(w.pod) }, patches: 1, err: ErrGone,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
-				w.a.On = map[string]probe.Answer{"PreBindPreFlight": probe.Skip}
-				w.b.On = w.a.On
+			runInVirtualTime(t, func(w *testEnv) {
+				w.a.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
+				w.b.Statuses = w.a.Statuses
 				version := w.cluster.Pod(w.pod).ResourceVersion
 				c.closing.Verb = "patch"
 				if c.meet != nil {
 					c.closing.Before = func() { c.meet(w) }
 				}
 				w.cluster.Inject(lost, c.closing)
-				_, err := w.fly()
+				_, err := w.bindPod()
 				if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 					t.Errorf("error %v, want %v", err, c.err)
 				}
-				patches := strings.Count(strings.Join(w.cluster.Take(), "\n"), "patch")
+				patches := strings.Count(strings.Join(w.cluster.TakeCalls(), "\n"), "patch")
 				if patches != c.patches {
 					t.Errorf("%d patches, want %d", patches, c.patches)
 				}
 				if w.assumed() != (c.err == nil) {
 					t.Errorf("assumed: %v", w.assumed())
 				}
-				w.arrivesLate(version, c.after)
+				w.sendLateBinding(version, c.after)
 			})
 		})
 	}
@@ -72,7 +72,7 @@ func TestABindingThatWasGivenUpCannotArriveAnyMore(t *testing.T) {
 
 // arrivesLate lets the Binding that was given up arrive, and looks where the
 // pod is then.
-func (w *world) arrivesLate(version, want string) {
+func (w *testEnv) sendLateBinding(version, want string) {
 	w.t.Helper()
 	err := w.cluster.CoreV1().Pods(w.pod.Namespace).Bind(w.ctx, &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: w.pod.Name, UID: w.pod.UID, ResourceVersion: version},

@@ -18,16 +18,16 @@ import (
 )
 
 // evictTries is how often an API server that fails is asked to evict a victim.
-const evictTries = 4
+const maxEvictTries = 4
 
 // Evicted is how an eviction ended.
-type Evicted struct {
+type EvictionResult struct {
 	// Victims is how many were told to go; those that were leaving already, or
 	// on another preemptor's word, are not among them.
 	Victims int
 	// Announced says that the last victim's leaving is still to be heard as
 	// the deletion of an assigned pod, which wakes the preemptor.
-	Announced bool
+	DeleteEventExpected bool
 	// Err says why not all victims were told.
 	Err error
 }
@@ -38,7 +38,7 @@ type Evicted struct {
 // has ended and Evicting has forgotten it. Victims are told one after the
 // other; the first failure ends it, since the preemptor must not get its room
 // at the price of victims that do not make any.
-func (b *Binding) Evict(ctx context.Context, handle fwk.Handle, plan *framework.Eviction, done func(Evicted)) {
+func (b *Binding) Evict(ctx context.Context, handle fwk.Handle, plan *framework.PreemptionPlan, done func(EvictionResult)) {
 	var victims []*v1.Pod
 	for _, victim := range plan.Victims {
 		if victim.DeletionTimestamp == nil {
@@ -46,46 +46,46 @@ func (b *Binding) Evict(ctx context.Context, handle fwk.Handle, plan *framework.
 		}
 	}
 	if len(victims) == 0 {
-		done(Evicted{Announced: true})
+		done(EvictionResult{DeleteEventExpected: true})
 		return
 	}
-	work := &evicting{plan: plan, handle: handle, victims: victims, under: b.evictions.begin(plan.Preemptor.UID), done: done}
+	work := &evictionTask{plan: plan, handle: handle, victims: victims, eviction: b.evictions.begin(plan.Preemptor.UID), done: done}
 	b.options.Go(func() {
 		b.clearNominations(ctx, handle, plan)
-		b.carryOn(ctx, work)
+		b.runEviction(ctx, work)
 	})
 }
 
 // evicting is a plan that is being carried out.
-type evicting struct {
-	plan   *framework.Eviction
+type evictionTask struct {
+	plan   *framework.PreemptionPlan
 	handle fwk.Handle
 	// victims are those that are still to be told.
-	victims []*v1.Pod
-	under   *eviction
-	result  Evicted
-	done    func(Evicted)
+	victims  []*v1.Pod
+	eviction *eviction
+	result   EvictionResult
+	done     func(EvictionResult)
 }
 
 // carryOn tells the victims that are left. One that another plan is telling
 // right now is waited for: its preemptor is at work as long, and would
 // otherwise be tried meanwhile, find all as it was, and change its mind.
-func (b *Binding) carryOn(ctx context.Context, work *evicting) {
+func (b *Binding) runEviction(ctx context.Context, work *evictionTask) {
 	for ; len(work.victims) > 0 && work.result.Err == nil; work.victims = work.victims[1:] {
 		if len(work.victims) == 1 {
-			b.evictions.turnTo(work.under, work.victims[0])
+			b.evictions.setLast(work.eviction, work.victims[0])
 		}
-		if !b.evict(ctx, work) {
+		if !b.evictNext(ctx, work) {
 			return
 		}
 	}
-	b.evictions.end(work.plan.Preemptor.UID, work.under)
+	b.evictions.end(work.plan.Preemptor.UID, work.eviction)
 	work.done(work.result)
 }
 
 // clearNominations ends the nominations of lesser pods for the plan's node:
 // they may not fit there any more, and had better look elsewhere at once.
-func (b *Binding) clearNominations(ctx context.Context, handle fwk.Handle, plan *framework.Eviction) {
+func (b *Binding) clearNominations(ctx context.Context, handle fwk.Handle, plan *framework.PreemptionPlan) {
 	none := ""
 	for _, info := range handle.NominatedPodsForNode(plan.Node) {
 		pod := info.GetPod()
@@ -93,20 +93,20 @@ func (b *Binding) clearNominations(ctx context.Context, handle fwk.Handle, plan 
 			continue
 		}
 		handle.AddNominatedPod(klog.FromContext(ctx), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride})
-		b.status.put(&news{pod: pod, nominated: &none})
+		b.status.add(&statusUpdate{pod: pod, nominated: &none})
 	}
 }
 
 // evict tells the next victim to go, unless somebody has, and notes in the
 // result how that went. It reports false when somebody is about to: then the
 // work goes on when that has ended, one way or the other.
-func (b *Binding) evict(ctx context.Context, work *evicting) bool {
+func (b *Binding) evictNext(ctx context.Context, work *evictionTask) bool {
 	victim, handle, plan, result := work.victims[0], work.handle, work.plan, &work.result
-	switch b.claim(victim, func() { b.options.Go(func() { b.carryOn(ctx, work) }) }) {
+	switch b.claim(victim, func() { b.options.Go(func() { b.runEviction(ctx, work) }) }) {
 	case claimWaits:
 		return false
-	case claimNeedless:
-		result.Announced = b.stands(victim)
+	case claimNotNeeded:
+		result.DeleteEventExpected = b.isOnNode(victim)
 		return true
 	}
 	// By UID: the victim's owner may not know of the preemptor's namespace.
@@ -115,12 +115,12 @@ func (b *Binding) evict(ctx context.Context, work *evicting) bool {
 	if inMemory {
 		note += " (in the scheduler's memory)."
 	} else {
-		gone, result.Err = b.remove(ctx, plan, victim)
+		gone, result.Err = b.deleteVictim(ctx, plan, victim)
 	}
-	b.evictions.claimed(victim, result.Err == nil, inMemory)
+	b.evictions.resolveClaim(victim, result.Err == nil, inMemory)
 	// Of one that went by itself the event comes when the cache hears of it, or
 	// it has come.
-	result.Announced = result.Err == nil && (!gone || b.stands(victim))
+	result.DeleteEventExpected = result.Err == nil && (!gone || b.isOnNode(victim))
 	if gone || result.Err != nil {
 		return true
 	}
@@ -148,24 +148,24 @@ func stopInMemory(handle fwk.Handle, plugin string, victim *v1.Pod) bool {
 
 // remove deletes a victim, and says before in its status why. An API server
 // that fails is asked again, a few times. gone says that the pod went without.
-func (b *Binding) remove(ctx context.Context, plan *framework.Eviction, victim *v1.Pod) (gone bool, err error) {
+func (b *Binding) deleteVictim(ctx context.Context, plan *framework.PreemptionPlan, victim *v1.Pod) (gone bool, err error) {
 	for try := 1; ; try++ {
-		err = b.removeNow(ctx, plan, victim)
+		err = b.deleteVictimOnce(ctx, plan, victim)
 		if errors.Is(err, ErrGone) {
 			return true, nil
 		}
-		if err == nil || try == evictTries || !ambiguous(err) || !b.pause(ctx) {
+		if err == nil || try == maxEvictTries || !ambiguous(err) || !b.pause(ctx) {
 			return false, err
 		}
 	}
 }
 
 // removeNow is one try of remove; the error is ErrGone for a pod that is gone.
-func (b *Binding) removeNow(ctx context.Context, plan *framework.Eviction, victim *v1.Pod) error {
+func (b *Binding) deleteVictimOnce(ctx context.Context, plan *framework.PreemptionPlan, victim *v1.Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	pods, doing := b.options.Client.CoreV1().Pods(victim.Namespace), "telling a victim why"
-	patch, err := b.why(plan, victim)
+	patch, err := b.disruptionPatch(plan, victim)
 	if err == nil && patch != nil && !fault.VictimNotToldWhy {
 		_, err = pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	}
@@ -186,7 +186,7 @@ func (b *Binding) removeNow(ctx context.Context, plan *framework.Eviction, victi
 		return ErrGone
 	case apierrors.IsConflict(err):
 		// Of its UID or of another write: only the first is an answer.
-		if live, readErr := b.read(ctx, victim); readErr == nil && live == nil {
+		if live, readErr := b.getLivePod(ctx, victim); readErr == nil && live == nil {
 			return ErrGone
 		}
 	}
@@ -196,13 +196,13 @@ func (b *Binding) removeNow(ctx context.Context, plan *framework.Eviction, victi
 // why returns the patch that says why the victim has to go, nil when it says
 // so already. It names no version: others may change a running pod all the
 // time.
-func (b *Binding) why(plan *framework.Eviction, victim *v1.Pod) ([]byte, error) {
-	told := &news{pod: victim, condition: &v1.PodCondition{
+func (b *Binding) disruptionPatch(plan *framework.PreemptionPlan, victim *v1.Pod) ([]byte, error) {
+	told := &statusUpdate{pod: victim, condition: &v1.PodCondition{
 		Type:               v1.DisruptionTarget,
 		Status:             v1.ConditionTrue,
 		Reason:             v1.PodReasonPreemptionByScheduler,
 		Message:            plan.Preemptor.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",
 		ObservedGeneration: victim.Generation,
 	}}
-	return told.patch(view{condition: conditionOf(victim, v1.DisruptionTarget)}, metav1.NewTime(b.options.Clock.Now()))
+	return told.patch(podStatus{condition: conditionOf(victim, v1.DisruptionTarget)}, metav1.NewTime(b.options.Clock.Now()))
 }

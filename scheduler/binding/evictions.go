@@ -15,12 +15,12 @@ import (
 type evictions struct {
 	mu sync.Mutex
 	// underWay is by preemptor.
-	underWay map[types.UID]*eviction
+	inProgress map[types.UID]*eviction
 	// told are the victims, by UID, that were told to go and are still there.
 	// Another plan may name them again; they are not told twice.
-	told map[types.UID]told
+	victims map[types.UID]claimedVictim
 	// after is what goes on when a victim that is being told has been.
-	after map[types.UID][]func()
+	waiters map[types.UID][]func()
 }
 
 // claim is what a plan may do about one of its victims.
@@ -30,13 +30,13 @@ const (
 	// claimGranted leaves it to the plan to tell the victim.
 	claimGranted claim = iota
 	// claimNeedless says that nobody need tell the victim any more.
-	claimNeedless
+	claimNotNeeded
 	// claimWaits says that another plan is telling the victim right now.
 	claimWaits
 )
 
 // told is a victim that was told to go.
-type told struct {
+type claimedVictim struct {
 	pod *v1.Pod
 	// pending says that it is being told right now.
 	pending bool
@@ -53,7 +53,7 @@ type eviction struct {
 }
 
 func newEvictions() *evictions {
-	return &evictions{underWay: map[types.UID]*eviction{}, told: map[types.UID]told{}, after: map[types.UID][]func(){}}
+	return &evictions{inProgress: map[types.UID]*eviction{}, victims: map[types.UID]claimedVictim{}, waiters: map[types.UID][]func(){}}
 }
 
 // Evicting says whether victims of the pod with this UID are still being told
@@ -61,18 +61,18 @@ func newEvictions() *evictions {
 // told it does not know yet: the event of its leaving comes once, and must not
 // find the preemptor's door shut.
 func (b *Binding) Evicting(uid types.UID) bool {
-	begun, last := b.evictions.of(uid)
-	return begun && (last == nil || !b.leaves(last)) && !fault.TriedWhileVictimsAreTold
+	begun, last := b.evictions.lookUp(uid)
+	return begun && (last == nil || !b.isLeaving(last)) && !fault.TriedWhileVictimsAreTold
 }
 
 // stands says whether a victim counts on its node.
-func (b *Binding) stands(victim *v1.Pod) bool {
+func (b *Binding) isOnNode(victim *v1.Pod) bool {
 	placed := b.options.Cache.Pod(victim.UID)
 	return placed != nil && placed.Spec.NodeName == victim.Spec.NodeName
 }
 
 // leaves says whether a victim is gone from its node, or about to go.
-func (b *Binding) leaves(victim *v1.Pod) bool {
+func (b *Binding) isLeaving(victim *v1.Pod) bool {
 	placed := b.options.Cache.Pod(victim.UID)
 	return placed == nil || placed.DeletionTimestamp != nil || placed.Spec.NodeName != victim.Spec.NodeName
 }
@@ -81,23 +81,23 @@ func (b *Binding) leaves(victim *v1.Pod) bool {
 // now is. Those who were told and have gone are forgotten. Where another plan is
 // telling it, again is called when that has ended.
 func (b *Binding) claim(victim *v1.Pod, again func()) claim {
-	for _, t := range b.evictions.all() {
-		if b.over(t) {
+	for _, t := range b.evictions.cloneVictims() {
+		if b.claimExpired(t) {
 			b.evictions.forget(t)
 		}
 	}
-	if b.leaves(victim) {
-		return claimNeedless
+	if b.isLeaving(victim) {
+		return claimNotNeeded
 	}
 	return b.evictions.claim(victim, again)
 }
 
 // over says whether what was told is of no account any more. A deletion names
 // the pod and no node: one that somebody else bound meanwhile goes all the same.
-func (b *Binding) over(t told) bool {
+func (b *Binding) claimExpired(t claimedVictim) bool {
 	placed := b.options.Cache.Pod(t.pod.UID)
 	switch {
-	case fault.MovedVictimForgotten && b.leaves(t.pod):
+	case fault.MovedVictimForgotten && b.isLeaving(t.pod):
 		return true
 	case t.pending:
 		return false
@@ -111,23 +111,23 @@ func (b *Binding) over(t told) bool {
 func (e *evictions) begin(preemptor types.UID) *eviction {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.underWay[preemptor] = &eviction{}
-	return e.underWay[preemptor]
+	e.inProgress[preemptor] = &eviction{}
+	return e.inProgress[preemptor]
 }
 
 // of says whether victims of a pod are being evicted, and which is the last
 // one, if it is that one's turn.
-func (e *evictions) of(preemptor types.UID) (begun bool, last *v1.Pod) {
+func (e *evictions) lookUp(preemptor types.UID) (begun bool, last *v1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if under, ok := e.underWay[preemptor]; ok {
+	if under, ok := e.inProgress[preemptor]; ok {
 		return true, under.last
 	}
 	return false, nil
 }
 
 // turnTo notes that the last victim is about to be told to go.
-func (e *evictions) turnTo(under *eviction, last *v1.Pod) {
+func (e *evictions) setLast(under *eviction, last *v1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	under.last = last
@@ -137,23 +137,23 @@ func (e *evictions) turnTo(under *eviction, last *v1.Pod) {
 func (e *evictions) end(preemptor types.UID, under *eviction) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.underWay[preemptor] == under {
-		delete(e.underWay, preemptor)
+	if e.inProgress[preemptor] == under {
+		delete(e.inProgress, preemptor)
 	}
 }
 
-func (e *evictions) all() map[types.UID]told {
+func (e *evictions) cloneVictims() map[types.UID]claimedVictim {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return maps.Clone(e.told)
+	return maps.Clone(e.victims)
 }
 
 // forget drops what was noted of a victim, unless it was noted anew.
-func (e *evictions) forget(t told) {
+func (e *evictions) forget(t claimedVictim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.told[t.pod.UID] == t {
-		delete(e.told, t.pod.UID)
+	if e.victims[t.pod.UID] == t {
+		delete(e.victims, t.pod.UID)
 	}
 }
 
@@ -161,27 +161,27 @@ func (e *evictions) forget(t told) {
 func (e *evictions) claim(victim *v1.Pod, again func()) claim {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch was, ok := e.told[victim.UID]; {
+	switch was, ok := e.victims[victim.UID]; {
 	case !ok || fault.VictimToldTwice:
-		e.told[victim.UID] = told{pod: victim, pending: true}
+		e.victims[victim.UID] = claimedVictim{pod: victim, pending: true}
 		return claimGranted
 	case was.pending && !fault.SharedVictimNotAwaited:
-		e.after[victim.UID] = append(e.after[victim.UID], again)
+		e.waiters[victim.UID] = append(e.waiters[victim.UID], again)
 		return claimWaits
 	}
-	return claimNeedless
+	return claimNotNeeded
 }
 
 // claimed notes what became of a claim: whether the victim was told at all,
 // and whether in memory only.
-func (e *evictions) claimed(victim *v1.Pod, was, inMemory bool) {
+func (e *evictions) resolveClaim(victim *v1.Pod, was, inMemory bool) {
 	e.mu.Lock()
-	delete(e.told, victim.UID)
+	delete(e.victims, victim.UID)
 	if was {
-		e.told[victim.UID] = told{pod: victim, inMemory: inMemory}
+		e.victims[victim.UID] = claimedVictim{pod: victim, inMemory: inMemory}
 	}
-	after := e.after[victim.UID]
-	delete(e.after, victim.UID)
+	after := e.waiters[victim.UID]
+	delete(e.waiters, victim.UID)
 	e.mu.Unlock()
 	for _, again := range after {
 		again()

@@ -14,12 +14,12 @@ import (
 // reason to believe it. It carries neither the decision nor a resource version,
 // so that a Binding of it that is still on its way cannot be closed: one that
 // lands later wins, once, and the pod is where the API server says.
-func (b *Binding) believe(ctx context.Context, f *Flight, by string, said error) error {
+func (b *Binding) verifyExtenderBind(ctx context.Context, f *Assignment, by string, said error) error {
 	if said == nil && fault.ExtenderBindBelieved {
 		return nil
 	}
 	pod := f.Info.GetPod()
-	live, err := b.read(ctx, pod)
+	live, err := b.getLivePod(ctx, pod)
 	switch {
 	case err != nil && said != nil:
 		return fmt.Errorf("%w; reading the pod afterwards: %w", said, err)

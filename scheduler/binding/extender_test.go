@@ -10,22 +10,22 @@ import (
 )
 
 // delegate is an extender that binds, and says what it likes about it.
-type delegate struct {
+type bindingExtender struct {
 	fwk.Extender
 	bind      func(node string)
 	says      error
 	ignorable bool
 }
 
-func (d *delegate) Name() string              { return "rack" }
-func (d *delegate) IsBinder() bool            { return true }
-func (d *delegate) IsIgnorable() bool         { return d.ignorable }
-func (d *delegate) IsInterested(*v1.Pod) bool { return true }
-func (d *delegate) IsFilter() bool            { return false }
-func (d *delegate) IsPrioritizer() bool       { return false }
-func (d *delegate) Bind(b *v1.Binding) error  { d.bind(b.Target.Name); return d.says }
+func (d *bindingExtender) Name() string              { return "rack" }
+func (d *bindingExtender) IsBinder() bool            { return true }
+func (d *bindingExtender) IsIgnorable() bool         { return d.ignorable }
+func (d *bindingExtender) IsInterested(*v1.Pod) bool { return true }
+func (d *bindingExtender) IsFilter() bool            { return false }
+func (d *bindingExtender) IsPrioritizer() bool       { return false }
+func (d *bindingExtender) Bind(b *v1.Binding) error  { d.bind(b.Target.Name); return d.says }
 
-func TestAnExtendersWordIsChecked(t *testing.T) {
+func TestAnExtendersBindIsVerified(t *testing.T) {
 	broken := errors.New("something went wrong")
 	for sentence, test := range map[string]struct {
 		// to is the node that the extender binds the pod to; "" for none.
@@ -47,18 +47,18 @@ func TestAnExtendersWordIsChecked(t *testing.T) {
 		"the pod is gone":                       {gone: true, says: broken, want: ErrGone.Error(), calls: []string{"get web"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
-				d := &delegate{says: test.says, ignorable: test.ignorable}
+			runInVirtualTime(t, func(w *testEnv) {
+				d := &bindingExtender{says: test.says, ignorable: test.ignorable}
 				d.bind = func(string) {
 					if test.to != "" {
-						w.cluster.Change(w.pod, func(p *v1.Pod) { p.Spec.NodeName = test.to })
+						w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Spec.NodeName = test.to })
 					}
 					if test.gone {
-						w.cluster.Remove(w.pod)
+						w.cluster.DeletePod(w.pod)
 					}
 				}
 				w.extenders = []fwk.Extender{d}
-				_, err := w.fly()
+				_, err := w.bindPod()
 				if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 					t.Errorf("%v, want %q", err, test.want)
 				}

@@ -32,10 +32,10 @@ func request(t *testing.T, ctx context.Context) *http.Request {
 	return r
 }
 
-func TestNoMoreRequestsAreUnderWayThanTheBoundSays(t *testing.T) {
+func TestRequestsInFlightAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &slowServer{answer: make(chan struct{})}
-		client := bounded{api, make(chan struct{}, 2)}
+		client := inFlightLimiter{api, make(chan struct{}, 2)}
 		for range 5 {
 			go func() { _, _ = client.RoundTrip(request(t, t.Context())) }()
 		}
@@ -51,10 +51,10 @@ func TestNoMoreRequestsAreUnderWayThanTheBoundSays(t *testing.T) {
 	})
 }
 
-func TestARequestThatIsGivenUpWaitsNoLonger(t *testing.T) {
+func TestACanceledRequestStopsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &slowServer{answer: make(chan struct{})}
-		client := bounded{api, make(chan struct{}, 1)}
+		client := inFlightLimiter{api, make(chan struct{}, 1)}
 		go func() { _, _ = client.RoundTrip(request(t, t.Context())) }()
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())

@@ -24,9 +24,9 @@ type Journal interface {
 // CarriesRefusal says whether a version of a pod says PodScheduled=False. A Binding
 // that names such a version is sent only while the journal holds the pod: a new
 // leader need not fence the pod otherwise.
-func CarriesRefusal(pod *v1.Pod) bool { return viewOf(pod).carriesRefusal() }
+func HasPodScheduledFalse(pod *v1.Pod) bool { return podStatusOf(pod).hasPodScheduledFalse() }
 
-func (v view) carriesRefusal() bool {
+func (v podStatus) hasPodScheduledFalse() bool {
 	return v.condition != nil && v.condition.Status == v1.ConditionFalse
 }
 
@@ -38,17 +38,17 @@ type journalEntry struct {
 	committed bool
 	// unknown says that a Binding may be on its way which names the version that the
 	// pod has.
-	unknown bool
+	outcomeUnknown bool
 }
 
-func (b *Binding) journalEntry(uid types.UID) *journalEntry {
+func (b *Binding) newJournalEntry(uid types.UID) *journalEntry {
 	return &journalEntry{journal: b.options.Journal, uid: uid}
 }
 
 // commit puts the pod into the journal, if the version that a Binding is about to
 // name carries a refusal.
-func (e *journalEntry) commit(ctx context.Context, named view) error {
-	if e.journal == nil || e.committed || !named.carriesRefusal() {
+func (e *journalEntry) commit(ctx context.Context, named podStatus) error {
+	if e.journal == nil || e.committed || !named.hasPodScheduledFalse() {
 		return nil
 	}
 	if err := e.journal.Commit(ctx, e.uid); err != nil {
@@ -59,8 +59,8 @@ func (e *journalEntry) commit(ctx context.Context, named view) error {
 }
 
 // end takes the pod out of the journal, unless a Binding may still be on its way.
-func (e *journalEntry) end() {
-	if e.committed && !e.unknown {
+func (e *journalEntry) releaseIfKnown() {
+	if e.committed && !e.outcomeUnknown {
 		e.journal.Release(e.uid)
 	}
 }

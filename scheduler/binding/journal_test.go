@@ -15,42 +15,42 @@ import (
 
 // ledger is a Journal that writes down, among the calls of the cluster, what it is
 // asked.
-type ledger struct {
-	w   *world
+type fakeJournal struct {
+	env *testEnv
 	err error
 	// held are the pods in it.
-	held map[types.UID]bool
+	entries map[types.UID]bool
 }
 
-func (l *ledger) Commit(ctx context.Context, uid types.UID) error {
-	l.w.cluster.Note("commit " + string(uid))
+func (l *fakeJournal) Commit(ctx context.Context, uid types.UID) error {
+	l.env.cluster.AddCall("commit " + string(uid))
 	if l.err == nil {
-		l.held[uid] = true
+		l.entries[uid] = true
 	}
 	return l.err
 }
 
-func (l *ledger) Release(uid types.UID) {
-	if l.held[uid] {
-		l.w.cluster.Note("release " + string(uid))
+func (l *fakeJournal) Release(uid types.UID) {
+	if l.entries[uid] {
+		l.env.cluster.AddCall("release " + string(uid))
 	}
-	delete(l.held, uid)
+	delete(l.entries, uid)
 }
 
-func (l *ledger) Forget(uid types.UID) { l.Release(uid) }
+func (l *fakeJournal) Forget(uid types.UID) { l.Release(uid) }
 
 // refusedBefore lets the pod say that it is not scheduled.
-func refusedBefore(w *world) {
-	w.cluster.Change(w.pod, func(p *v1.Pod) {
+func markNotScheduled(w *testEnv) {
+	w.cluster.UpdatePod(w.pod, func(p *v1.Pod) {
 		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
 	})
 }
 
-func TestWhenABindingIsCommittedInTheJournal(t *testing.T) {
-	known := func(w *world) { refusedBefore(w); w.pod = w.cluster.Pod(w.pod) }
+func TestBindingsAreCommittedToTheJournal(t *testing.T) {
+	known := func(w *testEnv) { markNotScheduled(w); w.pod = w.cluster.Pod(w.pod) }
 	lost := fakecluster.Fault{Verb: "bind", Err: internal}
 	for sentence, c := range map[string]struct {
-		before func(w *world)
+		before func(w *testEnv)
 		faults []fakecluster.Fault
 		refuse error // what the journal answers
 		calls  []string
@@ -61,9 +61,9 @@ func TestWhenABindingIsCommittedInTheJournal(t *testing.T) {
 			calls: []string{"bind web n1"},
 		},
 		"a pod whose status is unknown, since a leader took it over, is not": {
-			before: func(w *world) {
-				w.cluster.Change(w.pod, func(p *v1.Pod) {
-					p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionUnknown, Reason: reasonTakenOver}}
+			before: func(w *testEnv) {
+				w.cluster.UpdatePod(w.pod, func(p *v1.Pod) {
+					p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionUnknown, Reason: reasonLeaderHandover}}
 				})
 				w.pod = w.cluster.Pod(w.pod)
 			},
@@ -78,18 +78,18 @@ func TestWhenABindingIsCommittedInTheJournal(t *testing.T) {
 			calls: []string{"commit default/web"}, err: errBroken,
 		},
 		"a refusal of our own, which the informer does not show yet, counts": {
-			before: func(w *world) {
-				w.Refuse(w.pod, v1.PodReasonUnschedulable, "no room", nil)
+			before: func(w *testEnv) {
+				w.SetNotScheduled(w.pod, v1.PodReasonUnschedulable, "no room", nil)
 				synctest.Wait()
 			},
 			calls: []string{"commit default/web", "bind web n1", "release default/web"},
 		},
 		"a refusal that only a conflict tells of counts": {
-			before: refusedBefore,
+			before: markNotScheduled,
 			calls:  []string{"bind web n1", "get web", "commit default/web", "bind web n1", "release default/web"},
 		},
 		"and where that is not committed, the pod is not bound": {
-			before: refusedBefore, refuse: errBroken,
+			before: markNotScheduled, refuse: errBroken,
 			calls: []string{"bind web n1", "get web", "commit default/web"}, err: errBroken,
 		},
 		"one commit is enough for all tries": {
@@ -101,13 +101,13 @@ func TestWhenABindingIsCommittedInTheJournal(t *testing.T) {
 			calls: []string{"commit default/web", "bind web n1", "release default/web"}, err: forbidden,
 		},
 		"a Binding that was given up is closed before the pod leaves the journal": {
-			before: known, faults: []fakecluster.Fault{{Verb: "bind", Err: internal, Times: rebinds + 1}, {Verb: "patch", Err: internal, Committed: true}},
+			before: known, faults: []fakecluster.Fault{{Verb: "bind", Err: internal, Times: maxRebinds + 1}, {Verb: "patch", Err: internal, Committed: true}},
 			calls: []string{"commit default/web", "bind web n1", "get web", "bind web n1", "get web", "bind web n1", "get web", "bind web n1", "get web",
 				"bind web n1", "get web", "bind web n1", "get web", "get web", "release default/web"},
 			err: internal,
 		},
 		"nobody knows what became of it when the process ends: it stays": {
-			before: func(w *world) {
+			before: func(w *testEnv) {
 				known(w)
 				var end context.CancelFunc
 				w.ctx, end = context.WithCancel(w.ctx)
@@ -117,23 +117,23 @@ func TestWhenABindingIsCommittedInTheJournal(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
-				l := &ledger{w: w, err: c.refuse, held: map[types.UID]bool{}}
+			runInVirtualTime(t, func(w *testEnv) {
+				l := &fakeJournal{env: w, err: c.refuse, entries: map[types.UID]bool{}}
 				w.options.Journal = l
-				w.a.On = map[string]probe.Answer{"PreBindPreFlight": probe.Skip}
-				w.b.On = w.a.On
+				w.a.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
+				w.b.Statuses = w.a.Statuses
 				if c.before != nil {
 					c.before(w)
 				}
 				w.cluster.Inject(c.faults...)
 				w.calls() // of what came before
-				_, err := w.fly()
+				_, err := w.bindPod()
 				wantLines(t, "calls", w.calls(), c.calls...)
 				if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 					t.Errorf("error %v, want %v", err, c.err)
 				}
-				if l.held[w.pod.UID] != c.held {
-					t.Errorf("the journal holds the pod: %v, want %v", l.held[w.pod.UID], c.held)
+				if l.entries[w.pod.UID] != c.held {
+					t.Errorf("the journal holds the pod: %v, want %v", l.entries[w.pod.UID], c.held)
 				}
 			})
 		})
@@ -141,11 +141,11 @@ func TestWhenABindingIsCommittedInTheJournal(t *testing.T) {
 }
 
 func TestAPodThatIsGoneLeavesTheJournal(t *testing.T) {
-	inTime(t, func(w *world) {
-		l := &ledger{w: w, held: map[types.UID]bool{w.pod.UID: true}}
+	runInVirtualTime(t, func(w *testEnv) {
+		l := &fakeJournal{env: w, entries: map[types.UID]bool{w.pod.UID: true}}
 		w.options.Journal = l
 		w.Forget(w.pod.UID)
-		if l.held[w.pod.UID] {
+		if l.entries[w.pod.UID] {
 			t.Error("the journal holds a pod that is gone")
 		}
 	})

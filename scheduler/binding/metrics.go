@@ -3,7 +3,7 @@ package binding
 import "github.com/prometheus/client_golang/prometheus"
 
 var (
-	rebound = prometheus.NewCounter(prometheus.CounterOpts{
+	rebindsTotal = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_rebinds_total",
 		Help: "[ALPHA] Bindings sent again at once, after an answer that left open whether the first one counted.",
 	})
@@ -14,4 +14,4 @@ var (
 )
 
 // Metrics returns the collectors of this room.
-func Metrics() []prometheus.Collector { return []prometheus.Collector{rebound, statusFailures} }
+func Metrics() []prometheus.Collector { return []prometheus.Collector{rebindsTotal, statusFailures} }

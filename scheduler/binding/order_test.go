@@ -17,88 +17,88 @@ import (
 var errBroken = errors.New("broken")
 
 // walk is one pod's way through the points, and where it ends.
-type walk struct {
-	a, b  map[string]probe.Answer
-	lines []string
+type bindingCycleTest struct {
+	a, b  map[string]probe.StatusFunc
+	calls []string
 	// begins says that Begin is passed.
-	begins bool
+	beginSucceeds bool
 	// unfit are the plugins that refused; nil when the error is no verdict.
-	unfit []string
-	bound bool
+	rejectedBy []string
+	bound      bool
 }
 
 var (
-	reserved = []string{"A.Reserve n1", "B.Reserve n1"}
-	undone   = []string{"B.Unreserve n1", "A.Unreserve n1"}
-	permit   = slices.Concat(reserved, []string{"A.Permit n1", "B.Permit n1"})
-	flights  = slices.Concat(permit, []string{"A.PreBindPreFlight n1", "B.PreBindPreFlight n1"})
-	prebound = slices.Concat(flights, []string{"A.PreBind n1", "B.PreBind n1"})
+	reserved   = []string{"A.Reserve n1", "B.Reserve n1"}
+	undone     = []string{"B.Unreserve n1", "A.Unreserve n1"}
+	permit     = slices.Concat(reserved, []string{"A.Permit n1", "B.Permit n1"})
+	preflights = slices.Concat(permit, []string{"A.PreBindPreFlight n1", "B.PreBindPreFlight n1"})
+	prebound   = slices.Concat(preflights, []string{"A.PreBind n1", "B.PreBind n1"})
 )
 
-var walks = map[string]walk{
-	"all agree": {lines: slices.Concat(prebound, []string{"A.PostBind n1", "B.PostBind n1"}), begins: true, bound: true},
+var bindingCycleTests = map[string]bindingCycleTest{
+	"all agree": {calls: slices.Concat(prebound, []string{"A.PostBind n1", "B.PostBind n1"}), beginSucceeds: true, bound: true},
 	"PreBind is not called where there is nothing to do": {
-		a:     map[string]probe.Answer{"PreBindPreFlight": probe.Skip},
-		lines: slices.Concat(flights, []string{"B.PreBind n1", "A.PostBind n1", "B.PostBind n1"}), begins: true, bound: true,
+		a:     map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip},
+		calls: slices.Concat(preflights, []string{"B.PreBind n1", "A.PostBind n1", "B.PostBind n1"}), beginSucceeds: true, bound: true,
 	},
 	"Reserve refuses": {
-		b:     map[string]probe.Answer{"Reserve": probe.Reject("no")},
-		lines: slices.Concat(reserved, undone), unfit: []string{"B"},
+		b:     map[string]probe.StatusFunc{"Reserve": probe.Reject("no")},
+		calls: slices.Concat(reserved, undone), rejectedBy: []string{"B"},
 	},
 	"Reserve fails": {
-		b:     map[string]probe.Answer{"Reserve": probe.Fail(errBroken)},
-		lines: slices.Concat(reserved, undone),
+		b:     map[string]probe.StatusFunc{"Reserve": probe.Fail(errBroken)},
+		calls: slices.Concat(reserved, undone),
 	},
 	"Reserve panics": {
-		a:     map[string]probe.Answer{"Reserve": probe.Panic},
-		lines: slices.Concat(reserved[:1], undone),
+		a:     map[string]probe.StatusFunc{"Reserve": probe.Panic},
+		calls: slices.Concat(reserved[:1], undone),
 	},
 	"Permit refuses": {
-		a:     map[string]probe.Answer{"Permit": probe.Reject("no")},
-		lines: slices.Concat(permit[:3], undone), unfit: []string{"A"},
+		a:     map[string]probe.StatusFunc{"Permit": probe.Reject("no")},
+		calls: slices.Concat(permit[:3], undone), rejectedBy: []string{"A"},
 	},
 	"Permit fails": {
-		b:     map[string]probe.Answer{"Permit": probe.Fail(errBroken)},
-		lines: slices.Concat(permit, undone),
+		b:     map[string]probe.StatusFunc{"Permit": probe.Fail(errBroken)},
+		calls: slices.Concat(permit, undone),
 	},
 	"Permit panics": {
-		b:     map[string]probe.Answer{"Permit": probe.Panic},
-		lines: slices.Concat(permit, undone),
+		b:     map[string]probe.StatusFunc{"Permit": probe.Panic},
+		calls: slices.Concat(permit, undone),
 	},
 	"the preflight fails": {
-		b:     map[string]probe.Answer{"PreBindPreFlight": probe.Fail(errBroken)},
-		lines: slices.Concat(flights, undone), begins: true,
+		b:     map[string]probe.StatusFunc{"PreBindPreFlight": probe.Fail(errBroken)},
+		calls: slices.Concat(preflights, undone), beginSucceeds: true,
 	},
 	"PreBind fails": {
-		b:     map[string]probe.Answer{"PreBind": probe.Fail(errBroken)},
-		lines: slices.Concat(prebound, undone), begins: true,
+		b:     map[string]probe.StatusFunc{"PreBind": probe.Fail(errBroken)},
+		calls: slices.Concat(prebound, undone), beginSucceeds: true,
 	},
 	"PreBind panics": {
-		a:     map[string]probe.Answer{"PreBind": probe.Panic},
-		lines: slices.Concat(prebound[:7], undone), begins: true,
+		a:     map[string]probe.StatusFunc{"PreBind": probe.Panic},
+		calls: slices.Concat(prebound[:7], undone), beginSucceeds: true,
 	},
 	"Unreserve panics and the others are called all the same": {
-		a:     map[string]probe.Answer{"Reserve": probe.Reject("no")},
-		b:     map[string]probe.Answer{"Unreserve": probe.Panic},
-		lines: slices.Concat(reserved[:1], undone), unfit: []string{"A"},
+		a:     map[string]probe.StatusFunc{"Reserve": probe.Reject("no")},
+		b:     map[string]probe.StatusFunc{"Unreserve": probe.Panic},
+		calls: slices.Concat(reserved[:1], undone), rejectedBy: []string{"A"},
 	},
 	"PostBind panics and the pod is bound": {
-		a:     map[string]probe.Answer{"PostBind": probe.Panic},
-		lines: slices.Concat(prebound, []string{"A.PostBind n1", "B.PostBind n1"}), begins: true, bound: true,
+		a:     map[string]probe.StatusFunc{"PostBind": probe.Panic},
+		calls: slices.Concat(prebound, []string{"A.PostBind n1", "B.PostBind n1"}), beginSucceeds: true, bound: true,
 	},
 }
 
-func TestTheOrderOfTheSteps(t *testing.T) {
-	for sentence, c := range walks {
+func TestOrderOfThePluginCalls(t *testing.T) {
+	for sentence, c := range bindingCycleTests {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
-				w.a.On, w.b.On = c.a, c.b
-				f := w.flight()
+			runInVirtualTime(t, func(w *testEnv) {
+				w.a.Statuses, w.b.Statuses = c.a, c.b
+				f := w.newAssignment()
 				w.journal.Take()
 				info, _ := framework.NewPodInfo(w.pod)
 				w.cache.AddNominatedPod(w.log(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
 				err := w.Begin(w.ctx, f)
-				if (err == nil) != c.begins {
+				if (err == nil) != c.beginSucceeds {
 					t.Fatalf("Begin: %v", err)
 				}
 				if w.cache.Nominations() != 0 {
@@ -107,13 +107,13 @@ func TestTheOrderOfTheSteps(t *testing.T) {
 				if err == nil {
 					err = w.Finish(w.ctx, f)
 				}
-				wantLines(t, "calls of plugins", w.journal.Take(), c.lines...)
+				wantLines(t, "calls of plugins", w.journal.Take(), c.calls...)
 				var unfit *framework.FitError
-				if errors.As(err, &unfit) != (c.unfit != nil) {
-					t.Fatalf("%T %v, want a verdict of %v", err, err, c.unfit)
+				if errors.As(err, &unfit) != (c.rejectedBy != nil) {
+					t.Fatalf("%T %v, want a verdict of %v", err, err, c.rejectedBy)
 				}
-				if unfit != nil && !unfit.Diagnosis.Unschedulable.HasAll(c.unfit...) {
-					t.Errorf("refused by %v, want %v", unfit.Diagnosis.Unschedulable, c.unfit)
+				if unfit != nil && !unfit.Diagnosis.UnschedulablePlugins.HasAll(c.rejectedBy...) {
+					t.Errorf("refused by %v, want %v", unfit.Diagnosis.UnschedulablePlugins, c.rejectedBy)
 				}
 				if (err == nil) != c.bound || w.assumed() != c.bound || w.cluster.Pod(w.pod).Spec.NodeName != "" != c.bound {
 					t.Errorf("error %v, assumed %v, on %q, want bound: %v", err, w.assumed(), w.cluster.Pod(w.pod).Spec.NodeName, c.bound)
@@ -123,9 +123,9 @@ func TestTheOrderOfTheSteps(t *testing.T) {
 	}
 }
 
-func TestThePodCountsUntilItsClaimsAreTakenBack(t *testing.T) {
-	inTime(t, func(w *world) {
-		w.a.On = map[string]probe.Answer{
+func TestThePodStaysAssumedUntilUnreserve(t *testing.T) {
+	runInVirtualTime(t, func(w *testEnv) {
+		w.a.Statuses = map[string]probe.StatusFunc{
 			"PreBind": probe.Fail(errBroken),
 			"Unreserve": func() *fwk.Status {
 				if !w.assumed() {
@@ -134,28 +134,28 @@ func TestThePodCountsUntilItsClaimsAreTakenBack(t *testing.T) {
 				return nil
 			},
 		}
-		if _, err := w.fly(); err == nil || w.assumed() {
+		if _, err := w.bindPod(); err == nil || w.assumed() {
 			t.Errorf("error %v, assumed %v", err, w.assumed())
 		}
 	})
 }
 
-func TestAPermitPluginsContextEndsWithTheFlight(t *testing.T) {
+func TestAPermitPluginsContextEndsWithTheBindingCycle(t *testing.T) {
 	for sentence, c := range map[string]struct {
-		on     map[string]probe.Answer
+		on     map[string]probe.StatusFunc
 		begins bool
 	}{
 		"the pod is bound":             {nil, true},
-		"the pod is refused at Permit": {map[string]probe.Answer{"Permit": probe.Reject("no")}, false},
-		"the pod waits in vain":        {map[string]probe.Answer{"Permit": probe.Wait}, true},
-		"PreBind fails":                {map[string]probe.Answer{"PreBind": probe.Fail(errBroken)}, true},
+		"the pod is refused at Permit": {map[string]probe.StatusFunc{"Permit": probe.Reject("no")}, false},
+		"the pod waits in vain":        {map[string]probe.StatusFunc{"Permit": probe.Wait}, true},
+		"PreBind fails":                {map[string]probe.StatusFunc{"PreBind": probe.Fail(errBroken)}, true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
+			runInVirtualTime(t, func(w *testEnv) {
 				var given context.Context
-				w.a.On, w.a.Waits = c.on, time.Minute
-				w.a.AtPermit = func(ctx context.Context) { given = ctx }
-				f := w.flight()
+				w.a.Statuses, w.a.PermitTimeout = c.on, time.Minute
+				w.a.OnPermit = func(ctx context.Context) { given = ctx }
+				f := w.newAssignment()
 				if err := w.Begin(w.ctx, f); (err == nil) != c.begins {
 					t.Fatal(err)
 				} else if err == nil {
@@ -172,16 +172,16 @@ func TestAPermitPluginsContextEndsWithTheFlight(t *testing.T) {
 	}
 }
 
-func TestAnAssumedPodIsNotBegunAgain(t *testing.T) {
-	inTime(t, func(w *world) {
-		f := w.flight()
+func TestBeginRejectsAnAssumedPod(t *testing.T) {
+	runInVirtualTime(t, func(w *testEnv) {
+		f := w.newAssignment()
 		if err := w.Begin(w.ctx, f); err != nil {
 			t.Fatal(err)
 		}
 		w.journal.Take()
-		second := w.flight()
-		if err := w.Begin(w.ctx, second); err == nil || second.Assigned() != nil {
-			t.Errorf("began twice: %v, %v", err, second.Assigned())
+		second := w.newAssignment()
+		if err := w.Begin(w.ctx, second); err == nil || second.AssignedPod() != nil {
+			t.Errorf("began twice: %v, %v", err, second.AssignedPod())
 		}
 		if lines := w.journal.Take(); len(lines) > 2 || !w.assumed() { // EventsToRegister is not asked here
 			t.Errorf("plugins were called: %v; assumed %v", lines, w.assumed())
@@ -192,26 +192,26 @@ func TestAnAssumedPodIsNotBegunAgain(t *testing.T) {
 func TestWaitingOnPermit(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		// verdict is what happens to the waiting pod after a minute.
-		verdict func(w *world, f *Flight, p fwk.WaitingPod)
+		verdict func(w *testEnv, f *Assignment, p fwk.WaitingPod)
 		bound   bool
 		unfit   bool
 		waited  time.Duration
 	}{
-		"all allow": {func(_ *world, _ *Flight, p fwk.WaitingPod) { p.Allow("A"); p.Allow("B") }, true, false, time.Minute},
+		"all allow": {func(_ *testEnv, _ *Assignment, p fwk.WaitingPod) { p.Allow("A"); p.Allow("B") }, true, false, time.Minute},
 		"one allows, and the other's time is up": {
-			func(_ *world, _ *Flight, p fwk.WaitingPod) { p.Allow("A") }, false, true, 10 * time.Minute,
+			func(_ *testEnv, _ *Assignment, p fwk.WaitingPod) { p.Allow("A") }, false, true, 10 * time.Minute,
 		},
-		"one refuses":       {func(_ *world, _ *Flight, p fwk.WaitingPod) { p.Reject("B", "no") }, false, true, time.Minute},
-		"it is preempted":   {func(_ *world, _ *Flight, p fwk.WaitingPod) { p.Preempt("B", "go") }, false, false, time.Minute},
-		"the process ends":  {func(w *world, _ *Flight, _ fwk.WaitingPod) { w.cancel() }, false, false, time.Minute},
-		"nobody ever comes": {func(*world, *Flight, fwk.WaitingPod) {}, false, true, 5 * time.Minute},
+		"one refuses":       {func(_ *testEnv, _ *Assignment, p fwk.WaitingPod) { p.Reject("B", "no") }, false, true, time.Minute},
+		"it is preempted":   {func(_ *testEnv, _ *Assignment, p fwk.WaitingPod) { p.Preempt("B", "go") }, false, false, time.Minute},
+		"the process ends":  {func(w *testEnv, _ *Assignment, _ fwk.WaitingPod) { w.cancel() }, false, false, time.Minute},
+		"nobody ever comes": {func(*testEnv, *Assignment, fwk.WaitingPod) {}, false, true, 5 * time.Minute},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
+			runInVirtualTime(t, func(w *testEnv) {
 				w.ctx, w.cancel = context.WithCancel(w.ctx)
-				w.a.On, w.a.Waits = map[string]probe.Answer{"Permit": probe.Wait}, 5*time.Minute
-				w.b.On, w.b.Waits = map[string]probe.Answer{"Permit": probe.Wait}, 10*time.Minute
-				f := w.flight()
+				w.a.Statuses, w.a.PermitTimeout = map[string]probe.StatusFunc{"Permit": probe.Wait}, 5*time.Minute
+				w.b.Statuses, w.b.PermitTimeout = map[string]probe.StatusFunc{"Permit": probe.Wait}, 10*time.Minute
+				f := w.newAssignment()
 				if err := w.Begin(w.ctx, f); err != nil {
 					t.Fatal(err)
 				}
@@ -229,36 +229,36 @@ func TestWaitingOnPermit(t *testing.T) {
 				if lines := w.journal.Take(); slices.Equal(lines[max(0, len(lines)-2):], undone) == c.bound {
 					t.Errorf("calls of plugins %v; claims are taken back: %v", lines, !c.bound)
 				}
-				if c.bound != (w.deaf == 1) || w.assumed() != c.bound || f.Framework.Waiting.Len() != 0 {
-					t.Errorf("deaf %d times, assumed %v, %d wait", w.deaf, w.assumed(), f.Framework.Waiting.Len())
+				if c.bound != (w.stoppedRecording == 1) || w.assumed() != c.bound || f.Framework.WaitingPods.Len() != 0 {
+					t.Errorf("deaf %d times, assumed %v, %d wait", w.stoppedRecording, w.assumed(), f.Framework.WaitingPods.Len())
 				}
 			})
 		})
 	}
 }
 
-func TestAFailedPreflightLeavesNobodyWaiting(t *testing.T) {
-	inTime(t, func(w *world) {
-		w.a.On = map[string]probe.Answer{"Permit": probe.Wait, "PreBindPreFlight": probe.Fail(errBroken)}
-		w.a.Waits = time.Hour
-		f, err := w.fly()
-		if err == nil || f.Framework.Waiting.Len() != 0 {
-			t.Errorf("error %v; %d pods wait for ever", err, f.Framework.Waiting.Len())
+func TestAFailedPreflightLeavesNoPodWaiting(t *testing.T) {
+	runInVirtualTime(t, func(w *testEnv) {
+		w.a.Statuses = map[string]probe.StatusFunc{"Permit": probe.Wait, "PreBindPreFlight": probe.Fail(errBroken)}
+		w.a.PermitTimeout = time.Hour
+		f, err := w.bindPod()
+		if err == nil || f.Framework.WaitingPods.Len() != 0 {
+			t.Errorf("error %v; %d pods wait for ever", err, f.Framework.WaitingPods.Len())
 		}
 	})
 }
 
 func TestPreBindCanBeCancelled(t *testing.T) {
-	inTime(t, func(w *world) {
-		var f *Flight
-		w.a.During = func(ctx context.Context) {
+	runInVirtualTime(t, func(w *testEnv) {
+		var f *Assignment
+		w.a.OnPreBind = func(ctx context.Context) {
 			p := f.Framework.GetPodInPreBind(w.pod.UID)
 			if p == nil || !p.CancelPod("preempted") || !p.CancelPod("again") {
 				t.Error("the pod cannot be cancelled")
 			}
 			<-ctx.Done()
 		}
-		f = w.flight()
+		f = w.newAssignment()
 		if err := w.Begin(w.ctx, f); err != nil {
 			t.Fatal(err)
 		}
@@ -272,40 +272,40 @@ func TestPreBindCanBeCancelled(t *testing.T) {
 	})
 }
 
-func TestAPluginMayTakeThePodOutOfPreBind(t *testing.T) {
-	inTime(t, func(w *world) {
-		var f *Flight
-		w.a.During = func(context.Context) { f.Framework.RemovePodInPreBind(w.pod.UID) }
-		f = w.flight()
+func TestAPluginMayRemoveThePodFromPreBind(t *testing.T) {
+	runInVirtualTime(t, func(w *testEnv) {
+		var f *Assignment
+		w.a.OnPreBind = func(context.Context) { f.Framework.RemovePodInPreBind(w.pod.UID) }
+		f = w.newAssignment()
 		if err := errors.Join(w.Begin(w.ctx, f), w.Finish(w.ctx, f)); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-func TestAutoscalersAreToldWhereAPodIsGoing(t *testing.T) {
+func TestTheNominatedNodeIsWrittenBeforeSlowBinds(t *testing.T) {
 	for sentence, c := range map[string]struct {
-		preflight probe.Answer
+		preflight probe.StatusFunc
 		want      []string
 	}{
 		"before work that takes a while": {nil, []string{"patch web", "bind web n1"}},
 		"and not when it goes at once":   {probe.Skip, []string{"bind web n1"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(w *world) {
-				w.a.On = map[string]probe.Answer{"PreBindPreFlight": c.preflight}
-				w.b.On = map[string]probe.Answer{"PreBindPreFlight": probe.Skip}
-				w.a.During = func(context.Context) {
+			runInVirtualTime(t, func(w *testEnv) {
+				w.a.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": c.preflight}
+				w.b.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
+				w.a.OnPreBind = func(context.Context) {
 					synctest.Wait()
 					if got := w.cluster.Pod(w.pod).Status.NominatedNodeName; got != "n1" {
 						t.Errorf("nominated for %q", got)
 					}
 				}
-				if _, err := w.fly(); err != nil {
+				if _, err := w.bindPod(); err != nil {
 					t.Error(err)
 				}
 				// The Binding knows the version that the patch made: no conflict.
-				wantLines(t, "calls", w.cluster.Take(), c.want...)
+				wantLines(t, "calls", w.cluster.TakeCalls(), c.want...)
 			})
 		})
 	}

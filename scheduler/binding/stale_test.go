@@ -47,8 +47,8 @@ func TestAStatusIsWrittenAgainWhenTheInformerLagsBehind(t *testing.T) {
 				pod.ResourceVersion = "7"
 				pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "ProfilePaused"}}
 			})
-			b.Refuse(paused.Obj(), v1.PodReasonUnschedulable, "0/0 nodes are available", nil)
-			b.Refuse(paused.Mutate(func(pod *v1.Pod) { pod.ResourceVersion = tc.version }).Obj(), "ProfilePaused", "", nil)
+			b.SetNotScheduled(paused.Obj(), v1.PodReasonUnschedulable, "0/0 nodes are available", nil)
+			b.SetNotScheduled(paused.Mutate(func(pod *v1.Pod) { pod.ResourceVersion = tc.version }).Obj(), "ProfilePaused", "", nil)
 			if diff := cmp.Diff(tc.want, written); diff != "" {
 				t.Errorf("reasons written (-want,+got):\n%s", diff)
 			}

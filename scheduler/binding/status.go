@@ -12,11 +12,11 @@ import (
 // Refuse writes that a pod is not scheduled, and why. nominated, where it is
 // not nil, replaces status.nominatedNodeName. Nothing is written when the pod
 // says so already.
-func (b *Binding) Refuse(pod *v1.Pod, reason, message string, nominated *string) {
-	b.status.put(&news{pod: pod, nominated: nominated, condition: notScheduled(pod, reason, message)})
+func (b *Binding) SetNotScheduled(pod *v1.Pod, reason, message string, nominated *string) {
+	b.status.add(&statusUpdate{pod: pod, nominated: nominated, condition: notScheduledCondition(pod, reason, message)})
 }
 
-func notScheduled(pod *v1.Pod, reason, message string) *v1.PodCondition {
+func notScheduledCondition(pod *v1.Pod, reason, message string) *v1.PodCondition {
 	return &v1.PodCondition{
 		Type:               v1.PodScheduled,
 		Status:             v1.ConditionFalse,
@@ -30,27 +30,27 @@ func notScheduled(pod *v1.Pod, reason, message string) *v1.PodCondition {
 // given resource version, which it is not any more afterwards: message must be
 // one that it does not carry yet. It waits until no other patch of the pod is under
 // way.
-func (w *statusWriter) mark(ctx context.Context, pod *v1.Pod, version, message string) error {
-	n := &news{pod: pod, condition: notScheduled(pod, v1.PodReasonSchedulerError, message)}
-	patch, err := n.patch(view{version: version}, metav1.NewTime(w.options.Clock.Now()))
+func (w *statusWriter) writeBindFailure(ctx context.Context, pod *v1.Pod, version, message string) error {
+	n := &statusUpdate{pod: pod, condition: notScheduledCondition(pod, v1.PodReasonSchedulerError, message)}
+	patch, err := n.patch(podStatus{version: version}, metav1.NewTime(w.options.Clock.Now()))
 	if err != nil {
 		return err
 	}
-	w.exclusively(pod, func() view {
+	w.patchExclusively(pod, func() podStatus {
 		var marked *v1.Pod
 		marked, err = w.options.Client.CoreV1().Pods(pod.Namespace).
 			Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err != nil {
-			return view{}
+			return podStatus{}
 		}
-		return viewOf(w.options.transformed(marked))
+		return podStatusOf(w.options.applyTransform(marked))
 	})
 	return err
 }
 
 // Told is closed once the status of every pod says what it is to say, as far as
 // the API server takes it.
-func (b *Binding) Told() <-chan struct{} { return b.status.all() }
+func (b *Binding) StatusFlushed() <-chan struct{} { return b.status.flushed() }
 
 // Forget drops what is remembered of a pod that is gone or bound.
 func (b *Binding) Forget(uid types.UID) {
@@ -64,7 +64,7 @@ func (b *Binding) Forget(uid types.UID) {
 func (b *Binding) Observe(pod *v1.Pod) { b.status.observe(pod) }
 
 // news is what is to be written into a pod's status.
-type news struct {
+type statusUpdate struct {
 	pod       *v1.Pod
 	condition *v1.PodCondition
 	nominated *string
@@ -73,7 +73,7 @@ type news struct {
 }
 
 // merge adds older news that n says nothing about.
-func (n *news) merge(older *news) {
+func (n *statusUpdate) merge(older *statusUpdate) {
 	if n.condition == nil {
 		n.condition = older.condition
 	}
@@ -84,31 +84,31 @@ func (n *news) merge(older *news) {
 
 // view is what Berth knows of a pod's status: from the informer, or from the
 // answer to a patch that the informer has not caught up with.
-type view struct {
+type podStatus struct {
 	version   string
 	nominated string
 	condition *v1.PodCondition
 	// like reads to scheduling as the pod does at version.
-	like *v1.Pod
+	pod *v1.Pod
 }
 
-func viewOf(pod *v1.Pod) view {
-	return view{version: pod.ResourceVersion, nominated: pod.Status.NominatedNodeName, condition: conditionOf(pod, v1.PodScheduled), like: pod}
+func podStatusOf(pod *v1.Pod) podStatus {
+	return podStatus{version: pod.ResourceVersion, nominated: pod.Status.NominatedNodeName, condition: conditionOf(pod, v1.PodScheduled), pod: pod}
 }
 
 // sharing lets go of a second copy of pod, which is held anyway.
-func (v view) sharing(pod *v1.Pod) view {
-	if v.like != nil && sameForScheduling(pod, v.like) {
-		v.like = pod
+func (v podStatus) sharePod(pod *v1.Pod) podStatus {
+	if v.pod != nil && sameForScheduling(pod, v.pod) {
+		v.pod = pod
 	}
 	return v
 }
 
 // replacedBy returns the view of a pod that the informer delivered where that is not
 // older.
-func (v view) replacedBy(delivered *v1.Pod) view {
-	if newer(delivered.ResourceVersion, v.version) == delivered.ResourceVersion {
-		return viewOf(delivered)
+func (v podStatus) updatedBy(delivered *v1.Pod) podStatus {
+	if newerVersion(delivered.ResourceVersion, v.version) == delivered.ResourceVersion {
+		return podStatusOf(delivered)
 	}
 	return v
 }
@@ -117,7 +117,7 @@ func (v view) replacedBy(delivered *v1.Pod) view {
 // when it is there already. It carries the UID, so that a pod re-created under
 // the same name is left alone, and the version, so that a pod that somebody
 // bound meanwhile is not told that it is not scheduled.
-func (n *news) patch(there view, now metav1.Time) ([]byte, error) {
+func (n *statusUpdate) patch(there podStatus, now metav1.Time) ([]byte, error) {
 	status := map[string]any{}
 	if n.nominated != nil && *n.nominated != there.nominated {
 		status["nominatedNodeName"] = *n.nominated

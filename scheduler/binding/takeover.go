@@ -18,17 +18,17 @@ import (
 
 // reasonTakenOver is what a pod says that waited for its first attempt when the
 // leader went.
-const reasonTakenOver = "TakenOver"
+const reasonLeaderHandover = "TakenOver"
 
 // TakenOver is what came of TakeOver.
-type TakenOver struct {
+type FenceResult struct {
 	// Marked is how many pods have another resource version now.
-	Marked int
+	Fenced int
 	// Bound are pods that turned out to have a node, as they are now.
 	Bound []*v1.Pod
 	// Open are pods that could not be marked: a Binding of an earlier leader may
 	// still bind them.
-	Open []types.UID
+	Unfenced []types.UID
 }
 
 // TakeOver writes into the status of pods that wait, so that they have another
@@ -36,39 +36,39 @@ type TakenOver struct {
 // and fails, however late it arrives. What the pods say of themselves stays but
 // for the time at which that was looked at last; those that said nothing say that
 // epoch took them over. It returns when all were tried, or ctx ends.
-func (b *Binding) TakeOver(ctx context.Context, pods []*v1.Pod, epoch int64) TakenOver {
+func (b *Binding) FencePods(ctx context.Context, pods []*v1.Pod, epoch int64) FenceResult {
 	if fault.LateBindingOfOthersPasses || len(pods) == 0 {
-		return TakenOver{}
+		return FenceResult{}
 	}
-	t := &takeover{over: make(chan struct{}), pods: pods, workers: min(InFlight, len(pods))}
+	t := &fencing{done: make(chan struct{}), pods: pods, workers: min(MaxInFlight, len(pods))}
 	for range t.workers {
 		b.options.Go(func() {
 			for pod := t.next(ctx); pod != nil; pod = t.next(ctx) {
-				live, marked := b.status.takeOver(ctx, pod, epoch)
-				t.note(live, marked)
+				live, marked := b.status.fence(ctx, pod, epoch)
+				t.record(live, marked)
 			}
-			t.end()
+			t.workerDone()
 		})
 	}
 	// The workers end with ctx.
-	_ = b.options.Wait(context.WithoutCancel(ctx), t.over)
-	return t.came
+	_ = b.options.Wait(context.WithoutCancel(ctx), t.done)
+	return t.result
 }
 
 // takeover is a TakeOver under way.
-type takeover struct {
+type fencing struct {
 	// over is closed when all workers have ended.
-	over chan struct{}
+	done chan struct{}
 
 	mu      sync.Mutex
 	workers int
 	pods    []*v1.Pod // that are still to be marked
-	came    TakenOver
+	result  FenceResult
 }
 
 // next returns the pod that is to be marked next; nil when there is none, or ctx has
 // ended.
-func (t *takeover) next(ctx context.Context) *v1.Pod {
+func (t *fencing) next(ctx context.Context) *v1.Pod {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.pods) == 0 || ctx.Err() != nil {
@@ -80,34 +80,34 @@ func (t *takeover) next(ctx context.Context) *v1.Pod {
 }
 
 // note counts what came of a pod.
-func (t *takeover) note(live *v1.Pod, marked bool) {
+func (t *fencing) record(live *v1.Pod, marked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case live == nil && marked:
-		t.came.Marked++
+		t.result.Fenced++
 	case live == nil:
 	case live.Spec.NodeName != "":
-		t.came.Bound = append(t.came.Bound, live)
+		t.result.Bound = append(t.result.Bound, live)
 	default:
-		t.came.Open = append(t.came.Open, live.UID)
+		t.result.Unfenced = append(t.result.Unfenced, live.UID)
 	}
 }
 
 // end notes that a worker has ended.
-func (t *takeover) end() {
+func (t *fencing) workerDone() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.workers--; t.workers == 0 {
-		close(t.over)
+		close(t.done)
 	}
 }
 
 // takeOver marks one pod. A pod that is returned is not marked: it has a node,
 // or all was in vain. A pod that is gone is neither returned nor marked.
-func (w *statusWriter) takeOver(ctx context.Context, pod *v1.Pod, epoch int64) (left *v1.Pod, marked bool) {
-	w.exclusively(pod, func() (told view) {
-		left, told = w.patchTakenOver(ctx, pod, epoch)
+func (w *statusWriter) fence(ctx context.Context, pod *v1.Pod, epoch int64) (left *v1.Pod, marked bool) {
+	w.patchExclusively(pod, func() (told podStatus) {
+		left, told = w.patchFence(ctx, pod, epoch)
 		marked = told.version != ""
 		return told
 	})
@@ -116,38 +116,38 @@ func (w *statusWriter) takeOver(ctx context.Context, pod *v1.Pod, epoch int64) (
 
 // patchTakenOver is takeOver while no other patch of the pod is under way. It returns
 // what the answer told; the zero view for a pod that is not marked.
-func (w *statusWriter) patchTakenOver(ctx context.Context, pod *v1.Pod, epoch int64) (left *v1.Pod, told view) {
+func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64) (left *v1.Pod, told podStatus) {
 	pods, live := w.options.Client.CoreV1().Pods(pod.Namespace), pod
 	at := w.options.Clock.Now()
 	for try := 0; ; try++ {
-		patched, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, takeoverPatch(live, epoch, metav1.NewTime(at)), metav1.PatchOptions{}, "status")
+		patched, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, fencePatch(live, epoch, metav1.NewTime(at)), metav1.PatchOptions{}, "status")
 		switch {
 		case err == nil && patched.ResourceVersion != live.ResourceVersion:
-			return nil, viewOf(w.options.transformed(patched))
+			return nil, podStatusOf(w.options.applyTransform(patched))
 		case err == nil:
 			// It was looked at within this very second: times have no parts of one.
 			at = at.Add(time.Second)
 			continue
 		case apierrors.IsNotFound(err):
-			return nil, view{}
+			return nil, podStatus{}
 		case apierrors.IsConflict(err):
 			if live, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil {
 				switch {
 				case live.UID != pod.UID:
-					return nil, view{}
+					return nil, podStatus{}
 				case live.Spec.NodeName != "":
-					return live, view{}
+					return live, podStatus{}
 				}
 			} else if apierrors.IsNotFound(err) {
-				return nil, view{}
+				return nil, podStatus{}
 			} else {
 				live = pod
 			}
 		}
-		if err != nil && (!ambiguous(err) || try >= statusTries || !w.pause(ctx)) {
+		if err != nil && (!ambiguous(err) || try >= maxStatusTries || !w.pause(ctx)) {
 			statusFailures.Inc()
 			klog.FromContext(ctx).Error(err, "A pod that waits could not be marked as taken over", "pod", klog.KObj(pod), "tries", try+1)
-			return live, view{}
+			return live, podStatus{}
 		}
 	}
 }
@@ -156,18 +156,18 @@ func (w *statusWriter) pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-w.options.Clock.After(settlePause):
+	case <-w.options.Clock.After(retryDelay):
 		return true
 	}
 }
 
 // takeoverPatch changes a pod that has no node at the version that is known, and
 // nothing that it says.
-func takeoverPatch(pod *v1.Pod, epoch int64, now metav1.Time) []byte {
+func fencePatch(pod *v1.Pod, epoch int64, now metav1.Time) []byte {
 	condition := conditionOf(pod, v1.PodScheduled).DeepCopy()
 	if condition == nil {
 		// No error, and no refusal, upon which an autoscaler might act.
-		condition = notScheduled(pod, reasonTakenOver, fmt.Sprintf("the scheduler of epoch %d took over before the pod was tried", epoch))
+		condition = notScheduledCondition(pod, reasonLeaderHandover, fmt.Sprintf("the scheduler of epoch %d took over before the pod was tried", epoch))
 		condition.Status, condition.LastTransitionTime = v1.ConditionUnknown, now
 	}
 	condition.LastProbeTime = now

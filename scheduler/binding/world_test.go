@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/test/fakecluster"
 	"github.com/berthdev/berth/test/fixture"
@@ -24,18 +24,18 @@ import (
 
 // world is the room, a cluster with one pod "web", and two plugins that stand
 // everywhere but at Bind, where the real binder is.
-type world struct {
+type testEnv struct {
 	*Binding
 	t       *testing.T
 	ctx     context.Context
 	cancel  context.CancelFunc
 	cluster *fakecluster.Cluster
 	cache   *cache.Cache
-	journal *probe.Journal
-	a, b    *probe.Probe
+	journal *probe.CallLog
+	a, b    *probe.Plugin
 	pod     *v1.Pod
 	// deaf is how often the attempt was told that no refusal is possible.
-	deaf int
+	stoppedRecording int
 	// binders are the plugins at Bind.
 	binders []string
 	// extenders are asked to bind before them.
@@ -43,18 +43,18 @@ type world struct {
 }
 
 // inTime runs a test in virtual time, and waits for all work it started.
-func inTime(t *testing.T, test func(w *world)) {
+func runInVirtualTime(t *testing.T, test func(w *testEnv)) {
 	synctest.Test(t, func(t *testing.T) {
-		journal := &probe.Journal{}
-		w := &world{
+		journal := &probe.CallLog{}
+		w := &testEnv{
 			t: t, ctx: klog.NewContext(t.Context(), logr.Discard()), journal: journal,
-			a: &probe.Probe{Called: "A", Journal: journal}, b: &probe.Probe{Called: "B", Journal: journal},
-			cluster: fakecluster.New(usersPod()), cache: cache.New(),
+			a: &probe.Plugin{PluginName: "A", Log: journal}, b: &probe.Plugin{PluginName: "B", Log: journal},
+			cluster: fakecluster.New(userPod()), cache: cache.New(),
 			binders: []string{defaultbinder.Name},
 		}
-		w.pod = w.delivered()
+		w.pod = w.informerPod()
 		w.Binding = New(Options{
-			Client: w.cluster, Cache: w.cache, Clock: clock.RealClock{}, Transform: intake.Trim(false), Go: func(work func()) { go work() },
+			Client: w.cluster, Cache: w.cache, Clock: clock.RealClock{}, Transform: eventhandlers.Trim(false), Go: func(work func()) { go work() },
 		})
 		test(w)
 		synctest.Wait()
@@ -62,8 +62,8 @@ func inTime(t *testing.T, test func(w *world)) {
 }
 
 // usersPod is a pod with what users write and informers do not keep.
-func usersPod() *v1.Pod {
-	pod := fixture.Pod("web").Scheduler("p").Requests("cpu", "100m").Obj()
+func userPod() *v1.Pod {
+	pod := fixture.Pod("web").SchedulerName("p").Requests("cpu", "100m").Obj()
 	c := &pod.Spec.Containers[0]
 	c.Command, c.Args = []string{"serve"}, []string{"--port=80"}
 	c.Env = []v1.EnvVar{{Name: "MODE", ValueFrom: &v1.EnvVarSource{
@@ -75,8 +75,8 @@ func usersPod() *v1.Pod {
 }
 
 // delivered is the pod as the informer of an ordinary process delivers it.
-func (w *world) delivered() *v1.Pod {
-	trimmed, err := intake.Trim(false)(w.cluster.Pod(usersPod()))
+func (w *testEnv) informerPod() *v1.Pod {
+	trimmed, err := eventhandlers.Trim(false)(w.cluster.Pod(userPod()))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -84,9 +84,9 @@ func (w *world) delivered() *v1.Pod {
 }
 
 // flight puts the pod on its way to node n1.
-func (w *world) flight() *Flight {
+func (w *testEnv) newAssignment() *Assignment {
 	w.t.Helper()
-	probes := []*probe.Probe{w.a, w.b}
+	probes := []*probe.Plugin{w.a, w.b}
 	registry := probe.Registry(probes...)
 	registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
 	chains := probe.Chains(probes, framework.Bind)
@@ -94,8 +94,8 @@ func (w *world) flight() *Flight {
 		chains[framework.Bind] = append(chains[framework.Bind], framework.Entry{Name: name})
 	}
 	f, err := framework.New(w.ctx, framework.Config{Profile: "p", Chains: chains, Extenders: w.extenders}, registry, framework.Host{
-		Client: w.cluster, Waiting: framework.NewWaitingPods(clock.RealClock{}),
-		PreBinds: framework.NewPreBinds(), Clock: clock.RealClock{},
+		Client: w.cluster, WaitingPods: framework.NewWaitingPods(clock.RealClock{}),
+		PodsInPreBind: framework.NewPodsInPreBind(), Clock: clock.RealClock{},
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -104,32 +104,32 @@ func (w *world) flight() *Flight {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &Flight{
+	return &Assignment{
 		Framework: f, State: framework.NewCycleState(), Info: info, Node: "n1",
-		Annotations: map[string]string{"berth.dev/decision": "why"}, Deaf: func() { w.deaf++ },
+		Annotations: map[string]string{"berth.dev/decision": "why"}, StopRecordingEvents: func() { w.stoppedRecording++ },
 	}
 }
 
 // fly begins and finishes.
-func (w *world) fly() (*Flight, error) {
-	f := w.flight()
+func (w *testEnv) bindPod() (*Assignment, error) {
+	f := w.newAssignment()
 	if err := w.Begin(w.ctx, f); err != nil {
 		return f, err
 	}
 	return f, w.Finish(w.ctx, f)
 }
 
-func (w *world) assumed() bool {
-	_, is := w.cache.Assumed(w.pod.UID)
+func (w *testEnv) assumed() bool {
+	_, is := w.cache.AssumedNode(w.pod.UID)
 	return is
 }
 
 // calls are what the cluster was asked since the last time, patches left out.
-func (w *world) calls() []string {
-	return slices.DeleteFunc(w.cluster.Take(), func(call string) bool { return strings.HasPrefix(call, "patch") })
+func (w *testEnv) calls() []string {
+	return slices.DeleteFunc(w.cluster.TakeCalls(), func(call string) bool { return strings.HasPrefix(call, "patch") })
 }
 
-func (w *world) log() logr.Logger { return logr.Discard() }
+func (w *testEnv) log() logr.Logger { return logr.Discard() }
 
 func wantLines(t *testing.T, what string, got []string, want ...string) {
 	t.Helper()

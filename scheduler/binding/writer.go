@@ -19,12 +19,12 @@ import (
 const (
 	// statusWorkers bounds the patches under way. Binds go before them, on a
 	// client of their own.
-	statusWorkers = 8
+	maxStatusWorkers = 8
 	// statusTries is how often news is sent to an API server that fails.
-	statusTries = 10
+	maxStatusTries = 10
 	// statusConflicts is how often one patch is made anew for a pod that
 	// others change at the same time.
-	statusConflicts = 5
+	maxStatusConflicts = 5
 	// statusTimeout is how long one write may take: a bind waits for it.
 	statusTimeout = 10 * time.Second
 )
@@ -34,67 +34,69 @@ const (
 type statusWriter struct {
 	options Options
 
-	mu      sync.Mutex
-	waiting map[types.UID]*news
-	order   []types.UID
-	sending map[types.UID]*sending
-	workers int
+	mu       sync.Mutex
+	pending  map[types.UID]*statusUpdate
+	queue    []types.UID
+	inFlight map[types.UID]*patchInFlight
+	workers  int
 	// told are closed when nothing is left to be sent.
-	told []chan struct{}
+	flushWaiters []chan struct{}
 	// known is what answers to patches told, or what the informer delivered since,
 	// until the pod is bound or gone. An attempt under way may have an older version.
-	known map[types.UID]view
+	known map[types.UID]podStatus
 }
 
 // sending is a patch under way.
-type sending struct {
-	over chan struct{}
+type patchInFlight struct {
+	done chan struct{}
 	// last says that the pod is being bound, or forgotten: whatever becomes of
 	// the patch, no other follows.
-	last bool
+	final bool
 	// forget says that the answer need not be remembered.
-	forget bool
+	discardAnswer bool
 	// delivered is the version of the pod that the informer delivered meanwhile.
 	delivered *v1.Pod
 }
 
 func newStatusWriter(o Options) *statusWriter {
 	return &statusWriter{
-		options: o, waiting: map[types.UID]*news{},
-		sending: map[types.UID]*sending{}, known: map[types.UID]view{},
+		options: o, pending: map[types.UID]*statusUpdate{},
+		inFlight: map[types.UID]*patchInFlight{}, known: map[types.UID]podStatus{},
 	}
 }
 
-func (w *statusWriter) nominate(pod *v1.Pod, node string) { w.put(&news{pod: pod, nominated: &node}) }
+func (w *statusWriter) nominate(pod *v1.Pod, node string) {
+	w.add(&statusUpdate{pod: pod, nominated: &node})
+}
 
 // put queues news, merged with what is still to be sent about the same pod.
-func (w *statusWriter) put(n *news) {
+func (w *statusWriter) add(n *statusUpdate) {
 	w.mu.Lock()
 	w.enqueue(n)
-	start := w.wantsWorker()
+	start := w.reserveWorker()
 	w.mu.Unlock()
 	if start {
-		w.options.Go(w.work)
+		w.options.Go(w.runWorker)
 	}
 }
 
-func (w *statusWriter) enqueue(n *news) {
+func (w *statusWriter) enqueue(n *statusUpdate) {
 	uid := n.pod.UID
-	if older, ok := w.waiting[uid]; ok {
+	if older, ok := w.pending[uid]; ok {
 		n.merge(older)
 	} else {
-		w.order = append(w.order, uid)
+		w.queue = append(w.queue, uid)
 	}
-	w.waiting[uid] = n
+	w.pending[uid] = n
 }
 
 func (w *statusWriter) forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.known, uid)
-	delete(w.waiting, uid)
-	if s := w.sending[uid]; s != nil {
-		s.last, s.forget = true, true
+	delete(w.pending, uid)
+	if s := w.inFlight[uid]; s != nil {
+		s.final, s.discardAnswer = true, true
 	}
 }
 
@@ -103,63 +105,63 @@ func (w *statusWriter) forget(uid types.UID) {
 func (w *statusWriter) observe(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s := w.sending[pod.UID]; s != nil {
+	if s := w.inFlight[pod.UID]; s != nil {
 		s.delivered = pod
 	}
 	if told, ok := w.known[pod.UID]; ok {
-		w.known[pod.UID] = told.replacedBy(pod)
+		w.known[pod.UID] = told.updatedBy(pod)
 	}
 }
 
 // begin registers a patch of a pod that nobody else writes to. Called with the lock.
-func (w *statusWriter) begin(uid types.UID) *sending {
-	s := &sending{over: make(chan struct{})}
-	w.sending[uid] = s
+func (w *statusWriter) beginPatch(uid types.UID) *patchInFlight {
+	s := &patchInFlight{done: make(chan struct{})}
+	w.inFlight[uid] = s
 	return s
 }
 
 // end remembers what the answer to a patch told, the zero view when it told nothing.
 // Called with the lock.
-func (w *statusWriter) end(pod *v1.Pod, s *sending, told view) {
-	delete(w.sending, pod.UID)
-	close(s.over)
-	if told.version == "" || s.forget && !fault.ViewOutlivesPod {
+func (w *statusWriter) endPatch(pod *v1.Pod, s *patchInFlight, told podStatus) {
+	delete(w.inFlight, pod.UID)
+	close(s.done)
+	if told.version == "" || s.discardAnswer && !fault.ViewOutlivesPod {
 		return
 	}
-	told = told.sharing(pod)
+	told = told.sharePod(pod)
 	if s.delivered != nil {
-		told = told.replacedBy(s.delivered)
+		told = told.updatedBy(s.delivered)
 	}
 	w.known[pod.UID] = told
 }
 
 // exclusively lets write patch a pod while no other patch of it is under way.
-func (w *statusWriter) exclusively(pod *v1.Pod, write func() view) {
+func (w *statusWriter) patchExclusively(pod *v1.Pod, write func() podStatus) {
 	w.mu.Lock()
-	for w.sending[pod.UID] != nil {
-		over := w.sending[pod.UID].over
+	for w.inFlight[pod.UID] != nil {
+		over := w.inFlight[pod.UID].done
 		w.mu.Unlock()
 		_ = w.options.Wait(context.Background(), over) // the patch ends by itself
 		w.mu.Lock()
 	}
-	s := w.begin(pod.UID)
+	s := w.beginPatch(pod.UID)
 	w.mu.Unlock()
 
 	told := write()
 
 	w.mu.Lock()
-	w.end(pod, s, told)
-	start := len(w.waiting) > 0 && !fault.NewsBehindAMarkWaits && w.wantsWorker()
+	w.endPatch(pod, s, told)
+	start := len(w.pending) > 0 && !fault.NewsBehindAMarkWaits && w.reserveWorker()
 	w.mu.Unlock()
 	if start {
-		w.options.Go(w.work)
+		w.options.Go(w.runWorker)
 	}
 }
 
 // wantsWorker says whether one more worker is to be started, and counts it. Called with
 // the lock.
-func (w *statusWriter) wantsWorker() bool {
-	if w.workers == statusWorkers {
+func (w *statusWriter) reserveWorker() bool {
+	if w.workers == maxStatusWorkers {
 		return false
 	}
 	w.workers++
@@ -171,57 +173,57 @@ func (w *statusWriter) wantsWorker() bool {
 // resource version that is known of the pod as it was decided about: where the
 // answer to a patch told of a change that scheduling reads, the Binding is to
 // fail by it.
-func (w *statusWriter) settle(pod *v1.Pod) view {
+func (w *statusWriter) quiesce(pod *v1.Pod) podStatus {
 	w.mu.Lock()
-	delete(w.waiting, pod.UID)
-	s := w.sending[pod.UID]
+	delete(w.pending, pod.UID)
+	s := w.inFlight[pod.UID]
 	if s != nil {
-		s.last = !fault.PatchedDuringBind
+		s.final = !fault.PatchedDuringBind
 	}
 	w.mu.Unlock()
 	if s != nil {
 		// The patch ends by itself, whatever becomes of the bind.
-		_ = w.options.Wait(context.Background(), s.over)
+		_ = w.options.Wait(context.Background(), s.done)
 	}
 	known := w.latest(pod)
-	if !sameForScheduling(pod, known.like) && !fault.ChangedPodBound {
-		return viewOf(pod)
+	if !sameForScheduling(pod, known.pod) && !fault.ChangedPodBound {
+		return podStatusOf(pod)
 	}
 	return known
 }
 
 // latest is the newest that is known of a pod.
-func (w *statusWriter) latest(pod *v1.Pod) view {
+func (w *statusWriter) latest(pod *v1.Pod) podStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if told, ok := w.known[pod.UID]; ok && newer(pod.ResourceVersion, told.version) == told.version {
+	if told, ok := w.known[pod.UID]; ok && newerVersion(pod.ResourceVersion, told.version) == told.version {
 		return told
 	}
-	return viewOf(pod)
+	return podStatusOf(pod)
 }
 
 // work sends news until there is none. A worker whose write failed pauses, so
 // that an API server in trouble is left in peace.
-func (w *statusWriter) work() {
+func (w *statusWriter) runWorker() {
 	for {
 		w.mu.Lock()
-		n := w.take()
+		n := w.dequeue()
 		if n == nil {
 			w.workers--
-			w.tell()
+			w.notifyFlushed()
 			w.mu.Unlock()
 			return
 		}
 		uid := n.pod.UID
-		s := w.begin(uid)
+		s := w.beginPatch(uid)
 		w.mu.Unlock()
 
 		told, err := w.send(n)
 
 		w.mu.Lock()
-		w.end(n.pod, s, told)
-		if n.tries++; err != nil && !s.last && n.tries < statusTries {
-			if next, ok := w.waiting[uid]; ok {
+		w.endPatch(n.pod, s, told)
+		if n.tries++; err != nil && !s.final && n.tries < maxStatusTries {
+			if next, ok := w.pending[uid]; ok {
 				next.merge(n)
 			} else {
 				w.enqueue(n)
@@ -229,45 +231,45 @@ func (w *statusWriter) work() {
 		}
 		w.mu.Unlock()
 		if err != nil {
-			<-w.options.Clock.After(settlePause)
+			<-w.options.Clock.After(retryDelay)
 		}
 	}
 }
 
 // all is closed once nothing is left to be sent.
-func (w *statusWriter) all() <-chan struct{} {
+func (w *statusWriter) flushed() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	told := make(chan struct{})
-	w.told = append(w.told, told)
-	w.tell()
+	w.flushWaiters = append(w.flushWaiters, told)
+	w.notifyFlushed()
 	return told
 }
 
 // tell tells who waits for it that nothing is left to be sent. Called with the
 // lock.
-func (w *statusWriter) tell() {
+func (w *statusWriter) notifyFlushed() {
 	if w.workers > 0 {
 		return
 	}
-	for _, told := range w.told {
+	for _, told := range w.flushWaiters {
 		close(told)
 	}
-	w.told = nil
+	w.flushWaiters = nil
 }
 
 // take returns the oldest news about a pod that nobody writes to, nil when
 // there is none.
-func (w *statusWriter) take() *news {
-	for i := 0; i < len(w.order); i++ {
-		uid := w.order[i]
-		n, ok := w.waiting[uid]
-		if ok && w.sending[uid] != nil {
+func (w *statusWriter) dequeue() *statusUpdate {
+	for i := 0; i < len(w.queue); i++ {
+		uid := w.queue[i]
+		n, ok := w.pending[uid]
+		if ok && w.inFlight[uid] != nil {
 			continue
 		}
-		w.order = slices.Delete(w.order, i, i+1)
+		w.queue = slices.Delete(w.queue, i, i+1)
 		if ok {
-			delete(w.waiting, uid)
+			delete(w.pending, uid)
 			return n
 		}
 		i--
@@ -280,37 +282,37 @@ func (w *statusWriter) take() *news {
 // send patches one pod and returns what it is like then; the zero view when
 // nothing was written. A pod that others changed is read and, still waiting,
 // told all the same. The error says that it is worth trying again.
-func (w *statusWriter) send(n *news) (view, error) {
+func (w *statusWriter) send(n *statusUpdate) (podStatus, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
 	pods, there := w.options.Client.CoreV1().Pods(n.pod.Namespace), w.latest(n.pod)
-	for range statusConflicts {
+	for range maxStatusConflicts {
 		patch, err := n.patch(there, metav1.NewTime(w.options.Clock.Now()))
 		if patch == nil {
-			return view{}, err
+			return podStatus{}, err
 		}
 		patched, err := pods.Patch(ctx, n.pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err == nil {
-			return viewOf(w.options.transformed(patched)), nil
+			return podStatusOf(w.options.applyTransform(patched)), nil
 		}
 		if !apierrors.IsConflict(err) {
-			return view{}, w.failed(n, err)
+			return podStatus{}, w.recordFailure(n, err)
 		}
 		live, err := pods.Get(ctx, n.pod.Name, metav1.GetOptions{})
 		if err != nil {
-			return view{}, w.failed(n, err)
+			return podStatus{}, w.recordFailure(n, err)
 		}
 		if live.UID != n.pod.UID || live.Spec.NodeName != "" {
-			return view{}, nil
+			return podStatus{}, nil
 		}
-		there = viewOf(w.options.transformed(live))
+		there = podStatusOf(w.options.applyTransform(live))
 	}
-	return view{}, w.failed(n, errors.New("others change the pod all the time"))
+	return podStatus{}, w.recordFailure(n, errors.New("others change the pod all the time"))
 }
 
 // failed counts a write that failed, and returns err when another try may
 // succeed.
-func (w *statusWriter) failed(n *news, err error) error {
+func (w *statusWriter) recordFailure(n *statusUpdate, err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

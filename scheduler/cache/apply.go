@@ -23,17 +23,17 @@ func (s *Snapshot) apply(deltas []delta) {
 		case n.Node() == nil && len(n.GetPods()) == 0 && !n.listed:
 			delete(s.nodes, n.name)
 		case n.Node() != nil:
-			s.captureImages(n)
+			s.updateImageNodeCounts(n)
 			relist = relist || !n.listed
 			if n.counted {
-				s.columns.Count(n.slot)
+				s.columns.UpdateResources(n.slot)
 			}
 		}
 	}
 	clear(s.touched)
 	s.touched = s.touched[:0]
-	if relist || s.listed > len(s.order.nodes) {
-		s.relist()
+	if relist || s.listedNodes > len(s.nodeTree.positions) {
+		s.rebuildNodeList()
 	}
 }
 
@@ -48,81 +48,81 @@ func (s *Snapshot) touch(n *nodeState) {
 // applyOne changes one node and returns it, nil when there is none.
 func (s *Snapshot) applyOne(d delta) *nodeState {
 	switch {
-	case d.node != nil:
-		n := s.node(d.node.Name)
-		s.setNode(n, d.node)
+	case d.setNode != nil:
+		n := s.getOrCreateNode(d.setNode.Name)
+		s.setNode(n, d.setNode)
 		return n
-	case d.noNode != "":
-		n, ok := s.nodes[d.noNode]
+	case d.removeNode != "":
+		n, ok := s.nodes[d.removeNode]
 		if !ok {
 			return nil
 		}
-		s.dropImages(n)
-		s.order.remove(d.noNode)
-		s.leave(n)
+		s.removeImages(n)
+		s.nodeTree.remove(d.removeNode)
+		s.removeFromColumns(n)
 		n.RemoveNode()
 		return n
-	case d.other != 0:
+	case d.changedFacets != 0:
 		// What is concluded from storage lasts no longer than an attempt anyway.
-		if d.other != framework.StorageObjects {
-			s.moved++
+		if d.changedFacets != framework.StorageObjects {
+			s.listerChanges++
 		}
 		return nil
-	case d.pod != nil:
-		return s.addPod(d.pod)
+	case d.addPod != nil:
+		return s.addPod(d.addPod)
 	default:
-		return s.removePod(d.noPod)
+		return s.removePod(d.removePod)
 	}
 }
 
 func (s *Snapshot) setNode(n *nodeState, node *v1.Node) {
 	// Labels and taints say where pods count.
-	moves := n.listed && !sameScope(n.Node(), node)
+	moves := n.listed && !sameLabelsAndTaints(n.Node(), node)
 	if moves {
-		s.leave(n)
+		s.removeFromColumns(n)
 	}
-	s.dropImages(n)
-	s.order.set(node)
+	s.removeImages(n)
+	s.nodeTree.set(node)
 	n.SetNode(node)
 	s.addImages(n)
 	if moves {
-		s.settle(n)
+		s.addToColumns(n)
 	}
 }
 
 // sameScope says whether two versions of a node put its pods into the same
 // domains and scopes.
-func sameScope(a, b *v1.Node) bool {
+func sameLabelsAndTaints(a, b *v1.Node) bool {
 	return a != nil && b != nil && maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints)
 }
 
 func (s *Snapshot) addPod(info *framework.PodInfo) *nodeState {
-	n := s.node(info.Node())
+	n := s.getOrCreateNode(info.NodeName())
 	n.AddPodInfo(info)
-	s.sorted = s.sorted && info.Unassigned().Spec.Affinity == nil
+	s.affinityListsValid = s.affinityListsValid && info.OriginalPod().Spec.Affinity == nil
 	if n.counted {
-		s.kept.shift(n.slot, info, 1)
+		s.incremental.countPod(n.slot, info, 1)
 	}
 	return n
 }
 
 func (s *Snapshot) removePod(info *framework.PodInfo) *nodeState {
-	pod := info.Unassigned()
-	n := s.node(info.Node())
+	pod := info.OriginalPod()
+	n := s.getOrCreateNode(info.NodeName())
 	// The delta log holds each removal behind its addition, so that the pod is
 	// there.
 	if err := n.RemovePod(klog.Background(), pod); err != nil {
 		klog.ErrorS(err, "The cache lost count of a pod; please report this", "pod", klog.KObj(pod))
 		return n
 	}
-	s.sorted = s.sorted && pod.Spec.Affinity == nil
+	s.affinityListsValid = s.affinityListsValid && pod.Spec.Affinity == nil
 	if n.counted {
-		s.kept.shift(n.slot, info, -1)
+		s.incremental.countPod(n.slot, info, -1)
 	}
 	return n
 }
 
-func (s *Snapshot) node(name string) *nodeState {
+func (s *Snapshot) getOrCreateNode(name string) *nodeState {
 	n, ok := s.nodes[name]
 	if !ok {
 		n = &nodeState{NodeInfo: framework.NewNodeInfo(), name: name, slot: noSlot}

@@ -14,26 +14,26 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-func info(b *fixture.PodBuilder) *framework.PodInfo {
+func newPodInfo(b *fixture.PodBuilder) *framework.PodInfo {
 	info, _ := framework.NewPodInfo(b.Obj())
 	return info
 }
 
 // listed is the snapshot's list of nodes.
-func listed(c *Cache) []string { return names(c.Refresh().Nodes()) }
+func updatedNodeNames(c *Cache) []string { return nodeNames(c.UpdateSnapshot().Nodes()) }
 
-var histories = map[string]func(t *testing.T, c *Cache){
+var cacheTests = map[string]func(t *testing.T, c *Cache){
 	"nothing moves before Refresh": func(t *testing.T, c *Cache) {
 		c.SetNode(fixture.Node("n").Obj())
-		s := c.Refresh()
+		s := c.UpdateSnapshot()
 		before := s.Node("n").GetGeneration()
-		if err := c.Assume(info(fixture.Pod("a")), "n"); err != nil {
+		if err := c.AssumePod(newPodInfo(fixture.Pod("a")), "n"); err != nil {
 			t.Fatal(err)
 		}
 		if n := s.Node("n"); len(n.GetPods()) != 0 || n.GetGeneration() != before {
 			t.Error("the assumed pod is seen before the next Refresh")
 		}
-		if c.Refresh() != s || c.Snapshot() != s {
+		if c.UpdateSnapshot() != s || c.Snapshot() != s {
 			t.Error("Refresh returns another value")
 		}
 		if len(s.Node("n").GetPods()) != 1 {
@@ -44,93 +44,93 @@ var histories = map[string]func(t *testing.T, c *Cache){
 		for _, n := range []string{"a1", "a2", "a3", "b1", "c1", "c2"} {
 			c.SetNode(fixture.Node(n).Zone(n[:1]).Obj())
 		}
-		want(t, listed(c), "a1", "b1", "c1", "a2", "c2", "a3")
+		wantNames(t, updatedNodeNames(c), "a1", "b1", "c1", "a2", "c2", "a3")
 	},
 	"a mere change of zone does not change the order until nodes come or go": func(t *testing.T, c *Cache) {
 		for _, n := range []string{"a1", "a2", "b1"} {
 			c.SetNode(fixture.Node(n).Zone(n[:1]).Obj())
 		}
-		want(t, listed(c), "a1", "b1", "a2")
+		wantNames(t, updatedNodeNames(c), "a1", "b1", "a2")
 		c.SetNode(fixture.Node("a1").Zone("b").Obj())
-		want(t, listed(c), "a1", "b1", "a2")
+		wantNames(t, updatedNodeNames(c), "a1", "b1", "a2")
 		c.SetNode(fixture.Node("c1").Zone("c").Obj())
-		want(t, listed(c), "a2", "b1", "c1", "a1")
+		wantNames(t, updatedNodeNames(c), "a2", "b1", "c1", "a1")
 	},
 	"a node that goes and comes between two refreshes keeps its place until then": func(t *testing.T, c *Cache) {
 		for _, n := range []string{"a", "b", "c"} {
 			c.SetNode(fixture.Node(n).Obj())
 		}
-		want(t, listed(c), "a", "b", "c")
-		c.RemoveNode("a")
+		wantNames(t, updatedNodeNames(c), "a", "b", "c")
+		c.RemoveNodeByName("a")
 		c.SetNode(fixture.Node("a").Obj())
-		want(t, listed(c), "a", "b", "c")
-		c.RemoveNode("b")
-		want(t, listed(c), "c", "a")
+		wantNames(t, updatedNodeNames(c), "a", "b", "c")
+		c.RemoveNodeByName("b")
+		wantNames(t, updatedNodeNames(c), "c", "a")
 	},
 	"the pods of a node that went wait for its return": func(t *testing.T, c *Cache) {
 		c.SetNode(fixture.Node("n").Obj())
-		c.Confirm(fixture.Pod("a").On("n").Obj())
-		c.Refresh()
-		c.RemoveNode("n")
-		if s := c.Refresh(); s.Len() != 0 || s.Node("n") != nil {
+		c.SetPod(fixture.Pod("a").On("n").Obj())
+		c.UpdateSnapshot()
+		c.RemoveNodeByName("n")
+		if s := c.UpdateSnapshot(); s.Len() != 0 || s.Node("n") != nil {
 			t.Error("a node that is gone is listed")
 		}
 		if _, err := c.Snapshot().NodeInfos().Get("n"); err == nil {
 			t.Error("a node that is gone is found")
 		}
 		c.SetNode(fixture.Node("n").Obj())
-		if pods := c.Refresh().Node("n").GetPods(); len(pods) != 1 {
+		if pods := c.UpdateSnapshot().Node("n").GetPods(); len(pods) != 1 {
 			t.Errorf("%d pods on the node that came back, want 1", len(pods))
 		}
 	},
 	"a pod that came before its node is there when the node comes": func(t *testing.T, c *Cache) {
-		c.Confirm(fixture.Pod("a").On("n").Obj())
-		if c.Refresh().Len() != 0 {
+		c.SetPod(fixture.Pod("a").On("n").Obj())
+		if c.UpdateSnapshot().Len() != 0 {
 			t.Error("a node that nobody set is listed")
 		}
 		c.SetNode(fixture.Node("n").Obj())
-		if pods := c.Refresh().Node("n").GetPods(); len(pods) != 1 {
+		if pods := c.UpdateSnapshot().Node("n").GetPods(); len(pods) != 1 {
 			t.Errorf("%d pods, want 1", len(pods))
 		}
 	},
 	"a pod that is bound elsewhere than assumed is where the API server says": func(t *testing.T, c *Cache) {
 		c.SetNode(fixture.Node("n").Obj())
 		c.SetNode(fixture.Node("m").Obj())
-		if err := c.Assume(info(fixture.Pod("a")), "n"); err != nil {
+		if err := c.AssumePod(newPodInfo(fixture.Pod("a")), "n"); err != nil {
 			t.Fatal(err)
 		}
-		c.Confirm(fixture.Pod("a").On("m").Obj())
-		s := c.Refresh()
+		c.SetPod(fixture.Pod("a").On("m").Obj())
+		s := c.UpdateSnapshot()
 		if len(s.Node("n").GetPods()) != 0 || len(s.Node("m").GetPods()) != 1 {
 			t.Error("the pod is not on m alone")
 		}
-		if c.Forget("default/a") {
+		if c.ForgetPod("default/a") {
 			t.Error("what the API server said was forgotten")
 		}
 	},
 	"an image's number of nodes is learned when the node changes": func(t *testing.T, c *Cache) {
 		c.SetNode(fixture.Node("n").Image(5, "i").Obj())
-		c.Refresh()
+		c.UpdateSnapshot()
 		c.SetNode(fixture.Node("m").Image(7, "i").Obj())
-		s := c.Refresh()
+		s := c.UpdateSnapshot()
 		wantImage(t, s, "n", 5, 1) // as it was when n changed last
 		wantImage(t, s, "m", 5, 2) // the first size that was told
-		c.Confirm(fixture.Pod("a").On("n").Obj())
-		c.Refresh()
+		c.SetPod(fixture.Pod("a").On("n").Obj())
+		c.UpdateSnapshot()
 		wantImage(t, s, "n", 5, 2)
 	},
 	"a malformed affinity term does not hide its pod": func(t *testing.T, c *Cache) {
-		term := fixture.Near("zone", "a", "b")
+		term := fixture.PodAffinityTerm("zone", "a", "b")
 		term.LabelSelector.MatchLabels = map[string]string{"not a key!": "x"}
 		c.SetNode(fixture.Node("n").Obj())
-		c.Confirm(fixture.Pod("a").On("n").RequirePods(term).Obj())
-		if pods := c.Refresh().Node("n").GetPods(); len(pods) != 1 {
+		c.SetPod(fixture.Pod("a").On("n").RequirePodAffinity(term).Obj())
+		if pods := c.UpdateSnapshot().Node("n").GetPods(); len(pods) != 1 {
 			t.Errorf("%d pods, want 1", len(pods))
 		}
 	},
 }
 
-func want(t *testing.T, got []string, want ...string) {
+func wantNames(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -144,13 +144,13 @@ func wantImage(t *testing.T, s *Snapshot, node string, size int64, nodes int) {
 	}
 }
 
-func TestHistories(t *testing.T) {
-	for sentence, history := range histories {
+func TestCache(t *testing.T) {
+	for sentence, history := range cacheTests {
 		t.Run(sentence, func(t *testing.T) { history(t, New()) })
 	}
 }
 
-func TestManyWritersAndOneReader(t *testing.T) {
+func TestConcurrentWritersAndOneReader(t *testing.T) {
 	c := New()
 	var writers sync.WaitGroup
 	for n := range uint64(4) {
@@ -163,13 +163,13 @@ func TestManyWritersAndOneReader(t *testing.T) {
 				case 0:
 					c.SetNode(fixture.Node(node).Image(1, "i").Obj())
 				case 1:
-					c.RemoveNode(node)
+					c.RemoveNodeByName(node)
 				case 2:
-					c.Confirm(pod.On(node).Obj())
+					c.SetPod(pod.On(node).Obj())
 				case 3:
-					_ = c.Assume(info(pod), node) // refused where it has a node
+					_ = c.AssumePod(newPodInfo(pod), node) // refused where it has a node
 				default:
-					c.Remove(pod.Obj().UID)
+					c.RemovePodByUID(pod.Obj().UID)
 				}
 			}
 		})
@@ -182,7 +182,7 @@ func TestManyWritersAndOneReader(t *testing.T) {
 			reading = false
 		default:
 		}
-		c.Refresh()
+		c.UpdateSnapshot()
 	}
 	pods, total := 0, 0
 	pods, _ = c.Sizes()
@@ -205,43 +205,43 @@ func TestNominator(t *testing.T) {
 		total   int
 	}{
 		"the status nominates": {func(n Nominator) {
-			n.AddNominatedPod(logr.Discard(), info(pod("a").Nominated("n")), nil)
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("a").NominatedNodeName("n")), nil)
 		}, []string{"a"}, 1},
 		"no status, no nomination": {func(n Nominator) {
-			n.AddNominatedPod(logr.Discard(), info(pod("a")), nil)
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("a")), nil)
 		}, nil, 0},
 		"an override beats the status": {func(n Nominator) {
-			n.AddNominatedPod(logr.Discard(), info(pod("a").Nominated("m")), override("n"))
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("a").NominatedNodeName("m")), override("n"))
 		}, []string{"a"}, 1},
 		"an override with no node takes back": {func(n Nominator) {
-			n.AddNominatedPod(logr.Discard(), info(pod("a").Nominated("n")), nil)
-			n.AddNominatedPod(logr.Discard(), info(pod("a").Nominated("n")), override(""))
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("a").NominatedNodeName("n")), nil)
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("a").NominatedNodeName("n")), override(""))
 		}, nil, 0},
 		"a pod is nominated once, where it was nominated last": {func(n Nominator) {
-			n.AddNominatedPod(logr.Discard(), info(pod("a")), override("m"))
-			n.AddNominatedPod(logr.Discard(), info(pod("a")), override("n"))
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("a")), override("m"))
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("a")), override("n"))
 		}, []string{"a"}, 1},
 		"older nominations come first": {func(n Nominator) {
-			n.AddNominatedPod(logr.Discard(), info(pod("b")), override("n"))
-			n.AddNominatedPod(logr.Discard(), info(pod("a")), override("n"))
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("b")), override("n"))
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("a")), override("n"))
 		}, []string{"b", "a"}, 2},
 		"an update keeps what only memory holds": {func(n Nominator) {
-			n.AddNominatedPod(logr.Discard(), info(pod("a")), override("n"))
-			n.UpdateNominatedPod(logr.Discard(), pod("a").Obj(), info(pod("a").Label("x", "y")))
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("a")), override("n"))
+			n.UpdateNominatedPod(logr.Discard(), pod("a").Obj(), newPodInfo(pod("a").Label("x", "y")))
 		}, []string{"a"}, 1},
 		"an update whose status says otherwise wins": {func(n Nominator) {
-			n.AddNominatedPod(logr.Discard(), info(pod("a")), override("m"))
-			n.UpdateNominatedPod(logr.Discard(), pod("a").Obj(), info(pod("a").Nominated("n")))
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("a")), override("m"))
+			n.UpdateNominatedPod(logr.Discard(), pod("a").Obj(), newPodInfo(pod("a").NominatedNodeName("n")))
 		}, []string{"a"}, 1},
 		"an update that clears the status takes back": {func(n Nominator) {
-			n.AddNominatedPod(logr.Discard(), info(pod("a").Nominated("n")), nil)
-			n.UpdateNominatedPod(logr.Discard(), pod("a").Nominated("n").Obj(), info(pod("a")))
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("a").NominatedNodeName("n")), nil)
+			n.UpdateNominatedPod(logr.Discard(), pod("a").NominatedNodeName("n").Obj(), newPodInfo(pod("a")))
 		}, nil, 0},
 		"an update of a stranger nominates nobody": {func(n Nominator) {
-			n.UpdateNominatedPod(logr.Discard(), pod("a").Obj(), info(pod("a")))
+			n.UpdateNominatedPod(logr.Discard(), pod("a").Obj(), newPodInfo(pod("a")))
 		}, nil, 0},
 		"a deletion ends it, and a second one does nothing": {func(n Nominator) {
-			n.AddNominatedPod(logr.Discard(), info(pod("a")), override("n"))
+			n.AddNominatedPod(logr.Discard(), newPodInfo(pod("a")), override("n"))
 			n.DeleteNominatedPodIfExists(pod("a").Obj())
 			n.DeleteNominatedPodIfExists(pod("a").Obj())
 		}, nil, 0},

@@ -10,18 +10,18 @@ var _ framework.CountingLister = &Snapshot{}
 
 // Counts counts the pods of the snapshot.
 func (s *Snapshot) Counts() framework.Counts {
-	if s.scans {
-		return scan{s}
+	if s.useScan {
+		return scanCounts{s}
 	}
-	return s.kept
+	return s.incremental
 }
 
 // scan answers by looking at all there is, each time: it is what an answer is
 // defined by, and the dumb twin of whatever keeps answers.
-type scan struct{ *Snapshot }
+type scanCounts struct{ *Snapshot }
 
 // Pods walks the nodes once for all queries.
-func (s scan) Pods(queries ...framework.PodQuery) []*framework.Tally {
+func (s scanCounts) Pods(queries ...framework.PodQuery) []*framework.DomainSums {
 	numbers := make([]map[string]int64, len(queries))
 	for i := range numbers {
 		numbers[i] = map[string]int64{}
@@ -36,32 +36,32 @@ func (s scan) Pods(queries ...framework.PodQuery) []*framework.Tally {
 				continue
 			}
 			if counted != q.Pods {
-				counted, here = q.Pods, q.Pods.On(node)
+				counted, here = q.Pods, q.Pods.CountOnNode(node)
 			}
-			if here > 0 || q.Vacant {
+			if here > 0 || q.IncludeEmpty {
 				numbers[i][domain] += here
 			}
 		}
 	}
-	tallies := make([]*framework.Tally, len(queries))
+	tallies := make([]*framework.DomainSums, len(queries))
 	for i := range tallies {
-		tallies[i] = framework.NewTally(numbers[i])
+		tallies[i] = framework.NewDomainSums(numbers[i])
 	}
 	return tallies
 }
 
 // Terms walks the pods that have terms of the kinds that are asked for.
-func (s scan) Terms(q framework.TermQuery) *framework.TermTallies {
-	s.sortOut()
+func (s scanCounts) Terms(q framework.TermQuery) *framework.TermSums {
+	s.buildAffinityLists()
 	nodes, podsOf := s.withAffinity, fwk.NodeInfo.GetPodsWithAffinity
 	if q.RequiredAffinity == 0 && q.PreferredAffinity == 0 && q.PreferredAntiAffinity == 0 {
-		nodes, podsOf = s.withAnti, fwk.NodeInfo.GetPodsWithRequiredAntiAffinity
+		nodes, podsOf = s.withRequiredAntiAffinity, fwk.NodeInfo.GetPodsWithRequiredAntiAffinity
 	}
 	numbers := map[string]map[string]int64{}
 	for _, node := range nodes {
 		labels := node.Node().Labels
 		for _, pod := range podsOf(node) {
-			for key, weight := range q.Of(pod) {
+			for key, weight := range q.MatchingTerms(pod) {
 				domain, ok := labels[key]
 				if !ok {
 					continue
@@ -73,12 +73,14 @@ func (s scan) Terms(q framework.TermQuery) *framework.TermTallies {
 			}
 		}
 	}
-	tallies := make(map[string]*framework.Tally, len(numbers))
+	tallies := make(map[string]*framework.DomainSums, len(numbers))
 	for key, byDomain := range numbers {
-		tallies[key] = framework.NewTally(byDomain)
+		tallies[key] = framework.NewDomainSums(byDomain)
 	}
-	return &framework.TermTallies{By: tallies}
+	return &framework.TermSums{ByTopologyKey: tallies}
 }
 
 // On counts on one node.
-func (scan) On(node fwk.NodeInfo, pods *framework.PodSet) int64 { return pods.On(node) }
+func (scanCounts) PodsOnNode(node fwk.NodeInfo, pods *framework.PodSet) int64 {
+	return pods.CountOnNode(node)
+}

@@ -6,21 +6,21 @@ import (
 )
 
 // Assumed returns the node that a pod is assumed on, false when none is.
-func (c *Cache) Assumed(uid types.UID) (node string, ok bool) {
+func (c *Cache) AssumedNode(uid types.UID) (node string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, ok := c.placed[uid]
+	p, ok := c.podStates[uid]
 	if !ok || !p.assumed {
 		return "", false
 	}
-	return p.info.Node(), true
+	return p.info.NodeName(), true
 }
 
 // Placed says whether a pod has a node, assumed or confirmed.
-func (c *Cache) Placed(uid types.UID) bool {
+func (c *Cache) IsAssigned(uid types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, ok := c.placed[uid]
+	_, ok := c.podStates[uid]
 	return ok
 }
 
@@ -29,7 +29,7 @@ func (c *Cache) Placed(uid types.UID) bool {
 func (c *Cache) Pod(uid types.UID) *v1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p, ok := c.placed[uid]; ok {
+	if p, ok := c.podStates[uid]; ok {
 		return p.info.GetPod()
 	}
 	return nil
@@ -39,10 +39,10 @@ func (c *Cache) Pod(uid types.UID) *v1.Pod {
 func (c *Cache) Sizes() (pods, assumed int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range c.placed {
+	for _, p := range c.podStates {
 		if p.assumed {
 			assumed++
 		}
 	}
-	return len(c.placed), assumed
+	return len(c.podStates), assumed
 }

@@ -29,7 +29,7 @@ func (s *Snapshot) addImages(n *nodeState) {
 }
 
 // dropImages counts a node's images out.
-func (s *Snapshot) dropImages(n *nodeState) {
+func (s *Snapshot) removeImages(n *nodeState) {
 	node := n.Node()
 	if node == nil || len(node.Status.Images) == 0 {
 		return
@@ -53,7 +53,7 @@ func (s *Snapshot) dropImages(n *nodeState) {
 // captureImages lets a node that changed learn on how many nodes its images
 // are. Nodes that did not change keep the number they learned last: upstream
 // captures it when it copies a node, and scores depend on it.
-func (s *Snapshot) captureImages(n *nodeState) {
+func (s *Snapshot) updateImageNodeCounts(n *nodeState) {
 	if n.imageEpoch == s.imageEpoch {
 		return
 	}

@@ -11,8 +11,8 @@ import (
 
 // Who looks in from outside does so in pieces: in between the loop goes on.
 const (
-	pieceOfNodes = 64
-	pieceOfPods  = 512
+	nodesPerLock = 64
+	podsPerLock  = 512
 )
 
 // EachNode shows each node, by name, as of the last Refresh, the ones included
@@ -21,27 +21,27 @@ const (
 // called, which must be short and keep nothing of what it is shown.
 func (c *Cache) EachNode(look func(name string, node *framework.NodeInfo)) {
 	s := c.snapshot
-	s.fence.Lock()
+	s.mu.Lock()
 	names := slices.Collect(maps.Keys(s.nodes))
-	s.fence.Unlock()
+	s.mu.Unlock()
 	slices.Sort(names)
-	for piece := range slices.Chunk(names, pieceOfNodes) {
-		s.fence.Lock()
+	for piece := range slices.Chunk(names, nodesPerLock) {
+		s.mu.Lock()
 		for _, name := range piece {
 			if n, there := s.nodes[name]; there {
 				look(name, n.NodeInfo)
 			}
 		}
-		s.fence.Unlock()
+		s.mu.Unlock()
 	}
 }
 
 // Order returns the names of the nodes in the order in which they are tried, as of
 // the last Refresh. It may be called from any goroutine.
-func (c *Cache) Order() []string {
+func (c *Cache) NodeNames() []string {
 	s := c.snapshot
-	s.fence.Lock()
-	defer s.fence.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	names := make([]string, len(s.list))
 	for i, node := range s.list {
 		names[i] = node.Node().Name
@@ -50,7 +50,7 @@ func (c *Cache) Order() []string {
 }
 
 // Place is where a pod is.
-type Place struct {
+type AssignedPod struct {
 	// Info is the pod, without its node where that is only assumed.
 	Info *framework.PodInfo
 	Node string
@@ -59,20 +59,20 @@ type Place struct {
 }
 
 // Pod is the pod as it was given.
-func (p Place) Pod() *v1.Pod { return p.Info.Unassigned() }
+func (p AssignedPod) Pod() *v1.Pod { return p.Info.OriginalPod() }
 
 // Everyone returns the pods that have a node now, in no order. What comes or goes
 // meanwhile may be among them or not.
-func (c *Cache) Everyone() []Place {
+func (c *Cache) AssignedPods() []AssignedPod {
 	c.mu.Lock()
-	uids := slices.Collect(maps.Keys(c.placed))
+	uids := slices.Collect(maps.Keys(c.podStates))
 	c.mu.Unlock()
-	all := make([]Place, 0, len(uids))
-	for piece := range slices.Chunk(uids, pieceOfPods) {
+	all := make([]AssignedPod, 0, len(uids))
+	for piece := range slices.Chunk(uids, podsPerLock) {
 		c.mu.Lock()
 		for _, uid := range piece {
-			if p, there := c.placed[uid]; there {
-				all = append(all, Place{Info: p.info, Node: p.info.Node(), Assumed: p.assumed})
+			if p, there := c.podStates[uid]; there {
+				all = append(all, AssignedPod{Info: p.info, Node: p.info.NodeName(), Assumed: p.assumed})
 			}
 		}
 		c.mu.Unlock()

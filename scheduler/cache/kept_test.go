@@ -15,15 +15,15 @@ import (
 )
 
 // town is a random history told to two caches, one of which keeps counts.
-type town struct {
+type randomHistory struct {
 	*rand.Rand
-	kept, scanned *Cache
-	nodes, pods   int
+	incremental, scanned *Cache
+	nodes, pods          int
 }
 
-func (w *town) both(tell func(c *Cache)) { tell(w.kept); tell(w.scanned) }
+func (w *randomHistory) apply(tell func(c *Cache)) { tell(w.incremental); tell(w.scanned) }
 
-func (w *town) label(b *fixture.PodBuilder) *fixture.PodBuilder {
+func (w *randomHistory) addLabels(b *fixture.PodBuilder) *fixture.PodBuilder {
 	for _, key := range []string{"app", "tier"} {
 		if v := w.IntN(4); v > 0 {
 			b.Label(key, fmt.Sprint(v))
@@ -32,32 +32,32 @@ func (w *town) label(b *fixture.PodBuilder) *fixture.PodBuilder {
 	return b
 }
 
-func (w *town) term() v1.PodAffinityTerm {
+func (w *randomHistory) term() v1.PodAffinityTerm {
 	key := []string{"zone", "rack", v1.LabelHostname}[w.IntN(3)]
-	term := fixture.Near(key, []string{"app", "tier", "colour"}[w.IntN(3)], fmt.Sprint(1+w.IntN(3)))
+	term := fixture.PodAffinityTerm(key, []string{"app", "tier", "colour"}[w.IntN(3)], fmt.Sprint(1+w.IntN(3)))
 	switch w.IntN(4) {
 	case 0:
 		term.Namespaces = []string{"shop", "mail"}
 	case 1:
-		term.NamespaceSelector = fixture.Labels("team", "x")
+		term.NamespaceSelector = fixture.LabelSelector("team", "x")
 	case 2:
-		term.NamespaceSelector = fixture.Labels()
+		term.NamespaceSelector = fixture.LabelSelector()
 	}
 	return term
 }
 
-func (w *town) pod() *v1.Pod {
-	b := w.label(fixture.Pod([]string{"shop/", "mail/"}[w.IntN(2)] + fmt.Sprint("p", w.IntN(w.pods))))
+func (w *randomHistory) pod() *v1.Pod {
+	b := w.addLabels(fixture.Pod([]string{"shop/", "mail/"}[w.IntN(2)] + fmt.Sprint("p", w.IntN(w.pods))))
 	for range w.IntN(3) {
 		switch w.IntN(4) {
 		case 0:
-			b.RequirePods(w.term())
+			b.RequirePodAffinity(w.term())
 		case 1:
-			b.RefusePods(w.term())
+			b.RequirePodAntiAffinity(w.term())
 		case 2:
-			b.PreferPods(int32(1+w.IntN(9)), w.term())
+			b.PreferPodAffinity(int32(1+w.IntN(9)), w.term())
 		default:
-			b.AvoidPods(int32(1+w.IntN(9)), w.term())
+			b.PreferPodAntiAffinity(int32(1+w.IntN(9)), w.term())
 		}
 	}
 	if w.IntN(8) == 0 {
@@ -69,7 +69,7 @@ func (w *town) pod() *v1.Pod {
 	return b.On(fmt.Sprint("n", w.IntN(w.nodes))).Obj()
 }
 
-func (w *town) node() *v1.Node {
+func (w *randomHistory) node() *v1.Node {
 	b := fixture.Node(fmt.Sprint("n", w.IntN(w.nodes)))
 	for _, key := range []string{"zone", "rack", "disk"} {
 		if v := w.IntN(4); v > 0 {
@@ -82,32 +82,32 @@ func (w *town) node() *v1.Node {
 	return b.Obj()
 }
 
-func (w *town) step() {
+func (w *randomHistory) step() {
 	switch n := w.IntN(10); {
 	case n < 2:
 		node := w.node()
-		w.both(func(c *Cache) { c.SetNode(node) })
+		w.apply(func(c *Cache) { c.SetNode(node) })
 	case n < 3:
 		name := w.node().Name
-		w.both(func(c *Cache) { c.RemoveNode(name) })
+		w.apply(func(c *Cache) { c.RemoveNodeByName(name) })
 	case n < 8:
 		pod := w.pod()
-		w.both(func(c *Cache) { c.Confirm(pod) })
+		w.apply(func(c *Cache) { c.SetPod(pod) })
 	default:
 		uid := w.pod().UID
-		w.both(func(c *Cache) { c.Remove(uid) })
+		w.apply(func(c *Cache) { c.RemovePodByUID(uid) })
 	}
 }
 
-func (w *town) query() framework.PodQuery {
-	requirement := fixture.Labels([]string{"app", "tier"}[w.IntN(2)], fmt.Sprint(1+w.IntN(3)))
+func (w *randomHistory) query() framework.PodQuery {
+	requirement := fixture.LabelSelector([]string{"app", "tier"}[w.IntN(2)], fmt.Sprint(1+w.IntN(3)))
 	pods := &framework.PodSet{Selector: labels.SelectorFromSet(requirement.MatchLabels), Terminating: w.IntN(2) == 0}
 	if w.IntN(3) > 0 {
 		pods.Namespaces = sets.New([]string{"shop", "mail"}[w.IntN(2)])
 	}
 	q := framework.PodQuery{
 		TopologyKey: []string{"zone", "rack", v1.LabelHostname}[w.IntN(3)],
-		Pods:        pods, Vacant: true, Unlabelled: w.IntN(3) == 0,
+		Pods:        pods, IncludeEmpty: true, IncludeUnlabelled: w.IntN(3) == 0,
 	}
 	if w.IntN(2) == 0 {
 		q.Scope = framework.NewScope(w.pod(), []string{"zone"}[:w.IntN(2)], w.IntN(2) == 0, w.IntN(2) == 0)
@@ -116,30 +116,30 @@ func (w *town) query() framework.PodQuery {
 }
 
 // told is all that a tally says.
-type told struct {
+type tallyView struct {
 	Of            map[string]int64
 	Domains       int
 	Least         int64
 	Listed, Empty bool
 }
 
-func (w *town) told(tally *framework.Tally, of framework.PodQuery) told {
-	t := told{Of: map[string]int64{}, Domains: tally.Domains(), Least: tally.Least(), Listed: tally.Listed(), Empty: tally.Zero()}
+func (w *randomHistory) tallyView(tally *framework.DomainSums, of framework.PodQuery) tallyView {
+	t := tallyView{Of: map[string]int64{}, Domains: tally.ListedDomains(), Least: tally.Min(), Listed: tally.HasListed(), Empty: tally.AllZero()}
 	for i := range w.nodes {
 		for _, name := range []string{"", "ssd", "c", fmt.Sprint("n", i)} {
-			t.Of[name] = tally.Of(name)
+			t.Of[name] = tally.Get(name)
 		}
 	}
 	return t
 }
 
 // weights are what term tallies say of the domains that are listed.
-func (w *town) weights(t *framework.TermTallies) map[string]int64 {
+func (w *randomHistory) weights(t *framework.TermSums) map[string]int64 {
 	all := map[string]int64{}
-	for key, tally := range t.By {
+	for key, tally := range t.ByTopologyKey {
 		for i := range w.nodes {
 			for _, name := range []string{"", "ssd", "c", fmt.Sprint("n", i)} {
-				if n := tally.Of(name); n != 0 {
+				if n := tally.Get(name); n != 0 {
 					all[key+"="+name] = n
 				}
 			}
@@ -150,17 +150,17 @@ func (w *town) weights(t *framework.TermTallies) map[string]int64 {
 
 // Counts that move with the snapshot are what a look at all pods finds, those
 // that were asked for long ago as well.
-func TestKeptCountsAreWhatAScanFinds(t *testing.T) {
+func TestIncrementalCountsEqualAScan(t *testing.T) {
 	for seed := range uint64(150) {
-		w := &town{Rand: rand.New(rand.NewPCG(seed, 1)), kept: New(), scanned: NewScanning(), nodes: 6, pods: 25}
+		w := &randomHistory{Rand: rand.New(rand.NewPCG(seed, 1)), incremental: New(), scanned: NewWithScanCounts(), nodes: 6, pods: 25}
 		type asked struct {
 			query framework.PodQuery
-			tally *framework.Tally
-			nodes *framework.NodeNumbers
+			tally *framework.DomainSums
+			nodes *framework.NodeCounts
 		}
 		type askedTerms struct {
 			query framework.TermQuery
-			terms *framework.TermTallies
+			terms *framework.TermSums
 		}
 		var pods []asked
 		var terms []askedTerms
@@ -168,8 +168,8 @@ func TestKeptCountsAreWhatAScanFinds(t *testing.T) {
 			for range w.IntN(5) {
 				w.step()
 			}
-			w.scanned.Refresh()
-			kept, ok := w.kept.Refresh().Counts().(framework.KeptCounts)
+			w.scanned.UpdateSnapshot()
+			kept, ok := w.incremental.UpdateSnapshot().Counts().(framework.IncrementalCounts)
 			if !ok {
 				t.Fatal("the counts of a new cache are not kept")
 			}
@@ -177,19 +177,19 @@ func TestKeptCountsAreWhatAScanFinds(t *testing.T) {
 				q := w.query()
 				pods = append(pods, asked{q, kept.Pods(q)[0], kept.ByNode(q.Pods)})
 				tq := framework.TermQuery{
-					Pod: w.label(fixture.Pod([]string{"shop/", "mail/"}[w.IntN(2)] + "new")).Obj(), Namespace: map[string]string{"team": "x"},
+					Pod: w.addLabels(fixture.Pod([]string{"shop/", "mail/"}[w.IntN(2)] + "new")).Obj(), Namespace: map[string]string{"team": "x"},
 					RequiredAffinity: w.Int64N(2), RequiredAntiAffinity: w.Int64N(2), PreferredAffinity: w.Int64N(2), PreferredAntiAffinity: -w.Int64N(2),
 				}
 				terms = append(terms, askedTerms{tq, kept.Terms(tq)})
 			}
 			for _, a := range pods {
-				want := w.told(w.scanned.Snapshot().Counts().Pods(a.query)[0], a.query)
-				if diff := cmp.Diff(want, w.told(a.tally, a.query)); diff != "" {
+				want := w.tallyView(w.scanned.Snapshot().Counts().Pods(a.query)[0], a.query)
+				if diff := cmp.Diff(want, w.tallyView(a.tally, a.query)); diff != "" {
 					t.Fatalf("seed %d, turn %d, %+v (-scanned +kept):\n%s", seed, turn, a.query, diff)
 				}
-				for i, node := range w.kept.Snapshot().Nodes() {
-					slot := w.kept.Snapshot().Slots()[i]
-					if got, want := int64(a.nodes.By[slot]), a.query.Pods.On(node); got != want {
+				for i, node := range w.incremental.Snapshot().Nodes() {
+					slot := w.incremental.Snapshot().Slots()[i]
+					if got, want := int64(a.nodes.BySlot[slot]), a.query.Pods.CountOnNode(node); got != want {
 						t.Fatalf("seed %d, turn %d: %d pods on %s, want %d", seed, turn, got, node.Node().Name, want)
 					}
 				}
@@ -199,8 +199,8 @@ func TestKeptCountsAreWhatAScanFinds(t *testing.T) {
 				if !a.terms.Update() {
 					t.Fatalf("seed %d, turn %d: the terms are not kept", seed, turn)
 				}
-				if diff := cmp.Diff(w.weights(want), w.weights(a.terms)); diff != "" || want.Listed() != a.terms.Listed() {
-					t.Fatalf("seed %d, turn %d, %+v: listed %v, want %v (-scanned +kept):\n%s", seed, turn, a.query, a.terms.Listed(), want.Listed(), diff)
+				if diff := cmp.Diff(w.weights(want), w.weights(a.terms)); diff != "" || want.HasListed() != a.terms.HasListed() {
+					t.Fatalf("seed %d, turn %d, %+v: listed %v, want %v (-scanned +kept):\n%s", seed, turn, a.query, a.terms.HasListed(), want.HasListed(), diff)
 				}
 			}
 		}

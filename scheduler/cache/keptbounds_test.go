@@ -15,7 +15,7 @@ import (
 )
 
 // zones returns a cache of nodes in three zones.
-func zones(nodes int) *Cache {
+func zonedCache(nodes int) *Cache {
 	c := New()
 	for i := range nodes {
 		c.SetNode(fixture.Node(fmt.Sprint("n", i)).Label("zone", fmt.Sprint(i%3)).Label("job", fmt.Sprint(i)).Obj())
@@ -25,8 +25,8 @@ func zones(nodes int) *Cache {
 
 // spread asks for the pods with a label app, on the nodes that a nodeSelector job
 // selects.
-func spread(key, app, job string) framework.PodQuery {
-	q := framework.PodQuery{TopologyKey: key, Vacant: true, Pods: &framework.PodSet{
+func spreadQuery(key, app, job string) framework.PodQuery {
+	q := framework.PodQuery{TopologyKey: key, IncludeEmpty: true, Pods: &framework.PodSet{
 		Namespaces: sets.New("default"), Selector: labels.SelectorFromSet(labels.Set{"app": app}),
 	}}
 	if job != "" {
@@ -36,45 +36,45 @@ func spread(key, app, job string) framework.PodQuery {
 }
 
 // current reports whether a tally of kept counts still moves with the snapshot.
-func current(tally *framework.Tally) bool { return tally.Counted()[0].Current() }
+func isCurrent(tally *framework.DomainSums) bool { return tally.Terms()[0].Current() }
 
 // numbersIn counts the numbers that are kept.
-func (k *kept) numbersIn() (most, all int) {
-	for _, set := range k.sets {
-		most, all = max(most, len(set.numbers)), all+len(set.numbers)
+func (k *incrementalCounts) countTopologies() (most, all int) {
+	for _, set := range k.podSets {
+		most, all = max(most, len(set.byTopology)), all+len(set.byTopology)
 	}
 	return most, all
 }
 
-func TestNumbersThatAreKeptAreBounded(t *testing.T) {
+func TestRetainedCountsAreBounded(t *testing.T) {
 	for sentence, c := range map[string]struct{ apps, jobs int }{
 		"many node selectors under one set of pods": {1, 4000},
 		"many sets of pods":                         {300, 4000},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			cached := zones(30)
-			cached.Confirm(fixture.Pod("web").Label("app", "0").On("n1").Obj())
-			snapshot := cached.Refresh()
-			used := snapshot.kept.Pods(spread("zone", "0", ""))[0]
+			cached := zonedCache(30)
+			cached.SetPod(fixture.Pod("web").Label("app", "0").On("n1").Obj())
+			snapshot := cached.UpdateSnapshot()
+			used := snapshot.incremental.Pods(spreadQuery("zone", "0", ""))[0]
 			for i := range c.jobs {
-				snapshot.kept.Pods(spread("zone", fmt.Sprint(i%c.apps), fmt.Sprint(i)))
-				if i%20 == 0 && !current(used) {
+				snapshot.incremental.Pods(spreadQuery("zone", fmt.Sprint(i%c.apps), fmt.Sprint(i)))
+				if i%20 == 0 && !isCurrent(used) {
 					t.Fatalf("after %d others, the numbers are dropped that are used all the while", i)
 				}
-				most, all := snapshot.kept.numbersIn()
-				if most > maxNumbersOfSet || all > maxNumbers || all != snapshot.kept.numbers {
-					t.Fatalf("%d numbers, noted as %d, and %d of one set; want at most %d and %d", all, snapshot.kept.numbers, most, maxNumbers, maxNumbersOfSet)
+				most, all := snapshot.incremental.countTopologies()
+				if most > maxTopologiesPerSet || all > maxTopologies || all != snapshot.incremental.topologyTotal {
+					t.Fatalf("%d numbers, noted as %d, and %d of one set; want at most %d and %d", all, snapshot.incremental.topologyTotal, most, maxTopologies, maxTopologiesPerSet)
 				}
 			}
 			// What was dropped is counted again, and moves again.
-			again := spread("zone", "0", "1")
-			tally := snapshot.kept.Pods(again)[0]
-			cached.Confirm(fixture.Pod("web2").Label("app", "0").On("n1").Obj())
-			cached.Refresh()
-			if got := tally.Of("1"); got != 2 || !current(tally) {
-				t.Errorf("%d pods in zone 1, current: %v; want 2 that move with the snapshot", got, current(tally))
+			again := spreadQuery("zone", "0", "1")
+			tally := snapshot.incremental.Pods(again)[0]
+			cached.SetPod(fixture.Pod("web2").Label("app", "0").On("n1").Obj())
+			cached.UpdateSnapshot()
+			if got := tally.Get("1"); got != 2 || !isCurrent(tally) {
+				t.Errorf("%d pods in zone 1, current: %v; want 2 that move with the snapshot", got, isCurrent(tally))
 			}
-			if got := used.Of("1"); got != 2 {
+			if got := used.Get("1"); got != 2 {
 				t.Errorf("%d pods in zone 1 by the numbers that were kept, want 2", got)
 			}
 		})
@@ -82,65 +82,65 @@ func TestNumbersThatAreKeptAreBounded(t *testing.T) {
 }
 
 // Large clusters have fewer numbers and sets, so that all take a bounded memory.
-func TestCountsOfLargeClustersAreFewer(t *testing.T) {
-	k := newSnapshot().kept
+func TestLargeClustersRetainFewerCounts(t *testing.T) {
+	k := newSnapshot().incremental
 	for _, c := range []struct{ nodes, sets, numbers int }{{1000, 4096, 2048}, {100_000, 335, 103}, {10_000_000, 64, 64}} {
 		k.columns.Nodes = make([]*framework.NodeInfo, c.nodes)
-		if sets, numbers := k.bound(maxSets, setBytes), k.bound(maxNumbers, numberBytes); sets != c.sets || numbers != c.numbers {
+		if sets, numbers := k.limit(maxPodSets, podSetBytesPerNode), k.limit(maxTopologies, topologyBytesPerNode); sets != c.sets || numbers != c.numbers {
 			t.Errorf("%d nodes: %d sets and %d numbers, want %d and %d", c.nodes, sets, numbers, c.sets, c.numbers)
 		}
 	}
 }
 
 // typo is a topology key that no node carries.
-func typo(i int) string { return fmt.Sprint("zoen-", i) }
+func topologyKey(i int) string { return fmt.Sprint("zoen-", i) }
 
-func TestATopologyKeyThatNothingUsesGivesWay(t *testing.T) {
+func TestAnUnusedTopologyKeyIsEvicted(t *testing.T) {
 	for sentence, use := range map[string]func(c *Cache){
 		"pods with terms that are gone": func(c *Cache) {
 			for i := range 64 {
-				pod := fixture.Pod(fmt.Sprint("p", i)).RefusePods(fixture.Near(typo(i), "app", "web")).On("n1").Obj()
-				c.Confirm(pod)
-				c.Refresh()
-				c.Remove(pod.UID)
+				pod := fixture.Pod(fmt.Sprint("p", i)).RequirePodAntiAffinity(fixture.PodAffinityTerm(topologyKey(i), "app", "web")).On("n1").Obj()
+				c.SetPod(pod)
+				c.UpdateSnapshot()
+				c.RemovePodByUID(pod.UID)
 			}
 		},
 		"pods with terms that are there": func(c *Cache) {
 			for i := range 64 {
-				c.Confirm(fixture.Pod(fmt.Sprint("p", i)).AvoidPods(1, fixture.Near(typo(i), "app", "web")).On("n1").Obj())
+				c.SetPod(fixture.Pod(fmt.Sprint("p", i)).PreferPodAntiAffinity(1, fixture.PodAffinityTerm(topologyKey(i), "app", "web")).On("n1").Obj())
 			}
 		},
 		"pods with constraints": func(c *Cache) {
 			for i := range 64 {
-				c.Refresh().kept.Pods(spread(typo(i), "web", ""))
+				c.UpdateSnapshot().incremental.Pods(spreadQuery(topologyKey(i), "web", ""))
 			}
 		},
 		"pods with terms that are gone, of keys that nodes carry": func(c *Cache) {
 			for i := range 64 {
-				c.SetNode(fixture.Node(fmt.Sprint("m", i)).Label(typo(i), "x").Obj())
-				c.Refresh()
-				pod := fixture.Pod(fmt.Sprint("p", i)).RefusePods(fixture.Near(typo(i), "app", "web")).On("n1").Obj()
-				c.Confirm(pod)
-				c.Refresh()
-				c.Remove(pod.UID)
+				c.SetNode(fixture.Node(fmt.Sprint("m", i)).Label(topologyKey(i), "x").Obj())
+				c.UpdateSnapshot()
+				pod := fixture.Pod(fmt.Sprint("p", i)).RequirePodAntiAffinity(fixture.PodAffinityTerm(topologyKey(i), "app", "web")).On("n1").Obj()
+				c.SetPod(pod)
+				c.UpdateSnapshot()
+				c.RemovePodByUID(pod.UID)
 			}
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			c := zones(3)
+			c := zonedCache(3)
 			use(c)
-			snapshot := c.Refresh()
+			snapshot := c.UpdateSnapshot()
 			if snapshot.Columns().Domains("zone", false) == nil {
 				t.Fatal("the key zone gets no place")
 			}
-			tally := snapshot.kept.Pods(spread("zone", "web", ""))[0]
-			terms := snapshot.kept.Terms(framework.TermQuery{Pod: fixture.Pod("new").Label("app", "web").Obj(), RequiredAntiAffinity: 1})
-			c.Confirm(fixture.Pod("web").Label("app", "web").RefusePods(fixture.Near("zone", "app", "web")).On("n1").Obj())
-			c.Refresh()
-			if got := tally.Of("1"); got != 1 || !current(tally) {
-				t.Errorf("%d pods in zone 1, current: %v; want 1 that moves with the snapshot", got, current(tally))
+			tally := snapshot.incremental.Pods(spreadQuery("zone", "web", ""))[0]
+			terms := snapshot.incremental.Terms(framework.TermQuery{Pod: fixture.Pod("new").Label("app", "web").Obj(), RequiredAntiAffinity: 1})
+			c.SetPod(fixture.Pod("web").Label("app", "web").RequirePodAntiAffinity(fixture.PodAffinityTerm("zone", "app", "web")).On("n1").Obj())
+			c.UpdateSnapshot()
+			if got := tally.Get("1"); got != 1 || !isCurrent(tally) {
+				t.Errorf("%d pods in zone 1, current: %v; want 1 that moves with the snapshot", got, isCurrent(tally))
 			}
-			if !terms.Update() || !terms.Listed() {
+			if !terms.Update() || !terms.HasListed() {
 				t.Error("a term of the key zone is not counted as the snapshot moves")
 			}
 		})
@@ -149,78 +149,80 @@ func TestATopologyKeyThatNothingUsesGivesWay(t *testing.T) {
 
 // One who may create pods can name any number of topology keys, but cannot label
 // nodes.
-func TestKeysThatNoNodeCarriesTakeNoPlaceOfOthers(t *testing.T) {
-	c := zones(3)
-	snapshot := c.Refresh()
-	zone, job := snapshot.kept.Pods(spread("zone", "web", ""))[0], snapshot.kept.Pods(spread("job", "web", ""))[0]
+func TestKeysThatNoNodeCarriesEvictNoOthers(t *testing.T) {
+	c := zonedCache(3)
+	snapshot := c.UpdateSnapshot()
+	zone, job := snapshot.incremental.Pods(spreadQuery("zone", "web", ""))[0], snapshot.incremental.Pods(spreadQuery("job", "web", ""))[0]
 	domains := snapshot.Columns().Domains("zone", false)
 	for i := range 1000 {
-		snapshot.kept.Pods(spread(typo(i), "web", ""))
-		c.Confirm(fixture.Pod(fmt.Sprint("p", i)).AvoidPods(1, fixture.Near(typo(i), "app", "web")).On("n1").Obj())
-		c.Refresh()
+		snapshot.incremental.Pods(spreadQuery(topologyKey(i), "web", ""))
+		c.SetPod(fixture.Pod(fmt.Sprint("p", i)).PreferPodAntiAffinity(1, fixture.PodAffinityTerm(topologyKey(i), "app", "web")).On("n1").Obj())
+		c.UpdateSnapshot()
 	}
-	if !current(zone) || !current(job) || !domains.Current() {
-		t.Errorf("zone is current: %v, its domains %v; job %v; want all, beside 1000 keys that no node carries", current(zone), domains.Current(), current(job))
+	if !isCurrent(zone) || !isCurrent(job) || !domains.Current() {
+		t.Errorf("zone is current: %v, its domains %v; job %v; want all, beside 1000 keys that no node carries", isCurrent(zone), domains.Current(), isCurrent(job))
 	}
 }
 
 // Of the keys that nodes carry, the one that was used least recently gives way.
-func TestAKeyThatIsUsedKeepsItsPlace(t *testing.T) {
+func TestAKeyInUseIsNotEvicted(t *testing.T) {
 	c := New()
 	node := fixture.Node("n1").Label("zone", "a")
 	for i := range 200 {
-		node.Label(typo(i), "x")
+		node.Label(topologyKey(i), "x")
 	}
 	c.SetNode(node.Obj())
-	snapshot := c.Refresh()
-	used, idle := snapshot.kept.Pods(spread("zone", "web", ""))[0], snapshot.kept.Pods(spread(typo(0), "web", ""))[0]
+	snapshot := c.UpdateSnapshot()
+	used, idle := snapshot.incremental.Pods(spreadQuery("zone", "web", ""))[0], snapshot.incremental.Pods(spreadQuery(topologyKey(0), "web", ""))[0]
 	for i := range 200 {
-		snapshot.kept.Pods(spread(typo(i), "db", ""))
-		if i%30 == 0 && !current(used) {
+		snapshot.incremental.Pods(spreadQuery(topologyKey(i), "db", ""))
+		if i%30 == 0 && !isCurrent(used) {
 			t.Fatalf("the key zone lost its place to %d others, though it is used", i)
 		}
 	}
-	if current(idle) {
+	if isCurrent(idle) {
 		t.Error("a key that was not used while 200 others were has its place still")
 	}
 }
 
 // A topology key that no node carried counts as soon as one does.
-func TestTermsCountOnceANodeCarriesTheirKey(t *testing.T) {
-	c := zones(2)
-	c.Confirm(fixture.Pod("old").RefusePods(fixture.Near("rack", "app", "web")).On("n1").Obj())
-	snapshot := c.Refresh()
+func TestTermsCountOnceANodeHasTheirKey(t *testing.T) {
+	c := zonedCache(2)
+	c.SetPod(fixture.Pod("old").RequirePodAntiAffinity(fixture.PodAffinityTerm("rack", "app", "web")).On("n1").Obj())
+	snapshot := c.UpdateSnapshot()
 	query := framework.TermQuery{Pod: fixture.Pod("new").Label("app", "web").Obj(), RequiredAntiAffinity: 1}
-	terms := snapshot.kept.Terms(query)
-	if terms.Listed() {
+	terms := snapshot.incremental.Terms(query)
+	if terms.HasListed() {
 		t.Fatal("a term counts whose key no node carries")
 	}
 	c.SetNode(fixture.Node("n1").Label("rack", "r1").Obj())
-	c.Refresh()
-	if !terms.Update() || !terms.Listed() || terms.By["rack"].Of("r1") != 1 {
-		t.Errorf("%+v, want one term in rack r1", terms.By["rack"])
+	c.UpdateSnapshot()
+	if !terms.Update() || !terms.HasListed() || terms.ByTopologyKey["rack"].Get("r1") != 1 {
+		t.Errorf("%+v, want one term in rack r1", terms.ByTopologyKey["rack"])
 	}
 }
 
 // crowded is a random history with more topology keys than have a place.
-func crowded(seed uint64) (*town, func(b func(key, value string))) {
-	w := &town{Rand: rand.New(rand.NewPCG(seed, 7)), kept: New(), scanned: NewScanning(), nodes: 5, pods: 60}
+func manyKeysHistory(seed uint64) (*randomHistory, func(b func(key, value string))) {
+	w := &randomHistory{Rand: rand.New(rand.NewPCG(seed, 7)), incremental: New(), scanned: NewWithScanCounts(), nodes: 5, pods: 60}
 	return w, func(label func(key, value string)) {
 		for i := range 100 {
 			if w.IntN(3) > 0 {
-				label(typo(i), []string{"", "ssd", "c"}[w.IntN(3)])
+				label(topologyKey(i), []string{"", "ssd", "c"}[w.IntN(3)])
 			}
 		}
 	}
 }
 
-func TestCountsOfMoreKeysThanHaveAPlaceAreWhatAScanFinds(t *testing.T) {
+func TestCountsBeyondTheKeyLimitEqualAScan(t *testing.T) {
 	for seed := range uint64(8) {
-		w, label := crowded(seed)
-		term := func() v1.PodAffinityTerm { return fixture.Near(typo(w.IntN(110)), "app", fmt.Sprint(1+w.IntN(2))) }
+		w, label := manyKeysHistory(seed)
+		term := func() v1.PodAffinityTerm {
+			return fixture.PodAffinityTerm(topologyKey(w.IntN(110)), "app", fmt.Sprint(1+w.IntN(2)))
+		}
 		type asked struct {
 			query framework.PodQuery
-			tally *framework.Tally
+			tally *framework.DomainSums
 		}
 		var before []asked
 		for turn := range 60 {
@@ -229,47 +231,47 @@ func TestCountsOfMoreKeysThanHaveAPlaceAreWhatAScanFinds(t *testing.T) {
 				b := fixture.Node(fmt.Sprint("n", w.IntN(w.nodes)))
 				label(func(key, value string) { b.Label(key, value) })
 				node := b.Obj()
-				w.both(func(c *Cache) { c.SetNode(node) })
+				w.apply(func(c *Cache) { c.SetNode(node) })
 			case 1:
 				name := fmt.Sprint("n", w.IntN(w.nodes))
-				w.both(func(c *Cache) { c.RemoveNode(name) })
+				w.apply(func(c *Cache) { c.RemoveNodeByName(name) })
 			}
 			for range w.IntN(8) {
-				b := w.label(fixture.Pod(fmt.Sprint("shop/p", w.IntN(w.pods))))
+				b := w.addLabels(fixture.Pod(fmt.Sprint("shop/p", w.IntN(w.pods))))
 				for range w.IntN(4) {
-					b.RefusePods(term()).AvoidPods(3, term())
+					b.RequirePodAntiAffinity(term()).PreferPodAntiAffinity(3, term())
 				}
 				pod := b.On(fmt.Sprint("n", w.IntN(w.nodes))).Obj()
 				if w.IntN(3) == 0 {
-					w.both(func(c *Cache) { c.Remove(pod.UID) })
+					w.apply(func(c *Cache) { c.RemovePodByUID(pod.UID) })
 				} else {
-					w.both(func(c *Cache) { c.Confirm(pod) })
+					w.apply(func(c *Cache) { c.SetPod(pod) })
 				}
 			}
-			w.scanned.Refresh()
-			kept := w.kept.Refresh().kept
+			w.scanned.UpdateSnapshot()
+			kept := w.incremental.UpdateSnapshot().incremental
 			scan := w.scanned.Snapshot().Counts()
 			for range 6 {
 				q := w.query()
-				q.TopologyKey = typo(w.IntN(110))
+				q.TopologyKey = topologyKey(w.IntN(110))
 				tally := kept.Pods(q)[0]
 				before = append(before, asked{q, tally})
-				if diff := cmp.Diff(w.told(scan.Pods(q)[0], q), w.told(tally, q)); diff != "" {
+				if diff := cmp.Diff(w.tallyView(scan.Pods(q)[0], q), w.tallyView(tally, q)); diff != "" {
 					t.Fatalf("seed %d, turn %d, %+v (-scanned +kept):\n%s", seed, turn, q, diff)
 				}
 			}
 			for _, a := range before {
-				if !current(a.tally) {
+				if !isCurrent(a.tally) {
 					continue
 				}
-				if diff := cmp.Diff(w.told(scan.Pods(a.query)[0], a.query), w.told(a.tally, a.query)); diff != "" {
+				if diff := cmp.Diff(w.tallyView(scan.Pods(a.query)[0], a.query), w.tallyView(a.tally, a.query)); diff != "" {
 					t.Fatalf("seed %d, turn %d, asked before: %+v (-scanned +kept):\n%s", seed, turn, a.query, diff)
 				}
 			}
-			q := framework.TermQuery{Pod: w.label(fixture.Pod("shop/new")).Obj(), RequiredAntiAffinity: 1, PreferredAntiAffinity: -1}
+			q := framework.TermQuery{Pod: w.addLabels(fixture.Pod("shop/new")).Obj(), RequiredAntiAffinity: 1, PreferredAntiAffinity: -1}
 			want, got := scan.Terms(q), kept.Terms(q)
-			if diff := cmp.Diff(w.weights(want), w.weights(got)); diff != "" || want.Listed() != got.Listed() {
-				t.Fatalf("seed %d, turn %d: listed %v, want %v (-scanned +kept):\n%s", seed, turn, got.Listed(), want.Listed(), diff)
+			if diff := cmp.Diff(w.weights(want), w.weights(got)); diff != "" || want.HasListed() != got.HasListed() {
+				t.Fatalf("seed %d, turn %d: listed %v, want %v (-scanned +kept):\n%s", seed, turn, got.HasListed(), want.HasListed(), diff)
 			}
 		}
 	}

@@ -21,31 +21,31 @@ func (s *Snapshot) NodeInfos() fwk.NodeInfoLister { return nodeLister{s} }
 func (s *Snapshot) StorageInfos() fwk.StorageInfoLister { return storageLister{s} }
 
 // PodGroupStates knows of no group: groups are not scheduled yet.
-func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return noGroupStates{} }
+func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return noPodGroupStates{} }
 
 // PodGroups knows of no group: groups are not scheduled yet.
-func (s *Snapshot) PodGroups() fwk.PodGroupLister { return noGroups{} }
+func (s *Snapshot) PodGroups() fwk.PodGroupLister { return noPodGroups{} }
 
 // CompositePodGroupStates knows of no group: groups are not scheduled yet.
 func (s *Snapshot) CompositePodGroupStates() fwk.CompositePodGroupStateLister {
-	return noCompositeStates{}
+	return noCompositePodGroupStates{}
 }
 
 // CompositePodGroups knows of no group: groups are not scheduled yet.
-func (s *Snapshot) CompositePodGroups() fwk.CompositePodGroupLister { return noComposites{} }
+func (s *Snapshot) CompositePodGroups() fwk.CompositePodGroupLister { return noCompositePodGroups{} }
 
 type nodeLister struct{ s *Snapshot }
 
 func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.s.list, nil }
 
 func (l nodeLister) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
-	l.s.sortOut()
+	l.s.buildAffinityLists()
 	return l.s.withAffinity, nil
 }
 
 func (l nodeLister) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
-	l.s.sortOut()
-	return l.s.withAnti, nil
+	l.s.buildAffinityLists()
+	return l.s.withRequiredAntiAffinity, nil
 }
 
 // Empty, as the contract asks while InterPodAffinityHostnameFastPath is off.
@@ -73,30 +73,30 @@ func (l storageLister) IsPVCUsedByPods(key string) bool {
 	return false
 }
 
-type noGroupStates struct{}
+type noPodGroupStates struct{}
 
-func (noGroupStates) Get(namespace, name string) (fwk.PodGroupState, error) {
-	return nil, noGroup(namespace, name)
+func (noPodGroupStates) Get(namespace, name string) (fwk.PodGroupState, error) {
+	return nil, podGroupNotFound(namespace, name)
 }
 
-type noGroups struct{}
+type noPodGroups struct{}
 
-func (noGroups) Get(namespace, name string) (*schedulingv1beta1.PodGroup, error) {
-	return nil, noGroup(namespace, name)
+func (noPodGroups) Get(namespace, name string) (*schedulingv1beta1.PodGroup, error) {
+	return nil, podGroupNotFound(namespace, name)
 }
 
-type noCompositeStates struct{}
+type noCompositePodGroupStates struct{}
 
-func (noCompositeStates) Get(namespace, name string) (fwk.CompositePodGroupState, error) {
-	return nil, noGroup(namespace, name)
+func (noCompositePodGroupStates) Get(namespace, name string) (fwk.CompositePodGroupState, error) {
+	return nil, podGroupNotFound(namespace, name)
 }
 
-type noComposites struct{}
+type noCompositePodGroups struct{}
 
-func (noComposites) Get(namespace, name string) (*schedulingv1alpha3.CompositePodGroup, error) {
-	return nil, noGroup(namespace, name)
+func (noCompositePodGroups) Get(namespace, name string) (*schedulingv1alpha3.CompositePodGroup, error) {
+	return nil, podGroupNotFound(namespace, name)
 }
 
-func noGroup(namespace, name string) error {
+func podGroupNotFound(namespace, name string) error {
 	return fmt.Errorf("pod group %s/%s: %w", namespace, name, fwk.ErrNotFound)
 }

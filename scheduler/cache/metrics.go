@@ -7,16 +7,16 @@ var sizeDesc = prometheus.NewDesc("scheduler_cache_size",
 	[]string{"type"}, nil)
 
 // sizes counts when it is scraped, so that nothing need be counted before.
-type sizes struct{ cache *Cache }
+type sizeCollector struct{ cache *Cache }
 
 // Metrics returns the collectors of this room.
-func (c *Cache) Metrics() []prometheus.Collector { return []prometheus.Collector{sizes{c}} }
+func (c *Cache) Metrics() []prometheus.Collector { return []prometheus.Collector{sizeCollector{c}} }
 
-func (s sizes) Describe(ch chan<- *prometheus.Desc) { ch <- sizeDesc }
+func (s sizeCollector) Describe(ch chan<- *prometheus.Desc) { ch <- sizeDesc }
 
-func (s sizes) Collect(ch chan<- prometheus.Metric) {
+func (s sizeCollector) Collect(ch chan<- prometheus.Metric) {
 	pods, assumed := s.cache.Sizes()
-	for kind, n := range map[string]int{"nodes": int(s.cache.nodes.Load()), "pods": pods, "assumed_pods": assumed} {
+	for kind, n := range map[string]int{"nodes": int(s.cache.nodeCount.Load()), "pods": pods, "assumed_pods": assumed} {
 		ch <- prometheus.MustNewConstMetric(sizeDesc, prometheus.GaugeValue, float64(n), kind)
 	}
 }

@@ -16,24 +16,24 @@ import (
 )
 
 // walk is one random history, told to the cache and to the model.
-type walk struct {
+type modelTest struct {
 	t     *testing.T
 	rng   *rand.Rand
 	cache *Cache
 	model *model
 }
 
-func TestTheCacheIsWhatAModelFromScratchIs(t *testing.T) {
+func TestCacheEqualsTheReferenceModel(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprintf("history %d", seed), func(t *testing.T) {
-			w := &walk{t: t, rng: rand.New(rand.NewPCG(seed, 2)), cache: New(), model: newModel()}
+			w := &modelTest{t: t, rng: rand.New(rand.NewPCG(seed, 2)), cache: New(), model: newModel()}
 			for range 150 {
 				for range w.rng.IntN(4) {
 					w.step()
 				}
-				s := w.cache.Refresh()
-				w.model.refresh()
-				if diff := cmp.Diff(w.model.picture(), picture(s)); diff != "" {
+				s := w.cache.UpdateSnapshot()
+				w.model.updateSnapshot()
+				if diff := cmp.Diff(w.model.snapshotView(), snapshotViewOf(s)); diff != "" {
 					t.Fatalf("the snapshot differs from the model (-model +snapshot):\n%s", diff)
 				}
 			}
@@ -42,7 +42,7 @@ func TestTheCacheIsWhatAModelFromScratchIs(t *testing.T) {
 	}
 }
 
-func (w *walk) step() {
+func (w *modelTest) step() {
 	switch n := w.rng.IntN(100); {
 	case n < 30:
 		node := w.node()
@@ -51,49 +51,49 @@ func (w *walk) step() {
 	case n < 40:
 		name := w.node().Name
 		w.model.removeNode(name)
-		w.cache.RemoveNode(name)
+		w.cache.RemoveNodeByName(name)
 	case n < 65:
 		pod := w.pod()
-		w.model.place(pod, false)
-		w.cache.Confirm(pod)
+		w.model.setPod(pod, false)
+		w.cache.SetPod(pod)
 	case n < 75:
 		pod := w.pod()
 		_, known := w.model.pods[pod.UID]
-		if removed := w.cache.Remove(pod.UID); removed != known {
+		if removed := w.cache.RemovePodByUID(pod.UID); removed != known {
 			w.t.Fatalf("Remove says %v of a pod that is known: %v", removed, known)
 		}
-		w.model.take(pod.UID)
+		w.model.removePod(pod.UID)
 	case n < 90:
 		w.assume()
 	default:
 		uid := w.pod().UID
-		if forgot := w.cache.Forget(uid); forgot != w.model.held[uid] {
-			w.t.Fatalf("Forget says %v of a pod that is assumed: %v", forgot, w.model.held[uid])
+		if forgot := w.cache.ForgetPod(uid); forgot != w.model.assumed[uid] {
+			w.t.Fatalf("Forget says %v of a pod that is assumed: %v", forgot, w.model.assumed[uid])
 		}
-		if w.model.held[uid] {
-			w.model.take(uid)
+		if w.model.assumed[uid] {
+			w.model.removePod(uid)
 		}
 	}
 }
 
-func (w *walk) assume() {
+func (w *modelTest) assume() {
 	pod := w.pod()
 	info, _ := framework.NewPodInfo(pod)
 	_, known := w.model.pods[pod.UID]
-	if err := w.cache.Assume(info, pod.Spec.NodeName); (err != nil) != known {
+	if err := w.cache.AssumePod(info, pod.Spec.NodeName); (err != nil) != known {
 		w.t.Fatalf("Assume: %v; the pod has a node: %v", err, known)
 	}
 	if !known {
-		w.model.place(pod, true)
+		w.model.setPod(pod, true)
 	}
-	node, assumed := w.cache.Assumed(pod.UID)
-	if assumed != w.model.held[pod.UID] || assumed && node != w.model.pods[pod.UID].Spec.NodeName {
+	node, assumed := w.cache.AssumedNode(pod.UID)
+	if assumed != w.model.assumed[pod.UID] || assumed && node != w.model.pods[pod.UID].Spec.NodeName {
 		w.t.Fatalf("assumed on %q: %v", node, assumed)
 	}
 }
 
-func (w *walk) node() *v1.Node {
-	b := fixture.Node(fmt.Sprint("n", w.rng.IntN(8))).Offers("cpu", fmt.Sprint(1+w.rng.IntN(4)))
+func (w *modelTest) node() *v1.Node {
+	b := fixture.Node(fmt.Sprint("n", w.rng.IntN(8))).Capacity("cpu", fmt.Sprint(1+w.rng.IntN(4)))
 	if zone := w.rng.IntN(4); zone > 0 {
 		b.Zone(fmt.Sprint("z", zone))
 	}
@@ -103,14 +103,14 @@ func (w *walk) node() *v1.Node {
 	return b.Obj()
 }
 
-func (w *walk) pod() *v1.Pod {
+func (w *modelTest) pod() *v1.Pod {
 	n := w.rng.IntN(15)
 	b := fixture.Pod(fmt.Sprint("p", n)).On(fmt.Sprint("n", w.rng.IntN(8))).Requests("cpu", fmt.Sprint(w.rng.IntN(3)))
 	switch w.rng.IntN(5) {
 	case 0:
-		b.RequirePods(fixture.Near("zone", "a", "b"))
+		b.RequirePodAffinity(fixture.PodAffinityTerm("zone", "a", "b"))
 	case 1:
-		b.RefusePods(fixture.Near("zone", "a", "b"))
+		b.RequirePodAntiAffinity(fixture.PodAffinityTerm("zone", "a", "b"))
 	case 2:
 		// A port of its own: like upstream, a node counts no two pods on one.
 		b.HostPort("", v1.ProtocolTCP, 8000+int32(n)).Claim(fmt.Sprint("c", w.rng.IntN(2)))
@@ -119,28 +119,28 @@ func (w *walk) pod() *v1.Pod {
 }
 
 // clear takes everything away, after which nothing is left.
-func (w *walk) clear() {
+func (w *modelTest) clear() {
 	for uid := range w.model.pods {
-		w.cache.Remove(uid)
+		w.cache.RemovePodByUID(uid)
 	}
 	for name := range w.model.nodes {
-		w.cache.RemoveNode(name)
+		w.cache.RemoveNodeByName(name)
 	}
-	s := w.cache.Refresh()
-	if pods, assumed := w.cache.Sizes(); pods+assumed+s.Len()+len(s.nodes)+len(s.images)+len(s.order.nodes)+s.order.zones.Len() != 0 {
+	s := w.cache.UpdateSnapshot()
+	if pods, assumed := w.cache.Sizes(); pods+assumed+s.Len()+len(s.nodes)+len(s.images)+len(s.nodeTree.positions)+s.nodeTree.zones.Len() != 0 {
 		w.t.Errorf("left: %d pods, %d assumed, %d nodes, %d states, %d images, %d in order, %d zones",
-			pods, assumed, s.Len(), len(s.nodes), len(s.images), len(s.order.nodes), s.order.zones.Len())
+			pods, assumed, s.Len(), len(s.nodes), len(s.images), len(s.nodeTree.positions), s.nodeTree.zones.Len())
 	}
 }
 
 // image is what is compared of a snapshot.
-type image struct {
+type snapshotView struct {
 	Order, Affinity, Anti []string
-	Nodes                 map[string]nodeImage
+	Nodes                 map[string]nodeView
 	Claims                [2]bool
 }
 
-type nodeImage struct {
+type nodeView struct {
 	Pods                           []types.UID
 	Requested, Scored, Allocatable framework.Resource
 	Ports                          int
@@ -148,8 +148,8 @@ type nodeImage struct {
 	Images                         map[string][2]int64 // size, number of nodes
 }
 
-func frame(info *framework.NodeInfo) nodeImage {
-	n := nodeImage{
+func nodeViewOf(info *framework.NodeInfo) nodeView {
+	n := nodeView{
 		Requested: info.Requested, Scored: info.NonZeroRequested, Allocatable: info.Allocatable,
 		Ports: info.GetUsedPorts().Len(), Claims: map[string]int{}, Images: map[string][2]int64{},
 	}
@@ -163,16 +163,16 @@ func frame(info *framework.NodeInfo) nodeImage {
 	return n
 }
 
-func picture(s *Snapshot) image {
-	all := image{Nodes: map[string]nodeImage{}}
+func snapshotViewOf(s *Snapshot) snapshotView {
+	all := snapshotView{Nodes: map[string]nodeView{}}
 	lister := s.NodeInfos()
 	list, _ := lister.List()
 	affinity, _ := lister.HavePodsWithAffinityList()
 	anti, _ := lister.HavePodsWithRequiredAntiAffinityList()
-	all.Order, all.Affinity, all.Anti = names(list), names(affinity), names(anti)
+	all.Order, all.Affinity, all.Anti = nodeNames(list), nodeNames(affinity), nodeNames(anti)
 	for _, name := range all.Order {
 		info := s.Node(name)
-		n := frame(info)
+		n := nodeViewOf(info)
 		for name, summary := range info.GetImageStates() {
 			n.Images[name] = [2]int64{summary.Size, int64(summary.NumNodes)}
 		}
@@ -184,11 +184,11 @@ func picture(s *Snapshot) image {
 	return all
 }
 
-func (m *model) picture() image {
-	all := image{Order: m.listed, Nodes: map[string]nodeImage{}}
+func (m *model) snapshotView() snapshotView {
+	all := snapshotView{Order: m.listed, Nodes: map[string]nodeView{}}
 	for _, name := range m.listed {
-		info := m.info(name)
-		n := frame(info)
+		info := m.nodeInfo(name)
+		n := nodeViewOf(info)
 		for image, count := range m.counts[name] {
 			n.Images[image] = [2]int64{m.images[image].size, int64(count)}
 		}
@@ -209,7 +209,7 @@ func (m *model) picture() image {
 	return all
 }
 
-func names(nodes []fwk.NodeInfo) []string {
+func nodeNames(nodes []fwk.NodeInfo) []string {
 	var all []string
 	for _, node := range nodes {
 		all = append(all, node.Node().Name)

@@ -14,10 +14,10 @@ import (
 // model is what is where in its dumb form: lists that are looked through, and
 // NodeInfos that are made anew for every question.
 type model struct {
-	nodes map[string]*v1.Node
-	pods  map[types.UID]*v1.Pod
-	held  map[types.UID]bool // assumed
-	zones []modelZone
+	nodes   map[string]*v1.Node
+	pods    map[types.UID]*v1.Pod
+	assumed map[types.UID]bool // assumed
+	zones   []modelZone
 	// images are on which nodes, and how large the first one said they are.
 	images map[string]*modelImage
 	// listed is the order of nodes as it was when nodes last came or went.
@@ -40,7 +40,7 @@ type modelImage struct {
 
 func newModel() *model {
 	return &model{
-		nodes: map[string]*v1.Node{}, pods: map[types.UID]*v1.Pod{}, held: map[types.UID]bool{},
+		nodes: map[string]*v1.Node{}, pods: map[types.UID]*v1.Pod{}, assumed: map[types.UID]bool{},
 		images: map[string]*modelImage{}, counts: map[string]map[string]int{}, touched: sets.New[string](),
 	}
 }
@@ -48,9 +48,9 @@ func newModel() *model {
 func (m *model) setNode(node *v1.Node) {
 	zone, stays := topology.GetZoneKey(node), false
 	if old := m.nodes[node.Name]; old != nil {
-		m.dropImages(old)
+		m.removeImages(old)
 		if stays = topology.GetZoneKey(old) == zone; !stays {
-			m.leaveZone(node.Name)
+			m.removeFromZone(node.Name)
 		}
 	}
 	if !stays {
@@ -75,21 +75,21 @@ func (m *model) setNode(node *v1.Node) {
 
 func (m *model) removeNode(name string) {
 	if node := m.nodes[name]; node != nil {
-		m.dropImages(node)
-		m.leaveZone(name)
+		m.removeImages(node)
+		m.removeFromZone(name)
 		delete(m.nodes, name)
 		m.touched.Insert(name)
 	}
 }
 
-func (m *model) leaveZone(node string) {
+func (m *model) removeFromZone(node string) {
 	for i := range m.zones {
 		m.zones[i].nodes = slices.DeleteFunc(m.zones[i].nodes, func(name string) bool { return name == node })
 	}
 	m.zones = slices.DeleteFunc(m.zones, func(z modelZone) bool { return len(z.nodes) == 0 })
 }
 
-func (m *model) dropImages(node *v1.Node) {
+func (m *model) removeImages(node *v1.Node) {
 	for _, image := range node.Status.Images {
 		for _, name := range image.Names {
 			if state := m.images[name]; state != nil {
@@ -101,23 +101,23 @@ func (m *model) dropImages(node *v1.Node) {
 	}
 }
 
-func (m *model) place(pod *v1.Pod, assumed bool) {
-	m.take(pod.UID)
+func (m *model) setPod(pod *v1.Pod, assumed bool) {
+	m.removePod(pod.UID)
 	m.pods[pod.UID] = pod
-	m.held[pod.UID] = assumed
+	m.assumed[pod.UID] = assumed
 	m.touched.Insert(pod.Spec.NodeName)
 }
 
-func (m *model) take(uid types.UID) {
+func (m *model) removePod(uid types.UID) {
 	if pod := m.pods[uid]; pod != nil {
 		m.touched.Insert(pod.Spec.NodeName)
 		delete(m.pods, uid)
-		delete(m.held, uid)
+		delete(m.assumed, uid)
 	}
 }
 
 // order goes round the zones.
-func (m *model) order() []string {
+func (m *model) nodeOrder() []string {
 	var names []string
 	for turn := 0; len(names) < len(m.nodes); turn++ {
 		for _, z := range m.zones {
@@ -130,9 +130,9 @@ func (m *model) order() []string {
 }
 
 // refresh is the moment at which the snapshot moves.
-func (m *model) refresh() {
+func (m *model) updateSnapshot() {
 	if !sets.New(m.listed...).Equal(sets.KeySet(m.nodes)) {
-		m.listed = m.order()
+		m.listed = m.nodeOrder()
 	}
 	for name := range m.touched {
 		delete(m.counts, name)
@@ -149,7 +149,7 @@ func (m *model) refresh() {
 }
 
 // on is the pods of a node.
-func (m *model) on(node string) []*v1.Pod {
+func (m *model) podsOn(node string) []*v1.Pod {
 	var pods []*v1.Pod
 	for _, pod := range m.pods {
 		if pod.Spec.NodeName == node {
@@ -160,8 +160,8 @@ func (m *model) on(node string) []*v1.Pod {
 }
 
 // info is a node from scratch.
-func (m *model) info(name string) *framework.NodeInfo {
-	info := framework.NewNodeInfo(m.on(name)...)
+func (m *model) nodeInfo(name string) *framework.NodeInfo {
+	info := framework.NewNodeInfo(m.podsOn(name)...)
 	info.SetNode(m.nodes[name])
 	return info
 }

@@ -21,13 +21,13 @@ type Nominator struct {
 var _ fwk.PodNominator = Nominator{}
 
 type nominations struct {
-	mu     sync.RWMutex
-	byNode map[string][]fwk.PodInfo
-	node   map[types.UID]string
+	mu        sync.RWMutex
+	byNode    map[string][]fwk.PodInfo
+	nodeByPod map[types.UID]string
 }
 
 func newNominator() Nominator {
-	return Nominator{&nominations{byNode: map[string][]fwk.PodInfo{}, node: map[types.UID]string{}}}
+	return Nominator{&nominations{byNode: map[string][]fwk.PodInfo{}, nodeByPod: map[types.UID]string{}}}
 }
 
 // AddNominatedPod nominates a pod for the node that info names, or without one
@@ -40,15 +40,15 @@ func (n Nominator) AddNominatedPod(_ klog.Logger, pod fwk.PodInfo, info *fwk.Nom
 	}
 	n.state.mu.Lock()
 	defer n.state.mu.Unlock()
-	n.state.drop(pod.GetPod().UID)
-	n.state.put(pod, node)
+	n.state.remove(pod.GetPod().UID)
+	n.state.add(pod, node)
 }
 
 // DeleteNominatedPodIfExists ends the pod's nomination, if it has one.
 func (n Nominator) DeleteNominatedPodIfExists(pod *v1.Pod) {
 	n.state.mu.Lock()
 	defer n.state.mu.Unlock()
-	n.state.drop(pod.UID)
+	n.state.remove(pod.UID)
 }
 
 // UpdateNominatedPod replaces a pod by its newer version. A nomination made in
@@ -58,10 +58,10 @@ func (n Nominator) UpdateNominatedPod(_ klog.Logger, oldPod *v1.Pod, newPod fwk.
 	defer n.state.mu.Unlock()
 	node := newPod.GetPod().Status.NominatedNodeName
 	if node == "" && oldPod.Status.NominatedNodeName == "" {
-		node = n.state.node[oldPod.UID]
+		node = n.state.nodeByPod[oldPod.UID]
 	}
-	n.state.drop(oldPod.UID)
-	n.state.put(newPod, node)
+	n.state.remove(oldPod.UID)
+	n.state.add(newPod, node)
 }
 
 // NominatedPodsForNode returns the pods nominated for node, oldest nomination
@@ -88,30 +88,30 @@ func (n Nominator) NominatedNodes() []string {
 func (n Nominator) NominatedNode(uid types.UID) string {
 	n.state.mu.RLock()
 	defer n.state.mu.RUnlock()
-	return n.state.node[uid]
+	return n.state.nodeByPod[uid]
 }
 
 // Nominations is how many pods are nominated.
 func (n Nominator) Nominations() int {
 	n.state.mu.RLock()
 	defer n.state.mu.RUnlock()
-	return len(n.state.node)
+	return len(n.state.nodeByPod)
 }
 
-func (s *nominations) put(pod fwk.PodInfo, node string) {
+func (s *nominations) add(pod fwk.PodInfo, node string) {
 	if node == "" {
 		return
 	}
-	s.node[pod.GetPod().UID] = node
+	s.nodeByPod[pod.GetPod().UID] = node
 	s.byNode[node] = append(s.byNode[node], pod)
 }
 
-func (s *nominations) drop(uid types.UID) {
-	node, ok := s.node[uid]
+func (s *nominations) remove(uid types.UID) {
+	node, ok := s.nodeByPod[uid]
 	if !ok {
 		return
 	}
-	delete(s.node, uid)
+	delete(s.nodeByPod, uid)
 	s.byNode[node] = slices.DeleteFunc(s.byNode[node], func(p fwk.PodInfo) bool { return p.GetPod().UID == uid })
 	if len(s.byNode[node]) == 0 {
 		delete(s.byNode, node)

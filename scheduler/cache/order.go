@@ -13,10 +13,10 @@ import (
 // constant time.
 //
 // Source: k8s.io/kubernetes/pkg/scheduler/backend/cache, nodeTree.
-type order struct {
-	zones  *list.List // of *zone
-	byName map[string]*list.Element
-	nodes  map[string]member
+type nodeTree struct {
+	zones      *list.List // of *zone
+	zoneByName map[string]*list.Element
+	positions  map[string]nodePosition
 }
 
 type zone struct {
@@ -25,55 +25,55 @@ type zone struct {
 }
 
 // member is a node's place in the order.
-type member struct {
+type nodePosition struct {
 	zone *list.Element // of order.zones
 	node *list.Element // of zone.nodes
 }
 
-func newOrder() *order {
-	return &order{zones: list.New(), byName: map[string]*list.Element{}, nodes: map[string]member{}}
+func newNodeTree() *nodeTree {
+	return &nodeTree{zones: list.New(), zoneByName: map[string]*list.Element{}, positions: map[string]nodePosition{}}
 }
 
 // set adds a node, or moves it when its zone changed.
-func (o *order) set(node *v1.Node) {
+func (o *nodeTree) set(node *v1.Node) {
 	name := topology.GetZoneKey(node)
-	if m, ok := o.nodes[node.Name]; ok {
+	if m, ok := o.positions[node.Name]; ok {
 		if m.zone.Value.(*zone).name == name {
 			return
 		}
 		o.remove(node.Name)
 	}
-	z, ok := o.byName[name]
+	z, ok := o.zoneByName[name]
 	if !ok {
 		z = o.zones.PushBack(&zone{name: name, nodes: list.New()})
-		o.byName[name] = z
+		o.zoneByName[name] = z
 	}
-	o.nodes[node.Name] = member{zone: z, node: z.Value.(*zone).nodes.PushBack(node.Name)}
+	o.positions[node.Name] = nodePosition{zone: z, node: z.Value.(*zone).nodes.PushBack(node.Name)}
 }
 
 // remove takes a node out; a zone without nodes loses its turn.
-func (o *order) remove(node string) {
-	m, ok := o.nodes[node]
+func (o *nodeTree) remove(node string) {
+	m, ok := o.positions[node]
 	if !ok {
 		return
 	}
-	delete(o.nodes, node)
+	delete(o.positions, node)
 	z := m.zone.Value.(*zone)
 	z.nodes.Remove(m.node)
 	if z.nodes.Len() == 0 {
 		o.zones.Remove(m.zone)
-		delete(o.byName, z.name)
+		delete(o.zoneByName, z.name)
 	}
 }
 
 // names returns the nodes in order.
-func (o *order) names() []string {
-	names := make([]string, 0, len(o.nodes))
+func (o *nodeTree) list() []string {
+	names := make([]string, 0, len(o.positions))
 	var turns []*list.Element
 	for z := o.zones.Front(); z != nil; z = z.Next() {
 		turns = append(turns, z.Value.(*zone).nodes.Front())
 	}
-	for len(names) < len(o.nodes) {
+	for len(names) < len(o.positions) {
 		for i, node := range turns {
 			if node != nil {
 				names = append(names, node.Value.(string))

@@ -9,7 +9,7 @@ import (
 // part makes the nodes that the snapshot shows anew. It takes as long as there
 // are nodes and pods, and is for the rare case that a plugin does not come back:
 // it may look at nodes that nobody waits for it to have seen.
-func (s *Snapshot) part() {
+func (s *Snapshot) replaceNodeInfos() {
 	s.columns.Nodes = slices.Clone(s.columns.Nodes)
 	for _, n := range s.nodes {
 		clone := n.NodeInfo.Clone()
@@ -26,5 +26,5 @@ func (s *Snapshot) part() {
 	for i, node := range names {
 		s.list[i] = s.nodes[node.Node().Name].NodeInfo
 	}
-	s.sorted, s.shown = false, false
+	s.affinityListsValid, s.readByAbandonedCall = false, false
 }

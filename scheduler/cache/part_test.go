@@ -8,12 +8,12 @@ import (
 )
 
 // What was shown stands still, and the copy is the same and moves on.
-func TestWhatIsLeftToAnotherStandsStill(t *testing.T) {
+func TestReplacedNodeInfosDoNotChange(t *testing.T) {
 	c := New()
 	c.SetNode(fixture.Node("n").Obj())
-	s := c.Refresh()
+	s := c.UpdateSnapshot()
 	shown, listed := s.Node("n"), s.Nodes()
-	c.Part()
+	c.ReplaceNodeInfos()
 	if s.Node("n") == shown || s.Nodes()[0] == listed[0] || s.Columns().Nodes[s.Slots()[0]] != s.Node("n") || s.Nodes()[0] != s.Node("n") {
 		t.Error("the node that was shown is still shown")
 	}
@@ -21,10 +21,10 @@ func TestWhatIsLeftToAnotherStandsStill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Assume(info, "n"); err != nil {
+	if err := c.AssumePod(info, "n"); err != nil {
 		t.Fatal(err)
 	}
-	c.Refresh()
+	c.UpdateSnapshot()
 	if len(shown.GetPods()) != 0 || len(s.Node("n").GetPods()) != 1 || len(s.Nodes()[0].GetPods()) != 1 {
 		t.Errorf("%d pods on the node that was shown, %d on the one that is", len(shown.GetPods()), len(s.Node("n").GetPods()))
 	}
@@ -32,26 +32,26 @@ func TestWhatIsLeftToAnotherStandsStill(t *testing.T) {
 
 // What a plugin asks for stands still from its first call on that is out; while
 // none is, nothing is copied.
-func TestWhatIsLentToTheLateStandsStill(t *testing.T) {
+func TestPinnedSnapshotDoesNotChangeForAbandonedCalls(t *testing.T) {
 	c := New()
 	c.SetNode(fixture.Node("n").Obj())
-	s, lent := c.Refresh(), c.Lend()
+	s, lent := c.UpdateSnapshot(), c.PinnedSnapshot()
 	assume := func(key string) {
 		info, err := framework.NewPodInfo(fixture.Pod(key).Obj())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Assume(info, "n"); err != nil {
+		if err := c.AssumePod(info, "n"); err != nil {
 			t.Fatal(err)
 		}
-		c.Refresh()
+		c.UpdateSnapshot()
 	}
 	for _, c := range []struct {
 		owed       int32
 		pod        string
 		then, live int
 	}{{0, "a", 1, 1}, {1, "b", 1, 2}, {0, "c", 2, 3}, {-1, "d", 4, 4}} {
-		lent.Owe(c.owed)
+		lent.AddAbandonedCalls(c.owed)
 		listed, err := lent.NodeInfos().List()
 		if err != nil {
 			t.Fatal(err)

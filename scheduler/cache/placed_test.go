@@ -9,15 +9,15 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-func TestAPodThatHasANodeIsNotNominatedBesides(t *testing.T) {
-	waiting := fixture.Pod("shop/web").Requests("cpu", "1").Nominated("n1")
+func TestAnAssignedPodIsNotNominated(t *testing.T) {
+	waiting := fixture.Pod("shop/web").Requests("cpu", "1").NominatedNodeName("n1")
 	info, err := framework.NewPodInfo(waiting.Obj())
 	if err != nil {
 		t.Fatal(err)
 	}
 	tests := map[string]func(*Cache) error{
-		"one that is assumed":   func(c *Cache) error { return c.Assume(info, "n1") },
-		"one that is confirmed": func(c *Cache) error { c.Confirm(info.Assigned("n1").GetPod()); return nil },
+		"one that is assumed":   func(c *Cache) error { return c.AssumePod(info, "n1") },
+		"one that is confirmed": func(c *Cache) error { c.SetPod(info.WithNode("n1").GetPod()); return nil },
 	}
 	for name, place := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestAPodThatHasANodeIsNotNominatedBesides(t *testing.T) {
 			if n := c.Nominations(); n != 0 {
 				t.Errorf("%d nominations, want 0: the pod counts on n1 already", n)
 			}
-			c.Remove(waiting.Obj().UID)
+			c.RemovePodByUID(waiting.Obj().UID)
 			c.AddNominatedPod(klog.Background(), info, nil)
 			if n := c.Nominations(); n != 1 {
 				t.Errorf("%d nominations once it has no node, want 1", n)
@@ -39,8 +39,8 @@ func TestAPodThatHasANodeIsNotNominatedBesides(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsBeingDeletedIsNominatedForNone(t *testing.T) {
-	waiting := fixture.Pod("shop/web").Nominated("n1")
+func TestATerminatingPodIsNotNominated(t *testing.T) {
+	waiting := fixture.Pod("shop/web").NominatedNodeName("n1")
 	before, _ := framework.NewPodInfo(waiting.Obj())
 	after, _ := framework.NewPodInfo(waiting.Terminating().Obj())
 	for name, told := range map[string]func(*Cache){

@@ -13,61 +13,61 @@ import (
 // namespace, whether they are being deleted, and the labels that some selector
 // names. A selector is asked once for all pods of a shape, and a new set of
 // pods is counted from its shapes instead of from all pods.
-type shapes struct {
-	sets []*keptSet
+type selectorGroups struct {
+	sets []*podSetCounts
 	// keys are the labels that selectors name, sorted.
-	keys  []string
-	known map[string]*shape
+	labelKeys []string
+	byKey     map[string]*selectorGroup
 	// many says that there are too many shapes to count by them.
-	many bool
-	text []byte // room for a key of known
+	tooMany   bool
+	keyBuffer []byte // room for a key of known
 }
 
 // shape is what selectors see of some pods.
-type shape struct {
-	like *v1.Pod
+type selectorGroup struct {
+	representative *v1.Pod
 	// in are the sets that the pods are in.
-	in []*keptSet
+	sets []*podSetCounts
 	// nodes is how many of the pods are on the node in a slot.
-	nodes map[framework.Slot]int32
+	podsByNode map[framework.Slot]int32
 }
 
 // maxShapes bounds the shapes that pods are counted by.
-const maxShapes = 1 << 14
+const maxSelectorGroups = 1 << 14
 
 // forget begins anew with sets.
-func (s *shapes) forget(sets map[string]*keptSet) {
-	*s = shapes{known: map[string]*shape{}, text: s.text}
+func (s *selectorGroups) reset(sets map[string]*podSetCounts) {
+	*s = selectorGroups{byKey: map[string]*selectorGroup{}, keyBuffer: s.keyBuffer}
 	for _, set := range sets {
 		s.sets = append(s.sets, set)
-		s.learn(set)
+		s.addLabelKeys(set)
 	}
 }
 
 // add takes in one more set and counts its pods.
-func (s *shapes) add(set *keptSet, columns *framework.Columns) {
+func (s *selectorGroups) addSet(set *podSetCounts, columns *framework.Columns) {
 	s.sets = append(s.sets, set)
-	set.reach(framework.Slot(len(columns.Nodes) - 1))
-	if s.learn(set) {
+	set.growTo(framework.Slot(len(columns.Nodes) - 1))
+	if s.addLabelKeys(set) {
 		// Pods that looked the same may not any more.
-		s.survey(columns)
+		s.regroup(columns)
 	} else {
-		for _, shape := range s.known {
-			shape.judge(set)
+		for _, shape := range s.byKey {
+			shape.addSetIfMatching(set)
 		}
 	}
-	if s.many {
+	if s.tooMany {
 		for slot, node := range columns.Nodes {
 			if node != nil {
-				set.nodes.By[slot] = int32(set.On(node))
+				set.byNode.BySlot[slot] = int32(set.CountOnNode(node))
 			}
 		}
 		return
 	}
-	for _, shape := range s.known {
-		if slices.Contains(shape.in, set) {
-			for slot, pods := range shape.nodes {
-				set.nodes.By[slot] += pods
+	for _, shape := range s.byKey {
+		if slices.Contains(shape.sets, set) {
+			for slot, pods := range shape.podsByNode {
+				set.byNode.BySlot[slot] += pods
 			}
 		}
 	}
@@ -75,36 +75,36 @@ func (s *shapes) add(set *keptSet, columns *framework.Columns) {
 
 // learn notes the labels that the set's selector names, and reports whether
 // one is new, or this is the first set.
-func (s *shapes) learn(set *keptSet) bool {
-	before := len(s.keys)
+func (s *selectorGroups) addLabelKeys(set *podSetCounts) bool {
+	before := len(s.labelKeys)
 	requirements, _ := set.Selector.Requirements()
 	for i := range requirements {
 		key := requirements[i].Key()
-		if at, known := slices.BinarySearch(s.keys, key); !known {
-			s.keys = slices.Insert(s.keys, at, key)
+		if at, known := slices.BinarySearch(s.labelKeys, key); !known {
+			s.labelKeys = slices.Insert(s.labelKeys, at, key)
 		}
 	}
-	return len(s.keys) > before || len(s.sets) == 1
+	return len(s.labelKeys) > before || len(s.sets) == 1
 }
 
 // survey sorts all pods anew.
-func (s *shapes) survey(columns *framework.Columns) {
-	clear(s.known)
-	s.many = false
+func (s *selectorGroups) regroup(columns *framework.Columns) {
+	clear(s.byKey)
+	s.tooMany = false
 	for slot := range columns.Nodes {
-		s.node(columns, framework.Slot(slot), 1, func(*keptSet) {})
+		s.countNode(columns, framework.Slot(slot), 1, func(*podSetCounts) {})
 	}
 }
 
 // node counts the pods of a node in, or out when by is -1, and calls each with
 // every set that a pod is in.
-func (s *shapes) node(columns *framework.Columns, slot framework.Slot, by int32, each func(*keptSet)) {
+func (s *selectorGroups) countNode(columns *framework.Columns, slot framework.Slot, by int32, each func(*podSetCounts)) {
 	if len(s.sets) == 0 || columns.Nodes[slot] == nil {
 		return
 	}
 	for _, pod := range columns.Nodes[slot].GetPods() {
 		if info, ours := pod.(*framework.PodInfo); ours {
-			for _, set := range s.shift(slot, info, by) {
+			for _, set := range s.countPod(slot, info, by) {
 				each(set)
 			}
 		}
@@ -113,49 +113,49 @@ func (s *shapes) node(columns *framework.Columns, slot framework.Slot, by int32,
 
 // shift counts a pod on the node in slot in, or out when by is -1, and returns
 // the sets that it is in. The slice is the shapes' own.
-func (s *shapes) shift(slot framework.Slot, info *framework.PodInfo, by int32) []*keptSet {
+func (s *selectorGroups) countPod(slot framework.Slot, info *framework.PodInfo, by int32) []*podSetCounts {
 	if len(s.sets) == 0 {
 		return nil
 	}
-	shape := s.of(info.Unassigned())
-	if s.many {
-		return shape.in
+	shape := s.groupOf(info.OriginalPod())
+	if s.tooMany {
+		return shape.sets
 	}
-	if shape.nodes[slot] += by; shape.nodes[slot] == 0 {
-		delete(shape.nodes, slot)
+	if shape.podsByNode[slot] += by; shape.podsByNode[slot] == 0 {
+		delete(shape.podsByNode, slot)
 	}
-	return shape.in
+	return shape.sets
 }
 
 // of returns the shape of a pod.
-func (s *shapes) of(pod *v1.Pod) *shape {
-	s.text = framework.AppendLabels(append(append(s.text[:0], pod.Namespace...), 0), pod.Labels, s.keys)
+func (s *selectorGroups) groupOf(pod *v1.Pod) *selectorGroup {
+	s.keyBuffer = framework.AppendLabels(append(append(s.keyBuffer[:0], pod.Namespace...), 0), pod.Labels, s.labelKeys)
 	if pod.DeletionTimestamp != nil {
-		s.text = append(s.text, 1)
+		s.keyBuffer = append(s.keyBuffer, 1)
 	}
-	if found, known := s.known[string(s.text)]; known {
+	if found, known := s.byKey[string(s.keyBuffer)]; known {
 		return found
 	}
-	if len(s.known) >= maxShapes {
-		clear(s.known)
-		s.many = true
+	if len(s.byKey) >= maxSelectorGroups {
+		clear(s.byKey)
+		s.tooMany = true
 	}
-	made := &shape{like: outline(pod), nodes: map[framework.Slot]int32{}}
+	made := &selectorGroup{representative: selectorView(pod), podsByNode: map[framework.Slot]int32{}}
 	for _, set := range s.sets {
-		made.judge(set)
+		made.addSetIfMatching(set)
 	}
-	s.known[string(s.text)] = made
+	s.byKey[string(s.keyBuffer)] = made
 	return made
 }
 
-func (s *shape) judge(set *keptSet) {
-	if set.Has(s.like) {
-		s.in = append(s.in, set)
+func (s *selectorGroup) addSetIfMatching(set *podSetCounts) {
+	if set.Has(s.representative) {
+		s.sets = append(s.sets, set)
 	}
 }
 
 // outline is a pod with what selectors see, so that no shape holds a pod.
-func outline(pod *v1.Pod) *v1.Pod {
+func selectorView(pod *v1.Pod) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Labels: pod.Labels, DeletionTimestamp: pod.DeletionTimestamp,
 	}}

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAllThatIsWrongWithArgumentsIsReported(t *testing.T) {
+func TestEveryArgumentErrorIsReported(t *testing.T) {
 	const args = "spec.pluginConfig[0].args."
 	for sentence, c := range map[string]struct {
 		plugin, given string
@@ -50,7 +50,7 @@ func TestAllThatIsWrongWithArgumentsIsReported(t *testing.T) {
 				t.Fatal("want a rejection, got none")
 			}
 			got, want := map[string]string{}, map[string]string{}
-			for _, f := range rejection.Faults {
+			for _, f := range rejection.Errors {
 				got[f.Path] += f.Detail
 			}
 			for field, detail := range c.want {

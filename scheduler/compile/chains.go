@@ -18,7 +18,7 @@ import (
 
 // resolveChains returns the plugins that run at each extension point, in order.
 // Entries that are faults run nowhere.
-func resolveChains(spec *v1alpha1.SchedulingProfileSpec, reg framework.Registry, path *field.Path, found *faults) framework.Chains {
+func resolveChains(spec *v1alpha1.SchedulingProfileSpec, reg framework.Registry, path *field.Path, found *fieldErrors) framework.Chains {
 	plugins := v1alpha1.Plugins{}
 	if spec.Plugins != nil {
 		plugins = *spec.Plugins
@@ -127,12 +127,12 @@ func expand(point framework.Point, multi []framework.Entry, own v1alpha1.PluginS
 			added = append(added, e)
 		}
 	}
-	return weigh(point, slices.Concat(takenOver, fromMulti, added))
+	return setWeights(point, slices.Concat(takenOver, fromMulti, added))
 }
 
 // weigh gives each entry its weight where the point scores, and none elsewhere.
 // A weight below one is reported elsewhere and counts as one here.
-func weigh(point framework.Point, chain []framework.Entry) []framework.Entry {
+func setWeights(point framework.Point, chain []framework.Entry) []framework.Entry {
 	for i := range chain {
 		switch {
 		case point != framework.Score:

@@ -123,7 +123,7 @@ func TestMergeRules(t *testing.T) {
 				if want != "" {
 					want = string(point) + ": " + want + "\n"
 				}
-				if got := describe(framework.Chains{point: blueprint.Chains[point]}); got != want {
+				if got := chainsText(framework.Chains{point: blueprint.Chains[point]}); got != want {
 					t.Errorf("got  %swant %s", got, want)
 				}
 			}

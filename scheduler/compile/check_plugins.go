@@ -12,12 +12,12 @@ import (
 )
 
 // checkPluginSet judges the entries of one set, each by itself.
-func checkPluginSet(set pluginSet, reg framework.Registry, path *field.Path, found *faults) {
+func checkPluginSet(set pluginSet, reg framework.Registry, path *field.Path, found *fieldErrors) {
 	first := map[string]int{}
 	for i, p := range set.Enabled {
 		at := path.Child("enabled").Index(i)
 		if j, twice := first[p.Name]; twice {
-			found.accepted(v1alpha1.ReasonInvalidPlugins, at.Child("name"),
+			found.addAccepted(v1alpha1.ReasonInvalidPlugins, at.Child("name"),
 				"plugin %q is here twice: enabled[%d] names it already", p.Name, j)
 			continue
 		}
@@ -29,20 +29,20 @@ func checkPluginSet(set pluginSet, reg framework.Registry, path *field.Path, fou
 		// has no say at this point, or one of kube-scheduler's that this build
 		// lacks. A name that nobody knows is a slip of the pen.
 		if _, known := reg[p.Name]; !known && p.Name != v1alpha1.AllPlugins && !IsDefault(p.Name) {
-			found.accepted(v1alpha1.ReasonUnknownPlugin, path.Child("disabled").Index(i).Child("name"), "%s", noPlugin(p.Name, reg))
+			found.addAccepted(v1alpha1.ReasonUnknownPlugin, path.Child("disabled").Index(i).Child("name"), "%s", unknownPluginMessage(p.Name, reg))
 		}
 	}
 }
 
-func checkEnabled(point framework.Point, p v1alpha1.EnabledPlugin, reg framework.Registry, path *field.Path, found *faults) {
+func checkEnabled(point framework.Point, p v1alpha1.EnabledPlugin, reg framework.Registry, path *field.Path, found *fieldErrors) {
 	registration, known := reg[p.Name]
 	switch {
 	case p.Name == v1alpha1.AllPlugins:
-		found.accepted(v1alpha1.ReasonUnknownPlugin, path.Child("name"), `"*" can be disabled, not enabled: name each plugin`)
+		found.addAccepted(v1alpha1.ReasonUnknownPlugin, path.Child("name"), `"*" can be disabled, not enabled: name each plugin`)
 	case !known:
-		found.accepted(v1alpha1.ReasonUnknownPlugin, path.Child("name"), "%s", noPlugin(p.Name, reg))
+		found.addAccepted(v1alpha1.ReasonUnknownPlugin, path.Child("name"), "%s", unknownPluginMessage(p.Name, reg))
 	case point != "" && !registration.Implements(point):
-		found.accepted(v1alpha1.ReasonInvalidPlugins, path.Child("name"),
+		found.addAccepted(v1alpha1.ReasonInvalidPlugins, path.Child("name"),
 			"plugin %q does not implement %s: it implements %s", p.Name, point, joinPoints(registration.Points))
 	}
 	if p.Weight == nil {
@@ -50,12 +50,12 @@ func checkEnabled(point framework.Point, p v1alpha1.EnabledPlugin, reg framework
 	}
 	switch {
 	case point != "" && point != framework.Score:
-		found.accepted(v1alpha1.ReasonInvalidPlugins, path.Child("weight"), "a weight may only be set in score and multiPoint")
+		found.addAccepted(v1alpha1.ReasonInvalidPlugins, path.Child("weight"), "a weight may only be set in score and multiPoint")
 	case *p.Weight < 1:
-		found.accepted(v1alpha1.ReasonInvalidPlugins, path.Child("weight"),
+		found.addAccepted(v1alpha1.ReasonInvalidPlugins, path.Child("weight"),
 			"must be at least 1, is %d: to take a plugin's say away, list it under disabled", *p.Weight)
 	case known && !registration.Implements(framework.Score):
-		found.accepted(v1alpha1.ReasonInvalidPlugins, path.Child("weight"),
+		found.addAccepted(v1alpha1.ReasonInvalidPlugins, path.Child("weight"),
 			"plugin %q does not score, so a weight would do nothing: leave it out", p.Name)
 	}
 }
@@ -72,22 +72,22 @@ func joinPoints(points []framework.Point) string {
 }
 
 // checkChains judges what came out of the merge as a whole.
-func checkChains(chains framework.Chains, path *field.Path, found *faults) {
+func checkChains(chains framework.Chains, path *field.Path, found *fieldErrors) {
 	switch sorts := chains[framework.QueueSort]; len(sorts) {
 	case 1:
 	case 0:
-		found.accepted(v1alpha1.ReasonInvalidPlugins, path.Child(string(framework.QueueSort)),
+		found.addAccepted(v1alpha1.ReasonInvalidPlugins, path.Child(string(framework.QueueSort)),
 			"no plugin sorts the queue: enable exactly one, such as PrioritySort")
 	default:
-		found.accepted(v1alpha1.ReasonInvalidPlugins, path.Child(string(framework.QueueSort)),
+		found.addAccepted(v1alpha1.ReasonInvalidPlugins, path.Child(string(framework.QueueSort)),
 			"exactly one plugin may sort the queue, here are %d (%s): disable the others", len(sorts), joinEntries(sorts))
 	}
 	if len(chains[framework.Bind]) == 0 {
-		found.accepted(v1alpha1.ReasonInvalidPlugins, path.Child(string(framework.Bind)),
+		found.addAccepted(v1alpha1.ReasonInvalidPlugins, path.Child(string(framework.Bind)),
 			"no plugin binds pods: enable at least one, such as DefaultBinder")
 	}
 	if scoreOverflows(chains[framework.Score], fwk.MaxTotalScore) {
-		found.accepted(v1alpha1.ReasonInvalidPlugins, path.Child(string(framework.Score)),
+		found.addAccepted(v1alpha1.ReasonInvalidPlugins, path.Child(string(framework.Score)),
 			"a node's total score could overflow: lower the weights")
 	}
 }

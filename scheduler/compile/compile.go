@@ -22,7 +22,7 @@ type Input struct {
 	// Version is Berth's own; it is part of the hash.
 	Version string
 	// Extenders says what extenders may do here; the zero value allows none.
-	Extenders ExtenderRights
+	Extenders ExtenderPermissions
 }
 
 // Profile resolves a profile: to a Blueprint, or to a Rejection that holds
@@ -33,15 +33,15 @@ func Profile(in Input) (*Blueprint, *Rejection) {
 	spec.SetDefaults()
 	path := field.NewPath("spec")
 
-	var found faults
-	checkState(spec, path, &found)
+	var found fieldErrors
+	checkEnums(spec, path, &found)
 	chains := resolveChains(spec, in.Registry, path.Child("plugins"), &found)
 	given := resolveArguments(spec.PluginConfig, in, path.Child("pluginConfig"), &found)
-	args := argumentsOf(chains, given, in.Registry, path.Child("pluginConfig"), &found)
+	args := effectiveArguments(chains, given, in.Registry, path.Child("pluginConfig"), &found)
 	checkSettings(spec, path, &found)
 	checkExports(spec.Exports, path.Child("exports"), &found)
-	asked := extenders(spec.Extenders, in.Extenders, path.Child("extenders"), &found)
-	ignore(spec.Extenders, args)
+	asked := resolveExtenders(spec.Extenders, in.Extenders, path.Child("extenders"), &found)
+	ignoreManagedResources(spec.Extenders, args)
 	namespaces := allowedNamespaces(spec.AllowedNamespaces, path.Child("allowedNamespaces"), &found)
 	if rejection := found.rejection(); rejection != nil {
 		return nil, rejection
@@ -58,10 +58,10 @@ func Profile(in Input) (*Blueprint, *Rejection) {
 		Queue:                    queueSettings(spec.Queue),
 		Extenders:                asked,
 		Decisions:                decisionSettings(spec.Decisions),
-		Configs:                  configsNamed(spec.PluginConfig, in.Configs),
+		Configs:                  referencedConfigs(spec.PluginConfig, in.Configs),
 	}
 	for name, a := range args {
-		b.Args[name], b.ArgsFrom[name] = a.object, a.from
+		b.Args[name], b.ArgsFrom[name] = a.object, a.source
 	}
 	b.Hash = hashBlueprint(b, in.Version)
 	return b, nil
@@ -70,11 +70,11 @@ func Profile(in Input) (*Blueprint, *Rejection) {
 // Config judges a PluginConfig by itself. The hash names the plugin and its
 // arguments with the defaults filled in; it is empty when there is a Rejection.
 func Config(cfg *v1alpha1.PluginConfig, reg framework.Registry) (hash string, rejection *Rejection) {
-	var found faults
+	var found fieldErrors
 	path := field.NewPath("spec")
 	registration, ok := reg[cfg.Spec.Plugin]
 	if !ok {
-		found.accepted(v1alpha1.ReasonUnknownPlugin, path.Child("plugin"), "%s", noPlugin(cfg.Spec.Plugin, reg))
+		found.addAccepted(v1alpha1.ReasonUnknownPlugin, path.Child("plugin"), "%s", unknownPluginMessage(cfg.Spec.Plugin, reg))
 		return "", found.rejection()
 	}
 	object, problems := decodeArguments(registration, &cfg.Spec.Args, path.Child("args"))
@@ -89,7 +89,7 @@ func Config(cfg *v1alpha1.PluginConfig, reg framework.Registry) (hash string, re
 
 // configsNamed lists the generations of the PluginConfigs that a profile
 // without faults names, by name.
-func configsNamed(entries []v1alpha1.PluginArguments, configs map[string]*v1alpha1.PluginConfig) []ConfigGeneration {
+func referencedConfigs(entries []v1alpha1.PluginArguments, configs map[string]*v1alpha1.PluginConfig) []ConfigGeneration {
 	var named []ConfigGeneration
 	for _, e := range entries {
 		if e.ConfigRef != nil {

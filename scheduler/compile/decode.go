@@ -26,7 +26,7 @@ import (
 const maxArguments = 64 * 1024
 
 // problem is one thing that is wrong with arguments.
-type problem struct {
+type argumentError struct {
 	path   string
 	detail string
 }
@@ -35,11 +35,11 @@ type problem struct {
 // defaults filled in, then by the plugin's own rules. What one step finds does
 // not keep the next from looking, so that all that is wrong is reported at once;
 // but arguments of another kind are not looked into.
-func decodeArguments(r framework.Registration, given *runtime.RawExtension, path *field.Path) (runtime.Object, []problem) {
+func decodeArguments(r framework.Registration, given *runtime.RawExtension, path *field.Path) (runtime.Object, []argumentError) {
 	if r.NewArgs == nil {
-		return nil, problemAt(path, "plugin %q takes no arguments", r.Name)
+		return nil, argumentErrorAt(path, "plugin %q takes no arguments", r.Name)
 	}
-	text, problems := textOf(given, path)
+	text, problems := compactJSON(given, path)
 	if problems != nil {
 		return nil, problems
 	}
@@ -48,10 +48,10 @@ func decodeArguments(r framework.Registration, given *runtime.RawExtension, path
 	if !known || len(problems) > 0 && fault.OneArgumentError {
 		return nil, problems
 	}
-	object, shape, whole := decodeShape(r, text, path)
+	object, shape, whole := decodeObject(r, text, path)
 	for _, p := range shape {
-		if !slices.Contains(problems, p.problem) { // checkKind may have found it, too
-			problems = append(problems, p.problem)
+		if !slices.Contains(problems, p.argumentError) { // checkKind may have found it, too
+			problems = append(problems, p.argumentError)
 		}
 	}
 	if !whole || len(problems) > 0 && fault.OneArgumentError {
@@ -60,9 +60,9 @@ func decodeArguments(r framework.Registration, given *runtime.RawExtension, path
 	// What the user wrote there was checked; arguments that differ in nothing
 	// else are equal.
 	object.GetObjectKind().SetGroupVersionKind(want)
-	finished, judged := finishArguments(r, object, path)
+	finished, judged := defaultAndValidate(r, object, path)
 	for _, p := range judged {
-		if !slices.ContainsFunc(shape, func(s shapeProblem) bool { return s.causes(p) }) {
+		if !slices.ContainsFunc(shape, func(s decodeError) bool { return s.causes(p) }) {
 			problems = append(problems, p)
 		}
 	}
@@ -73,27 +73,27 @@ func decodeArguments(r framework.Registration, given *runtime.RawExtension, path
 }
 
 // shapeProblem is a problem of a value that was left out for its sake.
-type shapeProblem struct {
-	problem
+type decodeError struct {
+	argumentError
 	// lost is the field that has no value now.
-	lost string
+	missingField string
 }
 
 // causes reports whether p may be about what was left out: the field itself,
 // something in it, or what it is in.
-func (s shapeProblem) causes(p problem) bool {
+func (s decodeError) causes(p argumentError) bool {
 	within := func(path, of string) bool {
 		rest, ok := strings.CutPrefix(path, of)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	}
-	return s.lost != "" && (within(p.path, s.lost) || within(s.lost, p.path))
+	return s.missingField != "" && (within(p.path, s.missingField) || within(s.missingField, p.path))
 }
 
 // decodeShape decodes arguments into a new object. A value of the wrong type
 // counts as null, so that the others are read. whole is false where that does
 // not help.
-func decodeShape(r framework.Registration, text []byte, path *field.Path) (object runtime.Object, problems []shapeProblem, whole bool) {
-	for range maxFaultsInMessage {
+func decodeObject(r framework.Registration, text []byte, path *field.Path) (object runtime.Object, problems []decodeError, whole bool) {
+	for range maxErrorsInMessage {
 		object = newArguments(r)
 		var into any = object
 		if raw, ok := object.(*runtime.Unknown); ok {
@@ -103,12 +103,12 @@ func decodeShape(r framework.Registration, text []byte, path *field.Path) (objec
 		strict, err := kjson.UnmarshalStrict(text, into)
 		if err == nil {
 			for _, s := range strict {
-				problems = append(problems, notInShape(s, reflect.TypeOf(object), path))
+				problems = append(problems, strictError(s, reflect.TypeOf(object), path))
 			}
 			return object, problems, true
 		}
 		p, rest := wrongType(text, err, path)
-		problems = append(problems, shapeProblem{problem: p, lost: p.path})
+		problems = append(problems, decodeError{argumentError: p, missingField: p.path})
 		if rest == nil {
 			break
 		}
@@ -131,35 +131,35 @@ func newArguments(r framework.Registration) runtime.Object {
 // its factory takes and asks for its verdict on that. All three are a plugin's
 // code: a panic there is a fault of the plugin, told as one. What it returns is
 // not converted: its JSON is what a profile can say.
-func finishArguments(r framework.Registration, object runtime.Object, path *field.Path) (_ runtime.Object, problems []problem) {
+func defaultAndValidate(r framework.Registration, object runtime.Object, path *field.Path) (_ runtime.Object, problems []argumentError) {
 	defer func() {
 		if p := recover(); p != nil {
-			problems = problemAt(path, "plugin %q panicked over its arguments: %v", r.Name, p)
+			problems = argumentErrorAt(path, "plugin %q panicked over its arguments: %v", r.Name, p)
 		}
 	}()
 	if r.Default != nil {
 		r.Default(object)
 	}
-	converted, err := r.Converted(object)
+	converted, err := r.ConvertArgs(object)
 	if err != nil {
-		return object, problemAt(path, "%v", err)
+		return object, argumentErrorAt(path, "%v", err)
 	}
 	if r.Validate == nil {
 		return object, nil
 	}
 	for _, e := range r.Validate(converted, path) {
-		problems = append(problems, problem{path: e.Field, detail: e.ErrorBody()})
+		problems = append(problems, argumentError{path: e.Field, detail: e.ErrorBody()})
 	}
 	return object, problems
 }
 
 // textOf returns arguments as compact JSON of an object.
-func textOf(given *runtime.RawExtension, path *field.Path) ([]byte, []problem) {
+func compactJSON(given *runtime.RawExtension, path *field.Path) ([]byte, []argumentError) {
 	raw := given.Raw
 	if raw == nil && given.Object != nil {
 		encoded, err := json.Marshal(given.Object)
 		if err != nil {
-			return nil, problemAt(path, "cannot be written as JSON: %v", err)
+			return nil, argumentErrorAt(path, "cannot be written as JSON: %v", err)
 		}
 		raw = encoded
 	}
@@ -168,13 +168,13 @@ func textOf(given *runtime.RawExtension, path *field.Path) ([]byte, []problem) {
 	}
 	var text bytes.Buffer
 	if err := json.Compact(&text, raw); err != nil {
-		return nil, problemAt(path, "is not JSON: %v", err)
+		return nil, argumentErrorAt(path, "is not JSON: %v", err)
 	}
 	if text.Len() > maxArguments {
-		return nil, problemAt(path, "is %d bytes of JSON, must be at most %d (64 KiB)", text.Len(), maxArguments)
+		return nil, argumentErrorAt(path, "is %d bytes of JSON, must be at most %d (64 KiB)", text.Len(), maxArguments)
 	}
 	if text.Bytes()[0] != '{' {
-		return nil, problemAt(path, "must be an object")
+		return nil, argumentErrorAt(path, "must be an object")
 	}
 	return text.Bytes(), nil
 }
@@ -190,7 +190,7 @@ func expectedKind(plugin string, own schema.GroupVersionKind) schema.GroupVersio
 
 // checkKind compares apiVersion and kind. known is false where the arguments
 // are of another kind, or of none that can be read.
-func checkKind(text []byte, want schema.GroupVersionKind, path *field.Path) (problems []problem, known bool) {
+func checkKind(text []byte, want schema.GroupVersionKind, path *field.Path) (problems []argumentError, known bool) {
 	var is metav1.TypeMeta
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &is); err != nil {
 		p, _ := wrongType(text, err, path)
@@ -198,38 +198,38 @@ func checkKind(text []byte, want schema.GroupVersionKind, path *field.Path) (pro
 	}
 	apiVersion, kind := want.ToAPIVersionAndKind()
 	if is.APIVersion != "" && is.APIVersion != apiVersion {
-		problems = append(problems, problemAt(path.Child("apiVersion"), "must be %q or left out, is %q", apiVersion, is.APIVersion)...)
+		problems = append(problems, argumentErrorAt(path.Child("apiVersion"), "must be %q or left out, is %q", apiVersion, is.APIVersion)...)
 	}
 	if is.Kind != "" && is.Kind != kind {
-		return append(problems, problemAt(path.Child("kind"), "must be %q or left out, is %q", kind, is.Kind)...), false
+		return append(problems, argumentErrorAt(path.Child("kind"), "must be %q or left out, is %q", kind, is.Kind)...), false
 	}
 	return problems, true
 }
 
 // notInShape tells a strict decoding error: a field that the plugin does not
 // know, or one that is there twice.
-func notInShape(err error, arguments reflect.Type, path *field.Path) shapeProblem {
+func strictError(err error, arguments reflect.Type, path *field.Path) decodeError {
 	var at kjson.FieldError
 	if !errors.As(err, &at) {
-		return shapeProblem{problem: problem{path: path.String(), detail: err.Error()}}
+		return decodeError{argumentError: argumentError{path: path.String(), detail: err.Error()}}
 	}
-	p := problem{path: path.String() + "." + at.FieldPath(), detail: "unknown field: the plugin has no such argument"}
+	p := argumentError{path: path.String() + "." + at.FieldPath(), detail: "unknown field: the plugin has no such argument"}
 	if strings.HasPrefix(err.Error(), "duplicate field") {
 		p.detail = "duplicate field: it may be given once"
-		return shapeProblem{problem: p}
+		return decodeError{argumentError: p}
 	}
 	above, name := "", at.FieldPath()
 	if dot := strings.LastIndex(name, "."); dot >= 0 {
 		above, name = name[:dot], name[dot+1:]
 	}
-	near := Nearest(name, fieldsAt(arguments, above))
+	near := Suggest(name, fieldsAt(arguments, above))
 	if near == "" {
-		return shapeProblem{problem: p}
+		return decodeError{argumentError: p}
 	}
 	p.detail += fmt.Sprintf(", did you mean %q?", near)
-	return shapeProblem{problem: p, lost: strings.TrimSuffix(p.path, name) + near}
+	return decodeError{argumentError: p, missingField: strings.TrimSuffix(p.path, name) + near}
 }
 
-func problemAt(path *field.Path, format string, args ...any) []problem {
-	return []problem{{path: path.String(), detail: fmt.Sprintf(format, args...)}}
+func argumentErrorAt(path *field.Path, format string, args ...any) []argumentError {
+	return []argumentError{{path: path.String(), detail: fmt.Sprintf(format, args...)}}
 }

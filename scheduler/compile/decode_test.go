@@ -13,7 +13,7 @@ import (
 )
 
 // frame is what stands around one long resource name.
-const frame = `{"ignoredResources":[""]}`
+const emptyArguments = `{"ignoredResources":[""]}`
 
 func TestRawArguments(t *testing.T) {
 	for sentence, test := range map[string]struct{ raw, path, detail string }{
@@ -22,7 +22,7 @@ func TestRawArguments(t *testing.T) {
 		"what is not JSON is refused":        {`{"ignoredResources":`, "spec.args", "is not JSON: unexpected end of JSON input"},
 		"arguments are an object":            {`["a"]`, "spec.args", "must be an object"},
 		"a kind that is no string is told":   {`{"kind": 7}`, "spec.args.kind", "wrong type: must be a string, is a number"},
-		"64 KiB and a byte are too much":     {`{"ignoredResources":["` + strings.Repeat("a", 64*1024-len(frame)+1) + `"]}`, "spec.args", "is 65537 bytes of JSON, must be at most 65536 (64 KiB)"},
+		"64 KiB and a byte are too much":     {`{"ignoredResources":["` + strings.Repeat("a", 64*1024-len(emptyArguments)+1) + `"]}`, "spec.args", "is 65537 bytes of JSON, must be at most 65536 (64 KiB)"},
 		"a type error in a list has a place": {`{"ignoredResources": ["a", {"b": 1}]}`, "spec.args.ignoredResources[1]", "wrong type: must be a string, is an object"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -32,8 +32,8 @@ func TestRawArguments(t *testing.T) {
 			if rejection == nil || hash != "" {
 				t.Fatalf("want a rejection and no hash, got %v and %q", rejection, hash)
 			}
-			want := []Fault{{accepted, "InvalidArguments", test.path, test.detail}}
-			if diff := cmp.Diff(want, rejection.Faults); diff != "" {
+			want := []FieldError{{accepted, "InvalidArguments", test.path, test.detail}}
+			if diff := cmp.Diff(want, rejection.Errors); diff != "" {
 				t.Errorf("faults (-want +got):\n%s", diff)
 			}
 		})
@@ -44,14 +44,14 @@ func TestArgumentsOfExactly64KiBAreTaken(t *testing.T) {
 	cfg := &v1alpha1.PluginConfig{Spec: v1alpha1.PluginConfigSpec{Plugin: "NodeResourcesFit"}}
 	// White space does not count: the same arguments weigh the same however
 	// they are laid out.
-	cfg.Spec.Args.Raw = []byte("\n { \"ignoredResources\" : [\"" + strings.Repeat("a", 64*1024-len(frame)) + "\"] }\n")
+	cfg.Spec.Args.Raw = []byte("\n { \"ignoredResources\" : [\"" + strings.Repeat("a", 64*1024-len(emptyArguments)) + "\"] }\n")
 	if _, rejection := Config(cfg, testRegistry()); rejection != nil {
 		t.Errorf("refused: %s", rejection.Message())
 	}
 }
 
 // kube-scheduler hands plugins of others their arguments so.
-func TestAPluginThatReadsItsArgumentsItselfGetsThemAsText(t *testing.T) {
+func TestAPluginThatDecodesItsOwnArgumentsGetsThemAsText(t *testing.T) {
 	r := framework.Registration{Name: "Foreign", NewArgs: func() runtime.Object { return &runtime.Unknown{} }}
 	for given, want := range map[string]string{
 		"":                        `{}`,

@@ -19,7 +19,7 @@ import (
 
 // ExtenderRights say what extenders may do in this process. They are not in the
 // hash: they do not change what a spec means, but whether it may run.
-type ExtenderRights struct {
+type ExtenderPermissions struct {
 	// Enabled allows extenders, to filter and to prioritize.
 	Enabled bool
 	// Writes allows them to choose victims and to bind, too.
@@ -28,7 +28,7 @@ type ExtenderRights struct {
 
 // AllExtenders allows all that an extender can do: for who judges a spec without
 // knowing the manager that will run it.
-var AllExtenders = ExtenderRights{Enabled: true, Writes: true}
+var AllExtenders = ExtenderPermissions{Enabled: true, Writes: true}
 
 // maxExtenders is how many a profile may have, as the CRD says.
 const maxExtenders = 8
@@ -40,17 +40,17 @@ const maxCABundle = 16 << 10
 // extenders resolves a profile's extenders: those that may be ignored after the
 // others, as kube-scheduler has them, so that what they do not refuse in time
 // does not keep others from being asked.
-func extenders(list []v1alpha1.Extender, rights ExtenderRights, path *field.Path, found *faults) []extender.Config {
+func resolveExtenders(list []v1alpha1.Extender, rights ExtenderPermissions, path *field.Path, found *fieldErrors) []extender.Config {
 	if len(list) == 0 {
 		return nil
 	}
 	if !rights.Enabled {
-		found.invalidExtender(path, "extenders are off: run the manager with --enable-extenders, or leave them out")
+		found.addInvalidExtender(path, "extenders are off: run the manager with --enable-extenders, or leave them out")
 	}
 	if len(list) > maxExtenders {
-		found.invalidExtender(path, "must be at most %d, are %d", maxExtenders, len(list))
+		found.addInvalidExtender(path, "must be at most %d, are %d", maxExtenders, len(list))
 	}
-	checkTogether(list, path, found)
+	checkExtenderList(list, path, found)
 	var resolved []extender.Config
 	for i := range list {
 		at := path.Index(i)
@@ -71,30 +71,30 @@ func extenders(list []v1alpha1.Extender, rights ExtenderRights, path *field.Path
 	return resolved
 }
 
-func (f *faults) invalidExtender(path *field.Path, format string, args ...any) {
-	f.accepted(v1alpha1.ReasonInvalidExtender, path, format, args...)
+func (f *fieldErrors) addInvalidExtender(path *field.Path, format string, args ...any) {
+	f.addAccepted(v1alpha1.ReasonInvalidExtender, path, format, args...)
 }
 
 // checkTogether judges what only all extenders can be right or wrong in: names,
 // resources, and that one at most binds.
-func checkTogether(list []v1alpha1.Extender, path *field.Path, found *faults) {
+func checkExtenderList(list []v1alpha1.Extender, path *field.Path, found *fieldErrors) {
 	names, resources, binder := map[string]int{}, map[string]string{}, -1
 	for i, e := range list {
 		at := path.Index(i)
 		if first, twice := names[e.Name]; twice {
-			found.invalidExtender(at.Child("name"), "extender %q is here twice: extenders[%d] has the name already", e.Name, first)
+			found.addInvalidExtender(at.Child("name"), "extender %q is here twice: extenders[%d] has the name already", e.Name, first)
 		} else {
 			names[e.Name] = i
 		}
 		if e.Verbs.Bind != "" && binder >= 0 {
-			found.invalidExtender(at.Child("verbs", "bind"), "one extender at most may bind, and %q does already", list[binder].Name)
+			found.addInvalidExtender(at.Child("verbs", "bind"), "one extender at most may bind, and %q does already", list[binder].Name)
 		} else if e.Verbs.Bind != "" {
 			binder = i
 		}
 		for j, r := range e.ManagedResources {
 			name := at.Child("managedResources").Index(j).Child("name")
 			if first, twice := resources[r.Name]; twice {
-				found.invalidExtender(name, "resource %q is managed twice: %s names it already", r.Name, first)
+				found.addInvalidExtender(name, "resource %q is managed twice: %s names it already", r.Name, first)
 			} else {
 				resources[r.Name] = name.String()
 			}
@@ -105,30 +105,30 @@ func checkTogether(list []v1alpha1.Extender, path *field.Path, found *faults) {
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 // checkExtender judges what one extender says of itself.
-func checkExtender(e *v1alpha1.Extender, path *field.Path, found *faults) {
+func checkExtender(e *v1alpha1.Extender, path *field.Path, found *fieldErrors) {
 	if !dnsLabel.MatchString(e.Name) || len(e.Name) > validation.DNS1123LabelMaxLength {
-		found.invalidExtender(path.Child("name"), "must be a DNS label of at most 63 characters: lower-case letters, digits and '-', is %q", e.Name)
+		found.addInvalidExtender(path.Child("name"), "must be a DNS label of at most 63 characters: lower-case letters, digits and '-', is %q", e.Name)
 	}
 	if err := extender.CheckURL(e.URL); err != nil {
-		found.invalidExtender(path.Child("url"), "%v", err)
+		found.addInvalidExtender(path.Child("url"), "%v", err)
 	}
 	for _, b := range []bound{
 		{path.Child("weight"), *e.Weight, 1, 1<<31 - 1},
 		{path.Child("timeoutSeconds"), *e.TimeoutSeconds, 1, 10},
 	} {
 		if b.value < b.min || b.value > b.max {
-			found.invalidExtender(b.path, "must be from %d to %d, is %d", b.min, b.max, b.value)
+			found.addInvalidExtender(b.path, "must be from %d to %d, is %d", b.min, b.max, b.value)
 		}
 	}
 	if e.Verbs.Prioritize == "" && *e.Weight > v1alpha1.DefaultExtenderWeight {
-		found.invalidExtender(path.Child("weight"), "counts only with verbs.prioritize: leave it out")
+		found.addInvalidExtender(path.Child("weight"), "counts only with verbs.prioritize: leave it out")
 	}
 	if e.FailurePolicy != v1alpha1.FailurePolicyFail && e.FailurePolicy != v1alpha1.FailurePolicyIgnore {
-		found.invalidExtender(path.Child("failurePolicy"), "must be Fail or Ignore, is %q", e.FailurePolicy)
+		found.addInvalidExtender(path.Child("failurePolicy"), "must be Fail or Ignore, is %q", e.FailurePolicy)
 	}
 	for j, r := range e.ManagedResources {
 		if !framework.IsExtendedResourceName(v1.ResourceName(r.Name)) || len(validation.IsQualifiedName(r.Name)) > 0 {
-			found.invalidExtender(path.Child("managedResources").Index(j).Child("name"),
+			found.addInvalidExtender(path.Child("managedResources").Index(j).Child("name"),
 				"must be an extended resource, such as example.com/gpu, is %q", r.Name)
 		}
 	}
@@ -136,7 +136,7 @@ func checkExtender(e *v1alpha1.Extender, path *field.Path, found *faults) {
 
 var verbPath = regexp.MustCompile(`^[-A-Za-z0-9._~]+(/[-A-Za-z0-9._~]+)*$`)
 
-func checkVerbs(e *v1alpha1.Extender, rights ExtenderRights, path *field.Path, found *faults) {
+func checkVerbs(e *v1alpha1.Extender, rights ExtenderPermissions, path *field.Path, found *fieldErrors) {
 	asked := false
 	for _, verb := range []struct {
 		name, path string
@@ -152,41 +152,41 @@ func checkVerbs(e *v1alpha1.Extender, rights ExtenderRights, path *field.Path, f
 		}
 		asked = true
 		if !verbPath.MatchString(verb.path) || slices.ContainsFunc(strings.Split(verb.path, "/"), func(s string) bool { return s == "." || s == ".." }) {
-			found.invalidExtender(path.Child(verb.name), "must be a path of letters, digits, '-', '.', '_', '~' and '/' that does not go up, is %q", verb.path)
+			found.addInvalidExtender(path.Child(verb.name), "must be a path of letters, digits, '-', '.', '_', '~' and '/' that does not go up, is %q", verb.path)
 		}
 		if verb.writes && rights.Enabled && !rights.Writes {
-			found.invalidExtender(path.Child(verb.name), "extenders may not %s: run the manager with --enable-extender-writes, or leave it out", verb.name)
+			found.addInvalidExtender(path.Child(verb.name), "extenders may not %s: run the manager with --enable-extender-writes, or leave it out", verb.name)
 		}
 	}
 	if !asked {
-		found.invalidExtender(path, "must hold at least one of filter, prioritize, preempt and bind")
+		found.addInvalidExtender(path, "must hold at least one of filter, prioritize, preempt and bind")
 	}
 }
 
 // checkTLS wants certificates that vouch: a bundle without any would trust
 // nobody, and one that is partly something else was meant otherwise.
-func checkTLS(e *v1alpha1.Extender, path *field.Path, found *faults) {
+func checkTLS(e *v1alpha1.Extender, path *field.Path, found *fieldErrors) {
 	bundle := path.Child("caBundle")
 	if len(e.TLS.CABundle) > maxCABundle {
-		found.invalidExtender(bundle, "must be at most %d bytes, are %d", maxCABundle, len(e.TLS.CABundle))
+		found.addInvalidExtender(bundle, "must be at most %d bytes, are %d", maxCABundle, len(e.TLS.CABundle))
 		return
 	}
 	certificates, rest := 0, e.TLS.CABundle
 	for block, more := pem.Decode(rest); block != nil; block, more = pem.Decode(more) {
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil || block.Type != "CERTIFICATE" {
-			found.invalidExtender(bundle, "must hold certificates as PEM and nothing else, holds a %s that is none", block.Type)
+			found.addInvalidExtender(bundle, "must hold certificates as PEM and nothing else, holds a %s that is none", block.Type)
 			return
 		}
 		certificates++
 	}
 	if certificates == 0 {
-		found.invalidExtender(bundle, "must hold the certificate of who vouches for the extender, as PEM: there is none")
+		found.addInvalidExtender(bundle, "must hold the certificate of who vouches for the extender, as PEM: there is none")
 	}
 	if name := e.TLS.ServerName; name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 && !extender.IsAddress(name) {
-		found.invalidExtender(path.Child("serverName"), "must be a DNS name or an IP address, is %q", name)
+		found.addInvalidExtender(path.Child("serverName"), "must be a DNS name or an IP address, is %q", name)
 	}
 	if ref := e.TLS.ClientCertificateRef; ref != nil && len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
-		found.invalidExtender(path.Child("clientCertificateRef", "name"), "must be the name of a Secret, is %q", ref.Name)
+		found.addInvalidExtender(path.Child("clientCertificateRef", "name"), "must be the name of a Secret, is %q", ref.Name)
 	}
 }
 
@@ -212,7 +212,7 @@ func extenderConfig(e *v1alpha1.Extender) extender.Config {
 // NodeResourcesFit ignores, on a copy: arguments may be shared. kube-scheduler
 // puts them in place of what the arguments name; here both are ignored, since
 // neither was written to be dropped.
-func ignore(list []v1alpha1.Extender, args map[string]arguments) {
+func ignoreManagedResources(list []v1alpha1.Extender, args map[string]arguments) {
 	var ignored []string
 	for _, e := range list {
 		for _, r := range e.ManagedResources {

@@ -21,7 +21,7 @@ import (
 )
 
 // authority is a certificate as it stands in a spec.
-var authority = func() string {
+var caBundle = func() string {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		panic(err)
@@ -35,90 +35,90 @@ var authority = func() string {
 }()
 
 // asking writes an extender as YAML; each of more replaces or adds fields.
-func asking(name, verbs string, more ...string) string {
+func extenderYAML(name, verbs string, more ...string) string {
 	return fmt.Sprintf("{name: %s, url: 'https://%s.gpu.svc:8443/v1', verbs: {%s}, tls: {caBundle: %s}%s}",
-		name, name, verbs, authority, strings.Join(append([]string{""}, more...), ", "))
+		name, name, verbs, caBundle, strings.Join(append([]string{""}, more...), ", "))
 }
 
-func extenderFaults(t *testing.T, spec string, rights ExtenderRights) []Fault {
+func extenderErrors(t *testing.T, spec string, rights ExtenderPermissions) []FieldError {
 	t.Helper()
 	_, rejection := Profile(Input{Profile: profile(t, spec), Registry: testRegistry(), Extenders: rights})
 	if rejection == nil {
 		return nil
 	}
-	return rejection.Faults
+	return rejection.Errors
 }
 
-func TestExtendersThatMayNotBeAsked(t *testing.T) {
+func TestInvalidExtenders(t *testing.T) {
 	const invalid = "InvalidExtender"
 	for sentence, test := range map[string]struct {
 		extender string
-		rights   ExtenderRights
-		want     []Fault
+		rights   ExtenderPermissions
+		want     []FieldError
 	}{
-		"all is well": {extender: asking("gpu", "filter: f, prioritize: p, preempt: e, bind: b"), rights: AllExtenders},
+		"all is well": {extender: extenderYAML("gpu", "filter: f, prioritize: p, preempt: e, bind: b"), rights: AllExtenders},
 		"a manager that allows none refuses each": {
-			extender: asking("gpu", "filter: f"),
-			want:     []Fault{{accepted, invalid, "spec.extenders", "extenders are off: run the manager with --enable-extenders, or leave them out"}},
+			extender: extenderYAML("gpu", "filter: f"),
+			want:     []FieldError{{accepted, invalid, "spec.extenders", "extenders are off: run the manager with --enable-extenders, or leave them out"}},
 		},
 		"a manager that lets them look does not let them write": {
-			extender: asking("gpu", "filter: f, preempt: e, bind: b"), rights: ExtenderRights{Enabled: true},
-			want: []Fault{
+			extender: extenderYAML("gpu", "filter: f, preempt: e, bind: b"), rights: ExtenderPermissions{Enabled: true},
+			want: []FieldError{
 				{accepted, invalid, "spec.extenders[0].verbs.preempt", "extenders may not preempt: run the manager with --enable-extender-writes, or leave it out"},
 				{accepted, invalid, "spec.extenders[0].verbs.bind", "extenders may not bind: run the manager with --enable-extender-writes, or leave it out"},
 			},
 		},
 		"two of one name are told apart by nobody": {
-			extender: asking("gpu", "filter: f") + ", " + asking("gpu", "filter: g"), rights: AllExtenders,
-			want: []Fault{{accepted, invalid, "spec.extenders[1].name", `extender "gpu" is here twice: extenders[0] has the name already`}},
+			extender: extenderYAML("gpu", "filter: f") + ", " + extenderYAML("gpu", "filter: g"), rights: AllExtenders,
+			want: []FieldError{{accepted, invalid, "spec.extenders[1].name", `extender "gpu" is here twice: extenders[0] has the name already`}},
 		},
 		"a weight of 0 is refused": {
-			extender: asking("gpu", "prioritize: p", "weight: 0"), rights: AllExtenders,
-			want: []Fault{{accepted, invalid, "spec.extenders[0].weight", "must be from 1 to 2147483647, is 0"}},
+			extender: extenderYAML("gpu", "prioritize: p", "weight: 0"), rights: AllExtenders,
+			want: []FieldError{{accepted, invalid, "spec.extenders[0].weight", "must be from 1 to 2147483647, is 0"}},
 		},
 		"a weight without scores is refused": {
-			extender: asking("gpu", "filter: f", "weight: 2"), rights: AllExtenders,
-			want: []Fault{{accepted, invalid, "spec.extenders[0].weight", "counts only with verbs.prioritize: leave it out"}},
+			extender: extenderYAML("gpu", "filter: f", "weight: 2"), rights: AllExtenders,
+			want: []FieldError{{accepted, invalid, "spec.extenders[0].weight", "counts only with verbs.prioritize: leave it out"}},
 		},
 		"a name in capitals is refused": {
-			extender: strings.Replace(asking("gpu", "filter: f"), "name: gpu", "name: GPU", 1), rights: AllExtenders,
-			want: []Fault{{accepted, invalid, "spec.extenders[0].name", `must be a DNS label of at most 63 characters: lower-case letters, digits and '-', is "GPU"`}},
+			extender: strings.Replace(extenderYAML("gpu", "filter: f"), "name: gpu", "name: GPU", 1), rights: AllExtenders,
+			want: []FieldError{{accepted, invalid, "spec.extenders[0].name", `must be a DNS label of at most 63 characters: lower-case letters, digits and '-', is "GPU"`}},
 		},
 		"nothing to ask is refused": {
-			extender: asking("gpu", ""), rights: AllExtenders,
-			want: []Fault{{accepted, invalid, "spec.extenders[0].verbs", "must hold at least one of filter, prioritize, preempt and bind"}},
+			extender: extenderYAML("gpu", ""), rights: AllExtenders,
+			want: []FieldError{{accepted, invalid, "spec.extenders[0].verbs", "must hold at least one of filter, prioritize, preempt and bind"}},
 		},
 		"a private key among the authorities is refused": {
-			extender: strings.Replace(asking("gpu", "filter: f"), authority, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY"})), 1), rights: AllExtenders,
-			want: []Fault{{accepted, invalid, "spec.extenders[0].tls.caBundle", "must hold certificates as PEM and nothing else, holds a PRIVATE KEY that is none"}},
+			extender: strings.Replace(extenderYAML("gpu", "filter: f"), caBundle, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY"})), 1), rights: AllExtenders,
+			want: []FieldError{{accepted, invalid, "spec.extenders[0].tls.caBundle", "must hold certificates as PEM and nothing else, holds a PRIVATE KEY that is none"}},
 		},
 		"a server name with a wildcard is refused": {
-			extender: strings.Replace(asking("gpu", "filter: f"), "tls: {", "tls: {serverName: '*.svc', ", 1), rights: AllExtenders,
-			want: []Fault{{accepted, invalid, "spec.extenders[0].tls.serverName", `must be a DNS name or an IP address, is "*.svc"`}},
+			extender: strings.Replace(extenderYAML("gpu", "filter: f"), "tls: {", "tls: {serverName: '*.svc', ", 1), rights: AllExtenders,
+			want: []FieldError{{accepted, invalid, "spec.extenders[0].tls.serverName", `must be a DNS name or an IP address, is "*.svc"`}},
 		},
 		"a Secret of another namespace is refused": {
-			extender: strings.Replace(asking("gpu", "filter: f"), "tls: {", "tls: {clientCertificateRef: {name: kube-system/admin}, ", 1), rights: AllExtenders,
-			want: []Fault{{accepted, invalid, "spec.extenders[0].tls.clientCertificateRef.name", `must be the name of a Secret, is "kube-system/admin"`}},
+			extender: strings.Replace(extenderYAML("gpu", "filter: f"), "tls: {", "tls: {clientCertificateRef: {name: kube-system/admin}, ", 1), rights: AllExtenders,
+			want: []FieldError{{accepted, invalid, "spec.extenders[0].tls.clientCertificateRef.name", `must be the name of a Secret, is "kube-system/admin"`}},
 		},
 		"a resource of Kubernetes' own is refused": {
-			extender: asking("gpu", "filter: f", "managedResources: [{name: memory}, {name: requests.example.com/gpu}]"), rights: AllExtenders,
-			want: []Fault{
+			extender: extenderYAML("gpu", "filter: f", "managedResources: [{name: memory}, {name: requests.example.com/gpu}]"), rights: AllExtenders,
+			want: []FieldError{
 				{accepted, invalid, "spec.extenders[0].managedResources[0].name", `must be an extended resource, such as example.com/gpu, is "memory"`},
 				{accepted, invalid, "spec.extenders[0].managedResources[1].name", `must be an extended resource, such as example.com/gpu, is "requests.example.com/gpu"`},
 			},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, extenderFaults(t, "extenders: ["+test.extender+"]", test.rights)); diff != "" {
+			if diff := cmp.Diff(test.want, extenderErrors(t, "extenders: ["+test.extender+"]", test.rights)); diff != "" {
 				t.Errorf("faults (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestExtendersThatMayBeIgnoredAreAskedLast(t *testing.T) {
+func TestIgnorableExtendersComeLast(t *testing.T) {
 	spec := "extenders: [" + strings.Join([]string{
-		asking("a", "filter: f", "failurePolicy: Ignore"), asking("b", "filter: f"), asking("c", "filter: f", "failurePolicy: Ignore"), asking("d", "filter: f"),
+		extenderYAML("a", "filter: f", "failurePolicy: Ignore"), extenderYAML("b", "filter: f"), extenderYAML("c", "filter: f", "failurePolicy: Ignore"), extenderYAML("d", "filter: f"),
 	}, ", ") + "]"
 	blueprint, rejection := Profile(Input{Profile: profile(t, spec), Registry: testRegistry(), Extenders: AllExtenders})
 	if rejection != nil {
@@ -133,7 +133,7 @@ func TestExtendersThatMayBeIgnoredAreAskedLast(t *testing.T) {
 	}
 }
 
-func TestWhatExtendersAreMadeOfIsInTheHash(t *testing.T) {
+func TestExtendersAreInTheHash(t *testing.T) {
 	hash := func(spec string) string {
 		b, rejection := Profile(Input{Profile: profile(t, spec), Registry: testRegistry(), Extenders: AllExtenders})
 		if rejection != nil {
@@ -143,10 +143,10 @@ func TestWhatExtendersAreMadeOfIsInTheHash(t *testing.T) {
 	}
 	seen := map[string]string{hash("{}"): "none"}
 	for _, e := range []string{
-		asking("gpu", "filter: f"), asking("fpga", "filter: f"), asking("gpu", "filter: g"), asking("gpu", "prioritize: p"), asking("gpu", "prioritize: p", "weight: 2"),
-		asking("gpu", "filter: f", "timeoutSeconds: 6"), asking("gpu", "filter: f", "nodeCacheCapable: true"), asking("gpu", "filter: f", "failurePolicy: Ignore"),
-		asking("gpu", "filter: f", "managedResources: [{name: example.com/gpu}]"), asking("gpu", "filter: f", "managedResources: [{name: example.com/gpu, ignoredByScheduler: true}]"),
-		strings.Replace(asking("gpu", "filter: f"), "tls: {", "tls: {serverName: gpu, ", 1),
+		extenderYAML("gpu", "filter: f"), extenderYAML("fpga", "filter: f"), extenderYAML("gpu", "filter: g"), extenderYAML("gpu", "prioritize: p"), extenderYAML("gpu", "prioritize: p", "weight: 2"),
+		extenderYAML("gpu", "filter: f", "timeoutSeconds: 6"), extenderYAML("gpu", "filter: f", "nodeCacheCapable: true"), extenderYAML("gpu", "filter: f", "failurePolicy: Ignore"),
+		extenderYAML("gpu", "filter: f", "managedResources: [{name: example.com/gpu}]"), extenderYAML("gpu", "filter: f", "managedResources: [{name: example.com/gpu, ignoredByScheduler: true}]"),
+		strings.Replace(extenderYAML("gpu", "filter: f"), "tls: {", "tls: {serverName: gpu, ", 1),
 	} {
 		h := hash("extenders: [" + e + "]")
 		if other, taken := seen[h]; taken {
@@ -154,12 +154,12 @@ func TestWhatExtendersAreMadeOfIsInTheHash(t *testing.T) {
 		}
 		seen[h] = e
 	}
-	if hash("extenders: ["+asking("gpu", "filter: f")+"]") != hash("extenders: ["+asking("gpu", "filter: f", "weight: 1", "failurePolicy: Fail")+"]") {
+	if hash("extenders: ["+extenderYAML("gpu", "filter: f")+"]") != hash("extenders: ["+extenderYAML("gpu", "filter: f", "weight: 1", "failurePolicy: Fail")+"]") {
 		t.Error("defaults that are written out change the hash")
 	}
 }
 
-func TestWhatOnlyAnExtenderLooksAtIsIgnoredInThisProfileAlone(t *testing.T) {
+func TestResourcesThatOnlyAnExtenderChecksAreIgnoredInThisProfileOnly(t *testing.T) {
 	const ignoring = "managedResources: [{name: example.com/b, ignoredByScheduler: true}, {name: example.com/c}]"
 	configs := configs(config(t, "own", `{plugin: NodeResourcesFit, args: {ignoredResources: [example.com/a]}}`))
 	ignored := func(spec string) []string {
@@ -170,10 +170,10 @@ func TestWhatOnlyAnExtenderLooksAtIsIgnoredInThisProfileAlone(t *testing.T) {
 		return b.Args["NodeResourcesFit"].(*configv1.NodeResourcesFitArgs).IgnoredResources
 	}
 	const byReference = "\npluginConfig: [{name: NodeResourcesFit, configRef: {name: own}}]"
-	if got := ignored("extenders: [" + asking("gpu", "filter: f", ignoring) + "]" + byReference); !slices.Equal(got, []string{"example.com/a", "example.com/b"}) {
+	if got := ignored("extenders: [" + extenderYAML("gpu", "filter: f", ignoring) + "]" + byReference); !slices.Equal(got, []string{"example.com/a", "example.com/b"}) {
 		t.Errorf("with its own list: %v", got)
 	}
-	if got := ignored("extenders: [" + asking("gpu", "filter: f", ignoring) + "]"); !slices.Equal(got, []string{"example.com/b"}) {
+	if got := ignored("extenders: [" + extenderYAML("gpu", "filter: f", ignoring) + "]"); !slices.Equal(got, []string{"example.com/b"}) {
 		t.Errorf("without: %v", got)
 	}
 	if got := ignored("{}" + byReference[:0]); got != nil {
@@ -183,13 +183,13 @@ func TestWhatOnlyAnExtenderLooksAtIsIgnoredInThisProfileAlone(t *testing.T) {
 
 func TestAnExtendersTimesAndNamesAreItsConfig(t *testing.T) {
 	b, rejection := Profile(Input{
-		Profile:  profile(t, "extenders: ["+strings.Replace(asking("gpu", "prioritize: p", "weight: 3", "timeoutSeconds: 7", "nodeCacheCapable: true", "managedResources: [{name: example.com/b}, {name: example.com/a}]"), "tls: {", "tls: {clientCertificateRef: {name: mine}, ", 1)+"]"),
+		Profile:  profile(t, "extenders: ["+strings.Replace(extenderYAML("gpu", "prioritize: p", "weight: 3", "timeoutSeconds: 7", "nodeCacheCapable: true", "managedResources: [{name: example.com/b}, {name: example.com/a}]"), "tls: {", "tls: {clientCertificateRef: {name: mine}, ", 1)+"]"),
 		Registry: testRegistry(), Extenders: AllExtenders,
 	})
 	if rejection != nil {
 		t.Fatal(rejection.Message())
 	}
-	bundle, _ := base64.StdEncoding.DecodeString(authority)
+	bundle, _ := base64.StdEncoding.DecodeString(caBundle)
 	want := []extender.Config{{
 		Name: "gpu", URL: "https://gpu.gpu.svc:8443/v1", Prioritize: "p", Weight: 3, Timeout: 7 * time.Second, CABundle: bundle,
 		ClientCertificate: "mine", NodeCacheCapable: true, Managed: []string{"example.com/a", "example.com/b"},

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	accepted       = "Accepted"
-	unresolvedRefs = "ResolvedRefs"
-	noStrategy     = `Unsupported value: "": supported values: "LeastAllocated", "MostAllocated"`
+	accepted     = "Accepted"
+	resolvedRefs = "ResolvedRefs"
+	noStrategy   = `Unsupported value: "": supported values: "LeastAllocated", "MostAllocated"`
 )
 
-func TestFaults(t *testing.T) {
+func TestFieldErrors(t *testing.T) {
 	known := func(t *testing.T) map[string]*v1alpha1.PluginConfig {
 		return configs(
 			config(t, "binpack", `{plugin: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}`),
@@ -23,149 +23,149 @@ func TestFaults(t *testing.T) {
 	}
 	for sentence, test := range map[string]struct {
 		spec string
-		want []Fault
+		want []FieldError
 	}{
 		"an unknown plugin is told with the nearest right name": {
 			spec: `plugins: {score: {enabled: [{name: NodeResourceFit}]}}`,
-			want: []Fault{{accepted, "UnknownPlugin", "spec.plugins.score.enabled[0].name", `no plugin "NodeResourceFit", did you mean "NodeResourcesFit"?`}},
+			want: []FieldError{{accepted, "UnknownPlugin", "spec.plugins.score.enabled[0].name", `no plugin "NodeResourceFit", did you mean "NodeResourcesFit"?`}},
 		},
 		"a plugin of kube-scheduler's that this build lacks is told so": {
 			spec: `plugins: {filter: {enabled: [{name: VolumeBinding}]}}`,
-			want: []Fault{{accepted, "UnknownPlugin", "spec.plugins.filter.enabled[0].name", `this build has no plugin "VolumeBinding"`}},
+			want: []FieldError{{accepted, "UnknownPlugin", "spec.plugins.filter.enabled[0].name", `this build has no plugin "VolumeBinding"`}},
 		},
 		"an unknown plugin cannot be disabled either": {
 			spec: `plugins: {multiPoint: {disabled: [{name: imagelocalty}]}}`,
-			want: []Fault{{accepted, "UnknownPlugin", "spec.plugins.multiPoint.disabled[0].name", `no plugin "imagelocalty", did you mean "ImageLocality"?`}},
+			want: []FieldError{{accepted, "UnknownPlugin", "spec.plugins.multiPoint.disabled[0].name", `no plugin "imagelocalty", did you mean "ImageLocality"?`}},
 		},
 		"the star cannot be enabled": {
 			spec: `plugins: {multiPoint: {enabled: [{name: "*"}]}}`,
-			want: []Fault{{accepted, "UnknownPlugin", "spec.plugins.multiPoint.enabled[0].name", `"*" can be disabled, not enabled: name each plugin`}},
+			want: []FieldError{{accepted, "UnknownPlugin", "spec.plugins.multiPoint.enabled[0].name", `"*" can be disabled, not enabled: name each plugin`}},
 		},
 		"a plugin does not run where it implements nothing": {
 			spec: `plugins: {score: {enabled: [{name: NodeName}]}}`,
-			want: []Fault{{accepted, "InvalidPlugins", "spec.plugins.score.enabled[0].name", `plugin "NodeName" does not implement score: it implements preFilter, filter`}},
+			want: []FieldError{{accepted, "InvalidPlugins", "spec.plugins.score.enabled[0].name", `plugin "NodeName" does not implement score: it implements preFilter, filter`}},
 		},
 		"a plugin twice in one set is one too many": {
 			spec: `plugins: {score: {enabled: [{name: ImageLocality}, {name: TaintToleration}, {name: ImageLocality, weight: 2}]}}`,
-			want: []Fault{{accepted, "InvalidPlugins", "spec.plugins.score.enabled[2].name", `plugin "ImageLocality" is here twice: enabled[0] names it already`}},
+			want: []FieldError{{accepted, "InvalidPlugins", "spec.plugins.score.enabled[2].name", `plugin "ImageLocality" is here twice: enabled[0] names it already`}},
 		},
 		"a weight below one is refused": {
 			spec: `plugins: {score: {enabled: [{name: ImageLocality, weight: 0}, {name: TaintToleration, weight: -3}]}}`,
-			want: []Fault{
+			want: []FieldError{
 				{accepted, "InvalidPlugins", "spec.plugins.score.enabled[0].weight", "must be at least 1, is 0: to take a plugin's say away, list it under disabled"},
 				{accepted, "InvalidPlugins", "spec.plugins.score.enabled[1].weight", "must be at least 1, is -3: to take a plugin's say away, list it under disabled"},
 			},
 		},
 		"a weight at a point that does not score is refused": {
 			spec: `plugins: {filter: {enabled: [{name: NodeName, weight: 2}]}}`,
-			want: []Fault{{accepted, "InvalidPlugins", "spec.plugins.filter.enabled[0].weight", "a weight may only be set in score and multiPoint"}},
+			want: []FieldError{{accepted, "InvalidPlugins", "spec.plugins.filter.enabled[0].weight", "a weight may only be set in score and multiPoint"}},
 		},
 		"a weight for a plugin that does not score is refused": {
 			spec: `plugins: {multiPoint: {enabled: [{name: NodeName, weight: 2}]}}`,
-			want: []Fault{{accepted, "InvalidPlugins", "spec.plugins.multiPoint.enabled[0].weight", `plugin "NodeName" does not score, so a weight would do nothing: leave it out`}},
+			want: []FieldError{{accepted, "InvalidPlugins", "spec.plugins.multiPoint.enabled[0].weight", `plugin "NodeName" does not score, so a weight would do nothing: leave it out`}},
 		},
 		"base None with nothing enabled lacks a queue sort and a bind plugin": {
 			spec: `base: None`,
-			want: []Fault{
+			want: []FieldError{
 				{accepted, "InvalidPlugins", "spec.plugins.queueSort", "no plugin sorts the queue: enable exactly one, such as PrioritySort"},
 				{accepted, "InvalidPlugins", "spec.plugins.bind", "no plugin binds pods: enable at least one, such as DefaultBinder"},
 			},
 		},
 		"two queue sorts are one too many": {
 			spec: `plugins: {queueSort: {enabled: [{name: ArrivalSort}]}}`,
-			want: []Fault{{accepted, "InvalidPlugins", "spec.plugins.queueSort", "exactly one plugin may sort the queue, here are 2 (ArrivalSort, PrioritySort): disable the others"}},
+			want: []FieldError{{accepted, "InvalidPlugins", "spec.plugins.queueSort", "exactly one plugin may sort the queue, here are 2 (ArrivalSort, PrioritySort): disable the others"}},
 		},
 		"an unknown argument is named by its place": {
 			spec: `pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {resources: [{name: cpu}, {nam: memory}]}}}]`,
-			want: []Fault{
+			want: []FieldError{
 				{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy.resources[1].nam", `unknown field: the plugin has no such argument, did you mean "name"?`},
 				{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy.type", noStrategy},
 			},
 		},
 		"an argument in the wrong case is unknown": {
 			spec: `pluginConfig: [{name: InterPodAffinity, args: {HardPodAffinityWeight: 1}}]`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.HardPodAffinityWeight",
+			want: []FieldError{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.HardPodAffinityWeight",
 				`unknown field: the plugin has no such argument, did you mean "hardPodAffinityWeight"?`}},
 		},
 		"an argument of the wrong type is named by its place": {
 			spec: `pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [a, b], scoringStrategy: {resources: [{name: cpu, weight: 1}, {name: memory, weight: heavy}]}}}]`,
-			want: []Fault{
+			want: []FieldError{
 				{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy.resources[1].weight", "wrong type: must be a whole number (int64), is a string"},
 				{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy.type", noStrategy},
 			},
 		},
 		"a list where an object belongs is named by its place": {
 			spec: `pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [a], scoringStrategy: [1]}}]`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy", "wrong type: must be an object, is an array"}},
+			want: []FieldError{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy", "wrong type: must be an object, is an array"}},
 		},
 		"an object where a list belongs is named by its place": {
 			spec: `pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: {a: b}}}]`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.ignoredResources", "wrong type: must be a list, is an object"}},
+			want: []FieldError{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.ignoredResources", "wrong type: must be a list, is an object"}},
 		},
 		"a number that does not fit is told": {
 			spec: `pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 99999999999}}]`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.hardPodAffinityWeight", "wrong type: must be a whole number (int32), is a number 99999999999"}},
+			want: []FieldError{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.hardPodAffinityWeight", "wrong type: must be a whole number (int32), is a number 99999999999"}},
 		},
 		"what the plugin itself refuses is told in its words": {
 			spec: `pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: Tightest}}}]`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy.type", `Unsupported value: "Tightest": supported values: "LeastAllocated", "MostAllocated"`}},
+			want: []FieldError{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.scoringStrategy.type", `Unsupported value: "Tightest": supported values: "LeastAllocated", "MostAllocated"`}},
 		},
 		"the apiVersion and kind of other arguments are refused": {
 			spec: `pluginConfig: [{name: NodeResourcesFit, args: {apiVersion: kubescheduler.config.k8s.io/v1beta3, kind: InterPodAffinityArgs}}]`,
-			want: []Fault{
+			want: []FieldError{
 				{accepted, "InvalidArguments", "spec.pluginConfig[0].args.apiVersion", `must be "kubescheduler.config.k8s.io/v1" or left out, is "kubescheduler.config.k8s.io/v1beta3"`},
 				{accepted, "InvalidArguments", "spec.pluginConfig[0].args.kind", `must be "NodeResourcesFitArgs" or left out, is "InterPodAffinityArgs"`},
 			},
 		},
 		"a plugin that takes no arguments is not given any": {
 			spec: `pluginConfig: [{name: NodeName, args: {}}]`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[0].args", `plugin "NodeName" takes no arguments`}},
+			want: []FieldError{{accepted, "InvalidArguments", "spec.pluginConfig[0].args", `plugin "NodeName" takes no arguments`}},
 		},
 		"arguments for an unknown plugin are refused": {
 			spec: `pluginConfig: [{name: NodeNme, args: {}}]`,
-			want: []Fault{{accepted, "UnknownPlugin", "spec.pluginConfig[0].name", `no plugin "NodeNme", did you mean "NodeName"?`}},
+			want: []FieldError{{accepted, "UnknownPlugin", "spec.pluginConfig[0].name", `no plugin "NodeNme", did you mean "NodeName"?`}},
 		},
 		"arguments for a plugin that does not run are judged": {
 			spec: `{plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}, pluginConfig: [{name: NodeResourcesFit, args: {x: 1}}]}`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.x", "unknown field: the plugin has no such argument"}},
+			want: []FieldError{{accepted, "InvalidArguments", "spec.pluginConfig[0].args.x", "unknown field: the plugin has no such argument"}},
 		},
 		"two entries for one plugin are one too many": {
 			spec: `pluginConfig: [{name: InterPodAffinity, args: {}}, {name: InterPodAffinity, configRef: {name: binpack}}]`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[1].name", `plugin "InterPodAffinity" is here twice: pluginConfig[0] gives its arguments already`}},
+			want: []FieldError{{accepted, "InvalidArguments", "spec.pluginConfig[1].name", `plugin "InterPodAffinity" is here twice: pluginConfig[0] gives its arguments already`}},
 		},
 		"arguments come from one place": {
 			spec: `pluginConfig: [{name: InterPodAffinity}, {name: NodeResourcesFit, args: {}, configRef: {name: binpack}}]`,
-			want: []Fault{
+			want: []FieldError{
 				{accepted, "InvalidArguments", "spec.pluginConfig[0]", "exactly one of args and configRef must be set"},
 				{accepted, "InvalidArguments", "spec.pluginConfig[1]", "exactly one of args and configRef must be set"},
 			},
 		},
 		"a PluginConfig that is not there is named": {
 			spec: `pluginConfig: [{name: NodeResourcesFit, configRef: {name: absent}}]`,
-			want: []Fault{{unresolvedRefs, "PluginConfigNotFound", "spec.pluginConfig[0].configRef.name", `there is no PluginConfig "absent": create it, or give args here`}},
+			want: []FieldError{{resolvedRefs, "PluginConfigNotFound", "spec.pluginConfig[0].configRef.name", `there is no PluginConfig "absent": create it, or give args here`}},
 		},
 		"a PluginConfig for another plugin is refused": {
 			spec: `pluginConfig: [{name: InterPodAffinity, configRef: {name: binpack}}]`,
-			want: []Fault{{unresolvedRefs, "PluginMismatch", "spec.pluginConfig[0].configRef.name", `PluginConfig "binpack" is for plugin "NodeResourcesFit", not for "InterPodAffinity"`}},
+			want: []FieldError{{resolvedRefs, "PluginMismatch", "spec.pluginConfig[0].configRef.name", `PluginConfig "binpack" is for plugin "NodeResourcesFit", not for "InterPodAffinity"`}},
 		},
 		"a PluginConfig that is refused itself is told with its faults": {
 			spec: `pluginConfig: [{name: NodeResourcesFit, configRef: {name: broken}}]`,
-			want: []Fault{
-				{unresolvedRefs, "PluginConfigRefused", "spec.pluginConfig[0].configRef.name", `PluginConfig "broken" is refused: spec.args.alsoWrong: unknown field: the plugin has no such argument`},
-				{unresolvedRefs, "PluginConfigRefused", "spec.pluginConfig[0].configRef.name", `PluginConfig "broken" is refused: spec.args.scoringStrategy.typo: unknown field: the plugin has no such argument, did you mean "type"?`},
+			want: []FieldError{
+				{resolvedRefs, "PluginConfigRefused", "spec.pluginConfig[0].configRef.name", `PluginConfig "broken" is refused: spec.args.alsoWrong: unknown field: the plugin has no such argument`},
+				{resolvedRefs, "PluginConfigRefused", "spec.pluginConfig[0].configRef.name", `PluginConfig "broken" is refused: spec.args.scoringStrategy.typo: unknown field: the plugin has no such argument, did you mean "type"?`},
 			},
 		},
 		"a plugin that panics over its arguments is a fault, not a crash": {
 			spec: `pluginConfig: [{name: Fragile, args: {}}]`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.pluginConfig[0].args", `plugin "Fragile" panicked over its arguments: glass`}},
+			want: []FieldError{{accepted, "InvalidArguments", "spec.pluginConfig[0].args", `plugin "Fragile" panicked over its arguments: glass`}},
 		},
 		"a backoff that shrinks is refused": {
 			spec: `queue: {initialBackoffSeconds: 20}`,
-			want: []Fault{{accepted, "InvalidArguments", "spec.queue.maxBackoffSeconds", "must be at least initialBackoffSeconds, which is 20, is 10"}},
+			want: []FieldError{{accepted, "InvalidArguments", "spec.queue.maxBackoffSeconds", "must be at least initialBackoffSeconds, which is 20, is 10"}},
 		},
 		"numbers out of range and unknown words are refused without an API server too": {
 			spec: `{state: Resting, percentageOfNodesToScore: 101, queue: {flushAfterSeconds: -1}, decisions: {history: 51}}`,
-			want: []Fault{
+			want: []FieldError{
 				{accepted, "InvalidArguments", "spec.state", `must be Active or Paused, is "Resting"`},
 				{accepted, "InvalidArguments", "spec.percentageOfNodesToScore", "must be from 0 to 100, is 101"},
 				{accepted, "InvalidArguments", "spec.queue.flushAfterSeconds", "must be from 0 to 86400, is -1"},
@@ -178,7 +178,7 @@ func TestFaults(t *testing.T) {
 			if rejection == nil || blueprint != nil {
 				t.Fatalf("want a rejection and no blueprint, got %v and %v", rejection, blueprint)
 			}
-			if diff := cmp.Diff(test.want, rejection.Faults); diff != "" {
+			if diff := cmp.Diff(test.want, rejection.Errors); diff != "" {
 				t.Errorf("faults (-want +got):\n%s", diff)
 			}
 		})

@@ -19,7 +19,7 @@ const hashDigits = 10
 
 // resolved is what a hash is taken of: all that changes how pods are scheduled
 // or recorded, and nothing else. Where arguments were written is not in it.
-type resolved struct {
+type hashInput struct {
 	Version    string
 	Chains     framework.Chains
 	Args       map[string]runtime.Object
@@ -38,7 +38,7 @@ func hashBlueprint(b *Blueprint, version string) string {
 		text := b.Namespaces.String()
 		namespaces = &text
 	}
-	return hash(resolved{
+	return hash(hashInput{
 		Namespaces: namespaces,
 		Version:    version,
 		Chains:     b.Chains,
@@ -61,7 +61,7 @@ func hashConfig(plugin string, args runtime.Object) string {
 // were decoded from JSON, so they can be encoded again; a type that cannot must
 // not share a hash with another by accident, so its error is hashed with it.
 func hash(v any) string {
-	text, err := canonical(v)
+	text, err := canonicalJSON(v)
 	if err != nil {
 		text = fmt.Appendf(text, "%v: %#v", err, v)
 	}
@@ -71,7 +71,7 @@ func hash(v any) string {
 
 // canonical returns JSON whose keys are sorted at every depth: what an argument
 // type keeps as raw JSON comes out the same however its author ordered it.
-func canonical(v any) ([]byte, error) {
+func canonicalJSON(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err

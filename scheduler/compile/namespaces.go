@@ -10,10 +10,10 @@ import (
 
 // allowedNamespaces returns what matches the labels of namespaces whose pods
 // may use the profile; nil where all may.
-func allowedNamespaces(a v1alpha1.AllowedNamespaces, path *field.Path, found *faults) labels.Selector {
-	checkWord(a.From, path.Child("from"), found, v1alpha1.NamespacesAll, v1alpha1.NamespacesSelector)
+func allowedNamespaces(a v1alpha1.AllowedNamespaces, path *field.Path, found *fieldErrors) labels.Selector {
+	checkEnum(a.From, path.Child("from"), found, v1alpha1.NamespacesAll, v1alpha1.NamespacesSelector)
 	if chosen := a.From == v1alpha1.NamespacesSelector; chosen != (a.Selector != nil) {
-		found.accepted(v1alpha1.ReasonInvalidArguments, path.Child("selector"), "must be set where from is Selector, and only there")
+		found.addAccepted(v1alpha1.ReasonInvalidArguments, path.Child("selector"), "must be set where from is Selector, and only there")
 		return nil
 	}
 	if a.Selector == nil {
@@ -27,7 +27,7 @@ func allowedNamespaces(a v1alpha1.AllowedNamespaces, path *field.Path, found *fa
 	}
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
-		found.accepted(v1alpha1.ReasonInvalidArguments, path.Child("selector"), "%v", err)
+		found.addAccepted(v1alpha1.ReasonInvalidArguments, path.Child("selector"), "%v", err)
 		return nil
 	}
 	return parsed

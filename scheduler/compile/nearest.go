@@ -9,30 +9,30 @@ import (
 )
 
 // noPlugin says that a plugin is not there, and which was perhaps meant.
-func noPlugin(name string, reg framework.Registry) string {
+func unknownPluginMessage(name string, reg framework.Registry) string {
 	if IsDefault(name) {
 		return fmt.Sprintf("this build has no plugin %q", name)
 	}
-	if near := Nearest(name, reg.Names()); near != "" {
+	if near := Suggest(name, reg.Names()); near != "" {
 		return fmt.Sprintf("no plugin %q, did you mean %q?", name, near)
 	}
 	return fmt.Sprintf("no plugin %q", name)
 }
 
 // mostEdits is the largest number of edits between a name and a guess at it.
-const mostEdits = 3
+const maxEdits = 3
 
 // Nearest returns the candidate that name was most likely meant to be: the one
 // with the fewest edits, whatever the case, the first of equals. It is empty
 // where none is near: an edit for each three letters at most, one at least, and
 // never more than mostEdits.
-func Nearest(name string, candidates []string) (best string) {
-	fewest := min(mostEdits, max(1, len(name)/3)) + 1
+func Suggest(name string, candidates []string) (best string) {
+	fewest := min(maxEdits, max(1, len(name)/3)) + 1
 	if fault.FarGuesses {
 		fewest = len(name)
 	}
 	for _, c := range candidates {
-		if d := edits(strings.ToLower(name), strings.ToLower(c)); d < fewest {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); d < fewest {
 			best, fewest = c, d
 		}
 	}
@@ -42,7 +42,7 @@ func Nearest(name string, candidates []string) (best string) {
 // edits counts the letters to insert, remove or replace, and the neighbours to
 // swap, to get from a to b (the distance of Damerau and Levenshtein, in which no
 // letter is edited twice), three rows at a time.
-func edits(a, b string) int {
+func editDistance(a, b string) int {
 	above, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j

@@ -2,7 +2,7 @@ package compile
 
 import "testing"
 
-func TestAGuessIsNear(t *testing.T) {
+func TestSuggest(t *testing.T) {
 	plugins := []string{"NodeName", "NodeResourcesFit", "NodeResourcesBalancedAllocation", "SchedulingGates", "PodTopologySpread", "ImageLocality"}
 	for sentence, c := range map[string]struct {
 		name string
@@ -21,19 +21,19 @@ func TestAGuessIsNear(t *testing.T) {
 		"there is nothing to guess":                   {"batch", nil, ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := Nearest(c.name, c.of); got != c.want {
+			if got := Suggest(c.name, c.of); got != c.want {
 				t.Errorf("Nearest(%q) = %q, want %q", c.name, got, c.want)
 			}
 		})
 	}
 }
 
-func TestEdits(t *testing.T) {
+func TestEditDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
 	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"abc", "bca", 2}, {"kitten", "sitting", 3}, {"ca", "abc", 3}} {
-		if got := edits(c.a, c.b); got != c.want {
+		if got := editDistance(c.a, c.b); got != c.want {
 			t.Errorf("edits(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
 		}
 	}

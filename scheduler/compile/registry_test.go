@@ -78,7 +78,7 @@ func validateFit(args runtime.Object, path *field.Path) field.ErrorList {
 
 // describe writes chains as "filter: NodeName NodeResourcesFit*5", one point a
 // line, in the order in which a pod meets the points.
-func describe(chains framework.Chains) string {
+func chainsText(chains framework.Chains) string {
 	var text string
 	for _, point := range framework.Points {
 		if len(chains[point]) == 0 {

@@ -13,7 +13,7 @@ import (
 // condition's message to 32768 characters: twenty faults of this size leave
 // room for what a controller puts before them.
 const (
-	maxFaultsInMessage = 20
+	maxErrorsInMessage = 20
 	maxPathLength      = 256
 	maxDetailLength    = 512
 )
@@ -21,11 +21,11 @@ const (
 // Rejection says why a spec does not run. It holds every fault found, not the
 // first one only.
 type Rejection struct {
-	Faults []Fault
+	Errors []FieldError
 }
 
 // Fault is one thing that is wrong with a spec.
-type Fault struct {
+type FieldError struct {
 	// Condition is the condition the fault makes False: Accepted or
 	// ResolvedRefs.
 	Condition string
@@ -42,7 +42,7 @@ type Fault struct {
 func (r *Rejection) Condition() (condition, reason string) {
 	for _, c := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionResolvedRefs} {
 		if part := r.For(c); part != nil {
-			return part.Faults[0].Condition, part.Faults[0].Reason
+			return part.Errors[0].Condition, part.Errors[0].Reason
 		}
 	}
 	return "", ""
@@ -55,12 +55,12 @@ func (r *Rejection) For(condition v1alpha1.ConditionType) *Rejection {
 		return nil
 	}
 	var part Rejection
-	for _, f := range r.Faults {
+	for _, f := range r.Errors {
 		if f.Condition == string(condition) {
-			part.Faults = append(part.Faults, f)
+			part.Errors = append(part.Errors, f)
 		}
 	}
-	if len(part.Faults) == 0 {
+	if len(part.Errors) == 0 {
 		return nil
 	}
 	return &part
@@ -70,21 +70,21 @@ func (r *Rejection) For(condition v1alpha1.ConditionType) *Rejection {
 // many more there are.
 func (r *Rejection) Message() string {
 	var b strings.Builder
-	for i, f := range r.Faults {
-		if i == maxFaultsInMessage {
-			fmt.Fprintf(&b, "; and %d more", len(r.Faults)-i)
+	for i, f := range r.Errors {
+		if i == maxErrorsInMessage {
+			fmt.Fprintf(&b, "; and %d more", len(r.Errors)-i)
 			break
 		}
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(shorten(f.Path, maxPathLength) + ": " + shorten(f.Detail, maxDetailLength))
+		b.WriteString(truncate(f.Path, maxPathLength) + ": " + truncate(f.Detail, maxDetailLength))
 	}
 	return b.String()
 }
 
 // shorten cuts s to at most limit characters, never inside one.
-func shorten(s string, limit int) string {
+func truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
@@ -96,26 +96,26 @@ func shorten(s string, limit int) string {
 }
 
 // faults collects what is wrong with a spec while it is read.
-type faults struct {
-	list []Fault
+type fieldErrors struct {
+	list []FieldError
 }
 
-func (f *faults) accepted(reason v1alpha1.ConditionReason, path *field.Path, format string, args ...any) {
+func (f *fieldErrors) addAccepted(reason v1alpha1.ConditionReason, path *field.Path, format string, args ...any) {
 	f.add(v1alpha1.ConditionAccepted, reason, path.String(), fmt.Sprintf(format, args...))
 }
 
-func (f *faults) unresolved(reason v1alpha1.ConditionReason, path *field.Path, format string, args ...any) {
+func (f *fieldErrors) addResolvedRefs(reason v1alpha1.ConditionReason, path *field.Path, format string, args ...any) {
 	f.add(v1alpha1.ConditionResolvedRefs, reason, path.String(), fmt.Sprintf(format, args...))
 }
 
-func (f *faults) add(condition v1alpha1.ConditionType, reason v1alpha1.ConditionReason, path, detail string) {
-	f.list = append(f.list, Fault{Condition: string(condition), Reason: string(reason), Path: path, Detail: detail})
+func (f *fieldErrors) add(condition v1alpha1.ConditionType, reason v1alpha1.ConditionReason, path, detail string) {
+	f.list = append(f.list, FieldError{Condition: string(condition), Reason: string(reason), Path: path, Detail: detail})
 }
 
 // rejection is nil when nothing is wrong.
-func (f *faults) rejection() *Rejection {
+func (f *fieldErrors) rejection() *Rejection {
 	if len(f.list) == 0 {
 		return nil
 	}
-	return &Rejection{Faults: f.list}
+	return &Rejection{Errors: f.list}
 }

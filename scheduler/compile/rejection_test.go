@@ -8,12 +8,12 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-func TestMessageNamesEveryFaultUpToTwenty(t *testing.T) {
+func TestMessageNamesEveryErrorUpToTwenty(t *testing.T) {
 	var r Rejection
 	for i := range 23 {
-		r.Faults = append(r.Faults, Fault{Condition: unresolvedRefs, Reason: "PluginConfigNotFound", Path: fmt.Sprintf("p[%d]", i), Detail: "d"})
+		r.Errors = append(r.Errors, FieldError{Condition: resolvedRefs, Reason: "PluginConfigNotFound", Path: fmt.Sprintf("p[%d]", i), Detail: "d"})
 	}
-	r.Faults = append(r.Faults, Fault{Condition: accepted, Reason: "UnknownPlugin", Path: "q", Detail: strings.Repeat("é", 600)})
+	r.Errors = append(r.Errors, FieldError{Condition: accepted, Reason: "UnknownPlugin", Path: "q", Detail: strings.Repeat("é", 600)})
 
 	if got := r.Message(); !strings.HasPrefix(got, "p[0]: d; p[1]: d; ") || !strings.HasSuffix(got, "p[19]: d; and 4 more") {
 		t.Errorf("message: %s", got)

@@ -34,18 +34,18 @@ func bounds(spec *v1alpha1.SchedulingProfileSpec, path *field.Path) []bound {
 }
 
 // checkState judges the words that say what kind of profile this is.
-func checkState(spec *v1alpha1.SchedulingProfileSpec, path *field.Path, found *faults) {
-	checkWord(spec.State, path.Child("state"), found, v1alpha1.StateActive, v1alpha1.StatePaused)
-	checkWord(spec.Base, path.Child("base"), found, v1alpha1.BaseDefault, v1alpha1.BaseNone)
-	checkWord(spec.Activation, path.Child("activation"), found, v1alpha1.ActivationAutomatic, v1alpha1.ActivationManual)
+func checkEnums(spec *v1alpha1.SchedulingProfileSpec, path *field.Path, found *fieldErrors) {
+	checkEnum(spec.State, path.Child("state"), found, v1alpha1.StateActive, v1alpha1.StatePaused)
+	checkEnum(spec.Base, path.Child("base"), found, v1alpha1.BaseDefault, v1alpha1.BaseNone)
+	checkEnum(spec.Activation, path.Child("activation"), found, v1alpha1.ActivationAutomatic, v1alpha1.ActivationManual)
 	decisions := path.Child("decisions")
-	checkWord(spec.Decisions.Annotate, decisions.Child("annotate"), found, v1alpha1.Enabled, v1alpha1.Disabled)
-	checkWord(spec.Decisions.Explain, decisions.Child("explain"), found, v1alpha1.ExplainRefusals, v1alpha1.ExplainAll, v1alpha1.ExplainNone)
-	checkWord(spec.Decisions.Detail, decisions.Child("detail"), found, v1alpha1.DetailReasons, v1alpha1.DetailNodes)
+	checkEnum(spec.Decisions.Annotate, decisions.Child("annotate"), found, v1alpha1.Enabled, v1alpha1.Disabled)
+	checkEnum(spec.Decisions.Explain, decisions.Child("explain"), found, v1alpha1.ExplainRefusals, v1alpha1.ExplainAll, v1alpha1.ExplainNone)
+	checkEnum(spec.Decisions.Detail, decisions.Child("detail"), found, v1alpha1.DetailReasons, v1alpha1.DetailNodes)
 }
 
 // checkWord holds value to one of two or more words.
-func checkWord[T ~string](value T, path *field.Path, found *faults, words ...T) {
+func checkEnum[T ~string](value T, path *field.Path, found *fieldErrors, words ...T) {
 	if slices.Contains(words, value) {
 		return
 	}
@@ -54,26 +54,26 @@ func checkWord[T ~string](value T, path *field.Path, found *faults, words ...T) 
 		said[i] = string(word)
 	}
 	last := len(said) - 1
-	found.accepted(v1alpha1.ReasonInvalidArguments, path, "must be %s or %s, is %q", strings.Join(said[:last], ", "), said[last], value)
+	found.addAccepted(v1alpha1.ReasonInvalidArguments, path, "must be %s or %s, is %q", strings.Join(said[:last], ", "), said[last], value)
 }
 
 // checkSettings judges the numbers of a spec whose defaults are filled in.
-func checkSettings(spec *v1alpha1.SchedulingProfileSpec, path *field.Path, found *faults) {
+func checkSettings(spec *v1alpha1.SchedulingProfileSpec, path *field.Path, found *fieldErrors) {
 	for _, b := range bounds(spec, path) {
 		if b.value < b.min || b.value > b.max {
-			found.accepted(v1alpha1.ReasonInvalidArguments, b.path, "must be from %d to %d, is %d", b.min, b.max, b.value)
+			found.addAccepted(v1alpha1.ReasonInvalidArguments, b.path, "must be from %d to %d, is %d", b.min, b.max, b.value)
 		}
 	}
 	if first, most := *spec.Queue.InitialBackoffSeconds, *spec.Queue.MaxBackoffSeconds; most < first {
-		found.accepted(v1alpha1.ReasonInvalidArguments, path.Child("queue", "maxBackoffSeconds"),
+		found.addAccepted(v1alpha1.ReasonInvalidArguments, path.Child("queue", "maxBackoffSeconds"),
 			"must be at least initialBackoffSeconds, which is %d, is %d", first, most)
 	}
 }
 
 // checkExports judges names that the API server would look up.
-func checkExports(exports v1alpha1.Exports, path *field.Path, found *faults) {
+func checkExports(exports v1alpha1.Exports, path *field.Path, found *fieldErrors) {
 	if a := exports.Autoscaler; a != nil && len(validation.IsDNS1123Subdomain(a.ConfigMap)) > 0 {
-		found.accepted(v1alpha1.ReasonInvalidArguments, path.Child("autoscaler", "configMap"), "must be the name of a ConfigMap, a DNS subdomain, is %q", a.ConfigMap)
+		found.addAccepted(v1alpha1.ReasonInvalidArguments, path.Child("autoscaler", "configMap"), "must be the name of a ConfigMap, a DNS subdomain, is %q", a.ConfigMap)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // So every list is there, even an empty one: kubectl's three-way merge takes
 // away only what an earlier apply had put there, and would leave a plugin that
 // `kubectl edit` added. The error names a PluginConfig that is missing.
-func Whole(p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) ([]byte, error) {
+func SelfContained(p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) ([]byte, error) {
 	spec := p.Spec.DeepCopy()
 	spec.SetDefaults()
 	for i := range spec.PluginConfig {
@@ -35,19 +35,19 @@ func Whole(p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginCon
 		return nil, err
 	}
 	plain["percentageOfNodesToScore"] = int64(spec.PercentageOfNodesToScore)
-	if namespaces := object(plain, "allowedNamespaces"); spec.AllowedNamespaces.Selector == nil {
+	if namespaces := ensureObject(plain, "allowedNamespaces"); spec.AllowedNamespaces.Selector == nil {
 		namespaces["selector"] = nil // a list of none would be a selector
 	}
-	if exports := object(plain, "exports"); spec.Exports.Autoscaler == nil {
+	if exports := ensureObject(plain, "exports"); spec.Exports.Autoscaler == nil {
 		exports["autoscaler"] = nil
 	}
-	list(plain, "pluginConfig")
-	list(plain, "extenders")
-	plugins := object(plain, "plugins")
+	ensureList(plain, "pluginConfig")
+	ensureList(plain, "extenders")
+	plugins := ensureObject(plain, "plugins")
 	for _, set := range pluginSets(&v1alpha1.Plugins{}) {
-		at := object(plugins, set.name)
-		list(at, "enabled")
-		list(at, "disabled")
+		at := ensureObject(plugins, set.name)
+		ensureList(at, "enabled")
+		ensureList(at, "disabled")
 	}
 	return json.Marshal(map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "SchedulingProfile",
@@ -56,7 +56,7 @@ func Whole(p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginCon
 }
 
 // object returns the object under name, made if need be.
-func object(in map[string]any, name string) map[string]any {
+func ensureObject(in map[string]any, name string) map[string]any {
 	if _, there := in[name]; !there {
 		in[name] = map[string]any{}
 	}
@@ -64,7 +64,7 @@ func object(in map[string]any, name string) map[string]any {
 }
 
 // list makes sure that there is a list under name.
-func list(in map[string]any, name string) {
+func ensureList(in map[string]any, name string) {
 	if _, there := in[name]; !there {
 		in[name] = []any{}
 	}

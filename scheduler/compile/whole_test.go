@@ -14,13 +14,13 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-func whole(t *testing.T, p *v1alpha1.SchedulingProfile, configs ...*v1alpha1.PluginConfig) (map[string]any, *v1alpha1.SchedulingProfile) {
+func selfContained(t *testing.T, p *v1alpha1.SchedulingProfile, configs ...*v1alpha1.PluginConfig) (map[string]any, *v1alpha1.SchedulingProfile) {
 	t.Helper()
 	byName := map[string]*v1alpha1.PluginConfig{}
 	for _, c := range configs {
 		byName[c.Name] = c
 	}
-	text, err := Whole(p, byName)
+	text, err := SelfContained(p, byName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func whole(t *testing.T, p *v1alpha1.SchedulingProfile, configs ...*v1alpha1.Plu
 // kubectl apply takes away only what the last apply had put there: what a
 // whole profile does not mention, it does not undo. The CRD says what there is
 // to mention.
-func TestAWholeProfileMentionsEveryFieldThatCouldHaveChanged(t *testing.T) {
+func TestASelfContainedProfileHoldsEveryFieldThatCouldHaveChanged(t *testing.T) {
 	text, err := os.ReadFile("../../config/crd/bases/berth.dev_schedulingprofiles.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -49,11 +49,11 @@ func TestAWholeProfileMentionsEveryFieldThatCouldHaveChanged(t *testing.T) {
 	}
 	version := crd["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
 	schema := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)["spec"].(map[string]any)
-	plain, _ := whole(t, &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "batch"}})
-	mentions(t, "spec", schema, plain["spec"])
+	plain, _ := selfContained(t, &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "batch"}})
+	wantFields(t, "spec", schema, plain["spec"])
 }
 
-func mentions(t *testing.T, path string, schema map[string]any, value any) {
+func wantFields(t *testing.T, path string, schema map[string]any, value any) {
 	t.Helper()
 	fields, _ := schema["properties"].(map[string]any)
 	if schema["type"] != "object" || fields == nil || value == nil {
@@ -65,18 +65,18 @@ func mentions(t *testing.T, path string, schema map[string]any, value any) {
 			t.Errorf("%s.%s is not mentioned", path, name)
 			continue
 		}
-		mentions(t, path+"."+name, field.(map[string]any), inner) // null takes it away
+		wantFields(t, path+"."+name, field.(map[string]any), inner) // null takes it away
 	}
 }
 
-func TestAWholeProfileNeedsNoPluginConfig(t *testing.T) {
+func TestASelfContainedProfileNeedsNoPluginConfig(t *testing.T) {
 	config := &v1alpha1.PluginConfig{ObjectMeta: metav1.ObjectMeta{Name: "binpack"}}
 	config.Spec.Args = runtime.RawExtension{Raw: []byte(`{"hardPodAffinityWeight":10}`)}
 	p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "batch", Labels: map[string]string{"team": "a"}, Generation: 3}}
 	p.Spec.PluginConfig = []v1alpha1.PluginArguments{
 		{Name: "InterPodAffinity", ConfigRef: &v1alpha1.PluginConfigReference{Name: "binpack"}},
 	}
-	plain, back := whole(t, p, config)
+	plain, back := selfContained(t, p, config)
 	want := []v1alpha1.PluginArguments{{Name: "InterPodAffinity", Args: &config.Spec.Args}}
 	if diff := cmp.Diff(want, back.Spec.PluginConfig); diff != "" {
 		t.Errorf("pluginConfig (-want +got):\n%s", diff)
@@ -87,12 +87,12 @@ func TestAWholeProfileNeedsNoPluginConfig(t *testing.T) {
 	if p.Spec.PluginConfig[0].ConfigRef == nil || p.Spec.State != "" {
 		t.Error("what it was given was changed")
 	}
-	if _, err := Whole(p, nil); err == nil || !strings.Contains(err.Error(), `"binpack"`) {
+	if _, err := SelfContained(p, nil); err == nil || !strings.Contains(err.Error(), `"binpack"`) {
 		t.Errorf("error %v does not name what is missing", err)
 	}
 }
 
-func TestAWholeProfileHasTheHashOfWhatItIsAbout(t *testing.T) {
+func TestASelfContainedProfileHasTheSameHash(t *testing.T) {
 	weight := int32(5)
 	for sentence, p := range map[string]v1alpha1.SchedulingProfileSpec{
 		"the default": {},
@@ -101,7 +101,7 @@ func TestAWholeProfileHasTheHashOfWhatItIsAbout(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			spec := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "batch"}, Spec: p}
-			_, back := whole(t, spec)
+			_, back := selfContained(t, spec)
 			one, rejection := Profile(Input{Profile: spec, Registry: testRegistry()})
 			two, again := Profile(Input{Profile: back, Registry: testRegistry()})
 			if rejection != nil || again != nil {

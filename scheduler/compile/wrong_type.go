@@ -16,15 +16,15 @@ import (
 // names the field without the index in its list, so the place is looked up in
 // the text. rest is the text with null for the value; nil where the error is
 // about something else.
-func wrongType(text []byte, err error, path *field.Path) (p problem, rest []byte) {
+func wrongType(text []byte, err error, path *field.Path) (p argumentError, rest []byte) {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
-		return problem{path: path.String(), detail: err.Error()}, nil
+		return argumentError{path: path.String(), detail: err.Error()}, nil
 	}
-	where, begins := placeOf(text, mismatch.Offset)
-	p = problem{
+	where, begins := locateValue(text, mismatch.Offset)
+	p = argumentError{
 		path:   path.String() + where,
-		detail: fmt.Sprintf("wrong type: must be %s, is %s", kindOf(mismatch.Type), article(mismatch.Value)),
+		detail: fmt.Sprintf("wrong type: must be %s, is %s", typeName(mismatch.Type), withArticle(mismatch.Value)),
 	}
 	var value json.RawMessage
 	if begins == 0 || json.NewDecoder(bytes.NewReader(text[begins:])).Decode(&value) != nil {
@@ -37,9 +37,9 @@ func wrongType(text []byte, err error, path *field.Path) (p problem, rest []byte
 // end (of a word or number) or beginning (of a list or object) the decoder
 // stood when it had read offset bytes, and where that value begins in text,
 // which has no white space.
-func placeOf(text []byte, offset int64) (path string, begins int) {
+func locateValue(text []byte, offset int64) (path string, begins int) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	var above []place
+	var above []jsonPosition
 	for {
 		begins = int(decoder.InputOffset())
 		token, err := decoder.Token()
@@ -51,14 +51,14 @@ func placeOf(text []byte, offset int64) (path string, begins int) {
 			above = above[:len(above)-1]
 			continue
 		}
-		if len(above) > 0 && above[len(above)-1].take(token) {
+		if len(above) > 0 && above[len(above)-1].advance(token) {
 			continue
 		}
 		if decoder.InputOffset() >= offset {
-			return join(above), begins + len(text[begins:]) - len(bytes.TrimLeft(text[begins:], ",:"))
+			return pathOf(above), begins + len(text[begins:]) - len(bytes.TrimLeft(text[begins:], ",:"))
 		}
 		if isDelim {
-			above = append(above, place{list: delim == '[', index: -1})
+			above = append(above, jsonPosition{list: delim == '[', index: -1})
 		}
 	}
 }
@@ -71,7 +71,7 @@ func fieldsAt(t reflect.Type, path string) (names []string) {
 		if name, _, _ = strings.Cut(name, "["); name == "" {
 			continue
 		}
-		if t = structOf(t); t == nil {
+		if t = structType(t); t == nil {
 			return nil
 		}
 		at := slices.IndexFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return jsonName(f) == name })
@@ -80,7 +80,7 @@ func fieldsAt(t reflect.Type, path string) (names []string) {
 		}
 		t = reflect.VisibleFields(t)[at].Type
 	}
-	if t = structOf(t); t == nil {
+	if t = structType(t); t == nil {
 		return nil
 	}
 	for _, f := range reflect.VisibleFields(t) {
@@ -92,7 +92,7 @@ func fieldsAt(t reflect.Type, path string) (names []string) {
 }
 
 // structOf is the struct that t is, points at, or is a list of; nil for none.
-func structOf(t reflect.Type) reflect.Type {
+func structType(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
@@ -111,7 +111,7 @@ func jsonName(f reflect.StructField) string {
 }
 
 // place is how far a reader has come in one list or object.
-type place struct {
+type jsonPosition struct {
 	list  bool
 	index int
 	key   string
@@ -120,7 +120,7 @@ type place struct {
 }
 
 // take moves on by one token; it reports true when the token was a key.
-func (p *place) take(token json.Token) (isKey bool) {
+func (p *jsonPosition) advance(token json.Token) (isKey bool) {
 	if p.list {
 		p.index++
 		return false
@@ -132,7 +132,7 @@ func (p *place) take(token json.Token) (isKey bool) {
 	return p.inValue
 }
 
-func join(above []place) string {
+func pathOf(above []jsonPosition) string {
 	var path string
 	for _, p := range above {
 		if p.list {
@@ -145,7 +145,7 @@ func join(above []place) string {
 }
 
 // kindOf names a Go type in the words of someone who writes YAML.
-func kindOf(t reflect.Type) string {
+func typeName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -165,7 +165,7 @@ func kindOf(t reflect.Type) string {
 }
 
 // article gives the decoder's word for a JSON value its article.
-func article(value string) string {
+func withArticle(value string) string {
 	switch value {
 	case "object", "array":
 		return "an " + value

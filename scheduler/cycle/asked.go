@@ -10,26 +10,26 @@ import (
 // askOpaque asks the opaque plugins about those nodes of a chunk that nobody
 // before them in the chain refuses, and returns how many nodes it has come by:
 // one that fails ends the attempt.
-func (a *attempt) askOpaque(chunk []framework.Slot) int {
+func (a *attempt) runOpaqueFilters(chunk []framework.Slot) int {
 	if len(a.opaque) == 0 || fault.StrangerUnheard {
 		return len(chunk)
 	}
 	for n, slot := range chunk {
-		if a.marked[slot] {
+		if a.isNominated[slot] {
 			continue // it is asked for all that is flagged
 		}
 		for i := range a.opaque {
 			filter := &a.opaque[i]
-			if v := a.verdicts[n]; !v.fits() && v.place() < filter.Place {
+			if v := a.verdicts[n]; !v.feasible() && v.pluginIndex() < filter.Index {
 				break
 			}
 			status := a.framework.RunOpaqueFilter(a.ctx, a.State, a.Pod, a.snapshot.Columns().Nodes[slot], filter)
 			if status.IsError() {
-				a.failed = status
+				a.failure = status
 				return n
 			}
 			if !status.IsSuccess() {
-				a.verdicts[n] = a.answer(status)
+				a.verdicts[n] = a.addStatus(status)
 				break
 			}
 		}
@@ -38,30 +38,30 @@ func (a *attempt) askOpaque(chunk []framework.Slot) int {
 }
 
 // answer returns a verdict that stands for what was said in this attempt.
-func (a *attempt) answer(status *fwk.Status) verdict {
-	a.asked = append(a.asked, status)
-	return asked | verdict(len(a.asked)-1)
+func (a *attempt) addStatus(status *fwk.Status) verdict {
+	a.statuses = append(a.statuses, status)
+	return statusBit | verdict(len(a.statuses)-1)
 }
 
 // askFlagged asks the flagged nodes of a chunk in the plain way. It returns how
 // many nodes it has come by, as askOpaque does, and is not ok when what is
 // remembered of one is wrong.
-func (a *attempt) askFlagged(chunk []framework.Slot) (met int, ok bool) {
-	if len(a.flagged) == 0 {
+func (a *attempt) filterNominatedNodes(chunk []framework.Slot) (met int, ok bool) {
+	if len(a.nominatedSlots) == 0 {
 		return len(chunk), true
 	}
 	for i, slot := range chunk {
-		if !a.marked[slot] {
+		if !a.isNominated[slot] {
 			continue
 		}
 		status := a.framework.RunFilterPluginsWithNominatedPods(a.ctx, a.State, a.Pod, a.snapshot.Columns().Nodes[slot])
 		switch {
 		case status.IsError():
-			a.failed = status
+			a.failure = status
 			return i, true
 		case !status.IsSuccess():
-			a.verdicts[i] = a.answer(status)
-		case !a.verdicts[i].fits():
+			a.verdicts[i] = a.addStatus(status)
+		case !a.verdicts[i].feasible():
 			// The plain way asks about the node without the nominated pods, too.
 			return i, false
 		}
@@ -71,17 +71,17 @@ func (a *attempt) askFlagged(chunk []framework.Slot) (met int, ok bool) {
 
 // flag notes the nodes that pods are nominated for, in place of those of the
 // last attempt.
-func (a *attempt) flag(nodes []string) {
-	for _, slot := range a.flagged {
-		a.marked[slot] = false
+func (a *attempt) setNominatedNodes(nodes []string) {
+	for _, slot := range a.nominatedSlots {
+		a.isNominated[slot] = false
 	}
-	a.flagged = a.flagged[:0]
-	if short := len(a.snapshot.Columns().Nodes) - len(a.marked); short > 0 {
-		a.marked = append(a.marked, make([]bool, short)...)
+	a.nominatedSlots = a.nominatedSlots[:0]
+	if short := len(a.snapshot.Columns().Nodes) - len(a.isNominated); short > 0 {
+		a.isNominated = append(a.isNominated, make([]bool, short)...)
 	}
 	for _, name := range nodes {
 		if slot, there := a.snapshot.Slot(name); there {
-			a.flagged, a.marked[slot] = append(a.flagged, slot), true
+			a.nominatedSlots, a.isNominated[slot] = append(a.nominatedSlots, slot), true
 		}
 	}
 }

@@ -13,58 +13,58 @@ import (
 // attempt is one attempt of a pod whose class is known. Its slices are used
 // again by the next one.
 type attempt struct {
-	*Memo
+	*EquivalenceCache
 	Request
 	ctx   context.Context
-	class *class
+	class *podClass
 	// flagged are the slots of nodes that pods are nominated for; they are
 	// asked in the plain way, and asked holds what they said.
-	flagged []framework.Slot
-	marked  []bool // by slot: those of flagged
-	asked   []*fwk.Status
+	nominatedSlots []framework.Slot
+	isNominated    []bool // by slot: those of flagged
+	statuses       []*fwk.Status
 	// opaque are the plugins that are asked about every node that is met, and
 	// failed is how one of them ended the attempt.
-	opaque []framework.OpaqueFilter
-	failed *fwk.Status
+	opaque  []framework.OpaqueFilter
+	failure *fwk.Status
 	// said is what PreFilter said to the pod itself; nil: its class's is good.
-	said *preFiltered
+	preFilterResult *preFilterResult
 
 	// window are the nodes that fit, refused those that do not, in the order in
 	// which they were met.
-	window  []framework.Slot
-	refused []refusedNode
+	feasible []framework.Slot
+	rejected []rejectedNode
 
 	verdicts []verdict
 	// sums are the verdicts of those that are being judged.
-	sums     []verdict
-	stale    []framework.Slot
-	refusals []framework.Refusal
-	rank     ranking
+	sums           []verdict
+	stale          []framework.Slot
+	rejectionCodes []framework.RejectionCode
+	ranking        ranking
 }
 
 // refusedNode is a node that does not fit, and why.
-type refusedNode struct {
+type rejectedNode struct {
 	slot    framework.Slot
 	verdict verdict
 }
 
 // walk is Cycle.walk over what is remembered. It reports false when a plugin
 // failed, which the plain way will tell of.
-func (a *attempt) walk(start int) bool {
+func (a *attempt) findFeasibleNodes(start int) bool {
 	nodes := a.snapshot.Slots()
-	want := sample(a.PercentageOfNodesToScore, len(nodes))
-	if a.framework.FirstWillDo() {
+	want := numFeasibleNodesToFind(a.PercentageOfNodesToScore, len(nodes))
+	if a.framework.FirstFeasibleNodeSuffices() {
 		want = 1
 	}
-	a.window, a.refused, a.rank.totals = a.window[:0], a.refused[:0], a.rank.totals[:0]
-	simple := a.simple()
+	a.feasible, a.rejected, a.ranking.totals = a.feasible[:0], a.rejected[:0], a.ranking.totals[:0]
+	simple := a.usesCacheOnly()
 	for seen := 0; seen < len(nodes); {
 		at := (start + seen) % len(nodes)
 		// As many as are still wanted, and one more, most likely fit.
-		size := min(len(nodes)-seen, len(nodes)-at, want+1-len(a.window))
+		size := min(len(nodes)-seen, len(nodes)-at, want+1-len(a.feasible))
 		chunk := nodes[at : at+size]
 		seen += size
-		switch over, ok := a.meet(chunk, want, simple); {
+		switch over, ok := a.visitChunk(chunk, want, simple); {
 		case !ok:
 			return false
 		case over:
@@ -75,29 +75,29 @@ func (a *attempt) walk(start int) bool {
 }
 
 // simple says that what is remembered is all there is to say.
-func (a *attempt) simple() bool {
-	return len(a.class.forms.Live) == 0 && len(a.flagged) == 0 && len(a.opaque) == 0
+func (a *attempt) usesCacheOnly() bool {
+	return len(a.class.forms.ActiveFilters) == 0 && len(a.nominatedSlots) == 0 && len(a.opaque) == 0
 }
 
 // meet sorts a chunk into window and refused, and reports whether the walk is
 // over: one more fits than is wanted. It is not ok when a plugin failed.
-func (a *attempt) meet(chunk []framework.Slot, want int, simple bool) (over, ok bool) {
+func (a *attempt) visitChunk(chunk []framework.Slot, want int, simple bool) (over, ok bool) {
 	if simple {
-		return a.takeRemembered(chunk, want)
+		return a.visitChunkFromCache(chunk, want)
 	}
-	if !a.refresh(chunk) || !a.judge(chunk) {
+	if !a.evaluateStale(chunk) || !a.evaluate(chunk) {
 		return false, false
 	}
-	met, ok := a.askFlagged(chunk[:a.askOpaque(chunk)])
+	met, ok := a.filterNominatedNodes(chunk[:a.runOpaqueFilters(chunk)])
 	if !ok {
 		return false, false
 	}
 	for i, slot := range chunk[:met] {
-		if a.take(slot, a.verdicts[i], want) {
+		if a.record(slot, a.verdicts[i], want) {
 			return true, true
 		}
 	}
-	return a.failed != nil, true
+	return a.failure != nil, true
 }
 
 // lookAhead is how many nodes are looked through for others that changed when one
@@ -106,16 +106,16 @@ const lookAhead = 512
 
 // takeRemembered is meet where what is remembered is all there is to say. It
 // passes over the chunk once, since most walks are this one.
-func (a *attempt) takeRemembered(chunk []framework.Slot, want int) (over, ok bool) {
-	if a.class.blank && !a.refresh(chunk) {
+func (a *attempt) visitChunkFromCache(chunk []framework.Slot, want int) (over, ok bool) {
+	if a.class.empty && !a.evaluateStale(chunk) {
 		return false, false
 	}
 	for {
-		met, over := a.takeFresh(chunk, want)
+		met, over := a.visitFreshNodes(chunk, want)
 		if chunk = chunk[met:]; over || len(chunk) == 0 {
 			return over, true
 		}
-		if !a.refresh(chunk[:min(lookAhead, len(chunk))]) {
+		if !a.evaluateStale(chunk[:min(lookAhead, len(chunk))]) {
 			return false, false
 		}
 	}
@@ -123,17 +123,17 @@ func (a *attempt) takeRemembered(chunk []framework.Slot, want int) (over, ok boo
 
 // takeFresh takes nodes up to the first that has changed. It is the innermost
 // loop of most attempts, and keeps what it writes to at hand.
-func (a *attempt) takeFresh(chunk []framework.Slot, want int) (met int, over bool) {
-	n := len(a.window)
-	window, totals := grow(a.window, want), grow(a.rank.totals, want)
+func (a *attempt) visitFreshNodes(chunk []framework.Slot, want int) (met int, over bool) {
+	n := len(a.feasible)
+	window, totals := grow(a.feasible, want), grow(a.ranking.totals, want)
 	versions, entries := a.snapshot.Columns().Versions, a.class.entries
 	for _, slot := range chunk {
 		e := entries[slot]
 		if e.version != versions[slot] && !(fault.VerdictOutlivesNode && e.version != 0) {
 			break
 		}
-		if !e.verdict.fits() {
-			a.refused = append(a.refused, refusedNode{slot, e.verdict})
+		if !e.verdict.feasible() {
+			a.rejected = append(a.rejected, rejectedNode{slot, e.verdict})
 		} else if over = n >= len(window) || n >= len(totals); over {
 			break
 		} else {
@@ -145,7 +145,7 @@ func (a *attempt) takeFresh(chunk []framework.Slot, want int) (met int, over boo
 			break
 		}
 	}
-	a.window, a.rank.totals = window[:n], totals[:n]
+	a.feasible, a.ranking.totals = window[:n], totals[:n]
 	return met, over
 }
 
@@ -155,37 +155,37 @@ func grow[T any](list []T, n int) []T {
 }
 
 // take adds a node to window or refused, and reports whether the walk is over.
-func (a *attempt) take(slot framework.Slot, v verdict, want int) bool {
-	if !v.fits() {
-		a.refused = append(a.refused, refusedNode{slot, v})
+func (a *attempt) record(slot framework.Slot, v verdict, want int) bool {
+	if !v.feasible() {
+		a.rejected = append(a.rejected, rejectedNode{slot, v})
 		return false
 	}
-	if len(a.window) == want {
+	if len(a.feasible) == want {
 		return true
 	}
-	a.window = append(a.window, slot)
-	a.rank.totals = append(a.rank.totals, int64(v))
-	return fault.KForKPlusOne && len(a.window) == want
+	a.feasible = append(a.feasible, slot)
+	a.ranking.totals = append(a.ranking.totals, int64(v))
+	return fault.KForKPlusOne && len(a.feasible) == want
 }
 
 // judge puts the verdicts of a chunk together: what is remembered, and what the
 // live forms say.
-func (a *attempt) judge(chunk []framework.Slot) bool {
-	a.verdicts = sized(a.verdicts, len(chunk))
+func (a *attempt) evaluate(chunk []framework.Slot) bool {
+	a.verdicts = resize(a.verdicts, len(chunk))
 	for i, slot := range chunk {
 		a.verdicts[i] = a.class.entries[slot].verdict
 	}
-	for _, live := range a.class.forms.Live {
-		a.refusals = sized(a.refusals, len(chunk))
-		a.framework.AskFilter(a.State, live, chunk, a.refusals)
-		for n, refusal := range a.refusals {
-			if refusal == framework.Fits {
+	for _, live := range a.class.forms.ActiveFilters {
+		a.rejectionCodes = resize(a.rejectionCodes, len(chunk))
+		a.framework.RunBatchFilter(a.State, live, chunk, a.rejectionCodes)
+		for n, refusal := range a.rejectionCodes {
+			if refusal == framework.NotRejected {
 				continue
 			}
-			if refusal == framework.Broken {
+			if refusal == framework.FilterFailed {
 				return false
 			}
-			if v := refusedBy(live.Place, refusal); a.verdicts[n].fits() || v < a.verdicts[n] {
+			if v := rejectedBy(live.Index, refusal); a.verdicts[n].feasible() || v < a.verdicts[n] {
 				a.verdicts[n] = v
 			}
 		}
@@ -194,26 +194,26 @@ func (a *attempt) judge(chunk []framework.Slot) bool {
 }
 
 // refresh makes the verdicts of a chunk's nodes anew that changed since.
-func (a *attempt) refresh(chunk []framework.Slot) bool {
+func (a *attempt) evaluateStale(chunk []framework.Slot) bool {
 	versions, entries := a.snapshot.Columns().Versions, a.class.entries
 	a.stale = a.stale[:0]
-	if a.class.blank {
+	if a.class.empty {
 		// Not even looked at: memory that is read before it is written costs the
 		// kernel twice.
-		a.class.blank = false
+		a.class.empty = false
 		a.stale = append(a.stale, chunk...)
-		return a.class.sheet.judge(a, a.stale)
+		return a.class.verdictTable.evaluate(a, a.stale)
 	}
 	for _, slot := range chunk {
 		if e := &entries[slot]; e.version != versions[slot] && !(fault.VerdictOutlivesNode && e.version != 0) {
 			a.stale = append(a.stale, slot)
 		}
 	}
-	return len(a.stale) == 0 || a.class.sheet.judge(a, a.stale)
+	return len(a.stale) == 0 || a.class.verdictTable.evaluate(a, a.stale)
 }
 
 // sized returns list with n elements, whatever is in them.
-func sized[T any](list []T, n int) []T {
+func resize[T any](list []T, n int) []T {
 	if cap(list) < n {
 		return make([]T, n, n+n/4)
 	}

@@ -22,12 +22,12 @@ type Budget struct {
 	limit int
 	bytes atomic.Int64
 	// newest is the class that was used last.
-	newest, oldest *class
+	newest, oldest *podClass
 
 	// pending says that closed is not empty.
 	pending atomic.Bool
 	mu      sync.Mutex // guards closed
-	closed  []*Memo
+	closed  []*EquivalenceCache
 }
 
 // NewBudget returns a Budget of limit bytes.
@@ -35,8 +35,8 @@ func NewBudget(limit int) *Budget { return &Budget{limit: limit} }
 
 // NewMemo returns a Memo for f that shares b; a nil Budget makes one for it alone.
 // See the function NewMemo.
-func (b *Budget) NewMemo(f *framework.Framework) *Memo {
-	m := NewMemo(f)
+func (b *Budget) NewEquivalenceCache(f *framework.Framework) *EquivalenceCache {
+	m := NewEquivalenceCache(f)
 	if m != nil && b != nil && !fault.BudgetPerProfile {
 		m.budget = b
 	}
@@ -76,7 +76,7 @@ func (c budgetCollector) Collect(values chan<- prometheus.Metric) {
 
 // Close gives back what m takes when the loop looks up the next class. Nothing may
 // look a pod up in m afterwards. A nil Memo takes nothing.
-func (m *Memo) Close() {
+func (m *EquivalenceCache) Close() {
 	if m == nil {
 		return
 	}
@@ -88,7 +88,7 @@ func (m *Memo) Close() {
 }
 
 // sweep forgets what closed Memos take.
-func (b *Budget) sweep() {
+func (b *Budget) evictClosed() {
 	if !b.pending.Load() {
 		return
 	}
@@ -101,49 +101,49 @@ func (b *Budget) sweep() {
 		for _, c := range m.classes {
 			b.evict(c)
 		}
-		m.last, m.lastPod, m.near = nil, nil, nearestKnown{}
+		m.last, m.lastPod, m.closest = nil, nil, cachedClosestNodes{}
 	}
 }
 
 // account adds to what m takes, and makes room when all take too much. The class
 // that was used last stays.
-func (b *Budget) account(m *Memo, bytes int) {
+func (b *Budget) account(m *EquivalenceCache, bytes int) {
 	b.add(m, bytes)
 	for b.Bytes() > b.limit && b.oldest != b.newest {
-		count(b.oldest.memo.framework, evictions)
+		increment(b.oldest.cache.framework, evictions)
 		b.evict(b.oldest)
 	}
 }
 
-func (b *Budget) add(m *Memo, bytes int) {
+func (b *Budget) add(m *EquivalenceCache, bytes int) {
 	m.bytes += bytes
 	b.bytes.Add(int64(bytes))
 }
 
 // evict drops a class, and its sheet with the last of the sheet's classes.
-func (b *Budget) evict(c *class) {
-	m := c.memo
+func (b *Budget) evict(c *podClass) {
+	m := c.cache
 	if m.last == c && !fault.EvictedClassUsed {
 		m.last, m.lastPod = nil, nil
 	}
 	b.unlink(c)
 	delete(m.classes, c.key)
 	b.add(m, -c.bytes())
-	if c.sheet.classes--; c.sheet.classes == 0 {
-		delete(m.sheets, c.sheet.key)
-		b.add(m, -c.sheet.bytes)
+	if c.verdictTable.classes--; c.verdictTable.classes == 0 {
+		delete(m.tables, c.verdictTable.key)
+		b.add(m, -c.verdictTable.bytes)
 	}
 }
 
 // touch makes c the class that was used last.
-func (b *Budget) touch(c *class) {
+func (b *Budget) touch(c *podClass) {
 	if b.newest != c {
 		b.unlink(c)
-		b.push(c)
+		b.pushNewest(c)
 	}
 }
 
-func (b *Budget) push(c *class) {
+func (b *Budget) pushNewest(c *podClass) {
 	c.older, c.newer = b.newest, nil
 	if b.newest != nil {
 		b.newest.newer = c
@@ -153,7 +153,7 @@ func (b *Budget) push(c *class) {
 	b.newest = c
 }
 
-func (b *Budget) unlink(c *class) {
+func (b *Budget) unlink(c *podClass) {
 	if c.older != nil {
 		c.older.newer = c.newer
 	} else {

@@ -18,21 +18,21 @@ import (
 )
 
 // sharing is profiles over one cluster whose Memos share a Budget.
-type sharing struct {
+type testEnv struct {
 	*testing.T
 	cache     *cache.Cache
 	informers informers.SharedInformerFactory
 	budget    *cycle.Budget
 	profiles  []*framework.Framework
-	memos     []*cycle.Memo
+	caches    []*cycle.EquivalenceCache
 	cycle     cycle.Cycle
 }
 
-func newSharing(t *testing.T, limit, profiles int, also ...string) *sharing {
-	s := &sharing{T: t, cache: cache.New(), budget: cycle.NewBudget(limit), informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
+func newTestEnv(t *testing.T, limit, profiles int, also ...string) *testEnv {
+	s := &testEnv{T: t, cache: cache.New(), budget: cycle.NewBudget(limit), informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
 	for i := range 20 {
 		s.cache.SetNode(fixture.Node(fmt.Sprint("n", i)).Label("zone", fmt.Sprint(i%3)).
-			Offers("cpu", fmt.Sprint(1+i%7)).Offers("memory", "8Gi").Offers("pods", "110").Obj())
+			Capacity("cpu", fmt.Sprint(1+i%7)).Capacity("memory", "8Gi").Capacity("pods", "110").Obj())
 	}
 	registry, args := plugins.InTree(), map[string]runtime.Object{}
 	chains := framework.Chains{framework.QueueSort: {{Name: "PrioritySort"}}}
@@ -50,24 +50,24 @@ func newSharing(t *testing.T, limit, profiles int, also ...string) *sharing {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.profiles, s.memos = append(s.profiles, f), append(s.memos, s.budget.NewMemo(f))
+		s.profiles, s.caches = append(s.profiles, f), append(s.caches, s.budget.NewEquivalenceCache(f))
 	}
 	return s
 }
 
 // shape returns a pod of a class of its own.
-func shape(i int) *v1.Pod {
+func podOfClass(i int) *v1.Pod {
 	return fixture.Pod(fmt.Sprint("p", i)).Requests("cpu", fmt.Sprint(1+i, "m")).Obj()
 }
 
 // run makes one attempt with what is remembered and one without, and compares
 // them.
-func (s *sharing) run(profile int, pod *v1.Pod) {
+func (s *testEnv) run(profile int, pod *v1.Pod) {
 	s.Helper()
-	r := cycle.Request{Framework: s.profiles[profile], Pod: pod, Snapshot: s.cache.Refresh(), State: framework.NewCycleState()}
+	r := cycle.Request{Framework: s.profiles[profile], Pod: pod, Snapshot: s.cache.UpdateSnapshot(), State: framework.NewCycleState()}
 	start := s.cycle
 	want, wantErr := s.cycle.Run(s.Context(), r)
-	s.cycle, r.State, r.Memo = start, framework.NewCycleState(), s.memos[profile]
+	s.cycle, r.State, r.EquivalenceCache = start, framework.NewCycleState(), s.caches[profile]
 	got, err := s.cycle.Run(s.Context(), r)
 	if fmt.Sprint(err) != fmt.Sprint(wantErr) {
 		s.Fatalf("pod %s: %v by what is remembered, want %v", pod.Name, err, wantErr)
@@ -79,10 +79,10 @@ func (s *sharing) run(profile int, pod *v1.Pod) {
 }
 
 // check compares what the Budget counts with what the Memos say.
-func (s *sharing) check() {
+func (s *testEnv) check() {
 	s.Helper()
 	sum := 0
-	for _, memo := range s.memos {
+	for _, memo := range s.caches {
 		_, bytes, _ := memo.Size()
 		sum += bytes
 	}
@@ -92,11 +92,11 @@ func (s *sharing) check() {
 }
 
 func TestProfilesStayWithinOneBudget(t *testing.T) {
-	s := newSharing(t, 1<<20, 7)
+	s := newTestEnv(t, 1<<20, 7)
 	for range 3 {
 		for i := range 100 {
 			for profile := range s.profiles {
-				s.run(profile, shape(i))
+				s.run(profile, podOfClass(i))
 			}
 		}
 	}
@@ -105,46 +105,46 @@ func TestProfilesStayWithinOneBudget(t *testing.T) {
 	}
 }
 
-func TestAProfileThatIsUsedMoreKeepsMore(t *testing.T) {
-	s := newSharing(t, 1<<20, 2)
+func TestABusierProfileKeepsMoreClasses(t *testing.T) {
+	s := newTestEnv(t, 1<<20, 2)
 	for i := range 2000 {
-		s.run(0, shape(i%150))
+		s.run(0, podOfClass(i%150))
 		if i%10 == 0 {
-			s.run(1, shape(i))
+			s.run(1, podOfClass(i))
 		}
 	}
-	busy, _, _ := s.memos[0].Size()
-	idle, _, _ := s.memos[1].Size()
+	busy, _, _ := s.caches[0].Size()
+	idle, _, _ := s.caches[1].Size()
 	if busy != 150 || idle >= busy {
 		t.Errorf("the busy profile keeps %d classes and the other %d; want all 150, and fewer", busy, idle)
 	}
 }
 
-func TestAClassThatGaveWayIsNotUsedAgain(t *testing.T) {
-	s := newSharing(t, 1<<20, 2)
-	pod := shape(0)
+func TestAnEvictedClassIsNotUsedAgain(t *testing.T) {
+	s := newTestEnv(t, 1<<20, 2)
+	pod := podOfClass(0)
 	s.run(0, pod)
 	for i := range 1000 {
-		s.run(1, shape(1+i))
+		s.run(1, podOfClass(1+i))
 	}
-	if classes, _, _ := s.memos[0].Size(); classes != 0 {
+	if classes, _, _ := s.caches[0].Size(); classes != 0 {
 		t.Fatalf("%d classes are left, want none", classes)
 	}
 	s.run(0, pod)
-	if classes, _, _ := s.memos[0].Size(); classes != 1 {
+	if classes, _, _ := s.caches[0].Size(); classes != 1 {
 		t.Errorf("the pod is one of %d classes, want 1", classes)
 	}
 }
 
-func TestAClosedMemoGivesBackWhatItTook(t *testing.T) {
-	s := newSharing(t, 1<<20, 2)
+func TestAClosedCacheReleasesItsBytes(t *testing.T) {
+	s := newTestEnv(t, 1<<20, 2)
 	for i := range 50 {
-		s.run(0, shape(i))
+		s.run(0, podOfClass(i))
 	}
-	s.memos[0].Close()
-	s.run(1, shape(0))
-	classes, bytes, _ := s.memos[0].Size()
-	if others, _, _ := s.memos[1].Size(); classes != 0 || bytes != 0 || others != 1 {
+	s.caches[0].Close()
+	s.run(1, podOfClass(0))
+	classes, bytes, _ := s.caches[0].Size()
+	if others, _, _ := s.caches[1].Size(); classes != 0 || bytes != 0 || others != 1 {
 		t.Errorf("the closed Memo keeps %d classes of %d bytes, the other one %d; want 0, 0 and 1", classes, bytes, others)
 	}
 }

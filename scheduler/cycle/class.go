@@ -5,32 +5,32 @@ import (
 )
 
 // class is what is known of pods that no plugin can tell apart.
-type class struct {
+type podClass struct {
 	// sheet is what is remembered, together with other classes.
-	*sheet
-	memo *Memo
-	key  string
+	*verdictTable
+	cache *EquivalenceCache
+	key   string
 	// info is what is derived from a pod of the class, and malformed what was
 	// wrong with it.
 	info      *framework.PodInfo
 	malformed error
 	// forms are what the plugins made of it, nil before the first attempt and
 	// for a class whose pods go the plain way, which plain says.
-	forms *framework.Class
-	plain bool
+	forms       *framework.PodClass
+	uncacheable bool
 	// moved is the snapshot's when the forms were made.
-	moved uint64
+	formsBuilt uint64
 
-	older, newer *class
+	older, newer *podClass
 }
 
 // sheet is what is remembered of nodes for classes that differ in nothing that
 // lasting forms read.
-type sheet struct {
+type verdictTable struct {
 	key     string
 	classes int // that have it
 	// forms are the lasting ones; nil before the first attempt.
-	forms *framework.Lasting
+	forms *framework.CacheableForms
 	// era is the columns', and nodes how many there were, when the verdicts
 	// were found.
 	era   uint64
@@ -40,16 +40,16 @@ type sheet struct {
 	// each plugin that has to normalise; nil as long as all are zero.
 	entries []entry
 	// blank says that nothing is remembered yet.
-	blank bool
-	raws  [][]int64
-	bytes int
+	empty     bool
+	rawScores [][]int64
+	bytes     int
 }
 
 // classBytes is about what a class takes without its verdicts.
 const classBytes = 4096
 
 // bytes is about what the class takes without its verdicts.
-func (c *class) bytes() int { return classBytes + len(c.key) }
+func (c *podClass) bytes() int { return classBytes + len(c.key) }
 
 // entry is what is remembered about one node.
 type entry struct {
@@ -66,61 +66,61 @@ type verdict uint32
 // The marks of verdicts.
 const (
 	// refused is what all refusals are above.
-	refused verdict = 1 << 31
+	rejectedBit verdict = 1 << 31
 	// asked marks the refusal of a node that was asked in the plain way; the
 	// rest is its place in attempt.asked.
-	asked verdict = 1<<31 | 1<<30
+	statusBit verdict = 1<<31 | 1<<30
 )
 
 // maxScore bounds sums of scores, so that they are no refusals.
-const maxScore = int64(refused - 1)
+const maxScore = int64(rejectedBit - 1)
 
-func (v verdict) fits() bool { return v < refused }
+func (v verdict) feasible() bool { return v < rejectedBit }
 
-func refusedBy(place int, refusal framework.Refusal) verdict {
-	return refused | verdict(place)<<16 | verdict(refusal)
+func rejectedBy(place int, refusal framework.RejectionCode) verdict {
+	return rejectedBit | verdict(place)<<16 | verdict(refusal)
 }
 
 // wasAsked says that v stands for what was said in this attempt.
-func (v verdict) wasAsked() bool { return v&asked == asked }
+func (v verdict) isStatus() bool { return v&statusBit == statusBit }
 
 // place and refusal take a refusal apart that is not asked.
-func (v verdict) place() int                 { return int(v&^refused) >> 16 }
-func (v verdict) refusal() framework.Refusal { return framework.Refusal(v) }
+func (v verdict) pluginIndex() int                       { return int(v&^rejectedBit) >> 16 }
+func (v verdict) rejectionCode() framework.RejectionCode { return framework.RejectionCode(v) }
 
 // ready brings the class up to the snapshot. It reports false when its pods
 // have to go the plain way.
-func (c *class) ready(m *Memo) bool {
-	if c.forms == nil || c.moved != m.snapshot.Moved() {
-		c.renew(m)
+func (c *podClass) update(m *EquivalenceCache) bool {
+	if c.forms == nil || c.formsBuilt != m.snapshot.ListerChanges() {
+		c.rebuild(m)
 	}
-	if c.plain {
+	if c.uncacheable {
 		return false
 	}
 	if !c.forms.Begin() {
 		// Counts are dropped that were not asked for, and come back.
-		if c.renew(m); c.plain || !c.forms.Begin() {
+		if c.rebuild(m); c.uncacheable || !c.forms.Begin() {
 			return false
 		}
 	}
-	c.sheet.ready(m)
+	c.verdictTable.update(m)
 	return true
 }
 
 // renew asks the plugins about the class.
-func (c *class) renew(m *Memo) {
-	c.forms = m.framework.NewClass(c.info.Unassigned(), m.snapshot.Columns(), c.sheet.forms)
-	c.moved = m.snapshot.Moved()
-	if c.plain = c.forms == nil; !c.plain {
-		c.sheet.forms = c.forms.Lasting
+func (c *podClass) rebuild(m *EquivalenceCache) {
+	c.forms = m.framework.NewPodClass(c.info.OriginalPod(), m.snapshot.Columns(), c.verdictTable.forms)
+	c.formsBuilt = m.snapshot.ListerChanges()
+	if c.uncacheable = c.forms == nil; !c.uncacheable {
+		c.verdictTable.forms = c.forms.CacheableForms
 	}
 }
 
 // ready forgets what does not hold any more and makes room for all slots.
-func (s *sheet) ready(m *Memo) {
+func (s *verdictTable) update(m *EquivalenceCache) {
 	columns := m.snapshot.Columns()
-	if s.era != columns.Era || s.nodes != m.snapshot.Len() && s.forms.Minds(framework.NodeCount) {
-		s.forget()
+	if s.era != columns.Era || s.nodes != m.snapshot.Len() && s.forms.DependsOn(framework.NodeCount) {
+		s.clear()
 	}
 	s.era, s.nodes = columns.Era, m.snapshot.Len()
 	slots := len(columns.Nodes)
@@ -129,16 +129,16 @@ func (s *sheet) ready(m *Memo) {
 	}
 	// Clusters grow by a few nodes at a time.
 	room := max(slots, len(s.entries)+len(s.entries)/4)
-	s.blank = len(s.entries) == 0
-	s.take(m, entryBytes*(room-len(s.entries)))
-	s.entries = grown(s.entries, room)
-	if s.raws == nil {
-		s.raws = make([][]int64, m.framework.ScorePlugins())
+	s.empty = len(s.entries) == 0
+	s.account(m, entryBytes*(room-len(s.entries)))
+	s.entries = extendedTo(s.entries, room)
+	if s.rawScores == nil {
+		s.rawScores = make([][]int64, m.framework.NumScorePlugins())
 	}
-	for place, row := range s.raws {
+	for place, row := range s.rawScores {
 		if row != nil {
-			s.take(m, 8*(room-len(row)))
-			s.raws[place] = grown(row, room)
+			s.account(m, 8*(room-len(row)))
+			s.rawScores[place] = extendedTo(row, room)
 		}
 	}
 }
@@ -146,24 +146,24 @@ func (s *sheet) ready(m *Memo) {
 const entryBytes = 8
 
 // row returns the row of a plugin that has to normalise.
-func (s *sheet) row(m *Memo, place int) []int64 {
-	if s.raws[place] == nil {
-		s.take(m, 8*len(s.entries))
-		s.raws[place] = make([]int64, len(s.entries))
+func (s *verdictTable) rawScoreRow(m *EquivalenceCache, place int) []int64 {
+	if s.rawScores[place] == nil {
+		s.account(m, 8*len(s.entries))
+		s.rawScores[place] = make([]int64, len(s.entries))
 	}
-	return s.raws[place]
+	return s.rawScores[place]
 }
 
-func (s *sheet) take(m *Memo, bytes int) {
+func (s *verdictTable) account(m *EquivalenceCache, bytes int) {
 	s.bytes += bytes
 	m.budget.account(m, bytes)
 }
 
 // forget forgets all nodes.
-func (s *sheet) forget() {
+func (s *verdictTable) clear() {
 	clear(s.entries)
-	clear(s.raws)
+	clear(s.rawScores)
 }
 
 // grown returns list with n elements, the new ones zero.
-func grown[T any](list []T, n int) []T { return append(make([]T, 0, n), list...)[:n] }
+func extendedTo[T any](list []T, n int) []T { return append(make([]T, 0, n), list...)[:n] }

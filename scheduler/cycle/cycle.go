@@ -20,15 +20,15 @@ var ErrNoNodes = errors.New("no nodes available to schedule pods")
 // Cycle holds what one attempt leaves to the next: where in the list of nodes
 // the next walk starts. One value serves all profiles and survives swaps.
 type Cycle struct {
-	start int
+	nextStartNodeIndex int
 }
 
 // Start is the index of the node that the next walk starts at, give or take whole
 // rounds: nodes may have gone since.
-func (c *Cycle) Start() int { return c.start }
+func (c *Cycle) NextStartNodeIndex() int { return c.nextStartNodeIndex }
 
 // StartAt lets the next walk start where another one did.
-func (c *Cycle) StartAt(start int) { c.start = start }
+func (c *Cycle) SetNextStartNodeIndex(start int) { c.nextStartNodeIndex = start }
 
 // Request is what one attempt is about.
 type Request struct {
@@ -40,7 +40,7 @@ type Request struct {
 	// State is empty.
 	State fwk.CycleState
 	// Memo is the profile's; nil asks every plugin about every node.
-	Memo *Memo
+	EquivalenceCache *EquivalenceCache
 }
 
 // Run looks for the best node. The error is a *framework.FitError when the pod
@@ -49,17 +49,17 @@ func (c *Cycle) Run(ctx context.Context, r Request) (*Placement, error) {
 	if r.Snapshot.Len() == 0 {
 		return nil, ErrNoNodes
 	}
-	placement, said, err, done := c.remembered(ctx, r)
+	placement, said, err, done := c.runCached(ctx, r)
 	if done {
-		count(r.Framework, goneRemembered)
+		increment(r.Framework, cachedAttempts)
 		return placement, err
 	}
-	count(r.Framework, gonePlain)
-	if r.Memo != nil {
-		r.Memo.stats.Plain++
+	increment(r.Framework, uncachedAttempts)
+	if r.EquivalenceCache != nil {
+		r.EquivalenceCache.stats.Uncached++
 	}
 	if said == nil {
-		said = preFilter(ctx, r)
+		said = runPreFilter(ctx, r)
 	}
-	return c.plain(ctx, r, said)
+	return c.runReference(ctx, r, said)
 }

@@ -5,14 +5,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
 // refusal runs a pod of the default profile in a cluster of nodes and returns
 // why it fits nowhere.
-func refusal(t *testing.T, pod *v1.Pod, nodes ...*v1.Node) string {
+func fitErrorOf(t *testing.T, pod *v1.Pod, nodes ...*v1.Node) string {
 	t.Helper()
 	scheduler, err := run.OpenBerth(t.Context(), run.Config{Profile: run.DefaultProfile()})
 	if err != nil {
@@ -31,10 +31,10 @@ func refusal(t *testing.T, pod *v1.Pod, nodes ...*v1.Node) string {
 	return outcome.Err.Error()
 }
 
-func TestNodesThatWereNotAskedAreRefusedByThoseWhoNarrowedTheSearch(t *testing.T) {
+func TestUnevaluatedNodesAreRejectedByThePluginsThatNarrowedTheSearch(t *testing.T) {
 	nodes := []*v1.Node{
-		fixture.Node("n1").Offers("cpu", "4").Taint("dedicated", "db", v1.TaintEffectNoSchedule).Obj(),
-		fixture.Node("n2").Offers("cpu", "4").Obj(),
+		fixture.Node("n1").Capacity("cpu", "4").Taint("dedicated", "db", v1.TaintEffectNoSchedule).Obj(),
+		fixture.Node("n2").Capacity("cpu", "4").Obj(),
 	}
 	tests := map[string]struct {
 		pod  *fixture.PodBuilder
@@ -45,18 +45,18 @@ func TestNodesThatWereNotAskedAreRefusedByThoseWhoNarrowedTheSearch(t *testing.T
 			want: "1 node(s) didn't satisfy plugin(s) [NodeAffinity]",
 		},
 		"and that was refused there before, by nomination": {
-			pod:  fixture.Pod("p").Nominated("n1"),
+			pod:  fixture.Pod("p").NominatedNodeName("n1"),
 			want: "1 node(s) didn't satisfy plugin(s) [NodeAffinity TaintToleration]",
 		},
 		"and whose nominated node is gone": {
-			pod:  fixture.Pod("p").Nominated("n3"),
+			pod:  fixture.Pod("p").NominatedNodeName("n3"),
 			want: "1 node(s) didn't satisfy plugin(s) [NodeAffinity]",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			pod := test.pod.Requests("cpu", "1").RequireNode(fixture.NodeNameTerm("n1")).Obj()
-			got := refusal(t, pod, nodes...)
+			pod := test.pod.Requests("cpu", "1").RequireNodeAffinity(fixture.NodeNameTerm("n1")).Obj()
+			got := fitErrorOf(t, pod, nodes...)
 			if want := "0/2 nodes are available: " + test.want + ", 1 node(s) had untolerated taint(s)."; got != want {
 				t.Errorf("refusal:\n got %s\nwant %s", got, want)
 			}

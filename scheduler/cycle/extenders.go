@@ -15,7 +15,7 @@ import (
 // filterByExtenders asks the extenders in turn about the nodes that fit, each
 // about those that the ones before it left, and returns what they leave. The
 // error is that of one that may not be ignored.
-func filterByExtenders(ctx context.Context, r Request, nodes []fwk.NodeInfo, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
+func findNodesThatPassExtenders(ctx context.Context, r Request, nodes []fwk.NodeInfo, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
 	for _, e := range r.Framework.Extenders() {
 		if len(nodes) == 0 {
 			break
@@ -31,18 +31,18 @@ func filterByExtenders(ctx context.Context, r Request, nodes []fwk.NodeInfo, dia
 			}
 			return nil, err
 		}
-		plugin := framework.ExtenderPlugin(e.Name())
+		plugin := framework.ExtenderPluginName(e.Name())
 		code := fwk.UnschedulableAndUnresolvable
 		if fault.ExtenderRefusalsResolvable {
 			code = fwk.Unschedulable
 		}
-		refuse(diagnosis, nodes, unresolvable, func(why string) *fwk.Status { return fwk.NewStatus(code, why).WithPlugin(plugin) })
+		recordExtenderRejections(diagnosis, nodes, unresolvable, func(why string) *fwk.Status { return fwk.NewStatus(code, why).WithPlugin(plugin) })
 		for name := range unresolvable {
 			delete(failed, name) // it outranks the other
 		}
-		refuse(diagnosis, nodes, failed, func(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(plugin) })
+		recordExtenderRejections(diagnosis, nodes, failed, func(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(plugin) })
 		if len(fit) != len(nodes) {
-			diagnosis.Unschedulable.Insert(plugin)
+			diagnosis.UnschedulablePlugins.Insert(plugin)
 		}
 		nodes = fit
 	}
@@ -50,7 +50,7 @@ func filterByExtenders(ctx context.Context, r Request, nodes []fwk.NodeInfo, dia
 }
 
 // refuse notes why nodes were refused, in their order; nodes share statuses.
-func refuse(diagnosis *framework.Diagnosis, nodes []fwk.NodeInfo, reasons extenderv1.FailedNodesMap, status func(why string) *fwk.Status) {
+func recordExtenderRejections(diagnosis *framework.Diagnosis, nodes []fwk.NodeInfo, reasons extenderv1.FailedNodesMap, status func(why string) *fwk.Status) {
 	known := map[string]*fwk.Status{}
 	for _, node := range nodes {
 		why, refused := reasons[node.Node().Name]
@@ -60,7 +60,7 @@ func refuse(diagnosis *framework.Diagnosis, nodes []fwk.NodeInfo, reasons extend
 		if known[why] == nil {
 			known[why] = status(why)
 		}
-		diagnosis.Refusals.Add(node.Node().Name, known[why])
+		diagnosis.NodeToStatus.Set(node.Node().Name, known[why])
 	}
 }
 
@@ -68,7 +68,7 @@ func refuse(diagnosis *framework.Diagnosis, nodes []fwk.NodeInfo, reasons extend
 // that fails is left out, whatever its failure policy: as in kube-scheduler, a
 // pod is not kept waiting for taste. They are asked one after the other; the
 // sums are the same in any order.
-func scoreByExtenders(ctx context.Context, r Request, nodes []fwk.NodeInfo, scores *framework.Scores) {
+func addExtenderScores(ctx context.Context, r Request, nodes []fwk.NodeInfo, scores *framework.Scores) {
 	for _, e := range r.Framework.Extenders() {
 		if !e.IsPrioritizer() || !e.IsInterested(r.Pod) {
 			continue
@@ -86,6 +86,6 @@ func scoreByExtenders(ctx context.Context, r Request, nodes []fwk.NodeInfo, scor
 		for i, node := range nodes {
 			row[i] = fwk.NodeScore{Name: node.Node().Name, Score: given[node.Node().Name]}
 		}
-		scores.AddScores(framework.ExtenderPlugin(e.Name()), row)
+		scores.AddPluginScores(framework.ExtenderPluginName(e.Name()), row)
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // voice is an extender that says what it is told to.
-type voice struct {
+type testExtender struct {
 	name          string
 	filter        func(names []string) (fit []string, failed, unresolvable extenderv1.FailedNodesMap, err error)
 	scores        map[string]int64
@@ -28,29 +28,29 @@ type voice struct {
 	weight        int64
 	ignorable     bool
 	uninterested  bool
-	asked         []string
+	filtered      []string
 	prioritizings int
 }
 
-func (v *voice) Name() string              { return v.name }
-func (v *voice) IsFilter() bool            { return v.filter != nil }
-func (v *voice) IsPrioritizer() bool       { return v.scores != nil || v.scoreErr != nil }
-func (v *voice) IsBinder() bool            { return false }
-func (v *voice) IsIgnorable() bool         { return v.ignorable }
-func (v *voice) IsInterested(*v1.Pod) bool { return !v.uninterested }
-func (v *voice) SupportsPreemption() bool  { return false }
-func (v *voice) Bind(*v1.Binding) error    { return errors.New("it does not bind") }
-func (v *voice) ProcessPreemption(*v1.Pod, map[string]*extenderv1.Victims, fwk.NodeInfoLister) (map[string]*extenderv1.Victims, error) {
+func (v *testExtender) Name() string              { return v.name }
+func (v *testExtender) IsFilter() bool            { return v.filter != nil }
+func (v *testExtender) IsPrioritizer() bool       { return v.scores != nil || v.scoreErr != nil }
+func (v *testExtender) IsBinder() bool            { return false }
+func (v *testExtender) IsIgnorable() bool         { return v.ignorable }
+func (v *testExtender) IsInterested(*v1.Pod) bool { return !v.uninterested }
+func (v *testExtender) SupportsPreemption() bool  { return false }
+func (v *testExtender) Bind(*v1.Binding) error    { return errors.New("it does not bind") }
+func (v *testExtender) ProcessPreemption(*v1.Pod, map[string]*extenderv1.Victims, fwk.NodeInfoLister) (map[string]*extenderv1.Victims, error) {
 	return nil, errors.New("it does not preempt")
 }
 
-func (v *voice) Filter(_ *v1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
+func (v *testExtender) Filter(_ *v1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
 	byName, names := map[string]fwk.NodeInfo{}, []string{}
 	for _, n := range nodes {
 		names = append(names, n.Node().Name)
 		byName[n.Node().Name] = n
 	}
-	v.asked = append(v.asked, strings.Join(names, " "))
+	v.filtered = append(v.filtered, strings.Join(names, " "))
 	fit, failed, unresolvable, err := v.filter(names)
 	var infos []fwk.NodeInfo
 	for _, name := range fit {
@@ -59,7 +59,7 @@ func (v *voice) Filter(_ *v1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, extende
 	return infos, failed, unresolvable, err
 }
 
-func (v *voice) Prioritize(*v1.Pod, []fwk.NodeInfo) (*extenderv1.HostPriorityList, int64, error) {
+func (v *testExtender) Prioritize(*v1.Pod, []fwk.NodeInfo) (*extenderv1.HostPriorityList, int64, error) {
 	v.prioritizings++
 	var list extenderv1.HostPriorityList
 	for name, score := range v.scores {
@@ -69,25 +69,25 @@ func (v *voice) Prioritize(*v1.Pod, []fwk.NodeInfo) (*extenderv1.HostPriorityLis
 }
 
 // keeps lets some nodes through and says why others are not.
-func keeps(fit string, failed, unresolvable extenderv1.FailedNodesMap) func([]string) ([]string, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
+func filterKeeps(fit string, failed, unresolvable extenderv1.FailedNodesMap) func([]string) ([]string, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
 	return func([]string) ([]string, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
 		return strings.Fields(fit), failed, unresolvable, nil
 	}
 }
 
-func fails([]string) ([]string, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
+func filterFails([]string) ([]string, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
 	return nil, nil, nil, errors.New("out of order")
 }
 
 // extended is a cluster of a, b and c where NodeName filters and extenders are
 // asked besides; score adds a plugin that finds all nodes alike.
-func extended(t *testing.T, extenders ...*voice) (*framework.Framework, *cache.Cache) {
+func extended(t *testing.T, extenders ...*testExtender) (*framework.Framework, *cache.Cache) {
 	t.Helper()
 	town := cache.New()
 	for i, name := range []string{"a", "b", "c"} {
-		town.SetNode(fixture.Node(name).Order(i).Offers("cpu", "4", "pods", "10").Obj())
+		town.SetNode(fixture.Node(name).CreationOrder(i).Capacity("cpu", "4", "pods", "10").Obj())
 	}
-	town.Refresh()
+	town.UpdateSnapshot()
 	registry := plugins.InTree()
 	fit := registry["NodeResourcesFit"].NewArgs()
 	registry["NodeResourcesFit"].Default(fit)
@@ -110,7 +110,7 @@ func extended(t *testing.T, extenders ...*voice) (*framework.Framework, *cache.C
 	return f, town
 }
 
-func TestExtendersHaveTheirSayAfterThePlugins(t *testing.T) {
+func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 	type outcome struct {
 		Node      string
 		Feasible  int
@@ -124,70 +124,70 @@ func TestExtendersHaveTheirSayAfterThePlugins(t *testing.T) {
 		return outcome{Message: message, Blamed: blamed, Codes: codes}
 	}
 	for sentence, test := range map[string]struct {
-		extenders []*voice
+		extenders []*testExtender
 		want      outcome
 		asked     [][]string
 	}{
 		"each is asked about what those before it left": {
-			extenders: []*voice{{name: "x", filter: keeps("a c", extenderv1.FailedNodesMap{"b": "no"}, no)}, {name: "y", filter: keeps("c", extenderv1.FailedNodesMap{"a": "no"}, no)}},
+			extenders: []*testExtender{{name: "x", filter: filterKeeps("a c", extenderv1.FailedNodesMap{"b": "no"}, no)}, {name: "y", filter: filterKeeps("c", extenderv1.FailedNodesMap{"a": "no"}, no)}},
 			want:      outcome{Node: "c", Feasible: 1, Evaluated: 3}, asked: [][]string{{"a b c"}, {"a c"}},
 		},
 		"what victims resolve and what they do not": {
-			extenders: []*voice{{name: "x", filter: keeps("", extenderv1.FailedNodesMap{"a": "busy", "b": "busy"}, extenderv1.FailedNodesMap{"c": "broken"})}},
+			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "busy", "b": "busy"}, extenderv1.FailedNodesMap{"c": "broken"})}},
 			want: unfit("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.UnschedulableAndUnresolvable}),
 			asked: [][]string{{"a b c"}},
 		},
 		"what is unresolvable outranks the other": {
-			extenders: []*voice{{name: "x", filter: keeps("", extenderv1.FailedNodesMap{"a": "busy", "b": "busy", "c": "busy"}, extenderv1.FailedNodesMap{"c": "broken"})}},
+			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "busy", "b": "busy", "c": "busy"}, extenderv1.FailedNodesMap{"c": "broken"})}},
 			want: unfit("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.UnschedulableAndUnresolvable}),
 			asked: [][]string{{"a b c"}},
 		},
 		"when nothing is left nobody else is asked": {
-			extenders: []*voice{{name: "x", filter: keeps("", extenderv1.FailedNodesMap{"a": "no", "b": "no", "c": "no"}, no)}, {name: "y", filter: fails}},
+			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "no", "b": "no", "c": "no"}, no)}, {name: "y", filter: filterFails}},
 			want: unfit("0/3 nodes are available: 3 no.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.Unschedulable}),
 			asked: [][]string{{"a b c"}, nil},
 		},
 		"one that fails fails the attempt": {
-			extenders: []*voice{{name: "x", filter: fails}}, want: outcome{Message: "out of order"}, asked: [][]string{{"a b c"}},
+			extenders: []*testExtender{{name: "x", filter: filterFails}}, want: outcome{Message: "out of order"}, asked: [][]string{{"a b c"}},
 		},
 		"one that may be ignored does not": {
-			extenders: []*voice{{name: "x", filter: keeps("b", extenderv1.FailedNodesMap{"a": "no", "c": "no"}, no)}, {name: "y", filter: fails, ignorable: true}},
+			extenders: []*testExtender{{name: "x", filter: filterKeeps("b", extenderv1.FailedNodesMap{"a": "no", "c": "no"}, no)}, {name: "y", filter: filterFails, ignorable: true}},
 			want:      outcome{Node: "b", Feasible: 1, Evaluated: 3}, asked: [][]string{{"a b c"}, {"b"}},
 		},
 		"one whose business it is not is not asked": {
-			extenders: []*voice{{name: "x", filter: fails, uninterested: true}, {name: "y", filter: keeps("b", extenderv1.FailedNodesMap{"a": "no", "c": "no"}, no)}},
+			extenders: []*testExtender{{name: "x", filter: filterFails, uninterested: true}, {name: "y", filter: filterKeeps("b", extenderv1.FailedNodesMap{"a": "no", "c": "no"}, no)}},
 			want:      outcome{Node: "b", Feasible: 1, Evaluated: 3}, asked: [][]string{nil, {"a b c"}},
 		},
 		"scores are ten times the weight": {
-			extenders: []*voice{{name: "x", scores: map[string]int64{"b": 10, "c": 1}, weight: 1}, {name: "y", scores: map[string]int64{"c": 5}, weight: 2}},
+			extenders: []*testExtender{{name: "x", scores: map[string]int64{"b": 10, "c": 1}, weight: 1}, {name: "y", scores: map[string]int64{"c": 5}, weight: 2}},
 			want:      outcome{Node: "c", Feasible: 3, Evaluated: 3},
 		},
 		"scores that fail are left out": {
-			extenders: []*voice{{name: "x", scoreErr: errors.New("out of order")}, {name: "y", scores: map[string]int64{"b": 1}, weight: 1}},
+			extenders: []*testExtender{{name: "x", scoreErr: errors.New("out of order")}, {name: "y", scores: map[string]int64{"b": 1}, weight: 1}},
 			want:      outcome{Node: "b", Feasible: 3, Evaluated: 3},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f, town := extended(t, test.extenders...)
-			for _, memo := range []*cycle.Memo{nil, cycle.NewMemo(f)} {
+			for _, memo := range []*cycle.EquivalenceCache{nil, cycle.NewEquivalenceCache(f)} {
 				for _, e := range test.extenders {
-					e.asked = nil
+					e.filtered = nil
 				}
 				placement, err := new(cycle.Cycle).Run(t.Context(), cycle.Request{
-					Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: town.Snapshot(), State: framework.NewCycleState(), Memo: memo,
+					Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: town.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: memo,
 				})
 				var got outcome
 				var unfit *framework.FitError
 				switch {
 				case errors.As(err, &unfit):
 					got.Message, got.Codes = err.Error(), map[string]fwk.Code{}
-					for name := range unfit.Diagnosis.Unschedulable {
+					for name := range unfit.Diagnosis.UnschedulablePlugins {
 						got.Blamed = append(got.Blamed, name)
 					}
-					unfit.Diagnosis.Refusals.Each(func(node string, s *fwk.Status) { got.Codes[node] = s.Code() })
+					unfit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(node string, s *fwk.Status) { got.Codes[node] = s.Code() })
 				case err != nil:
 					got.Message = err.Error()
 				default:
@@ -197,7 +197,7 @@ func TestExtendersHaveTheirSayAfterThePlugins(t *testing.T) {
 					t.Errorf("outcome (-want +got):\n%s", diff)
 				}
 				for i, asked := range test.asked {
-					if diff := cmp.Diff(asked, test.extenders[i].asked); diff != "" {
+					if diff := cmp.Diff(asked, test.extenders[i].filtered); diff != "" {
 						t.Errorf("%s was asked (-want +got):\n%s", test.extenders[i].name, diff)
 					}
 				}
@@ -208,10 +208,10 @@ func TestExtendersHaveTheirSayAfterThePlugins(t *testing.T) {
 
 // The record of a decision names an extender beside the plugins, and its scores
 // are part of the sum.
-func TestAnExtendersScoresAreInTheRecord(t *testing.T) {
-	f, town := extended(t, &voice{name: "x", scores: map[string]int64{"b": 7}, weight: 3})
+func TestExtenderScoresAreInThePlacement(t *testing.T) {
+	f, town := extended(t, &testExtender{name: "x", scores: map[string]int64{"b": 7}, weight: 3})
 	placement, err := new(cycle.Cycle).Run(t.Context(), cycle.Request{
-		Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: town.Snapshot(), State: framework.NewCycleState(), Memo: cycle.NewMemo(f),
+		Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: town.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: cycle.NewEquivalenceCache(f),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -223,9 +223,9 @@ func TestAnExtendersScoresAreInTheRecord(t *testing.T) {
 }
 
 // What an extender said of one pod is not said of the next one like it.
-func TestNothingThatAnExtenderSaysIsRemembered(t *testing.T) {
+func TestExtenderResultsAreNotCached(t *testing.T) {
 	chosen := "a"
-	x := &voice{name: "x"}
+	x := &testExtender{name: "x"}
 	x.filter = func(names []string) ([]string, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
 		failed := extenderv1.FailedNodesMap{}
 		for _, name := range names {
@@ -236,10 +236,10 @@ func TestNothingThatAnExtenderSaysIsRemembered(t *testing.T) {
 		return []string{chosen}, failed, nil, nil
 	}
 	f, town := extended(t, x)
-	memo := cycle.NewMemo(f)
+	memo := cycle.NewEquivalenceCache(f)
 	for _, chosen = range []string{"a", "b", "c", "b"} {
 		placement, err := new(cycle.Cycle).Run(t.Context(), cycle.Request{
-			Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: town.Snapshot(), State: framework.NewCycleState(), Memo: memo,
+			Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: town.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: memo,
 		})
 		if err != nil || placement.Node != chosen {
 			t.Errorf("the pod went to %v (%v), want %s", placement, err, chosen)

@@ -4,16 +4,16 @@ import "github.com/berthdev/berth/scheduler/framework"
 
 // judge finds the verdicts of nodes, and changes the order of slots. It reports
 // false when a plugin failed: then some are not known.
-func (s *sheet) judge(a *attempt, slots []framework.Slot) bool {
-	a.stats.Judged += uint64(len(slots))
+func (s *verdictTable) evaluate(a *attempt, slots []framework.Slot) bool {
+	a.stats.Evaluated += uint64(len(slots))
 	fit, ok := s.filter(a, slots)
 	if !ok {
 		return false
 	}
-	a.rank.raw, a.sums = sized(a.rank.raw, len(fit)), sized(a.sums, len(fit))
+	a.ranking.raw, a.sums = resize(a.ranking.raw, len(fit)), resize(a.sums, len(fit))
 	clear(a.sums)
-	for i := range s.forms.LastingScores {
-		if !s.score(a, &s.forms.LastingScores[i], fit) {
+	for i := range s.forms.CacheableScores {
+		if !s.score(a, &s.forms.CacheableScores[i], fit) {
 			return false
 		}
 	}
@@ -26,20 +26,20 @@ func (s *sheet) judge(a *attempt, slots []framework.Slot) bool {
 
 // filter finds the verdicts of nodes that are refused, and returns the others. It
 // is not ok when a plugin failed.
-func (s *sheet) filter(a *attempt, slots []framework.Slot) (fit []framework.Slot, ok bool) {
-	a.refusals, a.sums = sized(a.refusals, len(slots)), sized(a.sums, len(slots))
+func (s *verdictTable) filter(a *attempt, slots []framework.Slot) (fit []framework.Slot, ok bool) {
+	a.rejectionCodes, a.sums = resize(a.rejectionCodes, len(slots)), resize(a.sums, len(slots))
 	any := false
-	for i := range s.forms.LastingFilters {
-		form := &s.forms.LastingFilters[i]
+	for i := range s.forms.CacheableFilters {
+		form := &s.forms.CacheableFilters[i]
 		if form.Idle() {
 			continue
 		}
-		a.framework.AskFilter(a.State, form, slots, a.refusals)
-		for n, refusal := range a.refusals {
-			if refusal == framework.Fits {
+		a.framework.RunBatchFilter(a.State, form, slots, a.rejectionCodes)
+		for n, refusal := range a.rejectionCodes {
+			if refusal == framework.NotRejected {
 				continue
 			}
-			if refusal == framework.Broken {
+			if refusal == framework.FilterFailed {
 				return nil, false
 			}
 			if !any {
@@ -47,8 +47,8 @@ func (s *sheet) filter(a *attempt, slots []framework.Slot) (fit []framework.Slot
 				clear(a.sums)
 			}
 			// The first form that refuses decides.
-			if a.sums[n].fits() {
-				a.sums[n] = refusedBy(form.Place, refusal)
+			if a.sums[n].feasible() {
+				a.sums[n] = rejectedBy(form.Index, refusal)
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func (s *sheet) filter(a *attempt, slots []framework.Slot) (fit []framework.Slot
 	}
 	fit = slots[:0]
 	for n, slot := range slots {
-		if v := a.sums[n]; v.fits() {
+		if v := a.sums[n]; v.feasible() {
 			fit = append(fit, slot)
 		} else {
 			s.entries[slot] = entry{a.snapshot.Columns().Versions[slot], v}
@@ -68,16 +68,16 @@ func (s *sheet) filter(a *attempt, slots []framework.Slot) (fit []framework.Slot
 
 // score adds the scores of nodes by one lasting form to the sums, or keeps them
 // where they have to be normalised.
-func (s *sheet) score(a *attempt, form *framework.ClassScore, slots []framework.Slot) bool {
-	row := s.raws[form.Place]
-	if form.Normal != nil && row == nil && form.Idle() {
+func (s *verdictTable) score(a *attempt, form *framework.ClassScore, slots []framework.Slot) bool {
+	row := s.rawScores[form.Index]
+	if form.Normalizer != nil && row == nil && form.Idle() {
 		return true
 	}
-	raw := a.rank.raw
-	if a.framework.AskScore(a.State, form, slots, raw) != framework.Scored {
+	raw := a.ranking.raw
+	if a.framework.RunBatchScore(a.State, form, slots, raw) != framework.Scored {
 		return false
 	}
-	if form.Normal == nil {
+	if form.Normalizer == nil {
 		for i := range slots {
 			a.sums[i] += verdict(form.Weight * raw[i])
 		}
@@ -85,7 +85,7 @@ func (s *sheet) score(a *attempt, form *framework.ClassScore, slots []framework.
 	}
 	for i, slot := range slots {
 		if raw[i] != 0 && row == nil {
-			row = s.row(a.Memo, form.Place)
+			row = s.rawScoreRow(a.EquivalenceCache, form.Index)
 		}
 		if row != nil {
 			row[slot] = raw[i]

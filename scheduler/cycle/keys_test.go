@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/replay/generate"
 )
 
@@ -34,23 +34,23 @@ func FuzzClassKeys(f *testing.F) {
 		// Of two attempts the second would begin elsewhere, if not all were asked.
 		config.Profile = config.Profile.DeepCopy()
 		config.Profile.Spec.PercentageOfNodesToScore = 100
-		remembering := newTwin(t, config)
+		remembering := newScheduler(t, config)
 		config.Plain = true
-		plain := newTwin(t, config)
+		plain := newScheduler(t, config)
 		if !plain.Framework().HasScorePlugins() {
 			return // the first node that fits is taken: not all are asked
 		}
-		pods := grown(t, g, remembering, plain)
+		pods := extendedTo(t, g, remembering, plain)
 		for range pairs {
 			a := pods[dice.IntN(len(pods))]
 			b := a.DeepCopy()
 			if dice.IntN(2) == 0 {
-				b = spliced(dice, a, pods[dice.IntN(len(pods))])
+				b = withFieldsOf(dice, a, pods[dice.IntN(len(pods))])
 			}
-			noise[dice.IntN(len(noise))](dice, b)
+			smallChanges[dice.IntN(len(smallChanges))](dice, b)
 			asked++
-			key := remembering.Memo().Key(a)
-			if key == "" || key != remembering.Memo().Key(b) || cmp.Equal(a, b) {
+			key := remembering.EquivalenceCache().Key(a)
+			if key == "" || key != remembering.EquivalenceCache().Key(b) || cmp.Equal(a, b) {
 				continue
 			}
 			if framework.HasVolumes(a) && !cmp.Equal(a.Spec.Volumes, b.Spec.Volumes) {
@@ -59,7 +59,7 @@ func FuzzClassKeys(f *testing.F) {
 				continue
 			}
 			alike++
-			if diff := cmp.Diff(said(t, plain, a), said(t, plain, b)); diff != "" {
+			if diff := cmp.Diff(outcomeOf(t, plain, a), outcomeOf(t, plain, b)); diff != "" {
 				t.Fatalf("two pods of one class differ in\n%s\nand are treated (-first, +second)\n%s", cmp.Diff(a, b), diff)
 			}
 		}
@@ -74,7 +74,7 @@ func FuzzClassKeys(f *testing.F) {
 
 // grown lets a history happen to both twins, and returns the pods that were
 // tried. The keys that others' selectors name are those at its end.
-func grown(t *testing.T, g *generate.Generator, twins ...*twin) (pods []*v1.Pod) {
+func extendedTo(t *testing.T, g *generate.Generator, twins ...*scheduler) (pods []*v1.Pod) {
 	t.Helper()
 	for {
 		op, more := g.Next()
@@ -92,7 +92,7 @@ func grown(t *testing.T, g *generate.Generator, twins ...*twin) (pods []*v1.Pod)
 		}
 	}
 	for _, twin := range twins {
-		if err := twin.Refresh(); err != nil {
+		if err := twin.UpdateSnapshot(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -100,7 +100,7 @@ func grown(t *testing.T, g *generate.Generator, twins ...*twin) (pods []*v1.Pod)
 }
 
 // spliced returns a with one to three fields of b, of metadata, spec or status.
-func spliced(dice *rand.Rand, a, b *v1.Pod) *v1.Pod {
+func withFieldsOf(dice *rand.Rand, a, b *v1.Pod) *v1.Pod {
 	c := a.DeepCopy()
 	for range 1 + dice.IntN(3) {
 		into, from := reflect.ValueOf(&c.Spec).Elem(), reflect.ValueOf(b.DeepCopy().Spec)
@@ -132,7 +132,7 @@ func spliced(dice *rand.Rand, a, b *v1.Pod) *v1.Pod {
 }
 
 // noise are changes that make another pod, most often of the same class.
-var noise = []func(dice *rand.Rand, pod *v1.Pod){
+var smallChanges = []func(dice *rand.Rand, pod *v1.Pod){
 	func(dice *rand.Rand, pod *v1.Pod) {
 		pod.Annotations = map[string]string{"note": strconv.Itoa(dice.Int())}
 	},
@@ -163,7 +163,7 @@ var noise = []func(dice *rand.Rand, pod *v1.Pod){
 }
 
 // said is what becomes of a pod when every plugin is asked about every node.
-func said(t *testing.T, w *twin, pod *v1.Pod) string {
+func outcomeOf(t *testing.T, w *scheduler, pod *v1.Pod) string {
 	t.Helper()
 	outcome := w.Attempt(pod.DeepCopy())
 	line, err := outcome.Line()

@@ -18,7 +18,7 @@ import (
 type Matrix struct {
 	// Refused is who refuses the pod itself and why, so that no node was asked;
 	// nil where nobody does.
-	Refused *fwk.Status
+	PreFilterStatus *fwk.Status
 	// Rows are in the order in which nodes are tried.
 	Rows []Row
 }
@@ -29,17 +29,17 @@ type Row struct {
 	// Failed says that a plugin failed, so that it is not known what they say.
 	Failed bool
 	// Refusals are in the order of the Filter chain; none where the pod fits.
-	Refusals []Refusal
+	Rejections []PluginRejection
 	// Score is what the node was given beside all others that fit; nil where the
 	// pod does not fit.
 	Score *decision.NodeScore
 }
 
 // Fits says whether the pod does.
-func (r *Row) Fits() bool { return !r.Failed && len(r.Refusals) == 0 }
+func (r *Row) Feasible() bool { return !r.Failed && len(r.Rejections) == 0 }
 
 // Refusal is what one plugin has against a node.
-type Refusal struct {
+type PluginRejection struct {
 	Plugin string
 	// Code is the refusal's, in the framework's words.
 	Code    string
@@ -49,19 +49,19 @@ type Refusal struct {
 // Everywhere asks every Filter plugin about every node, and every Score plugin
 // about those that fit. It moves nothing: neither the snapshot nor where the next
 // walk starts. The error is a plugin's.
-func Everywhere(ctx context.Context, r Request) (*Matrix, error) {
-	said := preFilter(ctx, r)
+func EvaluateAllNodes(ctx context.Context, r Request) (*Matrix, error) {
+	said := runPreFilter(ctx, r)
 	if !said.status.IsSuccess() {
 		if !said.status.IsRejected() {
 			return nil, said.status.AsError()
 		}
-		return refusedEverywhere(r, said.status), nil
+		return rejectedByPreFilter(r, said.status), nil
 	}
 	m := &Matrix{Rows: make([]Row, 0, r.Snapshot.Len())}
 	var fit []fwk.NodeInfo
 	for _, node := range r.Snapshot.Nodes() {
-		row := ask(ctx, r, said, node)
-		if row.Fits() {
+		row := evaluateNode(ctx, r, said, node)
+		if row.Feasible() {
 			fit = append(fit, node)
 		}
 		m.Rows = append(m.Rows, row)
@@ -69,42 +69,42 @@ func Everywhere(ctx context.Context, r Request) (*Matrix, error) {
 	return m, m.score(ctx, r, fit)
 }
 
-func refusedEverywhere(r Request, status *fwk.Status) *Matrix {
-	m := &Matrix{Refused: status}
-	refusal := refusalOf(framework.Missing{Status: status})
+func rejectedByPreFilter(r Request, status *fwk.Status) *Matrix {
+	m := &Matrix{PreFilterStatus: status}
+	refusal := pluginRejection(framework.NodeRejection{Status: status})
 	for _, node := range r.Snapshot.Nodes() {
-		m.Rows = append(m.Rows, Row{Node: node.Node().Name, Refusals: []Refusal{refusal}})
+		m.Rows = append(m.Rows, Row{Node: node.Node().Name, Rejections: []PluginRejection{refusal}})
 	}
 	return m
 }
 
 // ask is what is said about one node.
-func ask(ctx context.Context, r Request, said *preFiltered, node fwk.NodeInfo) Row {
+func evaluateNode(ctx context.Context, r Request, said *preFilterResult, node fwk.NodeInfo) Row {
 	row := Row{Node: node.Node().Name}
-	missing, ok := r.Framework.Missing(ctx, r.State, r.Pod, node)
+	missing, ok := r.Framework.AllRejections(ctx, r.State, r.Pod, node)
 	row.Failed = !ok
 	for _, m := range missing {
-		refusal := refusalOf(m)
-		at := slices.IndexFunc(row.Refusals, func(known Refusal) bool { return known.Plugin == refusal.Plugin })
+		refusal := pluginRejection(m)
+		at := slices.IndexFunc(row.Rejections, func(known PluginRejection) bool { return known.Plugin == refusal.Plugin })
 		if at < 0 {
-			row.Refusals = append(row.Refusals, refusal)
+			row.Rejections = append(row.Rejections, refusal)
 		} else {
-			row.Refusals[at].Missing = append(row.Refusals[at].Missing, refusal.Missing...)
+			row.Rejections[at].Missing = append(row.Rejections[at].Missing, refusal.Missing...)
 		}
 	}
-	if row.Fits() && !said.nodes.AllNodes() && !said.nodes.NodeNames.Has(row.Node) {
+	if row.Feasible() && !said.nodes.AllNodes() && !said.nodes.NodeNames.Has(row.Node) {
 		who := strings.Join(sets.List(said.plugins), " and ")
-		row.Refusals = []Refusal{{Plugin: who, Code: fwk.UnschedulableAndUnresolvable.String(), Missing: []decision.Missing{
+		row.Rejections = []PluginRejection{{Plugin: who, Code: fwk.UnschedulableAndUnresolvable.String(), Missing: []decision.Missing{
 			{Plugin: who, Reason: "is not among the nodes that the pod may go to"},
 		}}}
 	}
 	return row
 }
 
-func refusalOf(m framework.Missing) Refusal {
-	return Refusal{
+func pluginRejection(m framework.NodeRejection) PluginRejection {
+	return PluginRejection{
 		Plugin: m.Plugin(), Code: m.Code().String(),
-		Missing: missingOf(m, func(_, reason string) string { return reason }),
+		Missing: missingFrom(m, func(_, reason string) string { return reason }),
 	}
 }
 
@@ -120,9 +120,9 @@ func (m *Matrix) score(ctx context.Context, r Request, fit []fwk.NodeInfo) error
 	if !status.IsSuccess() {
 		return fmt.Errorf("scoring: %w", status.AsError())
 	}
-	all, next := &plainScores{fit, scores}, 0
+	all, next := &referenceScores{fit, scores}, 0
 	for i := range m.Rows {
-		if m.Rows[i].Fits() {
+		if m.Rows[i].Feasible() {
 			score := all.Score(next)
 			m.Rows[i].Score, next = &score, next+1
 		}

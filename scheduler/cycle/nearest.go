@@ -21,27 +21,27 @@ import (
 
 const (
 	// mostNearest is how many near misses are told.
-	mostNearest = 3
+	maxClosestNodes = 3
 	// mostAsked bounds the nodes about which every plugin is asked.
-	mostAsked = 12
+	maxEvaluatedNodes = 12
 )
 
 // nearNode is a node that refused the pod.
-type nearNode struct {
+type closeNode struct {
 	node fwk.NodeInfo
 	// excluded is how many plugins refuse the node for a reason that stays, see
 	// framework.Excluder.
-	excluded int
+	permanent int
 	// things is how much is missing, as far as it is known. short adds up, for
 	// each resource that is short, which part of what the pod asks for is not
 	// there.
-	things  int
-	short   float64
-	missing []decision.Missing
+	numMissing      int
+	missingFraction float64
+	missing         []decision.Missing
 }
 
-func nearer(a, b nearNode) int {
-	return cmp.Or(cmp.Compare(a.excluded, b.excluded), cmp.Compare(a.things, b.things), cmp.Compare(a.short, b.short))
+func compareCloseness(a, b closeNode) int {
+	return cmp.Or(cmp.Compare(a.permanent, b.permanent), cmp.Compare(a.numMissing, b.numMissing), cmp.Compare(a.missingFraction, b.missingFraction))
 }
 
 // Nearest returns the nodes that least keeps the pod from of those whose
@@ -56,74 +56,74 @@ func nearer(a, b nearNode) int {
 // Not all nodes are asked in full, but those with the most room of each plugin's
 // that refused: what is called nearest is near, and what it is said to miss is
 // all it misses; but one that misses as much or less may be elsewhere.
-func Nearest(ctx context.Context, r Request, unfit *framework.FitError, word func(plugin, reason string) string) (nearest []decision.NearMiss) {
+func ClosestNodes(ctx context.Context, r Request, unfit *framework.FitError, word func(plugin, reason string) string) (nearest []decision.ClosestNode) {
 	defer func() {
 		if broken := recover(); broken != nil {
 			klog.FromContext(ctx).Error(fmt.Errorf("%v", broken), "A plugin panicked; nothing is said of what is nearest", "pod", klog.KObj(r.Pod))
 			nearest = nil
 		}
 	}()
-	if found, known := r.Memo.recallNearest(r); known {
+	if found, known := r.EquivalenceCache.cachedClosestNodes(r); known {
 		return found
 	}
-	var asked []nearNode
+	var asked []closeNode
 	for _, n := range shortlist(r, unfit) {
-		missing, ok := r.Framework.Missing(ctx, r.State, r.Pod, n.node)
-		if status := unfit.Diagnosis.Refusals.Get(n.node.Node().Name); ok && framework.IsExtender(status.Plugin()) {
-			missing = append(missing, framework.Missing{Status: status}) // what it said: it is not asked again
+		missing, ok := r.Framework.AllRejections(ctx, r.State, r.Pod, n.node)
+		if status := unfit.Diagnosis.NodeToStatus.Get(n.node.Node().Name); ok && framework.IsExtender(status.Plugin()) {
+			missing = append(missing, framework.NodeRejection{Status: status}) // what it said: it is not asked again
 		}
 		if !ok || len(missing) == 0 {
 			continue
 		}
-		n.short = 0
+		n.missingFraction = 0
 		for _, m := range missing {
-			n.short += shortage(m.Shortages)
-			n.missing = append(n.missing, missingOf(m, word)...)
+			n.missingFraction += missingFraction(m.InsufficientResources)
+			n.missing = append(n.missing, missingFrom(m, word)...)
 		}
 		n.missing = distinct(n.missing)
-		n.things = len(n.missing)
-		n.missing = decision.Summed(n.missing, func(rest []decision.Missing) decision.Missing {
+		n.numMissing = len(n.missing)
+		n.missing = decision.Summarize(n.missing, func(rest []decision.Missing) decision.Missing {
 			return decision.Missing{Reason: fmt.Sprintf("%d more things", len(rest))}
 		})
 		asked = append(asked, n)
 	}
-	slices.SortStableFunc(asked, nearer)
-	for _, n := range asked[:min(len(asked), mostNearest)] {
-		nearest = append(nearest, decision.NearMiss{Node: n.node.Node().Name, Missing: n.missing})
+	slices.SortStableFunc(asked, compareCloseness)
+	for _, n := range asked[:min(len(asked), maxClosestNodes)] {
+		nearest = append(nearest, decision.ClosestNode{Node: n.node.Node().Name, Missing: n.missing})
 	}
-	r.Memo.rememberNearest(r, nearest)
+	r.EquivalenceCache.cacheClosestNodes(r, nearest)
 	return nearest
 }
 
 // shortlist returns the nodes to ask in full: of those that each plugin refused
 // and that the fewest plugins exclude, the ones with the most room, in turn.
-func shortlist(r Request, unfit *framework.FitError) []nearNode {
-	byPlugin, least := map[string][]nearNode{}, math.MaxInt
-	var list []framework.Shortage
-	unfit.Diagnosis.Refusals.Each(func(name string, status *fwk.Status) {
+func shortlist(r Request, unfit *framework.FitError) []closeNode {
+	byPlugin, least := map[string][]closeNode{}, math.MaxInt
+	var list []framework.InsufficientResource
+	unfit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(name string, status *fwk.Status) {
 		node := r.Snapshot.Node(name)
 		if node == nil || !status.IsRejected() {
 			return
 		}
-		excluded := r.Framework.Exclusions(r.State, r.Pod, node, status.Plugin())
+		excluded := r.Framework.CountPermanentRejections(r.State, r.Pod, node, status.Plugin())
 		if excluded > least && !fault.ExcludedNodesNear {
 			return
 		}
 		least = min(least, excluded)
-		list = r.Framework.Shortages(list[:0], r.State, r.Pod, node)
-		n, known := nearNode{node: node, excluded: excluded, things: len(list), short: shortage(list)}, byPlugin[status.Plugin()]
-		if len(known) == mostNearest && nearer(known[mostNearest-1], n) <= 0 {
+		list = r.Framework.InsufficientResources(list[:0], r.State, r.Pod, node)
+		n, known := closeNode{node: node, permanent: excluded, numMissing: len(list), missingFraction: missingFraction(list)}, byPlugin[status.Plugin()]
+		if len(known) == maxClosestNodes && compareCloseness(known[maxClosestNodes-1], n) <= 0 {
 			return
 		}
 		known = append(known, n)
-		slices.SortStableFunc(known, nearer)
-		byPlugin[status.Plugin()] = known[:min(len(known), mostNearest)]
+		slices.SortStableFunc(known, compareCloseness)
+		byPlugin[status.Plugin()] = known[:min(len(known), maxClosestNodes)]
 	})
-	var all []nearNode
-	for rank := range mostNearest {
+	var all []closeNode
+	for rank := range maxClosestNodes {
 		for _, plugin := range slices.Sorted(maps.Keys(byPlugin)) {
 			nodes := byPlugin[plugin]
-			if rank < len(nodes) && len(all) < mostAsked && (nodes[rank].excluded == least || fault.ExcludedNodesNear) {
+			if rank < len(nodes) && len(all) < maxEvaluatedNodes && (nodes[rank].permanent == least || fault.ExcludedNodesNear) {
 				all = append(all, nodes[rank])
 			}
 		}
@@ -131,7 +131,7 @@ func shortlist(r Request, unfit *framework.FitError) []nearNode {
 	return all
 }
 
-func shortage(list []framework.Shortage) (sum float64) {
+func missingFraction(list []framework.InsufficientResource) (sum float64) {
 	for _, s := range list {
 		sum += float64(s.Requested-s.Free) / float64(s.Requested)
 	}
@@ -139,13 +139,13 @@ func shortage(list []framework.Shortage) (sum float64) {
 }
 
 // missingOf is what one plugin has against a node, in the words of the decision.
-func missingOf(m framework.Missing, word func(plugin, reason string) string) (all []decision.Missing) {
-	for _, s := range m.Shortages {
+func missingFrom(m framework.NodeRejection, word func(plugin, reason string) string) (all []decision.Missing) {
+	for _, s := range m.InsufficientResources {
 		all = append(all, decision.Missing{
-			Resource: string(s.Resource), Requested: quantity(s.Resource, s.Requested), Free: quantity(s.Resource, s.Free),
+			Resource: string(s.Resource), Requested: formatQuantity(s.Resource, s.Requested), Free: formatQuantity(s.Resource, s.Free),
 		})
 	}
-	if len(m.Shortages) == 0 {
+	if len(m.InsufficientResources) == 0 {
 		reasons := slices.Clone(m.Reasons())
 		for i := range reasons {
 			reasons[i] = word(m.Plugin(), reasons[i])
@@ -167,7 +167,7 @@ func distinct[T comparable](all []T) (once []T) {
 }
 
 // quantity writes an amount as a pod's requests are written.
-func quantity(name v1.ResourceName, amount int64) string {
+func formatQuantity(name v1.ResourceName, amount int64) string {
 	switch {
 	case name == v1.ResourceCPU:
 		return resource.NewMilliQuantity(amount, resource.DecimalSI).String()
@@ -178,17 +178,17 @@ func quantity(name v1.ResourceName, amount int64) string {
 }
 
 // nearestKnown is what was nearest to the pods of a class.
-type nearestKnown struct {
-	class   *class
+type cachedClosestNodes struct {
+	class   *podClass
 	changes uint64
-	nearest []decision.NearMiss
+	nodes   []decision.ClosestNode
 }
 
 // sameNearest says whether what is nearest to the pod is so to all of its class
 // as long as the snapshot stands still: nobody is asked who is opaque, and room
 // is promised to nobody.
-func (m *Memo) sameNearest(r Request) (*class, bool) {
-	if m == nil || r.Framework.Opaque(r.Pod, "") || r.Framework.Extended(r.Pod) {
+func (m *EquivalenceCache) closestNodesClass(r Request) (*podClass, bool) {
+	if m == nil || r.Framework.IsOpaque(r.Pod, "") || r.Framework.HasInterestedExtender(r.Pod) {
 		return nil, false
 	}
 	nominator, ok := r.Framework.Nominator.(interface{ NominatedNodes() []string })
@@ -199,16 +199,16 @@ func (m *Memo) sameNearest(r Request) (*class, bool) {
 	return c, c != nil
 }
 
-func (m *Memo) recallNearest(r Request) ([]decision.NearMiss, bool) {
-	c, ok := m.sameNearest(r)
-	if !ok || m.near.class != c || m.near.changes != r.Snapshot.Changes() && !fault.NearestOutlivesSnapshot {
+func (m *EquivalenceCache) cachedClosestNodes(r Request) ([]decision.ClosestNode, bool) {
+	c, ok := m.closestNodesClass(r)
+	if !ok || m.closest.class != c || m.closest.changes != r.Snapshot.Changes() && !fault.NearestOutlivesSnapshot {
 		return nil, false
 	}
-	return slices.Clone(m.near.nearest), true
+	return slices.Clone(m.closest.nodes), true
 }
 
-func (m *Memo) rememberNearest(r Request, nearest []decision.NearMiss) {
-	if c, ok := m.sameNearest(r); ok {
-		m.near = nearestKnown{c, r.Snapshot.Changes(), slices.Clone(nearest)}
+func (m *EquivalenceCache) cacheClosestNodes(r Request, nearest []decision.ClosestNode) {
+	if c, ok := m.closestNodesClass(r); ok {
+		m.closest = cachedClosestNodes{c, r.Snapshot.Changes(), slices.Clone(nearest)}
 	}
 }

@@ -9,28 +9,28 @@ import (
 
 // Upstream's bounds of the sample, k8s.io/kubernetes/pkg/scheduler.
 const (
-	minNodes      = 100
-	minPercentage = 5
+	minFeasibleNodesToFind           = 100
+	minFeasibleNodesPercentageToFind = 5
 )
 
 // sample is how many feasible nodes are enough. A small cluster is searched
 // whole; otherwise percentage of it, where 0 means 50 % less one for every 125
 // nodes, and at least minNodes.
-func sample(percentage int32, nodes int) int {
-	if nodes < minNodes {
+func numFeasibleNodesToFind(percentage int32, nodes int) int {
+	if nodes < minFeasibleNodesToFind {
 		return nodes
 	}
 	share := int(percentage)
 	if share == 0 {
-		share = max(50-nodes/125, minPercentage)
+		share = max(50-nodes/125, minFeasibleNodesPercentageToFind)
 	}
-	return max(nodes*share/100, minNodes)
+	return max(nodes*share/100, minFeasibleNodesToFind)
 }
 
 // best returns the index of the highest total. Ties fall as they do upstream,
 // where the totals are made a heap and its root is taken.
-func best(totals []int64) int {
-	order := orderOf(len(totals))
+func selectHost(totals []int64) int {
+	order := heapOrderFor(len(totals))
 	winner, most := 0, totals[0]
 	for i, total := range totals {
 		if total < most || total == most && (order[i] >= order[winner] || fault.FirstOfATie) {
@@ -47,7 +47,7 @@ func best(totals []int64) int {
 var heapOrder atomic.Pointer[[]uint64]
 
 // orderOf returns heapOrder for n indices at least.
-func orderOf(n int) []uint64 {
+func heapOrderFor(n int) []uint64 {
 	if known := heapOrder.Load(); known != nil && len(*known) >= n {
 		return *known
 	}

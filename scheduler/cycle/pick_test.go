@@ -24,7 +24,7 @@ func TestSample(t *testing.T) {
 		"without nodes there is nothing to look for":       {0, 0, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := sample(tc.percentage, tc.nodes); got != tc.want {
+			if got := numFeasibleNodesToFind(tc.percentage, tc.nodes); got != tc.want {
 				t.Errorf("sample(%d, %d) = %d, want %d", tc.percentage, tc.nodes, got, tc.want)
 			}
 		})
@@ -43,7 +43,7 @@ func (s scored) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
 func (s *scored) Push(any)          { panic("not used") }
 func (s *scored) Pop() any          { panic("not used") }
 
-func TestBestFallsAsTheRootOfAHeap(t *testing.T) {
+func TestSelectHostEqualsTheRootOfAHeap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
 		totals := make([]int64, 1+rng.IntN(200))
@@ -54,7 +54,7 @@ func TestBestFallsAsTheRootOfAHeap(t *testing.T) {
 			h[i].index, h[i].total = i, totals[i]
 		}
 		heap.Init(&h)
-		if got, want := best(totals), h[0].index; got != want {
+		if got, want := selectHost(totals), h[0].index; got != want {
 			t.Fatalf("best(%v) = %d, want %d", totals, got, want)
 		}
 	}

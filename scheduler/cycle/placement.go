@@ -43,20 +43,20 @@ func (p *Placement) Top(k int) []decision.NodeScore {
 	if p.scores == nil {
 		return nil
 	}
-	return decision.Best(p.scores.Totals(), p.Winner, k, p.scores.Score)
+	return decision.TopNodes(p.scores.Totals(), p.Winner, k, p.scores.Score)
 }
 
 // plainScores are the scores that every plugin gave every node.
-type plainScores struct {
+type referenceScores struct {
 	nodes  []fwk.NodeInfo
 	scores *framework.Scores
 }
 
-func (p *plainScores) Len() int { return len(p.nodes) }
+func (p *referenceScores) Len() int { return len(p.nodes) }
 
-func (p *plainScores) Totals() []int64 { return p.scores.Total }
+func (p *referenceScores) Totals() []int64 { return p.scores.Total }
 
-func (p *plainScores) Score(i int) decision.NodeScore {
+func (p *referenceScores) Score(i int) decision.NodeScore {
 	score := decision.NodeScore{
 		Node: p.nodes[i].Node().Name, Score: p.scores.Total[i],
 		Plugins: make(map[string]int64, len(p.scores.Plugins)),

@@ -14,13 +14,13 @@ import (
 // remembered looks for the best node by what the Memo knows. It is not done
 // when the pod has to go the plain way; nothing has happened then, but for what
 // PreFilter said where it was asked.
-func (c *Cycle) remembered(ctx context.Context, r Request) (placement *Placement, said *preFiltered, err error, done bool) {
-	m := r.Memo
+func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement, said *preFilterResult, err error, done bool) {
+	m := r.EquivalenceCache
 	state, ours := r.State.(*framework.CycleState)
 	if m == nil || !ours || r.Pod.Status.NominatedNodeName != "" {
 		return nil, nil, nil, false
 	}
-	if r.Framework.Extended(r.Pod) && !fault.ExtendersRemembered {
+	if r.Framework.HasInterestedExtender(r.Pod) && !fault.ExtendersRemembered {
 		return nil, nil, nil, false
 	}
 	class := m.class(r.Pod)
@@ -29,73 +29,73 @@ func (c *Cycle) remembered(ctx context.Context, r Request) (placement *Placement
 	}
 	a := &m.attempt
 	*a = attempt{
-		Memo: m, Request: r, ctx: ctx, class: class,
-		flagged: a.flagged, marked: a.marked, asked: a.asked[:0], opaque: a.opaque[:0], window: a.window, refused: a.refused,
-		verdicts: a.verdicts, sums: a.sums, stale: a.stale, refusals: a.refusals, rank: a.rank,
+		EquivalenceCache: m, Request: r, ctx: ctx, class: class,
+		nominatedSlots: a.nominatedSlots, isNominated: a.isNominated, statuses: a.statuses[:0], opaque: a.opaque[:0], feasible: a.feasible, rejected: a.rejected,
+		verdicts: a.verdicts, sums: a.sums, stale: a.stale, rejectionCodes: a.rejectionCodes, ranking: a.ranking,
 	}
-	start := c.start
+	start := c.nextStartNodeIndex
 	defer func() {
 		if broken := recover(); broken != nil {
 			// A form panicked: its plain twin tells what is wrong.
 			klog.FromContext(ctx).Error(fmt.Errorf("%v", broken), "A form panicked; trying the plain way", "pod", klog.KObj(r.Pod))
-			m.forget(class)
+			m.drop(class)
 			done = false
 		}
-		if said = a.said; !done {
-			c.start = start
+		if said = a.preFilterResult; !done {
+			c.nextStartNodeIndex = start
 			if said == nil {
 				state.Reset()
 			}
 		}
 	}()
-	placement, err, done = c.recall(a, state)
+	placement, err, done = c.runCachedAttempt(a, state)
 	return placement, nil, err, done
 }
 
 // recall is remembered, once it is begun.
-func (c *Cycle) recall(a *attempt, state *framework.CycleState) (placement *Placement, err error, done bool) {
-	m := a.Memo
+func (c *Cycle) runCachedAttempt(a *attempt, state *framework.CycleState) (placement *Placement, err error, done bool) {
+	m := a.EquivalenceCache
 	begin := m.framework.Clock.Now()
-	if !a.class.ready(m) || !a.prepare(state) {
+	if !a.class.update(m) || !a.prepare(state) {
 		return nil, nil, false
 	}
-	if a.said == nil { // else it was asked, and recorded then
+	if a.preFilterResult == nil { // else it was asked, and recorded then
 		begin = m.framework.ObservePoint(a.ctx, state, "PreFilter", begin, fwk.Success)
 	} else {
 		begin = m.framework.Clock.Now()
 	}
-	if !a.walk(c.start) {
+	if !a.findFeasibleNodes(c.nextStartNodeIndex) {
 		return nil, nil, false
 	}
-	begin = m.framework.ObservePoint(a.ctx, state, "Filter", begin, a.failed.Code())
-	evaluated := len(a.window) + len(a.refused)
+	begin = m.framework.ObservePoint(a.ctx, state, "Filter", begin, a.failure.Code())
+	evaluated := len(a.feasible) + len(a.rejected)
 	if !fault.RotationNotAdvanced {
-		c.start = (c.start + evaluated) % a.snapshot.Len()
+		c.nextStartNodeIndex = (c.nextStartNodeIndex + evaluated) % a.snapshot.Len()
 	}
-	m.stats.Remembered++
-	m.stats.Met += uint64(evaluated)
-	if a.failed != nil {
-		return nil, a.failed.AsError(), true
+	m.stats.Cached++
+	m.stats.Visited += uint64(evaluated)
+	if a.failure != nil {
+		return nil, a.failure.AsError(), true
 	}
-	if len(a.window) == 0 {
-		err, done := a.refuse(state)
+	if len(a.feasible) == 0 {
+		err, done := a.fitError(state)
 		return nil, err, done
 	}
-	placement = &Placement{Evaluated: evaluated, Feasible: len(a.window)}
-	if len(a.window) > 1 {
+	placement = &Placement{Evaluated: evaluated, Feasible: len(a.feasible)}
+	if len(a.feasible) > 1 {
 		switch {
-		case !a.rank.score(a):
+		case !a.ranking.score(a):
 			return nil, nil, false
-		case a.failed != nil:
-			return nil, a.failed.AsError(), true
+		case a.failure != nil:
+			return nil, a.failure.AsError(), true
 		}
-		placement.Winner, placement.scores = best(a.rank.totals), &a.rank
+		placement.Winner, placement.scores = selectHost(a.ranking.totals), &a.ranking
 		m.framework.ObservePoint(a.ctx, state, "Score", begin, fwk.Success)
 	}
-	if !a.check(placement.Winner) {
+	if !a.verifyWinner(placement.Winner) {
 		return nil, nil, false
 	}
-	placement.Node = m.snapshot.Columns().Nodes[a.window[placement.Winner]].Node().Name
+	placement.Node = m.snapshot.Columns().Nodes[a.feasible[placement.Winner]].Node().Name
 	return placement, nil, true
 }
 
@@ -108,11 +108,11 @@ func (a *attempt) prepare(state *framework.CycleState) bool {
 	if !ok {
 		return false
 	}
-	a.flag(nominator.NominatedNodes())
+	a.setNominatedNodes(nominator.NominatedNodes())
 	switch {
-	case len(a.flagged) == 0 && !a.framework.HasOpaquePreFilters(a.Pod):
-		state.Stand(a.class.forms.State)
-	case !a.real(state):
+	case len(a.nominatedSlots) == 0 && !a.framework.HasOpaquePreFilters(a.Pod):
+		state.SetBase(a.class.forms.State)
+	case !a.usePodState(state):
 		return false
 	}
 	a.opaque = a.framework.OpaqueFilters(a.opaque, state, a.Pod)
@@ -120,48 +120,48 @@ func (a *attempt) prepare(state *framework.CycleState) bool {
 }
 
 // real gives the attempt a state of its own.
-func (a *attempt) real(state *framework.CycleState) bool {
-	if a.said == nil {
+func (a *attempt) usePodState(state *framework.CycleState) bool {
+	if a.preFilterResult == nil {
 		state.Reset()
-		a.said = preFilter(a.ctx, a.Request)
+		a.preFilterResult = runPreFilter(a.ctx, a.Request)
 	}
-	return a.said.status.IsSuccess() && a.said.nodes.AllNodes()
+	return a.preFilterResult.status.IsSuccess() && a.preFilterResult.nodes.AllNodes()
 }
 
 // refuse says why the pod fits nowhere. It is not ok when PreFilter refuses the
 // pod itself.
-func (a *attempt) refuse(state *framework.CycleState) (refusal error, ok bool) {
-	if a.framework.HasPostFilterPlugins() && !a.real(state) {
+func (a *attempt) fitError(state *framework.CycleState) (refusal error, ok bool) {
+	if a.framework.HasPostFilterPlugins() && !a.usePodState(state) {
 		return nil, false
 	}
 	diagnosis := framework.NewDiagnosis()
-	diagnosis.Refusals.Reserve(len(a.refused))
+	diagnosis.NodeToStatus.Grow(len(a.rejected))
 	known := map[verdict]*fwk.Status{}
 	var last verdict
 	var status *fwk.Status
-	for _, refused := range a.refused {
+	for _, refused := range a.rejected {
 		if v := refused.verdict; v != last {
 			last = v
 			if status = known[v]; status == nil {
 				status = a.status(v)
 				known[v] = status
-				diagnosis.Blame(status)
+				diagnosis.AddPluginStatus(status)
 			}
 		}
-		diagnosis.Refusals.Add(a.snapshot.Columns().Nodes[refused.slot].Node().Name, status)
+		diagnosis.NodeToStatus.Set(a.snapshot.Columns().Nodes[refused.slot].Node().Name, status)
 	}
-	return &framework.FitError{Nodes: a.snapshot.Len(), Diagnosis: diagnosis}, true
+	return &framework.FitError{NumAllNodes: a.snapshot.Len(), Diagnosis: diagnosis}, true
 }
 
 // status is what a verdict stands for.
 func (a *attempt) status(v verdict) *fwk.Status {
-	if v.wasAsked() {
-		return a.asked[v&^asked]
+	if v.isStatus() {
+		return a.statuses[v&^statusBit]
 	}
-	place, refusal := v.place(), v.refusal()
-	for _, forms := range [][]framework.ClassFilter{a.class.forms.LastingFilters, a.class.forms.Filters} {
+	place, refusal := v.pluginIndex(), v.rejectionCode()
+	for _, forms := range [][]framework.ClassFilter{a.class.forms.CacheableFilters, a.class.forms.UncachedFilters} {
 		for i := range forms {
-			if forms[i].Place == place {
+			if forms[i].Index == place {
 				return forms[i].Status(refusal)
 			}
 		}
@@ -172,32 +172,32 @@ func (a *attempt) status(v verdict) *fwk.Status {
 // check runs the whole Filter chain on the winning node, but for those who were
 // asked about it in this attempt. Now and then it makes more of what was
 // remembered anew. It reports false when a verdict was wrong.
-func (a *attempt) check(winner int) bool {
-	slot := a.window[winner]
+func (a *attempt) verifyWinner(winner int) bool {
+	slot := a.feasible[winner]
 	node := a.snapshot.Columns().Nodes[slot]
 	var status *fwk.Status
 	switch {
-	case len(a.flagged) == 0:
+	case len(a.nominatedSlots) == 0:
 		// A nomination that came meanwhile is for the next attempt.
 		status = a.class.forms.RunFilterPlugins(a.ctx, a.State, a.Pod, node)
-	case !a.marked[slot]:
-		status = a.framework.RunOpenFilterPlugins(a.ctx, a.State, a.Pod, node)
+	case !a.isNominated[slot]:
+		status = a.framework.RunNonOpaqueFilterPlugins(a.ctx, a.State, a.Pod, node)
 	}
 	if !status.IsSuccess() {
-		return a.wrong("the chosen node", node, status.Message())
+		return a.reportMismatch("the chosen node", node, status.Message())
 	}
-	if a.stats.Remembered%a.every != 0 {
+	if a.stats.Cached%a.recheckEvery != 0 {
 		return true
 	}
 	return a.recheck()
 }
 
 // wrong notes that a verdict was wrong, and forgets the class.
-func (a *attempt) wrong(what string, node fwk.NodeInfo, detail string) bool {
-	a.stats.Different++
-	count(a.framework, different)
+func (a *attempt) reportMismatch(what string, node fwk.NodeInfo, detail string) bool {
+	a.stats.Mismatches++
+	increment(a.framework, mismatchingChecks)
 	klog.FromContext(a.ctx).Error(nil, "What was remembered is wrong; please report this", "what", what,
 		"pod", klog.KObj(a.Pod), "node", node.Node().Name, "plainly", detail)
-	a.forget(a.class)
+	a.drop(a.class)
 	return false
 }

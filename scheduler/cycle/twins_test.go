@@ -6,35 +6,35 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/replay/generate"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
 // strangers are plugins that say to the remembering twin nothing of what they
 // read: one of every kind.
-var strangers = []string{"NodePorts", "TaintToleration", "PodTopologySpread", "ImageLocality", "NodeResourcesBalancedAllocation"}
+var opaquePlugins = []string{"NodePorts", "TaintToleration", "PodTopologySpread", "ImageLocality", "NodeResourcesBalancedAllocation"}
 
 // twin is a scheduler with a cluster of its own.
-type twin struct {
+type scheduler struct {
 	*run.Berth
-	world *run.World
+	replay *run.World
 }
 
-func newTwin(t *testing.T, config run.Config) *twin {
+func newScheduler(t *testing.T, config run.Config) *scheduler {
 	t.Helper()
 	berth, err := run.NewBerth(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &twin{berth, run.NewWorld(berth)}
+	return &scheduler{berth, run.NewWorld(berth)}
 }
 
 // do lets one thing happen, and returns the line of an attempt.
-func (w *twin) do(t *testing.T, op log.Op) (*run.Outcome, string) {
+func (w *scheduler) do(t *testing.T, op log.Op) (*run.Outcome, string) {
 	t.Helper()
 	op.Object = op.Object.DeepCopyObject().(log.Object)
-	outcome, err := w.world.Do(op)
+	outcome, err := w.replay.Do(op)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func (w *twin) do(t *testing.T, op log.Op) (*run.Outcome, string) {
 
 // What is remembered, counted and judged many nodes at a time is what every
 // plugin says about every node: node, reasons and each plugin's score.
-func TestWhatIsRememberedIsWhatIsSaidPlainly(t *testing.T) {
+func TestTheCacheEqualsTheReference(t *testing.T) {
 	const histories, attempts, least = 60, 40, 1000
 	var remembered uint64
 	for seed := range uint64(histories) {
@@ -60,11 +60,11 @@ func TestWhatIsRememberedIsWhatIsSaidPlainly(t *testing.T) {
 		}
 		config := g.Config()
 		if seed%3 == 1 {
-			config.Opaque = strangers
+			config.Opaque = opaquePlugins
 		}
-		remembering := newTwin(t, config)
+		remembering := newScheduler(t, config)
 		config.Plain, config.Opaque = true, nil
-		plain := newTwin(t, config)
+		plain := newScheduler(t, config)
 		for n := 1; ; n++ {
 			op, more := g.Next()
 			if !more {
@@ -79,7 +79,7 @@ func TestWhatIsRememberedIsWhatIsSaidPlainly(t *testing.T) {
 				g.Tell(outcome)
 			}
 		}
-		remembered += remembering.Memo().Stats().Remembered
+		remembered += remembering.EquivalenceCache().Stats().Cached
 	}
 	if remembered < least {
 		t.Errorf("%d attempts were made from memory, which shows too little; want %d", remembered, least)

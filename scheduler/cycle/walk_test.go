@@ -18,21 +18,21 @@ import (
 
 // walker tries pods in a cluster of nodes n000, n001 ... with one probe at
 // every point, and tells which nodes were asked.
-type walker struct {
+type testWalk struct {
 	t     *testing.T
 	cycle cycle.Cycle
 	cache *cache.Cache
-	probe *probe.Probe
+	probe *probe.Plugin
 	*framework.Framework
 }
 
-func newWalker(t *testing.T, nodes int, without ...framework.Point) *walker {
-	w := &walker{t: t, cache: cache.New(), probe: &probe.Probe{Called: "A", Journal: &probe.Journal{}}}
+func newTestWalk(t *testing.T, nodes int, without ...framework.Point) *testWalk {
+	w := &testWalk{t: t, cache: cache.New(), probe: &probe.Plugin{PluginName: "A", Log: &probe.CallLog{}}}
 	for i := range nodes {
 		w.cache.SetNode(fixture.Node(fmt.Sprintf("n%03d", i)).Obj())
 	}
 	var err error
-	w.Framework, err = framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Probe{w.probe}, without...)},
+	w.Framework, err = framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Plugin{w.probe}, without...)},
 		probe.Registry(w.probe), framework.Host{Clock: clock.RealClock{}, Lister: w.cache.Snapshot(), Nominator: w.cache.Nominator})
 	if err != nil {
 		t.Fatal(err)
@@ -42,14 +42,14 @@ func newWalker(t *testing.T, nodes int, without ...framework.Point) *walker {
 
 // walk makes one attempt and describes it: the first and the last node that
 // were asked, how many those are, and what came of it.
-func (w *walker) walk(pod *fixture.PodBuilder) string {
+func (w *testWalk) walk(pod *fixture.PodBuilder) string {
 	w.t.Helper()
-	w.probe.Journal.Take()
+	w.probe.Log.Take()
 	placement, err := w.cycle.Run(w.t.Context(), cycle.Request{
-		Framework: w.Framework, Pod: pod.Obj(), Snapshot: w.cache.Refresh(), State: framework.NewCycleState(),
+		Framework: w.Framework, Pod: pod.Obj(), Snapshot: w.cache.UpdateSnapshot(), State: framework.NewCycleState(),
 	})
 	var asked []string
-	for _, line := range w.probe.Journal.Take() {
+	for _, line := range w.probe.Log.Take() {
 		if _, node, is := strings.Cut(line, "A.Filter "); is {
 			asked = append(asked, node)
 		}
@@ -71,19 +71,19 @@ func (w *walker) walk(pod *fixture.PodBuilder) string {
 // The rules of kube-scheduler's walk: at most K nodes that fit are scored, the
 // (K+1)th ends the walk and is not counted, and the next walk starts behind
 // the last node that was.
-func TestAWalkBeginsWhereTheLastOneEnded(t *testing.T) {
+func TestAWalkStartsWhereTheLastOneEnded(t *testing.T) {
 	plain := fixture.Pod("p")
-	refuse := func(nodes ...string) func(w *walker) {
-		return func(w *walker) {
+	refuse := func(nodes ...string) func(w *testWalk) {
+		return func(w *testWalk) {
 			for _, node := range nodes {
-				w.probe.Set("Filter "+node, probe.Reject("no"))
+				w.probe.SetStatus("Filter "+node, probe.Reject("no"))
 			}
 		}
 	}
 	for sentence, c := range map[string]struct {
 		nodes   int
 		without []framework.Point
-		arrange func(w *walker)
+		arrange func(w *testWalk)
 		pods    []*fixture.PodBuilder
 		want    []string
 	}{
@@ -112,14 +112,14 @@ func TestAWalkBeginsWhereTheLastOneEnded(t *testing.T) {
 			want: []string{"asked 2, n000 to n001: 1 of 1 fit", "asked 2, n001 to n002: 1 of 1 fit"},
 		},
 		"a pod that fits nowhere has asked all": {
-			nodes: 5, arrange: func(w *walker) { w.probe.Set("Filter", probe.Reject("no")) },
+			nodes: 5, arrange: func(w *testWalk) { w.probe.SetStatus("Filter", probe.Reject("no")) },
 			pods: []*fixture.PodBuilder{plain, plain},
 			want: []string{"asked 5, n000 to n004: fits nowhere", "asked 5, n000 to n004: fits nowhere"},
 		},
 		"a walk that fails moves the start by those it has asked": {
 			nodes: 120,
-			arrange: func(w *walker) {
-				w.probe.Set("Filter n003", probe.Fail(errors.New("broken")))
+			arrange: func(w *testWalk) {
+				w.probe.SetStatus("Filter n003", probe.Fail(errors.New("broken")))
 			},
 			pods: []*fixture.PodBuilder{plain, plain},
 			want: []string{
@@ -128,16 +128,16 @@ func TestAWalkBeginsWhereTheLastOneEnded(t *testing.T) {
 			},
 		},
 		"the nominated node is asked first, and moves nothing when it will do": {
-			nodes: 120, pods: []*fixture.PodBuilder{fixture.Pod("p").Nominated("n007"), plain},
+			nodes: 120, pods: []*fixture.PodBuilder{fixture.Pod("p").NominatedNodeName("n007"), plain},
 			want: []string{"asked 1, n007 to n007: 1 of 1 fit", "asked 101, n000 to n100: 100 of 100 fit"},
 		},
 		"one that will not do counts as asked": {
-			nodes: 120, arrange: refuse("n007"), pods: []*fixture.PodBuilder{fixture.Pod("p").Nominated("n007"), plain},
+			nodes: 120, arrange: refuse("n007"), pods: []*fixture.PodBuilder{fixture.Pod("p").NominatedNodeName("n007"), plain},
 			want: []string{"asked 103, n007 to n101: 100 of 101 fit", "asked 102, n101 to n082: 100 of 101 fit"},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWalker(t, c.nodes, c.without...)
+			w := newTestWalk(t, c.nodes, c.without...)
 			if c.arrange != nil {
 				c.arrange(w)
 			}

@@ -18,10 +18,10 @@ import (
 func Rejections(unfit *framework.FitError, word func(plugin, reason string) string) (rejections []decision.Rejection, blockedBy string) {
 	type key struct{ plugin, code, reason string }
 	places, blame := map[key]int{}, map[string]int32{}
-	for _, v := range unfit.Verdicts() {
+	for _, v := range unfit.StatusCounts() {
 		plugin := v.Plugin()
-		if plugin == "" && v.Example == "" {
-			plugin = strings.Join(unfit.Diagnosis.Narrowed, " and ")
+		if plugin == "" && v.ExampleNode == "" {
+			plugin = strings.Join(unfit.Diagnosis.NarrowedBy, " and ")
 		}
 		blame[plugin] += int32(v.Nodes)
 		reasons := slices.Clone(v.Reasons())
@@ -34,7 +34,7 @@ func Rejections(unfit *framework.FitError, word func(plugin, reason string) stri
 			if !known {
 				at = len(rejections)
 				places[k] = at
-				rejections = append(rejections, decision.Rejection{Plugin: plugin, Code: k.code, Reason: k.reason, ExampleNode: v.Example})
+				rejections = append(rejections, decision.Rejection{Plugin: plugin, Code: k.code, Reason: k.reason, ExampleNode: v.ExampleNode})
 			}
 			rejections[at].Nodes += int32(v.Nodes)
 		}
@@ -42,17 +42,17 @@ func Rejections(unfit *framework.FitError, word func(plugin, reason string) stri
 	slices.SortFunc(rejections, func(a, b decision.Rejection) int {
 		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Reason, b.Reason))
 	})
-	return decision.Summed(rejections, rarest), blamed(blame)
+	return decision.Summarize(rejections, summarizeRest), formatBlockedBy(blame)
 }
 
 // rarest sums up reasons, those of most nodes first. A node may have several of
 // them: they hold for as many as the first at least.
-func rarest(rest []decision.Rejection) decision.Rejection {
+func summarizeRest(rest []decision.Rejection) decision.Rejection {
 	return decision.Rejection{Code: rest[0].Code, Reason: fmt.Sprintf("%d more reasons", len(rest)), Nodes: rest[0].Nodes}
 }
 
 // blamed names the plugins, those of most nodes first.
-func blamed(blame map[string]int32) string {
+func formatBlockedBy(blame map[string]int32) string {
 	delete(blame, "")
 	var texts []string
 	names := make([]string, 0, len(blame))

@@ -13,9 +13,9 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-var secrets = regexp.MustCompile("secret-.")
+var podNames = regexp.MustCompile("secret-.")
 
-func asItIs(_, reason string) string { return reason }
+func unredacted(_, reason string) string { return reason }
 
 func TestRejections(t *testing.T) {
 	type told struct {
@@ -69,17 +69,17 @@ func TestRejections(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			unfit := &framework.FitError{Nodes: len(c.nodes) + c.rest, Diagnosis: framework.NewDiagnosis()}
+			unfit := &framework.FitError{NumAllNodes: len(c.nodes) + c.rest, Diagnosis: framework.NewDiagnosis()}
 			for i, status := range c.nodes {
-				unfit.Diagnosis.Refusals.Add(fmt.Sprint("n", i), status)
+				unfit.Diagnosis.NodeToStatus.Set(fmt.Sprint("n", i), status)
 			}
 			if c.absent != nil {
-				unfit.Diagnosis.Refusals.SetAbsent(c.absent)
+				unfit.Diagnosis.NodeToStatus.SetAbsentNodesStatus(c.absent)
 			}
-			unfit.Diagnosis.Narrowed = c.narrowed
+			unfit.Diagnosis.NarrowedBy = c.narrowed
 			var got told
 			got.Rejections, got.BlockedBy = cycle.Rejections(unfit, func(_, reason string) string {
-				return secrets.ReplaceAllString(reason, "…")
+				return podNames.ReplaceAllString(reason, "…")
 			})
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want,+got)\n%s", diff)
@@ -89,11 +89,11 @@ func TestRejections(t *testing.T) {
 }
 
 func TestRejectionsAreBounded(t *testing.T) {
-	unfit := &framework.FitError{Nodes: 5000, Diagnosis: framework.NewDiagnosis()}
+	unfit := &framework.FitError{NumAllNodes: 5000, Diagnosis: framework.NewDiagnosis()}
 	for i := range 5000 {
-		unfit.Diagnosis.Refusals.Add(fmt.Sprint("n", i), fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("n%d is hot", i)).WithPlugin("Heat"))
+		unfit.Diagnosis.NodeToStatus.Set(fmt.Sprint("n", i), fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("n%d is hot", i)).WithPlugin("Heat"))
 	}
-	got, blockedBy := cycle.Rejections(unfit, asItIs)
+	got, blockedBy := cycle.Rejections(unfit, unredacted)
 	want := decision.Rejection{Code: "Unschedulable", Reason: "4937 more reasons", Nodes: 1}
 	if diff := cmp.Diff(want, got[len(got)-1]); diff != "" || len(got) != decision.MaxReasons || blockedBy != "Heat 5000" {
 		t.Errorf("%d rejections, blocked by %s, the last (-want +got):\n%s", len(got), blockedBy, diff)

@@ -17,7 +17,7 @@ const maxAnnotation = 1024
 
 // record is the annotation's value. Keys stay; new ones may come. Evaluated,
 // Feasible and Top are there under detail: Nodes alone.
-type record struct {
+type annotationRecord struct {
 	Version    int         `json:"v"`
 	Profile    string      `json:"profile"`
 	Generation int64       `json:"generation"`
@@ -35,7 +35,7 @@ type record struct {
 // would be longer, the last of the best nodes goes first, then the shares of
 // the plugins, then the rest of the best nodes.
 func Annotation(d Decision) string {
-	r := record{
+	r := annotationRecord{
 		Version: 1, Profile: d.Profile, Generation: d.Generation, Hash: d.Hash, Epoch: d.Epoch,
 		Node:      d.Node,
 		Evaluated: d.Evaluated, Feasible: d.Feasible, Attempts: d.Attempts, Walk: d.Walk, Top: d.Top,
@@ -62,7 +62,7 @@ func Annotation(d Decision) string {
 // Best returns the k nodes with the highest totals, best first; winner, the
 // index of the node that was chosen, comes before its equals. score returns
 // the i-th node's record.
-func Best(totals []int64, winner, k int, score func(i int) NodeScore) []NodeScore {
+func TopNodes(totals []int64, winner, k int, score func(i int) NodeScore) []NodeScore {
 	if k < 1 {
 		return nil
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // index is the record of a node that is known by its place alone.
-func index(i int) NodeScore { return NodeScore{Score: int64(i)} }
+func scoreOf(i int) NodeScore { return NodeScore{Score: int64(i)} }
 
-func places(best []NodeScore) []int {
+func indexes(best []NodeScore) []int {
 	var places []int
 	for _, n := range best {
 		places = append(places, int(n.Score))
@@ -20,7 +20,7 @@ func places(best []NodeScore) []int {
 	return places
 }
 
-func TestBest(t *testing.T) {
+func TestTopNodes(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		totals    []int64
 		winner, k int
@@ -34,7 +34,7 @@ func TestBest(t *testing.T) {
 		"none are wanted":                                 {totals: []int64{1, 2}, winner: 1, k: 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if diff := gocmp.Diff(c.want, places(Best(c.totals, c.winner, c.k, index))); diff != "" {
+			if diff := gocmp.Diff(c.want, indexes(TopNodes(c.totals, c.winner, c.k, scoreOf))); diff != "" {
 				t.Errorf("best nodes (-want +got):\n%s", diff)
 			}
 		})
@@ -42,7 +42,7 @@ func TestBest(t *testing.T) {
 }
 
 // Sorting all is the plain twin.
-func TestBestIsTheBeginningOfAllSorted(t *testing.T) {
+func TestTopNodesAreThePrefixOfAllSorted(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		totals := make([]int64, 1+random.IntN(20))
@@ -70,7 +70,7 @@ func TestBestIsTheBeginningOfAllSorted(t *testing.T) {
 		})
 		k := random.IntN(6)
 		want := all[:min(k, len(all))]
-		got := places(Best(totals, winner, k, index))
+		got := indexes(TopNodes(totals, winner, k, scoreOf))
 		if !slices.Equal(want, got) {
 			t.Fatalf("totals %v, winner %d, k %d: got %v, want %v", totals, winner, k, got, want)
 		}

@@ -14,7 +14,7 @@ const (
 )
 
 // Clip cuts text to at most limit characters, the last of which then says so.
-func Clip(text string, limit int) string {
+func Truncate(text string, limit int) string {
 	if len(text) <= limit || utf8.RuneCountInString(text) <= limit {
 		return text
 	}
@@ -31,7 +31,7 @@ func Clip(text string, limit int) string {
 // Summed is all where there is room for it, MaxReasons entries. Else sum makes
 // the last entry of what is too much, of which there are two at least: nothing is
 // left out without a word.
-func Summed[T any](all []T, sum func(rest []T) T) []T {
+func Summarize[T any](all []T, sum func(rest []T) T) []T {
 	if len(all) <= MaxReasons {
 		return all
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestClipCountsCharacters(t *testing.T) {
+func TestTruncateCountsCharacters(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		text, want string
 		limit      int
@@ -18,14 +18,14 @@ func TestClipCountsCharacters(t *testing.T) {
 		"one that is one byte each":            {"fives", "fiv…", 4},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := Clip(c.text, c.limit); got != c.want {
+			if got := Truncate(c.text, c.limit); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-func TestSummedLeavesNothingOut(t *testing.T) {
+func TestSummarizeLeavesNothingOut(t *testing.T) {
 	total := func(rest []int) (sum int) {
 		for _, n := range rest {
 			sum += n
@@ -38,7 +38,7 @@ func TestSummedLeavesNothingOut(t *testing.T) {
 			for i := range all {
 				all[i] = 1
 			}
-			got := Summed(all, total)
+			got := Summarize(all, total)
 			if diff := cmp.Diff([]int{MaxReasons, c.last, c.entries}, []int{len(got), got[len(got)-1], total(got)}); diff != "" {
 				t.Errorf("entries, the last, all of them (-want +got):\n%s", diff)
 			}

@@ -79,11 +79,11 @@ type NodeScore struct {
 
 // QueueCounts says where a profile's waiting pods are.
 type QueueCounts struct {
-	Active, Backoff, Unschedulable, Gated, Waiting, Parked, SetAside, InFlight int
+	Active, Backoff, Unschedulable, Gated, Waiting, Held, Quarantined, InFlight int
 }
 
 // Pending is how many pods wait, in whatever place; pods in flight are not
 // among them.
 func (c QueueCounts) Pending() int {
-	return c.Active + c.Backoff + c.Unschedulable + c.Gated + c.Waiting + c.Parked + c.SetAside
+	return c.Active + c.Backoff + c.Unschedulable + c.Gated + c.Waiting + c.Held + c.Quarantined
 }

@@ -8,67 +8,67 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestDeskForgetsPodsThatAreBoundOrGone(t *testing.T) {
-	c := newCounter(t)
+func TestExplanationQueueForgetsPodsThatAreBoundOrDeleted(t *testing.T) {
+	c := newQueueTest(t)
 	for i := range 100 {
 		pod := fmt.Sprint("web-", i)
-		c.Put(says(pod, "cpu"))
+		c.Put(explanationOf(pod, "cpu"))
 		if i%2 == 0 {
-			c.errands()
+			c.doTasks()
 		}
 		if i%3 == 0 {
-			c.Bound("shop", pod, types.UID(pod))
+			c.PodBound("shop", pod, types.UID(pod))
 		} else {
-			c.Gone("shop", pod, types.UID(pod))
+			c.PodDeleted("shop", pod, types.UID(pod))
 		}
 	}
-	c.errands()
-	c.pass(leaveAfter)
-	c.errands()
-	if len(c.slips) != 0 || c.len() != 0 {
-		t.Errorf("%d slips and %d tickets are left", len(c.slips), c.len())
+	c.doTasks()
+	c.advance(boundRetention)
+	c.doTasks()
+	if len(c.records) != 0 || c.len() != 0 {
+		t.Errorf("%d slips and %d tickets are left", len(c.records), c.len())
 	}
 }
 
-func TestDeskIsBounded(t *testing.T) {
-	c := newCounter(t)
+func TestExplanationQueueIsBounded(t *testing.T) {
+	c := newQueueTest(t)
 	const more = 5
-	for i := range room[firsts] + more {
-		c.Put(says(fmt.Sprint("web-", i), "cpu"))
+	for i := range capacity[firstItems] + more {
+		c.Put(explanationOf(fmt.Sprint("web-", i), "cpu"))
 	}
-	if len(c.dropped) != more || len(c.slips) != room[firsts] {
-		t.Errorf("%d dropped, %d kept; want %d, %d", len(c.dropped), len(c.slips), more, room[firsts])
+	if len(c.dropped) != more || len(c.records) != capacity[firstItems] {
+		t.Errorf("%d dropped, %d kept; want %d, %d", len(c.dropped), len(c.records), more, capacity[firstItems])
 	}
-	last := fmt.Sprint("web-", room[firsts])
-	if c.Fresh(says(last, "cpu")) {
+	last := fmt.Sprint("web-", capacity[firstItems])
+	if c.WouldWrite(explanationOf(last, "cpu")) {
 		t.Error("a pod without room would be written")
 	}
-	if !c.Fresh(says("web-0", "memory")) {
+	if !c.WouldWrite(explanationOf("web-0", "memory")) {
 		t.Error("a pod that waits already needs no room for other reasons")
 	}
-	c.errands()
-	if !c.Fresh(says(last, "cpu")) {
+	c.doTasks()
+	if !c.WouldWrite(explanationOf(last, "cpu")) {
 		t.Error("a pod that was dropped is not welcome later")
 	}
 }
 
-func TestWhatIsDroppedShowsInTheLedger(t *testing.T) {
+func TestDroppedExplanationsAreCountedInTheLedger(t *testing.T) {
 	ledger := NewLedger(time.Now)
 	ledger.Open("batch")
-	c := newCounter(t)
-	c.CountDroppedWith(ledger.Dropped)
+	c := newQueueTest(t)
+	c.OnDropped(ledger.Dropped)
 	for range 2 {
-		c.Put(says("web", "", placed))
-		c.pass(leaveAfter)
-		c.errands()
+		c.Put(explanationOf("web", "", asBound))
+		c.advance(boundRetention)
+		c.doTasks()
 	}
-	c.Put(says("web", "", placed, func(e *Explanation) { e.Status.Profile.Name = "deleted" }))
-	c.pass(leaveAfter)
-	c.errands()
-	if page, _ := ledger.Page("batch", 0); page.Totals.DecisionsDropped != 2 {
+	c.Put(explanationOf("web", "", asBound, func(e *Explanation) { e.Status.Profile.Name = "deleted" }))
+	c.advance(boundRetention)
+	c.doTasks()
+	if page, _ := ledger.History("batch", 0); page.Totals.DecisionsDropped != 2 {
 		t.Errorf("%d decisions dropped, want 2", page.Totals.DecisionsDropped)
 	}
-	if _, known := ledger.Page("deleted", 0); known {
+	if _, known := ledger.History("deleted", 0); known {
 		t.Error("the ledger opened a page for a profile that is gone")
 	}
 }

@@ -27,7 +27,7 @@ const (
 
 // Errand is one thing to be done about one SchedulingDecision. Whoever takes it
 // ends it, with Written, Deleted, Again, Refused or Moot, before the next.
-type Errand struct {
+type Task struct {
 	Verb Verb
 	// Namespace and Pod name the object, and the pod with UID that it is about.
 	Namespace, Pod string
@@ -40,7 +40,7 @@ type Errand struct {
 	// Outdated says that the object says why a pod waits which is bound by now.
 	Outdated bool
 
-	ticket *ticket
+	item *item
 }
 
 // Take returns what is to be done next. When there is nothing yet it reports
@@ -49,50 +49,52 @@ type Errand struct {
 // What is outdated goes before all else, and leaves each tenth turn to that. Of the
 // others, first explanations go before updates, and those before the records of bound
 // pods; deletions take every other turn.
-func (d *Desk) Take() (Errand, time.Time, bool) { return d.take(d.next) }
+func (d *ExplanationQueue) Take() (Task, time.Time, bool) { return d.takeItem(d.nextItem) }
 
 // TakeOutdated is Take where nothing is to be done but what is outdated.
-func (d *Desk) TakeOutdated() (Errand, time.Time, bool) { return d.take(d.nextOutdated) }
+func (d *ExplanationQueue) TakeOutdated() (Task, time.Time, bool) {
+	return d.takeItem(d.nextOutdatedItem)
+}
 
 // take takes the ticket that choose returns, or returns when there will be one.
-func (d *Desk) take(choose func() (*ticket, time.Time)) (Errand, time.Time, bool) {
+func (d *ExplanationQueue) takeItem(choose func() (*item, time.Time)) (Task, time.Time, bool) {
 	d.mu.Lock()
 	var missed []string
 	defer func() {
 		d.mu.Unlock()
 		for _, profile := range missed {
-			d.drop(profile)
+			d.countDropped(profile)
 		}
 	}()
 	for {
 		t, next := choose()
 		if t == nil {
-			return Errand{}, next, false
+			return Task{}, next, false
 		}
-		heap.Pop(&d.lanes[t.lane])
-		s := t.slip
+		heap.Pop(&d.heaps[t.kind])
+		s := t.record
 		if t.explanation != nil {
-			s.waits = nil
-			return d.errand(t), time.Time{}, true
+			s.pending = nil
+			return d.startTask(t), time.Time{}, true
 		}
-		s.leaves = nil
-		if s.waits != nil { // it had its minute, and no turn in it
-			missed = append(missed, s.waits.explanation.Status.Profile.Name)
-			d.unwait(s)
+		s.deletion = nil
+		if s.pending != nil { // it had its minute, and no turn in it
+			missed = append(missed, s.pending.explanation.Status.Profile.Name)
+			d.clearPending(s)
 		}
-		if s.stands {
-			return d.errand(t), time.Time{}, true
+		if s.objectExists {
+			return d.startTask(t), time.Time{}, true
 		}
-		delete(d.slips, s.name)
+		delete(d.records, s.name)
 	}
 }
 
 // next returns the ticket whose turn it is, or when one will be due.
-func (d *Desk) next() (*ticket, time.Time) {
+func (d *ExplanationQueue) nextItem() (*item, time.Time) {
 	now := d.now()
-	var due [lanes]*ticket
+	var due [itemKinds]*item
 	var soonest time.Time
-	for i, l := range d.lanes {
+	for i, l := range d.heaps {
 		if len(l) == 0 {
 			continue
 		}
@@ -102,29 +104,29 @@ func (d *Desk) next() (*ticket, time.Time) {
 			soonest = l[0].due
 		}
 	}
-	if due[outdated] != nil && d.outdatedBefore < outdatedInARow {
-		return due[outdated], now
+	if due[outdatedItems] != nil && d.outdatedInARow < maxOutdatedInARow {
+		return due[outdatedItems], now
 	}
-	if due[leaving] != nil && !d.leaverBefore {
-		return due[leaving], now
+	if due[deletionItems] != nil && !d.lastWasDeletion {
+		return due[deletionItems], now
 	}
 	for lane, t := range due {
-		if t != nil && lane != outdated && (lane != leaving || fault.DeletionsInARow) {
+		if t != nil && lane != outdatedItems && (lane != deletionItems || fault.DeletionsInARow) {
 			return t, now
 		}
 	}
-	if due[leaving] != nil {
-		return due[leaving], now
+	if due[deletionItems] != nil {
+		return due[deletionItems], now
 	}
-	if due[outdated] != nil {
-		return due[outdated], now
+	if due[outdatedItems] != nil {
+		return due[outdatedItems], now
 	}
 	return nil, soonest
 }
 
 // nextOutdated is next among what is outdated.
-func (d *Desk) nextOutdated() (*ticket, time.Time) {
-	l, now := d.lanes[outdated], d.now()
+func (d *ExplanationQueue) nextOutdatedItem() (*item, time.Time) {
+	l, now := d.heaps[outdatedItems], d.now()
 	switch {
 	case len(l) == 0:
 		return nil, time.Time{}
@@ -135,26 +137,26 @@ func (d *Desk) nextOutdated() (*ticket, time.Time) {
 }
 
 // errand is what t asks for.
-func (d *Desk) errand(t *ticket) Errand {
-	explaining.Set(float64(d.len()))
-	if t.lane == outdated {
-		d.outdatedBefore++
+func (d *ExplanationQueue) startTask(t *item) Task {
+	explanationsWaiting.Set(float64(d.len()))
+	if t.kind == outdatedItems {
+		d.outdatedInARow++
 	} else {
-		d.leaverBefore, d.outdatedBefore = t.lane == leaving, 0
+		d.lastWasDeletion, d.outdatedInARow = t.kind == deletionItems, 0
 	}
-	s := t.slip
-	s.out = true
-	e := Errand{
+	s := t.record
+	s.inProgress = true
+	e := Task{
 		Namespace: s.name.Namespace, Pod: s.name.Name, UID: s.uid, Object: s.object,
-		Explanation: t.explanation, Outdated: t.lane == outdated, ticket: t,
+		Explanation: t.explanation, Outdated: t.kind == outdatedItems, item: t,
 	}
 	switch {
 	case t.explanation == nil:
 		e.Verb = Delete
 		e.UID = s.owner
-	case s.stands && s.owner == s.uid:
+	case s.objectExists && s.owner == s.uid:
 		e.Verb = Update
-	case s.stands && s.owner != "":
+	case s.objectExists && s.owner != "":
 		e.Verb = Replace
 	default:
 		e.Verb = Create
@@ -163,89 +165,89 @@ func (d *Desk) errand(t *ticket) Errand {
 }
 
 // Written ends an errand: the object with that UID says it.
-func (d *Desk) Written(e Errand, object types.UID) {
-	d.end(e, func(s *slip) {
-		s.stands, s.object, s.owner = true, object, e.UID
-		s.written, s.at = e.ticket.reasons, d.now()
+func (d *ExplanationQueue) Written(e Task, object types.UID) {
+	d.endTask(e, func(s *podRecord) {
+		s.objectExists, s.object, s.owner = true, object, e.UID
+		s.writtenReasons, s.writtenAt = e.item.reasons, d.now()
 	})
-	explained.WithLabelValues(string(e.Verb)).Inc()
+	explanationsTotal.WithLabelValues(string(e.Verb)).Inc()
 }
 
 // Deleted ends an errand: there is no such object any more.
-func (d *Desk) Deleted(e Errand) {
-	d.end(e, func(s *slip) {
-		s.vanish()
+func (d *ExplanationQueue) Deleted(e Task) {
+	d.endTask(e, func(s *podRecord) {
+		s.markObjectDeleted()
 	})
-	explained.WithLabelValues(string(e.Verb)).Inc()
+	explanationsTotal.WithLabelValues(string(e.Verb)).Inc()
 }
 
 // vanish notes that there is no object, and nothing to remember unless its pod
 // is explained anew.
-func (s *slip) vanish() {
-	s.stands, s.object, s.owner, s.written = false, "", "", 0
-	s.gone = s.gone || s.waits == nil
+func (s *podRecord) markObjectDeleted() {
+	s.objectExists, s.object, s.owner, s.writtenReasons = false, "", "", 0
+	s.podDeleted = s.podDeleted || s.pending == nil
 }
 
 // Again puts an errand back in line until due, unless there is something newer
 // to be said. unsure says that it may have been done all the same.
-func (d *Desk) Again(e Errand, due time.Time, unsure bool) {
-	d.end(e, func(s *slip) {
-		t := e.ticket
+func (d *ExplanationQueue) Retry(e Task, due time.Time, unsure bool) {
+	d.endTask(e, func(s *podRecord) {
+		t := e.item
 		if unsure {
-			s.written = 0
+			s.writtenReasons = 0
 		}
 		if unsure && (e.Verb == Create || e.Verb == Replace) {
-			s.stands, s.object, s.owner = true, "", ""
+			s.objectExists, s.object, s.owner = true, "", ""
 		}
 		switch {
-		case e.Verb == Delete && s.leaves == nil && s.waits == nil:
+		case e.Verb == Delete && s.deletion == nil && s.pending == nil:
 			t.due = due
-			s.leaves = d.queue(t)
-		case e.Verb != Delete && s.waits == nil && s.uid == e.UID && s.reasons == t.reasons && !s.gone &&
-			(!s.bound || e.Explanation.Status.Result == v1alpha1.ResultBound):
+			s.deletion = d.push(t)
+		case e.Verb != Delete && s.pending == nil && s.uid == e.UID && s.reasons == t.reasons && !s.podDeleted &&
+			(!s.podBound || e.Explanation.Status.Result == v1alpha1.ResultBound):
 			t.due = due
-			s.waits = d.queue(t)
+			s.pending = d.push(t)
 		}
 	})
 }
 
 // Refused ends an errand that the API server will never have. It is counted as
 // dropped, and not tried again until there is something else to be said.
-func (d *Desk) Refused(e Errand) {
-	d.end(e, func(s *slip) {
+func (d *ExplanationQueue) Rejected(e Task) {
+	d.endTask(e, func(s *podRecord) {
 		if e.Verb == Delete {
-			s.vanish()
+			s.markObjectDeleted()
 		}
 	})
 	if e.Explanation != nil {
-		d.drop(e.Explanation.Status.Profile.Name)
+		d.countDropped(e.Explanation.Status.Profile.Name)
 	}
 }
 
 // Moot ends an errand whose pod is bound, or else is gone.
-func (d *Desk) Moot(e Errand, bound bool) {
-	d.end(e, func(s *slip) {
+func (d *ExplanationQueue) Obsolete(e Task, bound bool) {
+	d.endTask(e, func(s *podRecord) {
 		switch {
 		case s.uid != e.UID:
 		case bound:
-			d.bound(s)
+			d.markPodBound(s)
 		default:
-			d.gone(s)
+			d.markPodDeleted(s)
 		}
 	})
 }
 
 // end has f note what came of an errand, and moves what was put meanwhile to
 // where it belongs now.
-func (d *Desk) end(e Errand, f func(*slip)) {
+func (d *ExplanationQueue) endTask(e Task, f func(*podRecord)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := e.ticket.slip
-	s.out = false
+	s := e.item.record
+	s.inProgress = false
 	f(s)
-	if t := s.waits; t != nil && t != e.ticket {
-		d.wait(s, t)
+	if t := s.pending; t != nil && t != e.item {
+		d.setPending(s, t)
 	}
-	d.tidy(s)
-	d.tell()
+	d.forgetIfDone(s)
+	d.notify()
 }

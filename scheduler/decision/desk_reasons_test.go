@@ -7,10 +7,10 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-func TestReasonsAreAllButCountsNodesAndTimes(t *testing.T) {
-	base := says("web", "cpu", func(e *Explanation) {
+func TestReasonsExcludeCountsNodesAndTimes(t *testing.T) {
+	base := explanationOf("web", "cpu", func(e *Explanation) {
 		e.Status.Rejections = append(e.Status.Rejections, Rejection{Plugin: "TaintToleration", Code: "Unschedulable", Reason: "tainted", Nodes: 2})
-		e.Status.Preemption = &Preemption{Outcome: v1alpha1.PreemptionNoCandidates}
+		e.Status.Preemption = &PreemptionResult{Outcome: v1alpha1.PreemptionNoCandidates}
 	})
 	for sentence, tc := range map[string]struct {
 		change func(*Status)
@@ -29,27 +29,27 @@ func TestReasonsAreAllButCountsNodesAndTimes(t *testing.T) {
 		"an example":       {func(s *Status) { s.Rejections[0].ExampleNode = "n7" }, false},
 		"their order":      {func(s *Status) { s.Rejections[0], s.Rejections[1] = s.Rejections[1], s.Rejections[0] }, false},
 		"since when":       {func(s *Status) { s.Queue.Since.Time = s.Queue.Since.Add(time.Hour) }, false},
-		"what is nearest":  {func(s *Status) { s.Nearest = []NearMiss{{Node: "n1"}} }, false},
+		"what is nearest":  {func(s *Status) { s.ClosestNodes = []ClosestNode{{Node: "n1"}} }, false},
 		"the number found": {func(s *Status) { s.Preemption.Candidates++ }, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			c := newCounter(t)
+			c := newQueueTest(t)
 			c.Put(base)
 			other := base
 			other.Status = *base.Status.DeepCopy()
 			tc.change(&other.Status)
-			if got := c.Fresh(other); got != tc.fresh {
+			if got := c.WouldWrite(other); got != tc.fresh {
 				t.Errorf("fresh: %t, want %t", got, tc.fresh)
 			}
 		})
 	}
 	t.Run("the message, where nothing was asked", func(t *testing.T) {
-		c := newCounter(t)
+		c := newQueueTest(t)
 		held := func(message string) Explanation {
-			return says("web", "", func(e *Explanation) { e.Status.Rejections, e.Status.Message = nil, message })
+			return explanationOf("web", "", func(e *Explanation) { e.Status.Rejections, e.Status.Message = nil, message })
 		}
 		c.Put(held("the profile is paused"))
-		if !c.Fresh(held("the profile is deleted")) {
+		if !c.WouldWrite(held("the profile is deleted")) {
 			t.Error("another message is not fresh")
 		}
 	})

@@ -10,124 +10,124 @@ import (
 )
 
 // verdict is what becomes of an explanation that is put.
-type verdict int
+type putVerdict int
 
 const (
-	wanted  verdict = iota
-	known           // it says what was said
-	late            // the pod is bound or gone
-	tooMany         // there is no room
+	putAccepted  putVerdict = iota
+	putUnchanged            // it says what was said
+	putTooLate              // the pod is bound or gone
+	putFull                 // there is no room
 )
 
 // judge says what becomes of e.
-func (d *Desk) judge(e *Explanation, reasons uint64) verdict {
-	s := d.slips[types.NamespacedName{Namespace: e.Namespace, Name: e.Pod}]
+func (d *ExplanationQueue) evaluatePut(e *Explanation, reasons uint64) putVerdict {
+	s := d.records[types.NamespacedName{Namespace: e.Namespace, Name: e.Pod}]
 	if s != nil && s.uid == e.UID {
 		switch {
-		case s.gone, s.bound && e.Status.Result != v1alpha1.ResultBound:
-			return late
+		case s.podDeleted, s.podBound && e.Status.Result != v1alpha1.ResultBound:
+			return putTooLate
 		case s.reasons == reasons:
-			return known
+			return putUnchanged
 		}
 	}
-	at, _ := d.laneFor(s, e)
-	if len(d.lanes[at]) >= room[at] && (s == nil || s.waits == nil || s.waits.lane != at) {
-		return tooMany
+	at, _ := d.kindOf(s, e)
+	if len(d.heaps[at]) >= capacity[at] && (s == nil || s.pending == nil || s.pending.kind != at) {
+		return putFull
 	}
-	return wanted
+	return putAccepted
 }
 
 // put has e wait, which judge wanted.
-func (d *Desk) put(e *Explanation, reasons uint64) {
+func (d *ExplanationQueue) store(e *Explanation, reasons uint64) {
 	name := types.NamespacedName{Namespace: e.Namespace, Name: e.Pod}
-	s := d.slips[name]
+	s := d.records[name]
 	if s == nil {
-		s = &slip{name: name, uid: e.UID}
-		d.slips[name] = s
+		s = &podRecord{name: name, uid: e.UID}
+		d.records[name] = s
 	}
 	if s.uid != e.UID { // its namesake replaces it, on the desk and in the cluster
-		d.unwait(s)
-		s.uid, s.bound, s.gone = e.UID, false, false
+		d.clearPending(s)
+		s.uid, s.podBound, s.podDeleted = e.UID, false, false
 	}
 	s.reasons = reasons
-	d.unleave(s)
+	d.cancelDeletion(s)
 	if e.Status.Result == v1alpha1.ResultBound {
-		s.bound = true
-		d.leave(s, leaving, d.now().Add(leaveAfter))
+		s.podBound = true
+		d.scheduleDeletion(s, deletionItems, d.now().Add(boundRetention))
 	}
-	d.wait(s, &ticket{slip: s, explanation: e, reasons: reasons})
+	d.setPending(s, &item{record: s, explanation: e, reasons: reasons})
 }
 
 // wait puts t in line in place of what waits of s, unless the object says so
 // already; what it says is not known while the writer is at it. What comes later
 // keeps the place of what it replaces.
-func (d *Desk) wait(s *slip, t *ticket) {
-	before := s.waits
-	d.unwait(s)
-	if (!s.out || fault.NewsWhileWritingLost) && s.stands && s.owner == s.uid && s.written == t.reasons {
+func (d *ExplanationQueue) setPending(s *podRecord, t *item) {
+	before := s.pending
+	d.clearPending(s)
+	if (!s.inProgress || fault.NewsWhileWritingLost) && s.objectExists && s.owner == s.uid && s.writtenReasons == t.reasons {
 		return
 	}
-	t.lane, t.due = d.laneFor(s, t.explanation)
-	if before != nil && before.lane == t.lane {
-		t.due, t.order = before.due, before.order
+	t.kind, t.due = d.kindOf(s, t.explanation)
+	if before != nil && before.kind == t.kind {
+		t.due, t.sequence = before.due, before.sequence
 	}
-	s.waits = d.queue(t)
+	s.pending = d.push(t)
 }
 
-func (d *Desk) unwait(s *slip) {
-	d.unqueue(s.waits)
-	s.waits = nil
+func (d *ExplanationQueue) clearPending(s *podRecord) {
+	d.remove(s.pending)
+	s.pending = nil
 }
 
 // bound has the object of s go now, unless it records the bind.
-func (d *Desk) bound(s *slip) {
-	s.bound = true
-	if s.waits != nil && s.waits.explanation.Status.Result != v1alpha1.ResultBound {
-		d.unwait(s)
+func (d *ExplanationQueue) markPodBound(s *podRecord) {
+	s.podBound = true
+	if s.pending != nil && s.pending.explanation.Status.Result != v1alpha1.ResultBound {
+		d.clearPending(s)
 	}
-	if s.leaves == nil {
+	if s.deletion == nil {
 		due := d.now()
 		if fault.BoundExplainedOn {
-			due = due.Add(leaveAfter)
+			due = due.Add(boundRetention)
 		}
-		d.leave(s, outdated, due)
+		d.scheduleDeletion(s, outdatedItems, due)
 	}
-	d.tidy(s)
+	d.forgetIfDone(s)
 }
 
 // gone has the object of s go now.
-func (d *Desk) gone(s *slip) {
-	s.gone = true
-	d.unwait(s)
-	d.leave(s, leaving, d.now())
-	d.tidy(s)
+func (d *ExplanationQueue) markPodDeleted(s *podRecord) {
+	s.podDeleted = true
+	d.clearPending(s)
+	d.scheduleDeletion(s, deletionItems, d.now())
+	d.forgetIfDone(s)
 }
 
 // unsay has the object of s go now, which may be written anew.
-func (d *Desk) unsay(s *slip) {
+func (d *ExplanationQueue) withdraw(s *podRecord) {
 	s.reasons = 0
-	s.gone = fault.UnsaidForGood
-	d.unwait(s)
-	d.leave(s, leaving, d.now())
+	s.podDeleted = fault.UnsaidForGood
+	d.clearPending(s)
+	d.scheduleDeletion(s, deletionItems, d.now())
 }
 
 // leave has the object of s go at due, when it is the turn of that lane.
-func (d *Desk) leave(s *slip, lane int, due time.Time) {
-	d.unleave(s)
-	s.leaves = d.queue(&ticket{slip: s, lane: lane, due: due})
+func (d *ExplanationQueue) scheduleDeletion(s *podRecord, lane int, due time.Time) {
+	d.cancelDeletion(s)
+	s.deletion = d.push(&item{record: s, kind: lane, due: due})
 }
 
-func (d *Desk) unleave(s *slip) {
-	d.unqueue(s.leaves)
-	s.leaves = nil
+func (d *ExplanationQueue) cancelDeletion(s *podRecord) {
+	d.remove(s.deletion)
+	s.deletion = nil
 }
 
 // tidy forgets s when nothing is left to be done about it, and its pod needs no
 // memory.
-func (d *Desk) tidy(s *slip) {
-	if s.out || s.stands || s.waits != nil || !s.bound && !s.gone {
+func (d *ExplanationQueue) forgetIfDone(s *podRecord) {
+	if s.inProgress || s.objectExists || s.pending != nil || !s.podBound && !s.podDeleted {
 		return
 	}
-	d.unleave(s)
-	delete(d.slips, s.name)
+	d.cancelDeletion(s)
+	delete(d.records, s.name)
 }

@@ -12,22 +12,22 @@ import (
 )
 
 // counter is a desk at noon, and who was dropped from it.
-type counter struct {
-	*Desk
+type queueTest struct {
+	*ExplanationQueue
 	t       *testing.T
 	time    time.Time
 	dropped []string
 }
 
-func newCounter(t *testing.T) *counter {
-	c := &counter{t: t, time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	c.Desk = NewDesk(func() time.Time { return c.time })
-	c.CountDroppedWith(func(profile string) { c.dropped = append(c.dropped, profile) })
+func newQueueTest(t *testing.T) *queueTest {
+	c := &queueTest{t: t, time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	c.ExplanationQueue = NewExplanationQueue(func() time.Time { return c.time })
+	c.OnDropped(func(profile string) { c.dropped = append(c.dropped, profile) })
 	return c
 }
 
 // says is an explanation of a pod, whose UID is its name, for one reason.
-func says(pod, reason string, edits ...func(*Explanation)) Explanation {
+func explanationOf(pod, reason string, edits ...func(*Explanation)) Explanation {
 	e := Explanation{Namespace: "shop", Pod: pod, UID: types.UID(pod), Status: Status{
 		Result:     v1alpha1.ResultUnschedulable,
 		Profile:    v1alpha1.DecidedBy{Name: "batch", Hash: "9f3c1a2b4d"},
@@ -40,26 +40,26 @@ func says(pod, reason string, edits ...func(*Explanation)) Explanation {
 	return e
 }
 
-func of(uid types.UID) func(*Explanation) { return func(e *Explanation) { e.UID = uid } }
+func withUID(uid types.UID) func(*Explanation) { return func(e *Explanation) { e.UID = uid } }
 
-func placed(e *Explanation) { e.Status.Result, e.Status.Rejections = v1alpha1.ResultBound, nil }
+func asBound(e *Explanation) { e.Status.Result, e.Status.Rejections = v1alpha1.ResultBound, nil }
 
 // pass lets time pass.
-func (c *counter) pass(d time.Duration) { c.time = c.time.Add(d) }
+func (c *queueTest) advance(d time.Duration) { c.time = c.time.Add(d) }
 
 // errands takes and does all that is due now, and says what that was.
-func (c *counter) errands() (done []string) {
+func (c *queueTest) doTasks() (done []string) {
 	for {
 		e, _, ok := c.Take()
 		if !ok {
 			return done
 		}
-		done = append(done, c.do(e))
+		done = append(done, c.doTask(e))
 	}
 }
 
 // do ends an errand well, and says what it was.
-func (c *counter) do(e Errand) string {
+func (c *queueTest) doTask(e Task) string {
 	if e.Verb == Delete {
 		c.Deleted(e)
 		return fmt.Sprintf("delete %s of %s", e.Pod, e.UID)
@@ -72,9 +72,9 @@ func (c *counter) do(e Errand) string {
 	return fmt.Sprintf("%s %s of %s: %s", e.Verb, e.Pod, e.UID, text)
 }
 
-func (c *counter) want(want ...string) {
+func (c *queueTest) want(want ...string) {
 	c.t.Helper()
-	if diff := cmp.Diff(want, c.errands()); diff != "" {
+	if diff := cmp.Diff(want, c.doTasks()); diff != "" {
 		c.t.Errorf("what is done (-want +got):\n%s", diff)
 	}
 }

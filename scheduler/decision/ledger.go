@@ -23,7 +23,7 @@ type Totals struct {
 }
 
 // Earlier is what earlier processes published of a profile.
-type Earlier struct {
+type PublishedHistory struct {
 	Totals Totals
 	// Last is when the newest decision was made; zero when there was none.
 	Last time.Time
@@ -34,7 +34,7 @@ type Earlier struct {
 }
 
 // Page is what the ledger knows of one profile.
-type Page struct {
+type ProfileHistory struct {
 	Totals Totals
 	// Last is when the newest decision was made; zero when there is none.
 	Last time.Time
@@ -54,32 +54,32 @@ type Page struct {
 type Ledger struct {
 	now func() time.Time
 
-	mu      sync.Mutex
-	pages   map[string]*page
-	changed chan struct{}
-	queue   func(profile string) QueueCounts
+	mu          sync.Mutex
+	profiles    map[string]*profileLedger
+	changed     chan struct{}
+	queueCounts func(profile string) QueueCounts
 }
 
-type page struct {
-	totals  Totals
-	last    time.Time
-	ring    [ledgerSize]Decision
-	total   int64 // of this process
-	earlier Earlier
-	version uint64
+type profileLedger struct {
+	totals    Totals
+	last      time.Time
+	ring      [ledgerSize]Decision
+	total     int64 // of this process
+	published PublishedHistory
+	version   uint64
 }
 
 // NewLedger returns an empty ledger that reads the time from now.
 func NewLedger(now func() time.Time) *Ledger {
-	return &Ledger{now: now, pages: map[string]*page{}, changed: make(chan struct{}, 1)}
+	return &Ledger{now: now, profiles: map[string]*profileLedger{}, changed: make(chan struct{}, 1)}
 }
 
 // CountQueueWith sets where Page.Queue comes from. Call it before the ledger
 // is read; f must not call the ledger.
-func (l *Ledger) CountQueueWith(f func(profile string) QueueCounts) {
+func (l *Ledger) SetQueueCounts(f func(profile string) QueueCounts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue = f
+	l.queueCounts = f
 }
 
 // Changed holds one value after anything was recorded. Readers drain it and
@@ -90,20 +90,20 @@ func (l *Ledger) Changed() <-chan struct{} { return l.changed }
 func (l *Ledger) Open(profile string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.page(profile)
+	l.getOrCreate(profile)
 }
 
 // Continue has the profile's page go on from what earlier processes published, beside
 // what was recorded since Open. Call it once a page; it does nothing and returns false
 // where there is none.
-func (l *Ledger) Continue(profile string, from Earlier) bool {
+func (l *Ledger) Restore(profile string, from PublishedHistory) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p, open := l.pages[profile]
+	p, open := l.profiles[profile]
 	if !open {
 		return false
 	}
-	p.earlier = from
+	p.published = from
 	p.totals.add(from.Totals)
 	if p.last.Before(from.Last) {
 		p.last = from.Last
@@ -127,7 +127,7 @@ func (t *Totals) add(before Totals) {
 func (l *Ledger) Close(profile string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.pages, profile)
+	delete(l.profiles, profile)
 }
 
 // Record adds one decision to its profile's page. A bind may end after its
@@ -135,7 +135,7 @@ func (l *Ledger) Close(profile string) {
 // nobody would close the page.
 func (l *Ledger) Record(d Decision) {
 	l.mu.Lock()
-	p, open := l.opened(d.Profile)
+	p, open := l.lookup(d.Profile)
 	if !open {
 		l.mu.Unlock()
 		return
@@ -153,7 +153,7 @@ func (l *Ledger) Record(d Decision) {
 	p.last = d.Time
 	p.version++
 	l.mu.Unlock()
-	l.tell()
+	l.notify()
 }
 
 // Evicted adds to the pods that were evicted for pods of the profile, if it has a
@@ -163,14 +163,14 @@ func (l *Ledger) Evicted(profile string, victims int) {
 		return
 	}
 	l.mu.Lock()
-	p, open := l.opened(profile)
+	p, open := l.lookup(profile)
 	if open {
 		p.totals.Victims += int64(victims)
 		p.version++
 	}
 	l.mu.Unlock()
 	if open {
-		l.tell()
+		l.notify()
 	}
 }
 
@@ -178,19 +178,19 @@ func (l *Ledger) Evicted(profile string, victims int) {
 // It reports nothing of a profile that the ledger never heard of.
 func (l *Ledger) Dropped(profile string) {
 	l.mu.Lock()
-	p, known := l.pages[profile]
+	p, known := l.profiles[profile]
 	if known {
 		p.totals.DecisionsDropped++
 		p.version++
 	}
 	l.mu.Unlock()
 	if known {
-		l.tell()
+		l.notify()
 	}
 }
 
 // tell leaves word that something was recorded.
-func (l *Ledger) tell() {
+func (l *Ledger) notify() {
 	select {
 	case l.changed <- struct{}{}:
 	default:
@@ -199,16 +199,16 @@ func (l *Ledger) tell() {
 
 // Page returns a copy of what is known of profile, with at most history recent
 // decisions. It reports false for a profile the ledger never heard of.
-func (l *Ledger) Page(profile string, history int) (Page, bool) {
+func (l *Ledger) History(profile string, history int) (ProfileHistory, bool) {
 	l.mu.Lock()
-	p, ok := l.pages[profile]
+	p, ok := l.profiles[profile]
 	if !ok {
 		l.mu.Unlock()
-		return Page{}, false
+		return ProfileHistory{}, false
 	}
-	out := Page{Totals: p.totals, Last: p.last, Version: p.version}
+	out := ProfileHistory{Totals: p.totals, Last: p.last, Version: p.version}
 	out.Recent, out.Omitted = p.recent(min(history, ledgerSize))
-	count := l.queue
+	count := l.queueCounts
 	l.mu.Unlock()
 	// Outside the lock: the counts come from the queue, which has its own.
 	if count != nil {
@@ -219,31 +219,31 @@ func (l *Ledger) Page(profile string, history int) (Page, bool) {
 
 // recent returns the newest decisions, at most so many, and how many there were beside
 // them.
-func (p *page) recent(most int) (newest []Decision, omitted int64) {
+func (p *profileLedger) recent(most int) (newest []Decision, omitted int64) {
 	own := min(int64(most), p.total)
 	for i := range own {
 		newest = append(newest, p.ring[(p.total-1-i)%ledgerSize])
 	}
-	earlier := min(most-int(own), len(p.earlier.Recent))
-	newest = append(newest, p.earlier.Recent[:earlier]...)
-	return newest, p.total - own + int64(len(p.earlier.Recent)-earlier) + p.earlier.Omitted
+	earlier := min(most-int(own), len(p.published.Recent))
+	newest = append(newest, p.published.Recent[:earlier]...)
+	return newest, p.total - own + int64(len(p.published.Recent)-earlier) + p.published.Omitted
 }
 
 // opened returns the page of a profile; false where Open did not come before, or
 // Close came after. Called with the lock.
-func (l *Ledger) opened(profile string) (*page, bool) {
+func (l *Ledger) lookup(profile string) (*profileLedger, bool) {
 	if fault.LedgerPageReopened {
-		return l.page(profile), true
+		return l.getOrCreate(profile), true
 	}
-	p, open := l.pages[profile]
+	p, open := l.profiles[profile]
 	return p, open
 }
 
-func (l *Ledger) page(profile string) *page {
-	p, ok := l.pages[profile]
+func (l *Ledger) getOrCreate(profile string) *profileLedger {
+	p, ok := l.profiles[profile]
 	if !ok {
-		p = &page{totals: Totals{Since: l.now()}}
-		l.pages[profile] = p
+		p = &profileLedger{totals: Totals{Since: l.now()}}
+		l.profiles[profile] = p
 	}
 	return p
 }

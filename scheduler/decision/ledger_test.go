@@ -7,7 +7,7 @@ import (
 
 // A bind may end after its profile was deleted, and so may an eviction, and the
 // write of an explanation.
-func TestTheLedgerKeepsNothingOfAProfileThatIsClosed(t *testing.T) {
+func TestTheLedgerKeepsNothingOfAClosedProfile(t *testing.T) {
 	for sentence, late := range map[string]func(*Ledger){
 		"a decision":                           func(l *Ledger) { l.Record(Decision{Profile: "p", Result: Bound}) },
 		"an eviction":                          func(l *Ledger) { l.Evicted("p", 1) },
@@ -19,7 +19,7 @@ func TestTheLedgerKeepsNothingOfAProfileThatIsClosed(t *testing.T) {
 			l.Open("p")
 			l.Close("p")
 			late(l)
-			for name := range l.pages {
+			for name := range l.profiles {
 				t.Errorf("a page of profile %s is kept", name)
 			}
 			select {
@@ -29,7 +29,7 @@ func TestTheLedgerKeepsNothingOfAProfileThatIsClosed(t *testing.T) {
 			}
 			l.Open("p")
 			l.Record(Decision{Profile: "p", Result: Bound})
-			if page, _ := l.Page("p", 1); page.Totals.Bound != 1 || page.Totals.Victims != 0 || page.Totals.DecisionsDropped != 0 {
+			if page, _ := l.History("p", 1); page.Totals.Bound != 1 || page.Totals.Victims != 0 || page.Totals.DecisionsDropped != 0 {
 				t.Errorf("when a profile of that name comes back, its totals are %+v, want one bound pod alone", page.Totals)
 			}
 		})

@@ -8,8 +8,8 @@ import (
 // Read returns the Decision that an annotation holds, as far as it was written
 // there: Annotation's other direction. Keys that are not known are left alone.
 // The error says what it is instead.
-func Read(annotation string) (Decision, error) {
-	var r record
+func ParseAnnotation(annotation string) (Decision, error) {
+	var r annotationRecord
 	if err := json.Unmarshal([]byte(annotation), &r); err != nil {
 		return Decision{}, fmt.Errorf("is not the JSON of a decision: %w", err)
 	}

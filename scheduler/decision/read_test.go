@@ -6,13 +6,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestWhatAnAnnotationHoldsIsReadAgain(t *testing.T) {
+func TestAnAnnotationCanBeParsed(t *testing.T) {
 	want := Decision{
 		Result: Bound, Profile: "batch", Generation: 7, Hash: "9f3c1a2b4d", Epoch: 3, Node: "n17", Evaluated: 500, Feasible: 412, Attempts: 2,
 		Walk: Walk{Seq: 812, Start: 57, Order: 4294967295, Nodes: 1234, Pods: 18446744073709551615},
 		Top:  []NodeScore{{Node: "n17", Score: 587, Plugins: map[string]int64{"NodeResourcesFit": 440}}, {Node: "n4", Score: 12}},
 	}
-	got, err := Read(Annotation(want))
+	got, err := ParseAnnotation(Annotation(want))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestAnnotationDetail(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDecisionIsAnError(t *testing.T) {
+func TestParseAnnotationErrors(t *testing.T) {
 	for sentence, text := range map[string]string{
 		"it is empty":                     "",
 		"it is no JSON":                   "n17",
@@ -51,7 +51,7 @@ func TestWhatIsNoDecisionIsAnError(t *testing.T) {
 		"it is a list where an object is": `[]`,
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if d, err := Read(text); err == nil {
+			if d, err := ParseAnnotation(text); err == nil {
 				t.Errorf("taken as %+v", d)
 			}
 		})

@@ -7,7 +7,7 @@ import (
 
 // forbidden are the addresses that no extender has, and why. Private ranges are
 // not among them: that is where the Services of a cluster are.
-var forbidden = []struct {
+var forbiddenPrefixes = []struct {
 	prefix netip.Prefix
 	is     string
 }{
@@ -32,7 +32,7 @@ var forbidden = []struct {
 
 // carriers are IPv6 addresses that hold an IPv4 address, and where: what the
 // packet ends at is the inner one.
-var carriers = []struct {
+var embeddedIPv4 = []struct {
 	prefix netip.Prefix
 	at     int
 }{
@@ -49,12 +49,12 @@ var teredo = netip.MustParsePrefix("2001::/32")
 // checkAddress says why an extender may not be at an address; empty: it may.
 func checkAddress(address netip.Addr) string {
 	address = address.Unmap().WithZone("")
-	for _, f := range forbidden {
+	for _, f := range forbiddenPrefixes {
 		if f.prefix.Contains(address) {
 			return f.is
 		}
 	}
-	if inner, ok := carried(address); ok {
+	if inner, ok := embeddedAddress(address); ok {
 		if is := checkAddress(inner); is != "" {
 			return is + " inside of an IPv6 address"
 		}
@@ -69,12 +69,12 @@ func IsAddress(text string) bool {
 }
 
 // carried is the IPv4 address that an IPv6 address holds.
-func carried(address netip.Addr) (inner netip.Addr, ok bool) {
+func embeddedAddress(address netip.Addr) (inner netip.Addr, ok bool) {
 	if !address.Is6() {
 		return netip.Addr{}, false
 	}
 	bytes := address.As16()
-	for _, c := range carriers {
+	for _, c := range embeddedIPv4 {
 		if c.prefix.Contains(address) {
 			return netip.AddrFrom4([4]byte(bytes[c.at : c.at+4])), true
 		}

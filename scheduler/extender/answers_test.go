@@ -19,7 +19,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-func TestWhatAFilterSays(t *testing.T) {
+func TestFilterAnswers(t *testing.T) {
 	type said struct {
 		Fit                  []string
 		Failed, Unresolvable extenderv1.FailedNodesMap
@@ -64,11 +64,11 @@ func TestWhatAFilterSays(t *testing.T) {
 		"no byte":        {``, said{Kind: Garbled, Told: "the answer is not the JSON that was asked for"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			c := client(t, serve(t, answer(test.answer)).config(), here())
+			c := client(t, serve(t, answer(test.answer)).config(), localOptions())
 			fit, no, never, err := c.Filter(pod(), nodes("a", "b", "c"))
-			got := said{Fit: namesOf(fit), Failed: no, Unresolvable: never}
+			got := said{Fit: nodeNames(fit), Failed: no, Unresolvable: never}
 			if err != nil {
-				got.Kind, got.Told = failed(t, err)
+				got.Kind, got.Told = failureOf(t, err)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -77,14 +77,14 @@ func TestWhatAFilterSays(t *testing.T) {
 	}
 }
 
-func TestAnExtenderOfManyWordsHasSixteenReasons(t *testing.T) {
+func TestReasonsOfAnExtenderAreBounded(t *testing.T) {
 	why, names := map[string]string{}, []string{}
 	for i := range 40 {
 		name := "n" + string(rune('A'+i))
 		names, why[name] = append(names, name), "reason of "+name
 	}
 	text, _ := json.Marshal(map[string]any{"FailedNodes": why})
-	_, no, _, err := client(t, serve(t, answer(string(text))).config(), here()).Filter(pod(), nodes(names...))
+	_, no, _, err := client(t, serve(t, answer(string(text))).config(), localOptions()).Filter(pod(), nodes(names...))
 	reasons := map[string]bool{}
 	for _, reason := range no {
 		reasons[reason] = true
@@ -94,7 +94,7 @@ func TestAnExtenderOfManyWordsHasSixteenReasons(t *testing.T) {
 	}
 }
 
-func TestWhatPrioritizeSays(t *testing.T) {
+func TestPrioritizeAnswers(t *testing.T) {
 	for sentence, test := range map[string]struct {
 		answer string
 		want   extenderv1.HostPriorityList
@@ -112,8 +112,8 @@ func TestWhatPrioritizeSays(t *testing.T) {
 		"a node of nobody's":    {`[{"Host": "z", "Score": 1}]`, nil, False},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			got, weight, err := client(t, serve(t, answer(test.answer)).config(), here()).Prioritize(pod(), nodes("a", "b"))
-			if kind, _ := failed(t, err); kind != test.kind {
+			got, weight, err := client(t, serve(t, answer(test.answer)).config(), localOptions()).Prioritize(pod(), nodes("a", "b"))
+			if kind, _ := failureOf(t, err); kind != test.kind {
 				t.Fatalf("%s (%v), want %s", kind, err, test.kind)
 			}
 			if err == nil && (weight != 3 || cmp.Diff(&test.want, got) != "") {
@@ -123,7 +123,7 @@ func TestWhatPrioritizeSays(t *testing.T) {
 	}
 }
 
-func TestHowAnExtenderFails(t *testing.T) {
+func TestExtenderFailures(t *testing.T) {
 	another := serve(t, answer(`{"NodeNames": ["a"]}`))
 	for sentence, test := range map[string]struct {
 		handler http.HandlerFunc
@@ -159,18 +159,18 @@ func TestHowAnExtenderFails(t *testing.T) {
 		"it is somebody else": {handler: answer(`{"NodeNames": ["a"]}`),
 			change: func(c *Config, _ *Options) { c.ServerName = "elsewhere.example" }, kind: Unreachable, told: "it cannot be reached, or is not who it should be"},
 		"nobody vouches for it": {handler: answer(`{"NodeNames": ["a"]}`),
-			change: func(c *Config, _ *Options) { c.CABundle = otherAuthority }, kind: Unreachable, told: "it cannot be reached, or is not who it should be"},
+			change: func(c *Config, _ *Options) { c.CABundle = otherCA }, kind: Unreachable, told: "it cannot be reached, or is not who it should be"},
 		"it is too slow": {handler: answer(`{"NodeNames": ["a"]}`),
-			change: func(_ *Config, o *Options) { o.Deadline = atOnce }, kind: Late, told: "no answer within 1h0m0s"},
+			change: func(_ *Config, o *Options) { o.Deadline = expiredDeadline }, kind: Late, told: "no answer within 1h0m0s"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := serve(t, test.handler)
-			c, o := s.config(), here()
+			c, o := s.config(), localOptions()
 			if test.change != nil {
 				test.change(&c, &o)
 			}
 			_, _, _, err := client(t, c, o).Filter(pod(), nodes("a"))
-			kind, told := failed(t, err)
+			kind, told := failureOf(t, err)
 			if kind != test.kind || test.told != "" && told != test.told {
 				t.Errorf("%s: %q, want %s: %q", kind, told, test.kind, test.told)
 			}
@@ -182,41 +182,41 @@ func TestHowAnExtenderFails(t *testing.T) {
 }
 
 // otherAuthority vouches for nobody here.
-var otherAuthority = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: selfSigned().Raw})
+var otherCA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: selfSigned().Raw})
 
 // A server that hangs holds nobody up: whoever asked goes on, and what comes
 // later is dropped.
-func TestNobodyWaitsForAnExtenderThatHangs(t *testing.T) {
+func TestCallersDoNotWaitForAHangingExtender(t *testing.T) {
 	heard, let := make(chan struct{}), make(chan struct{})
 	s := serve(t, func(http.ResponseWriter, *http.Request) {
 		close(heard)
 		<-let
 	})
 	t.Cleanup(func() { close(let) }) // before the server closes
-	o := here()
+	o := localOptions()
 	o.Deadline = func(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(ctx)
 		go func() { <-heard; cancel() }()
 		return ctx, cancel
 	}
-	if kind, told := failed(t, filterError(client(t, s.config(), o))); kind != Late || told != "no answer within 1h0m0s" {
+	if kind, told := failureOf(t, filterError(client(t, s.config(), o))); kind != Late || told != "no answer within 1h0m0s" {
 		t.Errorf("%s %q", kind, told)
 	}
 }
 
-func TestAProfileThatIsReplacedWaitsForNoAnswer(t *testing.T) {
+func TestAReplacedProfileDoesNotWaitForAnswers(t *testing.T) {
 	life, end := context.WithCancel(t.Context())
 	end()
-	c, err := New(life, "batch", serve(t, answer(`{}`)).config(), here())
+	c, err := New(life, "batch", serve(t, answer(`{}`)).config(), localOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kind, told := failed(t, filterError(c)); kind != Late || told != "the profile was replaced before it answered" {
+	if kind, told := failureOf(t, filterError(c)); kind != Late || told != "the profile was replaced before it answered" {
 		t.Errorf("%s %q", kind, told)
 	}
 }
 
-func TestWhomAnExtenderMayEvict(t *testing.T) {
+func TestPreemptAnswers(t *testing.T) {
 	node := nodes("a")[0]
 	for _, p := range []*v1.Pod{
 		fixture.Pod("low").UID("low").Priority(1).Obj(), fixture.Pod("lower").UID("lower").Priority(0).Obj(), fixture.Pod("equal").UID("equal").Priority(10).Obj(),
@@ -244,8 +244,8 @@ func TestWhomAnExtenderMayEvict(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			c := serve(t, answer(test.answer)).config()
-			got, err := client(t, c, here()).ProcessPreemption(preemptor, planned, lister{nodes: map[string]fwk.NodeInfo{"a": node}})
-			if _, told := failed(t, err); told != test.told {
+			got, err := client(t, c, localOptions()).ProcessPreemption(preemptor, planned, nodeLister{nodes: map[string]fwk.NodeInfo{"a": node}})
+			if _, told := failureOf(t, err); told != test.told {
 				t.Fatalf("%q, want %q", told, test.told)
 			}
 			var names []string
@@ -262,39 +262,39 @@ func TestWhomAnExtenderMayEvict(t *testing.T) {
 }
 
 // lister are nodes by name.
-type lister struct {
+type nodeLister struct {
 	fwk.NodeInfoLister
 	nodes map[string]fwk.NodeInfo
 }
 
-func (l lister) Get(name string) (fwk.NodeInfo, error) { return l.nodes[name], nil }
+func (l nodeLister) Get(name string) (fwk.NodeInfo, error) { return l.nodes[name], nil }
 
-func TestWhatAnExtenderIsAsked(t *testing.T) {
+func TestFilterRequests(t *testing.T) {
 	s := serve(t, answer(`{"NodeNames": ["a"]}`))
 	whole := s.config()
 	byName := whole
 	byName.NodeCacheCapable = true
 	for _, c := range []Config{whole, byName} {
-		if _, _, _, err := client(t, c, here()).Filter(pod(), nodes("a")); err != nil {
+		if _, _, _, err := client(t, c, localOptions()).Filter(pod(), nodes("a")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i, wantNames := range []bool{false, true} {
-		path, body, _ := strings.Cut(s.asked[i], " ")
+		path, body, _ := strings.Cut(s.requests[i], " ")
 		var args extenderv1.ExtenderArgs
 		if err := json.Unmarshal([]byte(body), &args); err != nil {
 			t.Fatal(err)
 		}
 		if path != "/v1/filter" || args.Pod.Name != "web" || (args.NodeNames != nil) != wantNames || (args.Nodes != nil) == wantNames {
-			t.Errorf("asked %s", s.asked[i])
+			t.Errorf("asked %s", s.requests[i])
 		}
 	}
 }
 
-func TestOnlyPodsThatAskForWhatItManagesAreItsBusiness(t *testing.T) {
+func TestIsInterestedByManagedResources(t *testing.T) {
 	c := serve(t, answer(`{}`)).config()
 	c.Managed = []string{"example.com/gpu"}
-	extender := client(t, c, here())
+	extender := client(t, c, localOptions())
 	limited := fixture.Pod("p").Obj()
 	limited.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Limits: fixture.Resources("example.com/gpu", "1")}}}
 	for sentence, test := range map[string]struct {
@@ -311,22 +311,22 @@ func TestOnlyPodsThatAskForWhatItManagesAreItsBusiness(t *testing.T) {
 		}
 	}
 	c.Managed = nil
-	if !client(t, c, here()).IsInterested(pod()) {
+	if !client(t, c, localOptions()).IsInterested(pod()) {
 		t.Error("an extender that manages nothing is not asked about every pod")
 	}
 }
 
-func TestBindIsToldThePodAndItsNode(t *testing.T) {
+func TestBindRequest(t *testing.T) {
 	s := serve(t, answer(`{}`))
 	binding := &v1.Binding{Target: v1.ObjectReference{Kind: "Node", Name: "n1"}}
 	binding.Name, binding.Namespace, binding.UID = "web", "shop", "u1"
-	if err := client(t, s.config(), here()).Bind(binding); err != nil {
+	if err := client(t, s.config(), localOptions()).Bind(binding); err != nil {
 		t.Fatal(err)
 	}
-	if want := `/v1/bind {"PodName":"web","PodNamespace":"shop","PodUID":"u1","Node":"n1"}`; len(s.asked) != 1 || s.asked[0] != want {
-		t.Errorf("asked %v", s.asked)
+	if want := `/v1/bind {"PodName":"web","PodNamespace":"shop","PodUID":"u1","Node":"n1"}`; len(s.requests) != 1 || s.requests[0] != want {
+		t.Errorf("asked %v", s.requests)
 	}
-	if kind, told := failed(t, client(t, serve(t, answer(`{"Error": "no"}`)).config(), here()).Bind(binding)); kind != Failed || told != "no" {
+	if kind, told := failureOf(t, client(t, serve(t, answer(`{"Error": "no"}`)).config(), localOptions()).Bind(binding)); kind != Failed || told != "no" {
 		t.Errorf("%s %q", kind, told)
 	}
 }

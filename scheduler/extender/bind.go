@@ -13,13 +13,13 @@ func (c *Client) Bind(binding *v1.Binding) error {
 		return errors.New("the extender has no verb to bind")
 	}
 	var result extenderv1.ExtenderBindingResult
-	if err := c.ask("bind", c.config.Bind, &extenderv1.ExtenderBindingArgs{
+	if err := c.call("bind", c.config.Bind, &extenderv1.ExtenderBindingArgs{
 		PodName: binding.Name, PodNamespace: binding.Namespace, PodUID: binding.UID, Node: binding.Target.Name,
 	}, &result); err != nil {
 		return err
 	}
 	if result.Error != "" {
-		return c.said("bind", Failed, words(result.Error))
+		return c.answerError("bind", Failed, sanitizeMessage(result.Error))
 	}
 	return nil
 }

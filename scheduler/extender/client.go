@@ -42,29 +42,29 @@ type Options struct {
 	// Go starts a request beside the caller; nil means framework.Goroutine. Wait
 	// waits for it; nil means framework.Block.
 	Go   func(work func())
-	Wait framework.Wait
+	Wait framework.WaitFunc
 }
 
 // Client is one extender of one generation of a profile. It is safe for
 // concurrent use.
 type Client struct {
-	config  Config
-	profile string
-	options Options
-	life    context.Context
-	http    *http.Client
+	config   Config
+	profile  string
+	options  Options
+	lifetime context.Context
+	http     *http.Client
 	// connect opens a connection to an address.
-	connect func(ctx context.Context, network, address string) (net.Conn, error)
-	keys    *keys
+	connect     func(ctx context.Context, network, address string) (net.Conn, error)
+	certificate *clientCertificate
 	// out are the requests under way, left behind or not.
-	out chan struct{}
+	inFlight chan struct{}
 }
 
 var _ fwk.Extender = (*Client)(nil)
 
 // mostOut bounds the requests of one extender that have not come back: more are
 // refused at once. The loop has one at a time, bindings the others.
-const mostOut = 64
+const maxInFlight = 64
 
 // New returns the client of an extender of a profile, which ends with life. It
 // opens nothing. The error says what c lacks.
@@ -91,9 +91,9 @@ func New(life context.Context, profile string, c Config, o Options) (*Client, er
 	if o.Wait == nil {
 		o.Wait = framework.Block
 	}
-	client := &Client{config: c, profile: profile, options: o, life: life, out: make(chan struct{}, mostOut)}
-	client.keys = &keys{read: o.Certificate, secret: c.ClientCertificate, clock: o.Clock}
-	client.connect = (&net.Dialer{Control: client.control}).DialContext
+	client := &Client{config: c, profile: profile, options: o, lifetime: life, inFlight: make(chan struct{}, maxInFlight)}
+	client.certificate = &clientCertificate{read: o.Certificate, secret: c.ClientCertificate, clock: o.Clock}
+	client.connect = (&net.Dialer{Control: client.checkConnect}).DialContext
 	client.http = client.newHTTP(authorities)
 	return client, nil
 }
@@ -128,4 +128,6 @@ func (c *Client) IsIgnorable() bool { return c.config.Ignorable }
 func (c *Client) IsInterested(pod *v1.Pod) bool { return c.config.Interested(pod) }
 
 // at is where a verb is.
-func (c *Client) at(path string) string { return strings.TrimRight(c.config.URL, "/") + "/" + path }
+func (c *Client) verbURL(path string) string {
+	return strings.TrimRight(c.config.URL, "/") + "/" + path
+}

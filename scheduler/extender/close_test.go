@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-func TestAClientLetsGoOfItsConnections(t *testing.T) {
+func TestCloseClosesIdleConnections(t *testing.T) {
 	closed := make(chan struct{})
-	s := &server{}
+	s := &extenderServer{}
 	s.Server = httptest.NewUnstartedServer(answer(`{"NodeNames": ["a"]}`))
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateClosed {
@@ -19,7 +19,7 @@ func TestAClientLetsGoOfItsConnections(t *testing.T) {
 	}
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	c := client(t, s.config(), here())
+	c := client(t, s.config(), localOptions())
 	for range 2 { // one connection serves both
 		if _, _, _, err := c.Filter(pod(), nodes("a")); err != nil {
 			t.Fatal(err)

@@ -19,16 +19,16 @@ const maxAddresses = 16
 // dueKey is the key of the time by which a request has to be answered. An
 // http.Transport dials under a context with the values of the request's, but
 // without its deadline.
-type dueKey struct{}
+type requestDeadlineKey struct{}
 
 // withDue notes in ctx when a request that begins now has to be answered.
-func (c *Client) withDue(ctx context.Context) context.Context {
-	return context.WithValue(ctx, dueKey{}, c.options.Clock.Now().Add(c.config.Timeout))
+func (c *Client) withRequestDeadline(ctx context.Context) context.Context {
+	return context.WithValue(ctx, requestDeadlineKey{}, c.options.Clock.Now().Add(c.config.Timeout))
 }
 
 // left is how much time the request has for which a connection is opened.
-func (c *Client) left(ctx context.Context) time.Duration {
-	due, ok := ctx.Value(dueKey{}).(time.Time)
+func (c *Client) timeLeft(ctx context.Context) time.Duration {
+	due, ok := ctx.Value(requestDeadlineKey{}).(time.Time)
 	if !ok {
 		return c.config.Timeout
 	}
@@ -48,7 +48,7 @@ func (c *Client) dial(ctx context.Context, network, hostPort string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := c.options.Deadline(ctx, c.left(ctx))
+	ctx, cancel := c.options.Deadline(ctx, c.timeLeft(ctx))
 	defer cancel()
 	found, err := c.lookup(ctx, host)
 	if err != nil {
@@ -57,25 +57,25 @@ func (c *Client) dial(ctx context.Context, network, hostPort string) (net.Conn, 
 	var addresses []netip.AddrPort
 	for _, address := range found {
 		to := netip.AddrPortFrom(address, uint16(port))
-		if err := c.allow(to); err != nil {
+		if err := c.checkDial(to); err != nil {
 			return nil, err
 		}
 		addresses = append(addresses, to)
 	}
-	return c.dialInTurn(ctx, network, addresses[:min(len(addresses), maxAddresses)])
+	return c.dialSequentially(ctx, network, addresses[:min(len(addresses), maxAddresses)])
 }
 
 // dialInTurn connects to the first address that answers. Each address but the last
 // has its share of the time that is left, and the request itself has another: an
 // address that does not answer at all leaves time for the next one, and for the
 // answer. The error says what is wrong with each of them.
-func (c *Client) dialInTurn(ctx context.Context, network string, addresses []netip.AddrPort) (net.Conn, error) {
+func (c *Client) dialSequentially(ctx context.Context, network string, addresses []netip.AddrPort) (net.Conn, error) {
 	var errs []error
 	for i, address := range addresses {
 		if ctx.Err() != nil {
 			break
 		}
-		limit := c.left(ctx)
+		limit := c.timeLeft(ctx)
 		if more := len(addresses) - i - 1; more > 0 && !fault.FirstAddressTakesAll {
 			limit /= time.Duration(more + 2)
 		}
@@ -95,12 +95,12 @@ func (c *Client) dialOne(ctx context.Context, network string, address netip.Addr
 }
 
 // control has the last word, on the address that the kernel is given.
-func (c *Client) control(_, address string, _ syscall.RawConn) error {
+func (c *Client) checkConnect(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
 	}
-	return c.allow(to)
+	return c.checkDial(to)
 }
 
 func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) {

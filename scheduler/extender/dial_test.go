@@ -18,12 +18,12 @@ import (
 )
 
 // pipes is a listener for connections that are pipes within the process.
-type pipes struct {
+type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 }
 
-func (p pipes) Accept() (net.Conn, error) {
+func (p pipeListener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-p.conns:
 		return conn, nil
@@ -32,9 +32,9 @@ func (p pipes) Accept() (net.Conn, error) {
 	}
 }
 
-func (p pipes) Close() error { close(p.closed); return nil }
+func (p pipeListener) Close() error { close(p.closed); return nil }
 
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+func (p pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // addresses of an extender, and what becomes of a connection to them.
 const (
@@ -44,24 +44,24 @@ const (
 )
 
 // dialling is a client of an extender with several addresses, in virtual time.
-type dialling struct {
+type dialEnv struct {
 	*Client
 	dialled []string
 }
 
 // timeout is how long a request of it may take.
-const timeout = 6 * time.Second
+const dialTimeout = 6 * time.Second
 
-func newDialling(t *testing.T, certificate tls.Certificate, lookup func(context.Context, string) ([]netip.Addr, error)) *dialling {
+func newDialEnv(t *testing.T, certificate tls.Certificate, lookup func(context.Context, string) ([]netip.Addr, error)) *dialEnv {
 	t.Helper()
-	listener := pipes{make(chan net.Conn), make(chan struct{})}
+	listener := pipeListener{make(chan net.Conn), make(chan struct{})}
 	server := &http.Server{Handler: answer(`{"NodeNames": ["n1"]}`)}
 	go func() {
 		_ = server.Serve(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}}))
 	}()
 	t.Cleanup(func() { _ = server.Close() })
-	d := &dialling{Client: client(t, Config{
-		Name: "gpu", URL: "https://" + host + "/v1", Filter: "filter", Timeout: timeout, NodeCacheCapable: true, ServerName: "example.com",
+	d := &dialEnv{Client: client(t, Config{
+		Name: "gpu", URL: "https://" + host + "/v1", Filter: "filter", Timeout: dialTimeout, NodeCacheCapable: true, ServerName: "example.com",
 		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
 	}, Options{Lookup: lookup})}
 	d.connect = func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -81,7 +81,7 @@ func newDialling(t *testing.T, certificate tls.Certificate, lookup func(context.
 	return d
 }
 
-func TestAnAddressThatDoesNotAnswerLeavesTimeForTheNext(t *testing.T) {
+func TestAddressesAreDialledInTurn(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
 	server.StartTLS()
 	certificate := server.TLS.Certificates[0]
@@ -99,14 +99,14 @@ func TestAnAddressThatDoesNotAnswerLeavesTimeForTheNext(t *testing.T) {
 		"the first is a black hole, the second answers":          {blackHole + " " + answers, 0, 2 * time.Second, blackHole + " " + answers, Answered},
 		"two are black holes, the third answers":                 {blackHole + " " + blackHole + " " + answers, 0, 3 * time.Second, blackHole + " " + blackHole + " " + answers, Answered},
 		"after a slow lookup what is left of the time is shared": {blackHole + " " + answers, 3 * time.Second, 4 * time.Second, blackHole + " " + answers, Answered},
-		"all are black holes, and the time is over":              {blackHole + " " + blackHole, 0, timeout, blackHole + " " + blackHole, Late},
-		"the lookup takes all the time":                          {answers, time.Hour, timeout, "", Late},
+		"all are black holes, and the time is over":              {blackHole + " " + blackHole, 0, dialTimeout, blackHole + " " + blackHole, Late},
+		"the lookup takes all the time":                          {answers, time.Hour, dialTimeout, "", Late},
 		"all refuse":                                             {refuses + " " + refuses, 0, 0, refuses + " " + refuses, Unreachable},
 		"one of them may not be dialled: none is":                {blackHole + " 127.0.0.1 " + answers, 0, 0, "", Unreachable},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newDialling(t, certificate, func(ctx context.Context, _ string) (found []netip.Addr, err error) {
+				d := newDialEnv(t, certificate, func(ctx context.Context, _ string) (found []netip.Addr, err error) {
 					select {
 					case <-time.After(c.lookup):
 					case <-ctx.Done():
@@ -120,7 +120,7 @@ func TestAnAddressThatDoesNotAnswerLeavesTimeForTheNext(t *testing.T) {
 				begin := time.Now()
 				_, _, _, err := d.Filter(pod(), nodes("n1"))
 				took := time.Since(begin)
-				kind, _ := failed(t, err)
+				kind, _ := failureOf(t, err)
 				synctest.Wait()
 				if diff := cmp.Diff(c.kind, kind); diff != "" {
 					t.Errorf("how it ended (-want,+got), %v:\n%s", err, diff)

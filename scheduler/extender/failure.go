@@ -37,26 +37,26 @@ type Error struct {
 	Extender, Verb string
 	Kind           Kind
 	// Told is what may be told to everybody.
-	Told string
+	Message string
 	// Cause is for the log alone; may be nil.
 	Cause error
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("extender %q: %s: %s", e.Extender, e.Verb, e.Told)
+	return fmt.Sprintf("extender %q: %s: %s", e.Extender, e.Verb, e.Message)
 }
 
 // Bounds of what an extender says.
 const (
-	maxWords   = 256
-	maxReasons = 16
+	maxMessageBytes = 256
+	maxReasons      = 16
 )
 
 // words makes what an extender says fit to be shown: short, and on one line.
-func words(said string) string {
+func sanitizeMessage(said string) string {
 	var b strings.Builder
 	for _, r := range said {
-		if b.Len() >= maxWords {
+		if b.Len() >= maxMessageBytes {
 			return b.String() + "…"
 		}
 		if !unicode.IsPrint(r) {

@@ -20,22 +20,22 @@ func (c *Client) Filter(pod *v1.Pod, nodes []fwk.NodeInfo) (fit []fwk.NodeInfo, 
 		return nodes, nil, nil, nil
 	}
 	var result extenderv1.ExtenderFilterResult
-	if err := c.ask("filter", c.config.Filter, c.question(pod, nodes), &result); err != nil {
+	if err := c.call("filter", c.config.Filter, c.requestArgs(pod, nodes), &result); err != nil {
 		return nil, nil, nil, err
 	}
 	if result.Error != "" {
-		return nil, nil, nil, c.said("filter", Failed, words(result.Error))
+		return nil, nil, nil, c.answerError("filter", Failed, sanitizeMessage(result.Error))
 	}
-	fit, err = c.chosen(&result, nodes)
+	fit, err = c.feasibleNodes(&result, nodes)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	failed, unresolvable = c.reasons(&result, nodes, fit)
+	failed, unresolvable = c.failedNodes(&result, nodes, fit)
 	return fit, failed, unresolvable, nil
 }
 
 // question is what filter and prioritize are asked.
-func (c *Client) question(pod *v1.Pod, nodes []fwk.NodeInfo) *extenderv1.ExtenderArgs {
+func (c *Client) requestArgs(pod *v1.Pod, nodes []fwk.NodeInfo) *extenderv1.ExtenderArgs {
 	args := &extenderv1.ExtenderArgs{Pod: pod}
 	if c.config.NodeCacheCapable {
 		names := make([]string, len(nodes))
@@ -53,10 +53,10 @@ func (c *Client) question(pod *v1.Pod, nodes []fwk.NodeInfo) *extenderv1.Extende
 }
 
 // chosen returns the nodes that an answer names, in its order.
-func (c *Client) chosen(result *extenderv1.ExtenderFilterResult, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
-	names, err := named(result)
+func (c *Client) feasibleNodes(result *extenderv1.ExtenderFilterResult, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
+	names, err := answerNames(result)
 	if err != nil {
-		return nil, c.said("filter", False, err.Error())
+		return nil, c.answerError("filter", False, err.Error())
 	}
 	known := make(map[string]fwk.NodeInfo, len(nodes))
 	for _, n := range nodes {
@@ -67,9 +67,9 @@ func (c *Client) chosen(result *extenderv1.ExtenderFilterResult, nodes []fwk.Nod
 		node, asked := known[name]
 		switch {
 		case !asked:
-			return nil, c.said("filter", False, "the answer names a node that was not asked about, or one twice")
-		case both(result, name):
-			return nil, c.said("filter", False, "the answer says of a node that it fits and that it does not")
+			return nil, c.answerError("filter", False, "the answer names a node that was not asked about, or one twice")
+		case isFailedNode(result, name):
+			return nil, c.answerError("filter", False, "the answer says of a node that it fits and that it does not")
 		}
 		delete(known, name)
 		fit = append(fit, node)
@@ -79,7 +79,7 @@ func (c *Client) chosen(result *extenderv1.ExtenderFilterResult, nodes []fwk.Nod
 
 // named are the names of the nodes that an answer says fit: by name or in full,
 // or both ways when they agree.
-func named(result *extenderv1.ExtenderFilterResult) ([]string, error) {
+func answerNames(result *extenderv1.ExtenderFilterResult) ([]string, error) {
 	var full []string
 	if result.Nodes != nil {
 		for i := range result.Nodes.Items {
@@ -113,7 +113,7 @@ func sameNames(a, b []string) bool {
 	return true
 }
 
-func both(result *extenderv1.ExtenderFilterResult, name string) bool {
+func isFailedNode(result *extenderv1.ExtenderFilterResult, name string) bool {
 	_, failed := result.FailedNodes[name]
 	_, unresolvable := result.FailedAndUnresolvableNodes[name]
 	return failed || unresolvable
@@ -121,7 +121,7 @@ func both(result *extenderv1.ExtenderFilterResult, name string) bool {
 
 // reasons says of each node that is not chosen why not. What an answer says of
 // nodes that were not asked about is not looked at.
-func (c *Client) reasons(result *extenderv1.ExtenderFilterResult, nodes, fit []fwk.NodeInfo) (failed, unresolvable extenderv1.FailedNodesMap) {
+func (c *Client) failedNodes(result *extenderv1.ExtenderFilterResult, nodes, fit []fwk.NodeInfo) (failed, unresolvable extenderv1.FailedNodesMap) {
 	failed, unresolvable = extenderv1.FailedNodesMap{}, extenderv1.FailedNodesMap{}
 	chosen := make(map[string]bool, len(fit))
 	for _, n := range fit {
@@ -135,9 +135,9 @@ func (c *Client) reasons(result *extenderv1.ExtenderFilterResult, nodes, fit []f
 		}
 		// What is unresolvable outranks the other, where a node is both.
 		if why, ok := result.FailedAndUnresolvableNodes[name]; ok && !fault.ExtenderDoubted {
-			unresolvable[name] = c.reason(why, told)
+			unresolvable[name] = c.boundedReason(why, told)
 		} else if why, ok := result.FailedNodes[name]; ok {
-			failed[name] = c.reason(why, told)
+			failed[name] = c.boundedReason(why, told)
 		} else {
 			unresolvable[name] = fmt.Sprintf("node(s) were left out by extender %q", c.config.Name)
 		}
@@ -147,8 +147,8 @@ func (c *Client) reasons(result *extenderv1.ExtenderFilterResult, nodes, fit []f
 
 // reason is what may be told of a reason: a pod's message counts nodes by
 // reason, and one reason a node would fill it.
-func (c *Client) reason(why string, told map[string]bool) string {
-	if why = words(why); why == "" {
+func (c *Client) boundedReason(why string, told map[string]bool) string {
+	if why = sanitizeMessage(why); why == "" {
 		why = fmt.Sprintf("node(s) were refused by extender %q", c.config.Name)
 	}
 	if !told[why] && len(told) >= maxReasons {
@@ -159,7 +159,7 @@ func (c *Client) reason(why string, told map[string]bool) string {
 }
 
 // said is a failure that an answer shows, which the request did not.
-func (c *Client) said(verb string, kind Kind, told string) error {
+func (c *Client) answerError(verb string, kind Kind, told string) error {
 	c.count(verb, kind)
-	return c.failure(verb, kind, told, nil)
+	return c.newError(verb, kind, told, nil)
 }

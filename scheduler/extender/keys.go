@@ -21,25 +21,25 @@ type Certificate struct {
 // keyAge is how long a certificate is used before its Secret is read again: a
 // change is followed within that time, with a right to get Secrets and none to
 // list or watch them.
-const keyAge = 30 * time.Second
+const certificateTTL = 30 * time.Second
 
 // keys are the client certificate of one extender.
-type keys struct {
+type clientCertificate struct {
 	read   func(ctx context.Context, secret string) (Certificate, error)
 	secret string
 	clock  clock.PassiveClock
 
 	mu      sync.Mutex
 	version string
-	since   time.Time
+	readAt  time.Time
 	pair    *tls.Certificate
 }
 
 // refresh reads the Secret where it is time, and says whether the certificate is
 // another one now. As long as there is one, a Secret that cannot be read, or
 // that is broken, leaves it in use; the error is then only told.
-func (k *keys) refresh(ctx context.Context) (changed bool, err error) {
-	if !k.due() {
+func (k *clientCertificate) refresh(ctx context.Context) (changed bool, err error) {
+	if !k.startRead() {
 		return false, nil
 	}
 	certificate, err := k.read(ctx, k.secret)
@@ -65,25 +65,25 @@ func (k *keys) refresh(ctx context.Context) (changed bool, err error) {
 
 // due says whether the caller is to read the Secret now. Requests that come while
 // it is read use the certificate that there is; without one, each reads it.
-func (k *keys) due() bool {
+func (k *clientCertificate) startRead() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.secret == "" || k.pair != nil && k.clock.Since(k.since) < keyAge {
+	if k.secret == "" || k.pair != nil && k.clock.Since(k.readAt) < certificateTTL {
 		return false
 	}
-	k.since = k.clock.Now()
+	k.readAt = k.clock.Now()
 	return true
 }
 
 // has says whether there is a certificate, or none is needed.
-func (k *keys) has() bool {
+func (k *clientCertificate) available() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.secret == "" || k.pair != nil
 }
 
 // show is tls.Config.GetClientCertificate.
-func (k *keys) show(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+func (k *clientCertificate) getClientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.pair == nil {

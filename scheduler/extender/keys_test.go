@@ -19,7 +19,7 @@ import (
 )
 
 // pair is a certificate that vouches for itself, and its key.
-func pair(name string) (*x509.Certificate, Certificate) {
+func newCertificate(name string) (*x509.Certificate, Certificate) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		panic(err)
@@ -48,11 +48,11 @@ func pair(name string) (*x509.Certificate, Certificate) {
 }
 
 func selfSigned() *x509.Certificate {
-	certificate, _ := pair("nobody")
+	certificate, _ := newCertificate("nobody")
 	return certificate
 }
 
-func TestAnExtenderSeesTheSecretsCertificateAndFollowsIt(t *testing.T) {
+func TestClientCertificateFollowsTheSecret(t *testing.T) {
 	var seen []string
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		name := "nobody"
@@ -63,11 +63,11 @@ func TestAnExtenderSeesTheSecretsCertificateAndFollowsIt(t *testing.T) {
 		answer(`{"NodeNames": ["a"]}`)(w, r)
 	})
 	s.TLS.ClientAuth = tls.RequestClientCert
-	_, first := pair("first")
-	_, second := pair("second")
+	_, first := newCertificate("first")
+	_, second := newCertificate("second")
 	current, broken := first, error(nil)
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
-	c, o := s.config(), here()
+	c, o := s.config(), localOptions()
 	c.ClientCertificate, o.Clock = "mine", clock
 	o.Certificate = func(_ context.Context, secret string) (Certificate, error) {
 		if secret != "mine" {
@@ -81,15 +81,15 @@ func TestAnExtenderSeesTheSecretsCertificateAndFollowsIt(t *testing.T) {
 		return err
 	}
 	broken = errors.New("forbidden")
-	if kind, told := failed(t, ask()); kind != Unreachable || told != "its client certificate cannot be read" {
+	if kind, told := failureOf(t, ask()); kind != Unreachable || told != "its client certificate cannot be read" {
 		t.Errorf("%s %q", kind, told)
 	}
 	broken = nil
 	for _, change := range []func(){
 		func() {},
 		func() { current = second }, // not looked at yet
-		func() { clock.Step(keyAge) },
-		func() { clock.Step(keyAge); broken = errors.New("the API server is gone") },
+		func() { clock.Step(certificateTTL) },
+		func() { clock.Step(certificateTTL); broken = errors.New("the API server is gone") },
 	} {
 		if change(); ask() != nil {
 			t.Fatal("it failed")
@@ -101,15 +101,15 @@ func TestAnExtenderSeesTheSecretsCertificateAndFollowsIt(t *testing.T) {
 }
 
 // A Secret that is read slowly must not hold up requests that have a certificate.
-func TestRequestsUseTheCertificateThatThereIsWhileTheSecretIsRead(t *testing.T) {
+func TestRequestsUseTheOldCertificateWhileTheSecretIsRead(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
-	_, first := pair("first")
-	_, second := pair("second")
-	k := &keys{secret: "s", clock: clock, read: func(context.Context, string) (Certificate, error) { return first, nil }}
+	_, first := newCertificate("first")
+	_, second := newCertificate("second")
+	k := &clientCertificate{secret: "s", clock: clock, read: func(context.Context, string) (Certificate, error) { return first, nil }}
 	if _, err := k.refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	clock.Step(keyAge)
+	clock.Step(certificateTTL)
 	k.read = func(ctx context.Context, _ string) (Certificate, error) {
 		if !k.mu.TryLock() {
 			t.Fatal("a lock is held while the Secret is read")

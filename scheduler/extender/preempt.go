@@ -20,16 +20,16 @@ func (c *Client) ProcessPreemption(pod *v1.Pod, victims map[string]*extenderv1.V
 	}
 	args := &extenderv1.ExtenderPreemptionArgs{Pod: pod, NodeNameToVictims: victims}
 	if c.config.NodeCacheCapable {
-		args.NodeNameToVictims, args.NodeNameToMetaVictims = nil, byUID(victims)
+		args.NodeNameToVictims, args.NodeNameToMetaVictims = nil, metaVictims(victims)
 	}
 	var result extenderv1.ExtenderPreemptionResult
-	if err := c.ask("preempt", c.config.Preempt, args, &result); err != nil {
+	if err := c.call("preempt", c.config.Preempt, args, &result); err != nil {
 		return nil, err
 	}
 	chosen := make(map[string]*extenderv1.Victims, len(result.NodeNameToMetaVictims))
 	for name, meta := range result.NodeNameToMetaVictims {
 		if _, asked := victims[name]; !asked {
-			return nil, c.said("preempt", False, "the answer names a node that was not asked about")
+			return nil, c.answerError("preempt", False, "the answer names a node that was not asked about")
 		}
 		if meta == nil {
 			meta = &extenderv1.MetaVictims{}
@@ -38,9 +38,9 @@ func (c *Client) ProcessPreemption(pod *v1.Pod, victims map[string]*extenderv1.V
 		if err != nil {
 			return nil, err
 		}
-		found, told := find(pod, meta, node)
+		found, told := findVictims(pod, meta, node)
 		if told != "" {
-			return nil, c.said("preempt", False, told)
+			return nil, c.answerError("preempt", False, told)
 		}
 		chosen[name] = &extenderv1.Victims{Pods: found, NumPDBViolations: meta.NumPDBViolations}
 	}
@@ -48,7 +48,7 @@ func (c *Client) ProcessPreemption(pod *v1.Pod, victims map[string]*extenderv1.V
 }
 
 // find returns the victims on a node; or what is wrong with them.
-func find(pod *v1.Pod, meta *extenderv1.MetaVictims, node fwk.NodeInfo) (found []*v1.Pod, told string) {
+func findVictims(pod *v1.Pod, meta *extenderv1.MetaVictims, node fwk.NodeInfo) (found []*v1.Pod, told string) {
 	there := map[string]*v1.Pod{}
 	for _, p := range node.GetPods() {
 		there[string(p.GetPod().UID)] = p.GetPod()
@@ -67,7 +67,7 @@ func find(pod *v1.Pod, meta *extenderv1.MetaVictims, node fwk.NodeInfo) (found [
 	return found, ""
 }
 
-func byUID(victims map[string]*extenderv1.Victims) map[string]*extenderv1.MetaVictims {
+func metaVictims(victims map[string]*extenderv1.Victims) map[string]*extenderv1.MetaVictims {
 	all := make(map[string]*extenderv1.MetaVictims, len(victims))
 	for node, v := range victims {
 		meta := &extenderv1.MetaVictims{Pods: []*extenderv1.MetaPod{}, NumPDBViolations: v.NumPDBViolations}

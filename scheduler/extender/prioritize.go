@@ -17,7 +17,7 @@ func (c *Client) Prioritize(pod *v1.Pod, nodes []fwk.NodeInfo) (*extenderv1.Host
 		return &extenderv1.HostPriorityList{}, 0, nil
 	}
 	var list extenderv1.HostPriorityList
-	if err := c.ask("prioritize", c.config.Prioritize, c.question(pod, nodes), &list); err != nil {
+	if err := c.call("prioritize", c.config.Prioritize, c.requestArgs(pod, nodes), &list); err != nil {
 		return nil, 0, err
 	}
 	left := make(map[string]bool, len(nodes))
@@ -26,11 +26,11 @@ func (c *Client) Prioritize(pod *v1.Pod, nodes []fwk.NodeInfo) (*extenderv1.Host
 	}
 	for _, host := range list {
 		if !left[host.Host] {
-			return nil, 0, c.said("prioritize", False, "the answer scores a node that was not asked about, or one twice")
+			return nil, 0, c.answerError("prioritize", False, "the answer scores a node that was not asked about, or one twice")
 		}
 		delete(left, host.Host)
 		if (host.Score < extenderv1.MinExtenderPriority || host.Score > extenderv1.MaxExtenderPriority) && !fault.ExtenderOverscores {
-			return nil, 0, c.said("prioritize", False, fmt.Sprintf("a score is %d, want %d to %d", host.Score, extenderv1.MinExtenderPriority, extenderv1.MaxExtenderPriority))
+			return nil, 0, c.answerError("prioritize", False, fmt.Sprintf("a score is %d, want %d to %d", host.Score, extenderv1.MinExtenderPriority, extenderv1.MaxExtenderPriority))
 		}
 	}
 	return &list, c.config.Weight, nil

@@ -11,7 +11,7 @@ import (
 
 // payloads are ways to have Berth talk to what is no extender, by the URL alone.
 // Each is refused when the profile is compiled, with the words that it holds.
-var payloads = map[string]struct{ url, words string }{
+var forbiddenURLs = map[string]struct{ url, words string }{
 	"this host":                           {"https://127.0.0.1/", "a loopback address"},
 	"this host, by another of its names":  {"https://127.1.2.3:6443/", "a loopback address"},
 	"this host, in IPv6":                  {"https://[::1]:10250/", "a loopback address"},
@@ -64,8 +64,8 @@ var payloads = map[string]struct{ url, words string }{
 	"an IPv4 address in brackets":         {"https://[127.0.0.1]/", "must be https://"},
 }
 
-func TestNoURLLeadsToWhatIsNoExtender(t *testing.T) {
-	for sentence, payload := range payloads {
+func TestCheckURL(t *testing.T) {
+	for sentence, payload := range forbiddenURLs {
 		t.Run(sentence, func(t *testing.T) {
 			err := CheckURL(payload.url)
 			if err == nil || !strings.Contains(err.Error(), payload.words) {
@@ -84,7 +84,7 @@ func TestNoURLLeadsToWhatIsNoExtender(t *testing.T) {
 }
 
 // Names are judged when they are dialled, by the addresses that they have then.
-func TestNoNameLeadsToWhatIsNoExtender(t *testing.T) {
+func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 	s := serve(t, answer(`{"NodeNames": ["a"]}`))
 	apiServer := netip.MustParseAddrPort("10.96.0.1:" + strings.Split(s.Listener.Addr().String(), ":")[1])
 	for sentence, addresses := range map[string]string{
@@ -102,7 +102,7 @@ func TestNoNameLeadsToWhatIsNoExtender(t *testing.T) {
 		"the API server's, mapped":          "::ffff:10.96.0.1",
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			o := here()
+			o := localOptions()
 			o.Allow, o.Forbidden = nil, []netip.AddrPort{apiServer}
 			o.Lookup = func(context.Context, string) (found []netip.Addr, err error) {
 				for text := range strings.FieldsSeq(addresses) {
@@ -116,15 +116,15 @@ func TestNoNameLeadsToWhatIsNoExtender(t *testing.T) {
 			}
 		})
 	}
-	if len(s.asked) > 0 {
-		t.Errorf("somebody was asked: %v", s.asked)
+	if len(s.requests) > 0 {
+		t.Errorf("somebody was asked: %v", s.requests)
 	}
 }
 
 // A name that was harmless when it was looked at first is looked at again.
-func TestANameThatIsRebound(t *testing.T) {
+func TestANameIsLookedUpForEachConnection(t *testing.T) {
 	s := serve(t, answer(`{"NodeNames": ["a"]}`))
-	allowed, o := true, here()
+	allowed, o := true, localOptions()
 	o.Allow = func(netip.AddrPort) error {
 		if allowed {
 			return nil // as if it were another machine's
@@ -137,8 +137,8 @@ func TestANameThatIsRebound(t *testing.T) {
 	}
 	allowed = false
 	_ = c.Close() // a connection that is open leads where it led
-	if kind, _ := failed(t, filterError(c)); kind != Unreachable || len(s.asked) != 1 {
-		t.Errorf("%s, asked %d times", kind, len(s.asked))
+	if kind, _ := failureOf(t, filterError(c)); kind != Unreachable || len(s.requests) != 1 {
+		t.Errorf("%s, asked %d times", kind, len(s.requests))
 	}
 }
 
@@ -147,26 +147,26 @@ func filterError(c *Client) error {
 	return err
 }
 
-func TestTheKernelIsAskedOnlyForWhatIsAllowed(t *testing.T) {
+func TestCheckConnect(t *testing.T) {
 	s := serve(t, answer(`{}`))
 	c := client(t, s.config(), Options{})
-	if err := c.control("tcp", "127.0.0.1:443", nil); err == nil {
+	if err := c.checkConnect("tcp", "127.0.0.1:443", nil); err == nil {
 		t.Error("the last word is yes to this host")
 	}
-	if err := c.control("tcp", "10.0.0.1:443", nil); err != nil {
+	if err := c.checkConnect("tcp", "10.0.0.1:443", nil); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestNoProxyStandsBetween(t *testing.T) {
+func TestProxiesAreIgnored(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	s := serve(t, answer(`{"NodeNames": ["a"]}`))
-	if err := filterError(client(t, s.config(), here())); err != nil {
+	if err := filterError(client(t, s.config(), localOptions())); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAClientIsNotMadeOfWhatCannotBe(t *testing.T) {
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	good := Config{Name: "gpu", URL: "https://gpu.example/", Filter: "f", Timeout: time.Second, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: selfSigned().Raw})}
 	noAuthority, elsewhere, secret := good, good, good
 	noAuthority.CABundle, elsewhere.URL, secret.ClientCertificate = nil, "https://127.0.0.1/", "mine"

@@ -30,7 +30,7 @@ func (c *Client) newHTTP(authorities *x509.CertPool) *http.Client {
 			DialContext: c.dial,
 			TLSClientConfig: &tls.Config{
 				MinVersion: tls.VersionTLS12, RootCAs: authorities, ServerName: c.config.ServerName,
-				GetClientCertificate: c.keys.show,
+				GetClientCertificate: c.certificate.getClientCertificate,
 			},
 			DisableCompression:     true, // what unpacks to more than was sent
 			MaxConnsPerHost:        maxConnections,
@@ -50,14 +50,14 @@ func (c *Client) newHTTP(authorities *x509.CertPool) *http.Client {
 }
 
 // forbiddenError says that no extender is at an address.
-type forbiddenError struct{ address, is string }
+type forbiddenError struct{ address, reason string }
 
 func (e *forbiddenError) Error() string {
-	return fmt.Sprintf("%s is %s: no extender may be there", e.address, e.is)
+	return fmt.Sprintf("%s is %s: no extender may be there", e.address, e.reason)
 }
 
 // allow says whether an address may be dialled.
-func (c *Client) allow(to netip.AddrPort) error {
+func (c *Client) checkDial(to netip.AddrPort) error {
 	if c.options.Allow != nil {
 		return c.options.Allow(to)
 	}

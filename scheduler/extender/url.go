@@ -13,9 +13,9 @@ import (
 // plainURL is all that an extender's URL may be made of, before it is read: what
 // two readers might understand in two ways is left out altogether, such as
 // users, escapes, backslashes, white space, and letters that look like others.
-var plainURL = regexp.MustCompile(`^https://[-A-Za-z0-9.:\[\]]+(/[-A-Za-z0-9._~/]*)?$`)
+var allowedURL = regexp.MustCompile(`^https://[-A-Za-z0-9.:\[\]]+(/[-A-Za-z0-9._~/]*)?$`)
 
-var errURL = errors.New("must be https://HOST[:PORT][/PATH], without a user, a query or a fragment")
+var errURLFormat = errors.New("must be https://HOST[:PORT][/PATH], without a user, a query or a fragment")
 
 // CheckURL says what is wrong with an extender's URL and what would be right. It
 // looks nothing up: the address is checked again whenever it is dialled.
@@ -23,12 +23,12 @@ func CheckURL(text string) error {
 	if scheme, _, found := strings.Cut(text, "://"); found && scheme != "https" {
 		return fmt.Errorf("must begin with https://, the scheme is %q", scheme)
 	}
-	if !plainURL.MatchString(text) {
-		return errURL
+	if !allowedURL.MatchString(text) {
+		return errURLFormat
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" || u.User != nil || u.Opaque != "" {
-		return errURL
+		return errURLFormat
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || port[0] == '0' {
@@ -46,7 +46,7 @@ func CheckURL(text string) error {
 }
 
 // label is one part of a DNS name.
-var label = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
+var dnsLabel = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
 
 func checkHost(host string, bracketed bool) error {
 	address, err := netip.ParseAddr(host)
@@ -64,7 +64,7 @@ func checkHost(host string, bracketed bool) error {
 	}
 	labels := strings.Split(host, ".")
 	for _, l := range labels {
-		if !label.MatchString(l) {
+		if !dnsLabel.MatchString(l) {
 			return fmt.Errorf("the host %q is not a DNS name: labels of letters, digits and '-', with a '.' between them and none at the end", host)
 		}
 	}

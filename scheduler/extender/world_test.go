@@ -25,17 +25,17 @@ import (
 const host = "gpu.example"
 
 // server is an extender that answers with a handler, and asked is what it heard.
-type server struct {
+type extenderServer struct {
 	*httptest.Server
-	asked []string
+	requests []string
 }
 
-func serve(t *testing.T, handler http.HandlerFunc) *server {
+func serve(t *testing.T, handler http.HandlerFunc) *extenderServer {
 	t.Helper()
-	s := &server{}
+	s := &extenderServer{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		s.asked = append(s.asked, r.URL.Path+" "+string(body))
+		s.requests = append(s.requests, r.URL.Path+" "+string(body))
 		handler(w, r)
 	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -53,7 +53,7 @@ func answer(text string) http.HandlerFunc {
 
 // config is that of an extender at the server; its certificate is for
 // example.com.
-func (s *server) config() Config {
+func (s *extenderServer) config() Config {
 	return Config{
 		Name: "gpu", URL: "https://" + host + ":" + strings.Split(s.Listener.Addr().String(), ":")[1] + "/v1",
 		Filter: "filter", Prioritize: "prioritize", Preempt: "preempt", Bind: "bind", Weight: 3, Timeout: time.Hour,
@@ -63,7 +63,7 @@ func (s *server) config() Config {
 }
 
 // here lets clients dial this machine.
-func here() Options {
+func localOptions() Options {
 	return Options{
 		Allow: func(netip.AddrPort) error { return nil },
 		Lookup: func(context.Context, string) ([]netip.Addr, error) {
@@ -74,7 +74,7 @@ func here() Options {
 }
 
 // atOnce are deadlines that are over when they begin to count.
-func atOnce(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+func expiredDeadline(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	return ctx, cancel
@@ -100,7 +100,7 @@ func nodes(names ...string) []fwk.NodeInfo {
 	return list
 }
 
-func namesOf(list []fwk.NodeInfo) []string {
+func nodeNames(list []fwk.NodeInfo) []string {
 	var names []string
 	for _, n := range list {
 		names = append(names, n.Node().Name)
@@ -109,7 +109,7 @@ func namesOf(list []fwk.NodeInfo) []string {
 }
 
 // failed is how an extender failed: its kind and what was told.
-func failed(t *testing.T, err error) (Kind, string) {
+func failureOf(t *testing.T, err error) (Kind, string) {
 	t.Helper()
 	if err == nil {
 		return Answered, ""
@@ -118,7 +118,7 @@ func failed(t *testing.T, err error) (Kind, string) {
 	if !errors.As(err, &failure) {
 		t.Fatalf("%T %v is no failure of an extender", err, err)
 	}
-	return failure.Kind, failure.Told
+	return failure.Kind, failure.Message
 }
 
 func pod() *v1.Pod { return fixture.Pod("web").Obj() }

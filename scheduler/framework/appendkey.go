@@ -17,14 +17,14 @@ import (
 // with their length, lists with their number. Orders that mean nothing are
 // sorted.
 
-func appendText(key []byte, text string) []byte {
+func appendString(key []byte, text string) []byte {
 	return append(binary.AppendUvarint(key, uint64(len(text))), text...)
 }
 
-func appendTexts(key []byte, texts []string) []byte {
+func appendStrings(key []byte, texts []string) []byte {
 	key = binary.AppendUvarint(key, uint64(len(texts)))
 	for _, text := range texts {
-		key = appendText(key, text)
+		key = appendString(key, text)
 	}
 	return key
 }
@@ -36,18 +36,18 @@ func appendMap(key []byte, pairs map[string]string) []byte {
 	case 0:
 	case 1:
 		for name, value := range pairs {
-			key = appendText(appendText(key, name), value)
+			key = appendString(appendString(key, name), value)
 		}
 	default:
 		for _, name := range slices.Sorted(maps.Keys(pairs)) {
-			key = appendText(appendText(key, name), pairs[name])
+			key = appendString(appendString(key, name), pairs[name])
 		}
 	}
 	return key
 }
 
 // appendFlag appends whether something is so.
-func appendFlag(key []byte, flag bool) []byte {
+func appendBool(key []byte, flag bool) []byte {
 	if flag {
 		return append(key, 1)
 	}
@@ -58,18 +58,18 @@ func appendFlag(key []byte, flag bool) []byte {
 // Two results can be compared when keys were the same.
 func AppendLabels(key []byte, set map[string]string, keys []string) []byte {
 	if len(keys) > 2*len(set) {
-		return appendFew(key, set, keys)
+		return appendLabelsOfSmallSet(key, set, keys)
 	}
 	for i, name := range keys {
 		if value, ok := set[name]; ok {
-			key = appendText(binary.AppendUvarint(key, uint64(i)+1), value)
+			key = appendString(binary.AppendUvarint(key, uint64(i)+1), value)
 		}
 	}
 	return append(key, 0)
 }
 
 // appendFew is AppendLabels for a set that is small beside keys.
-func appendFew(key []byte, set map[string]string, keys []string) []byte {
+func appendLabelsOfSmallSet(key []byte, set map[string]string, keys []string) []byte {
 	var room [8]int
 	places := room[:0]
 	for name := range set {
@@ -79,15 +79,15 @@ func appendFew(key []byte, set map[string]string, keys []string) []byte {
 	}
 	slices.Sort(places)
 	for _, at := range places {
-		key = appendText(binary.AppendUvarint(key, uint64(at)+1), set[keys[at]])
+		key = appendString(binary.AppendUvarint(key, uint64(at)+1), set[keys[at]])
 	}
 	return append(key, 0)
 }
 
 // AppendTerm appends an affinity term.
 func AppendTerm(key []byte, term *fwk.AffinityTerm) []byte {
-	key = appendText(key, term.TopologyKey)
-	key = appendTexts(key, sets.List(term.Namespaces))
+	key = appendString(key, term.TopologyKey)
+	key = appendStrings(key, sets.List(term.Namespaces))
 	return appendSelector(appendSelector(key, term.NamespaceSelector), term.Selector)
 }
 
@@ -95,19 +95,19 @@ func AppendTerm(key []byte, term *fwk.AffinityTerm) []byte {
 // like one that selects everything, but for the flag.
 func appendSelector(key []byte, selector labels.Selector) []byte {
 	_, selects := selector.Requirements()
-	return appendText(appendFlag(key, selects), selector.String())
+	return appendString(appendBool(key, selects), selector.String())
 }
 
 // appendLabelSelector appends a selector as it is written.
 func appendLabelSelector(key []byte, selector *metav1.LabelSelector) []byte {
-	if key = appendFlag(key, selector != nil); selector == nil {
+	if key = appendBool(key, selector != nil); selector == nil {
 		return key
 	}
 	key = appendMap(key, selector.MatchLabels)
 	key = binary.AppendUvarint(key, uint64(len(selector.MatchExpressions)))
 	for i := range selector.MatchExpressions {
 		r := &selector.MatchExpressions[i]
-		key = appendTexts(appendText(appendText(key, r.Key), string(r.Operator)), r.Values)
+		key = appendStrings(appendString(appendString(key, r.Key), string(r.Operator)), r.Values)
 	}
 	return key
 }
@@ -116,27 +116,27 @@ func appendLabelSelector(key []byte, selector *metav1.LabelSelector) []byte {
 // requires.
 func appendNodeSelector(key []byte, pod *v1.Pod) []byte {
 	// Whether there is a map makes a difference, even if it is empty.
-	key = appendMap(appendFlag(key, pod.Spec.NodeSelector != nil), pod.Spec.NodeSelector)
+	key = appendMap(appendBool(key, pod.Spec.NodeSelector != nil), pod.Spec.NodeSelector)
 	var required *v1.NodeSelector
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
 		required = affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}
-	if key = appendFlag(key, required != nil); required == nil {
+	if key = appendBool(key, required != nil); required == nil {
 		return key
 	}
 	key = binary.AppendUvarint(key, uint64(len(required.NodeSelectorTerms)))
 	for i := range required.NodeSelectorTerms {
-		key = appendNodeTerm(key, &required.NodeSelectorTerms[i])
+		key = appendNodeSelectorTerm(key, &required.NodeSelectorTerms[i])
 	}
 	return key
 }
 
-func appendNodeTerm(key []byte, term *v1.NodeSelectorTerm) []byte {
+func appendNodeSelectorTerm(key []byte, term *v1.NodeSelectorTerm) []byte {
 	for _, requirements := range [][]v1.NodeSelectorRequirement{term.MatchExpressions, term.MatchFields} {
 		key = binary.AppendUvarint(key, uint64(len(requirements)))
 		for i := range requirements {
 			r := &requirements[i]
-			key = appendTexts(appendText(appendText(key, r.Key), string(r.Operator)), r.Values)
+			key = appendStrings(appendString(appendString(key, r.Key), string(r.Operator)), r.Values)
 		}
 	}
 	return key
@@ -147,8 +147,8 @@ func appendTolerations(key []byte, tolerations []v1.Toleration) []byte {
 	for i := range tolerations {
 		t := &tolerations[i]
 		// TolerationSeconds says for how long, which is the kubelet's business.
-		key = appendText(appendText(key, t.Key), string(t.Operator))
-		key = appendText(appendText(key, t.Value), string(t.Effect))
+		key = appendString(appendString(key, t.Key), string(t.Operator))
+		key = appendString(appendString(key, t.Value), string(t.Effect))
 	}
 	return key
 }
@@ -156,8 +156,8 @@ func appendTolerations(key []byte, tolerations []v1.Toleration) []byte {
 // Key returns a text that sets have in common which hold the same pods. Sets
 // with another text may do so too.
 func (s *PodSet) Key() string {
-	key := appendFlag(appendFlag(nil, s.Terminating), s.Namespaces != nil)
-	return string(appendSelector(appendTexts(key, sets.List(s.Namespaces)), s.Selector))
+	key := appendBool(appendBool(nil, s.Terminating), s.Namespaces != nil)
+	return string(appendSelector(appendStrings(key, sets.List(s.Namespaces)), s.Selector))
 }
 
 // Key returns a text that scopes have in common which hold the same nodes.
@@ -166,7 +166,7 @@ func (s *Scope) Key() string {
 	if s == nil {
 		return ""
 	}
-	key := appendTexts(nil, s.Labels)
+	key := appendStrings(nil, s.RequiredLabels)
 	if s.HonorAffinity {
 		key = appendNodeSelector(append(key, 'a'), s.Pod)
 	}

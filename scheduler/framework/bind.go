@@ -15,17 +15,17 @@ import (
 // RunPreBindPreFlights asks which PreBind plugins will have work to do, and
 // which of them may work side by side. Skip means that none will.
 func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	ctx, at := f.visit(ctx, state, "PreBindPreFlight")
-	defer at.over(&status)
+	ctx, at := f.beginPoint(ctx, state, "PreBindPreFlight")
+	defer at.end(&status)
 	running := ""
-	defer f.rescue(pod, state, &running, "PreBindPreFlight", &status)
+	defer f.recoverPanic(pod, state, &running, "PreBindPreFlight", &status)
 	skipped, parallel, answer := sets.New[string](), sets.New[string](), fwk.NewStatus(fwk.Skip)
 	for _, plugin := range f.preBind {
 		running = plugin.Name()
-		over := f.lands(state, running, "PreBindPreFlight")
-		begin := f.begins(state)
+		over := f.trackBindingCall(state, running, "PreBindPreFlight")
+		begin := f.callStart(state)
 		result, s := plugin.PreBindPreFlight(ctx, state, pod, node)
-		f.took(begin, running, "PreBindPreFlight", s)
+		f.observePluginDuration(begin, running, "PreBindPreFlight", s)
 		over()
 		if result != nil && result.AllowParallel {
 			parallel.Insert(running)
@@ -49,14 +49,14 @@ func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleSta
 // RunPreBindPlugins lets the PreBind chain do its work. Neighbours that allow
 // it run side by side; the first failure cancels the rest of its group.
 func (f *Framework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	ctx, at := f.visit(ctx, state, "PreBind")
-	defer at.over(&status)
+	ctx, at := f.beginPoint(ctx, state, "PreBind")
+	defer at.end(&status)
 	run := func(ctx context.Context, plugin fwk.PreBindPlugin) *fwk.Status {
-		s := f.guard(pod, plugin.Name(), "PreBind", func() *fwk.Status {
-			defer f.lands(state, plugin.Name(), "PreBind")()
-			begin := f.begins(state)
+		s := f.callRecovered(pod, plugin.Name(), "PreBind", func() *fwk.Status {
+			defer f.trackBindingCall(state, plugin.Name(), "PreBind")()
+			begin := f.callStart(state)
 			s := plugin.PreBind(ctx, state, pod, node)
-			f.took(begin, plugin.Name(), "PreBind", s)
+			f.observePluginDuration(begin, plugin.Name(), "PreBind", s)
 			return s
 		})
 		if s.IsSuccess() {
@@ -65,10 +65,10 @@ func (f *Framework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState,
 		if errors.Is(s.AsError(), context.Canceled) && context.Cause(ctx) != nil {
 			s = fwk.AsStatus(context.Cause(ctx))
 		}
-		return blame(s, plugin.Name(), "PreBind")
+		return attributeStatus(s, plugin.Name(), "PreBind")
 	}
 	for _, group := range f.preBindGroups(state) {
-		if s := f.together(ctx, group, run); !s.IsSuccess() {
+		if s := f.runPreBindGroup(ctx, group, run); !s.IsSuccess() {
 			return s
 		}
 	}
@@ -100,7 +100,7 @@ func (f *Framework) preBindGroups(state fwk.CycleState) [][]fwk.PreBindPlugin {
 }
 
 // together runs the plugins of one group, and returns the first failure.
-func (f *Framework) together(ctx context.Context, group []fwk.PreBindPlugin, run func(context.Context, fwk.PreBindPlugin) *fwk.Status) *fwk.Status {
+func (f *Framework) runPreBindGroup(ctx context.Context, group []fwk.PreBindPlugin, run func(context.Context, fwk.PreBindPlugin) *fwk.Status) *fwk.Status {
 	if len(group) == 1 {
 		return run(ctx, group[0])
 	}
@@ -136,22 +136,22 @@ func (f *Framework) together(ctx context.Context, group []fwk.PreBindPlugin, run
 // RunBindPlugins asks the Bind plugins in turn until one takes the pod. Skip
 // means that none did.
 func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	ctx, at := f.visit(ctx, state, "Bind")
-	defer at.over(&status)
+	ctx, at := f.beginPoint(ctx, state, "Bind")
+	defer at.end(&status)
 	running := ""
-	defer f.rescue(pod, state, &running, "Bind", &status)
+	defer f.recoverPanic(pod, state, &running, "Bind", &status)
 	for _, plugin := range f.bind {
 		running = plugin.Name()
-		over := f.lands(state, running, "Bind")
-		begin := f.begins(state)
+		over := f.trackBindingCall(state, running, "Bind")
+		begin := f.callStart(state)
 		s := plugin.Bind(ctx, state, pod, node)
-		f.took(begin, running, "Bind", s)
+		f.observePluginDuration(begin, running, "Bind", s)
 		over()
 		if s.IsSkip() {
 			continue
 		}
 		if !s.IsSuccess() {
-			return blame(s, running, "Bind")
+			return attributeStatus(s, running, "Bind")
 		}
 		return nil
 	}
@@ -161,14 +161,14 @@ func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, po
 // RunPostBindPlugins tells the PostBind chain that the pod is bound.
 func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	var status *fwk.Status
-	ctx, at := f.visit(ctx, state, "PostBind")
-	defer at.over(&status)
+	ctx, at := f.beginPoint(ctx, state, "PostBind")
+	defer at.end(&status)
 	for _, plugin := range f.postBind {
-		_ = f.guard(pod, plugin.Name(), "PostBind", func() *fwk.Status {
-			defer f.lands(state, plugin.Name(), "PostBind")()
-			begin := f.begins(state)
+		_ = f.callRecovered(pod, plugin.Name(), "PostBind", func() *fwk.Status {
+			defer f.trackBindingCall(state, plugin.Name(), "PostBind")()
+			begin := f.callStart(state)
 			plugin.PostBind(ctx, state, pod, node)
-			f.took(begin, plugin.Name(), "PostBind", nil)
+			f.observePluginDuration(begin, plugin.Name(), "PostBind", nil)
 			return nil
 		})
 	}
@@ -176,7 +176,7 @@ func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState
 
 // blame names the plugin in a refusal, and wraps anything else as an error of
 // that plugin.
-func blame(s *fwk.Status, plugin, point string) *fwk.Status {
+func attributeStatus(s *fwk.Status, plugin, point string) *fwk.Status {
 	if s.IsRejected() {
 		return s.WithPlugin(plugin)
 	}

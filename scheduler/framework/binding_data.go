@@ -5,7 +5,7 @@ import (
 )
 
 // bindingKey is where the binding room leaves BindingData for the Bind plugin.
-const bindingKey fwk.StateKey = "berth.dev/binding"
+const bindingDataKey fwk.StateKey = "berth.dev/binding"
 
 // BindingData is what a Binding carries beyond the pod and the node. The API
 // server merges the annotations into the pod in the same write, and refuses
@@ -21,12 +21,12 @@ type BindingData struct {
 func (d *BindingData) Clone() fwk.StateData { return d }
 
 // WriteBindingData leaves data in state for the Bind plugin.
-func WriteBindingData(state fwk.CycleState, data *BindingData) { state.Write(bindingKey, data) }
+func WriteBindingData(state fwk.CycleState, data *BindingData) { state.Write(bindingDataKey, data) }
 
 // ReadBindingData returns what was left in state. Nothing left gives the zero
 // value, with which a Binding is a plain one.
 func ReadBindingData(state fwk.CycleState) BindingData {
-	note, err := state.Read(bindingKey)
+	note, err := state.Read(bindingDataKey)
 	if err != nil {
 		return BindingData{}
 	}

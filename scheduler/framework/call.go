@@ -33,12 +33,12 @@ func ForgetProfile(profile string) {
 
 // pointNames are those that every attempt passes; their observers are looked
 // up once.
-var pointNames = []string{"PreFilter", "Filter", "PreScore", "Score"}
+var pointsOfEveryAttempt = []string{"PreFilter", "Filter", "PreScore", "Score"}
 
 // successes returns the observers of these points for attempts that succeed.
-func successes(profile string) map[string]prometheus.Observer {
+func successObservers(profile string) map[string]prometheus.Observer {
 	observers := map[string]prometheus.Observer{}
-	for _, point := range pointNames {
+	for _, point := range pointsOfEveryAttempt {
 		observers[point] = pointDuration.WithLabelValues(point, fwk.Success.String(), profile)
 	}
 	return observers
@@ -46,14 +46,14 @@ func successes(profile string) map[string]prometheus.Observer {
 
 // measure records the time since begin at an extension point, and returns the end
 // of that time.
-func (f *Framework) measure(point string, begin time.Time, code fwk.Code) time.Time {
+func (f *Framework) observePointDuration(point string, begin time.Time, code fwk.Code) time.Time {
 	end := f.Clock.Now()
 	if f.OnTrial() && !fault.TrialMeasured {
 		return end
 	}
 	spent := end.Sub(begin).Seconds()
 	if code == fwk.Success {
-		if observer, ok := f.successes[point]; ok {
+		if observer, ok := f.successObservers[point]; ok {
 			observer.Observe(spent)
 			return end
 		}
@@ -65,24 +65,24 @@ func (f *Framework) measure(point string, begin time.Time, code fwk.Code) time.T
 // rescue turns a plugin's panic into an error that names it, and tells of it.
 // Use it deferred; plugin points to the name of the plugin that is being
 // called about pod, which may be nil, as state may be.
-func (f *Framework) rescue(pod *v1.Pod, state fwk.CycleState, plugin *string, point string, status **fwk.Status) {
+func (f *Framework) recoverPanic(pod *v1.Pod, state fwk.CycleState, plugin *string, point string, status **fwk.Status) {
 	if fault.PanicPasses {
 		return
 	}
 	if r := recover(); r != nil {
-		f.leave(watch(state), *plugin, watched{})
-		f.tell(pod, Poison{Call: Call{*plugin, point}})
-		*status = panicked(*plugin, point, r)
+		f.endCall(callWatchOf(state), *plugin, timedCall{})
+		f.reportPluginFault(pod, PluginFault{Call: Call{*plugin, point}})
+		*status = panicStatus(*plugin, point, r)
 	}
 }
 
-func panicked(plugin, point string, r any) *fwk.Status {
+func panicStatus(plugin, point string, r any) *fwk.Status {
 	return fwk.AsStatus(&PanicError{Plugin: plugin, Point: point, Value: r, Stack: debug.Stack()}).WithPlugin(plugin)
 }
 
 // guard calls one plugin about pod, which may be nil, and recovers it.
-func (f *Framework) guard(pod *v1.Pod, plugin, point string, call func() *fwk.Status) (status *fwk.Status) {
-	defer f.rescue(pod, nil, &plugin, point, &status)
+func (f *Framework) callRecovered(pod *v1.Pod, plugin, point string, call func() *fwk.Status) (status *fwk.Status) {
+	defer f.recoverPanic(pod, nil, &plugin, point, &status)
 	return call()
 }
 

@@ -11,67 +11,67 @@ import (
 
 // Class is what the plugins of a Framework made of the pods of one class: what
 // PreFilter and PreScore noted of one of them, and their forms.
-type Class struct {
-	*Lasting
+type PodClass struct {
+	*CacheableForms
 	// State is what an attempt's state stands on. It is replaced, never
 	// changed.
 	State *CycleState
 	// Filters and Scores are the live forms, in the order of their chains.
-	Filters []ClassFilter
-	Scores  []ClassScore
+	UncachedFilters []ClassFilter
+	UncachedScores  []ClassScore
 	// Live are those of Filters that do not skip the pods, as of Begin.
-	Live []*ClassFilter
+	ActiveFilters []*ClassFilter
 
-	framework *Framework
-	opaques   *opaques
+	framework     *Framework
+	opaquePlugins *opaquePluginSet
 	// chain is the Filter chain without the plugins that skip the pods, and
 	// without opaque ones.
-	chain []filterer
+	chain []countedFilter
 }
 
 // Lasting is the forms whose verdicts last as long as a node does not change.
 // Classes share it that differ in nothing that these read.
-type Lasting struct {
+type CacheableForms struct {
 	// LastingFilters and LastingScores are in the order of their chains.
-	LastingFilters []ClassFilter
-	LastingScores  []ClassScore
+	CacheableFilters []ClassFilter
+	CacheableScores  []ClassScore
 }
 
 // ClassFilter is a form in the Filter chain.
 type ClassFilter struct {
-	FilterForm
+	BatchFilter
 	Plugin string
 	// Place is the plugin's in its chain, from 0.
-	Place int
+	Index int
 	// skips says that PreFilter of a live form would answer Skip.
 	skips bool
 	// asked counts the nodes that the form is asked about.
-	asked prometheus.Counter
+	evaluations prometheus.Counter
 }
 
 // Idle reports whether the form refuses no node now.
-func (c *ClassFilter) Idle() bool { return idle(c.FilterForm) }
+func (c *ClassFilter) Idle() bool { return isIdle(c.BatchFilter) }
 
 // ClassScore is a form in the Score chain.
 type ClassScore struct {
-	ScoreForm
+	BatchScore
 	Plugin string
 	// Place is the plugin's in its chain, from 0.
-	Place  int
+	Index  int
 	Weight int64
 	// Normal normalises; nil where nothing has to be.
-	Normal NormalForm
+	Normalizer BatchNormalizer
 	// kept is the form where it reads counts, nil elsewhere.
-	kept KeptScoreForm
+	incremental IncrementalBatchScore
 	// asked counts the nodes that the form is asked about.
-	asked prometheus.Counter
+	evaluations prometheus.Counter
 }
 
 // Idle reports whether the form scores all nodes with 0 now.
-func (c *ClassScore) Idle() bool { return idle(c.ScoreForm) }
+func (c *ClassScore) Idle() bool { return isIdle(c.BatchScore) }
 
 // HighestScore is the largest sum of weighted scores that a node can have.
-func (f *Framework) HighestScore() int64 {
+func (f *Framework) MaxTotalScore() int64 {
 	var sum int64
 	for i := range f.score {
 		sum += f.score[i].weight * fwk.MaxScore
@@ -80,22 +80,22 @@ func (f *Framework) HighestScore() int64 {
 }
 
 // ScorePlugins is how many plugins score.
-func (f *Framework) ScorePlugins() int { return len(f.score) }
+func (f *Framework) NumScorePlugins() int { return len(f.score) }
 
 // ClassKeys returns what writes down the two parts of a class's key: what
 // lasting forms read of a pod, and the rest. labels are the keys that
 // selectors of placed pods name.
-func (f *Framework) ClassKeys(labels *LabelKeys) (lasting, rest *ClassKeys) {
-	lasting = &ClassKeys{Labels: labels}
+func (f *Framework) ClassKeyBuilders(labels *LabelKeys) (lasting, rest *ClassKeyBuilder) {
+	lasting = &ClassKeyBuilder{Labels: labels}
 	// A PodInfo is shared by its class as well.
-	rest = &ClassKeys{Facets: PodNamespace | PodRequests | PodAffinity, Labels: labels}
+	rest = &ClassKeyBuilder{Facets: PodNamespace | PodRequests | PodAffinity, Labels: labels}
 	for _, plugin := range f.plugins {
-		reader, reads := plugin.(Reader)
-		if !reads || !decides(plugin) {
+		reader, reads := plugin.(ReadsDeclarer)
+		if !reads || !affectsPlacement(plugin) {
 			continue
 		}
 		keys := rest
-		if lasts(plugin, reader.Reads()) {
+		if isCacheable(plugin, reader.Reads()) {
 			keys = lasting
 		}
 		keys.Facets |= reader.Reads().Pod
@@ -108,27 +108,27 @@ func (f *Framework) ClassKeys(labels *LabelKeys) (lasting, rest *ClassKeys) {
 }
 
 // Minds reports whether a verdict that is remembered depends on any of facets.
-func (l *Lasting) Minds(facets Facets) bool {
+func (l *CacheableForms) DependsOn(facets Facets) bool {
 	minds := func(form any) bool {
-		minding, ok := form.(MindingForm)
-		return ok && minding.Minds()&facets != 0
+		minding, ok := form.(DependencyReporter)
+		return ok && minding.Dependencies()&facets != 0
 	}
-	return slices.ContainsFunc(l.LastingFilters, func(f ClassFilter) bool { return minds(f.FilterForm) }) ||
-		slices.ContainsFunc(l.LastingScores, func(s ClassScore) bool { return minds(s.ScoreForm) })
+	return slices.ContainsFunc(l.CacheableFilters, func(f ClassFilter) bool { return minds(f.BatchFilter) }) ||
+		slices.ContainsFunc(l.CacheableScores, func(s ClassScore) bool { return minds(s.BatchScore) })
 }
 
 // ScoreRemembered is what a class remembers of a node's score, made anew in the
 // plain way from a pod and its own state. It reports false when a plugin fails.
-func (f *Framework) ScoreRemembered(ctx context.Context, state *CycleState, pod *v1.Pod, node fwk.NodeInfo) (sum int64, ok bool) {
-	if !f.prepareScores(ctx, state, pod) {
+func (f *Framework) CacheableScore(ctx context.Context, state *CycleState, pod *v1.Pod, node fwk.NodeInfo) (sum int64, ok bool) {
+	if !f.runCacheablePreScore(ctx, state, pod) {
 		return 0, false
 	}
 	for i := range f.score {
 		plugin := &f.score[i]
-		if f.Opaque(pod, plugin.name) || readsVolumes(plugin.ScorePlugin) || readsOf(plugin.ScorePlugin).Score&moving != 0 || plugin.ScoreExtensions() != nil || state.GetSkipScorePlugins().Has(plugin.name) {
+		if f.IsOpaque(pod, plugin.name) || readsVolumes(plugin.ScorePlugin) || readsOf(plugin.ScorePlugin).Score&uncacheableFacets != 0 || plugin.ScoreExtensions() != nil || state.GetSkipScorePlugins().Has(plugin.name) {
 			continue
 		}
-		f.trial.calls(plugin.name, "Score")
+		f.trial.recordCall(plugin.name, "Score")
 		score, status := plugin.Score(ctx, state, pod, node)
 		if !status.IsSuccess() {
 			return 0, false
@@ -140,19 +140,19 @@ func (f *Framework) ScoreRemembered(ctx context.Context, state *CycleState, pod 
 
 // Begin comes before an attempt. It reports false when the class has to be
 // made anew.
-func (c *Class) Begin() bool {
-	for i := range c.Filters {
-		skip, ok := c.Filters[i].FilterForm.(LiveFilterForm).Begin()
+func (c *PodClass) Begin() bool {
+	for i := range c.UncachedFilters {
+		skip, ok := c.UncachedFilters[i].BatchFilter.(UncachedBatchFilter).Begin()
 		if !ok {
 			return false
 		}
-		if c.Filters[i].skips != skip {
-			c.Filters[i].skips = skip
-			c.skip(c.Filters[i].Plugin, skip)
+		if c.UncachedFilters[i].skips != skip {
+			c.UncachedFilters[i].skips = skip
+			c.setSkipped(c.UncachedFilters[i].Plugin, skip)
 		}
 	}
-	for i := range c.Scores {
-		if kept := c.Scores[i].kept; kept != nil && !kept.Current() {
+	for i := range c.UncachedScores {
+		if kept := c.UncachedScores[i].incremental; kept != nil && !kept.Current() {
 			return false
 		}
 	}
@@ -161,52 +161,52 @@ func (c *Class) Begin() bool {
 
 // RunFilterPlugins is the Framework's RunOpenFilterPlugins for a pod of the class whose state stands
 // on the class's: who skips such pods is known.
-func (c *Class) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (status *fwk.Status) {
+func (c *PodClass) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (status *fwk.Status) {
 	running := ""
-	defer c.framework.rescue(pod, state, &running, "Filter", &status)
-	w := watch(state)
+	defer c.framework.recoverPanic(pod, state, &running, "Filter", &status)
+	w := callWatchOf(state)
 	for _, plugin := range c.chain {
 		running = plugin.Name()
-		c.framework.trial.calls(running, "Filter")
-		outer := c.framework.enter(w, running, "Filter")
-		begin := c.framework.begins(state)
+		c.framework.trial.recordCall(running, "Filter")
+		outer := c.framework.beginCall(w, running, "Filter")
+		begin := c.framework.callStart(state)
 		s := plugin.Filter(ctx, state, pod, node)
-		c.framework.took(begin, running, "Filter", s)
-		plugin.asked.Inc()
-		c.framework.leave(w, running, outer)
+		c.framework.observePluginDuration(begin, running, "Filter", s)
+		plugin.evaluations.Inc()
+		c.framework.endCall(w, running, outer)
 		if !s.IsSuccess() {
-			return refusalOf(running, s)
+			return filterStatus(running, s)
 		}
 	}
 	return nil
 }
 
 // skip changes which plugins Filter passes over, for attempts to come.
-func (c *Class) skip(plugin string, skip bool) {
+func (c *PodClass) setSkipped(plugin string, skip bool) {
 	skipped := c.State.GetSkipFilterPlugins().Clone()
 	if skip {
 		skipped.Insert(plugin)
 	} else {
 		skipped.Delete(plugin)
 	}
-	next := &CycleState{notes: c.State.notes}
+	next := &CycleState{storage: c.State.storage}
 	next.SetSkipFilterPlugins(skipped)
 	next.SetSkipScorePlugins(c.State.GetSkipScorePlugins())
 	c.State = next
-	c.line()
+	c.updateActive()
 }
 
 // line finds out who does not skip the pods.
-func (c *Class) line() {
-	c.Live, c.chain = nil, nil
+func (c *PodClass) updateActive() {
+	c.ActiveFilters, c.chain = nil, nil
 	skipped := c.State.GetSkipFilterPlugins()
-	for i := range c.Filters {
-		if !c.Filters[i].skips {
-			c.Live = append(c.Live, &c.Filters[i])
+	for i := range c.UncachedFilters {
+		if !c.UncachedFilters[i].skips {
+			c.ActiveFilters = append(c.ActiveFilters, &c.UncachedFilters[i])
 		}
 	}
 	for _, plugin := range c.framework.filter {
-		if !skipped.Has(plugin.Name()) && !c.opaques.names.Has(plugin.Name()) {
+		if !skipped.Has(plugin.Name()) && !c.opaquePlugins.names.Has(plugin.Name()) {
 			c.chain = append(c.chain, plugin)
 		}
 	}
@@ -214,7 +214,7 @@ func (c *Class) line() {
 
 // readsOf is what a plugin says that it reads; nothing, when it does not say.
 func readsOf(plugin fwk.Plugin) Reads {
-	if reader, ok := plugin.(Reader); ok {
+	if reader, ok := plugin.(ReadsDeclarer); ok {
 		return reader.Reads()
 	}
 	return Reads{}
@@ -222,10 +222,10 @@ func readsOf(plugin fwk.Plugin) Reads {
 
 // lasts reports whether any verdict of a plugin lasts as long as a node does not
 // change.
-func lasts(plugin fwk.Plugin, reads Reads) bool {
+func isCacheable(plugin fwk.Plugin, reads Reads) bool {
 	_, filters := plugin.(fwk.FilterPlugin)
 	_, scores := plugin.(fwk.ScorePlugin)
-	return filters && reads.Filter&moving == 0 || scores && reads.Score&moving == 0
+	return filters && reads.Filter&uncacheableFacets == 0 || scores && reads.Score&uncacheableFacets == 0
 }
 
 // SelectedLabels adds the keys that plugins' own selectors name.

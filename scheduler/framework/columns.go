@@ -16,11 +16,11 @@ type Slot = int32
 type Row struct {
 	// Offered is node.status.allocatable, Taken what the pods request, Scored
 	// what they are scored with.
-	OfferedCPU, OfferedMemory, OfferedStorage int64
-	TakenCPU, TakenMemory, TakenStorage       int64
-	ScoredCPU, ScoredMemory                   int64
+	AllocatableCPU, AllocatableMemory, AllocatableStorage int64
+	RequestedCPU, RequestedMemory, RequestedStorage       int64
+	NonZeroCPU, NonZeroMemory                             int64
 	// Room is how many pods the node takes, Pods how many it has.
-	Room, Pods int64
+	AllowedPods, Pods int64
 	// Images is how many names of images the node knows.
 	Images int32
 	// Cordoned is spec.unschedulable.
@@ -50,7 +50,7 @@ type Columns struct {
 	taintIDs   map[string]int32
 	// advised is how many nodes have a taint that only advises against them,
 	// tainted how many have any, and cordoned how many are unschedulable.
-	advised, tainted, cordoned int
+	preferNoSchedule, tainted, cordoned int
 }
 
 // spareTaintLists is how many lists of taints that no node has any more may be
@@ -60,26 +60,26 @@ const spareTaintLists = 1024
 // NewColumns returns the columns of nodes, each in the slot of its index.
 func NewColumns(nodes ...*NodeInfo) *Columns {
 	c := &Columns{topologies: newTopologies()}
-	c.forgetTaints()
+	c.resetTaints()
 	for slot, node := range nodes {
-		c.Put(Slot(slot), node)
+		c.SetNode(Slot(slot), node)
 	}
 	return c
 }
 
 // Put makes node the one in slot; nil frees the slot.
-func (c *Columns) Put(slot Slot, node *NodeInfo) {
+func (c *Columns) SetNode(slot Slot, node *NodeInfo) {
 	for len(c.Nodes) <= int(slot) {
 		c.Nodes, c.Rows = append(c.Nodes, nil), append(c.Rows, Row{})
 		c.Versions, c.Taints = append(c.Versions, 0), append(c.Taints, 0)
 	}
 	c.Nodes[slot] = node
-	c.Describe(slot)
-	c.Count(slot)
+	c.UpdateLabelsAndTaints(slot)
+	c.UpdateResources(slot)
 }
 
 // Count takes over the numbers of the node in slot.
-func (c *Columns) Count(slot Slot) {
+func (c *Columns) UpdateResources(slot Slot) {
 	if c.Versions[slot]++; c.Versions[slot] == 0 {
 		c.Versions[slot] = 1 // 0 is no version
 		c.Era++
@@ -87,35 +87,35 @@ func (c *Columns) Count(slot Slot) {
 	var row Row
 	if node := c.Nodes[slot]; node.Node() != nil {
 		row = Row{
-			OfferedCPU: node.Allocatable.MilliCPU, OfferedMemory: node.Allocatable.Memory,
-			OfferedStorage: node.Allocatable.EphemeralStorage,
-			TakenCPU:       node.Requested.MilliCPU, TakenMemory: node.Requested.Memory,
-			TakenStorage: node.Requested.EphemeralStorage,
-			ScoredCPU:    node.NonZeroRequested.MilliCPU, ScoredMemory: node.NonZeroRequested.Memory,
-			Room: int64(node.Allocatable.AllowedPodNumber), Pods: int64(len(node.pods)),
+			AllocatableCPU: node.Allocatable.MilliCPU, AllocatableMemory: node.Allocatable.Memory,
+			AllocatableStorage: node.Allocatable.EphemeralStorage,
+			RequestedCPU:       node.Requested.MilliCPU, RequestedMemory: node.Requested.Memory,
+			RequestedStorage: node.Requested.EphemeralStorage,
+			NonZeroCPU:       node.NonZeroRequested.MilliCPU, NonZeroMemory: node.NonZeroRequested.Memory,
+			AllowedPods: int64(node.Allocatable.AllowedPodNumber), Pods: int64(len(node.pods)),
 			Images: int32(len(node.ImageStates)), Cordoned: node.node.Spec.Unschedulable,
 		}
 	}
-	c.cordoned += one(row.Cordoned) - one(c.Rows[slot].Cordoned)
+	c.cordoned += boolToInt(row.Cordoned) - boolToInt(c.Rows[slot].Cordoned)
 	c.Rows[slot] = row
 }
 
 // Describe takes over the labels and the taints of the node in slot. Count
 // comes after it.
-func (c *Columns) Describe(slot Slot) {
+func (c *Columns) UpdateLabelsAndTaints(slot Slot) {
 	node := c.Nodes[slot].Node()
-	c.topologies.put(slot, node)
+	c.topologies.setNode(slot, node)
 	before := c.taintLists[c.Taints[slot]]
 	var next []v1.Taint
 	if node != nil {
 		next = node.Spec.Taints
 	}
-	c.advised += advice(next) - advice(before)
-	c.tainted += one(len(next) > 0) - one(len(before) > 0)
+	c.preferNoSchedule += preferNoScheduleCount(next) - preferNoScheduleCount(before)
+	c.tainted += boolToInt(len(next) > 0) - boolToInt(len(before) > 0)
 	c.Taints[slot] = c.taintID(next)
 }
 
-func one(is bool) int {
+func boolToInt(is bool) int {
 	if is {
 		return 1
 	}
@@ -127,16 +127,16 @@ func (c *Columns) TaintList(id int32) []v1.Taint { return c.taintLists[id] }
 
 // Advised reports whether any node has a taint that advises against it, that
 // is one with the effect PreferNoSchedule.
-func (c *Columns) Advised() bool { return c.advised > 0 }
+func (c *Columns) HasPreferNoScheduleTaints() bool { return c.preferNoSchedule > 0 }
 
 // Tainted reports whether any node has a taint.
-func (c *Columns) Tainted() bool { return c.tainted > 0 }
+func (c *Columns) HasTaints() bool { return c.tainted > 0 }
 
 // Cordoned reports whether any node is unschedulable.
-func (c *Columns) Cordoned() bool { return c.cordoned > 0 }
+func (c *Columns) HasCordonedNodes() bool { return c.cordoned > 0 }
 
-func advice(taints []v1.Taint) int {
-	return one(slices.ContainsFunc(taints, func(t v1.Taint) bool { return t.Effect == v1.TaintEffectPreferNoSchedule }))
+func preferNoScheduleCount(taints []v1.Taint) int {
+	return boolToInt(slices.ContainsFunc(taints, func(t v1.Taint) bool { return t.Effect == v1.TaintEffectPreferNoSchedule }))
 }
 
 // taintID numbers a list of taints. Where many lists are gone, numbers are
@@ -164,7 +164,7 @@ func (c *Columns) taintID(taints []v1.Taint) int32 {
 	return id
 }
 
-func (c *Columns) forgetTaints() {
+func (c *Columns) resetTaints() {
 	c.taintLists, c.taintIDs = [][]v1.Taint{nil}, map[string]int32{}
 }
 
@@ -172,7 +172,7 @@ func (c *Columns) forgetTaints() {
 func (c *Columns) renumberTaints() {
 	c.Era++
 	lists := c.taintLists
-	c.forgetTaints()
+	c.resetTaints()
 	for slot, id := range c.Taints {
 		c.Taints[slot] = c.taintID(lists[id])
 	}

@@ -19,46 +19,46 @@ import (
 // of looking at all pods again.
 type Counts interface {
 	// Pods answers each query with the number of pods by domain.
-	Pods(queries ...PodQuery) []*Tally
+	Pods(queries ...PodQuery) []*DomainSums
 	// Terms answers with the weight of the affinity terms that the pod of the
 	// query matches, by domain of the pods that have them. A domain is listed
 	// when a term there matches, whatever the weights add up to.
-	Terms(query TermQuery) *TermTallies
+	Terms(query TermQuery) *TermSums
 	// On counts the pods on one node, which may be a copy that differs from
 	// the snapshot.
-	On(node fwk.NodeInfo, pods *PodSet) int64
+	PodsOnNode(node fwk.NodeInfo, pods *PodSet) int64
 }
 
 // KeptCounts are Counts whose answers move with the snapshot.
-type KeptCounts interface {
+type IncrementalCounts interface {
 	Counts
 	// ByNode counts pods by the slot of their node. Pods in slots beyond its
 	// end are none.
-	ByNode(pods *PodSet) *NodeNumbers
+	ByNode(pods *PodSet) *NodeCounts
 	// Columns are what the answers' domains and slots are those of.
 	Columns() *Columns
 }
 
 // NodeNumbers are numbers by slot that move with the snapshot.
-type NodeNumbers struct {
-	By []int32
+type NodeCounts struct {
+	BySlot []int32
 	// Turn is the turn of the Columns in which the numbers were used last.
-	Turn    uint64
-	Dropped bool
+	LastQuery uint64
+	Dropped   bool
 
-	turn *uint64
+	queries *uint64
 }
 
 // NewNodeNumbers returns numbers by the slots of columns, all 0.
-func NewNodeNumbers(columns *Columns) *NodeNumbers {
-	return &NodeNumbers{turn: columns.Turns(), Turn: *columns.Turns()}
+func NewNodeCounts(columns *Columns) *NodeCounts {
+	return &NodeCounts{queries: columns.QueryCounter(), LastQuery: *columns.QueryCounter()}
 }
 
 // Current reports whether the numbers still move with the snapshot, and counts as
 // a use.
-func (n *NodeNumbers) Current() bool {
-	if n.turn != nil {
-		n.Turn = *n.turn
+func (n *NodeCounts) Current() bool {
+	if n.queries != nil {
+		n.LastQuery = *n.queries
 	}
 	return !n.Dropped
 }
@@ -91,10 +91,10 @@ type PodQuery struct {
 	Scope *Scope
 	// Unlabelled puts nodes without the label into the domain "" instead of
 	// into none.
-	Unlabelled bool
+	IncludeUnlabelled bool
 	// Vacant lists the domains that hold no such pod as well; without it they
 	// may be listed or not.
-	Vacant bool
+	IncludeEmpty bool
 	// Within, when it is not nil, are the domains that are asked about; others
 	// may be left out of the answer.
 	Within sets.Set[string]
@@ -104,13 +104,13 @@ type PodQuery struct {
 // node counts at all. It is what an answer is defined by.
 func (q *PodQuery) Domain(node *v1.Node) (domain string, ok bool) {
 	domain, ok = node.Labels[q.TopologyKey]
-	if !ok && !q.Unlabelled {
+	if !ok && !q.IncludeUnlabelled {
 		return "", false
 	}
 	if q.Within != nil && !q.Within.Has(domain) {
 		return "", false
 	}
-	return domain, q.Scope.Holds(node)
+	return domain, q.Scope.Includes(node)
 }
 
 // PodSet is the pods of some namespaces that a selector matches.
@@ -133,7 +133,7 @@ func (s *PodSet) selects(pod *v1.Pod) bool {
 
 // On counts the pods of the set that are on node. It is where a scan spends
 // its time, so one namespace is compared rather than looked up.
-func (s *PodSet) On(node fwk.NodeInfo) int64 {
+func (s *PodSet) CountOnNode(node fwk.NodeInfo) int64 {
 	namespace, one := "", len(s.Namespaces) == 1
 	if one {
 		for namespace = range s.Namespaces {
@@ -141,7 +141,7 @@ func (s *PodSet) On(node fwk.NodeInfo) int64 {
 	}
 	var n int64
 	for _, info := range node.GetPods() {
-		if pod := plainPod(info); one && pod.Namespace == namespace && s.selects(pod) || !one && s.Has(pod) {
+		if pod := originalPod(info); one && pod.Namespace == namespace && s.selects(pod) || !one && s.Has(pod) {
 			n++
 		}
 	}
@@ -150,7 +150,7 @@ func (s *PodSet) On(node fwk.NodeInfo) int64 {
 
 // And returns the pods that are in every one of the sets. Nobody bounds how
 // many there are, so their selectors are joined once and not one by one.
-func (s *PodSet) And(others ...*PodSet) *PodSet {
+func (s *PodSet) Intersect(others ...*PodSet) *PodSet {
 	all := *s
 	_, selects := s.Selector.Requirements()
 	var more []labels.Requirement
@@ -177,7 +177,7 @@ func (s *PodSet) And(others ...*PodSet) *PodSet {
 // Scope is which nodes count for a pod. A nil Scope holds every node.
 type Scope struct {
 	// Labels are the keys of labels that a node must carry.
-	Labels []string
+	RequiredLabels []string
 	// Pod is whose wishes the next two fields speak of.
 	Pod *v1.Pod
 	// HonorAffinity leaves out nodes that Pod's nodeSelector and required node
@@ -192,17 +192,17 @@ type Scope struct {
 // NewScope returns a Scope with these fields.
 func NewScope(pod *v1.Pod, labels []string, honorAffinity, honorTaints bool) *Scope {
 	return &Scope{
-		Labels: labels, Pod: pod, HonorAffinity: honorAffinity, HonorTaints: honorTaints,
+		RequiredLabels: labels, Pod: pod, HonorAffinity: honorAffinity, HonorTaints: honorTaints,
 		required: nodeaffinity.GetRequiredNodeAffinity(pod),
 	}
 }
 
 // Holds reports whether node counts.
-func (s *Scope) Holds(node *v1.Node) bool {
+func (s *Scope) Includes(node *v1.Node) bool {
 	if s == nil {
 		return true
 	}
-	for _, key := range s.Labels {
+	for _, key := range s.RequiredLabels {
 		if _, ok := node.Labels[key]; !ok {
 			return false
 		}

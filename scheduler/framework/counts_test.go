@@ -50,35 +50,35 @@ func TestPodSets(t *testing.T) {
 			set: &framework.PodSet{Selector: web, Terminating: true}, pod: fixture.Pod("a").Label("app", "web").Terminating(), want: true,
 		},
 		"both selectors of a joined set must match": {
-			set: (&framework.PodSet{Selector: web}).And(&framework.PodSet{Selector: selecting("tier=front")}),
+			set: (&framework.PodSet{Selector: web}).Intersect(&framework.PodSet{Selector: selecting("tier=front")}),
 			pod: fixture.Pod("a").Label("app", "web"),
 		},
 		"a joined set has the namespaces that both have": {
 			set: (&framework.PodSet{Namespaces: sets.New("default", "shop"), Selector: web}).
-				And(&framework.PodSet{Namespaces: sets.New("default"), Selector: labels.Everything()}),
+				Intersect(&framework.PodSet{Namespaces: sets.New("default"), Selector: labels.Everything()}),
 			pod: fixture.Pod("a").Label("app", "web"), want: true,
 		},
 		"every namespace joined with some is some": {
-			set: (&framework.PodSet{Selector: web}).And(&framework.PodSet{Namespaces: sets.New("shop"), Selector: web}),
+			set: (&framework.PodSet{Selector: web}).Intersect(&framework.PodSet{Namespaces: sets.New("shop"), Selector: web}),
 			pod: fixture.Pod("a").Label("app", "web"),
 		},
 		"a pod that one of many joined selectors does not match is not": {
 			set: (&framework.PodSet{Selector: web}).
-				And(&framework.PodSet{Selector: selecting("tier=front")}, &framework.PodSet{Selector: selecting("app!=db")}),
+				Intersect(&framework.PodSet{Selector: selecting("tier=front")}, &framework.PodSet{Selector: selecting("app!=db")}),
 			pod: fixture.Pod("a").Label("app", "web"),
 		},
 		"one that all of them match is": {
 			set: (&framework.PodSet{Selector: web}).
-				And(&framework.PodSet{Selector: selecting("tier=front")}, &framework.PodSet{Selector: labels.Everything()}),
+				Intersect(&framework.PodSet{Selector: selecting("tier=front")}, &framework.PodSet{Selector: labels.Everything()}),
 			pod: fixture.Pod("a").Label("app", "web").Label("tier", "front"), want: true,
 		},
 		"what matches nothing matches nothing among many": {
 			set: (&framework.PodSet{Selector: web}).
-				And(&framework.PodSet{Selector: labels.Nothing()}, &framework.PodSet{Selector: labels.Everything()}),
+				Intersect(&framework.PodSet{Selector: labels.Nothing()}, &framework.PodSet{Selector: labels.Everything()}),
 			pod: fixture.Pod("a").Label("app", "web"),
 		},
 		"what matches nothing matches nothing when joined": {
-			set: (&framework.PodSet{Selector: labels.Nothing()}).And(&framework.PodSet{Selector: labels.Everything()}),
+			set: (&framework.PodSet{Selector: labels.Nothing()}).Intersect(&framework.PodSet{Selector: labels.Everything()}),
 			pod: fixture.Pod("a").Label("app", "web"),
 		},
 	} {
@@ -87,7 +87,7 @@ func TestPodSets(t *testing.T) {
 			if got := c.set.Has(pod); got != c.want {
 				t.Errorf("Has says %v, want %v", got, c.want)
 			}
-			if got := c.set.On(framework.NewNodeInfo(pod)) == 1; got != c.want {
+			if got := c.set.CountOnNode(framework.NewNodeInfo(pod)) == 1; got != c.want {
 				t.Errorf("On counts it: %v, want %v", got, c.want)
 			}
 		})
@@ -112,7 +112,7 @@ func TestScopes(t *testing.T) {
 		"advice keeps nobody off":                      {scope: framework.NewScope(pod, nil, false, true), node: fixture.Node("n").Taint("x", "", v1.TaintEffectPreferNoSchedule), want: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := c.scope.Holds(c.node.Obj()); got != c.want {
+			if got := c.scope.Includes(c.node.Obj()); got != c.want {
 				t.Errorf("holds the node: %v, want %v", got, c.want)
 			}
 		})
@@ -120,12 +120,12 @@ func TestScopes(t *testing.T) {
 }
 
 // stranger is a Handle whose lister is not Berth's.
-type stranger struct{ fwk.Handle }
+type foreignHandle struct{ fwk.Handle }
 
-func (stranger) SnapshotSharedLister() fwk.SharedLister { return nil }
+func (foreignHandle) SnapshotSharedLister() fwk.SharedLister { return nil }
 
 func TestAHandleThatDoesNotCountIsAnError(t *testing.T) {
-	for _, handle := range []fwk.Handle{nil, stranger{}} {
+	for _, handle := range []fwk.Handle{nil, foreignHandle{}} {
 		if _, err := framework.CountsOf(handle); err == nil || !strings.HasPrefix(err.Error(), "handle: ") {
 			t.Errorf("error %v, want one about the handle", err)
 		}

@@ -13,8 +13,8 @@ import (
 // writing notes is safe from several goroutines; the runtime's own fields
 // (skips and flags) are set between extension points, by one goroutine.
 type CycleState struct {
-	mu    sync.RWMutex
-	notes map[fwk.StateKey]fwk.StateData
+	mu      sync.RWMutex
+	storage map[fwk.StateKey]fwk.StateData
 	// base is what pods of the same class share; nil without a class. It is not
 	// written to any more. A note that was deleted here, but is there, is nil.
 	base *CycleState
@@ -25,11 +25,11 @@ type CycleState struct {
 	recordPluginMetrics                bool
 	// still says that no note changes while nodes are asked, whatever pods are
 	// thought of as on them: so that nobody need clone any.
-	still bool
+	readOnly bool
 	// watch watches the attempt; nil: nobody does.
-	watch *Watch
+	callWatch *CallWatch
 	// landing is told of the calls on the way to the node; nil: nobody is.
-	landing *Landing
+	bindingCalls *BindingCalls
 	// tracer makes a span of each extension point; nil: nobody reads any. What is
 	// tried on a clone is none.
 	tracer trace.Tracer
@@ -44,24 +44,24 @@ func NewCycleState() *CycleState { return &CycleState{} }
 func (c *CycleState) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.notes, c.base = nil, nil
-	c.skipFilter, c.skipScore, c.still = nil, nil, false
+	c.storage, c.base = nil, nil
+	c.skipFilter, c.skipScore, c.readOnly = nil, nil, false
 }
 
 // Stand makes the notes and the skips of base, which must not be written to any
 // more, those of an empty c.
-func (c *CycleState) Stand(base *CycleState) {
+func (c *CycleState) SetBase(base *CycleState) {
 	c.base = base
-	c.skipFilter, c.still = base.skipFilter, base.still
+	c.skipFilter, c.readOnly = base.skipFilter, base.readOnly
 }
 
 // Read returns the note under key, or fwk.ErrNotFound.
 func (c *CycleState) Read(key fwk.StateKey) (fwk.StateData, error) {
 	c.mu.RLock()
-	note, found := c.notes[key]
+	note, found := c.storage[key]
 	c.mu.RUnlock()
 	if !found && c.base != nil {
-		note = c.base.notes[key]
+		note = c.base.storage[key]
 	}
 	if note == nil {
 		return nil, fwk.ErrNotFound
@@ -71,7 +71,7 @@ func (c *CycleState) Read(key fwk.StateKey) (fwk.StateData, error) {
 
 // Noted returns the note that a plugin left under key at an earlier point. It is an
 // error that the profile does not ask the plugin there, or that the note is another's.
-func Noted[T fwk.StateData](state fwk.CycleState, key fwk.StateKey, plugin, point string) (T, error) {
+func ReadStateData[T fwk.StateData](state fwk.CycleState, key fwk.StateKey, plugin, point string) (T, error) {
 	note, err := state.Read(key)
 	if err != nil {
 		var none T
@@ -88,10 +88,10 @@ func Noted[T fwk.StateData](state fwk.CycleState, key fwk.StateKey, plugin, poin
 func (c *CycleState) Write(key fwk.StateKey, note fwk.StateData) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.notes == nil {
-		c.notes = make(map[fwk.StateKey]fwk.StateData)
+	if c.storage == nil {
+		c.storage = make(map[fwk.StateKey]fwk.StateData)
 	}
-	c.notes[key] = note
+	c.storage[key] = note
 }
 
 // Delete drops the note under key, if any.
@@ -102,7 +102,7 @@ func (c *CycleState) Delete(key fwk.StateKey) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.notes, key)
+	delete(c.storage, key)
 }
 
 // Clone returns a state with a clone of every note, or c itself where none will
@@ -112,7 +112,7 @@ func (c *CycleState) Clone() fwk.CycleState {
 	if c == nil {
 		return nil
 	}
-	if c.still {
+	if c.readOnly {
 		return c
 	}
 	clone := &CycleState{
@@ -122,25 +122,25 @@ func (c *CycleState) Clone() fwk.CycleState {
 		parallelPreBind:     c.parallelPreBind,
 		skipAllPostFilter:   c.skipAllPostFilter,
 		recordPluginMetrics: c.recordPluginMetrics,
-		watch:               c.watch,
+		callWatch:           c.callWatch,
 	}
-	clone.notes = map[fwk.StateKey]fwk.StateData{}
+	clone.storage = map[fwk.StateKey]fwk.StateData{}
 	if c.base != nil {
-		clone.copy(c.base.notes)
+		clone.cloneFrom(c.base.storage)
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	clone.copy(c.notes)
+	clone.cloneFrom(c.storage)
 	return clone
 }
 
 // copy clones notes into c.
-func (c *CycleState) copy(notes map[fwk.StateKey]fwk.StateData) {
+func (c *CycleState) cloneFrom(notes map[fwk.StateKey]fwk.StateData) {
 	for key, note := range notes {
 		if note == nil {
-			delete(c.notes, key)
+			delete(c.storage, key)
 		} else {
-			c.notes[key] = note.Clone()
+			c.storage[key] = note.Clone()
 		}
 	}
 }

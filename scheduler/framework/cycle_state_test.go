@@ -11,19 +11,19 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-type note struct{ text string }
+type stateData struct{ text string }
 
-func (n *note) Clone() fwk.StateData { return &note{text: n.text} }
+func (n *stateData) Clone() fwk.StateData { return &stateData{text: n.text} }
 
-func TestANoteIsReadAsItWasWritten(t *testing.T) {
+func TestStateDataIsReadAsItWasWritten(t *testing.T) {
 	state := framework.NewCycleState()
 	if _, err := state.Read("a"); !errors.Is(err, fwk.ErrNotFound) {
 		t.Errorf("reading what is not there: %v, want ErrNotFound", err)
 	}
-	state.Write("a", &note{text: "first"})
-	state.Write("a", &note{text: "second"})
+	state.Write("a", &stateData{text: "first"})
+	state.Write("a", &stateData{text: "second"})
 	got, err := state.Read("a")
-	if err != nil || got.(*note).text != "second" {
+	if err != nil || got.(*stateData).text != "second" {
 		t.Errorf("got %v, %v, want the second note", got, err)
 	}
 	state.Delete("a")
@@ -32,9 +32,9 @@ func TestANoteIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAClonedStateHasNotesOfItsOwn(t *testing.T) {
+func TestAClonedStateHasItsOwnData(t *testing.T) {
 	state := framework.NewCycleState()
-	state.Write("a", &note{text: "original"})
+	state.Write("a", &stateData{text: "original"})
 	state.SetSkipFilterPlugins(sets.New("F"))
 	state.SetSkipScorePlugins(sets.New("S"))
 	state.SetSkipPreBindPlugins(sets.New("B"))
@@ -47,8 +47,8 @@ func TestAClonedStateHasNotesOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine.(*note).text = "changed"
-	if theirs, _ := state.Read("a"); theirs.(*note).text != "original" {
+	mine.(*stateData).text = "changed"
+	if theirs, _ := state.Read("a"); theirs.(*stateData).text != "original" {
 		t.Error("changing a note of the clone changed the original")
 	}
 	got := []sets.Set[string]{clone.GetSkipFilterPlugins(), clone.GetSkipScorePlugins(),

@@ -14,19 +14,19 @@ type Domains struct {
 	Key string
 	// Unlabelled puts nodes without the label into the domain "" instead of
 	// into none.
-	Unlabelled bool
+	IncludeUnlabelled bool
 
 	// of is the domain of the node in each slot.
-	of    []int32
-	ids   map[string]int32
-	names []string // by domain; names[NoDomain] is not used
-	nodes []int32  // how many nodes are in each domain
-	free  []int32
+	bySlot []int32
+	ids    map[string]int32
+	names  []string // by domain; names[NoDomain] is not used
+	nodes  []int32  // how many nodes are in each domain
+	free   []int32
 
 	// turn is the current turn of the Columns that keep d, nil for Domains that
 	// stay as they are; used is the turn in which d was used last.
-	turn *uint64
-	used uint64
+	queries   *uint64
+	lastQuery uint64
 	// pins is how many holders need d to stay.
 	pins int
 	// dropped says that d is no longer kept and does not move any more.
@@ -34,11 +34,11 @@ type Domains struct {
 }
 
 func newDomains(key string, unlabelled bool) *Domains {
-	return &Domains{Key: key, Unlabelled: unlabelled, ids: map[string]int32{}, names: []string{""}, nodes: []int32{0}}
+	return &Domains{Key: key, IncludeUnlabelled: unlabelled, ids: map[string]int32{}, names: []string{""}, nodes: []int32{0}}
 }
 
 // Of returns the domain of the node in each slot. The slice is d's own.
-func (d *Domains) Of() []int32 { return d.of }
+func (d *Domains) BySlot() []int32 { return d.bySlot }
 
 // ID returns the number of a domain, NoDomain when no node is in it.
 func (d *Domains) ID(name string) int32 { return d.ids[name] }
@@ -47,12 +47,12 @@ func (d *Domains) ID(name string) int32 { return d.ids[name] }
 func (d *Domains) Len() int { return len(d.names) }
 
 // Present is how many domains have a node.
-func (d *Domains) Present() int { return len(d.ids) }
+func (d *Domains) NumWithNodes() int { return len(d.ids) }
 
 // Current reports whether d still moves with the snapshot, and counts as a use.
 func (d *Domains) Current() bool {
-	if d.turn != nil {
-		d.used = *d.turn
+	if d.queries != nil {
+		d.lastQuery = *d.queries
 	}
 	return !d.dropped
 }
@@ -64,38 +64,38 @@ func (d *Domains) Pin() { d.pins++ }
 func (d *Domains) Unpin() { d.pins-- }
 
 // empty reports whether no node has a value under the key.
-func (d *Domains) empty() bool {
-	if len(d.ids) == 1 && d.Unlabelled {
+func (d *Domains) isEmpty() bool {
+	if len(d.ids) == 1 && d.IncludeUnlabelled {
 		return d.ids[""] != NoDomain
 	}
 	return len(d.ids) == 0
 }
 
 // reach makes place for slot.
-func (d *Domains) reach(slot Slot) {
-	for len(d.of) <= int(slot) {
-		d.of = append(d.of, NoDomain)
+func (d *Domains) grow(slot Slot) {
+	for len(d.bySlot) <= int(slot) {
+		d.bySlot = append(d.bySlot, NoDomain)
 	}
 }
 
 // put moves the node in slot to where its labels say; a nil node leaves.
-func (d *Domains) put(slot Slot, node *v1.Node) {
-	d.reach(slot)
-	before, next := d.of[slot], NoDomain
+func (d *Domains) setNode(slot Slot, node *v1.Node) {
+	d.grow(slot)
+	before, next := d.bySlot[slot], NoDomain
 	if node != nil {
 		name, ok := node.Labels[d.Key]
-		if before != NoDomain && d.names[before] == name && (ok || d.Unlabelled) {
+		if before != NoDomain && d.names[before] == name && (ok || d.IncludeUnlabelled) {
 			return
 		}
-		if ok || d.Unlabelled {
-			next = d.enter(name)
+		if ok || d.IncludeUnlabelled {
+			next = d.addNode(name)
 		}
 	}
-	d.of[slot] = next
-	d.leave(before)
+	d.bySlot[slot] = next
+	d.removeNode(before)
 }
 
-func (d *Domains) enter(name string) int32 {
+func (d *Domains) addNode(name string) int32 {
 	id, known := d.ids[name]
 	if !known {
 		if last := len(d.free) - 1; last >= 0 {
@@ -111,7 +111,7 @@ func (d *Domains) enter(name string) int32 {
 	return id
 }
 
-func (d *Domains) leave(id int32) {
+func (d *Domains) removeNode(id int32) {
 	if id == NoDomain {
 		return
 	}

@@ -13,17 +13,17 @@ import (
 // held it last first, since it most likely holds it still. It returns the
 // plugin that does not let it in, or "", and that plugin's status.
 // w, which may be nil, watches them.
-func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastGate string, w *Watch) (gate string, status *fwk.Status) {
+func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastGate string, w *CallWatch) (gate string, status *fwk.Status) {
 	if len(f.preEnqueue) == 0 {
 		return "", nil
 	}
-	ctx, at := f.visit(ctx, nil, "PreEnqueue")
-	defer at.over(&status)
+	ctx, at := f.beginPoint(ctx, nil, "PreEnqueue")
+	defer at.end(&status)
 	ask := func(plugin fwk.PreEnqueuePlugin) bool {
-		f.trial.calls(plugin.Name(), "PreEnqueue")
-		status = f.guard(pod, plugin.Name(), "PreEnqueue", func() *fwk.Status {
-			outer := f.enter(w, plugin.Name(), "PreEnqueue")
-			defer f.leave(w, plugin.Name(), outer)
+		f.trial.recordCall(plugin.Name(), "PreEnqueue")
+		status = f.callRecovered(pod, plugin.Name(), "PreEnqueue", func() *fwk.Status {
+			outer := f.beginCall(w, plugin.Name(), "PreEnqueue")
+			defer f.endCall(w, plugin.Name(), outer)
 			return plugin.PreEnqueue(ctx, pod)
 		})
 		return status.IsSuccess()
@@ -43,9 +43,9 @@ func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastG
 
 // ForeignGate names a PreEnqueue plugin that is not built in, "" where there is
 // none.
-func (f *Framework) ForeignGate() string {
+func (f *Framework) OutOfTreeGate() string {
 	for _, plugin := range f.preEnqueue {
-		if f.foreign.Has(plugin.Name()) {
+		if f.outOfTree.Has(plugin.Name()) {
 			return plugin.Name()
 		}
 	}
@@ -53,26 +53,26 @@ func (f *Framework) ForeignGate() string {
 }
 
 // Hint is an event that a plugin wants to hear of.
-type Hint struct {
+type RegisteredEvent struct {
 	Plugin string
 	// Foreign says that the plugin is not built in.
-	Foreign bool
+	OutOfTree bool
 	fwk.ClusterEventWithHint
 }
 
 // Hints returns the events that may make pods schedulable that the plugins
 // refused. A plugin that can refuse and registers nothing is woken by
 // everything. The error names the plugin that failed.
-func (f *Framework) Hints(ctx context.Context) ([]Hint, error) {
-	var hints []Hint
+func (f *Framework) RegisteredEvents(ctx context.Context) ([]RegisteredEvent, error) {
+	var hints []RegisteredEvent
 	for _, plugin := range f.plugins {
-		if !refuses(plugin) {
+		if !canReject(plugin) {
 			continue
 		}
-		registered := everything
+		registered := allEvents
 		if extension, ok := plugin.(fwk.EnqueueExtensions); ok {
 			var err error
-			s := f.guard(nil, plugin.Name(), "EventsToRegister", func() *fwk.Status {
+			s := f.callRecovered(nil, plugin.Name(), "EventsToRegister", func() *fwk.Status {
 				registered, err = extension.EventsToRegister(ctx)
 				return fwk.AsStatus(err)
 			})
@@ -81,20 +81,20 @@ func (f *Framework) Hints(ctx context.Context) ([]Hint, error) {
 			}
 		}
 		for _, event := range registered {
-			hints = append(hints, Hint{plugin.Name(), f.foreign.Has(plugin.Name()), f.recovered(plugin.Name(), event)})
+			hints = append(hints, RegisteredEvent{plugin.Name(), f.outOfTree.Has(plugin.Name()), f.recoverHint(plugin.Name(), event)})
 		}
 	}
-	return append(hints, f.extenderHints()...), nil
+	return append(hints, f.extenderEvents()...), nil
 }
 
 // recovered wraps a hint so that a panic reads as an error, which wakes the pod.
-func (f *Framework) recovered(plugin string, event fwk.ClusterEventWithHint) fwk.ClusterEventWithHint {
+func (f *Framework) recoverHint(plugin string, event fwk.ClusterEventWithHint) fwk.ClusterEventWithHint {
 	ask := event.QueueingHintFn
 	if ask == nil {
 		return event
 	}
 	event.QueueingHintFn = func(logger klog.Logger, pod *v1.Pod, oldObj, newObj any) (hint fwk.QueueingHint, err error) {
-		s := f.guard(nil, plugin, "QueueingHint", func() *fwk.Status {
+		s := f.callRecovered(nil, plugin, "QueueingHint", func() *fwk.Status {
 			hint, err = ask(logger, pod, oldObj, newObj)
 			return fwk.AsStatus(err)
 		})
@@ -104,7 +104,7 @@ func (f *Framework) recovered(plugin string, event fwk.ClusterEventWithHint) fwk
 }
 
 // refuses says whether a pod can be refused by the plugin and wait for it.
-func refuses(plugin fwk.Plugin) bool {
+func canReject(plugin fwk.Plugin) bool {
 	switch plugin.(type) {
 	case fwk.PreEnqueuePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlugin, fwk.PermitPlugin:
 		return true
@@ -113,4 +113,4 @@ func refuses(plugin fwk.Plugin) bool {
 }
 
 // everything is what a plugin is woken by that does not say.
-var everything = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}}}
+var allEvents = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}}}

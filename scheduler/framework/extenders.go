@@ -17,7 +17,7 @@ const extenderPrefix = "Extender/"
 // ExtenderPlugin is what an extender is called where plugins are named: in
 // reasons, in scores, and by those that wait for what refused them. No plugin is
 // called like that.
-func ExtenderPlugin(extender string) string { return extenderPrefix + extender }
+func ExtenderPluginName(extender string) string { return extenderPrefix + extender }
 
 // IsExtender says whether a plugin's name is that of an extender.
 func IsExtender(plugin string) bool { return strings.HasPrefix(plugin, extenderPrefix) }
@@ -28,7 +28,7 @@ func (f *Framework) Extenders() []fwk.Extender { return f.extenders }
 
 // Extended says whether an extender has a say in where the pod goes. What such a
 // one says holds for the attempt alone: nothing of it is remembered.
-func (f *Framework) Extended(pod *v1.Pod) bool {
+func (f *Framework) HasInterestedExtender(pod *v1.Pod) bool {
 	for _, e := range f.extenders {
 		if (e.IsFilter() || e.IsPrioritizer()) && e.IsInterested(pod) {
 			return true
@@ -39,7 +39,7 @@ func (f *Framework) Extended(pod *v1.Pod) bool {
 
 // FirstWillDo says that of nodes that fit none is better than another, and that
 // nobody has to be asked about them: as in kube-scheduler, whatever the pod.
-func (f *Framework) FirstWillDo() bool {
+func (f *Framework) FirstFeasibleNodeSuffices() bool {
 	for _, e := range f.extenders {
 		if e.IsFilter() || e.IsPrioritizer() {
 			return false
@@ -50,7 +50,7 @@ func (f *Framework) FirstWillDo() bool {
 
 // BindByExtender has an extender bind the pod, if one is to. An extender that
 // may be ignored and fails leaves the pod to the Bind plugins.
-func (f *Framework) BindByExtender(_ context.Context, pod *v1.Pod, node string) (by string, err error) {
+func (f *Framework) BindWithExtender(_ context.Context, pod *v1.Pod, node string) (by string, err error) {
 	for _, e := range f.extenders {
 		if !e.IsBinder() || !e.IsInterested(pod) {
 			continue
@@ -62,14 +62,14 @@ func (f *Framework) BindByExtender(_ context.Context, pod *v1.Pod, node string) 
 		if err != nil && e.IsIgnorable() {
 			continue
 		}
-		return ExtenderPlugin(e.Name()), err
+		return ExtenderPluginName(e.Name()), err
 	}
 	return "", nil
 }
 
 // AddScores adds one more row: what a plugin, or whoever speaks as one, gives the
 // nodes, weighed already.
-func (s *Scores) AddScores(plugin string, weighted fwk.NodeScoreList) {
+func (s *Scores) AddPluginScores(plugin string, weighted fwk.NodeScoreList) {
 	for i := range weighted {
 		s.Total[i] += weighted[i].Score
 	}
@@ -80,13 +80,13 @@ func (s *Scores) AddScores(plugin string, weighted fwk.NodeScoreList) {
 
 // extenderHints wake pods that an extender refused at anything that happens: it
 // cannot say what it waits for.
-func (f *Framework) extenderHints() (hints []Hint) {
+func (f *Framework) extenderEvents() (hints []RegisteredEvent) {
 	for _, e := range f.extenders {
 		if !e.IsFilter() {
 			continue
 		}
-		for _, event := range everything {
-			hints = append(hints, Hint{Plugin: ExtenderPlugin(e.Name()), ClusterEventWithHint: event})
+		for _, event := range allEvents {
+			hints = append(hints, RegisteredEvent{Plugin: ExtenderPluginName(e.Name()), ClusterEventWithHint: event})
 		}
 	}
 	return hints
@@ -96,7 +96,7 @@ func (f *Framework) extenderHints() (hints []Hint) {
 func (f *Framework) closeExtenders() {
 	for _, e := range f.extenders {
 		if closer, ok := e.(io.Closer); ok {
-			_ = f.guard(nil, ExtenderPlugin(e.Name()), "Close", func() *fwk.Status {
+			_ = f.callRecovered(nil, ExtenderPluginName(e.Name()), "Close", func() *fwk.Status {
 				if err := closer.Close(); err != nil {
 					return fwk.AsStatus(fmt.Errorf("closing: %w", err))
 				}

@@ -22,35 +22,35 @@ func (f *Framework) HasPostFilterPlugins() bool { return len(f.postFilter) > 0 }
 // RunFilterPlugins asks the Filter chain about one node. The first plugin that
 // refuses decides.
 func (f *Framework) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	return f.filterBy(ctx, state, pod, node, f.filter)
+	return f.runFilterChain(ctx, state, pod, node, f.filter)
 }
 
 // filterBy is RunFilterPlugins by some of the chain.
-func (f *Framework) filterBy(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, chain []filterer) (status *fwk.Status) {
+func (f *Framework) runFilterChain(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, chain []countedFilter) (status *fwk.Status) {
 	running := ""
-	defer f.rescue(pod, state, &running, "Filter", &status)
-	skipped, w := state.GetSkipFilterPlugins(), watch(state)
+	defer f.recoverPanic(pod, state, &running, "Filter", &status)
+	skipped, w := state.GetSkipFilterPlugins(), callWatchOf(state)
 	for _, plugin := range chain {
 		running = plugin.Name()
 		if skipped.Has(running) {
 			continue
 		}
-		f.trial.calls(running, "Filter")
-		outer := f.enter(w, running, "Filter")
-		begin := f.begins(state)
+		f.trial.recordCall(running, "Filter")
+		outer := f.beginCall(w, running, "Filter")
+		begin := f.callStart(state)
 		s := plugin.Filter(ctx, state, pod, node)
-		f.took(begin, running, "Filter", s)
-		plugin.asked.Inc()
-		f.leave(w, running, outer)
+		f.observePluginDuration(begin, running, "Filter", s)
+		plugin.evaluations.Inc()
+		f.endCall(w, running, outer)
 		if !s.IsSuccess() {
-			return refusalOf(running, s)
+			return filterStatus(running, s)
 		}
 	}
 	return nil
 }
 
 // refusalOf is what Filter ends with when a plugin lets a node down.
-func refusalOf(plugin string, s *fwk.Status) *fwk.Status {
+func filterStatus(plugin string, s *fwk.Status) *fwk.Status {
 	if !s.IsRejected() {
 		s = fwk.AsStatus(fmt.Errorf("running %q filter plugin: %w", plugin, s.AsError()))
 	}
@@ -62,7 +62,7 @@ func refusalOf(plugin string, s *fwk.Status) *fwk.Status {
 // higher priority there, since the pod must not take their room, and without
 // them, since they may end elsewhere.
 func (f *Framework) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	crowded, crowdedState, status := f.crowded(ctx, state, pod, node)
+	crowded, crowdedState, status := f.addNominatedPods(ctx, state, pod, node)
 	if !status.IsSuccess() {
 		return status
 	}
@@ -76,7 +76,7 @@ func (f *Framework) RunFilterPluginsWithNominatedPods(ctx context.Context, state
 
 // crowded returns node and state with the pods on it that are nominated for it
 // and go before pod; nil where there are none.
-func (f *Framework) crowded(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
+func (f *Framework) addNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
 	nominated := slices.DeleteFunc(f.Nominator.NominatedPodsForNode(node.Node().Name), func(other fwk.PodInfo) bool {
 		return other.GetPod().UID == pod.UID || corev1.PodPriority(other.GetPod()) < corev1.PodPriority(pod)
 	})
@@ -96,22 +96,22 @@ func (f *Framework) crowded(ctx context.Context, state fwk.CycleState, pod *v1.P
 // RunPostFilterPlugins asks who could make room for a pod that fits nowhere.
 // The first that can decides; the reasons of the others add up.
 func (f *Framework) RunPostFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, refusals fwk.NodeToStatusReader) (result *fwk.PostFilterResult, status *fwk.Status) {
-	ctx, at := f.visit(ctx, state, "PostFilter")
-	defer at.over(&status)
+	ctx, at := f.beginPoint(ctx, state, "PostFilter")
+	defer at.end(&status)
 	if state.ShouldSkipAllPostFilterPlugins() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "All PostFilter plugins are skipped")
 	}
 	running, rejector := "", ""
-	defer f.rescue(pod, state, &running, "PostFilter", &status)
+	defer f.recoverPanic(pod, state, &running, "PostFilter", &status)
 	var reasons []string
-	w := watch(state)
+	w := callWatchOf(state)
 	for _, plugin := range f.postFilter {
 		running = plugin.Name()
-		outer := f.enter(w, running, "PostFilter")
-		begin := f.begins(state)
+		outer := f.beginCall(w, running, "PostFilter")
+		begin := f.callStart(state)
 		r, s := plugin.PostFilter(ctx, state, pod, refusals)
-		f.took(begin, running, "PostFilter", s)
-		f.leave(w, running, outer)
+		f.observePluginDuration(begin, running, "PostFilter", s)
+		f.endCall(w, running, outer)
 		switch {
 		case s.IsSuccess():
 			if s == nil {

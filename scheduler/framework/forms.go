@@ -11,102 +11,102 @@ import (
 
 // Refusal is why a form refuses a node, in a number of its own: its Status
 // explains it.
-type Refusal uint16
+type RejectionCode uint16
 
 const (
 	// Fits is no refusal.
-	Fits Refusal = 0
+	NotRejected RejectionCode = 0
 	// Broken says that the plugin failed: it has to be asked in the plain way,
 	// which tells what is wrong.
-	Broken Refusal = 1<<16 - 1
+	FilterFailed RejectionCode = 1<<16 - 1
 )
 
 // FilterForm refuses nodes.
-type FilterForm interface {
+type BatchFilter interface {
 	// Filter puts the refusal of each of slots, or Fits, into refusals.
-	Filter(slots []Slot, refusals []Refusal)
+	Filter(slots []Slot, refusals []RejectionCode)
 	// Status is what Filter of the contract returns in place of a Refusal.
-	Status(refusal Refusal) *fwk.Status
+	Status(refusal RejectionCode) *fwk.Status
 }
 
 // IdleForm is a FilterForm, or a ScoreForm, that knows when there is nothing to
 // ask it: it refuses no node of those that there are now, or scores all with 0.
-type IdleForm interface{ Idle() bool }
+type IdleReporter interface{ Idle() bool }
 
-func idle(form any) bool {
-	f, ok := form.(IdleForm)
+func isIdle(form any) bool {
+	f, ok := form.(IdleReporter)
 	return ok && f.Idle()
 }
 
 // LiveFilterForm is a FilterForm whose verdicts move with the pods on other
 // nodes, so that nobody remembers them.
-type LiveFilterForm interface {
-	FilterForm
+type UncachedBatchFilter interface {
+	BatchFilter
 	// Begin comes before the calls of an attempt. skip says that PreFilter of
 	// the contract would answer Skip; without ok the form is of no more use.
 	Begin() (skip, ok bool)
 }
 
 // Scoring is what came of a call of a ScoreForm.
-type Scoring int
+type ScoreResult int
 
 // What can come of it.
 const (
 	// Scored is the usual.
-	Scored Scoring = iota
+	Scored ScoreResult = iota
 	// NotScored says that PreScore of the contract would answer Skip.
-	NotScored
+	ScoreSkipped
 	// ScoringBroken says that the plugin has to be asked in the plain way.
-	ScoringBroken
+	ScoreFailed
 )
 
 // ScoreForm scores nodes.
-type ScoreForm interface {
+type BatchScore interface {
 	// Score puts the score of each of slots, before normalisation, into scores.
 	// Of a plugin whose score depends on the nodes that are scored together,
 	// slots are those.
-	Score(slots []Slot, scores []int64) Scoring
+	Score(slots []Slot, scores []int64) ScoreResult
 }
 
 // NormalForm is a ScoreForm whose scores have to be normalised.
-type NormalForm interface {
-	ScoreForm
+type BatchNormalizer interface {
+	BatchScore
 	// Normalize normalises the scores of the last call of Score.
 	Normalize(scores []int64)
 }
 
 // KeptScoreForm is a ScoreForm that reads counts which may no longer be kept.
-type KeptScoreForm interface {
-	ScoreForm
+type IncrementalBatchScore interface {
+	BatchScore
 	// Current reports whether they are; if not, the form is of no more use.
 	Current() bool
 }
 
 // MindingForm is a remembered form that tells which of the facets that its
 // plugin reads its verdicts so far have depended on.
-type MindingForm interface {
-	Minds() Facets
+type DependencyReporter interface {
+	Dependencies() Facets
 }
 
 // FilterBatcher is a Filter plugin with a form. Its verdicts are remembered by
 // node unless its Reads name what no node's version covers.
-type FilterBatcher interface {
-	Reader
+type BatchFilterPlugin interface {
+	ReadsDeclarer
 	// FilterForm returns the form for pods like pod, for which state holds what
 	// PreFilter wrote. A nil form with ok refuses no node, ever. Without ok
 	// there is no form for such pods: a plugin that is remembered is then asked
 	// node by node, and for another one pods go the plain way.
-	FilterForm(state fwk.CycleState, pod *v1.Pod, columns *Columns) (form FilterForm, ok bool)
+	BatchFilter(state fwk.CycleState, pod *v1.Pod, columns *Columns) (form BatchFilter, ok bool)
 }
 
 // ScoreBatcher is a Score plugin with a form; see FilterBatcher. state holds
 // what PreScore wrote only where the score is remembered.
-type ScoreBatcher interface {
-	Reader
+type BatchScorePlugin interface {
+	ReadsDeclarer
 	// ScoreForm returns the form for pods like pod. A nil form with ok skips
 	// scoring.
-	ScoreForm(state fwk.CycleState, pod *v1.Pod, columns *Columns) (form ScoreForm, ok bool)
+	BatchScore(state fwk.CycleState, pod *v1.Pod, columns *Columns) (form BatchScore, ok bool)
 }
 
 // moving are the facets that no version of a node covers.
-const moving = DomainCounts | NamespaceLabels | PodOwners | StorageObjects | ClaimsInUse | ScoredTogether
+const uncacheableFacets = DomainCounts | NamespaceLabels | PodOwners | StorageObjects | ClaimsInUse | ScoredTogether

@@ -29,26 +29,26 @@ type Host struct {
 	// Lister is the cluster as of the last cache.Refresh.
 	Lister fwk.SharedLister
 	// Lent is the same for plugins that are not built in; nil: Lister is theirs.
-	Lent      LentLister
-	Nominator fwk.PodNominator
-	Activator fwk.PodActivator
-	Waiting   *WaitingPods
-	PreBinds  *PreBinds
+	PinnedLister  PinnedLister
+	Nominator     fwk.PodNominator
+	Activator     fwk.PodActivator
+	WaitingPods   *WaitingPods
+	PodsInPreBind *PodsInPreBind
 	// Preemptor evicts pods; nil where nobody may be evicted.
 	Preemptor Preemptor
 	// Volumes knows what claims hold; nil where no plugin asks.
 	Volumes Volumes
 	// Poisoned is told of a call about a pod that panicked or did not come
 	// back. It is called from anywhere, without a lock; may be nil.
-	Poisoned func(pod *v1.Pod, p Poison)
+	OnPluginFault func(pod *v1.Pod, p PluginFault)
 	// SortBroken is told once why the QueueSort plugin is not asked any more. It
 	// is called under the queue's lock and must not block; may be nil.
-	SortBroken func(err *SortError)
-	Clock      clock.WithTickerAndDelayedExecution
+	OnQueueSortFault func(err *QueueSortError)
+	Clock            clock.WithTickerAndDelayedExecution
 	// Go starts work beside the caller; nil means Goroutine. Wait waits for such
 	// work; nil means Block.
 	Go   func(work func())
-	Wait Wait
+	Wait WaitFunc
 }
 
 // Config says which plugins a Framework runs, and how.
@@ -60,10 +60,10 @@ type Config struct {
 	Args map[string]runtime.Object
 	// Prints tell by name whether a plugin is what it was: another print,
 	// another plugin. May be nil.
-	Prints map[string]string
+	Fingerprints map[string]string
 	// Building is told of each plugin before its constructor is called, so
 	// that one which does not return has a name; may be nil.
-	Building func(plugin string)
+	OnBuild func(plugin string)
 	// Extenders are asked beside the plugins, in this order; they are closed with
 	// the Framework.
 	Extenders []fwk.Extender
@@ -78,29 +78,29 @@ type Framework struct {
 	profile string
 	ctx     context.Context
 	// successes are the observers of points that every attempt passes.
-	successes map[string]prometheus.Observer
+	successObservers map[string]prometheus.Observer
 	// questions are what counts the questions to each plugin at a point.
-	questions map[Call]prometheus.Counter
-	plugins   []fwk.Plugin // in the order in which they were built
-	opaques   opaques
+	evaluationCounters map[Call]prometheus.Counter
+	plugins            []fwk.Plugin // in the order in which they were built
+	opaquePlugins      opaquePluginSet
 	// withVolumes are opaques for pods that have volumes.
-	withVolumes opaques
-	extenders   []fwk.Extender
-	measurers   []measurer
-	excluders   []excluder
-	prints      map[string]string
-	foreign     sets.Set[string] // the plugins that are not built in
-	trial       *Trial           // nil where the plugins decide
+	opaqueWithVolumes  opaquePluginSet
+	extenders          []fwk.Extender
+	resourceReporters  []resourceReporter
+	permanentRejecters []permanentRejecter
+	fingerprints       map[string]string
+	outOfTree          sets.Set[string] // the plugins that are not built in
+	trial              *Trial           // nil where the plugins decide
 	// brokenSort is why the QueueSort plugin is not asked any more.
-	brokenSort atomic.Pointer[SortError]
+	queueSortFault atomic.Pointer[QueueSortError]
 
 	preEnqueue []fwk.PreEnqueuePlugin
 	sort       fwk.QueueSortPlugin
 	preFilter  []fwk.PreFilterPlugin
-	filter     []filterer
+	filter     []countedFilter
 	postFilter []fwk.PostFilterPlugin
 	preScore   []fwk.PreScorePlugin
-	score      []scorer
+	score      []weightedScore
 	reserve    []fwk.ReservePlugin
 	permit     []fwk.PermitPlugin
 	preBind    []fwk.PreBindPlugin
@@ -109,13 +109,13 @@ type Framework struct {
 }
 
 // filterer is a Filter plugin and who counts the nodes that it is asked about.
-type filterer struct {
+type countedFilter struct {
 	fwk.FilterPlugin
-	asked prometheus.Counter
+	evaluations prometheus.Counter
 }
 
 // scorer is a Score plugin and the weight of its normalised score.
-type scorer struct {
+type weightedScore struct {
 	fwk.ScorePlugin
 	name   string
 	weight int64
@@ -131,9 +131,9 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 	if host.Wait == nil {
 		host.Wait = Block
 	}
-	f := &Framework{Host: host, profile: c.Profile, ctx: ctx, prints: c.Prints, foreign: sets.New[string](), trial: c.Trial, extenders: c.Extenders}
+	f := &Framework{Host: host, profile: c.Profile, ctx: ctx, fingerprints: c.Fingerprints, outOfTree: sets.New[string](), trial: c.Trial, extenders: c.Extenders}
 	if !f.OnTrial() {
-		f.successes = successes(c.Profile)
+		f.successObservers = successObservers(c.Profile)
 	}
 	built := map[string]fwk.Plugin{}
 	for _, point := range Points {
@@ -141,8 +141,8 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 			if built[entry.Name] != nil {
 				continue
 			}
-			if c.Building != nil {
-				c.Building(entry.Name)
+			if c.OnBuild != nil {
+				c.OnBuild(entry.Name)
 			}
 			plugin, err := f.build(ctx, registry, entry.Name, c.Args[entry.Name])
 			if err != nil {
@@ -150,21 +150,23 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 				return nil, &PluginError{Plugin: entry.Name, Err: err}
 			}
 			built[entry.Name] = plugin
-			if !registry[entry.Name].BuiltIn {
-				f.foreign.Insert(entry.Name)
+			if !registry[entry.Name].InTree {
+				f.outOfTree.Insert(entry.Name)
 			}
 			f.plugins = append(f.plugins, plugin)
 		}
 	}
-	if err := f.chain(c.Chains, built); err != nil {
+	if err := f.buildChains(c.Chains, built); err != nil {
 		f.Close()
 		return nil, err
 	}
-	f.countQuestions()
-	f.opaques = f.opaquesOf(func(plugin fwk.Plugin) bool { return opaque(plugin) || readsVolumes(plugin) && f.torn(plugin) })
-	f.measurers = f.measurersOf()
-	f.excluders = f.excludersOf()
-	f.withVolumes = f.opaquesOf(func(plugin fwk.Plugin) bool { return opaque(plugin) || readsVolumes(plugin) })
+	f.initEvaluationCounters()
+	f.opaquePlugins = f.findOpaquePlugins(func(plugin fwk.Plugin) bool {
+		return isOpaque(plugin) || readsVolumes(plugin) && f.lacksPreFilter(plugin)
+	})
+	f.resourceReporters = f.findResourceReporters()
+	f.permanentRejecters = f.findPermanentRejecters()
+	f.opaqueWithVolumes = f.findOpaquePlugins(func(plugin fwk.Plugin) bool { return isOpaque(plugin) || readsVolumes(plugin) })
 	return f, nil
 }
 
@@ -179,10 +181,10 @@ func (f *Framework) build(ctx context.Context, registry Registry, name string, a
 		return nil, fmt.Errorf("is not registered")
 	}
 	var handle fwk.Handle = f
-	if registration.BuiltIn && f.Lent != nil {
-		handle = inside{f}
+	if registration.InTree && f.PinnedLister != nil {
+		handle = inTreeHandle{f}
 	}
-	converted, err := registration.Converted(args)
+	converted, err := registration.ConvertArgs(args)
 	if err != nil {
 		return nil, fmt.Errorf("its arguments: %w", err)
 	}
@@ -198,7 +200,7 @@ func (f *Framework) Close() {
 	f.closeExtenders()
 	for _, plugin := range slices.Backward(f.plugins) {
 		if closer, ok := plugin.(io.Closer); ok {
-			_ = f.guard(nil, plugin.Name(), "Close", func() *fwk.Status { return fwk.AsStatus(closer.Close()) })
+			_ = f.callRecovered(nil, plugin.Name(), "Close", func() *fwk.Status { return fwk.AsStatus(closer.Close()) })
 		}
 	}
 }

@@ -28,79 +28,81 @@ var (
 // SnapshotSharedLister returns the cluster as of the last Refresh. What it shows
 // a plugin that is not waited for any more stands still.
 func (f *Framework) SnapshotSharedLister() fwk.SharedLister {
-	if f.Lent != nil {
-		return f.Lent
+	if f.PinnedLister != nil {
+		return f.PinnedLister
 	}
 	return f.Lister
 }
 
 // LentLister is a SharedLister that knows how many calls of the plugins that it
 // is lent to nobody waits for any more.
-type LentLister interface {
+type PinnedLister interface {
 	fwk.SharedLister
 	// Owe notes that there are so many more.
-	Owe(by int32)
+	AddAbandonedCalls(by int32)
 }
 
 // Owe notes that nobody waits for so many calls more of the plugins.
-func (f *Framework) Owe(by int32) {
-	if f.Lent != nil {
-		f.Lent.Owe(by)
+func (f *Framework) AddAbandonedCalls(by int32) {
+	if f.PinnedLister != nil {
+		f.PinnedLister.AddAbandonedCalls(by)
 	}
 }
 
 // inside is the Handle of plugins that are built in: they are always waited for.
-type inside struct{ *Framework }
+type inTreeHandle struct{ *Framework }
 
 // SnapshotSharedLister returns the cluster as of the last Refresh.
-func (i inside) SnapshotSharedLister() fwk.SharedLister { return i.Lister }
+func (i inTreeHandle) SnapshotSharedLister() fwk.SharedLister { return i.Lister }
 
 // MutableSnapshotSharedLister reads what SnapshotSharedLister does: kube-scheduler's
 // preemption.Evaluator, which plugins use, lists nodes with it. Mutations are refused:
 // only the points of pod groups, which are not scheduled yet, may make any.
 func (f *Framework) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
-	return immutable{f.SnapshotSharedLister()}
+	return immutableSnapshot{f.SnapshotSharedLister()}
 }
 
 // immutable is a snapshot that is not changed.
-type immutable struct{ fwk.SharedLister }
+type immutableSnapshot struct{ fwk.SharedLister }
 
-var errImmutable = errors.New("the snapshot cannot be changed: Berth does not schedule pod groups")
+var errImmutableSnapshot = errors.New("the snapshot cannot be changed: Berth does not schedule pod groups")
 
 // StartMutations returns an error.
-func (immutable) StartMutations() error { return errImmutable }
+func (immutableSnapshot) StartMutations() error { return errImmutableSnapshot }
 
 // EndMutations returns an error.
-func (immutable) EndMutations() error { return errImmutable }
+func (immutableSnapshot) EndMutations() error { return errImmutableSnapshot }
 
 // AddPod returns an error.
-func (immutable) AddPod(fwk.PodInfo, string) error { return errImmutable }
+func (immutableSnapshot) AddPod(fwk.PodInfo, string) error { return errImmutableSnapshot }
 
 // RemovePod returns an error.
-func (immutable) RemovePod(klog.Logger, *v1.Pod, string) error { return errImmutable }
+func (immutableSnapshot) RemovePod(klog.Logger, *v1.Pod, string) error { return errImmutableSnapshot }
 
 // IterateOverWaitingPods calls callback for every pod at Permit.
-func (f *Framework) IterateOverWaitingPods(callback func(fwk.WaitingPod)) { f.Waiting.Each(callback) }
+func (f *Framework) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
+	f.WaitingPods.Each(callback)
+}
 
 // GetWaitingPod returns a pod at Permit, nil when it is not there.
-func (f *Framework) GetWaitingPod(uid types.UID) fwk.WaitingPod { return f.Waiting.Get(uid) }
+func (f *Framework) GetWaitingPod(uid types.UID) fwk.WaitingPod { return f.WaitingPods.Get(uid) }
 
 // RejectWaitingPod refuses a pod at Permit; it reports whether there was one.
 func (f *Framework) RejectWaitingPod(uid types.UID) bool {
-	p := f.Waiting.Get(uid)
+	p := f.WaitingPods.Get(uid)
 	return p != nil && p.Reject("", "removed")
 }
 
 // AddPodInPreBind notes that a pod's PreBind began and how to cancel it.
 func (f *Framework) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
-	f.PreBinds.add(uid, cancel)
+	f.PodsInPreBind.add(uid, cancel)
 }
 
 // GetPodInPreBind returns a pod whose PreBind is at work, nil when it is not.
-func (f *Framework) GetPodInPreBind(uid types.UID) fwk.PodInPreBind { return f.PreBinds.get(uid) }
+func (f *Framework) GetPodInPreBind(uid types.UID) fwk.PodInPreBind { return f.PodsInPreBind.get(uid) }
 
 // RemovePodInPreBind notes that a pod's PreBind is over.
-func (f *Framework) RemovePodInPreBind(uid types.UID) { f.PreBinds.remove(uid) }
+func (f *Framework) RemovePodInPreBind(uid types.UID) { f.PodsInPreBind.remove(uid) }
 
 // Preemptor returns who evicts pods, nil where nobody may be evicted.
 func (f *Framework) Preemptor() Preemptor { return f.Host.Preemptor }
@@ -125,17 +127,19 @@ func (f *Framework) SharedDRAManager() fwk.SharedDRAManager { return nil }
 
 // SharedCSIManager offers what the CSI drivers said about nodes.
 func (f *Framework) SharedCSIManager() fwk.CSIManager {
-	return csiNodes{f.Informers.Storage().V1().CSINodes().Lister()}
+	return csiNodeLister{f.Informers.Storage().V1().CSINodes().Lister()}
 }
 
 // csiNodes is a CSIManager, and its lister, over an informer's.
-type csiNodes struct{ lister storagelisters.CSINodeLister }
+type csiNodeLister struct{ lister storagelisters.CSINodeLister }
 
-func (c csiNodes) CSINodes() fwk.CSINodeLister { return c }
+func (c csiNodeLister) CSINodes() fwk.CSINodeLister { return c }
 
-func (c csiNodes) List() ([]*storagev1.CSINode, error) { return c.lister.List(labels.Everything()) }
+func (c csiNodeLister) List() ([]*storagev1.CSINode, error) {
+	return c.lister.List(labels.Everything())
+}
 
-func (c csiNodes) Get(name string) (*storagev1.CSINode, error) { return c.lister.Get(name) }
+func (c csiNodeLister) Get(name string) (*storagev1.CSINode, error) { return c.lister.Get(name) }
 
 // APIDispatcher is nil, as the contract asks while SchedulerAsyncAPICalls is
 // off; it is off in 1.37.
@@ -149,11 +153,11 @@ func (f *Framework) PodGroupManager() fwk.PodGroupManager { return nil }
 
 // Parallelizer runs pieces of work one after the other: a decision must not
 // depend on which of two cores is faster.
-func (f *Framework) Parallelizer() fwk.Parallelizer { return inOrder{} }
+func (f *Framework) Parallelizer() fwk.Parallelizer { return sequential{} }
 
-type inOrder struct{}
+type sequential struct{}
 
-func (inOrder) Until(ctx context.Context, pieces int, work workqueue.DoWorkPieceFunc, _ string) {
+func (sequential) Until(ctx context.Context, pieces int, work workqueue.DoWorkPieceFunc, _ string) {
 	for i := 0; i < pieces && ctx.Err() == nil; i++ {
 		work(i)
 	}
@@ -190,7 +194,7 @@ func (f *Framework) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
 func (f *Framework) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	fragments := map[string]any{"v1.Pod.Spec.SchedulerName": pod.Spec.SchedulerName}
 	for _, plugin := range f.plugins {
-		if !decides(plugin) {
+		if !affectsPlacement(plugin) {
 			continue
 		}
 		signer, ok := plugin.(fwk.SignPlugin)
@@ -198,7 +202,7 @@ func (f *Framework) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 			return nil
 		}
 		var signed []fwk.SignFragment
-		s := f.guard(nil, plugin.Name(), "SignPod", func() (s *fwk.Status) {
+		s := f.callRecovered(nil, plugin.Name(), "SignPod", func() (s *fwk.Status) {
 			signed, s = signer.SignPod(ctx, pod)
 			return s
 		})
@@ -217,7 +221,7 @@ func (f *Framework) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 }
 
 // decides says whether a plugin has a say in where a pod goes.
-func decides(plugin fwk.Plugin) bool {
+func affectsPlacement(plugin fwk.Plugin) bool {
 	switch plugin.(type) {
 	case fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin:
 		return true

@@ -11,21 +11,21 @@ import (
 // preBindLimit is how long one call of PreBind may take before it is called late:
 // what it waits for, such as a volume, takes its time. It is how long upstream's
 // VolumeBinding waits by default (bindTimeoutSeconds).
-const preBindLimit = 10 * time.Minute
+const preBindTimeout = 10 * time.Minute
 
 // Limit is how long the call may take before it is late.
-func (c Call) Limit() time.Duration {
+func (c Call) Timeout() time.Duration {
 	if c.Point == "PreBind" {
-		return preBindLimit
+		return preBindTimeout
 	}
-	return CallLimit
+	return CallTimeout
 }
 
 // Landing knows which plugins that are not built in are being called on a pod's
 // way to its node. Such a call is never left behind, since nobody can tell what
 // it has done: it holds up its own pod, and somebody should know of it. A nil
 // Landing knows nothing.
-type Landing struct {
+type BindingCalls struct {
 	clock clock.PassiveClock
 
 	mu    sync.Mutex
@@ -33,17 +33,17 @@ type Landing struct {
 }
 
 // NewLanding returns a Landing without a call.
-func NewLanding(c clock.PassiveClock) *Landing {
-	return &Landing{clock: c, calls: map[Call]time.Time{}}
+func NewBindingCalls(c clock.PassiveClock) *BindingCalls {
+	return &BindingCalls{clock: c, calls: map[Call]time.Time{}}
 }
 
 // Overdue returns a call that is late; or nil, and when to look again.
-func (l *Landing) Overdue() (late *Call, again time.Duration) {
+func (l *BindingCalls) Overdue() (late *Call, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	again = CallLimit
+	again = CallTimeout
 	for call, since := range l.calls {
-		left := call.Limit() - l.clock.Since(since)
+		left := call.Timeout() - l.clock.Since(since)
 		if left <= 0 {
 			return &call, 0
 		}
@@ -54,12 +54,12 @@ func (l *Landing) Overdue() (late *Call, again time.Duration) {
 
 // lands notes that a plugin is called on the pod's way to its node, until over is
 // called.
-func (f *Framework) lands(state fwk.CycleState, plugin, point string) (over func()) {
+func (f *Framework) trackBindingCall(state fwk.CycleState, plugin, point string) (over func()) {
 	ours, ok := state.(*CycleState)
-	if !ok || ours == nil || ours.landing == nil || !f.foreign.Has(plugin) {
-		return nothing
+	if !ok || ours == nil || ours.bindingCalls == nil || !f.outOfTree.Has(plugin) {
+		return noop
 	}
-	l, call := ours.landing, Call{plugin, point}
+	l, call := ours.bindingCalls, Call{plugin, point}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls[call] = l.clock.Now()
@@ -71,4 +71,4 @@ func (f *Framework) lands(state fwk.CycleState, plugin, point string) (over func
 }
 
 // Lands lets l know who is called from now on.
-func (c *CycleState) Lands(l *Landing) { c.landing = l }
+func (c *CycleState) SetBindingCalls(l *BindingCalls) { c.bindingCalls = l }

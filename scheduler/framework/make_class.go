@@ -12,13 +12,13 @@ import (
 // NewClass asks the plugins about a pod as one of its class. It is nil when
 // pods like it have to go the plain way. lasting are the lasting forms of a
 // class that differs in nothing that they read; nil makes them.
-func (f *Framework) NewClass(pod *v1.Pod, columns *Columns, lasting *Lasting) *Class {
-	m := &maker{f, pod, columns, &Class{State: NewCycleState(), Lasting: lasting, framework: f, opaques: f.opaquesFor(pod)}, lasting == nil}
+func (f *Framework) NewPodClass(pod *v1.Pod, columns *Columns, lasting *CacheableForms) *PodClass {
+	m := &podClassBuilder{f, pod, columns, &PodClass{State: NewCycleState(), CacheableForms: lasting, framework: f, opaquePlugins: f.opaquePluginsFor(pod)}, lasting == nil}
 	if lasting == nil {
-		m.class.Lasting = &Lasting{}
+		m.class.CacheableForms = &CacheableForms{}
 	}
 	// Forms outlive the attempt.
-	result, status, _ := f.RunOpenPreFilterPlugins(f.ctx, m.class.State, pod)
+	result, status, _ := f.RunNonOpaquePreFilterPlugins(f.ctx, m.class.State, pod)
 	if !status.IsSuccess() || !result.AllNodes() {
 		return nil
 	}
@@ -27,8 +27,8 @@ func (f *Framework) NewClass(pod *v1.Pod, columns *Columns, lasting *Lasting) *C
 			return nil
 		}
 	}
-	m.class.line()
-	if !f.prepareScores(f.ctx, m.class.State, pod) {
+	m.class.updateActive()
+	if !f.runCacheablePreScore(f.ctx, m.class.State, pod) {
 		return nil
 	}
 	for place := range f.score {
@@ -40,71 +40,71 @@ func (f *Framework) NewClass(pod *v1.Pod, columns *Columns, lasting *Lasting) *C
 }
 
 // maker makes a class.
-type maker struct {
+type podClassBuilder struct {
 	*Framework
 	pod     *v1.Pod
 	columns *Columns
-	class   *Class
+	class   *PodClass
 	// all says that lasting forms are made as well.
-	all bool
+	withCacheable bool
 }
 
 // addFilter adds the form of a plugin in the Filter chain. It reports false
 // when there is none.
-func (m *maker) addFilter(place int) bool {
+func (m *podClassBuilder) addFilter(place int) bool {
 	plugin, c := m.filter[place].FilterPlugin, m.class
-	if m.Opaque(m.pod, plugin.Name()) || readsVolumes(plugin) {
+	if m.IsOpaque(m.pod, plugin.Name()) || readsVolumes(plugin) {
 		return true // which has nothing to say of a pod without volumes
 	}
-	live := readsOf(plugin).Filter&moving != 0
-	if !live && (!m.all || c.State.GetSkipFilterPlugins().Has(plugin.Name())) {
+	live := readsOf(plugin).Filter&uncacheableFacets != 0
+	if !live && (!m.withCacheable || c.State.GetSkipFilterPlugins().Has(plugin.Name())) {
 		return true
 	}
-	var form FilterForm
+	var form BatchFilter
 	formed := false
-	if batcher, ok := plugin.(FilterBatcher); ok {
-		form, formed = batcher.FilterForm(c.State, m.pod, m.columns)
+	if batcher, ok := plugin.(BatchFilterPlugin); ok {
+		form, formed = batcher.BatchFilter(c.State, m.pod, m.columns)
 	}
 	switch {
 	case formed && form == nil:
 		return true
 	case live:
-		if _, ok := form.(LiveFilterForm); !ok {
+		if _, ok := form.(UncachedBatchFilter); !ok {
 			return false
 		}
 		skips := c.State.GetSkipFilterPlugins().Has(plugin.Name())
-		c.Filters = append(c.Filters, ClassFilter{form, plugin.Name(), place, skips, m.filter[place].asked})
+		c.UncachedFilters = append(c.UncachedFilters, ClassFilter{form, plugin.Name(), place, skips, m.filter[place].evaluations})
 		return true
 	case !formed:
-		form = &filterByNode{FilterPlugin: plugin, ctx: m.ctx, state: c.State, pod: m.pod, columns: m.columns}
+		form = &batchFilterAdapter{FilterPlugin: plugin, ctx: m.ctx, state: c.State, pod: m.pod, columns: m.columns}
 	}
-	c.LastingFilters = append(c.LastingFilters, ClassFilter{FilterForm: form, Plugin: plugin.Name(), Place: place, asked: m.filter[place].asked})
+	c.CacheableFilters = append(c.CacheableFilters, ClassFilter{BatchFilter: form, Plugin: plugin.Name(), Index: place, evaluations: m.filter[place].evaluations})
 	return true
 }
 
 // addScore adds the form of a plugin in the Score chain.
-func (m *maker) addScore(place int) bool {
+func (m *podClassBuilder) addScore(place int) bool {
 	plugin, c := &m.score[place], m.class
-	if m.Opaque(m.pod, plugin.name) {
+	if m.IsOpaque(m.pod, plugin.name) {
 		return true
 	}
 	if readsVolumes(plugin.ScorePlugin) {
 		if !c.State.GetSkipScorePlugins().Has(plugin.name) {
-			c.Scores = append(c.Scores, ClassScore{ScoreForm: noVolumes{}, Plugin: plugin.name, Place: place, Weight: plugin.weight, asked: uncounted})
+			c.UncachedScores = append(c.UncachedScores, ClassScore{BatchScore: noVolumesScore{}, Plugin: plugin.name, Index: place, Weight: plugin.weight, evaluations: uncounted})
 		}
 		return true
 	}
-	live := readsOf(plugin.ScorePlugin).Score&moving != 0
-	if !live && (!m.all || c.State.GetSkipScorePlugins().Has(plugin.name)) {
+	live := readsOf(plugin.ScorePlugin).Score&uncacheableFacets != 0
+	if !live && (!m.withCacheable || c.State.GetSkipScorePlugins().Has(plugin.name)) {
 		return true
 	}
-	if live && !m.preScores(plugin.name) {
+	if live && !m.hasPreScorePlugin(plugin.name) {
 		return false
 	}
-	var form ScoreForm
+	var form BatchScore
 	formed := false
-	if batcher, ok := plugin.ScorePlugin.(ScoreBatcher); ok {
-		form, formed = batcher.ScoreForm(c.State, m.pod, m.columns)
+	if batcher, ok := plugin.ScorePlugin.(BatchScorePlugin); ok {
+		form, formed = batcher.BatchScore(c.State, m.pod, m.columns)
 	}
 	switch {
 	case formed && form == nil:
@@ -112,34 +112,34 @@ func (m *maker) addScore(place int) bool {
 	case !formed && (live || plugin.ScoreExtensions() != nil):
 		return false
 	case !formed:
-		form = &scoreByNode{ScorePlugin: plugin.ScorePlugin, ctx: m.ctx, state: c.State, pod: m.pod, columns: m.columns}
+		form = &batchScoreAdapter{ScorePlugin: plugin.ScorePlugin, ctx: m.ctx, state: c.State, pod: m.pod, columns: m.columns}
 	}
-	normal, _ := form.(NormalForm)
-	kept, _ := form.(KeptScoreForm)
-	made := ClassScore{form, plugin.name, place, plugin.weight, normal, kept, m.asked(plugin.name, "Score")}
+	normal, _ := form.(BatchNormalizer)
+	kept, _ := form.(IncrementalBatchScore)
+	made := ClassScore{form, plugin.name, place, plugin.weight, normal, kept, m.evaluationCounter(plugin.name, "Score")}
 	if live {
-		c.Scores = append(c.Scores, made)
+		c.UncachedScores = append(c.UncachedScores, made)
 	} else {
-		c.LastingScores = append(c.LastingScores, made)
+		c.CacheableScores = append(c.CacheableScores, made)
 	}
 	return true
 }
 
 // prepareScores runs PreScore of the plugins whose scores are remembered,
 // which do not look at the nodes.
-func (f *Framework) prepareScores(ctx context.Context, state *CycleState, pod *v1.Pod) bool {
+func (f *Framework) runCacheablePreScore(ctx context.Context, state *CycleState, pod *v1.Pod) bool {
 	skipped := sets.New[string]()
 	for _, plugin := range f.preScore {
-		if f.Opaque(pod, plugin.Name()) || readsOf(plugin).Score&moving != 0 && !readsVolumes(plugin) {
+		if f.IsOpaque(pod, plugin.Name()) || readsOf(plugin).Score&uncacheableFacets != 0 && !readsVolumes(plugin) {
 			continue
 		}
-		f.trial.calls(plugin.Name(), "PreScore")
+		f.trial.recordCall(plugin.Name(), "PreScore")
 		s := plugin.PreScore(ctx, state, pod, nil)
 		if s.IsSkip() {
 			skipped.Insert(plugin.Name())
 			continue
 		}
-		f.asked(plugin.Name(), "PreScore").Inc()
+		f.evaluationCounter(plugin.Name(), "PreScore").Inc()
 		if !s.IsSuccess() {
 			return false
 		}
@@ -149,6 +149,6 @@ func (f *Framework) prepareScores(ctx context.Context, state *CycleState, pod *v
 }
 
 // preScores reports whether a plugin runs at PreScore.
-func (f *Framework) preScores(name string) bool {
+func (f *Framework) hasPreScorePlugin(name string) bool {
 	return slices.ContainsFunc(f.preScore, func(p fwk.PreScorePlugin) bool { return p.Name() == name })
 }

@@ -37,21 +37,21 @@ var (
 const SampleEvery = 10
 
 // asked returns what counts the questions to a plugin at a point.
-func (f *Framework) asked(plugin, point string) prometheus.Counter {
-	if counter, known := f.questions[Call{plugin, point}]; known {
+func (f *Framework) evaluationCounter(plugin, point string) prometheus.Counter {
+	if counter, known := f.evaluationCounters[Call{plugin, point}]; known {
 		return counter
 	}
 	return uncounted
 }
 
 // countQuestions looks up once what each question is counted by.
-func (f *Framework) countQuestions() {
+func (f *Framework) initEvaluationCounters() {
 	if f.OnTrial() && !fault.TrialMeasured {
 		return
 	}
-	f.questions = map[Call]prometheus.Counter{}
+	f.evaluationCounters = map[Call]prometheus.Counter{}
 	count := func(plugin fwk.Plugin, point string) {
-		f.questions[Call{plugin.Name(), point}] = evaluations.WithLabelValues(plugin.Name(), point, f.profile)
+		f.evaluationCounters[Call{plugin.Name(), point}] = evaluations.WithLabelValues(plugin.Name(), point, f.profile)
 	}
 	for _, plugin := range f.preFilter {
 		count(plugin, "PreFilter")
@@ -61,7 +61,7 @@ func (f *Framework) countQuestions() {
 	}
 	for i := range f.filter {
 		count(f.filter[i], "Filter")
-		f.filter[i].asked = f.asked(f.filter[i].Name(), "Filter")
+		f.filter[i].evaluations = f.evaluationCounter(f.filter[i].Name(), "Filter")
 	}
 	for _, plugin := range f.score {
 		count(plugin, "Score")
@@ -70,7 +70,7 @@ func (f *Framework) countQuestions() {
 
 // begins is when the call of a plugin begins that follows; zero in an attempt
 // that is not of the sample.
-func (f *Framework) begins(state fwk.CycleState) time.Time {
+func (f *Framework) callStart(state fwk.CycleState) time.Time {
 	if state == nil || !state.ShouldRecordPluginMetrics() || f.OnTrial() {
 		return time.Time{}
 	}
@@ -78,7 +78,7 @@ func (f *Framework) begins(state fwk.CycleState) time.Time {
 }
 
 // took notes how long a call took that began then.
-func (f *Framework) took(begin time.Time, plugin, point string, status *fwk.Status) {
+func (f *Framework) observePluginDuration(begin time.Time, plugin, point string, status *fwk.Status) {
 	if !begin.IsZero() {
 		pluginDuration.WithLabelValues(plugin, point, status.Code().String()).Observe(f.Clock.Since(begin).Seconds())
 	}
@@ -86,17 +86,17 @@ func (f *Framework) took(begin time.Time, plugin, point string, status *fwk.Stat
 
 // AskFilter has a form judge slots, whose plugin is watched, timed and counted
 // meanwhile. It is for the cycle.
-func (f *Framework) AskFilter(state fwk.CycleState, form *ClassFilter, slots []Slot, refusals []Refusal) {
-	form.asked.Add(float64(len(slots)))
-	answered := f.asks(state, form.Plugin, "Filter")
+func (f *Framework) RunBatchFilter(state fwk.CycleState, form *ClassFilter, slots []Slot, refusals []RejectionCode) {
+	form.evaluations.Add(float64(len(slots)))
+	answered := f.beginBatchCall(state, form.Plugin, "Filter")
 	form.Filter(slots, refusals)
 	answered()
 }
 
 // AskScore has a form score slots in the same way.
-func (f *Framework) AskScore(state fwk.CycleState, form *ClassScore, slots []Slot, scores []int64) Scoring {
-	form.asked.Add(float64(len(slots)))
-	answered := f.asks(state, form.Plugin, "Score")
+func (f *Framework) RunBatchScore(state fwk.CycleState, form *ClassScore, slots []Slot, scores []int64) ScoreResult {
+	form.evaluations.Add(float64(len(slots)))
+	answered := f.beginBatchCall(state, form.Plugin, "Score")
 	scoring := form.Score(slots, scores)
 	answered()
 	return scoring

@@ -12,7 +12,7 @@ import (
 
 // Shortage is a resource of which a node has too little left for a pod. Amounts
 // of cpu are in millicores, of memory and storage in bytes.
-type Shortage struct {
+type InsufficientResource struct {
 	Resource v1.ResourceName
 	// Requested is what the pod asks for. Free is what the node has left, which
 	// is negative where more was given away than there is.
@@ -20,39 +20,39 @@ type Shortage struct {
 }
 
 // Measurer is a plugin that refuses nodes for amounts, and can say which.
-type Measurer interface {
+type InsufficientResourceReporter interface {
 	// Shortages appends to list, in the order of Filter's reasons, what node has
 	// too little of for the pod whose attempt state is; nothing where Filter
 	// refuses it for no amount.
-	Shortages(list []Shortage, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) []Shortage
+	InsufficientResources(list []InsufficientResource, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) []InsufficientResource
 }
 
 // Missing is what one plugin has against a node.
-type Missing struct {
+type NodeRejection struct {
 	*fwk.Status
 	// Shortages are all of it, where it is a matter of amounts.
-	Shortages []Shortage
+	InsufficientResources []InsufficientResource
 }
 
 // Missing asks every plugin of the Filter chain about a node, not only as far as
 // the first that refuses it: with the pods that are nominated for the node, and
 // without. Those that are not built in are asked as in Filter, under the Watch
 // of the attempt. It reports false where a plugin failed.
-func (f *Framework) Missing(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (all []Missing, ok bool) {
-	crowded, crowdedState, status := f.crowded(ctx, state, pod, node)
+func (f *Framework) AllRejections(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (all []NodeRejection, ok bool) {
+	crowded, crowdedState, status := f.addNominatedPods(ctx, state, pod, node)
 	if !status.IsSuccess() {
 		return nil, false
 	}
 	if crowded != nil && !fault.PromisesNotMissing {
-		if all, ok = f.against(ctx, crowdedState, pod, crowded); !ok {
+		if all, ok = f.rejectionsOf(ctx, crowdedState, pod, crowded); !ok {
 			return nil, false
 		}
 	}
-	alone, ok := f.against(ctx, state, pod, node)
+	alone, ok := f.rejectionsOf(ctx, state, pod, node)
 	for _, m := range alone {
 		// More pods leave less room: of an amount, the larger lack is known.
-		if !slices.ContainsFunc(all, func(known Missing) bool {
-			return known.Plugin() == m.Plugin() && (len(known.Shortages) > 0 || slices.Equal(known.Reasons(), m.Reasons()))
+		if !slices.ContainsFunc(all, func(known NodeRejection) bool {
+			return known.Plugin() == m.Plugin() && (len(known.InsufficientResources) > 0 || slices.Equal(known.Reasons(), m.Reasons()))
 		}) {
 			all = append(all, m)
 		}
@@ -61,21 +61,21 @@ func (f *Framework) Missing(ctx context.Context, state fwk.CycleState, pod *v1.P
 }
 
 // against is what the plugins have against a node as it is.
-func (f *Framework) against(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (all []Missing, ok bool) {
+func (f *Framework) rejectionsOf(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (all []NodeRejection, ok bool) {
 	for i, plugin := range f.filter {
 		if state.GetSkipFilterPlugins().Has(plugin.Name()) {
 			continue
 		}
-		status := f.filterBy(ctx, state, pod, node, f.filter[i:i+1])
+		status := f.runFilterChain(ctx, state, pod, node, f.filter[i:i+1])
 		if status.IsError() {
 			return nil, false
 		}
 		if status.IsSuccess() {
 			continue
 		}
-		m := Missing{Status: status}
-		if measurer, ok := plugin.FilterPlugin.(Measurer); ok && f.BuiltIn(plugin.Name()) {
-			m.Shortages = measurer.Shortages(nil, state, pod, node)
+		m := NodeRejection{Status: status}
+		if measurer, ok := plugin.FilterPlugin.(InsufficientResourceReporter); ok && f.InTree(plugin.Name()) {
+			m.InsufficientResources = measurer.InsufficientResources(nil, state, pod, node)
 		}
 		if all = append(all, m); fault.FirstMissingAlone {
 			break
@@ -85,15 +85,15 @@ func (f *Framework) against(ctx context.Context, state fwk.CycleState, pod *v1.P
 }
 
 // measurer is a built-in Measurer in the Filter chain.
-type measurer struct {
-	Measurer
+type resourceReporter struct {
+	InsufficientResourceReporter
 	name string
 }
 
-func (f *Framework) measurersOf() (all []measurer) {
+func (f *Framework) findResourceReporters() (all []resourceReporter) {
 	for _, plugin := range f.filter {
-		if m, ok := plugin.FilterPlugin.(Measurer); ok && f.BuiltIn(plugin.Name()) {
-			all = append(all, measurer{m, plugin.Name()})
+		if m, ok := plugin.FilterPlugin.(InsufficientResourceReporter); ok && f.InTree(plugin.Name()) {
+			all = append(all, resourceReporter{m, plugin.Name()})
 		}
 	}
 	return all
@@ -101,10 +101,10 @@ func (f *Framework) measurersOf() (all []measurer) {
 
 // Shortages appends to list what built-in plugins say that a node has too little
 // of. It is quick: many nodes can be compared by it.
-func (f *Framework) Shortages(list []Shortage, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) []Shortage {
-	for _, m := range f.measurers {
+func (f *Framework) InsufficientResources(list []InsufficientResource, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) []InsufficientResource {
+	for _, m := range f.resourceReporters {
 		if !state.GetSkipFilterPlugins().Has(m.name) {
-			list = m.Shortages(list, state, pod, node)
+			list = m.InsufficientResources(list, state, pod, node)
 		}
 	}
 	return list
@@ -112,4 +112,6 @@ func (f *Framework) Shortages(list []Shortage, state fwk.CycleState, pod *v1.Pod
 
 // BuiltIn says whether a plugin is, so that what it says is known: it names
 // neither nodes nor other pods.
-func (f *Framework) BuiltIn(plugin string) bool { return !f.foreign.Has(plugin) && !IsExtender(plugin) }
+func (f *Framework) InTree(plugin string) bool {
+	return !f.outOfTree.Has(plugin) && !IsExtender(plugin)
+}

@@ -48,7 +48,7 @@ var lastGeneration atomic.Int64
 // malformed affinity terms are held without those terms.
 func NewNodeInfo(pods ...*v1.Pod) *NodeInfo {
 	n := &NodeInfo{}
-	n.touch()
+	n.bumpGeneration()
 	for _, pod := range pods {
 		if info, _ := NewPodInfo(pod); info != nil {
 			n.AddPodInfo(info)
@@ -72,14 +72,14 @@ func (n *NodeInfo) SetNode(node *v1.Node) {
 	// A node may declare features that this build has never heard of; no pod
 	// can be found to need them, so they are left out.
 	n.declaredFeatures = ndf.DefaultFramework.TryMap(node.Status.DeclaredFeatures)
-	n.touch()
+	n.bumpGeneration()
 }
 
 // RemoveNode forgets the node and keeps its pods, whose deletions may still be
 // under way.
 func (n *NodeInfo) RemoveNode() {
 	n.node = nil
-	n.touch()
+	n.bumpGeneration()
 }
 
 // Snapshot returns a copy that shares only what never changes: the node, the
@@ -119,7 +119,7 @@ func clonePorts(ports fwk.HostPortInfo) fwk.HostPortInfo {
 	return clone
 }
 
-func (n *NodeInfo) touch() { n.Generation = lastGeneration.Add(1) }
+func (n *NodeInfo) bumpGeneration() { n.Generation = lastGeneration.Add(1) }
 
 // GetPods returns the pods on the node.
 func (n *NodeInfo) GetPods() []fwk.PodInfo { return n.pods }

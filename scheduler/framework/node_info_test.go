@@ -40,17 +40,17 @@ func sumsOf(n *framework.NodeInfo) sums {
 }
 
 // crowd is one pod of each sort that a NodeInfo treats differently.
-func crowd() (web, db, proxy *v1.Pod) {
+func podsOfEveryKind() (web, db, proxy *v1.Pod) {
 	web = fixture.Pod("shop/web").Requests("cpu", "1", "memory", "1Ki").Claim("data").
-		RefusePods(fixture.Near("zone", "app", "web")).Obj()
+		RequirePodAntiAffinity(fixture.PodAffinityTerm("zone", "app", "web")).Obj()
 	db = fixture.Pod("shop/db").Requests("cpu", "2", "example.com/gpu", "1").Claim("data").Claim("logs").
-		PreferPods(3, fixture.Near("zone", "app", "web")).Obj()
+		PreferPodAffinity(3, fixture.PodAffinityTerm("zone", "app", "web")).Obj()
 	proxy = fixture.Pod("shop/proxy").HostPort("", "", 80).HostPort("10.0.0.1", v1.ProtocolUDP, 53).Obj()
 	return web, db, proxy
 }
 
 func TestNodeInfoAddsUpItsPods(t *testing.T) {
-	web, db, proxy := crowd()
+	web, db, proxy := podsOfEveryKind()
 	n := framework.NewNodeInfo(web, db, proxy)
 	want := sums{
 		Requested: framework.Resource{MilliCPU: 3000, Memory: 1024,
@@ -71,7 +71,7 @@ func TestNodeInfoAddsUpItsPods(t *testing.T) {
 }
 
 func TestRemovingAPodMovesTheLastIntoItsPlace(t *testing.T) {
-	web, db, proxy := crowd()
+	web, db, proxy := podsOfEveryKind()
 	n := framework.NewNodeInfo(web, db, proxy)
 	if err := n.RemovePod(klog.Background(), web); err != nil {
 		t.Fatal(err)
@@ -81,8 +81,8 @@ func TestRemovingAPodMovesTheLastIntoItsPlace(t *testing.T) {
 	}
 }
 
-func TestWhatIsAddedAndRemovedLeavesNothing(t *testing.T) {
-	web, db, proxy := crowd()
+func TestRemovingEveryPodLeavesEmptySums(t *testing.T) {
+	web, db, proxy := podsOfEveryKind()
 	n := framework.NewNodeInfo(web, db, proxy)
 	for _, pod := range []*v1.Pod{db, proxy, web} {
 		if err := n.RemovePod(klog.Background(), pod); err != nil {
@@ -99,8 +99,8 @@ func TestWhatIsAddedAndRemovedLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestRemovePodSaysWhatIsWrong(t *testing.T) {
-	web, db, _ := crowd()
+func TestRemovePodReturnsAnError(t *testing.T) {
+	web, db, _ := podsOfEveryKind()
 	n := framework.NewNodeInfo(web)
 	for sentence, c := range map[string]struct {
 		pod  *v1.Pod
@@ -119,7 +119,7 @@ func TestRemovePodSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestEveryChangeGivesANewGeneration(t *testing.T) {
-	web, db, _ := crowd()
+	web, db, _ := podsOfEveryKind()
 	n, seen := framework.NewNodeInfo(), sets.New[int64]()
 	for _, change := range []func(){
 		func() {},
@@ -137,10 +137,10 @@ func TestEveryChangeGivesANewGeneration(t *testing.T) {
 	}
 }
 
-func TestASnapshotStandsStill(t *testing.T) {
-	web, db, proxy := crowd()
+func TestASnapshotDoesNotChange(t *testing.T) {
+	web, db, proxy := podsOfEveryKind()
 	n := framework.NewNodeInfo(web, db, proxy)
-	n.SetNode(fixture.Node("n1").Offers("cpu", "4").Features("RestartAllContainersOnContainerExits").Obj())
+	n.SetNode(fixture.Node("n1").Capacity("cpu", "4").DeclaredFeatures("RestartAllContainersOnContainerExits").Obj())
 	n.ImageStates = map[string]*fwk.ImageStateSummary{
 		"nginx": {Size: 7, Nodes: sets.New("n1", "n2")},
 	}
@@ -164,10 +164,10 @@ func TestASnapshotStandsStill(t *testing.T) {
 	}
 }
 
-func TestSetNodeReadsWhatTheNodeOffers(t *testing.T) {
+func TestSetNodeReadsAllocatable(t *testing.T) {
 	n := framework.NewNodeInfo()
-	n.SetNode(fixture.Node("n1").Offers("cpu", "4").
-		Features("RestartAllContainersOnContainerExits", "TheFutureCallsItSomething").Obj())
+	n.SetNode(fixture.Node("n1").Capacity("cpu", "4").
+		DeclaredFeatures("RestartAllContainersOnContainerExits", "TheFutureCallsItSomething").Obj())
 	if diff := cmp.Diff(framework.Resource{MilliCPU: 4000, AllowedPodNumber: 110}, n.Allocatable); diff != "" {
 		t.Errorf("allocatable (-want +got):\n%s", diff)
 	}

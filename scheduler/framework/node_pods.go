@@ -14,14 +14,14 @@ import (
 // AddPodInfo counts pod in.
 func (n *NodeInfo) AddPodInfo(pod fwk.PodInfo) {
 	n.pods = append(n.pods, pod)
-	spec := plainPod(pod)
+	spec := originalPod(pod)
 	if hasPodAffinity(spec) {
 		n.podsWithAffinity = append(n.podsWithAffinity, pod)
 	}
 	if hasRequiredAntiAffinity(spec) {
 		n.podsWithRequiredAntiAffinity = append(n.podsWithRequiredAntiAffinity, pod)
 	}
-	n.count(pod, 1)
+	n.applyPod(pod, 1)
 }
 
 // RemovePod counts the pod with pod's UID out, as it was when it was counted
@@ -31,26 +31,26 @@ func (n *NodeInfo) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 	if pod.UID == "" {
 		return fmt.Errorf("pod %s/%s: metadata.uid is empty, want the UID it was added with", pod.Namespace, pod.Name)
 	}
-	removed := take(&n.pods, pod.UID)
+	removed := removePodByUID(&n.pods, pod.UID)
 	if removed == nil {
 		return fmt.Errorf("pod %s/%s with UID %s is not on node %s", pod.Namespace, pod.Name, pod.UID, n.GetName())
 	}
-	if hasPodAffinity(plainPod(removed)) {
-		take(&n.podsWithAffinity, pod.UID)
+	if hasPodAffinity(originalPod(removed)) {
+		removePodByUID(&n.podsWithAffinity, pod.UID)
 	}
-	if hasRequiredAntiAffinity(plainPod(removed)) {
-		take(&n.podsWithRequiredAntiAffinity, pod.UID)
+	if hasRequiredAntiAffinity(originalPod(removed)) {
+		removePodByUID(&n.podsWithRequiredAntiAffinity, pod.UID)
 	}
-	n.count(removed, -1)
+	n.applyPod(removed, -1)
 	return nil
 }
 
 // take removes the pod with uid from list and returns it, or nil. The last one
 // moves into its place: upstream does so too, and the order of pods shows in
 // the choice of victims.
-func take(list *[]fwk.PodInfo, uid types.UID) fwk.PodInfo {
+func removePodByUID(list *[]fwk.PodInfo, uid types.UID) fwk.PodInfo {
 	pods := *list
-	at := slices.IndexFunc(pods, func(pod fwk.PodInfo) bool { return plainPod(pod).UID == uid })
+	at := slices.IndexFunc(pods, func(pod fwk.PodInfo) bool { return originalPod(pod).UID == uid })
 	if at < 0 {
 		return nil
 	}
@@ -61,21 +61,21 @@ func take(list *[]fwk.PodInfo, uid types.UID) fwk.PodInfo {
 }
 
 // count moves every sum by sign times what pod takes.
-func (n *NodeInfo) count(pod fwk.PodInfo, sign int64) {
+func (n *NodeInfo) applyPod(pod fwk.PodInfo, sign int64) {
 	takes := pod.CalculateResource()
-	n.Requested.shift(takes.Resource, sign)
+	n.Requested.addSigned(takes.Resource, sign)
 	n.NonZeroRequested.MilliCPU += sign * takes.Non0CPU
 	n.NonZeroRequested.Memory += sign * takes.Non0Mem
-	if ours, ok := pod.(*PodInfo); !ok || !ours.bare {
-		n.countPorts(plainPod(pod), sign)
-		n.countClaims(plainPod(pod), sign)
+	if ours, ok := pod.(*PodInfo); !ok || !ours.noPortsOrClaims {
+		n.updateUsedPorts(originalPod(pod), sign)
+		n.updatePVCRefCounts(originalPod(pod), sign)
 	}
-	n.touch()
+	n.bumpGeneration()
 }
 
 // bare says that a pod takes no ports from its node and has no claims: nothing of
 // it need be looked through when it comes and goes.
-func bare(pod *v1.Pod) bool {
+func usesNoPortsOrClaims(pod *v1.Pod) bool {
 	for range HostPorts(pod) {
 		return false
 	}
@@ -87,7 +87,7 @@ func bare(pod *v1.Pod) bool {
 	return true
 }
 
-func (n *NodeInfo) countPorts(pod *v1.Pod, sign int64) {
+func (n *NodeInfo) updateUsedPorts(pod *v1.Pod, sign int64) {
 	for port := range HostPorts(pod) {
 		if sign < 0 {
 			n.usedPorts.Remove(port.HostIP, string(port.Protocol), port.HostPort)
@@ -100,7 +100,7 @@ func (n *NodeInfo) countPorts(pod *v1.Pod, sign int64) {
 	}
 }
 
-func (n *NodeInfo) countClaims(pod *v1.Pod, sign int64) {
+func (n *NodeInfo) updatePVCRefCounts(pod *v1.Pod, sign int64) {
 	for i := range pod.Spec.Volumes {
 		claim := pod.Spec.Volumes[i].PersistentVolumeClaim
 		if claim == nil {
@@ -122,7 +122,7 @@ func HostPorts(pod *v1.Pod) iter.Seq[*v1.ContainerPort] {
 	return func(yield func(*v1.ContainerPort) bool) {
 		for i := range pod.Spec.InitContainers {
 			container := &pod.Spec.InitContainers[i]
-			if runsOn(container) && !yieldHostPorts(container, yield) {
+			if isRestartableInitContainer(container) && !yieldHostPorts(container, yield) {
 				return
 			}
 		}

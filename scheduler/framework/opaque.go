@@ -13,7 +13,7 @@ import (
 // volumes, those that read them. Nothing that they say is remembered: where other
 // plugins' verdicts are, these are asked beside them, in every attempt and about
 // every node that it meets.
-type opaques struct {
+type opaquePluginSet struct {
 	preFilter bool // whether there are any
 	filters   []OpaqueFilter
 	preScore  []fwk.PreScorePlugin
@@ -25,27 +25,27 @@ type opaques struct {
 type OpaqueFilter struct {
 	fwk.FilterPlugin
 	// Place is the plugin's in its chain, from 0.
-	Place int
-	alone []filterer // the plugin as a chain
+	Index int
+	chain []countedFilter // the plugin as a chain
 }
 
 // OpaqueScore is an opaque plugin in the Score chain.
 type OpaqueScore struct {
 	Plugin string
 	// Place is the plugin's in its chain, from 0.
-	Place  int
+	Index  int
 	Weight int64
-	scorer scorer
+	scorer weightedScore
 }
 
 // opaque reports whether a plugin that decides does not say what it reads.
-func opaque(plugin fwk.Plugin) bool {
-	_, reads := plugin.(Reader)
-	return decides(plugin) && !reads
+func isOpaque(plugin fwk.Plugin) bool {
+	_, reads := plugin.(ReadsDeclarer)
+	return affectsPlacement(plugin) && !reads
 }
 
 // opaquesOf finds them in f's chains.
-func (f *Framework) opaquesOf(opaque func(fwk.Plugin) bool) (o opaques) {
+func (f *Framework) findOpaquePlugins(opaque func(fwk.Plugin) bool) (o opaquePluginSet) {
 	o.names = sets.New[string]()
 	for _, plugin := range f.plugins {
 		if opaque(plugin) {
@@ -74,51 +74,51 @@ func (f *Framework) opaquesOf(opaque func(fwk.Plugin) bool) (o opaques) {
 }
 
 // opaquesFor are those for a pod.
-func (f *Framework) opaquesFor(pod *v1.Pod) *opaques {
+func (f *Framework) opaquePluginsFor(pod *v1.Pod) *opaquePluginSet {
 	if len(pod.Spec.Volumes) > 0 && HasVolumes(pod) {
-		return &f.withVolumes
+		return &f.opaqueWithVolumes
 	}
-	return &f.opaques
+	return &f.opaquePlugins
 }
 
 // Opaque reports whether a plugin is for pod; with "", whether any is.
-func (f *Framework) Opaque(pod *v1.Pod, plugin string) bool {
-	names := f.opaquesFor(pod).names
+func (f *Framework) IsOpaque(pod *v1.Pod, plugin string) bool {
+	names := f.opaquePluginsFor(pod).names
 	return names.Has(plugin) || plugin == "" && len(names) > 0
 }
 
 // HasOpaquePreFilters reports whether a plugin is in the PreFilter chain that is
 // opaque for pod.
-func (f *Framework) HasOpaquePreFilters(pod *v1.Pod) bool { return f.opaquesFor(pod).preFilter }
+func (f *Framework) HasOpaquePreFilters(pod *v1.Pod) bool { return f.opaquePluginsFor(pod).preFilter }
 
 // RunOpenPreFilterPlugins is RunPreFilterPlugins by those that are not opaque.
-func (f *Framework) RunOpenPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
-	o := f.opaquesFor(pod)
+func (f *Framework) RunNonOpaquePreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
+	o := f.opaquePluginsFor(pod)
 	if !o.preFilter {
-		return f.preFilterBy(ctx, state, pod, f.preFilter)
+		return f.runPreFilterChain(ctx, state, pod, f.preFilter)
 	}
 	open := slices.DeleteFunc(slices.Clone(f.preFilter), func(p fwk.PreFilterPlugin) bool { return o.names.Has(p.Name()) })
-	return f.preFilterBy(ctx, state, pod, open)
+	return f.runPreFilterChain(ctx, state, pod, open)
 }
 
 // RunOpenFilterPlugins is RunFilterPlugins by those that are not opaque.
-func (f *Framework) RunOpenFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	o := f.opaquesFor(pod)
+func (f *Framework) RunNonOpaqueFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	o := f.opaquePluginsFor(pod)
 	if len(o.filters) == 0 {
 		return f.RunFilterPlugins(ctx, state, pod, node)
 	}
-	open := slices.DeleteFunc(slices.Clone(f.filter), func(p filterer) bool { return o.names.Has(p.Name()) })
-	return f.filterBy(ctx, state, pod, node, open)
+	open := slices.DeleteFunc(slices.Clone(f.filter), func(p countedFilter) bool { return o.names.Has(p.Name()) })
+	return f.runFilterChain(ctx, state, pod, node, open)
 }
 
 // RunOpaqueFilter asks one opaque plugin about one node.
 func (f *Framework) RunOpaqueFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, filter *OpaqueFilter) *fwk.Status {
-	return f.filterBy(ctx, state, pod, node, filter.alone)
+	return f.runFilterChain(ctx, state, pod, node, filter.chain)
 }
 
 // OpaqueFilters appends those for pod that state does not skip to list.
 func (f *Framework) OpaqueFilters(list []OpaqueFilter, state fwk.CycleState, pod *v1.Pod) []OpaqueFilter {
-	for _, filter := range f.opaquesFor(pod).filters {
+	for _, filter := range f.opaquePluginsFor(pod).filters {
 		if !state.GetSkipFilterPlugins().Has(filter.Name()) {
 			list = append(list, filter)
 		}
@@ -128,9 +128,9 @@ func (f *Framework) OpaqueFilters(list []OpaqueFilter, state fwk.CycleState, pod
 
 // ScoreOpaque has the opaque plugins in the Score chain score nodes: normalised,
 // before weights. A status other than success is what the attempt ends with.
-func (f *Framework) ScoreOpaque(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (of []OpaqueScore, scores []fwk.NodeScoreList, status *fwk.Status) {
-	o := f.opaquesFor(pod)
-	skipped, status := f.preScoreBy(ctx, state, pod, nodes, o.preScore)
+func (f *Framework) RunOpaqueScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (of []OpaqueScore, scores []fwk.NodeScoreList, status *fwk.Status) {
+	o := f.opaquePluginsFor(pod)
+	skipped, status := f.runPreScoreChain(ctx, state, pod, nodes, o.preScore)
 	if !status.IsSuccess() {
 		return nil, nil, status
 	}
@@ -138,10 +138,10 @@ func (f *Framework) ScoreOpaque(ctx context.Context, state fwk.CycleState, pod *
 		if skipped.Has(plugin.Plugin) {
 			continue
 		}
-		f.trial.calls(plugin.Plugin, "Score")
-		list, status := f.rate(ctx, plugin.scorer, state, pod, nodes)
+		f.trial.recordCall(plugin.Plugin, "Score")
+		list, status := f.scoreWithPlugin(ctx, plugin.scorer, state, pod, nodes)
 		if status.IsSuccess() {
-			status = f.normalise(ctx, plugin.scorer, state, pod, list)
+			status = f.normalizeScores(ctx, plugin.scorer, state, pod, list)
 		}
 		if !status.IsSuccess() {
 			return nil, nil, status

@@ -11,24 +11,24 @@ import (
 // PodInfo is a pod with everything the cycle would otherwise derive from it
 // again and again. It never changes once made, so it may be shared.
 type PodInfo struct {
-	*traits
+	*sharedPodInfo
 	// pod is the pod as it was given; node is where it is, "" while it waits.
 	pod  *v1.Pod
 	node string
 	// bare says that nothing of the pod but its requests counts on a node.
-	bare bool
+	noPortsOrClaims bool
 	// assigned is pod with node, made when somebody asks for it.
 	assigned atomic.Pointer[v1.Pod]
 }
 
 // traits is what pods of the same spec have in common.
-type traits struct {
+type sharedPodInfo struct {
 	AffinityTerms
 	request      Resource
 	scoredCPU    int64
 	scoredMemory int64
 	// kept is room for whoever counts the pods that have a node.
-	kept any
+	countsCache any
 }
 
 var _ fwk.PodInfo = (*PodInfo)(nil)
@@ -43,24 +43,24 @@ func NewPodInfo(pod *v1.Pod) (*PodInfo, error) {
 	if pod == nil {
 		return nil, errors.New("pod: is nil, want a pod")
 	}
-	t := &traits{}
+	t := &sharedPodInfo{}
 	t.request, t.scoredCPU, t.scoredMemory = podRequests(pod)
 	var err error
 	t.AffinityTerms, err = AffinityTermsOf(pod)
-	return &PodInfo{traits: t, pod: pod, node: pod.Spec.NodeName, bare: bare(pod)}, err
+	return &PodInfo{sharedPodInfo: t, pod: pod, node: pod.Spec.NodeName, noPortsOrClaims: usesNoPortsOrClaims(pod)}, err
 }
 
 // Like returns the PodInfo of a pod from which the same is derived as from p's
 // pod: one of the same class.
-func (p *PodInfo) Like(pod *v1.Pod) *PodInfo {
-	return &PodInfo{traits: p.traits, pod: pod, node: pod.Spec.NodeName, bare: bare(pod)}
+func (p *PodInfo) ForPodOfSameClass(pod *v1.Pod) *PodInfo {
+	return &PodInfo{sharedPodInfo: p.sharedPodInfo, pod: pod, node: pod.Spec.NodeName, noPortsOrClaims: usesNoPortsOrClaims(pod)}
 }
 
 // Assigned returns the PodInfo of the same pod with spec.nodeName set to node.
 // The pod with that name is made when it is asked for; only the outermost
 // struct is copied then, the rest is shared and stays read-only.
-func (p *PodInfo) Assigned(node string) *PodInfo {
-	return &PodInfo{traits: p.traits, pod: p.pod, node: node, bare: p.bare}
+func (p *PodInfo) WithNode(node string) *PodInfo {
+	return &PodInfo{sharedPodInfo: p.sharedPodInfo, pod: p.pod, node: node, noPortsOrClaims: p.noPortsOrClaims}
 }
 
 // GetPod returns the pod; it is read-only.
@@ -79,10 +79,10 @@ func (p *PodInfo) GetPod() *v1.Pod {
 
 // Unassigned returns the pod as it was given to NewPodInfo, of which only
 // spec.nodeName may differ from GetPod's. It costs nothing.
-func (p *PodInfo) Unassigned() *v1.Pod { return p.pod }
+func (p *PodInfo) OriginalPod() *v1.Pod { return p.pod }
 
 // Node returns the pod's node, "" while it waits.
-func (p *PodInfo) Node() string { return p.node }
+func (p *PodInfo) NodeName() string { return p.node }
 
 // GetRequiredAffinityTerms returns the parsed required affinity.
 func (p *PodInfo) GetRequiredAffinityTerms() []fwk.AffinityTerm { return p.RequiredAffinity }
@@ -110,10 +110,10 @@ func (p *PodInfo) Requests() Resource { return p.request.Clone() }
 
 // Kept is where whoever counts the pods that have a node may remember what
 // pods with the same spec count for. Only the loop reads and writes it.
-func (p *PodInfo) Kept() *any { return &p.kept }
+func (p *PodInfo) CountsCache() *any { return &p.countsCache }
 
 // plainPod returns info's pod without making it when it is only assumed.
-func plainPod(info fwk.PodInfo) *v1.Pod {
+func originalPod(info fwk.PodInfo) *v1.Pod {
 	if ours, ok := info.(*PodInfo); ok {
 		return ours.pod
 	}

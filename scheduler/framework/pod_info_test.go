@@ -101,10 +101,10 @@ func TestPodRequests(t *testing.T) {
 }
 
 func TestAMalformedTermLeavesAUsablePodInfo(t *testing.T) {
-	broken := fixture.Near("zone", "app", "db")
+	broken := fixture.PodAffinityTerm("zone", "app", "db")
 	broken.LabelSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Nonsense"}}
 	pod := fixture.Pod("shop/web").Requests("cpu", "1").
-		RequirePods(broken).AvoidPods(5, fixture.Near("zone", "app", "web")).Obj()
+		RequirePodAffinity(broken).PreferPodAntiAffinity(5, fixture.PodAffinityTerm("zone", "app", "web")).Obj()
 
 	info, err := framework.NewPodInfo(pod)
 	if err == nil || !strings.Contains(err.Error(), "requiredAffinityTerms") {
@@ -130,7 +130,7 @@ func TestAssignedChangesACopyOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	assigned := info.Assigned("n1")
+	assigned := info.WithNode("n1")
 	if got := assigned.GetPod().Spec.NodeName; got != "n1" {
 		t.Errorf("the copy is on %q, want n1", got)
 	}

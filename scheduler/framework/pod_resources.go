@@ -32,7 +32,7 @@ func PodRequestOptions() resourcehelper.PodResourcesOptions {
 // container that names no request is taken to ask for.
 func RunningPodRequests(pod *v1.Pod, assumed v1.ResourceList) v1.ResourceList {
 	options := PodRequestOptions()
-	options.UseStatusResources = statusMatters(pod)
+	options.UseStatusResources = statusAffectsRequests(pod)
 	options.NonMissingContainerRequests = assumed
 	return resourcehelper.PodRequests(pod, options)
 }
@@ -40,7 +40,7 @@ func RunningPodRequests(pod *v1.Pod, assumed v1.ResourceList) v1.ResourceList {
 // statusMatters reports whether pod's status can say anything about its
 // resources. Where it cannot, as in every waiting pod, the containers are
 // added up once and not three times.
-func statusMatters(pod *v1.Pod) bool {
+func statusAffectsRequests(pod *v1.Pod) bool {
 	status := &pod.Status
 	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
 		status.Resources != nil || status.AllocatedResources != nil ||
@@ -56,39 +56,39 @@ func podRequests(pod *v1.Pod) (request Resource, scoredCPU, scoredMemory int64) 
 	}
 	list := RunningPodRequests(pod, nil)
 	request = NewResource(list)
-	request.bound()
+	request.clamp()
 
-	assumed := assumedRequests(pod, list)
+	assumed := defaultRequests(pod, list)
 	if len(assumed) == 0 || requestsAreComplete(pod) {
 		return request, request.MilliCPU, request.Memory
 	}
 	list = RunningPodRequests(pod, assumed)
 	cpu, memory := list[v1.ResourceCPU], list[v1.ResourceMemory]
-	return request, BoundedRequest(cpu.MilliValue()), BoundedRequest(memory.Value())
+	return request, ClampRequest(cpu.MilliValue()), ClampRequest(memory.Value())
 }
 
 // mostOnePod is the most that one pod counts for: a pebibyte, or as many cores
 // as nobody has. Eight thousand such pods can be added up on one node.
-const mostOnePod = 1 << 50
+const maxPodRequest = 1 << 50
 
 // BoundedRequest keeps one amount, in whole units or millicores, between
 // nothing and what one pod may count for. The API server takes no negative
 // request; but one that is stored all the same would make room on its node, and
 // a sum that overflows would fail the score of the node for every other pod.
-func BoundedRequest(amount int64) int64 { return min(max(amount, 0), mostOnePod) }
+func ClampRequest(amount int64) int64 { return min(max(amount, 0), maxPodRequest) }
 
 // bound bounds every amount of a request.
-func (r *Resource) bound() {
-	r.MilliCPU, r.Memory, r.EphemeralStorage = BoundedRequest(r.MilliCPU), BoundedRequest(r.Memory), BoundedRequest(r.EphemeralStorage)
+func (r *Resource) clamp() {
+	r.MilliCPU, r.Memory, r.EphemeralStorage = ClampRequest(r.MilliCPU), ClampRequest(r.Memory), ClampRequest(r.EphemeralStorage)
 	for name, amount := range r.ScalarResources {
-		r.ScalarResources[name] = BoundedRequest(amount)
+		r.ScalarResources[name] = ClampRequest(amount)
 	}
 }
 
 // assumedRequests returns what each container that names no request is taken
 // to ask for. With pod-level requests only a resource that neither the pod nor
 // any container names is assumed.
-func assumedRequests(pod *v1.Pod, requests v1.ResourceList) v1.ResourceList {
+func defaultRequests(pod *v1.Pod, requests v1.ResourceList) v1.ResourceList {
 	podLevel := resourcehelper.IsPodLevelRequestsSet(pod)
 	assumed := v1.ResourceList{}
 	if _, named := requests[v1.ResourceCPU]; !named || !podLevel {
@@ -104,7 +104,7 @@ func assumedRequests(pod *v1.Pod, requests v1.ResourceList) v1.ResourceList {
 // every container names cpu and memory and no status says otherwise. It spares
 // most pods a second walk over their containers.
 func requestsAreComplete(pod *v1.Pod) bool {
-	if statusMatters(pod) {
+	if statusAffectsRequests(pod) {
 		return false
 	}
 	for _, containers := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {

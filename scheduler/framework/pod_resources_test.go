@@ -63,7 +63,7 @@ func randomPod(dice *rand.Rand) *v1.Pod {
 
 // The short cuts of NewPodInfo must not show: the plain way through
 // component-helpers is their twin.
-func TestShortCutsCountAsThePlainWay(t *testing.T) {
+func TestFastPathsEqualComponentHelpers(t *testing.T) {
 	assumed := fixture.Resources("cpu", "100m", "memory", "200Mi")
 	for seed := range int64(2000) {
 		pod := randomPod(rand.New(rand.NewSource(seed)))
@@ -93,7 +93,7 @@ func TestShortCutsCountAsThePlainWay(t *testing.T) {
 	}
 }
 
-func TestNoRequestCountsForLessThanNothing(t *testing.T) {
+func TestRequestsAreClamped(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		pod  *fixture.PodBuilder
 		want framework.Resource

@@ -13,7 +13,7 @@ import (
 
 // ClassKeys writes down what makes pods of one class. Two pods with the same
 // key are the same to every plugin that reads no more of a pod than it said.
-type ClassKeys struct {
+type ClassKeyBuilder struct {
 	// Facets are all that plugins read.
 	Facets PodFacets
 	// Keyers derive more.
@@ -24,15 +24,15 @@ type ClassKeys struct {
 
 // Singular reports whether a pod is like no other: its status matters, or it
 // wants nodes by name, as the pods of a DaemonSet do.
-func Singular(pod *v1.Pod) bool {
-	return statusMatters(pod) || pod.Spec.NodeName != "" || wantsNodesByName(pod)
+func Uncacheable(pod *v1.Pod) bool {
+	return statusAffectsRequests(pod) || pod.Spec.NodeName != "" || requiresNodesByName(pod)
 }
 
 // Append appends the key of a pod that is not singular.
-func (c *ClassKeys) Append(key []byte, pod *v1.Pod) []byte {
+func (c *ClassKeyBuilder) Append(key []byte, pod *v1.Pod) []byte {
 	has := func(facet PodFacets) bool { return c.Facets&facet != 0 }
 	if has(PodNamespace) {
-		key = appendText(key, pod.Namespace)
+		key = appendString(key, pod.Namespace)
 	}
 	if has(PodLabels) {
 		// Keys only come, so that their number says which there are.
@@ -46,13 +46,13 @@ func (c *ClassKeys) Append(key []byte, pod *v1.Pod) []byte {
 		key = appendTolerations(key, pod.Spec.Tolerations)
 	}
 	if has(PodNodeAffinity) {
-		key = appendNodePreferences(appendNodeSelector(key, pod), pod)
+		key = appendPreferredNodeAffinity(appendNodeSelector(key, pod), pod)
 	}
 	if has(PodAffinity) {
 		key = appendPodAffinity(key, pod)
 	}
 	if has(PodSpread) {
-		key = appendSpread(key, pod)
+		key = appendSpreadConstraints(key, pod)
 	}
 	if has(PodRequests) {
 		key = appendRequests(key, pod)
@@ -65,7 +65,7 @@ func (c *ClassKeys) Append(key []byte, pod *v1.Pod) []byte {
 	}
 	if has(PodVolumes) {
 		// What they are is looked at each time, but not whether there are any.
-		key = appendFlag(key, HasVolumes(pod))
+		key = appendBool(key, HasVolumes(pod))
 	}
 	for _, keyer := range c.Keyers {
 		key = keyer.AppendPodKey(key, pod)
@@ -74,7 +74,7 @@ func (c *ClassKeys) Append(key []byte, pod *v1.Pod) []byte {
 }
 
 // wantsNodesByName says whether the pod's required affinity names nodes.
-func wantsNodesByName(pod *v1.Pod) bool {
+func requiresNodesByName(pod *v1.Pod) bool {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return false
@@ -93,7 +93,7 @@ func appendOwner(key []byte, pod *v1.Pod) []byte {
 	}
 	switch owner.Kind {
 	case "ReplicationController", "ReplicaSet", "StatefulSet":
-		return appendText(appendText(appendText(append(key, 1), owner.APIVersion), owner.Kind), owner.Name)
+		return appendString(appendString(appendString(append(key, 1), owner.APIVersion), owner.Kind), owner.Name)
 	}
 	return append(key, 0)
 }
@@ -106,17 +106,17 @@ func appendRequests(key []byte, pod *v1.Pod) []byte {
 	key = binary.AppendUvarint(key, uint64(len(pod.Spec.InitContainers)))
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		key = appendResources(appendFlag(key, runsOn(c)), c.Resources.Requests)
+		key = appendResources(appendBool(key, isRestartableInitContainer(c)), c.Resources.Requests)
 	}
-	if key = appendFlag(key, pod.Spec.Resources != nil); pod.Spec.Resources != nil {
+	if key = appendBool(key, pod.Spec.Resources != nil); pod.Spec.Resources != nil {
 		key = appendResources(key, pod.Spec.Resources.Requests)
 	}
 	// Whether there is a list makes a difference, even if it is empty.
-	return appendResources(appendFlag(key, pod.Spec.Overhead != nil), pod.Spec.Overhead)
+	return appendResources(appendBool(key, pod.Spec.Overhead != nil), pod.Spec.Overhead)
 }
 
 // runsOn says whether an init container keeps running beside the others.
-func runsOn(container *v1.Container) bool {
+func isRestartableInitContainer(container *v1.Container) bool {
 	return container.RestartPolicy != nil && *container.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
@@ -143,7 +143,7 @@ func appendResources(key []byte, list v1.ResourceList) []byte {
 	slices.Sort(names)
 	for _, name := range names {
 		quantity := list[v1.ResourceName(name)]
-		key = appendQuantity(appendText(append(key, 'n'), name), &quantity, 0)
+		key = appendQuantity(appendString(append(key, 'n'), name), &quantity, 0)
 	}
 	return key
 }
@@ -155,7 +155,7 @@ func appendQuantity(key []byte, quantity *resource.Quantity, scale resource.Scal
 	if quantity.Cmp(*resource.NewScaledQuantity(value, scale)) == 0 {
 		return binary.AppendVarint(append(key, 0), value)
 	}
-	return appendText(append(key, 1), quantity.AsDec().String())
+	return appendString(append(key, 1), quantity.AsDec().String())
 }
 
 func appendPorts(key []byte, pod *v1.Pod) []byte {
@@ -171,7 +171,7 @@ func appendPorts(key []byte, pod *v1.Pod) []byte {
 
 func appendHostPorts(key []byte, pod *v1.Pod) []byte {
 	for port := range HostPorts(pod) {
-		key = appendText(appendText(append(key, 1), port.HostIP), string(port.Protocol))
+		key = appendString(appendString(append(key, 1), port.HostIP), string(port.Protocol))
 		key = binary.AppendVarint(key, int64(port.HostPort))
 	}
 	return append(key, 0)
@@ -181,12 +181,12 @@ func appendImages(key []byte, pod *v1.Pod) []byte {
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		key = binary.AppendUvarint(key, uint64(len(containers)))
 		for i := range containers {
-			key = appendText(key, containers[i].Image)
+			key = appendString(key, containers[i].Image)
 		}
 	}
 	for i := range pod.Spec.Volumes {
 		if image := pod.Spec.Volumes[i].Image; image != nil {
-			key = appendText(append(key, 1), image.Reference)
+			key = appendString(append(key, 1), image.Reference)
 		}
 	}
 	return append(key, 0)

@@ -8,15 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func appendNodePreferences(key []byte, pod *v1.Pod) []byte {
+func appendPreferredNodeAffinity(key []byte, pod *v1.Pod) []byte {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return append(key, 0)
 	}
 	terms := pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	// Whether there is a list makes a difference, even if it is empty.
-	key = binary.AppendUvarint(appendFlag(append(key, 1), terms != nil), uint64(len(terms)))
+	key = binary.AppendUvarint(appendBool(append(key, 1), terms != nil), uint64(len(terms)))
 	for i := range terms {
-		key = appendNodeTerm(binary.AppendVarint(key, int64(terms[i].Weight)), &terms[i].Preference)
+		key = appendNodeSelectorTerm(binary.AppendVarint(key, int64(terms[i].Weight)), &terms[i].Preference)
 	}
 	return key
 }
@@ -30,45 +30,45 @@ func appendPodAffinity(key []byte, pod *v1.Pod) []byte {
 	}
 	key = append(key, 1)
 	if near := affinity.PodAffinity; near != nil {
-		key = appendTerms(key, pod, near.RequiredDuringSchedulingIgnoredDuringExecution)
-		key = appendWeighted(key, pod, near.PreferredDuringSchedulingIgnoredDuringExecution)
+		key = appendPodAffinityTerms(key, pod, near.RequiredDuringSchedulingIgnoredDuringExecution)
+		key = appendWeightedPodAffinityTerms(key, pod, near.PreferredDuringSchedulingIgnoredDuringExecution)
 	} else {
 		key = append(key, 0, 0)
 	}
 	if apart := affinity.PodAntiAffinity; apart != nil {
-		key = appendTerms(key, pod, apart.RequiredDuringSchedulingIgnoredDuringExecution)
-		key = appendWeighted(key, pod, apart.PreferredDuringSchedulingIgnoredDuringExecution)
+		key = appendPodAffinityTerms(key, pod, apart.RequiredDuringSchedulingIgnoredDuringExecution)
+		key = appendWeightedPodAffinityTerms(key, pod, apart.PreferredDuringSchedulingIgnoredDuringExecution)
 	} else {
 		key = append(key, 0, 0)
 	}
 	return key
 }
 
-func appendTerms(key []byte, pod *v1.Pod, terms []v1.PodAffinityTerm) []byte {
+func appendPodAffinityTerms(key []byte, pod *v1.Pod, terms []v1.PodAffinityTerm) []byte {
 	key = binary.AppendUvarint(key, uint64(len(terms)))
 	for i := range terms {
-		key = appendWrittenTerm(key, pod, &terms[i])
+		key = appendPodAffinityTerm(key, pod, &terms[i])
 	}
 	return key
 }
 
-func appendWeighted(key []byte, pod *v1.Pod, terms []v1.WeightedPodAffinityTerm) []byte {
+func appendWeightedPodAffinityTerms(key []byte, pod *v1.Pod, terms []v1.WeightedPodAffinityTerm) []byte {
 	key = binary.AppendUvarint(key, uint64(len(terms)))
 	for i := range terms {
-		key = appendWrittenTerm(binary.AppendVarint(key, int64(terms[i].Weight)), pod, &terms[i].PodAffinityTerm)
+		key = appendPodAffinityTerm(binary.AppendVarint(key, int64(terms[i].Weight)), pod, &terms[i].PodAffinityTerm)
 	}
 	return key
 }
 
-func appendWrittenTerm(key []byte, pod *v1.Pod, term *v1.PodAffinityTerm) []byte {
-	key = appendTexts(appendText(key, term.TopologyKey), term.Namespaces)
+func appendPodAffinityTerm(key []byte, pod *v1.Pod, term *v1.PodAffinityTerm) []byte {
+	key = appendStrings(appendString(key, term.TopologyKey), term.Namespaces)
 	key = appendLabelSelector(key, term.NamespaceSelector)
 	key = appendLabelSelector(key, term.LabelSelector)
-	return appendNamed(key, pod, term.LabelSelector)
+	return appendSelectedLabels(key, pod, term.LabelSelector)
 }
 
 // appendNamed appends what the pod has under the keys that selector names.
-func appendNamed(key []byte, pod *v1.Pod, selector *metav1.LabelSelector) []byte {
+func appendSelectedLabels(key []byte, pod *v1.Pod, selector *metav1.LabelSelector) []byte {
 	if selector == nil {
 		return key
 	}
@@ -76,7 +76,7 @@ func appendNamed(key []byte, pod *v1.Pod, selector *metav1.LabelSelector) []byte
 	case 0:
 	case 1:
 		for name := range selector.MatchLabels {
-			key = appendValue(key, pod, name)
+			key = appendLabelValue(key, pod, name)
 		}
 	default:
 		names := make([]string, 0, 8)
@@ -85,37 +85,37 @@ func appendNamed(key []byte, pod *v1.Pod, selector *metav1.LabelSelector) []byte
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			key = appendValue(key, pod, name)
+			key = appendLabelValue(key, pod, name)
 		}
 	}
 	for i := range selector.MatchExpressions {
-		key = appendValue(key, pod, selector.MatchExpressions[i].Key)
+		key = appendLabelValue(key, pod, selector.MatchExpressions[i].Key)
 	}
 	return key
 }
 
-func appendValue(key []byte, pod *v1.Pod, name string) []byte {
+func appendLabelValue(key []byte, pod *v1.Pod, name string) []byte {
 	value, ok := pod.Labels[name]
-	return appendText(appendFlag(key, ok), value)
+	return appendString(appendBool(key, ok), value)
 }
 
-func appendSpread(key []byte, pod *v1.Pod) []byte {
+func appendSpreadConstraints(key []byte, pod *v1.Pod) []byte {
 	key = binary.AppendUvarint(key, uint64(len(pod.Spec.TopologySpreadConstraints)))
 	for i := range pod.Spec.TopologySpreadConstraints {
 		c := &pod.Spec.TopologySpreadConstraints[i]
-		key = binary.AppendVarint(appendText(appendText(key, c.TopologyKey), string(c.WhenUnsatisfiable)), int64(c.MaxSkew))
-		if key = appendFlag(key, c.MinDomains != nil); c.MinDomains != nil {
+		key = binary.AppendVarint(appendString(appendString(key, c.TopologyKey), string(c.WhenUnsatisfiable)), int64(c.MaxSkew))
+		if key = appendBool(key, c.MinDomains != nil); c.MinDomains != nil {
 			key = binary.AppendVarint(key, int64(*c.MinDomains))
 		}
 		for _, policy := range []*v1.NodeInclusionPolicy{c.NodeAffinityPolicy, c.NodeTaintsPolicy} {
-			if key = appendFlag(key, policy != nil); policy != nil {
-				key = appendText(key, string(*policy))
+			if key = appendBool(key, policy != nil); policy != nil {
+				key = appendString(key, string(*policy))
 			}
 		}
-		key = appendNamed(appendLabelSelector(key, c.LabelSelector), pod, c.LabelSelector)
-		key = appendTexts(key, c.MatchLabelKeys)
+		key = appendSelectedLabels(appendLabelSelector(key, c.LabelSelector), pod, c.LabelSelector)
+		key = appendStrings(key, c.MatchLabelKeys)
 		for _, name := range c.MatchLabelKeys {
-			key = appendValue(key, pod, name)
+			key = appendLabelValue(key, pod, name)
 		}
 	}
 	return key

@@ -6,12 +6,12 @@ import (
 )
 
 // Poison is a call of a plugin about a pod that did not end as calls do.
-type Poison struct {
+type PluginFault struct {
 	Call
 	// Hung says that it did not come back in time; else it panicked.
-	Hung bool
+	TimedOut bool
 	// Print is the plugin's; see Config.Prints.
-	Print string
+	Fingerprint string
 }
 
 // pluginFaults counts the calls that were recovered or given up.
@@ -22,20 +22,22 @@ var pluginFaults = prometheus.NewCounterVec(prometheus.CounterOpts{
 
 // Late counts a call about pod that is not waited for any more, and tells the
 // host of it.
-func (f *Framework) Late(pod *v1.Pod, call Call) { f.tell(pod, Poison{Call: call, Hung: true}) }
+func (f *Framework) ReportCallTimeout(pod *v1.Pod, call Call) {
+	f.reportPluginFault(pod, PluginFault{Call: call, TimedOut: true})
+}
 
 // tell counts a call that went wrong, and tells the host whose attempt it was.
 // On trial it is for the trial to say.
-func (f *Framework) tell(pod *v1.Pod, p Poison) {
+func (f *Framework) reportPluginFault(pod *v1.Pod, p PluginFault) {
 	if f.OnTrial() {
 		return
 	}
 	kind := "panic"
-	if p.Hung {
+	if p.TimedOut {
 		kind = "late"
 	}
 	pluginFaults.WithLabelValues(f.profile, p.Plugin, p.Point, kind).Inc()
-	if p.Print = f.prints[p.Plugin]; pod != nil && f.Poisoned != nil {
-		f.Poisoned(pod, p)
+	if p.Fingerprint = f.fingerprints[p.Plugin]; pod != nil && f.OnPluginFault != nil {
+		f.OnPluginFault(pod, p)
 	}
 }

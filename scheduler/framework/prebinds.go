@@ -11,26 +11,26 @@ import (
 
 // PreBinds are the pods whose PreBind plugins are at work; a preemption may
 // cancel them. One value serves all profiles.
-type PreBinds struct {
+type PodsInPreBind struct {
 	mu   sync.Mutex
-	pods map[types.UID]*preBind
+	pods map[types.UID]*podInPreBind
 }
 
 // NewPreBinds returns an empty set.
-func NewPreBinds() *PreBinds { return &PreBinds{pods: map[types.UID]*preBind{}} }
+func NewPodsInPreBind() *PodsInPreBind { return &PodsInPreBind{pods: map[types.UID]*podInPreBind{}} }
 
-type preBind struct {
+type podInPreBind struct {
 	mu       sync.Mutex
 	cancel   context.CancelCauseFunc
 	finished bool
 	canceled bool
 }
 
-var _ fwk.PodInPreBind = &preBind{}
+var _ fwk.PodInPreBind = &podInPreBind{}
 
 // CancelPod cancels the pod's PreBind unless it is over; it reports whether
 // the pod is cancelled.
-func (p *preBind) CancelPod(reason string) bool {
+func (p *podInPreBind) CancelPod(reason string) bool {
 	p.mu.Lock()
 	finished := p.finished
 	p.canceled = p.canceled || !finished
@@ -44,20 +44,20 @@ func (p *preBind) CancelPod(reason string) bool {
 
 // MarkPrebound says that PreBind is over; it reports false when the pod was
 // cancelled before.
-func (p *preBind) MarkPrebound() bool {
+func (p *podInPreBind) MarkPrebound() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.finished = !p.canceled
 	return p.finished
 }
 
-func (b *PreBinds) add(uid types.UID, cancel context.CancelCauseFunc) {
+func (b *PodsInPreBind) add(uid types.UID, cancel context.CancelCauseFunc) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pods[uid] = &preBind{cancel: cancel}
+	b.pods[uid] = &podInPreBind{cancel: cancel}
 }
 
-func (b *PreBinds) get(uid types.UID) fwk.PodInPreBind {
+func (b *PodsInPreBind) get(uid types.UID) fwk.PodInPreBind {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p, ok := b.pods[uid]; ok {
@@ -66,7 +66,7 @@ func (b *PreBinds) get(uid types.UID) fwk.PodInPreBind {
 	return nil
 }
 
-func (b *PreBinds) remove(uid types.UID) {
+func (b *PodsInPreBind) remove(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.pods, uid)

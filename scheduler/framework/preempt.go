@@ -15,13 +15,13 @@ type Preemptor interface {
 	// Plan says who would have to leave so that the pod fits, and changes
 	// nothing. The error is a *FitError when nobody's leaving would help, an
 	// *IneligibleError when the pod may not ask, or what went wrong.
-	Plan(ctx context.Context, request PreemptionRequest) (*Eviction, error)
+	Plan(ctx context.Context, request PreemptionRequest) (*PreemptionPlan, error)
 	// CarryOut begins to evict the victims, beside the loop. When it returns,
 	// UnderWay knows.
-	CarryOut(ctx context.Context, handle fwk.Handle, eviction *Eviction)
+	Execute(ctx context.Context, handle fwk.Handle, eviction *PreemptionPlan)
 	// UnderWay says whether victims of the pod with this UID are still being
 	// told to go. Until they all are, the pod has nothing to gain from a try.
-	UnderWay(uid types.UID) bool
+	InProgress(uid types.UID) bool
 }
 
 // PreemptorHandle is a Handle that lends a Preemptor, as every Framework does.
@@ -39,14 +39,14 @@ type PreemptionRequest struct {
 	State fwk.CycleState
 	Pod   *v1.Pod
 	// Refusals says why the pod does not go on each node.
-	Refusals fwk.NodeToStatusReader
+	NodeToStatus fwk.NodeToStatusReader
 	// MinPercentage (of the nodes that might help) and MinAbsolute say how
 	// many candidates are enough to choose from: the larger of the two.
 	MinPercentage, MinAbsolute int32
 }
 
 // Eviction is a plan: Victims leave Node, and then Preemptor fits there.
-type Eviction struct {
+type PreemptionPlan struct {
 	// Plugin is whose plan it is; victims stopped in memory are told.
 	Plugin string
 	// Preemptor is the newest version of the pod that needs room.
@@ -64,7 +64,7 @@ type Eviction struct {
 type IneligibleError struct {
 	Reason string
 	// Waits says that others are leaving already.
-	Waits bool
+	VictimsTerminating bool
 }
 
 func (e *IneligibleError) Error() string { return e.Reason }

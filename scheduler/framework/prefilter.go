@@ -15,22 +15,22 @@ import (
 // run, so that a preemption finds their state; UnschedulableAndUnresolvable
 // ends the chain.
 func (f *Framework) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
-	ctx, at := f.visit(ctx, state, "PreFilter")
-	defer at.over(&status)
-	return f.preFilterBy(ctx, state, pod, f.preFilter)
+	ctx, at := f.beginPoint(ctx, state, "PreFilter")
+	defer at.end(&status)
+	return f.runPreFilterChain(ctx, state, pod, f.preFilter)
 }
 
 // preFilterBy is RunPreFilterPlugins by some of the chain.
-func (f *Framework) preFilterBy(ctx context.Context, state fwk.CycleState, pod *v1.Pod, chain []fwk.PreFilterPlugin) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
+func (f *Framework) runPreFilterChain(ctx context.Context, state fwk.CycleState, pod *v1.Pod, chain []fwk.PreFilterPlugin) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
 	skipped := sets.New[string]()
 	defer func() {
 		state.SetSkipFilterPlugins(skipped)
 		if ours, ok := state.(*CycleState); ok && ours != nil {
-			ours.still = f.standsStill(skipped)
+			ours.readOnly = f.filterLeavesStateUnchanged(skipped)
 		}
 	}()
 	running := ""
-	defer f.rescue(pod, state, &running, "PreFilter", &status)
+	defer f.recoverPanic(pod, state, &running, "PreFilter", &status)
 
 	nodes, err := f.Lister.NodeInfos().List()
 	if err != nil {
@@ -38,21 +38,21 @@ func (f *Framework) preFilterBy(ctx context.Context, state fwk.CycleState, pod *
 	}
 	narrowed = sets.New[string]()
 	var refusal *fwk.Status
-	w := watch(state)
+	w := callWatchOf(state)
 	for _, plugin := range chain {
 		running = plugin.Name()
-		f.trial.calls(running, "PreFilter")
-		outer := f.enter(w, running, "PreFilter")
-		begin := f.begins(state)
+		f.trial.recordCall(running, "PreFilter")
+		outer := f.beginCall(w, running, "PreFilter")
+		begin := f.callStart(state)
 		r, s := plugin.PreFilter(ctx, state, pod, nodes)
-		f.took(begin, running, "PreFilter", s)
-		f.leave(w, running, outer)
+		f.observePluginDuration(begin, running, "PreFilter", s)
+		f.endCall(w, running, outer)
 		code := s.Code()
 		if code == fwk.Skip {
 			skipped.Insert(running)
 			continue
 		}
-		f.asked(running, "PreFilter").Inc()
+		f.evaluationCounter(running, "PreFilter").Inc()
 		switch code {
 		case fwk.Success:
 		case fwk.Unschedulable:
@@ -67,7 +67,7 @@ func (f *Framework) preFilterBy(ctx context.Context, state fwk.CycleState, pod *
 			narrowed.Insert(running)
 		}
 		if result = result.Merge(r); !result.AllNodes() && len(result.NodeNames) == 0 {
-			return result, noNodeLeft(narrowed), narrowed
+			return result, noNodesStatus(narrowed), narrowed
 		}
 	}
 	return result, refusal, narrowed
@@ -75,8 +75,8 @@ func (f *Framework) preFilterBy(ctx context.Context, state fwk.CycleState, pod *
 
 // standsStill says that no plugin follows pods that are thought of as on a node,
 // and that none is there of which nobody knows what it notes down in Filter.
-func (f *Framework) standsStill(skipped sets.Set[string]) bool {
-	if f.Watched() {
+func (f *Framework) filterLeavesStateUnchanged(skipped sets.Set[string]) bool {
+	if f.HasOutOfTreePlugins() {
 		return false
 	}
 	for _, plugin := range f.preFilter {
@@ -87,7 +87,7 @@ func (f *Framework) standsStill(skipped sets.Set[string]) bool {
 	return true
 }
 
-func noNodeLeft(narrowed sets.Set[string]) *fwk.Status {
+func noNodesStatus(narrowed sets.Set[string]) *fwk.Status {
 	names := sets.List(narrowed)
 	if len(names) == 1 {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin %v", names[0]))
@@ -98,7 +98,7 @@ func noNodeLeft(narrowed sets.Set[string]) *fwk.Status {
 // RunPreFilterExtensionAddPod tells the PreFilter plugins that a pod is to be
 // thought of as on node.
 func (f *Framework) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	return f.extend(state, pod, "AddPod", func(e fwk.PreFilterExtensions) *fwk.Status {
+	return f.runPreFilterExtension(state, pod, "AddPod", func(e fwk.PreFilterExtensions) *fwk.Status {
 		return e.AddPod(ctx, state, pod, added, node)
 	})
 }
@@ -106,27 +106,27 @@ func (f *Framework) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.C
 // RunPreFilterExtensionRemovePod tells the PreFilter plugins that a pod is to
 // be thought of as gone from node.
 func (f *Framework) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	return f.extend(state, pod, "RemovePod", func(e fwk.PreFilterExtensions) *fwk.Status {
+	return f.runPreFilterExtension(state, pod, "RemovePod", func(e fwk.PreFilterExtensions) *fwk.Status {
 		return e.RemovePod(ctx, state, pod, removed, node)
 	})
 }
 
-func (f *Framework) extend(state fwk.CycleState, pod *v1.Pod, operation string, call func(fwk.PreFilterExtensions) *fwk.Status) (status *fwk.Status) {
+func (f *Framework) runPreFilterExtension(state fwk.CycleState, pod *v1.Pod, operation string, call func(fwk.PreFilterExtensions) *fwk.Status) (status *fwk.Status) {
 	running := ""
-	defer f.rescue(pod, state, &running, operation, &status)
-	w := watch(state)
+	defer f.recoverPanic(pod, state, &running, operation, &status)
+	w := callWatchOf(state)
 	for _, plugin := range f.preFilter {
 		running = plugin.Name()
 		extensions := plugin.PreFilterExtensions()
 		if extensions == nil || state.GetSkipFilterPlugins().Has(running) {
 			continue
 		}
-		f.trial.calls(running, operation)
-		outer := f.enter(w, running, operation)
-		begin := f.begins(state)
+		f.trial.recordCall(running, operation)
+		outer := f.beginCall(w, running, operation)
+		begin := f.callStart(state)
 		s := call(extensions)
-		f.took(begin, running, "PreFilterExtension"+operation, s)
-		f.leave(w, running, outer)
+		f.observePluginDuration(begin, running, "PreFilterExtension"+operation, s)
+		f.endCall(w, running, outer)
 		if !s.IsSuccess() {
 			return fwk.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", operation, running, s.AsError()))
 		}

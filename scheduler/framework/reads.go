@@ -116,7 +116,7 @@ type Reads struct {
 
 // Reader is a plugin that says what its verdicts read. One that does not is
 // opaque: it is asked again every time.
-type Reader interface {
+type ReadsDeclarer interface {
 	Reads() Reads
 }
 

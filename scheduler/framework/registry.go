@@ -63,7 +63,7 @@ type Registration struct {
 	New Factory
 	// BuiltIn says that the plugin is the house's own: nobody watches how long
 	// it takes.
-	BuiltIn bool
+	InTree bool
 	// ReadsTrimmedPods says that the plugin reads of pods only what built-in plugins
 	// read; see plugins.ReadsTrimmedPods.
 	ReadsTrimmedPods bool
@@ -89,7 +89,7 @@ type Registration struct {
 }
 
 // Converted returns args as Validate and New take them.
-func (r Registration) Converted(args runtime.Object) (runtime.Object, error) {
+func (r Registration) ConvertArgs(args runtime.Object) (runtime.Object, error) {
 	if r.Convert == nil || args == nil {
 		return args, nil
 	}

@@ -17,23 +17,23 @@ const maxPermitWait = 15 * time.Minute
 // RunReservePluginsReserve lets the Reserve chain claim what the pod needs.
 // On a refusal the caller runs RunReservePluginsUnreserve.
 func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	ctx, at := f.visit(ctx, state, "Reserve")
-	defer at.over(&status)
+	ctx, at := f.beginPoint(ctx, state, "Reserve")
+	defer at.end(&status)
 	running := ""
-	defer f.rescue(pod, state, &running, "Reserve", &status)
-	w := watch(state)
+	defer f.recoverPanic(pod, state, &running, "Reserve", &status)
+	w := callWatchOf(state)
 	for _, plugin := range f.reserve {
 		running = plugin.Name()
-		outer := f.enter(w, running, "Reserve")
-		begin := f.begins(state)
+		outer := f.beginCall(w, running, "Reserve")
+		begin := f.callStart(state)
 		s := plugin.Reserve(ctx, state, pod, node)
-		f.took(begin, running, "Reserve", s)
-		if f.leave(w, running, outer) {
+		f.observePluginDuration(begin, running, "Reserve", s)
+		if f.endCall(w, running, outer) {
 			// The pod holds its room until the claim, if there is one, is taken back.
-			return fwk.AsStatus(&LateError{Call{running, "Reserve"}}).WithPlugin(running)
+			return fwk.AsStatus(&CallTimeoutError{Call{running, "Reserve"}}).WithPlugin(running)
 		}
 		if !s.IsSuccess() {
-			return blame(s, running, "Reserve")
+			return attributeStatus(s, running, "Reserve")
 		}
 	}
 	return nil
@@ -44,21 +44,21 @@ func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.Cycl
 // keep the others from it.
 func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	var status *fwk.Status
-	ctx, at := f.visit(ctx, state, "Unreserve")
-	defer at.over(&status)
-	w := watch(state)
+	ctx, at := f.beginPoint(ctx, state, "Unreserve")
+	defer at.end(&status)
+	w := callWatchOf(state)
 	for i := len(f.reserve) - 1; i >= 0; i-- {
 		plugin := f.reserve[i]
 		if fault.UnreserveInOrder {
 			plugin = f.reserve[len(f.reserve)-1-i]
 		}
-		s := f.guard(pod, plugin.Name(), "Unreserve", func() *fwk.Status {
-			outer := f.enter(w, plugin.Name(), "Unreserve")
-			defer f.leave(w, plugin.Name(), outer)
-			defer f.lands(state, plugin.Name(), "Unreserve")()
-			begin := f.begins(state)
+		s := f.callRecovered(pod, plugin.Name(), "Unreserve", func() *fwk.Status {
+			outer := f.beginCall(w, plugin.Name(), "Unreserve")
+			defer f.endCall(w, plugin.Name(), outer)
+			defer f.trackBindingCall(state, plugin.Name(), "Unreserve")()
+			begin := f.callStart(state)
 			plugin.Unreserve(ctx, state, pod, node)
-			f.took(begin, plugin.Name(), "Unreserve", nil)
+			f.observePluginDuration(begin, plugin.Name(), "Unreserve", nil)
 			return nil
 		})
 		if !s.IsSuccess() {
@@ -70,19 +70,19 @@ func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.Cy
 // RunPermitPlugins asks whether the pod may be bound now. With a Wait status
 // it returns how long each plugin wants to be waited for at most.
 func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (waits map[string]time.Duration, status *fwk.Status) {
-	ctx, at := f.visit(ctx, state, "Permit")
-	defer at.over(&status)
+	ctx, at := f.beginPoint(ctx, state, "Permit")
+	defer at.end(&status)
 	running := ""
-	defer f.rescue(pod, state, &running, "Permit", &status)
+	defer f.recoverPanic(pod, state, &running, "Permit", &status)
 	var wait *fwk.Status
-	w := watch(state)
+	w := callWatchOf(state)
 	for _, plugin := range f.permit {
 		running = plugin.Name()
-		outer := f.enter(w, running, "Permit")
-		begin := f.begins(state)
+		outer := f.beginCall(w, running, "Permit")
+		begin := f.callStart(state)
 		s, timeout := plugin.Permit(ctx, state, pod, node)
-		f.took(begin, running, "Permit", s)
-		f.leave(w, running, outer)
+		f.observePluginDuration(begin, running, "Permit", s)
+		f.endCall(w, running, outer)
 		switch {
 		case s.IsSuccess():
 		case s.IsWait():
@@ -91,7 +91,7 @@ func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, 
 			}
 			waits[running], wait = min(timeout, maxPermitWait), s
 		default:
-			return nil, blame(s, running, "Permit").WithPlugin(running)
+			return nil, attributeStatus(s, running, "Permit").WithPlugin(running)
 		}
 	}
 	if wait != nil {

@@ -106,11 +106,11 @@ func (r *Resource) Clone() Resource {
 }
 
 // Sum adds what a pod requests.
-func (r *Resource) Sum(request *Resource) { r.shift(request, 1) }
+func (r *Resource) AddRequest(request *Resource) { r.addSigned(request, 1) }
 
 // shift adds sign times what a pod requests. Entries that reach zero stay: a
 // map that shrinks and grows with every pod would cost more than it saves.
-func (r *Resource) shift(request fwk.Resource, sign int64) {
+func (r *Resource) addSigned(request fwk.Resource, sign int64) {
 	r.MilliCPU += sign * request.GetMilliCPU()
 	r.Memory += sign * request.GetMemory()
 	r.EphemeralStorage += sign * request.GetEphemeralStorage()

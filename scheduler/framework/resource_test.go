@@ -54,7 +54,7 @@ func TestSetMaxResourceKeepsTheLargerOfEach(t *testing.T) {
 	}
 }
 
-func TestACloneOfAResourceIsItsOwn(t *testing.T) {
+func TestACloneOfAResourceSharesNothing(t *testing.T) {
 	r := framework.NewResource(fixture.Resources("example.com/gpu", "3"))
 	clone := r.Clone()
 	clone.AddScalar("example.com/gpu", 1)

@@ -12,33 +12,33 @@ import (
 // RunPreScorePlugins prepares scoring. A plugin that answers Skip does not
 // score in this attempt.
 func (f *Framework) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status) {
-	ctx, at := f.visit(ctx, state, "PreScore")
-	defer at.over(&status)
-	skipped, status := f.preScoreBy(ctx, state, pod, nodes, f.preScore)
+	ctx, at := f.beginPoint(ctx, state, "PreScore")
+	defer at.end(&status)
+	skipped, status := f.runPreScoreChain(ctx, state, pod, nodes, f.preScore)
 	state.SetSkipScorePlugins(skipped)
 	return status
 }
 
 // preScoreBy is RunPreScorePlugins by some of the chain; it returns those that
 // do not score.
-func (f *Framework) preScoreBy(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo, chain []fwk.PreScorePlugin) (skipped sets.Set[string], status *fwk.Status) {
+func (f *Framework) runPreScoreChain(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo, chain []fwk.PreScorePlugin) (skipped sets.Set[string], status *fwk.Status) {
 	skipped = sets.New[string]()
 	running := ""
-	defer f.rescue(pod, state, &running, "PreScore", &status)
-	w := watch(state)
+	defer f.recoverPanic(pod, state, &running, "PreScore", &status)
+	w := callWatchOf(state)
 	for _, plugin := range chain {
 		running = plugin.Name()
-		f.trial.calls(running, "PreScore")
-		outer := f.enter(w, running, "PreScore")
-		begin := f.begins(state)
+		f.trial.recordCall(running, "PreScore")
+		outer := f.beginCall(w, running, "PreScore")
+		begin := f.callStart(state)
 		s := plugin.PreScore(ctx, state, pod, nodes)
-		f.took(begin, running, "PreScore", s)
-		f.leave(w, running, outer)
+		f.observePluginDuration(begin, running, "PreScore", s)
+		f.endCall(w, running, outer)
 		if s.IsSkip() {
 			skipped.Insert(running)
 			continue
 		}
-		f.asked(running, "PreScore").Inc()
+		f.evaluationCounter(running, "PreScore").Inc()
 		if !s.IsSuccess() {
 			return skipped, fwk.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", running, s.AsError()))
 		}
@@ -59,21 +59,21 @@ type Scores struct {
 
 // ScoreNodes asks the Score chain about nodes, normalises and weighs.
 func (f *Framework) ScoreNodes(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (scores *Scores, status *fwk.Status) {
-	ctx, at := f.visit(ctx, state, "Score")
-	defer at.over(&status)
+	ctx, at := f.beginPoint(ctx, state, "Score")
+	defer at.end(&status)
 	scores = &Scores{Total: make([]int64, len(nodes))}
 	skipped := state.GetSkipScorePlugins()
 	for _, plugin := range f.score {
 		if skipped.Has(plugin.name) {
 			continue
 		}
-		f.trial.calls(plugin.name, "Score")
-		raw, s := f.rate(ctx, plugin, state, pod, nodes)
+		f.trial.recordCall(plugin.name, "Score")
+		raw, s := f.scoreWithPlugin(ctx, plugin, state, pod, nodes)
 		if !s.IsSuccess() {
 			return nil, s
 		}
 		weighted := append(make(fwk.NodeScoreList, 0, len(raw)), raw...)
-		if s := f.normalise(ctx, plugin, state, pod, weighted); !s.IsSuccess() {
+		if s := f.normalizeScores(ctx, plugin, state, pod, weighted); !s.IsSuccess() {
 			return nil, s
 		}
 		for i := range weighted {
@@ -87,17 +87,17 @@ func (f *Framework) ScoreNodes(ctx context.Context, state fwk.CycleState, pod *v
 	return scores, nil
 }
 
-func (f *Framework) rate(ctx context.Context, s scorer, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (list fwk.NodeScoreList, status *fwk.Status) {
-	defer f.rescue(pod, state, &s.name, "Score", &status)
+func (f *Framework) scoreWithPlugin(ctx context.Context, s weightedScore, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (list fwk.NodeScoreList, status *fwk.Status) {
+	defer f.recoverPanic(pod, state, &s.name, "Score", &status)
 	list = make(fwk.NodeScoreList, len(nodes))
-	f.asked(s.name, "Score").Add(float64(len(nodes)))
-	w := watch(state)
+	f.evaluationCounter(s.name, "Score").Add(float64(len(nodes)))
+	w := callWatchOf(state)
 	for i, node := range nodes {
-		outer := f.enter(w, s.name, "Score")
-		begin := f.begins(state)
+		outer := f.beginCall(w, s.name, "Score")
+		begin := f.callStart(state)
 		score, st := s.Score(ctx, state, pod, node)
-		f.took(begin, s.name, "Score", st)
-		f.leave(w, s.name, outer)
+		f.observePluginDuration(begin, s.name, "Score", st)
+		f.endCall(w, s.name, outer)
 		if !st.IsSuccess() {
 			return nil, fwk.AsStatus(fmt.Errorf("running Score plugins: plugin %q failed with: %w", s.name, st.AsError()))
 		}
@@ -106,15 +106,15 @@ func (f *Framework) rate(ctx context.Context, s scorer, state fwk.CycleState, po
 	return list, nil
 }
 
-func (f *Framework) normalise(ctx context.Context, s scorer, state fwk.CycleState, pod *v1.Pod, list fwk.NodeScoreList) (status *fwk.Status) {
-	defer f.rescue(pod, state, &s.name, "NormalizeScore", &status)
+func (f *Framework) normalizeScores(ctx context.Context, s weightedScore, state fwk.CycleState, pod *v1.Pod, list fwk.NodeScoreList) (status *fwk.Status) {
+	defer f.recoverPanic(pod, state, &s.name, "NormalizeScore", &status)
 	if extensions := s.ScoreExtensions(); extensions != nil {
-		w := watch(state)
-		outer := f.enter(w, s.name, "NormalizeScore")
-		begin := f.begins(state)
+		w := callWatchOf(state)
+		outer := f.beginCall(w, s.name, "NormalizeScore")
+		begin := f.callStart(state)
 		st := extensions.NormalizeScore(ctx, state, pod, list)
-		f.took(begin, s.name, "ScoreExtensionNormalize", st)
-		f.leave(w, s.name, outer)
+		f.observePluginDuration(begin, s.name, "ScoreExtensionNormalize", st)
+		f.endCall(w, s.name, outer)
 		if !st.IsSuccess() {
 			return fwk.AsStatus(fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w", s.name, st.AsError()))
 		}

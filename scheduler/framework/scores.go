@@ -13,7 +13,7 @@ import (
 // all are zero they stay so. With reverse a small score becomes a large one,
 // and all zero becomes all fwk.MaxScore. The formula is that of
 // k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper.
-func NormalizeScores(scores fwk.NodeScoreList, reverse bool) {
+func DefaultNormalizeScore(scores fwk.NodeScoreList, reverse bool) {
 	var largest int64
 	for i := range scores {
 		largest = max(largest, scores[i].Score)
@@ -31,7 +31,7 @@ func NormalizeScores(scores fwk.NodeScoreList, reverse bool) {
 }
 
 // NormalizeAll is NormalizeScores of scores without the names of their nodes.
-func NormalizeAll(scores []int64, reverse bool) {
+func DefaultNormalizeRawScores(scores []int64, reverse bool) {
 	var largest int64
 	for _, score := range scores {
 		largest = max(largest, score)

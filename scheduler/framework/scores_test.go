@@ -29,7 +29,7 @@ func TestNormalizeScores(t *testing.T) {
 			for i, score := range c.scores {
 				list[i].Score = score
 			}
-			framework.NormalizeScores(list, c.reverse)
+			framework.DefaultNormalizeScore(list, c.reverse)
 			var got []int64
 			for _, node := range list {
 				got = append(got, node.Score)

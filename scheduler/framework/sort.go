@@ -10,37 +10,37 @@ import (
 )
 
 // SortError says why a QueueSort plugin is not asked any more.
-type SortError struct {
+type QueueSortError struct {
 	// Err is a *PanicError or a *LateError.
 	Err error
 	// Back is closed when the plugin has come back after all; nil where it was
 	// not late.
-	Back <-chan struct{}
+	Returned <-chan struct{}
 }
 
-func (e *SortError) Error() string { return e.Err.Error() }
+func (e *QueueSortError) Error() string { return e.Err.Error() }
 
 // Unwrap returns what went wrong.
-func (e *SortError) Unwrap() error { return e.Err }
+func (e *QueueSortError) Unwrap() error { return e.Err }
 
 // Less is the QueueSort plugin's order. Once the plugin has panicked, or has not
 // come back in time, it is not asked again: ByPriority stands in for it.
 func (f *Framework) Less(a, b fwk.QueuedEntityInfo) bool {
-	if f.brokenSort.Load() != nil && !fault.BrokenSortKept {
+	if f.queueSortFault.Load() != nil && !fault.BrokenSortKept {
 		return ByPriority(a, b)
 	}
-	f.trial.calls(f.sort.Name(), "Less")
-	if f.foreign.Has(f.sort.Name()) && !f.OnTrial() && !fault.SortWaitedFor {
-		return f.lessBeside(a, b)
+	f.trial.recordCall(f.sort.Name(), "Less")
+	if f.outOfTree.Has(f.sort.Name()) && !f.OnTrial() && !fault.SortWaitedFor {
+		return f.lessWithTimeout(a, b)
 	}
-	less, err := f.askSort(a, b)
+	less, err := f.callQueueSort(a, b)
 	if err != nil {
-		f.sortBroke(&SortError{Err: err})
+		f.recordQueueSortFault(&QueueSortError{Err: err})
 	}
 	return less
 }
 
-func (f *Framework) askSort(a, b fwk.QueuedEntityInfo) (less bool, broke *PanicError) {
+func (f *Framework) callQueueSort(a, b fwk.QueuedEntityInfo) (less bool, broke *PanicError) {
 	defer func() {
 		if r := recover(); r != nil {
 			less, broke = ByPriority(a, b), &PanicError{Plugin: f.sort.Name(), Point: "Less", Value: r, Stack: debug.Stack()}
@@ -52,7 +52,7 @@ func (f *Framework) askSort(a, b fwk.QueuedEntityInfo) (less bool, broke *PanicE
 // lessBeside asks a plugin that is not built in beside the queue, whose lock is
 // held meanwhile: everybody waits for the answer, and nobody for longer than
 // CallLimit.
-func (f *Framework) lessBeside(a, b fwk.QueuedEntityInfo) bool {
+func (f *Framework) lessWithTimeout(a, b fwk.QueuedEntityInfo) bool {
 	var (
 		less, answered bool // read once back is closed
 		broke          *PanicError
@@ -60,36 +60,36 @@ func (f *Framework) lessBeside(a, b fwk.QueuedEntityInfo) bool {
 	)
 	f.Go(func() {
 		defer close(back)
-		less, broke = f.askSort(a, b)
+		less, broke = f.callQueueSort(a, b)
 		answered = true
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	timer := f.Clock.AfterFunc(CallLimit, cancel)
+	timer := f.Clock.AfterFunc(CallTimeout, cancel)
 	defer timer.Stop()
 	if f.Wait(ctx, back) != nil || !answered {
 		// A plugin that ends its goroutine is back, and gives no answer either.
-		f.sortBroke(&SortError{Err: &LateError{Call{f.sort.Name(), "Less"}}, Back: back})
+		f.recordQueueSortFault(&QueueSortError{Err: &CallTimeoutError{Call{f.sort.Name(), "Less"}}, Returned: back})
 		return ByPriority(a, b)
 	}
 	if broke != nil {
-		f.sortBroke(&SortError{Err: broke})
+		f.recordQueueSortFault(&QueueSortError{Err: broke})
 	}
 	return less
 }
 
 // sortBroke notes that the QueueSort plugin is at fault, and tells of it once. It
 // is called under the queue's lock.
-func (f *Framework) sortBroke(err *SortError) {
-	f.tell(nil, Poison{Call: Call{f.sort.Name(), "Less"}, Hung: err.Back != nil})
-	if f.brokenSort.CompareAndSwap(nil, err) && f.SortBroken != nil && !fault.BrokenSortKept {
-		f.SortBroken(err)
+func (f *Framework) recordQueueSortFault(err *QueueSortError) {
+	f.reportPluginFault(nil, PluginFault{Call: Call{f.sort.Name(), "Less"}, TimedOut: err.Returned != nil})
+	if f.queueSortFault.CompareAndSwap(nil, err) && f.OnQueueSortFault != nil && !fault.BrokenSortKept {
+		f.OnQueueSortFault(err)
 	}
 }
 
 // BrokenSort is why the QueueSort plugin is not asked any more, nil while it is.
-func (f *Framework) BrokenSort() error {
-	if err := f.brokenSort.Load(); err != nil {
+func (f *Framework) QueueSortFault() error {
+	if err := f.queueSortFault.Load(); err != nil {
 		return err
 	}
 	return nil
@@ -105,4 +105,4 @@ func ByPriority(a, b fwk.QueuedEntityInfo) bool {
 }
 
 // SortName names the QueueSort plugin.
-func (f *Framework) SortName() string { return f.sort.Name() }
+func (f *Framework) QueueSortName() string { return f.sort.Name() }

@@ -6,7 +6,7 @@ import (
 )
 
 // Sum is what the containers of a pod ask for together.
-type Sum struct {
+type RequestSum struct {
 	// MilliCPU is in thousandths of a core, the others are in bytes.
 	MilliCPU, Memory, EphemeralStorage int64
 	// ScoredCPU and ScoredMemory count the defaults for each container that
@@ -20,26 +20,26 @@ type Sum struct {
 // more to it than most, to which that library has the answer: overhead, requests of the
 // pod as a whole, a status that matters, other resources, amounts too fine to be added as
 // integers, or out of the bounds of BoundedRequest.
-func SumRequests(pod *v1.Pod) (Sum, bool) {
-	var sum Sum
-	if pod.Spec.Overhead != nil || pod.Spec.Resources != nil || statusMatters(pod) {
+func SumRequests(pod *v1.Pod) (RequestSum, bool) {
+	var sum RequestSum
+	if pod.Spec.Overhead != nil || pod.Spec.Resources != nil || statusAffectsRequests(pod) {
 		return sum, false
 	}
-	var sidecars, most Sum
+	var sidecars, most RequestSum
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
 			if !sidecars.add(c.Resources.Requests) {
 				return sum, false
 			}
-			most.raiseTo(sidecars)
+			most.setMax(sidecars)
 			continue
 		}
 		init := sidecars
 		if !init.add(c.Resources.Requests) {
 			return sum, false
 		}
-		most.raiseTo(init)
+		most.setMax(init)
 	}
 	sum = sidecars
 	for i := range pod.Spec.Containers {
@@ -47,12 +47,12 @@ func SumRequests(pod *v1.Pod) (Sum, bool) {
 			return sum, false
 		}
 	}
-	sum.raiseTo(most)
-	return sum, max(sum.ScoredCPU, sum.ScoredMemory, sum.EphemeralStorage) <= mostOnePod
+	sum.setMax(most)
+	return sum, max(sum.ScoredCPU, sum.ScoredMemory, sum.EphemeralStorage) <= maxPodRequest
 }
 
 // raiseTo makes each amount at least that of another sum.
-func (s *Sum) raiseTo(other Sum) {
+func (s *RequestSum) setMax(other RequestSum) {
 	s.MilliCPU = max(s.MilliCPU, other.MilliCPU)
 	s.Memory = max(s.Memory, other.Memory)
 	s.EphemeralStorage = max(s.EphemeralStorage, other.EphemeralStorage)
@@ -60,7 +60,7 @@ func (s *Sum) raiseTo(other Sum) {
 	s.ScoredMemory = max(s.ScoredMemory, other.ScoredMemory)
 }
 
-func (s *Sum) add(requests v1.ResourceList) bool {
+func (s *RequestSum) add(requests v1.ResourceList) bool {
 	known, ok := 0, true
 	take := func(name v1.ResourceName, scale resource.Scale, assumed int64) (amount, scored int64) {
 		quantity, named := requests[name]
@@ -70,7 +70,7 @@ func (s *Sum) add(requests v1.ResourceList) bool {
 		known++
 		value := quantity.ScaledValue(scale)
 		// Rounding each amount is not rounding their sum.
-		ok = ok && value == BoundedRequest(value) && quantity.Cmp(*resource.NewScaledQuantity(value, scale)) == 0
+		ok = ok && value == ClampRequest(value) && quantity.Cmp(*resource.NewScaledQuantity(value, scale)) == 0
 		return value, value
 	}
 	cpu, scoredCPU := take(v1.ResourceCPU, resource.Milli, DefaultMilliCPURequest)

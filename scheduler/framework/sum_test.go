@@ -12,16 +12,16 @@ import (
 )
 
 // Where a sum is given, it is what the library says.
-func TestASumIsWhatTheLibraryAddsUp(t *testing.T) {
+func TestSumRequestsEqualsComponentHelpers(t *testing.T) {
 	summed := 0
 	for seed := range int64(5000) {
 		dice := rand.New(rand.NewSource(seed))
 		pod := &v1.Pod{}
 		for range dice.Intn(4) {
-			pod.Spec.Containers = append(pod.Spec.Containers, someContainer(dice))
+			pod.Spec.Containers = append(pod.Spec.Containers, randomContainer(dice))
 		}
 		for range dice.Intn(4) {
-			init := someContainer(dice)
+			init := randomContainer(dice)
 			if dice.Intn(2) == 0 {
 				init.RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
 			}
@@ -37,7 +37,7 @@ func TestASumIsWhatTheLibraryAddsUp(t *testing.T) {
 			v1.ResourceCPU:    *resource.NewMilliQuantity(DefaultMilliCPURequest, resource.DecimalSI),
 			v1.ResourceMemory: *resource.NewQuantity(DefaultMemoryRequest, resource.DecimalSI),
 		}}))
-		want := Sum{plain.MilliCPU, plain.Memory, plain.EphemeralStorage, scored.MilliCPU, scored.Memory}
+		want := RequestSum{plain.MilliCPU, plain.Memory, plain.EphemeralStorage, scored.MilliCPU, scored.Memory}
 		if got != want {
 			t.Fatalf("seed %d: the sum is %+v, want %+v", seed, got, want)
 		}
@@ -48,7 +48,7 @@ func TestASumIsWhatTheLibraryAddsUp(t *testing.T) {
 }
 
 // someContainer asks for some amounts of some resources.
-func someContainer(dice *rand.Rand) v1.Container {
+func randomContainer(dice *rand.Rand) v1.Container {
 	amounts := []string{"0", "1", "100m", "1500m", "1m", "0.5m", "2Gi", "1e3", "0.1", "3n", "7M"}
 	requests := v1.ResourceList{}
 	for _, name := range []v1.ResourceName{"cpu", "memory", "ephemeral-storage", "example.com/gpu"} {
@@ -59,7 +59,7 @@ func someContainer(dice *rand.Rand) v1.Container {
 	return v1.Container{Resources: v1.ResourceRequirements{Requests: requests}}
 }
 
-func TestAPodWithMoreToItIsNotSummed(t *testing.T) {
+func TestSumRequestsDeclinesOtherPods(t *testing.T) {
 	for sentence, change := range map[string]func(*v1.Pod){
 		"overhead":               func(p *v1.Pod) { p.Spec.Overhead = v1.ResourceList{} },
 		"requests as a whole":    func(p *v1.Pod) { p.Spec.Resources = &v1.ResourceRequirements{} },

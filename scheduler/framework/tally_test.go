@@ -18,16 +18,16 @@ type facts struct {
 	Zero    bool
 }
 
-func told(t *Tally, domains []string) facts {
-	f := facts{Numbers: map[string]int64{}, Domains: t.Domains(), Least: t.Least(), Zero: t.Zero()}
+func factsOf(t *DomainSums, domains []string) facts {
+	f := facts{Numbers: map[string]int64{}, Domains: t.ListedDomains(), Least: t.Min(), Zero: t.AllZero()}
 	for _, domain := range domains {
-		f.Numbers[domain] = t.Of(domain)
+		f.Numbers[domain] = t.Get(domain)
 	}
 	return f
 }
 
 // plain is the same from a plain map.
-func plain(numbers map[string]int64, domains []string) facts {
+func factsOfMap(numbers map[string]int64, domains []string) facts {
 	f := facts{Numbers: map[string]int64{}, Domains: len(numbers), Least: math.MaxInt32, Zero: true}
 	for _, domain := range domains {
 		f.Numbers[domain] = numbers[domain]
@@ -40,7 +40,7 @@ func plain(numbers map[string]int64, domains []string) facts {
 
 // A Tally to which somebody added is the Tally of the sums, and clones go
 // their own ways.
-func TestATallyIsWhatWasCountedAndWhatWasAdded(t *testing.T) {
+func TestDomainSumsEqualAMap(t *testing.T) {
 	domains := []string{"", "a", "b", "c", "d", "e"}
 	for seed := range int64(500) {
 		dice := rand.New(rand.NewSource(seed))
@@ -48,7 +48,7 @@ func TestATallyIsWhatWasCountedAndWhatWasAdded(t *testing.T) {
 		for range dice.Intn(6) {
 			numbers[domains[dice.Intn(5)]] = dice.Int63n(4)
 		}
-		tallies, sums := []*Tally{NewTally(maps.Clone(numbers))}, []map[string]int64{numbers}
+		tallies, sums := []*DomainSums{NewDomainSums(maps.Clone(numbers))}, []map[string]int64{numbers}
 		for step := range 12 {
 			at := dice.Intn(len(tallies))
 			if dice.Intn(4) == 0 {
@@ -58,7 +58,7 @@ func TestATallyIsWhatWasCountedAndWhatWasAdded(t *testing.T) {
 			tallies[at].Add(domain, n)
 			sums[at][domain] += n
 			for i := range tallies {
-				if diff := cmp.Diff(plain(sums[i], domains), told(tallies[i], domains)); diff != "" {
+				if diff := cmp.Diff(factsOfMap(sums[i], domains), factsOf(tallies[i], domains)); diff != "" {
 					t.Fatalf("seed %d, step %d, tally %d (-plain +tally):\n%s", seed, step, i, diff)
 				}
 			}
@@ -66,17 +66,17 @@ func TestATallyIsWhatWasCountedAndWhatWasAdded(t *testing.T) {
 	}
 }
 
-func TestTheLeastOfManyDomainsIsFoundWhateverChanges(t *testing.T) {
+func TestMinIsFoundAfterEveryChange(t *testing.T) {
 	numbers := map[string]int64{}
 	for i := range 50 {
 		numbers[fmt.Sprint("d", i)] = int64(i % 7)
 	}
-	tally := NewTally(maps.Clone(numbers))
+	tally := NewDomainSums(maps.Clone(numbers))
 	for i := range 50 {
 		domain := fmt.Sprint("d", i)
 		tally.Add(domain, 10)
 		numbers[domain] += 10
-		if got, want := tally.Least(), plain(numbers, nil).Least; got != want {
+		if got, want := tally.Min(), factsOfMap(numbers, nil).Least; got != want {
 			t.Fatalf("after %d domains grew the least is %d, want %d", i+1, got, want)
 		}
 	}

@@ -122,7 +122,7 @@ func (q *TermQuery) Factor(kind TermKind) int64 {
 
 // Of yields the topology key and the weight of each term of placed that the
 // pod of the query matches.
-func (q *TermQuery) Of(placed fwk.PodInfo) iter.Seq2[string, int64] {
+func (q *TermQuery) MatchingTerms(placed fwk.PodInfo) iter.Seq2[string, int64] {
 	terms := AffinityTerms{
 		RequiredAffinity: placed.GetRequiredAffinityTerms(), RequiredAntiAffinity: placed.GetRequiredAntiAffinityTerms(),
 		PreferredAffinity: placed.GetPreferredAffinityTerms(), PreferredAntiAffinity: placed.GetPreferredAntiAffinityTerms(),
@@ -138,21 +138,21 @@ func (q *TermQuery) Of(placed fwk.PodInfo) iter.Seq2[string, int64] {
 }
 
 // TermTallies are the weights of affinity terms, by topology key.
-type TermTallies struct {
-	By map[string]*Tally
+type TermSums struct {
+	ByTopologyKey map[string]*DomainSums
 	// More, when it is not nil, takes in the terms that came since the tallies
 	// were made; it reports false when that cannot be done.
-	More func(*TermTallies) bool
+	Extend func(*TermSums) bool
 }
 
 // Update brings the tallies up to the snapshot. It reports false when they
 // have to be asked for again.
-func (t *TermTallies) Update() bool { return t.More != nil && t.More(t) }
+func (t *TermSums) Update() bool { return t.Extend != nil && t.Extend(t) }
 
 // Listed reports whether any domain is listed.
-func (t *TermTallies) Listed() bool {
-	for _, tally := range t.By {
-		if tally.Listed() {
+func (t *TermSums) HasListed() bool {
+	for _, tally := range t.ByTopologyKey {
+		if tally.HasListed() {
 			return true
 		}
 	}
@@ -161,27 +161,27 @@ func (t *TermTallies) Listed() bool {
 
 // Clone returns tallies with the same numbers that go their own way, and take
 // no more terms in.
-func (t *TermTallies) Clone() *TermTallies {
-	clone := &TermTallies{By: make(map[string]*Tally, len(t.By))}
-	for key, tally := range t.By {
-		clone.By[key] = tally.Clone()
+func (t *TermSums) Clone() *TermSums {
+	clone := &TermSums{ByTopologyKey: make(map[string]*DomainSums, len(t.ByTopologyKey))}
+	for key, tally := range t.ByTopologyKey {
+		clone.ByTopologyKey[key] = tally.Clone()
 	}
 	return clone
 }
 
 // Add adds n to a domain of a topology.
-func (t *TermTallies) Add(key, domain string, n int64) { t.tally(key).Add(domain, n) }
+func (t *TermSums) Add(key, domain string, n int64) { t.sumsFor(key).Add(domain, n) }
 
 // Count adds factor times numbers to what was counted in a topology.
-func (t *TermTallies) Count(key string, numbers *Numbers, factor int64) {
-	t.tally(key).Count(numbers, factor)
+func (t *TermSums) AddValues(key string, numbers *DomainValues, factor int64) {
+	t.sumsFor(key).AddValues(numbers, factor)
 }
 
-func (t *TermTallies) tally(key string) *Tally {
-	tally, ok := t.By[key]
+func (t *TermSums) sumsFor(key string) *DomainSums {
+	tally, ok := t.ByTopologyKey[key]
 	if !ok {
-		tally = &Tally{}
-		t.By[key] = tally
+		tally = &DomainSums{}
+		t.ByTopologyKey[key] = tally
 	}
 	return tally
 }

@@ -10,7 +10,7 @@ import (
 // about real pods on a copy of the cluster, and nothing of it counts. It
 // remembers whom it asks, so that a plugin that does not come back has a name.
 type Trial struct {
-	at atomic.Pointer[Call]
+	last atomic.Pointer[Call]
 }
 
 // Call is one plugin at one extension point.
@@ -18,44 +18,44 @@ type Call struct{ Plugin, Point string }
 
 // Last is the call that was begun last; the zero Call before the first one, and
 // after Clear.
-func (t *Trial) Last() Call {
-	if last := t.at.Load(); last != nil {
+func (t *Trial) LastCall() Call {
+	if last := t.last.Load(); last != nil {
 		return *last
 	}
 	return Call{}
 }
 
 // Clear forgets the last call.
-func (t *Trial) Clear() { t.at.Store(nil) }
+func (t *Trial) Clear() { t.last.Store(nil) }
 
 // calls notes whom the Framework asks now. Without a trial it costs nothing.
-func (t *Trial) calls(plugin, point string) {
+func (t *Trial) recordCall(plugin, point string) {
 	if t != nil {
-		t.note(plugin, point)
+		t.store(plugin, point)
 	}
 }
 
 // asks notes that a form of a plugin is asked, which does so in one call about
 // many nodes, until answered is called.
-func (f *Framework) asks(state fwk.CycleState, plugin, point string) (answered func()) {
-	f.trial.calls(plugin, point)
-	w, begin := watch(state), f.begins(state)
-	watched := w != nil && f.foreign.Has(plugin)
+func (f *Framework) beginBatchCall(state fwk.CycleState, plugin, point string) (answered func()) {
+	f.trial.recordCall(plugin, point)
+	w, begin := callWatchOf(state), f.callStart(state)
+	watched := w != nil && f.outOfTree.Has(plugin)
 	if !watched && begin.IsZero() {
-		return nothing
+		return noop
 	}
-	outer := f.enter(w, plugin, point)
+	outer := f.beginCall(w, plugin, point)
 	return func() {
-		f.leave(w, plugin, outer)
-		f.took(begin, plugin, point, nil)
+		f.endCall(w, plugin, outer)
+		f.observePluginDuration(begin, plugin, point, nil)
 	}
 }
 
-func nothing() {}
+func noop() {}
 
-func (t *Trial) note(plugin, point string) {
-	if last := t.at.Load(); last == nil || last.Plugin != plugin || last.Point != point {
-		t.at.Store(&Call{plugin, point})
+func (t *Trial) store(plugin, point string) {
+	if last := t.last.Load(); last == nil || last.Plugin != plugin || last.Point != point {
+		t.last.Store(&Call{plugin, point})
 	}
 }
 

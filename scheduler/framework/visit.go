@@ -30,10 +30,10 @@ func SpanText(text string) string {
 
 // Trace lets each extension point that the attempt comes to have a span of t, under
 // that of the context in which it is run.
-func (c *CycleState) Trace(t trace.Tracer) { c.tracer = t }
+func (c *CycleState) SetTracer(t trace.Tracer) { c.tracer = t }
 
 // tracer returns that of the attempt that state belongs to; nil: it is not traced.
-func tracer(state fwk.CycleState) trace.Tracer {
+func tracerOf(state fwk.CycleState) trace.Tracer {
 	if ours, ok := state.(*CycleState); ok && ours != nil {
 		return ours.tracer
 	}
@@ -41,7 +41,7 @@ func tracer(state fwk.CycleState) trace.Tracer {
 }
 
 // visit is the time that a pod spends at an extension point.
-type visit struct {
+type pointSpan struct {
 	*Framework
 	point string
 	begin time.Time
@@ -51,9 +51,9 @@ type visit struct {
 
 // visit begins one. What plugins ask of others with the context that it returns
 // belongs to its span.
-func (f *Framework) visit(ctx context.Context, state fwk.CycleState, point string) (context.Context, visit) {
-	v := visit{Framework: f, point: point, begin: f.Clock.Now()}
-	if tracer := tracer(state); tracer != nil {
+func (f *Framework) beginPoint(ctx context.Context, state fwk.CycleState, point string) (context.Context, pointSpan) {
+	v := pointSpan{Framework: f, point: point, begin: f.Clock.Now()}
+	if tracer := tracerOf(state); tracer != nil {
 		ctx, v.span = tracer.Start(ctx, point, trace.WithTimestamp(v.begin))
 	}
 	return ctx, v
@@ -61,8 +61,8 @@ func (f *Framework) visit(ctx context.Context, state fwk.CycleState, point strin
 
 // over ends and records it. Use it deferred, with a pointer to the status that is
 // returned in the end.
-func (v visit) over(status **fwk.Status) {
-	end := v.measure(v.point, v.begin, (*status).Code())
+func (v pointSpan) end(status **fwk.Status) {
+	end := v.observePointDuration(v.point, v.begin, (*status).Code())
 	if v.span != nil {
 		endSpan(v.span, end, *status)
 	}
@@ -71,8 +71,8 @@ func (v visit) over(status **fwk.Status) {
 // ObservePoint records the time since begin at an extension point that is run
 // node by node, such as Filter, and returns the end of that time.
 func (f *Framework) ObservePoint(ctx context.Context, state fwk.CycleState, point string, begin time.Time, code fwk.Code) time.Time {
-	end := f.measure(point, begin, code)
-	if tracer := tracer(state); tracer != nil {
+	end := f.observePointDuration(point, begin, code)
+	if tracer := tracerOf(state); tracer != nil {
 		_, span := tracer.Start(ctx, point, trace.WithTimestamp(begin))
 		endSpan(span, end, fwk.NewStatus(code))
 	}
@@ -82,12 +82,12 @@ func (f *Framework) ObservePoint(ctx context.Context, state fwk.CycleState, poin
 // WaitOnPermit waits for the word of the Permit plugins that asked the pod to wait,
 // if any did.
 func (f *Framework) WaitOnPermit(ctx context.Context, state fwk.CycleState, uid types.UID) *fwk.Status {
-	tracer := tracer(state)
-	if tracer == nil || !f.Waiting.Has(uid) {
-		return f.Waiting.Await(ctx, uid)
+	tracer := tracerOf(state)
+	if tracer == nil || !f.WaitingPods.Has(uid) {
+		return f.WaitingPods.Await(ctx, uid)
 	}
 	ctx, span := tracer.Start(ctx, "WaitOnPermit", trace.WithTimestamp(f.Clock.Now()))
-	status := f.Waiting.Await(ctx, uid)
+	status := f.WaitingPods.Await(ctx, uid)
 	endSpan(span, f.Clock.Now(), status)
 	return status
 }

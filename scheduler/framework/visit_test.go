@@ -26,30 +26,30 @@ func TestSpanText(t *testing.T) {
 }
 
 // visits returns what passes an extension point, in an attempt that tracer traces.
-func visits(t testing.TB, tracer trace.Tracer) func() {
-	f := &Framework{profile: "p", Host: Host{Clock: clock.RealClock{}}, successes: successes("p")}
+func pointRunner(t testing.TB, tracer trace.Tracer) func() {
+	f := &Framework{profile: "p", Host: Host{Clock: clock.RealClock{}}, successObservers: successObservers("p")}
 	state := NewCycleState()
-	state.Trace(tracer)
+	state.SetTracer(tracer)
 	return func() {
 		var status *fwk.Status
-		_, at := f.visit(t.Context(), state, "PreFilter")
-		defer at.over(&status)
+		_, at := f.beginPoint(t.Context(), state, "PreFilter")
+		defer at.end(&status)
 	}
 }
 
-func TestAnAttemptThatIsNotTracedPaysNothing(t *testing.T) {
-	if allocs := testing.AllocsPerRun(1000, visits(t, nil)); allocs > 0 {
+func TestAnUntracedAttemptDoesNotAllocate(t *testing.T) {
+	if allocs := testing.AllocsPerRun(1000, pointRunner(t, nil)); allocs > 0 {
 		t.Errorf("%v allocations", allocs)
 	}
 }
 
-func BenchmarkVisit(b *testing.B) {
+func BenchmarkPointSpan(b *testing.B) {
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(tracetest.NewNoopExporter()))
 	defer provider.Shutdown(b.Context())
 	for name, tracer := range map[string]trace.Tracer{"off": nil, "traced": provider.Tracer("test")} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			for visit := visits(b, tracer); b.Loop(); {
+			for visit := pointRunner(b, tracer); b.Loop(); {
 				visit()
 			}
 		})

@@ -11,7 +11,7 @@ import (
 // so that PodVolumes of it are more than nothing.
 func HasVolumes(pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
-		if attaches(&pod.Spec.Volumes[i].VolumeSource) {
+		if hasDiskOrClaim(&pod.Spec.Volumes[i].VolumeSource) {
 			return true
 		}
 	}
@@ -20,7 +20,7 @@ func HasVolumes(pod *v1.Pod) bool {
 
 // attaches says whether a volume is claimed, is one of those that conflict on a
 // node, or is a disk of a cloud that a CSI driver has taken over.
-func attaches(v *v1.VolumeSource) bool {
+func hasDiskOrClaim(v *v1.VolumeSource) bool {
 	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil ||
 		v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.RBD != nil || v.ISCSI != nil ||
 		v.AzureDisk != nil || v.AzureFile != nil || v.Cinder != nil || v.VsphereVolume != nil || v.PortworxVolume != nil
@@ -28,26 +28,26 @@ func attaches(v *v1.VolumeSource) bool {
 
 // readsVolumes says whether a plugin reads the volumes of pods.
 func readsVolumes(plugin fwk.Plugin) bool {
-	return decides(plugin) && readsOf(plugin).Pod&PodVolumes != 0
+	return affectsPlacement(plugin) && readsOf(plugin).Pod&PodVolumes != 0
 }
 
 // torn says whether a plugin is asked about nodes, or before it is, though not at
 // PreFilter, for which it is made: what it misses then, it misses of every pod,
 // whatever the pod has.
-func (f *Framework) torn(plugin fwk.Plugin) bool {
+func (f *Framework) lacksPreFilter(plugin fwk.Plugin) bool {
 	name := plugin.Name()
 	_, prepares := plugin.(fwk.PreFilterPlugin)
-	asked := slices.ContainsFunc(f.filter, func(p filterer) bool { return p.Name() == name }) ||
+	asked := slices.ContainsFunc(f.filter, func(p countedFilter) bool { return p.Name() == name }) ||
 		slices.ContainsFunc(f.preScore, func(p fwk.PreScorePlugin) bool { return p.Name() == name }) ||
-		slices.ContainsFunc(f.score, func(s scorer) bool { return s.name == name })
+		slices.ContainsFunc(f.score, func(s weightedScore) bool { return s.name == name })
 	return prepares && asked && !slices.ContainsFunc(f.preFilter, func(p fwk.PreFilterPlugin) bool { return p.Name() == name })
 }
 
 // noVolumes is the ScoreForm of a plugin that reads volumes, for pods that have
 // none.
-type noVolumes struct{}
+type noVolumesScore struct{}
 
-func (noVolumes) Score(_ []Slot, scores []int64) Scoring {
+func (noVolumesScore) Score(_ []Slot, scores []int64) ScoreResult {
 	clear(scores)
 	return Scored
 }

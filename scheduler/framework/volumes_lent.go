@@ -22,11 +22,11 @@ type Volumes interface {
 	Claim(namespace, name string) (*v1.PersistentVolumeClaim, error)
 	// OfClass returns the volumes of a storage class as they are assumed to be,
 	// by name; "" is the class of those without one.
-	OfClass(class string) ([]*v1.PersistentVolume, error)
+	VolumesOfClass(class string) ([]*v1.PersistentVolume, error)
 	// WrittenVolume and WrittenClaim return what the API server said last,
 	// whatever is assumed.
-	WrittenVolume(name string) (*v1.PersistentVolume, error)
-	WrittenClaim(namespace, name string) (*v1.PersistentVolumeClaim, error)
+	APIVolume(name string) (*v1.PersistentVolume, error)
+	APIClaim(namespace, name string) (*v1.PersistentVolumeClaim, error)
 
 	// Assume takes changed copies of volumes and claims for what they will be,
 	// all or none. The error says that one of them is not what it was when it
@@ -37,7 +37,7 @@ type Volumes interface {
 	// context.DeadlineExceeded when it took longer than limit.
 	Await(ctx context.Context, limit time.Duration, claims []*v1.PersistentVolumeClaim, done func() (bool, error)) error
 	// Failed counts an error at a stage: predicate, assume or bind.
-	Failed(stage string)
+	CountFailure(stage string)
 }
 
 // VolumeHold is what is assumed for one pod.

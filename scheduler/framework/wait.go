@@ -6,7 +6,7 @@ import "context"
 // value or is closed. It returns nil then, and why ctx ended when that comes
 // first. How work waits is handed to the rooms, as the clock is, so that a
 // simulation can decide who goes on when.
-type Wait func(ctx context.Context, until <-chan struct{}) error
+type WaitFunc func(ctx context.Context, until <-chan struct{}) error
 
 // Goroutine starts a goroutine that does work. It is how the scheduler starts work
 // where it is given no other way. No other function of scheduler/ has a go

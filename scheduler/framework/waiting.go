@@ -18,13 +18,13 @@ import (
 // serves all profiles and outlives their generations.
 type WaitingPods struct {
 	// Wait is how Await waits; Block unless somebody sets it before it is used.
-	Wait Wait
+	Wait WaitFunc
 
 	clock clock.WithDelayedExecution
 	mu    sync.Mutex
 	pods  map[types.UID]*waitingPod
 	// ended is why no pod waits any more; nil while they do.
-	ended error
+	stopErr error
 }
 
 // NewWaitingPods returns an empty set whose time-outs run on c.
@@ -44,21 +44,21 @@ func (w *WaitingPods) Add(pod *v1.Pod, waits map[string]time.Duration) {
 	}
 	w.mu.Lock()
 	w.pods[pod.UID] = p
-	ended := w.ended
+	ended := w.stopErr
 	w.mu.Unlock()
 	if ended != nil {
-		p.give(fwk.AsStatus(ended))
+		p.decideLocked(fwk.AsStatus(ended))
 	}
 }
 
 // End ends the wait of all pods, and of any that come, with an error that is why.
-func (w *WaitingPods) End(why error) {
+func (w *WaitingPods) Stop(why error) {
 	w.mu.Lock()
-	w.ended = why
+	w.stopErr = why
 	pods := slices.Collect(maps.Values(w.pods))
 	w.mu.Unlock()
 	for _, p := range pods {
-		p.end(fwk.AsStatus(why))
+		p.decide(fwk.AsStatus(why))
 	}
 }
 
@@ -99,7 +99,7 @@ func (w *WaitingPods) Remove(uid types.UID) {
 	delete(w.pods, uid)
 	w.mu.Unlock()
 	if ok {
-		p.stop()
+		p.stopTimers()
 	}
 }
 
@@ -155,28 +155,28 @@ func (p *waitingPod) Allow(plugin string) {
 		delete(p.pending, plugin)
 	}
 	if len(p.pending) == 0 {
-		p.give(nil)
+		p.decideLocked(nil)
 	}
 }
 
 // Reject refuses the pod; it reports whether this was the verdict.
 func (p *waitingPod) Reject(plugin, message string) bool {
-	return p.end(fwk.NewStatus(fwk.Unschedulable, message).WithPlugin(plugin))
+	return p.decide(fwk.NewStatus(fwk.Unschedulable, message).WithPlugin(plugin))
 }
 
 // Preempt stops the pod without calling it unschedulable: it may be tried
 // again at once. It reports whether this was the verdict.
 func (p *waitingPod) Preempt(plugin, message string) bool {
-	return p.end(fwk.NewStatus(fwk.Error, message).WithPlugin(plugin))
+	return p.decide(fwk.NewStatus(fwk.Error, message).WithPlugin(plugin))
 }
 
-func (p *waitingPod) end(status *fwk.Status) bool {
+func (p *waitingPod) decide(status *fwk.Status) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.give(status)
+	return p.decideLocked(status)
 }
 
-func (p *waitingPod) give(status *fwk.Status) bool {
+func (p *waitingPod) decideLocked(status *fwk.Status) bool {
 	if p.done {
 		return false
 	}
@@ -190,7 +190,7 @@ func (p *waitingPod) give(status *fwk.Status) bool {
 }
 
 // stop ends all timers, whoever gave the verdict.
-func (p *waitingPod) stop() {
+func (p *waitingPod) stopTimers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, timer := range p.pending {

@@ -12,13 +12,13 @@ import (
 // goroutine's stack, as runtime.Stack prints it, so that nobody has to note each
 // call of plugins that are built in. Point is the name of the plugin's outermost
 // exported method there. It reports false when the goroutine is in none.
-func (f *Framework) CallIn(stack string) (call Call, found bool) {
+func (f *Framework) CallInStack(stack string) (call Call, found bool) {
 	methods := make(map[string]string, len(f.plugins)) // what a method's symbol begins with → plugin
 	for _, plugin := range f.plugins {
-		methods[methodsOf(plugin)] = plugin.Name()
+		methods[methodPrefix(plugin)] = plugin.Name()
 	}
 	for line := range strings.Lines(stack) {
-		name, method := methodIn(methods, line)
+		name, method := pluginMethodIn(methods, line)
 		switch {
 		case name == "":
 			continue
@@ -34,7 +34,7 @@ func (f *Framework) CallIn(stack string) (call Call, found bool) {
 }
 
 // methodIn is the plugin whose method a line of a stack is about.
-func methodIn(methods map[string]string, line string) (plugin, method string) {
+func pluginMethodIn(methods map[string]string, line string) (plugin, method string) {
 	for symbol, name := range methods {
 		if rest, is := strings.CutPrefix(line, symbol); is {
 			method, _, _ = strings.Cut(rest, "(")
@@ -46,7 +46,7 @@ func methodIn(methods map[string]string, line string) (plugin, method string) {
 }
 
 // methodsOf is what the symbol of each method of a plugin begins with.
-func methodsOf(plugin any) string {
+func methodPrefix(plugin any) string {
 	t := reflect.TypeOf(plugin)
 	if t.Kind() == reflect.Pointer {
 		return t.Elem().PkgPath() + ".(*" + t.Elem().Name() + ")."

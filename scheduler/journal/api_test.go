@@ -29,7 +29,7 @@ var (
 
 // server is an API server that holds one ConfigMap: each write has another
 // version, and one that names another version than the stored one is a conflict.
-type server struct {
+type fakeServer struct {
 	corev1.ConfigMapInterface
 	mu      sync.Mutex
 	stored  *v1.ConfigMap
@@ -37,24 +37,24 @@ type server struct {
 	// calls are the requests so far, with the pods that a write names.
 	calls []string
 	// fates are what happens to the next writes; without one it succeeds.
-	fates []fate
+	outcomes []outcome
 	// getErr is what every read is answered with, if it is not nil.
 	getErr error
 	// late are writes that were not carried out yet.
-	late []func() error
+	lateWrites []func() error
 	// block, if it is not nil, holds up writes until it is closed.
 	block chan struct{}
 }
 
 // fate is what happens to a write.
-type fate struct {
+type outcome struct {
 	err error
 	// commits says that it is carried out all the same, late that it is when arrive
 	// is called.
-	commits, late bool
+	applied, late bool
 }
 
-func (s *server) Get(context.Context, string, metav1.GetOptions) (*v1.ConfigMap, error) {
+func (s *fakeServer) Get(context.Context, string, metav1.GetOptions) (*v1.ConfigMap, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, "get")
@@ -67,20 +67,20 @@ func (s *server) Get(context.Context, string, metav1.GetOptions) (*v1.ConfigMap,
 	return s.stored.DeepCopy(), nil
 }
 
-func (s *server) Create(_ context.Context, object *v1.ConfigMap, _ metav1.CreateOptions) (*v1.ConfigMap, error) {
+func (s *fakeServer) Create(_ context.Context, object *v1.ConfigMap, _ metav1.CreateOptions) (*v1.ConfigMap, error) {
 	return s.write("create", object)
 }
 
-func (s *server) Update(_ context.Context, object *v1.ConfigMap, _ metav1.UpdateOptions) (*v1.ConfigMap, error) {
+func (s *fakeServer) Update(_ context.Context, object *v1.ConfigMap, _ metav1.UpdateOptions) (*v1.ConfigMap, error) {
 	return s.write("update", object)
 }
 
-func (s *server) write(verb string, object *v1.ConfigMap) (*v1.ConfigMap, error) {
+func (s *fakeServer) write(verb string, object *v1.ConfigMap) (*v1.ConfigMap, error) {
 	s.mu.Lock()
 	s.calls = append(s.calls, verb)
-	var f fate
-	if len(s.fates) > 0 {
-		f, s.fates = s.fates[0], s.fates[1:]
+	var f outcome
+	if len(s.outcomes) > 0 {
+		f, s.outcomes = s.outcomes[0], s.outcomes[1:]
 	}
 	block := s.block
 	s.mu.Unlock()
@@ -90,19 +90,19 @@ func (s *server) write(verb string, object *v1.ConfigMap) (*v1.ConfigMap, error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.late {
-		s.late = append(s.late, func() error { _, err := s.carryOut(verb, object); return err })
+		s.lateWrites = append(s.lateWrites, func() error { _, err := s.applyWrite(verb, object); return err })
 	}
 	if f.err != nil {
-		if f.commits {
-			_, _ = s.carryOut(verb, object)
+		if f.applied {
+			_, _ = s.applyWrite(verb, object)
 		}
 		return nil, f.err
 	}
-	return s.carryOut(verb, object)
+	return s.applyWrite(verb, object)
 }
 
 // carryOut is a write with all its checks. Called with the lock.
-func (s *server) carryOut(verb string, object *v1.ConfigMap) (*v1.ConfigMap, error) {
+func (s *fakeServer) applyWrite(verb string, object *v1.ConfigMap) (*v1.ConfigMap, error) {
 	switch {
 	case verb == "create" && s.stored != nil:
 		return nil, apierrors.NewAlreadyExists(configMaps, Name)
@@ -118,31 +118,31 @@ func (s *server) carryOut(verb string, object *v1.ConfigMap) (*v1.ConfigMap, err
 }
 
 // arrive carries the late writes out, and returns what came of the last one.
-func (s *server) arrive() (err error) {
+func (s *fakeServer) applyLateWrites() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, write := range s.late {
+	for _, write := range s.lateWrites {
 		err = write()
 	}
-	s.late = nil
+	s.lateWrites = nil
 	return err
 }
 
-func (s *server) remove() {
+func (s *fakeServer) remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stored = nil
 }
 
 // says is what the stored journal says.
-func (s *server) says(t *testing.T) content {
+func (s *fakeServer) storedContent(t *testing.T) content {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stored == nil {
 		t.Fatal("there is no journal")
 	}
-	c, err := contentOf(s.stored)
+	c, err := fromConfigMap(s.stored)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,12 +150,12 @@ func (s *server) says(t *testing.T) content {
 }
 
 // pods are those in the stored journal, in order.
-func (s *server) pods(t *testing.T) []types.UID {
+func (s *fakeServer) storedPods(t *testing.T) []types.UID {
 	t.Helper()
-	return slices.Sorted(keys(s.says(t).pods))
+	return slices.Sorted(keys(s.storedContent(t).pods))
 }
 
-func (s *server) writes() (n int) {
+func (s *fakeServer) writes() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, call := range s.calls {
@@ -166,7 +166,7 @@ func (s *server) writes() (n int) {
 	return n
 }
 
-func (s *server) reads() (n int) {
+func (s *fakeServer) reads() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, call := range s.calls {
@@ -188,7 +188,7 @@ func keys(set sets.Set[types.UID]) func(yield func(types.UID) bool) {
 }
 
 // process is a new Journal of its own on a server.
-func process(s *server, holder string) *Journal {
+func newJournal(s *fakeServer, holder string) *Journal {
 	return New(Options{
 		Client: s, Holder: holder, Clock: clock.RealClock{}, Go: func(work func()) { go work() }, Log: logr.Discard(),
 		Wait: func(ctx context.Context, until <-chan struct{}) error {
@@ -208,20 +208,20 @@ func elected(epoch int64) Leadership {
 }
 
 // leader is a process that has taken the journal over.
-func leader(t *testing.T, s *server, holder string, l Leadership) *Journal {
+func leader(t *testing.T, s *fakeServer, holder string, l Leadership) *Journal {
 	t.Helper()
-	j := process(s, holder)
-	if _, ok := j.Take(t.Context(), l); !ok {
+	j := newJournal(s, holder)
+	if _, ok := j.TakeOver(t.Context(), l); !ok {
 		t.Fatal("the journal was not taken over")
 	}
 	return j
 }
 
 // inTime runs a test in virtual time.
-func inTime(t *testing.T, test func(t *testing.T, s *server)) {
+func withFakeTime(t *testing.T, test func(t *testing.T, s *fakeServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		test(t, &server{})
+		test(t, &fakeServer{})
 		time.Sleep(time.Minute) // the writer ends when it has nothing to write
 	})
 }

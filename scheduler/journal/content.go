@@ -27,7 +27,7 @@ const (
 	// or says nothing about it.
 	FenceAll Fence = "all"
 	// fenced: the leader that wrote this has fenced what it had to.
-	fenced Fence = "done"
+	fenceDone Fence = "done"
 )
 
 // The keys of the ConfigMap's data.
@@ -39,7 +39,7 @@ const (
 	podsKey     = "pods"
 )
 
-const about = "Written by Berth before it binds pods whose status says PodScheduled=False. A new leader reads it; do not edit or delete it."
+const description = "Written by Berth before it binds pods whose status says PodScheduled=False. A new leader reads it; do not edit or delete it."
 
 // content is what one version of the journal says.
 type content struct {
@@ -55,7 +55,7 @@ type content struct {
 
 // objectOf returns the ConfigMap that says c and replaces the given version;
 // an empty version is for one that is to be created.
-func objectOf(name, version string, c content) *v1.ConfigMap {
+func toConfigMap(name, version string, c content) *v1.ConfigMap {
 	election := "none"
 	if c.elected {
 		election = "lease"
@@ -69,7 +69,7 @@ func objectOf(name, version string, c content) *v1.ConfigMap {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, ResourceVersion: version,
 			Labels:      map[string]string{"app.kubernetes.io/managed-by": "berth"},
-			Annotations: map[string]string{"kubernetes.io/description": about},
+			Annotations: map[string]string{"kubernetes.io/description": description},
 		},
 		Data: map[string]string{
 			holderKey: c.holder, epochKey: strconv.FormatInt(c.epoch, 10), electionKey: election,
@@ -79,7 +79,7 @@ func objectOf(name, version string, c content) *v1.ConfigMap {
 }
 
 // contentOf reads a ConfigMap. The error says which key is wrong.
-func contentOf(object *v1.ConfigMap) (c content, err error) {
+func fromConfigMap(object *v1.ConfigMap) (c content, err error) {
 	c = content{holder: object.Data[holderKey], fence: Fence(object.Data[fenceKey]), pods: sets.New[types.UID]()}
 	if c.epoch, err = strconv.ParseInt(object.Data[epochKey], 10, 64); err != nil {
 		return c, fmt.Errorf("data.%s: must be a number, is %q", epochKey, object.Data[epochKey])
@@ -91,7 +91,7 @@ func contentOf(object *v1.ConfigMap) (c content, err error) {
 		return c, fmt.Errorf("data.%s: must be lease or none, is %q", electionKey, election)
 	}
 	switch c.fence {
-	case FenceNone, FenceFresh, FenceAll, fenced:
+	case FenceNone, FenceFresh, FenceAll, fenceDone:
 	default:
 		return c, fmt.Errorf("data.%s: must be none, fresh, all or done, is %q", fenceKey, c.fence)
 	}
@@ -116,7 +116,7 @@ type Leadership struct {
 
 // next returns what a new leader writes first. before is what the journal says, nil
 // where there is none, and err says why it cannot be read.
-func next(holder string, l Leadership, before *content, err error) content {
+func initialContent(holder string, l Leadership, before *content, err error) content {
 	c := content{holder: holder, epoch: l.Epoch, elected: l.Elected, fence: FenceAll, pods: sets.New[types.UID]()}
 	switch {
 	case err != nil:

@@ -6,16 +6,16 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/berthdev/berth/scheduler/tenure"
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // errSuperseded says that the journal is not what this process wrote last.
 var errSuperseded = errors.New("the ConfigMap " + Name + " was written by another process, or edited, since this process wrote it")
 
 // movedError says that the journal was not at the version that a write named.
-type movedError struct{ err error }
+type conflictError struct{ err error }
 
-func (e *movedError) Error() string { return e.err.Error() }
+func (e *conflictError) Error() string { return e.err.Error() }
 
 // malformedError says that the journal cannot be read.
 type malformedError struct{ err error }
@@ -26,8 +26,8 @@ func (e *malformedError) Error() string {
 
 // refused says that a request was answered, or not sent, for certain, and that
 // sending it again at once is of no use.
-func refused(err error) bool {
-	return errors.Is(err, errSuperseded) || errors.Is(err, tenure.ErrOver) || apierrors.IsForbidden(err) ||
+func isPermanent(err error) bool {
+	return errors.Is(err, errSuperseded) || errors.Is(err, leadership.ErrNotLeading) || apierrors.IsForbidden(err) ||
 		apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) ||
 		apierrors.IsMethodNotSupported(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

@@ -32,7 +32,7 @@ const Name = "berth-bindings"
 const (
 	// Places is how many pods may be committed at a time. Four times as many as
 	// Bindings may be under way: the next ones are committed meanwhile.
-	Places = 256
+	Capacity = 256
 	// writeInterval is the least time between two writes.
 	writeInterval = 20 * time.Millisecond
 	// writeTimeout is how long one request may take.
@@ -69,16 +69,16 @@ type Journal struct {
 
 	mu sync.Mutex
 	// open says that Bindings need no commit: the next leader fences every pod.
-	open bool
+	commitsOptional bool
 	// taken says that this process has written the journal, as own.
-	taken bool
-	own   content
+	takenOver bool
+	own       content
 	// carried are pods of earlier leaders that are not fenced yet.
-	carried sets.Set[types.UID]
+	inherited sets.Set[types.UID]
 	// version is the resource version that the next write replaces; unless known,
 	// the journal is read first.
-	version string
-	known   bool
+	resourceVersion string
+	versionKnown    bool
 	// stored are the pods in the version that the API server has.
 	stored sets.Set[types.UID]
 	// commits wait for a write, admissions for a place.
@@ -88,7 +88,7 @@ type Journal struct {
 	admissions []*commit
 	// writing says that the writer runs, and tried when it tried last.
 	writing bool
-	tried   time.Time
+	lastTry time.Time
 
 	// failed says that the last write failed.
 	failed atomic.Bool
@@ -97,13 +97,13 @@ type Journal struct {
 // commit is one pod that waits.
 type commit struct {
 	uid  types.UID
-	over chan struct{}
+	done chan struct{}
 	err  error
 }
 
 // New returns the journal of a process that does not lead yet.
 func New(o Options) *Journal {
-	return &Journal{options: o, stored: sets.New[types.UID](), carried: sets.New[types.UID](), own: content{holder: o.Holder, pods: sets.New[types.UID]()}}
+	return &Journal{options: o, stored: sets.New[types.UID](), inherited: sets.New[types.UID](), own: content{holder: o.Holder, pods: sets.New[types.UID]()}}
 }
 
 // Commit returns nil once the journal holds the pod. It blocks while the journal is
@@ -113,8 +113,8 @@ func (j *Journal) Commit(ctx context.Context, uid types.UID) error {
 	if fault.JournalCommitSkipped {
 		return nil
 	}
-	c := &commit{uid: uid, over: make(chan struct{})}
-	if !j.enter(c) {
+	c := &commit{uid: uid, done: make(chan struct{})}
+	if !j.enqueue(c) {
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -122,13 +122,13 @@ func (j *Journal) Commit(ctx context.Context, uid types.UID) error {
 	defer j.options.Clock.AfterFunc(commitTimeout, func() {
 		cancel(fmt.Errorf("no answer within %v", commitTimeout))
 	}).Stop()
-	if j.options.Wait(ctx, c.over) == nil {
+	if j.options.Wait(ctx, c.done) == nil {
 		return c.err
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	select {
-	case <-c.over: // meanwhile
+	case <-c.done: // meanwhile
 		return c.err
 	default:
 	}
@@ -137,26 +137,26 @@ func (j *Journal) Commit(ctx context.Context, uid types.UID) error {
 }
 
 // enter queues a commit. It reports false when nothing has to be waited for.
-func (j *Journal) enter(c *commit) bool {
+func (j *Journal) enqueue(c *commit) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.open {
+	if j.commitsOptional {
 		return false
 	}
-	if !j.own.pods.Has(c.uid) && j.own.pods.Len() >= Places {
+	if !j.own.pods.Has(c.uid) && j.own.pods.Len() >= Capacity {
 		j.admissions = append(j.admissions, c)
 		return true
 	}
 	j.own.pods.Insert(c.uid)
-	if j.stored.Has(c.uid) && j.known && !j.writing {
+	if j.stored.Has(c.uid) && j.versionKnown && !j.writing {
 		return false // the next write holds it as well
 	}
-	j.queue(c)
+	j.queueCommit(c)
 	return true
 }
 
 // queue lets a commit wait for the next write. Called with the lock.
-func (j *Journal) queue(c *commit) {
+func (j *Journal) queueCommit(c *commit) {
 	j.commits = append(j.commits, c)
 	if !j.writing {
 		j.writing = true
@@ -178,7 +178,7 @@ func (j *Journal) Release(uid types.UID) {
 func (j *Journal) Forget(uid types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.carried.Delete(uid)
+	j.inherited.Delete(uid)
 	j.release(uid)
 }
 
@@ -186,13 +186,13 @@ func (j *Journal) Forget(uid types.UID) {
 func (j *Journal) release(uid types.UID) {
 	j.own.pods.Delete(uid)
 	if fault.CarriedReleased {
-		j.carried.Delete(uid)
+		j.inherited.Delete(uid)
 	}
-	for len(j.admissions) > 0 && j.own.pods.Len() < Places {
+	for len(j.admissions) > 0 && j.own.pods.Len() < Capacity {
 		c := j.admissions[0]
 		j.admissions = j.admissions[1:]
 		j.own.pods.Insert(c.uid)
-		j.queue(c)
+		j.queueCommit(c)
 	}
 }
 
@@ -201,7 +201,7 @@ func (j *Journal) release(uid types.UID) {
 func (j *Journal) withdraw(c *commit) {
 	is := func(other *commit) bool { return other == c }
 	before := len(j.commits) + len(j.admissions)
-	j.commits, j.admissions = without(j.commits, is), without(j.admissions, is)
+	j.commits, j.admissions = removeCommits(j.commits, is), removeCommits(j.admissions, is)
 	if len(j.commits)+len(j.admissions) < before {
 		j.release(c.uid)
 	}

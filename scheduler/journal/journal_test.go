@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berthdev/berth/scheduler/tenure"
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // commitAll commits pods at the same time, and returns what came of each.
@@ -29,22 +29,22 @@ func commitAll(t *testing.T, j *Journal, uids ...types.UID) []error {
 	return errs
 }
 
-func pod(i int) types.UID { return types.UID(fmt.Sprintf("%04d", i)) }
+func podUID(i int) types.UID { return types.UID(fmt.Sprintf("%04d", i)) }
 
-func some(from, to int) (uids []types.UID) {
+func podRange(from, to int) (uids []types.UID) {
 	for i := from; i < to; i++ {
-		uids = append(uids, pod(i))
+		uids = append(uids, podUID(i))
 	}
 	return uids
 }
 
 func TestPodsShareWrites(t *testing.T) {
-	inTime(t, func(t *testing.T, s *server) {
+	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		j := leader(t, s, "us", elected(0))
 		before := s.writes()
 		s.block = make(chan struct{})
 		results := make(chan []error, 1)
-		go func() { results <- commitAll(t, j, some(0, 100)...) }()
+		go func() { results <- commitAll(t, j, podRange(0, 100)...) }()
 		synctest.Wait()
 		close(s.block)
 		if err := errors.Join(<-results...); err != nil {
@@ -53,14 +53,14 @@ func TestPodsShareWrites(t *testing.T) {
 		if n := s.writes() - before; n > 2 {
 			t.Errorf("100 pods took %d writes; those that come while one is under way share the next", n)
 		}
-		if got := s.pods(t); !cmp.Equal(got, some(0, 100)) {
+		if got := s.storedPods(t); !cmp.Equal(got, podRange(0, 100)) {
 			t.Errorf("the journal has %v", got)
 		}
 	})
 }
 
 func TestAPodLeavesWithALaterWrite(t *testing.T) {
-	inTime(t, func(t *testing.T, s *server) {
+	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		j := leader(t, s, "us", elected(0))
 		if err := errors.Join(commitAll(t, j, "a", "b")...); err != nil {
 			t.Fatal(err)
@@ -74,14 +74,14 @@ func TestAPodLeavesWithALaterWrite(t *testing.T) {
 		if err := j.Commit(t.Context(), "c"); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.pods(t); !cmp.Equal(got, []types.UID{"b", "c"}) {
+		if got := s.storedPods(t); !cmp.Equal(got, []types.UID{"b", "c"}) {
 			t.Errorf("the journal has %v", got)
 		}
 	})
 }
 
-func TestACommitIsNotOverBeforeTheWriteIs(t *testing.T) {
-	inTime(t, func(t *testing.T, s *server) {
+func TestACommitEndsOnlyAfterItsWrite(t *testing.T) {
+	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		j := leader(t, s, "us", elected(0))
 		if err := j.Commit(t.Context(), "a"); err != nil {
 			t.Fatal(err)
@@ -102,35 +102,35 @@ func TestACommitIsNotOverBeforeTheWriteIs(t *testing.T) {
 		if err := errors.Join(<-a, <-b); err != nil {
 			t.Error(err)
 		}
-		if got := s.pods(t); !cmp.Equal(got, []types.UID{"a", "b"}) {
+		if got := s.storedPods(t); !cmp.Equal(got, []types.UID{"a", "b"}) {
 			t.Errorf("the journal has %v", got)
 		}
 	})
 }
 
 func TestTheJournalIsBounded(t *testing.T) {
-	inTime(t, func(t *testing.T, s *server) {
+	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		j := leader(t, s, "us", elected(0))
-		if err := errors.Join(commitAll(t, j, some(0, Places)...)...); err != nil {
+		if err := errors.Join(commitAll(t, j, podRange(0, Capacity)...)...); err != nil {
 			t.Fatal(err)
 		}
 		next := make(chan error, 1)
 		go func() { next <- j.Commit(t.Context(), "next") }()
 		time.Sleep(time.Second)
-		if len(next) > 0 || len(s.pods(t)) != Places {
-			t.Fatalf("there is room for more than %d pods: %d", Places, len(s.pods(t)))
+		if len(next) > 0 || len(s.storedPods(t)) != Capacity {
+			t.Fatalf("there is room for more than %d pods: %d", Capacity, len(s.storedPods(t)))
 		}
-		j.Release(pod(7))
+		j.Release(podUID(7))
 		if err := <-next; err != nil {
 			t.Error(err)
 		}
 		begun, before := time.Now(), s.writes()
 		for i := range 1000 {
-			j.Release(pod(i % Places))
-			if err := j.Commit(t.Context(), pod(1000+i)); err != nil {
+			j.Release(podUID(i % Capacity))
+			if err := j.Commit(t.Context(), podUID(1000+i)); err != nil {
 				t.Fatal(err)
 			}
-			j.Release(pod(1000 + i))
+			j.Release(podUID(1000 + i))
 		}
 		if n, most := s.writes()-before, int(time.Since(begun)/writeInterval)+1; n > most {
 			t.Errorf("%d writes in %v, want at most one each %v", n, time.Since(begun), writeInterval)
@@ -138,24 +138,24 @@ func TestTheJournalIsBounded(t *testing.T) {
 	})
 }
 
-func TestWhatBecomesOfACommit(t *testing.T) {
+func TestCommit(t *testing.T) {
 	internal := apierrors.NewInternalError(errLost)
 	for sentence, c := range map[string]struct {
-		fates  []fate
-		before func(s *server)
+		fates  []outcome
+		before func(s *fakeServer)
 		says   string
 	}{
-		"a write that fails is made again":                {fates: []fate{{err: internal}, {err: internal}}},
-		"a write whose answer is lost is found out":       {fates: []fate{{err: errLost, commits: true}}},
-		"a journal that somebody deleted is made again":   {before: (*server).remove},
-		"a write that may not be made fails":              {fates: []fate{{err: forbidden}}, says: "forbidden"},
-		"a write that this process may not send fails":    {fates: []fate{{err: fmt.Errorf("put: %w", tenure.ErrOver)}}, says: "may not lead any more"},
-		"a write that always fails is given up":           {fates: slicesOf(100, fate{err: internal}), says: "no answer within 15s"},
-		"a journal that another process has written over": {before: func(s *server) { s.stored.Data[holderKey] = "them"; s.stored.ResourceVersion = "99" }, says: "written by another process"},
-		"a journal that somebody edited":                  {before: func(s *server) { s.stored.Data[epochKey] = ""; s.stored.ResourceVersion = "99" }, says: "written by another process, or edited"},
+		"a write that fails is made again":                {fates: []outcome{{err: internal}, {err: internal}}},
+		"a write whose answer is lost is found out":       {fates: []outcome{{err: errLost, applied: true}}},
+		"a journal that somebody deleted is made again":   {before: (*fakeServer).remove},
+		"a write that may not be made fails":              {fates: []outcome{{err: forbidden}}, says: "forbidden"},
+		"a write that this process may not send fails":    {fates: []outcome{{err: fmt.Errorf("put: %w", leadership.ErrNotLeading)}}, says: "may not lead any more"},
+		"a write that always fails is given up":           {fates: repeated(100, outcome{err: internal}), says: "no answer within 15s"},
+		"a journal that another process has written over": {before: func(s *fakeServer) { s.stored.Data[holderKey] = "them"; s.stored.ResourceVersion = "99" }, says: "written by another process"},
+		"a journal that somebody edited":                  {before: func(s *fakeServer) { s.stored.Data[epochKey] = ""; s.stored.ResourceVersion = "99" }, says: "written by another process, or edited"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(t *testing.T, s *server) {
+			withFakeTime(t, func(t *testing.T, s *fakeServer) {
 				j := leader(t, s, "us", elected(0))
 				if err := j.Commit(t.Context(), "earlier"); err != nil {
 					t.Fatal(err)
@@ -163,13 +163,13 @@ func TestWhatBecomesOfACommit(t *testing.T) {
 				if c.before != nil {
 					c.before(s)
 				}
-				s.fates = c.fates
+				s.outcomes = c.fates
 				err := j.Commit(t.Context(), "a")
 				if c.says == "" {
 					if err != nil {
 						t.Error(err)
 					}
-					if got := s.pods(t); !cmp.Equal(got, []types.UID{"a", "earlier"}) {
+					if got := s.storedPods(t); !cmp.Equal(got, []types.UID{"a", "earlier"}) {
 						t.Errorf("the journal has %v", got)
 					}
 					return
@@ -178,15 +178,15 @@ func TestWhatBecomesOfACommit(t *testing.T) {
 					t.Errorf("error %v, want one that says %q", err, c.says)
 				}
 				s.mu.Lock()
-				s.fates = nil
+				s.outcomes = nil
 				s.mu.Unlock()
 			})
 		})
 	}
 }
 
-func TestACommitEndsWithItsCaller(t *testing.T) {
-	inTime(t, func(t *testing.T, s *server) {
+func TestACommitEndsWithItsContext(t *testing.T) {
+	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		j := leader(t, s, "us", elected(0))
 		s.block = make(chan struct{})
 		defer close(s.block)
@@ -198,15 +198,15 @@ func TestACommitEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-func slicesOf(n int, f fate) (all []fate) {
+func repeated(n int, f outcome) (all []outcome) {
 	for range n {
 		all = append(all, f)
 	}
 	return all
 }
 
-func TestACommitOfAPodThatIsGoneMeanwhileIsAnswered(t *testing.T) {
-	inTime(t, func(t *testing.T, s *server) {
+func TestACommitEndsWhenItsPodIsForgotten(t *testing.T) {
+	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		j := leader(t, s, "us", elected(0))
 		s.block = make(chan struct{})
 		other, gone := make(chan error, 1), make(chan error, 1)
@@ -230,10 +230,10 @@ func TestACommitOfAPodThatIsGoneMeanwhileIsAnswered(t *testing.T) {
 	})
 }
 
-func TestAJournalThatMayNotBeReadIsLeftInPeace(t *testing.T) {
-	inTime(t, func(t *testing.T, s *server) {
+func TestReadsOfAForbiddenJournalAreLimited(t *testing.T) {
+	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		j := leader(t, s, "us", elected(7)) // it has to fence every pod, and to say that it has
-		s.fates, s.getErr = []fate{{err: errLost}}, forbidden
+		s.outcomes, s.getErr = []outcome{{err: errLost}}, forbidden
 		before := s.reads()
 		j.Fenced(nil)
 		time.Sleep(time.Minute)
@@ -246,14 +246,14 @@ func TestAJournalThatMayNotBeReadIsLeftInPeace(t *testing.T) {
 		if err := j.Commit(t.Context(), "a"); err != nil {
 			t.Error(err)
 		}
-		if got := s.says(t).fence; got != fenced {
+		if got := s.storedContent(t).fence; got != fenceDone {
 			t.Errorf("the next leader is to fence %q, as if this one had not", got)
 		}
 	})
 }
 
 func TestAPodThatCouldNotBeFencedStaysUntilItIsGone(t *testing.T) {
-	inTime(t, func(t *testing.T, s *server) {
+	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		predecessor(t, s, elected(6)) // its Bindings of a and b are under way
 		j := leader(t, s, "us", elected(7))
 		j.Fenced([]types.UID{"a"})
@@ -265,14 +265,14 @@ func TestAPodThatCouldNotBeFencedStaysUntilItIsGone(t *testing.T) {
 		if err := j.Commit(t.Context(), "c"); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.pods(t); !cmp.Equal(got, []types.UID{"a", "c"}) {
+		if got := s.storedPods(t); !cmp.Equal(got, []types.UID{"a", "c"}) {
 			t.Errorf("the journal has %v, want a as well: the earlier leader's Binding may be under way", got)
 		}
 		j.Forget("a")
 		if err := j.Commit(t.Context(), "d"); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.pods(t); !cmp.Equal(got, []types.UID{"c", "d"}) {
+		if got := s.storedPods(t); !cmp.Equal(got, []types.UID{"c", "d"}) {
 			t.Errorf("the journal has %v", got)
 		}
 	})

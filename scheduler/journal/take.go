@@ -14,7 +14,7 @@ import (
 
 // refusals is how often the API server has to refuse the first write before it counts
 // as refused for good: one that has just started may not know its rules yet.
-const refusals = 3
+const maxRefusals = 3
 
 // Handover is what a new leader has to fence.
 type Handover struct {
@@ -35,18 +35,18 @@ type Handover struct {
 // pod as well: under a Lease, since it does not find this epoch in the journal;
 // without one, only where there is no journal. It is not sure to while a write of this
 // process may still arrive: pods that carry a refusal then wait until one succeeds.
-func (j *Journal) Take(ctx context.Context, l Leadership) (Handover, bool) {
+func (j *Journal) TakeOver(ctx context.Context, l Leadership) (Handover, bool) {
 	unanswered, refusedTimes := false, 0
 	for {
-		t, pause := j.try(ctx, l), retryPause
+		t, pause := j.tryTakeOver(ctx, l), retryPause
 		switch {
 		case t.err == nil:
-			return j.begin(t), true
+			return j.recordTakeOver(t), true
 		case ctx.Err() != nil:
 			return Handover{}, false
 		case apierrors.IsConflict(t.err), apierrors.IsAlreadyExists(t.err):
 			pause = writeInterval // the leader before has written it meanwhile
-		case refused(t.err):
+		case isPermanent(t.err):
 			refusedTimes++
 		case t.sent && !utilnet.IsConnectionRefused(t.err) && !apierrors.IsTooManyRequests(t.err):
 			unanswered = true // it may still arrive
@@ -54,8 +54,8 @@ func (j *Journal) Take(ctx context.Context, l Leadership) (Handover, bool) {
 		if pause == retryPause {
 			j.options.Log.Error(t.err, "Taking over the journal of Bindings", "configMap", Name)
 		}
-		if refusedTimes >= refusals && !(unanswered && fault.UnansweredTakeWaits) {
-			return j.doWithout(l, t, unanswered && !fault.UnansweredTakeForgotten), true
+		if refusedTimes >= maxRefusals && !(unanswered && fault.UnansweredTakeWaits) {
+			return j.proceedWithout(l, t, unanswered && !fault.UnansweredTakeForgotten), true
 		}
 		select {
 		case <-ctx.Done():
@@ -66,7 +66,7 @@ func (j *Journal) Take(ctx context.Context, l Leadership) (Handover, bool) {
 }
 
 // try is one try of Take.
-type try struct {
+type takeOverTry struct {
 	// missing says that there is no journal, and sent that its write was sent.
 	missing, sent bool
 	version       string
@@ -74,30 +74,30 @@ type try struct {
 	err           error
 }
 
-func (j *Journal) try(ctx context.Context, l Leadership) (t try) {
+func (j *Journal) tryTakeOver(ctx context.Context, l Leadership) (t takeOverTry) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	version, before, err := j.read(ctx)
 	if err != nil && !errors.As(err, new(*malformedError)) {
-		return try{err: err}
+		return takeOverTry{err: err}
 	}
 	if before != nil && before.holder == j.options.Holder {
-		return try{version: version, content: *before} // written by an earlier try
+		return takeOverTry{version: version, content: *before} // written by an earlier try
 	}
-	t = try{missing: version == "", sent: true, content: next(j.options.Holder, l, before, err)}
-	t.version, t.err = j.put(ctx, version, t.content)
+	t = takeOverTry{missing: version == "", sent: true, content: initialContent(j.options.Holder, l, before, err)}
+	t.version, t.err = j.putContent(ctx, version, t.content)
 	return t
 }
 
 // begin notes what this process has written.
-func (j *Journal) begin(t try) Handover {
+func (j *Journal) recordTakeOver(t takeOverTry) Handover {
 	available.Set(1)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.own = t.content
 	j.own.pods = sets.New[types.UID]()
-	j.version, j.known, j.taken, j.open = t.version, true, true, false
-	j.stored, j.carried = t.content.pods, t.content.pods.Clone()
+	j.resourceVersion, j.versionKnown, j.takenOver, j.commitsOptional = t.version, true, true, false
+	j.stored, j.inherited = t.content.pods, t.content.pods.Clone()
 	h := Handover{Fence: t.content.fence, Pods: t.content.pods.Clone()}
 	if fault.JournalIgnored {
 		h.Pods = nil
@@ -107,13 +107,13 @@ func (j *Journal) begin(t try) Handover {
 
 // doWithout notes that this process cannot write the journal, and whether a write that
 // it has sent may still arrive.
-func (j *Journal) doWithout(l Leadership, t try, unanswered bool) Handover {
+func (j *Journal) proceedWithout(l Leadership, t takeOverTry, unanswered bool) Handover {
 	available.Set(0)
 	j.failed.Store(true)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.open = (l.Elected || t.missing) && !unanswered
-	j.own.epoch, j.own.elected, j.own.fence = l.Epoch, l.Elected, fenced
+	j.commitsOptional = (l.Elected || t.missing) && !unanswered
+	j.own.epoch, j.own.elected, j.own.fence = l.Epoch, l.Elected, fenceDone
 	return Handover{Fence: FenceAll, Err: t.err}
 }
 
@@ -123,8 +123,8 @@ func (j *Journal) Fenced(but []types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	// Else the next leader would fence every pod again, though this one has.
-	j.dirty = j.own.fence == FenceAll && j.taken
-	j.own.fence, j.carried = fenced, sets.New(but...)
+	j.dirty = j.own.fence == FenceAll && j.takenOver
+	j.own.fence, j.inherited = fenceDone, sets.New(but...)
 	if j.dirty && !j.writing {
 		j.writing = true
 		j.options.Go(j.write)

@@ -15,7 +15,7 @@ import (
 
 // predecessor is what a leader of an epoch leaves behind that has fenced what it had
 // to, and whose Bindings of two pods are under way.
-func predecessor(t *testing.T, s *server, l Leadership) {
+func predecessor(t *testing.T, s *fakeServer, l Leadership) {
 	t.Helper()
 	j := leader(t, s, "before", l)
 	j.Fenced(nil)
@@ -30,58 +30,58 @@ func predecessor(t *testing.T, s *server, l Leadership) {
 func TestWhatANewLeaderFences(t *testing.T) {
 	alone := Leadership{}
 	for sentence, c := range map[string]struct {
-		before func(t *testing.T, s *server)
+		before func(t *testing.T, s *fakeServer)
 		leads  Leadership
 		fence  Fence
 		pods   []types.UID
 	}{
 		"nothing, where neither a Lease nor a journal was there before": {
-			func(*testing.T, *server) {}, elected(0), FenceNone, nil,
+			func(*testing.T, *fakeServer) {}, elected(0), FenceNone, nil,
 		},
 		"nothing, without an election, where neither was there before": {
-			func(*testing.T, *server) {}, Leadership{First: true}, FenceNone, nil,
+			func(*testing.T, *fakeServer) {}, Leadership{First: true}, FenceNone, nil,
 		},
 		"fresh pods and the journal's, after the leader before": {
-			func(t *testing.T, s *server) { predecessor(t, s, elected(6)) }, elected(7), FenceFresh, []types.UID{"a", "b"},
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(6)) }, elected(7), FenceFresh, []types.UID{"a", "b"},
 		},
 		"the same, after one that was the first": {
-			func(t *testing.T, s *server) { predecessor(t, s, elected(0)) }, elected(1), FenceFresh, []types.UID{"a", "b"},
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(0)) }, elected(1), FenceFresh, []types.UID{"a", "b"},
 		},
 		"the same without an election": {
-			func(t *testing.T, s *server) { predecessor(t, s, alone) }, alone, FenceFresh, []types.UID{"a", "b"},
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, alone) }, alone, FenceFresh, []types.UID{"a", "b"},
 		},
 		"every pod, where there is a Lease and no journal": {
-			func(*testing.T, *server) {}, elected(7), FenceAll, nil,
+			func(*testing.T, *fakeServer) {}, elected(7), FenceAll, nil,
 		},
 		"every pod, without an election, where there is a Lease and no journal": {
-			func(*testing.T, *server) {}, alone, FenceAll, nil,
+			func(*testing.T, *fakeServer) {}, alone, FenceAll, nil,
 		},
 		"every pod, where the leader before did not write the journal": {
-			func(t *testing.T, s *server) { predecessor(t, s, elected(5)) }, elected(7), FenceAll, []types.UID{"a", "b"},
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(5)) }, elected(7), FenceAll, []types.UID{"a", "b"},
 		},
 		"every pod, where the Lease was made anew and the journal is of another one": {
-			func(t *testing.T, s *server) { predecessor(t, s, elected(7)) }, elected(0), FenceAll, []types.UID{"a", "b"},
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(7)) }, elected(0), FenceAll, []types.UID{"a", "b"},
 		},
 		"every pod, where the leader before was elected and this one is not": {
-			func(t *testing.T, s *server) { predecessor(t, s, elected(7)) }, alone, FenceAll, []types.UID{"a", "b"},
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(7)) }, alone, FenceAll, []types.UID{"a", "b"},
 		},
 		"every pod, where the leader before was not elected": {
-			func(t *testing.T, s *server) { predecessor(t, s, alone) }, elected(1), FenceAll, []types.UID{"a", "b"},
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, alone) }, elected(1), FenceAll, []types.UID{"a", "b"},
 		},
 		"every pod, where the leader before had to and did not come to an end": {
-			func(t *testing.T, s *server) {
+			func(t *testing.T, s *fakeServer) {
 				predecessor(t, s, elected(5))
 				leader(t, s, "died", elected(7))
 			}, elected(8), FenceAll, []types.UID{"a", "b"},
 		},
 		"what the leader before had to, which did not come to an end": {
-			func(t *testing.T, s *server) {
+			func(t *testing.T, s *fakeServer) {
 				predecessor(t, s, elected(6))
 				leader(t, s, "died", elected(7))
 			}, elected(8), FenceFresh, []types.UID{"a", "b"},
 		},
 		"the pods that the leader before could not fence": {
-			func(t *testing.T, s *server) {
+			func(t *testing.T, s *fakeServer) {
 				predecessor(t, s, elected(6))
 				j := leader(t, s, "failed", elected(7))
 				j.Fenced([]types.UID{"b"})
@@ -91,16 +91,16 @@ func TestWhatANewLeaderFences(t *testing.T) {
 			}, elected(8), FenceFresh, []types.UID{"b", "c"},
 		},
 		"every pod, where somebody has written something else into the journal": {
-			func(t *testing.T, s *server) {
+			func(t *testing.T, s *fakeServer) {
 				predecessor(t, s, elected(6))
 				s.stored.Data[epochKey] = "six"
 			}, elected(7), FenceAll, nil,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(t *testing.T, s *server) {
+			withFakeTime(t, func(t *testing.T, s *fakeServer) {
 				c.before(t, s)
-				h, ok := process(s, "new").Take(t.Context(), c.leads)
+				h, ok := newJournal(s, "new").TakeOver(t.Context(), c.leads)
 				if !ok || h.Err != nil || h.Fence != c.fence {
 					t.Errorf("taken %v, fence %q, error %v, want %q", ok, h.Fence, h.Err, c.fence)
 				}
@@ -108,58 +108,58 @@ func TestWhatANewLeaderFences(t *testing.T) {
 					t.Errorf("the journal has %v, want %v", got, c.pods)
 				}
 				// Until all is fenced, the next leader must find the same.
-				if got := s.pods(t); !cmp.Equal(got, c.pods) || s.says(t).holder != "new" {
-					t.Errorf("the journal keeps %v, by %s", got, s.says(t).holder)
+				if got := s.storedPods(t); !cmp.Equal(got, c.pods) || s.storedContent(t).holder != "new" {
+					t.Errorf("the journal keeps %v, by %s", got, s.storedContent(t).holder)
 				}
 			})
 		})
 	}
 }
 
-func TestTheJournalOfALeaderThatFencedEveryPodSaysSoWithoutAnotherBinding(t *testing.T) {
-	inTime(t, func(t *testing.T, s *server) {
+func TestFencedIsWrittenWithoutAnotherCommit(t *testing.T) {
+	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		j := leader(t, s, "us", elected(7))
 		j.Fenced(nil)
 		time.Sleep(time.Minute)
-		if h, _ := process(s, "new").Take(t.Context(), elected(8)); h.Fence != FenceFresh {
+		if h, _ := newJournal(s, "new").TakeOver(t.Context(), elected(8)); h.Fence != FenceFresh {
 			t.Errorf("the next leader fences %q", h.Fence)
 		}
 	})
 }
 
 func TestALateWriteOfAnEarlierLeaderFails(t *testing.T) {
-	inTime(t, func(t *testing.T, s *server) {
+	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		old := leader(t, s, "old", elected(0))
-		s.fates = []fate{{late: true, err: errLost}}
+		s.outcomes = []outcome{{late: true, err: errLost}}
 		committed := make(chan error, 1)
 		go func() { committed <- old.Commit(t.Context(), "a") }()
 		time.Sleep(writeInterval + time.Millisecond)
-		h, _ := process(s, "new").Take(t.Context(), elected(1))
-		if err := s.arrive(); !apierrors.IsConflict(err) {
+		h, _ := newJournal(s, "new").TakeOver(t.Context(), elected(1))
+		if err := s.applyLateWrites(); !apierrors.IsConflict(err) {
 			t.Errorf("the late write was answered with %v, want a conflict", err)
 		}
 		if err := <-committed; err == nil {
 			t.Errorf("the pod counts as committed; the new leader fences %v", h.Pods)
 		}
-		if s.says(t).holder != "new" {
-			t.Errorf("the journal is %s's", s.says(t).holder)
+		if s.storedContent(t).holder != "new" {
+			t.Errorf("the journal is %s's", s.storedContent(t).holder)
 		}
 	})
 }
 
-func TestAnAnswerThatNeverCameIsFoundOut(t *testing.T) {
-	for sentence, f := range map[string]fate{
-		"the write was carried out":           {commits: true, err: errLost},
+func TestTakeOverAfterALostAnswer(t *testing.T) {
+	for sentence, f := range map[string]outcome{
+		"the write was carried out":           {applied: true, err: errLost},
 		"the write was not":                   {err: errLost},
 		"the write is carried out afterwards": {late: true, err: errLost},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(t *testing.T, s *server) {
+			withFakeTime(t, func(t *testing.T, s *fakeServer) {
 				predecessor(t, s, elected(6))
-				s.fates = []fate{f}
-				time.AfterFunc(retryPause/2, func() { _ = s.arrive() })
-				j := process(s, "new")
-				h, ok := j.Take(t.Context(), elected(7))
+				s.outcomes = []outcome{f}
+				time.AfterFunc(retryPause/2, func() { _ = s.applyLateWrites() })
+				j := newJournal(s, "new")
+				h, ok := j.TakeOver(t.Context(), elected(7))
 				if got := slices.Sorted(keys(h.Pods)); !ok || h.Fence != FenceFresh || !cmp.Equal(got, []types.UID{"a", "b"}) {
 					t.Errorf("taken %v, fence %q, pods %v", ok, h.Fence, got)
 				}
@@ -167,7 +167,7 @@ func TestAnAnswerThatNeverCameIsFoundOut(t *testing.T) {
 				if err := j.Commit(t.Context(), "c"); err != nil {
 					t.Error(err)
 				}
-				if got := s.pods(t); !cmp.Equal(got, []types.UID{"c"}) {
+				if got := s.storedPods(t); !cmp.Equal(got, []types.UID{"c"}) {
 					t.Errorf("the journal has %v", got)
 				}
 			})
@@ -177,53 +177,53 @@ func TestAnAnswerThatNeverCameIsFoundOut(t *testing.T) {
 
 // Where the journal cannot be written, a Binding may go without a commit only if the
 // next leader is sure to fence every pod.
-func TestAJournalThatMayNotBeWritten(t *testing.T) {
+func TestTakeOverWithoutTheRightToWrite(t *testing.T) {
 	noNamespace := apierrors.NewNotFound(configMaps, "namespaces")
 	for sentence, c := range map[string]struct {
-		before func(t *testing.T, s *server)
+		before func(t *testing.T, s *fakeServer)
 		leads  Leadership
 		getErr error
 		err    error
 		binds  bool
 	}{
 		"under a Lease the next leader does not find this epoch": {
-			func(t *testing.T, s *server) { predecessor(t, s, elected(6)) }, elected(7), nil, forbidden, true,
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(6)) }, elected(7), nil, forbidden, true,
 		},
 		"nor does it where the journal cannot be read": {
-			func(t *testing.T, s *server) { predecessor(t, s, elected(6)) }, elected(7), forbidden, nil, true,
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(6)) }, elected(7), forbidden, nil, true,
 		},
 		"without an election and without a namespace there is no journal": {
-			func(*testing.T, *server) {}, Leadership{First: true}, nil, noNamespace, true,
+			func(*testing.T, *fakeServer) {}, Leadership{First: true}, nil, noNamespace, true,
 		},
 		"without an election, and with a journal, the next one would believe it": {
-			func(t *testing.T, s *server) { predecessor(t, s, Leadership{}) }, Leadership{}, nil, forbidden, false,
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, Leadership{}) }, Leadership{}, nil, forbidden, false,
 		},
 		"without an election, and unreadable, there may be one": {
-			func(*testing.T, *server) {}, Leadership{}, forbidden, nil, false,
+			func(*testing.T, *fakeServer) {}, Leadership{}, forbidden, nil, false,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(t *testing.T, s *server) {
+			withFakeTime(t, func(t *testing.T, s *fakeServer) {
 				c.before(t, s)
 				s.getErr = c.getErr
 				for range 1000 {
-					s.fates = append(s.fates, fate{err: c.err})
+					s.outcomes = append(s.outcomes, outcome{err: c.err})
 				}
-				j := process(s, "new")
-				h, ok := j.Take(t.Context(), c.leads)
+				j := newJournal(s, "new")
+				h, ok := j.TakeOver(t.Context(), c.leads)
 				if !ok || h.Fence != FenceAll || h.Err == nil {
 					t.Errorf("taken %v, fence %q, error %v", ok, h.Fence, h.Err)
 				}
 				j.Fenced(nil)
-				expectSent(t, j, c.binds)
+				expectCommit(t, j, c.binds)
 				if c.binds {
 					return
 				}
-				s.getErr, s.fates = nil, nil // the right was given
+				s.getErr, s.outcomes = nil, nil // the right was given
 				if err := j.Commit(t.Context(), "c"); err != nil {
 					t.Error(err)
 				}
-				if got := s.pods(t); !cmp.Equal(got, []types.UID{"c"}) {
+				if got := s.storedPods(t); !cmp.Equal(got, []types.UID{"c"}) {
 					t.Errorf("the journal has %v", got)
 				}
 			})
@@ -232,19 +232,19 @@ func TestAJournalThatMayNotBeWritten(t *testing.T) {
 }
 
 // expectSent says whether a Binding of a pod that carries a refusal is sent.
-func expectSent(t *testing.T, j *Journal, want bool) {
+func expectCommit(t *testing.T, j *Journal, want bool) {
 	t.Helper()
 	if err := j.Commit(t.Context(), "c"); (err == nil) != want {
 		t.Errorf("a Binding is sent: %v, want %v: %v", err == nil, want, err)
 	}
 }
 
-func TestALeadershipThatEndsTakesNothingOver(t *testing.T) {
-	inTime(t, func(t *testing.T, s *server) {
+func TestTakeOverEndsWithItsContext(t *testing.T) {
+	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		s.getErr = errLost
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, ok := process(s, "new").Take(ctx, elected(1)); ok {
+		if _, ok := newJournal(s, "new").TakeOver(ctx, elected(1)); ok {
 			t.Error("the journal was taken over")
 		}
 	})
@@ -252,43 +252,43 @@ func TestALeadershipThatEndsTakesNothingOver(t *testing.T) {
 
 // The write that was sent first may arrive at any time, and the next leader then
 // believes the journal.
-func TestAWriteThatMayStillArriveIsReckonedWith(t *testing.T) {
+func TestTakeOverWhileAWriteMayStillArrive(t *testing.T) {
 	tooMany := apierrors.NewTooManyRequests("later", 1)
 	refused := fmt.Errorf("dial tcp: %w", syscall.ECONNREFUSED)
 	for sentence, c := range map[string]struct {
-		first fate
+		first outcome
 		binds bool // a pod without a commit
 	}{
-		"no answer came":                {fate{late: true, err: errLost}, false},
-		"the answer was too many":       {fate{err: tooMany}, true},
-		"nobody listened, and none was": {fate{err: refused}, true},
+		"no answer came":                {outcome{late: true, err: errLost}, false},
+		"the answer was too many":       {outcome{err: tooMany}, true},
+		"nobody listened, and none was": {outcome{err: refused}, true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			inTime(t, func(t *testing.T, s *server) {
+			withFakeTime(t, func(t *testing.T, s *fakeServer) {
 				predecessor(t, s, elected(6))
-				s.fates = append([]fate{c.first}, slicesOf(1000, fate{err: forbidden})...)
+				s.outcomes = append([]outcome{c.first}, repeated(1000, outcome{err: forbidden})...)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				defer cancel()
-				j := process(s, "new")
-				h, ok := j.Take(ctx, elected(7))
+				j := newJournal(s, "new")
+				h, ok := j.TakeOver(ctx, elected(7))
 				if !ok || h.Fence != FenceAll {
 					t.Errorf("taken %v, fence %q, error %v", ok, h.Fence, h.Err)
 				}
 				j.Fenced(nil)
-				expectSent(t, j, c.binds)
+				expectCommit(t, j, c.binds)
 				if c.binds {
 					return
 				}
-				if err := s.arrive(); err != nil {
+				if err := s.applyLateWrites(); err != nil {
 					t.Fatal(err)
 				}
 				s.mu.Lock()
-				s.fates = nil // the right was given
+				s.outcomes = nil // the right was given
 				s.mu.Unlock()
 				if err := j.Commit(t.Context(), "c"); err != nil {
 					t.Error(err)
 				}
-				if next, _ := process(s, "next").Take(t.Context(), elected(8)); next.Fence != FenceFresh || !next.Pods.Has("c") {
+				if next, _ := newJournal(s, "next").TakeOver(t.Context(), elected(8)); next.Fence != FenceFresh || !next.Pods.Has("c") {
 					t.Errorf("the next leader fences %q, and %v", next.Fence, next.Pods)
 				}
 			})

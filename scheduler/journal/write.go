@@ -23,7 +23,7 @@ func (j *Journal) write() {
 			j.mu.Unlock()
 			return
 		}
-		wait := j.tried.Add(writeInterval).Sub(j.options.Clock.Now())
+		wait := j.lastTry.Add(writeInterval).Sub(j.options.Clock.Now())
 		j.mu.Unlock()
 		if wait > 0 {
 			<-j.options.Clock.After(wait)
@@ -31,9 +31,9 @@ func (j *Journal) write() {
 		err := j.writeOnce()
 		j.report(err)
 		switch {
-		case err == nil, errors.As(err, new(*movedError)):
-		case refused(err):
-			j.fail(err)
+		case err == nil, errors.As(err, new(*conflictError)):
+		case isPermanent(err):
+			j.failCommits(err)
 		default:
 			<-j.options.Clock.After(retryPause)
 		}
@@ -43,7 +43,7 @@ func (j *Journal) write() {
 // report counts a write, and logs when writes begin to fail and when they succeed
 // again.
 func (j *Journal) report(err error) {
-	var moved *movedError
+	var moved *conflictError
 	switch {
 	case err == nil:
 		writes.WithLabelValues("written").Inc()
@@ -68,35 +68,35 @@ func (j *Journal) writeOnce() error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	j.mu.Lock()
-	j.tried = j.options.Clock.Now()
+	j.lastTry = j.options.Clock.Now()
 	j.mu.Unlock()
-	if err := j.learn(ctx); err != nil {
+	if err := j.readVersion(ctx); err != nil {
 		return err
 	}
 	j.mu.Lock()
-	c, version := j.whole(), j.version
+	c, version := j.nextContent(), j.resourceVersion
 	batch, dirty := j.commits, j.dirty
 	j.dirty = false
 	j.mu.Unlock()
-	written, err := j.put(ctx, version, c)
+	written, err := j.putContent(ctx, version, c)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err != nil {
-		j.known, j.dirty = false, j.dirty || dirty && !refused(err)
+		j.versionKnown, j.dirty = false, j.dirty || dirty && !isPermanent(err)
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && version != "" {
 			// Of an earlier write of ours that arrived late, or of another process: the
 			// next read tells.
-			return &movedError{err}
+			return &conflictError{err}
 		}
 		return err
 	}
-	j.version, j.stored, j.taken, j.known = written, c.pods, true, true
-	j.answer(batch)
+	j.resourceVersion, j.stored, j.takenOver, j.versionKnown = written, c.pods, true, true
+	j.completeCommits(batch)
 	return nil
 }
 
 // answer ends the commits of a batch that was written. Called with the lock.
-func (j *Journal) answer(batch []*commit) {
+func (j *Journal) completeCommits(batch []*commit) {
 	for _, c := range batch {
 		if !j.stored.Has(c.uid) {
 			if fault.ReleasedCommitUnanswered {
@@ -104,24 +104,24 @@ func (j *Journal) answer(batch []*commit) {
 			}
 			c.err = fmt.Errorf("%w: the pod was released meanwhile, since it is gone or has a node", ErrNotCommitted)
 		}
-		close(c.over)
+		close(c.done)
 	}
-	j.commits = without(j.commits, func(c *commit) bool {
+	j.commits = removeCommits(j.commits, func(c *commit) bool {
 		return slices.Contains(batch, c) && (j.stored.Has(c.uid) || !fault.ReleasedCommitUnanswered)
 	})
 }
 
 // whole is what the next write says. Called with the lock.
-func (j *Journal) whole() content {
+func (j *Journal) nextContent() content {
 	c := j.own
-	c.pods = j.own.pods.Union(j.carried)
+	c.pods = j.own.pods.Union(j.inherited)
 	return c
 }
 
 // put writes c over the given version and returns the new one. Without a version it
 // creates the journal.
-func (j *Journal) put(ctx context.Context, version string, c content) (string, error) {
-	object := objectOf(Name, version, c)
+func (j *Journal) putContent(ctx context.Context, version string, c content) (string, error) {
+	object := toConfigMap(Name, version, c)
 	if version == "" {
 		created, err := j.options.Client.Create(ctx, object, metav1.CreateOptions{})
 		if err != nil {
@@ -137,9 +137,9 @@ func (j *Journal) put(ctx context.Context, version string, c content) (string, e
 }
 
 // learn reads which version the next write has to replace, if that is not known.
-func (j *Journal) learn(ctx context.Context) error {
+func (j *Journal) readVersion(ctx context.Context) error {
 	j.mu.Lock()
-	known, taken := j.known, j.taken
+	known, taken := j.versionKnown, j.takenOver
 	j.mu.Unlock()
 	if known {
 		return nil
@@ -157,7 +157,7 @@ func (j *Journal) learn(ctx context.Context) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.version, j.known, j.stored = version, true, sets.New[types.UID]()
+	j.resourceVersion, j.versionKnown, j.stored = version, true, sets.New[types.UID]()
 	if there != nil && there.holder == j.options.Holder {
 		j.stored = there.pods
 	}
@@ -174,7 +174,7 @@ func (j *Journal) read(ctx context.Context) (version string, c *content, err err
 	if err != nil {
 		return "", nil, fmt.Errorf("reading the ConfigMap %s: %w", Name, err)
 	}
-	says, err := contentOf(object)
+	says, err := fromConfigMap(object)
 	if err != nil {
 		return object.ResourceVersion, nil, &malformedError{err}
 	}
@@ -182,7 +182,7 @@ func (j *Journal) read(ctx context.Context) (version string, c *content, err err
 }
 
 // fail ends the commits that wait. What else was to be written goes with the next one.
-func (j *Journal) fail(err error) {
+func (j *Journal) failCommits(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !fault.RefusedWriterSpins {
@@ -192,13 +192,13 @@ func (j *Journal) fail(err error) {
 	j.commits = nil
 	for _, c := range failed {
 		c.err = fmt.Errorf("%w: %w", ErrNotCommitted, err)
-		close(c.over)
+		close(c.done)
 	}
 	for _, c := range failed {
 		j.release(c.uid)
 	}
 }
 
-func without(commits []*commit, which func(*commit) bool) []*commit {
+func removeCommits(commits []*commit, which func(*commit) bool) []*commit {
 	return slices.DeleteFunc(slices.Clone(commits), which)
 }

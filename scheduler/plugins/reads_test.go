@@ -23,142 +23,144 @@ import (
 
 // recorder is a NodeInfo that notes which facets it is asked for. What Node()
 // leads to it cannot see; TestUndeclaredFacetsDoNotMatter looks at that.
-type recorder struct {
+type recordingNodeInfo struct {
 	fwk.NodeInfo
-	asked framework.Facets
+	facets framework.Facets
 }
 
 // ofNode are the facets that can be read from Node().
-const ofNode = framework.NodeName | framework.NodeLabels | framework.NodeTaints | framework.NodeUnschedulable
+const nodeObjectFacets = framework.NodeName | framework.NodeLabels | framework.NodeTaints | framework.NodeUnschedulable
 
-func (r *recorder) GetPods() []fwk.PodInfo {
-	r.asked |= framework.NodePods
+func (r *recordingNodeInfo) GetPods() []fwk.PodInfo {
+	r.facets |= framework.NodePods
 	return r.NodeInfo.GetPods()
 }
 
-func (r *recorder) GetUsedPorts() fwk.HostPortInfo {
-	r.asked |= framework.NodePorts
+func (r *recordingNodeInfo) GetUsedPorts() fwk.HostPortInfo {
+	r.facets |= framework.NodePorts
 	return r.NodeInfo.GetUsedPorts()
 }
 
-func (r *recorder) GetRequested() fwk.Resource {
-	r.asked |= framework.NodeRequested
+func (r *recordingNodeInfo) GetRequested() fwk.Resource {
+	r.facets |= framework.NodeRequested
 	return r.NodeInfo.GetRequested()
 }
 
-func (r *recorder) GetNonZeroRequested() fwk.Resource {
-	r.asked |= framework.NodeScored
+func (r *recordingNodeInfo) GetNonZeroRequested() fwk.Resource {
+	r.facets |= framework.NodeScored
 	return r.NodeInfo.GetNonZeroRequested()
 }
 
-func (r *recorder) GetAllocatable() fwk.Resource {
-	r.asked |= framework.NodeAllocatable
+func (r *recordingNodeInfo) GetAllocatable() fwk.Resource {
+	r.facets |= framework.NodeAllocatable
 	return r.NodeInfo.GetAllocatable()
 }
 
-func (r *recorder) GetImageStates() map[string]*fwk.ImageStateSummary {
-	r.asked |= framework.NodeImages
+func (r *recordingNodeInfo) GetImageStates() map[string]*fwk.ImageStateSummary {
+	r.facets |= framework.NodeImages
 	return r.NodeInfo.GetImageStates()
 }
 
-func (r *recorder) GetPVCRefCounts() map[string]int {
-	r.asked |= framework.NodeClaims
+func (r *recordingNodeInfo) GetPVCRefCounts() map[string]int {
+	r.facets |= framework.NodeClaims
 	return r.NodeInfo.GetPVCRefCounts()
 }
 
-func (r *recorder) GetNodeDeclaredFeatures() ndf.FeatureSet {
-	r.asked |= framework.NodeFeatures
+func (r *recordingNodeInfo) GetNodeDeclaredFeatures() ndf.FeatureSet {
+	r.facets |= framework.NodeFeatures
 	return r.NodeInfo.GetNodeDeclaredFeatures()
 }
 
 // cluster is a handle that knows what verdicts may depend on beside the node:
 // how many nodes there are, what the counts say, and whose pods are whose.
-type cluster struct {
+type fakeHandle struct {
 	fwk.Handle
 	fwk.SharedLister
 	fwk.NodeInfoLister
 	nodes     int
 	informers informers.SharedInformerFactory
 	// counts is what the numbers of pods by domain are drawn from.
-	counts int64
+	countsSeed int64
 	// inUse says that some pod uses every claim.
-	inUse bool
+	claimsInUse bool
 	// volumes is nil until somebody asks for it.
 	volumes framework.Volumes
 	// beside are the nodes that are scored together with the one in question.
-	beside []fwk.NodeInfo
+	otherNodes []fwk.NodeInfo
 }
 
-func newCluster(nodes int) *cluster {
-	return &cluster{nodes: nodes, informers: informers.NewSharedInformerFactory(nil, 0)}
+func newFakeHandle(nodes int) *fakeHandle {
+	return &fakeHandle{nodes: nodes, informers: informers.NewSharedInformerFactory(nil, 0)}
 }
 
-func (c *cluster) SnapshotSharedLister() fwk.SharedLister                 { return c }
-func (c *cluster) SharedInformerFactory() informers.SharedInformerFactory { return c.informers }
-func (c *cluster) NodeInfos() fwk.NodeInfoLister                          { return c }
-func (c *cluster) List() ([]fwk.NodeInfo, error)                          { return make([]fwk.NodeInfo, c.nodes), nil }
-func (c *cluster) SharedCSIManager() fwk.CSIManager                       { return csiNodes{c.informers} }
-func (c *cluster) StorageInfos() fwk.StorageInfoLister                    { return c }
-func (c *cluster) IsPVCUsedByPods(string) bool                            { return c.inUse }
-func (c *cluster) Counts() framework.Counts                               { return c }
+func (c *fakeHandle) SnapshotSharedLister() fwk.SharedLister                 { return c }
+func (c *fakeHandle) SharedInformerFactory() informers.SharedInformerFactory { return c.informers }
+func (c *fakeHandle) NodeInfos() fwk.NodeInfoLister                          { return c }
+func (c *fakeHandle) List() ([]fwk.NodeInfo, error)                          { return make([]fwk.NodeInfo, c.nodes), nil }
+func (c *fakeHandle) SharedCSIManager() fwk.CSIManager                       { return csiManager{c.informers} }
+func (c *fakeHandle) StorageInfos() fwk.StorageInfoLister                    { return c }
+func (c *fakeHandle) IsPVCUsedByPods(string) bool                            { return c.claimsInUse }
+func (c *fakeHandle) Counts() framework.Counts                               { return c }
 
 // tally draws numbers for domains that the question decides as well.
-func (c *cluster) tally(question ...any) *framework.Tally {
+func (c *fakeHandle) randomTally(question ...any) *framework.DomainSums {
 	hash := fnv.New64()
-	fmt.Fprint(hash, c.counts, question)
+	fmt.Fprint(hash, c.countsSeed, question)
 	dice := rand.New(rand.NewSource(int64(hash.Sum64())))
-	return framework.NewTally(map[string]int64{"": dice.Int63n(4), "a": dice.Int63n(4), "b": dice.Int63n(4), "c": dice.Int63n(4)})
+	return framework.NewDomainSums(map[string]int64{"": dice.Int63n(4), "a": dice.Int63n(4), "b": dice.Int63n(4), "c": dice.Int63n(4)})
 }
 
-func (c *cluster) Pods(queries ...framework.PodQuery) []*framework.Tally {
-	tallies := make([]*framework.Tally, len(queries))
+func (c *fakeHandle) Pods(queries ...framework.PodQuery) []*framework.DomainSums {
+	tallies := make([]*framework.DomainSums, len(queries))
 	for i, q := range queries {
-		tallies[i] = c.tally(q.TopologyKey, q.Pods.Selector, q.Pods.Namespaces)
+		tallies[i] = c.randomTally(q.TopologyKey, q.Pods.Selector, q.Pods.Namespaces)
 	}
 	return tallies
 }
 
-func (c *cluster) Terms(q framework.TermQuery) *framework.TermTallies {
-	return &framework.TermTallies{By: map[string]*framework.Tally{"zone": c.tally(q.Namespace, q.RequiredAntiAffinity)}}
+func (c *fakeHandle) Terms(q framework.TermQuery) *framework.TermSums {
+	return &framework.TermSums{ByTopologyKey: map[string]*framework.DomainSums{"zone": c.randomTally(q.Namespace, q.RequiredAntiAffinity)}}
 }
 
-func (c *cluster) On(node fwk.NodeInfo, pods *framework.PodSet) int64 { return pods.On(node) }
+func (c *fakeHandle) PodsOnNode(node fwk.NodeInfo, pods *framework.PodSet) int64 {
+	return pods.CountOnNode(node)
+}
 
 // csiNodes is a CSIManager, and its lister, over informers.
-type csiNodes struct {
+type csiManager struct {
 	informers.SharedInformerFactory
 }
 
-func (c csiNodes) CSINodes() fwk.CSINodeLister { return c }
+func (c csiManager) CSINodes() fwk.CSINodeLister { return c }
 
-func (c csiNodes) List() ([]*storagev1.CSINode, error) {
+func (c csiManager) List() ([]*storagev1.CSINode, error) {
 	return c.Storage().V1().CSINodes().Lister().List(labels.Everything())
 }
 
-func (c csiNodes) Get(name string) (*storagev1.CSINode, error) {
+func (c csiManager) Get(name string) (*storagev1.CSINode, error) {
 	return c.Storage().V1().CSINodes().Lister().Get(name)
 }
 
 // teamX selects namespaces, and pods, of a team.
-var teamX = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}}
+var teamSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}}
 
 // picky is a pod with a wish for every plugin.
-func picky(dice *rand.Rand) *v1.Pod {
+func podWithEveryRequirement(dice *rand.Rand) *v1.Pod {
 	pod := fixture.Pod("a").Label("app", "web").Label("tier", "web")
 	if dice.Intn(2) == 0 {
-		pod.Spread(fixture.Evenly("zone", "app", "web")).Spread(fixture.RatherEvenly("zone", "app", "web"))
+		pod.Spread(fixture.HardSpreadConstraint("zone", "app", "web")).Spread(fixture.SoftSpreadConstraint("zone", "app", "web"))
 	}
 	return pod.
 		Requests("cpu", fmt.Sprint(dice.Intn(4)), "memory", "1Gi", "example.com/gpu", "1").
 		Image("web:1").HostPort("", "", int32(80+dice.Intn(2))).
 		Tolerate("gpu", "", v1.TaintEffectNoSchedule).
-		RequireNode(fixture.Term(fixture.In("zone", "a", "b"))).
-		PreferNode(3, fixture.Term(fixture.In("zone", "a"))).
-		RequirePods(v1.PodAffinityTerm{TopologyKey: "zone", NamespaceSelector: teamX, LabelSelector: teamX}).
-		PreferPods(5, fixture.Near("zone", "app", "web")).
+		RequireNodeAffinity(fixture.NodeSelectorTerm(fixture.In("zone", "a", "b"))).
+		PreferNodeAffinity(3, fixture.NodeSelectorTerm(fixture.In("zone", "a"))).
+		RequirePodAffinity(v1.PodAffinityTerm{TopologyKey: "zone", NamespaceSelector: teamSelector, LabelSelector: teamSelector}).
+		PreferPodAffinity(5, fixture.PodAffinityTerm("zone", "app", "web")).
 		Claim("data").
 		Mutate(func(pod *v1.Pod) {
-			pod.Spec.Volumes = append(pod.Spec.Volumes, disk())
+			pod.Spec.Volumes = append(pod.Spec.Volumes, gceDiskVolume())
 			pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{
 				{Action: v1.ContainerRestartRuleActionRestartAllContainers},
 			}
@@ -166,24 +168,24 @@ func picky(dice *rand.Rand) *v1.Pod {
 }
 
 // disk is a volume that one pod on a node may have.
-func disk() v1.Volume {
+func gceDiskVolume() v1.Volume {
 	return v1.Volume{Name: "disk", VolumeSource: v1.VolumeSource{GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{PDName: "disk"}}}
 }
 
 // randomStorage puts a claim, its volume and the drivers of all nodes where
 // plugins find them.
-func randomStorage(dice *rand.Rand, all informers.SharedInformerFactory) {
+func addRandomStorage(dice *rand.Rand, all informers.SharedInformerFactory) {
 	claim := fixture.Claim("data", "fast").BoundTo("pv").Mutate(func(c *v1.PersistentVolumeClaim) {
 		c.Spec.AccessModes = []v1.PersistentVolumeAccessMode{[]v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod, v1.ReadWriteOnce}[dice.Intn(2)]}
 	})
-	put(all.Core().V1().PersistentVolumeClaims().Informer(), claim.Obj())
-	put(all.Core().V1().PersistentVolumes().Informer(), fixture.Volume("pv", "fast").Mutate(func(v *v1.PersistentVolume) {
+	addToInformer(all.Core().V1().PersistentVolumeClaims().Informer(), claim.Obj())
+	addToInformer(all.Core().V1().PersistentVolumes().Informer(), fixture.Volume("pv", "fast").Mutate(func(v *v1.PersistentVolume) {
 		v.Labels = map[string]string{v1.LabelTopologyZone: string(rune('a' + dice.Intn(3)))}
 		v.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "csi", VolumeHandle: "pv"}}
 	}).Obj())
 	for i := range 3 {
 		most := int32(dice.Intn(2))
-		put(all.Storage().V1().CSINodes().Informer(), &storagev1.CSINode{
+		addToInformer(all.Storage().V1().CSINodes().Informer(), &storagev1.CSINode{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)},
 			Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "csi", Allocatable: &storagev1.VolumeNodeResources{Count: &most}}}},
 		})
@@ -192,7 +194,7 @@ func randomStorage(dice *rand.Rand, all informers.SharedInformerFactory) {
 
 // randomFacet gives node another value of one facet. It changes node's sums as
 // they are: what they are sums of is another facet.
-func randomFacet(dice *rand.Rand, facet framework.Facets, node *framework.NodeInfo, all *cluster) {
+func setRandomFacet(dice *rand.Rand, facet framework.Facets, node *framework.NodeInfo, all *fakeHandle) {
 	object := node.Node().DeepCopy()
 	switch facet {
 	case framework.NodeName:
@@ -218,7 +220,7 @@ func randomFacet(dice *rand.Rand, facet framework.Facets, node *framework.NodeIn
 	case framework.NodePods:
 		alike := fixture.Pod("alike").Label("app", "web").Label("tier", "web")
 		if dice.Intn(2) == 0 {
-			alike.Mutate(func(pod *v1.Pod) { pod.Spec.Volumes = []v1.Volume{disk()} })
+			alike.Mutate(func(pod *v1.Pod) { pod.Spec.Volumes = []v1.Volume{gceDiskVolume()} })
 		}
 		node.AddPodInfo(framework.NewNodeInfo(alike.Obj()).GetPods()[0])
 	case framework.NodePodCount:
@@ -234,26 +236,26 @@ func randomFacet(dice *rand.Rand, facet framework.Facets, node *framework.NodeIn
 	case framework.NodeCount:
 		all.nodes = 2 + dice.Intn(5)
 	case framework.DomainCounts:
-		all.counts = dice.Int63()
+		all.countsSeed = dice.Int63()
 	case framework.NamespaceLabels:
-		put(all.informers.Core().V1().Namespaces().Informer(), fixture.Namespace("default").Label("team", string(rune('x'+dice.Intn(2)))).Obj())
+		addToInformer(all.informers.Core().V1().Namespaces().Informer(), fixture.Namespace("default").Label("team", string(rune('x'+dice.Intn(2)))).Obj())
 	case framework.PodOwners:
-		put(all.informers.Core().V1().Services().Informer(), fixture.Service("web", []string{"app", "tier"}[dice.Intn(2)], "web"))
+		addToInformer(all.informers.Core().V1().Services().Informer(), fixture.Service("web", []string{"app", "tier"}[dice.Intn(2)], "web"))
 	case framework.StorageObjects:
-		randomStorage(dice, all.informers)
+		addRandomStorage(dice, all.informers)
 	case framework.ClaimsInUse:
-		all.inUse = dice.Intn(2) == 0
+		all.claimsInUse = dice.Intn(2) == 0
 	case framework.ScoredTogether:
-		all.beside = nil
+		all.otherNodes = nil
 		for i := range dice.Intn(4) {
-			all.beside = append(all.beside, framework.NewNodeInfo())
-			all.beside[i].(*framework.NodeInfo).SetNode(fixture.Node(fmt.Sprint("beside", i)).Label("zone", fmt.Sprint(dice.Intn(3))).Obj())
+			all.otherNodes = append(all.otherNodes, framework.NewNodeInfo())
+			all.otherNodes[i].(*framework.NodeInfo).SetNode(fixture.Node(fmt.Sprint("beside", i)).Label("zone", fmt.Sprint(dice.Intn(3))).Obj())
 		}
 	}
 }
 
 // put stores an object as an informer would.
-func put(informer toolscache.SharedIndexInformer, object any) {
+func addToInformer(informer toolscache.SharedIndexInformer, object any) {
 	// It fails only for an object without a name.
 	_ = informer.GetIndexer().Add(object)
 }
@@ -261,29 +263,29 @@ func put(informer toolscache.SharedIndexInformer, object any) {
 // verdict is what a plugin says about a node, as text.
 type verdict struct{ filter, score string }
 
-func judge(t *testing.T, plugin fwk.Plugin, pod *v1.Pod, node fwk.NodeInfo, beside []fwk.NodeInfo) (v verdict, filterAsked, scoreAsked framework.Facets) {
+func runPlugin(t *testing.T, plugin fwk.Plugin, pod *v1.Pod, node fwk.NodeInfo, beside []fwk.NodeInfo) (v verdict, filterAsked, scoreAsked framework.Facets) {
 	t.Helper()
 	state := framework.NewCycleState()
 	if prefilter, ok := plugin.(fwk.PreFilterPlugin); ok {
 		prefilter.PreFilter(t.Context(), state, pod, nil)
 	}
 	if filter, ok := plugin.(fwk.FilterPlugin); ok {
-		watched := &recorder{NodeInfo: node}
+		watched := &recordingNodeInfo{NodeInfo: node}
 		status := filter.Filter(t.Context(), state, pod, watched)
-		v.filter, filterAsked = fmt.Sprint(status.Code(), status.Message()), watched.asked
+		v.filter, filterAsked = fmt.Sprint(status.Code(), status.Message()), watched.facets
 	}
 	if prescore, ok := plugin.(fwk.PreScorePlugin); ok {
 		prescore.PreScore(t.Context(), state, pod, append([]fwk.NodeInfo{node}, beside...))
 	}
 	if score, ok := plugin.(fwk.ScorePlugin); ok {
-		watched := &recorder{NodeInfo: node}
+		watched := &recordingNodeInfo{NodeInfo: node}
 		points, status := score.Score(t.Context(), state, pod, watched)
-		v.score, scoreAsked = fmt.Sprint(points, status.Message()), watched.asked
+		v.score, scoreAsked = fmt.Sprint(points, status.Message()), watched.facets
 	}
 	return v, filterAsked, scoreAsked
 }
 
-func build(t *testing.T, registration framework.Registration, handle fwk.Handle) fwk.Plugin {
+func buildPlugin(t *testing.T, registration framework.Registration, handle fwk.Handle) fwk.Plugin {
 	t.Helper()
 	var args runtime.Object
 	if registration.NewArgs != nil {
@@ -301,21 +303,21 @@ func build(t *testing.T, registration framework.Registration, handle fwk.Handle)
 
 // opaque are plugins that declare nothing: they are asked each time, as plugins
 // from outside are.
-var opaque = map[string]bool{"ServiceAffinity": true, "NodePreferAvoidPods": true}
+var opaquePlugins = map[string]bool{"ServiceAffinity": true, "NodePreferAvoidPods": true}
 
 // A remembered verdict is good while the declared facets stand still, so a
 // facet that is not declared must not matter, and must not be asked for.
 func TestUndeclaredFacetsDoNotMatter(t *testing.T) {
 	for name, registration := range plugins.InTree() {
-		all := newCluster(2)
-		plugin := build(t, registration, all)
+		all := newFakeHandle(2)
+		plugin := buildPlugin(t, registration, all)
 		_, filters := plugin.(fwk.FilterPlugin)
 		_, scores := plugin.(fwk.ScorePlugin)
-		reader, declares := plugin.(framework.Reader)
+		reader, declares := plugin.(framework.ReadsDeclarer)
 		if !filters && !scores {
 			continue
 		}
-		if opaque[name] {
+		if opaquePlugins[name] {
 			if declares {
 				t.Errorf("%s says what its verdicts read: it is opaque no more", name)
 			}
@@ -329,22 +331,22 @@ func TestUndeclaredFacetsDoNotMatter(t *testing.T) {
 		for seed := range int64(40) {
 			for _, changed := range framework.AllFacets {
 				dice := rand.New(rand.NewSource(seed))
-				pod, node := picky(dice), framework.NewNodeInfo()
+				pod, node := podWithEveryRequirement(dice), framework.NewNodeInfo()
 				node.SetNode(fixture.Node("n0").Obj())
 				for _, facet := range framework.AllFacets {
-					randomFacet(dice, facet, node, all)
+					setRandomFacet(dice, facet, node, all)
 				}
-				before, filterAsked, scoreAsked := judge(t, plugin, pod, node, all.beside)
-				if extra := filterAsked &^ covers(reads.Filter); extra != 0 {
+				before, filterAsked, scoreAsked := runPlugin(t, plugin, pod, node, all.otherNodes)
+				if extra := filterAsked &^ withImpliedFacets(reads.Filter); extra != 0 {
 					t.Fatalf("%s: Filter asks for facets %b beyond the declared %b", name, extra, reads.Filter)
 				}
-				if extra := scoreAsked &^ covers(reads.Score); extra != 0 {
+				if extra := scoreAsked &^ withImpliedFacets(reads.Score); extra != 0 {
 					t.Fatalf("%s: Score asks for facets %b beyond the declared %b", name, extra, reads.Score)
 				}
-				alone := isolate(node, changed)
-				randomFacet(dice, changed, node, all)
+				alone := undoSideEffects(node, changed)
+				setRandomFacet(dice, changed, node, all)
 				alone(node)
-				after, _, _ := judge(t, plugin, pod, node, all.beside)
+				after, _, _ := runPlugin(t, plugin, pod, node, all.otherNodes)
 				if !reads.Filter.Has(changed) && before.filter != after.filter {
 					t.Fatalf("%s, seed %d: Filter depends on facet %b: %q became %q", name, seed, changed, before.filter, after.filter)
 				}
@@ -358,16 +360,16 @@ func TestUndeclaredFacetsDoNotMatter(t *testing.T) {
 
 // covers adds to declared facets those that are read the same way: whoever
 // counts the pods asks for the pods.
-func covers(declared framework.Facets) framework.Facets {
+func withImpliedFacets(declared framework.Facets) framework.Facets {
 	if declared.Has(framework.NodePodCount) {
 		declared |= framework.NodePods
 	}
-	return declared | ofNode
+	return declared | nodeObjectFacets
 }
 
 // isolate returns what undoes the side effects of a change to one facet: a pod
 // that is added for its ports also adds to the sums and to the count.
-func isolate(node *framework.NodeInfo, changed framework.Facets) func(*framework.NodeInfo) {
+func undoSideEffects(node *framework.NodeInfo, changed framework.Facets) func(*framework.NodeInfo) {
 	requested, scored := node.Requested, node.NonZeroRequested
 	return func(node *framework.NodeInfo) {
 		switch changed {

@@ -90,7 +90,7 @@ func With(registry framework.Registry, more ...framework.Registration) (framewor
 		joined = framework.Registry{}
 	}
 	for _, plugin := range more {
-		if err := check(plugin); err != nil {
+		if err := validateRegistration(plugin); err != nil {
 			return nil, err
 		}
 		if _, taken := joined[plugin.Name]; taken {
@@ -101,7 +101,7 @@ func With(registry framework.Registry, more ...framework.Registration) (framewor
 	return joined, nil
 }
 
-func check(plugin framework.Registration) error {
+func validateRegistration(plugin framework.Registration) error {
 	switch {
 	case plugin.Name == "":
 		return fmt.Errorf("a plugin with points %v: the name is empty", plugin.Points)
@@ -129,7 +129,7 @@ func ReadsTrimmedPods() Option {
 // NeedWholePods reports whether registry holds a plugin that may read parts of pods
 // that no built-in plugin reads: one that is not built in and does not declare
 // ReadsTrimmedPods.
-func NeedWholePods(registry framework.Registry) bool {
+func NeedsUntrimmedPods(registry framework.Registry) bool {
 	inTree := InTree()
 	for name, registration := range registry {
 		if _, builtIn := inTree[name]; !builtIn && !registration.ReadsTrimmedPods {

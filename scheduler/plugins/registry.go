@@ -64,7 +64,7 @@ func InTree() framework.Registry {
 			WithValidation(serviceaffinity.Validate)),
 		Register(nodepreferavoidpods.Name, nodepreferavoidpods.New, (*nodepreferavoidpods.Plugin)(nil), nil),
 	} {
-		plugin.BuiltIn = true
+		plugin.InTree = true
 		registry[plugin.Name] = plugin
 	}
 	return registry

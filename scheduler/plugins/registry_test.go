@@ -19,7 +19,7 @@ import (
 )
 
 // The points are those that kube-scheduler 1.37 runs each plugin at.
-func TestInTreePluginsRunWhereUpstreamsDo(t *testing.T) {
+func TestInTreePluginsHaveUpstreamExtensionPoints(t *testing.T) {
 	want := map[string]string{
 		"SchedulingGates":                 "preEnqueue",
 		"PrioritySort":                    "queueSort",
@@ -71,7 +71,7 @@ func TestInTreePluginsBuildFromTheirDefaults(t *testing.T) {
 				t.Errorf("%s: the defaults are refused: %v", name, errs)
 			}
 		}
-		plugin, err := registration.New(t.Context(), args, newCluster(1))
+		plugin, err := registration.New(t.Context(), args, newFakeHandle(1))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -94,15 +94,15 @@ func (*quota) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) *fw
 }
 
 // idle is a plugin that does nothing anywhere.
-type idle struct{}
+type pluginWithoutPoints struct{}
 
-func (*idle) Name() string { return "Idle" }
+func (*pluginWithoutPoints) Name() string { return "Idle" }
 
 // byValue is an argument type that nothing can be decoded into.
-type byValue struct{}
+type argsByValue struct{}
 
-func (byValue) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
-func (b byValue) DeepCopyObject() runtime.Object { return b }
+func (argsByValue) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (b argsByValue) DeepCopyObject() runtime.Object { return b }
 
 func newQuota(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
 	typed, ok := args.(*configv1.InterPodAffinityArgs)
@@ -112,7 +112,7 @@ func newQuota(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin,
 	return &quota{limit: *typed.HardPodAffinityWeight}, nil
 }
 
-func TestAPluginFromOutsideIsRegisteredInOneLine(t *testing.T) {
+func TestAnOutOfTreePluginIsRegisteredInOneLine(t *testing.T) {
 	inTree := plugins.InTree()
 	registry, err := plugins.With(inTree,
 		plugins.Register("Quota", newQuota, (*quota)(nil), (*configv1.InterPodAffinityArgs)(nil),
@@ -161,8 +161,8 @@ func TestWithSaysWhyAPluginCannotBeUsed(t *testing.T) {
 		},
 		"no name":         {plugin: plugins.Register("", newQuota, (*quota)(nil), nil), want: "the name is empty"},
 		"no factory":      {plugin: plugins.Register("Quota", nil, (*quota)(nil), nil), want: `plugin "Quota": the factory is nil`},
-		"nothing to do":   {plugin: plugins.Register("Idle", newQuota, (*idle)(nil), nil), want: "implements no extension point"},
-		"nothing to fill": {plugin: plugins.Register("Quota", newQuota, (*quota)(nil), byValue{}), want: "want a pointer to a struct"},
+		"nothing to do":   {plugin: plugins.Register("Idle", newQuota, (*pluginWithoutPoints)(nil), nil), want: "implements no extension point"},
+		"nothing to fill": {plugin: plugins.Register("Quota", newQuota, (*quota)(nil), argsByValue{}), want: "want a pointer to a struct"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if _, err := plugins.With(plugins.InTree(), c.plugin); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -172,7 +172,7 @@ func TestWithSaysWhyAPluginCannotBeUsed(t *testing.T) {
 	}
 }
 
-func TestWhichPluginsNeedWholePods(t *testing.T) {
+func TestNeedsUntrimmedPods(t *testing.T) {
 	register := func(options ...plugins.Option) framework.Registration {
 		return plugins.Register("Other", newQuota, (*quota)(nil), nil, options...)
 	}
@@ -190,7 +190,7 @@ func TestWhichPluginsNeedWholePods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := plugins.NeedWholePods(registry); got != c.want {
+			if got := plugins.NeedsUntrimmedPods(registry); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})

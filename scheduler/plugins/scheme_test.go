@@ -56,9 +56,9 @@ func (a *versionedArgs) DeepCopyObject() runtime.Object {
 func (a *olderArgs) DeepCopyObject() runtime.Object { return &olderArgs{a.TypeMeta, a.Max} }
 
 var (
-	group    = schema.GroupVersion{Group: "kubescheduler.config.k8s.io", Version: "v1"}
-	older    = schema.GroupVersion{Group: group.Group, Version: "v1beta3"}
-	internal = schema.GroupVersion{Group: group.Group, Version: runtime.APIVersionInternal}
+	preferredVersion = schema.GroupVersion{Group: "kubescheduler.config.k8s.io", Version: "v1"}
+	olderVersion     = schema.GroupVersion{Group: preferredVersion.Group, Version: "v1beta3"}
+	internalVersion  = schema.GroupVersion{Group: preferredVersion.Group, Version: runtime.APIVersionInternal}
 )
 
 // argumentScheme has QuotaArgs in three versions; converts says whether it converts
@@ -66,10 +66,10 @@ var (
 func argumentScheme(t *testing.T, converts func(from *versionedArgs, into *internalArgs) error) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	scheme.AddKnownTypeWithName(internal.WithKind("QuotaArgs"), &internalArgs{})
-	scheme.AddKnownTypeWithName(older.WithKind("QuotaArgs"), &olderArgs{})
-	scheme.AddKnownTypeWithName(group.WithKind("QuotaArgs"), &versionedArgs{})
-	if err := scheme.SetVersionPriority(group, older); err != nil {
+	scheme.AddKnownTypeWithName(internalVersion.WithKind("QuotaArgs"), &internalArgs{})
+	scheme.AddKnownTypeWithName(olderVersion.WithKind("QuotaArgs"), &olderArgs{})
+	scheme.AddKnownTypeWithName(preferredVersion.WithKind("QuotaArgs"), &versionedArgs{})
+	if err := scheme.SetVersionPriority(preferredVersion, olderVersion); err != nil {
 		t.Fatal(err)
 	}
 	scheme.AddTypeDefaultingFunc(&versionedArgs{}, func(object any) {
@@ -89,7 +89,7 @@ func argumentScheme(t *testing.T, converts func(from *versionedArgs, into *inter
 }
 
 // share converts as generated functions do: what is alike is shared.
-func share(from *versionedArgs, into *internalArgs) error {
+func convertSharing(from *versionedArgs, into *internalArgs) error {
 	if *from.Limit == 13 {
 		return errors.New("limit: is 13")
 	}
@@ -98,23 +98,23 @@ func share(from *versionedArgs, into *internalArgs) error {
 }
 
 // zoned is a plugin that remembers what it was built with.
-type zoned struct {
+type argsRecorder struct {
 	quota
 	args *internalArgs
 }
 
-func newZoned(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+func newArgsRecorder(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
 	typed, ok := args.(*internalArgs)
 	if !ok {
 		return nil, fmt.Errorf("args: is a %T", args)
 	}
-	return &zoned{args: typed}, nil
+	return &argsRecorder{args: typed}, nil
 }
 
-func withQuota(t *testing.T, scheme *runtime.Scheme, more ...plugins.Option) framework.Registry {
+func registryWithQuota(t *testing.T, scheme *runtime.Scheme, more ...plugins.Option) framework.Registry {
 	t.Helper()
 	registry, err := plugins.With(plugins.InTree(),
-		plugins.Register("Quota", newZoned, (*zoned)(nil), (*internalArgs)(nil), append(more, plugins.WithScheme(scheme))...))
+		plugins.Register("Quota", newArgsRecorder, (*argsRecorder)(nil), (*internalArgs)(nil), append(more, plugins.WithScheme(scheme))...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +128,8 @@ func quotaConfig(args string) *v1alpha1.PluginConfig {
 	return config
 }
 
-func TestAFactoryGetsTheInternalTypeOfWhatAProfileSays(t *testing.T) {
-	registry := withQuota(t, argumentScheme(t, share))
+func TestAFactoryGetsTheInternalTypeOfProfileArguments(t *testing.T) {
+	registry := registryWithQuota(t, argumentScheme(t, convertSharing))
 	profile := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
 	profile.Spec.Plugins = &v1alpha1.Plugins{Filter: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "Quota"}}}}
 	for sentence, c := range map[string]struct {
@@ -152,11 +152,11 @@ func TestAFactoryGetsTheInternalTypeOfWhatAProfileSays(t *testing.T) {
 				t.Fatal(rejection.Message())
 			}
 			for range 2 {
-				var built *zoned
+				var built *argsRecorder
 				watched := registry["Quota"]
 				watched.New = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-					plugin, err := newZoned(ctx, args, handle)
-					built, _ = plugin.(*zoned)
+					plugin, err := newArgsRecorder(ctx, args, handle)
+					built, _ = plugin.(*argsRecorder)
 					return plugin, err
 				}
 				chains := framework.Chains{framework.QueueSort: {{Name: "PrioritySort"}}, framework.Filter: {{Name: "Quota"}}, framework.Bind: {{Name: "DefaultBinder"}}}
@@ -179,7 +179,7 @@ func TestAFactoryGetsTheInternalTypeOfWhatAProfileSays(t *testing.T) {
 }
 
 func TestArgumentsThatASchemeDescribesAreReadStrictly(t *testing.T) {
-	registry := withQuota(t, argumentScheme(t, share), plugins.WithValidation(func(args *internalArgs, path *field.Path) field.ErrorList {
+	registry := registryWithQuota(t, argumentScheme(t, convertSharing), plugins.WithValidation(func(args *internalArgs, path *field.Path) field.ErrorList {
 		if args.Limit < 0 {
 			return field.ErrorList{field.Invalid(path.Child("limit"), args.Limit, "must be positive")}
 		}
@@ -200,8 +200,8 @@ func TestArgumentsThatASchemeDescribesAreReadStrictly(t *testing.T) {
 			if rejection == nil {
 				t.Fatal("the arguments were taken")
 			}
-			want := []compile.Fault{{Condition: string(v1alpha1.ConditionAccepted), Reason: string(v1alpha1.ReasonInvalidArguments), Path: c.path, Detail: c.detail}}
-			if diff := cmp.Diff(want, rejection.Faults); diff != "" {
+			want := []compile.FieldError{{Condition: string(v1alpha1.ConditionAccepted), Reason: string(v1alpha1.ReasonInvalidArguments), Path: c.path, Detail: c.detail}}
+			if diff := cmp.Diff(want, rejection.Errors); diff != "" {
 				t.Errorf("faults (-want +got):\n%s", diff)
 			}
 		})
@@ -209,7 +209,7 @@ func TestArgumentsThatASchemeDescribesAreReadStrictly(t *testing.T) {
 }
 
 func TestTheHashCoversTheArgumentsThatHaveEffect(t *testing.T) {
-	registry := withQuota(t, argumentScheme(t, share))
+	registry := registryWithQuota(t, argumentScheme(t, convertSharing))
 	hash := func(args string) string {
 		hash, rejection := compile.Config(quotaConfig(args), registry)
 		if rejection != nil {
@@ -236,11 +236,11 @@ func TestAFactoryMayTakeTheVersionedType(t *testing.T) {
 	}
 	args := registration.NewArgs()
 	registration.Default(args)
-	got, err := registration.Converted(args)
+	got, err := registration.ConvertArgs(args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &versionedArgs{metav1.TypeMeta{APIVersion: group.String(), Kind: "QuotaArgs"}, new(int32(7)), nil}
+	want := &versionedArgs{metav1.TypeMeta{APIVersion: preferredVersion.String(), Kind: "QuotaArgs"}, new(int32(7)), nil}
 	if diff := cmp.Diff(runtime.Object(want), got); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}
@@ -252,13 +252,13 @@ func TestWithDefaultFillsInWhatTheSchemeLeavesOut(t *testing.T) {
 			args.Zones = []string{fmt.Sprint("zone-", *args.Limit)}
 		}
 	})
-	scheme := plugins.WithScheme(argumentScheme(t, share))
+	scheme := plugins.WithScheme(argumentScheme(t, convertSharing))
 	for sentence, options := range map[string][]plugins.Option{"given before": {fill, scheme}, "given after": {scheme, fill}} {
 		t.Run(sentence, func(t *testing.T) {
-			registration := plugins.Register("Quota", newZoned, (*zoned)(nil), (*internalArgs)(nil), options...)
+			registration := plugins.Register("Quota", newArgsRecorder, (*argsRecorder)(nil), (*internalArgs)(nil), options...)
 			args := registration.NewArgs()
 			registration.Default(args)
-			got, err := registration.Converted(args)
+			got, err := registration.ConvertArgs(args)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -271,20 +271,20 @@ func TestWithDefaultFillsInWhatTheSchemeLeavesOut(t *testing.T) {
 
 func TestWithSaysWhyASchemeCannotBeUsed(t *testing.T) {
 	onlyInternal := runtime.NewScheme()
-	onlyInternal.AddKnownTypeWithName(internal.WithKind("QuotaArgs"), &internalArgs{})
+	onlyInternal.AddKnownTypeWithName(internalVersion.WithKind("QuotaArgs"), &internalArgs{})
 	for sentence, c := range map[string]struct {
 		scheme *runtime.Scheme
 		args   runtime.Object
 		want   string
 	}{
 		"no scheme":                       {nil, &internalArgs{}, `plugin "Quota": WithScheme: the scheme is nil`},
-		"no type of arguments":            {argumentScheme(t, share), nil, "was registered without a type of arguments, want the one that its factory takes"},
+		"no type of arguments":            {argumentScheme(t, convertSharing), nil, "was registered without a type of arguments, want the one that its factory takes"},
 		"a type that it does not know":    {runtime.NewScheme(), &internalArgs{}, "the scheme does not know *plugins_test.internalArgs"},
 		"a type without a version":        {onlyInternal, &internalArgs{}, "the scheme has no version of QuotaArgs.kubescheduler.config.k8s.io, which *plugins_test.internalArgs is the internal type of"},
 		"a type that it does not convert": {argumentScheme(t, nil), &internalArgs{}, "cannot be converted from kubescheduler.config.k8s.io/v1 to *plugins_test.internalArgs"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			_, err := plugins.With(plugins.InTree(), plugins.Register("Quota", newZoned, (*zoned)(nil), c.args, plugins.WithScheme(c.scheme)))
+			_, err := plugins.With(plugins.InTree(), plugins.Register("Quota", newArgsRecorder, (*argsRecorder)(nil), c.args, plugins.WithScheme(c.scheme)))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}

@@ -12,17 +12,17 @@ import (
 )
 
 // demand is something a pod can ask for that takes a plugin to honour.
-type demand struct {
+type requirement struct {
 	// field is what asks, as the user wrote it.
 	field string
 	// plugin is what honours it; no build has one for an empty name.
 	plugin string
-	asks   func(spec *v1.PodSpec) bool
+	isSet  func(spec *v1.PodSpec) bool
 }
 
 // demands are in the order in which pods are told of them. A preference that
 // nobody honours is no reason to hold a pod; a requirement is.
-var demands = []demand{
+var requirements = []requirement{
 	{"spec.schedulingGroup", "", func(s *v1.PodSpec) bool { return s.SchedulingGroup != nil }},
 	{"spec.resourceClaims", "DynamicResources", func(s *v1.PodSpec) bool { return len(s.ResourceClaims) > 0 }},
 	{"spec.schedulingGates", "SchedulingGates", func(s *v1.PodSpec) bool { return len(s.SchedulingGates) > 0 }},
@@ -45,24 +45,24 @@ var demands = []demand{
 // user's wish and no reason to hold a pod. devices says of an extended resource
 // whether a DeviceClass names it.
 func Unsupported(registry framework.Registry, devices func(resource string) bool) func(pod *v1.Pod) (field, why string) {
-	var missing []demand
-	backed := demand{"spec.containers.resources.requests", "DynamicResources", func(s *v1.PodSpec) bool { return needsDevices(s, devices) }}
-	for _, d := range append(slices.Clip(demands), backed) {
+	var missing []requirement
+	backed := requirement{"spec.containers.resources.requests", "DynamicResources", func(s *v1.PodSpec) bool { return needsDevices(s, devices) }}
+	for _, d := range append(slices.Clip(requirements), backed) {
 		if _, ok := registry[d.plugin]; !ok {
 			missing = append(missing, d)
 		}
 	}
 	return func(pod *v1.Pod) (field, why string) {
 		for _, d := range missing {
-			if d.asks(&pod.Spec) {
-				return d.field, fmt.Sprintf("this version of Berth does not schedule by it yet; the pod is held rather than bound wrongly%s", hint(d))
+			if d.isSet(&pod.Spec) {
+				return d.field, fmt.Sprintf("this version of Berth does not schedule by it yet; the pod is held rather than bound wrongly%s", missingPluginHint(d))
 			}
 		}
 		return "", ""
 	}
 }
 
-func hint(d demand) string {
+func missingPluginHint(d requirement) string {
 	if d.plugin == "" {
 		return ""
 	}
@@ -82,7 +82,7 @@ func needsDevices(spec *v1.PodSpec, devices func(resource string) bool) bool {
 	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
 			for name := range containers[i].Resources.Requests {
-				if isBacked(string(name), devices) {
+				if isBackedByDevices(string(name), devices) {
 					return true
 				}
 			}
@@ -92,7 +92,7 @@ func needsDevices(spec *v1.PodSpec, devices func(resource string) bool) bool {
 }
 
 // isBacked says whether devices back a resource: its name names a class, or a class names it.
-func isBacked(resource string, devices func(resource string) bool) bool {
+func isBackedByDevices(resource string, devices func(resource string) bool) bool {
 	return strings.HasPrefix(resource, resourcev1.ResourceDeviceClassPrefix) || strings.Contains(resource, "/") && devices(resource)
 }
 

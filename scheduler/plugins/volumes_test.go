@@ -9,13 +9,13 @@ import (
 
 // Volumes are those in the informers. A cluster has one room: an informer takes
 // its indexes once.
-func (c *cluster) Volumes() framework.Volumes {
+func (c *fakeHandle) Volumes() framework.Volumes {
 	if c.volumes != nil {
 		return c.volumes
 	}
 	room := volumes.New(volumes.Options{Clock: clock.RealClock{}})
 	core := c.informers.Core().V1()
-	if err := room.Watch(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()); err != nil {
+	if err := room.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()); err != nil {
 		panic(err)
 	}
 	c.volumes = room

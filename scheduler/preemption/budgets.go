@@ -36,7 +36,7 @@ func newBudgets(all []*policyv1.PodDisruptionBudget) *budgets {
 // of returns the budgets of a namespace. A selector that is malformed, or that
 // selects everything because it is empty, counts as selecting nothing. The
 // order matters where a pod has several budgets; upstream has it from a map.
-func (b *budgets) of(namespace string) []*budget {
+func (b *budgets) forNamespace(namespace string) []*budget {
 	if parsed, ok := b.parsed[namespace]; ok {
 		return parsed
 	}
@@ -55,10 +55,10 @@ func (b *budgets) of(namespace string) []*budget {
 // part parts the victims, in their order, into those that a budget protects
 // and those who may go: each one that may go uses up one disruption of every
 // budget that selects it.
-func (b *budgets) part(victims []*victim) (protected, free []*victim) {
+func (b *budgets) split(victims []*victim) (protected, free []*victim) {
 	used := map[*budget]int32{}
 	for _, v := range victims {
-		if b.protects(v.GetPod(), used) {
+		if b.wouldViolate(v.GetPod(), used) {
 			protected = append(protected, v)
 		} else {
 			free = append(free, v)
@@ -69,11 +69,11 @@ func (b *budgets) part(victims []*victim) (protected, free []*victim) {
 
 // protects says whether a budget that is used up selects the pod. Pods whose
 // disruption the API server has counted already are not counted twice.
-func (b *budgets) protects(pod *v1.Pod, used map[*budget]int32) bool {
+func (b *budgets) wouldViolate(pod *v1.Pod, used map[*budget]int32) bool {
 	if len(pod.Labels) == 0 {
 		return false
 	}
-	for _, pdb := range b.of(pod.Namespace) {
+	for _, pdb := range b.forNamespace(pod.Namespace) {
 		if !pdb.selector.Matches(labels.Set(pod.Labels)) {
 			continue
 		}

@@ -12,12 +12,12 @@ import (
 
 // plan is one for node, with victims of these priorities, each started as the
 // nth, 0 for not yet.
-func plan(node string, violations int, victims ...[2]int) *framework.Eviction {
-	e := &framework.Eviction{Node: node, Violations: violations}
+func plan(node string, violations int, victims ...[2]int) *framework.PreemptionPlan {
+	e := &framework.PreemptionPlan{Node: node, Violations: violations}
 	for _, v := range victims {
 		pod := fixture.Pod("victim").Priority(int32(v[0]))
 		if v[1] > 0 {
-			pod.Started(v[1])
+			pod.StartTime(v[1])
 		}
 		e.Victims = append(e.Victims, pod.Obj())
 	}
@@ -26,47 +26,47 @@ func plan(node string, violations int, victims ...[2]int) *framework.Eviction {
 
 // Each case ties on all criteria before its own, and the node that should win
 // would lose on the next one.
-func TestThePlanThatIsTheLeastLossIsChosen(t *testing.T) {
-	now := fixture.Pod("p").Started(1000).Obj().Status.StartTime.Time
+func TestPickPlan(t *testing.T) {
+	now := fixture.Pod("p").StartTime(1000).Obj().Status.StartTime.Time
 	for sentence, c := range map[string]struct {
-		plans []*framework.Eviction
+		plans []*framework.PreemptionPlan
 		want  string
 	}{
 		"fewer violated budgets outrank every priority": {
-			plans: []*framework.Eviction{plan("a", 1, [2]int{1, 1}), plan("b", 0, [2]int{100, 1})},
+			plans: []*framework.PreemptionPlan{plan("a", 1, [2]int{1, 1}), plan("b", 0, [2]int{100, 1})},
 			want:  "b",
 		},
 		"the most important victim counts before the others": {
-			plans: []*framework.Eviction{plan("a", 0, [2]int{9, 1}), plan("b", 0, [2]int{8, 1}, [2]int{8, 1}, [2]int{8, 1})},
+			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{9, 1}), plan("b", 0, [2]int{8, 1}, [2]int{8, 1}, [2]int{8, 1})},
 			want:  "b",
 		},
 		"then the sum of the priorities": {
-			plans: []*framework.Eviction{plan("a", 0, [2]int{9, 9}, [2]int{5, 9}), plan("b", 0, [2]int{9, 1}, [2]int{4, 1})},
+			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{9, 9}, [2]int{5, 9}), plan("b", 0, [2]int{9, 1}, [2]int{4, 1})},
 			want:  "b",
 		},
 		"more victims of negative priority are the greater sum": {
-			plans: []*framework.Eviction{plan("a", 0, [2]int{-5, 9}, [2]int{-5, 9}), plan("b", 0, [2]int{-5, 1})},
+			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{-5, 9}, [2]int{-5, 9}), plan("b", 0, [2]int{-5, 1})},
 			want:  "b",
 		},
 		"then the latest start of the most important victims, of whom the oldest counts": {
-			plans: []*framework.Eviction{plan("a", 0, [2]int{9, 3}, [2]int{9, 7}), plan("b", 0, [2]int{9, 4}, [2]int{9, 4})},
+			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{9, 3}, [2]int{9, 7}), plan("b", 0, [2]int{9, 4}, [2]int{9, 4})},
 			want:  "b",
 		},
 		"how long the lesser victims ran does not count": {
-			plans: []*framework.Eviction{plan("a", 0, [2]int{9, 4}, [2]int{8, 9}), plan("b", 0, [2]int{9, 5}, [2]int{8, 1})},
+			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{9, 4}, [2]int{8, 9}), plan("b", 0, [2]int{9, 5}, [2]int{8, 1})},
 			want:  "b",
 		},
 		"a victim that has not started yet starts now": {
-			plans: []*framework.Eviction{plan("a", 0, [2]int{9, 999}), plan("b", 0, [2]int{9, 0})},
+			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{9, 999}), plan("b", 0, [2]int{9, 0})},
 			want:  "b",
 		},
 		"the first of equals wins": {
-			plans: []*framework.Eviction{plan("a", 0, [2]int{9, 4}), plan("b", 0, [2]int{9, 4})},
+			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{9, 4}), plan("b", 0, [2]int{9, 4})},
 			want:  "a",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := best(c.plans, now).Node; got != c.want {
+			if got := pickPlan(c.plans, now).Node; got != c.want {
 				t.Errorf("chose %s, want %s", got, c.want)
 			}
 		})
@@ -75,7 +75,7 @@ func TestThePlanThatIsTheLeastLossIsChosen(t *testing.T) {
 
 // Equal sums of lifted priorities with unequal counts need priorities that
 // differ by more than all there are, so this criterion stands alone.
-func TestFewerVictimsAreTheLesserLoss(t *testing.T) {
+func TestFewerVictimsScoreHigher(t *testing.T) {
 	few, many := plan("few", 0, [2]int{9, 1}), plan("many", 0, [2]int{9, 1}, [2]int{9, 1})
 	const byNumber = 3
 	if criteria[byNumber](few, time.Time{}) <= criteria[byNumber](many, time.Time{}) {
@@ -87,13 +87,13 @@ func TestVictimsAreOrderedByImportance(t *testing.T) {
 	node := framework.NewNodeInfo(
 		fixture.Pod("new").Priority(5).Obj(),
 		fixture.Pod("newer").Priority(5).Obj(),
-		fixture.Pod("young").Priority(5).Started(9).Obj(),
-		fixture.Pod("old").Priority(5).Started(2).Obj(),
+		fixture.Pod("young").Priority(5).StartTime(9).Obj(),
+		fixture.Pod("old").Priority(5).StartTime(2).Obj(),
 		fixture.Pod("great").Priority(7).Obj(),
 		fixture.Pod("greatest").Priority(10).Obj(),
 	)
-	victims := lesser(node, 10, fixture.Pod("p").Started(1000).Obj().Status.StartTime.Time)
-	byImportance(victims)
+	victims := lowerPriorityPods(node, 10, fixture.Pod("p").StartTime(1000).Obj().Status.StartTime.Time)
+	sortByImportance(victims)
 	want := []string{"great", "old", "young", "new", "newer"}
 	if len(victims) != len(want) {
 		t.Fatalf("%d victims, want %d: equal priority is safe", len(victims), len(want))
@@ -105,7 +105,7 @@ func TestVictimsAreOrderedByImportance(t *testing.T) {
 	}
 }
 
-func TestOnlyTerminationByPreemptionIsWaitedFor(t *testing.T) {
+func TestTerminatingByPreemption(t *testing.T) {
 	condition := func(kind v1.PodConditionType, status v1.ConditionStatus, reason string) func(*v1.Pod) {
 		return func(p *v1.Pod) {
 			p.Status.Conditions = []v1.PodCondition{{Type: kind, Status: status, Reason: reason}}
@@ -124,7 +124,7 @@ func TestOnlyTerminationByPreemptionIsWaitedFor(t *testing.T) {
 		"a pod with that reason in another type": {fixture.Pod("p").Terminating().Mutate(condition(v1.PodReady, v1.ConditionTrue, v1.PodReasonPreemptionByScheduler)).Obj(), false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := leavesPreempted(c.pod); got != c.want {
+			if got := terminatingByPreemption(c.pod); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})

@@ -18,7 +18,7 @@ var errNoCandidate = &framework.IneligibleError{Reason: "no candidate node for p
 // one after the other: each may drop plans and choose other victims. What is
 // left is in the order of plans. How many budgets a changed plan violates is
 // counted here, not taken from the answer.
-func (p *Planner) askExtenders(r framework.PreemptionRequest, plans []*framework.Eviction) ([]*framework.Eviction, error) {
+func (p *Planner) callExtenders(r framework.PreemptionRequest, plans []*framework.PreemptionPlan) ([]*framework.PreemptionPlan, error) {
 	for _, e := range r.Handle.Extenders() {
 		if !e.SupportsPreemption() || !e.IsInterested(r.Pod) {
 			continue
@@ -29,7 +29,7 @@ func (p *Planner) askExtenders(r framework.PreemptionRequest, plans []*framework
 		}
 		answer, err := e.ProcessPreemption(r.Pod, asked, r.Handle.SnapshotSharedLister().NodeInfos())
 		if err == nil {
-			err = empty(e, answer)
+			err = dropEmptyNodes(e, answer)
 		}
 		if err != nil && e.IsIgnorable() {
 			continue
@@ -37,7 +37,7 @@ func (p *Planner) askExtenders(r framework.PreemptionRequest, plans []*framework
 		if err != nil {
 			return nil, err
 		}
-		if plans, err = p.changed(plans, answer); err != nil {
+		if plans, err = p.applyExtenderAnswer(plans, answer); err != nil {
 			return nil, err
 		}
 		if len(plans) == 0 {
@@ -49,7 +49,7 @@ func (p *Planner) askExtenders(r framework.PreemptionRequest, plans []*framework
 
 // empty drops nodes without victims from the answer of an extender that may be
 // ignored, and is the error of one that may not.
-func empty(e fwk.Extender, answer map[string]*extenderv1.Victims) error {
+func dropEmptyNodes(e fwk.Extender, answer map[string]*extenderv1.Victims) error {
 	for node, victims := range answer {
 		if victims != nil && len(victims.Pods) > 0 {
 			continue
@@ -63,20 +63,20 @@ func empty(e fwk.Extender, answer map[string]*extenderv1.Victims) error {
 }
 
 // changed are the plans that an answer leaves, with its victims.
-func (p *Planner) changed(plans []*framework.Eviction, answer map[string]*extenderv1.Victims) ([]*framework.Eviction, error) {
+func (p *Planner) applyExtenderAnswer(plans []*framework.PreemptionPlan, answer map[string]*extenderv1.Victims) ([]*framework.PreemptionPlan, error) {
 	all, err := p.options.Budgets()
 	if err != nil {
 		return nil, err
 	}
 	budgets := newBudgets(all)
-	var left []*framework.Eviction
+	var left []*framework.PreemptionPlan
 	for _, plan := range plans {
 		victims, stays := answer[plan.Node]
 		if !stays {
 			continue
 		}
 		if !samePods(plan.Victims, victims.Pods) {
-			plan = p.with(plan, victims.Pods, budgets)
+			plan = p.withVictims(plan, victims.Pods, budgets)
 		}
 		left = append(left, plan)
 	}
@@ -84,15 +84,15 @@ func (p *Planner) changed(plans []*framework.Eviction, answer map[string]*extend
 }
 
 // with is a plan with other victims, the most important first.
-func (p *Planner) with(plan *framework.Eviction, pods []*v1.Pod, budgets *budgets) *framework.Eviction {
+func (p *Planner) withVictims(plan *framework.PreemptionPlan, pods []*v1.Pod, budgets *budgets) *framework.PreemptionPlan {
 	now := p.options.Clock.Now()
 	victims := make([]*victim, len(pods))
 	for i, pod := range pods {
 		info, _ := framework.NewPodInfo(pod) // it runs, so it is no worse than it was
-		victims[i] = &victim{PodInfo: info, priority: corev1.PodPriority(pod), start: startOf(pod, now)}
+		victims[i] = &victim{PodInfo: info, priority: corev1.PodPriority(pod), start: startTime(pod, now)}
 	}
-	byImportance(victims)
-	protected, _ := budgets.part(victims)
+	sortByImportance(victims)
+	protected, _ := budgets.split(victims)
 	other := *plan
 	other.Victims, other.Violations = nil, len(protected)
 	for _, v := range victims {

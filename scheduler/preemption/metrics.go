@@ -37,13 +37,13 @@ func Metrics() []prometheus.Collector {
 
 // Attempted counts an attempt to make room. A plan by itself counts nothing,
 // since it may be made for the answer alone.
-func Attempted() { attempts.Inc() }
+func RecordAttempt() { attempts.Inc() }
 
 // CarriedOut counts the victims of a plan that is being carried out.
-func CarriedOut(n int) { victims.Observe(float64(n)) }
+func RecordVictims(n int) { victims.Observe(float64(n)) }
 
 // Ended counts a plan whose victims were told, or not all of them, in that time.
-func Ended(took time.Duration, err error) {
+func RecordEviction(took time.Duration, err error) {
 	result := "success"
 	if err != nil {
 		result = "error"

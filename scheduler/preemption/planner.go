@@ -50,12 +50,12 @@ func NewPlanner(o Options) *Planner { return &Planner{options: o} }
 
 // Plan says who would have to leave so that the request's pod fits; see
 // framework.Preemptor.
-func (p *Planner) Plan(ctx context.Context, r framework.PreemptionRequest) (*framework.Eviction, error) {
+func (p *Planner) Plan(ctx context.Context, r framework.PreemptionRequest) (*framework.PreemptionPlan, error) {
 	plans, err := p.Candidates(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if plans, err = p.askExtenders(r, plans); err != nil {
+	if plans, err = p.callExtenders(r, plans); err != nil {
 		return nil, err
 	}
 	plan := p.Choose(plans)
@@ -65,21 +65,21 @@ func (p *Planner) Plan(ctx context.Context, r framework.PreemptionRequest) (*fra
 
 // Choose returns the plan that is the least loss, the first of equals. There
 // must be one.
-func (p *Planner) Choose(plans []*framework.Eviction) *framework.Eviction {
-	return best(plans, p.options.Clock.Now())
+func (p *Planner) Choose(plans []*framework.PreemptionPlan) *framework.PreemptionPlan {
+	return pickPlan(plans, p.options.Clock.Now())
 }
 
 // Candidates returns the plans that Plan chooses from, at least one: those that
 // violate no budget first, otherwise in the order in which nodes were tried.
 // The errors are Plan's.
-func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest) ([]*framework.Eviction, error) {
+func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest) ([]*framework.PreemptionPlan, error) {
 	pod, err := p.options.Newest(r.Pod)
 	if err != nil {
 		return nil, err
 	}
-	r.Pod = nominated(pod, p.options.NominatedNode(pod.UID))
+	r.Pod = withNominatedNode(pod, p.options.NominatedNode(pod.UID))
 	lister := r.Handle.SnapshotSharedLister().NodeInfos()
-	if err := eligible(r, lister); err != nil && !fault.OthersVictimsRenamed {
+	if err := checkEligible(r, lister); err != nil && !fault.OthersVictimsRenamed {
 		return nil, err
 	}
 	nodes, err := lister.List()
@@ -89,7 +89,7 @@ func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest)
 	if len(nodes) == 0 {
 		return nil, errors.New("no nodes available")
 	}
-	candidates, refusals, err := p.candidates(ctx, r, lister)
+	candidates, refusals, err := p.findCandidates(ctx, r, lister)
 	if len(candidates) > 0 {
 		return candidates, nil
 	}
@@ -97,13 +97,13 @@ func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest)
 		return nil, err
 	}
 	diagnosis := framework.NewDiagnosis()
-	diagnosis.Refusals = refusals
-	refusals.SetAbsent(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling"))
-	return nil, &framework.FitError{Nodes: len(nodes), Diagnosis: diagnosis}
+	diagnosis.NodeToStatus = refusals
+	refusals.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling"))
+	return nil, &framework.FitError{NumAllNodes: len(nodes), Diagnosis: diagnosis}
 }
 
 // nominated returns the pod with the node that it is nominated for.
-func nominated(pod *v1.Pod, node string) *v1.Pod {
+func withNominatedNode(pod *v1.Pod, node string) *v1.Pod {
 	if node == "" || node == pod.Status.NominatedNodeName {
 		return pod
 	}
@@ -115,12 +115,12 @@ func nominated(pod *v1.Pod, node string) *v1.Pod {
 // eligible says why the pod may not preempt others now. While pods that were
 // evicted on its nominated node are still leaving, it has to wait for them;
 // unless that node will not do in any case.
-func eligible(r framework.PreemptionRequest, lister fwk.NodeInfoLister) error {
+func checkEligible(r framework.PreemptionRequest, lister fwk.NodeInfoLister) error {
 	if policy := r.Pod.Spec.PreemptionPolicy; policy != nil && *policy == v1.PreemptNever {
 		return &framework.IneligibleError{Reason: "not eligible due to preemptionPolicy=Never."}
 	}
 	name := r.Pod.Status.NominatedNodeName
-	if name == "" || r.Refusals.Get(name).Code() == fwk.UnschedulableAndUnresolvable {
+	if name == "" || r.NodeToStatus.Get(name).Code() == fwk.UnschedulableAndUnresolvable {
 		return nil
 	}
 	node, err := lister.Get(name)
@@ -128,8 +128,8 @@ func eligible(r framework.PreemptionRequest, lister fwk.NodeInfoLister) error {
 		return nil // The nominated node is gone, and with it the room there.
 	}
 	for _, other := range node.GetPods() {
-		if corev1.PodPriority(other.GetPod()) < corev1.PodPriority(r.Pod) && leavesPreempted(other.GetPod()) {
-			return &framework.IneligibleError{Reason: "not eligible due to a terminating pod on the nominated node.", Waits: true}
+		if corev1.PodPriority(other.GetPod()) < corev1.PodPriority(r.Pod) && terminatingByPreemption(other.GetPod()) {
+			return &framework.IneligibleError{Reason: "not eligible due to a terminating pod on the nominated node.", VictimsTerminating: true}
 		}
 	}
 	return nil
@@ -137,7 +137,7 @@ func eligible(r framework.PreemptionRequest, lister fwk.NodeInfoLister) error {
 
 // leavesPreempted says whether a pod is terminating because a scheduler
 // preempted it.
-func leavesPreempted(pod *v1.Pod) bool {
+func terminatingByPreemption(pod *v1.Pod) bool {
 	if pod.DeletionTimestamp == nil {
 		return false
 	}
@@ -152,10 +152,10 @@ func leavesPreempted(pod *v1.Pod) bool {
 // candidates are plans for enough of the nodes that others' leaving might
 // open. Those that violate no budget come first. refusals says what is wrong
 // with the nodes that were tried in vain; the error collects what went wrong.
-func (p *Planner) candidates(ctx context.Context, r framework.PreemptionRequest, lister fwk.NodeInfoLister) (
-	found []*framework.Eviction, refusals *framework.Refusals, err error) {
-	refusals = framework.NewRefusals()
-	nodes, err := r.Refusals.NodesForStatusCode(lister, fwk.Unschedulable)
+func (p *Planner) findCandidates(ctx context.Context, r framework.PreemptionRequest, lister fwk.NodeInfoLister) (
+	found []*framework.PreemptionPlan, refusals *framework.NodeToStatus, err error) {
+	refusals = framework.NewNodeToStatus()
+	nodes, err := r.NodeToStatus.NodesForStatusCode(lister, fwk.Unschedulable)
 	if err != nil || len(nodes) == 0 {
 		return nil, refusals, err
 	}
@@ -164,18 +164,18 @@ func (p *Planner) candidates(ctx context.Context, r framework.PreemptionRequest,
 		return nil, refusals, err
 	}
 	budgets := newBudgets(all)
-	offset, enough := int(p.options.Offset(int32(len(nodes)))), enough(r, len(nodes))
-	var clean, violating []*framework.Eviction
+	offset, enough := int(p.options.Offset(int32(len(nodes)))), calculateNumCandidates(r, len(nodes))
+	var clean, violating []*framework.PreemptionPlan
 	var errs []error
 	for i := 0; i < len(nodes) && ctx.Err() == nil; i++ {
 		node := nodes[(offset+i)%len(nodes)]
-		plan, status := p.try(ctx, r, node, budgets)
+		plan, status := p.planForNode(ctx, r, node, budgets)
 		switch {
 		case status.Code() == fwk.Error:
 			errs = append(errs, status.AsError())
 			fallthrough
 		case !status.IsSuccess():
-			refusals.Add(node.Node().Name, status)
+			refusals.Set(node.Node().Name, status)
 		case plan.Violations == 0 && len(clean) < enough:
 			clean = append(clean, plan)
 		case plan.Violations > 0 && len(violating) < enough:
@@ -195,24 +195,24 @@ func (p *Planner) candidates(ctx context.Context, r framework.PreemptionRequest,
 }
 
 // enough is how many candidates are looked for among n nodes.
-func enough(r framework.PreemptionRequest, n int) int {
+func calculateNumCandidates(r framework.PreemptionRequest, n int) int {
 	return min(max(n*int(r.MinPercentage)/100, int(r.MinAbsolute)), n)
 }
 
 // try plans for one node; the status says why nobody's leaving it would help.
-func (p *Planner) try(ctx context.Context, r framework.PreemptionRequest, node fwk.NodeInfo, budgets *budgets) (*framework.Eviction, *fwk.Status) {
+func (p *Planner) planForNode(ctx context.Context, r framework.PreemptionRequest, node fwk.NodeInfo, budgets *budgets) (*framework.PreemptionPlan, *fwk.Status) {
 	// Before anything is copied: most nodes have nobody to evict.
-	evictable := lesser(node, corev1.PodPriority(r.Pod), p.options.Clock.Now())
+	evictable := lowerPriorityPods(node, corev1.PodPriority(r.Pod), p.options.Clock.Now())
 	if len(evictable) == 0 {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod")
 	}
-	t := trial{request: r, state: r.State.Clone(), node: node.Snapshot()}
-	victims, violations, status := t.victims(ctx, evictable, budgets)
+	t := dryRun{request: r, state: r.State.Clone(), node: node.Snapshot()}
+	victims, violations, status := t.selectVictims(ctx, evictable, budgets)
 	if !status.IsSuccess() {
 		return nil, status
 	}
 	if len(victims) == 0 {
 		return nil, fwk.AsStatus(fmt.Errorf("expected at least one victim pod on node %q", node.Node().Name))
 	}
-	return &framework.Eviction{Preemptor: r.Pod, Node: node.Node().Name, Victims: victims, Violations: violations}, nil
+	return &framework.PreemptionPlan{Preemptor: r.Pod, Node: node.Node().Name, Victims: victims, Violations: violations}, nil
 }

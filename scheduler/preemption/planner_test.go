@@ -16,14 +16,14 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-func TestWhoHasToLeave(t *testing.T) {
+func TestVictimSelection(t *testing.T) {
 	four := []*v1.Pod{
-		small("a", "n1", 1).Started(1).Obj(), small("b", "n1", 2).Started(2).Obj(),
-		small("c", "n1", 2).Started(3).Obj(), small("d", "n1", 9).Started(4).Obj(),
+		smallPod("a", "n1", 1).StartTime(1).Obj(), smallPod("b", "n1", 2).StartTime(2).Obj(),
+		smallPod("c", "n1", 2).StartTime(3).Obj(), smallPod("d", "n1", 9).StartTime(4).Obj(),
 	}
 	labelled := []*v1.Pod{
-		small("a", "n1", 1).Started(1).Label("app", "a").Obj(), small("b", "n1", 2).Started(2).Label("app", "b").Obj(),
-		small("c", "n1", 2).Started(3).Label("app", "b").Obj(), small("d", "n1", 9).Started(4).Obj(),
+		smallPod("a", "n1", 1).StartTime(1).Label("app", "a").Obj(), smallPod("b", "n1", 2).StartTime(2).Label("app", "b").Obj(),
+		smallPod("c", "n1", 2).StartTime(3).Label("app", "b").Obj(), smallPod("d", "n1", 9).StartTime(4).Obj(),
 	}
 	for sentence, c := range map[string]struct {
 		pods       []*v1.Pod
@@ -40,18 +40,18 @@ func TestWhoHasToLeave(t *testing.T) {
 		"a budget with room protects nobody":                                  {pods: labelled, cpu: "1", budgets: []*policyv1.PodDisruptionBudget{budget("a", "app", "a", 1)}, want: "n1: a"},
 		"a budget allows as many as it says, the more important ones first":   {pods: labelled, cpu: "2", budgets: []*policyv1.PodDisruptionBudget{budget("b", "app", "b", 1)}, want: "n1: b a"},
 		"a budget is violated where nothing else helps":                       {pods: labelled, cpu: "3", budgets: []*policyv1.PodDisruptionBudget{budget("b", "app", "b", 0)}, want: "n1: b c a", violations: 2},
-		"a budget of another namespace protects nobody":                       {pods: labelled, cpu: "1", budgets: []*policyv1.PodDisruptionBudget{elsewhere(budget("a", "app", "a", 0))}, want: "n1: a"},
-		"a budget without a selector protects nobody":                         {pods: labelled, cpu: "1", budgets: []*policyv1.PodDisruptionBudget{selecting(budget("a", "", "", 0), nil)}, want: "n1: a"},
-		"a budget with an empty selector protects nobody":                     {pods: labelled, cpu: "1", budgets: []*policyv1.PodDisruptionBudget{selecting(budget("a", "", "", 0), &metav1.LabelSelector{})}, want: "n1: a"},
-		"a disruption that the API server has counted is not counted twice":   {pods: labelled, cpu: "1", budgets: []*policyv1.PodDisruptionBudget{disrupted(budget("a", "app", "a", 0), "a")}, want: "n1: a"},
-		"a pod that holds a port has to leave for it":                         {pods: []*v1.Pod{small("a", "n1", 1).HostPort("", v1.ProtocolTCP, 80).Obj(), small("b", "n1", 0).Obj()}, cpu: "1", want: "n1: a"},
-		"a node where nobody is of lower priority is left alone, at any size": {pods: []*v1.Pod{small("a", "n1", 10).HostPort("", v1.ProtocolTCP, 80).Obj()}, cpu: "1", want: ""},
+		"a budget of another namespace protects nobody":                       {pods: labelled, cpu: "1", budgets: []*policyv1.PodDisruptionBudget{inOtherNamespace(budget("a", "app", "a", 0))}, want: "n1: a"},
+		"a budget without a selector protects nobody":                         {pods: labelled, cpu: "1", budgets: []*policyv1.PodDisruptionBudget{withSelector(budget("a", "", "", 0), nil)}, want: "n1: a"},
+		"a budget with an empty selector protects nobody":                     {pods: labelled, cpu: "1", budgets: []*policyv1.PodDisruptionBudget{withSelector(budget("a", "", "", 0), &metav1.LabelSelector{})}, want: "n1: a"},
+		"a disruption that the API server has counted is not counted twice":   {pods: labelled, cpu: "1", budgets: []*policyv1.PodDisruptionBudget{withDisruptedPod(budget("a", "app", "a", 0), "a")}, want: "n1: a"},
+		"a pod that holds a port has to leave for it":                         {pods: []*v1.Pod{smallPod("a", "n1", 1).HostPort("", v1.ProtocolTCP, 80).Obj(), smallPod("b", "n1", 0).Obj()}, cpu: "1", want: "n1: a"},
+		"a node where nobody is of lower priority is left alone, at any size": {pods: []*v1.Pod{smallPod("a", "n1", 10).HostPort("", v1.ProtocolTCP, 80).Obj()}, cpu: "1", want: ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			town := newTown(t, nodes(1), c.pods...)
+			town := newTestEnv(t, nodes(1), c.pods...)
 			town.budgets = c.budgets
 			plan, _ := town.plan(t, fixture.Pod("shop/big").Requests("cpu", c.cpu).HostPort("", v1.ProtocolTCP, 80).Priority(9).Obj())
-			if got := show(plan); got != c.want {
+			if got := planString(plan); got != c.want {
 				t.Errorf("plan %q, want %q", got, c.want)
 			}
 			if plan != nil && plan.Violations != c.violations {
@@ -61,24 +61,24 @@ func TestWhoHasToLeave(t *testing.T) {
 	}
 }
 
-func elsewhere(pdb *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
+func inOtherNamespace(pdb *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	pdb.Namespace = "elsewhere"
 	return pdb
 }
 
-func selecting(pdb *policyv1.PodDisruptionBudget, selector *metav1.LabelSelector) *policyv1.PodDisruptionBudget {
+func withSelector(pdb *policyv1.PodDisruptionBudget, selector *metav1.LabelSelector) *policyv1.PodDisruptionBudget {
 	pdb.Spec.Selector = selector
 	return pdb
 }
 
-func disrupted(pdb *policyv1.PodDisruptionBudget, pod string) *policyv1.PodDisruptionBudget {
+func withDisruptedPod(pdb *policyv1.PodDisruptionBudget, pod string) *policyv1.PodDisruptionBudget {
 	pdb.Status.DisruptedPods = map[string]metav1.Time{pod: {}}
 	return pdb
 }
 
 // On n1 to n4 one pod each has to leave, the less important the higher the
 // node's number.
-func TestHowFarIsLooked(t *testing.T) {
+func TestNumberOfCandidates(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		offset, percentage, absolute int32
 		protected                    []string
@@ -101,21 +101,21 @@ func TestHowFarIsLooked(t *testing.T) {
 				name := fmt.Sprintf("p%d", i+1)
 				pods = append(pods, fixture.Pod("shop/"+name).Requests("cpu", "3").Priority(int32(4-i)).Label("name", name).On(fmt.Sprintf("n%d", i+1)).Obj())
 			}
-			town := newTown(t, nodes(4), pods...)
+			town := newTestEnv(t, nodes(4), pods...)
 			town.offset, town.percentage, town.absolute = c.offset, c.percentage, c.absolute
 			for _, name := range c.protected {
 				town.budgets = append(town.budgets, budget(name, "name", name, 0))
 			}
 			plan, _ := town.plan(t, fixture.Pod("shop/big").Requests("cpu", "3").Priority(9).Obj())
-			if got := show(plan); got != c.want {
+			if got := planString(plan); got != c.want {
 				t.Errorf("plan %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-func TestNominatedPodsKeepTheirRoom(t *testing.T) {
-	town := newTown(t, nodes(2), small("a", "n1", 1).Obj(), small("b", "n2", 5).Obj())
+func TestNominatedPodsCountAgainstTheNode(t *testing.T) {
+	town := newTestEnv(t, nodes(2), smallPod("a", "n1", 1).Obj(), smallPod("b", "n2", 5).Obj())
 	for node, priority := range map[string]int32{"n1": 9, "n2": 3} {
 		info, err := framework.NewPodInfo(fixture.Pod("shop/early-"+node).Requests("cpu", "3").Priority(priority).Obj())
 		if err != nil {
@@ -124,14 +124,14 @@ func TestNominatedPodsKeepTheirRoom(t *testing.T) {
 		town.cache.AddNominatedPod(klog.Background(), info, &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride})
 	}
 	plan, err := town.plan(t, fixture.Pod("shop/big").Requests("cpu", "4").Priority(9).Obj())
-	if got := show(plan); got != "n2: b" {
+	if got := planString(plan); got != "n2: b" {
 		t.Errorf("plan %q (%v), want n2's b to leave: room on n1 is promised to a pod of equal priority", got, err)
 	}
 }
 
-func TestWhyNobodyIsEvicted(t *testing.T) {
+func TestPreemptionErrors(t *testing.T) {
 	never := v1.PreemptNever
-	leaving := small("leaving", "n1", 1).Terminating().Mutate(func(p *v1.Pod) {
+	leaving := smallPod("leaving", "n1", 1).Terminating().Mutate(func(p *v1.Pod) {
 		p.Status.Conditions = []v1.PodCondition{{
 			Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
 		}}
@@ -143,41 +143,41 @@ func TestWhyNobodyIsEvicted(t *testing.T) {
 		waiting bool   // not a FitError: the nomination stays
 	}{
 		"a pod may be set to preempt nobody": {
-			pods: []*v1.Pod{small("a", "n1", 1).Obj(), small("b", "n2", 1).Obj()},
+			pods: []*v1.Pod{smallPod("a", "n1", 1).Obj(), smallPod("b", "n2", 1).Obj()},
 			pod:  fixture.Pod("shop/big").Requests("cpu", "4").Mutate(func(p *v1.Pod) { p.Spec.PreemptionPolicy = &never }),
 			want: "not eligible due to preemptionPolicy=Never.", waiting: true,
 		},
 		"a pod waits for its victims to leave": {
-			pods: []*v1.Pod{leaving.Obj(), small("a", "n2", 1).Obj()},
-			pod:  fixture.Pod("shop/big").Requests("cpu", "4").Nominated("n1"),
+			pods: []*v1.Pod{leaving.Obj(), smallPod("a", "n2", 1).Obj()},
+			pod:  fixture.Pod("shop/big").Requests("cpu", "4").NominatedNodeName("n1"),
 			want: "not eligible due to a terminating pod on the nominated node.", waiting: true,
 		},
 		"a pod does not wait for victims on a node that will not do": {
-			pods: []*v1.Pod{leaving.Obj(), small("a", "n2", 1).Obj()},
-			pod:  fixture.Pod("shop/big").Requests("cpu", "4").Nominated("n3"),
+			pods: []*v1.Pod{leaving.Obj(), smallPod("a", "n2", 1).Obj()},
+			pod:  fixture.Pod("shop/big").Requests("cpu", "4").NominatedNodeName("n3"),
 			want: "n1: leaving",
 		},
 		"a pod does not wait for victims on a node that is gone": {
-			pods: []*v1.Pod{small("a", "n2", 1).Obj(), small("b", "n1", 2).Obj()},
-			pod:  fixture.Pod("shop/big").Requests("cpu", "4").Nominated("gone"),
+			pods: []*v1.Pod{smallPod("a", "n2", 1).Obj(), smallPod("b", "n1", 2).Obj()},
+			pod:  fixture.Pod("shop/big").Requests("cpu", "4").NominatedNodeName("gone"),
 			want: "n2: a",
 		},
 		"nobody's leaving helps a pod that no node is large enough for": {
-			pods: []*v1.Pod{small("a", "n1", 1).Obj()},
+			pods: []*v1.Pod{smallPod("a", "n1", 1).Obj()},
 			pod:  fixture.Pod("shop/big").Requests("cpu", "5"),
 			want: "0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
 		},
 		"reasons are counted by node": {
-			pods: []*v1.Pod{small("a", "n1", 9).Obj(), small("b", "n2", 1).Obj(), small("c", "n2", 9).Obj()},
+			pods: []*v1.Pod{smallPod("a", "n1", 9).Obj(), smallPod("b", "n2", 1).Obj(), smallPod("c", "n2", 9).Obj()},
 			pod:  fixture.Pod("shop/big").Requests("cpu", "4"),
 			want: "0/3 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			three := append(nodes(2), fixture.Node("n3").Offers("cpu", "4", "pods", "10").Taint("only", "others", v1.TaintEffectNoSchedule).Obj())
-			town := newTown(t, three, c.pods...)
+			three := append(nodes(2), fixture.Node("n3").Capacity("cpu", "4", "pods", "10").Taint("only", "others", v1.TaintEffectNoSchedule).Obj())
+			town := newTestEnv(t, three, c.pods...)
 			plan, err := town.plan(t, c.pod.Priority(9).Obj())
-			got := show(plan)
+			got := planString(plan)
 			if err != nil {
 				got = err.Error()
 			}
@@ -193,7 +193,7 @@ func TestWhyNobodyIsEvicted(t *testing.T) {
 }
 
 func TestAPlanChangesNothing(t *testing.T) {
-	town := newTown(t, nodes(1), small("a", "n1", 1).Obj(), small("b", "n1", 2).Obj(), small("c", "n1", 9).Obj())
+	town := newTestEnv(t, nodes(1), smallPod("a", "n1", 1).Obj(), smallPod("b", "n1", 2).Obj(), smallPod("c", "n1", 9).Obj())
 	before := town.cache.Snapshot().Node("n1").Clone().String()
 	if plan, err := town.plan(t, fixture.Pod("shop/big").Requests("cpu", "3").Priority(9).Obj()); plan == nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 
 // town is a cluster with a framework that filters by name, taints, ports and
 // room, and what a plan is made with.
-type town struct {
+type testEnv struct {
 	cache     *cache.Cache
 	framework *framework.Framework
 	budgets   []*policyv1.PodDisruptionBudget
@@ -37,23 +37,23 @@ type town struct {
 }
 
 // extended is a Handle with extenders.
-type extended struct {
+type handleWithExtenders struct {
 	*framework.Framework
 	extenders []fwk.Extender
 }
 
-func (e extended) Extenders() []fwk.Extender { return e.extenders }
+func (e handleWithExtenders) Extenders() []fwk.Extender { return e.extenders }
 
-func newTown(t *testing.T, nodes []*v1.Node, pods ...*v1.Pod) *town {
+func newTestEnv(t *testing.T, nodes []*v1.Node, pods ...*v1.Pod) *testEnv {
 	t.Helper()
-	town := &town{cache: cache.New(), percentage: 100, clock: testingclock.NewFakeClock(fixture.Pod("p").Started(1000).Obj().Status.StartTime.Time)}
+	town := &testEnv{cache: cache.New(), percentage: 100, clock: testingclock.NewFakeClock(fixture.Pod("p").StartTime(1000).Obj().Status.StartTime.Time)}
 	for _, node := range nodes {
 		town.cache.SetNode(node)
 	}
 	for _, pod := range pods {
-		town.cache.Confirm(pod)
+		town.cache.SetPod(pod)
 	}
-	town.cache.Refresh()
+	town.cache.UpdateSnapshot()
 	registry := plugins.InTree()
 	chains := framework.Chains{framework.QueueSort: {{Name: "PrioritySort"}}}
 	for _, name := range []string{"NodeName", "TaintToleration", "NodePorts", "NodeResourcesFit"} {
@@ -76,11 +76,11 @@ func newTown(t *testing.T, nodes []*v1.Node, pods ...*v1.Pod) *town {
 }
 
 // plan lets the pod be refused, and plans for it.
-func (town *town) plan(t *testing.T, pod *v1.Pod) (*framework.Eviction, error) {
+func (town *testEnv) plan(t *testing.T, pod *v1.Pod) (*framework.PreemptionPlan, error) {
 	t.Helper()
 	state := framework.NewCycleState()
 	var walk cycle.Cycle
-	_, err := walk.Run(t.Context(), cycle.Request{Framework: town.framework, Pod: pod, Snapshot: town.cache.Refresh(), State: state})
+	_, err := walk.Run(t.Context(), cycle.Request{Framework: town.framework, Pod: pod, Snapshot: town.cache.UpdateSnapshot(), State: state})
 	var unfit *framework.FitError
 	if !errors.As(err, &unfit) {
 		t.Fatalf("the pod was to fit nowhere first, but: %v", err)
@@ -93,13 +93,13 @@ func (town *town) plan(t *testing.T, pod *v1.Pod) (*framework.Eviction, error) {
 		Clock:         town.clock,
 	})
 	return planner.Plan(t.Context(), framework.PreemptionRequest{
-		Handle: extended{town.framework, town.extenders}, State: state, Pod: pod, Refusals: unfit.Diagnosis.Refusals,
+		Handle: handleWithExtenders{town.framework, town.extenders}, State: state, Pod: pod, NodeToStatus: unfit.Diagnosis.NodeToStatus,
 		MinPercentage: town.percentage, MinAbsolute: town.absolute,
 	})
 }
 
 // show writes a plan as "node: victim victim".
-func show(plan *framework.Eviction) string {
+func planString(plan *framework.PreemptionPlan) string {
 	if plan == nil {
 		return ""
 	}
@@ -114,12 +114,12 @@ func show(plan *framework.Eviction) string {
 func nodes(n int) []*v1.Node {
 	var all []*v1.Node
 	for i := 1; i <= n; i++ {
-		all = append(all, fixture.Node(fmt.Sprintf("n%d", i)).Offers("cpu", "4", "pods", "10").Obj())
+		all = append(all, fixture.Node(fmt.Sprintf("n%d", i)).Capacity("cpu", "4", "pods", "10").Obj())
 	}
 	return all
 }
 
-func small(name, node string, priority int32) *fixture.PodBuilder {
+func smallPod(name, node string, priority int32) *fixture.PodBuilder {
 	return fixture.Pod("shop/"+name).Requests("cpu", "1").Priority(priority).On(node)
 }
 

@@ -21,7 +21,7 @@ type victim struct {
 }
 
 // lesser returns the pods on node with a lower priority than the given one.
-func lesser(node fwk.NodeInfo, priority int32, now time.Time) []*victim {
+func lowerPriorityPods(node fwk.NodeInfo, priority int32, now time.Time) []*victim {
 	var all []victim // in one piece: there are many nodes to look at
 	pods := node.GetPods()
 	for i, info := range pods {
@@ -30,7 +30,7 @@ func lesser(node fwk.NodeInfo, priority int32, now time.Time) []*victim {
 			if all == nil {
 				all = make([]victim, 0, len(pods)-i)
 			}
-			all = append(all, victim{PodInfo: info, priority: p, start: startOf(pod, now.Add(time.Duration(i)))})
+			all = append(all, victim{PodInfo: info, priority: p, start: startTime(pod, now.Add(time.Duration(i)))})
 		}
 	}
 	found := make([]*victim, len(all))
@@ -43,7 +43,7 @@ func lesser(node fwk.NodeInfo, priority int32, now time.Time) []*victim {
 // startOf is when a pod began to run; one that has not begins now. Upstream
 // reads the clock for each such pod, so that of two the first to be looked at
 // is the older: lesser keeps that order on a clock that stands still.
-func startOf(pod *v1.Pod, now time.Time) time.Time {
+func startTime(pod *v1.Pod, now time.Time) time.Time {
 	if pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Time
 	}
@@ -53,7 +53,7 @@ func startOf(pod *v1.Pod, now time.Time) time.Time {
 // byImportance puts those first who are to be spared first: higher priority,
 // then the longer run. Ties fall as sort.Slice lets them, which is what
 // upstream calls: another way to sort could choose other victims.
-func byImportance(victims []*victim) {
+func sortByImportance(victims []*victim) {
 	sort.Slice(victims, func(i, j int) bool {
 		a, b := victims[i], victims[j]
 		if a.priority != b.priority {
@@ -64,7 +64,7 @@ func byImportance(victims []*victim) {
 }
 
 // trial thinks through who leaves one node. state and node are its own.
-type trial struct {
+type dryRun struct {
 	request framework.PreemptionRequest
 	state   fwk.CycleState
 	node    fwk.NodeInfo
@@ -74,7 +74,7 @@ type trial struct {
 // important first, and how many of them budgets would have kept. All leave; if
 // the pod fits then, they come back one by one, and who would be in the way
 // stays out. Those whom a budget protects come back first.
-func (t *trial) victims(ctx context.Context, evictable []*victim, budgets *budgets) (out []*v1.Pod, violations int, status *fwk.Status) {
+func (t *dryRun) selectVictims(ctx context.Context, evictable []*victim, budgets *budgets) (out []*v1.Pod, violations int, status *fwk.Status) {
 	for _, v := range evictable {
 		if err := t.remove(ctx, v); err != nil {
 			return nil, 0, fwk.AsStatus(err)
@@ -83,8 +83,8 @@ func (t *trial) victims(ctx context.Context, evictable []*victim, budgets *budge
 	if status := t.fits(ctx); !status.IsSuccess() {
 		return nil, 0, status
 	}
-	byImportance(evictable)
-	protected, free := budgets.part(evictable)
+	sortByImportance(evictable)
+	protected, free := budgets.split(evictable)
 	left, err := t.reprieve(ctx, protected)
 	if err != nil {
 		return nil, 0, fwk.AsStatus(err)
@@ -96,7 +96,7 @@ func (t *trial) victims(ctx context.Context, evictable []*victim, budgets *budge
 	violations = len(left)
 	left = append(left, rest...)
 	if len(protected) > 0 && len(free) > 0 {
-		byImportance(left)
+		sortByImportance(left)
 	}
 	for _, v := range left {
 		out = append(out, v.GetPod())
@@ -106,7 +106,7 @@ func (t *trial) victims(ctx context.Context, evictable []*victim, budgets *budge
 
 // reprieve lets victims come back in their order as long as the pod still
 // fits, and returns those for whom there is no room.
-func (t *trial) reprieve(ctx context.Context, victims []*victim) (out []*victim, err error) {
+func (t *dryRun) reprieve(ctx context.Context, victims []*victim) (out []*victim, err error) {
 	for _, v := range victims {
 		if err := t.add(ctx, v); err != nil {
 			return nil, err
@@ -122,18 +122,18 @@ func (t *trial) reprieve(ctx context.Context, victims []*victim) (out []*victim,
 	return out, nil
 }
 
-func (t *trial) fits(ctx context.Context) *fwk.Status {
+func (t *dryRun) fits(ctx context.Context) *fwk.Status {
 	return t.request.Handle.RunFilterPluginsWithNominatedPods(ctx, t.state, t.request.Pod, t.node)
 }
 
-func (t *trial) remove(ctx context.Context, v *victim) error {
+func (t *dryRun) remove(ctx context.Context, v *victim) error {
 	if err := t.node.RemovePod(klog.FromContext(ctx), v.GetPod()); err != nil {
 		return err
 	}
 	return t.request.Handle.RunPreFilterExtensionRemovePod(ctx, t.state, t.request.Pod, v.PodInfo, t.node).AsError()
 }
 
-func (t *trial) add(ctx context.Context, v *victim) error {
+func (t *dryRun) add(ctx context.Context, v *victim) error {
 	t.node.AddPodInfo(v.PodInfo)
 	return t.request.Handle.RunPreFilterExtensionAddPod(ctx, t.state, t.request.Pod, v.PodInfo, t.node).AsError()
 }

@@ -9,7 +9,7 @@ import (
 
 // maxOld bounds the Generations of one name that finish what they began while
 // a newer one serves it.
-const maxOld = 8
+const maxOldGenerations = 8
 
 // Apply makes blueprint what runs under its name: it is built, the pointer is
 // swapped, the waiting pods are told, and what ran before is let go of. The
@@ -18,14 +18,14 @@ const maxOld = 8
 // that fails changes nothing at all: the error is a *BuildError, or
 // ErrOvertaken or ErrCrowded, after which a later call may end better.
 func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
-	slot := s.enter(blueprint)
-	defer s.leave(slot, blueprint)
+	slot := s.beginChange(blueprint)
+	defer s.endChange(slot, blueprint)
 	log := s.options.Log.WithValues("profile", blueprint.Name, "hash", blueprint.Hash, "generation", blueprint.Generation)
 
-	if s.renumber(slot, blueprint) {
+	if s.updateGeneration(slot, blueprint) {
 		return nil
 	}
-	if err := s.mayChange(slot, blueprint); err != nil {
+	if err := s.checkChange(slot, blueprint); err != nil {
 		return err
 	}
 	next, err := s.build(ctx, blueprint)
@@ -38,16 +38,16 @@ func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
 	}
 	s.mu.Lock()
 	previous, paused := slot.current, slot.paused
-	slot.current, slot.since, slot.withheld = next, s.options.Clock.Now(), ""
+	slot.current, slot.since, slot.heldReason = next, s.options.Clock.Now(), ""
 	if previous != nil {
-		s.old[blueprint.Name]++
+		s.oldGenerations[blueprint.Name]++
 	}
 	s.mu.Unlock()
 	if previous != nil {
-		previous.letGo()
+		previous.dropEquivalenceCache()
 	}
 	if previous == nil || !fault.NaiveSwap {
-		s.options.Waiting.Adopt(ctx, blueprint.Name, next.rules(s.hold(slot, blueprint.Name), paused))
+		s.options.Queue.SetProfile(ctx, blueprint.Name, next.queueRules(s.holdFunc(slot, blueprint.Name), paused))
 	}
 	if previous == nil {
 		log.Info("The profile runs")
@@ -55,7 +55,7 @@ func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
 	}
 	log.Info("The profile was swapped", "previousHash", previous.Blueprint().Hash, "previousGeneration", previous.Blueprint().Generation)
 	if fault.OldClosedUnderBind || fault.NaiveSwap {
-		previous.end()
+		previous.teardown()
 		return nil
 	}
 	previous.Release()
@@ -63,41 +63,41 @@ func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
 }
 
 // enter waits for the changes of the blueprint's name that are under way.
-func (s *Set) enter(blueprint *compile.Blueprint) *slot {
+func (s *Set) beginChange(blueprint *compile.Blueprint) *profileState {
 	s.mu.Lock()
-	s.wanted[blueprint.Name] = blueprint
+	s.pending[blueprint.Name] = blueprint
 	s.mu.Unlock()
-	return s.change(blueprint.Name)
+	return s.lockProfile(blueprint.Name)
 }
 
 // leave lets the next change of the name begin.
-func (s *Set) leave(slot *slot, blueprint *compile.Blueprint) {
+func (s *Set) endChange(slot *profileState, blueprint *compile.Blueprint) {
 	s.mu.Lock()
-	if s.wanted[blueprint.Name] == blueprint {
-		delete(s.wanted, blueprint.Name)
+	if s.pending[blueprint.Name] == blueprint {
+		delete(s.pending, blueprint.Name)
 	}
 	s.mu.Unlock()
-	slot.changing.Unlock()
+	slot.changeMu.Unlock()
 }
 
 // mayChange says whether blueprint may be built now.
-func (s *Set) mayChange(slot *slot, blueprint *compile.Blueprint) error {
+func (s *Set) checkChange(slot *profileState, blueprint *compile.Blueprint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.wanted[blueprint.Name] != blueprint:
-		return ErrOvertaken
-	case slot.current != nil && s.old[blueprint.Name] >= maxOld:
-		return ErrCrowded
+	case s.pending[blueprint.Name] != blueprint:
+		return ErrSuperseded
+	case slot.current != nil && s.oldGenerations[blueprint.Name] >= maxOldGenerations:
+		return ErrTooManyGenerations
 	}
 	return nil
 }
 
 // ended notes that a Generation of a name is closed that served it before.
-func (s *Set) ended(name string) {
+func (s *Set) generationClosed(name string) {
 	s.mu.Lock()
-	if s.old[name]--; s.old[name] == 0 {
-		delete(s.old, name)
+	if s.oldGenerations[name]--; s.oldGenerations[name] == 0 {
+		delete(s.oldGenerations, name)
 	}
 	s.mu.Unlock()
 	s.forget(name)
@@ -107,8 +107,8 @@ func (s *Set) ended(name string) {
 // something, too.
 func (s *Set) forget(name string) {
 	s.mu.Lock()
-	_, served := s.slots[name]
-	forgotten := !served && s.old[name] == 0
+	_, served := s.profiles[name]
+	forgotten := !served && s.oldGenerations[name] == 0
 	s.mu.Unlock()
 	if forgotten && s.options.Forget != nil {
 		s.options.Forget(name)
@@ -117,7 +117,7 @@ func (s *Set) forget(name string) {
 
 // renumber handles a blueprint whose hash runs already: only the generation
 // numbers of the profile and its PluginConfigs may have moved.
-func (s *Set) renumber(slot *slot, blueprint *compile.Blueprint) bool {
+func (s *Set) updateGeneration(slot *profileState, blueprint *compile.Blueprint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slot.current == nil || slot.current.Blueprint().Hash != blueprint.Hash {

@@ -16,24 +16,24 @@ import (
 // beside the caller if one of them is not built in. One that does not come back
 // counts as shut, and is asked again when it does: of what it says then the pod
 // may be another.
-func (s *Set) askGate(ctx context.Context, g *Generation, pod *v1.Pod, lastGate string) (gate string) {
+func (s *Set) runPreEnqueue(ctx context.Context, g *Generation, pod *v1.Pod, lastGate string) (gate string) {
 	f := g.Framework
-	if f.ForeignGate() == "" {
+	if f.OutOfTreeGate() == "" {
 		gate, _ = f.RunPreEnqueuePlugins(ctx, pod, lastGate, nil)
 		return gate
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // which a plugin that hangs may heed
 	var said string
-	left := s.askBeside(g, func(w *framework.Watch) { said, _ = f.RunPreEnqueuePlugins(ctx, pod, lastGate, w) }, func() {
+	left := s.callAsync(g, func(w *framework.CallWatch) { said, _ = f.RunPreEnqueuePlugins(ctx, pod, lastGate, w) }, func() {
 		if !fault.LateGateForgotten {
-			s.options.Go(func() { s.options.Waiting.GateOpened(context.Background(), pod.UID) })
+			s.options.Go(func() { s.options.Queue.RecheckGates(context.Background(), pod.UID) })
 		}
 	})
 	if left == nil {
 		return said
 	}
-	f.Late(pod, left.Call)
+	f.ReportCallTimeout(pod, left.Call)
 	return left.Plugin
 }
 
@@ -42,7 +42,7 @@ func (s *Set) askGate(ctx context.Context, g *Generation, pod *v1.Pod, lastGate 
 // One that does not come back wakes the pod, and so does one that is not asked:
 // while out says that hints of the plugin have not come back, nobody waits for
 // one more.
-func (s *Set) hint(g *Generation, h framework.Hint, out *atomic.Int32) fwk.QueueingHintFn {
+func (s *Set) wrapHint(g *Generation, h framework.RegisteredEvent, out *atomic.Int32) fwk.QueueingHintFn {
 	ask := h.QueueingHintFn
 	if ask == nil {
 		return nil
@@ -52,32 +52,32 @@ func (s *Set) hint(g *Generation, h framework.Hint, out *atomic.Int32) fwk.Queue
 			return fwk.Queue, nil
 		}
 		defer g.Release()
-		if !h.Foreign || fault.HintWaitedFor {
+		if !h.OutOfTree || fault.HintWaitedFor {
 			return ask(logger, pod, oldObj, newObj)
 		}
-		if s.Crowded(g.Blueprint().Name) != nil || out.Load() > 0 && !fault.LateHintAskedAgain {
+		if s.TooManyAbandonedCalls(g.Blueprint().Name) != nil || out.Load() > 0 && !fault.LateHintAskedAgain {
 			return fwk.Queue, nil
 		}
 		var answer fwk.QueueingHint
 		var err error
 		call := framework.Call{Plugin: h.Plugin, Point: "QueueingHint"}
-		left := s.askBeside(g, func(w *framework.Watch) {
-			w.Calls(call, func() { answer, err = ask(logger, pod, oldObj, newObj) })
+		left := s.callAsync(g, func(w *framework.CallWatch) {
+			w.Watch(call, func() { answer, err = ask(logger, pod, oldObj, newObj) })
 		}, func() { out.Add(-1) })
 		if left == nil {
 			return answer, err
 		}
 		out.Add(1)
-		g.Framework.Late(nil, call)
-		return fwk.Queue, &framework.LateError{Call: call}
+		g.Framework.ReportCallTimeout(nil, call)
+		return fwk.Queue, &framework.CallTimeoutError{Call: call}
 	}
 }
 
 // askBeside asks g's plugins beside the caller, who holds a reference. It returns
 // nil when they have answered; else they are left behind, and returned is called
 // when they are back. Of what they say then nothing counts.
-func (s *Set) askBeside(g *Generation, ask func(*framework.Watch), returned func()) *framework.Left {
-	watch, done, counted := framework.NewWatch(s.options.Clock), make(chan struct{}), make(chan struct{})
+func (s *Set) callAsync(g *Generation, ask func(*framework.CallWatch), returned func()) *framework.AbandonedAttempt {
+	watch, done, counted := framework.NewCallWatch(s.options.Clock), make(chan struct{}), make(chan struct{})
 	var back func()
 	g.Retain()
 	s.options.Go(func() {
@@ -92,9 +92,9 @@ func (s *Set) askBeside(g *Generation, ask func(*framework.Watch), returned func
 		}()
 		ask(watch)
 	})
-	left := watch.Await(framework.Waiting{Wait: s.options.Wait, Clock: s.options.Clock}, done)
+	left := watch.Await(framework.Waiter{Wait: s.options.Wait, Clock: s.options.Clock}, done)
 	if left != nil {
-		back = s.Late(g.Framework, left.Call)
+		back = s.RecordAbandonedCall(g.Framework, left.Call)
 		close(counted)
 	}
 	return left

@@ -19,14 +19,14 @@ import (
 
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/scope"
+	"github.com/berthdev/berth/scheduler/scopedinformers"
 	"github.com/berthdev/berth/test/probe"
 )
 
 // inTime runs a test in virtual time, with work beside the caller.
-func inTime(t *testing.T, test func(w *world)) {
+func inVirtualTime(t *testing.T, test func(w *testEnv)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newTestEnv(t)
 		w.options.Go = func(work func()) { go work() }
 		test(w)
 	})
@@ -34,23 +34,23 @@ func inTime(t *testing.T, test func(w *world)) {
 
 // stubborn registers a plugin whose constructor comes back when release is
 // closed, whatever its context says.
-func (w *world) stubborn(name string, release <-chan struct{}, entered func(ctx context.Context)) {
+func (w *testEnv) registerHangingPlugin(name string, release <-chan struct{}, entered func(ctx context.Context)) {
 	w.options.Registry[name] = framework.Registration{Name: name, Points: framework.Points,
 		New: func(ctx context.Context, _ runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
 			entered(ctx)
 			<-release
-			return &probe.Probe{Called: name, Journal: w.journal}, nil
+			return &probe.Plugin{PluginName: name, Log: w.journal}, nil
 		}}
 }
 
-func TestAConstructorThatHangsIsGivenUp(t *testing.T) {
-	inTime(t, func(w *world) {
+func TestAConstructorThatHangsIsAbandoned(t *testing.T) {
+	inVirtualTime(t, func(w *testEnv) {
 		t := w.t
 		release := make(chan struct{})
 		given := make(chan context.Context, 2)
 		w.apply(1, "one", "A")
 		b := w.blueprint(2, "two", "Slow")
-		w.stubborn("Slow", release, func(ctx context.Context) { given <- ctx })
+		w.registerHangingPlugin("Slow", release, func(ctx context.Context) { given <- ctx })
 		w.journal.Take()
 
 		err := w.Apply(t.Context(), b)
@@ -61,7 +61,7 @@ func TestAConstructorThatHangsIsGivenUp(t *testing.T) {
 		if (<-given).Err() == nil {
 			t.Error("the constructor was not told that nobody waits for it")
 		}
-		w.runs("one", 1)
+		w.wantRunning("one", 1)
 		if err := w.Apply(t.Context(), b); err == nil || !strings.Contains(err.Error(), "has not come back") {
 			t.Errorf("%v: the same is built again while it hangs", err)
 		}
@@ -78,31 +78,31 @@ func TestAConstructorThatHangsIsGivenUp(t *testing.T) {
 }
 
 func TestBuildsThatHangAreBounded(t *testing.T) {
-	inTime(t, func(w *world) {
+	inVirtualTime(t, func(w *testEnv) {
 		t := w.t
 		release := make(chan struct{})
 		var entered atomic.Int32
 		w.blueprint(1, "", "Slow")
-		w.stubborn("Slow", release, func(context.Context) { entered.Add(1) })
-		for i := range maxAbandoned + 4 {
+		w.registerHangingPlugin("Slow", release, func(context.Context) { entered.Add(1) })
+		for i := range maxAbandonedBuilds + 4 {
 			if err := w.Apply(t.Context(), w.blueprint(int64(i), fmt.Sprint("hash-", i), "Slow")); err == nil {
 				t.Fatal("built")
 			}
 		}
-		if n := entered.Load(); n != maxAbandoned {
-			t.Errorf("%d constructors were called that do not come back, want %d", n, maxAbandoned)
+		if n := entered.Load(); n != maxAbandonedBuilds {
+			t.Errorf("%d constructors were called that do not come back, want %d", n, maxAbandonedBuilds)
 		}
 		close(release)
 		synctest.Wait()
 	})
 }
 
-func TestOfChangesThatWaitOnlyTheNewestIsMade(t *testing.T) {
-	w := newWorld(t)
+func TestOnlyTheNewestWaitingChangeIsApplied(t *testing.T) {
+	w := newTestEnv(t)
 	w.options.Go = func(work func()) { go work() }
 	release, building := make(chan struct{}), make(chan struct{})
 	w.blueprint(1, "", "Slow")
-	w.stubborn("Slow", release, func(context.Context) { close(building) })
+	w.registerHangingPlugin("Slow", release, func(context.Context) { close(building) })
 	var results []chan error
 	for _, b := range []*compile.Blueprint{
 		w.blueprint(1, "one", "Slow"), w.blueprint(2, "two", "A"), w.blueprint(3, "three", "A"), w.blueprint(4, "four", "A"),
@@ -110,60 +110,60 @@ func TestOfChangesThatWaitOnlyTheNewestIsMade(t *testing.T) {
 		result := make(chan error, 1)
 		results = append(results, result)
 		go func() { result <- w.Apply(t.Context(), b) }()
-		for w.newest() != b {
+		for w.pendingBlueprint() != b {
 			runtimego.Gosched()
 		}
 		<-building // else the second could come before the first had begun
 	}
 	close(release)
-	for i, want := range []error{nil, ErrOvertaken, ErrOvertaken, nil} {
+	for i, want := range []error{nil, ErrSuperseded, ErrSuperseded, nil} {
 		if err := <-results[i]; !errors.Is(err, want) {
 			t.Errorf("change %d: %v, want %v", i+1, err, want)
 		}
 	}
-	w.runs("four", 4)
+	w.wantRunning("four", 4)
 }
 
 // newest is the last Blueprint that somebody wanted to run as "p".
-func (w *world) newest() *compile.Blueprint {
+func (w *testEnv) pendingBlueprint() *compile.Blueprint {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.wanted["p"]
+	return w.pending["p"]
 }
 
 func TestAtMostEightOldGenerationsAreAlive(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	var held []*Generation
-	for i := range maxOld + 1 {
+	for i := range maxOldGenerations + 1 {
 		w.apply(int64(i), fmt.Sprint("hash-", i), "A")
 		g, _ := w.Acquire("p")
 		held = append(held, g)
 	}
 	newest := w.blueprint(99, "newest", "B")
-	if err := w.Apply(t.Context(), newest); !errors.Is(err, ErrCrowded) {
+	if err := w.Apply(t.Context(), newest); !errors.Is(err, ErrTooManyGenerations) {
 		t.Fatalf("%v, want ErrCrowded", err)
 	}
-	w.runs("hash-8", 8)
+	w.wantRunning("hash-8", 8)
 	held[3].Release()
 	if err := w.Apply(t.Context(), newest); err != nil {
 		t.Errorf("%v, although one of them is closed", err)
 	}
-	w.runs("newest", 99)
+	w.wantRunning("newest", 99)
 }
 
 // A handler that has heard nothing yet would let its plugin decide on less
 // than there is.
-func TestAGenerationRunsOnceItsHandlersHaveHeardWhatThereIs(t *testing.T) {
-	inTime(t, func(w *world) {
+func TestAGenerationRunsOnceItsHandlersHaveSynced(t *testing.T) {
+	inVirtualTime(t, func(w *testEnv) {
 		t := w.t
-		source := &slowInformer{started: make(chan struct{})}
-		w.options.Informers = scope.NewPool(scope.Options{Informers: source, Held: []runtime.Object{&v1.Node{}}, Log: logr.Discard()})
+		source := &slowInformer{synced: make(chan struct{})}
+		w.options.Informers = scopedinformers.NewPool(scopedinformers.Options{Informers: source, Watched: []runtime.Object{&v1.Node{}}, Log: logr.Discard()})
 		w.options.Clock = clock.RealClock{}
 		b := w.blueprint(1, "one", "Listens")
 		w.options.Registry["Listens"] = framework.Registration{Name: "Listens", Points: framework.Points,
 			New: func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 				_, err := h.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{})
-				return &probe.Probe{Called: "Listens", Journal: w.journal}, err
+				return &probe.Plugin{PluginName: "Listens", Log: w.journal}, err
 			}}
 		err := w.Apply(t.Context(), b)
 		if err == nil || !strings.Contains(err.Error(), "the informer of v1.Node, which a plugin uses, has not synced") {
@@ -172,7 +172,7 @@ func TestAGenerationRunsOnceItsHandlersHaveHeardWhatThereIs(t *testing.T) {
 		if source.handlers != 0 {
 			t.Errorf("%d handlers are left of a build that failed", source.handlers)
 		}
-		close(source.started)
+		close(source.synced)
 		if err := w.Apply(t.Context(), b); err != nil {
 			t.Error(err)
 		}

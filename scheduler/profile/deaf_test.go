@@ -19,12 +19,12 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/scope"
+	"github.com/berthdev/berth/scheduler/scopedinformers"
 )
 
 // hearing gives the world informers of resources that plugins name: those that
 // served says are served.
-func (w *world) hearing(served func() bool) *world {
+func (w *testEnv) withDynamicInformers(served func() bool) *testEnv {
 	kinds := map[schema.GroupVersionResource]string{{Group: "example.com", Version: "v1", Resource: "foos"}: "FooList"}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme.Scheme, kinds)
 	client.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -34,15 +34,15 @@ func (w *world) hearing(served func() bool) *world {
 		return true, nil, apierrors.NewNotFound(action.GetResource().GroupResource(), "")
 	})
 	kubernetes := fake.NewClientset()
-	w.options.Informers = scope.NewPool(scope.Options{
+	w.options.Informers = scopedinformers.NewPool(scopedinformers.Options{
 		Informers: informers.NewSharedInformerFactory(kubernetes, 0), Client: kubernetes, Dynamic: client,
-		Own: []fwk.EventResource{fwk.Node}, Tell: func(fwk.ClusterEvent, any, any) {},
+		OwnEvents: []fwk.EventResource{fwk.Node}, OnEvent: func(fwk.ClusterEvent, any, any) {},
 	})
 	return w
 }
 
 // wants has a plugin want to hear of these resources.
-func (w *world) wants(plugin string, resources ...fwk.EventResource) {
+func (w *testEnv) registersEvents(plugin string, resources ...fwk.EventResource) {
 	w.blueprint(0, "", plugin)
 	var events []fwk.ClusterEventWithHint
 	for _, resource := range resources {
@@ -52,53 +52,53 @@ func (w *world) wants(plugin string, resources ...fwk.EventResource) {
 }
 
 // ails compares what is wrong with what runs.
-func (w *world) wantAilments(want ...string) {
+func (w *testEnv) wantDegradations(want ...string) {
 	w.t.Helper()
 	running, ok := w.Running("p")
 	if !ok {
 		w.t.Fatal("nothing runs")
 	}
 	starts := func(said, begin string) bool { return strings.HasPrefix(said, begin) }
-	if !slices.EqualFunc(running.Ailments, want, starts) {
-		w.t.Errorf("ailments (-want +got):\n%s", cmp.Diff(want, running.Ailments))
+	if !slices.EqualFunc(running.Degradations, want, starts) {
+		w.t.Errorf("ailments (-want +got):\n%s", cmp.Diff(want, running.Degradations))
 	}
 }
 
-func TestWhatCannotBeHeardOfAilsAProfileThatRunsAllTheSame(t *testing.T) {
-	inTime(t, func(w *world) {
+func TestMissedEventsDegradeAProfileThatKeepsRunning(t *testing.T) {
+	inVirtualTime(t, func(w *testEnv) {
 		t := w.t
 		var served, told atomic.Bool
-		w.hearing(served.Load)
-		w.WhenAilmentsChange(func(name string) { told.Store(name == "p") })
+		w.withDynamicInformers(served.Load)
+		w.OnDegradedChange(func(name string) { told.Store(name == "p") })
 		const nothing = "nothing is heard of foos.v1.example.com, which may wake pods that A refused: "
-		w.wants("A", fwk.Node, "foos.v1.example.com", "foos")
+		w.registersEvents("A", fwk.Node, "foos.v1.example.com", "foos")
 		w.apply(1, "one", "A")
-		w.runs("one", 1)
-		w.wantAilments("nothing is heard of foos, which may wake pods that A refused: ", nothing)
+		w.wantRunning("one", 1)
+		w.wantDegradations("nothing is heard of foos, which may wake pods that A refused: ", nothing)
 
 		served.Store(true)
 		told.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		w.wantAilments("nothing is heard of foos, which may wake pods that A refused: ")
+		w.wantDegradations("nothing is heard of foos, which may wake pods that A refused: ")
 		if !told.Load() {
 			t.Error("nobody is told that foos are heard of")
 		}
 
-		w.wants("B", fwk.Node)
+		w.registersEvents("B", fwk.Node)
 		w.apply(2, "two", "B")
-		w.wantAilments()
+		w.wantDegradations()
 		w.Delete("p")
 		synctest.Wait()
 	})
 }
 
-func TestNobodyListensOnTrial(t *testing.T) {
-	inTime(t, func(w *world) {
+func TestATrialSubscribesToNoEvents(t *testing.T) {
+	inVirtualTime(t, func(w *testEnv) {
 		t := w.t
 		asked := 0
-		w.hearing(func() bool { asked++; return true }).withPods()
-		w.wants("A", fwk.Node, "foos.v1.example.com")
+		w.withDynamicInformers(func() bool { asked++; return true }).withPods()
+		w.registersEvents("A", fwk.Node, "foos.v1.example.com")
 		if _, err := w.Try(t.Context(), w.blueprint(1, "one", "A")); err != nil {
 			t.Fatal(err)
 		}

@@ -11,32 +11,32 @@ import (
 )
 
 // asked is an extender that notes when it is made and when it is closed.
-type asked struct {
+type recordingExtender struct {
 	fwk.Extender
-	w    *world
+	env  *testEnv
 	name string
 }
 
-func (a *asked) Name() string { return a.name }
+func (a *recordingExtender) Name() string { return a.name }
 
-func (a *asked) IsFilter() bool { return false }
+func (a *recordingExtender) IsFilter() bool { return false }
 
-func (a *asked) Close() error {
-	a.w.journal.Note("%s is closed", a.name)
+func (a *recordingExtender) Close() error {
+	a.env.journal.Add("%s is closed", a.name)
 	return nil
 }
 
 // extending lets extenders be made.
-func (w *world) extending() *world {
-	w.options.Extender = func(_ context.Context, profile string, c extender.Config) (fwk.Extender, error) {
-		w.journal.Note("%s is made for %s", c.Name, profile)
-		return &asked{w: w, name: c.Name}, nil
+func (w *testEnv) withExtenders() *testEnv {
+	w.options.NewExtender = func(_ context.Context, profile string, c extender.Config) (fwk.Extender, error) {
+		w.journal.Add("%s is made for %s", c.Name, profile)
+		return &recordingExtender{env: w, name: c.Name}, nil
 	}
 	return w
 }
 
-func TestATrialAsksNoExtender(t *testing.T) {
-	w := newWorld(t).withPods("first").extending()
+func TestATrialCallsNoExtender(t *testing.T) {
+	w := newTestEnv(t).withPods("first").withExtenders()
 	b := w.blueprint(1, "one", "A")
 	b.Extenders = []extender.Config{{Name: "rack", Filter: "filter"}}
 	if _, err := w.Try(t.Context(), b); err != nil {
@@ -53,8 +53,8 @@ func TestATrialAsksNoExtender(t *testing.T) {
 	}
 }
 
-func TestExtendersEndWithTheirGeneration(t *testing.T) {
-	w := newWorld(t).extending()
+func TestExtendersCloseWithTheirGeneration(t *testing.T) {
+	w := newTestEnv(t).withExtenders()
 	b := w.blueprint(1, "one", "A")
 	b.Extenders = []extender.Config{{Name: "rack"}, {Name: "gpu"}}
 	if err := w.Apply(t.Context(), b); err != nil {

@@ -22,23 +22,23 @@ type Generation struct {
 	Framework *framework.Framework
 	// memo is nil where nothing can be remembered, and once the Generation was
 	// replaced.
-	memo atomic.Pointer[cycle.Memo]
+	equivalenceCache atomic.Pointer[cycle.EquivalenceCache]
 	// caches bounds it together with those of the other Generations; nil: it is
 	// bounded alone.
-	caches *cycle.Budget
+	cacheBudget *cycle.Budget
 
 	hints []queue.Hint
 	// wakes are the names of their events, by plugin.
-	wakes map[string][]string
+	requeueEvents map[string][]string
 	// prints tell the Generation's plugins from those of others; see prints.
-	prints map[string]string
+	pluginFingerprints map[string]string
 	// gate asks the PreEnqueue plugins.
-	gate func(ctx context.Context, pod *v1.Pod, lastGate string) string
+	runPreEnqueue func(ctx context.Context, pod *v1.Pod, lastGate string) string
 	// deaf says which events the plugins want to hear of that cannot be heard.
-	deaf func() []string
+	missedEvents func() []string
 	// end takes down all that the Generation started, beside the caller.
-	end    func()
-	closed chan struct{}
+	teardown func()
+	closed   chan struct{}
 
 	// blueprint is replaced, never written: a newer one of the same hash may
 	// carry another metadata.generation.
@@ -53,13 +53,13 @@ func (g *Generation) Blueprint() *compile.Blueprint { return g.blueprint.Load() 
 
 // Memo is the equivalence cache of the Generation's plugins; nil where there is
 // none. The loop alone uses what it returns.
-func (g *Generation) Memo() *cycle.Memo { return g.memo.Load() }
+func (g *Generation) EquivalenceCache() *cycle.EquivalenceCache { return g.equivalenceCache.Load() }
 
 // RenewMemo replaces the equivalence cache by an empty one, if there is one: an
 // attempt that was left behind may still write into it. The loop calls it.
-func (g *Generation) RenewMemo() {
+func (g *Generation) ResetEquivalenceCache() {
 	// It stays nil where the Generation was replaced meanwhile.
-	if memo := g.memo.Load(); memo != nil && g.memo.CompareAndSwap(memo, g.caches.NewMemo(g.Framework)) {
+	if memo := g.equivalenceCache.Load(); memo != nil && g.equivalenceCache.CompareAndSwap(memo, g.cacheBudget.NewEquivalenceCache(g.Framework)) {
 		memo.Close()
 	}
 }
@@ -67,26 +67,26 @@ func (g *Generation) RenewMemo() {
 // letGo frees what only a Generation that takes new pods needs: bindings may hold
 // one that was replaced for long. An attempt that is under way keeps the cache that
 // it began with, until it ends.
-func (g *Generation) letGo() {
+func (g *Generation) dropEquivalenceCache() {
 	if !fault.OldGenerationRemembers {
-		g.memo.Swap(nil).Close()
+		g.equivalenceCache.Swap(nil).Close()
 	}
 }
 
 // sort names the order of the Generation's pods, and is it.
-func (g *Generation) sort() (order string, less fwk.LessFunc) {
-	if g.Framework.BrokenSort() != nil && !fault.BrokenSortKept {
+func (g *Generation) effectiveQueueSort() (order string, less fwk.LessFunc) {
+	if g.Framework.QueueSortFault() != nil && !fault.BrokenSortKept {
 		return prioritySort, framework.ByPriority
 	}
-	return g.sortPlugin(), g.Framework.Less
+	return g.queueSortKey(), g.Framework.Less
 }
 
 // prioritySort is the sort of profiles that say nothing else.
 const prioritySort = "PrioritySort"
 
 // sortPlugin names the QueueSort plugin and its arguments.
-func (g *Generation) sortPlugin() string {
-	name := g.Framework.SortName()
+func (g *Generation) queueSortKey() string {
+	name := g.Framework.QueueSortName()
 	return strings.TrimRight(name+" "+argumentsText(g.Blueprint(), name), " ")
 }
 
@@ -112,7 +112,7 @@ func (g *Generation) Release() {
 	last := g.refs == 0
 	g.mu.Unlock()
 	if last {
-		g.end()
+		g.teardown()
 	}
 }
 
@@ -124,22 +124,22 @@ func (g *Generation) Closed() <-chan struct{} { return g.closed }
 // asked first, and holds every pod where the profile is paused. The queue asks without its lock and so may be late: a Generation
 // that was closed meanwhile says nothing that would keep a pod waiting, and the
 // queue asks again by the rules that replaced it.
-func (g *Generation) rules(hold func(*v1.Pod) queue.Hold, paused bool) *queue.Rules {
+func (g *Generation) queueRules(hold func(*v1.Pod) queue.Hold, paused bool) *queue.Rules {
 	settings := g.Blueprint().Queue
-	sort, less := g.sort()
+	sort, less := g.effectiveQueueSort()
 	return &queue.Rules{
-		Hash: g.Blueprint().Hash, Plugins: g.prints,
-		Sort:   sort,
-		Makeup: makeupOf(g.Blueprint(), paused),
-		Less:   less,
-		Clock:  g.Framework.Clock,
-		Hold:   hold,
+		Hash: g.Blueprint().Hash, PluginFingerprints: g.pluginFingerprints,
+		Sort:  sort,
+		Key:   profileKeyOf(g.Blueprint(), paused),
+		Less:  less,
+		Clock: g.Framework.Clock,
+		Hold:  hold,
 		PreEnqueue: func(ctx context.Context, pod *v1.Pod, lastGate string) string {
 			if !g.retain() {
 				return ""
 			}
 			defer g.Release()
-			return g.gate(ctx, pod, lastGate)
+			return g.runPreEnqueue(ctx, pod, lastGate)
 		},
 		Hints:          g.hints,
 		InitialBackoff: settings.InitialBackoff,

@@ -14,9 +14,9 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-func TestAPausedProfileIsNotHandedOut(t *testing.T) {
-	w := newWorld(t)
-	w.Pause("p", true)
+func TestAPausedProfileCannotBeAcquired(t *testing.T) {
+	w := newTestEnv(t)
+	w.SetPaused("p", true)
 	w.apply(1, "one", "A")
 	if _, ok := w.Acquire("p"); ok {
 		t.Error("acquired while it is paused since before it was applied")
@@ -24,9 +24,9 @@ func TestAPausedProfileIsNotHandedOut(t *testing.T) {
 	if hold := w.rules["p"].Hold(&v1.Pod{}); hold.Reason != queue.ProfilePaused || !strings.Contains(hold.Message, "SchedulingProfile p is paused") {
 		t.Errorf("hold %+v", hold)
 	}
-	w.Pause("p", true)
+	w.SetPaused("p", true)
 	w.wantJournal("adopt p")
-	w.Pause("p", false)
+	w.SetPaused("p", false)
 	w.wantJournal("adopt p")
 	if hold := w.rules["p"].Hold(&v1.Pod{}); hold.Reason != "" {
 		t.Errorf("hold %+v after the pause", hold)
@@ -36,7 +36,7 @@ func TestAPausedProfileIsNotHandedOut(t *testing.T) {
 		t.Fatal("not acquired after the pause")
 	}
 	g.Release()
-	w.Pause("p", true)
+	w.SetPaused("p", true)
 	w.Delete("p")
 	w.apply(1, "one", "A")
 	if _, ok := w.Acquire("p"); !ok {
@@ -44,8 +44,8 @@ func TestAPausedProfileIsNotHandedOut(t *testing.T) {
 	}
 }
 
-func TestAPodThatAsksForTooMuchIsHeldByItsField(t *testing.T) {
-	w := newWorld(t)
+func TestAPodWithAnUnsupportedFieldIsHeld(t *testing.T) {
+	w := newTestEnv(t)
 	w.apply(1, "one", "A")
 	w.unsupported = "spec.resourceClaims"
 	want := queue.Hold{Reason: queue.Unsupported, Message: "spec.resourceClaims: not yet"}
@@ -55,13 +55,13 @@ func TestAPodThatAsksForTooMuchIsHeldByItsField(t *testing.T) {
 }
 
 func TestACreationDuringADeletionComesAfterIt(t *testing.T) {
-	w := newWorld(t)
-	waiting := &served{names: map[string]bool{}}
-	w.Set.options.Waiting = waiting
+	w := newTestEnv(t)
+	waiting := &servedProfiles{names: map[string]bool{}}
+	w.Set.options.Queue = waiting
 	w.apply(1, "one", "A")
 	b := w.blueprint(2, "two", "B")
 	var creation sync.WaitGroup
-	waiting.during = func() {
+	waiting.onRemoveProfile = func() {
 		creation.Go(func() {
 			if err := w.Apply(t.Context(), b); err != nil {
 				t.Error(err)
@@ -73,7 +73,7 @@ func TestACreationDuringADeletionComesAfterIt(t *testing.T) {
 	}
 	w.Delete("p")
 	creation.Wait()
-	w.runs("two", 2)
+	w.wantRunning("two", 2)
 	if !waiting.names["p"] {
 		t.Error("the profile runs, and the queue does not serve it")
 	}
@@ -82,27 +82,27 @@ func TestACreationDuringADeletionComesAfterIt(t *testing.T) {
 // Metric series of a profile begin with its first build, whether that ends well
 // or not.
 func TestANameIsForgottenWhenNothingIsLeftOfIt(t *testing.T) {
-	for sentence, do := range map[string]func(w *world) (want []string){
-		"it ran": func(w *world) []string {
+	for sentence, do := range map[string]func(w *testEnv) (want []string){
+		"it ran": func(w *testEnv) []string {
 			w.apply(1, "one", "A")
 			w.Delete("p")
 			return []string{"p"}
 		},
-		"it runs": func(w *world) []string {
+		"it runs": func(w *testEnv) []string {
 			w.apply(1, "one", "A")
 			w.apply(2, "two", "B")
 			return nil
 		},
-		"it could never be built": func(w *world) []string {
+		"it could never be built": func(w *testEnv) []string {
 			b := w.blueprint(1, "one", "A")
-			w.probes["A"].On["New"] = probe.Fail(errors.New("no"))
+			w.probes["A"].Statuses["New"] = probe.Fail(errors.New("no"))
 			if err := w.Apply(w.t.Context(), b); err == nil {
 				w.t.Fatal("built")
 			}
 			w.Delete("p")
 			return []string{"p"}
 		},
-		"its last binding is not done": func(w *world) []string {
+		"its last binding is not done": func(w *testEnv) []string {
 			w.apply(1, "one", "A")
 			g, _ := w.Acquire("p")
 			w.Delete("p")
@@ -112,7 +112,7 @@ func TestANameIsForgottenWhenNothingIsLeftOfIt(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestEnv(t)
 			var forgotten []string
 			w.options.Forget = func(name string) { forgotten = append(forgotten, name) }
 			want := do(w)
@@ -123,8 +123,8 @@ func TestANameIsForgottenWhenNothingIsLeftOfIt(t *testing.T) {
 	}
 }
 
-func TestThePodsOfANameThatNothingServesAreHeldUntilSomethingDoes(t *testing.T) {
-	w := newWorld(t)
+func TestPodsOfAProfileThatDoesNotRunAreHeldUntilItDoes(t *testing.T) {
+	w := newTestEnv(t)
 	w.Hold("p", "it does not run")
 	w.Hold("p", "it does not run")
 	w.Hold("p", "it does not run yet")

@@ -9,7 +9,7 @@ import (
 )
 
 // Alive is what a Set has of one name.
-type Alive struct {
+type Status struct {
 	Name string
 	// Blueprint is what runs, since then; nil: nothing does.
 	Blueprint *compile.Blueprint
@@ -19,34 +19,34 @@ type Alive struct {
 	References int
 	// Old is how many Generations finish what they began while another one serves
 	// the name.
-	Old int
+	OldGenerations int
 	// Wanted is the hash of a change that is being made, or waits; may be empty.
-	Wanted string
+	PendingHash string
 	// Late is how many calls of its plugins have not come back, Ailments say what
 	// is wrong with them in whole sentences.
-	Late     int
-	Ailments []string
+	AbandonedCalls int
+	Degradations   []string
 	// Generation is what runs, to be looked at and not to be used: nobody holds a
 	// reference. nil: nothing does.
 	Generation *Generation
 }
 
 // Inspect returns what the Set has of each name, in the order of names.
-func (s *Set) Inspect() []Alive {
+func (s *Set) Statuses() []Status {
 	s.mu.Lock()
 	names := map[string]bool{}
-	for _, known := range []map[string]bool{keys(s.slots), keys(s.old), keys(s.wanted), keys(s.late)} {
+	for _, known := range []map[string]bool{keySet(s.profiles), keySet(s.oldGenerations), keySet(s.pending), keySet(s.abandonedCalls)} {
 		maps.Copy(names, known)
 	}
 	s.mu.Unlock()
-	var all []Alive
+	var all []Status
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		all = append(all, s.inspect(name))
+		all = append(all, s.status(name))
 	}
 	return all
 }
 
-func keys[V any](m map[string]V) map[string]bool {
+func keySet[V any](m map[string]V) map[string]bool {
 	all := make(map[string]bool, len(m))
 	for key := range m {
 		all[key] = true
@@ -54,15 +54,15 @@ func keys[V any](m map[string]V) map[string]bool {
 	return all
 }
 
-func (s *Set) inspect(name string) Alive {
+func (s *Set) status(name string) Status {
 	running, _ := s.Running(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := Alive{Name: name, Old: s.old[name], Late: s.late[name].calls, Ailments: running.Ailments}
-	if wanted := s.wanted[name]; wanted != nil {
-		a.Wanted = wanted.Hash
+	a := Status{Name: name, OldGenerations: s.oldGenerations[name], AbandonedCalls: s.abandonedCalls[name].calls, Degradations: running.Degradations}
+	if wanted := s.pending[name]; wanted != nil {
+		a.PendingHash = wanted.Hash
 	}
-	slot := s.slots[name]
+	slot := s.profiles[name]
 	if slot == nil {
 		return a
 	}

@@ -10,81 +10,81 @@ import (
 
 // maxLate bounds the calls of one profile's plugins that nobody waits for any
 // more and that have not come back.
-const maxLate = 16
+const maxAbandonedCalls = 16
 
 // LateError says that so many calls of a profile's plugins have not come back
 // that no more are made.
-type LateError struct {
+type AbandonedCallsError struct {
 	// Last is the one that was given up last.
 	Last framework.Call
 	// Calls is how many there are.
 	Calls int
 }
 
-func (e *LateError) Error() string {
+func (e *AbandonedCallsError) Error() string {
 	return fmt.Sprintf("%d calls of the profile's plugins have not come back, the last of plugin %q from %s: "+
 		"no pod is tried until one does, or Berth is restarted", e.Calls, e.Last.Plugin, e.Last.Point)
 }
 
 // lateCalls are the calls of one profile's plugins that have not come back.
-type lateCalls struct {
+type abandonedCalls struct {
 	calls int
 	last  framework.Call
 }
 
 // Crowded is a *LateError while too many calls of the plugins of the profile
 // called name have not come back.
-func (s *Set) Crowded(name string) error {
+func (s *Set) TooManyAbandonedCalls(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if late := s.late[name]; late.calls >= maxLate {
-		return &LateError{Last: late.last, Calls: late.calls}
+	if late := s.abandonedCalls[name]; late.calls >= maxAbandonedCalls {
+		return &AbandonedCallsError{Last: late.last, Calls: late.calls}
 	}
 	return nil
 }
 
 // Late counts a call of f's plugins that nobody waits for any more, until back is
 // called.
-func (s *Set) Late(f *framework.Framework, call framework.Call) (back func()) {
-	f.Owe(1)
-	s.count(f.ProfileName(), call, 1)
+func (s *Set) RecordAbandonedCall(f *framework.Framework, call framework.Call) (back func()) {
+	f.AddAbandonedCalls(1)
+	s.addAbandonedCalls(f.ProfileName(), call, 1)
 	return func() {
-		s.count(f.ProfileName(), framework.Call{}, -1)
-		f.Owe(-1)
+		s.addAbandonedCalls(f.ProfileName(), framework.Call{}, -1)
+		f.AddAbandonedCalls(-1)
 	}
 }
 
-func (s *Set) count(name string, call framework.Call, by int) {
+func (s *Set) addAbandonedCalls(name string, call framework.Call, by int) {
 	if fault.LateUncounted {
 		return
 	}
 	s.mu.Lock()
-	late := s.late[name]
+	late := s.abandonedCalls[name]
 	before := late.calls
 	if late.calls += by; by > 0 {
 		late.last = call
 	}
-	if s.late[name] = late; late.calls == 0 {
-		delete(s.late, name)
+	if s.abandonedCalls[name] = late; late.calls == 0 {
+		delete(s.abandonedCalls, name)
 	}
 	s.mu.Unlock()
-	s.ails(name)
-	if (before >= maxLate) != (late.calls >= maxLate) {
-		s.options.Go(func() { s.options.Waiting.Reconsider(context.Background(), name, "") })
+	s.notifyDegradationChange(name)
+	if (before >= maxAbandonedCalls) != (late.calls >= maxAbandonedCalls) {
+		s.options.Go(func() { s.options.Queue.RecheckHolds(context.Background(), name, "") })
 	}
 }
 
 // WhenAilmentsChange has tell called, without a lock, with the name of a
 // profile of which Running has other Ailments.
-func (s *Set) WhenAilmentsChange(tell func(name string)) {
+func (s *Set) OnDegradedChange(tell func(name string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.onAilment = tell
+	s.onDegradationChange = tell
 }
 
-func (s *Set) ails(name string) {
+func (s *Set) notifyDegradationChange(name string) {
 	s.mu.Lock()
-	tell := s.onAilment
+	tell := s.onDegradationChange
 	s.mu.Unlock()
 	if tell != nil {
 		tell(name)
@@ -92,16 +92,16 @@ func (s *Set) ails(name string) {
 }
 
 // ailments says what is wrong with what runs. Called with the lock.
-func (s *Set) ailments(name string, g *Generation) (all []string) {
-	if broken := g.Framework.BrokenSort(); broken != nil {
+func (s *Set) degradations(name string, g *Generation) (all []string) {
+	if broken := g.Framework.QueueSortFault(); broken != nil {
 		all = append(all, broken.Error()+": its pods are in the order of PrioritySort instead")
 	}
-	switch late := s.late[name]; {
-	case late.calls >= maxLate:
-		all = append(all, (&LateError{late.last, late.calls}).Error())
+	switch late := s.abandonedCalls[name]; {
+	case late.calls >= maxAbandonedCalls:
+		all = append(all, (&AbandonedCallsError{late.last, late.calls}).Error())
 	case late.calls > 0:
 		all = append(all, fmt.Sprintf("%d of at most %d calls of its plugins have not come back, the last of plugin %q from %s",
-			late.calls, maxLate, late.last.Plugin, late.last.Point))
+			late.calls, maxAbandonedCalls, late.last.Plugin, late.last.Point))
 	}
 	return all
 }

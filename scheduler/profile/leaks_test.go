@@ -25,34 +25,34 @@ import (
 
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/scope"
+	"github.com/berthdev/berth/scheduler/scopedinformers"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/probe"
 )
 
 // hoard is what all instances of a greedy plugin have together.
-type hoard struct {
+type leakFixture struct {
 	server  *httptest.Server
 	gauge   *prometheus.GaugeVec
 	client  *fake.Clientset
-	pool    *scope.Pool
+	pool    *scopedinformers.Pool
 	serials atomic.Int64
 
-	timers, connections         atomic.Int64
-	heard, heardBefore, markers atomic.Int64
+	timers, connections                       atomic.Int64
+	handlerCalls, handlerCallsBefore, markers atomic.Int64
 }
 
 // greedy starts one of everything that a plugin can start.
-type greedy struct {
-	*probe.Probe
-	hoard  *hoard
-	serial string
-	http   *http.Transport
+type leakyPlugin struct {
+	*probe.Plugin
+	fixture *leakFixture
+	serial  string
+	http    *http.Transport
 }
 
-func (h *hoard) new(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	g := &greedy{
-		Probe: &probe.Probe{Called: "Greedy", Journal: &probe.Journal{}}, hoard: h,
+func (h *leakFixture) newPlugin(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	g := &leakyPlugin{
+		Plugin: &probe.Plugin{PluginName: "Greedy", Log: &probe.CallLog{}}, fixture: h,
 		serial: fmt.Sprint(h.serials.Add(1)), http: &http.Transport{},
 	}
 	go func() { <-ctx.Done() }()
@@ -72,21 +72,21 @@ func (h *hoard) new(ctx context.Context, _ runtime.Object, handle fwk.Handle) (f
 	core := handle.SharedInformerFactory().Core().V1()
 	nodes, volumes := core.Nodes().Informer(), core.PersistentVolumes().Informer()
 	byZone := cache.Indexers{"zone": func(obj any) ([]string, error) { return []string{obj.(*v1.Node).Labels["zone"]}, nil }}
-	_, err = nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { h.heard.Add(1) }})
+	_, err = nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { h.handlerCalls.Add(1) }})
 	_, volumesErr := volumes.AddEventHandler(cache.ResourceEventHandlerFuncs{})
 	return g, errors.Join(err, volumesErr, nodes.AddIndexers(byZone))
 }
 
-func (g *greedy) Close() error {
-	g.hoard.gauge.DeleteLabelValues(g.serial)
+func (g *leakyPlugin) Close() error {
+	g.fixture.gauge.DeleteLabelValues(g.serial)
 	g.http.CloseIdleConnections()
 	return nil
 }
 
 // newHoarders is a world whose profiles run the greedy plugin, and one that
 // cannot be built where "Broken" is named.
-func newHoarders(t *testing.T) (*world, *hoard) {
-	h := &hoard{
+func newLeakTestEnv(t *testing.T) (*testEnv, *leakFixture) {
+	h := &leakFixture{
 		gauge:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "greedy"}, []string{"serial"}),
 		client: fake.NewClientset(fixture.Node("n1").Label("zone", "a").Obj()),
 	}
@@ -105,16 +105,16 @@ func newHoarders(t *testing.T) (*world, *hoard) {
 	factory.Core().V1().Nodes().Informer()
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
-	h.pool = scope.NewPool(scope.Options{Informers: factory, Held: []runtime.Object{&v1.Node{}}, Client: h.client})
-	w := newWorld(t)
+	h.pool = scopedinformers.NewPool(scopedinformers.Options{Informers: factory, Watched: []runtime.Object{&v1.Node{}}, Client: h.client})
+	w := newTestEnv(t)
 	w.options.Informers = h.pool
-	w.options.Registry["Greedy"] = framework.Registration{Name: "Greedy", New: h.new, Points: framework.Points}
+	w.options.Registry["Greedy"] = framework.Registration{Name: "Greedy", New: h.newPlugin, Points: framework.Points}
 	w.options.Registry["Broken"] = framework.Registration{Name: "Broken", Points: framework.Points,
 		New: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return nil, errors.New("no") }}
 	return w, h
 }
 
-func greedyBlueprint(name string, i int, more ...string) *compile.Blueprint {
+func leakyBlueprint(name string, i int, more ...string) *compile.Blueprint {
 	chains := framework.Chains{framework.QueueSort: {{Name: "Greedy"}}}
 	for _, plugin := range append([]string{"Greedy"}, more...) {
 		chains[framework.Filter] = append(chains[framework.Filter], framework.Entry{Name: plugin})
@@ -123,28 +123,28 @@ func greedyBlueprint(name string, i int, more ...string) *compile.Blueprint {
 }
 
 // holdings is how much there is of everything that can leak.
-type holdings struct {
+type resourceCounts struct {
 	Goroutines, Series, Informers, Slots, Old, Abandoned int
 	Timers, Connections, Handlers                        int64
 }
 
 // look counts everything.
-func (h *hoard) look(w *world) holdings {
+func (h *leakFixture) count(w *testEnv) resourceCounts {
 	series := make(chan prometheus.Metric, 10000)
 	h.gauge.Collect(series)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return holdings{
+	return resourceCounts{
 		Goroutines: goruntime.NumGoroutine(), Timers: h.timers.Load(), Connections: h.connections.Load(),
-		Series: len(series), Handlers: h.heard.Load() - h.heardBefore.Load(), Informers: h.pool.Extra(),
-		Slots: len(w.slots) + len(w.wanted), Old: len(w.old), Abandoned: len(w.abandoned),
+		Series: len(series), Handlers: h.handlerCalls.Load() - h.handlerCallsBefore.Load(), Informers: h.pool.PluginInformers(),
+		Slots: len(w.profiles) + len(w.pending), Old: len(w.oldGenerations), Abandoned: len(w.abandonedBuilds),
 	}
 }
 
 // marker lets a node come, so that every handler that is left is called.
-func (h *hoard) marker(w *world) {
+func (h *leakFixture) createMarkerNode(w *testEnv) {
 	w.t.Helper()
-	h.heardBefore.Store(h.heard.Load())
+	h.handlerCallsBefore.Store(h.handlerCalls.Load())
 	node := fixture.Node(fmt.Sprint("marker-", h.markers.Add(1))).Obj()
 	if _, err := h.client.CoreV1().Nodes().Create(w.t.Context(), node, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
@@ -152,12 +152,12 @@ func (h *hoard) marker(w *world) {
 }
 
 // wants fails the test unless there is soon as much of everything as before.
-func (h *hoard) wants(w *world, want holdings) {
+func (h *leakFixture) wantCounts(w *testEnv, want resourceCounts) {
 	w.t.Helper()
-	h.marker(w)
-	var got holdings
+	h.createMarkerNode(w)
+	var got resourceCounts
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		if got = h.look(w); got == want {
+		if got = h.count(w); got == want {
 			return
 		}
 		goruntime.Gosched()
@@ -166,12 +166,12 @@ func (h *hoard) wants(w *world, want holdings) {
 }
 
 // settled is what there is once nothing moves any more.
-func (h *hoard) settled(w *world) holdings {
-	h.marker(w)
-	last, same := h.look(w), 0
+func (h *leakFixture) stableCounts(w *testEnv) resourceCounts {
+	h.createMarkerNode(w)
+	last, same := h.count(w), 0
 	for same < 2000 {
 		goruntime.Gosched()
-		now := h.look(w)
+		now := h.count(w)
 		if same++; now != last {
 			last, same = now, 0
 		}
@@ -183,29 +183,29 @@ func (h *hoard) settled(w *world) holdings {
 const rounds = 1000
 
 func TestAThousandRebuildsLeaveNothingBehind(t *testing.T) {
-	w, h := newHoarders(t)
+	w, h := newLeakTestEnv(t)
 	apply := func(i int) {
-		if err := w.Apply(t.Context(), greedyBlueprint("p", i)); err != nil {
+		if err := w.Apply(t.Context(), leakyBlueprint("p", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	apply(0)
-	before := h.settled(w)
+	before := h.stableCounts(w)
 	if before.Timers != 1 || before.Series != 1 || before.Informers != 1 || before.Connections != 1 {
 		t.Fatalf("one generation has %+v", before)
 	}
 	for i := range rounds {
 		apply(i + 1)
 	}
-	h.wants(w, before)
+	h.wantCounts(w, before)
 }
 
 func TestAThousandProfilesThatComeAndGoLeaveNothingBehind(t *testing.T) {
-	w, h := newHoarders(t)
-	before := h.settled(w)
+	w, h := newLeakTestEnv(t)
+	before := h.stableCounts(w)
 	for i := range rounds {
 		name := fmt.Sprint("profile-", i)
-		if err := w.Apply(t.Context(), greedyBlueprint(name, 1)); err != nil {
+		if err := w.Apply(t.Context(), leakyBlueprint(name, 1)); err != nil {
 			t.Fatal(err)
 		}
 		w.Delete(name)
@@ -213,19 +213,19 @@ func TestAThousandProfilesThatComeAndGoLeaveNothingBehind(t *testing.T) {
 	if before.Slots != 0 || before.Informers != 0 {
 		t.Fatalf("nothing runs and there is %+v", before)
 	}
-	h.wants(w, before)
+	h.wantCounts(w, before)
 }
 
 func TestAThousandBuildsThatFailHalfWayLeaveNothingBehind(t *testing.T) {
-	w, h := newHoarders(t)
-	if err := w.Apply(t.Context(), greedyBlueprint("p", 0)); err != nil {
+	w, h := newLeakTestEnv(t)
+	if err := w.Apply(t.Context(), leakyBlueprint("p", 0)); err != nil {
 		t.Fatal(err)
 	}
-	before := h.settled(w)
+	before := h.stableCounts(w)
 	for i := range rounds {
-		if err := w.Apply(t.Context(), greedyBlueprint("p", i+1, "Broken")); err == nil {
+		if err := w.Apply(t.Context(), leakyBlueprint("p", i+1, "Broken")); err == nil {
 			t.Fatal("built with a plugin that cannot be")
 		}
 	}
-	h.wants(w, before)
+	h.wantCounts(w, before)
 }

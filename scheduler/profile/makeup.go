@@ -14,27 +14,27 @@ import (
 
 // keeping are the points at which a plugin can keep a pod from its node, or from
 // being tried.
-var keeping = []framework.Point{
+var rejectingPoints = []framework.Point{
 	framework.PreEnqueue, framework.PreFilter, framework.Filter, framework.Reserve, framework.Permit, framework.PreBind,
 }
 
 // choosing are the points that have a say in which of the nodes is taken.
-var choosing = []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score}
+var selectingPoints = []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score}
 
 // makeupOf says what decides about the pods of a profile, as the queue compares
 // it at a swap. What decides about the order, about how long is waited and about
 // what is written touches nobody's verdict and is not in it, but for what is told
 // of pods that wait: only another attempt finds out more, or takes it back.
-func makeupOf(b *compile.Blueprint, paused bool) queue.Makeup {
-	m := queue.Makeup{
-		Plugins: map[string]string{},
-		Gates:   sets.New[string](),
-		Room:    chainText(b, framework.PostFilter),
-		Choice:  fmt.Sprint(b.PercentageOfNodesToScore),
-		Holds:   fmt.Sprintf("paused %t", paused),
-		Told:    toldBy(b),
+func profileKeyOf(b *compile.Blueprint, paused bool) queue.ProfileKey {
+	m := queue.ProfileKey{
+		Plugins:       map[string]string{},
+		PreEnqueue:    sets.New[string](),
+		PostFilter:    chainText(b, framework.PostFilter),
+		NodeSelection: fmt.Sprint(b.PercentageOfNodesToScore),
+		Holds:         fmt.Sprintf("paused %t", paused),
+		Explanations:  explanationDetail(b),
 	}
-	for _, point := range keeping {
+	for _, point := range rejectingPoints {
 		for _, entry := range b.Chains[point] {
 			if _, known := m.Plugins[entry.Name]; !known {
 				m.Plugins[entry.Name] = argumentsText(b, entry.Name)
@@ -43,18 +43,18 @@ func makeupOf(b *compile.Blueprint, paused bool) queue.Makeup {
 		}
 	}
 	for _, entry := range b.Chains[framework.PreEnqueue] {
-		m.Gates.Insert(entry.Name)
+		m.PreEnqueue.Insert(entry.Name)
 	}
-	for _, point := range choosing {
-		m.Choice += "; " + chainText(b, point)
+	for _, point := range selectingPoints {
+		m.NodeSelection += "; " + chainText(b, point)
 	}
 	for _, e := range b.Extenders {
-		m.Plugins[framework.ExtenderPlugin(e.Name)] = extenderText(e)
+		m.Plugins[framework.ExtenderPluginName(e.Name)] = extenderText(e)
 		if e.Filter != "" || e.Prioritize != "" {
-			m.Choice += "; " + extenderText(e)
+			m.NodeSelection += "; " + extenderText(e)
 		}
 		if e.Preempt != "" {
-			m.Room += "; " + extenderText(e)
+			m.PostFilter += "; " + extenderText(e)
 		}
 	}
 	if b.Namespaces != nil {
@@ -64,7 +64,7 @@ func makeupOf(b *compile.Blueprint, paused bool) queue.Makeup {
 }
 
 // toldBy says what a blueprint has told of pods that wait.
-func toldBy(b *compile.Blueprint) string {
+func explanationDetail(b *compile.Blueprint) string {
 	switch {
 	case !b.Decisions.Explains():
 		return "nothing"

@@ -12,7 +12,7 @@ import (
 
 // taking lets "p" run and take the pods of namespaces of team a alone; towns
 // are the namespaces that there are.
-func (w *world) taking(towns map[string]labels.Set) {
+func (w *testEnv) applyWithAllowedNamespaces(towns map[string]labels.Set) {
 	w.t.Helper()
 	w.options.Namespace = func(name string) (labels.Set, bool) { has, ok := towns[name]; return has, ok }
 	b := w.blueprint(1, "one", "A")
@@ -23,7 +23,7 @@ func (w *world) taking(towns map[string]labels.Set) {
 	w.journal.Take()
 }
 
-func TestWhosePodsAProfileTakes(t *testing.T) {
+func TestPodsOfOtherNamespacesAreHeld(t *testing.T) {
 	unlisted := make(chan struct{})
 	for sentence, c := range map[string]struct {
 		has    labels.Set // nil: there is no such namespace
@@ -37,13 +37,13 @@ func TestWhosePodsAProfileTakes(t *testing.T) {
 		"nobody is held before it is known which there are": {has: labels.Set{"team": "b"}, listed: unlisted},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWorld(t)
-			w.options.Listed = c.listed
+			w := newTestEnv(t)
+			w.options.CachesSynced = c.listed
 			towns := map[string]labels.Set{}
 			if c.has != nil {
 				towns["shop"] = c.has
 			}
-			w.taking(towns)
+			w.applyWithAllowedNamespaces(towns)
 			hold := w.rules["p"].Hold(fixture.Pod("shop/web").Obj())
 			if hold.Reason != c.want {
 				t.Errorf("hold %+v, want the reason %q", hold, c.want)
@@ -56,7 +56,7 @@ func TestWhosePodsAProfileTakes(t *testing.T) {
 	}
 }
 
-func TestAChangeOfANamespaceIsThoughtAbout(t *testing.T) {
+func TestANamespaceChangeRechecksHeldPods(t *testing.T) {
 	ours, theirs := labels.Set{"team": "a"}, labels.Set{"team": "b"}
 	again := []string{"reconsider p shop"}
 	for sentence, c := range map[string]struct {
@@ -71,8 +71,8 @@ func TestAChangeOfANamespaceIsThoughtAbout(t *testing.T) {
 		"another of its labels is other": {ours, labels.Set{"team": "a", "tier": "1"}, nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWorld(t)
-			w.taking(nil)
+			w := newTestEnv(t)
+			w.applyWithAllowedNamespaces(nil)
 			w.NamespaceChanged("shop", c.before, c.after)
 			if got := w.journal.Take(); !slices.Equal(got, c.want) {
 				t.Errorf("what happened: %q, want %q", got, c.want)
@@ -81,17 +81,17 @@ func TestAChangeOfANamespaceIsThoughtAbout(t *testing.T) {
 	}
 }
 
-func TestBeforeAllIsListedNobodyThinksAgain(t *testing.T) {
-	w := newWorld(t)
+func TestHoldsAreRecheckedOnceNamespacesHaveSynced(t *testing.T) {
+	w := newTestEnv(t)
 	listed := make(chan struct{})
-	w.options.Listed = listed
-	w.taking(nil)
+	w.options.CachesSynced = listed
+	w.applyWithAllowedNamespaces(nil)
 	w.NamespaceChanged("shop", nil, labels.Set{"team": "a"})
 	if got := w.journal.Take(); len(got) > 0 {
 		t.Errorf("what happened: %q", got)
 	}
 	close(listed)
-	w.NamespacesListed()
+	w.NamespacesSynced()
 	if got := w.journal.Take(); !slices.Equal(got, []string{"reconsider p "}) {
 		t.Errorf("what happened: %q, want all pods thought about once", got)
 	}

@@ -11,7 +11,7 @@ import (
 // prints says of each plugin of a Blueprint, in a text of no other meaning,
 // where it stands and with which arguments: two plugins with the same print do
 // the same.
-func prints(b *compile.Blueprint) map[string]string {
+func fingerprints(b *compile.Blueprint) map[string]string {
 	all := map[string]string{}
 	for _, point := range framework.Points {
 		for _, entry := range b.Chains[point] {
@@ -22,7 +22,7 @@ func prints(b *compile.Blueprint) map[string]string {
 		}
 	}
 	for _, e := range b.Extenders {
-		all[framework.ExtenderPlugin(e.Name)] = extenderText(e)
+		all[framework.ExtenderPluginName(e.Name)] = extenderText(e)
 	}
 	return all
 }

@@ -15,19 +15,19 @@ type Running struct {
 	Blueprint *compile.Blueprint
 	Since     time.Time
 	// Ailments say in whole sentences what is wrong with its plugins.
-	Ailments []string
+	Degradations []string
 }
 
 // ErrOvertaken says that a newer change of the same profile came while this
 // one waited: it was not made, since that one will be.
-var ErrOvertaken = errors.New("a newer change of the profile came in between")
+var ErrSuperseded = errors.New("a newer change of the profile came in between")
 
 // ErrCrowded says that a change has to wait: too many of the profile's older
 // generations still have pods to bind.
-var ErrCrowded = fmt.Errorf("%d older generations of the profile have pods on their way; the newest change is made when one of them is done", maxOld)
+var ErrTooManyGenerations = fmt.Errorf("%d older generations of the profile have pods on their way; the newest change is made when one of them is done", maxOldGenerations)
 
 // ErrUnlisted says that a trial has to wait until Berth knows what there is.
-var ErrUnlisted = errors.New("pods and nodes are still being listed; it is tried on them before it runs")
+var ErrCachesNotSynced = errors.New("pods and nodes are still being listed; it is tried on them before it runs")
 
 // BuildError says that a Blueprint compiled but its plugins could not be
 // built. What ran before still runs.

@@ -18,24 +18,24 @@ import (
 	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
-	"github.com/berthdev/berth/scheduler/scope"
+	"github.com/berthdev/berth/scheduler/scopedinformers"
 )
 
 // Waiting is who must hear that a profile changed: the pods that wait for it.
-type Waiting interface {
+type PodQueue interface {
 	// Adopt makes rules those of the profile, whose pods are looked for.
-	Adopt(ctx context.Context, profile string, rules *queue.Rules)
+	SetProfile(ctx context.Context, profile string, rules *queue.Rules)
 	// Reconsider asks again whether the profile's pods of a namespace, all
 	// where that is empty, are held.
-	Reconsider(ctx context.Context, profile, namespace string)
+	RecheckHolds(ctx context.Context, profile, namespace string)
 	// GateOpened asks the gates of the pod with this UID again, where one of them
 	// holds it.
-	GateOpened(ctx context.Context, uid types.UID)
+	RecheckGates(ctx context.Context, uid types.UID)
 	// Abandon holds the profile's pods for the given reason.
-	Abandon(ctx context.Context, profile string, hold queue.Hold)
+	RemoveProfile(ctx context.Context, profile string, hold queue.Hold)
 	// Withhold holds the pods of a profile that does not run, and those that come
 	// later, until Adopt or Abandon.
-	Withhold(ctx context.Context, profile string, hold queue.Hold)
+	HoldProfile(ctx context.Context, profile string, hold queue.Hold)
 }
 
 // Set maps profile names to the Generations that run. It is safe for
@@ -43,18 +43,18 @@ type Waiting interface {
 type Set struct {
 	options Options
 
-	mu    sync.Mutex
-	slots map[string]*slot
+	mu       sync.Mutex
+	profiles map[string]*profileState
 	// wanted is the newest Blueprint of a name that Apply has not dealt with.
-	wanted map[string]*compile.Blueprint
+	pending map[string]*compile.Blueprint
 	// old is how many Generations of a name are alive that serve it no more.
-	old map[string]int
+	oldGenerations map[string]int
 	// abandoned are builds that were given up and have not come back.
-	abandoned map[*build]struct{}
+	abandonedBuilds map[*builder]struct{}
 	// late are the calls of plugins that have not come back, by profile.
-	late map[string]lateCalls
+	abandonedCalls map[string]abandonedCalls
 	// onAilment is told of profiles whose Ailments change; may be nil.
-	onAilment func(name string)
+	onDegradationChange func(name string)
 }
 
 // Options are what a Set is built from.
@@ -62,7 +62,7 @@ type Options struct {
 	Registry framework.Registry
 	// HostFor is what the plugins of the profile called name are lent.
 	HostFor func(name string) framework.Host
-	Waiting Waiting
+	Queue   PodQueue
 	// Unsupported names the field of a pod that this build cannot honour, and
 	// says why; empty when it can honour all.
 	Unsupported func(pod *v1.Pod) (field, why string)
@@ -71,17 +71,17 @@ type Options struct {
 	Namespace func(name string) (labels.Set, bool)
 	// Informers are lent to the plugins of each Generation anew; nil: HostFor's
 	// are theirs.
-	Informers *scope.Pool
+	Informers *scopedinformers.Pool
 	// Extender makes the client of an extender of a profile, which lives as long as
 	// life; nil: no profile has any. It opens nothing.
-	Extender func(life context.Context, profile string, c extender.Config) (fwk.Extender, error)
+	NewExtender func(life context.Context, profile string, c extender.Config) (fwk.Extender, error)
 	// Caches bounds what is remembered for all profiles together; nil: each is
 	// bounded alone.
-	Caches *cycle.Budget
+	CacheBudget *cycle.Budget
 	// Trials are what trials are made of; nil: none is made.
 	Trials *Trials
 	// Listed is closed once the house has listed what it watches; nil: it has.
-	Listed <-chan struct{}
+	CachesSynced <-chan struct{}
 	// Forget is told of a name that nothing serves any more, when the last of
 	// its Generations is closed, or there never was one; may be nil.
 	Forget func(name string)
@@ -90,20 +90,20 @@ type Options struct {
 	// Go starts work beside the caller; nil means a goroutine.
 	Go func(func())
 	// Wait waits for such work; nil means framework.Block.
-	Wait framework.Wait
+	Wait framework.WaitFunc
 }
 
 // slot is what the Set knows of one name. changing serialises changes; the
 // rest is guarded by the Set's lock.
-type slot struct {
-	changing sync.Mutex
+type profileState struct {
+	changeMu sync.Mutex
 	current  *Generation
 	since    time.Time
 	paused   bool
 	// withheld is why pods are held although nothing ran; empty: they are not.
-	withheld string
+	heldReason string
 	// tried is the last trial under the name; nil before the first one.
-	tried *Trial
+	lastTrial *Trial
 }
 
 // NewSet returns a Set that runs nothing.
@@ -115,8 +115,8 @@ func NewSet(o Options) *Set {
 		o.Wait = framework.Block
 	}
 	return &Set{
-		options: o, slots: map[string]*slot{}, wanted: map[string]*compile.Blueprint{},
-		old: map[string]int{}, abandoned: map[*build]struct{}{}, late: map[string]lateCalls{},
+		options: o, profiles: map[string]*profileState{}, pending: map[string]*compile.Blueprint{},
+		oldGenerations: map[string]int{}, abandonedBuilds: map[*builder]struct{}{}, abandonedCalls: map[string]abandonedCalls{},
 	}
 }
 
@@ -125,7 +125,7 @@ func (s *Set) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
-	for name, slot := range s.slots {
+	for name, slot := range s.profiles {
 		if slot.current != nil {
 			names = append(names, name)
 		}
@@ -137,15 +137,15 @@ func (s *Set) Names() []string {
 // Running says what runs under a name.
 func (s *Set) Running(name string) (Running, bool) {
 	s.mu.Lock()
-	slot, ok := s.slots[name]
+	slot, ok := s.profiles[name]
 	if !ok || slot.current == nil {
 		s.mu.Unlock()
 		return Running{}, false
 	}
 	current := slot.current
-	running := Running{Blueprint: current.Blueprint(), Since: slot.since, Ailments: s.ailments(name, current)}
+	running := Running{Blueprint: current.Blueprint(), Since: slot.since, Degradations: s.degradations(name, current)}
 	s.mu.Unlock()
-	running.Ailments = append(running.Ailments, current.deaf()...)
+	running.Degradations = append(running.Degradations, current.missedEvents()...)
 	return running, true
 }
 
@@ -154,7 +154,7 @@ func (s *Set) Running(name string) (Running, bool) {
 func (s *Set) Acquire(name string) (*Generation, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot, ok := s.slots[name]
+	slot, ok := s.profiles[name]
 	if !ok || slot.current == nil || slot.paused || !slot.current.retain() {
 		return nil, false
 	}
@@ -162,27 +162,27 @@ func (s *Set) Acquire(name string) (*Generation, bool) {
 }
 
 // change returns the slot of a name, made if need be, with its changes locked.
-func (s *Set) change(name string) *slot {
+func (s *Set) lockProfile(name string) *profileState {
 	for {
 		s.mu.Lock()
-		if s.slots[name] == nil {
-			s.slots[name] = &slot{}
+		if s.profiles[name] == nil {
+			s.profiles[name] = &profileState{}
 		}
-		mine := s.slots[name]
+		mine := s.profiles[name]
 		s.mu.Unlock()
-		mine.changing.Lock()
+		mine.changeMu.Lock()
 		s.mu.Lock()
-		current := s.slots[name] == mine
+		current := s.profiles[name] == mine
 		s.mu.Unlock()
 		if current {
 			return mine
 		}
-		mine.changing.Unlock() // it was dropped while we waited
+		mine.changeMu.Unlock() // it was dropped while we waited
 	}
 }
 
-func (s *Set) drop(name string) {
+func (s *Set) remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.slots, name)
+	delete(s.profiles, name)
 }

@@ -14,13 +14,13 @@ import (
 )
 
 func TestAProfileRunsFromItsFirstApplyToItsDeletion(t *testing.T) {
-	w := newWorld(t)
-	w.runs("", 0)
+	w := newTestEnv(t)
+	w.wantRunning("", 0)
 	if _, ok := w.Acquire("p"); ok {
 		t.Error("acquired what nobody applied")
 	}
 	w.apply(1, "one", "A")
-	w.runs("one", 1)
+	w.wantRunning("one", 1)
 	g, ok := w.Acquire("p")
 	if !ok || g.Blueprint().Hash != "one" {
 		t.Fatalf("acquired %v", g)
@@ -30,7 +30,7 @@ func TestAProfileRunsFromItsFirstApplyToItsDeletion(t *testing.T) {
 		t.Error("closed while it serves the profile")
 	}
 	w.Delete("p")
-	w.runs("", 0)
+	w.wantRunning("", 0)
 	if !isClosed(g) {
 		t.Error("not closed after the profile was deleted")
 	}
@@ -40,12 +40,12 @@ func TestAProfileRunsFromItsFirstApplyToItsDeletion(t *testing.T) {
 }
 
 func TestAGenerationClosesWithItsLastBinding(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.apply(1, "one", "A")
 	first, _ := w.Acquire("p")
 	second, _ := w.Acquire("p")
 	w.apply(2, "two", "B")
-	w.runs("two", 2)
+	w.wantRunning("two", 2)
 	w.wantJournal("adopt p", "adopt p")
 	first.Release()
 	if isClosed(first) {
@@ -63,11 +63,11 @@ func TestAGenerationClosesWithItsLastBinding(t *testing.T) {
 }
 
 func TestTheOldGenerationClosesAfterTheQueueHasTheNewRules(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.apply(1, "one", "A")
 	old, _ := w.Acquire("p")
 	old.Release()
-	w.meanwhile = func() {
+	w.onSetProfile = func() {
 		if isClosed(old) {
 			t.Error("closed while the queue may still ask its plugins")
 		}
@@ -79,7 +79,7 @@ func TestTheOldGenerationClosesAfterTheQueueHasTheNewRules(t *testing.T) {
 }
 
 func TestTheSameHashKeepsRunning(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.apply(1, "one", "A")
 	since, _ := w.Running("p")
 	g, _ := w.Acquire("p")
@@ -87,7 +87,7 @@ func TestTheSameHashKeepsRunning(t *testing.T) {
 	w.wantJournal("adopt p")
 	w.apply(7, "one", "A")
 	w.wantJournal()
-	w.runs("one", 7)
+	w.wantRunning("one", 7)
 	if now, _ := w.Running("p"); now.Since != since.Since {
 		t.Error("it is said to run since the second apply")
 	}
@@ -96,8 +96,8 @@ func TestTheSameHashKeepsRunning(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeBuiltLeavesWhatRuns(t *testing.T) {
-	for sentence, answers := range map[string]map[string]probe.Answer{
+func TestAFailedBuildKeepsTheRunningGeneration(t *testing.T) {
+	for sentence, answers := range map[string]map[string]probe.StatusFunc{
 		"a factory that fails":            {"New": probe.Fail(errors.New("no"))},
 		"a factory that panics":           {"New": probe.Panic},
 		"events that cannot be told":      {"EventsToRegister": probe.Fail(errors.New("no"))},
@@ -105,17 +105,17 @@ func TestWhatCannotBeBuiltLeavesWhatRuns(t *testing.T) {
 		"a plugin that closes in a panic": {"EventsToRegister": probe.Panic, "Close": probe.Panic},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestEnv(t)
 			w.apply(1, "one", "A")
 			b := w.blueprint(2, "two", "B")
-			w.probes["B"].On = answers
+			w.probes["B"].Statuses = answers
 			w.journal.Take()
 			err := w.Apply(t.Context(), b)
 			var failed *BuildError
 			if !errors.As(err, &failed) || failed.Plugin != "B" || !strings.Contains(err.Error(), "plugin B could not be built") {
 				t.Errorf("%T %v, want a BuildError that names B", err, err)
 			}
-			w.runs("one", 1)
+			w.wantRunning("one", 1)
 			if lines := w.journal.Take(); len(lines) > 0 && lines[0] == "adopt p" {
 				t.Error("the queue was told of a swap that did not take place")
 			}
@@ -128,14 +128,14 @@ func TestWhatCannotBeBuiltLeavesWhatRuns(t *testing.T) {
 	}
 }
 
-func TestRulesAreTheGenerations(t *testing.T) {
-	w := newWorld(t)
+func TestQueueRulesComeFromTheGeneration(t *testing.T) {
+	w := newTestEnv(t)
 	w.apply(1, "one", "A")
 	rules := w.rules["p"]
 	if rules.Hash != "one" {
 		t.Errorf("hash %q", rules.Hash)
 	}
-	w.probes["A"].On["PreEnqueue"] = probe.Reject("shut")
+	w.probes["A"].Statuses["PreEnqueue"] = probe.Reject("shut")
 	if gate := rules.PreEnqueue(t.Context(), &v1.Pod{}, ""); gate != "A" {
 		t.Errorf("gate %q, want A", gate)
 	}
@@ -145,11 +145,11 @@ func TestRulesAreTheGenerations(t *testing.T) {
 }
 
 // The queue asks without its lock, and so may hold rules that were replaced.
-func TestAClosedGenerationsPluginsAreNotAsked(t *testing.T) {
-	w := newWorld(t)
+func TestAClosedGenerationsPluginsAreNotCalled(t *testing.T) {
+	w := newTestEnv(t)
 	b := w.blueprint(1, "one", "A")
 	w.probes["A"].Events[0].QueueingHintFn = func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
-		w.journal.Note("A.Hint")
+		w.journal.Add("A.Hint")
 		return fwk.QueueSkip, nil
 	}
 	if err := w.Apply(t.Context(), b); err != nil {
@@ -168,7 +168,7 @@ func TestAClosedGenerationsPluginsAreNotAsked(t *testing.T) {
 // Profiles share a heap where they sort alike: by the same plugin with the
 // same arguments.
 func TestArgumentsArePartOfTheSort(t *testing.T) {
-	w := newWorld(t)
+	w := newTestEnv(t)
 	sort := func(weight string) string {
 		b := w.blueprint(1, "hash-"+weight, "A")
 		b.Args = map[string]runtimeapi.Object{"A": &v1.ConfigMap{Data: map[string]string{"weight": weight}}}

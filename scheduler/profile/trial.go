@@ -21,10 +21,10 @@ import (
 // Trials are what trials are made of.
 type Trials struct {
 	// Scene is the cluster as it is, and the pods of a profile in it.
-	Scene func(name string) (*trial.Scene, error)
+	ClusterState func(name string) (*trial.ClusterState, error)
 	// HostFor is what the plugins of the profile called name are lent on trial:
 	// nothing by which they could change anything.
-	HostFor func(name string, town *trial.Town) framework.Host
+	HostFor func(name string, town *trial.Sandbox) framework.Host
 }
 
 // Trial is how a Blueprint did on trial.
@@ -40,29 +40,29 @@ type Trial struct {
 type TrialError struct {
 	Trial Trial
 	// Late is set when the trial ended with plugins that did not come back.
-	Late error
+	AbandonedCall error
 }
 
 // mostTold bounds the pods that a message names.
-const mostTold = 3
+const maxFailuresInMessage = 3
 
 func (e *TrialError) Error() string {
-	if e.Late != nil {
-		return fmt.Sprintf("on trial, after %s: %v", count(e.Trial.Sampled, "pod"), e.Late)
+	if e.AbandonedCall != nil {
+		return fmt.Sprintf("on trial, after %s: %v", quantity(e.Trial.Sampled, "pod"), e.AbandonedCall)
 	}
-	faults := e.Trial.Faults
-	told := make([]string, min(len(faults), mostTold))
+	faults := e.Trial.Failures
+	told := make([]string, min(len(faults), maxFailuresInMessage))
 	for i := range told {
-		told[i] = fmt.Sprintf("pod %s/%s: %v", faults[i].Namespace, faults[i].Pod, faults[i].Why)
+		told[i] = fmt.Sprintf("pod %s/%s: %v", faults[i].Namespace, faults[i].Pod, faults[i].Err)
 	}
 	more := ""
 	if n := len(faults) - len(told); n > 0 {
 		more = fmt.Sprintf("; and %d more", n)
 	}
-	return fmt.Sprintf("on trial it could not decide about %d of %s: %s%s", len(faults), count(e.Trial.Sampled, "pod"), strings.Join(told, "; "), more)
+	return fmt.Sprintf("on trial it could not decide about %d of %s: %s%s", len(faults), quantity(e.Trial.Sampled, "pod"), strings.Join(told, "; "), more)
 }
 
-func count(n int, what string) string {
+func quantity(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -77,60 +77,60 @@ func (s *Set) Try(ctx context.Context, blueprint *compile.Blueprint) (Trial, err
 	if s.options.Trials == nil {
 		return Trial{}, nil
 	}
-	slot := s.change(blueprint.Name)
-	defer slot.changing.Unlock()
-	if err := s.mayTry(ctx, slot, blueprint.Name); err != nil {
+	slot := s.lockProfile(blueprint.Name)
+	defer slot.changeMu.Unlock()
+	if err := s.waitForTrial(ctx, slot, blueprint.Name); err != nil {
 		return Trial{}, err
 	}
-	scene, err := s.options.Trials.Scene(blueprint.Name)
+	scene, err := s.options.Trials.ClusterState(blueprint.Name)
 	if err != nil {
 		return Trial{}, fmt.Errorf("looking at the cluster for a trial: %w", err)
 	}
-	tried, err := s.try(ctx, scene, blueprint)
+	tried, err := s.runTrial(ctx, scene, blueprint)
 	var failed *TrialError
 	if err != nil && !errors.As(err, &failed) {
 		return Trial{}, err
 	}
 	s.mu.Lock()
-	slot.tried = &tried
+	slot.lastTrial = &tried
 	s.mu.Unlock()
 	s.options.Log.Info("The profile was tried", "profile", blueprint.Name, "hash", blueprint.Hash, "sampled", tried.Sampled,
-		"fitBefore", tried.FitBefore, "fitAfter", tried.FitAfter, "lost", len(tried.Lost), "faults", len(tried.Faults))
+		"fitBefore", tried.FitBefore, "fitAfter", tried.FitAfter, "lost", len(tried.Lost), "faults", len(tried.Failures))
 	return tried, err
 }
 
 // Tried is the last trial under a name; false when there was none.
-func (s *Set) Tried(name string) (Trial, bool) {
+func (s *Set) LastTrial(name string) (Trial, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot, ok := s.slots[name]
-	if !ok || slot.tried == nil {
+	slot, ok := s.profiles[name]
+	if !ok || slot.lastTrial == nil {
 		return Trial{}, false
 	}
-	return *slot.tried, true
+	return *slot.lastTrial, true
 }
 
 // mayTry waits until there is something to try on, and says whether what is
 // tried could run afterwards.
-func (s *Set) mayTry(ctx context.Context, slot *slot, name string) error {
+func (s *Set) waitForTrial(ctx context.Context, slot *profileState, name string) error {
 	s.mu.Lock()
-	crowded := slot.current != nil && s.old[name] >= maxOld
+	crowded := slot.current != nil && s.oldGenerations[name] >= maxOldGenerations
 	s.mu.Unlock()
 	if crowded {
-		return ErrCrowded
+		return ErrTooManyGenerations
 	}
-	if s.options.Listed == nil || s.within(ctx, s.options.Listed) == nil {
+	if s.options.CachesSynced == nil || s.waitWithTimeout(ctx, s.options.CachesSynced) == nil {
 		return nil
 	}
-	return ErrUnlisted
+	return ErrCachesNotSynced
 }
 
 // try asks the new and the old plugins, and compares.
-func (s *Set) try(ctx context.Context, scene *trial.Scene, blueprint *compile.Blueprint) (Trial, error) {
+func (s *Set) runTrial(ctx context.Context, scene *trial.ClusterState, blueprint *compile.Blueprint) (Trial, error) {
 	tried := Trial{Hash: blueprint.Hash, Time: s.options.Clock.Now()}
-	town := scene.Town()
-	defer town.GiveBack()
-	after, err := s.ask(ctx, town, blueprint, scene.Pods())
+	town := scene.NewSandbox()
+	defer town.Release()
+	after, err := s.evaluate(ctx, town, blueprint, scene.Pods())
 	var failed *TrialError
 	if errors.As(err, &failed) {
 		return failed.Trial, err
@@ -138,9 +138,9 @@ func (s *Set) try(ctx context.Context, scene *trial.Scene, blueprint *compile.Bl
 	if err != nil {
 		return tried, err
 	}
-	before := s.askBefore(ctx, town, blueprint.Name, scene.Pods()[:len(after)])
+	before := s.evaluateRunning(ctx, town, blueprint.Name, scene.Pods()[:len(after)])
 	tried.Outcome = trial.Compare(scene.Pods(), after, before)
-	if ctx.Err() == nil && len(tried.Faults) > 0 {
+	if ctx.Err() == nil && len(tried.Failures) > 0 {
 		tried.Failed = true
 		return tried, &TrialError{Trial: tried}
 	}
@@ -149,63 +149,63 @@ func (s *Set) try(ctx context.Context, scene *trial.Scene, blueprint *compile.Bl
 
 // askBefore asks what runs; nil where nothing does, or where that cannot be
 // asked: it is not what is on trial.
-func (s *Set) askBefore(ctx context.Context, town *trial.Town, name string, pods []*v1.Pod) trial.Answers {
+func (s *Set) evaluateRunning(ctx context.Context, town *trial.Sandbox, name string, pods []*v1.Pod) trial.Results {
 	running, ok := s.Running(name)
 	if !ok {
 		return nil
 	}
-	answers, err := s.ask(ctx, town, running.Blueprint, pods)
+	answers, err := s.evaluate(ctx, town, running.Blueprint, pods)
 	if err != nil {
 		s.options.Log.Error(err, "What runs could not be compared with what is on trial", "profile", name)
 	}
 	if err == nil && answers == nil {
-		return trial.Answers{}
+		return trial.Results{}
 	}
 	return answers
 }
 
 // ask builds a blueprint's plugins on a copy of the cluster, asks them, and
 // takes them down.
-func (s *Set) ask(ctx context.Context, town *trial.Town, b *compile.Blueprint, pods []*v1.Pod) (trial.Answers, error) {
-	m := &build{set: s, blueprint: b, trial: &framework.Trial{}}
-	if err := m.make(ctx, s.options.Trials.HostFor(b.Name, town)); err != nil {
+func (s *Set) evaluate(ctx context.Context, town *trial.Sandbox, b *compile.Blueprint, pods []*v1.Pod) (trial.Results, error) {
+	m := &builder{set: s, blueprint: b, trial: &framework.Trial{}}
+	if err := m.buildPlugins(ctx, s.options.Trials.HostFor(b.Name, town)); err != nil {
 		return nil, err
 	}
-	answers, err := town.Ask(
+	answers, err := town.Evaluate(
 		klog.NewContext(ctx, s.options.Log.WithValues("profile", b.Name, "hash", b.Hash, "onTrial", true)),
-		trial.Rules{
+		trial.Runtime{
 			Clock: s.options.Clock, Go: s.options.Go, Wait: s.options.Wait,
-			Queued: func(pod *v1.Pod) fwk.QueuedEntityInfo { return queue.Entity(pod, pod.CreationTimestamp.Time) },
+			QueuedInfo: func(pod *v1.Pod) fwk.QueuedEntityInfo { return queue.NewQueuedEntity(pod, pod.CreationTimestamp.Time) },
 		},
 		trial.Candidate{
 			Framework: m.framework, PercentageOfNodesToScore: b.PercentageOfNodesToScore,
-			Allows: func(namespace string) bool { return s.allows(b.Namespaces, namespace) },
+			NamespaceAllowed: func(namespace string) bool { return s.namespaceAllowed(b.Namespaces, namespace) },
 		}, m.trial, pods)
 	var late *trial.LateError
 	if errors.As(err, &late) {
 		tried := Trial{Hash: b.Hash, Time: s.options.Clock.Now(), Failed: true, Outcome: trial.Compare(pods, answers, nil)}
-		failed := &TrialError{Trial: tried, Late: err}
-		m.leave(late, failed)
+		failed := &TrialError{Trial: tried, AbandonedCall: err}
+		m.teardownOnceReturned(late, failed)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return answers, failed
 	}
 	if !fault.TrialLeftOpen {
-		m.takeDown()
+		m.teardown()
 	}
 	return answers, nil
 }
 
 // leave takes the build down once its plugins have come back, and refuses
 // another of the same until then.
-func (m *build) leave(late *trial.LateError, hangs error) {
-	m.hangs = hangs
-	m.set.givenUp(m)
-	m.giveUp()
+func (m *builder) teardownOnceReturned(late *trial.LateError, hangs error) {
+	m.rebuildError = hangs
+	m.set.addAbandonedBuild(m)
+	m.cancelPlugins()
 	m.set.options.Go(func() {
-		_ = m.set.options.Wait(context.Background(), late.Back)
-		m.takeDown()
-		m.set.cameBack(m)
+		_ = m.set.options.Wait(context.Background(), late.Returned)
+		m.teardown()
+		m.set.removeAbandonedBuild(m)
 	})
 }

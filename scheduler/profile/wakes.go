@@ -13,10 +13,10 @@ import (
 
 // WakesOn are the events that a plugin registered for, as resource/action,
 // sorted. The slice is the Generation's own.
-func (g *Generation) WakesOn(plugin string) []string { return g.wakes[plugin] }
+func (g *Generation) RequeueEvents(plugin string) []string { return g.requeueEvents[plugin] }
 
 // Wakes names the events of each plugin, as resource/action, sorted.
-func Wakes(hints []queue.Hint) map[string][]string {
+func RequeueEvents(hints []queue.Hint) map[string][]string {
 	wakes := map[string][]string{}
 	for _, hint := range hints {
 		wakes[hint.Plugin] = append(wakes[hint.Plugin], eventNames(hint.Event)...)

@@ -23,27 +23,27 @@ import (
 )
 
 // world is a Set whose profiles run one probe each, and what the queue was told.
-type world struct {
+type testEnv struct {
 	*Set
 	t       *testing.T
-	journal *probe.Journal
-	probes  map[string]*probe.Probe
+	journal *probe.CallLog
+	probes  map[string]*probe.Plugin
 	// rules are what the queue has adopted.
 	rules map[string]*queue.Rules
 	// meanwhile, where it is not nil, happens while the queue adopts.
-	meanwhile func()
+	onSetProfile func()
 	// unsupported is the field that this build cannot honour.
 	unsupported string
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{t: t, journal: &probe.Journal{}, rules: map[string]*queue.Rules{}, probes: map[string]*probe.Probe{}}
+func newTestEnv(t *testing.T) *testEnv {
+	w := &testEnv{t: t, journal: &probe.CallLog{}, rules: map[string]*queue.Rules{}, probes: map[string]*probe.Plugin{}}
 	w.Set = NewSet(Options{
 		Registry: framework.Registry{},
 		HostFor: func(string) framework.Host {
-			return framework.Host{Clock: clock.RealClock{}, Waiting: framework.NewWaitingPods(clock.RealClock{})}
+			return framework.Host{Clock: clock.RealClock{}, WaitingPods: framework.NewWaitingPods(clock.RealClock{})}
 		},
-		Waiting:     w,
+		Queue:       w,
 		Unsupported: func(*v1.Pod) (string, string) { return w.unsupported, "not yet" },
 		Clock:       clock.RealClock{}, Log: logr.Discard(),
 		Go: func(work func()) { work() }, // so that what a test did is done
@@ -51,34 +51,36 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) Adopt(_ context.Context, name string, rules *queue.Rules) {
-	w.journal.Note("adopt %s", name)
+func (w *testEnv) SetProfile(_ context.Context, name string, rules *queue.Rules) {
+	w.journal.Add("adopt %s", name)
 	w.rules[name] = rules
-	if w.meanwhile != nil {
-		w.meanwhile()
+	if w.onSetProfile != nil {
+		w.onSetProfile()
 	}
 }
 
-func (w *world) Reconsider(_ context.Context, name, namespace string) {
-	w.journal.Note("reconsider %s %s", name, namespace)
+func (w *testEnv) RecheckHolds(_ context.Context, name, namespace string) {
+	w.journal.Add("reconsider %s %s", name, namespace)
 }
 
-func (w *world) GateOpened(_ context.Context, uid types.UID) { w.journal.Note("gate opened %s", uid) }
+func (w *testEnv) RecheckGates(_ context.Context, uid types.UID) {
+	w.journal.Add("gate opened %s", uid)
+}
 
-func (w *world) Abandon(_ context.Context, name string, hold queue.Hold) {
-	w.journal.Note("abandon %s: %s", name, hold.Reason)
+func (w *testEnv) RemoveProfile(_ context.Context, name string, hold queue.Hold) {
+	w.journal.Add("abandon %s: %s", name, hold.Reason)
 	delete(w.rules, name)
 }
 
-func (w *world) Withhold(_ context.Context, name string, hold queue.Hold) {
-	w.journal.Note("withhold %s: %s: %s", name, hold.Reason, hold.Message)
+func (w *testEnv) HoldProfile(_ context.Context, name string, hold queue.Hold) {
+	w.journal.Add("withhold %s: %s: %s", name, hold.Reason, hold.Message)
 }
 
 // blueprint runs a probe called plugin under the name "p", with the given hash.
-func (w *world) blueprint(generation int64, hash, plugin string) *compile.Blueprint {
+func (w *testEnv) blueprint(generation int64, hash, plugin string) *compile.Blueprint {
 	if w.probes[plugin] == nil {
-		w.probes[plugin] = &probe.Probe{
-			Called: plugin, Journal: w.journal, On: map[string]probe.Answer{},
+		w.probes[plugin] = &probe.Plugin{
+			PluginName: plugin, Log: w.journal, Statuses: map[string]probe.StatusFunc{},
 			Events: []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}}},
 		}
 		for name, registration := range probe.Registry(w.probes[plugin]) {
@@ -86,11 +88,11 @@ func (w *world) blueprint(generation int64, hash, plugin string) *compile.Bluepr
 		}
 	}
 	return &compile.Blueprint{
-		Name: "p", Generation: generation, Hash: hash, Chains: probe.Chains([]*probe.Probe{w.probes[plugin]}),
+		Name: "p", Generation: generation, Hash: hash, Chains: probe.Chains([]*probe.Plugin{w.probes[plugin]}),
 	}
 }
 
-func (w *world) apply(generation int64, hash, plugin string) {
+func (w *testEnv) apply(generation int64, hash, plugin string) {
 	w.t.Helper()
 	if err := w.Apply(w.t.Context(), w.blueprint(generation, hash, plugin)); err != nil {
 		w.t.Fatal(err)
@@ -99,7 +101,7 @@ func (w *world) apply(generation int64, hash, plugin string) {
 
 // runs fails the test unless the name "p" is served by the given hash and
 // generation; an empty hash means by nobody.
-func (w *world) runs(hash string, generation int64) {
+func (w *testEnv) wantRunning(hash string, generation int64) {
 	w.t.Helper()
 	running, ok := w.Running("p")
 	switch {
@@ -110,7 +112,7 @@ func (w *world) runs(hash string, generation int64) {
 	}
 }
 
-func (w *world) wantJournal(want ...string) {
+func (w *testEnv) wantJournal(want ...string) {
 	w.t.Helper()
 	got := slices.DeleteFunc(w.journal.Take(), func(line string) bool { return line[len(line)-1] == 'r' }) // EventsToRegister
 	if !slices.Equal(got, want) {
@@ -128,28 +130,28 @@ func isClosed(g *Generation) bool {
 }
 
 // served is a queue that remembers only whom it serves.
-type served struct {
+type servedProfiles struct {
 	mu    sync.Mutex
 	names map[string]bool
 	// during happens while a profile is abandoned.
-	during func()
+	onRemoveProfile func()
 }
 
-func (s *served) Adopt(_ context.Context, name string, _ *queue.Rules) {
+func (s *servedProfiles) SetProfile(_ context.Context, name string, _ *queue.Rules) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.names[name] = true
 }
 
-func (s *served) Reconsider(context.Context, string, string) {}
+func (s *servedProfiles) RecheckHolds(context.Context, string, string) {}
 
-func (s *served) GateOpened(context.Context, types.UID) {}
+func (s *servedProfiles) RecheckGates(context.Context, types.UID) {}
 
-func (s *served) Withhold(context.Context, string, queue.Hold) {}
+func (s *servedProfiles) HoldProfile(context.Context, string, queue.Hold) {}
 
-func (s *served) Abandon(_ context.Context, name string, _ queue.Hold) {
-	if s.during != nil {
-		s.during()
+func (s *servedProfiles) RemoveProfile(_ context.Context, name string, _ queue.Hold) {
+	if s.onRemoveProfile != nil {
+		s.onRemoveProfile()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +163,7 @@ func (s *served) Abandon(_ context.Context, name string, _ queue.Hold) {
 type slowInformer struct {
 	informers.SharedInformerFactory
 	cache.SharedIndexInformer
-	started  chan struct{}
+	synced   chan struct{}
 	handlers int
 }
 
@@ -179,9 +181,9 @@ func (s *slowInformer) RemoveEventHandler(cache.ResourceEventHandlerRegistration
 	return nil
 }
 
-type slowRegistration struct{ of *slowInformer }
+type slowRegistration struct{ informer *slowInformer }
 
 func (r slowRegistration) HasSynced() bool                     { return false }
 func (r slowRegistration) HasSyncedChecker() cache.DoneChecker { return r }
 func (r slowRegistration) Name() string                        { return "slow" }
-func (r slowRegistration) Done() <-chan struct{}               { return r.of.started }
+func (r slowRegistration) Done() <-chan struct{}               { return r.informer.synced }

@@ -16,54 +16,54 @@ import (
 // through in slices; whoever is popped, woken or put down before its turn comes
 // is judged then. It reports whether more, or less, is to be told of pods that
 // wait: of those that are refused another attempt tells, of the others nobody.
-func (q *Queue) Adopt(ctx context.Context, name string, rules *Rules) (told bool) {
+func (q *Queue) SetProfile(ctx context.Context, name string, rules *Rules) (told bool) {
 	q.mu.Lock()
-	q.forgive(name, rules)
+	q.clearDeficit(name, rules)
 	before := q.rules[name]
-	q.leaves(before)
+	q.addLeaving(before)
 	q.rules[name] = rules
-	delete(q.abandoned, name)
-	delete(q.withheld, name)
-	q.relane()
+	delete(q.profileHolds, name)
+	delete(q.heldProfiles, name)
+	q.syncSubQueues()
 	q.mu.Unlock()
-	q.askAgain(ctx, name, q.turn)
-	q.left(before)
-	return rules.since(before).told
+	q.requeueMatching(ctx, name, q.applyRules)
+	q.removeLeaving(before)
+	return rules.diff(before).explanations
 }
 
 // turn judges p by the rules that its profile has now. It returns skip for one
 // that stays where it is, be it in another heap, and for one that is on its way:
 // whoever puts that one down judges it. Called with the lock.
-func (q *Queue) turn(p *Pod) strategy {
+func (q *Queue) applyRules(p *Pod) queueingStrategy {
 	rules := q.rules[p.profile]
-	if rules == nil || p.by == rules || !p.rests() {
-		return skip
+	if rules == nil || p.rules == rules || !p.isPlaced() {
+		return queueSkip
 	}
-	want := rules.since(p.by).means(p)
+	want := rules.diff(p.rules).strategyFor(p)
 	if p.heap != nil && fault.HeapNotRebuilt {
-		want = skip
+		want = queueSkip
 	}
-	p.by = rules
-	if want > skip {
+	p.rules = rules
+	if want > queueSkip {
 		return want
 	}
-	p.admitted = rules.Hash
-	q.move(p, rules)
-	return skip
+	p.admittedBy = rules.Hash
+	q.moveToHeap(p, rules)
+	return queueSkip
 }
 
 // move puts p, which may be in a heap, into the one where rules want it: the
 // order may be another, or how long a backoff lasts. Called with the lock.
-func (q *Queue) move(p *Pod, rules *Rules) {
-	if p.heap == nil || p.heap == q.asides || fault.HeapNotRebuilt {
+func (q *Queue) moveToHeap(p *Pod, rules *Rules) {
+	if p.heap == nil || p.heap == q.quarantined || fault.HeapNotRebuilt {
 		return
 	}
-	to, until := q.lane(rules.Sort).active, p.backoffUntil
-	if p.where == Backoff {
-		to, until = q.lane(rules.Sort).backoffHeap(p), rules.backoff(p)
+	to, until := q.subQueueOf(rules.Sort).active, p.backoffUntil
+	if p.place == Backoff {
+		to, until = q.subQueueOf(rules.Sort).backoffHeap(p), rules.backoffExpiration(p)
 	}
 	if to != p.heap || !until.Equal(p.backoffUntil) {
-		p.heap.drop(p)
+		p.heap.remove(p)
 		p.backoffUntil = until
 		to.add(p)
 	}
@@ -72,43 +72,43 @@ func (q *Queue) move(p *Pod, rules *Rules) {
 // Reconsider asks again about pods of the profile called name that wait, and
 // about which concerned is true: something that holds pods may have changed.
 func (q *Queue) Reconsider(ctx context.Context, name string, concerned func(*v1.Pod) bool) {
-	q.askAgain(ctx, name, func(p *Pod) strategy {
+	q.requeueMatching(ctx, name, func(p *Pod) queueingStrategy {
 		switch {
 		case !concerned(p.pod):
-			return skip
-		case !p.rests():
+			return queueSkip
+		case !p.isPlaced():
 			// Whoever puts it down asks.
-			p.doubted = true
-			return skip
+			p.recheck = true
+			return queueSkip
 		}
-		return p.unheld()
+		return p.recheckStrategy()
 	})
 }
 
 // unheld is how eagerly p is wanted where nothing holds it, and nothing else is
 // new.
-func (p *Pod) unheld() strategy {
-	if p.where == Unschedulable || p.where == Gated || p.where == InFlight {
-		return unlessKept
+func (p *Pod) recheckStrategy() queueingStrategy {
+	if p.place == Unschedulable || p.place == Gated || p.place == InFlight {
+		return queueRecheck
 	}
-	return p.wanted()
+	return p.swapStrategy()
 }
 
 // askAgain lifts those of a profile's pods that look wants, slice by slice, and
 // puts them where they belong. look is called with the lock held.
-func (q *Queue) askAgain(ctx context.Context, name string, look func(*Pod) strategy) {
+func (q *Queue) requeueMatching(ctx context.Context, name string, look func(*Pod) queueingStrategy) {
 	var again []*Pod
-	wants := map[*Pod]strategy{}
-	q.inSlices(name, func(p *Pod) {
+	wants := map[*Pod]queueingStrategy{}
+	q.forEachInSlices(name, func(p *Pod) {
 		want := look(p)
-		if want > skip && p.rests() {
-			q.lift(p)
+		if want > queueSkip && p.isPlaced() {
+			q.detach(p)
 			again = append(again, p)
 			wants[p] = want
 		}
 	}, func() {
 		if len(again) > 0 {
-			q.place(ctx, ProfileSwap.CustomLabel, func(p *Pod) strategy { return wants[p] }, again...)
+			q.requeueAll(ctx, ProfileSwap.CustomLabel, func(p *Pod) queueingStrategy { return wants[p] }, again...)
 		}
 		again = nil
 		clear(wants)
@@ -118,59 +118,59 @@ func (q *Queue) askAgain(ctx context.Context, name string, look func(*Pod) strat
 // Abandon parks all pods of the profile called name, which is served no more,
 // and tells them why. A pod in flight is parked when it comes back; most do
 // not, since what was begun is finished.
-func (q *Queue) Abandon(name string, hold Hold) { q.abandon(name, hold, false) }
+func (q *Queue) RemoveProfile(name string, hold Hold) { q.holdPodsOf(name, hold, false) }
 
 // Withhold is Abandon for a profile that is there and does not run: pods that come
 // later are held as well, until Adopt or Abandon.
-func (q *Queue) Withhold(name string, hold Hold) { q.abandon(name, hold, true) }
+func (q *Queue) HoldProfile(name string, hold Hold) { q.holdPodsOf(name, hold, true) }
 
-func (q *Queue) abandon(name string, hold Hold, withhold bool) {
+func (q *Queue) holdPodsOf(name string, hold Hold, withhold bool) {
 	q.mu.Lock()
 	before := q.rules[name]
-	q.leaves(before)
+	q.addLeaving(before)
 	delete(q.rules, name)
-	q.abandoned[name] = hold
-	delete(q.withheld, name)
+	q.profileHolds[name] = hold
+	delete(q.heldProfiles, name)
 	if withhold {
-		q.withheld[name] = true
+		q.heldProfiles[name] = true
 	}
-	q.closeAccount(name)
-	q.relane()
+	q.cleanUpProfile(name)
+	q.syncSubQueues()
 	q.mu.Unlock()
 	var told []*v1.Pod
-	q.inSlices(name, func(p *Pod) {
-		if q.rules[name] == nil && p.rests() && q.putParked(p, hold) {
+	q.forEachInSlices(name, func(p *Pod) {
+		if q.rules[name] == nil && p.isPlaced() && q.holdPod(p, hold) {
 			told = append(told, p.pod)
 		}
 	}, func() {
 		for _, pod := range told {
-			q.tell(pod, hold)
+			q.notifyHold(pod, hold)
 		}
 		told = nil
 	})
-	q.left(before)
+	q.removeLeaving(before)
 }
 
 // closeAccount forgets what is kept by the name of a profile that is not served:
 // what it owes, and, when no pod of it is left and none that comes is held, why its
 // pods are held. Called with the lock.
-func (q *Queue) closeAccount(name string) {
+func (q *Queue) cleanUpProfile(name string) {
 	if q.rules[name] != nil || fault.AccountsOutliveProfile {
 		return
 	}
-	delete(q.debts, name)
-	if q.roster.profiles[name] == nil && !q.withheld[name] {
-		delete(q.abandoned, name)
+	delete(q.deficits, name)
+	if q.podsByProfile.profiles[name] == nil && !q.heldProfiles[name] {
+		delete(q.profileHolds, name)
 	}
 }
 
 // Held returns the parked pods and why each is held.
-func (q *Queue) Held() map[*v1.Pod]Hold {
+func (q *Queue) HeldPods() map[*v1.Pod]Hold {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	held := map[*v1.Pod]Hold{}
 	for _, p := range q.pods {
-		if p.where == Parked && p.held.Reason != "" {
+		if p.place == Held && p.held.Reason != "" {
 			held[p.pod] = p.held
 		}
 	}
@@ -178,12 +178,12 @@ func (q *Queue) Held() map[*v1.Pod]Hold {
 }
 
 // Gates returns the gated pods and the plugin that keeps each from being tried.
-func (q *Queue) Gates() map[*v1.Pod]string {
+func (q *Queue) GatedPods() map[*v1.Pod]string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	gates := map[*v1.Pod]string{}
 	for _, p := range q.pods {
-		if p.where == Gated {
+		if p.place == Gated {
 			gates[p.pod] = p.gate
 		}
 	}
@@ -195,7 +195,7 @@ func (q *Queue) HoldOf(uid types.UID) (Hold, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	p, ok := q.pods[uid]
-	if !ok || p.where != Parked || p.held.Reason == "" {
+	if !ok || p.place != Held || p.held.Reason == "" {
 		return Hold{}, false
 	}
 	return p.held, true
@@ -203,11 +203,11 @@ func (q *Queue) HoldOf(uid types.UID) (Hold, bool) {
 
 // GateOf returns the plugin that keeps a gated pod from being tried; false when
 // the pod is not gated.
-func (q *Queue) GateOf(uid types.UID) (gate string, gated bool) {
+func (q *Queue) GatingPlugin(uid types.UID) (gate string, gated bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	p, ok := q.pods[uid]
-	if !ok || p.where != Gated {
+	if !ok || p.place != Gated {
 		return "", false
 	}
 	return p.gate, true
@@ -222,7 +222,7 @@ func (q *Queue) Counts(name string) decision.QueueCounts {
 		if p.profile != name {
 			continue
 		}
-		switch p.where {
+		switch p.place {
 		case Active:
 			c.Active++
 		case Backoff:
@@ -231,11 +231,11 @@ func (q *Queue) Counts(name string) decision.QueueCounts {
 			c.Unschedulable++
 		case Gated:
 			c.Gated++
-		case Parked:
-			if p.held.Reason == SetAside {
-				c.SetAside++
+		case Held:
+			if p.held.Reason == Quarantined {
+				c.Quarantined++
 			} else {
-				c.Parked++
+				c.Held++
 			}
 		case InFlight:
 			c.InFlight++

@@ -15,36 +15,36 @@ import (
 )
 
 // filter is a call of plugin Fit that panics.
-var filter = framework.Poison{Call: framework.Call{Plugin: "Fit", Point: "Filter"}, Print: "1"}
+var filterFault = framework.PluginFault{Call: framework.Call{Plugin: "Fit", Point: "Filter"}, Fingerprint: "1"}
 
 // statusUpdate is an update that no plugin can name.
 var statusUpdate = fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}
 
 // poisoned lets the next attempts of a fail, so many, each with a poisoned call.
-func (w *world) poisoned(times int) {
+func (w *testEnv) failWithFaults(times int) {
 	w.t.Helper()
 	for range times {
-		w.later(time.Minute)
+		w.advance(time.Minute)
 		a := w.pop("a")
-		w.Poisoned(a.Pod.UID, filter)
-		w.Poisoned(a.Pod.UID, filter) // on another node
+		w.RecordPluginFault(a.Pod.UID, filterFault)
+		w.RecordPluginFault(a.Pod.UID, filterFault) // on another node
 		a.Failed(w.ctx)
 	}
 }
 
-func labelled() *v1.Pod { return fixture.Pod("a").Scheduler("p").Label("new", "label").Obj() }
+func labelledPod() *v1.Pod { return fixture.Pod("a").SchedulerName("p").Label("new", "label").Obj() }
 
 // asides are short histories of a pod, "a", at which a plugin panics.
-var asides = map[string]func(*world){
-	"twice is not enough": func(w *world) {
-		w.poisoned(2)
-		w.wantAt(Backoff, "a")
+var quarantineHistories = map[string]func(*testEnv){
+	"twice is not enough": func(w *testEnv) {
+		w.failWithFaults(2)
+		w.expectAt(Backoff, "a")
 	},
-	"three times within ten minutes set it aside, and it is told": func(w *world) {
-		w.poisoned(3)
-		w.wantAt(Parked, "a")
-		if len(w.told) != 1 || w.told[0] != "a SetAside" {
-			w.t.Errorf("told %v", w.told)
+	"three times within ten minutes set it aside, and it is told": func(w *testEnv) {
+		w.failWithFaults(3)
+		w.expectAt(Held, "a")
+		if len(w.notified) != 1 || w.notified[0] != "a SetAside" {
+			w.t.Errorf("told %v", w.notified)
 		}
 		hold, _ := w.HoldOf(pod("a").UID)
 		for _, want := range []string{`plugin "Fit" panicked in Filter`, "until 2026-01-01T00:08:00Z"} {
@@ -52,181 +52,181 @@ var asides = map[string]func(*world){
 				w.t.Errorf("message %q, want it to say %q", hold.Message, want)
 			}
 		}
-		if c := w.Counts("p"); c.SetAside != 1 || c.Parked != 0 {
+		if c := w.Counts("p"); c.Quarantined != 1 || c.Held != 0 {
 			w.t.Errorf("counts %+v", c)
 		}
 	},
-	"three times in a longer time do not": func(w *world) {
-		w.poisoned(2)
-		w.later(9 * time.Minute)
-		w.poisoned(1)
-		w.wantAt(Backoff, "a")
+	"three times in a longer time do not": func(w *testEnv) {
+		w.failWithFaults(2)
+		w.advance(9 * time.Minute)
+		w.failWithFaults(1)
+		w.expectAt(Backoff, "a")
 	},
-	"a call that hangs counts as well": func(w *world) {
-		w.poisoned(2)
-		w.later(time.Minute)
+	"a call that hangs counts as well": func(w *testEnv) {
+		w.failWithFaults(2)
+		w.advance(time.Minute)
 		a := w.pop("a")
-		w.Poisoned(a.Pod.UID, framework.Poison{Call: framework.Call{Plugin: "Fit", Point: "Score"}, Hung: true, Print: "1"})
+		w.RecordPluginFault(a.Pod.UID, framework.PluginFault{Call: framework.Call{Plugin: "Fit", Point: "Score"}, TimedOut: true, Fingerprint: "1"})
 		a.Failed(w.ctx)
 		if hold, _ := w.HoldOf(a.Pod.UID); !strings.Contains(hold.Message, `plugin "Fit" did not come back from Score`) {
 			w.t.Errorf("message %q", hold.Message)
 		}
 	},
-	"a refusal beside it changes nothing": func(w *world) {
-		w.poisoned(2)
-		w.later(time.Minute)
+	"a refusal beside it changes nothing": func(w *testEnv) {
+		w.failWithFaults(2)
+		w.advance(time.Minute)
 		a := w.pop("a")
-		w.Poisoned(a.Pod.UID, filter)
+		w.RecordPluginFault(a.Pod.UID, filterFault)
 		a.Refused(w.ctx, sets.New("Fit"), nil)
-		w.happens(nodeAdd, "n")
-		w.wantAt(Parked, "a")
+		w.nodeEvent(nodeAdd, "n")
+		w.expectAt(Held, "a")
 	},
-	"at the gate each call counts": func(w *world) {
-		w.rules.PreEnqueue = poisonedGate(w)
-		w.adopt()
-		w.happens(nodeLabel, "n")
-		w.wantAt(Gated, "a")
-		w.happens(nodeLabel, "n")
-		w.wantAt(Parked, "a")
+	"at the gate each call counts": func(w *testEnv) {
+		w.rules.PreEnqueue = faultyGate(w)
+		w.setProfile()
+		w.nodeEvent(nodeLabel, "n")
+		w.expectAt(Gated, "a")
+		w.nodeEvent(nodeLabel, "n")
+		w.expectAt(Held, "a")
 	},
-	"it comes back after five minutes, and others are not held up": func(w *world) {
-		w.poisoned(3)
+	"it comes back after five minutes, and others are not held up": func(w *testEnv) {
+		w.failWithFaults(3)
 		w.Add(w.ctx, pod("b"))
 		w.pop("b").Done()
-		w.later(5*time.Minute - time.Second)
-		w.wantAt(Parked, "a")
-		w.later(time.Second)
-		w.wantAt(Active, "a")
+		w.advance(5*time.Minute - time.Second)
+		w.expectAt(Held, "a")
+		w.advance(time.Second)
+		w.expectAt(Active, "a")
 	},
-	"each time that it was in vain it waits twice as long, an hour at most": func(w *world) {
-		w.poisoned(3)
+	"each time that it was in vain it waits twice as long, an hour at most": func(w *testEnv) {
+		w.failWithFaults(3)
 		for _, wait := range []time.Duration{5, 10, 20, 40, 60, 60} {
-			w.later(wait*time.Minute - time.Second)
-			w.wantAt(Parked, "a")
-			w.later(time.Second)
-			w.wantAt(Active, "a")
+			w.advance(wait*time.Minute - time.Second)
+			w.expectAt(Held, "a")
+			w.advance(time.Second)
+			w.expectAt(Active, "a")
 			a := w.pop("a")
-			w.Poisoned(a.Pod.UID, filter)
+			w.RecordPluginFault(a.Pod.UID, filterFault)
 			a.Failed(w.ctx)
-			w.wantAt(Parked, "a")
+			w.expectAt(Held, "a")
 		}
 	},
-	"one that was well for ten minutes begins anew": func(w *world) {
-		w.poisoned(3)
-		w.later(5 * time.Minute)
+	"one that was well for ten minutes begins anew": func(w *testEnv) {
+		w.failWithFaults(3)
+		w.advance(5 * time.Minute)
 		w.pop("a").Refused(w.ctx, sets.New("Fit"), nil)
-		w.later(11 * time.Minute)
-		w.happens(nodeAdd, "n")
-		w.poisoned(2)
-		w.wantAt(Backoff, "a")
+		w.advance(11 * time.Minute)
+		w.nodeEvent(nodeAdd, "n")
+		w.failWithFaults(2)
+		w.expectAt(Backoff, "a")
 	},
-	"a change of the pod has it tried at once": func(w *world) {
-		w.poisoned(3)
-		w.Update(w.ctx, pod("a"), labelled(), podLabel)
-		w.wantAt(Active, "a")
+	"a change of the pod has it tried at once": func(w *testEnv) {
+		w.failWithFaults(3)
+		w.Update(w.ctx, pod("a"), labelledPod(), podLabel)
+		w.expectAt(Active, "a")
 	},
-	"and one call more sets it aside again, for longer": func(w *world) {
-		w.poisoned(3)
-		w.Update(w.ctx, pod("a"), labelled(), podLabel)
-		w.poisoned(1)
-		w.later(5 * time.Minute)
-		w.wantAt(Parked, "a")
-		w.later(5 * time.Minute)
-		w.wantAt(Active, "a")
+	"and one call more sets it aside again, for longer": func(w *testEnv) {
+		w.failWithFaults(3)
+		w.Update(w.ctx, pod("a"), labelledPod(), podLabel)
+		w.failWithFaults(1)
+		w.advance(5 * time.Minute)
+		w.expectAt(Held, "a")
+		w.advance(5 * time.Minute)
+		w.expectAt(Active, "a")
 	},
-	"a change while it is tried has it tried as it is": func(w *world) {
-		w.poisoned(2)
-		w.later(time.Minute)
+	"a change while it is tried has it tried as it is": func(w *testEnv) {
+		w.failWithFaults(2)
+		w.advance(time.Minute)
 		a := w.pop("a")
-		w.Update(w.ctx, pod("a"), labelled(), podLabel)
-		w.Poisoned(a.Pod.UID, filter)
+		w.Update(w.ctx, pod("a"), labelledPod(), podLabel)
+		w.RecordPluginFault(a.Pod.UID, filterFault)
 		a.Failed(w.ctx)
 		if _, is := w.HoldOf(a.Pod.UID); is {
 			w.t.Error("is held")
 		}
-		w.poisoned(1)
-		w.wantAt(Parked, "a")
+		w.failWithFaults(1)
+		w.expectAt(Held, "a")
 	},
-	"what only its status says is no change": func(w *world) {
-		w.poisoned(3)
-		w.Update(w.ctx, pod("a"), fixture.Pod("a").Scheduler("p").Nominated("n").Obj(), statusUpdate)
-		w.wantAt(Parked, "a")
-		if len(w.told) != 1 {
-			w.t.Errorf("told %v", w.told)
+	"what only its status says is no change": func(w *testEnv) {
+		w.failWithFaults(3)
+		w.Update(w.ctx, pod("a"), fixture.Pod("a").SchedulerName("p").NominatedNodeName("n").Obj(), statusUpdate)
+		w.expectAt(Held, "a")
+		if len(w.notified) != 1 {
+			w.t.Errorf("told %v", w.notified)
 		}
 	},
-	"no event brings it back": func(w *world) {
-		w.poisoned(3)
-		w.happens(nodeAdd, "n")
+	"no event brings it back": func(w *testEnv) {
+		w.failWithFaults(3)
+		w.nodeEvent(nodeAdd, "n")
 		w.Activate(w.ctx, map[string]*v1.Pod{"a": pod("a")})
-		w.wantAt(Parked, "a")
+		w.expectAt(Held, "a")
 	},
-	"a swap that changes its plugin has it tried at once": func(w *world) {
-		w.poisoned(3)
-		w.rules.Plugins = map[string]string{"Fit": "2"}
-		w.adopt()
-		w.wantAt(Active, "a")
-		w.rules.Plugins = map[string]string{"Fit": "1"}
-		w.adopt()
-		w.wantAt(Active, "a")
+	"a swap that changes its plugin has it tried at once": func(w *testEnv) {
+		w.failWithFaults(3)
+		w.rules.PluginFingerprints = map[string]string{"Fit": "2"}
+		w.setProfile()
+		w.expectAt(Active, "a")
+		w.rules.PluginFingerprints = map[string]string{"Fit": "1"}
+		w.setProfile()
+		w.expectAt(Active, "a")
 	},
-	"a swap that removes it does, too": func(w *world) {
-		w.poisoned(3)
-		w.rules.Plugins = nil
-		w.adopt()
-		w.wantAt(Active, "a")
+	"a swap that removes it does, too": func(w *testEnv) {
+		w.failWithFaults(3)
+		w.rules.PluginFingerprints = nil
+		w.setProfile()
+		w.expectAt(Active, "a")
 	},
-	"a swap of others does not": func(w *world) {
-		w.poisoned(3)
-		w.rules.Plugins = map[string]string{"Fit": "1", "Other": "2"}
-		w.adopt()
-		w.wantAt(Parked, "a")
+	"a swap of others does not": func(w *testEnv) {
+		w.failWithFaults(3)
+		w.rules.PluginFingerprints = map[string]string{"Fit": "1", "Other": "2"}
+		w.setProfile()
+		w.expectAt(Held, "a")
 	},
-	"what a plugin does that is another by now does not count": func(w *world) {
-		w.poisoned(2)
-		w.later(time.Minute)
+	"what a plugin does that is another by now does not count": func(w *testEnv) {
+		w.failWithFaults(2)
+		w.advance(time.Minute)
 		a := w.pop("a")
-		w.rules.Plugins = map[string]string{"Fit": "2"}
-		w.adopt()
-		w.Poisoned(a.Pod.UID, filter)
+		w.rules.PluginFingerprints = map[string]string{"Fit": "2"}
+		w.setProfile()
+		w.RecordPluginFault(a.Pod.UID, filterFault)
 		a.Failed(w.ctx)
-		w.wantAt(Backoff, "a")
+		w.expectAt(Backoff, "a")
 	},
-	"it stays set aside while its profile is gone": func(w *world) {
-		w.poisoned(3)
-		w.Abandon("p", Hold{Reason: ProfileDeleted})
-		w.adopt()
-		if hold, _ := w.HoldOf(pod("a").UID); hold.Reason != SetAside {
+	"it stays set aside while its profile is gone": func(w *testEnv) {
+		w.failWithFaults(3)
+		w.RemoveProfile("p", Hold{Reason: ProfileDeleted})
+		w.setProfile()
+		if hold, _ := w.HoldOf(pod("a").UID); hold.Reason != Quarantined {
 			w.t.Errorf("held for %q", hold.Reason)
 		}
-		w.Abandon("p", Hold{Reason: ProfileDeleted})
-		w.later(5 * time.Minute)
-		w.adopt()
-		w.wantAt(Active, "a")
+		w.RemoveProfile("p", Hold{Reason: ProfileDeleted})
+		w.advance(5 * time.Minute)
+		w.setProfile()
+		w.expectAt(Active, "a")
 	},
-	"one that is deleted is forgotten": func(w *world) {
-		w.poisoned(3)
+	"one that is deleted is forgotten": func(w *testEnv) {
+		w.failWithFaults(3)
 		w.Delete(pod("a").UID)
-		w.wantAt(Parked)
+		w.expectAt(Held)
 		w.Add(w.ctx, pod("a"))
-		w.wantAt(Active, "a")
+		w.expectAt(Active, "a")
 	},
 }
 
 // poisonedGate is a gate that panics.
-func poisonedGate(w *world) func(context.Context, *v1.Pod, string) string {
+func faultyGate(w *testEnv) func(context.Context, *v1.Pod, string) string {
 	return func(_ context.Context, pod *v1.Pod, _ string) string {
-		w.Poisoned(pod.UID, framework.Poison{Call: framework.Call{Plugin: "Gate", Point: "PreEnqueue"}})
+		w.RecordPluginFault(pod.UID, framework.PluginFault{Call: framework.Call{Plugin: "Gate", Point: "PreEnqueue"}})
 		return "Gate"
 	}
 }
 
-func TestAPodThatPoisonsIsSetAside(t *testing.T) {
-	for sentence, history := range asides {
+func TestQuarantine(t *testing.T) {
+	for sentence, history := range quarantineHistories {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWorld(t)
-			w.rules.Plugins = map[string]string{"Fit": "1"}
-			w.adopt()
+			w := newTestEnv(t)
+			w.rules.PluginFingerprints = map[string]string{"Fit": "1"}
+			w.setProfile()
 			w.Add(w.ctx, pod("a"))
 			history(w)
 			w.check()

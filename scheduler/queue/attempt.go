@@ -19,57 +19,57 @@ type Attempt struct {
 	// Since is when the pod first became active.
 	Since time.Time
 	// Admitted is the Hash of the rules that let the pod into the queue.
-	Admitted string
+	AdmittedBy string
 
-	entry *Pod
-	queue *Queue
+	queuedPod *Pod
+	queue     *Queue
 }
 
 // begin makes p's attempt. Called with the lock; p was just taken from a heap.
-func (q *Queue) begin(p *Pod) *Attempt {
-	q.catchUp(p)
-	p.where = InFlight
+func (q *Queue) beginAttempt(p *Pod) *Attempt {
+	q.applyRulesIfUnaffected(p)
+	p.place = InFlight
 	p.attempts++
-	p.chosen, p.besides = false, nil
-	q.flights.begin(p)
-	return &Attempt{Pod: p.pod, Count: p.attempts, Since: *p.initialAttempt, Admitted: p.admitted, entry: p, queue: q}
+	p.nodeChosen, p.furtherRejectors = false, nil
+	q.inFlight.begin(p)
+	return &Attempt{Pod: p.pod, Count: p.attempts, Since: *p.initialAttempt, AdmittedBy: p.admittedBy, queuedPod: p, queue: q}
 }
 
 // catchUp judges p, which a swap has not come to yet, by the rules that its
 // profile has now. What they might keep from being tried is left as it is: the
 // loop sees who let it in, and gives it back. Called with the lock.
-func (q *Queue) catchUp(p *Pod) {
+func (q *Queue) applyRulesIfUnaffected(p *Pod) {
 	rules := q.rules[p.profile]
-	if rules == nil || p.by == rules {
+	if rules == nil || p.rules == rules {
 		return
 	}
-	if rules.since(p.by).means(p) == skip || fault.AdmittedUnasked {
-		p.by, p.admitted = rules, rules.Hash
+	if rules.diff(p.rules).strategyFor(p) == queueSkip || fault.AdmittedUnasked {
+		p.rules, p.admittedBy = rules, rules.Hash
 	}
 }
 
 // Chose notes that a node was chosen for the pod: what refuses it from here on
 // might not do so on another one.
-func (a *Attempt) Chose() {
+func (a *Attempt) SetNodeChosen() {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
-	a.entry.chosen = true
+	a.queuedPod.nodeChosen = true
 }
 
 // StillRefused notes plugins that did not refuse the pod, but would if room was
 // made for it. No event of theirs wakes it; a swap that changes them does.
-func (a *Attempt) StillRefused(plugins sets.Set[string]) {
+func (a *Attempt) SetFurtherRejectors(plugins sets.Set[string]) {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
-	a.entry.besides = plugins
+	a.queuedPod.furtherRejectors = plugins
 }
 
 // Deaf stops keeping the cluster's events for the pod: from here on only an
 // error can bring it back, and errors need no event.
-func (a *Attempt) Deaf() {
+func (a *Attempt) StopRecordingEvents() {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
-	a.queue.flights.end(a.entry)
+	a.queue.inFlight.end(a.queuedPod)
 }
 
 // Done ends the attempt of a pod that is bound, or that is nobody's business
@@ -77,9 +77,9 @@ func (a *Attempt) Deaf() {
 func (a *Attempt) Done() {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
-	a.queue.flights.end(a.entry)
-	if !a.entry.gone {
-		a.queue.forget(a.entry)
+	a.queue.inFlight.end(a.queuedPod)
+	if !a.queuedPod.gone {
+		a.queue.deletePod(a.queuedPod)
 	}
 }
 
@@ -87,55 +87,55 @@ func (a *Attempt) Done() {
 // swapped, paused or deleted after the pod was popped: the pod goes back as it
 // was, and is asked about again.
 func (a *Attempt) Return(ctx context.Context) {
-	q, p := a.queue, a.entry
+	q, p := a.queue, a.queuedPod
 	q.mu.Lock()
 	p.attempts--
 	q.mu.Unlock()
-	q.place(ctx, ProfileSwap.CustomLabel, always(immediately), p)
+	q.requeueAll(ctx, ProfileSwap.CustomLabel, constantStrategy(queueImmediately), p)
 }
 
 // Flushed says whether the flush, rather than an event, woke the pod.
-func (a *Attempt) Flushed() bool { return a.entry.flushed }
+func (a *Attempt) Flushed() bool { return a.queuedPod.flushed }
 
 // Refused ends an attempt with a verdict: rejectors said that the pod does not
 // fit, pending that it has to wait for them. Events that came during the
 // attempt may wake it at once. A refusal that names no plugin (there are no
 // nodes) counts as an error, as upstream: nobody would wake the pod.
 func (a *Attempt) Refused(ctx context.Context, rejectors, pending sets.Set[string]) {
-	a.end(ctx, rejectors, pending)
+	a.finish(ctx, rejectors, pending)
 }
 
 // Failed ends an attempt that reached no verdict: the pod is tried again after
 // a backoff of its own.
-func (a *Attempt) Failed(ctx context.Context) { a.end(ctx, nil, nil) }
+func (a *Attempt) Failed(ctx context.Context) { a.finish(ctx, nil, nil) }
 
-func (a *Attempt) end(ctx context.Context, rejectors, pending sets.Set[string]) {
-	q, p := a.queue, a.entry
+func (a *Attempt) finish(ctx context.Context, rejectors, pending sets.Set[string]) {
+	q, p := a.queue, a.queuedPod
 	q.mu.Lock()
 	if p.gone {
 		q.mu.Unlock()
 		return
 	}
-	want := skip
+	want := queueSkip
 	if len(rejectors) == 0 && len(pending) == 0 {
 		p.consecutiveErrors++
-		want = afterBackoff
+		want = queueAfterBackoff
 	} else {
 		p.unschedulableCount++
 		p.consecutiveErrors = 0
 	}
-	p.rejectors, p.pending = nonNil(rejectors), nonNil(pending)
+	p.rejectors, p.pending = cloneOrEmpty(rejectors), cloneOrEmpty(pending)
 	p.timestamp = q.clock.Now()
 	p.flushed = false
 	p.backoffUntil = time.Time{}
-	if p.flight == nil {
-		q.flights.begin(p)
+	if p.marker == nil {
+		q.inFlight.begin(p)
 	}
 	q.mu.Unlock()
-	q.place(ctx, "ScheduleAttemptFailure", always(want), p)
+	q.requeueAll(ctx, "ScheduleAttemptFailure", constantStrategy(want), p)
 }
 
-func nonNil(s sets.Set[string]) sets.Set[string] {
+func cloneOrEmpty(s sets.Set[string]) sets.Set[string] {
 	if s == nil {
 		return sets.New[string]()
 	}
@@ -147,5 +147,5 @@ func nonNil(s sets.Set[string]) sets.Set[string] {
 func (a *Attempt) Current() (*v1.Pod, bool) {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
-	return a.entry.pod, !a.entry.gone
+	return a.queuedPod.pod, !a.queuedPod.gone
 }

@@ -10,7 +10,7 @@ import (
 
 // race lets the loop work for so long, in a world where the attempts of each
 // profile take their time, and says how much of it each one had.
-func (w *world) race(takes map[string]time.Duration, long time.Duration) map[string]time.Duration {
+func (w *testEnv) runLoop(takes map[string]time.Duration, long time.Duration) map[string]time.Duration {
 	spent := map[string]time.Duration{}
 	for end := w.clock.Now().Add(long); w.clock.Now().Before(end); {
 		a := w.TryPop()
@@ -19,7 +19,7 @@ func (w *world) race(takes map[string]time.Duration, long time.Duration) map[str
 		}
 		name := a.Pod.Spec.SchedulerName
 		w.clock.Step(takes[name])
-		w.Spent(name, takes[name])
+		w.RecordLoopTime(name, takes[name])
 		spent[name] += takes[name]
 		a.Return(w.ctx)
 	}
@@ -28,19 +28,19 @@ func (w *world) race(takes map[string]time.Duration, long time.Duration) map[str
 }
 
 // town gives the world profiles called p and q, with pods.
-func (w *world) town(sort string, pods map[string]int) {
+func (w *testEnv) addProfiles(sort string, pods map[string]int) {
 	rules := w.rules
 	rules.Sort = sort
-	w.Adopt(w.ctx, "q", &rules)
+	w.SetProfile(w.ctx, "q", &rules)
 	for _, name := range []string{"p", "q"} { // p's are the older ones
 		for i := range pods[name] {
-			w.Add(w.ctx, fixture.Pod(fmt.Sprint(name, i)).Scheduler(name).Obj())
+			w.Add(w.ctx, fixture.Pod(fmt.Sprint(name, i)).SchedulerName(name).Obj())
 		}
 		w.clock.Step(time.Millisecond)
 	}
 }
 
-func TestASlowProfileStandsBackWhileOthersWait(t *testing.T) {
+func TestASlowProfileIsThrottledWhileOthersWait(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		sort        string // of q; p's is Priority
 		pods        map[string]int
@@ -73,9 +73,9 @@ func TestASlowProfileStandsBackWhileOthersWait(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWorld(t)
-			w.town(c.sort, c.pods)
-			spent := w.race(c.takes, 300*time.Second)
+			w := newTestEnv(t)
+			w.addProfiles(c.sort, c.pods)
+			spent := w.runLoop(c.takes, 300*time.Second)
 			share := float64(spent["p"]) / float64(spent["p"]+spent["q"])
 			if share > c.most || share < c.least {
 				t.Errorf("its share is %.3f, want %.2f to %.2f", share, c.least, c.most)
@@ -89,14 +89,14 @@ func TestASlowProfileStandsBackWhileOthersWait(t *testing.T) {
 	}
 }
 
-func TestAProfileThatIsReplacedOwesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.town("Priority", map[string]int{"p": 1, "q": 1})
-	w.Spent("p", time.Minute)
+func TestAReplacedProfileIsNotThrottled(t *testing.T) {
+	w := newTestEnv(t)
+	w.addProfiles("Priority", map[string]int{"p": 1, "q": 1})
+	w.RecordLoopTime("p", time.Minute)
 	w.pop("q0").Return(w.ctx)
-	w.adopt()
+	w.setProfile()
 	w.pop("q0").Return(w.ctx)
 	w.rules.Hash = "another"
-	w.adopt()
+	w.setProfile()
 	w.pop("p0")
 }

@@ -21,41 +21,41 @@ import (
 // crowd is a queue that many work in at once. room is the state of the
 // cluster: a pod that is refused has seen one version of it, and has to be
 // woken when there is a newer one.
-type crowd struct {
+type concurrentEnv struct {
 	*Queue
 	ctx   context.Context
 	clock *clocktesting.FakeClock
 	rules Rules
 	// runs is what runs under each name, changed before the queue hears of it,
 	// by one at a time.
-	runs map[string]*running
-	room atomic.Int64
+	profiles map[string]*runningProfile
+	version  atomic.Int64
 	// seen are the versions that a pod's last attempt saw. One that comes again
 	// is another Pod.
-	seen   sync.Map
-	landed sync.WaitGroup
+	seen     sync.Map
+	bindings sync.WaitGroup
 }
 
-type running struct {
+type runningProfile struct {
 	changing sync.Mutex
 	rules    atomic.Pointer[Rules]
 }
 
 // sight is what an attempt saw: the cluster, and the plugin that refused.
-type sight struct {
-	room int64
-	fit  string
+type observation struct {
+	version int64
+	fit     string
 }
 
 // TestManyAtWork lets everybody who may call the queue do so at once, then
 // waits until all is quiet: every pod is in one place, nothing is kept for
 // anybody, and no pod sleeps through what happened after it was looked at.
-func TestManyAtWork(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			c := newCrowd(t)
+			c := newConcurrentEnv(t)
 			var writers sync.WaitGroup
-			for n, work := range []func(*rand.Rand){c.comeAndGo, c.comeAndGo, c.makeRoom, c.makeRoom, c.letTimePass, c.swapProfiles, c.swapProfiles} {
+			for n, work := range []func(*rand.Rand){c.changePods, c.changePods, c.freeResources, c.freeResources, c.stepClock, c.swapProfiles, c.swapProfiles} {
 				writers.Go(func() {
 					rng := rand.New(rand.NewPCG(seed, uint64(n)))
 					for range 300 {
@@ -69,16 +69,16 @@ func TestManyAtWork(t *testing.T) {
 			writers.Wait()
 			stop()
 			<-looped
-			c.landed.Wait()
+			c.bindings.Wait()
 			checkQueue(t, c.Queue)
-			if n := c.flights.log.Len(); n != 0 {
+			if n := c.inFlight.entries.Len(); n != 0 {
 				t.Errorf("%d entries are left in the log", n)
 			}
 			for _, p := range c.pods {
-				if p.where != Unschedulable {
+				if p.place != Unschedulable {
 					continue
 				}
-				want := sight{c.room.Load(), c.Queue.rules[p.profile].Makeup.Plugins["Fit"]}
+				want := observation{c.version.Load(), c.Queue.rules[p.profile].Key.Plugins["Fit"]}
 				if seen, _ := c.seen.Load(p); seen != want {
 					t.Errorf("%s sleeps; it saw %v, and %v is there", p.pod.Name, seen, want)
 				}
@@ -87,12 +87,12 @@ func TestManyAtWork(t *testing.T) {
 	}
 }
 
-func newCrowd(t *testing.T) *crowd {
-	c := &crowd{
+func newConcurrentEnv(t *testing.T) *concurrentEnv {
+	c := &concurrentEnv{
 		ctx:   klog.NewContext(t.Context(), logr.Discard()),
 		clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
 	}
-	c.Queue = New(Options{Clock: c.clock, OnHold: func(*v1.Pod, Hold) {}, Slice: 2})
+	c.Queue = New(Options{Clock: c.clock, OnHold: func(*v1.Pod, Hold) {}, SliceSize: 2})
 	c.rules = Rules{
 		Sort: "Priority", Less: byPriority,
 		Hold:           func(*v1.Pod) Hold { return Hold{} },
@@ -100,21 +100,21 @@ func newCrowd(t *testing.T) *crowd {
 		Hints:          []Hint{{Plugin: "Fit", Event: podDelete}},
 		InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, FlushAfter: 5 * time.Minute,
 	}
-	c.runs = map[string]*running{"p": {}, "q": {}}
-	for name, r := range c.runs {
+	c.profiles = map[string]*runningProfile{"p": {}, "q": {}}
+	for name, r := range c.profiles {
 		r.rules.Store(&c.rules)
-		c.Adopt(c.ctx, name, &c.rules)
+		c.SetProfile(c.ctx, name, &c.rules)
 	}
 	return c
 }
 
-func (c *crowd) somePod(rng *rand.Rand) *v1.Pod {
+func (c *concurrentEnv) randomPod(rng *rand.Rand) *v1.Pod {
 	n := rng.IntN(30)
-	return fixture.Pod(fmt.Sprint("pod-", n)).Scheduler([]string{"p", "q"}[n%2]).Priority(rng.Int32N(3)).Obj()
+	return fixture.Pod(fmt.Sprint("pod-", n)).SchedulerName([]string{"p", "q"}[n%2]).Priority(rng.Int32N(3)).Obj()
 }
 
-func (c *crowd) comeAndGo(rng *rand.Rand) {
-	p := c.somePod(rng)
+func (c *concurrentEnv) changePods(rng *rand.Rand) {
+	p := c.randomPod(rng)
 	switch rng.IntN(6) {
 	case 0:
 		c.Delete(p.UID)
@@ -126,25 +126,25 @@ func (c *crowd) comeAndGo(rng *rand.Rand) {
 		c.Add(c.ctx, p)
 	}
 	_ = c.Counts("p")
-	_ = c.Held()
+	_ = c.HeldPods()
 }
 
 // makeRoom changes the cluster first and tells of it then, as intake does.
-func (c *crowd) makeRoom(*rand.Rand) {
-	c.room.Add(1)
+func (c *concurrentEnv) freeResources(*rand.Rand) {
+	c.version.Add(1)
 	c.Event(c.ctx, podDelete, fixture.Pod("gone").Obj(), nil, nil)
 }
 
-func (c *crowd) letTimePass(rng *rand.Rand) {
+func (c *concurrentEnv) stepClock(rng *rand.Rand) {
 	c.clock.Step(time.Duration(rng.IntN(1500)) * time.Millisecond)
 	c.Tick(c.ctx)
 }
 
-func (c *crowd) swapProfiles(rng *rand.Rand) {
+func (c *concurrentEnv) swapProfiles(rng *rand.Rand) {
 	rules := c.rules
 	fit, gate := fmt.Sprint(rng.IntN(3)), fmt.Sprint(rng.IntN(3))
 	rules.Hash = fmt.Sprint(fit, gate, rng.Uint64())
-	rules.Makeup = Makeup{Plugins: map[string]string{"Fit": fit, "Gate": gate}, Gates: sets.New("Gate"), Holds: "none"}
+	rules.Key = ProfileKey{Plugins: map[string]string{"Fit": fit, "Gate": gate}, PreEnqueue: sets.New("Gate"), Holds: "none"}
 	if rng.IntN(2) == 0 {
 		rules.Sort, rules.Less = "Name", byName
 	}
@@ -152,22 +152,22 @@ func (c *crowd) swapProfiles(rng *rand.Rand) {
 	if rng.IntN(4) == 0 {
 		c.Reconsider(c.ctx, name, func(p *v1.Pod) bool { return len(p.Name)%2 == 0 })
 	}
-	r := c.runs[name]
+	r := c.profiles[name]
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	if rng.IntN(8) == 0 {
 		r.rules.Store(nil)
-		c.Abandon(name, Hold{Reason: ProfileDeleted})
+		c.RemoveProfile(name, Hold{Reason: ProfileDeleted})
 	}
 	r.rules.Store(&rules)
-	c.Adopt(c.ctx, name, &rules)
+	c.SetProfile(c.ctx, name, &rules)
 }
 
 // loop tries pods; some attempts end beside it, as bindings do.
-func (c *crowd) loop(ctx context.Context, rng *rand.Rand) {
+func (c *concurrentEnv) loop(ctx context.Context, rng *rand.Rand) {
 	for a := c.Pop(ctx); a != nil; a = c.Pop(ctx) {
-		rules := c.runs[a.Pod.Spec.SchedulerName].rules.Load()
-		if rules == nil || rules.Hash != a.Admitted {
+		rules := c.profiles[a.Pod.Spec.SchedulerName].rules.Load()
+		if rules == nil || rules.Hash != a.AdmittedBy {
 			a.Return(c.ctx)
 			continue
 		}
@@ -176,21 +176,21 @@ func (c *crowd) loop(ctx context.Context, rng *rand.Rand) {
 			c.end(a, rules, kind)
 			continue
 		}
-		c.landed.Go(func() { c.end(a, rules, kind) })
+		c.bindings.Go(func() { c.end(a, rules, kind) })
 	}
 }
 
-func (c *crowd) end(a *Attempt, rules *Rules, kind int) {
+func (c *concurrentEnv) end(a *Attempt, rules *Rules, kind int) {
 	switch kind {
 	case 0:
 		a.Done()
 	case 1:
-		a.Deaf()
+		a.StopRecordingEvents()
 		a.Failed(c.ctx)
 	case 2:
 		a.Return(c.ctx)
 	default:
-		c.seen.Store(a.entry, sight{c.room.Load(), rules.Makeup.Plugins["Fit"]})
+		c.seen.Store(a.queuedPod, observation{c.version.Load(), rules.Key.Plugins["Fit"]})
 		a.Refused(c.ctx, sets.New("Fit"), nil)
 	}
 }

@@ -10,73 +10,73 @@ import (
 )
 
 // wantNothingOf checks that the queue keeps nothing by the name of a profile.
-func (w *world) wantNothingOf(name string) {
+func (w *testEnv) expectNothingOf(name string) {
 	w.t.Helper()
-	if hold, kept := w.Queue.abandoned[name]; kept {
+	if hold, kept := w.Queue.profileHolds[name]; kept {
 		w.t.Errorf("the queue still knows why pods of profile %s are held: %s", name, hold.Reason)
 	}
-	if d, kept := w.Queue.debts[name]; kept {
-		w.t.Errorf("the queue still knows what profile %s owes: %v", name, d.owed)
+	if d, kept := w.Queue.deficits[name]; kept {
+		w.t.Errorf("the queue still knows what profile %s owes: %v", name, d.amount)
 	}
 }
 
 // waits adds a pod of profile p.
-func (w *world) waits(name string) *v1.Pod {
-	pod := fixture.Pod(name).Scheduler("p").Obj()
+func (w *testEnv) addPod(name string) *v1.Pod {
+	pod := fixture.Pod(name).SchedulerName("p").Obj()
 	w.Add(w.ctx, pod)
 	return pod
 }
 
 func TestADeletedProfileLeavesNothingInTheQueue(t *testing.T) {
 	gone := Hold{Reason: ProfileDeleted, Message: "deleted"}
-	for sentence, happens := range map[string]func(w *world){
-		"it had no pods": func(w *world) { w.Abandon("p", gone) },
-		"its pods were deleted before": func(w *world) {
-			w.Delete(w.waits("a").UID)
-			w.Abandon("p", gone)
+	for sentence, happens := range map[string]func(w *testEnv){
+		"it had no pods": func(w *testEnv) { w.RemoveProfile("p", gone) },
+		"its pods were deleted before": func(w *testEnv) {
+			w.Delete(w.addPod("a").UID)
+			w.RemoveProfile("p", gone)
 		},
-		"its pods are deleted after it": func(w *world) {
-			pod := w.waits("a")
-			w.Abandon("p", gone)
+		"its pods are deleted after it": func(w *testEnv) {
+			pod := w.addPod("a")
+			w.RemoveProfile("p", gone)
 			w.Delete(pod.UID)
 		},
-		"its last pod is bound after it": func(w *world) {
-			w.waits("a")
+		"its last pod is bound after it": func(w *testEnv) {
+			w.addPod("a")
 			attempt := w.TryPop()
-			w.Abandon("p", gone)
+			w.RemoveProfile("p", gone)
 			attempt.Done()
 		},
-		"its attempts took long": func(w *world) {
-			w.Spent("p", time.Minute)
-			w.Abandon("p", gone)
+		"its attempts took long": func(w *testEnv) {
+			w.RecordLoopTime("p", time.Minute)
+			w.RemoveProfile("p", gone)
 		},
-		"its last attempt takes long, and ends after it": func(w *world) {
-			w.Abandon("p", gone)
-			w.Spent("p", time.Minute)
+		"its last attempt takes long, and ends after it": func(w *testEnv) {
+			w.RemoveProfile("p", gone)
+			w.RecordLoopTime("p", time.Minute)
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestEnv(t)
 			happens(w)
-			w.wantNothingOf("p")
+			w.expectNothingOf("p")
 		})
 	}
 }
 
 func TestPodsOfADeletedProfileStayHeldWhileAnyIsLeft(t *testing.T) {
-	w := newWorld(t)
-	a, b := w.waits("a"), w.waits("b")
+	w := newTestEnv(t)
+	a, b := w.addPod("a"), w.addPod("b")
 	attempt := w.TryPop()
 	other := b
 	if attempt.Pod.UID == b.UID {
 		other = a
 	}
-	w.Abandon("p", Hold{Reason: ProfileDeleted, Message: "deleted"})
+	w.RemoveProfile("p", Hold{Reason: ProfileDeleted, Message: "deleted"})
 	w.Delete(other.UID)
 	attempt.Failed(w.ctx)
 	if hold, _ := w.HoldOf(attempt.Pod.UID); hold.Reason != ProfileDeleted {
 		t.Errorf("a pod that comes back after its profile was deleted is held for %q, want %s", hold.Reason, ProfileDeleted)
 	}
 	w.Delete(attempt.Pod.UID)
-	w.wantNothingOf("p")
+	w.expectNothingOf("p")
 }

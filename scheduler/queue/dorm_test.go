@@ -10,14 +10,14 @@ import (
 )
 
 // refuseMany has the plugin called Fit refuse n pods.
-func (w *world) refuseMany(n int) {
+func (w *testEnv) addManyRejected(n int) {
 	for i := range n {
 		w.Add(w.ctx, pod(fmt.Sprint("crowd-", i)))
 		w.TryPop().Refused(w.ctx, sets.New("Fit"), nil)
 	}
 }
 
-func TestWhoIsLookedAtByAnEvent(t *testing.T) {
+func TestPodsExaminedForAnEvent(t *testing.T) {
 	const crowd = 100
 	for sentence, c := range map[string]struct {
 		event fwk.ClusterEvent
@@ -29,8 +29,8 @@ func TestWhoIsLookedAtByAnEvent(t *testing.T) {
 		"everybody, where all may be otherwise for it": {ForceActivate, crowd},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWorld(t)
-			w.refuseMany(crowd)
+			w := newTestEnv(t)
+			w.addManyRejected(crowd)
 			looked := 0
 			w.Event(w.ctx, c.event, nil, nil, func(*v1.Pod) bool { looked++; return false })
 			if looked != c.want {
@@ -41,10 +41,10 @@ func TestWhoIsLookedAtByAnEvent(t *testing.T) {
 	}
 }
 
-func TestAnEventThatWakesNobodyCostsNoMoreBesideACrowd(t *testing.T) {
+func TestCostOfAnEventThatConcernsNoPod(t *testing.T) {
 	cost := func(crowd int) float64 {
-		w := newWorld(t)
-		w.refuseMany(crowd)
+		w := newTestEnv(t)
+		w.addManyRejected(crowd)
 		return testing.AllocsPerRun(10, func() { w.Event(w.ctx, podLabels, nil, nil, nil) })
 	}
 	// The race detector allocates a little, too.

@@ -26,31 +26,31 @@ func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, ne
 	e := event{ClusterEvent: happened, oldObj: oldObj, newObj: newObj, only: only}
 	var concerned []*Pod
 	q.mu.Lock()
-	for profile, asleep := range q.dormant {
+	for profile, asleep := range q.unschedulable {
 		rules := q.rules[profile]
-		listeners := rules.listeners(e)
+		listeners := rules.registeredPlugins(e)
 		for _, d := range asleep {
-			if rules != nil && !e.wildcard() && !d.hears(listeners) {
+			if rules != nil && !e.isWildcard() && !d.blockedByAny(listeners) {
 				continue
 			}
 			for p := range d.pods {
 				switch {
 				case rules == nil:
 					// It is about to be parked: nobody can say what this is to it.
-					p.by = nil
-				case e.reaches(p.pod):
+					p.rules = nil
+				case e.concerns(p.pod):
 					concerned = append(concerned, p)
 				}
 			}
 		}
 	}
-	sortPods(concerned)
+	sortByTimestamp(concerned)
 	for _, p := range concerned {
-		q.lift(p)
+		q.detach(p)
 	}
-	q.flights.record(e)
+	q.inFlight.record(e)
 	q.mu.Unlock()
-	q.place(ctx, happened.Label(), always(skip), concerned...)
+	q.requeueAll(ctx, happened.Label(), constantStrategy(queueSkip), concerned...)
 }
 
 // GateOpened tells the queue that a gate of the pod with this UID may have
@@ -63,14 +63,14 @@ func (q *Queue) GateOpened(ctx context.Context, uid types.UID) {
 		q.mu.Unlock()
 		return
 	}
-	gated := p.where == Gated && p.rests()
+	gated := p.place == Gated && p.isPlaced()
 	if gated {
-		q.lift(p)
+		q.detach(p)
 	}
-	q.flights.record(event{ClusterEvent: gateOpened, newObj: p.pod})
+	q.inFlight.record(event{ClusterEvent: gateOpened, newObj: p.pod})
 	q.mu.Unlock()
 	if gated {
-		q.place(ctx, gateOpened.CustomLabel, always(skip), p)
+		q.requeueAll(ctx, gateOpened.CustomLabel, constantStrategy(queueSkip), p)
 	}
 }
 
@@ -82,15 +82,15 @@ func (q *Queue) Activate(ctx context.Context, pods map[string]*v1.Pod) {
 	for _, pod := range pods {
 		p, ok := q.pods[pod.UID]
 		switch {
-		case !ok, p.where == Active, p.where == Parked:
-		case p.rests():
-			q.lift(p)
+		case !ok, p.place == Active, p.place == Held:
+		case p.isPlaced():
+			q.detach(p)
 			activated = append(activated, p)
-		case p.flight != nil:
-			q.flights.record(event{ClusterEvent: ForceActivate, newObj: p.pod})
+		case p.marker != nil:
+			q.inFlight.record(event{ClusterEvent: ForceActivate, newObj: p.pod})
 		}
 	}
-	sortPods(activated)
+	sortByTimestamp(activated)
 	q.mu.Unlock()
-	q.place(ctx, ForceActivate.CustomLabel, always(immediately), activated...)
+	q.requeueAll(ctx, ForceActivate.CustomLabel, constantStrategy(queueImmediately), activated...)
 }

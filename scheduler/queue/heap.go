@@ -40,7 +40,7 @@ func (h *podHeap) Pop() any {
 func (h *podHeap) add(p *Pod) { heap.Push(h, p) }
 
 // take removes and returns the first pod, nil when there is none.
-func (h *podHeap) take() *Pod {
+func (h *podHeap) popFirst() *Pod {
 	if len(h.pods) == 0 {
 		return nil
 	}
@@ -59,4 +59,4 @@ func (h *podHeap) peek() *Pod {
 func (h *podHeap) fix(p *Pod) { heap.Fix(h, p.index) }
 
 // drop takes p out of the heap, which holds it.
-func (h *podHeap) drop(p *Pod) { heap.Remove(h, p.index) }
+func (h *podHeap) remove(p *Pod) { heap.Remove(h, p.index) }

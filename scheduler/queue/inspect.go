@@ -17,23 +17,23 @@ func (q *Queue) Places() map[types.UID]Place {
 	defer q.mu.Unlock()
 	places := make(map[types.UID]Place, len(q.pods))
 	for uid, p := range q.pods {
-		places[uid] = p.where
+		places[uid] = p.place
 	}
 	return places
 }
 
 // Due says whether there is a pod to be tried now. It waits for nobody: where
 // the queue is being used at this moment, there may be one.
-func (q *Queue) Due() bool {
+func (q *Queue) HasActive() bool {
 	if !q.mu.TryLock() {
 		return true
 	}
 	defer q.mu.Unlock()
-	for _, l := range q.lanes {
+	for _, l := range q.subQueues {
 		if l.active.Len() > 0 {
 			return true
 		}
-		for _, slow := range l.slow {
+		for _, slow := range l.throttled {
 			if slow.Len() > 0 {
 				return true
 			}
@@ -44,10 +44,10 @@ func (q *Queue) Due() bool {
 
 // Kept is how much the log of events holds: markers of pods whose next place
 // is not decided yet, and events kept for them. Both are 0 at rest.
-func (q *Queue) Kept() (markers, events int) {
+func (q *Queue) InFlightCounts() (markers, events int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.flights.markers, q.flights.log.Len() - q.flights.markers
+	return q.inFlight.markers, q.inFlight.entries.Len() - q.inFlight.markers
 }
 
 // Check says what is wrong with the queue's own books, nil when they balance:
@@ -58,25 +58,25 @@ func (q *Queue) Check() error {
 	defer q.mu.Unlock()
 	for uid, p := range q.pods {
 		if err := q.checkPod(uid, p); err != nil {
-			return fmt.Errorf("pod %s/%s, %s: %w", p.pod.Namespace, p.pod.Name, p.where, err)
+			return fmt.Errorf("pod %s/%s, %s: %w", p.pod.Namespace, p.pod.Name, p.place, err)
 		}
 	}
-	for _, l := range q.lanes {
-		for name, h := range map[string]*podHeap{"active": l.active, "refusals": l.refusals, "errors": l.errors} {
+	for _, l := range q.subQueues {
+		for name, h := range map[string]*podHeap{"active": l.active, "refusals": l.backoff, "errors": l.errorBackoff} {
 			if err := q.checkHeap(h); err != nil {
 				return fmt.Errorf("lane %s, heap %s: %w", l.sort, name, err)
 			}
 		}
-		for name, h := range l.slow {
+		for name, h := range l.throttled {
 			if err := q.checkHeap(h); err != nil {
 				return fmt.Errorf("lane %s, pods of %s that stand back: %w", l.sort, name, err)
 			}
 		}
 	}
-	if err := q.checkHeap(q.asides); err != nil {
+	if err := q.checkHeap(q.quarantined); err != nil {
 		return fmt.Errorf("pods set aside: %w", err)
 	}
-	return q.checkLog()
+	return q.checkInFlight()
 }
 
 func (q *Queue) checkPod(uid types.UID, p *Pod) error {
@@ -85,39 +85,39 @@ func (q *Queue) checkPod(uid types.UID, p *Pod) error {
 		return fmt.Errorf("is kept under the UID %s, has %s", uid, p.pod.UID)
 	case p.gone:
 		return fmt.Errorf("is kept, but gone")
-	case p.flight != nil && p.heap != nil:
+	case p.marker != nil && p.heap != nil:
 		return fmt.Errorf("is in a heap while its next place is being decided")
-	case p.flight != nil:
+	case p.marker != nil:
 		return nil
 	}
-	if dormant, indexed := p.where == Unschedulable || p.where == Gated, p.dorm != nil; dormant != indexed {
+	if dormant, indexed := p.place == Unschedulable || p.place == Gated, p.group != nil; dormant != indexed {
 		return fmt.Errorf("in the index of dormant pods: %v, want %v", indexed, dormant)
 	}
-	if p.heap == q.asides {
-		if p.where != Parked || p.held.Reason != SetAside {
+	if p.heap == q.quarantined {
+		if p.place != Held || p.held.Reason != Quarantined {
 			return fmt.Errorf("is among the pods that are set aside")
 		}
 		return nil
 	}
-	if p.by != q.rules[p.profile] && p.where != Parked {
+	if p.rules != q.rules[p.profile] && p.place != Held {
 		return nil // a swap has not come to it yet
 	}
 	var heaps []*podHeap
-	for _, l := range q.lanes {
+	for _, l := range q.subQueues {
 		if rules := q.rules[p.profile]; rules == nil || l.sort != rules.Sort {
 			continue
 		}
-		switch p.where {
+		switch p.place {
 		case Active:
 			heaps = append(heaps, l.active)
-			if h := l.slow[p.profile]; h != nil {
+			if h := l.throttled[p.profile]; h != nil {
 				heaps = append(heaps, h)
 			}
 		case Backoff:
-			heaps = append(heaps, l.refusals, l.errors)
+			heaps = append(heaps, l.backoff, l.errorBackoff)
 		}
 	}
-	if len(heaps) == 0 && p.heap == nil && p.where != Active && p.where != Backoff && p.where != "" {
+	if len(heaps) == 0 && p.heap == nil && p.place != Active && p.place != Backoff && p.place != "" {
 		return nil
 	}
 	for _, h := range heaps {
@@ -142,12 +142,12 @@ func (q *Queue) checkHeap(h *podHeap) error {
 	return nil
 }
 
-func (q *Queue) checkLog() error {
+func (q *Queue) checkInFlight() error {
 	markers := 0
-	for e := q.flights.log.Front(); e != nil; e = e.Next() {
+	for e := q.inFlight.entries.Front(); e != nil; e = e.Next() {
 		p, isMarker := e.Value.(*Pod)
 		switch {
-		case isMarker && p.flight != e:
+		case isMarker && p.marker != e:
 			return fmt.Errorf("log: a marker that pod %s/%s does not know", p.pod.Namespace, p.pod.Name)
 		case isMarker:
 			markers++
@@ -155,8 +155,8 @@ func (q *Queue) checkLog() error {
 			return fmt.Errorf("log: an event that nobody waits for")
 		}
 	}
-	if markers != q.flights.markers {
-		return fmt.Errorf("log: %d markers, counted %d", markers, q.flights.markers)
+	if markers != q.inFlight.markers {
+		return fmt.Errorf("log: %d markers, counted %d", markers, q.inFlight.markers)
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ type Entry struct {
 }
 
 // pieceOfPods is how many pods Entries looks at under one hold of the lock.
-const pieceOfPods = 256
+const entriesPerLock = 256
 
 // Entries returns what the queue holds, in no order: pods that come or go
 // meanwhile may be among them or not. The lock is held for a piece at a time.
@@ -192,7 +192,7 @@ func (q *Queue) Entries() []Entry {
 	uids := slices.Collect(maps.Keys(q.pods))
 	q.mu.Unlock()
 	all := make([]Entry, 0, len(uids))
-	for piece := range slices.Chunk(uids, pieceOfPods) {
+	for piece := range slices.Chunk(uids, entriesPerLock) {
 		q.mu.Lock()
 		for _, uid := range piece {
 			if p, known := q.pods[uid]; known {
@@ -207,15 +207,15 @@ func (q *Queue) Entries() []Entry {
 // entry is a copy of what is known of p. Called with the lock.
 func (p *Pod) entry() Entry {
 	e := Entry{
-		Namespace: p.pod.Namespace, Name: p.pod.Name, UID: p.pod.UID, Profile: p.profile, Place: p.where,
+		Namespace: p.pod.Namespace, Name: p.pod.Name, UID: p.pod.UID, Profile: p.profile, Place: p.place,
 		Held: p.held, Gate: p.gate, Since: p.timestamp, Attempts: p.attempts, Priority: p.GetPriority(),
 		Rejectors: sets.List(p.rejectors), Pending: sets.List(p.pending),
 	}
-	if p.where == Backoff {
+	if p.place == Backoff {
 		e.Until = p.backoffUntil
 	}
-	if p.where == Parked && p.held.Reason == SetAside && p.poison != nil {
-		e.Until = p.poison.until
+	if p.place == Held && p.held.Reason == Quarantined && p.faults != nil {
+		e.Until = p.faults.until
 	}
 	return e
 }

@@ -17,9 +17,9 @@ func checkQueue(t testing.TB, q *Queue) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	checkPods(t, q)
-	checkLanes(t, q)
-	checkFlights(t, q)
-	for profile, asleep := range q.dormant {
+	checkSubQueues(t, q)
+	checkInFlight(t, q)
+	for profile, asleep := range q.unschedulable {
 		if len(asleep) == 0 {
 			t.Errorf("the index of dormant pods has an empty entry for %s", profile)
 		}
@@ -28,7 +28,7 @@ func checkQueue(t testing.TB, q *Queue) {
 				t.Errorf("nobody of %s waits for %q, which has a dorm", profile, name)
 			}
 			for p := range d.pods {
-				if q.pods[p.pod.UID] != p || p.profile != profile || p.dorm != d || !slices.Equal(p.awaited(), d.plugins) {
+				if q.pods[p.pod.UID] != p || p.profile != profile || p.group != d || !slices.Equal(p.blockingPlugins(), d.plugins) {
 					t.Errorf("%s is among the dormant pods of %s that wait for %v, and not in the queue, or not waiting for them", p.pod.Name, profile, d.plugins)
 				}
 			}
@@ -42,51 +42,51 @@ func checkPods(t testing.TB, q *Queue) {
 		if p.gone || p.pod.UID != uid {
 			t.Errorf("%s: gone %v, UID %s under key %s", p.pod.Name, p.gone, p.pod.UID, uid)
 		}
-		dormant := p.dorm != nil
+		dormant := p.group != nil
 		want := map[Place][3]bool{ // in a heap, in the index, may have a marker
 			Active: {true, false, false}, Backoff: {true, false, false},
 			Unschedulable: {false, true, false}, Gated: {false, true, false},
-			Parked: {}, InFlight: {false, false, true},
+			Held: {}, InFlight: {false, false, true},
 		}
-		is, ok := want[p.where]
+		is, ok := want[p.place]
 		if !ok {
-			t.Errorf("%s is at %q", p.pod.Name, p.where)
+			t.Errorf("%s is at %q", p.pod.Name, p.place)
 			continue
 		}
-		if inHeap := p.heap != nil && p.heap != q.asides; inHeap != is[0] || dormant != is[1] || p.flight != nil && !is[2] {
-			t.Errorf("%s is %s: in a heap %v, in the index %v, marked %v", p.pod.Name, p.where, inHeap, dormant, p.flight != nil)
+		if inHeap := p.heap != nil && p.heap != q.quarantined; inHeap != is[0] || dormant != is[1] || p.marker != nil && !is[2] {
+			t.Errorf("%s is %s: in a heap %v, in the index %v, marked %v", p.pod.Name, p.place, inHeap, dormant, p.marker != nil)
 		}
-		if p.where == Gated != (p.gate != "") && p.where != Parked && p.where != InFlight {
-			t.Errorf("%s is %s with gate %q", p.pod.Name, p.where, p.gate)
+		if p.place == Gated != (p.gate != "") && p.place != Held && p.place != InFlight {
+			t.Errorf("%s is %s with gate %q", p.pod.Name, p.place, p.gate)
 		}
-		if p.where != Parked && p.where != InFlight && q.rules[p.profile] == nil {
-			t.Errorf("%s is %s, and nobody serves %s", p.pod.Name, p.where, p.profile)
+		if p.place != Held && p.place != InFlight && q.rules[p.profile] == nil {
+			t.Errorf("%s is %s, and nobody serves %s", p.pod.Name, p.place, p.profile)
 		}
 	}
 }
 
-func checkLanes(t testing.TB, q *Queue) {
+func checkSubQueues(t testing.TB, q *Queue) {
 	t.Helper()
 	sorts := map[string]bool{}
 	for _, rules := range q.rules {
 		sorts[rules.Sort] = true
 	}
 	seen := map[*Pod]bool{}
-	for _, l := range q.lanes {
+	for _, l := range q.subQueues {
 		if !sorts[l.sort] {
 			t.Errorf("lane %s is nobody's", l.sort)
 		}
 		delete(sorts, l.sort)
-		active := append([]*podHeap{l.active}, slices.Collect(maps.Values(l.slow))...)
-		for place, heaps := range map[Place][]*podHeap{Active: active, Backoff: {l.refusals, l.errors}} {
+		active := append([]*podHeap{l.active}, slices.Collect(maps.Values(l.throttled))...)
+		for place, heaps := range map[Place][]*podHeap{Active: active, Backoff: {l.backoff, l.errorBackoff}} {
 			for _, h := range heaps {
 				for i, p := range h.pods {
 					if seen[p] {
 						t.Errorf("%s is in two heaps", p.pod.Name)
 					}
 					seen[p] = true
-					if q.pods[p.pod.UID] != p || p.where != place || p.heap != h || p.index != i {
-						t.Errorf("%s is in a heap for %s at %d, and says %s at %d", p.pod.Name, place, i, p.where, p.index)
+					if q.pods[p.pod.UID] != p || p.place != place || p.heap != h || p.index != i {
+						t.Errorf("%s is in a heap for %s at %d, and says %s at %d", p.pod.Name, place, i, p.place, p.index)
 					}
 					if q.rules[p.profile].Sort != l.sort {
 						t.Errorf("%s of %s is in lane %s", p.pod.Name, p.profile, l.sort)
@@ -103,10 +103,10 @@ func checkLanes(t testing.TB, q *Queue) {
 	}
 }
 
-func checkFlights(t testing.TB, q *Queue) {
+func checkInFlight(t testing.TB, q *Queue) {
 	t.Helper()
 	var marked []*Pod
-	for e := q.flights.log.Front(); e != nil; e = e.Next() {
+	for e := q.inFlight.entries.Front(); e != nil; e = e.Next() {
 		p, isMarker := e.Value.(*Pod)
 		if !isMarker {
 			if len(marked) == 0 {
@@ -115,16 +115,16 @@ func checkFlights(t testing.TB, q *Queue) {
 			}
 			continue
 		}
-		if p.flight != e || q.pods[p.pod.UID] != p {
+		if p.marker != e || q.pods[p.pod.UID] != p {
 			t.Errorf("a marker of %s is left", p.pod.Name)
 		}
 		marked = append(marked, p)
 	}
-	if len(marked) != q.flights.markers {
-		t.Errorf("%d markers in the log, %d counted", len(marked), q.flights.markers)
+	if len(marked) != q.inFlight.markers {
+		t.Errorf("%d markers in the log, %d counted", len(marked), q.inFlight.markers)
 	}
 	for _, p := range q.pods {
-		if p.flight != nil && !slices.Contains(marked, p) {
+		if p.marker != nil && !slices.Contains(marked, p) {
 			t.Errorf("%s has a marker that is not in the log", p.pod.Name)
 		}
 	}

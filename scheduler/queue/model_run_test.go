@@ -17,30 +17,30 @@ import (
 )
 
 // walk is one random history, told to the queue and to the model.
-type walk struct {
-	*world
-	rng      *rand.Rand
-	model    *model
-	attempts []*Attempt
-	shut     bool // the gate of every third pod
-	barred   bool // every fourth pod
-	past     []Rules
+type randomHistory struct {
+	*testEnv
+	rng          *rand.Rand
+	model        *model
+	attempts     []*Attempt
+	gateClosed   bool // the gate of every third pod
+	holding      bool // every fourth pod
+	earlierRules []Rules
 	// depth is how many changes of profiles are under way.
 	depth int
 }
 
 // TestTheQueueDoesWhatTheModelDoes tells both the same random histories and
 // compares where every pod is after each step.
-func TestTheQueueDoesWhatTheModelDoes(t *testing.T) {
+func TestTheQueueAgreesWithTheModel(t *testing.T) {
 	histories := 200
 	if testing.Short() {
 		histories = 50
 	}
 	for seed := range histories {
 		t.Run(fmt.Sprintf("history %d", seed), func(t *testing.T) {
-			w := &walk{world: newWorld(t), rng: rand.New(rand.NewPCG(uint64(seed), 1))}
+			w := &randomHistory{testEnv: newTestEnv(t), rng: rand.New(rand.NewPCG(uint64(seed), 1))}
 			w.model = newModel(w.clock.Now())
-			w.slice, w.yield = 1+seed%3, w.between
+			w.sliceSize, w.yield = 1+seed%3, w.betweenSlices
 			w.swap("p")
 			w.swap("r")
 			for range 150 {
@@ -51,10 +51,10 @@ func TestTheQueueDoesWhatTheModelDoes(t *testing.T) {
 				}
 			}
 			for len(w.attempts) > 0 {
-				w.finish()
+				w.endAttempt()
 			}
 			w.check()
-			if n := w.flights.log.Len(); n != 0 {
+			if n := w.inFlight.entries.Len(); n != 0 {
 				t.Errorf("%d entries are left in the log after the last attempt", n)
 			}
 		})
@@ -62,20 +62,20 @@ func TestTheQueueDoesWhatTheModelDoes(t *testing.T) {
 }
 
 // compare holds the queue to what must always be true, and to the model.
-func (w *walk) compare() {
+func (w *randomHistory) compare() {
 	w.t.Helper()
 	if w.depth == 0 {
 		w.check()
 	} else if err := w.Check(); err != nil {
 		w.t.Error(err)
 	}
-	if diff := cmp.Diff(w.model.picture(), picture(w.Queue)); diff != "" {
+	if diff := cmp.Diff(w.model.podStates(), podStates(w.Queue)); diff != "" {
 		w.t.Fatalf("the queue differs from the model (-model +queue), %d changes under way:\n%s", w.depth, diff)
 	}
 }
 
 // step does one random thing.
-func (w *walk) step() {
+func (w *randomHistory) step() {
 	switch n := w.rng.IntN(100); {
 	case n < 15:
 		p := w.pod()
@@ -92,7 +92,7 @@ func (w *walk) step() {
 		delete(w.model.pods, uid)
 		w.Delete(uid)
 	case n < 45:
-		e := event{ClusterEvent: pick(w.rng, nodeAdd, podDelete, nodeLabel, strangeOne),
+		e := event{ClusterEvent: pick(w.rng, nodeAdd, podDelete, nodeLabel, csiNodeAdd),
 			newObj: fixture.Node(pick(w.rng, "good", "bad")).Obj()}
 		w.model.event(e)
 		w.Event(w.ctx, e.ClusterEvent, nil, e.newObj, nil)
@@ -101,7 +101,7 @@ func (w *walk) step() {
 	case n < 65:
 		w.popNext()
 	case n < 82:
-		w.finish()
+		w.endAttempt()
 	case n < 92:
 		w.clock.Step(time.Duration(w.rng.IntN(4000)) * time.Millisecond)
 		if w.rng.IntN(10) == 0 {
@@ -111,39 +111,39 @@ func (w *walk) step() {
 		w.model.tick()
 		w.Tick(w.ctx)
 	case n < 93:
-		w.shut = !w.shut
+		w.gateClosed = !w.gateClosed
 	case n < 94:
-		w.bar()
+		w.toggleHolds()
 	case n < 98:
 		w.swap(pick(w.rng, "p", "r"))
 	default:
 		name := pick(w.rng, "p", "r")
 		delete(w.model.rules, name)
-		w.slowly(func() { w.Abandon(name, Hold{Reason: ProfileDeleted}) })
+		w.inSlices(func() { w.RemoveProfile(name, Hold{Reason: ProfileDeleted}) })
 	}
 }
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
 
-func (w *walk) pod() *v1.Pod {
+func (w *randomHistory) pod() *v1.Pod {
 	n := w.rng.IntN(12)
-	return fixture.Pod(fmt.Sprint("pod-", n)).Scheduler([]string{"p", "r"}[n%2]).Priority(w.rng.Int32N(3)).Obj()
+	return fixture.Pod(fmt.Sprint("pod-", n)).SchedulerName([]string{"p", "r"}[n%2]).Priority(w.rng.Int32N(3)).Obj()
 }
 
-func (w *walk) activate() {
+func (w *randomHistory) activate() {
 	p := w.pod()
 	if known := w.model.pods[p.UID]; known != nil {
-		switch known.where {
+		switch known.place {
 		case InFlight:
-			known.heard = append(known.heard, event{ClusterEvent: ForceActivate, newObj: p})
+			known.events = append(known.events, event{ClusterEvent: ForceActivate, newObj: p})
 		case Unschedulable, Gated, Backoff:
-			w.model.put(known, immediately)
+			w.model.requeue(known, queueImmediately)
 		}
 	}
 	w.Activate(w.ctx, map[string]*v1.Pod{p.Name: p})
 }
 
-func (w *walk) popNext() {
+func (w *randomHistory) popNext() {
 	may := w.model.next()
 	a := w.TryPop()
 	if a == nil {
@@ -156,15 +156,15 @@ func (w *walk) popNext() {
 		w.t.Fatalf("popped %s, want one of %v", a.Pod.Name, may)
 	}
 	p := w.model.pods[a.Pod.UID]
-	if rules := w.model.profile(p); rules != nil && w.model.means(p) == skip {
-		p.by = rules
+	if rules := w.model.profile(p); rules != nil && w.model.strategyFor(p) == queueSkip {
+		p.rules = rules
 	}
-	p.where, p.attempts, p.chosen = InFlight, p.attempts+1, false
+	p.place, p.attempts, p.nodeChosen = InFlight, p.attempts+1, false
 	w.attempts = append(w.attempts, a)
 }
 
 // finish ends one of the attempts under way.
-func (w *walk) finish() {
+func (w *randomHistory) endAttempt() {
 	if len(w.attempts) == 0 {
 		return
 	}
@@ -175,9 +175,9 @@ func (w *walk) finish() {
 		p = nil // another pod may have come under the same UID since
 	}
 	if n := w.rng.IntN(10); n == 0 {
-		a.Deaf()
+		a.StopRecordingEvents()
 		if p != nil {
-			p.deaf, p.heard = true, nil
+			p.recordsNoEvents, p.events = true, nil
 		}
 		return
 	}
@@ -187,23 +187,23 @@ func (w *walk) finish() {
 		a.Return(w.ctx)
 		if p != nil {
 			p.attempts--
-			p.heard, p.deaf = nil, false
-			w.model.put(p, immediately)
+			p.events, p.recordsNoEvents = nil, false
+			w.model.requeue(p, queueImmediately)
 		}
 	case n < 3:
 		a.Done()
 		if p != nil {
 			delete(w.model.pods, a.Pod.UID)
 		}
-	case n < 5 || p != nil && p.deaf:
+	case n < 5 || p != nil && p.recordsNoEvents:
 		a.Failed(w.ctx)
 		if p != nil {
 			w.model.end(p, sets.New[string](), sets.New[string]())
 		}
 	default:
 		if p != nil && w.rng.IntN(4) == 0 {
-			a.Chose()
-			p.chosen = true
+			a.SetNodeChosen()
+			p.nodeChosen = true
 		}
 		rejectors := sets.New(pick(w.rng, "Fit", "Label", "Picky", "Broken", "Nobody"))
 		pending := sets.New[string]()
@@ -220,33 +220,33 @@ func (w *walk) finish() {
 func byName(a, b fwk.QueuedEntityInfo) bool { return a.(*Pod).pod.Name < b.(*Pod).pod.Name }
 
 // image is what is compared of a pod.
-type image struct {
-	Where     Place
+type podState struct {
+	Place     Place
 	Attempts  int
 	Rejectors []string
 	Gate      string
 	Until     time.Time
 }
 
-func (m *model) picture() map[types.UID]image {
-	all := map[types.UID]image{}
+func (m *model) podStates() map[types.UID]podState {
+	all := map[types.UID]podState{}
 	for uid, p := range m.pods {
-		all[uid] = frame(p.where, p.attempts, p.rejectors.Union(p.pendings), p.gate, p.until)
+		all[uid] = newPodState(p.place, p.attempts, p.rejectors.Union(p.pending), p.gate, p.backoffUntil)
 	}
 	return all
 }
 
-func picture(q *Queue) map[types.UID]image {
-	all := map[types.UID]image{}
+func podStates(q *Queue) map[types.UID]podState {
+	all := map[types.UID]podState{}
 	for uid, p := range q.pods {
-		all[uid] = frame(p.where, p.attempts, p.rejectors.Union(p.pending), p.gate, p.backoffUntil)
+		all[uid] = newPodState(p.place, p.attempts, p.rejectors.Union(p.pending), p.gate, p.backoffUntil)
 	}
 	return all
 }
 
-func frame(where Place, attempts int, rejectors sets.Set[string], gate string, until time.Time) image {
+func newPodState(where Place, attempts int, rejectors sets.Set[string], gate string, until time.Time) podState {
 	if where != Backoff {
 		until = time.Time{}
 	}
-	return image{where, attempts, sets.List(rejectors), gate, until}
+	return podState{where, attempts, sets.List(rejectors), gate, until}
 }

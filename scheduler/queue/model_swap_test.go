@@ -11,85 +11,85 @@ import (
 
 // judge does to a pod that rests what a swap means for it. In the queue its turn
 // comes some time during the swap: the walk says when.
-func (m *model) judge(p *modelPod) {
+func (m *model) applyRules(p *modelPod) {
 	rules := m.profile(p)
-	if p.by == rules && rules != nil {
+	if p.rules == rules && rules != nil {
 		return
 	}
 	if rules == nil {
-		m.put(p, skip)
+		m.requeue(p, queueSkip)
 		return
 	}
-	want := m.means(p)
-	if want > skip {
-		m.put(p, want)
+	want := m.strategyFor(p)
+	if want > queueSkip {
+		m.requeue(p, want)
 		return
 	}
-	p.by = rules
-	if p.where == Active || p.where == Backoff {
-		p.lane = rules.Sort
+	p.rules = rules
+	if p.place == Active || p.place == Backoff {
+		p.sort = rules.Sort
 	}
-	if p.where == Backoff {
-		p.until = p.backoff(rules)
+	if p.place == Backoff {
+		p.backoffUntil = p.backoff(rules)
 	}
 }
 
 // means says what the difference between two Rules means for a pod, place by
 // place.
-func (m *model) means(p *modelPod) strategy {
-	was, is := p.by, m.profile(p)
+func (m *model) strategyFor(p *modelPod) queueingStrategy {
+	was, is := p.rules, m.profile(p)
 	switch {
 	case was == is || is == nil:
-		return skip
-	case p.where == InFlight:
-		return afterBackoff
-	case was == nil, was.Makeup.Plugins == nil, is.Makeup.Plugins == nil:
-		return p.eager()
+		return queueSkip
+	case p.place == InFlight:
+		return queueAfterBackoff
+	case was == nil, was.Key.Plugins == nil, is.Key.Plugins == nil:
+		return p.swapStrategy()
 	}
 	differs := func(plugin string) bool {
-		return was.Makeup.Plugins[plugin] == "" || was.Makeup.Plugins[plugin] != is.Makeup.Plugins[plugin]
+		return was.Key.Plugins[plugin] == "" || was.Key.Plugins[plugin] != is.Key.Plugins[plugin]
 	}
-	holds := was.Makeup.Holds != is.Makeup.Holds
-	gates := slices.ContainsFunc(is.Makeup.Gates.UnsortedList(), func(gate string) bool {
-		return differs(gate) || !was.Makeup.Gates.Has(gate)
+	holds := was.Key.Holds != is.Key.Holds
+	gates := slices.ContainsFunc(is.Key.PreEnqueue.UnsortedList(), func(gate string) bool {
+		return differs(gate) || !was.Key.PreEnqueue.Has(gate)
 	})
-	switch p.where {
-	case Parked:
+	switch p.place {
+	case Held:
 		if holds {
-			return afterBackoff
+			return queueAfterBackoff
 		}
 	case Active, Backoff:
 		if gates || holds {
-			return p.eager()
+			return p.swapStrategy()
 		}
 	case Gated:
-		if differs(p.gate) && was.Makeup.Plugins[p.gate] != "" {
-			return immediately
+		if differs(p.gate) && was.Key.Plugins[p.gate] != "" {
+			return queueImmediately
 		}
 		if holds {
-			return unlessKept
+			return queueRecheck
 		}
 	case Unschedulable:
-		for plugin := range p.rejectors.Union(p.pendings) {
-			if was.Makeup.Plugins[plugin] != "" && differs(plugin) {
-				return afterBackoff
+		for plugin := range p.rejectors.Union(p.pending) {
+			if was.Key.Plugins[plugin] != "" && differs(plugin) {
+				return queueAfterBackoff
 			}
 		}
-		if p.chosen && was.Makeup.Choice != is.Makeup.Choice || !p.chosen && is.Makeup.Room != "" && was.Makeup.Room != is.Makeup.Room {
-			return afterBackoff
+		if p.nodeChosen && was.Key.NodeSelection != is.Key.NodeSelection || !p.nodeChosen && is.Key.PostFilter != "" && was.Key.PostFilter != is.Key.PostFilter {
+			return queueAfterBackoff
 		}
 		if holds || gates {
-			return unlessKept
+			return queueRecheck
 		}
 	}
-	return skip
+	return queueSkip
 }
 
-func (p *modelPod) eager() strategy {
-	if p.where == Gated || p.where == Active {
-		return immediately
+func (p *modelPod) swapStrategy() queueingStrategy {
+	if p.place == Gated || p.place == Active {
+		return queueImmediately
 	}
-	return afterBackoff
+	return queueAfterBackoff
 }
 
 // reconsider asks about all pods of a profile who is held.
@@ -97,64 +97,64 @@ func (m *model) reconsider(name string) {
 	for _, p := range m.pods {
 		switch {
 		case p.pod.Spec.SchedulerName != name:
-		case p.where == InFlight:
-			p.doubted = true
-		case p.where == Unschedulable || p.where == Gated:
-			m.put(p, unlessKept)
+		case p.place == InFlight:
+			p.recheck = true
+		case p.place == Unschedulable || p.place == Gated:
+			m.requeue(p, queueRecheck)
 		default:
-			m.put(p, p.eager())
+			m.requeue(p, p.swapStrategy())
 		}
 	}
 }
 
 // follow judges the pods that the queue has judged, or all.
-func (w *walk) follow(all bool) {
+func (w *randomHistory) applySwaps(all bool) {
 	for uid, p := range w.model.pods {
 		mine, rules := w.pods[uid], w.model.profile(p)
-		judged := all || mine != nil && mine.by == rules && (rules != nil || mine.where == Parked)
-		if p.where != InFlight && judged {
-			w.model.judge(p)
+		judged := all || mine != nil && mine.rules == rules && (rules != nil || mine.place == Held)
+		if p.place != InFlight && judged {
+			w.model.applyRules(p)
 		}
 	}
 }
 
 // between is what happens between two slices of a swap.
-func (w *walk) between() {
+func (w *randomHistory) betweenSlices() {
 	if w.depth == 0 || w.depth > 3 {
 		return
 	}
-	w.follow(false)
+	w.applySwaps(false)
 	w.compare()
 	for range w.rng.IntN(3) {
 		w.step()
-		w.follow(false)
+		w.applySwaps(false)
 		w.compare()
 	}
 }
 
 // slowly runs a change that goes through the pods in slices, with steps of the
 // walk in between.
-func (w *walk) slowly(change func()) {
+func (w *randomHistory) inSlices(change func()) {
 	w.depth++
 	change()
 	w.depth--
 	if w.depth == 0 {
-		w.follow(true)
+		w.applySwaps(true)
 	}
 }
 
 // swap gives a profile other rules, or such as some profile had before.
-func (w *walk) swap(name string) {
+func (w *randomHistory) swap(name string) {
 	rules := w.otherRules()
-	if len(w.past) > 0 && w.rng.IntN(3) == 0 {
-		rules = pick(w.rng, w.past...)
+	if len(w.earlierRules) > 0 && w.rng.IntN(3) == 0 {
+		rules = pick(w.rng, w.earlierRules...)
 	}
-	w.past = append(w.past, rules)
-	w.model.adopt(name, &rules)
-	w.slowly(func() { w.Adopt(w.ctx, name, &rules) })
+	w.earlierRules = append(w.earlierRules, rules)
+	w.model.setProfile(name, &rules)
+	w.inSlices(func() { w.SetProfile(w.ctx, name, &rules) })
 }
 
-func (w *walk) otherRules() Rules {
+func (w *randomHistory) otherRules() Rules {
 	rules := w.rules
 	if w.rng.IntN(3) == 0 {
 		rules.Sort, rules.Less = "Name", byName
@@ -163,44 +163,44 @@ func (w *walk) otherRules() Rules {
 		rules.FlushAfter = 0
 	}
 	rules.MaxBackoff = pick(w.rng, 0, time.Second, 10*time.Second)
-	rules.Makeup = Makeup{
-		Plugins: map[string]string{}, Gates: sets.New[string](),
-		Room: pick(w.rng, "", "some", "more"), Choice: pick(w.rng, "best", "first"), Holds: "none",
+	rules.Key = ProfileKey{
+		Plugins: map[string]string{}, PreEnqueue: sets.New[string](),
+		PostFilter: pick(w.rng, "", "some", "more"), NodeSelection: pick(w.rng, "best", "first"), Holds: "none",
 	}
 	for _, plugin := range []string{"Fit", "Label", "Picky", "Broken", "Nobody", "Gate"} {
 		if w.rng.IntN(8) > 0 {
-			rules.Makeup.Plugins[plugin] = pick(w.rng, "one", "one", "another")
+			rules.Key.Plugins[plugin] = pick(w.rng, "one", "one", "another")
 		}
 	}
-	gated := rules.Makeup.Plugins["Gate"] != ""
+	gated := rules.Key.Plugins["Gate"] != ""
 	if gated {
-		rules.Makeup.Gates.Insert("Gate")
+		rules.Key.PreEnqueue.Insert("Gate")
 	}
 	if w.rng.IntN(8) == 0 {
-		rules.Makeup = Makeup{}
+		rules.Key = ProfileKey{}
 	}
 	rules.PreEnqueue = func(_ context.Context, pod *v1.Pod, _ string) string {
-		if gated && w.shut && pod.Name[len(pod.Name)-1]%3 == 0 {
+		if gated && w.gateClosed && pod.Name[len(pod.Name)-1]%3 == 0 {
 			return "Gate"
 		}
 		return ""
 	}
 	rules.Hold = func(pod *v1.Pod) Hold {
-		if w.barred && pod.Name[len(pod.Name)-1]%4 == 0 {
+		if w.holding && pod.Name[len(pod.Name)-1]%4 == 0 {
 			return Hold{Reason: NamespaceNotAllowed}
 		}
 		return Hold{}
 	}
 	if w.rng.IntN(4) == 0 {
-		rules.Makeup.Holds = "all"
+		rules.Key.Holds = "all"
 		rules.Hold = func(*v1.Pod) Hold { return Hold{Reason: ProfilePaused} }
 	}
 	return rules
 }
 
 // bar has the profiles hold some pods, or not any more.
-func (w *walk) bar() {
-	w.barred = !w.barred
+func (w *randomHistory) toggleHolds() {
+	w.holding = !w.holding
 	depth := w.depth
 	w.depth = 0 // the model has no slices of this
 	for _, name := range []string{"p", "r"} {

@@ -22,21 +22,21 @@ type model struct {
 }
 
 type modelPod struct {
-	pod                 *v1.Pod
-	where               Place
-	timestamp, flushed  time.Time
-	attempts            int
-	refusals, errors    int
-	until               time.Time
-	rejectors, pendings sets.Set[string]
-	gate                string
-	heard               []event
-	deaf                bool
+	pod                                   *v1.Pod
+	place                                 Place
+	timestamp, flushedAt                  time.Time
+	attempts                              int
+	unschedulableCount, consecutiveErrors int
+	backoffUntil                          time.Time
+	rejectors, pending                    sets.Set[string]
+	gate                                  string
+	events                                []event
+	recordsNoEvents                       bool
 	// by are the rules that the pod was judged by last, lane the order in which
 	// it waits.
-	by              *Rules
-	lane            string
-	chosen, doubted bool
+	rules               *Rules
+	sort                string
+	nodeChosen, recheck bool
 }
 
 func newModel(now time.Time) *model {
@@ -46,61 +46,61 @@ func newModel(now time.Time) *model {
 func (m *model) profile(p *modelPod) *Rules { return m.rules[p.pod.Spec.SchedulerName] }
 
 // worth asks the Rules, whose own tests are tables, on behalf of a model pod.
-func (m *model) worth(p *modelPod, e event) strategy {
-	return m.profile(p).worth(logr.Discard(), &Pod{
-		pod: p.pod, profile: p.pod.Spec.SchedulerName, rejectors: p.rejectors, pending: p.pendings,
+func (m *model) evaluateHints(p *modelPod, e event) queueingStrategy {
+	return m.profile(p).evaluateHints(logr.Discard(), &Pod{
+		pod: p.pod, profile: p.pod.Spec.SchedulerName, rejectors: p.rejectors, pending: p.pending,
 	}, p.pod, e)
 }
 
-func (m *model) put(p *modelPod, want strategy) {
+func (m *model) requeue(p *modelPod, want queueingStrategy) {
 	rules := m.profile(p)
 	if rules == nil {
-		p.where, p.by = Parked, nil
+		p.place, p.rules = Held, nil
 		return
 	}
-	if p.by != rules {
-		want = max(want, m.means(p))
-		p.by = rules
+	if p.rules != rules {
+		want = max(want, m.strategyFor(p))
+		p.rules = rules
 	}
-	if p.doubted {
-		p.doubted, want = false, max(want, unlessKept)
+	if p.recheck {
+		p.recheck, want = false, max(want, queueRecheck)
 	}
-	if want == skip {
-		p.where = Unschedulable
+	if want == queueSkip {
+		p.place = Unschedulable
 		if p.gate != "" {
-			p.where = Gated
+			p.place = Gated
 		}
 		return
 	}
 	if rules.Hold(p.pod).Reason != "" {
-		p.where = Parked
+		p.place = Held
 		return
 	}
 	before := p.gate
 	if p.gate = rules.PreEnqueue(nil, p.pod, p.gate); p.gate != "" {
 		p.rejectors.Insert(p.gate)
-		p.where = Gated
+		p.place = Gated
 		return
 	}
-	if want == unlessKept && before == "" {
-		p.where = Unschedulable
+	if want == queueRecheck && before == "" {
+		p.place = Unschedulable
 		return
 	}
-	p.until = p.backoff(rules)
-	p.where, p.lane = Active, rules.Sort
-	if want == unlessKept {
-		want = afterBackoff
+	p.backoffUntil = p.backoff(rules)
+	p.place, p.sort = Active, rules.Sort
+	if want == queueRecheck {
+		want = queueAfterBackoff
 	}
-	if want == afterBackoff && !p.until.Before(m.now.Truncate(time.Second)) {
-		p.where = Backoff
+	if want == queueAfterBackoff && !p.backoffUntil.Before(m.now.Truncate(time.Second)) {
+		p.place = Backoff
 	}
 }
 
 // backoff doubles the wait step by step.
 func (p *modelPod) backoff(rules *Rules) time.Time {
-	count := p.refusals
-	if p.errors > 0 {
-		count = p.errors
+	count := p.unschedulableCount
+	if p.consecutiveErrors > 0 {
+		count = p.consecutiveErrors
 	}
 	if count == 0 || rules.MaxBackoff == 0 {
 		return time.Time{}
@@ -118,9 +118,9 @@ func (m *model) add(pod *v1.Pod) {
 	if m.rules[pod.Spec.SchedulerName] == nil {
 		return
 	}
-	p := &modelPod{pod: pod, timestamp: m.now, rejectors: sets.New[string](), pendings: sets.New[string](), by: m.rules[pod.Spec.SchedulerName]}
+	p := &modelPod{pod: pod, timestamp: m.now, rejectors: sets.New[string](), pending: sets.New[string](), rules: m.rules[pod.Spec.SchedulerName]}
 	m.pods[pod.UID] = p
-	m.put(p, immediately)
+	m.requeue(p, queueImmediately)
 }
 
 func (m *model) update(pod *v1.Pod, e event) {
@@ -130,31 +130,31 @@ func (m *model) update(pod *v1.Pod, e event) {
 		return
 	}
 	p.pod = pod
-	switch p.where {
+	switch p.place {
 	case InFlight:
-		p.heard = append(p.heard, e)
-	case Parked:
-		m.put(p, immediately)
+		p.events = append(p.events, e)
+	case Held:
+		m.requeue(p, queueImmediately)
 	case Unschedulable, Gated:
 		if m.profile(p) == nil {
-			m.put(p, skip)
-		} else if want := m.worth(p, e); want != skip {
-			m.put(p, want)
+			m.requeue(p, queueSkip)
+		} else if want := m.evaluateHints(p, e); want != queueSkip {
+			m.requeue(p, want)
 		}
 	}
 }
 
 func (m *model) event(e event) {
 	for _, p := range m.pods {
-		if m.profile(p) == nil && (p.where == Gated || p.where == Unschedulable) {
-			p.by = nil
+		if m.profile(p) == nil && (p.place == Gated || p.place == Unschedulable) {
+			p.rules = nil
 			continue
 		}
-		switch p.where {
+		switch p.place {
 		case InFlight:
-			p.heard = append(p.heard, e)
+			p.events = append(p.events, e)
 		case Gated:
-			hears := e.wildcard()
+			hears := e.isWildcard()
 			for _, hint := range m.profile(p).Hints {
 				hears = hears || hint.Plugin == p.gate && matches(hint.Event, e.ClusterEvent)
 			}
@@ -168,53 +168,53 @@ func (m *model) event(e event) {
 }
 
 func (m *model) wake(p *modelPod, e event) {
-	if want := m.worth(p, e); want != skip {
-		m.put(p, want)
+	if want := m.evaluateHints(p, e); want != queueSkip {
+		m.requeue(p, want)
 	}
 }
 
 func (m *model) end(p *modelPod, rejectors, pending sets.Set[string]) {
-	want := skip
-	if p.rejectors, p.pendings = rejectors, pending; rejectors.Len()+pending.Len() == 0 {
-		p.errors++
-		want = afterBackoff
+	want := queueSkip
+	if p.rejectors, p.pending = rejectors, pending; rejectors.Len()+pending.Len() == 0 {
+		p.consecutiveErrors++
+		want = queueAfterBackoff
 	} else {
-		p.refusals++
-		p.errors = 0
+		p.unschedulableCount++
+		p.consecutiveErrors = 0
 	}
 	p.timestamp = m.now
-	if m.profile(p) != nil && !p.deaf {
-		for _, e := range p.heard {
-			want = max(want, m.worth(p, e))
+	if m.profile(p) != nil && !p.recordsNoEvents {
+		for _, e := range p.events {
+			want = max(want, m.evaluateHints(p, e))
 		}
 	}
-	p.heard, p.deaf = nil, false
-	m.put(p, want)
+	p.events, p.recordsNoEvents = nil, false
+	m.requeue(p, want)
 }
 
 func (m *model) tick() {
 	for _, p := range m.pods {
 		rules := m.profile(p)
-		switch p.where {
+		switch p.place {
 		case Backoff:
-			if p.until.Before(m.now.Truncate(time.Second)) {
-				m.put(p, immediately)
+			if p.backoffUntil.Before(m.now.Truncate(time.Second)) {
+				m.requeue(p, queueImmediately)
 			}
 		case Unschedulable, Gated:
 			since := p.timestamp
-			if p.flushed.After(since) {
-				since = p.flushed
+			if p.flushedAt.After(since) {
+				since = p.flushedAt
 			}
 			if rules != nil && rules.FlushAfter > 0 && m.now.Sub(since) > rules.FlushAfter {
-				p.flushed = m.now
-				m.put(p, afterBackoff)
+				p.flushedAt = m.now
+				m.requeue(p, queueAfterBackoff)
 			}
 		}
 	}
 }
 
 // adopt gives a profile other rules; its pods are judged one by one.
-func (m *model) adopt(name string, rules *Rules) {
+func (m *model) setProfile(name string, rules *Rules) {
 	m.rules[name], m.less[rules.Sort] = rules, rules.Less
 }
 
@@ -224,7 +224,7 @@ func (m *model) next() []types.UID {
 	var candidates []*modelPod
 	for _, where := range []Place{Active, Backoff} {
 		for _, p := range m.pods {
-			if p.where == where && (where == Active || p.rejectors.Len()+p.pendings.Len() > 0) {
+			if p.place == where && (where == Active || p.rejectors.Len()+p.pending.Len() > 0) {
 				candidates = append(candidates, p)
 			}
 		}
@@ -235,7 +235,7 @@ func (m *model) next() []types.UID {
 	first := map[types.UID]bool{}
 	for _, p := range candidates {
 		first[p.pod.UID] = !slices.ContainsFunc(candidates, func(other *modelPod) bool {
-			return other.lane == p.lane && m.before(other, p)
+			return other.sort == p.sort && m.before(other, p)
 		})
 	}
 	maps.DeleteFunc(first, func(_ types.UID, is bool) bool { return !is })
@@ -243,8 +243,8 @@ func (m *model) next() []types.UID {
 }
 
 func (m *model) before(a, b *modelPod) bool {
-	if a.where == Backoff && !a.until.Equal(b.until) {
-		return a.until.Before(b.until)
+	if a.place == Backoff && !a.backoffUntil.Equal(b.backoffUntil) {
+		return a.backoffUntil.Before(b.backoffUntil)
 	}
-	return m.less[a.lane](&Pod{pod: a.pod, timestamp: a.timestamp}, &Pod{pod: b.pod, timestamp: b.timestamp})
+	return m.less[a.sort](&Pod{pod: a.pod, timestamp: a.timestamp}, &Pod{pod: b.pod, timestamp: b.timestamp})
 }

@@ -24,7 +24,7 @@ const (
 	Backoff       Place = "Backoff"
 	Unschedulable Place = "Unschedulable"
 	Gated         Place = "Gated"
-	Parked        Place = "Parked"
+	Held          Place = "Held"
 	InFlight      Place = "InFlight"
 )
 
@@ -38,7 +38,7 @@ type Pod struct {
 	// beside the one that was asked after it.
 	info atomic.Pointer[framework.PodInfo]
 
-	where   Place
+	place   Place
 	profile string
 	// held is why a parked pod is parked.
 	held Hold
@@ -56,35 +56,35 @@ type Pod struct {
 	flushed bool
 
 	// poison is nil for a pod at which no plugin panicked or hung.
-	poison *poisoning
+	faults *faultRecord
 
 	rejectors sets.Set[string]
 	pending   sets.Set[string]
 	// gate is the PreEnqueue plugin that holds a gated pod.
 	gate string
 	// admitted is the Hash of the rules that let the pod in last.
-	admitted string
+	admittedBy string
 	// by are the rules that the pod was judged by last; nil: none that count.
-	by *Rules
+	rules *Rules
 	// doubted says that what holds pods may have changed while this one was on
 	// its way.
-	doubted bool
+	recheck bool
 	// chosen says that the last attempt chose a node before it ended.
-	chosen bool
+	nodeChosen bool
 	// besides are plugins that would have refused the pod if others had not.
-	besides sets.Set[string]
+	furtherRejectors sets.Set[string]
 	// seat is the pod's place in the roster, number says when it was added there.
-	seat   *list.Element
-	number uint64
+	element *list.Element
+	number  uint64
 
 	// dorm is where a dormant pod sleeps.
-	dorm *dorm
+	group *unschedulableGroup
 	// index is the pod's position in the heap that holds it.
 	index int
 	heap  *podHeap
 	// flight marks where in the event log this pod's replay starts; nil while
 	// no events are kept for it.
-	flight *list.Element
+	marker *list.Element
 	// gone says that the pod was deleted or assigned while in flight.
 	gone bool
 }
@@ -105,7 +105,7 @@ func newPod(pod *v1.Pod, now time.Time) *Pod {
 // Entity is a pod as QueueSort plugins see it, which has waited since then and
 // is in no queue. It became active then, too: kube-scheduler sorts only pods that
 // have a time of their first attempt, and plugins read it without looking.
-func Entity(pod *v1.Pod, since time.Time) fwk.QueuedEntityInfo {
+func NewQueuedEntity(pod *v1.Pod, since time.Time) fwk.QueuedEntityInfo {
 	p := newPod(pod, since)
 	if !fault.SortedUnattempted {
 		p.initialAttempt = &since
@@ -115,7 +115,7 @@ func Entity(pod *v1.Pod, since time.Time) fwk.QueuedEntityInfo {
 
 // rejects adds a plugin to those that refused the pod. What was shown before
 // stays as it was: a QueueSort plugin that hangs may be reading it.
-func (p *Pod) rejects(plugin string) {
+func (p *Pod) addRejector(plugin string) {
 	if !p.rejectors.Has(plugin) {
 		p.rejectors = p.rejectors.Clone().Insert(plugin)
 	}
@@ -129,7 +129,7 @@ func (p *Pod) Pod() *v1.Pod { return p.pod }
 // kube-scheduler queues have it, so that a QueueSort plugin that asserts
 // interface{ GetPodInfo() fwk.PodInfo } runs in both.
 func (p *Pod) GetPodInfo() fwk.PodInfo {
-	if info := p.info.Load(); info != nil && info.Unassigned() == p.pod {
+	if info := p.info.Load(); info != nil && info.OriginalPod() == p.pod {
 		return info
 	}
 	// A selector that does not parse leaves its list of terms empty.

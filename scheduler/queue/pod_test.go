@@ -10,15 +10,15 @@ import (
 )
 
 // Plugins made for kube-scheduler follow the pointer without looking.
-func TestAPodThatIsSortedHasTheTimeOfItsFirstAttempt(t *testing.T) {
+func TestNewQueuedEntityHasAnInitialAttemptTimestamp(t *testing.T) {
 	since := time.Unix(1000, 0)
-	entity := Entity(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waits"}}, since)
+	entity := NewQueuedEntity(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waits"}}, since)
 	if at := entity.GetInitialAttemptTimestamp(); at == nil || !at.Equal(since) {
 		t.Errorf("first attempt at %v, want %v", at, since)
 	}
 }
 
-func TestASortPluginFindsThePod(t *testing.T) {
+func TestAQueuedPodHasGetPodInfo(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waits"}, Spec: v1.PodSpec{Priority: new(int32(1))}}
 	entity := newPod(pod, time.Unix(1000, 0))
 	info, ok := fwk.QueuedEntityInfo(entity).(interface{ GetPodInfo() fwk.PodInfo })

@@ -19,36 +19,36 @@ import (
 // Queue holds the waiting pods of all profiles. It is safe for concurrent use;
 // Pop has one caller, the loop.
 type Queue struct {
-	clock  clock.WithTicker
-	wait   framework.Wait
-	onHold func(pod *v1.Pod, hold Hold)
-	onGate func(pod *v1.Pod, gate string)
-	yield  func()
-	slice  int
+	clock     clock.WithTicker
+	wait      framework.WaitFunc
+	onHold    func(pod *v1.Pod, hold Hold)
+	onGate    func(pod *v1.Pod, gate string)
+	yield     func()
+	sliceSize int
 
 	mu    sync.Mutex
 	pods  map[types.UID]*Pod
 	rules map[string]*Rules
 	// abandoned says for names that were served once why their pods wait now.
-	abandoned map[string]Hold
+	profileHolds map[string]Hold
 	// withheld are those of them whose new pods are taken, too: their profile is
 	// there, and does not run.
-	withheld map[string]bool
+	heldProfiles map[string]bool
 	// dormant indexes by profile the pods that only an event wakes, so that an
 	// event costs nothing while nobody waits for it.
-	dormant map[string]dorms
+	unschedulable map[string]unschedulableIndex
 	// roster are the pods by profile.
-	roster roster
-	lanes  []*lane
+	podsByProfile profileIndex
+	subQueues     []*subQueue
 	// popped is the lane that was popped from last.
-	popped int
+	lastPopped int
 	// asides are the pods that are set aside, by when they are tried again.
-	asides *podHeap
+	quarantined *podHeap
 	// debts are the profiles whose attempts take long.
-	debts   map[string]debt
-	flights flights
+	deficits map[string]deficit
+	inFlight inFlightLog
 	// batches is how many groups of pods are being put down.
-	batches int
+	pendingBatches int
 
 	// ready holds one value while there may be something to pop.
 	ready chan struct{}
@@ -59,7 +59,7 @@ type Options struct {
 	// Clock is the source of time.
 	Clock clock.WithTicker
 	// Wait is how Pop waits; nil means framework.Block.
-	Wait framework.Wait
+	Wait framework.WaitFunc
 	// OnHold is told of each pod that is parked, and why. It is called
 	// without a lock and must not block; may be nil.
 	OnHold func(pod *v1.Pod, hold Hold)
@@ -68,7 +68,7 @@ type Options struct {
 	OnGate func(pod *v1.Pod, gate string)
 	// Slice is how many pods a change of their profile looks at under one hold of
 	// the lock, and asks about while nothing is popped; 0 means 32.
-	Slice int
+	SliceSize int
 	// Yield is called between two slices, without a lock, so that others may come
 	// in between; nil means runtime.Gosched.
 	Yield func()
@@ -82,26 +82,26 @@ func New(o Options) *Queue {
 	if o.Yield == nil {
 		o.Yield = runtime.Gosched
 	}
-	if o.Slice == 0 {
-		o.Slice = sliceOfPods
+	if o.SliceSize == 0 {
+		o.SliceSize = defaultSliceSize
 	}
 	return &Queue{
-		clock:     o.Clock,
-		wait:      o.Wait,
-		onHold:    o.OnHold,
-		onGate:    o.OnGate,
-		yield:     o.Yield,
-		slice:     o.Slice,
-		pods:      map[types.UID]*Pod{},
-		rules:     map[string]*Rules{},
-		abandoned: map[string]Hold{},
-		withheld:  map[string]bool{},
-		dormant:   map[string]dorms{},
-		asides:    newHeap(func(a, b *Pod) bool { return a.poison.until.Before(b.poison.until) }),
-		roster:    roster{profiles: map[string]*profilePods{}},
-		flights:   newFlights(),
-		debts:     map[string]debt{},
-		ready:     make(chan struct{}, 1),
+		clock:         o.Clock,
+		wait:          o.Wait,
+		onHold:        o.OnHold,
+		onGate:        o.OnGate,
+		yield:         o.Yield,
+		sliceSize:     o.SliceSize,
+		pods:          map[types.UID]*Pod{},
+		rules:         map[string]*Rules{},
+		profileHolds:  map[string]Hold{},
+		heldProfiles:  map[string]bool{},
+		unschedulable: map[string]unschedulableIndex{},
+		quarantined:   newHeap(func(a, b *Pod) bool { return a.faults.until.Before(b.faults.until) }),
+		podsByProfile: profileIndex{profiles: map[string]*profilePods{}},
+		inFlight:      newInFlightLog(),
+		deficits:      map[string]deficit{},
+		ready:         make(chan struct{}, 1),
 	}
 }
 
@@ -116,24 +116,24 @@ func (q *Queue) Add(ctx context.Context, pod *v1.Pod) {
 		return
 	}
 	rules, served := q.rules[pod.Spec.SchedulerName]
-	if !served && !q.withheld[pod.Spec.SchedulerName] {
+	if !served && !q.heldProfiles[pod.Spec.SchedulerName] {
 		q.mu.Unlock()
 		return
 	}
 	p := newPod(pod, q.clock.Now())
-	p.by = rules
+	p.rules = rules
 	q.pods[pod.UID] = p
-	q.roster.add(p)
-	q.flights.begin(p)
+	q.podsByProfile.add(p)
+	q.inFlight.begin(p)
 	q.mu.Unlock()
-	q.place(ctx, "UnscheduledPodAdd", always(immediately), p)
+	q.requeueAll(ctx, "UnscheduledPodAdd", constantStrategy(queueImmediately), p)
 }
 
 // Update gives the queue a newer version of a waiting pod. changes are the
 // events that the change amounts to, as seen by the pod itself. A pod that the
 // queue does not know is added.
 func (q *Queue) Update(ctx context.Context, oldPod, newPod *v1.Pod, changes ...fwk.ClusterEvent) {
-	if !q.Renew(ctx, oldPod, newPod, changes...) {
+	if !q.UpdateKnown(ctx, oldPod, newPod, changes...) {
 		q.Add(ctx, newPod)
 	}
 }
@@ -143,7 +143,7 @@ func (q *Queue) Update(ctx context.Context, oldPod, newPod *v1.Pod, changes ...f
 // so that only its order is mended; one that is under way hears of the change
 // when it is put down; a parked one is asked about from the start, since what
 // held it may have been in its spec.
-func (q *Queue) Renew(ctx context.Context, oldPod, newPod *v1.Pod, changes ...fwk.ClusterEvent) bool {
+func (q *Queue) UpdateKnown(ctx context.Context, oldPod, newPod *v1.Pod, changes ...fwk.ClusterEvent) bool {
 	q.mu.Lock()
 	p, ok := q.pods[newPod.UID]
 	if !ok {
@@ -155,33 +155,33 @@ func (q *Queue) Renew(ctx context.Context, oldPod, newPod *v1.Pod, changes ...fw
 	better := false
 	order, err := resourceversion.CompareResourceVersion(newPod.ResourceVersion, p.pod.ResourceVersion)
 	if err != nil || order >= 0 || fault.OlderVersionTaken {
-		better = q.renewed(p, newPod)
+		better = q.podChanged(p, newPod)
 		p.pod = newPod
 	}
 	if p.heap != nil && !better {
 		p.heap.fix(p)
 	}
-	want, lifted, cause := skip, false, "TargetPodUpdate"
+	want, lifted, cause := queueSkip, false, "TargetPodUpdate"
 	switch {
-	case !p.rests():
-	case p.where == Parked:
-		want, lifted = immediately, true
-	case p.where == Unschedulable || p.where == Gated:
+	case !p.isPlaced():
+	case p.place == Held:
+		want, lifted = queueImmediately, true
+	case p.place == Unschedulable || p.place == Gated:
 		if lifted = len(changes) > 0; lifted {
 			cause = changes[0].Label()
 		}
 	}
 	if lifted {
-		q.lift(p)
+		q.detach(p)
 	}
-	if p.flight != nil {
+	if p.marker != nil {
 		for _, change := range changes {
-			q.flights.record(event{ClusterEvent: change, oldObj: oldPod, newObj: newPod})
+			q.inFlight.record(event{ClusterEvent: change, oldObj: oldPod, newObj: newPod})
 		}
 	}
 	q.mu.Unlock()
 	if lifted {
-		q.place(ctx, cause, always(want), p)
+		q.requeueAll(ctx, cause, constantStrategy(want), p)
 	}
 	return true
 }
@@ -192,18 +192,18 @@ func (q *Queue) Delete(uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if p, ok := q.pods[uid]; ok {
-		q.forget(p)
+		q.deletePod(p)
 	}
 }
 
 // forget removes p from everywhere. Called with the lock.
-func (q *Queue) forget(p *Pod) {
-	q.leave(p)
-	q.flights.end(p)
+func (q *Queue) deletePod(p *Pod) {
+	q.remove(p)
+	q.inFlight.end(p)
 	p.gone = true
 	delete(q.pods, p.pod.UID)
-	q.roster.remove(p)
-	q.closeAccount(p.profile)
+	q.podsByProfile.remove(p)
+	q.cleanUpProfile(p.profile)
 }
 
 // Pop waits for the next pod to try and begins its attempt. It returns nil
@@ -227,23 +227,23 @@ func (q *Queue) Pop(ctx context.Context) *Attempt {
 func (q *Queue) TryPop() *Attempt {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.batches > 0 && !fault.PoppedFromABatch {
+	if q.pendingBatches > 0 && !fault.PoppedFromABatch {
 		return nil
 	}
-	for _, pick := range []func(*lane) *Pod{
-		q.takeActive, q.takeSlow,
-		func(l *lane) *Pod { return l.refusals.take() },
+	for _, pick := range []func(*subQueue) *Pod{
+		q.popActive, q.popThrottled,
+		func(l *subQueue) *Pod { return l.backoff.popFirst() },
 	} {
 		if fault.LanesTakeNoTurns {
-			q.popped = 0
+			q.lastPopped = 0
 		}
-		for range q.lanes {
-			q.popped = (q.popped + 1) % len(q.lanes)
-			if p := pick(q.lanes[q.popped]); p != nil {
-				if p.where == Backoff {
-					incoming.WithLabelValues("active", "PopFromBackoffQ").Inc()
+		for range q.subQueues {
+			q.lastPopped = (q.lastPopped + 1) % len(q.subQueues)
+			if p := pick(q.subQueues[q.lastPopped]); p != nil {
+				if p.place == Backoff {
+					incomingPods.WithLabelValues("active", "PopFromBackoffQ").Inc()
 				}
-				return q.begin(p)
+				return q.beginAttempt(p)
 			}
 		}
 	}
@@ -251,7 +251,7 @@ func (q *Queue) TryPop() *Attempt {
 }
 
 // wake tells a waiting Pop to look again.
-func (q *Queue) wake() {
+func (q *Queue) signal() {
 	select {
 	case q.ready <- struct{}{}:
 	default:

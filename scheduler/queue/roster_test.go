@@ -16,17 +16,17 @@ import (
 
 // TestTwoWalksOverOneProfileSkipNoPod lets two walks take turns, slice by slice, each
 // with another question: the pods of both are let go.
-func TestTwoWalksOverOneProfileSkipNoPod(t *testing.T) {
-	allow := func(w *world, namespace string) {
+func TestTwoIterationsOverOneProfileSkipNoPod(t *testing.T) {
+	allow := func(w *testEnv, namespace string) {
 		w.Reconsider(w.ctx, "p", func(p *v1.Pod) bool { return p.Namespace == namespace })
 	}
-	for sentence, second := range map[string]func(w *world){
-		"another namespace that is allowed":  func(w *world) { allow(w, "b") },
-		"new rules":                          func(w *world) { w.rules.Makeup.Holds = "other"; w.adopt() },
-		"a profile that goes and comes back": func(w *world) { w.Abandon("p", Hold{Reason: ProfileDeleted}); w.adopt() },
+	for sentence, second := range map[string]func(w *testEnv){
+		"another namespace that is allowed":  func(w *testEnv) { allow(w, "b") },
+		"new rules":                          func(w *testEnv) { w.rules.Key.Holds = "other"; w.setProfile() },
+		"a profile that goes and comes back": func(w *testEnv) { w.RemoveProfile("p", Hold{Reason: ProfileDeleted}); w.setProfile() },
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestEnv(t)
 			// What the world counts it counts without a lock.
 			w.onHold, w.rules.PreEnqueue = nil, func(context.Context, *v1.Pod, string) string { return "" }
 			var allowed atomic.Bool
@@ -36,13 +36,13 @@ func TestTwoWalksOverOneProfileSkipNoPod(t *testing.T) {
 				}
 				return Hold{Reason: NamespaceNotAllowed}
 			}
-			w.adopt()
+			w.setProfile()
 			for i := range 2000 {
-				w.Add(w.ctx, fixture.Pod(fmt.Sprintf("%s/%d", []string{"a", "b"}[i%2], i)).Scheduler("p").Obj())
+				w.Add(w.ctx, fixture.Pod(fmt.Sprintf("%s/%d", []string{"a", "b"}[i%2], i)).SchedulerName("p").Obj())
 			}
 			allowed.Store(true)
-			takeTurns(w, func() { allow(w, "a") }, func() { second(w) })
-			if left := len(w.Held()); left > 0 {
+			runInTurns(w, func() { allow(w, "a") }, func() { second(w) })
+			if left := len(w.HeldPods()); left > 0 {
 				t.Errorf("%d pods are still held", left)
 			}
 			w.check()
@@ -52,7 +52,7 @@ func TestTwoWalksOverOneProfileSkipNoPod(t *testing.T) {
 
 // takeTurns runs two walks beside each other and lets each go on for one slice at a
 // time, until one is over.
-func takeTurns(w *world, walks ...func()) {
+func runInTurns(w *testEnv, walks ...func()) {
 	meet := make(chan struct{})
 	over := make(chan struct{})
 	w.yield = func() {
@@ -76,15 +76,15 @@ func takeTurns(w *world, walks ...func()) {
 // TestAWalkVisitsEachPodThatStays lets walks, additions and removals follow each other
 // at random: each walk visits, once and in order, the pods that there were when it
 // began and that are not removed before their turn.
-func TestAWalkVisitsEachPodThatStays(t *testing.T) {
+func TestAnIterationVisitsEachRemainingPodOnce(t *testing.T) {
 	type going struct {
-		*podWalk
+		*podIterator
 		// due are the pods that it must still visit, in order.
 		due []uint64
 	}
 	for seed := range uint64(200) {
 		dice := rand.New(rand.NewPCG(seed, 1))
-		r := roster{profiles: map[string]*profilePods{}}
+		r := profileIndex{profiles: map[string]*profilePods{}}
 		var pods []*Pod
 		var walks []*going
 		for range 300 {
@@ -107,8 +107,8 @@ func TestAWalkVisitsEachPodThatStays(t *testing.T) {
 					}
 				}
 			case n < 7 && len(walks) < 5:
-				if w := r.walk("p"); w != nil {
-					g := &going{podWalk: w}
+				if w := r.iterate("p"); w != nil {
+					g := &going{podIterator: w}
 					for _, p := range pods {
 						g.due = append(g.due, p.number)
 					}
@@ -130,7 +130,7 @@ func TestAWalkVisitsEachPodThatStays(t *testing.T) {
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Fatalf("seed %d: a walk visits (-want +got):\n%s", seed, diff)
 				}
-				if w.at == nil {
+				if w.position == nil {
 					if len(w.due) > 0 {
 						t.Fatalf("seed %d: a walk is over and %d pods were not visited", seed, len(w.due))
 					}
@@ -139,7 +139,7 @@ func TestAWalkVisitsEachPodThatStays(t *testing.T) {
 			}
 		}
 		for _, w := range walks {
-			for w.at != nil {
+			for w.position != nil {
 				w.next(100)
 			}
 		}

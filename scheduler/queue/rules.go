@@ -22,13 +22,13 @@ type Rules struct {
 	Hash string
 	// Plugins are the prints of the profile's plugins, by name: one with
 	// another print is another plugin.
-	Plugins map[string]string
+	PluginFingerprints map[string]string
 	// Sort names the order: the QueueSort plugin and its arguments. Profiles
 	// with the same Sort share one heap, so that priorities order pods across
 	// profiles.
 	Sort string
 	// Makeup says what is new of them at a swap.
-	Makeup Makeup
+	Key ProfileKey
 	// Less is the QueueSort plugin's; it must not panic (the runtime recovers).
 	Less fwk.LessFunc
 	// Clock times the hints of a sample of events; nil times none.
@@ -76,44 +76,44 @@ const (
 	// ProfileNotRunning: the profile is there, and no generation of it runs.
 	ProfileNotRunning = "ProfileNotRunning"
 	// SetAside: plugins panic or hang at the pod, again and again.
-	SetAside = "SetAside"
+	Quarantined = "Quarantined"
 )
 
 // GateMessage says that a PreEnqueue plugin holds a pod.
 func GateMessage(gate string) string { return "plugin " + gate + " keeps the pod from being tried" }
 
 // strategy is what an event means for a waiting pod.
-type strategy int
+type queueingStrategy int
 
 const (
-	skip strategy = iota
+	queueSkip queueingStrategy = iota
 	// unlessKept leaves a pod asleep, unless the profile holds it or a gate keeps
 	// it out; one that was gated is tried when none does any more.
-	unlessKept
-	afterBackoff
-	immediately
+	queueRecheck
+	queueAfterBackoff
+	queueImmediately
 )
 
 // worth says what event means for p, whose newest version is pod: whether a
 // plugin that refused it might not do so now. Called without the lock. The
 // rule is kube-scheduler's: only the plugins that refused the pod are asked; a
 // Pending one wakes it at once; a hint that fails counts as Queue.
-func (r *Rules) worth(logger klog.Logger, p *Pod, pod *v1.Pod, e event) strategy {
-	if !e.reaches(pod) {
-		return skip
+func (r *Rules) evaluateHints(logger klog.Logger, p *Pod, pod *v1.Pod, e event) queueingStrategy {
+	if !e.concerns(pod) {
+		return queueSkip
 	}
-	if len(p.rejectors) == 0 && len(p.pending) == 0 || e.wildcard() {
-		return afterBackoff
+	if len(p.rejectors) == 0 && len(p.pending) == 0 || e.isWildcard() {
+		return queueAfterBackoff
 	}
-	result := skip
+	result := queueSkip
 	for _, hint := range r.Hints {
 		if !p.rejectors.Has(hint.Plugin) && !p.pending.Has(hint.Plugin) || !matches(hint.Event, e.ClusterEvent) {
 			continue
 		}
 		if hint.Fn != nil {
-			begin := r.begins()
+			begin := r.startHintTimer()
 			answer, err := hint.Fn(logger, pod, e.oldObj, e.newObj)
-			r.took(begin, hint.Plugin, e, hintName(answer, err))
+			r.observeHint(begin, hint.Plugin, e, hintResult(answer, err))
 			if err != nil {
 				logger.Error(err, "Queueing hint failed; taking it for Queue", "plugin", hint.Plugin, "event", e.Label(), "pod", klog.KObj(pod))
 			} else if answer == fwk.QueueSkip || fault.HintAlwaysSkips {
@@ -121,16 +121,16 @@ func (r *Rules) worth(logger klog.Logger, p *Pod, pod *v1.Pod, e event) strategy
 			}
 		}
 		if p.pending.Has(hint.Plugin) {
-			return immediately
+			return queueImmediately
 		}
-		result = afterBackoff
+		result = queueAfterBackoff
 	}
 	return result
 }
 
 // listeners are the plugins that registered for the event; none where a profile
 // has no rules.
-func (r *Rules) listeners(e event) sets.Set[string] {
+func (r *Rules) registeredPlugins(e event) sets.Set[string] {
 	plugins := sets.Set[string]{}
 	if r == nil {
 		return plugins
@@ -145,23 +145,23 @@ func (r *Rules) listeners(e event) sets.Set[string] {
 
 // mayOpen says whether a gate may have opened by what was heard. That its
 // plugin wakes nobody by it does not mean that it still keeps the pod.
-func (r *Rules) mayOpen(gate string, heard []event) bool {
+func (r *Rules) mayUngate(gate string, heard []event) bool {
 	return gate != "" && !fault.OpenGateUnnoticed && slices.ContainsFunc(heard, func(e event) bool {
-		return e.ClusterEvent == gateOpened || r.listeners(e).Has(gate)
+		return e.ClusterEvent == gateOpened || r.registeredPlugins(e).Has(gate)
 	})
 }
 
 // reopens says whether an event may change what is known about p already: that
 // gate ("": nobody) keeps it out, and how eagerly it is wanted. Called with
 // the lock.
-func (r *Rules) reopens(p *Pod, want strategy, gate string, e event) bool {
+func (r *Rules) mayChangeDecision(p *Pod, want queueingStrategy, gate string, e event) bool {
 	switch {
-	case !e.reaches(p.pod):
+	case !e.concerns(p.pod):
 		return false
-	case e.wildcard(), e.Resource == fwk.TargetPod:
+	case e.isWildcard(), e.Resource == fwk.TargetPod:
 		return true
 	}
-	return want < immediately && len(p.pending) > 0 || gate != "" && r.listeners(e).Has(gate)
+	return want < queueImmediately && len(p.pending) > 0 || gate != "" && r.registeredPlugins(e).Has(gate)
 }
 
 // event is one thing that happened in the cluster, kept for replay.
@@ -174,11 +174,11 @@ type event struct {
 
 // reaches says whether the event is for pod at all. What happens to a pod
 // itself, and what is wanted of one, is for that one.
-func (e event) reaches(pod *v1.Pod) bool {
+func (e event) concerns(pod *v1.Pod) bool {
 	if e.only != nil && !fault.WakesItself && !e.only(pod) {
 		return false
 	}
-	if e.Resource == fwk.TargetPod || e.wildcard() {
+	if e.Resource == fwk.TargetPod || e.isWildcard() {
 		if target, ok := e.newObj.(*v1.Pod); ok && target != nil {
 			return target.UID == pod.UID
 		}
@@ -186,7 +186,7 @@ func (e event) reaches(pod *v1.Pod) bool {
 	return true
 }
 
-func (e event) wildcard() bool { return isWildcard(e.ClusterEvent) }
+func (e event) isWildcard() bool { return isWildcard(e.ClusterEvent) }
 
 func isWildcard(e fwk.ClusterEvent) bool {
 	return e.Resource == fwk.WildCard && e.ActionType == fwk.All

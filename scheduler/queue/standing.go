@@ -11,7 +11,7 @@ import (
 
 // standing says where the pods are when it is scraped, in one look at all of
 // them. Gauges that every move keeps up to date would have to be right in each.
-type standing struct{ queue *Queue }
+type metricsCollector struct{ queue *Queue }
 
 // The names and labels of the first four are kube-scheduler's.
 var (
@@ -35,55 +35,55 @@ var (
 		[]string{"profile"}, nil)
 )
 
-func (s standing) Describe(ch chan<- *prometheus.Desc) {
+func (s metricsCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{pendingDesc, queuedDesc, unschedulableDesc, inFlightDesc, heldDesc, oldestDesc} {
 		ch <- desc
 	}
 }
 
 // parts are kube-scheduler's names of the places where pods wait.
-var parts = map[Place]string{Active: "active", Backoff: "backoff", Unschedulable: "unschedulable", Gated: "gated"}
+var queueNames = map[Place]string{Active: "active", Backoff: "backoff", Unschedulable: "unschedulable", Gated: "gated"}
 
 // about is a plugin or a reason, and a profile.
-type about struct{ what, profile string }
+type profileLabel struct{ value, profile string }
 
 // census is what one look at the queue finds.
-type census struct {
-	parts   map[string]int
-	refused map[about]int
-	held    map[about]int
-	oldest  map[string]time.Time
+type podCounts struct {
+	byQueue  map[string]int
+	byPlugin map[profileLabel]int
+	byReason map[profileLabel]int
+	oldest   map[string]time.Time
 	// markers are the pods in flight, and events what is kept for them.
 	markers int
 	events  map[fwk.ClusterEvent]int
 }
 
-func (s standing) Collect(ch chan<- prometheus.Metric) {
-	c := s.queue.census()
-	for part, n := range c.parts {
+func (s metricsCollector) Collect(ch chan<- prometheus.Metric) {
+	c := s.queue.countPods()
+	for part, n := range c.byQueue {
 		ch <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(n), part)
 		ch <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(n), part, "pod")
 	}
-	for by, n := range c.refused {
-		ch <- prometheus.MustNewConstMetric(unschedulableDesc, prometheus.GaugeValue, float64(n), by.what, by.profile)
+	for by, n := range c.byPlugin {
+		ch <- prometheus.MustNewConstMetric(unschedulableDesc, prometheus.GaugeValue, float64(n), by.value, by.profile)
 	}
-	for by, n := range c.held {
-		ch <- prometheus.MustNewConstMetric(heldDesc, prometheus.GaugeValue, float64(n), by.profile, by.what)
+	for by, n := range c.byReason {
+		ch <- prometheus.MustNewConstMetric(heldDesc, prometheus.GaugeValue, float64(n), by.profile, by.value)
 	}
 	for profile, since := range c.oldest {
 		ch <- prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, float64(since.UnixMilli())/1000, profile)
 	}
 	ch <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(c.markers), "PodPopped")
-	for event, n := range c.labelled() {
+	for event, n := range c.eventsByLabel() {
 		ch <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(n), event)
 	}
 }
 
 // census looks at every pod.
-func (q *Queue) census() census {
-	c := census{
-		parts:   map[string]int{"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0},
-		refused: map[about]int{}, held: map[about]int{}, oldest: map[string]time.Time{},
+func (q *Queue) countPods() podCounts {
+	c := podCounts{
+		byQueue:  map[string]int{"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0},
+		byPlugin: map[profileLabel]int{}, byReason: map[profileLabel]int{}, oldest: map[string]time.Time{},
 		events: map[fwk.ClusterEvent]int{},
 	}
 	q.mu.Lock()
@@ -91,8 +91,8 @@ func (q *Queue) census() census {
 	for _, p := range q.pods {
 		c.add(p)
 	}
-	c.markers = q.flights.markers
-	for e := q.flights.log.Front(); e != nil; e = e.Next() {
+	c.markers = q.inFlight.markers
+	for e := q.inFlight.entries.Front(); e != nil; e = e.Next() {
 		if happened, isEvent := e.Value.(event); isEvent {
 			c.events[happened.ClusterEvent]++
 		}
@@ -101,7 +101,7 @@ func (q *Queue) census() census {
 }
 
 // labelled are the events by what they are called: two may share a label.
-func (c *census) labelled() map[string]int {
+func (c *podCounts) eventsByLabel() map[string]int {
 	all := map[string]int{}
 	for event, n := range c.events {
 		all[event.Label()] += n
@@ -110,23 +110,23 @@ func (c *census) labelled() map[string]int {
 }
 
 // add counts one pod. Called with the lock of its queue.
-func (c *census) add(p *Pod) {
-	part, waits := parts[p.where]
+func (c *podCounts) add(p *Pod) {
+	part, waits := queueNames[p.place]
 	if waits {
-		c.parts[part]++
+		c.byQueue[part]++
 		for plugin := range p.rejectors {
-			c.refused[about{plugin, p.profile}]++
+			c.byPlugin[profileLabel{plugin, p.profile}]++
 		}
 		for plugin := range p.pending {
 			if !p.rejectors.Has(plugin) {
-				c.refused[about{plugin, p.profile}]++
+				c.byPlugin[profileLabel{plugin, p.profile}]++
 			}
 		}
 	}
-	if p.where == Parked && p.held.Reason != "" {
-		c.held[about{p.held.Reason, p.profile}]++
+	if p.place == Held && p.held.Reason != "" {
+		c.byReason[profileLabel{p.held.Reason, p.profile}]++
 	}
-	if (!waits && p.where != InFlight) || p.where == Gated || p.initialAttempt == nil {
+	if (!waits && p.place != InFlight) || p.place == Gated || p.initialAttempt == nil {
 		return
 	}
 	if oldest, known := c.oldest[p.profile]; !known || p.initialAttempt.Before(oldest) != fault.NewestForOldest {
@@ -136,18 +136,18 @@ func (c *census) add(p *Pod) {
 
 // entities is incoming under its other name, with a type: all that comes is a
 // pod.
-type entities struct{}
+type entitiesCollector struct{}
 
 var entitiesDesc = prometheus.NewDesc("scheduler_queue_incoming_entities_total",
 	"[ALPHA] What was added to the scheduling queue, by the part of the queue, the event and the type: pod.",
 	[]string{"queue", "event", "type"}, nil)
 
-func (entities) Describe(ch chan<- *prometheus.Desc) { ch <- entitiesDesc }
+func (entitiesCollector) Describe(ch chan<- *prometheus.Desc) { ch <- entitiesDesc }
 
-func (entities) Collect(ch chan<- prometheus.Metric) {
+func (entitiesCollector) Collect(ch chan<- prometheus.Metric) {
 	// A registry reads a collector without a goroutine of ours.
 	reader := prometheus.NewRegistry()
-	reader.MustRegister(incoming)
+	reader.MustRegister(incomingPods)
 	families, err := reader.Gather()
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(entitiesDesc, err)

@@ -17,10 +17,10 @@ import (
 
 // scrape is what the queue tells, as name{values} value, in order; zeros are left
 // out.
-func (w *world) scrape() (lines []string) {
+func (w *testEnv) scrape() (lines []string) {
 	w.t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(standing{w.Queue})
+	registry.MustRegister(metricsCollector{w.Queue})
 	families, err := registry.Gather()
 	if err != nil {
 		w.t.Fatal(err)
@@ -28,7 +28,7 @@ func (w *world) scrape() (lines []string) {
 	for _, family := range families {
 		for _, metric := range family.Metric {
 			if value := metric.Gauge.GetValue(); value != 0 {
-				lines = append(lines, fmt.Sprintf("%s{%s} %v", family.GetName(), values(metric), value))
+				lines = append(lines, fmt.Sprintf("%s{%s} %v", family.GetName(), labelValues(metric), value))
 			}
 		}
 	}
@@ -36,7 +36,7 @@ func (w *world) scrape() (lines []string) {
 	return lines
 }
 
-func values(metric *dto.Metric) string {
+func labelValues(metric *dto.Metric) string {
 	var all []string
 	for _, label := range metric.Label {
 		all = append(all, label.GetValue())
@@ -44,20 +44,20 @@ func values(metric *dto.Metric) string {
 	return strings.Join(all, ",")
 }
 
-func TestWhereThePodsAre(t *testing.T) {
-	w := newWorld(t)
-	pod := func(name string) *fixture.PodBuilder { return fixture.Pod(name).Scheduler("p") }
+func TestMetricsCollector(t *testing.T) {
+	w := newTestEnv(t)
+	pod := func(name string) *fixture.PodBuilder { return fixture.Pod(name).SchedulerName("p") }
 	begin := float64(w.clock.Now().Unix())
 
 	w.Add(w.ctx, pod("refused").Obj())
 	w.clock.Step(time.Minute)
 	w.TryPop().Refused(w.ctx, sets.New("A", "B"), sets.New("B"))
-	w.holds = Hold{Reason: ProfilePaused}
+	w.hold = Hold{Reason: ProfilePaused}
 	w.Add(w.ctx, pod("held").Obj())
-	w.holds = Hold{}
-	w.gates.Insert("G")
+	w.hold = Hold{}
+	w.closedGates.Insert("G")
 	w.Add(w.ctx, pod("gated").Obj())
-	w.gates.Clear()
+	w.closedGates.Clear()
 	w.Add(w.ctx, pod("waits").Obj())
 	w.Add(w.ctx, pod("waits-too").Obj())
 
@@ -79,17 +79,17 @@ func TestWhereThePodsAre(t *testing.T) {
 	}
 }
 
-func TestWhatComesIsToldByBothNames(t *testing.T) {
-	incoming.Reset()
-	incoming.WithLabelValues("active", "NodeAdd").Add(3)
+func TestIncomingPodsAreCountedUnderBothNames(t *testing.T) {
+	incomingPods.Reset()
+	incomingPods.WithLabelValues("active", "NodeAdd").Add(3)
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(entities{})
+	registry.MustRegister(entitiesCollector{})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	metric := families[0].Metric[0]
-	if got := fmt.Sprint(values(metric), " ", metric.Counter.GetValue()); got != "NodeAdd,active,pod 3" {
+	if got := fmt.Sprint(labelValues(metric), " ", metric.Counter.GetValue()); got != "NodeAdd,active,pod 3" {
 		t.Error(got)
 	}
 }

@@ -14,80 +14,80 @@ import (
 )
 
 // everywhere puts one pod into each place, called as the place.
-func (w *world) everywhere() *Attempt {
+func (w *testEnv) onePodInEachPlace() *Attempt {
 	w.t.Helper()
-	w.refused(pod("Unschedulable"), "Fit")
+	w.addRejectedBy(pod("Unschedulable"), "Fit")
 	w.Add(w.ctx, pod("Backoff"))
 	w.pop("Backoff").Failed(w.ctx)
-	w.gates.Insert("Gate")
+	w.closedGates.Insert("Gate")
 	w.Add(w.ctx, pod("Gated"))
-	w.gates.Clear()
-	w.holds = Hold{Reason: Unsupported}
-	w.Add(w.ctx, pod("Parked"))
-	w.holds = Hold{}
+	w.closedGates.Clear()
+	w.hold = Hold{Reason: Unsupported}
+	w.Add(w.ctx, pod("Held"))
+	w.hold = Hold{}
 	w.Add(w.ctx, pod("InFlight"))
 	a := w.pop("InFlight")
 	w.Add(w.ctx, pod("Active"))
-	for _, place := range []Place{Active, Backoff, Unschedulable, Gated, Parked, InFlight} {
-		w.wantAt(place, string(place))
+	for _, place := range []Place{Active, Backoff, Unschedulable, Gated, Held, InFlight} {
+		w.expectAt(place, string(place))
 	}
 	return a
 }
 
 // swaps are what happens to pods in every place when their profile changes.
-var swaps = map[string]func(w *world, inFlight *Attempt){
-	"a swap tries all again, and who backed off goes on doing so": func(w *world, a *Attempt) {
-		w.adopt()
-		w.wantAt(Active, "Active", "Gated", "Parked")
-		w.wantAt(Backoff, "Backoff", "Unschedulable")
+var swaps = map[string]func(w *testEnv, inFlight *Attempt){
+	"a swap tries all again, and who backed off goes on doing so": func(w *testEnv, a *Attempt) {
+		w.setProfile()
+		w.expectAt(Active, "Active", "Gated", "Held")
+		w.expectAt(Backoff, "Backoff", "Unschedulable")
 		a.Refused(w.ctx, sets.New("Nobody"), nil)
-		w.wantAt(Backoff, "Backoff", "Unschedulable", "InFlight")
+		w.expectAt(Backoff, "Backoff", "Unschedulable", "InFlight")
 	},
-	"a pause parks all but the pod that is being tried, which follows": func(w *world, a *Attempt) {
-		w.holds = Hold{Reason: ProfilePaused}
-		w.adopt()
-		w.wantAt(Parked, "Active", "Backoff", "Unschedulable", "Gated", "Parked")
+	"a pause parks all but the pod that is being tried, which follows": func(w *testEnv, a *Attempt) {
+		w.hold = Hold{Reason: ProfilePaused}
+		w.setProfile()
+		w.expectAt(Held, "Active", "Backoff", "Unschedulable", "Gated", "Held")
 		a.Return(w.ctx)
-		w.wantAt(Parked, "Active", "Backoff", "Unschedulable", "Gated", "Parked", "InFlight")
+		w.expectAt(Held, "Active", "Backoff", "Unschedulable", "Gated", "Held", "InFlight")
 	},
-	"a new gate is asked about those who were ready": func(w *world, a *Attempt) {
-		w.gates.Insert("Gate")
-		w.adopt()
-		w.wantAt(Gated, "Active", "Backoff", "Unschedulable", "Gated", "Parked")
+	"a new gate is asked about those who were ready": func(w *testEnv, a *Attempt) {
+		w.closedGates.Insert("Gate")
+		w.setProfile()
+		w.expectAt(Gated, "Active", "Backoff", "Unschedulable", "Gated", "Held")
 		a.Done()
 	},
-	"a deletion parks all, and tells them": func(w *world, a *Attempt) {
-		w.told = nil
-		w.Abandon("p", Hold{Reason: ProfileDeleted})
+	"a deletion parks all, and tells them": func(w *testEnv, a *Attempt) {
+		w.notified = nil
+		w.RemoveProfile("p", Hold{Reason: ProfileDeleted})
 		a.Failed(w.ctx)
-		w.wantAt(Parked, "Active", "Backoff", "Unschedulable", "Gated", "Parked", "InFlight")
-		slices.Sort(w.told)
+		w.expectAt(Held, "Active", "Backoff", "Unschedulable", "Gated", "Held", "InFlight")
+		slices.Sort(w.notified)
 		if want := []string{"Active ProfileDeleted", "Backoff ProfileDeleted", "Gated ProfileDeleted",
-			"InFlight ProfileDeleted", "Parked ProfileDeleted", "Unschedulable ProfileDeleted"}; !slices.Equal(w.told, want) {
-			w.t.Errorf("told %v, want %v", w.told, want)
+			"InFlight ProfileDeleted", "Parked ProfileDeleted", "Unschedulable ProfileDeleted"}; !slices.Equal(w.notified, want) {
+			w.t.Errorf("told %v, want %v", w.notified, want)
 		}
-		if held := w.Held(); len(held) != 6 {
+		if held := w.HeldPods(); len(held) != 6 {
 			w.t.Errorf("%d pods are held, want 6", len(held))
 		}
 		if w.Serves("p") {
 			w.t.Error("the profile is still served")
 		}
 	},
-	"who was parked by a deletion is tried when the profile comes back, and who backed off goes on doing so": func(w *world, a *Attempt) {
+	"who was parked by a deletion is tried when the profile comes back, and who backed off goes on doing so": func(w *testEnv, a *Attempt) {
 		a.Done()
-		w.Abandon("p", Hold{Reason: ProfileDeleted})
-		w.adopt()
-		w.wantAt(Active, "Active", "Gated", "Parked")
-		w.wantAt(Backoff, "Backoff", "Unschedulable")
+		w.RemoveProfile("p", Hold{Reason: ProfileDeleted})
+		w.setProfile()
+		w.expectAt(Active, "Active", "Gated", "Held")
+		w.expectAt(Backoff, "Backoff", "Unschedulable")
 	},
-	"another sort moves everybody to a lane of its own": func(w *world, a *Attempt) {
+	"another sort moves everybody to a lane of its own": func(w *testEnv, a *Attempt) {
 		w.rules.Sort, w.rules.Less = "Name", byName
-		w.adopt()
+		w.setProfile()
 		a.Refused(w.ctx, sets.New("Fit"), nil)
-		if len(w.lanes) != 1 || w.lanes[0].sort != "Name" {
-			w.t.Errorf("lanes %v", w.lanes)
+		if len(w.subQueues) != 1 || w.subQueues[0].sort != "Name" {
+			w.t.Errorf("lanes %v", w.subQueues)
 		}
-		for _, name := range []string{"Active", "Gated", "Parked"} {
+		for _, name := range []string{"Active", "Gated", "Held"} {
 			w.pop(name).Done()
 		}
 	},
@@ -96,29 +96,29 @@ var swaps = map[string]func(w *world, inFlight *Attempt){
 func TestSwaps(t *testing.T) {
 	for sentence, history := range swaps {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWorld(t)
-			history(w, w.everywhere())
+			w := newTestEnv(t)
+			history(w, w.onePodInEachPlace())
 			w.check()
 		})
 	}
 }
 
 func TestDeleteLeavesNothingBehind(t *testing.T) {
-	for _, place := range []Place{Active, Backoff, Unschedulable, Gated, Parked, InFlight} {
+	for _, place := range []Place{Active, Backoff, Unschedulable, Gated, Held, InFlight} {
 		t.Run("of a pod that is "+string(place), func(t *testing.T) {
-			w := newWorld(t)
-			a := w.everywhere()
+			w := newTestEnv(t)
+			a := w.onePodInEachPlace()
 			w.Delete(pod(string(place)).UID)
-			w.wantAt(place)
+			w.expectAt(place)
 			a.Failed(w.ctx)
-			w.wantAt(InFlight)
+			w.expectAt(InFlight)
 			for _, p := range w.pods {
 				w.Delete(p.pod.UID)
 			}
 			w.check()
-			left := len(w.dormant) + w.flights.log.Len()
-			for _, l := range w.lanes {
-				left += l.active.Len() + l.refusals.Len() + l.errors.Len()
+			left := len(w.unschedulable) + w.inFlight.entries.Len()
+			for _, l := range w.subQueues {
+				left += l.active.Len() + l.backoff.Len() + l.errorBackoff.Len()
 			}
 			if left != 0 {
 				t.Errorf("%d things are left", left)
@@ -127,20 +127,20 @@ func TestDeleteLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestLanesOfSeveralProfiles(t *testing.T) {
-	w := newWorld(t)
+func TestSubQueuesOfSeveralProfiles(t *testing.T) {
+	w := newTestEnv(t)
 	same, other := w.rules, w.rules
 	other.Sort, other.Less = "Name", byName
-	w.Adopt(w.ctx, "q", &same)
-	w.Adopt(w.ctx, "r", &other)
-	w.Add(w.ctx, ranked("low", 1))
-	w.Add(w.ctx, fixture.Pod("high").Scheduler("q").Priority(9).Obj())
+	w.SetProfile(w.ctx, "q", &same)
+	w.SetProfile(w.ctx, "r", &other)
+	w.Add(w.ctx, podWithPriority("low", 1))
+	w.Add(w.ctx, fixture.Pod("high").SchedulerName("q").Priority(9).Obj())
 	for _, name := range []string{"z", "y", "x"} {
-		w.Add(w.ctx, fixture.Pod(name).Scheduler("r").Obj())
+		w.Add(w.ctx, fixture.Pod(name).SchedulerName("r").Obj())
 	}
 	w.check()
-	if len(w.lanes) != 2 {
-		t.Fatalf("%d lanes, want one for each sort", len(w.lanes))
+	if len(w.subQueues) != 2 {
+		t.Fatalf("%d lanes, want one for each sort", len(w.subQueues))
 	}
 	popped := map[string][]string{}
 	for range 5 {
@@ -156,28 +156,28 @@ func TestLanesOfSeveralProfiles(t *testing.T) {
 	}
 }
 
-func TestAnAttemptSaysWhoAdmittedItsPod(t *testing.T) {
-	w := newWorld(t)
+func TestAttemptAdmittedBy(t *testing.T) {
+	w := newTestEnv(t)
 	w.rules.Hash = "one"
-	w.adopt()
+	w.setProfile()
 	w.Add(w.ctx, pod("a"))
 	a := w.pop("a")
 	w.rules.Hash = "two"
-	w.adopt()
-	if a.Admitted != "one" {
-		t.Errorf("admitted by %q, want one", a.Admitted)
+	w.setProfile()
+	if a.AdmittedBy != "one" {
+		t.Errorf("admitted by %q, want one", a.AdmittedBy)
 	}
 	a.Return(w.ctx)
-	if a := w.pop("a"); a.Admitted != "two" {
-		t.Errorf("admitted by %q after the swap, want two", a.Admitted)
+	if a := w.pop("a"); a.AdmittedBy != "two" {
+		t.Errorf("admitted by %q after the swap, want two", a.AdmittedBy)
 	}
 }
 
-func TestAPanickingSortIsNotAsked(t *testing.T) {
+func TestPodsArePoppedWhenLessPanics(t *testing.T) {
 	// The runtime recovers Less; what it answers then is that nobody comes first.
-	w := newWorld(t)
+	w := newTestEnv(t)
 	w.rules.Less = func(fwk.QueuedEntityInfo, fwk.QueuedEntityInfo) bool { return false }
-	w.adopt()
+	w.setProfile()
 	for _, name := range []string{"a", "b", "c"} {
 		w.Add(w.ctx, pod(name))
 	}
@@ -190,21 +190,21 @@ func TestAPanickingSortIsNotAsked(t *testing.T) {
 	}
 }
 
-func TestWhatChangesWhilePreEnqueueIsAskedIsHeard(t *testing.T) {
+func TestChangesDuringPreEnqueueAreReplayed(t *testing.T) {
 	for sentence, c := range map[string]struct {
-		meanwhile func(w *world)
+		meanwhile func(w *testEnv)
 		want      Place
 	}{
-		"a deletion of the pod":         {func(w *world) { w.Delete(pod("a").UID) }, ""},
-		"a deletion of the profile":     {func(w *world) { w.Abandon("p", Hold{Reason: ProfileDeleted}) }, Parked},
-		"the gate's own event":          {func(w *world) { w.gates.Clear(); w.happens(nodeLabel, "n") }, Active},
-		"a pause":                       {func(w *world) { w.holds = Hold{Reason: ProfilePaused}; w.adopt() }, Parked},
-		"an event that does not matter": {func(w *world) { w.gates.Clear(); w.happens(nodeAdd, "n") }, Gated},
-		"an update of the pod":          {func(w *world) { w.gates.Clear(); w.Update(w.ctx, pod("a"), pod("a"), podLabel) }, Active},
+		"a deletion of the pod":         {func(w *testEnv) { w.Delete(pod("a").UID) }, ""},
+		"a deletion of the profile":     {func(w *testEnv) { w.RemoveProfile("p", Hold{Reason: ProfileDeleted}) }, Held},
+		"the gate's own event":          {func(w *testEnv) { w.closedGates.Clear(); w.nodeEvent(nodeLabel, "n") }, Active},
+		"a pause":                       {func(w *testEnv) { w.hold = Hold{Reason: ProfilePaused}; w.setProfile() }, Held},
+		"an event that does not matter": {func(w *testEnv) { w.closedGates.Clear(); w.nodeEvent(nodeAdd, "n") }, Gated},
+		"an update of the pod":          {func(w *testEnv) { w.closedGates.Clear(); w.Update(w.ctx, pod("a"), pod("a"), podLabel) }, Active},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWorld(t)
-			w.gates.Insert("Gate")
+			w := newTestEnv(t)
+			w.closedGates.Insert("Gate")
 			ask, once := w.rules.PreEnqueue, false
 			rules := w.rules
 			rules.PreEnqueue = func(ctx context.Context, p *v1.Pod, last string) string {
@@ -215,9 +215,9 @@ func TestWhatChangesWhilePreEnqueueIsAskedIsHeard(t *testing.T) {
 				}
 				return gate
 			}
-			w.Adopt(w.ctx, "p", &rules)
+			w.SetProfile(w.ctx, "p", &rules)
 			w.Add(w.ctx, pod("a"))
-			if got := w.where(pod("a").UID); got != c.want {
+			if got := w.placeOf(pod("a").UID); got != c.want {
 				t.Errorf("the pod is %q, want %q", got, c.want)
 			}
 			w.check()
@@ -244,7 +244,7 @@ func TestBackoff(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			r := &Rules{InitialBackoff: c.initial, MaxBackoff: c.longest}
-			got := r.backoff(&Pod{timestamp: start, unschedulableCount: c.refusals, consecutiveErrors: c.errors})
+			got := r.backoffExpiration(&Pod{timestamp: start, unschedulableCount: c.refusals, consecutiveErrors: c.errors})
 			want := start.Truncate(time.Second).Add(c.want)
 			if c.want < 0 {
 				want = time.Time{}
@@ -265,19 +265,19 @@ func TestReconsider(t *testing.T) {
 		want          Place
 	}{
 		"a pod that nothing holds any more":   {before: Hold{Reason: NamespaceNotAllowed}, concerned: true, want: Active},
-		"a pod that is held now":              {after: Hold{Reason: NamespaceNotAllowed}, concerned: true, want: Parked},
-		"a pod that it does not concern":      {before: Hold{Reason: NamespaceNotAllowed}, want: Parked},
-		"a pod that is held all the same":     {before: Hold{Reason: NamespaceNotAllowed}, after: Hold{Reason: ProfilePaused}, concerned: true, want: Parked},
+		"a pod that is held now":              {after: Hold{Reason: NamespaceNotAllowed}, concerned: true, want: Held},
+		"a pod that it does not concern":      {before: Hold{Reason: NamespaceNotAllowed}, want: Held},
+		"a pod that is held all the same":     {before: Hold{Reason: NamespaceNotAllowed}, after: Hold{Reason: ProfilePaused}, concerned: true, want: Held},
 		"a pod that nothing holds, as before": {concerned: true, want: Active},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			w := newWorld(t)
-			w.holds = c.before
-			w.adopt()
+			w := newTestEnv(t)
+			w.hold = c.before
+			w.setProfile()
 			w.Add(w.ctx, pod("a"))
-			w.holds = c.after
+			w.hold = c.after
 			w.Reconsider(w.ctx, "p", func(*v1.Pod) bool { return c.concerned })
-			if got := w.where(pod("a").UID); got != c.want {
+			if got := w.placeOf(pod("a").UID); got != c.want {
 				t.Errorf("the pod is %q, want %q", got, c.want)
 			}
 			w.check()
@@ -286,26 +286,26 @@ func TestReconsider(t *testing.T) {
 }
 
 func TestPodsOfAProfileThatDoesNotRunAreHeld(t *testing.T) {
-	w := newWorld(t)
-	w.refused(pod("before"), "Fit")
+	w := newTestEnv(t)
+	w.addRejectedBy(pod("before"), "Fit")
 	hold := Hold{Reason: ProfileNotRunning, Message: "it does not run"}
-	w.Withhold("p", hold)
+	w.HoldProfile("p", hold)
 	w.Add(w.ctx, pod("after"))
-	w.wantAt(Parked, "before", "after")
-	if want := []string{"before ProfileNotRunning", "after ProfileNotRunning"}; !slices.Equal(w.told, want) {
-		t.Errorf("told %v, want %v", w.told, want)
+	w.expectAt(Held, "before", "after")
+	if want := []string{"before ProfileNotRunning", "after ProfileNotRunning"}; !slices.Equal(w.notified, want) {
+		t.Errorf("told %v, want %v", w.notified, want)
 	}
-	w.adopt()
-	w.wantAt(Active, "after")
+	w.setProfile()
+	w.expectAt(Active, "after")
 	w.check()
 
-	w.Abandon("p", Hold{Reason: ProfileDeleted})
+	w.RemoveProfile("p", Hold{Reason: ProfileDeleted})
 	w.Add(w.ctx, pod("later"))
 	if w.Has(pod("later").UID) {
 		t.Error("a pod of a deleted profile is kept")
 	}
-	w.Withhold("q", hold)
-	w.Add(w.ctx, fixture.Pod("other").Scheduler("q").Obj())
+	w.HoldProfile("q", hold)
+	w.Add(w.ctx, fixture.Pod("other").SchedulerName("q").Obj())
 	if hold, is := w.HoldOf(fixture.Pod("other").Obj().UID); !is || hold.Reason != ProfileNotRunning {
 		t.Errorf("the pod of a profile that never ran is held for %+v", hold)
 	}

@@ -11,19 +11,19 @@ import (
 func (q *Queue) Tick(ctx context.Context) {
 	now := q.clock.Now()
 	q.mu.Lock()
-	woken, flushed, back := q.backoffEnds(now), q.flush(now), q.asidesEnd(now)
+	woken, flushed, back := q.completedBackoffs(now), q.flushUnschedulable(now), q.endedQuarantines(now)
 	q.mu.Unlock()
-	q.place(ctx, "BackoffComplete", always(immediately), woken...)
-	q.place(ctx, "UnschedulableTimeout", always(afterBackoff), flushed...)
-	q.placeBack(ctx, back)
+	q.requeueAll(ctx, "BackoffComplete", constantStrategy(queueImmediately), woken...)
+	q.requeueAll(ctx, "UnschedulableTimeout", constantStrategy(queueAfterBackoff), flushed...)
+	q.requeueReleased(ctx, back)
 }
 
 // backoffEnds lifts the pods whose backoff is over. Called with the lock.
-func (q *Queue) backoffEnds(now time.Time) (woken []*Pod) {
-	for _, l := range q.lanes {
-		for _, h := range []*podHeap{l.refusals, l.errors} {
-			for p := h.peek(); p != nil && !backingOff(p, now); p = h.peek() {
-				q.lift(p)
+func (q *Queue) completedBackoffs(now time.Time) (woken []*Pod) {
+	for _, l := range q.subQueues {
+		for _, h := range []*podHeap{l.backoff, l.errorBackoff} {
+			for p := h.peek(); p != nil && !isBackingOff(p, now); p = h.peek() {
+				q.detach(p)
 				woken = append(woken, p)
 			}
 		}
@@ -34,8 +34,8 @@ func (q *Queue) backoffEnds(now time.Time) (woken []*Pod) {
 // flush lifts the pods that no event woke for too long. One that stays dormant
 // all the same, behind its gate, is flushed again a period later. Called with
 // the lock.
-func (q *Queue) flush(now time.Time) (flushed []*Pod) {
-	for profile, asleep := range q.dormant {
+func (q *Queue) flushUnschedulable(now time.Time) (flushed []*Pod) {
+	for profile, asleep := range q.unschedulable {
 		rules := q.rules[profile]
 		if rules == nil || rules.FlushAfter <= 0 {
 			continue
@@ -53,10 +53,10 @@ func (q *Queue) flush(now time.Time) (flushed []*Pod) {
 			}
 		}
 	}
-	sortPods(flushed)
+	sortByTimestamp(flushed)
 	for _, p := range flushed {
 		p.flushed, p.flushedAt = true, now
-		q.lift(p)
+		q.detach(p)
 	}
 	return flushed
 }

@@ -24,11 +24,11 @@ var (
 	podDelete  = fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}
 	podLabel   = fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodLabel}
 	podLabels  = fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}
-	strangeOne = fwk.ClusterEvent{Resource: fwk.CSINode, ActionType: fwk.Add}
+	csiNodeAdd = fwk.ClusterEvent{Resource: fwk.CSINode, ActionType: fwk.Add}
 )
 
 // world is a queue with one profile, "p", whose rules the test can bend.
-type world struct {
+type testEnv struct {
 	*Queue
 	t     *testing.T
 	ctx   context.Context
@@ -36,57 +36,57 @@ type world struct {
 	rules Rules
 	// gates are the PreEnqueue plugins that are shut, and asked how often
 	// PreEnqueue was asked.
-	gates sets.Set[string]
-	asked int
+	closedGates     sets.Set[string]
+	preEnqueueCalls int
 	// holds says what the profile holds pods for.
-	holds Hold
+	hold Hold
 	// told are the pods that were told they are held.
-	told []string
+	notified []string
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{
-		t: t, ctx: klog.NewContext(t.Context(), logr.Discard()), gates: sets.New[string](),
+func newTestEnv(t *testing.T) *testEnv {
+	w := &testEnv{
+		t: t, ctx: klog.NewContext(t.Context(), logr.Discard()), closedGates: sets.New[string](),
 		clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
 	}
 	w.Queue = New(Options{Clock: w.clock, OnHold: func(pod *v1.Pod, hold Hold) {
-		w.told = append(w.told, pod.Name+" "+hold.Reason)
+		w.notified = append(w.notified, pod.Name+" "+hold.Reason)
 	}})
 	w.rules = Rules{
 		Sort: "Priority", Less: byPriority,
-		Hold: func(*v1.Pod) Hold { return w.holds },
+		Hold: func(*v1.Pod) Hold { return w.hold },
 		PreEnqueue: func(context.Context, *v1.Pod, string) string {
-			w.asked++
-			if w.gates.Len() == 0 {
+			w.preEnqueueCalls++
+			if w.closedGates.Len() == 0 {
 				return ""
 			}
-			return sets.List(w.gates)[0]
+			return sets.List(w.closedGates)[0]
 		},
 		Hints: []Hint{
 			{Plugin: "Fit", Event: podDelete},
 			{Plugin: "Fit", Event: nodeAdd},
 			{Plugin: "Label", Event: podLabels},
 			{Plugin: "Gate", Event: nodeLabel},
-			{Plugin: "Picky", Event: nodeAdd, Fn: onlyGood},
-			{Plugin: "Broken", Event: nodeAdd, Fn: broken},
+			{Plugin: "Picky", Event: nodeAdd, Fn: hintForGoodNode},
+			{Plugin: "Broken", Event: nodeAdd, Fn: failingHint},
 		},
 		InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, FlushAfter: 5 * time.Minute,
 	}
-	w.adopt()
+	w.setProfile()
 	return w
 }
 
 // adopt gives the queue the rules as they are now.
-func (w *world) adopt() {
+func (w *testEnv) setProfile() {
 	rules := w.rules
-	w.Adopt(w.ctx, "p", &rules)
+	w.SetProfile(w.ctx, "p", &rules)
 }
 
 // bend replaces the rules without a swap.
-func (w *world) bend(rules *Rules) {
+func (w *testEnv) replaceRules(rules *Rules) {
 	w.Queue.rules["p"] = rules
 	for _, p := range w.pods {
-		p.by = rules
+		p.rules = rules
 	}
 }
 
@@ -98,25 +98,25 @@ func byPriority(a, b fwk.QueuedEntityInfo) bool {
 }
 
 // onlyGood wakes pods for the node called good.
-func onlyGood(_ klog.Logger, _ *v1.Pod, _, newObj any) (fwk.QueueingHint, error) {
+func hintForGoodNode(_ klog.Logger, _ *v1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	if node, ok := newObj.(*v1.Node); ok && node.Name == "good" {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
 }
 
-func broken(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
+func failingHint(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
 	return fwk.QueueSkip, context.DeadlineExceeded
 }
 
-func pod(name string) *v1.Pod { return fixture.Pod(name).Scheduler("p").Obj() }
+func pod(name string) *v1.Pod { return fixture.Pod(name).SchedulerName("p").Obj() }
 
-func ranked(name string, priority int32) *v1.Pod {
-	return fixture.Pod(name).Scheduler("p").Priority(priority).Obj()
+func podWithPriority(name string, priority int32) *v1.Pod {
+	return fixture.Pod(name).SchedulerName("p").Priority(priority).Obj()
 }
 
 // pop begins the attempt of the next pod, which must be the one called name.
-func (w *world) pop(name string) *Attempt {
+func (w *testEnv) pop(name string) *Attempt {
 	w.t.Helper()
 	a := w.TryPop()
 	if a == nil {
@@ -129,30 +129,30 @@ func (w *world) pop(name string) *Attempt {
 }
 
 // refused adds a pod and lets its first attempt end with a refusal by plugins.
-func (w *world) refused(p *v1.Pod, plugins ...string) {
+func (w *testEnv) addRejectedBy(p *v1.Pod, plugins ...string) {
 	w.t.Helper()
 	w.Add(w.ctx, p)
 	w.pop(p.Name).Refused(w.ctx, sets.New(plugins...), nil)
 }
 
 // happens tells the queue of an event whose new object is a node.
-func (w *world) happens(e fwk.ClusterEvent, node string) {
+func (w *testEnv) nodeEvent(e fwk.ClusterEvent, node string) {
 	w.Event(w.ctx, e, nil, fixture.Node(node).Obj(), nil)
 }
 
 // later lets time pass, and what it causes happen.
-func (w *world) later(d time.Duration) {
+func (w *testEnv) advance(d time.Duration) {
 	w.clock.Step(d)
 	w.Tick(w.ctx)
 }
 
 // wantAt fails the test unless the pods called names are at place.
-func (w *world) wantAt(place Place, names ...string) {
+func (w *testEnv) expectAt(place Place, names ...string) {
 	w.t.Helper()
 	w.check()
 	var got []string
 	for _, p := range w.pods {
-		if p.where == place {
+		if p.place == place {
 			got = append(got, p.pod.Name)
 		}
 	}
@@ -164,12 +164,12 @@ func (w *world) wantAt(place Place, names ...string) {
 }
 
 // where names the place of a pod, "" for one that the queue does not know.
-func (w *world) where(uid types.UID) Place {
+func (w *testEnv) placeOf(uid types.UID) Place {
 	if p, ok := w.pods[uid]; ok {
-		return p.where
+		return p.place
 	}
 	return ""
 }
 
 // check holds the queue to its invariants. Nobody else may be at work in it.
-func (w *world) check() { w.t.Helper(); checkQueue(w.t, w.Queue) }
+func (w *testEnv) check() { w.t.Helper(); checkQueue(w.t, w.Queue) }

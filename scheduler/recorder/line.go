@@ -1,17 +1,17 @@
 package recorder
 
 // line is a queue of Events, oldest first.
-type line struct {
-	items []*occurrence
+type eventQueue struct {
+	items []*eventEntry
 	head  int
 }
 
-func (l *line) len() int { return len(l.items) - l.head }
+func (l *eventQueue) len() int { return len(l.items) - l.head }
 
-func (l *line) push(o *occurrence) { l.items = append(l.items, o) }
+func (l *eventQueue) push(o *eventEntry) { l.items = append(l.items, o) }
 
 // pop returns the oldest; nil when there is none.
-func (l *line) pop() *occurrence {
+func (l *eventQueue) pop() *eventEntry {
 	if l.len() == 0 {
 		return nil
 	}

@@ -3,15 +3,15 @@ package recorder
 import "github.com/prometheus/client_golang/prometheus"
 
 var (
-	waiting = prometheus.NewGauge(prometheus.GaugeOpts{
+	eventsWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "berth_events_waiting",
 		Help: "[ALPHA] Events that wait to be written. They yield to binds.",
 	})
-	dropped = prometheus.NewCounter(prometheus.CounterOpts{
+	eventsDropped = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_events_dropped_total",
 		Help: "[ALPHA] Events that were not written: too many waited, or the API server refused them.",
 	})
 )
 
 // Metrics returns the collectors of this room.
-func Metrics() []prometheus.Collector { return []prometheus.Collector{waiting, dropped} }
+func Metrics() []prometheus.Collector { return []prometheus.Collector{eventsWaiting, eventsDropped} }

@@ -50,8 +50,8 @@ type Recorder struct {
 	cancel  context.CancelFunc
 
 	mu      sync.Mutex
-	line    line
-	known   series
+	queue   eventQueue
+	series  seriesCache
 	writers int
 	// closed is set by Close, which closes closing; empty is closed when all is written
 	// then.
@@ -73,17 +73,17 @@ func New(o Options) *Recorder {
 		o.Busy = func() bool { return false }
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Recorder{options: o, ctx: ctx, cancel: cancel, known: newSeries(), closing: make(chan struct{}), empty: make(chan struct{})}
+	return &Recorder{options: o, ctx: ctx, cancel: cancel, series: newSeriesCache(), closing: make(chan struct{}), empty: make(chan struct{})}
 }
 
 // For returns the recorder of a profile: its name is the Events' reporting
 // controller.
 func (r *Recorder) For(profile string) events.EventRecorderLogger {
-	return voice{recorder: r, controller: profile, logger: r.options.Log}
+	return profileRecorder{recorder: r, controller: profile, logger: r.options.Log}
 }
 
 // voice records Events in the name of one controller.
-type voice struct {
+type profileRecorder struct {
 	recorder   *Recorder
 	controller string
 	logger     klog.Logger
@@ -91,14 +91,14 @@ type voice struct {
 
 // WithLogger returns the same voice; what cannot be recorded is logged to
 // logger.
-func (v voice) WithLogger(logger klog.Logger) events.EventRecorderLogger {
+func (v profileRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
 	v.logger = logger
 	return v
 }
 
 // Eventf records that something happened to regarding. It never waits. What
 // cannot be an Event is logged, and lost.
-func (v voice) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+func (v profileRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
 	if eventType != v1.EventTypeNormal && eventType != v1.EventTypeWarning {
 		v.logger.Error(nil, "Not recorded: an Event's type is Normal or Warning", "type", eventType, "reason", reason)
 		return
@@ -135,24 +135,24 @@ func (r *Recorder) record(about identity, note string) {
 	now := r.options.Clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if o := r.known.again(about, now); o != nil {
+	if o := r.series.observe(about, now); o != nil {
 		r.enqueue(o)
 		return
 	}
-	o := &occurrence{identity: about, note: note, first: now, last: now, count: 1}
+	o := &eventEntry{identity: about, note: note, first: now, last: now, count: 1}
 	if r.enqueue(o) {
-		r.enqueue(r.known.add(o))
+		r.enqueue(r.series.add(o))
 	}
 }
 
 // enqueue puts o at the end of the line when there is something to write of
 // it, and reports whether it is or was in line.
-func (r *Recorder) enqueue(o *occurrence) bool {
+func (r *Recorder) enqueue(o *eventEntry) bool {
 	if o == nil || o.queued || !o.due() {
 		return true
 	}
-	if r.closed || r.line.len() >= r.options.Limit {
-		dropped.Inc()
+	if r.closed || r.queue.len() >= r.options.Limit {
+		eventsDropped.Inc()
 		return false
 	}
 	r.push(o)
@@ -160,11 +160,11 @@ func (r *Recorder) enqueue(o *occurrence) bool {
 }
 
 // push puts o at the end of the line. The caller holds the lock.
-func (r *Recorder) push(o *occurrence) {
+func (r *Recorder) push(o *eventEntry) {
 	o.queued = true
-	r.line.push(o)
-	waiting.Set(float64(r.line.len()))
-	r.staff()
+	r.queue.push(o)
+	eventsWaiting.Set(float64(r.queue.len()))
+	r.startWriters()
 }
 
 // NeedLeaderElection says that any replica may have something to tell.
@@ -172,7 +172,7 @@ func (r *Recorder) NeedLeaderElection() bool { return false }
 
 // Start ends series that went quiet, until ctx ends.
 func (r *Recorder) Start(ctx context.Context) error {
-	ticker := r.options.Clock.NewTicker(sweepEvery)
+	ticker := r.options.Clock.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -180,7 +180,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 			return nil
 		case now := <-ticker.C():
 			r.mu.Lock()
-			for _, o := range r.known.sweep(now) {
+			for _, o := range r.series.sweep(now) {
 				r.enqueue(o)
 			}
 			r.mu.Unlock()
@@ -196,7 +196,7 @@ func (r *Recorder) Close(ctx context.Context) {
 		r.closed = true
 		close(r.closing)
 	}
-	r.staff()
+	r.startWriters()
 	r.mu.Unlock()
 	select {
 	case <-r.empty:
@@ -205,9 +205,9 @@ func (r *Recorder) Close(ctx context.Context) {
 	r.cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if left := r.line.len(); left > 0 {
-		dropped.Add(float64(left))
+	if left := r.queue.len(); left > 0 {
+		eventsDropped.Add(float64(left))
 		r.options.Log.Info("Events were not written before the end", "events", left)
-		r.line = line{}
+		r.queue = eventQueue{}
 	}
 }

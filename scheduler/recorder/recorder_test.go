@@ -17,12 +17,12 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-func TestAnEventSaysWhoToldWhatAboutWhom(t *testing.T) {
-	w := newWorld(t, nil)
+func TestTheFieldsOfAnEvent(t *testing.T) {
+	w := newTestEnv(t, nil)
 	pod := fixture.Pod("shop/web-1").UID("u1").Obj()
 	pod.ResourceVersion = "7"
 	w.For("batch").Eventf(pod, fixture.Node("n1").Obj(), v1.EventTypeNormal, "Scheduled", "Binding", "assigned to %s", "n1")
-	w.settle()
+	w.waitForWriters()
 	want := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-1.%x", w.clock.Now().UnixNano()), Namespace: "shop"},
 		EventTime:  metav1.MicroTime{Time: w.clock.Now()}, ReportingController: "batch", ReportingInstance: "batch-host",
@@ -39,7 +39,7 @@ func TestAnEventSaysWhoToldWhatAboutWhom(t *testing.T) {
 	}
 }
 
-func TestWhatRepeatsIsASeries(t *testing.T) {
+func TestRepeatedEventsBecomeASeries(t *testing.T) {
 	type step struct {
 		after time.Duration
 		tell  bool // else the sweep
@@ -51,23 +51,23 @@ func TestWhatRepeatsIsASeries(t *testing.T) {
 			{5 * time.Minute, false, nil}, {time.Minute, false, []string{"patch a x4"}}, {time.Minute, false, nil},
 		},
 		"after six quiet minutes it is a new Event": {
-			{0, true, []string{"create a"}}, {quiet, true, []string{"create a"}},
+			{0, true, []string{"create a"}}, {finishTime, true, []string{"create a"}},
 		},
 		"what was quiet for too long is told before the new one counts": {
 			{0, true, []string{"create a"}}, {time.Minute, true, []string{"patch a x2"}}, {time.Minute, true, nil},
-			{quiet, true, []string{"create a", "patch a x3"}},
+			{finishTime, true, []string{"create a", "patch a x3"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, nil)
+			w := newTestEnv(t, nil)
 			for i, s := range steps {
 				w.clock.Step(s.after)
 				if s.tell {
-					w.tell("a")
+					w.recordRefusal("a")
 				} else {
 					w.sweep()
 				}
-				w.settle()
+				w.waitForWriters()
 				got := w.server.take(t, 0)
 				if diff := cmp.Diff(toSet(s.want), toSet(got)); diff != "" {
 					t.Fatalf("step %d (-want +got):\n%s", i, diff)
@@ -78,14 +78,14 @@ func TestWhatRepeatsIsASeries(t *testing.T) {
 }
 
 func TestALongSeriesIsRefreshedEveryHalfHour(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newTestEnv(t, nil)
 	var patches []string
 	for range 33 {
-		w.tell("a")
-		w.settle()
+		w.recordRefusal("a")
+		w.waitForWriters()
 		w.clock.Step(time.Minute)
 		w.sweep()
-		w.settle()
+		w.waitForWriters()
 		patches = append(patches, w.server.take(t, 0)...)
 	}
 	if diff := cmp.Diff([]string{"create a", "patch a x2", "patch a x32"}, patches); diff != "" {
@@ -93,27 +93,27 @@ func TestALongSeriesIsRefreshedEveryHalfHour(t *testing.T) {
 	}
 }
 
-func TestEventsYieldToBindsButDoNotStandStill(t *testing.T) {
+func TestEventsYieldToBindsButAreStillWritten(t *testing.T) {
 	for name, test := range map[string]struct {
 		busy bool
 		most int
 	}{
-		"while binds are under way, few are written": {true, writersLeast},
-		"else as many as writers":                    {false, writersMost},
+		"while binds are under way, few are written": {true, minWriters},
+		"else as many as writers":                    {false, maxWriters},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, func(o *Options) { o.Busy = func() bool { return test.busy } })
+				w := newTestEnv(t, func(o *Options) { o.Busy = func() bool { return test.busy } })
 				w.server.gate = make(chan struct{})
 				for i := range 100 {
-					w.tell(fmt.Sprint("p", i))
+					w.recordRefusal(fmt.Sprint("p", i))
 				}
 				synctest.Wait()
-				if w.server.inside != test.most {
-					t.Errorf("%d are written at once, want %d", w.server.inside, test.most)
+				if w.server.blocked != test.most {
+					t.Errorf("%d are written at once, want %d", w.server.blocked, test.most)
 				}
 				close(w.server.gate)
-				w.settle()
+				w.waitForWriters()
 				if got := len(w.server.take(t, 100)); got != 100 {
 					t.Errorf("%d were written, want 100", got)
 				}
@@ -122,7 +122,7 @@ func TestEventsYieldToBindsButDoNotStandStill(t *testing.T) {
 	}
 }
 
-func TestWhatTheAPIServerAnswersDecidesWhetherAnEventIsSentAgain(t *testing.T) {
+func TestTheAPIServersErrorDecidesWhetherAnEventIsRetried(t *testing.T) {
 	events := eventsv1.Resource("events")
 	for name, test := range map[string]struct {
 		answer error
@@ -136,14 +136,14 @@ func TestWhatTheAPIServerAnswersDecidesWhetherAnEventIsSentAgain(t *testing.T) {
 		"it is there already":    {apierrors.NewAlreadyExists(events, "a"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, nil)
+			w := newTestEnv(t, nil)
 			w.server.answers = []error{test.answer}
-			w.tell("a")
+			w.recordRefusal("a")
 			if test.again {
 				eventually(t, "the writer pauses", w.clock.HasWaiters)
-				w.clock.Step(pause)
+				w.clock.Step(retryDelay)
 			}
-			w.settle()
+			w.waitForWriters()
 			want := []string{"create a"}
 			if test.again {
 				want = append(want, "create a")
@@ -155,48 +155,48 @@ func TestWhatTheAPIServerAnswersDecidesWhetherAnEventIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestAnEventThatTheServerForgotIsToldAnew(t *testing.T) {
-	w := newWorld(t, nil)
-	w.tell("a")
-	w.settle()
+func TestAnEventThatExpiredIsCreatedAgain(t *testing.T) {
+	w := newTestEnv(t, nil)
+	w.recordRefusal("a")
+	w.waitForWriters()
 	clear(w.server.stored)
-	w.tell("a")
-	w.settle()
+	w.recordRefusal("a")
+	w.waitForWriters()
 	if diff := cmp.Diff([]string{"create a", "create a x2"}, w.server.take(t, 2)); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 
-func TestMoreThanTheLimitIsDropped(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Limit, o.Go = 10, func(func()) {} })
+func TestEventsBeyondTheLimitAreDropped(t *testing.T) {
+	w := newTestEnv(t, func(o *Options) { o.Limit, o.Go = 10, func(func()) {} })
 	for i := range 15 {
-		w.tell(fmt.Sprint("p", i))
+		w.recordRefusal(fmt.Sprint("p", i))
 	}
-	if got := w.line.len(); got != 10 {
+	if got := w.queue.len(); got != 10 {
 		t.Errorf("%d wait, want 10", got)
 	}
 }
 
-func TestTheEndWritesWhatIsLeft(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Busy = func() bool { return true } })
+func TestCloseWritesTheEventsThatAreLeft(t *testing.T) {
+	w := newTestEnv(t, func(o *Options) { o.Busy = func() bool { return true } })
 	for i := range 50 {
-		w.tell(fmt.Sprint("p", i))
+		w.recordRefusal(fmt.Sprint("p", i))
 	}
 	w.Close(context.Background())
 	if got := len(w.server.take(t, 50)); got != 50 {
 		t.Errorf("%d written, want 50", got)
 	}
-	w.tell("late")
-	w.settle()
+	w.recordRefusal("late")
+	w.waitForWriters()
 	if got := w.server.take(t, 0); len(got) != 0 {
 		t.Errorf("after the end: %v", got)
 	}
 }
 
-func TestTheEndWritesWhatAWriterPausesWith(t *testing.T) {
-	w := newWorld(t, nil)
+func TestCloseWritesTheEventThatAWriterRetries(t *testing.T) {
+	w := newTestEnv(t, nil)
 	w.server.answers = []error{apierrors.NewInternalError(fmt.Errorf("no leader"))}
-	w.tell("a")
+	w.recordRefusal("a")
 	eventually(t, "the writer pauses", w.clock.HasWaiters)
 	w.Close(context.Background())
 	if diff := cmp.Diff([]string{"create a", "create a"}, w.server.take(t, 0)); diff != "" {
@@ -204,41 +204,41 @@ func TestTheEndWritesWhatAWriterPausesWith(t *testing.T) {
 	}
 }
 
-func TestAllWritersWriteWhenBindsHaveEnded(t *testing.T) {
+func TestAllWritersRunOnceBindsHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var busy atomic.Bool
 		busy.Store(true)
-		w := newWorld(t, func(o *Options) { o.Busy = busy.Load })
+		w := newTestEnv(t, func(o *Options) { o.Busy = busy.Load })
 		w.server.gate = make(chan struct{})
 		for i := range 100 {
-			w.tell(fmt.Sprint("p", i))
+			w.recordRefusal(fmt.Sprint("p", i))
 		}
 		busy.Store(false)
 		w.server.gate <- struct{}{} // one is written, and nobody tells anything any more
 		synctest.Wait()
-		if w.server.inside != writersMost {
-			t.Errorf("%d are written at once, want %d", w.server.inside, writersMost)
+		if w.server.blocked != maxWriters {
+			t.Errorf("%d are written at once, want %d", w.server.blocked, maxWriters)
 		}
 		close(w.server.gate)
-		w.settle()
+		w.waitForWriters()
 	})
 }
 
-func TestWhatCannotBeAnEventIsNotSent(t *testing.T) {
-	w := newWorld(t, nil)
+func TestInvalidEventsAreNotSent(t *testing.T) {
+	w := newTestEnv(t, nil)
 	w.For("batch").Eventf(fixture.Pod("a").Obj(), nil, "Shrug", "R", "A", "note")
 	w.For("batch").Eventf(nil, nil, v1.EventTypeNormal, "R", "A", "note")
-	w.settle()
+	w.waitForWriters()
 	if got := w.server.take(t, 0); len(got) != 0 {
 		t.Errorf("sent: %v", got)
 	}
 }
 
 // sweep is a turn of the ticker.
-func (w *world) sweep() {
+func (w *testEnv) sweep() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, o := range w.known.sweep(w.clock.Now()) {
+	for _, o := range w.series.sweep(w.clock.Now()) {
 		w.enqueue(o)
 	}
 }

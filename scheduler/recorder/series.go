@@ -12,12 +12,12 @@ import (
 
 const (
 	// quiet ends a series: what comes later is news.
-	quiet = 6 * time.Minute
+	finishTime = 6 * time.Minute
 	// refreshEvery is how often the count of a long series is written.
-	refreshEvery = 30 * time.Minute
-	sweepEvery   = time.Minute
+	refreshTime   = 30 * time.Minute
+	sweepInterval = time.Minute
 	// remembered bounds the Events whose repetition is noticed.
-	remembered = 16_384
+	maxSeries = 16_384
 )
 
 // identity is what makes two Events the same one, seen again.
@@ -28,27 +28,27 @@ type identity struct {
 
 // occurrence is an Event: how often it was seen, and how much of that has been
 // written.
-type occurrence struct {
+type eventEntry struct {
 	identity
 	note        string
 	first, last time.Time
 	count       int32
 	// told is the count that the API server knows; toldAt is since when.
-	told   int32
-	toldAt time.Time
+	writtenCount int32
+	writtenAt    time.Time
 	// over says that the series ended: what is untold is told now.
-	over   bool
+	ended  bool
 	queued bool
 	tries  int
 }
 
 // due says whether there is something to write.
-func (o *occurrence) due() bool {
-	return o.told == 0 || o.told < o.count && (o.told == 1 || o.over || o.last.Sub(o.toldAt) >= refreshEvery)
+func (o *eventEntry) due() bool {
+	return o.writtenCount == 0 || o.writtenCount < o.count && (o.writtenCount == 1 || o.ended || o.last.Sub(o.writtenAt) >= refreshTime)
 }
 
 // event is the occurrence as the API server takes it.
-func (o *occurrence) event(host string) *eventsv1.Event {
+func (o *eventEntry) event(host string) *eventsv1.Event {
 	namespace := o.regarding.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
@@ -73,21 +73,21 @@ func (o *occurrence) event(host string) *eventsv1.Event {
 }
 
 // series remembers the Events of the last minutes, the longest quiet first.
-type series struct {
+type seriesCache struct {
 	byIdentity map[identity]*list.Element
 	order      *list.List
 }
 
-func newSeries() series { return series{map[identity]*list.Element{}, list.New()} }
+func newSeriesCache() seriesCache { return seriesCache{map[identity]*list.Element{}, list.New()} }
 
 // again counts another sight of a known Event; nil when it is news.
-func (s *series) again(about identity, now time.Time) *occurrence {
+func (s *seriesCache) observe(about identity, now time.Time) *eventEntry {
 	element, ok := s.byIdentity[about]
 	if !ok {
 		return nil
 	}
-	o := element.Value.(*occurrence)
-	if now.Sub(o.last) >= quiet {
+	o := element.Value.(*eventEntry)
+	if now.Sub(o.last) >= finishTime {
 		return nil
 	}
 	o.count++
@@ -98,11 +98,11 @@ func (s *series) again(about identity, now time.Time) *occurrence {
 
 // add remembers an Event. It returns one whose series ends by that, since it
 // had to make room or was quiet for too long; nil when there is none.
-func (s *series) add(o *occurrence) *occurrence {
-	var gone *occurrence
+func (s *seriesCache) add(o *eventEntry) *eventEntry {
+	var gone *eventEntry
 	if element, ok := s.byIdentity[o.identity]; ok {
 		gone = s.end(element)
-	} else if s.order.Len() >= remembered {
+	} else if s.order.Len() >= maxSeries {
 		gone = s.end(s.order.Front())
 	}
 	s.byIdentity[o.identity] = s.order.PushBack(o)
@@ -110,12 +110,12 @@ func (s *series) add(o *occurrence) *occurrence {
 }
 
 // sweep ends the series that went quiet, and returns all that may be due.
-func (s *series) sweep(now time.Time) []*occurrence {
-	var due []*occurrence
+func (s *seriesCache) sweep(now time.Time) []*eventEntry {
+	var due []*eventEntry
 	for element := s.order.Front(); element != nil; {
 		next := element.Next()
-		o := element.Value.(*occurrence)
-		if now.Sub(o.last) >= quiet {
+		o := element.Value.(*eventEntry)
+		if now.Sub(o.last) >= finishTime {
 			s.end(element)
 		}
 		if o.due() {
@@ -126,9 +126,9 @@ func (s *series) sweep(now time.Time) []*occurrence {
 	return due
 }
 
-func (s *series) end(element *list.Element) *occurrence {
-	o := s.order.Remove(element).(*occurrence)
+func (s *seriesCache) end(element *list.Element) *eventEntry {
+	o := s.order.Remove(element).(*eventEntry)
 	delete(s.byIdentity, o.identity)
-	o.over = true
+	o.ended = true
 	return o
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // server is the part of an API server that takes Events.
-type server struct {
+type eventServer struct {
 	eventsclient.EventsV1Interface
 	eventsclient.EventInterface
 
@@ -32,17 +32,17 @@ type server struct {
 	answers []error
 	// gate, where it is not nil, holds each request until it is closed; inside
 	// counts those that are held.
-	gate   chan struct{}
-	inside int
+	gate    chan struct{}
+	blocked int
 }
 
-func (s *server) Events(string) eventsclient.EventInterface { return s }
+func (s *eventServer) Events(string) eventsclient.EventInterface { return s }
 
 // enter notes a request and returns its answer.
-func (s *server) enter(request string) error {
+func (s *eventServer) enter(request string) error {
 	s.mu.Lock()
 	s.requests = append(s.requests, request)
-	s.inside++
+	s.blocked++
 	var err error
 	if len(s.answers) > 0 {
 		err, s.answers = s.answers[0], s.answers[1:]
@@ -52,12 +52,12 @@ func (s *server) enter(request string) error {
 		<-s.gate
 	}
 	s.mu.Lock()
-	s.inside--
+	s.blocked--
 	s.mu.Unlock()
 	return err
 }
 
-func (s *server) Create(_ context.Context, e *eventsv1.Event, _ metav1.CreateOptions) (*eventsv1.Event, error) {
+func (s *eventServer) Create(_ context.Context, e *eventsv1.Event, _ metav1.CreateOptions) (*eventsv1.Event, error) {
 	if err := s.enter("create " + e.Regarding.Name + countOf(e.Series)); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *server) Create(_ context.Context, e *eventsv1.Event, _ metav1.CreateOpt
 	return e, nil
 }
 
-func (s *server) Patch(_ context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*eventsv1.Event, error) {
+func (s *eventServer) Patch(_ context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*eventsv1.Event, error) {
 	var patch eventsv1.Event
 	if err := json.Unmarshal(data, &patch); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func countOf(s *eventsv1.EventSeries) string {
 }
 
 // take returns the requests since the last call, once there are so many.
-func (s *server) take(t *testing.T, want int) []string {
+func (s *eventServer) take(t *testing.T, want int) []string {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d requests", want), func() bool {
 		s.mu.Lock()
@@ -107,16 +107,16 @@ func (s *server) take(t *testing.T, want int) []string {
 }
 
 // world is a Recorder on a clock that stands still.
-type world struct {
+type testEnv struct {
 	*Recorder
-	server *server
+	server *eventServer
 	clock  *clocktesting.FakeClock
 	writes sync.WaitGroup
 }
 
-func newWorld(t *testing.T, change func(*Options)) *world {
-	w := &world{
-		server: &server{stored: map[string]*eventsv1.Event{}},
+func newTestEnv(t *testing.T, change func(*Options)) *testEnv {
+	w := &testEnv{
+		server: &eventServer{stored: map[string]*eventsv1.Event{}},
 		clock:  clocktesting.NewFakeClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 	}
 	options := Options{
@@ -137,12 +137,12 @@ func newWorld(t *testing.T, change func(*Options)) *world {
 }
 
 // tell records that a pod was refused.
-func (w *world) tell(pod string) {
+func (w *testEnv) recordRefusal(pod string) {
 	w.For("batch").Eventf(fixture.Pod(pod).Obj(), nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "no room for %s", pod)
 }
 
 // settle waits until nobody writes.
-func (w *world) settle() { w.writes.Wait() }
+func (w *testEnv) waitForWriters() { w.writes.Wait() }
 
 // eventually waits for what other goroutines do.
 func eventually(t *testing.T, what string, is func() bool) {

@@ -18,37 +18,37 @@ import (
 
 const (
 	// writersMost is how many Events are written at once.
-	writersMost = 16
+	maxWriters = 16
 	// writersLeast is how many while binds are under way. It is not none, so
 	// that an endless stream of binds silences nothing.
-	writersLeast = 2
+	minWriters = 2
 	// maxTries is how often an Event is sent to an API server that fails.
 	maxTries = 12
 	// pause keeps a writer from an API server in trouble.
-	pause = 10 * time.Second
+	retryDelay = 10 * time.Second
 	// lastPause is pause while the Recorder is being closed.
-	lastPause = time.Second
+	closingRetryDelay = time.Second
 	// writeTimeout bounds one request.
 	writeTimeout = 30 * time.Second
 )
 
 // allowed is how many writers there may be now. Events yield to binds, until
 // so many wait that some could be lost.
-func (r *Recorder) allowed() int {
-	if !r.closed && r.line.len() < r.options.Limit/2 && r.options.Busy() {
-		return writersLeast
+func (r *Recorder) writerLimit() int {
+	if !r.closed && r.queue.len() < r.options.Limit/2 && r.options.Busy() {
+		return minWriters
 	}
-	return writersMost
+	return maxWriters
 }
 
 // staff starts writers while there is work for more, and tells Close
 // when the last has done the last. The caller holds the lock.
-func (r *Recorder) staff() {
-	for n := min(r.allowed(), r.writers+r.line.len()); r.writers < n; {
+func (r *Recorder) startWriters() {
+	for n := min(r.writerLimit(), r.writers+r.queue.len()); r.writers < n; {
 		r.writers++
 		r.options.Go(r.write)
 	}
-	if r.closed && r.writers == 0 && r.line.len() == 0 {
+	if r.closed && r.writers == 0 && r.queue.len() == 0 {
 		r.drained.Do(func() { close(r.empty) })
 	}
 }
@@ -57,48 +57,48 @@ func (r *Recorder) staff() {
 func (r *Recorder) write() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.writers <= r.allowed() {
-		o := r.line.pop()
+	for r.writers <= r.writerLimit() {
+		o := r.queue.pop()
 		if o == nil {
 			break
 		}
-		waiting.Set(float64(r.line.len()))
-		event, known := o.event(r.options.Host), o.told > 0
+		eventsWaiting.Set(float64(r.queue.len()))
+		event, known := o.event(r.options.Host), o.writtenCount > 0
 		told := o.count
 		r.mu.Unlock()
 		err := r.send(event, known)
 		r.mu.Lock()
 		o.queued = false
 		if err == nil {
-			o.told, o.toldAt, o.tries = told, r.options.Clock.Now(), 0
+			o.writtenCount, o.writtenAt, o.tries = told, r.options.Clock.Now(), 0
 			r.enqueue(o)
 		} else {
-			r.again(o, err)
+			r.retry(o, err)
 		}
 		if !fault.EventsYieldForEver {
-			r.staff() // binds may have ended
+			r.startWriters() // binds may have ended
 		}
 	}
 	r.writers--
-	r.staff()
+	r.startWriters()
 }
 
 // again puts an Event that was not written back in line, when another try may
 // succeed, and leaves the API server in peace for a while.
-func (r *Recorder) again(o *occurrence, err error) {
+func (r *Recorder) retry(o *eventEntry, err error) {
 	o.tries++
-	if !temporary(err) || o.tries >= maxTries {
+	if !isRetriable(err) || o.tries >= maxTries {
 		r.options.Log.Error(err, "An Event is lost", "about", klog.KRef(o.regarding.Namespace, o.regarding.Name),
 			"reason", o.reason, "note", o.note, "tries", o.tries)
-		dropped.Inc()
-		o.told = o.count
+		eventsDropped.Inc()
+		o.writtenCount = o.count
 		return
 	}
-	r.rest()
+	r.backOff()
 	switch {
 	case o.queued, !o.due(): // it happened again meanwhile, and another writer has it
 	case r.ctx.Err() != nil, r.closed && fault.PausedEventDropped:
-		dropped.Inc()
+		eventsDropped.Inc()
 	default:
 		r.push(o)
 	}
@@ -106,10 +106,10 @@ func (r *Recorder) again(o *occurrence, err error) {
 
 // rest leaves the API server in peace for a while, or until Close asks for what is left.
 // The caller holds the lock, which is free meanwhile.
-func (r *Recorder) rest() {
-	long, wake := pause, r.closing
+func (r *Recorder) backOff() {
+	long, wake := retryDelay, r.closing
 	if r.closed {
-		long, wake = lastPause, nil
+		long, wake = closingRetryDelay, nil
 	}
 	r.mu.Unlock()
 	defer r.mu.Lock()
@@ -145,7 +145,7 @@ func (r *Recorder) send(event *eventsv1.Event, known bool) error {
 
 // temporary says whether the same request may succeed later: the API server
 // could not be reached, or is in trouble.
-func temporary(err error) bool {
+func isRetriable(err error) bool {
 	var refused apierrors.APIStatus
 	if errors.As(err, &refused) {
 		return refused.Status().Code >= 500 || apierrors.IsTooManyRequests(err)

@@ -17,29 +17,29 @@ import (
 
 // Limit is how long one set of plugins is asked: after it no other pod is
 // begun. It is also how long the plugins may take for one pod.
-const Limit = 2 * time.Second
+const Timeout = 2 * time.Second
 
 // memoBytes bounds what is remembered in one trial.
-const memoBytes = 32 << 20
+const equivalenceCacheBytes = 32 << 20
 
 // Rules say how work is done and waited for.
-type Rules struct {
+type Runtime struct {
 	Clock clock.WithDelayedExecution
 	Go    func(func())
-	Wait  framework.Wait
+	Wait  framework.WaitFunc
 	// Queued is a pod as QueueSort plugins see it.
-	Queued func(*v1.Pod) fwk.QueuedEntityInfo
+	QueuedInfo func(*v1.Pod) fwk.QueuedEntityInfo
 }
 
 // Answers are what the plugins said of pods, in turn: nil for one that fits.
-type Answers []error
+type Results []error
 
 // LateError says that the plugins did not come back in time.
 type LateError struct {
 	framework.Call
 	Pod *v1.Pod
 	// Back is closed when they do after all.
-	Back <-chan struct{}
+	Returned <-chan struct{}
 	// Err is why they were not waited for.
 	Err error
 }
@@ -49,13 +49,13 @@ func (e *LateError) Unwrap() error { return e.Err }
 
 func (e *LateError) Error() string {
 	if e.Plugin == "" {
-		return fmt.Sprintf("pod %s/%s: no answer within %v", e.Pod.Namespace, e.Pod.Name, Limit)
+		return fmt.Sprintf("pod %s/%s: no answer within %v", e.Pod.Namespace, e.Pod.Name, Timeout)
 	}
-	return fmt.Sprintf("pod %s/%s: plugin %q did not come back from %s within %v", e.Pod.Namespace, e.Pod.Name, e.Plugin, e.Point, Limit)
+	return fmt.Sprintf("pod %s/%s: plugin %q did not come back from %s within %v", e.Pod.Namespace, e.Pod.Name, e.Plugin, e.Point, Timeout)
 }
 
 // errLate is why an attempt was given up.
-var errLate = errors.New("the limit is over")
+var errTimeout = errors.New("the limit is over")
 
 // Ask asks about pods in turn, as many as there is time for. The error is a
 // *LateError when the plugins were not waited for any more: they did not come
@@ -64,54 +64,54 @@ var errLate = errors.New("the limit is over")
 //
 // The pods are asked about beside the caller, one at a time: what hangs, hangs
 // there.
-func (t *Town) Ask(ctx context.Context, r Rules, c Candidate, last *framework.Trial, pods []*v1.Pod) (Answers, error) {
-	c.memo, c.queued = cycle.NewBudget(memoBytes).NewMemo(c.Framework), r.Queued
+func (t *Sandbox) Evaluate(ctx context.Context, r Runtime, c Candidate, last *framework.Trial, pods []*v1.Pod) (Results, error) {
+	c.equivalenceCache, c.queuedInfo = cycle.NewBudget(equivalenceCacheBytes).NewEquivalenceCache(c.Framework), r.QueuedInfo
 	begin := r.Clock.Now()
-	var answers Answers
+	var answers Results
 	for _, pod := range pods {
-		if r.Clock.Since(begin) >= Limit {
+		if r.Clock.Since(begin) >= Timeout {
 			break
 		}
 		last.Clear()
-		late, answer := t.askBeside(ctx, r, &c, last, pod)
+		late, answer := t.evaluateAsync(ctx, r, &c, last, pod)
 		if late != nil {
 			return answers, late
 		}
 		answers = append(answers, answer)
 	}
-	t.restore()
-	t.lent, t.shown = false, t.shown || c.Framework.Watched()
+	t.reset()
+	t.inUse, t.exposed = false, t.exposed || c.Framework.HasOutOfTreePlugins()
 	return answers, nil
 }
 
 // askBeside asks about one pod. What is said once the limit is over counts no
 // more: that the time is over may itself be what the plugin waited for, and who
 // it was is remembered from before it could hear of it.
-func (t *Town) askBeside(ctx context.Context, r Rules, c *Candidate, last *framework.Trial, pod *v1.Pod) (*LateError, error) {
+func (t *Sandbox) evaluateAsync(ctx context.Context, r Runtime, c *Candidate, last *framework.Trial, pod *v1.Pod) (*LateError, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	over := make(chan framework.Call, 1)
-	timer := r.Clock.AfterFunc(Limit, func() {
-		over <- last.Last()
-		cancel(errLate)
+	timer := r.Clock.AfterFunc(Timeout, func() {
+		over <- last.LastCall()
+		cancel(errTimeout)
 	})
 	defer timer.Stop()
 	done := make(chan struct{})
 	var said error
 	r.Go(func() {
 		defer close(done)
-		said = t.ask(ctx, c, pod)
+		said = t.evaluate(ctx, c, pod)
 	})
 	err := r.Wait(ctx, done)
 	select {
 	case call := <-over:
 		if !fault.TrialBelievesTheLate {
-			return &LateError{Call: call, Pod: pod, Back: done, Err: errLate}, nil
+			return &LateError{Call: call, Pod: pod, Returned: done, Err: errTimeout}, nil
 		}
 	default:
 	}
 	if err != nil {
-		return &LateError{Call: last.Last(), Pod: pod, Back: done, Err: err}, nil
+		return &LateError{Call: last.LastCall(), Pod: pod, Returned: done, Err: err}, nil
 	}
 	return nil, said
 }

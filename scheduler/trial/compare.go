@@ -17,36 +17,36 @@ type Outcome struct {
 	Compared  bool
 	FitBefore int
 	// Lost are the pods that fitted and do not any more.
-	Lost []Verdict
+	Lost []PodResult
 	// Faults are the pods about which the plugins could not decide, and could
 	// before.
-	Faults []Verdict
+	Failures []PodResult
 }
 
 // Verdict is a pod, and what was said of it.
-type Verdict struct {
+type PodResult struct {
 	Namespace, Pod string
-	Why            error
+	Err            error
 }
 
 // Compare puts together what the new plugins said of pods and, where before is
 // not nil, what those that run said of the same ones. Where what runs fails as
 // well a change makes nothing worse, and one pod that no plugins can deal with
 // must not keep every change away.
-func Compare(pods []*v1.Pod, after, before Answers) Outcome {
+func Compare(pods []*v1.Pod, after, before Results) Outcome {
 	o := Outcome{Compared: before != nil}
 	for i, answer := range after {
 		compared := i < len(before)
 		if o.Compared && !compared {
 			// There was no time for the rest of the comparison: what fits is
 			// told of the pods that both were asked about.
-			if isFault(answer) {
-				o.Faults = append(o.Faults, Verdict{pods[i].Namespace, pods[i].Name, answer})
+			if isFailure(answer) {
+				o.Failures = append(o.Failures, PodResult{pods[i].Namespace, pods[i].Name, answer})
 			}
 			continue
 		}
 		o.Sampled++
-		verdict := Verdict{pods[i].Namespace, pods[i].Name, answer}
+		verdict := PodResult{pods[i].Namespace, pods[i].Name, answer}
 		if answer == nil {
 			o.FitAfter++
 		}
@@ -56,15 +56,15 @@ func Compare(pods []*v1.Pod, after, before Answers) Outcome {
 				o.Lost = append(o.Lost, verdict)
 			}
 		}
-		if isFault(answer) && (fault.TrialBlamesTheNew || !compared || !isFault(before[i])) {
-			o.Faults = append(o.Faults, verdict)
+		if isFailure(answer) && (fault.TrialBlamesTheNew || !compared || !isFailure(before[i])) {
+			o.Failures = append(o.Failures, verdict)
 		}
 	}
 	return o
 }
 
 // isFault says whether the plugins failed rather than refused.
-func isFault(answer error) bool {
-	var refused *refusal
+func isFailure(answer error) bool {
+	var refused *rejection
 	return answer != nil && !errors.As(answer, &refused)
 }

@@ -17,60 +17,62 @@ import (
 
 // open is a plugin that says what it reads, so that its verdicts are
 // remembered and it is asked by its form.
-type open struct {
-	name string
-	on   func() *fwk.Status
+type cacheablePlugin struct {
+	name   string
+	filter func() *fwk.Status
 }
 
 var (
-	_ fwk.QueueSortPlugin = &open{}
-	_ fwk.PreFilterPlugin = &open{}
-	_ fwk.FilterPlugin    = &open{}
-	_ framework.Reader    = &open{}
+	_ fwk.QueueSortPlugin     = &cacheablePlugin{}
+	_ fwk.PreFilterPlugin     = &cacheablePlugin{}
+	_ fwk.FilterPlugin        = &cacheablePlugin{}
+	_ framework.ReadsDeclarer = &cacheablePlugin{}
 )
 
-func (o *open) Name() string { return o.name }
+func (o *cacheablePlugin) Name() string { return o.name }
 
-func (*open) Less(a, b fwk.QueuedEntityInfo) bool { return a.GetTimestamp().Before(b.GetTimestamp()) }
+func (*cacheablePlugin) Less(a, b fwk.QueuedEntityInfo) bool {
+	return a.GetTimestamp().Before(b.GetTimestamp())
+}
 
-func (*open) Reads() framework.Reads {
+func (*cacheablePlugin) Reads() framework.Reads {
 	return framework.Reads{Pod: framework.PodNodeName, Filter: framework.NodeName}
 }
 
-func (*open) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (*cacheablePlugin) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	return nil, nil
 }
 
-func (*open) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+func (*cacheablePlugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-func (o *open) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) *fwk.Status {
-	return o.on()
+func (o *cacheablePlugin) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) *fwk.Status {
+	return o.filter()
 }
 
 // opens are plugins on trial whose verdicts are remembered: First lets all
 // pass, and Second does what on says.
-func opens(t *testing.T, town *Town, last *framework.Trial, on func() *fwk.Status) Candidate {
+func newCacheableCandidate(t *testing.T, town *Sandbox, last *framework.Trial, on func() *fwk.Status) Candidate {
 	t.Helper()
 	registry := framework.Registry{}
-	for _, o := range []*open{{"First", func() *fwk.Status { return nil }}, {"Second", on}} {
+	for _, o := range []*cacheablePlugin{{"First", func() *fwk.Status { return nil }}, {"Second", on}} {
 		registry[o.name] = framework.Registration{Name: o.name, Points: framework.PointsOf(o),
 			New: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return o, nil }}
 	}
 	first, second := framework.Entry{Name: "First"}, framework.Entry{Name: "Second"}
 	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Trial: last, Chains: framework.Chains{
 		framework.QueueSort: {first}, framework.PreFilter: {first}, framework.Filter: {first, second},
-	}}, registry, host(town))
+	}}, registry, newHost(town))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Opaque(fixture.Pod("any").Obj(), "") {
+	if f.IsOpaque(fixture.Pod("any").Obj(), "") {
 		t.Fatal("nothing can be remembered of the plugins")
 	}
 	return Candidate{Framework: f}
 }
 
-func TestAPluginIsAskedByItsForm(t *testing.T) {
-	scene := source(fixture.Node("a").Obj(), ours("web").Obj()).take(t)
+func TestACacheablePluginIsEvaluatedByItsBatchForm(t *testing.T) {
+	scene := newSource(fixture.Node("a").Obj(), podOfProfile("web").Obj()).mustRead(t)
 	for sentence, c := range map[string]struct {
 		on   func() *fwk.Status
 		want string
@@ -80,26 +82,26 @@ func TestAPluginIsAskedByItsForm(t *testing.T) {
 		"it panics":            {func() *fwk.Status { panic("no map") }, `fault: plugin "Second" panicked in Filter: no map`},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			town, last := scene.Town(), &framework.Trial{}
-			answers, err := town.Ask(t.Context(), real, opens(t, town, last, c.on), last, scene.Pods())
-			if diff := cmp.Diff([]string{c.want}, says(answers)); diff != "" || err != nil {
+			town, last := scene.NewSandbox(), &framework.Trial{}
+			answers, err := town.Evaluate(t.Context(), realRuntime, newCacheableCandidate(t, town, last, c.on), last, scene.Pods())
+			if diff := cmp.Diff([]string{c.want}, resultTexts(answers)); diff != "" || err != nil {
 				t.Errorf("%v; answers (-want +got):\n%s", err, diff)
 			}
 		})
 	}
 }
 
-func TestAFormThatDoesNotComeBackHasAName(t *testing.T) {
+func TestABatchFormThatHangsIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		scene := source(fixture.Node("a").Obj(), ours("web").Obj()).take(t)
-		town, last, release := scene.Town(), &framework.Trial{}, make(chan struct{})
-		c := opens(t, town, last, func() *fwk.Status { <-release; return nil })
-		_, err := town.Ask(t.Context(), real, c, last, scene.Pods())
+		scene := newSource(fixture.Node("a").Obj(), podOfProfile("web").Obj()).mustRead(t)
+		town, last, release := scene.NewSandbox(), &framework.Trial{}, make(chan struct{})
+		c := newCacheableCandidate(t, town, last, func() *fwk.Status { <-release; return nil })
+		_, err := town.Evaluate(t.Context(), realRuntime, c, last, scene.Pods())
 		var late *LateError
 		if !errors.As(err, &late) || late.Call != (framework.Call{Plugin: "Second", Point: "Filter"}) {
 			t.Fatalf("%v, want that Second did not come back from Filter", err)
 		}
 		close(release)
-		<-late.Back
+		<-late.Returned
 	})
 }

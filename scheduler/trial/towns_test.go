@@ -21,13 +21,13 @@ import (
 )
 
 // builtIn is candidate with a plugin that is the house's own.
-func builtIn(t *testing.T, town *Town, last *framework.Trial, a *probe.Probe) Candidate {
+func newInTreeCandidate(t *testing.T, town *Sandbox, last *framework.Trial, a *probe.Plugin) Candidate {
 	t.Helper()
 	registry := probe.Registry(a)
-	registration := registry[a.Called]
-	registration.BuiltIn = true
-	registry[a.Called] = registration
-	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Probe{a}), Trial: last}, registry, host(town))
+	registration := registry[a.PluginName]
+	registration.InTree = true
+	registry[a.PluginName] = registration
+	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Plugin{a}), Trial: last}, registry, newHost(town))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func builtIn(t *testing.T, town *Town, last *framework.Trial, a *probe.Probe) Ca
 
 // anywhere are objects of a cluster that is never twice the same: each name may
 // be missing, and what has it may be old or new.
-func anywhere(random *rand.Rand, versions map[string]metav1.Object) (objects []metav1.Object, promised *v1.Pod) {
+func randomCluster(random *rand.Rand, versions map[string]metav1.Object) (objects []metav1.Object, promised *v1.Pod) {
 	object := func(name string, make func() metav1.Object) {
 		switch random.IntN(4) {
 		case 0:
@@ -55,7 +55,7 @@ func anywhere(random *rand.Rand, versions map[string]metav1.Object) (objects []m
 	for i := range 12 {
 		name := fmt.Sprint("p", i)
 		object(name, func() metav1.Object {
-			pod := ours(name)
+			pod := podOfProfile(name)
 			if at := random.IntN(5); at < 4 {
 				pod.On(fmt.Sprint("n", at))
 			} else if random.IntN(2) == 0 {
@@ -67,56 +67,56 @@ func anywhere(random *rand.Rand, versions map[string]metav1.Object) (objects []m
 	return objects, promised
 }
 
-func TestATownThatIsKeptIsLikeANewOne(t *testing.T) {
-	random, versions, towns := rand.New(rand.NewPCG(7, 7)), map[string]metav1.Object{}, NewTowns(clock.RealClock{})
+func TestAReusedSandboxIsLikeANewOne(t *testing.T) {
+	random, versions, towns := rand.New(rand.NewPCG(7, 7)), map[string]metav1.Object{}, NewPool(clock.RealClock{})
 	for round := range 200 {
-		objects, promised := anywhere(random, versions)
-		s := source(objects...)
+		objects, promised := randomCluster(random, versions)
+		s := newSource(objects...)
 		if promised != nil {
-			s.promise(t, promised, fmt.Sprint("n", random.IntN(4)))
+			s.nominate(t, promised, fmt.Sprint("n", random.IntN(4)))
 		}
-		want := slices.Sorted(slices.Values(content(s.take(t).Town())))
-		s.Towns = towns
-		scene, idle, last := s.take(t), towns.idle, &framework.Trial{}
-		town := scene.Town()
+		want := slices.Sorted(slices.Values(contents(s.mustRead(t).NewSandbox())))
+		s.Pool = towns
+		scene, idle, last := s.mustRead(t), towns.idle, &framework.Trial{}
+		town := scene.NewSandbox()
 		if idle != nil && town != idle {
 			t.Fatalf("round %d: the cluster was copied anew", round)
 		}
-		if diff := cmp.Diff(want, slices.Sorted(slices.Values(content(town)))); diff != "" {
+		if diff := cmp.Diff(want, slices.Sorted(slices.Values(contents(town)))); diff != "" {
 			t.Fatalf("round %d: a kept town (-new +kept):\n%s", round, diff)
 		}
-		a := aProbe("A")
+		a := newProbe("A")
 		if random.IntN(2) == 0 {
-			a.On["Filter"] = probe.Reject("full")
+			a.Statuses["Filter"] = probe.Reject("full")
 		}
-		if _, err := town.Ask(t.Context(), real, builtIn(t, town, last, a), last, scene.Pods()); err != nil {
+		if _, err := town.Evaluate(t.Context(), realRuntime, newInTreeCandidate(t, town, last, a), last, scene.Pods()); err != nil {
 			t.Fatal(err)
 		}
-		town.GiveBack()
+		town.Release()
 	}
 }
 
-func TestWhichTownsAreKept(t *testing.T) {
-	type visit func(t *testing.T, town *Town, scene *Scene)
-	ask := func(c func(*testing.T, *Town, *framework.Trial) Candidate) visit {
-		return func(t *testing.T, town *Town, scene *Scene) {
+func TestWhichSandboxesAreReused(t *testing.T) {
+	type visit func(t *testing.T, town *Sandbox, scene *ClusterState)
+	ask := func(c func(*testing.T, *Sandbox, *framework.Trial) Candidate) visit {
+		return func(t *testing.T, town *Sandbox, scene *ClusterState) {
 			last := &framework.Trial{}
-			_, _ = town.Ask(t.Context(), real, c(t, town, last), last, scene.Pods())
+			_, _ = town.Evaluate(t.Context(), realRuntime, c(t, town, last), last, scene.Pods())
 		}
 	}
-	well := ask(func(t *testing.T, town *Town, last *framework.Trial) Candidate {
-		return builtIn(t, town, last, aProbe("A"))
+	well := ask(func(t *testing.T, town *Sandbox, last *framework.Trial) Candidate {
+		return newInTreeCandidate(t, town, last, newProbe("A"))
 	})
-	foreign := ask(func(t *testing.T, town *Town, last *framework.Trial) Candidate {
-		return candidate(t, town, last, aProbe("A"))
+	foreign := ask(func(t *testing.T, town *Sandbox, last *framework.Trial) Candidate {
+		return newCandidate(t, town, last, newProbe("A"))
 	})
-	late := ask(func(t *testing.T, town *Town, last *framework.Trial) Candidate {
-		a := aProbe("A")
-		a.On["Filter"] = func() *fwk.Status { time.Sleep(time.Hour); return nil }
-		return builtIn(t, town, last, a)
+	late := ask(func(t *testing.T, town *Sandbox, last *framework.Trial) Candidate {
+		a := newProbe("A")
+		a.Statuses["Filter"] = func() *fwk.Status { time.Sleep(time.Hour); return nil }
+		return newInTreeCandidate(t, town, last, a)
 	})
-	lends := func(_ *testing.T, town *Town, _ *Scene) { town.Lister() }
-	waits := func(*testing.T, *Town, *Scene) {}
+	lends := func(_ *testing.T, town *Sandbox, _ *ClusterState) { town.Lister() }
+	waits := func(*testing.T, *Sandbox, *ClusterState) {}
 	for sentence, c := range map[string]struct {
 		visits []visit
 		then   time.Duration
@@ -124,7 +124,7 @@ func TestWhichTownsAreKept(t *testing.T) {
 	}{
 		"one that was asked, also twice":                 {[]visit{well, well}, 0, true},
 		"one that nobody asked":                          {[]visit{waits}, 0, true},
-		"not one for longer than it may be of use":       {[]visit{well}, keepIdle, false},
+		"not one for longer than it may be of use":       {[]visit{well}, idleTimeout, false},
 		"not one that a plugin has that hangs":           {[]visit{well, late}, 0, false},
 		"not one with plugins that were not asked":       {[]visit{well, lends}, 0, false},
 		"not one that plugins know that are not ours":    {[]visit{foreign}, 0, false},
@@ -132,17 +132,17 @@ func TestWhichTownsAreKept(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := source(fixture.Node("a").Obj(), ours("web").Obj())
-				s.Towns = NewTowns(clock.RealClock{})
-				scene := s.take(t)
-				town := scene.Town()
+				s := newSource(fixture.Node("a").Obj(), podOfProfile("web").Obj())
+				s.Pool = NewPool(clock.RealClock{})
+				scene := s.mustRead(t)
+				town := scene.NewSandbox()
 				for _, visit := range c.visits {
 					visit(t, town, scene)
 				}
-				town.GiveBack()
+				town.Release()
 				time.Sleep(c.then)
 				synctest.Wait()
-				if again := s.take(t).Town(); (again == town) != c.kept {
+				if again := s.mustRead(t).NewSandbox(); (again == town) != c.kept {
 					t.Errorf("the next trial has the same town: %v, want %v", again == town, c.kept)
 				}
 				time.Sleep(2 * time.Hour) // until nobody hangs any more
@@ -151,19 +151,19 @@ func TestWhichTownsAreKept(t *testing.T) {
 	}
 }
 
-func TestTwoTrialsAtATimeHaveATownEach(t *testing.T) {
-	s := source(fixture.Node("a").Obj())
-	s.Towns = NewTowns(clock.RealClock{})
-	one, other := s.take(t).Town(), s.take(t).Town()
+func TestConcurrentTrialsHaveASandboxEach(t *testing.T) {
+	s := newSource(fixture.Node("a").Obj())
+	s.Pool = NewPool(clock.RealClock{})
+	one, other := s.mustRead(t).NewSandbox(), s.mustRead(t).NewSandbox()
 	if one == other {
 		t.Fatal("they share a town")
 	}
-	one.GiveBack()
-	other.GiveBack()
-	if again := s.take(t).Town(); again != one {
+	one.Release()
+	other.Release()
+	if again := s.mustRead(t).NewSandbox(); again != one {
 		t.Error("neither was kept")
 	}
-	if got := strings.Join(content(s.take(t).Town()), ""); got != "a:[]" {
+	if got := strings.Join(contents(s.mustRead(t).NewSandbox()), ""); got != "a:[]" {
 		t.Errorf("a third town holds %s", got)
 	}
 }

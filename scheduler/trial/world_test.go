@@ -23,7 +23,7 @@ import (
 )
 
 // source is what holds the given objects, and assumes nothing.
-func source(objects ...metav1.Object) Source {
+func newSource(objects ...metav1.Object) Source {
 	nodes := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	pods := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	for _, object := range objects {
@@ -34,32 +34,32 @@ func source(objects ...metav1.Object) Source {
 		_ = into.Add(object) // they have names
 	}
 	return Source{
-		Nodes: corelisters.NewNodeLister(nodes), Pods: corelisters.NewPodLister(pods), Live: cache.New(),
+		Nodes: corelisters.NewNodeLister(nodes), Pods: corelisters.NewPodLister(pods), Cache: cache.New(),
 		Unsupported: func(pod *v1.Pod) (string, string) { return pod.Labels["unsupported"], "not yet" },
 	}
 }
 
 // with is a source that promises a pod, which may be nil, room on node a.
-func with(t *testing.T, promised *v1.Pod, objects ...metav1.Object) Source {
-	s := source(objects...)
+func newSourceWithNomination(t *testing.T, promised *v1.Pod, objects ...metav1.Object) Source {
+	s := newSource(objects...)
 	if promised != nil {
-		s.promise(t, promised, "a")
+		s.nominate(t, promised, "a")
 	}
 	return s
 }
 
-func (s Source) promise(t *testing.T, pod *v1.Pod, node string) {
+func (s Source) nominate(t *testing.T, pod *v1.Pod, node string) {
 	t.Helper()
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Live.AddNominatedPod(klog.Background(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+	s.Cache.AddNominatedPod(klog.Background(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 }
 
-func (s Source) take(t *testing.T) *Scene {
+func (s Source) mustRead(t *testing.T) *ClusterState {
 	t.Helper()
-	scene, err := s.Take("p")
+	scene, err := s.Read("p")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,23 +67,23 @@ func (s Source) take(t *testing.T) *Scene {
 }
 
 // ours is a pod of the profile on trial.
-func ours(name string) *fixture.PodBuilder { return fixture.Pod(name).Scheduler("p") }
+func podOfProfile(name string) *fixture.PodBuilder { return fixture.Pod(name).SchedulerName("p") }
 
 // candidate are the plugins' chains on a town, all of them on trial.
-func candidate(t *testing.T, town *Town, last *framework.Trial, probes ...*probe.Probe) Candidate {
+func newCandidate(t *testing.T, town *Sandbox, last *framework.Trial, probes ...*probe.Plugin) Candidate {
 	t.Helper()
-	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains(probes), Trial: last}, probe.Registry(probes...), host(town))
+	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains(probes), Trial: last}, probe.Registry(probes...), newHost(town))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return Candidate{Framework: f}
 }
 
-func aProbe(name string) *probe.Probe {
-	return &probe.Probe{Called: name, Journal: &probe.Journal{}, On: map[string]probe.Answer{}}
+func newProbe(name string) *probe.Plugin {
+	return &probe.Plugin{PluginName: name, Log: &probe.CallLog{}, Statuses: map[string]probe.StatusFunc{}}
 }
 
-func names(pods []*v1.Pod) []string {
+func podNames(pods []*v1.Pod) []string {
 	out := []string{}
 	for _, pod := range pods {
 		out = append(out, pod.Name)
@@ -92,9 +92,9 @@ func names(pods []*v1.Pod) []string {
 }
 
 // content is what a town holds, by node.
-func content(town *Town) []string {
+func contents(town *Sandbox) []string {
 	var out []string
-	for _, node := range town.cache.Refresh().Nodes() {
+	for _, node := range town.cache.UpdateSnapshot().Nodes() {
 		line := node.Node().Name + ":"
 		var there []string
 		for _, pod := range node.GetPods() {
@@ -110,30 +110,32 @@ func content(town *Town) []string {
 }
 
 // roomy is a plugin that looks at the node, as a probe does not.
-type roomy struct {
-	*probe.Probe
-	fits func(node fwk.NodeInfo) *fwk.Status
+type filterPlugin struct {
+	*probe.Plugin
+	filter func(node fwk.NodeInfo) *fwk.Status
 }
 
-func (r *roomy) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	return r.fits(node)
+func (r *filterPlugin) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	return r.filter(node)
 }
 
 // withRoom are the plugins of a profile on trial that asks fits of each node.
-func withRoom(t *testing.T, town *Town, last *framework.Trial, fits func(fwk.NodeInfo) *fwk.Status) *framework.Framework {
+func newFilterFramework(t *testing.T, town *Sandbox, last *framework.Trial, fits func(fwk.NodeInfo) *fwk.Status) *framework.Framework {
 	t.Helper()
-	a := aProbe("A")
+	a := newProbe("A")
 	registry := probe.Registry(a)
 	registration := registry["A"]
-	registration.New = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &roomy{a, fits}, nil }
+	registration.New = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+		return &filterPlugin{a, fits}, nil
+	}
 	registry["A"] = registration
-	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Probe{a}), Trial: last}, registry, host(town))
+	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Plugin{a}), Trial: last}, registry, newHost(town))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-func host(town *Town) framework.Host {
-	return framework.Host{Lister: town.Lister(), Nominator: town.Nominator(), Clock: clock.RealClock{}, Waiting: framework.NewWaitingPods(clock.RealClock{})}
+func newHost(town *Sandbox) framework.Host {
+	return framework.Host{Lister: town.Lister(), Nominator: town.Nominator(), Clock: clock.RealClock{}, WaitingPods: framework.NewWaitingPods(clock.RealClock{})}
 }

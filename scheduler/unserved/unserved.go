@@ -24,17 +24,17 @@ import (
 
 const (
 	// Patience is how long a pod may go without a word from any scheduler.
-	Patience = 60 * time.Second
+	ReportAfter = 60 * time.Second
 	// pause is how often pods are looked at.
-	pause = 10 * time.Second
+	checkInterval = 10 * time.Second
 	// eventsAtOnce bounds the Events of one look; the others' turn comes.
-	eventsAtOnce = 20
+	maxEventsPerCheck = 20
 	// namesCounted bounds the values of the gauge's label.
-	namesCounted = 20
+	maxNames = 20
 )
 
 // manyNames is the label of the pods beyond namesCounted.
-const manyNames = "(others)"
+const otherNames = "(others)"
 
 var unservedPods = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "berth_unserved_pods",
@@ -53,48 +53,48 @@ type Options struct {
 	// Served are the names of the profiles that run.
 	Served func() []string
 	// Others are the names that other schedulers are known to serve.
-	Others []string
+	OtherSchedulers []string
 	// HeldFor are the reasons of PodScheduled with which Berth holds pods of a profile.
-	HeldFor []string
+	HoldReasons []string
 	// Exists says whether there is a profile of a name. The error says that it cannot be
 	// known now.
-	Exists func(ctx context.Context, name string) (bool, error)
+	ProfileExists func(ctx context.Context, name string) (bool, error)
 	// Gone holds the pods of a profile that was deleted when no process of Berth ran, or
 	// before this one did.
-	Gone func(name string)
+	HoldDeleted func(name string)
 	// Nearest returns the one of the names that was most likely meant; empty
 	// for none.
-	Nearest  func(name string, among []string) string
-	Recorder events.EventRecorder
-	Clock    clock.Clock
-	Log      logr.Logger
+	ClosestName func(name string, among []string) string
+	Recorder    events.EventRecorder
+	Clock       clock.Clock
+	Log         logr.Logger
 }
 
 // Watch looks for such pods in the leader.
-type Watch struct {
+type Reporter struct {
 	options Options
 	// told are the pods that carry an Event and still wait.
-	told sets.Set[types.UID]
+	reported sets.Set[types.UID]
 	// gone are the names of which Gone was called, while pods of them are held.
-	gone sets.Set[string]
+	deletedProfiles sets.Set[string]
 }
 
 // New returns a Watch that has looked at nothing yet.
-func New(o Options) *Watch {
-	return &Watch{options: o, told: sets.New[types.UID](), gone: sets.New[string]()}
+func New(o Options) *Reporter {
+	return &Reporter{options: o, reported: sets.New[types.UID](), deletedProfiles: sets.New[string]()}
 }
 
 // NeedLeaderElection keeps followers from telling the same.
-func (w *Watch) NeedLeaderElection() bool { return true }
+func (w *Reporter) NeedLeaderElection() bool { return true }
 
 // Start looks until ctx ends.
-func (w *Watch) Start(ctx context.Context) error {
+func (w *Reporter) Start(ctx context.Context) error {
 	defer unservedPods.Reset()
 	for {
 		if w.options.Synced() {
-			w.look(ctx)
+			w.check(ctx)
 		}
-		timer := w.options.Clock.NewTimer(pause)
+		timer := w.options.Clock.NewTimer(checkInterval)
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
@@ -105,63 +105,63 @@ func (w *Watch) Start(ctx context.Context) error {
 }
 
 // look tells the pods that nobody serves, the oldest first, and counts them.
-func (w *Watch) look(ctx context.Context) {
+func (w *Reporter) check(ctx context.Context) {
 	pods, err := w.options.Pods.List(labels.Everything())
 	if err != nil {
 		w.options.Log.Error(err, "Cannot look for pods that nobody serves")
 		return
 	}
 	served := w.options.Served()
-	known := sets.New(append(slices.Clone(served), w.options.Others...)...)
-	w.lookForGone(ctx, pods, known)
-	alone := find(pods, known, w.options.Clock.Now())
-	count(alone)
+	known := sets.New(append(slices.Clone(served), w.options.OtherSchedulers...)...)
+	w.holdDeletedProfiles(ctx, pods, known)
+	alone := findUnserved(pods, known, w.options.Clock.Now())
+	setGauge(alone)
 	waiting, events := sets.New[types.UID](), 0
 	for _, pod := range alone {
 		waiting.Insert(pod.UID)
-		if w.told.Has(pod.UID) || events == eventsAtOnce {
+		if w.reported.Has(pod.UID) || events == maxEventsPerCheck {
 			continue
 		}
 		events++
-		w.told.Insert(pod.UID)
+		w.reported.Insert(pod.UID)
 		w.options.Recorder.Eventf(pod, nil, v1.EventTypeWarning, "NameNotServed", "Scheduling", "%s", w.note(pod.Spec.SchedulerName, served))
 	}
-	w.told = w.told.Intersection(waiting)
+	w.reported = w.reported.Intersection(waiting)
 }
 
 // lookForGone calls Gone for the profiles that do not exist and of which pods say that they
 // are held: who was told so by an earlier process would not be counted, nor hear that the
 // profile is gone.
-func (w *Watch) lookForGone(ctx context.Context, pods []*v1.Pod, known sets.Set[string]) {
+func (w *Reporter) holdDeletedProfiles(ctx context.Context, pods []*v1.Pod, known sets.Set[string]) {
 	names := sets.New[string]()
 	for _, pod := range pods {
 		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !known.Has(pod.Spec.SchedulerName) && w.isHeld(pod) {
 			names.Insert(pod.Spec.SchedulerName)
 		}
 	}
-	w.gone = w.gone.Intersection(names)
-	for _, name := range sets.List(names.Difference(w.gone)) {
-		exists, err := w.options.Exists(ctx, name)
+	w.deletedProfiles = w.deletedProfiles.Intersection(names)
+	for _, name := range sets.List(names.Difference(w.deletedProfiles)) {
+		exists, err := w.options.ProfileExists(ctx, name)
 		if err != nil {
 			w.options.Log.Error(err, "Cannot look whether a profile was deleted", "schedulingProfile", name)
 			return
 		}
 		if !exists && !fault.EarlierHoldsForgotten {
-			w.options.Gone(name)
-			w.gone.Insert(name)
+			w.options.HoldDeleted(name)
+			w.deletedProfiles.Insert(name)
 		}
 	}
 }
 
-func (w *Watch) isHeld(pod *v1.Pod) bool {
+func (w *Reporter) isHeld(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && slices.Contains(w.options.HeldFor, c.Reason)
+		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && slices.Contains(w.options.HoldReasons, c.Reason)
 	})
 }
 
-func (w *Watch) note(name string, served []string) string {
-	note := fmt.Sprintf("no scheduler has looked at the pod for %v: no SchedulingProfile that runs is called %q", Patience, name)
-	if nearest := w.options.Nearest(name, served); nearest != "" {
+func (w *Reporter) note(name string, served []string) string {
+	note := fmt.Sprintf("no scheduler has looked at the pod for %v: no SchedulingProfile that runs is called %q", ReportAfter, name)
+	if nearest := w.options.ClosestName(name, served); nearest != "" {
 		note += fmt.Sprintf(", did you mean %q?", nearest)
 	}
 	return note + "; a name that another scheduler serves belongs in the manager's --other-schedulers"
@@ -169,7 +169,7 @@ func (w *Watch) note(name string, served []string) string {
 
 // find returns the pods that wait since long enough for a name that is not
 // known, and that no bound pod carries: who bound that one serves the name.
-func find(pods []*v1.Pod, known sets.Set[string], now time.Time) []*v1.Pod {
+func findUnserved(pods []*v1.Pod, known sets.Set[string], now time.Time) []*v1.Pod {
 	var alone []*v1.Pod
 	served := sets.New[string]()
 	for _, pod := range pods {
@@ -179,7 +179,7 @@ func find(pods []*v1.Pod, known sets.Set[string], now time.Time) []*v1.Pod {
 	}
 	for _, pod := range pods {
 		name := pod.Spec.SchedulerName
-		if IsAlone(pod, now) && !known.Has(name) && !served.Has(name) {
+		if IsUnserved(pod, now) && !known.Has(name) && !served.Has(name) {
 			alone = append(alone, pod)
 		}
 	}
@@ -191,17 +191,17 @@ func find(pods []*v1.Pod, known sets.Set[string], now time.Time) []*v1.Pod {
 
 // IsAlone says whether a pod has waited for Patience, and no scheduler, and no gate,
 // has told it why.
-func IsAlone(pod *v1.Pod, now time.Time) bool {
-	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && now.Sub(pod.CreationTimestamp.Time) >= Patience &&
+func IsUnserved(pod *v1.Pod, now time.Time) bool {
+	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && now.Sub(pod.CreationTimestamp.Time) >= ReportAfter &&
 		!slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled })
 }
 
-func count(alone []*v1.Pod) {
+func setGauge(alone []*v1.Pod) {
 	names := map[string]int{}
 	for _, pod := range alone {
 		name := pod.Spec.SchedulerName
-		if _, counted := names[name]; !counted && len(names) >= namesCounted {
-			name = manyNames
+		if _, counted := names[name]; !counted && len(names) >= maxNames {
+			name = otherNames
 		}
 		names[name]++
 	}

@@ -29,33 +29,35 @@ func (r *recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string
 }
 
 // scene is a Watch over a few pods; "batch" runs.
-type scene struct {
-	*Watch
+type testEnv struct {
+	*Reporter
 	store  cache.Indexer
 	events *recorder
 	clock  *testclock.FakeClock
 	// exist are the profiles that exist; unknown is why that cannot be known.
-	exist   []string
-	unknown error
-	gone    []string
+	profiles    []string
+	profilesErr error
+	heldDeleted []string
 }
 
-func newScene() *scene {
-	s := &scene{
+func newTestEnv() *testEnv {
+	s := &testEnv{
 		store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), events: &recorder{},
 		clock: testclock.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)),
 	}
-	s.Watch = New(Options{
+	s.Reporter = New(Options{
 		Pods: corelisters.NewPodLister(s.store), Synced: func() bool { return true }, Served: func() []string { return []string{"batch"} },
-		Others: []string{"default-scheduler"}, Nearest: compile.Nearest, Recorder: s.events, Clock: s.clock, Log: logr.Discard(),
-		HeldFor: []string{"ProfileDeleted", "ProfilePaused"},
-		Exists:  func(_ context.Context, name string) (bool, error) { return slices.Contains(s.exist, name), s.unknown },
-		Gone:    func(name string) { s.gone = append(s.gone, name) },
+		OtherSchedulers: []string{"default-scheduler"}, ClosestName: compile.Suggest, Recorder: s.events, Clock: s.clock, Log: logr.Discard(),
+		HoldReasons: []string{"ProfileDeleted", "ProfilePaused"},
+		ProfileExists: func(_ context.Context, name string) (bool, error) {
+			return slices.Contains(s.profiles, name), s.profilesErr
+		},
+		HoldDeleted: func(name string) { s.heldDeleted = append(s.heldDeleted, name) },
 	})
 	return s
 }
 
-func (s *scene) pod(name, scheduler string, edits ...func(*v1.Pod)) {
+func (s *testEnv) pod(name, scheduler string, edits ...func(*v1.Pod)) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(s.clock.Now()),
 	}}
@@ -84,19 +86,19 @@ func counted(t *testing.T) map[string]float64 {
 	return values
 }
 
-func bound(p *v1.Pod) { p.Spec.NodeName = "n1" }
+func asBound(p *v1.Pod) { p.Spec.NodeName = "n1" }
 
-func TestAPodThatNobodyServesIsToldOnceAfterAMinute(t *testing.T) {
-	s := newScene()
+func TestAnUnservedPodGetsOneEventAfterAMinute(t *testing.T) {
+	s := newTestEnv()
 	s.pod("web", "bacth")
-	s.clock.Step(Patience - time.Second)
-	s.look(context.Background())
+	s.clock.Step(ReportAfter - time.Second)
+	s.check(context.Background())
 	if len(s.events.notes) > 0 {
 		t.Errorf("told %q too early", s.events.notes)
 	}
 	s.clock.Step(time.Second)
-	s.look(context.Background())
-	s.look(context.Background())
+	s.check(context.Background())
+	s.check(context.Background())
 	want := `web NameNotServed: no scheduler has looked at the pod for 1m0s: no SchedulingProfile that runs is called "bacth", did you mean "batch"?; ` +
 		`a name that another scheduler serves belongs in the manager's --other-schedulers`
 	if len(s.events.notes) != 1 || s.events.notes[0] != want {
@@ -105,32 +107,32 @@ func TestAPodThatNobodyServesIsToldOnceAfterAMinute(t *testing.T) {
 	if got := counted(t); len(got) != 1 || got["bacth"] != 1 {
 		t.Errorf("counted %v, want one pod of bacth", got)
 	}
-	s.pod("web", "bacth", bound)
-	s.look(context.Background())
+	s.pod("web", "bacth", asBound)
+	s.check(context.Background())
 	if left := counted(t); len(left) != 0 {
 		t.Errorf("%v is left", left)
 	}
 }
 
-func TestWhoIsNotToldThatNobodyServesIt(t *testing.T) {
-	for sentence, prepare := range map[string]func(s *scene){
-		"a pod of a profile that runs":               func(s *scene) { s.pod("web", "batch") },
-		"a pod of a scheduler that is known":         func(s *scene) { s.pod("web", "default-scheduler") },
-		"a pod of a scheduler that has bound others": func(s *scene) { s.pod("web", "volcano"); s.pod("other", "volcano", bound) },
-		"a pod that some scheduler told why it waits": func(s *scene) {
+func TestPodsThatAreNotReportedAsUnserved(t *testing.T) {
+	for sentence, prepare := range map[string]func(s *testEnv){
+		"a pod of a profile that runs":               func(s *testEnv) { s.pod("web", "batch") },
+		"a pod of a scheduler that is known":         func(s *testEnv) { s.pod("web", "default-scheduler") },
+		"a pod of a scheduler that has bound others": func(s *testEnv) { s.pod("web", "volcano"); s.pod("other", "volcano", asBound) },
+		"a pod that some scheduler told why it waits": func(s *testEnv) {
 			s.pod("web", "volcano", func(p *v1.Pod) {
 				p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
 			})
 		},
-		"a pod that is being deleted": func(s *scene) {
+		"a pod that is being deleted": func(s *testEnv) {
 			s.pod("web", "volcano", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: s.clock.Now()} })
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := newScene()
+			s := newTestEnv()
 			prepare(s)
-			s.clock.Step(Patience)
-			s.look(context.Background())
+			s.clock.Step(ReportAfter)
+			s.check(context.Background())
 			if len(s.events.notes) > 0 || len(counted(t)) > 0 {
 				t.Errorf("told %q", s.events.notes)
 			}
@@ -138,58 +140,61 @@ func TestWhoIsNotToldThatNobodyServesIt(t *testing.T) {
 	}
 }
 
-func TestPodsThatAnEarlierProcessHeldAreHeldWhenTheirProfileIsGone(t *testing.T) {
+func TestPodsThatAnEarlierProcessHeldAreHeldWhenTheirProfileIsDeleted(t *testing.T) {
 	held := func(reason string) func(*v1.Pod) {
 		return func(p *v1.Pod) {
 			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: reason}}
 		}
 	}
 	for sentence, c := range map[string]struct {
-		prepare func(s *scene)
+		prepare func(s *testEnv)
 		want    []string
 	}{
-		"the profile was deleted":                 {func(s *scene) { s.pod("web", "shop", held("ProfileDeleted")) }, []string{"shop"}},
-		"it was paused, and deleted since":        {func(s *scene) { s.pod("web", "shop", held("ProfilePaused")) }, []string{"shop"}},
-		"two pods of one profile":                 {func(s *scene) { s.pod("a", "shop", held("ProfileDeleted")); s.pod("b", "shop", held("ProfilePaused")) }, []string{"shop"}},
-		"the profile exists":                      {func(s *scene) { s.pod("web", "shop", held("ProfilePaused")); s.exist = []string{"shop"} }, nil},
-		"the profile runs":                        {func(s *scene) { s.pod("web", "batch", held("ProfilePaused")) }, nil},
-		"another scheduler serves the name":       {func(s *scene) { s.pod("web", "default-scheduler", held("ProfileDeleted")) }, nil},
-		"another scheduler has told the pod":      {func(s *scene) { s.pod("web", "shop", held("Unschedulable")) }, nil},
-		"the pod has a node":                      {func(s *scene) { s.pod("web", "shop", held("ProfileDeleted"), bound) }, nil},
-		"it cannot be known whether there is one": {func(s *scene) { s.pod("web", "shop", held("ProfileDeleted")); s.unknown = errors.New("no") }, nil},
-		"nobody has told the pod anything":        {func(s *scene) { s.pod("web", "shop") }, nil},
+		"the profile was deleted":          {func(s *testEnv) { s.pod("web", "shop", held("ProfileDeleted")) }, []string{"shop"}},
+		"it was paused, and deleted since": {func(s *testEnv) { s.pod("web", "shop", held("ProfilePaused")) }, []string{"shop"}},
+		"two pods of one profile": {func(s *testEnv) {
+			s.pod("a", "shop", held("ProfileDeleted"))
+			s.pod("b", "shop", held("ProfilePaused"))
+		}, []string{"shop"}},
+		"the profile exists":                      {func(s *testEnv) { s.pod("web", "shop", held("ProfilePaused")); s.profiles = []string{"shop"} }, nil},
+		"the profile runs":                        {func(s *testEnv) { s.pod("web", "batch", held("ProfilePaused")) }, nil},
+		"another scheduler serves the name":       {func(s *testEnv) { s.pod("web", "default-scheduler", held("ProfileDeleted")) }, nil},
+		"another scheduler has told the pod":      {func(s *testEnv) { s.pod("web", "shop", held("Unschedulable")) }, nil},
+		"the pod has a node":                      {func(s *testEnv) { s.pod("web", "shop", held("ProfileDeleted"), asBound) }, nil},
+		"it cannot be known whether there is one": {func(s *testEnv) { s.pod("web", "shop", held("ProfileDeleted")); s.profilesErr = errors.New("no") }, nil},
+		"nobody has told the pod anything":        {func(s *testEnv) { s.pod("web", "shop") }, nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := newScene()
+			s := newTestEnv()
 			c.prepare(s)
 			for range 2 {
-				s.look(t.Context())
+				s.check(t.Context())
 			}
-			if !slices.Equal(s.gone, c.want) {
-				t.Errorf("held the pods of %q, want %q", s.gone, c.want)
+			if !slices.Equal(s.heldDeleted, c.want) {
+				t.Errorf("held the pods of %q, want %q", s.heldDeleted, c.want)
 			}
 		})
 	}
 }
 
-func TestACrowdIsToldBitByBitAndCountedUnderFewNames(t *testing.T) {
-	s := newScene()
-	for i := range 3 * eventsAtOnce {
+func TestManyUnservedPodsAreReportedInStepsAndCountedUnderFewNames(t *testing.T) {
+	s := newTestEnv()
+	for i := range 3 * maxEventsPerCheck {
 		s.pod(fmt.Sprintf("web-%02d", i), fmt.Sprint("nobody-", i%30))
 	}
-	s.clock.Step(Patience)
+	s.clock.Step(ReportAfter)
 	for look := 1; look <= 4; look++ {
-		s.look(context.Background())
-		if want := min(look*eventsAtOnce, 3*eventsAtOnce); len(s.events.notes) != want {
+		s.check(context.Background())
+		if want := min(look*maxEventsPerCheck, 3*maxEventsPerCheck); len(s.events.notes) != want {
 			t.Fatalf("%d were told after %d looks, want %d", len(s.events.notes), look, want)
 		}
 	}
 	slices.Sort(s.events.notes)
-	if told := slices.Compact(s.events.notes); len(told) != 3*eventsAtOnce {
+	if told := slices.Compact(s.events.notes); len(told) != 3*maxEventsPerCheck {
 		t.Errorf("%d pods were told, want each", len(told))
 	}
-	if n := len(counted(t)); n != namesCounted+1 {
-		t.Errorf("%d series, want %d", n, namesCounted+1)
+	if n := len(counted(t)); n != maxNames+1 {
+		t.Errorf("%d series, want %d", n, maxNames+1)
 	}
 	if strings.Contains(s.events.notes[0], "did you mean") {
 		t.Errorf("%q guesses wildly", s.events.notes[0])

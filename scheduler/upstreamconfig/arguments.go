@@ -18,28 +18,28 @@ import (
 )
 
 // arguments takes over those of plugins that Berth has.
-func (w *writer) arguments(at *field.Path) []v1alpha1.PluginArguments {
+func (w *profileWriter) arguments(at *field.Path) []v1alpha1.PluginArguments {
 	var given []v1alpha1.PluginArguments
 	for i, entry := range w.from.PluginConfig {
 		path := w.path.Child("pluginConfig").Index(i)
-		if !w.there(entry.Name, path.Child("name")) {
+		if !w.hasPlugin(entry.Name, path.Child("name")) {
 			continue
 		}
 		raw := bytes.TrimSpace(entry.Args.Raw)
 		if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
-			w.reading.note(path, "left out: no arguments are the plugin's own defaults")
+			w.result.note(path, "left out: no arguments are the plugin's own defaults")
 			continue
 		}
 		if w.registry[entry.Name].NewArgs == nil {
-			w.reading.note(path, "left out: plugin %q takes no arguments, and kube-scheduler takes no notice of them either", entry.Name)
+			w.result.note(path, "left out: plugin %q takes no arguments, and kube-scheduler takes no notice of them either", entry.Name)
 			continue
 		}
-		text, err := plain(entry.Name, raw)
+		text, err := withoutTypeMeta(entry.Name, raw)
 		if err != nil {
-			w.faults.add(path.Child("args"), "%v", err)
+			w.errors.add(path.Child("args"), "%v", err)
 			continue
 		}
-		w.same(at.Index(len(given)), path)
+		w.mapField(at.Index(len(given)), path)
 		given = append(given, v1alpha1.PluginArguments{Name: entry.Name, Args: &runtime.RawExtension{Raw: text}})
 	}
 	return given
@@ -47,7 +47,7 @@ func (w *writer) arguments(at *field.Path) []v1alpha1.PluginArguments {
 
 // plain is arguments without the apiVersion and kind that kube-scheduler writes
 // into them, where those are right; the compiler tells of others.
-func plain(plugin string, raw []byte) ([]byte, error) {
+func withoutTypeMeta(plugin string, raw []byte) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, fmt.Errorf("must be an object: %w", err)
@@ -64,7 +64,7 @@ func plain(plugin string, raw []byte) ([]byte, error) {
 }
 
 // share moves arguments that several profiles give alike into PluginConfigs.
-func (r *Reading) share() {
+func (r *Result) extractSharedArguments() {
 	type use struct {
 		plugin string
 		args   string
@@ -89,7 +89,7 @@ func (r *Reading) share() {
 		if len(u.where) < 2 {
 			continue
 		}
-		name := kebab(u.plugin)
+		name := kebabCase(u.plugin)
 		if taken[name] {
 			name += "-" + u.first
 		}
@@ -108,7 +108,7 @@ func (r *Reading) share() {
 
 // kebab is a plugin's name as an object's: NodeResourcesFit is
 // node-resources-fit.
-func kebab(plugin string) string {
+func kebabCase(plugin string) string {
 	var b strings.Builder
 	for i, c := range plugin {
 		switch {

@@ -20,19 +20,19 @@ const Kind = "KubeSchedulerConfiguration"
 // FromConfiguration reads the JSON of a KubeSchedulerConfiguration. The error is
 // Faults, each naming its field: what kube-scheduler itself would refuse, and
 // names that no SchedulingProfile can have.
-func FromConfiguration(text []byte, o Options) (*Reading, error) {
+func FromConfiguration(text []byte, o Options) (*Result, error) {
 	config := &configv1.KubeSchedulerConfiguration{}
 	if err := decode(text, config); err != nil {
 		return nil, err
 	}
-	r, want := &Reading{}, configv1.SchemeGroupVersion.String()
+	r, want := &Result{}, configv1.SchemeGroupVersion.String()
 	if config.APIVersion == V1beta3 && config.Kind == Kind {
 		if err := fromV1beta3(config, r); err != nil {
 			return nil, err
 		}
 	}
 	if config.APIVersion != want || config.Kind != Kind {
-		return nil, Faults{"apiVersion: must be " + want + " or " + V1beta3 + ", and kind " + Kind + ", is " + config.APIVersion + " and " + config.Kind +
+		return nil, Errors{"apiVersion: must be " + want + " or " + V1beta3 + ", and kind " + Kind + ", is " + config.APIVersion + " and " + config.Kind +
 			": the kube-scheduler of an older version writes it anew with --config OLD --write-config-to NEW"}
 	}
 	return fromConfiguration(config, o, r, nil)
@@ -40,7 +40,7 @@ func FromConfiguration(text []byte, o Options) (*Reading, error) {
 
 // fromConfiguration makes profiles of a configuration, in r. origin, where it is not
 // nil, says which field of another file a path of the configuration stands for.
-func fromConfiguration(config *configv1.KubeSchedulerConfiguration, o Options, r *Reading, origin func(path string) string) (*Reading, error) {
+func fromConfiguration(config *configv1.KubeSchedulerConfiguration, o Options, r *Result, origin func(path string) string) (*Result, error) {
 	if len(config.Profiles) == 0 {
 		config.Profiles = []configv1.KubeSchedulerProfile{{}}
 	}
@@ -48,7 +48,7 @@ func fromConfiguration(config *configv1.KubeSchedulerConfiguration, o Options, r
 		name := cmp.Or(o.Name, corev1.DefaultSchedulerName)
 		first.SchedulerName = &name
 	}
-	var found Faults
+	var found Errors
 	shared := settingsOf(config, r, &found)
 	names := map[string]int{}
 	var judged []func()
@@ -59,9 +59,9 @@ func fromConfiguration(config *configv1.KubeSchedulerConfiguration, o Options, r
 			found.add(path.Child("schedulerName"), "%q is profiles[%d]'s already: each profile needs a name of its own", name, j)
 		}
 		names[name] = i
-		w := &writer{registry: o.Registry, reading: r, faults: &found, from: &config.Profiles[i], path: path}
+		w := &profileWriter{registry: o.Registry, result: r, errors: &found, from: &config.Profiles[i], path: path}
 		profile := w.profile(name, shared)
-		judged = append(judged, func() { w.judge(profile, origin) })
+		judged = append(judged, func() { w.validate(profile, origin) })
 		r.Profiles = append(r.Profiles, profile)
 		if name == corev1.DefaultSchedulerName {
 			r.note(path.Child("schedulerName"), "while a kube-scheduler serves %s, Berth leaves its pods alone: stop that one first, or annotate the profile %s: \"true\"",
@@ -77,25 +77,25 @@ func fromConfiguration(config *configv1.KubeSchedulerConfiguration, o Options, r
 		return nil, err
 	}
 	if !o.Inline {
-		r.share()
+		r.extractSharedArguments()
 	}
 	return r, nil
 }
 
 // subdomain is what the CustomResourceDefinition asks of a profile's name.
-var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+var dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 // maxName is the longest name of a profile: events refuse a longer reporter.
-const maxName = 63
+const maxNameLength = 63
 
-func checkName(name *string, path *field.Path, found *Faults) string {
+func checkName(name *string, path *field.Path, found *Errors) string {
 	switch {
 	case name == nil || *name == "":
 		found.add(path, "must be set where there are several profiles: it becomes the SchedulingProfile's name")
 		return ""
-	case len(*name) > maxName:
-		found.add(path, "must be at most %d characters, since it becomes a SchedulingProfile's name, is %d: give the profile, and its pods, a shorter one", maxName, len(*name))
-	case !subdomain.MatchString(*name):
+	case len(*name) > maxNameLength:
+		found.add(path, "must be at most %d characters, since it becomes a SchedulingProfile's name, is %d: give the profile, and its pods, a shorter one", maxNameLength, len(*name))
+	case !dnsSubdomain.MatchString(*name):
 		found.add(path, "must be a DNS subdomain, since it becomes a SchedulingProfile's name (lower-case letters, digits, '-' and '.', with a letter or digit at each end), is %q", *name)
 	}
 	return *name
@@ -111,25 +111,25 @@ func newProfile(name string) *v1alpha1.SchedulingProfile {
 
 // judge asks the compiler, which tells the fields of the profile; the faults name
 // those of the file.
-func (w *writer) judge(p *v1alpha1.SchedulingProfile, origin func(string) string) {
+func (w *profileWriter) validate(p *v1alpha1.SchedulingProfile, origin func(string) string) {
 	_, rejection := compile.Profile(compile.Input{Profile: p, Registry: w.registry, Extenders: compile.AllExtenders})
 	if rejection == nil {
 		return
 	}
-	for _, f := range rejection.Faults {
-		at := w.field(f.Path)
+	for _, f := range rejection.Errors {
+		at := w.sourceField(f.Path)
 		if origin != nil {
 			at = origin(at)
 		}
-		w.faults.say(at + ": " + f.Detail)
+		w.errors.addText(at + ": " + f.Detail)
 	}
 }
 
 // field is where in the file that is what path names in the profile.
-func (w *writer) field(path string) string {
+func (w *profileWriter) sourceField(path string) string {
 	for _, s := range w.fields {
-		if rest, ok := strings.CutPrefix(path, s.ours); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-			return s.theirs + rest
+		if rest, ok := strings.CutPrefix(path, s.berth); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return s.upstream + rest
 		}
 	}
 	return path

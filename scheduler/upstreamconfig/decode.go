@@ -14,9 +14,9 @@ import (
 func decode(text []byte, into any) error {
 	strict, err := kjson.UnmarshalStrict(text, into)
 	if err != nil {
-		return Faults{fmt.Sprintf("is not in shape: %v", err)}
+		return Errors{fmt.Sprintf("is not in shape: %v", err)}
 	}
-	var found Faults
+	var found Errors
 	for _, e := range strict {
 		var at kjson.FieldError
 		if errors.As(e, &at) {

@@ -26,14 +26,14 @@ func ForKubeScheduler(blueprints []*compile.Blueprint, registry framework.Regist
 	var all []Remark
 	for i, b := range blueprints {
 		if i > 0 && !fault.OneConfigurationForAll {
-			if err := together(blueprints[0], b); err != nil {
+			if err := checkCompatible(blueprints[0], b); err != nil {
 				return nil, nil, err
 			}
 		}
 		e := &exporter{blueprint: b, registry: registry}
 		config.Profiles = append(config.Profiles, e.profile())
 		e.queue(config)
-		config.Extenders = e.extendersOut(field.NewPath("spec", "extenders"))
+		config.Extenders = e.extenders(field.NewPath("spec", "extenders"))
 		all = append(all, e.remarks...)
 	}
 	return config, all, nil
@@ -60,7 +60,7 @@ func newConfiguration() *configv1.KubeSchedulerConfiguration {
 }
 
 // Text is a configuration as JSON without what was left to kube-scheduler.
-func Text(config *configv1.KubeSchedulerConfiguration) ([]byte, error) {
+func JSON(config *configv1.KubeSchedulerConfiguration) ([]byte, error) {
 	plain, err := runtime.DefaultUnstructuredConverter.ToUnstructured(config)
 	if err != nil {
 		return nil, fmt.Errorf("writing a %s: %w", Kind, err)
@@ -84,7 +84,7 @@ func Text(config *configv1.KubeSchedulerConfiguration) ([]byte, error) {
 }
 
 // together says why two Blueprints do not fit into one configuration.
-func together(first, other *compile.Blueprint) error {
+func checkCompatible(first, other *compile.Blueprint) error {
 	if a, b := first.Queue, other.Queue; a.InitialBackoff != b.InitialBackoff || a.MaxBackoff != b.MaxBackoff {
 		return fmt.Errorf("SchedulingProfile %s: spec.queue: the backoff is another than %s's, and kube-scheduler has one for all profiles: write a file for each", other.Name, first.Name)
 	}
@@ -121,7 +121,7 @@ func (e *exporter) profile() configv1.KubeSchedulerProfile {
 		p.PercentageOfNodesToScore = &percentage
 	}
 	chains := e.chains(spec.Child("plugins"))
-	p.Plugins = e.stanza(chains)
+	p.Plugins = e.plugins(chains)
 	p.PluginConfig = e.arguments(chains, spec.Child("pluginConfig"))
 	if b.Namespaces != nil {
 		e.lost(spec.Child("allowedNamespaces"), "kube-scheduler takes pods of every namespace, this profile only those of %s", b.Namespaces)
@@ -146,7 +146,7 @@ func (e *exporter) arguments(chains framework.Chains, path *field.Path) []config
 	for _, point := range framework.Points {
 		for _, entry := range chains[point] {
 			args, takes := e.blueprint.Args[entry.Name]
-			if !takes || done[entry.Name] || e.usual(entry.Name, args) {
+			if !takes || done[entry.Name] || e.isDefault(entry.Name, args) {
 				continue
 			}
 			done[entry.Name] = true
@@ -168,7 +168,7 @@ func (e *exporter) arguments(chains framework.Chains, path *field.Path) []config
 }
 
 // usual says whether a plugin's arguments are its defaults.
-func (e *exporter) usual(name string, args runtime.Object) bool {
+func (e *exporter) isDefault(name string, args runtime.Object) bool {
 	registration := e.registry[name]
 	if registration.NewArgs == nil {
 		return false

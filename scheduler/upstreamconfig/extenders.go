@@ -20,7 +20,7 @@ const maxTimeout = 10 * time.Second
 
 // extendersOf are those that Berth can ask; in a KubeSchedulerConfiguration they
 // are all profiles'. Why another cannot be is among the remarks.
-func extendersOf(c *configv1.KubeSchedulerConfiguration, r *Reading, found *Faults) (asked []v1alpha1.Extender, fields []sameField) {
+func extendersOf(c *configv1.KubeSchedulerConfiguration, r *Result, found *Errors) (asked []v1alpha1.Extender, fields []fieldMapping) {
 	names := map[string]bool{}
 	for i := range c.Extenders {
 		path := field.NewPath("extenders").Index(i)
@@ -33,7 +33,7 @@ func extendersOf(c *configv1.KubeSchedulerConfiguration, r *Reading, found *Faul
 			e.Name = fmt.Sprintf("%s-%d", base, n)
 		}
 		names[e.Name] = true
-		fields = append(fields, sameField{field.NewPath("spec", "extenders").Index(len(asked)).String(), path.String()})
+		fields = append(fields, fieldMapping{field.NewPath("spec", "extenders").Index(len(asked)).String(), path.String()})
 		asked = append(asked, e)
 	}
 	if len(asked) > 0 {
@@ -42,7 +42,7 @@ func extendersOf(c *configv1.KubeSchedulerConfiguration, r *Reading, found *Faul
 	return asked, fields
 }
 
-func extenderOf(from *configv1.Extender, path *field.Path, r *Reading, found *Faults) (v1alpha1.Extender, bool) {
+func extenderOf(from *configv1.Extender, path *field.Path, r *Result, found *Errors) (v1alpha1.Extender, bool) {
 	lost := func(at *field.Path, format string, args ...any) (v1alpha1.Extender, bool) {
 		r.lost(at, "the extender is left out: "+format, args...)
 		return v1alpha1.Extender{}, false
@@ -82,7 +82,7 @@ func extenderOf(from *configv1.Extender, path *field.Path, r *Reading, found *Fa
 	return e, true
 }
 
-func extenderWeight(from *configv1.Extender, path *field.Path, r *Reading, found *Faults) *int32 {
+func extenderWeight(from *configv1.Extender, path *field.Path, r *Result, found *Errors) *int32 {
 	switch {
 	case from.PrioritizeVerb == "" && from.Weight > 1:
 		r.note(path, "left out: it counts only with prioritizeVerb")
@@ -98,7 +98,7 @@ func extenderWeight(from *configv1.Extender, path *field.Path, r *Reading, found
 
 // timeout is in whole seconds, and no less than what was given; 0 is the default
 // of both, 5 s.
-func timeout(d time.Duration, path *field.Path, r *Reading) *int32 {
+func timeout(d time.Duration, path *field.Path, r *Result) *int32 {
 	if d <= 0 {
 		return nil
 	}
@@ -120,17 +120,17 @@ func extenderName(prefix string) string {
 	if end := strings.IndexAny(host, ".:/"); end >= 0 {
 		host = host[:end]
 	}
-	if len(validation.IsDNS1123Label(host)) == 0 && strings.Trim(host, "0123456789") != "" && len(host) <= maxExtenderName {
+	if len(validation.IsDNS1123Label(host)) == 0 && strings.Trim(host, "0123456789") != "" && len(host) <= maxExtenderNameLength {
 		return host
 	}
 	return "extender"
 }
 
 // maxExtenderName leaves room for a number behind the name.
-const maxExtenderName = 50
+const maxExtenderNameLength = 50
 
 // extendersOut writes a Blueprint's.
-func (e *exporter) extendersOut(path *field.Path) []configv1.Extender {
+func (e *exporter) extenders(path *field.Path) []configv1.Extender {
 	var all []configv1.Extender
 	for _, c := range e.blueprint.Extenders {
 		out := configv1.Extender{

@@ -5,7 +5,7 @@ import "slices"
 // theirs are the plugins that kube-scheduler 1.37 has built in, whether or not a
 // feature gate turns them on (pkg/scheduler/framework/plugins/names). What is not
 // among them it does not start with.
-var theirs = []string{
+var upstreamPlugins = []string{
 	"DefaultBinder", "DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
 	"ImageLocality", "InterPodAffinity", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts",
 	"NodeResourcesBalancedAllocation", "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits",
@@ -15,7 +15,7 @@ var theirs = []string{
 
 // gated are those that kube-scheduler 1.37 runs only where a feature gate that is
 // off by default is on.
-var gated = map[string]string{
+var featureGates = map[string]string{
 	"DeferredPodScheduling":      "InPlacePodVerticalScalingSchedulerPreemption",
 	"GangScheduling":             "GenericWorkload",
 	"TopologyPlacementGenerator": "TopologyAwareWorkloadScheduling",
@@ -24,7 +24,7 @@ var gated = map[string]string{
 
 // removed are plugins that a version of kube-scheduler had and 1.37 has not, and
 // what does their work there.
-var removed = map[string]string{
+var removedPlugins = map[string]string{
 	"AzureDiskLimits":             "NodeVolumeLimits does its work: those volumes are CSI's",
 	"CinderLimits":                "NodeVolumeLimits does its work: those volumes are CSI's",
 	"EBSLimits":                   "NodeVolumeLimits does its work: those volumes are CSI's",
@@ -37,7 +37,7 @@ var removed = map[string]string{
 }
 
 // Theirs says whether kube-scheduler 1.37 has a plugin of this name.
-func Theirs(name string) bool { return slices.Contains(theirs, name) }
+func IsUpstreamPlugin(name string) bool { return slices.Contains(upstreamPlugins, name) }
 
 // Names are the plugins that kube-scheduler 1.37 has, by name.
-func Names() []string { return slices.Clone(theirs) }
+func UpstreamPlugins() []string { return slices.Clone(upstreamPlugins) }

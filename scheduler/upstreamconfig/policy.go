@@ -17,24 +17,24 @@ import (
 
 // FromPolicy reads the JSON of a Policy: predicates and priorities become plugins,
 // in the order in which kube-scheduler asked them. The error is Faults.
-func FromPolicy(text []byte, o Options) (*Reading, error) {
+func FromPolicy(text []byte, o Options) (*Result, error) {
 	file := &policy{}
 	if err := decode(text, file); err != nil {
 		return nil, err
 	}
 	if file.APIVersion != "v1" || file.Kind != PolicyKind {
-		return nil, Faults{"apiVersion: must be v1 and kind " + PolicyKind + ", is " + file.APIVersion + " and " + file.Kind}
+		return nil, Errors{"apiVersion: must be v1 and kind " + PolicyKind + ", is " + file.APIVersion + " and " + file.Kind}
 	}
-	t := &translator{registry: o.Registry, reading: &Reading{}, weights: map[string]int64{}, args: map[string]any{}, from: map[string]*field.Path{}}
+	t := &policyTranslator{registry: o.Registry, result: &Result{}, weights: map[string]int64{}, args: map[string]any{}, sourcePaths: map[string]*field.Path{}}
 	t.predicates(file.Predicates)
 	t.priorities(file.Priorities)
 	t.settings(file)
-	if err := t.faults.err(); err != nil {
+	if err := t.errors.err(); err != nil {
 		return nil, err
 	}
 	name := cmp.Or(o.Name, corev1.DefaultSchedulerName)
-	config := &configv1.KubeSchedulerConfiguration{Profiles: []configv1.KubeSchedulerProfile{{SchedulerName: &name, Plugins: t.stanza()}}}
-	for _, plugin := range t.argued() {
+	config := &configv1.KubeSchedulerConfiguration{Profiles: []configv1.KubeSchedulerProfile{{SchedulerName: &name, Plugins: t.plugins()}}}
+	for _, plugin := range t.pluginsWithArguments() {
 		raw, err := json.Marshal(t.args[plugin])
 		if err != nil {
 			return nil, err
@@ -42,9 +42,9 @@ func FromPolicy(text []byte, o Options) (*Reading, error) {
 		config.Profiles[0].PluginConfig = append(config.Profiles[0].PluginConfig, configv1.PluginConfig{Name: plugin, Args: runtime.RawExtension{Raw: raw}})
 	}
 	for _, e := range file.Extenders {
-		config.Extenders = append(config.Extenders, e.today())
+		config.Extenders = append(config.Extenders, e.toV1())
 	}
-	read, err := fromConfiguration(config, o, &Reading{}, t.origin(config))
+	read, err := fromConfiguration(config, o, &Result{}, t.origin(config))
 	if err != nil {
 		return nil, err
 	}
@@ -53,30 +53,30 @@ func FromPolicy(text []byte, o Options) (*Reading, error) {
 		p.Spec.Base = v1alpha1.BaseNone
 		p.Spec.Plugins.MultiPoint = v1alpha1.PluginSet{}
 	}
-	read.Remarks = append(t.reading.Remarks, slices.DeleteFunc(read.Remarks, func(r Remark) bool { return r.Path == "profiles[0].plugins" })...)
+	read.Remarks = append(t.result.Remarks, slices.DeleteFunc(read.Remarks, func(r Remark) bool { return r.Path == "profiles[0].plugins" })...)
 	return read, nil
 }
 
 // translator makes plugins of predicates and priorities.
-type translator struct {
+type policyTranslator struct {
 	registry framework.Registry
-	reading  *Reading
-	faults   Faults
+	result   *Result
+	errors   Errors
 	// asked are the predicates, and where they are in the file.
-	asked map[string]*field.Path
+	predicatePaths map[string]*field.Path
 	// filters and scores are plugins, in the order in which they are asked.
 	filters, scores []string
 	weights         map[string]int64
 	args            map[string]any
 	// from says where the file asks for a plugin.
-	from map[string]*field.Path
+	sourcePaths map[string]*field.Path
 }
 
 // has says whether Berth has a plugin; where not, what is lost is said.
-func (t *translator) has(plugin string, path *field.Path) bool {
+func (t *policyTranslator) hasPlugin(plugin string, path *field.Path) bool {
 	if _, known := t.registry[plugin]; known {
-		if t.from[plugin] == nil {
-			t.from[plugin] = path
+		if t.sourcePaths[plugin] == nil {
+			t.sourcePaths[plugin] = path
 		}
 		return true
 	}
@@ -84,38 +84,38 @@ func (t *translator) has(plugin string, path *field.Path) bool {
 	if compile.IsDefault(plugin) {
 		why += ", and holds the pods that need it"
 	}
-	t.reading.lost(path, "left out: %s", why)
+	t.result.lost(path, "left out: %s", why)
 	return false
 }
 
 // known reports a name that there is not, with the nearest.
-func (t *translator) unknown(path *field.Path, what, name string, names []string) {
+func (t *policyTranslator) addUnknownName(path *field.Path, what, name string, names []string) {
 	text := "no " + what + " \"" + name + "\" was built in"
-	if near := compile.Nearest(name, names); near != "" {
+	if near := compile.Suggest(name, names); near != "" {
 		text += ", was \"" + near + "\" meant?"
 	}
-	t.faults.add(path, "%s", text)
+	t.errors.add(path, "%s", text)
 }
 
 // settings is what the file says of all.
-func (t *translator) settings(file *policy) {
+func (t *policyTranslator) settings(file *policy) {
 	if w := file.HardPodAffinitySymmetricWeight; w < 0 || w > 100 {
-		t.faults.add(field.NewPath("hardPodAffinitySymmetricWeight"), "must be from 0 to 100, is %d", w)
+		t.errors.add(field.NewPath("hardPodAffinitySymmetricWeight"), "must be from 0 to 100, is %d", w)
 	} else if w > 1 {
 		if !slices.Contains(t.scores, interPodAffinity) && !slices.Contains(t.filters, interPodAffinity) {
-			t.reading.note(field.NewPath("hardPodAffinitySymmetricWeight"), "left out: nothing in the file asks for pod affinity")
+			t.result.note(field.NewPath("hardPodAffinitySymmetricWeight"), "left out: nothing in the file asks for pod affinity")
 		} else {
 			t.args[interPodAffinity] = &configv1.InterPodAffinityArgs{HardPodAffinityWeight: &w}
-			t.from[interPodAffinity] = field.NewPath("hardPodAffinitySymmetricWeight")
+			t.sourcePaths[interPodAffinity] = field.NewPath("hardPodAffinitySymmetricWeight")
 		}
 	}
 	if file.AlwaysCheckAllPredicates {
-		t.reading.note(field.NewPath("alwaysCheckAllPredicates"), "left out: it changed what a refusal names, not where pods go; `kubectl get why` names what is missing on the nearest nodes")
+		t.result.note(field.NewPath("alwaysCheckAllPredicates"), "left out: it changed what a refusal names, not where pods go; `kubectl get why` names what is missing on the nearest nodes")
 	}
 }
 
 // argued are the plugins with arguments, in the order in which they are met.
-func (t *translator) argued() []string {
+func (t *policyTranslator) pluginsWithArguments() []string {
 	var names []string
 	for _, name := range slices.Concat(t.filters, t.scores) {
 		if t.args[name] != nil && !slices.Contains(names, name) {
@@ -127,7 +127,7 @@ func (t *translator) argued() []string {
 
 // stanza is what runs at each point: what each predicate's and priority's plugin
 // has to do there, and what every profile needs.
-func (t *translator) stanza() *configv1.Plugins {
+func (t *policyTranslator) plugins() *configv1.Plugins {
 	stanza := &configv1.Plugins{}
 	stanza.MultiPoint.Disabled = []configv1.Plugin{{Name: v1alpha1.AllPlugins}}
 	at := func(set *configv1.PluginSet, point framework.Point, names []string) {
@@ -156,10 +156,10 @@ func (t *translator) stanza() *configv1.Plugins {
 
 // origin says which field of the Policy asks for what a path of the configuration
 // that was made of it names.
-func (t *translator) origin(config *configv1.KubeSchedulerConfiguration) func(string) string {
+func (t *policyTranslator) origin(config *configv1.KubeSchedulerConfiguration) func(string) string {
 	places := map[string]string{}
 	for i, c := range config.Profiles[0].PluginConfig {
-		if from := t.from[c.Name]; from != nil {
+		if from := t.sourcePaths[c.Name]; from != nil {
 			places[field.NewPath("profiles").Index(0).Child("pluginConfig").Index(i).String()] = from.String()
 		}
 	}

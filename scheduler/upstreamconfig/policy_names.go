@@ -5,7 +5,7 @@ package upstreamconfig
 
 // ordered are the predicates in the order in which they were asked, whatever the
 // order of the file.
-var ordered = []string{
+var predicateOrder = []string{
 	"CheckNodeUnschedulable", "GeneralPredicates", "HostName", "PodFitsHostPorts", "PodFitsPorts", "MatchNodeSelector",
 	"PodFitsResources", "NoDiskConflict", "PodToleratesNodeTaints", "PodToleratesNodeNoExecuteTaints",
 	"CheckNodeCondition", "CheckNodeMemoryPressure", "CheckNodeDiskPressure", "CheckNodePIDPressure",
@@ -15,7 +15,7 @@ var ordered = []string{
 }
 
 // filters are the plugins of each predicate.
-var filters = map[string][]string{
+var predicatePlugins = map[string][]string{
 	"CheckNodeUnschedulable":          {"NodeUnschedulable"},
 	"GeneralPredicates":               {"NodeName", "NodePorts", "NodeAffinity", "NodeResourcesFit"},
 	"HostName":                        {"NodeName"},
@@ -44,7 +44,7 @@ var filters = map[string][]string{
 
 // otherwise says of predicates and priorities what their plugin does in another
 // way.
-var otherwise = map[string]string{
+var behaviorNotes = map[string]string{
 	"PodToleratesNodeNoExecuteTaints": "TaintToleration looks at NoSchedule taints, too",
 	"CheckNodeCondition":              "the conditions of nodes are taints since Kubernetes 1.17, which TaintToleration looks at",
 	"CheckNodeMemoryPressure":         "the conditions of nodes are taints since Kubernetes 1.17, which TaintToleration looks at",
@@ -59,16 +59,16 @@ var otherwise = map[string]string{
 }
 
 // mandatory are the predicates that were asked whatever the file said.
-var mandatory = []string{"PodToleratesNodeTaints", "CheckNodeUnschedulable"}
+var mandatoryPredicates = []string{"PodToleratesNodeTaints", "CheckNodeUnschedulable"}
 
 // usualPredicates and usualPriorities are those of a file that names none: the
 // DefaultProvider of Kubernetes 1.15.
 var (
-	usualPredicates = []string{
+	defaultPredicates = []string{
 		"NoVolumeZoneConflict", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount", "MaxAzureDiskVolumeCount", "MaxCSIVolumeCountPred",
 		"MatchInterPodAffinity", "NoDiskConflict", "GeneralPredicates", "PodToleratesNodeTaints", "CheckNodeUnschedulable", "CheckVolumeBinding",
 	}
-	usualPriorities = []priority{
+	defaultPriorities = []priority{
 		{Name: "SelectorSpreadPriority", Weight: 1}, {Name: "InterPodAffinityPriority", Weight: 1},
 		{Name: "LeastRequestedPriority", Weight: 1}, {Name: "BalancedResourceAllocation", Weight: 1},
 		{Name: "NodePreferAvoidPodsPriority", Weight: 10000}, {Name: "NodeAffinityPriority", Weight: 1},
@@ -77,7 +77,7 @@ var (
 )
 
 // scorers is the plugin of each priority.
-var scorers = map[string]string{
+var priorityPlugins = map[string]string{
 	"LeastRequestedPriority":           "NodeResourcesFit",
 	"MostRequestedPriority":            "NodeResourcesFit",
 	"RequestedToCapacityRatioPriority": "NodeResourcesFit",
@@ -93,7 +93,7 @@ var scorers = map[string]string{
 }
 
 // constant is the priority that gave each node the same.
-const constant = "EqualPriority"
+const equalPriority = "EqualPriority"
 
 const (
 	serviceAffinity  = "ServiceAffinity"

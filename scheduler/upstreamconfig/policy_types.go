@@ -16,9 +16,9 @@ type policy struct {
 	metav1.TypeMeta `json:",inline"`
 	// Predicates and Priorities are kube-scheduler's own where they are not there,
 	// and none where they are empty.
-	Predicates []predicate `json:"predicates"`
-	Priorities []priority  `json:"priorities"`
-	Extenders  []oldServer `json:"extenders"`
+	Predicates []predicate      `json:"predicates"`
+	Priorities []priority       `json:"priorities"`
+	Extenders  []policyExtender `json:"extenders"`
 	// HardPodAffinitySymmetricWeight is 1 where it is 0.
 	HardPodAffinitySymmetricWeight int32 `json:"hardPodAffinitySymmetricWeight"`
 	AlwaysCheckAllPredicates       bool  `json:"alwaysCheckAllPredicates"`
@@ -60,7 +60,7 @@ type priorityArgument struct {
 }
 
 // oldServer is an extender; its time-out is in nanoseconds.
-type oldServer struct {
+type policyExtender struct {
 	URLPrefix        string                             `json:"urlPrefix"`
 	FilterVerb       string                             `json:"filterVerb"`
 	PreemptVerb      string                             `json:"preemptVerb"`
@@ -75,7 +75,7 @@ type oldServer struct {
 	Ignorable        bool                               `json:"ignorable"`
 }
 
-func (o oldServer) today() configv1.Extender {
+func (o policyExtender) toV1() configv1.Extender {
 	return configv1.Extender{
 		URLPrefix: o.URLPrefix, FilterVerb: o.FilterVerb, PreemptVerb: o.PreemptVerb, PrioritizeVerb: o.PrioritizeVerb,
 		Weight: o.Weight, BindVerb: o.BindVerb, EnableHTTPS: o.EnableHTTPS, TLSConfig: o.TLSConfig,

@@ -11,27 +11,27 @@ import (
 
 // settings are what a configuration says once for all of its profiles.
 type settings struct {
-	percentage    int32
-	initial, most *int32
-	extenders     []v1alpha1.Extender
-	fields        []sameField
+	percentage                 int32
+	initialBackoff, maxBackoff *int32
+	extenders                  []v1alpha1.Extender
+	fields                     []fieldMapping
 }
 
 // maxBackoff is the longest backoff of a profile, in seconds.
 const maxBackoff = 86400
 
-func (s settings) put(spec *v1alpha1.SchedulingProfileSpec) {
+func (s settings) applyTo(spec *v1alpha1.SchedulingProfileSpec) {
 	spec.PercentageOfNodesToScore = s.percentage
-	spec.Queue.InitialBackoffSeconds, spec.Queue.MaxBackoffSeconds = s.initial, s.most
+	spec.Queue.InitialBackoffSeconds, spec.Queue.MaxBackoffSeconds = s.initialBackoff, s.maxBackoff
 	for i := range s.extenders {
 		spec.Extenders = append(spec.Extenders, *s.extenders[i].DeepCopy())
 	}
 }
 
 // settingsOf reads what all profiles share, and says what of it is no profile's.
-func settingsOf(c *configv1.KubeSchedulerConfiguration, r *Reading, found *Faults) settings {
+func settingsOf(c *configv1.KubeSchedulerConfiguration, r *Result, found *Errors) settings {
 	spec := field.NewPath("spec")
-	s := settings{fields: []sameField{
+	s := settings{fields: []fieldMapping{
 		{spec.Child("percentageOfNodesToScore").String(), "percentageOfNodesToScore"},
 		{spec.Child("queue", "initialBackoffSeconds").String(), "podInitialBackoffSeconds"},
 		{spec.Child("queue", "maxBackoffSeconds").String(), "podMaxBackoffSeconds"},
@@ -39,8 +39,8 @@ func settingsOf(c *configv1.KubeSchedulerConfiguration, r *Reading, found *Fault
 	if c.PercentageOfNodesToScore != nil {
 		s.percentage = *c.PercentageOfNodesToScore
 	}
-	s.initial = backoff(c.PodInitialBackoffSeconds, field.NewPath("podInitialBackoffSeconds"), found)
-	s.most = backoff(c.PodMaxBackoffSeconds, field.NewPath("podMaxBackoffSeconds"), found)
+	s.initialBackoff = backoff(c.PodInitialBackoffSeconds, field.NewPath("podInitialBackoffSeconds"), found)
+	s.maxBackoff = backoff(c.PodMaxBackoffSeconds, field.NewPath("podMaxBackoffSeconds"), found)
 	if c.Parallelism != nil {
 		if *c.Parallelism <= 0 {
 			found.add(field.NewPath("parallelism"), "must be greater than 0, is %d", *c.Parallelism)
@@ -50,14 +50,14 @@ func settingsOf(c *configv1.KubeSchedulerConfiguration, r *Reading, found *Fault
 	if c.DelayCacheUntilActive {
 		r.note(field.NewPath("delayCacheUntilActive"), "left out: Berth's followers keep their caches warm, so that one takes over at once")
 	}
-	process(c, r)
-	var fields []sameField
+	noteProcessSettings(c, r)
+	var fields []fieldMapping
 	s.extenders, fields = extendersOf(c, r, found)
 	s.fields = append(s.fields, fields...)
 	return s
 }
 
-func backoff(seconds *int64, path *field.Path, found *Faults) *int32 {
+func backoff(seconds *int64, path *field.Path, found *Errors) *int32 {
 	if seconds == nil {
 		return nil
 	}
@@ -71,7 +71,7 @@ func backoff(seconds *int64, path *field.Path, found *Faults) *int32 {
 
 // process says of what is the process's, not a profile's, which flag of the
 // manager it is.
-func process(c *configv1.KubeSchedulerConfiguration, r *Reading) {
+func noteProcessSettings(c *configv1.KubeSchedulerConfiguration, r *Result) {
 	var zero configv1.KubeSchedulerConfiguration
 	le, cc := c.LeaderElection, c.ClientConnection
 	for _, s := range []struct {
@@ -100,7 +100,7 @@ func process(c *configv1.KubeSchedulerConfiguration, r *Reading) {
 }
 
 // list joins names as a sentence does.
-func list(names []string) string {
+func joinNames(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}

@@ -19,7 +19,7 @@ func (e *exporter) chains(path *field.Path) framework.Chains {
 	chains, left := framework.Chains{}, map[string]bool{}
 	for _, point := range framework.Points {
 		for _, entry := range e.blueprint.Chains[point] {
-			if Theirs(entry.Name) {
+			if IsUpstreamPlugin(entry.Name) {
 				chains[point] = append(chains[point], entry)
 				continue
 			}
@@ -41,7 +41,7 @@ func (e *exporter) chains(path *field.Path) framework.Chains {
 // defaults that run nowhere are disabled at multiPoint, and a point that differs
 // all the same says what runs there. Whoever runs what kube-scheduler runs by
 // default says nothing, so that an older or newer version reads it, too.
-func (e *exporter) stanza(chains framework.Chains) *configv1.Plugins {
+func (e *exporter) plugins(chains framework.Chains) *configv1.Plugins {
 	runs := map[string]bool{}
 	for _, chain := range chains {
 		for _, entry := range chain {
@@ -64,16 +64,16 @@ func (e *exporter) stanza(chains framework.Chains) *configv1.Plugins {
 		stanza.MultiPoint.Disabled = append(stanza.MultiPoint.Disabled, configv1.Plugin{Name: entry.Name})
 	}
 	if len(absent) > 0 {
-		e.note(field.NewPath("spec", "plugins"), "%s: disabled, since this Berth has no such plugin and holds the pods that need one: do not give those to this configuration", list(absent))
+		e.note(field.NewPath("spec", "plugins"), "%s: disabled, since this Berth has no such plugin and holds the pods that need one: do not give those to this configuration", joinNames(absent))
 	}
-	for _, p := range pairs(stanza, &v1alpha1.Plugins{})[1:] {
-		if slices.Equal(e.derived(p.point, rest), chains[p.point]) {
+	for _, p := range pluginSetPairs(stanza, &v1alpha1.Plugins{})[1:] {
+		if slices.Equal(e.multiPointChain(p.point, rest), chains[p.point]) {
 			continue
 		}
 		said = true
-		p.theirs.Disabled = []configv1.Plugin{{Name: v1alpha1.AllPlugins}}
+		p.upstream.Disabled = []configv1.Plugin{{Name: v1alpha1.AllPlugins}}
 		for _, entry := range chains[p.point] {
-			p.theirs.Enabled = append(p.theirs.Enabled, plugin(entry))
+			p.upstream.Enabled = append(p.upstream.Enabled, pluginOf(entry))
 		}
 	}
 	if !said {
@@ -83,7 +83,7 @@ func (e *exporter) stanza(chains framework.Chains) *configv1.Plugins {
 }
 
 // derived is what runs at a point of itself when these are at multiPoint.
-func (e *exporter) derived(point framework.Point, multi []framework.Entry) []framework.Entry {
+func (e *exporter) multiPointChain(point framework.Point, multi []framework.Entry) []framework.Entry {
 	var chain []framework.Entry
 	for _, entry := range multi {
 		if !e.registry[entry.Name].Implements(point) {
@@ -99,7 +99,7 @@ func (e *exporter) derived(point framework.Point, multi []framework.Entry) []fra
 	return chain
 }
 
-func plugin(entry framework.Entry) configv1.Plugin {
+func pluginOf(entry framework.Entry) configv1.Plugin {
 	p := configv1.Plugin{Name: entry.Name}
 	if entry.Weight > 0 {
 		p.Weight = &entry.Weight

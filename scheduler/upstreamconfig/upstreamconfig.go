@@ -33,7 +33,7 @@ type Remark struct {
 func (r Remark) String() string { return r.Path + ": " + r.Text }
 
 // Lost are those of remarks that say that something is.
-func Lost(remarks []Remark) []Remark {
+func LostRemarks(remarks []Remark) []Remark {
 	var lost []Remark
 	for _, r := range remarks {
 		if r.Lost {
@@ -56,26 +56,26 @@ type Options struct {
 }
 
 // Reading is what a file says in Berth's words.
-type Reading struct {
+type Result struct {
 	Profiles []*v1alpha1.SchedulingProfile
 	// Configs hold the arguments that several profiles share.
 	Configs []*v1alpha1.PluginConfig
 	Remarks []Remark
 }
 
-func (r *Reading) lost(path *field.Path, format string, args ...any) {
+func (r *Result) lost(path *field.Path, format string, args ...any) {
 	if fault.LossUntold {
 		return
 	}
 	r.remark(Remark{Path: path.String(), Text: fmt.Sprintf(format, args...), Lost: true})
 }
 
-func (r *Reading) note(path *field.Path, format string, args ...any) {
+func (r *Result) note(path *field.Path, format string, args ...any) {
 	r.remark(Remark{Path: path.String(), Text: fmt.Sprintf(format, args...)})
 }
 
 // remark says something once.
-func (r *Reading) remark(said Remark) {
+func (r *Result) remark(said Remark) {
 	if !slices.Contains(r.Remarks, said) {
 		r.Remarks = append(r.Remarks, said)
 	}
@@ -83,24 +83,24 @@ func (r *Reading) remark(said Remark) {
 
 // Faults are why a file is not translated: each names its field and what would be
 // right.
-type Faults []string
+type Errors []string
 
 // Error has all of them.
-func (f Faults) Error() string { return strings.Join(f, "; ") }
+func (f Errors) Error() string { return strings.Join(f, "; ") }
 
-func (f *Faults) add(path *field.Path, format string, args ...any) {
-	f.say(path.String() + ": " + fmt.Sprintf(format, args...))
+func (f *Errors) add(path *field.Path, format string, args ...any) {
+	f.addText(path.String() + ": " + fmt.Sprintf(format, args...))
 }
 
 // say adds a fault that was not told yet.
-func (f *Faults) say(fault string) {
+func (f *Errors) addText(fault string) {
 	if !slices.Contains(*f, fault) {
 		*f = append(*f, fault)
 	}
 }
 
 // err is nil where there is none.
-func (f Faults) err() error {
+func (f Errors) err() error {
 	if len(f) == 0 {
 		return nil
 	}

@@ -15,8 +15,8 @@ const V1beta3 = "kubescheduler.config.k8s.io/v1beta3"
 // v1. The fields of v1beta3 are all there in v1 under their names, with the same
 // defaults; the other way some are missing, which kube-scheduler would have refused.
 // Arguments of plugins may say either version.
-func fromV1beta3(config *configv1.KubeSchedulerConfiguration, r *Reading) error {
-	var found Faults
+func fromV1beta3(config *configv1.KubeSchedulerConfiguration, r *Result) error {
+	var found Errors
 	missing := func(path *field.Path, there bool) {
 		if there {
 			found.add(path, "unknown field in %s: set apiVersion to %s, which has it", V1beta3, configv1.SchemeGroupVersion)

@@ -13,53 +13,53 @@ import (
 )
 
 // writer makes one SchedulingProfile.
-type writer struct {
+type profileWriter struct {
 	registry framework.Registry
-	reading  *Reading
-	faults   *Faults
+	result   *Result
+	errors   *Errors
 	from     *configv1.KubeSchedulerProfile
 	path     *field.Path
 	// fields say what in the file became what in the profile; the first that
 	// fits a path counts.
-	fields []sameField
+	fields []fieldMapping
 }
 
-type sameField struct{ ours, theirs string }
+type fieldMapping struct{ berth, upstream string }
 
-func (w *writer) same(ours, theirs *field.Path) {
-	w.fields = append(w.fields, sameField{ours.String(), theirs.String()})
+func (w *profileWriter) mapField(ours, theirs *field.Path) {
+	w.fields = append(w.fields, fieldMapping{ours.String(), theirs.String()})
 }
 
 // profile makes it. What is wrong is among the faults.
-func (w *writer) profile(name string, shared settings) *v1alpha1.SchedulingProfile {
+func (w *profileWriter) profile(name string, shared settings) *v1alpha1.SchedulingProfile {
 	p := newProfile(name)
 	spec, at := &p.Spec, field.NewPath("spec")
-	shared.put(spec)
+	shared.applyTo(spec)
 	w.fields = append(w.fields, shared.fields...)
 	if own := w.from.PercentageOfNodesToScore; own != nil {
 		spec.PercentageOfNodesToScore = *own
-		w.fields = slices.Insert(w.fields, 0, sameField{at.Child("percentageOfNodesToScore").String(), w.path.Child("percentageOfNodesToScore").String()})
+		w.fields = slices.Insert(w.fields, 0, fieldMapping{at.Child("percentageOfNodesToScore").String(), w.path.Child("percentageOfNodesToScore").String()})
 	}
 	if w.from.Plugins != nil {
 		spec.Plugins = w.plugins(w.from.Plugins, at.Child("plugins"))
 	}
 	spec.PluginConfig = w.arguments(at.Child("pluginConfig"))
-	w.same(at.Child("plugins"), w.path.Child("plugins"))
-	w.same(at.Child("pluginConfig"), w.path.Child("pluginConfig"))
-	w.absent()
+	w.mapField(at.Child("plugins"), w.path.Child("plugins"))
+	w.mapField(at.Child("pluginConfig"), w.path.Child("pluginConfig"))
+	w.noteMissingPlugins()
 	return p
 }
 
 // pair is one extension point of both: its name, and its two sets.
-type pair struct {
-	point  framework.Point // empty: multiPoint
-	name   string
-	theirs *configv1.PluginSet
-	ours   *v1alpha1.PluginSet
+type pluginSetPair struct {
+	point    framework.Point // empty: multiPoint
+	name     string
+	upstream *configv1.PluginSet
+	berth    *v1alpha1.PluginSet
 }
 
-func pairs(theirs *configv1.Plugins, ours *v1alpha1.Plugins) []pair {
-	return []pair{
+func pluginSetPairs(theirs *configv1.Plugins, ours *v1alpha1.Plugins) []pluginSetPair {
+	return []pluginSetPair{
 		{"", "multiPoint", &theirs.MultiPoint, &ours.MultiPoint},
 		{framework.PreEnqueue, "preEnqueue", &theirs.PreEnqueue, &ours.PreEnqueue},
 		{framework.QueueSort, "queueSort", &theirs.QueueSort, &ours.QueueSort},
@@ -76,10 +76,10 @@ func pairs(theirs *configv1.Plugins, ours *v1alpha1.Plugins) []pair {
 	}
 }
 
-func (w *writer) plugins(theirs *configv1.Plugins, at *field.Path) *v1alpha1.Plugins {
+func (w *profileWriter) plugins(theirs *configv1.Plugins, at *field.Path) *v1alpha1.Plugins {
 	ours := &v1alpha1.Plugins{}
-	for _, p := range pairs(theirs, ours) {
-		w.set(p, at.Child(p.name))
+	for _, p := range pluginSetPairs(theirs, ours) {
+		w.convertSet(p, at.Child(p.name))
 	}
 	for _, group := range []struct {
 		name string
@@ -88,74 +88,74 @@ func (w *writer) plugins(theirs *configv1.Plugins, at *field.Path) *v1alpha1.Plu
 		{"placementGenerate", theirs.PlacementGenerate}, {"placementScore", theirs.PlacementScore}, {"podGroupPostFilter", theirs.PodGroupPostFilter},
 	} {
 		if len(group.set.Enabled)+len(group.set.Disabled) > 0 {
-			w.reading.lost(w.path.Child("plugins", group.name), "Berth does not schedule pod groups as a whole yet: it holds their pods")
+			w.result.lost(w.path.Child("plugins", group.name), "Berth does not schedule pod groups as a whole yet: it holds their pods")
 		}
 	}
 	return ours
 }
 
 // set takes over the entries of one set that mean something in Berth.
-func (w *writer) set(p pair, at *field.Path) {
+func (w *profileWriter) convertSet(p pluginSetPair, at *field.Path) {
 	path := w.path.Child("plugins", p.name)
-	for i, e := range p.theirs.Enabled {
+	for i, e := range p.upstream.Enabled {
 		from := path.Child("enabled").Index(i)
-		if e.Name != v1alpha1.AllPlugins && !w.there(e.Name, from.Child("name")) {
+		if e.Name != v1alpha1.AllPlugins && !w.hasPlugin(e.Name, from.Child("name")) {
 			continue
 		}
-		w.same(at.Child("enabled").Index(len(p.ours.Enabled)), from)
-		p.ours.Enabled = append(p.ours.Enabled, v1alpha1.EnabledPlugin{Name: e.Name, Weight: w.weight(p.point, e, from.Child("weight"))})
+		w.mapField(at.Child("enabled").Index(len(p.berth.Enabled)), from)
+		p.berth.Enabled = append(p.berth.Enabled, v1alpha1.EnabledPlugin{Name: e.Name, Weight: w.weight(p.point, e, from.Child("weight"))})
 	}
-	for i, e := range p.theirs.Disabled {
+	for i, e := range p.upstream.Disabled {
 		from := path.Child("disabled").Index(i)
 		if _, known := w.registry[e.Name]; !known && e.Name != v1alpha1.AllPlugins && !compile.IsDefault(e.Name) {
-			w.reading.note(from.Child("name"), "Berth has no plugin %q, so there is nothing to disable", e.Name)
+			w.result.note(from.Child("name"), "Berth has no plugin %q, so there is nothing to disable", e.Name)
 			continue
 		}
-		if slices.ContainsFunc(p.ours.Disabled, func(d v1alpha1.DisabledPlugin) bool { return d.Name == e.Name }) {
-			w.reading.note(from.Child("name"), "%q is there twice; once will do", e.Name)
+		if slices.ContainsFunc(p.berth.Disabled, func(d v1alpha1.DisabledPlugin) bool { return d.Name == e.Name }) {
+			w.result.note(from.Child("name"), "%q is there twice; once will do", e.Name)
 			continue
 		}
-		p.ours.Disabled = append(p.ours.Disabled, v1alpha1.DisabledPlugin{Name: e.Name})
+		p.berth.Disabled = append(p.berth.Disabled, v1alpha1.DisabledPlugin{Name: e.Name})
 	}
 }
 
 // there says whether Berth has an enabled plugin, and what is lost where not.
-func (w *writer) there(name string, path *field.Path) bool {
+func (w *profileWriter) hasPlugin(name string, path *field.Path) bool {
 	_, known := w.registry[name]
 	if known {
 		return true
 	}
 	text := fmt.Sprintf("Berth has no plugin %q: it is left out. ", name)
-	instead, gone := removed[name]
-	gate, behind := gated[name]
+	instead, gone := removedPlugins[name]
+	gate, behind := featureGates[name]
 	switch {
 	case gone:
 		text += "kube-scheduler 1.37 has none either: " + instead
 	case behind:
 		text += fmt.Sprintf("kube-scheduler runs it behind the feature gate %s only", gate)
-	case Theirs(name):
+	case IsUpstreamPlugin(name):
 		text += "Pods that need it are held, not bound wrongly"
 	default:
 		text += "kube-scheduler's own has none either; a Berth that is built with it runs it"
-		if near := compile.Nearest(name, slices.Concat(theirs, w.registry.Names())); near != "" {
+		if near := compile.Suggest(name, slices.Concat(upstreamPlugins, w.registry.Names())); near != "" {
 			text += fmt.Sprintf("; or was %q meant?", near)
 		}
 	}
-	w.reading.lost(path, "%s", text)
+	w.result.lost(path, "%s", text)
 	return false
 }
 
 // weight is what a weight of theirs means: 0 is none, and where nothing scores
 // kube-scheduler takes no notice of it.
-func (w *writer) weight(point framework.Point, e configv1.Plugin, path *field.Path) *int32 {
+func (w *profileWriter) weight(point framework.Point, e configv1.Plugin, path *field.Path) *int32 {
 	switch {
 	case e.Weight == nil || *e.Weight == 0:
 		return nil
 	case *e.Weight < 0:
-		w.faults.add(path, "must be at least 1, is %d", *e.Weight)
+		w.errors.add(path, "must be at least 1, is %d", *e.Weight)
 		return nil
 	case point != "" && point != framework.Score, !w.registry[e.Name].Implements(framework.Score) && e.Name != v1alpha1.AllPlugins:
-		w.reading.note(path, "left out: %q does not score here, and kube-scheduler takes no notice of it either", e.Name)
+		w.result.note(path, "left out: %q does not score here, and kube-scheduler takes no notice of it either", e.Name)
 		return nil
 	}
 	weight := *e.Weight
@@ -163,20 +163,20 @@ func (w *writer) weight(point framework.Point, e configv1.Plugin, path *field.Pa
 }
 
 // absent names the plugins that kube-scheduler enables by itself and Berth lacks.
-func (w *writer) absent() {
+func (w *profileWriter) noteMissingPlugins() {
 	var names []string
 	for _, e := range compile.DefaultPlugins() {
-		if _, known := w.registry[e.Name]; !known && !w.off(e.Name) {
+		if _, known := w.registry[e.Name]; !known && !w.isDisabled(e.Name) {
 			names = append(names, e.Name)
 		}
 	}
 	if len(names) > 0 {
-		w.reading.note(w.path.Child("plugins"), "kube-scheduler enables %s by itself, which this Berth does not have: it holds the pods that need one of them", list(names))
+		w.result.note(w.path.Child("plugins"), "kube-scheduler enables %s by itself, which this Berth does not have: it holds the pods that need one of them", joinNames(names))
 	}
 }
 
 // off says whether the file disables a default plugin everywhere.
-func (w *writer) off(name string) bool {
+func (w *profileWriter) isDisabled(name string) bool {
 	return w.from.Plugins != nil && slices.ContainsFunc(w.from.Plugins.MultiPoint.Disabled, func(d configv1.Plugin) bool {
 		return d.Name == name || d.Name == v1alpha1.AllPlugins
 	})

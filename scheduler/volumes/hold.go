@@ -16,12 +16,12 @@ import (
 // hold is what is assumed for one pod. One pod's steps come one after the other,
 // so that it needs no lock.
 type hold struct {
-	room    *Volumes
+	parent  *Volumes
 	volumes []*v1.PersistentVolume
 	claims  []*v1.PersistentVolumeClaim
 	// wrote are what the API server made of them.
-	wroteVolumes map[string]*v1.PersistentVolume
-	wroteClaims  map[string]*v1.PersistentVolumeClaim
+	writtenVolumes map[string]*v1.PersistentVolume
+	writtenClaims  map[string]*v1.PersistentVolumeClaim
 }
 
 var _ framework.VolumeHold = &hold{}
@@ -29,8 +29,8 @@ var _ framework.VolumeHold = &hold{}
 // Assume takes changed copies of volumes and claims for what they will be.
 func (v *Volumes) Assume(volumes []*v1.PersistentVolume, claims []*v1.PersistentVolumeClaim) (framework.VolumeHold, error) {
 	h := &hold{
-		room: v, volumes: volumes, claims: claims,
-		wroteVolumes: map[string]*v1.PersistentVolume{}, wroteClaims: map[string]*v1.PersistentVolumeClaim{},
+		parent: v, volumes: volumes, claims: claims,
+		writtenVolumes: map[string]*v1.PersistentVolume{}, writtenClaims: map[string]*v1.PersistentVolumeClaim{},
 	}
 	if err := v.volumes.assume(h, volumes); err != nil {
 		return nil, err
@@ -43,31 +43,31 @@ func (v *Volumes) Assume(volumes []*v1.PersistentVolume, claims []*v1.Persistent
 }
 
 // Volume returns what was written.
-func (h *hold) Volume(name string) *v1.PersistentVolume { return h.wroteVolumes[name] }
+func (h *hold) Volume(name string) *v1.PersistentVolume { return h.writtenVolumes[name] }
 
 // Claim returns what was written.
 func (h *hold) Claim(namespace, name string) *v1.PersistentVolumeClaim {
-	return h.wroteClaims[namespace+"/"+name]
+	return h.writtenClaims[namespace+"/"+name]
 }
 
 // Release takes back what was not written, and tells of it: others may have
 // been refused because of it.
 func (h *hold) Release() {
 	for _, of := range h.volumes {
-		if before, after, changed := h.room.volumes.release(h, keyOf(of)); changed {
-			h.room.returned(before, after)
+		if before, after, changed := h.parent.volumes.release(h, keyOf(of)); changed {
+			h.parent.notifyReleased(before, after)
 		}
 	}
 	for _, of := range h.claims {
-		if before, after, changed := h.room.claims.release(h, keyOf(of)); changed {
-			h.room.returned(before, after)
+		if before, after, changed := h.parent.claims.release(h, keyOf(of)); changed {
+			h.parent.notifyReleased(before, after)
 		}
 	}
 }
 
-func (v *Volumes) returned(before, after metav1.Object) {
-	if v.options.Returned != nil {
-		v.options.Returned(before, after)
+func (v *Volumes) notifyReleased(before, after metav1.Object) {
+	if v.options.Released != nil {
+		v.options.Released(before, after)
 	}
 }
 
@@ -77,7 +77,7 @@ func (v *Volumes) returned(before, after metav1.Object) {
 // decision was made from, so that of two who want the same volume one fails; and
 // it says no more than what changes, since informers do not keep all.
 func (h *hold) Write(ctx context.Context) error {
-	core := h.room.options.Client.CoreV1()
+	core := h.parent.options.Client.CoreV1()
 	for _, of := range h.volumes {
 		change := patchOf(of, volume.AnnBoundByController)
 		change.Spec = &specPatch{ClaimRef: of.Spec.ClaimRef}
@@ -89,8 +89,8 @@ func (h *hold) Write(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		h.wroteVolumes[of.Name] = wrote
-		h.room.volumes.confirm(h, keyOf(of))
+		h.writtenVolumes[of.Name] = wrote
+		h.parent.volumes.markWritten(h, keyOf(of))
 	}
 	for _, of := range h.claims {
 		patch, err := json.Marshal(patchOf(of, volume.AnnSelectedNode))
@@ -101,8 +101,8 @@ func (h *hold) Write(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		h.wroteClaims[keyOf(of)] = wrote
-		h.room.claims.confirm(h, keyOf(of))
+		h.writtenClaims[keyOf(of)] = wrote
+		h.parent.claims.markWritten(h, keyOf(of))
 	}
 	return nil
 }
@@ -134,12 +134,12 @@ func patchOf(of metav1.Object, annotation string) patch {
 
 // OnTrial returns v for plugins that are only asked: they cannot assume or write
 // anything, and their errors are not counted.
-func (v *Volumes) OnTrial() framework.Volumes { return onTrial{v} }
+func (v *Volumes) ReadOnly() framework.Volumes { return readOnly{v} }
 
-type onTrial struct{ *Volumes }
+type readOnly struct{ *Volumes }
 
-func (onTrial) Assume([]*v1.PersistentVolume, []*v1.PersistentVolumeClaim) (framework.VolumeHold, error) {
+func (readOnly) Assume([]*v1.PersistentVolume, []*v1.PersistentVolumeClaim) (framework.VolumeHold, error) {
 	return nil, fmt.Errorf("on trial no volume is assumed")
 }
 
-func (onTrial) Failed(string) {}
+func (readOnly) CountFailure(string) {}

@@ -20,7 +20,7 @@ type object interface {
 
 // shelf is the objects of one kind: those of an informer, and over some of them
 // what they are assumed to be.
-type shelf[T object] struct {
+type assumeCache[T object] struct {
 	resource schema.GroupResource
 
 	mu      sync.RWMutex
@@ -31,41 +31,41 @@ type shelf[T object] struct {
 // assumption is what an object is taken for as long as it has the version that
 // the assumption was made from: what the API server says later counts more.
 type assumption[T object] struct {
-	now   T
-	owner *hold
+	object T
+	owner  *hold
 	// written says that the API server took it.
 	written bool
 }
 
 func keyOf(of metav1.Object) string { return toolscache.MetaObjectToName(of).String() }
 
-func (s *shelf[T]) look(store toolscache.Indexer) {
+func (s *assumeCache[T]) setStore(store toolscache.Indexer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.store, s.assumed = store, map[string]*assumption[T]{}
 }
 
 // written returns what the informer holds.
-func (s *shelf[T]) written(key string) (T, error) {
+func (s *assumeCache[T]) getAPIObject(key string) (T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.stored(key)
 }
 
 // get returns what is assumed.
-func (s *shelf[T]) get(key string) (T, error) {
+func (s *assumeCache[T]) get(key string) (T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	stored, err := s.stored(key)
 	if err != nil {
 		return stored, err
 	}
-	return s.over(key, stored), nil
+	return s.overlay(key, stored), nil
 }
 
 // by returns what is assumed of the objects that an index of the informer's
 // lists: what is assumed of one moves it nowhere else.
-func (s *shelf[T]) by(index, value string) ([]T, error) {
+func (s *assumeCache[T]) byIndex(index, value string) ([]T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.store == nil {
@@ -78,13 +78,13 @@ func (s *shelf[T]) by(index, value string) ([]T, error) {
 	objects := make([]T, 0, len(stored))
 	for _, obj := range stored {
 		if typed, ok := obj.(T); ok {
-			objects = append(objects, s.over(keyOf(typed), typed))
+			objects = append(objects, s.overlay(keyOf(typed), typed))
 		}
 	}
 	return objects, nil
 }
 
-func (s *shelf[T]) stored(key string) (none T, err error) {
+func (s *assumeCache[T]) stored(key string) (none T, err error) {
 	if s.store == nil {
 		return none, apierrors.NewNotFound(s.resource, key)
 	}
@@ -100,15 +100,15 @@ func (s *shelf[T]) stored(key string) (none T, err error) {
 }
 
 // over returns what stored is assumed to be.
-func (s *shelf[T]) over(key string, stored T) T {
-	if a, ok := s.assumed[key]; ok && a.now.GetResourceVersion() == stored.GetResourceVersion() {
-		return a.now
+func (s *assumeCache[T]) overlay(key string, stored T) T {
+	if a, ok := s.assumed[key]; ok && a.object.GetResourceVersion() == stored.GetResourceVersion() {
+		return a.object
 	}
 	return stored
 }
 
 // assume takes objects for what they will be, all or none.
-func (s *shelf[T]) assume(owner *hold, objects []T) error {
+func (s *assumeCache[T]) assume(owner *hold, objects []T) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, now := range objects {
@@ -121,14 +121,14 @@ func (s *shelf[T]) assume(owner *hold, objects []T) error {
 		}
 	}
 	for _, now := range objects {
-		s.assumed[keyOf(now)] = &assumption[T]{now: now, owner: owner}
+		s.assumed[keyOf(now)] = &assumption[T]{object: now, owner: owner}
 	}
 	return nil
 }
 
 // confirm notes that the API server took what owner assumed of an object: it is
 // assumed until the informer has heard.
-func (s *shelf[T]) confirm(owner *hold, key string) {
+func (s *assumeCache[T]) markWritten(owner *hold, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a, ok := s.assumed[key]; ok && a.owner == owner {
@@ -138,7 +138,7 @@ func (s *shelf[T]) confirm(owner *hold, key string) {
 
 // release takes back what owner assumed of an object and was not written. It
 // returns what the object was taken for and what it is, unless nothing changed.
-func (s *shelf[T]) release(owner *hold, key string) (before, after T, changed bool) {
+func (s *assumeCache[T]) release(owner *hold, key string) (before, after T, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, ok := s.assumed[key]
@@ -147,21 +147,21 @@ func (s *shelf[T]) release(owner *hold, key string) (before, after T, changed bo
 	}
 	delete(s.assumed, key)
 	stored, err := s.stored(key)
-	if err != nil || stored.GetResourceVersion() != a.now.GetResourceVersion() {
+	if err != nil || stored.GetResourceVersion() != a.object.GetResourceVersion() {
 		return before, after, false
 	}
-	return a.now, stored, true
+	return a.object, stored, true
 }
 
 // forget drops what is assumed of an object that has moved on.
-func (s *shelf[T]) forget(key string) {
+func (s *assumeCache[T]) dropStale(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, ok := s.assumed[key]
 	if !ok {
 		return
 	}
-	if stored, err := s.stored(key); err != nil || stored.GetResourceVersion() != a.now.GetResourceVersion() {
+	if stored, err := s.stored(key); err != nil || stored.GetResourceVersion() != a.object.GetResourceVersion() {
 		delete(s.assumed, key)
 	}
 }

@@ -30,23 +30,23 @@ type Options struct {
 	Client clientset.Interface
 	Clock  clock.WithDelayedExecution
 	// Wait is how Await waits; nil means framework.Block.
-	Wait framework.Wait
+	Wait framework.WaitFunc
 	// Returned is told of a volume or a claim that was assumed to be before and
 	// is after again, which no event of the API server says; may be nil. It is
 	// called without a lock.
-	Returned func(before, after metav1.Object)
+	Released func(before, after metav1.Object)
 }
 
 // Volumes are all volumes and claims. They are safe for concurrent use.
 type Volumes struct {
 	options Options
-	volumes shelf[*v1.PersistentVolume]
-	claims  shelf[*v1.PersistentVolumeClaim]
+	volumes assumeCache[*v1.PersistentVolume]
+	claims  assumeCache[*v1.PersistentVolumeClaim]
 
 	mu sync.Mutex
 	// bells are rung when a claim, or a volume that names it, changes: by the
 	// claim's key.
-	bells map[string][]*bell
+	waiters map[string][]*waiter
 }
 
 var _ framework.Volumes = &Volumes{}
@@ -56,41 +56,41 @@ func New(o Options) *Volumes {
 	if o.Wait == nil {
 		o.Wait = framework.Block
 	}
-	v := &Volumes{options: o, bells: map[string][]*bell{}}
+	v := &Volumes{options: o, waiters: map[string][]*waiter{}}
 	v.volumes.resource = schema.GroupResource{Resource: "persistentvolumes"}
 	v.claims.resource = schema.GroupResource{Resource: "persistentvolumeclaims"}
 	return v
 }
 
 // byClass is an index of volumes.
-const byClass = "berth.dev/storage-class"
+const storageClassIndex = "berth.dev/storage-class"
 
 // Watch has v look into these informers from now on. Their stores are read, and
 // not copied: who was woken by an event finds what it was about.
-func (v *Volumes) Watch(volumes, claims toolscache.SharedIndexInformer) error {
-	err := indexByClass(volumes)
-	_, volumesErr := volumes.AddEventHandler(changes(func(key string) {
-		v.volumes.forget(key)
-		if stored, err := v.volumes.written(key); err == nil && stored.Spec.ClaimRef != nil {
-			v.ring(stored.Spec.ClaimRef.Namespace + "/" + stored.Spec.ClaimRef.Name)
+func (v *Volumes) UseInformers(volumes, claims toolscache.SharedIndexInformer) error {
+	err := addStorageClassIndex(volumes)
+	_, volumesErr := volumes.AddEventHandler(keyHandler(func(key string) {
+		v.volumes.dropStale(key)
+		if stored, err := v.volumes.getAPIObject(key); err == nil && stored.Spec.ClaimRef != nil {
+			v.wake(stored.Spec.ClaimRef.Namespace + "/" + stored.Spec.ClaimRef.Name)
 		}
 	}))
-	_, claimsErr := claims.AddEventHandler(changes(func(key string) {
-		v.claims.forget(key)
-		v.ring(key)
+	_, claimsErr := claims.AddEventHandler(keyHandler(func(key string) {
+		v.claims.dropStale(key)
+		v.wake(key)
 	}))
-	v.volumes.look(volumes.GetIndexer())
-	v.claims.look(claims.GetIndexer())
+	v.volumes.setStore(volumes.GetIndexer())
+	v.claims.setStore(claims.GetIndexer())
 	return errors.Join(err, volumesErr, claimsErr)
 }
 
 // indexByClass has an informer of volumes list them by class, once.
-func indexByClass(volumes toolscache.SharedIndexInformer) error {
+func addStorageClassIndex(volumes toolscache.SharedIndexInformer) error {
 	// Only reads by name take the store's lock; GetIndexers does not.
-	if _, err := volumes.GetIndexer().IndexKeys(byClass, ""); err == nil {
+	if _, err := volumes.GetIndexer().IndexKeys(storageClassIndex, ""); err == nil {
 		return nil
 	}
-	return volumes.AddIndexers(toolscache.Indexers{byClass: func(obj any) ([]string, error) {
+	return volumes.AddIndexers(toolscache.Indexers{storageClassIndex: func(obj any) ([]string, error) {
 		stored, ok := obj.(*v1.PersistentVolume)
 		if !ok {
 			return nil, fmt.Errorf("is a %T, want a %T", obj, stored)
@@ -100,7 +100,7 @@ func indexByClass(volumes toolscache.SharedIndexInformer) error {
 }
 
 // changes hears of the keys of what changed.
-func changes(changed func(key string)) toolscache.ResourceEventHandlerFuncs {
+func keyHandler(changed func(key string)) toolscache.ResourceEventHandlerFuncs {
 	tell := func(obj any) {
 		if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 			changed(key)
@@ -119,24 +119,24 @@ func (v *Volumes) Claim(namespace, name string) (*v1.PersistentVolumeClaim, erro
 
 // OfClass returns the volumes of a storage class as they are assumed to be.
 // Upstream takes them as a map has them; here equal ones go by name, always.
-func (v *Volumes) OfClass(class string) ([]*v1.PersistentVolume, error) {
-	volumes, err := v.volumes.by(byClass, class)
+func (v *Volumes) VolumesOfClass(class string) ([]*v1.PersistentVolume, error) {
+	volumes, err := v.volumes.byIndex(storageClassIndex, class)
 	slices.SortFunc(volumes, func(a, b *v1.PersistentVolume) int { return strings.Compare(a.Name, b.Name) })
 	return volumes, err
 }
 
 // WrittenVolume returns what the API server said last.
-func (v *Volumes) WrittenVolume(name string) (*v1.PersistentVolume, error) {
-	return v.volumes.written(name)
+func (v *Volumes) APIVolume(name string) (*v1.PersistentVolume, error) {
+	return v.volumes.getAPIObject(name)
 }
 
 // WrittenClaim returns what the API server said last.
-func (v *Volumes) WrittenClaim(namespace, name string) (*v1.PersistentVolumeClaim, error) {
-	return v.claims.written(namespace + "/" + name)
+func (v *Volumes) APIClaim(namespace, name string) (*v1.PersistentVolumeClaim, error) {
+	return v.claims.getAPIObject(namespace + "/" + name)
 }
 
 // Failed counts an error at a stage.
-func (v *Volumes) Failed(stage string) { stageErrors.WithLabelValues(stage).Inc() }
+func (v *Volumes) CountFailure(stage string) { stageErrors.WithLabelValues(stage).Inc() }
 
 // Await calls done until it says true or fails.
 func (v *Volumes) Await(ctx context.Context, limit time.Duration, claims []*v1.PersistentVolumeClaim, done func() (bool, error)) error {
@@ -144,14 +144,14 @@ func (v *Volumes) Await(ctx context.Context, limit time.Duration, claims []*v1.P
 	defer cancel(nil)
 	timer := v.options.Clock.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
 	defer timer.Stop()
-	b := &bell{rung: make(chan struct{}, 1)}
-	defer v.listen(b, claims)()
+	b := &waiter{signal: make(chan struct{}, 1)}
+	defer v.addWaiter(b, claims)()
 	for ctx.Err() == nil {
 		if ok, err := done(); err != nil || ok {
 			return err
 		}
-		again := v.options.Clock.AfterFunc(poll, b.ring)
-		err := v.options.Wait(ctx, b.rung)
+		again := v.options.Clock.AfterFunc(pollInterval, b.wake)
+		err := v.options.Wait(ctx, b.signal)
 		again.Stop()
 		if err != nil {
 			return err
@@ -162,42 +162,42 @@ func (v *Volumes) Await(ctx context.Context, limit time.Duration, claims []*v1.P
 
 // poll is how often a condition is looked at that no claim's change announces:
 // the pod may be gone, or the node. It is upstream's, for everything.
-const poll = time.Second
+const pollInterval = time.Second
 
 // bell wakes one who waits.
-type bell struct{ rung chan struct{} }
+type waiter struct{ signal chan struct{} }
 
-func (b *bell) ring() {
+func (b *waiter) wake() {
 	select {
-	case b.rung <- struct{}{}:
+	case b.signal <- struct{}{}:
 	default: // it rings already
 	}
 }
 
 // listen has b rung when one of claims changes, until stop is called.
-func (v *Volumes) listen(b *bell, claims []*v1.PersistentVolumeClaim) (stop func()) {
+func (v *Volumes) addWaiter(b *waiter, claims []*v1.PersistentVolumeClaim) (stop func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, claim := range claims {
-		v.bells[keyOf(claim)] = append(v.bells[keyOf(claim)], b)
+		v.waiters[keyOf(claim)] = append(v.waiters[keyOf(claim)], b)
 	}
 	return func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		for _, claim := range claims {
 			key := keyOf(claim)
-			v.bells[key] = slices.DeleteFunc(v.bells[key], func(other *bell) bool { return other == b })
-			if len(v.bells[key]) == 0 {
-				delete(v.bells, key)
+			v.waiters[key] = slices.DeleteFunc(v.waiters[key], func(other *waiter) bool { return other == b })
+			if len(v.waiters[key]) == 0 {
+				delete(v.waiters, key)
 			}
 		}
 	}
 }
 
-func (v *Volumes) ring(key string) {
+func (v *Volumes) wake(key string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, b := range v.bells[key] {
-		b.ring()
+	for _, b := range v.waiters[key] {
+		b.wake()
 	}
 }

@@ -48,7 +48,7 @@ var _ = Describe("Alerts", Ordered, func() {
 	It("are silent while all is well, for an hour", minutes, func(ctx SpecContext) {
 		for i := range 120 {
 			if i%10 == 0 {
-				pod := admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/well-", i)).Scheduler("berth").Requests("cpu", "100m"))
+				pod := admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/well-", i)).SchedulerName("berth").Requests("cpu", "100m"))
 				admin.ExpectBound(ctx, pod)
 				// The server's clock is far ahead of the manager's: a pod whose binding the
 				// manager has not heard of yet would have waited for long.
@@ -65,7 +65,7 @@ var _ = Describe("Alerts", Ordered, func() {
 		for i := range 12 {
 			var pods []*v1.Pod
 			for k := range 5 {
-				pods = append(pods, admin.Pod(ctx, fixture.Pod(fmt.Sprintf("default/shown-%d-%d", i, k)).Scheduler("berth").Requests("cpu", "100m")))
+				pods = append(pods, admin.Pod(ctx, fixture.Pod(fmt.Sprintf("default/shown-%d-%d", i, k)).SchedulerName("berth").Requests("cpu", "100m")))
 			}
 			for _, pod := range pods {
 				admin.ExpectBound(ctx, pod)

@@ -42,7 +42,7 @@ func (slow) Name() string { return "Slow" }
 
 func (p slow) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeInfo) *fwk.Status {
 	if own(pod, p) {
-		<-time.After(framework.CallLimit * 9 / 10)
+		<-time.After(framework.CallTimeout * 9 / 10)
 	}
 	return nil
 }

@@ -40,17 +40,17 @@ const never = `[{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/x
 // others.
 var states = []state{
 	{"BerthPodsUnserved", "pods name a scheduler that is not there", func(ctx context.Context) func(int) {
-		admin.Pod(ctx, fixture.Pod("default/lost").Scheduler("nobody"))
+		admin.Pod(ctx, fixture.Pod("default/lost").SchedulerName("nobody"))
 		Eventually(gauge).WithArguments(ctx, "berth_unserved_pods").WithTimeout(90 * time.Second).ShouldNot(BeZero())
 		return nil
 	}},
 	{"BerthPodWaitsLong", "a pod fits nowhere", func(ctx context.Context) func(int) {
-		admin.Pod(ctx, fixture.Pod("default/large").Scheduler("berth").Requests("cpu", "1000"))
+		admin.Pod(ctx, fixture.Pod("default/large").SchedulerName("berth").Requests("cpu", "1000"))
 		return nil
 	}},
 	{"BerthPodsHeld", "a profile is deleted while its pods wait", func(ctx context.Context) func(int) {
 		profile(ctx, "Going", "{}")
-		admin.Pod(ctx, fixture.Pod("default/left").Scheduler("going").Requests("cpu", "1000"))
+		admin.Pod(ctx, fixture.Pod("default/left").SchedulerName("going").Requests("cpu", "1000"))
 		Eventually(gauge).WithArguments(ctx, "scheduler_unschedulable_pods").ShouldNot(BeZero())
 		_, err := cp.Kubectl(ctx, nil, "delete", "sprof", "going", "--wait=false")
 		Expect(err).NotTo(HaveOccurred())
@@ -68,7 +68,7 @@ var states = []state{
 		return nil
 	}},
 	{"BerthJournalUnavailable", "somebody edits the journal of Bindings", func(ctx context.Context) func(int) {
-		pod := admin.Pod(ctx, fixture.Pod("default/journaled").Scheduler("berth").Mutate(func(pod *v1.Pod) {
+		pod := admin.Pod(ctx, fixture.Pod("default/journaled").SchedulerName("berth").Mutate(func(pod *v1.Pod) {
 			pod.Spec.NodeSelector = map[string]string{"journal": "edited"}
 		}))
 		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False Unschedulable"))
@@ -85,7 +85,7 @@ var states = []state{
 		kubectl("label", "node", "n1", "journal=edited")
 		return nil
 	}},
-	{"BerthPluginAils", "a plugin cannot hear what it wants to", func(ctx context.Context) func(int) {
+	{"BerthProfileDegraded", "a plugin cannot hear what it wants to", func(ctx context.Context) func(int) {
 		profile(ctx, "Deaf", "{plugins: {filter: {enabled: [{name: Deaf}]}}}")
 		return nil
 	}},
@@ -93,7 +93,7 @@ var states = []state{
 		profile(ctx, "Panics", "{plugins: {filter: {enabled: [{name: Panics}]}}}")
 		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/panics-", turn), "Panics")) }
 	}},
-	{"BerthMemoWrong", "a plugin reads more than it says", func(ctx context.Context) func(int) {
+	{"BerthEquivalenceCacheWrong", "a plugin reads more than it says", func(ctx context.Context) func(int) {
 		profile(ctx, "Liar", "{plugins: {filter: {enabled: [{name: Liar}]}}}")
 		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/liar-", turn), "Liar")) }
 	}},
@@ -104,12 +104,14 @@ var states = []state{
 	{"BerthExtenderFails", "an extender cannot be reached", func(ctx context.Context) func(int) {
 		profile(ctx, "Extended", fmt.Sprintf(extended, authority()))
 		return func(turn int) {
-			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/extended-", turn)).Scheduler("extended"))
+			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/extended-", turn)).SchedulerName("extended"))
 		}
 	}},
 	{"BerthAttemptsFail", "binding is not allowed", func(ctx context.Context) func(int) {
 		unbind(ctx, "berth-binder-role")
-		return func(turn int) { admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/unbound-", turn)).Scheduler("berth")) }
+		return func(turn int) {
+			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/unbound-", turn)).SchedulerName("berth"))
+		}
 	}},
 	{"BerthStatusWritesFail", "writing of pods is not allowed", refusedUnheard},
 	{"BerthEventsDropped", "writing of Events is not allowed", refusedUnheard},
@@ -121,7 +123,7 @@ var states = []state{
 			Expect(err).NotTo(HaveOccurred())
 		})
 		return func(turn int) {
-			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/unexplained-", turn)).Scheduler("berth").Requests("cpu", "1000"))
+			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/unexplained-", turn)).SchedulerName("berth").Requests("cpu", "1000"))
 		}
 	}},
 	{"BerthRequestsFail", "the API server fails", func(ctx context.Context) func(int) {
@@ -129,7 +131,9 @@ var states = []state{
 			return &faultproxy.Fault{Answer: faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError, 0)}
 		})
 		DeferCleanup(func() { proxy.Do(nil) })
-		return func(turn int) { admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/failed-", turn)).Scheduler("berth")) }
+		return func(turn int) {
+			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/failed-", turn)).SchedulerName("berth"))
+		}
 	}},
 	{"BerthRequestsSlow", "the API server is slow", func(ctx context.Context) func(int) {
 		proxy.Do(func(faultproxy.Binding) *faultproxy.Fault {
@@ -138,7 +142,9 @@ var states = []state{
 			return &faultproxy.Fault{Hold: late, Commits: true}
 		})
 		DeferCleanup(func() { proxy.Do(nil) })
-		return func(turn int) { admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/slowly-", turn)).Scheduler("berth")) }
+		return func(turn int) {
+			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/slowly-", turn)).SchedulerName("berth"))
+		}
 	}},
 	{"BerthQueueGrows", "a plugin takes long while pods come", func(ctx context.Context) func(int) {
 		profile(ctx, "Slow", "{plugins: {filter: {enabled: [{name: Slow}]}}}")
@@ -180,7 +186,7 @@ func refusedUnheard(ctx context.Context) func(int) {
 	unbind(ctx, "berth-manager-role")
 	round := time.Now().UnixNano()
 	return func(turn int) {
-		admin.Pod(ctx, fixture.Pod(fmt.Sprintf("default/unheard-%d-%d", round, turn)).Scheduler("berth").Requests("cpu", "1000"))
+		admin.Pod(ctx, fixture.Pod(fmt.Sprintf("default/unheard-%d-%d", round, turn)).SchedulerName("berth").Requests("cpu", "1000"))
 	}
 }
 

@@ -66,7 +66,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	server = newPrometheus()
 	for _, name := range []string{"n1", "n2"} {
-		node := fixture.Node(name).Offers("cpu", "100", "pods", "1000").Obj()
+		node := fixture.Node(name).Capacity("cpu", "100", "pods", "1000").Obj()
 		_, err := cp.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 	}
@@ -127,5 +127,5 @@ func profile(ctx context.Context, plugin, spec string) {
 }
 
 func failed(key, plugin string) *fixture.PodBuilder {
-	return fixture.Pod(key).Scheduler(strings.ToLower(plugin)).Label("fails", plugin)
+	return fixture.Pod(key).SchedulerName(strings.ToLower(plugin)).Label("fails", plugin)
 }

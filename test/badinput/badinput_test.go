@@ -12,15 +12,15 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-func TestTheCompilerSaysWhatIsWrong(t *testing.T) {
+func TestTheCompilerReportsTheError(t *testing.T) {
 	for _, c := range cases(t) {
 		if c.Refused {
 			continue // the API server's to say
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			rejection := judge(t, c)
+			rejection := compileCase(t, c)
 			if rejection == nil {
-				t.Fatalf("accepted: %s", c.Sentence)
+				t.Fatalf("accepted: %s", c.Description)
 			}
 			condition, reason := rejection.Condition()
 			if condition != c.Condition || reason != c.Reason {
@@ -34,16 +34,16 @@ func TestTheCompilerSaysWhatIsWrong(t *testing.T) {
 }
 
 // judge compiles a case's bad object with the PluginConfigs before it.
-func judge(t *testing.T, c Case) *compile.Rejection {
+func compileCase(t *testing.T, c Case) *compile.Rejection {
 	t.Helper()
 	if c.Bad().GetKind() == "PluginConfig" {
 		cfg := &v1alpha1.PluginConfig{}
-		into(t, c.Bad(), cfg)
+		convert(t, c.Bad(), cfg)
 		_, rejection := compile.Config(cfg, plugins.InTree())
 		return rejection
 	}
 	profile := &v1alpha1.SchedulingProfile{}
-	into(t, c.Bad(), profile)
+	convert(t, c.Bad(), profile)
 	_, rejection := compile.Profile(compile.Input{Profile: profile, Configs: configsBefore(t, c), Registry: plugins.InTree(), Extenders: compile.AllExtenders})
 	return rejection
 }
@@ -53,13 +53,13 @@ func configsBefore(t *testing.T, c Case) map[string]*v1alpha1.PluginConfig {
 	configs := map[string]*v1alpha1.PluginConfig{}
 	for _, object := range c.Objects[:len(c.Objects)-1] {
 		cfg := &v1alpha1.PluginConfig{}
-		into(t, object, cfg)
+		convert(t, object, cfg)
 		configs[cfg.Name] = cfg
 	}
 	return configs
 }
 
-func into(t *testing.T, from *unstructured.Unstructured, to any) {
+func convert(t *testing.T, from *unstructured.Unstructured, to any) {
 	t.Helper()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(from.Object, to, true); err != nil {
 		t.Fatalf("%s %s: %v", from.GetKind(), from.GetName(), err)

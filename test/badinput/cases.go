@@ -32,7 +32,7 @@ type Case struct {
 	// Name is the file's name without its ending.
 	Name string
 	// Sentence says what is wrong.
-	Sentence string
+	Description string
 	// Refused says that the API server must not store the last object. Else
 	// Condition must become False, with Reason.
 	Refused   bool
@@ -95,10 +95,10 @@ func parse(text []byte) (Case, error) {
 		} else if message, ok := strings.CutPrefix(comment, "message: "); ok {
 			c.Message = message
 		} else {
-			c.Sentence = strings.TrimSpace(c.Sentence + " " + comment)
+			c.Description = strings.TrimSpace(c.Description + " " + comment)
 		}
 	}
-	if !expected || c.Message == "" || c.Sentence == "" {
+	if !expected || c.Message == "" || c.Description == "" {
 		return c, errors.New("the comment at the top must hold a sentence, expect and message")
 	}
 	var err error

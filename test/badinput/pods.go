@@ -15,10 +15,10 @@ import (
 // or by somebody who can write to etcd.
 type Pod struct {
 	// Sentence says what is wrong with it.
-	Sentence string
+	Description string
 	// Why is a part of what it is told when there are nodes with room; empty
 	// for one that is bound, since nothing depends on what is wrong with it.
-	Why string
+	Message string
 	// Bad makes it so.
 	Bad func(*v1.Pod)
 }
@@ -27,7 +27,7 @@ type Pod struct {
 // is bound, or told why it is not, and the others go on.
 func Pods() []Pod {
 	var all []Pod
-	for _, group := range [][]Pod{withoutSelectors, malformedSelectors, malformedNodeSelectors, unboundedTerms, badQuantities, badNumbers, oddities} {
+	for _, group := range [][]Pod{withoutSelectors, malformedSelectors, malformedNodeSelectors, unboundedTerms, badQuantities, badNumbers, otherBadPods} {
 		all = append(all, group...)
 	}
 	return all
@@ -40,49 +40,49 @@ var withoutSelectors = []Pod{
 	}},
 	{"a node selector without terms", "didn't match Pod's node affinity", requiresNode()},
 	{"a node selector with an empty term", "didn't match Pod's node affinity", requiresNode(v1.NodeSelectorTerm{})},
-	{"required affinity without a selector", "didn't match pod affinity rules", seeks(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname})},
-	{"required anti-affinity without a selector", "", shuns(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname})},
-	{"preferred affinity without a selector", "", prefers(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname})},
-	{"required affinity without a topology key", "didn't match pod affinity rules", seeks(v1.PodAffinityTerm{LabelSelector: fixture.Labels()})},
+	{"required affinity without a selector", "didn't match pod affinity rules", requiresPodAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname})},
+	{"required anti-affinity without a selector", "", requiresPodAntiAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname})},
+	{"preferred affinity without a selector", "", prefersPodAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname})},
+	{"required affinity without a topology key", "didn't match pod affinity rules", requiresPodAffinity(v1.PodAffinityTerm{LabelSelector: fixture.LabelSelector()})},
 	{"a preferred node term without anything", "", func(p *v1.Pod) {
 		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
 			PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1}},
 		}}
 	}},
-	{"a hard constraint without a selector", "", spreads(v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.DoNotSchedule})},
-	{"a constraint without anything", "", spreads(v1.TopologySpreadConstraint{})},
+	{"a hard constraint without a selector", "", hasSpreadConstraints(v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.DoNotSchedule})},
+	{"a constraint without anything", "", hasSpreadConstraints(v1.TopologySpreadConstraint{})},
 }
 
 // resembles is an operator that there is not; ofNothing has no values though it
 // needs some; spaced has a key that is none.
 var (
-	resembles = selector("app", "Resembles", "web")
-	ofNothing = selector("app", metav1.LabelSelectorOpIn)
-	spaced    = selector("no label", metav1.LabelSelectorOpExists)
+	unknownOperator = selector("app", "Resembles", "web")
+	noValues        = selector("app", metav1.LabelSelectorOpIn)
+	invalidKey      = selector("no label", metav1.LabelSelectorOpExists)
 )
 
 var malformedSelectors = []Pod{
-	{"required affinity by an unknown operator", "parsing pod: requiredAffinityTerms", seeks(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: resembles})},
-	{"required affinity by one of no values", "parsing pod: requiredAffinityTerms", seeks(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: ofNothing})},
-	{"required anti-affinity by an unknown operator", "parsing pod: requiredAntiAffinityTerms", shuns(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: resembles})},
-	{"required anti-affinity by no label's key", "parsing pod: requiredAntiAffinityTerms", shuns(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: spaced})},
-	{"preferred affinity by an unknown operator", "parsing pod: preferredAffinityTerms", prefers(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: resembles})},
-	{"namespaces by an unknown operator", "parsing pod: requiredAffinityTerms", seeks(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: fixture.Labels(), NamespaceSelector: resembles})},
-	{"matchLabelKeys that are no labels", "", seeks(v1.PodAffinityTerm{
-		TopologyKey: v1.LabelHostname, LabelSelector: fixture.Labels("app", "web"), MatchLabelKeys: []string{"no label"}, MismatchLabelKeys: []string{"no label"},
+	{"required affinity by an unknown operator", "parsing pod: requiredAffinityTerms", requiresPodAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: unknownOperator})},
+	{"required affinity by one of no values", "parsing pod: requiredAffinityTerms", requiresPodAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: noValues})},
+	{"required anti-affinity by an unknown operator", "parsing pod: requiredAntiAffinityTerms", requiresPodAntiAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: unknownOperator})},
+	{"required anti-affinity by no label's key", "parsing pod: requiredAntiAffinityTerms", requiresPodAntiAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: invalidKey})},
+	{"preferred affinity by an unknown operator", "parsing pod: preferredAffinityTerms", prefersPodAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: unknownOperator})},
+	{"namespaces by an unknown operator", "parsing pod: requiredAffinityTerms", requiresPodAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: fixture.LabelSelector(), NamespaceSelector: unknownOperator})},
+	{"matchLabelKeys that are no labels", "", requiresPodAffinity(v1.PodAffinityTerm{
+		TopologyKey: v1.LabelHostname, LabelSelector: fixture.LabelSelector("app", "web"), MatchLabelKeys: []string{"no label"}, MismatchLabelKeys: []string{"no label"},
 	})},
-	{"a hard constraint by an unknown operator", "obtaining the pod's topology spread constraints", spreads(v1.TopologySpreadConstraint{
-		MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: resembles,
+	{"a hard constraint by an unknown operator", "obtaining the pod's topology spread constraints", hasSpreadConstraints(v1.TopologySpreadConstraint{
+		MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: unknownOperator,
 	})},
-	{"a soft constraint by an unknown operator", "obtaining the pod's topology spread constraints", spreads(v1.TopologySpreadConstraint{
-		MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway, LabelSelector: resembles,
+	{"a soft constraint by an unknown operator", "obtaining the pod's topology spread constraints", hasSpreadConstraints(v1.TopologySpreadConstraint{
+		MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway, LabelSelector: unknownOperator,
 	})},
 }
 
 var malformedNodeSelectors = []Pod{
-	{"a node by an unknown operator", "didn't match Pod's node affinity", requiresNode(fixture.Term(v1.NodeSelectorRequirement{Key: "a", Operator: "Resembles", Values: []string{"b"}}))},
-	{"a node by more than a word", "didn't match Pod's node affinity", requiresNode(fixture.Term(v1.NodeSelectorRequirement{Key: "a", Operator: v1.NodeSelectorOpGt, Values: []string{"b"}}))},
-	{"a node by one of no values", "didn't match Pod's node affinity", requiresNode(fixture.Term(fixture.In("a")))},
+	{"a node by an unknown operator", "didn't match Pod's node affinity", requiresNode(fixture.NodeSelectorTerm(v1.NodeSelectorRequirement{Key: "a", Operator: "Resembles", Values: []string{"b"}}))},
+	{"a node by more than a word", "didn't match Pod's node affinity", requiresNode(fixture.NodeSelectorTerm(v1.NodeSelectorRequirement{Key: "a", Operator: v1.NodeSelectorOpGt, Values: []string{"b"}}))},
+	{"a node by one of no values", "didn't match Pod's node affinity", requiresNode(fixture.NodeSelectorTerm(fixture.In("a")))},
 	{"a node by a field that there is not", "didn't match Pod's node affinity", requiresNode(v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{fixture.In("spec.colour", "red")}})},
 	{"a node by two names at once", "didn't satisfy plugin(s) [NodeAffinity]", requiresNode(fixture.NodeNameTerm("a", "b"))},
 	{"a node by no name", "pod affinity terms conflict", requiresNode(fixture.NodeNameTerm())},
@@ -93,62 +93,62 @@ var malformedNodeSelectors = []Pod{
 }
 
 // terms is how many terms a pod has that has too many: as many as etcd lets it.
-const terms = 10000
+const manyTerms = 10000
 
 var unboundedTerms = []Pod{
 	{"ten thousand terms of affinity", "didn't match pod affinity rules", func(p *v1.Pod) {
-		for i := range terms {
-			seeks(v1.PodAffinityTerm{TopologyKey: "k", LabelSelector: fixture.Labels("a", fmt.Sprint(i))})(p)
+		for i := range manyTerms {
+			requiresPodAffinity(v1.PodAffinityTerm{TopologyKey: "k", LabelSelector: fixture.LabelSelector("a", fmt.Sprint(i))})(p)
 		}
 	}},
 	{"ten thousand terms of anti-affinity", "", func(p *v1.Pod) {
-		for i := range terms {
-			shuns(v1.PodAffinityTerm{TopologyKey: "k", LabelSelector: fixture.Labels("a", fmt.Sprint(i))})(p)
+		for i := range manyTerms {
+			requiresPodAntiAffinity(v1.PodAffinityTerm{TopologyKey: "k", LabelSelector: fixture.LabelSelector("a", fmt.Sprint(i))})(p)
 		}
 	}},
 	{"ten thousand preferred nodes", "", func(p *v1.Pod) {
 		affinity := &v1.NodeAffinity{}
-		for i := range terms {
+		for i := range manyTerms {
 			affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution,
-				v1.PreferredSchedulingTerm{Weight: math.MaxInt32, Preference: fixture.Term(fixture.NotIn("a", fmt.Sprint(i)))})
+				v1.PreferredSchedulingTerm{Weight: math.MaxInt32, Preference: fixture.NodeSelectorTerm(fixture.NotIn("a", fmt.Sprint(i)))})
 		}
 		p.Spec.Affinity = &v1.Affinity{NodeAffinity: affinity}
 	}},
 	{"ten thousand tolerations", "", func(p *v1.Pod) {
-		for i := range terms {
+		for i := range manyTerms {
 			p.Spec.Tolerations = append(p.Spec.Tolerations, v1.Toleration{Key: fmt.Sprint(i), Operator: v1.TolerationOpExists})
 		}
 	}},
 	{"a thousand constraints", "", func(p *v1.Pod) {
 		for i := range 1000 {
-			p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, fixture.RatherEvenly(fmt.Sprint("k", i), "a", fmt.Sprint(i)))
+			p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, fixture.SoftSpreadConstraint(fmt.Sprint("k", i), "a", fmt.Sprint(i)))
 		}
 	}},
 }
 
 var badQuantities = []Pod{
-	{"a negative request for cpu", "", asks("cpu", "-1")},
-	{"a negative request for memory", "", asks("memory", "-5Gi")},
-	{"a negative request for an extended resource", "", asks("example.com/gpu", "-1")},
-	{"a request that overflows in millicores", "", asks("cpu", "9223372036854775807")},
-	{"a request that overflows", "", asks("memory", "9e40")},
+	{"a negative request for cpu", "", requests("cpu", "-1")},
+	{"a negative request for memory", "", requests("memory", "-5Gi")},
+	{"a negative request for an extended resource", "", requests("example.com/gpu", "-1")},
+	{"a request that overflows in millicores", "", requests("cpu", "9223372036854775807")},
+	{"a request that overflows", "", requests("memory", "9e40")},
 	{"requests that overflow when they are added", "", func(p *v1.Pod) {
-		asks("memory", "9223372036854775807")(p)
-		asks("memory", "9223372036854775807")(p)
+		requests("memory", "9223372036854775807")(p)
+		requests("memory", "9223372036854775807")(p)
 	}},
 	{"extended resources that overflow when they are added", "", func(p *v1.Pod) {
-		asks("example.com/gpu", "9223372036854775807")(p)
-		asks("example.com/gpu", "9223372036854775807")(p)
+		requests("example.com/gpu", "9223372036854775807")(p)
+		requests("example.com/gpu", "9223372036854775807")(p)
 	}},
-	{"a request for a resource that is none", "", asks("no resource!", "1")},
-	{"a request for a resource without a name", "", asks("", "1")},
+	{"a request for a resource that is none", "", requests("no resource!", "1")},
+	{"a request for a resource without a name", "", requests("", "1")},
 	{"a negative overhead", "", func(p *v1.Pod) { p.Spec.Overhead = fixture.Resources("cpu", "-1", "memory", "-1Gi") }},
 	{"pod-level requests below the containers'", "", func(p *v1.Pod) {
-		asks("cpu", "1")(p)
+		requests("cpu", "1")(p)
 		p.Spec.Resources = &v1.ResourceRequirements{Requests: fixture.Resources("cpu", "-1")}
 	}},
 	{"negative requests in its status", "", func(p *v1.Pod) {
-		asks("cpu", "1")(p)
+		requests("cpu", "1")(p)
 		p.Status.ContainerStatuses = []v1.ContainerStatus{{
 			Name: p.Spec.Containers[0].Name, AllocatedResources: fixture.Resources("cpu", "-1"),
 			Resources: &v1.ResourceRequirements{Requests: fixture.Resources("cpu", "-2")},
@@ -157,21 +157,21 @@ var badQuantities = []Pod{
 }
 
 var badNumbers = []Pod{
-	{"a negative skew", "didn't match pod topology spread constraints", spreads(constraint(func(c *v1.TopologySpreadConstraint) { c.MaxSkew = -1 }))},
-	{"a negative number of domains", "", spreads(constraint(func(c *v1.TopologySpreadConstraint) { c.MinDomains = new(int32(-3)) }))},
-	{"more domains than there can be", "", spreads(constraint(func(c *v1.TopologySpreadConstraint) { c.MinDomains = new(int32(math.MaxInt32)) }))},
-	{"policies that there are not", "", spreads(constraint(func(c *v1.TopologySpreadConstraint) {
+	{"a negative skew", "didn't match pod topology spread constraints", hasSpreadConstraints(spreadConstraint(func(c *v1.TopologySpreadConstraint) { c.MaxSkew = -1 }))},
+	{"a negative number of domains", "", hasSpreadConstraints(spreadConstraint(func(c *v1.TopologySpreadConstraint) { c.MinDomains = new(int32(-3)) }))},
+	{"more domains than there can be", "", hasSpreadConstraints(spreadConstraint(func(c *v1.TopologySpreadConstraint) { c.MinDomains = new(int32(math.MaxInt32)) }))},
+	{"policies that there are not", "", hasSpreadConstraints(spreadConstraint(func(c *v1.TopologySpreadConstraint) {
 		c.NodeAffinityPolicy, c.NodeTaintsPolicy = new(v1.NodeInclusionPolicy("Maybe")), new(v1.NodeInclusionPolicy("Maybe"))
 	}))},
-	{"an action that there is not", "", spreads(constraint(func(c *v1.TopologySpreadConstraint) { c.WhenUnsatisfiable = "Maybe" }))},
-	{"the same constraint twice", "", spreads(constraint(nil), constraint(nil))},
+	{"an action that there is not", "", hasSpreadConstraints(spreadConstraint(func(c *v1.TopologySpreadConstraint) { c.WhenUnsatisfiable = "Maybe" }))},
+	{"the same constraint twice", "", hasSpreadConstraints(spreadConstraint(nil), spreadConstraint(nil))},
 	{"preferences of a weight beyond all bounds", "", func(p *v1.Pod) {
 		p.Spec.Affinity = &v1.Affinity{
 			PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
-				{Weight: math.MaxInt32, PodAffinityTerm: fixture.Near(v1.LabelHostname, "app", "web")},
+				{Weight: math.MaxInt32, PodAffinityTerm: fixture.PodAffinityTerm(v1.LabelHostname, "app", "web")},
 			}},
 			PodAntiAffinity: &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
-				{Weight: math.MinInt32, PodAffinityTerm: fixture.Near(v1.LabelHostname, "app", "web")},
+				{Weight: math.MinInt32, PodAffinityTerm: fixture.PodAffinityTerm(v1.LabelHostname, "app", "web")},
 			}},
 		}
 	}},
@@ -186,7 +186,7 @@ var badNumbers = []Pod{
 	}},
 }
 
-var oddities = []Pod{
+var otherBadPods = []Pod{
 	{"no containers", "", func(p *v1.Pod) { p.Spec.Containers = nil }},
 	{"containers without anything", "", func(p *v1.Pod) { p.Spec.Containers = make([]v1.Container, 3) }},
 	{"init containers that restart somehow", "", func(p *v1.Pod) {
@@ -222,28 +222,28 @@ func requiresNode(terms ...v1.NodeSelectorTerm) func(*v1.Pod) {
 	}
 }
 
-func seeks(term v1.PodAffinityTerm) func(*v1.Pod) {
+func requiresPodAffinity(term v1.PodAffinityTerm) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		list := &affinityOf(p).PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		*list = append(*list, term)
 	}
 }
 
-func shuns(term v1.PodAffinityTerm) func(*v1.Pod) {
+func requiresPodAntiAffinity(term v1.PodAffinityTerm) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		list := &affinityOf(p).PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		*list = append(*list, term)
 	}
 }
 
-func prefers(term v1.PodAffinityTerm) func(*v1.Pod) {
+func prefersPodAffinity(term v1.PodAffinityTerm) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		list := &affinityOf(p).PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 		*list = append(*list, v1.WeightedPodAffinityTerm{Weight: 1, PodAffinityTerm: term})
 	}
 }
 
-func spreads(constraints ...v1.TopologySpreadConstraint) func(*v1.Pod) {
+func hasSpreadConstraints(constraints ...v1.TopologySpreadConstraint) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		p.Labels = map[string]string{"app": "web"}
 		p.Spec.TopologySpreadConstraints = constraints
@@ -251,8 +251,8 @@ func spreads(constraints ...v1.TopologySpreadConstraint) func(*v1.Pod) {
 }
 
 // constraint is a good one, but for the change.
-func constraint(change func(*v1.TopologySpreadConstraint)) v1.TopologySpreadConstraint {
-	c := fixture.Evenly(v1.LabelHostname, "app", "web")
+func spreadConstraint(change func(*v1.TopologySpreadConstraint)) v1.TopologySpreadConstraint {
+	c := fixture.HardSpreadConstraint(v1.LabelHostname, "app", "web")
 	if change != nil {
 		change(&c)
 	}
@@ -260,7 +260,7 @@ func constraint(change func(*v1.TopologySpreadConstraint)) v1.TopologySpreadCons
 }
 
 // asks adds a container that requests so much of something.
-func asks(name v1.ResourceName, amount string) func(*v1.Pod) {
+func requests(name v1.ResourceName, amount string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{
 			Name:      fmt.Sprintf("c%d", len(p.Spec.Containers)),

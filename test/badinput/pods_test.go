@@ -10,26 +10,26 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/scheduler/upstreamconfig"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
 // bad is the pod that is bad in one way.
-func bad(p Pod) *v1.Pod {
+func badPod(p Pod) *v1.Pod {
 	pod := fixture.Pod("bad").Requests("cpu", "100m").Obj()
 	p.Bad(pod)
 	return pod
 }
 
 // plain are good pods that have to do with every other.
-func plain(name string) *v1.Pod {
+func goodPod(name string) *v1.Pod {
 	return fixture.Pod(name).Label("app", "web").Requests("cpu", "100m").
-		Spread(fixture.RatherEvenly(v1.LabelHostname, "app", "web")).
-		PreferPods(1, fixture.Near(v1.LabelHostname, "app", "web")).
-		RefusePods(fixture.Near(v1.LabelHostname, "app", "db")).HostPort("", "", 80).Obj()
+		Spread(fixture.SoftSpreadConstraint(v1.LabelHostname, "app", "web")).
+		PreferPodAffinity(1, fixture.PodAffinityTerm(v1.LabelHostname, "app", "web")).
+		RequirePodAntiAffinity(fixture.PodAffinityTerm(v1.LabelHostname, "app", "db")).HostPort("", "", 80).Obj()
 }
 
 // cluster is Berth with some nodes.
@@ -47,7 +47,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 	c := &cluster{t: t, berth: berth, world: run.NewWorld(berth)}
 	for i := range 4 {
-		c.do(log.Apply, fixture.Node(fmt.Sprint("n", i)).Zone(fmt.Sprint(i%2)).Offers("cpu", "4").Obj())
+		c.do(log.Apply, fixture.Node(fmt.Sprint("n", i)).Zone(fmt.Sprint(i%2)).Capacity("cpu", "4").Obj())
 	}
 	c.do(log.Apply, fixture.Pod("old").Label("app", "web").On("n0").Obj())
 	return c
@@ -69,10 +69,10 @@ func (c *cluster) do(kind log.Kind, object log.Object) *run.Outcome {
 
 func TestABadPodIsTriedAndTheOthersGoOn(t *testing.T) {
 	for _, p := range Pods() {
-		t.Run(p.Sentence, func(t *testing.T) {
+		t.Run(p.Description, func(t *testing.T) {
 			c := newCluster(t)
-			c.do(log.Schedule, bad(p))
-			if good := c.do(log.Schedule, plain("good")); good.Node == "" {
+			c.do(log.Schedule, badPod(p))
+			if good := c.do(log.Schedule, goodPod("good")); good.Node == "" {
 				t.Errorf("a good pod finds no node: %v", good.Err)
 			}
 		})
@@ -81,16 +81,16 @@ func TestABadPodIsTriedAndTheOthersGoOn(t *testing.T) {
 
 func TestABadPodThatIsOnANodeIsCounted(t *testing.T) {
 	for _, p := range Pods() {
-		t.Run(p.Sentence, func(t *testing.T) {
+		t.Run(p.Description, func(t *testing.T) {
 			c := newCluster(t)
-			pod := bad(p)
+			pod := badPod(p)
 			pod.Spec.NodeName = "n1"
 			c.do(log.Apply, pod)
-			if good := c.do(log.Schedule, plain("good")); good.Node == "" {
+			if good := c.do(log.Schedule, goodPod("good")); good.Node == "" {
 				t.Errorf("a good pod finds no node: %v", good.Err)
 			}
 			c.do(log.Delete, pod)
-			if good := c.do(log.Schedule, plain("better")); good.Node == "" {
+			if good := c.do(log.Schedule, goodPod("better")); good.Node == "" {
 				t.Errorf("a good pod finds no node when the bad one is gone: %v", good.Err)
 			}
 			for _, node := range must(c.berth.Nodes())(t) {
@@ -102,14 +102,14 @@ func TestABadPodThatIsOnANodeIsCounted(t *testing.T) {
 	}
 }
 
-func TestABadPodThatIsNominatedIsReckonedWith(t *testing.T) {
+func TestABadPodThatIsNominatedIsCounted(t *testing.T) {
 	for _, p := range Pods() {
-		t.Run(p.Sentence, func(t *testing.T) {
+		t.Run(p.Description, func(t *testing.T) {
 			c := newCluster(t)
-			pod := bad(p)
+			pod := badPod(p)
 			pod.Status.NominatedNodeName = "n1"
 			c.do(log.Apply, pod)
-			if good := c.do(log.Schedule, plain("good")); good.Node == "" {
+			if good := c.do(log.Schedule, goodPod("good")); good.Node == "" {
 				t.Errorf("a good pod finds no node: %v", good.Err)
 			}
 			c.do(log.Schedule, pod)
@@ -119,10 +119,10 @@ func TestABadPodThatIsNominatedIsReckonedWith(t *testing.T) {
 
 // A hint is asked by informers, where nobody is in the way of a panic but the
 // framework.
-func TestHintsBearBadPods(t *testing.T) {
+func TestHintsSurviveBadPods(t *testing.T) {
 	c := newCluster(t)
 	for _, name := range plugins.InTree().Names() {
-		if !upstreamconfig.Theirs(name) {
+		if !upstreamconfig.IsUpstreamPlugin(name) {
 			continue // they have no hints
 		}
 		plugin := must(c.berth.Plugin(t.Context(), name))(t)
@@ -135,11 +135,11 @@ func TestHintsBearBadPods(t *testing.T) {
 				continue
 			}
 			for _, p := range Pods() {
-				t.Run(name+"/"+event.Event.Label()+"/"+p.Sentence, func(t *testing.T) {
-					for _, change := range changes(event.Event, p) {
+				t.Run(name+"/"+event.Event.Label()+"/"+p.Description, func(t *testing.T) {
+					for _, change := range hintArguments(event.Event, p) {
 						// An error counts as Queue.
-						_, _ = event.QueueingHintFn(klog.Background(), bad(p), change[0], change[1])
-						_, _ = event.QueueingHintFn(klog.Background(), plain("good"), change[0], change[1])
+						_, _ = event.QueueingHintFn(klog.Background(), badPod(p), change[0], change[1])
+						_, _ = event.QueueingHintFn(klog.Background(), goodPod("good"), change[0], change[1])
 					}
 				})
 			}
@@ -149,9 +149,9 @@ func TestHintsBearBadPods(t *testing.T) {
 
 // changes are what a hint for event may be told, about bad pods where it is
 // about pods.
-func changes(event fwk.ClusterEvent, p Pod) [][2]any {
-	n0, n1 := fixture.Node("n0").Obj(), fixture.Node("n0").Label("a", "b").Zone("z").Offers("cpu", "1").Obj()
-	placed := bad(p)
+func hintArguments(event fwk.ClusterEvent, p Pod) [][2]any {
+	n0, n1 := fixture.Node("n0").Obj(), fixture.Node("n0").Label("a", "b").Zone("z").Capacity("cpu", "1").Obj()
+	placed := badPod(p)
 	placed.Spec.NodeName = "n1"
 	before, after := any(n0), any(n1)
 	switch event.Resource {
@@ -159,7 +159,7 @@ func changes(event fwk.ClusterEvent, p Pod) [][2]any {
 	case fwk.AssignedPod, framework.TerminatingPod:
 		before, after = placed, placed
 	case fwk.TargetPod:
-		return [][2]any{{bad(p), bad(p)}, {bad(p), plain("bad")}, {plain("bad"), bad(p)}}
+		return [][2]any{{badPod(p), badPod(p)}, {badPod(p), goodPod("bad")}, {goodPod("bad"), badPod(p)}}
 	default:
 		return nil
 	}
@@ -189,7 +189,7 @@ func must[T any](value T, err error) func(*testing.T) T {
 
 // A node says of itself what it likes. That is no reason for good pods to find
 // no other.
-func TestABadNodeHarmsNobody(t *testing.T) {
+func TestABadNodeDoesNotAffectGoodPods(t *testing.T) {
 	for sentence, offers := range map[string][]string{
 		"a node that offers nothing":                {"pods", "10"},
 		"a node that offers less than nothing":      {"pods", "10", "cpu", "-4", "memory", "-1Gi", "ephemeral-storage", "-1"},
@@ -198,9 +198,9 @@ func TestABadNodeHarmsNobody(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			c := newCluster(t)
-			c.do(log.Apply, fixture.Node("bad").Offers(offers...).Obj())
+			c.do(log.Apply, fixture.Node("bad").Capacity(offers...).Obj())
 			for i := range 3 {
-				if good := c.do(log.Schedule, plain(fmt.Sprint("good", i))); good.Node == "" {
+				if good := c.do(log.Schedule, goodPod(fmt.Sprint("good", i))); good.Node == "" {
 					t.Errorf("a good pod finds no node: %v", good.Err)
 				}
 			}

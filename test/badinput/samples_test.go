@@ -34,7 +34,7 @@ func TestEverySampleRunsAndSaysWhatItShows(t *testing.T) {
 				t.Fatal(err)
 			}
 			// A sample is a case whose last document is the profile.
-			if rejection := judge(t, Case{Objects: objects}); rejection != nil {
+			if rejection := compileCase(t, Case{Objects: objects}); rejection != nil {
 				t.Errorf("refused: %s", rejection.Message())
 			}
 		})
@@ -74,7 +74,7 @@ func TestTheSameArgumentsHaveTheSameHashInlineAndByReference(t *testing.T) {
 func hashOf(t *testing.T, c Case) string {
 	t.Helper()
 	profile := &v1alpha1.SchedulingProfile{}
-	into(t, c.Bad(), profile)
+	convert(t, c.Bad(), profile)
 	blueprint, rejection := compile.Profile(compile.Input{Profile: profile, Configs: configsBefore(t, c), Registry: plugins.InTree()})
 	if rejection != nil {
 		t.Fatalf("refused: %s", rejection.Message())

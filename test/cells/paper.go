@@ -14,19 +14,19 @@ import (
 
 // The plugins of the cells' profiles. Each stands at Points.
 const (
-	Judge    = "Judge" // has the say
-	Visitor  = "Visitor"
-	Newcomer = "Newcomer"
-	Sorts    = "Sorts"
-	SortsToo = "SortsToo"
+	Decider    = "Judge" // has the say
+	Referenced = "Visitor"
+	Added      = "Newcomer"
+	Sort       = "Sorts"
+	OtherSort  = "SortsToo"
 )
 
 // Broken are arguments with which no Judge can be built.
-const Broken = "broken"
+const BrokenArgument = "broken"
 
 // Points are where a plugin called name stands.
-func Points(name string) []framework.Point {
-	if name == Sorts || name == SortsToo {
+func PluginPoints(name string) []framework.Point {
+	if name == Sort || name == OtherSort {
 		return []framework.Point{framework.QueueSort}
 	}
 	var most []framework.Point
@@ -59,12 +59,12 @@ func NewSpec(config string) Spec {
 			InitialBackoffSeconds: ptr.To[int32](10), MaxBackoffSeconds: ptr.To[int32](60), FlushAfterSeconds: ptr.To[int32](0),
 		},
 		PluginConfig: []v1alpha1.PluginArguments{
-			{Name: Judge, Args: ptr.To(Arguments(""))},
-			{Name: Visitor, ConfigRef: &v1alpha1.PluginConfigReference{Name: config}},
+			{Name: Decider, Args: ptr.To(Arguments(""))},
+			{Name: Referenced, ConfigRef: &v1alpha1.PluginConfigReference{Name: config}},
 		},
 	}
-	Enable(&s.Plugins.MultiPoint, Judge, Visitor)
-	Enable(&s.Plugins.QueueSort, Sorts)
+	Enable(&s.Plugins.MultiPoint, Decider, Referenced)
+	Enable(&s.Plugins.QueueSort, Sort)
 	Enable(&s.Plugins.Bind, defaultbinder.Name)
 	return s
 }
@@ -73,7 +73,7 @@ func NewSpec(config string) Spec {
 func NewConfig(name string) *v1alpha1.PluginConfig {
 	return &v1alpha1.PluginConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.PluginConfigSpec{Plugin: Visitor, Args: Arguments("")},
+		Spec:       v1alpha1.PluginConfigSpec{Plugin: Referenced, Args: Arguments("")},
 	}
 }
 

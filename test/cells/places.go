@@ -21,14 +21,14 @@ type Place struct {
 	Point string
 	// Stuck says that the pod is kept there until it is to go on, and Then what
 	// is answered, at that time or at once.
-	Stuck bool
-	Then  probe.Answer
+	Blocks bool
+	Answer probe.StatusFunc
 	// Permit is what becomes of a pod that waits there, when it is to go on.
 	Permit Permit
 	// Begun says that the pod is on its way, and is bound by who began it.
-	Begun bool
+	Committed bool
 	// Rests is where it is when it went on, and nothing changed.
-	Rests queue.Place
+	EndsIn queue.Place
 	// BacksOff says that an error is behind it, or before it, whose backoff is
 	// sat out whatever comes.
 	BacksOff bool
@@ -53,10 +53,10 @@ const Popped = "popped"
 var ErrBroken = errors.New("broken, as told")
 
 // Unseen says that the pod comes after the change.
-func (p Place) Unseen() bool { return p.Where == "" }
+func (p Place) ArrivesAfter() bool { return p.Where == "" }
 
 // StopsLoop says that while the pod is there the loop does nothing else.
-func (p Place) StopsLoop() bool {
+func (p Place) BlocksLoop() bool {
 	inLoop := p.Point == "Filter" || p.Point == "Reserve"
 	return p.Where == queue.Active || p.Where == queue.InFlight && (p.Point == "" || inLoop)
 }
@@ -64,33 +64,33 @@ func (p Place) StopsLoop() bool {
 // Places are the twelve places, three of them with both their outcomes.
 var Places = map[string]Place{
 	"not seen": {Attempts: 1},
-	"gated":    {Where: queue.Gated, Point: "PreEnqueue", Then: probe.Reject("shut"), Rests: queue.Gated, Attempts: 1},
+	"gated":    {Where: queue.Gated, Point: "PreEnqueue", Answer: probe.Reject("shut"), EndsIn: queue.Gated, Attempts: 1},
 	"active":   {Where: queue.Active, Attempts: 1},
 	Popped:     {Where: queue.InFlight, Attempts: 1},
 	"in the cycle, and fits": {
-		Where: queue.InFlight, Point: "Filter", Stuck: true, Begun: true, Attempts: 1,
+		Where: queue.InFlight, Point: "Filter", Blocks: true, Committed: true, Attempts: 1,
 	},
 	"in the cycle, and fits nowhere": {
-		Where: queue.InFlight, Point: "Filter", Stuck: true, Then: probe.Reject("full"), Rests: queue.Unschedulable, Attempts: 2,
+		Where: queue.InFlight, Point: "Filter", Blocks: true, Answer: probe.Reject("full"), EndsIn: queue.Unschedulable, Attempts: 2,
 	},
-	"assumed": {Where: queue.InFlight, Point: "Reserve", Stuck: true, Begun: true, Attempts: 1},
+	"assumed": {Where: queue.InFlight, Point: "Reserve", Blocks: true, Committed: true, Attempts: 1},
 	"waiting on Permit, and allowed": {
-		Where: queue.InFlight, Point: "Permit", Then: probe.Wait, Permit: Allow, Begun: true, Attempts: 1,
+		Where: queue.InFlight, Point: "Permit", Answer: probe.Wait, Permit: Allow, Committed: true, Attempts: 1,
 	},
 	"waiting on Permit, and rejected": {
-		Where: queue.InFlight, Point: "Permit", Then: probe.Wait, Permit: Reject, Rests: queue.Unschedulable, Attempts: 2,
+		Where: queue.InFlight, Point: "Permit", Answer: probe.Wait, Permit: Reject, EndsIn: queue.Unschedulable, Attempts: 2,
 	},
-	"in PreBind, which succeeds": {Where: queue.InFlight, Point: "PreBind", Stuck: true, Begun: true, Attempts: 1},
+	"in PreBind, which succeeds": {Where: queue.InFlight, Point: "PreBind", Blocks: true, Committed: true, Attempts: 1},
 	"in PreBind, which fails": {
-		Where: queue.InFlight, Point: "PreBind", Stuck: true, Then: probe.Fail(ErrBroken),
-		Rests: queue.Backoff, BacksOff: true, Attempts: 2,
+		Where: queue.InFlight, Point: "PreBind", Blocks: true, Answer: probe.Fail(ErrBroken),
+		EndsIn: queue.Backoff, BacksOff: true, Attempts: 2,
 	},
-	"binding": {Where: queue.InFlight, Point: "Bind", Stuck: true, Begun: true, Attempts: 1},
+	"binding": {Where: queue.InFlight, Point: "Bind", Blocks: true, Committed: true, Attempts: 1},
 	"backing off": {
-		Where: queue.Backoff, Point: "Filter", Then: probe.Fail(ErrBroken), Rests: queue.Backoff, BacksOff: true, Attempts: 2,
+		Where: queue.Backoff, Point: "Filter", Answer: probe.Fail(ErrBroken), EndsIn: queue.Backoff, BacksOff: true, Attempts: 2,
 	},
 	"unschedulable": {
-		Where: queue.Unschedulable, Point: "Filter", Then: probe.Reject("full"), Rests: queue.Unschedulable, Attempts: 2,
+		Where: queue.Unschedulable, Point: "Filter", Answer: probe.Reject("full"), EndsIn: queue.Unschedulable, Attempts: 2,
 	},
-	"parked": {Where: queue.Parked, Attempts: 1},
+	"parked": {Where: queue.Held, Attempts: 1},
 }

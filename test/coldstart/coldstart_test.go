@@ -35,7 +35,7 @@ var _ = Describe("Berth as a static pod", func() {
 		nodes, pods := cp.Client().CoreV1().Nodes(), cp.Client().CoreV1().Pods("default")
 		_, err = nodes.Create(ctx, fixture.Node("n1").Obj(), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		pod := fixture.Pod("default/web").Scheduler(v1.DefaultSchedulerName).Obj()
+		pod := fixture.Pod("default/web").SchedulerName(v1.DefaultSchedulerName).Obj()
 		pod.Spec.Containers = []v1.Container{{Name: "web", Image: "web"}}
 		_, err = pods.Create(ctx, pod, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())

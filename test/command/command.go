@@ -17,13 +17,13 @@ import (
 // Run is a command's work: what its arguments say is done until ctx ends, and what
 // there is to tell is written to out. An argument that is wrong is an error that names
 // it and what would be right; pflag.ErrHelp says that help was asked for, and given.
-type Run func(ctx context.Context, args []string, out io.Writer) error
+type RunFunc func(ctx context.Context, args []string, out io.Writer) error
 
 // Main is the main function of the command of that name. It ends the process with
 // exit code 1 where run fails.
-func Main(name string, run Run) {
+func Main(name string, run RunFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := Play(ctx, name, run, Streams{Args: os.Args[1:], Out: os.Stdout, Err: os.Stderr})
+	code := Execute(ctx, name, run, Streams{Args: os.Args[1:], Out: os.Stdout, Err: os.Stderr})
 	stop()
 	os.Exit(code)
 }
@@ -35,7 +35,7 @@ type Streams struct {
 }
 
 // Play runs the command, says how it went, and returns its exit code.
-func Play(ctx context.Context, name string, run Run, s Streams) int {
+func Execute(ctx context.Context, name string, run RunFunc, s Streams) int {
 	switch err := run(ctx, s.Args, s.Out); {
 	case errors.Is(err, pflag.ErrHelp):
 		return 0

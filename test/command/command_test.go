@@ -12,7 +12,7 @@ import (
 	"github.com/berthdev/berth/test/command"
 )
 
-func TestACommandSaysHowItWent(t *testing.T) {
+func TestACommandReportsHowItEnded(t *testing.T) {
 	type end struct {
 		Code     int
 		Out, Err string
@@ -29,7 +29,7 @@ func TestACommandSaysHowItWent(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			code := command.Play(t.Context(), "soak", func(_ context.Context, args []string, out io.Writer) error {
+			code := command.Execute(t.Context(), "soak", func(_ context.Context, args []string, out io.Writer) error {
 				f := command.Flags("soak")
 				f.SetOutput(io.Discard)
 				fail := f.Bool("fail", false, "lose a pod")

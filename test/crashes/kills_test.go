@@ -20,7 +20,7 @@ var profiles = []string{"one", "two", "three", "idle", "idler"}
 
 var _ = Describe("A manager that is killed three times within a minute", func() {
 	It("runs all its profiles afterwards, idle ones too, and binds their pods", func(ctx SpecContext) {
-		node := fixture.Node("n1").Offers("cpu", "100", "memory", "100Gi", "pods", "100").Obj()
+		node := fixture.Node("n1").Capacity("cpu", "100", "memory", "100Gi", "pods", "100").Obj()
 		_, err := cp.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		for i, name := range profiles {
@@ -122,7 +122,7 @@ func on(ctx context.Context, pod string) (string, error) {
 }
 
 func web(name, profile string) *v1.Pod {
-	pod := fixture.Pod("default/" + name).Scheduler(profile).Obj()
+	pod := fixture.Pod("default/" + name).SchedulerName(profile).Obj()
 	pod.UID = ""
 	pod.Spec.Containers = []v1.Container{{Name: "web", Image: "web", Command: []string{"serve"}, Env: []v1.EnvVar{{Name: "PORT", Value: "80"}}}}
 	return pod

@@ -53,7 +53,7 @@ func TestACrowdIsExplainedWithinTheBudget(t *testing.T) {
 
 	began := time.Now()
 	noError(t, load.Each(ctx, *pods, 16, func(ctx context.Context, i int) error {
-		return admin.Create(ctx, fixture.Pod(fmt.Sprintf("%s/web-%d", namespace, i)).Scheduler(profile).Requests("cpu", "64").Whole())
+		return admin.Create(ctx, fixture.Pod(fmt.Sprintf("%s/web-%d", namespace, i)).SchedulerName(profile).Requests("cpu", "64").Valid())
 	}))
 	t.Logf("%d pods were created in %.0f s", *pods, time.Since(began).Seconds())
 	noError(t, wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -72,7 +72,7 @@ func TestACrowdIsExplainedWithinTheBudget(t *testing.T) {
 	if len(all) != *pods {
 		t.Errorf("%d writes explain %d pods", len(all), *pods)
 	}
-	if page, _ := berth.Ledger().Page(profile, 0); page.Totals.DecisionsDropped != 0 {
+	if page, _ := berth.Ledger().History(profile, 0); page.Totals.DecisionsDropped != 0 {
 		t.Errorf("%d explanations were dropped", page.Totals.DecisionsDropped)
 	}
 }
@@ -98,7 +98,7 @@ func open(ctx context.Context, t *testing.T, cp *controlplane.ControlPlane) (cli
 	noError(t, err)
 	p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: profile}}
 	for _, object := range []client.Object{
-		&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, p, fixture.Node("small").Offers("cpu", "4", "pods", "110").Obj(),
+		&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, p, fixture.Node("small").Capacity("cpu", "4", "pods", "110").Obj(),
 	} {
 		noError(t, admin.Create(ctx, object))
 	}
@@ -126,7 +126,7 @@ func expectExplained(ctx context.Context, t *testing.T, admin client.Client) {
 	unexplained := 0
 	for i := range waiting.Items {
 		d := why[waiting.Items[i].UID]
-		if d == nil || d.Status.Result != v1alpha1.ResultUnschedulable || d.Status.BlockedBy != "NodeResourcesFit 1" || len(d.Status.Nearest) != 1 {
+		if d == nil || d.Status.Result != v1alpha1.ResultUnschedulable || d.Status.BlockedBy != "NodeResourcesFit 1" || len(d.Status.ClosestNodes) != 1 {
 			unexplained++
 		}
 	}

@@ -64,7 +64,7 @@ func (m *ConfigMaps) Update(_ context.Context, object *v1.ConfigMap, _ metav1.Up
 // store is called with the lock.
 func (m *ConfigMaps) store(object *v1.ConfigMap) *v1.ConfigMap {
 	object = object.DeepCopy()
-	m.cluster.stamp(object)
+	m.cluster.setResourceVersion(object)
 	m.stored[object.Name] = object
 	return object.DeepCopy()
 }

@@ -26,13 +26,13 @@ type Cluster struct {
 	kubernetes.Interface
 	tracker testing.ObjectTracker
 
-	mu      sync.Mutex
-	version int
-	calls   []string
-	faults  []*Fault
-	slow    bool
+	mu       sync.Mutex
+	version  int
+	calls    []string
+	faults   []*Fault
+	graceful bool
 	// controlled says that claims are served.
-	controlled bool
+	volumeController bool
 }
 
 // Fault makes calls fail.
@@ -61,10 +61,10 @@ func New(objects ...runtime.Object) *Cluster {
 
 // SlowDown lets pods on nodes take their time: deleted, they terminate, and are
 // there until somebody removes them.
-func (c *Cluster) SlowDown() {
+func (c *Cluster) TerminateGracefully() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.slow = true
+	c.graceful = true
 }
 
 // Inject makes the next calls fail; faults are used up in order.
@@ -78,7 +78,7 @@ func (c *Cluster) Inject(faults ...Fault) {
 }
 
 // Heal takes back the faults that are not used up.
-func (c *Cluster) Heal() {
+func (c *Cluster) ClearFaults() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.faults = nil
@@ -90,26 +90,26 @@ func (c *Cluster) Apply(object runtime.Object) {
 	defer c.mu.Unlock()
 	object = object.DeepCopyObject()
 	meta := object.(metav1.Object)
-	c.stamp(meta)
+	c.setResourceVersion(meta)
 	if err := c.tracker.Add(object); err != nil {
 		panic(err)
 	}
 }
 
 // Change lets somebody else change a pod.
-func (c *Cluster) Change(pod *v1.Pod, change func(*v1.Pod)) {
+func (c *Cluster) UpdatePod(pod *v1.Pod, change func(*v1.Pod)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	stored := c.stored(pod.Namespace, pod.Name)
+	stored := c.storedPod(pod.Namespace, pod.Name)
 	if stored == nil {
 		panic("no pod " + pod.Name)
 	}
 	change(stored)
-	c.store(stored)
+	c.updatePod(stored)
 }
 
 // Remove deletes a pod.
-func (c *Cluster) Remove(pod *v1.Pod) {
+func (c *Cluster) DeletePod(pod *v1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.tracker.Delete(podResource, pod.Namespace, pod.Name); err != nil {
@@ -121,11 +121,11 @@ func (c *Cluster) Remove(pod *v1.Pod) {
 func (c *Cluster) Pod(pod *v1.Pod) *v1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stored(pod.Namespace, pod.Name)
+	return c.storedPod(pod.Namespace, pod.Name)
 }
 
 // Take returns the bind, patch, get and delete calls so far, and begins anew.
-func (c *Cluster) Take() []string {
+func (c *Cluster) TakeCalls() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	calls := c.calls
@@ -133,7 +133,7 @@ func (c *Cluster) Take() []string {
 	return calls
 }
 
-func (c *Cluster) stored(namespace, name string) *v1.Pod {
+func (c *Cluster) storedPod(namespace, name string) *v1.Pod {
 	object, err := c.tracker.Get(podResource, namespace, name)
 	if err != nil {
 		return nil
@@ -141,14 +141,14 @@ func (c *Cluster) stored(namespace, name string) *v1.Pod {
 	return object.(*v1.Pod).DeepCopy()
 }
 
-func (c *Cluster) store(pod *v1.Pod) {
-	c.stamp(pod)
+func (c *Cluster) updatePod(pod *v1.Pod) {
+	c.setResourceVersion(pod)
 	if err := c.tracker.Update(podResource, pod, pod.Namespace); err != nil {
 		panic(err)
 	}
 }
 
-func (c *Cluster) stamp(object metav1.Object) {
+func (c *Cluster) setResourceVersion(object metav1.Object) {
 	c.version++
 	object.SetResourceVersion(strconv.Itoa(c.version))
 }

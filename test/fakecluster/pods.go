@@ -35,7 +35,7 @@ type pods struct {
 
 func (p pods) Get(ctx context.Context, name string, _ metav1.GetOptions) (pod *v1.Pod, err error) {
 	err = p.cluster.call(ctx, "get", name, func() error {
-		if pod = p.cluster.stored(p.namespace, name); pod == nil {
+		if pod = p.cluster.storedPod(p.namespace, name); pod == nil {
 			return apierrors.NewNotFound(podResource.GroupResource(), name)
 		}
 		return nil
@@ -58,7 +58,7 @@ func (p pods) precondition(pod *v1.Pod, name string, uid types.UID, version stri
 
 func (p pods) Bind(ctx context.Context, binding *v1.Binding, _ metav1.CreateOptions) error {
 	return p.cluster.call(ctx, "bind", binding.Name+" "+binding.Target.Name, func() error {
-		pod := p.cluster.stored(p.namespace, binding.Name)
+		pod := p.cluster.storedPod(p.namespace, binding.Name)
 		if err := p.precondition(pod, binding.Name, binding.UID, binding.ResourceVersion); err != nil {
 			return err
 		}
@@ -74,14 +74,14 @@ func (p pods) Bind(ctx context.Context, binding *v1.Binding, _ metav1.CreateOpti
 		}
 		pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled })
 		pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
-		p.cluster.store(pod)
+		p.cluster.updatePod(pod)
 		return nil
 	})
 }
 
 func (p pods) Patch(ctx context.Context, name string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, subresources ...string) (patched *v1.Pod, err error) {
 	err = p.cluster.call(ctx, "patch", name, func() error {
-		pod := p.cluster.stored(p.namespace, name)
+		pod := p.cluster.storedPod(p.namespace, name)
 		var pre v1.Pod
 		if err := json.Unmarshal(patch, &pre); err != nil {
 			return err
@@ -104,7 +104,7 @@ func (p pods) Patch(ctx context.Context, name string, _ types.PatchType, patch [
 		if slices.Equal(subresources, []string{"status"}) {
 			patched.Spec = pod.Spec
 		}
-		p.cluster.store(patched)
+		p.cluster.updatePod(patched)
 		return nil
 	})
 	return patched, err
@@ -113,7 +113,7 @@ func (p pods) Patch(ctx context.Context, name string, _ types.PatchType, patch [
 // Delete deletes a pod, or where pods take their time lets it terminate.
 func (p pods) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	return p.cluster.call(ctx, "delete", name, func() error {
-		pod := p.cluster.stored(p.namespace, name)
+		pod := p.cluster.storedPod(p.namespace, name)
 		var uid types.UID
 		if o.Preconditions != nil && o.Preconditions.UID != nil {
 			uid = *o.Preconditions.UID
@@ -121,13 +121,13 @@ func (p pods) Delete(ctx context.Context, name string, o metav1.DeleteOptions) e
 		if err := p.precondition(pod, name, uid, ""); err != nil {
 			return err
 		}
-		if !p.cluster.slow || pod.Spec.NodeName == "" {
+		if !p.cluster.graceful || pod.Spec.NodeName == "" {
 			return p.cluster.tracker.Delete(podResource, pod.Namespace, pod.Name)
 		}
 		if pod.DeletionTimestamp == nil {
 			now := metav1.NewTime(time.Now())
 			pod.DeletionTimestamp = &now
-			p.cluster.store(pod)
+			p.cluster.updatePod(pod)
 		}
 		return nil
 	})

@@ -47,11 +47,11 @@ type claims struct {
 func (v volumes) Patch(ctx context.Context, name string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*v1.PersistentVolume, error) {
 	patched := &v1.PersistentVolume{}
 	err := v.cluster.call(ctx, "volume", name, func() error {
-		if err := v.cluster.merge(volumeResource, types.NamespacedName{Name: name}, patch, patched); err != nil {
+		if err := v.cluster.mergePatch(volumeResource, types.NamespacedName{Name: name}, patch, patched); err != nil {
 			return err
 		}
-		if v.cluster.controlled {
-			v.cluster.bound(patched)
+		if v.cluster.volumeController {
+			v.cluster.bindVolume(patched)
 		}
 		return nil
 	})
@@ -62,11 +62,11 @@ func (v volumes) Patch(ctx context.Context, name string, _ types.PatchType, patc
 func (c claims) Patch(ctx context.Context, name string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*v1.PersistentVolumeClaim, error) {
 	patched := &v1.PersistentVolumeClaim{}
 	err := c.cluster.call(ctx, "claim", name, func() error {
-		if err := c.cluster.merge(claimResource, types.NamespacedName{Namespace: c.namespace, Name: name}, patch, patched); err != nil {
+		if err := c.cluster.mergePatch(claimResource, types.NamespacedName{Namespace: c.namespace, Name: name}, patch, patched); err != nil {
 			return err
 		}
-		if c.cluster.controlled && patched.Annotations[volume.AnnSelectedNode] != "" && patched.Spec.VolumeName == "" {
-			c.cluster.provisioned(patched)
+		if c.cluster.volumeController && patched.Annotations[volume.AnnSelectedNode] != "" && patched.Spec.VolumeName == "" {
+			c.cluster.provisionVolume(patched)
 		}
 		return nil
 	})
@@ -74,7 +74,7 @@ func (c claims) Patch(ctx context.Context, name string, _ types.PatchType, patch
 }
 
 // merge applies a merge patch to what is stored, and gives it back in into.
-func (c *Cluster) merge(resource schema.GroupVersionResource, key types.NamespacedName, patch []byte, into interface {
+func (c *Cluster) mergePatch(resource schema.GroupVersionResource, key types.NamespacedName, patch []byte, into interface {
 	metav1.Object
 	runtime.Object
 }) error {
@@ -101,7 +101,7 @@ func (c *Cluster) merge(resource schema.GroupVersionResource, key types.Namespac
 	if err := json.Unmarshal(merged, into); err != nil {
 		return err
 	}
-	c.stamp(into)
+	c.setResourceVersion(into)
 	return c.tracker.Update(resource, into, key.Namespace)
 }
 
@@ -116,7 +116,7 @@ func (c *Cluster) Replace(object interface {
 	if _, is := object.(*v1.PersistentVolumeClaim); is {
 		resource = claimResource
 	}
-	c.stamp(object)
+	c.setResourceVersion(object)
 	if err := c.tracker.Update(resource, object, object.GetNamespace()); err != nil {
 		panic(err)
 	}
@@ -125,14 +125,14 @@ func (c *Cluster) Replace(object interface {
 // Control lets somebody play the controller of volumes, and a provisioner: a
 // volume that names a claim is bound to it, and for a claim that names a node a
 // volume is made.
-func (c *Cluster) Control() {
+func (c *Cluster) RunVolumeController() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.controlled = true
+	c.volumeController = true
 }
 
 // bound is what the controller makes of a volume that names its claim.
-func (c *Cluster) bound(of *v1.PersistentVolume) {
+func (c *Cluster) bindVolume(of *v1.PersistentVolume) {
 	ref := of.Spec.ClaimRef
 	object, err := c.tracker.Get(claimResource, ref.Namespace, ref.Name)
 	if err != nil {
@@ -140,11 +140,11 @@ func (c *Cluster) bound(of *v1.PersistentVolume) {
 	}
 	bound := of.DeepCopy()
 	bound.Status.Phase = v1.VolumeBound
-	c.stamp(bound)
+	c.setResourceVersion(bound)
 	claim := object.(*v1.PersistentVolumeClaim).DeepCopy()
 	claim.Spec.VolumeName, claim.Status.Phase = of.Name, v1.ClaimBound
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.AnnBindCompleted, "yes")
-	c.stamp(claim)
+	c.setResourceVersion(claim)
 	if err := c.tracker.Update(volumeResource, bound, ""); err != nil {
 		panic(err)
 	}
@@ -154,20 +154,20 @@ func (c *Cluster) bound(of *v1.PersistentVolume) {
 }
 
 // provisioned is what a provisioner makes of a claim that names a node.
-func (c *Cluster) provisioned(claim *v1.PersistentVolumeClaim) {
+func (c *Cluster) provisionVolume(claim *v1.PersistentVolumeClaim) {
 	made := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID), UID: claim.UID + "-volume"}}
 	made.Spec.StorageClassName = volume.GetPersistentVolumeClaimClass(claim)
 	made.Spec.Capacity = claim.Spec.Resources.Requests
 	made.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
-	c.stamp(made)
+	c.setResourceVersion(made)
 	if err := c.tracker.Add(made); err != nil {
 		panic(err)
 	}
-	c.bound(made)
+	c.bindVolume(made)
 }
 
 // Bound says which claim, as namespace/name, each volume is bound to.
-func (c *Cluster) Bound() map[string]string {
+func (c *Cluster) BoundVolumes() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list, err := c.tracker.List(volumeResource, v1.SchemeGroupVersion.WithKind("PersistentVolume"), "")

@@ -37,11 +37,11 @@ var _ = Describe("An API server that others keep busy", func() {
 		manager, err := operator.Run(config, operator.ShortLease)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(manager.Stop)
-		words.Created(ctx, admin, fixture.Node("n1").Offers("cpu", "4", "pods", "110").Obj())
+		words.Created(ctx, admin, fixture.Node("n1").Capacity("cpu", "4", "pods", "110").Obj())
 		Expect(operator.ApplyProfile(ctx, cp, "busy", v1alpha1.SchedulingProfileSpec{})).To(Succeed())
 		_, err = operator.UntilProgrammed(ctx, cp, "busy")
 		Expect(err).NotTo(HaveOccurred())
-		admin.ExpectBound(ctx, admin.Pod(ctx, fixture.Pod("default/before").Scheduler("busy")))
+		admin.ExpectBound(ctx, admin.Pod(ctx, fixture.Pod("default/before").SchedulerName("busy")))
 
 		By("a crowd that fills what service accounts share")
 		flood(ctx)
@@ -59,11 +59,11 @@ var _ = Describe("An API server that others keep busy", func() {
 
 		By("pods are bound, also one that had to be refused first")
 		for _, name := range []string{"first", "second", "third"} {
-			admin.ExpectBound(ctx, admin.Pod(ctx, fixture.Pod("default/"+name).Scheduler("busy")))
+			admin.ExpectBound(ctx, admin.Pod(ctx, fixture.Pod("default/"+name).SchedulerName("busy")))
 		}
-		large := admin.Pod(ctx, fixture.Pod("default/large").Scheduler("busy").Requests("cpu", "8"))
+		large := admin.Pod(ctx, fixture.Pod("default/large").SchedulerName("busy").Requests("cpu", "8"))
 		Eventually(admin.Standing(ctx, large)).Should(HavePrefix("False Unschedulable"))
-		words.Created(ctx, admin, fixture.Node("n2").Offers("cpu", "16", "pods", "110").Obj())
+		words.Created(ctx, admin, fixture.Node("n2").Capacity("cpu", "16", "pods", "110").Obj())
 		admin.ExpectBound(ctx, large)
 
 		By("all that while the crowd was there, and nobody else led")

@@ -22,11 +22,11 @@ import (
 	"github.com/berthdev/berth/test/words"
 )
 
-func member(i, of int) *fixture.PodBuilder {
-	return pod(fmt.Sprint("member-", i)).Label(coscheduling.Group, "gang").Annotation(coscheduling.Members, fmt.Sprint(of)).Requests("cpu", "1")
+func memberPod(i, of int) *fixture.PodBuilder {
+	return newPod(fmt.Sprint("member-", i)).Label(coscheduling.GroupLabel, "gang").Annotation(coscheduling.MembersAnnotation, fmt.Sprint(of)).Requests("cpu", "1")
 }
 
-func grant(ctx context.Context, name string, fields map[string]any) {
+func createClearance(ctx context.Context, name string, fields map[string]any) {
 	GinkgoHelper()
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": fields}}
 	obj.SetAPIVersion("example.com/v1")
@@ -52,30 +52,30 @@ func eventsOf(ctx context.Context, name string) func() []string {
 
 var _ = Describe("A custom resource that wakes pods", Ordered, func() {
 	It("is looked for, and what is missing is told", minutes, func(ctx SpecContext) {
-		Eventually(ready(ctx)).Should(And(
+		Eventually(readyMessage(ctx)).Should(And(
 			ContainSubstring("nothing is heard of clearances.v1.example.com, which may wake pods that Clearance refused"),
 			ContainSubstring("forbidden")))
 		Eventually(eventsOf(ctx, "foreign")).Should(ContainElement("PluginAiling"))
-		node(ctx, fixture.Node("n1"))
-		waits := admin.Pods(ctx, pod("waits").Label(clearance.Needs, "a"))
+		createNode(ctx, fixture.Node("n1"))
+		waits := admin.Pods(ctx, newPod("waits").Label(clearance.ClearanceLabel, "a"))
 		admin.ExpectRefused(ctx, "clearance a is not granted", waits...)
 
-		apply(ctx, "testdata/rights.yaml")
-		Eventually(ready(ctx)).Should(ContainSubstring("the server could not find the requested resource"))
+		kubectlApply(ctx, "testdata/rights.yaml")
+		Eventually(readyMessage(ctx)).Should(ContainSubstring("the server could not find the requested resource"))
 		Expect(cp.InstallCRDs(ctx, "testdata/crd.yaml")).To(Succeed())
-		Eventually(ready(ctx)).ShouldNot(ContainSubstring("nothing is heard"))
-		grant(ctx, "a", map[string]any{"granted": true})
+		Eventually(readyMessage(ctx)).ShouldNot(ContainSubstring("nothing is heard"))
+		createClearance(ctx, "a", map[string]any{"granted": true})
 		admin.ExpectBound(ctx, waits...)
 	})
 
 	It("wakes whom it is about, and nobody else", minute, func(ctx SpecContext) {
-		node(ctx, fixture.Node("n1"))
-		pods := admin.Pods(ctx, pod("one").Label(clearance.Needs, "one"), pod("two").Label(clearance.Needs, "two"))
+		createNode(ctx, fixture.Node("n1"))
+		pods := admin.Pods(ctx, newPod("one").Label(clearance.ClearanceLabel, "one"), newPod("two").Label(clearance.ClearanceLabel, "two"))
 		admin.ExpectRefused(ctx, "is not granted", pods...)
-		grant(ctx, "one", map[string]any{"granted": false})
-		grant(ctx, "two", map[string]any{"granted": true})
+		createClearance(ctx, "one", map[string]any{"granted": false})
+		createClearance(ctx, "two", map[string]any{"granted": true})
 		admin.ExpectBound(ctx, pods[1])
-		Expect(now(ctx, pods[0]).Spec.NodeName).To(BeEmpty())
+		Expect(currentPod(ctx, pods[0]).Spec.NodeName).To(BeEmpty())
 		one := &unstructured.Unstructured{}
 		one.SetAPIVersion("example.com/v1")
 		one.SetKind("Clearance")
@@ -86,24 +86,24 @@ var _ = Describe("A custom resource that wakes pods", Ordered, func() {
 	})
 
 	It("is read by other arguments after a swap, and nothing is left of what ran before", minutes, func(ctx SpecContext) {
-		node(ctx, fixture.Node("n1"))
-		grant(ctx, "vip", map[string]any{"vip": true})
-		waits := admin.Pods(ctx, pod("waits").Label(clearance.Needs, "vip"))
+		createNode(ctx, fixture.Node("n1"))
+		createClearance(ctx, "vip", map[string]any{"vip": true})
+		waits := admin.Pods(ctx, newPod("waits").Label(clearance.ClearanceLabel, "vip"))
 		admin.ExpectRefused(ctx, "clearance vip is not granted", waits...)
-		informers := goroutines(ctx, "created by github.com/berthdev/berth/test/foreign/clearance.New")
+		informers := countGoroutines(ctx, "created by github.com/berthdev/berth/test/foreign/clearance.New")
 		Eventually(informers).Should(Equal(1))
-		handlers := goroutines(ctx, "cache.(*processorListener).run")()
+		handlers := countGoroutines(ctx, "cache.(*processorListener).run")()
 		for _, field := range []string{"one", "two", "vip"} {
-			swap(ctx, field)
+			changeArguments(ctx, field)
 		}
 		admin.ExpectBound(ctx, waits...)
 		Eventually(informers).Should(Equal(1))
-		Eventually(goroutines(ctx, "cache.(*processorListener).run")).Should(Equal(handlers))
+		Eventually(countGoroutines(ctx, "cache.(*processorListener).run")).Should(Equal(handlers))
 	})
 })
 
 // swap has Clearance read another field, and Coscheduling wait as long.
-func swap(ctx context.Context, field string) {
+func changeArguments(ctx context.Context, field string) {
 	GinkgoHelper()
 	patch := fmt.Sprintf(`{"spec":{"pluginConfig":[{"name":"Coscheduling","args":{"permitSeconds":%d}},{"name":"Clearance","args":{"field":%q}}]}}`, 300+len(field), field)
 	profile := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}}
@@ -114,20 +114,20 @@ func swap(ctx context.Context, field string) {
 
 var _ = Describe("A group of pods", func() {
 	It("waits until the last one comes, and is bound together", minute, func(ctx SpecContext) {
-		node(ctx, fixture.Node("n1").Offers("cpu", "8", "pods", "10"))
-		early := admin.Pods(ctx, member(1, 3), member(2, 3))
+		createNode(ctx, fixture.Node("n1").Capacity("cpu", "8", "pods", "10"))
+		early := admin.Pods(ctx, memberPod(1, 3), memberPod(2, 3))
 		admin.ExpectRefused(ctx, "of 3 members are there", early...)
-		last := admin.Pods(ctx, member(3, 3))
+		last := admin.Pods(ctx, memberPod(3, 3))
 		admin.ExpectBound(ctx, append(early, last...)...)
 		Eventually(eventsOf(ctx, "member-3")).Should(ContainElement("BoundTogether"))
 	})
 
 	It("is not bound in part, and goes when there is room for all", minute, func(ctx SpecContext) {
-		node(ctx, fixture.Node("n1").Offers("cpu", "2", "pods", "10"))
-		pods := admin.Pods(ctx, member(1, 3), member(2, 3), member(3, 3))
+		createNode(ctx, fixture.Node("n1").Capacity("cpu", "2", "pods", "10"))
+		pods := admin.Pods(ctx, memberPod(1, 3), memberPod(2, 3), memberPod(3, 3))
 		Eventually(func() (refused int) {
 			for _, pod := range pods {
-				for _, c := range now(ctx, pod).Status.Conditions {
+				for _, c := range currentPod(ctx, pod).Status.Conditions {
 					if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
 						refused++
 					}
@@ -136,45 +136,45 @@ var _ = Describe("A group of pods", func() {
 			return refused
 		}).Should(Equal(3))
 		for _, pod := range pods {
-			Expect(now(ctx, pod).Spec.NodeName).To(BeEmpty())
+			Expect(currentPod(ctx, pod).Spec.NodeName).To(BeEmpty())
 		}
-		node(ctx, fixture.Node("n2").Offers("cpu", "2", "pods", "10"))
+		createNode(ctx, fixture.Node("n2").Capacity("cpu", "2", "pods", "10"))
 		admin.ExpectBound(ctx, pods...)
 	})
 })
 
 var _ = Describe("What a Handle and an attempt's state offer", func() {
 	It("is there from PreFilter to PreBind", minute, func(ctx SpecContext) {
-		node(ctx, fixture.Node("n1"))
-		node(ctx, fixture.Node("n2"))
-		pods := admin.Pods(ctx, pod("first"), pod("second"))
+		createNode(ctx, fixture.Node("n1"))
+		createNode(ctx, fixture.Node("n2"))
+		pods := admin.Pods(ctx, newPod("first"), newPod("second"))
 		admin.ExpectBound(ctx, pods...)
 		on := map[string]bool{}
 		for _, pod := range pods {
-			is := now(ctx, pod)
+			is := currentPod(ctx, pod)
 			on[is.Spec.NodeName] = true
-			Expect(is.Annotations[balance.Chosen]).To(Equal(is.Spec.NodeName + " had 0, of which 0 are seen"))
+			Expect(is.Annotations[balance.PodCountsAnnotation]).To(Equal(is.Spec.NodeName + " had 0, of which 0 are seen"))
 		}
 		Expect(on).To(HaveLen(2), "who has fewer pods scores more")
 	})
 
 	It("lets PostFilter try on copies, and a node's label wake who was refused", minute, func(ctx SpecContext) {
-		node(ctx, fixture.Node("n1").Label(balance.Most, "1"))
-		admin.ExpectBound(ctx, admin.Pods(ctx, pod("there"))...)
-		waits := admin.Pods(ctx, pod("waits"))
+		createNode(ctx, fixture.Node("n1").Label(balance.MaxPodsLabel, "1"))
+		admin.ExpectBound(ctx, admin.Pods(ctx, newPod("there"))...)
+		waits := admin.Pods(ctx, newPod("waits"))
 		admin.ExpectRefused(ctx, "node(s) had as many pods as they may", waits...)
 		admin.ExpectRefused(ctx, "one pod less on n1 would be enough", waits...)
 		n1 := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-		Expect(admin.Patch(ctx, n1, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+balance.Most+`":"2"}}}`)))).To(Succeed())
+		Expect(admin.Patch(ctx, n1, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+balance.MaxPodsLabel+`":"2"}}}`)))).To(Succeed())
 		admin.ExpectBound(ctx, waits...)
 	})
 
 	It("lets PreEnqueue keep a pod out until its label goes", minute, func(ctx SpecContext) {
-		node(ctx, fixture.Node("n1"))
-		kept := admin.Pods(ctx, pod("kept").Label(clearance.Later, "yes"))[0]
-		admin.ExpectBound(ctx, admin.Pods(ctx, pod("other"))...)
-		Expect(now(ctx, kept).Spec.NodeName).To(BeEmpty())
-		Expect(admin.Patch(ctx, kept.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+clearance.Later+`":null}}}`)))).To(Succeed())
+		createNode(ctx, fixture.Node("n1"))
+		kept := admin.Pods(ctx, newPod("kept").Label(clearance.DeferredLabel, "yes"))[0]
+		admin.ExpectBound(ctx, admin.Pods(ctx, newPod("other"))...)
+		Expect(currentPod(ctx, kept).Spec.NodeName).To(BeEmpty())
+		Expect(admin.Patch(ctx, kept.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+clearance.DeferredLabel+`":null}}}`)))).To(Succeed())
 		admin.ExpectBound(ctx, kept)
 	})
 })

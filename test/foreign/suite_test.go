@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
-	minute   = SpecTimeout(time.Minute)
-	minutes  = SpecTimeout(2 * time.Minute)
+	eventuallyTimeout = 30 * time.Second
+	minute            = SpecTimeout(time.Minute)
+	minutes           = SpecTimeout(2 * time.Minute)
 )
 
 func TestMain(m *testing.M) {
 	operator.Main(m, main)
 }
 
-func TestForeignPlugins(t *testing.T) {
+func TestOutOfTreePlugins(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "foreign")
 }
@@ -42,7 +42,7 @@ var (
 )
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	SetDefaultEventuallyTimeout(patience)
+	SetDefaultEventuallyTimeout(eventuallyTimeout)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	var err error
 	cp, err = operator.ClusterForPlugins(ctx)
@@ -54,28 +54,30 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	manager, err = operator.StartSelf(ctx, cp, "--default-profile=", "--leader-elect-retry-period=200ms")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
-	apply(ctx, "testdata/rights-balance.yaml")
-	apply(ctx, "testdata/profile.yaml")
+	kubectlApply(ctx, "testdata/rights-balance.yaml")
+	kubectlApply(ctx, "testdata/profile.yaml")
 	_, err = operator.UntilProgrammed(ctx, cp, "foreign")
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(15*time.Minute))
 
-func apply(ctx context.Context, file string) {
+func kubectlApply(ctx context.Context, file string) {
 	GinkgoHelper()
 	_, err := cp.Kubectl(ctx, nil, "apply", "--server-side", "--force-conflicts", "-f", file)
 	Expect(err).NotTo(HaveOccurred())
 }
 
 // pod is one of the profile.
-func pod(name string) *fixture.PodBuilder { return fixture.Pod("default/" + name).Scheduler("foreign") }
+func newPod(name string) *fixture.PodBuilder {
+	return fixture.Pod("default/" + name).SchedulerName("foreign")
+}
 
-func node(ctx context.Context, b *fixture.NodeBuilder) {
+func createNode(ctx context.Context, b *fixture.NodeBuilder) {
 	GinkgoHelper()
 	words.Created(ctx, admin, b.Obj())
 }
 
 // now is the pod as the API server has it.
-func now(ctx context.Context, pod *v1.Pod) *v1.Pod {
+func currentPod(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	GinkgoHelper()
 	is := &v1.Pod{}
 	Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), is)).To(Succeed())
@@ -83,7 +85,7 @@ func now(ctx context.Context, pod *v1.Pod) *v1.Pod {
 }
 
 // ready is the message of the profile's condition.
-func ready(ctx context.Context) func() string {
+func readyMessage(ctx context.Context) func() string {
 	return func() string {
 		p := &v1alpha1.SchedulingProfile{}
 		Expect(admin.Get(ctx, types.NamespacedName{Name: "foreign"}, p)).To(Succeed())
@@ -96,7 +98,7 @@ func ready(ctx context.Context) func() string {
 }
 
 // goroutines counts those of the scheduler with a word in their stacks.
-func goroutines(ctx context.Context, word string) func() int {
+func countGoroutines(ctx context.Context, word string) func() int {
 	return func() int {
 		text, err := operator.Answer(ctx, "http://"+manager.Profiles+"/debug/pprof/goroutine?debug=2")
 		Expect(err).NotTo(HaveOccurred())

@@ -138,7 +138,7 @@ func (r *backlog) refused(ctx context.Context) error {
 			return false, err
 		}
 		for i := range pods {
-			if !binding.CarriesRefusal(&pods[i]) {
+			if !binding.HasPodScheduledFalse(&pods[i]) {
 				return false, nil
 			}
 		}

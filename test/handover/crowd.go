@@ -92,7 +92,7 @@ func (c *crowd) come(ctx context.Context, i int) error {
 			},
 		}}},
 	}
-	fixture.Workload(&pod.Spec)
+	fixture.AddWorkloadFields(&pod.Spec)
 	_, err := c.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if ctx.Err() != nil {
 		return nil

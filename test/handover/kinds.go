@@ -165,7 +165,7 @@ func (s *Stage) delay(ctx context.Context, seat *seat, from int, h *Handover) er
 	s.kill(seat)
 	for _, b := range seat.proxy.Bindings() {
 		pod, err := s.client.CoreV1().Pods(b.Namespace).Get(ctx, b.Pod, metav1.GetOptions{})
-		if err == nil && binding.CarriesRefusal(pod) {
+		if err == nil && binding.HasPodScheduledFalse(pod) {
 			h.Refused++
 		}
 	}

@@ -82,11 +82,11 @@ var _ = Describe("A release", Ordered, func() {
 // expectBound waits until a pod of the profile berth has a node.
 func expectBound(ctx context.Context, name string) {
 	GinkgoHelper()
-	node := fixture.Node(name).Offers("cpu", "4", "memory", "8Gi", "pods", "110").Obj()
+	node := fixture.Node(name).Capacity("cpu", "4", "memory", "8Gi", "pods", "110").Obj()
 	_, err := cp.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(func() error { return accountIsThere(ctx) }).Should(Succeed())
-	pod := fixture.Pod("default/" + name).Scheduler("berth").Whole()
+	pod := fixture.Pod("default/" + name).SchedulerName("berth").Valid()
 	pod.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
 	_, err = cp.Client().CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())

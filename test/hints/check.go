@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/scheduler/queue"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
 // verdict is what the plugin says of a pod: the nodes that it does not keep
@@ -61,7 +61,7 @@ func (w *world) do(ctx context.Context, op log.Op) error {
 	if err := w.tell(ctx, op); err != nil {
 		return err
 	}
-	w.cache.Refresh()
+	w.cache.UpdateSnapshot()
 	if err := w.check(ctx, op, before); err != nil {
 		return err
 	}

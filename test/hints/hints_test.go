@@ -11,8 +11,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/scheduler/upstreamconfig"
 	"github.com/berthdev/berth/test/replay/generate"
 	"github.com/berthdev/berth/test/replay/run"
@@ -100,7 +100,7 @@ func registered(t *testing.T, plugin string) []fwk.ClusterEvent {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hints, err := w.profile.Framework.Hints(t.Context())
+		hints, err := w.profile.Framework.RegisteredEvents(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func refusing() []string {
 	var names []string
 	registry := plugins.InTree()
 	for _, name := range registry.Names() {
-		if _, ok := wokenOtherwise[name]; ok || !upstreamconfig.Theirs(name) {
+		if _, ok := wokenOtherwise[name]; ok || !upstreamconfig.IsUpstreamPlugin(name) {
 			continue
 		}
 		for _, point := range []framework.Point{framework.PreEnqueue, framework.PreFilter, framework.Filter, framework.Reserve, framework.Permit} {

@@ -11,8 +11,8 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/berthdev/berth/scheduler/intake"
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
 // Informer tells its handlers of a change in the moment in which it is made.
@@ -38,7 +38,7 @@ func (i *Informer) GetIndexer() toolscache.Indexer             { return i.store 
 func (i *Informer) AddIndexers(more toolscache.Indexers) error { return i.store.AddIndexers(more) }
 
 // shipped is the transform of a Manager without plugins of its own.
-var shipped = intake.Trim(false)
+var shipped = eventhandlers.Trim(false)
 
 // Apply makes an object what it is given as, in the form that a Manager's informers
 // keep, whether or not it was there.
@@ -92,7 +92,7 @@ func NewInformers() (informers.SharedInformerFactory, map[reflect.Type]*Informer
 	all := map[reflect.Type]*Informer{}
 	for _, kind := range append([]runtime.Object{
 		&v1.Pod{}, &v1.Node{}, &v1.Namespace{}, &v1.Service{}, &v1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
-	}, intake.AllStorage().Kinds()...) {
+	}, eventhandlers.AllStorage().Kinds()...) {
 		mine := newInformer()
 		all[reflect.TypeOf(kind)] = mine
 		// The factory keeps the first informer of a kind.

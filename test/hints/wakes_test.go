@@ -26,7 +26,7 @@ func TestWhatWakesAPodIsNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			named := w.profile.WakesOn(plugin)
+			named := w.profile.RequeueEvents(plugin)
 			if len(named) == 0 {
 				t.Fatal("nothing wakes it")
 			}
@@ -87,8 +87,8 @@ func (w *world) reaches(t *testing.T, event fwk.ClusterEvent) (reached bool) {
 			return fwk.QueueSkip, nil
 		}
 	}
-	pod := fixture.Pod("a").Scheduler("p").Obj()
-	q.Adopt(t.Context(), "p", &rules)
+	pod := fixture.Pod("a").SchedulerName("p").Obj()
+	q.SetProfile(t.Context(), "p", &rules)
 	q.Add(t.Context(), pod)
 	q.TryPop().Refused(t.Context(), sets.New(w.plugin), nil)
 	q.Event(t.Context(), event, nil, pod, nil)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
@@ -60,15 +60,15 @@ func newWorld(ctx context.Context, plugin string, config run.Config, without fwk
 	waiting := framework.NewWaitingPods(w.clock)
 	room := volumes.New(volumes.Options{Clock: w.clock})
 	core := factory.Core().V1()
-	if err := room.Watch(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()); err != nil {
+	if err := room.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()); err != nil {
 		return nil, err
 	}
 	profiles := profile.NewSet(profile.Options{
-		Registry: registry, Waiting: adopter{w, without}, Clock: w.clock, Log: logr.Discard(),
+		Registry: registry, Queue: adopter{w, without}, Clock: w.clock, Log: logr.Discard(),
 		HostFor: func(string) framework.Host {
 			return framework.Host{
 				Informers: factory, Lister: w.cache.Snapshot(), Nominator: w.cache.Nominator,
-				Waiting: waiting, PreBinds: framework.NewPreBinds(), Volumes: room, Clock: w.clock,
+				WaitingPods: waiting, PodsInPreBind: framework.NewPodsInPreBind(), Volumes: room, Clock: w.clock,
 			}
 		},
 		Unsupported: func(*v1.Pod) (string, string) { return "", "" },
@@ -77,9 +77,9 @@ func newWorld(ctx context.Context, plugin string, config run.Config, without fwk
 		return nil, err
 	}
 	w.profile, _ = profiles.Acquire(blueprint.Name)
-	ear := intake.New(intake.Options{
-		Cache: w.cache, Queue: w.queue, Waiting: waiting, Observe: func(*v1.Pod) {}, Forget: func(*v1.Pod) {}, Log: logr.Discard(),
-		Storage: intake.AllStorage(),
+	ear := eventhandlers.New(eventhandlers.Options{
+		Cache: w.cache, Queue: w.queue, WaitingPods: waiting, OnUnscheduledPodUpdate: func(*v1.Pod) {}, OnPodGone: func(*v1.Pod) {}, Log: logr.Discard(),
+		Storage: eventhandlers.AllStorage(),
 	})
 	_, err := ear.Register(factory)
 	return w, err
@@ -92,26 +92,26 @@ type adopter struct {
 	without fwk.ClusterEvent
 }
 
-func (a adopter) Adopt(ctx context.Context, name string, rules *queue.Rules) {
+func (a adopter) SetProfile(ctx context.Context, name string, rules *queue.Rules) {
 	for i := range rules.Hints {
 		if event := &rules.Hints[i].Event; event.Resource == a.without.Resource {
 			event.ActionType &^= a.without.ActionType
 		}
 	}
 	a.rules = rules
-	a.queue.Adopt(ctx, name, rules)
+	a.queue.SetProfile(ctx, name, rules)
 }
 
-func (a adopter) Reconsider(ctx context.Context, name, _ string) {
+func (a adopter) RecheckHolds(ctx context.Context, name, _ string) {
 	a.queue.Reconsider(ctx, name, func(*v1.Pod) bool { return true })
 }
 
-func (a adopter) GateOpened(ctx context.Context, uid types.UID) { a.queue.GateOpened(ctx, uid) }
+func (a adopter) RecheckGates(ctx context.Context, uid types.UID) { a.queue.GateOpened(ctx, uid) }
 
-func (a adopter) Withhold(_ context.Context, name string, hold queue.Hold) {
-	a.queue.Withhold(name, hold)
+func (a adopter) HoldProfile(_ context.Context, name string, hold queue.Hold) {
+	a.queue.HoldProfile(name, hold)
 }
 
-func (a adopter) Abandon(_ context.Context, name string, hold queue.Hold) {
-	a.queue.Abandon(name, hold)
+func (a adopter) RemoveProfile(_ context.Context, name string, hold queue.Hold) {
+	a.queue.RemoveProfile(name, hold)
 }

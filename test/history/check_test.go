@@ -21,13 +21,13 @@ func story(t *testing.T, lines ...string) []Change {
 		words := strings.Fields(line)
 		change := Change{Version: uint64(i + 1)}
 		if words[0] == "node" {
-			change.Node = fixture.Node(words[1]).Offers("cpu", "4", "memory", "8Gi", "pods", words[2]).Obj()
+			change.Node = fixture.Node(words[1]).Capacity("cpu", "4", "memory", "8Gi", "pods", words[2]).Obj()
 			changes = append(changes, change)
 			continue
 		}
 		pod := pods[words[0]]
 		if pod == nil {
-			pod = fixture.Pod(words[0]).Scheduler("p").Obj()
+			pod = fixture.Pod(words[0]).SchedulerName("p").Obj()
 		}
 		pod = pod.DeepCopy()
 		switch {

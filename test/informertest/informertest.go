@@ -18,7 +18,7 @@ import (
 // client. The fake client does not tell a watch of what was written before, as an
 // API server does: a test must not write between the list and the watch of an
 // informer.
-func Watched(client *fake.Clientset, resource string) <-chan struct{} {
+func WatchStarted(client *fake.Clientset, resource string) <-chan struct{} {
 	watched, once := make(chan struct{}), sync.Once{}
 	client.PrependWatchReactor(resource, func(action clienttesting.Action) (bool, watch.Interface, error) {
 		begun, err := client.Tracker().Watch(action.GetResource(), action.GetNamespace())
@@ -32,13 +32,13 @@ func Watched(client *fake.Clientset, resource string) <-chan struct{} {
 // it before Release is closed. Handlers that are added to the factory behind it are
 // called at once. client-go promises no order among the handlers of one informer,
 // since each has a queue of its own.
-type LateHandlers struct {
+type DelayedHandlers struct {
 	informers.SharedInformerFactory
 	Release <-chan struct{}
 }
 
 // InformerFor returns the informer of the factory behind f.
-func (f LateHandlers) InformerFor(obj runtime.Object, made internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+func (f DelayedHandlers) InformerFor(obj runtime.Object, made internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	return informer{f.SharedInformerFactory.InformerFor(obj, made), f.Release}
 }
 

@@ -21,12 +21,12 @@ import (
 var _ = Describe("The policies of config/admission", func() {
 	It("let a namespace's pods name the profiles that its labels allow", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
-		ask := func(ctx context.Context) error { return admin.Create(ctx, y.pod(p, "web").Whole(), client.DryRunAll) }
+		ask := func(ctx context.Context) error { return admin.Create(ctx, y.pod(p, "web").Valid(), client.DryRunAll) }
 		thePolicy(ctx, "profiles-by-namespace.yaml", ask)
 
 		Expect(ask(ctx)).To(MatchError(ContainSubstring("spec.schedulerName: namespace " + y.name + " may not use profile " + p.Name +
 			": it has no label profiles.berth.dev/" + p.Name + "=allowed")))
-		Expect(admin.Create(ctx, y.pod(p, "other").Scheduler(v1.DefaultSchedulerName).Whole(), client.DryRunAll)).To(Succeed())
+		Expect(admin.Create(ctx, y.pod(p, "other").SchedulerName(v1.DefaultSchedulerName).Valid(), client.DryRunAll)).To(Succeed())
 		label := func(value string) {
 			_, err := kubectl(ctx, "label", "namespace", y.name, "profiles.berth.dev/"+p.Name+value)
 			Expect(err).NotTo(HaveOccurred())

@@ -146,13 +146,13 @@ var _ = Describe("Under all policies of config/admission another scheduler", fun
 		thePolicy(ctx, "no-orphaned-pods.yaml", removing(aProfileThatIsWaitedFor(ctx, aYard(ctx))))
 		applyApprovals(ctx, userWith(ctx, "berth-profile-editor-role"))
 		thePolicy(ctx, "profiles-by-namespace.yaml", func(ctx context.Context) error {
-			return admin.Create(ctx, y.pod(p, "refused").Whole(), client.DryRunAll)
+			return admin.Create(ctx, y.pod(p, "refused").Valid(), client.DryRunAll)
 		})
 		scheduler := cp.Config()
 		scheduler.Impersonate = rest.ImpersonationConfig{UserName: "system:kube-scheduler", Groups: []string{"system:authenticated"}}
 		api := kubernetes.NewForConfigOrDie(scheduler)
 		for at, name := range []string{v1.DefaultSchedulerName, "volcano", "my-scheduler"} {
-			pod := y.pod(p, fmt.Sprint("other-", at)).Scheduler(name).Whole()
+			pod := y.pod(p, fmt.Sprint("other-", at)).SchedulerName(name).Valid()
 			Expect(admin.Create(ctx, pod)).To(Succeed(), name)
 			pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, Message: "no nodes"}}
 			_, err := api.CoreV1().Pods(y.name).UpdateStatus(ctx, pod, metav1.UpdateOptions{})

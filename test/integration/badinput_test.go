@@ -19,7 +19,7 @@ var _ = Describe("Bad input", func() {
 		panic(err) // Ginkgo builds its tree before it can fail
 	}
 	for _, c := range cases {
-		It(c.Sentence, minute, func(ctx SpecContext) {
+		It(c.Description, minute, func(ctx SpecContext) {
 			for _, object := range c.Objects[:len(c.Objects)-1] {
 				Expect(apply(ctx, object)).To(Succeed())
 			}

@@ -26,7 +26,7 @@ import (
 var _ = Describe("docs/hot-swap.md", func() {
 	It("shows what its commands print", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
 		for _, name := range []string{"a-1", "a-2", "b-1", "b-2"} {
-			aNode(ctx, fixture.Node(name).Label(v1.LabelTopologyZone, name[:1]).Offers("cpu", "16", "pods", "110"))
+			aNode(ctx, fixture.Node(name).Label(v1.LabelTopologyZone, name[:1]).Capacity("cpu", "16", "pods", "110"))
 		}
 		DeferCleanup(func(ctx SpecContext) {
 			_, _ = kubectl(ctx, "delete", "sprof", "web", "--ignore-not-found")

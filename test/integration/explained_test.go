@@ -44,7 +44,7 @@ var _ = Describe("A pod that is explained", func() {
 		Expect(kubectl(ctx, "get", "sdec", "--namespace", pod.Namespace, "--field-selector=status.result=Unschedulable", "--output=wide")).To(ContainSubstring("Insufficient cpu"))
 
 		admin.Remove(ctx, pod)
-		berth.Desk().Gone(pod.Namespace, pod.Name, pod.UID)
+		berth.Explanations().PodDeleted(pod.Namespace, pod.Name, pod.UID)
 		expectNoDecision(ctx, pod)
 	})
 
@@ -68,10 +68,10 @@ var _ = Describe("A pod that is explained", func() {
 		e.Status.Queue = &decision.Queue{Where: "Gated", Gate: long}
 		for range v1alpha1.MaxReasons {
 			e.Status.Rejections = append(e.Status.Rejections, decision.Rejection{Plugin: long, Code: long, Reason: long, ExampleNode: long})
-			e.Status.WakesOn = append(e.Status.WakesOn, decision.WakesOn{Plugin: long, Events: slices.Repeat([]string{long}, v1alpha1.MaxReasons)})
+			e.Status.RequeueEvents = append(e.Status.RequeueEvents, decision.RequeueEvents{Plugin: long, Events: slices.Repeat([]string{long}, v1alpha1.MaxReasons)})
 		}
-		e.Status.Nearest = slices.Repeat([]decision.NearMiss{{Node: long}}, v1alpha1.MaxNearest)
-		e.Status.Nearest[0].Missing = []decision.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
+		e.Status.ClosestNodes = slices.Repeat([]decision.ClosestNode{{Node: long}}, v1alpha1.MaxClosestNodes)
+		e.Status.ClosestNodes[0].Missing = []decision.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
 		explain(e)
 		Expect(expectDecision(ctx, pod).Status.Rejections).To(HaveLen(v1alpha1.MaxReasons))
 	})
@@ -82,7 +82,7 @@ var _ = Describe("A pod that is explained", func() {
 		explain(why(pod, "why"))
 		expectDecision(ctx, pod)
 		bindTo(ctx, pod, node)
-		berth.Desk().Bound(pod.Namespace, pod.Name, pod.UID)
+		berth.Explanations().PodBound(pod.Namespace, pod.Name, pod.UID)
 		expectNoDecision(ctx, pod)
 	})
 
@@ -137,7 +137,7 @@ var _ = Describe("A pod that is explained", func() {
 		tenant := viewerOf(ctx, here)
 		e := why(aPod(ctx, strangersPod(here, "web")), "why")
 		e.Status.Rejections = []decision.Rejection{{Plugin: "NodeResourcesFit", Code: "Unschedulable", Reason: "Insufficient cpu", Nodes: 3, ExampleNode: "somebodys-node"}}
-		e.Status.Nearest = []decision.NearMiss{{Node: "somebodys-node", Missing: []decision.Missing{{Resource: "cpu", Requested: "4", Free: "3500m"}}}}
+		e.Status.ClosestNodes = []decision.ClosestNode{{Node: "somebodys-node", Missing: []decision.Missing{{Resource: "cpu", Requested: "4", Free: "3500m"}}}}
 		explain(e)
 		var list v1alpha1.SchedulingDecisionList
 		Eventually(func(g Gomega) {
@@ -145,7 +145,7 @@ var _ = Describe("A pod that is explained", func() {
 			g.Expect(list.Items).To(HaveLen(1))
 		}).Should(Succeed())
 		Expect(list.Items[0].Status.Rejections).To(HaveLen(1))
-		Expect(list.Items[0].Status.Nearest).To(HaveLen(1))
+		Expect(list.Items[0].Status.ClosestNodes).To(HaveLen(1))
 		Expect(kubectl(ctx, "get", "why", "--namespace", here.name, "--output=yaml")).NotTo(ContainSubstring("somebodys-node"))
 
 		Expect(apierrors.IsForbidden(tenant.List(ctx, &list, client.InNamespace(there.name)))).To(BeTrue())
@@ -155,7 +155,7 @@ var _ = Describe("A pod that is explained", func() {
 
 // strangersPod starts a pod that no profile looks at.
 func strangersPod(y yard, name string) *fixture.PodBuilder {
-	return fixture.Pod(y.name + "/" + name).Scheduler("somebody-elses")
+	return fixture.Pod(y.name + "/" + name).SchedulerName("somebody-elses")
 }
 
 // why is an explanation of pod.
@@ -216,7 +216,7 @@ func explain(e decision.Explanation) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(known.UID).To(Equal(e.UID))
 	}).Should(Succeed())
-	berth.Desk().Put(e)
+	berth.Explanations().Put(e)
 }
 
 // bindTo binds a pod as some scheduler would.

@@ -87,7 +87,7 @@ var _ = Describe("What a profile exports for autoscalers", func() {
 var _ = Describe("A profile that was converted back", func() {
 	It("lets kube-scheduler itself bind the pods", twoMinutes, func(ctx SpecContext) {
 		y := aYard(ctx)
-		aNode(ctx, y.node("n").Offers("cpu", "1", "pods", "10"))
+		aNode(ctx, y.node("n").Capacity("cpu", "1", "pods", "10"))
 		p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: y.name + "-back"}}
 		config := filepath.Join(GinkgoT().TempDir(), "scheduler.yaml")
 		back := convertedBack(ctx, "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: "+p.Name+"}\n"+

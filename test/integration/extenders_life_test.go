@@ -19,7 +19,7 @@ var _ = Describe("An extender that wants to know who asks", Ordered, ContinueOnF
 
 	It("is shown the certificate of a Secret, and not asked without it", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
-		n := aNode(ctx, y.node("n").Offers("cpu", "2"))
+		n := aNode(ctx, y.node("n").Capacity("cpu", "2"))
 		v.says(func(v *voice) { v.filter = only(n) })
 		p := aProfile(ctx, neverFlushing, extendedBy(v, filters, func(e *v1alpha1.Extender) {
 			e.TLS.ClientCertificateRef = &v1alpha1.SecretReference{Name: y.name}
@@ -45,7 +45,7 @@ var _ = Describe("An extender that wants to know who asks", Ordered, ContinueOnF
 var _ = Describe("A profile with an extender, where the manager's flags do not allow it", func() {
 	It("is refused with the flag that is missing, and what ran keeps running", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
-		aNode(ctx, y.node("n").Offers("cpu", "2"))
+		aNode(ctx, y.node("n").Capacity("cpu", "2"))
 		p := aProfile(ctx, neverFlushing, extendedBy(v, filters))
 		Eventually(now(ctx, p)).Should(ContainElements("Accepted False InvalidExtender", "Ready False InvalidExtender"))
 		Expect(message(p, v1alpha1.ConditionAccepted)).To(ContainSubstring(
@@ -79,7 +79,7 @@ var _ = Describe("The client of an extender", Ordered, ContinueOnFailure, func()
 
 	It("asks nothing while its profile is on trial", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
-		n := aNode(ctx, y.node("n").Offers("cpu", "2"))
+		n := aNode(ctx, y.node("n").Capacity("cpu", "2"))
 		v.says(func(v *voice) { v.filter, v.prioritize = only(n), func(string) int64 { return 10 } })
 		p := aProfile(ctx, neverFlushing)
 		expectRuns(ctx, aPod(ctx, y.pod(p, "runs").Requests("cpu", "1")))
@@ -102,7 +102,7 @@ var _ = Describe("The client of an extender", Ordered, ContinueOnFailure, func()
 
 	It("goes with the generation that it was made for", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
-		n := aNode(ctx, y.node("n").Offers("cpu", "2"))
+		n := aNode(ctx, y.node("n").Capacity("cpu", "2"))
 		v.says(func(v *voice) { v.filter = only(n) })
 		p := aProfile(ctx, neverFlushing, extendedBy(v, filters))
 		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "p").Requests("cpu", "1")))

@@ -15,7 +15,7 @@ var _ = Describe("A profile with several HTTP extenders", Ordered, ContinueOnFai
 		y := aYard(ctx)
 		n := map[string]*v1.Node{}
 		for _, name := range []string{"1", "2", "3", "4", "5"} {
-			n[name] = aNode(ctx, y.node(name).Offers("cpu", "1"))
+			n[name] = aNode(ctx, y.node(name).Capacity("cpu", "1"))
 		}
 		says := func(favourite *v1.Node, fit ...*v1.Node) *voice {
 			v := aVoice()

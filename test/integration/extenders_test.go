@@ -17,7 +17,7 @@ var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, 
 
 	It("puts pods where the extender says, of the nodes that fit and by its scores", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
-		a, b, c := aNode(ctx, y.node("a").Offers("cpu", "1")), aNode(ctx, y.node("b").Offers("cpu", "1")), aNode(ctx, y.node("c").Offers("cpu", "1"))
+		a, b, c := aNode(ctx, y.node("a").Capacity("cpu", "1")), aNode(ctx, y.node("b").Capacity("cpu", "1")), aNode(ctx, y.node("c").Capacity("cpu", "1"))
 		v.says(func(v *voice) { v.filter, v.prioritize = only(a, c), preferring(c, 0) })
 		p := aProfile(ctx, neverFlushing, naming(3), extendedBy(v, v1alpha1.ExtenderVerbs{Filter: "filter", Prioritize: "prioritize"}))
 		expectReady(ctx, p)
@@ -32,7 +32,7 @@ var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, 
 
 	It("says of whom a refusal is, and tries again when something changes", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
-		n := aNode(ctx, y.node("n").Offers("cpu", "1"))
+		n := aNode(ctx, y.node("n").Capacity("cpu", "1"))
 		v.says(func(v *voice) {
 			v.filter = func(string) (bool, string, bool) { return false, "the rack is locked", false }
 		})
@@ -47,7 +47,7 @@ var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, 
 
 	It("that fails keeps its pods waiting, and one that may be ignored does not", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
-		aNode(ctx, y.node("n").Offers("cpu", "2"))
+		aNode(ctx, y.node("n").Capacity("cpu", "2"))
 		strict, lax := aProfile(ctx, neverFlushing, extendedBy(v, filters)), aProfile(ctx, neverFlushing, extendedBy(v, filters, mayIgnored))
 		waits, goes := aPod(ctx, y.pod(strict, "waits").Requests("cpu", "1")), aPod(ctx, y.pod(lax, "goes").Requests("cpu", "1"))
 		admin.ExpectBound(ctx, goes)
@@ -59,7 +59,7 @@ var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, 
 
 	It("is asked only about pods that ask for what it manages, which NodeResourcesFit may leave to it", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
-		n := aNode(ctx, y.node("n").Offers("cpu", "2"))
+		n := aNode(ctx, y.node("n").Capacity("cpu", "2"))
 		v.says(func(v *voice) { v.filter = only(n) })
 		p := aProfile(ctx, neverFlushing, extendedBy(v, filters, func(e *v1alpha1.Extender) {
 			e.ManagedResources = []v1alpha1.ExtenderManagedResource{{Name: "example.com/rack", IgnoredByScheduler: true}}
@@ -74,7 +74,7 @@ var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, 
 
 	It("that binds is not believed: the pod is where the API server says", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
-		aNode(ctx, y.node("n").Offers("cpu", "4"))
+		aNode(ctx, y.node("n").Capacity("cpu", "4"))
 		bind := binder(ctx)
 		v.says(func(v *voice) {
 			v.bind = func(args extenderv1.ExtenderBindingArgs) string {
@@ -101,7 +101,7 @@ var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, 
 	It("comes and goes under a stream of pods, and none is lost", minute, func(ctx SpecContext) {
 		v, y := aVoice(), aYard(ctx)
 		v.says(func(v *voice) { v.filter = func(string) (bool, string, bool) { return true, "", true } })
-		aNode(ctx, y.node("n").Offers("cpu", "64"))
+		aNode(ctx, y.node("n").Capacity("cpu", "64"))
 		p := aProfile(ctx, neverFlushing)
 		seen := watching(ctx, y)
 		var pods []*v1.Pod

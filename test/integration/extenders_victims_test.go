@@ -14,7 +14,7 @@ var _ = Describe("An extender that is asked about victims", Ordered, ContinueOnF
 	It("drops nodes, and names others of those who are there", minute, func(ctx SpecContext) {
 		v, y, classes := aVoice(), aYard(ctx), priorities(ctx, 3, v1.PreemptLowerPriority)
 		p := aProfile(ctx, neverFlushing, extendedBy(v, preempts))
-		a, b := aNode(ctx, y.node("a").Offers("cpu", "2")), aNode(ctx, y.node("b").Offers("cpu", "2"))
+		a, b := aNode(ctx, y.node("a").Capacity("cpu", "2")), aNode(ctx, y.node("b").Capacity("cpu", "2"))
 		on := func(n *v1.Node, name, class string) *v1.Pod {
 			return aPod(ctx, ranked(y.pod(p, name).NodeSelector(v1.LabelHostname, n.Name).Requests("cpu", "1"), class))
 		}
@@ -35,7 +35,7 @@ var _ = Describe("An extender that is asked about victims", Ordered, ContinueOnF
 	It("evicts nobody whom the pod could not evict", minute, func(ctx SpecContext) {
 		v, y, classes := aVoice(), aYard(ctx), priorities(ctx, 2, v1.PreemptLowerPriority)
 		p := aProfile(ctx, neverFlushing, extendedBy(v, preempts))
-		n := aNode(ctx, y.node("n").Offers("cpu", "2"))
+		n := aNode(ctx, y.node("n").Capacity("cpu", "2"))
 		low := aPod(ctx, ranked(y.pod(p, "low").Requests("cpu", "1"), classes[0]))
 		equal := aPod(ctx, ranked(y.pod(p, "equal").Requests("cpu", "1"), classes[1]))
 		admin.ExpectBound(ctx, low, equal)
@@ -58,7 +58,7 @@ var _ = Describe("An extender that is asked about victims", Ordered, ContinueOnF
 	It("that fails has nobody evicted, unless it may be ignored", minute, func(ctx SpecContext) {
 		v, y, classes := aVoice(), aYard(ctx), priorities(ctx, 2, v1.PreemptLowerPriority)
 		strict, lax := aProfile(ctx, neverFlushing, extendedBy(v, preempts)), aProfile(ctx, neverFlushing, extendedBy(v, preempts, mayIgnored))
-		aNode(ctx, y.node("n").Offers("cpu", "1"))
+		aNode(ctx, y.node("n").Capacity("cpu", "1"))
 		low := aPod(ctx, ranked(y.pod(strict, "low").Requests("cpu", "1"), classes[0]))
 		admin.ExpectBound(ctx, low)
 		waits := aPod(ctx, ranked(y.pod(strict, "waits").Requests("cpu", "1"), classes[1]))
@@ -76,7 +76,7 @@ var _ = Describe("A node that an extender refuses for good", Ordered, ContinueOn
 	It("is cleared for nobody, and another one is", minute, func(ctx SpecContext) {
 		v, y, classes := aVoice(), aYard(ctx), priorities(ctx, 2, v1.PreemptLowerPriority)
 		p := aProfile(ctx, neverFlushing, extendedBy(v, filters))
-		n := aNode(ctx, y.node("n").Offers("cpu", "2"))
+		n := aNode(ctx, y.node("n").Capacity("cpu", "2"))
 		v.says(func(v *voice) { v.filter = func(string) (bool, string, bool) { return true, "", true } })
 		low := aPod(ctx, ranked(y.pod(p, "low").Requests("cpu", "1"), classes[0]))
 		admin.ExpectBound(ctx, low)
@@ -87,7 +87,7 @@ var _ = Describe("A node that an extender refuses for good", Ordered, ContinueOn
 		Eventually(admin.Standing(ctx, high)).Should(HaveSuffix(
 			"0/1 nodes are available: 1 the rack is locked. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."))
 
-		full := aNode(ctx, y.node("full").Offers("cpu", "1"))
+		full := aNode(ctx, y.node("full").Capacity("cpu", "1"))
 		other := aPod(ctx, ranked(y.pod(aProfile(ctx, neverFlushing), "other").NodeSelector(v1.LabelHostname, full.Name).Requests("cpu", "1"), classes[0]))
 		admin.ExpectBound(ctx, other)
 		Eventually(promised(ctx, high)).Should(Equal(full.Name))

@@ -91,7 +91,7 @@ var _ = Describe("A Binding that", Ordered, func() {
 			for _, pod := range r.pods {
 				if held[pod.Name] {
 					Expect(admin.Place(ctx, pod)(NewWithT(GinkgoTB())) != "").To(Equal(counts), pod.Name)
-					Expect(berth.Scheduler().Rooms().Cache.Placed(pod.UID)).To(BeTrue(), "%s counts on its node", pod.Name)
+					Expect(berth.Scheduler().Components().Cache.IsAssigned(pod.UID)).To(BeTrue(), "%s counts on its node", pod.Name)
 				} else {
 					expectHeld(ctx, v1.PodReasonUnschedulable, pod)
 				}
@@ -159,7 +159,7 @@ func aRush(ctx context.Context, proxy *faultproxy.Proxy, decide func(faultproxy.
 	r := &rush{proxy: proxy, profile: p, seen: watching(ctx, y), before: rebindsTotal()}
 	proxy.Do(decide)
 	DeferCleanup(func() { proxy.Do(nil) })
-	aNode(ctx, y.node("n").Offers("pods", fmt.Sprint(slots)))
+	aNode(ctx, y.node("n").Capacity("pods", fmt.Sprint(slots)))
 	for i := range crowd {
 		r.pods = append(r.pods, aPod(ctx, y.pod(p, fmt.Sprint("p", i))))
 	}
@@ -174,7 +174,7 @@ func (r *rush) settles(ctx context.Context) {
 	Eventually(func(g Gomega) {
 		queue := waiting(r.profile)()
 		g.Expect(queue).To(Equal(decision.QueueCounts{Unschedulable: crowd - slots}))
-		_, assumed := berth.Scheduler().Rooms().Cache.Sizes()
+		_, assumed := berth.Scheduler().Components().Cache.Sizes()
 		g.Expect(assumed).To(BeZero(), "assumed pods")
 		g.Expect(r.totals().Bound).To(BeEquivalentTo(slots), "totals.bound")
 	}).Should(Succeed())
@@ -221,7 +221,7 @@ func (r *rush) latecomersAreRefused() {
 }
 
 func (r *rush) totals() decision.Totals {
-	page, _ := berth.Ledger().Page(r.profile.Name, 0)
+	page, _ := berth.Ledger().History(r.profile.Name, 0)
 	return page.Totals
 }
 

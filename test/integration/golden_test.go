@@ -45,8 +45,8 @@ var _ = Describe("What kubectl prints", Ordered, func() {
 func setTheScene(ctx context.Context) {
 	GinkgoHelper()
 	Expect(client.IgnoreAlreadyExists(admin.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))).To(Succeed())
-	aNode(ctx, fixture.Node("a-1").Offers("cpu", "4", "memory", "16Gi", "pods", "110"))
-	aNode(ctx, fixture.Node("a-2").Offers("cpu", "8", "memory", "16Gi", "pods", "110").Taint("team", "red", v1.TaintEffectNoSchedule))
+	aNode(ctx, fixture.Node("a-1").Capacity("cpu", "4", "memory", "16Gi", "pods", "110"))
+	aNode(ctx, fixture.Node("a-2").Capacity("cpu", "8", "memory", "16Gi", "pods", "110").Taint("team", "red", v1.TaintEffectNoSchedule))
 	binpack := words.Created(ctx, admin, fit(metav1.ObjectMeta{Name: "binpack"}, strategy("MostAllocated")))
 	Eventually(now(ctx, binpack)).Should(ContainElement("Programmed True Programmed"))
 	words.Created(ctx, admin, fit(metav1.ObjectMeta{Name: "spare"}, strategy("LeastAllocated")))
@@ -69,10 +69,10 @@ func setTheScene(ctx context.Context) {
 	Eventually(now(ctx, nightly)).Should(ContainElement("Ready False Paused"))
 
 	pod := func(p *v1alpha1.SchedulingProfile, name string) *fixture.PodBuilder {
-		return fixture.Pod("shop/"+name).Scheduler(p.Name).Requests("cpu", "1")
+		return fixture.Pod("shop/"+name).SchedulerName(p.Name).Requests("cpu", "1")
 	}
 	for _, waits := range []*fixture.PodBuilder{
-		pod(batch, "web-large").Requests("cpu", "6", "memory", "24Gi"), pod(batch, "web-gated").Gate("example.com/quota"),
+		pod(batch, "web-large").Requests("cpu", "6", "memory", "24Gi"), pod(batch, "web-gated").SchedulingGate("example.com/quota"),
 		pod(nightly, "report-parked"), pod(audit, "web-larger").Requests("cpu", "16"),
 	} {
 		expectDecision(ctx, aPod(ctx, waits))

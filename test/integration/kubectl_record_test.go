@@ -39,7 +39,7 @@ var _ = Describe("kubectl berth record", func() {
 		for i := range nodes {
 			aNode(ctx, recordedNode(y, i))
 		}
-		account := anAccount(ctx, y, recorder.Verb.Rights)
+		account := anAccount(ctx, y, recorder.Verb.Permissions)
 		file := filepath.Join(GinkgoT().TempDir(), "day.jsonl")
 		recorded := recording(ctx, account, "--profile", p.Name, "--pods", fmt.Sprint(rounds*(pods+1)), file)
 
@@ -109,7 +109,7 @@ var _ = Describe("kubectl berth record", func() {
 		bind(1)
 
 		file := filepath.Join(GinkgoT().TempDir(), "day.jsonl")
-		recorded := recording(ctx, anAccount(ctx, y, recorder.Verb.Rights), "--profile", p.Name, "--pods", fmt.Sprint(pods), file)
+		recorded := recording(ctx, anAccount(ctx, y, recorder.Verb.Permissions), "--profile", p.Name, "--pods", fmt.Sprint(pods), file)
 		live := map[string]string{}
 		for _, pod := range bind(2) {
 			live[pod.Namespace+"/"+pod.Name] = pod.Spec.NodeName
@@ -123,7 +123,7 @@ var _ = Describe("kubectl berth record", func() {
 // is not that of their names.
 func recordedNode(y yard, i int) *fixture.NodeBuilder {
 	node := y.node(fmt.Sprintf("n%03d", (i*37)%1000)).Zone(y.name+string(rune('a'+i%5))).
-		Offers("cpu", fmt.Sprint(4+i%3*4), "memory", fmt.Sprint(8+i%4*8, "Gi"), "pods", "110").
+		Capacity("cpu", fmt.Sprint(4+i%3*4), "memory", fmt.Sprint(8+i%4*8, "Gi"), "pods", "110").
 		Label("disk", []string{"ssd", "hdd"}[i%2])
 	node.Mutate(func(n *v1.Node) { n.Labels[v1.LabelHostname] = n.Name })
 	if i%11 == 0 {
@@ -141,19 +141,19 @@ func recordedPods(y yard, p *v1alpha1.SchedulingProfile, round, n int) (pods []*
 		case 0:
 			pod.Label("app", "web")
 		case 1:
-			pod.Label("app", "spread").Spread(fixture.Evenly(zone, "app", "spread"))
+			pod.Label("app", "spread").Spread(fixture.HardSpreadConstraint(zone, "app", "spread"))
 		case 2:
-			pod.Label("app", "alone").RefusePods(fixture.Near(host, "app", "alone"))
+			pod.Label("app", "alone").RequirePodAntiAffinity(fixture.PodAffinityTerm(host, "app", "alone"))
 		case 3:
-			pod.Label("app", "shy").AvoidPods(50, fixture.Near(zone, "app", "web"))
+			pod.Label("app", "shy").PreferPodAntiAffinity(50, fixture.PodAffinityTerm(zone, "app", "web"))
 		case 4:
-			pod.RequireNode(fixture.Term(fixture.In("disk", "ssd"))).Tolerate("dedicated", "batch", v1.TaintEffectNoSchedule)
+			pod.RequireNodeAffinity(fixture.NodeSelectorTerm(fixture.In("disk", "ssd"))).Tolerate("dedicated", "batch", v1.TaintEffectNoSchedule)
 		case 5:
-			pod.PreferNode(30, fixture.Term(fixture.In("disk", "hdd"))).Label("app", "rather").Spread(fixture.RatherEvenly(host, "app", "rather"))
+			pod.PreferNodeAffinity(30, fixture.NodeSelectorTerm(fixture.In("disk", "hdd"))).Label("app", "rather").Spread(fixture.SoftSpreadConstraint(host, "app", "rather"))
 		case 6:
 			pod.Requests("cpu", "3")
 		}
-		pods = append(pods, pod.Whole())
+		pods = append(pods, pod.Valid())
 	}
 	return pods
 }

@@ -32,7 +32,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 
 	It("prints what docs/kubectl.md shows", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
 		for name, cpu := range map[string]string{"a-1": "4", "a-2": "8", "a-3": "16"} {
-			aNode(ctx, fixture.Node(name).Offers("cpu", cpu, "pods", "110"))
+			aNode(ctx, fixture.Node(name).Capacity("cpu", cpu, "pods", "110"))
 		}
 		// Of nodes that are refused for one reason the first is named: a new Manager tries
 		// those that are there by name, and begins at the first.
@@ -48,7 +48,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 
 	It("shows Berth in the ten commands of README.md", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
 		for name, cpu := range map[string]string{"a-1": "4", "a-2": "8", "a-3": "16"} {
-			aNode(ctx, fixture.Node(name).Offers("cpu", cpu, "pods", "110"))
+			aNode(ctx, fixture.Node(name).Capacity("cpu", cpu, "pods", "110"))
 		}
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(kubectl(ctx, "delete", "sprof/tour", "--ignore-not-found")).Error().NotTo(HaveOccurred())
@@ -76,7 +76,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 	It("warns about a name whose pods another scheduler binds", minute, func(ctx SpecContext) {
 		y := aYard(ctx)
 		aNode(ctx, y.node("n"))
-		pod := words.Created(ctx, admin, fixture.Pod(y.name+"/web").Scheduler(y.name).Whole())
+		pod := words.Created(ctx, admin, fixture.Pod(y.name+"/web").SchedulerName(y.name).Valid())
 		file := filepath.Join(GinkgoT().TempDir(), "profile.yaml")
 		Expect(os.WriteFile(file, []byte("{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: "+y.name+"}}\n"), 0o600)).To(Succeed())
 		lint := "kubectl berth lint --warnings-as-errors -f " + file + " || echo exit code $?"
@@ -91,10 +91,10 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 
 	It("explains the pods of a Deployment, those that wait by their reason", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
-		aNode(ctx, y.node("n").Offers("cpu", "1", "pods", "10"))
+		aNode(ctx, y.node("n").Capacity("cpu", "1", "pods", "10"))
 		deployment, set := workload(ctx, y.name, p.Name)
 		for name, cpu := range map[string]string{"fits": "1", "large-1": "2", "large-2": "3"} {
-			pod := y.pod(p, name).Requests("cpu", cpu).Whole()
+			pod := y.pod(p, name).Requests("cpu", cpu).Valid()
 			pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
 			Expect(admin.Create(ctx, pod)).To(Succeed())
 		}

@@ -28,18 +28,18 @@ var _ = Describe("kubectl berth try", func() {
 		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
 		expectReady(ctx, p)
 		for i, zone := range []string{"a", "a", "b", "b", "c"} {
-			node := y.node(fmt.Sprint("n", i)).Zone(zone).Label(v1.LabelHostname, fmt.Sprint(y.name, "-n", i)).Offers("cpu", fmt.Sprint(2+i), "memory", fmt.Sprint(4+3*i, "Gi"))
+			node := y.node(fmt.Sprint("n", i)).Zone(zone).Label(v1.LabelHostname, fmt.Sprint(y.name, "-n", i)).Capacity("cpu", fmt.Sprint(2+i), "memory", fmt.Sprint(4+3*i, "Gi"))
 			if i == 3 {
 				node = node.Taint("dedicated", "batch", v1.TaintEffectNoSchedule).Label("disk", "ssd")
 			}
 			aNode(ctx, node)
 		}
-		account := anAccount(ctx, y, try.Verb.Rights)
+		account := anAccount(ctx, y, try.Verb.Permissions)
 
 		certain, nowhere := 0, 0
 		for _, pod := range oneOfEachKind(y, p) {
 			By(pod.Obj().Name)
-			answer, notes := tried(ctx, account, pod.Whole())
+			answer, notes := tried(ctx, account, pod.Valid())
 			Expect(notes).To(BeEmpty(), "the rights suffice")
 			_, err := kubectl(ctx, "get", "pod", "-n", y.name, pod.Obj().Name)
 			Expect(err).To(MatchError(ContainSubstring("NotFound")), "nothing was written")
@@ -67,17 +67,17 @@ var _ = Describe("kubectl berth try", func() {
 	It("names every node that a tie may fall on, and none that it may not", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
 		expectReady(ctx, p)
-		aNode(ctx, y.node("small").Offers("cpu", "2"))
-		alike := []string{aNode(ctx, y.node("a").Offers("cpu", "8")).Name, aNode(ctx, y.node("b").Offers("cpu", "8")).Name}
+		aNode(ctx, y.node("small").Capacity("cpu", "2"))
+		alike := []string{aNode(ctx, y.node("a").Capacity("cpu", "8")).Name, aNode(ctx, y.node("b").Capacity("cpu", "8")).Name}
 		for i := range 3 {
 			pod := y.pod(p, fmt.Sprint("pod", i)).Requests("cpu", "1")
-			answer, _ := tried(ctx, cp.Kubeconfig(), pod.Whole())
+			answer, _ := tried(ctx, cp.Kubeconfig(), pod.Valid())
 			Expect(answer.OneOf).To(Equal(alike))
 			real := aPod(ctx, pod)
 			admin.ExpectBound(ctx, real)
 			Expect(alike).To(ContainElement(real.Spec.NodeName))
 			admin.Remove(ctx, real)
-			Eventually(berth.Scheduler().Rooms().Cache.Placed).WithArguments(real.UID).Should(BeFalse())
+			Eventually(berth.Scheduler().Components().Cache.IsAssigned).WithArguments(real.UID).Should(BeFalse())
 		}
 	})
 })
@@ -88,26 +88,26 @@ func oneOfEachKind(y yard, p *v1alpha1.SchedulingProfile) []*fixture.PodBuilder 
 		return y.pod(p, name).Label("app", name).Requests("cpu", cpu, "memory", "100Mi")
 	}
 	host, zone := v1.LabelHostname, v1.LabelTopologyZone
-	dedicated := fixture.Term(fixture.In("disk", "ssd"))
+	dedicated := fixture.NodeSelectorTerm(fixture.In("disk", "ssd"))
 	return []*fixture.PodBuilder{
 		y.pod(p, "besteffort"),
 		pod("small", "100m"),
 		pod("large", "3"),
 		pod("huge", "64"),
 		pod("tolerant", "1").Tolerate("dedicated", "batch", v1.TaintEffectNoSchedule),
-		pod("picky", "100m").Tolerate("dedicated", "batch", v1.TaintEffectNoSchedule).RequireNode(dedicated),
-		pod("repelled", "100m").RequireNode(dedicated),
-		pod("prefers", "100m").PreferNode(100, fixture.Term(fixture.In(zone, "b"))),
+		pod("picky", "100m").Tolerate("dedicated", "batch", v1.TaintEffectNoSchedule).RequireNodeAffinity(dedicated),
+		pod("repelled", "100m").RequireNodeAffinity(dedicated),
+		pod("prefers", "100m").PreferNodeAffinity(100, fixture.NodeSelectorTerm(fixture.In(zone, "b"))),
 		pod("selected", "200m").NodeSelector(zone, "c"),
-		pod("company", "100m").RequirePods(fixture.Near(zone, "app", "selected")),
-		pod("alone", "100m").RefusePods(fixture.Near(host, "app", "large")),
-		pod("shy", "100m").AvoidPods(100, fixture.Near(zone, "app", "alone")),
-		pod("friendly", "100m").PreferPods(100, fixture.Near(zone, "app", "small")),
-		pod("spread", "100m").Spread(fixture.Evenly(zone, "app", "spread")),
-		pod("rather", "100m").Spread(fixture.RatherEvenly(host, "app", "selected")),
+		pod("company", "100m").RequirePodAffinity(fixture.PodAffinityTerm(zone, "app", "selected")),
+		pod("alone", "100m").RequirePodAntiAffinity(fixture.PodAffinityTerm(host, "app", "large")),
+		pod("shy", "100m").PreferPodAntiAffinity(100, fixture.PodAffinityTerm(zone, "app", "alone")),
+		pod("friendly", "100m").PreferPodAffinity(100, fixture.PodAffinityTerm(zone, "app", "small")),
+		pod("spread", "100m").Spread(fixture.HardSpreadConstraint(zone, "app", "spread")),
+		pod("rather", "100m").Spread(fixture.SoftSpreadConstraint(host, "app", "selected")),
 		pod("port", "100m").HostPort("", v1.ProtocolTCP, 8080),
 		pod("again", "100m").Label("app", "port").HostPort("", v1.ProtocolTCP, 8080),
-		pod("named", "100m").RequireNode(fixture.NodeNameTerm(y.name + "-n1")),
+		pod("named", "100m").RequireNodeAffinity(fixture.NodeNameTerm(y.name + "-n1")),
 		pod("init", "100m").InitRequests("cpu", "2"),
 		pod("memory", "100m").Requests("cpu", "100m", "memory", "6Gi"),
 	}
@@ -115,7 +115,7 @@ func oneOfEachKind(y yard, p *v1alpha1.SchedulingProfile) []*fixture.PodBuilder 
 
 // anAccount creates one with these rights and no others, wherever they are
 // needed, and returns its kubeconfig.
-func anAccount(ctx context.Context, y yard, rights []verb.Right) string {
+func anAccount(ctx context.Context, y yard, rights []verb.Permission) string {
 	GinkgoHelper()
 	var rules []rbacv1.PolicyRule
 	for _, r := range rights {
@@ -151,7 +151,7 @@ func tried(ctx context.Context, kubeconfig string, pod *v1.Pod) (try.Pod, []stri
 	cmd.SetArgs([]string{"-f", "-", "-o", "json"})
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	Expect(verb.ExitCode(cmd.ExecuteContext(ctx))).To(BeNumerically("<", verb.ExitError))
-	var answer try.Answer
+	var answer try.Result
 	Expect(json.Unmarshal(out.Bytes(), &answer)).To(Succeed())
 	Expect(answer.Pods).To(HaveLen(1))
 	return answer.Pods[0], answer.Notes

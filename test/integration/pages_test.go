@@ -107,7 +107,7 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 		It("tells to run what can be run, in "+page.Path, SpecTimeout(3*time.Minute), func(ctx SpecContext) {
 			fourNodes(ctx)
 			folder := aDesk()
-			if !slices.Contains(pages.Played, page.Path) {
+			if !slices.Contains(pages.VerifiedPages, page.Path) {
 				appliesItself(ctx, page)
 			}
 			if first := before[page.Path]; first != "" {
@@ -115,7 +115,7 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 			}
 			for _, c := range run {
 				text := c.Text
-				if other, is := pages.Otherwise(c); is && other.Append+other.Instead == "" {
+				if other, is := pages.RuleFor(c); is && other.Append+other.Instead == "" {
 					continue
 				} else if is && other.Instead != "" {
 					text = other.Instead
@@ -133,7 +133,7 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 func fourNodes(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range []string{"a-1", "a-2", "b-1", "b-2"} {
-		node := fixture.Node(name).Label(v1.LabelTopologyZone, name[:1]).Offers("cpu", "16", "memory", "64Gi", "pods", "110")
+		node := fixture.Node(name).Label(v1.LabelTopologyZone, name[:1]).Capacity("cpu", "16", "memory", "64Gi", "pods", "110")
 		if name == "b-2" {
 			node = node.Label("pool", "shop").Label("example.com/gpu.present", "true")
 		}

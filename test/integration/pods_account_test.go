@@ -41,7 +41,7 @@ var _ = Describe("When the leader goes", func() {
 	It("its pods are bound by the next one, and it says nothing more about those that it began with", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx, neverFlushing, sluicedAt(atPreBind))
 		seen := watching(ctx, y)
-		node := aNode(ctx, y.node("n").Offers("cpu", "2"))
+		node := aNode(ctx, y.node("n").Capacity("cpu", "2"))
 		unfit := aPod(ctx, y.pod(p, "unfit").Requests("cpu", "3"))
 		expectHeld(ctx, v1.PodReasonUnschedulable, unfit)
 		open := sluices.preBind.close()
@@ -52,7 +52,7 @@ var _ = Describe("When the leader goes", func() {
 		stopManager()
 		open()
 		meanwhile := aPod(ctx, y.pod(p, "meanwhile").Requests("cpu", "1").NodeSelector(v1.LabelHostname, node.Name))
-		aNode(ctx, y.node("big").Offers("cpu", "3").Taint("for", "unfit", v1.TaintEffectNoSchedule))
+		aNode(ctx, y.node("big").Capacity("cpu", "3").Taint("for", "unfit", v1.TaintEffectNoSchedule))
 		words.Change(ctx, admin, unfit, func(pod *v1.Pod) {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: "for", Operator: v1.TolerationOpExists})
 		})

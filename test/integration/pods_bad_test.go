@@ -22,7 +22,7 @@ var _ = Describe("A bad pod that is stored all the same", func() {
 		y, p := aYard(ctx), aProfile(ctx)
 		expectReady(ctx, p) // a trial on bad pods would refuse it
 		for i := range 3 {
-			aNode(ctx, y.node(fmt.Sprint("n", i)).Offers("cpu", "64"))
+			aNode(ctx, y.node(fmt.Sprint("n", i)).Capacity("cpu", "64"))
 		}
 		var bad, good []*v1.Pod
 		for i, b := range badinput.Pods() {
@@ -31,11 +31,11 @@ var _ = Describe("A bad pod that is stored all the same", func() {
 		}
 		for i, b := range badinput.Pods() {
 			said := HavePrefix("Normal Scheduled ")
-			if b.Why != "" {
-				said = And(HavePrefix("Warning FailedScheduling "), ContainSubstring(b.Why))
+			if b.Message != "" {
+				said = And(HavePrefix("Warning FailedScheduling "), ContainSubstring(b.Message))
 			}
-			Eventually(told(ctx, bad[i])).Should(ContainElement(said), b.Sentence)
-			Expect(told(ctx, bad[i])(NewWithT(GinkgoT()))).NotTo(ContainElement(ContainSubstring("panicked")), b.Sentence)
+			Eventually(told(ctx, bad[i])).Should(ContainElement(said), b.Description)
+			Expect(told(ctx, bad[i])(NewWithT(GinkgoT()))).NotTo(ContainElement(ContainSubstring("panicked")), b.Description)
 		}
 		admin.ExpectBound(ctx, good...)
 	})
@@ -43,16 +43,16 @@ var _ = Describe("A bad pod that is stored all the same", func() {
 	It("and is on a node already is counted there, and the others go on", SpecTimeout(3*time.Minute), func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
 		expectReady(ctx, p) // a trial on bad pods would refuse it
-		full := aNode(ctx, y.node("full").Offers("cpu", "64"))
-		aNode(ctx, y.node("free").Offers("cpu", "64"))
+		full := aNode(ctx, y.node("full").Capacity("cpu", "64"))
+		aNode(ctx, y.node("free").Capacity("cpu", "64"))
 		for i, b := range badinput.Pods() {
 			smuggled(ctx, y.pod(p, fmt.Sprint("bad", i)).Requests("cpu", "10m").On(full.Name), b)
 		}
 		for i := range 5 {
 			admin.ExpectBound(ctx, aPod(ctx, y.pod(p, fmt.Sprint("good", i)).Label("app", "web").Requests("cpu", "10m").
-				Spread(fixture.RatherEvenly(v1.LabelHostname, "app", "web")).
-				PreferPods(1, fixture.Near(v1.LabelHostname, "app", "web")).
-				RefusePods(fixture.Near(v1.LabelHostname, "app", "db"))))
+				Spread(fixture.SoftSpreadConstraint(v1.LabelHostname, "app", "web")).
+				PreferPodAffinity(1, fixture.PodAffinityTerm(v1.LabelHostname, "app", "web")).
+				RequirePodAntiAffinity(fixture.PodAffinityTerm(v1.LabelHostname, "app", "db"))))
 		}
 	})
 })
@@ -65,7 +65,7 @@ func smuggled(ctx context.Context, builder *fixture.PodBuilder, b badinput.Pod) 
 	b.Bad(pod)
 	text, err := json.Marshal(pod)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(cp.Store(ctx, "/registry/pods/"+pod.Namespace+"/"+pod.Name, text)).To(Succeed(), b.Sentence)
+	Expect(cp.Store(ctx, "/registry/pods/"+pod.Namespace+"/"+pod.Name, text)).To(Succeed(), b.Description)
 	DeferCleanup(func(ctx SpecContext) { admin.Remove(ctx, pod) })
 	return pod
 }

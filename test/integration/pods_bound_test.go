@@ -19,8 +19,8 @@ import (
 var _ = Describe("A bound pod", func() {
 	It("says what decided about it, key by key", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx, naming(3))
-		small, big := aNode(ctx, y.node("small").Offers("cpu", "2")), aNode(ctx, y.node("big").Offers("cpu", "8"))
-		aNode(ctx, y.node("tiny").Offers("cpu", "500m"))
+		small, big := aNode(ctx, y.node("small").Capacity("cpu", "2")), aNode(ctx, y.node("big").Capacity("cpu", "8"))
+		aNode(ctx, y.node("tiny").Capacity("cpu", "500m"))
 		expectReady(ctx, p)
 		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "1"))
 
@@ -95,7 +95,7 @@ var _ = Describe("A bound pod", func() {
 	DescribeTable("names as many of the best nodes as topScores says", func(ctx SpecContext, topScores int32, want int) {
 		y, p := aYard(ctx), aProfile(ctx, naming(topScores))
 		for i := range 4 {
-			aNode(ctx, y.node(fmt.Sprint("n", i)).Offers("cpu", fmt.Sprint(8-i)))
+			aNode(ctx, y.node(fmt.Sprint("n", i)).Capacity("cpu", fmt.Sprint(8-i)))
 		}
 		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "1"))
 		r := recordOf(ctx, pod)
@@ -143,8 +143,8 @@ var _ = Describe("A bound pod", func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) { Expect(admin.Delete(ctx, p)).To(Succeed()) })
 		aNode(ctx, y.node("tainted").Taint("team", "red", v1.TaintEffectNoSchedule))
-		aNode(ctx, y.node("full").Offers("cpu", "1"))
-		right := aNode(ctx, y.node("right").Offers("cpu", "4"))
+		aNode(ctx, y.node("full").Capacity("cpu", "1"))
+		right := aNode(ctx, y.node("right").Capacity("cpu", "4"))
 		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "2"))
 		Expect(recordOf(ctx, pod).Node).To(Equal(right.Name))
 	})

@@ -18,7 +18,7 @@ var _ = Describe("Pods that care for each other", func() {
 		}
 		held := map[string]int{}
 		for i := range 6 {
-			pod := aPod(ctx, y.pod(p, fmt.Sprint("web", i)).Label("app", "web").Spread(fixture.Evenly(v1.LabelHostname, "app", "web")))
+			pod := aPod(ctx, y.pod(p, fmt.Sprint("web", i)).Label("app", "web").Spread(fixture.HardSpreadConstraint(v1.LabelHostname, "app", "web")))
 			held[recordOf(ctx, pod).Node]++
 		}
 		Expect(held).To(HaveLen(3))
@@ -30,7 +30,7 @@ var _ = Describe("Pods that care for each other", func() {
 		aNode(ctx, y.node("a"))
 		aNode(ctx, y.node("b"))
 		loner := func(name string) *fixture.PodBuilder {
-			return y.pod(p, name).Label("app", "web").RefusePods(fixture.Near(v1.LabelHostname, "app", "web"))
+			return y.pod(p, name).Label("app", "web").RequirePodAntiAffinity(fixture.PodAffinityTerm(v1.LabelHostname, "app", "web"))
 		}
 		one, two := recordOf(ctx, aPod(ctx, loner("one"))), recordOf(ctx, aPod(ctx, loner("two")))
 		Expect(one.Node).NotTo(Equal(two.Node))
@@ -46,7 +46,7 @@ var _ = Describe("Pods that care for each other", func() {
 			aNode(ctx, y.node(name).Zone(y.name+name))
 		}
 		together := func(name string) *fixture.PodBuilder {
-			return y.pod(p, name).Label("app", "web").RequirePods(fixture.Near(v1.LabelTopologyZone, "app", "web"))
+			return y.pod(p, name).Label("app", "web").RequirePodAffinity(fixture.PodAffinityTerm(v1.LabelTopologyZone, "app", "web"))
 		}
 		first := recordOf(ctx, aPod(ctx, together("first")))
 		for i := range 3 {

@@ -22,7 +22,7 @@ var _ = Describe("Two profiles whose pods evict each other's", func() {
 		const rivals, places = 6, 2
 		y, classes := aYard(ctx), priorities(ctx, rivals, v1.PreemptLowerPriority)
 		both := []*v1alpha1.SchedulingProfile{aProfile(ctx, neverFlushing), aProfile(ctx, neverFlushing)}
-		node := aNode(ctx, y.node("n").Offers("cpu", fmt.Sprint(places)))
+		node := aNode(ctx, y.node("n").Capacity("cpu", fmt.Sprint(places)))
 		d := &duel{yard: y, profiles: both, alive: map[string]*v1.Pod{}}
 		for rank := range rivals {
 			d.send(ctx, both[rank%2], classes[rank])
@@ -47,14 +47,14 @@ var _ = Describe("Two profiles whose pods evict each other's", func() {
 		attempts := func() int {
 			var n int64
 			for _, p := range both {
-				page, _ := berth.Ledger().Page(p.Name, 0)
+				page, _ := berth.Ledger().History(p.Name, 0)
 				n += page.Totals.Refusals
 			}
 			return int(n)
 		}
 		for round := range 3 {
 			before := attempts()
-			node.Status = y.node("n").Offers("cpu", fmt.Sprintf("%d%d00m", places, round+1)).Obj().Status
+			node.Status = y.node("n").Capacity("cpu", fmt.Sprintf("%d%d00m", places, round+1)).Obj().Status
 			Expect(admin.Status().Update(ctx, node)).To(Succeed())
 			Eventually(attempts).Should(BeNumerically(">", before))
 			atRest()

@@ -53,10 +53,10 @@ var askings = []asking{
 		})
 	}},
 	{"required affinity to pods", "InterPodAffinity", "spec.affinity.podAffinity", func(b *fixture.PodBuilder) *fixture.PodBuilder {
-		return b.RequirePods(fixture.Near(v1.LabelHostname, "app", "db"))
+		return b.RequirePodAffinity(fixture.PodAffinityTerm(v1.LabelHostname, "app", "db"))
 	}},
 	{"required anti-affinity to pods", "InterPodAffinity", "spec.affinity.podAntiAffinity", func(b *fixture.PodBuilder) *fixture.PodBuilder {
-		return b.RefusePods(fixture.Near(v1.LabelHostname, "app", "web"))
+		return b.RequirePodAntiAffinity(fixture.PodAffinityTerm(v1.LabelHostname, "app", "web"))
 	}},
 	gang,
 }
@@ -110,7 +110,7 @@ var _ = Describe("A pod that asks for what this build does not do yet", func() {
 			aNode(ctx, y.node("n"))
 			pod := aPod(ctx, a.ask(y.pod(p, "web")))
 			expectHeld(ctx, "Unsupported: "+a.field, pod)
-			Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Parked: 1}))
+			Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Held: 1}))
 
 			By("while others go on")
 			admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "other")))
@@ -124,8 +124,8 @@ var _ = Describe("A pod that asks for what this build does not do yet", func() {
 		y, p := aYard(ctx), aProfile(ctx)
 		aNode(ctx, y.node("n"))
 		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "web").
-			PreferPods(1, fixture.Near(v1.LabelHostname, "app", "db")).
-			AvoidPods(1, fixture.Near(v1.LabelHostname, "app", "web")).
+			PreferPodAffinity(1, fixture.PodAffinityTerm(v1.LabelHostname, "app", "db")).
+			PreferPodAntiAffinity(1, fixture.PodAffinityTerm(v1.LabelHostname, "app", "web")).
 			Spread(v1.TopologySpreadConstraint{
 				MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{},
 			})))
@@ -133,7 +133,7 @@ var _ = Describe("A pod that asks for what this build does not do yet", func() {
 
 	It("loses an older Unschedulable: autoscalers buy nodes for that word", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
-		pod := aPod(ctx, unhonoured(y.pod(p, "web").Scheduler(y.name)))
+		pod := aPod(ctx, unhonoured(y.pod(p, "web").SchedulerName(y.name)))
 		pod.Status.Conditions = []v1.PodCondition{{
 			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable,
 			Message: "0/9 nodes are available: 9 Insufficient cpu.",
@@ -172,7 +172,7 @@ var _ = Describe("A pod that requests an extended resource", func() {
 		Expect(admin.Create(ctx, class)).To(Succeed())
 		const held = "Unsupported: spec.containers.resources.requests"
 		expectHeld(ctx, held, before, wanting("after"))
-		aNode(ctx, y.node("n").Offers(resource, "9"))
+		aNode(ctx, y.node("n").Capacity(resource, "9"))
 
 		By("and is tried when the class is gone")
 		Expect(admin.Delete(ctx, class)).To(Succeed())
@@ -186,7 +186,7 @@ var _ = Describe("A pod with scheduling gates", func() {
 		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
 		seen := watching(ctx, y)
 		aNode(ctx, y.node("n"))
-		pod := aPod(ctx, y.pod(p, "web").Gate("example.com/quota").Gate("example.com/image"))
+		pod := aPod(ctx, y.pod(p, "web").SchedulingGate("example.com/quota").SchedulingGate("example.com/image"))
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
 		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "other")))
 
@@ -206,9 +206,9 @@ var _ = Describe("A pod of another scheduler", func() {
 		y, p := aYard(ctx), aProfile(ctx)
 		aNode(ctx, y.node("n"))
 		theirs := []*v1.Pod{
-			aPod(ctx, y.pod(p, "default").Scheduler(v1.DefaultSchedulerName)),
-			aPod(ctx, y.pod(p, "another").Scheduler("another-scheduler")),
-			aPod(ctx, y.pod(p, "greedy").Scheduler("another-scheduler").Requests("cpu", "1000")),
+			aPod(ctx, y.pod(p, "default").SchedulerName(v1.DefaultSchedulerName)),
+			aPod(ctx, y.pod(p, "another").SchedulerName("another-scheduler")),
+			aPod(ctx, y.pod(p, "greedy").SchedulerName("another-scheduler").Requests("cpu", "1000")),
 		}
 		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "ours")))
 		for _, pod := range theirs {

@@ -25,7 +25,7 @@ var _ = Describe("A profile for some namespaces", func() {
 		pod := aPod(ctx, y.pod(p, "web"))
 		Eventually(admin.Standing(ctx, pod)).Should(Equal("False NamespaceNotAllowed: SchedulingProfile " + p.Name + " takes no pods of namespace " + y.name +
 			": the pod waits until spec.allowedNamespaces matches the namespace's labels"))
-		Eventually(waiting(p)).Should(HaveField("Parked", 1))
+		Eventually(waiting(p)).Should(HaveField("Held", 1))
 		label(ctx, y, "shop")
 		admin.ExpectBound(ctx, pod)
 
@@ -47,12 +47,12 @@ var _ = Describe("A profile for some namespaces", func() {
 		for range namespaces {
 			y := aYard(ctx)
 			command = append(command, y.name)
-			aNode(ctx, y.node("n").Offers("pods", fmt.Sprint(2*pods)))
+			aNode(ctx, y.node("n").Capacity("pods", fmt.Sprint(2*pods)))
 			for i := range pods {
 				aPod(ctx, y.pod(p, fmt.Sprint("p", i)))
 			}
 		}
-		Eventually(waiting(p)).WithTimeout(time.Minute).Should(Equal(decision.QueueCounts{Parked: namespaces * pods}))
+		Eventually(waiting(p)).WithTimeout(time.Minute).Should(Equal(decision.QueueCounts{Held: namespaces * pods}))
 		_, err := kubectl(ctx, append(command, "team=shop")...)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(waiting(p)).WithTimeout(30 * time.Second).Should(Equal(decision.QueueCounts{}))
@@ -66,7 +66,7 @@ var _ = Describe("A profile for some namespaces", func() {
 
 	It("holds and takes pods that wait when the list changes", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
-		aNode(ctx, y.node("n").Offers("cpu", "1"))
+		aNode(ctx, y.node("n").Capacity("cpu", "1"))
 		expectReady(ctx, p)
 		unfit := aPod(ctx, y.pod(p, "unfit").Requests("cpu", "2"))
 		expectHeld(ctx, v1.PodReasonUnschedulable, unfit)

@@ -23,7 +23,7 @@ var _ = Describe("Priorities", func() {
 		both := []*v1alpha1.SchedulingProfile{aProfile(ctx, neverFlushing), aProfile(ctx, neverFlushing)}
 		expectReady(ctx, both[0])
 		expectReady(ctx, both[1])
-		aNode(ctx, y.node("n").Offers("cpu", "3"))
+		aNode(ctx, y.node("n").Capacity("cpu", "3"))
 
 		By("while the loop is held up by a pod of a third")
 		third := aProfile(ctx, sluicedAt(atPreFilter))
@@ -44,7 +44,7 @@ var _ = Describe("Priorities", func() {
 		y := aYard(ctx)
 		classes := priorities(ctx, 6, v1.PreemptNever)
 		both := []*v1alpha1.SchedulingProfile{aProfile(ctx, neverFlushing), aProfile(ctx, neverFlushing)}
-		small := aNode(ctx, y.node("n").Offers("cpu", "500m"))
+		small := aNode(ctx, y.node("n").Capacity("cpu", "500m"))
 		pods := oneOfEach(ctx, y, classes, both)
 		expectHeld(ctx, v1.PodReasonUnschedulable, pods...)
 		for _, p := range both {
@@ -54,7 +54,7 @@ var _ = Describe("Priorities", func() {
 		const backoff = 2 * time.Second
 		Eventually(time.Since).WithArguments(time.Now()).Should(BeNumerically(">", backoff))
 
-		small.Status = y.node("n").Offers("cpu", "3").Obj().Status
+		small.Status = y.node("n").Capacity("cpu", "3").Obj().Status
 		Expect(admin.Status().Update(ctx, small)).To(Succeed())
 		expectRoomForTheHighest(ctx, pods)
 	})

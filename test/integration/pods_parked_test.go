@@ -27,14 +27,14 @@ var _ = Describe("A paused profile", func() {
 		Eventually(now(ctx, p)).Should(ContainElement("Ready False Paused"))
 		late := aPod(ctx, y.pod(p, "late"))
 		expectHeld(ctx, "ProfilePaused", late)
-		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Parked: 1}))
+		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Held: 1}))
 		edit(ctx, p, inState(v1alpha1.StateActive))
 		admin.ExpectBound(ctx, late)
 	})
 
 	It("takes back an older Unschedulable, and gives it again", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
-		aNode(ctx, y.node("n").Offers("cpu", "1"))
+		aNode(ctx, y.node("n").Capacity("cpu", "1"))
 		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "2"))
 		for range 5 {
 			expectHeld(ctx, v1.PodReasonUnschedulable, pod)
@@ -47,19 +47,19 @@ var _ = Describe("A paused profile", func() {
 
 	It("whose state flips faster than anybody reads ends with what is true", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
-		aNode(ctx, y.node("n").Offers("cpu", "1"))
+		aNode(ctx, y.node("n").Capacity("cpu", "1"))
 		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "2"))
 		expectHeld(ctx, v1.PodReasonUnschedulable, pod)
 		for range 10 {
 			for range 3 {
-				berth.Scheduler().Profiles().Pause(p.Name, true)
-				berth.Scheduler().Profiles().Pause(p.Name, false)
+				berth.Scheduler().Profiles().SetPaused(p.Name, true)
+				berth.Scheduler().Profiles().SetPaused(p.Name, false)
 			}
-			berth.Scheduler().Profiles().Pause(p.Name, true)
+			berth.Scheduler().Profiles().SetPaused(p.Name, true)
 			expectHeld(ctx, "ProfilePaused", pod)
-			berth.Scheduler().Profiles().Pause(p.Name, false)
-			berth.Scheduler().Profiles().Pause(p.Name, true)
-			berth.Scheduler().Profiles().Pause(p.Name, false)
+			berth.Scheduler().Profiles().SetPaused(p.Name, false)
+			berth.Scheduler().Profiles().SetPaused(p.Name, true)
+			berth.Scheduler().Profiles().SetPaused(p.Name, false)
 			expectHeld(ctx, v1.PodReasonUnschedulable, pod)
 		}
 	})
@@ -67,7 +67,7 @@ var _ = Describe("A paused profile", func() {
 	It("holds a gated pod as well, which is told of its gates again", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
 		aNode(ctx, y.node("n"))
-		pod := aPod(ctx, y.pod(p, "web").Gate("example.com/quota"))
+		pod := aPod(ctx, y.pod(p, "web").SchedulingGate("example.com/quota"))
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
 		edit(ctx, p, inState(v1alpha1.StatePaused))
 		expectHeld(ctx, "ProfilePaused", pod)
@@ -82,11 +82,11 @@ var _ = Describe("A profile that is deleted", func() {
 	It("parks its pods, and its successor adopts them", minute, func(ctx SpecContext) {
 		y := aYard(ctx)
 		p := aProfileNamed(ctx, y.name, neverFlushing)
-		aNode(ctx, y.node("n").Offers("cpu", "4"))
+		aNode(ctx, y.node("n").Capacity("cpu", "4"))
 		bound := aPod(ctx, y.pod(p, "bound"))
 		admin.ExpectBound(ctx, bound)
 		unfit := aPod(ctx, y.pod(p, "unfit").Requests("cpu", "8"))
-		gated := aPod(ctx, y.pod(p, "gated").Gate("example.com/quota"))
+		gated := aPod(ctx, y.pod(p, "gated").SchedulingGate("example.com/quota"))
 		expectHeld(ctx, v1.PodReasonUnschedulable, unfit)
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Unschedulable: 1, Gated: 1}))
 
@@ -99,7 +99,7 @@ var _ = Describe("A profile that is deleted", func() {
 		admin.ExpectBound(ctx, between)
 		expectHeld(ctx, v1.PodReasonUnschedulable, unfit)
 		expectHeld(ctx, v1.PodReasonSchedulingGated, gated)
-		aNode(ctx, y.node("big").Offers("cpu", "8"))
+		aNode(ctx, y.node("big").Capacity("cpu", "8"))
 		admin.ExpectBound(ctx, unfit)
 		Expect(recordIn(between).Profile).To(Equal(p.Name))
 	})
@@ -126,7 +126,7 @@ var _ = Describe("A profile that is created", func() {
 		aNode(ctx, y.node("n"))
 		nobodys := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: y.name}}
 		older := aPod(ctx, y.pod(nobodys, "older"))
-		gated := aPod(ctx, y.pod(nobodys, "gated").Gate("example.com/quota"))
+		gated := aPod(ctx, y.pod(nobodys, "gated").SchedulingGate("example.com/quota"))
 		p := aProfileNamed(ctx, y.name)
 		admin.ExpectBound(ctx, older)
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
@@ -136,7 +136,7 @@ var _ = Describe("A profile that is created", func() {
 
 	It("does not adopt a pod that goes while it looks for those that wait", minute, func(ctx SpecContext) {
 		y, other := aYard(ctx), aProfile(ctx)
-		aNode(ctx, y.node("n").Offers("cpu", "1"))
+		aNode(ctx, y.node("n").Capacity("cpu", "1"))
 		nobodys := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: y.name}}
 		slow := aPod(ctx, y.pod(nobodys, "slow").Label("slow", "yes").Requests("cpu", "2"))
 		var pods []*v1.Pod

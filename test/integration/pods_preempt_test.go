@@ -21,7 +21,7 @@ import (
 var _ = Describe("A pod that matters more", func() {
 	It("evicts who matters less, and gets their room when they are gone", minute, func(ctx SpecContext) {
 		y, p, classes := aYard(ctx), aProfile(ctx, neverFlushing, publishingEvery(1)), priorities(ctx, 2, v1.PreemptLowerPriority)
-		node := aNode(ctx, y.node("n").Offers("cpu", "2"))
+		node := aNode(ctx, y.node("n").Capacity("cpu", "2"))
 		low := []*v1.Pod{aPod(ctx, ranked(y.pod(p, "a").Requests("cpu", "1"), classes[0])), aPod(ctx, ranked(y.pod(p, "b").Requests("cpu", "1"), classes[0]))}
 		admin.ExpectBound(ctx, low...)
 		big := aPod(ctx, ranked(y.pod(p, "big").Requests("cpu", "2"), classes[1]))
@@ -52,7 +52,7 @@ var _ = Describe("A pod that matters more", func() {
 		y, p, classes := aYard(ctx), aProfile(ctx, neverFlushing), priorities(ctx, 3, v1.PreemptLowerPriority)
 		var low [2]*v1.Pod
 		for i, app := range []string{"kept", "free"} {
-			node := aNode(ctx, y.node(app).Offers("cpu", "1"))
+			node := aNode(ctx, y.node(app).Capacity("cpu", "1"))
 			low[i] = aPod(ctx, ranked(y.pod(p, app).Label("app", app).Requests("cpu", "1").NodeSelector(v1.LabelHostname, node.Name), classes[i]))
 		}
 		admin.ExpectBound(ctx, low[:]...)
@@ -69,7 +69,7 @@ var _ = Describe("A pod that matters more", func() {
 
 	It("evicts nobody when its policy is Never", minute, func(ctx SpecContext) {
 		y, p, classes := aYard(ctx), aProfile(ctx, neverFlushing), priorities(ctx, 2, v1.PreemptNever)
-		aNode(ctx, y.node("n").Offers("cpu", "1"))
+		aNode(ctx, y.node("n").Capacity("cpu", "1"))
 		low := aPod(ctx, ranked(y.pod(p, "low").Requests("cpu", "1"), classes[0]))
 		admin.ExpectBound(ctx, low)
 		high := aPod(ctx, ranked(y.pod(p, "high").Requests("cpu", "1"), classes[1]))
@@ -80,12 +80,12 @@ var _ = Describe("A pod that matters more", func() {
 
 	It("leaves the room that it was promised to others when it is deleted", minute, func(ctx SpecContext) {
 		y, p, classes := aYard(ctx), aProfile(ctx, neverFlushing), priorities(ctx, 2, v1.PreemptLowerPriority)
-		node := aNode(ctx, y.node("n").Offers("cpu", "1"))
+		node := aNode(ctx, y.node("n").Capacity("cpu", "1"))
 		low := aPod(ctx, ranked(y.pod(p, "low").Requests("cpu", "1"), classes[0]))
 		admin.ExpectBound(ctx, low)
 		high := aPod(ctx, ranked(y.pod(p, "high").Requests("cpu", "1"), classes[1]))
 		Eventually(promised(ctx, high)).Should(Equal(node.Name))
-		room := func() int { return len(berth.Scheduler().Rooms().Cache.NominatedPodsForNode(node.Name)) }
+		room := func() int { return len(berth.Scheduler().Components().Cache.NominatedPodsForNode(node.Name)) }
 		Expect(room()).To(Equal(1))
 		admin.Remove(ctx, high)
 		Eventually(room).Should(BeZero())
@@ -99,7 +99,7 @@ var _ = Describe("A pod that matters more", func() {
 		y, classes := aYard(ctx), priorities(ctx, 2, v1.PreemptLowerPriority)
 		slow, p := aProfile(ctx, neverFlushing, sluicedAt(atPermit)), aProfile(ctx, neverFlushing)
 		expectReady(ctx, slow)
-		aNode(ctx, y.node("n").Offers("cpu", "1"))
+		aNode(ctx, y.node("n").Capacity("cpu", "1"))
 		allow := sluices.permit.close()
 		defer allow()
 		low := aPod(ctx, ranked(y.pod(slow, "low").Requests("cpu", "1"), classes[0]))
@@ -148,7 +148,7 @@ func aBudget(ctx context.Context, y yard, app string) {
 	least := intstr.FromInt32(1)
 	budget := words.Created(ctx, admin, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: app},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: fixture.Labels("app", app)},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: fixture.LabelSelector("app", app)},
 	})
 	watched := berth.Informers().Policy().V1().PodDisruptionBudgets().Lister().PodDisruptionBudgets(y.name)
 	Eventually(func() error { _, err := watched.Get(budget.Name); return err }).Should(Succeed())

@@ -17,9 +17,9 @@ import (
 var _ = Describe("A pod that fits nowhere", func() {
 	It("is told why in upstream's words, and so is whoever reads Events", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
-		aNode(ctx, y.node("small").Offers("cpu", "1"))
-		aNode(ctx, y.node("smaller").Offers("cpu", "500m"))
-		aNode(ctx, y.node("tainted").Offers("cpu", "8").Taint("team", "red", v1.TaintEffectNoSchedule))
+		aNode(ctx, y.node("small").Capacity("cpu", "1"))
+		aNode(ctx, y.node("smaller").Capacity("cpu", "500m"))
+		aNode(ctx, y.node("tainted").Capacity("cpu", "8").Taint("team", "red", v1.TaintEffectNoSchedule))
 		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "2"))
 
 		const why = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
@@ -43,13 +43,13 @@ var _ = Describe("A pod that fits nowhere", func() {
 
 	It("is not tried again for what cannot help it", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
-		aNode(ctx, y.node("small").Offers("cpu", "1"))
+		aNode(ctx, y.node("small").Capacity("cpu", "1"))
 		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "2"))
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Unschedulable: 1}))
-		aNode(ctx, y.node("no-bigger").Offers("cpu", "1"))
+		aNode(ctx, y.node("no-bigger").Capacity("cpu", "1"))
 		other := aPod(ctx, y.pod(p, "other").Requests("cpu", "1"))
 		admin.ExpectBound(ctx, other)
-		aNode(ctx, y.node("big").Offers("cpu", "4"))
+		aNode(ctx, y.node("big").Capacity("cpu", "4"))
 		Expect(recordOf(ctx, pod).Attempts).To(Equal(2))
 	})
 })
@@ -84,46 +84,46 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 		Expect(words.BoundAfterFlush(berth.Scheduler().Metrics())).To(Equal(flushed), "an event woke it, not the flush")
 	},
 	Entry("a node comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
-		return need{y.node("small").Offers("cpu", "1"), nil, y.pod(p, "web").Requests("cpu", "2"),
-			func(ctx context.Context, _ *v1.Node, _, _ *v1.Pod) { aNode(ctx, y.node("big").Offers("cpu", "2")) }}
+		return need{y.node("small").Capacity("cpu", "1"), nil, y.pod(p, "web").Requests("cpu", "2"),
+			func(ctx context.Context, _ *v1.Node, _, _ *v1.Pod) { aNode(ctx, y.node("big").Capacity("cpu", "2")) }}
 	}),
 	Entry("a node grows", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
-		return need{y.node("n").Offers("cpu", "1"), nil, y.pod(p, "web").Requests("cpu", "2"),
+		return need{y.node("n").Capacity("cpu", "1"), nil, y.pod(p, "web").Requests("cpu", "2"),
 			func(ctx context.Context, node *v1.Node, _, _ *v1.Pod) {
-				node.Status = y.node("n").Offers("cpu", "4").Obj().Status
+				node.Status = y.node("n").Capacity("cpu", "4").Obj().Status
 				Expect(admin.Status().Update(ctx, node)).To(Succeed())
 			}}
 	}),
 	Entry("a pod leaves", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
-		return need{y.node("n").Offers("cpu", "2"), y.pod(p, "old").Requests("cpu", "2"), y.pod(p, "web").Requests("cpu", "1"),
+		return need{y.node("n").Capacity("cpu", "2"), y.pod(p, "old").Requests("cpu", "2"), y.pod(p, "web").Requests("cpu", "1"),
 			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) { admin.Remove(ctx, before) }}
 	}),
 	Entry("a pod has run to its end", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
-		return need{y.node("n").Offers("cpu", "2"), y.pod(p, "job").Requests("cpu", "2"), y.pod(p, "web").Requests("cpu", "1"),
+		return need{y.node("n").Capacity("cpu", "2"), y.pod(p, "job").Requests("cpu", "2"), y.pod(p, "web").Requests("cpu", "1"),
 			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) {
 				before.Status.Phase = v1.PodSucceeded
 				Expect(admin.Status().Update(ctx, before)).To(Succeed())
 			}}
 	}),
 	Entry("a foe leaves", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
-		return need{y.node("n"), y.pod(p, "old").Label("app", "web"), y.pod(p, "web").RefusePods(fixture.Near(v1.LabelHostname, "app", "web")),
+		return need{y.node("n"), y.pod(p, "old").Label("app", "web"), y.pod(p, "web").RequirePodAntiAffinity(fixture.PodAffinityTerm(v1.LabelHostname, "app", "web")),
 			func(ctx context.Context, _ *v1.Node, before, _ *v1.Pod) { admin.Remove(ctx, before) }}
 	}),
 	Entry("a friend comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
-		return need{y.node("n"), nil, y.pod(p, "web").RequirePods(fixture.Near(v1.LabelHostname, "app", "db")),
+		return need{y.node("n"), nil, y.pod(p, "web").RequirePodAffinity(fixture.PodAffinityTerm(v1.LabelHostname, "app", "db")),
 			func(ctx context.Context, _ *v1.Node, _, _ *v1.Pod) { aPod(ctx, y.pod(p, "db").Label("app", "db")) }}
 	}),
 	Entry("the namespace of a friend is labelled", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
-		term := fixture.Near(v1.LabelHostname, "app", "db")
-		term.NamespaceSelector = fixture.Labels("team", y.name)
-		return need{y.node("n"), y.pod(p, "db").Label("app", "db"), y.pod(p, "web").RequirePods(term),
+		term := fixture.PodAffinityTerm(v1.LabelHostname, "app", "db")
+		term.NamespaceSelector = fixture.LabelSelector("team", y.name)
+		return need{y.node("n"), y.pod(p, "db").Label("app", "db"), y.pod(p, "web").RequirePodAffinity(term),
 			func(ctx context.Context, _ *v1.Node, _, pod *v1.Pod) {
 				namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pod.Namespace}}
 				words.Change(ctx, admin, namespace, func(n *v1.Namespace) { n.Labels = map[string]string{"team": y.name} })
 			}}
 	}),
 	Entry("a domain to spread to comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
-		apart := fixture.Evenly(v1.LabelHostname, "app", "web")
+		apart := fixture.HardSpreadConstraint(v1.LabelHostname, "app", "web")
 		apart.MinDomains = new(int32(2))
 		return need{y.node("n"), y.pod(p, "old").Label("app", "web"), y.pod(p, "web").Label("app", "web").Spread(apart),
 			func(ctx context.Context, _ *v1.Node, _, _ *v1.Pod) { aNode(ctx, y.node("m")) }}

@@ -16,7 +16,7 @@ import (
 var _ = Describe("A profile's status", func() {
 	It("agrees with what happened to its pods", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx, publishingEvery(1), keeping(4), neverFlushing)
-		aNode(ctx, y.node("n").Offers("cpu", "5"))
+		aNode(ctx, y.node("n").Capacity("cpu", "5"))
 		expectReady(ctx, p)
 		var last record
 		for i := range 5 {
@@ -24,11 +24,11 @@ var _ = Describe("A profile's status", func() {
 		}
 		unfit := aPod(ctx, y.pod(p, "unfit").Requests("cpu", "1"))
 		expectHeld(ctx, v1.PodReasonUnschedulable, unfit)
-		aPod(ctx, y.pod(p, "gated").Gate("example.com/quota"))
+		aPod(ctx, y.pod(p, "gated").SchedulingGate("example.com/quota"))
 		aPod(ctx, unhonoured(y.pod(p, "unsupported")))
 
 		Eventually(queueIn(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{
-			Pending: 3, Unschedulable: 1, Gated: 1, Parked: 1,
+			Pending: 3, Unschedulable: 1, Gated: 1, Held: 1,
 		})))
 		Eventually(published(ctx, p)).Should(SatisfyAll(
 			HaveField("Bound", BeEquivalentTo(5)), HaveField("Refusals", BeEquivalentTo(1)),
@@ -81,7 +81,7 @@ var _ = Describe("A profile's status", func() {
 var _ = Describe("A pod that is deleted while it waits", func() {
 	It("leaves nothing behind, wherever it waited", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx, publishingEvery(1), neverFlushing, sluicedAt(atPermit), sluicedAt(atPreBind))
-		aNode(ctx, y.node("n").Offers("cpu", "1"))
+		aNode(ctx, y.node("n").Capacity("cpu", "1"))
 		expectReady(ctx, p)
 		allow, bind := sluices.permit.close(), sluices.preBind.close()
 		defer allow()
@@ -91,11 +91,11 @@ var _ = Describe("A pod that is deleted while it waits", func() {
 		pods := []*v1.Pod{
 			onPermit,
 			aPod(ctx, y.pod(p, "unfit").Requests("cpu", "2")),
-			aPod(ctx, y.pod(p, "gated").Gate("example.com/quota")),
+			aPod(ctx, y.pod(p, "gated").SchedulingGate("example.com/quota")),
 			aPod(ctx, unhonoured(y.pod(p, "unsupported"))),
 		}
 		Eventually(queueIn(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{
-			Pending: 4, Waiting: 1, Unschedulable: 1, Gated: 1, Parked: 1,
+			Pending: 4, Waiting: 1, Unschedulable: 1, Gated: 1, Held: 1,
 		})))
 		for _, pod := range pods {
 			admin.Remove(ctx, pod)

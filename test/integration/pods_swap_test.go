@@ -21,13 +21,13 @@ var _ = Describe("A swap", func() {
 		y, p := aYard(ctx), aProfile(ctx, neverFlushing, publishingEvery(1))
 		seen := watching(ctx, y)
 		for i := range 4 {
-			aNode(ctx, y.node(fmt.Sprint("n", i)).Offers("cpu", "64"))
+			aNode(ctx, y.node(fmt.Sprint("n", i)).Capacity("cpu", "64"))
 		}
 		expectReady(ctx, p)
 		ran := map[string]int64{p.Status.Programmed.Hash: p.Generation}
 		before := bindingsAnswered(ctx)
 		unfit := aPod(ctx, y.pod(p, "unfit").Requests("cpu", "65"))
-		gated := aPod(ctx, y.pod(p, "gated").Gate("example.com/quota"))
+		gated := aPod(ctx, y.pod(p, "gated").SchedulingGate("example.com/quota"))
 
 		var pods []*v1.Pod
 		profile := p.DeepCopy() // the goroutine that swaps reads into p
@@ -45,7 +45,7 @@ var _ = Describe("A swap", func() {
 			ran[p.Status.Programmed.Hash] = p.Generation
 		}
 		Expect(ran).To(HaveLen(waves + 1))
-		aNode(ctx, y.node("big").Offers("cpu", "65"))
+		aNode(ctx, y.node("big").Capacity("cpu", "65"))
 		words.Change(ctx, admin, gated, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
 
 		pods = append(pods, unfit, gated)
@@ -105,7 +105,7 @@ var _ = Describe("A swap", func() {
 		apart, together := aProfile(ctx, scoringBy("LeastAllocated")), aProfile(ctx, scoringBy("MostAllocated"))
 		expectReady(ctx, apart)
 		expectReady(ctx, together)
-		used, empty := aNode(ctx, y.node("used").Offers("cpu", "4")), aNode(ctx, y.node("empty").Offers("cpu", "4"))
+		used, empty := aNode(ctx, y.node("used").Capacity("cpu", "4")), aNode(ctx, y.node("empty").Capacity("cpu", "4"))
 		admin.ExpectBound(ctx, aPod(ctx, y.pod(apart, "first").Requests("cpu", "2").NodeSelector(v1.LabelHostname, used.Name)))
 
 		near := recordOf(ctx, aPod(ctx, y.pod(together, "near").Requests("cpu", "1")))
@@ -132,7 +132,7 @@ var _ = Describe("A pod in flight", func() {
 	} {
 		It("is bound although its profile "+end.sentence, minute, func(ctx SpecContext) {
 			y, p := aYard(ctx), aProfile(ctx, sluicedAt(atPreBind))
-			aNode(ctx, y.node("n").Offers("cpu", "1"))
+			aNode(ctx, y.node("n").Capacity("cpu", "1"))
 			unfit := aPod(ctx, y.pod(p, "unfit").Requests("cpu", "2"))
 			expectHeld(ctx, v1.PodReasonUnschedulable, unfit)
 			open := sluices.preBind.close()
@@ -148,9 +148,9 @@ var _ = Describe("A pod in flight", func() {
 
 		It("that is refused after its profile "+end.sentence+" says so, and not Unschedulable", minute, func(ctx SpecContext) {
 			y, p := aYard(ctx), aProfile(ctx, sluicedAt(atPreFilter))
-			aNode(ctx, y.node("n").Offers("cpu", "1"))
+			aNode(ctx, y.node("n").Capacity("cpu", "1"))
 			expectReady(ctx, p)
-			other := aPod(ctx, y.pod(p, "other").Gate("example.com/quota"))
+			other := aPod(ctx, y.pod(p, "other").SchedulingGate("example.com/quota"))
 			open := sluices.preFilter.close()
 			defer open()
 			pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "2"))
@@ -159,7 +159,7 @@ var _ = Describe("A pod in flight", func() {
 			expectHeld(ctx, end.reason, other)
 			open()
 			// The ledger has no page of a profile that is deleted.
-			Eventually(berth.Scheduler().Rooms().Queue.Counts).WithArguments(p.Name).Should(Equal(decision.QueueCounts{Parked: 2}))
+			Eventually(berth.Scheduler().Components().Queue.Counts).WithArguments(p.Name).Should(Equal(decision.QueueCounts{Held: 2}))
 			Eventually(told(ctx, pod)).Should(ContainElement(ContainSubstring("FailedScheduling")), "its attempt came to its end")
 			expectHeld(ctx, end.reason, pod)
 		})

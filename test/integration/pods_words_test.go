@@ -39,7 +39,7 @@ func (y yard) node(name string) *fixture.NodeBuilder { return fixture.Node(y.nam
 
 // pod starts a pod of the yard that waits for p and asks for nothing.
 func (y yard) pod(p *v1alpha1.SchedulingProfile, name string) *fixture.PodBuilder {
-	return fixture.Pod(y.name + "/" + name).Scheduler(p.Name)
+	return fixture.Pod(y.name + "/" + name).SchedulerName(p.Name)
 }
 
 // aNode creates a node as it is written, status included.
@@ -51,7 +51,7 @@ func aNode(ctx context.Context, node *fixture.NodeBuilder) *v1.Node {
 // aPod creates a pod, which goes at once when the spec ends.
 func aPod(ctx context.Context, builder *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	return words.Created(ctx, admin, builder.Whole())
+	return words.Created(ctx, admin, builder.Valid())
 }
 
 // expectHeld waits until a pod says for what reason it is not scheduled.
@@ -115,7 +115,7 @@ func recordIn(pod *v1.Pod) record {
 // waiting says where a profile's pods are now, in the scheduler itself.
 func waiting(p *v1alpha1.SchedulingProfile) func() decision.QueueCounts {
 	return func() decision.QueueCounts {
-		page, _ := berth.Ledger().Page(p.Name, 0)
+		page, _ := berth.Ledger().History(p.Name, 0)
 		return page.Queue
 	}
 }

@@ -22,10 +22,10 @@ var _ = Describe("A plugin that is poisoned by a pod", func() {
 			admin.ExpectBound(ctx, aPod(ctx, y.pod(p, fmt.Sprint("p", i))), aPod(ctx, y.pod(q, fmt.Sprint("q", i))))
 		}
 		Eventually(admin.Standing(ctx, odd)).WithTimeout(40 * time.Second).Should(SatisfyAll(
-			ContainSubstring("SetAside"), ContainSubstring(`plugin "Picky" panicked in Filter, again and again: the pod is set aside until `)))
+			ContainSubstring("Quarantined"), ContainSubstring(`plugin "Picky" panicked in Filter, again and again: the pod is set aside until `)))
 		Eventually(func(g Gomega) {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
-			g.Expect(p.Status.Queue).To(HaveField("SetAside", BeEquivalentTo(1)))
+			g.Expect(p.Status.Queue).To(HaveField("Quarantined", BeEquivalentTo(1)))
 		}).Should(Succeed())
 		words.Change(ctx, admin, odd, func(pod *v1.Pod) { pod.Labels["picky"] = "" })
 		admin.ExpectBound(ctx, odd)

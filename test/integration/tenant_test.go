@@ -23,7 +23,7 @@ var _ = Describe("Who may read all of one namespace", func() {
 	It("learns why its pods wait, and no name of anything foreign", minute, func(ctx SpecContext) {
 		there, here, p := aYard(ctx), aYard(ctx), aProfile(ctx, neverFlushing)
 		// All that is foreign has the name of the other yard in its own.
-		aNode(ctx, there.node("n").Label(v1.LabelHostname, there.name+"-host").Label("yard", there.name).Offers("cpu", "4", "pods", "10"))
+		aNode(ctx, there.node("n").Label(v1.LabelHostname, there.name+"-host").Label("yard", there.name).Capacity("cpu", "4", "pods", "10"))
 		expectReady(ctx, p)
 		everywhere := v1.PodAffinityTerm{
 			TopologyKey: "yard", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "bank"}}, NamespaceSelector: &metav1.LabelSelector{},
@@ -32,7 +32,7 @@ var _ = Describe("Who may read all of one namespace", func() {
 			TopologyKey: "yard", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "noisy"}}, NamespaceSelector: &metav1.LabelSelector{},
 		}
 		admin.ExpectBound(ctx,
-			aPod(ctx, there.pod(p, there.name+"-bank").Label("app", "bank").Requests("cpu", "2").RefusePods(shy)),
+			aPod(ctx, there.pod(p, there.name+"-bank").Label("app", "bank").Requests("cpu", "2").RequirePodAntiAffinity(shy)),
 			aPod(ctx, there.pod(p, there.name+"-cache").Requests("cpu", "1").HostPort("", v1.ProtocolTCP, 4711)),
 		)
 		theirs := func(name string) *v1.Pod {
@@ -40,10 +40,10 @@ var _ = Describe("Who may read all of one namespace", func() {
 		}
 		waiting := []*v1.Pod{
 			theirs("no-room"),
-			aPod(ctx, here.pod(p, "keeps-away").NodeSelector("yard", there.name).RefusePods(everywhere)),
+			aPod(ctx, here.pod(p, "keeps-away").NodeSelector("yard", there.name).RequirePodAntiAffinity(everywhere)),
 			aPod(ctx, here.pod(p, "is-kept-away").NodeSelector("yard", there.name).Label("app", "noisy")),
 			aPod(ctx, here.pod(p, "no-port").NodeSelector("yard", there.name).HostPort("", v1.ProtocolTCP, 4711)),
-			aPod(ctx, here.pod(p, "gated").Gate("example.com/quota")),
+			aPod(ctx, here.pod(p, "gated").SchedulingGate("example.com/quota")),
 			aPod(ctx, unhonoured(here.pod(p, "unsupported"))),
 		}
 		said := map[string]string{}

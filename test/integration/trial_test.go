@@ -13,7 +13,7 @@ import (
 var _ = Describe("A trial", func() {
 	It("tells in the status who fits and who would lose the place, and keeps nobody from swapping", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
-		aNode(ctx, y.node("n").Offers("cpu", "4"))
+		aNode(ctx, y.node("n").Capacity("cpu", "4"))
 		expectReady(ctx, p)
 		expectRuns(ctx, aPod(ctx, y.pod(p, "liked")), aPod(ctx, y.pod(p, "a").Label("picky", "refuses")), aPod(ctx, y.pod(p, "b").Label("picky", "refuses")))
 		unfit := aPod(ctx, y.pod(p, "unfit").Requests("cpu", "5"))

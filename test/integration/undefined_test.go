@@ -26,7 +26,7 @@ var _ = Describe("A cluster that does not serve SchedulingDecisions", func() {
 		Eventually(func() error { return admin.List(ctx, &v1alpha1.SchedulingDecisionList{}) }).ShouldNot(Succeed())
 		berth = startManager(ctx)
 		explain(why(waits, "why"))
-		aNode(ctx, y.node("n").Offers("cpu", "1"))
+		aNode(ctx, y.node("n").Capacity("cpu", "1"))
 		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "goes").Requests("cpu", "1")))
 
 		install(ctx)

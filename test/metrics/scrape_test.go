@@ -40,14 +40,14 @@ var _ = Describe("What is told", Ordered, func() {
 		By("pods that are bound, refused, preempted and held at Permit")
 		var bound []*v1.Pod
 		for i := range 12 { // calls of plugins are timed in one attempt of ten
-			bound = append(bound, admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/bound-", i)).Scheduler("berth").Requests("cpu", "500m")))
+			bound = append(bound, admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/bound-", i)).SchedulerName("berth").Requests("cpu", "500m")))
 		}
 		for _, pod := range bound {
 			admin.ExpectBound(ctx, pod)
 		}
-		admin.Pod(ctx, fixture.Pod("default/waits").Scheduler("waiting"))
-		admin.Pod(ctx, fixture.Pod("default/large").Scheduler("berth").Requests("cpu", "64"))
-		first := admin.Pod(ctx, fixture.Pod("default/first").Scheduler("berth").Requests("cpu", "3").Mutate(func(p *v1.Pod) {
+		admin.Pod(ctx, fixture.Pod("default/waits").SchedulerName("waiting"))
+		admin.Pod(ctx, fixture.Pod("default/large").SchedulerName("berth").Requests("cpu", "64"))
+		first := admin.Pod(ctx, fixture.Pod("default/first").SchedulerName("berth").Requests("cpu", "3").Mutate(func(p *v1.Pod) {
 			p.Spec.PriorityClassName = "system-cluster-critical"
 		}))
 		admin.ExpectBound(ctx, first)

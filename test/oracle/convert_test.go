@@ -51,7 +51,7 @@ func TestConversionsThereAndBack(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, text)
 		}
-		if lost := upstreamconfig.Lost(read.Remarks); len(lost) > 0 {
+		if lost := upstreamconfig.LostRemarks(read.Remarks); len(lost) > 0 {
 			t.Fatalf("seed %d: %v is lost\n%s", seed, lost, text)
 		}
 		first := theirs(t, seed, text)
@@ -144,7 +144,7 @@ func theirs(t *testing.T, seed uint64, text []byte) *internal.KubeSchedulerConfi
 }
 
 // back writes profiles as one configuration.
-func back(t *testing.T, seed uint64, read *upstreamconfig.Reading) []byte {
+func back(t *testing.T, seed uint64, read *upstreamconfig.Result) []byte {
 	t.Helper()
 	var blueprints []*compile.Blueprint
 	for _, p := range read.Profiles {
@@ -155,17 +155,17 @@ func back(t *testing.T, seed uint64, read *upstreamconfig.Reading) []byte {
 		blueprints = append(blueprints, b)
 	}
 	config, remarks, err := upstreamconfig.ForKubeScheduler(blueprints, plugins.InTree())
-	if err != nil || len(upstreamconfig.Lost(remarks)) > 0 {
+	if err != nil || len(upstreamconfig.LostRemarks(remarks)) > 0 {
 		t.Fatalf("seed %d: %v, remarks %v", seed, err, remarks)
 	}
-	text, err := upstreamconfig.Text(config)
+	text, err := upstreamconfig.JSON(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
-func configsOf(read *upstreamconfig.Reading) map[string]*v1alpha1.PluginConfig {
+func configsOf(read *upstreamconfig.Result) map[string]*v1alpha1.PluginConfig {
 	configs := map[string]*v1alpha1.PluginConfig{}
 	for _, c := range read.Configs {
 		configs[c.Name] = c
@@ -224,7 +224,7 @@ func TestNamesAreKubeSchedulers(t *testing.T) {
 		want = append(want, name)
 	}
 	slices.Sort(want)
-	if diff := cmp.Diff(want, upstreamconfig.Names()); diff != "" {
+	if diff := cmp.Diff(want, upstreamconfig.UpstreamPlugins()); diff != "" {
 		t.Errorf("kube-scheduler's plugins (-registry,+table):\n%s", diff)
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/foreign/balance"
 	"github.com/berthdev/berth/test/foreign/clearance"
 	"github.com/berthdev/berth/test/foreign/coscheduling"
@@ -73,7 +73,7 @@ func (c *throng) Next() (log.Op, error) {
 		if node.Labels == nil {
 			node.Labels = map[string]string{}
 		}
-		node.Labels[balance.Most] = strconv.Itoa(int(most.Sum32() % 4))
+		node.Labels[balance.MaxPodsLabel] = strconv.Itoa(int(most.Sum32() % 4))
 		op.Object = node
 	}
 	return op, err

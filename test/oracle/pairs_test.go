@@ -22,7 +22,7 @@ func TestGeneratedPairs(t *testing.T) {
 	registry := plugins.InTree()
 	for _, name := range registry.Names() {
 		filters, scores := registry[name].Implements(framework.Filter), registry[name].Implements(framework.Score)
-		if !filters && !scores || !upstreamconfig.Theirs(name) {
+		if !filters && !scores || !upstreamconfig.IsUpstreamPlugin(name) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -13,13 +13,13 @@ import (
 
 // A command is played, run, dry-run, or in the table of those that are not, with
 // the reason. test/integration does what can be done.
-func TestEveryCommandIsRunOrSaidNotToBe(t *testing.T) {
+func TestEveryCommandIsRunOrHasARule(t *testing.T) {
 	fits := map[string]bool{}
-	for _, page := range all(t) {
+	for _, page := range allPages(t) {
 		for _, c := range page.Commands() {
-			other, is := Otherwise(c)
+			other, is := RuleFor(c)
 			fits[other.Prefix] = true
-			if c.Shown && !is && !slices.Contains(Played, page.Path) {
+			if c.Shown && !is && !slices.Contains(VerifiedPages, page.Path) {
 				t.Errorf("%s:%d: nobody plays %q: write it in a block sh, or the page into Played, or a row into Others", page.Path, c.Line, c.Text)
 			}
 			if !c.Shown && !is && !strings.HasPrefix(c.Text, "kubectl ") {
@@ -27,22 +27,22 @@ func TestEveryCommandIsRunOrSaidNotToBe(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range Others {
+	for _, o := range CommandRules {
 		if !fits[o.Prefix] {
 			t.Errorf("no page has a command that begins with %q any more", o.Prefix)
 		}
-		if o.Why == "" {
+		if o.Reason == "" {
 			t.Errorf("%q: why not?", o.Prefix)
 		}
 	}
 }
 
-func TestTargetsAndSourcesThatPagesNameAreThere(t *testing.T) {
+func TestMakeTargetsAndSourcesOfPagesExist(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range all(t) {
+	for _, page := range allPages(t) {
 		for _, c := range page.Commands() {
 			words := strings.Fields(strings.TrimPrefix(c.Text, "CGO_ENABLED=0 "))
 			switch words[0] {
@@ -63,7 +63,7 @@ func TestTargetsAndSourcesThatPagesNameAreThere(t *testing.T) {
 }
 
 func TestCommandsOfAPage(t *testing.T) {
-	page := read("a.md", "# A\n\n```sh\nkubectl get a  # why\nkubectl get b \\\n  -A\n```\n\n```console\n$ cat <<EOF\n> x\n> EOF\nx\n```\n\n```\n$ kubectl get c\nNAME\n```\n")
+	page := parsePage("a.md", "# A\n\n```sh\nkubectl get a  # why\nkubectl get b \\\n  -A\n```\n\n```console\n$ cat <<EOF\n> x\n> EOF\nx\n```\n\n```\n$ kubectl get c\nNAME\n```\n")
 	want := []Command{
 		{Line: 4, Text: "kubectl get a"}, {Line: 5, Text: "kubectl get b -A"},
 		{Line: 10, Text: "cat <<EOF\nx\nEOF", Shown: true}, {Line: 17, Text: "kubectl get c", Shown: true},

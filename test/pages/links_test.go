@@ -13,7 +13,7 @@ import (
 
 const root = "../.."
 
-func all(t *testing.T) []Page {
+func allPages(t *testing.T) []Page {
 	t.Helper()
 	pages, err := All(root)
 	if err != nil {
@@ -23,15 +23,15 @@ func all(t *testing.T) []Page {
 }
 
 // Links to other sites are not followed: the tests ask nobody outside.
-func TestEveryLinkLeadsSomewhere(t *testing.T) {
-	pages := all(t)
+func TestEveryLinkHasATarget(t *testing.T) {
+	pages := allPages(t)
 	anchors := map[string][]string{} // path → anchors
 	for _, p := range pages {
 		anchors[p.Path] = p.Anchors
 	}
 	for _, p := range pages {
 		for _, link := range p.Links {
-			if fault := follow(p.Path, link.Target, anchors); fault != "" {
+			if fault := checkLink(p.Path, link.Target, anchors); fault != "" {
 				t.Errorf("%s:%d: %s: %s", p.Path, link.Line, link.Target, fault)
 			}
 		}
@@ -39,7 +39,7 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 }
 
 // follow says why a link of a page leads nowhere.
-func follow(from, target string, anchors map[string][]string) string {
+func checkLink(from, target string, anchors map[string][]string) string {
 	parsed, err := url.Parse(target)
 	if err != nil {
 		return err.Error()
@@ -66,7 +66,7 @@ func follow(from, target string, anchors map[string][]string) string {
 	return ""
 }
 
-func TestALinkThatLeadsNowhereIsFound(t *testing.T) {
+func TestABrokenLinkIsFound(t *testing.T) {
 	anchors := map[string][]string{"docs/metrics.md": {"there"}, "docs/health.md": {"probes"}}
 	for sentence, c := range map[string]struct{ target, want string }{
 		"a page that is there":                 {"health.md", ""},
@@ -79,14 +79,14 @@ func TestALinkThatLeadsNowhereIsFound(t *testing.T) {
 		"a folder, which the site has no page": {"runbooks", "is a folder: link its README.md"},
 		"what is outside of the repository":    {"../../nothing.md", "there is no such file"},
 	} {
-		if got := follow("docs/metrics.md", c.target, anchors); got != c.want {
+		if got := checkLink("docs/metrics.md", c.target, anchors); got != c.want {
 			t.Errorf("%s: %q, want %q", sentence, got, c.want)
 		}
 	}
 }
 
-func TestAPageIsTakenApart(t *testing.T) {
-	page := read("a.md", "# A title: with `code`\n\nA [link](b.md#c), and `[none](there)`.\n\n```yaml args Fit\na: [b](c)\n```\n\n## A title: with code\n")
+func TestParsePage(t *testing.T) {
+	page := parsePage("a.md", "# A title: with `code`\n\nA [link](b.md#c), and `[none](there)`.\n\n```yaml args Fit\na: [b](c)\n```\n\n## A title: with code\n")
 	if len(page.Blocks) != 1 || page.Blocks[0] != (Block{Language: "yaml", Info: "args Fit", Line: 5, Text: "a: [b](c)\n"}) {
 		t.Errorf("blocks %v", page.Blocks)
 	}
@@ -102,7 +102,7 @@ func TestAPageIsTakenApart(t *testing.T) {
 // a tag, the site takes for one.
 func TestEveryPageHasATitleAndNoTags(t *testing.T) {
 	tag := regexp.MustCompile(`<[a-z][a-z-]*[ >]`)
-	for _, p := range all(t) {
+	for _, p := range allPages(t) {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(p.Path)))
 		if err != nil {
 			t.Fatal(err)

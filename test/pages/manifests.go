@@ -23,22 +23,22 @@ func (b Block) Manifests(root string) (string, error) {
 	what, rest, _ := strings.Cut(b.Info, " ")
 	switch what {
 	case "":
-		return vouched(root, b.Text)
+		return withCABundle(root, b.Text)
 	case "args":
 		return "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: arguments}\n" +
-			"spec:\n  pluginConfig:\n  - name: " + rest + "\n    args:\n" + indented(b.Text, "      "), nil
+			"spec:\n  pluginConfig:\n  - name: " + rest + "\n    args:\n" + indentLines(b.Text, "      "), nil
 	case "into":
 		file, field, _ := strings.Cut(rest, " ")
-		return into(filepath.Join(root, filepath.FromSlash(file)), field, b.Text)
+		return mergeInto(filepath.Join(root, filepath.FromSlash(file)), field, b.Text)
 	}
 	return "", fmt.Errorf("%q: a block of YAML is whole, or says \"args NAME\" or \"into FILE FIELD\"", b.Info)
 }
 
 // bundle is an authority's certificate in a manifest.
-var bundle = regexp.MustCompile(`caBundle: (\S+)`)
+var caBundle = regexp.MustCompile(`caBundle: (\S+)`)
 
 // vouched is text with a certificate where it has an ellipsis: nobody reads one.
-func vouched(root, text string) (string, error) {
+func withCABundle(root, text string) (string, error) {
 	if !strings.Contains(text, "caBundle: …") {
 		return text, nil
 	}
@@ -46,7 +46,7 @@ func vouched(root, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	found := bundle.FindString(string(sample))
+	found := caBundle.FindString(string(sample))
 	if found == "" {
 		return "", fmt.Errorf("config/samples/extender.yaml has no caBundle")
 	}
@@ -54,7 +54,7 @@ func vouched(root, text string) (string, error) {
 }
 
 // into puts a part in the place of what the object in file has below field.
-func into(file, field, part string) (string, error) {
+func mergeInto(file, field, part string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
@@ -75,7 +75,7 @@ func into(file, field, part string) (string, error) {
 	return string(joined), err
 }
 
-func indented(text, by string) string {
+func indentLines(text, by string) string {
 	out := ""
 	for line := range strings.Lines(text) {
 		out += by + line

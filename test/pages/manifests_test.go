@@ -16,12 +16,12 @@ import (
 )
 
 // beyond are kinds that only test/integration knows what to do with.
-var beyond = []string{"monitoring.coreos.com/", "kustomize.config.k8s.io/"}
+var otherGroups = []string{"monitoring.coreos.com/", "kustomize.config.k8s.io/"}
 
 // What the API server itself says of them, test/integration asks.
-func TestEveryManifestIsFine(t *testing.T) {
+func TestEveryManifestIsValid(t *testing.T) {
 	found := 0
-	for _, page := range all(t) {
+	for _, page := range allPages(t) {
 		for _, block := range page.Blocks {
 			if block.Language != "yaml" {
 				continue
@@ -32,7 +32,7 @@ func TestEveryManifestIsFine(t *testing.T) {
 				t.Errorf("%s:%d: %v", page.Path, block.Line, err)
 				continue
 			}
-			for _, fault := range faultsOf(t, text) {
+			for _, fault := range manifestErrors(t, text) {
 				t.Errorf("%s:%d: %s", page.Path, block.Line, fault)
 			}
 		}
@@ -44,7 +44,7 @@ func TestEveryManifestIsFine(t *testing.T) {
 
 // faultsOf are what `kubectl berth lint` says of Berth's own kinds, and what a
 // strict decoder says of Kubernetes'.
-func faultsOf(t *testing.T, text string) (faults []string) {
+func manifestErrors(t *testing.T, text string) (faults []string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "block.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -55,7 +55,7 @@ func faultsOf(t *testing.T, text string) (faults []string) {
 		return []string{err.Error()}
 	}
 	for _, object := range files.Objects {
-		if verdict := lint.Judge(object, files.Configs()); !verdict.Fine() {
+		if verdict := lint.Validate(object, files.Configs()); !verdict.Valid() {
 			faults = append(faults, verdict.String())
 		}
 	}
@@ -69,7 +69,7 @@ func faultsOf(t *testing.T, text string) (faults []string) {
 			return append(faults, err.Error())
 		}
 		known := strings.HasPrefix(kind.APIVersion, "berth.dev/")
-		for _, group := range beyond {
+		for _, group := range otherGroups {
 			known = known || strings.HasPrefix(kind.APIVersion, group)
 		}
 		if known {
@@ -82,7 +82,7 @@ func faultsOf(t *testing.T, text string) (faults []string) {
 	return faults
 }
 
-func TestAFaultInAManifestIsFound(t *testing.T) {
+func TestAnInvalidManifestIsFound(t *testing.T) {
 	profile := "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: a}\nspec: "
 	for sentence, c := range map[string]struct{ info, text, want string }{
 		"a plugin that there is not":         {"", profile + "{plugins: {score: {enabled: [{name: NodeResourceFit}]}}}\n", `did you mean "NodeResourcesFit"`},
@@ -96,7 +96,7 @@ func TestAFaultInAManifestIsFound(t *testing.T) {
 			t.Errorf("%s: %v", sentence, err)
 			continue
 		}
-		if got := strings.Join(faultsOf(t, text), "\n"); !strings.Contains(got, c.want) {
+		if got := strings.Join(manifestErrors(t, text), "\n"); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q does not hold %q", sentence, got, c.want)
 		}
 	}

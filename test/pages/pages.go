@@ -38,11 +38,11 @@ type Link struct {
 }
 
 // top are the pages beside docs.
-var top = []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
+var rootPages = []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
 
 // All reads every page below root, in the order of their paths.
 func All(root string) ([]Page, error) {
-	files := slices.Clone(top)
+	files := slices.Clone(rootPages)
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" {
 			return err
@@ -61,7 +61,7 @@ func All(root string) ([]Page, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, read(file, string(text)))
+		all = append(all, parsePage(file, string(text)))
 	}
 	return all, nil
 }
@@ -79,7 +79,7 @@ var (
 )
 
 // read takes a page apart.
-func read(path, text string) Page {
+func parsePage(path, text string) Page {
 	page := Page{Path: path}
 	var open *Block
 	number := 0
@@ -96,7 +96,7 @@ func read(path, text string) Page {
 			open = &Block{Language: mark[1], Info: mark[2], Line: number}
 		default:
 			if title := heading.FindStringSubmatch(plain); title != nil {
-				page.Anchors = append(page.Anchors, unlike(anchor(title[1]), page.Anchors))
+				page.Anchors = append(page.Anchors, uniqueAnchor(anchor(title[1]), page.Anchors))
 			}
 			for _, link := range links.FindAllStringSubmatch(code.ReplaceAllString(plain, ""), -1) {
 				page.Links = append(page.Links, Link{Line: number, Target: link[1]})
@@ -107,17 +107,17 @@ func read(path, text string) Page {
 }
 
 // dropped is what an anchor has not of its heading.
-var dropped = regexp.MustCompile(`[^\p{L}\p{N}\s_-]`)
+var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}\s_-]`)
 
 // anchor is what a heading is called, where the pages are read beside the code and
 // on the site alike.
 func anchor(title string) string {
 	title = linked.ReplaceAllString(title, "$1")
-	return strings.ReplaceAll(strings.TrimSpace(dropped.ReplaceAllString(strings.ToLower(title), "")), " ", "-")
+	return strings.ReplaceAll(strings.TrimSpace(notInAnchor.ReplaceAllString(strings.ToLower(title), "")), " ", "-")
 }
 
 // unlike is name, or what it is called when an earlier heading has it.
-func unlike(name string, taken []string) string {
+func uniqueAnchor(name string, taken []string) string {
 	if slices.Contains(taken, name) {
 		return name + "-1"
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	replaying "github.com/berthdev/berth/test/replay/run"
 )
 
@@ -120,9 +120,9 @@ func costOf(t *testing.T, s shape, o options, profile *v1alpha1.SchedulingProfil
 	if err != nil {
 		t.Fatal(err)
 	}
-	stats, n := scheduler.Memo().Stats(), float64(bench.Pods)
+	stats, n := scheduler.EquivalenceCache().Stats(), float64(bench.Pods)
 	round := func(v float64) float64 { return math.Round(v*10) / 10 }
-	return cost{Allocs: round(bench.AllocsPerPod), Judged: round(float64(stats.Judged) / n), Plain: round(1000 * float64(stats.Plain) / n)}
+	return cost{Allocs: round(bench.AllocsPerPod), Judged: round(float64(stats.Evaluated) / n), Plain: round(1000 * float64(stats.Uncached) / n)}
 }
 
 func write(t *testing.T, measured costs) {

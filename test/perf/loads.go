@@ -28,7 +28,7 @@ const openWorkers = 8
 // in CPU.
 func (t *trial) empty(ctx context.Context) (time.Duration, procs.Usage, error) {
 	known := len(t.bound.Binds())
-	pod := plain("probe")(known).Scheduler(profile).Obj()
+	pod := plain("probe")(known).SchedulerName(profile).Obj()
 	if err := t.add(ctx, pod); err != nil {
 		return 0, nil, err
 	}
@@ -103,7 +103,7 @@ func (t *trial) drain(ctx context.Context, r *run, empty procs.Usage) error {
 func (t *trial) crowd(ctx context.Context) error {
 	n := t.options.unfit
 	err := load.Each(ctx, n, t.options.workers, func(ctx context.Context, i int) error {
-		return t.add(ctx, sized(fmt.Sprintf("unfit-%d", i), "100", "500Mi").Scheduler(t.serves).Obj())
+		return t.add(ctx, sized(fmt.Sprintf("unfit-%d", i), "100", "500Mi").SchedulerName(t.serves).Obj())
 	})
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func (s shape) ops(o options) func(yield func(op) bool) {
 
 // node is the i-th node as the log has it.
 func (s shape) node(i int, o options) *corev1.Node {
-	return fixture.Node(nodeName(i)).Offers("cpu", nodeCPU, "memory", nodeMemory).Zone(zoneName(i % s.zoned(o))).Obj()
+	return fixture.Node(nodeName(i)).Capacity("cpu", nodeCPU, "memory", nodeMemory).Zone(zoneName(i % s.zoned(o))).Obj()
 }
 
 // setKind writes in the kind, which typed objects leave out.

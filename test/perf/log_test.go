@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
-	replaylog "github.com/berthdev/berth/scheduler/offline/log"
+	replaylog "github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
 // The log that is written is one that the replay reads, with all that the

@@ -61,7 +61,7 @@ func (s shape) extras() []runtime.Object {
 }
 
 // waits returns the i-th pod to be scheduled.
-func (s shape) waits(i int) *corev1.Pod { return s.pod(i).Scheduler(profile).Obj() }
+func (s shape) waits(i int) *corev1.Pod { return s.pod(i).SchedulerName(profile).Obj() }
 
 // runs returns the i-th pod that is there already, on one of so many nodes in
 // turn.

@@ -44,13 +44,13 @@ func app(i int) string { return fmt.Sprintf("app-%d", i) }
 
 func near(prefix string) func(int) *fixture.PodBuilder {
 	return func(i int) *fixture.PodBuilder {
-		return plain(prefix)(i).Label("color", "blue").RequirePods(fixture.Near(corev1.LabelTopologyZone, "color", "blue"))
+		return plain(prefix)(i).Label("color", "blue").RequirePodAffinity(fixture.PodAffinityTerm(corev1.LabelTopologyZone, "color", "blue"))
 	}
 }
 
 func inTwoZones(prefix string) func(int) *fixture.PodBuilder {
 	return func(i int) *fixture.PodBuilder {
-		return plain(prefix)(i).RequireNode(fixture.Term(fixture.In(zoneKey, "zone-0", "zone-1")))
+		return plain(prefix)(i).RequireNodeAffinity(fixture.NodeSelectorTerm(fixture.In(zoneKey, "zone-0", "zone-1")))
 	}
 }
 
@@ -66,13 +66,13 @@ func evenly(prefix string) func(int) *fixture.PodBuilder {
 func grouped(prefix string) func(int) *fixture.PodBuilder {
 	return func(i int) *fixture.PodBuilder {
 		group := fmt.Sprintf("group-%d", i%groups)
-		return plain(prefix)(i).Label("group", group).RefusePods(fixture.Near(corev1.LabelHostname, "group", group))
+		return plain(prefix)(i).Label("group", group).RequirePodAntiAffinity(fixture.PodAffinityTerm(corev1.LabelHostname, "group", group))
 	}
 }
 
 func rather(prefix string) func(int) *fixture.PodBuilder {
 	return func(i int) *fixture.PodBuilder {
-		return plain(prefix)(i).Label("color", "red").PreferPods(1, fixture.Near(corev1.LabelHostname, "color", "red"))
+		return plain(prefix)(i).Label("color", "red").PreferPodAffinity(1, fixture.PodAffinityTerm(corev1.LabelHostname, "color", "red"))
 	}
 }
 
@@ -106,7 +106,7 @@ func mixed(prefix string) func(int) *fixture.PodBuilder {
 // nearOne is near where pods of other kinds, and more zones, are there too.
 func nearOne(prefix string) func(int) *fixture.PodBuilder {
 	return func(i int) *fixture.PodBuilder {
-		return plain(prefix)(i).Label("side", "near").RequirePods(fixture.Near(zoneKey, "side", "near"))
+		return plain(prefix)(i).Label("side", "near").RequirePodAffinity(fixture.PodAffinityTerm(zoneKey, "side", "near"))
 	}
 }
 
@@ -116,7 +116,7 @@ func filling(prefix string) func(int) *fixture.PodBuilder {
 
 func humble(prefix string) func(int) *fixture.PodBuilder {
 	return func(i int) *fixture.PodBuilder {
-		return sized(fmt.Sprintf("%s-%d", prefix, i), "900m", "500Mi").Started(i)
+		return sized(fmt.Sprintf("%s-%d", prefix, i), "900m", "500Mi").StartTime(i)
 	}
 }
 

@@ -45,7 +45,7 @@ func startSlow(ctx context.Context, s *stage) (*controlplane.Process, error) {
 // besideSlow creates the pods that wait for the slow profile.
 func besideSlow(ctx context.Context, s *stage) error {
 	return load.Each(ctx, slowPods, s.options.workers, func(ctx context.Context, i int) error {
-		pod := plain("slow")(i).Scheduler(slowProfile).Obj()
+		pod := plain("slow")(i).SchedulerName(slowProfile).Obj()
 		pod.Namespace = "default" // events are counted by namespace
 		return s.add(ctx, pod)
 	})

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-var noWord = regexp.MustCompile(`[^a-z0-9]+`)
+var nonWord = regexp.MustCompile(`[^a-z0-9]+`)
 
 // Golden compares what was printed with testdata/<sentence>.golden. Where lines
 // may be longer than a terminal is wide, long says so.
@@ -30,7 +30,7 @@ func Golden(t *testing.T, sentence, printed string, long bool) {
 			t.Errorf("spaces at the end of %q", line)
 		}
 	}
-	file := filepath.Join("testdata", strings.Trim(noWord.ReplaceAllString(strings.ToLower(sentence), "-"), "-")+".golden")
+	file := filepath.Join("testdata", strings.Trim(nonWord.ReplaceAllString(strings.ToLower(sentence), "-"), "-")+".golden")
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)

@@ -38,7 +38,7 @@ func Profile(name string, generation int64, edits ...func(*v1alpha1.SchedulingPr
 func Running(p *v1alpha1.SchedulingProfile, runs *appsv1.ControllerRevision, generation int64) *v1alpha1.SchedulingProfile {
 	hash := runs.Name[len(p.Name)+1:]
 	p.Status.Programmed = &v1alpha1.ProgrammedProfile{Generation: generation, Hash: hash, Revision: runs.Name, Time: &metav1.Time{Time: Now.Add(-time.Hour)}}
-	p.Status.Programmed.Plugins = programmed(runs)
+	p.Status.Programmed.Plugins = programmedPlugins(runs)
 	p.Status.Queue, p.Status.Totals = &v1alpha1.QueueStatus{}, &v1alpha1.DecisionTotals{}
 	status, reason, message := metav1.ConditionTrue, "", fmt.Sprintf("generation %d runs since 11:00", generation)
 	if generation != p.Generation {
@@ -59,7 +59,7 @@ func Running(p *v1alpha1.SchedulingProfile, runs *appsv1.ControllerRevision, gen
 }
 
 // programmed are the plugins of a revision, as a status lists them.
-func programmed(of *appsv1.ControllerRevision) []v1alpha1.ProgrammedPlugin {
+func programmedPlugins(of *appsv1.ControllerRevision) []v1alpha1.ProgrammedPlugin {
 	p := &v1alpha1.SchedulingProfile{}
 	if err := json.Unmarshal(of.Data.Raw, p); err != nil {
 		panic(err)
@@ -81,7 +81,7 @@ func Revision(p *v1alpha1.SchedulingProfile, number int64, configs ...*v1alpha1.
 	for _, c := range configs {
 		by[c.Name] = c
 	}
-	data, err := compile.Whole(p, by)
+	data, err := compile.SelfContained(p, by)
 	if err != nil {
 		panic(err) // the test's own mistake
 	}
@@ -91,7 +91,7 @@ func Revision(p *v1alpha1.SchedulingProfile, number int64, configs ...*v1alpha1.
 	}
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: cluster.DefaultBerth, Name: compile.RevisionName(p.Name, blueprint.Hash), CreationTimestamp: Ago(time.Duration(20-number) * time.Hour),
+			Namespace: cluster.DefaultBerthNamespace, Name: compile.RevisionName(p.Name, blueprint.Hash), CreationTimestamp: Ago(time.Duration(20-number) * time.Hour),
 			Labels: map[string]string{v1alpha1.LabelProfile: p.Name},
 			Annotations: map[string]string{
 				v1alpha1.AnnotationGeneration: fmt.Sprint(p.Generation), v1alpha1.AnnotationProfileUID: string(p.UID),
@@ -102,14 +102,14 @@ func Revision(p *v1alpha1.SchedulingProfile, number int64, configs ...*v1alpha1.
 }
 
 // Weighted gives a plugin a weight.
-func Weighted(plugin string, weight int32) func(*v1alpha1.SchedulingProfileSpec) {
+func WithWeight(plugin string, weight int32) func(*v1alpha1.SchedulingProfileSpec) {
 	return func(s *v1alpha1.SchedulingProfileSpec) {
 		s.Plugins = &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: plugin, Weight: &weight}}}}
 	}
 }
 
 // From lets a plugin take its arguments from a PluginConfig.
-func From(plugin, config string) func(*v1alpha1.SchedulingProfileSpec) {
+func WithConfigRef(plugin, config string) func(*v1alpha1.SchedulingProfileSpec) {
 	return func(s *v1alpha1.SchedulingProfileSpec) {
 		s.PluginConfig = append(s.PluginConfig, v1alpha1.PluginArguments{Name: plugin, ConfigRef: &v1alpha1.PluginConfigReference{Name: config}})
 	}
@@ -133,7 +133,7 @@ func Pod(name, scheduler, node string) *corev1.Pod {
 }
 
 // Told gives a pod its condition PodScheduled.
-func Told(pod *corev1.Pod, status corev1.ConditionStatus, reason, message string) *corev1.Pod {
+func WithPodScheduled(pod *corev1.Pod, status corev1.ConditionStatus, reason, message string) *corev1.Pod {
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: status, Reason: reason, Message: message, LastTransitionTime: Ago(10 * time.Minute),
 	}}

@@ -32,7 +32,7 @@ import (
 var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // Stage is a cluster, and somebody who asks it.
-type Stage struct {
+type TestEnv struct {
 	t testing.TB
 	*cluster.Cluster
 	// In is what standard input holds.
@@ -41,58 +41,58 @@ type Stage struct {
 	// server's answer. It gets the API's verb, and the object or list.
 	Fail func(verb string, object any) error
 	// May says what the user may do; nil allows all.
-	May func(authorizationv1.ResourceAttributes) bool
+	Allow func(authorizationv1.ResourceAttributes) bool
 	// Kubernetes is the API server's version.
-	Kubernetes string
+	ServerVersion string
 	// watched is told of each watch that has begun: the fake forgets what
 	// happened before it.
 	watched chan struct{}
 }
 
 // New returns a stage with these objects in namespace default.
-func New(t testing.TB, objects ...client.Object) *Stage {
-	s := &Stage{t: t, Kubernetes: "v1.37.1", watched: make(chan struct{}, 1)}
+func New(t testing.TB, objects ...client.Object) *TestEnv {
+	s := &TestEnv{t: t, ServerVersion: "v1.37.1", watched: make(chan struct{}, 1)}
 	built := fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 		WithIndex(&corev1.Pod{}, "spec.schedulerName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.SchedulerName} }).
-		WithInterceptorFuncs(s.calls()).Build()
+		WithInterceptorFuncs(s.interceptors()).Build()
 	s.Cluster = &cluster.Cluster{
-		Client: built, Namespace: "default", Berth: cluster.DefaultBerth,
-		Version: func(context.Context) (*version.Info, error) { return &version.Info{GitVersion: s.Kubernetes}, nil },
+		Client: built, Namespace: "default", BerthNamespace: cluster.DefaultBerthNamespace,
+		Version: func(context.Context) (*version.Info, error) { return &version.Info{GitVersion: s.ServerVersion}, nil },
 	}
 	return s
 }
 
-func (s *Stage) fail(verb string, object any) error {
+func (s *TestEnv) failure(verb string, object any) error {
 	if s.Fail == nil {
 		return nil
 	}
 	return s.Fail(verb, object)
 }
 
-func (s *Stage) calls() interceptor.Funcs {
+func (s *TestEnv) interceptors() interceptor.Funcs {
 	return interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-			if err := s.fail("get", object); err != nil {
+			if err := s.failure("get", object); err != nil {
 				return err
 			}
 			return c.Get(ctx, key, object, options...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if err := s.fail("list", list); err != nil {
+			if err := s.failure("list", list); err != nil {
 				return err
 			}
 			if pods, ok := list.(*corev1.PodList); ok {
-				return listPods(ctx, c, pods, options)
+				return listPodsByPhase(ctx, c, pods, options)
 			}
 			return c.List(ctx, list, options...)
 		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			if err := s.fail("create", object); err != nil {
+			if err := s.failure("create", object); err != nil {
 				return err
 			}
 			if review, ok := object.(*authorizationv1.SelfSubjectAccessReview); ok {
-				review.Status.Allowed = s.May == nil || s.May(*review.Spec.ResourceAttributes)
+				review.Status.Allowed = s.Allow == nil || s.Allow(*review.Spec.ResourceAttributes)
 				return nil
 			}
 			return c.Create(ctx, object, options...)
@@ -121,9 +121,9 @@ func (s *Stage) calls() interceptor.Funcs {
 
 // Run runs a verb, and returns what a terminal would show: the command, what it
 // printed, what it said on standard error, and its exit code.
-func (s *Stage) Run(of func(verb.Env) *cobra.Command, args ...string) string {
+func (s *TestEnv) Run(of func(verb.Env) *cobra.Command, args ...string) string {
 	var out, said bytes.Buffer
-	err := s.start(s.t.Context(), of, &out, &said, args)
+	err := s.execute(s.t.Context(), of, &out, &said, args)
 	text := out.String()
 	if said.Len() > 0 {
 		text += "--- standard error\n" + said.String()
@@ -131,7 +131,7 @@ func (s *Stage) Run(of func(verb.Env) *cobra.Command, args ...string) string {
 	return fmt.Sprintf("%sexit %d\n", text, verb.ExitCode(err))
 }
 
-func (s *Stage) start(ctx context.Context, of func(verb.Env) *cobra.Command, out, said io.Writer, args []string) error {
+func (s *TestEnv) execute(ctx context.Context, of func(verb.Env) *cobra.Command, out, said io.Writer, args []string) error {
 	cmd := of(verb.Env{
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(s.In), Out: out, ErrOut: said},
 		Open:      func() (*cluster.Cluster, error) { return s.Cluster, nil },
@@ -150,10 +150,10 @@ func (s *Stage) start(ctx context.Context, of func(verb.Env) *cobra.Command, out
 
 // Watch runs a verb until the test ends and, once it watches, returns what waits until it has
 // printed a text, and returns all that it has printed.
-func (s *Stage) Watch(of func(verb.Env) *cobra.Command, args ...string) (await func(text string) string) {
-	var out screen
+func (s *TestEnv) Watch(of func(verb.Env) *cobra.Command, args ...string) (await func(text string) string) {
+	var out syncBuffer
 	ctx, cancel := context.WithCancel(context.Background())
-	done := inBackground(func() error { return s.start(ctx, of, &out, &out, args) })
+	done := runAsync(func() error { return s.execute(ctx, of, &out, &out, args) })
 	s.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -179,7 +179,7 @@ func (s *Stage) Watch(of func(verb.Env) *cobra.Command, args ...string) (await f
 
 // listPods lists those that have not ended where that is asked, for which the
 // fake has no words.
-func listPods(ctx context.Context, c client.WithWatch, list *corev1.PodList, options []client.ListOption) error {
+func listPodsByPhase(ctx context.Context, c client.WithWatch, list *corev1.PodList, options []client.ListOption) error {
 	asked := &client.ListOptions{}
 	asked.ApplyOptions(options)
 	if asked.FieldSelector == nil || !strings.Contains(asked.FieldSelector.String(), "status.phase!=") {
@@ -195,26 +195,26 @@ func listPods(ctx context.Context, c client.WithWatch, list *corev1.PodList, opt
 	return nil
 }
 
-func inBackground(f func() error) <-chan error {
+func runAsync(f func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	return done
 }
 
 // screen is a buffer that one goroutine writes and another reads.
-type screen struct {
-	mu  sync.Mutex
-	all bytes.Buffer
+type syncBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
 }
 
-func (s *screen) Write(text []byte) (int, error) {
+func (s *syncBuffer) Write(text []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all.Write(text)
+	return s.buffer.Write(text)
 }
 
-func (s *screen) String() string {
+func (s *syncBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all.String()
+	return s.buffer.String()
 }

@@ -34,7 +34,7 @@ scheduler/plugins:      scheduler/framework scheduler/plugins/*
 # What is where, and who waits.
 scheduler/cache:        scheduler/framework scheduler/fault
 scheduler/queue:        scheduler/framework scheduler/decision scheduler/fault
-scheduler/intake:       scheduler/framework scheduler/cache scheduler/queue scheduler/fault
+scheduler/eventhandlers:       scheduler/framework scheduler/cache scheduler/queue scheduler/fault
 scheduler/extender:     scheduler/framework scheduler/fault
 scheduler/volumes:      scheduler/framework scheduler/fault
 
@@ -42,23 +42,23 @@ scheduler/volumes:      scheduler/framework scheduler/fault
 scheduler/compile:      api/... scheduler/framework scheduler/extender scheduler/fault
 # kube-scheduler's own configuration is read and written beside it.
 scheduler/upstreamconfig: api/... scheduler/framework scheduler/compile scheduler/extender scheduler/fault
-scheduler/scope:        scheduler/framework scheduler/fault
+scheduler/scopedinformers:        scheduler/framework scheduler/fault
 scheduler/trial:        scheduler/framework scheduler/cache scheduler/cycle scheduler/fault
-scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scope scheduler/cache scheduler/cycle scheduler/extender scheduler/trial scheduler/fault
+scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scopedinformers scheduler/cache scheduler/cycle scheduler/extender scheduler/trial scheduler/fault
 
 # One attempt, and what follows from it.
 scheduler/cycle:        scheduler/framework scheduler/cache scheduler/decision scheduler/extender scheduler/fault
 scheduler/preemption:   scheduler/framework scheduler/fault
-scheduler/offline:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins scheduler/volumes scheduler/fault
-scheduler/offline/log:
+scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins scheduler/volumes scheduler/fault
+scheduler/sandbox/log:
 scheduler/recorder:     scheduler/framework scheduler/fault
 scheduler/unserved:     scheduler/fault
-scheduler/tenure:       scheduler/fault
-scheduler/journal:      scheduler/tenure scheduler/fault
-scheduler/binding:      scheduler/journal scheduler/tenure scheduler/framework scheduler/cache scheduler/fault
+scheduler/leadership:       scheduler/fault
+scheduler/journal:      scheduler/leadership scheduler/fault
+scheduler/binding:      scheduler/journal scheduler/leadership scheduler/framework scheduler/cache scheduler/fault
 
 # Who looks in from outside.
-scheduler/inspect:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/profile scheduler/fault
+scheduler/debug:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/profile scheduler/fault
 
 # The loop and the reconcilers do not know each other: they meet in profile
 # and decision.
@@ -81,10 +81,10 @@ cmd/kubectl-berth/verb:      cmd/kubectl-berth/cluster
 cmd/kubectl-berth/complete:  cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
 cmd/kubectl-berth/manifest:  api/... scheduler/compile scheduler/upstreamconfig config/crd
 # What-if asks the scheduler itself, offline, about a copy of the live state.
-cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins scheduler/offline cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
-cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/offline cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
-cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/intake scheduler/offline scheduler/offline/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
-cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/cycle scheduler/decision scheduler/plugins scheduler/offline cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
+cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins scheduler/sandbox cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
+cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/sandbox cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
+cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/eventhandlers scheduler/sandbox scheduler/sandbox/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
+cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/cycle scheduler/decision scheduler/plugins scheduler/sandbox cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
 # Whether Berth bound a pod, lint reads in its annotation.
 cmd/kubectl-berth/lint:      api/... scheduler/compile scheduler/decision scheduler/plugins scheduler/upstreamconfig cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 # Who waits for nobody, check finds by the manager's own rule.
@@ -101,7 +101,7 @@ demo:                   test/controlplane
 tools/flags:            operator
 tools/chart:            config
 tools/metrics:
-tools/plugins:          api/... scheduler/compile scheduler/framework scheduler/offline scheduler/plugins scheduler/profile scheduler/queue
+tools/plugins:          api/... scheduler/compile scheduler/framework scheduler/sandbox scheduler/plugins scheduler/profile scheduler/queue
 
 # Proof may look everywhere.
 test/...:               ...

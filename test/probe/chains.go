@@ -12,13 +12,13 @@ import (
 
 // Registry registers the probes under their names. A probe whose answer for
 // "New" is not a success cannot be built.
-func Registry(probes ...*Probe) framework.Registry {
+func Registry(probes ...*Plugin) framework.Registry {
 	registry := framework.Registry{}
 	for _, p := range probes {
-		registry[p.Called] = framework.Registration{
-			Name: p.Called,
+		registry[p.PluginName] = framework.Registration{
+			Name: p.PluginName,
 			New: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-				if answer := p.On["New"]; answer != nil {
+				if answer := p.Statuses["New"]; answer != nil {
 					if s := answer(); !s.IsSuccess() {
 						return nil, s.AsError()
 					}
@@ -33,14 +33,14 @@ func Registry(probes ...*Probe) framework.Registry {
 
 // Chains puts the probes at every extension point but without, in the given
 // order and with weight 1; the first of them sorts the queue.
-func Chains(probes []*Probe, without ...framework.Point) framework.Chains {
+func Chains(probes []*Plugin, without ...framework.Point) framework.Chains {
 	chains := framework.Chains{}
 	for _, point := range framework.Points {
 		if slices.Contains(without, point) {
 			continue
 		}
 		for _, p := range probes {
-			chains[point] = append(chains[point], framework.Entry{Name: p.Called, Weight: 1})
+			chains[point] = append(chains[point], framework.Entry{Name: p.PluginName, Weight: 1})
 		}
 	}
 	if sorts := chains[framework.QueueSort]; len(sorts) > 1 {

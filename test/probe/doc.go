@@ -11,20 +11,20 @@ import (
 )
 
 // Journal is what probes were asked, in order. It is safe for concurrent use.
-type Journal struct {
+type CallLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
 // Note adds a line.
-func (j *Journal) Note(format string, args ...any) {
+func (j *CallLog) Add(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.lines = append(j.lines, fmt.Sprintf(format, args...))
 }
 
 // Take returns the lines so far and begins anew.
-func (j *Journal) Take() []string {
+func (j *CallLog) Take() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	lines := j.lines
@@ -33,27 +33,27 @@ func (j *Journal) Take() []string {
 }
 
 // Lines returns the lines so far.
-func (j *Journal) Lines() []string {
+func (j *CallLog) Lines() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.lines)
 }
 
 // Answer is what a probe does at one extension point.
-type Answer func() *fwk.Status
+type StatusFunc func() *fwk.Status
 
 // Reject answers that the pod does not fit.
-func Reject(reason string) Answer {
+func Reject(reason string) StatusFunc {
 	return func() *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, reason) }
 }
 
 // Unresolvable answers that the pod does not fit, whoever leaves.
-func Unresolvable(reason string) Answer {
+func Unresolvable(reason string) StatusFunc {
 	return func() *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason) }
 }
 
 // Pending answers that the pod has to wait for something.
-func Pending(reason string) Answer {
+func Pending(reason string) StatusFunc {
 	return func() *fwk.Status { return fwk.NewStatus(fwk.Pending, reason) }
 }
 
@@ -64,7 +64,7 @@ func Skip() *fwk.Status { return fwk.NewStatus(fwk.Skip) }
 func Wait() *fwk.Status { return fwk.NewStatus(fwk.Wait) }
 
 // Fail answers with an error.
-func Fail(err error) Answer { return func() *fwk.Status { return fwk.AsStatus(err) } }
+func Fail(err error) StatusFunc { return func() *fwk.Status { return fwk.AsStatus(err) } }
 
 // Panic panics.
 func Panic() *fwk.Status { panic("the probe panics") }

@@ -12,84 +12,84 @@ import (
 
 // Probe is a plugin at every extension point. Its zero answers are Success
 // everywhere; Bind succeeds without binding anything.
-type Probe struct {
+type Plugin struct {
 	// Called is the plugin's name.
-	Called  string
-	Journal *Journal
+	PluginName string
+	Log        *CallLog
 	// On holds an answer by the name of the method, such as "Reserve". Set
 	// changes it while the probe is in use.
-	On map[string]Answer
-	mu sync.Mutex
+	Statuses map[string]StatusFunc
+	mu       sync.Mutex
 	// Nodes are what PreFilter narrows the nodes down to; nil: all.
-	Nodes sets.Set[string]
+	PreFilterNodes sets.Set[string]
 	// Nominates is what PostFilter answers with; nil: nothing.
 	Nominates *fwk.NominatingInfo
 	// Scores are the scores by node; a node without one has 0.
 	Scores map[string]int64
 	// Waits is how long Permit asks to wait where its answer is Wait.
-	Waits time.Duration
+	PermitTimeout time.Duration
 	// Parallel is what PreBindPreFlight says about company.
-	Parallel bool
+	AllowParallel bool
 	// Events are what EventsToRegister answers.
 	Events []fwk.ClusterEventWithHint
 	// During, where it is not nil, is called by PreBind before it answers, and
 	// AtPermit by Permit.
-	During, AtPermit func(ctx context.Context)
+	OnPreBind, OnPermit func(ctx context.Context)
 }
 
 // A Probe is whatever the runtime knows.
 var (
-	_ fwk.PreEnqueuePlugin    = &Probe{}
-	_ fwk.QueueSortPlugin     = &Probe{}
-	_ fwk.EnqueueExtensions   = &Probe{}
-	_ fwk.PreFilterPlugin     = &Probe{}
-	_ fwk.PreFilterExtensions = &Probe{}
-	_ fwk.FilterPlugin        = &Probe{}
-	_ fwk.PostFilterPlugin    = &Probe{}
-	_ fwk.PreScorePlugin      = &Probe{}
-	_ fwk.ScorePlugin         = &Probe{}
-	_ fwk.ScoreExtensions     = &Probe{}
-	_ fwk.ReservePlugin       = &Probe{}
-	_ fwk.PermitPlugin        = &Probe{}
-	_ fwk.PreBindPlugin       = &Probe{}
-	_ fwk.BindPlugin          = &Probe{}
-	_ fwk.PostBindPlugin      = &Probe{}
+	_ fwk.PreEnqueuePlugin    = &Plugin{}
+	_ fwk.QueueSortPlugin     = &Plugin{}
+	_ fwk.EnqueueExtensions   = &Plugin{}
+	_ fwk.PreFilterPlugin     = &Plugin{}
+	_ fwk.PreFilterExtensions = &Plugin{}
+	_ fwk.FilterPlugin        = &Plugin{}
+	_ fwk.PostFilterPlugin    = &Plugin{}
+	_ fwk.PreScorePlugin      = &Plugin{}
+	_ fwk.ScorePlugin         = &Plugin{}
+	_ fwk.ScoreExtensions     = &Plugin{}
+	_ fwk.ReservePlugin       = &Plugin{}
+	_ fwk.PermitPlugin        = &Plugin{}
+	_ fwk.PreBindPlugin       = &Plugin{}
+	_ fwk.BindPlugin          = &Plugin{}
+	_ fwk.PostBindPlugin      = &Plugin{}
 )
 
 // at notes that the probe was asked at a point, and answers.
-func (p *Probe) at(point, suffix string) *fwk.Status {
-	p.Journal.Note("%s", p.Called+"."+point+suffix)
-	if answer := p.answer(point); answer != nil {
+func (p *Plugin) call(point, suffix string) *fwk.Status {
+	p.Log.Add("%s", p.PluginName+"."+point+suffix)
+	if answer := p.statusFunc(point); answer != nil {
 		return answer()
 	}
 	return nil
 }
 
-func (p *Probe) answer(point string) Answer {
+func (p *Plugin) statusFunc(point string) StatusFunc {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.On[point]
+	return p.Statuses[point]
 }
 
 // Set changes the answer at a point; nil means Success again.
-func (p *Probe) Set(point string, answer Answer) {
+func (p *Plugin) SetStatus(point string, answer StatusFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.On == nil {
-		p.On = map[string]Answer{}
+	if p.Statuses == nil {
+		p.Statuses = map[string]StatusFunc{}
 	}
-	p.On[point] = answer
+	p.Statuses[point] = answer
 }
 
 // Name returns what the probe is called.
-func (p *Probe) Name() string { return p.Called }
+func (p *Plugin) Name() string { return p.PluginName }
 
 // Close notes that the probe was closed.
-func (p *Probe) Close() error { return p.at("Close", "").AsError() }
+func (p *Plugin) Close() error { return p.call("Close", "").AsError() }
 
 // Less orders pods by priority, and among equals by age.
-func (p *Probe) Less(a, b fwk.QueuedEntityInfo) bool {
-	if answer := p.answer("Less"); answer != nil {
+func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
+	if answer := p.statusFunc("Less"); answer != nil {
 		answer()
 	}
 	if a.GetPriority() != b.GetPriority() {
@@ -99,48 +99,48 @@ func (p *Probe) Less(a, b fwk.QueuedEntityInfo) bool {
 }
 
 // EventsToRegister returns Events.
-func (p *Probe) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return p.Events, p.at("EventsToRegister", "").AsError()
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return p.Events, p.call("EventsToRegister", "").AsError()
 }
 
 // PreEnqueue answers whether a pod may enter the queue.
-func (p *Probe) PreEnqueue(context.Context, *v1.Pod) *fwk.Status { return p.at("PreEnqueue", "") }
+func (p *Plugin) PreEnqueue(context.Context, *v1.Pod) *fwk.Status { return p.call("PreEnqueue", "") }
 
 // PreFilter answers with Nodes.
-func (p *Probe) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	status := p.at("PreFilter", "")
-	if p.Nodes == nil {
+func (p *Plugin) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	status := p.call("PreFilter", "")
+	if p.PreFilterNodes == nil {
 		return nil, status
 	}
-	return &fwk.PreFilterResult{NodeNames: p.Nodes}, status
+	return &fwk.PreFilterResult{NodeNames: p.PreFilterNodes}, status
 }
 
 // PreFilterExtensions returns the probe itself.
-func (p *Probe) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
 // AddPod thinks of a pod as on a node.
-func (p *Probe) AddPod(_ context.Context, _ fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	return p.at("AddPod", " "+added.GetPod().Name)
+func (p *Plugin) AddPod(_ context.Context, _ fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+	return p.call("AddPod", " "+added.GetPod().Name)
 }
 
 // RemovePod thinks of a pod as gone from a node.
-func (p *Probe) RemovePod(_ context.Context, _ fwk.CycleState, _ *v1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	return p.at("RemovePod", " "+removed.GetPod().Name)
+func (p *Plugin) RemovePod(_ context.Context, _ fwk.CycleState, _ *v1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+	return p.call("RemovePod", " "+removed.GetPod().Name)
 }
 
 // Filter answers whether a node will do. An answer under "Filter <node>" goes
 // before that under "Filter".
-func (p *Probe) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+func (p *Plugin) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	name := node.Node().Name
-	if p.answer("Filter "+name) != nil {
-		return p.at("Filter "+name, "")
+	if p.statusFunc("Filter "+name) != nil {
+		return p.call("Filter "+name, "")
 	}
-	return p.at("Filter", " "+name)
+	return p.call("Filter", " "+name)
 }
 
 // PostFilter answers with Nominates.
-func (p *Probe) PostFilter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	status := p.at("PostFilter", "")
+func (p *Plugin) PostFilter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	status := p.call("PostFilter", "")
 	if p.Nominates == nil {
 		return nil, status
 	}

@@ -18,8 +18,8 @@ func isName(text string) bool { return !strings.Contains(text, "/") && !strings.
 
 // Strange are the names in a text that no spec of the report has, run or not. A
 // name is a part of what a spec is called; "…" in it stands for any other part.
-func Strange(text string, report types.Report) []string {
-	scenarios, _ := specs(report)
+func UnknownNames(text string, report types.Report) []string {
+	scenarios, _ := specNames(report)
 	var strange []string
 	for _, found := range quoted.FindAllStringSubmatch(text, -1) {
 		if !isName(found[1]) {
@@ -37,8 +37,8 @@ func Strange(text string, report types.Report) []string {
 
 // Unnamed are the outermost containers of the report, each once, of which a text
 // names nothing.
-func Unnamed(text string, report types.Report) []string {
-	_, tables := specs(report)
+func UnnamedContainers(text string, report types.Report) []string {
+	_, tables := specNames(report)
 	var unnamed []string
 	for _, table := range tables {
 		if !strings.Contains(text, "`"+table) && !slices.Contains(unnamed, table) {
@@ -61,7 +61,7 @@ func Section(text, heading string) (section, rest string) {
 	return after, before
 }
 
-func specs(report types.Report) (scenarios, tables []string) {
+func specNames(report types.Report) (scenarios, tables []string) {
 	for _, spec := range report.SpecReports.WithLeafNodeType(types.NodeTypeIt) {
 		scenarios = append(scenarios, spec.FullText())
 		tables = append(tables, spec.ContainerHierarchyTexts[0])

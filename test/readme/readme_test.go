@@ -7,23 +7,23 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 )
 
-func TestWhatATextNamesIsThere(t *testing.T) {
+func TestNamesOfAText(t *testing.T) {
 	spec := func(table, leaf string) types.SpecReport {
 		return types.SpecReport{LeafNodeType: types.NodeTypeIt, ContainerHierarchyTexts: []string{table}, LeafNodeText: leaf}
 	}
 	report := types.Report{SpecReports: types.SpecReports{spec("A pod", "goes anywhere"), spec("A pod", "waits"), spec("A node", "comes")}}
 	text := "## one\n| `A pod goes anywhere`, `A pod … waits`, `test/oracle`, and `-ginkgo.v` |\n\n## two\n| `A pod flies` |\n"
-	if diff := cmp.Diff([]string{"A pod flies"}, Strange(text, report)); diff != "" {
+	if diff := cmp.Diff([]string{"A pod flies"}, UnknownNames(text, report)); diff != "" {
 		t.Errorf("strange (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"A node"}, Unnamed(text, report)); diff != "" {
+	if diff := cmp.Diff([]string{"A node"}, UnnamedContainers(text, report)); diff != "" {
 		t.Errorf("unnamed (-want +got):\n%s", diff)
 	}
 	two, rest := Section(text, "two")
-	if diff := cmp.Diff([]string{"A pod flies"}, Strange(two, report)); diff != "" {
+	if diff := cmp.Diff([]string{"A pod flies"}, UnknownNames(two, report)); diff != "" {
 		t.Errorf("strange in the section (-want +got):\n%s", diff)
 	}
-	if strange := Strange(rest, report); len(strange) > 0 {
+	if strange := UnknownNames(rest, report); len(strange) > 0 {
 		t.Errorf("strange in the rest: %q", strange)
 	}
 	if none, all := Section(text, "three"); none != "" || all != text {

@@ -3,7 +3,7 @@
 //
 //	go run ./test/replay [--profile FILE.yaml] [--bench] [--explain] [--preempt] LOG.jsonl
 //
-// The log's format is that of scheduler/offline/log, and kubectl berth record writes
+// The log's format is that of scheduler/sandbox/log, and kubectl berth record writes
 // one of a live cluster; what the flags mean is said by --help.
 package main
 

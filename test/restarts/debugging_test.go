@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/inspect"
+	"github.com/berthdev/berth/scheduler/debug"
 	"github.com/berthdev/berth/test/faultproxy"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/operator"
@@ -29,7 +29,7 @@ var _ = Describe("Looking into a manager", func() {
 	var released chan struct{}
 	var nobody, looker string
 	pod := func(pod string) *corev1.Pod {
-		p := fixture.Pod(name + "/" + pod).Scheduler(name).Obj()
+		p := fixture.Pod(name + "/" + pod).SchedulerName(name).Obj()
 		p.UID = ""
 		p.Spec.Containers = []corev1.Container{{Name: "app", Image: "none", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "swordfish"}}}}
 		return p
@@ -37,7 +37,7 @@ var _ = Describe("Looking into a manager", func() {
 
 	BeforeEach(func(ctx SpecContext) {
 		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
-		node := fixture.Node("of-"+name).Offers("cpu", "8", "memory", "8Gi", "pods", "2").Obj()
+		node := fixture.Node("of-"+name).Capacity("cpu", "8", "memory", "8Gi", "pods", "2").Obj()
 		Expect(admin.Create(ctx, node)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(admin.Delete(ctx, node))).To(Succeed()) })
 		nobody, looker = account(ctx, name, "nobody"), account(ctx, name, "looker")
@@ -88,7 +88,7 @@ var _ = Describe("Looking into a manager", func() {
 		Expect(ask(ctx, http.MethodGet, "https://"+m.Metrics+"/metrics", looker)).To(HavePrefix("403 "), "that is another right")
 
 		By("who waits")
-		var queue inspect.Queue
+		var queue debug.QueueDump
 		see(ctx, url+"queue", looker, &queue)
 		Expect(queue.Pods).To(ConsistOf(
 			SatisfyAll(HaveField("Name", "goes"), HaveField("UID", goes.UID), HaveField("Place", BeEquivalentTo("InFlight"))),
@@ -97,28 +97,28 @@ var _ = Describe("Looking into a manager", func() {
 		))
 
 		By("what is where")
-		var cache inspect.Cache
+		var cache debug.CacheDump
 		see(ctx, url+"cache", looker, &cache)
-		Expect(cache.Placed).To(BeNumerically(">=", 2), "other specs may have left some on nodes of theirs")
+		Expect(cache.PodsOnNodes).To(BeNumerically(">=", 2), "other specs may have left some on nodes of theirs")
 		Expect(cache.Assumed).To(ConsistOf(SatisfyAll(HaveField("UID", goes.UID), HaveField("Node", "of-"+name))))
 		Expect(cache.Nodes).To(ContainElement(SatisfyAll(HaveField("Name", "of-"+name), HaveField("Pods", 2))))
 
 		By("in which order nodes are tried")
-		var order inspect.Order
+		var order debug.NodeOrder
 		see(ctx, url+"order", looker, &order)
 		Expect(order.Nodes).To(SatisfyAll(HaveLen(len(cache.Nodes)), ContainElement("of-"+name)))
 
 		By("what runs, and what is remembered of it")
-		var generations inspect.Generations
+		var generations debug.Generations
 		see(ctx, url+"generations", looker, &generations)
 		Expect(generations.Profiles).To(ContainElement(SatisfyAll(HaveField("Name", name), HaveField("Hash", HaveLen(10)),
 			HaveField("References", BeNumerically(">=", 2)), HaveField("LateCalls", 0))))
-		var memos inspect.Memos
+		var memos debug.EquivalenceCaches
 		see(ctx, url+"memo", looker, &memos)
 		Expect(memos.Profiles).To(ContainElement(SatisfyAll(HaveField("Profile", name), HaveField("Kept", true), HaveField("Classes", BeNumerically(">", 0)))))
 
 		By("whether the API server has the same")
-		var compared inspect.Comparison
+		var compared debug.Comparison
 		see(ctx, url+"compare", looker, &compared)
 		Expect(compared.Differences).To(BeEmpty())
 		Expect(compared.Assumed).To(ConsistOf(HaveField("UID", goes.UID)))
@@ -131,7 +131,7 @@ var _ = Describe("Looking into a manager", func() {
 		close(released)
 		Eventually(conditionOf).WithArguments(ctx, goes).Should(HaveField("Status", corev1.ConditionTrue))
 		Eventually(func(g Gomega) {
-			var later inspect.Comparison
+			var later debug.Comparison
 			see(ctx, url+"compare", looker, &later)
 			g.Expect(later.Assumed).To(BeEmpty())
 			g.Expect(later.Differences).To(BeEmpty())

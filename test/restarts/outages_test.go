@@ -22,7 +22,7 @@ const outage = 30 * time.Second
 
 var _ = Describe("Two replicas with the shipped Lease, within ten minutes", func() {
 	It("run every profile, bind every pod, and report nothing else, whatever ends them", func(ctx SpecContext) {
-		node := fixture.Node("of-outages").Offers("cpu", "8", "memory", "8Gi", "pods", "20").Obj()
+		node := fixture.Node("of-outages").Capacity("cpu", "8", "memory", "8Gi", "pods", "20").Obj()
 		Expect(admin.Create(ctx, node)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(admin.Delete(ctx, node))).To(Succeed()) })
 		served := []string{"outage-1", "outage-2", "outage-idle"}
@@ -117,7 +117,7 @@ func runsAs(ctx context.Context, profile, name string) {
 }
 
 func webPod(name, profile string) *v1.Pod {
-	pod := fixture.Pod("default/" + name).Scheduler(profile).Obj()
+	pod := fixture.Pod("default/" + name).SchedulerName(profile).Obj()
 	pod.UID = ""
 	pod.Spec.Containers = []v1.Container{{Name: "web", Image: "web", Command: []string{"serve"}, Env: []v1.EnvVar{{Name: "PORT", Value: "80"}}}}
 	return pod

@@ -25,7 +25,7 @@ var _ = Describe("A manager that is asked to end", func() {
 	It("leaves no pod half bound, tells what it decided, and gives the Lease back", func(ctx SpecContext) {
 		const name = "ending"
 		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
-		node := fixture.Node("of-"+name).Offers("cpu", "8", "memory", "8Gi", "pods", fmt.Sprint(slots)).Obj()
+		node := fixture.Node("of-"+name).Capacity("cpu", "8", "memory", "8Gi", "pods", fmt.Sprint(slots)).Obj()
 		Expect(admin.Create(ctx, node)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(admin.Delete(ctx, node))).To(Succeed()) })
 
@@ -44,7 +44,7 @@ var _ = Describe("A manager that is asked to end", func() {
 
 		By("pods under way, and pods that there is no room for")
 		create := func(pod string) *corev1.Pod {
-			p := fixture.Pod(name + "/" + pod).Scheduler(name).Obj()
+			p := fixture.Pod(name + "/" + pod).SchedulerName(name).Obj()
 			p.UID = ""
 			p.Spec.Containers = []corev1.Container{{Name: "app", Image: "none"}}
 			Expect(admin.Create(ctx, p)).To(Succeed())

@@ -12,7 +12,7 @@ import (
 
 // Prepared asks a plugin's PreFilter about a pod, which must let it go on, and
 // returns the state that Filter is to be asked with.
-func (s *Scene) Prepared(t *testing.T, plugin fwk.PreFilterPlugin, pod *v1.Pod) fwk.CycleState {
+func (s *Cluster) RunPreFilter(t *testing.T, plugin fwk.PreFilterPlugin, pod *v1.Pod) fwk.CycleState {
 	t.Helper()
 	state := framework.NewCycleState()
 	if _, status := plugin.PreFilter(t.Context(), state, pod, s.Nodes()); !status.IsSuccess() {
@@ -23,7 +23,7 @@ func (s *Scene) Prepared(t *testing.T, plugin fwk.PreFilterPlugin, pod *v1.Pod) 
 
 // Open are the names of the nodes that a plugin's Filter lets the pod on, in order,
 // and the others' reasons, each as "code: message".
-func (s *Scene) Open(t *testing.T, plugin fwk.FilterPlugin, state fwk.CycleState, pod *v1.Pod) (open []string, reasons map[string]string) {
+func (s *Cluster) RunFilter(t *testing.T, plugin fwk.FilterPlugin, state fwk.CycleState, pod *v1.Pod) (open []string, reasons map[string]string) {
 	t.Helper()
 	reasons = map[string]string{}
 	for _, node := range s.Nodes() {

@@ -18,7 +18,7 @@ import (
 
 // Scene is the Handle of the plugins that play in it. What it does not have is
 // not there: a plugin that asks for more panics, and its test says so.
-type Scene struct {
+type Cluster struct {
 	fwk.Handle
 	snapshot  *cache.Snapshot
 	informers informers.SharedInformerFactory
@@ -26,52 +26,52 @@ type Scene struct {
 
 // New returns a scene of objects: Nodes, Pods that have a node, Namespaces,
 // Services, and the controllers of pods. It panics about any other kind.
-func New(objects ...runtime.Object) *Scene {
+func NewCluster(objects ...runtime.Object) *Cluster {
 	what := cache.New()
-	s := &Scene{informers: informers.NewSharedInformerFactory(nil, 0)}
+	s := &Cluster{informers: informers.NewSharedInformerFactory(nil, 0)}
 	core, apps := s.informers.Core().V1(), s.informers.Apps().V1()
 	for _, object := range objects {
 		switch o := object.(type) {
 		case *v1.Node:
 			what.SetNode(o)
 		case *v1.Pod:
-			what.Confirm(o)
+			what.SetPod(o)
 		case *v1.Namespace:
-			put(core.Namespaces().Informer(), o)
+			addToIndexer(core.Namespaces().Informer(), o)
 		case *v1.Service:
-			put(core.Services().Informer(), o)
+			addToIndexer(core.Services().Informer(), o)
 		case *v1.ReplicationController:
-			put(core.ReplicationControllers().Informer(), o)
+			addToIndexer(core.ReplicationControllers().Informer(), o)
 		case *appsv1.ReplicaSet:
-			put(apps.ReplicaSets().Informer(), o)
+			addToIndexer(apps.ReplicaSets().Informer(), o)
 		case *appsv1.StatefulSet:
-			put(apps.StatefulSets().Informer(), o)
+			addToIndexer(apps.StatefulSets().Informer(), o)
 		default:
 			panic(fmt.Sprintf("scene.New: no place for a %T", object))
 		}
 	}
-	s.snapshot = what.Refresh()
+	s.snapshot = what.UpdateSnapshot()
 	return s
 }
 
 // put stores an object as an informer would; it fails for none with a name.
-func put(informer toolscache.SharedIndexInformer, object any) {
+func addToIndexer(informer toolscache.SharedIndexInformer, object any) {
 	if err := informer.GetIndexer().Add(object); err != nil {
 		panic(err)
 	}
 }
 
 // SnapshotSharedLister returns the snapshot.
-func (s *Scene) SnapshotSharedLister() fwk.SharedLister { return s.snapshot }
+func (s *Cluster) SnapshotSharedLister() fwk.SharedLister { return s.snapshot }
 
 // SharedInformerFactory returns the listers; nothing runs behind them.
-func (s *Scene) SharedInformerFactory() informers.SharedInformerFactory { return s.informers }
+func (s *Cluster) SharedInformerFactory() informers.SharedInformerFactory { return s.informers }
 
 // Nodes returns all nodes.
-func (s *Scene) Nodes() []fwk.NodeInfo { return s.snapshot.Nodes() }
+func (s *Cluster) Nodes() []fwk.NodeInfo { return s.snapshot.Nodes() }
 
 // Node returns one node; it panics when there is none of that name.
-func (s *Scene) Node(name string) fwk.NodeInfo {
+func (s *Cluster) Node(name string) fwk.NodeInfo {
 	node := s.snapshot.Node(name)
 	if node == nil {
 		panic("scene: no node " + name)

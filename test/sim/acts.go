@@ -75,13 +75,13 @@ func createPod(w *world, dice *rand.Rand) bool {
 		return false
 	}
 	profile := w.swarm.names[dice.IntN(len(w.swarm.names))]
-	pod := fixture.Pod("shop/"+name).UID("u"+itoa(w.server.version)).Scheduler(profile).
+	pod := fixture.Pod("shop/"+name).UID("u"+itoa(w.server.version)).SchedulerName(profile).
 		Requests("cpu", itoa(1+dice.IntN(4))).Priority(int32(dice.IntN(5)))
 	if dice.IntN(12) == 0 {
 		pod.Mutate(func(p *v1.Pod) { p.Spec.PreemptionPolicy = new(v1.PreemptNever) })
 	}
 	if dice.IntN(8) == 0 {
-		pod.Gate("quota")
+		pod.SchedulingGate("quota")
 	}
 	if dice.IntN(8) == 0 {
 		pod.HostPort("", v1.ProtocolTCP, int32(80+dice.IntN(2)))
@@ -98,7 +98,7 @@ func createPod(w *world, dice *rand.Rand) bool {
 	if dice.IntN(25) == 0 {
 		pod.Mutate(func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} })
 	}
-	w.create(pod.Mutate(func(p *v1.Pod) { fixture.Workload(&p.Spec) }).Obj())
+	w.create(pod.Mutate(func(p *v1.Pod) { fixture.AddWorkloadFields(&p.Spec) }).Obj())
 	return true
 }
 
@@ -180,7 +180,7 @@ func foreignPod(w *world, dice *rand.Rand) bool {
 		return false
 	}
 	version := itoa(w.server.version)
-	pod := fixture.Pod("system/d"+version).UID("u"+version).Scheduler("others").Requests("cpu", "1").On(node.Name).Obj()
+	pod := fixture.Pod("system/d"+version).UID("u"+version).SchedulerName("others").Requests("cpu", "1").On(node.Name).Obj()
 	w.server.putPod(pod)
 	w.say("outside: pod %s, not ours", describe(pod))
 	return true
@@ -232,7 +232,7 @@ func breakWatch(w *world, dice *rand.Rand) bool {
 func waiting(w *world, dice *rand.Rand) types.UID {
 	var uids []types.UID
 	for _, pod := range w.server.sortedPods() {
-		if w.sched.Rooms().Waiting.Has(pod.UID) {
+		if w.sched.Components().Waiting.Has(pod.UID) {
 			uids = append(uids, pod.UID)
 		}
 	}
@@ -248,7 +248,7 @@ func allowPod(w *world, dice *rand.Rand) bool {
 		return false
 	}
 	w.say("a plugin allows %s", uid)
-	w.sched.Rooms().Waiting.Get(uid).Allow(probeName)
+	w.sched.Components().Waiting.Get(uid).Allow(probeName)
 	return true
 }
 
@@ -258,7 +258,7 @@ func rejectPod(w *world, dice *rand.Rand) bool {
 		return false
 	}
 	w.say("a plugin rejects %s", uid)
-	w.sched.Rooms().Waiting.Get(uid).Reject(probeName, "as told")
+	w.sched.Components().Waiting.Get(uid).Reject(probeName, "as told")
 	return true
 }
 

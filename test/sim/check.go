@@ -80,12 +80,12 @@ func (w *world) checkRecord(pod *v1.Pod, d decided) {
 
 // checkAlways is what is true at any moment.
 func (w *world) checkAlways() {
-	if err := w.sched.Rooms().Queue.Check(); err != nil {
+	if err := w.sched.Components().Queue.Check(); err != nil {
 		w.fail("the queue's books: %v", err)
 	}
-	cache := w.sched.Rooms().Cache
+	cache := w.sched.Components().Cache
 	for _, pod := range w.server.sortedPods() {
-		if node := cache.NominatedNode(pod.UID); node != "" && cache.Placed(pod.UID) {
+		if node := cache.NominatedNode(pod.UID); node != "" && cache.IsAssigned(pod.UID) {
 			w.fail("%s has a node, and room promised on %s besides", describe(pod), node)
 		}
 	}
@@ -97,7 +97,7 @@ func (w *world) checkNominations() {
 	for _, pod := range w.server.pods {
 		live[pod.UID] = isPending(pod)
 	}
-	nominations := w.sched.Rooms().Cache.Nominator
+	nominations := w.sched.Components().Cache.Nominator
 	for _, node := range w.server.nodes {
 		for _, info := range nominations.NominatedPodsForNode(node.Name) {
 			pod := info.GetPod()
@@ -113,7 +113,7 @@ func (w *world) checkNominations() {
 
 // checkCache holds the cache to the server's truth.
 func (w *world) checkCache() {
-	snapshot := w.sched.Rooms().Cache.Refresh()
+	snapshot := w.sched.Components().Cache.UpdateSnapshot()
 	if snapshot.Len() != len(w.server.nodes) {
 		w.fail("the cache has %d nodes, the cluster %d", snapshot.Len(), len(w.server.nodes))
 		return
@@ -124,7 +124,7 @@ func (w *world) checkCache() {
 			placed++
 		}
 	}
-	if pods, assumed := w.sched.Rooms().Cache.Sizes(); pods != placed || assumed > 0 {
+	if pods, assumed := w.sched.Components().Cache.Sizes(); pods != placed || assumed > 0 {
 		w.fail("the cache holds %d pods, %d of them assumed; the cluster has %d on nodes", pods, assumed, placed)
 	}
 	for _, node := range w.server.sortedNodes() {

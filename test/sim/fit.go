@@ -175,7 +175,7 @@ func (w *world) on(node string) []*v1.Pod {
 // what is only known in memory because it may not be written.
 func (w *world) promised(pod *v1.Pod) string {
 	if w.untold[pod.UID] {
-		return w.sched.Rooms().Cache.NominatedNode(pod.UID)
+		return w.sched.Components().Cache.NominatedNode(pod.UID)
 	}
 	return pod.Status.NominatedNodeName
 }

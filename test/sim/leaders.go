@@ -20,7 +20,7 @@ import (
 	"github.com/berthdev/berth/scheduler"
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/journal"
-	"github.com/berthdev/berth/scheduler/tenure"
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // In every fourth history leaders are elected, and leave writes on the wire. A leader
@@ -112,15 +112,15 @@ func (w *world) freeze() {
 func (w *world) holdsBack() bool { return w.takesOver() && w.steps < w.booted+1000 }
 
 // takeover is what a leader that starts now asks.
-func (w *world) takeover() scheduler.Takeover {
+func (w *world) takeover() scheduler.Handover {
 	if !w.elected {
-		return scheduler.Takeover{}
+		return scheduler.Handover{}
 	}
 	w.epoch++
 	w.begun = w.made
 	epoch, life := w.epoch, w.life
-	return scheduler.Takeover{
-		Call: w.list,
+	return scheduler.Handover{
+		List: w.list,
 		Profiles: func(context.Context) (names []string, err error) {
 			for _, p := range w.profiles {
 				if p.wish != nil || p.known {
@@ -143,12 +143,12 @@ func (w *world) takeover() scheduler.Takeover {
 }
 
 // list is a quorum read.
-func (w *world) list(ctx context.Context, kind schema.GroupVersionResource, _ string) (tenure.Roll, error) {
-	var roll tenure.Roll
+func (w *world) list(ctx context.Context, kind schema.GroupVersionResource, _ string) (leadership.ObjectList, error) {
+	var roll leadership.ObjectList
 	_, err := w.call(ctx, "list", "list "+kind.Resource, func() (*v1.Pod, error) {
-		roll = tenure.Roll{Version: itoa(w.server.version)}
+		roll = leadership.ObjectList{ResourceVersion: itoa(w.server.version)}
 		note := func(o object) {
-			roll.Objects = append(roll.Objects, tenure.Listed{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Version: o.GetResourceVersion()})
+			roll.Objects = append(roll.Objects, leadership.ListedObject{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()})
 		}
 		if kind.Resource == "nodes" {
 			for _, node := range w.server.sortedNodes() {
@@ -183,7 +183,7 @@ func (w *world) risk(verb string) float64 {
 // is.
 func (w *world) sends(life int, b *v1.Binding) (commit func() (*v1.Pod, error), kind string) {
 	kind = ofFresh
-	if pod := w.server.pods[keyOf(b)]; pod != nil && pod.ResourceVersion == b.ResourceVersion && binding.CarriesRefusal(pod) {
+	if pod := w.server.pods[keyOf(b)]; pod != nil && pod.ResourceVersion == b.ResourceVersion && binding.HasPodScheduledFalse(pod) {
 		kind = ofRefused
 	}
 	return func() (*v1.Pod, error) {

@@ -12,7 +12,7 @@ import (
 var tiers = []string{"", "gold", "tin"}
 
 func newNode(name string, version int, dice *rand.Rand) *v1.Node {
-	node := fixture.Node(name).Offers("cpu", itoa(2+dice.IntN(7)), "pods", itoa(2+dice.IntN(5))).
+	node := fixture.Node(name).Capacity("cpu", itoa(2+dice.IntN(7)), "pods", itoa(2+dice.IntN(5))).
 		Zone([]string{"x", "y"}[dice.IntN(2)]).
 		Mutate(func(n *v1.Node) { n.UID += types.UID("-" + itoa(version)) })
 	if tier := tiers[dice.IntN(len(tiers))]; tier != "" {

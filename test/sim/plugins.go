@@ -104,7 +104,7 @@ func (p *probe) hang(point string) {
 	d := time.Duration(1+w.dice.IntN(20)) * time.Second
 	w.say("plugin: takes %v in %s", d, point)
 	w.clock.Sleep(d)
-	if d > framework.CallLimit {
+	if d > framework.CallTimeout {
 		w.count("a plugin comes back late from " + point)
 		w.say("plugin: is back from %s", point)
 	}
@@ -185,7 +185,7 @@ func (p *probe) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node s
 // Unreserve comes before the pod is forgotten: somebody else's claims would
 // meet this one's.
 func (p *probe) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	if known, ok := p.world.pods().store[keyOf(pod)]; ok && known.GetUID() == pod.UID && !p.world.sched.Rooms().Cache.Placed(pod.UID) {
+	if known, ok := p.world.pods().store[keyOf(pod)]; ok && known.GetUID() == pod.UID && !p.world.sched.Components().Cache.IsAssigned(pod.UID) {
 		p.world.fail("%s was forgotten before it was unreserved", describe(pod))
 	}
 	delete(p.reserved, pod.UID)

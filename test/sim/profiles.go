@@ -83,7 +83,7 @@ func (p *profile) reconcile() {
 	}
 	if wish.paused {
 		p.paused = true
-		set.Pause(p.name, true)
+		set.SetPaused(p.name, true)
 	}
 	blueprint, rejection := compile.Profile(compile.Input{Profile: wish.object(p), Registry: w.registry(), Version: "sim"})
 	if (rejection != nil) != wish.refused {
@@ -106,7 +106,7 @@ func (p *profile) reconcile() {
 		}
 	}
 	if !wish.paused {
-		set.Pause(p.name, false)
+		set.SetPaused(p.name, false)
 		p.paused = false
 	}
 	w.say("reconciler: profile %s is done", p.name)

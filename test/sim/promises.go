@@ -41,7 +41,7 @@ func promised() []string {
 			all = append(all, "an error in "+point)
 		}
 	}
-	for _, place := range []queue.Place{queue.Unschedulable, queue.Gated, queue.Parked} {
+	for _, place := range []queue.Place{queue.Unschedulable, queue.Gated, queue.Held} {
 		all = append(all, fmt.Sprintf("at rest: %s", place))
 	}
 	return all
@@ -54,10 +54,10 @@ func (w *world) countSwap(name string) {
 		if pod.Spec.SchedulerName != name {
 			continue
 		}
-		if w.sched.Rooms().Waiting.Has(pod.UID) {
+		if w.sched.Components().Waiting.Has(pod.UID) {
 			w.count("a swap meets a pod at Permit")
 		}
-		if w.sched.Rooms().Queue.Places()[pod.UID] == queue.Unschedulable {
+		if w.sched.Components().Queue.Places()[pod.UID] == queue.Unschedulable {
 			w.count("a swap meets a refused pod")
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // checkStill is what is true when nothing but time can move.
 func (w *world) checkStill() {
 	for _, pod := range w.server.sortedPods() {
-		if pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" && w.sched.Rooms().Waiting.Has(pod.UID) {
+		if pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" && w.sched.Components().Waiting.Has(pod.UID) {
 			w.fail("%s waits at Permit, and is being deleted", describe(pod))
 		}
 	}
@@ -63,22 +63,22 @@ func (w *world) atRest() bool {
 	if len(w.ghosts) > 0 || len(w.leaving) > 0 || !w.still() {
 		return false
 	}
-	for _, place := range w.sched.Rooms().Queue.Places() {
+	for _, place := range w.sched.Components().Queue.Places() {
 		if place == queue.Active || place == queue.Backoff || place == queue.InFlight || place == "" {
 			return false
 		}
 	}
 	for _, p := range w.profiles {
-		if p.runs != nil && w.sched.Rooms().Queue.Counts(p.name).SetAside > 0 {
+		if p.runs != nil && w.sched.Components().Queue.Counts(p.name).Quarantined > 0 {
 			return false // it comes back when its time is over
 		}
 	}
-	return w.clock.quiet() && w.sched.Rooms().Waiting.Len() == 0
+	return w.clock.quiet() && w.sched.Components().Waiting.Len() == 0
 }
 
 func (w *world) places() map[string]int {
 	counts := map[string]int{}
-	for _, place := range w.sched.Rooms().Queue.Places() {
+	for _, place := range w.sched.Components().Queue.Places() {
 		counts[string(place)]++
 	}
 	return counts
@@ -90,7 +90,7 @@ func (w *world) checkAtRest() {
 	w.checkProfiles()
 	w.checkWaiting()
 	w.checkCache()
-	if markers, kept := w.sched.Rooms().Queue.Kept(); markers+kept > 0 {
+	if markers, kept := w.sched.Components().Queue.InFlightCounts(); markers+kept > 0 {
 		w.fail("the log of events keeps %d markers and %d events", markers, kept)
 	}
 	for _, p := range w.probes {
@@ -123,7 +123,7 @@ func (w *world) checkProfiles() {
 // checkWaiting finds every pod that waits in exactly one place, and none there
 // that need not wait.
 func (w *world) checkWaiting() {
-	places := w.sched.Rooms().Queue.Places()
+	places := w.sched.Components().Queue.Places()
 	for _, pod := range w.server.sortedPods() {
 		place, queued := places[pod.UID]
 		delete(places, pod.UID)
@@ -152,12 +152,12 @@ func (w *world) checkPlace(pod *v1.Pod, p *profile, place queue.Place, queued bo
 	want := queue.Unschedulable
 	switch {
 	case p.runs == nil:
-		if queued && place != queue.Parked {
+		if queued && place != queue.Held {
 			w.fail("%s is %s, and its profile does not run", describe(pod), place)
 		}
 		return
 	case p.paused, len(pod.Spec.ResourceClaims) > 0:
-		want = queue.Parked
+		want = queue.Held
 	case len(pod.Spec.SchedulingGates) > 0, !p.runs.withoutProbe && pod.Labels[holdLabel] != "":
 		want = queue.Gated
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/berthdev/berth/scheduler/intake"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 )
 
 var podResource = schema.GroupResource{Resource: "pods"}
@@ -54,7 +54,7 @@ func newServer() *server {
 
 // transform is the one of the manager's informers where all plugins are built in.
 // What the API server answers to a GET or a PATCH goes through none.
-var transform = intake.Trim(false)
+var transform = eventhandlers.Trim(false)
 
 // delivered returns an object as an informer delivers it.
 func (s *server) delivered(o object) object {

@@ -25,7 +25,7 @@ func (w *world) registry() framework.Registry {
 	}
 	for _, name := range []string{witnessName, probeName, orderName} {
 		plugin := registry[name]
-		plugin.BuiltIn = name != probeName || !w.swarm.foreign
+		plugin.InTree = name != probeName || !w.swarm.foreign
 		registry[name] = plugin
 	}
 	return registry

@@ -120,14 +120,14 @@ func (w *world) boot() {
 		Clock:       w.clock,
 		Log:         logr.Discard(),
 		Epoch:       func(context.Context) int64 { return int64(w.life) },
-		Takeover:    w.takeover(),
+		Handover:    w.takeover(),
 		Go:          func(work func()) { w.tasks.start("work", work).view = w.known() },
 		Wait:        w.tasks.wait,
-		Slice:       1,
+		ChunkSize:   1,
 		Yield:       w.breathe,
 	})
 	sched := w.sched
-	w.tasks.start("warm", func() { w.must(scheduler.Warm{Scheduler: sched}.Start(context.Background())) })
+	w.tasks.start("warm", func() { w.must(scheduler.Standby{Scheduler: sched}.Start(context.Background())) })
 	w.tasks.start(loopTask, func() {
 		// Start waits for this, but in a way of its own.
 		w.tasks.park(func() bool { return sched.Ready() == nil })

@@ -49,7 +49,7 @@ func (o options) template(app string) corev1.PodTemplateSpec {
 			}},
 		},
 	}
-	fixture.Workload(&template.Spec)
+	fixture.AddWorkloadFields(&template.Spec)
 	return template
 }
 

@@ -71,7 +71,7 @@ func TestAPodThatIsNotAsItMustBeIsAFault(t *testing.T) {
 }
 
 func TestANodeOverWhatItOffersIsAFault(t *testing.T) {
-	node := *fixture.Node("n1").Offers("cpu", "1", "memory", "1Gi", "pods", "2").Obj()
+	node := *fixture.Node("n1").Capacity("cpu", "1", "memory", "1Gi", "pods", "2").Obj()
 	pod := func(name, cpu string) corev1.Pod { return *fixture.Pod(name).Requests("cpu", cpu).On("n1").Obj() }
 	for sentence, c := range map[string]struct {
 		pods []corev1.Pod

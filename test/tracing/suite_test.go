@@ -49,7 +49,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	for _, name := range []string{"n1", "n2"} {
-		node := fixture.Node(name).Offers("cpu", "4", "pods", "110").Obj()
+		node := fixture.Node(name).Capacity("cpu", "4", "pods", "110").Obj()
 		_, err := cp.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 	}

@@ -37,10 +37,10 @@ var _ = Describe("A collector", func() {
 		end := manages(ctx, endpoint+c.address, rate+"1000000")
 		pods := map[string]*v1.Pod{}
 		for _, name := range []string{"web-0", "web-1", "web-2"} {
-			pods[name] = admin.Pod(ctx, fixture.Pod("default/"+name).Scheduler("berth").Requests("cpu", "500m"))
+			pods[name] = admin.Pod(ctx, fixture.Pod("default/"+name).SchedulerName("berth").Requests("cpu", "500m"))
 			admin.ExpectBound(ctx, pods[name])
 		}
-		pods["large"] = admin.Pod(ctx, fixture.Pod("default/large").Scheduler("berth").Requests("cpu", "64"))
+		pods["large"] = admin.Pod(ctx, fixture.Pod("default/large").SchedulerName("berth").Requests("cpu", "64"))
 		// The pod says so before its attempt has ended.
 		Eventually(admin.Standing(ctx, pods["large"])).Should(ContainSubstring("Insufficient cpu"))
 		By("what is left being sent when the manager ends")
@@ -85,7 +85,7 @@ var _ = Describe("A collector", func() {
 
 	It("is sent nothing at a rate of 0", func(ctx SpecContext) {
 		end := manages(ctx, endpoint+c.address, rate+"0")
-		pod := admin.Pod(ctx, fixture.Pod("default/unseen").Scheduler("berth").Requests("cpu", "100m"))
+		pod := admin.Pod(ctx, fixture.Pod("default/unseen").SchedulerName("berth").Requests("cpu", "100m"))
 		admin.ExpectBound(ctx, pod)
 		end()
 		Expect(c.read()).To(BeEmpty())
@@ -93,7 +93,7 @@ var _ = Describe("A collector", func() {
 
 	It("is missed by nobody when it is not there", func(ctx SpecContext) {
 		end := manages(ctx, endpoint+"127.0.0.1:1", rate+"1000000")
-		pod := admin.Pod(ctx, fixture.Pod("default/untold").Scheduler("berth").Requests("cpu", "100m"))
+		pod := admin.Pod(ctx, fixture.Pod("default/untold").SchedulerName("berth").Requests("cpu", "100m"))
 		admin.ExpectBound(ctx, pod)
 		end()
 	}, minute)

@@ -13,8 +13,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/intake"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/hints"
@@ -32,7 +32,7 @@ type bedroom struct {
 
 // newBedroom asks the plugins of b what wakes the pods that they refuse.
 func newBedroom(ctx context.Context, b *run.Berth) (*bedroom, error) {
-	registered, err := b.Framework().Hints(ctx)
+	registered, err := b.Framework().RegisteredEvents(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -47,10 +47,10 @@ func newBedroom(ctx context.Context, b *run.Berth) (*bedroom, error) {
 	}
 	factory, all := hints.NewInformers()
 	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	r := &bedroom{informers: all, queue: queue.New(queue.Options{Clock: clock}), named: profile.Wakes(rules.Hints)}
-	r.queue.Adopt(ctx, b.Blueprint().Name, rules)
-	_, err = intake.New(intake.Options{
-		Cache: cache.New(), Queue: r.queue, Waiting: framework.NewWaitingPods(clock), Observe: func(*v1.Pod) {}, Forget: func(*v1.Pod) {}, Log: logr.Discard(),
+	r := &bedroom{informers: all, queue: queue.New(queue.Options{Clock: clock}), named: profile.RequeueEvents(rules.Hints)}
+	r.queue.SetProfile(ctx, b.Blueprint().Name, rules)
+	_, err = eventhandlers.New(eventhandlers.Options{
+		Cache: cache.New(), Queue: r.queue, WaitingPods: framework.NewWaitingPods(clock), OnUnscheduledPodUpdate: func(*v1.Pod) {}, OnPodGone: func(*v1.Pod) {}, Log: logr.Discard(),
 	}).Register(factory)
 	return r, err
 }
@@ -62,7 +62,7 @@ func (r *bedroom) wakes(ctx context.Context, profile string, pod *v1.Pod, unfit 
 	pod.Spec.SchedulerName, pod.Spec.NodeName = profile, ""
 	r.queue.Add(ctx, pod)
 	attempt := r.queue.TryPop()
-	attempt.Refused(ctx, unfit.Diagnosis.Unschedulable, unfit.Diagnosis.Pending)
+	attempt.Refused(ctx, unfit.Diagnosis.UnschedulablePlugins, unfit.Diagnosis.PendingPlugins)
 	err := change()
 	place := r.queue.Places()[pod.UID]
 	r.queue.Delete(pod.UID)
@@ -72,7 +72,7 @@ func (r *bedroom) wakes(ctx context.Context, profile string, pod *v1.Pod, unfit 
 // names says whether what wakes one of the plugins that refused is called event,
 // or wider.
 func (r *bedroom) names(unfit *framework.FitError, event, wider string) bool {
-	for _, plugin := range sets.List(unfit.Diagnosis.Unschedulable.Union(unfit.Diagnosis.Pending)) {
+	for _, plugin := range sets.List(unfit.Diagnosis.UnschedulablePlugins.Union(unfit.Diagnosis.PendingPlugins)) {
 		if slices.ContainsFunc(r.named[plugin], func(name string) bool { return name == event || name == wider || name == "*/*" }) {
 			return true
 		}

@@ -22,7 +22,7 @@ type sleeper struct {
 // proveWoken gives a node what it misses while the pod sleeps, and then has pods
 // leave it instead: what happens there is among what is said to wake the pod, and
 // wakes it.
-func proveWoken(t *testing.T, s sleeper, miss decision.NearMiss, total *counts) {
+func proveWoken(t *testing.T, s sleeper, miss decision.ClosestNode, total *counts) {
 	t.Helper()
 	before := s.Node(miss.Node)
 	after, room := before.DeepCopy(), true
@@ -64,7 +64,7 @@ func proveWoken(t *testing.T, s sleeper, miss decision.NearMiss, total *counts) 
 }
 
 // expectWoken has the change happen after all was as it was.
-func (s sleeper) expectWoken(t *testing.T, miss decision.NearMiss, event string, change, undo func() error) {
+func (s sleeper) expectWoken(t *testing.T, miss decision.ClosestNode, event string, change, undo func() error) {
 	t.Helper()
 	if !s.names(s.unfit, event, "Node/Update") {
 		t.Errorf("pod %s, which misses %+v on %s, is not said to be woken by %s", s.pod.Name, miss.Missing, miss.Node, event)
@@ -84,7 +84,7 @@ func (s sleeper) expectWoken(t *testing.T, miss decision.NearMiss, event string,
 // whoMustLeave are pods of a node after whose leaving the pod fits there; none
 // where it would not.
 func (s sleeper) whoMustLeave(node string) (leavers []*v1.Pod) {
-	for _, info := range slices.Clone(s.Last().Snapshot.Node(node).GetPods()) {
+	for _, info := range slices.Clone(s.LastRequest().Snapshot.Node(node).GetPods()) {
 		leavers = append(leavers, info.GetPod())
 	}
 	if len(leavers) == 0 || !s.FitsWithout(s.pod, node, leavers) {

@@ -107,7 +107,7 @@ func history(t *testing.T, seed uint64, total *counts) {
 }
 
 // prove gives a node what it misses, and all but one of it.
-func prove(t *testing.T, b *run.Berth, pod *v1.Pod, miss decision.NearMiss, total *counts) {
+func prove(t *testing.T, b *run.Berth, pod *v1.Pod, miss decision.ClosestNode, total *counts) {
 	t.Helper()
 	before := b.Node(miss.Node)
 	if len(miss.Missing) > 1 {

@@ -22,7 +22,7 @@ type API struct{ client.Client }
 // Pod creates a pod, which goes at once when the spec ends.
 func (a API) Pod(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	pod := b.Whole()
+	pod := b.Valid()
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
 	return Created(ctx, a, pod)
 }

@@ -19,7 +19,7 @@ import (
 const root = "../.."
 
 // shipped is the bundle in the tree, as the lifecycle manager's own code reads it.
-func shipped(t *testing.T) *manifests.Bundle {
+func committedBundle(t *testing.T) *manifests.Bundle {
 	t.Helper()
 	bundle, err := manifests.GetBundleFromDir(filepath.Join(root, "bundle"))
 	if err != nil {
@@ -28,7 +28,7 @@ func shipped(t *testing.T) *manifests.Bundle {
 	return bundle
 }
 
-func sources(t *testing.T) *source {
+func readSources(t *testing.T) *source {
 	t.Helper()
 	s, err := read(root)
 	if err != nil {
@@ -38,7 +38,7 @@ func sources(t *testing.T) *source {
 }
 
 // tree is every file of a bundle, by its path below the folder that holds it.
-func tree(t *testing.T, dir string) map[string]string {
+func bundleFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	for _, pattern := range []string{"bundle.Dockerfile", "bundle/*/*", "bundle/*/*/*"} {
@@ -56,17 +56,17 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-func TestTheBundleIsWhatConfigSays(t *testing.T) {
+func TestTheBundleIsUpToDate(t *testing.T) {
 	dir := t.TempDir()
 	if err := run(options{root: root, out: dir}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(tree(t, dir), tree(t, root)); diff != "" {
+	if diff := cmp.Diff(bundleFiles(t, dir), bundleFiles(t, root)); diff != "" {
 		t.Errorf("run `make bundle` and commit what it changes (-made now, +in the tree):\n%s", diff)
 	}
 }
 
-func TestAnotherVersionIsOneAtEachPlace(t *testing.T) {
+func TestAVersionIsWrittenEverywhere(t *testing.T) {
 	dir := t.TempDir()
 	if err := run(options{root: root, out: dir, version: "0.0.9", image: "example.com/berth@sha256:0"}); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestAnotherVersionIsOneAtEachPlace(t *testing.T) {
 	if diff := cmp.Diff(related, csv.Spec.RelatedImages); diff != "" {
 		t.Errorf("relatedImages of an image by digest (-want,+got):\n%s", diff)
 	}
-	if images := shipped(t).CSV.Spec.RelatedImages; images != nil {
+	if images := committedBundle(t).CSV.Spec.RelatedImages; images != nil {
 		t.Errorf("relatedImages of an image by tag: %v, want none: a mirror could not take it", images)
 	}
 	if err := run(options{root: root, out: dir, version: "one"}); err == nil || !strings.Contains(err.Error(), "1.2.3") {
@@ -96,8 +96,8 @@ func TestAnotherVersionIsOneAtEachPlace(t *testing.T) {
 
 // The lifecycle manager gives the account these, and installs the rest as it is: taken
 // together it must be what config/default gives, no more and no less.
-func TestTheRightsAreThoseOfConfig(t *testing.T) {
-	bundle, config := shipped(t), sources(t)
+func TestThePermissionsAreThoseOfConfig(t *testing.T) {
+	bundle, config := committedBundle(t), readSources(t)
 	bound, users := map[string]bool{}, map[string]any{}
 	var want [][]rbacv1.PolicyRule
 	for _, o := range config.objects {
@@ -110,7 +110,7 @@ func TestTheRightsAreThoseOfConfig(t *testing.T) {
 		switch {
 		case !slices.Contains([]string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}, o.GetKind()):
 		case o.GetKind() == "ClusterRole" && bound[o.GetName()] && !aggregated:
-			role, err := as[rbacv1.ClusterRole](o)
+			role, err := convertTo[rbacv1.ClusterRole](o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func TestTheRightsAreThoseOfConfig(t *testing.T) {
 
 func TestTheExamplesAreTheSamples(t *testing.T) {
 	var got []map[string]any
-	if err := json.Unmarshal([]byte(shipped(t).CSV.Annotations["alm-examples"]), &got); err != nil {
+	if err := json.Unmarshal([]byte(committedBundle(t).CSV.Annotations["alm-examples"]), &got); err != nil {
 		t.Fatal(err)
 	}
 	var want []map[string]any
@@ -174,7 +174,7 @@ func TestTheExamplesAreTheSamples(t *testing.T) {
 }
 
 func TestEachTopLevelFieldIsDescribed(t *testing.T) {
-	bundle := shipped(t)
+	bundle := committedBundle(t)
 	for _, crd := range bundle.V1CRDs {
 		at := slices.IndexFunc(bundle.CSV.Spec.CustomResourceDefinitions.Owned,
 			func(d ownedCRD) bool { return d.Name == crd.Name })
@@ -206,8 +206,8 @@ func TestEachTopLevelFieldIsDescribed(t *testing.T) {
 }
 
 // The samples name the package and its channel, and whoever installs them.
-func TestTheWaysToInstallItNameIt(t *testing.T) {
-	bundle := shipped(t)
+func TestTheInstallSamplesNameThePackage(t *testing.T) {
+	bundle := committedBundle(t)
 	for _, file := range []string{"subscription.yaml", "clusterextension.yaml"} {
 		objects, err := readObjects(filepath.Join(root, "config", "olm", file))
 		if err != nil {

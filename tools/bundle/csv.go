@@ -22,8 +22,8 @@ func (s *source) csv(version, image string) (*v1alpha1.ClusterServiceVersion, er
 	csv := s.base.DeepCopy()
 	csv.Name += ".v" + version
 	csv.Spec.Version.Version = parsed
-	csv.Spec.MinKubeVersion = s.oldest
-	csv.Spec.Description = s.text
+	csv.Spec.MinKubeVersion = s.minKubeVersion
+	csv.Spec.Description = s.description
 	csv.Spec.Icon = []v1alpha1.Icon{{Data: base64.StdEncoding.EncodeToString(s.icon), MediaType: "image/svg+xml"}}
 	csv.Annotations["containerImage"] = image
 	// Who mirrors a catalog's images takes those that are named here, by digest. A
@@ -34,7 +34,7 @@ func (s *source) csv(version, image string) (*v1alpha1.ClusterServiceVersion, er
 	if csv.Annotations["alm-examples"], err = examples(s.samples); err != nil {
 		return nil, err
 	}
-	if csv.Spec.CustomResourceDefinitions.Owned, err = s.owned(); err != nil {
+	if csv.Spec.CustomResourceDefinitions.Owned, err = s.ownedCRDs(); err != nil {
 		return nil, err
 	}
 	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyNameDeployment
@@ -62,7 +62,7 @@ func (s *source) strategy(image string) (v1alpha1.StrategyDetailsDeployment, err
 	for _, o := range s.objects {
 		switch o.GetKind() {
 		case "Deployment":
-			d, err := as[appsv1.Deployment](o)
+			d, err := convertTo[appsv1.Deployment](o)
 			if err != nil {
 				return strategy, err
 			}
@@ -72,14 +72,14 @@ func (s *source) strategy(image string) (v1alpha1.StrategyDetailsDeployment, err
 			strategy.DeploymentSpecs = append(strategy.DeploymentSpecs,
 				v1alpha1.StrategyDeploymentSpec{Name: d.Name, Label: d.Labels, Spec: d.Spec})
 		case "ClusterRole":
-			account, err := s.accountOf(o)
+			account, err := s.serviceAccountOf(o)
 			if err != nil {
 				return strategy, err
 			}
 			if account == "" {
 				continue
 			}
-			role, err := as[rbacv1.ClusterRole](o)
+			role, err := convertTo[rbacv1.ClusterRole](o)
 			if err != nil {
 				return strategy, err
 			}
@@ -93,7 +93,7 @@ func (s *source) strategy(image string) (v1alpha1.StrategyDetailsDeployment, err
 // accountOf is the ServiceAccount that the lifecycle manager gives a ClusterRole to;
 // empty where it does not: the role is for users, or kube-controller-manager fills it
 // in, and a copy would stay empty.
-func (s *source) accountOf(role *unstructured.Unstructured) (string, error) {
+func (s *source) serviceAccountOf(role *unstructured.Unstructured) (string, error) {
 	if _, aggregated := role.Object["aggregationRule"]; aggregated {
 		return "", nil
 	}
@@ -101,7 +101,7 @@ func (s *source) accountOf(role *unstructured.Unstructured) (string, error) {
 		if o.GetKind() != "ClusterRoleBinding" {
 			continue
 		}
-		binding, err := as[rbacv1.ClusterRoleBinding](o)
+		binding, err := convertTo[rbacv1.ClusterRoleBinding](o)
 		if err != nil {
 			return "", err
 		}

@@ -19,7 +19,7 @@ func container(b *manifests.Bundle) *corev1.Container {
 
 // scorecard is what `operator-sdk scorecard` would find wrong. A SchedulingDecision is
 // a record: it has no spec, and is not asked for one.
-func scorecard(b *manifests.Bundle) (wrong []string) {
+func scorecardErrors(b *manifests.Bundle) (wrong []string) {
 	var examples []unstructured.Unstructured
 	if err := json.Unmarshal([]byte(b.CSV.Annotations["alm-examples"]), &examples); err != nil {
 		return []string{err.Error()}
@@ -69,7 +69,7 @@ func inSchema(b *manifests.Bundle, kind, part, field string) bool {
 }
 
 // generationOne is for what operator-controller, OLM v1, would not install the bundle.
-func generationOne(b *manifests.Bundle) (wrong []string) {
+func olmV1Errors(b *manifests.Bundle) (wrong []string) {
 	spec := b.CSV.Spec
 	if b.Package == "" {
 		wrong = append(wrong, "no package name")
@@ -104,7 +104,7 @@ func generationOne(b *manifests.Bundle) (wrong []string) {
 			wrong = append(wrong, "twice: "+id)
 		}
 		names[id] = true
-		if !slices.Contains(append(beside, "ClusterServiceVersion", "CustomResourceDefinition"), o.GetKind()) {
+		if !slices.Contains(append(bundleKinds, "ClusterServiceVersion", "CustomResourceDefinition"), o.GetKind()) {
 			wrong = append(wrong, "a kind that is not installed: "+id)
 		}
 	}
@@ -116,32 +116,32 @@ func generationOne(b *manifests.Bundle) (wrong []string) {
 	return wrong
 }
 
-func TestNeitherTheScorecardNorTheNextGenerationObjects(t *testing.T) {
-	for _, wrong := range slices.Concat(scorecard(shipped(t)), generationOne(shipped(t))) {
+func TestTheScorecardAndOLMV1FindNothing(t *testing.T) {
+	for _, wrong := range slices.Concat(scorecardErrors(committedBundle(t)), olmV1Errors(committedBundle(t))) {
 		t.Error(wrong)
 	}
 	for name, tc := range map[string]struct {
 		ask   func(*manifests.Bundle) []string
 		spoil func(*manifests.Bundle)
 	}{
-		"no resources": {scorecard, func(b *manifests.Bundle) { b.CSV.Spec.CustomResourceDefinitions.Owned[0].Resources = nil }},
-		"spec.spec is not described": {scorecard, func(b *manifests.Bundle) {
+		"no resources": {scorecardErrors, func(b *manifests.Bundle) { b.CSV.Spec.CustomResourceDefinitions.Owned[0].Resources = nil }},
+		"spec.spec is not described": {scorecardErrors, func(b *manifests.Bundle) {
 			b.CSV.Annotations["alm-examples"] = `[{"kind":"PluginConfig","spec":{"spec":1}}]`
 		}},
-		"no spec": {scorecard, func(b *manifests.Bundle) { b.CSV.Annotations["alm-examples"] = `[{"kind":"PluginConfig"}]` }},
-		"the CRD does not know": {scorecard, func(b *manifests.Bundle) {
+		"no spec": {scorecardErrors, func(b *manifests.Bundle) { b.CSV.Annotations["alm-examples"] = `[{"kind":"PluginConfig"}]` }},
+		"the CRD does not know": {scorecardErrors, func(b *manifests.Bundle) {
 			b.CSV.Annotations["alm-examples"] = `[{"kind":"PluginConfig","spec":{"x":1}}]`
 		}},
-		"no package name":        {generationOne, func(b *manifests.Bundle) { b.Package = "" }},
-		"not for all namespaces": {generationOne, func(b *manifests.Bundle) { b.CSV.Spec.InstallModes = nil }},
-		"twice":                  {generationOne, func(b *manifests.Bundle) { b.Objects = append(b.Objects, b.Objects[0]) }},
-		"owns a CRD that is not there": {generationOne, func(b *manifests.Bundle) {
+		"no package name":        {olmV1Errors, func(b *manifests.Bundle) { b.Package = "" }},
+		"not for all namespaces": {olmV1Errors, func(b *manifests.Bundle) { b.CSV.Spec.InstallModes = nil }},
+		"twice":                  {olmV1Errors, func(b *manifests.Bundle) { b.Objects = append(b.Objects, b.Objects[0]) }},
+		"owns a CRD that is not there": {olmV1Errors, func(b *manifests.Bundle) {
 			b.CSV.Spec.CustomResourceDefinitions.Owned[0].Name = "ships.berth.dev"
 		}},
-		"a kind that is not installed": {generationOne, func(b *manifests.Bundle) { b.Objects[0].SetKind("Ship") }},
+		"a kind that is not installed": {olmV1Errors, func(b *manifests.Bundle) { b.Objects[0].SetKind("Ship") }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bundle := shipped(t)
+			bundle := committedBundle(t)
 			tc.spoil(bundle)
 			if said := tc.ask(bundle); !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, name) }) {
 				t.Errorf("found only %q", said)

@@ -21,7 +21,7 @@ const (
 
 // owned describes each CRD. Descriptions are those of the schema, which are the
 // comments of the Go types; the base has the rest, and must have it of each.
-func (s *source) owned() ([]v1alpha1.CRDDescription, error) {
+func (s *source) ownedCRDs() ([]v1alpha1.CRDDescription, error) {
 	all := s.base.Spec.CustomResourceDefinitions.DeepCopy().Owned
 	for i := range all {
 		at := slices.IndexFunc(s.crds, func(c crd) bool { return c.def.Name == all[i].Name })
@@ -45,12 +45,12 @@ func describe(d *v1alpha1.CRDDescription, of apiextensionsv1.CustomResourceDefin
 	d.Description = oneLine(schema.Description)
 	for name, field := range fields(schema, "spec") {
 		d.SpecDescriptors = append(d.SpecDescriptors, v1alpha1.SpecDescriptor{
-			Path: name, DisplayName: spaced(name), Description: oneLine(field.Description), XDescriptors: shownAs(name, field),
+			Path: name, DisplayName: displayName(name), Description: oneLine(field.Description), XDescriptors: xDescriptors(name, field),
 		})
 	}
 	for name, field := range fields(schema, "status") {
 		d.StatusDescriptors = append(d.StatusDescriptors, v1alpha1.StatusDescriptor{
-			Path: name, DisplayName: spaced(name), Description: oneLine(field.Description), XDescriptors: shownAs(name, field),
+			Path: name, DisplayName: displayName(name), Description: oneLine(field.Description), XDescriptors: xDescriptors(name, field),
 		})
 	}
 }
@@ -68,7 +68,7 @@ func fields(schema *apiextensionsv1.JSONSchemaProps, of string) func(func(string
 }
 
 // shownAs is nothing where a console has no better way than its own.
-func shownAs(name string, field apiextensionsv1.JSONSchemaProps) []string {
+func xDescriptors(name string, field apiextensionsv1.JSONSchemaProps) []string {
 	switch {
 	case name == "conditions":
 		return []string{asConditions}
@@ -87,7 +87,7 @@ func shownAs(name string, field apiextensionsv1.JSONSchemaProps) []string {
 }
 
 // spaced makes words of a field's name: "pluginConfig" is "Plugin Config".
-func spaced(name string) string {
+func displayName(name string) string {
 	var b strings.Builder
 	for i, r := range name {
 		if i == 0 {

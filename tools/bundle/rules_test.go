@@ -15,7 +15,7 @@ type ownedCRD = v1alpha1.CRDDescription
 
 // judges are all sets of validators but one: MultipleArchitecturesValidator has docker
 // ask a registry about images.
-var judges = map[string]interfaces.Validator{
+var validators = map[string]interfaces.Validator{
 	"ClusterServiceVersion":    validation.ClusterServiceVersionValidator,
 	"CustomResourceDefinition": validation.CustomResourceDefinitionValidator,
 	"Bundle":                   validation.BundleValidator,
@@ -31,7 +31,7 @@ var judges = map[string]interfaces.Validator{
 }
 
 // judged is all that a validator says of a bundle, warnings too.
-func judged(judge interfaces.Validator, bundle *manifests.Bundle) []string {
+func validatorMessages(judge interfaces.Validator, bundle *manifests.Bundle) []string {
 	objects := append(bundle.ObjectsToValidate(), map[string]string{"k8s-version": "1.37"})
 	var said []string
 	for _, result := range judge.Validate(objects...) {
@@ -43,9 +43,9 @@ func judged(judge interfaces.Validator, bundle *manifests.Bundle) []string {
 }
 
 func TestNoValidatorHasAWarning(t *testing.T) {
-	for name, judge := range judges {
+	for name, judge := range validators {
 		t.Run(name, func(t *testing.T) {
-			for _, said := range judged(judge, shipped(t)) {
+			for _, said := range validatorMessages(judge, committedBundle(t)) {
 				t.Error(said)
 			}
 		})
@@ -53,7 +53,7 @@ func TestNoValidatorHasAWarning(t *testing.T) {
 }
 
 // Who is silent about everything proves nothing.
-func TestTheValidatorsFindWhatIsWrong(t *testing.T) {
+func TestTheValidatorsFindErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		judge string
 		spoil func(*manifests.Bundle)
@@ -71,9 +71,9 @@ func TestTheValidatorsFindWhatIsWrong(t *testing.T) {
 		"a container without request": {"GoodPractices", func(b *manifests.Bundle) { container(b).Resources.Requests = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bundle := shipped(t)
+			bundle := committedBundle(t)
 			tc.spoil(bundle)
-			if len(judged(judges[tc.judge], bundle)) == 0 {
+			if len(validatorMessages(validators[tc.judge], bundle)) == 0 {
 				t.Errorf("the validator %s says nothing", tc.judge)
 			}
 		})

@@ -20,14 +20,14 @@ import (
 
 // source is all that the bundle is made from.
 type source struct {
-	root    string
-	base    v1alpha1.ClusterServiceVersion // what no other file says
-	objects []*unstructured.Unstructured   // dist/install.yaml, without the CRDs
-	crds    []crd
-	samples []*unstructured.Unstructured // examples, in the order of their files
-	oldest  string                       // the oldest API server that tests run on, 1.2.3
-	icon    []byte
-	text    string // the long description
+	root           string
+	base           v1alpha1.ClusterServiceVersion // what no other file says
+	objects        []*unstructured.Unstructured   // dist/install.yaml, without the CRDs
+	crds           []crd
+	samples        []*unstructured.Unstructured // examples, in the order of their files
+	minKubeVersion string                       // the oldest API server that tests run on, 1.2.3
+	icon           []byte
+	description    string // the long description
 }
 
 // crd is a CustomResourceDefinition and its file, which goes into the bundle as it is.
@@ -42,7 +42,7 @@ func (s *source) path(parts ...string) string {
 
 func read(root string) (*source, error) {
 	s := &source{root: root}
-	return s, errors.Join(s.readBase(), s.readInstall(), s.readCRDs(), s.readSamples(), s.readOldest())
+	return s, errors.Join(s.readBase(), s.readInstall(), s.readCRDs(), s.readSamples(), s.readMinKubeVersion())
 }
 
 func (s *source) readBase() error {
@@ -58,7 +58,7 @@ func (s *source) readBase() error {
 	if err != nil {
 		return err
 	}
-	s.text = string(text)
+	s.description = string(text)
 	s.icon, err = os.ReadFile(from("icon.svg"))
 	return err
 }
@@ -100,7 +100,7 @@ func (s *source) readSamples() error {
 
 // readOldest takes the promise from who keeps it: `make older` runs the tests against
 // the API servers that tools/older pins.
-func (s *source) readOldest() error {
+func (s *source) readMinKubeVersion() error {
 	entries, err := os.ReadDir(s.path("tools", "older"))
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *source) readOldest() error {
 	if len(minors) == 0 {
 		return errors.New("tools/older: no version there")
 	}
-	s.oldest = fmt.Sprintf("1.%d.0", slices.Min(minors))
+	s.minKubeVersion = fmt.Sprintf("1.%d.0", slices.Min(minors))
 	return nil
 }
 
@@ -140,7 +140,7 @@ func readObjects(file string) ([]*unstructured.Unstructured, error) {
 }
 
 // as is an object in its type.
-func as[T any](o *unstructured.Unstructured) (T, error) {
+func convertTo[T any](o *unstructured.Unstructured) (T, error) {
 	var into T
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &into)
 	if err != nil {

@@ -17,7 +17,7 @@ type schema = apiextensionsv1.JSONSchemaProps
 
 // broken is for what OLM v1 would refuse to put now in the place of then: what was
 // accepted, or stored, would not be any more, or would mean something else.
-func broken(then, now apiextensionsv1.CustomResourceDefinition) (wrong []string) {
+func incompatibleChanges(then, now apiextensionsv1.CustomResourceDefinition) (wrong []string) {
 	if then.Spec.Scope != now.Spec.Scope {
 		wrong = append(wrong, "the scope changes")
 	}
@@ -27,25 +27,25 @@ func broken(then, now apiextensionsv1.CustomResourceDefinition) (wrong []string)
 			wrong = append(wrong, "version "+old.Name+" goes")
 			continue
 		}
-		wrong = append(wrong, narrower(old.Name, old.Schema.OpenAPIV3Schema, now.Spec.Versions[at].Schema.OpenAPIV3Schema)...)
+		wrong = append(wrong, schemaChanges(old.Name, old.Schema.OpenAPIV3Schema, now.Spec.Versions[at].Schema.OpenAPIV3Schema)...)
 	}
 	return wrong
 }
 
 // narrower compares the schemas of one field and of all below it.
-func narrower(path string, then, now *schema) (wrong []string) {
+func schemaChanges(path string, then, now *schema) (wrong []string) {
 	if then == nil || now == nil {
 		return nil
 	}
 	for what, changes := range map[string]bool{
 		"type": then.Type != now.Type, "pattern": now.Pattern != "" && then.Pattern != now.Pattern,
-		"format": then.Format != now.Format, "default": !bytes.Equal(raw(then.Default), raw(now.Default)),
+		"format": then.Format != now.Format, "default": !bytes.Equal(rawJSON(then.Default), rawJSON(now.Default)),
 	} {
 		if changes {
 			wrong = append(wrong, fmt.Sprintf("%s: the %s changes", path, what))
 		}
 	}
-	wrong = append(wrong, bounds(path, then, now)...)
+	wrong = append(wrong, boundChanges(path, then, now)...)
 	for _, value := range then.Enum {
 		if len(now.Enum) > 0 && !slices.ContainsFunc(now.Enum, func(v apiextensionsv1.JSON) bool { return bytes.Equal(v.Raw, value.Raw) }) {
 			wrong = append(wrong, fmt.Sprintf("%s: the value %s goes", path, value.Raw))
@@ -58,25 +58,25 @@ func narrower(path string, then, now *schema) (wrong []string) {
 	}
 	for name, old := range then.Properties {
 		if next, is := now.Properties[name]; is {
-			wrong = append(wrong, narrower(path+"."+name, &old, &next)...)
+			wrong = append(wrong, schemaChanges(path+"."+name, &old, &next)...)
 		} else {
 			wrong = append(wrong, path+"."+name+": goes")
 		}
 	}
 	if then.Items != nil && now.Items != nil {
-		wrong = append(wrong, narrower(path+"[]", then.Items.Schema, now.Items.Schema)...)
+		wrong = append(wrong, schemaChanges(path+"[]", then.Items.Schema, now.Items.Schema)...)
 	}
 	return wrong
 }
 
-func bounds(path string, then, now *schema) (wrong []string) {
+func boundChanges(path string, then, now *schema) (wrong []string) {
 	type limit struct {
 		what      string
 		then, now *int64
 	}
 	for _, most := range []limit{
 		{"maxLength", then.MaxLength, now.MaxLength}, {"maxItems", then.MaxItems, now.MaxItems},
-		{"maxProperties", then.MaxProperties, now.MaxProperties}, {"maximum", whole(then.Maximum), whole(now.Maximum)},
+		{"maxProperties", then.MaxProperties, now.MaxProperties}, {"maximum", toInt64(then.Maximum), toInt64(now.Maximum)},
 	} {
 		if most.now != nil && (most.then == nil || *most.now < *most.then) {
 			wrong = append(wrong, fmt.Sprintf("%s: %s is less", path, most.what))
@@ -84,7 +84,7 @@ func bounds(path string, then, now *schema) (wrong []string) {
 	}
 	for _, least := range []limit{
 		{"minLength", then.MinLength, now.MinLength}, {"minItems", then.MinItems, now.MinItems},
-		{"minProperties", then.MinProperties, now.MinProperties}, {"minimum", whole(then.Minimum), whole(now.Minimum)},
+		{"minProperties", then.MinProperties, now.MinProperties}, {"minimum", toInt64(then.Minimum), toInt64(now.Minimum)},
 	} {
 		if least.now != nil && (least.then == nil || *least.now > *least.then) {
 			wrong = append(wrong, fmt.Sprintf("%s: %s is more", path, least.what))
@@ -93,14 +93,14 @@ func bounds(path string, then, now *schema) (wrong []string) {
 	return wrong
 }
 
-func whole(f *float64) *int64 {
+func toInt64(f *float64) *int64 {
 	if f == nil {
 		return nil
 	}
 	return new(int64(*f))
 }
 
-func raw(j *apiextensionsv1.JSON) []byte {
+func rawJSON(j *apiextensionsv1.JSON) []byte {
 	if j == nil {
 		return nil
 	}
@@ -118,7 +118,7 @@ func TestEveryReleaseCanBeUpgradedToThis(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tag := range strings.Fields(tags) {
-		for _, crd := range sources(t).crds {
+		for _, crd := range readSources(t).crds {
 			text, err := git("show", tag+":config/crd/bases/"+filepath.Base(crd.file))
 			if err != nil {
 				continue // the kind is younger
@@ -127,19 +127,19 @@ func TestEveryReleaseCanBeUpgradedToThis(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(text), &then); err != nil {
 				t.Fatal(err)
 			}
-			for _, wrong := range broken(then, crd.def) {
+			for _, wrong := range incompatibleChanges(then, crd.def) {
 				t.Errorf("%s to now: %s: %s", tag, crd.def.Name, wrong)
 			}
 		}
 	}
 }
 
-func TestAChangeThatWouldHurtIsFound(t *testing.T) {
+func TestAnIncompatibleChangeIsFound(t *testing.T) {
 	profiles := func() apiextensionsv1.CustomResourceDefinition {
-		crds := sources(t).crds
+		crds := readSources(t).crds
 		return crds[slices.IndexFunc(crds, func(c crd) bool { return c.def.Spec.Names.Kind == "SchedulingProfile" })].def
 	}
-	if wrong := broken(profiles(), profiles()); len(wrong) > 0 {
+	if wrong := incompatibleChanges(profiles(), profiles()); len(wrong) > 0 {
 		t.Errorf("no change is found to hurt: %q", wrong)
 	}
 	for want, spoil := range map[string]func(*apiextensionsv1.CustomResourceDefinition, *schema){
@@ -148,19 +148,19 @@ func TestAChangeThatWouldHurtIsFound(t *testing.T) {
 		"v1alpha1.spec.queue: goes":      func(_ *apiextensionsv1.CustomResourceDefinition, s *schema) { delete(s.Properties, "queue") },
 		"v1alpha1.spec.queue: is requir": func(_ *apiextensionsv1.CustomResourceDefinition, s *schema) { s.Required = []string{"queue"} },
 		`v1alpha1.spec.state: the value "Paused" goes`: func(_ *apiextensionsv1.CustomResourceDefinition, s *schema) {
-			edit(s, "state", func(f *schema) { f.Enum = f.Enum[:1] })
+			changeField(s, "state", func(f *schema) { f.Enum = f.Enum[:1] })
 		},
 		"v1alpha1.spec.state: the default changes": func(_ *apiextensionsv1.CustomResourceDefinition, s *schema) {
-			edit(s, "state", func(f *schema) { f.Default = &apiextensionsv1.JSON{Raw: []byte(`"Paused"`)} })
+			changeField(s, "state", func(f *schema) { f.Default = &apiextensionsv1.JSON{Raw: []byte(`"Paused"`)} })
 		},
 		"v1alpha1.spec.base: the type changes": func(_ *apiextensionsv1.CustomResourceDefinition, s *schema) {
-			edit(s, "base", func(f *schema) { f.Type = "integer" })
+			changeField(s, "base", func(f *schema) { f.Type = "integer" })
 		},
 		"v1alpha1.spec.percentageOfNodesToScore: maximum is less": func(_ *apiextensionsv1.CustomResourceDefinition, s *schema) {
-			edit(s, "percentageOfNodesToScore", func(f *schema) { f.Maximum = new(50.0) })
+			changeField(s, "percentageOfNodesToScore", func(f *schema) { f.Maximum = new(50.0) })
 		},
 		"v1alpha1.spec.extenders: minItems is more": func(_ *apiextensionsv1.CustomResourceDefinition, s *schema) {
-			edit(s, "extenders", func(f *schema) { f.MinItems = new(int64(1)) })
+			changeField(s, "extenders", func(f *schema) { f.MinItems = new(int64(1)) })
 		},
 	} {
 		t.Run(want, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestAChangeThatWouldHurtIsFound(t *testing.T) {
 			spec := now.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 			spoil(&now, &spec)
 			now.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
-			if said := broken(profiles(), now); !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, want) }) {
+			if said := incompatibleChanges(profiles(), now); !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, want) }) {
 				t.Errorf("found only %q", said)
 			}
 		})
@@ -176,7 +176,7 @@ func TestAChangeThatWouldHurtIsFound(t *testing.T) {
 }
 
 // edit changes one field of a schema.
-func edit(s *schema, name string, change func(*schema)) {
+func changeField(s *schema, name string, change func(*schema)) {
 	field := s.Properties[name]
 	change(&field)
 	s.Properties[name] = field

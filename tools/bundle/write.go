@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const made = "# Made by `make bundle`; config/ is what to change.\n"
+const generatedComment = "# Made by `make bundle`; config/ is what to change.\n"
 
 // labels are what says that an image, or a folder, is a bundle: the annotations of the
 // one, the labels of the other. A version before 1.0.0 is a candidate.
@@ -30,7 +30,7 @@ var labels = [][2]string{
 
 // beside are the kinds that may go along with a ClusterServiceVersion, of which Berth
 // has any; operator-registry has the whole list.
-var beside = []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service", "PodDisruptionBudget", "ConfigMap", "NetworkPolicy"}
+var bundleKinds = []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service", "PodDisruptionBudget", "ConfigMap", "NetworkPolicy"}
 
 // write makes bundle/ and bundle.Dockerfile in the folder out.
 func (s *source) write(out string, csv *v1alpha1.ClusterServiceVersion) error {
@@ -70,7 +70,7 @@ func (s *source) files(csv *v1alpha1.ClusterServiceVersion) (map[string][]byte, 
 			return nil, err
 		}
 	}
-	along, err := s.along()
+	along, err := s.plainObjects()
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (s *source) files(csv *v1alpha1.ClusterServiceVersion) (map[string][]byte, 
 		if err != nil {
 			return nil, err
 		}
-		files[manifest(fileName(o))] = append([]byte(made), text...)
+		files[manifest(fileName(o))] = append([]byte(generatedComment), text...)
 	}
 	files["bundle/tests/scorecard/config.yaml"], err = os.ReadFile(s.path("config", "scorecard", "config.yaml"))
 	return files, err
@@ -88,11 +88,11 @@ func (s *source) files(csv *v1alpha1.ClusterServiceVersion) (map[string][]byte, 
 // along are the objects that go into the bundle as they are, but for the namespace,
 // which is wherever the bundle is installed. What the lifecycle manager makes of the
 // ClusterServiceVersion, or leaves to the user, is not among them.
-func (s *source) along() ([]*unstructured.Unstructured, error) {
+func (s *source) plainObjects() ([]*unstructured.Unstructured, error) {
 	given := map[string]bool{} // roles that the ClusterServiceVersion gives to the account
 	var along []*unstructured.Unstructured
 	for _, o := range s.objects {
-		account, err := s.accountOf(o)
+		account, err := s.serviceAccountOf(o)
 		if err != nil {
 			return nil, err
 		}
@@ -103,13 +103,13 @@ func (s *source) along() ([]*unstructured.Unstructured, error) {
 		switch kind := o.GetKind(); {
 		case kind == "Namespace", kind == "ServiceAccount", kind == "Deployment":
 		case kind == "ClusterRole" && given[o.GetName()], kind == "ClusterRoleBinding" && given[role]:
-		case slices.Contains(beside, kind):
+		case slices.Contains(bundleKinds, kind):
 			o = o.DeepCopy()
 			o.SetNamespace("")
 			along = append(along, o)
 		default:
 			return nil, fmt.Errorf("config/default: %s %s: a bundle cannot hold this kind, only %s",
-				kind, o.GetName(), strings.Join(beside, ", "))
+				kind, o.GetName(), strings.Join(bundleKinds, ", "))
 		}
 	}
 	return along, nil
@@ -130,12 +130,12 @@ func withoutDefaults(csv *v1alpha1.ClusterServiceVersion) ([]byte, error) {
 		delete(object["spec"].(map[string]any), unset)
 	}
 	text, err = yaml.Marshal(object)
-	return append([]byte(made), text...), err
+	return append([]byte(generatedComment), text...), err
 }
 
 func annotations() []byte {
 	var b strings.Builder
-	b.WriteString(made + "annotations:\n")
+	b.WriteString(generatedComment + "annotations:\n")
 	for _, l := range labels {
 		fmt.Fprintf(&b, "  %s: %s\n", l[0], l[1])
 	}
@@ -144,7 +144,7 @@ func annotations() []byte {
 
 func dockerfile() []byte {
 	var b strings.Builder
-	b.WriteString(made + "FROM scratch\n\n")
+	b.WriteString(generatedComment + "FROM scratch\n\n")
 	for _, l := range labels {
 		fmt.Fprintf(&b, "LABEL %s=%s\n", l[0], l[1])
 	}

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	made = "{{- /* Made by `make generate` from config/. */ -}}\n"
+	generatedComment = "{{- /* Made by `make generate` from config/. */ -}}\n"
 	// berthNamespace is the namespace in config/, for which the release's own stands.
 	berthNamespace = "berth-system"
 	// deployment is the one object that components and values change.
-	deployment = "Deployment/berth-system/berth-manager"
+	deploymentID = "Deployment/berth-system/berth-manager"
 )
 
 // chart is what is made so far.
@@ -29,37 +29,37 @@ type chart struct {
 
 // base takes what config/default has. The namespace is not in the chart: Helm stores its
 // release there before it creates anything.
-func (c *chart) base(objects []object) error {
+func (c *chart) addBase(objects []object) error {
 	for _, o := range objects {
 		switch o.field("kind") {
 		case "Namespace":
 		case "CustomResourceDefinition":
-			text, err := crd(o)
+			text, err := crdTemplate(o)
 			if err != nil {
 				return err
 			}
-			c.files["templates/crds/"+o.field("metadata", "name")+".yaml"] = made + "{{- if .Values.crds.install }}\n" + text + "{{- end }}\n"
+			c.files["templates/crds/"+o.field("metadata", "name")+".yaml"] = generatedComment + "{{- if .Values.crds.install }}\n" + text + "{{- end }}\n"
 		case "Deployment":
-			if o.id() != deployment {
-				return fmt.Errorf("%s: the chart knows one Deployment, %s", o.id(), deployment)
+			if o.id() != deploymentID {
+				return fmt.Errorf("%s: the chart knows one Deployment, %s", o.id(), deploymentID)
 			}
 			c.manager = o
 		default:
-			text, err := template(o)
+			text, err := objectTemplate(o)
 			if err != nil {
 				return err
 			}
-			c.files["templates/"+fileName(o)] = made + text
+			c.files["templates/"+fileName(o)] = generatedComment + text
 		}
 	}
 	if c.manager == nil {
-		return fmt.Errorf("config/default has no %s", deployment)
+		return fmt.Errorf("config/default has no %s", deploymentID)
 	}
 	return nil
 }
 
 // component takes what a component adds to config/default.
-func (c *chart) component(component Component, base, with []object) error {
+func (c *chart) addComponent(component Component, base, with []object) error {
 	before := map[string]object{}
 	for _, o := range base {
 		before[o.id()] = o
@@ -70,24 +70,24 @@ func (c *chart) component(component Component, base, with []object) error {
 		delete(before, o.id())
 		switch {
 		case !there:
-			text, err := template(o)
+			text, err := objectTemplate(o)
 			if err != nil {
 				return err
 			}
 			added.WriteString("---\n" + text)
-		case o.id() == deployment:
-			if err := c.change(component, old, o); err != nil {
+		case o.id() == deploymentID:
+			if err := c.addDeploymentChanges(component, old, o); err != nil {
 				return err
 			}
 		case !reflect.DeepEqual(old, o):
-			return fmt.Errorf("it changes %s: the chart knows how to change %s alone", o.id(), deployment)
+			return fmt.Errorf("it changes %s: the chart knows how to change %s alone", o.id(), deploymentID)
 		}
 	}
 	if len(before) > 0 {
 		return fmt.Errorf("it takes away %d objects of config/default", len(before))
 	}
 	if added.Len() > 0 {
-		c.files["templates/components/"+component.Value+".yaml"] = made +
+		c.files["templates/components/"+component.Value+".yaml"] = generatedComment +
 			"{{- if .Values.components." + component.Value + " }}\n" + added.String() + "{{- end }}\n"
 	}
 	return nil
@@ -95,8 +95,8 @@ func (c *chart) component(component Component, base, with []object) error {
 
 // change notes what a component does to the Deployment: fields that it sets, and
 // arguments that it appends.
-func (c *chart) change(component Component, old, changed object) error {
-	args, err := appended(arguments(old), arguments(changed))
+func (c *chart) addDeploymentChanges(component Component, old, changed object) error {
+	args, err := appendedArguments(arguments(old), arguments(changed))
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func withoutArguments(o object) map[string]any {
 }
 
 // appended are the arguments that are behind the others.
-func appended(old, changed []string) ([]string, error) {
+func appendedArguments(old, changed []string) ([]string, error) {
 	if len(changed) < len(old) || !slices.Equal(old, changed[:len(old)]) {
 		return nil, fmt.Errorf("it changes arguments of the manager: the chart knows how to append some alone")
 	}
@@ -189,16 +189,16 @@ func fileName(o object) string {
 const namespaceMark = "NAMESPACE-OF-THE-RELEASE"
 
 // template is an object as a template has it: in the release's namespace.
-func template(o object) (string, error) {
-	text, err := yaml.Marshal(moved(map[string]any(o)))
+func objectTemplate(o object) (string, error) {
+	text, err := yaml.Marshal(markNamespace(map[string]any(o)))
 	if err != nil {
 		return "", err
 	}
-	return strings.ReplaceAll(escaped(string(text)), namespaceMark, "{{ .Release.Namespace | quote }}"), nil
+	return strings.ReplaceAll(escapeTemplate(string(text)), namespaceMark, "{{ .Release.Namespace | quote }}"), nil
 }
 
 // moved is a value in which the namespace is marked.
-func moved(value any) any {
+func markNamespace(value any) any {
 	switch value := value.(type) {
 	case string:
 		if value == berthNamespace {
@@ -207,13 +207,13 @@ func moved(value any) any {
 	case map[string]any:
 		copied := map[string]any{}
 		for key, inner := range value {
-			copied[key] = moved(inner)
+			copied[key] = markNamespace(inner)
 		}
 		return copied
 	case []any:
 		copied := make([]any, len(value))
 		for i, inner := range value {
-			copied[i] = moved(inner)
+			copied[i] = markNamespace(inner)
 		}
 		return copied
 	}
@@ -221,11 +221,11 @@ func moved(value any) any {
 }
 
 // escaped is a text that a template prints as it is.
-func escaped(text string) string { return strings.ReplaceAll(text, "{{", `{{ "{{" }}`) }
+func escapeTemplate(text string) string { return strings.ReplaceAll(text, "{{", `{{ "{{" }}`) }
 
 // crd is a CustomResourceDefinition which Helm keeps, if the values say so.
-func crd(o object) (string, error) {
-	text, err := template(o)
+func crdTemplate(o object) (string, error) {
+	text, err := objectTemplate(o)
 	if err != nil {
 		return "", err
 	}

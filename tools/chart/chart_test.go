@@ -22,25 +22,25 @@ func TestEachComponentIsAValue(t *testing.T) {
 	}
 }
 
-const managers = `kind: Deployment
+const managerYAML = `kind: Deployment
 metadata: {name: berth-manager, namespace: berth-system}
 spec: {template: {spec: {nodeName: a, containers: [{name: manager, args: [--a]}]}}}
 `
 
-func TestWhatTheChartCannotSayIsRefused(t *testing.T) {
+func TestUnsupportedChangesAreErrors(t *testing.T) {
 	for name, test := range map[string]struct{ with, want string }{
-		"an argument that goes":       {strings.Replace(managers, "--a", "--b", 1), "it changes arguments of the manager"},
-		"a field that goes":           {strings.Replace(managers, "nodeName: a, ", "", 1), "it takes away the field nodeName"},
+		"an argument that goes":       {strings.Replace(managerYAML, "--a", "--b", 1), "it changes arguments of the manager"},
+		"a field that goes":           {strings.Replace(managerYAML, "nodeName: a, ", "", 1), "it takes away the field nodeName"},
 		"an object that goes":         {"", "it takes away 1 objects"},
-		"another object that changes": {managers + "---\nkind: Role\nmetadata: {name: r}\nrules: []\n", "it changes Role//r"},
+		"another object that changes": {managerYAML + "---\nkind: Role\nmetadata: {name: r}\nrules: []\n", "it changes Role//r"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			base, with := managers, test.with
+			base, with := managerYAML, test.with
 			if strings.Contains(with, "kind: Role") {
 				base += "---\nkind: Role\nmetadata: {name: r}\n"
 			}
 			c := chart{files: map[string]string{}}
-			err := c.component(Component{Value: "x"}, objects(t, base), objects(t, with))
+			err := c.addComponent(Component{Value: "x"}, objects(t, base), objects(t, with))
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
@@ -48,10 +48,10 @@ func TestWhatTheChartCannotSayIsRefused(t *testing.T) {
 	}
 }
 
-func TestAComponentIsSaidInTheTemplateOfTheDeployment(t *testing.T) {
+func TestAComponentChangesTheTemplateOfTheDeployment(t *testing.T) {
 	c := chart{files: map[string]string{}}
-	with := strings.NewReplacer("nodeName: a", "nodeName: b", "[--a]", "[--a, --b]").Replace(managers)
-	if err := c.component(Component{Value: "x"}, objects(t, managers), objects(t, with)); err != nil {
+	with := strings.NewReplacer("nodeName: a", "nodeName: b", "[--a]", "[--a, --b]").Replace(managerYAML)
+	if err := c.addComponent(Component{Value: "x"}, objects(t, managerYAML), objects(t, with)); err != nil {
 		t.Fatal(err)
 	}
 	want := "{{- if .Values.components.x }}\n" +

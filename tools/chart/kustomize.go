@@ -18,7 +18,7 @@ type Component struct {
 	// Folder is where it is, below config.
 	Folder string
 	// What it does, in a few words.
-	What string
+	Description string
 }
 
 // Components are all of them. A folder of config/components that is not here fails a test.

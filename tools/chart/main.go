@@ -22,7 +22,7 @@ func run(out string) error {
 		return err
 	}
 	c := chart{files: map[string]string{}}
-	if err := c.base(base); err != nil {
+	if err := c.addBase(base); err != nil {
 		return err
 	}
 	for _, component := range Components {
@@ -30,11 +30,11 @@ func run(out string) error {
 		if err != nil {
 			return err
 		}
-		if err := c.component(component, base, with); err != nil {
+		if err := c.addComponent(component, base, with); err != nil {
 			return fmt.Errorf("%s: %w", component.Folder, err)
 		}
 	}
-	if err := c.rest(); err != nil {
+	if err := c.addOtherFiles(); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(out); err != nil {

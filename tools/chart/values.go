@@ -15,7 +15,7 @@ import (
 
 // rest makes the files that are not objects: Chart.yaml, the values and their schema, the
 // Deployment, and the notes.
-func (c *chart) rest() error {
+func (c *chart) addOtherFiles() error {
 	version, err := os.ReadFile("VERSION")
 	if err != nil {
 		return err
@@ -23,14 +23,14 @@ func (c *chart) rest() error {
 	number := strings.TrimSpace(string(version))
 	c.files["Chart.yaml"] = fmt.Sprintf(chartYAML, number, number, config.MinKubeVersion)
 	c.files[".helmignore"] = "*.tgz\n"
-	c.files["templates/NOTES.txt"] = notes
-	if err := c.deployment(); err != nil {
+	c.files["templates/NOTES.txt"] = notesTemplate
+	if err := c.addDeployment(); err != nil {
 		return err
 	}
 	if c.files["values.yaml"], err = c.values(); err != nil {
 		return err
 	}
-	if c.files["values-production.yaml"], err = production(); err != nil {
+	if c.files["values-production.yaml"], err = productionValues(); err != nil {
 		return err
 	}
 	schema, err := json.MarshalIndent(schema(), "", "  ")
@@ -53,7 +53,7 @@ maintainers:
 - {name: The Berth maintainers, email: maintainers@berth.dev}
 `
 
-const notes = `Berth {{ .Chart.AppVersion }} is installed in the namespace {{ .Release.Namespace }}.
+const notesTemplate = `Berth {{ .Chart.AppVersion }} is installed in the namespace {{ .Release.Namespace }}.
 
 Wait for it, and see that it works:
 
@@ -69,7 +69,7 @@ waits, unready.
 {{- end }}
 `
 
-const manager = made + `{{- $manager := fromYaml (include "berth.manager" .) }}
+const managerTemplate = generatedComment + `{{- $manager := fromYaml (include "berth.manager" .) }}
 {{- $pod := $manager.spec.template.spec }}
 {{- $container := index $pod.containers 0 }}
 %s
@@ -90,7 +90,7 @@ const manager = made + `{{- $manager := fromYaml (include "berth.manager" .) }}
 {{ toYaml $manager }}
 `
 
-const image = `
+const imageTemplate = `
 {{- define "berth.image" -}}
 {{ .Values.image.repository }}
 {{- with .Values.image.tag }}:{{ . }}{{ end }}
@@ -98,13 +98,13 @@ const image = `
 {{- end }}
 `
 
-func (c *chart) deployment() error {
-	text, err := template(c.manager)
+func (c *chart) addDeployment() error {
+	text, err := objectTemplate(c.manager)
 	if err != nil {
 		return err
 	}
-	c.files["templates/_manager.tpl"] = made + "{{- define \"berth.manager\" -}}\n" + text + "{{- end }}\n" + image
-	c.files["templates/deployment-berth-manager.yaml"] = fmt.Sprintf(manager, strings.TrimSuffix(c.changes.String(), "\n"))
+	c.files["templates/_manager.tpl"] = generatedComment + "{{- define \"berth.manager\" -}}\n" + text + "{{- end }}\n" + imageTemplate
+	c.files["templates/deployment-berth-manager.yaml"] = fmt.Sprintf(managerTemplate, strings.TrimSuffix(c.changes.String(), "\n"))
 	return nil
 }
 
@@ -141,13 +141,13 @@ func (c *chart) values() (string, error) {
 	}
 	b.WriteString("# What config/default leaves to choose: docs/guide/production.md.\ncomponents:\n")
 	for _, component := range Components {
-		fmt.Fprintf(&b, "  # %s\n  %s: false\n", component.What, component.Value)
+		fmt.Fprintf(&b, "  # %s\n  %s: false\n", component.Description, component.Value)
 	}
 	return b.String(), nil
 }
 
 // production are the values with which the chart is config/production.
-func production() (string, error) {
+func productionValues() (string, error) {
 	text, err := os.ReadFile(filepath.Join("config", "production", "kustomization.yaml"))
 	if err != nil {
 		return "", err
@@ -179,7 +179,7 @@ func schema() any {
 	}
 	components := fields{}
 	for _, component := range Components {
-		components[component.Value] = fields{"type": "boolean", "description": component.What}
+		components[component.Value] = fields{"type": "boolean", "description": component.Description}
 	}
 	all := closed(fields{
 		"image": closed(fields{

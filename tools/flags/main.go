@@ -16,7 +16,7 @@ import (
 // page is where the reference is, below the root.
 var page = filepath.Join("docs", "reference", "flags.md")
 
-const head = `# Flags
+const pageHeader = `# Flags
 
 Generated from the code by ` + "`make generate`" + `: every flag of the manager, as ` + "`manager --help`" + ` tells.
 A value that cannot be is refused at the start, with the flag's name and what would be
@@ -36,7 +36,7 @@ func main() {
 
 func reference(flags *pflag.FlagSet) string {
 	var b strings.Builder
-	b.WriteString(head)
+	b.WriteString(pageHeader)
 	flags.VisitAll(func(f *pflag.Flag) {
 		value := "none"
 		if f.DefValue != "" {

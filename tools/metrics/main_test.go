@@ -13,7 +13,7 @@ import (
 
 const root = "../.."
 
-func TestTheReferenceIsWhatTheCodeSays(t *testing.T) {
+func TestTheReferenceIsUpToDate(t *testing.T) {
 	want, err := reference(root)
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestTheReferenceIsWhatTheCodeSays(t *testing.T) {
 	}
 }
 
-func TestWhatIsReadOfAFile(t *testing.T) {
+func TestMetricsInFile(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		code, want string // the row, or the error
 	}{
@@ -58,7 +58,7 @@ func TestWhatIsReadOfAFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			var rows strings.Builder
-			found, err := inFile(file)
+			found, err := metricsInFile(file)
 			for _, m := range found {
 				var row string
 				if row, err = m.row(); err == nil {

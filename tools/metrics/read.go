@@ -20,18 +20,18 @@ type metric struct {
 }
 
 // rooms are where metrics are made.
-var rooms = []string{"scheduler", "controllers", "operator"}
+var metricFolders = []string{"scheduler", "controllers", "operator"}
 
 // kinds are the constructors, and what they make.
-var kinds = map[string]string{
+var constructorKinds = map[string]string{
 	"NewCounter": "counter", "NewCounterVec": "counter", "NewGauge": "gauge", "NewGaugeVec": "gauge",
 	"NewHistogram": "histogram", "NewHistogramVec": "histogram",
 }
 
 // read finds the metrics that code below root makes.
-func read(root string) ([]metric, error) {
+func readMetrics(root string) ([]metric, error) {
 	var all []metric
-	for _, room := range rooms {
+	for _, room := range metricFolders {
 		err := filepath.WalkDir(filepath.Join(root, room), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err
@@ -40,7 +40,7 @@ func read(root string) ([]metric, error) {
 			if err != nil {
 				return err
 			}
-			found, err := inFile(file)
+			found, err := metricsInFile(file)
 			if err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
@@ -56,21 +56,21 @@ func read(root string) ([]metric, error) {
 
 // inFile finds those of one file. A Desc must be used in the file in which it is
 // made: there is said what kind it is.
-func inFile(file *ast.File) (found []metric, err error) {
-	collected := kindsOfDescs(file)
+func metricsInFile(file *ast.File) (found []metric, err error) {
+	collected := descKinds(file)
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, isSpec := n.(*ast.ValueSpec)
 		if !isSpec || err != nil {
 			return err == nil
 		}
 		for i, value := range spec.Values {
-			call, function := ofPrometheus(value)
+			call, function := prometheusCall(value)
 			var m metric
-			switch kind, makes := kinds[function]; {
+			switch kind, makes := constructorKinds[function]; {
 			case makes:
-				m, err = made(call, kind)
+				m, err = readConstructor(call, kind)
 			case function == "NewDesc":
-				m, err = described(call, collected[spec.Names[i].Name])
+				m, err = readDesc(call, collected[spec.Names[i].Name])
 			default:
 				continue
 			}
@@ -88,7 +88,7 @@ func inFile(file *ast.File) (found []metric, err error) {
 }
 
 // ofPrometheus returns the call of one of the client's functions, and its name.
-func ofPrometheus(e ast.Expr) (call *ast.CallExpr, function string) {
+func prometheusCall(e ast.Expr) (call *ast.CallExpr, function string) {
 	call, isCall := e.(*ast.CallExpr)
 	if !isCall {
 		return nil, ""
@@ -102,14 +102,14 @@ func ofPrometheus(e ast.Expr) (call *ast.CallExpr, function string) {
 }
 
 // kindsOfDescs says by a Desc's name what is made by it.
-func kindsOfDescs(file *ast.File) map[string]string {
+func descKinds(file *ast.File) map[string]string {
 	kinds := map[string]string{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		e, ok := n.(ast.Expr)
 		if !ok {
 			return true
 		}
-		if call, function := ofPrometheus(e); function == "MustNewConstMetric" {
+		if call, function := prometheusCall(e); function == "MustNewConstMetric" {
 			desc, named := call.Args[0].(*ast.Ident)
 			value, chosen := call.Args[1].(*ast.SelectorExpr)
 			if named && chosen {
@@ -122,7 +122,7 @@ func kindsOfDescs(file *ast.File) map[string]string {
 }
 
 // made reads a call of NewCounterVec and the like.
-func made(call *ast.CallExpr, kind string) (m metric, err error) {
+func readConstructor(call *ast.CallExpr, kind string) (m metric, err error) {
 	m.kind = kind
 	options, ok := call.Args[0].(*ast.CompositeLit)
 	if !ok {
@@ -132,11 +132,11 @@ func made(call *ast.CallExpr, kind string) (m metric, err error) {
 		field := element.(*ast.KeyValueExpr)
 		switch field.Key.(*ast.Ident).Name {
 		case "Name":
-			m.name, err = text(field.Value)
+			m.name, err = stringLiteral(field.Value)
 		case "Help":
-			m.help, err = text(field.Value)
+			m.help, err = stringLiteral(field.Value)
 		case "Buckets":
-			m.buckets, err = exponential(field.Value)
+			m.buckets, err = exponentialBuckets(field.Value)
 		default:
 			err = fmt.Errorf("its %s is not understood", field.Key)
 		}
@@ -145,40 +145,40 @@ func made(call *ast.CallExpr, kind string) (m metric, err error) {
 		}
 	}
 	if len(call.Args) > 1 {
-		m.labels, err = texts(call.Args[1])
+		m.labels, err = stringLiterals(call.Args[1])
 	}
 	return m, err
 }
 
 // described reads a call of NewDesc.
-func described(call *ast.CallExpr, kind string) (m metric, err error) {
+func readDesc(call *ast.CallExpr, kind string) (m metric, err error) {
 	if m.kind = kind; kind == "" {
 		return m, fmt.Errorf("nothing in its file is made by it")
 	}
-	if m.name, err = text(call.Args[0]); err != nil {
+	if m.name, err = stringLiteral(call.Args[0]); err != nil {
 		return m, err
 	}
-	if m.help, err = text(call.Args[1]); err != nil {
+	if m.help, err = stringLiteral(call.Args[1]); err != nil {
 		return m, err
 	}
-	m.labels, err = texts(call.Args[2])
+	m.labels, err = stringLiterals(call.Args[2])
 	return m, err
 }
 
-func text(e ast.Expr) (string, error) {
+func stringLiteral(e ast.Expr) (string, error) {
 	if literal, ok := e.(*ast.BasicLit); ok && literal.Kind == token.STRING {
 		return strconv.Unquote(literal.Value)
 	}
 	return "", fmt.Errorf("a text is not written where it is used")
 }
 
-func texts(e ast.Expr) (all []string, err error) {
+func stringLiterals(e ast.Expr) (all []string, err error) {
 	list, ok := e.(*ast.CompositeLit)
 	if !ok {
 		return nil, fmt.Errorf("its labels are not written where it is made")
 	}
 	for _, element := range list.Elts {
-		label, err := text(element)
+		label, err := stringLiteral(element)
 		if err != nil {
 			return nil, err
 		}
@@ -188,8 +188,8 @@ func texts(e ast.Expr) (all []string, err error) {
 }
 
 // exponential reads start, factor and count of ExponentialBuckets.
-func exponential(e ast.Expr) (numbers []float64, err error) {
-	call, function := ofPrometheus(e)
+func exponentialBuckets(e ast.Expr) (numbers []float64, err error) {
+	call, function := prometheusCall(e)
 	if function != "ExponentialBuckets" {
 		return nil, fmt.Errorf("its buckets are not exponential")
 	}

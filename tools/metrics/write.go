@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-const head = `# Metrics
+const pageHeader = `# Metrics
 
 Generated from the code by ` + "`make generate`" + `: every metric that Berth makes itself.
 [metrics.md](../metrics.md) says how to scrape them and how they stand to
@@ -26,13 +26,13 @@ var stabilities = regexp.MustCompile(`^\[(ALPHA|BETA|STABLE)\] (.+\.)$`)
 
 // reference is the page about the metrics that code below root makes.
 func reference(root string) (string, error) {
-	all, err := read(root)
+	all, err := readMetrics(root)
 	if err != nil {
 		return "", err
 	}
 	slices.SortFunc(all, func(a, b metric) int { return strings.Compare(a.name, b.name) })
 	var page strings.Builder
-	page.WriteString(head)
+	page.WriteString(pageHeader)
 	for _, part := range []struct{ prefix, title string }{
 		{"scheduler_", "As kube-scheduler's"},
 		{"berth_", "Berth's own"},
@@ -69,13 +69,13 @@ func (m metric) row() (string, error) {
 	}
 	what := help[2]
 	if m.buckets != nil {
-		what += " Buckets: " + bounds(m.buckets) + "."
+		what += " Buckets: " + bucketsText(m.buckets) + "."
 	}
 	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", m.name, m.kind, labels, help[1], what), nil
 }
 
 // bounds says what start, factor and count make.
-func bounds(b []float64) string {
+func bucketsText(b []float64) string {
 	start, factor, count := b[0], b[1], b[2]
 	number := func(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
 	return fmt.Sprintf("%s, each %s times the one before, to %s", number(start), number(factor), number(start*math.Pow(factor, count-1)))

@@ -20,14 +20,14 @@ func main() {
 	page := flag.String("page", "docs/performance.md", "the page that the tables go into")
 	svg := flag.String("svg", "docs/performance", "the folder that the curves go into")
 	flag.Parse()
-	if err := draw(flag.Args(), *page, *svg); err != nil {
+	if err := drawAll(flag.Args(), *page, *svg); err != nil {
 		fmt.Fprintln(os.Stderr, "plot: failed:", err)
 		os.Exit(1)
 	}
 	fmt.Println("plot: ok")
 }
 
-func draw(runs []string, page, svg string) error {
+func drawAll(runs []string, page, svg string) error {
 	if len(runs) == 0 {
 		return errors.New("no run is named: give the JSON that make bench wrote")
 	}
@@ -50,39 +50,39 @@ func draw(runs []string, page, svg string) error {
 	if err := os.MkdirAll(svg, 0o755); err != nil {
 		return err
 	}
-	for name, curves := range map[string]chart{"nodes.svg": r.overNodes(), "latency.svg": r.overLoad()} {
+	for name, curves := range map[string]chart{"nodes.svg": r.podsPerSecondByNodes(), "latency.svg": r.latencyByLoad()} {
 		if err := curves.save(filepath.Join(svg, name)); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return insert(page, tables)
+	return insertTables(page, tables)
 }
 
 // The marks between which a page shows the tables of a run.
-const begin, end = "<!-- run: begin -->", "<!-- run: end -->"
+const beginMark, endMark = "<!-- run: begin -->", "<!-- run: end -->"
 
 // pictures are the curves, as the page shows them.
-const pictures = `![pods a second by nodes](performance/nodes.svg)
+const imageLinks = `![pods a second by nodes](performance/nodes.svg)
 
 ![latency by load](performance/latency.svg)
 `
 
 // insert replaces what stands between the marks.
-func insert(page string, tables [][]byte) error {
+func insertTables(page string, tables [][]byte) error {
 	old, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	before, rest, found := bytes.Cut(old, []byte(begin))
-	_, after, ended := bytes.Cut(rest, []byte(end))
+	before, rest, found := bytes.Cut(old, []byte(beginMark))
+	_, after, ended := bytes.Cut(rest, []byte(endMark))
 	if !found || !ended {
-		return fmt.Errorf("%s: needs the lines %s and %s", page, begin, end)
+		return fmt.Errorf("%s: needs the lines %s and %s", page, beginMark, endMark)
 	}
 	var next bytes.Buffer
-	fmt.Fprintf(&next, "%s%s\n", before, begin)
+	fmt.Fprintf(&next, "%s%s\n", before, beginMark)
 	for _, table := range tables {
 		fmt.Fprintf(&next, "```\n%s\n```\n\n", bytes.TrimSpace(table))
 	}
-	fmt.Fprintf(&next, "%s\n%s%s", pictures, end, after)
+	fmt.Fprintf(&next, "%s\n%s%s", imageLinks, endMark, after)
 	return os.WriteFile(page, next.Bytes(), 0o644)
 }

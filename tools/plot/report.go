@@ -42,7 +42,7 @@ func (r *report) add(content []byte) error {
 }
 
 // overNodes is how many pods a second each algorithm decides, by nodes.
-func (r *report) overNodes() chart {
+func (r *report) podsPerSecondByNodes() chart {
 	curves := map[string]plotter.XYs{}
 	for _, step := range r.Steps {
 		for side, runs := range step.Runs {
@@ -55,11 +55,11 @@ func (r *report) overNodes() chart {
 			}
 		}
 	}
-	return chart{"The algorithm alone, basic: pods a second", "nodes", "pods a second", ordered(curves)}
+	return chart{"The algorithm alone, basic: pods a second", "nodes", "pods a second", sortedCurves(curves)}
 }
 
 // overLoad is how long a pod waits for its node, by pods a second.
-func (r *report) overLoad() chart {
+func (r *report) latencyByLoad() chart {
 	type key struct {
 		curve string
 		rate  float64
@@ -80,11 +80,11 @@ func (r *report) overLoad() chart {
 	for k, values := range seen {
 		curves[k.curve] = append(curves[k.curve], plotter.XY{X: k.rate, Y: median(values)})
 	}
-	return chart{"Whole processes, basic: from creation to bind", "pods created a second", "milliseconds", ordered(curves)}
+	return chart{"Whole processes, basic: from creation to bind", "pods created a second", "milliseconds", sortedCurves(curves)}
 }
 
 // ordered are the curves by name, each from left to right.
-func ordered(curves map[string]plotter.XYs) (all []curve) {
+func sortedCurves(curves map[string]plotter.XYs) (all []curve) {
 	for _, name := range slices.Sorted(maps.Keys(curves)) {
 		slices.SortFunc(curves[name], func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
 		all = append(all, curve{name, curves[name]})

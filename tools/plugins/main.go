@@ -15,7 +15,7 @@ import (
 var folder = filepath.Join("docs", "plugins")
 
 func main() {
-	pages, err := fresh(context.Background(), ".")
+	pages, err := generatePages(context.Background(), ".")
 	for path, text := range pages {
 		if err == nil {
 			err = os.WriteFile(path, []byte(text), 0o644)

@@ -11,8 +11,8 @@ import (
 
 const root = "../.."
 
-func TestThePagesAreWhatTheCodeSays(t *testing.T) {
-	pages, err := fresh(t.Context(), root)
+func TestThePagesAreUpToDate(t *testing.T) {
+	pages, err := generatePages(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,8 +29,8 @@ func TestThePagesAreWhatTheCodeSays(t *testing.T) {
 
 // What the code cannot say is written by hand: what an argument is for, and how
 // the plugin is named in a profile.
-func TestAPageSpeaksOfEachArgument(t *testing.T) {
-	all, err := read(t.Context(), root)
+func TestEachArgumentIsDocumented(t *testing.T) {
+	all, err := readPlugins(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestAPageSpeaksOfEachArgument(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, byHand, _ := strings.Cut(string(page), end)
+		_, byHand, _ := strings.Cut(string(page), endMark)
 		for _, field := range p.fields {
 			if !strings.Contains(byHand, "| `"+field) {
 				t.Errorf("%s.md: no row of a table says what `%s` is", p.name, field)
@@ -52,17 +52,17 @@ func TestAPageSpeaksOfEachArgument(t *testing.T) {
 }
 
 func TestAPluginWithoutAPageIsAnError(t *testing.T) {
-	if _, err := fresh(t.Context(), root); err != nil {
+	if _, err := generatePages(t.Context(), root); err != nil {
 		t.Fatal(err)
 	}
-	if err := replace(map[string]string{}, filepath.Join(t.TempDir(), "New.md"), ""); err == nil || !strings.Contains(err.Error(), "each built-in plugin has a page") {
+	if err := replaceGenerated(map[string]string{}, filepath.Join(t.TempDir(), "New.md"), ""); err == nil || !strings.Contains(err.Error(), "each built-in plugin has a page") {
 		t.Errorf("got %v", err)
 	}
 	page := filepath.Join(t.TempDir(), "Old.md")
 	if err := os.WriteFile(page, []byte("# Old\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := replace(map[string]string{}, page, ""); err == nil || !strings.Contains(err.Error(), "no lines") {
+	if err := replaceGenerated(map[string]string{}, page, ""); err == nil || !strings.Contains(err.Error(), "no lines") {
 		t.Errorf("got %v", err)
 	}
 }

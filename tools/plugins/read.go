@@ -18,38 +18,38 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/offline"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
+	"github.com/berthdev/berth/scheduler/sandbox"
 )
 
 // plugin is what the code says of one.
 type plugin struct {
-	name    string
-	points  []framework.Point
-	standby bool // no profile runs it that does not name it
-	weight  int32
+	name     string
+	points   []framework.Point
+	optional bool // no profile runs it that does not name it
+	weight   int32
 	// fields are its arguments, and defaults what they are when they are left out,
 	// as YAML; nil where it takes none.
 	fields   []string
 	defaults []byte
 	// reasons are what it says when it refuses a node, and wakes the events that
 	// it asks for.
-	reasons, wakes []string
+	reasons, requeueEvents []string
 }
 
 // read asks the code about every built-in plugin; root is the module's folder.
-func read(ctx context.Context, root string) ([]plugin, error) {
+func readPlugins(ctx context.Context, root string) ([]plugin, error) {
 	registry := plugins.InTree()
-	wakes, err := wakesOf(ctx, registry)
+	wakes, err := requeueEventsOf(ctx, registry)
 	if err != nil {
 		return nil, err
 	}
 	var all []plugin
 	for _, name := range registry.Names() {
 		registration := registry[name]
-		p := plugin{name: name, points: registration.Points, standby: !compile.IsDefault(name), wakes: wakes[name]}
+		p := plugin{name: name, points: registration.Points, optional: !compile.IsDefault(name), requeueEvents: wakes[name]}
 		for _, entry := range compile.DefaultPlugins() {
 			if entry.Name == name && registration.Implements(framework.Score) {
 				p.weight = max(entry.Weight, 1) // as compile has it where none is given
@@ -70,7 +70,7 @@ func read(ctx context.Context, root string) ([]plugin, error) {
 
 // wakesOf are the events that the plugins ask for, by name, when all of them run
 // as they are by default.
-func wakesOf(ctx context.Context, registry framework.Registry) (map[string][]string, error) {
+func requeueEventsOf(ctx context.Context, registry framework.Registry) (map[string][]string, error) {
 	all := &v1alpha1.SchedulingProfile{}
 	all.Name, all.Spec.Plugins = "all", &v1alpha1.Plugins{}
 	for _, name := range registry.Names() {
@@ -82,11 +82,11 @@ func wakesOf(ctx context.Context, registry framework.Registry) (map[string][]str
 	if rejection != nil {
 		return nil, fmt.Errorf("a profile with every plugin is refused: %s", rejection.Message())
 	}
-	scheduler, err := offline.New(ctx, offline.Options{Blueprint: blueprint, Registry: registry})
+	scheduler, err := sandbox.New(ctx, sandbox.Options{Blueprint: blueprint, Registry: registry})
 	if err != nil {
 		return nil, err
 	}
-	registered, err := scheduler.Framework().Hints(ctx)
+	registered, err := scheduler.Framework().RegisteredEvents(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func wakesOf(ctx context.Context, registry framework.Registry) (map[string][]str
 	for _, hint := range registered {
 		hints = append(hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event})
 	}
-	return profile.Wakes(hints), nil
+	return profile.RequeueEvents(hints), nil
 }
 
 // readArguments notes the fields of the plugin's arguments and their defaults.
@@ -122,7 +122,7 @@ func (p *plugin) readArguments(registration framework.Registration) error {
 }
 
 // verbs are what a reason has in place of names.
-var verbs = strings.NewReplacer("%q", "…", "%s", "…")
+var formatVerbs = strings.NewReplacer("%q", "…", "%s", "…")
 
 // reasonsOf are the constants that begin with reason in the folder of a plugin
 // that filters.
@@ -155,7 +155,7 @@ func reasonsOf(root string, registration framework.Registration) ([]string, erro
 					if strings.HasSuffix(text, " ") {
 						text += "…" // the name of a resource
 					}
-					reasons = append(reasons, verbs.Replace(text))
+					reasons = append(reasons, formatVerbs.Replace(text))
 				}
 			}
 			return true

@@ -11,58 +11,58 @@ import (
 )
 
 const (
-	begin = "<!-- from the code: begin -->\n"
-	end   = "<!-- from the code: end -->\n"
+	beginMark = "<!-- from the code: begin -->\n"
+	endMark   = "<!-- from the code: end -->\n"
 )
 
 // fresh returns the pages as they should be, by path. The error names a plugin
 // without a page, and a page without a place for what the code says.
-func fresh(ctx context.Context, root string) (map[string]string, error) {
-	all, err := read(ctx, root)
+func generatePages(ctx context.Context, root string) (map[string]string, error) {
+	all, err := readPlugins(ctx, root)
 	if err != nil {
 		return nil, err
 	}
 	pages := map[string]string{}
 	for _, p := range all {
-		if err := replace(pages, filepath.Join(root, folder, p.name+".md"), p.facts()); err != nil {
+		if err := replaceGenerated(pages, filepath.Join(root, folder, p.name+".md"), p.table()); err != nil {
 			return nil, err
 		}
 	}
-	return pages, replace(pages, filepath.Join(root, folder, "README.md"), index(all))
+	return pages, replaceGenerated(pages, filepath.Join(root, folder, "README.md"), indexTable(all))
 }
 
 // replace puts text between the marks of a page.
-func replace(pages map[string]string, path, text string) error {
+func replaceGenerated(pages map[string]string, path, text string) error {
 	page, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("each built-in plugin has a page: %w", err)
 	}
-	before, rest, opened := strings.Cut(string(page), begin)
-	_, after, closed := strings.Cut(rest, end)
+	before, rest, opened := strings.Cut(string(page), beginMark)
+	_, after, closed := strings.Cut(rest, endMark)
 	if !opened || !closed {
-		return fmt.Errorf("%s: no lines %q and %q for what the code says", path, begin, end)
+		return fmt.Errorf("%s: no lines %q and %q for what the code says", path, beginMark, endMark)
 	}
-	pages[path] = before + begin + text + end + after
+	pages[path] = before + beginMark + text + endMark + after
 	return nil
 }
 
 // facts is what the code says of a plugin.
-func (p plugin) facts() string {
+func (p plugin) table() string {
 	var text strings.Builder
 	row := func(what, is string) { fmt.Fprintf(&text, "| %s | %s |\n", what, is) }
-	row("Extension points", p.names())
+	row("Extension points", p.pointNames())
 	row("---", "---")
-	row("In the default profile", p.standing())
+	row("In the default profile", p.defaultText())
 	if len(p.fields) == 0 {
 		row("Arguments", "none")
 	} else {
-		row("Arguments", quoted(p.fields))
+		row("Arguments", codeList(p.fields))
 	}
 	if len(p.reasons) > 0 {
-		row("Why it refuses a node", quoted(p.reasons))
+		row("Why it refuses a node", codeList(p.reasons))
 	}
-	if len(p.wakes) > 0 {
-		row("What wakes its pods", quoted(p.wakes))
+	if len(p.requeueEvents) > 0 {
+		row("What wakes its pods", codeList(p.requeueEvents))
 	}
 	if len(p.fields) > 0 {
 		text.WriteString("\nArguments that are left out:\n\n")
@@ -71,7 +71,7 @@ func (p plugin) facts() string {
 	return text.String()
 }
 
-func (p plugin) names() string {
+func (p plugin) pointNames() string {
 	var names []string
 	for _, point := range p.points {
 		names = append(names, strings.ToUpper(string(point[:1]))+string(point[1:]))
@@ -79,9 +79,9 @@ func (p plugin) names() string {
 	return strings.Join(names, ", ")
 }
 
-func (p plugin) standing() string {
+func (p plugin) defaultText() string {
 	switch {
-	case p.standby:
+	case p.optional:
 		return "no: a profile has to name it"
 	case p.weight > 0:
 		return fmt.Sprintf("yes, with weight %d", p.weight)
@@ -89,7 +89,7 @@ func (p plugin) standing() string {
 	return "yes"
 }
 
-func quoted(all []string) string {
+func codeList(all []string) string {
 	var texts []string
 	for _, text := range all {
 		texts = append(texts, "`"+text+"`")
@@ -98,7 +98,7 @@ func quoted(all []string) string {
 }
 
 // index is the list of all plugins, in the order of their names.
-func index(all []plugin) string {
+func indexTable(all []plugin) string {
 	var text strings.Builder
 	text.WriteString("| plugin | refuses | scores | arguments | default |\n|---|---|---|---|---|\n")
 	for _, p := range all {
@@ -111,7 +111,7 @@ func index(all []plugin) string {
 		registration := framework.Registration{Points: p.points}
 		fmt.Fprintf(&text, "| [%s](%s.md) | %s | %s | %s | %s |\n", p.name, p.name,
 			has(registration.Implements(framework.Filter) || registration.Implements(framework.PreEnqueue)),
-			has(registration.Implements(framework.Score)), has(len(p.fields) > 0), strings.TrimSuffix(p.standing(), ": a profile has to name it"))
+			has(registration.Implements(framework.Score)), has(len(p.fields) > 0), strings.TrimSuffix(p.defaultText(), ": a profile has to name it"))
 	}
 	return text.String()
 }

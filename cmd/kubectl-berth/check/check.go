@@ -29,25 +29,25 @@ user may not get: whether it is well is unknown.
 
 --uninstall lists every pod that has not ended, and every template, that names a
 profile: what a Deployment, a CronJob and so on make is counted with it.`,
-	Rights: []verb.Right{
+	Permissions: []verb.Permission{
 		{Verbs: []string{"get"}, Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
-		{Verbs: []string{"get"}, Group: "coordination.k8s.io", Resource: "leases", In: verb.InBerth},
+		{Verbs: []string{"get"}, Group: "coordination.k8s.io", Resource: "leases", Scope: verb.InBerthNamespace},
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
 		{Verbs: []string{"list"}, Resource: "pods"},
-		{Verbs: []string{"create"}, Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews", For: "which everybody has"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", For: "for --uninstall"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "statefulsets", For: "for --uninstall"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "daemonsets", For: "for --uninstall"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "replicasets", For: "for --uninstall"},
-		{Verbs: []string{"list"}, Group: "batch", Resource: "jobs", For: "for --uninstall"},
-		{Verbs: []string{"list"}, Group: "batch", Resource: "cronjobs", For: "for --uninstall"},
+		{Verbs: []string{"create"}, Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews", Purpose: "which everybody has"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", Purpose: "for --uninstall"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "statefulsets", Purpose: "for --uninstall"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "daemonsets", Purpose: "for --uninstall"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "replicasets", Purpose: "for --uninstall"},
+		{Verbs: []string{"list"}, Group: "batch", Resource: "jobs", Purpose: "for --uninstall"},
+		{Verbs: []string{"list"}, Group: "batch", Resource: "cronjobs", Purpose: "for --uninstall"},
 	},
 	Examples: []verb.Example{
-		{Says: "Does Berth work, and what may I do?", Command: "kubectl berth check"},
-		{Says: "Whose pods would nobody schedule any more?", Command: "kubectl berth check --uninstall"},
+		{Description: "Does Berth work, and what may I do?", Command: "kubectl berth check"},
+		{Description: "Whose pods would nobody schedule any more?", Command: "kubectl berth check --uninstall"},
 	},
-	Fine: "nothing is wrong; with --uninstall: nobody names a profile", Found: "something is wrong, and all could be read; with --uninstall: somebody does",
-	Failed: "something could not be read, whatever else was found",
+	OnSuccess: "nothing is wrong; with --uninstall: nobody names a profile", OnFindings: "something is wrong, and all could be read; with --uninstall: somebody does",
+	OnError: "something could not be read, whatever else was found",
 }
 
 type options struct {
@@ -65,7 +65,7 @@ func New(env verb.Env, verbs []verb.Verb) *cobra.Command {
 	cmd := Verb.Command(cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) })
 	cmd.Flags().BoolVar(&o.uninstall, "uninstall", false, "list what names a profile, so that nothing is stranded")
 	o.output.AddFlag(cmd, "")
-	complete.Flag(cmd, "output", complete.Words(o.output.All()...))
+	complete.RegisterFlag(cmd, "output", complete.Values(o.output.All()...))
 	return cmd
 }
 
@@ -77,27 +77,27 @@ func (o *options) run(ctx context.Context) (err error) {
 		return err
 	}
 	if o.uninstall {
-		return o.strands(ctx)
+		return o.listStranded(ctx)
 	}
 	// An API server that does not answer is an error, not a finding.
 	server, err := o.cluster.Version(ctx)
 	if err != nil {
-		return cluster.Plain(err)
+		return cluster.UserError(err)
 	}
-	r := &report{out: o.Out, text: !o.output.Structured()}
-	r.server(server.GitVersion)
-	served := o.kinds(ctx, r)
-	o.leader(ctx, r)
+	r := &report{out: o.Out, printText: !o.output.Structured()}
+	r.checkServer(server.GitVersion)
+	served := o.checkCRDs(ctx, r)
+	o.checkLease(ctx, r)
 	if served {
-		o.profiles(ctx, r)
+		o.checkProfiles(ctx, r)
 	}
-	o.rights(ctx, r)
+	o.checkPermissions(ctx, r)
 	if o.output.Structured() {
 		if err := o.output.Print(o.Out, Report{Checks: r.checks}); err != nil {
 			return err
 		}
 	}
-	return r.verdict()
+	return r.err()
 }
 
 // Report is all that was found, as -o json has it.
@@ -110,51 +110,51 @@ type Finding struct {
 	// Result is ok, note, wrong or error.
 	Result string `json:"result"`
 	// About is what was looked at: server, crds, leader, profiles, pods or rights.
-	About   string `json:"about"`
+	Check   string `json:"about"`
 	Message string `json:"message"`
 }
 
 // report is what was found, and where text is asked for prints it, a line each.
 type report struct {
-	out    io.Writer
-	text   bool
-	checks []Finding
-	wrongs int
+	out        io.Writer
+	printText  bool
+	checks     []Finding
+	wrongCount int
 	// unread is what could not be read, in order, each once.
-	unread []string
+	unreadable []string
 }
 
 // verdict is how the command ends.
-func (r *report) verdict() error {
+func (r *report) err() error {
 	switch {
-	case len(r.unread) > 0:
-		return fmt.Errorf("could not be read: %s; whether that is well is unknown", strings.Join(r.unread, ", "))
-	case r.wrongs > 0:
-		return verb.ErrFound
+	case len(r.unreadable) > 0:
+		return fmt.Errorf("could not be read: %s; whether that is well is unknown", strings.Join(r.unreadable, ", "))
+	case r.wrongCount > 0:
+		return verb.ErrFindings
 	}
 	return nil
 }
 
-func (r *report) ok(about, format string, args ...any)   { r.line("ok", about, format, args...) }
-func (r *report) note(about, format string, args ...any) { r.line("note", about, format, args...) }
+func (r *report) ok(about, format string, args ...any)   { r.add("ok", about, format, args...) }
+func (r *report) note(about, format string, args ...any) { r.add("note", about, format, args...) }
 
 func (r *report) wrong(about, format string, args ...any) {
-	r.wrongs++
-	r.line("wrong", about, format, args...)
+	r.wrongCount++
+	r.add("wrong", about, format, args...)
 }
 
 // failed says that something could not be read.
 func (r *report) failed(about, format string, args ...any) {
-	if !slices.Contains(r.unread, about) {
-		r.unread = append(r.unread, about)
+	if !slices.Contains(r.unreadable, about) {
+		r.unreadable = append(r.unreadable, about)
 	}
-	r.line("error", about, format, args...)
+	r.add("error", about, format, args...)
 }
 
-func (r *report) line(verdict, about, format string, args ...any) {
-	f := Finding{Result: verdict, About: about, Message: fmt.Sprintf(format, args...)}
+func (r *report) add(verdict, about, format string, args ...any) {
+	f := Finding{Result: verdict, Check: about, Message: fmt.Sprintf(format, args...)}
 	r.checks = append(r.checks, f)
-	if !r.text {
+	if !r.printText {
 		return
 	}
 	begin := fmt.Sprintf("%-7s%-11s", verdict, about)

@@ -27,16 +27,16 @@ import (
 )
 
 // other is a verb whose rights are asked about.
-var other = verb.Verb{Name: "profiles", Rights: []verb.Right{
+var otherVerb = verb.Verb{Name: "profiles", Permissions: []verb.Permission{
 	{Verbs: []string{"list", "watch"}, Group: "berth.dev", Resource: "schedulingprofiles"},
-	{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", In: verb.InBerth, For: "for order"},
+	{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", Scope: verb.InBerthNamespace, Purpose: "for order"},
 }}
 
-func command(env verb.Env) *cobra.Command {
-	return New(env, []verb.Verb{other, {Name: "lint"}})
+func newTestCommand(env verb.Env) *cobra.Command {
+	return New(env, []verb.Verb{otherVerb, {Name: "lint"}})
 }
 
-func definitions(t *testing.T, established apiextensionsv1.ConditionStatus) []client.Object {
+func testCRDs(t *testing.T, established apiextensionsv1.ConditionStatus) []client.Object {
 	names, err := manifest.Definitions()
 	if err != nil {
 		t.Fatal(err)
@@ -54,10 +54,10 @@ func definitions(t *testing.T, established apiextensionsv1.ConditionStatus) []cl
 	return all
 }
 
-func held(ago time.Duration, by string) *coordinationv1.Lease {
+func heldLease(ago time.Duration, by string) *coordinationv1.Lease {
 	renewed, seconds := metav1.NewMicroTime(plugin.Now.Add(-ago)), int32(15)
 	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: lease},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: leaseName},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &by, RenewTime: &renewed, LeaseDurationSeconds: &seconds},
 	}
 }
@@ -72,31 +72,31 @@ func TestCheck(t *testing.T) {
 		// server is the API server's version, where it matters.
 		server string
 	}{
-		"all is well":          {objects: append(definitions(t, "True"), held(time.Second, "node-1_7f"), well, plugin.Pod("p", "batch", "n1"))},
+		"all is well":          {objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), well, plugin.Pod("p", "batch", "n1"))},
 		"nothing is installed": {},
 		"much is wrong": {
-			objects: append(definitions(t, "True"), held(time.Hour, "node-1_7f"), well, broken, plugin.Profile("new", 1),
-				plugin.Pod("lost-1", "bacth", ""), plugin.Pod("lost-2", "bacth", ""), plugin.Told(plugin.Pod("told", "volcano", ""), corev1.ConditionFalse, "Unschedulable", ""),
+			objects: append(testCRDs(t, "True"), heldLease(time.Hour, "node-1_7f"), well, broken, plugin.Profile("new", 1),
+				plugin.Pod("lost-1", "bacth", ""), plugin.Pod("lost-2", "bacth", ""), plugin.WithPodScheduled(plugin.Pod("told", "volcano", ""), corev1.ConditionFalse, "Unschedulable", ""),
 				plugin.Pod("bound", "kueue", "n1"), plugin.Pod("new", "kueue", "")),
 			may: func(a authorizationv1.ResourceAttributes) bool {
 				return a.Verb == "get" || a.Resource == "schedulingprofiles"
 			},
 		},
 		"pods that are held": {
-			objects: append(definitions(t, "True"), held(time.Second, "node-1_7f"), well,
-				plugin.Told(plugin.Pod("web-2", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),
-				plugin.Told(plugin.Pod("web-1", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),
-				plugin.Told(plugin.Pod("claims", "batch", ""), corev1.ConditionFalse, "Unsupported", "spec.resourceClaims: not yet"),
-				plugin.Told(plugin.Pod("later", "batch", ""), corev1.ConditionFalse, "ProfilePaused", "SchedulingProfile batch is paused"),
-				plugin.Told(plugin.Pod("full", "batch", ""), corev1.ConditionFalse, "Unschedulable", "0/1 nodes are available")),
+			objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), well,
+				plugin.WithPodScheduled(plugin.Pod("web-2", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),
+				plugin.WithPodScheduled(plugin.Pod("web-1", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),
+				plugin.WithPodScheduled(plugin.Pod("claims", "batch", ""), corev1.ConditionFalse, "Unsupported", "spec.resourceClaims: not yet"),
+				plugin.WithPodScheduled(plugin.Pod("later", "batch", ""), corev1.ConditionFalse, "ProfilePaused", "SchedulingProfile batch is paused"),
+				plugin.WithPodScheduled(plugin.Pod("full", "batch", ""), corev1.ConditionFalse, "Unschedulable", "0/1 nodes are available")),
 		},
 		"a cluster that is too old": {
-			objects: append(definitions(t, "True"), held(time.Second, "node-1_7f"), well), server: "v1.34.9-gke.5",
+			objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), well), server: "v1.34.9-gke.5",
 		},
 		"a server that does not say how old it is": {
-			objects: append(definitions(t, "True"), held(time.Second, "node-1_7f"), well), server: "master",
+			objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), well), server: "master",
 		},
-		"kinds that are not served, and a Lease given back": {objects: append(definitions(t, "False"), held(time.Minute, ""))},
+		"kinds that are not served, and a Lease given back": {objects: append(testCRDs(t, "False"), heldLease(time.Minute, ""))},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var objects []client.Object
@@ -104,16 +104,16 @@ func TestCheck(t *testing.T) {
 				objects = append(objects, object.DeepCopyObject().(client.Object))
 			}
 			stage := plugin.New(t, objects...)
-			stage.May = c.may
+			stage.Allow = c.may
 			if c.server != "" {
-				stage.Kubernetes = c.server
+				stage.ServerVersion = c.server
 			}
-			plugin.Golden(t, sentence, stage.Run(command), false)
+			plugin.Golden(t, sentence, stage.Run(newTestCommand), false)
 		})
 	}
 }
 
-func TestWhatMayNotBeReadIsNotWell(t *testing.T) {
+func TestWhatCannotBeReadIsAnError(t *testing.T) {
 	well := plugin.Profile("batch", 1)
 	well = plugin.Running(well, plugin.Revision(well, 1), 1)
 	for sentence, c := range map[string]struct {
@@ -128,25 +128,25 @@ func TestWhatMayNotBeReadIsNotWell(t *testing.T) {
 		"it may not ask for its rights": {"create", &authorizationv1.SelfSubjectAccessReview{}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			stage := plugin.New(t, append(definitions(t, "True"), held(time.Second, "node-1_7f"), well.DeepCopy())...)
+			stage := plugin.New(t, append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), well.DeepCopy())...)
 			stage.Fail = func(verb string, object any) error {
 				if verb != c.verb || reflect.TypeOf(object) != reflect.TypeOf(c.object) {
 					return nil
 				}
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "it", errors.New("you are a tenant"))
 			}
-			plugin.Golden(t, sentence, stage.Run(command), true)
+			plugin.Golden(t, sentence, stage.Run(newTestCommand), true)
 		})
 	}
 }
 
-func TestWhatIsCheckedAsJSON(t *testing.T) {
-	stage := plugin.New(t, append(definitions(t, "True"), held(time.Hour, "node-1_7f"))...)
-	plugin.Golden(t, "checked as JSON", stage.Run(command, "-o", "json"), true)
-	plugin.Golden(t, "checked as something else", stage.Run(command, "-o", "xml"), false)
+func TestCheckAsJSON(t *testing.T) {
+	stage := plugin.New(t, append(testCRDs(t, "True"), heldLease(time.Hour, "node-1_7f"))...)
+	plugin.Golden(t, "checked as JSON", stage.Run(newTestCommand, "-o", "json"), true)
+	plugin.Golden(t, "checked as something else", stage.Run(newTestCommand, "-o", "xml"), false)
 }
 
-func named(kind, name string, owner client.Object) metav1.ObjectMeta {
+func objectMeta(kind, name string, owner client.Object) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(kind + name)}
 	if owner != nil {
 		yes := true
@@ -155,31 +155,31 @@ func named(kind, name string, owner client.Object) metav1.ObjectMeta {
 	return m
 }
 
-func TestUninstallNamesWhoWouldBeStranded(t *testing.T) {
+func TestUninstallListsTheWorkloadsThatWouldBeStranded(t *testing.T) {
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{SchedulerName: "batch"}}
 	pod := func(name string, owner client.Object, phase corev1.PodPhase) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: named("Pod", name, owner), Spec: template.Spec, Status: corev1.PodStatus{Phase: phase}}
+		return &corev1.Pod{ObjectMeta: objectMeta("Pod", name, owner), Spec: template.Spec, Status: corev1.PodStatus{Phase: phase}}
 	}
-	web := &appsv1.Deployment{ObjectMeta: named("Deployment", "web", nil), Spec: appsv1.DeploymentSpec{Template: template}}
+	web := &appsv1.Deployment{ObjectMeta: objectMeta("Deployment", "web", nil), Spec: appsv1.DeploymentSpec{Template: template}}
 	one, none := int32(1), int32(0)
-	current := &appsv1.ReplicaSet{ObjectMeta: named("ReplicaSet", "web-2", web), Spec: appsv1.ReplicaSetSpec{Replicas: &one, Template: template}}
-	nightly := &batchv1.CronJob{ObjectMeta: named("CronJob", "nightly", nil)}
+	current := &appsv1.ReplicaSet{ObjectMeta: objectMeta("ReplicaSet", "web-2", web), Spec: appsv1.ReplicaSetSpec{Replicas: &one, Template: template}}
+	nightly := &batchv1.CronJob{ObjectMeta: objectMeta("CronJob", "nightly", nil)}
 	nightly.Spec.JobTemplate.Spec.Template = template
 	ended := metav1.NewTime(plugin.Now)
 	objects := []client.Object{
 		plugin.Profile("batch", 1), web, current, nightly,
-		&appsv1.ReplicaSet{ObjectMeta: named("ReplicaSet", "web-1", web), Spec: appsv1.ReplicaSetSpec{Replicas: &none, Template: template}},
-		&appsv1.StatefulSet{ObjectMeta: named("StatefulSet", "db", nil), Spec: appsv1.StatefulSetSpec{Template: template}},
-		&appsv1.DaemonSet{ObjectMeta: named("DaemonSet", "logs", nil), Spec: appsv1.DaemonSetSpec{Template: template}},
-		&batchv1.Job{ObjectMeta: named("Job", "done", nil), Spec: batchv1.JobSpec{Template: template}, Status: batchv1.JobStatus{CompletionTime: &ended}},
-		&batchv1.Job{ObjectMeta: named("Job", "nightly-7", nightly), Spec: batchv1.JobSpec{Template: template}},
+		&appsv1.ReplicaSet{ObjectMeta: objectMeta("ReplicaSet", "web-1", web), Spec: appsv1.ReplicaSetSpec{Replicas: &none, Template: template}},
+		&appsv1.StatefulSet{ObjectMeta: objectMeta("StatefulSet", "db", nil), Spec: appsv1.StatefulSetSpec{Template: template}},
+		&appsv1.DaemonSet{ObjectMeta: objectMeta("DaemonSet", "logs", nil), Spec: appsv1.DaemonSetSpec{Template: template}},
+		&batchv1.Job{ObjectMeta: objectMeta("Job", "done", nil), Spec: batchv1.JobSpec{Template: template}, Status: batchv1.JobStatus{CompletionTime: &ended}},
+		&batchv1.Job{ObjectMeta: objectMeta("Job", "nightly-7", nightly), Spec: batchv1.JobSpec{Template: template}},
 		pod("web-2-a", current, corev1.PodRunning), pod("web-2-b", current, corev1.PodPending), pod("bare", nil, corev1.PodRunning),
 		pod("ended", nil, corev1.PodSucceeded), plugin.Pod("foreign", "default-scheduler", "n1"),
 	}
 	stage := plugin.New(t, objects...)
-	plugin.Golden(t, "uninstall with workloads", stage.Run(command, "--uninstall"), false)
-	plugin.Golden(t, "uninstall as YAML", stage.Run(command, "--uninstall", "-o", "yaml"), false)
+	plugin.Golden(t, "uninstall with workloads", stage.Run(newTestCommand, "--uninstall"), false)
+	plugin.Golden(t, "uninstall as YAML", stage.Run(newTestCommand, "--uninstall", "-o", "yaml"), false)
 	stage = plugin.New(t, plugin.Profile("batch", 1), plugin.Pod("foreign", "default-scheduler", "n1"))
-	plugin.Golden(t, "uninstall without workloads as JSON", stage.Run(command, "--uninstall", "-o", "json"), false)
-	plugin.Golden(t, "uninstall without workloads", stage.Run(command, "--uninstall"), false)
+	plugin.Golden(t, "uninstall without workloads as JSON", stage.Run(newTestCommand, "--uninstall", "-o", "json"), false)
+	plugin.Golden(t, "uninstall without workloads", stage.Run(newTestCommand, "--uninstall"), false)
 }

@@ -21,10 +21,10 @@ import (
 )
 
 // lease names the Lease that the leader holds, in Berth's namespace.
-const lease = "berth-manager"
+const leaseName = "berth-manager"
 
 // server tells the API server's version, which should be one that Berth is for.
-func (r *report) server(is string) {
+func (r *report) checkServer(is string) {
 	switch parsed, err := version.ParseGeneric(is); {
 	case err != nil:
 		r.note("server", "Kubernetes %s: whether that is at least %s is not to be known: %v", is, config.MinKubeVersion, err)
@@ -37,7 +37,7 @@ func (r *report) server(is string) {
 
 // kinds looks for the CustomResourceDefinitions; false when profiles are not
 // served, so that nothing else can be asked.
-func (o *options) kinds(ctx context.Context, r *report) bool {
+func (o *options) checkCRDs(ctx context.Context, r *report) bool {
 	names, err := manifest.Definitions()
 	if err != nil {
 		r.wrong("crds", "this plugin was built without them: %v", err)
@@ -74,10 +74,10 @@ func established(d *apiextensionsv1.CustomResourceDefinition) bool {
 }
 
 // leader looks who holds the Lease.
-func (o *options) leader(ctx context.Context, r *report) {
+func (o *options) checkLease(ctx context.Context, r *report) {
 	held := &coordinationv1.Lease{}
-	err := o.cluster.Client.Get(ctx, client.ObjectKey{Namespace: o.cluster.Berth, Name: lease}, held)
-	where := o.cluster.Berth + "/" + lease
+	err := o.cluster.Client.Get(ctx, client.ObjectKey{Namespace: o.cluster.BerthNamespace, Name: leaseName}, held)
+	where := o.cluster.BerthNamespace + "/" + leaseName
 	switch {
 	case apierrors.IsNotFound(err):
 		r.note("leader", "there is no Lease %s: Berth does not run, runs with --leader-elect=false, or in another --berth-namespace", where)
@@ -99,7 +99,7 @@ func (o *options) leader(ctx context.Context, r *report) {
 }
 
 // profiles tells those that are not ready, and pods whose name nobody serves.
-func (o *options) profiles(ctx context.Context, r *report) {
+func (o *options) checkProfiles(ctx context.Context, r *report) {
 	profiles, err := o.cluster.Profiles(ctx)
 	if err != nil {
 		r.failed("profiles", "%v", err)
@@ -122,5 +122,5 @@ func (o *options) profiles(ctx context.Context, r *report) {
 	} else {
 		r.ok("profiles", "%d of %s ready", ready, show.Count(len(profiles), "profile"))
 	}
-	o.unserved(ctx, r, cluster.Names(profiles))
+	o.checkPods(ctx, r, cluster.ProfileNames(profiles))
 }

@@ -11,24 +11,24 @@ import (
 )
 
 // rights asks the API server what this user may do of what each verb needs.
-func (o *options) rights(ctx context.Context, r *report) {
+func (o *options) checkPermissions(ctx context.Context, r *report) {
 	known := map[authorizationv1.ResourceAttributes]bool{}
 	for _, v := range o.verbs {
 		var lacks []string
-		for _, right := range v.Rights {
+		for _, right := range v.Permissions {
 			for _, verb := range right.Verbs {
-				may, err := o.may(ctx, known, attributes(right, verb, o.namespaceOf(right)))
+				may, err := o.isAllowed(ctx, known, resourceAttributes(right, verb, o.namespaceOf(right)))
 				if err != nil {
 					r.failed("rights", "%v", err)
 					return
 				}
 				if !may {
-					lacks = append(lacks, lack(right, verb, o.namespaceOf(right)))
+					lacks = append(lacks, describePermission(right, verb, o.namespaceOf(right)))
 				}
 			}
 		}
 		switch {
-		case len(v.Rights) == 0:
+		case len(v.Permissions) == 0:
 			r.ok("rights", "%s: needs none", v.Name)
 		case lacks == nil:
 			r.ok("rights", "%s: you may do all that it needs", v.Name)
@@ -38,21 +38,21 @@ func (o *options) rights(ctx context.Context, r *report) {
 	}
 }
 
-func (o *options) namespaceOf(right verb.Right) string {
-	switch right.In {
-	case verb.InBerth:
-		return o.cluster.Berth
+func (o *options) namespaceOf(right verb.Permission) string {
+	switch right.Scope {
+	case verb.InBerthNamespace:
+		return o.cluster.BerthNamespace
 	case verb.InNamespace:
 		return o.cluster.Namespace
 	}
 	return ""
 }
 
-func attributes(right verb.Right, verb, namespace string) authorizationv1.ResourceAttributes {
+func resourceAttributes(right verb.Permission, verb, namespace string) authorizationv1.ResourceAttributes {
 	return authorizationv1.ResourceAttributes{Verb: verb, Group: right.Group, Resource: right.Resource, Namespace: namespace}
 }
 
-func (o *options) may(ctx context.Context, known map[authorizationv1.ResourceAttributes]bool, what authorizationv1.ResourceAttributes) (bool, error) {
+func (o *options) isAllowed(ctx context.Context, known map[authorizationv1.ResourceAttributes]bool, what authorizationv1.ResourceAttributes) (bool, error) {
 	if may, asked := known[what]; asked {
 		return may, nil
 	}
@@ -64,13 +64,13 @@ func (o *options) may(ctx context.Context, known map[authorizationv1.ResourceAtt
 	return review.Status.Allowed, nil
 }
 
-func lack(right verb.Right, verb, namespace string) string {
+func describePermission(right verb.Permission, verb, namespace string) string {
 	text := fmt.Sprintf("%s %s", verb, right.Name())
 	if namespace != "" {
 		text += " in namespace " + namespace
 	}
-	if right.For != "" {
-		text += ", " + right.For
+	if right.Purpose != "" {
+		text += ", " + right.Purpose
 	}
 	return text
 }

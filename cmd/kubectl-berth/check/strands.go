@@ -21,15 +21,15 @@ import (
 
 // maker is a kind whose objects ask for a scheduler, in their own spec or in a
 // template.
-type maker struct {
-	kind string
-	list client.ObjectList
-	asks func(client.Object) string
+type workloadKind struct {
+	kind          string
+	list          client.ObjectList
+	schedulerName func(client.Object) string
 }
 
 // makers are in the order in which one owns another, pods last.
-func makers() []maker {
-	return []maker{
+func workloadKinds() []workloadKind {
+	return []workloadKind{
 		{"CronJob", &batchv1.CronJobList{}, func(o client.Object) string {
 			return o.(*batchv1.CronJob).Spec.JobTemplate.Spec.Template.Spec.SchedulerName
 		}},
@@ -67,12 +67,12 @@ func makers() []maker {
 }
 
 // Strands are what names a profile, as -o json has it.
-type Strands struct {
-	Workloads []*Strand `json:"workloads"`
+type StrandedWorkloads struct {
+	Workloads []*StrandedWorkload `json:"workloads"`
 }
 
 // Strand is something that names a profile, and how many pods it has that do.
-type Strand struct {
+type StrandedWorkload struct {
 	Profile   string `json:"profile"`
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
@@ -82,21 +82,21 @@ type Strand struct {
 
 // strands lists who names a profile. What somebody else made who is listed is
 // counted there.
-func (o *options) strands(ctx context.Context) error {
+func (o *options) listStranded(ctx context.Context) error {
 	profiles, err := o.cluster.Profiles(ctx)
 	if err != nil {
 		return err
 	}
-	names := cluster.Names(profiles)
-	var all []*Strand
-	by := map[types.UID]*Strand{}
-	for _, m := range makers() {
-		err := o.each(ctx, m.list, func(object client.Object) {
-			profile := m.asks(object)
+	names := cluster.ProfileNames(profiles)
+	var all []*StrandedWorkload
+	by := map[types.UID]*StrandedWorkload{}
+	for _, m := range workloadKinds() {
+		err := o.eachObject(ctx, m.list, func(object client.Object) {
+			profile := m.schedulerName(object)
 			if !slices.Contains(names, profile) {
 				return
 			}
-			s := &Strand{Profile: profile, Namespace: object.GetNamespace(), Kind: m.kind, Name: object.GetName()}
+			s := &StrandedWorkload{Profile: profile, Namespace: object.GetNamespace(), Kind: m.kind, Name: object.GetName()}
 			if owner := metav1.GetControllerOf(object); owner != nil && by[owner.UID] != nil {
 				s = by[owner.UID]
 			} else {
@@ -108,30 +108,30 @@ func (o *options) strands(ctx context.Context) error {
 			}
 		})
 		if err != nil {
-			return fmt.Errorf("listing %ss of all namespaces: %w", m.kind, cluster.Plain(err))
+			return fmt.Errorf("listing %ss of all namespaces: %w", m.kind, cluster.UserError(err))
 		}
 	}
-	sortStrands(all)
+	sortWorkloads(all)
 	if o.output.Structured() {
-		if err := o.output.Print(o.Out, Strands{Workloads: append([]*Strand{}, all...)}); err != nil || len(all) == 0 {
+		if err := o.output.Print(o.Out, StrandedWorkloads{Workloads: append([]*StrandedWorkload{}, all...)}); err != nil || len(all) == 0 {
 			return err
 		}
-		return verb.ErrFound
+		return verb.ErrFindings
 	}
 	if len(all) == 0 {
 		_, err := fmt.Fprintf(o.Out, "Nothing names a profile: %s can go without stranding anybody.\n", show.Count(len(names), "profile"))
 		return err
 	}
-	return o.tell(all, names)
+	return o.printStranded(all, names)
 }
 
-func sortStrands(all []*Strand) {
-	slices.SortFunc(all, func(a, b *Strand) int {
+func sortWorkloads(all []*StrandedWorkload) {
+	slices.SortFunc(all, func(a, b *StrandedWorkload) int {
 		return cmp.Or(cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 }
 
-func (o *options) tell(all []*Strand, names []string) error {
+func (o *options) printStranded(all []*StrandedWorkload, names []string) error {
 	var rows [][]any
 	for _, s := range all {
 		rows = append(rows, []any{s.Profile, s.Namespace, s.Kind, s.Pods, s.Name})
@@ -143,5 +143,5 @@ func (o *options) tell(all []*Strand, names []string) error {
 	if slices.Contains(names, corev1.DefaultSchedulerName) {
 		fmt.Fprintln(o.Out, show.Wrap("A profile is called default-scheduler: its pods go on as soon as kube-scheduler runs again.", "", ""))
 	}
-	return verb.ErrFound
+	return verb.ErrFindings
 }

@@ -32,38 +32,38 @@ func notReady(p *v1alpha1.SchedulingProfile) (reason, message string) {
 
 // unserved tells pods that wait for a scheduler which is not there, and those that Berth
 // holds.
-func (o *options) unserved(ctx context.Context, r *report, profiles []string) {
+func (o *options) checkPods(ctx context.Context, r *report, profiles []string) {
 	alone := map[string][]string{} // by schedulerName
-	holds := byHold{}
-	err := o.each(ctx, &corev1.PodList{}, func(object client.Object) {
+	holds := heldPodsByReason{}
+	err := o.eachObject(ctx, &corev1.PodList{}, func(object client.Object) {
 		pod := object.(*corev1.Pod)
 		name := pod.Spec.SchedulerName
 		holds.add(pod)
-		if unserved.IsAlone(pod, o.Now()) && name != corev1.DefaultSchedulerName && !slices.Contains(profiles, name) {
+		if unserved.IsUnserved(pod, o.Now()) && name != corev1.DefaultSchedulerName && !slices.Contains(profiles, name) {
 			alone[name] = append(alone[name], pod.Namespace+"/"+pod.Name)
 		}
 	}, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.nodeName", "")})
 	for name := range alone {
 		if err == nil {
-			err = o.forget(ctx, alone, name)
+			err = o.removeServed(ctx, alone, name)
 		}
 	}
 	if err != nil {
-		r.failed("pods", "%v", cluster.Plain(err))
+		r.failed("pods", "%v", cluster.UserError(err))
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(alone)) {
-		r.wrong("pods", "%s for a name that nobody serves, %s first: %s", show.Count(len(alone[name]), "pod")+" waiting", alone[name][0], cluster.NoProfile(name, profiles))
+		r.wrong("pods", "%s for a name that nobody serves, %s first: %s", show.Count(len(alone[name]), "pod")+" waiting", alone[name][0], cluster.ProfileNotFound(name, profiles))
 	}
-	if len(alone) == 0 && !holds.deleted() {
+	if len(alone) == 0 && !holds.anyProfileDeleted() {
 		r.ok("pods", "none waits for a name that nobody serves")
 	}
-	holds.tell(r)
+	holds.report(r)
 }
 
 // forget takes a name away that a bound pod carries: who bound that one serves it.
-func (o *options) forget(ctx context.Context, alone map[string][]string, name string) error {
-	return o.each(ctx, &corev1.PodList{}, func(object client.Object) {
+func (o *options) removeServed(ctx context.Context, alone map[string][]string, name string) error {
+	return o.eachObject(ctx, &corev1.PodList{}, func(object client.Object) {
 		if object.(*corev1.Pod).Spec.NodeName != "" {
 			delete(alone, name)
 		}
@@ -71,12 +71,12 @@ func (o *options) forget(ctx context.Context, alone map[string][]string, name st
 }
 
 // page is how many objects are asked for at a time.
-const page = 500
+const pageSize = 500
 
 // each calls do with every object of a kind, page by page.
-func (o *options) each(ctx context.Context, list client.ObjectList, do func(client.Object), some ...client.ListOption) error {
+func (o *options) eachObject(ctx context.Context, list client.ObjectList, do func(client.Object), some ...client.ListOption) error {
 	for more := ""; ; {
-		if err := o.cluster.Client.List(ctx, list, append(some, client.Limit(page), client.Continue(more))...); err != nil {
+		if err := o.cluster.Client.List(ctx, list, append(some, client.Limit(pageSize), client.Continue(more))...); err != nil {
 			return err
 		}
 		err := meta.EachListItem(list, func(item runtime.Object) error {

@@ -20,12 +20,12 @@ import (
 )
 
 // DefaultBerth is the namespace where config/default puts Berth.
-const DefaultBerth = "berth-system"
+const DefaultBerthNamespace = "berth-system"
 
 // So many requests a second, and so many at once, are kubectl's own.
 const (
-	requests = 50
-	burst    = 300
+	clientQPS   = 50
+	clientBurst = 300
 )
 
 // Cluster is a cluster that can be asked.
@@ -35,10 +35,10 @@ type Cluster struct {
 	Version func(context.Context) (*version.Info, error)
 	// Namespace is where pods are looked for; Chosen says that the user gave it
 	// with -n.
-	Namespace string
-	Chosen    bool
+	Namespace      string
+	NamespaceGiven bool
 	// Berth is Berth's own namespace.
-	Berth string
+	BerthNamespace string
 }
 
 // Scheme knows Kubernetes' kinds, CustomResourceDefinitions, and ours.
@@ -53,7 +53,7 @@ var Scheme = sync.OnceValue(func() *runtime.Scheme {
 // Flags say which cluster: kubectl's own, and Berth's namespace.
 type Flags struct {
 	*genericclioptions.ConfigFlags
-	berth string
+	berthNamespace string
 }
 
 // NewFlags returns flags that are not set.
@@ -62,13 +62,13 @@ func NewFlags() *Flags { return &Flags{ConfigFlags: genericclioptions.NewConfigF
 // AddFlags registers the flags.
 func (f *Flags) AddFlags(to *pflag.FlagSet) {
 	f.ConfigFlags.AddFlags(to)
-	to.StringVar(&f.berth, "berth-namespace", DefaultBerth, "Berth's own namespace, where its Lease and the revisions are")
+	to.StringVar(&f.berthNamespace, "berth-namespace", DefaultBerthNamespace, "Berth's own namespace, where its Lease and the revisions are")
 }
 
 // Open reaches the cluster that the flags name.
 func (f *Flags) Open() (*Cluster, error) {
 	f.WithWrapConfigFn(func(config *rest.Config) *rest.Config {
-		config.QPS, config.Burst = requests, burst
+		config.QPS, config.Burst = clientQPS, clientBurst
 		return config
 	})
 	config, err := f.ToRESTConfig()
@@ -92,7 +92,7 @@ func (f *Flags) Open() (*Cluster, error) {
 		return nil, err
 	}
 	return &Cluster{
-		Client: c, Namespace: namespace, Chosen: chosen, Berth: f.berth,
+		Client: c, Namespace: namespace, NamespaceGiven: chosen, BerthNamespace: f.berthNamespace,
 		Version: func(context.Context) (*version.Info, error) { return discovery.ServerVersion() },
 	}, nil
 }

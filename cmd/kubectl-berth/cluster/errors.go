@@ -12,11 +12,11 @@ import (
 )
 
 // notInstalled is what is said of a cluster that does not know our kinds.
-const notInstalled = "Berth's CRDs are not installed in this cluster; install them with: kubectl apply --server-side -k config/crd"
+const messageNotInstalled = "Berth's CRDs are not installed in this cluster; install them with: kubectl apply --server-side -k config/crd"
 
 // Missing says whether err is that the API server does not serve one of our
 // kinds.
-func Missing(err error) bool {
+func IsKindNotServed(err error) bool {
 	if err == nil {
 		return false
 	}
@@ -33,13 +33,13 @@ func Missing(err error) bool {
 }
 
 // Plain returns err in words that say what to do.
-func Plain(err error) error {
+func UserError(err error) error {
 	refused := (*net.OpError)(nil)
 	switch {
 	case err == nil:
 		return nil
-	case Missing(err):
-		return fmt.Errorf("%s", notInstalled) // Berth is a name
+	case IsKindNotServed(err):
+		return fmt.Errorf("%s", messageNotInstalled) // Berth is a name
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; `kubectl berth check` says which rights each verb needs", err)
 	case errors.As(err, &refused):

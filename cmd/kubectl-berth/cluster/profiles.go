@@ -18,22 +18,22 @@ import (
 )
 
 // namesTold bounds the names that an error lists.
-const namesTold = 10
+const maxNames = 10
 
 // pause is how long an API server is left alone that ended a watch.
-const pause = time.Second
+const rewatchDelay = time.Second
 
 // Profiles returns the SchedulingProfiles of the given names, or all, by name.
 // The error names those that are not there, and what was perhaps meant.
 func (c *Cluster) Profiles(ctx context.Context, names ...string) ([]v1alpha1.SchedulingProfile, error) {
-	list, err := c.list(ctx)
+	list, err := c.listProfiles(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := known(list.Items, names); err != nil {
+	if err := checkNames(list.Items, names); err != nil {
 		return nil, err
 	}
-	return among(list.Items, names), nil
+	return selectByName(list.Items, names), nil
 }
 
 // Profile returns one SchedulingProfile.
@@ -48,15 +48,15 @@ func (c *Cluster) Profile(ctx context.Context, name string) (*v1alpha1.Schedulin
 // Changes hands over the profiles of the given names, or all, and then each that
 // is changed, until ctx ends or begin or change fails. A profile may be handed
 // over unchanged.
-func (c *Cluster) Changes(ctx context.Context, names []string, begin func([]v1alpha1.SchedulingProfile) error, change func(p *v1alpha1.SchedulingProfile, gone bool) error) error {
-	list, err := c.list(ctx)
+func (c *Cluster) WatchProfiles(ctx context.Context, names []string, begin func([]v1alpha1.SchedulingProfile) error, change func(p *v1alpha1.SchedulingProfile, gone bool) error) error {
+	list, err := c.listProfiles(ctx)
 	if err != nil {
 		return err
 	}
-	if err := known(list.Items, names); err != nil {
+	if err := checkNames(list.Items, names); err != nil {
 		return err
 	}
-	if err := begin(among(list.Items, names)); err != nil {
+	if err := begin(selectByName(list.Items, names)); err != nil {
 		return err
 	}
 	some := func(p *v1alpha1.SchedulingProfile, gone bool) error {
@@ -66,19 +66,19 @@ func (c *Cluster) Changes(ctx context.Context, names []string, begin func([]v1al
 		return change(p, gone)
 	}
 	for version := list.ResourceVersion; ctx.Err() == nil; {
-		if version, err = c.follow(ctx, version, some); err != nil {
+		if version, err = c.watchFrom(ctx, version, some); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(pause):
+		case <-time.After(rewatchDelay):
 		}
 		if version != "" {
 			continue
 		}
 		// So much happened meanwhile that the API server forgot where we were.
-		if list, err = c.list(ctx); err != nil {
+		if list, err = c.listProfiles(ctx); err != nil {
 			return err
 		}
 		for i := range list.Items {
@@ -93,7 +93,7 @@ func (c *Cluster) Changes(ctx context.Context, names []string, begin func([]v1al
 
 // follow watches from a version on until the API server ends that. It returns
 // where to go on; empty when the version is too old.
-func (c *Cluster) follow(ctx context.Context, version string, change func(*v1alpha1.SchedulingProfile, bool) error) (string, error) {
+func (c *Cluster) watchFrom(ctx context.Context, version string, change func(*v1alpha1.SchedulingProfile, bool) error) (string, error) {
 	w, err := c.Client.Watch(ctx, &v1alpha1.SchedulingProfileList{}, &client.ListOptions{
 		Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true},
 	})
@@ -104,7 +104,7 @@ func (c *Cluster) follow(ctx context.Context, version string, change func(*v1alp
 		return version, nil
 	}
 	if err != nil {
-		return "", Plain(err)
+		return "", UserError(err)
 	}
 	defer w.Stop()
 	for {
@@ -130,33 +130,33 @@ func (c *Cluster) follow(ctx context.Context, version string, change func(*v1alp
 	}
 }
 
-func (c *Cluster) list(ctx context.Context) (*v1alpha1.SchedulingProfileList, error) {
+func (c *Cluster) listProfiles(ctx context.Context) (*v1alpha1.SchedulingProfileList, error) {
 	list := &v1alpha1.SchedulingProfileList{}
 	if err := c.Client.List(ctx, list); err != nil {
-		return nil, Plain(err)
+		return nil, UserError(err)
 	}
 	slices.SortFunc(list.Items, func(a, b v1alpha1.SchedulingProfile) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
 // known returns an error that tells the names which no profile has.
-func known(profiles []v1alpha1.SchedulingProfile, names []string) error {
+func checkNames(profiles []v1alpha1.SchedulingProfile, names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(profiles, func(p v1alpha1.SchedulingProfile) bool { return p.Name == name }) {
-			return fmt.Errorf("%s", NoProfile(name, Names(profiles)))
+			return fmt.Errorf("%s", ProfileNotFound(name, ProfileNames(profiles)))
 		}
 	}
 	return nil
 }
 
-func among(profiles []v1alpha1.SchedulingProfile, names []string) []v1alpha1.SchedulingProfile {
+func selectByName(profiles []v1alpha1.SchedulingProfile, names []string) []v1alpha1.SchedulingProfile {
 	return slices.DeleteFunc(slices.Clone(profiles), func(p v1alpha1.SchedulingProfile) bool {
 		return len(names) > 0 && !slices.Contains(names, p.Name)
 	})
 }
 
 // Names are those of profiles.
-func Names(profiles []v1alpha1.SchedulingProfile) []string {
+func ProfileNames(profiles []v1alpha1.SchedulingProfile) []string {
 	var names []string
 	for _, p := range profiles {
 		names = append(names, p.Name)
@@ -166,9 +166,9 @@ func Names(profiles []v1alpha1.SchedulingProfile) []string {
 
 // NoProfile says that there is no profile of a name, which was perhaps meant,
 // and which there are.
-func NoProfile(name string, there []string) string {
+func ProfileNotFound(name string, there []string) string {
 	text := fmt.Sprintf("there is no SchedulingProfile %q", name)
-	if near := compile.Nearest(name, there); near != "" {
+	if near := compile.Suggest(name, there); near != "" {
 		text += fmt.Sprintf(", did you mean %q?", near)
 	} else {
 		text += ";"
@@ -176,8 +176,8 @@ func NoProfile(name string, there []string) string {
 	switch {
 	case len(there) == 0:
 		return text + " there is none at all"
-	case len(there) > namesTold:
-		return fmt.Sprintf("%s There are %s and %d more", text, strings.Join(there[:namesTold], ", "), len(there)-namesTold)
+	case len(there) > maxNames:
+		return fmt.Sprintf("%s There are %s and %d more", text, strings.Join(there[:maxNames], ", "), len(there)-maxNames)
 	case strings.HasSuffix(text, ";"):
 		return text + " there are " + strings.Join(there, ", ")
 	}

@@ -32,16 +32,16 @@ type Revision struct {
 	// ran for a minute all the same, OnTrial that it never ran.
 	Probation, Served, OnTrial bool
 	// Building says that a process began to build it and did not swap it in.
-	Building bool
+	BuildUnfinished bool
 	// Blamed says for what it is blamed while it is on probation; empty: it is not.
-	Blamed string
+	BlamedFor string
 	// Profile is the whole of it, arguments inline; Data the same as it is stored.
 	Profile *v1alpha1.SchedulingProfile
 	Data    []byte
 	// Configs names by plugin the PluginConfigs whose arguments are inline.
-	Configs map[string]string
+	PluginConfigs map[string]string
 	// Entry is the whole as it is stored.
-	Entry *appsv1.ControllerRevision
+	Stored *appsv1.ControllerRevision
 }
 
 // HasServed says whether it ran for a minute, or until it was proved, and is blamed
@@ -49,16 +49,16 @@ type Revision struct {
 func (r *Revision) HasServed() bool { return r.HasRun() && (!r.Probation || r.Served) }
 
 // HasRun says whether it was swapped in and is blamed for nothing.
-func (r *Revision) HasRun() bool { return !r.OnTrial && !r.Building && r.Blamed == "" }
+func (r *Revision) HasRun() bool { return !r.OnTrial && !r.BuildUnfinished && r.BlamedFor == "" }
 
 // Standing says in words what is to be known of it before it is run again.
-func (r *Revision) Standing() string {
+func (r *Revision) Status() string {
 	switch {
 	case r.OnTrial:
 		return "tried only, never ran"
-	case r.Blamed != "":
-		return r.Blamed
-	case r.Building:
+	case r.BlamedFor != "":
+		return r.BlamedFor
+	case r.BuildUnfinished:
 		return "not swapped in"
 	case r.Probation && r.Served:
 		return "served, on probation"
@@ -71,9 +71,9 @@ func (r *Revision) Standing() string {
 // Revisions returns those of a profile, the newest first.
 func (c *Cluster) Revisions(ctx context.Context, profile string) ([]Revision, error) {
 	list := &appsv1.ControllerRevisionList{}
-	err := c.Client.List(ctx, list, client.InNamespace(c.Berth), client.MatchingLabels{v1alpha1.LabelProfile: profile})
+	err := c.Client.List(ctx, list, client.InNamespace(c.BerthNamespace), client.MatchingLabels{v1alpha1.LabelProfile: profile})
 	if err != nil {
-		return nil, fmt.Errorf("the revisions of SchedulingProfile %s, in namespace %s: %w", profile, c.Berth, Plain(err))
+		return nil, fmt.Errorf("the revisions of SchedulingProfile %s, in namespace %s: %w", profile, c.BerthNamespace, UserError(err))
 	}
 	var revisions []Revision
 	for i := range list.Items {
@@ -98,13 +98,13 @@ func revisionOf(entry *appsv1.ControllerRevision, profile string) (Revision, boo
 		Name: entry.Name, Hash: strings.TrimPrefix(entry.Name, profile+"-"), Number: entry.Revision,
 		Generation: p.Generation, UID: types.UID(marks[v1alpha1.AnnotationProfileUID]), Created: entry.CreationTimestamp,
 		Probation: probation, Served: marks[v1alpha1.AnnotationServed] != "",
-		Building: marks[v1alpha1.AnnotationBuildBegun] != "", Blamed: blamed(marks), OnTrial: marks[v1alpha1.AnnotationOnTrial] != "",
-		Profile: p, Data: entry.Data.Raw, Configs: configsOf(marks), Entry: entry,
+		BuildUnfinished: marks[v1alpha1.AnnotationBuildBegun] != "", BlamedFor: blamedFor(marks), OnTrial: marks[v1alpha1.AnnotationOnTrial] != "",
+		Profile: p, Data: entry.Data.Raw, PluginConfigs: pluginConfigsOf(marks), Stored: entry,
 	}, true
 }
 
 // configsOf reads which PluginConfigs gave arguments.
-func configsOf(marks map[string]string) map[string]string {
+func pluginConfigsOf(marks map[string]string) map[string]string {
 	configs := map[string]string{}
 	for pair := range strings.SplitSeq(marks[v1alpha1.AnnotationPluginConfigs], ",") {
 		if plugin, config, ok := strings.Cut(pair, "="); ok {
@@ -116,18 +116,18 @@ func configsOf(marks map[string]string) map[string]string {
 
 // How many ends of processes make Berth blame a revision at the earliest: while they
 // built it, and while they ran it.
-const buildDeaths, leaderDeaths = 2, 3
+const minBuildCrashes, minLeaderCrashes = 2, 3
 
 // blamed says for what the marks of a revision may have it blamed.
-func blamed(marks map[string]string) string {
+func blamedFor(marks map[string]string) string {
 	if marks[v1alpha1.AnnotationCrashStack] != "" {
 		return "a process crashed in its plugins"
 	}
 	// What is no number counts as none, as it does for Berth.
-	if n, _ := strconv.Atoi(marks[v1alpha1.AnnotationBuildDeaths]); n >= buildDeaths {
+	if n, _ := strconv.Atoi(marks[v1alpha1.AnnotationBuildDeaths]); n >= minBuildCrashes {
 		return fmt.Sprintf("%d processes died while they built it", n)
 	}
-	if n := 1 + strings.Count(marks[v1alpha1.AnnotationDeaths], ","); n >= leaderDeaths {
+	if n := 1 + strings.Count(marks[v1alpha1.AnnotationDeaths], ","); n >= minLeaderCrashes {
 		return fmt.Sprintf("%d leaders died while they ran it", n)
 	}
 	return ""
@@ -137,8 +137,8 @@ func blamed(marks map[string]string) string {
 func (c *Cluster) PluginConfig(ctx context.Context, name string) (*v1alpha1.PluginConfig, error) {
 	config := &v1alpha1.PluginConfig{}
 	err := c.Client.Get(ctx, client.ObjectKey{Name: name}, config)
-	if err != nil && apierrors.IsNotFound(err) && !Missing(err) {
+	if err != nil && apierrors.IsNotFound(err) && !IsKindNotServed(err) {
 		return nil, nil
 	}
-	return config, Plain(err)
+	return config, UserError(err)
 }

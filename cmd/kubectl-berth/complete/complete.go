@@ -23,9 +23,9 @@ type Func = cobra.CompletionFunc
 
 const (
 	// patience is how long a shell waits for an answer.
-	patience = 5 * time.Second
+	timeout = 5 * time.Second
 	// most bounds how many names are asked for.
-	most = 500
+	maxNames = 500
 )
 
 // source returns names, given the arguments that are there already. A description
@@ -33,13 +33,13 @@ const (
 type source func(ctx context.Context, c *cluster.Cluster, args []string) ([]string, error)
 
 // from completes what a source returns, without what is there already.
-func from(env verb.Env, names source) Func {
+func fromSource(env verb.Env, names source) Func {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		ctx := cmd.Context()
 		if ctx == nil {
 			ctx = context.Background()
 		}
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		c, err := env.Open()
 		if err != nil {
@@ -49,12 +49,12 @@ func from(env verb.Env, names source) Func {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return some(found, args, begun), cobra.ShellCompDirectiveNoFileComp
+		return matching(found, args, begun), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // some are the names that begin with what was begun and are not there already.
-func some(names, there []string, begun string) []string {
+func matching(names, there []string, begun string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		name, _, _ = strings.Cut(name, "\t")
 		return !strings.HasPrefix(name, begun) || slices.Contains(there, name)
@@ -63,10 +63,10 @@ func some(names, there []string, begun string) []string {
 
 // Profiles completes names of SchedulingProfiles, each behind prefix.
 func Profiles(env verb.Env, prefix string) Func {
-	return from(env, func(ctx context.Context, c *cluster.Cluster, _ []string) ([]string, error) {
+	return fromSource(env, func(ctx context.Context, c *cluster.Cluster, _ []string) ([]string, error) {
 		profiles, err := c.Profiles(ctx)
 		var names []string
-		for _, name := range cluster.Names(profiles) {
+		for _, name := range cluster.ProfileNames(profiles) {
 			names = append(names, prefix+name)
 		}
 		return names, err
@@ -76,14 +76,14 @@ func Profiles(env verb.Env, prefix string) Func {
 // Revisions completes revisions of the profile that is the first argument: their
 // numbers, and as a description what there is to know of them.
 func Revisions(env verb.Env) Func {
-	return from(env, func(ctx context.Context, c *cluster.Cluster, args []string) ([]string, error) {
+	return fromSource(env, func(ctx context.Context, c *cluster.Cluster, args []string) ([]string, error) {
 		if len(args) == 0 {
 			return nil, nil
 		}
 		revisions, err := c.Revisions(ctx, args[0])
 		var names []string
 		for _, r := range revisions {
-			names = append(names, fmt.Sprintf("%d\t%s, %s", r.Number, r.Name, r.Standing()))
+			names = append(names, fmt.Sprintf("%d\t%s, %s", r.Number, r.Name, r.Status()))
 		}
 		return names, err
 	})
@@ -98,10 +98,10 @@ func Namespaces(env verb.Env) Func { return Objects(env, "v1", "Namespace", "") 
 // Objects completes names of objects of a kind, those of the chosen namespace where the
 // kind has one, each behind prefix.
 func Objects(env verb.Env, apiVersion, kind, prefix string) Func {
-	return from(env, func(ctx context.Context, c *cluster.Cluster, _ []string) ([]string, error) {
+	return fromSource(env, func(ctx context.Context, c *cluster.Cluster, _ []string) ([]string, error) {
 		list := &metav1.PartialObjectMetadataList{}
 		list.APIVersion, list.Kind = apiVersion, kind+"List"
-		options := []client.ListOption{client.Limit(most)}
+		options := []client.ListOption{client.Limit(maxNames)}
 		if kind != "Node" && kind != "Namespace" {
 			options = append(options, client.InNamespace(c.Namespace))
 		}
@@ -117,14 +117,14 @@ func Objects(env verb.Env, apiVersion, kind, prefix string) Func {
 }
 
 // Words completes some of these.
-func Words(words ...string) Func {
+func Values(words ...string) Func {
 	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		return some(words, nil, begun), cobra.ShellCompDirectiveNoFileComp
+		return matching(words, nil, begun), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // First completes the first argument, and nothing after it.
-func First(f Func) Func {
+func FirstArgument(f Func) Func {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -139,7 +139,7 @@ func Files(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective
 }
 
 // Flag has the value of a flag completed. The command must have the flag.
-func Flag(cmd *cobra.Command, flag string, f Func) {
+func RegisterFlag(cmd *cobra.Command, flag string, f Func) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err) // a flag that is not there, or is registered twice: a mistake in this program
 	}

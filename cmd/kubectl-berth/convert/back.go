@@ -18,7 +18,7 @@ import (
 
 // back makes one configuration of the profiles of the files, or of the one that
 // the cluster has.
-func (o *options) back(ctx context.Context, name string) error {
+func (o *options) toKubeScheduler(ctx context.Context, name string) error {
 	profiles, configs, err := o.profiles(ctx, name)
 	if err != nil {
 		return err
@@ -31,13 +31,13 @@ func (o *options) back(ctx context.Context, name string) error {
 			return fmt.Errorf("SchedulingProfile %s: %s", p.Name, rejection.Message())
 		}
 		blueprints = append(blueprints, b)
-		remarks = append(remarks, unsaid(p)...)
+		remarks = append(remarks, unsupportedFields(p)...)
 	}
 	config, more, err := upstreamconfig.ForKubeScheduler(blueprints, o.registry)
 	if err != nil {
 		return err
 	}
-	text, err := upstreamconfig.Text(config)
+	text, err := upstreamconfig.JSON(config)
 	if err != nil {
 		return err
 	}
@@ -47,21 +47,21 @@ func (o *options) back(ctx context.Context, name string) error {
 	if _, err := o.Out.Write(text); err != nil {
 		return err
 	}
-	return o.remarks(append(more, remarks...))
+	return o.printRemarks(append(more, remarks...))
 }
 
 // profiles are those that are asked about, and the PluginConfigs that they name.
 func (o *options) profiles(ctx context.Context, name string) ([]*v1alpha1.SchedulingProfile, map[string]*v1alpha1.PluginConfig, error) {
 	if name != "" {
-		return o.applied(ctx, name)
+		return o.clusterProfile(ctx, name)
 	}
 	files, err := manifest.Read(ctx, o.files, o.In)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, object := range files.Objects {
-		if object.Refused != nil {
-			return nil, nil, fmt.Errorf("%s: %s would be refused by the API server: %s", object.Source, object.Title, strings.Join(object.Refused, "; "))
+		if object.Errors != nil {
+			return nil, nil, fmt.Errorf("%s: %s would be refused by the API server: %s", object.Source, object.Title, strings.Join(object.Errors, "; "))
 		}
 	}
 	if len(files.Profiles()) == 0 {
@@ -71,7 +71,7 @@ func (o *options) profiles(ctx context.Context, name string) ([]*v1alpha1.Schedu
 }
 
 // applied is a profile as the cluster has it.
-func (o *options) applied(ctx context.Context, name string) ([]*v1alpha1.SchedulingProfile, map[string]*v1alpha1.PluginConfig, error) {
+func (o *options) clusterProfile(ctx context.Context, name string) ([]*v1alpha1.SchedulingProfile, map[string]*v1alpha1.PluginConfig, error) {
 	c, err := o.Open()
 	if err != nil {
 		return nil, nil, err
@@ -98,7 +98,7 @@ func (o *options) applied(ctx context.Context, name string) ([]*v1alpha1.Schedul
 
 // unsaid is what a profile says that is not in its Blueprint, or that no
 // kube-scheduler does.
-func unsaid(p *v1alpha1.SchedulingProfile) []upstreamconfig.Remark {
+func unsupportedFields(p *v1alpha1.SchedulingProfile) []upstreamconfig.Remark {
 	var remarks []upstreamconfig.Remark
 	if p.Spec.State == v1alpha1.StatePaused {
 		remarks = append(remarks, upstreamconfig.Remark{Path: "spec.state", Text: "kube-scheduler has no paused profiles: it would schedule the pods that wait now", Lost: true})

@@ -13,8 +13,8 @@ import (
 
 // source is the one document among those of the files that holds a configuration. Others
 // beside it, such as the Deployment that mounts a ConfigMap, are passed over.
-func (o *options) source() (manifest.Document, error) {
-	documents, err := manifest.Any("-f", o.files, o.In)
+func (o *options) findConfiguration() (manifest.Document, error) {
+	documents, err := manifest.ReadAny("-f", o.files, o.In)
 	if err != nil {
 		return manifest.Document{}, err
 	}
@@ -38,7 +38,7 @@ func (o *options) source() (manifest.Document, error) {
 		}
 	}
 	for _, d := range all {
-		if o.key == "" || strings.HasSuffix(d.Source, manifest.KeyOf(o.key)) {
+		if o.key == "" || strings.HasSuffix(d.Source, manifest.KeySuffix(o.key)) {
 			found = append(found, d)
 		}
 	}
@@ -46,9 +46,9 @@ func (o *options) source() (manifest.Document, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return manifest.Document{}, nothingIn(documents, all, o.key)
+		return manifest.Document{}, noConfigurationError(documents, all, o.key)
 	}
-	text := fmt.Sprintf("-f: must hold one configuration of kube-scheduler, holds %d: %s", len(found), sources(found))
+	text := fmt.Sprintf("-f: must hold one configuration of kube-scheduler, holds %d: %s", len(found), sourceNames(found))
 	if slices.ContainsFunc(documents, func(d manifest.Document) bool { return d.Object.GetKind() == manifest.ConfigMap }) && o.key == "" {
 		text += "; --key names the ConfigMap's key to read"
 	}
@@ -57,15 +57,15 @@ func (o *options) source() (manifest.Document, error) {
 
 // nothingIn says that there is no configuration in documents, or none under the key;
 // all are those that there are.
-func nothingIn(documents, all []manifest.Document, key string) error {
+func noConfigurationError(documents, all []manifest.Document, key string) error {
 	if len(all) > 0 {
-		return fmt.Errorf("--key: no ConfigMap holds a configuration of kube-scheduler under %q; there are %s", key, sources(all))
+		return fmt.Errorf("--key: no ConfigMap holds a configuration of kube-scheduler under %q; there are %s", key, sourceNames(all))
 	}
 	var there []string
 	for _, d := range documents {
 		text := d.Object.GetKind() + "/" + d.Object.GetName()
 		if d.Object.GetKind() == manifest.ConfigMap {
-			texts, _ := manifest.Data(d.Object)
+			texts, _ := manifest.ConfigMapData(d.Object)
 			text += " with the keys " + strings.Join(slices.Sorted(maps.Keys(texts)), ", ")
 		}
 		there = append(there, text)
@@ -73,7 +73,7 @@ func nothingIn(documents, all []manifest.Document, key string) error {
 	return fmt.Errorf("-f: must hold a %s, a %s, or a ConfigMap with one of them, holds %s", upstreamconfig.Kind, upstreamconfig.PolicyKind, strings.Join(there, "; "))
 }
 
-func sources(documents []manifest.Document) string {
+func sourceNames(documents []manifest.Document) string {
 	var names []string
 	for _, d := range documents {
 		names = append(names, d.Source)

@@ -31,9 +31,9 @@ type options struct {
 }
 
 // New returns the command.
-func New(env verb.Env) *cobra.Command { return newWith(env, plugins.InTree()) }
+func New(env verb.Env) *cobra.Command { return newWithRegistry(env, plugins.InTree()) }
 
-func newWith(env verb.Env, registry framework.Registry) *cobra.Command {
+func newWithRegistry(env verb.Env, registry framework.Registry) *cobra.Command {
 	o := &options{Env: env, registry: registry}
 	cmd := Verb.Command(cobra.ArbitraryArgs, func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) })
 	cmd.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "files, folders, or - for standard input")
@@ -42,7 +42,7 @@ func newWith(env verb.Env, registry framework.Registry) *cobra.Command {
 	cmd.Flags().StringVar(&o.key, "key", "", "the key of the ConfigMap that holds the configuration, where several do")
 	cmd.Flags().BoolVar(&o.inline, "inline", false, "write arguments into each profile, also those that several share")
 	cmd.ValidArgsFunction = profileOrFile(env)
-	complete.Flag(cmd, "to", complete.Words(kubeScheduler))
+	complete.RegisterFlag(cmd, "to", complete.Values(kubeScheduler))
 	return cmd
 }
 
@@ -57,7 +57,7 @@ func profileOrFile(env verb.Env) complete.Func {
 }
 
 func (o *options) run(ctx context.Context, args []string) error {
-	profile, files := named(args)
+	profile, files := splitArguments(args)
 	o.files = append(o.files, files...)
 	switch {
 	case o.to != "" && o.to != kubeScheduler:
@@ -71,13 +71,13 @@ func (o *options) run(ctx context.Context, args []string) error {
 	case o.to != "" && (o.inline || o.name != "" || o.key != ""):
 		return errors.New("--inline, --scheduler-name and --key are for the way to Berth, not --to kube-scheduler")
 	case o.to != "":
-		return o.back(ctx, profile)
+		return o.toKubeScheduler(ctx, profile)
 	}
-	return o.forth()
+	return o.fromKubeScheduler()
 }
 
 // named takes profile/NAME out of the arguments; the rest are files.
-func named(args []string) (profile string, files []string) {
+func splitArguments(args []string) (profile string, files []string) {
 	for _, arg := range args {
 		if name, ok := strings.CutPrefix(arg, "profile/"); ok && profile == "" {
 			profile = name
@@ -89,8 +89,8 @@ func named(args []string) (profile string, files []string) {
 }
 
 // forth makes profiles of one configuration.
-func (o *options) forth() error {
-	d, err := o.source()
+func (o *options) fromKubeScheduler() error {
+	d, err := o.findConfiguration()
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (o *options) forth() error {
 		return err
 	}
 	from := upstreamconfig.Options{Registry: o.registry, Inline: o.inline, Name: o.name}
-	var read *upstreamconfig.Reading
+	var read *upstreamconfig.Result
 	switch kind := d.Object.GetKind(); kind {
 	case upstreamconfig.Kind:
 		read, err = upstreamconfig.FromConfiguration(text, from)
@@ -113,15 +113,15 @@ func (o *options) forth() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.Source, err)
 	}
-	if err := o.write(read); err != nil {
+	if err := o.printResult(read); err != nil {
 		return err
 	}
-	return o.remarks(read.Remarks)
+	return o.printRemarks(read.Remarks)
 }
 
 // remarks says what is to be said, what is lost first.
-func (o *options) remarks(all []upstreamconfig.Remark) error {
-	lost := upstreamconfig.Lost(all)
+func (o *options) printRemarks(all []upstreamconfig.Remark) error {
+	lost := upstreamconfig.LostRemarks(all)
 	for _, r := range lost {
 		fmt.Fprintln(o.ErrOut, show.Wrap("lost: "+r.String(), "", "  "))
 	}
@@ -131,7 +131,7 @@ func (o *options) remarks(all []upstreamconfig.Remark) error {
 		}
 	}
 	if len(lost) > 0 {
-		return verb.ErrFound
+		return verb.ErrFindings
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/berthdev/berth/test/plugin"
 )
 
-const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+const headV1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
-const beta = "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n"
+const headV1beta3 = "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n"
 
 // inConfigMap is a ConfigMap of keys and texts.
 func inConfigMap(pairs ...string) string {
@@ -34,12 +34,12 @@ func inConfigMap(pairs ...string) string {
 }
 
 // forth are files of kube-scheduler, keyed by what they show.
-var forth = map[string]struct {
+var conversions = map[string]struct {
 	in   string
 	args []string
 }{
-	"a configuration that says nothing": {in: head},
-	"two profiles that share arguments": {in: head + `percentageOfNodesToScore: 30
+	"a configuration that says nothing": {in: headV1},
+	"two profiles that share arguments": {in: headV1 + `percentageOfNodesToScore: 30
 podInitialBackoffSeconds: 2
 podMaxBackoffSeconds: 60
 profiles:
@@ -55,18 +55,18 @@ profiles:
   - {name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}
   - {name: NodeResourcesFit, args: {scoringStrategy: {resources: [{weight: 1, name: cpu}], type: MostAllocated}}}
 `},
-	"two profiles inline": {args: []string{"--inline"}, in: head + `profiles:
+	"two profiles inline": {args: []string{"--inline"}, in: headV1 + `profiles:
 - {schedulerName: a, pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}]}
 - {schedulerName: b, pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}]}
 `},
-	"what is the process's own": {in: head + `parallelism: 16
+	"what is the process's own": {in: headV1 + `parallelism: 16
 delayCacheUntilActive: true
 enableProfiling: true
 leaderElection: {leaderElect: true, leaseDuration: 15s, resourceName: mine, resourceNamespace: here}
 clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf, qps: 50, burst: 100}
 profiles: [{schedulerName: batch}]
 `},
-	"plugins that are not there": {in: head + `profiles:
+	"plugins that are not there": {in: headV1 + `profiles:
 - schedulerName: batch
   plugins:
     multiPoint:
@@ -80,14 +80,14 @@ profiles: [{schedulerName: batch}]
   - {name: NodeName, args: {}}
   - {name: NodeAffinity}
 `},
-	"extenders": {in: head + `profiles: [{schedulerName: batch}]
+	"extenders": {in: headV1 + `profiles: [{schedulerName: batch}]
 extenders:
 - {urlPrefix: "http://gpu.gpu.svc:8888/v1", filterVerb: filter}
 - {urlPrefix: "https://127.0.0.1:8443", filterVerb: filter, enableHTTPS: true}
 - {urlPrefix: "https://quota.kube-system.svc", filterVerb: filter, enableHTTPS: true, tlsConfig: {insecure: true}}
 - {urlPrefix: "https://topology.kube-system.svc", filterVerb: filter, enableHTTPS: true, tlsConfig: {caFile: /etc/ca.pem}}
 - {urlPrefix: "https://plain.kube-system.svc", filterVerb: filter, enableHTTPS: true}
-- {urlPrefix: "https://slow.kube-system.svc", filterVerb: filter, enableHTTPS: true, httpTimeout: 20s, tlsConfig: {caData: ` + authority + `}}
+- {urlPrefix: "https://slow.kube-system.svc", filterVerb: filter, enableHTTPS: true, httpTimeout: 20s, tlsConfig: {caData: ` + caPlaceholder + `}}
 - urlPrefix: https://storage.kube-system.svc:8443/scheduler
   filterVerb: filter
   prioritizeVerb: prioritize
@@ -96,9 +96,9 @@ extenders:
   httpTimeout: 1500ms
   ignorable: true
   managedResources: [{name: example.com/disk, ignoredByScheduler: true}]
-  tlsConfig: {serverName: storage, certFile: /etc/tls.crt, keyFile: /etc/tls.key, caData: ` + authority + `}
+  tlsConfig: {serverName: storage, certFile: /etc/tls.crt, keyFile: /etc/tls.key, caData: ` + caPlaceholder + `}
 `},
-	"all that is wrong is told at once": {in: head + `parallelism: 0
+	"all that is wrong is told at once": {in: headV1 + `parallelism: 0
 podInitialBackoffSeconds: 100000
 profiles:
 - schedulerName: Batch_1
@@ -107,7 +107,7 @@ profiles:
 - plugins: {}
 - schedulerName: Batch_1
 `},
-	"what the compiler refuses is told with the file's fields": {in: head + `podInitialBackoffSeconds: 20
+	"what the compiler refuses is told with the file's fields": {in: headV1 + `podInitialBackoffSeconds: 20
 profiles:
 - {schedulerName: a}
 - schedulerName: b
@@ -118,9 +118,9 @@ profiles:
   - {name: Coscheduling, args: {}}
   - {name: NodeResourcesFit, args: {scoringStrategy: {type: LeastAlocated}}}
 `},
-	"a field that there is not": {in: head + "profiles: [{schedulerNam: batch}]\npercentage: 3\n"},
-	"a value of the wrong type": {in: head + "profiles: [{schedulerName: 3}]\n"},
-	"v1beta3": {in: beta + `percentageOfNodesToScore: 30
+	"a field that there is not": {in: headV1 + "profiles: [{schedulerNam: batch}]\npercentage: 3\n"},
+	"a value of the wrong type": {in: headV1 + "profiles: [{schedulerName: 3}]\n"},
+	"v1beta3": {in: headV1beta3 + `percentageOfNodesToScore: 30
 profiles:
 - schedulerName: batch
   plugins:
@@ -132,41 +132,41 @@ profiles:
   - name: InterPodAffinity
     args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: InterPodAffinityArgs, hardPodAffinityWeight: 7}
 `},
-	"v1beta3 with fields of v1":                   {in: beta + "delayCacheUntilActive: true\nprofiles: [{schedulerName: batch, percentageOfNodesToScore: 5}]\n"},
-	"v1beta3 with a field that there is not":      {in: beta + "healthzBindAddress: 0.0.0.0\n"},
-	"a ConfigMap":                                 {in: inConfigMap("scheduler-config.yaml", head+"profiles: [{schedulerName: batch}]\n")},
-	"a ConfigMap with two configurations":         {in: inConfigMap("a.yaml", head, "b.yaml", beta+"profiles: [{schedulerName: batch}]\n", "README", "nothing: [\n")},
-	"one of two configurations in a ConfigMap":    {in: inConfigMap("a.yaml", head, "b.yaml", beta+"profiles: [{schedulerName: batch}]\n"), args: []string{"--key", "b.yaml"}},
-	"a key that the ConfigMap has not":            {in: inConfigMap("a.yaml", head), args: []string{"--key", "b.yaml"}},
+	"v1beta3 with fields of v1":                   {in: headV1beta3 + "delayCacheUntilActive: true\nprofiles: [{schedulerName: batch, percentageOfNodesToScore: 5}]\n"},
+	"v1beta3 with a field that there is not":      {in: headV1beta3 + "healthzBindAddress: 0.0.0.0\n"},
+	"a ConfigMap":                                 {in: inConfigMap("scheduler-config.yaml", headV1+"profiles: [{schedulerName: batch}]\n")},
+	"a ConfigMap with two configurations":         {in: inConfigMap("a.yaml", headV1, "b.yaml", headV1beta3+"profiles: [{schedulerName: batch}]\n", "README", "nothing: [\n")},
+	"one of two configurations in a ConfigMap":    {in: inConfigMap("a.yaml", headV1, "b.yaml", headV1beta3+"profiles: [{schedulerName: batch}]\n"), args: []string{"--key", "b.yaml"}},
+	"a key that the ConfigMap has not":            {in: inConfigMap("a.yaml", headV1), args: []string{"--key", "b.yaml"}},
 	"a ConfigMap with a Policy, beside a Pod":     {in: "apiVersion: v1\nkind: Pod\nmetadata: {name: scheduler}\n---\n" + inConfigMap("policy.cfg", `{"apiVersion": "v1", "kind": "Policy", "predicates": [{"name": "PodFitsResources"}], "priorities": [{"name": "LeastRequestedPriority", "weight": 1}]}`)},
 	"a ConfigMap without a configuration":         {in: inConfigMap("application.properties", "a=b", "b.yaml", "a: b")},
-	"a ConfigMap whose configuration is not YAML": {in: inConfigMap("a.yaml", head+"profiles: [\n")},
-	"a ConfigMap of binary data":                  {in: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: scheduler}\nbinaryData: {a.yaml: " + base64.StdEncoding.EncodeToString([]byte(head)) + "}\n"},
-	"a key without a ConfigMap":                   {in: head, args: []string{"--key", "a.yaml"}},
+	"a ConfigMap whose configuration is not YAML": {in: inConfigMap("a.yaml", headV1+"profiles: [\n")},
+	"a ConfigMap of binary data":                  {in: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: scheduler}\nbinaryData: {a.yaml: " + base64.StdEncoding.EncodeToString([]byte(headV1)) + "}\n"},
+	"a key without a ConfigMap":                   {in: headV1, args: []string{"--key", "a.yaml"}},
 	"an older version":                            {in: "apiVersion: kubescheduler.config.k8s.io/v1beta2\nkind: KubeSchedulerConfiguration\n"},
 	"a kind that is neither":                      {in: "apiVersion: v1\nkind: Secret\n"},
 	"a profile needs another flag":                {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"},
-	"two documents at once":                       {in: head + "---\n" + head},
-	"a flag that says something else":             {in: head, args: []string{"--to", "volcano"}},
+	"two documents at once":                       {in: headV1 + "---\n" + headV1},
+	"a flag that says something else":             {in: headV1, args: []string{"--to", "volcano"}},
 }
 
 // authority stands for certificate, which is another each time.
-const authority = "@CA@"
+const caPlaceholder = "@CA@"
 
 func TestFromKubeScheduler(t *testing.T) {
-	for sentence, c := range forth {
+	for sentence, c := range conversions {
 		t.Run(sentence, func(t *testing.T) {
 			s := plugin.New(t)
-			s.In = strings.ReplaceAll(c.in, authority, certificate)
-			printed := s.Run(someVerb, append([]string{"-f", "-"}, c.args...)...)
-			plugin.Golden(t, sentence, strings.ReplaceAll(printed, certificate, authority), true)
-			accepted(t, printed)
+			s.In = strings.ReplaceAll(c.in, caPlaceholder, caBundle)
+			printed := s.Run(newTestCommand, append([]string{"-f", "-"}, c.args...)...)
+			plugin.Golden(t, sentence, strings.ReplaceAll(printed, caBundle, caPlaceholder), true)
+			checkWithLint(t, printed)
 		})
 	}
 }
 
 // accepted says that lint has nothing against what was printed.
-func accepted(t *testing.T, printed string) {
+func checkWithLint(t *testing.T, printed string) {
 	t.Helper()
 	objects, _, _ := strings.Cut(printed, "--- standard error\n")
 	if !strings.HasPrefix(objects, "---\napiVersion: berth.dev/") {
@@ -182,12 +182,12 @@ func accepted(t *testing.T, printed string) {
 	}
 }
 
-const profile = "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"
+const batchYAML = "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"
 
 func TestToKubeScheduler(t *testing.T) {
 	for sentence, in := range map[string]string{
-		"back: the default profile": profile,
-		"back: weights, arguments, backoff and a PluginConfig": profile + `spec:
+		"back: the default profile": batchYAML,
+		"back: weights, arguments, backoff and a PluginConfig": batchYAML + `spec:
   percentageOfNodesToScore: 30
   plugins:
     score: {enabled: [{name: NodeResourcesFit, weight: 5}], disabled: [{name: ImageLocality}]}
@@ -199,35 +199,35 @@ kind: PluginConfig
 metadata: {name: binpack}
 spec: {plugin: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}}
 `,
-		"back: what kube-scheduler has not": profile + `spec:
+		"back: what kube-scheduler has not": batchYAML + `spec:
   state: Paused
   activation: Manual
   allowedNamespaces: {from: Selector, selector: {matchLabels: {team: a}}}
   queue: {flushAfterSeconds: 60}
   decisions: {topScores: 1}
 `,
-		"back: extenders": profile + `spec:
+		"back: extenders": batchYAML + `spec:
   extenders:
-  - {name: gpu, url: "https://gpu.gpu.svc:8443/v1", verbs: {filter: filter}, failurePolicy: Ignore, managedResources: [{name: example.com/gpu, ignoredByScheduler: true}], tls: {caBundle: ` + authority + `, clientCertificateRef: {name: gpu-client}}}
+  - {name: gpu, url: "https://gpu.gpu.svc:8443/v1", verbs: {filter: filter}, failurePolicy: Ignore, managedResources: [{name: example.com/gpu, ignoredByScheduler: true}], tls: {caBundle: ` + caPlaceholder + `, clientCertificateRef: {name: gpu-client}}}
 `,
-		"back: two profiles with one backoff each": profile + "---\n" + strings.Replace(profile, "batch", "other", 1) + "spec: {queue: {maxBackoffSeconds: 60}}\n",
-		"back: a profile that is refused":          profile + "spec: {plugins: {score: {enabled: [{name: Nope}]}}}\n",
-		"back: no profile":                         head,
+		"back: two profiles with one backoff each": batchYAML + "---\n" + strings.Replace(batchYAML, "batch", "other", 1) + "spec: {queue: {maxBackoffSeconds: 60}}\n",
+		"back: a profile that is refused":          batchYAML + "spec: {plugins: {score: {enabled: [{name: Nope}]}}}\n",
+		"back: no profile":                         headV1,
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := plugin.New(t)
-			s.In = strings.ReplaceAll(in, authority, certificate)
-			printed := s.Run(someVerb, "-f", "-", "--to", "kube-scheduler")
-			plugin.Golden(t, sentence, strings.ReplaceAll(printed, certificate, authority), true)
+			s.In = strings.ReplaceAll(in, caPlaceholder, caBundle)
+			printed := s.Run(newTestCommand, "-f", "-", "--to", "kube-scheduler")
+			plugin.Golden(t, sentence, strings.ReplaceAll(printed, caBundle, caPlaceholder), true)
 		})
 	}
 }
 
 func TestAProfileOfTheCluster(t *testing.T) {
 	objects := []client.Object{
-		plugin.Profile("batch", 3, plugin.From("NodeResourcesFit", "binpack")),
+		plugin.Profile("batch", 3, plugin.WithConfigRef("NodeResourcesFit", "binpack")),
 		plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated"}}`),
-		plugin.Profile("lonely", 1, plugin.From("NodeResourcesFit", "gone")),
+		plugin.Profile("lonely", 1, plugin.WithConfigRef("NodeResourcesFit", "gone")),
 	}
 	for sentence, args := range map[string][]string{
 		"of the cluster": {"profile/batch", "--to", "kube-scheduler"},
@@ -238,14 +238,14 @@ func TestAProfileOfTheCluster(t *testing.T) {
 		"nothing is named":                          {},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			plugin.Golden(t, sentence, plugin.New(t, objects...).Run(someVerb, args...), true)
+			plugin.Golden(t, sentence, plugin.New(t, objects...).Run(newTestCommand, args...), true)
 		})
 	}
 }
 
 // What a profile is turned into and back is the same profile.
-func TestThereAndBackAgain(t *testing.T) {
-	const file = head + `podMaxBackoffSeconds: 60
+func TestConvertingBackAndForthKeepsTheProfile(t *testing.T) {
+	const file = headV1 + `podMaxBackoffSeconds: 60
 profiles:
 - schedulerName: batch
   percentageOfNodesToScore: 7
@@ -255,13 +255,13 @@ profiles:
 `
 	s := plugin.New(t)
 	s.In = file
-	first := documents(s.Run(someVerb, "-f", "-"))
+	first := standardOutput(s.Run(newTestCommand, "-f", "-"))
 	s.In = first
-	back := documents(s.Run(someVerb, "-f", "-", "--to", "kube-scheduler"))
+	back := standardOutput(s.Run(newTestCommand, "-f", "-", "--to", "kube-scheduler"))
 	s.In = back
-	again := documents(s.Run(someVerb, "-f", "-"))
+	again := standardOutput(s.Run(newTestCommand, "-f", "-"))
 	s.In = again
-	if twice := documents(s.Run(someVerb, "-f", "-", "--to", "kube-scheduler")); twice != back {
+	if twice := standardOutput(s.Run(newTestCommand, "-f", "-", "--to", "kube-scheduler")); twice != back {
 		t.Errorf("back:\n%s\nand back again:\n%s", back, twice)
 	}
 	if !strings.Contains(back, "podMaxBackoffSeconds: 60") || !strings.Contains(back, "weight: 3") {
@@ -270,7 +270,7 @@ profiles:
 }
 
 // documents is what was printed to standard output.
-func documents(printed string) string {
+func standardOutput(printed string) string {
 	out, _, _ := strings.Cut(printed, "--- standard error\n")
 	if i := strings.LastIndex(out, "exit "); i >= 0 && strings.Count(out[i:], "\n") == 1 {
 		out = out[:i]
@@ -280,7 +280,7 @@ func documents(printed string) string {
 
 // someVerb is the verb of a Berth that has these plugins, whatever else there is
 // by now: what it lacks is told, too.
-func someVerb(env verb.Env) *cobra.Command {
+func newTestCommand(env verb.Env) *cobra.Command {
 	registry := framework.Registry{}
 	for _, name := range []string{
 		"SchedulingGates", "PrioritySort", "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
@@ -291,11 +291,11 @@ func someVerb(env verb.Env) *cobra.Command {
 			registry[name] = registration
 		}
 	}
-	return newWith(env, registry)
+	return newWithRegistry(env, registry)
 }
 
 // certificate is an authority's, made for the test: PEM in base64.
-var certificate = func() string {
+var caBundle = func() string {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		panic(err)

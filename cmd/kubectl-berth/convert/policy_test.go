@@ -35,9 +35,9 @@ func TestFromAPolicy(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			s := plugin.New(t)
 			s.In = in
-			printed := s.Run(someVerb, "-f", "-", "--scheduler-name", "old")
+			printed := s.Run(newTestCommand, "-f", "-", "--scheduler-name", "old")
 			plugin.Golden(t, sentence, printed, true)
-			accepted(t, printed)
+			checkWithLint(t, printed)
 		})
 	}
 }

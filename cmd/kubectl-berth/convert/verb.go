@@ -23,15 +23,15 @@ With --to kube-scheduler it goes the other way: FILE holds SchedulingProfiles an
 the PluginConfigs that they name; profile/NAME is what the cluster has. The result
 decides as Berth does. Who the API server is, and which Lease is held, stays
 kube-scheduler's own: clientConnection and leaderElection are left out.`,
-	Rights: []verb.Right{
-		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for profile/NAME"},
-		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", For: "for profile/NAME"},
+	Permissions: []verb.Permission{
+		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for profile/NAME"},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "for profile/NAME"},
 	},
 	Examples: []verb.Example{
-		{Says: "From a kube-scheduler's file to profiles that run", Command: "kubectl berth convert -f scheduler.yaml | kubectl apply -f -"},
-		{Says: "From the ConfigMap of a kube-scheduler that runs", Command: "kubectl get configmap my-scheduler -n kube-system -o yaml | kubectl berth convert -f -"},
-		{Says: "A Policy of old, as profile batch", Command: "kubectl berth convert -f policy.json --scheduler-name batch"},
-		{Says: "Back again", Command: "kubectl berth convert profile/batch --to kube-scheduler"},
+		{Description: "From a kube-scheduler's file to profiles that run", Command: "kubectl berth convert -f scheduler.yaml | kubectl apply -f -"},
+		{Description: "From the ConfigMap of a kube-scheduler that runs", Command: "kubectl get configmap my-scheduler -n kube-system -o yaml | kubectl berth convert -f -"},
+		{Description: "A Policy of old, as profile batch", Command: "kubectl berth convert -f policy.json --scheduler-name batch"},
+		{Description: "Back again", Command: "kubectl berth convert profile/batch --to kube-scheduler"},
 	},
-	Fine: "all of it is carried over", Found: "it is printed, but something is lost",
+	OnSuccess: "all of it is carried over", OnFindings: "it is printed, but something is lost",
 }

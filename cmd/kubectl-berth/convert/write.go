@@ -11,14 +11,14 @@ import (
 
 // write prints what can be applied: PluginConfigs before the profiles that name
 // them.
-func (o *options) write(read *upstreamconfig.Reading) error {
+func (o *options) printResult(read *upstreamconfig.Result) error {
 	for _, c := range read.Configs {
-		if err := o.document(c); err != nil {
+		if err := o.printObject(c); err != nil {
 			return err
 		}
 	}
 	for _, p := range read.Profiles {
-		if err := o.document(p); err != nil {
+		if err := o.printObject(p); err != nil {
 			return err
 		}
 	}
@@ -26,7 +26,7 @@ func (o *options) write(read *upstreamconfig.Reading) error {
 }
 
 // document prints an object as somebody would have written it.
-func (o *options) document(object any) error {
+func (o *options) printObject(object any) error {
 	plain, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return err

@@ -24,13 +24,13 @@ var Verb = verb.Verb{
 	Long: `A profile's status holds a sample, spec.decisions.history of them, and says how many
 it leaves out, which is told below the table. Times are in UTC. With -n, only pods
 of that namespace are shown.`,
-	Rights: []verb.Right{
+	Permissions: []verb.Permission{
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
-		{Verbs: []string{"watch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for --watch"},
+		{Verbs: []string{"watch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for --watch"},
 	},
 	Examples: []verb.Example{
-		{Says: "What fits nowhere, as it comes", Command: "kubectl berth decisions --failed --watch"},
-		{Says: "Where did this profile put pods? In full", Command: "kubectl berth decisions --profile batch -o wide"},
+		{Description: "What fits nowhere, as it comes", Command: "kubectl berth decisions --failed --watch"},
+		{Description: "Where did this profile put pods? In full", Command: "kubectl berth decisions --profile batch -o wide"},
 	},
 }
 
@@ -50,8 +50,8 @@ func New(env verb.Env) *cobra.Command {
 	cmd.Flags().BoolVar(&o.failed, "failed", false, "only those that bound no pod")
 	cmd.Flags().StringSliceVar(&o.profiles, "profile", nil, "only those of this profile")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "Output format. One of: (wide, json, yaml).")
-	complete.Flag(cmd, "profile", complete.Profiles(env, ""))
-	complete.Flag(cmd, "output", complete.Words("wide", "json", "yaml"))
+	complete.RegisterFlag(cmd, "profile", complete.Profiles(env, ""))
+	complete.RegisterFlag(cmd, "output", complete.Values("wide", "json", "yaml"))
 	return cmd
 }
 
@@ -64,7 +64,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	}
 	print := o.printer()
 	if o.watch {
-		return o.follow(ctx, print)
+		return o.watchDecisions(ctx, print)
 	}
 	profiles, err := o.cluster.Profiles(ctx, o.profiles...)
 	if err != nil {
@@ -82,7 +82,7 @@ func (o *options) run(ctx context.Context) (err error) {
 		fmt.Fprintln(o.ErrOut, "No decision is known.")
 	}
 	for i := range profiles {
-		if left := omitted(&profiles[i]); left != "" {
+		if left := omittedMessage(&profiles[i]); left != "" {
 			fmt.Fprintln(o.Out, show.Wrap(left, "", "  "))
 		}
 	}
@@ -94,14 +94,14 @@ type entry struct {
 	Profile                 string `json:"profile"`
 	v1alpha1.RecentDecision `json:",inline"`
 	// gap is how many are not known that came before this one.
-	gap int64
+	missed int64
 }
 
 // entries are the decisions of a profile that were asked for, newest first.
 func (o *options) entries(p *v1alpha1.SchedulingProfile) []entry {
 	var some []entry
 	for _, d := range p.Status.RecentDecisions {
-		if o.failed && d.Result == "Bound" || o.cluster.Chosen && d.Namespace != o.cluster.Namespace {
+		if o.failed && d.Result == "Bound" || o.cluster.NamespaceGiven && d.Namespace != o.cluster.Namespace {
 			continue
 		}
 		some = append(some, entry{Profile: p.Name, RecentDecision: d})
@@ -110,7 +110,7 @@ func (o *options) entries(p *v1alpha1.SchedulingProfile) []entry {
 }
 
 // omitted says how many decisions of a profile its status leaves out.
-func omitted(p *v1alpha1.SchedulingProfile) string {
+func omittedMessage(p *v1alpha1.SchedulingProfile) string {
 	history := v1alpha1.DefaultHistory
 	if p.Spec.Decisions.History != nil {
 		history = *p.Spec.Decisions.History
@@ -126,7 +126,7 @@ func omitted(p *v1alpha1.SchedulingProfile) string {
 }
 
 // clock is the time of day, of another day with its date.
-func clock(at, now time.Time) string {
+func formatTime(at, now time.Time) string {
 	at = at.UTC()
 	if at.Format(time.DateOnly) == now.UTC().Format(time.DateOnly) {
 		return at.Format(time.TimeOnly)

@@ -18,24 +18,24 @@ func (o *options) printer() func(...entry) error {
 	switch o.output {
 	case "json":
 		return func(entries ...entry) error {
-			return o.list(entries, func(v any) ([]byte, error) { return json.MarshalIndent(v, "", "    ") })
+			return o.printList(entries, func(v any) ([]byte, error) { return json.MarshalIndent(v, "", "    ") })
 		}
 	case "yaml":
-		return func(entries ...entry) error { return o.list(entries, yaml.Marshal) }
+		return func(entries ...entry) error { return o.printList(entries, yaml.Marshal) }
 	}
 	table := show.NewTable(o.Out, o.output == "wide",
 		[]show.Column{{Name: "UTC"}, {Name: "Profile"}, {Name: "Gen", Wide: true}, {Name: "Hash", Wide: true}, {Name: "Pod"}, {Name: "Result"}, {Name: "Node, or why not"}})
 	return func(entries ...entry) error {
 		var rows [][]any
 		for _, e := range entries {
-			if e.gap > 0 {
-				rows = append(rows, o.row("…", e.Profile, "", "", "", "", show.Count(int(e.gap), "decision")+" in between not known"))
+			if e.missed > 0 {
+				rows = append(rows, o.row("…", e.Profile, "", "", "", "", show.Count(int(e.missed), "decision")+" in between not known"))
 			}
 			where := e.Node
 			if e.Message != "" {
 				where = strings.TrimSpace(where + " " + e.Message)
 			}
-			rows = append(rows, o.row(clock(e.Time.Time, o.Now()), e.Profile, e.Generation, e.Hash, e.Namespace+"/"+e.Pod, e.Result, where))
+			rows = append(rows, o.row(formatTime(e.Time.Time, o.Now()), e.Profile, e.Generation, e.Hash, e.Namespace+"/"+e.Pod, e.Result, where))
 		}
 		return table.Print(rows...)
 	}
@@ -50,7 +50,7 @@ func (o *options) row(cells ...any) []any {
 }
 
 // list prints decisions as one list; while watching, each by itself.
-func (o *options) list(entries []entry, marshal func(any) ([]byte, error)) error {
+func (o *options) printList(entries []entry, marshal func(any) ([]byte, error)) error {
 	var values []any
 	if o.watch {
 		for _, e := range entries {
@@ -73,63 +73,63 @@ func (o *options) list(entries []entry, marshal func(any) ([]byte, error)) error
 }
 
 // seen is what was known of a profile's decisions when it was last looked at.
-type seen struct {
+type seenDecisions struct {
 	keys  map[string]bool
 	total int64
 }
 
-func total(p *v1alpha1.SchedulingProfile) int64 {
+func totalDecisions(p *v1alpha1.SchedulingProfile) int64 {
 	return p.Status.OmittedDecisions + int64(len(p.Status.RecentDecisions))
 }
 
-func key(e v1alpha1.RecentDecision) string {
+func decisionKey(e v1alpha1.RecentDecision) string {
 	return fmt.Sprint(e.Time.Unix(), e.Namespace, e.Pod, e.Result, e.Node, e.Hash, e.Message)
 }
 
 // follow prints what is known, and then what is new, until ctx ends.
-func (o *options) follow(ctx context.Context, print func(...entry) error) error {
-	known := map[string]seen{}
+func (o *options) watchDecisions(ctx context.Context, print func(...entry) error) error {
+	known := map[string]seenDecisions{}
 	begin := func(profiles []v1alpha1.SchedulingProfile) error {
 		var all []entry
 		for i := range profiles {
 			all = append(all, o.entries(&profiles[i])...)
-			known[profiles[i].Name] = look(&profiles[i])
+			known[profiles[i].Name] = newSeenDecisions(&profiles[i])
 		}
 		// Newest first within a profile; the sort keeps what has one time in order.
 		slices.Reverse(all)
 		slices.SortStableFunc(all, func(a, b entry) int { return a.Time.Compare(b.Time.Time) })
 		return print(all...)
 	}
-	return o.cluster.Changes(ctx, o.profiles, begin, func(p *v1alpha1.SchedulingProfile, gone bool) error {
+	return o.cluster.WatchProfiles(ctx, o.profiles, begin, func(p *v1alpha1.SchedulingProfile, gone bool) error {
 		if gone {
 			delete(known, p.Name)
 			return nil
 		}
 		before, fresh := known[p.Name], int64(0)
-		known[p.Name] = look(p)
+		known[p.Name] = newSeenDecisions(p)
 		var news []entry
 		for _, d := range p.Status.RecentDecisions {
-			if !before.keys[key(d)] {
+			if !before.keys[decisionKey(d)] {
 				fresh++
 			}
 		}
 		for _, e := range o.entries(p) {
-			if !before.keys[key(e.RecentDecision)] {
+			if !before.keys[decisionKey(e.RecentDecision)] {
 				news = append(news, e)
 			}
 		}
 		slices.Reverse(news)
-		if gap := total(p) - before.total - fresh; len(news) > 0 && before.keys != nil && gap > 0 {
-			news[0].gap = gap
+		if gap := totalDecisions(p) - before.total - fresh; len(news) > 0 && before.keys != nil && gap > 0 {
+			news[0].missed = gap
 		}
 		return print(news...)
 	})
 }
 
-func look(p *v1alpha1.SchedulingProfile) seen {
-	s := seen{keys: map[string]bool{}, total: total(p)}
+func newSeenDecisions(p *v1alpha1.SchedulingProfile) seenDecisions {
+	s := seenDecisions{keys: map[string]bool{}, total: totalDecisions(p)}
 	for _, d := range p.Status.RecentDecisions {
-		s.keys[key(d)] = true
+		s.keys[decisionKey(d)] = true
 	}
 	return s
 }

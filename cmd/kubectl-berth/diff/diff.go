@@ -28,16 +28,16 @@ their arguments with defaults, and the profile's settings, with those that run:
 the stored revision, or where that cannot be read, the profile's status, which
 knows the plugins and their weights alone. A PluginConfig in the files is compared
 in each profile of the cluster that names it.`,
-	Rights: []verb.Right{
+	Permissions: []verb.Permission{
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
-		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", For: "for those that the files leave out"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", In: verb.InBerth, For: "for order and arguments"},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "for those that the files leave out"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", Scope: verb.InBerthNamespace, Purpose: "for order and arguments"},
 	},
 	Examples: []verb.Example{
-		{Says: "What would this change?", Command: "kubectl berth diff -f batch.yaml"},
-		{Says: "Does the cluster run what git says?", Command: "kubectl kustomize . | kubectl berth diff -f -"},
+		{Description: "What would this change?", Command: "kubectl berth diff -f batch.yaml"},
+		{Description: "Does the cluster run what git says?", Command: "kubectl kustomize . | kubectl berth diff -f -"},
 	},
-	Fine: "what runs decides as the files do", Found: "something differs",
+	OnSuccess: "what runs decides as the files do", OnFindings: "something differs",
 }
 
 type options struct {
@@ -57,8 +57,8 @@ func (o *options) run(ctx context.Context, names []string) error {
 		return err
 	}
 	for _, object := range files.Objects {
-		if object.Refused != nil {
-			return fmt.Errorf("%s: %s would be refused: %s; `kubectl berth lint` says it all", object.Source, object.Title, object.Refused[0])
+		if object.Errors != nil {
+			return fmt.Errorf("%s: %s would be refused: %s; `kubectl berth lint` says it all", object.Source, object.Title, object.Errors[0])
 		}
 	}
 	if o.cluster, err = o.Open(); err != nil {
@@ -69,27 +69,27 @@ func (o *options) run(ctx context.Context, names []string) error {
 		return err
 	}
 	o.configs = files.Configs()
-	wanted := o.wanted(files, runs)
+	wanted := o.profilesToCompare(files, runs)
 	if len(wanted) == 0 {
 		return errors.New("-f: nothing to compare: no profile is in the files, and none in the cluster names their PluginConfigs")
 	}
 	differs := false
 	for _, p := range wanted {
-		other, err := o.compare(ctx, p, find(runs, p.Name))
+		other, err := o.compare(ctx, p, findProfile(runs, p.Name))
 		if err != nil {
 			return fmt.Errorf("SchedulingProfile %s: %w", p.Name, err)
 		}
 		differs = differs || other
 	}
 	if differs {
-		return verb.ErrFound
+		return verb.ErrFindings
 	}
 	return nil
 }
 
 // wanted are the profiles of the files, and those of the cluster that name a
 // PluginConfig of the files.
-func (o *options) wanted(files *manifest.Files, runs []v1alpha1.SchedulingProfile) []*v1alpha1.SchedulingProfile {
+func (o *options) profilesToCompare(files *manifest.Files, runs []v1alpha1.SchedulingProfile) []*v1alpha1.SchedulingProfile {
 	wanted := files.Profiles()
 	mine := map[string]bool{}
 	for _, p := range wanted {
@@ -120,16 +120,16 @@ func (o *options) compare(ctx context.Context, wanted, there *v1alpha1.Schedulin
 	if err != nil {
 		return false, err
 	}
-	if run.partly {
+	if run.partial {
 		want = want.unordered()
 	}
 	if there != nil {
-		want[written], run.effect[written] = writtenIn(wanted), writtenIn(there)
+		want[stateTitle], run.effect[stateTitle] = stateLines(wanted), stateLines(there)
 	}
 	if run.note != "" {
 		fmt.Fprintln(o.ErrOut, show.Wrap(run.note, "", "  "))
 	}
-	for _, title := range titles(want, run.effect) {
+	for _, title := range sortedTitles(want, run.effect) {
 		lines := show.Diff(run.effect[title], want[title])
 		if lines == nil {
 			continue
@@ -150,7 +150,7 @@ func (o *options) compare(ctx context.Context, wanted, there *v1alpha1.Schedulin
 }
 
 // writtenIn is what is no part of a hash, and changes what pods meet.
-func writtenIn(p *v1alpha1.SchedulingProfile) []string {
+func stateLines(p *v1alpha1.SchedulingProfile) []string {
 	return []string{"state: " + string(p.Spec.State), "activation: " + string(p.Spec.Activation)}
 }
 
@@ -176,7 +176,7 @@ func (o *options) resolve(ctx context.Context, p *v1alpha1.SchedulingProfile) (*
 	return blueprint, nil
 }
 
-func find(profiles []v1alpha1.SchedulingProfile, name string) *v1alpha1.SchedulingProfile {
+func findProfile(profiles []v1alpha1.SchedulingProfile, name string) *v1alpha1.SchedulingProfile {
 	for i := range profiles {
 		if profiles[i].Name == name {
 			return &profiles[i]

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	batch   = "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"
-	binpack = "apiVersion: berth.dev/v1alpha1\nkind: PluginConfig\nmetadata: {name: binpack}\n"
-	most    = `{scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}`
-	same    = batch + "spec: {plugins: {score: {enabled: [{name: TaintToleration, weight: 5}]}}, pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n"
+	profileYAML       = "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"
+	pluginConfigYAML  = "apiVersion: berth.dev/v1alpha1\nkind: PluginConfig\nmetadata: {name: binpack}\n"
+	mostAllocatedArgs = `{scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}`
+	unchangedYAML     = profileYAML + "spec: {plugins: {score: {enabled: [{name: TaintToleration, weight: 5}]}}, pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n"
 )
 
 // house is a cluster in which batch runs, with arguments from a PluginConfig.
-func house() []client.Object {
+func testObjects() []client.Object {
 	config := plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated","resources":[{"name":"cpu","weight":1}]}}`)
-	p := plugin.Profile("batch", 6, plugin.Weighted("TaintToleration", 5), plugin.From("NodeResourcesFit", "binpack"))
+	p := plugin.Profile("batch", 6, plugin.WithWeight("TaintToleration", 5), plugin.WithConfigRef("NodeResourcesFit", "binpack"))
 	runs := plugin.Revision(p, 1, config)
 	return []client.Object{config, plugin.Running(p, runs, 6), runs}
 }
@@ -31,22 +31,22 @@ func TestDiff(t *testing.T) {
 		in      string
 		fail    func(string, any) error
 	}{
-		"the same, spelled as it is":          {objects: house(), in: same},
-		"the same, with arguments inline":     {objects: house(), in: batch + "spec: {plugins: {score: {enabled: [{name: TaintToleration, weight: 5}]}}, pluginConfig: [{name: NodeResourcesFit, args: " + most + "}]}\n"},
-		"another weight, and one plugin less": {objects: house(), in: batch + "spec: {plugins: {score: {enabled: [{name: TaintToleration, weight: 2}], disabled: [{name: ImageLocality}]}}, pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n"},
-		"other settings, and a pause":         {objects: house(), in: same[:len(same)-2] + ", state: Paused, queue: {maxBackoffSeconds: 60}}\n"},
-		"a PluginConfig alone":                {objects: house(), in: binpack + "spec: {plugin: NodeResourcesFit, args: {scoringStrategy: {type: LeastAllocated}}}\n"},
-		"a PluginConfig that nobody names":    {in: binpack + "spec: {plugin: NodeResourcesFit, args: {}}\n"},
-		"a PluginConfig that is nowhere":      {in: same},
-		"a profile that is not there":         {in: batch},
-		"revisions that may not be read": {objects: house(), in: batch + "spec: {plugins: {score: {disabled: [{name: ImageLocality}]}}}\n", fail: func(_ string, object any) error {
+		"the same, spelled as it is":          {objects: testObjects(), in: unchangedYAML},
+		"the same, with arguments inline":     {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {enabled: [{name: TaintToleration, weight: 5}]}}, pluginConfig: [{name: NodeResourcesFit, args: " + mostAllocatedArgs + "}]}\n"},
+		"another weight, and one plugin less": {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {enabled: [{name: TaintToleration, weight: 2}], disabled: [{name: ImageLocality}]}}, pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n"},
+		"other settings, and a pause":         {objects: testObjects(), in: unchangedYAML[:len(unchangedYAML)-2] + ", state: Paused, queue: {maxBackoffSeconds: 60}}\n"},
+		"a PluginConfig alone":                {objects: testObjects(), in: pluginConfigYAML + "spec: {plugin: NodeResourcesFit, args: {scoringStrategy: {type: LeastAllocated}}}\n"},
+		"a PluginConfig that nobody names":    {in: pluginConfigYAML + "spec: {plugin: NodeResourcesFit, args: {}}\n"},
+		"a PluginConfig that is nowhere":      {in: unchangedYAML},
+		"a profile that is not there":         {in: profileYAML},
+		"revisions that may not be read": {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {disabled: [{name: ImageLocality}]}}}\n", fail: func(_ string, object any) error {
 			if _, ok := object.(*appsv1.ControllerRevisionList); ok {
 				return errors.New("controllerrevisions.apps is forbidden")
 			}
 			return nil
 		}},
-		"a file that is refused": {objects: house(), in: batch + "spec: {state: Resting}\n"},
-		"a plugin that is not":   {objects: house(), in: batch + "spec: {plugins: {score: {enabled: [{name: Nope}]}}}\n"},
+		"a file that is refused": {objects: testObjects(), in: profileYAML + "spec: {state: Resting}\n"},
+		"a plugin that is not":   {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {enabled: [{name: Nope}]}}}\n"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			stage := plugin.New(t, c.objects...)

@@ -19,16 +19,16 @@ type effect map[string][]string
 
 // The titles that are no extension point's and no plugin's arguments.
 const (
-	settings = "settings"
-	written  = "state and activation"
+	settingsTitle = "settings"
+	stateTitle    = "state and activation"
 )
 
 // effectOf shows a Blueprint.
 func effectOf(b *compile.Blueprint) (effect, error) {
-	e := effect{settings: settingsOf(b)}
+	e := effect{settingsTitle: settingsLines(b)}
 	for point, chain := range b.Chains {
 		for _, entry := range chain {
-			e[string(point)] = append(e[string(point)], entryOf(entry.Name, entry.Weight))
+			e[string(point)] = append(e[string(point)], formatEntry(entry.Name, entry.Weight))
 		}
 	}
 	for name, args := range b.Args {
@@ -36,13 +36,13 @@ func effectOf(b *compile.Blueprint) (effect, error) {
 		if err != nil {
 			return nil, fmt.Errorf("arguments of %s: %w", name, err)
 		}
-		e[argumentsOf(name)] = strings.Split(strings.TrimSpace(string(text)), "\n")
+		e[argumentsTitle(name)] = strings.Split(strings.TrimSpace(string(text)), "\n")
 	}
 	return e, nil
 }
 
 // pointsOf shows what a status tells: which plugins run where, in no order.
-func pointsOf(p *v1alpha1.ProgrammedProfile) effect {
+func effectOfStatus(p *v1alpha1.ProgrammedProfile) effect {
 	e := effect{}
 	for _, programmed := range p.Plugins {
 		for _, point := range programmed.Points {
@@ -51,7 +51,7 @@ func pointsOf(p *v1alpha1.ProgrammedProfile) effect {
 			if framework.Point(title) != framework.Score {
 				weight = 0
 			}
-			e[title] = append(e[title], entryOf(programmed.Name, weight))
+			e[title] = append(e[title], formatEntry(programmed.Name, weight))
 		}
 	}
 	return e.unordered()
@@ -69,16 +69,16 @@ func (e effect) unordered() effect {
 	return some
 }
 
-func entryOf(name string, weight int32) string {
+func formatEntry(name string, weight int32) string {
 	if weight == 0 {
 		return name
 	}
 	return fmt.Sprintf("%s, weight %d", name, weight)
 }
 
-func argumentsOf(plugin string) string { return "arguments of " + plugin }
+func argumentsTitle(plugin string) string { return "arguments of " + plugin }
 
-func settingsOf(b *compile.Blueprint) []string {
+func settingsLines(b *compile.Blueprint) []string {
 	namespaces, flush := "all", "never"
 	if b.Namespaces != nil {
 		namespaces = b.Namespaces.String()
@@ -101,7 +101,7 @@ func settingsOf(b *compile.Blueprint) []string {
 
 // titles are those of two effects, in the order in which they are shown: the
 // points as a pod meets them, then arguments by plugin, then the rest.
-func titles(a, b effect) []string {
+func sortedTitles(a, b effect) []string {
 	var points, arguments []string
 	for _, point := range framework.Points {
 		points = append(points, string(point))
@@ -109,10 +109,10 @@ func titles(a, b effect) []string {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	for title := range all {
-		if strings.HasPrefix(title, argumentsOf("")) {
+		if strings.HasPrefix(title, argumentsTitle("")) {
 			arguments = append(arguments, title)
 		}
 	}
 	slices.Sort(arguments)
-	return slices.Concat(points, arguments, []string{settings, written})
+	return slices.Concat(points, arguments, []string{settingsTitle, stateTitle})
 }

@@ -11,36 +11,36 @@ import (
 )
 
 // running is what is known of what runs under a name.
-type running struct {
+type runningProfile struct {
 	title  string
 	effect effect
 	// partly says that the effect is of plugins and weights alone, in no order;
 	// note says why.
-	partly bool
-	note   string
+	partial bool
+	note    string
 }
 
-func (o *options) running(ctx context.Context, name string, there *v1alpha1.SchedulingProfile) (running, error) {
+func (o *options) running(ctx context.Context, name string, there *v1alpha1.SchedulingProfile) (runningProfile, error) {
 	switch {
 	case there == nil:
-		return running{title: "there is no such profile", effect: effect{}}, nil
+		return runningProfile{title: "there is no such profile", effect: effect{}}, nil
 	case there.Status.Programmed == nil:
-		return running{title: "nothing runs", effect: effect{}}, nil
+		return runningProfile{title: "nothing runs", effect: effect{}}, nil
 	}
 	runs := there.Status.Programmed
 	title := fmt.Sprintf("generation %d runs, hash %s", runs.Generation, runs.Hash)
-	e, err := o.stored(ctx, name, runs)
+	e, err := o.effectOfRevision(ctx, name, runs)
 	if err != nil {
-		return running{
-			title: title, effect: pointsOf(runs), partly: true,
+		return runningProfile{
+			title: title, effect: effectOfStatus(runs), partial: true,
 			note: fmt.Sprintf("%s: compared by its status, which knows plugins and weights, but no order, arguments or settings: %v", name, err),
 		}, nil
 	}
-	return running{title: title + ", revision " + runs.Revision, effect: e}, nil
+	return runningProfile{title: title + ", revision " + runs.Revision, effect: e}, nil
 }
 
 // stored is the effect of the revision that runs.
-func (o *options) stored(ctx context.Context, name string, runs *v1alpha1.ProgrammedProfile) (effect, error) {
+func (o *options) effectOfRevision(ctx context.Context, name string, runs *v1alpha1.ProgrammedProfile) (effect, error) {
 	if runs.Revision == "" {
 		return nil, fmt.Errorf("no revision of it is stored")
 	}

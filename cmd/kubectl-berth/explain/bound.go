@@ -12,16 +12,16 @@ import (
 )
 
 // bound says why a pod is on its node.
-func (o *options) bound(pod *corev1.Pod, w owner) (string, error) {
+func (o *options) explainBound(pod *corev1.Pod, w profileInfo) (string, error) {
 	title := fmt.Sprintf("Pod %s/%s is on node %s.\n", pod.Namespace, pod.Name, pod.Spec.NodeName)
 	_, annotated := pod.Annotations[decision.AnnotationKey]
 	switch {
 	case w.known && w.profile == nil && !annotated:
-		return title + show.Wrap(foreign(pod, w.names), "", "") + "\n", nil
+		return title + show.Wrap(otherSchedulerMessage(pod, w.names), "", "") + "\n", nil
 	case !annotated:
 		return title + show.Wrap(fmt.Sprintf("It does not say why: %s did not annotate it (spec.decisions.annotate), or somebody else bound it.", pod.Spec.SchedulerName), "", "") + "\n", nil
 	}
-	d, err := annotation(pod)
+	d, err := readAnnotation(pod)
 	if forged := (*forgedError)(nil); errors.As(err, &forged) {
 		return title + show.Wrap(forged.Error(), "", "") + "\n", nil
 	}
@@ -33,30 +33,30 @@ func (o *options) bound(pod *corev1.Pod, w owner) (string, error) {
 		attempt = fmt.Sprintf("at attempt %d", d.Attempts)
 	}
 	when := ""
-	if c := scheduled(pod); c != nil && !c.LastTransitionTime.IsZero() {
+	if c := podScheduled(pod); c != nil && !c.LastTransitionTime.IsZero() {
 		when = show.Age(c.LastTransitionTime, o.Now()) + " ago, "
 	}
 	nodes := ""
 	if d.Evaluated > 0 {
 		nodes = fmt.Sprintf("%d asked, %d fit", d.Evaluated, d.Feasible)
 	}
-	return title + "\n" + facts(
-		"Profile", fmt.Sprintf("%s, generation %d, hash %s%s", d.Profile, d.Generation, d.Hash, since(d, w)),
+	return title + "\n" + formatFields(
+		"Profile", fmt.Sprintf("%s, generation %d, hash %s%s", d.Profile, d.Generation, d.Hash, generationNote(d, w)),
 		"Decided", fmt.Sprintf("%s%s; leadership %d", when, attempt, d.Epoch),
 		"Nodes", nodes,
-	) + "\n" + scores(d), nil
+	) + "\n" + scoreText(d), nil
 }
 
 // forgedError says that an annotation speaks of another decision than that which bound
 // the pod.
-type forgedError struct{ says string }
+type forgedError struct{ message string }
 
-func (e *forgedError) Error() string { return e.says }
+func (e *forgedError) Error() string { return e.message }
 
 // annotation reads what decided about a bound pod, from its annotation, which must be
 // there. The error is a *forgedError where it is not to be believed.
-func annotation(pod *corev1.Pod) (decision.Decision, error) {
-	d, err := decision.Read(pod.Annotations[decision.AnnotationKey])
+func readAnnotation(pod *corev1.Pod) (decision.Decision, error) {
+	d, err := decision.ParseAnnotation(pod.Annotations[decision.AnnotationKey])
 	if err != nil {
 		return d, fmt.Errorf("its annotation %s %w", decision.AnnotationKey, err)
 	}
@@ -68,7 +68,7 @@ func annotation(pod *corev1.Pod) (decision.Decision, error) {
 }
 
 // since says whether what decided still runs.
-func since(d decision.Decision, w owner) string {
+func generationNote(d decision.Decision, w profileInfo) string {
 	switch {
 	case !w.known:
 		return ""
@@ -84,7 +84,7 @@ func since(d decision.Decision, w owner) string {
 }
 
 // scores are the best nodes, with what each plugin gave.
-func scores(d decision.Decision) string {
+func scoreText(d decision.Decision) string {
 	switch {
 	case d.Evaluated == 0:
 		return show.Wrap("The annotation does not say how many nodes were feasible and which were best: spec.decisions.detail is Reasons.", "", "") + "\n"
@@ -93,8 +93,8 @@ func scores(d decision.Decision) string {
 	case len(d.Top) == 0:
 		return "The best nodes are not named (spec.decisions.topScores).\n"
 	}
-	text := show.Scores(d.Top, map[string]string{d.Node: " (chosen)"})
-	if len(show.Plugins(d.Top)) == 0 && d.Feasible > 1 {
+	text := show.ScoreTables(d.Top, map[string]string{d.Node: " (chosen)"})
+	if len(show.ScoredPlugins(d.Top)) == 0 && d.Feasible > 1 {
 		text += "What each plugin gave is not told: nothing scored, or there was no room for it in the annotation.\n\n"
 	}
 	if more := d.Feasible - len(d.Top); more > 0 {
@@ -104,7 +104,7 @@ func scores(d decision.Decision) string {
 }
 
 // scheduled is the pod's condition PodScheduled; nil where it has none.
-func scheduled(pod *corev1.Pod) *corev1.PodCondition {
+func podScheduled(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
 			return &pod.Status.Conditions[i]

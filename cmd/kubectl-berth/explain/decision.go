@@ -20,14 +20,14 @@ import (
 
 // decision reads why a pod waits; nil where nobody has said so, or it may not be
 // read. What is about another pod of that name is about that one.
-func (o *options) decision(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) *v1alpha1.SchedulingDecisionStatus {
+func (o *options) schedulingDecision(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) *v1alpha1.SchedulingDecisionStatus {
 	d := &v1alpha1.SchedulingDecision{}
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), d)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return nil
 	case err != nil:
-		fmt.Fprintln(o.ErrOut, show.Wrap("Left out is what the pod's SchedulingDecision says: "+cluster.Plain(err).Error(), "", "  "))
+		fmt.Fprintln(o.ErrOut, show.Wrap("Left out is what the pod's SchedulingDecision says: "+cluster.UserError(err).Error(), "", "  "))
 		return nil
 	}
 	if !slices.ContainsFunc(d.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == pod.UID }) {
@@ -37,7 +37,7 @@ func (o *options) decision(ctx context.Context, c *cluster.Cluster, pod *corev1.
 }
 
 // result is how the last attempt ended, in a line.
-func (o *options) result(d *v1alpha1.SchedulingDecisionStatus) string {
+func (o *options) resultText(d *v1alpha1.SchedulingDecisionStatus) string {
 	if d == nil {
 		return ""
 	}
@@ -49,7 +49,7 @@ func (o *options) result(d *v1alpha1.SchedulingDecisionStatus) string {
 }
 
 // rests is where the pod waits, and what holds it there.
-func (o *options) rests(d *v1alpha1.SchedulingDecisionStatus) string {
+func (o *options) queuePlaceText(d *v1alpha1.SchedulingDecisionStatus) string {
 	if d == nil || d.Queue == nil {
 		return ""
 	}
@@ -61,7 +61,7 @@ func (o *options) rests(d *v1alpha1.SchedulingDecisionStatus) string {
 }
 
 // room is what was found when others might have left.
-func room(d *v1alpha1.SchedulingDecisionStatus) string {
+func preemptionText(d *v1alpha1.SchedulingDecisionStatus) string {
 	if d == nil || d.Preemption == nil {
 		return ""
 	}
@@ -81,21 +81,21 @@ func room(d *v1alpha1.SchedulingDecisionStatus) string {
 
 // reasons are the rest of a decision: who refuses, what is missing where least
 // is, and what wakes the pod.
-func reasons(d *v1alpha1.SchedulingDecisionStatus) string {
+func rejectionText(d *v1alpha1.SchedulingDecisionStatus) string {
 	if d == nil {
 		return ""
 	}
 	text := ""
 	if len(d.Rejections) > 0 {
-		text += "\n" + refusals(d.Rejections)
+		text += "\n" + rejectionTable(d.Rejections)
 	}
-	if len(d.Nearest) > 0 {
+	if len(d.ClosestNodes) > 0 {
 		text += "\nWhere least is missing:\n"
 	}
-	for _, near := range d.Nearest {
+	for _, near := range d.ClosestNodes {
 		var missing []string
 		for _, m := range near.Missing {
-			missing = append(missing, lack(m))
+			missing = append(missing, missingText(m))
 		}
 		name := ""
 		if near.Node != "" {
@@ -103,22 +103,22 @@ func reasons(d *v1alpha1.SchedulingDecisionStatus) string {
 		}
 		text += show.Wrap("- "+name+strings.Join(missing, "; "), "  ", "  ") + "\n"
 	}
-	if len(d.WakesOn) > 0 {
+	if len(d.RequeueEvents) > 0 {
 		text += "\nIt is tried again upon:\n"
 	}
-	for _, w := range d.WakesOn {
+	for _, w := range d.RequeueEvents {
 		text += show.Wrap("- "+strings.Join(w.Events, ", ")+" ("+w.Plugin+")", "  ", "  ") + "\n"
 	}
 	return text
 }
 
-func refusals(rejections []v1alpha1.Rejection) string {
+func rejectionTable(rejections []v1alpha1.Rejection) string {
 	var out bytes.Buffer
-	_ = show.Refusals(&out, rejections, false) // into memory
+	_ = show.Rejections(&out, rejections, false) // into memory
 	return out.String()
 }
 
-func lack(m v1alpha1.Missing) string {
+func missingText(m v1alpha1.Missing) string {
 	if m.Resource != "" {
 		return fmt.Sprintf("%s: %s asked for, %s free", m.Resource, m.Requested, m.Free)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // said is the SchedulingDecision of a pod called web that fits nowhere.
-func said(uid types.UID, changes ...func(*v1alpha1.SchedulingDecisionStatus)) *v1alpha1.SchedulingDecision {
+func testDecision(uid types.UID, changes ...func(*v1alpha1.SchedulingDecisionStatus)) *v1alpha1.SchedulingDecision {
 	d := &v1alpha1.SchedulingDecision{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: uid}}},
 		Status: v1alpha1.SchedulingDecisionStatus{
@@ -26,16 +26,16 @@ func said(uid types.UID, changes ...func(*v1alpha1.SchedulingDecisionStatus)) *v
 				{Plugin: "NodeResourcesFit", Code: "Unschedulable", Reason: "Insufficient cpu", Nodes: 480, ExampleNode: "n17"},
 				{Plugin: "TaintToleration", Code: "UnschedulableAndUnresolvable", Reason: "node(s) had untolerated taint(s)", Nodes: 20, ExampleNode: "n481"},
 			},
-			Nearest: []v1alpha1.NearMiss{
+			ClosestNodes: []v1alpha1.ClosestNode{
 				{Node: "n17", Missing: []v1alpha1.Missing{{Resource: "cpu", Requested: "4", Free: "3500m"}}},
 				{Node: "n481", Missing: []v1alpha1.Missing{{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)"}, {Resource: "memory", Requested: "8Gi", Free: "6Gi"}}},
 			},
 			Queue: &v1alpha1.DecisionQueue{Where: "Unschedulable", Since: plugin.Ago(3 * time.Minute)},
-			WakesOn: []v1alpha1.WakesOn{
+			RequeueEvents: []v1alpha1.RequeueEvents{
 				{Plugin: "NodeResourcesFit", Events: []string{"AssignedPod/Delete", "Node/Add", "Node/UpdateNodeAllocatable"}},
 				{Plugin: "TaintToleration", Events: []string{"Node/Add", "Node/UpdateNodeTaint"}},
 			},
-			Preemption: &v1alpha1.PreemptionTried{Outcome: v1alpha1.PreemptionNoCandidates},
+			Preemption: &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionNoCandidates},
 			LastChange: plugin.Ago(3 * time.Minute),
 		},
 	}
@@ -46,40 +46,40 @@ func said(uid types.UID, changes ...func(*v1alpha1.SchedulingDecisionStatus)) *v
 }
 
 func TestExplainByASchedulingDecision(t *testing.T) {
-	p, _ := batch()
+	p, _ := runningBatch()
 	preempting := func(outcome v1alpha1.PreemptionOutcome) func(*v1alpha1.SchedulingDecisionStatus) {
 		return func(s *v1alpha1.SchedulingDecisionStatus) {
-			s.Result, s.Preemption = v1alpha1.ResultPreempting, &v1alpha1.PreemptionTried{Candidates: 12, Victims: 3, Outcome: outcome}
+			s.Result, s.Preemption = v1alpha1.ResultPreempting, &v1alpha1.PreemptionResult{Candidates: 12, Victims: 3, Outcome: outcome}
 		}
 	}
 	for sentence, c := range map[string]struct {
 		decision  *v1alpha1.SchedulingDecision
 		forbidden bool
 	}{
-		"a refusal with nodes named": {decision: said("web-uid")},
-		"a refusal without nodes' names": {decision: said("web-uid", func(s *v1alpha1.SchedulingDecisionStatus) {
+		"a refusal with nodes named": {decision: testDecision("web-uid")},
+		"a refusal without nodes' names": {decision: testDecision("web-uid", func(s *v1alpha1.SchedulingDecisionStatus) {
 			for i := range s.Rejections {
 				s.Rejections[i].ExampleNode = ""
 			}
-			for i := range s.Nearest {
-				s.Nearest[i].Node = ""
+			for i := range s.ClosestNodes {
+				s.ClosestNodes[i].Node = ""
 			}
 		})},
-		"a gated pod": {decision: said("web-uid", func(s *v1alpha1.SchedulingDecisionStatus) {
+		"a gated pod": {decision: testDecision("web-uid", func(s *v1alpha1.SchedulingDecisionStatus) {
 			*s = v1alpha1.SchedulingDecisionStatus{
 				Result: v1alpha1.ResultGated, Profile: s.Profile, BlockedBy: "SchedulingGates", LastChange: s.LastChange,
 				Queue: &v1alpha1.DecisionQueue{Where: "Gated", Since: s.LastChange, Gate: "SchedulingGates"},
 			}
 		})},
-		"a pod for which others leave":             {decision: said("web-uid", preempting(v1alpha1.PreemptionVictimsChosen))},
-		"a pod for which others are leaving":       {decision: said("web-uid", preempting(v1alpha1.PreemptionUnderWay))},
-		"a pod that may not have others leave":     {decision: said("web-uid", preempting(v1alpha1.PreemptionNotEligible))},
-		"a pod for which no room could be sought":  {decision: said("web-uid", preempting(v1alpha1.PreemptionFailed))},
-		"what was said of another pod of its name": {decision: said("another")},
-		"what may not be read":                     {decision: said("web-uid"), forbidden: true},
+		"a pod for which others leave":             {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionVictimsChosen))},
+		"a pod for which others are leaving":       {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionUnderWay))},
+		"a pod that may not have others leave":     {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionNotEligible))},
+		"a pod for which no room could be sought":  {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionFailed))},
+		"what was said of another pod of its name": {decision: testDecision("another")},
+		"what may not be read":                     {decision: testDecision("web-uid"), forbidden: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			pod := plugin.Told(plugin.Pod("web", "batch", ""), corev1.ConditionFalse, "Unschedulable", c.decision.Status.Message)
+			pod := plugin.WithPodScheduled(plugin.Pod("web", "batch", ""), corev1.ConditionFalse, "Unschedulable", c.decision.Status.Message)
 			pod.UID = "web-uid"
 			stage := plugin.New(t, pod, p.DeepCopy(), c.decision)
 			if c.forbidden {

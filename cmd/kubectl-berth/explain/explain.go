@@ -42,34 +42,34 @@ that has a node is asked about as if it were not there. Plugins that refuse no n
 or give every node the same, are named in a sentence; -o wide has a column for each.
 Past --limit, nodes of which the same is said share a row: "n7 +41" is n7 and 41 more.
 -o yaml and -o json have every node. Nothing is written.`,
-	Rights: append([]verb.Right{
-		{Verbs: []string{"get"}, Resource: "pods", In: verb.InNamespace},
-		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingdecisions", In: verb.InNamespace, For: "for why it waits"},
-		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for whether that runs still, and whose a pod is"},
-		{Verbs: []string{"list"}, Resource: "pods", In: verb.InNamespace, For: "for a workload"},
-		{Verbs: []string{"get"}, Group: "apps", Resource: "deployments", In: verb.InNamespace, For: "for deploy/NAME"},
-		{Verbs: []string{"get", "list"}, Group: "apps", Resource: "replicasets", In: verb.InNamespace, For: "for deploy/NAME and rs/NAME"},
-		{Verbs: []string{"get"}, Group: "apps", Resource: "statefulsets", In: verb.InNamespace, For: "for sts/NAME"},
-		{Verbs: []string{"get"}, Group: "apps", Resource: "daemonsets", In: verb.InNamespace, For: "for ds/NAME"},
-		{Verbs: []string{"get", "list"}, Group: "batch", Resource: "jobs", In: verb.InNamespace, For: "for job/NAME and cronjob/NAME"},
-		{Verbs: []string{"get"}, Group: "batch", Resource: "cronjobs", In: verb.InNamespace, For: "for cronjob/NAME"},
-		{Verbs: []string{"get"}, Resource: "replicationcontrollers", In: verb.InNamespace, For: "for rc/NAME"},
-		{Verbs: []string{"list"}, Resource: "nodes", For: "for --matrix"},
-		{Verbs: []string{"list"}, Resource: "pods", For: "for --matrix"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", In: verb.InBerth, For: "for --matrix by what runs, rather than what is written"},
-		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", For: "for --matrix where no revision says the arguments"},
-		{Verbs: []string{"list"}, Resource: "namespaces", For: "for --matrix: namespaceSelectors and allowedNamespaces"},
-		{Verbs: []string{"list"}, Resource: "services", For: "for --matrix: default spreading"},
-		{Verbs: []string{"list"}, Resource: "replicationcontrollers", For: "for --matrix: default spreading"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "replicasets", For: "for --matrix: default spreading"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "statefulsets", For: "for --matrix: default spreading"},
-		{Verbs: []string{"list"}, Group: "resource.k8s.io", Resource: "deviceclasses", For: "for --matrix: resources that devices back"},
-	}, state.StorageRights("for --matrix: pods with volumes", "list")...),
+	Permissions: append([]verb.Permission{
+		{Verbs: []string{"get"}, Resource: "pods", Scope: verb.InNamespace},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingdecisions", Scope: verb.InNamespace, Purpose: "for why it waits"},
+		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for whether that runs still, and whose a pod is"},
+		{Verbs: []string{"list"}, Resource: "pods", Scope: verb.InNamespace, Purpose: "for a workload"},
+		{Verbs: []string{"get"}, Group: "apps", Resource: "deployments", Scope: verb.InNamespace, Purpose: "for deploy/NAME"},
+		{Verbs: []string{"get", "list"}, Group: "apps", Resource: "replicasets", Scope: verb.InNamespace, Purpose: "for deploy/NAME and rs/NAME"},
+		{Verbs: []string{"get"}, Group: "apps", Resource: "statefulsets", Scope: verb.InNamespace, Purpose: "for sts/NAME"},
+		{Verbs: []string{"get"}, Group: "apps", Resource: "daemonsets", Scope: verb.InNamespace, Purpose: "for ds/NAME"},
+		{Verbs: []string{"get", "list"}, Group: "batch", Resource: "jobs", Scope: verb.InNamespace, Purpose: "for job/NAME and cronjob/NAME"},
+		{Verbs: []string{"get"}, Group: "batch", Resource: "cronjobs", Scope: verb.InNamespace, Purpose: "for cronjob/NAME"},
+		{Verbs: []string{"get"}, Resource: "replicationcontrollers", Scope: verb.InNamespace, Purpose: "for rc/NAME"},
+		{Verbs: []string{"list"}, Resource: "nodes", Purpose: "for --matrix"},
+		{Verbs: []string{"list"}, Resource: "pods", Purpose: "for --matrix"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", Scope: verb.InBerthNamespace, Purpose: "for --matrix by what runs, rather than what is written"},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "for --matrix where no revision says the arguments"},
+		{Verbs: []string{"list"}, Resource: "namespaces", Purpose: "for --matrix: namespaceSelectors and allowedNamespaces"},
+		{Verbs: []string{"list"}, Resource: "services", Purpose: "for --matrix: default spreading"},
+		{Verbs: []string{"list"}, Resource: "replicationcontrollers", Purpose: "for --matrix: default spreading"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "replicasets", Purpose: "for --matrix: default spreading"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "statefulsets", Purpose: "for --matrix: default spreading"},
+		{Verbs: []string{"list"}, Group: "resource.k8s.io", Resource: "deviceclasses", Purpose: "for --matrix: resources that devices back"},
+	}, state.StoragePermissions("for --matrix: pods with volumes", "list")...),
 	Examples: []verb.Example{
-		{Says: "Why is it there?", Command: "kubectl berth explain pod/web-1"},
-		{Says: "And in another namespace?", Command: "kubectl berth explain web-1 -n shop"},
-		{Says: "Why do some pods of a Deployment wait?", Command: "kubectl berth explain deploy/web -n shop"},
-		{Says: "What would each plugin say of each node now?", Command: "kubectl berth explain pod/web-1 --matrix"},
+		{Description: "Why is it there?", Command: "kubectl berth explain pod/web-1"},
+		{Description: "And in another namespace?", Command: "kubectl berth explain web-1 -n shop"},
+		{Description: "Why do some pods of a Deployment wait?", Command: "kubectl berth explain deploy/web -n shop"},
+		{Description: "What would each plugin say of each node now?", Command: "kubectl berth explain pod/web-1 --matrix"},
 	},
 }
 
@@ -91,12 +91,12 @@ func New(env verb.Env) *cobra.Command {
 	flags.IntVar(&o.limit, "limit", 20, "with --matrix, the most rows of a table; 0: all")
 	o.output.AddFlag(cmd, "")
 	cmd.ValidArgsFunction = completeObject(env)
-	complete.Flag(cmd, "output", complete.Words(o.output.All()...))
+	complete.RegisterFlag(cmd, "output", complete.Values(o.output.All()...))
 	return cmd
 }
 
 func (o *options) run(ctx context.Context, args []string) error {
-	kind, name, err := object(args)
+	kind, name, err := parseObject(args)
 	if err != nil {
 		return err
 	}
@@ -109,14 +109,14 @@ func (o *options) run(ctx context.Context, args []string) error {
 	case o.limit < 0:
 		return fmt.Errorf("--limit: must be at least 0, is %d", o.limit)
 	case o.matrix && kind.name != "Pod":
-		return fmt.Errorf("--matrix: is about one pod, as pod/NAME: `kubectl berth explain %s/%s` names those that wait", kind.words[0], name)
+		return fmt.Errorf("--matrix: is about one pod, as pod/NAME: `kubectl berth explain %s/%s` names those that wait", kind.aliases[0], name)
 	}
 	c, err := o.Open()
 	if err != nil {
 		return err
 	}
 	if kind.name != "Pod" {
-		return o.workload(ctx, c, kind, name)
+		return o.explainWorkload(ctx, c, kind, name)
 	}
 	pod := &corev1.Pod{}
 	err = c.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, pod)
@@ -124,29 +124,29 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return fmt.Errorf("there is no pod %q in namespace %q; -n names another", name, c.Namespace)
 	}
 	if err != nil {
-		return cluster.Plain(err)
+		return cluster.UserError(err)
 	}
 	if o.matrix {
-		return o.everywhere(ctx, c, pod)
+		return o.explainMatrix(ctx, c, pod)
 	}
-	return o.pod(ctx, c, pod)
+	return o.explainPod(ctx, c, pod)
 }
 
 // pod explains one pod.
-func (o *options) pod(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) error {
-	w := o.whose(ctx, c)
+func (o *options) explainPod(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) error {
+	w := o.readProfiles(ctx, c)
 	var d *v1alpha1.SchedulingDecisionStatus
 	if pod.Spec.NodeName == "" {
-		d = o.decision(ctx, c, pod)
+		d = o.schedulingDecision(ctx, c, pod)
 	}
 	if o.output.Structured() {
-		return o.output.Print(o.Out, explanationOf(pod, w.of(pod), d))
+		return o.output.Print(o.Out, explanationOf(pod, w.find(pod), d))
 	}
 	text, err := "", error(nil)
 	if pod.Spec.NodeName != "" {
-		text, err = o.bound(pod, w.of(pod))
+		text, err = o.explainBound(pod, w.find(pod))
 	} else {
-		text = o.waiting(pod, w.of(pod), d)
+		text = o.explainPending(pod, w.find(pod), d)
 	}
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (o *options) pod(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) 
 }
 
 // object reads "KIND/NAME", "KIND NAME" or the "NAME" of a pod.
-func object(args []string) (*kind, string, error) {
+func parseObject(args []string) (*kind, string, error) {
 	word, name, slash := strings.Cut(args[0], "/")
 	switch {
 	case !slash && len(args) == 1:
@@ -175,7 +175,7 @@ func object(args []string) (*kind, string, error) {
 }
 
 // owner is what is known of the scheduler that a pod asks for.
-type owner struct {
+type profileInfo struct {
 	// known says that the profiles could be read; without it, nothing else is.
 	known   bool
 	profile *v1alpha1.SchedulingProfile
@@ -183,8 +183,8 @@ type owner struct {
 }
 
 // of is what is known of the scheduler that a pod asks for.
-func (w owners) of(pod *corev1.Pod) owner {
-	found := owner{known: w.known}
+func (w profileLookup) find(pod *corev1.Pod) profileInfo {
+	found := profileInfo{known: w.known}
 	for i := range w.profiles {
 		found.names = append(found.names, w.profiles[i].Name)
 		if w.profiles[i].Name == pod.Spec.SchedulerName {
@@ -195,25 +195,25 @@ func (w owners) of(pod *corev1.Pod) owner {
 }
 
 // owners are the profiles, where they could be read.
-type owners struct {
+type profileLookup struct {
 	known    bool
 	profiles []v1alpha1.SchedulingProfile
 }
 
 // whose reads the profiles. Who may read a pod may not be allowed to read profiles, so
 // that is no error.
-func (o *options) whose(ctx context.Context, c *cluster.Cluster) owners {
+func (o *options) readProfiles(ctx context.Context, c *cluster.Cluster) profileLookup {
 	profiles, err := c.Profiles(ctx)
 	if err != nil {
 		fmt.Fprintln(o.ErrOut, show.Wrap("Left out is what the profiles say: "+err.Error(), "", "  "))
-		return owners{}
+		return profileLookup{}
 	}
-	return owners{known: true, profiles: profiles}
+	return profileLookup{known: true, profiles: profiles}
 }
 
 // facts are pairs of a name and what is said about it, aligned; what is empty is
 // left out.
-func facts(pairs ...string) string {
+func formatFields(pairs ...string) string {
 	const column = "           "
 	text := ""
 	for i := 0; i < len(pairs); i += 2 {

@@ -16,7 +16,7 @@ import (
 )
 
 // batch is a profile that runs, and its hash.
-func batch() (*v1alpha1.SchedulingProfile, string) {
+func runningBatch() (*v1alpha1.SchedulingProfile, string) {
 	p := plugin.Profile("batch", 6)
 	p = plugin.Running(p, plugin.Revision(p, 1), 6)
 	p.Status.Queue = &v1alpha1.QueueStatus{Pending: 3, Unschedulable: 2, Gated: 1}
@@ -24,13 +24,13 @@ func batch() (*v1alpha1.SchedulingProfile, string) {
 }
 
 // placed is a pod on n17 whose annotation says d.
-func placed(d decision.Decision) *corev1.Pod {
-	pod := plugin.Told(plugin.Pod("web", "batch", "n17"), corev1.ConditionTrue, "", "")
+func boundPod(d decision.Decision) *corev1.Pod {
+	pod := plugin.WithPodScheduled(plugin.Pod("web", "batch", "n17"), corev1.ConditionTrue, "", "")
 	pod.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(d)}
 	return pod
 }
 
-func why(hash string) decision.Decision {
+func boundDecision(hash string) decision.Decision {
 	share := func(node string, fit int64) decision.NodeScore {
 		return decision.NodeScore{Node: node, Score: fit + 387, Plugins: map[string]int64{
 			"NodeResourcesFit": fit, "NodeResourcesBalancedAllocation": 87, "TaintToleration": 300, "ImageLocality": 0,
@@ -43,22 +43,22 @@ func why(hash string) decision.Decision {
 }
 
 // with is a decision that differs from why's.
-func with(hash string, change func(*decision.Decision)) decision.Decision {
-	d := why(hash)
+func changedDecision(hash string, change func(*decision.Decision)) decision.Decision {
+	d := boundDecision(hash)
 	change(&d)
 	return d
 }
 
 func TestExplain(t *testing.T) {
-	p, hash := batch()
+	p, hash := runningBatch()
 	waits := func(reason, message string) *corev1.Pod {
-		return plugin.Told(plugin.Pod("web", "batch", ""), corev1.ConditionFalse, reason, message)
+		return plugin.WithPodScheduled(plugin.Pod("web", "batch", ""), corev1.ConditionFalse, reason, message)
 	}
 	leaving, gone := plugin.Pod("web", "batch", ""), plugin.Ago(time.Minute)
 	leaving.DeletionTimestamp, leaving.Finalizers = &gone, []string{"berth.dev/test"}
 	preempting := waits("Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.")
 	preempting.Status.NominatedNodeName = "n2"
-	many := with(hash, func(d *decision.Decision) {
+	many := changedDecision(hash, func(d *decision.Decision) {
 		d.Top = nil
 		for i := range 6 {
 			d.Top = append(d.Top, decision.NodeScore{Node: fmt.Sprintf("ip-10-0-%d-17.eu-central-1", i), Score: 5, Plugins: map[string]int64{"NodeResourcesFit": 5}})
@@ -69,15 +69,15 @@ func TestExplain(t *testing.T) {
 		pod    *corev1.Pod
 		tenant bool
 	}{
-		"a bound pod":                        {pod: placed(why(hash))},
-		"a bound pod, of what runs no more":  {pod: placed(why("0123456789"))},
-		"a bound pod, to a tenant":           {pod: placed(why(hash)), tenant: true},
-		"a bound pod with six best nodes":    {pod: placed(many)},
-		"a bound pod without shares":         {pod: placed(with(hash, func(d *decision.Decision) { d.Top = []decision.NodeScore{{Node: "n17", Score: 587}} }))},
-		"a bound pod with one node to go to": {pod: placed(with(hash, func(d *decision.Decision) { d.Top, d.Feasible = nil, 1 }))},
-		"a bound pod of topScores 0":         {pod: placed(with(hash, func(d *decision.Decision) { d.Top = nil }))},
-		"a bound pod of detail Reasons":      {pod: placed(why(hash).WithoutNodes())},
-		"a bound pod with a forged reason":   {pod: placed(with(hash, func(d *decision.Decision) { d.Node = "n1" }))},
+		"a bound pod":                        {pod: boundPod(boundDecision(hash))},
+		"a bound pod, of what runs no more":  {pod: boundPod(boundDecision("0123456789"))},
+		"a bound pod, to a tenant":           {pod: boundPod(boundDecision(hash)), tenant: true},
+		"a bound pod with six best nodes":    {pod: boundPod(many)},
+		"a bound pod without shares":         {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Top = []decision.NodeScore{{Node: "n17", Score: 587}} }))},
+		"a bound pod with one node to go to": {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Top, d.Feasible = nil, 1 }))},
+		"a bound pod of topScores 0":         {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Top = nil }))},
+		"a bound pod of detail Reasons":      {pod: boundPod(boundDecision(hash).WithoutNodes())},
+		"a bound pod with a forged reason":   {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Node = "n1" }))},
 		"a bound pod that is not annotated":  {pod: plugin.Pod("web", "batch", "n17")},
 		"a bound pod of kube-scheduler":      {pod: plugin.Pod("web", "default-scheduler", "n17")},
 		"a bound pod of somebody else":       {pod: plugin.Pod("web", "volcano", "n17")},
@@ -87,9 +87,9 @@ func TestExplain(t *testing.T) {
 		"a pod that nobody has looked at":    {pod: plugin.Pod("web", "batch", "")},
 		"a pod that is being deleted":        {pod: leaving},
 		"a pod of a misspelled profile":      {pod: plugin.Pod("web", "bacth", "")},
-		"a pod of a deleted profile":         {pod: plugin.Told(plugin.Pod("web", "nightly", ""), corev1.ConditionFalse, "ProfileDeleted", "there is no SchedulingProfile nightly any more")},
-		"a pod of kube-scheduler that waits": {pod: plugin.Told(plugin.Pod("web", "default-scheduler", ""), corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available.")},
-		"a pod of somebody else that waits":  {pod: plugin.Told(plugin.Pod("web", "volcano", ""), corev1.ConditionFalse, "Unschedulable", "no queue")},
+		"a pod of a deleted profile":         {pod: plugin.WithPodScheduled(plugin.Pod("web", "nightly", ""), corev1.ConditionFalse, "ProfileDeleted", "there is no SchedulingProfile nightly any more")},
+		"a pod of kube-scheduler that waits": {pod: plugin.WithPodScheduled(plugin.Pod("web", "default-scheduler", ""), corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available.")},
+		"a pod of somebody else that waits":  {pod: plugin.WithPodScheduled(plugin.Pod("web", "volcano", ""), corev1.ConditionFalse, "Unschedulable", "no queue")},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			stage := plugin.New(t, c.pod, p.DeepCopy())
@@ -106,8 +106,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-func TestAPodIsNamedAsKubectlDoes(t *testing.T) {
-	p, hash := batch()
+func TestAPodIsNamedAsForKubectl(t *testing.T) {
+	p, hash := runningBatch()
 	for sentence, c := range map[string]struct {
 		args []string
 		want string
@@ -124,7 +124,7 @@ func TestAPodIsNamedAsKubectlDoes(t *testing.T) {
 		"another kind and a space": {[]string{"node", "web"}, "only pods are explained"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			stage := plugin.New(t, []client.Object{placed(why(hash)), p.DeepCopy()}...)
+			stage := plugin.New(t, []client.Object{boundPod(boundDecision(hash)), p.DeepCopy()}...)
 			if got := stage.Run(New, c.args...); !strings.Contains(got, c.want) {
 				t.Errorf("not %q: %s", c.want, got)
 			}

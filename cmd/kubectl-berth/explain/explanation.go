@@ -29,10 +29,10 @@ type Explanation struct {
 }
 
 // explanationOf puts together what is known of a pod; d may be nil.
-func explanationOf(pod *corev1.Pod, w owner, d *v1alpha1.SchedulingDecisionStatus) Explanation {
+func explanationOf(pod *corev1.Pod, w profileInfo, d *v1alpha1.SchedulingDecisionStatus) Explanation {
 	e := Explanation{
 		Pod: pod.Namespace + "/" + pod.Name, SchedulerName: pod.Spec.SchedulerName, Node: pod.Spec.NodeName,
-		Condition: scheduled(pod), SchedulingDecision: d,
+		Condition: podScheduled(pod), SchedulingDecision: d,
 	}
 	if w.profile != nil && w.profile.Status.Programmed != nil {
 		runs := w.profile.Status.Programmed
@@ -40,15 +40,15 @@ func explanationOf(pod *corev1.Pod, w owner, d *v1alpha1.SchedulingDecisionStatu
 	}
 	_, annotated := pod.Annotations[decision.AnnotationKey]
 	switch {
-	case w.known && w.profile == nil && !parked(pod):
-		e.Notes = append(e.Notes, foreign(pod, w.names))
+	case w.known && w.profile == nil && !profileDeleted(pod):
+		e.Notes = append(e.Notes, otherSchedulerMessage(pod, w.names))
 	case pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
 		e.Notes = append(e.Notes, "It is being deleted, so nobody schedules it.")
 	}
 	if pod.Spec.NodeName == "" || !annotated {
 		return e
 	}
-	decided, err := annotation(pod)
+	decided, err := readAnnotation(pod)
 	if err != nil {
 		e.Notes = append(e.Notes, err.Error())
 		return e

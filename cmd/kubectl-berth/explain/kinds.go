@@ -6,7 +6,7 @@ import "slices"
 type kind struct {
 	apiVersion, name string
 	// words are what kubectl calls it.
-	words []string
+	aliases []string
 }
 
 // kinds are pods first, then what makes them.
@@ -24,7 +24,7 @@ var kinds = []kind{
 // kindOf returns the kind that kubectl knows by a word; nil where it is none that is
 // explained.
 func kindOf(word string) *kind {
-	at := slices.IndexFunc(kinds, func(k kind) bool { return slices.Contains(k.words, word) })
+	at := slices.IndexFunc(kinds, func(k kind) bool { return slices.Contains(k.aliases, word) })
 	if at < 0 {
 		return nil
 	}

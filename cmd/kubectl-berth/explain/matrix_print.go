@@ -13,7 +13,7 @@ func (o *options) printMatrix(m *Matrix) error {
 	if o.output.Structured() {
 		err = o.output.Print(o.Out, m)
 	} else {
-		_, err = fmt.Fprintln(o.Out, strings.TrimSpace(m.title()+o.filters(m)+o.scores(m)))
+		_, err = fmt.Fprintln(o.Out, strings.TrimSpace(m.summary()+o.filterTable(m)+o.scoreTable(m)))
 	}
 	for _, note := range m.Notes {
 		fmt.Fprintln(o.ErrOut, show.Wrap("note: "+note, "", "  "))
@@ -22,30 +22,30 @@ func (o *options) printMatrix(m *Matrix) error {
 }
 
 // title says what was asked, and what came of it.
-func (m *Matrix) title() string {
+func (m *Matrix) summary() string {
 	text := fmt.Sprintf("Pod %s waits", m.Pod)
-	if m.On != "" {
-		text = fmt.Sprintf("Pod %s is on node %s; this is how it would be decided now, were it not there", m.Pod, m.On)
+	if m.CurrentNode != "" {
+		text = fmt.Sprintf("Pod %s is on node %s; this is how it would be decided now, were it not there", m.Pod, m.CurrentNode)
 	}
 	text = show.Wrap(text+"; "+m.Title+".", "", "  ") + "\n"
 	fit := "fit"
-	if m.Fit == 1 {
+	if m.Feasible == 1 {
 		fit = "fits"
 	}
-	found := fmt.Sprintf("%d of %s %s", m.Fit, show.Count(len(m.Nodes), "node"), fit)
-	switch best := m.best(); {
-	case m.Refused != nil:
-		found = fmt.Sprintf("%s refuses the pod itself, before any node is asked about: %s", m.Refused.Plugin, m.Refused.Reason)
+	found := fmt.Sprintf("%d of %s %s", m.Feasible, show.Count(len(m.Nodes), "node"), fit)
+	switch best := m.bestNodes(); {
+	case m.Rejected != nil:
+		found = fmt.Sprintf("%s refuses the pod itself, before any node is asked about: %s", m.Rejected.Plugin, m.Rejected.Reason)
 	case len(best) == 1:
 		found += ": it would go to " + best[0]
 	case len(best) > 1:
-		found += fmt.Sprintf(": it would go to one of %s, which score the same; where the walk over the nodes begins decides", some(best))
+		found += fmt.Sprintf(": it would go to one of %s, which score the same; where the walk over the nodes begins decides", joinNames(best))
 	}
 	return text + show.Wrap(strings.TrimSuffix(found, ".")+".", "", "  ") + "\n"
 }
 
 // some names the first of many.
-func some(names []string) string {
+func joinNames(names []string) string {
 	const named = 10
 	if len(names) <= named {
 		return strings.Join(names, ", ")
@@ -54,12 +54,12 @@ func some(names []string) string {
 }
 
 // filters is the table of who refuses what.
-func (o *options) filters(m *Matrix) string {
+func (o *options) filterTable(m *Matrix) string {
 	shown, silent := m.Filters, []string(nil)
 	if !o.output.Is("wide") {
 		shown, silent = nil, nil
 		for _, plugin := range m.Filters {
-			refuses := func(n Node) bool { return n.Failed || len(n.objections(plugin)) > 0 }
+			refuses := func(n Node) bool { return n.Failed || len(n.missing(plugin)) > 0 }
 			if slices.ContainsFunc(m.Nodes, refuses) {
 				shown = append(shown, plugin)
 			} else {
@@ -68,7 +68,7 @@ func (o *options) filters(m *Matrix) string {
 		}
 	}
 	for _, n := range m.Nodes { // what narrowed the search stands in no chain under its name
-		for _, r := range n.Refusals {
+		for _, r := range n.Rejections {
 			if !slices.Contains(shown, r.Plugin) {
 				shown = append(shown, r.Plugin)
 			}
@@ -76,12 +76,12 @@ func (o *options) filters(m *Matrix) string {
 	}
 	text := "\n"
 	if len(shown) > 0 {
-		rows, left := m.verdicts(shown, o.limit, o.output.Is("wide"))
-		text += show.Bands(append([]string{"NODE", "FITS"}, shown...), rows, 2, o.output.Is("wide")) + more(left)
+		rows, left := m.filterRows(shown, o.limit, o.output.Is("wide"))
+		text += show.SplitTable(append([]string{"NODE", "FITS"}, shown...), rows, 2, o.output.Is("wide")) + omittedText(left)
 	}
 	if len(silent) > 0 {
 		said := "Refuse no node: "
-		if m.Refused != nil {
+		if m.Rejected != nil {
 			said = "Not asked: "
 		}
 		text += show.Wrap(said+strings.Join(silent, ", ")+".", "", "  ") + "\n"
@@ -91,17 +91,17 @@ func (o *options) filters(m *Matrix) string {
 
 // verdicts are the rows of the table, at most limit; where there are more nodes,
 // those of which the same is said share one. It returns how many nodes are in none.
-func (m *Matrix) verdicts(plugins []string, limit int, wide bool) (rows [][]string, left int) {
+func (m *Matrix) filterRows(plugins []string, limit int, wide bool) (rows [][]string, left int) {
 	together := limit > 0 && len(m.Nodes) > limit && !wide
 	at, alike := map[string]int{}, []int(nil)
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
 		row := []string{n.Node, "no"}
-		if n.Fits {
+		if n.Feasible {
 			row[1] = "yes"
 		}
 		for _, plugin := range plugins {
-			row = append(row, m.says(n, plugin, together))
+			row = append(row, m.verdict(n, plugin, together))
 		}
 		key := strings.Join(row[1:], "\x00")
 		if known, there := at[key]; there && together {
@@ -124,8 +124,8 @@ func (m *Matrix) verdicts(plugins []string, limit int, wide bool) (rows [][]stri
 }
 
 // scores is the table of what the nodes that fit are given.
-func (o *options) scores(m *Matrix) string {
-	fit := m.Nodes[:m.Fit]
+func (o *options) scoreTable(m *Matrix) string {
+	fit := m.Nodes[:m.Feasible]
 	if len(fit) == 0 {
 		return ""
 	}
@@ -153,7 +153,7 @@ func (o *options) scores(m *Matrix) string {
 		}
 		rows = append(rows, row)
 	}
-	text := "\n" + show.Bands(append([]string{"NODE", "TOTAL"}, shown...), rows, 2, o.output.Is("wide")) + more(len(fit)-len(rows))
+	text := "\n" + show.SplitTable(append([]string{"NODE", "TOTAL"}, shown...), rows, 2, o.output.Is("wide")) + omittedText(len(fit)-len(rows))
 	if len(same) > 0 {
 		text += show.Wrap("Give every node the same: "+strings.Join(same, ", ")+".", "", "  ") + "\n"
 	}
@@ -161,7 +161,7 @@ func (o *options) scores(m *Matrix) string {
 }
 
 // more says what a table leaves out.
-func more(left int) string {
+func omittedText(left int) string {
 	if left <= 0 {
 		return ""
 	}

@@ -11,20 +11,20 @@ import (
 )
 
 // waiting says why a pod has no node; d may be nil.
-func (o *options) waiting(pod *corev1.Pod, w owner, d *v1alpha1.SchedulingDecisionStatus) string {
-	return fmt.Sprintf("Pod %s/%s has waited for %s.\n", pod.Namespace, pod.Name, show.Age(pod.CreationTimestamp, o.Now())) + o.why(pod, w, d)
+func (o *options) explainPending(pod *corev1.Pod, w profileInfo, d *v1alpha1.SchedulingDecisionStatus) string {
+	return fmt.Sprintf("Pod %s/%s has waited for %s.\n", pod.Namespace, pod.Name, show.Age(pod.CreationTimestamp, o.Now())) + o.pendingText(pod, w, d)
 }
 
 // why says why a pod has no node, below a title that names it.
-func (o *options) why(pod *corev1.Pod, w owner, d *v1alpha1.SchedulingDecisionStatus) string {
+func (o *options) pendingText(pod *corev1.Pod, w profileInfo, d *v1alpha1.SchedulingDecisionStatus) string {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return "It is being deleted, so nobody schedules it.\n"
-	case w.known && w.profile == nil && !parked(pod):
-		return show.Wrap(foreign(pod, w.names), "", "") + "\n"
+	case w.known && w.profile == nil && !profileDeleted(pod):
+		return show.Wrap(otherSchedulerMessage(pod, w.names), "", "") + "\n"
 	}
 	told, reason, profile := "nothing yet: nobody has looked at it", "", pod.Spec.SchedulerName
-	if c := scheduled(pod); c != nil {
+	if c := podScheduled(pod); c != nil {
 		told, reason = fmt.Sprintf("%s, %s ago", c.Reason, show.Age(c.LastTransitionTime, o.Now())), c.Message
 	}
 	if p := w.profile; p != nil && p.Status.Programmed != nil {
@@ -38,12 +38,12 @@ func (o *options) why(pod *corev1.Pod, w owner, d *v1alpha1.SchedulingDecisionSt
 	if d != nil {
 		blocked = d.BlockedBy
 	}
-	return "\n" + facts("Profile", profile, "Told", told, "Why", reason, "Result", o.result(d), "Blocked by", blocked,
-		"Waits", o.rests(d), "Preemption", room(d), "Nominated", nominated, "Queue", places(w.profile)) + reasons(d)
+	return "\n" + formatFields("Profile", profile, "Told", told, "Why", reason, "Result", o.resultText(d), "Blocked by", blocked,
+		"Waits", o.queuePlaceText(d), "Preemption", preemptionText(d), "Nominated", nominated, "Queue", queueText(w.profile)) + rejectionText(d)
 }
 
 // places says where the pods of a profile wait.
-func places(p *v1alpha1.SchedulingProfile) string {
+func queueText(p *v1alpha1.SchedulingProfile) string {
 	if p == nil || p.Status.Queue == nil {
 		return ""
 	}
@@ -54,7 +54,7 @@ func places(p *v1alpha1.SchedulingProfile) string {
 		what string
 	}{
 		{q.Active, "about to be tried"}, {q.Backoff, "in backoff"}, {q.Unschedulable, "until something changes"}, {q.Gated, "gated"},
-		{q.Waiting, "on a permit"}, {q.Parked, "for the profile itself"}, {q.SetAside, "set aside"},
+		{q.Waiting, "on a permit"}, {q.Held, "for the profile itself"}, {q.Quarantined, "set aside"},
 	} {
 		if place.n > 0 {
 			text += fmt.Sprintf(", %d %s", place.n, place.what)
@@ -64,15 +64,15 @@ func places(p *v1alpha1.SchedulingProfile) string {
 }
 
 // parked says whether Berth holds a pod whose profile is gone.
-func parked(pod *corev1.Pod) bool {
-	c := scheduled(pod)
+func profileDeleted(pod *corev1.Pod) bool {
+	c := podScheduled(pod)
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == "ProfileDeleted"
 }
 
 // foreign says whose a pod is that asks for no profile that is there.
-func foreign(pod *corev1.Pod, profiles []string) string {
+func otherSchedulerMessage(pod *corev1.Pod, profiles []string) string {
 	name := pod.Spec.SchedulerName
-	c := scheduled(pod)
+	c := podScheduled(pod)
 	switch {
 	case name == corev1.DefaultSchedulerName:
 		text := "It is kube-scheduler's, not Berth's: spec.schedulerName is default-scheduler."
@@ -85,5 +85,5 @@ func foreign(pod *corev1.Pod, profiles []string) string {
 	case c != nil && c.Status == corev1.ConditionFalse:
 		return fmt.Sprintf("It is of a scheduler that calls itself %s, not of Berth. That one says %s: %s", name, c.Reason, c.Message)
 	}
-	return fmt.Sprintf("Nobody has looked at it, and nobody may: %s. Another scheduler may serve that name.", cluster.NoProfile(name, profiles))
+	return fmt.Sprintf("Nobody has looked at it, and nobody may: %s. Another scheduler may serve that name.", cluster.ProfileNotFound(name, profiles))
 }

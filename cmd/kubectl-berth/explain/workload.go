@@ -18,7 +18,7 @@ import (
 )
 
 // page is how many objects are asked for at a time.
-const page = 500
+const pageSize = 500
 
 // Workload is what makes pods, and how its pods fare, as -o json has it.
 type Workload struct {
@@ -27,14 +27,14 @@ type Workload struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Wanted is how many pods it asks for; left out where it does not say.
-	Wanted *int64 `json:"wanted,omitempty"`
+	Desired *int64 `json:"wanted,omitempty"`
 	// Pods is how many it has that have not ended, Bound how many of them have a node.
 	Pods  int `json:"pods"`
 	Bound int `json:"bound"`
 	// Nodes are where they are, the most pods first.
 	Nodes []NodePods `json:"nodes,omitempty"`
 	// Waiting are the pods without a node, by reason, the largest group first.
-	Waiting []Group `json:"waiting,omitempty"`
+	Pending []Group `json:"waiting,omitempty"`
 	// NotCreated says why pods that it asks for are not there.
 	NotCreated []string `json:"notCreated,omitempty"`
 }
@@ -52,12 +52,12 @@ type Group struct {
 	// First is what is known of that one.
 	First Explanation `json:"first"`
 	// first is that pod, owner what is known of its scheduler.
-	first *corev1.Pod
-	owner owner
+	firstPod *corev1.Pod
+	info     profileInfo
 }
 
 // workload explains the pods that an object makes.
-func (o *options) workload(ctx context.Context, c *cluster.Cluster, k *kind, name string) error {
+func (o *options) explainWorkload(ctx context.Context, c *cluster.Cluster, k *kind, name string) error {
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion(k.apiVersion)
 	object.SetKind(k.name)
@@ -66,19 +66,19 @@ func (o *options) workload(ctx context.Context, c *cluster.Cluster, k *kind, nam
 		return fmt.Errorf("there is no %s %q in namespace %q; -n names another", k.name, name, c.Namespace)
 	}
 	if err != nil {
-		return cluster.Plain(err)
+		return cluster.UserError(err)
 	}
-	made := &makers{objects: []*unstructured.Unstructured{object}, uids: map[types.UID]bool{object.GetUID(): true}}
-	if err := made.between(ctx, c, k); err != nil {
+	made := &podOwners{objects: []*unstructured.Unstructured{object}, uids: map[types.UID]bool{object.GetUID(): true}}
+	if err := made.addIntermediate(ctx, c, k); err != nil {
 		return err
 	}
 	pods, err := made.pods(ctx, c)
 	if err != nil {
 		return err
 	}
-	w := Workload{Kind: k.name, Namespace: c.Namespace, Name: name, Wanted: wanted(object), NotCreated: made.failures()}
-	w.place(pods)
-	if err := o.group(ctx, c, &w, pods); err != nil {
+	w := Workload{Kind: k.name, Namespace: c.Namespace, Name: name, Desired: desiredPods(object), NotCreated: made.createFailures()}
+	w.countNodes(pods)
+	if err := o.groupPending(ctx, c, &w, pods); err != nil {
 		return err
 	}
 	if o.output.Structured() {
@@ -89,13 +89,13 @@ func (o *options) workload(ctx context.Context, c *cluster.Cluster, k *kind, nam
 
 // makers are an object and those that it makes pods by: a Deployment's ReplicaSets, a
 // CronJob's Jobs.
-type makers struct {
+type podOwners struct {
 	objects []*unstructured.Unstructured
 	uids    map[types.UID]bool
 }
 
 // between adds those that stand between the object and its pods.
-func (m *makers) between(ctx context.Context, c *cluster.Cluster, k *kind) error {
+func (m *podOwners) addIntermediate(ctx context.Context, c *cluster.Cluster, k *kind) error {
 	list := &unstructured.UnstructuredList{}
 	switch k.name {
 	case "Deployment":
@@ -109,8 +109,8 @@ func (m *makers) between(ctx context.Context, c *cluster.Cluster, k *kind) error
 	}
 	owner := m.objects[0].GetUID()
 	for more := ""; ; {
-		if err := c.Client.List(ctx, list, client.InNamespace(c.Namespace), client.Limit(page), client.Continue(more)); err != nil {
-			return cluster.Plain(err)
+		if err := c.Client.List(ctx, list, client.InNamespace(c.Namespace), client.Limit(pageSize), client.Continue(more)); err != nil {
+			return cluster.UserError(err)
 		}
 		for i := range list.Items {
 			if by := metav1.GetControllerOf(&list.Items[i]); by != nil && by.UID == owner {
@@ -125,12 +125,12 @@ func (m *makers) between(ctx context.Context, c *cluster.Cluster, k *kind) error
 }
 
 // pods are those that were made and have not ended, the oldest first.
-func (m *makers) pods(ctx context.Context, c *cluster.Cluster) ([]*corev1.Pod, error) {
+func (m *podOwners) pods(ctx context.Context, c *cluster.Cluster) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
 	list := &corev1.PodList{}
 	for more := ""; ; {
-		if err := c.Client.List(ctx, list, client.InNamespace(c.Namespace), client.Limit(page), client.Continue(more)); err != nil {
-			return nil, cluster.Plain(err)
+		if err := c.Client.List(ctx, list, client.InNamespace(c.Namespace), client.Limit(pageSize), client.Continue(more)); err != nil {
+			return nil, cluster.UserError(err)
 		}
 		for i := range list.Items {
 			pod := &list.Items[i]
@@ -150,7 +150,7 @@ func (m *makers) pods(ctx context.Context, c *cluster.Cluster) ([]*corev1.Pod, e
 }
 
 // failures say why pods could not be created, such as a quota.
-func (m *makers) failures() []string {
+func (m *podOwners) createFailures() []string {
 	var says []string
 	for _, object := range m.objects {
 		conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
@@ -168,7 +168,7 @@ func (m *makers) failures() []string {
 }
 
 // wanted is how many pods an object asks for; nil where it does not say.
-func wanted(object *unstructured.Unstructured) *int64 {
+func desiredPods(object *unstructured.Unstructured) *int64 {
 	for _, path := range [][]string{{"spec", "replicas"}, {"status", "desiredNumberScheduled"}} {
 		if n, there, err := unstructured.NestedInt64(object.Object, path...); there && err == nil {
 			return &n
@@ -178,7 +178,7 @@ func wanted(object *unstructured.Unstructured) *int64 {
 }
 
 // place counts pods by node.
-func (w *Workload) place(pods []*corev1.Pod) {
+func (w *Workload) countNodes(pods []*corev1.Pod) {
 	w.Pods = len(pods)
 	by := map[string]int{}
 	for _, pod := range pods {
@@ -195,45 +195,45 @@ func (w *Workload) place(pods []*corev1.Pod) {
 
 // numbers differ between pods that wait for one reason: nodes came and went between
 // their attempts.
-var numbers = regexp.MustCompile(`[0-9]+`)
+var digits = regexp.MustCompile(`[0-9]+`)
 
 // reasonOf is what pods have in common that wait for one reason.
-func reasonOf(pod *corev1.Pod) string {
+func reasonKey(pod *corev1.Pod) string {
 	key := pod.Spec.SchedulerName + "\n"
 	if pod.DeletionTimestamp != nil {
 		return key + "deleted"
 	}
-	if c := scheduled(pod); c != nil {
-		key += c.Reason + "\n" + numbers.ReplaceAllString(c.Message, "N")
+	if c := podScheduled(pod); c != nil {
+		key += c.Reason + "\n" + digits.ReplaceAllString(c.Message, "N")
 	}
 	return key
 }
 
 // group puts the pods that wait together by reason, and asks about the first of each.
-func (o *options) group(ctx context.Context, c *cluster.Cluster, w *Workload, pods []*corev1.Pod) error {
+func (o *options) groupPending(ctx context.Context, c *cluster.Cluster, w *Workload, pods []*corev1.Pod) error {
 	at := map[string]int{}
 	for _, pod := range pods {
 		if pod.Spec.NodeName != "" {
 			continue
 		}
-		key := reasonOf(pod)
+		key := reasonKey(pod)
 		i, known := at[key]
 		if !known {
-			i = len(w.Waiting)
+			i = len(w.Pending)
 			at[key] = i
-			w.Waiting = append(w.Waiting, Group{first: pod})
+			w.Pending = append(w.Pending, Group{firstPod: pod})
 		}
-		w.Waiting[i].Pods = append(w.Waiting[i].Pods, pod.Name)
+		w.Pending[i].Pods = append(w.Pending[i].Pods, pod.Name)
 	}
-	if len(w.Waiting) == 0 {
+	if len(w.Pending) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(w.Waiting, func(a, b Group) int { return cmp.Compare(len(b.Pods), len(a.Pods)) })
-	profiles := o.whose(ctx, c)
-	for i := range w.Waiting {
-		g := &w.Waiting[i]
-		g.owner = profiles.of(g.first)
-		g.First = explanationOf(g.first, g.owner, o.decision(ctx, c, g.first))
+	slices.SortStableFunc(w.Pending, func(a, b Group) int { return cmp.Compare(len(b.Pods), len(a.Pods)) })
+	profiles := o.readProfiles(ctx, c)
+	for i := range w.Pending {
+		g := &w.Pending[i]
+		g.info = profiles.find(g.firstPod)
+		g.First = explanationOf(g.firstPod, g.info, o.schedulingDecision(ctx, c, g.firstPod))
 	}
 	return nil
 }

@@ -7,13 +7,13 @@ import (
 )
 
 // nodesShown and podsShown are how many are named.
-const nodesShown, podsShown = 20, 3
+const maxNodes, maxPods = 20, 3
 
 // printWorkload says where pods are, and why others wait.
 func (o *options) printWorkload(w *Workload) error {
 	title := fmt.Sprintf("%s %s/%s: %s", w.Kind, w.Namespace, w.Name, show.Count(w.Pods, "pod"))
-	if w.Wanted != nil {
-		title += fmt.Sprintf(" of %d", *w.Wanted)
+	if w.Desired != nil {
+		title += fmt.Sprintf(" of %d", *w.Desired)
 	}
 	if w.Pods > 0 {
 		title += fmt.Sprintf(", %d bound, %d waiting", w.Bound, w.Pods-w.Bound)
@@ -25,9 +25,9 @@ func (o *options) printWorkload(w *Workload) error {
 	if err := o.printNodes(w.Nodes); err != nil {
 		return err
 	}
-	for i := range w.Waiting {
-		g := &w.Waiting[i]
-		fmt.Fprintf(o.Out, "\n%s\n%s", show.Wrap(o.groupTitle(w, g), "", "  "), o.why(g.first, g.owner, g.First.SchedulingDecision))
+	for i := range w.Pending {
+		g := &w.Pending[i]
+		fmt.Fprintf(o.Out, "\n%s\n%s", show.Wrap(o.groupTitle(w, g), "", "  "), o.pendingText(g.firstPod, g.info, g.First.SchedulingDecision))
 	}
 	return nil
 }
@@ -38,7 +38,7 @@ func (o *options) printNodes(nodes []NodePods) error {
 	}
 	fmt.Fprintln(o.Out)
 	var rows [][]any
-	for _, n := range nodes[:min(len(nodes), nodesShown)] {
+	for _, n := range nodes[:min(len(nodes), maxNodes)] {
 		rows = append(rows, []any{n.Node, n.Pods})
 	}
 	if err := show.NewTable(o.Out, false, show.Columns("Node", "Pods")).Print(rows...); err != nil {
@@ -53,16 +53,16 @@ func (o *options) printNodes(nodes []NodePods) error {
 // groupTitle names the pods of a group.
 func (o *options) groupTitle(w *Workload, g *Group) string {
 	names := ""
-	for i, name := range g.Pods[:min(len(g.Pods), podsShown)] {
+	for i, name := range g.Pods[:min(len(g.Pods), maxPods)] {
 		if i > 0 {
 			names += ", "
 		}
 		names += name
 	}
-	if left := len(g.Pods) - podsShown; left > 0 {
+	if left := len(g.Pods) - maxPods; left > 0 {
 		names += fmt.Sprintf(" and %d more", left)
 	}
-	age := show.Age(g.first.CreationTimestamp, o.Now())
+	age := show.Age(g.firstPod.CreationTimestamp, o.Now())
 	if len(g.Pods) == 1 {
 		return fmt.Sprintf("1 pod has waited for %s: %s.", age, names)
 	}

@@ -22,63 +22,63 @@ func ownedBy[O client.Object](object O, kind string, owner client.Object) O {
 	return object
 }
 
-func called(name string) metav1.ObjectMeta {
+func objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}
 }
 
 // refused is a pod that waits, of the given age in minutes.
-func refused(name, profile string, age int, reason, message string) *corev1.Pod {
-	pod := plugin.Told(plugin.Pod(name, profile, ""), corev1.ConditionFalse, reason, message)
+func unschedulablePod(name, profile string, age int, reason, message string) *corev1.Pod {
+	pod := plugin.WithPodScheduled(plugin.Pod(name, profile, ""), corev1.ConditionFalse, reason, message)
 	pod.CreationTimestamp = plugin.Ago(time.Duration(age) * time.Minute)
 	return pod
 }
 
 // shop is a Deployment whose newest ReplicaSet has pods on nodes, pods that wait for
 // three reasons, and pods that a quota forbids; an older one has a pod that ended.
-func shop() []client.Object {
-	p, _ := batch()
+func shopObjects() []client.Object {
+	p, _ := runningBatch()
 	six := int32(9)
-	deployment := &appsv1.Deployment{ObjectMeta: called("shop"), Spec: appsv1.DeploymentSpec{Replicas: &six}}
-	old := ownedBy(&appsv1.ReplicaSet{ObjectMeta: called("shop-1")}, "Deployment", deployment)
-	set := ownedBy(&appsv1.ReplicaSet{ObjectMeta: called("shop-2")}, "Deployment", deployment)
+	deployment := &appsv1.Deployment{ObjectMeta: objectMeta("shop"), Spec: appsv1.DeploymentSpec{Replicas: &six}}
+	old := ownedBy(&appsv1.ReplicaSet{ObjectMeta: objectMeta("shop-1")}, "Deployment", deployment)
+	set := ownedBy(&appsv1.ReplicaSet{ObjectMeta: objectMeta("shop-2")}, "Deployment", deployment)
 	set.Status.Conditions = []appsv1.ReplicaSetCondition{{
 		Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: `pods "shop-2-z" is forbidden: exceeded quota: pods, used: 8, limited: 8`,
 	}}
 	ended := ownedBy(plugin.Pod("shop-1-a", "batch", "n9"), "ReplicaSet", old)
 	ended.Status.Phase = corev1.PodSucceeded
-	objects := []client.Object{p, deployment, old, set, ended, plugin.Pod("foreign", "batch", "n1"), ownedBy(plugin.Pod("other", "batch", "n1"), "ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: called("other")})}
+	objects := []client.Object{p, deployment, old, set, ended, plugin.Pod("foreign", "batch", "n1"), ownedBy(plugin.Pod("other", "batch", "n1"), "ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: objectMeta("other")})}
 	for i, node := range []string{"n2", "n1", "n2"} {
 		objects = append(objects, ownedBy(plugin.Pod(fmt.Sprintf("shop-2-%d", i), "batch", node), "ReplicaSet", set))
 	}
-	first := refused("web", "batch", 40, "Unschedulable", "0/500 nodes are available: 480 Insufficient cpu, 20 node(s) had untolerated taint(s).")
-	objects = append(objects, said(first.UID),
+	first := unschedulablePod("web", "batch", 40, "Unschedulable", "0/500 nodes are available: 480 Insufficient cpu, 20 node(s) had untolerated taint(s).")
+	objects = append(objects, testDecision(first.UID),
 		ownedBy(first, "ReplicaSet", set),
-		ownedBy(refused("shop-2-4", "batch", 30, "Unschedulable", "0/501 nodes are available: 481 Insufficient cpu, 20 node(s) had untolerated taint(s)."), "ReplicaSet", set),
-		ownedBy(refused("shop-2-5", "batch", 3, "Quarantined", "plugin Own panicked"), "ReplicaSet", set),
+		ownedBy(unschedulablePod("shop-2-4", "batch", 30, "Unschedulable", "0/501 nodes are available: 481 Insufficient cpu, 20 node(s) had untolerated taint(s)."), "ReplicaSet", set),
+		ownedBy(unschedulablePod("shop-2-5", "batch", 3, "Quarantined", "plugin Own panicked"), "ReplicaSet", set),
 		ownedBy(plugin.Pod("shop-2-6", "bacth", ""), "ReplicaSet", set))
 	return objects
 }
 
 func TestExplainAWorkload(t *testing.T) {
 	two := int32(2)
-	db := &appsv1.StatefulSet{ObjectMeta: called("db"), Spec: appsv1.StatefulSetSpec{Replicas: &two}}
-	logs := &appsv1.DaemonSet{ObjectMeta: called("logs"), Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 1}}
-	nightly := &batchv1.CronJob{ObjectMeta: called("nightly")}
-	run := ownedBy(&batchv1.Job{ObjectMeta: called("nightly-7")}, "CronJob", nightly)
-	p, _ := batch()
+	db := &appsv1.StatefulSet{ObjectMeta: objectMeta("db"), Spec: appsv1.StatefulSetSpec{Replicas: &two}}
+	logs := &appsv1.DaemonSet{ObjectMeta: objectMeta("logs"), Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 1}}
+	nightly := &batchv1.CronJob{ObjectMeta: objectMeta("nightly")}
+	run := ownedBy(&batchv1.Job{ObjectMeta: objectMeta("nightly-7")}, "CronJob", nightly)
+	p, _ := runningBatch()
 	objects := []client.Object{
-		p, db, logs, nightly, run, &corev1.ReplicationController{ObjectMeta: called("none")},
+		p, db, logs, nightly, run, &corev1.ReplicationController{ObjectMeta: objectMeta("none")},
 		ownedBy(plugin.Pod("db-0", "batch", "n1"), "StatefulSet", db), ownedBy(plugin.Pod("db-1", "batch", "n2"), "StatefulSet", db),
-		ownedBy(refused("logs-1", "batch", 5, "Unschedulable", "0/1 nodes are available: 1 Insufficient cpu."), "DaemonSet", logs),
-		ownedBy(refused("nightly-7-a", "default-scheduler", 5, "Unschedulable", "0/1 nodes are available."), "Job", run),
+		ownedBy(unschedulablePod("logs-1", "batch", 5, "Unschedulable", "0/1 nodes are available: 1 Insufficient cpu."), "DaemonSet", logs),
+		ownedBy(unschedulablePod("nightly-7-a", "default-scheduler", 5, "Unschedulable", "0/1 nodes are available."), "Job", run),
 	}
 	for sentence, c := range map[string]struct {
 		objects []client.Object
 		args    []string
 	}{
-		"a Deployment with pods that wait for several reasons": {shop(), []string{"deploy/shop"}},
-		"a Deployment as YAML":                                 {shop(), []string{"deployment", "shop", "-o", "yaml"}},
-		"its ReplicaSet":                                       {shop(), []string{"rs/shop-2", "-o", "json"}},
+		"a Deployment with pods that wait for several reasons": {shopObjects(), []string{"deploy/shop"}},
+		"a Deployment as YAML":                                 {shopObjects(), []string{"deployment", "shop", "-o", "yaml"}},
+		"its ReplicaSet":                                       {shopObjects(), []string{"rs/shop-2", "-o", "json"}},
 		"a StatefulSet all of whose pods are bound":            {objects, []string{"sts/db"}},
 		"a DaemonSet":                                          {objects, []string{"ds/logs"}},
 		"a CronJob whose pods are kube-scheduler's":            {objects, []string{"cronjob/nightly"}},
@@ -96,11 +96,11 @@ func TestExplainAWorkload(t *testing.T) {
 }
 
 func TestAPodIsExplainedAsJSON(t *testing.T) {
-	p, hash := batch()
+	p, hash := runningBatch()
 	for sentence, c := range map[string]struct{ objects []client.Object }{
-		"a bound pod as JSON":                      {[]client.Object{p, placed(why(hash))}},
-		"a pod that fits nowhere as JSON":          {[]client.Object{p, said("web"), refused("web", "batch", 3, "Unschedulable", "0/500 nodes are available.")}},
-		"a bound pod with a forged reason as JSON": {[]client.Object{p, plugin.Pod("db", "batch", ""), placed(why("0"))}},
+		"a bound pod as JSON":                      {[]client.Object{p, boundPod(boundDecision(hash))}},
+		"a pod that fits nowhere as JSON":          {[]client.Object{p, testDecision("web"), unschedulablePod("web", "batch", 3, "Unschedulable", "0/500 nodes are available.")}},
+		"a bound pod with a forged reason as JSON": {[]client.Object{p, plugin.Pod("db", "batch", ""), boundPod(boundDecision("0"))}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			plugin.Golden(t, sentence, plugin.New(t, c.objects...).Run(New, "pod/web", "-o", "json"), true)

@@ -33,18 +33,18 @@ holds its Lease, and who bound pods of the name. --offline asks no cluster.
 
 How the trial on live pods ends is known to the cluster alone. A Berth that was built
 with plugins of its own knows names that this plugin does not.`,
-	Rights: []verb.Right{
-		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for who serves the names"},
-		{Verbs: []string{"list"}, Resource: "pods", For: "for who bound pods"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", In: verb.InBerth, For: "for Berth's flags"},
-		{Verbs: []string{"get"}, Group: "coordination.k8s.io", Resource: "leases", For: "for kube-scheduler's Lease"},
+	Permissions: []verb.Permission{
+		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for who serves the names"},
+		{Verbs: []string{"list"}, Resource: "pods", Purpose: "for who bound pods"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", Scope: verb.InBerthNamespace, Purpose: "for Berth's flags"},
+		{Verbs: []string{"get"}, Group: "coordination.k8s.io", Resource: "leases", Purpose: "for kube-scheduler's Lease"},
 	},
 	Examples: []verb.Example{
-		{Says: "A folder, as CI would", Command: "kubectl berth lint --offline -f config/samples/"},
-		{Says: "What kustomize makes", Command: "kubectl kustomize . | kubectl berth lint -f -"},
-		{Says: "With the schedulers that the cluster has beside Berth", Command: "kubectl berth lint -f batch.yaml --other-schedulers=volcano,kai-scheduler"},
+		{Description: "A folder, as CI would", Command: "kubectl berth lint --offline -f config/samples/"},
+		{Description: "What kustomize makes", Command: "kubectl kustomize . | kubectl berth lint -f -"},
+		{Description: "With the schedulers that the cluster has beside Berth", Command: "kubectl berth lint -f batch.yaml --other-schedulers=volcano,kai-scheduler"},
 	},
-	Fine: "nothing is refused", Found: "something is refused; with --warnings-as-errors: or warned about",
+	OnSuccess: "nothing is refused", OnFindings: "something is refused; with --warnings-as-errors: or warned about",
 }
 
 type options struct {
@@ -53,8 +53,8 @@ type options struct {
 	others []string
 	lease  string
 	// offline says that no cluster is asked.
-	offline bool
-	strict  bool
+	offline          bool
+	warningsAsErrors bool
 	// othersGiven says that others is not the flag's default.
 	othersGiven bool
 }
@@ -71,8 +71,8 @@ func New(env verb.Env) *cobra.Command {
 	flags.StringSliceVar(&o.others, "other-schedulers", nil, "names that other schedulers serve, as the manager's flag; those of Berth's Deployment if not given")
 	flags.StringVar(&o.lease, "other-scheduler-lease", "", "the Lease of the scheduler that serves default-scheduler, or none, as the manager's flag; that of Berth's Deployment if not given")
 	flags.BoolVar(&o.offline, "offline", false, "ask no cluster who serves the names")
-	flags.BoolVar(&o.strict, "warnings-as-errors", false, "end with exit code 1 upon a warning")
-	complete.Flag(cmd, "other-scheduler-lease", complete.Words(noLease, usualLease))
+	flags.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "end with exit code 1 upon a warning")
+	complete.RegisterFlag(cmd, "other-scheduler-lease", complete.Values(leaseNone, defaultLease))
 	return cmd
 }
 
@@ -86,27 +86,27 @@ func (o *options) run(ctx context.Context, names []string) error {
 	}
 	refused, unresolved := 0, false
 	for _, object := range files.Objects {
-		verdict := Judge(object, files.Configs())
-		if !verdict.Fine() {
+		verdict := Validate(object, files.Configs())
+		if !verdict.Valid() {
 			refused++
 		}
 		unresolved = unresolved || verdict.rejection.For(v1alpha1.ConditionResolvedRefs) != nil
 		fmt.Fprint(o.Out, verdict)
 	}
-	warned, err := o.warn(ctx, files)
+	warned, err := o.printWarnings(ctx, files)
 	if err != nil {
 		return err
 	}
-	err = o.sum(files, refused, unresolved)
-	if err == nil && warned > 0 && o.strict {
+	err = o.summarize(files, refused, unresolved)
+	if err == nil && warned > 0 && o.warningsAsErrors {
 		fmt.Fprintf(o.ErrOut, "%s, which --warnings-as-errors forbids.\n", show.Count(warned, "warning"))
-		return verb.ErrFound
+		return verb.ErrFindings
 	}
 	return err
 }
 
 // sum says how it went with all of them.
-func (o *options) sum(files *manifest.Files, refused int, unresolved bool) error {
+func (o *options) summarize(files *manifest.Files, refused int, unresolved bool) error {
 	if len(files.Objects) == 0 {
 		return fmt.Errorf("-f: nothing to look at: no document is of %s, %d are of other kinds", v1alpha1.GroupVersion, len(files.Others))
 	}
@@ -118,21 +118,21 @@ func (o *options) sum(files *manifest.Files, refused int, unresolved bool) error
 	}
 	if refused > 0 {
 		fmt.Fprintf(o.ErrOut, "%d of %s refused.\n", refused, show.Count(len(files.Objects), "object"))
-		return verb.ErrFound
+		return verb.ErrFindings
 	}
 	return nil
 }
 
 // Verdict is what would be said of one object.
-type Verdict struct {
+type Result struct {
 	object *manifest.Object
 	// rejection is the compiler's; nil where it has none, or was not asked.
 	rejection *compile.Rejection
 }
 
 // Judge compiles an object that the API server would store.
-func Judge(object *manifest.Object, configs map[string]*v1alpha1.PluginConfig) Verdict {
-	v := Verdict{object: object}
+func Validate(object *manifest.Object, configs map[string]*v1alpha1.PluginConfig) Result {
+	v := Result{object: object}
 	switch {
 	case object.Config != nil:
 		_, v.rejection = compile.Config(object.Config, plugins.InTree())
@@ -143,18 +143,18 @@ func Judge(object *manifest.Object, configs map[string]*v1alpha1.PluginConfig) V
 }
 
 // Fine says that nothing is wrong.
-func (v Verdict) Fine() bool { return v.object.Refused == nil && v.rejection == nil }
+func (v Result) Valid() bool { return v.object.Errors == nil && v.rejection == nil }
 
 // String has a line for the object, or for each of its conditions that is False,
 // and one for each fault.
-func (v Verdict) String() string {
+func (v Result) String() string {
 	title := v.object.Source + ": " + v.object.Title
-	if v.Fine() {
+	if v.Valid() {
 		return show.Wrap(title+" is fine", "", "    ") + "\n"
 	}
-	if v.object.Refused != nil {
+	if v.object.Errors != nil {
 		text := show.Wrap(title+" would be refused by the API server:", "", "    ") + "\n"
-		for _, fault := range v.object.Refused {
+		for _, fault := range v.object.Errors {
 			text += show.Wrap(fault, "  ", "  ") + "\n"
 		}
 		return text
@@ -167,7 +167,7 @@ func (v Verdict) String() string {
 		}
 		_, reason := own.Condition()
 		text += show.Wrap(fmt.Sprintf("%s would be %s=False, %s:", title, condition, reason), "", "    ") + "\n"
-		for _, fault := range own.Faults {
+		for _, fault := range own.Errors {
 			text += show.Wrap(fault.Path+": "+fault.Detail, "  ", "  ") + "\n"
 		}
 	}

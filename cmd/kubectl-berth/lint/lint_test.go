@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	bad     = "../../../test/badinput/"
-	samples = "../../../config/samples"
+	badInputFolder = "../../../test/badinput/"
+	samplesFolder  = "../../../config/samples"
 )
 
-func TestEveryBadInputIsRefusedInTheWordsOfTheCluster(t *testing.T) {
+func TestEveryBadInputIsRejectedWithTheMessageOfTheCluster(t *testing.T) {
 	cases, err := badinput.Cases()
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestEveryBadInputIsRefusedInTheWordsOfTheCluster(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			printed := plugin.New(t).Run(New, "-f", bad+c.Name+".yaml")
+			printed := plugin.New(t).Run(New, "-f", badInputFolder+c.Name+".yaml")
 			want := fmt.Sprintf("%s/%s would be %s=False, %s:", c.Bad().GetKind(), c.Bad().GetName(), c.Condition, c.Reason)
 			if c.Refused {
 				want = fmt.Sprintf("%s/%s would be refused by the API server:", c.Bad().GetKind(), c.Bad().GetName())
@@ -34,7 +34,7 @@ func TestEveryBadInputIsRefusedInTheWordsOfTheCluster(t *testing.T) {
 			if !strings.Contains(strings.Join(strings.Fields(printed), " "), want) || !strings.HasSuffix(printed, "exit 1\n") {
 				t.Errorf("not %q and exit 1:\n%s", want, printed)
 			}
-			if message := joined(printed); !strings.Contains(message, c.Message) {
+			if message := joinedFaults(printed); !strings.Contains(message, c.Message) {
 				t.Errorf("%q does not hold %q", message, c.Message)
 			}
 		})
@@ -42,7 +42,7 @@ func TestEveryBadInputIsRefusedInTheWordsOfTheCluster(t *testing.T) {
 }
 
 // joined are the faults that were printed, as a condition's message has them.
-func joined(printed string) string {
+func joinedFaults(printed string) string {
 	var faults []string
 	for line := range strings.Lines(printed) {
 		switch text := strings.TrimSpace(line); {
@@ -62,9 +62,9 @@ func TestLint(t *testing.T) {
 		in   string
 		args []string
 	}{
-		"samples are fine":                           {args: []string{"-f", samples}},
-		"a file with many faults":                    {args: []string{"-f", bad + "many-faults.yaml"}},
-		"a PluginConfig from another file":           {in: profile + "spec: {pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-", "-f", samples + "/binpack.yaml"}},
+		"samples are fine":                           {args: []string{"-f", samplesFolder}},
+		"a file with many faults":                    {args: []string{"-f", badInputFolder + "many-faults.yaml"}},
+		"a PluginConfig from another file":           {in: profile + "spec: {pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-", "-f", samplesFolder + "/binpack.yaml"}},
 		"a PluginConfig that is in no file":          {in: profile + "spec: {pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-"}},
 		"both conditions at once":                    {in: profile + "spec: {percentageOfNodesToScore: 5, plugins: {score: {enabled: [{name: Nope}]}}, pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-"}},
 		"a field that there is not":                  {in: profile + "spec: {plugin: {score: {}}}\n", args: []string{"-f", "-"}},
@@ -77,7 +77,7 @@ func TestLint(t *testing.T) {
 		"nothing of ours":                            {in: "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", args: []string{"-f", "-"}},
 		"no file":                                    {},
 		"a file that is not there":                   {args: []string{"-f", "nowhere.yaml"}},
-		"a PluginConfig changed by a later document": {args: []string{"-f", bad + "pluginconfig-plugin-changed.yaml"}},
+		"a PluginConfig changed by a later document": {args: []string{"-f", badInputFolder + "pluginconfig-plugin-changed.yaml"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			stage := plugin.New(t)

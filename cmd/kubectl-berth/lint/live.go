@@ -24,40 +24,40 @@ import (
 
 const (
 	// patience is how long the cluster is asked: lint is for files, and for CI.
-	patience = 5 * time.Second
+	clusterTimeout = 5 * time.Second
 	// sample bounds the pods of a name that are looked at.
-	sample = 500
+	maxPods = 500
 )
 
 // answer is what the cluster says of the schedulers beside Berth.
-type answer struct {
-	others []string
-	given  string
-	lease  string
-	live   map[string][]string
+type clusterInfo struct {
+	names    []string
+	givenBy  string
+	lease    string
+	evidence map[string][]string
 	// unread says what could not be asked; nil: all was.
-	unread error
+	unreadable error
 }
 
 // ask adds to k what the cluster knows. What cannot be read is said, and is no error.
-func (o *options) ask(ctx context.Context, profiles []*v1alpha1.SchedulingProfile, k *known) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (o *options) addClusterInfo(ctx context.Context, profiles []*v1alpha1.SchedulingProfile, k *otherSchedulers) {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
-	answered := make(chan answer, 1)
+	answered := make(chan clusterInfo, 1)
 	// Discovery takes no context.
-	go func() { answered <- o.answer(ctx, profiles, k.lease) }()
-	var a answer
+	go func() { answered <- o.readCluster(ctx, profiles, k.lease) }()
+	var a clusterInfo
 	select {
 	case a = <-answered:
 	case <-ctx.Done():
-		a.unread = fmt.Errorf("it did not answer within %v", patience)
+		a.unreadable = fmt.Errorf("it did not answer within %v", clusterTimeout)
 	}
-	if a.unread != nil {
-		fmt.Fprintln(o.ErrOut, show.Wrap("The cluster does not say whether another scheduler serves the names (--offline does not ask): "+a.unread.Error(), "", "  "))
+	if a.unreadable != nil {
+		fmt.Fprintln(o.ErrOut, show.Wrap("The cluster does not say whether another scheduler serves the names (--offline does not ask): "+a.unreadable.Error(), "", "  "))
 	}
-	k.live = a.live
-	if k.given == "" {
-		k.others, k.given = a.others, a.given
+	k.evidence = a.evidence
+	if k.givenBy == "" {
+		k.names, k.givenBy = a.names, a.givenBy
 	}
 	if k.lease == "" {
 		k.lease = a.lease
@@ -65,16 +65,16 @@ func (o *options) ask(ctx context.Context, profiles []*v1alpha1.SchedulingProfil
 }
 
 // answer asks the cluster; lease is that of the flag.
-func (o *options) answer(ctx context.Context, profiles []*v1alpha1.SchedulingProfile, lease string) (a answer) {
-	a.live = map[string][]string{}
+func (o *options) readCluster(ctx context.Context, profiles []*v1alpha1.SchedulingProfile, lease string) (a clusterInfo) {
+	a.evidence = map[string][]string{}
 	c, err := o.Open()
 	if err != nil {
-		a.unread = err
+		a.unreadable = err
 		return a
 	}
 	list := &v1alpha1.SchedulingProfileList{}
-	if err := c.Client.List(ctx, list); err != nil && !cluster.Missing(err) {
-		a.unread = cluster.Plain(err)
+	if err := c.Client.List(ctx, list); err != nil && !cluster.IsKindNotServed(err) {
+		a.unreadable = cluster.UserError(err)
 		return a
 	}
 	there := map[string]*v1alpha1.SchedulingProfile{}
@@ -82,42 +82,42 @@ func (o *options) answer(ctx context.Context, profiles []*v1alpha1.SchedulingPro
 		there[list.Items[i].Name] = &list.Items[i]
 	}
 	failed := func(err error) {
-		if err != nil && a.unread == nil {
-			a.unread = cluster.Plain(err)
+		if err != nil && a.unreadable == nil {
+			a.unreadable = cluster.UserError(err)
 		}
 	}
-	failed(a.flags(ctx, c))
+	failed(a.readFlags(ctx, c))
 	if lease == "" {
 		lease = a.lease
 	}
 	for _, p := range profiles {
-		texts, err := o.evidence(ctx, c, p, there[p.Name])
+		texts, err := o.podEvidence(ctx, c, p, there[p.Name])
 		failed(err)
 		if p.Name == corev1.DefaultSchedulerName {
-			text, err := o.holder(ctx, c, lease)
+			text, err := o.leaseHolder(ctx, c, lease)
 			failed(err)
 			if text != "" {
 				texts = append(texts, text)
 			}
 		}
-		a.live[p.Name] = texts
+		a.evidence[p.Name] = texts
 	}
 	return a
 }
 
 // flags reads those of the manager from Berth's Deployments.
-func (a *answer) flags(ctx context.Context, c *cluster.Cluster) error {
+func (a *clusterInfo) readFlags(ctx context.Context, c *cluster.Cluster) error {
 	list := &appsv1.DeploymentList{}
-	if err := c.Client.List(ctx, list, client.InNamespace(c.Berth), client.MatchingLabels{"app.kubernetes.io/name": "berth"}); err != nil {
+	if err := c.Client.List(ctx, list, client.InNamespace(c.BerthNamespace), client.MatchingLabels{"app.kubernetes.io/name": "berth"}); err != nil {
 		return err
 	}
 	for i := range list.Items {
 		d := &list.Items[i]
 		for _, container := range d.Spec.Template.Spec.Containers {
-			if names, ok := flag(container, "other-schedulers"); ok {
-				a.others, a.given = strings.Split(names, ","), fmt.Sprintf("--other-schedulers of Deployment %s/%s", d.Namespace, d.Name)
+			if names, ok := flagValue(container, "other-schedulers"); ok {
+				a.names, a.givenBy = strings.Split(names, ","), fmt.Sprintf("--other-schedulers of Deployment %s/%s", d.Namespace, d.Name)
 			}
-			if lease, ok := flag(container, "other-scheduler-lease"); ok {
+			if lease, ok := flagValue(container, "other-scheduler-lease"); ok {
 				a.lease = lease
 			}
 		}
@@ -127,7 +127,7 @@ func (a *answer) flags(ctx context.Context, c *cluster.Cluster) error {
 
 // flag is the value of one of a container's flags, whether it follows a "=" or is the
 // next argument.
-func flag(container corev1.Container, name string) (value string, ok bool) {
+func flagValue(container corev1.Container, name string) (value string, ok bool) {
 	arguments := append(append([]string{}, container.Command...), container.Args...)
 	for i, argument := range arguments {
 		if value, ok := strings.CutPrefix(argument, "--"+name+"="); ok {
@@ -142,12 +142,12 @@ func flag(container corev1.Container, name string) (value string, ok bool) {
 
 // holder says who holds the Lease of the scheduler that serves default-scheduler; nothing
 // where nobody does.
-func (o *options) holder(ctx context.Context, c *cluster.Cluster, name string) (string, error) {
-	if name == noLease {
+func (o *options) leaseHolder(ctx context.Context, c *cluster.Cluster, name string) (string, error) {
+	if name == leaseNone {
 		return "", nil
 	}
 	if name == "" {
-		name = usualLease
+		name = defaultLease
 	}
 	namespace, name, _ := strings.Cut(name, "/")
 	lease := &coordinationv1.Lease{}
@@ -169,7 +169,7 @@ func (o *options) holder(ctx context.Context, c *cluster.Cluster, name string) (
 
 // evidence is what pods of a name tell of who schedules them; there is the profile of
 // that name in the cluster, nil for none.
-func (o *options) evidence(ctx context.Context, c *cluster.Cluster, p, there *v1alpha1.SchedulingProfile) (texts []string, err error) {
+func (o *options) podEvidence(ctx context.Context, c *cluster.Cluster, p, there *v1alpha1.SchedulingProfile) (texts []string, err error) {
 	if there != nil {
 		refused := meta.FindStatusCondition(there.Status.Conditions, string(v1alpha1.ConditionAccepted))
 		if refused != nil && refused.Status == metav1.ConditionFalse && refused.Reason == string(v1alpha1.ReasonNameServedElsewhere) {
@@ -180,7 +180,7 @@ func (o *options) evidence(ctx context.Context, c *cluster.Cluster, p, there *v1
 		}
 	}
 	pods := &corev1.PodList{}
-	err = c.Client.List(ctx, pods, client.Limit(sample), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.schedulerName", p.Name)})
+	err = c.Client.List(ctx, pods, client.Limit(maxPods), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.schedulerName", p.Name)})
 	if err != nil {
 		return texts, err
 	}
@@ -190,11 +190,11 @@ func (o *options) evidence(ctx context.Context, c *cluster.Cluster, p, there *v1
 		pod := &pods.Items[i]
 		name := pod.Namespace + "/" + pod.Name
 		switch scheduled := podScheduled(pod); {
-		case pod.Spec.NodeName != "" && foreign(pod, there):
+		case pod.Spec.NodeName != "" && boundByOther(pod, there):
 			if n++; bound == "" {
 				bound = name
 			}
-		case pod.Spec.NodeName == "" && there == nil && scheduled != nil && scheduled.Status == corev1.ConditionFalse && !ours(scheduled.Reason) && told == "":
+		case pod.Spec.NodeName == "" && there == nil && scheduled != nil && scheduled.Status == corev1.ConditionFalse && !isBerthReason(scheduled.Reason) && told == "":
 			told = fmt.Sprintf("%s has the condition PodScheduled=False, %s", name, scheduled.Reason)
 		}
 	}
@@ -211,19 +211,19 @@ func (o *options) evidence(ctx context.Context, c *cluster.Cluster, p, there *v1
 // foreign says whether a bound pod was bound by another scheduler than Berth: it has no
 // annotation of Berth's, is no static pod, which no scheduler binds, and was bound since
 // the profile is there.
-func foreign(pod *corev1.Pod, there *v1alpha1.SchedulingProfile) bool {
+func boundByOther(pod *corev1.Pod, there *v1alpha1.SchedulingProfile) bool {
 	_, annotated := pod.Annotations[decision.AnnotationKey]
 	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	return !annotated && !static && after(podScheduled(pod), there)
+	return !annotated && !static && boundAfterCreation(podScheduled(pod), there)
 }
 
 // after says whether a pod was bound since its profile is there; also where there is none.
-func after(scheduled *corev1.PodCondition, there *v1alpha1.SchedulingProfile) bool {
+func boundAfterCreation(scheduled *corev1.PodCondition, there *v1alpha1.SchedulingProfile) bool {
 	return there == nil || scheduled != nil && scheduled.LastTransitionTime.After(there.CreationTimestamp.Time)
 }
 
 // ours says whether Berth alone gives a pod this reason.
-func ours(reason string) bool {
+func isBerthReason(reason string) bool {
 	switch reason {
 	case "ProfileDeleted", "ProfilePaused", "NamespaceNotAllowed", "Unsupported", "ProfileNotRunning", "Quarantined":
 		return true

@@ -18,46 +18,46 @@ import (
 // Values of --other-scheduler-lease.
 const (
 	// noLease says that nobody serves default-scheduler.
-	noLease = "none"
+	leaseNone = "none"
 	// usualLease is kube-scheduler's own.
-	usualLease = "kube-system/kube-scheduler"
+	defaultLease = "kube-system/kube-scheduler"
 )
 
 // checkLease says what is wrong with --other-scheduler-lease.
 func (o *options) checkLease() error {
 	namespace, name, slash := strings.Cut(o.lease, "/")
-	if o.lease == "" || o.lease == noLease || slash && namespace != "" && name != "" && !strings.Contains(name, "/") {
+	if o.lease == "" || o.lease == leaseNone || slash && namespace != "" && name != "" && !strings.Contains(name, "/") {
 		return nil
 	}
-	return fmt.Errorf("--other-scheduler-lease: must be NAMESPACE/NAME, %s, or empty, is %q", noLease, o.lease)
+	return fmt.Errorf("--other-scheduler-lease: must be NAMESPACE/NAME, %s, or empty, is %q", leaseNone, o.lease)
 }
 
 // known is what is known of the schedulers beside Berth.
-type known struct {
+type otherSchedulers struct {
 	// others are the names of --other-schedulers; given says by whom.
-	others []string
-	given  string
+	names   []string
+	givenBy string
 	// lease is as --other-scheduler-lease; empty: not given.
 	lease string
 	// files says by name which file has a kube-scheduler serve it.
 	files map[string]string
 	// live says by name what the cluster knows.
-	live map[string][]string
+	evidence map[string][]string
 }
 
 // warn says which of the profiles' names another scheduler serves, and returns how many
 // warnings that were.
-func (o *options) warn(ctx context.Context, files *manifest.Files) (warned int, err error) {
+func (o *options) printWarnings(ctx context.Context, files *manifest.Files) (warned int, err error) {
 	profiles := files.Profiles()
 	if len(profiles) == 0 {
 		return 0, nil
 	}
-	k := &known{others: o.others, lease: o.lease, files: map[string]string{}}
+	k := &otherSchedulers{names: o.others, lease: o.lease, files: map[string]string{}}
 	if o.othersGiven {
-		k.given = "--other-schedulers"
+		k.givenBy = "--other-schedulers"
 	}
 	for _, d := range configurationsOf(files) {
-		names, err := namesIn(d)
+		names, err := servedNames(d)
 		if err != nil {
 			return 0, err
 		}
@@ -66,10 +66,10 @@ func (o *options) warn(ctx context.Context, files *manifest.Files) (warned int, 
 		}
 	}
 	if !o.offline {
-		o.ask(ctx, profiles, k)
+		o.addClusterInfo(ctx, profiles, k)
 	}
 	for _, p := range profiles {
-		for _, text := range k.about(p) {
+		for _, text := range k.warningsFor(p) {
 			warned++
 			fmt.Fprintln(o.ErrOut, show.Wrap("Warning: SchedulingProfile/"+p.Name+": metadata.name: "+text, "", "  "))
 		}
@@ -78,14 +78,14 @@ func (o *options) warn(ctx context.Context, files *manifest.Files) (warned int, 
 }
 
 // about are the warnings on one profile.
-func (k *known) about(p *v1alpha1.SchedulingProfile) []string {
+func (k *otherSchedulers) warningsFor(p *v1alpha1.SchedulingProfile) []string {
 	var texts []string
 	takesOver := p.Annotations[v1alpha1.AnnotationTakeOver] == "true"
-	listed := k.given != "" && slices.Contains(k.others, p.Name)
+	listed := k.givenBy != "" && slices.Contains(k.names, p.Name)
 	switch {
 	case listed:
 		texts = append(texts, fmt.Sprintf("%s says that another scheduler serves %s: it would be Accepted=False, %s, also with the annotation %s",
-			k.given, p.Name, v1alpha1.ReasonNameServedElsewhere, v1alpha1.AnnotationTakeOver))
+			k.givenBy, p.Name, v1alpha1.ReasonNameServedElsewhere, v1alpha1.AnnotationTakeOver))
 	case p.Name == corev1.DefaultSchedulerName && !takesOver && k.lease == "":
 		texts = append(texts, fmt.Sprintf("kube-scheduler serves %s in most clusters: it would be Accepted=False, %s, unless Berth is started with "+
 			"--other-scheduler-lease (give that flag here, too) or it has the annotation %s: \"true\"",
@@ -94,7 +94,7 @@ func (k *known) about(p *v1alpha1.SchedulingProfile) []string {
 	if source := k.files[p.Name]; source != "" {
 		texts = append(texts, fmt.Sprintf("a kube-scheduler with the configuration of %s serves %s, too: give one of them another name", source, p.Name))
 	}
-	return append(texts, k.live[p.Name]...)
+	return append(texts, k.evidence[p.Name]...)
 }
 
 // configurationsOf are the documents that hold configurations of kube-scheduler, those
@@ -115,7 +115,7 @@ func configurationsOf(files *manifest.Files) (found []manifest.Document) {
 
 // namesIn are the names that a kube-scheduler serves with a configuration. A Policy
 // does not say them.
-func namesIn(d manifest.Document) ([]string, error) {
+func servedNames(d manifest.Document) ([]string, error) {
 	if d.Object.GetKind() != upstreamconfig.Kind {
 		return nil, nil
 	}

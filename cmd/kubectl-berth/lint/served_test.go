@@ -19,7 +19,7 @@ import (
 	"github.com/berthdev/berth/test/plugin"
 )
 
-func named(name string, annotations ...string) string {
+func profileYAML(name string, annotations ...string) string {
 	text := "---\napiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata:\n  name: " + name + "\n"
 	for i := 0; i < len(annotations); i += 2 {
 		text += fmt.Sprintf("  annotations: {%s: %q}\n", annotations[i], annotations[i+1])
@@ -28,10 +28,10 @@ func named(name string, annotations ...string) string {
 }
 
 const (
-	configuration = "---\napiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: batch}, {schedulerName: web}]\n"
-	inConfigMap   = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: scheduler, namespace: kube-system}\ndata:\n  config.yaml: |\n" +
+	configurationYAML = "---\napiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: batch}, {schedulerName: web}]\n"
+	configMapYAML     = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: scheduler, namespace: kube-system}\ndata:\n  config.yaml: |\n" +
 		"    apiVersion: kubescheduler.config.k8s.io/v1beta3\n    kind: KubeSchedulerConfiguration\n    profiles: [{schedulerName: batch}]\n"
-	takeOver = "berth.dev/take-over"
+	takeOverAnnotation = "berth.dev/take-over"
 )
 
 func TestNamesThatAnotherSchedulerServesOffline(t *testing.T) {
@@ -39,19 +39,19 @@ func TestNamesThatAnotherSchedulerServesOffline(t *testing.T) {
 		in   string
 		args []string
 	}{
-		"default-scheduler without more":            {in: named("default-scheduler")},
-		"default-scheduler with a take-over":        {in: named("default-scheduler", takeOver, "true")},
-		"default-scheduler with a Lease":            {in: named("default-scheduler"), args: []string{"--other-scheduler-lease=kube-system/kube-scheduler"}},
-		"default-scheduler that nobody serves":      {in: named("default-scheduler"), args: []string{"--other-scheduler-lease=none"}},
-		"a Lease that is none":                      {in: named("batch"), args: []string{"--other-scheduler-lease=kube-scheduler"}},
-		"a name of other-schedulers":                {in: named("batch"), args: []string{"--other-schedulers=volcano,batch"}},
-		"a take-over of a name of other-schedulers": {in: named("default-scheduler", takeOver, "true"), args: []string{"--other-schedulers=default-scheduler"}},
-		"a name in kube-scheduler's configuration":  {in: named("batch") + named("night") + configuration},
-		"a name in a configuration that says none":  {in: named("default-scheduler", takeOver, "true") + "---\napiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"},
-		"a name in a ConfigMap":                     {in: named("batch") + inConfigMap},
-		"a ConfigMap of something else":             {in: named("batch") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b}\n"},
-		"warnings as errors":                        {in: named("default-scheduler"), args: []string{"--warnings-as-errors"}},
-		"no warnings as errors":                     {in: named("batch"), args: []string{"--warnings-as-errors"}},
+		"default-scheduler without more":            {in: profileYAML("default-scheduler")},
+		"default-scheduler with a take-over":        {in: profileYAML("default-scheduler", takeOverAnnotation, "true")},
+		"default-scheduler with a Lease":            {in: profileYAML("default-scheduler"), args: []string{"--other-scheduler-lease=kube-system/kube-scheduler"}},
+		"default-scheduler that nobody serves":      {in: profileYAML("default-scheduler"), args: []string{"--other-scheduler-lease=none"}},
+		"a Lease that is none":                      {in: profileYAML("batch"), args: []string{"--other-scheduler-lease=kube-scheduler"}},
+		"a name of other-schedulers":                {in: profileYAML("batch"), args: []string{"--other-schedulers=volcano,batch"}},
+		"a take-over of a name of other-schedulers": {in: profileYAML("default-scheduler", takeOverAnnotation, "true"), args: []string{"--other-schedulers=default-scheduler"}},
+		"a name in kube-scheduler's configuration":  {in: profileYAML("batch") + profileYAML("night") + configurationYAML},
+		"a name in a configuration that says none":  {in: profileYAML("default-scheduler", takeOverAnnotation, "true") + "---\napiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"},
+		"a name in a ConfigMap":                     {in: profileYAML("batch") + configMapYAML},
+		"a ConfigMap of something else":             {in: profileYAML("batch") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b}\n"},
+		"warnings as errors":                        {in: profileYAML("default-scheduler"), args: []string{"--warnings-as-errors"}},
+		"no warnings as errors":                     {in: profileYAML("batch"), args: []string{"--warnings-as-errors"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			stage := plugin.New(t)
@@ -66,14 +66,14 @@ func TestNamesThatAnotherSchedulerServesOffline(t *testing.T) {
 }
 
 // manager is Berth's Deployment with flags.
-func manager(flags ...string) *appsv1.Deployment {
+func managerDeployment(flags ...string) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-manager", Labels: map[string]string{"app.kubernetes.io/name": "berth"}}}
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Args: flags}}
 	return d
 }
 
 // leased is kube-scheduler's Lease, renewed some time ago.
-func leased(ago time.Duration) *coordinationv1.Lease {
+func kubeSchedulerLease(ago time.Duration) *coordinationv1.Lease {
 	by, renewed, seconds := "control-plane-1_7f", metav1.NewMicroTime(plugin.Now.Add(-ago)), int32(15)
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-scheduler"},
@@ -83,14 +83,14 @@ func leased(ago time.Duration) *coordinationv1.Lease {
 
 // boundPod was bound ten minutes ago; annotated says by Berth.
 func boundPod(name string, annotated bool) *corev1.Pod {
-	pod := plugin.Told(plugin.Pod(name, "batch", "n1"), corev1.ConditionTrue, "", "")
+	pod := plugin.WithPodScheduled(plugin.Pod(name, "batch", "n1"), corev1.ConditionTrue, "", "")
 	if annotated {
 		pod.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(decision.Decision{Profile: "batch", Node: "n1"})}
 	}
 	return pod
 }
 
-func made(p *v1alpha1.SchedulingProfile, ago time.Duration) *v1alpha1.SchedulingProfile {
+func withAge(p *v1alpha1.SchedulingProfile, ago time.Duration) *v1alpha1.SchedulingProfile {
 	p.CreationTimestamp = plugin.Ago(ago)
 	return p
 }
@@ -102,7 +102,7 @@ func TestNamesThatAnotherSchedulerServesInTheCluster(t *testing.T) {
 	refused.Status.Conditions = []metav1.Condition{{
 		Type: string(v1alpha1.ConditionAccepted), Status: metav1.ConditionFalse, Reason: string(v1alpha1.ReasonNameServedElsewhere), Message: "nothing runs; pods of this name are scheduled by another one",
 	}}
-	silent := made(plugin.Profile("batch", 1, func(s *v1alpha1.SchedulingProfileSpec) { s.Decisions.Annotate = v1alpha1.Disabled }), time.Hour)
+	silent := withAge(plugin.Profile("batch", 1, func(s *v1alpha1.SchedulingProfileSpec) { s.Decisions.Annotate = v1alpha1.Disabled }), time.Hour)
 	noCRDs := apierrors.NewNotFound(schema.GroupResource{}, "")
 	noCRDs.ErrStatus.Details = &metav1.StatusDetails{Group: "berth.dev"}
 	for sentence, c := range map[string]struct {
@@ -111,34 +111,34 @@ func TestNamesThatAnotherSchedulerServesInTheCluster(t *testing.T) {
 		args    []string
 		fail    func(object any) error
 	}{
-		"nobody else does":                             {in: named("batch"), objects: []client.Object{manager(), plugin.Pod("new", "batch", "")}},
-		"pods of the name are bound":                   {in: named("batch"), objects: []client.Object{boundPod("a", false), boundPod("b", false)}},
-		"pods of the name were bound by Berth":         {in: named("batch"), objects: []client.Object{boundPod("a", true), static}},
-		"pods were bound before the profile was there": {in: named("batch"), objects: []client.Object{made(plugin.Profile("batch", 1), time.Minute), boundPod("a", false)}},
-		"pods were bound since, and not by Berth":      {in: named("batch"), objects: []client.Object{made(plugin.Profile("batch", 1), time.Hour), boundPod("a", false)}},
-		"a profile whose pods are not annotated":       {in: named("batch"), objects: []client.Object{silent, boundPod("a", false)}},
-		"a pod was told why by another scheduler":      {in: named("batch"), objects: []client.Object{plugin.Told(plugin.Pod("a", "batch", ""), corev1.ConditionFalse, "Unschedulable", "")}},
-		"a pod was told by Berth that there is none":   {in: named("batch"), objects: []client.Object{plugin.Told(plugin.Pod("a", "batch", ""), corev1.ConditionFalse, "ProfileDeleted", "")}},
-		"the cluster refuses it already":               {in: named("batch"), objects: []client.Object{refused}},
-		"the manager's flag has the name":              {in: named("batch"), objects: []client.Object{manager("--other-schedulers=volcano,batch")}},
-		"the manager's flag in two words":              {in: named("batch"), objects: []client.Object{manager("--other-schedulers", "batch")}},
-		"the flag of lint counts, not the manager's":   {in: named("batch"), objects: []client.Object{manager("--other-schedulers=batch")}, args: []string{"--other-schedulers=volcano"}},
-		"kube-scheduler holds its Lease":               {in: named("default-scheduler", takeOver, "true"), objects: []client.Object{leased(2 * time.Second)}},
-		"kube-scheduler let its Lease lapse":           {in: named("default-scheduler"), objects: []client.Object{leased(time.Hour), manager("--other-scheduler-lease=kube-system/kube-scheduler")}},
-		"the manager says that nobody serves it":       {in: named("default-scheduler"), objects: []client.Object{manager("--other-scheduler-lease=none")}},
-		"Berth is not installed yet": {in: named("batch"), objects: []client.Object{boundPod("a", false)}, fail: func(object any) error {
+		"nobody else does":                             {in: profileYAML("batch"), objects: []client.Object{managerDeployment(), plugin.Pod("new", "batch", "")}},
+		"pods of the name are bound":                   {in: profileYAML("batch"), objects: []client.Object{boundPod("a", false), boundPod("b", false)}},
+		"pods of the name were bound by Berth":         {in: profileYAML("batch"), objects: []client.Object{boundPod("a", true), static}},
+		"pods were bound before the profile was there": {in: profileYAML("batch"), objects: []client.Object{withAge(plugin.Profile("batch", 1), time.Minute), boundPod("a", false)}},
+		"pods were bound since, and not by Berth":      {in: profileYAML("batch"), objects: []client.Object{withAge(plugin.Profile("batch", 1), time.Hour), boundPod("a", false)}},
+		"a profile whose pods are not annotated":       {in: profileYAML("batch"), objects: []client.Object{silent, boundPod("a", false)}},
+		"a pod was told why by another scheduler":      {in: profileYAML("batch"), objects: []client.Object{plugin.WithPodScheduled(plugin.Pod("a", "batch", ""), corev1.ConditionFalse, "Unschedulable", "")}},
+		"a pod was told by Berth that there is none":   {in: profileYAML("batch"), objects: []client.Object{plugin.WithPodScheduled(plugin.Pod("a", "batch", ""), corev1.ConditionFalse, "ProfileDeleted", "")}},
+		"the cluster refuses it already":               {in: profileYAML("batch"), objects: []client.Object{refused}},
+		"the manager's flag has the name":              {in: profileYAML("batch"), objects: []client.Object{managerDeployment("--other-schedulers=volcano,batch")}},
+		"the manager's flag in two words":              {in: profileYAML("batch"), objects: []client.Object{managerDeployment("--other-schedulers", "batch")}},
+		"the flag of lint counts, not the manager's":   {in: profileYAML("batch"), objects: []client.Object{managerDeployment("--other-schedulers=batch")}, args: []string{"--other-schedulers=volcano"}},
+		"kube-scheduler holds its Lease":               {in: profileYAML("default-scheduler", takeOverAnnotation, "true"), objects: []client.Object{kubeSchedulerLease(2 * time.Second)}},
+		"kube-scheduler let its Lease lapse":           {in: profileYAML("default-scheduler"), objects: []client.Object{kubeSchedulerLease(time.Hour), managerDeployment("--other-scheduler-lease=kube-system/kube-scheduler")}},
+		"the manager says that nobody serves it":       {in: profileYAML("default-scheduler"), objects: []client.Object{managerDeployment("--other-scheduler-lease=none")}},
+		"Berth is not installed yet": {in: profileYAML("batch"), objects: []client.Object{boundPod("a", false)}, fail: func(object any) error {
 			if _, profiles := object.(*v1alpha1.SchedulingProfileList); profiles {
 				return noCRDs
 			}
 			return nil
 		}},
-		"pods may not be listed": {in: named("batch"), fail: func(object any) error {
+		"pods may not be listed": {in: profileYAML("batch"), fail: func(object any) error {
 			if _, pods := object.(*corev1.PodList); pods {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("you are a tenant"))
 			}
 			return nil
 		}},
-		"the cluster does not answer": {in: named("default-scheduler"), fail: func(any) error { return errors.New("connection refused") }},
+		"the cluster does not answer": {in: profileYAML("default-scheduler"), fail: func(any) error { return errors.New("connection refused") }},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var own []client.Object

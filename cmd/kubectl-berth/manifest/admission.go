@@ -27,7 +27,7 @@ import (
 )
 
 // kind is what the API server knows of one of our kinds.
-type kind struct {
+type crdKind struct {
 	// definition names the CustomResourceDefinition.
 	definition string
 	namespaced bool
@@ -38,12 +38,12 @@ type kind struct {
 
 // kinds are those of the CustomResourceDefinitions that this plugin was built
 // with, by name.
-var kinds = sync.OnceValues(func() (map[string]kind, error) {
+var crdKinds = sync.OnceValues(func() (map[string]crdKind, error) {
 	files, err := crd.Bases.ReadDir("bases")
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]kind{}
+	all := map[string]crdKind{}
 	for _, file := range files {
 		text, err := crd.Bases.ReadFile("bases/" + file.Name())
 		if err != nil {
@@ -53,7 +53,7 @@ var kinds = sync.OnceValues(func() (map[string]kind, error) {
 		if err := yaml.Unmarshal(text, &definition); err != nil {
 			return nil, fmt.Errorf("%s: %w", file.Name(), err)
 		}
-		known, err := newKind(definition.Spec)
+		known, err := newCRDKind(definition.Spec)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file.Name(), err)
 		}
@@ -66,7 +66,7 @@ var kinds = sync.OnceValues(func() (map[string]kind, error) {
 // Definitions are the names of the CustomResourceDefinitions that this plugin
 // was built with.
 func Definitions() ([]string, error) {
-	known, err := kinds()
+	known, err := crdKinds()
 	var names []string
 	for _, k := range known {
 		names = append(names, k.definition)
@@ -75,17 +75,17 @@ func Definitions() ([]string, error) {
 	return names, err
 }
 
-func newKind(spec apiextensionsv1.CustomResourceDefinitionSpec) (kind, error) {
+func newCRDKind(spec apiextensionsv1.CustomResourceDefinitionSpec) (crdKind, error) {
 	schema := &apiextensions.JSONSchemaProps{}
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(spec.Versions[0].Schema.OpenAPIV3Schema, schema, nil); err != nil {
-		return kind{}, err
+		return crdKind{}, err
 	}
 	structural, err := structuralschema.NewStructural(schema)
 	if err != nil {
-		return kind{}, err
+		return crdKind{}, err
 	}
 	values, _, err := validation.NewSchemaValidator(schema)
-	return kind{
+	return crdKind{
 		namespaced: spec.Scope == apiextensionsv1.NamespaceScoped, schema: structural,
 		values: values, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
 	}, err
@@ -94,9 +94,9 @@ func newKind(spec apiextensionsv1.CustomResourceDefinitionSpec) (kind, error) {
 // admit does to an object what the API server does before it stores it: fills in
 // defaults, and says what it would refuse. old is the object that it replaces;
 // nil where it is new.
-func (k kind) admit(ctx context.Context, object, old *unstructured.Unstructured) []string {
+func (k crdKind) admit(ctx context.Context, object, old *unstructured.Unstructured) []string {
 	delete(object.Object, "status") // which is not the user's to write
-	faults := k.unknown(object)
+	faults := k.pruneUnknown(object)
 	defaulting.PruneNonNullableNullsWithoutDefaults(object.Object, k.schema)
 	defaulting.Default(object.Object, k.schema)
 
@@ -104,7 +104,7 @@ func (k kind) admit(ctx context.Context, object, old *unstructured.Unstructured)
 	errs = append(errs, validation.ValidateCustomResource(nil, object.Object, k.values)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.schema, object.Object)...)
 	// Rules may trip over what is no such value at all, so they wait.
-	if k.rules != nil && !slices.ContainsFunc(errs, blocks) {
+	if k.rules != nil && !slices.ContainsFunc(errs, preventsRules) {
 		var before any
 		if old != nil {
 			before = old.Object
@@ -119,7 +119,7 @@ func (k kind) admit(ctx context.Context, object, old *unstructured.Unstructured)
 }
 
 // blocks says whether a fault keeps the API server from asking the rules.
-func blocks(err *field.Error) bool {
+func preventsRules(err *field.Error) bool {
 	return slices.Contains([]field.ErrorType{
 		field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
 	}, err.Type)
@@ -127,13 +127,13 @@ func blocks(err *field.Error) bool {
 
 // unknown names the fields that the kind does not have, which kubectl refuses,
 // and takes them away.
-func (k kind) unknown(object *unstructured.Unstructured) []string {
+func (k crdKind) pruneUnknown(object *unstructured.Unstructured) []string {
 	paths := pruning.PruneWithOptions(object.Object, k.schema, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	var faults []string
 	for _, path := range paths {
 		fault := path + ": unknown field"
 		above, name := path[:strings.LastIndex(path, ".")+1], path[strings.LastIndex(path, ".")+1:]
-		if near := compile.Nearest(name, fieldsAt(k.schema, above)); near != "" {
+		if near := compile.Suggest(name, fieldNamesAt(k.schema, above)); near != "" {
 			fault += fmt.Sprintf(", did you mean %q?", near)
 		}
 		faults = append(faults, fault)
@@ -142,7 +142,7 @@ func (k kind) unknown(object *unstructured.Unstructured) []string {
 }
 
 // fieldsAt are the fields that an object may have whose path is above.
-func fieldsAt(s *structuralschema.Structural, above string) []string {
+func fieldNamesAt(s *structuralschema.Structural, above string) []string {
 	for name := range strings.SplitSeq(strings.Trim(above, "."), ".") {
 		name, _, list := strings.Cut(name, "[")
 		if name != "" {

@@ -17,18 +17,20 @@ type Document struct {
 
 // Any reads the documents of files, folders and, for "-", in, whatever their
 // kinds. The error names flag, or the document that is not readable.
-func Any(flag string, names []string, in io.Reader) ([]Document, error) {
-	found, err := documents(names, in)
+func ReadAny(flag string, names []string, in io.Reader) ([]Document, error) {
+	found, err := readDocuments(names, in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", flag, strings.TrimPrefix(err.Error(), "-f: "))
 	}
-	return anyOf(flag+": ", found)
+	return asDocuments(flag+": ", found)
 }
 
 // Text reads the documents of a text, which the error names source.
-func Text(source, text string) ([]Document, error) { return anyOf("", split(source, []byte(text))) }
+func ParseText(source, text string) ([]Document, error) {
+	return asDocuments("", splitDocuments(source, []byte(text)))
+}
 
-func anyOf(prefix string, found []document) ([]Document, error) {
+func asDocuments(prefix string, found []rawDocument) ([]Document, error) {
 	var all []Document
 	for _, d := range found {
 		if d.err != nil {

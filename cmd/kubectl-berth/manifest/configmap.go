@@ -17,18 +17,18 @@ import (
 const ConfigMap = "ConfigMap"
 
 // KeyOf ends the source of a document that is in a ConfigMap.
-func KeyOf(key string) string { return fmt.Sprintf(", key %q", key) }
+func KeySuffix(key string) string { return fmt.Sprintf(", key %q", key) }
 
 // Configurations are those of kube-scheduler that a ConfigMap holds.
 func Configurations(d Document) ([]Document, error) {
-	texts, err := Data(d.Object)
+	texts, err := ConfigMapData(d.Object)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Source, err)
 	}
 	var found []Document
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
-		source := fmt.Sprintf("%s: ConfigMap %s%s", d.Source, d.Object.GetName(), KeyOf(key))
-		inside, err := Text(source, texts[key])
+		source := fmt.Sprintf("%s: ConfigMap %s%s", d.Source, d.Object.GetName(), KeySuffix(key))
+		inside, err := ParseText(source, texts[key])
 		if err != nil {
 			if strings.Contains(texts[key], upstreamconfig.Kind) {
 				return nil, err // it was meant to be one
@@ -46,7 +46,7 @@ func Configurations(d Document) ([]Document, error) {
 }
 
 // Data are the texts in a ConfigMap by key.
-func Data(object *unstructured.Unstructured) (map[string]string, error) {
+func ConfigMapData(object *unstructured.Unstructured) (map[string]string, error) {
 	texts, _, err := unstructured.NestedStringMap(object.Object, "data")
 	if err != nil {
 		return nil, errors.New("data: must be an object of strings")

@@ -18,10 +18,10 @@ import (
 )
 
 // maxDocument bounds one file, in bytes: the API server takes 3 MiB.
-const maxDocument = 16 << 20
+const maxFileBytes = 16 << 20
 
 // document is one YAML document of a file.
-type document struct {
+type rawDocument struct {
 	// source is the file and, where it has several, which document.
 	source string
 	object *unstructured.Unstructured
@@ -31,18 +31,18 @@ type document struct {
 // documents reads files, the .yaml, .yml and .json files of folders, and
 // standard input for "-". The error is of a file that cannot be read; what is in
 // it is each document's.
-func documents(names []string, in io.Reader) ([]document, error) {
-	var all []document
+func readDocuments(names []string, in io.Reader) ([]rawDocument, error) {
+	var all []rawDocument
 	for _, name := range names {
 		if name == "-" {
-			text, err := io.ReadAll(io.LimitReader(in, maxDocument))
+			text, err := io.ReadAll(io.LimitReader(in, maxFileBytes))
 			if err != nil {
 				return nil, fmt.Errorf("reading standard input: %w", err)
 			}
-			all = append(all, split("standard input", text)...)
+			all = append(all, splitDocuments("standard input", text)...)
 			continue
 		}
-		files, err := filesOf(name)
+		files, err := manifestFiles(name)
 		if err != nil {
 			return nil, err
 		}
@@ -51,14 +51,14 @@ func documents(names []string, in io.Reader) ([]document, error) {
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, split(file, text)...)
+			all = append(all, splitDocuments(file, text)...)
 		}
 	}
 	return all, nil
 }
 
 // filesOf is a file itself, or what a folder holds, by name.
-func filesOf(name string) ([]string, error) {
+func manifestFiles(name string) ([]string, error) {
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("-f: there is no file or folder %s", name)
@@ -80,8 +80,8 @@ func filesOf(name string) ([]string, error) {
 }
 
 // split reads the documents of a file; lists are taken apart.
-func split(file string, text []byte) []document {
-	var found []document
+func splitDocuments(file string, text []byte) []rawDocument {
+	var found []rawDocument
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for {
 		part, err := reader.Read()
@@ -89,24 +89,24 @@ func split(file string, text []byte) []document {
 			break
 		}
 		if err != nil {
-			found = append(found, document{err: err})
+			found = append(found, rawDocument{err: err})
 			break
 		}
-		object, err := decode(part)
+		object, err := decodeDocument(part)
 		switch {
 		case err != nil:
-			found = append(found, document{err: err})
+			found = append(found, rawDocument{err: err})
 		case object == nil: // comments alone
 		case object.IsList():
 			err := object.EachListItem(func(item runtime.Object) error {
-				found = append(found, document{object: item.(*unstructured.Unstructured)})
+				found = append(found, rawDocument{object: item.(*unstructured.Unstructured)})
 				return nil
 			})
 			if err != nil {
-				found = append(found, document{err: err})
+				found = append(found, rawDocument{err: err})
 			}
 		default:
-			found = append(found, document{object: object})
+			found = append(found, rawDocument{object: object})
 		}
 	}
 	for i := range found {
@@ -120,7 +120,7 @@ func split(file string, text []byte) []document {
 
 // decode reads one document; nil for an empty one. A key that is there twice is
 // an error, as it is for kubectl.
-func decode(part []byte) (*unstructured.Unstructured, error) {
+func decodeDocument(part []byte) (*unstructured.Unstructured, error) {
 	text, err := yaml.YAMLToJSONStrict(part)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ type Object struct {
 	// Title is its kind and name.
 	Title string
 	// Refused is what the API server would refuse; empty: it stores the object.
-	Refused []string
+	Errors []string
 	// Profile or Config is the object as it would be stored. Both are nil where
 	// it is refused, or of another kind.
 	Profile *v1alpha1.SchedulingProfile
@@ -45,18 +45,18 @@ type Files struct {
 // so that one may change what came before it. The error is of a file that cannot
 // be read.
 func Read(ctx context.Context, names []string, in io.Reader) (*Files, error) {
-	known, err := kinds()
+	known, err := crdKinds()
 	if err != nil {
 		return nil, err
 	}
-	found, err := documents(names, in)
+	found, err := readDocuments(names, in)
 	if err != nil {
 		return nil, err
 	}
 	files, stored := &Files{}, map[string]*unstructured.Unstructured{}
 	for _, d := range found {
 		if d.err != nil {
-			files.Objects = append(files.Objects, &Object{Source: d.source, Title: "the document", Refused: []string{d.err.Error()}})
+			files.Objects = append(files.Objects, &Object{Source: d.source, Title: "the document", Errors: []string{d.err.Error()}})
 			continue
 		}
 		gvk := d.object.GroupVersionKind()
@@ -66,21 +66,21 @@ func Read(ctx context.Context, names []string, in io.Reader) (*Files, error) {
 		}
 		object := &Object{Source: d.source, Title: gvk.Kind + "/" + d.object.GetName()}
 		files.Objects = append(files.Objects, object)
-		if object.Refused = noSuchKind(gvk, known); object.Refused != nil {
+		if object.Errors = checkKind(gvk, known); object.Errors != nil {
 			continue
 		}
-		if object.Refused = known[gvk.Kind].admit(ctx, d.object, stored[object.Title]); object.Refused != nil {
+		if object.Errors = known[gvk.Kind].admit(ctx, d.object, stored[object.Title]); object.Errors != nil {
 			continue
 		}
 		stored[object.Title] = d.object
-		if err := object.take(d.object); err != nil {
-			object.Refused = []string{err.Error()}
+		if err := object.set(d.object); err != nil {
+			object.Errors = []string{err.Error()}
 		}
 	}
 	return files, nil
 }
 
-func (o *Object) take(from *unstructured.Unstructured) error {
+func (o *Object) set(from *unstructured.Unstructured) error {
 	convert := runtime.DefaultUnstructuredConverter.FromUnstructured
 	switch from.GetKind() {
 	case "SchedulingProfile":
@@ -94,7 +94,7 @@ func (o *Object) take(from *unstructured.Unstructured) error {
 }
 
 // noSuchKind says what is wrong with a document's apiVersion and kind.
-func noSuchKind(gvk schema.GroupVersionKind, known map[string]kind) []string {
+func checkKind(gvk schema.GroupVersionKind, known map[string]crdKind) []string {
 	names := slices.Sorted(maps.Keys(known))
 	_, there := known[gvk.Kind]
 	switch {
@@ -104,7 +104,7 @@ func noSuchKind(gvk schema.GroupVersionKind, known map[string]kind) []string {
 		return []string{fmt.Sprintf("apiVersion: must be %s, is %s", v1alpha1.GroupVersion, gvk.GroupVersion())}
 	case !there:
 		fault := fmt.Sprintf("kind: no kind %q in %s", gvk.Kind, v1alpha1.GroupVersion)
-		if near := compile.Nearest(gvk.Kind, names); near != "" {
+		if near := compile.Suggest(gvk.Kind, names); near != "" {
 			return []string{fmt.Sprintf("%s, did you mean %q?", fault, near)}
 		}
 		return []string{fault + ": there are " + strings.Join(names, ", ")}

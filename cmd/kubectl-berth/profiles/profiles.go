@@ -25,13 +25,13 @@ var Verb = verb.Verb{
 all that decides: a PluginConfig that is edited changes the hash alone. A profile
 that is not ready is told in a sentence below the table; while watching, in the
 column REASON.`,
-	Rights: []verb.Right{
+	Permissions: []verb.Permission{
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
-		{Verbs: []string{"watch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for --watch"},
+		{Verbs: []string{"watch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for --watch"},
 	},
 	Examples: []verb.Example{
-		{Says: "What runs, and what does not?", Command: "kubectl berth profiles"},
-		{Says: "What became of an edit?", Command: "kubectl berth profiles batch --watch"},
+		{Description: "What runs, and what does not?", Command: "kubectl berth profiles"},
+		{Description: "What became of an edit?", Command: "kubectl berth profiles batch --watch"},
 	},
 }
 
@@ -47,7 +47,7 @@ func New(env verb.Env) *cobra.Command {
 	cmd := Verb.Command(cobra.ArbitraryArgs, func(cmd *cobra.Command, names []string) error { return o.run(cmd.Context(), names) })
 	o.output.AddFlags(cmd)
 	cmd.ValidArgsFunction = complete.Profiles(env, "")
-	complete.Flag(cmd, "output", complete.Words(o.output.Formats()...))
+	complete.RegisterFlag(cmd, "output", complete.Values(o.output.Formats()...))
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "print each profile again when it changes")
 	return cmd
 }
@@ -62,18 +62,18 @@ func (o *options) run(ctx context.Context, names []string) error {
 		return err
 	}
 	if o.watch {
-		return o.follow(ctx, c, names)
+		return o.watchProfiles(ctx, c, names)
 	}
 	profiles, err := c.Profiles(ctx, names...)
 	if err != nil {
 		return err
 	}
 	if object == nil {
-		return o.table(profiles)
+		return o.printTable(profiles)
 	}
 	if len(names) == 1 || o.output.Name() {
 		for i := range profiles {
-			if err := object(typed(&profiles[i]), o.Out); err != nil {
+			if err := object(withKind(&profiles[i]), o.Out); err != nil {
 				return err
 			}
 		}
@@ -82,19 +82,19 @@ func (o *options) run(ctx context.Context, names []string) error {
 	list := &v1alpha1.SchedulingProfileList{Items: profiles}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("SchedulingProfileList"))
 	for i := range list.Items {
-		typed(&list.Items[i])
+		withKind(&list.Items[i])
 	}
 	return object(list, o.Out)
 }
 
 // typed is the profile with the kind that clients leave out.
-func typed(p *v1alpha1.SchedulingProfile) *v1alpha1.SchedulingProfile {
+func withKind(p *v1alpha1.SchedulingProfile) *v1alpha1.SchedulingProfile {
 	p.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("SchedulingProfile"))
 	return p
 }
 
 // follow prints the profiles, and each again that changes in what is shown.
-func (o *options) follow(ctx context.Context, c *cluster.Cluster, names []string) error {
+func (o *options) watchProfiles(ctx context.Context, c *cluster.Cluster, names []string) error {
 	object, err := o.output.Printer()
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (o *options) follow(ctx context.Context, c *cluster.Cluster, names []string
 	last := map[string]string{}
 	change := func(p *v1alpha1.SchedulingProfile, gone bool) error {
 		if object != nil {
-			return object(typed(p), o.Out)
+			return object(withKind(p), o.Out)
 		}
 		row := o.row(p)
 		if gone {
@@ -133,10 +133,10 @@ func (o *options) follow(ctx context.Context, c *cluster.Cluster, names []string
 		}
 		return nil
 	}
-	return c.Changes(ctx, names, begin, change)
+	return c.WatchProfiles(ctx, names, begin, change)
 }
 
-func (o *options) table(profiles []v1alpha1.SchedulingProfile) error {
+func (o *options) printTable(profiles []v1alpha1.SchedulingProfile) error {
 	if len(profiles) == 0 {
 		_, err := fmt.Fprintln(o.ErrOut, "There is no SchedulingProfile.")
 		return err
@@ -149,7 +149,7 @@ func (o *options) table(profiles []v1alpha1.SchedulingProfile) error {
 		return err
 	}
 	for i := range profiles {
-		if text := trouble(&profiles[i]); text != "" {
+		if text := notReadyMessage(&profiles[i]); text != "" {
 			if _, err := fmt.Fprintf(o.Out, "\n%s\n", show.Wrap(text, "", "  ")); err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func (o *options) table(profiles []v1alpha1.SchedulingProfile) error {
 }
 
 // trouble is a sentence on a profile that is not ready, or not judged yet.
-func trouble(p *v1alpha1.SchedulingProfile) string {
+func notReadyMessage(p *v1alpha1.SchedulingProfile) string {
 	ready := meta.FindStatusCondition(p.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {
 	case ready == nil:

@@ -16,7 +16,7 @@ import (
 
 // house are three profiles: one that is well, one whose edit was refused, and
 // one that nobody has looked at.
-func house() []client.Object {
+func testProfiles() []client.Object {
 	batch := plugin.Profile("batch", 6)
 	runs := plugin.Revision(batch, 1)
 	batch = plugin.Running(batch, runs, 6)
@@ -35,13 +35,13 @@ func TestProfiles(t *testing.T) {
 		args    []string
 		fail    func(string, any) error
 	}{
-		"one is well, one is refused and one is new": {objects: house()},
-		"in wide columns":       {objects: house(), args: []string{"-o", "wide"}},
-		"one alone as YAML":     {objects: house(), args: []string{"fresh", "-o", "yaml"}},
-		"two by name":           {objects: house(), args: []string{"web", "batch", "-o", "name"}},
-		"a misspelled name":     {objects: house(), args: []string{"bacth"}},
-		"a name like no other":  {objects: house(), args: []string{"kubernetes"}},
-		"a format that is none": {objects: house(), args: []string{"-o", "xml"}},
+		"one is well, one is refused and one is new": {objects: testProfiles()},
+		"in wide columns":       {objects: testProfiles(), args: []string{"-o", "wide"}},
+		"one alone as YAML":     {objects: testProfiles(), args: []string{"fresh", "-o", "yaml"}},
+		"two by name":           {objects: testProfiles(), args: []string{"web", "batch", "-o", "name"}},
+		"a misspelled name":     {objects: testProfiles(), args: []string{"bacth"}},
+		"a name like no other":  {objects: testProfiles(), args: []string{"kubernetes"}},
+		"a format that is none": {objects: testProfiles(), args: []string{"-o", "xml"}},
 		"there is none":         {},
 		"the CRDs are not installed": {fail: func(string, any) error {
 			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "berth.dev", Kind: "SchedulingProfile"}, SearchedVersions: []string{"v1alpha1"}}
@@ -55,8 +55,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-func TestAWatchPrintsWhatChangesAndNothingElse(t *testing.T) {
-	stage := plugin.New(t, house()...)
+func TestAWatchPrintsOnlyWhatChanges(t *testing.T) {
+	stage := plugin.New(t, testProfiles()...)
 	await := stage.Watch(New, "--watch")
 	await("fresh")
 	edit := func(name string, change func(*v1alpha1.SchedulingProfile)) {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
-	"github.com/berthdev/berth/scheduler/offline"
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
 // recording is a history, in the order in which Berth met it.
@@ -21,51 +21,51 @@ type recording struct {
 	ops []log.Op
 	// again is how many decisions are to be decided again, taken how many pods
 	// take their room instead.
-	again, taken int
+	replayed, notReplayed int
 	// faults are what the log lacks that decides.
-	faults []string
+	gaps []string
 }
 
 // arranger puts a history in order.
-type arranger struct {
+type logBuilder struct {
 	*history
 	recording
-	order *offline.NodeOrder
+	order *sandbox.NodeOrder
 	// sum is of order; stale says that it has to be made again.
-	sum   uint32
-	stale bool
+	checksum      uint32
+	checksumStale bool
 	// waiting are changes before the next one that Berth had not heard of yet.
-	waiting []change
-	next    int
+	deferred []change
+	next     int
 	// told are the pods that the log has told of, placed those whose decision it has.
-	told, placed map[types.UID]bool
+	logged, decidedPods map[types.UID]bool
 	// nodesHeard and podsHeard only grow, as what a leader has heard of does.
-	nodesHeard, podsHeard uint64
-	unordered             int
+	nodesObserved, podsObserved uint64
+	unordered                   int
 }
 
 // arrange returns the log.
-func (h *history) arrange() (*recording, error) {
-	a := &arranger{history: h, told: map[types.UID]bool{}, placed: map[types.UID]bool{}}
-	all := a.inOrder()
+func (h *history) buildLog() (*recording, error) {
+	a := &logBuilder{history: h, logged: map[types.UID]bool{}, decidedPods: map[types.UID]bool{}}
+	all := a.orderedDecisions()
 	slices.SortStableFunc(a.changes, func(x, y change) int { return cmp.Compare(x.version, y.version) })
-	first := slices.IndexFunc(all, a.follows)
+	first := slices.IndexFunc(all, a.hasInitialState)
 	if first < 0 {
 		first = len(all)
 	}
-	nodes, err := a.likely(all[first:])
+	nodes, err := a.findNodeOrder(all[first:])
 	if err != nil {
 		return nil, err
 	}
-	a.begins(nodes)
+	a.writeInitialState(nodes)
 	for i := range all {
 		if i >= first {
-			a.catchUp(&all[i])
+			a.applyObserved(&all[i])
 		}
-		a.decide(&all[i], i >= first)
+		a.writeDecision(&all[i], i >= first)
 	}
 	if a.unordered > 0 {
-		a.faults = append(a.faults, fmt.Sprintf("before %s the nodes changed in a way that the order in which they are tried could not be found out after: they are not decided again",
+		a.gaps = append(a.gaps, fmt.Sprintf("before %s the nodes changed in a way that the order in which they are tried could not be found out after: they are not decided again",
 			show.Count(a.unordered, "decision")))
 	}
 	return &a.recording, nil
@@ -73,105 +73,105 @@ func (h *history) arrange() (*recording, error) {
 
 // inOrder are the decisions of one leader, as it made them, as far as all is known
 // that it had heard of.
-func (a *arranger) inOrder() []decided {
+func (a *logBuilder) orderedDecisions() []recordedDecision {
 	all := slices.Clone(a.decisions)
 	if len(all) == 0 {
 		return nil
 	}
 	epoch := all[0].Epoch
-	if at := slices.IndexFunc(all, func(d decided) bool { return d.Epoch != epoch }); at >= 0 {
-		a.faults = append(a.faults, fmt.Sprintf("leadership %d took over from %d: the log ends there", all[at].Epoch, epoch))
-		all = slices.DeleteFunc(all, func(d decided) bool { return d.Epoch != epoch })
+	if at := slices.IndexFunc(all, func(d recordedDecision) bool { return d.Epoch != epoch }); at >= 0 {
+		a.gaps = append(a.gaps, fmt.Sprintf("leadership %d took over from %d: the log ends there", all[at].Epoch, epoch))
+		all = slices.DeleteFunc(all, func(d recordedDecision) bool { return d.Epoch != epoch })
 	}
-	slices.SortStableFunc(all, func(x, y decided) int { return cmp.Compare(x.Walk.Seq, y.Walk.Seq) })
+	slices.SortStableFunc(all, func(x, y recordedDecision) int { return cmp.Compare(x.Walk.Seq, y.Walk.Seq) })
 	for i := 1; i < len(all); i++ {
 		if all[i].Walk.Seq == all[i-1].Walk.Seq {
-			a.faults = append(a.faults, fmt.Sprintf("two decisions are attempt %d: another process took over; the log ends there", all[i].Walk.Seq))
+			a.gaps = append(a.gaps, fmt.Sprintf("two decisions are attempt %d: another process took over; the log ends there", all[i].Walk.Seq))
 			all = all[:i-1]
 			break
 		}
 	}
-	if at := slices.IndexFunc(all, func(d decided) bool { return d.Walk.Nodes > a.nodesTo }); at >= 0 {
-		a.faults = append(a.faults, fmt.Sprintf("%s had heard of changes of nodes that did not come here: the log ends before", show.Count(len(all)-at, "decision")))
+	if at := slices.IndexFunc(all, func(d recordedDecision) bool { return d.Walk.Nodes > a.nodesVersion }); at >= 0 {
+		a.gaps = append(a.gaps, fmt.Sprintf("%s had heard of changes of nodes that did not come here: the log ends before", show.Count(len(all)-at, "decision")))
 		all = all[:at]
 	}
 	return all
 }
 
 // follows says whether a decision had heard of all that the log begins with.
-func (a *arranger) follows(d decided) bool {
+func (a *logBuilder) hasInitialState(d recordedDecision) bool {
 	newest := uint64(0)
 	for _, node := range a.nodes {
-		newest = max(newest, versionOf(node))
+		newest = max(newest, resourceVersion(node))
 	}
-	return d.heard >= a.podsAt && d.Walk.Nodes >= newest
+	return d.podsObserved >= a.podsVersion && d.Walk.Nodes >= newest
 }
 
 // begins writes the state.
-func (a *arranger) begins(nodes []*v1.Node) {
+func (a *logBuilder) writeInitialState(nodes []*v1.Node) {
 	for _, o := range a.others {
 		a.ops = append(a.ops, log.Op{Kind: log.Apply, Object: o})
 	}
-	a.order, a.stale = offline.NewNodeOrder(), true
+	a.order, a.checksumStale = sandbox.NewNodeOrder(), true
 	for _, node := range nodes {
 		a.order.Set(node)
 		a.ops = append(a.ops, log.Op{Kind: log.Apply, Object: node})
 	}
 	for _, pod := range a.pods {
-		if a.matters(pod, false) {
+		if a.isRelevant(pod, false) {
 			a.ops = append(a.ops, log.Op{Kind: log.Apply, Object: pod})
 		}
 	}
 }
 
 // catchUp writes what a decision had heard of.
-func (a *arranger) catchUp(d *decided) {
-	a.nodesHeard, a.podsHeard = max(a.nodesHeard, d.Walk.Nodes), max(a.podsHeard, d.heard)
-	waiting := a.waiting[:0]
-	for _, c := range a.waiting {
-		if !a.heard(&c) {
+func (a *logBuilder) applyObserved(d *recordedDecision) {
+	a.nodesObserved, a.podsObserved = max(a.nodesObserved, d.Walk.Nodes), max(a.podsObserved, d.podsObserved)
+	waiting := a.deferred[:0]
+	for _, c := range a.deferred {
+		if !a.isObserved(&c) {
 			waiting = append(waiting, c)
 			continue
 		}
-		a.happens(&c)
+		a.applyChange(&c)
 	}
-	for ; a.next < len(a.changes) && a.changes[a.next].version <= max(a.nodesHeard, a.podsHeard); a.next++ {
-		if c := a.changes[a.next]; a.heard(&c) {
-			a.happens(&c)
+	for ; a.next < len(a.changes) && a.changes[a.next].version <= max(a.nodesObserved, a.podsObserved); a.next++ {
+		if c := a.changes[a.next]; a.isObserved(&c) {
+			a.applyChange(&c)
 		} else {
 			waiting = append(waiting, c)
 		}
 	}
-	a.waiting = waiting
+	a.deferred = waiting
 }
 
 // heard says whether a change had come to Berth. Of what is neither node nor pod
 // it is not known: it counts as heard once something later was.
-func (a *arranger) heard(c *change) bool {
+func (a *logBuilder) isObserved(c *change) bool {
 	switch c.object.(type) {
 	case *v1.Node:
-		return c.version <= a.nodesHeard
+		return c.version <= a.nodesObserved
 	case *v1.Pod:
-		return c.version <= a.podsHeard
+		return c.version <= a.podsObserved
 	}
-	return c.version <= max(a.nodesHeard, a.podsHeard)
+	return c.version <= max(a.nodesObserved, a.podsObserved)
 }
 
-func (a *arranger) happens(c *change) {
+func (a *logBuilder) applyChange(c *change) {
 	kind := log.Apply
-	if c.gone {
+	if c.deleted {
 		kind = log.Delete
 	}
 	switch o := c.object.(type) {
 	case *v1.Node:
-		a.stale = true
-		if c.gone {
+		a.checksumStale = true
+		if c.deleted {
 			a.order.Remove(o.Name)
 		} else {
 			a.order.Set(o)
 		}
 	case *v1.Pod:
-		if !a.matters(o, c.gone) {
+		if !a.isRelevant(o, c.deleted) {
 			return
 		}
 	}
@@ -180,40 +180,40 @@ func (a *arranger) happens(c *change) {
 
 // matters says whether a change of a pod is news to whoever decides: that it waits
 // for a node is not.
-func (a *arranger) matters(pod *v1.Pod, gone bool) bool {
-	if a.placed[pod.UID] && pod.Spec.NodeName == "" && !gone {
+func (a *logBuilder) isRelevant(pod *v1.Pod, gone bool) bool {
+	if a.decidedPods[pod.UID] && pod.Spec.NodeName == "" && !gone {
 		return false // it was decided about already
 	}
-	if a.told[pod.UID] {
+	if a.logged[pod.UID] {
 		return true
 	}
-	a.told[pod.UID] = !gone && (pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != "")
-	return a.told[pod.UID]
+	a.logged[pod.UID] = !gone && (pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != "")
+	return a.logged[pod.UID]
 }
 
 // decide writes a decision: to be decided again, or as something that is so.
-func (a *arranger) decide(d *decided, again bool) {
-	if a.stale {
-		a.sum, a.stale = a.order.Sum(), false
+func (a *logBuilder) writeDecision(d *recordedDecision, again bool) {
+	if a.checksumStale {
+		a.checksum, a.checksumStale = a.order.Checksum(), false
 	}
-	a.told[d.pod.UID], a.placed[d.pod.UID] = true, true
-	if again && a.sum != d.Walk.Order {
+	a.logged[d.pod.UID], a.decidedPods[d.pod.UID] = true, true
+	if again && a.checksum != d.Walk.Order {
 		again = false
 		a.unordered++
 	}
 	if again && d.Profile == a.profile && d.Hash == a.hash {
-		a.again++
+		a.replayed++
 		a.ops = append(a.ops, log.Op{Kind: log.Schedule, Object: d.pod, Start: ptr.To(d.Walk.Start)})
 		return
 	}
-	a.taken++
+	a.notReplayed++
 	placed := d.pod.DeepCopy()
 	placed.Spec.NodeName = d.Node
 	a.ops = append(a.ops, log.Op{Kind: log.Apply, Object: placed})
 }
 
 // versionOf is an object's resource version; 0 for what is no number.
-func versionOf(o state.Object) uint64 {
+func resourceVersion(o state.Object) uint64 {
 	n, _ := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
 	return n
 }

@@ -13,53 +13,53 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/offline"
+	"github.com/berthdev/berth/scheduler/sandbox"
 	"github.com/berthdev/berth/test/fixture"
 )
 
 // at gives an object the version of a change.
-func at[T state.Object](version int, object T) T {
+func withVersion[T state.Object](version int, object T) T {
 	object.SetResourceVersion(fmt.Sprint(version))
 	return object
 }
 
-func node(version int, name string) *v1.Node { return at(version, fixture.Node(name).Obj()) }
+func node(version int, name string) *v1.Node { return withVersion(version, fixture.Node(name).Obj()) }
 
-func waits(version int, name string) *v1.Pod {
-	return at(version, fixture.Pod("default/"+name).Scheduler("batch").Obj())
+func pendingPod(version int, name string) *v1.Pod {
+	return withVersion(version, fixture.Pod("default/"+name).SchedulerName("batch").Obj())
 }
 
 // bound is a pod whose annotation tells of a walk.
-func bound(version int, name, on string, w decision.Walk, edits ...func(*decision.Decision)) *v1.Pod {
+func boundPod(version int, name, on string, w decision.Walk, edits ...func(*decision.Decision)) *v1.Pod {
 	d := decision.Decision{Profile: "batch", Hash: "now", Node: on, Epoch: 1, Walk: w}
 	for _, edit := range edits {
 		edit(&d)
 	}
-	pod := fixture.Pod("default/"+name).Scheduler(d.Profile).On(on).Annotation(decision.AnnotationKey, decision.Annotation(d)).Obj()
-	return at(version, pod)
+	pod := fixture.Pod("default/"+name).SchedulerName(d.Profile).On(on).Annotation(decision.AnnotationKey, decision.Annotation(d)).Obj()
+	return withVersion(version, pod)
 }
 
 // sum is the checksum of nodes in this order.
-func sum(names ...string) uint32 {
-	order := offline.NewNodeOrder()
+func orderChecksum(names ...string) uint32 {
+	order := sandbox.NewNodeOrder()
 	for _, name := range names {
 		order.Set(fixture.Node(name).Obj())
 	}
-	return order.Sum()
+	return order.Checksum()
 }
 
 // begun is the history of two nodes and a pod on one of them.
-func begun() *history {
+func testHistory() *history {
 	h := newHistory("batch", "now")
-	h.begin(node(10, "b"))
-	h.begin(node(11, "a"))
-	h.begin(at(12, fixture.Pod("default/old").On("a").Obj()))
-	h.podsAt = 20
+	h.addInitial(node(10, "b"))
+	h.addInitial(node(11, "a"))
+	h.addInitial(withVersion(12, fixture.Pod("default/old").On("a").Obj()))
+	h.podsVersion = 20
 	return h
 }
 
 // toldBy is a recording, an op a line.
-func toldBy(r *recording) string {
+func formatOps(r *recording) string {
 	var lines []string
 	for _, op := range r.ops {
 		line := fmt.Sprint(op.Kind, " ", op.Object.GetName())
@@ -71,12 +71,12 @@ func toldBy(r *recording) string {
 		}
 		lines = append(lines, line)
 	}
-	return strings.Join(append(lines, r.faults...), "\n")
+	return strings.Join(append(lines, r.gaps...), "\n")
 }
 
-func TestOrder(t *testing.T) {
+func TestOrderOfTheLog(t *testing.T) {
 	const begin = "apply b\napply a\napply old on a\n"
-	two := sum("b", "a")
+	two := orderChecksum("b", "a")
 	walk := func(seq, start, nodes, pods int) decision.Walk {
 		return decision.Walk{Seq: uint64(seq), Start: start, Order: two, Nodes: uint64(nodes), Pods: uint64(pods)}
 	}
@@ -87,79 +87,81 @@ func TestOrder(t *testing.T) {
 		want    string
 	}{
 		"decisions come as they were made, not as they were bound": {
-			changes: []state.Object{waits(21, "p"), waits(22, "q"), bound(23, "q", "b", walk(2, 1, 11, 12)), bound(24, "p", "a", walk(1, 0, 11, 12))},
+			changes: []state.Object{pendingPod(21, "p"), pendingPod(22, "q"), boundPod(23, "q", "b", walk(2, 1, 11, 12)), boundPod(24, "p", "a", walk(1, 0, 11, 12))},
 			want:    begin + "schedule p from 0\nschedule q from 1",
 		},
 		"attempts that were refused leave their mark in where the walk starts": {
-			changes: []state.Object{waits(21, "p"), waits(22, "q"), bound(23, "p", "a", walk(4, 0, 11, 12)), bound(24, "q", "b", walk(9, 1, 11, 12))},
+			changes: []state.Object{pendingPod(21, "p"), pendingPod(22, "q"), boundPod(23, "p", "a", walk(4, 0, 11, 12)), boundPod(24, "q", "b", walk(9, 1, 11, 12))},
 			want:    begin + "schedule p from 0\nschedule q from 1",
 		},
 		"a bind that was not heard of comes after, one that was before": {
-			changes: []state.Object{waits(21, "p"), waits(22, "q"), waits(23, "r"), bound(24, "p", "a", walk(1, 0, 11, 12)),
-				bound(25, "q", "b", walk(2, 0, 11, 12)), bound(26, "r", "b", walk(3, 0, 11, 24))},
+			changes: []state.Object{pendingPod(21, "p"), pendingPod(22, "q"), pendingPod(23, "r"), boundPod(24, "p", "a", walk(1, 0, 11, 12)),
+				boundPod(25, "q", "b", walk(2, 0, 11, 12)), boundPod(26, "r", "b", walk(3, 0, 11, 24))},
 			want: begin + "schedule p from 0\nschedule q from 0\napply p on a\nschedule r from 0",
 		},
 		"a change of a node comes when it was heard of, whatever was heard of pods": {
-			changes: []state.Object{waits(21, "p"), node(22, "a"), waits(23, "q"), waits(24, "r"), bound(25, "p", "a", walk(1, 0, 11, 12)),
-				bound(26, "q", "b", walk(2, 0, 11, 25)), bound(27, "r", "b", walk(3, 0, 22, 25))},
+			changes: []state.Object{pendingPod(21, "p"), node(22, "a"), pendingPod(23, "q"), pendingPod(24, "r"), boundPod(25, "p", "a", walk(1, 0, 11, 12)),
+				boundPod(26, "q", "b", walk(2, 0, 11, 25)), boundPod(27, "r", "b", walk(3, 0, 22, 25))},
 			want: begin + "schedule p from 0\napply p on a\nschedule q from 0\napply a\nschedule r from 0",
 		},
 		"a pod that goes frees its room once that was heard of": {
-			changes: []state.Object{waits(21, "p"), waits(22, "q"), at(23, fixture.Pod("default/old").On("a").Obj()),
-				bound(24, "p", "a", walk(1, 0, 11, 12)), bound(25, "q", "a", walk(2, 0, 11, 23))},
+			changes: []state.Object{pendingPod(21, "p"), pendingPod(22, "q"), withVersion(23, fixture.Pod("default/old").On("a").Obj()),
+				boundPod(24, "p", "a", walk(1, 0, 11, 12)), boundPod(25, "q", "a", walk(2, 0, 11, 23))},
 			gone: map[int]bool{2: true},
 			want: begin + "schedule p from 0\ndelete old on a\nschedule q from 0",
 		},
 		"what another profile decided takes its room at its place": {
-			changes: []state.Object{waits(21, "p"), at(22, fixture.Pod("default/q").Scheduler("other").Obj()), waits(23, "r"),
-				bound(24, "p", "a", walk(1, 0, 11, 12)), bound(25, "r", "a", walk(3, 1, 11, 12)), bound(26, "q", "b", walk(2, 1, 11, 12), elsewhere)},
+			changes: []state.Object{pendingPod(21, "p"), withVersion(22, fixture.Pod("default/q").SchedulerName("other").Obj()), pendingPod(23, "r"),
+				boundPod(24, "p", "a", walk(1, 0, 11, 12)), boundPod(25, "r", "a", walk(3, 1, 11, 12)), boundPod(26, "q", "b", walk(2, 1, 11, 12), elsewhere)},
 			want: begin + "schedule p from 0\napply q on b\nschedule r from 1",
 		},
 		"what somebody else bound takes its room once that was heard of": {
-			changes: []state.Object{waits(21, "p"), waits(22, "x"), at(23, fixture.Pod("default/x").Scheduler("batch").On("b").Obj()), bound(24, "p", "a", walk(1, 0, 11, 23))},
+			changes: []state.Object{pendingPod(21, "p"), pendingPod(22, "x"), withVersion(23, fixture.Pod("default/x").SchedulerName("batch").On("b").Obj()), boundPod(24, "p", "a", walk(1, 0, 11, 23))},
 			want:    begin + "apply x on b\nschedule p from 0",
 		},
 		"what was decided before all was heard of that the log begins with is so": {
-			changes: []state.Object{waits(21, "p"), waits(22, "q"), bound(23, "p", "a", walk(1, 0, 10, 12)), bound(24, "q", "a", walk(2, 0, 11, 12))},
+			changes: []state.Object{pendingPod(21, "p"), pendingPod(22, "q"), boundPod(23, "p", "a", walk(1, 0, 10, 12)), boundPod(24, "q", "a", walk(2, 0, 11, 12))},
 			want:    begin + "apply p on a\nschedule q from 0",
 		},
 		"another leader ends the log": {
-			changes: []state.Object{waits(21, "p"), waits(22, "q"), bound(23, "p", "a", walk(7, 0, 11, 12)),
-				bound(24, "q", "a", walk(1, 0, 11, 12), func(d *decision.Decision) { d.Epoch = 2 })},
+			changes: []state.Object{pendingPod(21, "p"), pendingPod(22, "q"), boundPod(23, "p", "a", walk(7, 0, 11, 12)),
+				boundPod(24, "q", "a", walk(1, 0, 11, 12), func(d *decision.Decision) { d.Epoch = 2 })},
 			want: begin + "schedule p from 0\nleadership 2 took over from 1: the log ends there",
 		},
 		"a node that was heard of there and not here ends the log": {
-			changes: []state.Object{waits(21, "p"), waits(22, "q"), bound(23, "p", "a", walk(1, 0, 11, 12)), bound(24, "q", "a", walk(2, 0, 99, 12))},
+			changes: []state.Object{pendingPod(21, "p"), pendingPod(22, "q"), boundPod(23, "p", "a", walk(1, 0, 11, 12)), boundPod(24, "q", "a", walk(2, 0, 99, 12))},
 			want:    begin + "schedule p from 0\n1 decision had heard of changes of nodes that did not come here: the log ends before",
 		},
 		"an order that is not what it should be is not decided by": {
-			changes: []state.Object{waits(21, "p"), waits(22, "q"), bound(23, "p", "a", walk(1, 0, 11, 12)),
-				bound(24, "q", "b", decision.Walk{Seq: 2, Order: two + 1, Nodes: 11, Pods: 12})},
+			changes: []state.Object{pendingPod(21, "p"), pendingPod(22, "q"), boundPod(23, "p", "a", walk(1, 0, 11, 12)),
+				boundPod(24, "q", "b", decision.Walk{Seq: 2, Order: two + 1, Nodes: 11, Pods: 12})},
 			want: begin + "schedule p from 0\napply q on b\nbefore 1 decision the nodes changed in a way that the order in which they are tried could not be found out after: they are not decided again",
 		},
 		"a pod is decided about as it was, and a promise is kept": {
-			changes: []state.Object{waits(21, "p"), at(22, fixture.Pod("default/n").Scheduler("batch").Nominated("b").Obj()), bound(23, "p", "a", walk(1, 0, 11, 22))},
+			changes: []state.Object{pendingPod(21, "p"), withVersion(22, fixture.Pod("default/n").SchedulerName("batch").NominatedNodeName("b").Obj()), boundPod(23, "p", "a", walk(1, 0, 11, 22))},
 			want:    begin + "apply n\nschedule p from 0",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			h := begun()
+			h := testHistory()
 			for i, o := range c.changes {
-				h.add(o, c.gone[i])
+				h.addChange(o, c.gone[i])
 			}
-			r, err := h.arrange()
+			r, err := h.buildLog()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, toldBy(r)); diff != "" {
+			if diff := cmp.Diff(c.want, formatOps(r)); diff != "" {
 				t.Errorf("the log (-want,+got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestTheOrderOfNodesIsFoundOut(t *testing.T) {
-	aged := func(version, age int, name string) *v1.Node { return at(version, fixture.Node(name).Order(age).Obj()) }
+func TestTheOrderOfNodesIsInferred(t *testing.T) {
+	aged := func(version, age int, name string) *v1.Node {
+		return withVersion(version, fixture.Node(name).CreationOrder(age).Obj())
+	}
 	for sentence, c := range map[string]struct {
 		nodes []*v1.Node
 		live  []string
@@ -173,12 +175,12 @@ func TestTheOrderOfNodesIsFoundOut(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			h := newHistory("batch", "now")
 			for _, n := range c.nodes {
-				h.begin(n)
+				h.addInitial(n)
 			}
-			h.nodesTo = 9 // the version of the list
-			h.add(waits(20, "p"), false)
-			h.add(bound(21, "p", "a", decision.Walk{Seq: 1, Order: sum(c.live...), Nodes: 9}), false)
-			r, err := h.arrange()
+			h.nodesVersion = 9 // the version of the list
+			h.addChange(pendingPod(20, "p"), false)
+			h.addChange(boundPod(21, "p", "a", decision.Walk{Seq: 1, Order: orderChecksum(c.live...), Nodes: 9}), false)
+			r, err := h.buildLog()
 			if (err == nil) != c.known {
 				t.Fatalf("error %v, want known: %v", err, c.known)
 			}
@@ -186,7 +188,7 @@ func TestTheOrderOfNodesIsFoundOut(t *testing.T) {
 				return
 			}
 			want := "apply " + strings.Join(c.live, "\napply ") + "\nschedule p from 0"
-			if diff := cmp.Diff(want, toldBy(r)); diff != "" {
+			if diff := cmp.Diff(want, formatOps(r)); diff != "" {
 				t.Errorf("the log (-want,+got):\n%s", diff)
 			}
 		})
@@ -194,7 +196,7 @@ func TestTheOrderOfNodesIsFoundOut(t *testing.T) {
 }
 
 // The order that the process itself says is taken before any that is guessed.
-func TestTheOrderOfNodesIsTold(t *testing.T) {
+func TestTheGivenOrderOfNodesIsTriedFirst(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "order")
 	for sentence, c := range map[string]struct {
 		told  string
@@ -217,12 +219,12 @@ func TestTheOrderOfNodesIsTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, name := range []string{"a", "b", "c"} { // neither age nor version tells
-				h.begin(at(i+1, fixture.Node(name).Obj()))
+				h.addInitial(withVersion(i+1, fixture.Node(name).Obj()))
 			}
-			h.add(waits(20, "p"), false)
-			h.add(bound(21, "p", "a", decision.Walk{Seq: 1, Order: sum(c.live...), Nodes: 9}), false)
-			h.nodesTo = 9
-			r, err := h.arrange()
+			h.addChange(pendingPod(20, "p"), false)
+			h.addChange(boundPod(21, "p", "a", decision.Walk{Seq: 1, Order: orderChecksum(c.live...), Nodes: 9}), false)
+			h.nodesVersion = 9
+			r, err := h.buildLog()
 			if (err == nil) != c.known {
 				t.Fatalf("error %v, want known: %v", err, c.known)
 			}
@@ -230,7 +232,7 @@ func TestTheOrderOfNodesIsTold(t *testing.T) {
 				return
 			}
 			want := "apply " + strings.Join(c.live, "\napply ") + "\nschedule p from 0"
-			if diff := cmp.Diff(want, toldBy(r)); diff != "" {
+			if diff := cmp.Diff(want, formatOps(r)); diff != "" {
 				t.Errorf("the log (-want,+got):\n%s", diff)
 			}
 		})
@@ -245,11 +247,11 @@ func TestTheOrderOfNodesIsTold(t *testing.T) {
 	}
 }
 
-func TestALogInWhichNothingIsDecidedIsNotWritten(t *testing.T) {
+func TestALogWithoutDecisionsIsNotWritten(t *testing.T) {
 	var out strings.Builder
 	o := &options{}
-	r := &recording{taken: 2, faults: []string{"leadership 2 took over from 1: the log ends there"}}
-	err := o.write(&out, &state.Profile{Source: &v1alpha1.SchedulingProfile{}, Name: "batch"}, newHistory("batch", "now"), r)
+	r := &recording{notReplayed: 2, gaps: []string{"leadership 2 took over from 1: the log ends there"}}
+	err := o.writeLog(&out, &state.Profile{Source: &v1alpha1.SchedulingProfile{}, Name: "batch"}, newHistory("batch", "now"), r)
 	const want = "profile batch decided nothing meanwhile that can be decided again: there is no log; leadership 2 took over from 1: the log ends there"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)

@@ -20,46 +20,46 @@ type history struct {
 	pods      []*v1.Pod
 	others    []state.Object
 	// podsAt is the resource version of the list of pods.
-	podsAt uint64
+	podsVersion uint64
 
 	changes []change
 	// nodesTo is how far the changes of nodes are known.
-	nodesTo uint64
+	nodesVersion uint64
 
 	// known are pods by their newest version, born is when those came that did so
 	// since the list.
 	known     map[types.UID]*v1.Pod
-	born      map[types.UID]uint64
-	decisions []decided
+	createdAt map[types.UID]uint64
+	decisions []recordedDecision
 }
 
 // change is one thing that happened to one object.
 type change struct {
 	version uint64
 	object  state.Object
-	gone    bool
+	deleted bool
 }
 
 // decided is a decision of Berth's that was read off a pod.
-type decided struct {
+type recordedDecision struct {
 	decision.Decision
 	// pod is as it was before it had a node.
 	pod *v1.Pod
 	// heard is how far whoever decided had come in the changes of pods, for all
 	// that is known: it had heard of the pod itself.
-	heard uint64
+	podsObserved uint64
 }
 
 func newHistory(profile, hash string) *history {
-	return &history{profile: profile, hash: hash, known: map[types.UID]*v1.Pod{}, born: map[types.UID]uint64{}}
+	return &history{profile: profile, hash: hash, known: map[types.UID]*v1.Pod{}, createdAt: map[types.UID]uint64{}}
 }
 
 // begin takes the state that the changes start from.
-func (h *history) begin(object state.Object) {
+func (h *history) addInitial(object state.Object) {
 	switch o := object.(type) {
 	case *v1.Node:
 		h.nodes = append(h.nodes, o)
-		h.nodesTo = max(h.nodesTo, versionOf(o))
+		h.nodesVersion = max(h.nodesVersion, resourceVersion(o))
 	case *v1.Pod:
 		h.pods = append(h.pods, o)
 		h.known[o.UID] = o
@@ -69,24 +69,24 @@ func (h *history) begin(object state.Object) {
 }
 
 // add takes a change. It reports whether it tells of a decision of the profile.
-func (h *history) add(object state.Object, gone bool) (ours bool) {
-	c := change{version: versionOf(object), object: object, gone: gone}
+func (h *history) addChange(object state.Object, gone bool) (ours bool) {
+	c := change{version: resourceVersion(object), object: object, deleted: gone}
 	switch o := object.(type) {
 	case *v1.Node:
-		h.nodesTo = max(h.nodesTo, c.version)
+		h.nodesVersion = max(h.nodesVersion, c.version)
 	case *v1.Pod:
 		before, known := h.known[o.UID]
 		if gone {
 			delete(h.known, o.UID)
-			delete(h.born, o.UID)
+			delete(h.createdAt, o.UID)
 			break
 		}
 		h.known[o.UID] = o
 		switch {
 		case !known && o.Spec.NodeName == "":
-			h.born[o.UID] = c.version
+			h.createdAt[o.UID] = c.version
 		case known && before.Spec.NodeName == "" && o.Spec.NodeName != "":
-			ours = h.placed(before, o)
+			ours = h.addDecision(before, o)
 		}
 	}
 	h.changes = append(h.changes, c)
@@ -94,19 +94,19 @@ func (h *history) add(object state.Object, gone bool) (ours bool) {
 }
 
 // placed reads a decision off a pod that has a node since it was last heard of.
-func (h *history) placed(before, after *v1.Pod) (ours bool) {
-	d, err := decision.Read(after.Annotations[decision.AnnotationKey])
+func (h *history) addDecision(before, after *v1.Pod) (ours bool) {
+	d, err := decision.ParseAnnotation(after.Annotations[decision.AnnotationKey])
 	if err != nil || d.Walk.Seq == 0 || d.Profile != after.Spec.SchedulerName || d.Node != after.Spec.NodeName {
 		return false // somebody else's
 	}
-	h.decisions = append(h.decisions, decided{Decision: d, pod: before, heard: max(d.Walk.Pods, h.born[after.UID])})
+	h.decisions = append(h.decisions, recordedDecision{Decision: d, pod: before, podsObserved: max(d.Walk.Pods, h.createdAt[after.UID])})
 	return d.Profile == h.profile && d.Hash == h.hash
 }
 
 // complete says whether all is known that the decisions had heard of.
 func (h *history) complete() bool {
 	for i := range h.decisions {
-		if h.decisions[i].Walk.Nodes > h.nodesTo {
+		if h.decisions[i].Walk.Nodes > h.nodesVersion {
 			return false
 		}
 	}

@@ -11,11 +11,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/scheduler/offline"
+	"github.com/berthdev/berth/scheduler/sandbox"
 )
 
 // errOrder says that the record is worth nothing.
-var errOrder = errors.New("the order in which Berth tries the nodes could not be found out: none that is likely has the checksum that its decisions tell; " +
+var errNodeOrder = errors.New("the order in which Berth tries the nodes could not be found out: none that is likely has the checksum that its decisions tell; " +
 	"--node-order takes it from the process that decides: /debug/berth/order?format=json, see docs/debugging.md")
 
 // likely returns the nodes that the log begins with in the order in which Berth
@@ -26,15 +26,15 @@ var errOrder = errors.New("the order in which Berth tries the nodes could not be
 // later one came when it was created, which is known to the second; where it has
 // not changed since, its resource version tells more. What --node-order says is
 // tried first, and then all others came after the nodes that it names.
-func (a *arranger) likely(all []decided) ([]*v1.Node, error) {
+func (a *logBuilder) findNodeOrder(all []recordedDecision) ([]*v1.Node, error) {
 	byName := slices.SortedFunc(slices.Values(a.nodes), func(x, y *v1.Node) int { return cmp.Compare(x.Name, y.Name) })
 	if len(all) == 0 {
 		return byName, nil
 	}
 	first := &all[0]
-	fits := func(nodes []*v1.Node) bool { return a.sumAt(nodes, first) == first.Walk.Order }
-	byVersion := slices.SortedStableFunc(slices.Values(byName), func(x, y *v1.Node) int { return cmp.Compare(versionOf(x), versionOf(y)) })
-	for _, later := range [][]*v1.Node{a.asTold(byVersion), byVersion, byName} {
+	fits := func(nodes []*v1.Node) bool { return a.checksumAt(nodes, first) == first.Walk.Order }
+	byVersion := slices.SortedStableFunc(slices.Values(byName), func(x, y *v1.Node) int { return cmp.Compare(resourceVersion(x), resourceVersion(y)) })
+	for _, later := range [][]*v1.Node{a.inGivenOrder(byVersion), byVersion, byName} {
 		if fits(later) {
 			return later, nil
 		}
@@ -54,11 +54,11 @@ func (a *arranger) likely(all []decided) ([]*v1.Node, error) {
 			}
 		}
 	}
-	return nil, errOrder
+	return nil, errNodeOrder
 }
 
 // asTold puts the nodes first that --node-order names, in its order.
-func (a *arranger) asTold(others []*v1.Node) (nodes []*v1.Node) {
+func (a *logBuilder) inGivenOrder(others []*v1.Node) (nodes []*v1.Node) {
 	named := map[string]bool{}
 	for _, name := range a.nodeOrder {
 		if at := slices.IndexFunc(a.nodes, func(n *v1.Node) bool { return n.Name == name }); at >= 0 {
@@ -90,8 +90,8 @@ func readOrder(file string) ([]string, error) {
 
 // sumAt is the checksum of an order when the changes have happened that a decision
 // had heard of.
-func (a *arranger) sumAt(nodes []*v1.Node, d *decided) uint32 {
-	order := offline.NewNodeOrder()
+func (a *logBuilder) checksumAt(nodes []*v1.Node, d *recordedDecision) uint32 {
+	order := sandbox.NewNodeOrder()
 	for _, node := range nodes {
 		order.Set(node)
 	}
@@ -99,11 +99,11 @@ func (a *arranger) sumAt(nodes []*v1.Node, d *decided) uint32 {
 		node, is := a.changes[i].object.(*v1.Node)
 		switch {
 		case !is || a.changes[i].version > d.Walk.Nodes:
-		case a.changes[i].gone:
+		case a.changes[i].deleted:
 			order.Remove(node.Name)
 		default:
 			order.Set(node)
 		}
 	}
-	return order.Sum()
+	return order.Checksum()
 }

@@ -25,8 +25,8 @@ import (
 // After the end, what was decided before it may still come: binds that are under
 // way, and changes that Berth had heard of.
 const (
-	afterwards = 2 * time.Second
-	atMost     = 10 * time.Second
+	minDrain = 2 * time.Second
+	maxDrain = 10 * time.Second
 )
 
 type options struct {
@@ -34,11 +34,11 @@ type options struct {
 	file, profile, profileOut string
 	orderFile                 string
 	nodeOrder                 []string
-	span                      time.Duration
+	duration                  time.Duration
 	pods                      int
 	cluster                   *cluster.Cluster
 	// notes are what is to be known of the log, faults what it lacks that decides.
-	notes, faults []string
+	notes, gaps []string
 }
 
 // New returns the command.
@@ -52,17 +52,17 @@ func New(env verb.Env) *cobra.Command {
 	flags.StringVar(&o.profile, "profile", "", "the SchedulingProfile whose decisions are recorded; may be left out where there is one")
 	flags.StringVar(&o.profileOut, "profile-out", "", "where the profile is written; LOG.jsonl.profile.yaml if left out")
 	flags.StringVar(&o.orderFile, "node-order", "", "file with the order of the nodes, as /debug/berth/order of the manager says it; guessed, and checked, if left out")
-	flags.DurationVar(&o.span, "for", 0, "how long to record; 0: until --pods, or ^C")
+	flags.DurationVar(&o.duration, "for", 0, "how long to record; 0: until --pods, or ^C")
 	flags.IntVar(&o.pods, "pods", 0, "end after so many decisions of the profile; 0: do not count")
-	cmd.ValidArgsFunction = complete.First(complete.Files)
-	complete.Flag(cmd, "profile", complete.Profiles(env, ""))
+	cmd.ValidArgsFunction = complete.FirstArgument(complete.Files)
+	complete.RegisterFlag(cmd, "profile", complete.Profiles(env, ""))
 	return cmd
 }
 
 func (o *options) run(ctx context.Context) (err error) {
 	switch {
-	case o.span < 0:
-		return fmt.Errorf("--for: must be at least 0, is %v", o.span)
+	case o.duration < 0:
+		return fmt.Errorf("--for: must be at least 0, is %v", o.duration)
 	case o.pods < 0:
 		return fmt.Errorf("--pods: must be at least 0, is %d", o.pods)
 	}
@@ -77,7 +77,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	if o.cluster, err = o.Open(); err != nil {
 		return err
 	}
-	profile, err := o.which(ctx)
+	profile, err := o.selectProfile(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	}
 	defer func() {
 		err = errors.Join(err, out.Close())
-		if err != nil && !errors.Is(err, verb.ErrFound) {
+		if err != nil && !errors.Is(err, verb.ErrFindings) {
 			_ = os.Remove(o.file) // half a log, or none, would be taken for one
 		}
 	}()
@@ -98,15 +98,15 @@ func (o *options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	r, err := h.arrange()
+	r, err := h.buildLog()
 	if err != nil {
 		return err
 	}
-	return o.write(out, profile, h, r)
+	return o.writeLog(out, profile, h, r)
 }
 
 // which is the profile that is recorded.
-func (o *options) which(ctx context.Context) (*state.Profile, error) {
+func (o *options) selectProfile(ctx context.Context) (*state.Profile, error) {
 	if o.profile == "" {
 		all, err := o.cluster.Profiles(ctx)
 		switch {
@@ -128,11 +128,11 @@ func (o *options) note(format string, args ...any) {
 // is no log.
 func (o *options) sources() []*source {
 	all := []*source{
-		{Kind: state.Kind{List: &v1.NodeList{}, Name: "nodes"}},
-		{Kind: state.Kind{List: &v1.PodList{}, Name: "pods"}, options: client.ListOptions{FieldSelector: state.Ended.Selector}},
+		{ReadableKind: state.ReadableKind{List: &v1.NodeList{}, Name: "nodes"}},
+		{ReadableKind: state.ReadableKind{List: &v1.PodList{}, Name: "pods"}, options: client.ListOptions{FieldSelector: state.NotEnded.Selector}},
 	}
 	for _, kind := range state.Readable {
-		all = append(all, &source{Kind: kind})
+		all = append(all, &source{ReadableKind: kind})
 	}
 	for _, s := range all {
 		s.client = o.cluster.Client
@@ -147,44 +147,44 @@ func (o *options) watch(ctx context.Context, p *state.Profile) (*history, error)
 	// What comes after ^C belongs to what came before.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	news := make(chan told, 1000)
+	news := make(chan watchEvent, 1000)
 	for _, s := range o.sources() {
-		err := s.list(ctx, h.begin)
+		err := s.list(ctx, h.addInitial)
 		switch {
-		case err != nil && s.Without != "" && apierrors.IsForbidden(err):
-			o.note("you may not list %s: %s", s.Name, s.Without)
-			o.faults = append(o.faults, s.Name)
+		case err != nil && s.IfUnreadable != "" && apierrors.IsForbidden(err):
+			o.note("you may not list %s: %s", s.Name, s.IfUnreadable)
+			o.gaps = append(o.gaps, s.Name)
 			continue
-		case err != nil && s.Without != "" && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
+		case err != nil && s.IfUnreadable != "" && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
 			continue // an older API server has none
 		case err != nil:
-			return nil, fmt.Errorf("%s: without them there is no log: %w", s.Name, cluster.Plain(err))
+			return nil, fmt.Errorf("%s: without them there is no log: %w", s.Name, cluster.UserError(err))
 		}
 		switch s.List.(type) {
 		case *v1.PodList:
-			h.podsAt = s.at()
+			h.podsVersion = s.listVersion()
 		case *v1.NodeList: // Berth may have heard of one that is gone
-			h.nodesTo = max(h.nodesTo, s.at())
+			h.nodesVersion = max(h.nodesVersion, s.listVersion())
 		}
-		go s.follow(watching, news)
+		go s.watchAll(watching, news)
 	}
 	fmt.Fprintf(o.ErrOut, "Recording profile %s: %s, %s.\n", p.Name, show.Count(len(h.nodes), "node"), show.Count(len(h.pods), "pod"))
-	return h, o.gather(ctx, h, news)
+	return h, o.collect(ctx, h, news)
 }
 
 // gather takes news until the span is over, and then what was decided before.
-func (o *options) gather(ctx context.Context, h *history, news <-chan told) error {
+func (o *options) collect(ctx context.Context, h *history, news <-chan watchEvent) error {
 	var over <-chan time.Time
-	if o.span > 0 {
-		over = time.After(o.span)
+	if o.duration > 0 {
+		over = time.After(o.duration)
 	}
 	for decisions := 0; o.pods == 0 || decisions < o.pods; {
 		select {
 		case t := <-news:
 			if t.err != nil {
-				return o.broken(t.err)
+				return o.endEarly(t.err)
 			}
-			if h.add(t.object, t.gone) {
+			if h.addChange(t.object, t.deleted) {
 				decisions++
 			}
 			continue
@@ -193,14 +193,14 @@ func (o *options) gather(ctx context.Context, h *history, news <-chan told) erro
 		}
 		break
 	}
-	quiet, late := time.After(afterwards), time.After(atMost)
+	quiet, late := time.After(minDrain), time.After(maxDrain)
 	for settled := false; !settled || !h.complete(); {
 		select {
 		case t := <-news:
 			if t.err != nil {
-				return o.broken(t.err)
+				return o.endEarly(t.err)
 			}
-			h.add(t.object, t.gone)
+			h.addChange(t.object, t.deleted)
 		case <-quiet:
 			settled = true
 		case <-late:
@@ -211,11 +211,11 @@ func (o *options) gather(ctx context.Context, h *history, news <-chan told) erro
 }
 
 // broken ends the record early, unless there is none without what is lost.
-func (o *options) broken(err error) error {
+func (o *options) endEarly(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
-	o.faults = append(o.faults, "watch")
+	o.gaps = append(o.gaps, "watch")
 	o.note("the record ends early: %v", err)
 	return nil
 }

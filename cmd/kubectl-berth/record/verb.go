@@ -35,23 +35,23 @@ probes of containers are left out, since nothing reads them to decide.
 It ends after --for, after --pods, or with ^C, and writes the log then; where nothing was
 decided meanwhile that can be decided again, that is an error, and there is no log. When another
 leader takes over, the log ends with the last decision of the one before.`,
-	Rights: append([]verb.Right{
+	Permissions: append([]verb.Permission{
 		{Verbs: []string{"list", "watch"}, Resource: "nodes"},
 		{Verbs: []string{"list", "watch"}, Resource: "pods"},
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", In: verb.InBerth, For: "for what runs, rather than what is written"},
-		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", For: "where no revision says the arguments"},
-		{Verbs: []string{"list", "watch"}, Resource: "namespaces", For: "for namespaceSelectors"},
-		{Verbs: []string{"list", "watch"}, Resource: "services", For: "for default spreading"},
-		{Verbs: []string{"list", "watch"}, Resource: "replicationcontrollers", For: "for default spreading"},
-		{Verbs: []string{"list", "watch"}, Group: "apps", Resource: "replicasets", For: "for default spreading"},
-		{Verbs: []string{"list", "watch"}, Group: "apps", Resource: "statefulsets", For: "for default spreading"},
-		{Verbs: []string{"list", "watch"}, Group: "policy", Resource: "poddisruptionbudgets", For: "for preemption"},
-		{Verbs: []string{"list", "watch"}, Group: "resource.k8s.io", Resource: "deviceclasses", For: "for resources that devices back"},
-	}, state.StorageRights("for pods with volumes", "list", "watch")...),
+		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", Scope: verb.InBerthNamespace, Purpose: "for what runs, rather than what is written"},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "where no revision says the arguments"},
+		{Verbs: []string{"list", "watch"}, Resource: "namespaces", Purpose: "for namespaceSelectors"},
+		{Verbs: []string{"list", "watch"}, Resource: "services", Purpose: "for default spreading"},
+		{Verbs: []string{"list", "watch"}, Resource: "replicationcontrollers", Purpose: "for default spreading"},
+		{Verbs: []string{"list", "watch"}, Group: "apps", Resource: "replicasets", Purpose: "for default spreading"},
+		{Verbs: []string{"list", "watch"}, Group: "apps", Resource: "statefulsets", Purpose: "for default spreading"},
+		{Verbs: []string{"list", "watch"}, Group: "policy", Resource: "poddisruptionbudgets", Purpose: "for preemption"},
+		{Verbs: []string{"list", "watch"}, Group: "resource.k8s.io", Resource: "deviceclasses", Purpose: "for resources that devices back"},
+	}, state.StoragePermissions("for pods with volumes", "list", "watch")...),
 	Examples: []verb.Example{
-		{Says: "The next ten minutes", Command: "kubectl berth record day.jsonl --for 10m"},
-		{Says: "The next 500 pods of one profile", Command: "kubectl berth record batch.jsonl --profile batch --pods 500"},
+		{Description: "The next ten minutes", Command: "kubectl berth record day.jsonl --for 10m"},
+		{Description: "The next 500 pods of one profile", Command: "kubectl berth record batch.jsonl --profile batch --pods 500"},
 	},
-	Fine: "the log is written", Found: "the log is written, and ends early or lacks something that decides: notes say what",
+	OnSuccess: "the log is written", OnFindings: "the log is written, and ends early or lacks something that decides: notes say what",
 }

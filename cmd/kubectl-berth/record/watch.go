@@ -15,35 +15,35 @@ import (
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
-	"github.com/berthdev/berth/scheduler/intake"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 )
 
 // pause is how long an API server is left alone that ended a watch, page how many
 // objects it is asked for at once.
 const (
-	pause = time.Second
-	page  = 500
+	rewatchDelay = time.Second
+	pageSize     = 500
 )
 
 // told is one thing that a watch told, or why it cannot go on.
-type told struct {
-	object state.Object
-	gone   bool
-	err    error
+type watchEvent struct {
+	object  state.Object
+	deleted bool
+	err     error
 }
 
 // source is one kind that is listed and then watched.
 type source struct {
-	state.Kind
+	state.ReadableKind
 	client  client.WithWatch
 	options client.ListOptions
 	version string
 }
 
-var trim = intake.Trim(false)
+var trim = eventhandlers.Trim(false)
 
 // trimmed leaves out what nobody reads to decide.
-func trimmed(o runtime.Object) state.Object {
+func trimObject(o runtime.Object) state.Object {
 	if _, err := trim(o); err != nil {
 		return nil
 	}
@@ -54,13 +54,13 @@ func trimmed(o runtime.Object) state.Object {
 // list hands over what there is, and remembers its version.
 func (s *source) list(ctx context.Context, use func(state.Object)) error {
 	options := s.options
-	options.Limit = page
+	options.Limit = pageSize
 	for {
 		list := s.List.DeepCopyObject().(client.ObjectList)
 		if err := s.client.List(ctx, list, &options); err != nil {
 			return err
 		}
-		if err := meta.EachListItem(list, func(o runtime.Object) error { use(trimmed(o)); return nil }); err != nil {
+		if err := meta.EachListItem(list, func(o runtime.Object) error { use(trimObject(o)); return nil }); err != nil {
 			return err
 		}
 		s.version = list.GetResourceVersion()
@@ -71,14 +71,14 @@ func (s *source) list(ctx context.Context, use func(state.Object)) error {
 }
 
 // at is the version of the list.
-func (s *source) at() uint64 {
+func (s *source) listVersion() uint64 {
 	n, _ := strconv.ParseUint(s.version, 10, 64)
 	return n
 }
 
 // follow tells of all changes from the list on, until ctx ends.
-func (s *source) follow(ctx context.Context, to chan<- told) {
-	tell := func(t told) {
+func (s *source) watchAll(ctx context.Context, to chan<- watchEvent) {
+	tell := func(t watchEvent) {
 		select {
 		case to <- t:
 		case <-ctx.Done():
@@ -86,19 +86,19 @@ func (s *source) follow(ctx context.Context, to chan<- told) {
 	}
 	for ctx.Err() == nil {
 		if err := s.watch(ctx, tell); err != nil && ctx.Err() == nil {
-			tell(told{err: fmt.Errorf("watching %s: %w", s.Name, cluster.Plain(err))})
+			tell(watchEvent{err: fmt.Errorf("watching %s: %w", s.Name, cluster.UserError(err))})
 			return
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(rewatchDelay):
 		}
 	}
 }
 
 // watch tells of changes until the API server ends that. The error is one after
 // which changes are lost.
-func (s *source) watch(ctx context.Context, tell func(told)) error {
+func (s *source) watch(ctx context.Context, tell func(watchEvent)) error {
 	options := s.options
 	options.Raw = &metav1.ListOptions{ResourceVersion: s.version, AllowWatchBookmarks: true}
 	w, err := s.client.Watch(ctx, s.List.DeepCopyObject().(client.ObjectList), &options)
@@ -110,13 +110,13 @@ func (s *source) watch(ctx context.Context, tell func(told)) error {
 		if e.Type == watch.Error {
 			return apierrors.FromObject(e.Object)
 		}
-		object := trimmed(e.Object)
+		object := trimObject(e.Object)
 		if object == nil {
 			continue
 		}
 		s.version = object.GetResourceVersion()
 		if e.Type != watch.Bookmark {
-			tell(told{object: object, gone: e.Type == watch.Deleted})
+			tell(watchEvent{object: object, deleted: e.Type == watch.Deleted})
 		}
 	}
 	return nil

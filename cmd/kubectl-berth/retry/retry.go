@@ -32,14 +32,14 @@ var Verb = verb.Verb{
 once, also where it is blamed for crashes of the scheduler (CrashedOnProbation): what
 speaks against the spec is cleared, and counted anew. A spec that is refused, or waits
 for approval, has to be changed or approved instead.`,
-	Rights: []verb.Right{
+	Permissions: []verb.Permission{
 		{Verbs: []string{"list", "patch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
 	},
 	Examples: []verb.Example{
-		{Says: "Build a profile at once that could not be built", Command: "kubectl berth retry batch"},
-		{Says: "The node that killed the scheduler is mended: try the profile again, and wait", Command: "kubectl berth retry batch && kubectl wait --for=condition=Programmed sprof/batch"},
+		{Description: "Build a profile at once that could not be built", Command: "kubectl berth retry batch"},
+		{Description: "The node that killed the scheduler is mended: try the profile again, and wait", Command: "kubectl berth retry batch && kubectl wait --for=condition=Programmed sprof/batch"},
 	},
-	Fine: "it is tried again, or runs as written",
+	OnSuccess: "it is tried again, or runs as written",
 }
 
 type options struct{ verb.Env }
@@ -48,7 +48,7 @@ type options struct{ verb.Env }
 func New(env verb.Env) *cobra.Command {
 	o := &options{Env: env}
 	cmd := Verb.Command(cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) })
-	cmd.ValidArgsFunction = complete.First(complete.Profiles(env, ""))
+	cmd.ValidArgsFunction = complete.FirstArgument(complete.Profiles(env, ""))
 	return cmd
 }
 
@@ -61,10 +61,10 @@ func (o *options) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if runs := p.Status.Programmed; runs != nil && is(p, v1alpha1.ConditionProgrammed, metav1.ConditionTrue) != nil {
-		return o.say(fmt.Sprintf("SchedulingProfile %s runs as it is written, generation %d with hash %s; there is nothing to try again", name, runs.Generation, runs.Hash))
+	if runs := p.Status.Programmed; runs != nil && currentCondition(p, v1alpha1.ConditionProgrammed, metav1.ConditionTrue) != nil {
+		return o.printLine(fmt.Sprintf("SchedulingProfile %s runs as it is written, generation %d with hash %s; there is nothing to try again", name, runs.Generation, runs.Hash))
 	}
-	if err := hopeless(p); err != nil {
+	if err := retryCannotHelp(p); err != nil {
 		return err
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
@@ -75,24 +75,24 @@ func (o *options) run(ctx context.Context, name string) error {
 		return err
 	}
 	if err := c.Client.Patch(ctx, p, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)); err != nil {
-		return fmt.Errorf("SchedulingProfile %s: %w", name, cluster.Plain(err))
+		return fmt.Errorf("SchedulingProfile %s: %w", name, cluster.UserError(err))
 	}
-	return o.say(fmt.Sprintf("SchedulingProfile %s, generation %d, is tried again. To wait until it runs: kubectl wait --for=condition=Programmed sprof/%s", name, p.Generation, name))
+	return o.printLine(fmt.Sprintf("SchedulingProfile %s, generation %d, is tried again. To wait until it runs: kubectl wait --for=condition=Programmed sprof/%s", name, p.Generation, name))
 }
 
-func (o *options) say(text string) error {
+func (o *options) printLine(text string) error {
 	_, err := fmt.Fprintln(o.Out, show.Wrap(text, "", "  "))
 	return err
 }
 
 // hopeless says why trying again changes nothing; nil where it may.
-func hopeless(p *v1alpha1.SchedulingProfile) error {
+func retryCannotHelp(p *v1alpha1.SchedulingProfile) error {
 	for _, t := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionResolvedRefs} {
-		if c := is(p, t, metav1.ConditionFalse); c != nil {
+		if c := currentCondition(p, t, metav1.ConditionFalse); c != nil {
 			return fmt.Errorf("SchedulingProfile %s: trying again cannot help, change what is wrong: %s", p.Name, c.Message)
 		}
 	}
-	if c := is(p, v1alpha1.ConditionProgrammed, metav1.ConditionFalse); c != nil && c.Reason == string(v1alpha1.ReasonAwaitingApproval) {
+	if c := currentCondition(p, v1alpha1.ConditionProgrammed, metav1.ConditionFalse); c != nil && c.Reason == string(v1alpha1.ReasonAwaitingApproval) {
 		return fmt.Errorf("SchedulingProfile %s: trying again cannot help, it waits for approval: %s", p.Name, c.Message)
 	}
 	return nil
@@ -100,7 +100,7 @@ func hopeless(p *v1alpha1.SchedulingProfile) error {
 
 // is returns a condition that has a status and speaks of the profile as it is
 // written; nil where there is none.
-func is(p *v1alpha1.SchedulingProfile, t v1alpha1.ConditionType, status metav1.ConditionStatus) *metav1.Condition {
+func currentCondition(p *v1alpha1.SchedulingProfile, t v1alpha1.ConditionType, status metav1.ConditionStatus) *metav1.Condition {
 	c := meta.FindStatusCondition(p.Status.Conditions, string(t))
 	if c == nil || c.Status != status || c.ObservedGeneration != p.Generation {
 		return nil

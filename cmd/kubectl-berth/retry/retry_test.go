@@ -10,7 +10,7 @@ import (
 )
 
 // batch is a profile with one condition; its generation 3 runs where runs says so.
-func batch(t v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason, message string) *v1alpha1.SchedulingProfile {
+func profileWithCondition(t v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason, message string) *v1alpha1.SchedulingProfile {
 	p := plugin.Profile("batch", 3)
 	p.Status.Conditions = []metav1.Condition{{
 		Type: string(t), Status: status, Reason: string(reason), Message: message, ObservedGeneration: p.Generation,
@@ -18,14 +18,14 @@ func batch(t v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alp
 	return p
 }
 
-func running() *v1alpha1.SchedulingProfile {
-	p := batch(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "generation 3 runs since 10:12")
+func runningProfile() *v1alpha1.SchedulingProfile {
+	p := profileWithCondition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "generation 3 runs since 10:12")
 	p.Status.Programmed = &v1alpha1.ProgrammedProfile{Generation: 3, Hash: "9f3c1a2b4d"}
 	return p
 }
 
-func crashed() *v1alpha1.SchedulingProfile {
-	return batch(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonCrashedOnProbation, "nothing runs; generation 3 is blamed for crashes")
+func crashedProfile() *v1alpha1.SchedulingProfile {
+	return profileWithCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonCrashedOnProbation, "nothing runs; generation 3 is blamed for crashes")
 }
 
 func TestRetry(t *testing.T) {
@@ -33,12 +33,12 @@ func TestRetry(t *testing.T) {
 		profile *v1alpha1.SchedulingProfile
 		name    string
 	}{
-		"a profile that crashed":                 {crashed(), "batch"},
-		"a profile that could not be built":      {batch(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonBuildFailed, "nothing runs"), "batch"},
-		"a profile that runs":                    {running(), "batch"},
-		"a profile that is refused":              {batch(v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonUnknownPlugin, `nothing runs; generation 3 refused: no plugin "NoSuch"`), "batch"},
-		"a profile that waits for approval":      {batch(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonAwaitingApproval, "nothing runs; generation 3 waits for approval"), "batch"},
-		"a profile that there is not":            {crashed(), "bacth"},
+		"a profile that crashed":                 {crashedProfile(), "batch"},
+		"a profile that could not be built":      {profileWithCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonBuildFailed, "nothing runs"), "batch"},
+		"a profile that runs":                    {runningProfile(), "batch"},
+		"a profile that is refused":              {profileWithCondition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonUnknownPlugin, `nothing runs; generation 3 refused: no plugin "NoSuch"`), "batch"},
+		"a profile that waits for approval":      {profileWithCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonAwaitingApproval, "nothing runs; generation 3 waits for approval"), "batch"},
+		"a profile that there is not":            {crashedProfile(), "bacth"},
 		"a profile that Berth has not looked at": {plugin.Profile("batch", 3), "batch"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -47,13 +47,13 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-func TestARetryAnnotatesOnlyWhatDoesNotRun(t *testing.T) {
+func TestRetryAnnotatesOnlyAProfileThatDoesNotRun(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		profile *v1alpha1.SchedulingProfile
 		want    string
 	}{
-		"a profile that crashed": {crashed(), "2026-03-01T12:00:00Z"},
-		"a profile that runs":    {running(), ""},
+		"a profile that crashed": {crashedProfile(), "2026-03-01T12:00:00Z"},
+		"a profile that runs":    {runningProfile(), ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			stage := plugin.New(t, c.profile)

@@ -31,23 +31,23 @@ func choose(to string, revisions []cluster.Revision, there *v1alpha1.SchedulingP
 			return to == r.Name || to == r.Hash || to == strconv.FormatInt(r.Number, 10)
 		})
 		if at < 0 {
-			return choice{}, fmt.Errorf("--to: SchedulingProfile %s has no revision %q; it has %s", revisions[0].Profile.Name, to, listed(revisions))
+			return choice{}, fmt.Errorf("--to: SchedulingProfile %s has no revision %q; it has %s", revisions[0].Profile.Name, to, revisionList(revisions))
 		}
-		return chosen(revisions, at), nil
+		return choiceAt(revisions, at), nil
 	}
-	runs := running(revisions, there)
+	runs := runningRevision(revisions, there)
 	before := func(r cluster.Revision) bool {
-		return runs == nil || r.Number < runs.Number || r.Name == runs.Name && !asWritten(there)
+		return runs == nil || r.Number < runs.Number || r.Name == runs.Name && !runsAsWritten(there)
 	}
 	for _, fit := range []func(*cluster.Revision) bool{(*cluster.Revision).HasServed, (*cluster.Revision).HasRun} {
 		if at := slices.IndexFunc(revisions, func(r cluster.Revision) bool { return before(r) && fit(&r) }); at >= 0 {
-			return chosen(revisions, at), nil
+			return choiceAt(revisions, at), nil
 		}
 	}
-	return choice{}, nothing(revisions, runs)
+	return choice{}, noChoiceError(revisions, runs)
 }
 
-func chosen(revisions []cluster.Revision, at int) choice {
+func choiceAt(revisions []cluster.Revision, at int) choice {
 	c := choice{Revision: &revisions[at]}
 	for i := range at {
 		c.undone = append(c.undone, &revisions[i])
@@ -56,17 +56,17 @@ func chosen(revisions []cluster.Revision, at int) choice {
 }
 
 // nothing says why no revision is chosen without having been asked for.
-func nothing(revisions []cluster.Revision, runs *cluster.Revision) error {
+func noChoiceError(revisions []cluster.Revision, runs *cluster.Revision) error {
 	profile := revisions[0].Profile.Name
 	if len(revisions) == 1 && runs != nil {
-		return fmt.Errorf("there is nothing to roll SchedulingProfile %s back to: what runs, %s, is its only revision", profile, listed(revisions))
+		return fmt.Errorf("there is nothing to roll SchedulingProfile %s back to: what runs, %s, is its only revision", profile, revisionList(revisions))
 	}
 	return fmt.Errorf("there is nothing to roll SchedulingProfile %s back to: no other revision ran without being blamed for crashes; "+
-		"name one with --to: there are %s", profile, listed(revisions))
+		"name one with --to: there are %s", profile, revisionList(revisions))
 }
 
 // running is the revision that runs; nil where none is known to.
-func running(revisions []cluster.Revision, there *v1alpha1.SchedulingProfile) *cluster.Revision {
+func runningRevision(revisions []cluster.Revision, there *v1alpha1.SchedulingProfile) *cluster.Revision {
 	if there == nil || there.Status.Programmed == nil {
 		return nil
 	}
@@ -78,19 +78,19 @@ func running(revisions []cluster.Revision, there *v1alpha1.SchedulingProfile) *c
 }
 
 // asWritten says whether the profile as it is written runs.
-func asWritten(p *v1alpha1.SchedulingProfile) bool {
+func runsAsWritten(p *v1alpha1.SchedulingProfile) bool {
 	c := meta.FindStatusCondition(p.Status.Conditions, string(v1alpha1.ConditionProgrammed))
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == p.Generation
 }
 
-func listed(revisions []cluster.Revision) string {
+func revisionList(revisions []cluster.Revision) string {
 	var names []string
 	for i := range revisions {
-		names = append(names, named(&revisions[i]))
+		names = append(names, describeRevision(&revisions[i]))
 	}
 	return strings.Join(names, ", ")
 }
 
-func named(r *cluster.Revision) string {
-	return fmt.Sprintf("%d (%s, %s)", r.Number, r.Name, r.Standing())
+func describeRevision(r *cluster.Revision) string {
+	return fmt.Sprintf("%d (%s, %s)", r.Number, r.Name, r.Status())
 }

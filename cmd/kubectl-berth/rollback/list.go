@@ -23,11 +23,11 @@ type Revision struct {
 	// Generation is the profile's that it was.
 	Generation int64 `json:"generation"`
 	// Standing says in words what there is to know of it before it runs again.
-	Standing string `json:"standing"`
+	Status string `json:"standing"`
 	// HasServed says that a rollback chooses it without --to.
 	HasServed bool `json:"hasServed"`
 	// Runs says that it runs now.
-	Runs bool `json:"runs"`
+	Running bool `json:"runs"`
 	// OfThisProfile is false for one of a profile of the same name that was deleted.
 	OfThisProfile bool `json:"ofThisProfile"`
 	// PluginConfigs names by plugin those whose arguments are inline.
@@ -36,14 +36,14 @@ type Revision struct {
 }
 
 // print lists revisions, the newest first.
-func (o *options) print(revisions []cluster.Revision, there *v1alpha1.SchedulingProfile) error {
+func (o *options) printRevisions(revisions []cluster.Revision, there *v1alpha1.SchedulingProfile) error {
 	list := Revisions{Profile: revisions[0].Profile.Name}
 	for i := range revisions {
 		r := &revisions[i]
 		list.Revisions = append(list.Revisions, Revision{
-			Revision: r.Number, Name: r.Name, Hash: r.Hash, Generation: r.Generation, Standing: r.Standing(), HasServed: r.HasServed(),
-			Runs:          there != nil && there.Status.Programmed != nil && there.Status.Programmed.Revision == r.Name,
-			OfThisProfile: there != nil && r.UID == there.UID, PluginConfigs: r.Configs, Created: r.Created,
+			Revision: r.Number, Name: r.Name, Hash: r.Hash, Generation: r.Generation, Status: r.Status(), HasServed: r.HasServed(),
+			Running:       there != nil && there.Status.Programmed != nil && there.Status.Programmed.Revision == r.Name,
+			OfThisProfile: there != nil && r.UID == there.UID, PluginConfigs: r.PluginConfigs, Created: r.Created,
 		})
 	}
 	if o.output.Structured() {
@@ -58,10 +58,10 @@ func (o *options) print(revisions []cluster.Revision, there *v1alpha1.Scheduling
 		case !r.OfThisProfile:
 			of = "one before it"
 		}
-		if r.Runs {
+		if r.Running {
 			runs = "now"
 		}
-		rows = append(rows, []any{r.Revision, r.Name, r.Generation, r.Standing, of, runs, show.Age(r.Created, o.Now())})
+		rows = append(rows, []any{r.Revision, r.Name, r.Generation, r.Status, of, runs, show.Age(r.Created, o.Now())})
 	}
 	return show.NewTable(o.Out, false, show.Columns("Revision", "Name", "Generation", "Standing", "Of", "Runs", "Age")).Print(rows...)
 }

@@ -31,18 +31,18 @@ named again where it still holds the same ones. Where it does not, they stay inl
 in the profile, since an edit of the PluginConfig would change other profiles, too:
 this is said, with what differs. A profile that was deleted is created again; its
 revisions are kept for a day.`,
-	Rights: []verb.Right{
-		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", In: verb.InBerth},
+	Permissions: []verb.Permission{
+		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", Scope: verb.InBerthNamespace},
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
-		{Verbs: []string{"get", "patch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "but for --list"},
-		{Verbs: []string{"create"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", For: "for one that was deleted"},
-		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", For: "to name them again"},
+		{Verbs: []string{"get", "patch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "but for --list"},
+		{Verbs: []string{"create"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for one that was deleted"},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "to name them again"},
 	},
 	Examples: []verb.Example{
-		{Says: "What would going back change?", Command: "kubectl berth rollback batch --dry-run"},
-		{Says: "Which revisions are there? Back to the third", Command: "kubectl berth rollback batch --list && kubectl berth rollback batch --to 3"},
+		{Description: "What would going back change?", Command: "kubectl berth rollback batch --dry-run"},
+		{Description: "Which revisions are there? Back to the third", Command: "kubectl berth rollback batch --list && kubectl berth rollback batch --to 3"},
 	},
-	Fine: "it is written, or was so already",
+	OnSuccess: "it is written, or was so already",
 }
 
 type options struct {
@@ -61,11 +61,11 @@ func New(env verb.Env) *cobra.Command {
 	cmd.Flags().BoolVar(&o.list, "list", false, "list the revisions, and change nothing")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed; the API server judges it, and stores nothing")
 	o.output.AddFlag(cmd, "--list")
-	complete.Flag(cmd, "output", complete.Words(o.output.All()...))
+	complete.RegisterFlag(cmd, "output", complete.Values(o.output.All()...))
 	cmd.MarkFlagsMutuallyExclusive("list", "to")
 	cmd.MarkFlagsMutuallyExclusive("list", "dry-run")
-	cmd.ValidArgsFunction = complete.First(complete.Profiles(env, ""))
-	complete.Flag(cmd, "to", complete.Revisions(env))
+	cmd.ValidArgsFunction = complete.FirstArgument(complete.Profiles(env, ""))
+	complete.RegisterFlag(cmd, "to", complete.Revisions(env))
 	return cmd
 }
 
@@ -95,11 +95,11 @@ func (o *options) run(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case len(revisions) == 0 && there == nil:
-		return fmt.Errorf("%s; no revision of one is stored either", cluster.NoProfile(name, cluster.Names(profiles)))
+		return fmt.Errorf("%s; no revision of one is stored either", cluster.ProfileNotFound(name, cluster.ProfileNames(profiles)))
 	case len(revisions) == 0:
-		return fmt.Errorf("no revision of SchedulingProfile %s is stored in namespace %s: --berth-namespace says where Berth runs", name, c.Berth)
+		return fmt.Errorf("no revision of SchedulingProfile %s is stored in namespace %s: --berth-namespace says where Berth runs", name, c.BerthNamespace)
 	case o.list:
-		return o.print(revisions, there)
+		return o.printRevisions(revisions, there)
 	}
 	target, err := choose(o.to, revisions, there)
 	if err != nil {

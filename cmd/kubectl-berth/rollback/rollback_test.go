@@ -16,12 +16,12 @@ import (
 
 // history is batch as three generations of it ran, the last of them now; the
 // second was named by a PluginConfig, and processes died on the first.
-func history() (profiles []*v1alpha1.SchedulingProfile, revisions []*appsv1.ControllerRevision, config *v1alpha1.PluginConfig) {
+func testRevisions() (profiles []*v1alpha1.SchedulingProfile, revisions []*appsv1.ControllerRevision, config *v1alpha1.PluginConfig) {
 	config = plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated"}}`)
 	profiles = []*v1alpha1.SchedulingProfile{
-		plugin.Profile("batch", 1, plugin.Weighted("ImageLocality", 9)),
-		plugin.Profile("batch", 2, plugin.Weighted("TaintToleration", 5), plugin.From("NodeResourcesFit", "binpack")),
-		plugin.Profile("batch", 3, plugin.Weighted("TaintToleration", 7), plugin.From("NodeResourcesFit", "binpack")),
+		plugin.Profile("batch", 1, plugin.WithWeight("ImageLocality", 9)),
+		plugin.Profile("batch", 2, plugin.WithWeight("TaintToleration", 5), plugin.WithConfigRef("NodeResourcesFit", "binpack")),
+		plugin.Profile("batch", 3, plugin.WithWeight("TaintToleration", 7), plugin.WithConfigRef("NodeResourcesFit", "binpack")),
 	}
 	for i, p := range profiles {
 		revisions = append(revisions, plugin.Revision(p, int64(i+1), config))
@@ -31,8 +31,8 @@ func history() (profiles []*v1alpha1.SchedulingProfile, revisions []*appsv1.Cont
 	return profiles, revisions, config
 }
 
-func world(there *v1alpha1.SchedulingProfile) []client.Object {
-	_, revisions, config := history()
+func testObjects(there *v1alpha1.SchedulingProfile) []client.Object {
+	_, revisions, config := testRevisions()
 	objects := []client.Object{config, revisions[0], revisions[1], revisions[2]}
 	if there != nil {
 		objects = append(objects, there)
@@ -42,20 +42,20 @@ func world(there *v1alpha1.SchedulingProfile) []client.Object {
 
 // wellRunning is batch with its third generation at work, and brokenBy an edit
 // that was refused.
-func wellRunning() *v1alpha1.SchedulingProfile {
-	profiles, revisions, _ := history()
+func runningProfile() *v1alpha1.SchedulingProfile {
+	profiles, revisions, _ := testRevisions()
 	return plugin.Running(profiles[2], revisions[2], 3)
 }
 
-func brokenByAnEdit() *v1alpha1.SchedulingProfile {
-	_, revisions, _ := history()
-	return plugin.Running(plugin.Profile("batch", 4, plugin.Weighted("NodeResourceFit", 7)), revisions[2], 3)
+func profileWithRejectedEdit() *v1alpha1.SchedulingProfile {
+	_, revisions, _ := testRevisions()
+	return plugin.Running(plugin.Profile("batch", 4, plugin.WithWeight("NodeResourceFit", 7)), revisions[2], 3)
 }
 
 // unproved are the revisions of batch where the second ran for seconds: what is between
 // two edits that belong together.
-func unproved(marks map[string]string) []client.Object {
-	objects := world(wellRunning())
+func withShortRevision(marks map[string]string) []client.Object {
+	objects := testObjects(runningProfile())
 	for mark, value := range marks {
 		objects[2].GetAnnotations()[mark] = value
 	}
@@ -65,13 +65,13 @@ func unproved(marks map[string]string) []client.Object {
 }
 
 // onProbation is the world where what runs has not served yet.
-func onProbation(objects []client.Object) []client.Object {
-	objects[3].GetAnnotations()[v1alpha1.AnnotationProbation] = since
+func withRunningOnProbation(objects []client.Object) []client.Object {
+	objects[3].GetAnnotations()[v1alpha1.AnnotationProbation] = probationSince
 	return objects
 }
 
 // without is the world without some of its objects.
-func without(objects []client.Object, some ...int) (rest []client.Object) {
+func withoutObjects(objects []client.Object, some ...int) (rest []client.Object) {
 	for i, object := range objects {
 		if !slices.Contains(some, i) {
 			rest = append(rest, object)
@@ -81,56 +81,56 @@ func without(objects []client.Object, some ...int) (rest []client.Object) {
 }
 
 // edited is the world after an edit of its PluginConfig, and of what edit changes.
-func edited(edit func(*v1alpha1.SchedulingProfile)) []client.Object {
-	p := wellRunning()
+func withEditedConfig(edit func(*v1alpha1.SchedulingProfile)) []client.Object {
+	p := runningProfile()
 	edit(p)
-	objects := world(p)
+	objects := testObjects(p)
 	objects[0] = plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"LeastAllocated"}}`)
 	return objects
 }
 
 // referenceTaken is the world where the third generation has its arguments inline, and the
 // second revision says who gave them.
-func referenceTaken() []client.Object {
-	p := wellRunning()
+func withReferenceRemoved() []client.Object {
+	p := runningProfile()
 	p.Spec.PluginConfig[0] = v1alpha1.PluginArguments{Name: "NodeResourcesFit", Args: &runtime.RawExtension{Raw: []byte(`{"scoringStrategy":{"type":"LeastAllocated"}}`)}}
-	objects := world(p)
+	objects := testObjects(p)
 	objects[2].GetAnnotations()[v1alpha1.AnnotationPluginConfigs] = "NodeResourcesFit=binpack"
 	return objects
 }
 
-const since = "2026-03-01T11:00:00Z"
+const probationSince = "2026-03-01T11:00:00Z"
 
 func TestRollback(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		objects []client.Object
 		args    []string
 	}{
-		"the revisions":                                      {world(wellRunning()), []string{"batch", "--list"}},
-		"the revisions as JSON":                              {unproved(map[string]string{v1alpha1.AnnotationProbation: since, v1alpha1.AnnotationPluginConfigs: "NodeResourcesFit=binpack"}), []string{"batch", "--list", "-o", "json"}},
-		"a format without a list":                            {world(wellRunning()), []string{"batch", "-o", "json"}},
-		"the revisions of a deleted profile":                 {world(nil), []string{"batch", "--list"}},
-		"back to what ran before":                            {world(wellRunning()), []string{"batch"}},
-		"back to what runs, after a refused edit":            {world(brokenByAnEdit()), []string{"batch"}},
-		"a dry run":                                          {world(wellRunning()), []string{"batch", "--dry-run"}},
-		"back to one by number that processes died on":       {world(wellRunning()), []string{"batch", "--to", "1"}},
-		"a deleted profile comes back":                       {world(nil), []string{"batch"}},
-		"a revision that there is not":                       {world(wellRunning()), []string{"batch", "--to", "7"}},
-		"a name without a profile or revision":               {world(wellRunning()), []string{"bacth"}},
-		"past a revision that ran for seconds":               {unproved(map[string]string{v1alpha1.AnnotationProbation: since}), []string{"batch", "--dry-run"}},
-		"past a revision that was only tried":                {unproved(map[string]string{v1alpha1.AnnotationProbation: since, v1alpha1.AnnotationOnTrial: "true"}), []string{"batch", "--dry-run"}},
-		"to one on probation that served for a minute":       {unproved(map[string]string{v1alpha1.AnnotationProbation: since, v1alpha1.AnnotationServed: since}), []string{"batch", "--dry-run"}},
-		"the one revision runs":                              {without(world(wellRunning()), 1, 2), []string{"batch"}},
-		"none before it served for a minute":                 {without(unproved(map[string]string{v1alpha1.AnnotationProbation: since}), 1), []string{"batch", "--dry-run"}},
-		"what runs is on probation, and an edit was refused": {onProbation(world(brokenByAnEdit())), []string{"batch", "--dry-run"}},
-		"a process died while it built the one before":       {without(unproved(map[string]string{v1alpha1.AnnotationProbation: since, v1alpha1.AnnotationBuildBegun: since}), 1), []string{"batch", "--dry-run"}},
-		"none before it ran":                                 {without(world(wellRunning()), 2), []string{"batch"}},
-		"its PluginConfig holds other arguments":             {edited(func(*v1alpha1.SchedulingProfile) {}), []string{"batch", "--dry-run"}},
-		"its PluginConfig is gone":                           {without(world(wellRunning()), 0), []string{"batch", "--dry-run"}},
-		"a paused profile stays paused": {edited(func(p *v1alpha1.SchedulingProfile) {
+		"the revisions":                                      {testObjects(runningProfile()), []string{"batch", "--list"}},
+		"the revisions as JSON":                              {withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince, v1alpha1.AnnotationPluginConfigs: "NodeResourcesFit=binpack"}), []string{"batch", "--list", "-o", "json"}},
+		"a format without a list":                            {testObjects(runningProfile()), []string{"batch", "-o", "json"}},
+		"the revisions of a deleted profile":                 {testObjects(nil), []string{"batch", "--list"}},
+		"back to what ran before":                            {testObjects(runningProfile()), []string{"batch"}},
+		"back to what runs, after a refused edit":            {testObjects(profileWithRejectedEdit()), []string{"batch"}},
+		"a dry run":                                          {testObjects(runningProfile()), []string{"batch", "--dry-run"}},
+		"back to one by number that processes died on":       {testObjects(runningProfile()), []string{"batch", "--to", "1"}},
+		"a deleted profile comes back":                       {testObjects(nil), []string{"batch"}},
+		"a revision that there is not":                       {testObjects(runningProfile()), []string{"batch", "--to", "7"}},
+		"a name without a profile or revision":               {testObjects(runningProfile()), []string{"bacth"}},
+		"past a revision that ran for seconds":               {withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince}), []string{"batch", "--dry-run"}},
+		"past a revision that was only tried":                {withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince, v1alpha1.AnnotationOnTrial: "true"}), []string{"batch", "--dry-run"}},
+		"to one on probation that served for a minute":       {withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince, v1alpha1.AnnotationServed: probationSince}), []string{"batch", "--dry-run"}},
+		"the one revision runs":                              {withoutObjects(testObjects(runningProfile()), 1, 2), []string{"batch"}},
+		"none before it served for a minute":                 {withoutObjects(withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince}), 1), []string{"batch", "--dry-run"}},
+		"what runs is on probation, and an edit was refused": {withRunningOnProbation(testObjects(profileWithRejectedEdit())), []string{"batch", "--dry-run"}},
+		"a process died while it built the one before":       {withoutObjects(withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince, v1alpha1.AnnotationBuildBegun: probationSince}), 1), []string{"batch", "--dry-run"}},
+		"none before it ran":                                 {withoutObjects(testObjects(runningProfile()), 2), []string{"batch"}},
+		"its PluginConfig holds other arguments":             {withEditedConfig(func(*v1alpha1.SchedulingProfile) {}), []string{"batch", "--dry-run"}},
+		"its PluginConfig is gone":                           {withoutObjects(testObjects(runningProfile()), 0), []string{"batch", "--dry-run"}},
+		"a paused profile stays paused": {withEditedConfig(func(p *v1alpha1.SchedulingProfile) {
 			p.Spec.State, p.Spec.Activation = v1alpha1.StatePaused, v1alpha1.ActivationManual
 		}), []string{"batch", "--dry-run"}},
-		"a reference that an edit took away comes back": {referenceTaken(), []string{"batch", "--dry-run"}},
+		"a reference that an edit took away comes back": {withReferenceRemoved(), []string{"batch", "--dry-run"}},
 		"a profile without a revision":                  {[]client.Object{plugin.Profile("batch", 1)}, []string{"batch"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestRollback(t *testing.T) {
 }
 
 func TestARollbackWritesTheRevisionAndADryRunDoesNot(t *testing.T) {
-	stage := plugin.New(t, world(wellRunning())...)
+	stage := plugin.New(t, testObjects(runningProfile())...)
 	read := func() *v1alpha1.SchedulingProfile {
 		t.Helper()
 		p, err := stage.Profile(t.Context(), "batch")

@@ -27,23 +27,23 @@ type target struct {
 
 // note is a sentence, and the lines of a diff below it; nil for none.
 type note struct {
-	says string
+	text string
 	diff []string
 }
 
 // aim makes the object of a revision, given the profile as it is, which is empty for
 // one that was deleted. It carries kubectl's annotation of what was applied last.
-func aim(ctx context.Context, c *cluster.Cluster, to choice, before *unstructured.Unstructured) (target, error) {
+func newTarget(ctx context.Context, c *cluster.Cluster, to choice, before *unstructured.Unstructured) (target, error) {
 	t := target{choice: to, object: &unstructured.Unstructured{}}
 	if err := t.object.UnmarshalJSON(to.Data); err != nil {
 		return t, fmt.Errorf("revision %s does not hold a profile: %w", to.Name, err)
 	}
 	t.object.SetAPIVersion(v1alpha1.GroupVersion.String()) // it may have been stored under another
-	t.undoes()
-	if err := t.keep(before); err != nil {
+	t.noteUndone()
+	if err := t.keepState(before); err != nil {
 		return t, err
 	}
-	if err := t.name(ctx, c, before); err != nil {
+	if err := t.restoreReferences(ctx, c, before); err != nil {
 		return t, err
 	}
 	applied, err := t.object.MarshalJSON()
@@ -58,22 +58,22 @@ func aim(ctx context.Context, c *cluster.Cluster, to choice, before *unstructure
 }
 
 // undoes notes the revisions between what is written and the one to go back to.
-func (t *target) undoes() {
+func (t *target) noteUndone() {
 	var names []string
 	for _, r := range t.undone {
 		if r.OnTrial {
 			continue // it never ran
 		}
-		names = append(names, named(r))
+		names = append(names, describeRevision(r))
 	}
 	if len(names) > 0 {
-		t.notes = append(t.notes, note{says: "This undoes " + show.Count(len(names), "revision") + ": " + strings.Join(names, ", ") + "."})
+		t.notes = append(t.notes, note{text: "This undoes " + show.Count(len(names), "revision") + ": " + strings.Join(names, ", ") + "."})
 	}
 }
 
 // keep leaves state and activation as they are: they say whether and when a profile
 // runs, and a pause that ended with a rollback would come as a surprise.
-func (t *target) keep(before *unstructured.Unstructured) error {
+func (t *target) keepState(before *unstructured.Unstructured) error {
 	for _, field := range []string{"state", "activation"} {
 		is, there, err := unstructured.NestedString(before.Object, "spec", field)
 		if err != nil {
@@ -89,26 +89,26 @@ func (t *target) keep(before *unstructured.Unstructured) error {
 		if err := unstructured.SetNestedField(t.object.Object, is, "spec", field); err != nil {
 			return err
 		}
-		t.notes = append(t.notes, note{says: fmt.Sprintf("spec.%s stays %s; it was %s when the revision ran.", field, is, was)})
+		t.notes = append(t.notes, note{text: fmt.Sprintf("spec.%s stays %s; it was %s when the revision ran.", field, is, was)})
 	}
 	return nil
 }
 
 // name puts references to PluginConfigs in the place of arguments that they gave and
 // still hold, and notes those that hold others.
-func (t *target) name(ctx context.Context, c *cluster.Cluster, before *unstructured.Unstructured) error {
+func (t *target) restoreReferences(ctx context.Context, c *cluster.Cluster, before *unstructured.Unstructured) error {
 	entries, _, err := unstructured.NestedSlice(t.object.Object, "spec", "pluginConfig")
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	named := references(before)
+	named := configReferences(before)
 	for i := range entries {
 		entry, ok := entries[i].(map[string]any)
 		if !ok {
 			return fmt.Errorf("revision %s: spec.pluginConfig[%d] must be an object", t.Name, i)
 		}
 		plugin, _, _ := unstructured.NestedString(entry, "name")
-		config := t.Configs[plugin]
+		config := t.PluginConfigs[plugin]
 		if config == "" {
 			config = named[plugin]
 		}
@@ -116,7 +116,7 @@ func (t *target) name(ctx context.Context, c *cluster.Cluster, before *unstructu
 		if config == "" || !inline {
 			continue
 		}
-		same, says := t.compare(ctx, c, config, plugin, args)
+		same, says := t.compareArguments(ctx, c, config, plugin, args)
 		if same {
 			delete(entry, "args")
 			entry["configRef"] = map[string]any{"name": config}
@@ -128,7 +128,7 @@ func (t *target) name(ctx context.Context, c *cluster.Cluster, before *unstructu
 }
 
 // references are the PluginConfigs that a profile names, by plugin.
-func references(profile *unstructured.Unstructured) map[string]string {
+func configReferences(profile *unstructured.Unstructured) map[string]string {
 	entries, _, _ := unstructured.NestedSlice(profile.Object, "spec", "pluginConfig")
 	by := map[string]string{}
 	for _, e := range entries {
@@ -142,26 +142,26 @@ func references(profile *unstructured.Unstructured) map[string]string {
 
 // compare says whether a PluginConfig gives a plugin these arguments, and else what it
 // means that they are inline.
-func (t *target) compare(ctx context.Context, c *cluster.Cluster, name, plugin string, args any) (same bool, why note) {
+func (t *target) compareArguments(ctx context.Context, c *cluster.Cluster, name, plugin string, args any) (same bool, why note) {
 	inline := fmt.Sprintf("The arguments of %s are inline, so that edits of PluginConfig %s do not reach this profile: ", plugin, name)
 	config, err := c.PluginConfig(ctx, name)
 	switch {
 	case err != nil:
-		return false, note{says: inline + "whether it still holds them is unknown: " + err.Error()}
+		return false, note{text: inline + "whether it still holds them is unknown: " + err.Error()}
 	case config == nil:
-		return false, note{says: inline + "it was deleted."}
+		return false, note{text: inline + "it was deleted."}
 	case config.Spec.Plugin != plugin:
-		return false, note{says: inline + "it is for " + config.Spec.Plugin + " now."}
+		return false, note{text: inline + "it is for " + config.Spec.Plugin + " now."}
 	}
 	var now any
-	if err := json.Unmarshal(config.Spec.Args.Raw, &now); err == nil && equal(now, args) {
+	if err := json.Unmarshal(config.Spec.Args.Raw, &now); err == nil && equalJSON(now, args) {
 		return true, note{}
 	}
-	return false, note{says: inline + "it holds other ones now. It is left as it is:", diff: argumentsDiff(config, t.choice, now, args)}
+	return false, note{text: inline + "it holds other ones now. It is left as it is:", diff: argumentsDiff(config, t.choice, now, args)}
 }
 
 // equal compares values as JSON has them: an int64 and a float64 of one value are the same.
-func equal(a, b any) bool {
+func equalJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	if errX != nil || errY != nil {

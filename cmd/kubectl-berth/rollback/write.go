@@ -29,25 +29,25 @@ func (o *options) write(ctx context.Context, c *cluster.Cluster, to choice) erro
 	err := c.Client.Get(ctx, client.ObjectKey{Name: to.Profile.Name}, before)
 	gone := apierrors.IsNotFound(err)
 	if err != nil && !gone {
-		return cluster.Plain(err)
+		return cluster.UserError(err)
 	}
-	t, err := aim(ctx, c, to, before)
+	t, err := newTarget(ctx, c, to, before)
 	if err != nil {
 		return err
 	}
 	after := before.DeepCopy()
 	if gone {
-		after, err = t.object, c.Client.Create(ctx, t.object, o.creation()...)
+		after, err = t.object, c.Client.Create(ctx, t.object, o.createOptions()...)
 	} else {
 		err = o.patch(ctx, c, after, t.object)
 	}
 	if err != nil {
-		return fmt.Errorf("revision %s: %w", to.Name, cluster.Plain(err))
+		return fmt.Errorf("revision %s: %w", to.Name, cluster.UserError(err))
 	}
-	return o.tell(t, before, after)
+	return o.printResult(t, before, after)
 }
 
-func (o *options) creation() []client.CreateOption {
+func (o *options) createOptions() []client.CreateOption {
 	options := []client.CreateOption{client.FieldOwner(fieldManager)}
 	if o.dryRun {
 		options = append(options, client.DryRunAll)
@@ -79,14 +79,14 @@ func (o *options) patch(ctx context.Context, c *cluster.Cluster, object, wanted 
 }
 
 // tell says what became of the profile.
-func (o *options) tell(t target, before, after *unstructured.Unstructured) error {
+func (o *options) printResult(t target, before, after *unstructured.Unstructured) error {
 	would := ""
 	if o.dryRun {
 		would = " (dry run: nothing is stored)"
 	}
 	to := t.choice
-	what := fmt.Sprintf("revision %d, %s (generation %d, %s)", to.Number, to.Name, to.Generation, to.Standing())
-	lines, err := changes(before, after)
+	what := fmt.Sprintf("revision %d, %s (generation %d, %s)", to.Number, to.Name, to.Generation, to.Status())
+	lines, err := specDiff(before, after)
 	if err != nil {
 		return err
 	}
@@ -96,8 +96,8 @@ func (o *options) tell(t target, before, after *unstructured.Unstructured) error
 	}
 	fmt.Fprintln(o.Out, show.Wrap(fmt.Sprintf("SchedulingProfile %s goes back to %s%s", to.Profile.Name, what, would), "", "  "))
 	fmt.Fprintln(o.Out, strings.Join(lines, "\n"))
-	for _, n := range append(t.notes, o.notes(to, after)...) {
-		fmt.Fprintln(o.Out, show.Wrap(n.says, "", "  "))
+	for _, n := range append(t.notes, o.followUpNotes(to, after)...) {
+		fmt.Fprintln(o.Out, show.Wrap(n.text, "", "  "))
 		if n.diff != nil {
 			fmt.Fprintln(o.Out, strings.Join(n.diff, "\n"))
 		}
@@ -106,32 +106,32 @@ func (o *options) tell(t target, before, after *unstructured.Unstructured) error
 }
 
 // notes are what the lines alone do not say of what comes next.
-func (o *options) notes(to choice, after *unstructured.Unstructured) []note {
+func (o *options) followUpNotes(to choice, after *unstructured.Unstructured) []note {
 	var notes []note
 	if to.HasRun() && !to.HasServed() {
-		notes = append(notes, note{says: "This revision ran for less than a minute."})
+		notes = append(notes, note{text: "This revision ran for less than a minute."})
 	}
-	if to.Blamed != "" {
-		notes = append(notes, note{says: "Berth may blame this revision for crashes, and run another one: `kubectl berth retry " + to.Profile.Name + "` has it tried again."})
+	if to.BlamedFor != "" {
+		notes = append(notes, note{text: "Berth may blame this revision for crashes, and run another one: `kubectl berth retry " + to.Profile.Name + "` has it tried again."})
 	}
 	activation, _, _ := unstructured.NestedString(after.Object, "spec", "activation")
 	switch name := to.Profile.Name; {
 	case o.dryRun:
 	case activation == string(v1alpha1.ActivationManual):
-		notes = append(notes, note{says: "Its activation is Manual: once it was tried, `kubectl berth profiles " + name + "` says how to approve it."})
+		notes = append(notes, note{text: "Its activation is Manual: once it was tried, `kubectl berth profiles " + name + "` says how to approve it."})
 	default:
-		notes = append(notes, note{says: "To wait until it runs: kubectl wait --for=condition=Ready sprof/" + name})
+		notes = append(notes, note{text: "To wait until it runs: kubectl wait --for=condition=Ready sprof/" + name})
 	}
 	return notes
 }
 
 // changes are the lines in which two specs differ; nil for none.
-func changes(before, after *unstructured.Unstructured) ([]string, error) {
-	was, err := lines(before)
+func specDiff(before, after *unstructured.Unstructured) ([]string, error) {
+	was, err := specLines(before)
 	if err != nil {
 		return nil, err
 	}
-	is, err := lines(after)
+	is, err := specLines(after)
 	if err != nil {
 		return nil, err
 	}
@@ -140,22 +140,22 @@ func changes(before, after *unstructured.Unstructured) ([]string, error) {
 
 // lines are the YAML of a spec, without what is empty: a revision spells out
 // every list.
-func lines(object *unstructured.Unstructured) ([]string, error) {
+func specLines(object *unstructured.Unstructured) ([]string, error) {
 	spec, there := object.Object["spec"]
 	if !there {
 		return nil, nil
 	}
-	text, err := yaml.Marshal(map[string]any{"spec": filled(spec)})
+	text, err := yaml.Marshal(map[string]any{"spec": withoutEmpty(spec)})
 	return strings.Split(strings.TrimSpace(string(text)), "\n"), err
 }
 
 // filled is a value without the empty objects and lists in it.
-func filled(value any) any {
+func withoutEmpty(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		some := map[string]any{}
 		for key, v := range value {
-			if v = filled(v); v != nil {
+			if v = withoutEmpty(v); v != nil {
 				some[key] = v
 			}
 		}

@@ -6,19 +6,19 @@ import (
 )
 
 // cellWidth is the most characters that a cell of Bands has, but for wide ones.
-const cellWidth = 40
+const maxCellWidth = 40
 
 // Bands are a table with more columns than a line has room for: those that do not
 // fit go on below, an empty line in between, behind the first pinned ones, which
 // every band has. wide cuts and breaks nothing.
-func Bands(header []string, rows [][]string, pinned int, wide bool) string {
+func SplitTable(header []string, rows [][]string, pinned int, wide bool) string {
 	table := append([][]string{header}, rows...)
 	widths := make([]int, len(header))
 	for i, row := range table {
 		table[i] = append([]string(nil), row...)
 		for c := range row {
 			if c >= pinned && i > 0 && !wide {
-				table[i][c] = Cut(row[c], cellWidth)
+				table[i][c] = Truncate(row[c], maxCellWidth)
 			}
 			widths[c] = max(widths[c], utf8.RuneCountInString(table[i][c]))
 		}
@@ -26,13 +26,13 @@ func Bands(header []string, rows [][]string, pinned int, wide bool) string {
 	text := ""
 	for from := pinned; ; {
 		to := from
-		for left := Width - sum(widths[:pinned]); to < len(header); to++ {
+		for left := Width - totalWidth(widths[:pinned]); to < len(header); to++ {
 			if left -= widths[to] + padding; left+padding < 0 && to > from && !wide {
 				break
 			}
 		}
 		for _, row := range table {
-			text += line(row, widths, pinned, from, to) + "\n"
+			text += bandLine(row, widths, pinned, from, to) + "\n"
 		}
 		if from = to; from >= len(header) {
 			return text
@@ -41,7 +41,7 @@ func Bands(header []string, rows [][]string, pinned int, wide bool) string {
 	}
 }
 
-func sum(widths []int) (n int) {
+func totalWidth(widths []int) (n int) {
 	for _, w := range widths {
 		n += w + padding
 	}
@@ -49,7 +49,7 @@ func sum(widths []int) (n int) {
 }
 
 // line is a row's pinned cells and some of the others.
-func line(row []string, widths []int, pinned, from, to int) string {
+func bandLine(row []string, widths []int, pinned, from, to int) string {
 	var b strings.Builder
 	cell := func(c int) {
 		b.WriteString(row[c] + strings.Repeat(" ", widths[c]-utf8.RuneCountInString(row[c])+padding))

@@ -1,20 +1,20 @@
 package show
 
 // around is how many equal lines are shown before and after a difference.
-const around = 3
+const diffContext = 3
 
 // Diff returns the lines of before and after with what became of each in front:
 // "- " gone, "+ " come, "  " stayed. Far from a difference, "  …" stands for
 // lines that stayed. It returns nothing for equal ones.
 func Diff(before, after []string) []string {
-	lines := merge(before, after)
+	lines := diffLines(before, after)
 	shown, differs := make([]bool, len(lines)), false
 	for i, line := range lines {
 		if line[0] == ' ' {
 			continue
 		}
 		differs = true
-		for j := max(0, i-around); j <= min(len(lines)-1, i+around); j++ {
+		for j := max(0, i-diffContext); j <= min(len(lines)-1, i+diffContext); j++ {
 			shown[j] = true
 		}
 	}
@@ -34,7 +34,7 @@ func Diff(before, after []string) []string {
 }
 
 // merge finds the longest lines that both have in common, in order.
-func merge(before, after []string) []string {
+func diffLines(before, after []string) []string {
 	// common[i][j] is how many lines before[i:] and after[j:] share.
 	common := make([][]int, len(before)+1)
 	for i := range common {

@@ -14,15 +14,15 @@ import (
 // Format is the flag -o of a verb that prints values which are no object of the API
 // server: "json", "yaml", or one of the verb's own for text. The empty one is text.
 type Format struct {
-	name string
-	own  []string
+	name        string
+	textFormats []string
 }
 
 // NewFormat returns the flag, not set. own are the verb's formats of text.
-func NewFormat(own ...string) *Format { return &Format{own: own} }
+func NewFormat(own ...string) *Format { return &Format{textFormats: own} }
 
 // All are the formats that -o takes.
-func (f *Format) All() []string { return append(slices.Clone(f.own), "json", "yaml") }
+func (f *Format) All() []string { return append(slices.Clone(f.textFormats), "json", "yaml") }
 
 // AddFlag registers -o, which is for values of what is named; nothing: for all.
 func (f *Format) AddFlag(cmd *cobra.Command, with string) {

@@ -12,7 +12,7 @@ import (
 )
 
 // wide is the format that the printers of cli-runtime do not know.
-const wide = "wide"
+const formatWide = "wide"
 
 // Output is the flag -o of a verb that prints objects.
 type Output struct {
@@ -31,10 +31,10 @@ func (o *Output) AddFlags(cmd *cobra.Command) {
 }
 
 // Formats are those that -o takes.
-func (o *Output) Formats() []string { return slices.Insert(o.flags.AllowedFormats(), 0, wide) }
+func (o *Output) Formats() []string { return slices.Insert(o.flags.AllowedFormats(), 0, formatWide) }
 
 // Wide says whether tables have all their columns.
-func (o *Output) Wide() bool { return *o.flags.OutputFormat == wide }
+func (o *Output) Wide() bool { return *o.flags.OutputFormat == formatWide }
 
 // Name says whether names are printed, which are printed one by one.
 func (o *Output) Name() bool { return *o.flags.OutputFormat == "name" }

@@ -10,7 +10,7 @@ import (
 const unresolvable = "UnschedulableAndUnresolvable"
 
 // Refusals prints who refuses how many nodes, and why.
-func Refusals(out io.Writer, rejections []decision.Rejection, wide bool) error {
+func Rejections(out io.Writer, rejections []decision.Rejection, wide bool) error {
 	var rows [][]any
 	for _, r := range rejections {
 		reason := r.Reason

@@ -13,7 +13,7 @@ import (
 )
 
 // Plugins are those that scored nodes, by name.
-func Plugins(nodes []decision.NodeScore) []string {
+func ScoredPlugins(nodes []decision.NodeScore) []string {
 	plugins := map[string]bool{}
 	for _, node := range nodes {
 		for name := range node.Plugins {
@@ -26,18 +26,18 @@ func Plugins(nodes []decision.NodeScore) []string {
 // Scores are nodes, a column each, with what each plugin gave. Where they are too
 // many for a line, they go on below, an empty line in between. marks stand behind
 // the names of the nodes that have one.
-func Scores(nodes []decision.NodeScore, marks map[string]string) string {
-	plugins, text := Plugins(nodes), ""
+func ScoreTables(nodes []decision.NodeScore, marks map[string]string) string {
+	plugins, text := ScoredPlugins(nodes), ""
 	for rest := nodes; len(rest) > 0; {
-		n := fitting(plugins, rest, marks)
-		text += matrix(plugins, rest[:n], marks) + "\n"
+		n := nodesPerTable(plugins, rest, marks)
+		text += scoreTable(plugins, rest[:n], marks) + "\n"
 		rest = rest[n:]
 	}
 	return text
 }
 
 // fitting is how many of the nodes have room in one line, at least one.
-func fitting(plugins []string, nodes []decision.NodeScore, marks map[string]string) int {
+func nodesPerTable(plugins []string, nodes []decision.NodeScore, marks map[string]string) int {
 	left := Width - len("total") - padding
 	for _, name := range plugins {
 		left = min(left, Width-len(name)-padding)
@@ -52,7 +52,7 @@ func fitting(plugins []string, nodes []decision.NodeScore, marks map[string]stri
 	return n
 }
 
-func matrix(plugins []string, nodes []decision.NodeScore, marks map[string]string) string {
+func scoreTable(plugins []string, nodes []decision.NodeScore, marks map[string]string) string {
 	var out bytes.Buffer
 	w := printers.GetNewTabWriter(&out)
 	row := func(title string, cell func(decision.NodeScore) string) {

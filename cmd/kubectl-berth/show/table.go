@@ -17,8 +17,8 @@ const Width = 120
 
 // padding and least are what the table printer gives each column.
 const (
-	padding = 3
-	least   = 6
+	padding        = 3
+	minColumnWidth = 6
 )
 
 // Column is one of a table. A Wide one is there with -o wide only.
@@ -56,7 +56,7 @@ func NewTable(out io.Writer, wide bool, columns []Column) *Table {
 	for _, c := range columns {
 		if wide || !c.Wide {
 			t.columns = append(t.columns, c)
-			t.widths = append(t.widths, max(least, len(c.Name)+padding))
+			t.widths = append(t.widths, max(minColumnWidth, len(c.Name)+padding))
 		}
 	}
 	return t
@@ -77,7 +77,7 @@ func (t *Table) Print(rows ...[]any) error {
 		}
 	}
 	for _, row := range rows {
-		table.Rows = append(table.Rows, metav1.TableRow{Cells: t.cut(row)})
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: t.truncateLast(row)})
 	}
 	if err := t.printer.PrintObj(table, t.out); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (t *Table) Print(rows ...[]any) error {
 	return t.out.Flush()
 }
 
-func (t *Table) cut(row []any) []any {
+func (t *Table) truncateLast(row []any) []any {
 	if t.wide {
 		return row
 	}
@@ -95,6 +95,6 @@ func (t *Table) cut(row []any) []any {
 	}
 	last := len(row) - 1
 	cut := append([]any(nil), row...)
-	cut[last] = Cut(fmt.Sprint(row[last]), max(left, len(t.columns[last].Name), 20))
+	cut[last] = Truncate(fmt.Sprint(row[last]), max(left, len(t.columns[last].Name), 20))
 	return cut
 }

@@ -39,7 +39,7 @@ func Count(n int, what string) string {
 }
 
 // Cut cuts text to at most limit characters.
-func Cut(text string, limit int) string {
+func Truncate(text string, limit int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if utf8.RuneCountInString(text) <= limit {
 		return text

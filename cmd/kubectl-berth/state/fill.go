@@ -1,10 +1,10 @@
 package state
 
-import "github.com/berthdev/berth/scheduler/offline"
+import "github.com/berthdev/berth/scheduler/sandbox"
 
 // Fill tells the scheduler what there is, as the manager's informers would, and
 // returns how many pods wait for the profile that hold no room yet.
-func (s *State) Fill(scheduler *offline.Scheduler, p *Profile) (waiting int, err error) {
+func (s *State) Fill(scheduler *sandbox.Scheduler, p *Profile) (waiting int, err error) {
 	for _, object := range s.Others {
 		if err := scheduler.SetObject(object); err != nil {
 			return 0, err

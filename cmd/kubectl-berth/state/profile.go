@@ -31,7 +31,7 @@ type Profile struct {
 	Source  *v1alpha1.SchedulingProfile
 	Configs map[string]*v1alpha1.PluginConfig
 	// Held is why its pods are not tried at all; empty where they are.
-	Held string
+	HeldMessage string
 	// Serves says which schedulerNames Berth serves.
 	Serves func(name string) bool
 }
@@ -52,22 +52,22 @@ func (r Reader) Running(ctx context.Context, name, asked string) (*Profile, erro
 		}
 	}
 	if written == nil {
-		return nil, fmt.Errorf("%s: %w%s", asked, ErrNoProfile, strings.TrimPrefix(cluster.NoProfile(name, cluster.Names(all)), ErrNoProfile.Error()))
+		return nil, fmt.Errorf("%s: %w%s", asked, ErrNoProfile, strings.TrimPrefix(cluster.ProfileNotFound(name, cluster.ProfileNames(all)), ErrNoProfile.Error()))
 	}
-	p, err := r.running(ctx, written)
+	p, err := r.compileRunning(ctx, written)
 	if err != nil {
 		return nil, err
 	}
 	p.Name, p.Hash, p.Serves = name, written.Status.Programmed.Hash, func(name string) bool { return runs[name] }
 	if written.Spec.State == v1alpha1.StatePaused {
-		p.Held = fmt.Sprintf("SchedulingProfile %s is paused: the pod waits until its spec.state is Active", name)
+		p.HeldMessage = fmt.Sprintf("SchedulingProfile %s is paused: the pod waits until its spec.state is Active", name)
 	}
 	return p, nil
 }
 
 // running is what runs of a profile: its revision, or where that cannot be read,
 // the profile as it is written.
-func (r Reader) running(ctx context.Context, written *v1alpha1.SchedulingProfile) (*Profile, error) {
+func (r Reader) compileRunning(ctx context.Context, written *v1alpha1.SchedulingProfile) (*Profile, error) {
 	programmed := written.Status.Programmed
 	if programmed == nil {
 		why := "nobody has looked at it yet; `kubectl berth check` says whether Berth runs"
@@ -123,9 +123,9 @@ func (r Reader) Compile(ctx context.Context, title string, p *v1alpha1.Schedulin
 }
 
 // Holds finds out whether the profile takes pods of a namespace.
-func (p *Profile) Holds(namespace string, in *State, note func(string, ...any)) {
+func (p *Profile) CheckNamespace(namespace string, in *State, note func(string, ...any)) {
 	allowed := p.Blueprint.Namespaces
-	if p.Held != "" || allowed == nil {
+	if p.HeldMessage != "" || allowed == nil {
 		return
 	}
 	has, known := in.Namespaces[namespace]
@@ -133,7 +133,7 @@ func (p *Profile) Holds(namespace string, in *State, note func(string, ...any)) 
 	case in.Namespaces == nil:
 		note("whether profile %s takes pods of namespace %s is not known: spec.allowedNamespaces asks for %s", p.Name, namespace, allowed)
 	case !known || !allowed.Matches(labels.Set(has)):
-		p.Held = fmt.Sprintf("SchedulingProfile %s takes no pods of namespace %s: the pod waits until spec.allowedNamespaces (%s) matches the namespace's labels",
+		p.HeldMessage = fmt.Sprintf("SchedulingProfile %s takes no pods of namespace %s: the pod waits until spec.allowedNamespaces (%s) matches the namespace's labels",
 			p.Name, namespace, allowed)
 	}
 }

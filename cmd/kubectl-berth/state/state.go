@@ -54,14 +54,14 @@ type Reader struct {
 
 // Kind is one beside nodes and pods that plugins read, and what an answer leaves
 // out without it.
-type Kind struct {
-	List    client.ObjectList
-	Name    string
-	Without string
+type ReadableKind struct {
+	List         client.ObjectList
+	Name         string
+	IfUnreadable string
 }
 
 // Readable are those kinds.
-var Readable = append([]Kind{
+var Readable = append([]ReadableKind{
 	{&v1.NamespaceList{}, "namespaces", "namespaceSelectors of pod affinity select nothing, and allowedNamespaces is not asked"},
 	{&v1.ServiceList{}, "services", "default spreading does not count a Service's pods"},
 	{&v1.ReplicationControllerList{}, "replicationcontrollers", "default spreading does not count a ReplicationController's pods"},
@@ -69,10 +69,10 @@ var Readable = append([]Kind{
 	{&appsv1.StatefulSetList{}, "statefulsets.apps", "default spreading does not count a StatefulSet's pods"},
 	{&policyv1.PodDisruptionBudgetList{}, "poddisruptionbudgets.policy", "no pod counts as kept from preemption"},
 	{&resourcev1.DeviceClassList{}, "deviceclasses.resource.k8s.io", "every extended resource counts as the node's own"},
-}, storage...)
+}, storageKinds...)
 
 // Ended leaves out the pods that take no room, as Berth does.
-var Ended = client.MatchingFieldsSelector{Selector: fields.AndSelectors(
+var NotEnded = client.MatchingFieldsSelector{Selector: fields.AndSelectors(
 	fields.OneTermNotEqualSelector("status.phase", string(v1.PodSucceeded)),
 	fields.OneTermNotEqualSelector("status.phase", string(v1.PodFailed)),
 )}
@@ -81,31 +81,31 @@ var Ended = client.MatchingFieldsSelector{Selector: fields.AndSelectors(
 // without which there is no answer.
 func (r Reader) Read(ctx context.Context) (*State, error) {
 	s := &State{}
-	err := r.Each(ctx, &v1.NodeList{}, func(one Object) { s.Nodes = append(s.Nodes, one.(*v1.Node)) })
+	err := r.ListEach(ctx, &v1.NodeList{}, func(one Object) { s.Nodes = append(s.Nodes, one.(*v1.Node)) })
 	if err != nil {
-		return nil, fmt.Errorf("nodes: without them there is no answer: %w", cluster.Plain(err))
+		return nil, fmt.Errorf("nodes: without them there is no answer: %w", cluster.UserError(err))
 	}
-	err = r.Each(ctx, &v1.PodList{}, func(one Object) { s.Pods = append(s.Pods, one.(*v1.Pod)) }, Ended)
+	err = r.ListEach(ctx, &v1.PodList{}, func(one Object) { s.Pods = append(s.Pods, one.(*v1.Pod)) }, NotEnded)
 	if err != nil {
-		return nil, fmt.Errorf("pods of all namespaces: without them nobody knows which room is taken: %w", cluster.Plain(err))
+		return nil, fmt.Errorf("pods of all namespaces: without them nobody knows which room is taken: %w", cluster.UserError(err))
 	}
 	for _, kind := range Readable {
 		if _, budgets := kind.List.(*policyv1.PodDisruptionBudgetList); budgets && !r.Preempts {
 			continue
 		}
 		names := map[string]map[string]string{}
-		err := r.Each(ctx, kind.List, func(one Object) {
+		err := r.ListEach(ctx, kind.List, func(one Object) {
 			s.Others = append(s.Others, one)
 			names[one.GetName()] = one.GetLabels()
 		})
 		switch {
 		case apierrors.IsForbidden(err):
-			r.Note("you may not list %s: %s", kind.Name, kind.Without)
+			r.Note("you may not list %s: %s", kind.Name, kind.IfUnreadable)
 			continue
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 			continue // an older API server has none
 		case err != nil:
-			return nil, fmt.Errorf("%s: %w", kind.Name, cluster.Plain(err))
+			return nil, fmt.Errorf("%s: %w", kind.Name, cluster.UserError(err))
 		}
 		if _, is := kind.List.(*v1.NamespaceList); is {
 			s.Namespaces = names
@@ -115,7 +115,7 @@ func (r Reader) Read(ctx context.Context) (*State, error) {
 }
 
 // Each hands over the objects of a kind, all namespaces, read in pages.
-func (r Reader) Each(ctx context.Context, kind client.ObjectList, use func(Object), selected ...client.ListOption) error {
+func (r Reader) ListEach(ctx context.Context, kind client.ObjectList, use func(Object), selected ...client.ListOption) error {
 	pages := pager.New(func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
 		list := kind.DeepCopyObject().(client.ObjectList)
 		all := append([]client.ListOption{client.Limit(page.Limit), client.Continue(page.Continue)}, selected...)

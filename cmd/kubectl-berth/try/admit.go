@@ -17,7 +17,7 @@ import (
 // admit makes the pod what it would be once it is created: by a dry run, or
 // where that may not be, by the defaults that are known here.
 func (o *options) admit(ctx context.Context, s *subject, live *state.State) error {
-	s.waits(live)
+	s.replacePending(live)
 	why := "you may not create pods in namespace " + s.pod.Namespace
 	if o.mayCreate(ctx, s.pod.Namespace) {
 		admitted, err := o.dryRun(ctx, s.pod)
@@ -32,7 +32,7 @@ func (o *options) admit(ctx context.Context, s *subject, live *state.State) erro
 		}
 		why = err.Error()
 	}
-	left, err := o.fillIn(ctx, s.pod)
+	left, err := o.applyDefaults(ctx, s.pod)
 	if err != nil {
 		return err
 	}
@@ -63,13 +63,13 @@ func (o *options) dryRun(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 	case apierrors.IsBadRequest(err) && mentionsDryRun(err):
 		return nil, fmt.Errorf("%w: %w", errNoDryRun, err)
 	}
-	return nil, fmt.Errorf("the API server would refuse the pod: %w", cluster.Plain(err))
+	return nil, fmt.Errorf("the API server would refuse the pod: %w", cluster.UserError(err))
 }
 
 // waits takes the place of the pod of that name in the cluster, if it is there
 // and has no node: room that was promised to it is promised to this one.
-func (s *subject) waits(live *state.State) {
-	if s.maker != nil || s.count > 1 {
+func (s *subject) replacePending(live *state.State) {
+	if s.controller != nil || s.count > 1 {
 		return
 	}
 	for i, pod := range live.Pods {

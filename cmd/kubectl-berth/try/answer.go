@@ -9,7 +9,7 @@ import (
 )
 
 // Answer says where pods would go.
-type Answer struct {
+type Result struct {
 	// Subject is what was tried: kind, namespace and name.
 	Subject string `json:"subject"`
 	Profile string `json:"profile"`
@@ -39,12 +39,12 @@ type Pod struct {
 	// Rejections are of no node where a gate refuses, which asks about none.
 	Rejections []decision.Rejection `json:"rejections,omitempty"`
 	// Room is how preemption would make the pod fit.
-	Room *Room `json:"room,omitempty"`
+	Preemption *Preemption `json:"room,omitempty"`
 }
 
 // Room is where others would have to leave, as namespace/name, the most
 // important first.
-type Room struct {
+type Preemption struct {
 	Node    string   `json:"node"`
 	Victims []string `json:"victims"`
 	// Violations is how many of them a PodDisruptionBudget would keep.
@@ -52,7 +52,7 @@ type Room struct {
 }
 
 // placed is how many pods find a node.
-func (a *Answer) placed() int {
+func (a *Result) placedPods() int {
 	n := 0
 	for _, pod := range a.Pods {
 		if pod.Node != "" {
@@ -63,7 +63,7 @@ func (a *Answer) placed() int {
 }
 
 // byNode counts the pods that each node would get, the most first.
-func (a *Answer) byNode() [][]any {
+func (a *Result) byNode() [][]any {
 	counts := map[string]int{}
 	for _, pod := range a.Pods {
 		if pod.Node != "" {
@@ -81,7 +81,7 @@ func (a *Answer) byNode() [][]any {
 }
 
 // ties is how many pods might have gone to another node as well.
-func (a *Answer) ties() int {
+func (a *Result) ties() int {
 	n := 0
 	for _, pod := range a.Pods {
 		if len(pod.OneOf) > 0 {
@@ -93,7 +93,7 @@ func (a *Answer) ties() int {
 
 // refusals are the pods that go nowhere, by message, in the order in which they
 // came.
-func (a *Answer) refusals() [][]Pod {
+func (a *Result) pendingGroups() [][]Pod {
 	var groups [][]Pod
 	at := map[string]int{}
 	for _, pod := range a.Pods {

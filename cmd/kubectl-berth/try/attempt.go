@@ -13,21 +13,21 @@ import (
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/offline"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/sandbox"
 )
 
 // topScores is how many of the best nodes an answer has the scores of.
 const topScores = 5
 
 // leastSample is the fewest nodes that fit after which a walk may stop.
-const leastSample = 100
+const minSampledNodes = 100
 
 // attempt lets the scheduler look for a node for one pod after the other.
-func (o *options) attempt(ctx context.Context, p *state.Profile, s *subject, live *state.State) (*Answer, error) {
+func (o *options) tryPods(ctx context.Context, p *state.Profile, s *subject, live *state.State) (*Result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	scheduler, err := offline.New(ctx, offline.Options{Blueprint: p.Blueprint, Registry: plugins.InTree(), Preempt: true})
+	scheduler, err := sandbox.New(ctx, sandbox.Options{Blueprint: p.Blueprint, Registry: plugins.InTree(), Preempt: true})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Title, err)
 	}
@@ -36,16 +36,16 @@ func (o *options) attempt(ctx context.Context, p *state.Profile, s *subject, liv
 		return nil, err
 	}
 	if waiting > 0 {
-		o.note("%s for profile %s already, which this answer does not count: those that come first may take the room", waits(waiting), p.Name)
+		o.note("%s for profile %s already, which this answer does not count: those that come first may take the room", pendingText(waiting), p.Name)
 	}
-	answer := &Answer{Subject: s.title, Profile: p.Name, Title: p.Title, Nodes: len(live.Nodes)}
+	answer := &Result{Subject: s.title, Profile: p.Name, Title: p.Title, Nodes: len(live.Nodes)}
 	for _, pod := range s.pods() {
-		one, err := try(ctx, scheduler, p, pod)
+		one, err := tryPod(ctx, scheduler, p, pod)
 		if err != nil {
 			return nil, err
 		}
 		answer.Pods = append(answer.Pods, one)
-		if one.Feasible >= leastSample && one.Evaluated < answer.Nodes {
+		if one.Feasible >= minSampledNodes && one.Evaluated < answer.Nodes {
 			answer.sampled = true
 		}
 	}
@@ -55,7 +55,7 @@ func (o *options) attempt(ctx context.Context, p *state.Profile, s *subject, liv
 	return answer, nil
 }
 
-func waits(n int) string {
+func pendingText(n int) string {
 	if n == 1 {
 		return "1 pod waits"
 	}
@@ -63,13 +63,13 @@ func waits(n int) string {
 }
 
 // try lets the scheduler look for a node for a pod, and counts it in there.
-func try(ctx context.Context, scheduler *offline.Scheduler, p *state.Profile, pod *v1.Pod) (Pod, error) {
+func tryPod(ctx context.Context, scheduler *sandbox.Scheduler, p *state.Profile, pod *v1.Pod) (Pod, error) {
 	one := Pod{Pod: pod.Namespace + "/" + pod.Name}
-	if p.Held != "" {
-		one.Message = p.Held
+	if p.HeldMessage != "" {
+		one.Message = p.HeldMessage
 		return one, nil
 	}
-	if plugin, status := scheduler.Gated(ctx, pod); plugin != "" {
+	if plugin, status := scheduler.RunPreEnqueuePlugins(ctx, pod); plugin != "" {
 		one.Message = status.Message()
 		one.Rejections = []decision.Rejection{{Plugin: plugin, Reason: status.Message()}}
 		return one, nil
@@ -79,10 +79,10 @@ func try(ctx context.Context, scheduler *offline.Scheduler, p *state.Profile, po
 		return one, err
 	}
 	if outcome.Err != nil {
-		one.refused(outcome)
-		return one, makeRoom(scheduler, outcome)
+		one.setRejection(outcome)
+		return one, removeVictims(scheduler, outcome)
 	}
-	one.placed(outcome.Placement)
+	one.setPlacement(outcome.Placement)
 	if err := scheduler.Assume(pod, one.Node); err != nil {
 		return one, err
 	}
@@ -91,7 +91,7 @@ func try(ctx context.Context, scheduler *offline.Scheduler, p *state.Profile, po
 
 // makeRoom lets those leave who would be told to: their room is the pod's, and
 // nobody after it can have it.
-func makeRoom(scheduler *offline.Scheduler, outcome offline.Outcome) error {
+func removeVictims(scheduler *sandbox.Scheduler, outcome sandbox.Outcome) error {
 	if outcome.Plan == nil {
 		return nil
 	}
@@ -104,7 +104,7 @@ func makeRoom(scheduler *offline.Scheduler, outcome offline.Outcome) error {
 }
 
 // placed notes where the pod goes, and where it might go as well.
-func (p *Pod) placed(placement *cycle.Placement) {
+func (p *Pod) setPlacement(placement *cycle.Placement) {
 	p.Node, p.Evaluated, p.Feasible = placement.Node, placement.Evaluated, placement.Feasible
 	p.Top = placement.Top(topScores)
 	if len(p.Top) == 0 {
@@ -123,17 +123,17 @@ func (p *Pod) placed(placement *cycle.Placement) {
 }
 
 // refused notes why the pod goes nowhere.
-func (p *Pod) refused(outcome offline.Outcome) {
+func (p *Pod) setRejection(outcome sandbox.Outcome) {
 	p.Message = outcome.Err.Error()
 	var unfit *framework.FitError
 	if errors.As(outcome.Err, &unfit) {
 		p.Rejections, _ = cycle.Rejections(unfit, func(_, reason string) string { return reason })
 	}
 	if plan := outcome.Plan; plan != nil {
-		room := &Room{Node: plan.Node, Violations: plan.Violations}
+		room := &Preemption{Node: plan.Node, Violations: plan.Violations}
 		for _, victim := range plan.Victims {
 			room.Victims = append(room.Victims, victim.Namespace+"/"+victim.Name)
 		}
-		p.Room = room
+		p.Preemption = room
 	}
 }

@@ -18,26 +18,26 @@ import (
 
 // numbered takes what a StatefulSet gives each of its pods: a number, and claims
 // of its own, in place of the template's volumes of their names.
-func (s *subject) numbered(set *appsv1.StatefulSet) {
+func (s *subject) fromStatefulSet(set *appsv1.StatefulSet) {
 	if set.Spec.Ordinals != nil {
-		s.first = int(set.Spec.Ordinals.Start)
+		s.firstOrdinal = int(set.Spec.Ordinals.Start)
 	}
-	s.templates = set.Spec.VolumeClaimTemplates
+	s.claimTemplates = set.Spec.VolumeClaimTemplates
 	s.pod.Spec.Volumes = slices.DeleteFunc(slices.Clone(s.pod.Spec.Volumes), func(v v1.Volume) bool {
-		return slices.ContainsFunc(s.templates, func(t v1.PersistentVolumeClaim) bool { return t.Name == v.Name })
+		return slices.ContainsFunc(s.claimTemplates, func(t v1.PersistentVolumeClaim) bool { return t.Name == v.Name })
 	})
-	for _, t := range s.templates {
+	for _, t := range s.claimTemplates {
 		s.pod.Spec.Volumes = append(s.pod.Spec.Volumes, v1.Volume{Name: t.Name, VolumeSource: v1.VolumeSource{
-			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprintf("%s-%s-%d", t.Name, s.pod.Name, s.first)},
+			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprintf("%s-%s-%d", t.Name, s.pod.Name, s.firstOrdinal)},
 		}})
 	}
 }
 
 // holdsItsOwn has a pod use the claims of its own name.
-func (s *subject) holdsItsOwn(pod *v1.Pod) {
+func (s *subject) useOwnClaims(pod *v1.Pod) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		if v.PersistentVolumeClaim != nil && slices.ContainsFunc(s.templates, func(t v1.PersistentVolumeClaim) bool { return t.Name == v.Name }) {
+		if v.PersistentVolumeClaim != nil && slices.ContainsFunc(s.claimTemplates, func(t v1.PersistentVolumeClaim) bool { return t.Name == v.Name }) {
 			v.PersistentVolumeClaim.ClaimName = v.Name + "-" + pod.Name
 		}
 	}
@@ -46,7 +46,7 @@ func (s *subject) holdsItsOwn(pod *v1.Pod) {
 // makeClaims adds the claims that controllers would make for the pods to the
 // copy, so that what may be made for them, and where, is part of the answer. Those
 // that are there are taken as they are.
-func (s *subject) makeClaims(live *state.State) {
+func (s *subject) addClaims(live *state.State) {
 	known, waiting, usual := storageOf(live)
 	there, atOnce := 0, map[string]bool{}
 	for _, pod := range s.pods() {
@@ -79,8 +79,8 @@ func (s *subject) makeClaims(live *state.State) {
 // templates, and those that last as long as the pod.
 func (s *subject) claimsOf(pod *v1.Pod) []*v1.PersistentVolumeClaim {
 	var claims []*v1.PersistentVolumeClaim
-	for _, t := range s.templates {
-		claims = append(claims, asMade(pod, t.Name+"-"+pod.Name, t.ObjectMeta, t.Spec))
+	for _, t := range s.claimTemplates {
+		claims = append(claims, newClaim(pod, t.Name+"-"+pod.Name, t.ObjectMeta, t.Spec))
 	}
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -88,7 +88,7 @@ func (s *subject) claimsOf(pod *v1.Pod) []*v1.PersistentVolumeClaim {
 			continue
 		}
 		t := v.Ephemeral.VolumeClaimTemplate
-		claim := asMade(pod, ephemeral.VolumeClaimName(pod, v), t.ObjectMeta, t.Spec)
+		claim := newClaim(pod, ephemeral.VolumeClaimName(pod, v), t.ObjectMeta, t.Spec)
 		claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod, v1.SchemeGroupVersion.WithKind("Pod"))}
 		claims = append(claims, claim)
 	}
@@ -96,10 +96,10 @@ func (s *subject) claimsOf(pod *v1.Pod) []*v1.PersistentVolumeClaim {
 }
 
 // asMade is a claim as it is before anybody has looked at it.
-func asMade(pod *v1.Pod, name string, metadata metav1.ObjectMeta, spec v1.PersistentVolumeClaimSpec) *v1.PersistentVolumeClaim {
+func newClaim(pod *v1.Pod, name string, metadata metav1.ObjectMeta, spec v1.PersistentVolumeClaimSpec) *v1.PersistentVolumeClaim {
 	claim := &v1.PersistentVolumeClaim{ObjectMeta: *metadata.DeepCopy(), Spec: *spec.DeepCopy()}
 	claim.Namespace, claim.Name = pod.Namespace, name
-	claim.UID = types.UID(tried + "/" + pod.Namespace + "/" + name)
+	claim.UID = types.UID(placeholder + "/" + pod.Namespace + "/" + name)
 	claim.Status.Phase = v1.ClaimPending
 	return claim
 }
@@ -115,7 +115,7 @@ func storageOf(live *state.State) (claims, waiting map[string]bool, usual *stora
 			claims[o.Namespace+"/"+o.Name] = true
 		case *storagev1.StorageClass:
 			waiting[o.Name] = o.VolumeBindingMode != nil && *o.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
-			if isDefault(o) && (usual == nil || newer(o, usual)) {
+			if isDefault(o) && (usual == nil || isNewer(o, usual)) {
 				usual = o
 			}
 		}
@@ -128,7 +128,7 @@ func isDefault(class *storagev1.StorageClass) bool {
 		class.Annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
 }
 
-func newer(a, b *storagev1.StorageClass) bool {
+func isNewer(a, b *storagev1.StorageClass) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Name < b.Name
 	}

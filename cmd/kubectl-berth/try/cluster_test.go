@@ -34,26 +34,26 @@ import (
 )
 
 // world is a cluster that the verb is run on.
-type world struct {
+type testCluster struct {
 	t       *testing.T
 	objects []client.Object
 	// forbidden are the list kinds that the user may not list.
 	forbidden []string
 	// creates says that the user may create pods; admits changes those that are
 	// tried.
-	creates bool
-	admits  func(*v1.Pod) error
+	mayCreate bool
+	admit     func(*v1.Pod) error
 	// written are the kinds of what was written for good.
 	written []string
 }
 
 // newWorld has three nodes, two of them alike, and the profile batch.
-func newWorld(t *testing.T) *world {
-	w := &world{t: t, creates: true}
+func newTestCluster(t *testing.T) *testCluster {
+	w := &testCluster{t: t, mayCreate: true}
 	w.add(
-		fixture.Node("n1").Offers("cpu", "4", "memory", "8Gi").Obj(),
-		fixture.Node("n2").Offers("cpu", "2", "memory", "8Gi").Obj(),
-		fixture.Node("n3").Offers("cpu", "2", "memory", "8Gi").Obj(),
+		fixture.Node("n1").Capacity("cpu", "4", "memory", "8Gi").Obj(),
+		fixture.Node("n2").Capacity("cpu", "2", "memory", "8Gi").Obj(),
+		fixture.Node("n3").Capacity("cpu", "2", "memory", "8Gi").Obj(),
 		&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "shop"}}},
 		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000},
 	)
@@ -61,10 +61,10 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) add(objects ...client.Object) { w.objects = append(w.objects, objects...) }
+func (w *testCluster) add(objects ...client.Object) { w.objects = append(w.objects, objects...) }
 
 // profile adds one that runs.
-func (w *world) profile(name string, spec v1alpha1.SchedulingProfileSpec) *v1alpha1.SchedulingProfile {
+func (w *testCluster) profile(name string, spec v1alpha1.SchedulingProfileSpec) *v1alpha1.SchedulingProfile {
 	w.t.Helper()
 	p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 2}, Spec: spec}
 	p.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("SchedulingProfile"))
@@ -76,7 +76,7 @@ func (w *world) profile(name string, spec v1alpha1.SchedulingProfileSpec) *v1alp
 	p.Status.Programmed = &v1alpha1.ProgrammedProfile{Generation: 2, Hash: "0123456789", Revision: revision}
 	w.add(p, &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: revision, Namespace: cluster.DefaultBerth, Labels: map[string]string{v1alpha1.LabelProfile: name},
+			Name: revision, Namespace: cluster.DefaultBerthNamespace, Labels: map[string]string{v1alpha1.LabelProfile: name},
 			Annotations: map[string]string{v1alpha1.AnnotationGeneration: "2"},
 		},
 		Data: runtime.RawExtension{Raw: text}, Revision: 1,
@@ -85,7 +85,7 @@ func (w *world) profile(name string, spec v1alpha1.SchedulingProfileSpec) *v1alp
 }
 
 // file writes a file and returns its name.
-func (w *world) file(text string) string {
+func (w *testCluster) file(text string) string {
 	w.t.Helper()
 	name := filepath.Join(w.t.TempDir(), "file.yaml")
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -96,14 +96,14 @@ func (w *world) file(text string) string {
 
 // try runs the verb on a file and returns all that it printed, its error's text
 // last, and the exit code.
-func (w *world) try(text string, args ...string) (string, int) {
+func (w *testCluster) run(text string, args ...string) (string, int) {
 	w.t.Helper()
 	var out bytes.Buffer
 	env := verb.Env{
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(text), Out: &out, ErrOut: &out},
 		Now:       func() time.Time { return time.Unix(0, 0) },
 		Open: func() (*cluster.Cluster, error) {
-			return &cluster.Cluster{Client: w.client(), Namespace: "shop", Berth: cluster.DefaultBerth}, nil
+			return &cluster.Cluster{Client: w.client(), Namespace: "shop", BerthNamespace: cluster.DefaultBerthNamespace}, nil
 		},
 	}
 	cmd := New(env)
@@ -123,12 +123,12 @@ func (w *world) try(text string, args ...string) (string, int) {
 
 // client gives lists in pages of two, refuses what is forbidden, and notes
 // writes.
-func (w *world) client() client.WithWatch {
+func (w *testCluster) client() client.WithWatch {
 	base := fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithObjects(w.objects...).Build()
 	return interceptor.NewClient(base, interceptor.Funcs{List: w.list, Create: w.create})
 }
 
-func (w *world) list(ctx context.Context, base client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+func (w *testCluster) list(ctx context.Context, base client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	kind, err := base.GroupVersionKindFor(list)
 	if err != nil {
 		return err
@@ -156,18 +156,18 @@ func (w *world) list(ctx context.Context, base client.WithWatch, list client.Obj
 	return meta.SetList(list, all[from:to])
 }
 
-func (w *world) create(ctx context.Context, base client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+func (w *testCluster) create(ctx context.Context, base client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 	asked := &client.CreateOptions{}
 	asked.ApplyOptions(opts)
 	switch o := object.(type) {
 	case *authorizationv1.SelfSubjectAccessReview:
-		o.Status.Allowed = w.creates
+		o.Status.Allowed = w.mayCreate
 		return nil
 	case *v1.Pod:
-		if w.creates && slices.Contains(asked.DryRun, metav1.DryRunAll) {
+		if w.mayCreate && slices.Contains(asked.DryRun, metav1.DryRunAll) {
 			o.Name = o.GenerateName + "x7k2p"
-			if w.admits != nil {
-				return w.admits(o)
+			if w.admit != nil {
+				return w.admit(o)
 			}
 			return nil
 		}
@@ -178,12 +178,12 @@ func (w *world) create(ctx context.Context, base client.WithWatch, object client
 
 // yamlPod is a Pod of profile batch that asks for CPUs; more is the rest of its
 // spec, in lines.
-func yamlPod(cpu string, more ...string) string {
+func podYAML(cpu string, more ...string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  schedulerName: batch\n" +
-		"  containers: [{name: c, image: web, resources: {requests: {cpu: '" + cpu + "'}}}]\n" + indented(more)
+		"  containers: [{name: c, image: web, resources: {requests: {cpu: '" + cpu + "'}}}]\n" + indentLines(more)
 }
 
-func indented(lines []string) string {
+func indentLines(lines []string) string {
 	text := ""
 	for _, line := range lines {
 		text += "  " + line + "\n"

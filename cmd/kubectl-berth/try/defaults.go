@@ -18,7 +18,7 @@ func mentionsDryRun(err error) bool { return strings.Contains(err.Error(), "dry 
 
 // fillIn does what the API server does to every pod in what schedulers read. It
 // returns what more is left out, to be put behind a sentence.
-func (o *options) fillIn(ctx context.Context, pod *v1.Pod) (left string, err error) {
+func (o *options) applyDefaults(ctx context.Context, pod *v1.Pod) (left string, err error) {
 	spec := &pod.Spec
 	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
@@ -26,12 +26,12 @@ func (o *options) fillIn(ctx context.Context, pod *v1.Pod) (left string, err err
 		}
 	}
 	if spec.Resources != nil {
-		request(spec.Resources)
+		defaultRequests(spec.Resources)
 	}
 	for _, key := range []string{v1.TaintNodeNotReady, v1.TaintNodeUnreachable} {
-		tolerate(spec, key)
+		addToleration(spec, key)
 	}
-	if left, err = o.rank(ctx, pod); err != nil {
+	if left, err = o.setPriority(ctx, pod); err != nil {
 		return "", err
 	}
 	if affinity := spec.Affinity; affinity != nil && hasLabelKeys(affinity) {
@@ -41,7 +41,7 @@ func (o *options) fillIn(ctx context.Context, pod *v1.Pod) (left string, err err
 }
 
 func fillContainer(c *v1.Container, hostNetwork bool) {
-	request(&c.Resources)
+	defaultRequests(&c.Resources)
 	for i := range c.Ports {
 		port := &c.Ports[i]
 		if port.Protocol == "" {
@@ -54,7 +54,7 @@ func fillContainer(c *v1.Container, hostNetwork bool) {
 }
 
 // request asks for what is limited, where nothing else is asked for.
-func request(r *v1.ResourceRequirements) {
+func defaultRequests(r *v1.ResourceRequirements) {
 	for name, limit := range r.Limits {
 		if _, ok := r.Requests[name]; ok {
 			continue
@@ -67,7 +67,7 @@ func request(r *v1.ResourceRequirements) {
 }
 
 // tolerate lets the pod stay for five minutes on a node that breaks down.
-func tolerate(spec *v1.PodSpec, key string) {
+func addToleration(spec *v1.PodSpec, key string) {
 	for _, t := range spec.Tolerations {
 		if (t.Key == key || t.Key == "") && (t.Effect == v1.TaintEffectNoExecute || t.Effect == "") {
 			return
@@ -79,10 +79,10 @@ func tolerate(spec *v1.PodSpec, key string) {
 }
 
 // rank gives the pod the priority of its class, or of the default one.
-func (o *options) rank(ctx context.Context, pod *v1.Pod) (left string, err error) {
+func (o *options) setPriority(ctx context.Context, pod *v1.Pod) (left string, err error) {
 	name := pod.Spec.PriorityClassName
 	var class *schedulingv1.PriorityClass
-	err = o.reader().Each(ctx, &schedulingv1.PriorityClassList{}, func(one state.Object) {
+	err = o.reader().ListEach(ctx, &schedulingv1.PriorityClassList{}, func(one state.Object) {
 		c := one.(*schedulingv1.PriorityClass)
 		// Of several default ones the API server takes the lowest.
 		if c.Name == name || name == "" && c.GlobalDefault && (class == nil || c.Value < class.Value) {
@@ -91,11 +91,11 @@ func (o *options) rank(ctx context.Context, pod *v1.Pod) (left string, err error
 	})
 	switch {
 	case apierrors.IsForbidden(err) && name != "":
-		return "", fmt.Errorf("spec.priorityClassName: you may not list priorityclasses, so nobody knows the priority of %q: %w", name, cluster.Plain(err))
+		return "", fmt.Errorf("spec.priorityClassName: you may not list priorityclasses, so nobody knows the priority of %q: %w", name, cluster.UserError(err))
 	case apierrors.IsForbidden(err):
 		return "; you may not list priorityclasses, so its priority is what it says, or 0", nil
 	case err != nil:
-		return "", fmt.Errorf("priorityclasses: %w", cluster.Plain(err))
+		return "", fmt.Errorf("priorityclasses: %w", cluster.UserError(err))
 	case class == nil && name != "":
 		return "", fmt.Errorf("spec.priorityClassName: there is no PriorityClass %q", name)
 	case class == nil:

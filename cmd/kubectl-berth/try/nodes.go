@@ -15,22 +15,22 @@ import (
 )
 
 // change takes nodes away and adds others, as was asked.
-func (o *options) change(s *state.State) error {
+func (o *options) changeNodes(s *state.State) error {
 	for _, name := range o.withoutNodes {
-		if err := o.without(s, name); err != nil {
+		if err := o.removeNode(s, name); err != nil {
 			return err
 		}
 	}
 	if len(o.withNodes) == 0 {
 		return nil
 	}
-	documents, err := manifest.Any("--with-node", o.withNodes, o.In)
+	documents, err := manifest.ReadAny("--with-node", o.withNodes, o.In)
 	if err != nil {
 		return err
 	}
 	for _, d := range documents {
 		node, err := nodeOf(d)
-		if err == nil && nodeNamed(s, node.Name) != nil {
+		if err == nil && findNode(s, node.Name) != nil {
 			err = fmt.Errorf("metadata.name: there is a node %q already; take it away with --without-node first", node.Name)
 		}
 		if err != nil {
@@ -41,7 +41,7 @@ func (o *options) change(s *state.State) error {
 	return nil
 }
 
-func nodeNamed(s *state.State, name string) *v1.Node {
+func findNode(s *state.State, name string) *v1.Node {
 	at := slices.IndexFunc(s.Nodes, func(n *v1.Node) bool { return n.Name == name })
 	if at < 0 {
 		return nil
@@ -50,15 +50,15 @@ func nodeNamed(s *state.State, name string) *v1.Node {
 }
 
 // without takes a node away, and the pods that are on it.
-func (o *options) without(s *state.State, name string) error {
-	node := nodeNamed(s, name)
+func (o *options) removeNode(s *state.State, name string) error {
+	node := findNode(s, name)
 	if node == nil {
 		var names []string
 		for _, n := range s.Nodes {
 			names = append(names, n.Name)
 		}
 		text := fmt.Sprintf("--without-node: there is no node %q", name)
-		if near := compile.Nearest(name, names); near != "" {
+		if near := compile.Suggest(name, names); near != "" {
 			text += fmt.Sprintf(", did you mean %q?", near)
 		}
 		return errors.New(text)

@@ -15,31 +15,31 @@ import (
 )
 
 // tried stands for what a controller would make up.
-const tried = "try"
+const placeholder = "try"
 
 // own makes the pod one of its maker's, as default spreading sees it: what is in
 // the cluster under the maker's name is it, else the maker is added to the copy.
-func (s *subject) own(live *state.State) {
-	switch maker := s.maker.(type) {
+func (s *subject) setOwner(live *state.State) {
+	switch maker := s.controller.(type) {
 	case *appsv1.Deployment:
-		s.ownedBy(live, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), s.replicaSet(live, maker))
+		s.setOwnerReference(live, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), s.replicaSet(live, maker))
 	case *appsv1.ReplicaSet:
-		s.ownedBy(live, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), maker.DeepCopy())
+		s.setOwnerReference(live, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), maker.DeepCopy())
 	case *appsv1.StatefulSet:
-		s.ownedBy(live, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), maker.DeepCopy())
+		s.setOwnerReference(live, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), maker.DeepCopy())
 	case *v1.ReplicationController:
-		s.ownedBy(live, v1.SchemeGroupVersion.WithKind("ReplicationController"), maker.DeepCopy())
+		s.setOwnerReference(live, v1.SchemeGroupVersion.WithKind("ReplicationController"), maker.DeepCopy())
 	case *batchv1.Job:
-		s.label(map[string]string{batchv1.JobNameLabel: maker.Name, "job-name": maker.Name})
+		s.addLabels(map[string]string{batchv1.JobNameLabel: maker.Name, "job-name": maker.Name})
 	}
 }
 
-func (s *subject) ownedBy(live *state.State, kind schema.GroupVersionKind, owner state.Object) {
+func (s *subject) setOwnerReference(live *state.State, kind schema.GroupVersionKind, owner state.Object) {
 	owner.SetNamespace(s.pod.Namespace)
 	if there := live.Find(owner); there != nil {
 		owner = there
 	} else {
-		owner.SetUID(types.UID(tried + "/" + owner.GetName()))
+		owner.SetUID(types.UID(placeholder + "/" + owner.GetName()))
 		live.Others = append(live.Others, owner)
 	}
 	s.pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, kind)}
@@ -56,31 +56,31 @@ func (s *subject) replicaSet(live *state.State, deployment *appsv1.Deployment) *
 			continue
 		}
 		owner := metav1.GetControllerOf(set)
-		if owner != nil && owner.Kind == "Deployment" && owner.Name == deployment.Name && (newest == nil || revision(set) > revision(newest)) {
+		if owner != nil && owner.Kind == "Deployment" && owner.Name == deployment.Name && (newest == nil || revisionOf(set) > revisionOf(newest)) {
 			newest = set
 		}
 	}
-	hash := tried
+	hash := placeholder
 	if newest != nil {
 		hash = newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 		s.notes = append(s.notes, "the pods count as more of ReplicaSet "+newest.Name+", the Deployment's newest; those that it has stay where they are")
 	} else {
-		newest = &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name + "-" + tried}}
+		newest = &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name + "-" + placeholder}}
 		if selector := deployment.Spec.Selector; selector != nil {
 			newest.Spec.Selector = metav1.CloneSelectorAndAddLabel(selector, appsv1.DefaultDeploymentUniqueLabelKey, hash)
 		}
 	}
-	s.label(map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: hash})
+	s.addLabels(map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: hash})
 	return newest
 }
 
 // revision is what a Deployment numbers its ReplicaSets by.
-func revision(set *appsv1.ReplicaSet) int {
+func revisionOf(set *appsv1.ReplicaSet) int {
 	n, _ := strconv.Atoi(set.Annotations["deployment.kubernetes.io/revision"])
 	return n
 }
 
-func (s *subject) label(labels map[string]string) {
+func (s *subject) addLabels(labels map[string]string) {
 	all := maps.Clone(labels)
 	maps.Copy(all, s.pod.Labels)
 	s.pod.Labels = all

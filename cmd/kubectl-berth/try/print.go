@@ -11,16 +11,16 @@ import (
 )
 
 // named is how many nodes or pods a sentence names.
-const named = 10
+const maxNamed = 10
 
-func (o *options) print(a *Answer) error {
+func (o *options) print(a *Result) error {
 	switch o.output {
 	case "json":
 		return o.marshal(a, func(v any) ([]byte, error) { return json.MarshalIndent(v, "", "    ") })
 	case "yaml":
 		return o.marshal(a, yaml.Marshal)
 	}
-	o.say("%s: %s", a.Subject, a.Title)
+	o.printLine("%s: %s", a.Subject, a.Title)
 	var err error
 	if len(a.Pods) == 1 {
 		err = o.printOne(a)
@@ -31,7 +31,7 @@ func (o *options) print(a *Answer) error {
 	return err
 }
 
-func (o *options) marshal(a *Answer, marshal func(any) ([]byte, error)) error {
+func (o *options) marshal(a *Result, marshal func(any) ([]byte, error)) error {
 	text, err := marshal(a)
 	if err == nil {
 		_, err = fmt.Fprintln(o.Out, strings.TrimSpace(string(text)))
@@ -40,21 +40,21 @@ func (o *options) marshal(a *Answer, marshal func(any) ([]byte, error)) error {
 }
 
 // say prints a sentence. An error of the stream shows at the next table.
-func (o *options) say(format string, args ...any) {
+func (o *options) printLine(format string, args ...any) {
 	fmt.Fprintln(o.Out, show.Wrap(fmt.Sprintf(format, args...), "", "  "))
 }
 
 // printOne says where one pod goes, and why there.
-func (o *options) printOne(a *Answer) error {
+func (o *options) printOne(a *Result) error {
 	pod := a.Pods[0]
 	if pod.Node == "" {
-		return o.printRefused([]Pod{pod})
+		return o.printPending([]Pod{pod})
 	}
 	if len(pod.OneOf) == 0 {
-		o.say("%s would go to node %s: %s.", pod.Pod, pod.Node, fits(pod, a.Nodes))
+		o.printLine("%s would go to node %s: %s.", pod.Pod, pod.Node, feasibleText(pod, a.Nodes))
 	} else {
-		o.say("%s would go to one of %s: %s, and these score the same; where Berth's walk over the nodes begins decides.",
-			pod.Pod, list(pod.OneOf, "nodes"), fits(pod, a.Nodes))
+		o.printLine("%s would go to one of %s: %s, and these score the same; where Berth's walk over the nodes begins decides.",
+			pod.Pod, joinNames(pod.OneOf, "nodes"), feasibleText(pod, a.Nodes))
 	}
 	if len(pod.Top) == 0 {
 		return nil
@@ -63,12 +63,12 @@ func (o *options) printOne(a *Answer) error {
 	for _, node := range pod.OneOf {
 		marks[node] = " (best)"
 	}
-	_, err := fmt.Fprint(o.Out, "\n", strings.TrimSuffix(show.Scores(pod.Top, marks), "\n"))
+	_, err := fmt.Fprint(o.Out, "\n", strings.TrimSuffix(show.ScoreTables(pod.Top, marks), "\n"))
 	return err
 }
 
 // fits says how many nodes do.
-func fits(pod Pod, nodes int) string {
+func feasibleText(pod Pod, nodes int) string {
 	switch {
 	case pod.Evaluated == 1 && nodes > 1:
 		return fmt.Sprintf("it is the only node that was asked, of %d", nodes)
@@ -83,8 +83,8 @@ func fits(pod Pod, nodes int) string {
 }
 
 // printMany sums up where many pods go.
-func (o *options) printMany(a *Answer) error {
-	o.say("%d of %s would find a node.", a.placed(), show.Count(len(a.Pods), "pod"))
+func (o *options) printMany(a *Result) error {
+	o.printLine("%d of %s would find a node.", a.placedPods(), show.Count(len(a.Pods), "pod"))
 	if o.output == "wide" {
 		return o.printEach(a)
 	}
@@ -95,11 +95,11 @@ func (o *options) printMany(a *Answer) error {
 		}
 	}
 	if ties := a.ties(); ties > 0 {
-		o.say("\nFor %d of them several nodes scored the same, and one was taken: another walk over the nodes takes others.", ties)
+		o.printLine("\nFor %d of them several nodes scored the same, and one was taken: another walk over the nodes takes others.", ties)
 	}
-	for _, group := range a.refusals() {
+	for _, group := range a.pendingGroups() {
 		fmt.Fprintln(o.Out)
-		if err := o.printRefused(group); err != nil {
+		if err := o.printPending(group); err != nil {
 			return err
 		}
 	}
@@ -107,7 +107,7 @@ func (o *options) printMany(a *Answer) error {
 }
 
 // printEach has a row for each pod.
-func (o *options) printEach(a *Answer) error {
+func (o *options) printEach(a *Result) error {
 	fmt.Fprintln(o.Out)
 	var rows [][]any
 	for _, pod := range a.Pods {
@@ -117,7 +117,7 @@ func (o *options) printEach(a *Answer) error {
 		}
 		why := pod.Message
 		if len(pod.OneOf) > 0 {
-			why = "one of " + list(pod.OneOf, "nodes")
+			why = "one of " + joinNames(pod.OneOf, "nodes")
 		}
 		rows = append(rows, []any{pod.Pod, show.OrNone(pod.Node), pod.Feasible, score, show.OrNone(why)})
 	}
@@ -125,34 +125,34 @@ func (o *options) printEach(a *Answer) error {
 }
 
 // printRefused says why pods go nowhere that were told the same.
-func (o *options) printRefused(pods []Pod) error {
+func (o *options) printPending(pods []Pod) error {
 	first := pods[0]
 	if len(pods) == 1 {
-		o.say("%s would wait: %s", first.Pod, first.Message)
+		o.printLine("%s would wait: %s", first.Pod, first.Message)
 	} else {
-		o.say("%d pods would wait, from %s on: %s", len(pods), first.Pod, first.Message)
+		o.printLine("%d pods would wait, from %s on: %s", len(pods), first.Pod, first.Message)
 	}
 	for _, pod := range pods {
-		if room := pod.Room; room != nil {
+		if room := pod.Preemption; room != nil {
 			text := fmt.Sprintf("Preemption would make room for %s on node %s: %s would have to leave: %s", pod.Pod, room.Node,
-				show.Count(len(room.Victims), "pod"), list(room.Victims, "pods"))
+				show.Count(len(room.Victims), "pod"), joinNames(room.Victims, "pods"))
 			if room.Violations > 0 {
 				text += fmt.Sprintf("; a PodDisruptionBudget would keep %d of them", room.Violations)
 			}
-			o.say("%s.", text)
+			o.printLine("%s.", text)
 		}
 	}
 	if len(first.Rejections) == 0 || first.Rejections[0].Nodes == 0 {
 		return nil
 	}
 	fmt.Fprintln(o.Out)
-	return show.Refusals(o.Out, first.Rejections, o.output == "wide")
+	return show.Rejections(o.Out, first.Rejections, o.output == "wide")
 }
 
 // list names some, and says how many more there are.
-func list(names []string, what string) string {
-	if len(names) <= named {
+func joinNames(names []string, what string) string {
+	if len(names) <= maxNamed {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more %s", strings.Join(names[:named], ", "), len(names)-named, what)
+	return fmt.Sprintf("%s and %d more %s", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed, what)
 }

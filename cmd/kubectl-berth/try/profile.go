@@ -19,10 +19,10 @@ func (o *options) reader() state.Reader {
 }
 
 // scheduler finds the profile that is asked about the subject.
-func (o *options) scheduler(ctx context.Context, s *subject) (*state.Profile, error) {
+func (o *options) selectProfile(ctx context.Context, s *subject) (*state.Profile, error) {
 	switch {
 	case len(o.profileFiles) > 0:
-		return o.unapplied(ctx)
+		return o.profileFromFile(ctx)
 	case o.profile != "":
 		return o.reader().Running(ctx, o.profile, "--profile")
 	}
@@ -34,14 +34,14 @@ func (o *options) scheduler(ctx context.Context, s *subject) (*state.Profile, er
 }
 
 // unapplied is the profile of a file.
-func (o *options) unapplied(ctx context.Context) (*state.Profile, error) {
+func (o *options) profileFromFile(ctx context.Context) (*state.Profile, error) {
 	files, err := manifest.Read(ctx, o.profileFiles, o.In)
 	if err != nil {
 		return nil, fmt.Errorf("--profile-file: %w", err)
 	}
 	for _, object := range files.Objects {
-		if object.Refused != nil {
-			return nil, fmt.Errorf("--profile-file: %s: %s would be refused: %s", object.Source, object.Title, object.Refused[0])
+		if object.Errors != nil {
+			return nil, fmt.Errorf("--profile-file: %s: %s would be refused: %s", object.Source, object.Title, object.Errors[0])
 		}
 	}
 	var chosen *v1alpha1.SchedulingProfile
@@ -65,7 +65,7 @@ func (o *options) unapplied(ctx context.Context) (*state.Profile, error) {
 }
 
 // extenders are the names of those that would be asked about a pod.
-func extenders(p *state.Profile, pod *v1.Pod) []string {
+func interestedExtenders(p *state.Profile, pod *v1.Pod) []string {
 	var names []string
 	for i := range p.Blueprint.Extenders {
 		if e := &p.Blueprint.Extenders[i]; e.Interested(pod) {

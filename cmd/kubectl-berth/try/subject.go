@@ -23,18 +23,18 @@ type subject struct {
 	pod   *v1.Pod
 	count int
 	// first is the number in the first pod's name.
-	first int
+	firstOrdinal int
 	// templates are what each pod's own claims are made from.
-	templates []v1.PersistentVolumeClaim
+	claimTemplates []v1.PersistentVolumeClaim
 	// maker is what the pods are made by; nil for a Pod by itself.
-	maker metav1.Object
-	kind  string
-	notes []string
+	controller metav1.Object
+	kind       string
+	notes      []string
 }
 
 // subject reads the one pod, or maker of pods, that the files hold.
-func (o *options) subject() (*subject, error) {
-	documents, err := manifest.Any("-f", o.files, o.In)
+func (o *options) readSubject() (*subject, error) {
+	documents, err := manifest.ReadAny("-f", o.files, o.In)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (o *options) subject() (*subject, error) {
 	}
 	found.notes = append(found.notes, others...)
 	found.pod.Namespace = cmp.Or(found.pod.Namespace, o.cluster.Namespace)
-	if o.cluster.Chosen && found.pod.Namespace != o.cluster.Namespace {
+	if o.cluster.NamespaceGiven && found.pod.Namespace != o.cluster.Namespace {
 		return nil, fmt.Errorf("metadata.namespace: %s is of namespace %s, -n says %s", found.title, found.pod.Namespace, o.cluster.Namespace)
 	}
 	if o.replicas > 0 {
@@ -89,46 +89,46 @@ func subjectOf(d manifest.Document) (*subject, error) {
 	switch o := typed.(type) {
 	case *v1.Pod:
 		if read() {
-			s.pod, s.maker = o, nil
+			s.pod, s.controller = o, nil
 		}
 	case *v1.PodTemplate:
 		if read() {
-			s.from(nil, o, o.Template, nil)
+			s.fromTemplate(nil, o, o.Template, nil)
 		}
 	case *v1.ReplicationController:
 		if read() {
-			s.from(o, o, ptr.Deref(o.Spec.Template, v1.PodTemplateSpec{}), o.Spec.Replicas)
+			s.fromTemplate(o, o, ptr.Deref(o.Spec.Template, v1.PodTemplateSpec{}), o.Spec.Replicas)
 		}
 	case *appsv1.ReplicaSet:
 		if read() {
-			s.from(o, o, o.Spec.Template, o.Spec.Replicas)
+			s.fromTemplate(o, o, o.Spec.Template, o.Spec.Replicas)
 		}
 	case *appsv1.Deployment:
 		if read() {
-			s.from(o, o, o.Spec.Template, o.Spec.Replicas)
+			s.fromTemplate(o, o, o.Spec.Template, o.Spec.Replicas)
 		}
 	case *appsv1.StatefulSet:
 		if read() {
-			s.from(o, o, o.Spec.Template, o.Spec.Replicas)
-			s.numbered(o)
+			s.fromTemplate(o, o, o.Spec.Template, o.Spec.Replicas)
+			s.fromStatefulSet(o)
 		}
 	case *batchv1.Job:
 		if read() {
-			s.from(o, o, o.Spec.Template, o.Spec.Parallelism)
+			s.fromTemplate(o, o, o.Spec.Template, o.Spec.Parallelism)
 		}
 	case *batchv1.CronJob:
 		if read() {
-			s.from(o, o, o.Spec.JobTemplate.Spec.Template, o.Spec.JobTemplate.Spec.Parallelism)
+			s.fromTemplate(o, o, o.Spec.JobTemplate.Spec.Template, o.Spec.JobTemplate.Spec.Parallelism)
 		}
 	case *appsv1.DaemonSet:
 		return nil, fmt.Errorf("kind: a DaemonSet makes each pod for one node: try a Pod with that node's affinity")
 	default:
 		return nil, nil
 	}
-	return s.checked(err)
+	return s.validate(err)
 }
 
-func (s *subject) checked(err error) (*subject, error) {
+func (s *subject) validate(err error) (*subject, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.kind, err)
 	}
@@ -146,10 +146,10 @@ func (s *subject) checked(err error) (*subject, error) {
 }
 
 // from takes what a template says.
-func (s *subject) from(maker, named metav1.Object, template v1.PodTemplateSpec, count *int32) {
+func (s *subject) fromTemplate(maker, named metav1.Object, template v1.PodTemplateSpec, count *int32) {
 	s.pod = &v1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: template.Spec}
 	s.pod.Name, s.pod.Namespace = named.GetName(), named.GetNamespace()
-	s.maker, s.count = maker, int(ptr.Deref(count, 1))
+	s.controller, s.count = maker, int(ptr.Deref(count, 1))
 }
 
 // pods are the pods to try, in order.
@@ -157,10 +157,10 @@ func (s *subject) pods() []*v1.Pod {
 	pods := make([]*v1.Pod, s.count)
 	for i := range pods {
 		pod := s.pod.DeepCopy()
-		if s.count > 1 || s.maker != nil {
-			pod.Name = fmt.Sprintf("%s-%d", s.pod.Name, s.first+i)
+		if s.count > 1 || s.controller != nil {
+			pod.Name = fmt.Sprintf("%s-%d", s.pod.Name, s.firstOrdinal+i)
 			pod.UID = ""
-			s.holdsItsOwn(pod)
+			s.useOwnClaims(pod)
 		}
 		if pod.UID == "" {
 			pod.UID = types.UID("try/" + pod.Namespace + "/" + pod.Name)

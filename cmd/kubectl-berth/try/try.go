@@ -47,9 +47,9 @@ func New(env verb.Env) *cobra.Command {
 	flags.StringSliceVar(&o.withoutNodes, "without-node", nil, "leave out this node and the pods that are on it")
 	flags.StringSliceVar(&o.withNodes, "with-node", nil, "file with Nodes to add")
 	flags.StringVarP(&o.output, "output", "o", "", "Output format. One of: (wide, json, yaml).")
-	complete.Flag(cmd, "profile", complete.Profiles(env, ""))
-	complete.Flag(cmd, "without-node", complete.Nodes(env))
-	complete.Flag(cmd, "output", complete.Words("wide", "json", "yaml"))
+	complete.RegisterFlag(cmd, "profile", complete.Profiles(env, ""))
+	complete.RegisterFlag(cmd, "without-node", complete.Nodes(env))
+	complete.RegisterFlag(cmd, "output", complete.Values("wide", "json", "yaml"))
 	return cmd
 }
 
@@ -66,26 +66,26 @@ func (o *options) run(ctx context.Context) (err error) {
 	if o.cluster, err = o.Open(); err != nil {
 		return err
 	}
-	answer, err := o.ask(ctx)
+	answer, err := o.evaluate(ctx)
 	if err != nil {
 		return err
 	}
 	if err := o.print(answer); err != nil {
 		return err
 	}
-	if answer.placed() < len(answer.Pods) {
-		return verb.ErrFound
+	if answer.placedPods() < len(answer.Pods) {
+		return verb.ErrFindings
 	}
 	return nil
 }
 
 // ask finds out where the pods go.
-func (o *options) ask(ctx context.Context) (*Answer, error) {
-	subject, err := o.subject()
+func (o *options) evaluate(ctx context.Context) (*Result, error) {
+	subject, err := o.readSubject()
 	if err != nil {
 		return nil, err
 	}
-	profile, err := o.scheduler(ctx, subject)
+	profile, err := o.selectProfile(ctx, subject)
 	if err != nil {
 		return nil, err
 	}
@@ -94,20 +94,20 @@ func (o *options) ask(ctx context.Context) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.change(live); err != nil {
+	if err := o.changeNodes(live); err != nil {
 		return nil, err
 	}
-	subject.own(live)
+	subject.setOwner(live)
 	if err := o.admit(ctx, subject, live); err != nil {
 		return nil, err
 	}
-	subject.makeClaims(live)
-	profile.Holds(subject.pod.Namespace, live, o.note)
-	if unasked := extenders(profile, subject.pod); len(unasked) > 0 {
+	subject.addClaims(live)
+	profile.CheckNamespace(subject.pod.Namespace, live, o.note)
+	if unasked := interestedExtenders(profile, subject.pod); len(unasked) > 0 {
 		o.note("extenders are not asked here, and this profile has some that Berth asks about such a pod (%s): they may leave out nodes that fit here, and like others better",
 			strings.Join(unasked, ", "))
 	}
-	answer, err := o.attempt(ctx, profile, subject, live)
+	answer, err := o.tryPods(ctx, profile, subject, live)
 	if err != nil {
 		return nil, err
 	}

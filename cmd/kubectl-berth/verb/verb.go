@@ -19,22 +19,22 @@ import (
 
 // ErrFound is how a verb ends that did what it was asked and found what its
 // Found says. What it found is printed already.
-var ErrFound = errors.New("found something")
+var ErrFindings = errors.New("found something")
 
 // The plugin's exit codes. What ExitFound means is the verb's to say.
 const (
-	ExitFine  = 0
-	ExitFound = 1
-	ExitError = 2
+	ExitOK       = 0
+	ExitFindings = 1
+	ExitError    = 2
 )
 
 // ExitCode is the plugin's for how a verb ended.
 func ExitCode(err error) int {
 	switch {
 	case err == nil:
-		return ExitFine
-	case errors.Is(err, ErrFound):
-		return ExitFound
+		return ExitOK
+	case errors.Is(err, ErrFindings):
+		return ExitFindings
 	}
 	return ExitError
 }
@@ -46,27 +46,27 @@ const (
 	// InCluster is everywhere: a ClusterRole that is bound for the cluster.
 	InCluster Scope = ""
 	// InBerth is Berth's own namespace.
-	InBerth Scope = "in Berth's namespace"
+	InBerthNamespace Scope = "in Berth's namespace"
 	// InNamespace is the namespace of what the verb is asked about.
 	InNamespace Scope = "in the pod's namespace"
 )
 
 // Right is what a verb must be allowed.
-type Right struct {
+type Permission struct {
 	// Verbs are the API's: get, list, watch, patch.
 	Verbs []string
 	// Group is empty for the core one.
 	Group, Resource string
-	In              Scope
+	Scope           Scope
 	// For says what it is needed for, where the verb does something without.
-	For string
+	Purpose string
 }
 
 // Name is the resource as kubectl writes it: deployments.apps.
-func (r Right) Name() string { return strings.TrimSuffix(r.Resource+"."+r.Group, ".") }
+func (r Permission) Name() string { return strings.TrimSuffix(r.Resource+"."+r.Group, ".") }
 
 // Example is a command, and what it is good for.
-type Example struct{ Says, Command string }
+type Example struct{ Description, Command string }
 
 // Verb is one of the plugin's.
 type Verb struct {
@@ -75,12 +75,12 @@ type Verb struct {
 	Arguments string
 	// Short is a sentence without a full stop, Long all that follows it.
 	Short, Long string
-	Rights      []Right
+	Permissions []Permission
 	Examples    []Example
 	// Fine and Found say what exit codes 0 and 1 mean; without Found there is
 	// no 1. Failed says what 2 means, where that is more than that the verb could
 	// not be carried out.
-	Fine, Found, Failed string
+	OnSuccess, OnFindings, OnError string
 }
 
 // Env is what a verb works with.
@@ -95,38 +95,38 @@ type Env struct {
 func (v Verb) Command(args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	var examples []string
 	for _, e := range v.Examples {
-		examples = append(examples, "  # "+e.Says+"\n  "+e.Command)
+		examples = append(examples, "  # "+e.Description+"\n  "+e.Command)
 	}
 	return &cobra.Command{
 		Use: strings.TrimSpace(v.Name + " " + v.Arguments), Short: v.Short,
-		Long:    v.Short + ".\n\n" + strings.TrimSpace(v.Long) + "\n\n" + v.rights() + "\n" + v.exits(),
+		Long:    v.Short + ".\n\n" + strings.TrimSpace(v.Long) + "\n\n" + v.permissionsHelp() + "\n" + v.exitCodesHelp(),
 		Example: strings.Join(examples, "\n\n"), Args: args, RunE: run,
 		DisableFlagsInUseLine: true,
 	}
 }
 
-func (v Verb) rights() string {
-	if len(v.Rights) == 0 {
+func (v Verb) permissionsHelp() string {
+	if len(v.Permissions) == 0 {
 		return "Rights that it needs: none, it asks no cluster.\n"
 	}
 	verbs, names := 0, 0
-	for _, r := range v.Rights {
+	for _, r := range v.Permissions {
 		verbs, names = max(verbs, len(strings.Join(r.Verbs, ", "))), max(names, len(r.Name()))
 	}
 	var b strings.Builder
 	b.WriteString("Rights that it needs:\n")
-	for _, r := range v.Rights {
-		more := slices.DeleteFunc([]string{string(r.In), r.For}, func(s string) bool { return s == "" })
+	for _, r := range v.Permissions {
+		more := slices.DeleteFunc([]string{string(r.Scope), r.Purpose}, func(s string) bool { return s == "" })
 		line := fmt.Sprintf("  %-*s  %-*s  %s", verbs, strings.Join(r.Verbs, ", "), names, r.Name(), strings.Join(more, ", "))
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	return b.String()
 }
 
-func (v Verb) exits() string {
-	text := fmt.Sprintf("Exit codes:\n  0  %s\n", cmp.Or(v.Fine, "it is printed"))
-	if v.Found != "" {
-		text += fmt.Sprintf("  1  %s\n", v.Found)
+func (v Verb) exitCodesHelp() string {
+	text := fmt.Sprintf("Exit codes:\n  0  %s\n", cmp.Or(v.OnSuccess, "it is printed"))
+	if v.OnFindings != "" {
+		text += fmt.Sprintf("  1  %s\n", v.OnFindings)
 	}
-	return text + "  2  " + cmp.Or(v.Failed, "it could not be done: the error says why")
+	return text + "  2  " + cmp.Or(v.OnError, "it could not be done: the error says why")
 }

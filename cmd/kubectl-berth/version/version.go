@@ -22,7 +22,7 @@ import (
 var Plugin = "dev"
 
 // label is on the Deployment that config/manager ships.
-const label, berth = "app.kubernetes.io/name", "berth"
+const nameLabel, nameValue = "app.kubernetes.io/name", "berth"
 
 // Verb describes it.
 var Verb = verb.Verb{
@@ -30,12 +30,12 @@ var Verb = verb.Verb{
 	Short: "Print the versions of the plugin, the API server and Berth",
 	Long: `Berth's version is that of the image which its Deployment names; a Berth that runs
 otherwise does not tell. With --client, no cluster is asked.`,
-	Rights: []verb.Right{
-		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", In: verb.InBerth, For: "for Berth's"},
+	Permissions: []verb.Permission{
+		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", Scope: verb.InBerthNamespace, Purpose: "for Berth's"},
 	},
 	Examples: []verb.Example{
-		{Says: "All of them", Command: "kubectl berth version"},
-		{Says: "The plugin's alone", Command: "kubectl berth version --client"},
+		{Description: "All of them", Command: "kubectl berth version"},
+		{Description: "The plugin's alone", Command: "kubectl berth version --client"},
 	},
 }
 
@@ -70,7 +70,7 @@ func New(env verb.Env) *cobra.Command {
 	cmd := Verb.Command(cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) })
 	cmd.Flags().BoolVar(&o.client, "client", false, "print the plugin's alone")
 	o.output.AddFlag(cmd, "")
-	complete.Flag(cmd, "output", complete.Words(o.output.All()...))
+	complete.RegisterFlag(cmd, "output", complete.Values(o.output.All()...))
 	return cmd
 }
 
@@ -80,7 +80,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	v := Versions{Plugin: Plugin, APIVersion: v1alpha1.GroupVersion.String()}
 	if !o.client {
-		if err := o.ask(ctx, &v); err != nil {
+		if err := o.readVersions(ctx, &v); err != nil {
 			return err
 		}
 	}
@@ -105,25 +105,25 @@ func (o *options) run(ctx context.Context) error {
 }
 
 // ask asks the cluster for its versions.
-func (o *options) ask(ctx context.Context, v *Versions) error {
+func (o *options) readVersions(ctx context.Context, v *Versions) error {
 	c, err := o.Open()
 	if err != nil {
 		return err
 	}
 	server, err := c.Version(ctx)
 	if err != nil {
-		return cluster.Plain(err)
+		return cluster.UserError(err)
 	}
 	v.Server = server.GitVersion
-	v.Berth, v.BerthUnknown = images(ctx, c)
+	v.Berth, v.BerthUnknown = berthImages(ctx, c)
 	return nil
 }
 
 // images are what Berth's Deployments run, or why that is unknown.
-func images(ctx context.Context, c *cluster.Cluster) (images []Image, unknown string) {
+func berthImages(ctx context.Context, c *cluster.Cluster) (images []Image, unknown string) {
 	list := &appsv1.DeploymentList{}
-	if err := c.Client.List(ctx, list, client.InNamespace(c.Berth), client.MatchingLabels{label: berth}); err != nil {
-		return nil, cluster.Plain(err).Error()
+	if err := c.Client.List(ctx, list, client.InNamespace(c.BerthNamespace), client.MatchingLabels{nameLabel: nameValue}); err != nil {
+		return nil, cluster.UserError(err).Error()
 	}
 	for _, d := range list.Items {
 		for _, container := range d.Spec.Template.Spec.Containers {
@@ -131,7 +131,7 @@ func images(ctx context.Context, c *cluster.Cluster) (images []Image, unknown st
 		}
 	}
 	if images == nil {
-		return nil, fmt.Sprintf("no Deployment in namespace %s is labelled %s=%s", c.Berth, label, berth)
+		return nil, fmt.Sprintf("no Deployment in namespace %s is labelled %s=%s", c.BerthNamespace, nameLabel, nameValue)
 	}
 	return images, ""
 }

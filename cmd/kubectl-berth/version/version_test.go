@@ -12,7 +12,7 @@ import (
 )
 
 func TestVersion(t *testing.T) {
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-manager", Labels: map[string]string{label: berth}}}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-manager", Labels: map[string]string{nameLabel: nameValue}}}
 	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Image: "example.com/berth:v0.1.0"}}
 	for sentence, c := range map[string]struct {
 		objects []client.Object

@@ -58,13 +58,13 @@ func (*Plugin) Name() string { return Name }
 // PreEnqueue keeps a pod out of the queue while its victims are being told to
 // go: a try would find them still there, and plan for it anew.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if p.preemptor == nil || !p.preemptor.UnderWay(pod.UID) {
+	if p.preemptor == nil || !p.preemptor.InProgress(pod.UID) {
 		return nil
 	}
-	return underWay()
+	return preemptionInProgressStatus()
 }
 
-func underWay() *fwk.Status {
+func preemptionInProgressStatus() *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for the preemption for this pod to be finished")
 }
 
@@ -73,7 +73,7 @@ func underWay() *fwk.Status {
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete},
-		QueueingHintFn: p.victimLeft,
+		QueueingHintFn: p.isSchedulableAfterPodDeleted,
 	}}, nil
 }
 
@@ -81,7 +81,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 // promised to it. Upstream leaves that to the plugins that refused the pod; but
 // of a node only the first that does is known, and it need not mind the victim
 // that leaves last.
-func (p *Plugin) victimLeft(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+func (p *Plugin) isSchedulableAfterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	left, ok := oldObj.(*v1.Pod)
 	if !ok {
 		return fwk.Queue, fmt.Errorf("the event of a deletion holds a %T, want a pod", oldObj)
@@ -104,11 +104,11 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	if p.preemptor == nil {
 		return nil, fwk.AsStatus(errors.New("preemption: the handle lends no Preemptor"))
 	}
-	if p.preemptor.UnderWay(pod.UID) {
-		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: "+underWay().Message())
+	if p.preemptor.InProgress(pod.UID) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: "+preemptionInProgressStatus().Message())
 	}
 	plan, err := p.preemptor.Plan(ctx, framework.PreemptionRequest{
-		Handle: p.handle, State: state, Pod: pod, Refusals: refusals,
+		Handle: p.handle, State: state, Pod: pod, NodeToStatus: refusals,
 		MinPercentage: *p.args.MinCandidateNodesPercentage, MinAbsolute: *p.args.MinCandidateNodesAbsolute,
 	})
 	var hopeless *framework.FitError
@@ -116,18 +116,18 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	switch {
 	case errors.As(err, &hopeless):
 		// Room that was promised before is of no use any more.
-		return nominate(""), fwk.NewStatus(fwk.Unschedulable, "preemption: "+err.Error())
+		return resultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption: "+err.Error())
 	case errors.As(err, &ineligible):
 		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: "+err.Error())
 	case err != nil:
 		return nil, fwk.AsStatus(fmt.Errorf("preemption: %w", err))
 	}
 	plan.Plugin = Name
-	p.preemptor.CarryOut(ctx, p.handle, plan)
-	return nominate(plan.Node), fwk.NewStatus(fwk.Success, fmt.Sprintf(
+	p.preemptor.Execute(ctx, p.handle, plan)
+	return resultWithNominatedNode(plan.Node), fwk.NewStatus(fwk.Success, fmt.Sprintf(
 		"preemption: found a potential placement for pod on node %v, preempting %d victims", plan.Node, len(plan.Victims)))
 }
 
-func nominate(node string) *fwk.PostFilterResult {
+func resultWithNominatedNode(node string) *fwk.PostFilterResult {
 	return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride}}
 }

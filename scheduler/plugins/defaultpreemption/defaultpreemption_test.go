@@ -20,35 +20,35 @@ import (
 
 // house lends itself: it answers as it is told, and remembers what it was
 // asked to carry out.
-type house struct {
+type fakePreemptor struct {
 	fwk.Handle
-	plan     *framework.Eviction
-	err      error
-	underWay bool
-	asked    framework.PreemptionRequest
-	carried  []*framework.Eviction
-	promised *v1.Pod
+	plan       *framework.PreemptionPlan
+	err        error
+	inProgress bool
+	request    framework.PreemptionRequest
+	executed   []*framework.PreemptionPlan
+	nominated  *v1.Pod
 }
 
-func (h *house) NominatedPodsForNode(node string) []fwk.PodInfo {
-	if h.promised == nil || h.promised.Status.NominatedNodeName != node {
+func (h *fakePreemptor) NominatedPodsForNode(node string) []fwk.PodInfo {
+	if h.nominated == nil || h.nominated.Status.NominatedNodeName != node {
 		return nil
 	}
-	info, _ := framework.NewPodInfo(h.promised)
+	info, _ := framework.NewPodInfo(h.nominated)
 	return []fwk.PodInfo{info}
 }
 
-func (h *house) Preemptor() framework.Preemptor { return h }
-func (h *house) UnderWay(types.UID) bool        { return h.underWay }
-func (h *house) Plan(_ context.Context, r framework.PreemptionRequest) (*framework.Eviction, error) {
-	h.asked = r
+func (h *fakePreemptor) Preemptor() framework.Preemptor { return h }
+func (h *fakePreemptor) InProgress(types.UID) bool      { return h.inProgress }
+func (h *fakePreemptor) Plan(_ context.Context, r framework.PreemptionRequest) (*framework.PreemptionPlan, error) {
+	h.request = r
 	return h.plan, h.err
 }
-func (h *house) CarryOut(_ context.Context, _ fwk.Handle, plan *framework.Eviction) {
-	h.carried = append(h.carried, plan)
+func (h *fakePreemptor) Execute(_ context.Context, _ fwk.Handle, plan *framework.PreemptionPlan) {
+	h.executed = append(h.executed, plan)
 }
 
-func build(t *testing.T, handle fwk.Handle) *defaultpreemption.Plugin {
+func newPlugin(t *testing.T, handle fwk.Handle) *defaultpreemption.Plugin {
 	t.Helper()
 	args := &configv1.DefaultPreemptionArgs{}
 	defaultpreemption.Default(args)
@@ -60,52 +60,52 @@ func build(t *testing.T, handle fwk.Handle) *defaultpreemption.Plugin {
 }
 
 func TestPostFilter(t *testing.T) {
-	hopeless := &framework.FitError{Nodes: 3, Diagnosis: framework.NewDiagnosis()}
-	hopeless.Diagnosis.Refusals.SetAbsent(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling"))
+	hopeless := &framework.FitError{NumAllNodes: 3, Diagnosis: framework.NewDiagnosis()}
+	hopeless.Diagnosis.NodeToStatus.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling"))
 	nominated := func(node string) *fwk.PostFilterResult {
 		return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride}}
 	}
 	for sentence, c := range map[string]struct {
-		house   *house
+		house   *fakePreemptor
 		want    *fwk.PostFilterResult
 		code    fwk.Code
 		message string
 		carried int
 	}{
 		"a plan is carried out, and its node promised": {
-			house: &house{plan: &framework.Eviction{Node: "n1", Victims: []*v1.Pod{fixture.Pod("a").Obj(), fixture.Pod("b").Obj()}}},
+			house: &fakePreemptor{plan: &framework.PreemptionPlan{Node: "n1", Victims: []*v1.Pod{fixture.Pod("a").Obj(), fixture.Pod("b").Obj()}}},
 			want:  nominated("n1"), code: fwk.Success, carried: 1,
 			message: "preemption: found a potential placement for pod on node n1, preempting 2 victims",
 		},
 		"when nobody can help, an older promise ends": {
-			house: &house{err: hopeless}, want: nominated(""), code: fwk.Unschedulable,
+			house: &fakePreemptor{err: hopeless}, want: nominated(""), code: fwk.Unschedulable,
 			message: "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
 		},
 		"a pod that may not preempt keeps what it was promised": {
-			house: &house{err: &framework.IneligibleError{Reason: "not eligible due to preemptionPolicy=Never."}}, code: fwk.Unschedulable,
+			house: &fakePreemptor{err: &framework.IneligibleError{Reason: "not eligible due to preemptionPolicy=Never."}}, code: fwk.Unschedulable,
 			message: "preemption: not eligible due to preemptionPolicy=Never.",
 		},
 		"what goes wrong is an error": {
-			house: &house{err: errors.New("the pod is gone")}, code: fwk.Error, message: "preemption: the pod is gone",
+			house: &fakePreemptor{err: errors.New("the pod is gone")}, code: fwk.Error, message: "preemption: the pod is gone",
 		},
 		"nothing is planned while something is under way": {
-			house: &house{underWay: true}, code: fwk.Unschedulable,
+			house: &fakePreemptor{inProgress: true}, code: fwk.Unschedulable,
 			message: "preemption: waiting for the preemption for this pod to be finished",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			got, status := build(t, c.house).PostFilter(t.Context(), framework.NewCycleState(), fixture.Pod("p").Obj(), framework.NewRefusals())
+			got, status := newPlugin(t, c.house).PostFilter(t.Context(), framework.NewCycleState(), fixture.Pod("p").Obj(), framework.NewNodeToStatus())
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
 			if status.Code() != c.code || status.Message() != c.message {
 				t.Errorf("status %v %q, want %v %q", status.Code(), status.Message(), c.code, c.message)
 			}
-			if len(c.house.carried) != c.carried {
-				t.Errorf("%d plans carried out, want %d", len(c.house.carried), c.carried)
+			if len(c.house.executed) != c.carried {
+				t.Errorf("%d plans carried out, want %d", len(c.house.executed), c.carried)
 			}
-			if c.house.err != nil && (c.house.asked.MinPercentage != 10 || c.house.asked.MinAbsolute != 100) {
-				t.Errorf("asked for %d%% and %d candidates, want the defaults", c.house.asked.MinPercentage, c.house.asked.MinAbsolute)
+			if c.house.err != nil && (c.house.request.MinPercentage != 10 || c.house.request.MinAbsolute != 100) {
+				t.Errorf("asked for %d%% and %d candidates, want the defaults", c.house.request.MinPercentage, c.house.request.MinAbsolute)
 			}
 		})
 	}
@@ -117,15 +117,15 @@ func TestPreEnqueue(t *testing.T) {
 		want   *fwk.Status
 	}{
 		"a pod whose victims are being told waits": {
-			handle: &house{underWay: true},
+			handle: &fakePreemptor{inProgress: true},
 			want:   fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for the preemption for this pod to be finished"),
 		},
-		"any other pod may queue":                          {handle: &house{}},
+		"any other pod may queue":                          {handle: &fakePreemptor{}},
 		"any pod may queue where nobody can be evicted":    {handle: nil},
 		"any pod may queue under a handle that lends none": {handle: struct{ fwk.Handle }{}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			got := build(t, c.handle).PreEnqueue(t.Context(), fixture.Pod("p").Obj())
+			got := newPlugin(t, c.handle).PreEnqueue(t.Context(), fixture.Pod("p").Obj())
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
@@ -133,16 +133,16 @@ func TestPreEnqueue(t *testing.T) {
 	}
 }
 
-func TestPostFilterSaysThatNobodyCanBeEvicted(t *testing.T) {
-	_, status := build(t, nil).PostFilter(t.Context(), framework.NewCycleState(), fixture.Pod("p").Obj(), framework.NewRefusals())
+func TestPostFilterWithoutPreemptorIsAnError(t *testing.T) {
+	_, status := newPlugin(t, nil).PostFilter(t.Context(), framework.NewCycleState(), fixture.Pod("p").Obj(), framework.NewNodeToStatus())
 	if status.Code() != fwk.Error {
 		t.Errorf("status %v, want an error", status)
 	}
 }
 
-func TestAPreemptorIsWokenWhenALesserPodLeavesItsNode(t *testing.T) {
+func TestDeletionOfALowerPriorityPodRequeuesThePreemptor(t *testing.T) {
 	preemptor := fixture.Pod("p").UID("p").Priority(10)
-	events, err := build(t, &house{promised: preemptor.Nominated("n1").Obj()}).EventsToRegister(t.Context())
+	events, err := newPlugin(t, &fakePreemptor{nominated: preemptor.NominatedNodeName("n1").Obj()}).EventsToRegister(t.Context())
 	if err != nil || len(events) != 1 {
 		t.Fatalf("events %v (%v), want one", events, err)
 	}
@@ -170,7 +170,7 @@ func TestAPreemptorIsWokenWhenALesserPodLeavesItsNode(t *testing.T) {
 	}
 }
 
-func TestArguments(t *testing.T) {
+func TestValidate(t *testing.T) {
 	number := func(n int32) *int32 { return &n }
 	for sentence, c := range map[string]struct {
 		percentage, absolute *int32

@@ -22,18 +22,18 @@ const Name = "ImageLocality"
 // imagelocality's.
 const (
 	// negligible is too little to matter.
-	negligible int64 = 23 << 20
+	minThreshold int64 = 23 << 20
 	// ample is as much as one container can earn.
-	ample int64 = 1000 << 20
+	maxContainerThreshold int64 = 1000 << 20
 )
 
 // Plugin adds up the images on a node.
 type Plugin struct{ handle fwk.Handle }
 
 var (
-	_ fwk.ScorePlugin  = (*Plugin)(nil)
-	_ fwk.SignPlugin   = (*Plugin)(nil)
-	_ framework.Reader = (*Plugin)(nil)
+	_ fwk.ScorePlugin         = (*Plugin)(nil)
+	_ fwk.SignPlugin          = (*Plugin)(nil)
+	_ framework.ReadsDeclarer = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
@@ -54,7 +54,7 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 	images := sets.New[string]()
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
-			images.Insert(tagged(containers[i].Image))
+			images.Insert(normalizedImageName(containers[i].Image))
 		}
 	}
 	return []fwk.SignFragment{{Key: fwk.ImageNamesSignerName, Value: sets.List(images)}}, nil
@@ -67,7 +67,7 @@ func (p *Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fw
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
-	tally := tally{present: node.GetImageStates(), nodes: len(nodes)}
+	tally := imageSum{imageStates: node.GetImageStates(), nodes: len(nodes)}
 	for image := range imagesOf(pod) {
 		tally.add(image)
 	}
@@ -96,8 +96,8 @@ func imagesOf(pod *v1.Pod) iter.Seq[string] {
 func (*Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
 // tally adds up a pod's images on one node.
-type tally struct {
-	present map[string]*fwk.ImageStateSummary
+type imageSum struct {
+	imageStates map[string]*fwk.ImageStateSummary
 	// nodes is how many nodes there are.
 	nodes int
 	// images is how many the pod has, on the node or not.
@@ -108,31 +108,31 @@ type tally struct {
 
 // add counts one image. Its size is weighed by the share of nodes that have
 // it: else the first node to pull an image would draw all of its pods.
-func (t *tally) add(image string) {
+func (t *imageSum) add(image string) {
 	t.images++
-	if len(t.present) == 0 {
+	if len(t.imageStates) == 0 {
 		return
 	}
-	if state, ok := t.present[tagged(image)]; ok {
+	if state, ok := t.imageStates[normalizedImageName(image)]; ok {
 		spread := float64(state.NumNodes) / float64(t.nodes)
 		t.bytes += int64(float64(state.Size) * spread)
 	}
 }
 
-func (t *tally) score() int64 {
-	most := ample * t.images
+func (t *imageSum) score() int64 {
+	most := maxContainerThreshold * t.images
 	// The lower bound goes first: a pod without images has most below it.
 	bytes := t.bytes
-	if bytes < negligible {
-		bytes = negligible
+	if bytes < minThreshold {
+		bytes = minThreshold
 	} else if bytes > most {
 		bytes = most
 	}
-	return fwk.MaxScore * (bytes - negligible) / (most - negligible)
+	return fwk.MaxScore * (bytes - minThreshold) / (most - minThreshold)
 }
 
 // tagged is an image's name as nodes report it: with a tag.
-func tagged(image string) string {
+func normalizedImageName(image string) string {
 	if strings.LastIndex(image, ":") <= strings.LastIndex(image, "/") {
 		return image + ":latest"
 	}

@@ -12,16 +12,16 @@ import (
 )
 
 // cluster is a handle that knows how many nodes there are and nothing else.
-type cluster struct {
+type fakeHandle struct {
 	fwk.Handle
 	fwk.SharedLister
 	fwk.NodeInfoLister
 	nodes int
 }
 
-func (c cluster) SnapshotSharedLister() fwk.SharedLister { return c }
-func (c cluster) NodeInfos() fwk.NodeInfoLister          { return c }
-func (c cluster) List() ([]fwk.NodeInfo, error)          { return make([]fwk.NodeInfo, c.nodes), nil }
+func (c fakeHandle) SnapshotSharedLister() fwk.SharedLister { return c }
+func (c fakeHandle) NodeInfos() fwk.NodeInfoLister          { return c }
+func (c fakeHandle) List() ([]fwk.NodeInfo, error)          { return make([]fwk.NodeInfo, c.nodes), nil }
 
 func TestScore(t *testing.T) {
 	const mib = 1 << 20
@@ -63,7 +63,7 @@ func TestScore(t *testing.T) {
 		"a pod without containers is no trouble": {pod: fixture.Pod("a").Bare()},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			plugin, err := New(t.Context(), nil, cluster{nodes: 4})
+			plugin, err := New(t.Context(), nil, fakeHandle{nodes: 4})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,121 +7,121 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-var _ framework.FilterBatcher = (*Plugin)(nil)
+var _ framework.BatchFilterPlugin = (*Plugin)(nil)
 
 // FilterForm returns Filter for pods like pod. It reads the tallies that
 // PreFilter asked for, which move with the snapshot.
-func (p *Plugin) FilterForm(state fwk.CycleState, _ *v1.Pod, _ *framework.Columns) (framework.FilterForm, bool) {
-	r, err := requiredOf(state)
-	if _, kept := p.counts.(framework.KeptCounts); err != nil || !kept {
+func (p *Plugin) BatchFilter(state fwk.CycleState, _ *v1.Pod, _ *framework.Columns) (framework.BatchFilter, bool) {
+	r, err := getPreFilterState(state)
+	if _, kept := p.counts.(framework.IncrementalCounts); err != nil || !kept {
 		return nil, false
 	}
-	return &filterForm{required: r}, true
+	return &batchFilter{preFilterState: r}, true
 }
 
-type filterForm struct {
-	*required
+type batchFilter struct {
+	*preFilterState
 	// What follows is good for one attempt: the numbers by domain of near, of
 	// against and of the guards, and whether there is a wanted pod anywhere.
-	nearBy, againstBy, guardsBy []byDomain
-	anywhere                    bool
+	affinity, antiAffinity, existingAntiAffinity []domainCounts
+	anyAffinityPod                               bool
 }
 
 // byDomain is numbers by domain, and the domains by slot.
-type byDomain struct {
-	of     []int32
-	by     []int64
-	factor int64
+type domainCounts struct {
+	domainBySlot  []int32
+	countByDomain []int64
+	weight        int64
 }
 
 // at returns the domain of the node in slot and its number.
-func (b *byDomain) at(slot framework.Slot) (domain int32, number int64) {
-	domain = b.of[slot]
-	if int(domain) < len(b.by) {
-		number = b.by[domain]
+func (b *domainCounts) at(slot framework.Slot) (domain int32, number int64) {
+	domain = b.domainBySlot[slot]
+	if int(domain) < len(b.countByDomain) {
+		number = b.countByDomain[domain]
 	}
 	return domain, number
 }
 
 const (
-	refusedAffinity framework.Refusal = 1 + iota
-	refusedAnti
-	refusedExisting
+	failedAffinity framework.RejectionCode = 1 + iota
+	failedAntiAffinity
+	failedExistingAntiAffinity
 )
 
 // Begin takes in terms that came since, and skips Filter when nobody requires
 // anything.
-func (f *filterForm) Begin() (skip, ok bool) {
-	if !f.guards.Update() {
+func (f *batchFilter) Begin() (skip, ok bool) {
+	if !f.existingAntiAffinityCounts.Update() {
 		return false, false
 	}
-	f.nearBy, f.againstBy, f.guardsBy = f.nearBy[:0], f.againstBy[:0], f.guardsBy[:0]
-	f.anywhere, ok = false, true
-	for _, tally := range f.near {
-		f.nearBy, ok = appendCounted(f.nearBy, tally, 1, ok)
-		f.anywhere = f.anywhere || !tally.Zero()
+	f.affinity, f.antiAffinity, f.existingAntiAffinity = f.affinity[:0], f.antiAffinity[:0], f.existingAntiAffinity[:0]
+	f.anyAffinityPod, ok = false, true
+	for _, tally := range f.affinityCounts {
+		f.affinity, ok = appendDomainCounts(f.affinity, tally, 1, ok)
+		f.anyAffinityPod = f.anyAffinityPod || !tally.AllZero()
 	}
-	for _, tally := range f.against {
-		f.againstBy, ok = appendCounted(f.againstBy, tally, 1, ok)
+	for _, tally := range f.antiAffinityCounts {
+		f.antiAffinity, ok = appendDomainCounts(f.antiAffinity, tally, 1, ok)
 	}
 	listed := false
-	for _, tally := range f.guards.By {
-		if tally.Listed() {
-			f.guardsBy, ok = appendCounted(f.guardsBy, tally, 1, ok)
+	for _, tally := range f.existingAntiAffinityCounts.ByTopologyKey {
+		if tally.HasListed() {
+			f.existingAntiAffinity, ok = appendDomainCounts(f.existingAntiAffinity, tally, 1, ok)
 			listed = true
 		}
 	}
-	return !listed && len(f.keys) == 0 && len(f.anti) == 0, ok
+	return !listed && len(f.affinityKeys) == 0 && len(f.antiAffinityTerms) == 0, ok
 }
 
 // appendCounted appends the parts of a tally, times factor, and ands to ok
 // whether they are current.
-func appendCounted(list []byDomain, tally *framework.Tally, factor int64, ok bool) ([]byDomain, bool) {
-	for _, part := range tally.Counted() {
+func appendDomainCounts(list []domainCounts, tally *framework.DomainSums, factor int64, ok bool) ([]domainCounts, bool) {
+	for _, part := range tally.Terms() {
 		ok = ok && part.Current()
-		list = append(list, byDomain{part.Domains.Of(), part.By(), factor * part.Factor})
+		list = append(list, domainCounts{part.Domains.BySlot(), part.Values(), factor * part.Factor})
 	}
 	return list, ok
 }
 
-func (f *filterForm) Filter(slots []framework.Slot, refusals []framework.Refusal) {
+func (f *batchFilter) Filter(slots []framework.Slot, refusals []framework.RejectionCode) {
 	for i, slot := range slots {
-		refusals[i] = f.judge(slot)
+		refusals[i] = f.evaluate(slot)
 	}
 }
 
-func (f *filterForm) judge(slot framework.Slot) framework.Refusal {
+func (f *batchFilter) evaluate(slot framework.Slot) framework.RejectionCode {
 	near := true
-	for i := range f.nearBy {
-		domain, number := f.nearBy[i].at(slot)
+	for i := range f.affinity {
+		domain, number := f.affinity[i].at(slot)
 		if domain == framework.NoDomain {
-			return refusedAffinity
+			return failedAffinity
 		}
 		near = near && number > 0
 	}
-	if !near && (f.anywhere || !f.self) {
-		return refusedAffinity
+	if !near && (f.anyAffinityPod || !f.selfMatch) {
+		return failedAffinity
 	}
-	for i := range f.againstBy {
-		if domain, number := f.againstBy[i].at(slot); domain != framework.NoDomain && number > 0 {
-			return refusedAnti
+	for i := range f.antiAffinity {
+		if domain, number := f.antiAffinity[i].at(slot); domain != framework.NoDomain && number > 0 {
+			return failedAntiAffinity
 		}
 	}
-	for i := range f.guardsBy {
-		if domain, number := f.guardsBy[i].at(slot); domain != framework.NoDomain && number > 0 {
-			return refusedExisting
+	for i := range f.existingAntiAffinity {
+		if domain, number := f.existingAntiAffinity[i].at(slot); domain != framework.NoDomain && number > 0 {
+			return failedExistingAntiAffinity
 		}
 	}
-	return framework.Fits
+	return framework.NotRejected
 }
 
-func (*filterForm) Status(refusal framework.Refusal) *fwk.Status {
+func (*batchFilter) Status(refusal framework.RejectionCode) *fwk.Status {
 	switch refusal {
-	case refusedAffinity:
+	case failedAffinity:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonAffinity).WithPlugin(Name)
-	case refusedAnti:
-		return fwk.NewStatus(fwk.Unschedulable, reasonAnti).WithPlugin(Name)
+	case failedAntiAffinity:
+		return fwk.NewStatus(fwk.Unschedulable, reasonAntiAffinity).WithPlugin(Name)
 	default:
-		return fwk.NewStatus(fwk.Unschedulable, reasonExisting).WithPlugin(Name)
+		return fwk.NewStatus(fwk.Unschedulable, reasonExistingAntiAffinity).WithPlugin(Name)
 	}
 }

@@ -10,79 +10,79 @@ import (
 )
 
 var (
-	_ framework.ScoreBatcher  = (*Plugin)(nil)
-	_ framework.KeptScoreForm = (*scoreForm)(nil)
+	_ framework.BatchScorePlugin      = (*Plugin)(nil)
+	_ framework.IncrementalBatchScore = (*batchScore)(nil)
 )
 
 // ScoreForm returns Score for pods like pod.
-func (p *Plugin) ScoreForm(_ fwk.CycleState, pod *v1.Pod, _ *framework.Columns) (framework.ScoreForm, bool) {
-	if p.ownOnly && !prefers(pod) {
+func (p *Plugin) BatchScore(_ fwk.CycleState, pod *v1.Pod, _ *framework.Columns) (framework.BatchScore, bool) {
+	if p.ignorePreferredTermsOfExistingPods && !hasPreferredTerms(pod) {
 		return nil, true
 	}
-	own, err := p.preferences(pod)
-	if _, kept := p.counts.(framework.KeptCounts); err != nil || !kept {
+	own, err := p.preferredTerms(pod)
+	if _, kept := p.counts.(framework.IncrementalCounts); err != nil || !kept {
 		return nil, false
 	}
-	return &scoreForm{preferred: preferred{own: own, others: p.othersOf(pod)}}, true
+	return &batchScore{preScoreState: preScoreState{own: own, existingPods: p.termsOfExistingPods(pod)}}, true
 }
 
-type scoreForm struct {
-	preferred
-	parts []byDomain
+type batchScore struct {
+	preScoreState
+	counts []domainCounts
 }
 
 // Current reports whether the counts still move with the snapshot.
-func (f *scoreForm) Current() bool {
+func (f *batchScore) Current() bool {
 	for i := range f.own {
-		for _, part := range f.own[i].pods.Counted() {
+		for _, part := range f.own[i].counts.Terms() {
 			if !part.Current() {
 				return false
 			}
 		}
 	}
-	return f.others.Update()
+	return f.existingPods.Update()
 }
 
 // Score adds up what is near the nodes, and is skipped when nobody prefers
 // anything.
-func (f *scoreForm) Score(slots []framework.Slot, scores []int64) framework.Scoring {
-	if !f.others.Update() {
-		return framework.ScoringBroken
+func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
+	if !f.existingPods.Update() {
+		return framework.ScoreFailed
 	}
 	ok := true
-	f.parts = f.parts[:0]
+	f.counts = f.counts[:0]
 	for i := range f.own {
-		f.parts, ok = appendCounted(f.parts, f.own[i].pods, f.own[i].weight, ok)
+		f.counts, ok = appendDomainCounts(f.counts, f.own[i].counts, f.own[i].weight, ok)
 	}
-	for _, tally := range f.others.By {
-		if tally.Listed() {
-			f.parts, ok = appendCounted(f.parts, tally, 1, ok)
+	for _, tally := range f.existingPods.ByTopologyKey {
+		if tally.HasListed() {
+			f.counts, ok = appendDomainCounts(f.counts, tally, 1, ok)
 		}
 	}
 	switch {
 	case !ok:
-		return framework.ScoringBroken
-	case !f.matter():
-		return framework.NotScored
+		return framework.ScoreFailed
+	case !f.hasAnyTerm():
+		return framework.ScoreSkipped
 	}
 	clear(scores[:len(slots)])
-	for p := range f.parts {
-		part := &f.parts[p]
+	for p := range f.counts {
+		part := &f.counts[p]
 		for i, slot := range slots {
 			_, number := part.at(slot)
-			scores[i] += part.factor * number
+			scores[i] += part.weight * number
 		}
 	}
 	return framework.Scored
 }
 
 // Normalize is NormalizeScore.
-func (*scoreForm) Normalize(scores []int64) {
+func (*batchScore) Normalize(scores []int64) {
 	least, most := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, score := range scores {
 		least, most = min(least, score), max(most, score)
 	}
 	for i, score := range scores {
-		scores[i] = stretched(score, least, most)
+		scores[i] = normalizedScore(score, least, most)
 	}
 }

@@ -19,30 +19,30 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return []fwk.ClusterEventWithHint{
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add | fwk.UpdatePodLabel | fwk.Delete},
-			QueueingHintFn: p.afterPod,
+			QueueingHintFn: p.isSchedulableAfterPodChange,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodLabel},
-			QueueingHintFn: afterItself,
+			QueueingHintFn: isSchedulableAfterTargetPodLabelChange,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Delete | fwk.UpdateNodeLabel},
-			QueueingHintFn: afterNode,
+			QueueingHintFn: isSchedulableAfterNodeChange,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: framework.Namespace, ActionType: fwk.Add | fwk.Update | fwk.Delete},
-			QueueingHintFn: p.afterNamespace,
+			QueueingHintFn: p.isSchedulableAfterNamespaceChange,
 		},
 	}, nil
 }
 
 // wishes are the terms that the pod requires.
-type wishes struct{ affinity, anti []fwk.AffinityTerm }
+type requiredTerms struct{ affinity, antiAffinity []fwk.AffinityTerm }
 
-func wishesOf(pod *v1.Pod) (w wishes, err error) {
+func requiredTermsOf(pod *v1.Pod) (w requiredTerms, err error) {
 	w.affinity, err = fwk.GetAffinityTerms(pod, fwk.GetPodAffinityTerms(pod.Spec.Affinity))
 	if err == nil {
-		w.anti, err = fwk.GetAffinityTerms(pod, fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity))
+		w.antiAffinity, err = fwk.GetAffinityTerms(pod, fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity))
 	}
 	return w, err
 }
@@ -51,7 +51,7 @@ func wishesOf(pod *v1.Pod) (w wishes, err error) {
 // not want went, or one went that did not want it. Other than upstream it looks
 // up the namespaces that terms select, and it queues the pod when the last of
 // its own kind may have gone: then it may go anywhere.
-func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (p *Plugin) isSchedulableAfterPodChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -61,41 +61,41 @@ func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.Q
 			return fwk.QueueSkip, nil
 		}
 	}
-	w, err := wishesOf(pod)
+	w, err := requiredTermsOf(pod)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	affinity, err := p.resolve(w.affinity)
+	affinity, err := p.resolveNamespaces(w.affinity)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	anti, err := p.resolve(w.anti)
+	anti, err := p.resolveNamespaces(w.antiAffinity)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	wanted := together(affinity)
-	was, is := has(wanted, before), has(wanted, after)
-	if !was && is || was && !is && has(wanted, pod) {
+	wanted := podsMatchingAll(affinity)
+	was, is := contains(wanted, before), contains(wanted, after)
+	if !was && is || was && !is && contains(wanted, pod) {
 		return fwk.Queue, nil
 	}
 	for _, t := range anti {
-		if has(t.pods, before) && !has(t.pods, after) {
+		if contains(t.pods, before) && !contains(t.pods, after) {
 			return fwk.Queue, nil
 		}
 	}
 	if before == nil || after != nil {
 		return fwk.QueueSkip, nil
 	}
-	return p.afterGuard(pod, before)
+	return p.hintForRemovedAntiAffinity(pod, before)
 }
 
 // afterGuard queues the pod when gone kept it away.
-func (p *Plugin) afterGuard(pod, gone *v1.Pod) (fwk.QueueingHint, error) {
+func (p *Plugin) hintForRemovedAntiAffinity(pod, gone *v1.Pod) (fwk.QueueingHint, error) {
 	guards, err := fwk.GetAffinityTerms(gone, fwk.GetPodAntiAffinityTerms(gone.Spec.Affinity))
 	if err != nil {
 		return fwk.Queue, err
 	}
-	namespace := p.labelsOf(pod.Namespace)
+	namespace := p.namespaceLabels(pod.Namespace)
 	for i := range guards {
 		if guards[i].Matches(pod, namespace) {
 			return fwk.Queue, nil
@@ -104,21 +104,25 @@ func (p *Plugin) afterGuard(pod, gone *v1.Pod) (fwk.QueueingHint, error) {
 	return fwk.QueueSkip, nil
 }
 
-func has(set *framework.PodSet, pod *v1.Pod) bool { return set != nil && pod != nil && set.Has(pod) }
+func contains(set *framework.PodSet, pod *v1.Pod) bool {
+	return set != nil && pod != nil && set.Has(pod)
+}
 
 // afterItself queues the pod: the terms of others may not match its new labels.
-func afterItself(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) { return fwk.Queue, nil }
+func isSchedulableAfterTargetPodLabelChange(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
+	return fwk.Queue, nil
+}
 
 // afterNode queues the pod when a node may give it a domain to go to: when one
 // came that has a label its affinity goes by, when one went with the pods on
 // it, or when one changed its labels. By which labels placed pods keep the pod
 // away is theirs to say and not known here; so, other than upstream, any do.
-func afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil || before != nil {
 		return fwk.Queue, err
 	}
-	w, err := wishesOf(pod)
+	w, err := requiredTermsOf(pod)
 	if err != nil {
 		return fwk.Queue, err
 	}
@@ -136,7 +140,7 @@ func afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint
 // afterNamespace queues the pod when other pods may be meant by its terms, or
 // it by theirs: when a namespace that a term selects is selected no more, or
 // the other way round, and when the labels of its own namespace change.
-func (*Plugin) afterNamespace(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (*Plugin) isSchedulableAfterNamespaceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Namespace](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -152,11 +156,11 @@ func (*Plugin) afterNamespace(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (f
 	if name == pod.Namespace && !maps.Equal(was, is) {
 		return fwk.Queue, nil
 	}
-	w, err := wishesOf(pod)
+	w, err := requiredTermsOf(pod)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	for _, t := range append(w.affinity, w.anti...) {
+	for _, t := range append(w.affinity, w.antiAffinity...) {
 		if t.NamespaceSelector.Empty() || t.Namespaces.Has(name) {
 			continue // the namespace is meant whatever its labels
 		}

@@ -11,13 +11,13 @@ import (
 )
 
 func TestHints(t *testing.T) {
-	friendly := app("new", "db").RequirePods(near("web"))
-	hostile := app("new", "db").RefusePods(near("web"))
-	plain := app("new", "db")
-	group := app("new", "db").RequirePods(near("db"))
-	chosen := app("new", "db").RequirePods(near("web", namespaceSelector("team", "x")))
-	shunned := app("new", "db").RefusePods(near("web", namespaceSelector("team", "x")))
-	web, log := app("other", "web").On("n").Obj(), app("other", "log").On("n").Obj()
+	friendly := appPod("new", "db").RequirePodAffinity(affinityTerm("web"))
+	hostile := appPod("new", "db").RequirePodAntiAffinity(affinityTerm("web"))
+	plain := appPod("new", "db")
+	group := appPod("new", "db").RequirePodAffinity(affinityTerm("db"))
+	chosen := appPod("new", "db").RequirePodAffinity(affinityTerm("web", withNamespaceSelector("team", "x")))
+	shunned := appPod("new", "db").RequirePodAntiAffinity(affinityTerm("web", withNamespaceSelector("team", "x")))
+	web, log := appPod("other", "web").On("n").Obj(), appPod("other", "log").On("n").Obj()
 	none, a, b := fixture.Node("n").Obj(), fixture.Node("n").Label("zone", "a").Obj(), fixture.Node("n").Label("zone", "b").Obj()
 	for sentence, c := range map[string]struct {
 		pod           *fixture.PodBuilder
@@ -28,20 +28,20 @@ func TestHints(t *testing.T) {
 		"a friend came":                            {pod: friendly, resource: fwk.AssignedPod, after: web, want: fwk.Queue},
 		"a friend went":                            {pod: friendly, resource: fwk.AssignedPod, before: web},
 		"a pod became a friend":                    {pod: friendly, resource: fwk.AssignedPod, before: log, after: web, want: fwk.Queue},
-		"a friend stayed one":                      {pod: friendly, resource: fwk.AssignedPod, before: web, after: app("other", "web").Label("x", "y").On("n").Obj()},
-		"a friend waits itself":                    {pod: friendly, resource: fwk.AssignedPod, after: app("other", "web").Obj()},
-		"a friend is nominated":                    {pod: friendly, resource: fwk.AssignedPod, after: app("other", "web").Nominated("n").Obj(), want: fwk.Queue},
+		"a friend stayed one":                      {pod: friendly, resource: fwk.AssignedPod, before: web, after: appPod("other", "web").Label("x", "y").On("n").Obj()},
+		"a friend waits itself":                    {pod: friendly, resource: fwk.AssignedPod, after: appPod("other", "web").Obj()},
+		"a friend is nominated":                    {pod: friendly, resource: fwk.AssignedPod, after: appPod("other", "web").NominatedNodeName("n").Obj(), want: fwk.Queue},
 		"a stranger came":                          {pod: friendly, resource: fwk.AssignedPod, after: log},
-		"a friend came in a namespace of the team": {pod: chosen, resource: fwk.AssignedPod, after: app("shop/other", "web").On("n").Obj(), want: fwk.Queue},
-		"one came in a namespace of another team":  {pod: chosen, resource: fwk.AssignedPod, after: app("mail/other", "web").On("n").Obj()},
-		"the last of the pod's own kind went":      {pod: group, resource: fwk.AssignedPod, before: app("other", "db").On("n").Obj(), want: fwk.Queue},
+		"a friend came in a namespace of the team": {pod: chosen, resource: fwk.AssignedPod, after: appPod("shop/other", "web").On("n").Obj(), want: fwk.Queue},
+		"one came in a namespace of another team":  {pod: chosen, resource: fwk.AssignedPod, after: appPod("mail/other", "web").On("n").Obj()},
+		"the last of the pod's own kind went":      {pod: group, resource: fwk.AssignedPod, before: appPod("other", "db").On("n").Obj(), want: fwk.Queue},
 		"a foe went":                               {pod: hostile, resource: fwk.AssignedPod, before: web, want: fwk.Queue},
 		"a foe came":                               {pod: hostile, resource: fwk.AssignedPod, after: web},
 		"a foe became a stranger":                  {pod: hostile, resource: fwk.AssignedPod, before: web, after: log, want: fwk.Queue},
-		"a foe went from a namespace of the team":  {pod: shunned, resource: fwk.AssignedPod, before: app("shop/other", "web").On("n").Obj(), want: fwk.Queue},
-		"a pod that kept the pod away went":        {pod: plain, resource: fwk.AssignedPod, before: app("other", "log").RefusePods(near("db")).On("n").Obj(), want: fwk.Queue},
-		"a pod that kept its namespace away went":  {pod: app("shop/new", "db"), resource: fwk.AssignedPod, before: app("other", "log").RefusePods(near("db", namespaceSelector("team", "x"))).On("n").Obj(), want: fwk.Queue},
-		"a pod that kept others away went":         {pod: plain, resource: fwk.AssignedPod, before: app("other", "log").RefusePods(near("web")).On("n").Obj()},
+		"a foe went from a namespace of the team":  {pod: shunned, resource: fwk.AssignedPod, before: appPod("shop/other", "web").On("n").Obj(), want: fwk.Queue},
+		"a pod that kept the pod away went":        {pod: plain, resource: fwk.AssignedPod, before: appPod("other", "log").RequirePodAntiAffinity(affinityTerm("db")).On("n").Obj(), want: fwk.Queue},
+		"a pod that kept its namespace away went":  {pod: appPod("shop/new", "db"), resource: fwk.AssignedPod, before: appPod("other", "log").RequirePodAntiAffinity(affinityTerm("db", withNamespaceSelector("team", "x"))).On("n").Obj(), want: fwk.Queue},
+		"a pod that kept others away went":         {pod: plain, resource: fwk.AssignedPod, before: appPod("other", "log").RequirePodAntiAffinity(affinityTerm("web")).On("n").Obj()},
 		"the pod's labels changed":                 {pod: plain, resource: fwk.TargetPod, before: plain.Obj(), after: plain.Obj(), want: fwk.Queue},
 		"a node came into a domain":                {pod: friendly, resource: fwk.Node, after: a, want: fwk.Queue},
 		"a node came into none":                    {pod: friendly, resource: fwk.Node, after: none},
@@ -68,18 +68,18 @@ func TestHints(t *testing.T) {
 			pod: friendly, resource: framework.Namespace, before: fixture.Namespace("mail").Label("team", "x").Obj(), after: fixture.Namespace("mail").Obj(),
 		},
 		"a namespace that is named anyway changed": {
-			pod:      app("new", "db").RequirePods(near("web", namespaceSelector("team", "x"), namespaces("mail"))),
+			pod:      appPod("new", "db").RequirePodAffinity(affinityTerm("web", withNamespaceSelector("team", "x"), withNamespaces("mail"))),
 			resource: framework.Namespace, before: fixture.Namespace("mail").Label("team", "x").Obj(), after: fixture.Namespace("mail").Obj(),
 		},
 		"the pod's own namespace changed, which others may select": {
 			pod: plain, resource: framework.Namespace, before: fixture.Namespace("default").Label("team", "x").Obj(),
 			after: fixture.Namespace("default").Obj(), want: fwk.Queue,
 		},
-		"the terms do not parse":            {pod: app("new", "db").RequirePods(broken()), resource: fwk.Node, after: a, want: fwk.Queue},
+		"the terms do not parse":            {pod: appPod("new", "db").RequirePodAffinity(unparsableTerm()), resource: fwk.Node, after: a, want: fwk.Queue},
 		"the event is about something else": {pod: friendly, resource: fwk.Node, after: web, want: fwk.Queue},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			p, _ := play(t, nil, zones()...)
+			p, _ := newPlugin(t, nil, zonedCluster()...)
 			events, err := p.EventsToRegister(t.Context())
 			if err != nil {
 				t.Fatal(err)

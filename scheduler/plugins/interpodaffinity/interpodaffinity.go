@@ -27,12 +27,12 @@ const (
 	// Name is how profiles name the plugin.
 	Name = "InterPodAffinity"
 
-	reasonAffinity = "node(s) didn't match pod affinity rules"
-	reasonAnti     = "node(s) didn't match pod anti-affinity rules"
-	reasonExisting = "node(s) didn't satisfy existing pods anti-affinity rules"
+	reasonAffinity             = "node(s) didn't match pod affinity rules"
+	reasonAntiAffinity         = "node(s) didn't match pod anti-affinity rules"
+	reasonExistingAntiAffinity = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-	filterKey fwk.StateKey = Name + "/filter"
-	scoreKey  fwk.StateKey = Name + "/score"
+	preFilterStateKey fwk.StateKey = Name + "/filter"
+	preScoreStateKey  fwk.StateKey = Name + "/score"
 )
 
 // Plugin weighs the affinity terms of pods, the one to be placed and those
@@ -42,9 +42,9 @@ type Plugin struct {
 	namespaces corelisters.NamespaceLister
 	// hardWeight is what a required affinity of a placed pod adds to the score
 	// of the nodes near it; 0: nothing.
-	hardWeight int64
+	hardPodAffinityWeight int64
 	// ownOnly leaves pods without preferences unscored.
-	ownOnly bool
+	ignorePreferredTermsOfExistingPods bool
 }
 
 var (
@@ -56,7 +56,7 @@ var (
 	_ fwk.ScoreExtensions     = (*Plugin)(nil)
 	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
 	_ fwk.SignPlugin          = (*Plugin)(nil)
-	_ framework.Reader        = (*Plugin)(nil)
+	_ framework.ReadsDeclarer = (*Plugin)(nil)
 )
 
 // New builds the plugin from *configv1.InterPodAffinityArgs. The error says
@@ -74,10 +74,10 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 		return nil, err
 	}
 	return &Plugin{
-		counts:     counts,
-		namespaces: handle.SharedInformerFactory().Core().V1().Namespaces().Lister(),
-		hardWeight: int64(*typed.HardPodAffinityWeight),
-		ownOnly:    typed.IgnorePreferredTermsOfExistingPods,
+		counts:                             counts,
+		namespaces:                         handle.SharedInformerFactory().Core().V1().Namespaces().Lister(),
+		hardPodAffinityWeight:              int64(*typed.HardPodAffinityWeight),
+		ignorePreferredTermsOfExistingPods: typed.IgnorePreferredTermsOfExistingPods,
 	}, nil
 }
 
@@ -119,7 +119,7 @@ func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *f
 	if affinity := pod.Spec.Affinity; affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with InterPodAffinity are not signable")
 	}
-	if p.ownOnly {
+	if p.ignorePreferredTermsOfExistingPods {
 		return nil, nil
 	}
 	return []fwk.SignFragment{{Key: fwk.LabelsSignerName, Value: pod.Labels}}, nil

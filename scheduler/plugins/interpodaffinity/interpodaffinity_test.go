@@ -16,13 +16,13 @@ import (
 )
 
 // play returns the plugin in a scene; without args it has its defaults.
-func play(t *testing.T, args *configv1.InterPodAffinityArgs, objects ...runtime.Object) (*Plugin, *scene.Scene) {
+func newPlugin(t *testing.T, args *configv1.InterPodAffinityArgs, objects ...runtime.Object) (*Plugin, *scene.Cluster) {
 	t.Helper()
 	if args == nil {
 		args = &configv1.InterPodAffinityArgs{}
 	}
 	Default(args)
-	s := scene.New(objects...)
+	s := scene.NewCluster(objects...)
 	plugin, err := New(t.Context(), args, s)
 	if err != nil {
 		t.Fatal(err)
@@ -31,67 +31,67 @@ func play(t *testing.T, args *configv1.InterPodAffinityArgs, objects ...runtime.
 }
 
 // hardWeight are arguments with another hardPodAffinityWeight.
-func hardWeight(weight int32) *configv1.InterPodAffinityArgs {
+func withHardPodAffinityWeight(weight int32) *configv1.InterPodAffinityArgs {
 	return &configv1.InterPodAffinityArgs{HardPodAffinityWeight: &weight}
 }
 
 // near is a term about the pods of app=value in the zone, changed by changes.
-func near(value string, changes ...func(*v1.PodAffinityTerm)) v1.PodAffinityTerm {
-	term := fixture.Near("zone", "app", value)
+func affinityTerm(value string, changes ...func(*v1.PodAffinityTerm)) v1.PodAffinityTerm {
+	term := fixture.PodAffinityTerm("zone", "app", value)
 	for _, change := range changes {
 		change(&term)
 	}
 	return term
 }
 
-func namespaces(names ...string) func(*v1.PodAffinityTerm) {
+func withNamespaces(names ...string) func(*v1.PodAffinityTerm) {
 	return func(t *v1.PodAffinityTerm) { t.Namespaces = names }
 }
 
-func namespaceSelector(labels ...string) func(*v1.PodAffinityTerm) {
-	return func(t *v1.PodAffinityTerm) { t.NamespaceSelector = fixture.Labels(labels...) }
+func withNamespaceSelector(labels ...string) func(*v1.PodAffinityTerm) {
+	return func(t *v1.PodAffinityTerm) { t.NamespaceSelector = fixture.LabelSelector(labels...) }
 }
 
-func topology(key string) func(*v1.PodAffinityTerm) {
+func withTopologyKey(key string) func(*v1.PodAffinityTerm) {
 	return func(t *v1.PodAffinityTerm) { t.TopologyKey = key }
 }
 
-func selecting(selector *metav1.LabelSelector) func(*v1.PodAffinityTerm) {
+func withSelector(selector *metav1.LabelSelector) func(*v1.PodAffinityTerm) {
 	return func(t *v1.PodAffinityTerm) { t.LabelSelector = selector }
 }
 
 // broken is a term that the API server lets through and nobody can parse.
-func broken() v1.PodAffinityTerm {
-	return near("", selecting(&metav1.LabelSelector{
+func unparsableTerm() v1.PodAffinityTerm {
+	return affinityTerm("", withSelector(&metav1.LabelSelector{
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Like"}},
 	}))
 }
 
 // app is a pod with the label app=value.
-func app(key, value string) *fixture.PodBuilder { return fixture.Pod(key).Label("app", value) }
+func appPod(key, value string) *fixture.PodBuilder { return fixture.Pod(key).Label("app", value) }
 
 // zones are two nodes in zone a, one in b, one in none, and a web pod on a1.
 // The namespaces shop and mail belong to team x and y.
-func zones() []runtime.Object {
+func zonedCluster() []runtime.Object {
 	return []runtime.Object{
 		fixture.Node("a1").Label("zone", "a").Obj(), fixture.Node("a2").Label("zone", "a").Obj(),
 		fixture.Node("b1").Label("zone", "b").Obj(), fixture.Node("stray").Obj(),
-		app("web", "web").On("a1").Obj(),
+		appPod("web", "web").On("a1").Obj(),
 		fixture.Namespace("default").Obj(),
 		fixture.Namespace("shop").Label("team", "x").Obj(), fixture.Namespace("mail").Label("team", "y").Obj(),
 	}
 }
 
-func TestArguments(t *testing.T) {
+func TestValidate(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		args *configv1.InterPodAffinityArgs
 		want []string
 	}{
 		"none at all are good":     {args: &configv1.InterPodAffinityArgs{}},
-		"no weight is good":        {args: hardWeight(0)},
-		"the largest is good":      {args: hardWeight(100)},
-		"more than it is not":      {args: hardWeight(101), want: []string{"args.hardPodAffinityWeight"}},
-		"less than nothing is not": {args: hardWeight(-1), want: []string{"args.hardPodAffinityWeight"}},
+		"no weight is good":        {args: withHardPodAffinityWeight(0)},
+		"the largest is good":      {args: withHardPodAffinityWeight(100)},
+		"more than it is not":      {args: withHardPodAffinityWeight(101), want: []string{"args.hardPodAffinityWeight"}},
+		"less than nothing is not": {args: withHardPodAffinityWeight(-1), want: []string{"args.hardPodAffinityWeight"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			Default(c.args)
@@ -102,21 +102,21 @@ func TestArguments(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("fields at fault (-want +got):\n%s", diff)
 			}
-			if _, err := New(t.Context(), c.args, scene.New()); (err != nil) != (len(c.want) > 0) {
+			if _, err := New(t.Context(), c.args, scene.NewCluster()); (err != nil) != (len(c.want) > 0) {
 				t.Errorf("New says %v, want an error: %v", err, len(c.want) > 0)
 			}
 		})
 	}
 }
 
-func TestNewWantsItsArgumentsAndAHandleThatCounts(t *testing.T) {
-	if _, err := New(t.Context(), nil, scene.New()); err == nil {
+func TestNewRequiresArgumentsAndAHandleWithCounts(t *testing.T) {
+	if _, err := New(t.Context(), nil, scene.NewCluster()); err == nil {
 		t.Error("built without arguments, want an error")
 	}
-	if _, err := New(t.Context(), &configv1.InterPodAffinityArgs{}, scene.New()); err == nil {
+	if _, err := New(t.Context(), &configv1.InterPodAffinityArgs{}, scene.NewCluster()); err == nil {
 		t.Error("built without a weight, want an error")
 	}
-	if _, err := New(t.Context(), hardWeight(1), nil); err == nil {
+	if _, err := New(t.Context(), withHardPodAffinityWeight(1), nil); err == nil {
 		t.Error("built without a handle, want an error")
 	}
 }
@@ -129,15 +129,15 @@ func TestPodsAreSignedWithTheirLabels(t *testing.T) {
 		code fwk.Code
 	}{
 		"others may match them": {
-			pod: app("new", "web"), want: []fwk.SignFragment{{Key: fwk.LabelsSignerName, Value: map[string]string{"app": "web"}}},
+			pod: appPod("new", "web"), want: []fwk.SignFragment{{Key: fwk.LabelsSignerName, Value: map[string]string{"app": "web"}}},
 		},
 		"they do not matter where others are not asked": {
-			args: &configv1.InterPodAffinityArgs{IgnorePreferredTermsOfExistingPods: true}, pod: app("new", "web"),
+			args: &configv1.InterPodAffinityArgs{IgnorePreferredTermsOfExistingPods: true}, pod: appPod("new", "web"),
 		},
-		"a pod with terms is not signed": {pod: app("new", "web").PreferPods(1, near("web")), code: fwk.Unschedulable},
+		"a pod with terms is not signed": {pod: appPod("new", "web").PreferPodAffinity(1, affinityTerm("web")), code: fwk.Unschedulable},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			p, _ := play(t, c.args)
+			p, _ := newPlugin(t, c.args)
 			got, status := p.SignPod(t.Context(), c.pod.Obj())
 			if diff := cmp.Diff(c.want, got); diff != "" || status.Code() != c.code {
 				t.Errorf("status %v, want %v; fragments (-want +got):\n%s", status, c.code, diff)

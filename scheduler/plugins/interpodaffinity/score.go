@@ -12,68 +12,68 @@ import (
 )
 
 // preferred is what the pod and the placed pods prefer of each other.
-type preferred struct {
+type preScoreState struct {
 	// own are the pod's preferences, others the weights of the terms of placed
 	// pods that the pod matches.
-	own    []preference
-	others *framework.TermTallies
+	own          []weightedTerm
+	existingPods *framework.TermSums
 }
 
 // preference is one of the pod's terms, with the number of pods by domain.
-type preference struct {
-	key    string
-	weight int64
-	pods   *framework.Tally
+type weightedTerm struct {
+	topologyKey string
+	weight      int64
+	counts      *framework.DomainSums
 }
 
 // Clone returns the same value: nothing changes it.
-func (p *preferred) Clone() fwk.StateData { return p }
+func (p *preScoreState) Clone() fwk.StateData { return p }
 
 // PreScore counts what the preferences speak of. It skips Score when nobody
 // prefers anything.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	if p.ownOnly && !prefers(pod) {
+	if p.ignorePreferredTermsOfExistingPods && !hasPreferredTerms(pod) {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	own, err := p.preferences(pod)
+	own, err := p.preferredTerms(pod)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	wishes := &preferred{own: own, others: p.othersOf(pod)}
-	if !wishes.matter() {
+	wishes := &preScoreState{own: own, existingPods: p.termsOfExistingPods(pod)}
+	if !wishes.hasAnyTerm() {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(scoreKey, wishes)
+	state.Write(preScoreStateKey, wishes)
 	return nil
 }
 
 // othersOf returns the weights of the terms of placed pods that the pod
 // matches.
-func (p *Plugin) othersOf(pod *v1.Pod) *framework.TermTallies {
+func (p *Plugin) termsOfExistingPods(pod *v1.Pod) *framework.TermSums {
 	return p.counts.Terms(framework.TermQuery{
-		Pod: pod, Namespace: p.labelsOf(pod.Namespace),
-		RequiredAffinity: p.hardWeight, PreferredAffinity: 1, PreferredAntiAffinity: -1,
+		Pod: pod, Namespace: p.namespaceLabels(pod.Namespace),
+		RequiredAffinity: p.hardPodAffinityWeight, PreferredAffinity: 1, PreferredAntiAffinity: -1,
 	})
 }
 
 // matter reports whether anybody prefers anything anywhere.
-func (p *preferred) matter() bool {
+func (p *preScoreState) hasAnyTerm() bool {
 	for i := range p.own {
-		if !p.own[i].pods.Zero() {
+		if !p.own[i].counts.AllZero() {
 			return true
 		}
 	}
-	return p.others.Listed()
+	return p.existingPods.HasListed()
 }
 
 // preferences returns the pod's preferred terms; a weight against something is
 // negative. The error says what does not parse.
-func (p *Plugin) preferences(pod *v1.Pod) ([]preference, error) {
+func (p *Plugin) preferredTerms(pod *v1.Pod) ([]weightedTerm, error) {
 	terms, err := framework.AffinityTermsOf(pod)
 	if err != nil {
 		return nil, fmt.Errorf("parsing pod: %w", err)
 	}
-	var own []preference
+	var own []weightedTerm
 	var queries []framework.PodQuery
 	for _, list := range []struct {
 		terms []fwk.WeightedAffinityTerm
@@ -81,11 +81,11 @@ func (p *Plugin) preferences(pod *v1.Pod) ([]preference, error) {
 	}{{terms.PreferredAffinity, 1}, {terms.PreferredAntiAffinity, -1}} {
 		for i := range list.terms {
 			t := &list.terms[i]
-			pods, err := p.podsOf(&t.AffinityTerm)
+			pods, err := p.podSetOf(&t.AffinityTerm)
 			if err != nil {
 				return nil, err
 			}
-			own = append(own, preference{key: t.TopologyKey, weight: list.sign * int64(t.Weight)})
+			own = append(own, weightedTerm{topologyKey: t.TopologyKey, weight: list.sign * int64(t.Weight)})
 			queries = append(queries, framework.PodQuery{TopologyKey: t.TopologyKey, Pods: pods})
 		}
 	}
@@ -93,27 +93,27 @@ func (p *Plugin) preferences(pod *v1.Pod) ([]preference, error) {
 		return nil, nil
 	}
 	for i, tally := range p.counts.Pods(queries...) {
-		own[i].pods = tally
+		own[i].counts = tally
 	}
 	return own, nil
 }
 
 // Score adds up the weights of what is near the node; it may be negative.
 func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	p, err := preferredOf(state)
+	p, err := getPreScoreState(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
 	labels := node.Node().Labels
 	var score int64
 	for i := range p.own {
-		if domain, ok := labels[p.own[i].key]; ok {
-			score += p.own[i].weight * p.own[i].pods.Of(domain)
+		if domain, ok := labels[p.own[i].topologyKey]; ok {
+			score += p.own[i].weight * p.own[i].counts.Get(domain)
 		}
 	}
-	for key, tally := range p.others.By {
+	for key, tally := range p.existingPods.ByTopologyKey {
 		if domain, ok := labels[key]; ok {
-			score += tally.Of(domain)
+			score += tally.Get(domain)
 		}
 	}
 	return score, nil
@@ -126,7 +126,7 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 // become 0. The order of the operations decides the last bit, and with it
 // upstream's score: do not rearrange.
 func (*Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
-	if _, err := preferredOf(state); err != nil {
+	if _, err := getPreScoreState(state); err != nil {
 		return fwk.AsStatus(err)
 	}
 	least, most := int64(math.MaxInt64), int64(math.MinInt64)
@@ -134,19 +134,19 @@ func (*Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod
 		least, most = min(least, scores[i].Score), max(most, scores[i].Score)
 	}
 	for i := range scores {
-		scores[i].Score = stretched(scores[i].Score, least, most)
+		scores[i].Score = normalizedScore(scores[i].Score, least, most)
 	}
 	return nil
 }
 
 // stretched is a score's place between the least and the most, out of 100.
-func stretched(score, least, most int64) int64 {
+func normalizedScore(score, least, most int64) int64 {
 	if most <= least {
 		return 0
 	}
 	return int64(float64(fwk.MaxScore) * (float64(score-least) / float64(most-least)))
 }
 
-func preferredOf(state fwk.CycleState) (*preferred, error) {
-	return framework.Noted[*preferred](state, scoreKey, Name, "PreScore")
+func getPreScoreState(state fwk.CycleState) (*preScoreState, error) {
+	return framework.ReadStateData[*preScoreState](state, preScoreStateKey, Name, "PreScore")
 }

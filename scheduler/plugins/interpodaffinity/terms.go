@@ -10,17 +10,17 @@ import (
 
 // term is an affinity term of the pod to be placed whose namespaces are known.
 type term struct {
-	key  string
-	pods *framework.PodSet
+	topologyKey string
+	pods        *framework.PodSet
 }
 
 // resolve turns terms of the pod to be placed into sets of pods, by looking up
 // which namespaces their selectors mean now. Placed pods keep their selectors:
 // they are asked about one namespace at a time.
-func (p *Plugin) resolve(terms []fwk.AffinityTerm) ([]term, error) {
+func (p *Plugin) resolveNamespaces(terms []fwk.AffinityTerm) ([]term, error) {
 	resolved := make([]term, len(terms))
 	for i := range terms {
-		pods, err := p.podsOf(&terms[i])
+		pods, err := p.podSetOf(&terms[i])
 		if err != nil {
 			return nil, err
 		}
@@ -31,7 +31,7 @@ func (p *Plugin) resolve(terms []fwk.AffinityTerm) ([]term, error) {
 
 // podsOf are the pods that t speaks of; those that are being deleted count, as
 // they still are where they are.
-func (p *Plugin) podsOf(t *fwk.AffinityTerm) (*framework.PodSet, error) {
+func (p *Plugin) podSetOf(t *fwk.AffinityTerm) (*framework.PodSet, error) {
 	set := &framework.PodSet{Namespaces: t.Namespaces, Selector: t.Selector, Terminating: true}
 	if t.NamespaceSelector.Empty() {
 		set.Namespaces = nil
@@ -52,7 +52,7 @@ func (p *Plugin) podsOf(t *fwk.AffinityTerm) (*framework.PodSet, error) {
 }
 
 // labelsOf returns the labels of a namespace, none while it is not known.
-func (p *Plugin) labelsOf(namespace string) labels.Set {
+func (p *Plugin) namespaceLabels(namespace string) labels.Set {
 	if found, err := p.namespaces.Get(namespace); err == nil {
 		return found.Labels
 	}
@@ -61,7 +61,7 @@ func (p *Plugin) labelsOf(namespace string) labels.Set {
 
 // together are the pods that match every one of terms: a single pod must
 // satisfy all of a pod's required affinity. It is nil without terms.
-func together(terms []term) *framework.PodSet {
+func podsMatchingAll(terms []term) *framework.PodSet {
 	if len(terms) == 0 {
 		return nil
 	}
@@ -69,24 +69,24 @@ func together(terms []term) *framework.PodSet {
 	for _, t := range terms[1:] {
 		others = append(others, t.pods)
 	}
-	return terms[0].pods.And(others...)
+	return terms[0].pods.Intersect(others...)
 }
 
 // keysOf returns the topology keys of terms, each once.
-func keysOf(terms []term) []string {
+func topologyKeys(terms []term) []string {
 	var keys []string
 	seen := map[string]bool{}
 	for _, t := range terms {
-		if !seen[t.key] {
-			seen[t.key] = true
-			keys = append(keys, t.key)
+		if !seen[t.topologyKey] {
+			seen[t.topologyKey] = true
+			keys = append(keys, t.topologyKey)
 		}
 	}
 	return keys
 }
 
 // prefers says whether the pod has preferences of its own about other pods.
-func prefers(pod *v1.Pod) bool {
+func hasPreferredTerms(pod *v1.Pod) bool {
 	affinity := pod.Spec.Affinity
 	return affinity != nil && (affinity.PodAffinity != nil && len(affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
 		affinity.PodAntiAffinity != nil && len(affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0)

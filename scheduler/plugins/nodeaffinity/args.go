@@ -12,13 +12,13 @@ import (
 
 // Validate says which parts of addedAffinity do not parse.
 func Validate(args *configv1.NodeAffinityArgs, path *field.Path) field.ErrorList {
-	_, _, errs := parseAdded(args.AddedAffinity, path)
+	_, _, errs := parseAddedAffinity(args.AddedAffinity, path)
 	return errs
 }
 
 // parseAdded returns the two halves of an added affinity, nil where it says
 // nothing, and what does not parse.
-func parseAdded(added *v1.NodeAffinity, path *field.Path) (
+func parseAddedAffinity(added *v1.NodeAffinity, path *field.Path) (
 	enforced *nodeaffinity.NodeSelector, favoured *nodeaffinity.PreferredSchedulingTerms, errs field.ErrorList,
 ) {
 	if added == nil {
@@ -27,18 +27,18 @@ func parseAdded(added *v1.NodeAffinity, path *field.Path) (
 	if selector := added.RequiredDuringSchedulingIgnoredDuringExecution; selector != nil {
 		at := path.Child("addedAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 		parsed, err := nodeaffinity.NewNodeSelector(selector, field.WithPath(at))
-		enforced, errs = parsed, append(errs, listed(err, at)...)
+		enforced, errs = parsed, append(errs, fieldErrors(err, at)...)
 	}
 	if terms := added.PreferredDuringSchedulingIgnoredDuringExecution; len(terms) > 0 {
 		at := path.Child("addedAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
 		parsed, err := nodeaffinity.NewPreferredSchedulingTerms(terms, field.WithPath(at))
-		favoured, errs = parsed, append(errs, listed(err, at)...)
+		favoured, errs = parsed, append(errs, fieldErrors(err, at)...)
 	}
 	return enforced, favoured, errs
 }
 
 // listed spreads an aggregate of field errors; what is none is put at path.
-func listed(err error, path *field.Path) field.ErrorList {
+func fieldErrors(err error, path *field.Path) field.ErrorList {
 	if err == nil {
 		return nil
 	}

@@ -8,29 +8,29 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-var _ framework.ScoreBatcher = (*Plugin)(nil)
+var _ framework.BatchScorePlugin = (*Plugin)(nil)
 
 // ScoreForm returns Score for pods like pod.
-func (p *Plugin) ScoreForm(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.ScoreForm, bool) {
-	terms, err := preferredOf(state, pod)
+func (p *Plugin) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
+	terms, err := preScoreTerms(state, pod)
 	if err != nil {
 		return nil, false
 	}
-	return &scoreForm{p, terms, columns}, true
+	return &batchScore{p, terms, columns}, true
 }
 
-type scoreForm struct {
+type batchScore struct {
 	plugin  *Plugin
 	terms   *nodeaffinity.PreferredSchedulingTerms
 	columns *framework.Columns
 }
 
-func (f *scoreForm) Score(slots []framework.Slot, scores []int64) framework.Scoring {
+func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
 	for i, slot := range slots {
-		scores[i] = f.plugin.weigh(f.terms, f.columns.Nodes[slot].Node())
+		scores[i] = f.plugin.sumWeights(f.terms, f.columns.Nodes[slot].Node())
 	}
 	return framework.Scored
 }
 
 // Normalize is NormalizeScore.
-func (*scoreForm) Normalize(scores []int64) { framework.NormalizeAll(scores, false) }
+func (*batchScore) Normalize(scores []int64) { framework.DefaultNormalizeRawScores(scores, false) }

@@ -15,19 +15,19 @@ import (
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel},
-		QueueingHintFn: p.afterNode,
+		QueueingHintFn: p.isSchedulableAfterNodeChange,
 	}}, nil
 }
 
 // afterNode queues the pod when the node is selected now and was not before.
 // Other than upstream it asks the profile's affinity about both.
-func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (p *Plugin) isSchedulableAfterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
 	wants := nodeaffinity.GetRequiredNodeAffinity(pod)
-	matches, err := p.selects(wants, after)
+	matches, err := p.matches(wants, after)
 	if err != nil {
 		return fwk.Queue, err
 	}
@@ -37,7 +37,7 @@ func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.
 	if before == nil {
 		return fwk.Queue, nil
 	}
-	matched, err := p.selects(wants, before)
+	matched, err := p.matches(wants, before)
 	if err != nil || !matched {
 		return fwk.Queue, err
 	}
@@ -46,8 +46,8 @@ func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.
 
 // selects reports whether both affinities select node, the pod's and the
 // profile's.
-func (p *Plugin) selects(wants nodeaffinity.RequiredNodeAffinity, node *v1.Node) (bool, error) {
-	if p.enforced != nil && !p.enforced.Match(node) {
+func (p *Plugin) matches(wants nodeaffinity.RequiredNodeAffinity, node *v1.Node) (bool, error) {
+	if p.addedNodeSelector != nil && !p.addedNodeSelector.Match(node) {
 		return false, nil
 	}
 	return wants.Match(node)

@@ -26,27 +26,27 @@ const (
 	reasonEnforced = "node(s) didn't match scheduler-enforced node affinity"
 	reasonConflict = "pod affinity terms conflict"
 
-	filterKey fwk.StateKey = Name + "/filter"
-	scoreKey  fwk.StateKey = Name + "/score"
+	preFilterStateKey fwk.StateKey = Name + "/filter"
+	preScoreStateKey  fwk.StateKey = Name + "/score"
 )
 
 // Plugin matches nodes against the pod's affinity and the profile's.
 type Plugin struct {
 	// enforced and favoured come from addedAffinity; nil where it is silent.
-	enforced *nodeaffinity.NodeSelector
-	favoured *nodeaffinity.PreferredSchedulingTerms
+	addedNodeSelector   *nodeaffinity.NodeSelector
+	addedPreferredTerms *nodeaffinity.PreferredSchedulingTerms
 }
 
 var (
-	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
-	_ fwk.FilterPlugin      = (*Plugin)(nil)
-	_ fwk.PreScorePlugin    = (*Plugin)(nil)
-	_ fwk.ScorePlugin       = (*Plugin)(nil)
-	_ fwk.ScoreExtensions   = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions = (*Plugin)(nil)
-	_ fwk.SignPlugin        = (*Plugin)(nil)
-	_ framework.Reader      = (*Plugin)(nil)
-	_ framework.Excluder    = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin         = (*Plugin)(nil)
+	_ fwk.FilterPlugin            = (*Plugin)(nil)
+	_ fwk.PreScorePlugin          = (*Plugin)(nil)
+	_ fwk.ScorePlugin             = (*Plugin)(nil)
+	_ fwk.ScoreExtensions         = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions       = (*Plugin)(nil)
+	_ fwk.SignPlugin              = (*Plugin)(nil)
+	_ framework.ReadsDeclarer     = (*Plugin)(nil)
+	_ framework.PermanentRejecter = (*Plugin)(nil)
 )
 
 // New builds the plugin from *configv1.NodeAffinityArgs. The error says what
@@ -56,11 +56,11 @@ func New(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, erro
 	if !ok {
 		return nil, fmt.Errorf("args: is a %T, want a %T", args, typed)
 	}
-	enforced, favoured, errs := parseAdded(typed.AddedAffinity, nil)
+	enforced, favoured, errs := parseAddedAffinity(typed.AddedAffinity, nil)
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	return &Plugin{enforced: enforced, favoured: favoured}, nil
+	return &Plugin{addedNodeSelector: enforced, addedPreferredTerms: favoured}, nil
 }
 
 // Name returns Name.
@@ -85,21 +85,21 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 }
 
 // required is the pod's parsed nodeSelector and required affinity.
-type required struct {
+type preFilterState struct {
 	nodeaffinity.RequiredNodeAffinity
 }
 
 // Clone returns the same value: nothing changes it.
-func (r *required) Clone() fwk.StateData { return r }
+func (r *preFilterState) Clone() fwk.StateData { return r }
 
 // PreFilter parses what the pod requires. It skips Filter when nobody requires
 // anything, and narrows the search to named nodes when every term names some.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	selector := requiredSelector(pod)
-	if selector == nil && p.enforced == nil && pod.Spec.NodeSelector == nil {
+	if selector == nil && p.addedNodeSelector == nil && pod.Spec.NodeSelector == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(filterKey, &required{nodeaffinity.GetRequiredNodeAffinity(pod)})
+	state.Write(preFilterStateKey, &preFilterState{nodeaffinity.GetRequiredNodeAffinity(pod)})
 	if selector == nil {
 		return nil, nil
 	}
@@ -152,10 +152,10 @@ func namedNodes(terms []v1.NodeSelectorTerm) sets.Set[string] {
 // Filter refuses a node that the profile's or the pod's affinity does not
 // select. A term of the pod that does not parse selects nothing.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if p.enforced != nil && !p.enforced.Match(node.Node()) {
+	if p.addedNodeSelector != nil && !p.addedNodeSelector.Match(node.Node()) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonEnforced)
 	}
-	if matches, _ := requiredOf(state, pod).Match(node.Node()); !matches {
+	if matches, _ := requiredNodeAffinity(state, pod).Match(node.Node()); !matches {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonPod)
 	}
 	return nil
@@ -163,9 +163,9 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 
 // requiredOf reads PreFilter's note. A profile may have Filter without
 // PreFilter; then the affinity is parsed again for each node.
-func requiredOf(state fwk.CycleState, pod *v1.Pod) nodeaffinity.RequiredNodeAffinity {
-	if note, err := state.Read(filterKey); err == nil {
-		if r, ok := note.(*required); ok {
+func requiredNodeAffinity(state fwk.CycleState, pod *v1.Pod) nodeaffinity.RequiredNodeAffinity {
+	if note, err := state.Read(preFilterStateKey); err == nil {
+		if r, ok := note.(*preFilterState); ok {
 			return r.RequiredNodeAffinity
 		}
 	}
@@ -174,6 +174,6 @@ func requiredOf(state fwk.CycleState, pod *v1.Pod) nodeaffinity.RequiredNodeAffi
 
 // Excludes reports whether Filter refuses the node: labels and names do not
 // change while a pod waits.
-func (p *Plugin) Excludes(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
+func (p *Plugin) RejectsPermanently(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
 	return !p.Filter(context.Background(), state, pod, node).IsSuccess()
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-func infoOf(node *v1.Node) fwk.NodeInfo {
+func newNodeInfo(node *v1.Node) fwk.NodeInfo {
 	info := framework.NewNodeInfo()
 	info.SetNode(node)
 	return info
 }
 
-func plugin(t *testing.T, added *v1.NodeAffinity) *Plugin {
+func newPlugin(t *testing.T, added *v1.NodeAffinity) *Plugin {
 	t.Helper()
 	built, err := New(t.Context(), &configv1.NodeAffinityArgs{AddedAffinity: added}, nil)
 	if err != nil {
@@ -32,13 +32,13 @@ func plugin(t *testing.T, added *v1.NodeAffinity) *Plugin {
 }
 
 // onlySSD is an affinity that a profile may add.
-func onlySSD() *v1.NodeAffinity {
+func ssdAffinity() *v1.NodeAffinity {
 	return &v1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-			NodeSelectorTerms: []v1.NodeSelectorTerm{fixture.Term(fixture.In("disk", "ssd"))},
+			NodeSelectorTerms: []v1.NodeSelectorTerm{fixture.NodeSelectorTerm(fixture.In("disk", "ssd"))},
 		},
 		PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{
-			{Weight: 5, Preference: fixture.Term(fixture.Has("fast"))},
+			{Weight: 5, Preference: fixture.NodeSelectorTerm(fixture.Exists("fast"))},
 		},
 	}
 }
@@ -51,30 +51,30 @@ func TestPreFilter(t *testing.T) {
 		want  *fwk.Status
 	}{
 		"a pod without wishes skips Filter": {pod: fixture.Pod("a"), want: fwk.NewStatus(fwk.Skip)},
-		"a profile with wishes does not":    {pod: fixture.Pod("a"), added: onlySSD()},
+		"a profile with wishes does not":    {pod: fixture.Pod("a"), added: ssdAffinity()},
 		"a node selector does not":          {pod: fixture.Pod("a").NodeSelector("zone", "a")},
 		"a preference alone skips Filter": {
-			pod: fixture.Pod("a").PreferNode(1, fixture.Term(fixture.Has("x"))), want: fwk.NewStatus(fwk.Skip),
+			pod: fixture.Pod("a").PreferNodeAffinity(1, fixture.NodeSelectorTerm(fixture.Exists("x"))), want: fwk.NewStatus(fwk.Skip),
 		},
 		"a term that names a node narrows the search": {
-			pod: fixture.Pod("a").RequireNode(fixture.NodeNameTerm("n1")), names: sets.New("n1"),
+			pod: fixture.Pod("a").RequireNodeAffinity(fixture.NodeNameTerm("n1")), names: sets.New("n1"),
 		},
 		"terms that name nodes add up": {
-			pod:   fixture.Pod("a").RequireNode(fixture.NodeNameTerm("n1"), fixture.NodeNameTerm("n2")),
+			pod:   fixture.Pod("a").RequireNodeAffinity(fixture.NodeNameTerm("n1"), fixture.NodeNameTerm("n2")),
 			names: sets.New("n1", "n2"),
 		},
 		"one term that names none opens the search": {
-			pod: fixture.Pod("a").RequireNode(fixture.NodeNameTerm("n1"), fixture.Term(fixture.Has("x"))),
+			pod: fixture.Pod("a").RequireNodeAffinity(fixture.NodeNameTerm("n1"), fixture.NodeSelectorTerm(fixture.Exists("x"))),
 		},
 		"names within a term must agree": {
-			pod: fixture.Pod("a").RequireNode(v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{
+			pod: fixture.Pod("a").RequireNodeAffinity(v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{
 				fixture.In("metadata.name", "n1"), fixture.In("metadata.name", "n2"),
 			}}),
 			want: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "pod affinity terms conflict"),
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			result, status := plugin(t, c.added).PreFilter(t.Context(), framework.NewCycleState(), c.pod.Obj(), nil)
+			result, status := newPlugin(t, c.added).PreFilter(t.Context(), framework.NewCycleState(), c.pod.Obj(), nil)
 			if diff := cmp.Diff(c.want, status); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
@@ -101,37 +101,37 @@ func TestFilter(t *testing.T) {
 		"the node selector matches":        {pod: fixture.Pod("a").NodeSelector("zone", "a"), node: fixture.Node("n").Label("zone", "a")},
 		"the node selector does not match": {pod: fixture.Pod("a").NodeSelector("zone", "a"), node: fixture.Node("n"), want: mismatch},
 		"one of two terms is enough": {
-			pod:  fixture.Pod("a").RequireNode(fixture.Term(fixture.Has("x")), fixture.Term(fixture.Has("zone"))),
+			pod:  fixture.Pod("a").RequireNodeAffinity(fixture.NodeSelectorTerm(fixture.Exists("x")), fixture.NodeSelectorTerm(fixture.Exists("zone"))),
 			node: fixture.Node("n").Label("zone", "a"),
 		},
 		"selector and affinity must both match": {
-			pod:  fixture.Pod("a").NodeSelector("zone", "a").RequireNode(fixture.Term(fixture.Has("x"))),
+			pod:  fixture.Pod("a").NodeSelector("zone", "a").RequireNodeAffinity(fixture.NodeSelectorTerm(fixture.Exists("x"))),
 			node: fixture.Node("n").Label("zone", "a"), want: mismatch,
 		},
 		"an affinity without terms matches nothing": {
-			pod: fixture.Pod("a").RequireNode(), node: fixture.Node("n"), want: mismatch,
+			pod: fixture.Pod("a").RequireNodeAffinity(), node: fixture.Node("n"), want: mismatch,
 		},
 		"a term that does not parse matches nothing": {
-			pod:  fixture.Pod("a").RequireNode(fixture.Term(v1.NodeSelectorRequirement{Key: "x", Operator: "Like"})),
+			pod:  fixture.Pod("a").RequireNodeAffinity(fixture.NodeSelectorTerm(v1.NodeSelectorRequirement{Key: "x", Operator: "Like"})),
 			node: fixture.Node("n").Label("x", ""), want: mismatch,
 		},
 		"a node is found by its name": {
-			pod: fixture.Pod("a").RequireNode(fixture.NodeNameTerm("n")), node: fixture.Node("n"),
+			pod: fixture.Pod("a").RequireNodeAffinity(fixture.NodeNameTerm("n")), node: fixture.Node("n"),
 		},
 		"the profile's affinity is asked first": {
-			pod: fixture.Pod("a").NodeSelector("zone", "a"), node: fixture.Node("n"), added: onlySSD(), want: enforced,
+			pod: fixture.Pod("a").NodeSelector("zone", "a"), node: fixture.Node("n"), added: ssdAffinity(), want: enforced,
 		},
 		"the profile's affinity alone is enough for a pod without wishes": {
-			pod: fixture.Pod("a"), node: fixture.Node("n").Label("disk", "ssd"), added: onlySSD(),
+			pod: fixture.Pod("a"), node: fixture.Node("n").Label("disk", "ssd"), added: ssdAffinity(),
 		},
 	} {
 		for _, prepared := range []bool{true, false} {
 			t.Run(sentence+map[bool]string{true: "", false: ", without PreFilter too"}[prepared], func(t *testing.T) {
-				p, state := plugin(t, c.added), framework.NewCycleState()
+				p, state := newPlugin(t, c.added), framework.NewCycleState()
 				if prepared {
 					p.PreFilter(t.Context(), state, c.pod.Obj(), nil)
 				}
-				got := p.Filter(t.Context(), state, c.pod.Obj(), infoOf(c.node.Obj()))
+				got := p.Filter(t.Context(), state, c.pod.Obj(), newNodeInfo(c.node.Obj()))
 				if diff := cmp.Diff(c.want, got); diff != "" {
 					t.Errorf("status (-want +got):\n%s", diff)
 				}
@@ -142,7 +142,7 @@ func TestFilter(t *testing.T) {
 
 func TestScore(t *testing.T) {
 	zone := func(weight int32) *fixture.PodBuilder {
-		return fixture.Pod("a").PreferNode(weight, fixture.Term(fixture.In("zone", "a")))
+		return fixture.Pod("a").PreferNodeAffinity(weight, fixture.NodeSelectorTerm(fixture.In("zone", "a")))
 	}
 	for sentence, c := range map[string]struct {
 		pod   *fixture.PodBuilder
@@ -152,10 +152,10 @@ func TestScore(t *testing.T) {
 		want  []int64
 	}{
 		"nobody prefers anything":               {pod: fixture.Pod("a"), skips: true},
-		"the profile prefers for the pod":       {pod: fixture.Pod("a"), added: onlySSD(), want: []int64{0, 0, 100}},
+		"the profile prefers for the pod":       {pod: fixture.Pod("a"), added: ssdAffinity(), want: []int64{0, 0, 100}},
 		"the pod prefers a zone":                {pod: zone(3), want: []int64{100, 0, 100}},
-		"the weights of both add up":            {pod: zone(3), added: onlySSD(), want: []int64{37, 0, 100}},
-		"a preference nobody meets is no one's": {pod: fixture.Pod("a").PreferNode(9, fixture.Term(fixture.Has("x"))), want: []int64{0, 0, 0}},
+		"the weights of both add up":            {pod: zone(3), added: ssdAffinity(), want: []int64{37, 0, 100}},
+		"a preference nobody meets is no one's": {pod: fixture.Pod("a").PreferNodeAffinity(9, fixture.NodeSelectorTerm(fixture.Exists("x"))), want: []int64{0, 0, 0}},
 		"an empty list of preferences does not skip": {
 			pod: fixture.Pod("a").Mutate(func(pod *v1.Pod) {
 				pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
@@ -165,7 +165,7 @@ func TestScore(t *testing.T) {
 			want: []int64{0, 0, 0},
 		},
 		"a preference that does not parse is an error": {
-			pod:   fixture.Pod("a").PreferNode(9, fixture.Term(v1.NodeSelectorRequirement{Key: "x", Operator: "Like"})),
+			pod:   fixture.Pod("a").PreferNodeAffinity(9, fixture.NodeSelectorTerm(v1.NodeSelectorRequirement{Key: "x", Operator: "Like"})),
 			fails: true,
 		},
 	} {
@@ -175,7 +175,7 @@ func TestScore(t *testing.T) {
 				fixture.Node("n2").Label("zone", "b").Obj(),
 				fixture.Node("n3").Label("zone", "a").Label("fast", "").Obj(),
 			}
-			p, state := plugin(t, c.added), framework.NewCycleState()
+			p, state := newPlugin(t, c.added), framework.NewCycleState()
 			status := p.PreScore(t.Context(), state, c.pod.Obj(), nil)
 			if status.IsSkip() != c.skips || status.IsError() != c.fails {
 				t.Fatalf("PreScore gives %v", status)
@@ -185,7 +185,7 @@ func TestScore(t *testing.T) {
 			}
 			var scores fwk.NodeScoreList
 			for _, node := range nodes {
-				score, status := p.Score(t.Context(), state, c.pod.Obj(), infoOf(node))
+				score, status := p.Score(t.Context(), state, c.pod.Obj(), newNodeInfo(node))
 				if !status.IsSuccess() {
 					t.Fatal(status)
 				}
@@ -203,7 +203,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-func TestHint(t *testing.T) {
+func TestIsSchedulableAfterNodeChange(t *testing.T) {
 	pod := fixture.Pod("a").NodeSelector("zone", "a").Obj()
 	inZone := fixture.Node("n").Label("zone", "a").Label("disk", "ssd").Obj()
 	elsewhere := fixture.Node("n").Label("zone", "b").Label("disk", "ssd").Obj()
@@ -223,7 +223,7 @@ func TestHint(t *testing.T) {
 		"an event about something else is an error":  {after: pod, want: fwk.Queue, wantErr: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			got, err := plugin(t, onlySSD()).afterNode(klog.Background(), pod, c.before, c.after)
+			got, err := newPlugin(t, ssdAffinity()).isSchedulableAfterNodeChange(klog.Background(), pod, c.before, c.after)
 			if got != c.want || (err != nil) != c.wantErr {
 				t.Errorf("hint %v, error %v, want %v, an error: %v", got, err, c.want, c.wantErr)
 			}
@@ -231,8 +231,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-func TestBadArgumentsAreNamed(t *testing.T) {
-	added := onlySSD()
+func TestValidate(t *testing.T) {
+	added := ssdAffinity()
 	added.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Operator = "Like"
 	added.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference.MatchExpressions[0].Key = "no label"
 	args := &configv1.NodeAffinityArgs{AddedAffinity: added}

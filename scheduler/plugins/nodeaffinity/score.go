@@ -11,12 +11,12 @@ import (
 )
 
 // preferred is the pod's parsed preferences; terms is nil without any.
-type preferred struct {
+type preScoreState struct {
 	terms *nodeaffinity.PreferredSchedulingTerms
 }
 
 // Clone returns the same value: nothing changes it.
-func (p *preferred) Clone() fwk.StateData { return p }
+func (p *preScoreState) Clone() fwk.StateData { return p }
 
 // PreScore parses what the pod prefers. It skips Score when neither the pod
 // nor the profile prefers anything.
@@ -25,10 +25,10 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if terms == nil && p.favoured == nil {
+	if terms == nil && p.addedPreferredTerms == nil {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(scoreKey, &preferred{terms: terms})
+	state.Write(preScoreStateKey, &preScoreState{terms: terms})
 	return nil
 }
 
@@ -46,18 +46,18 @@ func preferredTerms(pod *v1.Pod) (*nodeaffinity.PreferredSchedulingTerms, error)
 // Score adds up the weights of the terms that select the node, the profile's
 // and the pod's.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	terms, err := preferredOf(state, pod)
+	terms, err := preScoreTerms(state, pod)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
-	return p.weigh(terms, node.Node()), nil
+	return p.sumWeights(terms, node.Node()), nil
 }
 
 // weigh adds up the profile's terms and those of a pod, which may be nil.
-func (p *Plugin) weigh(terms *nodeaffinity.PreferredSchedulingTerms, node *v1.Node) int64 {
+func (p *Plugin) sumWeights(terms *nodeaffinity.PreferredSchedulingTerms, node *v1.Node) int64 {
 	var sum int64
-	if p.favoured != nil {
-		sum += p.favoured.Score(node)
+	if p.addedPreferredTerms != nil {
+		sum += p.addedPreferredTerms.Score(node)
 	}
 	if terms != nil {
 		sum += terms.Score(node)
@@ -67,9 +67,9 @@ func (p *Plugin) weigh(terms *nodeaffinity.PreferredSchedulingTerms, node *v1.No
 
 // preferredOf reads PreScore's note, or parses again where a profile has Score
 // without PreScore.
-func preferredOf(state fwk.CycleState, pod *v1.Pod) (*nodeaffinity.PreferredSchedulingTerms, error) {
-	if note, err := state.Read(scoreKey); err == nil {
-		if p, ok := note.(*preferred); ok {
+func preScoreTerms(state fwk.CycleState, pod *v1.Pod) (*nodeaffinity.PreferredSchedulingTerms, error) {
+	if note, err := state.Read(preScoreStateKey); err == nil {
+		if p, ok := note.(*preScoreState); ok {
 			return p.terms, nil
 		}
 	}
@@ -81,6 +81,6 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
 // NormalizeScore gives 100 to the node with the largest sum.
 func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
-	framework.NormalizeScores(scores, false)
+	framework.DefaultNormalizeScore(scores, false)
 	return nil
 }

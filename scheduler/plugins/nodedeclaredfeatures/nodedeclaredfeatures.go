@@ -20,26 +20,26 @@ const (
 	// Name is how profiles name the plugin.
 	Name = "NodeDeclaredFeatures"
 
-	reasonLacking = "node(s) didn't match Pod's required features"
+	reasonMissingFeatures = "node(s) didn't match Pod's required features"
 
-	filterKey fwk.StateKey = Name + "/filter"
+	preFilterStateKey fwk.StateKey = Name + "/filter"
 )
 
 // target is the version of Kubernetes whose decisions are made here: later
 // ones take some features for granted.
-var target = version.MustParseSemantic("1.37.1")
+var kubernetesVersion = version.MustParseSemantic("1.37.1")
 
 // Plugin compares features.
 type Plugin struct{}
 
 var (
-	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
-	_ fwk.FilterPlugin      = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions = (*Plugin)(nil)
-	_ fwk.SignPlugin        = (*Plugin)(nil)
-	_ framework.Reader      = (*Plugin)(nil)
-	_ framework.Excluder    = (*Plugin)(nil)
-	_ framework.PodKeyer    = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin         = (*Plugin)(nil)
+	_ fwk.FilterPlugin            = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions       = (*Plugin)(nil)
+	_ fwk.SignPlugin              = (*Plugin)(nil)
+	_ framework.ReadsDeclarer     = (*Plugin)(nil)
+	_ framework.PermanentRejecter = (*Plugin)(nil)
+	_ framework.PodKeyer          = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
@@ -54,7 +54,7 @@ func (*Plugin) Reads() framework.Reads { return framework.Reads{Filter: framewor
 // AppendPodKey appends the features that the pod needs, which the library knows
 // how to infer.
 func (*Plugin) AppendPodKey(key []byte, pod *v1.Pod) []byte {
-	features, err := featuresOf(pod)
+	features, err := requiredFeatures(pod)
 	switch {
 	case err != nil:
 		return append(append(append(key, 2), err.Error()...), 0)
@@ -66,7 +66,7 @@ func (*Plugin) AppendPodKey(key []byte, pod *v1.Pod) []byte {
 
 // SignPod signs the pod with the features it needs.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	features, err := featuresOf(pod)
+	features, err := requiredFeatures(pod)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
@@ -79,17 +79,17 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	return []fwk.ClusterEventWithHint{
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeDeclaredFeature},
-			QueueingHintFn: afterNode,
+			QueueingHintFn: isSchedulableAfterNodeChange,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update},
-			QueueingHintFn: afterPod,
+			QueueingHintFn: isSchedulableAfterTargetPodUpdate,
 		},
 	}, nil
 }
 
 // afterNode queues the pod when the node is new or declares something else.
-func afterNode(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterNodeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -101,16 +101,16 @@ func afterNode(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, 
 }
 
 // afterPod queues the pod when it needs other features than before.
-func afterPod(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterTargetPodUpdate(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	needed, err := featuresOf(before)
+	needed, err := requiredFeatures(before)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	needs, err := featuresOf(after)
+	needs, err := requiredFeatures(after)
 	if err != nil || !needs.Equal(needed) {
 		return fwk.Queue, err
 	}
@@ -119,26 +119,26 @@ func afterPod(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, e
 
 // featuresOf infers what a pod needs from its spec; nothing in the status of a
 // waiting pod matters.
-func featuresOf(pod *v1.Pod) (ndf.FeatureSet, error) {
-	return ndf.DefaultFramework.InferForPodScheduling(&ndf.PodInfo{Spec: &pod.Spec}, target)
+func requiredFeatures(pod *v1.Pod) (ndf.FeatureSet, error) {
+	return ndf.DefaultFramework.InferForPodScheduling(&ndf.PodInfo{Spec: &pod.Spec}, kubernetesVersion)
 }
 
 // needs is what the pod needs of its node.
-type needs struct{ ndf.FeatureSet }
+type preFilterState struct{ ndf.FeatureSet }
 
 // Clone returns the same value: nothing changes it.
-func (n *needs) Clone() fwk.StateData { return n }
+func (n *preFilterState) Clone() fwk.StateData { return n }
 
 // PreFilter infers what the pod needs; most pods need nothing and skip Filter.
 func (*Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	features, err := featuresOf(pod)
+	features, err := requiredFeatures(pod)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
 	if features.IsEmpty() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(filterKey, &needs{features})
+	state.Write(preFilterStateKey, &preFilterState{features})
 	return nil, nil
 }
 
@@ -147,7 +147,7 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter refuses a node that lacks a needed feature.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	wanted, err := framework.Noted[*needs](state, filterKey, Name, "PreFilter")
+	wanted, err := framework.ReadStateData[*preFilterState](state, preFilterStateKey, Name, "PreFilter")
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -156,13 +156,13 @@ func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node f
 		return fwk.AsStatus(err)
 	}
 	if !has {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonLacking)
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonMissingFeatures)
 	}
 	return nil
 }
 
 // Excludes reports whether Filter refuses the node: which features a node
 // declares depends on its kubelet's version and configuration.
-func (p *Plugin) Excludes(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
+func (p *Plugin) RejectsPermanently(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
 	return p.Filter(context.Background(), state, pod, node).IsRejected()
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // restartAll is the feature that restarter makes use of.
-const restartAll = "RestartAllContainersOnContainerExits"
+const restartAllFeature = "RestartAllContainersOnContainerExits"
 
-func restarter() *v1.Pod {
+func podWithRestartAllRule() *v1.Pod {
 	return fixture.Pod("a").Requests().Mutate(func(pod *v1.Pod) {
 		pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{
 			{Action: v1.ContainerRestartRuleActionRestartAllContainers},
@@ -31,9 +31,9 @@ func TestFilter(t *testing.T) {
 		want  *fwk.Status
 	}{
 		"a pod that needs nothing skips Filter": {pod: fixture.Pod("a").Requests().Obj(), skips: true},
-		"a node that declares the feature fits": {pod: restarter(), node: fixture.Node("n").Features("Other", restartAll)},
+		"a node that declares the feature fits": {pod: podWithRestartAllRule(), node: fixture.Node("n").DeclaredFeatures("Other", restartAllFeature)},
 		"a node that does not is refused": {
-			pod: restarter(), node: fixture.Node("n").Features("Other"),
+			pod: podWithRestartAllRule(), node: fixture.Node("n").DeclaredFeatures("Other"),
 			want: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't match Pod's required features"),
 		},
 	} {
@@ -57,14 +57,14 @@ func TestFilter(t *testing.T) {
 }
 
 func TestFilterWithoutPreFilterIsAnError(t *testing.T) {
-	status := (&Plugin{}).Filter(t.Context(), framework.NewCycleState(), restarter(), framework.NewNodeInfo())
+	status := (&Plugin{}).Filter(t.Context(), framework.NewCycleState(), podWithRestartAllRule(), framework.NewNodeInfo())
 	if !status.IsError() {
 		t.Errorf("status %v, want an error", status)
 	}
 }
 
 func TestHints(t *testing.T) {
-	plain, able := fixture.Node("n").Obj(), fixture.Node("n").Features(restartAll).Obj()
+	plain, able := fixture.Node("n").Obj(), fixture.Node("n").DeclaredFeatures(restartAllFeature).Obj()
 	simple := fixture.Pod("a").Requests().Obj()
 	for sentence, c := range map[string]struct {
 		hint          fwk.QueueingHintFn
@@ -72,15 +72,15 @@ func TestHints(t *testing.T) {
 		want          fwk.QueueingHint
 		wantErr       bool
 	}{
-		"a new node is worth a try":                 {hint: afterNode, after: plain, want: fwk.Queue},
-		"a node with other features is worth a try": {hint: afterNode, before: plain, after: able, want: fwk.Queue},
-		"a node with the same features is not":      {hint: afterNode, before: able, after: able, want: fwk.QueueSkip},
-		"a pod that needs other features is tried":  {hint: afterPod, before: restarter(), after: simple, want: fwk.Queue},
-		"a pod that needs what it needed is not":    {hint: afterPod, before: restarter(), after: restarter(), want: fwk.QueueSkip},
-		"an event about something else is an error": {hint: afterNode, after: simple, want: fwk.Queue, wantErr: true},
+		"a new node is worth a try":                 {hint: isSchedulableAfterNodeChange, after: plain, want: fwk.Queue},
+		"a node with other features is worth a try": {hint: isSchedulableAfterNodeChange, before: plain, after: able, want: fwk.Queue},
+		"a node with the same features is not":      {hint: isSchedulableAfterNodeChange, before: able, after: able, want: fwk.QueueSkip},
+		"a pod that needs other features is tried":  {hint: isSchedulableAfterTargetPodUpdate, before: podWithRestartAllRule(), after: simple, want: fwk.Queue},
+		"a pod that needs what it needed is not":    {hint: isSchedulableAfterTargetPodUpdate, before: podWithRestartAllRule(), after: podWithRestartAllRule(), want: fwk.QueueSkip},
+		"an event about something else is an error": {hint: isSchedulableAfterNodeChange, after: simple, want: fwk.Queue, wantErr: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			got, err := c.hint(klog.Background(), restarter(), c.before, c.after)
+			got, err := c.hint(klog.Background(), podWithRestartAllRule(), c.before, c.after)
 			if got != c.want || (err != nil) != c.wantErr {
 				t.Errorf("hint %v, error %v, want %v, an error: %v", got, err, c.want, c.wantErr)
 			}

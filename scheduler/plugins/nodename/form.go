@@ -7,9 +7,9 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-var _ framework.FilterBatcher = (*Plugin)(nil)
+var _ framework.BatchFilterPlugin = (*Plugin)(nil)
 
 // FilterForm refuses no node to pods that name none.
-func (*Plugin) FilterForm(_ fwk.CycleState, pod *v1.Pod, _ *framework.Columns) (framework.FilterForm, bool) {
+func (*Plugin) BatchFilter(_ fwk.CycleState, pod *v1.Pod, _ *framework.Columns) (framework.BatchFilter, bool) {
 	return nil, pod.Spec.NodeName == ""
 }

@@ -23,12 +23,12 @@ const (
 type Plugin struct{}
 
 var (
-	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
-	_ fwk.FilterPlugin      = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions = (*Plugin)(nil)
-	_ fwk.SignPlugin        = (*Plugin)(nil)
-	_ framework.Reader      = (*Plugin)(nil)
-	_ framework.Excluder    = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin         = (*Plugin)(nil)
+	_ fwk.FilterPlugin            = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions       = (*Plugin)(nil)
+	_ fwk.SignPlugin              = (*Plugin)(nil)
+	_ framework.ReadsDeclarer     = (*Plugin)(nil)
+	_ framework.PermanentRejecter = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
@@ -76,6 +76,6 @@ func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk
 
 // Excludes reports whether Filter refuses the node: labels and names do not
 // change while a pod waits.
-func (p *Plugin) Excludes(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
+func (p *Plugin) RejectsPermanently(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
 	return !p.Filter(context.Background(), state, pod, node).IsSuccess()
 }

@@ -17,20 +17,20 @@ const (
 	// Name is how profiles name the plugin.
 	Name = "NodePorts"
 
-	reasonTaken = "node(s) didn't have free ports for the requested pod ports"
+	reasonPortsInUse = "node(s) didn't have free ports for the requested pod ports"
 
-	filterKey fwk.StateKey = Name + "/filter"
+	preFilterStateKey fwk.StateKey = Name + "/filter"
 )
 
 // Plugin compares host ports.
 type Plugin struct{}
 
 var (
-	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
-	_ fwk.FilterPlugin      = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions = (*Plugin)(nil)
-	_ fwk.SignPlugin        = (*Plugin)(nil)
-	_ framework.Reader      = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin     = (*Plugin)(nil)
+	_ fwk.FilterPlugin        = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
+	_ fwk.SignPlugin          = (*Plugin)(nil)
+	_ framework.ReadsDeclarer = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
@@ -54,7 +54,7 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	return []fwk.ClusterEventWithHint{
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete},
-			QueueingHintFn: afterPodDeleted,
+			QueueingHintFn: isSchedulableAfterPodDeleted,
 		},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}},
 	}, nil
@@ -62,7 +62,7 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 
 // afterPodDeleted queues the pod when the other one was on a node, or had a
 // node promised, and their ports conflict.
-func afterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+func isSchedulableAfterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	deleted, _, err := framework.EventObjects[*v1.Pod](oldObj, nil)
 	if err != nil {
 		return fwk.Queue, err
@@ -74,17 +74,17 @@ func afterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHin
 	for port := range framework.HostPorts(deleted) {
 		freed.Add(port.HostIP, string(port.Protocol), port.HostPort)
 	}
-	if portsOf(pod).conflict(freed) {
+	if hostPortsOf(pod).conflictsWith(freed) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
 }
 
 // ports are those that a pod wants of its node.
-type ports []*v1.ContainerPort
+type hostPorts []*v1.ContainerPort
 
-func portsOf(pod *v1.Pod) ports {
-	var wanted ports
+func hostPortsOf(pod *v1.Pod) hostPorts {
+	var wanted hostPorts
 	for port := range framework.HostPorts(pod) {
 		wanted = append(wanted, port)
 	}
@@ -92,10 +92,10 @@ func portsOf(pod *v1.Pod) ports {
 }
 
 // Clone returns the same value: nothing changes it.
-func (p ports) Clone() fwk.StateData { return p }
+func (p hostPorts) Clone() fwk.StateData { return p }
 
 // conflict reports whether one of p is in taken.
-func (p ports) conflict(taken fwk.HostPortInfo) bool {
+func (p hostPorts) conflictsWith(taken fwk.HostPortInfo) bool {
 	for _, port := range p {
 		if taken.CheckConflict(port.HostIP, string(port.Protocol), port.HostPort) {
 			return true
@@ -106,11 +106,11 @@ func (p ports) conflict(taken fwk.HostPortInfo) bool {
 
 // PreFilter collects the pod's host ports; most pods have none and skip Filter.
 func (*Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	wanted := portsOf(pod)
+	wanted := hostPortsOf(pod)
 	if len(wanted) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(filterKey, wanted)
+	state.Write(preFilterStateKey, wanted)
 	return nil, nil
 }
 
@@ -119,12 +119,12 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter refuses a node on which a wanted port is taken.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	wanted, err := framework.Noted[ports](state, filterKey, Name, "PreFilter")
+	wanted, err := framework.ReadStateData[hostPorts](state, preFilterStateKey, Name, "PreFilter")
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if wanted.conflict(node.GetUsedPorts()) {
-		return fwk.NewStatus(fwk.Unschedulable, reasonTaken)
+	if wanted.conflictsWith(node.GetUsedPorts()) {
+		return fwk.NewStatus(fwk.Unschedulable, reasonPortsInUse)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func TestFilterWithoutPreFilterIsAnError(t *testing.T) {
 	}
 }
 
-func TestHint(t *testing.T) {
+func TestIsSchedulableAfterPodDeleted(t *testing.T) {
 	pod := fixture.Pod("a").HostPort("", "", 80).Obj()
 	for sentence, c := range map[string]struct {
 		deleted any
@@ -74,14 +74,14 @@ func TestHint(t *testing.T) {
 		wantErr bool
 	}{
 		"the port's holder goes":                    {deleted: fixture.Pod("b").HostPort("", "", 80).On("n").Obj(), want: fwk.Queue},
-		"one that was promised a node goes":         {deleted: fixture.Pod("b").HostPort("", "", 80).Nominated("n").Obj(), want: fwk.Queue},
+		"one that was promised a node goes":         {deleted: fixture.Pod("b").HostPort("", "", 80).NominatedNodeName("n").Obj(), want: fwk.Queue},
 		"the holder of another port goes":           {deleted: fixture.Pod("b").HostPort("", "", 81).On("n").Obj(), want: fwk.QueueSkip},
 		"a pod without ports goes":                  {deleted: fixture.Pod("b").On("n").Obj(), want: fwk.QueueSkip},
 		"a pod that waits for the same port goes":   {deleted: fixture.Pod("b").HostPort("", "", 80).Obj(), want: fwk.QueueSkip},
 		"an event about something else is an error": {deleted: fixture.Node("n").Obj(), want: fwk.Queue, wantErr: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			got, err := afterPodDeleted(klog.Background(), pod, c.deleted, nil)
+			got, err := isSchedulableAfterPodDeleted(klog.Background(), pod, c.deleted, nil)
 			if got != c.want || (err != nil) != c.wantErr {
 				t.Errorf("hint %v, error %v, want %v, an error: %v", got, err, c.want, c.wantErr)
 			}

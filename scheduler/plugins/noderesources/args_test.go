@@ -18,11 +18,11 @@ func TestDefaultFit(t *testing.T) {
 			want: configv1.ScoringStrategy{Type: configv1.LeastAllocated, Resources: usual},
 		},
 		"a strategy without resources is over cpu and memory": {
-			args: strategyOf(configv1.MostAllocated),
+			args: argsWithStrategy(configv1.MostAllocated),
 			want: configv1.ScoringStrategy{Type: configv1.MostAllocated, Resources: usual},
 		},
 		"a resource without a weight weighs 1": {
-			args: strategyOf(configv1.MostAllocated, configv1.ResourceSpec{Name: "cpu"}, configv1.ResourceSpec{Name: "x/y", Weight: 7}),
+			args: argsWithStrategy(configv1.MostAllocated, configv1.ResourceSpec{Name: "cpu"}, configv1.ResourceSpec{Name: "x/y", Weight: 7}),
 			want: configv1.ScoringStrategy{Type: configv1.MostAllocated,
 				Resources: []configv1.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "x/y", Weight: 7}}},
 		},
@@ -37,9 +37,9 @@ func TestDefaultFit(t *testing.T) {
 }
 
 func TestValidateFit(t *testing.T) {
-	shaped := packing()
+	shaped := argsWithRatioStrategy()
 	shaped.ScoringStrategy.Type = configv1.LeastAllocated
-	badShape := packing()
+	badShape := argsWithRatioStrategy()
 	badShape.ScoringStrategy.RequestedToCapacityRatio.Shape[1].Score = 11
 	for sentence, c := range map[string]struct {
 		args   configv1.NodeResourcesFitArgs
@@ -55,16 +55,16 @@ func TestValidateFit(t *testing.T) {
 			fields: []string{"args.ignoredResourceGroups[1]"},
 		},
 		"a strategy has a type that exists": {
-			args: strategyOf("Fullest"), fields: []string{"args.scoringStrategy.type"},
+			args: argsWithStrategy("Fullest"), fields: []string{"args.scoringStrategy.type"},
 		},
-		"a strategy has a type": {args: strategyOf(""), fields: []string{"args.scoringStrategy.type"}},
+		"a strategy has a type": {args: argsWithStrategy(""), fields: []string{"args.scoringStrategy.type"}},
 		"weights have bounds": {
-			args: strategyOf(configv1.LeastAllocated,
+			args: argsWithStrategy(configv1.LeastAllocated,
 				configv1.ResourceSpec{Name: "cpu", Weight: -1}, configv1.ResourceSpec{Name: "memory", Weight: 101}),
 			fields: []string{"args.scoringStrategy.resources[0].weight", "args.scoringStrategy.resources[1].weight"},
 		},
 		"RequestedToCapacityRatio needs a shape": {
-			args: strategyOf(configv1.RequestedToCapacityRatio), fields: []string{"args.scoringStrategy.requestedToCapacityRatio"},
+			args: argsWithStrategy(configv1.RequestedToCapacityRatio), fields: []string{"args.scoringStrategy.requestedToCapacityRatio"},
 		},
 		"a shape is checked": {
 			args: badShape, fields: []string{"args.scoringStrategy.requestedToCapacityRatio.shape[1].score"},

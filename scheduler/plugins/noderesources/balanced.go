@@ -19,7 +19,7 @@ const (
 	// BalancedName is how profiles name Balanced.
 	BalancedName = "NodeResourcesBalancedAllocation"
 
-	balancedScoreKey fwk.StateKey = BalancedName + "/score"
+	balancedPreScoreStateKey fwk.StateKey = BalancedName + "/score"
 )
 
 // Balanced is the plugin NodeResourcesBalancedAllocation: it prefers nodes
@@ -27,10 +27,10 @@ const (
 type Balanced struct{ resources scoredResources }
 
 var (
-	_ fwk.PreScorePlugin = (*Balanced)(nil)
-	_ fwk.ScorePlugin    = (*Balanced)(nil)
-	_ fwk.SignPlugin     = (*Balanced)(nil)
-	_ framework.Reader   = (*Balanced)(nil)
+	_ fwk.PreScorePlugin      = (*Balanced)(nil)
+	_ fwk.ScorePlugin         = (*Balanced)(nil)
+	_ fwk.SignPlugin          = (*Balanced)(nil)
+	_ framework.ReadsDeclarer = (*Balanced)(nil)
 )
 
 // NewBalanced builds the plugin from defaulted
@@ -85,11 +85,11 @@ func (*Balanced) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *f
 // PreScore adds up what the pod is scored with. It skips Score for a pod that
 // asks for nothing: such pods change no share, and would all go to one node.
 func (b *Balanced) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	asked := b.resources.amountsOf(pod)
-	if asked.none() {
+	asked := b.resources.requestsOf(pod)
+	if asked.isZero() {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(balancedScoreKey, asked)
+	state.Write(balancedPreScoreStateKey, asked)
 	return nil
 }
 
@@ -97,28 +97,28 @@ func (b *Balanced) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod
 // where the pod makes no difference, up to 100 where it helps, down to 50
 // where it harms.
 func (b *Balanced) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	asked := readAmounts(state, balancedScoreKey, b.resources, pod)
-	if asked.none() {
+	asked := getPreScoreState(state, balancedPreScoreStateKey, b.resources, pod)
+	if asked.isZero() {
 		return 0, nil
 	}
-	var withRoom, withoutRoom [inlineShares]float64
+	var withRoom, withoutRoom [maxInlineResources]float64
 	with, without := withRoom[:0], withoutRoom[:0]
 	for i := range b.resources.specs {
-		offered, taken, counts := b.resources.on(node, i, asked[i])
+		offered, taken, counts := b.resources.nodeAmounts(node, i, asked[i])
 		if counts {
-			with = append(with, share(taken+asked[i], offered))
-			without = append(without, share(taken, offered))
+			with = append(with, fraction(taken+asked[i], offered))
+			without = append(without, fraction(taken, offered))
 		}
 	}
-	return improvement(with, without), nil
+	return scoreOfFractions(with, without), nil
 }
 
 // improvement compares the balance of the shares with the pod and without it.
-func improvement(with, without []float64) int64 {
-	return improved(balance(with), balance(without))
+func scoreOfFractions(with, without []float64) int64 {
+	return scoreOfBalances(balance(with), balance(without))
 }
 
-func improved(with, without int64) int64 {
+func scoreOfBalances(with, without int64) int64 {
 	const half = fwk.MaxScore / 2
 	return half + (half+with-without)/2
 }
@@ -127,10 +127,10 @@ func improved(with, without int64) int64 {
 func (*Balanced) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
 // inlineShares is up to how many resources Score allocates nothing.
-const inlineShares = 8
+const maxInlineResources = 8
 
 // share is between 0 and 1, whatever a node says that it offers.
-func share(used, offered int64) float64 {
+func fraction(used, offered int64) float64 {
 	switch share := float64(used) / float64(offered); {
 	case share > 1:
 		return 1
@@ -162,10 +162,12 @@ func balance(shares []float64) int64 {
 		}
 		deviation = math.Sqrt(squares / n)
 	}
-	return balanced(deviation)
+	return balanceOfDeviation(deviation)
 }
 
 // balanceOfTwo is balance of two shares.
-func balanceOfTwo(a, b float64) int64 { return balanced(math.Abs((a - b) / 2)) }
+func balanceOfTwo(a, b float64) int64 { return balanceOfDeviation(math.Abs((a - b) / 2)) }
 
-func balanced(deviation float64) int64 { return int64((1 - deviation) * float64(fwk.MaxScore)) }
+func balanceOfDeviation(deviation float64) int64 {
+	return int64((1 - deviation) * float64(fwk.MaxScore))
+}

@@ -27,7 +27,7 @@ func newBalanced(t *testing.T, resources ...string) *Balanced {
 }
 
 func TestBalancedScore(t *testing.T) {
-	node := fixture.Node("n").Offers("cpu", "10", "memory", "100", "example.com/gpu", "10")
+	node := fixture.Node("n").Capacity("cpu", "10", "memory", "100", "example.com/gpu", "10")
 	onlyCPU := fixture.Pod("there").Requests("cpu", "6").Obj()
 	for sentence, c := range map[string]struct {
 		resources []string
@@ -70,7 +70,7 @@ func TestBalancedScore(t *testing.T) {
 			if status.IsSkip() != c.skips {
 				t.Fatalf("PreScore gives %v, want a skip: %v", status, c.skips)
 			}
-			got, status := plugin.Score(t.Context(), state, c.pod.Obj(), infoOf(node, c.on...))
+			got, status := plugin.Score(t.Context(), state, c.pod.Obj(), newNodeInfo(node, c.on...))
 			if got != c.want || !status.IsSuccess() {
 				t.Errorf("score %d, status %v, want %d", got, status, c.want)
 			}

@@ -24,7 +24,7 @@ const (
 
 // requestOf returns what a waiting pod requests. Its status is not read: there
 // is nothing in it before the pod runs.
-func requestOf(pod *v1.Pod) framework.Resource {
+func computePodResourceRequest(pod *v1.Pod) framework.Resource {
 	if sum, ok := framework.SumRequests(pod); ok {
 		return framework.Resource{MilliCPU: sum.MilliCPU, Memory: sum.Memory, EphemeralStorage: sum.EphemeralStorage}
 	}
@@ -34,63 +34,63 @@ func requestOf(pod *v1.Pod) framework.Resource {
 }
 
 // demand is what Filter looks for on each node.
-type demand struct {
+type podRequest struct {
 	cpu, memory, ephemeralStorage int64
 	// scalars is in order of name, so that reasons are.
-	scalars []scalarDemand
+	scalars []scalarRequest
 }
 
-type scalarDemand struct {
+type scalarRequest struct {
 	name   v1.ResourceName
 	amount int64
 	reason string
 }
 
 // newDemand leaves out what nobody asks for and what ignored names.
-func newDemand(pod *v1.Pod, ignored ignoredResources) *demand {
-	request := requestOf(pod)
-	wants := &demand{
+func newPodRequest(pod *v1.Pod, ignored ignoredResources) *podRequest {
+	request := computePodResourceRequest(pod)
+	wants := &podRequest{
 		cpu: request.MilliCPU, memory: request.Memory, ephemeralStorage: request.EphemeralStorage,
 	}
 	for _, name := range slices.Sorted(maps.Keys(request.ScalarResources)) {
 		amount := request.ScalarResources[name]
 		if amount > 0 && !ignored.has(name) {
 			wants.scalars = append(wants.scalars,
-				scalarDemand{name: name, amount: amount, reason: reasonScalarPrefix + string(name)})
+				scalarRequest{name: name, amount: amount, reason: reasonScalarPrefix + string(name)})
 		}
 	}
 	return wants
 }
 
 // Clone returns the same value: nothing changes it.
-func (d *demand) Clone() fwk.StateData { return d }
+func (d *podRequest) Clone() fwk.StateData { return d }
 
 // lackOn says what node has too little of.
-func (d *demand) lackOn(node fwk.NodeInfo) lack {
-	var l lack
+func (d *podRequest) insufficientResources(node fwk.NodeInfo) insufficiency {
+	var l insufficiency
 	offered, taken := node.GetAllocatable(), node.GetRequested()
 	if len(node.GetPods()) >= offered.GetAllowedPodNumber() {
 		l.reasons = append(l.reasons, reasonPods)
 	}
-	l.check(d.cpu, taken.GetMilliCPU(), offered.GetMilliCPU(), reasonCPU)
-	l.check(d.memory, taken.GetMemory(), offered.GetMemory(), reasonMemory)
-	l.check(d.ephemeralStorage, taken.GetEphemeralStorage(), offered.GetEphemeralStorage(), reasonEphemeralStorage)
+	l.add(d.cpu, taken.GetMilliCPU(), offered.GetMilliCPU(), reasonCPU)
+	l.add(d.memory, taken.GetMemory(), offered.GetMemory(), reasonMemory)
+	l.add(d.ephemeralStorage, taken.GetEphemeralStorage(), offered.GetEphemeralStorage(), reasonEphemeralStorage)
 	for i := range d.scalars {
 		scalar := &d.scalars[i]
-		l.check(scalar.amount, taken.GetScalarResources()[scalar.name], offered.GetScalarResources()[scalar.name], scalar.reason)
+		l.add(scalar.amount, taken.GetScalarResources()[scalar.name], offered.GetScalarResources()[scalar.name], scalar.reason)
 	}
 	return l
 }
 
 // shortOn appends the same to list, in amounts.
-func (d *demand) shortOn(list []framework.Shortage, node fwk.NodeInfo) []framework.Shortage {
+func (d *podRequest) appendShortages(list []framework.InsufficientResource, node fwk.NodeInfo) []framework.InsufficientResource {
 	offered, taken := node.GetAllocatable(), node.GetRequested()
 	if free := offered.GetAllowedPodNumber() - len(node.GetPods()); free < 1 {
-		list = append(list, framework.Shortage{Resource: v1.ResourcePods, Requested: 1, Free: int64(free)})
+		list = append(list, framework.InsufficientResource{Resource: v1.ResourcePods, Requested: 1, Free: int64(free)})
 	}
 	check := func(name v1.ResourceName, amount, free int64) {
 		if amount > 0 && amount > free {
-			list = append(list, framework.Shortage{Resource: name, Requested: amount, Free: free})
+			list = append(list, framework.InsufficientResource{Resource: name, Requested: amount, Free: free})
 		}
 	}
 	check(v1.ResourceCPU, d.cpu, offered.GetMilliCPU()-taken.GetMilliCPU())
@@ -104,31 +104,31 @@ func (d *demand) shortOn(list []framework.Shortage, node fwk.NodeInfo) []framewo
 }
 
 // lack is why a node has no room.
-type lack struct {
+type insufficiency struct {
 	reasons []string
 	// ofWholeNode is true when the node is too small even when empty.
-	ofWholeNode bool
+	unresolvable bool
 }
 
 // status is what Filter answers.
-func (l *lack) status() *fwk.Status {
+func (l *insufficiency) status() *fwk.Status {
 	if len(l.reasons) == 0 {
 		return nil
 	}
 	code := fwk.Unschedulable
-	if l.ofWholeNode {
+	if l.unresolvable {
 		code = fwk.UnschedulableAndUnresolvable
 	}
 	return fwk.NewStatus(code, l.reasons...)
 }
 
 // check notes reason when amount is asked for and more than is left.
-func (l *lack) check(amount, taken, offered int64, reason string) {
+func (l *insufficiency) add(amount, taken, offered int64, reason string) {
 	if amount <= 0 || amount <= offered-taken {
 		return
 	}
 	l.reasons = append(l.reasons, reason)
-	l.ofWholeNode = l.ofWholeNode || amount > offered
+	l.unresolvable = l.unresolvable || amount > offered
 }
 
 // ignoredResources are vendors' resources that Filter does not look at,
@@ -154,7 +154,7 @@ func (i ignoredResources) has(name v1.ResourceName) bool {
 }
 
 // amountOf returns how much of a named resource r has, cpu in millicores.
-func amountOf(r fwk.Resource, name v1.ResourceName) int64 {
+func resourceAmount(r fwk.Resource, name v1.ResourceName) int64 {
 	switch name {
 	case v1.ResourceCPU:
 		return r.GetMilliCPU()

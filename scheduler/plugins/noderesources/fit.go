@@ -19,8 +19,8 @@ const (
 	// FitName is how profiles name Fit.
 	FitName = "NodeResourcesFit"
 
-	fitFilterKey fwk.StateKey = FitName + "/filter"
-	fitScoreKey  fwk.StateKey = FitName + "/score"
+	fitPreFilterStateKey fwk.StateKey = FitName + "/filter"
+	fitPreScoreStateKey  fwk.StateKey = FitName + "/score"
 )
 
 // Fit is the plugin NodeResourcesFit.
@@ -30,14 +30,14 @@ type Fit struct {
 }
 
 var (
-	_ fwk.PreFilterPlugin   = (*Fit)(nil)
-	_ fwk.FilterPlugin      = (*Fit)(nil)
-	_ fwk.PreScorePlugin    = (*Fit)(nil)
-	_ fwk.ScorePlugin       = (*Fit)(nil)
-	_ fwk.EnqueueExtensions = (*Fit)(nil)
-	_ fwk.SignPlugin        = (*Fit)(nil)
-	_ framework.Reader      = (*Fit)(nil)
-	_ framework.Measurer    = (*Fit)(nil)
+	_ fwk.PreFilterPlugin                    = (*Fit)(nil)
+	_ fwk.FilterPlugin                       = (*Fit)(nil)
+	_ fwk.PreScorePlugin                     = (*Fit)(nil)
+	_ fwk.ScorePlugin                        = (*Fit)(nil)
+	_ fwk.EnqueueExtensions                  = (*Fit)(nil)
+	_ fwk.SignPlugin                         = (*Fit)(nil)
+	_ framework.ReadsDeclarer                = (*Fit)(nil)
+	_ framework.InsufficientResourceReporter = (*Fit)(nil)
 )
 
 // NewFit builds the plugin from defaulted *configv1.NodeResourcesFitArgs. The
@@ -71,12 +71,12 @@ func (*Fit) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.St
 }
 
 func signRequests(pod *v1.Pod) []fwk.SignFragment {
-	return []fwk.SignFragment{{Key: fwk.ResourcesSignerName, Value: requestOf(pod)}}
+	return []fwk.SignFragment{{Key: fwk.ResourcesSignerName, Value: computePodResourceRequest(pod)}}
 }
 
 // PreFilter adds up what the pod requests.
 func (f *Fit) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	state.Write(fitFilterKey, newDemand(pod, f.ignored))
+	state.Write(fitPreFilterStateKey, newPodRequest(pod, f.ignored))
 	return nil, nil
 }
 
@@ -87,33 +87,33 @@ func (*Fit) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 // A resource of which the whole node has too little makes the refusal
 // unresolvable: no pod that leaves could help.
 func (*Fit) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	wants, err := framework.Noted[*demand](state, fitFilterKey, FitName, "PreFilter")
+	wants, err := framework.ReadStateData[*podRequest](state, fitPreFilterStateKey, FitName, "PreFilter")
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	lack := wants.lackOn(node)
+	lack := wants.insufficientResources(node)
 	return lack.status()
 }
 
 // Shortages says by how much node lacks room.
-func (*Fit) Shortages(list []framework.Shortage, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) []framework.Shortage {
-	note, err := state.Read(fitFilterKey)
-	wants, ok := note.(*demand)
+func (*Fit) InsufficientResources(list []framework.InsufficientResource, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) []framework.InsufficientResource {
+	note, err := state.Read(fitPreFilterStateKey)
+	wants, ok := note.(*podRequest)
 	if err != nil || !ok {
 		return list
 	}
-	return wants.shortOn(list, node)
+	return wants.appendShortages(list, node)
 }
 
 // PreScore adds up what the pod is scored with.
 func (f *Fit) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	state.Write(fitScoreKey, f.strategy.amountsOf(pod))
+	state.Write(fitPreScoreStateKey, f.strategy.requestsOf(pod))
 	return nil
 }
 
 // Score rates the node by its strategy, from 0 to 100.
 func (f *Fit) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	return f.strategy.score(node, readAmounts(state, fitScoreKey, f.strategy.resources, pod)), nil
+	return f.strategy.score(node, getPreScoreState(state, fitPreScoreStateKey, f.strategy.resources, pod)), nil
 }
 
 // ScoreExtensions is nil: the strategies keep to the range by themselves.

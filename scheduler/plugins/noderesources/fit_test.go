@@ -13,7 +13,7 @@ import (
 )
 
 // infoOf is a node with pods on it.
-func infoOf(node *fixture.NodeBuilder, pods ...*v1.Pod) *framework.NodeInfo {
+func newNodeInfo(node *fixture.NodeBuilder, pods ...*v1.Pod) *framework.NodeInfo {
 	info := framework.NewNodeInfo(pods...)
 	info.SetNode(node.Obj())
 	return info
@@ -34,7 +34,7 @@ func TestFitFilter(t *testing.T) {
 	never := func(reasons ...string) *fwk.Status {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasons...)
 	}
-	node := fixture.Node("n").Offers("pods", "2", "cpu", "4", "memory", "4Gi", "ephemeral-storage", "10",
+	node := fixture.Node("n").Capacity("pods", "2", "cpu", "4", "memory", "4Gi", "ephemeral-storage", "10",
 		"example.com/gpu", "2", "hugepages-2Mi", "4Mi")
 	neighbour := fixture.Pod("there").Requests("cpu", "3", "memory", "1Gi", "example.com/gpu", "1").Obj()
 	for sentence, c := range map[string]struct {
@@ -91,7 +91,7 @@ func TestFitFilter(t *testing.T) {
 			if _, status := fit.PreFilter(t.Context(), state, c.pod.Obj(), nil); !status.IsSuccess() {
 				t.Fatal(status)
 			}
-			got := fit.Filter(t.Context(), state, c.pod.Obj(), infoOf(node, c.on...))
+			got := fit.Filter(t.Context(), state, c.pod.Obj(), newNodeInfo(node, c.on...))
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
@@ -101,19 +101,19 @@ func TestFitFilter(t *testing.T) {
 
 func TestFitFilterWithoutPreFilterIsAnError(t *testing.T) {
 	status := newFit(t, configv1.NodeResourcesFitArgs{}).Filter(t.Context(), framework.NewCycleState(),
-		fixture.Pod("a").Obj(), infoOf(fixture.Node("n")))
+		fixture.Pod("a").Obj(), newNodeInfo(fixture.Node("n")))
 	if !status.IsError() {
 		t.Errorf("status %v, want an error", status)
 	}
 }
 
-func strategyOf(kind configv1.ScoringStrategyType, resources ...configv1.ResourceSpec) configv1.NodeResourcesFitArgs {
+func argsWithStrategy(kind configv1.ScoringStrategyType, resources ...configv1.ResourceSpec) configv1.NodeResourcesFitArgs {
 	return configv1.NodeResourcesFitArgs{ScoringStrategy: &configv1.ScoringStrategy{Type: kind, Resources: resources}}
 }
 
 // packing scores a node by how full it would be, in tenths.
-func packing(resources ...configv1.ResourceSpec) configv1.NodeResourcesFitArgs {
-	args := strategyOf(configv1.RequestedToCapacityRatio, resources...)
+func argsWithRatioStrategy(resources ...configv1.ResourceSpec) configv1.NodeResourcesFitArgs {
+	args := argsWithStrategy(configv1.RequestedToCapacityRatio, resources...)
 	args.ScoringStrategy.RequestedToCapacityRatio = &configv1.RequestedToCapacityRatioParam{
 		Shape: []configv1.UtilizationShapePoint{{Utilization: 0, Score: 0}, {Utilization: 100, Score: 10}},
 	}
@@ -121,7 +121,7 @@ func packing(resources ...configv1.ResourceSpec) configv1.NodeResourcesFitArgs {
 }
 
 func TestFitScore(t *testing.T) {
-	node := fixture.Node("n").Offers("cpu", "4", "memory", "1000Mi", "ephemeral-storage", "100", "example.com/gpu", "8")
+	node := fixture.Node("n").Capacity("cpu", "4", "memory", "1000Mi", "ephemeral-storage", "100", "example.com/gpu", "8")
 	cpu1, memory1 := configv1.ResourceSpec{Name: "cpu", Weight: 1}, configv1.ResourceSpec{Name: "memory", Weight: 1}
 	gpu3 := configv1.ResourceSpec{Name: "example.com/gpu", Weight: 3}
 	pod := fixture.Pod("a").Requests("cpu", "1", "memory", "100Mi")
@@ -144,33 +144,33 @@ func TestFitScore(t *testing.T) {
 			pod: fixture.Pod("a").Requests("cpu", "1", "memory", "100Mi").PodRequests("cpu", "4"), want: (75 + 90) / 2,
 		},
 		"a resource that the node lacks does not count": {
-			args: strategyOf(configv1.LeastAllocated, cpu1, configv1.ResourceSpec{Name: "example.com/nic", Weight: 9}),
+			args: argsWithStrategy(configv1.LeastAllocated, cpu1, configv1.ResourceSpec{Name: "example.com/nic", Weight: 9}),
 			pod:  pod, want: 75,
 		},
 		"a vendor's resource that the pod does not ask for does not count": {
-			args: strategyOf(configv1.LeastAllocated, cpu1, gpu3), pod: pod, want: 75,
+			args: argsWithStrategy(configv1.LeastAllocated, cpu1, gpu3), pod: pod, want: 75,
 		},
 		"weights weigh": {
-			args: strategyOf(configv1.LeastAllocated, cpu1, gpu3),
+			args: argsWithStrategy(configv1.LeastAllocated, cpu1, gpu3),
 			pod:  fixture.Pod("a").Requests("cpu", "1", "memory", "0", "example.com/gpu", "1"), want: (75 + 3*87) / 4,
 		},
 		"ephemeral storage counts as it is requested": {
-			args: strategyOf(configv1.LeastAllocated, configv1.ResourceSpec{Name: "ephemeral-storage", Weight: 1}),
+			args: argsWithStrategy(configv1.LeastAllocated, configv1.ResourceSpec{Name: "ephemeral-storage", Weight: 1}),
 			pod:  fixture.Pod("a").Requests("ephemeral-storage", "30"), want: 70,
 		},
-		"nothing that counts is a score of nothing": {args: strategyOf(configv1.LeastAllocated, gpu3), pod: pod, want: 0},
-		"MostAllocated is the used share":           {args: strategyOf(configv1.MostAllocated, cpu1, memory1), pod: pod, want: (25 + 10) / 2},
+		"nothing that counts is a score of nothing": {args: argsWithStrategy(configv1.LeastAllocated, gpu3), pod: pod, want: 0},
+		"MostAllocated is the used share":           {args: argsWithStrategy(configv1.MostAllocated, cpu1, memory1), pod: pod, want: (25 + 10) / 2},
 		"MostAllocated is never more than full": {
-			args: strategyOf(configv1.MostAllocated, cpu1), pod: fixture.Pod("a").Requests("cpu", "9", "memory", "1"), want: 100,
+			args: argsWithStrategy(configv1.MostAllocated, cpu1), pod: fixture.Pod("a").Requests("cpu", "9", "memory", "1"), want: 100,
 		},
 		"a shape's scores are rounded": {
-			args: packing(cpu1, memory1), pod: pod, want: 18, // (25 + 10) / 2 is 17.5
+			args: argsWithRatioStrategy(cpu1, memory1), pod: pod, want: 18, // (25 + 10) / 2 is 17.5
 		},
 		"a shape's zeros are left out of the mean": {
-			args: packing(cpu1, memory1), pod: fixture.Pod("a").Requests("cpu", "2", "memory", "0"), want: 50,
+			args: argsWithRatioStrategy(cpu1, memory1), pod: fixture.Pod("a").Requests("cpu", "2", "memory", "0"), want: 50,
 		},
 		"a shape scores what is more than full as full": {
-			args: packing(cpu1), pod: fixture.Pod("a").Requests("cpu", "5"), want: 100,
+			args: argsWithRatioStrategy(cpu1), pod: fixture.Pod("a").Requests("cpu", "5"), want: 100,
 		},
 	} {
 		for _, prepared := range []bool{true, false} {
@@ -179,7 +179,7 @@ func TestFitScore(t *testing.T) {
 				if prepared {
 					fit.PreScore(t.Context(), state, c.pod.Obj(), nil)
 				}
-				got, status := fit.Score(t.Context(), state, c.pod.Obj(), infoOf(node, c.on...))
+				got, status := fit.Score(t.Context(), state, c.pod.Obj(), newNodeInfo(node, c.on...))
 				if got != c.want || !status.IsSuccess() {
 					t.Errorf("score %d, status %v, want %d", got, status, c.want)
 				}
@@ -197,7 +197,7 @@ func BenchmarkFit(b *testing.B) {
 	}
 	fit, state := plugin.(*Fit), framework.NewCycleState()
 	pod := fixture.Pod("a").Requests("cpu", "100m", "memory", "500Mi").Obj()
-	node := infoOf(fixture.Node("n").Offers("cpu", "4", "memory", "32Gi"), pod)
+	node := newNodeInfo(fixture.Node("n").Capacity("cpu", "4", "memory", "32Gi"), pod)
 	fit.PreFilter(b.Context(), state, pod, nil)
 	fit.PreScore(b.Context(), state, pod, nil)
 	b.ReportAllocs()

@@ -7,52 +7,52 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-var _ framework.ScoreBatcher = (*Balanced)(nil)
+var _ framework.BatchScorePlugin = (*Balanced)(nil)
 
 // ScoreForm returns Score for pods like pod, where columns hold all that is
 // scored by.
-func (b *Balanced) ScoreForm(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.ScoreForm, bool) {
-	if !b.resources.inColumns() {
+func (b *Balanced) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
+	if !b.resources.allInColumns() {
 		return nil, false
 	}
-	asked := readAmounts(state, balancedScoreKey, b.resources, pod)
-	if asked.none() {
+	asked := getPreScoreState(state, balancedPreScoreStateKey, b.resources, pod)
+	if asked.isZero() {
 		return nil, false
 	}
-	return &balancedScores{columns, b.resources, asked}, true
+	return &balancedBatchScore{columns, b.resources, asked}, true
 }
 
-type balancedScores struct {
+type balancedBatchScore struct {
 	columns   *framework.Columns
 	resources scoredResources
-	asked     amounts
+	requests  scoredRequests
 }
 
-func (b *balancedScores) Score(slots []framework.Slot, scores []int64) framework.Scoring {
-	var node holding
+func (b *balancedBatchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
+	var node nodeResources
 	for i, slot := range slots {
 		if same := node.read(&b.columns.Rows[slot], &b.resources); same && i > 0 {
 			scores[i] = scores[i-1]
 		} else {
-			scores[i] = b.of(&node)
+			scores[i] = b.scoreNode(&node)
 		}
 	}
 	return framework.Scored
 }
 
-func (b *balancedScores) of(node *holding) int64 {
-	if cpu, memory := &node[0], &node[1]; len(b.asked) == 2 && cpu.offered != 0 && memory.offered != 0 {
-		return improved(
-			balanceOfTwo(share(cpu.taken+b.asked[0], cpu.offered), share(memory.taken+b.asked[1], memory.offered)),
-			balanceOfTwo(share(cpu.taken, cpu.offered), share(memory.taken, memory.offered)))
+func (b *balancedBatchScore) scoreNode(node *nodeResources) int64 {
+	if cpu, memory := &node[0], &node[1]; len(b.requests) == 2 && cpu.offered != 0 && memory.offered != 0 {
+		return scoreOfBalances(
+			balanceOfTwo(fraction(cpu.taken+b.requests[0], cpu.offered), fraction(memory.taken+b.requests[1], memory.offered)),
+			balanceOfTwo(fraction(cpu.taken, cpu.offered), fraction(memory.taken, memory.offered)))
 	}
-	var with, without [inlineShares]float64
+	var with, without [maxInlineResources]float64
 	n := 0
-	for r := range b.asked {
+	for r := range b.requests {
 		if on := &node[r]; on.offered != 0 {
-			with[n], without[n] = share(on.taken+b.asked[r], on.offered), share(on.taken, on.offered)
+			with[n], without[n] = fraction(on.taken+b.requests[r], on.offered), fraction(on.taken, on.offered)
 			n++
 		}
 	}
-	return improvement(with[:n], without[:n])
+	return scoreOfFractions(with[:n], without[:n])
 }

@@ -8,110 +8,110 @@ import (
 )
 
 var (
-	_ framework.FilterBatcher = (*Fit)(nil)
-	_ framework.ScoreBatcher  = (*Fit)(nil)
+	_ framework.BatchFilterPlugin = (*Fit)(nil)
+	_ framework.BatchScorePlugin  = (*Fit)(nil)
 )
 
 // FilterForm returns Filter for pods like pod; none for those that ask for
 // something that columns do not hold.
-func (*Fit) FilterForm(state fwk.CycleState, _ *v1.Pod, columns *framework.Columns) (framework.FilterForm, bool) {
-	note, err := state.Read(fitFilterKey)
-	wants, ok := note.(*demand)
+func (*Fit) BatchFilter(state fwk.CycleState, _ *v1.Pod, columns *framework.Columns) (framework.BatchFilter, bool) {
+	note, err := state.Read(fitPreFilterStateKey)
+	wants, ok := note.(*podRequest)
 	if err != nil || !ok || len(wants.scalars) > 0 {
 		return nil, false
 	}
-	return &fitForm{columns, *wants}, true
+	return &fitBatchFilter{columns, *wants}, true
 }
 
 // fitForm is lackOn for many nodes.
-type fitForm struct {
+type fitBatchFilter struct {
 	columns *framework.Columns
-	wants   demand
+	request podRequest
 }
 
 // What a node lacks, as bits of a Refusal; with reasonOf in this order.
 const (
-	lacksPods framework.Refusal = 1 << iota
-	lacksCPU
-	lacksMemory
-	lacksStorage
+	insufficientPods framework.RejectionCode = 1 << iota
+	insufficientCPU
+	insufficientMemory
+	insufficientEphemeralStorage
 	// tooSmall says that the node would not do even when empty.
-	tooSmall
+	exceedsAllocatable
 )
 
-var reasonOf = []string{reasonPods, reasonCPU, reasonMemory, reasonEphemeralStorage}
+var reasonsByBit = []string{reasonPods, reasonCPU, reasonMemory, reasonEphemeralStorage}
 
-func (f *fitForm) Filter(slots []framework.Slot, refusals []framework.Refusal) {
+func (f *fitBatchFilter) Filter(slots []framework.Slot, refusals []framework.RejectionCode) {
 	for i, slot := range slots {
 		row := &f.columns.Rows[slot]
-		r := framework.Fits
-		if row.Pods >= row.Room {
-			r = lacksPods
+		r := framework.NotRejected
+		if row.Pods >= row.AllowedPods {
+			r = insufficientPods
 		}
-		if f.wants.cpu > 0 && f.wants.cpu > row.OfferedCPU-row.TakenCPU {
-			r |= lacking(lacksCPU, f.wants.cpu, row.OfferedCPU)
+		if f.request.cpu > 0 && f.request.cpu > row.AllocatableCPU-row.RequestedCPU {
+			r |= withExceedsAllocatable(insufficientCPU, f.request.cpu, row.AllocatableCPU)
 		}
-		if f.wants.memory > 0 && f.wants.memory > row.OfferedMemory-row.TakenMemory {
-			r |= lacking(lacksMemory, f.wants.memory, row.OfferedMemory)
+		if f.request.memory > 0 && f.request.memory > row.AllocatableMemory-row.RequestedMemory {
+			r |= withExceedsAllocatable(insufficientMemory, f.request.memory, row.AllocatableMemory)
 		}
-		if f.wants.ephemeralStorage > 0 && f.wants.ephemeralStorage > row.OfferedStorage-row.TakenStorage {
-			r |= lacking(lacksStorage, f.wants.ephemeralStorage, row.OfferedStorage)
+		if f.request.ephemeralStorage > 0 && f.request.ephemeralStorage > row.AllocatableStorage-row.RequestedStorage {
+			r |= withExceedsAllocatable(insufficientEphemeralStorage, f.request.ephemeralStorage, row.AllocatableStorage)
 		}
 		refusals[i] = r
 	}
 }
 
-func lacking(what framework.Refusal, amount, offered int64) framework.Refusal {
+func withExceedsAllocatable(what framework.RejectionCode, amount, offered int64) framework.RejectionCode {
 	if amount > offered {
-		what |= tooSmall
+		what |= exceedsAllocatable
 	}
 	return what
 }
 
-func (*fitForm) Status(refusal framework.Refusal) *fwk.Status {
-	var l lack
-	for i, reason := range reasonOf {
+func (*fitBatchFilter) Status(refusal framework.RejectionCode) *fwk.Status {
+	var l insufficiency
+	for i, reason := range reasonsByBit {
 		if refusal&(1<<i) != 0 {
 			l.reasons = append(l.reasons, reason)
 		}
 	}
-	l.ofWholeNode = refusal&tooSmall != 0
+	l.unresolvable = refusal&exceedsAllocatable != 0
 	return l.status().WithPlugin(FitName)
 }
 
 // ScoreForm returns Score for pods like pod, where columns hold all that is
 // scored by.
-func (f *Fit) ScoreForm(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.ScoreForm, bool) {
-	if !f.strategy.resources.inColumns() {
+func (f *Fit) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
+	if !f.strategy.resources.allInColumns() {
 		return nil, false
 	}
-	asked := readAmounts(state, fitScoreKey, f.strategy.resources, pod)
-	return &fitScores{columns, &f.strategy, asked}, true
+	asked := getPreScoreState(state, fitPreScoreStateKey, f.strategy.resources, pod)
+	return &fitBatchScore{columns, &f.strategy, asked}, true
 }
 
-type fitScores struct {
+type fitBatchScore struct {
 	columns  *framework.Columns
 	strategy *strategy
-	asked    amounts
+	requests scoredRequests
 }
 
-func (f *fitScores) Score(slots []framework.Slot, scores []int64) framework.Scoring {
-	var node holding
+func (f *fitBatchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
+	var node nodeResources
 	for i, slot := range slots {
 		if same := node.read(&f.columns.Rows[slot], &f.strategy.resources); same && i > 0 {
 			scores[i] = scores[i-1]
 		} else {
-			scores[i] = f.of(&node)
+			scores[i] = f.scoreNode(&node)
 		}
 	}
 	return framework.Scored
 }
 
-func (f *fitScores) of(node *holding) int64 {
-	mean := weightedMean{shaped: f.strategy.shaped}
+func (f *fitBatchScore) scoreNode(node *nodeResources) int64 {
+	mean := weightedMean{requestedToCapacityRatio: f.strategy.requestedToCapacityRatio}
 	for n := range f.strategy.resources.specs {
 		if on := &node[n]; on.offered != 0 {
-			mean.add(f.strategy.rate(on.taken+f.asked[n], on.offered), f.strategy.resources.specs[n].weight)
+			mean.add(f.strategy.scoreResource(on.taken+f.requests[n], on.offered), f.strategy.resources.specs[n].weight)
 		}
 	}
 	return mean.value()

@@ -17,26 +17,26 @@ func (f *Fit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, err
 	return []fwk.ClusterEventWithHint{
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete},
-			QueueingHintFn: afterPodDeleted,
+			QueueingHintFn: isSchedulableAfterPodDeleted,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable},
-			QueueingHintFn: f.afterNode,
+			QueueingHintFn: f.isSchedulableAfterNodeChange,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.UpdatePodScaleDown},
-			QueueingHintFn: afterOtherScaledDown,
+			QueueingHintFn: isSchedulableAfterOtherPodScaleDown,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodScaleDown},
-			QueueingHintFn: afterTargetScaledDown,
+			QueueingHintFn: isSchedulableAfterTargetPodScaleDown,
 		},
 	}, nil
 }
 
 // afterPodDeleted queues the pod when the other one was on a node, or had a
 // node promised.
-func afterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	deleted, _, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -47,13 +47,13 @@ func afterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.Queueing
 	return fwk.Queue, nil
 }
 
-func afterTargetScaledDown(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
+func isSchedulableAfterTargetPodScaleDown(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
 	return fwk.Queue, nil
 }
 
 // afterOtherScaledDown queues the pod when one that is on a node, or has a node
 // promised, asks for less of something that the pod asks for.
-func afterOtherScaledDown(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterOtherPodScaleDown(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -61,9 +61,9 @@ func afterOtherScaledDown(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.Q
 	if after.Spec.NodeName == "" && after.Status.NominatedNodeName == "" {
 		return fwk.QueueSkip, nil
 	}
-	had, has := runningRequest(before), runningRequest(after)
+	had, has := runningPodRequest(before), runningPodRequest(after)
 	for name, quantity := range framework.RunningPodRequests(pod, nil) {
-		if !quantity.IsZero() && amountOf(&had, name) > amountOf(&has, name) {
+		if !quantity.IsZero() && resourceAmount(&had, name) > resourceAmount(&has, name) {
 			return fwk.Queue, nil
 		}
 	}
@@ -71,7 +71,7 @@ func afterOtherScaledDown(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.Q
 }
 
 // runningRequest is what a pod takes from its node, a resize included.
-func runningRequest(pod *v1.Pod) framework.Resource {
+func runningPodRequest(pod *v1.Pod) framework.Resource {
 	var request framework.Resource
 	request.SetMaxResource(framework.RunningPodRequests(pod, nil))
 	return request
@@ -80,16 +80,16 @@ func runningRequest(pod *v1.Pod) framework.Resource {
 // afterNode queues the pod when the node, empty, has room for it, and is new
 // or has more of what the pod asks for. Other than upstream it ignores what
 // Filter ignores.
-func (f *Fit) afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (f *Fit) isSchedulableAfterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	wants := newDemand(pod, f.ignored)
-	if after == nil || len(wants.lackOn(emptyNode(after)).reasons) > 0 {
+	wants := newPodRequest(pod, f.ignored)
+	if after == nil || len(wants.insufficientResources(emptyNode(after)).reasons) > 0 {
 		return fwk.QueueSkip, nil
 	}
-	if before == nil || wants.grew(emptyNode(before).GetAllocatable(), emptyNode(after).GetAllocatable()) {
+	if before == nil || wants.hasIncreased(emptyNode(before).GetAllocatable(), emptyNode(after).GetAllocatable()) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -102,7 +102,7 @@ func emptyNode(node *v1.Node) *framework.NodeInfo {
 }
 
 // grew reports whether a node offers more places, or more of what is wanted.
-func (d *demand) grew(before, after fwk.Resource) bool {
+func (d *podRequest) hasIncreased(before, after fwk.Resource) bool {
 	if after.GetAllowedPodNumber() > before.GetAllowedPodNumber() ||
 		d.cpu > 0 && after.GetMilliCPU() > before.GetMilliCPU() ||
 		d.memory > 0 && after.GetMemory() > before.GetMemory() ||

@@ -14,7 +14,7 @@ import (
 
 // Filter is the plain twin: for each of its reasons there is one amount, and
 // with that much more there is no reason.
-func TestAShortageIsAReasonInAmounts(t *testing.T) {
+func TestShortagesMatchTheReasonsOfFilter(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	amount := func(unit string) string { return fmt.Sprint(random.IntN(5), unit) }
 	amounts := func() []string {
@@ -22,15 +22,15 @@ func TestAShortageIsAReasonInAmounts(t *testing.T) {
 	}
 	seen := map[v1.ResourceName]int{}
 	for range 5000 {
-		node := fixture.Node("n").Offers(append(amounts(), "pods", amount(""))...).Obj()
+		node := fixture.Node("n").Capacity(append(amounts(), "pods", amount(""))...).Obj()
 		info := framework.NewNodeInfo()
 		for i := range random.IntN(3) {
 			placed, _ := framework.NewPodInfo(fixture.Pod(fmt.Sprint("p", i)).Requests(amounts()...).Obj())
 			info.AddPodInfo(placed)
 		}
 		info.SetNode(node)
-		wants := newDemand(fixture.Pod("a").Requests(amounts()...).Obj(), ignoredResources{})
-		lack, short := wants.lackOn(info), wants.shortOn(nil, info)
+		wants := newPodRequest(fixture.Pod("a").Requests(amounts()...).Obj(), ignoredResources{})
+		lack, short := wants.insufficientResources(info), wants.appendShortages(nil, info)
 		var reasons []string
 		for _, s := range short {
 			seen[s.Resource]++
@@ -39,12 +39,12 @@ func TestAShortageIsAReasonInAmounts(t *testing.T) {
 			} else {
 				reasons = append(reasons, reasonScalarPrefix+string(s.Resource))
 			}
-			more(&info.Allocatable, s.Resource, s.Requested-s.Free)
+			addAllocatable(&info.Allocatable, s.Resource, s.Requested-s.Free)
 		}
 		if !slices.Equal(reasons, lack.reasons) {
 			t.Fatalf("short of %v, but Filter says %q", short, lack.reasons)
 		}
-		if lack := wants.lackOn(info); len(lack.reasons) > 0 {
+		if lack := wants.insufficientResources(info); len(lack.reasons) > 0 {
 			t.Fatalf("with all that was short, %v, Filter says %q", short, lack.reasons)
 		}
 	}
@@ -53,7 +53,7 @@ func TestAShortageIsAReasonInAmounts(t *testing.T) {
 	}
 }
 
-func more(offered *framework.Resource, name v1.ResourceName, amount int64) {
+func addAllocatable(offered *framework.Resource, name v1.ResourceName, amount int64) {
 	switch name {
 	case v1.ResourceCPU:
 		offered.MilliCPU += amount

@@ -15,10 +15,10 @@ import (
 type strategy struct {
 	resources scoredResources
 	// rate scores one resource, from what would be in use and what is offered.
-	rate func(used, offered int64) int64
+	scoreResource func(used, offered int64) int64
 	// shaped is true for RequestedToCapacityRatio, which leaves resources with
 	// a score of zero out of the mean and rounds it.
-	shaped bool
+	requestedToCapacityRatio bool
 }
 
 // newStrategy takes a strategy that ValidateFit found no fault with.
@@ -26,23 +26,23 @@ func newStrategy(spec *configv1.ScoringStrategy) strategy {
 	s := strategy{resources: newScoredResources(spec.Resources, true)}
 	switch spec.Type {
 	case configv1.MostAllocated:
-		s.rate = mostAllocated
+		s.scoreResource = mostAllocated
 	case configv1.RequestedToCapacityRatio:
-		s.rate, s.shaped = shapedBy(framework.NewShape(spec.RequestedToCapacityRatio.Shape)), true
+		s.scoreResource, s.requestedToCapacityRatio = ratioScorer(framework.NewShape(spec.RequestedToCapacityRatio.Shape)), true
 	default:
-		s.rate = leastAllocated
+		s.scoreResource = leastAllocated
 	}
 	return s
 }
 
-func (s *strategy) amountsOf(pod *v1.Pod) amounts { return s.resources.amountsOf(pod) }
+func (s *strategy) requestsOf(pod *v1.Pod) scoredRequests { return s.resources.requestsOf(pod) }
 
 // score returns the weighted mean over the resources that count on node.
-func (s *strategy) score(node fwk.NodeInfo, asked amounts) int64 {
-	mean := weightedMean{shaped: s.shaped}
+func (s *strategy) score(node fwk.NodeInfo, asked scoredRequests) int64 {
+	mean := weightedMean{requestedToCapacityRatio: s.requestedToCapacityRatio}
 	for i := range s.resources.specs {
-		if offered, taken, counts := s.resources.on(node, i, asked[i]); counts {
-			mean.add(s.rate(taken+asked[i], offered), s.resources.specs[i].weight)
+		if offered, taken, counts := s.resources.nodeAmounts(node, i, asked[i]); counts {
+			mean.add(s.scoreResource(taken+asked[i], offered), s.resources.specs[i].weight)
 		}
 	}
 	return mean.value()
@@ -50,15 +50,15 @@ func (s *strategy) score(node fwk.NodeInfo, asked amounts) int64 {
 
 // weightedMean is that of ratings; shaped is a strategy's.
 type weightedMean struct {
-	sum, weights int64
-	shaped       bool
+	sum, weights             int64
+	requestedToCapacityRatio bool
 }
 
 // add adds a rating. A node may offer what nobody can, or less than nothing: its
 // rating is its own affair and stays one.
 func (m *weightedMean) add(rating, weight int64) {
 	rating = min(max(rating, 0), fwk.MaxScore)
-	if m.shaped && rating <= 0 {
+	if m.requestedToCapacityRatio && rating <= 0 {
 		return
 	}
 	m.sum += rating * weight
@@ -69,7 +69,7 @@ func (m *weightedMean) value() int64 {
 	if m.weights == 0 {
 		return 0
 	}
-	if m.shaped {
+	if m.requestedToCapacityRatio {
 		return m.rounded()
 	}
 	return m.sum / m.weights
@@ -94,7 +94,7 @@ func mostAllocated(used, offered int64) int64 {
 }
 
 // shapedBy is the shape's score at the used share.
-func shapedBy(shape framework.Shape) func(used, offered int64) int64 {
+func ratioScorer(shape framework.Shape) func(used, offered int64) int64 {
 	return func(used, offered int64) int64 {
 		if used > offered {
 			return shape.At(100)

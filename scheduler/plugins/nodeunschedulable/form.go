@@ -7,34 +7,34 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-var _ framework.FilterBatcher = (*Plugin)(nil)
+var _ framework.BatchFilterPlugin = (*Plugin)(nil)
 
 // FilterForm returns Filter for pods like pod; none for those that do not mind
 // cordons.
-func (*Plugin) FilterForm(_ fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.FilterForm, bool) {
-	if toleratesCordons(pod) {
+func (*Plugin) BatchFilter(_ fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchFilter, bool) {
+	if toleratesUnschedulableTaint(pod) {
 		return nil, true
 	}
-	return form{columns}, true
+	return batchFilter{columns}, true
 }
 
 // form refuses cordoned nodes.
-type form struct{ columns *framework.Columns }
+type batchFilter struct{ columns *framework.Columns }
 
-const cordoned framework.Refusal = 1
+const cordoned framework.RejectionCode = 1
 
 // Idle says that no node is cordoned.
-func (f form) Idle() bool { return !f.columns.Cordoned() }
+func (f batchFilter) Idle() bool { return !f.columns.HasCordonedNodes() }
 
-func (f form) Filter(slots []framework.Slot, refusals []framework.Refusal) {
+func (f batchFilter) Filter(slots []framework.Slot, refusals []framework.RejectionCode) {
 	for i, slot := range slots {
-		refusals[i] = framework.Fits
+		refusals[i] = framework.NotRejected
 		if f.columns.Rows[slot].Cordoned {
 			refusals[i] = cordoned
 		}
 	}
 }
 
-func (form) Status(framework.Refusal) *fwk.Status {
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonCordoned).WithPlugin(Name)
+func (batchFilter) Status(framework.RejectionCode) *fwk.Status {
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonUnschedulable).WithPlugin(Name)
 }

@@ -17,18 +17,18 @@ const (
 	// Name is how profiles name the plugin.
 	Name = "NodeUnschedulable"
 
-	reasonCordoned = "node(s) were unschedulable"
+	reasonUnschedulable = "node(s) were unschedulable"
 )
 
 // Plugin looks at spec.unschedulable of nodes.
 type Plugin struct{}
 
 var (
-	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
-	_ fwk.FilterPlugin      = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions = (*Plugin)(nil)
-	_ fwk.SignPlugin        = (*Plugin)(nil)
-	_ framework.Reader      = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin     = (*Plugin)(nil)
+	_ fwk.FilterPlugin        = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
+	_ fwk.SignPlugin          = (*Plugin)(nil)
+	_ framework.ReadsDeclarer = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
@@ -53,17 +53,17 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	return []fwk.ClusterEventWithHint{
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeTaint},
-			QueueingHintFn: afterNode,
+			QueueingHintFn: isSchedulableAfterNodeChange,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodToleration},
-			QueueingHintFn: afterToleration,
+			QueueingHintFn: isSchedulableAfterPodTolerationChange,
 		},
 	}, nil
 }
 
 // afterNode queues the pod when a node is new and open, or was just opened.
-func afterNode(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterNodeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -77,9 +77,9 @@ func afterNode(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, 
 
 // afterToleration queues the pod when it tolerates cordons now. It did not
 // before, or it would not have been refused.
-func afterToleration(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterPodTolerationChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	_, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
-	if err != nil || toleratesCordons(after) {
+	if err != nil || toleratesUnschedulableTaint(after) {
 		return fwk.Queue, err
 	}
 	return fwk.QueueSkip, nil
@@ -95,13 +95,13 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter refuses a cordoned node.
 func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if !node.Node().Spec.Unschedulable || toleratesCordons(pod) {
+	if !node.Node().Spec.Unschedulable || toleratesUnschedulableTaint(pod) {
 		return nil
 	}
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonCordoned)
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonUnschedulable)
 }
 
-func toleratesCordons(pod *v1.Pod) bool {
+func toleratesUnschedulableTaint(pod *v1.Pod) bool {
 	return framework.Tolerates(pod.Spec.Tolerations,
 		&v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // patient tolerates cordons.
-func patient() *v1.Pod {
+func tolerantPod() *v1.Pod {
 	return fixture.Pod("a").Toleration(v1.Toleration{
 		Key: v1.TaintNodeUnschedulable, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule,
 	}).Obj()
@@ -31,7 +31,7 @@ func TestFilter(t *testing.T) {
 			want: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) were unschedulable"),
 		},
 		"a cordoned node takes a pod that tolerates cordons": {
-			pod: patient(), node: fixture.Node("n").Unschedulable().Obj(),
+			pod: tolerantPod(), node: fixture.Node("n").Unschedulable().Obj(),
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -54,19 +54,19 @@ func TestHints(t *testing.T) {
 		want          fwk.QueueingHint
 		wantErr       bool
 	}{
-		"a new open node is worth a try":        {hint: afterNode, after: open, want: fwk.Queue},
-		"a new cordoned node is not":            {hint: afterNode, after: cordoned, want: fwk.QueueSkip},
-		"an uncordoned node is worth a try":     {hint: afterNode, before: cordoned, after: open, want: fwk.Queue},
-		"a node that was open all along is not": {hint: afterNode, before: open, after: open, want: fwk.QueueSkip},
-		"a node that is cordoned now is not":    {hint: afterNode, before: open, after: cordoned, want: fwk.QueueSkip},
+		"a new open node is worth a try":        {hint: isSchedulableAfterNodeChange, after: open, want: fwk.Queue},
+		"a new cordoned node is not":            {hint: isSchedulableAfterNodeChange, after: cordoned, want: fwk.QueueSkip},
+		"an uncordoned node is worth a try":     {hint: isSchedulableAfterNodeChange, before: cordoned, after: open, want: fwk.Queue},
+		"a node that was open all along is not": {hint: isSchedulableAfterNodeChange, before: open, after: open, want: fwk.QueueSkip},
+		"a node that is cordoned now is not":    {hint: isSchedulableAfterNodeChange, before: open, after: cordoned, want: fwk.QueueSkip},
 		"a toleration of cordons is worth a try": {
-			hint: afterToleration, before: impatient, after: patient(), want: fwk.Queue,
+			hint: isSchedulableAfterPodTolerationChange, before: impatient, after: tolerantPod(), want: fwk.Queue,
 		},
 		"another toleration is not": {
-			hint: afterToleration, before: impatient,
+			hint: isSchedulableAfterPodTolerationChange, before: impatient,
 			after: fixture.Pod("a").Tolerate("x", "", v1.TaintEffectNoSchedule).Obj(), want: fwk.QueueSkip,
 		},
-		"an event about something else is an error": {hint: afterNode, after: impatient, want: fwk.Queue, wantErr: true},
+		"an event about something else is an error": {hint: isSchedulableAfterNodeChange, after: impatient, want: fwk.Queue, wantErr: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := c.hint(klog.Background(), impatient, c.before, c.after)

@@ -7,9 +7,9 @@ import (
 )
 
 // byNode is the index of VolumeAttachments by the node that they are for.
-const byNode = "spec.nodeName"
+const nodeNameIndex = "spec.nodeName"
 
-func nodeOf(obj any) ([]string, error) {
+func nodeNameIndexFunc(obj any) ([]string, error) {
 	attachment, ok := obj.(*storagev1.VolumeAttachment)
 	if !ok {
 		return nil, fmt.Errorf("indexing a %T, want a VolumeAttachment", obj)
@@ -19,12 +19,12 @@ func nodeOf(obj any) ([]string, error) {
 
 // attached are the CSI volumes that are attached to a node, or are to be, though
 // no pod there may use them.
-func (p *Plugin) attached(node string) (volumes, error) {
-	objects, err := p.attachments.ByIndex(byNode, node)
+func (p *Plugin) attachedVolumes(node string) (driverByVolume, error) {
+	objects, err := p.attachments.ByIndex(nodeNameIndex, node)
 	if err != nil {
 		return nil, err
 	}
-	found := volumes{}
+	found := driverByVolume{}
 	for _, object := range objects {
 		spec := &object.(*storagev1.VolumeAttachment).Spec
 		if spec.Attacher == "" || spec.Source.PersistentVolumeName == nil {

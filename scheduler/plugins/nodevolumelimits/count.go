@@ -15,36 +15,36 @@ import (
 )
 
 // volumes are drivers by what identifies a volume: the driver and its handle.
-type volumes map[string]string
+type driverByVolume map[string]string
 
-func (v volumes) add(driver, handle string) { v[driver+"/"+handle] = driver }
+func (v driverByVolume) add(driver, handle string) { v[driver+"/"+handle] = driver }
 
 // unbound begins the handles of volumes that are not there yet. No driver has
 // such a handle.
-const unbound = "berth.dev/not-bound-yet"
+const unboundHandlePrefix = "berth.dev/not-bound-yet"
 
 // count is the counting of volumes on one node.
-type count struct {
+type volumeCounter struct {
 	*Plugin
 	ctx context.Context
 	// node says which drivers are there; nil where it is not known.
-	node *storagev1.CSINode
+	csiNode *storagev1.CSINode
 }
 
 // wanted are the volumes of a pod that is to go to the node. Its claims have to
 // be there.
-func (c *count) wanted(pod *v1.Pod) (volumes, error) {
-	found := volumes{}
-	return found, c.of(pod, found, func(key string, err error) error { return fmt.Errorf("looking up PVC %s: %w", key, err) })
+func (c *volumeCounter) podVolumes(pod *v1.Pod) (driverByVolume, error) {
+	found := driverByVolume{}
+	return found, c.addPodVolumes(pod, found, func(key string, err error) error { return fmt.Errorf("looking up PVC %s: %w", key, err) })
 }
 
 // used are the volumes of the pods on the node.
-func (c *count) used(info fwk.NodeInfo) (volumes, error) {
-	found := volumes{}
+func (c *volumeCounter) nodeVolumes(info fwk.NodeInfo) (driverByVolume, error) {
+	found := driverByVolume{}
 	// A claim that is gone stands for no volume.
 	passOver := func(string, error) error { return nil }
 	for _, there := range info.GetPods() {
-		if err := c.of(there.GetPod(), found, passOver); err != nil {
+		if err := c.addPodVolumes(there.GetPod(), found, passOver); err != nil {
 			return nil, err
 		}
 	}
@@ -53,7 +53,7 @@ func (c *count) used(info fwk.NodeInfo) (volumes, error) {
 
 // of adds the volumes of a pod that CSI drivers attach to found. unclaimed makes
 // of an error what to do about a claim that is not there; nil: nothing.
-func (c *count) of(pod *v1.Pod, found volumes, unclaimed func(key string, err error) error) error {
+func (c *volumeCounter) addPodVolumes(pod *v1.Pod, found driverByVolume, unclaimed func(key string, err error) error) error {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		var name string
@@ -63,7 +63,7 @@ func (c *count) of(pod *v1.Pod, found volumes, unclaimed func(key string, err er
 		case v.Ephemeral != nil:
 			name = ephemeral.VolumeClaimName(pod, v)
 		default:
-			if err := c.inline(pod, v, found); err != nil {
+			if err := c.addInlineVolume(pod, v, found); err != nil {
 				return err
 			}
 			continue
@@ -83,7 +83,7 @@ func (c *count) of(pod *v1.Pod, found volumes, unclaimed func(key string, err er
 				return err
 			}
 		}
-		if driver, handle := c.claimed(claim); driver != "" && handle != "" {
+		if driver, handle := c.volumeOfClaim(claim); driver != "" && handle != "" {
 			found.add(driver, handle)
 		}
 	}
@@ -92,7 +92,7 @@ func (c *count) of(pod *v1.Pod, found volumes, unclaimed func(key string, err er
 
 // inline adds a disk that the pod names itself, where a CSI driver has taken
 // over from what attached it once.
-func (c *count) inline(pod *v1.Pod, v *v1.Volume, found volumes) error {
+func (c *volumeCounter) addInlineVolume(pod *v1.Pod, v *v1.Volume, found driverByVolume) error {
 	if !c.translator.IsInlineMigratable(v) {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (c *count) inline(pod *v1.Pod, v *v1.Volume, found volumes) error {
 	if err != nil {
 		return fmt.Errorf("looking up provisioner name for volume %s: %w", v.Name, err)
 	}
-	if !c.takenOver(provisioner) {
+	if !c.isMigrated(provisioner) {
 		return nil
 	}
 	translated, err := c.translator.TranslateInTreeInlineVolumeToCSI(klog.FromContext(c.ctx), v, pod.Namespace)
@@ -119,8 +119,8 @@ func (c *count) inline(pod *v1.Pod, v *v1.Volume, found volumes) error {
 
 // takenOver says whether the disks of an in-tree provisioner are counted with
 // those of a CSI driver, which they are where something is known of the node.
-func (c *count) takenOver(provisioner string) bool {
-	if c.node == nil {
+func (c *volumeCounter) isMigrated(provisioner string) bool {
+	if c.csiNode == nil {
 		return false
 	}
 	switch provisioner {
@@ -133,13 +133,13 @@ func (c *count) takenOver(provisioner string) bool {
 
 // claimed is the driver and the handle of the volume that a claim is bound to or
 // will be; empty where it is none that counts.
-func (c *count) claimed(claim *v1.PersistentVolumeClaim) (driver, handle string) {
+func (c *volumeCounter) volumeOfClaim(claim *v1.PersistentVolumeClaim) (driver, handle string) {
 	if claim.Spec.VolumeName == "" {
-		return c.provisioned(claim)
+		return c.volumeToProvision(claim)
 	}
 	bound, err := c.volumes.Get(claim.Spec.VolumeName)
 	if err != nil {
-		return c.provisioned(claim) // it may come, or be made anew
+		return c.volumeToProvision(claim) // it may come, or be made anew
 	}
 	if csi := bound.Spec.CSI; csi != nil {
 		return csi.Driver, csi.VolumeHandle
@@ -148,7 +148,7 @@ func (c *count) claimed(claim *v1.PersistentVolumeClaim) (driver, handle string)
 		return "", ""
 	}
 	provisioner, err := c.translator.GetInTreePluginNameFromSpec(bound, nil)
-	if err != nil || !c.takenOver(provisioner) {
+	if err != nil || !c.isMigrated(provisioner) {
 		return "", ""
 	}
 	translated, err := c.translator.TranslateInTreePVToCSI(klog.FromContext(c.ctx), bound)
@@ -160,7 +160,7 @@ func (c *count) claimed(claim *v1.PersistentVolumeClaim) (driver, handle string)
 
 // provisioned is the driver that will make the volume of a claim, and a handle
 // of the claim's own. A claim without a class was bound before its pods come.
-func (c *count) provisioned(claim *v1.PersistentVolumeClaim) (driver, handle string) {
+func (c *volumeCounter) volumeToProvision(claim *v1.PersistentVolumeClaim) (driver, handle string) {
 	name := volume.GetPersistentVolumeClaimClass(claim)
 	if name == "" {
 		return "", ""
@@ -171,12 +171,12 @@ func (c *count) provisioned(claim *v1.PersistentVolumeClaim) (driver, handle str
 	}
 	driver = class.Provisioner
 	if c.translator.IsMigratableIntreePluginByName(driver) {
-		if !c.takenOver(driver) {
+		if !c.isMigrated(driver) {
 			return "", ""
 		}
 		if driver, err = c.translator.GetCSINameFromInTreeName(driver); err != nil {
 			return "", ""
 		}
 	}
-	return driver, fmt.Sprintf("%s-%s/%s", unbound, claim.Namespace, claim.Name)
+	return driver, fmt.Sprintf("%s-%s/%s", unboundHandlePrefix, claim.Namespace, claim.Name)
 }

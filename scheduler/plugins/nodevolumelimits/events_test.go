@@ -11,9 +11,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/intake"
-	"github.com/berthdev/berth/scheduler/scope"
+	"github.com/berthdev/berth/scheduler/scopedinformers"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/informertest"
 )
@@ -21,11 +21,11 @@ import (
 // Berth wakes pods in a handler of its own. A pod that an event wakes must be
 // judged by attachments as they are after the event, even where the handlers that
 // were added for the profile's plugins are called later.
-func TestAPodIsJudgedByTheAttachmentWhoseEventWokeIt(t *testing.T) {
+func TestFilterSeesTheAttachmentWhoseEventRequeuedThePod(t *testing.T) {
 	client := fake.NewClientset(
-		csi("pv-a", driver), csi("pv-b", driver), fixture.Claim("a", "late").BoundTo("pv-a").Obj(), limits(map[string]int32{driver: 1}),
+		csiVolume("pv-a", driver), csiVolume("pv-b", driver), fixture.Claim("a", "late").BoundTo("pv-a").Obj(), csiNodeWithLimits(map[string]int32{driver: 1}),
 	)
-	watched := informertest.Watched(client, "volumeattachments")
+	watched := informertest.WatchStarted(client, "volumeattachments")
 	factory := informers.NewSharedInformerFactory(client, 0)
 	events := make(chan string)
 	tell := func(what string) func(any) { return func(any) { events <- what } }
@@ -33,13 +33,13 @@ func TestAPodIsJudgedByTheAttachmentWhoseEventWokeIt(t *testing.T) {
 	if _, err := attachments.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: tell("added"), DeleteFunc: tell("deleted")}); err != nil {
 		t.Fatal(err)
 	}
-	pool := scope.NewPool(scope.Options{
-		Informers: informertest.LateHandlers{SharedInformerFactory: factory, Release: t.Context().Done()},
-		Held:      intake.AllStorage().Kinds(), Client: client, Log: logr.Discard(),
+	pool := scopedinformers.NewPool(scopedinformers.Options{
+		Informers: informertest.DelayedHandlers{SharedInformerFactory: factory, Release: t.Context().Done()},
+		Watched:   eventhandlers.AllStorage().Kinds(), Client: client, Log: logr.Discard(),
 	})
-	lent := pool.New()
+	lent := pool.NewFactory()
 	t.Cleanup(lent.Close)
-	handle := cluster{informers: lent}
+	handle := fakeHandle{informers: lent}
 	plugin, err := New(t.Context(), nil, handle)
 	if err != nil {
 		t.Fatal(err)

@@ -20,21 +20,21 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}},
 		{Event: fwk.ClusterEvent{Resource: fwk.CSINode, ActionType: fwk.Add | fwk.Delete}},
-		{Event: fwk.ClusterEvent{Resource: fwk.CSINode, ActionType: fwk.Update}, QueueingHintFn: afterNodeUpdated},
-		{Event: fwk.ClusterEvent{Resource: fwk.CSIDriver, ActionType: fwk.Update | fwk.Delete}, QueueingHintFn: afterDriver},
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, QueueingHintFn: p.afterPodAdded},
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodDeleted},
-		{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add}, QueueingHintFn: afterClaimAdded},
+		{Event: fwk.ClusterEvent{Resource: fwk.CSINode, ActionType: fwk.Update}, QueueingHintFn: isSchedulableAfterCSINodeUpdated},
+		{Event: fwk.ClusterEvent{Resource: fwk.CSIDriver, ActionType: fwk.Update | fwk.Delete}, QueueingHintFn: isSchedulableAfterCSIDriverChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, QueueingHintFn: p.isSchedulableAfterPodAdded},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.isSchedulableAfterPodDeleted},
+		{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add}, QueueingHintFn: isSchedulableAfterPVCAdded},
 		{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Update | fwk.Delete}},
 		{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolume, ActionType: fwk.Add | fwk.Update | fwk.Delete}},
 		{Event: fwk.ClusterEvent{Resource: fwk.StorageClass, ActionType: fwk.Delete}},
-		{Event: fwk.ClusterEvent{Resource: fwk.VolumeAttachment, ActionType: fwk.Delete}, QueueingHintFn: p.afterAttachmentDeleted},
+		{Event: fwk.ClusterEvent{Resource: fwk.VolumeAttachment, ActionType: fwk.Delete}, QueueingHintFn: p.isSchedulableAfterVolumeAttachmentDeleted},
 	}, nil
 }
 
 // afterNodeUpdated queues the pod when some driver is there now and was not, or
 // attaches more to the node than before.
-func afterNodeUpdated(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterCSINodeUpdated(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.CSINode](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -44,8 +44,8 @@ func afterNodeUpdated(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.Queuein
 			return fwk.Queue, nil
 		}
 	}
-	is := limitsOf(after)
-	for driver, was := range limitsOf(before) {
+	is := attachLimits(after)
+	for driver, was := range attachLimits(before) {
 		if limit, limited := is[driver]; !limited || limit > was {
 			return fwk.Queue, nil
 		}
@@ -55,12 +55,12 @@ func afterNodeUpdated(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.Queuein
 
 // afterDriver queues the pod when the driver need not be where the pod goes any
 // more.
-func afterDriver(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterCSIDriverChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.CSIDriver](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if needed(before) && (after == nil || !needed(after)) {
+	if preventsSchedulingIfMissing(before) && (after == nil || !preventsSchedulingIfMissing(after)) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -69,19 +69,19 @@ func afterDriver(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint
 // afterPodAdded queues the pod when the other one brings one of its claims to a
 // node, where it then counts but once. Disks that pods name themselves are told
 // apart by the next attempt.
-func (p *Plugin) afterPodAdded(_ klog.Logger, pod *v1.Pod, _, newObj any) (fwk.QueueingHint, error) {
+func (p *Plugin) isSchedulableAfterPodAdded(_ klog.Logger, pod *v1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	_, added, err := framework.EventObjects[*v1.Pod](nil, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
 	for i := range added.Spec.Volumes {
 		theirs := &added.Spec.Volumes[i]
-		if !p.attachable(theirs) {
+		if !p.isAttachable(theirs) {
 			continue
 		}
 		for j := range pod.Spec.Volumes {
 			ours := &pod.Spec.Volumes[j]
-			if !p.attachable(ours) || (theirs.PersistentVolumeClaim != nil || ours.PersistentVolumeClaim != nil) && !sameClaim(added, theirs, pod, ours) {
+			if !p.isAttachable(ours) || (theirs.PersistentVolumeClaim != nil || ours.PersistentVolumeClaim != nil) && !sameClaim(added, theirs, pod, ours) {
 				continue
 			}
 			return fwk.Queue, nil
@@ -97,7 +97,7 @@ func sameClaim(a *v1.Pod, x *v1.Volume, b *v1.Pod, y *v1.Volume) bool {
 
 // afterPodDeleted queues the pod when the other one was on a node, or had a node
 // promised, and CSI drivers may attach its volumes.
-func (p *Plugin) afterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+func (p *Plugin) isSchedulableAfterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	deleted, _, err := framework.EventObjects[*v1.Pod](oldObj, nil)
 	if err != nil {
 		return fwk.Queue, err
@@ -105,14 +105,14 @@ func (p *Plugin) afterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.Q
 	if deleted.Spec.NodeName == "" && deleted.Status.NominatedNodeName == "" {
 		return fwk.QueueSkip, nil
 	}
-	if p.mayAttach(deleted) {
+	if p.hasAttachableVolume(deleted) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
 }
 
 // afterClaimAdded queues the pod when it uses the claim.
-func afterClaimAdded(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterPVCAdded(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	_, added, err := framework.EventObjects[*v1.PersistentVolumeClaim](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -132,7 +132,7 @@ func afterClaimAdded(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.Queuei
 
 // afterAttachmentDeleted queues the pod when what was detached may be of a driver
 // that it needs: whose a claimed volume is, the next attempt finds out.
-func (p *Plugin) afterAttachmentDeleted(logger klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+func (p *Plugin) isSchedulableAfterVolumeAttachmentDeleted(logger klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	deleted, _, err := framework.EventObjects[*storagev1.VolumeAttachment](oldObj, nil)
 	if err != nil {
 		return fwk.Queue, err

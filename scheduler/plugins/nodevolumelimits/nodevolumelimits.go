@@ -25,42 +25,42 @@ const (
 	// Name is how profiles name the plugin.
 	Name = "NodeVolumeLimits"
 
-	reasonFull    = "node(s) exceed max volume count"
-	reasonMissing = "%s CSI driver is not installed on the node"
+	reasonMaxVolumeCountExceeded = "node(s) exceed max volume count"
+	reasonDriverNotInstalled     = "%s CSI driver is not installed on the node"
 )
 
 // Plugin counts the volumes on nodes.
 type Plugin struct {
-	nodes   fwk.CSIManager
-	volumes corelisters.PersistentVolumeLister
-	claims  corelisters.PersistentVolumeClaimLister
-	classes storagelisters.StorageClassLister
-	drivers storagelisters.CSIDriverLister
+	csiManager fwk.CSIManager
+	volumes    corelisters.PersistentVolumeLister
+	claims     corelisters.PersistentVolumeClaimLister
+	classes    storagelisters.StorageClassLister
+	drivers    storagelisters.CSIDriverLister
 	// attachments are VolumeAttachments, by node.
 	attachments toolscache.Indexer
 	translator  csitranslation.CSITranslator
 }
 
 var (
-	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
-	_ fwk.FilterPlugin      = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions = (*Plugin)(nil)
-	_ fwk.SignPlugin        = (*Plugin)(nil)
-	_ framework.Reader      = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin     = (*Plugin)(nil)
+	_ fwk.FilterPlugin        = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
+	_ fwk.SignPlugin          = (*Plugin)(nil)
+	_ framework.ReadsDeclarer = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
 func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	core, storage := handle.SharedInformerFactory().Core().V1(), handle.SharedInformerFactory().Storage().V1()
 	attachments := storage.VolumeAttachments().Informer()
-	if err := attachments.AddIndexers(toolscache.Indexers{byNode: nodeOf}); err != nil {
+	if err := attachments.AddIndexers(toolscache.Indexers{nodeNameIndex: nodeNameIndexFunc}); err != nil {
 		// Another instance on the same informer may have added it.
-		if _, there := attachments.GetIndexer().GetIndexers()[byNode]; !there {
+		if _, there := attachments.GetIndexer().GetIndexers()[nodeNameIndex]; !there {
 			return nil, fmt.Errorf("indexing VolumeAttachments: %w", err)
 		}
 	}
 	return &Plugin{
-		nodes:       handle.SharedCSIManager(),
+		csiManager:  handle.SharedCSIManager(),
 		volumes:     core.PersistentVolumes().Lister(),
 		claims:      core.PersistentVolumeClaims().Lister(),
 		classes:     storage.StorageClasses().Lister(),
@@ -88,16 +88,16 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 
 // PreFilter lets pods skip Filter whose volumes no CSI driver attaches.
 func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if p.mayAttach(pod) {
+	if p.hasAttachableVolume(pod) {
 		return nil, nil
 	}
 	return nil, fwk.NewStatus(fwk.Skip)
 }
 
 // mayAttach says whether a CSI driver may attach any volume of a pod.
-func (p *Plugin) mayAttach(pod *v1.Pod) bool {
+func (p *Plugin) hasAttachableVolume(pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
-		if p.attachable(&pod.Spec.Volumes[i]) {
+		if p.isAttachable(&pod.Spec.Volumes[i]) {
 			return true
 		}
 	}
@@ -106,7 +106,7 @@ func (p *Plugin) mayAttach(pod *v1.Pod) bool {
 
 // attachable says whether a CSI driver may attach a volume: ConfigMaps, tokens and
 // scratch space, which nearly every pod has, are not attached.
-func (p *Plugin) attachable(v *v1.Volume) bool {
+func (p *Plugin) isAttachable(v *v1.Volume) bool {
 	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || p.translator.IsInlineMigratable(v)
 }
 
@@ -121,9 +121,9 @@ func (p *Plugin) Filter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, info
 		return nil
 	}
 	// A node without one has no limits.
-	node, _ := p.nodes.CSINodes().Get(info.Node().Name)
-	c := &count{Plugin: p, ctx: ctx, node: node}
-	wanted, err := c.wanted(pod)
+	node, _ := p.csiManager.CSINodes().Get(info.Node().Name)
+	c := &volumeCounter{Plugin: p, ctx: ctx, csiNode: node}
+	wanted, err := c.podVolumes(pod)
 	if apierrors.IsNotFound(err) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
@@ -133,27 +133,27 @@ func (p *Plugin) Filter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, info
 	if len(wanted) == 0 {
 		return nil
 	}
-	missing, err := p.missing(wanted, node)
+	missing, err := p.missingDriver(wanted, node)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
 	if missing != "" {
-		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf(reasonMissing, missing))
+		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf(reasonDriverNotInstalled, missing))
 	}
-	limits := limitsOf(node)
+	limits := attachLimits(node)
 	if len(limits) == 0 {
 		return nil
 	}
-	used, err := c.used(info)
+	used, err := c.nodeVolumes(info)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	attached, err := p.attached(info.Node().Name)
+	attached, err := p.attachedVolumes(info.Node().Name)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if full(limits, wanted, used, attached) {
-		return fwk.NewStatus(fwk.Unschedulable, reasonFull)
+	if exceedsLimits(limits, wanted, used, attached) {
+		return fwk.NewStatus(fwk.Unschedulable, reasonMaxVolumeCountExceeded)
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (p *Plugin) Filter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, info
 // full says whether volumes that are wanted, beside those that pods use and
 // those that are attached, are more than some driver attaches. As upstream has
 // it, one that is attached and wanted, but that no pod there uses, counts twice.
-func full(limits map[string]int64, wanted, used, attached volumes) bool {
+func exceedsLimits(limits map[string]int64, wanted, used, attached driverByVolume) bool {
 	sum, more := map[string]int64{}, map[string]int64{}
 	for _, driver := range used {
 		sum[driver]++
@@ -186,7 +186,7 @@ func full(limits map[string]int64, wanted, used, attached volumes) bool {
 
 // limitsOf are how many volumes drivers attach to a node; of those that do not
 // say, any number.
-func limitsOf(node *storagev1.CSINode) map[string]int64 {
+func attachLimits(node *storagev1.CSINode) map[string]int64 {
 	limits := map[string]int64{}
 	if node == nil {
 		return limits
@@ -201,7 +201,7 @@ func limitsOf(node *storagev1.CSINode) map[string]int64 {
 
 // missing is a driver that is not on the node, and does not want pods there that
 // need it. Of several it is the first by name; upstream's is any.
-func (p *Plugin) missing(wanted volumes, node *storagev1.CSINode) (string, error) {
+func (p *Plugin) missingDriver(wanted driverByVolume, node *storagev1.CSINode) (string, error) {
 	for _, name := range slices.Sorted(maps.Values(wanted)) {
 		driver, err := p.drivers.Get(name)
 		if apierrors.IsNotFound(err) {
@@ -210,7 +210,7 @@ func (p *Plugin) missing(wanted volumes, node *storagev1.CSINode) (string, error
 		if err != nil {
 			return "", fmt.Errorf("error getting CSIDriver for provider %s: %w", name, err)
 		}
-		if needed(driver) && !hasDriver(node, name) {
+		if preventsSchedulingIfMissing(driver) && !hasDriver(node, name) {
 			return name, nil
 		}
 	}
@@ -218,7 +218,7 @@ func (p *Plugin) missing(wanted volumes, node *storagev1.CSINode) (string, error
 }
 
 // needed says whether a driver wants pods only where it is.
-func needed(driver *storagev1.CSIDriver) bool {
+func preventsSchedulingIfMissing(driver *storagev1.CSIDriver) bool {
 	return driver.Spec.PreventPodSchedulingIfMissing != nil && *driver.Spec.PreventPodSchedulingIfMissing
 }
 

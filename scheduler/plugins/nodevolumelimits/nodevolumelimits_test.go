@@ -17,41 +17,41 @@ import (
 )
 
 // cluster is a handle over informers that never start.
-type cluster struct {
+type fakeHandle struct {
 	fwk.Handle
 	informers informers.SharedInformerFactory
 }
 
-func (c cluster) SharedInformerFactory() informers.SharedInformerFactory { return c.informers }
-func (c cluster) SharedCSIManager() fwk.CSIManager                       { return c }
-func (c cluster) CSINodes() fwk.CSINodeLister                            { return c }
+func (c fakeHandle) SharedInformerFactory() informers.SharedInformerFactory { return c.informers }
+func (c fakeHandle) SharedCSIManager() fwk.CSIManager                       { return c }
+func (c fakeHandle) CSINodes() fwk.CSINodeLister                            { return c }
 
-func (c cluster) List() ([]*storagev1.CSINode, error) {
+func (c fakeHandle) List() ([]*storagev1.CSINode, error) {
 	return c.informers.Storage().V1().CSINodes().Lister().List(labels.Everything())
 }
 
-func (c cluster) Get(name string) (*storagev1.CSINode, error) {
+func (c fakeHandle) Get(name string) (*storagev1.CSINode, error) {
 	return c.informers.Storage().V1().CSINodes().Lister().Get(name)
 }
 
 const (
-	driver  = "one.csi.example.com"
-	strict  = "two.csi.example.com" // pods go only where it is
-	migrant = "pd.csi.storage.gke.io"
+	driver          = "one.csi.example.com"
+	strictDriver    = "two.csi.example.com" // pods go only where it is
+	migrationDriver = "pd.csi.storage.gke.io"
 )
 
-func csi(name, driver string) *v1.PersistentVolume {
+func csiVolume(name, driver string) *v1.PersistentVolume {
 	return fixture.Volume(name, "late").Mutate(func(v *v1.PersistentVolume) {
 		v.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}}
 	}).Obj()
 }
 
-func disk(name string) v1.PersistentVolumeSource {
+func gceDisk(name string) v1.PersistentVolumeSource {
 	return v1.PersistentVolumeSource{GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{PDName: name}}
 }
 
 // of is the claim of an ephemeral volume v0 of a pod.
-func of(pod *v1.Pod) *v1.PersistentVolumeClaim {
+func ephemeralClaim(pod *v1.Pod) *v1.PersistentVolumeClaim {
 	return fixture.Claim(pod.Namespace+"/"+pod.Name+"-v0", "late").Mutate(func(c *v1.PersistentVolumeClaim) {
 		c.OwnerReferences = []metav1.OwnerReference{{UID: pod.UID, Controller: new(true)}}
 	}).Obj()
@@ -67,7 +67,7 @@ func attachment(volume, attacher, node string) *storagev1.VolumeAttachment {
 }
 
 // limits says what drivers attach to node "n"; less than 0 for any number.
-func limits(of map[string]int32) *storagev1.CSINode {
+func csiNodeWithLimits(of map[string]int32) *storagev1.CSINode {
 	node := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	for name, most := range of {
 		d := storagev1.CSINodeDriver{Name: name}
@@ -80,22 +80,22 @@ func limits(of map[string]int32) *storagev1.CSINode {
 }
 
 // open returns the plugin in a cluster with claims of every kind, and objects.
-func open(t *testing.T, objects ...any) *Plugin {
+func newPlugin(t *testing.T, objects ...any) *Plugin {
 	t.Helper()
-	c := cluster{informers: informers.NewSharedInformerFactory(nil, 0)}
-	inTree := fixture.Volume("d-own", "").Mutate(func(v *v1.PersistentVolume) { v.Spec.PersistentVolumeSource = disk("d-own") })
+	c := fakeHandle{informers: informers.NewSharedInformerFactory(nil, 0)}
+	inTree := fixture.Volume("d-own", "").Mutate(func(v *v1.PersistentVolume) { v.Spec.PersistentVolumeSource = gceDisk("d-own") })
 	prevents := true
 	for _, object := range append([]any{
-		csi("pv-a", driver), csi("pv-b", driver), csi("pv-strict", strict), inTree.Obj(), fixture.Volume("pv-host", "").Obj(),
+		csiVolume("pv-a", driver), csiVolume("pv-b", driver), csiVolume("pv-strict", strictDriver), inTree.Obj(), fixture.Volume("pv-host", "").Obj(),
 		fixture.Claim("a", "late").BoundTo("pv-a").Obj(), fixture.Claim("b", "late").BoundTo("pv-b").Obj(),
 		fixture.Claim("also-a", "late").BoundTo("pv-a").Obj(), fixture.Claim("host", "").BoundTo("pv-host").Obj(),
 		fixture.Claim("migrated", "").BoundTo("d-own").Obj(), fixture.Claim("migrates", "disk").Obj(),
 		fixture.Claim("strict", "").BoundTo("pv-strict").Obj(), fixture.Claim("waits", "late").Obj(),
 		fixture.Claim("lost", "late").BoundTo("gone").Obj(), fixture.Claim("classless", "").Obj(), fixture.Claim("nowhere", "gone").Obj(),
 		fixture.StorageClass("late", driver), fixture.StorageClass("disk", "kubernetes.io/gce-pd"),
-		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: strict}, Spec: storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: &prevents}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: strictDriver}, Spec: storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: &prevents}},
 	}, objects...) {
-		c.put(t, object)
+		c.add(t, object)
 	}
 	plugin, err := New(t.Context(), nil, c)
 	if err != nil {
@@ -104,7 +104,7 @@ func open(t *testing.T, objects ...any) *Plugin {
 	return plugin.(*Plugin)
 }
 
-func (c cluster) put(t *testing.T, object any) {
+func (c fakeHandle) add(t *testing.T, object any) {
 	core, storage := c.informers.Core().V1(), c.informers.Storage().V1()
 	var err error
 	switch object.(type) {
@@ -128,14 +128,14 @@ func (c cluster) put(t *testing.T, object any) {
 	}
 }
 
-func withEphemeral(name string) *fixture.PodBuilder {
+func podWithEphemeralVolume(name string) *fixture.PodBuilder {
 	return fixture.Pod(name).Mutate(func(pod *v1.Pod) {
 		pod.UID = types.UID(name)
 		pod.Spec.Volumes = []v1.Volume{{Name: "v0", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}}
 	})
 }
 
-func inline(name, disk string) *fixture.PodBuilder {
+func podWithInlineDisk(name, disk string) *fixture.PodBuilder {
 	return fixture.Pod(name).Mutate(func(pod *v1.Pod) {
 		pod.Spec.Volumes = []v1.Volume{{Name: "v0", VolumeSource: v1.VolumeSource{GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{PDName: disk}}}}
 	})
@@ -143,7 +143,7 @@ func inline(name, disk string) *fixture.PodBuilder {
 
 func TestFilter(t *testing.T) {
 	full := fwk.NewStatus(fwk.Unschedulable, "node(s) exceed max volume count")
-	one, none := limits(map[string]int32{driver: 1}), limits(map[string]int32{driver: 0, migrant: 0})
+	one, none := csiNodeWithLimits(map[string]int32{driver: 1}), csiNodeWithLimits(map[string]int32{driver: 0, migrationDriver: 0})
 	claims := func(names ...string) *fixture.PodBuilder {
 		pod := fixture.Pod("new")
 		for _, name := range names {
@@ -164,8 +164,8 @@ func TestFilter(t *testing.T) {
 		"the volume is there already":               {claims("a"), fixture.Pod("there").Claim("a"), []any{one}, nil},
 		"a claim of a pod there that is gone":       {claims("a"), fixture.Pod("there").Claim("gone"), []any{one}, nil},
 		"nothing is known of the node":              {claims("a", "b"), nil, nil, nil},
-		"a driver without limits":                   {claims("a", "b"), nil, []any{limits(map[string]int32{driver: -1})}, nil},
-		"another driver has no place":               {claims("a"), nil, []any{limits(map[string]int32{strict: 0})}, nil},
+		"a driver without limits":                   {claims("a", "b"), nil, []any{csiNodeWithLimits(map[string]int32{driver: -1})}, nil},
+		"another driver has no place":               {claims("a"), nil, []any{csiNodeWithLimits(map[string]int32{strictDriver: 0})}, nil},
 		"a volume of the host's":                    {claims("host"), nil, []any{none}, nil},
 		"a claim that waits for its first pod":      {claims("waits"), nil, []any{none}, full},
 		"a claim whose volume is gone":              {claims("lost"), nil, []any{none}, full},
@@ -173,15 +173,15 @@ func TestFilter(t *testing.T) {
 		"an unbound claim of a class that is gone":  {claims("nowhere"), nil, []any{none}, nil},
 		"a volume that CSI has taken over":          {claims("migrated"), nil, []any{none}, full},
 		"a class that CSI has taken over":           {claims("migrates"), nil, []any{none}, full},
-		"a disk of the pod's that CSI took over":    {inline("new", "d"), nil, []any{none}, full},
-		"taken over, but nothing known of the node": {inline("new", "d"), nil, nil, nil},
-		"one disk of two pods":                      {inline("new", "d"), inline("there", "d"), []any{limits(map[string]int32{migrant: 1})}, nil},
-		"two disks of two pods":                     {inline("new", "d"), inline("there", "e"), []any{limits(map[string]int32{migrant: 1})}, full},
-		"an ephemeral volume":                       {withEphemeral("new"), nil, []any{none, of(withEphemeral("new").Obj())}, full},
+		"a disk of the pod's that CSI took over":    {podWithInlineDisk("new", "d"), nil, []any{none}, full},
+		"taken over, but nothing known of the node": {podWithInlineDisk("new", "d"), nil, nil, nil},
+		"one disk of two pods":                      {podWithInlineDisk("new", "d"), podWithInlineDisk("there", "d"), []any{csiNodeWithLimits(map[string]int32{migrationDriver: 1})}, nil},
+		"two disks of two pods":                     {podWithInlineDisk("new", "d"), podWithInlineDisk("there", "e"), []any{csiNodeWithLimits(map[string]int32{migrationDriver: 1})}, full},
+		"an ephemeral volume":                       {podWithEphemeralVolume("new"), nil, []any{none, ephemeralClaim(podWithEphemeralVolume("new").Obj())}, full},
 		"a claim that is not there": {claims("gone"), nil, nil,
 			fwk.NewStatus(fwk.UnschedulableAndUnresolvable, `looking up PVC default/gone: persistentvolumeclaim "gone" not found`)},
 		"an attached volume that no pod uses takes a place": {claims("a"), nil, []any{one, attachment("pv-b", driver, "n")}, full},
-		"one that a pod uses takes no other":                {claims("a"), fixture.Pod("there").Claim("b"), []any{limits(map[string]int32{driver: 2}), attachment("pv-b", driver, "n")}, nil},
+		"one that a pod uses takes no other":                {claims("a"), fixture.Pod("there").Claim("b"), []any{csiNodeWithLimits(map[string]int32{driver: 2}), attachment("pv-b", driver, "n")}, nil},
 		"one that is wanted counts twice, as upstream's":    {claims("a"), nil, []any{one, attachment("pv-a", driver, "n")}, full},
 		"one on another node":                               {claims("a"), nil, []any{one, attachment("pv-b", driver, "m")}, nil},
 		"one whose volume is gone":                          {claims("a"), nil, []any{one, attachment("gone", driver, "n")}, nil},
@@ -190,11 +190,11 @@ func TestFilter(t *testing.T) {
 			fwk.NewStatus(fwk.Unschedulable, "two.csi.example.com CSI driver is not installed on the node")},
 		"it is missing where nothing is known": {claims("strict"), nil, nil,
 			fwk.NewStatus(fwk.Unschedulable, "two.csi.example.com CSI driver is not installed on the node")},
-		"it is there":                       {claims("strict"), nil, []any{limits(map[string]int32{strict: -1})}, nil},
-		"a driver is missing that does not": {claims("a"), nil, []any{limits(map[string]int32{strict: -1})}, nil},
+		"it is there":                       {claims("strict"), nil, []any{csiNodeWithLimits(map[string]int32{strictDriver: -1})}, nil},
+		"a driver is missing that does not": {claims("a"), nil, []any{csiNodeWithLimits(map[string]int32{strictDriver: -1})}, nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			p, info := open(t, c.objects...), framework.NewNodeInfo()
+			p, info := newPlugin(t, c.objects...), framework.NewNodeInfo()
 			if c.there != nil {
 				info = framework.NewNodeInfo(c.there.Obj())
 			}
@@ -207,17 +207,17 @@ func TestFilter(t *testing.T) {
 }
 
 func TestAClaimOfAnotherPodIsAnError(t *testing.T) {
-	p, info := open(t, of(withEphemeral("new").Obj())), framework.NewNodeInfo()
+	p, info := newPlugin(t, ephemeralClaim(podWithEphemeralVolume("new").Obj())), framework.NewNodeInfo()
 	info.SetNode(fixture.Node("n").Obj())
-	pod := withEphemeral("new").Mutate(func(pod *v1.Pod) { pod.UID = "another" }).Obj()
+	pod := podWithEphemeralVolume("new").Mutate(func(pod *v1.Pod) { pod.UID = "another" }).Obj()
 	status := p.Filter(t.Context(), framework.NewCycleState(), pod, info)
 	if want := "PVC default/new-v0 was not created for pod default/new (pod is not owner)"; status.Code() != fwk.Error || status.Message() != want {
 		t.Errorf("%v: %s, want an error: %s", status.Code(), status.Message(), want)
 	}
 }
 
-func TestWhoSkipsFilter(t *testing.T) {
-	p := open(t)
+func TestPreFilterSkip(t *testing.T) {
+	p := newPlugin(t)
 	for sentence, c := range map[string]struct {
 		pod   *fixture.PodBuilder
 		skips bool
@@ -225,8 +225,8 @@ func TestWhoSkipsFilter(t *testing.T) {
 		"a pod without volumes":        {fixture.Pod("a"), true},
 		"one with an empty directory":  {fixture.Pod("a").Mutate(func(pod *v1.Pod) { pod.Spec.Volumes = []v1.Volume{{Name: "v"}} }), true},
 		"one with a claim":             {fixture.Pod("a").Claim("data"), false},
-		"one with an ephemeral volume": {withEphemeral("a"), false},
-		"one with a migrated disk":     {inline("a", "d"), false},
+		"one with an ephemeral volume": {podWithEphemeralVolume("a"), false},
+		"one with a migrated disk":     {podWithInlineDisk("a", "d"), false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if _, status := p.PreFilter(t.Context(), framework.NewCycleState(), c.pod.Obj(), nil); status.IsSkip() != c.skips {

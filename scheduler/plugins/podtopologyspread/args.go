@@ -10,7 +10,7 @@ import (
 )
 
 // systemDefaults are the constraints of the defaulting type System.
-var systemDefaults = []v1.TopologySpreadConstraint{
+var systemDefaultConstraints = []v1.TopologySpreadConstraint{
 	{TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway, MaxSkew: 3},
 	{TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.ScheduleAnyway, MaxSkew: 5},
 }
@@ -39,7 +39,7 @@ func Validate(args *configv1.PodTopologySpreadArgs, path *field.Path) field.Erro
 	list := path.Child("defaultConstraints")
 	for i := range args.DefaultConstraints {
 		errs = append(errs, validateConstraint(&args.DefaultConstraints[i], list.Index(i))...)
-		errs = append(errs, validateOnce(args.DefaultConstraints[:i+1], list.Index(i))...)
+		errs = append(errs, validateUnique(args.DefaultConstraints[:i+1], list.Index(i))...)
 	}
 	return errs
 }
@@ -70,7 +70,7 @@ func validateConstraint(c *v1.TopologySpreadConstraint, path *field.Path) field.
 
 // validateOnce says whether the last of constraints repeats another's key and
 // action.
-func validateOnce(constraints []v1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
+func validateUnique(constraints []v1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
 	last := constraints[len(constraints)-1]
 	for _, c := range constraints[:len(constraints)-1] {
 		if c.TopologyKey == last.TopologyKey && c.WhenUnsatisfiable == last.WhenUnsatisfiable {

@@ -12,29 +12,29 @@ import (
 	"github.com/berthdev/berth/test/scene"
 )
 
-func TestArguments(t *testing.T) {
-	good := byDefault("zone", v1.DoNotSchedule)
+func TestValidate(t *testing.T) {
+	good := defaultConstraint("zone", v1.DoNotSchedule)
 	change := func(do func(*v1.TopologySpreadConstraint)) *configv1.PodTopologySpreadArgs {
 		bad := good
 		do(&bad)
-		return byList(bad)
+		return argsWithDefaults(bad)
 	}
 	for sentence, c := range map[string]struct {
 		args *configv1.PodTopologySpreadArgs
 		want []string
 	}{
 		"none at all are good":               {args: &configv1.PodTopologySpreadArgs{}},
-		"an empty list is good":              {args: byList()},
-		"one key with two actions is good":   {args: byList(good, byDefault("zone", v1.ScheduleAnyway))},
-		"System goes with no list":           {args: &configv1.PodTopologySpreadArgs{DefaultConstraints: byList(good).DefaultConstraints}, want: []string{"args.defaultingType"}},
+		"an empty list is good":              {args: argsWithDefaults()},
+		"one key with two actions is good":   {args: argsWithDefaults(good, defaultConstraint("zone", v1.ScheduleAnyway))},
+		"System goes with no list":           {args: &configv1.PodTopologySpreadArgs{DefaultConstraints: argsWithDefaults(good).DefaultConstraints}, want: []string{"args.defaultingType"}},
 		"there is no third type":             {args: &configv1.PodTopologySpreadArgs{DefaultingType: "Both"}, want: []string{"args.defaultingType"}},
 		"a skew of 0 is impossible":          {args: change(func(c *v1.TopologySpreadConstraint) { c.MaxSkew = 0 }), want: []string{"args.defaultConstraints[0].maxSkew"}},
 		"a key is required":                  {args: change(func(c *v1.TopologySpreadConstraint) { c.TopologyKey = "" }), want: []string{"args.defaultConstraints[0].topologyKey"}},
 		"a key must be one":                  {args: change(func(c *v1.TopologySpreadConstraint) { c.TopologyKey = "no good" }), want: []string{"args.defaultConstraints[0].topologyKey"}},
 		"an action is required":              {args: change(func(c *v1.TopologySpreadConstraint) { c.WhenUnsatisfiable = "" }), want: []string{"args.defaultConstraints[0].whenUnsatisfiable"}},
 		"there is no third action":           {args: change(func(c *v1.TopologySpreadConstraint) { c.WhenUnsatisfiable = "Wait" }), want: []string{"args.defaultConstraints[0].whenUnsatisfiable"}},
-		"a selector is deduced, never given": {args: change(func(c *v1.TopologySpreadConstraint) { c.LabelSelector = fixture.Labels() }), want: []string{"args.defaultConstraints[0].labelSelector"}},
-		"no constraint stands twice":         {args: byList(good, good), want: []string{"args.defaultConstraints[1]"}},
+		"a selector is deduced, never given": {args: change(func(c *v1.TopologySpreadConstraint) { c.LabelSelector = fixture.LabelSelector() }), want: []string{"args.defaultConstraints[0].labelSelector"}},
+		"no constraint stands twice":         {args: argsWithDefaults(good, good), want: []string{"args.defaultConstraints[1]"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			Default(c.args)
@@ -45,18 +45,18 @@ func TestArguments(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("fields at fault (-want +got):\n%s", diff)
 			}
-			if _, err := New(t.Context(), c.args, scene.New()); (err != nil) != (len(c.want) > 0) {
+			if _, err := New(t.Context(), c.args, scene.NewCluster()); (err != nil) != (len(c.want) > 0) {
 				t.Errorf("New says %v, want an error: %v", err, len(c.want) > 0)
 			}
 		})
 	}
 }
 
-func TestNewWantsItsArgumentsAndAHandleThatCounts(t *testing.T) {
-	if _, err := New(t.Context(), nil, scene.New()); err == nil {
+func TestNewRequiresArgumentsAndAHandleWithCounts(t *testing.T) {
+	if _, err := New(t.Context(), nil, scene.NewCluster()); err == nil {
 		t.Error("built without arguments, want an error")
 	}
-	if _, err := New(t.Context(), byList(), nil); err == nil {
+	if _, err := New(t.Context(), argsWithDefaults(), nil); err == nil {
 		t.Error("built without a handle, want an error")
 	}
 }
@@ -67,12 +67,12 @@ func TestOnlyPodsThatAreNotSpreadAreSigned(t *testing.T) {
 		pod  *fixture.PodBuilder
 		want bool
 	}{
-		"a pod without constraints, with no defaults": {args: byList(), pod: web("new"), want: true},
-		"a pod with constraints":                      {args: byList(), pod: web("new").Spread(evenly())},
-		"any pod, with defaults":                      {pod: web("new")},
+		"a pod without constraints, with no defaults": {args: argsWithDefaults(), pod: webPod("new"), want: true},
+		"a pod with constraints":                      {args: argsWithDefaults(), pod: webPod("new").Spread(zoneConstraint())},
+		"any pod, with defaults":                      {pod: webPod("new")},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			p, _ := play(t, c.args)
+			p, _ := newPlugin(t, c.args)
 			if _, status := p.SignPod(t.Context(), c.pod.Obj()); status.IsSuccess() != c.want {
 				t.Errorf("signed: %v, want %v", status, c.want)
 			}

@@ -13,9 +13,9 @@ import (
 
 // constraint is a spread constraint of one pod with its selector parsed.
 type constraint struct {
-	key        string
-	maxSkew    int32
-	minDomains int32
+	topologyKey string
+	maxSkew     int32
+	minDomains  int32
 	// selector matches the pods that are to be spread.
 	selector labels.Selector
 	// honorAffinity and honorTaints leave nodes out where the pod cannot be.
@@ -26,17 +26,17 @@ type constraint struct {
 // its own the defaults that apply to it. The error says what does not parse.
 func (p *Plugin) constraintsOf(pod *v1.Pod, action v1.UnsatisfiableConstraintAction) ([]constraint, error) {
 	if own := pod.Spec.TopologySpreadConstraints; len(own) > 0 {
-		constraints, err := parse(own, pod.Labels, action)
+		constraints, err := parseConstraints(own, pod.Labels, action)
 		if err != nil {
 			return nil, fmt.Errorf("obtaining the pod's topology spread constraints: %w", err)
 		}
 		return constraints, nil
 	}
-	constraints, err := parse(p.defaults, nil, action)
+	constraints, err := parseConstraints(p.defaults, nil, action)
 	if err != nil || len(constraints) == 0 {
 		return nil, err
 	}
-	selector := p.owners.selector(pod)
+	selector := p.owners.defaultSelector(pod)
 	if selector.Empty() {
 		// Nobody says which pods belong together.
 		return nil, nil
@@ -47,7 +47,7 @@ func (p *Plugin) constraintsOf(pod *v1.Pod, action v1.UnsatisfiableConstraintAct
 	return constraints, nil
 }
 
-func parse(list []v1.TopologySpreadConstraint, pod labels.Set, action v1.UnsatisfiableConstraintAction) ([]constraint, error) {
+func parseConstraints(list []v1.TopologySpreadConstraint, pod labels.Set, action v1.UnsatisfiableConstraintAction) ([]constraint, error) {
 	var constraints []constraint
 	for i := range list {
 		c := &list[i]
@@ -59,8 +59,8 @@ func parse(list []v1.TopologySpreadConstraint, pod labels.Set, action v1.Unsatis
 			return nil, err
 		}
 		parsed := constraint{
-			key: c.TopologyKey, maxSkew: c.MaxSkew, minDomains: 1,
-			selector:      withLabels(selector, pod, c.MatchLabelKeys),
+			topologyKey: c.TopologyKey, maxSkew: c.MaxSkew, minDomains: 1,
+			selector:      mergeMatchLabelKeys(selector, pod, c.MatchLabelKeys),
 			honorAffinity: c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == v1.NodeInclusionPolicyHonor,
 			honorTaints:   c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == v1.NodeInclusionPolicyHonor,
 		}
@@ -74,7 +74,7 @@ func parse(list []v1.TopologySpreadConstraint, pod labels.Set, action v1.Unsatis
 
 // withLabels narrows selector to pods that have the same labels as the pod,
 // for those of keys that the pod has. A selector that matches nothing stays.
-func withLabels(selector labels.Selector, pod labels.Set, keys []string) labels.Selector {
+func mergeMatchLabelKeys(selector labels.Selector, pod labels.Set, keys []string) labels.Selector {
 	same := labels.Set{}
 	for _, key := range keys {
 		if value, ok := pod[key]; ok {
@@ -90,7 +90,7 @@ func withLabels(selector labels.Selector, pod labels.Set, keys []string) labels.
 
 // pods are the pods that the constraint counts around pod. An empty selector
 // counts none, upstream as here, though it matches the pod itself.
-func (c *constraint) pods(pod *v1.Pod) *framework.PodSet {
+func (c *constraint) podSet(pod *v1.Pod) *framework.PodSet {
 	set := &framework.PodSet{Namespaces: sets.New(pod.Namespace), Selector: c.selector}
 	if c.selector.Empty() {
 		set.Selector = labels.Nothing()
@@ -100,7 +100,7 @@ func (c *constraint) pods(pod *v1.Pod) *framework.PodSet {
 
 // scopes returns what says for each constraint which nodes count: all must have
 // the given labels. Constraints with the same policies share one value.
-func scopes(pod *v1.Pod, constraints []constraint, keys []string) []*framework.Scope {
+func scopesOf(pod *v1.Pod, constraints []constraint, keys []string) []*framework.Scope {
 	type policies struct{ affinity, taints bool }
 	known := map[policies]*framework.Scope{}
 	list := make([]*framework.Scope, len(constraints))
@@ -114,16 +114,16 @@ func scopes(pod *v1.Pod, constraints []constraint, keys []string) []*framework.S
 	return list
 }
 
-func keysOf(constraints []constraint) []string {
+func topologyKeys(constraints []constraint) []string {
 	keys := make([]string, len(constraints))
 	for i, c := range constraints {
-		keys[i] = c.key
+		keys[i] = c.topologyKey
 	}
 	return keys
 }
 
 // hasAll reports whether a node's labels have all of keys.
-func hasAll(node *v1.Node, keys []string) bool {
+func hasAllLabels(node *v1.Node, keys []string) bool {
 	for _, key := range keys {
 		if _, ok := node.Labels[key]; !ok {
 			return false

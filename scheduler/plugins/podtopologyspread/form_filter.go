@@ -7,80 +7,80 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-var _ framework.FilterBatcher = (*Plugin)(nil)
+var _ framework.BatchFilterPlugin = (*Plugin)(nil)
 
 // FilterForm returns Filter for pods like pod. It reads the tallies that
 // PreFilter asked for, which move with the snapshot.
-func (p *Plugin) FilterForm(state fwk.CycleState, _ *v1.Pod, _ *framework.Columns) (framework.FilterForm, bool) {
+func (p *Plugin) BatchFilter(state fwk.CycleState, _ *v1.Pod, _ *framework.Columns) (framework.BatchFilter, bool) {
 	if state.GetSkipFilterPlugins().Has(Name) {
 		return nil, true // pods like this one have no hard constraints
 	}
-	h, err := hardOf(state)
-	if _, kept := p.counts.(framework.KeptCounts); err != nil || !kept {
+	h, err := getPreFilterState(state)
+	if _, kept := p.counts.(framework.IncrementalCounts); err != nil || !kept {
 		return nil, false
 	}
-	return &filterForm{hard: h, limits: make([]limit, len(h.constraints))}, true
+	return &batchFilter{preFilterState: h, limits: make([]domainLimit, len(h.constraints))}, true
 }
 
-type filterForm struct {
-	*hard
+type batchFilter struct {
+	*preFilterState
 	// limits go with constraints, and are good for one attempt.
-	limits []limit
+	limits []domainLimit
 }
 
 // limit is the largest number that a domain may have, beside the numbers by
 // domain and the domains by slot.
-type limit struct {
-	of   []int32
-	by   []int64
-	most int64
+type domainLimit struct {
+	domainBySlot  []int32
+	countByDomain []int64
+	maxCount      int64
 }
 
 const (
-	refusedLabel framework.Refusal = 1 + iota
-	refusedSkew
+	missingLabel framework.RejectionCode = 1 + iota
+	exceedsMaxSkew
 )
 
 // Begin looks how matters stand.
-func (f *filterForm) Begin() (skip, ok bool) {
-	for i, tally := range f.tallies {
-		numbers := tally.Counted()[0]
+func (f *batchFilter) Begin() (skip, ok bool) {
+	for i, tally := range f.counts {
+		numbers := tally.Terms()[0]
 		if !numbers.Current() {
 			return false, false
 		}
-		f.limits[i] = limit{
-			of: numbers.Domains.Of(), by: numbers.By(),
-			most: int64(f.constraints[i].maxSkew) - f.self[i] + f.least(i),
+		f.limits[i] = domainLimit{
+			domainBySlot: numbers.Domains.BySlot(), countByDomain: numbers.Values(),
+			maxCount: int64(f.constraints[i].maxSkew) - f.selfMatchNum[i] + f.minMatchNum(i),
 		}
 	}
 	return false, true
 }
 
-func (f *filterForm) Filter(slots []framework.Slot, refusals []framework.Refusal) {
+func (f *batchFilter) Filter(slots []framework.Slot, refusals []framework.RejectionCode) {
 	for i, slot := range slots {
-		refusals[i] = f.judge(slot)
+		refusals[i] = f.evaluate(slot)
 	}
 }
 
-func (f *filterForm) judge(slot framework.Slot) framework.Refusal {
+func (f *batchFilter) evaluate(slot framework.Slot) framework.RejectionCode {
 	for i := range f.limits {
 		l := &f.limits[i]
-		domain, number := l.of[slot], int64(0)
+		domain, number := l.domainBySlot[slot], int64(0)
 		if domain == framework.NoDomain {
-			return refusedLabel
+			return missingLabel
 		}
-		if int(domain) < len(l.by) {
-			number = l.by[domain]
+		if int(domain) < len(l.countByDomain) {
+			number = l.countByDomain[domain]
 		}
-		if number > l.most {
-			return refusedSkew
+		if number > l.maxCount {
+			return exceedsMaxSkew
 		}
 	}
-	return framework.Fits
+	return framework.NotRejected
 }
 
-func (*filterForm) Status(refusal framework.Refusal) *fwk.Status {
-	if refusal == refusedLabel {
+func (*batchFilter) Status(refusal framework.RejectionCode) *fwk.Status {
+	if refusal == missingLabel {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonLabel).WithPlugin(Name)
 	}
 	return fwk.NewStatus(fwk.Unschedulable, reasonSkew).WithPlugin(Name)

@@ -10,13 +10,13 @@ import (
 )
 
 var (
-	_ framework.ScoreBatcher  = (*Plugin)(nil)
-	_ framework.KeptScoreForm = (*scoreForm)(nil)
+	_ framework.BatchScorePlugin      = (*Plugin)(nil)
+	_ framework.IncrementalBatchScore = (*batchScore)(nil)
 )
 
 // ScoreForm returns Score for pods like pod.
-func (p *Plugin) ScoreForm(_ fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.ScoreForm, bool) {
-	counts, kept := p.counts.(framework.KeptCounts)
+func (p *Plugin) BatchScore(_ fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
+	counts, kept := p.counts.(framework.IncrementalCounts)
 	constraints, err := p.constraintsOf(pod, v1.ScheduleAnyway)
 	switch {
 	case !kept || err != nil:
@@ -24,100 +24,100 @@ func (p *Plugin) ScoreForm(_ fwk.CycleState, pod *v1.Pod, columns *framework.Col
 	case len(constraints) == 0:
 		return nil, true
 	}
-	required := p.required(pod, constraints)
-	limits := scopes(pod, constraints, required)
-	form := &scoreForm{required: required != nil}
+	required := p.requiredLabels(pod, constraints)
+	limits := scopesOf(pod, constraints, required)
+	form := &batchScore{requireAllLabels: required != nil}
 	for i, c := range constraints {
-		rule := softRule{labelled: columns.Domains(c.key, false), spare: int64(c.maxSkew)}
-		if rule.labelled == nil {
+		rule := softConstraint{nodeDomains: columns.Domains(c.topologyKey, false), maxSkew: int64(c.maxSkew)}
+		if rule.nodeDomains == nil {
 			return nil, false
 		}
-		if c.key == v1.LabelHostname {
-			rule.nodes = counts.ByNode(c.pods(pod))
+		if c.topologyKey == v1.LabelHostname {
+			rule.nodeCounts = counts.ByNode(c.podSet(pod))
 		} else {
-			query := framework.PodQuery{TopologyKey: c.key, Pods: c.pods(pod), Scope: limits[i], Unlabelled: required == nil}
-			parts := counts.Pods(query)[0].Counted()
+			query := framework.PodQuery{TopologyKey: c.topologyKey, Pods: c.podSet(pod), Scope: limits[i], IncludeUnlabelled: required == nil}
+			parts := counts.Pods(query)[0].Terms()
 			if len(parts) != 1 {
 				return nil, false
 			}
-			rule.numbers = parts[0].Numbers
+			rule.domainCounts = parts[0].DomainValues
 		}
-		form.rules = append(form.rules, rule)
+		form.constraints = append(form.constraints, rule)
 	}
-	form.table = tableOf(form.rules)
+	form.table = newScoreTable(form.constraints)
 	return form, true
 }
 
 // scoreForm is soft for many nodes.
-type scoreForm struct {
-	rules []softRule
+type batchScore struct {
+	constraints []softConstraint
 	// required says that nodes without one of the labels count for nothing.
-	required bool
+	requireAllLabels bool
 	// ignored marks those of the last call; none says that there were none.
-	ignored []bool
-	none    bool
+	ignored     []bool
+	noneIgnored bool
 	// table is nil where the rules are too many for one.
-	table *crowdTable
-	turns turnTable
+	table      *scoreTable
+	normalized normalizeTable
 }
 
 // softRule is one constraint.
-type softRule struct {
+type softConstraint struct {
 	// labelled are the domains of the nodes that have the label.
-	labelled *framework.Domains
+	nodeDomains *framework.Domains
 	// numbers are by domain, nodes by slot where each host is a domain.
-	numbers *framework.Numbers
-	nodes   *framework.NodeNumbers
-	spare   int64 // maxSkew
-	weight  float64
-	seen    []uint32 // by domain: the call in which it was seen last
-	call    uint32
+	domainCounts *framework.DomainValues
+	nodeCounts   *framework.NodeCounts
+	maxSkew      int64 // maxSkew
+	weight       float64
+	lastSeen     []uint32 // by domain: the call in which it was seen last
+	call         uint32
 }
 
 // Score counts the domains that the nodes are in, and then what is in them.
-func (f *scoreForm) Score(slots []framework.Slot, scores []int64) framework.Scoring {
+func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
 	if !f.Current() {
-		return framework.ScoringBroken
+		return framework.ScoreFailed
 	}
-	scored := f.ignore(slots)
-	for i := range f.rules {
-		f.rules[i].weigh(slots, f, scored)
+	scored := f.markIgnored(slots)
+	for i := range f.constraints {
+		f.constraints[i].setWeight(slots, f, scored)
 	}
-	if f.none && f.table != nil {
+	if f.noneIgnored && f.table != nil {
 		f.table.fill(f, slots, scores)
 		return framework.Scored
 	}
 	for i, slot := range slots {
-		if scores[i] = 0; f.none || !f.ignored[i] {
-			scores[i] = f.crowd(slot)
+		if scores[i] = 0; f.noneIgnored || !f.ignored[i] {
+			scores[i] = f.scoreNode(slot)
 		}
 	}
 	return framework.Scored
 }
 
 // crowd is the score of one node.
-func (f *scoreForm) crowd(slot framework.Slot) int64 {
+func (f *batchScore) scoreNode(slot framework.Slot) int64 {
 	var score float64
-	for r := range f.rules {
-		if rule := &f.rules[r]; rule.labelled.Of()[slot] != framework.NoDomain {
-			score += crowd(rule.at(slot), int32(rule.spare), rule.weight)
+	for r := range f.constraints {
+		if rule := &f.constraints[r]; rule.nodeDomains.BySlot()[slot] != framework.NoDomain {
+			score += scoreForCount(rule.count(slot), int32(rule.maxSkew), rule.weight)
 		}
 	}
 	return int64(math.Round(score))
 }
 
 // ignore notes which nodes lack a label, and returns how many do not.
-func (f *scoreForm) ignore(slots []framework.Slot) int {
-	f.none = true
-	if !f.required {
+func (f *batchScore) markIgnored(slots []framework.Slot) int {
+	f.noneIgnored = true
+	if !f.requireAllLabels {
 		return len(slots)
 	}
 	f.ignored = append(f.ignored[:0], make([]bool, len(slots))...)
 	lacking := 0
 	for i, slot := range slots {
-		for r := range f.rules {
-			if f.rules[r].labelled.Of()[slot] == framework.NoDomain {
-				f.ignored[i], f.none = true, false
+		for r := range f.constraints {
+			if f.constraints[r].nodeDomains.BySlot()[slot] == framework.NoDomain {
+				f.ignored[i], f.noneIgnored = true, false
 				lacking++
 				break
 			}
@@ -127,9 +127,9 @@ func (f *scoreForm) ignore(slots []framework.Slot) int {
 }
 
 // Current reports whether the counts still move with the snapshot.
-func (f *scoreForm) Current() bool {
-	for i := range f.rules {
-		if !f.rules[i].current() {
+func (f *batchScore) Current() bool {
+	for i := range f.constraints {
+		if !f.constraints[i].isCurrent() {
 			return false
 		}
 	}
@@ -137,64 +137,64 @@ func (f *scoreForm) Current() bool {
 }
 
 // current reports whether what the rule reads still moves with the snapshot.
-func (r *softRule) current() bool {
-	if !r.labelled.Current() {
+func (r *softConstraint) isCurrent() bool {
+	if !r.nodeDomains.Current() {
 		return false
 	}
-	if r.nodes != nil {
-		return r.nodes.Current()
+	if r.nodeCounts != nil {
+		return r.nodeCounts.Current()
 	}
-	return r.numbers.Current()
+	return r.domainCounts.Current()
 }
 
 // weigh sets the weight by the number of domains that the nodes are in.
-func (r *softRule) weigh(slots []framework.Slot, f *scoreForm, scored int) {
-	if r.nodes != nil {
-		r.weight = domainWeight(scored)
+func (r *softConstraint) setWeight(slots []framework.Slot, f *batchScore, scored int) {
+	if r.nodeCounts != nil {
+		r.weight = topologyNormalizingWeight(scored)
 		return
 	}
-	if r.call++; r.call == 0 || len(r.seen) < r.numbers.Domains.Len() {
-		r.seen, r.call = make([]uint32, r.numbers.Domains.Len()), 1
+	if r.call++; r.call == 0 || len(r.lastSeen) < r.domainCounts.Domains.Len() {
+		r.lastSeen, r.call = make([]uint32, r.domainCounts.Domains.Len()), 1
 	}
-	of, domains, present := r.numbers.Domains.Of(), 0, r.numbers.Domains.Present()
+	of, domains, present := r.domainCounts.Domains.BySlot(), 0, r.domainCounts.Domains.NumWithNodes()
 	for i, slot := range slots {
 		if domains == present {
 			break
 		}
-		if domain := of[slot]; r.seen[domain] != r.call && (f.none || !f.ignored[i]) {
-			r.seen[domain] = r.call
+		if domain := of[slot]; r.lastSeen[domain] != r.call && (f.noneIgnored || !f.ignored[i]) {
+			r.lastSeen[domain] = r.call
 			domains++
 		}
 	}
-	r.weight = domainWeight(domains)
+	r.weight = topologyNormalizingWeight(domains)
 }
 
 // at is the number of pods in the domain of the node in slot.
-func (r *softRule) at(slot framework.Slot) int64 {
-	if r.nodes != nil {
-		if int(slot) < len(r.nodes.By) {
-			return int64(r.nodes.By[slot])
+func (r *softConstraint) count(slot framework.Slot) int64 {
+	if r.nodeCounts != nil {
+		if int(slot) < len(r.nodeCounts.BySlot) {
+			return int64(r.nodeCounts.BySlot[slot])
 		}
 		return 0
 	}
-	if domain, by := r.numbers.Domains.Of()[slot], r.numbers.By(); int(domain) < len(by) {
+	if domain, by := r.domainCounts.Domains.BySlot()[slot], r.domainCounts.Values(); int(domain) < len(by) {
 		return by[domain]
 	}
 	return 0
 }
 
 // Normalize is NormalizeScore.
-func (f *scoreForm) Normalize(scores []int64) {
+func (f *batchScore) Normalize(scores []int64) {
 	least, most := int64(math.MaxInt64), int64(0)
 	for i, score := range scores {
-		if f.none || !f.ignored[i] {
+		if f.noneIgnored || !f.ignored[i] {
 			least, most = min(least, score), max(most, score)
 		}
 	}
-	f.turns.begin(least, most)
+	f.normalized.reset(least, most)
 	for i, score := range scores {
-		if scores[i] = 0; f.none || !f.ignored[i] {
-			scores[i] = f.turns.of(score)
+		if scores[i] = 0; f.noneIgnored || !f.ignored[i] {
+			scores[i] = f.normalized.normalize(score)
 		}
 	}
 }

@@ -22,45 +22,45 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	events := []fwk.ClusterEventWithHint{
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add | fwk.UpdatePodLabel | fwk.Delete},
-			QueueingHintFn: p.afterPod,
+			QueueingHintFn: p.isSchedulableAfterPodChange,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: framework.TerminatingPod, ActionType: fwk.Update},
-			QueueingHintFn: p.afterTermination,
+			QueueingHintFn: p.isSchedulableAfterPodTermination,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodToleration | fwk.UpdatePodLabel},
-			QueueingHintFn: p.afterItself,
+			QueueingHintFn: p.isSchedulableAfterTargetPodUpdate,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Delete | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint},
-			QueueingHintFn: p.afterNode,
+			QueueingHintFn: p.isSchedulableAfterNodeChange,
 		},
 	}
-	if !p.refusesByDefault() {
+	if !p.hasHardDefaults() {
 		return events, nil
 	}
 	changed := fwk.Add | fwk.Update | fwk.Delete
 	return append(events,
 		fwk.ClusterEventWithHint{
-			Event: fwk.ClusterEvent{Resource: framework.Service, ActionType: changed}, QueueingHintFn: afterService,
+			Event: fwk.ClusterEvent{Resource: framework.Service, ActionType: changed}, QueueingHintFn: isSchedulableAfterServiceChange,
 		},
 		fwk.ClusterEventWithHint{
 			Event:          fwk.ClusterEvent{Resource: framework.ReplicationController, ActionType: changed},
-			QueueingHintFn: afterController(replicationController.Kind),
+			QueueingHintFn: isSchedulableAfterControllerChange(replicationControllerKind.Kind),
 		},
 		fwk.ClusterEventWithHint{
 			Event:          fwk.ClusterEvent{Resource: framework.ReplicaSet, ActionType: changed},
-			QueueingHintFn: afterController(replicaSet.Kind),
+			QueueingHintFn: isSchedulableAfterControllerChange(replicaSetKind.Kind),
 		},
 		fwk.ClusterEventWithHint{
 			Event:          fwk.ClusterEvent{Resource: framework.StatefulSet, ActionType: changed},
-			QueueingHintFn: afterController(statefulSet.Kind),
+			QueueingHintFn: isSchedulableAfterControllerChange(statefulSetKind.Kind),
 		},
 	), nil
 }
 
-func (p *Plugin) refusesByDefault() bool {
+func (p *Plugin) hasHardDefaults() bool {
 	for i := range p.defaults {
 		if p.defaults[i].WhenUnsatisfiable == v1.DoNotSchedule {
 			return true
@@ -70,7 +70,7 @@ func (p *Plugin) refusesByDefault() bool {
 }
 
 // afterPod queues the pod when one that is counted came or went.
-func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (p *Plugin) isSchedulableAfterPodChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -86,7 +86,7 @@ func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.Q
 		return fwk.Queue, err
 	}
 	if before != nil && after != nil {
-		return afterLabels(constraints, before, after), nil
+		return hintForLabelChange(constraints, before, after), nil
 	}
 	came := after
 	if came == nil {
@@ -102,15 +102,15 @@ func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.Q
 
 // afterTermination queues the pod when the other one, which is going to leave,
 // was counted.
-func (p *Plugin) afterTermination(logger klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
-	return p.afterPod(logger, pod, oldObj, nil)
+func (p *Plugin) isSchedulableAfterPodTermination(logger klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+	return p.isSchedulableAfterPodChange(logger, pod, oldObj, nil)
 }
 
 // afterItself queues the pod when its new tolerations open nodes to counting,
 // or its new labels move it into or out of a constraint's selector. Other than
 // upstream it also looks whether they change the selectors: those that the pod
 // narrows by labels of its own, and those that it has from who selects it.
-func (p *Plugin) afterItself(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (p *Plugin) isSchedulableAfterTargetPodUpdate(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -129,12 +129,12 @@ func (p *Plugin) afterItself(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.
 			return fwk.Queue, nil
 		}
 	}
-	return afterLabels(is, before, after), nil
+	return hintForLabelChange(is, before, after), nil
 }
 
 // afterLabels queues when a constraint selects the pod whose labels changed
 // and did not before, or the other way round.
-func afterLabels(constraints []constraint, before, after *v1.Pod) fwk.QueueingHint {
+func hintForLabelChange(constraints []constraint, before, after *v1.Pod) fwk.QueueingHint {
 	if maps.Equal(before.Labels, after.Labels) {
 		return fwk.QueueSkip
 	}
@@ -149,7 +149,7 @@ func afterLabels(constraints []constraint, before, after *v1.Pod) fwk.QueueingHi
 // afterNode queues the pod when a node enters, leaves or changes a domain, or
 // when its taints change. Other than upstream it also looks whether the pod's
 // own node affinity takes the node into the count, or out of it.
-func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (p *Plugin) isSchedulableAfterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -158,8 +158,8 @@ func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.
 	if err != nil {
 		return fwk.Queue, err
 	}
-	keys := keysOf(constraints)
-	was, is := before != nil && hasAll(before, keys), after != nil && hasAll(after, keys)
+	keys := topologyKeys(constraints)
+	was, is := before != nil && hasAllLabels(before, keys), after != nil && hasAllLabels(after, keys)
 	switch {
 	case was != is:
 		return fwk.Queue, nil
@@ -173,8 +173,8 @@ func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.
 			return fwk.Queue, nil
 		}
 	}
-	for _, scope := range scopes(pod, constraints, keys) {
-		if scope.Holds(before) != scope.Holds(after) {
+	for _, scope := range scopesOf(pod, constraints, keys) {
+		if scope.Includes(before) != scope.Includes(after) {
 			return fwk.Queue, nil
 		}
 	}
@@ -183,7 +183,7 @@ func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.
 
 // afterService queues a pod under default constraints when a service that
 // selects it came, went or chose other pods.
-func afterService(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterServiceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Service](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -192,7 +192,7 @@ func afterService(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingH
 		return fwk.QueueSkip, nil
 	}
 	for _, service := range []*v1.Service{before, after} {
-		if service != nil && service.Namespace == pod.Namespace && selects(service, pod) {
+		if service != nil && service.Namespace == pod.Namespace && serviceSelects(service, pod) {
 			return fwk.Queue, nil
 		}
 	}
@@ -201,7 +201,7 @@ func afterService(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingH
 
 // afterController queues a pod under default constraints when the controller
 // of the given kind that owns it came, went or chose other pods.
-func afterController(kind string) fwk.QueueingHintFn {
+func isSchedulableAfterControllerChange(kind string) fwk.QueueingHintFn {
 	return func(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 		before, after, err := framework.EventObjects[metav1.Object](oldObj, newObj)
 		if err != nil {

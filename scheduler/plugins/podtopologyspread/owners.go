@@ -16,15 +16,15 @@ import (
 var _ framework.LabelSelecting = (*Plugin)(nil)
 
 // owners are what says which pods belong together when the pods do not.
-type owners struct {
+type ownerListers struct {
 	services     corelisters.ServiceLister
 	controllers  corelisters.ReplicationControllerLister
 	replicaSets  appslisters.ReplicaSetLister
 	statefulSets appslisters.StatefulSetLister
 }
 
-func ownersFrom(factory informers.SharedInformerFactory) owners {
-	return owners{
+func newOwnerListers(factory informers.SharedInformerFactory) ownerListers {
+	return ownerListers{
 		services:     factory.Core().V1().Services().Lister(),
 		controllers:  factory.Core().V1().ReplicationControllers().Lister(),
 		replicaSets:  factory.Apps().V1().ReplicaSets().Lister(),
@@ -34,9 +34,9 @@ func ownersFrom(factory informers.SharedInformerFactory) owners {
 
 // The controllers whose selectors count.
 var (
-	replicationController = v1.SchemeGroupVersion.WithKind("ReplicationController")
-	replicaSet            = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
-	statefulSet           = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+	replicationControllerKind = v1.SchemeGroupVersion.WithKind("ReplicationController")
+	replicaSetKind            = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
+	statefulSetKind           = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 )
 
 // selector joins the selectors of the services that select the pod and of the
@@ -44,24 +44,24 @@ var (
 // found or does not parse is passed over.
 //
 // Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper.
-func (o owners) selector(pod *v1.Pod) labels.Selector {
-	joined := o.ofServices(pod)
+func (o ownerListers) defaultSelector(pod *v1.Pod) labels.Selector {
+	joined := o.serviceSelector(pod)
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return joined.AsSelector()
 	}
 	switch schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind) {
-	case replicationController:
+	case replicationControllerKind:
 		if found, err := o.controllers.ReplicationControllers(pod.Namespace).Get(owner.Name); err == nil {
 			joined = labels.Merge(joined, found.Spec.Selector)
 		}
-	case replicaSet:
+	case replicaSetKind:
 		if found, err := o.replicaSets.ReplicaSets(pod.Namespace).Get(owner.Name); err == nil {
-			return narrowed(joined.AsSelector(), found.Spec.Selector)
+			return addRequirements(joined.AsSelector(), found.Spec.Selector)
 		}
-	case statefulSet:
+	case statefulSetKind:
 		if found, err := o.statefulSets.StatefulSets(pod.Namespace).Get(owner.Name); err == nil {
-			return narrowed(joined.AsSelector(), found.Spec.Selector)
+			return addRequirements(joined.AsSelector(), found.Spec.Selector)
 		}
 	}
 	return joined.AsSelector()
@@ -69,14 +69,14 @@ func (o owners) selector(pod *v1.Pod) labels.Selector {
 
 // ofServices merges the selectors of the services that select the pod: they
 // agree on every label, since the pod has it.
-func (o owners) ofServices(pod *v1.Pod) labels.Set {
+func (o ownerListers) serviceSelector(pod *v1.Pod) labels.Set {
 	joined := labels.Set{}
 	services, err := o.services.Services(pod.Namespace).List(labels.Everything())
 	if err != nil {
 		return joined
 	}
 	for _, service := range services {
-		if selects(service, pod) {
+		if serviceSelects(service, pod) {
 			joined = labels.Merge(joined, service.Spec.Selector)
 		}
 	}
@@ -85,12 +85,12 @@ func (o owners) ofServices(pod *v1.Pod) labels.Set {
 
 // selects reports whether the service selects the pod; one without a selector
 // selects none.
-func selects(service *v1.Service, pod *v1.Pod) bool {
+func serviceSelects(service *v1.Service, pod *v1.Pod) bool {
 	return service.Spec.Selector != nil &&
 		labels.Set(service.Spec.Selector).AsSelectorPreValidated().Matches(labels.Set(pod.Labels))
 }
 
-func narrowed(selector labels.Selector, by *metav1.LabelSelector) labels.Selector {
+func addRequirements(selector labels.Selector, by *metav1.LabelSelector) labels.Selector {
 	other, err := metav1.LabelSelectorAsSelector(by)
 	if err != nil {
 		return selector
@@ -108,36 +108,36 @@ func (p *Plugin) SelectedLabels(keys *framework.LabelKeys) {
 	}
 }
 
-func (o owners) selectedLabels(keys *framework.LabelKeys) {
+func (o ownerListers) selectedLabels(keys *framework.LabelKeys) {
 	services, _ := o.services.List(labels.Everything())
 	for _, found := range services {
-		insert(keys, found.Spec.Selector)
+		insertKeys(keys, found.Spec.Selector)
 	}
 	controllers, _ := o.controllers.List(labels.Everything())
 	for _, found := range controllers {
-		insert(keys, found.Spec.Selector)
+		insertKeys(keys, found.Spec.Selector)
 	}
 	replicaSets, _ := o.replicaSets.List(labels.Everything())
 	for _, found := range replicaSets {
-		insertSelector(keys, found.Spec.Selector)
+		insertSelectorKeys(keys, found.Spec.Selector)
 	}
 	statefulSets, _ := o.statefulSets.List(labels.Everything())
 	for _, found := range statefulSets {
-		insertSelector(keys, found.Spec.Selector)
+		insertSelectorKeys(keys, found.Spec.Selector)
 	}
 }
 
-func insert(keys *framework.LabelKeys, selector map[string]string) {
+func insertKeys(keys *framework.LabelKeys, selector map[string]string) {
 	for key := range selector {
 		keys.Insert(key)
 	}
 }
 
-func insertSelector(keys *framework.LabelKeys, selector *metav1.LabelSelector) {
+func insertSelectorKeys(keys *framework.LabelKeys, selector *metav1.LabelSelector) {
 	if selector == nil {
 		return
 	}
-	insert(keys, selector.MatchLabels)
+	insertKeys(keys, selector.MatchLabels)
 	for i := range selector.MatchExpressions {
 		keys.Insert(selector.MatchExpressions[i].Key)
 	}

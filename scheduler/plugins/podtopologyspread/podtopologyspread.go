@@ -25,8 +25,8 @@ const (
 	reasonSkew  = "node(s) didn't match pod topology spread constraints"
 	reasonLabel = reasonSkew + " (missing required label)"
 
-	filterKey fwk.StateKey = Name + "/filter"
-	scoreKey  fwk.StateKey = Name + "/score"
+	preFilterStateKey fwk.StateKey = Name + "/filter"
+	preScoreStateKey  fwk.StateKey = Name + "/score"
 )
 
 // Plugin compares the numbers of pods in the domains of a topology.
@@ -35,22 +35,22 @@ type Plugin struct {
 	nodes  fwk.NodeInfoLister
 	// defaults are the constraints of pods that have none; system says that
 	// they are kube-scheduler's own, under which a node may lack a label.
-	defaults []v1.TopologySpreadConstraint
-	system   bool
-	owners   owners
+	defaults         []v1.TopologySpreadConstraint
+	systemDefaulting bool
+	owners           ownerListers
 }
 
 var (
-	_ fwk.PreFilterPlugin     = (*Plugin)(nil)
-	_ fwk.PreFilterExtensions = (*Plugin)(nil)
-	_ fwk.FilterPlugin        = (*Plugin)(nil)
-	_ fwk.PreScorePlugin      = (*Plugin)(nil)
-	_ fwk.ScorePlugin         = (*Plugin)(nil)
-	_ fwk.ScoreExtensions     = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
-	_ fwk.SignPlugin          = (*Plugin)(nil)
-	_ framework.Reader        = (*Plugin)(nil)
-	_ framework.Excluder      = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin         = (*Plugin)(nil)
+	_ fwk.PreFilterExtensions     = (*Plugin)(nil)
+	_ fwk.FilterPlugin            = (*Plugin)(nil)
+	_ fwk.PreScorePlugin          = (*Plugin)(nil)
+	_ fwk.ScorePlugin             = (*Plugin)(nil)
+	_ fwk.ScoreExtensions         = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions       = (*Plugin)(nil)
+	_ fwk.SignPlugin              = (*Plugin)(nil)
+	_ framework.ReadsDeclarer     = (*Plugin)(nil)
+	_ framework.PermanentRejecter = (*Plugin)(nil)
 )
 
 // New builds the plugin from *configv1.PodTopologySpreadArgs. The error says
@@ -69,10 +69,10 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 	}
 	p := &Plugin{counts: counts, nodes: handle.SnapshotSharedLister().NodeInfos(), defaults: typed.DefaultConstraints}
 	if typed.DefaultingType == configv1.SystemDefaulting {
-		p.defaults, p.system = systemDefaults, true
+		p.defaults, p.systemDefaulting = systemDefaultConstraints, true
 	}
 	if len(p.defaults) > 0 {
-		p.owners = ownersFrom(handle.SharedInformerFactory())
+		p.owners = newOwnerListers(handle.SharedInformerFactory())
 	}
 	return p, nil
 }

@@ -13,23 +13,23 @@ import (
 )
 
 // ignored marks the score of a node that lacks a label, until all are known.
-const ignored = -1
+const invalidScore = -1
 
 // soft is the pod's soft constraints and how matters stand in the domains of
 // the nodes that are scored.
-type soft struct {
+type preScoreState struct {
 	constraints []constraint
 	// pods, tallies and weights go with constraints. Host names have no tally:
 	// each is a domain of its own, and its pods are those of the node.
-	pods    []*framework.PodSet
-	tallies []*framework.Tally
+	podSets []*framework.PodSet
+	counts  []*framework.DomainSums
 	weights []float64
 	// ignored are the nodes that lack a label.
-	ignored sets.Set[string]
+	ignoredNodes sets.Set[string]
 }
 
 // Clone returns the same value: nothing changes it.
-func (s *soft) Clone() fwk.StateData { return s }
+func (s *preScoreState) Clone() fwk.StateData { return s }
 
 // PreScore counts the pods by domain. It skips Score for a pod without soft
 // constraints.
@@ -48,52 +48,52 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if len(constraints) == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(scoreKey, p.prepare(pod, constraints, nodes, p.required(pod, constraints)))
+	state.Write(preScoreStateKey, p.newPreScoreState(pod, constraints, nodes, p.requiredLabels(pod, constraints)))
 	return nil
 }
 
 // required are the labels without which a node counts for nothing. Under
 // kube-scheduler's own defaults a node need not have every label: a cluster
 // without zones is still spread by host name.
-func (p *Plugin) required(pod *v1.Pod, constraints []constraint) []string {
-	if len(pod.Spec.TopologySpreadConstraints) > 0 || !p.system {
-		return keysOf(constraints)
+func (p *Plugin) requiredLabels(pod *v1.Pod, constraints []constraint) []string {
+	if len(pod.Spec.TopologySpreadConstraints) > 0 || !p.systemDefaulting {
+		return topologyKeys(constraints)
 	}
 	return nil
 }
 
-func (p *Plugin) prepare(pod *v1.Pod, constraints []constraint, nodes []fwk.NodeInfo, required []string) *soft {
-	s := &soft{
+func (p *Plugin) newPreScoreState(pod *v1.Pod, constraints []constraint, nodes []fwk.NodeInfo, required []string) *preScoreState {
+	s := &preScoreState{
 		constraints: constraints,
-		pods:        make([]*framework.PodSet, len(constraints)),
-		tallies:     make([]*framework.Tally, len(constraints)),
+		podSets:     make([]*framework.PodSet, len(constraints)),
+		counts:      make([]*framework.DomainSums, len(constraints)),
 		weights:     make([]float64, len(constraints)),
 	}
 	var domains []sets.Set[string]
-	domains, s.ignored = domainsOf(constraints, nodes, required)
-	limits := scopes(pod, constraints, required)
+	domains, s.ignoredNodes = collectDomains(constraints, nodes, required)
+	limits := scopesOf(pod, constraints, required)
 	var queries []framework.PodQuery
 	var asked []int
 	for i, c := range constraints {
-		s.pods[i] = c.pods(pod)
-		if c.key == v1.LabelHostname {
-			s.weights[i] = domainWeight(len(nodes) - len(s.ignored))
+		s.podSets[i] = c.podSet(pod)
+		if c.topologyKey == v1.LabelHostname {
+			s.weights[i] = topologyNormalizingWeight(len(nodes) - len(s.ignoredNodes))
 			continue
 		}
-		s.weights[i] = domainWeight(len(domains[i]))
+		s.weights[i] = topologyNormalizingWeight(len(domains[i]))
 		asked = append(asked, i)
 		queries = append(queries, framework.PodQuery{
-			TopologyKey: c.key, Pods: s.pods[i], Scope: limits[i],
+			TopologyKey: c.topologyKey, Pods: s.podSets[i], Scope: limits[i],
 			// Without the label a node is in the domain "", which it may share
 			// with nodes whose label is empty.
-			Unlabelled: required == nil, Within: domains[i],
+			IncludeUnlabelled: required == nil, Within: domains[i],
 		})
 	}
 	if len(queries) == 0 {
 		return s
 	}
 	for i, tally := range p.counts.Pods(queries...) {
-		s.tallies[asked[i]] = tally
+		s.counts[asked[i]] = tally
 	}
 	return s
 }
@@ -101,19 +101,19 @@ func (p *Plugin) prepare(pod *v1.Pod, constraints []constraint, nodes []fwk.Node
 // domainsOf returns, for each constraint, the domains of nodes, and the names
 // of the nodes that lack a label of required and count for nothing. Under
 // system defaults a node without the label adds the domain "".
-func domainsOf(constraints []constraint, nodes []fwk.NodeInfo, required []string) ([]sets.Set[string], sets.Set[string]) {
+func collectDomains(constraints []constraint, nodes []fwk.NodeInfo, required []string) ([]sets.Set[string], sets.Set[string]) {
 	domains, ignored := make([]sets.Set[string], len(constraints)), sets.New[string]()
 	for i := range domains {
 		domains[i] = sets.New[string]()
 	}
 	for _, node := range nodes {
-		if !hasAll(node.Node(), required) {
+		if !hasAllLabels(node.Node(), required) {
 			ignored.Insert(node.Node().Name)
 			continue
 		}
 		for i, c := range constraints {
-			if c.key != v1.LabelHostname {
-				domains[i].Insert(node.Node().Labels[c.key])
+			if c.topologyKey != v1.LabelHostname {
+				domains[i].Insert(node.Node().Labels[c.topologyKey])
 			}
 		}
 	}
@@ -122,31 +122,31 @@ func domainsOf(constraints []constraint, nodes []fwk.NodeInfo, required []string
 
 // domainWeight evens out topologies of different sizes: the pods of one domain
 // out of many count more.
-func domainWeight(domains int) float64 { return math.Log(float64(domains + 2)) }
+func topologyNormalizingWeight(domains int) float64 { return math.Log(float64(domains + 2)) }
 
 // Score is the weighted number of pods in the node's domains: the lower the
 // better.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	s, err := softOf(state)
+	s, err := getPreScoreState(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
-	if s.ignored.Has(node.Node().Name) {
+	if s.ignoredNodes.Has(node.Node().Name) {
 		return 0, nil
 	}
 	var score float64
 	for i, c := range s.constraints {
-		domain, ok := node.Node().Labels[c.key]
+		domain, ok := node.Node().Labels[c.topologyKey]
 		if !ok {
 			continue
 		}
 		var pods int64
-		if c.key == v1.LabelHostname {
-			pods = p.counts.On(node, s.pods[i])
+		if c.topologyKey == v1.LabelHostname {
+			pods = p.counts.PodsOnNode(node, s.podSets[i])
 		} else {
-			pods = s.tallies[i].Of(domain)
+			pods = s.counts[i].Get(domain)
 		}
-		score += crowd(pods, c.maxSkew, s.weights[i])
+		score += scoreForCount(pods, c.maxSkew, s.weights[i])
 	}
 	return int64(math.Round(score)), nil
 }
@@ -154,7 +154,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node 
 // crowd is what a domain with so many pods adds to a score; a larger maxSkew
 // waters the differences down. The order of the operations decides the last
 // bit, and with it upstream's score: do not rearrange.
-func crowd(pods int64, maxSkew int32, weight float64) float64 {
+func scoreForCount(pods int64, maxSkew int32, weight float64) float64 {
 	return float64(pods)*weight + float64(maxSkew-1)
 }
 
@@ -164,36 +164,36 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 // NormalizeScore turns the scores round: the least crowded node gets the most,
 // an ignored node nothing.
 func (*Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
-	s, err := softOf(state)
+	s, err := getPreScoreState(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
 	least, most := int64(math.MaxInt64), int64(0)
 	for i := range scores {
-		if s.ignored.Has(scores[i].Name) {
-			scores[i].Score = ignored
+		if s.ignoredNodes.Has(scores[i].Name) {
+			scores[i].Score = invalidScore
 			continue
 		}
 		least, most = min(least, scores[i].Score), max(most, scores[i].Score)
 	}
 	for i := range scores {
-		if scores[i].Score == ignored {
+		if scores[i].Score == invalidScore {
 			scores[i].Score = 0
 		} else {
-			scores[i].Score = turned(scores[i].Score, least, most)
+			scores[i].Score = reversedScore(scores[i].Score, least, most)
 		}
 	}
 	return nil
 }
 
 // turned is a score turned round between the least and the most of them.
-func turned(score, least, most int64) int64 {
+func reversedScore(score, least, most int64) int64 {
 	if most == 0 {
 		return fwk.MaxScore
 	}
 	return fwk.MaxScore * (most + least - score) / most
 }
 
-func softOf(state fwk.CycleState) (*soft, error) {
-	return framework.Noted[*soft](state, scoreKey, Name, "PreScore")
+func getPreScoreState(state fwk.CycleState) (*preScoreState, error) {
+	return framework.ReadStateData[*preScoreState](state, preScoreStateKey, Name, "PreScore")
 }

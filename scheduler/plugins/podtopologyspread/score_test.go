@@ -14,11 +14,11 @@ import (
 )
 
 // scored is what became of one node.
-type scored struct{ Raw, Normalised int64 }
+type nodeScore struct{ Raw, Normalized int64 }
 
 func TestScore(t *testing.T) {
 	soft := func(changes ...func(*v1.TopologySpreadConstraint)) v1.TopologySpreadConstraint {
-		c := evenly(changes...)
+		c := zoneConstraint(changes...)
 		c.WhenUnsatisfiable = v1.ScheduleAnyway
 		return c
 	}
@@ -29,73 +29,73 @@ func TestScore(t *testing.T) {
 		more []runtime.Object
 		// without are nodes that are in the cluster and not scored.
 		without []string
-		want    map[string]scored
+		want    map[string]nodeScore
 	}{
 		// Two zones weigh log(4) = 1.386 a pod.
 		"the emptier zone is better": {
-			pod: web("new").Spread(soft()), want: map[string]scored{"a1": {3, 33}, "a2": {3, 33}, "b1": {1, 100}},
+			pod: webPod("new").Spread(soft()), want: map[string]nodeScore{"a1": {3, 33}, "a2": {3, 33}, "b1": {1, 100}},
 		},
 		"a larger skew waters it down": {
-			pod: web("new").Spread(soft(maxSkew(5))), want: map[string]scored{"a1": {7, 71}, "a2": {7, 71}, "b1": {5, 100}},
+			pod: webPod("new").Spread(soft(withMaxSkew(5))), want: map[string]nodeScore{"a1": {7, 71}, "a2": {7, 71}, "b1": {5, 100}},
 		},
 		// One zone alone weighs log(3) = 1.099 a pod.
 		"only the domains of nodes that are scored count": {
-			pod: web("new").Spread(soft()), without: []string{"b1"}, want: map[string]scored{"a1": {2, 100}, "a2": {2, 100}},
+			pod: webPod("new").Spread(soft()), without: []string{"b1"}, want: map[string]nodeScore{"a1": {2, 100}, "a2": {2, 100}},
 		},
 		"but all of their pods do": {
-			pod: web("new").Spread(soft()), without: []string{"a2"}, want: map[string]scored{"a1": {3, 33}, "b1": {1, 100}},
+			pod: webPod("new").Spread(soft()), without: []string{"a2"}, want: map[string]nodeScore{"a1": {3, 33}, "b1": {1, 100}},
 		},
 		"a node without the label gets nothing": {
-			pod: web("new").Spread(soft()), more: []runtime.Object{fixture.Node("stray").Obj()},
-			want: map[string]scored{"a1": {3, 33}, "a2": {3, 33}, "b1": {1, 100}, "stray": {0, 0}},
+			pod: webPod("new").Spread(soft()), more: []runtime.Object{fixture.Node("stray").Obj()},
+			want: map[string]nodeScore{"a1": {3, 33}, "a2": {3, 33}, "b1": {1, 100}, "stray": {0, 0}},
 		},
 		// Three hosts weigh log(5) = 1.609 a pod.
 		"each host is a domain of its own": {
-			pod:  web("new").Spread(fixture.RatherEvenly(v1.LabelHostname, "app", "web")),
-			more: []runtime.Object{web("4").On("b1").Obj()},
-			want: map[string]scored{"a1": {2, 100}, "a2": {2, 100}, "b1": {3, 66}},
+			pod:  webPod("new").Spread(fixture.SoftSpreadConstraint(v1.LabelHostname, "app", "web")),
+			more: []runtime.Object{webPod("4").On("b1").Obj()},
+			want: map[string]nodeScore{"a1": {2, 100}, "a2": {2, 100}, "b1": {3, 66}},
 		},
 		"a pod that is being deleted does not count": {
-			pod: web("new").Spread(soft()), more: []runtime.Object{web("4").Terminating().On("b1").Obj()},
-			want: map[string]scored{"a1": {3, 33}, "a2": {3, 33}, "b1": {1, 100}},
+			pod: webPod("new").Spread(soft()), more: []runtime.Object{webPod("4").Terminating().On("b1").Obj()},
+			want: map[string]nodeScore{"a1": {3, 33}, "a2": {3, 33}, "b1": {1, 100}},
 		},
 		"pods on nodes that the pod does not select do not count": {
-			pod:  web("new").NodeSelector(v1.LabelHostname, "a1").Spread(soft()),
-			want: map[string]scored{"a1": {1, 0}, "a2": {1, 0}, "b1": {0, 100}},
+			pod:  webPod("new").NodeSelector(v1.LabelHostname, "a1").Spread(soft()),
+			want: map[string]nodeScore{"a1": {1, 0}, "a2": {1, 0}, "b1": {0, 100}},
 		},
 		"where nothing is to be spread all are best": {
-			pod: fixture.Pod("shop/new").Spread(soft()), want: map[string]scored{"a1": {0, 100}, "a2": {0, 100}, "b1": {0, 100}},
+			pod: fixture.Pod("shop/new").Spread(soft()), want: map[string]nodeScore{"a1": {0, 100}, "a2": {0, 100}, "b1": {0, 100}},
 		},
 		// Five hosts weigh log(7) = 1.946, and three zones log(5) = 1.609, since
 		// to have none is a domain, too; the skews add 2 and 4. So z1 has
 		// 1.946 + 2 + 1.609 + 4, and a1, which has no zone, 1.946 + 2.
 		"the system's defaults take nodes without a zone": {
-			pod: web("new"), more: []runtime.Object{
-				service, fixture.Node("z1").Zone("z").Obj(), web("4").On("z1").Obj(), fixture.Node("y1").Zone("y").Obj(),
+			pod: webPod("new"), more: []runtime.Object{
+				service, fixture.Node("z1").Zone("z").Obj(), webPod("4").On("z1").Obj(), fixture.Node("y1").Zone("y").Obj(),
 			},
-			want: map[string]scored{"a1": {4, 100}, "a2": {4, 100}, "b1": {4, 100}, "z1": {10, 40}, "y1": {6, 80}},
+			want: map[string]nodeScore{"a1": {4, 100}, "a2": {4, 100}, "b1": {4, 100}, "z1": {10, 40}, "y1": {6, 80}},
 		},
 		"listed defaults do not": {
-			args: byList(byDefault("zone", v1.ScheduleAnyway)), pod: web("new"), more: []runtime.Object{service, fixture.Node("stray").Obj()},
-			want: map[string]scored{"a1": {3, 33}, "a2": {3, 33}, "b1": {1, 100}, "stray": {0, 0}},
+			args: argsWithDefaults(defaultConstraint("zone", v1.ScheduleAnyway)), pod: webPod("new"), more: []runtime.Object{service, fixture.Node("stray").Obj()},
+			want: map[string]nodeScore{"a1": {3, 33}, "a2": {3, 33}, "b1": {1, 100}, "stray": {0, 0}},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			p, s := play(t, c.args, append(zones(), c.more...)...)
+			p, s := newPlugin(t, c.args, append(zonedCluster(), c.more...)...)
 			var nodes []fwk.NodeInfo
 			for _, node := range s.Nodes() {
 				if name := node.Node().Name; len(c.without) == 0 || name != c.without[0] {
 					nodes = append(nodes, node)
 				}
 			}
-			if diff := cmp.Diff(c.want, score(t, p, c.pod.Obj(), nodes)); diff != "" {
+			if diff := cmp.Diff(c.want, runScore(t, p, c.pod.Obj(), nodes)); diff != "" {
 				t.Errorf("scores (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func score(t *testing.T, p *Plugin, pod *v1.Pod, nodes []fwk.NodeInfo) map[string]scored {
+func runScore(t *testing.T, p *Plugin, pod *v1.Pod, nodes []fwk.NodeInfo) map[string]nodeScore {
 	t.Helper()
 	state := framework.NewCycleState()
 	if status := p.PreScore(t.Context(), state, pod, nodes); !status.IsSuccess() {
@@ -115,24 +115,24 @@ func score(t *testing.T, p *Plugin, pod *v1.Pod, nodes []fwk.NodeInfo) map[strin
 	if status := p.ScoreExtensions().NormalizeScore(t.Context(), state, pod, list); !status.IsSuccess() {
 		t.Fatalf("NormalizeScore: %v", status)
 	}
-	got := map[string]scored{}
+	got := map[string]nodeScore{}
 	for _, node := range list {
-		got[node.Name] = scored{raw[node.Name], node.Score}
+		got[node.Name] = nodeScore{raw[node.Name], node.Score}
 	}
 	return got
 }
 
-func TestPreScoreSkipsPodsThatNobodySpreads(t *testing.T) {
+func TestPreScoreSkipsPodsWithoutSoftConstraints(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		pod     *fixture.PodBuilder
 		objects []runtime.Object
 	}{
-		"a pod of no service and no controller": {pod: web("new"), objects: zones()},
-		"a pod with hard constraints":           {pod: web("new").Spread(evenly()), objects: zones()},
-		"any pod where there are no nodes":      {pod: web("new").Spread(fixture.RatherEvenly("zone", "app", "web"))},
+		"a pod of no service and no controller": {pod: webPod("new"), objects: zonedCluster()},
+		"a pod with hard constraints":           {pod: webPod("new").Spread(zoneConstraint()), objects: zonedCluster()},
+		"any pod where there are no nodes":      {pod: webPod("new").Spread(fixture.SoftSpreadConstraint("zone", "app", "web"))},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			p, s := play(t, nil, c.objects...)
+			p, s := newPlugin(t, nil, c.objects...)
 			if status := p.PreScore(t.Context(), framework.NewCycleState(), c.pod.Obj(), s.Nodes()); !status.IsSkip() {
 				t.Errorf("status %v, want Skip", status)
 			}

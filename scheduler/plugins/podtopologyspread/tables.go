@@ -8,17 +8,17 @@ import (
 // those in the same domain of the only rule by domain, with as many pods under
 // the only rule by host. There are few, and a logarithm's multiples take long to
 // round.
-type crowdTable struct {
+type scoreTable struct {
 	// labelled are the domains of the rule by domain, hosts those of the rule by
 	// host; nil where there is no such rule.
-	labelled, hosts *framework.Domains
-	nodes           *framework.NodeNumbers
-	cells           []cell // by domain, tableWidth for each
-	call            uint32
+	domains, hosts *framework.Domains
+	nodeCounts     *framework.NodeCounts
+	entries        []scoreEntry // by domain, tableWidth for each
+	call           uint32
 }
 
 // cell is a score, and the call in which it was found.
-type cell struct {
+type scoreEntry struct {
 	call  uint32
 	score int64
 }
@@ -26,20 +26,20 @@ type cell struct {
 const (
 	// tableWidth is how many cells a domain has: one for nodes that are no host,
 	// and one each for 0 pods and up.
-	tableWidth = 8
+	entriesPerDomain = 8
 	// maxTableDomains bounds a table; more domains leave few nodes to each.
 	maxTableDomains = 1024
 )
 
 // tableOf returns the table for rules, nil where these have no such order.
-func tableOf(rules []softRule) *crowdTable {
-	t := &crowdTable{}
+func newScoreTable(rules []softConstraint) *scoreTable {
+	t := &scoreTable{}
 	for i := range rules {
 		switch rule := &rules[i]; {
-		case rule.nodes != nil && t.hosts == nil:
-			t.hosts, t.nodes = rule.labelled, rule.nodes
-		case rule.nodes == nil && t.labelled == nil:
-			t.labelled = rule.labelled
+		case rule.nodeCounts != nil && t.hosts == nil:
+			t.hosts, t.nodeCounts = rule.nodeDomains, rule.nodeCounts
+		case rule.nodeCounts == nil && t.domains == nil:
+			t.domains = rule.nodeDomains
 		default:
 			return nil
 		}
@@ -48,55 +48,55 @@ func tableOf(rules []softRule) *crowdTable {
 }
 
 // begin makes room for all domains; it reports false when they are too many.
-func (t *crowdTable) begin() bool {
-	size := tableWidth
-	if t.labelled != nil {
-		size *= t.labelled.Len()
+func (t *scoreTable) begin() bool {
+	size := entriesPerDomain
+	if t.domains != nil {
+		size *= t.domains.Len()
 	}
-	if size > tableWidth*maxTableDomains {
+	if size > entriesPerDomain*maxTableDomains {
 		return false
 	}
-	if t.call++; t.call == 0 || len(t.cells) < size {
-		t.cells, t.call = make([]cell, size), 1
+	if t.call++; t.call == 0 || len(t.entries) < size {
+		t.entries, t.call = make([]scoreEntry, size), 1
 	}
 	return true
 }
 
 // fill puts the scores of nodes that all count into scores.
-func (t *crowdTable) fill(f *scoreForm, slots []framework.Slot, scores []int64) {
+func (t *scoreTable) fill(f *batchScore, slots []framework.Slot, scores []int64) {
 	if !t.begin() {
 		for i, slot := range slots {
-			scores[i] = f.crowd(slot)
+			scores[i] = f.scoreNode(slot)
 		}
 		return
 	}
 	var domains, hosts []int32
 	var counts []int32
-	if t.labelled != nil {
-		domains = t.labelled.Of()
+	if t.domains != nil {
+		domains = t.domains.BySlot()
 	}
 	if t.hosts != nil {
-		hosts, counts = t.hosts.Of(), t.nodes.By
+		hosts, counts = t.hosts.BySlot(), t.nodeCounts.BySlot
 	}
 	for i, slot := range slots {
 		at := 0
 		if domains != nil {
-			at = int(domains[slot]) * tableWidth
+			at = int(domains[slot]) * entriesPerDomain
 		}
 		if hosts != nil && hosts[slot] != framework.NoDomain {
 			at++
 			if int(slot) < len(counts) {
-				if pods := int(counts[slot]); pods < tableWidth-1 {
+				if pods := int(counts[slot]); pods < entriesPerDomain-1 {
 					at += pods
 				} else {
-					scores[i] = f.crowd(slot)
+					scores[i] = f.scoreNode(slot)
 					continue
 				}
 			}
 		}
-		c := &t.cells[at]
+		c := &t.entries[at]
 		if c.call != t.call {
-			c.call, c.score = t.call, f.crowd(slot)
+			c.call, c.score = t.call, f.scoreNode(slot)
 		}
 		scores[i] = c.score
 	}
@@ -104,23 +104,23 @@ func (t *crowdTable) fill(f *scoreForm, slots []framework.Slot, scores []int64) 
 
 // turnTable remembers what scores are turned round to, for those close to the
 // least: many nodes have the same, and a division takes long.
-type turnTable struct {
-	least, most int64
-	known       [64]bool
-	turned      [64]int64
+type normalizeTable struct {
+	minScore, maxScore int64
+	known              [64]bool
+	scores             [64]int64
 }
 
-func (t *turnTable) begin(least, most int64) {
-	*t = turnTable{least: least, most: most}
+func (t *normalizeTable) reset(least, most int64) {
+	*t = normalizeTable{minScore: least, maxScore: most}
 }
 
-func (t *turnTable) of(score int64) int64 {
-	at := score - t.least
+func (t *normalizeTable) normalize(score int64) int64 {
+	at := score - t.minScore
 	if at < 0 || at >= int64(len(t.known)) {
-		return turned(score, t.least, t.most)
+		return reversedScore(score, t.minScore, t.maxScore)
 	}
 	if !t.known[at] {
-		t.known[at], t.turned[at] = true, turned(score, t.least, t.most)
+		t.known[at], t.scores[at] = true, reversedScore(score, t.minScore, t.maxScore)
 	}
-	return t.turned[at]
+	return t.scores[at]
 }

@@ -33,11 +33,13 @@ func (*Plugin) Name() string { return Name }
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodSchedulingGatesEliminated},
-		QueueingHintFn: afterLastGate,
+		QueueingHintFn: isSchedulableAfterGatesEliminated,
 	}}, nil
 }
 
-func afterLastGate(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) { return fwk.Queue, nil }
+func isSchedulableAfterGatesEliminated(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
+	return fwk.Queue, nil
+}
 
 // PreEnqueue refuses a pod with gates and names them.
 func (*Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {

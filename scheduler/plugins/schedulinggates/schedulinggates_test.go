@@ -17,7 +17,7 @@ func TestPreEnqueue(t *testing.T) {
 	}{
 		"a pod without gates may queue": {pod: fixture.Pod("a").Obj()},
 		"a pod with gates waits, and is told for which": {
-			pod: fixture.Pod("a").Gate("quota").Gate("review").Obj(),
+			pod: fixture.Pod("a").SchedulingGate("quota").SchedulingGate("review").Obj(),
 			want: fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 				"waiting for scheduling gates: [quota review]"),
 		},

@@ -57,7 +57,7 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	points := make([]float64, len(scores))
 	for _, label := range p.args.AntiAffinityLabelsPreference {
-		if err := p.share(label, scores, points); err != nil {
+		if err := p.addLabelScore(label, scores, points); err != nil {
 			return fwk.AsStatus(err)
 		}
 	}
@@ -68,7 +68,7 @@ func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, 
 }
 
 // share adds what one label is worth.
-func (p *Plugin) share(label string, counts fwk.NodeScoreList, points []float64) error {
+func (p *Plugin) addLabelScore(label string, counts fwk.NodeScoreList, points []float64) error {
 	var total int64
 	values, pods := make([]*string, len(counts)), map[string]int64{}
 	for i, c := range counts {

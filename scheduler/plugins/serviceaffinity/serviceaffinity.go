@@ -23,8 +23,8 @@ const (
 	// Name is how profiles name the plugin.
 	Name = "ServiceAffinity"
 
-	reasonElsewhere = "node(s) didn't match service affinity"
-	stateKey        = "PreFilter" + Name
+	reasonNotMatched  = "node(s) didn't match service affinity"
+	preFilterStateKey = "PreFilter" + Name
 )
 
 // Plugin knows which pods belong together by Services and by their own labels.
@@ -70,28 +70,28 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 
 // alike are the placed pods that have the pod's own labels, in its namespace, and
 // whether a Service selects it.
-type alike struct {
-	pods   []placed
-	served bool
+type preFilterState struct {
+	matchingPods []podOnNode
+	hasService   bool
 }
 
 // placed is a pod and the name of the node that it is on, or is thought of as on:
 // the spec of a nominated pod names none.
-type placed struct {
+type podOnNode struct {
 	*v1.Pod
 	node string
 }
 
-func placedOn(pod *v1.Pod, node fwk.NodeInfo) placed {
+func newPodOnNode(pod *v1.Pod, node fwk.NodeInfo) podOnNode {
 	if fault.NominatedSiblingNowhere {
-		return placed{pod, pod.Spec.NodeName}
+		return podOnNode{pod, pod.Spec.NodeName}
 	}
-	return placed{pod, node.Node().Name}
+	return podOnNode{pod, node.Node().Name}
 }
 
 // Clone copies what AddPod and RemovePod change.
-func (a *alike) Clone() fwk.StateData {
-	return &alike{pods: append([]placed(nil), a.pods...), served: a.served}
+func (a *preFilterState) Clone() fwk.StateData {
+	return &preFilterState{matchingPods: append([]podOnNode(nil), a.matchingPods...), hasService: a.hasService}
 }
 
 // PreFilter looks for the pods that the pod belongs with.
@@ -107,20 +107,20 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return nil, fwk.AsStatus(fmt.Errorf("listing nodes: %w", err))
 	}
-	found := &alike{served: len(services) > 0}
+	found := &preFilterState{hasService: len(services) > 0}
 	for _, node := range nodes {
 		for _, other := range node.GetPods() {
-			if belongs(pod, other.GetPod()) {
-				found.pods = append(found.pods, placedOn(other.GetPod(), node))
+			if hasLabelsOf(pod, other.GetPod()) {
+				found.matchingPods = append(found.matchingPods, newPodOnNode(other.GetPod(), node))
 			}
 		}
 	}
-	state.Write(stateKey, found)
+	state.Write(preFilterStateKey, found)
 	return nil, nil
 }
 
 // belongs says whether other has the pod's namespace and all of its labels.
-func belongs(pod, other *v1.Pod) bool {
+func hasLabelsOf(pod, other *v1.Pod) bool {
 	return pod.Namespace == other.Namespace && labels.SelectorFromSet(pod.Labels).Matches(labels.Set(other.Labels))
 }
 
@@ -132,22 +132,22 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 // the pod's spec; where a nominated pod was the first of its Service, Filter ended
 // in an error until that pod was bound.
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	found, status := p.read(state)
-	if found != nil && belongs(pod, added.GetPod()) {
-		found.pods = append(found.pods, placedOn(added.GetPod(), node))
+	found, status := p.getPreFilterState(state)
+	if found != nil && hasLabelsOf(pod, added.GetPod()) {
+		found.matchingPods = append(found.matchingPods, newPodOnNode(added.GetPod(), node))
 	}
 	return status
 }
 
 // RemovePod counts a pod out.
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, pod *v1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	found, status := p.read(state)
-	if found == nil || !belongs(pod, removed.GetPod()) {
+	found, status := p.getPreFilterState(state)
+	if found == nil || !hasLabelsOf(pod, removed.GetPod()) {
 		return status
 	}
-	for i, other := range found.pods {
+	for i, other := range found.matchingPods {
 		if other.Name == removed.GetPod().Name {
-			found.pods = append(found.pods[:i:i], found.pods[i+1:]...)
+			found.matchingPods = append(found.matchingPods[:i:i], found.matchingPods[i+1:]...)
 			break
 		}
 	}
@@ -155,17 +155,17 @@ func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 }
 
 // read returns what PreFilter found; nil without arguments that ask for it.
-func (p *Plugin) read(state fwk.CycleState) (*alike, *fwk.Status) {
+func (p *Plugin) getPreFilterState(state fwk.CycleState) (*preFilterState, *fwk.Status) {
 	if len(p.args.AffinityLabels) == 0 {
 		return nil, nil
 	}
-	data, err := state.Read(stateKey)
+	data, err := state.Read(preFilterStateKey)
 	if err != nil {
-		return nil, fwk.AsStatus(fmt.Errorf("reading %q: %w", stateKey, err))
+		return nil, fwk.AsStatus(fmt.Errorf("reading %q: %w", preFilterStateKey, err))
 	}
-	found, ok := data.(*alike)
+	found, ok := data.(*preFilterState)
 	if !ok {
-		return nil, fwk.AsStatus(fmt.Errorf("%q holds a %T", stateKey, data))
+		return nil, fwk.AsStatus(fmt.Errorf("%q holds a %T", preFilterStateKey, data))
 	}
 	return found, nil
 }
@@ -176,29 +176,29 @@ func (p *Plugin) read(state fwk.CycleState) (*alike, *fwk.Status) {
 //
 // Source: pkg/scheduler/framework/plugins/serviceaffinity of Kubernetes 1.22.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	found, status := p.read(state)
+	found, status := p.getPreFilterState(state)
 	if found == nil {
 		return status
 	}
 	want := labels.Set{}
-	take(want, p.args.AffinityLabels, pod.Spec.NodeSelector)
-	if len(want) < len(p.args.AffinityLabels) && found.served {
-		if first := firstOf(found.pods, node); first != nil {
+	addMissingLabels(want, p.args.AffinityLabels, pod.Spec.NodeSelector)
+	if len(want) < len(p.args.AffinityLabels) && found.hasService {
+		if first := firstPresent(found.matchingPods, node); first != nil {
 			home, err := p.nodes.NodeInfos().Get(first.node)
 			if err != nil {
 				return fwk.AsStatus(fmt.Errorf("looking for the node of pod %s/%s: %w", first.Namespace, first.Name, err))
 			}
-			take(want, p.args.AffinityLabels, home.Node().Labels)
+			addMissingLabels(want, p.args.AffinityLabels, home.Node().Labels)
 		}
 	}
 	if !labels.SelectorFromSet(want).Matches(labels.Set(node.Node().Labels)) {
-		return fwk.NewStatus(fwk.Unschedulable, reasonElsewhere)
+		return fwk.NewStatus(fwk.Unschedulable, reasonNotMatched)
 	}
 	return nil
 }
 
 // take adds the labels that want lacks and from has.
-func take(want labels.Set, names []string, from map[string]string) {
+func addMissingLabels(want labels.Set, names []string, from map[string]string) {
 	for _, name := range names {
 		if _, there := want[name]; there {
 			continue
@@ -211,7 +211,7 @@ func take(want labels.Set, names []string, from map[string]string) {
 
 // firstOf is the first pod that is still where it was: preemption takes pods from
 // the node that is asked about.
-func firstOf(pods []placed, node fwk.NodeInfo) *placed {
+func firstPresent(pods []podOnNode, node fwk.NodeInfo) *podOnNode {
 	for i, pod := range pods {
 		if pod.node != node.Node().Name {
 			return &pods[i]

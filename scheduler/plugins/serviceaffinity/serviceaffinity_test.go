@@ -16,7 +16,7 @@ import (
 )
 
 // town is a handle with nodes, in their order, and services.
-type town struct {
+type fakeHandle struct {
 	fwk.Handle
 	fwk.SharedLister
 	fwk.NodeInfoLister
@@ -24,12 +24,12 @@ type town struct {
 	informers informers.SharedInformerFactory
 }
 
-func (t *town) SnapshotSharedLister() fwk.SharedLister                 { return t }
-func (t *town) SharedInformerFactory() informers.SharedInformerFactory { return t.informers }
-func (t *town) NodeInfos() fwk.NodeInfoLister                          { return t }
-func (t *town) List() ([]fwk.NodeInfo, error)                          { return t.nodes, nil }
+func (t *fakeHandle) SnapshotSharedLister() fwk.SharedLister                 { return t }
+func (t *fakeHandle) SharedInformerFactory() informers.SharedInformerFactory { return t.informers }
+func (t *fakeHandle) NodeInfos() fwk.NodeInfoLister                          { return t }
+func (t *fakeHandle) List() ([]fwk.NodeInfo, error)                          { return t.nodes, nil }
 
-func (t *town) Get(name string) (fwk.NodeInfo, error) {
+func (t *fakeHandle) Get(name string) (fwk.NodeInfo, error) {
 	for _, node := range t.nodes {
 		if node.Node().Name == name {
 			return node, nil
@@ -38,7 +38,7 @@ func (t *town) Get(name string) (fwk.NodeInfo, error) {
 	return nil, fmt.Errorf("no node %s", name)
 }
 
-func (t *town) node(name string, labels map[string]string, pods ...*v1.Pod) {
+func (t *fakeHandle) addNode(name string, labels map[string]string, pods ...*v1.Pod) {
 	object := fixture.Node(name).Obj()
 	object.Labels = labels
 	node := framework.NewNodeInfo()
@@ -50,9 +50,9 @@ func (t *town) node(name string, labels map[string]string, pods ...*v1.Pod) {
 	t.nodes = append(t.nodes, node)
 }
 
-func newTown(t *testing.T, services ...*v1.Service) *town {
+func newFakeHandle(t *testing.T, services ...*v1.Service) *fakeHandle {
 	t.Helper()
-	made := &town{informers: informers.NewSharedInformerFactory(nil, 0)}
+	made := &fakeHandle{informers: informers.NewSharedInformerFactory(nil, 0)}
 	for _, service := range services {
 		if err := made.informers.Core().V1().Services().Informer().GetIndexer().Add(service); err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func newTown(t *testing.T, services ...*v1.Service) *town {
 	return made
 }
 
-func plugin(t *testing.T, in *town, args *ServiceAffinityArgs) *Plugin {
+func newPlugin(t *testing.T, in *fakeHandle, args *ServiceAffinityArgs) *Plugin {
 	t.Helper()
 	made, err := New(t.Context(), args, in)
 	if err != nil {
@@ -70,7 +70,7 @@ func plugin(t *testing.T, in *town, args *ServiceAffinityArgs) *Plugin {
 	return made.(*Plugin)
 }
 
-func web(name string) *v1.Pod { return fixture.Pod(name).Label("app", "web").Obj() }
+func webPod(name string) *v1.Pod { return fixture.Pod(name).Label("app", "web").Obj() }
 
 func TestFilter(t *testing.T) {
 	zone := &ServiceAffinityArgs{AffinityLabels: []string{"zone", "rack"}}
@@ -82,41 +82,41 @@ func TestFilter(t *testing.T) {
 		fits     []string
 	}{
 		"the first pod of a service goes anywhere": {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, fits: []string{"a1", "a2", "b1"}},
-		"the next one follows it":                  {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: web("first"), fits: []string{"a1"}},
+		"the next one follows it":                  {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: webPod("first"), fits: []string{"a1"}},
 		"what the pod asks for itself is asked for instead": {
-			args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: web("first"), wants: map[string]string{"rack": "2"}, fits: []string{"a2"},
+			args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: webPod("first"), wants: map[string]string{"rack": "2"}, fits: []string{"a2"},
 		},
-		"without a service nobody is followed":     {args: zone, placed: web("first"), fits: []string{"a1", "a2", "b1"}},
+		"without a service nobody is followed":     {args: zone, placed: webPod("first"), fits: []string{"a1", "a2", "b1"}},
 		"another's pods are not followed":          {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: fixture.Pod("db").Label("app", "db").Obj(), fits: []string{"a1", "a2", "b1"}},
-		"nor are those of another namespace":       {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: elsewhere(web("first")), fits: []string{"a1", "a2", "b1"}},
-		"without labels nothing is asked":          {args: &ServiceAffinityArgs{}, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: web("first"), fits: []string{"a1", "a2", "b1"}},
+		"nor are those of another namespace":       {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: inOtherNamespace(webPod("first")), fits: []string{"a1", "a2", "b1"}},
+		"without labels nothing is asked":          {args: &ServiceAffinityArgs{}, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: webPod("first"), fits: []string{"a1", "a2", "b1"}},
 		"what the pod asks for, it asks for alone": {args: zone, wants: map[string]string{"zone": "b"}, fits: []string{"b1"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			in := newTown(t, c.services...)
+			in := newFakeHandle(t, c.services...)
 			var there []*v1.Pod
 			if c.placed != nil {
 				there = append(there, c.placed)
 			}
-			in.node("a1", map[string]string{"zone": "a", "rack": "1"}, there...)
-			in.node("a2", map[string]string{"zone": "a", "rack": "2"})
-			in.node("b1", map[string]string{"zone": "b", "rack": "1"})
-			pod := web("next")
+			in.addNode("a1", map[string]string{"zone": "a", "rack": "1"}, there...)
+			in.addNode("a2", map[string]string{"zone": "a", "rack": "2"})
+			in.addNode("b1", map[string]string{"zone": "b", "rack": "1"})
+			pod := webPod("next")
 			pod.Spec.NodeSelector = c.wants
-			if diff := cmp.Diff(c.fits, fits(t, plugin(t, in, c.args), in, pod)); diff != "" {
+			if diff := cmp.Diff(c.fits, feasibleNodes(t, newPlugin(t, in, c.args), in, pod)); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func elsewhere(pod *v1.Pod) *v1.Pod {
+func inOtherNamespace(pod *v1.Pod) *v1.Pod {
 	pod.Namespace = "elsewhere"
 	return pod
 }
 
 // fits are the nodes that the plugin lets the pod have.
-func fits(t *testing.T, p *Plugin, in *town, pod *v1.Pod) []string {
+func feasibleNodes(t *testing.T, p *Plugin, in *fakeHandle, pod *v1.Pod) []string {
 	t.Helper()
 	state := framework.NewCycleState()
 	if _, status := p.PreFilter(t.Context(), state, pod, in.nodes); !status.IsSuccess() {
@@ -127,7 +127,7 @@ func fits(t *testing.T, p *Plugin, in *town, pod *v1.Pod) []string {
 		switch status := p.Filter(t.Context(), state, pod, node); {
 		case status.IsSuccess():
 			names = append(names, node.Node().Name)
-		case status.Code() != fwk.Unschedulable || status.Message() != reasonElsewhere:
+		case status.Code() != fwk.Unschedulable || status.Message() != reasonNotMatched:
 			t.Errorf("%s: %v", node.Node().Name, status)
 		}
 	}
@@ -135,13 +135,13 @@ func fits(t *testing.T, p *Plugin, in *town, pod *v1.Pod) []string {
 }
 
 // Preemption asks what would be without a pod, and with it again.
-func TestPreemptionTakesPodsOutAndIn(t *testing.T) {
-	in := newTown(t, fixture.Service("web", "app", "web"))
-	first := web("first")
-	in.node("a", map[string]string{"zone": "a"}, first)
-	in.node("b", map[string]string{"zone": "b"})
-	p := plugin(t, in, &ServiceAffinityArgs{AffinityLabels: []string{"zone"}})
-	state, pod := framework.NewCycleState(), web("next")
+func TestRemovePodAndAddPod(t *testing.T) {
+	in := newFakeHandle(t, fixture.Service("web", "app", "web"))
+	first := webPod("first")
+	in.addNode("a", map[string]string{"zone": "a"}, first)
+	in.addNode("b", map[string]string{"zone": "b"})
+	p := newPlugin(t, in, &ServiceAffinityArgs{AffinityLabels: []string{"zone"}})
+	state, pod := framework.NewCycleState(), webPod("next")
 	if _, status := p.PreFilter(t.Context(), state, pod, in.nodes); !status.IsSuccess() {
 		t.Fatal(status)
 	}
@@ -166,24 +166,24 @@ func TestFilterFollowsAPodThatIsNominated(t *testing.T) {
 		want   map[string]bool
 	}{
 		"the first pod of the service is nominated for the node": {want: map[string]bool{"a1": true, "b1": true}},
-		"another pod of the service has a node":                  {placed: web("first"), want: map[string]bool{"a1": true, "b1": false}},
+		"another pod of the service has a node":                  {placed: webPod("first"), want: map[string]bool{"a1": true, "b1": false}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			in := newTown(t, fixture.Service("web", "app", "web"))
+			in := newFakeHandle(t, fixture.Service("web", "app", "web"))
 			var there []*v1.Pod
 			if c.placed != nil {
 				there = append(there, c.placed)
 			}
-			in.node("a1", map[string]string{"zone": "a"}, there...)
-			in.node("b1", map[string]string{"zone": "b"})
-			p := plugin(t, in, &ServiceAffinityArgs{AffinityLabels: []string{"zone"}})
-			state, pod := framework.NewCycleState(), web("next")
+			in.addNode("a1", map[string]string{"zone": "a"}, there...)
+			in.addNode("b1", map[string]string{"zone": "b"})
+			p := newPlugin(t, in, &ServiceAffinityArgs{AffinityLabels: []string{"zone"}})
+			state, pod := framework.NewCycleState(), webPod("next")
 			if _, status := p.PreFilter(t.Context(), state, pod, in.nodes); !status.IsSuccess() {
 				t.Fatal(status)
 			}
 			got := map[string]bool{}
 			for _, node := range in.nodes {
-				nominated := framework.NewNodeInfo(web("nominated")).GetPods()[0]
+				nominated := framework.NewNodeInfo(webPod("nominated")).GetPods()[0]
 				on, state := node.Snapshot(), state.Clone()
 				on.AddPodInfo(nominated)
 				if status := p.AddPod(t.Context(), state, pod, nominated, on); !status.IsSuccess() {
@@ -203,7 +203,7 @@ func TestFilterFollowsAPodThatIsNominated(t *testing.T) {
 }
 
 func TestScore(t *testing.T) {
-	going := web("going")
+	going := webPod("going")
 	going.DeletionTimestamp = &metav1.Time{}
 	for sentence, c := range map[string]struct {
 		labels   []string
@@ -221,15 +221,15 @@ func TestScore(t *testing.T) {
 		"without labels nothing is scored":                     {services: []*v1.Service{fixture.Service("web", "app", "web")}, want: map[string]int64{"a1": 0, "a2": 0, "b1": 0, "c0": 0}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			in := newTown(t, c.services...)
-			in.node("a1", map[string]string{"zone": "a", "rack": "1"}, web("one"), web("two"), fixture.Pod("db").Label("app", "db").Obj(), going)
-			in.node("a2", map[string]string{"zone": "a", "rack": "2"}, elsewhere(web("far")))
-			in.node("b1", map[string]string{"zone": "b", "rack": "1"}, web("three"))
-			in.node("c0", map[string]string{"rack": "3"})
-			p := plugin(t, in, &ServiceAffinityArgs{AntiAffinityLabelsPreference: c.labels})
+			in := newFakeHandle(t, c.services...)
+			in.addNode("a1", map[string]string{"zone": "a", "rack": "1"}, webPod("one"), webPod("two"), fixture.Pod("db").Label("app", "db").Obj(), going)
+			in.addNode("a2", map[string]string{"zone": "a", "rack": "2"}, inOtherNamespace(webPod("far")))
+			in.addNode("b1", map[string]string{"zone": "b", "rack": "1"}, webPod("three"))
+			in.addNode("c0", map[string]string{"rack": "3"})
+			p := newPlugin(t, in, &ServiceAffinityArgs{AntiAffinityLabelsPreference: c.labels})
 			var scores fwk.NodeScoreList
 			for _, node := range in.nodes {
-				count, status := p.Score(t.Context(), framework.NewCycleState(), web("next"), node)
+				count, status := p.Score(t.Context(), framework.NewCycleState(), webPod("next"), node)
 				if !status.IsSuccess() {
 					t.Fatal(status)
 				}

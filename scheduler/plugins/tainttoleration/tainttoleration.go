@@ -19,29 +19,29 @@ const (
 	// Name is how profiles name the plugin.
 	Name = "TaintToleration"
 
-	reasonTainted = "node(s) had untolerated taint(s)"
+	reasonUntoleratedTaint = "node(s) had untolerated taint(s)"
 
 	// nodeTaints and cloudTaints are the prefixes of the taints that Kubernetes
 	// and cloud providers set by a node's state.
-	nodeTaints  = "node.kubernetes.io"
-	cloudTaints = "node.cloudprovider.kubernetes.io"
+	nodeTaintPrefix          = "node.kubernetes.io"
+	cloudProviderTaintPrefix = "node.cloudprovider.kubernetes.io"
 
-	scoreKey fwk.StateKey = Name + "/score"
+	preScoreStateKey fwk.StateKey = Name + "/score"
 )
 
 // Plugin compares taints with tolerations.
 type Plugin struct{}
 
 var (
-	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
-	_ fwk.FilterPlugin      = (*Plugin)(nil)
-	_ fwk.PreScorePlugin    = (*Plugin)(nil)
-	_ fwk.ScorePlugin       = (*Plugin)(nil)
-	_ fwk.ScoreExtensions   = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions = (*Plugin)(nil)
-	_ fwk.SignPlugin        = (*Plugin)(nil)
-	_ framework.Reader      = (*Plugin)(nil)
-	_ framework.Excluder    = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin         = (*Plugin)(nil)
+	_ fwk.FilterPlugin            = (*Plugin)(nil)
+	_ fwk.PreScorePlugin          = (*Plugin)(nil)
+	_ fwk.ScorePlugin             = (*Plugin)(nil)
+	_ fwk.ScoreExtensions         = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions       = (*Plugin)(nil)
+	_ fwk.SignPlugin              = (*Plugin)(nil)
+	_ framework.ReadsDeclarer     = (*Plugin)(nil)
+	_ framework.PermanentRejecter = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
@@ -66,31 +66,31 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	return []fwk.ClusterEventWithHint{
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeTaint},
-			QueueingHintFn: afterNode,
+			QueueingHintFn: isSchedulableAfterNodeChange,
 		},
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodToleration},
-			QueueingHintFn: afterToleration,
+			QueueingHintFn: isSchedulableAfterPodTolerationChange,
 		},
 	}, nil
 }
 
 // afterNode queues the pod when no taint of the node is in its way and the
 // node is new or had one that was.
-func afterNode(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	wasClosed := before == nil || repels(before, pod)
-	if wasClosed && !repels(after, pod) {
+	wasClosed := before == nil || hasUntoleratedTaint(before, pod)
+	if wasClosed && !hasUntoleratedTaint(after, pod) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
 }
 
 // afterToleration queues the pod: any toleration may be the one that it lacked.
-func afterToleration(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
+func isSchedulableAfterPodTolerationChange(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
 	return fwk.Queue, nil
 }
 
@@ -105,8 +105,8 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 // Filter refuses a node with a NoSchedule or NoExecute taint that the pod does
 // not tolerate.
 func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if repels(node.Node(), pod) {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonTainted)
+	if hasUntoleratedTaint(node.Node(), pod) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonUntoleratedTaint)
 	}
 	return nil
 }
@@ -114,49 +114,49 @@ func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk
 // Excludes reports whether the pod does not tolerate a taint that somebody put
 // on the node. Taints that Kubernetes sets while a node is not ready, under
 // pressure, or being initialized go by themselves.
-func (*Plugin) Excludes(_ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
+func (*Plugin) RejectsPermanently(_ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
 	lasting := slices.DeleteFunc(slices.Clone(node.Node().Spec.Taints), func(taint v1.Taint) bool {
 		prefix, _, _ := strings.Cut(taint.Key, "/")
-		return prefix == nodeTaints || prefix == cloudTaints
+		return prefix == nodeTaintPrefix || prefix == cloudProviderTaintPrefix
 	})
 	return framework.UntoleratedTaint(lasting, pod.Spec.Tolerations) != nil
 }
 
-func repels(node *v1.Node, pod *v1.Pod) bool {
+func hasUntoleratedTaint(node *v1.Node, pod *v1.Pod) bool {
 	return framework.UntoleratedTaint(node.Spec.Taints, pod.Spec.Tolerations) != nil
 }
 
 // advisory holds the tolerations that can cover a PreferNoSchedule taint.
-type advisory []v1.Toleration
+type preScoreState []v1.Toleration
 
 // Clone returns the same value: nothing changes it.
-func (a advisory) Clone() fwk.StateData { return a }
+func (a preScoreState) Clone() fwk.StateData { return a }
 
 // PreScore picks out the tolerations that matter to Score. It never skips:
 // that would cost every node the full score that no advice against it earns.
 func (*Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	var tolerations advisory
+	var tolerations preScoreState
 	for _, toleration := range pod.Spec.Tolerations {
 		if toleration.Effect == "" || toleration.Effect == v1.TaintEffectPreferNoSchedule {
 			tolerations = append(tolerations, toleration)
 		}
 	}
-	state.Write(scoreKey, tolerations)
+	state.Write(preScoreStateKey, tolerations)
 	return nil
 }
 
 // Score counts the node's PreferNoSchedule taints that the pod does not
 // tolerate; NormalizeScore turns the count round.
 func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	tolerations, err := framework.Noted[advisory](state, scoreKey, Name, "PreScore")
+	tolerations, err := framework.ReadStateData[preScoreState](state, preScoreStateKey, Name, "PreScore")
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
-	return tolerations.untolerated(node.Node().Spec.Taints), nil
+	return tolerations.countUntolerated(node.Node().Spec.Taints), nil
 }
 
 // untolerated counts the taints that advise against a node in vain.
-func (a advisory) untolerated(taints []v1.Taint) int64 {
+func (a preScoreState) countUntolerated(taints []v1.Taint) int64 {
 	var count int64
 	for i := range taints {
 		if taints[i].Effect == v1.TaintEffectPreferNoSchedule && !framework.Tolerates(a, &taints[i]) {
@@ -172,6 +172,6 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 // NormalizeScore gives 100 to a node without such a taint and 0 to the node
 // with the most.
 func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
-	framework.NormalizeScores(scores, true)
+	framework.DefaultNormalizeScore(scores, true)
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-func infoOf(node *v1.Node) fwk.NodeInfo {
+func newNodeInfo(node *v1.Node) fwk.NodeInfo {
 	info := framework.NewNodeInfo()
 	info.SetNode(node)
 	return info
@@ -37,7 +37,7 @@ func TestFilter(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			got := (&Plugin{}).Filter(t.Context(), framework.NewCycleState(), pod, infoOf(c.node.Obj()))
+			got := (&Plugin{}).Filter(t.Context(), framework.NewCycleState(), pod, newNodeInfo(c.node.Obj()))
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
@@ -89,7 +89,7 @@ func TestScore(t *testing.T) {
 			}
 			var scores fwk.NodeScoreList
 			for _, node := range c.nodes {
-				score, status := plugin.Score(t.Context(), state, c.pod, infoOf(node))
+				score, status := plugin.Score(t.Context(), state, c.pod, newNodeInfo(node))
 				if !status.IsSuccess() {
 					t.Fatal(status)
 				}
@@ -108,7 +108,7 @@ func TestScore(t *testing.T) {
 }
 
 func TestScoreWithoutPreScoreIsAnError(t *testing.T) {
-	_, status := (&Plugin{}).Score(t.Context(), framework.NewCycleState(), fixture.Pod("a").Obj(), infoOf(fixture.Node("n").Obj()))
+	_, status := (&Plugin{}).Score(t.Context(), framework.NewCycleState(), fixture.Pod("a").Obj(), newNodeInfo(fixture.Node("n").Obj()))
 	if !status.IsError() {
 		t.Errorf("status %v, want an error", status)
 	}
@@ -124,13 +124,13 @@ func TestHints(t *testing.T) {
 		want          fwk.QueueingHint
 		wantErr       bool
 	}{
-		"a new node without a hindrance is worth a try": {hint: afterNode, after: free, want: fwk.Queue},
-		"a new node with one is not":                    {hint: afterNode, after: closed, want: fwk.QueueSkip},
-		"a node that loses it is worth a try":           {hint: afterNode, before: closed, after: free, want: fwk.Queue},
-		"a node that never had one is not":              {hint: afterNode, before: free, after: free, want: fwk.QueueSkip},
-		"a node that gets one is not":                   {hint: afterNode, before: free, after: closed, want: fwk.QueueSkip},
-		"any new toleration is worth a try":             {hint: afterToleration, before: pod, after: pod, want: fwk.Queue},
-		"an event about something else is an error":     {hint: afterNode, after: pod, want: fwk.Queue, wantErr: true},
+		"a new node without a hindrance is worth a try": {hint: isSchedulableAfterNodeChange, after: free, want: fwk.Queue},
+		"a new node with one is not":                    {hint: isSchedulableAfterNodeChange, after: closed, want: fwk.QueueSkip},
+		"a node that loses it is worth a try":           {hint: isSchedulableAfterNodeChange, before: closed, after: free, want: fwk.Queue},
+		"a node that never had one is not":              {hint: isSchedulableAfterNodeChange, before: free, after: free, want: fwk.QueueSkip},
+		"a node that gets one is not":                   {hint: isSchedulableAfterNodeChange, before: free, after: closed, want: fwk.QueueSkip},
+		"any new toleration is worth a try":             {hint: isSchedulableAfterPodTolerationChange, before: pod, after: pod, want: fwk.Queue},
+		"an event about something else is an error":     {hint: isSchedulableAfterNodeChange, after: pod, want: fwk.Queue, wantErr: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := c.hint(klog.Background(), pod, c.before, c.after)

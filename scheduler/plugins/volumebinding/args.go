@@ -19,7 +19,7 @@ func Default(args *configv1.VolumeBindingArgs) {
 }
 
 // maxTimeout keeps seconds within what a time.Duration holds.
-const maxTimeout = 1 << 33
+const maxTimeoutSeconds = 1 << 33
 
 // Validate says what is wrong with defaulted args.
 func Validate(args *configv1.VolumeBindingArgs, path *field.Path) field.ErrorList {
@@ -29,7 +29,7 @@ func Validate(args *configv1.VolumeBindingArgs, path *field.Path) field.ErrorLis
 		errs = append(errs, field.Required(path.Child("bindTimeoutSeconds"), "must be a number of seconds"))
 	case *seconds < 0:
 		errs = append(errs, field.Invalid(path.Child("bindTimeoutSeconds"), *seconds, "must not be negative"))
-	case *seconds > maxTimeout:
+	case *seconds > maxTimeoutSeconds:
 		errs = append(errs, field.Invalid(path.Child("bindTimeoutSeconds"), *seconds, "must not be longer than 2^33 seconds"))
 	}
 	return append(errs, framework.ValidateShape(args.Shape, path.Child("shape"))...)

@@ -14,7 +14,7 @@ import (
 // Filter refuses a node where one of the pod's claims cannot be had. What it
 // finds for a node that fits, Reserve claims.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) *fwk.Status {
-	noted, err := noteOf(state)
+	noted, err := getStateData(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -22,36 +22,36 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, info
 		return nil
 	}
 	node := info.Node()
-	made, reasons, err := p.find(noted.claims, node)
+	made, reasons, err := p.findPodVolumes(noted.claims, node)
 	if err != nil {
-		p.volumes.Failed("predicate")
+		p.volumes.CountFailure("predicate")
 		return fwk.AsStatus(err)
 	}
 	if len(reasons) > 0 {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasons...)
 	}
-	noted.put(node.Name, made)
+	noted.setPlan(node.Name, made)
 	return nil
 }
 
 // Excludes reports whether a volume that the pod's claims are bound to cannot be
 // reached from the node. Claims that are not bound yet exclude no node: volumes
 // and storage capacity come and go.
-func (p *Plugin) Excludes(state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) bool {
-	noted, err := noteOf(state)
+func (p *Plugin) RejectsPermanently(state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) bool {
+	noted, err := getStateData(state)
 	if err != nil || noted == nil || len(noted.claims.bound) == 0 {
 		return false
 	}
-	reachable, _, err := p.reachable(noted.claims.bound, node.Node())
+	reachable, _, err := p.checkBoundClaims(noted.claims.bound, node.Node())
 	return err == nil && !reachable
 }
 
 // find makes a plan for a node, or says why there is none.
-func (p *Plugin) find(claims *podClaims, node *v1.Node) (*plan, []string, error) {
+func (p *Plugin) findPodVolumes(claims *podClaims, node *v1.Node) (*plan, []string, error) {
 	var reasons []string
 	gone := false
 	if len(claims.bound) > 0 {
-		reachable, there, err := p.reachable(claims.bound, node)
+		reachable, there, err := p.checkBoundClaims(claims.bound, node)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -59,7 +59,7 @@ func (p *Plugin) find(claims *podClaims, node *v1.Node) (*plan, []string, error)
 			reasons = append(reasons, reasonAffinity)
 		}
 	}
-	made, why, err := p.serve(claims, node)
+	made, why, err := p.planUnboundClaims(claims, node)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -67,14 +67,14 @@ func (p *Plugin) find(claims *podClaims, node *v1.Node) (*plan, []string, error)
 		reasons = append(reasons, why)
 	}
 	if gone {
-		reasons = append(reasons, reasonGone)
+		reasons = append(reasons, reasonVolumeNotFound)
 	}
 	return made, reasons, nil
 }
 
 // reachable says whether the volumes of bound claims can be used on a node, and
 // whether they are there. The first that is not ends the search.
-func (p *Plugin) reachable(claims []*v1.PersistentVolumeClaim, node *v1.Node) (reachable, there bool, err error) {
+func (p *Plugin) checkBoundClaims(claims []*v1.PersistentVolumeClaim, node *v1.Node) (reachable, there bool, err error) {
 	csi := p.csiNode(node.Name)
 	for _, claim := range claims {
 		bound, err := p.volumes.Volume(claim.Spec.VolumeName)
@@ -83,7 +83,7 @@ func (p *Plugin) reachable(claims []*v1.PersistentVolumeClaim, node *v1.Node) (r
 		} else if err != nil {
 			return true, false, err
 		}
-		if bound, err = p.translated(bound, csi); err != nil {
+		if bound, err = p.translateToCSI(bound, csi); err != nil {
 			return false, true, err
 		}
 		if volume.CheckNodeAffinity(bound, node.Labels) != nil {
@@ -104,7 +104,7 @@ func (p *Plugin) csiNode(name string) *storagev1.CSINode {
 
 // serve makes a plan for claims that wait for their first consumer, or says why
 // there is none.
-func (p *Plugin) serve(claims *podClaims, node *v1.Node) (made *plan, why string, err error) {
+func (p *Plugin) planUnboundClaims(claims *podClaims, node *v1.Node) (made *plan, why string, err error) {
 	made = &plan{}
 	var toBind, toProvision []*v1.PersistentVolumeClaim
 	for _, claim := range claims.delayed {
@@ -117,7 +117,7 @@ func (p *Plugin) serve(claims *podClaims, node *v1.Node) (made *plan, why string
 			return made, reasonNoVolume, nil
 		}
 	}
-	left, err := made.match(toBind, claims.volumes, node)
+	left, err := made.findMatchingVolumes(toBind, claims.volumes, node)
 	if err != nil {
 		return nil, "", err
 	}
@@ -127,9 +127,9 @@ func (p *Plugin) serve(claims *podClaims, node *v1.Node) (made *plan, why string
 
 // match finds a volume for each claim, the smallest claim first, and returns the
 // claims that have none.
-func (m *plan) match(claims []*v1.PersistentVolumeClaim, volumes map[string][]*v1.PersistentVolume, node *v1.Node) (left []*v1.PersistentVolumeClaim, err error) {
+func (m *plan) findMatchingVolumes(claims []*v1.PersistentVolumeClaim, volumes map[string][]*v1.PersistentVolume, node *v1.Node) (left []*v1.PersistentVolumeClaim, err error) {
 	slices.SortStableFunc(claims, func(a, b *v1.PersistentVolumeClaim) int {
-		return requested(a).Cmp(*requested(b))
+		return requestedStorage(a).Cmp(*requestedStorage(b))
 	})
 	chosen := map[string]*v1.PersistentVolume{}
 	for _, claim := range claims {

@@ -21,18 +21,18 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
 	}
 	return []fwk.ClusterEventWithHint{
-		event(fwk.StorageClass, fwk.Add|fwk.Update, afterClass),
-		event(fwk.PersistentVolumeClaim, fwk.Add|fwk.Update, afterClaim),
+		event(fwk.StorageClass, fwk.Add|fwk.Update, isSchedulableAfterStorageClassChange),
+		event(fwk.PersistentVolumeClaim, fwk.Add|fwk.Update, isSchedulableAfterPersistentVolumeClaimChange),
 		event(fwk.PersistentVolume, fwk.Add|fwk.Update, nil),
 		event(fwk.Node, fwk.Add|fwk.UpdateNodeLabel, nil),
-		event(fwk.CSINode, fwk.Add|fwk.Update, afterCSINode),
-		event(fwk.CSIDriver, fwk.Update|fwk.Delete, p.afterDriver),
-		event(fwk.CSIStorageCapacity, fwk.Add|fwk.Update, afterCapacity),
+		event(fwk.CSINode, fwk.Add|fwk.Update, isSchedulableAfterCSINodeChange),
+		event(fwk.CSIDriver, fwk.Update|fwk.Delete, p.isSchedulableAfterCSIDriverChange),
+		event(fwk.CSIStorageCapacity, fwk.Add|fwk.Update, isSchedulableAfterCSIStorageCapacityChange),
 	}, nil
 }
 
 // afterClass queues the pod when a class is new or allows other nodes.
-func afterClass(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterStorageClassChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.StorageClass](oldObj, newObj)
 	if err != nil || before == nil || !equality.Semantic.DeepEqual(before.AllowedTopologies, after.AllowedTopologies) {
 		return fwk.Queue, err
@@ -41,7 +41,7 @@ func afterClass(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint,
 }
 
 // afterClaim queues the pod when a claim is its own.
-func afterClaim(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterPersistentVolumeClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	_, after, err := framework.EventObjects[*v1.PersistentVolumeClaim](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -50,7 +50,7 @@ func afterClaim(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHin
 		return fwk.QueueSkip, nil
 	}
 	for i := range pod.Spec.Volumes {
-		if name, _ := claimOf(pod, &pod.Spec.Volumes[i]); name == after.Name {
+		if name, _ := claimName(pod, &pod.Spec.Volumes[i]); name == after.Name {
 			return fwk.Queue, nil
 		}
 	}
@@ -59,7 +59,7 @@ func afterClaim(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHin
 
 // afterCSINode queues the pod when a CSI driver took over from a plugin, or let
 // go.
-func afterCSINode(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterCSINodeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.CSINode](oldObj, newObj)
 	const key = v1.MigratedPluginsAnnotationKey
 	if err != nil || before == nil || before.Annotations[key] != after.Annotations[key] {
@@ -71,7 +71,7 @@ func afterCSINode(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHin
 // afterDriver queues the pod when a driver counts no more what it has left and
 // could serve one of the pod's claims. Upstream looks at volumes that name the
 // driver themselves, which no capacity is counted for.
-func (p *Plugin) afterDriver(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (p *Plugin) isSchedulableAfterCSIDriverChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.CSIDriver](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -79,7 +79,7 @@ func (p *Plugin) afterDriver(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fw
 	counts := func(driver *storagev1.CSIDriver) bool {
 		return driver != nil && driver.Spec.StorageCapacity != nil && *driver.Spec.StorageCapacity
 	}
-	if counts(before) && !counts(after) && p.mayServe(before.Name, pod) {
+	if counts(before) && !counts(after) && p.mayProvision(before.Name, pod) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -87,9 +87,9 @@ func (p *Plugin) afterDriver(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fw
 
 // mayServe says whether one of the pod's claims may be of a class that a driver
 // provisions: what is not known may be.
-func (p *Plugin) mayServe(driver string, pod *v1.Pod) bool {
+func (p *Plugin) mayProvision(driver string, pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
-		name, _ := claimOf(pod, &pod.Spec.Volumes[i])
+		name, _ := claimName(pod, &pod.Spec.Volumes[i])
 		if name == "" {
 			continue
 		}
@@ -106,12 +106,12 @@ func (p *Plugin) mayServe(driver string, pod *v1.Pod) bool {
 }
 
 // afterCapacity queues the pod when larger volumes can be made.
-func afterCapacity(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterCSIStorageCapacityChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.CSIStorageCapacity](oldObj, newObj)
 	if err != nil || before == nil {
 		return fwk.Queue, err
 	}
-	was, is := limitOf(before), limitOf(after)
+	was, is := volumeLimit(before), volumeLimit(after)
 	if is != nil && (was == nil || is.Value() > was.Value()) {
 		return fwk.Queue, nil
 	}

@@ -20,9 +20,9 @@ func TestHints(t *testing.T) {
 	migrated := func(plugins string) *storagev1.CSINode {
 		return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{v1.MigratedPluginsAnnotationKey: plugins}}}
 	}
-	other := counting(true)
+	other := driverWithCapacity(true)
 	other.Name = "other"
-	otherNot := counting(false)
+	otherNot := driverWithCapacity(false)
 	otherNot.Name = "other"
 	for name, c := range map[string]struct {
 		resource      fwk.EventResource
@@ -38,24 +38,24 @@ func TestHints(t *testing.T) {
 		"a driver's node is new":                    {fwk.CSINode, nil, migrated(""), fwk.Queue},
 		"a driver took over":                        {fwk.CSINode, migrated(""), migrated("x"), fwk.Queue},
 		"a driver's node changes in something else": {fwk.CSINode, migrated("x"), migrated("x"), fwk.QueueSkip},
-		"the driver stops counting":                 {fwk.CSIDriver, counting(true), counting(false), fwk.Queue},
-		"the driver is gone":                        {fwk.CSIDriver, counting(true), nil, fwk.Queue},
-		"the driver begins to count":                {fwk.CSIDriver, counting(false), counting(true), fwk.QueueSkip},
+		"the driver stops counting":                 {fwk.CSIDriver, driverWithCapacity(true), driverWithCapacity(false), fwk.Queue},
+		"the driver is gone":                        {fwk.CSIDriver, driverWithCapacity(true), nil, fwk.Queue},
+		"the driver begins to count":                {fwk.CSIDriver, driverWithCapacity(false), driverWithCapacity(true), fwk.QueueSkip},
 		"another driver stops counting":             {fwk.CSIDriver, other, otherNot, fwk.QueueSkip},
-		"there is somewhere new":                    {fwk.CSIStorageCapacity, nil, left("a", "1Gi"), fwk.Queue},
-		"there is more":                             {fwk.CSIStorageCapacity, left("a", "1Gi"), left("a", "2Gi"), fwk.Queue},
-		"there is less":                             {fwk.CSIStorageCapacity, left("a", "2Gi"), left("a", "1Gi"), fwk.QueueSkip},
+		"there is somewhere new":                    {fwk.CSIStorageCapacity, nil, storageCapacity("a", "1Gi"), fwk.Queue},
+		"there is more":                             {fwk.CSIStorageCapacity, storageCapacity("a", "1Gi"), storageCapacity("a", "2Gi"), fwk.Queue},
+		"there is less":                             {fwk.CSIStorageCapacity, storageCapacity("a", "2Gi"), storageCapacity("a", "1Gi"), fwk.QueueSkip},
 		"what is no such object":                    {fwk.CSIStorageCapacity, nil, class, fwk.Queue},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(w *world) {
+			runTest(t, func(w *testEnv) {
 				events, err := w.EventsToRegister(w.ctx)
 				if err != nil {
 					w.t.Fatal(err)
 				}
 				n := slices.IndexFunc(events, func(e fwk.ClusterEventWithHint) bool { return e.Event.Resource == c.resource })
-				hint, _ := events[n].QueueingHintFn(klog.Background(), web("a"), c.before, c.after)
-				w.want("hint", hint, c.want)
+				hint, _ := events[n].QueueingHintFn(klog.Background(), podWithClaims("a"), c.before, c.after)
+				w.expect("hint", hint, c.want)
 			}, class, fixture.Claim("a", "made").Obj())
 		})
 	}

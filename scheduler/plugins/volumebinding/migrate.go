@@ -13,7 +13,7 @@ import (
 
 // migrated are the plugins that were in the tree and whose volumes a CSI driver
 // may serve now.
-var migrated = []string{
+var migratedPlugins = []string{
 	csiplugins.AWSEBSInTreePluginName, csiplugins.GCEPDInTreePluginName, csiplugins.AzureDiskInTreePluginName,
 	csiplugins.CinderInTreePluginName, csiplugins.PortworxVolumePluginName,
 }
@@ -21,7 +21,7 @@ var migrated = []string{
 // translated is a volume as the CSI driver of a node knows it, where one has
 // taken over from the plugin that the volume names: the driver has topology
 // labels of its own.
-func (p *Plugin) translated(of *v1.PersistentVolume, node *storagev1.CSINode) (*v1.PersistentVolume, error) {
+func (p *Plugin) translateToCSI(of *v1.PersistentVolume, node *storagev1.CSINode) (*v1.PersistentVolume, error) {
 	if !p.translator.IsPVMigratable(of) {
 		return of, nil
 	}
@@ -29,7 +29,7 @@ func (p *Plugin) translated(of *v1.PersistentVolume, node *storagev1.CSINode) (*
 	if err != nil {
 		return nil, fmt.Errorf("could not get plugin name from pv: %w", err)
 	}
-	if !slices.Contains(migrated, plugin) || !tookOver(node, plugin) {
+	if !slices.Contains(migratedPlugins, plugin) || !isMigratedOn(node, plugin) {
 		return of, nil
 	}
 	translated, err := p.translator.TranslateInTreePVToCSI(klog.Background(), of)
@@ -40,6 +40,6 @@ func (p *Plugin) translated(of *v1.PersistentVolume, node *storagev1.CSINode) (*
 }
 
 // tookOver says whether a CSI driver serves the plugin's volumes on the node.
-func tookOver(node *storagev1.CSINode, plugin string) bool {
+func isMigratedOn(node *storagev1.CSINode, plugin string) bool {
 	return node != nil && slices.Contains(strings.Split(node.Annotations[v1.MigratedPluginsAnnotationKey], ","), plugin)
 }

@@ -10,24 +10,24 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-const noteKey fwk.StateKey = Name
+const stateKey fwk.StateKey = Name
 
 // note is what one point of an attempt tells the next.
-type note struct {
+type stateData struct {
 	claims *podClaims
 
 	mu sync.Mutex
 	// plans are by node, for those that fit.
-	plans map[string]*plan
+	planByNode map[string]*plan
 	// hold is what was assumed; nil where nothing had to be, or was not yet.
-	hold framework.VolumeHold
+	assumed framework.VolumeHold
 	// unbound says that PreBind has to bind claims.
-	unbound bool
+	needsBinding bool
 }
 
 // Clone returns the same note: what a plan says about a node is good whoever
 // else is there.
-func (n *note) Clone() fwk.StateData { return n }
+func (n *stateData) Clone() fwk.StateData { return n }
 
 // plan is how a pod's unbound claims would be served on a node.
 type plan struct {
@@ -48,20 +48,20 @@ type provision struct {
 	capacity *storagev1.CSIStorageCapacity
 }
 
-func (n *note) put(node string, p *plan) {
+func (n *stateData) setPlan(node string, p *plan) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.plans[node] = p
+	n.planByNode[node] = p
 }
 
-func (n *note) plan(node string) *plan {
+func (n *stateData) planFor(node string) *plan {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.plans[node]
+	return n.planByNode[node]
 }
 
 // noteOf returns what PreFilter noted. It is nil for a pod without claims. In a
 // profile that does not ask PreFilter nothing was noted of any pod.
-func noteOf(state fwk.CycleState) (*note, error) {
-	return framework.Noted[*note](state, noteKey, Name, "PreFilter")
+func getStateData(state fwk.CycleState) (*stateData, error) {
+	return framework.ReadStateData[*stateData](state, stateKey, Name, "PreFilter")
 }

@@ -19,11 +19,11 @@ import (
 // PreBindPreFlight says whether there is anything to bind.
 func (*Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	result := &fwk.PreBindPreFlightResult{AllowParallel: true}
-	noted, err := noteOf(state)
+	noted, err := getStateData(state)
 	switch {
 	case err != nil:
 		return result, fwk.AsStatus(err)
-	case noted == nil || !noted.unbound:
+	case noted == nil || !noted.needsBinding:
 		return result, fwk.NewStatus(fwk.Skip)
 	}
 	return result, nil
@@ -32,26 +32,26 @@ func (*Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.P
 // PreBind writes what Reserve assumed, and waits until the controller has bound
 // each claim. An error brings the pod back: it is tried anew.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	noted, err := noteOf(state)
+	noted, err := getStateData(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if noted == nil || !noted.unbound {
+	if noted == nil || !noted.needsBinding {
 		return nil
 	}
-	if err := p.bind(ctx, noted, pod, node); err != nil {
-		p.volumes.Failed("bind")
+	if err := p.bindVolumes(ctx, noted, pod, node); err != nil {
+		p.volumes.CountFailure("bind")
 		return fwk.AsStatus(err)
 	}
 	return nil
 }
 
-func (p *Plugin) bind(ctx context.Context, noted *note, pod *v1.Pod, node string) error {
-	if err := noted.hold.Write(ctx); err != nil {
+func (p *Plugin) bindVolumes(ctx context.Context, noted *stateData, pod *v1.Pod, node string) error {
+	if err := noted.assumed.Write(ctx); err != nil {
 		return err
 	}
-	c := &check{Plugin: p, hold: noted.hold, made: noted.plan(node), pod: pod, node: node}
-	if err := p.volumes.Await(ctx, p.timeout, noted.claims.delayed, c.done); err != nil {
+	c := &bindingCheck{Plugin: p, assumed: noted.assumed, plan: noted.planFor(node), pod: pod, node: node}
+	if err := p.volumes.Await(ctx, p.timeout, noted.claims.delayed, c.allBound); err != nil {
 		return fmt.Errorf("binding volumes: %w", err)
 	}
 	return nil
@@ -59,22 +59,22 @@ func (p *Plugin) bind(ctx context.Context, noted *note, pod *v1.Pod, node string
 
 // check looks at what became of a plan. It reads what the API server said last,
 // and not what is assumed: the loop may assume more meanwhile.
-type check struct {
+type bindingCheck struct {
 	*Plugin
-	hold framework.VolumeHold
-	made *plan
-	pod  *v1.Pod
-	node string
+	assumed framework.VolumeHold
+	plan    *plan
+	pod     *v1.Pod
+	node    string
 
-	on  *v1.Node
-	csi *storagev1.CSINode
+	nodeObject *v1.Node
+	csi        *storagev1.CSINode
 }
 
 // done says whether all claims are bound; the error is that they cannot be, or
 // not for this node.
-func (c *check) done() (bool, error) {
+func (c *bindingCheck) allBound() (bool, error) {
 	var err error
-	if c.on, err = c.nodes.Get(c.node); err != nil {
+	if c.nodeObject, err = c.nodes.Get(c.node); err != nil {
 		return false, fmt.Errorf("failed to get node %q: %w", c.node, err)
 	}
 	c.csi = c.csiNode(c.node)
@@ -84,13 +84,13 @@ func (c *check) done() (bool, error) {
 	case err == nil && pod.UID != c.pod.UID && !fault.PodComparedByName:
 		return false, fmt.Errorf("pod does not exist any more: pod %q was re-created", c.pod.Name)
 	}
-	for _, b := range c.made.bindings {
-		if bound, err := c.bound(b); !bound || err != nil {
+	for _, b := range c.plan.bindings {
+		if bound, err := c.isVolumeBound(b); !bound || err != nil {
 			return false, err
 		}
 	}
-	for _, planned := range c.made.provisions {
-		if provisioned, err := c.provisioned(planned.claim); !provisioned || err != nil {
+	for _, planned := range c.plan.provisions {
+		if provisioned, err := c.isVolumeProvisioned(planned.claim); !provisioned || err != nil {
 			return false, err
 		}
 	}
@@ -98,22 +98,22 @@ func (c *check) done() (bool, error) {
 }
 
 // bound says whether a claim is bound to the volume that was chosen for it.
-func (c *check) bound(b binding) (bool, error) {
-	chosen, err := c.volumes.WrittenVolume(b.volume.Name)
+func (c *bindingCheck) isVolumeBound(b binding) (bool, error) {
+	chosen, err := c.volumes.APIVolume(b.volume.Name)
 	if err != nil {
 		return false, fmt.Errorf("failed to check binding: %w", err)
 	}
-	claim, err := c.volumes.WrittenClaim(b.claim.Namespace, b.claim.Name)
+	claim, err := c.volumes.APIClaim(b.claim.Namespace, b.claim.Name)
 	if err != nil {
 		return false, fmt.Errorf("failed to check binding: %w", err)
 	}
-	if err := same(claim, b.claim); err != nil {
+	if err := checkSameClaim(claim, b.claim); err != nil {
 		return false, err
 	}
-	if older(chosen, c.hold.Volume(chosen.Name)) {
+	if isOlder(chosen, c.assumed.Volume(chosen.Name)) {
 		return false, nil
 	}
-	if err := c.suits(chosen); err != nil {
+	if err := c.checkNodeAffinity(chosen); err != nil {
 		return false, err
 	}
 	if chosen.Spec.ClaimRef == nil || chosen.Spec.ClaimRef.UID == "" {
@@ -123,15 +123,15 @@ func (c *check) bound(b binding) (bool, error) {
 }
 
 // provisioned says whether a volume was made for a claim, and bound to it.
-func (c *check) provisioned(planned *v1.PersistentVolumeClaim) (bool, error) {
-	claim, err := c.volumes.WrittenClaim(planned.Namespace, planned.Name)
+func (c *bindingCheck) isVolumeProvisioned(planned *v1.PersistentVolumeClaim) (bool, error) {
+	claim, err := c.volumes.APIClaim(planned.Namespace, planned.Name)
 	if err != nil {
 		return false, fmt.Errorf("failed to check provisioning pvc: %w", err)
 	}
-	if err := same(claim, planned); err != nil {
+	if err := checkSameClaim(claim, planned); err != nil {
 		return false, err
 	}
-	if older(claim, c.hold.Claim(planned.Namespace, planned.Name)) {
+	if isOlder(claim, c.assumed.Claim(planned.Namespace, planned.Name)) {
 		return false, nil
 	}
 	if claim.Annotations == nil {
@@ -144,13 +144,13 @@ func (c *check) provisioned(planned *v1.PersistentVolumeClaim) (bool, error) {
 	if claim.Spec.VolumeName == "" {
 		return false, nil
 	}
-	made, err := c.volumes.WrittenVolume(claim.Spec.VolumeName)
+	made, err := c.volumes.APIVolume(claim.Spec.VolumeName)
 	if apierrors.IsNotFound(err) {
 		return false, nil // It was not heard of yet, or the claim will be lost.
 	} else if err != nil {
 		return false, fmt.Errorf("failed to get pv %q from cache: %w", claim.Spec.VolumeName, err)
 	}
-	if err := c.suits(made); err != nil {
+	if err := c.checkNodeAffinity(made); err != nil {
 		return false, err
 	}
 	return isBound(claim), nil
@@ -158,12 +158,12 @@ func (c *check) provisioned(planned *v1.PersistentVolumeClaim) (bool, error) {
 
 // suits says why a volume cannot be used on the node, whose labels may have
 // changed; nil where it can.
-func (c *check) suits(of *v1.PersistentVolume) error {
-	translated, err := c.translated(of, c.csi)
+func (c *bindingCheck) checkNodeAffinity(of *v1.PersistentVolume) error {
+	translated, err := c.translateToCSI(of, c.csi)
 	if err != nil {
 		return fmt.Errorf("failed to translate pv to csi: %w", err)
 	}
-	if err := volume.CheckNodeAffinity(translated, c.on.Labels); err != nil {
+	if err := volume.CheckNodeAffinity(translated, c.nodeObject.Labels); err != nil {
 		return fmt.Errorf("pv %q node affinity doesn't match node %q: %w", of.Name, c.node, err)
 	}
 	return nil
@@ -171,7 +171,7 @@ func (c *check) suits(of *v1.PersistentVolume) error {
 
 // same is an error where a claim is another one under the name of planned. A claim
 // may go while a pod without a node uses it.
-func same(claim, planned *v1.PersistentVolumeClaim) error {
+func checkSameClaim(claim, planned *v1.PersistentVolumeClaim) error {
 	if claim.UID != planned.UID {
 		return fmt.Errorf("PVC %q was re-created", planned.Name)
 	}
@@ -180,7 +180,7 @@ func same(claim, planned *v1.PersistentVolumeClaim) error {
 
 // older says whether an object is older than what was written. Versions that
 // cannot be compared are not.
-func older[T metav1.Object](is, wrote T) bool {
+func isOlder[T metav1.Object](is, wrote T) bool {
 	order, err := resourceversion.CompareResourceVersion(is.GetResourceVersion(), wrote.GetResourceVersion())
 	return err == nil && order < 0
 }

@@ -26,22 +26,22 @@ type podClaims struct {
 // PreFilter sorts the pod's claims. A pod without any skips the plugin; one
 // whose claim others have to do something about first fits nowhere.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	any, err := p.usable(pod)
+	any, err := p.checkClaims(pod)
 	switch {
 	case err != nil:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	case !any:
-		state.Write(noteKey, (*note)(nil))
+		state.Write(stateKey, (*stateData)(nil))
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	claims, err := p.sort(pod)
+	claims, err := p.classifyClaims(pod)
 	switch {
 	case err != nil:
 		return nil, fwk.AsStatus(err)
 	case len(claims.immediate) > 0:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonImmediate)
 	}
-	state.Write(noteKey, &note{claims: claims, plans: map[string]*plan{}})
+	state.Write(stateKey, &stateData{claims: claims, planByNode: map[string]*plan{}})
 	return nil, nil
 }
 
@@ -50,7 +50,7 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // claimOf is the name of the claim behind a volume of the pod; "" where there
 // is none. own says that the claim is made for the pod.
-func claimOf(pod *v1.Pod, of *v1.Volume) (name string, own bool) {
+func claimName(pod *v1.Pod, of *v1.Volume) (name string, own bool) {
 	switch {
 	case of.PersistentVolumeClaim != nil:
 		return of.PersistentVolumeClaim.ClaimName, false
@@ -62,9 +62,9 @@ func claimOf(pod *v1.Pod, of *v1.Volume) (name string, own bool) {
 
 // usable says whether the pod has claims at all; the error is why one of them
 // is of no use.
-func (p *Plugin) usable(pod *v1.Pod) (any bool, err error) {
+func (p *Plugin) checkClaims(pod *v1.Pod) (any bool, err error) {
 	for i := range pod.Spec.Volumes {
-		name, own := claimOf(pod, &pod.Spec.Volumes[i])
+		name, own := claimName(pod, &pod.Spec.Volumes[i])
 		if name == "" {
 			continue
 		}
@@ -90,10 +90,10 @@ func (p *Plugin) usable(pod *v1.Pod) (any bool, err error) {
 }
 
 // sort sorts the pod's claims.
-func (p *Plugin) sort(pod *v1.Pod) (*podClaims, error) {
+func (p *Plugin) classifyClaims(pod *v1.Pod) (*podClaims, error) {
 	sorted := &podClaims{volumes: map[string][]*v1.PersistentVolume{}}
 	for i := range pod.Spec.Volumes {
-		name, own := claimOf(pod, &pod.Spec.Volumes[i])
+		name, own := claimName(pod, &pod.Spec.Volumes[i])
 		if name == "" {
 			continue
 		}
@@ -125,7 +125,7 @@ func (p *Plugin) sort(pod *v1.Pod) (*podClaims, error) {
 		if _, listed := sorted.volumes[class]; listed {
 			continue
 		}
-		volumes, err := p.volumes.OfClass(class)
+		volumes, err := p.volumes.VolumesOfClass(class)
 		if err != nil {
 			return nil, err
 		}

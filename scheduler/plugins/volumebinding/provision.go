@@ -25,10 +25,10 @@ func (p *Plugin) provision(m *plan, claims []*v1.PersistentVolumeClaim, node *v1
 		if err != nil {
 			return "", fmt.Errorf("failed to find storage class %q", name)
 		}
-		if class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner || !allows(class.AllowedTopologies, node) {
+		if class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner || !allowsNode(class.AllowedTopologies, node) {
 			return reasonNoVolume, nil
 		}
-		capacity, enough, err := p.room(claim, class, node)
+		capacity, enough, err := p.findCapacity(claim, class, node)
 		if err != nil {
 			return "", err
 		}
@@ -41,9 +41,9 @@ func (p *Plugin) provision(m *plan, claims []*v1.PersistentVolumeClaim, node *v1
 }
 
 // allows says whether volumes may be made for a node: without terms for any.
-func allows(terms []v1.TopologySelectorTerm, node *v1.Node) bool {
+func allowsNode(terms []v1.TopologySelectorTerm, node *v1.Node) bool {
 	for _, term := range terms {
-		if len(term.MatchLabelExpressions) > 0 && selects(term.MatchLabelExpressions, node.Labels) {
+		if len(term.MatchLabelExpressions) > 0 && matchesAll(term.MatchLabelExpressions, node.Labels) {
 			return true
 		}
 	}
@@ -51,7 +51,7 @@ func allows(terms []v1.TopologySelectorTerm, node *v1.Node) bool {
 }
 
 // selects says whether all requirements are met; one that is malformed is not.
-func selects(requirements []v1.TopologySelectorLabelRequirement, set labels.Set) bool {
+func matchesAll(requirements []v1.TopologySelectorLabelRequirement, set labels.Set) bool {
 	for _, r := range requirements {
 		parsed, err := labels.NewRequirement(r.Key, selection.In, r.Values)
 		if err != nil || !parsed.Matches(set) {
@@ -63,7 +63,7 @@ func selects(requirements []v1.TopologySelectorLabelRequirement, set labels.Set)
 
 // room looks for where a driver that counts what it has left could make a
 // volume for a node. Other drivers are taken to have enough.
-func (p *Plugin) room(claim *v1.PersistentVolumeClaim, class *storagev1.StorageClass, node *v1.Node) (at *storagev1.CSIStorageCapacity, enough bool, err error) {
+func (p *Plugin) findCapacity(claim *v1.PersistentVolumeClaim, class *storagev1.StorageClass, node *v1.Node) (at *storagev1.CSIStorageCapacity, enough bool, err error) {
 	if _, asks := claim.Spec.Resources.Requests[v1.ResourceStorage]; !asks {
 		return nil, true, nil
 	}
@@ -80,29 +80,29 @@ func (p *Plugin) room(claim *v1.PersistentVolumeClaim, class *storagev1.StorageC
 	if err != nil {
 		return nil, false, err
 	}
-	size := requested(claim).Value()
+	size := requestedStorage(claim).Value()
 	for _, capacity := range capacities {
-		if capacity.StorageClassName != class.Name || !holds(capacity, size) || !reaches(capacity, node) {
+		if capacity.StorageClassName != class.Name || !hasCapacityFor(capacity, size) || !isAvailableToNode(capacity, node) {
 			continue
 		}
 		// Upstream takes the first that a map gives; here it is always the same.
-		if at == nil || keyOf(capacity) < keyOf(at) {
+		if at == nil || capacityKey(capacity) < capacityKey(at) {
 			at = capacity
 		}
 	}
 	return at, at != nil, nil
 }
 
-func keyOf(of *storagev1.CSIStorageCapacity) string { return of.Namespace + "/" + of.Name }
+func capacityKey(of *storagev1.CSIStorageCapacity) string { return of.Namespace + "/" + of.Name }
 
 // holds says whether a volume of that many bytes can be made there.
-func holds(capacity *storagev1.CSIStorageCapacity, size int64) bool {
-	limit := limitOf(capacity)
+func hasCapacityFor(capacity *storagev1.CSIStorageCapacity, size int64) bool {
+	limit := volumeLimit(capacity)
 	return limit != nil && limit.Value() >= size
 }
 
 // limitOf is the largest volume that can be made; nil where none can.
-func limitOf(capacity *storagev1.CSIStorageCapacity) *resource.Quantity {
+func volumeLimit(capacity *storagev1.CSIStorageCapacity) *resource.Quantity {
 	if capacity.MaximumVolumeSize != nil {
 		return capacity.MaximumVolumeSize
 	}
@@ -111,7 +111,7 @@ func limitOf(capacity *storagev1.CSIStorageCapacity) *resource.Quantity {
 
 // reaches says whether the node can use what is made there. A selector that is
 // malformed selects none.
-func reaches(capacity *storagev1.CSIStorageCapacity, node *v1.Node) bool {
+func isAvailableToNode(capacity *storagev1.CSIStorageCapacity, node *v1.Node) bool {
 	if capacity.NodeTopology == nil {
 		return false
 	}
@@ -120,7 +120,7 @@ func reaches(capacity *storagev1.CSIStorageCapacity, node *v1.Node) bool {
 }
 
 // requested is what a claim asks for.
-func requested(claim *v1.PersistentVolumeClaim) *resource.Quantity {
+func requestedStorage(claim *v1.PersistentVolumeClaim) *resource.Quantity {
 	quantity := claim.Spec.Resources.Requests[v1.ResourceStorage]
 	return &quantity
 }

@@ -12,27 +12,27 @@ import (
 // Reserve assumes what Filter planned for the node, so that nobody after this
 // pod finds the same volume free.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
-	noted, err := noteOf(state)
+	noted, err := getStateData(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
 	if noted == nil || len(noted.claims.delayed) == 0 {
 		return nil
 	}
-	made := noted.plan(node)
+	made := noted.planFor(node)
 	if made == nil {
 		return nil
 	}
-	if err := p.assume(noted, made, node); err != nil {
-		p.volumes.Failed("assume")
+	if err := p.assumeVolumes(noted, made, node); err != nil {
+		p.volumes.CountFailure("assume")
 		return fwk.AsStatus(err)
 	}
-	noted.unbound = true
+	noted.needsBinding = true
 	return nil
 }
 
 // assume has the plan's volumes and claims say what they will say.
-func (p *Plugin) assume(noted *note, made *plan, node string) error {
+func (p *Plugin) assumeVolumes(noted *stateData, made *plan, node string) error {
 	var volumes []*v1.PersistentVolume
 	for _, b := range made.bindings {
 		bound, _, err := volume.GetBindVolumeToClaim(b.volume, b.claim)
@@ -51,13 +51,13 @@ func (p *Plugin) assume(noted *note, made *plan, node string) error {
 	if err != nil {
 		return err
 	}
-	noted.hold = hold
+	noted.assumed = hold
 	return nil
 }
 
 // Unreserve takes back what is assumed and was not written.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
-	if noted, err := noteOf(state); err == nil && noted != nil && noted.hold != nil {
-		noted.hold.Release()
+	if noted, err := getStateData(state); err == nil && noted != nil && noted.assumed != nil {
+		noted.assumed.Release()
 	}
 }

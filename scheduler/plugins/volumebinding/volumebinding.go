@@ -27,11 +27,11 @@ const (
 	// Name is how profiles name the plugin.
 	Name = "VolumeBinding"
 
-	reasonImmediate = "pod has unbound immediate PersistentVolumeClaims"
-	reasonNoVolume  = "node(s) didn't find available persistent volumes to bind"
-	reasonAffinity  = "node(s) didn't match PersistentVolume's node affinity"
-	reasonNoSpace   = "node(s) did not have enough free storage"
-	reasonGone      = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+	reasonImmediate      = "pod has unbound immediate PersistentVolumeClaims"
+	reasonNoVolume       = "node(s) didn't find available persistent volumes to bind"
+	reasonAffinity       = "node(s) didn't match PersistentVolume's node affinity"
+	reasonNoSpace        = "node(s) did not have enough free storage"
+	reasonVolumeNotFound = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 )
 
 // Plugin finds volumes for claims.
@@ -52,16 +52,16 @@ type Plugin struct {
 }
 
 var (
-	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
-	_ fwk.FilterPlugin      = (*Plugin)(nil)
-	_ fwk.PreScorePlugin    = (*Plugin)(nil)
-	_ fwk.ScorePlugin       = (*Plugin)(nil)
-	_ fwk.ReservePlugin     = (*Plugin)(nil)
-	_ fwk.PreBindPlugin     = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions = (*Plugin)(nil)
-	_ fwk.SignPlugin        = (*Plugin)(nil)
-	_ framework.Reader      = (*Plugin)(nil)
-	_ framework.Excluder    = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin         = (*Plugin)(nil)
+	_ fwk.FilterPlugin            = (*Plugin)(nil)
+	_ fwk.PreScorePlugin          = (*Plugin)(nil)
+	_ fwk.ScorePlugin             = (*Plugin)(nil)
+	_ fwk.ReservePlugin           = (*Plugin)(nil)
+	_ fwk.PreBindPlugin           = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions       = (*Plugin)(nil)
+	_ fwk.SignPlugin              = (*Plugin)(nil)
+	_ framework.ReadsDeclarer     = (*Plugin)(nil)
+	_ framework.PermanentRejecter = (*Plugin)(nil)
 )
 
 // New builds the plugin from *configv1.VolumeBindingArgs. The error says what is

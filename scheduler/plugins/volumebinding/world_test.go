@@ -21,39 +21,39 @@ import (
 )
 
 // world is the plugin over a fake cluster, in virtual time.
-type world struct {
+type testEnv struct {
 	*Plugin
-	t         *testing.T
-	ctx       context.Context
-	cluster   *fakecluster.Cluster
-	informers informers.SharedInformerFactory
-	room      *volumes.Volumes
+	t           *testing.T
+	ctx         context.Context
+	cluster     *fakecluster.Cluster
+	informers   informers.SharedInformerFactory
+	volumeCache *volumes.Volumes
 }
 
 // handle is what the plugin is lent.
 type handle struct {
 	fwk.Handle
-	*world
+	*testEnv
 }
 
 func (h handle) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
-func (h handle) Volumes() framework.Volumes                             { return h.room }
+func (h handle) Volumes() framework.Volumes                             { return h.volumeCache }
 func (h handle) SignPod(context.Context, *v1.Pod) fwk.PodSignature      { return nil }
 
-func inTime(t *testing.T, test func(w *world), objects ...runtime.Object) {
+func runTest(t *testing.T, test func(w *testEnv), objects ...runtime.Object) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cluster := fakecluster.New(objects...)
 		ctx, cancel := context.WithCancel(t.Context())
-		w := &world{t: t, ctx: ctx, cluster: cluster, informers: informers.NewSharedInformerFactory(cluster, 0)}
-		w.room = volumes.New(volumes.Options{Client: cluster, Clock: clock.RealClock{}})
+		w := &testEnv{t: t, ctx: ctx, cluster: cluster, informers: informers.NewSharedInformerFactory(cluster, 0)}
+		w.volumeCache = volumes.New(volumes.Options{Client: cluster, Clock: clock.RealClock{}})
 		core := w.informers.Core().V1()
-		if err := w.room.Watch(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()); err != nil {
+		if err := w.volumeCache.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()); err != nil {
 			t.Fatal(err)
 		}
 		args := &configv1.VolumeBindingArgs{}
 		Default(args)
-		plugin, err := New(ctx, args, handle{world: w})
+		plugin, err := New(ctx, args, handle{testEnv: w})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func inTime(t *testing.T, test func(w *world), objects ...runtime.Object) {
 	})
 }
 
-func (w *world) want(what string, got, want any) {
+func (w *testEnv) expect(what string, got, want any) {
 	w.t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.t.Errorf("%s (-want,+got):\n%s", what, diff)
@@ -79,18 +79,18 @@ type attempt struct {
 	state *framework.CycleState
 	pod   *v1.Pod
 	// said is what PreFilter said where it did not let the pod through.
-	said string
+	preFilterStatus string
 	// refused and score are by node.
-	refused map[string]string
-	score   map[string]int64
+	rejections map[string]string
+	score      map[string]int64
 }
 
 // try asks about the pod on every node.
-func (w *world) try(pod *v1.Pod, nodes ...*v1.Node) attempt {
+func (w *testEnv) evaluate(pod *v1.Pod, nodes ...*v1.Node) attempt {
 	w.t.Helper()
-	a := attempt{state: framework.NewCycleState(), pod: pod, refused: map[string]string{}, score: map[string]int64{}}
+	a := attempt{state: framework.NewCycleState(), pod: pod, rejections: map[string]string{}, score: map[string]int64{}}
 	if _, status := w.PreFilter(w.ctx, a.state, pod, nil); !status.IsSuccess() {
-		a.said = said(status)
+		a.preFilterStatus = statusText(status)
 		return a
 	}
 	var fit []fwk.NodeInfo
@@ -98,7 +98,7 @@ func (w *world) try(pod *v1.Pod, nodes ...*v1.Node) attempt {
 		info := framework.NewNodeInfo()
 		info.SetNode(node)
 		if status := w.Filter(w.ctx, a.state, pod, info); !status.IsSuccess() {
-			a.refused[node.Name] = said(status)
+			a.rejections[node.Name] = statusText(status)
 		} else {
 			fit = append(fit, info)
 		}
@@ -117,7 +117,7 @@ func (w *world) try(pod *v1.Pod, nodes ...*v1.Node) attempt {
 }
 
 // said is a status as text: its code, and its reasons.
-func said(status *fwk.Status) string {
+func statusText(status *fwk.Status) string {
 	if status == nil {
 		return "Success"
 	}
@@ -129,7 +129,7 @@ func said(status *fwk.Status) string {
 }
 
 // web is a pod with these claims.
-func web(claims ...string) *v1.Pod {
+func podWithClaims(claims ...string) *v1.Pod {
 	pod := fixture.Pod("web")
 	for _, name := range slices.Sorted(slices.Values(claims)) {
 		pod.Claim(name)
@@ -139,6 +139,6 @@ func web(claims ...string) *v1.Pod {
 
 // n1 and n2 are in zones a and b.
 var (
-	n1 = fixture.Node("n1").Zone("a").Obj()
-	n2 = fixture.Node("n2").Zone("b").Obj()
+	node1 = fixture.Node("n1").Zone("a").Obj()
+	node2 = fixture.Node("n2").Zone("b").Obj()
 )

@@ -7,23 +7,23 @@ import (
 )
 
 // isDisk says whether a volume is one of those that conflict.
-func isDisk(v *v1.Volume) bool {
+func isRestrictedVolume(v *v1.Volume) bool {
 	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil
 }
 
 // hasDisk says whether a pod has the disk of another pod's volume in a way that
 // leaves no room for the other: disks of Amazon have one user on a node, the
 // others several if all of them only read.
-func hasDisk(pod *v1.Pod, wanted *v1.Volume) bool {
+func conflictsWithPod(pod *v1.Pod, wanted *v1.Volume) bool {
 	for i := range pod.Spec.Volumes {
-		if sameDisk(wanted, &pod.Spec.Volumes[i]) {
+		if volumesConflict(wanted, &pod.Spec.Volumes[i]) {
 			return true
 		}
 	}
 	return false
 }
 
-func sameDisk(a, b *v1.Volume) bool {
+func volumesConflict(a, b *v1.Volume) bool {
 	if x, y := a.GCEPersistentDisk, b.GCEPersistentDisk; x != nil && y != nil && x.PDName == y.PDName && !(x.ReadOnly && y.ReadOnly) {
 		return true
 	}

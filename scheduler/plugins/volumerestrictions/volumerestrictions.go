@@ -24,13 +24,13 @@ const (
 	reasonDisk  = "node(s) had no available disk"
 	reasonClaim = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 
-	filterKey fwk.StateKey = Name + "/filter"
+	preFilterStateKey fwk.StateKey = Name + "/filter"
 )
 
 // Plugin compares the disks and claims of pods.
 type Plugin struct {
-	claims corelisters.PersistentVolumeClaimLister
-	lister fwk.SharedLister
+	claims       corelisters.PersistentVolumeClaimLister
+	sharedLister fwk.SharedLister
 }
 
 var (
@@ -39,14 +39,14 @@ var (
 	_ fwk.FilterPlugin        = (*Plugin)(nil)
 	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
 	_ fwk.SignPlugin          = (*Plugin)(nil)
-	_ framework.Reader        = (*Plugin)(nil)
+	_ framework.ReadsDeclarer = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
 func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	return &Plugin{
-		claims: handle.SharedInformerFactory().Core().V1().PersistentVolumeClaims().Lister(),
-		lister: handle.SnapshotSharedLister(),
+		claims:       handle.SharedInformerFactory().Core().V1().PersistentVolumeClaims().Lister(),
+		sharedLister: handle.SnapshotSharedLister(),
 	}, nil
 }
 
@@ -67,25 +67,25 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 }
 
 // alone is what a pod wants for itself.
-type alone struct {
+type preFilterState struct {
 	// claims are the names of those that one pod may use at a time.
-	claims sets.Set[string]
+	readWriteOncePodClaims sets.Set[string]
 	// uses is how often other pods use them.
-	uses int
+	conflictingRefCount int
 }
 
 // Clone returns a copy that counts by itself.
-func (a *alone) Clone() fwk.StateData {
+func (a *preFilterState) Clone() fwk.StateData {
 	clone := *a
 	return &clone
 }
 
 // shift counts what a pod uses in or out. As upstream's it compares names alone:
 // the claims of another namespace may have the same.
-func (a *alone) shift(pod *v1.Pod, by int) {
+func (a *preFilterState) updateWithPod(pod *v1.Pod, by int) {
 	for i := range pod.Spec.Volumes {
-		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil && a.claims.Has(claim.ClaimName) {
-			a.uses += by
+		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil && a.readWriteOncePodClaims.Has(claim.ClaimName) {
+			a.conflictingRefCount += by
 		}
 	}
 }
@@ -94,11 +94,11 @@ func (a *alone) shift(pod *v1.Pod, by int) {
 // uses those that one pod may use at a time. A pod skips Filter that has no
 // disks, and whose claims nobody else uses.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	wants := &alone{claims: sets.New[string]()}
+	wants := &preFilterState{readWriteOncePodClaims: sets.New[string]()}
 	disks := false
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
-		disks = disks || isDisk(volume)
+		disks = disks || isRestrictedVolume(volume)
 		if volume.PersistentVolumeClaim == nil {
 			continue
 		}
@@ -110,19 +110,19 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 			return nil, fwk.AsStatus(err)
 		}
 		if slices.Contains(claim.Spec.AccessModes, v1.ReadWriteOncePod) {
-			wants.claims.Insert(claim.Name)
+			wants.readWriteOncePodClaims.Insert(claim.Name)
 		}
 	}
-	for name := range wants.claims {
+	for name := range wants.readWriteOncePodClaims {
 		// Once, however many use it: there should be one at most.
-		if p.lister.StorageInfos().IsPVCUsedByPods(pod.Namespace + "/" + name) {
-			wants.uses++
+		if p.sharedLister.StorageInfos().IsPVCUsedByPods(pod.Namespace + "/" + name) {
+			wants.conflictingRefCount++
 		}
 	}
-	if !disks && wants.uses == 0 {
+	if !disks && wants.conflictingRefCount == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(filterKey, wants)
+	state.Write(preFilterStateKey, wants)
 	return nil, nil
 }
 
@@ -132,45 +132,45 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
 // AddPod counts in the claims of a pod that is thought of as on a node.
 func (*Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	return shift(state, added, 1)
+	return updateState(state, added, 1)
 }
 
 // RemovePod counts out the claims of a pod that is thought of as gone.
 func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	return shift(state, removed, -1)
+	return updateState(state, removed, -1)
 }
 
-func shift(state fwk.CycleState, pod fwk.PodInfo, by int) *fwk.Status {
-	wants, err := noted(state)
+func updateState(state fwk.CycleState, pod fwk.PodInfo, by int) *fwk.Status {
+	wants, err := getPreFilterState(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	wants.shift(pod.GetPod(), by)
+	wants.updateWithPod(pod.GetPod(), by)
 	return nil
 }
 
-func noted(state fwk.CycleState) (*alone, error) {
-	return framework.Noted[*alone](state, filterKey, Name, "PreFilter")
+func getPreFilterState(state fwk.CycleState) (*preFilterState, error) {
+	return framework.ReadStateData[*preFilterState](state, preFilterStateKey, Name, "PreFilter")
 }
 
 // Filter refuses a node where a pod has one of the disks, and every node while
 // some pod uses one of the claims that one pod may use at a time.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	for i := range pod.Spec.Volumes {
-		if !isDisk(&pod.Spec.Volumes[i]) {
+		if !isRestrictedVolume(&pod.Spec.Volumes[i]) {
 			continue
 		}
 		for _, there := range node.GetPods() {
-			if hasDisk(there.GetPod(), &pod.Spec.Volumes[i]) {
+			if conflictsWithPod(there.GetPod(), &pod.Spec.Volumes[i]) {
 				return fwk.NewStatus(fwk.Unschedulable, reasonDisk)
 			}
 		}
 	}
-	wants, err := noted(state)
+	wants, err := getPreFilterState(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if wants.uses > 0 {
+	if wants.conflictingRefCount > 0 {
 		return fwk.NewStatus(fwk.Unschedulable, reasonClaim)
 	}
 	return nil

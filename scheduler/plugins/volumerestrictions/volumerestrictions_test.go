@@ -14,23 +14,23 @@ import (
 )
 
 // cluster is a handle that knows of claims, and of one in use.
-type cluster struct {
+type fakeHandle struct {
 	fwk.Handle
 	fwk.SharedLister
 	informers informers.SharedInformerFactory
 	used      string
 }
 
-func (c *cluster) SharedInformerFactory() informers.SharedInformerFactory { return c.informers }
-func (c *cluster) SnapshotSharedLister() fwk.SharedLister                 { return c }
-func (c *cluster) StorageInfos() fwk.StorageInfoLister                    { return c }
-func (c *cluster) IsPVCUsedByPods(key string) bool                        { return key == c.used }
+func (c *fakeHandle) SharedInformerFactory() informers.SharedInformerFactory { return c.informers }
+func (c *fakeHandle) SnapshotSharedLister() fwk.SharedLister                 { return c }
+func (c *fakeHandle) StorageInfos() fwk.StorageInfoLister                    { return c }
+func (c *fakeHandle) IsPVCUsedByPods(key string) bool                        { return key == c.used }
 
 // open returns the plugin where default/own is for one pod at a time and
 // default/data is not.
-func open(t *testing.T, used string) *Plugin {
+func newPlugin(t *testing.T, used string) *Plugin {
 	t.Helper()
-	c := &cluster{informers: informers.NewSharedInformerFactory(nil, 0), used: used}
+	c := &fakeHandle{informers: informers.NewSharedInformerFactory(nil, 0), used: used}
 	store := c.informers.Core().V1().PersistentVolumeClaims().Informer().GetStore()
 	own := fixture.Claim("own", "fast").Mutate(func(claim *v1.PersistentVolumeClaim) {
 		claim.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
@@ -47,7 +47,7 @@ func open(t *testing.T, used string) *Plugin {
 	return plugin.(*Plugin)
 }
 
-func with(name string, sources ...v1.VolumeSource) *fixture.PodBuilder {
+func podWithVolumes(name string, sources ...v1.VolumeSource) *fixture.PodBuilder {
 	return fixture.Pod(name).Mutate(func(pod *v1.Pod) {
 		for _, source := range sources {
 			pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{VolumeSource: source})
@@ -72,7 +72,7 @@ func rbd(image, pool string, reads bool, monitors ...string) v1.VolumeSource {
 }
 
 // verdict is the first of PreFilter and Filter that has something to say.
-func verdict(t *testing.T, p *Plugin, pod *v1.Pod, there ...*v1.Pod) (*framework.CycleState, *fwk.Status) {
+func runFilter(t *testing.T, p *Plugin, pod *v1.Pod, there ...*v1.Pod) (*framework.CycleState, *fwk.Status) {
 	t.Helper()
 	state := framework.NewCycleState()
 	if _, status := p.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
@@ -104,7 +104,7 @@ func TestDisksConflict(t *testing.T) {
 		"disks of one name and two kinds":               {gce("d", false), ebs("d", false), nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			_, got := verdict(t, open(t, ""), with("a", c.wanted).Obj(), with("there", c.there).Obj())
+			_, got := runFilter(t, newPlugin(t, ""), podWithVolumes("a", c.wanted).Obj(), podWithVolumes("there", c.there).Obj())
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
@@ -112,7 +112,7 @@ func TestDisksConflict(t *testing.T) {
 	}
 }
 
-func TestClaimsForOnePodAtATime(t *testing.T) {
+func TestReadWriteOncePodClaims(t *testing.T) {
 	inUse := fwk.NewStatus(fwk.Unschedulable, "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod")
 	for sentence, c := range map[string]struct {
 		pod  *fixture.PodBuilder
@@ -124,10 +124,10 @@ func TestClaimsForOnePodAtATime(t *testing.T) {
 		"one of another namespace is another":  {fixture.Pod("a").Claim("own"), "shop/own", fwk.NewStatus(fwk.Skip)},
 		"one that several may use":             {fixture.Pod("a").Claim("data"), "default/data", fwk.NewStatus(fwk.Skip)},
 		"one that is not there":                {fixture.Pod("a").Claim("gone"), "", fwk.NewStatus(fwk.UnschedulableAndUnresolvable, `persistentvolumeclaim "gone" not found`)},
-		"one in use beside a disk that is not": {with("a", gce("d", false)).Claim("own"), "default/own", inUse},
+		"one in use beside a disk that is not": {podWithVolumes("a", gce("d", false)).Claim("own"), "default/own", inUse},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			_, got := verdict(t, open(t, c.used), c.pod.Obj())
+			_, got := runFilter(t, newPlugin(t, c.used), c.pod.Obj())
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
@@ -135,9 +135,9 @@ func TestClaimsForOnePodAtATime(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsThoughtOfAsGoneFreesItsClaim(t *testing.T) {
-	p, pod, user := open(t, "default/own"), fixture.Pod("a").Claim("own").Obj(), framework.NewNodeInfo(fixture.Pod("user").Claim("own").Obj())
-	state, refused := verdict(t, p, pod)
+func TestRemovePodFreesTheClaimsOfThePod(t *testing.T) {
+	p, pod, user := newPlugin(t, "default/own"), fixture.Pod("a").Claim("own").Obj(), framework.NewNodeInfo(fixture.Pod("user").Claim("own").Obj())
+	state, refused := runFilter(t, p, pod)
 	if refused.IsSuccess() {
 		t.Fatal("the claim is in use, and the pod passes")
 	}
@@ -160,7 +160,7 @@ func TestAPodThatIsThoughtOfAsGoneFreesItsClaim(t *testing.T) {
 	}
 }
 
-func TestWhoIsWoken(t *testing.T) {
+func TestHints(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		pod    *fixture.PodBuilder
 		hint   fwk.QueueingHintFn
@@ -168,15 +168,15 @@ func TestWhoIsWoken(t *testing.T) {
 		after  any
 		want   fwk.QueueingHint
 	}{
-		"by a pod that had the disk, in whatever namespace": {with("a", gce("d", false)), afterPodDeleted, with("shop/b", gce("d", false)).Obj(), nil, fwk.Queue},
-		"not by one that only read it as well":              {with("a", gce("d", true)), afterPodDeleted, with("b", gce("d", true)).Obj(), nil, fwk.QueueSkip},
-		"by a pod that used the claim":                      {fixture.Pod("a").Claim("own"), afterPodDeleted, fixture.Pod("b").Claim("own").Obj(), nil, fwk.Queue},
-		"not by one that used another":                      {fixture.Pod("a").Claim("own"), afterPodDeleted, fixture.Pod("b").Claim("data").Obj(), nil, fwk.QueueSkip},
-		"by its claim":                                      {fixture.Pod("a").Claim("own"), afterClaimAdded, nil, fixture.Claim("own", "").Obj(), fwk.Queue},
-		"not by another claim":                              {fixture.Pod("a").Claim("own"), afterClaimAdded, nil, fixture.Claim("data", "").Obj(), fwk.QueueSkip},
-		"not by a claim of that name elsewhere":             {fixture.Pod("a").Claim("own"), afterClaimAdded, nil, fixture.Claim("shop/own", "").Obj(), fwk.QueueSkip},
-		"by a node that takes its pods along":               {fixture.Pod("a").Claim("own"), afterNodeDeleted, fixture.Node("n").Obj(), nil, fwk.Queue},
-		"not by a node when it has no claim":                {with("a", gce("d", false)), afterNodeDeleted, fixture.Node("n").Obj(), nil, fwk.QueueSkip},
+		"by a pod that had the disk, in whatever namespace": {podWithVolumes("a", gce("d", false)), isSchedulableAfterPodDeleted, podWithVolumes("shop/b", gce("d", false)).Obj(), nil, fwk.Queue},
+		"not by one that only read it as well":              {podWithVolumes("a", gce("d", true)), isSchedulableAfterPodDeleted, podWithVolumes("b", gce("d", true)).Obj(), nil, fwk.QueueSkip},
+		"by a pod that used the claim":                      {fixture.Pod("a").Claim("own"), isSchedulableAfterPodDeleted, fixture.Pod("b").Claim("own").Obj(), nil, fwk.Queue},
+		"not by one that used another":                      {fixture.Pod("a").Claim("own"), isSchedulableAfterPodDeleted, fixture.Pod("b").Claim("data").Obj(), nil, fwk.QueueSkip},
+		"by its claim":                                      {fixture.Pod("a").Claim("own"), isSchedulableAfterPVCAdded, nil, fixture.Claim("own", "").Obj(), fwk.Queue},
+		"not by another claim":                              {fixture.Pod("a").Claim("own"), isSchedulableAfterPVCAdded, nil, fixture.Claim("data", "").Obj(), fwk.QueueSkip},
+		"not by a claim of that name elsewhere":             {fixture.Pod("a").Claim("own"), isSchedulableAfterPVCAdded, nil, fixture.Claim("shop/own", "").Obj(), fwk.QueueSkip},
+		"by a node that takes its pods along":               {fixture.Pod("a").Claim("own"), isSchedulableAfterNodeDeleted, fixture.Node("n").Obj(), nil, fwk.Queue},
+		"not by a node when it has no claim":                {podWithVolumes("a", gce("d", false)), isSchedulableAfterNodeDeleted, fixture.Node("n").Obj(), nil, fwk.QueueSkip},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if got, err := c.hint(klog.Background(), c.pod.Obj(), c.before, c.after); got != c.want || err != nil {
@@ -184,7 +184,7 @@ func TestWhoIsWoken(t *testing.T) {
 			}
 		})
 	}
-	for _, hint := range []fwk.QueueingHintFn{afterPodDeleted, afterClaimAdded} {
+	for _, hint := range []fwk.QueueingHintFn{isSchedulableAfterPodDeleted, isSchedulableAfterPVCAdded} {
 		if got, err := hint(klog.Background(), fixture.Pod("a").Obj(), fixture.Node("n").Obj(), fixture.Node("n").Obj()); got != fwk.Queue || err == nil {
 			t.Errorf("an event about something else: %v, %v", got, err)
 		}

@@ -15,15 +15,15 @@ import (
 // labels, for claims, and for classes whose claims may wait.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.StorageClass, ActionType: fwk.Add}, QueueingHintFn: afterClassAdded},
+		{Event: fwk.ClusterEvent{Resource: fwk.StorageClass, ActionType: fwk.Add}, QueueingHintFn: isSchedulableAfterStorageClassAdded},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}},
-		{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: afterClaim},
-		{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolume, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: afterVolume},
+		{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: isSchedulableAfterPersistentVolumeClaimChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolume, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: isSchedulableAfterPersistentVolumeChange},
 	}, nil
 }
 
 // afterClassAdded queues the pod when the claims of the class wait for a pod.
-func afterClassAdded(_ klog.Logger, _ *v1.Pod, _, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterStorageClassAdded(_ klog.Logger, _ *v1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	_, added, err := framework.EventObjects[*storagev1.StorageClass](nil, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -35,7 +35,7 @@ func afterClassAdded(_ klog.Logger, _ *v1.Pod, _, newObj any) (fwk.QueueingHint,
 }
 
 // afterClaim queues the pod when it uses the claim.
-func afterClaim(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterPersistentVolumeClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	_, after, err := framework.EventObjects[*v1.PersistentVolumeClaim](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -49,12 +49,12 @@ func afterClaim(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHin
 }
 
 // afterVolume queues the pod when the volume is new, or is elsewhere now.
-func afterVolume(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func isSchedulableAfterPersistentVolumeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.PersistentVolume](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if before != nil && same(placesOfVolume(before), placesOfVolume(after)) {
+	if before != nil && equalTopologies(topologiesOfVolume(before), topologiesOfVolume(after)) {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil

@@ -11,11 +11,11 @@ import (
 
 // placeLabels say where something is. The first two are what the other two were
 // called before, and mean the same.
-var placeLabels = []string{
+var topologyLabels = []string{
 	v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion, v1.LabelTopologyZone, v1.LabelTopologyRegion,
 }
 
-var renamed = map[string]string{
+var betaToGALabel = map[string]string{
 	v1.LabelFailureDomainBetaZone:   v1.LabelTopologyZone,
 	v1.LabelFailureDomainBetaRegion: v1.LabelTopologyRegion,
 }
@@ -24,21 +24,21 @@ var renamed = map[string]string{
 const zoneDelimiter = "__"
 
 // place is one label of a volume, and the values that a node may have there.
-type place struct {
-	label  string
+type pvTopology struct {
+	key    string
 	values sets.Set[string]
 }
 
 // places are those of all volumes of a pod.
-type places []place
+type pvTopologies []pvTopology
 
 // Clone returns the same value: nothing changes it.
-func (p places) Clone() fwk.StateData { return p }
+func (p pvTopologies) Clone() fwk.StateData { return p }
 
 // placesOfVolume reads a volume's labels. One with an empty value among several
 // counts for nothing, as upstream has it.
-func placesOfVolume(volume *v1.PersistentVolume) (all places) {
-	for _, label := range placeLabels {
+func topologiesOfVolume(volume *v1.PersistentVolume) (all pvTopologies) {
+	for _, label := range topologyLabels {
 		text, there := volume.Labels[label]
 		if !there {
 			continue
@@ -48,7 +48,7 @@ func placesOfVolume(volume *v1.PersistentVolume) (all places) {
 			values.Insert(strings.TrimSpace(value))
 		}
 		if !values.Has("") {
-			all = append(all, place{label, values})
+			all = append(all, pvTopology{label, values})
 		}
 	}
 	return all
@@ -56,14 +56,14 @@ func placesOfVolume(volume *v1.PersistentVolume) (all places) {
 
 // hold says whether a node is in all of the places. One that says of itself
 // nothing is everywhere: clusters of one zone need no labels.
-func (p places) hold(node *v1.Node) bool {
-	if !slices.ContainsFunc(placeLabels, func(label string) bool { _, says := node.Labels[label]; return says }) {
+func (p pvTopologies) matches(node *v1.Node) bool {
+	if !slices.ContainsFunc(topologyLabels, func(label string) bool { _, says := node.Labels[label]; return says }) {
 		return true
 	}
 	for _, place := range p {
-		value, says := node.Labels[place.label]
+		value, says := node.Labels[place.key]
 		if !says {
-			value, says = node.Labels[renamed[place.label]]
+			value, says = node.Labels[betaToGALabel[place.key]]
 		}
 		if !says || !place.values.Has(value) {
 			return false
@@ -73,6 +73,6 @@ func (p places) hold(node *v1.Node) bool {
 }
 
 // same says whether two lists say the same.
-func same(a, b places) bool {
-	return slices.EqualFunc(a, b, func(x, y place) bool { return x.label == y.label && x.values.Equal(y.values) })
+func equalTopologies(a, b pvTopologies) bool {
+	return slices.EqualFunc(a, b, func(x, y pvTopology) bool { return x.key == y.key && x.values.Equal(y.values) })
 }

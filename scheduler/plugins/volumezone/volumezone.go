@@ -22,13 +22,13 @@ const (
 	// Name is how profiles name the plugin.
 	Name = "VolumeZone"
 
-	reasonZone      = "node(s) had no available volume zone"
-	reasonNameless  = "PersistentVolumeClaim had no name"
-	reasonClassless = "PersistentVolumeClaim had no pv name and storageClass name"
-	reasonUnbound   = "PersistentVolume had no name"
-	reasonNoMode    = "VolumeBindingMode not set for StorageClass %q"
+	reasonZone              = "node(s) had no available volume zone"
+	reasonClaimWithoutName  = "PersistentVolumeClaim had no name"
+	reasonClaimWithoutClass = "PersistentVolumeClaim had no pv name and storageClass name"
+	reasonVolumeWithoutName = "PersistentVolume had no name"
+	reasonNoBindingMode     = "VolumeBindingMode not set for StorageClass %q"
 
-	filterKey fwk.StateKey = Name + "/filter"
+	preFilterStateKey fwk.StateKey = Name + "/filter"
 )
 
 // Plugin compares labels of volumes and nodes.
@@ -39,12 +39,12 @@ type Plugin struct {
 }
 
 var (
-	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
-	_ fwk.FilterPlugin      = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions = (*Plugin)(nil)
-	_ fwk.SignPlugin        = (*Plugin)(nil)
-	_ framework.Reader      = (*Plugin)(nil)
-	_ framework.Excluder    = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin         = (*Plugin)(nil)
+	_ fwk.FilterPlugin            = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions       = (*Plugin)(nil)
+	_ fwk.SignPlugin              = (*Plugin)(nil)
+	_ framework.ReadsDeclarer     = (*Plugin)(nil)
+	_ framework.PermanentRejecter = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.
@@ -76,62 +76,62 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 // PreFilter reads where the volumes are that the pod's claims are bound to. A
 // pod skips Filter whose volumes do not say.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	places, status := p.placesOf(pod)
+	places, status := p.topologiesOfPod(pod)
 	if !status.IsSuccess() {
 		return nil, status
 	}
 	if len(places) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(filterKey, places)
+	state.Write(preFilterStateKey, places)
 	return nil, nil
 }
 
 // placesOf reads the labels of all volumes that the pod's claims are bound to. A
 // claim that is not bound must be one that waits for its first pod.
-func (p *Plugin) placesOf(pod *v1.Pod) (places, *fwk.Status) {
-	var all places
+func (p *Plugin) topologiesOfPod(pod *v1.Pod) (pvTopologies, *fwk.Status) {
+	var all pvTopologies
 	for i := range pod.Spec.Volumes {
 		source := pod.Spec.Volumes[i].PersistentVolumeClaim
 		if source == nil {
 			continue
 		}
 		if source.ClaimName == "" {
-			return nil, unresolvable(reasonNameless)
+			return nil, unresolvableStatus(reasonClaimWithoutName)
 		}
 		claim, err := p.claims.PersistentVolumeClaims(pod.Namespace).Get(source.ClaimName)
 		if err != nil {
-			return nil, failed(err)
+			return nil, errorStatus(err)
 		}
 		if claim.Spec.VolumeName == "" {
-			if status := p.waits(claim); !status.IsSuccess() {
+			if status := p.checkUnboundClaim(claim); !status.IsSuccess() {
 				return nil, status
 			}
 			continue
 		}
 		bound, err := p.volumes.Get(claim.Spec.VolumeName)
 		if err != nil {
-			return nil, failed(err)
+			return nil, errorStatus(err)
 		}
-		all = append(all, placesOfVolume(bound)...)
+		all = append(all, topologiesOfVolume(bound)...)
 	}
 	return all, nil
 }
 
 // waits says what keeps a claim from being bound once its pod has a node.
-func (p *Plugin) waits(claim *v1.PersistentVolumeClaim) *fwk.Status {
+func (p *Plugin) checkUnboundClaim(claim *v1.PersistentVolumeClaim) *fwk.Status {
 	name := volume.GetPersistentVolumeClaimClass(claim)
 	if name == "" {
-		return unresolvable(reasonClassless)
+		return unresolvableStatus(reasonClaimWithoutClass)
 	}
 	class, err := p.classes.Get(name)
 	switch {
 	case err != nil:
-		return failed(err)
+		return errorStatus(err)
 	case class.VolumeBindingMode == nil:
-		return unresolvable(fmt.Sprintf(reasonNoMode, name))
+		return unresolvableStatus(fmt.Sprintf(reasonNoBindingMode, name))
 	case *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer:
-		return unresolvable(reasonUnbound)
+		return unresolvableStatus(reasonVolumeWithoutName)
 	}
 	return nil
 }
@@ -142,33 +142,33 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 // Filter refuses a node that says where it is, if that is not where the volumes
 // are. Where PreFilter is not enabled it looks for them itself.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	note, _ := state.Read(filterKey)
-	all, ok := note.(places)
+	note, _ := state.Read(preFilterStateKey)
+	all, ok := note.(pvTopologies)
 	if !ok {
 		var status *fwk.Status
-		if all, status = p.placesOf(pod); !status.IsSuccess() {
+		if all, status = p.topologiesOfPod(pod); !status.IsSuccess() {
 			return status
 		}
 	}
-	if !all.hold(node.Node()) {
-		return unresolvable(reasonZone)
+	if !all.matches(node.Node()) {
+		return unresolvableStatus(reasonZone)
 	}
 	return nil
 }
 
 // Excludes reports whether Filter refuses the node: neither a bound volume nor a
 // node changes its zone.
-func (p *Plugin) Excludes(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
+func (p *Plugin) RejectsPermanently(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
 	return p.Filter(context.Background(), state, pod, node).IsRejected()
 }
 
-func unresolvable(reason string) *fwk.Status {
+func unresolvableStatus(reason string) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 }
 
-func failed(err error) *fwk.Status {
+func errorStatus(err error) *fwk.Status {
 	if apierrors.IsNotFound(err) {
-		return unresolvable(err.Error())
+		return unresolvableStatus(err.Error())
 	}
 	return fwk.AsStatus(err)
 }

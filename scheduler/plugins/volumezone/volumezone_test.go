@@ -14,15 +14,15 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-type handle struct {
+type fakeHandle struct {
 	fwk.Handle
 	informers informers.SharedInformerFactory
 }
 
-func (h handle) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
+func (h fakeHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
 
 // modeless is a class that does not say when its claims are bound.
-func modeless() *storagev1.StorageClass {
+func classWithoutBindingMode() *storagev1.StorageClass {
 	class := fixture.StorageClass("modeless", "csi")
 	class.VolumeBindingMode = nil
 	return class
@@ -30,9 +30,9 @@ func modeless() *storagev1.StorageClass {
 
 // open returns the plugin where claim "data" is bound to a volume with labels,
 // and others are in whatever way they are named.
-func open(t *testing.T, labels map[string]string) *Plugin {
+func newPlugin(t *testing.T, labels map[string]string) *Plugin {
 	t.Helper()
-	h := handle{informers: informers.NewSharedInformerFactory(nil, 0)}
+	h := fakeHandle{informers: informers.NewSharedInformerFactory(nil, 0)}
 	core, storage := h.informers.Core().V1(), h.informers.Storage().V1()
 	labelled := fixture.Volume("pv", "late").Mutate(func(v *v1.PersistentVolume) { v.Labels = labels })
 	for object, store := range map[any]interface{ Add(any) error }{
@@ -45,8 +45,8 @@ func open(t *testing.T, labels map[string]string) *Plugin {
 		fixture.Claim("nowhere", "gone").Obj():              core.PersistentVolumeClaims().Informer().GetStore(),
 		fixture.Claim("modeless", "modeless").Obj():         core.PersistentVolumeClaims().Informer().GetStore(),
 		fixture.StorageClass("late", "csi"):                 storage.StorageClasses().Informer().GetStore(),
-		fixture.ImmediateClass("now", "csi"):                storage.StorageClasses().Informer().GetStore(),
-		modeless():                                          storage.StorageClasses().Informer().GetStore(),
+		fixture.ImmediateStorageClass("now", "csi"):         storage.StorageClasses().Informer().GetStore(),
+		classWithoutBindingMode():                           storage.StorageClasses().Informer().GetStore(),
 	} {
 		if err := store.Add(object); err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestPreFilter(t *testing.T) {
 		"modeless":  refused(`VolumeBindingMode not set for StorageClass "modeless"`),
 	} {
 		t.Run("a claim "+claim, func(t *testing.T) {
-			p := open(t, map[string]string{v1.LabelTopologyZone: "a"})
+			p := newPlugin(t, map[string]string{v1.LabelTopologyZone: "a"})
 			_, got := p.PreFilter(t.Context(), framework.NewCycleState(), fixture.Pod("a").Claim(claim).Obj(), nil)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
@@ -101,7 +101,7 @@ func TestFilter(t *testing.T) {
 	} {
 		for _, prefilters := range []bool{true, false} {
 			t.Run(sentence, func(t *testing.T) {
-				p, state, pod := open(t, c.volume), framework.NewCycleState(), fixture.Pod("a").Claim("data").Obj()
+				p, state, pod := newPlugin(t, c.volume), framework.NewCycleState(), fixture.Pod("a").Claim("data").Obj()
 				if prefilters {
 					if _, status := p.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
 						t.Fatal(status.Message())
@@ -117,7 +117,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-func TestWhoIsWoken(t *testing.T) {
+func TestHints(t *testing.T) {
 	pod := fixture.Pod("a").Claim("data").Obj()
 	in := func(zone string) *v1.PersistentVolume {
 		return fixture.Volume("pv", "late").Mutate(func(v *v1.PersistentVolume) { v.Labels = map[string]string{v1.LabelTopologyZone: zone} }).Obj()
@@ -127,17 +127,17 @@ func TestWhoIsWoken(t *testing.T) {
 		before, after any
 		want          fwk.QueueingHint
 	}{
-		"by a class whose claims wait":               {afterClassAdded, nil, fixture.StorageClass("late", "csi"), fwk.Queue},
-		"not by one whose claims do not":             {afterClassAdded, nil, fixture.ImmediateClass("now", "csi"), fwk.QueueSkip},
-		"not by one that does not say":               {afterClassAdded, nil, modeless(), fwk.QueueSkip},
-		"by its claim":                               {afterClaim, nil, fixture.Claim("data", "late").Obj(), fwk.Queue},
-		"by its claim, bound":                        {afterClaim, fixture.Claim("data", "late").Obj(), fixture.Claim("data", "late").BoundTo("pv").Obj(), fwk.Queue},
-		"not by another claim":                       {afterClaim, nil, fixture.Claim("logs", "late").Obj(), fwk.QueueSkip},
-		"not by a claim of that name elsewhere":      {afterClaim, nil, fixture.Claim("shop/data", "late").Obj(), fwk.QueueSkip},
-		"by a new volume":                            {afterVolume, nil, in("a"), fwk.Queue},
-		"by a volume that is elsewhere now":          {afterVolume, in("a"), in("b"), fwk.Queue},
-		"not by one whose zones stand another way":   {afterVolume, in("a__b"), in("b__a"), fwk.QueueSkip},
-		"not by one whose labels stay what they are": {afterVolume, in("a"), in("a"), fwk.QueueSkip},
+		"by a class whose claims wait":               {isSchedulableAfterStorageClassAdded, nil, fixture.StorageClass("late", "csi"), fwk.Queue},
+		"not by one whose claims do not":             {isSchedulableAfterStorageClassAdded, nil, fixture.ImmediateStorageClass("now", "csi"), fwk.QueueSkip},
+		"not by one that does not say":               {isSchedulableAfterStorageClassAdded, nil, classWithoutBindingMode(), fwk.QueueSkip},
+		"by its claim":                               {isSchedulableAfterPersistentVolumeClaimChange, nil, fixture.Claim("data", "late").Obj(), fwk.Queue},
+		"by its claim, bound":                        {isSchedulableAfterPersistentVolumeClaimChange, fixture.Claim("data", "late").Obj(), fixture.Claim("data", "late").BoundTo("pv").Obj(), fwk.Queue},
+		"not by another claim":                       {isSchedulableAfterPersistentVolumeClaimChange, nil, fixture.Claim("logs", "late").Obj(), fwk.QueueSkip},
+		"not by a claim of that name elsewhere":      {isSchedulableAfterPersistentVolumeClaimChange, nil, fixture.Claim("shop/data", "late").Obj(), fwk.QueueSkip},
+		"by a new volume":                            {isSchedulableAfterPersistentVolumeChange, nil, in("a"), fwk.Queue},
+		"by a volume that is elsewhere now":          {isSchedulableAfterPersistentVolumeChange, in("a"), in("b"), fwk.Queue},
+		"not by one whose zones stand another way":   {isSchedulableAfterPersistentVolumeChange, in("a__b"), in("b__a"), fwk.QueueSkip},
+		"not by one whose labels stay what they are": {isSchedulableAfterPersistentVolumeChange, in("a"), in("a"), fwk.QueueSkip},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if got, err := c.hint(klog.Background(), pod, c.before, c.after); got != c.want || err != nil {
@@ -145,7 +145,7 @@ func TestWhoIsWoken(t *testing.T) {
 			}
 		})
 	}
-	for _, hint := range []fwk.QueueingHintFn{afterClassAdded, afterClaim, afterVolume} {
+	for _, hint := range []fwk.QueueingHintFn{isSchedulableAfterStorageClassAdded, isSchedulableAfterPersistentVolumeClaimChange, isSchedulableAfterPersistentVolumeChange} {
 		if got, err := hint(klog.Background(), pod, nil, fixture.Node("n").Obj()); got != fwk.Queue || err == nil {
 			t.Errorf("an event about something else: %v, %v", got, err)
 		}

@@ -18,10 +18,10 @@ const (
 	// Name is the plugin's.
 	Name = "Balance"
 	// Most is the label of a node that says how many pods it may have.
-	Most = "balance.example.com/most"
+	MaxPodsLabel = "balance.example.com/most"
 	// Chosen is the annotation that PreBind leaves on a pod: how many pods its
 	// node had in PreFilter, in Filter with a copy of the state, and in Reserve.
-	Chosen = "balance.example.com/chosen"
+	PodCountsAnnotation = "balance.example.com/chosen"
 )
 
 // Plugin is one instance of it.
@@ -53,38 +53,38 @@ func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, er
 func (*Plugin) Name() string { return Name }
 
 const (
-	podsKey  fwk.StateKey = Name + "/pods"
-	scoreKey fwk.StateKey = Name + "/score"
-	wentKey  fwk.StateKey = Name + "/went"
+	preFilterStateKey fwk.StateKey = Name + "/pods"
+	preScoreStateKey  fwk.StateKey = Name + "/score"
+	reservedStateKey  fwk.StateKey = Name + "/went"
 )
 
 // crowd is how many pods each node has.
-type crowd struct{ on map[string]int }
+type podCounts struct{ byNode map[string]int }
 
 // Clone copies it: what is tried on a copy of the state is tried there alone.
-func (c *crowd) Clone() fwk.StateData {
-	on := make(map[string]int, len(c.on))
-	for node, pods := range c.on {
+func (c *podCounts) Clone() fwk.StateData {
+	on := make(map[string]int, len(c.byNode))
+	for node, pods := range c.byNode {
 		on[node] = pods
 	}
-	return &crowd{on}
+	return &podCounts{on}
 }
 
-func crowdOf(state fwk.CycleState) (*crowd, *fwk.Status) {
-	data, err := state.Read(podsKey)
+func getPreFilterState(state fwk.CycleState) (*podCounts, *fwk.Status) {
+	data, err := state.Read(preFilterStateKey)
 	if err != nil {
-		return nil, fwk.AsStatus(fmt.Errorf("reading %s: %w", podsKey, err))
+		return nil, fwk.AsStatus(fmt.Errorf("reading %s: %w", preFilterStateKey, err))
 	}
-	return data.(*crowd), nil
+	return data.(*podCounts), nil
 }
 
 // PreFilter counts.
 func (*Plugin) PreFilter(_ context.Context, state fwk.CycleState, _ *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	c := &crowd{map[string]int{}}
+	c := &podCounts{map[string]int{}}
 	for _, node := range nodes {
-		c.on[node.Node().Name] = len(node.GetPods())
+		c.byNode[node.Node().Name] = len(node.GetPods())
 	}
-	state.Write(podsKey, c)
+	state.Write(preFilterStateKey, c)
 	return nil, nil
 }
 
@@ -93,30 +93,30 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
 // AddPod counts one more.
 func (*Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	c, status := crowdOf(state)
+	c, status := getPreFilterState(state)
 	if status.IsSuccess() {
-		c.on[node.Node().Name]++
+		c.byNode[node.Node().Name]++
 	}
 	return status
 }
 
 // RemovePod counts one less.
 func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	c, status := crowdOf(state)
+	c, status := getPreFilterState(state)
 	if status.IsSuccess() {
-		c.on[node.Node().Name]--
+		c.byNode[node.Node().Name]--
 	}
 	return status
 }
 
 // Filter refuses a node that has as many pods as it may.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	c, status := crowdOf(state)
+	c, status := getPreFilterState(state)
 	if !status.IsSuccess() {
 		return status
 	}
 	var most int
-	if _, err := fmt.Sscan(node.Node().Labels[Most], &most); err == nil && c.on[node.Node().Name] >= most {
+	if _, err := fmt.Sscan(node.Node().Labels[MaxPodsLabel], &most); err == nil && c.byNode[node.Node().Name] >= most {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) had as many pods as they may")
 	}
 	return nil
@@ -137,17 +137,17 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, _ *v1.Pod, 
 	for i, node := range nodes {
 		on[node.Node().Name] = scores[i]
 	}
-	state.Write(scoreKey, &crowd{on})
+	state.Write(preScoreStateKey, &podCounts{on})
 	return nil
 }
 
 // Score is how many pods there are; NormalizeScore turns it round.
 func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	data, err := state.Read(scoreKey)
+	data, err := state.Read(preScoreStateKey)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
-	return int64(data.(*crowd).on[node.Node().Name]), nil
+	return int64(data.(*podCounts).byNode[node.Node().Name]), nil
 }
 
 // ScoreExtensions are the plugin's own.

@@ -62,7 +62,7 @@ func (p *Plugin) fitsWithoutOne(ctx context.Context, state fwk.CycleState, pod *
 
 // Reserve notes what the attempt knew of the node.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
-	c, status := crowdOf(state)
+	c, status := getPreFilterState(state)
 	if !status.IsSuccess() {
 		return status
 	}
@@ -70,18 +70,18 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, nod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	state.Write(wentKey, &crowd{map[string]int{node: c.on[node], "": len(info.GetPods())}})
+	state.Write(reservedStateKey, &podCounts{map[string]int{node: c.byNode[node], "": len(info.GetPods())}})
 	return nil
 }
 
 // Unreserve forgets it.
 func (*Plugin) Unreserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
-	state.Delete(wentKey)
+	state.Delete(reservedStateKey)
 }
 
 // PreBindPreFlight says that there is something to do.
 func (*Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
-	if _, err := state.Read(wentKey); err != nil {
+	if _, err := state.Read(reservedStateKey); err != nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil
@@ -89,13 +89,13 @@ func (*Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.P
 
 // PreBind writes what Reserve noted on the pod.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	data, err := state.Read(wentKey)
+	data, err := state.Read(reservedStateKey)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	on := data.(*crowd).on
+	on := data.(*podCounts).byNode
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
-		Chosen: fmt.Sprintf("%s had %d, of which %d are seen", node, on[node], on[""]),
+		PodCountsAnnotation: fmt.Sprintf("%s had %d, of which %d are seen", node, on[node], on[""]),
 	}}})
 	if err != nil {
 		return fwk.AsStatus(err)

@@ -27,9 +27,9 @@ const (
 	// Name is the plugin's.
 	Name = "Clearance"
 	// Needs is the label that names the clearance a pod needs, in its namespace.
-	Needs = "example.com/needs"
+	ClearanceLabel = "example.com/needs"
 	// Later is the label that keeps a pod from being tried at all.
-	Later = "example.com/later"
+	DeferredLabel = "example.com/later"
 )
 
 // Resource is the custom resource.
@@ -45,12 +45,12 @@ type args struct {
 type Plugin struct {
 	handle fwk.Handle
 	field  string
-	stop   context.CancelFunc
+	cancel context.CancelFunc
 
 	mu      sync.Mutex
 	granted map[string]bool
 	// refused are the pods that wait for each clearance.
-	refused map[string]map[string]*v1.Pod
+	waiting map[string]map[string]*v1.Pod
 }
 
 var (
@@ -61,7 +61,7 @@ var (
 
 // New builds the plugin; it is a factory as kube-scheduler registers them.
 func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	p := &Plugin{handle: handle, granted: map[string]bool{}, refused: map[string]map[string]*v1.Pod{}}
+	p := &Plugin{handle: handle, granted: map[string]bool{}, waiting: map[string]map[string]*v1.Pod{}}
 	given := args{Field: "granted"}
 	switch raw := obj.(type) {
 	case nil:
@@ -79,10 +79,10 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin
 	if err != nil {
 		return nil, err
 	}
-	ctx, p.stop = context.WithCancel(ctx)
+	ctx, p.cancel = context.WithCancel(ctx)
 	informer := dynamicinformer.NewDynamicSharedInformerFactory(client, 0).ForResource(Resource).Informer()
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: p.heard, UpdateFunc: func(_, obj any) { p.heard(obj) }, DeleteFunc: p.forget,
+		AddFunc: p.onUpdate, UpdateFunc: func(_, obj any) { p.onUpdate(obj) }, DeleteFunc: p.onDelete,
 	}); err != nil {
 		return nil, err
 	}
@@ -95,15 +95,15 @@ func (*Plugin) Name() string { return Name }
 
 // Close ends the plugin's informer.
 func (p *Plugin) Close() error {
-	p.stop()
+	p.cancel()
 	return nil
 }
 
 // heard is told by the plugin's own informer, of which the scheduler knows
 // nothing: it may have told the scheduler's hints long ago.
-func (p *Plugin) heard(obj any) {
+func (p *Plugin) onUpdate(obj any) {
 	if clearance, ok := obj.(*unstructured.Unstructured); ok {
-		if wake := p.learn(clearance); len(wake) > 0 {
+		if wake := p.recordClearance(clearance); len(wake) > 0 {
 			p.handle.Activate(klog.Background(), wake)
 		}
 	}
@@ -111,7 +111,7 @@ func (p *Plugin) heard(obj any) {
 
 // learn notes whether a clearance is granted, and returns who was refused for
 // want of it.
-func (p *Plugin) learn(clearance *unstructured.Unstructured) map[string]*v1.Pod {
+func (p *Plugin) recordClearance(clearance *unstructured.Unstructured) map[string]*v1.Pod {
 	granted, _, _ := unstructured.NestedBool(clearance.Object, "spec", p.field)
 	key := clearance.GetNamespace() + "/" + clearance.GetName()
 	p.mu.Lock()
@@ -119,12 +119,12 @@ func (p *Plugin) learn(clearance *unstructured.Unstructured) map[string]*v1.Pod 
 	if p.granted[key] = granted; !granted {
 		return nil
 	}
-	refused := p.refused[key]
-	delete(p.refused, key)
+	refused := p.waiting[key]
+	delete(p.waiting, key)
 	return refused
 }
 
-func (p *Plugin) forget(obj any) {
+func (p *Plugin) onDelete(obj any) {
 	if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tomb.Obj
 	}
@@ -136,23 +136,23 @@ func (p *Plugin) forget(obj any) {
 }
 
 // may says whether a pod has its clearance, and remembers it if not.
-func (p *Plugin) may(pod *v1.Pod) bool {
-	key := pod.Namespace + "/" + pod.Labels[Needs]
+func (p *Plugin) isCleared(pod *v1.Pod) bool {
+	key := pod.Namespace + "/" + pod.Labels[ClearanceLabel]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pod.Labels[Needs] == "" || p.granted[key] {
+	if pod.Labels[ClearanceLabel] == "" || p.granted[key] {
 		return true
 	}
-	if p.refused[key] == nil {
-		p.refused[key] = map[string]*v1.Pod{}
+	if p.waiting[key] == nil {
+		p.waiting[key] = map[string]*v1.Pod{}
 	}
-	p.refused[key][pod.Namespace+"/"+pod.Name] = pod
+	p.waiting[key][pod.Namespace+"/"+pod.Name] = pod
 	return false
 }
 
 // PreEnqueue keeps a pod out that is for later.
 func (*Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if _, later := pod.Labels[Later]; later {
+	if _, later := pod.Labels[DeferredLabel]; later {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "is for later")
 	}
 	return nil
@@ -160,8 +160,8 @@ func (*Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 
 // PreFilter refuses a pod without its clearance.
 func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if !p.may(pod) {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "clearance "+pod.Labels[Needs]+" is not granted")
+	if !p.isCleared(pod) {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "clearance "+pod.Labels[ClearanceLabel]+" is not granted")
 	}
 	return nil, nil
 }
@@ -173,23 +173,23 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	clearances := fwk.EventResource(Resource.Resource + "." + Resource.Version + "." + Resource.Group)
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: clearances, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: p.isGranted},
+		{Event: fwk.ClusterEvent{Resource: clearances, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: p.isSchedulableAfterClearanceChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}},
 	}, nil
 }
 
 // isGranted wakes the pods that need what was granted. The plugin's own informer
 // may hear of it later than the scheduler's.
-func (p *Plugin) isGranted(_ klog.Logger, pod *v1.Pod, _, after any) (fwk.QueueingHint, error) {
+func (p *Plugin) isSchedulableAfterClearanceChange(_ klog.Logger, pod *v1.Pod, _, after any) (fwk.QueueingHint, error) {
 	clearance, ok := after.(*unstructured.Unstructured)
 	if !ok {
 		return fwk.Queue, fmt.Errorf("the event is about a %T, want an object of a custom resource", after)
 	}
-	if clearance.GetNamespace() != pod.Namespace || clearance.GetName() != pod.Labels[Needs] {
+	if clearance.GetNamespace() != pod.Namespace || clearance.GetName() != pod.Labels[ClearanceLabel] {
 		return fwk.QueueSkip, nil
 	}
-	p.learn(clearance)
-	if !p.may(pod) {
+	p.recordClearance(clearance)
+	if !p.isCleared(pod) {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil

@@ -25,8 +25,8 @@ const (
 	Name = "Coscheduling"
 	// Group is the label of the pods that belong together, Members the annotation
 	// that says how many there must be.
-	Group   = "coscheduling.example.com/group"
-	Members = "coscheduling.example.com/members"
+	GroupLabel        = "coscheduling.example.com/group"
+	MembersAnnotation = "coscheduling.example.com/members"
 )
 
 // Args are the plugin's arguments.
@@ -51,12 +51,12 @@ func Default(a *Args) {
 
 // Plugin is one instance of it.
 type Plugin struct {
-	handle fwk.Handle
-	wait   time.Duration
+	handle        fwk.Handle
+	permitTimeout time.Duration
 
 	mu sync.Mutex
 	// groups are all pods with a group that the informer knows.
-	groups map[string]map[types.UID]*v1.Pod
+	podsByGroup map[string]map[types.UID]*v1.Pod
 }
 
 var (
@@ -75,16 +75,16 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{handle: handle, wait: time.Duration(args.PermitSeconds) * time.Second, groups: map[string]map[types.UID]*v1.Pod{}}
+	p := &Plugin{handle: handle, permitTimeout: time.Duration(args.PermitSeconds) * time.Second, podsByGroup: map[string]map[types.UID]*v1.Pod{}}
 	_, err = handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { p.came(ctx, obj.(*v1.Pod)) },
-		UpdateFunc: func(_, obj any) { p.came(ctx, obj.(*v1.Pod)) },
+		AddFunc:    func(obj any) { p.onUpdate(ctx, obj.(*v1.Pod)) },
+		UpdateFunc: func(_, obj any) { p.onUpdate(ctx, obj.(*v1.Pod)) },
 		DeleteFunc: func(obj any) {
 			if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tomb.Obj
 			}
 			if pod, ok := obj.(*v1.Pod); ok {
-				p.went(pod)
+				p.onDelete(pod)
 			}
 		},
 	})
@@ -118,8 +118,8 @@ func (*Plugin) Name() string { return Name }
 
 // groupOf is the group of a pod and how many it needs, "" without one.
 func groupOf(pod *v1.Pod) (group string, members int) {
-	name := pod.Labels[Group]
-	members, err := strconv.Atoi(pod.Annotations[Members])
+	name := pod.Labels[GroupLabel]
+	members, err := strconv.Atoi(pod.Annotations[MembersAnnotation])
 	if name == "" || err != nil {
 		return "", 0
 	}
@@ -127,20 +127,20 @@ func groupOf(pod *v1.Pod) (group string, members int) {
 }
 
 // came keeps a pod, and has those tried that waited for it.
-func (p *Plugin) came(ctx context.Context, pod *v1.Pod) {
+func (p *Plugin) onUpdate(ctx context.Context, pod *v1.Pod) {
 	group, members := groupOf(pod)
 	if group == "" {
 		return
 	}
 	p.mu.Lock()
-	if p.groups[group] == nil {
-		p.groups[group] = map[types.UID]*v1.Pod{}
+	if p.podsByGroup[group] == nil {
+		p.podsByGroup[group] = map[types.UID]*v1.Pod{}
 	}
-	_, known := p.groups[group][pod.UID]
-	p.groups[group][pod.UID] = pod
+	_, known := p.podsByGroup[group][pod.UID]
+	p.podsByGroup[group][pod.UID] = pod
 	siblings := map[string]*v1.Pod{}
-	if !known && len(p.groups[group]) >= members {
-		for _, s := range p.groups[group] {
+	if !known && len(p.podsByGroup[group]) >= members {
+		for _, s := range p.podsByGroup[group] {
 			siblings[s.Namespace+"/"+s.Name] = s
 		}
 	}
@@ -150,21 +150,21 @@ func (p *Plugin) came(ctx context.Context, pod *v1.Pod) {
 	}
 }
 
-func (p *Plugin) went(pod *v1.Pod) {
+func (p *Plugin) onDelete(pod *v1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if group, _ := groupOf(pod); group != "" {
-		delete(p.groups[group], pod.UID)
+		delete(p.podsByGroup[group], pod.UID)
 	}
 }
 
-func (p *Plugin) known(group string) (all, assigned int) {
+func (p *Plugin) countMembers(group string) (all, assigned int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, pod := range p.groups[group] {
+	for _, pod := range p.podsByGroup[group] {
 		if pod.Spec.NodeName != "" {
 			assigned++
 		}
 	}
-	return len(p.groups[group]), assigned
+	return len(p.podsByGroup[group]), assigned
 }

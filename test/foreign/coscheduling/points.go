@@ -11,16 +11,16 @@ import (
 )
 
 // stateKey is where PreFilter leaves what Permit reads.
-const stateKey fwk.StateKey = Name
+const preFilterStateKey fwk.StateKey = Name
 
 // member is what the plugin knows of a pod in its attempt.
-type member struct {
+type preFilterState struct {
 	group   string
 	members int
 }
 
 // Clone copies it.
-func (m *member) Clone() fwk.StateData {
+func (m *preFilterState) Clone() fwk.StateData {
 	c := *m
 	return &c
 }
@@ -59,10 +59,10 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if group == "" {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if there, _ := p.known(group); there < members {
+	if there, _ := p.countMembers(group); there < members {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("%d of %d members are there", there, members))
 	}
-	state.Write(stateKey, &member{group, members})
+	state.Write(preFilterStateKey, &preFilterState{group, members})
 	return nil, nil
 }
 
@@ -73,7 +73,7 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 func (p *Plugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	group, _ := groupOf(pod)
 	if group != "" {
-		p.reject(group, pod.Name+" fits nowhere")
+		p.rejectWaitingPods(group, pod.Name+" fits nowhere")
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
@@ -83,20 +83,20 @@ func (*Plugin) Reserve(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.St
 
 // Unreserve lets the others go whose sibling does not get its node.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
-	if m, err := state.Read(stateKey); err == nil {
-		p.reject(m.(*member).group, pod.Name+" was refused")
+	if m, err := state.Read(preFilterStateKey); err == nil {
+		p.rejectWaitingPods(m.(*preFilterState).group, pod.Name+" was refused")
 	}
 }
 
 // Permit lets a pod wait until the last one of its group comes by, which lets all
 // go on.
 func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
-	data, err := state.Read(stateKey)
+	data, err := state.Read(preFilterStateKey)
 	if err != nil {
 		return nil, 0
 	}
-	m := data.(*member)
-	_, there := p.known(m.group)
+	m := data.(*preFilterState)
+	_, there := p.countMembers(m.group)
 	var waiting []fwk.WaitingPod
 	p.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		if group, _ := groupOf(w.GetPod()); group == m.group && p.handle.GetWaitingPod(w.GetPod().UID) != nil {
@@ -104,7 +104,7 @@ func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ 
 		}
 	})
 	if there+len(waiting)+1 < m.members {
-		return fwk.NewStatus(fwk.Wait), p.wait
+		return fwk.NewStatus(fwk.Wait), p.permitTimeout
 	}
 	for _, w := range waiting {
 		w.Allow(Name)
@@ -114,12 +114,12 @@ func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ 
 
 // PostBind tells the pod that it is bound with others.
 func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
-	if data, err := state.Read(stateKey); err == nil {
-		p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeNormal, "BoundTogether", "Binding", "with %d others, on %s", data.(*member).members-1, node)
+	if data, err := state.Read(preFilterStateKey); err == nil {
+		p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeNormal, "BoundTogether", "Binding", "with %d others, on %s", data.(*preFilterState).members-1, node)
 	}
 }
 
-func (p *Plugin) reject(group, why string) {
+func (p *Plugin) rejectWaitingPods(group, why string) {
 	p.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		if other, _ := groupOf(w.GetPod()); other == group {
 			w.Reject(Name, why)

@@ -15,8 +15,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	internal "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
-	"github.com/berthdev/berth/scheduler/intake"
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/oracle/upstream"
 	"github.com/berthdev/berth/test/replay/run"
 )
@@ -59,11 +59,11 @@ func Against(profile *internal.KubeSchedulerProfile, config run.Config, source S
 	}
 	follower := &follower{Scheduler: theirs}
 	here, there := run.NewWorld(berth), run.NewWorld(follower)
-	transform := intake.Trim(len(config.Foreign) > 0)
+	transform := eventhandlers.Trim(len(config.Foreign) > 0)
 	for i := 0; ; i++ {
 		op, err := source.Next()
 		if errors.Is(err, io.EOF) {
-			coverage.remembered(berth.Memo().Stats())
+			coverage.remembered(berth.EquivalenceCache().Stats())
 			return nil, nil
 		}
 		if err != nil {

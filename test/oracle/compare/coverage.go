@@ -10,8 +10,8 @@ import (
 
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/offline/log"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/scheduler/upstreamconfig"
 	"github.com/berthdev/berth/test/oracle/upstream"
 	"github.com/berthdev/berth/test/replay/run"
@@ -107,7 +107,7 @@ func (c *Coverage) addPlugins(outcome *run.Outcome, scheduler *upstream.Schedule
 // remembered counts in what a history's Memo has done.
 func (c *Coverage) remembered(stats cycle.Stats) {
 	if c != nil {
-		c.Remembered += int(stats.Remembered)
+		c.Remembered += int(stats.Cached)
 	}
 }
 
@@ -168,7 +168,7 @@ func (c *Coverage) String() string {
 func (c *Coverage) Short(least int) []string {
 	var short []string
 	for name, registration := range plugins.InTree() {
-		if !upstreamconfig.Theirs(name) {
+		if !upstreamconfig.IsUpstreamPlugin(name) {
 			continue
 		}
 		s := c.of(name)

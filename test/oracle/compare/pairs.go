@@ -12,7 +12,7 @@ import (
 	upstreamframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/oracle/upstream"
 	"github.com/berthdev/berth/test/replay/run"
 )
@@ -118,7 +118,7 @@ func (s *side) do(op log.Op) error {
 }
 
 func (s *side) look(ctx context.Context, pod *v1.Pod) (Look, error) {
-	if err := s.cluster.Refresh(); err != nil {
+	if err := s.cluster.UpdateSnapshot(); err != nil {
 		return Look{}, wrap(s.name, err)
 	}
 	nodes, err := s.cluster.Nodes()

@@ -1,7 +1,7 @@
 package compare
 
 import (
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/replay/run"
 )
 

@@ -25,13 +25,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"github.com/berthdev/berth/scheduler/offline"
+	"github.com/berthdev/berth/scheduler/sandbox"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
 // Scheduler is a kube-scheduler that is driven by hand.
 type Scheduler struct {
-	offline.Objects
+	sandbox.Objects
 	ctx       context.Context
 	log       klog.Logger
 	scheduler *scheduler.Scheduler
@@ -82,7 +82,7 @@ func For(ctx context.Context, profile *internal.KubeSchedulerProfile, config run
 		return nil, err
 	}
 	s := &Scheduler{
-		Objects:  offline.Objects{Factory: informers.NewSharedInformerFactory(client(), 0)},
+		Objects:  sandbox.Objects{Factory: informers.NewSharedInformerFactory(client(), 0)},
 		profile:  profile,
 		log:      logr.Discard(),
 		snapshot: cache.NewEmptySnapshot(),
@@ -120,12 +120,14 @@ func foreign(config run.Config) frameworkruntime.Registry {
 }
 
 // Refresh brings the snapshot up to date.
-func (s *Scheduler) Refresh() error { return s.scheduler.Cache.UpdateSnapshot(s.log, s.snapshot) }
+func (s *Scheduler) UpdateSnapshot() error {
+	return s.scheduler.Cache.UpdateSnapshot(s.log, s.snapshot)
+}
 
 // Attempt goes kube-scheduler's way from the pod to the chosen node.
 func (s *Scheduler) Attempt(pod *v1.Pod) *run.Outcome {
 	outcome := &run.Outcome{Pod: pod}
-	if outcome.Err = s.Refresh(); outcome.Err != nil {
+	if outcome.Err = s.UpdateSnapshot(); outcome.Err != nil {
 		return outcome
 	}
 	// A malformed affinity term is left out, as in the queue.

@@ -14,7 +14,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/replay/run"
 )
@@ -70,7 +70,7 @@ func (g *Generator) crowdPod(pod *v1.Pod) {
 // those who would have to leave. Only by a pod of the lowest priority there is
 // can one set of victims be larger than another and weigh the same.
 func (g *Generator) plainPod() *v1.Pod {
-	return fixture.Pod(fmt.Sprintf("%s/p%d", pick(g.dice, namespaces), g.born)).Scheduler(g.config.Profile.Name).
+	return fixture.Pod(fmt.Sprintf("%s/p%d", pick(g.dice, namespaces), g.born)).SchedulerName(g.config.Profile.Name).
 		Label("app", pick(g.dice, apps)).Requests("cpu", pick(g.dice, []string{"1", "1", "2", "4"})).
 		Priority(pick(g.dice, append([]int32{math.MinInt32}, priorities...))).Obj()
 }

@@ -173,7 +173,7 @@ func (g *Generator) addHardSpread(pod *v1.Pod) {
 			c.NodeTaintsPolicy, c.MinDomains = &honor, &domains
 		}
 		if g.chance(60) {
-			c.MaxSkew, c.LabelSelector = 1, fixture.Labels("app", pod.Labels["app"])
+			c.MaxSkew, c.LabelSelector = 1, fixture.LabelSelector("app", pod.Labels["app"])
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (g *Generator) addSoftSpread(pod *v1.Pod) {
 // hardDefault are arguments by which pods are spread strictly when they say
 // nothing about it.
 func (g *Generator) hardDefault() any {
-	c := fixture.Evenly(pick(g.dice, topologies[1:3]), "", "")
+	c := fixture.HardSpreadConstraint(pick(g.dice, topologies[1:3]), "", "")
 	c.LabelSelector = nil
 	return configv1.PodTopologySpreadArgs{
 		DefaultingType: configv1.ListDefaulting, DefaultConstraints: []v1.TopologySpreadConstraint{c},

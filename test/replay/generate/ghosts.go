@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
 // kube-scheduler miscounts the claims of pods on nodes that are not there: those

@@ -3,7 +3,7 @@ package generate
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/replay/run"
 )
 

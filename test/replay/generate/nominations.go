@@ -1,6 +1,6 @@
 package generate
 
-import "github.com/berthdev/berth/scheduler/offline/log"
+import "github.com/berthdev/berth/scheduler/sandbox/log"
 
 // nominate promises a new pod room on a node.
 func (g *Generator) nominate() (log.Op, bool) {

@@ -5,7 +5,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
 // objects are what there is beside nodes and pods: namespaces, and what owns

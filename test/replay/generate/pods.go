@@ -42,7 +42,7 @@ func (g *Generator) newPod() *v1.Pod {
 		g.crowdPod(pod)
 	}
 	if g.born%4 != 0 {
-		fixture.Workload(&pod.Spec) // by the count and not by chance: histories keep their seeds
+		fixture.AddWorkloadFields(&pod.Spec) // by the count and not by chance: histories keep their seeds
 	}
 	return pod
 }

@@ -78,7 +78,7 @@ func (s stanza) set(set *v1alpha1.PluginSet, point framework.Point, percent int)
 func (s stanza) names(point framework.Point) []string {
 	var names []string
 	for _, name := range s.registry.Names() {
-		if !upstreamconfig.Theirs(name) {
+		if !upstreamconfig.IsUpstreamPlugin(name) {
 			continue // nobody to compare it with
 		}
 		if point == "" || s.registry[name].Implements(point) || s.wild && s.chance(2) {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
 
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/fixture"
 )
 
@@ -133,7 +133,7 @@ func (g *Generator) claim(namespace, name string) log.Object {
 		}
 		return pick(g.dice, classes).name
 	})
-	claim := fixture.Claim(key, class).Asks(pick(g.dice, sizes)).Obj()
+	claim := fixture.Claim(key, class).Requests(pick(g.dice, sizes)).Obj()
 	claim.UID, claim.ResourceVersion = types.UID(key), ""
 	claim.Spec.AccessModes = []v1.PersistentVolumeAccessMode{
 		keep(g, "mode of "+key, func() v1.PersistentVolumeAccessMode {

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 
 	"github.com/berthdev/berth/test/fixture"
 	storagev1 "k8s.io/api/storage/v1"
@@ -102,7 +102,7 @@ func (g *Generator) freeVolume(i int) log.Object {
 func (g *Generator) volume(name, class string) *v1.PersistentVolume {
 	// No two are equally large: of such kube-scheduler takes any.
 	number := keep(g, "number of "+name, func() int { return len(g.kept) })
-	v := fixture.Volume(name, class).Holds(fmt.Sprintf("%dMi", pick(g.dice, []int{1, 2, 5, 10})*1024+number)).Obj()
+	v := fixture.Volume(name, class).Capacity(fmt.Sprintf("%dMi", pick(g.dice, []int{1, 2, 5, 10})*1024+number)).Obj()
 	v.ResourceVersion = ""
 	v.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany, v1.ReadWriteOncePod}
 	v.Spec.PersistentVolumeSource = keep(g, "source of "+name, func() v1.PersistentVolumeSource { return g.source(name) })
@@ -139,7 +139,7 @@ func (g *Generator) source(name string) v1.PersistentVolumeSource {
 }
 
 func reached(label string, values ...string) *v1.VolumeNodeAffinity {
-	return fixture.Volume("any", "").Reached(label, values...).Obj().Spec.NodeAffinity
+	return fixture.Volume("any", "").NodeAffinity(label, values...).Obj().Spec.NodeAffinity
 }
 
 // driversOn says which drivers are on a node, and how much they attach.

@@ -11,7 +11,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
 // ahead is how many ops are decoded before the clock runs for all of them, so
@@ -54,7 +54,7 @@ func Measure(s Scheduler, next func() (log.Op, error)) (Bench, error) {
 			ops = ops[1:]
 		}
 		if pods == 0 && started {
-			if err := s.Refresh(); err != nil {
+			if err := s.UpdateSnapshot(); err != nil {
 				return Bench{}, err
 			}
 		}

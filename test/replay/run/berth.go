@@ -10,13 +10,13 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/offline"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/sandbox"
 )
 
 // Berth is the real cache, cycle and plugins, driven by a log.
 type Berth struct {
-	*offline.Scheduler
+	*sandbox.Scheduler
 	explain bool
 }
 
@@ -38,8 +38,8 @@ func NewBerth(ctx context.Context, config Config) (*Berth, error) {
 	if rejection != nil {
 		return nil, errors.New(rejection.Message())
 	}
-	scheduler, err := offline.New(ctx, offline.Options{
-		Blueprint: blueprint, Registry: registry, Preempt: config.Preempt, Plain: config.Plain, Recheck: config.Explain,
+	scheduler, err := sandbox.New(ctx, sandbox.Options{
+		Blueprint: blueprint, Registry: registry, Preempt: config.Preempt, Reference: config.Plain, Recheck: config.Explain,
 	})
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func scoresOf(placement *cycle.Placement) Scores {
 	return scores
 }
 
-func candidatesOf(plans []*framework.Eviction) map[string]Candidate {
+func candidatesOf(plans []*framework.PreemptionPlan) map[string]Candidate {
 	candidates := map[string]Candidate{}
 	for _, plan := range plans {
 		candidates[plan.Node] = Candidate{Victims: NamesOf(plan.Victims), Violations: plan.Violations}

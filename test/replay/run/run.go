@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/berthdev/berth/scheduler/offline/log"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
 // Scheduler is what a log is run through: Berth, or what it is measured
@@ -30,7 +30,7 @@ type Scheduler interface {
 	RemoveObject(object runtime.Object) error
 
 	// Refresh lets the changes so far take effect, as Attempt does first.
-	Refresh() error
+	UpdateSnapshot() error
 	// Attempt looks for a node. The Outcome says if it failed, and why.
 	Attempt(pod *v1.Pod) *Outcome
 	// Assume counts the pod of the last Attempt in on node.

@@ -17,21 +17,21 @@ import (
 
 // Nearest returns the nodes that least kept the pod of the last Attempt, which
 // ended in unfit.
-func (b *Berth) Nearest(unfit *framework.FitError) []decision.NearMiss {
-	return cycle.Nearest(context.Background(), b.Last(), unfit, func(_, reason string) string { return reason })
+func (b *Berth) Nearest(unfit *framework.FitError) []decision.ClosestNode {
+	return cycle.ClosestNodes(context.Background(), b.LastRequest(), unfit, func(_, reason string) string { return reason })
 }
 
 // Fewest is the plain twin of Nearest: how many things are missing on the node
 // where the fewest are, of all that refused the pod and that the fewest plugins
 // exclude.
 func (b *Berth) Fewest(unfit *framework.FitError) (fewest int) {
-	last, least := b.Last(), math.MaxInt
-	unfit.Diagnosis.Refusals.Each(func(name string, _ *fwk.Status) {
+	last, least := b.LastRequest(), math.MaxInt
+	unfit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(name string, _ *fwk.Status) {
 		node := last.Snapshot.Node(name)
-		missing, ok := b.Framework().Missing(context.Background(), last.State, last.Pod, node)
+		missing, ok := b.Framework().AllRejections(context.Background(), last.State, last.Pod, node)
 		n := 0
 		for _, m := range missing {
-			n += max(1, len(m.Shortages))
+			n += max(1, len(m.InsufficientResources))
 		}
 		excluded := b.Excluded(name)
 		if ok && n > 0 && (excluded < least || excluded == least && n < fewest) {
@@ -44,8 +44,8 @@ func (b *Berth) Fewest(unfit *framework.FitError) (fewest int) {
 // Excluded returns how many plugins refuse a node for a reason that stays, in
 // the last Attempt, whichever plugin was the first to refuse it.
 func (b *Berth) Excluded(node string) int {
-	last := b.Last()
-	return b.Framework().Exclusions(last.State, last.Pod, last.Snapshot.Node(node), "")
+	last := b.LastRequest()
+	return b.Framework().CountPermanentRejections(last.State, last.Pod, last.Snapshot.Node(node), "")
 }
 
 // Node returns a node as it is now; nil when there is none of that name.
@@ -53,8 +53,8 @@ func (b *Berth) Node(name string) *v1.Node { return b.now().Node(name).Node() }
 
 // now is the cluster as it is.
 func (b *Berth) now() *cache.Snapshot {
-	_ = b.Refresh() // there is nothing that could fail
-	return b.Last().Snapshot
+	_ = b.UpdateSnapshot() // there is nothing that could fail
+	return b.LastRequest().Snapshot
 }
 
 // Judge asks the plugins about a pod and a node as they are now, but for some of

@@ -14,7 +14,7 @@ import (
 var _ = Describe("Among many that wait, one that matters more", func() {
 	It("gets the room that it makes before those who waited longer", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
-		aNode(ctx, node("n").Offers("cpu", "500m"))
+		aNode(ctx, node("n").Capacity("cpu", "500m"))
 		var run, wait []*v1.Pod
 		for i := range 5 {
 			run = append(run, bound(ctx, p, ranked(fmt.Sprint("runs-", i), "middle").Requests("cpu", "100m"))...)
@@ -32,7 +32,7 @@ var _ = Describe("Among many that wait, one that matters more", func() {
 	for round := range 5 {
 		It(fmt.Sprintf("loses nothing of it to twenty that come meanwhile, round %d of 5", round+1), minute, func(ctx SpecContext) {
 			p := aProfile(ctx)
-			aNode(ctx, node("n").Offers("cpu", "5"))
+			aNode(ctx, node("n").Capacity("cpu", "5"))
 			low := bound(ctx, p, ranked("first", "middle").Requests("cpu", "100m"), ranked("second", "middle").Requests("cpu", "100m"))
 			high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "4900m"))
 			var late []*v1.Pod

@@ -46,7 +46,7 @@ func kept(ctx context.Context, pod *v1.Pod) {
 var _ = Describe("While the victims of a pod are being told to go,", func() {
 	It("it is not tried, and gets their room when all are told", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
-		aNode(ctx, node("n").Offers("cpu", "4"))
+		aNode(ctx, node("n").Capacity("cpu", "4"))
 		low := victims(ctx, p, 2, "2")
 		open := theDoor.close("DELETE victim")
 		high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "4"))
@@ -58,7 +58,7 @@ var _ = Describe("While the victims of a pod are being told to go,", func() {
 
 	It("if it is only one, it is not tried either", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
-		aNode(ctx, node("n").Offers("cpu", "4"))
+		aNode(ctx, node("n").Capacity("cpu", "4"))
 		victims(ctx, p, 1, "1")
 		open := theDoor.close("DELETE victim")
 		high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "4"))
@@ -69,7 +69,7 @@ var _ = Describe("While the victims of a pod are being told to go,", func() {
 
 	It("one that matters less does not get its place", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
-		aNode(ctx, node("n").Offers("cpu", "4"))
+		aNode(ctx, node("n").Capacity("cpu", "4"))
 		victims(ctx, p, 2, "2")
 		open := theDoor.close("DELETE victim")
 		high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "4"))
@@ -83,7 +83,7 @@ var _ = Describe("While the victims of a pod are being told to go,", func() {
 
 	It("one that matters more takes its place", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
-		aNode(ctx, node("n").Offers("cpu", "4"))
+		aNode(ctx, node("n").Capacity("cpu", "4"))
 		low := victims(ctx, p, 4, "1")
 		open := theDoor.close("DELETE victim")
 		high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "4"))
@@ -99,7 +99,7 @@ var _ = Describe("While the victims of a pod are being told to go,", func() {
 
 	It("one that matters less may share its node, where that is big enough", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
-		aNode(ctx, node("n").Offers("cpu", "4"))
+		aNode(ctx, node("n").Capacity("cpu", "4"))
 		low := victims(ctx, p, 4, "1")
 		open := theDoor.close("DELETE victim")
 		high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "2"))
@@ -113,13 +113,13 @@ var _ = Describe("While the victims of a pod are being told to go,", func() {
 
 	It("one that matters more takes the room that is free already, and it looks elsewhere", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
-		aNode(ctx, node("n").Offers("cpu", "4"))
+		aNode(ctx, node("n").Capacity("cpu", "4"))
 		low := victims(ctx, p, 4, "1")
 		open := theDoor.close("DELETE " + low[3].Name)
 		middle := aPod(ctx, p, ranked("middle", "middle").Requests("cpu", "4"))
 		gone(ctx, low[:3]...)
 		Eventually(where(middle)).Should(Equal(queue.Gated))
-		aNode(ctx, node("m").Offers("cpu", "4"))
+		aNode(ctx, node("m").Capacity("cpu", "4"))
 		var others []*v1.Pod
 		for i := range 4 {
 			others = append(others, aPod(ctx, p, ranked(fmt.Sprint("other-", i), "low").Requests("cpu", "1").On("m")))

@@ -48,13 +48,13 @@ func gone(ctx context.Context, pods ...*v1.Pod) {
 
 // where is the pod's place in the queue, empty when it is not there.
 func where(pod *v1.Pod) func() queue.Place {
-	return func() queue.Place { return berth.Scheduler().Rooms().Queue.Places()[pod.UID] }
+	return func() queue.Place { return berth.Scheduler().Components().Queue.Places()[pod.UID] }
 }
 
 // attempts are how often a pod was tried, as far as is recorded.
 func attempts(p *v1alpha1.SchedulingProfile, pod *v1.Pod) func() int {
 	return func() int {
-		page, _ := berth.Ledger().Page(p.Name, 50)
+		page, _ := berth.Ledger().History(p.Name, 50)
 		tried := 0
 		for _, d := range page.Recent {
 			if d.UID == pod.UID {
@@ -68,7 +68,7 @@ func attempts(p *v1alpha1.SchedulingProfile, pod *v1.Pod) func() int {
 // waiting says where a profile's pods are now.
 func waiting(p *v1alpha1.SchedulingProfile) func() decision.QueueCounts {
 	return func() decision.QueueCounts {
-		page, _ := berth.Ledger().Page(p.Name, 0)
+		page, _ := berth.Ledger().History(p.Name, 0)
 		return page.Queue
 	}
 }

@@ -57,7 +57,7 @@ var _ = DescribeTable("The promise of room on a node is taken back from a pod",
 		Expect(middle.Spec.NodeName).To(BeEmpty())
 	},
 	Entry("when one that matters more evicts others there, too", minute, promise{
-		nodes: nodes{node("n").Offers("cpu", "5")},
+		nodes: nodes{node("n").Capacity("cpu", "5")},
 		low: pods{
 			slowly("low-1", "low").Requests("cpu", "1"), slowly("low-2", "low").Requests("cpu", "1"),
 			slowly("low-3", "low").Requests("cpu", "1"), slowly("low-4", "low").Requests("cpu", "1"),
@@ -69,7 +69,7 @@ var _ = DescribeTable("The promise of room on a node is taken back from a pod",
 		},
 	}),
 	Entry("when one that matters more takes what is free there", minute, promise{
-		nodes:  nodes{node("n").Offers("cpu", "2")},
+		nodes:  nodes{node("n").Capacity("cpu", "2")},
 		low:    pods{slowly("low", "low").Requests("cpu", "1")},
 		middle: ranked("middle", "middle").Requests("cpu", "2"),
 		ends: func(ctx context.Context, p *v1alpha1.SchedulingProfile) {
@@ -77,19 +77,19 @@ var _ = DescribeTable("The promise of room on a node is taken back from a pod",
 		},
 	}),
 	Entry("when the node goes, and there is no other", minute, promise{
-		nodes:  nodes{node("n").Offers("cpu", "1")},
+		nodes:  nodes{node("n").Capacity("cpu", "1")},
 		low:    pods{slowly("low", "low").Requests("cpu", "1")},
 		middle: ranked("middle", "middle").Requests("cpu", "1"),
 		ends:   func(ctx context.Context, _ *v1alpha1.SchedulingProfile) { nodeGoes("n")(ctx) },
 	}),
 	Entry("when the node goes, and on the other nobody could make room", minute, promise{
-		nodes:  nodes{node("n").Offers("cpu", "1"), tainted("m", "away").Offers("cpu", "1")},
+		nodes:  nodes{node("n").Capacity("cpu", "1"), tainted("m", "away").Capacity("cpu", "1")},
 		low:    pods{slowly("low", "low").Requests("cpu", "1")},
 		middle: ranked("middle", "middle").Requests("cpu", "1"),
 		ends:   func(ctx context.Context, _ *v1alpha1.SchedulingProfile) { nodeGoes("n")(ctx) },
 	}),
 	Entry("when PreBind refuses it there", minute, promise{
-		nodes: nodes{node("n").Offers("cpu", "1")}, edits: []edit{at(preBinds, "First")},
+		nodes: nodes{node("n").Capacity("cpu", "1")}, edits: []edit{at(preBinds, "First")},
 		low:    pods{slowly("low", "low").Requests("cpu", "1")},
 		middle: ranked("middle", "middle").Requests("cpu", "1"),
 		ends:   func(context.Context, *v1alpha1.SchedulingProfile) {},
@@ -102,15 +102,15 @@ func nominated(ctx context.Context, p *v1alpha1.SchedulingProfile, node string, 
 	pod := aPod(ctx, p, builder)
 	pod.Status.NominatedNodeName = node
 	Expect(admin.Status().Update(ctx, pod)).To(Succeed())
-	Eventually(func() string { return berth.Scheduler().Rooms().Cache.NominatedNode(pod.UID) }).Should(Equal(node))
+	Eventually(func() string { return berth.Scheduler().Components().Cache.NominatedNode(pod.UID) }).Should(Equal(node))
 	return pod
 }
 
 var _ = Describe("A pod that comes with a promise of a node", func() {
 	It("gets it when it fits there, although another would be better", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
-		aNode(ctx, node("n").Offers("cpu", "500m"))
-		aNode(ctx, node("m").Offers("cpu", "5"))
+		aNode(ctx, node("n").Capacity("cpu", "500m"))
+		aNode(ctx, node("m").Capacity("cpu", "5"))
 		release := stopLoop(ctx)
 		high := nominated(ctx, p, "n", ranked("high", "high").Requests("cpu", "500m"))
 		release()
@@ -121,8 +121,8 @@ var _ = Describe("A pod that comes with a promise of a node", func() {
 
 	It("goes elsewhere when it does not fit there", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
-		aNode(ctx, node("n").Offers("cpu", "500m"))
-		aNode(ctx, node("m").Offers("cpu", "500m"))
+		aNode(ctx, node("n").Capacity("cpu", "500m"))
+		aNode(ctx, node("m").Capacity("cpu", "500m"))
 		aPod(ctx, p, ranked("low", "low").Requests("cpu", "100m").On("n"))
 		ring(ctx)
 		release := stopLoop(ctx)
@@ -134,7 +134,7 @@ var _ = Describe("A pod that comes with a promise of a node", func() {
 
 	It("loses it when it is too big, and another gets the node", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
-		aNode(ctx, node("n").Offers("cpu", "4"))
+		aNode(ctx, node("n").Capacity("cpu", "4"))
 		release := stopLoop(ctx)
 		big := nominated(ctx, p, "n", ranked("big", "low").Requests("cpu", "5"))
 		fits := aPod(ctx, p, ranked("fits", "low").Requests("cpu", "3"))
@@ -146,7 +146,7 @@ var _ = Describe("A pod that comes with a promise of a node", func() {
 
 	It("loses it to one that matters more and has none", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
-		aNode(ctx, node("n").Offers("cpu", "4"))
+		aNode(ctx, node("n").Capacity("cpu", "4"))
 		release := stopLoop(ctx)
 		low := nominated(ctx, p, "n", ranked("low", "low").Requests("cpu", "4"))
 		high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "4"))
@@ -159,8 +159,8 @@ var _ = Describe("A pod that comes with a promise of a node", func() {
 
 	It("is promised another node where fewer have to go for it", minute, func(ctx SpecContext) {
 		p := aProfile(ctx)
-		aNode(ctx, node("n").Offers("cpu", "4"))
-		aNode(ctx, node("m").Offers("cpu", "4"))
+		aNode(ctx, node("n").Capacity("cpu", "4"))
+		aNode(ctx, node("m").Capacity("cpu", "4"))
 		two := victims(ctx, p, 2, "2")
 		one := aPod(ctx, p, ranked("one", "low").Requests("cpu", "3").On("m"))
 		ring(ctx)
@@ -184,7 +184,7 @@ var _ = DescribeTable("A pod on its way to a node",
 	func(ctx SpecContext, plays role, edits []edit, announced bool) {
 		first.plays(plays)
 		second.plays(role{postBind: func(_ context.Context, _ fwk.Handle, pod *v1.Pod) {
-			journal.Note("PostBind %s", pod.Status.NominatedNodeName)
+			journal.Add("PostBind %s", pod.Status.NominatedNodeName)
 		}})
 		p := aProfile(ctx, append(edits, at(postBinds, "Second"))...)
 		aNode(ctx, node("n"))

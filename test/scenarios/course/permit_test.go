@@ -27,7 +27,7 @@ var _ = Describe("A pod that two plugins ask to wait at Permit", func() {
 		aNode(ctx, node("n"))
 		pod := aPod(ctx, p, pod("a"))
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Waiting: 1}))
-		wait := berth.Scheduler().Rooms().Waiting.Get(pod.UID)
+		wait := berth.Scheduler().Components().Waiting.Get(pod.UID)
 		Expect(wait.GetPendingPlugins()).To(ConsistOf("First", "Second"))
 		wait.Allow("First")
 		Expect(wait.GetPendingPlugins()).To(ConsistOf("Second"))
@@ -52,7 +52,7 @@ var _ = Describe("A pod that two plugins ask to wait at Permit", func() {
 		aNode(ctx, node("n"))
 		pod := aPod(ctx, p, pod("a"))
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Waiting: 1}))
-		berth.Scheduler().Rooms().Waiting.Get(pod.UID).Reject("First", "rejected by the scenario")
+		berth.Scheduler().Components().Waiting.Get(pod.UID).Reject("First", "rejected by the scenario")
 		expectRefused(ctx, pod)
 		cancelled := make(chan struct{})
 		go func() { told.Wait(); close(cancelled) }()
@@ -113,7 +113,7 @@ var _ = DescribeTable("A pod at Permit gives way, and is not deleted by us:",
 	func(ctx SpecContext, running, waits, comes *fixture.PodBuilder, deleted bool) {
 		first.plays(atPermitOf("waits"))
 		p := aProfile(ctx, at(permits, "First"))
-		aNode(ctx, node("n").Offers("cpu", "500m"))
+		aNode(ctx, node("n").Capacity("cpu", "500m"))
 		var runs *v1.Pod
 		if running != nil {
 			runs = bound(ctx, p, running.Requests("cpu", "200m"))[0]
@@ -129,7 +129,7 @@ var _ = DescribeTable("A pod at Permit gives way, and is not deleted by us:",
 			most = 1
 		}
 		admin.ExpectBound(ctx, comer)
-		Eventually(berth.Scheduler().Rooms().Waiting.Len).Should(BeZero())
+		Eventually(berth.Scheduler().Components().Waiting.Len).Should(BeZero())
 		if deleted {
 			gone(ctx, waiter)
 		} else {

@@ -16,13 +16,13 @@ import (
 )
 
 // journal is what probes and actors were asked since the scenario began.
-var journal = &probe.Journal{}
+var journal = &probe.CallLog{}
 
 // A and B are probes at every point. Their answers are a scenario's, but that
 // A likes n1, and that B soon gives up a pod that waits at Permit.
 var (
-	probeA = &probe.Probe{Called: "A", Journal: journal, Scores: map[string]int64{"n1": 100}, Waits: time.Minute}
-	probeB = &probe.Probe{Called: "B", Journal: journal, Waits: 100 * time.Millisecond}
+	probeA = &probe.Plugin{PluginName: "A", Log: journal, Scores: map[string]int64{"n1": 100}, PermitTimeout: time.Minute}
+	probeB = &probe.Plugin{PluginName: "B", Log: journal, PermitTimeout: 100 * time.Millisecond}
 )
 
 // The actors do what the scenario's roles say.

@@ -70,13 +70,13 @@ var _ = DescribeTable("Pods that came one after the other, each mattering more, 
 func binding(name string) role {
 	return role{
 		bind: func(ctx context.Context, h fwk.Handle, pod *v1.Pod, node string) *fwk.Status {
-			journal.Note("%s.Bind", name)
+			journal.Add("%s.Bind", name)
 			meta := metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: map[string]string{"bound-by": name}}
 			return fwk.AsStatus(h.ClientSet().CoreV1().Pods(pod.Namespace).Bind(ctx,
 				&v1.Binding{ObjectMeta: meta, Target: v1.ObjectReference{Kind: "Node", Name: node}}, metav1.CreateOptions{}))
 		},
-		postBind:  func(context.Context, fwk.Handle, *v1.Pod) { journal.Note("%s.PostBind", name) },
-		unreserve: func(*v1.Pod) { journal.Note("%s.Unreserve", name) },
+		postBind:  func(context.Context, fwk.Handle, *v1.Pod) { journal.Add("%s.PostBind", name) },
+		unreserve: func(*v1.Pod) { journal.Add("%s.Unreserve", name) },
 	}
 }
 
@@ -163,7 +163,7 @@ var _ = Describe("A plugin that activates pods", func() {
 var _ = DescribeTable("A pod that PreEnqueue keeps out",
 	func(ctx SpecContext, events []fwk.ClusterEventWithHint, asked int, letIn bool) {
 		first.plays(role{events: events, preEnqueue: func(pod *v1.Pod) *fwk.Status {
-			journal.Note("First.PreEnqueue %s", pod.Name)
+			journal.Add("First.PreEnqueue %s", pod.Name)
 			if len(pod.Spec.SchedulingGates) > 0 {
 				return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "has a gate")
 			}
@@ -171,7 +171,7 @@ var _ = DescribeTable("A pod that PreEnqueue keeps out",
 		}})
 		p := aProfile(ctx, without(preEnqueues, "*"), at(preEnqueues, "First"))
 		aNode(ctx, node("n"))
-		kept := aPod(ctx, p, pod("kept").Gate("example.com/gate").RequirePods(fixture.Near(v1.LabelHostname, "app", "web")))
+		kept := aPod(ctx, p, pod("kept").SchedulingGate("example.com/gate").RequirePodAffinity(fixture.PodAffinityTerm(v1.LabelHostname, "app", "web")))
 		Eventually(waiting(p)).Should(Equal(held))
 		Expect(count("First.PreEnqueue kept")).To(Equal(1))
 		other := bound(ctx, p, pod("other").Label("app", "web"))[0]

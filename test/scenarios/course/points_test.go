@@ -71,7 +71,7 @@ var (
 var errBroken = errors.New("broken")
 
 // on are answers of the probes, by "A.Filter"; no other answer is but success.
-type on map[string]probe.Answer
+type on map[string]probe.StatusFunc
 
 // points are scenarios, each a few answers and what comes of them.
 var points = map[string]struct {
@@ -147,8 +147,8 @@ var _ = Describe("Every plugin is called as often as it must be, and its answer 
 
 	It("the middle one of three Reserves fails, and all are undone, last first", minute, func(ctx SpecContext) {
 		first.plays(role{
-			reserve:   func(*v1.Pod) *fwk.Status { journal.Note("F.Reserve"); return nil },
-			unreserve: func(*v1.Pod) { journal.Note("F.Unreserve") },
+			reserve:   func(*v1.Pod) *fwk.Status { journal.Add("F.Reserve"); return nil },
+			unreserve: func(*v1.Pod) { journal.Add("F.Unreserve") },
 		})
 		takesIts(ctx, on{"B.Reserve": probe.Fail(errBroken)},
 			course{reserved + ", Unreserve FBA" + again, fails + `running Reserve plugin "B": broken`, backsOff},
@@ -165,8 +165,8 @@ var _ = Describe("Every plugin is called as often as it must be, and its answer 
 
 	DescribeTable("PreFilter names the only nodes to be looked at:",
 		func(ctx SpecContext, names sets.Set[string], want course) {
-			probeA.Nodes = names
-			defer func() { probeA.Nodes = nil }()
+			probeA.PreFilterNodes = names
+			defer func() { probeA.PreFilterNodes = nil }()
 			takesIts(ctx, nil, want, sole("A", "B"))
 		},
 		Entry("all that there are", minute, sets.New("n1", "n2"), course{onItsNode, "n1", nowhere}),

@@ -91,7 +91,7 @@ func aBudget(ctx context.Context, app string, allowed int32) {
 	least := intstr.FromInt32(2)
 	budget := words.Created(ctx, admin, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: scene, Name: app},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: fixture.Labels("app", app)},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: fixture.LabelSelector("app", app)},
 	})
 	budget.Status.DisruptionsAllowed = allowed
 	Expect(admin.Status().Update(ctx, budget)).To(Succeed())
@@ -129,12 +129,12 @@ func tokens(atPreFilter bool, code fwk.Code) func() role {
 
 // keepsApart refuses to be near pods that are labelled kind=value.
 func keepsApart(pod *fixture.PodBuilder, topology, value string) *fixture.PodBuilder {
-	return pod.RefusePods(fixture.Near(topology, "kind", value))
+	return pod.RequirePodAntiAffinity(fixture.PodAffinityTerm(topology, "kind", value))
 }
 
 var _ = Describe("A pod that matters more", func() {
 	atFilters := []edit{at(preFilters, "First"), at(filters, "First")}
-	rack := nodes{node("n").Label("rack", "n").Offers("cpu", "500m")}
+	rack := nodes{node("n").Label("rack", "n").Capacity("cpu", "500m")}
 	big := func() *fixture.PodBuilder { return ranked("comes", "high").Requests("cpu", "300m") }
 	kept := func(name, class, kind string) *fixture.PodBuilder {
 		return ranked(name, class).Label("kind", kind).Requests("cpu", "100m").On("n")
@@ -184,12 +184,12 @@ var _ = Describe("A pod that matters more", func() {
 			comes: big(), evicted: "middle",
 		},
 		"goes to a node where no budget is in its way": {
-			nodes: nodes{node("n").Offers("cpu", "500m"), node("m").Offers("cpu", "500m")}, budgets: map[string]int32{"kept": 0},
+			nodes: nodes{node("n").Capacity("cpu", "500m"), node("m").Capacity("cpu", "500m")}, budgets: map[string]int32{"kept": 0},
 			there: pods{kept("low", "low", "").Label("app", "kept"), kept("middle", "middle", "").On("m")},
 			comes: ranked("comes", "high").Requests("cpu", "500m"), evicted: "middle", node: "m",
 		},
 		"goes to a node where budgets give way and the least important are": {
-			nodes:   nodes{node("n").Offers("cpu", "500m"), node("m").Offers("cpu", "500m"), node("o").Offers("cpu", "500m")},
+			nodes:   nodes{node("n").Capacity("cpu", "500m"), node("m").Capacity("cpu", "500m"), node("o").Capacity("cpu", "500m")},
 			budgets: map[string]int32{"kept": 0, "free": 3},
 			there: pods{
 				kept("n-low", "low", "").Label("app", "kept"), kept("n-middle", "middle", ""),
@@ -219,7 +219,7 @@ var _ = Describe("A priority class", func() {
 	}
 
 	It("that is not there keeps the API server from taking the pod", minute, func(ctx SpecContext) {
-		err := admin.Create(ctx, ranked("a", "foo").Whole())
+		err := admin.Create(ctx, ranked("a", "foo").Valid())
 		Expect(err).To(MatchError(ContainSubstring("no PriorityClass with name foo was found")))
 	})
 })

@@ -9,11 +9,11 @@ import (
 
 // near wants pods with the label key in its domain of topology, apart none.
 func near(name, topology, key string) *fixture.PodBuilder {
-	return pod(name).RequirePods(fixture.Near(topology, key, "yes"))
+	return pod(name).RequirePodAffinity(fixture.PodAffinityTerm(topology, key, "yes"))
 }
 
 func apart(name, topology, key string) *fixture.PodBuilder {
-	return pod(name).RefusePods(fixture.Near(topology, key, "yes"))
+	return pod(name).RequirePodAntiAffinity(fixture.PodAffinityTerm(topology, key, "yes"))
 }
 
 var _ = Describe("Refused for the company of pods, a pod is tried again only when that changes for it:", func() {
@@ -99,7 +99,7 @@ var _ = Describe("Refused for the company of pods, a pod is tried again only whe
 
 // spread keeps the pods with the label key even over at least so many domains.
 func spread(name, topology, key string, domains int32) *fixture.PodBuilder {
-	constraint := fixture.Evenly(topology, key, "yes")
+	constraint := fixture.HardSpreadConstraint(topology, key, "yes")
 	constraint.MinDomains = &domains
 	return pod(name).Label(key, "yes").Spread(constraint)
 }

@@ -34,9 +34,9 @@ var _ = Describe("Refused for taints, a pod is tried again only when they can le
 	const why = "had untolerated taint(s)"
 	wakings(map[string]waking{
 		"not when the node grows, which helps who tolerates them and lacks room": {
-			nodes:   nodes{tainted("n", "away").Offers("cpu", "2")},
+			nodes:   nodes{tainted("n", "away").Capacity("cpu", "2")},
 			refused: pods{pod("stranger").Requests("cpu", "4"), pod("guest").Requests("cpu", "4").Toleration(tolerates("away"))},
-			change:  nodeBecomes(tainted("n", "away").Offers("cpu", "4")),
+			change:  nodeBecomes(tainted("n", "away").Capacity("cpu", "4")),
 			again:   "guest",
 		},
 		"when its toleration is added, and not another's": {
@@ -70,7 +70,7 @@ var _ = Describe("Refused for taints, a pod is tried again only when they can le
 var _ = Describe("Refused for its node affinity, a pod is tried again only when a node comes to match it:", func() {
 	const why = "didn't match Pod's node affinity/selector"
 	of := func(group string) *fixture.PodBuilder {
-		return pod(group).RequireNode(fixture.Term(fixture.In("group", group)))
+		return pod(group).RequireNodeAffinity(fixture.NodeSelectorTerm(fixture.In("group", group)))
 	}
 	wakings(map[string]waking{
 		"by a new label, which another does not want": {
@@ -86,14 +86,14 @@ var _ = Describe("Refused for its node affinity, a pod is tried again only when 
 			again:   "b",
 		},
 		"not when a node gets a label that matched all the time": {
-			nodes: nodes{node("n").Label("group", "a").Offers("cpu", "2"), node("m").Label("group", "b")}, why: why,
+			nodes: nodes{node("n").Label("group", "a").Capacity("cpu", "2"), node("m").Label("group", "b")}, why: why,
 			refused: pods{of("a").Requests("cpu", "4")},
-			change:  nodeBecomes(node("n").Label("group", "a").Label("other", "x").Offers("cpu", "2")),
+			change:  nodeBecomes(node("n").Label("group", "a").Label("other", "x").Capacity("cpu", "2")),
 		},
 		"or, where it narrowed the nodes down to one by name, when that has room": {
-			nodes: nodes{node("n").Offers("cpu", "2"), node("m").Label("zone", "z").Offers("cpu", "2")}, why: "Insufficient cpu",
-			refused: pods{pod("a").RequireNode(fixture.NodeNameTerm("n")).Requests("cpu", "4")},
-			change:  nodeBecomes(node("n").Label("new", "label").Offers("cpu", "4")),
+			nodes: nodes{node("n").Capacity("cpu", "2"), node("m").Label("zone", "z").Capacity("cpu", "2")}, why: "Insufficient cpu",
+			refused: pods{pod("a").RequireNodeAffinity(fixture.NodeNameTerm("n")).Requests("cpu", "4")},
+			change:  nodeBecomes(node("n").Label("new", "label").Capacity("cpu", "4")),
 			again:   "a",
 		},
 	})
@@ -158,7 +158,7 @@ var _ = Describe("Refused for a feature that no node declares, a pod is tried ag
 		"when a node declares it": {
 			nodes: nodes{node("n")}, why: why,
 			refused: pods{restarts("a")},
-			change:  nodeBecomes(node("n").Features("RestartAllContainersOnContainerExits")),
+			change:  nodeBecomes(node("n").DeclaredFeatures("RestartAllContainersOnContainerExits")),
 			again:   "a",
 		},
 		"not when a node changes something else": {

@@ -141,7 +141,7 @@ func podBecomes(name string, edit func(*v1.Pod)) func(context.Context) {
 
 // relabelled gives a pod these labels and no others.
 func relabelled(name string, labels ...string) func(context.Context) {
-	return podBecomes(name, func(pod *v1.Pod) { pod.Labels = fixture.Labels(labels...).MatchLabels })
+	return podBecomes(name, func(pod *v1.Pod) { pod.Labels = fixture.LabelSelector(labels...).MatchLabels })
 }
 
 // resized sets what a pod's only container requests.

@@ -136,7 +136,7 @@ var _ = Describe("A pod whose way ends after a node was chosen,", func() {
 		pods = append(pods, aPod(ctx, p, pod("two")))
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Waiting: 2}))
 
-		waits := berth.Scheduler().Rooms().Waiting
+		waits := berth.Scheduler().Components().Waiting
 		waits.Get(pods[0].UID).Reject("First", "rejected by the scenario")
 		waits.Get(pods[1].UID).Allow("First")
 		admin.ExpectBound(ctx, pods[1])
@@ -175,7 +175,7 @@ var _ = DescribeTable("Of pods with scheduling gates and without,",
 		aNode(ctx, node("n"))
 		all := map[string]*v1.Pod{}
 		for _, name := range g.gated {
-			all[name] = aPod(ctx, p, pod(name).Gate("example.com/"+name))
+			all[name] = aPod(ctx, p, pod(name).SchedulingGate("example.com/"+name))
 		}
 		for _, name := range g.free {
 			all[name] = aPod(ctx, p, pod(name))

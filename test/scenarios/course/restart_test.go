@@ -13,7 +13,7 @@ import (
 var _ = Describe("After the manager is killed", func() {
 	It("a pod keeps the place that it was on its way to, and another, which is tried before it, goes elsewhere", minute, func(ctx SpecContext) {
 		p := aProfile(ctx, at(preBinds, "First"), without(queueSorts, "*"), at(queueSorts, "ByName"))
-		aNode(ctx, node("preferred").Offers("pods", "1"))
+		aNode(ctx, node("preferred").Capacity("pods", "1"))
 		aNode(ctx, tainted("other", "rather-not").Mutate(ratherNot))
 		ring(ctx)
 		stopManager()

@@ -39,7 +39,7 @@ func hireStagehands(ctx context.Context) {
 	stagehands.Spec.Queue.FlushAfterSeconds = new(int32(0))
 	Expect(admin.Create(ctx, stagehands)).To(Succeed())
 	expectReady(ctx, stagehands)
-	Expect(admin.Create(ctx, pod(bellPod).Scheduler(stagehands.Name).Whole())).To(Succeed())
+	Expect(admin.Create(ctx, pod(bellPod).SchedulerName(stagehands.Name).Valid())).To(Succeed())
 	Eventually(waiting(stagehands)).Should(Equal(decision.QueueCounts{Gated: 1}))
 }
 

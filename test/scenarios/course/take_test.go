@@ -39,13 +39,13 @@ func takesIts(ctx SpecContext, on on, want course, edits ...edit) {
 // answer sets what the probes answer. Unless they are told to do something
 // else at Bind, they leave it to who stands behind them.
 func answer(on on) {
-	for name, p := range map[string]*probe.Probe{"A": probeA, "B": probeB} {
+	for name, p := range map[string]*probe.Plugin{"A": probeA, "B": probeB} {
 		for _, method := range strings.Fields(methods) {
-			p.Set(method, on[name+"."+method])
+			p.SetStatus(method, on[name+"."+method])
 		}
-		p.Set("Filter n2", on[name+".Filter n2"])
+		p.SetStatus("Filter n2", on[name+".Filter n2"])
 		if on[name+".Bind"] == nil {
-			p.Set("Bind", probe.Skip)
+			p.SetStatus("Bind", probe.Skip)
 		}
 	}
 }

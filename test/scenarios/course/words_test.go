@@ -101,7 +101,7 @@ func rankClasses(ctx context.Context) {
 // aPod creates a pod that waits for p.
 func aPod(ctx context.Context, p *v1alpha1.SchedulingProfile, builder *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	return words.Created(ctx, admin, builder.Scheduler(p.Name).Whole())
+	return words.Created(ctx, admin, builder.SchedulerName(p.Name).Valid())
 }
 
 // bound creates pods and waits until they have a node.

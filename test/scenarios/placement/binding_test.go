@@ -37,11 +37,11 @@ var _ = Describe("A manager that starts", Ordered, ContinueOnFailure, func() {
 
 	It("counts the pods that were there, and binds those that waited", minute, func(ctx SpecContext) {
 		c := aCluster()
-		node := fixture.Node("a").Offers("cpu", "500m", "memory", "500")
+		node := fixture.Node("a").Capacity("cpu", "500m", "memory", "500")
 		Expect(admin.Create(ctx, node.Obj())).To(Succeed())
 		c.nodes++
 		for _, name := range []string{"one", "two"} {
-			c.create(ctx, asks(name, "200m", "200").On("a").Scheduler(theirs))
+			c.create(ctx, asks(name, "200m", "200").On("a").SchedulerName(theirs))
 		}
 		large := c.create(ctx, asks("large", "200m", "200"))
 		small := c.create(ctx, asks("small", "100m", "100"))

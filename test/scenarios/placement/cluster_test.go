@@ -50,8 +50,8 @@ func (c *cluster) comes(ctx context.Context, nodes ...*fixture.NodeBuilder) {
 		Expect(admin.Create(ctx, last)).To(Succeed())
 	}
 	c.nodes += len(nodes)
-	scout := fixture.Pod("scout").RequireNode(fixture.NodeNameTerm(last.Name)).
-		Toleration(v1.Toleration{Operator: v1.TolerationOpExists}).Whole()
+	scout := fixture.Pod("scout").RequireNodeAffinity(fixture.NodeNameTerm(last.Name)).
+		Toleration(v1.Toleration{Operator: v1.TolerationOpExists}).Valid()
 	Expect(admin.Create(ctx, scout)).To(Succeed())
 	Eventually(admin.Place(ctx, scout)).Should(Equal(last.Name), func() string { return "the scout stands at: " + words.Scheduled(scout) })
 	admin.Remove(ctx, scout)
@@ -60,7 +60,7 @@ func (c *cluster) comes(ctx context.Context, nodes ...*fixture.NodeBuilder) {
 // create creates a pod and waits for nothing.
 func (c *cluster) create(ctx context.Context, pod *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	created := pod.Whole()
+	created := pod.Valid()
 	Expect(admin.Create(ctx, created)).To(Succeed())
 	c.pods[created.Name] = created
 	return created

@@ -25,11 +25,11 @@ const (
 var _ = Describe("Beside a scheduler of another name", func() {
 	It("Berth leaves that one's pods alone, counts them, and decides as it does", minute, func(ctx SpecContext) {
 		c := aCluster()
-		c.comes(ctx, fixture.Node("a").Offers("cpu", "2"), fixture.Node("b").Offers("cpu", "1").Taint("level", "950", v1.TaintEffectNoSchedule))
+		c.comes(ctx, fixture.Node("a").Capacity("cpu", "2"), fixture.Node("b").Capacity("cpu", "1").Taint("level", "950", v1.TaintEffectNoSchedule))
 		asks := func(name string) *fixture.PodBuilder { return fixture.Pod(name).Requests("cpu", "1") }
-		their := c.create(ctx, asks("their").Scheduler(theirs))
+		their := c.create(ctx, asks("their").SchedulerName(theirs))
 		c.expect(ctx, c.create(ctx, asks("unnamed")), on("a"))
-		c.expect(ctx, c.create(ctx, fixture.Pod("named").Scheduler(usual)), on("a"))
+		c.expect(ctx, c.create(ctx, fixture.Pod("named").SchedulerName(usual)), on("a"))
 		untouched(ctx, their)
 
 		why, err := controlplane.NoScheduler(ctx)
@@ -46,7 +46,7 @@ var _ = Describe("Beside a scheduler of another name", func() {
 		compared := compares("level", above, "900", v1.TaintEffectNoSchedule).NodeSelector(host, "b")
 		const both = "1 " + notSelected + ", 1 " + tainted
 		c.expect(ctx, c.create(ctx, compared), refused(both))
-		c.expect(ctx, c.create(ctx, compared.Mutate(func(p *v1.Pod) { p.Name = "compared" }).Scheduler(theirs)), refused(both))
+		c.expect(ctx, c.create(ctx, compared.Mutate(func(p *v1.Pod) { p.Name = "compared" }).SchedulerName(theirs)), refused(both))
 	})
 })
 
@@ -90,10 +90,10 @@ var _ = Describe("Several profiles", func() {
 	It("bind the pods that name them, which Events say, and none of an unknown name", minute, func(ctx SpecContext) {
 		c := aCluster()
 		c.comes(ctx, fixture.Node("a"))
-		unknown := c.create(ctx, fixture.Pod("unknown").Scheduler(nobodys))
+		unknown := c.create(ctx, fixture.Pod("unknown").SchedulerName(nobodys))
 		c.expect(ctx, c.create(ctx, fixture.Pod("unnamed")), on("a"))
-		c.expect(ctx, c.create(ctx, fixture.Pod("named").Scheduler(usual)), on("a"))
-		c.expect(ctx, c.create(ctx, fixture.Pod("other").Scheduler(other)), on("a"))
+		c.expect(ctx, c.create(ctx, fixture.Pod("named").SchedulerName(usual)), on("a"))
+		c.expect(ctx, c.create(ctx, fixture.Pod("other").SchedulerName(other)), on("a"))
 		Eventually(reporters(ctx, c.pods)).Should(Equal(map[string]string{"unnamed": usual, "named": usual, "other": other}))
 		untouched(ctx, unknown)
 	})

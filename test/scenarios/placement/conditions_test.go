@@ -40,7 +40,7 @@ func (i ill) node() *fixture.NodeBuilder {
 	if i.unready {
 		ready = v1.ConditionFalse
 	}
-	return fixture.Node("a").Offers("cpu", "4", "memory", "16Gi").Mutate(func(n *v1.Node) {
+	return fixture.Node("a").Capacity("cpu", "4", "memory", "16Gi").Mutate(func(n *v1.Node) {
 		n.Spec.Unschedulable, n.Spec.Taints = i.cordoned, i.marked
 		n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: ready}}
 		for _, c := range i.conditions {

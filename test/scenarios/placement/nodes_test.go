@@ -8,7 +8,7 @@ import (
 
 // three is a node of three CPUs and three gigabytes.
 func three() []*fixture.NodeBuilder {
-	return nodes(fixture.Node("a").Offers("cpu", "3", "memory", "3G"))
+	return nodes(fixture.Node("a").Capacity("cpu", "3", "memory", "3G"))
 }
 
 func asks(name, cpu, memory string) *fixture.PodBuilder {
@@ -25,12 +25,12 @@ var _ = table("A pod and the room of a node:",
 		pod: asks("new", "1", "1G"), want: on("a"),
 	}),
 	entry("there is no room for one pod more", scenario{
-		nodes: nodes(fixture.Node("a").Offers("pods", "1")), there: pods(fixture.Pod("old").On("a")),
+		nodes: nodes(fixture.Node("a").Capacity("pods", "1")), there: pods(fixture.Pod("old").On("a")),
 		pod: fixture.Pod("new"), want: refused("1 Too many pods"),
 	}),
 	entry("pods that other schedulers placed take room", scenario{
-		nodes: nodes(fixture.Node("a").Offers("cpu", "500m", "memory", "500")),
-		there: pods(asks("one", "200m", "200").On("a").Scheduler("theirs"), asks("two", "200m", "200").On("a").Scheduler("others")),
+		nodes: nodes(fixture.Node("a").Capacity("cpu", "500m", "memory", "500")),
+		there: pods(asks("one", "200m", "200").On("a").SchedulerName("theirs"), asks("two", "200m", "200").On("a").SchedulerName("others")),
 		pod:   asks("new", "200m", "200"), want: refused("1 Insufficient cpu, 1 Insufficient memory"),
 	}),
 	// The API server fills in what a node's status does not say.
@@ -60,7 +60,7 @@ func hasNo(key string) v1.NodeSelectorRequirement {
 }
 
 func needs(requirements ...v1.NodeSelectorRequirement) *fixture.PodBuilder {
-	return fixture.Pod("new").RequireNode(fixture.Term(requirements...))
+	return fixture.Pod("new").RequireNodeAffinity(fixture.NodeSelectorTerm(requirements...))
 }
 
 var _ = table("A pod that selects nodes",
@@ -74,21 +74,21 @@ var _ = table("A pod that selects nodes",
 		nodes: nodes(slow(), fixture.Node("slow2").Label("disk", "hdd")), pod: needs(fixture.NotIn("disk", "hdd")), want: refused("2 " + notSelected),
 	}),
 	entry("goes to the one that has the label", scenario{
-		nodes: nodes(fast(), bare()), pod: needs(fixture.Has("disk")), want: on("fast"),
+		nodes: nodes(fast(), bare()), pod: needs(fixture.Exists("disk")), want: on("fast"),
 	}),
 	entry("fits nowhere when all have the label that it does not want", scenario{
 		nodes: nodes(fast(), slow()), pod: needs(hasNo("disk")), want: refused("2 " + notSelected),
 	}),
 	entry("goes to the one whose label and name it wants", scenario{
 		nodes: nodes(fast(), bare()),
-		pod: fixture.Pod("new").RequireNode(v1.NodeSelectorTerm{
-			MatchExpressions: fixture.Term(fixture.In("disk", "ssd")).MatchExpressions,
+		pod: fixture.Pod("new").RequireNodeAffinity(v1.NodeSelectorTerm{
+			MatchExpressions: fixture.NodeSelectorTerm(fixture.In("disk", "ssd")).MatchExpressions,
 			MatchFields:      fixture.NodeNameTerm("fast").MatchFields,
 		}),
 		want: on("fast"),
 	}),
 	entry("fits nowhere when it wants one by name that is not there", scenario{
-		nodes: nodes(fast()), pod: fixture.Pod("new").RequireNode(fixture.NodeNameTerm("gone")),
+		nodes: nodes(fast()), pod: fixture.Pod("new").RequireNodeAffinity(fixture.NodeNameTerm("gone")),
 		want: refused("1 node(s) didn't satisfy plugin(s) [NodeAffinity]"),
 	}),
 )
@@ -114,19 +114,19 @@ var _ = table("A pod and the features that a node declares:",
 		nodes: nodes(fixture.Node("a")), pod: fixture.Pod("new"), want: on("a"),
 	}),
 	entry("it needs none, and there is one", scenario{
-		nodes: nodes(fixture.Node("a").Features(restartsAll)), pod: fixture.Pod("new"), want: on("a"),
+		nodes: nodes(fixture.Node("a").DeclaredFeatures(restartsAll)), pod: fixture.Pod("new"), want: on("a"),
 	}),
 	entry("it needs the one that one of two nodes has", scenario{
-		nodes: nodes(fixture.Node("a").Features(restartsAll), fixture.Node("b").Features("Other")), pod: restarter(), want: on("a"),
+		nodes: nodes(fixture.Node("a").DeclaredFeatures(restartsAll), fixture.Node("b").DeclaredFeatures("Other")), pod: restarter(), want: on("a"),
 	}),
 	entry("it needs one where there is another", scenario{
-		nodes: nodes(fixture.Node("a").Features("Other")), pod: restarter(), want: refused("1 " + featureless),
+		nodes: nodes(fixture.Node("a").DeclaredFeatures("Other")), pod: restarter(), want: refused("1 " + featureless),
 		then: []step{
 			reports("a", func(n *v1.Node) { n.Status.DeclaredFeatures = []string{"Other", restartsAll} }),
 			gets("new", on("a")),
 		},
 	}),
 	entry("it needs one of several", scenario{
-		nodes: nodes(fixture.Node("a").Features("Other", restartsAll), fixture.Node("b")), pod: restarter(), want: on("a"),
+		nodes: nodes(fixture.Node("a").DeclaredFeatures("Other", restartsAll), fixture.Node("b")), pod: restarter(), want: on("a"),
 	}),
 )

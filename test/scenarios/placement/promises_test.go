@@ -30,7 +30,7 @@ var _ = Describe("A pod that is kept off by a promise to another gets its room",
 	promise := func(ctx context.Context) *cluster {
 		GinkgoHelper()
 		c := aCluster()
-		c.comes(ctx, fixture.Node("a").Offers("cpu", "4", "memory", "32"))
+		c.comes(ctx, fixture.Node("a").Capacity("cpu", "4", "memory", "32"))
 		c.create(ctx, fixture.Pod("victim").Requests("cpu", "3").On("a"))
 		mid := c.create(ctx, ranked("mid", "2", "25"))
 		Eventually(func(g Gomega) string {

@@ -14,6 +14,6 @@ import (
 var _ = ReportAfterSuite("README.md", func(report Report) {
 	text, err := os.ReadFile("README.md")
 	Expect(err).NotTo(HaveOccurred())
-	Expect(readme.Strange(string(text), report)).To(BeEmpty(), "names without a scenario")
-	Expect(readme.Unnamed(string(text), report)).To(BeEmpty(), "tables without a name")
+	Expect(readme.UnknownNames(string(text), report)).To(BeEmpty(), "names without a scenario")
+	Expect(readme.UnnamedContainers(string(text), report)).To(BeEmpty(), "tables without a name")
 })

@@ -83,10 +83,10 @@ func (s scenario) play(ctx context.Context) {
 	}
 	if s.pod != nil {
 		if s.by != "" {
-			s.pod.Scheduler(s.by)
+			s.pod.SchedulerName(s.by)
 		}
 		if s.want.invalid {
-			Expect(admin.Create(ctx, s.pod.Whole())).To(Satisfy(apierrors.IsInvalid))
+			Expect(admin.Create(ctx, s.pod.Valid())).To(Satisfy(apierrors.IsInvalid))
 			return
 		}
 		c.expect(ctx, c.create(ctx, s.pod), s.want)

@@ -16,7 +16,7 @@ import (
 // loaded are two nodes alike, a with one more sidecar on it than b.
 func loaded(by string, want verdict) scenario {
 	node := func(name string) *fixture.NodeBuilder {
-		return fixture.Node(name).Offers("cpu", "8", "memory", "16G", gpu, "4")
+		return fixture.Node(name).Capacity("cpu", "8", "memory", "16G", gpu, "4")
 	}
 	pod := func(name string) *fixture.PodBuilder {
 		return fixture.Pod(name).Requests("cpu", "2", "memory", "4G", gpu, "1").Mutate(limited)
@@ -49,29 +49,29 @@ func halls() []*fixture.NodeBuilder {
 
 // drawn prefers strongly what term says, and weakly version x.
 func drawn(term v1.PodAffinityTerm) *fixture.PodBuilder {
-	return kin("new", "1").PreferPods(50, term).PreferPods(10, by("hall", in("version", "x")))
+	return kin("new", "1").PreferPodAffinity(50, term).PreferPodAffinity(10, by("hall", in("version", "x")))
 }
 
 var _ = table("Where a pod goes by preference:",
 	entry("to the one node of five with the label", scenario{
 		by: byNodes, nodes: append(square(), fixture.Node("e").Label("disk", "ssd")),
-		pod: fixture.Pod("new").PreferNode(20, fixture.Term(fixture.In("disk", "ssd"))), want: best("e"),
+		pod: fixture.Pod("new").PreferNodeAffinity(20, fixture.NodeSelectorTerm(fixture.In("disk", "ssd"))), want: best("e"),
 	}),
 	entry("into the domain of a friend", scenario{
 		by: byPods, nodes: halls(), there: pods(db("a")),
-		pod: fixture.Pod("new").PreferPods(50, by("hall", in("app", "db", "cache"))), want: best("a", "d"),
+		pod: fixture.Pod("new").PreferPodAffinity(50, by("hall", in("app", "db", "cache"))), want: best("a", "d"),
 	}),
 	entry("into the domain of a friend of whatever namespace", scenario{
 		by: byPods, nodes: halls(), there: pods(fixture.Pod(blue+"/db").Label("app", "db").On("a")),
-		pod: fixture.Pod(red+"/new").PreferPods(50, within(by("hall", in("app", "db", "cache")), "")), want: best("a", "d"),
+		pod: fixture.Pod(red+"/new").PreferPodAffinity(50, within(by("hall", in("app", "db", "cache")), "")), want: best("a", "d"),
 	}),
 	entry("out of the domain of who is like it", scenario{
 		by: byPods, nodes: nodes(hall("a", "1"), hall("b", "2")), there: pods(kin("x", "2").On("a"), kin("y", "1").On("b")),
-		pod: kin("new", "1").AvoidPods(50, alike(by("hall", has("app")), "version")), want: best("a"),
+		pod: kin("new", "1").PreferPodAntiAffinity(50, alike(by("hall", has("app")), "version")), want: best("a"),
 	}),
 	entry("out of the domain of who is unlike it", scenario{
 		by: byPods, nodes: nodes(hall("a", "1"), hall("b", "2")), there: pods(kin("x", "2").On("a"), kin("y", "1").On("b")),
-		pod: kin("new", "1").AvoidPods(50, unlike(by("hall", has("app")), "version")), want: best("b"),
+		pod: kin("new", "1").PreferPodAntiAffinity(50, unlike(by("hall", has("app")), "version")), want: best("b"),
 	}),
 	entry("into the domain of who is like it, rather than of others", scenario{
 		by: byPods, nodes: halls(), there: pods(kin("x", "x").On("a"), kin("y", "x").On("b"), kin("z", "1").On("c")),
@@ -152,7 +152,7 @@ var _ = Describe("Pods of a Service that say nothing about it", func() {
 		count := 0
 		for _, more := range []int{3, 9, 15} {
 			for range more {
-				c.create(ctx, web(fmt.Sprint("web", count)).Scheduler(bySpread))
+				c.create(ctx, web(fmt.Sprint("web", count)).SchedulerName(bySpread))
 				count++
 			}
 			By(fmt.Sprintf("%d pods, the same number in each zone", count))

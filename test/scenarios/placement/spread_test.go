@@ -31,7 +31,7 @@ func closedSSD(node *fixture.NodeBuilder) { ssd(node); closed(node) }
 
 // even spreads pods with app=web over the domains of topology, as edits say.
 func even(topology string, edits ...func(*v1.TopologySpreadConstraint)) v1.TopologySpreadConstraint {
-	c := fixture.Evenly(topology, "app", "web")
+	c := fixture.HardSpreadConstraint(topology, "app", "web")
 	for _, edit := range edits {
 		edit(&c)
 	}
@@ -74,7 +74,7 @@ func spread(constraints ...v1.TopologySpreadConstraint) *fixture.PodBuilder {
 	return pod
 }
 
-var notA = fixture.Term(fixture.NotIn(host, "a"))
+var notA = fixture.NodeSelectorTerm(fixture.NotIn(host, "a"))
 
 var _ = table("A pod that must be spread evenly",
 	entry("goes to the one node of four without any", scenario{
@@ -87,7 +87,7 @@ var _ = table("A pod that must be spread evenly",
 	}),
 	entry("is compared with the nodes that it selects alone", scenario{
 		nodes: square(), there: crowd("a", "d"),
-		pod: spread(even(host)).RequireNode(fixture.Term(fixture.In(zone, "z1"))), want: on("b"),
+		pod: spread(even(host)).RequireNodeAffinity(fixture.NodeSelectorTerm(fixture.In(zone, "z1"))), want: on("b"),
 	}),
 	entry("goes where both of its constraints are kept", scenario{
 		nodes: square(), there: crowd("a", "b", "d", "d"),
@@ -95,16 +95,16 @@ var _ = table("A pod that must be spread evenly",
 	}),
 	entry("fits nowhere when one node keeps the one constraint and others the other", scenario{
 		nodes: square(), there: crowd("b", "b", "c", "c", "d"),
-		pod:  spread(even(zone), even(host)).RequireNode(notA),
+		pod:  spread(even(zone), even(host)).RequireNodeAffinity(notA),
 		want: refused("1 " + notSelected + ", 3 " + notEven),
 	}),
 	entry("and wants more domains than there are is compared with none", scenario{
 		nodes: square(), there: crowd("b", "b", "c", "c", "d"),
-		pod: spread(even(host, skew(2), atLeast(4))).RequireNode(notA), want: on("d"),
+		pod: spread(even(host, skew(2), atLeast(4))).RequireNodeAffinity(notA), want: on("d"),
 	}),
 	entry("and wants fewer domains than there are is compared with the emptiest", scenario{
 		nodes: square(), there: crowd("b", "b", "c", "c", "d"),
-		pod: spread(even(host, skew(2), atLeast(2))).RequireNode(notA), want: on("b", "c", "d"),
+		pod: spread(even(host, skew(2), atLeast(2))).RequireNodeAffinity(notA), want: on("b", "c", "d"),
 	}),
 	entry("and wants more zones than there are is compared with none", scenario{
 		nodes: square(), there: crowd("a", "b", "c"),
@@ -120,7 +120,7 @@ var _ = table("A pod that must be spread evenly",
 	}),
 	entry("sees pods on nodes that it does not select when it says so", scenario{
 		nodes: square(ssd, ssd, nil, ssd), there: crowd("a", "c", "d"),
-		pod: spread(even(zone, everyNode)).RequireNode(fixture.Term(fixture.In("disk", "ssd"))), want: on("a", "b"),
+		pod: spread(even(zone, everyNode)).RequireNodeAffinity(fixture.NodeSelectorTerm(fixture.In("disk", "ssd"))), want: on("a", "b"),
 	}),
 	entry("does not see pods on nodes with taints when it says so", scenario{
 		nodes: square(nil, nil, closed, nil), there: crowd("a", "b", "c", "d"),
@@ -160,7 +160,7 @@ var _ = Describe("A pod that must be spread evenly and matters more", func() {
 		}
 		scenario{
 			nodes: square(), there: old,
-			pod: spread(even(zone), even(host)).RequireNode(notA).
+			pod: spread(even(zone), even(host)).RequireNodeAffinity(notA).
 				Mutate(func(p *v1.Pod) { p.Spec.PriorityClassName = class.Name }),
 			want: oneOf("b", "c", "d"),
 		}.play(ctx)

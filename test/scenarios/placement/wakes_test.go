@@ -31,17 +31,17 @@ var _ = table("A pod that fits nowhere is bound when",
 		},
 	}),
 	entry("another pod is deleted", scenario{
-		nodes: nodes(fixture.Node("a").Offers("pods", "1")), there: pods(fixture.Pod("old").On("a")),
+		nodes: nodes(fixture.Node("a").Capacity("pods", "1")), there: pods(fixture.Pod("old").On("a")),
 		pod: fixture.Pod("new"), want: refused("1 Too many pods"),
 		then: []step{leaves("old"), gets("new", on("a"))},
 	}),
 	entry("the pod comes that it must be near", scenario{
-		nodes: nodes(north()), pod: fixture.Pod("new").RequirePods(by(area, in("app", "db"))), want: refused("1 " + notNear),
+		nodes: nodes(north()), pod: fixture.Pod("new").RequirePodAffinity(by(area, in("app", "db"))), want: refused("1 " + notNear),
 		then: []step{joins(fixture.Pod("db").Label("app", "db"), on("a")), gets("new", on("a"))},
 	}),
 	entry("a pod that is there gets the label of who it must be near", scenario{
 		nodes: nodes(north()), there: pods(fixture.Pod("old").On("a")),
-		pod: fixture.Pod("new").RequirePods(by(area, in("app", "db"))), want: refused("1 " + notNear),
+		pod: fixture.Pod("new").RequirePodAffinity(by(area, in("app", "db"))), want: refused("1 " + notNear),
 		then: []step{relabels("old", "app", "db"), gets("new", on("a"))},
 	}),
 	entry("a node is cordoned no more", scenario{
@@ -51,10 +51,10 @@ var _ = table("A pod that fits nowhere is bound when",
 	entry("a node that came with a taint loses it, and not before", scenario{
 		pod: nil,
 		then: []step{
-			comes(fixture.Node("a").Offers("cpu", "100m")),
+			comes(fixture.Node("a").Capacity("cpu", "100m")),
 			joins(fixture.Pod("first").Requests("cpu", "80m"), on("a")),
 			joins(fixture.Pod("second").Requests("cpu", "40m"), refused("1 Insufficient cpu")),
-			comes(fixture.Node("b").Offers("cpu", "100m").Label("disk", "ssd").Taint("team", "red", v1.TaintEffectNoSchedule)),
+			comes(fixture.Node("b").Capacity("cpu", "100m").Label("disk", "ssd").Taint("team", "red", v1.TaintEffectNoSchedule)),
 			joins(fixture.Pod("plug").Requests("cpu", "40m").NodeSelector("disk", "ssd").Tolerate("team", "red", v1.TaintEffectNoSchedule), on("b")),
 			gets("second", refused("1 Insufficient cpu, 1 "+tainted)),
 			changes("b", untainted),
@@ -62,7 +62,7 @@ var _ = table("A pod that fits nowhere is bound when",
 		},
 	}),
 	entry("a node offers more, and not when it says anything else", scenario{
-		nodes: nodes(fixture.Node("a").Offers("cpu", "1")), pod: fixture.Pod("new").Requests("cpu", "2"), want: refused("1 Insufficient cpu"),
+		nodes: nodes(fixture.Node("a").Capacity("cpu", "1")), pod: fixture.Pod("new").Requests("cpu", "2"), want: refused("1 Insufficient cpu"),
 		then: []step{
 			reports("a", func(n *v1.Node) {
 				n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "Beats"}}

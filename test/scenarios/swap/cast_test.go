@@ -33,7 +33,7 @@ type cast struct {
 	mu    sync.Mutex
 	built []*player
 	// roles are what a Judge answers the subject that is built now.
-	roles map[string]probe.Answer
+	roles map[string]probe.StatusFunc
 	// first are those that ran when the subject was put into its place.
 	first []*player
 	// slow, where it is not nil, is what builds wait for, and building how many
@@ -47,15 +47,15 @@ type cast struct {
 // player is a plugin of one generation, which handle stands for, or of a trial.
 // It keeps or refuses the subject alone.
 type player struct {
-	*probe.Probe
+	*probe.Plugin
 	handle fwk.Handle
 }
 
 // players are the plugins of the cells. They read of pods what built-in plugins read.
 func players() (all []framework.Registration) {
-	for _, name := range []string{cells.Judge, cells.Visitor, cells.Newcomer, cells.Sorts, cells.SortsToo} {
+	for _, name := range []string{cells.Decider, cells.Referenced, cells.Added, cells.Sort, cells.OtherSort} {
 		all = append(all, framework.Registration{
-			Name: name, ReadsTrimmedPods: true, Points: cells.Points(name), NewArgs: func() runtime.Object { return &cells.Args{} },
+			Name: name, ReadsTrimmedPods: true, Points: cells.PluginPoints(name), NewArgs: func() runtime.Object { return &cells.Args{} },
 			New: func(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 				of := handle.(interface{ ProfileName() string }).ProfileName()
 				for _, c := range theCells {
@@ -72,15 +72,15 @@ func players() (all []framework.Registration) {
 
 func (c *cell) build(name, mark string, handle fwk.Handle) (fwk.Plugin, error) {
 	c.wait()
-	if mark == cells.Broken {
+	if mark == cells.BrokenArgument {
 		return nil, errors.New("as told")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := &player{&probe.Probe{Called: name, Journal: &probe.Journal{}, Waits: time.Hour}, handle}
-	if name == cells.Judge {
+	p := &player{&probe.Plugin{PluginName: name, Log: &probe.CallLog{}, PermitTimeout: time.Hour}, handle}
+	if name == cells.Decider {
 		if !handle.(framework.TrialHandle).OnTrial() {
-			p.On = maps.Clone(c.roles)
+			p.Statuses = maps.Clone(c.roles)
 		}
 		p.Events = []fwk.ClusterEventWithHint{c.waitsFor()}
 	}
@@ -127,10 +127,10 @@ func (p *cast) all() []*player {
 }
 
 // gives says what a Judge answers that is built from now on.
-func (p *cast) gives(point string, answer probe.Answer) {
+func (p *cast) gives(point string, answer probe.StatusFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.roles = map[string]probe.Answer{point: answer}
+	p.roles = map[string]probe.StatusFunc{point: answer}
 }
 
 // early says that what is built so far was there first, and that whoever comes
@@ -145,13 +145,13 @@ func (p *cast) early() {
 func (p *cast) open() {
 	for _, built := range p.first {
 		for _, point := range []string{"PreEnqueue", "Filter", "Permit", "PreBind"} {
-			built.Set(point, nil)
+			built.SetStatus(point, nil)
 		}
 	}
 }
 
 // keeps keeps the subject until the cell is freed, and answers then.
-func (c *cell) keeps(then probe.Answer) probe.Answer {
+func (c *cell) keeps(then probe.StatusFunc) probe.StatusFunc {
 	return func() *fwk.Status {
 		c.stuck.Add(1)
 		<-c.free
@@ -168,47 +168,47 @@ func (p *player) PreEnqueue(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	if pod.Name != subject {
 		return nil
 	}
-	return p.Probe.PreEnqueue(ctx, pod)
+	return p.Plugin.PreEnqueue(ctx, pod)
 }
 
 func (p *player) Filter(ctx context.Context, s fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if pod.Name != subject {
 		return nil
 	}
-	return p.Probe.Filter(ctx, s, pod, node)
+	return p.Plugin.Filter(ctx, s, pod, node)
 }
 
 func (p *player) Reserve(ctx context.Context, s fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	if pod.Name != subject {
 		return nil
 	}
-	return p.Probe.Reserve(ctx, s, pod, node)
+	return p.Plugin.Reserve(ctx, s, pod, node)
 }
 
 func (p *player) Permit(ctx context.Context, s fwk.CycleState, pod *v1.Pod, node string) (*fwk.Status, time.Duration) {
 	if pod.Name != subject {
 		return nil, 0
 	}
-	return p.Probe.Permit(ctx, s, pod, node)
+	return p.Plugin.Permit(ctx, s, pod, node)
 }
 
 func (p *player) PreBindPreFlight(ctx context.Context, s fwk.CycleState, pod *v1.Pod, node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	if pod.Name != subject {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	return p.Probe.PreBindPreFlight(ctx, s, pod, node)
+	return p.Plugin.PreBindPreFlight(ctx, s, pod, node)
 }
 
 func (p *player) PreBind(ctx context.Context, s fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	if pod.Name != subject {
 		return nil
 	}
-	return p.Probe.PreBind(ctx, s, pod, node)
+	return p.Plugin.PreBind(ctx, s, pod, node)
 }
 
 // PostBind is where a player hears of a binding.
 func (p *player) PostBind(ctx context.Context, s fwk.CycleState, pod *v1.Pod, node string) {
 	if pod.Name == subject {
-		p.Probe.PostBind(ctx, s, pod, node)
+		p.Plugin.PostBind(ctx, s, pod, node)
 	}
 }

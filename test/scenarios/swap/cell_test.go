@@ -89,20 +89,20 @@ func (c *cell) play() {
 func (c *cell) acts() {
 	c.Expect(admin.Create(c.ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.name}})).To(Succeed())
 	c.Expect(admin.Create(c.ctx, c.config)).To(Succeed())
-	if c.change.First != nil {
-		c.change.First(user{c})
+	if c.change.Setup != nil {
+		c.change.Setup(user{c})
 	}
 	before := c.arrange()
-	c.change.Make(user{c})
-	if c.place.Unseen() {
+	c.change.Apply(user{c})
+	if c.place.ArrivesAfter() {
 		c.comes()
 	}
 	c.goOn()
-	if reason := c.Holds(); reason != "" {
+	if reason := c.HoldReason(); reason != "" {
 		c.wantHeld(reason)
 		c.comeBack()
-	} else if c.change.Same || c.change.Spares(c.place) {
-		c.isAt(c.place.Rests, "nothing changed for it")
+	} else if c.change.KeepsGeneration || c.change.KeepsWaiting(c.place) {
+		c.isAt(c.place.EndsIn, "nothing changed for it")
 		c.open()
 		c.comesTrue()
 	}
@@ -111,9 +111,9 @@ func (c *cell) acts() {
 	}
 	by := []stamp{c.runs}
 	switch {
-	case c.place.Begun:
+	case c.place.Committed:
 		by = []stamp{before}
-	case c.place.Point != "" || c.place.Where == queue.Parked:
+	case c.place.Point != "" || c.place.Where == queue.Held:
 		by = append(by, c.between...)
 	}
 	c.wantBound(by)
@@ -135,15 +135,15 @@ func (c *cell) comesTrue() {
 // comeBack ends what holds the pods; where what ran before runs on, that has to
 // change its mind.
 func (c *cell) comeBack() {
-	if c.change.Same {
+	if c.change.KeepsGeneration {
 		c.open()
 	}
 	switch {
-	case c.Gone:
+	case c.Deleted:
 		user{c}.Create(nil)
-	case c.Forbidden:
-		c.Forbidden = false
-		user{c}.Edit(cells.AllowAll)
+	case c.NamespaceDisallowed:
+		c.NamespaceDisallowed = false
+		user{c}.Edit(cells.AllowAllNamespaces)
 	}
 	if c.Paused {
 		user{c}.resume()

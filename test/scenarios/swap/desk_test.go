@@ -29,7 +29,7 @@ type desk struct {
 	spec    cells.Spec
 	profile *v1alpha1.SchedulingProfile
 	config  *v1alpha1.PluginConfig
-	cells.Away
+	cells.HoldState
 	// refused says that what is written does not run.
 	refused bool
 	// runs is what runs when all is well; between are those that ran for a
@@ -42,24 +42,24 @@ type desk struct {
 // user does what the table of changes says.
 type user struct{ *cell }
 
-var _ cells.Desk = user{}
+var _ cells.ProfileEditor = user{}
 
-func (u user) Write(edit func(*cells.Spec)) {
+func (u user) Stage(edit func(*cells.Spec)) {
 	if edit != nil {
 		edit(&u.spec)
 	}
 }
 
 func (u user) Edit(edit func(*cells.Spec)) {
-	u.Write(edit)
+	u.Stage(edit)
 	asked := time.Now()
 	u.send()
 	u.untilItRuns(asked, "")
 }
 
-func (u user) EditInVain(edit func(*cells.Spec)) {
+func (u user) EditRejected(edit func(*cells.Spec)) {
 	u.refused = true
-	u.Write(edit)
+	u.Stage(edit)
 	u.send()
 	u.eventually(func(g Gomega) {
 		u.read(g)
@@ -67,7 +67,7 @@ func (u user) EditInVain(edit func(*cells.Spec)) {
 	}, "the edit is refused")
 }
 
-func (u user) Passing(edit func(*cells.Spec)) {
+func (u user) EditBriefly(edit func(*cells.Spec)) {
 	u.Edit(edit)
 	u.between = append(u.between, u.runs)
 }
@@ -79,7 +79,7 @@ func (u user) EditTwice(first, second func(*cells.Spec)) {
 	u.slow = slow
 	u.mu.Unlock()
 	known, asked := u.revisions(), time.Now()
-	u.Write(first)
+	u.Stage(first)
 	u.send()
 	passing := u.profile.Generation
 	u.eventually(func(g Gomega) {
@@ -87,7 +87,7 @@ func (u user) EditTwice(first, second func(*cells.Spec)) {
 		defer u.mu.Unlock()
 		g.Expect(u.building).To(BeNumerically(">", 0))
 	}, "the first is being built")
-	u.Write(second)
+	u.Stage(second)
 	u.send()
 	u.mu.Lock()
 	u.slow = nil
@@ -132,26 +132,26 @@ func (u user) resume() {
 	u.Paused = false
 	active := func(s *cells.Spec) { s.State = v1alpha1.StateActive }
 	if u.refused {
-		u.EditInVain(active)
+		u.EditRejected(active)
 	} else {
 		u.Edit(active)
 	}
 }
 
-func (u user) Forbid() {
-	u.Forbidden = true
-	u.Edit(cells.ForbidAll)
+func (u user) DisallowNamespace() {
+	u.NamespaceDisallowed = true
+	u.Edit(cells.DisallowAllNamespaces)
 }
 
 func (u user) Delete() {
-	u.Paused, u.Gone, u.spec.State = false, true, v1alpha1.StateActive
+	u.Paused, u.Deleted, u.spec.State = false, true, v1alpha1.StateActive
 	u.Expect(admin.Delete(u.ctx, u.profile)).To(Succeed())
 	u.untilGone()
 	u.over(time.Now())
 }
 
 func (u user) Create(edit func(*cells.Spec)) {
-	u.Gone = false
+	u.Deleted = false
 	u.profile = nil
 	u.Edit(edit)
 }

@@ -12,8 +12,8 @@ import (
 // arrange lets the profile run, the stream begin, and the pod come to its
 // place, and returns what runs then.
 func (c *cell) arrange() stamp {
-	then := c.place.Then
-	if c.place.Stuck {
+	then := c.place.Answer
+	if c.place.Blocks {
 		then = c.keeps(then)
 	}
 	c.gives(c.place.Point, then)
@@ -21,11 +21,11 @@ func (c *cell) arrange() stamp {
 	c.early()
 	c.stream = streaming(c)
 	switch {
-	case c.place.Unseen():
+	case c.place.ArrivesAfter():
 		return c.runs
-	case c.place.Where == queue.Parked:
+	case c.place.Where == queue.Held:
 		user{c}.Pause()
-	case c.place.StopsLoop():
+	case c.place.BlocksLoop():
 		c.stopLoop()
 	}
 	c.comes()
@@ -65,7 +65,7 @@ func (c *cell) is() bool {
 	uid := c.pod.UID
 	switch {
 	case c.place.Point == "Permit":
-		return berth.Scheduler().Rooms().Waiting.Get(uid) != nil
+		return berth.Scheduler().Components().Waiting.Get(uid) != nil
 	case c.place.Point == "Bind":
 		for _, b := range bindings.Bindings() {
 			if b.Namespace == c.name && b.Pod == subject && b.Held {
@@ -73,14 +73,14 @@ func (c *cell) is() bool {
 			}
 		}
 		return false
-	case c.place.Stuck:
+	case c.place.Blocks:
 		return c.stuck.Load() > 0
 	}
 	return c.at() == c.place.Where
 }
 
 // at is where the queue has the pod, empty where it has not.
-func (c *cell) at() queue.Place { return berth.Scheduler().Rooms().Queue.Places()[c.pod.UID] }
+func (c *cell) at() queue.Place { return berth.Scheduler().Components().Queue.Places()[c.pod.UID] }
 
 func (c *cell) isAt(place queue.Place, why string) {
 	c.Eventually(c.at).Should(Equal(place), why)
@@ -90,7 +90,7 @@ func (c *cell) isAt(place queue.Place, why string) {
 func (c *cell) comes() { c.pod = c.newPod(subject) }
 
 func (c *cell) newPod(name string) *v1.Pod {
-	pod := fixture.Pod(c.name + "/" + name).Scheduler(c.name).Whole()
+	pod := fixture.Pod(c.name + "/" + name).SchedulerName(c.name).Valid()
 	c.Expect(admin.Create(c.ctx, pod)).To(Succeed())
 	return pod
 }
@@ -104,12 +104,12 @@ func (c *cell) goOn() {
 		close(c.free)
 	}
 	if c.pod != nil && c.place.Permit != "" {
-		if waits := berth.Scheduler().Rooms().Waiting.Get(c.pod.UID); waits == nil {
+		if waits := berth.Scheduler().Components().Waiting.Get(c.pod.UID); waits == nil {
 			c.faults = append(c.faults, "the pod does not wait on Permit any more")
 		} else if c.place.Permit == cells.Allow {
-			waits.Allow(cells.Judge)
+			waits.Allow(cells.Decider)
 		} else {
-			waits.Reject(cells.Judge, "no")
+			waits.Reject(cells.Decider, "no")
 		}
 	}
 	c.goes()

@@ -20,11 +20,11 @@ import (
 // wantHeld wants the pod to wait for its profile, and to say why, unless it was
 // under way already.
 func (c *cell) wantHeld(reason string) {
-	told, place := "False "+reason, queue.Parked
+	told, place := "False "+reason, queue.Held
 	switch {
-	case c.place.Begun:
+	case c.place.Committed:
 		told, place = "True ", ""
-	case c.place.Unseen() && c.Gone:
+	case c.place.ArrivesAfter() && c.Deleted:
 		// Nobody here knows it.
 		told, place = "", ""
 	}
@@ -93,11 +93,11 @@ func (c *cell) sent() (codes []int) {
 // wantAsked wants the plugins that heard of the binding to be of one
 // generation: that which ran when the pod came to its place, or a later one.
 func (c *cell) wantAsked() {
-	early := c.place.Begun || c.change.Same
+	early := c.place.Committed || c.change.KeepsGeneration
 	heard := func() (found []*player) {
 		for _, p := range c.all() {
 			n := count(p, "PostBind")
-			c.Expect(n).To(BeNumerically("<=", 1), "how often a %s heard of the binding", p.Called)
+			c.Expect(n).To(BeNumerically("<=", 1), "how often a %s heard of the binding", p.PluginName)
 			if n > 0 {
 				found = append(found, p)
 			}
@@ -107,14 +107,14 @@ func (c *cell) wantAsked() {
 	c.Eventually(heard).ShouldNot(BeEmpty(), "somebody hears of the binding")
 	for _, p := range heard() {
 		c.Expect(p.handle == heard()[0].handle).To(BeTrue(), "those who heard of the binding are of one generation")
-		c.Expect(slices.Contains(c.first, p)).To(Equal(early), "a %s heard of the binding that was there before", p.Called)
+		c.Expect(slices.Contains(c.first, p)).To(Equal(early), "a %s heard of the binding that was there before", p.PluginName)
 	}
 }
 
 // count is how often a player was asked at a point.
 func count(p *player, point string) (n int) {
-	for _, line := range p.Journal.Lines() {
-		if strings.HasPrefix(line, p.Called+"."+point) {
+	for _, line := range p.Log.Lines() {
+		if strings.HasPrefix(line, p.PluginName+"."+point) {
 			n++
 		}
 	}
@@ -125,11 +125,11 @@ func count(p *player, point string) (n int) {
 // and of the generations only what runs; and when that ends, nothing.
 func (c *cell) wantNothingLeft() {
 	c.eventually(func(g Gomega) {
-		rooms := berth.Scheduler().Rooms()
+		rooms := berth.Scheduler().Components()
 		g.Expect(c.at()).To(BeEmpty(), "in the queue")
 		g.Expect(rooms.Waiting.Has(c.pod.UID)).To(BeFalse(), "on Permit")
 		g.Expect(rooms.Cache.NominatedNode(c.pod.UID)).To(BeEmpty(), "room is kept for it")
-		g.Expect(rooms.Cache.Placed(c.pod.UID)).To(BeTrue(), "it counts on its node")
+		g.Expect(rooms.Cache.IsAssigned(c.pod.UID)).To(BeTrue(), "it counts on its node")
 	}, "nothing is left of the pod")
 	running, ok := berth.Scheduler().Profiles().Running(c.name)
 	c.Expect(ok).To(BeTrue())
@@ -151,13 +151,13 @@ func (c *cell) wantNothingLeft() {
 // that, or not to be closed.
 func (c *cell) wantClosed(g Gomega, closed func(*player) bool) {
 	for i, p := range c.all() {
-		lines, want := p.Journal.Lines(), 0
+		lines, want := p.Log.Lines(), 0
 		if closed(p) {
 			want = 1
 		}
-		g.Expect(count(p, "Close")).To(Equal(want), "how often plugin %d, a %s, was closed", i, p.Called)
+		g.Expect(count(p, "Close")).To(Equal(want), "how often plugin %d, a %s, was closed", i, p.PluginName)
 		if want > 0 {
-			g.Expect(lines[len(lines)-1]).To(Equal(p.Called+".Close"), "plugin %d was asked after its end", i)
+			g.Expect(lines[len(lines)-1]).To(Equal(p.PluginName+".Close"), "plugin %d was asked after its end", i)
 		}
 	}
 }
@@ -182,10 +182,10 @@ func series(g Gomega) map[string]int {
 func wantRest() {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		rooms := berth.Scheduler().Rooms()
+		rooms := berth.Scheduler().Components()
 		g.Expect(rooms.Queue.Places()).To(BeEmpty(), "in the queue")
 		g.Expect(rooms.Queue.Check()).To(Succeed())
-		markers, events := rooms.Queue.Kept()
+		markers, events := rooms.Queue.InFlightCounts()
 		_, assumed := rooms.Cache.Sizes()
 		g.Expect([]int{markers, events, assumed, rooms.Cache.Nominations(), rooms.Waiting.Len()}).To(
 			HaveEach(0), "markers and events in the queue, pods assumed, promises of room, pods on Permit")

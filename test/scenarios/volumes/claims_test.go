@@ -13,11 +13,11 @@ var _ = Describe("A pod with a claim that waits for its first consumer", func() 
 	It("gets the smallest volume that is large enough, and goes where it is", minutes, func(ctx SpecContext) {
 		s := aScene(ctx, 3)
 		s.create(ctx, fixture.StorageClass("static", ""),
-			s.volume("large", "static", 2).Holds("9Gi").Obj(), s.volume("fitting", "static", 2).Holds("5Gi").Obj(),
-			s.volume("small", "static", 1).Holds("1Gi").Obj(), s.volume("other", "another", 0).Holds("5Gi").Obj())
+			s.volume("large", "static", 2).Capacity("9Gi").Obj(), s.volume("fitting", "static", 2).Capacity("5Gi").Obj(),
+			s.volume("small", "static", 1).Capacity("1Gi").Obj(), s.volume("other", "another", 0).Capacity("5Gi").Obj())
 		s.available(ctx, 4)
 		pod := s.pod("web", "data")
-		s.create(ctx, s.claim("data", "static").Asks("4Gi").Obj(), pod)
+		s.create(ctx, s.claim("data", "static").Requests("4Gi").Obj(), pod)
 		Eventually(admin.Place(ctx, pod)).Should(Equal("n2"))
 		Expect(s.held(ctx, "data")(Default)).To(Equal(s.name + "-fitting"))
 	})
@@ -69,7 +69,7 @@ var _ = Describe("A pod with a claim that is bound at once", func() {
 	It("waits for the controller, and then goes where its volume is", minutes, func(ctx SpecContext) {
 		s := aScene(ctx, 2)
 		pod := s.pod("web", "data")
-		s.create(ctx, fixture.ImmediateClass("immediate", volume.NotSupportedProvisioner), s.claim("data", "immediate").Obj(), pod)
+		s.create(ctx, fixture.ImmediateStorageClass("immediate", volume.NotSupportedProvisioner), s.claim("data", "immediate").Obj(), pod)
 		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(
 			"False Unschedulable: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."))
 		s.create(ctx, s.volume("v", "immediate", 1).Obj())
@@ -79,7 +79,7 @@ var _ = Describe("A pod with a claim that is bound at once", func() {
 	It("is told when its volume is out of reach", minutes, func(ctx SpecContext) {
 		s := aScene(ctx, 2)
 		pod := s.pod("web", "data")
-		s.create(ctx, fixture.ImmediateClass("remote", volume.NotSupportedProvisioner), s.volume("v", "remote", 7).Obj(), s.claim("data", "remote").Obj(), pod)
+		s.create(ctx, fixture.ImmediateStorageClass("remote", volume.NotSupportedProvisioner), s.volume("v", "remote", 7).Obj(), s.claim("data", "remote").Obj(), pod)
 		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(
 			"False Unschedulable: 0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity."))
 	})

@@ -25,7 +25,7 @@ func aScene(ctx context.Context, nodes int) scene {
 	Expect(admin.Create(ctx, namespace)).To(Succeed())
 	s := scene{namespace.Name}
 	for i := range nodes {
-		s.create(ctx, fixture.Node(fmt.Sprint("n", i)).Offers("pods", "1000").Obj())
+		s.create(ctx, fixture.Node(fmt.Sprint("n", i)).Capacity("pods", "1000").Obj())
 	}
 	DeferCleanup(func(ctx SpecContext) {
 		now := client.GracePeriodSeconds(0)
@@ -54,7 +54,7 @@ func (s scene) create(ctx context.Context, objects ...client.Object) {
 
 // volume is one of a class, on a node.
 func (s scene) volume(name, class string, node int) *fixture.VolumeBuilder {
-	return fixture.Volume(s.name+"-"+name, class).Reached(v1.LabelHostname, fmt.Sprint("n", node))
+	return fixture.Volume(s.name+"-"+name, class).NodeAffinity(v1.LabelHostname, fmt.Sprint("n", node))
 }
 
 func (s scene) claim(name, class string) *fixture.ClaimBuilder {
@@ -63,11 +63,11 @@ func (s scene) claim(name, class string) *fixture.ClaimBuilder {
 
 // pod is one that uses claims.
 func (s scene) pod(name string, claims ...string) *v1.Pod {
-	builder := fixture.Pod(s.name + "/" + name).Scheduler(usual)
+	builder := fixture.Pod(s.name + "/" + name).SchedulerName(usual)
 	for _, claim := range claims {
 		builder.Claim(claim)
 	}
-	return builder.Whole()
+	return builder.Valid()
 }
 
 // available waits until the controller has seen the volumes.

@@ -59,7 +59,7 @@ var _ = DescribeTable("50 pods of three claims each all have theirs:",
 // aSupply has n volumes: every other one names a claim that is bound at once and
 // names it, too.
 func aSupply(ctx context.Context, s scene, n int) (claims []client.Object, serve func(*v1.PersistentVolumeClaim) *v1.PersistentVolume) {
-	waits, once := fixture.StorageClass(s.name+"-waits", ""), fixture.ImmediateClass(s.name+"-once", "")
+	waits, once := fixture.StorageClass(s.name+"-waits", ""), fixture.ImmediateStorageClass(s.name+"-once", "")
 	s.create(ctx, waits, once)
 	for i := range n {
 		class := []string{waits.Name, once.Name}[i%2]
@@ -109,7 +109,7 @@ var _ = Describe("Pods with a claim each", func() {
 		}
 		for i := range nodes {
 			s.companion(ctx, i, func(term v1.PodAffinityTerm) *v1.Affinity {
-				return fixture.Pod("any").RefusePods(term).Obj().Spec.Affinity
+				return fixture.Pod("any").RequirePodAntiAffinity(term).Obj().Spec.Affinity
 			})
 		}
 		Eventually(s.bound(ctx)).Should(HaveLen(nodes))
@@ -126,7 +126,7 @@ var _ = Describe("Pods with a claim each", func() {
 		}
 		for i := range pods {
 			s.companion(ctx, i, func(term v1.PodAffinityTerm) *v1.Affinity {
-				return fixture.Pod("any").RequirePods(term).Obj().Spec.Affinity
+				return fixture.Pod("any").RequirePodAffinity(term).Obj().Spec.Affinity
 			})
 		}
 		Eventually(s.bound(ctx)).Should(HaveLen(pods))
@@ -141,6 +141,6 @@ func (s scene) companion(ctx context.Context, i int, minds func(v1.PodAffinityTe
 	claim := s.claim(fmt.Sprint("c", i), s.name).Obj()
 	pod := s.pod(fmt.Sprint("p", i), claim.Name)
 	pod.Labels = map[string]string{"app": "company"}
-	pod.Spec.Affinity = minds(fixture.Near(v1.LabelHostname, "app", "company"))
+	pod.Spec.Affinity = minds(fixture.PodAffinityTerm(v1.LabelHostname, "app", "company"))
 	s.create(ctx, claim, pod)
 }

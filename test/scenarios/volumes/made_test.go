@@ -32,14 +32,14 @@ var _ = DescribeTable("A pod with a claim for which a volume is made, and one fo
 		Expect([]string{s.held(ctx, "a")(Default), s.held(ctx, "b")(Default)}).To(Equal([]string{s.name + "-made-for-a", there.Name}))
 	},
 	Entry("it waits", minutes, fixture.StorageClass, func(*v1.PersistentVolumeClaim, *v1.PersistentVolume) {}),
-	Entry("its volume names it, and it is bound at once", minutes, fixture.ImmediateClass, itNamesTheClaim),
+	Entry("its volume names it, and it is bound at once", minutes, fixture.ImmediateStorageClass, itNamesTheClaim),
 	Entry("its volume names it, and it waits", minutes, fixture.StorageClass, itNamesTheClaim),
 )
 
 var _ = Describe("A pod with a claim for which a volume is made", func() {
 	It("goes where it was made, when that is done at once and for no node", minutes, func(ctx SpecContext) {
 		s := aScene(ctx, 2)
-		class := fixture.ImmediateClass(s.name, played)
+		class := fixture.ImmediateStorageClass(s.name, played)
 		pod := s.pod("web", "data")
 		s.create(ctx, class, s.claim("data", class.Name).Obj(), pod)
 		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(unboundImmediate))
@@ -67,7 +67,7 @@ var _ = Describe("A pod with a claim for which a volume is made", func() {
 		s.untilHeardOf(ctx, class)
 		defer s.provisioner(ctx, s.whereChosen)()
 		pod := s.pod("web", "data")
-		s.create(ctx, s.claim("data", class).Asks("5Gi").Obj(), pod)
+		s.create(ctx, s.claim("data", class).Requests("5Gi").Obj(), pod)
 		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(noRoom))
 		Expect(s.held(ctx, "data")(Default)).To(BeEmpty())
 		s.capacity(ctx, class, "n0", "4Gi")
@@ -82,7 +82,7 @@ var _ = Describe("A pod with a claim for which a volume is made", func() {
 		s.capacity(ctx, class.Name, "n0", "1Gi")
 		defer s.provisioner(ctx, s.whereChosen)()
 		pod := s.pod("web", "data")
-		s.create(ctx, s.claim("data", class.Name).Asks("5Gi").Obj(), pod)
+		s.create(ctx, s.claim("data", class.Name).Requests("5Gi").Obj(), pod)
 		Eventually(admin.Place(ctx, pod)).Should(Equal("n0"))
 	})
 })
@@ -128,7 +128,7 @@ func (s scene) capacity(ctx context.Context, class, node, size string) *storagev
 	room := resource.MustParse(size)
 	told := &storagev1.CSIStorageCapacity{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.name, GenerateName: "room-"}, StorageClassName: class,
-		NodeTopology: fixture.Labels(v1.LabelHostname, node), Capacity: &room,
+		NodeTopology: fixture.LabelSelector(v1.LabelHostname, node), Capacity: &room,
 	}
 	s.create(ctx, told)
 	return told

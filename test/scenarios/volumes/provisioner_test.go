@@ -66,5 +66,5 @@ func (s scene) whereChosen(claim *v1.PersistentVolumeClaim) *v1.PersistentVolume
 func (s scene) made(claim *v1.PersistentVolumeClaim, node string) *v1.PersistentVolume {
 	size := claim.Spec.Resources.Requests[v1.ResourceStorage]
 	return fixture.Volume(s.name+"-made-for-"+claim.Name, *claim.Spec.StorageClassName).
-		Holds(size.String()).Reached(v1.LabelHostname, node).BoundTo(claim).Obj()
+		Capacity(size.String()).NodeAffinity(v1.LabelHostname, node).BoundTo(claim).Obj()
 }

@@ -15,6 +15,6 @@ var _ = ReportAfterSuite("README.md", func(report Report) {
 	text, err := os.ReadFile("README.md")
 	Expect(err).NotTo(HaveOccurred())
 	_, ours := readme.Section(string(text), "Extenders")
-	Expect(readme.Strange(ours, report)).To(BeEmpty(), "names without a scenario")
-	Expect(readme.Unnamed(ours, report)).To(BeEmpty(), "tables without a name")
+	Expect(readme.UnknownNames(ours, report)).To(BeEmpty(), "names without a scenario")
+	Expect(readme.UnnamedContainers(ours, report)).To(BeEmpty(), "tables without a name")
 })

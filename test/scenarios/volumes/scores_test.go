@@ -17,7 +17,7 @@ var _ = DescribeTable("Of nodes with volumes for a pod the one is best whose vol
 	func(ctx SpecContext, zonal bool, classes []string, asks ...string) {
 		s := aScene(ctx, 0)
 		for i := range sizes {
-			s.create(ctx, fixture.Node(fmt.Sprint("n", i)).Zone(fmt.Sprint("z", i)).Label(v1.LabelTopologyRegion, fmt.Sprint("r", i)).Offers("pods", "10").Obj())
+			s.create(ctx, fixture.Node(fmt.Sprint("n", i)).Zone(fmt.Sprint("z", i)).Label(v1.LabelTopologyRegion, fmt.Sprint("r", i)).Capacity("pods", "10").Obj())
 		}
 		for _, class := range classes {
 			s.create(ctx, fixture.StorageClass(s.name+"-"+class, ""))
@@ -26,9 +26,9 @@ var _ = DescribeTable("Of nodes with volumes for a pod the one is best whose vol
 		for i, both := range sizes {
 			for j, size := range both {
 				name := fmt.Sprintf("v%d-%d", i, j)
-				v := s.volume(name, s.name+"-"+classes[j%len(classes)], i).Holds(size)
+				v := s.volume(name, s.name+"-"+classes[j%len(classes)], i).Capacity(size)
 				if zonal {
-					v = v.Reached(v1.LabelTopologyZone, fmt.Sprint("z", i)).Mutate(inRegion(fmt.Sprint("r", i)))
+					v = v.NodeAffinity(v1.LabelTopologyZone, fmt.Sprint("z", i)).Mutate(inRegion(fmt.Sprint("r", i)))
 				}
 				s.create(ctx, v.Obj())
 				volumes = append(volumes, name)
@@ -38,7 +38,7 @@ var _ = DescribeTable("Of nodes with volumes for a pod the one is best whose vol
 		var claims []string
 		for i, size := range asks {
 			claims = append(claims, fmt.Sprint("c", i))
-			s.create(ctx, s.claim(claims[i], s.name+"-"+classes[i%len(classes)]).Asks(size).Obj())
+			s.create(ctx, s.claim(claims[i], s.name+"-"+classes[i%len(classes)]).Requests(size).Obj())
 		}
 		pod := s.pod("web", claims...)
 		s.create(ctx, pod)
@@ -69,7 +69,7 @@ var _ = Describe("Of nodes on which a volume can be made for a pod", func() {
 		s.capacity(ctx, a, "n1", "6Gi")
 		s.capacity(ctx, b, "n0", "6Gi")
 		ofA, ofB := s.pod("of-a", "a"), s.pod("of-b", "b")
-		s.create(ctx, s.claim("a", a).Asks("5Gi").Obj(), s.claim("b", b).Asks("5Gi").Obj(), ofA, ofB)
+		s.create(ctx, s.claim("a", a).Requests("5Gi").Obj(), s.claim("b", b).Requests("5Gi").Obj(), ofA, ofB)
 		defer s.provisioner(ctx, s.whereChosen)()
 		Eventually(admin.Place(ctx, ofA)).Should(Equal("n0"))
 		Eventually(admin.Place(ctx, ofB)).Should(Equal("n1"))
@@ -82,7 +82,7 @@ var _ = Describe("Of nodes on which a volume can be made for a pod", func() {
 		s.capacity(ctx, says, "n0", "12Gi")
 		ofOne, ofOther := s.pod("of-one", "one"), s.pod("of-other", "other")
 		ofOther.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n1"}
-		s.create(ctx, s.claim("one", says).Asks("5Gi").Obj(), s.claim("other", silent).Asks("5Gi").Obj(), ofOne, ofOther)
+		s.create(ctx, s.claim("one", says).Requests("5Gi").Obj(), s.claim("other", silent).Requests("5Gi").Obj(), ofOne, ofOther)
 		defer s.provisioner(ctx, s.whereChosen)()
 		Eventually(admin.Place(ctx, ofOne)).Should(Equal("n0"))
 		Eventually(admin.Place(ctx, ofOther)).Should(Equal("n1"))

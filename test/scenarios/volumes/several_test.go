@@ -13,7 +13,7 @@ var _ = DescribeTable("A pod whose claim is meant for one volume goes where that
 	func(ctx SpecContext, class func(name, provisioner string) *storagev1.StorageClass, meant func(*v1.PersistentVolumeClaim, *v1.PersistentVolume)) {
 		s := aScene(ctx, 2)
 		of := class(s.name, "")
-		claim, volume := s.claim("data", of.Name).Obj(), s.volume("meant", of.Name, 1).Holds("9Gi").Obj()
+		claim, volume := s.claim("data", of.Name).Obj(), s.volume("meant", of.Name, 1).Capacity("9Gi").Obj()
 		meant(claim, volume)
 		s.create(ctx, of, s.volume("fitting", of.Name, 0).Obj(), volume)
 		s.phases(ctx, v1.VolumeAvailable, "fitting", "meant")
@@ -24,9 +24,9 @@ var _ = DescribeTable("A pod whose claim is meant for one volume goes where that
 		s.phases(ctx, v1.VolumeBound, "meant")
 		s.phases(ctx, v1.VolumeAvailable, "fitting")
 	},
-	Entry("the claim names it and is bound at once", minutes, fixture.ImmediateClass, theClaimNamesIt),
+	Entry("the claim names it and is bound at once", minutes, fixture.ImmediateStorageClass, theClaimNamesIt),
 	Entry("the claim names it and waits", minutes, fixture.StorageClass, theClaimNamesIt),
-	Entry("it names the claim, which is bound at once", minutes, fixture.ImmediateClass, itNamesTheClaim),
+	Entry("it names the claim, which is bound at once", minutes, fixture.ImmediateStorageClass, itNamesTheClaim),
 	Entry("it names the claim, which waits", minutes, fixture.StorageClass, itNamesTheClaim),
 )
 
@@ -65,9 +65,9 @@ var _ = Describe("A pod with two claims", func() {
 
 	It("goes where the volume of the one is that is bound at once, with the other's there", minutes, func(ctx SpecContext) {
 		s := aScene(ctx, 2)
-		waits, once := fixture.StorageClass(s.name+"-waits", ""), fixture.ImmediateClass(s.name+"-once", "")
+		waits, once := fixture.StorageClass(s.name+"-waits", ""), fixture.ImmediateStorageClass(s.name+"-once", "")
 		s.create(ctx, waits, once, s.volume("fixed", once.Name, 1).Obj(),
-			s.volume("far", waits.Name, 0).Obj(), s.volume("near", waits.Name, 1).Holds("9Gi").Obj())
+			s.volume("far", waits.Name, 0).Obj(), s.volume("near", waits.Name, 1).Capacity("9Gi").Obj())
 		s.phases(ctx, v1.VolumeAvailable, "fixed", "far", "near")
 		pod := s.pod("web", "a", "b")
 		s.create(ctx, s.claim("a", waits.Name).Obj(), s.claim("b", once.Name).Obj(), pod)
@@ -80,7 +80,7 @@ var _ = Describe("A pod with two claims", func() {
 var _ = DescribeTable("A pod whose volume is on a node that the pod does not select is told so:",
 	func(ctx SpecContext, select1 func(*v1.Pod)) {
 		s := aScene(ctx, 3)
-		class := fixture.ImmediateClass(s.name, "")
+		class := fixture.ImmediateStorageClass(s.name, "")
 		s.create(ctx, class, s.volume("v", class.Name, 0).Obj(), s.claim("data", class.Name).Obj())
 		s.phases(ctx, v1.VolumeBound, "v")
 		pod := s.pod("web", "data")
@@ -90,7 +90,7 @@ var _ = DescribeTable("A pod whose volume is on a node that the pod does not sel
 			ContainSubstring("1 node(s) didn't match PersistentVolume's node affinity"), ContainSubstring("2 node(s) didn't match Pod's node affinity/selector")))
 	},
 	Entry("by affinity", minutes, func(pod *v1.Pod) {
-		pod.Spec.Affinity = fixture.Pod("any").RequireNode(fixture.Term(fixture.In(v1.LabelHostname, "n1"))).Obj().Spec.Affinity
+		pod.Spec.Affinity = fixture.Pod("any").RequireNodeAffinity(fixture.NodeSelectorTerm(fixture.In(v1.LabelHostname, "n1"))).Obj().Spec.Affinity
 	}),
 	Entry("by selector", minutes, func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n1"} }),
 )

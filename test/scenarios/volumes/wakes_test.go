@@ -29,7 +29,7 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 		Eventually(admin.Place(ctx, pod)).ShouldNot(BeEmpty())
 	},
 	Entry("the volume comes that its claim names", minutes, func(ctx context.Context, s scene) (string, func()) {
-		class := fixture.ImmediateClass(s.name, "")
+		class := fixture.ImmediateStorageClass(s.name, "")
 		v := s.volume("v", class.Name, 1).Obj()
 		s.create(ctx, class, s.claim("data", class.Name).Mutate(func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = v.Name }).Obj())
 		return "pod has unbound immediate PersistentVolumeClaims", func() { s.create(ctx, v) }
@@ -38,7 +38,7 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 		for i := range 2 {
 			words.Change(ctx, admin, fixture.Node(fmt.Sprint("n", i)).Obj(), func(n *v1.Node) { n.Labels[v1.LabelTopologyZone] = "here" })
 		}
-		class := fixture.ImmediateClass(s.name, "")
+		class := fixture.ImmediateStorageClass(s.name, "")
 		v := fixture.Volume(s.name+"-v", class.Name).Mutate(func(v *v1.PersistentVolume) { v.Labels = map[string]string{v1.LabelTopologyZone: "elsewhere"} }).Obj()
 		s.create(ctx, class, v, s.claim("data", class.Name).Obj())
 		s.phases(ctx, v1.VolumeBound, "v")
@@ -49,21 +49,21 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 	Entry("a volume gets the label that its claim selects", minutes, func(ctx context.Context, s scene) (string, func()) {
 		class := fixture.StorageClass(s.name, "")
 		v := s.volume("v", class.Name, 1).Obj()
-		s.create(ctx, class, v, s.claim("data", class.Name).Mutate(func(c *v1.PersistentVolumeClaim) { c.Spec.Selector = fixture.Labels("tier", "gold") }).Obj())
+		s.create(ctx, class, v, s.claim("data", class.Name).Mutate(func(c *v1.PersistentVolumeClaim) { c.Spec.Selector = fixture.LabelSelector("tier", "gold") }).Obj())
 		s.phases(ctx, v1.VolumeAvailable, "v")
 		return "node(s) didn't find available persistent volumes to bind", func() {
 			words.Change(ctx, admin, v, func(v *v1.PersistentVolume) { v.Labels = map[string]string{"tier": "gold"} })
 		}
 	}),
 	Entry("the node comes that reaches its volume", minutes, func(ctx context.Context, s scene) (string, func()) {
-		class := fixture.ImmediateClass(s.name, "")
+		class := fixture.ImmediateStorageClass(s.name, "")
 		s.create(ctx, class, s.volume("v", class.Name, 7).Obj(), s.claim("data", class.Name).Obj())
 		s.phases(ctx, v1.VolumeBound, "v")
-		return "node(s) didn't match PersistentVolume's node affinity", func() { s.create(ctx, fixture.Node("n7").Offers("pods", "10").Obj()) }
+		return "node(s) didn't match PersistentVolume's node affinity", func() { s.create(ctx, fixture.Node("n7").Capacity("pods", "10").Obj()) }
 	}),
 	Entry("a node gets the label by which it reaches its volume", minutes, func(ctx context.Context, s scene) (string, func()) {
-		class := fixture.ImmediateClass(s.name, "")
-		s.create(ctx, class, fixture.Volume(s.name+"-v", class.Name).Reached("rack", "r1").Obj(), s.claim("data", class.Name).Obj())
+		class := fixture.ImmediateStorageClass(s.name, "")
+		s.create(ctx, class, fixture.Volume(s.name+"-v", class.Name).NodeAffinity("rack", "r1").Obj(), s.claim("data", class.Name).Obj())
 		s.phases(ctx, v1.VolumeBound, "v")
 		return "node(s) didn't match PersistentVolume's node affinity", func() {
 			words.Change(ctx, admin, fixture.Node("n1").Obj(), func(n *v1.Node) { n.Labels["rack"] = "r1" })
@@ -84,7 +84,7 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 		class := s.ofDriver(ctx, "room", true)
 		s.untilHeardOf(ctx, class)
 		room := s.capacity(ctx, class, "n1", "4Gi")
-		s.create(ctx, s.claim("data", class).Asks("5Gi").Obj())
+		s.create(ctx, s.claim("data", class).Requests("5Gi").Obj())
 		return "node(s) did not have enough free storage", func() {
 			more := resource.MustParse("6Gi")
 			words.Change(ctx, admin, room, func(c *storagev1.CSIStorageCapacity) { c.Capacity = &more })
@@ -93,7 +93,7 @@ var _ = DescribeTable("A pod that its volumes keep waiting is bound when",
 	Entry("its driver says no more what room it has", minutes, func(ctx context.Context, s scene) (string, func()) {
 		class := s.ofDriver(ctx, "room", true)
 		s.untilHeardOf(ctx, class)
-		s.create(ctx, s.claim("data", class).Asks("5Gi").Obj())
+		s.create(ctx, s.claim("data", class).Requests("5Gi").Obj())
 		return "node(s) did not have enough free storage", func() {
 			driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: s.name + ".room"}}
 			words.Change(ctx, admin, driver, func(d *storagev1.CSIDriver) { d.Spec.StorageCapacity = new(false) })
@@ -128,7 +128,7 @@ func alone(v *v1.PersistentVolume) { v.Spec.AccessModes = oneAtATime }
 // has one, and n0 is not ready for any; the claim data is for another, on n1.
 func (s scene) full(ctx context.Context) (first *v1.Pod, csi *storagev1.CSINode) {
 	GinkgoHelper()
-	driver, class := s.name+".few", fixture.ImmediateClass(s.name, "")
+	driver, class := s.name+".few", fixture.ImmediateStorageClass(s.name, "")
 	csi = &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: storagev1.CSINodeSpec{Drivers: attaching(driver, 1)}}
 	of := func(name string) *v1.PersistentVolume {
 		return s.volume(name, class.Name, 1).Mutate(func(v *v1.PersistentVolume) {

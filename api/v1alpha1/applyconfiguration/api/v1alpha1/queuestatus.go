@@ -19,10 +19,10 @@ type QueueStatusApplyConfiguration struct {
 	Gated *int64 `json:"gated,omitempty"`
 	// waiting is how many pods wait on a permit plugin.
 	Waiting *int64 `json:"waiting,omitempty"`
-	// parked is how many pods wait for the profile itself.
-	Parked *int64 `json:"parked,omitempty"`
-	// setAside is how many pods are kept from harming others.
-	SetAside *int64 `json:"setAside,omitempty"`
+	// held is how many pods wait for the profile itself.
+	Held *int64 `json:"held,omitempty"`
+	// quarantined is how many pods are kept from harming others.
+	Quarantined *int64 `json:"quarantined,omitempty"`
 	// inFlight is how many pods are being tried or bound; they are not pending.
 	InFlight *int64 `json:"inFlight,omitempty"`
 }
@@ -84,16 +84,16 @@ func (b *QueueStatusApplyConfiguration) WithWaiting(value int64) *QueueStatusApp
 // WithParked sets the Parked field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Parked field is set to the value of the last call.
-func (b *QueueStatusApplyConfiguration) WithParked(value int64) *QueueStatusApplyConfiguration {
-	b.Parked = &value
+func (b *QueueStatusApplyConfiguration) WithHeld(value int64) *QueueStatusApplyConfiguration {
+	b.Held = &value
 	return b
 }
 
 // WithSetAside sets the SetAside field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SetAside field is set to the value of the last call.
-func (b *QueueStatusApplyConfiguration) WithSetAside(value int64) *QueueStatusApplyConfiguration {
-	b.SetAside = &value
+func (b *QueueStatusApplyConfiguration) WithQuarantined(value int64) *QueueStatusApplyConfiguration {
+	b.Quarantined = &value
 	return b
 }
 

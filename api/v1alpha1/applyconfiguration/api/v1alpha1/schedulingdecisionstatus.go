@@ -27,14 +27,14 @@ type SchedulingDecisionStatusApplyConfiguration struct {
 	Nodes *DecisionNodesApplyConfiguration `json:"nodes,omitempty"`
 	// rejections are the reasons, by plugin, those of most nodes first.
 	Rejections []RejectionApplyConfiguration `json:"rejections,omitempty"`
-	// nearest are the nodes of which least keeps the pod, and all that is missing
+	// closestNodes are the nodes of which least keeps the pod, and all that is missing
 	// there.
-	Nearest []NearMissApplyConfiguration `json:"nearest,omitempty"`
+	Nearest []NearMissApplyConfiguration `json:"closestNodes,omitempty"`
 	// queue is where the pod waits.
 	Queue *DecisionQueueApplyConfiguration `json:"queue,omitempty"`
-	// wakesOn are the events upon which the plugins that refused the pod are
+	// requeueEvents are the events upon which the plugins that refused the pod are
 	// asked whether it may fit now.
-	WakesOn []WakesOnApplyConfiguration `json:"wakesOn,omitempty"`
+	WakesOn []WakesOnApplyConfiguration `json:"requeueEvents,omitempty"`
 	// preemption is what was found when room was looked for.
 	Preemption *PreemptionTriedApplyConfiguration `json:"preemption,omitempty"`
 	// lastChange is when the above came to be so.

@@ -1,0 +1,101 @@
+package eventhandlers
+
+import (
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// change is one way in which an object can differ from its older version.
+type propertyChange[T any] struct {
+	action  fwk.ActionType
+	differs func(oldObj, newObj T) bool
+}
+
+// podDiffs are the changes of a pod that plugins can register for.
+// Source: k8s.io/kubernetes/pkg/scheduler/framework, PodSchedulingPropertiesChange.
+var podProperties = []propertyChange[*v1.Pod]{
+	{fwk.UpdatePodLabel, func(a, b *v1.Pod) bool { return !maps.Equal(a.Labels, b.Labels) }},
+	{fwk.UpdatePodScaleDown, func(a, b *v1.Pod) bool { return requestsMore(a, b) }},
+	{fwk.UpdatePodScaleUp, func(a, b *v1.Pod) bool { return requestsMore(b, a) }},
+	{fwk.UpdatePodSchedulingGatesEliminated, func(a, b *v1.Pod) bool {
+		return len(a.Spec.SchedulingGates) > 0 && len(b.Spec.SchedulingGates) == 0
+	}},
+	// Validation lets tolerations be added only.
+	{fwk.UpdatePodToleration, func(a, b *v1.Pod) bool { return len(a.Spec.Tolerations) != len(b.Spec.Tolerations) }},
+	{fwk.UpdatePodGeneratedResourceClaim, func(a, b *v1.Pod) bool {
+		return !equality.Semantic.DeepEqual(a.Status.ResourceClaimStatuses, b.Status.ResourceClaimStatuses) ||
+			!equality.Semantic.DeepEqual(a.Status.ExtendedResourceClaimStatus, b.Status.ExtendedResourceClaimStatus)
+	}},
+}
+
+// nodeDiffs are the changes of a node that plugins can register for.
+// Source: k8s.io/kubernetes/pkg/scheduler/framework, NodeSchedulingPropertiesChange.
+var nodeProperties = []propertyChange[*v1.Node]{
+	// A node that becomes unschedulable makes no pod fit.
+	{fwk.UpdateNodeTaint, func(a, b *v1.Node) bool { return a.Spec.Unschedulable && !b.Spec.Unschedulable }},
+	{fwk.UpdateNodeAllocatable, func(a, b *v1.Node) bool {
+		return !equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
+	}},
+	{fwk.UpdateNodeLabel, func(a, b *v1.Node) bool { return !maps.Equal(a.Labels, b.Labels) }},
+	{fwk.UpdateNodeTaint, func(a, b *v1.Node) bool { return !equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) }},
+	{fwk.UpdateNodeCondition, func(a, b *v1.Node) bool { return !maps.Equal(conditionStatuses(a), conditionStatuses(b)) }},
+	{fwk.UpdateNodeAnnotation, func(a, b *v1.Node) bool { return !maps.Equal(a.Annotations, b.Annotations) }},
+	{fwk.UpdateNodePreemptionPolicy, func(a, b *v1.Node) bool {
+		return !equality.Semantic.DeepEqual(a.Spec.PodPreemptionPolicy, b.Spec.PodPreemptionPolicy)
+	}},
+	{fwk.UpdateNodeDeclaredFeature, func(a, b *v1.Node) bool {
+		return !slices.Equal(a.Status.DeclaredFeatures, b.Status.DeclaredFeatures)
+	}},
+}
+
+// podChanges returns the events that a pod's update amounts to. One that no
+// plugin can name is a plain update.
+func podEvents(oldPod, newPod *v1.Pod, kind fwk.EventResource) []fwk.ClusterEvent {
+	changes := changedProperties(podProperties, kind, oldPod, newPod)
+	if len(changes) == 0 {
+		changes = []fwk.ClusterEvent{{Resource: kind, ActionType: fwk.Update}}
+	}
+	return changes
+}
+
+// nodeChanges returns the events that a node's update amounts to; a heartbeat
+// amounts to none.
+func nodeEvents(oldNode, newNode *v1.Node) []fwk.ClusterEvent {
+	return changedProperties(nodeProperties, fwk.Node, oldNode, newNode)
+}
+
+func changedProperties[T any](changes []propertyChange[T], kind fwk.EventResource, oldObj, newObj T) []fwk.ClusterEvent {
+	var happened []fwk.ClusterEvent
+	for _, c := range changes {
+		if c.differs(oldObj, newObj) {
+			happened = append(happened, fwk.ClusterEvent{Resource: kind, ActionType: c.action})
+		}
+	}
+	return happened
+}
+
+// asksMore says whether a requests more than b of anything.
+func requestsMore(a, b *v1.Pod) bool {
+	options := resource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
+	less := resource.PodRequests(b, options)
+	for name, quantity := range resource.PodRequests(a, options) {
+		other, ok := less[name]
+		if !ok || quantity.MilliValue() > other.MilliValue() {
+			return true
+		}
+	}
+	return false
+}
+
+func conditionStatuses(node *v1.Node) map[v1.NodeConditionType]v1.ConditionStatus {
+	status := make(map[v1.NodeConditionType]v1.ConditionStatus, len(node.Status.Conditions))
+	for _, c := range node.Status.Conditions {
+		status[c.Type] = c.Status
+	}
+	return status
+}

@@ -1,0 +1,100 @@
+package eventhandlers
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/test/fixture"
+)
+
+func actions(events []fwk.ClusterEvent) []fwk.ActionType {
+	var all []fwk.ActionType
+	for _, e := range events {
+		all = append(all, e.ActionType)
+	}
+	return all
+}
+
+func TestPodEvents(t *testing.T) {
+	base := func() *fixture.PodBuilder { return fixture.Pod("a").Requests("cpu", "1") }
+	status := func(cpu string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{
+				Name: "c0", AllocatedResources: fixture.Resources("cpu", cpu),
+				Resources: &v1.ResourceRequirements{Requests: fixture.Resources("cpu", cpu)},
+			}}
+		}
+	}
+	claim := "a-claim"
+	for sentence, c := range map[string]struct {
+		before, after *fixture.PodBuilder
+		want          []fwk.ActionType
+	}{
+		"nothing that has a name is a plain update": {base(), base().Annotation("a", "b"), []fwk.ActionType{fwk.Update}},
+		"a label":                 {base(), base().Label("a", "b"), []fwk.ActionType{fwk.UpdatePodLabel}},
+		"a label that goes":       {base().Label("a", "b"), base(), []fwk.ActionType{fwk.UpdatePodLabel}},
+		"no labels and none":      {base().Mutate(func(p *v1.Pod) { p.Labels = map[string]string{} }), base(), []fwk.ActionType{fwk.Update}},
+		"a smaller request":       {base(), fixture.Pod("a").Requests("cpu", "500m"), []fwk.ActionType{fwk.UpdatePodScaleDown}},
+		"a request that goes":     {base(), fixture.Pod("a").Requests(), []fwk.ActionType{fwk.UpdatePodScaleDown}},
+		"a larger request":        {base(), fixture.Pod("a").Requests("cpu", "2"), []fwk.ActionType{fwk.UpdatePodScaleUp}},
+		"a request that comes":    {base(), fixture.Pod("a").Requests("cpu", "1", "memory", "1Gi"), []fwk.ActionType{fwk.UpdatePodScaleUp}},
+		"one larger, one smaller": {fixture.Pod("a").Requests("cpu", "1", "memory", "1Gi"), fixture.Pod("a").Requests("cpu", "2", "memory", "1Mi"), []fwk.ActionType{fwk.UpdatePodScaleDown, fwk.UpdatePodScaleUp}},
+		"a resize that has ended": {base().Mutate(status("2")), base().Mutate(status("1")), []fwk.ActionType{fwk.UpdatePodScaleDown}},
+		"the last gate goes":      {base().SchedulingGate("x"), base(), []fwk.ActionType{fwk.UpdatePodSchedulingGatesEliminated}},
+		"one of two gates goes":   {base().SchedulingGate("x").SchedulingGate("y"), base().SchedulingGate("x"), []fwk.ActionType{fwk.Update}},
+		"a toleration comes":      {base(), base().Tolerate("a", "b", v1.TaintEffectNoSchedule), []fwk.ActionType{fwk.UpdatePodToleration}},
+		"a claim is generated": {base(), base().Mutate(func(p *v1.Pod) {
+			p.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "x", ResourceClaimName: &claim}}
+		}), []fwk.ActionType{fwk.UpdatePodGeneratedResourceClaim}},
+		"several at once, in order": {base().SchedulingGate("x"), base().Label("a", "b").Tolerate("a", "b", v1.TaintEffectNoSchedule),
+			[]fwk.ActionType{fwk.UpdatePodLabel, fwk.UpdatePodSchedulingGatesEliminated, fwk.UpdatePodToleration}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			events := podEvents(c.before.Obj(), c.after.Obj(), fwk.TargetPod)
+			if diff := cmp.Diff(c.want, actions(events)); diff != "" {
+				t.Errorf("changes (-want +got):\n%s", diff)
+			}
+			for _, e := range events {
+				if e.Resource != fwk.TargetPod {
+					t.Errorf("resource %v", e.Resource)
+				}
+			}
+		})
+	}
+}
+
+func TestNodeEvents(t *testing.T) {
+	base := func() *fixture.NodeBuilder { return fixture.Node("n").Capacity("cpu", "4") }
+	condition := func(status v1.ConditionStatus, beat int64) func(*v1.Node) {
+		return func(n *v1.Node) {
+			n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: status, LastHeartbeatTime: metav1.Unix(beat, 0)}}
+		}
+	}
+	for sentence, c := range map[string]struct {
+		before, after *fixture.NodeBuilder
+		want          []fwk.ActionType
+	}{
+		"a heartbeat is nothing":       {base().Mutate(condition("True", 1)), base().Mutate(condition("True", 2)), nil},
+		"a condition that turns":       {base().Mutate(condition("False", 1)), base().Mutate(condition("True", 1)), []fwk.ActionType{fwk.UpdateNodeCondition}},
+		"uncordoned":                   {base().Unschedulable(), base(), []fwk.ActionType{fwk.UpdateNodeTaint}},
+		"cordoned helps nobody":        {base(), base().Unschedulable(), nil},
+		"allocatable":                  {base(), base().Capacity("cpu", "8"), []fwk.ActionType{fwk.UpdateNodeAllocatable}},
+		"the same amount, put another": {base().Capacity("cpu", "4000m"), base(), nil},
+		"a label":                      {base(), base().Label("a", "b"), []fwk.ActionType{fwk.UpdateNodeLabel}},
+		"a taint":                      {base().Taint("a", "b", v1.TaintEffectNoSchedule), base(), []fwk.ActionType{fwk.UpdateNodeTaint}},
+		"an annotation":                {base(), base().Annotation("a", "b"), []fwk.ActionType{fwk.UpdateNodeAnnotation}},
+		"a declared feature":           {base(), base().DeclaredFeatures("x"), []fwk.ActionType{fwk.UpdateNodeDeclaredFeature}},
+		"several at once, in order": {base().Unschedulable(), base().Capacity("cpu", "8").Label("a", "b"),
+			[]fwk.ActionType{fwk.UpdateNodeTaint, fwk.UpdateNodeAllocatable, fwk.UpdateNodeLabel}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, actions(nodeEvents(c.before.Obj(), c.after.Obj()))); diff != "" {
+				t.Errorf("changes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package eventhandlers
+
+import (
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/informers"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// DeviceClasses knows which extended resources are backed by a DeviceClass:
+// devices that a scheduler allocates, not a number that a node offers. It is safe
+// for concurrent use. A nil *DeviceClasses watches nothing.
+type DeviceClasses struct {
+	// served says that the API server serves DeviceClasses.
+	served bool
+	mu     sync.Mutex
+	// backing counts the classes by the resource name that they say they back.
+	backing map[string]int
+}
+
+// NewDeviceClasses asks the API server whether it serves DeviceClasses; on one that
+// does not there is nothing to watch. An Intake that has the answer among its Options
+// watches them. The error is the API server's.
+func NewDeviceClasses(server discovery.DiscoveryInterface) (*DeviceClasses, error) {
+	list, err := server.ServerResourcesForGroupVersion(resourcev1.SchemeGroupVersion.String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	return &DeviceClasses{served: serves(list, "deviceclasses"), backing: map[string]int{}}, nil
+}
+
+// Back says whether a class says that it backs a resource.
+func (d *DeviceClasses) Backs(resource string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.backing[resource] > 0
+}
+
+// replace counts the class after instead of before; nil is none. It returns the
+// resources about which Back has another answer now. An update is one step: a resource
+// that both versions back is backed all the time.
+func (d *DeviceClasses) replace(before, after *resourcev1.DeviceClass) (changed []string) {
+	was, is := backedBy(before), backedBy(after)
+	if was == is {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if was != "" {
+		if d.backing[was]--; d.backing[was] <= 0 {
+			delete(d.backing, was)
+			changed = append(changed, was)
+		}
+	}
+	if is != "" {
+		if d.backing[is]++; d.backing[is] == 1 {
+			changed = append(changed, is)
+		}
+	}
+	return changed
+}
+
+// backedBy returns the extended resource that a class backs; "" for none.
+func backedBy(class *resourcev1.DeviceClass) string {
+	if class == nil || class.Spec.ExtendedResourceName == nil {
+		return ""
+	}
+	return *class.Spec.ExtendedResourceName
+}
+
+// +kubebuilder:rbac:groups=resource.k8s.io,resources=deviceclasses,verbs=list;watch
+
+// watchDeviceClasses counts DeviceClasses as they come and go. Pods that request a
+// resource which a class begins or ceases to back are asked about again before the
+// handler returns, so that an Intake that is synced holds every pod that it must.
+func (in *EventHandlers) addDeviceClassHandler(factory informers.SharedInformerFactory) ([]toolscache.InformerSynced, error) {
+	d := in.options.DeviceClasses
+	if d == nil || !d.served {
+		return nil, nil
+	}
+	replace := func(before, after *resourcev1.DeviceClass) {
+		for _, resource := range d.replace(before, after) {
+			if in.options.OnDeviceClassChange != nil && !fault.DeviceClassChangeIgnored {
+				in.options.OnDeviceClassChange(in.context(), func(pod *v1.Pod) bool { return requests(pod, v1.ResourceName(resource)) })
+			}
+		}
+	}
+	registration, err := factory.Resource().V1().DeviceClasses().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { replace(nil, obj.(*resourcev1.DeviceClass)) },
+		UpdateFunc: func(oldObj, newObj any) {
+			replace(oldObj.(*resourcev1.DeviceClass), newObj.(*resourcev1.DeviceClass))
+		},
+		DeleteFunc: func(obj any) { handleDeleted(obj, func(class *resourcev1.DeviceClass) { replace(class, nil) }) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []toolscache.InformerSynced{registration.HasSynced}, nil
+}
+
+// requests says whether a container of pod requests a resource.
+func requests(pod *v1.Pod, resource v1.ResourceName) bool {
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			if _, ok := containers[i].Resources.Requests[resource]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,183 @@
+package eventhandlers
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/queue"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// heard is what a plugin's hint was told, oldest first.
+type hintRecorder struct {
+	mu     sync.Mutex
+	events []string
+}
+
+// hint notes an event and wakes nobody.
+func (h *hintRecorder) hint(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case oldObj == nil:
+		h.events = append(h.events, "added")
+	case newObj == nil:
+		h.events = append(h.events, "deleted")
+	default:
+		h.events = append(h.events, "updated")
+	}
+	return fwk.QueueSkip, nil
+}
+
+func (h *hintRecorder) recorded() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.events)
+}
+
+// listening returns a queue with one pod, refused by a plugin that listens to
+// one resource, and what the plugin hears.
+func queueWithHint(t *testing.T, resource fwk.EventResource) (*queue.Queue, *hintRecorder) {
+	t.Helper()
+	q, h := queue.New(queue.Options{Clock: clock.RealClock{}}), &hintRecorder{}
+	changed := fwk.ClusterEvent{Resource: resource, ActionType: fwk.Add | fwk.Update | fwk.Delete}
+	q.SetProfile(t.Context(), "p", &queue.Rules{
+		Less:       func(fwk.QueuedEntityInfo, fwk.QueuedEntityInfo) bool { return false },
+		Hold:       func(*v1.Pod) queue.Hold { return queue.Hold{} },
+		PreEnqueue: func(context.Context, *v1.Pod, string) string { return "" },
+		Hints:      []queue.Hint{{Plugin: "Picky", Event: changed, Fn: h.hint}},
+	})
+	q.Add(t.Context(), fixture.Pod("new").SchedulerName("p").Obj())
+	attempt := q.TryPop()
+	if attempt == nil {
+		t.Fatal("the pod cannot be tried")
+	}
+	attempt.Refused(t.Context(), sets.New("Picky"), nil)
+	return q, h
+}
+
+func TestEventsOfOtherResources(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		resource fwk.EventResource
+		// idle is the object after a change that concerns nobody, moved after
+		// one that does.
+		object, idle, moved runtime.Object
+	}{
+		"the labels of a namespace": {
+			resource: framework.Namespace, object: fixture.Namespace("shop").Obj(),
+			idle: annotated(fixture.Namespace("shop").Obj()), moved: fixture.Namespace("shop").Label("team", "x").Obj(),
+		},
+		"the selector of a service": {
+			resource: framework.Service, object: fixture.Service("web", "app", "web"),
+			idle: annotated(fixture.Service("web", "app", "web")), moved: fixture.Service("web", "app", "db"),
+		},
+		"the selector of a replication controller": {
+			resource: framework.ReplicationController, object: fixture.ReplicationController("web", "app", "web"),
+			idle: annotated(fixture.ReplicationController("web", "app", "web")), moved: fixture.ReplicationController("web", "app", "db"),
+		},
+		"the selector of a replica set": {
+			resource: framework.ReplicaSet, object: fixture.ReplicaSet("web", "app", "web"),
+			idle: annotated(fixture.ReplicaSet("web", "app", "web")), moved: fixture.ReplicaSet("web", "app", "db"),
+		},
+		"the selector of a stateful set": {
+			resource: framework.StatefulSet, object: fixture.StatefulSet("web", "app", "web"),
+			idle: annotated(fixture.StatefulSet("web", "app", "web")), moved: fixture.StatefulSet("web", "app", "db"),
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			client := fake.NewClientset(c.object)
+			q, h := queueWithHint(t, c.resource)
+			in := New(Options{
+				Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}),
+				OnUnscheduledPodUpdate: func(*v1.Pod) {}, OnPodGone: func(*v1.Pod) {}, Log: klog.Background(),
+			})
+			factory := NewInformers(client, Trim(false))
+			synced, err := in.Register(factory)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			factory.Start(ctx.Done())
+			defer factory.Shutdown()
+			defer stop()
+			if !synced(ctx) {
+				t.Fatal("not everything was heard of")
+			}
+			if diff := cmp.Diff([]string{"added"}, h.recorded()); diff != "" {
+				t.Fatalf("after the start (-want +heard):\n%s", diff)
+			}
+			update(t, client, c.idle)
+			update(t, client, c.moved)
+			remove(t, client, c.object)
+			want := []string{"added", "updated", "deleted"}
+			err = wait.PollUntilContextTimeout(ctx, time.Millisecond, 10*time.Second, true,
+				func(context.Context) (bool, error) { return slices.Contains(h.recorded(), "deleted"), nil })
+			if diff := cmp.Diff(want, h.recorded()); diff != "" || err != nil {
+				t.Errorf("in the end: %v (-want +heard):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// annotated changes what nothing in scheduling looks at.
+func annotated[T metav1.Object](object T) T {
+	object.SetAnnotations(map[string]string{"note": "new"})
+	return object
+}
+
+func update(t *testing.T, client *fake.Clientset, object runtime.Object) {
+	t.Helper()
+	var err error
+	switch o := object.(type) {
+	case *v1.Namespace:
+		_, err = client.CoreV1().Namespaces().Update(t.Context(), o, metav1.UpdateOptions{})
+	case *v1.Service:
+		_, err = client.CoreV1().Services(o.Namespace).Update(t.Context(), o, metav1.UpdateOptions{})
+	case *v1.ReplicationController:
+		_, err = client.CoreV1().ReplicationControllers(o.Namespace).Update(t.Context(), o, metav1.UpdateOptions{})
+	case *appsv1.ReplicaSet:
+		_, err = client.AppsV1().ReplicaSets(o.Namespace).Update(t.Context(), o, metav1.UpdateOptions{})
+	case *appsv1.StatefulSet:
+		_, err = client.AppsV1().StatefulSets(o.Namespace).Update(t.Context(), o, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, client *fake.Clientset, object runtime.Object) {
+	t.Helper()
+	var err error
+	switch o := object.(type) {
+	case *v1.Namespace:
+		err = client.CoreV1().Namespaces().Delete(t.Context(), o.Name, metav1.DeleteOptions{})
+	case *v1.Service:
+		err = client.CoreV1().Services(o.Namespace).Delete(t.Context(), o.Name, metav1.DeleteOptions{})
+	case *v1.ReplicationController:
+		err = client.CoreV1().ReplicationControllers(o.Namespace).Delete(t.Context(), o.Name, metav1.DeleteOptions{})
+	case *appsv1.ReplicaSet:
+		err = client.AppsV1().ReplicaSets(o.Namespace).Delete(t.Context(), o.Name, metav1.DeleteOptions{})
+	case *appsv1.StatefulSet:
+		err = client.AppsV1().StatefulSets(o.Namespace).Delete(t.Context(), o.Name, metav1.DeleteOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -20,6 +20,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AllowedNamespacesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AutoscalerExport"):
 		return &apiv1alpha1.AutoscalerExportApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClosestNode"):
+		return &apiv1alpha1.ClosestNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DecidedBy"):
 		return &apiv1alpha1.DecidedByApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DecisionNodes"):
@@ -50,8 +52,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NamespaceRequirementApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceSelector"):
 		return &apiv1alpha1.NamespaceSelectorApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NearMiss"):
-		return &apiv1alpha1.NearMissApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObjectGeneration"):
 		return &apiv1alpha1.ObjectGenerationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PluginArguments"):
@@ -70,8 +70,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PluginSetApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodReference"):
 		return &apiv1alpha1.PodReferenceApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PreemptionTried"):
-		return &apiv1alpha1.PreemptionTriedApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PreemptionResult"):
+		return &apiv1alpha1.PreemptionResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ProgrammedPlugin"):
 		return &apiv1alpha1.ProgrammedPluginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ProgrammedProfile"):
@@ -84,6 +84,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RecentDecisionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Rejection"):
 		return &apiv1alpha1.RejectionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RequeueEvents"):
+		return &apiv1alpha1.RequeueEventsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SchedulingDecision"):
 		return &apiv1alpha1.SchedulingDecisionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SchedulingDecisionStatus"):
@@ -98,8 +100,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrialStatus"):
 		return &apiv1alpha1.TrialStatusApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("WakesOn"):
-		return &apiv1alpha1.WakesOnApplyConfiguration{}
 
 	}
 	return nil

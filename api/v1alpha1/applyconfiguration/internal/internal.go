@@ -41,6 +41,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: configMap
       type:
         scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.ClosestNode
+  map:
+    fields:
+    - name: missing
+      type:
+        list:
+          elementType:
+            namedType: com.github.berthdev.berth.api.v1alpha1.Missing
+          elementRelationship: atomic
+    - name: node
+      type:
+        scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.DecidedBy
   map:
     fields:
@@ -288,18 +300,6 @@ var schemaYAML = typed.YAMLObject(`types:
     elementRelationship: atomic
 - name: com.github.berthdev.berth.api.v1alpha1.NamespacesFrom
   scalar: string
-- name: com.github.berthdev.berth.api.v1alpha1.NearMiss
-  map:
-    fields:
-    - name: missing
-      type:
-        list:
-          elementType:
-            namedType: com.github.berthdev.berth.api.v1alpha1.Missing
-          elementRelationship: atomic
-    - name: node
-      type:
-        scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.ObjectGeneration
   map:
     fields:
@@ -449,7 +449,7 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.PreemptionOutcome
   scalar: string
-- name: com.github.berthdev.berth.api.v1alpha1.PreemptionTried
+- name: com.github.berthdev.berth.api.v1alpha1.PreemptionResult
   map:
     fields:
     - name: candidates
@@ -537,16 +537,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: gated
       type:
         scalar: numeric
-    - name: inFlight
+    - name: held
       type:
         scalar: numeric
-    - name: parked
+    - name: inFlight
       type:
         scalar: numeric
     - name: pending
       type:
         scalar: numeric
-    - name: setAside
+    - name: quarantined
       type:
         scalar: numeric
     - name: unschedulable
@@ -600,6 +600,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.RequeueEvents
+  map:
+    fields:
+    - name: events
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: plugin
+      type:
+        scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.SchedulingDecision
   map:
     fields:
@@ -621,24 +633,24 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: blockedBy
       type:
         scalar: string
+    - name: closestNodes
+      type:
+        list:
+          elementType:
+            namedType: com.github.berthdev.berth.api.v1alpha1.ClosestNode
+          elementRelationship: atomic
     - name: lastChange
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: message
       type:
         scalar: string
-    - name: nearest
-      type:
-        list:
-          elementType:
-            namedType: com.github.berthdev.berth.api.v1alpha1.NearMiss
-          elementRelationship: atomic
     - name: nodes
       type:
         namedType: com.github.berthdev.berth.api.v1alpha1.DecisionNodes
     - name: preemption
       type:
-        namedType: com.github.berthdev.berth.api.v1alpha1.PreemptionTried
+        namedType: com.github.berthdev.berth.api.v1alpha1.PreemptionResult
     - name: profile
       type:
         namedType: com.github.berthdev.berth.api.v1alpha1.DecidedBy
@@ -651,15 +663,15 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.berthdev.berth.api.v1alpha1.Rejection
           elementRelationship: atomic
-    - name: result
-      type:
-        namedType: com.github.berthdev.berth.api.v1alpha1.DecisionResult
-    - name: wakesOn
+    - name: requeueEvents
       type:
         list:
           elementType:
-            namedType: com.github.berthdev.berth.api.v1alpha1.WakesOn
+            namedType: com.github.berthdev.berth.api.v1alpha1.RequeueEvents
           elementRelationship: atomic
+    - name: result
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.DecisionResult
 - name: com.github.berthdev.berth.api.v1alpha1.SchedulingProfile
   map:
     fields:
@@ -809,18 +821,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-- name: com.github.berthdev.berth.api.v1alpha1.WakesOn
-  map:
-    fields:
-    - name: events
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: atomic
-    - name: plugin
-      type:
-        scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:
     fields:

@@ -81,17 +81,17 @@ func (b *QueueStatusApplyConfiguration) WithWaiting(value int64) *QueueStatusApp
 	return b
 }
 
-// WithParked sets the Parked field in the declarative configuration to the given value
+// WithHeld sets the Held field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Parked field is set to the value of the last call.
+// If called multiple times, the Held field is set to the value of the last call.
 func (b *QueueStatusApplyConfiguration) WithHeld(value int64) *QueueStatusApplyConfiguration {
 	b.Held = &value
 	return b
 }
 
-// WithSetAside sets the SetAside field in the declarative configuration to the given value
+// WithQuarantined sets the Quarantined field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SetAside field is set to the value of the last call.
+// If called multiple times, the Quarantined field is set to the value of the last call.
 func (b *QueueStatusApplyConfiguration) WithQuarantined(value int64) *QueueStatusApplyConfiguration {
 	b.Quarantined = &value
 	return b

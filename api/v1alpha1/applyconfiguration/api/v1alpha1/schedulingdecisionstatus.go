@@ -29,14 +29,14 @@ type SchedulingDecisionStatusApplyConfiguration struct {
 	Rejections []RejectionApplyConfiguration `json:"rejections,omitempty"`
 	// closestNodes are the nodes of which least keeps the pod, and all that is missing
 	// there.
-	Nearest []NearMissApplyConfiguration `json:"closestNodes,omitempty"`
+	ClosestNodes []ClosestNodeApplyConfiguration `json:"closestNodes,omitempty"`
 	// queue is where the pod waits.
 	Queue *DecisionQueueApplyConfiguration `json:"queue,omitempty"`
 	// requeueEvents are the events upon which the plugins that refused the pod are
 	// asked whether it may fit now.
-	WakesOn []WakesOnApplyConfiguration `json:"requeueEvents,omitempty"`
+	RequeueEvents []RequeueEventsApplyConfiguration `json:"requeueEvents,omitempty"`
 	// preemption is what was found when room was looked for.
-	Preemption *PreemptionTriedApplyConfiguration `json:"preemption,omitempty"`
+	Preemption *PreemptionResultApplyConfiguration `json:"preemption,omitempty"`
 	// lastChange is when the above came to be so.
 	LastChange *v1.Time `json:"lastChange,omitempty"`
 }
@@ -100,15 +100,15 @@ func (b *SchedulingDecisionStatusApplyConfiguration) WithRejections(values ...*R
 	return b
 }
 
-// WithNearest adds the given value to the Nearest field in the declarative configuration
+// WithClosestNodes adds the given value to the ClosestNodes field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Nearest field.
-func (b *SchedulingDecisionStatusApplyConfiguration) WithNearest(values ...*NearMissApplyConfiguration) *SchedulingDecisionStatusApplyConfiguration {
+// If called multiple times, values provided by each call will be appended to the ClosestNodes field.
+func (b *SchedulingDecisionStatusApplyConfiguration) WithClosestNodes(values ...*ClosestNodeApplyConfiguration) *SchedulingDecisionStatusApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
-			panic("nil value passed to WithNearest")
+			panic("nil value passed to WithClosestNodes")
 		}
-		b.Nearest = append(b.Nearest, *values[i])
+		b.ClosestNodes = append(b.ClosestNodes, *values[i])
 	}
 	return b
 }
@@ -121,15 +121,15 @@ func (b *SchedulingDecisionStatusApplyConfiguration) WithQueue(value *DecisionQu
 	return b
 }
 
-// WithWakesOn adds the given value to the WakesOn field in the declarative configuration
+// WithRequeueEvents adds the given value to the RequeueEvents field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the WakesOn field.
-func (b *SchedulingDecisionStatusApplyConfiguration) WithWakesOn(values ...*WakesOnApplyConfiguration) *SchedulingDecisionStatusApplyConfiguration {
+// If called multiple times, values provided by each call will be appended to the RequeueEvents field.
+func (b *SchedulingDecisionStatusApplyConfiguration) WithRequeueEvents(values ...*RequeueEventsApplyConfiguration) *SchedulingDecisionStatusApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
-			panic("nil value passed to WithWakesOn")
+			panic("nil value passed to WithRequeueEvents")
 		}
-		b.WakesOn = append(b.WakesOn, *values[i])
+		b.RequeueEvents = append(b.RequeueEvents, *values[i])
 	}
 	return b
 }
@@ -137,7 +137,7 @@ func (b *SchedulingDecisionStatusApplyConfiguration) WithWakesOn(values ...*Wake
 // WithPreemption sets the Preemption field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Preemption field is set to the value of the last call.
-func (b *SchedulingDecisionStatusApplyConfiguration) WithPreemption(value *PreemptionTriedApplyConfiguration) *SchedulingDecisionStatusApplyConfiguration {
+func (b *SchedulingDecisionStatusApplyConfiguration) WithPreemption(value *PreemptionResultApplyConfiguration) *SchedulingDecisionStatusApplyConfiguration {
 	b.Preemption = value
 	return b
 }

@@ -2,27 +2,27 @@
 
 package v1alpha1
 
-// NearMissApplyConfiguration represents a declarative configuration of the NearMiss type for use
+// ClosestNodeApplyConfiguration represents a declarative configuration of the ClosestNode type for use
 // with apply.
 //
 // NearMiss is a node that the pod nearly fits on.
-type NearMissApplyConfiguration struct {
+type ClosestNodeApplyConfiguration struct {
 	// node is its name, where the profile's detail is Nodes.
 	Node *string `json:"node,omitempty"`
 	// missing is all that keeps the pod from it.
 	Missing []MissingApplyConfiguration `json:"missing,omitempty"`
 }
 
-// NearMissApplyConfiguration constructs a declarative configuration of the NearMiss type for use with
+// ClosestNodeApplyConfiguration constructs a declarative configuration of the ClosestNode type for use with
 // apply.
-func NearMiss() *NearMissApplyConfiguration {
-	return &NearMissApplyConfiguration{}
+func ClosestNode() *ClosestNodeApplyConfiguration {
+	return &ClosestNodeApplyConfiguration{}
 }
 
 // WithNode sets the Node field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Node field is set to the value of the last call.
-func (b *NearMissApplyConfiguration) WithNode(value string) *NearMissApplyConfiguration {
+func (b *ClosestNodeApplyConfiguration) WithNode(value string) *ClosestNodeApplyConfiguration {
 	b.Node = &value
 	return b
 }
@@ -30,7 +30,7 @@ func (b *NearMissApplyConfiguration) WithNode(value string) *NearMissApplyConfig
 // WithMissing adds the given value to the Missing field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Missing field.
-func (b *NearMissApplyConfiguration) WithMissing(values ...*MissingApplyConfiguration) *NearMissApplyConfiguration {
+func (b *ClosestNodeApplyConfiguration) WithMissing(values ...*MissingApplyConfiguration) *ClosestNodeApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithMissing")

@@ -6,12 +6,12 @@ import (
 	apiv1alpha1 "github.com/berthdev/berth/api/v1alpha1"
 )
 
-// PreemptionTriedApplyConfiguration represents a declarative configuration of the PreemptionTried type for use
+// PreemptionResultApplyConfiguration represents a declarative configuration of the PreemptionResult type for use
 // with apply.
 //
 // PreemptionTried is what was found when room was looked for. Victims are
 // counted, never named: they may be of other namespaces.
-type PreemptionTriedApplyConfiguration struct {
+type PreemptionResultApplyConfiguration struct {
 	// candidates is on how many nodes others could have made room.
 	Candidates *int32 `json:"candidates,omitempty"`
 	// victims is how many pods leave the node that was chosen.
@@ -20,16 +20,16 @@ type PreemptionTriedApplyConfiguration struct {
 	Outcome *apiv1alpha1.PreemptionOutcome `json:"outcome,omitempty"`
 }
 
-// PreemptionTriedApplyConfiguration constructs a declarative configuration of the PreemptionTried type for use with
+// PreemptionResultApplyConfiguration constructs a declarative configuration of the PreemptionResult type for use with
 // apply.
-func PreemptionTried() *PreemptionTriedApplyConfiguration {
-	return &PreemptionTriedApplyConfiguration{}
+func PreemptionResult() *PreemptionResultApplyConfiguration {
+	return &PreemptionResultApplyConfiguration{}
 }
 
 // WithCandidates sets the Candidates field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Candidates field is set to the value of the last call.
-func (b *PreemptionTriedApplyConfiguration) WithCandidates(value int32) *PreemptionTriedApplyConfiguration {
+func (b *PreemptionResultApplyConfiguration) WithCandidates(value int32) *PreemptionResultApplyConfiguration {
 	b.Candidates = &value
 	return b
 }
@@ -37,7 +37,7 @@ func (b *PreemptionTriedApplyConfiguration) WithCandidates(value int32) *Preempt
 // WithVictims sets the Victims field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Victims field is set to the value of the last call.
-func (b *PreemptionTriedApplyConfiguration) WithVictims(value int32) *PreemptionTriedApplyConfiguration {
+func (b *PreemptionResultApplyConfiguration) WithVictims(value int32) *PreemptionResultApplyConfiguration {
 	b.Victims = &value
 	return b
 }
@@ -45,7 +45,7 @@ func (b *PreemptionTriedApplyConfiguration) WithVictims(value int32) *Preemption
 // WithOutcome sets the Outcome field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Outcome field is set to the value of the last call.
-func (b *PreemptionTriedApplyConfiguration) WithOutcome(value apiv1alpha1.PreemptionOutcome) *PreemptionTriedApplyConfiguration {
+func (b *PreemptionResultApplyConfiguration) WithOutcome(value apiv1alpha1.PreemptionOutcome) *PreemptionResultApplyConfiguration {
 	b.Outcome = &value
 	return b
 }

@@ -2,27 +2,27 @@
 
 package v1alpha1
 
-// WakesOnApplyConfiguration represents a declarative configuration of the WakesOn type for use
+// RequeueEventsApplyConfiguration represents a declarative configuration of the RequeueEvents type for use
 // with apply.
 //
 // WakesOn are the events that one plugin registered for.
-type WakesOnApplyConfiguration struct {
+type RequeueEventsApplyConfiguration struct {
 	// plugin is the plugin.
 	Plugin *string `json:"plugin,omitempty"`
 	// events are the events, as resource/action.
 	Events []string `json:"events,omitempty"`
 }
 
-// WakesOnApplyConfiguration constructs a declarative configuration of the WakesOn type for use with
+// RequeueEventsApplyConfiguration constructs a declarative configuration of the RequeueEvents type for use with
 // apply.
-func WakesOn() *WakesOnApplyConfiguration {
-	return &WakesOnApplyConfiguration{}
+func RequeueEvents() *RequeueEventsApplyConfiguration {
+	return &RequeueEventsApplyConfiguration{}
 }
 
 // WithPlugin sets the Plugin field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Plugin field is set to the value of the last call.
-func (b *WakesOnApplyConfiguration) WithPlugin(value string) *WakesOnApplyConfiguration {
+func (b *RequeueEventsApplyConfiguration) WithPlugin(value string) *RequeueEventsApplyConfiguration {
 	b.Plugin = &value
 	return b
 }
@@ -30,7 +30,7 @@ func (b *WakesOnApplyConfiguration) WithPlugin(value string) *WakesOnApplyConfig
 // WithEvents adds the given value to the Events field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Events field.
-func (b *WakesOnApplyConfiguration) WithEvents(values ...string) *WakesOnApplyConfiguration {
+func (b *RequeueEventsApplyConfiguration) WithEvents(values ...string) *RequeueEventsApplyConfiguration {
 	for i := range values {
 		b.Events = append(b.Events, values[i])
 	}

@@ -96,7 +96,8 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		for name, cpu := range map[string]string{"fits": "1", "large-1": "2", "large-2": "3"} {
 			pod := y.pod(p, name).Requests("cpu", cpu).Valid()
 			pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
-			Expect(admin.Create(ctx, pod)).To(Succeed())
+			pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
+			words.Created(ctx, admin, pod)
 		}
 		for name, status := range map[string]string{"fits": "True", "large-1": "False", "large-2": "False"} {
 			Expect(kubectl(ctx, "wait", "-n", y.name, "--for=condition=PodScheduled="+status, "pod/"+name)).Error().NotTo(HaveOccurred())

@@ -205,6 +205,9 @@ var _ = Describe("A pod of another scheduler", func() {
 	It("is left alone", minute, func(ctx SpecContext) {
 		y, p := aYard(ctx), aProfile(ctx)
 		aNode(ctx, y.node("n"))
+		// A leader that has just begun fences pods of every name that Berth ever served:
+		// it is done when it has bound one.
+		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "first")))
 		theirs := []*v1.Pod{
 			aPod(ctx, y.pod(p, "default").SchedulerName(v1.DefaultSchedulerName)),
 			aPod(ctx, y.pod(p, "another").SchedulerName("another-scheduler")),

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -61,7 +62,11 @@ func Watch(ctx context.Context, cp *controlplane.ControlPlane) (*Witness, error)
 					w.add(kind.note(object))
 				}
 			},
-			UpdateFunc: func(_, now any) { w.add(kind.note(now)) },
+			UpdateFunc: func(before, now any) {
+				if changed(before, now) {
+					w.add(kind.note(now))
+				}
+			},
 		}); err != nil {
 			return nil, err
 		}
@@ -72,6 +77,14 @@ func Watch(ctx context.Context, cp *controlplane.ControlPlane) (*Witness, error)
 		return nil, fmt.Errorf("watching profiles, pods and Events: %w", context.Cause(ctx))
 	}
 	return w, nil
+}
+
+// changed reports whether two versions of an object differ. After a watch that broke an
+// informer lists anew, and hands on as an update what is as it was.
+func changed(before, now any) bool {
+	a, errA := meta.Accessor(before)
+	b, errB := meta.Accessor(now)
+	return errA != nil || errB != nil || a.GetResourceVersion() != b.GetResourceVersion()
 }
 
 // Notes returns what was noted, each text once.

@@ -95,6 +95,9 @@ var _ = Describe("Two replicas with the shipped Lease, within ten minutes", func
 
 		By("what the witness notes of a profile that does not run its pods")
 		Expect(operator.ApplyProfile(ctx, cp, served[0], v1alpha1.SchedulingProfileSpec{PercentageOfNodesToScore: 20, State: v1alpha1.StatePaused})).To(Succeed())
+		// A pod that comes before the profile is paused is bound.
+		Eventually(operator.Profile).WithArguments(ctx, cp, served[0]).Should(HaveField("Status.Conditions",
+			ContainElement(And(HaveField("Type", "Ready"), HaveField("Reason", string(v1alpha1.ReasonPaused))))))
 		Expect(admin.Create(ctx, webPod("held", served[0]))).To(Succeed())
 		Eventually(func() []string {
 			leads()

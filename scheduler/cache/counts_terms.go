@@ -10,58 +10,60 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// keptTerms are the affinity terms of the pods that have a node, each once
-// whoever has it, with what they weigh in each domain.
+// incrementalTerms holds the affinity terms of all pods that have a node, each
+// distinct term once, with its weight in each topology domain.
 type incrementalTerms struct {
 	byKey map[string]*countedTerm
-	// list holds them in the order in which they came; it only grows while era
-	// stands still.
+	// list holds the terms in the order in which they were added. Terms are
+	// removed only when listVersion changes.
 	list        []*countedTerm
 	listVersion int
-	// idle is how many of list no pod has any more.
+	// unused is the number of terms in list that no pod has any more.
 	unused int
-	// unplaced is how many pods have terms of topologies that are too many to
-	// be kept.
+	// uncounted is the number of terms of pods whose topology keys exceed the
+	// limit of the columns.
 	uncounted int
-	// absent are the topology keys of terms that no node carries. Such a term
-	// counts nowhere and needs no domains until a node does.
+	// absentKeys are the topology keys of terms that no node has as a label.
+	// Such a term has no domain, and needs none until a node has the label.
 	absentKeys sets.Set[string]
-	// making are the terms of a pod that is about to be counted.
+	// interning are the terms of the pod that termsOf is working on.
 	interning []*countedTerm
-	// labels are the keys that selectors of terms name, or ever named.
+	// labelKeys are the label keys that selectors of terms name. Keys are never
+	// removed.
 	labelKeys framework.LabelKeys
 	keyBuffer []byte
 }
 
-// keptTerm is one term of one kind.
+// countedTerm is one distinct term of one kind.
 type countedTerm struct {
-	// Numbers are sums of weights; what is listed are the pods.
 	*framework.DomainValues
 	kind framework.TermKind
 	term fwk.AffinityTerm
-	// pods is how many pods have it, in a domain or not.
+	// pods is the number of pods that have the term, also those on nodes
+	// without the topology key.
 	pods int
 }
 
-// placed is one pod's part in one term.
+// podTerm is one term of one pod.
 type podTerm struct {
 	*countedTerm
 	weight int64
 }
 
-// parts are all parts of a pod, good for one era.
+// podTerms are all terms of a pod, valid for one listVersion.
 type podTerms struct {
 	listVersion int
 	list        []podTerm
 }
 
+// reset removes all terms. Weights of pods are not recounted.
 func (k *incrementalTerms) reset() {
 	k.byKey, k.list, k.unused = map[string]*countedTerm{}, nil, 0
 	k.absentKeys = sets.New[string]()
 	k.listVersion++
 }
 
-// nodeCame counts the terms of all pods of a node in.
+// addNode adds the terms of all pods of a node.
 func (k *incrementalTerms) addNode(columns *framework.Columns, slot framework.Slot) {
 	for key := range columns.Nodes[slot].Node().Labels {
 		if k.absentKeys.Has(key) {
@@ -72,8 +74,8 @@ func (k *incrementalTerms) addNode(columns *framework.Columns, slot framework.Sl
 	k.countNode(columns, slot, 1)
 }
 
-// rebuild counts the terms of all pods anew. It takes time proportional to the
-// pods that have terms.
+// rebuild counts the terms of all pods again. It takes time proportional to the
+// number of pods that have terms.
 func (k *incrementalTerms) rebuild(columns *framework.Columns) {
 	for _, t := range k.list {
 		t.drop()
@@ -87,7 +89,8 @@ func (k *incrementalTerms) rebuild(columns *framework.Columns) {
 	}
 }
 
-// pod counts the terms of a pod on the node in slot in, or out when by is -1.
+// countPod adds the terms of a pod on the node in slot, or subtracts them when by
+// is -1.
 func (k *incrementalTerms) countPod(columns *framework.Columns, slot framework.Slot, pod *framework.PodInfo, by int64) {
 	if !pod.HasTerms() {
 		return
@@ -113,16 +116,16 @@ func (k *incrementalTerms) countPod(columns *framework.Columns, slot framework.S
 	}
 }
 
-// node counts the terms of all pods of a node in or out.
+// countNode adds the terms of all pods of a node, or subtracts them when by is -1.
 func (k *incrementalTerms) countNode(columns *framework.Columns, slot framework.Slot, by int64) {
 	for _, pod := range columns.Nodes[slot].GetPodsWithAffinity() {
-		if info, ours := pod.(*framework.PodInfo); ours {
+		if info, ok := pod.(*framework.PodInfo); ok {
 			k.countPod(columns, slot, info, by)
 		}
 	}
 }
 
-// of returns the parts of a pod. Pods that are alike share them.
+// termsOf returns the terms of a pod. Pods with equal traits share the slice.
 func (k *incrementalTerms) termsOf(columns *framework.Columns, pod *framework.PodInfo) []podTerm {
 	if shared, ok := (*pod.CountsCache()).(*podTerms); ok && shared.listVersion == k.listVersion {
 		return shared.list
@@ -140,8 +143,9 @@ func (k *incrementalTerms) termsOf(columns *framework.Columns, pod *framework.Po
 	return made.list
 }
 
-// intern returns the one value of a term, nil when its topology is one too
-// many. It may compact the terms, but none of those that are being made.
+// intern returns the one countedTerm for a term, nil when its topology key exceeds
+// the limit of the columns. It may compact the list, but keeps the terms in
+// interning.
 func (k *incrementalTerms) intern(columns *framework.Columns, kind framework.TermKind, term fwk.AffinityTerm) *countedTerm {
 	k.keyBuffer = framework.AppendTerm(append(k.keyBuffer[:0], byte(kind)), &term)
 	if found, known := k.byKey[string(k.keyBuffer)]; known {
@@ -166,13 +170,13 @@ func (k *incrementalTerms) intern(columns *framework.Columns, kind framework.Ter
 	return made
 }
 
-// drop says that the term is no longer kept.
+// drop marks the term as no longer updated.
 func (t *countedTerm) drop() {
 	t.Drop()
 	t.Domains.Unpin()
 }
 
-// compact drops the terms that no pod has any more.
+// compact removes the terms that no pod has any more.
 func (k *incrementalTerms) compact() {
 	if k.unused == 0 {
 		return
@@ -196,18 +200,18 @@ func (k *incrementalTerms) compact() {
 	}
 }
 
-// Terms answers with tallies that move with the snapshot, and take in terms
-// that come later when they are updated.
+// Terms answers with sums that follow the snapshot. Terms that are added later
+// join the sums when the caller updates them.
 func (k *incrementalCounts) Terms(q framework.TermQuery) *framework.TermSums {
 	if k.terms.uncounted > 0 && k.terms.unused > 0 {
-		k.terms.rebuild(k.columns) // there may be a place now
+		k.terms.rebuild(k.columns) // unused terms may make way for those beyond the limit
 	}
 	if k.terms.uncounted > 0 {
 		return k.scanCounts.Terms(q)
 	}
 	era, seen := k.terms.listVersion-1, 0
-	tallies := &framework.TermSums{}
-	tallies.Extend = func(t *framework.TermSums) bool {
+	sums := &framework.TermSums{}
+	sums.Extend = func(t *framework.TermSums) bool {
 		if era != k.terms.listVersion {
 			era, seen = k.terms.listVersion, 0
 			t.ByTopologyKey = map[string]*framework.DomainSums{}
@@ -220,6 +224,6 @@ func (k *incrementalCounts) Terms(q framework.TermQuery) *framework.TermSums {
 		}
 		return k.terms.uncounted == 0
 	}
-	tallies.Update()
-	return tallies
+	sums.Update()
+	return sums
 }

@@ -14,14 +14,15 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// town is a random history told to two caches, one of which keeps counts.
+// randomHistory applies the same random changes to two caches, one with incremental
+// counts and one that scans.
 type randomHistory struct {
 	*rand.Rand
 	incremental, scanned *Cache
 	nodes, pods          int
 }
 
-func (w *randomHistory) apply(tell func(c *Cache)) { tell(w.incremental); tell(w.scanned) }
+func (w *randomHistory) apply(change func(c *Cache)) { change(w.incremental); change(w.scanned) }
 
 func (w *randomHistory) addLabels(b *fixture.PodBuilder) *fixture.PodBuilder {
 	for _, key := range []string{"app", "tier"} {
@@ -115,31 +116,31 @@ func (w *randomHistory) query() framework.PodQuery {
 	return q
 }
 
-// told is all that a tally says.
-type tallyView struct {
+// sumsView holds all that can be read from sums.
+type sumsView struct {
 	Of            map[string]int64
 	Domains       int
 	Least         int64
 	Listed, Empty bool
 }
 
-func (w *randomHistory) tallyView(tally *framework.DomainSums, of framework.PodQuery) tallyView {
-	t := tallyView{Of: map[string]int64{}, Domains: tally.ListedDomains(), Least: tally.Min(), Listed: tally.HasListed(), Empty: tally.AllZero()}
+func (w *randomHistory) sumsView(sums *framework.DomainSums, of framework.PodQuery) sumsView {
+	t := sumsView{Of: map[string]int64{}, Domains: sums.ListedDomains(), Least: sums.Min(), Listed: sums.HasListed(), Empty: sums.AllZero()}
 	for i := range w.nodes {
 		for _, name := range []string{"", "ssd", "c", fmt.Sprint("n", i)} {
-			t.Of[name] = tally.Get(name)
+			t.Of[name] = sums.Get(name)
 		}
 	}
 	return t
 }
 
-// weights are what term tallies say of the domains that are listed.
+// weights returns the weight of each domain that term results list.
 func (w *randomHistory) weights(t *framework.TermSums) map[string]int64 {
 	all := map[string]int64{}
-	for key, tally := range t.ByTopologyKey {
+	for key, sums := range t.ByTopologyKey {
 		for i := range w.nodes {
 			for _, name := range []string{"", "ssd", "c", fmt.Sprint("n", i)} {
-				if n := tally.Get(name); n != 0 {
+				if n := sums.Get(name); n != 0 {
 					all[key+"="+name] = n
 				}
 			}
@@ -148,14 +149,13 @@ func (w *randomHistory) weights(t *framework.TermSums) map[string]int64 {
 	return all
 }
 
-// Counts that move with the snapshot are what a look at all pods finds, those
-// that were asked for long ago as well.
+// Incremental counts equal those of a scan, also long after they were queried.
 func TestIncrementalCountsEqualAScan(t *testing.T) {
 	for seed := range uint64(150) {
 		w := &randomHistory{Rand: rand.New(rand.NewPCG(seed, 1)), incremental: New(), scanned: NewWithScanCounts(), nodes: 6, pods: 25}
 		type asked struct {
 			query framework.PodQuery
-			tally *framework.DomainSums
+			sums  *framework.DomainSums
 			nodes *framework.NodeCounts
 		}
 		type askedTerms struct {
@@ -164,43 +164,43 @@ func TestIncrementalCountsEqualAScan(t *testing.T) {
 		}
 		var pods []asked
 		var terms []askedTerms
-		for turn := range 60 {
+		for step := range 60 {
 			for range w.IntN(5) {
 				w.step()
 			}
 			w.scanned.UpdateSnapshot()
-			kept, ok := w.incremental.UpdateSnapshot().Counts().(framework.IncrementalCounts)
+			counts, ok := w.incremental.UpdateSnapshot().Counts().(framework.IncrementalCounts)
 			if !ok {
-				t.Fatal("the counts of a new cache are not kept")
+				t.Fatal("a new cache has no incremental counts")
 			}
 			if w.IntN(3) == 0 {
 				q := w.query()
-				pods = append(pods, asked{q, kept.Pods(q)[0], kept.ByNode(q.Pods)})
+				pods = append(pods, asked{q, counts.Pods(q)[0], counts.ByNode(q.Pods)})
 				tq := framework.TermQuery{
 					Pod: w.addLabels(fixture.Pod([]string{"shop/", "mail/"}[w.IntN(2)] + "new")).Obj(), Namespace: map[string]string{"team": "x"},
 					RequiredAffinity: w.Int64N(2), RequiredAntiAffinity: w.Int64N(2), PreferredAffinity: w.Int64N(2), PreferredAntiAffinity: -w.Int64N(2),
 				}
-				terms = append(terms, askedTerms{tq, kept.Terms(tq)})
+				terms = append(terms, askedTerms{tq, counts.Terms(tq)})
 			}
 			for _, a := range pods {
-				want := w.tallyView(w.scanned.Snapshot().Counts().Pods(a.query)[0], a.query)
-				if diff := cmp.Diff(want, w.tallyView(a.tally, a.query)); diff != "" {
-					t.Fatalf("seed %d, turn %d, %+v (-scanned +kept):\n%s", seed, turn, a.query, diff)
+				want := w.sumsView(w.scanned.Snapshot().Counts().Pods(a.query)[0], a.query)
+				if diff := cmp.Diff(want, w.sumsView(a.sums, a.query)); diff != "" {
+					t.Fatalf("seed %d, step %d, %+v (-scanned +incremental):\n%s", seed, step, a.query, diff)
 				}
 				for i, node := range w.incremental.Snapshot().Nodes() {
 					slot := w.incremental.Snapshot().Slots()[i]
 					if got, want := int64(a.nodes.BySlot[slot]), a.query.Pods.CountOnNode(node); got != want {
-						t.Fatalf("seed %d, turn %d: %d pods on %s, want %d", seed, turn, got, node.Node().Name, want)
+						t.Fatalf("seed %d, step %d: %d pods on %s, want %d", seed, step, got, node.Node().Name, want)
 					}
 				}
 			}
 			for _, a := range terms {
 				want := w.scanned.Snapshot().Counts().Terms(a.query)
 				if !a.terms.Update() {
-					t.Fatalf("seed %d, turn %d: the terms are not kept", seed, turn)
+					t.Fatalf("seed %d, step %d: the terms are not updated", seed, step)
 				}
 				if diff := cmp.Diff(w.weights(want), w.weights(a.terms)); diff != "" || want.HasListed() != a.terms.HasListed() {
-					t.Fatalf("seed %d, turn %d, %+v: listed %v, want %v (-scanned +kept):\n%s", seed, turn, a.query, a.terms.HasListed(), want.HasListed(), diff)
+					t.Fatalf("seed %d, step %d, %+v: listed %v, want %v (-scanned +incremental):\n%s", seed, step, a.query, a.terms.HasListed(), want.HasListed(), diff)
 				}
 			}
 		}

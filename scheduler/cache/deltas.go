@@ -5,12 +5,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// apply lets changes take effect in the order in which they were noted.
+// apply applies deltas in the order in which they were recorded.
 func (s *Snapshot) apply(deltas []delta) {
 	s.changes += uint64(len(deltas))
 	for _, d := range deltas {
@@ -37,7 +39,7 @@ func (s *Snapshot) apply(deltas []delta) {
 	}
 }
 
-// touch remembers a node, which may be nil, until all deltas are applied.
+// touch marks a node, which may be nil, as changed by the current deltas.
 func (s *Snapshot) touch(n *nodeState) {
 	if n != nil && !n.touched {
 		n.touched = true
@@ -45,7 +47,8 @@ func (s *Snapshot) touch(n *nodeState) {
 	}
 }
 
-// applyOne changes one node and returns it, nil when there is none.
+// applyOne applies one delta and returns the node that it changed, nil when
+// it changed none.
 func (s *Snapshot) applyOne(d delta) *nodeState {
 	switch {
 	case d.setNode != nil:
@@ -63,7 +66,8 @@ func (s *Snapshot) applyOne(d delta) *nodeState {
 		n.RemoveNode()
 		return n
 	case d.changedFacets != 0:
-		// What is concluded from storage lasts no longer than an attempt anyway.
+		// No result that reads storage objects is reused beyond one attempt, so
+		// that a change of them invalidates nothing.
 		if d.changedFacets != framework.StorageObjects {
 			s.listerChanges++
 		}
@@ -76,7 +80,8 @@ func (s *Snapshot) applyOne(d delta) *nodeState {
 }
 
 func (s *Snapshot) setNode(n *nodeState, node *v1.Node) {
-	// Labels and taints say where pods count.
+	// Labels and taints decide in which topology domains the pods of the node
+	// are counted.
 	moves := n.listed && !sameLabelsAndTaints(n.Node(), node)
 	if moves {
 		s.removeFromColumns(n)
@@ -90,8 +95,8 @@ func (s *Snapshot) setNode(n *nodeState, node *v1.Node) {
 	}
 }
 
-// sameScope says whether two versions of a node put its pods into the same
-// domains and scopes.
+// sameLabelsAndTaints reports whether two versions of a node have the same
+// labels and taints, so that their pods count in the same topology domains.
 func sameLabelsAndTaints(a, b *v1.Node) bool {
 	return a != nil && b != nil && maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints)
 }
@@ -109,10 +114,10 @@ func (s *Snapshot) addPod(info *framework.PodInfo) *nodeState {
 func (s *Snapshot) removePod(info *framework.PodInfo) *nodeState {
 	pod := info.OriginalPod()
 	n := s.getOrCreateNode(info.NodeName())
-	// The delta log holds each removal behind its addition, so that the pod is
-	// there.
+	// Each removal is recorded after its addition, so that the pod is on the
+	// node.
 	if err := n.RemovePod(klog.Background(), pod); err != nil {
-		klog.ErrorS(err, "The cache lost count of a pod; please report this", "pod", klog.KObj(pod))
+		klog.ErrorS(err, "The cache does not hold a pod on the node that it is removed from; please report this", "pod", klog.KObj(pod))
 		return n
 	}
 	s.affinityListsValid = s.affinityListsValid && pod.Spec.Affinity == nil
@@ -129,4 +134,64 @@ func (s *Snapshot) getOrCreateNode(name string) *nodeState {
 		s.nodes[name] = n
 	}
 	return n
+}
+
+// addImages adds the images of a node. As in kube-scheduler, the size of an image
+// is the one that the first node reported.
+func (s *Snapshot) addImages(n *nodeState) {
+	node := n.Node()
+	if len(node.Status.Images) == 0 {
+		n.ImageStates = nil
+		return
+	}
+	n.ImageStates = make(map[string]*fwk.ImageStateSummary, len(node.Status.Images))
+	for _, image := range node.Status.Images {
+		for _, name := range image.Names {
+			state, ok := s.images[name]
+			if !ok {
+				state = &fwk.ImageStateSummary{Size: image.SizeBytes, Nodes: sets.New[string]()}
+				s.images[name] = state
+			}
+			state.Nodes.Insert(node.Name)
+			n.ImageStates[name] = &fwk.ImageStateSummary{Size: state.Size}
+		}
+	}
+	s.imageEpoch++
+}
+
+// removeImages removes the images of a node.
+func (s *Snapshot) removeImages(n *nodeState) {
+	node := n.Node()
+	if node == nil || len(node.Status.Images) == 0 {
+		return
+	}
+	for _, image := range node.Status.Images {
+		for _, name := range image.Names {
+			state, ok := s.images[name]
+			if !ok {
+				continue
+			}
+			state.Nodes.Delete(node.Name)
+			if len(state.Nodes) == 0 {
+				delete(s.images, name)
+			}
+		}
+	}
+	n.ImageStates = nil
+	s.imageEpoch++
+}
+
+// updateImageNodeCounts stores in a changed node on how many nodes each of its
+// images is. An unchanged node keeps the older number: kube-scheduler takes the
+// number when it copies a changed node, and scores depend on it.
+func (s *Snapshot) updateImageNodeCounts(n *nodeState) {
+	if n.imageEpoch == s.imageEpoch {
+		return
+	}
+	n.imageEpoch = s.imageEpoch
+	for name, summary := range n.ImageStates {
+		if state, ok := s.images[name]; ok {
+			summary.NumNodes = len(state.Nodes)
+		}
+	}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// harbour has two nodes in zone a, one in an empty zone b, and one in none.
+// scanFixture returns the counts of a cluster with two nodes in zone a, one in zone
+// b without pods, and one without a zone.
 func scanFixture() framework.Counts {
 	near := fixture.PodAffinityTerm("zone", "app", "web")
 	c := NewWithScanCounts()
@@ -29,29 +30,30 @@ func scanFixture() framework.Counts {
 	return c.UpdateSnapshot().Counts()
 }
 
-// domains reads a tally that lists no others.
-func tallyCounts(tally *framework.DomainSums, names ...string) map[string]int64 {
-	numbers := map[string]int64{}
+// domainCounts returns the count of each named domain. A further listed domain shows
+// as the key "domains".
+func domainCounts(sums *framework.DomainSums, names ...string) map[string]int64 {
+	counts := map[string]int64{}
 	for _, name := range names {
-		numbers[name] = tally.Get(name)
+		counts[name] = sums.Get(name)
 	}
-	if tally.ListedDomains() != len(names) {
-		numbers["domains"] = int64(tally.ListedDomains())
+	if sums.ListedDomains() != len(names) {
+		counts["domains"] = int64(sums.ListedDomains())
 	}
-	return numbers
+	return counts
 }
 
 func TestPodsAreCountedByDomain(t *testing.T) {
 	web := &framework.PodSet{Selector: labels.SelectorFromSet(labels.Set{"app": "web"})}
 	ssd := framework.NewScope(fixture.Pod("a").NodeSelector("disk", "ssd").Obj(), nil, true, false)
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		query framework.PodQuery
 		want  map[string]int64
 	}{
 		"domains with pods are listed, nodes without the label are in none": {
 			query: framework.PodQuery{TopologyKey: "zone", Pods: web}, want: map[string]int64{"a": 2},
 		},
-		"vacant domains are listed on demand": {
+		"domains without pods are listed on demand": {
 			query: framework.PodQuery{TopologyKey: "zone", Pods: web, IncludeEmpty: true}, want: map[string]int64{"a": 2, "b": 0},
 		},
 		"nodes without the label are a domain on demand": {
@@ -60,25 +62,25 @@ func TestPodsAreCountedByDomain(t *testing.T) {
 		"nodes out of scope do not count": {
 			query: framework.PodQuery{TopologyKey: "zone", Pods: web, IncludeEmpty: true, Scope: ssd}, want: map[string]int64{"a": 1},
 		},
-		"only the domains that are asked about are listed": {
+		"only the queried domains are listed": {
 			query: framework.PodQuery{TopologyKey: "zone", Pods: web, IncludeEmpty: true, Within: sets.New("b")}, want: map[string]int64{"b": 0},
 		},
-		"each host is a domain": {
+		"each hostname is a domain": {
 			query: framework.PodQuery{TopologyKey: v1.LabelHostname, Pods: web}, want: map[string]int64{"a1": 1, "a2": 1, "stray": 1},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			other := framework.PodQuery{TopologyKey: "zone", Pods: &framework.PodSet{Selector: labels.Nothing()}}
-			tallies := scanFixture().Pods(other, c.query, other)
+			results := scanFixture().Pods(other, c.query, other)
 			var names []string
-			for name := range c.want {
-				names = append(names, name)
+			for domain := range c.want {
+				names = append(names, domain)
 			}
-			if diff := cmp.Diff(c.want, tallyCounts(tallies[1], names...)); diff != "" {
-				t.Errorf("numbers (-want +got):\n%s", diff)
+			if diff := cmp.Diff(c.want, domainCounts(results[1], names...)); diff != "" {
+				t.Errorf("counts (-want +got):\n%s", diff)
 			}
-			if !tallies[0].AllZero() || !tallies[2].AllZero() {
-				t.Error("the queries beside it counted something, want nothing")
+			if !results[0].AllZero() || !results[2].AllZero() {
+				t.Error("the other queries of the call counted pods, want none")
 			}
 		})
 	}
@@ -86,18 +88,18 @@ func TestPodsAreCountedByDomain(t *testing.T) {
 
 func TestMatchingTermsAreWeighted(t *testing.T) {
 	web := fixture.Pod("new").Label("app", "web").Obj()
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		query framework.TermQuery
 		want  map[string]map[string]int64
 	}{
 		"required anti-affinity alone": {
 			query: framework.TermQuery{Pod: web, RequiredAntiAffinity: 1}, want: map[string]map[string]int64{"zone": {"a": 1}},
 		},
-		"a domain is listed though its weights cancel out": {
+		"a domain whose weights add up to 0 is listed": {
 			query: framework.TermQuery{Pod: web, PreferredAffinity: 1, PreferredAntiAffinity: -1},
 			want:  map[string]map[string]int64{"zone": {"a": 0}},
 		},
-		"required affinity counts what the query says": {
+		"required affinity has the weight of the query": {
 			query: framework.TermQuery{Pod: web, RequiredAffinity: 5}, want: map[string]map[string]int64{"zone": {"a": 5}},
 		},
 		"a pod that no term matches": {
@@ -105,10 +107,10 @@ func TestMatchingTermsAreWeighted(t *testing.T) {
 			want:  map[string]map[string]int64{},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			got := map[string]map[string]int64{}
-			for key, tally := range scanFixture().Terms(c.query).ByTopologyKey {
-				got[key] = tallyCounts(tally, "a")
+			for key, sums := range scanFixture().Terms(c.query).ByTopologyKey {
+				got[key] = domainCounts(sums, "a")
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("weights (-want +got):\n%s", diff)

@@ -6,25 +6,25 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Seen says how far the cache has come in what the API server tells: the
-// resource versions of the newest change of a node, and of a pod that has one.
-// Every earlier change of that kind has taken effect, and no later one.
+// ResourceVersions are the resource versions of the newest changes that the cache
+// has applied, of nodes and of assigned pods. All earlier changes of that kind are
+// applied, and no later one.
 type ResourceVersions struct {
 	Nodes, Pods uint64
 }
 
-// later returns the later of two resource versions. What is no number, as of
-// objects that never were in an API server, is the earliest.
+// maxVersion returns the greater of two resource versions. A version that is no
+// number, as of an object that no API server stored, counts as 0.
 func maxVersion(known uint64, version string) uint64 {
 	n, _ := strconv.ParseUint(version, 10, 64)
 	return max(known, n)
 }
 
-// Seen is what the snapshot shows.
+// ResourceVersions returns the versions as of the last Cache.UpdateSnapshot.
 func (s *Snapshot) ResourceVersions() ResourceVersions { return s.versions }
 
-// OrderSum is a checksum of which nodes there are and in which order they are
-// tried. Whoever thinks to know the order can tell by it.
+// NodeOrderChecksum returns a checksum of the names of the nodes in the order in
+// which scheduling tries them. A replay uses it to detect a different order.
 func (s *Snapshot) NodeOrderChecksum() uint32 {
 	if !s.checksumValid {
 		sum := newNameHash()
@@ -36,7 +36,8 @@ func (s *Snapshot) NodeOrderChecksum() uint32 {
 	return s.checksum
 }
 
-// sum is FNV-1a over names, each with an end that no name has in it.
+// nameHash is a 32-bit FNV-1a hash over names, each followed by a zero byte,
+// which no name contains.
 type nameHash uint32
 
 func newNameHash() nameHash { return 2166136261 }
@@ -48,19 +49,20 @@ func (s *nameHash) add(name string) {
 	*s *= 16777619
 }
 
-// NodeOrder is the order in which nodes are tried, without what is on them.
+// NodeOrder is the order in which scheduling tries nodes, without the nodes'
+// content.
 type NodeOrder struct{ tree *nodeTree }
 
-// NewNodeOrder returns that of no nodes.
+// NewNodeOrder returns an order without nodes.
 func NewNodeOrder() *NodeOrder { return &NodeOrder{newNodeTree()} }
 
 // Set adds a node, or moves it when its zone changed.
 func (o *NodeOrder) Set(node *v1.Node) { o.tree.set(node) }
 
-// Remove takes a node out.
+// Remove removes a node.
 func (o *NodeOrder) Remove(name string) { o.tree.remove(name) }
 
-// Sum is what OrderSum would be.
+// Checksum returns what Snapshot.NodeOrderChecksum returns for the same order.
 func (o *NodeOrder) Checksum() uint32 {
 	sum := newNameHash()
 	for _, name := range o.tree.list() {

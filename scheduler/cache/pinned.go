@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"sync/atomic"
 
 	fwk "k8s.io/kube-scheduler/framework"
@@ -8,24 +9,29 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Lent is the Snapshot for plugins that may not come back in time, and may look
-// at it when the loop has gone on. While one of their calls is out, all that they
-// are shown stands still. Counts move all the same.
+// PinnedSnapshot is the Snapshot for out-of-tree plugins: a call of one that
+// exceeds its deadline is abandoned and may go on reading while the scheduling
+// loop continues. While one of their calls is abandoned, the NodeInfos that the
+// snapshot returned do not change. Counts do.
 type PinnedSnapshot struct {
 	*Snapshot
-	// owed is how many of their calls are out.
+	// abandonedCalls is the number of abandoned calls that have not returned.
 	abandonedCalls atomic.Int32
 }
 
 var _ fwk.SharedLister = &PinnedSnapshot{}
 
-// Lend returns the Snapshot for the plugins of one Framework.
+// PinnedSnapshot returns the Snapshot for the out-of-tree plugins of one
+// Framework.
 func (c *Cache) PinnedSnapshot() *PinnedSnapshot { return &PinnedSnapshot{Snapshot: c.snapshot} }
 
-// Owe notes that so many calls more are out.
+// AddAbandonedCalls adds to the number of abandoned calls; by is negative when
+// calls return.
 func (l *PinnedSnapshot) AddAbandonedCalls(by int32) { l.abandonedCalls.Add(by) }
 
-// show waits until the Snapshot does not move, and notes that it is looked at.
+// lockForRead waits until the Snapshot is not being updated. While a call is
+// abandoned it records the read, so that the next update replaces the NodeInfos.
+// The caller must call unlock.
 func (l *PinnedSnapshot) lockForRead() (end func()) {
 	l.mu.Lock()
 	if l.abandonedCalls.Load() > 0 && !fault.LateLooksOn {
@@ -34,12 +40,12 @@ func (l *PinnedSnapshot) lockForRead() (end func()) {
 	return l.mu.Unlock
 }
 
-// NodeInfos lists the nodes.
+// NodeInfos returns a lister of the nodes.
 func (l *PinnedSnapshot) NodeInfos() fwk.NodeInfoLister {
 	return pinnedNodeLister{nodeLister{l.Snapshot}, l}
 }
 
-// StorageInfos answers questions about claims in use.
+// StorageInfos returns what knows which claims are in use.
 func (l *PinnedSnapshot) StorageInfos() fwk.StorageInfoLister { return pinnedStorageLister{l} }
 
 type pinnedNodeLister struct {
@@ -72,4 +78,27 @@ type pinnedStorageLister struct{ pinned *PinnedSnapshot }
 func (s pinnedStorageLister) IsPVCUsedByPods(key string) bool {
 	defer s.pinned.lockForRead()()
 	return storageLister{s.pinned.Snapshot}.IsPVCUsedByPods(key)
+}
+
+// replaceNodeInfos replaces every NodeInfo by a clone. It takes time proportional
+// to the number of nodes and pods, and is needed only after an abandoned plugin
+// call has read the snapshot: that call may still read the old NodeInfos.
+func (s *Snapshot) replaceNodeInfos() {
+	s.columns.Nodes = slices.Clone(s.columns.Nodes)
+	for _, n := range s.nodes {
+		clone := n.NodeInfo.Clone()
+		for name, state := range n.ImageStates {
+			clone.ImageStates[name].NumNodes = state.NumNodes
+		}
+		n.NodeInfo = clone
+		if n.counted {
+			s.columns.Nodes[n.slot] = n.NodeInfo
+		}
+	}
+	names := s.list
+	s.list = make([]fwk.NodeInfo, len(names))
+	for i, node := range names {
+		s.list[i] = s.nodes[node.Node().Name].NodeInfo
+	}
+	s.affinityListsValid, s.readByAbandonedCall = false, false
 }

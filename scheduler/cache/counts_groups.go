@@ -9,33 +9,34 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// shapes sorts the pods that have a node by what selectors see of them: the
-// namespace, whether they are being deleted, and the labels that some selector
-// names. A selector is asked once for all pods of a shape, and a new set of
-// pods is counted from its shapes instead of from all pods.
+// selectorGroups groups the pods that have a node by what selectors read: the
+// namespace, whether the pod is terminating, and the labels that some selector
+// names. A selector is evaluated once per group, and a new set of pods is counted
+// from its groups instead of from all pods.
 type selectorGroups struct {
 	sets []*podSetCounts
-	// keys are the labels that selectors name, sorted.
+	// labelKeys are the labels that selectors name, sorted.
 	labelKeys []string
 	byKey     map[string]*selectorGroup
-	// many says that there are too many shapes to count by them.
+	// tooMany says that there are more than maxSelectorGroups groups, so that
+	// pods are not counted by group.
 	tooMany   bool
-	keyBuffer []byte // room for a key of known
+	keyBuffer []byte // for a key of byKey
 }
 
-// shape is what selectors see of some pods.
+// selectorGroup is a group of pods that are equal for all selectors.
 type selectorGroup struct {
 	representative *v1.Pod
-	// in are the sets that the pods are in.
+	// sets are the sets that the pods belong to.
 	sets []*podSetCounts
-	// nodes is how many of the pods are on the node in a slot.
+	// podsByNode is the number of the pods on each node, by slot.
 	podsByNode map[framework.Slot]int32
 }
 
-// maxShapes bounds the shapes that pods are counted by.
+// maxSelectorGroups limits the groups.
 const maxSelectorGroups = 1 << 14
 
-// forget begins anew with sets.
+// reset starts again with the given sets and without pods.
 func (s *selectorGroups) reset(sets map[string]*podSetCounts) {
 	*s = selectorGroups{byKey: map[string]*selectorGroup{}, keyBuffer: s.keyBuffer}
 	for _, set := range sets {
@@ -44,16 +45,16 @@ func (s *selectorGroups) reset(sets map[string]*podSetCounts) {
 	}
 }
 
-// add takes in one more set and counts its pods.
+// addSet adds a set and counts its pods.
 func (s *selectorGroups) addSet(set *podSetCounts, columns *framework.Columns) {
 	s.sets = append(s.sets, set)
 	set.growTo(framework.Slot(len(columns.Nodes) - 1))
 	if s.addLabelKeys(set) {
-		// Pods that looked the same may not any more.
+		// Pods of one group may differ in the new labels.
 		s.regroup(columns)
 	} else {
-		for _, shape := range s.byKey {
-			shape.addSetIfMatching(set)
+		for _, group := range s.byKey {
+			group.addSetIfMatching(set)
 		}
 	}
 	if s.tooMany {
@@ -64,17 +65,17 @@ func (s *selectorGroups) addSet(set *podSetCounts, columns *framework.Columns) {
 		}
 		return
 	}
-	for _, shape := range s.byKey {
-		if slices.Contains(shape.sets, set) {
-			for slot, pods := range shape.podsByNode {
+	for _, group := range s.byKey {
+		if slices.Contains(group.sets, set) {
+			for slot, pods := range group.podsByNode {
 				set.byNode.BySlot[slot] += pods
 			}
 		}
 	}
 }
 
-// learn notes the labels that the set's selector names, and reports whether
-// one is new, or this is the first set.
+// addLabelKeys adds the labels that the selector of set names. It reports whether
+// one is new, or set is the first set.
 func (s *selectorGroups) addLabelKeys(set *podSetCounts) bool {
 	before := len(s.labelKeys)
 	requirements, _ := set.Selector.Requirements()
@@ -87,7 +88,7 @@ func (s *selectorGroups) addLabelKeys(set *podSetCounts) bool {
 	return len(s.labelKeys) > before || len(s.sets) == 1
 }
 
-// survey sorts all pods anew.
+// regroup groups all pods again.
 func (s *selectorGroups) regroup(columns *framework.Columns) {
 	clear(s.byKey)
 	s.tooMany = false
@@ -96,14 +97,14 @@ func (s *selectorGroups) regroup(columns *framework.Columns) {
 	}
 }
 
-// node counts the pods of a node in, or out when by is -1, and calls each with
-// every set that a pod is in.
+// countNode adds the pods of a node, or subtracts them when by is -1, and calls
+// each with every set that a pod belongs to.
 func (s *selectorGroups) countNode(columns *framework.Columns, slot framework.Slot, by int32, each func(*podSetCounts)) {
 	if len(s.sets) == 0 || columns.Nodes[slot] == nil {
 		return
 	}
 	for _, pod := range columns.Nodes[slot].GetPods() {
-		if info, ours := pod.(*framework.PodInfo); ours {
+		if info, ok := pod.(*framework.PodInfo); ok {
 			for _, set := range s.countPod(slot, info, by) {
 				each(set)
 			}
@@ -111,23 +112,23 @@ func (s *selectorGroups) countNode(columns *framework.Columns, slot framework.Sl
 	}
 }
 
-// shift counts a pod on the node in slot in, or out when by is -1, and returns
-// the sets that it is in. The slice is the shapes' own.
+// countPod adds a pod on the node in slot, or subtracts it when by is -1, and
+// returns the sets that it belongs to. The caller must not change the slice.
 func (s *selectorGroups) countPod(slot framework.Slot, info *framework.PodInfo, by int32) []*podSetCounts {
 	if len(s.sets) == 0 {
 		return nil
 	}
-	shape := s.groupOf(info.OriginalPod())
+	group := s.groupOf(info.OriginalPod())
 	if s.tooMany {
-		return shape.sets
+		return group.sets
 	}
-	if shape.podsByNode[slot] += by; shape.podsByNode[slot] == 0 {
-		delete(shape.podsByNode, slot)
+	if group.podsByNode[slot] += by; group.podsByNode[slot] == 0 {
+		delete(group.podsByNode, slot)
 	}
-	return shape.sets
+	return group.sets
 }
 
-// of returns the shape of a pod.
+// groupOf returns the group of a pod.
 func (s *selectorGroups) groupOf(pod *v1.Pod) *selectorGroup {
 	s.keyBuffer = framework.AppendLabels(append(append(s.keyBuffer[:0], pod.Namespace...), 0), pod.Labels, s.labelKeys)
 	if pod.DeletionTimestamp != nil {
@@ -148,13 +149,15 @@ func (s *selectorGroups) groupOf(pod *v1.Pod) *selectorGroup {
 	return made
 }
 
+// addSetIfMatching adds set when the pods of the group belong to it.
 func (s *selectorGroup) addSetIfMatching(set *podSetCounts) {
 	if set.Has(s.representative) {
 		s.sets = append(s.sets, set)
 	}
 }
 
-// outline is a pod with what selectors see, so that no shape holds a pod.
+// selectorView returns a pod with only what selectors read, so that no group
+// keeps a whole pod in memory.
 func selectorView(pod *v1.Pod) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Labels: pod.Labels, DeletionTimestamp: pod.DeletionTimestamp,

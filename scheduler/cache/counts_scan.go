@@ -8,7 +8,7 @@ import (
 
 var _ framework.CountingLister = &Snapshot{}
 
-// Counts counts the pods of the snapshot.
+// Counts returns what counts the pods of the snapshot.
 func (s *Snapshot) Counts() framework.Counts {
 	if s.useScan {
 		return scanCounts{s}
@@ -16,15 +16,15 @@ func (s *Snapshot) Counts() framework.Counts {
 	return s.incremental
 }
 
-// scan answers by looking at all there is, each time: it is what an answer is
-// defined by, and the dumb twin of whatever keeps answers.
+// scanCounts answers each query by a scan over nodes and pods. It is the
+// reference implementation of incrementalCounts.
 type scanCounts struct{ *Snapshot }
 
-// Pods walks the nodes once for all queries.
+// Pods answers all queries with one pass over the nodes.
 func (s scanCounts) Pods(queries ...framework.PodQuery) []*framework.DomainSums {
-	numbers := make([]map[string]int64, len(queries))
-	for i := range numbers {
-		numbers[i] = map[string]int64{}
+	counts := make([]map[string]int64, len(queries))
+	for i := range counts {
+		counts[i] = map[string]int64{}
 	}
 	for _, node := range s.list {
 		var counted *framework.PodSet
@@ -39,25 +39,25 @@ func (s scanCounts) Pods(queries ...framework.PodQuery) []*framework.DomainSums 
 				counted, here = q.Pods, q.Pods.CountOnNode(node)
 			}
 			if here > 0 || q.IncludeEmpty {
-				numbers[i][domain] += here
+				counts[i][domain] += here
 			}
 		}
 	}
-	tallies := make([]*framework.DomainSums, len(queries))
-	for i := range tallies {
-		tallies[i] = framework.NewDomainSums(numbers[i])
+	sums := make([]*framework.DomainSums, len(queries))
+	for i := range sums {
+		sums[i] = framework.NewDomainSums(counts[i])
 	}
-	return tallies
+	return sums
 }
 
-// Terms walks the pods that have terms of the kinds that are asked for.
+// Terms scans the pods that have terms of the kinds that q weighs.
 func (s scanCounts) Terms(q framework.TermQuery) *framework.TermSums {
 	s.buildAffinityLists()
 	nodes, podsOf := s.withAffinity, fwk.NodeInfo.GetPodsWithAffinity
 	if q.RequiredAffinity == 0 && q.PreferredAffinity == 0 && q.PreferredAntiAffinity == 0 {
 		nodes, podsOf = s.withRequiredAntiAffinity, fwk.NodeInfo.GetPodsWithRequiredAntiAffinity
 	}
-	numbers := map[string]map[string]int64{}
+	counts := map[string]map[string]int64{}
 	for _, node := range nodes {
 		labels := node.Node().Labels
 		for _, pod := range podsOf(node) {
@@ -66,21 +66,21 @@ func (s scanCounts) Terms(q framework.TermQuery) *framework.TermSums {
 				if !ok {
 					continue
 				}
-				if numbers[key] == nil {
-					numbers[key] = map[string]int64{}
+				if counts[key] == nil {
+					counts[key] = map[string]int64{}
 				}
-				numbers[key][domain] += weight
+				counts[key][domain] += weight
 			}
 		}
 	}
-	tallies := make(map[string]*framework.DomainSums, len(numbers))
-	for key, byDomain := range numbers {
-		tallies[key] = framework.NewDomainSums(byDomain)
+	sums := make(map[string]*framework.DomainSums, len(counts))
+	for key, byDomain := range counts {
+		sums[key] = framework.NewDomainSums(byDomain)
 	}
-	return &framework.TermSums{ByTopologyKey: tallies}
+	return &framework.TermSums{ByTopologyKey: sums}
 }
 
-// On counts on one node.
+// PodsOnNode counts the pods of the set on one node.
 func (scanCounts) PodsOnNode(node fwk.NodeInfo, pods *framework.PodSet) int64 {
 	return pods.CountOnNode(node)
 }

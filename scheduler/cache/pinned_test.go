@@ -7,7 +7,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// What was shown stands still, and the copy is the same and moves on.
+// The old NodeInfos do not change any more, and the clones are equal and updated.
 func TestReplacedNodeInfosDoNotChange(t *testing.T) {
 	c := New()
 	c.SetNode(fixture.Node("n").Obj())
@@ -15,7 +15,7 @@ func TestReplacedNodeInfosDoNotChange(t *testing.T) {
 	shown, listed := s.Node("n"), s.Nodes()
 	c.ReplaceNodeInfos()
 	if s.Node("n") == shown || s.Nodes()[0] == listed[0] || s.Columns().Nodes[s.Slots()[0]] != s.Node("n") || s.Nodes()[0] != s.Node("n") {
-		t.Error("the node that was shown is still shown")
+		t.Error("the snapshot still returns the old NodeInfo")
 	}
 	info, err := framework.NewPodInfo(fixture.Pod("a").Obj())
 	if err != nil {
@@ -26,16 +26,16 @@ func TestReplacedNodeInfosDoNotChange(t *testing.T) {
 	}
 	c.UpdateSnapshot()
 	if len(shown.GetPods()) != 0 || len(s.Node("n").GetPods()) != 1 || len(s.Nodes()[0].GetPods()) != 1 {
-		t.Errorf("%d pods on the node that was shown, %d on the one that is", len(shown.GetPods()), len(s.Node("n").GetPods()))
+		t.Errorf("%d pods on the old NodeInfo, %d on the new one", len(shown.GetPods()), len(s.Node("n").GetPods()))
 	}
 }
 
-// What a plugin asks for stands still from its first call on that is out; while
-// none is, nothing is copied.
+// What a plugin has read does not change once one of its calls is abandoned; while
+// none is, nothing is cloned.
 func TestPinnedSnapshotDoesNotChangeForAbandonedCalls(t *testing.T) {
 	c := New()
 	c.SetNode(fixture.Node("n").Obj())
-	s, lent := c.UpdateSnapshot(), c.PinnedSnapshot()
+	s, pinned := c.UpdateSnapshot(), c.PinnedSnapshot()
 	assume := func(key string) {
 		info, err := framework.NewPodInfo(fixture.Pod(key).Obj())
 		if err != nil {
@@ -47,22 +47,22 @@ func TestPinnedSnapshotDoesNotChangeForAbandonedCalls(t *testing.T) {
 		c.UpdateSnapshot()
 	}
 	for _, c := range []struct {
-		owed       int32
+		calls      int32
 		pod        string
 		then, live int
 	}{{0, "a", 1, 1}, {1, "b", 1, 2}, {0, "c", 2, 3}, {-1, "d", 4, 4}} {
-		lent.AddAbandonedCalls(c.owed)
-		listed, err := lent.NodeInfos().List()
+		pinned.AddAbandonedCalls(c.calls)
+		listed, err := pinned.NodeInfos().List()
 		if err != nil {
 			t.Fatal(err)
 		}
-		one, err := lent.NodeInfos().Get("n")
+		one, err := pinned.NodeInfos().Get("n")
 		if err != nil || one != listed[0] {
 			t.Fatalf("%v, or another node", err)
 		}
 		assume(c.pod)
 		if then, live := len(one.GetPods()), len(s.Node("n").GetPods()); then != c.then || live != c.live {
-			t.Errorf("pod %s: %d pods on the node that was lent, %d on the one that is, want %d and %d", c.pod, then, live, c.then, c.live)
+			t.Errorf("pod %s: %d pods on the NodeInfo that was read, %d on the current one, want %d and %d", c.pod, then, live, c.then, c.live)
 		}
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"k8s.io/component-helpers/node/topology"
 )
 
-// order is the order in which nodes are tried: one node of each zone in turn,
-// zones as they were first seen, nodes within a zone as they came. A node that
-// changes its zone goes to the end of the new one. Adding and removing takes
-// constant time.
+// nodeTree holds the order in which scheduling tries the nodes: one node of each
+// zone in turn, zones in the order in which they were first seen, nodes within a
+// zone in the order in which they were added. A node whose zone changes goes to
+// the end of the new one. Adding and removing takes constant time.
 //
-// Source: k8s.io/kubernetes/pkg/scheduler/backend/cache, nodeTree.
+// It gives the order of nodeTree in k8s.io/kubernetes/pkg/scheduler/backend/cache.
 type nodeTree struct {
 	zones      *list.List // of *zone
 	zoneByName map[string]*list.Element
@@ -24,9 +24,9 @@ type zone struct {
 	nodes *list.List // of node names
 }
 
-// member is a node's place in the order.
+// nodePosition is the position of a node in the tree.
 type nodePosition struct {
-	zone *list.Element // of order.zones
+	zone *list.Element // of nodeTree.zones
 	node *list.Element // of zone.nodes
 }
 
@@ -51,7 +51,7 @@ func (o *nodeTree) set(node *v1.Node) {
 	o.positions[node.Name] = nodePosition{zone: z, node: z.Value.(*zone).nodes.PushBack(node.Name)}
 }
 
-// remove takes a node out; a zone without nodes loses its turn.
+// remove removes a node, and its zone with the last node.
 func (o *nodeTree) remove(node string) {
 	m, ok := o.positions[node]
 	if !ok {
@@ -66,18 +66,18 @@ func (o *nodeTree) remove(node string) {
 	}
 }
 
-// names returns the nodes in order.
+// list returns the names of the nodes in order.
 func (o *nodeTree) list() []string {
 	names := make([]string, 0, len(o.positions))
-	var turns []*list.Element
+	var heads []*list.Element
 	for z := o.zones.Front(); z != nil; z = z.Next() {
-		turns = append(turns, z.Value.(*zone).nodes.Front())
+		heads = append(heads, z.Value.(*zone).nodes.Front())
 	}
 	for len(names) < len(o.positions) {
-		for i, node := range turns {
+		for i, node := range heads {
 			if node != nil {
 				names = append(names, node.Value.(string))
-				turns[i] = node.Next()
+				heads[i] = node.Next()
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// zones returns a cache of nodes in three zones.
+// zonedCache returns a cache with nodes in three zones.
 func zonedCache(nodes int) *Cache {
 	c := New()
 	for i := range nodes {
@@ -23,8 +23,8 @@ func zonedCache(nodes int) *Cache {
 	return c
 }
 
-// spread asks for the pods with a label app, on the nodes that a nodeSelector job
-// selects.
+// spreadQuery queries the pods with a label app, on the nodes that a nodeSelector
+// for the label job selects.
 func spreadQuery(key, app, job string) framework.PodQuery {
 	q := framework.PodQuery{TopologyKey: key, IncludeEmpty: true, Pods: &framework.PodSet{
 		Namespaces: sets.New("default"), Selector: labels.SelectorFromSet(labels.Set{"app": app}),
@@ -35,10 +35,11 @@ func spreadQuery(key, app, job string) framework.PodQuery {
 	return q
 }
 
-// current reports whether a tally of kept counts still moves with the snapshot.
-func isCurrent(tally *framework.DomainSums) bool { return tally.Terms()[0].Current() }
+// isCurrent reports whether sums of incremental counts are still updated.
+func isCurrent(sums *framework.DomainSums) bool { return sums.Terms()[0].Current() }
 
-// numbersIn counts the numbers that are kept.
+// countTopologies returns the number of topologyCounts, of the set that has most and
+// of all sets.
 func (k *incrementalCounts) countTopologies() (most, all int) {
 	for _, set := range k.podSets {
 		most, all = max(most, len(set.byTopology)), all+len(set.byTopology)
@@ -47,11 +48,11 @@ func (k *incrementalCounts) countTopologies() (most, all int) {
 }
 
 func TestRetainedCountsAreBounded(t *testing.T) {
-	for sentence, c := range map[string]struct{ apps, jobs int }{
+	for name, c := range map[string]struct{ apps, jobs int }{
 		"many node selectors under one set of pods": {1, 4000},
 		"many sets of pods":                         {300, 4000},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			cached := zonedCache(30)
 			cached.SetPod(fixture.Pod("web").Label("app", "0").On("n1").Obj())
 			snapshot := cached.UpdateSnapshot()
@@ -59,45 +60,46 @@ func TestRetainedCountsAreBounded(t *testing.T) {
 			for i := range c.jobs {
 				snapshot.incremental.Pods(spreadQuery("zone", fmt.Sprint(i%c.apps), fmt.Sprint(i)))
 				if i%20 == 0 && !isCurrent(used) {
-					t.Fatalf("after %d others, the numbers are dropped that are used all the while", i)
+					t.Fatalf("after %d others, counts in use are dropped", i)
 				}
 				most, all := snapshot.incremental.countTopologies()
 				if most > maxTopologiesPerSet || all > maxTopologies || all != snapshot.incremental.topologyTotal {
-					t.Fatalf("%d numbers, noted as %d, and %d of one set; want at most %d and %d", all, snapshot.incremental.topologyTotal, most, maxTopologies, maxTopologiesPerSet)
+					t.Fatalf("%d topologies, recorded as %d, and %d of one set; want at most %d and %d", all, snapshot.incremental.topologyTotal, most, maxTopologies, maxTopologiesPerSet)
 				}
 			}
-			// What was dropped is counted again, and moves again.
+			// A query makes dropped counts again, and they are updated again.
 			again := spreadQuery("zone", "0", "1")
-			tally := snapshot.incremental.Pods(again)[0]
+			sums := snapshot.incremental.Pods(again)[0]
 			cached.SetPod(fixture.Pod("web2").Label("app", "0").On("n1").Obj())
 			cached.UpdateSnapshot()
-			if got := tally.Get("1"); got != 2 || !isCurrent(tally) {
-				t.Errorf("%d pods in zone 1, current: %v; want 2 that move with the snapshot", got, isCurrent(tally))
+			if got := sums.Get("1"); got != 2 || !isCurrent(sums) {
+				t.Errorf("%d pods in zone 1, current: %v; want 2 in updated counts", got, isCurrent(sums))
 			}
 			if got := used.Get("1"); got != 2 {
-				t.Errorf("%d pods in zone 1 by the numbers that were kept, want 2", got)
+				t.Errorf("%d pods in zone 1 in the retained counts, want 2", got)
 			}
 		})
 	}
 }
 
-// Large clusters have fewer numbers and sets, so that all take a bounded memory.
+// Large clusters retain fewer sets and topologies, so that memory is bounded.
 func TestLargeClustersRetainFewerCounts(t *testing.T) {
 	k := newSnapshot().incremental
-	for _, c := range []struct{ nodes, sets, numbers int }{{1000, 4096, 2048}, {100_000, 335, 103}, {10_000_000, 64, 64}} {
+	for _, c := range []struct{ nodes, sets, topologies int }{{1000, 4096, 2048}, {100_000, 335, 103}, {10_000_000, 64, 64}} {
 		k.columns.Nodes = make([]*framework.NodeInfo, c.nodes)
-		if sets, numbers := k.limit(maxPodSets, podSetBytesPerNode), k.limit(maxTopologies, topologyBytesPerNode); sets != c.sets || numbers != c.numbers {
-			t.Errorf("%d nodes: %d sets and %d numbers, want %d and %d", c.nodes, sets, numbers, c.sets, c.numbers)
+		if sets, topologies := k.limit(maxPodSets, podSetBytesPerNode), k.limit(maxTopologies, topologyBytesPerNode); sets != c.sets || topologies != c.topologies {
+			t.Errorf("%d nodes: %d sets and %d topologies, want %d and %d", c.nodes, sets, topologies, c.sets, c.topologies)
 		}
 	}
 }
 
-// typo is a topology key that no node carries.
+// topologyKey returns the i-th of many topology keys. Nodes have it as a label only
+// where a test says so.
 func topologyKey(i int) string { return fmt.Sprint("zoen-", i) }
 
 func TestAnUnusedTopologyKeyIsEvicted(t *testing.T) {
-	for sentence, use := range map[string]func(c *Cache){
-		"pods with terms that are gone": func(c *Cache) {
+	for name, use := range map[string]func(c *Cache){
+		"pods with terms were removed": func(c *Cache) {
 			for i := range 64 {
 				pod := fixture.Pod(fmt.Sprint("p", i)).RequirePodAntiAffinity(fixture.PodAffinityTerm(topologyKey(i), "app", "web")).On("n1").Obj()
 				c.SetPod(pod)
@@ -105,17 +107,17 @@ func TestAnUnusedTopologyKeyIsEvicted(t *testing.T) {
 				c.RemovePodByUID(pod.UID)
 			}
 		},
-		"pods with terms that are there": func(c *Cache) {
+		"pods with terms exist": func(c *Cache) {
 			for i := range 64 {
 				c.SetPod(fixture.Pod(fmt.Sprint("p", i)).PreferPodAntiAffinity(1, fixture.PodAffinityTerm(topologyKey(i), "app", "web")).On("n1").Obj())
 			}
 		},
-		"pods with constraints": func(c *Cache) {
+		"pods with topology spread constraints": func(c *Cache) {
 			for i := range 64 {
 				c.UpdateSnapshot().incremental.Pods(spreadQuery(topologyKey(i), "web", ""))
 			}
 		},
-		"pods with terms that are gone, of keys that nodes carry": func(c *Cache) {
+		"pods with terms of keys that nodes have were removed": func(c *Cache) {
 			for i := range 64 {
 				c.SetNode(fixture.Node(fmt.Sprint("m", i)).Label(topologyKey(i), "x").Obj())
 				c.UpdateSnapshot()
@@ -126,28 +128,28 @@ func TestAnUnusedTopologyKeyIsEvicted(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			c := zonedCache(3)
 			use(c)
 			snapshot := c.UpdateSnapshot()
 			if snapshot.Columns().Domains("zone", false) == nil {
-				t.Fatal("the key zone gets no place")
+				t.Fatal("the key zone has no domains")
 			}
-			tally := snapshot.incremental.Pods(spreadQuery("zone", "web", ""))[0]
+			sums := snapshot.incremental.Pods(spreadQuery("zone", "web", ""))[0]
 			terms := snapshot.incremental.Terms(framework.TermQuery{Pod: fixture.Pod("new").Label("app", "web").Obj(), RequiredAntiAffinity: 1})
 			c.SetPod(fixture.Pod("web").Label("app", "web").RequirePodAntiAffinity(fixture.PodAffinityTerm("zone", "app", "web")).On("n1").Obj())
 			c.UpdateSnapshot()
-			if got := tally.Get("1"); got != 1 || !isCurrent(tally) {
-				t.Errorf("%d pods in zone 1, current: %v; want 1 that moves with the snapshot", got, isCurrent(tally))
+			if got := sums.Get("1"); got != 1 || !isCurrent(sums) {
+				t.Errorf("%d pods in zone 1, current: %v; want 1 in updated counts", got, isCurrent(sums))
 			}
 			if !terms.Update() || !terms.HasListed() {
-				t.Error("a term of the key zone is not counted as the snapshot moves")
+				t.Error("a term of the key zone is not counted after an update of the snapshot")
 			}
 		})
 	}
 }
 
-// One who may create pods can name any number of topology keys, but cannot label
+// A user who may create pods can name any number of topology keys, but cannot label
 // nodes.
 func TestKeysThatNoNodeCarriesEvictNoOthers(t *testing.T) {
 	c := zonedCache(3)
@@ -160,11 +162,11 @@ func TestKeysThatNoNodeCarriesEvictNoOthers(t *testing.T) {
 		c.UpdateSnapshot()
 	}
 	if !isCurrent(zone) || !isCurrent(job) || !domains.Current() {
-		t.Errorf("zone is current: %v, its domains %v; job %v; want all, beside 1000 keys that no node carries", isCurrent(zone), domains.Current(), isCurrent(job))
+		t.Errorf("zone is current: %v, its domains %v; job %v; want all, beside 1000 keys that no node has", isCurrent(zone), domains.Current(), isCurrent(job))
 	}
 }
 
-// Of the keys that nodes carry, the one that was used least recently gives way.
+// Of the keys that nodes have, the least recently used one is evicted.
 func TestAKeyInUseIsNotEvicted(t *testing.T) {
 	c := New()
 	node := fixture.Node("n1").Label("zone", "a")
@@ -173,19 +175,19 @@ func TestAKeyInUseIsNotEvicted(t *testing.T) {
 	}
 	c.SetNode(node.Obj())
 	snapshot := c.UpdateSnapshot()
-	used, idle := snapshot.incremental.Pods(spreadQuery("zone", "web", ""))[0], snapshot.incremental.Pods(spreadQuery(topologyKey(0), "web", ""))[0]
+	used, unused := snapshot.incremental.Pods(spreadQuery("zone", "web", ""))[0], snapshot.incremental.Pods(spreadQuery(topologyKey(0), "web", ""))[0]
 	for i := range 200 {
 		snapshot.incremental.Pods(spreadQuery(topologyKey(i), "db", ""))
 		if i%30 == 0 && !isCurrent(used) {
-			t.Fatalf("the key zone lost its place to %d others, though it is used", i)
+			t.Fatalf("the key zone was evicted after %d others, though it is in use", i)
 		}
 	}
-	if isCurrent(idle) {
-		t.Error("a key that was not used while 200 others were has its place still")
+	if isCurrent(unused) {
+		t.Error("a key was not evicted although 200 others were used since")
 	}
 }
 
-// A topology key that no node carried counts as soon as one does.
+// A term counts as soon as a node has its topology key.
 func TestTermsCountOnceANodeHasTheirKey(t *testing.T) {
 	c := zonedCache(2)
 	c.SetPod(fixture.Pod("old").RequirePodAntiAffinity(fixture.PodAffinityTerm("rack", "app", "web")).On("n1").Obj())
@@ -193,7 +195,7 @@ func TestTermsCountOnceANodeHasTheirKey(t *testing.T) {
 	query := framework.TermQuery{Pod: fixture.Pod("new").Label("app", "web").Obj(), RequiredAntiAffinity: 1}
 	terms := snapshot.incremental.Terms(query)
 	if terms.HasListed() {
-		t.Fatal("a term counts whose key no node carries")
+		t.Fatal("a term counts although no node has its key")
 	}
 	c.SetNode(fixture.Node("n1").Label("rack", "r1").Obj())
 	c.UpdateSnapshot()
@@ -202,7 +204,8 @@ func TestTermsCountOnceANodeHasTheirKey(t *testing.T) {
 	}
 }
 
-// crowded is a random history with more topology keys than have a place.
+// manyKeysHistory returns a random history with more topology keys than the columns
+// retain, and a function that labels with them.
 func manyKeysHistory(seed uint64) (*randomHistory, func(b func(key, value string))) {
 	w := &randomHistory{Rand: rand.New(rand.NewPCG(seed, 7)), incremental: New(), scanned: NewWithScanCounts(), nodes: 5, pods: 60}
 	return w, func(label func(key, value string)) {
@@ -222,10 +225,10 @@ func TestCountsBeyondTheKeyLimitEqualAScan(t *testing.T) {
 		}
 		type asked struct {
 			query framework.PodQuery
-			tally *framework.DomainSums
+			sums  *framework.DomainSums
 		}
 		var before []asked
-		for turn := range 60 {
+		for step := range 60 {
 			switch w.IntN(4) {
 			case 0:
 				b := fixture.Node(fmt.Sprint("n", w.IntN(w.nodes)))
@@ -249,29 +252,29 @@ func TestCountsBeyondTheKeyLimitEqualAScan(t *testing.T) {
 				}
 			}
 			w.scanned.UpdateSnapshot()
-			kept := w.incremental.UpdateSnapshot().incremental
+			counts := w.incremental.UpdateSnapshot().incremental
 			scan := w.scanned.Snapshot().Counts()
 			for range 6 {
 				q := w.query()
 				q.TopologyKey = topologyKey(w.IntN(110))
-				tally := kept.Pods(q)[0]
-				before = append(before, asked{q, tally})
-				if diff := cmp.Diff(w.tallyView(scan.Pods(q)[0], q), w.tallyView(tally, q)); diff != "" {
-					t.Fatalf("seed %d, turn %d, %+v (-scanned +kept):\n%s", seed, turn, q, diff)
+				sums := counts.Pods(q)[0]
+				before = append(before, asked{q, sums})
+				if diff := cmp.Diff(w.sumsView(scan.Pods(q)[0], q), w.sumsView(sums, q)); diff != "" {
+					t.Fatalf("seed %d, step %d, %+v (-scanned +incremental):\n%s", seed, step, q, diff)
 				}
 			}
 			for _, a := range before {
-				if !isCurrent(a.tally) {
+				if !isCurrent(a.sums) {
 					continue
 				}
-				if diff := cmp.Diff(w.tallyView(scan.Pods(a.query)[0], a.query), w.tallyView(a.tally, a.query)); diff != "" {
-					t.Fatalf("seed %d, turn %d, asked before: %+v (-scanned +kept):\n%s", seed, turn, a.query, diff)
+				if diff := cmp.Diff(w.sumsView(scan.Pods(a.query)[0], a.query), w.sumsView(a.sums, a.query)); diff != "" {
+					t.Fatalf("seed %d, step %d, queried before: %+v (-scanned +incremental):\n%s", seed, step, a.query, diff)
 				}
 			}
 			q := framework.TermQuery{Pod: w.addLabels(fixture.Pod("shop/new")).Obj(), RequiredAntiAffinity: 1, PreferredAntiAffinity: -1}
-			want, got := scan.Terms(q), kept.Terms(q)
+			want, got := scan.Terms(q), counts.Terms(q)
 			if diff := cmp.Diff(w.weights(want), w.weights(got)); diff != "" || want.HasListed() != got.HasListed() {
-				t.Fatalf("seed %d, turn %d: listed %v, want %v (-scanned +kept):\n%s", seed, turn, got.HasListed(), want.HasListed(), diff)
+				t.Fatalf("seed %d, step %d: listed %v, want %v (-scanned +incremental):\n%s", seed, step, got.HasListed(), want.HasListed(), diff)
 			}
 		}
 	}

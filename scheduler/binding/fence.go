@@ -16,26 +16,26 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// reasonTakenOver is what a pod says that waited for its first attempt when the
-// leader went.
-const reasonLeaderHandover = "TakenOver"
+// reasonLeaderHandover is the reason of PodScheduled=Unknown of a pod that a new
+// leader fenced before the pod's first attempt.
+const reasonLeaderHandover = "LeaderHandover"
 
-// TakenOver is what came of TakeOver.
+// FenceResult is the result of FencePods.
 type FenceResult struct {
-	// Marked is how many pods have another resource version now.
+	// Fenced is the number of pods that have another resource version now.
 	Fenced int
-	// Bound are pods that turned out to have a node, as they are now.
+	// Bound are pods that have a node, in their live version.
 	Bound []*v1.Pod
-	// Open are pods that could not be marked: a Binding of an earlier leader may
-	// still bind them.
+	// Unfenced are pods whose status could not be written: a Binding of an
+	// earlier leader may still bind them.
 	Unfenced []types.UID
 }
 
-// TakeOver writes into the status of pods that wait, so that they have another
-// resource version: a Binding that an earlier leader sent carries the one before
-// and fails, however late it arrives. What the pods say of themselves stays but
-// for the time at which that was looked at last; those that said nothing say that
-// epoch took them over. It returns when all were tried, or ctx ends.
+// FencePods writes into the status of pods without a node, so that they have another
+// resource version: a Binding that an earlier leader sent carries the old one and
+// fails, however late it arrives. It changes only lastProbeTime of the condition
+// PodScheduled; a pod without the condition gets PodScheduled=Unknown with the
+// epoch. It returns when all pods were tried, or ctx ends.
 func (b *Binding) FencePods(ctx context.Context, pods []*v1.Pod, epoch int64) FenceResult {
 	if fault.LateBindingOfOthersPasses || len(pods) == 0 {
 		return FenceResult{}
@@ -50,24 +50,23 @@ func (b *Binding) FencePods(ctx context.Context, pods []*v1.Pod, epoch int64) Fe
 			t.workerDone()
 		})
 	}
-	// The workers end with ctx.
+	// The workers end with ctx, so that this wait ends, too.
 	_ = b.options.Wait(context.WithoutCancel(ctx), t.done)
 	return t.result
 }
 
-// takeover is a TakeOver under way.
+// fencing is a running FencePods.
 type fencing struct {
-	// over is closed when all workers have ended.
+	// done is closed when all workers have ended.
 	done chan struct{}
 
 	mu      sync.Mutex
 	workers int
-	pods    []*v1.Pod // that are still to be marked
+	pods    []*v1.Pod // that are still to be fenced
 	result  FenceResult
 }
 
-// next returns the pod that is to be marked next; nil when there is none, or ctx has
-// ended.
+// next returns the next pod; nil when there is none, or ctx has ended.
 func (t *fencing) next(ctx context.Context) *v1.Pod {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +78,7 @@ func (t *fencing) next(ctx context.Context) *v1.Pod {
 	return pod
 }
 
-// note counts what came of a pod.
+// record adds the outcome for one pod to the result.
 func (t *fencing) record(live *v1.Pod, marked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +93,7 @@ func (t *fencing) record(live *v1.Pod, marked bool) {
 	}
 }
 
-// end notes that a worker has ended.
+// workerDone records that a worker has ended.
 func (t *fencing) workerDone() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,20 +102,21 @@ func (t *fencing) workerDone() {
 	}
 }
 
-// takeOver marks one pod. A pod that is returned is not marked: it has a node,
-// or all was in vain. A pod that is gone is neither returned nor marked.
-func (w *statusWriter) fence(ctx context.Context, pod *v1.Pod, epoch int64) (left *v1.Pod, marked bool) {
-	w.patchExclusively(pod, func() (told podStatus) {
-		left, told = w.patchFence(ctx, pod, epoch)
-		marked = told.version != ""
-		return told
+// fence fences one pod. It returns a pod that it could not fence: one that has a node,
+// or one whose status it failed to write. A pod that is gone is neither returned nor
+// fenced.
+func (w *statusWriter) fence(ctx context.Context, pod *v1.Pod, epoch int64) (unfenced *v1.Pod, marked bool) {
+	w.patchExclusively(pod, func() (answer podStatus) {
+		unfenced, answer = w.patchFence(ctx, pod, epoch)
+		marked = answer.version != ""
+		return answer
 	})
-	return left, marked
+	return unfenced, marked
 }
 
-// patchTakenOver is takeOver while no other patch of the pod is under way. It returns
-// what the answer told; the zero view for a pod that is not marked.
-func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64) (left *v1.Pod, told podStatus) {
+// patchFence is fence while no other patch of the pod is in flight. answer is the
+// status in the API server's answer; the zero podStatus when the pod is not fenced.
+func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64) (unfenced *v1.Pod, answer podStatus) {
 	pods, live := w.options.Client.CoreV1().Pods(pod.Namespace), pod
 	at := w.options.Clock.Now()
 	for try := 0; ; try++ {
@@ -125,7 +125,7 @@ func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64)
 		case err == nil && patched.ResourceVersion != live.ResourceVersion:
 			return nil, podStatusOf(w.options.applyTransform(patched))
 		case err == nil:
-			// It was looked at within this very second: times have no parts of one.
+			// lastProbeTime has this second already: API times have no fractions.
 			at = at.Add(time.Second)
 			continue
 		case apierrors.IsNotFound(err):
@@ -146,12 +146,13 @@ func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64)
 		}
 		if err != nil && (!ambiguous(err) || try >= maxStatusTries || !w.pause(ctx)) {
 			statusFailures.Inc()
-			klog.FromContext(ctx).Error(err, "A pod that waits could not be marked as taken over", "pod", klog.KObj(pod), "tries", try+1)
+			klog.FromContext(ctx).Error(err, "Cannot fence a pending pod", "pod", klog.KObj(pod), "tries", try+1)
 			return live, podStatus{}
 		}
 	}
 }
 
+// pause waits for retryDelay and reports false when ctx ends first.
 func (w *statusWriter) pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -161,13 +162,13 @@ func (w *statusWriter) pause(ctx context.Context) bool {
 	}
 }
 
-// takeoverPatch changes a pod that has no node at the version that is known, and
-// nothing that it says.
+// fencePatch returns the patch that gives a pod another resource version, at the
+// version of pod, and keeps what its condition says.
 func fencePatch(pod *v1.Pod, epoch int64, now metav1.Time) []byte {
 	condition := conditionOf(pod, v1.PodScheduled).DeepCopy()
 	if condition == nil {
-		// No error, and no refusal, upon which an autoscaler might act.
-		condition = notScheduledCondition(pod, reasonLeaderHandover, fmt.Sprintf("the scheduler of epoch %d took over before the pod was tried", epoch))
+		// Unknown: not an error, nor a rejection to which an autoscaler would react.
+		condition = notScheduledCondition(pod, reasonLeaderHandover, fmt.Sprintf("the scheduler with leader epoch %d took over before the pod was tried", epoch))
 		condition.Status, condition.LastTransitionTime = v1.ConditionUnknown, now
 	}
 	condition.LastProbeTime = now
@@ -176,7 +177,7 @@ func fencePatch(pod *v1.Pod, epoch int64, now metav1.Time) []byte {
 		"status":   map[string]any{"conditions": []v1.PodCondition{*condition}},
 	})
 	if err != nil {
-		panic(err) // a condition is texts and times
+		panic(err) // a condition consists of strings and times
 	}
 	return patch
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// world is the room, a cluster with one pod "web", and two plugins that stand
-// everywhere but at Bind, where the real binder is.
+// testEnv is a Binding over a fake cluster with one pod "web". Two test plugins are
+// enabled at all extension points but Bind, where DefaultBinder is.
 type testEnv struct {
 	*Binding
 	t       *testing.T
@@ -34,34 +34,35 @@ type testEnv struct {
 	journal *probe.CallLog
 	a, b    *probe.Plugin
 	pod     *v1.Pod
-	// deaf is how often the attempt was told that no refusal is possible.
+	// stoppedRecording is the number of calls of StopRecordingEvents.
 	stoppedRecording int
 	// binders are the plugins at Bind.
 	binders []string
-	// extenders are asked to bind before them.
+	// extenders bind before the plugins.
 	extenders []fwk.Extender
 }
 
-// inTime runs a test in virtual time, and waits for all work it started.
-func runInVirtualTime(t *testing.T, test func(w *testEnv)) {
+// runInVirtualTime runs a test in a synctest bubble, and waits for all work that it
+// started.
+func runInVirtualTime(t *testing.T, test func(env *testEnv)) {
 	synctest.Test(t, func(t *testing.T) {
 		journal := &probe.CallLog{}
-		w := &testEnv{
+		env := &testEnv{
 			t: t, ctx: klog.NewContext(t.Context(), logr.Discard()), journal: journal,
 			a: &probe.Plugin{PluginName: "A", Log: journal}, b: &probe.Plugin{PluginName: "B", Log: journal},
 			cluster: fakecluster.New(userPod()), cache: cache.New(),
 			binders: []string{defaultbinder.Name},
 		}
-		w.pod = w.informerPod()
-		w.Binding = New(Options{
-			Client: w.cluster, Cache: w.cache, Clock: clock.RealClock{}, Transform: eventhandlers.Trim(false), Go: func(work func()) { go work() },
+		env.pod = env.informerPod()
+		env.Binding = New(Options{
+			Client: env.cluster, Cache: env.cache, Clock: clock.RealClock{}, Transform: eventhandlers.Trim(false), Go: func(work func()) { go work() },
 		})
-		test(w)
+		test(env)
 		synctest.Wait()
 	})
 }
 
-// usersPod is a pod with what users write and informers do not keep.
+// userPod returns a pod with fields that users set and informers trim.
 func userPod() *v1.Pod {
 	pod := fixture.Pod("web").SchedulerName("p").Requests("cpu", "100m").Obj()
 	c := &pod.Spec.Containers[0]
@@ -74,62 +75,62 @@ func userPod() *v1.Pod {
 	return pod
 }
 
-// delivered is the pod as the informer of an ordinary process delivers it.
-func (w *testEnv) informerPod() *v1.Pod {
-	trimmed, err := eventhandlers.Trim(false)(w.cluster.Pod(userPod()))
+// informerPod returns the pod as the informer delivers it with the default trimming.
+func (env *testEnv) informerPod() *v1.Pod {
+	trimmed, err := eventhandlers.Trim(false)(env.cluster.Pod(userPod()))
 	if err != nil {
-		w.t.Fatal(err)
+		env.t.Fatal(err)
 	}
 	return trimmed.(*v1.Pod)
 }
 
-// flight puts the pod on its way to node n1.
-func (w *testEnv) newAssignment() *Assignment {
-	w.t.Helper()
-	probes := []*probe.Plugin{w.a, w.b}
+// newAssignment returns an assignment of the pod to node n1.
+func (env *testEnv) newAssignment() *Assignment {
+	env.t.Helper()
+	probes := []*probe.Plugin{env.a, env.b}
 	registry := probe.Registry(probes...)
 	registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
 	chains := probe.Chains(probes, framework.Bind)
-	for _, name := range w.binders {
+	for _, name := range env.binders {
 		chains[framework.Bind] = append(chains[framework.Bind], framework.Entry{Name: name})
 	}
-	f, err := framework.New(w.ctx, framework.Config{Profile: "p", Chains: chains, Extenders: w.extenders}, registry, framework.Host{
-		Client: w.cluster, WaitingPods: framework.NewWaitingPods(clock.RealClock{}),
+	f, err := framework.New(env.ctx, framework.Config{Profile: "p", Chains: chains, Extenders: env.extenders}, registry, framework.Host{
+		Client: env.cluster, WaitingPods: framework.NewWaitingPods(clock.RealClock{}),
 		PodsInPreBind: framework.NewPodsInPreBind(), Clock: clock.RealClock{},
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		env.t.Fatal(err)
 	}
-	info, err := framework.NewPodInfo(w.pod)
+	info, err := framework.NewPodInfo(env.pod)
 	if err != nil {
-		w.t.Fatal(err)
+		env.t.Fatal(err)
 	}
 	return &Assignment{
 		Framework: f, State: framework.NewCycleState(), Info: info, Node: "n1",
-		Annotations: map[string]string{"berth.dev/decision": "why"}, StopRecordingEvents: func() { w.stoppedRecording++ },
+		Annotations: map[string]string{"berth.dev/decision": "why"}, StopRecordingEvents: func() { env.stoppedRecording++ },
 	}
 }
 
-// fly begins and finishes.
-func (w *testEnv) bindPod() (*Assignment, error) {
-	f := w.newAssignment()
-	if err := w.Begin(w.ctx, f); err != nil {
-		return f, err
+// bindPod calls Begin and Finish.
+func (env *testEnv) bindPod() (*Assignment, error) {
+	a := env.newAssignment()
+	if err := env.Begin(env.ctx, a); err != nil {
+		return a, err
 	}
-	return f, w.Finish(w.ctx, f)
+	return a, env.Finish(env.ctx, a)
 }
 
-func (w *testEnv) assumed() bool {
-	_, is := w.cache.AssumedNode(w.pod.UID)
-	return is
+func (env *testEnv) assumed() bool {
+	_, assumed := env.cache.AssumedNode(env.pod.UID)
+	return assumed
 }
 
-// calls are what the cluster was asked since the last time, patches left out.
-func (w *testEnv) calls() []string {
-	return slices.DeleteFunc(w.cluster.TakeCalls(), func(call string) bool { return strings.HasPrefix(call, "patch") })
+// calls returns the requests since the last call, without patches.
+func (env *testEnv) calls() []string {
+	return slices.DeleteFunc(env.cluster.TakeCalls(), func(call string) bool { return strings.HasPrefix(call, "patch") })
 }
 
-func (w *testEnv) log() logr.Logger { return logr.Discard() }
+func (env *testEnv) log() logr.Logger { return logr.Discard() }
 
 func wantLines(t *testing.T, what string, got []string, want ...string) {
 	t.Helper()

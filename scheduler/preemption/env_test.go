@@ -22,21 +22,21 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// town is a cluster with a framework that filters by name, taints, ports and
-// room, and what a plan is made with.
+// testEnv is a cache with a framework that filters by name, taints, ports and
+// resources, and the inputs of a plan.
 type testEnv struct {
 	cache     *cache.Cache
 	framework *framework.Framework
 	budgets   []*policyv1.PodDisruptionBudget
 	offset    int32
 	clock     *testingclock.FakeClock
-	// percentage and absolute bound the candidates.
+	// percentage and absolute limit the candidates.
 	percentage, absolute int32
-	// extenders have a say in the plan.
+	// extenders may change the plan.
 	extenders []fwk.Extender
 }
 
-// extended is a Handle with extenders.
+// handleWithExtenders is a Handle with extenders.
 type handleWithExtenders struct {
 	*framework.Framework
 	extenders []fwk.Extender
@@ -46,14 +46,14 @@ func (e handleWithExtenders) Extenders() []fwk.Extender { return e.extenders }
 
 func newTestEnv(t *testing.T, nodes []*v1.Node, pods ...*v1.Pod) *testEnv {
 	t.Helper()
-	town := &testEnv{cache: cache.New(), percentage: 100, clock: testingclock.NewFakeClock(fixture.Pod("p").StartTime(1000).Obj().Status.StartTime.Time)}
+	env := &testEnv{cache: cache.New(), percentage: 100, clock: testingclock.NewFakeClock(fixture.Pod("p").StartTime(1000).Obj().Status.StartTime.Time)}
 	for _, node := range nodes {
-		town.cache.SetNode(node)
+		env.cache.SetNode(node)
 	}
 	for _, pod := range pods {
-		town.cache.SetPod(pod)
+		env.cache.SetPod(pod)
 	}
-	town.cache.UpdateSnapshot()
+	env.cache.UpdateSnapshot()
 	registry := plugins.InTree()
 	chains := framework.Chains{framework.QueueSort: {{Name: "PrioritySort"}}}
 	for _, name := range []string{"NodeName", "TaintToleration", "NodePorts", "NodeResourcesFit"} {
@@ -66,39 +66,39 @@ func newTestEnv(t *testing.T, nodes []*v1.Node, pods ...*v1.Pod) *testEnv {
 	f, err := framework.New(t.Context(), framework.Config{
 		Profile: "berth", Chains: chains, Args: map[string]runtime.Object{"NodeResourcesFit": fit},
 	}, registry, framework.Host{
-		Lister: town.cache.Snapshot(), Nominator: town.cache.Nominator, Clock: town.clock,
+		Lister: env.cache.Snapshot(), Nominator: env.cache.Nominator, Clock: env.clock,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	town.framework = f
-	return town
+	env.framework = f
+	return env
 }
 
-// plan lets the pod be refused, and plans for it.
-func (town *testEnv) plan(t *testing.T, pod *v1.Pod) (*framework.PreemptionPlan, error) {
+// plan runs a scheduling cycle, which must reject the pod, and plans preemption.
+func (env *testEnv) plan(t *testing.T, pod *v1.Pod) (*framework.PreemptionPlan, error) {
 	t.Helper()
 	state := framework.NewCycleState()
 	var walk cycle.Cycle
-	_, err := walk.Run(t.Context(), cycle.Request{Framework: town.framework, Pod: pod, Snapshot: town.cache.UpdateSnapshot(), State: state})
+	_, err := walk.Run(t.Context(), cycle.Request{Framework: env.framework, Pod: pod, Snapshot: env.cache.UpdateSnapshot(), State: state})
 	var unfit *framework.FitError
 	if !errors.As(err, &unfit) {
-		t.Fatalf("the pod was to fit nowhere first, but: %v", err)
+		t.Fatalf("the scheduling cycle: %v, want a FitError", err)
 	}
 	planner := preemption.NewPlanner(preemption.Options{
 		Newest:        func(pod *v1.Pod) (*v1.Pod, error) { return pod, nil },
 		NominatedNode: func(types.UID) string { return "" },
-		Budgets:       func() ([]*policyv1.PodDisruptionBudget, error) { return town.budgets, nil },
-		Offset:        func(n int32) int32 { return town.offset % n },
-		Clock:         town.clock,
+		Budgets:       func() ([]*policyv1.PodDisruptionBudget, error) { return env.budgets, nil },
+		Offset:        func(n int32) int32 { return env.offset % n },
+		Clock:         env.clock,
 	})
 	return planner.Plan(t.Context(), framework.PreemptionRequest{
-		Handle: handleWithExtenders{town.framework, town.extenders}, State: state, Pod: pod, NodeToStatus: unfit.Diagnosis.NodeToStatus,
-		MinPercentage: town.percentage, MinAbsolute: town.absolute,
+		Handle: handleWithExtenders{env.framework, env.extenders}, State: state, Pod: pod, NodeToStatus: unfit.Diagnosis.NodeToStatus,
+		MinPercentage: env.percentage, MinAbsolute: env.absolute,
 	})
 }
 
-// show writes a plan as "node: victim victim".
+// planString formats a plan as "node: victim victim".
 func planString(plan *framework.PreemptionPlan) string {
 	if plan == nil {
 		return ""
@@ -110,7 +110,7 @@ func planString(plan *framework.PreemptionPlan) string {
 	return text
 }
 
-// nodes returns n of them, n1 first, each with 4 cpu.
+// nodes returns n nodes, n1 first, each with 4 cpu.
 func nodes(n int) []*v1.Node {
 	var all []*v1.Node
 	for i := 1; i <= n; i++ {

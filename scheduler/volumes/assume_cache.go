@@ -18,22 +18,22 @@ type object interface {
 	comparable
 }
 
-// shelf is the objects of one kind: those of an informer, and over some of them
-// what they are assumed to be.
+// assumeCache holds the objects of one kind: those in the store of an informer, and
+// over some of them what they are assumed to be. It is safe for concurrent use.
 type assumeCache[T object] struct {
 	resource schema.GroupResource
 
 	mu      sync.RWMutex
-	store   toolscache.Indexer // nil: there are none
+	store   toolscache.Indexer // nil before UseInformers
 	assumed map[string]*assumption[T]
 }
 
-// assumption is what an object is taken for as long as it has the version that
-// the assumption was made from: what the API server says later counts more.
+// assumption replaces a stored object as long as that has the resource version from
+// which the assumption was made. A newer object in the store takes precedence.
 type assumption[T object] struct {
 	object T
 	owner  *hold
-	// written says that the API server took it.
+	// written says that the API server has stored the assumption.
 	written bool
 }
 
@@ -45,14 +45,14 @@ func (s *assumeCache[T]) setStore(store toolscache.Indexer) {
 	s.store, s.assumed = store, map[string]*assumption[T]{}
 }
 
-// written returns what the informer holds.
+// getAPIObject returns the object in the store of the informer.
 func (s *assumeCache[T]) getAPIObject(key string) (T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.stored(key)
 }
 
-// get returns what is assumed.
+// get returns an object as it is assumed to be.
 func (s *assumeCache[T]) get(key string) (T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -63,8 +63,8 @@ func (s *assumeCache[T]) get(key string) (T, error) {
 	return s.overlay(key, stored), nil
 }
 
-// by returns what is assumed of the objects that an index of the informer's
-// lists: what is assumed of one moves it nowhere else.
+// byIndex returns the objects that an index of the store lists, as they are assumed to
+// be. The index is that of the stored objects.
 func (s *assumeCache[T]) byIndex(index, value string) ([]T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -99,7 +99,7 @@ func (s *assumeCache[T]) stored(key string) (none T, err error) {
 	return typed, nil
 }
 
-// over returns what stored is assumed to be.
+// overlay returns the assumption about stored, or stored itself.
 func (s *assumeCache[T]) overlay(key string, stored T) T {
 	if a, ok := s.assumed[key]; ok && a.object.GetResourceVersion() == stored.GetResourceVersion() {
 		return a.object
@@ -107,27 +107,27 @@ func (s *assumeCache[T]) overlay(key string, stored T) T {
 	return stored
 }
 
-// assume takes objects for what they will be, all or none.
+// assume records assumptions about all objects, or none on an error.
 func (s *assumeCache[T]) assume(owner *hold, objects []T) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, now := range objects {
-		stored, err := s.stored(keyOf(now))
+	for _, assumed := range objects {
+		stored, err := s.stored(keyOf(assumed))
 		if err != nil {
 			return err
 		}
-		if is, made := stored.GetResourceVersion(), now.GetResourceVersion(); is != made {
-			return fmt.Errorf("%q is out of sync (stored: %s, assume: %s)", keyOf(now), is, made)
+		if storedVersion, assumedVersion := stored.GetResourceVersion(), assumed.GetResourceVersion(); storedVersion != assumedVersion {
+			return fmt.Errorf("%q is out of sync (stored: %s, assume: %s)", keyOf(assumed), storedVersion, assumedVersion)
 		}
 	}
-	for _, now := range objects {
-		s.assumed[keyOf(now)] = &assumption[T]{object: now, owner: owner}
+	for _, assumed := range objects {
+		s.assumed[keyOf(assumed)] = &assumption[T]{object: assumed, owner: owner}
 	}
 	return nil
 }
 
-// confirm notes that the API server took what owner assumed of an object: it is
-// assumed until the informer has heard.
+// markWritten records that the API server has stored the assumption of owner about an
+// object, which then stays until the informer delivers a newer version.
 func (s *assumeCache[T]) markWritten(owner *hold, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,8 +136,8 @@ func (s *assumeCache[T]) markWritten(owner *hold, key string) {
 	}
 }
 
-// release takes back what owner assumed of an object and was not written. It
-// returns what the object was taken for and what it is, unless nothing changed.
+// release ends the assumption of owner about an object, unless it was written. When
+// that changes the object, it returns the assumed and the stored version.
 func (s *assumeCache[T]) release(owner *hold, key string) (before, after T, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *assumeCache[T]) release(owner *hold, key string) (before, after T, chan
 	return a.object, stored, true
 }
 
-// forget drops what is assumed of an object that has moved on.
+// dropStale removes the assumption about an object that has a newer version.
 func (s *assumeCache[T]) dropStale(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

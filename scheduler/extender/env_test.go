@@ -21,10 +21,10 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// host is the name of every extender here; each server is on this machine.
+// host is the name of all extenders here; their servers are on this machine.
 const host = "gpu.example"
 
-// server is an extender that answers with a handler, and asked is what it heard.
+// extenderServer is an extender with a handler. It records the requests.
 type extenderServer struct {
 	*httptest.Server
 	requests []string
@@ -51,8 +51,8 @@ func answer(text string) http.HandlerFunc {
 	}
 }
 
-// config is that of an extender at the server; its certificate is for
-// example.com.
+// config returns the configuration of an extender at the server, whose certificate is
+// for example.com.
 func (s *extenderServer) config() Config {
 	return Config{
 		Name: "gpu", URL: "https://" + host + ":" + strings.Split(s.Listener.Addr().String(), ":")[1] + "/v1",
@@ -62,7 +62,7 @@ func (s *extenderServer) config() Config {
 	}
 }
 
-// here lets clients dial this machine.
+// localOptions allow clients to dial this machine.
 func localOptions() Options {
 	return Options{
 		Allow: func(netip.AddrPort) error { return nil },
@@ -73,7 +73,7 @@ func localOptions() Options {
 	}
 }
 
-// atOnce are deadlines that are over when they begin to count.
+// expiredDeadline returns a context that has ended.
 func expiredDeadline(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
@@ -108,7 +108,7 @@ func nodeNames(list []fwk.NodeInfo) []string {
 	return names
 }
 
-// failed is how an extender failed: its kind and what was told.
+// failureOf returns the kind and the message of an extender's error.
 func failureOf(t *testing.T, err error) (Kind, string) {
 	t.Helper()
 	if err == nil {
@@ -116,7 +116,7 @@ func failureOf(t *testing.T, err error) (Kind, string) {
 	}
 	var failure *Error
 	if !errors.As(err, &failure) {
-		t.Fatalf("%T %v is no failure of an extender", err, err)
+		t.Fatalf("%T %v is not an extender error", err, err)
 	}
 	return failure.Kind, failure.Message
 }

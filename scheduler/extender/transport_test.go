@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// pipes is a listener for connections that are pipes within the process.
+// pipeListener accepts connections that are pipes within the process.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -36,20 +36,20 @@ func (p pipeListener) Close() error { close(p.closed); return nil }
 
 func (p pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// addresses of an extender, and what becomes of a connection to them.
+// Addresses of an extender, by what a connection to them does.
 const (
 	answers   = "192.0.2.1"
-	blackHole = "192.0.2.2" // nothing comes back, ever
+	blackHole = "192.0.2.2" // never answers
 	refuses   = "192.0.2.3"
 )
 
-// dialling is a client of an extender with several addresses, in virtual time.
+// dialEnv is a client of an extender with several addresses, in virtual time.
 type dialEnv struct {
 	*Client
 	dialled []string
 }
 
-// timeout is how long a request of it may take.
+// dialTimeout is the timeout of its requests.
 const dialTimeout = 6 * time.Second
 
 func newDialEnv(t *testing.T, certificate tls.Certificate, lookup func(context.Context, string) ([]netip.Addr, error)) *dialEnv {
@@ -69,9 +69,9 @@ func newDialEnv(t *testing.T, certificate tls.Certificate, lookup func(context.C
 		d.dialled = append(d.dialled, ip)
 		switch ip {
 		case answers:
-			ours, theirs := net.Pipe()
-			listener.conns <- theirs
-			return ours, nil
+			client, server := net.Pipe()
+			listener.conns <- server
+			return client, nil
 		case blackHole:
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
@@ -86,9 +86,9 @@ func TestAddressesAreDialledInTurn(t *testing.T) {
 	server.StartTLS()
 	certificate := server.TLS.Certificates[0]
 	server.Close()
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		addresses string
-		// lookup is how long it takes to find the addresses.
+		// lookup is the time of the lookup.
 		lookup  time.Duration
 		took    time.Duration
 		dialled string
@@ -99,12 +99,12 @@ func TestAddressesAreDialledInTurn(t *testing.T) {
 		"the first is a black hole, the second answers":          {blackHole + " " + answers, 0, 2 * time.Second, blackHole + " " + answers, Answered},
 		"two are black holes, the third answers":                 {blackHole + " " + blackHole + " " + answers, 0, 3 * time.Second, blackHole + " " + blackHole + " " + answers, Answered},
 		"after a slow lookup what is left of the time is shared": {blackHole + " " + answers, 3 * time.Second, 4 * time.Second, blackHole + " " + answers, Answered},
-		"all are black holes, and the time is over":              {blackHole + " " + blackHole, 0, dialTimeout, blackHole + " " + blackHole, Late},
+		"all are black holes":                                    {blackHole + " " + blackHole, 0, dialTimeout, blackHole + " " + blackHole, Late},
 		"the lookup takes all the time":                          {answers, time.Hour, dialTimeout, "", Late},
 		"all refuse":                                             {refuses + " " + refuses, 0, 0, refuses + " " + refuses, Unreachable},
-		"one of them may not be dialled: none is":                {blackHole + " 127.0.0.1 " + answers, 0, 0, "", Unreachable},
+		"with a forbidden address none is dialled":               {blackHole + " 127.0.0.1 " + answers, 0, 0, "", Unreachable},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDialEnv(t, certificate, func(ctx context.Context, _ string) (found []netip.Addr, err error) {
 					select {
@@ -123,15 +123,47 @@ func TestAddressesAreDialledInTurn(t *testing.T) {
 				kind, _ := failureOf(t, err)
 				synctest.Wait()
 				if diff := cmp.Diff(c.kind, kind); diff != "" {
-					t.Errorf("how it ended (-want,+got), %v:\n%s", err, diff)
+					t.Errorf("kind (-want,+got), %v:\n%s", err, diff)
 				}
 				if diff := cmp.Diff(c.took, took); diff != "" {
-					t.Errorf("it took (-want,+got):\n%s", diff)
+					t.Errorf("time (-want,+got):\n%s", diff)
 				}
 				if diff := cmp.Diff(strings.Fields(c.dialled), d.dialled, cmp.Transformer("text", func(all []string) string { return strings.Join(all, " ") })); diff != "" {
 					t.Errorf("dialled (-want,+got):\n%s", diff)
 				}
 			})
 		})
+	}
+}
+
+func TestCloseClosesIdleConnections(t *testing.T) {
+	closed := make(chan struct{})
+	s := &extenderServer{}
+	s.Server = httptest.NewUnstartedServer(answer(`{"NodeNames": ["a"]}`))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			close(closed)
+		}
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	c := client(t, s.config(), localOptions())
+	for range 2 { // one connection serves both
+		if _, _, _, err := c.Filter(pod(), nodes("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-closed:
+		t.Fatal("the connection is not kept for the next request")
+	default:
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection is open after Close")
 	}
 }

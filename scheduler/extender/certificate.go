@@ -10,20 +10,19 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Certificate is a client's, as a Secret of type kubernetes.io/tls holds it.
+// Certificate is a client certificate in a Secret of type kubernetes.io/tls.
 type Certificate struct {
-	// Version changes when the Secret does.
+	// Version changes whenever the Secret changes.
 	Version string
 	// Chain and Key are PEM.
 	Chain, Key []byte
 }
 
-// keyAge is how long a certificate is used before its Secret is read again: a
-// change is followed within that time, with a right to get Secrets and none to
-// list or watch them.
+// certificateTTL is how long a certificate is used before its Secret is read again.
+// Polling needs only the right to get Secrets, not to list or watch them.
 const certificateTTL = 30 * time.Second
 
-// keys are the client certificate of one extender.
+// clientCertificate is the client certificate of one extender.
 type clientCertificate struct {
 	read   func(ctx context.Context, secret string) (Certificate, error)
 	secret string
@@ -35,9 +34,9 @@ type clientCertificate struct {
 	pair    *tls.Certificate
 }
 
-// refresh reads the Secret where it is time, and says whether the certificate is
-// another one now. As long as there is one, a Secret that cannot be read, or
-// that is broken, leaves it in use; the error is then only told.
+// refresh reads the Secret when it is due, and reports whether the certificate has
+// changed. While there is a certificate, an unreadable or invalid Secret leaves it in
+// use.
 func (k *clientCertificate) refresh(ctx context.Context) (changed bool, err error) {
 	if !k.startRead() {
 		return false, nil
@@ -63,8 +62,8 @@ func (k *clientCertificate) refresh(ctx context.Context) (changed bool, err erro
 	return changed, nil
 }
 
-// due says whether the caller is to read the Secret now. Requests that come while
-// it is read use the certificate that there is; without one, each reads it.
+// startRead reports whether the caller must read the Secret now. Concurrent requests
+// use the present certificate; without one each of them reads the Secret.
 func (k *clientCertificate) startRead() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -75,19 +74,19 @@ func (k *clientCertificate) startRead() bool {
 	return true
 }
 
-// has says whether there is a certificate, or none is needed.
+// available reports whether there is a certificate, or none is needed.
 func (k *clientCertificate) available() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.secret == "" || k.pair != nil
 }
 
-// show is tls.Config.GetClientCertificate.
+// getClientCertificate implements tls.Config.GetClientCertificate.
 func (k *clientCertificate) getClientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.pair == nil {
-		return &tls.Certificate{}, nil // none is shown
+		return &tls.Certificate{}, nil // sends no certificate
 	}
 	return k.pair, nil
 }

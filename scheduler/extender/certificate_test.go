@@ -18,7 +18,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// pair is a certificate that vouches for itself, and its key.
+// newCertificate returns a self-signed certificate and its key.
 func newCertificate(name string) (*x509.Certificate, Certificate) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,14 +48,14 @@ func newCertificate(name string) (*x509.Certificate, Certificate) {
 }
 
 func selfSigned() *x509.Certificate {
-	certificate, _ := newCertificate("nobody")
+	certificate, _ := newCertificate("none")
 	return certificate
 }
 
 func TestClientCertificateFollowsTheSecret(t *testing.T) {
 	var seen []string
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		name := "nobody"
+		name := "none"
 		if len(r.TLS.PeerCertificates) > 0 {
 			name = r.TLS.PeerCertificates[0].Subject.CommonName
 		}
@@ -81,18 +81,18 @@ func TestClientCertificateFollowsTheSecret(t *testing.T) {
 		return err
 	}
 	broken = errors.New("forbidden")
-	if kind, told := failureOf(t, ask()); kind != Unreachable || told != "its client certificate cannot be read" {
-		t.Errorf("%s %q", kind, told)
+	if kind, message := failureOf(t, ask()); kind != Unreachable || message != "its client certificate cannot be read" {
+		t.Errorf("%s %q", kind, message)
 	}
 	broken = nil
 	for _, change := range []func(){
 		func() {},
-		func() { current = second }, // not looked at yet
+		func() { current = second }, // not read yet
 		func() { clock.Step(certificateTTL) },
 		func() { clock.Step(certificateTTL); broken = errors.New("the API server is gone") },
 	} {
 		if change(); ask() != nil {
-			t.Fatal("it failed")
+			t.Fatal("the request failed")
 		}
 	}
 	if got := len(seen); got != 4 || seen[0] != "first" || seen[1] != "first" || seen[2] != "second" || seen[3] != "second" {
@@ -100,7 +100,7 @@ func TestClientCertificateFollowsTheSecret(t *testing.T) {
 	}
 }
 
-// A Secret that is read slowly must not hold up requests that have a certificate.
+// While a Secret is read slowly, other requests go on with the present certificate.
 func TestRequestsUseTheOldCertificateWhileTheSecretIsRead(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	_, first := newCertificate("first")
@@ -116,7 +116,7 @@ func TestRequestsUseTheOldCertificateWhileTheSecretIsRead(t *testing.T) {
 		}
 		k.mu.Unlock()
 		if changed, err := k.refresh(ctx); changed || err != nil {
-			t.Errorf("another request meanwhile: changed %v, error %v; want the certificate that there is", changed, err)
+			t.Errorf("another request meanwhile: changed %v, error %v; want the present certificate", changed, err)
 		}
 		return second, nil
 	}

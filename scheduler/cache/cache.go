@@ -140,8 +140,8 @@ func (c *Cache) AssumePod(info *framework.PodInfo, node string) error {
 	pod := info.OriginalPod()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if there, ok := c.podStates[pod.UID]; ok && !fault.AssumedTwice {
-		return fmt.Errorf("pod %s/%s with UID %s is on node %s already", pod.Namespace, pod.Name, pod.UID, there.info.NodeName())
+	if existing, ok := c.podStates[pod.UID]; ok && !fault.AssumedTwice {
+		return fmt.Errorf("pod %s/%s with UID %s is on node %s already", pod.Namespace, pod.Name, pod.UID, existing.info.NodeName())
 	}
 	assigned := info.WithNode(node)
 	c.podStates[pod.UID] = &podState{info: assigned, assumed: true}

@@ -36,6 +36,7 @@ type incrementalTerms struct {
 
 // countedTerm is one distinct term of one kind.
 type countedTerm struct {
+	// DomainValues are the sums of weights by domain; their listings count pods.
 	*framework.DomainValues
 	kind framework.TermKind
 	term fwk.AffinityTerm

@@ -31,7 +31,7 @@ func (c *Cache) EachNode(look func(name string, node *framework.NodeInfo)) {
 	for piece := range slices.Chunk(names, nodesPerLock) {
 		s.mu.Lock()
 		for _, name := range piece {
-			if n, there := s.nodes[name]; there {
+			if n, ok := s.nodes[name]; ok {
 				look(name, n.NodeInfo)
 			}
 		}
@@ -74,7 +74,7 @@ func (c *Cache) AssignedPods() []AssignedPod {
 	for piece := range slices.Chunk(uids, podsPerLock) {
 		c.mu.Lock()
 		for _, uid := range piece {
-			if p, there := c.podStates[uid]; there {
+			if p, ok := c.podStates[uid]; ok {
 				all = append(all, AssignedPod{Info: p.info, Node: p.info.NodeName(), Assumed: p.assumed})
 			}
 		}

@@ -35,45 +35,45 @@ func newNodeTree() *nodeTree {
 }
 
 // set adds a node, or moves it when its zone changed.
-func (o *nodeTree) set(node *v1.Node) {
+func (t *nodeTree) set(node *v1.Node) {
 	name := topology.GetZoneKey(node)
-	if m, ok := o.positions[node.Name]; ok {
+	if m, ok := t.positions[node.Name]; ok {
 		if m.zone.Value.(*zone).name == name {
 			return
 		}
-		o.remove(node.Name)
+		t.remove(node.Name)
 	}
-	z, ok := o.zoneByName[name]
+	z, ok := t.zoneByName[name]
 	if !ok {
-		z = o.zones.PushBack(&zone{name: name, nodes: list.New()})
-		o.zoneByName[name] = z
+		z = t.zones.PushBack(&zone{name: name, nodes: list.New()})
+		t.zoneByName[name] = z
 	}
-	o.positions[node.Name] = nodePosition{zone: z, node: z.Value.(*zone).nodes.PushBack(node.Name)}
+	t.positions[node.Name] = nodePosition{zone: z, node: z.Value.(*zone).nodes.PushBack(node.Name)}
 }
 
 // remove removes a node, and its zone with the last node.
-func (o *nodeTree) remove(node string) {
-	m, ok := o.positions[node]
+func (t *nodeTree) remove(node string) {
+	m, ok := t.positions[node]
 	if !ok {
 		return
 	}
-	delete(o.positions, node)
+	delete(t.positions, node)
 	z := m.zone.Value.(*zone)
 	z.nodes.Remove(m.node)
 	if z.nodes.Len() == 0 {
-		o.zones.Remove(m.zone)
-		delete(o.zoneByName, z.name)
+		t.zones.Remove(m.zone)
+		delete(t.zoneByName, z.name)
 	}
 }
 
 // list returns the names of the nodes in order.
-func (o *nodeTree) list() []string {
-	names := make([]string, 0, len(o.positions))
+func (t *nodeTree) list() []string {
+	names := make([]string, 0, len(t.positions))
 	var heads []*list.Element
-	for z := o.zones.Front(); z != nil; z = z.Next() {
+	for z := t.zones.Front(); z != nil; z = z.Next() {
 		heads = append(heads, z.Value.(*zone).nodes.Front())
 	}
-	for len(names) < len(o.positions) {
+	for len(names) < len(t.positions) {
 		for i, node := range heads {
 			if node != nil {
 				names = append(names, node.Value.(string))

@@ -27,26 +27,26 @@ func (c *Cache) PinnedSnapshot() *PinnedSnapshot { return &PinnedSnapshot{Snapsh
 
 // AddAbandonedCalls adds to the number of abandoned calls; by is negative when
 // calls return.
-func (l *PinnedSnapshot) AddAbandonedCalls(by int32) { l.abandonedCalls.Add(by) }
+func (p *PinnedSnapshot) AddAbandonedCalls(by int32) { p.abandonedCalls.Add(by) }
 
 // lockForRead waits until the Snapshot is not being updated. While a call is
 // abandoned it records the read, so that the next update replaces the NodeInfos.
 // The caller must call unlock.
-func (l *PinnedSnapshot) lockForRead() (end func()) {
-	l.mu.Lock()
-	if l.abandonedCalls.Load() > 0 && !fault.LateLooksOn {
-		l.readByAbandonedCall = true
+func (p *PinnedSnapshot) lockForRead() (unlock func()) {
+	p.mu.Lock()
+	if p.abandonedCalls.Load() > 0 && !fault.LateLooksOn {
+		p.readByAbandonedCall = true
 	}
-	return l.mu.Unlock
+	return p.mu.Unlock
 }
 
 // NodeInfos returns a lister of the nodes.
-func (l *PinnedSnapshot) NodeInfos() fwk.NodeInfoLister {
-	return pinnedNodeLister{nodeLister{l.Snapshot}, l}
+func (p *PinnedSnapshot) NodeInfos() fwk.NodeInfoLister {
+	return pinnedNodeLister{nodeLister{p.Snapshot}, p}
 }
 
 // StorageInfos returns what knows which claims are in use.
-func (l *PinnedSnapshot) StorageInfos() fwk.StorageInfoLister { return pinnedStorageLister{l} }
+func (p *PinnedSnapshot) StorageInfos() fwk.StorageInfoLister { return pinnedStorageLister{p} }
 
 type pinnedNodeLister struct {
 	nodeLister
@@ -95,9 +95,9 @@ func (s *Snapshot) replaceNodeInfos() {
 			s.columns.Nodes[n.slot] = n.NodeInfo
 		}
 	}
-	names := s.list
-	s.list = make([]fwk.NodeInfo, len(names))
-	for i, node := range names {
+	old := s.list
+	s.list = make([]fwk.NodeInfo, len(old))
+	for i, node := range old {
 		s.list[i] = s.nodes[node.Node().Name].NodeInfo
 	}
 	s.affinityListsValid, s.readByAbandonedCall = false, false

@@ -231,8 +231,8 @@ func TestARejectionAtBindIsNoFitError(t *testing.T) {
 			runInVirtualTime(t, func(env *testEnv) {
 				arrange(env)
 				_, err := env.bindPod()
-				var unfit *framework.FitError
-				if err == nil || errors.As(err, &unfit) {
+				var fitErr *framework.FitError
+				if err == nil || errors.As(err, &fitErr) {
 					t.Errorf("%T %v, want an error other than a FitError", err, err)
 				}
 				var rejected *BindRejectedError

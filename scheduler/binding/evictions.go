@@ -66,14 +66,14 @@ func (b *Binding) Evicting(uid types.UID) bool {
 
 // isOnNode reports whether a victim counts on its node.
 func (b *Binding) isOnNode(victim *v1.Pod) bool {
-	placed := b.options.Cache.Pod(victim.UID)
-	return placed != nil && placed.Spec.NodeName == victim.Spec.NodeName
+	cached := b.options.Cache.Pod(victim.UID)
+	return cached != nil && cached.Spec.NodeName == victim.Spec.NodeName
 }
 
 // isLeaving reports whether a victim is terminating or not on its node any more.
 func (b *Binding) isLeaving(victim *v1.Pod) bool {
-	placed := b.options.Cache.Pod(victim.UID)
-	return placed == nil || placed.DeletionTimestamp != nil || placed.Spec.NodeName != victim.Spec.NodeName
+	cached := b.options.Cache.Pod(victim.UID)
+	return cached == nil || cached.DeletionTimestamp != nil || cached.Spec.NodeName != victim.Spec.NodeName
 }
 
 // claim returns what the plan is to do about victim; when it is granted, the claim is
@@ -95,16 +95,16 @@ func (b *Binding) claim(victim *v1.Pod, again func()) claim {
 // no node, so that it also covers a victim that another scheduler has bound to
 // another node meanwhile.
 func (b *Binding) claimExpired(v claimedVictim) bool {
-	placed := b.options.Cache.Pod(v.pod.UID)
+	cached := b.options.Cache.Pod(v.pod.UID)
 	switch {
 	case fault.MovedVictimForgotten && b.isLeaving(v.pod):
 		return true
 	case v.pending:
 		return false
 	case v.inMemory:
-		return placed != v.pod
+		return cached != v.pod
 	}
-	return placed == nil || placed.DeletionTimestamp != nil
+	return cached == nil || cached.DeletionTimestamp != nil
 }
 
 // begin records that victims of a pod are being evicted.

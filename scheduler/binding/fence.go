@@ -40,19 +40,19 @@ func (b *Binding) FencePods(ctx context.Context, pods []*v1.Pod, epoch int64) Fe
 	if fault.LateBindingOfOthersPasses || len(pods) == 0 {
 		return FenceResult{}
 	}
-	t := &fencing{done: make(chan struct{}), pods: pods, workers: min(MaxInFlight, len(pods))}
-	for range t.workers {
+	f := &fencing{done: make(chan struct{}), pods: pods, workers: min(MaxInFlight, len(pods))}
+	for range f.workers {
 		b.options.Go(func() {
-			for pod := t.next(ctx); pod != nil; pod = t.next(ctx) {
-				live, marked := b.status.fence(ctx, pod, epoch)
-				t.record(live, marked)
+			for pod := f.next(ctx); pod != nil; pod = f.next(ctx) {
+				live, fenced := b.status.fence(ctx, pod, epoch)
+				f.record(live, fenced)
 			}
-			t.workerDone()
+			f.workerDone()
 		})
 	}
 	// The workers end with ctx, so that this wait ends, too.
-	_ = b.options.Wait(context.WithoutCancel(ctx), t.done)
-	return t.result
+	_ = b.options.Wait(context.WithoutCancel(ctx), f.done)
+	return f.result
 }
 
 // fencing is a running FencePods.
@@ -67,51 +67,51 @@ type fencing struct {
 }
 
 // next returns the next pod; nil when there is none, or ctx has ended.
-func (t *fencing) next(ctx context.Context) *v1.Pod {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.pods) == 0 || ctx.Err() != nil {
+func (f *fencing) next(ctx context.Context) *v1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.pods) == 0 || ctx.Err() != nil {
 		return nil
 	}
-	pod := t.pods[0]
-	t.pods = t.pods[1:]
+	pod := f.pods[0]
+	f.pods = f.pods[1:]
 	return pod
 }
 
 // record adds the outcome for one pod to the result.
-func (t *fencing) record(live *v1.Pod, marked bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (f *fencing) record(live *v1.Pod, fenced bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	switch {
-	case live == nil && marked:
-		t.result.Fenced++
+	case live == nil && fenced:
+		f.result.Fenced++
 	case live == nil:
 	case live.Spec.NodeName != "":
-		t.result.Bound = append(t.result.Bound, live)
+		f.result.Bound = append(f.result.Bound, live)
 	default:
-		t.result.Unfenced = append(t.result.Unfenced, live.UID)
+		f.result.Unfenced = append(f.result.Unfenced, live.UID)
 	}
 }
 
 // workerDone records that a worker has ended.
-func (t *fencing) workerDone() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.workers--; t.workers == 0 {
-		close(t.done)
+func (f *fencing) workerDone() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.workers--; f.workers == 0 {
+		close(f.done)
 	}
 }
 
 // fence fences one pod. It returns a pod that it could not fence: one that has a node,
 // or one whose status it failed to write. A pod that is gone is neither returned nor
 // fenced.
-func (w *statusWriter) fence(ctx context.Context, pod *v1.Pod, epoch int64) (unfenced *v1.Pod, marked bool) {
+func (w *statusWriter) fence(ctx context.Context, pod *v1.Pod, epoch int64) (unfenced *v1.Pod, fenced bool) {
 	w.patchExclusively(pod, func() (answer podStatus) {
 		unfenced, answer = w.patchFence(ctx, pod, epoch)
-		marked = answer.version != ""
+		fenced = answer.version != ""
 		return answer
 	})
-	return unfenced, marked
+	return unfenced, fenced
 }
 
 // patchFence is fence while no other patch of the pod is in flight. answer is the

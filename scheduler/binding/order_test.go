@@ -93,11 +93,11 @@ func TestOrderOfThePluginCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			runInVirtualTime(t, func(env *testEnv) {
 				env.a.Statuses, env.b.Statuses = c.a, c.b
-				f := env.newAssignment()
+				a := env.newAssignment()
 				env.journal.Take()
 				info, _ := framework.NewPodInfo(env.pod)
 				env.cache.AddNominatedPod(env.log(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
-				err := env.Begin(env.ctx, f)
+				err := env.Begin(env.ctx, a)
 				if (err == nil) != c.beginSucceeds {
 					t.Fatalf("Begin: %v", err)
 				}
@@ -105,15 +105,15 @@ func TestOrderOfThePluginCalls(t *testing.T) {
 					t.Error("the assumed pod is still nominated")
 				}
 				if err == nil {
-					err = env.Finish(env.ctx, f)
+					err = env.Finish(env.ctx, a)
 				}
 				wantLines(t, "calls of plugins", env.journal.Take(), c.calls...)
-				var unfit *framework.FitError
-				if errors.As(err, &unfit) != (c.rejectedBy != nil) {
+				var fitErr *framework.FitError
+				if errors.As(err, &fitErr) != (c.rejectedBy != nil) {
 					t.Fatalf("%T %v, want a FitError of %v", err, err, c.rejectedBy)
 				}
-				if unfit != nil && !unfit.Diagnosis.UnschedulablePlugins.HasAll(c.rejectedBy...) {
-					t.Errorf("rejected by %v, want %v", unfit.Diagnosis.UnschedulablePlugins, c.rejectedBy)
+				if fitErr != nil && !fitErr.Diagnosis.UnschedulablePlugins.HasAll(c.rejectedBy...) {
+					t.Errorf("rejected by %v, want %v", fitErr.Diagnosis.UnschedulablePlugins, c.rejectedBy)
 				}
 				if (err == nil) != c.bound || env.assumed() != c.bound || env.cluster.Pod(env.pod).Spec.NodeName != "" != c.bound {
 					t.Errorf("error %v, assumed %v, on %q, want bound: %v", err, env.assumed(), env.cluster.Pod(env.pod).Spec.NodeName, c.bound)
@@ -155,14 +155,14 @@ func TestAPermitPluginsContextEndsWithTheBindingCycle(t *testing.T) {
 				var given context.Context
 				env.a.Statuses, env.a.PermitTimeout = c.on, time.Minute
 				env.a.OnPermit = func(ctx context.Context) { given = ctx }
-				f := env.newAssignment()
-				if err := env.Begin(env.ctx, f); (err == nil) != c.begins {
+				a := env.newAssignment()
+				if err := env.Begin(env.ctx, a); (err == nil) != c.begins {
 					t.Fatal(err)
 				} else if err == nil {
 					if given.Err() != nil {
 						t.Error("the context ended during the binding cycle")
 					}
-					_ = env.Finish(env.ctx, f) // other tests check the error
+					_ = env.Finish(env.ctx, a) // other tests check the error
 				}
 				if given.Err() == nil {
 					t.Error("the context outlives the binding cycle")
@@ -174,8 +174,8 @@ func TestAPermitPluginsContextEndsWithTheBindingCycle(t *testing.T) {
 
 func TestBeginRejectsAnAssumedPod(t *testing.T) {
 	runInVirtualTime(t, func(env *testEnv) {
-		f := env.newAssignment()
-		if err := env.Begin(env.ctx, f); err != nil {
+		a := env.newAssignment()
+		if err := env.Begin(env.ctx, a); err != nil {
 			t.Fatal(err)
 		}
 		env.journal.Take()
@@ -192,9 +192,9 @@ func TestBeginRejectsAnAssumedPod(t *testing.T) {
 func TestWaitingOnPermit(t *testing.T) {
 	for name, c := range map[string]struct {
 		// verdict runs on the waiting pod after a minute.
-		verdict func(env *testEnv, f *Assignment, p fwk.WaitingPod)
+		verdict func(env *testEnv, a *Assignment, p fwk.WaitingPod)
 		bound   bool
-		unfit   bool
+		fitErr  bool
 		waited  time.Duration
 	}{
 		"all allow": {func(_ *testEnv, _ *Assignment, p fwk.WaitingPod) { p.Allow("A"); p.Allow("B") }, true, false, time.Minute},
@@ -211,26 +211,26 @@ func TestWaitingOnPermit(t *testing.T) {
 				env.ctx, env.cancel = context.WithCancel(env.ctx)
 				env.a.Statuses, env.a.PermitTimeout = map[string]probe.StatusFunc{"Permit": probe.Wait}, 5*time.Minute
 				env.b.Statuses, env.b.PermitTimeout = map[string]probe.StatusFunc{"Permit": probe.Wait}, 10*time.Minute
-				f := env.newAssignment()
-				if err := env.Begin(env.ctx, f); err != nil {
+				a := env.newAssignment()
+				if err := env.Begin(env.ctx, a); err != nil {
 					t.Fatal(err)
 				}
 				env.journal.Take()
 				begin := time.Now()
-				time.AfterFunc(time.Minute, func() { c.verdict(env, f, f.Framework.GetWaitingPod(env.pod.UID)) })
-				err := env.Finish(env.ctx, f)
+				time.AfterFunc(time.Minute, func() { c.verdict(env, a, a.Framework.GetWaitingPod(env.pod.UID)) })
+				err := env.Finish(env.ctx, a)
 				if waited := time.Since(begin); waited != c.waited {
 					t.Errorf("waited %v, want %v", waited, c.waited)
 				}
-				var unfit *framework.FitError
-				if (err == nil) != c.bound || errors.As(err, &unfit) != c.unfit {
+				var fitErr *framework.FitError
+				if (err == nil) != c.bound || errors.As(err, &fitErr) != c.fitErr {
 					t.Errorf("error %T %v", err, err)
 				}
 				if lines := env.journal.Take(); slices.Equal(lines[max(0, len(lines)-2):], undone) == c.bound {
 					t.Errorf("calls of plugins %v, want Unreserve: %v", lines, !c.bound)
 				}
-				if c.bound != (env.stoppedRecording == 1) || env.assumed() != c.bound || f.Framework.WaitingPods.Len() != 0 {
-					t.Errorf("StopRecordingEvents called %d times, assumed %v, %d pods wait", env.stoppedRecording, env.assumed(), f.Framework.WaitingPods.Len())
+				if c.bound != (env.stoppedRecording == 1) || env.assumed() != c.bound || a.Framework.WaitingPods.Len() != 0 {
+					t.Errorf("StopRecordingEvents called %d times, assumed %v, %d pods wait", env.stoppedRecording, env.assumed(), a.Framework.WaitingPods.Len())
 				}
 			})
 		})
@@ -241,32 +241,32 @@ func TestAFailedPreflightLeavesNoPodWaiting(t *testing.T) {
 	runInVirtualTime(t, func(env *testEnv) {
 		env.a.Statuses = map[string]probe.StatusFunc{"Permit": probe.Wait, "PreBindPreFlight": probe.Fail(errBroken)}
 		env.a.PermitTimeout = time.Hour
-		f, err := env.bindPod()
-		if err == nil || f.Framework.WaitingPods.Len() != 0 {
-			t.Errorf("error %v; %d pods still wait", err, f.Framework.WaitingPods.Len())
+		a, err := env.bindPod()
+		if err == nil || a.Framework.WaitingPods.Len() != 0 {
+			t.Errorf("error %v; %d pods still wait", err, a.Framework.WaitingPods.Len())
 		}
 	})
 }
 
 func TestPreBindCanBeCancelled(t *testing.T) {
 	runInVirtualTime(t, func(env *testEnv) {
-		var f *Assignment
+		var a *Assignment
 		env.a.OnPreBind = func(ctx context.Context) {
-			p := f.Framework.GetPodInPreBind(env.pod.UID)
+			p := a.Framework.GetPodInPreBind(env.pod.UID)
 			if p == nil || !p.CancelPod("preempted") || !p.CancelPod("again") {
 				t.Error("the pod cannot be cancelled")
 			}
 			<-ctx.Done()
 		}
-		f = env.newAssignment()
-		if err := env.Begin(env.ctx, f); err != nil {
+		a = env.newAssignment()
+		if err := env.Begin(env.ctx, a); err != nil {
 			t.Fatal(err)
 		}
-		err := env.Finish(env.ctx, f)
+		err := env.Finish(env.ctx, a)
 		if err == nil || err.Error() != "preempted" {
 			t.Errorf("error %v, want preempted", err)
 		}
-		if calls := env.calls(); len(calls) > 0 || env.assumed() || f.Framework.GetPodInPreBind(env.pod.UID) != nil {
+		if calls := env.calls(); len(calls) > 0 || env.assumed() || a.Framework.GetPodInPreBind(env.pod.UID) != nil {
 			t.Errorf("calls %v, assumed %v", calls, env.assumed())
 		}
 	})
@@ -274,10 +274,10 @@ func TestPreBindCanBeCancelled(t *testing.T) {
 
 func TestAPluginMayRemoveThePodFromPreBind(t *testing.T) {
 	runInVirtualTime(t, func(env *testEnv) {
-		var f *Assignment
-		env.a.OnPreBind = func(context.Context) { f.Framework.RemovePodInPreBind(env.pod.UID) }
-		f = env.newAssignment()
-		if err := errors.Join(env.Begin(env.ctx, f), env.Finish(env.ctx, f)); err != nil {
+		var a *Assignment
+		env.a.OnPreBind = func(context.Context) { a.Framework.RemovePodInPreBind(env.pod.UID) }
+		a = env.newAssignment()
+		if err := errors.Join(env.Begin(env.ctx, a), env.Finish(env.ctx, a)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -36,13 +36,13 @@ func (w *statusWriter) writeBindFailure(ctx context.Context, pod *v1.Pod, versio
 		return err
 	}
 	w.patchExclusively(pod, func() podStatus {
-		var marked *v1.Pod
-		marked, err = w.options.Client.CoreV1().Pods(pod.Namespace).
+		var patched *v1.Pod
+		patched, err = w.options.Client.CoreV1().Pods(pod.Namespace).
 			Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err != nil {
 			return podStatus{}
 		}
-		return podStatusOf(w.options.applyTransform(marked))
+		return podStatusOf(w.options.applyTransform(patched))
 	})
 	return err
 }
@@ -111,7 +111,7 @@ func (v podStatus) updatedBy(delivered *v1.Pod) podStatus {
 	return v
 }
 
-// patch returns the strategic merge patch that changes current into u, nil when current
+// patch returns the strategic merge patch that changes current into u, nil when there
 // is nothing to change. It carries the UID, which protects a pod that was created
 // again under the same name, and the resource version, so that a pod which another
 // scheduler has bound does not get PodScheduled=False.

@@ -81,8 +81,8 @@ func (env *testEnv) plan(t *testing.T, pod *v1.Pod) (*framework.PreemptionPlan, 
 	state := framework.NewCycleState()
 	var walk cycle.Cycle
 	_, err := walk.Run(t.Context(), cycle.Request{Framework: env.framework, Pod: pod, Snapshot: env.cache.UpdateSnapshot(), State: state})
-	var unfit *framework.FitError
-	if !errors.As(err, &unfit) {
+	var fitErr *framework.FitError
+	if !errors.As(err, &fitErr) {
 		t.Fatalf("the scheduling cycle: %v, want a FitError", err)
 	}
 	planner := preemption.NewPlanner(preemption.Options{
@@ -93,7 +93,7 @@ func (env *testEnv) plan(t *testing.T, pod *v1.Pod) (*framework.PreemptionPlan, 
 		Clock:         env.clock,
 	})
 	return planner.Plan(t.Context(), framework.PreemptionRequest{
-		Handle: handleWithExtenders{env.framework, env.extenders}, State: state, Pod: pod, NodeToStatus: unfit.Diagnosis.NodeToStatus,
+		Handle: handleWithExtenders{env.framework, env.extenders}, State: state, Pod: pod, NodeToStatus: fitErr.Diagnosis.NodeToStatus,
 		MinPercentage: env.percentage, MinAbsolute: env.absolute,
 	})
 }

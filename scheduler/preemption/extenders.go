@@ -23,11 +23,11 @@ func (p *Planner) callExtenders(r framework.PreemptionRequest, plans []*framewor
 		if !e.SupportsPreemption() || !e.IsInterested(r.Pod) {
 			continue
 		}
-		asked := make(map[string]*extenderv1.Victims, len(plans))
+		candidates := make(map[string]*extenderv1.Victims, len(plans))
 		for _, plan := range plans {
-			asked[plan.Node] = &extenderv1.Victims{Pods: plan.Victims, NumPDBViolations: int64(plan.Violations)}
+			candidates[plan.Node] = &extenderv1.Victims{Pods: plan.Victims, NumPDBViolations: int64(plan.Violations)}
 		}
-		answer, err := e.ProcessPreemption(r.Pod, asked, r.Handle.SnapshotSharedLister().NodeInfos())
+		answer, err := e.ProcessPreemption(r.Pod, candidates, r.Handle.SnapshotSharedLister().NodeInfos())
 		if err == nil {
 			err = dropEmptyNodes(e, answer)
 		}
@@ -105,12 +105,12 @@ func samePods(a, b []*v1.Pod) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	there := map[string]bool{}
+	uids := map[string]bool{}
 	for _, pod := range a {
-		there[string(pod.UID)] = true
+		uids[string(pod.UID)] = true
 	}
 	for _, pod := range b {
-		if !there[string(pod.UID)] {
+		if !uids[string(pod.UID)] {
 			return false
 		}
 	}

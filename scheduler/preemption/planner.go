@@ -87,7 +87,7 @@ func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest)
 	if len(nodes) == 0 {
 		return nil, errors.New("no nodes available")
 	}
-	candidates, refusals, err := p.findCandidates(ctx, r, lister)
+	candidates, statuses, err := p.findCandidates(ctx, r, lister)
 	if len(candidates) > 0 {
 		return candidates, nil
 	}
@@ -95,8 +95,8 @@ func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest)
 		return nil, err
 	}
 	diagnosis := framework.NewDiagnosis()
-	diagnosis.NodeToStatus = refusals
-	refusals.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling"))
+	diagnosis.NodeToStatus = statuses
+	statuses.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling"))
 	return nil, &framework.FitError{NumAllNodes: len(nodes), Diagnosis: diagnosis}
 }
 
@@ -148,18 +148,18 @@ func terminatingByPreemption(pod *v1.Pod) bool {
 }
 
 // findCandidates makes plans for nodes that preemption may help, until it has enough.
-// Plans that violate no budget come first. refusals has the status of each node that
+// Plans that violate no budget come first. statuses has the status of each node that
 // was tried without success; err collects the errors of plugins.
 func (p *Planner) findCandidates(ctx context.Context, r framework.PreemptionRequest, lister fwk.NodeInfoLister) (
-	found []*framework.PreemptionPlan, refusals *framework.NodeToStatus, err error) {
-	refusals = framework.NewNodeToStatus()
+	found []*framework.PreemptionPlan, statuses *framework.NodeToStatus, err error) {
+	statuses = framework.NewNodeToStatus()
 	nodes, err := r.NodeToStatus.NodesForStatusCode(lister, fwk.Unschedulable)
 	if err != nil || len(nodes) == 0 {
-		return nil, refusals, err
+		return nil, statuses, err
 	}
 	all, err := p.options.Budgets()
 	if err != nil {
-		return nil, refusals, err
+		return nil, statuses, err
 	}
 	budgets := newBudgets(all)
 	offset, enough := int(p.options.Offset(int32(len(nodes)))), calculateNumCandidates(r, len(nodes))
@@ -173,7 +173,7 @@ func (p *Planner) findCandidates(ctx context.Context, r framework.PreemptionRequ
 			errs = append(errs, status.AsError())
 			fallthrough
 		case !status.IsSuccess():
-			refusals.Set(node.Node().Name, status)
+			statuses.Set(node.Node().Name, status)
 		case plan.Violations == 0 && len(clean) < enough:
 			clean = append(clean, plan)
 		case plan.Violations > 0 && len(violating) < enough:
@@ -189,7 +189,7 @@ func (p *Planner) findCandidates(ctx context.Context, r framework.PreemptionRequ
 	}
 	klog.FromContext(ctx).V(4).Info("Looked for victims", "nodes", len(nodes), "offset", offset, "wanted", enough,
 		"candidates", len(clean), "violating", len(violating))
-	return append(clean, violating...), refusals, utilerrors.NewAggregate(errs)
+	return append(clean, violating...), statuses, utilerrors.NewAggregate(errs)
 }
 
 // calculateNumCandidates returns how many candidates are searched among n nodes.

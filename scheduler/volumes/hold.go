@@ -55,13 +55,13 @@ func (h *hold) Claim(namespace, name string) *v1.PersistentVolumeClaim {
 // Release ends the assumptions that were not written, and notifies Options.Released:
 // other pods may have been rejected because of them.
 func (h *hold) Release() {
-	for _, of := range h.volumes {
-		if before, after, changed := h.parent.volumes.release(h, keyOf(of)); changed {
+	for _, obj := range h.volumes {
+		if before, after, changed := h.parent.volumes.release(h, keyOf(obj)); changed {
 			h.parent.notifyReleased(before, after)
 		}
 	}
-	for _, of := range h.claims {
-		if before, after, changed := h.parent.claims.release(h, keyOf(of)); changed {
+	for _, obj := range h.claims {
+		if before, after, changed := h.parent.claims.release(h, keyOf(obj)); changed {
 			h.parent.notifyReleased(before, after)
 		}
 	}
@@ -80,31 +80,31 @@ func (v *Volumes) notifyReleased(before, after metav1.Object) {
 // second fails. It contains only what changes, since informers trim the objects.
 func (h *hold) Write(ctx context.Context) error {
 	core := h.parent.options.Client.CoreV1()
-	for _, of := range h.volumes {
-		change := patchOf(of, volume.AnnBoundByController)
-		change.Spec = &specPatch{ClaimRef: of.Spec.ClaimRef}
+	for _, obj := range h.volumes {
+		change := patchOf(obj, volume.AnnBoundByController)
+		change.Spec = &specPatch{ClaimRef: obj.Spec.ClaimRef}
 		patch, err := json.Marshal(change)
 		if err != nil {
 			return err
 		}
-		written, err := core.PersistentVolumes().Patch(ctx, of.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		written, err := core.PersistentVolumes().Patch(ctx, obj.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			return err
 		}
-		h.writtenVolumes[of.Name] = written
-		h.parent.volumes.markWritten(h, keyOf(of))
+		h.writtenVolumes[obj.Name] = written
+		h.parent.volumes.markWritten(h, keyOf(obj))
 	}
-	for _, of := range h.claims {
-		patch, err := json.Marshal(patchOf(of, volume.AnnSelectedNode))
+	for _, obj := range h.claims {
+		patch, err := json.Marshal(patchOf(obj, volume.AnnSelectedNode))
 		if err != nil {
 			return err
 		}
-		written, err := core.PersistentVolumeClaims(of.Namespace).Patch(ctx, of.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		written, err := core.PersistentVolumeClaims(obj.Namespace).Patch(ctx, obj.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			return err
 		}
-		h.writtenClaims[keyOf(of)] = written
-		h.parent.claims.markWritten(h, keyOf(of))
+		h.writtenClaims[keyOf(obj)] = written
+		h.parent.claims.markWritten(h, keyOf(obj))
 	}
 	return nil
 }
@@ -126,9 +126,9 @@ type specPatch struct {
 }
 
 // patchOf returns a patch that sets annotation, where the object has it.
-func patchOf(of metav1.Object, annotation string) patch {
-	p := patch{Metadata: metadataPatch{UID: of.GetUID(), ResourceVersion: of.GetResourceVersion()}}
-	if value, ok := of.GetAnnotations()[annotation]; ok {
+func patchOf(obj metav1.Object, annotation string) patch {
+	p := patch{Metadata: metadataPatch{UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion()}}
+	if value, ok := obj.GetAnnotations()[annotation]; ok {
 		p.Metadata.Annotations = map[string]string{annotation: value}
 	}
 	return p

@@ -58,15 +58,15 @@ func runInVirtualTime(t *testing.T, test func(env *testEnv), objects ...runtime.
 // boundVolume returns a copy of a volume, bound to a claim.
 func (env *testEnv) boundVolume(name, claim string) *v1.PersistentVolume {
 	env.t.Helper()
-	is, err := env.Volume(name)
+	pv, err := env.Volume(name)
 	if err != nil {
 		env.t.Fatal(err)
 	}
-	of, err := env.Claim("default", claim)
+	pvc, err := env.Claim("default", claim)
 	if err != nil {
 		env.t.Fatal(err)
 	}
-	changed, _, err := volume.GetBindVolumeToClaim(is, of)
+	changed, _, err := volume.GetBindVolumeToClaim(pv, pvc)
 	if err != nil {
 		env.t.Fatal(err)
 	}
@@ -76,18 +76,18 @@ func (env *testEnv) boundVolume(name, claim string) *v1.PersistentVolume {
 // claimForNode returns a copy of a claim with a selected node.
 func (env *testEnv) claimForNode(name, node string) *v1.PersistentVolumeClaim {
 	env.t.Helper()
-	is, err := env.Claim("default", name)
+	claim, err := env.Claim("default", name)
 	if err != nil {
 		env.t.Fatal(err)
 	}
-	is = is.DeepCopy()
-	metav1.SetMetaDataAnnotation(&is.ObjectMeta, volume.AnnSelectedNode, node)
-	return is
+	claim = claim.DeepCopy()
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.AnnSelectedNode, node)
+	return claim
 }
 
-func (env *testEnv) assume(of []*v1.PersistentVolume, claims ...*v1.PersistentVolumeClaim) framework.VolumeHold {
+func (env *testEnv) assume(pvs []*v1.PersistentVolume, claims ...*v1.PersistentVolumeClaim) framework.VolumeHold {
 	env.t.Helper()
-	hold, err := env.Assume(of, claims)
+	hold, err := env.Assume(pvs, claims)
 	if err != nil {
 		env.t.Fatal(err)
 	}
@@ -98,12 +98,12 @@ func (env *testEnv) assume(of []*v1.PersistentVolume, claims ...*v1.PersistentVo
 // assumed to be bound to, "-" for none.
 func (env *testEnv) claimedVolumes() []string {
 	env.t.Helper()
-	of, err := env.VolumesOfClass("local")
+	pvs, err := env.VolumesOfClass("local")
 	if err != nil {
 		env.t.Fatal(err)
 	}
 	var taken []string
-	for _, v := range of {
+	for _, v := range pvs {
 		claim := "-"
 		if v.Spec.ClaimRef != nil {
 			claim = v.Spec.ClaimRef.Name
@@ -120,7 +120,7 @@ func (env *testEnv) want(what string, got, want any) {
 	}
 }
 
-func pvs(of ...*v1.PersistentVolume) []*v1.PersistentVolume { return of }
+func pvs(all ...*v1.PersistentVolume) []*v1.PersistentVolume { return all }
 
 var objects = []runtime.Object{
 	fixture.Volume("b", "local").Obj(), fixture.Volume("a", "local").Obj(), fixture.Volume("other", "else").Obj(),
@@ -315,9 +315,9 @@ func TestVolumesAreEmptyWithoutInformers(t *testing.T) {
 	empty := volumes.New(volumes.Options{Clock: clock.RealClock{}})
 	_, volumeErr := empty.Volume("a")
 	_, claimErr := empty.APIClaim("default", "one")
-	of, err := empty.VolumesOfClass("local")
-	if !apierrors.IsNotFound(volumeErr) || !apierrors.IsNotFound(claimErr) || err != nil || len(of) > 0 {
-		t.Errorf("got %v, %v, %v, %v", volumeErr, claimErr, of, err)
+	pvs, err := empty.VolumesOfClass("local")
+	if !apierrors.IsNotFound(volumeErr) || !apierrors.IsNotFound(claimErr) || err != nil || len(pvs) > 0 {
+		t.Errorf("got %v, %v, %v, %v", volumeErr, claimErr, pvs, err)
 	}
 }
 
@@ -335,10 +335,10 @@ func TestNoVolumeIsAssumedForTwoClaims(t *testing.T) {
 			for step := range 40 {
 				dice := (seed*40+step)*7919%104729 + step
 				name, claim := fmt.Sprint("v", dice%6), fmt.Sprint("c", dice/6%6)
-				switch is, err := env.Volume(name); {
+				switch pv, err := env.Volume(name); {
 				case err != nil:
 					env.t.Fatal(err)
-				case is.Spec.ClaimRef == nil && holds[claim] == nil:
+				case pv.Spec.ClaimRef == nil && holds[claim] == nil:
 					holds[claim], holders[name] = env.assume(pvs(env.boundVolume(name, claim))), claim
 				case holds[claim] != nil && dice%3 == 0:
 					holds[claim].Release()

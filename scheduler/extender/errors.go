@@ -32,9 +32,9 @@ const (
 	Crowded Kind = "crowded"
 )
 
-// Error is a failed request to an extender. Its text is visible to every reader of the
-// pod, so that it contains nothing of the server's answer to a failed connection or
-// status: an extender's URL must not help to explore a network.
+// Error is a failed request to an extender. Everybody who may read the pod can read its
+// text. It therefore says nothing about the server, nor how the connection failed: an
+// extender's URL must not help to explore a network.
 type Error struct {
 	// Extender and Verb identify the request.
 	Extender, Verb string
@@ -56,9 +56,9 @@ const (
 )
 
 // sanitizeMessage makes a message from an extender short, printable and one line.
-func sanitizeMessage(said string) string {
+func sanitizeMessage(message string) string {
 	var b strings.Builder
-	for _, r := range said {
+	for _, r := range message {
 		if b.Len() >= maxMessageBytes {
 			return b.String() + "…"
 		}

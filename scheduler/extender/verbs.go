@@ -174,15 +174,15 @@ func (c *Client) Prioritize(pod *v1.Pod, nodes []fwk.NodeInfo) (*extenderv1.Host
 	if err := c.call("prioritize", c.config.Prioritize, c.requestArgs(pod, nodes), &list); err != nil {
 		return nil, 0, err
 	}
-	left := make(map[string]bool, len(nodes))
+	unscored := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
-		left[n.Node().Name] = true
+		unscored[n.Node().Name] = true
 	}
 	for _, host := range list {
-		if !left[host.Host] {
+		if !unscored[host.Host] {
 			return nil, 0, c.answerError("prioritize", False, "the answer scores a node that is not in the request, or one twice")
 		}
-		delete(left, host.Host)
+		delete(unscored, host.Host)
 		if (host.Score < extenderv1.MinExtenderPriority || host.Score > extenderv1.MaxExtenderPriority) && !fault.ExtenderOverscores {
 			return nil, 0, c.answerError("prioritize", False, fmt.Sprintf("a score is %d, want %d to %d", host.Score, extenderv1.MinExtenderPriority, extenderv1.MaxExtenderPriority))
 		}
@@ -190,8 +190,8 @@ func (c *Client) Prioritize(pod *v1.Pod, nodes []fwk.NodeInfo) (*extenderv1.Host
 	return &list, c.config.Weight, nil
 }
 
-// Scale multiplies an extender's score in addition to its weight, so that the highest score
-// equals that of a plugin.
+// Scale is a factor of an extender's scores, besides the weight, so that its highest
+// score equals that of a plugin.
 const Scale = fwk.MaxScore / extenderv1.MaxExtenderPriority
 
 // Bind asks the extender to bind a pod. After an error the pod may be bound all the
@@ -251,18 +251,18 @@ func (c *Client) ProcessPreemption(pod *v1.Pod, victims map[string]*extenderv1.V
 // findVictims returns the victims on a node; message is not empty when they are
 // invalid.
 func findVictims(pod *v1.Pod, meta *extenderv1.MetaVictims, node fwk.NodeInfo) (found []*v1.Pod, message string) {
-	there := map[string]*v1.Pod{}
+	onNode := map[string]*v1.Pod{}
 	for _, p := range node.GetPods() {
-		there[string(p.GetPod().UID)] = p.GetPod()
+		onNode[string(p.GetPod().UID)] = p.GetPod()
 	}
 	for _, m := range meta.Pods {
-		if m == nil || there[m.UID] == nil {
+		if m == nil || onNode[m.UID] == nil {
 			return nil, "the answer names a victim that is not on the node, or one twice"
 		}
-		victim := there[m.UID]
-		delete(there, m.UID)
+		victim := onNode[m.UID]
+		delete(onNode, m.UID)
 		if corev1.PodPriority(victim) >= corev1.PodPriority(pod) {
-			return nil, "the answer names a victim that has no lower priority than the pod"
+			return nil, "the answer names a victim whose priority is not lower than the pod's"
 		}
 		found = append(found, victim)
 	}

@@ -238,7 +238,7 @@ func TestPreemptAnswers(t *testing.T) {
 		"a node that is not in the request": {answer: `{"NodeNameToMetaVictims": {"b": {"Pods": [{"UID": "low"}]}}}`, message: "the answer names a node that is not in the request"},
 		"a victim of another node":          {answer: `{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "x"}]}}}`, message: "the answer names a victim that is not on the node, or one twice"},
 		"a victim twice":                    {answer: `{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "low"}, {"UID": "low"}]}}}`, message: "the answer names a victim that is not on the node, or one twice"},
-		"a victim of equal priority":        {answer: `{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "equal"}]}}}`, message: "the answer names a victim that has no lower priority than the pod"},
+		"a victim of equal priority":        {answer: `{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "equal"}]}}}`, message: "the answer names a victim whose priority is not lower than the pod's"},
 		"null as a victim":                  {answer: `{"NodeNameToMetaVictims": {"a": {"Pods": [null]}}}`, message: "the answer names a victim that is not on the node, or one twice"},
 	} {
 		t.Run(name, func(t *testing.T) {

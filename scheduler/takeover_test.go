@@ -169,7 +169,7 @@ func TestWhichPodsANewLeaderMarks(t *testing.T) {
 		slices.Sort(patched) // they are many at a time
 		w.wantLines("patched", patched, "a", "told")
 		synctest.Wait()
-		w.want("a says", w.podScheduled("a"), "Unknown TakenOver: the scheduler of epoch 3 took over before the pod was tried")
+		w.want("a says", w.podScheduled("a"), "Unknown LeaderHandover: the scheduler with leader epoch 3 took over before the pod was tried")
 		w.want("told says", w.podScheduled("told"), "False Unschedulable: why")
 	}, node("n"), webPod("a"), gated, fixture.Pod("others").SchedulerName("q").Obj(), fixture.Pod("bound").SchedulerName("p").On("n").Obj(), podWithRefusal())
 }

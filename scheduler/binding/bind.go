@@ -18,56 +18,55 @@ import (
 	"github.com/berthdev/berth/scheduler/leadership"
 )
 
-// ErrGone says that the pod is no more, or on another node: whatever became of
-// it, it is not to be tried again.
+// ErrGone says that the pod does not exist any more, is terminating, or is bound to
+// another node. The pod must not be tried again.
 var ErrGone = errors.New("the pod is gone, or bound to another node")
 
-// errChanged says that the pod is not what was decided about any more.
+// errPodChanged says that the pod is not the one that was decided about any more.
 var errPodChanged = errors.New("the pod changed in what scheduling reads while it was being bound")
 
-// rebinds bounds how often an unbound pod is bound again at once.
+// maxRebinds limits how often an unbound pod is bound again at once.
 const maxRebinds = 5
 
-// settlePause is how long a quorum read that failed is waited for.
+// retryDelay is the wait between two tries of a failed read or write.
 const retryDelay = time.Second
 
 // +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create,roleName=binder-role
 
-// bind sends the Binding. An answer that does not say whether the API server
-// committed it is ambiguous: the pod stays assumed until a quorum read says
-// what happened. Still unbound and unchanged in what scheduling reads, it is
-// bound again at once.
-func (b *Binding) bind(ctx context.Context, f *Assignment) error {
-	pod := f.Info.GetPod()
+// bind sends the Binding. After an answer that does not say whether the API server
+// stored it, the pod stays assumed until a quorum read says what happened. A pod
+// that is unbound, and unchanged in what scheduling reads, is bound again at once.
+func (b *Binding) bind(ctx context.Context, a *Assignment) error {
+	pod := a.Info.GetPod()
 	known := b.status.quiesce(pod)
 	version := known.version
-	// open is the resource version that a Binding carries of which nobody knows
-	// whether it is still on its way; empty when there is none.
-	open := ""
+	// openVersion is the resource version of a Binding that may still arrive at
+	// the API server; empty when there is none.
+	openVersion := ""
 	entry := b.newJournalEntry(pod.UID)
 	defer entry.releaseIfKnown()
-	if by, err := f.Framework.BindWithExtender(ctx, f.assigned, f.Node); by != "" {
-		return b.verifyExtenderBind(ctx, f, by, err)
+	if extender, err := a.Framework.BindWithExtender(ctx, a.assigned, a.Node); extender != "" {
+		return b.verifyExtenderBind(ctx, a, extender, err)
 	}
 	for try := 0; ; try++ {
 		if fault.BindWithoutVersion {
 			version = ""
 		}
 		if err := entry.commit(ctx, known); err != nil {
-			return b.invalidateLostBinding(ctx, f, open, err, entry)
+			return b.invalidateLostBinding(ctx, a, openVersion, err, entry)
 		}
-		framework.WriteBindingData(f.State, &framework.BindingData{Annotations: f.Annotations, ResourceVersion: version})
-		status := f.Framework.RunBindPlugins(ctx, f.State, f.assigned, f.Node)
+		framework.WriteBindingData(a.State, &framework.BindingData{Annotations: a.Annotations, ResourceVersion: version})
+		status := a.Framework.RunBindPlugins(ctx, a.State, a.assigned, a.Node)
 		if status.IsSuccess() {
 			entry.outcomeUnknown = false
 			return nil
 		}
 		if status.IsSkip() {
-			return b.invalidateLostBinding(ctx, f, open, errNoBinder, entry)
+			return b.invalidateLostBinding(ctx, a, openVersion, errNoBinder, entry)
 		}
 		err := bindingError(status)
 		if status.IsRejected() || !ambiguous(err) {
-			return b.invalidateLostBinding(ctx, f, open, err, entry)
+			return b.invalidateLostBinding(ctx, a, openVersion, err, entry)
 		}
 		live, readErr := b.getLivePod(ctx, pod)
 		entry.outcomeUnknown = readErr != nil || live != nil && live.ResourceVersion == version
@@ -76,65 +75,65 @@ func (b *Binding) bind(ctx context.Context, f *Assignment) error {
 			return fmt.Errorf("%w; reading the pod afterwards: %w", err, readErr)
 		case live == nil:
 			return ErrGone
-		case live.Spec.NodeName == f.Node:
+		case live.Spec.NodeName == a.Node:
 			return nil
 		case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
 			return ErrGone
 		case (live.ResourceVersion != version || fault.FormsCompared) && !sameForScheduling(pod, live) && !fault.ChangedPodBound:
-			return errPodChanged // no Binding is open: the pod has another version
+			return errPodChanged // a Binding with the old version cannot take effect
 		}
-		open = ""
+		openVersion = ""
 		if live.ResourceVersion == version {
-			open = version
+			openVersion = version
 		}
 		if try >= maxRebinds || errors.As(err, new(*framework.PanicError)) {
-			return b.invalidateLostBinding(ctx, f, open, err, entry)
+			return b.invalidateLostBinding(ctx, a, openVersion, err, entry)
 		}
 		rebindsTotal.Inc()
-		klog.FromContext(ctx).V(2).Info("Binding again: the pod is unbound and unchanged", "pod", klog.KObj(pod), "node", f.Node, "answer", err.Error())
+		klog.FromContext(ctx).V(2).Info("Binding again: the pod is unbound and unchanged", "pod", klog.KObj(pod), "node", a.Node, "answer", err.Error())
 		known = podStatusOf(live)
 		version = known.version
 	}
 }
 
-// close makes sure, before the pod may go elsewhere, that no Binding of it is
-// still on its way: one may land after its connection broke and a quorum read
-// saw the pod without it. A write that moves the resource version which the
-// Binding carries makes it fail. close returns err, or what it found out: nil
-// when the pod is on its node after all. Until that is certain the entry stays in
-// the journal.
-func (b *Binding) invalidateLostBinding(ctx context.Context, f *Assignment, open string, err error, entry *journalEntry) error {
-	if open == "" || fault.LateBindingLeftOpen {
+// invalidateLostBinding makes sure, before the pod may go to another node, that its
+// Binding at openVersion cannot take effect any more: one can, after its connection
+// broke and a quorum read found the pod unbound. It writes the pod's status, so that
+// the Binding carries an old resource version. It returns err, or what the API server
+// says instead: nil when the pod is on its node after all. The entry stays in the
+// journal until the outcome is known.
+func (b *Binding) invalidateLostBinding(ctx context.Context, a *Assignment, openVersion string, err error, entry *journalEntry) error {
+	if openVersion == "" || fault.LateBindingLeftOpen {
 		return err
 	}
 	entry.outcomeUnknown = true
-	pod := f.Info.GetPod()
-	err = fmt.Errorf("%w; a Binding at resource version %s was given up", err, open)
+	pod := a.Info.GetPod()
+	err = fmt.Errorf("%w; a Binding at resource version %s was given up", err, openVersion)
 	for {
-		markErr := b.status.writeBindFailure(ctx, pod, open, err.Error())
-		if markErr == nil || fault.ClosingBelieved {
+		patchErr := b.status.writeBindFailure(ctx, pod, openVersion, err.Error())
+		if patchErr == nil || fault.ClosingBelieved {
 			entry.outcomeUnknown = false
 			return err
 		}
-		klog.FromContext(ctx).V(2).Info("The mark that no late Binding passes was refused", "pod", klog.KObj(pod), "answer", markErr.Error())
+		klog.FromContext(ctx).V(2).Info("Cannot invalidate a Binding that may still arrive", "pod", klog.KObj(pod), "answer", patchErr.Error())
 		live, readErr := b.getLivePod(ctx, pod)
-		entry.outcomeUnknown = readErr != nil || live != nil && live.ResourceVersion == open
+		entry.outcomeUnknown = readErr != nil || live != nil && live.ResourceVersion == openVersion
 		switch {
 		case readErr != nil:
 			return err
 		case live == nil:
 			return ErrGone
-		case live.Spec.NodeName == f.Node:
+		case live.Spec.NodeName == a.Node:
 			return nil
 		case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
 			return ErrGone
-		case live.ResourceVersion != open || !b.pause(ctx):
+		case live.ResourceVersion != openVersion || !b.pause(ctx):
 			return err
 		}
 	}
 }
 
-// pause waits a little; it reports false when ctx ends.
+// pause waits for retryDelay and reports false when ctx ends first.
 func (b *Binding) pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -144,9 +143,9 @@ func (b *Binding) pause(ctx context.Context) bool {
 	}
 }
 
-// ambiguous says whether a failed write may have been committed all the same,
-// or may succeed when it is made again. Only answers with which the API server
-// refuses for good are not, and what was never sent.
+// ambiguous reports whether a failed write may have been stored, or may succeed
+// when it is repeated. Errors with which the API server rejects a request, and
+// requests that were never sent, are not ambiguous.
 func ambiguous(err error) bool {
 	if errors.Is(err, leadership.ErrNotLeading) {
 		return false
@@ -160,12 +159,12 @@ func ambiguous(err error) bool {
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get
 
-// read asks the API server for the newest version of the pod, for as long as
-// it takes: until it is known what happened, the pod counts on its node. It
-// returns nil for a pod that is gone.
+// getLivePod reads the pod from the API server and repeats the read until it
+// succeeds or ctx ends; the pod stays assumed as long. It returns nil for a pod that
+// does not exist any more.
 func (b *Binding) getLivePod(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 	for {
-		// No resource version: a quorum read.
+		// Without a resource version it is a quorum read.
 		live, err := b.options.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 		switch {
 		case err == nil && live.UID == pod.UID:
@@ -180,11 +179,11 @@ func (b *Binding) getLivePod(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) 
 	}
 }
 
-// sameForScheduling says whether two versions of a pod read the same: status and
-// bookkeeping aside, nothing differs. Both must have the form that the informer
-// delivers: see Options.transformed. Annotations do not count: a plugin that writes
-// some at PreBind, as many do, must not lose the attempt by that when the informer
-// lags, and kube-scheduler binds such a pod as well.
+// sameForScheduling reports whether two versions of a pod are equal in what
+// scheduling reads: labels, owners and spec. Both must have the form that the
+// informer delivers: see Options.applyTransform. Annotations are ignored: many
+// plugins write them in PreBind, and such a pod must not lose its attempt because
+// the informer lags. kube-scheduler binds it as well.
 func sameForScheduling(a, b *v1.Pod) bool {
 	return a == b || a.UID == b.UID &&
 		equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
@@ -193,11 +192,42 @@ func sameForScheduling(a, b *v1.Pod) bool {
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
-// newer returns the newer of two resource versions. Where they cannot be
-// compared, the second counts: it was learned later.
+// newerVersion returns the newer of two resource versions, and b when they cannot be
+// compared, because b was read later.
 func newerVersion(a, b string) string {
 	if order, err := resourceversion.CompareResourceVersion(a, b); err == nil && order > 0 {
 		return a
 	}
 	return b
+}
+
+// verifyExtenderBind reads the pod after an extender was asked to bind it, because
+// neither its success nor its failure can be trusted. An extender's Binding carries
+// neither the decision nor a resource version, so that one that is still on its way
+// cannot be invalidated: when it arrives later it takes effect, once, and the pod is
+// where the API server says.
+func (b *Binding) verifyExtenderBind(ctx context.Context, a *Assignment, extender string, bindErr error) error {
+	if bindErr == nil && fault.ExtenderBindBelieved {
+		return nil
+	}
+	pod := a.Info.GetPod()
+	live, err := b.getLivePod(ctx, pod)
+	switch {
+	case err != nil && bindErr != nil:
+		return fmt.Errorf("%w; reading the pod afterwards: %w", bindErr, err)
+	case err != nil:
+		return fmt.Errorf("%s reported that it bound the pod; reading it afterwards: %w", extender, err)
+	case live == nil:
+		return ErrGone
+	case live.Spec.NodeName == a.Node:
+		if bindErr != nil {
+			klog.FromContext(ctx).Info("The extender failed, and has bound the pod", "pod", klog.KObj(pod), "extender", extender, "err", bindErr.Error())
+		}
+		return nil
+	case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
+		return ErrGone
+	case bindErr != nil:
+		return bindErr
+	}
+	return fmt.Errorf("%s reported that it bound the pod to its node, but the pod is not bound", extender)
 }

@@ -3,6 +3,7 @@ package binding
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,17 +24,17 @@ var (
 	internal  = apierrors.NewInternalError(errors.New("etcd is slow"))
 )
 
-// outcome is what became of a Binding.
+// bindTest is a case of TestBindOutcomes.
 type bindTest struct {
-	// before is what happens between the decision and the Binding.
-	before func(w *testEnv)
-	// faults are what goes wrong at the API server.
+	// before runs between the decision and the Binding.
+	before func(env *testEnv)
+	// faults are failures of the API server.
 	faults []fakecluster.Fault
-	// calls are the binds and reads that are made.
+	// calls are the expected binds and reads.
 	calls []string
-	// err is what Finish returns: nil, one of the room's errors, or anything.
+	// err is what Finish returns; errAny stands for any error.
 	err error
-	// after is where the pod is then, "" for nowhere.
+	// after is the pod's node at the end, "" for none.
 	after string
 }
 
@@ -43,129 +44,129 @@ var bindTests = map[string]bindTest{
 	"a pod is bound by one write": {
 		calls: []string{"bind web n1"}, after: "n1",
 	},
-	"a change that scheduling does not read is bound over at once": {
-		before: func(w *testEnv) { w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Status.Message = "hello" }) },
+	"a pod that changed in what scheduling does not read is bound again at once": {
+		before: func(env *testEnv) { env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Status.Message = "hello" }) },
 		calls:  []string{"bind web n1", "get web", "bind web n1"}, after: "n1",
 	},
 	"a change that scheduling reads ends the attempt": {
-		before: func(w *testEnv) {
-			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+		before: func(env *testEnv) {
+			env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
 		},
 		calls: []string{"bind web n1", "get web"}, err: errPodChanged,
 	},
-	"a change that our own patch met first ends it, too": {
-		before: func(w *testEnv) {
-			w.a.Statuses = nil // work to do, so that autoscalers are told
-			w.a.OnPreBind = func(context.Context) { synctest.Wait() }
-			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+	"a change that our own patch shows ends the attempt, too": {
+		before: func(env *testEnv) {
+			env.a.Statuses = nil // PreBind has work to do, so that the nomination is written
+			env.a.OnPreBind = func(context.Context) { synctest.Wait() }
+			env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
 		},
 		calls: []string{"get web", "bind web n1", "get web"}, err: errPodChanged,
 	},
-	"one that scheduling does not read does not": {
-		before: func(w *testEnv) {
-			w.a.Statuses = nil
-			w.a.OnPreBind = func(context.Context) { synctest.Wait() }
-			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Status.Message = "hello" })
+	"a change that scheduling does not read, shown by our own patch, does not end the attempt": {
+		before: func(env *testEnv) {
+			env.a.Statuses = nil
+			env.a.OnPreBind = func(context.Context) { synctest.Wait() }
+			env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Status.Message = "hello" })
 		},
 		calls: []string{"get web", "bind web n1"}, after: "n1",
 	},
-	"a change that a patch of an earlier attempt met ends it while the informer lags": {
-		before: func(w *testEnv) {
-			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
-			w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+	"a change that a patch of an earlier attempt shows ends the attempt while the informer lags": {
+		before: func(env *testEnv) {
+			env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 			synctest.Wait()
 		},
 		calls: []string{"get web", "bind web n1", "get web"}, err: errPodChanged,
 	},
-	"an annotation, which a plugin may have written at PreBind, does not end it": {
-		before: func(w *testEnv) {
-			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Annotations = map[string]string{"chosen-by": "a plugin"} })
+	"an annotation, which a plugin may have written in PreBind, does not end the attempt": {
+		before: func(env *testEnv) {
+			env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Annotations = map[string]string{"chosen-by": "a plugin"} })
 		},
 		calls: []string{"bind web n1", "get web", "bind web n1"}, after: "n1",
 	},
-	"a pod that somebody else bound is not touched": {
-		before: func(w *testEnv) { w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n2" }) },
+	"a pod that another scheduler bound is not touched": {
+		before: func(env *testEnv) { env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Spec.NodeName = "n2" }) },
 		calls:  []string{"bind web n1", "get web"}, err: ErrGone, after: "n2",
 	},
-	"a pod that somebody else bound to the same node is bound": {
-		before: func(w *testEnv) { w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Spec.NodeName = "n1" }) },
+	"a pod that another scheduler bound to the same node is bound": {
+		before: func(env *testEnv) { env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Spec.NodeName = "n1" }) },
 		calls:  []string{"bind web n1", "get web"}, after: "n1",
 	},
-	"a pod that was deleted is nobody's business": {
-		before: func(w *testEnv) { w.cluster.DeletePod(w.pod) },
+	"a deleted pod is gone": {
+		before: func(env *testEnv) { env.cluster.DeletePod(env.pod) },
 		calls:  []string{"bind web n1", "get web"}, err: ErrGone,
 	},
-	"a pod that is being deleted is nobody's business": {
-		before: func(w *testEnv) {
-			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+	"a terminating pod is gone": {
+		before: func(env *testEnv) {
+			env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
 		},
 		calls: []string{"bind web n1", "get web"}, err: ErrGone,
 	},
 	"another pod of the same name is left alone": {
-		before: func(w *testEnv) {
-			w.cluster.DeletePod(w.pod)
-			w.cluster.Apply(fixture.Pod("web").UID("another").Obj())
+		before: func(env *testEnv) {
+			env.cluster.DeletePod(env.pod)
+			env.cluster.Apply(fixture.Pod("web").UID("another").Obj())
 		},
 		calls: []string{"bind web n1", "get web"}, err: ErrGone,
 	},
-	"an error after the write counted is found out": {
+	"an error after the Binding was stored is detected by a read": {
 		faults: []fakecluster.Fault{{Verb: "bind", Err: internal, Committed: true}},
 		calls:  []string{"bind web n1", "get web"}, after: "n1",
 	},
-	"an error before the write counted is bound again": {
+	"after an error before the Binding was stored the pod is bound again": {
 		faults: []fakecluster.Fault{{Verb: "bind", Err: internal}},
 		calls:  []string{"bind web n1", "get web", "bind web n1"}, after: "n1",
 	},
-	"an answer that never came is found out": {
+	"a lost answer is detected by a read": {
 		faults: []fakecluster.Fault{{Verb: "bind", Err: context.DeadlineExceeded, Committed: true}},
 		calls:  []string{"bind web n1", "get web"}, after: "n1",
 	},
-	"a read that fails is made again until it says what happened": {
+	"a failed read is repeated until it succeeds": {
 		faults: []fakecluster.Fault{{Verb: "bind", Err: internal, Committed: true}, {Verb: "get", Err: internal, Times: 3}},
 		calls:  []string{"bind web n1", "get web", "get web", "get web", "get web"}, after: "n1",
 	},
-	"a Binding that is never taken is given up": {
+	"a Binding that always fails is given up": {
 		faults: []fakecluster.Fault{{Verb: "bind", Err: internal, Times: 100}},
 		calls: []string{"bind web n1", "get web", "bind web n1", "get web", "bind web n1", "get web",
 			"bind web n1", "get web", "bind web n1", "get web", "bind web n1", "get web"},
 		err: internal,
 	},
-	"what is forbidden is not asked twice": {
+	"a forbidden Binding is not repeated": {
 		faults: []fakecluster.Fault{{Verb: "bind", Err: forbidden}},
 		calls:  []string{"bind web n1"}, err: forbidden,
 	},
-	"a binder that panics is not asked twice": {
-		before: func(w *testEnv) {
-			w.binders, w.a.Statuses = []string{"A"}, map[string]probe.StatusFunc{"Bind": probe.Panic}
+	"a Bind plugin that panics is not called again": {
+		before: func(env *testEnv) {
+			env.binders, env.a.Statuses = []string{"A"}, map[string]probe.StatusFunc{"Bind": probe.Panic}
 		},
 		calls: []string{"get web"}, err: errAny,
 	},
-	"a binder that skips leaves the pod to the next": {
-		before: func(w *testEnv) {
-			w.binders, w.a.Statuses = []string{"A", "DefaultBinder"}, map[string]probe.StatusFunc{"Bind": probe.Skip}
+	"a Bind plugin that skips leaves the pod to the next": {
+		before: func(env *testEnv) {
+			env.binders, env.a.Statuses = []string{"A", "DefaultBinder"}, map[string]probe.StatusFunc{"Bind": probe.Skip}
 		},
 		calls: []string{"bind web n1"}, after: "n1",
 	},
-	"binders that all skip bind nothing": {
-		before: func(w *testEnv) {
-			w.binders, w.a.Statuses = []string{"A"}, map[string]probe.StatusFunc{"Bind": probe.Skip}
+	"without a Bind plugin that takes the pod it is not bound": {
+		before: func(env *testEnv) {
+			env.binders, env.a.Statuses = []string{"A"}, map[string]probe.StatusFunc{"Bind": probe.Skip}
 		},
 		err: errNoBinder,
 	},
 }
 
 func TestBindOutcomes(t *testing.T) {
-	for sentence, c := range bindTests {
-		t.Run(sentence, func(t *testing.T) {
-			runInVirtualTime(t, func(w *testEnv) {
-				w.a.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
-				w.b.Statuses = w.a.Statuses
+	for name, c := range bindTests {
+		t.Run(name, func(t *testing.T) {
+			runInVirtualTime(t, func(env *testEnv) {
+				env.a.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
+				env.b.Statuses = env.a.Statuses
 				if c.before != nil {
-					c.before(w)
+					c.before(env)
 				}
-				w.cluster.Inject(c.faults...)
-				_, err := w.bindPod()
-				wantLines(t, "calls", w.calls(), c.calls...)
+				env.cluster.Inject(c.faults...)
+				_, err := env.bindPod()
+				wantLines(t, "calls", env.calls(), c.calls...)
 				if c.err == errAny && err != nil {
 					c.err = err
 				}
@@ -173,14 +174,14 @@ func TestBindOutcomes(t *testing.T) {
 					t.Errorf("error %v, want %v", err, c.err)
 				}
 				var node string
-				if pod := w.cluster.Pod(w.pod); pod != nil {
+				if pod := env.cluster.Pod(env.pod); pod != nil {
 					node = pod.Spec.NodeName
 				}
 				if node != c.after {
 					t.Errorf("the pod is on %q, want %q", node, c.after)
 				}
-				if w.assumed() != (c.err == nil) {
-					t.Errorf("assumed: %v; a pod that is not bound takes no room, and one that is does until it is confirmed", w.assumed())
+				if env.assumed() != (c.err == nil) {
+					t.Errorf("assumed: %v, want a bound pod to stay assumed and any other to be forgotten", env.assumed())
 				}
 			})
 		})
@@ -188,27 +189,27 @@ func TestBindOutcomes(t *testing.T) {
 }
 
 func TestTheBindingCarriesTheDecision(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
-		if _, err := w.bindPod(); err != nil {
+	runInVirtualTime(t, func(env *testEnv) {
+		if _, err := env.bindPod(); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.cluster.Pod(w.pod).Annotations["berth.dev/decision"]; got != "why" {
+		if got := env.cluster.Pod(env.pod).Annotations["berth.dev/decision"]; got != "why" {
 			t.Errorf("annotation %q", got)
 		}
 	})
 }
 
 func TestAFailedReadLeavesThePodAssumed(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
-		w.cluster.Inject(
+	runInVirtualTime(t, func(env *testEnv) {
+		env.cluster.Inject(
 			fakecluster.Fault{Verb: "bind", Err: internal, Committed: true},
 			fakecluster.Fault{Verb: "get", Err: internal, Times: 3600, Before: func() {
-				if !w.assumed() {
-					t.Error("the pod does not count on its node while nobody knows whether it is bound")
+				if !env.assumed() {
+					t.Error("the pod is not assumed while it is unknown whether it is bound")
 				}
 			}})
 		begin := time.Now()
-		if _, err := w.bindPod(); err != nil {
+		if _, err := env.bindPod(); err != nil {
 			t.Error(err)
 		}
 		if waited := time.Since(begin); waited != time.Hour {
@@ -217,31 +218,108 @@ func TestAFailedReadLeavesThePodAssumed(t *testing.T) {
 	})
 }
 
-// A refusal by a Bind plugin comes after the queue stopped keeping events for
-// the pod: it must not wait for an event that it may have missed.
+// A Bind plugin rejects the pod after the queue has stopped recording events for it:
+// the pod must not wait for an event that it may have missed.
 func TestARejectionAtBindIsNoFitError(t *testing.T) {
 	for point, arrange := range map[string]func(*testEnv){
-		"PreBind": func(w *testEnv) { w.a.Statuses = map[string]probe.StatusFunc{"PreBind": probe.Reject("no")} },
-		"Bind": func(w *testEnv) {
-			w.binders, w.a.Statuses = []string{"A"}, map[string]probe.StatusFunc{"Bind": probe.Reject("no")}
+		"PreBind": func(env *testEnv) { env.a.Statuses = map[string]probe.StatusFunc{"PreBind": probe.Reject("no")} },
+		"Bind": func(env *testEnv) {
+			env.binders, env.a.Statuses = []string{"A"}, map[string]probe.StatusFunc{"Bind": probe.Reject("no")}
 		},
 	} {
 		t.Run("at "+point, func(t *testing.T) {
-			runInVirtualTime(t, func(w *testEnv) {
-				arrange(w)
-				_, err := w.bindPod()
-				var unfit *framework.FitError
-				if err == nil || errors.As(err, &unfit) {
-					t.Errorf("%T %v, want an error that names no rejector", err, err)
+			runInVirtualTime(t, func(env *testEnv) {
+				arrange(env)
+				_, err := env.bindPod()
+				var fitErr *framework.FitError
+				if err == nil || errors.As(err, &fitErr) {
+					t.Errorf("%T %v, want an error other than a FitError", err, err)
 				}
-				var declined *BindRejectedError
-				if !errors.As(err, &declined) {
-					t.Errorf("%T %v, want one that says a plugin declined", err, err)
+				var rejected *BindRejectedError
+				if !errors.As(err, &rejected) {
+					t.Errorf("%T %v, want a BindRejectedError", err, err)
 				}
-				if w.stoppedRecording != 1 || w.assumed() {
-					t.Errorf("deaf %d times, assumed %v", w.stoppedRecording, w.assumed())
+				if env.stoppedRecording != 1 || env.assumed() {
+					t.Errorf("StopRecordingEvents called %d times, assumed %v", env.stoppedRecording, env.assumed())
 				}
 			})
 		})
+	}
+}
+
+// A lost Binding may still arrive: before its pod goes to another node, the pod gets
+// another resource version, on which that Binding fails.
+func TestALostBindingCannotTakeEffectLater(t *testing.T) {
+	lost := fakecluster.Fault{Verb: "bind", Err: internal, Times: maxRebinds + 1}
+	for name, c := range map[string]struct {
+		patch   fakecluster.Fault  // the failure of the invalidating patch
+		before  func(env *testEnv) // runs before that patch
+		patches int
+		err     error
+		after   string
+	}{
+		"the pod's status is patched": {patches: 1, err: internal},
+		"a failed patch is repeated": {
+			patch: fakecluster.Fault{Err: internal, Times: 3}, patches: 4, err: internal,
+		},
+		"a lost answer to the patch is detected by a read": {
+			patch: fakecluster.Fault{Err: internal, Committed: true}, patches: 1, err: internal,
+		},
+		"the Binding arrives before the patch, and the pod is bound": {
+			before:  func(env *testEnv) { env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Spec.NodeName = "n1" }) },
+			patches: 1, after: "n1",
+		},
+		"another scheduler binds the pod before the patch": {
+			before:  func(env *testEnv) { env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Spec.NodeName = "n2" }) },
+			patches: 1, err: ErrGone, after: "n2",
+		},
+		"the pod is deleted before the patch": {
+			before: func(env *testEnv) { env.cluster.DeletePod(env.pod) }, patches: 1, err: ErrGone,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runInVirtualTime(t, func(env *testEnv) {
+				env.a.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
+				env.b.Statuses = env.a.Statuses
+				version := env.cluster.Pod(env.pod).ResourceVersion
+				c.patch.Verb = "patch"
+				if c.before != nil {
+					c.patch.Before = func() { c.before(env) }
+				}
+				env.cluster.Inject(lost, c.patch)
+				_, err := env.bindPod()
+				if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+					t.Errorf("error %v, want %v", err, c.err)
+				}
+				patches := strings.Count(strings.Join(env.cluster.TakeCalls(), "\n"), "patch")
+				if patches != c.patches {
+					t.Errorf("%d patches, want %d", patches, c.patches)
+				}
+				if env.assumed() != (c.err == nil) {
+					t.Errorf("assumed: %v", env.assumed())
+				}
+				env.sendLateBinding(version, c.after)
+			})
+		})
+	}
+}
+
+// sendLateBinding sends the lost Binding, and checks that it fails and which node the
+// pod has then.
+func (env *testEnv) sendLateBinding(version, want string) {
+	env.t.Helper()
+	err := env.cluster.CoreV1().Pods(env.pod.Namespace).Bind(env.ctx, &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: env.pod.Name, UID: env.pod.UID, ResourceVersion: version},
+		Target:     v1.ObjectReference{Kind: "Node", Name: "n1"},
+	}, metav1.CreateOptions{})
+	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		env.t.Errorf("the late Binding was answered with %v, want a conflict", err)
+	}
+	var node string
+	if pod := env.cluster.Pod(env.pod); pod != nil {
+		node = pod.Spec.NodeName
+	}
+	if node != want {
+		env.t.Errorf("the pod is on %q, want %q", node, want)
 	}
 }

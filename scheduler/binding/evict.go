@@ -17,27 +17,27 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// evictTries is how often an API server that fails is asked to evict a victim.
+// maxEvictTries is how often one victim is tried to evict while the API server fails.
 const maxEvictTries = 4
 
-// Evicted is how an eviction ended.
+// EvictionResult is the result of carrying out a PreemptionPlan.
 type EvictionResult struct {
-	// Victims is how many were told to go; those that were leaving already, or
-	// on another preemptor's word, are not among them.
+	// Victims is the number of pods that this plan evicted. Pods that were
+	// terminating already, or that another plan evicted, do not count.
 	Victims int
-	// Announced says that the last victim's leaving is still to be heard as
-	// the deletion of an assigned pod, which wakes the preemptor.
+	// DeleteEventExpected says that the event of the last victim's deletion, which
+	// requeues the preemptor, is still to come.
 	DeleteEventExpected bool
-	// Err says why not all victims were told.
+	// Err is why not all victims were evicted.
 	Err error
 }
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=delete,roleName=preemptor-role
 
-// Evict carries a plan out, beside the caller, and calls done once when that
-// has ended and Evicting has forgotten it. Victims are told one after the
-// other; the first failure ends it, since the preemptor must not get its room
-// at the price of victims that do not make any.
+// Evict carries out a plan in the background. It calls done once, when the eviction
+// has ended and Evicting does not report it any more. Victims are evicted one after
+// the other. The first failure ends the eviction: victims must not be evicted when
+// the preemptor does not get enough resources by it.
 func (b *Binding) Evict(ctx context.Context, handle fwk.Handle, plan *framework.PreemptionPlan, done func(EvictionResult)) {
 	var victims []*v1.Pod
 	for _, victim := range plan.Victims {
@@ -49,42 +49,42 @@ func (b *Binding) Evict(ctx context.Context, handle fwk.Handle, plan *framework.
 		done(EvictionResult{DeleteEventExpected: true})
 		return
 	}
-	work := &evictionTask{plan: plan, handle: handle, victims: victims, eviction: b.evictions.begin(plan.Preemptor.UID), done: done}
+	task := &evictionTask{plan: plan, handle: handle, victims: victims, eviction: b.evictions.begin(plan.Preemptor.UID), done: done}
 	b.options.Go(func() {
 		b.clearNominations(ctx, handle, plan)
-		b.runEviction(ctx, work)
+		b.runEviction(ctx, task)
 	})
 }
 
-// evicting is a plan that is being carried out.
+// evictionTask is a plan that is being carried out.
 type evictionTask struct {
 	plan   *framework.PreemptionPlan
 	handle fwk.Handle
-	// victims are those that are still to be told.
+	// victims are those that are still to be evicted.
 	victims  []*v1.Pod
 	eviction *eviction
 	result   EvictionResult
 	done     func(EvictionResult)
 }
 
-// carryOn tells the victims that are left. One that another plan is telling
-// right now is waited for: its preemptor is at work as long, and would
-// otherwise be tried meanwhile, find all as it was, and change its mind.
-func (b *Binding) runEviction(ctx context.Context, work *evictionTask) {
-	for ; len(work.victims) > 0 && work.result.Err == nil; work.victims = work.victims[1:] {
-		if len(work.victims) == 1 {
-			b.evictions.setLast(work.eviction, work.victims[0])
+// runEviction evicts the remaining victims. A victim that another plan is evicting
+// right now is waited for, and the preemptor is not tried as long: it would find the
+// cluster unchanged and choose other victims.
+func (b *Binding) runEviction(ctx context.Context, task *evictionTask) {
+	for ; len(task.victims) > 0 && task.result.Err == nil; task.victims = task.victims[1:] {
+		if len(task.victims) == 1 {
+			b.evictions.setLast(task.eviction, task.victims[0])
 		}
-		if !b.evictNext(ctx, work) {
+		if !b.evictNext(ctx, task) {
 			return
 		}
 	}
-	b.evictions.end(work.plan.Preemptor.UID, work.eviction)
-	work.done(work.result)
+	b.evictions.end(task.plan.Preemptor.UID, task.eviction)
+	task.done(task.result)
 }
 
-// clearNominations ends the nominations of lesser pods for the plan's node:
-// they may not fit there any more, and had better look elsewhere at once.
+// clearNominations removes the nominations of pods with a lower priority for the
+// plan's node. They may not fit there any more and should be tried elsewhere.
 func (b *Binding) clearNominations(ctx context.Context, handle fwk.Handle, plan *framework.PreemptionPlan) {
 	none := ""
 	for _, info := range handle.NominatedPodsForNode(plan.Node) {
@@ -97,19 +97,20 @@ func (b *Binding) clearNominations(ctx context.Context, handle fwk.Handle, plan 
 	}
 }
 
-// evict tells the next victim to go, unless somebody has, and notes in the
-// result how that went. It reports false when somebody is about to: then the
-// work goes on when that has ended, one way or the other.
-func (b *Binding) evictNext(ctx context.Context, work *evictionTask) bool {
-	victim, handle, plan, result := work.victims[0], work.handle, work.plan, &work.result
-	switch b.claim(victim, func() { b.options.Go(func() { b.runEviction(ctx, work) }) }) {
+// evictNext evicts the next victim, unless another plan has, and stores the outcome
+// in the result. It returns false when another plan is evicting the victim right now;
+// the task then continues when that has ended.
+func (b *Binding) evictNext(ctx context.Context, task *evictionTask) bool {
+	victim, handle, plan, result := task.victims[0], task.handle, task.plan, &task.result
+	switch b.claim(victim, func() { b.options.Go(func() { b.runEviction(ctx, task) }) }) {
 	case claimWaits:
 		return false
 	case claimNotNeeded:
 		result.DeleteEventExpected = b.isOnNode(victim)
 		return true
 	}
-	// By UID: the victim's owner may not know of the preemptor's namespace.
+	// The UID, because the victim's owner may not be allowed to know the
+	// preemptor's namespace.
 	note := fmt.Sprintf("Preempted by pod %v on node %v", plan.Preemptor.UID, plan.Node)
 	inMemory, gone := stopInMemory(handle, plan.Plugin, victim), false
 	if inMemory {
@@ -118,8 +119,8 @@ func (b *Binding) evictNext(ctx context.Context, work *evictionTask) bool {
 		gone, result.Err = b.deleteVictim(ctx, plan, victim)
 	}
 	b.evictions.resolveClaim(victim, result.Err == nil, inMemory)
-	// Of one that went by itself the event comes when the cache hears of it, or
-	// it has come.
+	// When the victim went by itself, its deletion event comes with the cache's
+	// update of it, or has come.
 	result.DeleteEventExpected = result.Err == nil && (!gone || b.isOnNode(victim))
 	if gone || result.Err != nil {
 		return true
@@ -130,9 +131,9 @@ func (b *Binding) evictNext(ctx context.Context, work *evictionTask) bool {
 	return true
 }
 
-// stopInMemory cuts the way of a victim short that is not on its node yet, but
-// waits for Permit or in PreBind. It goes back to the queue; for all others
-// that is as good as a deletion.
+// stopInMemory rejects a victim that waits on Permit, or cancels one in PreBind. The
+// victim goes back to the queue, which frees its resources as a deletion does. It
+// returns false for a pod that is at neither point.
 func stopInMemory(handle fwk.Handle, plugin string, victim *v1.Pod) bool {
 	if fault.VictimOnItsWayDeleted {
 		return false
@@ -146,8 +147,9 @@ func stopInMemory(handle fwk.Handle, plugin string, victim *v1.Pod) bool {
 	return false
 }
 
-// remove deletes a victim, and says before in its status why. An API server
-// that fails is asked again, a few times. gone says that the pod went without.
+// deleteVictim sets the DisruptionTarget condition of a victim and deletes it. It
+// tries maxEvictTries times while the API server fails. gone says that the pod was
+// gone already.
 func (b *Binding) deleteVictim(ctx context.Context, plan *framework.PreemptionPlan, victim *v1.Pod) (gone bool, err error) {
 	for try := 1; ; try++ {
 		err = b.deleteVictimOnce(ctx, plan, victim)
@@ -160,19 +162,19 @@ func (b *Binding) deleteVictim(ctx context.Context, plan *framework.PreemptionPl
 	}
 }
 
-// removeNow is one try of remove; the error is ErrGone for a pod that is gone.
+// deleteVictimOnce is one try of deleteVictim. The error is ErrGone for a pod that is
+// gone already.
 func (b *Binding) deleteVictimOnce(ctx context.Context, plan *framework.PreemptionPlan, victim *v1.Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	pods, doing := b.options.Client.CoreV1().Pods(victim.Namespace), "telling a victim why"
+	pods, action := b.options.Client.CoreV1().Pods(victim.Namespace), "patching the status of the victim"
 	patch, err := b.disruptionPatch(plan, victim)
 	if err == nil && patch != nil && !fault.VictimNotToldWhy {
 		_, err = pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	}
 	if err == nil {
-		doing = "deleting a victim"
-		// With its UID, so that a pod re-created under the same name is left
-		// alone.
+		action = "deleting the victim"
+		// The UID protects a pod that was created again under the same name.
 		which := metav1.NewUIDPreconditions(string(victim.UID))
 		if fault.VictimByName {
 			which = nil
@@ -185,24 +187,25 @@ func (b *Binding) deleteVictimOnce(ctx context.Context, plan *framework.Preempti
 	case apierrors.IsNotFound(err):
 		return ErrGone
 	case apierrors.IsConflict(err):
-		// Of its UID or of another write: only the first is an answer.
+		// A conflict of the UID means that the victim is gone, one of another
+		// write does not.
 		if live, readErr := b.getLivePod(ctx, victim); readErr == nil && live == nil {
 			return ErrGone
 		}
 	}
-	return fmt.Errorf("%s, %s/%s: %w", doing, victim.Namespace, victim.Name, err)
+	return fmt.Errorf("%s %s/%s: %w", action, victim.Namespace, victim.Name, err)
 }
 
-// why returns the patch that says why the victim has to go, nil when it says
-// so already. It names no version: others may change a running pod all the
-// time.
+// disruptionPatch returns the patch that sets the DisruptionTarget condition of a
+// victim, nil when the condition is set already. The patch has no resource version,
+// since the status of a running pod may change at any time.
 func (b *Binding) disruptionPatch(plan *framework.PreemptionPlan, victim *v1.Pod) ([]byte, error) {
-	told := &statusUpdate{pod: victim, condition: &v1.PodCondition{
+	update := &statusUpdate{pod: victim, condition: &v1.PodCondition{
 		Type:               v1.DisruptionTarget,
 		Status:             v1.ConditionTrue,
 		Reason:             v1.PodReasonPreemptionByScheduler,
 		Message:            plan.Preemptor.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",
 		ObservedGeneration: victim.Generation,
 	}}
-	return told.patch(podStatus{condition: conditionOf(victim, v1.DisruptionTarget)}, metav1.NewTime(b.options.Clock.Now()))
+	return update.patch(podStatus{condition: conditionOf(victim, v1.DisruptionTarget)}, metav1.NewTime(b.options.Clock.Now()))
 }

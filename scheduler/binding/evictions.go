@@ -10,45 +10,44 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// evictions are the plans that are being carried out. They belong to no
-// generation: a profile that is swapped goes on where the old one was.
+// evictions holds the plans that are being carried out. It belongs to no Generation:
+// after a profile swap the evictions of the old one continue.
 type evictions struct {
 	mu sync.Mutex
-	// underWay is by preemptor.
+	// inProgress holds the evictions by UID of the preemptor.
 	inProgress map[types.UID]*eviction
-	// told are the victims, by UID, that were told to go and are still there.
-	// Another plan may name them again; they are not told twice.
+	// victims are the pods, by UID, that were evicted and still exist. Another
+	// plan that names one of them does not evict it again.
 	victims map[types.UID]claimedVictim
-	// after is what goes on when a victim that is being told has been.
+	// waiters are called when the eviction of a victim has ended, by its UID.
 	waiters map[types.UID][]func()
 }
 
-// claim is what a plan may do about one of its victims.
+// claim says whether a plan is to evict one of its victims.
 type claim int
 
 const (
-	// claimGranted leaves it to the plan to tell the victim.
+	// claimGranted: the plan evicts the victim.
 	claimGranted claim = iota
-	// claimNeedless says that nobody need tell the victim any more.
+	// claimNotNeeded: the victim is terminating, gone or evicted.
 	claimNotNeeded
-	// claimWaits says that another plan is telling the victim right now.
+	// claimWaits: another plan is evicting the victim right now.
 	claimWaits
 )
 
-// told is a victim that was told to go.
+// claimedVictim is a pod that a plan evicts or has evicted.
 type claimedVictim struct {
 	pod *v1.Pod
-	// pending says that it is being told right now.
+	// pending says that it is being evicted right now.
 	pending bool
-	// inMemory says that its way to a node was cut short: it may come again,
-	// in another version, as somebody else's victim.
+	// inMemory says that its binding cycle was stopped. The pod may be a victim
+	// again later, in another version.
 	inMemory bool
 }
 
 // eviction is one plan that is being carried out.
 type eviction struct {
-	// last is the victim that is told to go when all others have been; nil
-	// before that.
+	// last is the last victim, once all others have been evicted; nil before.
 	last *v1.Pod
 }
 
@@ -56,34 +55,34 @@ func newEvictions() *evictions {
 	return &evictions{inProgress: map[types.UID]*eviction{}, victims: map[types.UID]claimedVictim{}, waiters: map[types.UID][]func(){}}
 }
 
-// Evicting says whether victims of the pod with this UID are still being told
-// to go. Once the last one is known to leave, they are not, even if whoever
-// told it does not know yet: the event of its leaving comes once, and must not
-// find the preemptor's door shut.
+// Evicting reports whether victims of the preemptor with this UID are still being
+// evicted. It returns false as soon as the last victim is known to terminate, before
+// the eviction has ended: the event of its deletion comes once, and must find a
+// preemptor that can be requeued.
 func (b *Binding) Evicting(uid types.UID) bool {
 	begun, last := b.evictions.lookUp(uid)
 	return begun && (last == nil || !b.isLeaving(last)) && !fault.TriedWhileVictimsAreTold
 }
 
-// stands says whether a victim counts on its node.
+// isOnNode reports whether a victim counts on its node.
 func (b *Binding) isOnNode(victim *v1.Pod) bool {
-	placed := b.options.Cache.Pod(victim.UID)
-	return placed != nil && placed.Spec.NodeName == victim.Spec.NodeName
+	cached := b.options.Cache.Pod(victim.UID)
+	return cached != nil && cached.Spec.NodeName == victim.Spec.NodeName
 }
 
-// leaves says whether a victim is gone from its node, or about to go.
+// isLeaving reports whether a victim is terminating or not on its node any more.
 func (b *Binding) isLeaving(victim *v1.Pod) bool {
-	placed := b.options.Cache.Pod(victim.UID)
-	return placed == nil || placed.DeletionTimestamp != nil || placed.Spec.NodeName != victim.Spec.NodeName
+	cached := b.options.Cache.Pod(victim.UID)
+	return cached == nil || cached.DeletionTimestamp != nil || cached.Spec.NodeName != victim.Spec.NodeName
 }
 
-// claim says whether the victim is still to be told to go, and notes that it
-// now is. Those who were told and have gone are forgotten. Where another plan is
-// telling it, again is called when that has ended.
+// claim returns what the plan is to do about victim; when it is granted, the claim is
+// recorded. It forgets victims that have gone. When another plan is evicting the
+// victim, again is called when that has ended.
 func (b *Binding) claim(victim *v1.Pod, again func()) claim {
-	for _, t := range b.evictions.cloneVictims() {
-		if b.claimExpired(t) {
-			b.evictions.forget(t)
+	for _, v := range b.evictions.cloneVictims() {
+		if b.claimExpired(v) {
+			b.evictions.forget(v)
 		}
 	}
 	if b.isLeaving(victim) {
@@ -92,22 +91,23 @@ func (b *Binding) claim(victim *v1.Pod, again func()) claim {
 	return b.evictions.claim(victim, again)
 }
 
-// over says whether what was told is of no account any more. A deletion names
-// the pod and no node: one that somebody else bound meanwhile goes all the same.
-func (b *Binding) claimExpired(t claimedVictim) bool {
-	placed := b.options.Cache.Pod(t.pod.UID)
+// claimExpired reports whether a claim is out of date. A deletion names the pod and
+// no node, so that it also covers a victim that another scheduler has bound to
+// another node meanwhile.
+func (b *Binding) claimExpired(v claimedVictim) bool {
+	cached := b.options.Cache.Pod(v.pod.UID)
 	switch {
-	case fault.MovedVictimForgotten && b.isLeaving(t.pod):
+	case fault.MovedVictimForgotten && b.isLeaving(v.pod):
 		return true
-	case t.pending:
+	case v.pending:
 		return false
-	case t.inMemory:
-		return placed != t.pod
+	case v.inMemory:
+		return cached != v.pod
 	}
-	return placed == nil || placed.DeletionTimestamp != nil
+	return cached == nil || cached.DeletionTimestamp != nil
 }
 
-// begin notes that victims of a pod are being evicted.
+// begin records that victims of a pod are being evicted.
 func (e *evictions) begin(preemptor types.UID) *eviction {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -115,49 +115,50 @@ func (e *evictions) begin(preemptor types.UID) *eviction {
 	return e.inProgress[preemptor]
 }
 
-// of says whether victims of a pod are being evicted, and which is the last
-// one, if it is that one's turn.
+// lookUp reports whether victims of a pod are being evicted, and returns the last
+// victim, if only that one is left.
 func (e *evictions) lookUp(preemptor types.UID) (begun bool, last *v1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if under, ok := e.inProgress[preemptor]; ok {
-		return true, under.last
+	if current, ok := e.inProgress[preemptor]; ok {
+		return true, current.last
 	}
 	return false, nil
 }
 
-// turnTo notes that the last victim is about to be told to go.
-func (e *evictions) setLast(under *eviction, last *v1.Pod) {
+// setLast records the last victim before it is evicted.
+func (e *evictions) setLast(current *eviction, last *v1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	under.last = last
+	current.last = last
 }
 
-// end forgets what begin noted, unless a newer eviction has taken its place.
-func (e *evictions) end(preemptor types.UID, under *eviction) {
+// end removes what begin recorded, unless a newer eviction has replaced it.
+func (e *evictions) end(preemptor types.UID, current *eviction) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.inProgress[preemptor] == under {
+	if e.inProgress[preemptor] == current {
 		delete(e.inProgress, preemptor)
 	}
 }
 
+// cloneVictims returns a copy of victims.
 func (e *evictions) cloneVictims() map[types.UID]claimedVictim {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return maps.Clone(e.victims)
 }
 
-// forget drops what was noted of a victim, unless it was noted anew.
-func (e *evictions) forget(t claimedVictim) {
+// forget removes a claim, unless it was replaced.
+func (e *evictions) forget(v claimedVictim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.victims[t.pod.UID] == t {
-		delete(e.victims, t.pod.UID)
+	if e.victims[v.pod.UID] == v {
+		delete(e.victims, v.pod.UID)
 	}
 }
 
-// claim notes that a victim is being told, or what is to go on once it has been.
+// claim records a claim of victim, or again as its waiter.
 func (e *evictions) claim(victim *v1.Pod, again func()) claim {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -172,18 +173,18 @@ func (e *evictions) claim(victim *v1.Pod, again func()) claim {
 	return claimNotNeeded
 }
 
-// claimed notes what became of a claim: whether the victim was told at all,
-// and whether in memory only.
-func (e *evictions) resolveClaim(victim *v1.Pod, was, inMemory bool) {
+// resolveClaim records whether victim was evicted, and whether in memory only, and
+// calls those that waited for it.
+func (e *evictions) resolveClaim(victim *v1.Pod, evicted, inMemory bool) {
 	e.mu.Lock()
 	delete(e.victims, victim.UID)
-	if was {
+	if evicted {
 		e.victims[victim.UID] = claimedVictim{pod: victim, inMemory: inMemory}
 	}
-	after := e.waiters[victim.UID]
+	waiters := e.waiters[victim.UID]
 	delete(e.waiters, victim.UID)
 	e.mu.Unlock()
-	for _, again := range after {
+	for _, again := range waiters {
 		again()
 	}
 }

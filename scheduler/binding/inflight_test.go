@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-// slowServer answers when it is told to, and counts who waits for that.
+// slowServer answers when the test says so, and counts the requests that wait.
 type slowServer struct {
 	answer chan struct{}
 	inside atomic.Int32
@@ -42,7 +42,7 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 		for _, want := range []int32{2, 2, 2, 2, 1, 0} {
 			synctest.Wait()
 			if n := api.inside.Load(); n != want {
-				t.Errorf("%d requests are under way, want %d", n, want)
+				t.Errorf("%d requests are in flight, want %d", n, want)
 			}
 			if want > 0 {
 				api.answer <- struct{}{}

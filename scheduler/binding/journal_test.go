@@ -13,12 +13,11 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// ledger is a Journal that writes down, among the calls of the cluster, what it is
-// asked.
+// fakeJournal is a Journal that records its calls among the requests to the cluster.
 type fakeJournal struct {
 	env *testEnv
 	err error
-	// held are the pods in it.
+	// entries are the pods in it.
 	entries map[types.UID]bool
 }
 
@@ -39,37 +38,37 @@ func (l *fakeJournal) Release(uid types.UID) {
 
 func (l *fakeJournal) Forget(uid types.UID) { l.Release(uid) }
 
-// refusedBefore lets the pod say that it is not scheduled.
-func markNotScheduled(w *testEnv) {
-	w.cluster.UpdatePod(w.pod, func(p *v1.Pod) {
+// markNotScheduled sets PodScheduled=False in the API server.
+func markNotScheduled(env *testEnv) {
+	env.cluster.UpdatePod(env.pod, func(p *v1.Pod) {
 		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
 	})
 }
 
 func TestBindingsAreCommittedToTheJournal(t *testing.T) {
-	known := func(w *testEnv) { markNotScheduled(w); w.pod = w.cluster.Pod(w.pod) }
+	known := func(env *testEnv) { markNotScheduled(env); env.pod = env.cluster.Pod(env.pod) }
 	lost := fakecluster.Fault{Verb: "bind", Err: internal}
-	for sentence, c := range map[string]struct {
-		before func(w *testEnv)
+	for name, c := range map[string]struct {
+		before func(env *testEnv)
 		faults []fakecluster.Fault
-		refuse error // what the journal answers
+		refuse error // what Commit returns
 		calls  []string
 		err    error
 		held   bool
 	}{
-		"a pod that carries no refusal is not": {
+		"a pod without PodScheduled=False is not committed": {
 			calls: []string{"bind web n1"},
 		},
-		"a pod whose status is unknown, since a leader took it over, is not": {
-			before: func(w *testEnv) {
-				w.cluster.UpdatePod(w.pod, func(p *v1.Pod) {
+		"a pod with PodScheduled=Unknown, which a new leader fenced, is not committed": {
+			before: func(env *testEnv) {
+				env.cluster.UpdatePod(env.pod, func(p *v1.Pod) {
 					p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionUnknown, Reason: reasonLeaderHandover}}
 				})
-				w.pod = w.cluster.Pod(w.pod)
+				env.pod = env.cluster.Pod(env.pod)
 			},
 			calls: []string{"bind web n1"},
 		},
-		"a pod that carries one is, before it is bound": {
+		"a pod with PodScheduled=False is committed before it is bound": {
 			before: known,
 			calls:  []string{"commit default/web", "bind web n1", "release default/web"},
 		},
@@ -77,18 +76,18 @@ func TestBindingsAreCommittedToTheJournal(t *testing.T) {
 			before: known, refuse: errBroken,
 			calls: []string{"commit default/web"}, err: errBroken,
 		},
-		"a refusal of our own, which the informer does not show yet, counts": {
-			before: func(w *testEnv) {
-				w.SetNotScheduled(w.pod, v1.PodReasonUnschedulable, "no room", nil)
+		"a condition of our own that the informer does not show yet counts": {
+			before: func(env *testEnv) {
+				env.SetNotScheduled(env.pod, v1.PodReasonUnschedulable, "no node fits", nil)
 				synctest.Wait()
 			},
 			calls: []string{"commit default/web", "bind web n1", "release default/web"},
 		},
-		"a refusal that only a conflict tells of counts": {
+		"a condition that only a conflict shows counts": {
 			before: markNotScheduled,
 			calls:  []string{"bind web n1", "get web", "commit default/web", "bind web n1", "release default/web"},
 		},
-		"and where that is not committed, the pod is not bound": {
+		"when the commit after a conflict fails, the pod is not bound": {
 			before: markNotScheduled, refuse: errBroken,
 			calls: []string{"bind web n1", "get web", "commit default/web"}, err: errBroken,
 		},
@@ -96,44 +95,44 @@ func TestBindingsAreCommittedToTheJournal(t *testing.T) {
 			before: known, faults: []fakecluster.Fault{lost},
 			calls: []string{"commit default/web", "bind web n1", "get web", "bind web n1", "release default/web"},
 		},
-		"a refusal for good ends it": {
+		"a forbidden Binding ends the entry": {
 			before: known, faults: []fakecluster.Fault{{Verb: "bind", Err: forbidden}},
 			calls: []string{"commit default/web", "bind web n1", "release default/web"}, err: forbidden,
 		},
-		"a Binding that was given up is closed before the pod leaves the journal": {
+		"a lost Binding is invalidated before the pod leaves the journal": {
 			before: known, faults: []fakecluster.Fault{{Verb: "bind", Err: internal, Times: maxRebinds + 1}, {Verb: "patch", Err: internal, Committed: true}},
 			calls: []string{"commit default/web", "bind web n1", "get web", "bind web n1", "get web", "bind web n1", "get web", "bind web n1", "get web",
 				"bind web n1", "get web", "bind web n1", "get web", "get web", "release default/web"},
 			err: internal,
 		},
-		"nobody knows what became of it when the process ends: it stays": {
-			before: func(w *testEnv) {
-				known(w)
+		"the entry stays when the process ends with an unknown outcome": {
+			before: func(env *testEnv) {
+				known(env)
 				var end context.CancelFunc
-				w.ctx, end = context.WithCancel(w.ctx)
-				w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: internal}, fakecluster.Fault{Verb: "get", Err: internal, Before: end})
+				env.ctx, end = context.WithCancel(env.ctx)
+				env.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: internal}, fakecluster.Fault{Verb: "get", Err: internal, Before: end})
 			},
 			calls: []string{"commit default/web", "bind web n1", "get web"}, err: context.Canceled, held: true,
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			runInVirtualTime(t, func(w *testEnv) {
-				l := &fakeJournal{env: w, err: c.refuse, entries: map[types.UID]bool{}}
-				w.options.Journal = l
-				w.a.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
-				w.b.Statuses = w.a.Statuses
+		t.Run(name, func(t *testing.T) {
+			runInVirtualTime(t, func(env *testEnv) {
+				l := &fakeJournal{env: env, err: c.refuse, entries: map[types.UID]bool{}}
+				env.options.Journal = l
+				env.a.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
+				env.b.Statuses = env.a.Statuses
 				if c.before != nil {
-					c.before(w)
+					c.before(env)
 				}
-				w.cluster.Inject(c.faults...)
-				w.calls() // of what came before
-				_, err := w.bindPod()
-				wantLines(t, "calls", w.calls(), c.calls...)
+				env.cluster.Inject(c.faults...)
+				env.calls() // drop the calls of the setup
+				_, err := env.bindPod()
+				wantLines(t, "calls", env.calls(), c.calls...)
 				if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 					t.Errorf("error %v, want %v", err, c.err)
 				}
-				if l.entries[w.pod.UID] != c.held {
-					t.Errorf("the journal holds the pod: %v, want %v", l.entries[w.pod.UID], c.held)
+				if l.entries[env.pod.UID] != c.held {
+					t.Errorf("the journal holds the pod: %v, want %v", l.entries[env.pod.UID], c.held)
 				}
 			})
 		})
@@ -141,11 +140,11 @@ func TestBindingsAreCommittedToTheJournal(t *testing.T) {
 }
 
 func TestAPodThatIsGoneLeavesTheJournal(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
-		l := &fakeJournal{env: w, entries: map[types.UID]bool{w.pod.UID: true}}
-		w.options.Journal = l
-		w.Forget(w.pod.UID)
-		if l.entries[w.pod.UID] {
+	runInVirtualTime(t, func(env *testEnv) {
+		l := &fakeJournal{env: env, entries: map[types.UID]bool{env.pod.UID: true}}
+		env.options.Journal = l
+		env.Forget(env.pod.UID)
+		if l.entries[env.pod.UID] {
 			t.Error("the journal holds a pod that is gone")
 		}
 	})

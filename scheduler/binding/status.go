@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Refuse writes that a pod is not scheduled, and why. nominated, where it is
-// not nil, replaces status.nominatedNodeName. Nothing is written when the pod
-// says so already.
+// SetNotScheduled writes PodScheduled=False with reason and message into the pod's
+// status, and nominated, where it is not nil, into status.nominatedNodeName. It
+// returns at once; a worker writes, and only what the pod does not have yet.
 func (b *Binding) SetNotScheduled(pod *v1.Pod, reason, message string, nominated *string) {
 	b.status.add(&statusUpdate{pod: pod, nominated: nominated, condition: notScheduledCondition(pod, reason, message)})
 }
@@ -26,33 +26,32 @@ func notScheduledCondition(pod *v1.Pod, reason, message string) *v1.PodCondition
 	}
 }
 
-// mark writes at once that binding a pod failed, if the pod is still at the
-// given resource version, which it is not any more afterwards: message must be
-// one that it does not carry yet. It waits until no other patch of the pod is under
-// way.
+// writeBindFailure writes at once that binding the pod failed, if the pod is still at
+// the given resource version, so that the pod gets another one: message must differ
+// from the pod's present one. It waits until no other patch of the pod is in flight.
 func (w *statusWriter) writeBindFailure(ctx context.Context, pod *v1.Pod, version, message string) error {
-	n := &statusUpdate{pod: pod, condition: notScheduledCondition(pod, v1.PodReasonSchedulerError, message)}
-	patch, err := n.patch(podStatus{version: version}, metav1.NewTime(w.options.Clock.Now()))
+	u := &statusUpdate{pod: pod, condition: notScheduledCondition(pod, v1.PodReasonSchedulerError, message)}
+	patch, err := u.patch(podStatus{version: version}, metav1.NewTime(w.options.Clock.Now()))
 	if err != nil {
 		return err
 	}
 	w.patchExclusively(pod, func() podStatus {
-		var marked *v1.Pod
-		marked, err = w.options.Client.CoreV1().Pods(pod.Namespace).
+		var patched *v1.Pod
+		patched, err = w.options.Client.CoreV1().Pods(pod.Namespace).
 			Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err != nil {
 			return podStatus{}
 		}
-		return podStatusOf(w.options.applyTransform(marked))
+		return podStatusOf(w.options.applyTransform(patched))
 	})
 	return err
 }
 
-// Told is closed once the status of every pod says what it is to say, as far as
-// the API server takes it.
+// StatusFlushed returns a channel that is closed when no status update is pending or
+// in flight. Updates that the API server rejects are dropped.
 func (b *Binding) StatusFlushed() <-chan struct{} { return b.status.flushed() }
 
-// Forget drops what is remembered of a pod that is gone or bound.
+// Forget drops what is held of a pod that is gone or bound.
 func (b *Binding) Forget(uid types.UID) {
 	b.status.forget(uid)
 	if b.options.Journal != nil {
@@ -60,35 +59,35 @@ func (b *Binding) Forget(uid types.UID) {
 	}
 }
 
-// Observe says which version of a pod without a node the informer delivered.
+// Observe takes in a version of a pod without a node that the informer delivered.
 func (b *Binding) Observe(pod *v1.Pod) { b.status.observe(pod) }
 
-// news is what is to be written into a pod's status.
+// statusUpdate is what is to be written into a pod's status.
 type statusUpdate struct {
 	pod       *v1.Pod
 	condition *v1.PodCondition
 	nominated *string
-	// tries is how often the news was sent in vain.
+	// tries is how often the update failed to be sent.
 	tries int
 }
 
-// merge adds older news that n says nothing about.
-func (n *statusUpdate) merge(older *statusUpdate) {
-	if n.condition == nil {
-		n.condition = older.condition
+// merge takes from older what u does not set.
+func (u *statusUpdate) merge(older *statusUpdate) {
+	if u.condition == nil {
+		u.condition = older.condition
 	}
-	if n.nominated == nil {
-		n.nominated = older.nominated
+	if u.nominated == nil {
+		u.nominated = older.nominated
 	}
 }
 
-// view is what Berth knows of a pod's status: from the informer, or from the
-// answer to a patch that the informer has not caught up with.
+// podStatus is what is known of a pod's status: from the informer, or from the answer
+// to a patch that the informer has not delivered yet.
 type podStatus struct {
 	version   string
 	nominated string
 	condition *v1.PodCondition
-	// like reads to scheduling as the pod does at version.
+	// pod equals the pod at version in what scheduling reads.
 	pod *v1.Pod
 }
 
@@ -96,7 +95,7 @@ func podStatusOf(pod *v1.Pod) podStatus {
 	return podStatus{version: pod.ResourceVersion, nominated: pod.Status.NominatedNodeName, condition: conditionOf(pod, v1.PodScheduled), pod: pod}
 }
 
-// sharing lets go of a second copy of pod, which is held anyway.
+// sharePod drops a second copy of pod when both are equal for scheduling.
 func (v podStatus) sharePod(pod *v1.Pod) podStatus {
 	if v.pod != nil && sameForScheduling(pod, v.pod) {
 		v.pod = pod
@@ -104,8 +103,7 @@ func (v podStatus) sharePod(pod *v1.Pod) podStatus {
 	return v
 }
 
-// replacedBy returns the view of a pod that the informer delivered where that is not
-// older.
+// updatedBy returns the status of the delivered pod, unless that is older.
 func (v podStatus) updatedBy(delivered *v1.Pod) podStatus {
 	if newerVersion(delivered.ResourceVersion, v.version) == delivered.ResourceVersion {
 		return podStatusOf(delivered)
@@ -113,20 +111,20 @@ func (v podStatus) updatedBy(delivered *v1.Pod) podStatus {
 	return v
 }
 
-// patch returns the strategic merge patch that turns what is there into n, nil
-// when it is there already. It carries the UID, so that a pod re-created under
-// the same name is left alone, and the version, so that a pod that somebody
-// bound meanwhile is not told that it is not scheduled.
-func (n *statusUpdate) patch(there podStatus, now metav1.Time) ([]byte, error) {
+// patch returns the strategic merge patch that changes current into u, nil when there
+// is nothing to change. It carries the UID, which protects a pod that was created
+// again under the same name, and the resource version, so that a pod which another
+// scheduler has bound does not get PodScheduled=False.
+func (u *statusUpdate) patch(current podStatus, now metav1.Time) ([]byte, error) {
 	status := map[string]any{}
-	if n.nominated != nil && *n.nominated != there.nominated {
-		status["nominatedNodeName"] = *n.nominated
-		if *n.nominated == "" {
+	if u.nominated != nil && *u.nominated != current.nominated {
+		status["nominatedNodeName"] = *u.nominated
+		if *u.nominated == "" {
 			status["nominatedNodeName"] = nil
 		}
 	}
-	if n.condition != nil {
-		c, old := *n.condition, there.condition
+	if u.condition != nil {
+		c, old := *u.condition, current.condition
 		c.LastTransitionTime = now
 		if old != nil && old.Status == c.Status {
 			c.LastTransitionTime = old.LastTransitionTime
@@ -138,9 +136,9 @@ func (n *statusUpdate) patch(there podStatus, now metav1.Time) ([]byte, error) {
 	if len(status) == 0 {
 		return nil, nil
 	}
-	metadata := map[string]any{"uid": n.pod.UID}
-	if there.version != "" {
-		metadata["resourceVersion"] = there.version
+	metadata := map[string]any{"uid": u.pod.UID}
+	if current.version != "" {
+		metadata["resourceVersion"] = current.version
 	}
 	return json.Marshal(map[string]any{"metadata": metadata, "status": status})
 }

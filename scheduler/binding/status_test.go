@@ -1,21 +1,30 @@
 package binding
 
 import (
+	"encoding/json"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	clock "k8s.io/utils/clock/testing"
 
+	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/test/fakecluster"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/probe"
 )
 
-// condition is the stored pod's PodScheduled, as "status reason message".
-func (w *testEnv) condition() string {
-	pod := w.cluster.Pod(w.pod)
+// condition returns PodScheduled of the pod in the API server, as "status reason
+// message".
+func (env *testEnv) condition() string {
+	pod := env.cluster.Pod(env.pod)
 	if pod == nil {
 		return "gone"
 	}
@@ -25,171 +34,171 @@ func (w *testEnv) condition() string {
 	return "none"
 }
 
-// news are histories of what is said about the pod, the patches that are sent,
-// and the condition that comes of it.
+// statusTests are histories of status updates, the requests that they cause, and the
+// condition at the end.
 var statusTests = map[string]struct {
-	history   func(w *testEnv)
+	history   func(env *testEnv)
 	calls     []string
 	condition string
 	nominated string
 }{
-	"a refusal is written": {
-		history:   func(w *testEnv) { w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil) },
+	"a condition is written": {
+		history:   func(env *testEnv) { env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil) },
 		calls:     []string{"patch web"},
-		condition: "False Unschedulable no room",
+		condition: "False Unschedulable no node fits",
 	},
-	"the same again is not, even before the informer has seen the first": {
-		history: func(w *testEnv) {
-			w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+	"the same condition is not written again, even before the informer delivers the first": {
+		history: func(env *testEnv) {
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 			synctest.Wait()
-			w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 		},
 		calls:     []string{"patch web"},
-		condition: "False Unschedulable no room",
+		condition: "False Unschedulable no node fits",
 	},
-	"another message is": {
-		history: func(w *testEnv) {
-			w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+	"another message is written": {
+		history: func(env *testEnv) {
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 			synctest.Wait()
-			w.SetNotScheduled(w.pod, "Unschedulable", "no room at all", nil)
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits at all", nil)
 		},
 		calls:     []string{"patch web", "patch web"},
-		condition: "False Unschedulable no room at all",
+		condition: "False Unschedulable no node fits at all",
 	},
-	"of much news during a patch only the last is sent": {
-		history: func(w *testEnv) {
-			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
+	"of several updates during a patch only the last is sent": {
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
 				for _, message := range []string{"two", "three", "four"} {
-					w.SetNotScheduled(w.pod, "Unschedulable", message, nil)
+					env.SetNotScheduled(env.pod, "Unschedulable", message, nil)
 				}
 			}})
-			w.SetNotScheduled(w.pod, "Unschedulable", "one", nil)
+			env.SetNotScheduled(env.pod, "Unschedulable", "one", nil)
 		},
 		calls:     []string{"patch web", "patch web"},
 		condition: "False Unschedulable four",
 	},
-	"news that comes while a new leader marks the pod follows": {
-		history: func(w *testEnv) {
-			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
-				w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+	"an update during the fencing of the pod follows it": {
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
+				env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 				synctest.Wait()
 			}})
-			w.FencePods(w.ctx, []*v1.Pod{w.pod}, 3)
+			env.FencePods(env.ctx, []*v1.Pod{env.pod}, 3)
 		},
 		calls:     []string{"patch web", "patch web"},
-		condition: "False Unschedulable no room",
+		condition: "False Unschedulable no node fits",
 	},
-	"news of another kind is sent together": {
-		history: func(w *testEnv) {
-			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
-				w.SetNotScheduled(w.pod, "Unschedulable", "two", nil)
-				w.status.nominate(w.pod, "n7")
+	"updates of condition and nomination are sent together": {
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
+				env.SetNotScheduled(env.pod, "Unschedulable", "two", nil)
+				env.status.nominate(env.pod, "n7")
 			}})
-			w.SetNotScheduled(w.pod, "Unschedulable", "one", nil)
+			env.SetNotScheduled(env.pod, "Unschedulable", "one", nil)
 		},
 		calls:     []string{"patch web", "patch web"},
 		condition: "False Unschedulable two", nominated: "n7",
 	},
-	"a nomination is taken back although the informer never saw it": {
-		history: func(w *testEnv) {
-			w.status.nominate(w.pod, "n7")
+	"a nomination is removed although the informer never delivered it": {
+		history: func(env *testEnv) {
+			env.status.nominate(env.pod, "n7")
 			synctest.Wait()
 			none := ""
-			w.SetNotScheduled(w.pod, "SchedulerError", "broken", &none)
+			env.SetNotScheduled(env.pod, "SchedulerError", "broken", &none)
 		},
 		calls:     []string{"patch web", "patch web"},
 		condition: "False SchedulerError broken",
 	},
-	"a patch that fails is sent again": {
-		history: func(w *testEnv) {
-			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Times: 3})
-			w.SetNotScheduled(w.pod, "ProfilePaused", "paused", nil)
+	"a failed patch is sent again": {
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Times: 3})
+			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
 		},
 		calls:     []string{"patch web", "patch web", "patch web", "patch web"},
 		condition: "False ProfilePaused paused",
 	},
-	"a patch that is forbidden is not": {
-		history: func(w *testEnv) {
-			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: forbidden, Times: 3})
-			w.SetNotScheduled(w.pod, "ProfilePaused", "paused", nil)
+	"a forbidden patch is not sent again": {
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: forbidden, Times: 3})
+			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
 		},
 		calls:     []string{"patch web"},
 		condition: "none",
 	},
-	"a pod that somebody changed is read and told": {
-		history: func(w *testEnv) {
-			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
-			w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+	"a pod that others changed is read and patched": {
+		history: func(env *testEnv) {
+			env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 		},
 		calls:     []string{"patch web", "get web", "patch web"},
-		condition: "False Unschedulable no room",
+		condition: "False Unschedulable no node fits",
 	},
-	"a pod that somebody bound is never told that it is not scheduled": {
-		history: func(w *testEnv) {
-			w.cluster.UpdatePod(w.pod, func(p *v1.Pod) {
+	"a pod that another scheduler bound does not get PodScheduled=False": {
+		history: func(env *testEnv) {
+			env.cluster.UpdatePod(env.pod, func(p *v1.Pod) {
 				p.Spec.NodeName = "n9"
 				p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}
 			})
-			w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 		},
 		calls:     []string{"patch web", "get web"},
 		condition: "True  ",
 	},
-	"a pod that is gone is let go": {
-		history: func(w *testEnv) {
-			w.cluster.DeletePod(w.pod)
-			w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+	"a deleted pod is not patched again": {
+		history: func(env *testEnv) {
+			env.cluster.DeletePod(env.pod)
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 		},
 		calls:     []string{"patch web"},
 		condition: "gone",
 	},
 	"another pod of the same name is left alone": {
-		history: func(w *testEnv) {
-			w.cluster.DeletePod(w.pod)
-			w.cluster.Apply(fixture.Pod("web").UID("another").Obj())
-			w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+		history: func(env *testEnv) {
+			env.cluster.DeletePod(env.pod)
+			env.cluster.Apply(fixture.Pod("web").UID("another").Obj())
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 		},
 		calls:     []string{"patch web", "get web"},
 		condition: "none",
 	},
-	"a bind drops news that was not sent": {
-		history: func(w *testEnv) {
-			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
-				w.SetNotScheduled(w.pod, "Unschedulable", "late news", nil)
+	"a bind drops the pending update": {
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
+				env.SetNotScheduled(env.pod, "Unschedulable", "late update", nil)
 				time.Sleep(time.Minute)
 			}})
-			w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 			synctest.Wait()
-			if _, err := w.bindPod(); err != nil {
-				w.t.Error(err)
+			if _, err := env.bindPod(); err != nil {
+				env.t.Error(err)
 			}
 		},
 		calls:     []string{"patch web", "bind web n1"},
 		condition: "True  ",
 	},
-	"a bind waits for the patch that is under way": {
-		history: func(w *testEnv) {
-			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() { time.Sleep(time.Minute) }})
-			w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+	"a bind waits for the patch in flight": {
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() { time.Sleep(time.Minute) }})
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 			synctest.Wait()
 			begin := time.Now()
-			if _, err := w.bindPod(); err != nil {
-				w.t.Error(err)
+			if _, err := env.bindPod(); err != nil {
+				env.t.Error(err)
 			}
 			if waited := time.Since(begin); waited != time.Minute {
-				w.t.Errorf("the bind waited %v, want a minute", waited)
+				env.t.Errorf("the bind waited %v, want a minute", waited)
 			}
 		},
 		calls:     []string{"patch web", "bind web n1"},
 		condition: "True  ",
 	},
 	"a patch that fails during a bind is not sent again": {
-		history: func(w *testEnv) {
-			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Before: func() { time.Sleep(time.Minute) }})
-			w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Before: func() { time.Sleep(time.Minute) }})
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 			synctest.Wait()
-			if _, err := w.bindPod(); err != nil {
-				w.t.Error(err)
+			if _, err := env.bindPod(); err != nil {
+				env.t.Error(err)
 			}
 			time.Sleep(time.Hour)
 		},
@@ -199,24 +208,24 @@ var statusTests = map[string]struct {
 }
 
 func TestStatus(t *testing.T) {
-	for sentence, c := range statusTests {
-		t.Run(sentence, func(t *testing.T) {
-			runInVirtualTime(t, func(w *testEnv) {
-				w.a.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
-				w.b.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
-				c.history(w)
-				time.Sleep(time.Hour) // virtual: whatever is tried again is over
-				wantLines(t, "calls", w.cluster.TakeCalls(), c.calls...)
-				if got := w.condition(); got != c.condition {
+	for name, c := range statusTests {
+		t.Run(name, func(t *testing.T) {
+			runInVirtualTime(t, func(env *testEnv) {
+				env.a.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
+				env.b.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
+				c.history(env)
+				time.Sleep(time.Hour) // virtual: all retries have ended
+				wantLines(t, "calls", env.cluster.TakeCalls(), c.calls...)
+				if got := env.condition(); got != c.condition {
 					t.Errorf("condition %q, want %q", got, c.condition)
 				}
-				if pod := w.cluster.Pod(w.pod); pod != nil && pod.Status.NominatedNodeName != c.nominated {
+				if pod := env.cluster.Pod(env.pod); pod != nil && pod.Status.NominatedNodeName != c.nominated {
 					t.Errorf("nominated %q, want %q", pod.Status.NominatedNodeName, c.nominated)
 				}
-				w.Forget(w.pod.UID)
-				s := w.status
+				env.Forget(env.pod.UID)
+				s := env.status
 				if n := len(s.known) + len(s.pending) + len(s.inFlight) + s.workers; n != 0 {
-					t.Errorf("%d things are remembered of a pod that was forgotten", n)
+					t.Errorf("%d items are held of a forgotten pod", n)
 				}
 			})
 		})
@@ -224,27 +233,27 @@ func TestStatus(t *testing.T) {
 }
 
 func TestForgetDuringAPatchLeavesNothing(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
-		w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() { w.Forget(w.pod.UID) }})
-		w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+	runInVirtualTime(t, func(env *testEnv) {
+		env.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() { env.Forget(env.pod.UID) }})
+		env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 		synctest.Wait()
-		if n := len(w.status.known); n != 0 {
-			t.Error("the answer to a patch is remembered of a pod that was forgotten")
+		if n := len(env.status.known); n != 0 {
+			t.Error("the answer to a patch is held of a forgotten pod")
 		}
 	})
 }
 
 func TestAConditionKeepsTheTimeOfItsTransition(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
+	runInVirtualTime(t, func(env *testEnv) {
 		before := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
-		w.cluster.UpdatePod(w.pod, func(p *v1.Pod) {
+		env.cluster.UpdatePod(env.pod, func(p *v1.Pod) {
 			p.Generation = 3
 			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, LastTransitionTime: before}}
 		})
-		w.pod = w.cluster.Pod(w.pod)
-		w.SetNotScheduled(w.pod, "Unschedulable", "no room", nil)
+		env.pod = env.cluster.Pod(env.pod)
+		env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 		synctest.Wait()
-		c := conditionOf(w.cluster.Pod(w.pod), v1.PodScheduled)
+		c := conditionOf(env.cluster.Pod(env.pod), v1.PodScheduled)
 		if !c.LastTransitionTime.Equal(&before) || c.ObservedGeneration != 3 {
 			t.Errorf("since %v for generation %d, want %v and 3", c.LastTransitionTime, c.ObservedGeneration, before)
 		}
@@ -252,22 +261,62 @@ func TestAConditionKeepsTheTimeOfItsTransition(t *testing.T) {
 }
 
 func TestStatusWorkersAreLimited(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
+	runInVirtualTime(t, func(env *testEnv) {
 		most := 0
 		for i := range 50 {
 			pod := fixture.Pod("web-" + string(rune('A'+i))).Obj()
-			w.cluster.Apply(pod)
-			w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
-				w.status.mu.Lock()
-				most = max(most, len(w.status.inFlight))
-				w.status.mu.Unlock()
+			env.cluster.Apply(pod)
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() {
+				env.status.mu.Lock()
+				most = max(most, len(env.status.inFlight))
+				env.status.mu.Unlock()
 				time.Sleep(time.Second)
 			}})
-			w.SetNotScheduled(w.cluster.Pod(pod), "Unschedulable", "no room", nil)
+			env.SetNotScheduled(env.cluster.Pod(pod), "Unschedulable", "no node fits", nil)
 		}
 		time.Sleep(time.Hour)
-		if calls := w.cluster.TakeCalls(); len(calls) != 50 || most != maxStatusWorkers {
+		if calls := env.cluster.TakeCalls(); len(calls) != 50 || most != maxStatusWorkers {
 			t.Errorf("%d patches, at most %d at a time, want 50 and %d", len(calls), most, maxStatusWorkers)
 		}
 	})
+}
+
+// The informer delivers our own writes late: until then its version of the pod must
+// not decide what there is to write.
+func TestAStatusIsWrittenAgainWhenTheInformerLagsBehind(t *testing.T) {
+	tests := map[string]struct {
+		version string // of the pod that the second writer knows; the first write makes it 8
+		want    []string
+	}{
+		"a version from before the first write does not count": {version: "7", want: []string{"Unschedulable", "ProfilePaused"}},
+		"a newer version with the condition needs no write":    {version: "9", want: []string{"Unschedulable"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var written []string
+			client := fake.NewClientset()
+			client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				var pod v1.Pod
+				if err := json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), &pod); err != nil {
+					return true, nil, err
+				}
+				written = append(written, pod.Status.Conditions[0].Reason)
+				pod.ResourceVersion = strconv.Itoa(7 + len(written))
+				return true, &pod, nil
+			})
+			b := New(Options{
+				Client: client, Cache: cache.New(), Clock: clock.NewFakeClock(fixture.Pod("p").Obj().CreationTimestamp.Time),
+				Go: func(work func()) { work() },
+			})
+			paused := fixture.Pod("shop/web").Mutate(func(pod *v1.Pod) {
+				pod.ResourceVersion = "7"
+				pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "ProfilePaused"}}
+			})
+			b.SetNotScheduled(paused.Obj(), v1.PodReasonUnschedulable, "0/0 nodes are available", nil)
+			b.SetNotScheduled(paused.Mutate(func(pod *v1.Pod) { pod.ResourceVersion = tc.version }).Obj(), "ProfilePaused", "", nil)
+			if diff := cmp.Diff(tc.want, written); diff != "" {
+				t.Errorf("reasons written (-want,+got):\n%s", diff)
+			}
+		})
+	}
 }

@@ -1,11 +1,11 @@
-// Package cache holds what is where, including what is only assumed: nodes,
-// the pods on them, images, nominations.
+// Package cache holds the cluster state that scheduling reads: nodes, the pods
+// assigned to them, images and nominations. Assumed pods count as assigned.
 //
-// Informers and bindings report changes from any goroutine; a change is noted
-// and takes effect in Refresh, which the loop calls once before each attempt.
-// Refresh is the only place where the state that plugins see moves, so that
-// Reserve and Permit of a pod still see the cluster without it, as the
-// framework's contract promises.
+// Event handlers and binding report changes from any goroutine. The cache
+// records each change as a delta and applies it in UpdateSnapshot, which the
+// scheduling loop calls once before each attempt. What plugins see changes only
+// there, so that Reserve and Permit of a pod see the cluster without that pod,
+// as the contract of k8s.io/kube-scheduler/framework promises.
 package cache
 
 import (
@@ -22,32 +22,34 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Cache is the one writer of what is where. All methods but Refresh may be
-// called from any goroutine; Refresh and the Snapshot it returns belong to the
-// loop.
+// Cache is the only writer of the cluster state. Every method is safe for
+// concurrent use but UpdateSnapshot, ReplaceNodeInfos and Snapshot: those, and
+// the Snapshot that they return, belong to the scheduling loop.
 type Cache struct {
 	Nominator
 
 	mu sync.Mutex
-	// placed holds every pod that has a node, by UID: assumed or confirmed.
+	// podStates holds every pod that has a node, assumed or assigned in the
+	// API server, by UID.
 	podStates map[types.UID]*podState
-	// deltas are the changes since the last Refresh, oldest first.
+	// deltas are the changes since the last UpdateSnapshot, oldest first.
 	deltas      []delta
 	spareDeltas []delta
 	versions    ResourceVersions
 
 	snapshot *Snapshot
-	// nodes is how many the snapshot holds, for those who may not read it.
+	// nodeCount is the number of nodes in the snapshot, for readers outside the
+	// scheduling loop.
 	nodeCount atomic.Int64
 }
 
-// placed is a pod that has a node.
+// podState is a pod that has a node.
 type podState struct {
 	info    *framework.PodInfo
 	assumed bool
 }
 
-// delta is one change of what is where. Exactly one field is set.
+// delta is one change of the cluster state. Exactly one field is set.
 type delta struct {
 	setNode       *v1.Node
 	removeNode    string
@@ -65,15 +67,16 @@ func New() *Cache {
 	}
 }
 
-// NewScanning returns an empty cache that counts pods by looking at all of them
-// each time: slow, and what the counts of others are held to.
+// NewWithScanCounts returns an empty cache whose snapshot counts pods by a scan
+// for each query. It is slow, and the reference that tests compare incremental
+// counts with.
 func NewWithScanCounts() *Cache {
 	c := New()
 	c.snapshot.useScan = true
 	return c
 }
 
-// SetNode adds a node, or replaces what is known of it.
+// SetNode adds or replaces a node.
 func (c *Cache) SetNode(node *v1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,11 +84,11 @@ func (c *Cache) SetNode(node *v1.Node) {
 	c.deltas = append(c.deltas, delta{setNode: node})
 }
 
-// RemoveNode forgets a node. Pods on it stay known until they go themselves,
-// since their deletions come on another watch.
+// RemoveNodeByName removes a node. The pods on it stay in the cache until they
+// are removed themselves: their deletions arrive on another watch.
 func (c *Cache) RemoveNodeByName(name string) { c.recordDelta(delta{removeNode: name}) }
 
-// NodeDeleted is RemoveNode, told by the last version of the node.
+// RemoveNode removes a node, given its last version.
 func (c *Cache) RemoveNode(node *v1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,16 +96,16 @@ func (c *Cache) RemoveNode(node *v1.Node) {
 	c.deltas = append(c.deltas, delta{removeNode: node.Name})
 }
 
-// Changed tells that something changed which plugins read through listers:
-// framework.NamespaceLabels, framework.PodOwners or framework.StorageObjects. What was concluded from it
-// before the next Refresh is not relied on after that.
+// MarkChanged records that objects changed which plugins read through listers:
+// framework.NamespaceLabels, framework.PodOwners or framework.StorageObjects.
+// The next UpdateSnapshot invalidates the results that were derived from them.
 func (c *Cache) MarkChanged(facets framework.Facets) { c.recordDelta(delta{changedFacets: facets}) }
 
-// Confirm tells that the API server holds pod as assigned to its node. An
-// assumption about the pod ends; the server's version of the pod replaces it,
-// on whatever node it names.
+// SetPod stores pod as assigned to its node, as the API server does. It replaces
+// an assumed or older version of the pod, also one on another node.
 func (c *Cache) SetPod(pod *v1.Pod) {
-	// A malformed affinity term is no reason to forget that the pod is there.
+	// On a malformed affinity term info is still usable: the pod takes up
+	// resources all the same.
 	info, _ := framework.NewPodInfo(pod)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,15 +117,15 @@ func (c *Cache) SetPod(pod *v1.Pod) {
 	c.deltas = append(c.deltas, delta{addPod: info})
 }
 
-// Remove tells that a pod is gone from its node. It reports whether the pod
-// was known.
+// RemovePodByUID removes a pod and reports whether the cache held it.
 func (c *Cache) RemovePodByUID(uid types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.removePodLocked(uid)
 }
 
-// PodDeleted is Remove, told by the last version of the pod.
+// RemovePod removes a pod, given its last version, and reports whether the cache
+// held it.
 func (c *Cache) RemovePod(pod *v1.Pod) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,15 +133,15 @@ func (c *Cache) RemovePod(pod *v1.Pod) bool {
 	return c.removePodLocked(pod.UID)
 }
 
-// Assume counts a pod in on node before the API server has heard of it. It
-// stays until it is confirmed, removed or forgotten: never for a time only. It
-// is an error to assume a pod that already has a node.
+// AssumePod counts a pod on node before the API server does. The assumption does
+// not expire: it ends with SetPod, RemovePod or ForgetPod. AssumePod returns an
+// error when the pod has a node already.
 func (c *Cache) AssumePod(info *framework.PodInfo, node string) error {
 	pod := info.OriginalPod()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if there, ok := c.podStates[pod.UID]; ok && !fault.AssumedTwice {
-		return fmt.Errorf("pod %s/%s with UID %s is on node %s already", pod.Namespace, pod.Name, pod.UID, there.info.NodeName())
+	if existing, ok := c.podStates[pod.UID]; ok && !fault.AssumedTwice {
+		return fmt.Errorf("pod %s/%s with UID %s is on node %s already", pod.Namespace, pod.Name, pod.UID, existing.info.NodeName())
 	}
 	assigned := info.WithNode(node)
 	c.podStates[pod.UID] = &podState{info: assigned, assumed: true}
@@ -146,10 +149,11 @@ func (c *Cache) AssumePod(info *framework.PodInfo, node string) error {
 	return nil
 }
 
-// AddNominatedPod is Nominator's, but for a pod that has a node already, if
-// only an assumed one: it would count twice there. Informers tell of a waiting
-// pod beside the loop, which may have placed it meanwhile. A pod that is being
-// deleted is nominated for none: it will never take its room.
+// AddNominatedPod does what Nominator.AddNominatedPod does, with two exceptions.
+// A pod that has a node, if only an assumed one, is not nominated: it would
+// count twice. That happens because informers deliver a pending pod while the
+// scheduling loop assumes it. A terminating pod loses its nomination: it will
+// never use the resources.
 func (c *Cache) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +166,8 @@ func (c *Cache) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.N
 	}
 }
 
-// UpdateNominatedPod is Nominator's, with AddNominatedPod's exceptions.
+// UpdateNominatedPod does what Nominator.UpdateNominatedPod does, with the
+// exceptions of AddNominatedPod.
 func (c *Cache) UpdateNominatedPod(logger klog.Logger, oldPod *v1.Pod, newPod fwk.PodInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,8 +180,8 @@ func (c *Cache) UpdateNominatedPod(logger klog.Logger, oldPod *v1.Pod, newPod fw
 	}
 }
 
-// Forget takes an assumption back. It does nothing once the API server has
-// confirmed the pod, and reports whether there was something to take back.
+// ForgetPod ends the assumption of a pod and reports whether there was one. It
+// does nothing once SetPod has stored the pod.
 func (c *Cache) ForgetPod(uid types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,6 +191,8 @@ func (c *Cache) ForgetPod(uid types.UID) bool {
 	return c.removePodLocked(uid)
 }
 
+// removePodLocked removes a pod and reports whether the cache held it. The
+// caller holds the lock.
 func (c *Cache) removePodLocked(uid types.UID) bool {
 	p, ok := c.podStates[uid]
 	if ok {
@@ -201,8 +208,8 @@ func (c *Cache) recordDelta(d delta) {
 	c.deltas = append(c.deltas, d)
 }
 
-// Refresh lets the changes since the last call take effect and returns the
-// snapshot, which is the same value each time. Only the loop calls it.
+// UpdateSnapshot applies the deltas since the last call and returns the snapshot,
+// the same value each time. Only the scheduling loop may call it.
 func (c *Cache) UpdateSnapshot() *Snapshot {
 	c.mu.Lock()
 	deltas := c.deltas
@@ -218,20 +225,65 @@ func (c *Cache) UpdateSnapshot() *Snapshot {
 	c.nodeCount.Store(int64(c.snapshot.Len()))
 	c.snapshot.mu.Unlock()
 	clear(deltas)
-	// Only this goroutine touches spare, but for the swap above.
+	// Other goroutines never read or write spareDeltas.
 	c.mu.Lock()
 	c.spareDeltas = deltas
 	c.mu.Unlock()
 	return c.snapshot
 }
 
-// Part leaves what the snapshot shows to whoever still reads it, and goes on
-// with a copy. What was shown never moves again. Only the loop calls it.
+// ReplaceNodeInfos replaces every NodeInfo of the snapshot by a clone, so that
+// the ones shown before never change again. Only the scheduling loop may call it.
 func (c *Cache) ReplaceNodeInfos() {
 	c.snapshot.mu.Lock()
 	defer c.snapshot.mu.Unlock()
 	c.snapshot.replaceNodeInfos()
 }
 
-// Snapshot returns the state as of the last Refresh. Only the loop reads it.
+// Snapshot returns the snapshot as of the last UpdateSnapshot. Only the
+// scheduling loop may call it.
 func (c *Cache) Snapshot() *Snapshot { return c.snapshot }
+
+// AssumedNode returns the node that a pod is assumed on; ok is false when the pod
+// is not assumed.
+func (c *Cache) AssumedNode(uid types.UID) (node string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, ok := c.podStates[uid]
+	if !ok || !p.assumed {
+		return "", false
+	}
+	return p.info.NodeName(), true
+}
+
+// IsAssigned reports whether a pod has a node, if only an assumed one.
+func (c *Cache) IsAssigned(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.podStates[uid]
+	return ok
+}
+
+// Pod returns the newest version of a pod that has a node, if only an assumed
+// one; nil for a pod that has none.
+func (c *Cache) Pod(uid types.UID) *v1.Pod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := c.podStates[uid]; ok {
+		return p.info.GetPod()
+	}
+	return nil
+}
+
+// Sizes returns the number of pods that have a node, and of the assumed ones
+// among them.
+func (c *Cache) Sizes() (pods, assumed int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.podStates {
+		if p.assumed {
+			assumed++
+		}
+	}
+	return len(c.podStates), assumed
+}

@@ -8,30 +8,32 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// The Snapshot is the SharedLister that plugins get from their Handle.
+// Snapshot is the SharedLister that plugins get from their Handle.
 var (
 	_ fwk.SharedLister   = &Snapshot{}
 	_ fwk.NodeInfoLister = nodeLister{}
 )
 
-// NodeInfos lists the nodes.
+// NodeInfos returns a lister of the nodes.
 func (s *Snapshot) NodeInfos() fwk.NodeInfoLister { return nodeLister{s} }
 
-// StorageInfos answers questions about claims in use.
+// StorageInfos returns what knows which claims are in use.
 func (s *Snapshot) StorageInfos() fwk.StorageInfoLister { return storageLister{s} }
 
-// PodGroupStates knows of no group: groups are not scheduled yet.
+// PodGroupStates returns an empty lister: Berth does not schedule these groups yet.
 func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return noPodGroupStates{} }
 
-// PodGroups knows of no group: groups are not scheduled yet.
+// PodGroups returns an empty lister: Berth does not schedule these groups yet.
 func (s *Snapshot) PodGroups() fwk.PodGroupLister { return noPodGroups{} }
 
-// CompositePodGroupStates knows of no group: groups are not scheduled yet.
+// CompositePodGroupStates returns an empty lister: Berth does not schedule these
+// groups yet.
 func (s *Snapshot) CompositePodGroupStates() fwk.CompositePodGroupStateLister {
 	return noCompositePodGroupStates{}
 }
 
-// CompositePodGroups knows of no group: groups are not scheduled yet.
+// CompositePodGroups returns an empty lister: Berth does not schedule these groups
+// yet.
 func (s *Snapshot) CompositePodGroups() fwk.CompositePodGroupLister { return noCompositePodGroups{} }
 
 type nodeLister struct{ s *Snapshot }
@@ -48,7 +50,8 @@ func (l nodeLister) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, erro
 	return l.s.withRequiredAntiAffinity, nil
 }
 
-// Empty, as the contract asks while InterPodAffinityHostnameFastPath is off.
+// HavePodsWithRequiredNonHostScopedAntiAffinityList returns nothing, as the
+// interface asks while the feature gate InterPodAffinityHostnameFastPath is off.
 func (l nodeLister) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
 	return nil, nil
 }
@@ -62,8 +65,8 @@ func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
 
 type storageLister struct{ s *Snapshot }
 
-// IsPVCUsedByPods looks at every node: only pods with a claim that one pod may
-// use at a time ask.
+// IsPVCUsedByPods scans all nodes. Plugins call it only for pods with a
+// ReadWriteOncePod claim.
 func (l storageLister) IsPVCUsedByPods(key string) bool {
 	for _, n := range l.s.list {
 		if n.GetPVCRefCounts()[key] > 0 {

@@ -11,9 +11,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Nominator remembers which pods have room promised on which node: by a
-// preemption that waits for its victims to leave, or by the outside through
-// status.nominatedNodeName.
+// Nominator holds which pods are nominated for which node: by preemption, while
+// the victims terminate, or by another component through
+// status.nominatedNodeName. It is safe for concurrent use.
 type Nominator struct {
 	state *nominations
 }
@@ -30,9 +30,9 @@ func newNominator() Nominator {
 	return Nominator{&nominations{byNode: map[string][]fwk.PodInfo{}, nodeByPod: map[types.UID]string{}}}
 }
 
-// AddNominatedPod nominates a pod for the node that info names, or without one
-// for the node that the pod's status names; info that overrides with no node
-// nominates it for none.
+// AddNominatedPod nominates a pod for the node of info where info overrides, and
+// for the pod's status.nominatedNodeName otherwise. An empty node removes the
+// nomination.
 func (n Nominator) AddNominatedPod(_ klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
 	node := pod.GetPod().Status.NominatedNodeName
 	if info.Mode() == fwk.ModeOverride {
@@ -44,15 +44,15 @@ func (n Nominator) AddNominatedPod(_ klog.Logger, pod fwk.PodInfo, info *fwk.Nom
 	n.state.add(pod, node)
 }
 
-// DeleteNominatedPodIfExists ends the pod's nomination, if it has one.
+// DeleteNominatedPodIfExists removes the nomination of a pod, if it has one.
 func (n Nominator) DeleteNominatedPodIfExists(pod *v1.Pod) {
 	n.state.mu.Lock()
 	defer n.state.mu.Unlock()
 	n.state.remove(pod.UID)
 }
 
-// UpdateNominatedPod replaces a pod by its newer version. A nomination made in
-// memory, which neither version's status holds yet, is kept.
+// UpdateNominatedPod replaces a pod by its newer version. A nomination that
+// neither version has in its status was made in memory and is kept.
 func (n Nominator) UpdateNominatedPod(_ klog.Logger, oldPod *v1.Pod, newPod fwk.PodInfo) {
 	n.state.mu.Lock()
 	defer n.state.mu.Unlock()
@@ -65,7 +65,7 @@ func (n Nominator) UpdateNominatedPod(_ klog.Logger, oldPod *v1.Pod, newPod fwk.
 }
 
 // NominatedPodsForNode returns the pods nominated for node, oldest nomination
-// first. The slice is the caller's.
+// first. The caller owns the slice.
 func (n Nominator) NominatedPodsForNode(node string) []fwk.PodInfo {
 	n.state.mu.RLock()
 	defer n.state.mu.RUnlock()
@@ -73,7 +73,7 @@ func (n Nominator) NominatedPodsForNode(node string) []fwk.PodInfo {
 }
 
 // NominatedNodes returns the nodes that pods are nominated for, whether they
-// are there or not; nil without any.
+// exist or not; nil when no pod is nominated.
 func (n Nominator) NominatedNodes() []string {
 	n.state.mu.RLock()
 	defer n.state.mu.RUnlock()
@@ -83,15 +83,15 @@ func (n Nominator) NominatedNodes() []string {
 	return slices.Collect(maps.Keys(n.state.byNode))
 }
 
-// NominatedNode returns the node that a pod is nominated for, "" when there is
-// none. It may be known here before the pod's status says so.
+// NominatedNode returns the node that a pod is nominated for, "" when it is
+// nominated for none. The pod's status may not show it yet.
 func (n Nominator) NominatedNode(uid types.UID) string {
 	n.state.mu.RLock()
 	defer n.state.mu.RUnlock()
 	return n.state.nodeByPod[uid]
 }
 
-// Nominations is how many pods are nominated.
+// Nominations returns the number of nominated pods.
 func (n Nominator) Nominations() int {
 	n.state.mu.RLock()
 	defer n.state.mu.RUnlock()

@@ -8,60 +8,62 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Snapshot is the cluster as plugins see it. It moves in Cache.Refresh only.
+// Snapshot is the cluster state that plugins see. It changes in
+// Cache.UpdateSnapshot only.
 type Snapshot struct {
 	nodes    map[string]*nodeState
 	nodeTree *nodeTree
-	// images are the images of all nodes, by name.
+	// images are the images of all nodes, by image name.
 	images map[string]*fwk.ImageStateSummary
-	// imageEpoch grows with every change to images.
+	// imageEpoch increases with every change of images.
 	imageEpoch int64
 
-	// list is every node in order, and slots the slots of the same; they are
-	// made anew when nodes come or go. Like upstream's list it is not when a
-	// node only changes its zone.
+	// list holds every node in order, and slots their slots. Both are rebuilt
+	// when nodes are added or removed; as in kube-scheduler, not when only the
+	// zone of a node changes.
 	list        []fwk.NodeInfo
 	slots       []framework.Slot
 	listedNodes int
-	// withAffinity and withAnti are made when they are asked for.
+	// withAffinity and withRequiredAntiAffinity are built when a plugin asks.
 	withAffinity, withRequiredAntiAffinity []fwk.NodeInfo
 	affinityListsValid                     bool
-	affinityListsMu                        sync.Mutex // guards sorted and what it is of
+	affinityListsMu                        sync.Mutex // guards the three fields above
 
-	// seen is what has been heard of, and sum that of the list; summed says that it
-	// is made.
+	// checksum is that of list while checksumValid is set.
 	versions      ResourceVersions
 	checksum      uint32
 	checksumValid bool
 
-	// fence is held while the snapshot moves, and while plugins look at it whom
-	// nobody may wait for. shown says that one did that is out.
+	// mu is held while the snapshot is updated, and while a plugin whose call
+	// may be abandoned, or a reader outside the scheduling loop, reads it.
+	// readByAbandonedCall says that an abandoned call has read the snapshot.
 	mu                  sync.Mutex
 	readByAbandonedCall bool
 
-	// moved grows when something changed that no node holds.
+	// listerChanges increases when an object changes that plugins read through
+	// listers.
 	listerChanges uint64
-	// changes grows when anything changed.
+	// changes increases with every change.
 	changes uint64
 
 	columns     *framework.Columns
 	freeSlots   []framework.Slot
 	incremental *incrementalCounts
-	useScan     bool         // kept is not used
-	touched     []*nodeState // by the deltas that are being applied
+	useScan     bool         // incremental is not used
+	touched     []*nodeState // by the current deltas
 }
 
 // noSlot is the slot of a node that is not listed.
 const noSlot framework.Slot = -1
 
-// nodeState is a NodeInfo and what the snapshot remembers beside it.
+// nodeState is a NodeInfo with the bookkeeping of the snapshot.
 type nodeState struct {
 	*framework.NodeInfo
 	name       string
 	listed     bool
 	imageEpoch int64
-	// slot is the node's place in columns from when it is first listed until it
-	// no longer is. counted says that its pods are counted there.
+	// slot is the node's slot in the columns while the node is listed. counted
+	// says that the columns and the counts include its pods.
 	slot    framework.Slot
 	counted bool
 	touched bool
@@ -78,33 +80,36 @@ func newSnapshot() *Snapshot {
 	return s
 }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (s *Snapshot) Len() int { return len(s.list) }
 
-// Nodes returns all nodes in the order in which they are tried. The slice is
-// the snapshot's own.
+// Nodes returns all nodes in the order in which scheduling tries them. The caller
+// must not change the slice.
 func (s *Snapshot) Nodes() []fwk.NodeInfo { return s.list }
 
-// Slots returns the slots of Nodes. The slice is the snapshot's own.
+// Slots returns the slots of Nodes. The caller must not change the slice.
 func (s *Snapshot) Slots() []framework.Slot { return s.slots }
 
 // Columns returns the nodes by slot.
 func (s *Snapshot) Columns() *framework.Columns { return s.columns }
 
-// Moved grows whenever something changed that plugins read through listers.
+// ListerChanges increases whenever an object changes that plugins read through
+// listers.
 func (s *Snapshot) ListerChanges() uint64 { return s.listerChanges }
 
-// Changes grows whenever anything changed, but for nominations.
+// Changes increases with every change but those of nominations.
 func (s *Snapshot) Changes() uint64 { return s.changes }
 
-// Labels are the keys that selectors of placed pods' terms name. They only
-// grow. Whoever knows of other selectors adds theirs.
+// SelectorLabelKeys returns the label keys that selectors of affinity terms of
+// assigned pods name. Keys are never removed. Callers add the keys of other
+// selectors that they know.
 func (s *Snapshot) SelectorLabelKeys() *framework.LabelKeys { return &s.incremental.terms.labelKeys }
 
-// Keeps reports whether counts move with the snapshot.
+// HasIncrementalCounts reports whether Counts returns incremental counts, not
+// scans.
 func (s *Snapshot) HasIncrementalCounts() bool { return !s.useScan }
 
-// Node returns one node, nil when there is none of that name.
+// Node returns a node, nil when there is none of that name.
 func (s *Snapshot) Node(name string) *framework.NodeInfo {
 	if n, ok := s.nodes[name]; ok && n.Node() != nil {
 		return n.NodeInfo
@@ -112,7 +117,7 @@ func (s *Snapshot) Node(name string) *framework.NodeInfo {
 	return nil
 }
 
-// Slot returns the slot of a node, false when there is none of that name.
+// Slot returns the slot of a node; ok is false when there is none of that name.
 func (s *Snapshot) Slot(name string) (framework.Slot, bool) {
 	if n, ok := s.nodes[name]; ok && n.slot != noSlot && n.Node() != nil {
 		return n.slot, true
@@ -120,8 +125,8 @@ func (s *Snapshot) Slot(name string) (framework.Slot, bool) {
 	return noSlot, false
 }
 
-// relist makes the list of nodes anew and drops what is left of nodes that
-// went.
+// rebuildNodeList rebuilds the list of nodes and forgets removed nodes without
+// pods.
 func (s *Snapshot) rebuildNodeList() {
 	for name, n := range s.nodes {
 		n.listed = n.Node() != nil
@@ -143,7 +148,8 @@ func (s *Snapshot) rebuildNodeList() {
 	s.affinityListsValid, s.checksumValid = false, false
 }
 
-// settle gives a listed node a slot, if it has none, and counts it in.
+// addToColumns gives a listed node a slot, if it has none, and adds its pods to
+// the counts.
 func (s *Snapshot) addToColumns(n *nodeState) {
 	if n.counted {
 		return
@@ -160,7 +166,8 @@ func (s *Snapshot) addToColumns(n *nodeState) {
 	n.counted = true
 }
 
-// leave counts a node out, which keeps its slot until it is no longer listed.
+// removeFromColumns subtracts a node and its pods from the counts. The node keeps
+// its slot until it is no longer listed.
 func (s *Snapshot) removeFromColumns(n *nodeState) {
 	if n.counted {
 		s.incremental.removeNode(n.slot)
@@ -169,7 +176,7 @@ func (s *Snapshot) removeFromColumns(n *nodeState) {
 	}
 }
 
-// vacate takes the slot of a node that is no longer listed.
+// releaseSlot frees the slot of a node that is no longer listed.
 func (s *Snapshot) releaseSlot(n *nodeState) {
 	if n.slot == noSlot {
 		return
@@ -179,8 +186,8 @@ func (s *Snapshot) releaseSlot(n *nodeState) {
 	n.slot = noSlot
 }
 
-// sortOut makes the lists of nodes that hold pods with affinity. Most plugins
-// ask the counts instead.
+// buildAffinityLists builds the lists of nodes that have pods with affinity, when
+// they are not valid. Most plugins use Counts instead.
 func (s *Snapshot) buildAffinityLists() {
 	s.affinityListsMu.Lock()
 	defer s.affinityListsMu.Unlock()

@@ -2,11 +2,17 @@ package extender
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"net/netip"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
 )
 
-// forbidden are the addresses that no extender has, and why. Private ranges are
-// not among them: that is where the Services of a cluster are.
+// forbiddenPrefixes are the addresses that no extender may have, and why. Private
+// ranges are allowed: Services of a cluster have such addresses.
 var forbiddenPrefixes = []struct {
 	prefix netip.Prefix
 	is     string
@@ -16,7 +22,7 @@ var forbiddenPrefixes = []struct {
 	{netip.MustParsePrefix("169.254.0.0/16"), "a link-local address, where clouds keep their metadata"},
 	{netip.MustParsePrefix("224.0.0.0/4"), "a multicast address"},
 	{netip.MustParsePrefix("240.0.0.0/4"), "a reserved address"}, // the broadcast address, too
-	// Metadata of clouds that is not link-local.
+	// Cloud metadata addresses outside the link-local range.
 	{netip.MustParsePrefix("100.100.100.200/32"), "a cloud's metadata address"},
 	{netip.MustParsePrefix("192.0.0.192/32"), "a cloud's metadata address"},
 	{netip.MustParsePrefix("168.63.129.16/32"), "a cloud's metadata address"},
@@ -30,8 +36,8 @@ var forbiddenPrefixes = []struct {
 	{netip.MustParsePrefix("ff00::/8"), "a multicast address"},
 }
 
-// carriers are IPv6 addresses that hold an IPv4 address, and where: what the
-// packet ends at is the inner one.
+// embeddedIPv4 are the IPv6 prefixes whose addresses embed an IPv4 address, and the
+// offset of its first byte. Packets go to the embedded address.
 var embeddedIPv4 = []struct {
 	prefix netip.Prefix
 	at     int
@@ -43,10 +49,10 @@ var embeddedIPv4 = []struct {
 	{netip.MustParsePrefix("2002::/16"), 2},        // 6to4
 }
 
-// teredo holds an IPv4 address with every bit turned over.
+// teredo addresses embed an IPv4 address with all bits inverted.
 var teredo = netip.MustParsePrefix("2001::/32")
 
-// checkAddress says why an extender may not be at an address; empty: it may.
+// checkAddress returns why an extender may not have an address, "" when it may.
 func checkAddress(address netip.Addr) string {
 	address = address.Unmap().WithZone("")
 	for _, f := range forbiddenPrefixes {
@@ -62,13 +68,13 @@ func checkAddress(address netip.Addr) string {
 	return ""
 }
 
-// IsAddress says whether text is an IP address.
+// IsAddress reports whether text is an IP address.
 func IsAddress(text string) bool {
 	_, err := netip.ParseAddr(text)
 	return err == nil
 }
 
-// carried is the IPv4 address that an IPv6 address holds.
+// embeddedAddress returns the IPv4 address that an IPv6 address embeds.
 func embeddedAddress(address netip.Addr) (inner netip.Addr, ok bool) {
 	if !address.Is6() {
 		return netip.Addr{}, false
@@ -85,3 +91,74 @@ func embeddedAddress(address netip.Addr) (inner netip.Addr, ok bool) {
 	}
 	return netip.Addr{}, false
 }
+
+// allowedURL restricts the characters of an extender's URL before it is parsed. It
+// excludes what two parsers might understand in different ways: user info, escapes,
+// backslashes, white space and non-ASCII letters.
+var allowedURL = regexp.MustCompile(`^https://[-A-Za-z0-9.:\[\]]+(/[-A-Za-z0-9._~/]*)?$`)
+
+var errURLFormat = errors.New("must be https://HOST[:PORT][/PATH], without a user, a query or a fragment")
+
+// CheckURL returns an error that says how to correct an extender's URL. It does not look
+// up the host: the address is checked whenever it is dialled.
+func CheckURL(text string) error {
+	if scheme, _, found := strings.Cut(text, "://"); found && scheme != "https" {
+		return fmt.Errorf("must begin with https://, the scheme is %q", scheme)
+	}
+	if !allowedURL.MatchString(text) {
+		return errURLFormat
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.User != nil || u.Opaque != "" {
+		return errURLFormat
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || port[0] == '0' {
+			return fmt.Errorf("the port must be from 1 to 65535, is %q", port)
+		}
+	} else if strings.HasSuffix(u.Host, ":") {
+		return errors.New("there is no port after the ':'")
+	}
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		if segment == "." || segment == ".." {
+			return fmt.Errorf("the path must not contain the segment %q", segment)
+		}
+	}
+	return checkHost(u.Hostname(), strings.HasPrefix(u.Host, "["))
+}
+
+// dnsLabel matches one label of a DNS name.
+var dnsLabel = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
+
+func checkHost(host string, bracketed bool) error {
+	address, err := netip.ParseAddr(host)
+	if err == nil && address.Is4() != bracketed {
+		if is := checkAddress(address); is != "" {
+			return fmt.Errorf("the host %s is %s: not allowed for extenders", host, is)
+		}
+		return nil
+	}
+	if bracketed || err == nil {
+		return fmt.Errorf("the host %q is not valid: only IPv6 addresses are in brackets", host)
+	}
+	if len(host) > 253 {
+		return errors.New("the host is longer than 253 characters")
+	}
+	labels := strings.Split(host, ".")
+	for _, l := range labels {
+		if !dnsLabel.MatchString(l) {
+			return fmt.Errorf("the host %q is not a DNS name: labels of letters, digits and '-', with a '.' between them and none at the end", host)
+		}
+	}
+	last := strings.ToLower(labels[len(labels)-1])
+	if _, err := strconv.ParseUint(last, 0, 64); err == nil || allDigits(last) || strings.HasPrefix(last, "0x") {
+		// Resolvers read 2130706433, 0x7f.1 and 017700000001 as 127.0.0.1.
+		return fmt.Errorf("the host %q ends in a number and is not an IPv4 address of four decimal numbers without leading zeros", host)
+	}
+	if last == "localhost" {
+		return fmt.Errorf("the host %q is this host: not allowed for extenders", host)
+	}
+	return nil
+}
+
+func allDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }

@@ -13,57 +13,57 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// An answer may be twice as long as the question, since it repeats nodes and
-// adds reasons, and this much more.
+// answerBaseBytes is added to twice the length of the request to limit an answer,
+// which repeats nodes and adds reasons.
 const answerBaseBytes = 1 << 20
 
-// outcome is what a request came to.
+// postResult is the result of post.
 type postResult struct {
 	body []byte
 	err  *Error
 }
 
-// ask sends a question to a verb and reads the answer into a value. The request
-// runs on a worker: whatever holds it up, the caller goes on when the time is
-// over, and what comes later is dropped with the worker.
-func (c *Client) call(verb, path string, question, answer any) error {
+// call sends a request for a verb and decodes the answer. The request runs in a
+// goroutine of its own: after the timeout the caller goes on, whatever holds the request
+// up, and a late answer is dropped.
+func (c *Client) call(verb, path string, args, answer any) error {
 	begin := c.options.Clock.Now()
-	err := c.roundTrip(verb, path, question, answer)
+	err := c.roundTrip(verb, path, args, answer)
 	c.observe(verb, begin, err)
 	if err == nil {
 		return nil
 	}
-	c.options.Log.Info("An extender failed", "profile", c.profile, "extender", c.config.Name, "verb", verb, "kind", err.Kind, "told", err.Message, "cause", err.Cause)
+	c.options.Log.Info("An extender failed", "profile", c.profile, "extender", c.config.Name, "verb", verb, "kind", err.Kind, "message", err.Message, "cause", err.Cause)
 	return err
 }
 
-func (c *Client) roundTrip(verb, path string, question, answer any) *Error {
-	text, err := json.Marshal(question)
+func (c *Client) roundTrip(verb, path string, args, answer any) *Error {
+	text, err := json.Marshal(args)
 	if err != nil {
-		return c.newError(verb, Garbled, "the question cannot be written", err)
+		return c.newError(verb, Garbled, "the request cannot be encoded", err)
 	}
 	select {
 	case c.inFlight <- struct{}{}:
 	default:
-		return c.newError(verb, Crowded, fmt.Sprintf("%d requests have not come back", maxInFlight), nil)
+		return c.newError(verb, Crowded, fmt.Sprintf("%d requests are still in flight", maxInFlight), nil)
 	}
 	ctx, cancel := c.options.Deadline(c.withRequestDeadline(c.lifetime), c.config.Timeout)
 	defer cancel()
-	var came postResult // read once back is closed
-	back := make(chan struct{})
+	var result postResult // read once done is closed
+	done := make(chan struct{})
 	c.options.Go(func() {
 		defer func() { <-c.inFlight }()
-		defer close(back)
-		came.body, came.err = c.post(ctx, verb, path, text)
+		defer close(done)
+		result.body, result.err = c.post(ctx, verb, path, text)
 	})
-	if c.options.Wait(ctx, back) != nil {
+	if c.options.Wait(ctx, done) != nil {
 		return c.timeoutError(ctx, verb)
 	}
-	if came.err != nil {
-		return came.err
+	if result.err != nil {
+		return result.err
 	}
-	if err := json.Unmarshal(came.body, answer); err != nil {
-		return c.newError(verb, Garbled, "the answer is not the JSON that was asked for", err)
+	if err := json.Unmarshal(result.body, answer); err != nil {
+		return c.newError(verb, Garbled, "the answer is not the expected JSON", err)
 	}
 	return nil
 }
@@ -75,18 +75,18 @@ func (c *Client) timeoutError(ctx context.Context, verb string) *Error {
 	return c.newError(verb, Late, fmt.Sprintf("no answer within %v", c.config.Timeout), ctx.Err())
 }
 
-// post makes the request and returns the body of the answer.
-func (c *Client) post(ctx context.Context, verb, path string, question []byte) ([]byte, *Error) {
+// post sends the request and returns the body of the answer.
+func (c *Client) post(ctx context.Context, verb, path string, payload []byte) ([]byte, *Error) {
 	if changed, err := c.certificate.refresh(ctx); err != nil && !c.certificate.available() {
 		return nil, c.newError(verb, Unreachable, "its client certificate cannot be read", err)
 	} else if err != nil {
 		c.options.Log.Error(err, "A client certificate could not be read again; the last one is used", "extender", c.config.Name)
 	} else if changed {
-		c.http.CloseIdleConnections() // they were opened with another
+		c.http.CloseIdleConnections() // they use the old certificate
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.verbURL(path), bytes.NewReader(question))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.verbURL(path), bytes.NewReader(payload))
 	if err != nil {
-		return nil, c.newError(verb, Unreachable, "it cannot be asked", err)
+		return nil, c.newError(verb, Unreachable, "the request cannot be made", err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
@@ -96,14 +96,14 @@ func (c *Client) post(ctx context.Context, verb, path string, question []byte) (
 		if ctx.Err() != nil || c.timeLeft(ctx) <= 0 {
 			return nil, c.timeoutError(ctx, verb)
 		}
-		return nil, c.newError(verb, Unreachable, "it cannot be reached, or is not who it should be", err)
+		return nil, c.newError(verb, Unreachable, "it cannot be reached, or its certificate cannot be verified", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	return c.read(ctx, verb, response, answerBaseBytes+2*int64(len(question)))
+	return c.read(ctx, verb, response, answerBaseBytes+2*int64(len(payload)))
 }
 
-// read returns the body of an answer of at most so many bytes.
-func (c *Client) read(ctx context.Context, verb string, response *http.Response, most int64) ([]byte, *Error) {
+// read returns the body of an answer of at most limit bytes.
+func (c *Client) read(ctx context.Context, verb string, response *http.Response, limit int64) ([]byte, *Error) {
 	switch code := response.StatusCode; {
 	case code >= 300 && code < 400:
 		return nil, c.newError(verb, Refused, fmt.Sprintf("it redirects (status %d), which is not followed", code), nil)
@@ -111,25 +111,25 @@ func (c *Client) read(ctx context.Context, verb string, response *http.Response,
 		return nil, c.newError(verb, Refused, fmt.Sprintf("status %d, want 200", code), nil)
 	}
 	if kind := response.Header.Get("Content-Type"); !isJSON(kind) {
-		return nil, c.newError(verb, Garbled, "the answer says that it is not JSON", errors.New(sanitizeMessage(kind)))
+		return nil, c.newError(verb, Garbled, "the Content-Type of the answer is not JSON", errors.New(sanitizeMessage(kind)))
 	}
 	if fault.ExtenderEndless {
-		most = 1 << 40
+		limit = 1 << 40
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, most+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, c.timeoutError(ctx, verb)
 	case err != nil:
-		return nil, c.newError(verb, Garbled, "the answer breaks off", err)
-	case int64(len(body)) > most:
-		return nil, c.newError(verb, Garbled, fmt.Sprintf("the answer is longer than %d bytes", most), nil)
+		return nil, c.newError(verb, Garbled, "the answer is incomplete", err)
+	case int64(len(body)) > limit:
+		return nil, c.newError(verb, Garbled, fmt.Sprintf("the answer is longer than %d bytes", limit), nil)
 	}
 	return body, nil
 }
 
-// speaksJSON says whether a content type may be JSON: servers that do not say
-// what they send say text/plain.
+// isJSON reports whether a content type may be JSON. Servers that set no content type
+// send text/plain.
 func isJSON(contentType string) bool {
 	if contentType == "" {
 		return true
@@ -138,6 +138,6 @@ func isJSON(contentType string) bool {
 	return err == nil && (media == "application/json" || media == "text/json" || media == "text/plain")
 }
 
-func (c *Client) newError(verb string, kind Kind, told string, cause error) *Error {
-	return &Error{Extender: c.config.Name, Verb: verb, Kind: kind, Message: told, Cause: cause}
+func (c *Client) newError(verb string, kind Kind, message string, cause error) *Error {
+	return &Error{Extender: c.config.Name, Verb: verb, Kind: kind, Message: message, Cause: cause}
 }

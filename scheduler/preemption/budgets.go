@@ -12,14 +12,14 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// budgets are the PodDisruptionBudgets of a cluster, by namespace. Selectors
-// are parsed for namespaces that have victims only.
+// budgets are the PodDisruptionBudgets of a cluster, by namespace. Selectors are
+// parsed only for namespaces with victims.
 type budgets struct {
 	all    map[string][]*policyv1.PodDisruptionBudget
 	parsed map[string][]*budget
 }
 
-// budget is one PodDisruptionBudget that selects something.
+// budget is one PodDisruptionBudget whose selector is not empty.
 type budget struct {
 	*policyv1.PodDisruptionBudget
 	selector labels.Selector
@@ -33,9 +33,9 @@ func newBudgets(all []*policyv1.PodDisruptionBudget) *budgets {
 	return b
 }
 
-// of returns the budgets of a namespace. A selector that is malformed, or that
-// selects everything because it is empty, counts as selecting nothing. The
-// order matters where a pod has several budgets; upstream has it from a map.
+// forNamespace returns the budgets of a namespace, by name. A malformed or empty
+// selector counts as selecting no pod. The order matters where a pod has several
+// budgets; kube-scheduler takes it from a map.
 func (b *budgets) forNamespace(namespace string) []*budget {
 	if parsed, ok := b.parsed[namespace]; ok {
 		return parsed
@@ -52,9 +52,9 @@ func (b *budgets) forNamespace(namespace string) []*budget {
 	return parsed
 }
 
-// part parts the victims, in their order, into those that a budget protects
-// and those who may go: each one that may go uses up one disruption of every
-// budget that selects it.
+// split splits victims, in their order, into those whose eviction would violate a
+// budget and the others. Each of the others uses up one disruption of every budget
+// that selects it.
 func (b *budgets) split(victims []*victim) (protected, free []*victim) {
 	used := map[*budget]int32{}
 	for _, v := range victims {
@@ -67,8 +67,9 @@ func (b *budgets) split(victims []*victim) (protected, free []*victim) {
 	return protected, free
 }
 
-// protects says whether a budget that is used up selects the pod. Pods whose
-// disruption the API server has counted already are not counted twice.
+// wouldViolate reports whether evicting pod violates a budget, and counts the
+// disruption in used. A disruption that the API server has counted already is not
+// counted again.
 func (b *budgets) wouldViolate(pod *v1.Pod, used map[*budget]int32) bool {
 	if len(pod.Labels) == 0 {
 		return false

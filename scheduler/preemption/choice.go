@@ -9,25 +9,27 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// criteria say which of two plans is the lesser loss: the higher number. Each
-// is asked only about those that all before it found equal.
+// criteria score a plan: the plan with the highest score is chosen. Each criterion
+// decides only between plans that are equal in all before it.
 var criteria = []func(plan *framework.PreemptionPlan, now time.Time) int64{
-	// A budget is a promise to somebody: it outranks every priority.
+	// Violated budgets count more than any priority.
 	func(plan *framework.PreemptionPlan, _ time.Time) int64 { return -int64(plan.Violations) },
-	// The most important victim, who stands first.
+	// The priority of the most important victim, which is the first one.
 	func(plan *framework.PreemptionPlan, _ time.Time) int64 {
 		return -int64(corev1.PodPriority(plan.Victims[0]))
 	},
-	// All victims together.
+	// The priorities of all victims.
 	func(plan *framework.PreemptionPlan, _ time.Time) int64 { return -prioritySum(plan) },
-	// Fewer victims; the sum hides their number only where priorities differ.
+	// The number of victims: the sum above reflects it only where priorities
+	// differ.
 	func(plan *framework.PreemptionPlan, _ time.Time) int64 { return -int64(len(plan.Victims)) },
-	// The least work lost: among the most important victims the oldest counts.
+	// The start of the most important victims, of which the earliest counts: the
+	// later it is, the less work is lost.
 	func(plan *framework.PreemptionPlan, now time.Time) int64 { return earliestStart(plan, now).UnixNano() },
 }
 
-// best returns the plan that is the least loss, the first of equals. plans is
-// not empty; now counts as the start of pods that have not started.
+// pickPlan returns the plan with the best scores, the first of equals. plans must not
+// be empty. A pod that has not started counts as started now.
 func pickPlan(plans []*framework.PreemptionPlan, now time.Time) *framework.PreemptionPlan {
 	for _, score := range criteria {
 		if len(plans) == 1 {
@@ -48,8 +50,8 @@ func pickPlan(plans []*framework.PreemptionPlan, now time.Time) *framework.Preem
 	return plans[0]
 }
 
-// prioritySum adds the victims' priorities, each lifted above zero, so that
-// more victims of negative priority are not the lesser loss.
+// prioritySum returns the sum of the victims' priorities, each shifted above zero:
+// otherwise more victims of negative priority would be better than fewer.
 func prioritySum(plan *framework.PreemptionPlan) int64 {
 	sum := int64(0)
 	for _, pod := range plan.Victims {
@@ -58,7 +60,7 @@ func prioritySum(plan *framework.PreemptionPlan) int64 {
 	return sum
 }
 
-// firstStart is when the first of the most important victims started.
+// earliestStart returns the earliest start of the victims with the highest priority.
 func earliestStart(plan *framework.PreemptionPlan, now time.Time) time.Time {
 	first := startTime(plan.Victims[0], now)
 	for _, pod := range plan.Victims[1:] {

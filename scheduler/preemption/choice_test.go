@@ -10,8 +10,8 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// plan is one for node, with victims of these priorities, each started as the
-// nth, 0 for not yet.
+// plan returns a plan for node. Each victim is a priority and a start time; 0: not
+// started.
 func plan(node string, violations int, victims ...[2]int) *framework.PreemptionPlan {
 	e := &framework.PreemptionPlan{Node: node, Violations: violations}
 	for _, v := range victims {
@@ -24,11 +24,11 @@ func plan(node string, violations int, victims ...[2]int) *framework.PreemptionP
 	return e
 }
 
-// Each case ties on all criteria before its own, and the node that should win
+// Each case is equal in all criteria before its own, and the node that should win
 // would lose on the next one.
 func TestPickPlan(t *testing.T) {
 	now := fixture.Pod("p").StartTime(1000).Obj().Status.StartTime.Time
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		plans []*framework.PreemptionPlan
 		want  string
 	}{
@@ -36,7 +36,7 @@ func TestPickPlan(t *testing.T) {
 			plans: []*framework.PreemptionPlan{plan("a", 1, [2]int{1, 1}), plan("b", 0, [2]int{100, 1})},
 			want:  "b",
 		},
-		"the most important victim counts before the others": {
+		"the priority of the most important victim counts before the others": {
 			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{9, 1}), plan("b", 0, [2]int{8, 1}, [2]int{8, 1}, [2]int{8, 1})},
 			want:  "b",
 		},
@@ -52,7 +52,7 @@ func TestPickPlan(t *testing.T) {
 			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{9, 3}, [2]int{9, 7}), plan("b", 0, [2]int{9, 4}, [2]int{9, 4})},
 			want:  "b",
 		},
-		"how long the lesser victims ran does not count": {
+		"the start of victims with a lower priority does not count": {
 			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{9, 4}, [2]int{8, 9}), plan("b", 0, [2]int{9, 5}, [2]int{8, 1})},
 			want:  "b",
 		},
@@ -65,7 +65,7 @@ func TestPickPlan(t *testing.T) {
 			want:  "a",
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got := pickPlan(c.plans, now).Node; got != c.want {
 				t.Errorf("chose %s, want %s", got, c.want)
 			}
@@ -73,13 +73,13 @@ func TestPickPlan(t *testing.T) {
 	}
 }
 
-// Equal sums of lifted priorities with unequal counts need priorities that
-// differ by more than all there are, so this criterion stands alone.
+// Plans with equal sums and different numbers of victims would need priorities outside
+// the range of int32, so that this criterion is tested alone.
 func TestFewerVictimsScoreHigher(t *testing.T) {
 	few, many := plan("few", 0, [2]int{9, 1}), plan("many", 0, [2]int{9, 1}, [2]int{9, 1})
 	const byNumber = 3
 	if criteria[byNumber](few, time.Time{}) <= criteria[byNumber](many, time.Time{}) {
-		t.Error("one victim is no better than two")
+		t.Error("one victim does not score higher than two")
 	}
 }
 
@@ -96,7 +96,7 @@ func TestVictimsAreOrderedByImportance(t *testing.T) {
 	sortByImportance(victims)
 	want := []string{"great", "old", "young", "new", "newer"}
 	if len(victims) != len(want) {
-		t.Fatalf("%d victims, want %d: equal priority is safe", len(victims), len(want))
+		t.Fatalf("%d victims, want %d: a pod of equal priority is no victim", len(victims), len(want))
 	}
 	for i, v := range victims {
 		if v.GetPod().Name != want[i] {
@@ -112,18 +112,18 @@ func TestTerminatingByPreemption(t *testing.T) {
 		}
 	}
 	preempted := condition(v1.DisruptionTarget, v1.ConditionTrue, v1.PodReasonPreemptionByScheduler)
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		want bool
 	}{
-		"a pod that terminates by preemption":    {fixture.Pod("p").Terminating().Mutate(preempted).Obj(), true},
-		"a pod that does not terminate yet":      {fixture.Pod("p").Mutate(preempted).Obj(), false},
-		"a pod that somebody else has deleted":   {fixture.Pod("p").Terminating().Obj(), false},
-		"a pod that is evicted by taint":         {fixture.Pod("p").Terminating().Mutate(condition(v1.DisruptionTarget, v1.ConditionTrue, "DeletionByTaintManager")).Obj(), false},
-		"a pod whose preemption was called off":  {fixture.Pod("p").Terminating().Mutate(condition(v1.DisruptionTarget, v1.ConditionFalse, v1.PodReasonPreemptionByScheduler)).Obj(), false},
-		"a pod with that reason in another type": {fixture.Pod("p").Terminating().Mutate(condition(v1.PodReady, v1.ConditionTrue, v1.PodReasonPreemptionByScheduler)).Obj(), false},
+		"a pod that terminates by preemption":         {fixture.Pod("p").Terminating().Mutate(preempted).Obj(), true},
+		"a pod that does not terminate yet":           {fixture.Pod("p").Mutate(preempted).Obj(), false},
+		"a pod that another client has deleted":       {fixture.Pod("p").Terminating().Obj(), false},
+		"a pod that is evicted by taint":              {fixture.Pod("p").Terminating().Mutate(condition(v1.DisruptionTarget, v1.ConditionTrue, "DeletionByTaintManager")).Obj(), false},
+		"a pod whose preemption was cancelled":        {fixture.Pod("p").Terminating().Mutate(condition(v1.DisruptionTarget, v1.ConditionFalse, v1.PodReasonPreemptionByScheduler)).Obj(), false},
+		"a pod with that reason in another condition": {fixture.Pod("p").Terminating().Mutate(condition(v1.PodReady, v1.ConditionTrue, v1.PodReasonPreemptionByScheduler)).Obj(), false},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got := terminatingByPreemption(c.pod); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}

@@ -11,23 +11,23 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// errNoCandidate is what is left when extenders have taken every plan away.
+// errNoCandidate says that the extenders have removed every candidate.
 var errNoCandidate = &framework.IneligibleError{Reason: "no candidate node for preemption"}
 
-// askExtenders lets the extenders that take part in preemption have their say,
-// one after the other: each may drop plans and choose other victims. What is
-// left is in the order of plans. How many budgets a changed plan violates is
-// counted here, not taken from the answer.
+// callExtenders calls the extenders that support preemption, one after the other.
+// Each may remove plans and choose other victims; the next one gets the rest. The
+// order of plans stays. Budget violations of a changed plan are counted here, not
+// taken from the answer.
 func (p *Planner) callExtenders(r framework.PreemptionRequest, plans []*framework.PreemptionPlan) ([]*framework.PreemptionPlan, error) {
 	for _, e := range r.Handle.Extenders() {
 		if !e.SupportsPreemption() || !e.IsInterested(r.Pod) {
 			continue
 		}
-		asked := make(map[string]*extenderv1.Victims, len(plans))
+		candidates := make(map[string]*extenderv1.Victims, len(plans))
 		for _, plan := range plans {
-			asked[plan.Node] = &extenderv1.Victims{Pods: plan.Victims, NumPDBViolations: int64(plan.Violations)}
+			candidates[plan.Node] = &extenderv1.Victims{Pods: plan.Victims, NumPDBViolations: int64(plan.Violations)}
 		}
-		answer, err := e.ProcessPreemption(r.Pod, asked, r.Handle.SnapshotSharedLister().NodeInfos())
+		answer, err := e.ProcessPreemption(r.Pod, candidates, r.Handle.SnapshotSharedLister().NodeInfos())
 		if err == nil {
 			err = dropEmptyNodes(e, answer)
 		}
@@ -47,8 +47,8 @@ func (p *Planner) callExtenders(r framework.PreemptionRequest, plans []*framewor
 	return plans, nil
 }
 
-// empty drops nodes without victims from the answer of an extender that may be
-// ignored, and is the error of one that may not.
+// dropEmptyNodes removes nodes without victims from the answer of an ignorable
+// extender. For any other extender such a node is an error.
 func dropEmptyNodes(e fwk.Extender, answer map[string]*extenderv1.Victims) error {
 	for node, victims := range answer {
 		if victims != nil && len(victims.Pods) > 0 {
@@ -62,33 +62,33 @@ func dropEmptyNodes(e fwk.Extender, answer map[string]*extenderv1.Victims) error
 	return nil
 }
 
-// changed are the plans that an answer leaves, with its victims.
+// applyExtenderAnswer returns the plans that an answer keeps, with its victims.
 func (p *Planner) applyExtenderAnswer(plans []*framework.PreemptionPlan, answer map[string]*extenderv1.Victims) ([]*framework.PreemptionPlan, error) {
 	all, err := p.options.Budgets()
 	if err != nil {
 		return nil, err
 	}
 	budgets := newBudgets(all)
-	var left []*framework.PreemptionPlan
+	var kept []*framework.PreemptionPlan
 	for _, plan := range plans {
-		victims, stays := answer[plan.Node]
-		if !stays {
+		victims, ok := answer[plan.Node]
+		if !ok {
 			continue
 		}
 		if !samePods(plan.Victims, victims.Pods) {
 			plan = p.withVictims(plan, victims.Pods, budgets)
 		}
-		left = append(left, plan)
+		kept = append(kept, plan)
 	}
-	return left, nil
+	return kept, nil
 }
 
-// with is a plan with other victims, the most important first.
+// withVictims returns a copy of plan with other victims, the most important first.
 func (p *Planner) withVictims(plan *framework.PreemptionPlan, pods []*v1.Pod, budgets *budgets) *framework.PreemptionPlan {
 	now := p.options.Clock.Now()
 	victims := make([]*victim, len(pods))
 	for i, pod := range pods {
-		info, _ := framework.NewPodInfo(pod) // it runs, so it is no worse than it was
+		info, _ := framework.NewPodInfo(pod) // the pod runs, so that a malformed affinity term does not matter
 		victims[i] = &victim{PodInfo: info, priority: corev1.PodPriority(pod), start: startTime(pod, now)}
 	}
 	sortByImportance(victims)
@@ -105,12 +105,12 @@ func samePods(a, b []*v1.Pod) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	there := map[string]bool{}
+	uids := map[string]bool{}
 	for _, pod := range a {
-		there[string(pod.UID)] = true
+		uids[string(pod.UID)] = true
 	}
 	for _, pod := range b {
-		if !there[string(pod.UID)] {
+		if !uids[string(pod.UID)] {
 			return false
 		}
 	}

@@ -14,14 +14,14 @@ var (
 	})
 	attempts = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "scheduler_preemption_attempts_total",
-		Help: "[STABLE] Attempts to make room for a pod by evicting others.",
+		Help: "[STABLE] Preemption attempts.",
 	})
 )
 
 var (
 	evictionTime = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "scheduler_preemption_goroutines_duration_seconds",
-		Help:    "[ALPHA] Time that it took, beside the loop, to tell the victims of one preemption to go, by result: success or error.",
+		Help:    "[ALPHA] Time to evict the victims of one preemption, outside the scheduling loop, by result: success or error.",
 		Buckets: prometheus.ExponentialBuckets(0.01, 2, 20),
 	}, []string{"result"})
 	evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -30,19 +30,19 @@ var (
 	}, []string{"result"})
 )
 
-// Metrics returns the collectors of this room.
+// Metrics returns the collectors of this package.
 func Metrics() []prometheus.Collector {
 	return []prometheus.Collector{victims, attempts, evictionTime, evictions}
 }
 
-// Attempted counts an attempt to make room. A plan by itself counts nothing,
-// since it may be made for the answer alone.
+// RecordAttempt counts a preemption attempt. Planner.Plan does not count by itself,
+// since a plan may be made only to explain why a pod waits.
 func RecordAttempt() { attempts.Inc() }
 
-// CarriedOut counts the victims of a plan that is being carried out.
+// RecordVictims records the number of victims of a plan that is being carried out.
 func RecordVictims(n int) { victims.Observe(float64(n)) }
 
-// Ended counts a plan whose victims were told, or not all of them, in that time.
+// RecordEviction records the time and the result of evicting the victims of a plan.
 func RecordEviction(took time.Duration, err error) {
 	result := "success"
 	if err != nil {

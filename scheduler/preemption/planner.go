@@ -1,7 +1,6 @@
-// Package preemption answers who could make room for a pod that fits nowhere:
-// which nodes would do, who would have to leave each of them, and which node
-// is the least loss. It computes a plan and changes nothing; binding carries
-// it out.
+// Package preemption plans which pods to evict so that a pod which fits on no node
+// can be scheduled: the candidate nodes, the victims on each, and the best candidate.
+// It changes nothing; package binding carries a plan out.
 //
 // The rules are those of kube-scheduler's packages framework/preemption and
 // framework/plugins/defaultpreemption, with nodes tried one after the other.
@@ -25,30 +24,30 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Options are what a Planner is built from. All are required.
+// Options are the dependencies of a Planner. All are required.
 type Options struct {
-	// Newest returns the newest version of a pod that has no node; the error
-	// says that it is gone.
+	// Newest returns the newest version of a pod that has no node. An error says
+	// that the pod does not exist any more.
 	Newest func(pod *v1.Pod) (*v1.Pod, error)
-	// NominatedNode returns the node that a pod is nominated for, "" when there
-	// is none. The pod's status may not say so yet: statuses are written beside
-	// the loop, and a pod that forgot whom it has evicted would evict others.
+	// NominatedNode returns the node that a pod is nominated for, "" for none. The
+	// pod's status may not have it yet, because it is written in the background. A
+	// preemptor without its nomination would evict further pods.
 	NominatedNode func(uid types.UID) string
-	// Budgets returns all PodDisruptionBudgets. They are not changed.
+	// Budgets returns all PodDisruptionBudgets, which the Planner does not change.
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
-	// Offset says at which of n nodes to begin, from 0 to n-1. It varies, so
-	// that not always the same nodes are emptied.
+	// Offset returns the index of the first of n nodes to try, from 0 to n-1. It
+	// varies, so that victims are not always taken from the same nodes.
 	Offset func(n int32) int32
 	Clock  clock.PassiveClock
 }
 
-// Planner makes plans. It belongs to the loop, as the snapshot does.
+// Planner makes preemption plans. It belongs to the scheduling loop.
 type Planner struct{ options Options }
 
 // NewPlanner returns a Planner.
 func NewPlanner(o Options) *Planner { return &Planner{options: o} }
 
-// Plan says who would have to leave so that the request's pod fits; see
+// Plan returns the best plan that makes the request's pod fit; see
 // framework.Preemptor.
 func (p *Planner) Plan(ctx context.Context, r framework.PreemptionRequest) (*framework.PreemptionPlan, error) {
 	plans, err := p.Candidates(ctx, r)
@@ -63,15 +62,14 @@ func (p *Planner) Plan(ctx context.Context, r framework.PreemptionRequest) (*fra
 	return plan, nil
 }
 
-// Choose returns the plan that is the least loss, the first of equals. There
-// must be one.
+// Choose returns the best plan, the first of equals. plans must not be empty.
 func (p *Planner) Choose(plans []*framework.PreemptionPlan) *framework.PreemptionPlan {
 	return pickPlan(plans, p.options.Clock.Now())
 }
 
 // Candidates returns the plans that Plan chooses from, at least one: those that
-// violate no budget first, otherwise in the order in which nodes were tried.
-// The errors are Plan's.
+// violate no budget first, otherwise in the order in which nodes were tried. The
+// errors are those of Plan.
 func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest) ([]*framework.PreemptionPlan, error) {
 	pod, err := p.options.Newest(r.Pod)
 	if err != nil {
@@ -89,7 +87,7 @@ func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest)
 	if len(nodes) == 0 {
 		return nil, errors.New("no nodes available")
 	}
-	candidates, refusals, err := p.findCandidates(ctx, r, lister)
+	candidates, statuses, err := p.findCandidates(ctx, r, lister)
 	if len(candidates) > 0 {
 		return candidates, nil
 	}
@@ -97,24 +95,24 @@ func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest)
 		return nil, err
 	}
 	diagnosis := framework.NewDiagnosis()
-	diagnosis.NodeToStatus = refusals
-	refusals.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling"))
+	diagnosis.NodeToStatus = statuses
+	statuses.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling"))
 	return nil, &framework.FitError{NumAllNodes: len(nodes), Diagnosis: diagnosis}
 }
 
-// nominated returns the pod with the node that it is nominated for.
+// withNominatedNode returns pod with the node that it is nominated for.
 func withNominatedNode(pod *v1.Pod, node string) *v1.Pod {
 	if node == "" || node == pod.Status.NominatedNodeName {
 		return pod
 	}
-	told := *pod
-	told.Status.NominatedNodeName = node
-	return &told
+	copied := *pod
+	copied.Status.NominatedNodeName = node
+	return &copied
 }
 
-// eligible says why the pod may not preempt others now. While pods that were
-// evicted on its nominated node are still leaving, it has to wait for them;
-// unless that node will not do in any case.
+// checkEligible returns an error when the pod may not preempt others now: while pods
+// that were preempted on its nominated node terminate, it has to wait for them, unless
+// that node is unresolvable for it.
 func checkEligible(r framework.PreemptionRequest, lister fwk.NodeInfoLister) error {
 	if policy := r.Pod.Spec.PreemptionPolicy; policy != nil && *policy == v1.PreemptNever {
 		return &framework.IneligibleError{Reason: "not eligible due to preemptionPolicy=Never."}
@@ -125,7 +123,7 @@ func checkEligible(r framework.PreemptionRequest, lister fwk.NodeInfoLister) err
 	}
 	node, err := lister.Get(name)
 	if err != nil {
-		return nil // The nominated node is gone, and with it the room there.
+		return nil // the nominated node does not exist any more
 	}
 	for _, other := range node.GetPods() {
 		if corev1.PodPriority(other.GetPod()) < corev1.PodPriority(r.Pod) && terminatingByPreemption(other.GetPod()) {
@@ -135,7 +133,7 @@ func checkEligible(r framework.PreemptionRequest, lister fwk.NodeInfoLister) err
 	return nil
 }
 
-// leavesPreempted says whether a pod is terminating because a scheduler
+// terminatingByPreemption reports whether a pod terminates because a scheduler
 // preempted it.
 func terminatingByPreemption(pod *v1.Pod) bool {
 	if pod.DeletionTimestamp == nil {
@@ -149,19 +147,19 @@ func terminatingByPreemption(pod *v1.Pod) bool {
 	return false
 }
 
-// candidates are plans for enough of the nodes that others' leaving might
-// open. Those that violate no budget come first. refusals says what is wrong
-// with the nodes that were tried in vain; the error collects what went wrong.
+// findCandidates makes plans for nodes that preemption may help, until it has enough.
+// Plans that violate no budget come first. statuses has the status of each node that
+// was tried without success; err collects the errors of plugins.
 func (p *Planner) findCandidates(ctx context.Context, r framework.PreemptionRequest, lister fwk.NodeInfoLister) (
-	found []*framework.PreemptionPlan, refusals *framework.NodeToStatus, err error) {
-	refusals = framework.NewNodeToStatus()
+	found []*framework.PreemptionPlan, statuses *framework.NodeToStatus, err error) {
+	statuses = framework.NewNodeToStatus()
 	nodes, err := r.NodeToStatus.NodesForStatusCode(lister, fwk.Unschedulable)
 	if err != nil || len(nodes) == 0 {
-		return nil, refusals, err
+		return nil, statuses, err
 	}
 	all, err := p.options.Budgets()
 	if err != nil {
-		return nil, refusals, err
+		return nil, statuses, err
 	}
 	budgets := newBudgets(all)
 	offset, enough := int(p.options.Offset(int32(len(nodes)))), calculateNumCandidates(r, len(nodes))
@@ -175,13 +173,13 @@ func (p *Planner) findCandidates(ctx context.Context, r framework.PreemptionRequ
 			errs = append(errs, status.AsError())
 			fallthrough
 		case !status.IsSuccess():
-			refusals.Set(node.Node().Name, status)
+			statuses.Set(node.Node().Name, status)
 		case plan.Violations == 0 && len(clean) < enough:
 			clean = append(clean, plan)
 		case plan.Violations > 0 && len(violating) < enough:
 			violating = append(violating, plan)
 		}
-		// As long as every candidate violates a budget, the search goes on.
+		// While all candidates violate a budget, the search goes on.
 		if len(clean) > 0 && len(clean)+len(violating) >= enough {
 			break
 		}
@@ -189,25 +187,26 @@ func (p *Planner) findCandidates(ctx context.Context, r framework.PreemptionRequ
 	if ctx.Err() != nil {
 		errs = append(errs, context.Cause(ctx))
 	}
-	klog.FromContext(ctx).V(4).Info("Looked for victims", "nodes", len(nodes), "offset", offset, "enough", enough,
+	klog.FromContext(ctx).V(4).Info("Looked for victims", "nodes", len(nodes), "offset", offset, "wanted", enough,
 		"candidates", len(clean), "violating", len(violating))
-	return append(clean, violating...), refusals, utilerrors.NewAggregate(errs)
+	return append(clean, violating...), statuses, utilerrors.NewAggregate(errs)
 }
 
-// enough is how many candidates are looked for among n nodes.
+// calculateNumCandidates returns how many candidates are searched among n nodes.
 func calculateNumCandidates(r framework.PreemptionRequest, n int) int {
 	return min(max(n*int(r.MinPercentage)/100, int(r.MinAbsolute)), n)
 }
 
-// try plans for one node; the status says why nobody's leaving it would help.
+// planForNode makes a plan for one node. The status says why preemption does not help
+// there.
 func (p *Planner) planForNode(ctx context.Context, r framework.PreemptionRequest, node fwk.NodeInfo, budgets *budgets) (*framework.PreemptionPlan, *fwk.Status) {
-	// Before anything is copied: most nodes have nobody to evict.
+	// Before anything is copied: most nodes have no pod of lower priority.
 	evictable := lowerPriorityPods(node, corev1.PodPriority(r.Pod), p.options.Clock.Now())
 	if len(evictable) == 0 {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod")
 	}
-	t := dryRun{request: r, state: r.State.Clone(), node: node.Snapshot()}
-	victims, violations, status := t.selectVictims(ctx, evictable, budgets)
+	d := dryRun{request: r, state: r.State.Clone(), node: node.Snapshot()}
+	victims, violations, status := d.selectVictims(ctx, evictable, budgets)
 	if !status.IsSuccess() {
 		return nil, status
 	}

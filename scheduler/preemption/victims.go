@@ -13,16 +13,16 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// victim is a pod that might have to leave.
+// victim is a pod that may be evicted.
 type victim struct {
 	fwk.PodInfo
 	priority int32
 	start    time.Time
 }
 
-// lesser returns the pods on node with a lower priority than the given one.
+// lowerPriorityPods returns the pods on node whose priority is lower than priority.
 func lowerPriorityPods(node fwk.NodeInfo, priority int32, now time.Time) []*victim {
-	var all []victim // in one piece: there are many nodes to look at
+	var all []victim // one allocation, because there are many nodes
 	pods := node.GetPods()
 	for i, info := range pods {
 		pod := info.GetPod()
@@ -40,9 +40,9 @@ func lowerPriorityPods(node fwk.NodeInfo, priority int32, now time.Time) []*vict
 	return found
 }
 
-// startOf is when a pod began to run; one that has not begins now. Upstream
-// reads the clock for each such pod, so that of two the first to be looked at
-// is the older: lesser keeps that order on a clock that stands still.
+// startTime returns when a pod started; now for one that has not. kube-scheduler reads
+// the clock for each such pod, so that the one looked at first is the older one:
+// lowerPriorityPods keeps that order also when the clock stands still.
 func startTime(pod *v1.Pod, now time.Time) time.Time {
 	if pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Time
@@ -50,9 +50,9 @@ func startTime(pod *v1.Pod, now time.Time) time.Time {
 	return now
 }
 
-// byImportance puts those first who are to be spared first: higher priority,
-// then the longer run. Ties fall as sort.Slice lets them, which is what
-// upstream calls: another way to sort could choose other victims.
+// sortByImportance sorts the most important victims to the front: higher priority,
+// then the longer run. It uses sort.Slice, as kube-scheduler does, because the order of
+// equal victims decides which of them are evicted.
 func sortByImportance(victims []*victim) {
 	sort.Slice(victims, func(i, j int) bool {
 		a, b := victims[i], victims[j]
@@ -63,33 +63,33 @@ func sortByImportance(victims []*victim) {
 	})
 }
 
-// trial thinks through who leaves one node. state and node are its own.
+// dryRun selects victims on one node. It owns state and node.
 type dryRun struct {
 	request framework.PreemptionRequest
 	state   fwk.CycleState
 	node    fwk.NodeInfo
 }
 
-// victims returns who has to leave, of those who may be evicted, the most
-// important first, and how many of them budgets would have kept. All leave; if
-// the pod fits then, they come back one by one, and who would be in the way
-// stays out. Those whom a budget protects come back first.
-func (t *dryRun) selectVictims(ctx context.Context, evictable []*victim, budgets *budgets) (out []*v1.Pod, violations int, status *fwk.Status) {
+// selectVictims returns which of the evictable pods have to leave, the most important
+// first, and how many of them violate a budget. It removes all; if the pod fits then, it
+// adds them back one by one and keeps removed those with which the pod does not fit.
+// Pods that a budget protects are added back first.
+func (d *dryRun) selectVictims(ctx context.Context, evictable []*victim, budgets *budgets) (selected []*v1.Pod, violations int, status *fwk.Status) {
 	for _, v := range evictable {
-		if err := t.remove(ctx, v); err != nil {
+		if err := d.remove(ctx, v); err != nil {
 			return nil, 0, fwk.AsStatus(err)
 		}
 	}
-	if status := t.fits(ctx); !status.IsSuccess() {
+	if status := d.fits(ctx); !status.IsSuccess() {
 		return nil, 0, status
 	}
 	sortByImportance(evictable)
 	protected, free := budgets.split(evictable)
-	left, err := t.reprieve(ctx, protected)
+	left, err := d.reprieve(ctx, protected)
 	if err != nil {
 		return nil, 0, fwk.AsStatus(err)
 	}
-	rest, err := t.reprieve(ctx, free)
+	rest, err := d.reprieve(ctx, free)
 	if err != nil {
 		return nil, 0, fwk.AsStatus(err)
 	}
@@ -99,41 +99,41 @@ func (t *dryRun) selectVictims(ctx context.Context, evictable []*victim, budgets
 		sortByImportance(left)
 	}
 	for _, v := range left {
-		out = append(out, v.GetPod())
+		selected = append(selected, v.GetPod())
 	}
-	return out, violations, nil
+	return selected, violations, nil
 }
 
-// reprieve lets victims come back in their order as long as the pod still
-// fits, and returns those for whom there is no room.
-func (t *dryRun) reprieve(ctx context.Context, victims []*victim) (out []*victim, err error) {
+// reprieve adds victims back in their order as long as the pod still fits, and returns
+// those with which it does not.
+func (d *dryRun) reprieve(ctx context.Context, victims []*victim) (selected []*victim, err error) {
 	for _, v := range victims {
-		if err := t.add(ctx, v); err != nil {
+		if err := d.add(ctx, v); err != nil {
 			return nil, err
 		}
-		if t.fits(ctx).IsSuccess() {
+		if d.fits(ctx).IsSuccess() {
 			continue
 		}
-		if err := t.remove(ctx, v); err != nil {
+		if err := d.remove(ctx, v); err != nil {
 			return nil, err
 		}
-		out = append(out, v)
+		selected = append(selected, v)
 	}
-	return out, nil
+	return selected, nil
 }
 
-func (t *dryRun) fits(ctx context.Context) *fwk.Status {
-	return t.request.Handle.RunFilterPluginsWithNominatedPods(ctx, t.state, t.request.Pod, t.node)
+func (d *dryRun) fits(ctx context.Context) *fwk.Status {
+	return d.request.Handle.RunFilterPluginsWithNominatedPods(ctx, d.state, d.request.Pod, d.node)
 }
 
-func (t *dryRun) remove(ctx context.Context, v *victim) error {
-	if err := t.node.RemovePod(klog.FromContext(ctx), v.GetPod()); err != nil {
+func (d *dryRun) remove(ctx context.Context, v *victim) error {
+	if err := d.node.RemovePod(klog.FromContext(ctx), v.GetPod()); err != nil {
 		return err
 	}
-	return t.request.Handle.RunPreFilterExtensionRemovePod(ctx, t.state, t.request.Pod, v.PodInfo, t.node).AsError()
+	return d.request.Handle.RunPreFilterExtensionRemovePod(ctx, d.state, d.request.Pod, v.PodInfo, d.node).AsError()
 }
 
-func (t *dryRun) add(ctx context.Context, v *victim) error {
-	t.node.AddPodInfo(v.PodInfo)
-	return t.request.Handle.RunPreFilterExtensionAddPod(ctx, t.state, t.request.Pod, v.PodInfo, t.node).AsError()
+func (d *dryRun) add(ctx context.Context, v *victim) error {
+	d.node.AddPodInfo(v.PodInfo)
+	return d.request.Handle.RunPreFilterExtensionAddPod(ctx, d.state, d.request.Pod, v.PodInfo, d.node).AsError()
 }

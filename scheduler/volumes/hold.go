@@ -13,20 +13,22 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// hold is what is assumed for one pod. One pod's steps come one after the other,
+// hold is what is assumed for one pod. The steps of one pod run one after the other,
 // so that it needs no lock.
 type hold struct {
 	parent  *Volumes
 	volumes []*v1.PersistentVolume
 	claims  []*v1.PersistentVolumeClaim
-	// wrote are what the API server made of them.
+	// writtenVolumes and writtenClaims are the objects in the API server's answers.
 	writtenVolumes map[string]*v1.PersistentVolume
 	writtenClaims  map[string]*v1.PersistentVolumeClaim
 }
 
 var _ framework.VolumeHold = &hold{}
 
-// Assume takes changed copies of volumes and claims for what they will be.
+// Assume replaces volumes and claims by changed copies until Release, or until the
+// informer delivers a newer version. The error says that one of them has changed since
+// it was copied; then nothing is assumed.
 func (v *Volumes) Assume(volumes []*v1.PersistentVolume, claims []*v1.PersistentVolumeClaim) (framework.VolumeHold, error) {
 	h := &hold{
 		parent: v, volumes: volumes, claims: claims,
@@ -42,24 +44,24 @@ func (v *Volumes) Assume(volumes []*v1.PersistentVolume, claims []*v1.Persistent
 	return h, nil
 }
 
-// Volume returns what was written.
+// Volume returns a volume as it was written, nil when it was not.
 func (h *hold) Volume(name string) *v1.PersistentVolume { return h.writtenVolumes[name] }
 
-// Claim returns what was written.
+// Claim returns a claim as it was written, nil when it was not.
 func (h *hold) Claim(namespace, name string) *v1.PersistentVolumeClaim {
 	return h.writtenClaims[namespace+"/"+name]
 }
 
-// Release takes back what was not written, and tells of it: others may have
-// been refused because of it.
+// Release ends the assumptions that were not written, and notifies Options.Released:
+// other pods may have been rejected because of them.
 func (h *hold) Release() {
-	for _, of := range h.volumes {
-		if before, after, changed := h.parent.volumes.release(h, keyOf(of)); changed {
+	for _, obj := range h.volumes {
+		if before, after, changed := h.parent.volumes.release(h, keyOf(obj)); changed {
 			h.parent.notifyReleased(before, after)
 		}
 	}
-	for _, of := range h.claims {
-		if before, after, changed := h.parent.claims.release(h, keyOf(of)); changed {
+	for _, obj := range h.claims {
+		if before, after, changed := h.parent.claims.release(h, keyOf(obj)); changed {
 			h.parent.notifyReleased(before, after)
 		}
 	}
@@ -73,41 +75,41 @@ func (v *Volumes) notifyReleased(before, after metav1.Object) {
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumes;persistentvolumeclaims,verbs=patch,roleName=volume-binder-role
 
-// Write tells the API server what is assumed. A patch names the version that the
-// decision was made from, so that of two who want the same volume one fails; and
-// it says no more than what changes, since informers do not keep all.
+// Write patches the volumes and claims in the API server. A patch has the resource
+// version of the object that was copied, so that of two pods which want one volume the
+// second fails. It contains only what changes, since informers trim the objects.
 func (h *hold) Write(ctx context.Context) error {
 	core := h.parent.options.Client.CoreV1()
-	for _, of := range h.volumes {
-		change := patchOf(of, volume.AnnBoundByController)
-		change.Spec = &specPatch{ClaimRef: of.Spec.ClaimRef}
+	for _, obj := range h.volumes {
+		change := patchOf(obj, volume.AnnBoundByController)
+		change.Spec = &specPatch{ClaimRef: obj.Spec.ClaimRef}
 		patch, err := json.Marshal(change)
 		if err != nil {
 			return err
 		}
-		wrote, err := core.PersistentVolumes().Patch(ctx, of.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		written, err := core.PersistentVolumes().Patch(ctx, obj.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			return err
 		}
-		h.writtenVolumes[of.Name] = wrote
-		h.parent.volumes.markWritten(h, keyOf(of))
+		h.writtenVolumes[obj.Name] = written
+		h.parent.volumes.markWritten(h, keyOf(obj))
 	}
-	for _, of := range h.claims {
-		patch, err := json.Marshal(patchOf(of, volume.AnnSelectedNode))
+	for _, obj := range h.claims {
+		patch, err := json.Marshal(patchOf(obj, volume.AnnSelectedNode))
 		if err != nil {
 			return err
 		}
-		wrote, err := core.PersistentVolumeClaims(of.Namespace).Patch(ctx, of.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		written, err := core.PersistentVolumeClaims(obj.Namespace).Patch(ctx, obj.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			return err
 		}
-		h.writtenClaims[keyOf(of)] = wrote
-		h.parent.claims.markWritten(h, keyOf(of))
+		h.writtenClaims[keyOf(obj)] = written
+		h.parent.claims.markWritten(h, keyOf(obj))
 	}
 	return nil
 }
 
-// patch is a merge patch.
+// patch is a JSON merge patch.
 type patch struct {
 	Metadata metadataPatch `json:"metadata"`
 	Spec     *specPatch    `json:"spec,omitempty"`
@@ -123,23 +125,23 @@ type specPatch struct {
 	ClaimRef *v1.ObjectReference `json:"claimRef"`
 }
 
-// patchOf sets an annotation where the object has it.
-func patchOf(of metav1.Object, annotation string) patch {
-	p := patch{Metadata: metadataPatch{UID: of.GetUID(), ResourceVersion: of.GetResourceVersion()}}
-	if value, ok := of.GetAnnotations()[annotation]; ok {
+// patchOf returns a patch that sets annotation, where the object has it.
+func patchOf(obj metav1.Object, annotation string) patch {
+	p := patch{Metadata: metadataPatch{UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion()}}
+	if value, ok := obj.GetAnnotations()[annotation]; ok {
 		p.Metadata.Annotations = map[string]string{annotation: value}
 	}
 	return p
 }
 
-// OnTrial returns v for plugins that are only asked: they cannot assume or write
+// ReadOnly returns v for the plugins of a sandbox: they cannot assume or write
 // anything, and their errors are not counted.
 func (v *Volumes) ReadOnly() framework.Volumes { return readOnly{v} }
 
 type readOnly struct{ *Volumes }
 
 func (readOnly) Assume([]*v1.PersistentVolume, []*v1.PersistentVolumeClaim) (framework.VolumeHold, error) {
-	return nil, fmt.Errorf("on trial no volume is assumed")
+	return nil, fmt.Errorf("a sandbox assumes no volumes")
 }
 
 func (readOnly) CountFailure(string) {}

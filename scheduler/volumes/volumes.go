@@ -1,7 +1,6 @@
-// Package volumes knows which claim holds which volume, including what is only
-// assumed, and makes every write to either. It outlives the generations of
-// profiles: what was assumed under one is neither lost nor given away again
-// under the next.
+// Package volumes holds all PersistentVolumes and PersistentVolumeClaims, assumed
+// bindings included, and makes every write to either. It outlives the Generations of
+// profiles: what was assumed under one Generation stays assumed under the next.
 package volumes
 
 import (
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,34 +24,34 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Options are what Volumes are built from.
+// Options are the dependencies of Volumes.
 type Options struct {
-	// Client writes.
+	// Client writes volumes and claims.
 	Client clientset.Interface
 	Clock  clock.WithDelayedExecution
 	// Wait is how Await waits; nil means framework.Block.
 	Wait framework.WaitFunc
-	// Returned is told of a volume or a claim that was assumed to be before and
-	// is after again, which no event of the API server says; may be nil. It is
-	// called without a lock.
+	// Released is called when a volume or claim that was assumed to be before is
+	// after again, which no event of the API server shows. May be nil. No lock is
+	// held during the call.
 	Released func(before, after metav1.Object)
 }
 
-// Volumes are all volumes and claims. They are safe for concurrent use.
+// Volumes holds all volumes and claims. It is safe for concurrent use.
 type Volumes struct {
 	options Options
 	volumes assumeCache[*v1.PersistentVolume]
 	claims  assumeCache[*v1.PersistentVolumeClaim]
 
 	mu sync.Mutex
-	// bells are rung when a claim, or a volume that names it, changes: by the
+	// waiters are woken when a claim, or a volume that names it, changes: by the
 	// claim's key.
 	waiters map[string][]*waiter
 }
 
 var _ framework.Volumes = &Volumes{}
 
-// New returns Volumes that know of none until Watch.
+// New returns Volumes without objects until UseInformers is called.
 func New(o Options) *Volumes {
 	if o.Wait == nil {
 		o.Wait = framework.Block
@@ -62,11 +62,11 @@ func New(o Options) *Volumes {
 	return v
 }
 
-// byClass is an index of volumes.
+// storageClassIndex is the name of the index of volumes by storage class.
 const storageClassIndex = "berth.dev/storage-class"
 
-// Watch has v look into these informers from now on. Their stores are read, and
-// not copied: who was woken by an event finds what it was about.
+// UseInformers makes v read the stores of these informers. The stores are not copied,
+// so that a pod which an event requeues finds the object of the event.
 func (v *Volumes) UseInformers(volumes, claims toolscache.SharedIndexInformer) error {
 	err := addStorageClassIndex(volumes)
 	_, volumesErr := volumes.AddEventHandler(keyHandler(func(key string) {
@@ -84,9 +84,9 @@ func (v *Volumes) UseInformers(volumes, claims toolscache.SharedIndexInformer) e
 	return errors.Join(err, volumesErr, claimsErr)
 }
 
-// indexByClass has an informer of volumes list them by class, once.
+// addStorageClassIndex adds the index by storage class, unless the informer has it.
 func addStorageClassIndex(volumes toolscache.SharedIndexInformer) error {
-	// Only reads by name take the store's lock; GetIndexers does not.
+	// IndexKeys takes the store's lock; GetIndexers does not.
 	if _, err := volumes.GetIndexer().IndexKeys(storageClassIndex, ""); err == nil {
 		return nil
 	}
@@ -99,14 +99,14 @@ func addStorageClassIndex(volumes toolscache.SharedIndexInformer) error {
 	}})
 }
 
-// changes hears of the keys of what changed.
+// keyHandler returns event handlers that call changed with the key of each object.
 func keyHandler(changed func(key string)) toolscache.ResourceEventHandlerFuncs {
-	tell := func(obj any) {
+	notify := func(obj any) {
 		if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 			changed(key)
 		}
 	}
-	return toolscache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: func(_, obj any) { tell(obj) }, DeleteFunc: tell}
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: notify, UpdateFunc: func(_, obj any) { notify(obj) }, DeleteFunc: notify}
 }
 
 // Volume returns a volume as it is assumed to be.
@@ -117,41 +117,43 @@ func (v *Volumes) Claim(namespace, name string) (*v1.PersistentVolumeClaim, erro
 	return v.claims.get(namespace + "/" + name)
 }
 
-// OfClass returns the volumes of a storage class as they are assumed to be.
-// Upstream takes them as a map has them; here equal ones go by name, always.
+// VolumesOfClass returns the volumes of a storage class as they are assumed to be, by
+// name. kube-scheduler takes equal ones in the order of a map.
 func (v *Volumes) VolumesOfClass(class string) ([]*v1.PersistentVolume, error) {
 	volumes, err := v.volumes.byIndex(storageClassIndex, class)
 	slices.SortFunc(volumes, func(a, b *v1.PersistentVolume) int { return strings.Compare(a.Name, b.Name) })
 	return volumes, err
 }
 
-// WrittenVolume returns what the API server said last.
+// APIVolume returns a volume as the informer delivered it last.
 func (v *Volumes) APIVolume(name string) (*v1.PersistentVolume, error) {
 	return v.volumes.getAPIObject(name)
 }
 
-// WrittenClaim returns what the API server said last.
+// APIClaim returns a claim as the informer delivered it last.
 func (v *Volumes) APIClaim(namespace, name string) (*v1.PersistentVolumeClaim, error) {
 	return v.claims.getAPIObject(namespace + "/" + name)
 }
 
-// Failed counts an error at a stage.
+// CountFailure counts an error at a stage.
 func (v *Volumes) CountFailure(stage string) { stageErrors.WithLabelValues(stage).Inc() }
 
-// Await calls done until it says true or fails.
+// Await calls done until it returns true or an error: each second, and when one of
+// claims or a volume that names one changes. The error is that of done, the cause of
+// ctx, or context.DeadlineExceeded after limit.
 func (v *Volumes) Await(ctx context.Context, limit time.Duration, claims []*v1.PersistentVolumeClaim, done func() (bool, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := v.options.Clock.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
 	defer timer.Stop()
-	b := &waiter{signal: make(chan struct{}, 1)}
-	defer v.addWaiter(b, claims)()
+	w := &waiter{signal: make(chan struct{}, 1)}
+	defer v.addWaiter(w, claims)()
 	for ctx.Err() == nil {
 		if ok, err := done(); err != nil || ok {
 			return err
 		}
-		again := v.options.Clock.AfterFunc(pollInterval, b.wake)
-		err := v.options.Wait(ctx, b.signal)
+		again := v.options.Clock.AfterFunc(pollInterval, w.wake)
+		err := v.options.Wait(ctx, w.signal)
 		again.Stop()
 		if err != nil {
 			return err
@@ -160,33 +162,33 @@ func (v *Volumes) Await(ctx context.Context, limit time.Duration, claims []*v1.P
 	return context.Cause(ctx)
 }
 
-// poll is how often a condition is looked at that no claim's change announces:
-// the pod may be gone, or the node. It is upstream's, for everything.
+// pollInterval is the time between two calls of done without an event: the pod or the
+// node may have been deleted. kube-scheduler only polls, with the same interval.
 const pollInterval = time.Second
 
-// bell wakes one who waits.
+// waiter wakes one Await.
 type waiter struct{ signal chan struct{} }
 
-func (b *waiter) wake() {
+func (w *waiter) wake() {
 	select {
-	case b.signal <- struct{}{}:
-	default: // it rings already
+	case w.signal <- struct{}{}:
+	default: // it has a signal already
 	}
 }
 
-// listen has b rung when one of claims changes, until stop is called.
-func (v *Volumes) addWaiter(b *waiter, claims []*v1.PersistentVolumeClaim) (stop func()) {
+// addWaiter wakes w when one of claims changes, until stop is called.
+func (v *Volumes) addWaiter(w *waiter, claims []*v1.PersistentVolumeClaim) (stop func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, claim := range claims {
-		v.waiters[keyOf(claim)] = append(v.waiters[keyOf(claim)], b)
+		v.waiters[keyOf(claim)] = append(v.waiters[keyOf(claim)], w)
 	}
 	return func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		for _, claim := range claims {
 			key := keyOf(claim)
-			v.waiters[key] = slices.DeleteFunc(v.waiters[key], func(other *waiter) bool { return other == b })
+			v.waiters[key] = slices.DeleteFunc(v.waiters[key], func(other *waiter) bool { return other == w })
 			if len(v.waiters[key]) == 0 {
 				delete(v.waiters, key)
 			}
@@ -197,7 +199,23 @@ func (v *Volumes) addWaiter(b *waiter, claims []*v1.PersistentVolumeClaim) (stop
 func (v *Volumes) wake(key string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, b := range v.waiters[key] {
-		b.wake()
+	for _, w := range v.waiters[key] {
+		w.wake()
 	}
 }
+
+var (
+	// cacheRequests is registered and never counted, as in kube-scheduler, which has
+	// no such cache any more.
+	cacheRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "scheduler_volume_binder_cache_requests_total",
+		Help: "[ALPHA] Always 0: kube-scheduler registers the metric and does not count it any more.",
+	}, []string{"operation"})
+	stageErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "scheduler_volume_scheduling_stage_error_total",
+		Help: "[ALPHA] Errors of volume binding, by stage: predicate, assume, bind.",
+	}, []string{"operation"})
+)
+
+// Metrics returns the collectors of this package.
+func Metrics() []prometheus.Collector { return []prometheus.Collector{cacheRequests, stageErrors} }

@@ -24,102 +24,103 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// world is the room over a fake cluster, in virtual time.
+// testEnv is Volumes over a fake cluster, in virtual time.
 type testEnv struct {
 	*volumes.Volumes
 	t       *testing.T
 	cluster *fakecluster.Cluster
-	// returned are the names of what was told to be as it was.
+	// released are the names of the objects for which Options.Released was called.
 	released []string
 }
 
-func runInVirtualTime(t *testing.T, test func(w *testEnv), objects ...runtime.Object) {
+func runInVirtualTime(t *testing.T, test func(env *testEnv), objects ...runtime.Object) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &testEnv{t: t, cluster: fakecluster.New(objects...)}
-		w.Volumes = volumes.New(volumes.Options{
-			Client: w.cluster, Clock: clock.RealClock{},
-			Released: func(_, after metav1.Object) { w.released = append(w.released, after.GetName()) },
+		env := &testEnv{t: t, cluster: fakecluster.New(objects...)}
+		env.Volumes = volumes.New(volumes.Options{
+			Client: env.cluster, Clock: clock.RealClock{},
+			Released: func(_, after metav1.Object) { env.released = append(env.released, after.GetName()) },
 		})
-		factory := informers.NewSharedInformerFactory(w.cluster, 0)
+		factory := informers.NewSharedInformerFactory(env.cluster, 0)
 		core := factory.Core().V1()
-		if err := w.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()); err != nil {
-			w.t.Fatal(err)
+		if err := env.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()); err != nil {
+			env.t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		factory.Start(ctx.Done())
 		factory.WaitForCacheSync(ctx.Done())
 		synctest.Wait()
-		test(w)
+		test(env)
 		cancel()
 		factory.Shutdown()
 	})
 }
 
-// bound is a copy of a volume, bound to a claim.
-func (w *testEnv) boundVolume(name, claim string) *v1.PersistentVolume {
-	w.t.Helper()
-	is, err := w.Volume(name)
+// boundVolume returns a copy of a volume, bound to a claim.
+func (env *testEnv) boundVolume(name, claim string) *v1.PersistentVolume {
+	env.t.Helper()
+	pv, err := env.Volume(name)
 	if err != nil {
-		w.t.Fatal(err)
+		env.t.Fatal(err)
 	}
-	of, err := w.Claim("default", claim)
+	pvc, err := env.Claim("default", claim)
 	if err != nil {
-		w.t.Fatal(err)
+		env.t.Fatal(err)
 	}
-	changed, _, err := volume.GetBindVolumeToClaim(is, of)
+	changed, _, err := volume.GetBindVolumeToClaim(pv, pvc)
 	if err != nil {
-		w.t.Fatal(err)
+		env.t.Fatal(err)
 	}
 	return changed
 }
 
-// selected is a copy of a claim that is to be provisioned for a node.
-func (w *testEnv) claimForNode(name, node string) *v1.PersistentVolumeClaim {
-	w.t.Helper()
-	is, err := w.Claim("default", name)
+// claimForNode returns a copy of a claim with a selected node.
+func (env *testEnv) claimForNode(name, node string) *v1.PersistentVolumeClaim {
+	env.t.Helper()
+	claim, err := env.Claim("default", name)
 	if err != nil {
-		w.t.Fatal(err)
+		env.t.Fatal(err)
 	}
-	is = is.DeepCopy()
-	metav1.SetMetaDataAnnotation(&is.ObjectMeta, volume.AnnSelectedNode, node)
-	return is
+	claim = claim.DeepCopy()
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.AnnSelectedNode, node)
+	return claim
 }
 
-func (w *testEnv) assume(of []*v1.PersistentVolume, claims ...*v1.PersistentVolumeClaim) framework.VolumeHold {
-	w.t.Helper()
-	hold, err := w.Assume(of, claims)
+func (env *testEnv) assume(pvs []*v1.PersistentVolume, claims ...*v1.PersistentVolumeClaim) framework.VolumeHold {
+	env.t.Helper()
+	hold, err := env.Assume(pvs, claims)
 	if err != nil {
-		w.t.Fatal(err)
+		env.t.Fatal(err)
 	}
 	return hold
 }
 
-// taken says which volumes of class "local" are assumed to be whose.
-func (w *testEnv) claimedVolumes() []string {
-	w.t.Helper()
-	of, err := w.VolumesOfClass("local")
+// claimedVolumes lists the volumes of class "local" with the claim that they are
+// assumed to be bound to, "-" for none.
+func (env *testEnv) claimedVolumes() []string {
+	env.t.Helper()
+	pvs, err := env.VolumesOfClass("local")
 	if err != nil {
-		w.t.Fatal(err)
+		env.t.Fatal(err)
 	}
 	var taken []string
-	for _, v := range of {
-		whose := "nobody"
+	for _, v := range pvs {
+		claim := "-"
 		if v.Spec.ClaimRef != nil {
-			whose = v.Spec.ClaimRef.Name
+			claim = v.Spec.ClaimRef.Name
 		}
-		taken = append(taken, v.Name+" "+whose)
+		taken = append(taken, v.Name+" "+claim)
 	}
 	return taken
 }
 
-func (w *testEnv) want(what string, got, want any) {
-	w.t.Helper()
+func (env *testEnv) want(what string, got, want any) {
+	env.t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Errorf("%s (-want,+got):\n%s", what, diff)
+		env.t.Errorf("%s (-want,+got):\n%s", what, diff)
 	}
 }
 
-func pvs(of ...*v1.PersistentVolume) []*v1.PersistentVolume { return of }
+func pvs(all ...*v1.PersistentVolume) []*v1.PersistentVolume { return all }
 
 var objects = []runtime.Object{
 	fixture.Volume("b", "local").Obj(), fixture.Volume("a", "local").Obj(), fixture.Volume("other", "else").Obj(),
@@ -127,254 +128,253 @@ var objects = []runtime.Object{
 }
 
 func TestReadsReturnAssumedObjects(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
-		w.want("volumes before", w.claimedVolumes(), []string{"a nobody", "b nobody"})
-		hold := w.assume(pvs(w.boundVolume("a", "one")), w.claimForNode("two", "n1"))
-		w.want("volumes", w.claimedVolumes(), []string{"a one", "b nobody"})
-		claim, _ := w.Claim("default", "two")
-		w.want("the claim's node", claim.Annotations[volume.AnnSelectedNode], "n1")
-		written, _ := w.APIVolume("a")
+	runInVirtualTime(t, func(env *testEnv) {
+		env.want("volumes before", env.claimedVolumes(), []string{"a -", "b -"})
+		hold := env.assume(pvs(env.boundVolume("a", "one")), env.claimForNode("two", "n1"))
+		env.want("volumes", env.claimedVolumes(), []string{"a one", "b -"})
+		claim, _ := env.Claim("default", "two")
+		env.want("the claim's node", claim.Annotations[volume.AnnSelectedNode], "n1")
+		written, _ := env.APIVolume("a")
 		if written.Spec.ClaimRef != nil {
-			w.t.Error("what is only assumed was taken for written")
+			env.t.Error("APIVolume returns an assumed volume")
 		}
 
 		hold.Release()
-		w.want("volumes that were released", w.claimedVolumes(), []string{"a nobody", "b nobody"})
-		w.want("who was told to be free", w.released, []string{"a", "two"})
+		env.want("volumes that were released", env.claimedVolumes(), []string{"a -", "b -"})
+		env.want("released", env.released, []string{"a", "two"})
 		hold.Release()
-		w.want("who was told to be free, once more", w.released, []string{"a", "two"})
-		w.want("calls", w.cluster.TakeCalls(), []string(nil))
+		env.want("released, after a second call", env.released, []string{"a", "two"})
+		env.want("calls", env.cluster.TakeCalls(), []string(nil))
 	}, objects...)
 }
 
 func TestAssumeIsAllOrNothing(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
-		a, two := w.boundVolume("a", "one"), w.claimForNode("two", "n1")
+	runInVirtualTime(t, func(env *testEnv) {
+		a, two := env.boundVolume("a", "one"), env.claimForNode("two", "n1")
 		two.ResourceVersion = "7"
-		_, err := w.Assume(pvs(a), []*v1.PersistentVolumeClaim{two})
+		_, err := env.Assume(pvs(a), []*v1.PersistentVolumeClaim{two})
 		if want := `"default/two" is out of sync (stored: 105, assume: 7)`; err == nil || err.Error() != want {
-			w.t.Errorf("got %v, want %s", err, want)
+			env.t.Errorf("got %v, want %s", err, want)
 		}
-		w.want("volumes", w.claimedVolumes(), []string{"a nobody", "b nobody"})
+		env.want("volumes", env.claimedVolumes(), []string{"a -", "b -"})
 
 		two.Name = "three"
-		if _, err := w.Assume(pvs(a), []*v1.PersistentVolumeClaim{two}); !apierrors.IsNotFound(err) {
-			w.t.Errorf("a claim that is not there: got %v", err)
+		if _, err := env.Assume(pvs(a), []*v1.PersistentVolumeClaim{two}); !apierrors.IsNotFound(err) {
+			env.t.Errorf("a claim that does not exist: got %v", err)
 		}
-		w.want("volumes", w.claimedVolumes(), []string{"a nobody", "b nobody"})
+		env.want("volumes", env.claimedVolumes(), []string{"a -", "b -"})
 	}, objects...)
 }
 
-// A pod that gives up late must not take from the next what it gave back long
-// ago.
+// A second Release must not end the assumption of another pod.
 func TestReleaseKeepsOtherPodsAssumptions(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
-		first := w.assume(pvs(w.boundVolume("a", "one")))
+	runInVirtualTime(t, func(env *testEnv) {
+		first := env.assume(pvs(env.boundVolume("a", "one")))
 		first.Release()
-		w.assume(pvs(w.boundVolume("a", "two")))
+		env.assume(pvs(env.boundVolume("a", "two")))
 		first.Release()
-		w.want("volumes", w.claimedVolumes(), []string{"a two", "b nobody"})
+		env.want("volumes", env.claimedVolumes(), []string{"a two", "b -"})
 	}, objects...)
 }
 
 func TestWrittenObjectsStayAssumed(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
-		hold := w.assume(pvs(w.boundVolume("a", "one")), w.claimForNode("two", "n1"))
-		if err := hold.Write(w.t.Context()); err != nil {
-			w.t.Fatal(err)
+	runInVirtualTime(t, func(env *testEnv) {
+		hold := env.assume(pvs(env.boundVolume("a", "one")), env.claimForNode("two", "n1"))
+		if err := hold.Write(env.t.Context()); err != nil {
+			env.t.Fatal(err)
 		}
 		hold.Release()
-		w.want("volumes, before anything is heard of it", w.claimedVolumes(), []string{"a one", "b nobody"})
-		w.want("calls", w.cluster.TakeCalls(), []string{"volume a", "claim two"})
+		env.want("volumes before the informer delivers the writes", env.claimedVolumes(), []string{"a one", "b -"})
+		env.want("calls", env.cluster.TakeCalls(), []string{"volume a", "claim two"})
 		synctest.Wait()
-		w.want("volumes, afterwards", w.claimedVolumes(), []string{"a one", "b nobody"})
-		written, _ := w.APIVolume("a")
-		w.want("the version", written.ResourceVersion, hold.Volume("a").ResourceVersion)
-		w.want("who bound it", written.Annotations[volume.AnnBoundByController], "yes")
-		claim, _ := w.APIClaim("default", "two")
-		w.want("the claim's version", claim.ResourceVersion, hold.Claim("default", "two").ResourceVersion)
-		w.want("the claim's node", claim.Annotations[volume.AnnSelectedNode], "n1")
-		w.want("who was told to be free", w.released, []string(nil))
+		env.want("volumes after the informer delivered the writes", env.claimedVolumes(), []string{"a one", "b -"})
+		written, _ := env.APIVolume("a")
+		env.want("the version", written.ResourceVersion, hold.Volume("a").ResourceVersion)
+		env.want("the annotation of the binder", written.Annotations[volume.AnnBoundByController], "yes")
+		claim, _ := env.APIClaim("default", "two")
+		env.want("the claim's version", claim.ResourceVersion, hold.Claim("default", "two").ResourceVersion)
+		env.want("the claim's node", claim.Annotations[volume.AnnSelectedNode], "n1")
+		env.want("released", env.released, []string(nil))
 	}, objects...)
 }
 
 func TestConcurrentWritesConflict(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
-		one, two := w.boundVolume("a", "one"), w.boundVolume("a", "two")
-		first := w.assume(pvs(one))
-		// Nothing in the house does this; another scheduler may.
-		second := w.assume(pvs(two))
-		if err := first.Write(w.t.Context()); err != nil {
-			w.t.Fatal(err)
+	runInVirtualTime(t, func(env *testEnv) {
+		one, two := env.boundVolume("a", "one"), env.boundVolume("a", "two")
+		first := env.assume(pvs(one))
+		// Another scheduler may do this.
+		second := env.assume(pvs(two))
+		if err := first.Write(env.t.Context()); err != nil {
+			env.t.Fatal(err)
 		}
-		if err := second.Write(w.t.Context()); !apierrors.IsConflict(err) {
-			w.t.Errorf("the second write: got %v, want a conflict", err)
+		if err := second.Write(env.t.Context()); !apierrors.IsConflict(err) {
+			env.t.Errorf("the second write: got %v, want a conflict", err)
 		}
-		w.want("volumes", w.cluster.BoundVolumes(), map[string]string{"a": "default/one"})
+		env.want("volumes", env.cluster.BoundVolumes(), map[string]string{"a": "default/one"})
 	}, objects...)
 }
 
 func TestWriteStopsAtTheFirstError(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
-		hold := w.assume(pvs(w.boundVolume("a", "one"), w.boundVolume("b", "two")))
+	runInVirtualTime(t, func(env *testEnv) {
+		hold := env.assume(pvs(env.boundVolume("a", "one"), env.boundVolume("b", "two")))
 		refused := errors.New("refused")
-		w.cluster.Inject(fakecluster.Fault{Verb: "volume"}, fakecluster.Fault{Verb: "volume", Err: refused})
-		if err := hold.Write(w.t.Context()); !errors.Is(err, refused) {
-			w.t.Errorf("got %v", err)
+		env.cluster.Inject(fakecluster.Fault{Verb: "volume"}, fakecluster.Fault{Verb: "volume", Err: refused})
+		if err := hold.Write(env.t.Context()); !errors.Is(err, refused) {
+			env.t.Errorf("got %v", err)
 		}
 		synctest.Wait()
 		hold.Release()
-		w.want("volumes", w.claimedVolumes(), []string{"a one", "b nobody"})
-		w.want("who was told to be free", w.released, []string{"b"})
+		env.want("volumes", env.claimedVolumes(), []string{"a one", "b -"})
+		env.want("released", env.released, []string{"b"})
 	}, objects...)
 }
 
 func TestANewerAPIObjectReplacesTheAssumption(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
-		hold := w.assume(pvs(w.boundVolume("a", "one")))
+	runInVirtualTime(t, func(env *testEnv) {
+		hold := env.assume(pvs(env.boundVolume("a", "one")))
 		two := fixture.Claim("two", "local").Obj()
-		w.cluster.Replace(fixture.Volume("a", "local").BoundTo(two).Obj())
+		env.cluster.Replace(fixture.Volume("a", "local").BoundTo(two).Obj())
 		synctest.Wait()
-		w.want("volumes", w.claimedVolumes(), []string{"a two", "b nobody"})
+		env.want("volumes", env.claimedVolumes(), []string{"a two", "b -"})
 		hold.Release()
-		w.want("who was told to be free", w.released, []string(nil))
+		env.want("released", env.released, []string(nil))
 	}, objects...)
 }
 
 func TestAwait(t *testing.T) {
-	sad := errors.New("sad")
+	broken := errors.New("broken")
 	for name, c := range map[string]struct {
 		limit time.Duration
-		// done is asked for the nth time.
-		done func(w *testEnv, n int) (bool, error)
-		// cancel is when the caller loses interest; 0: never.
+		// done is called for the nth time.
+		done func(env *testEnv, n int) (bool, error)
+		// cancel is when the caller's context is cancelled; 0 for never.
 		cancel time.Duration
 		err    error
 		took   time.Duration
 	}{
-		"what is done already takes no time": {limit: time.Minute, done: func(*testEnv, int) (bool, error) { return true, nil }},
-		"an error ends it":                   {limit: time.Minute, done: func(*testEnv, int) (bool, error) { return false, sad }, err: sad},
-		"it is asked each second":            {limit: time.Minute, done: func(_ *testEnv, n int) (bool, error) { return n == 4, nil }, took: 3 * time.Second},
-		"a change of the claim is heard of at once": {limit: time.Minute, done: func(w *testEnv, n int) (bool, error) {
+		"a condition that holds takes no time": {limit: time.Minute, done: func(*testEnv, int) (bool, error) { return true, nil }},
+		"an error ends the wait":               {limit: time.Minute, done: func(*testEnv, int) (bool, error) { return false, broken }, err: broken},
+		"done is called each second":           {limit: time.Minute, done: func(_ *testEnv, n int) (bool, error) { return n == 4, nil }, took: 3 * time.Second},
+		"a change of the claim wakes at once": {limit: time.Minute, done: func(env *testEnv, n int) (bool, error) {
 			if n == 1 {
-				go w.cluster.Replace(fixture.Claim("one", "local").Annotation("some", "thing").Obj())
+				go env.cluster.Replace(fixture.Claim("one", "local").Annotation("some", "thing").Obj())
 			}
 			return n == 2, nil
 		}},
-		"so is a change of its volume": {limit: time.Minute, done: func(w *testEnv, n int) (bool, error) {
+		"a change of its volume wakes at once": {limit: time.Minute, done: func(env *testEnv, n int) (bool, error) {
 			if n == 1 {
-				go w.cluster.Replace(fixture.Volume("a", "local").BoundTo(fixture.Claim("one", "local").Obj()).Obj())
+				go env.cluster.Replace(fixture.Volume("a", "local").BoundTo(fixture.Claim("one", "local").Obj()).Obj())
 			}
 			return n == 2, nil
 		}},
-		"a change of another claim is not": {limit: time.Minute, took: time.Second, done: func(w *testEnv, n int) (bool, error) {
+		"a change of another claim does not wake": {limit: time.Minute, took: time.Second, done: func(env *testEnv, n int) (bool, error) {
 			if n == 1 {
-				go w.cluster.Replace(fixture.Claim("two", "local").Annotation("some", "thing").Obj())
+				go env.cluster.Replace(fixture.Claim("two", "local").Annotation("some", "thing").Obj())
 			}
 			return n == 2, nil
 		}},
-		"it has a limit":       {limit: 90 * time.Second, done: func(*testEnv, int) (bool, error) { return false, nil }, err: context.DeadlineExceeded, took: 90 * time.Second},
-		"it ends with the pod": {limit: time.Minute, done: func(*testEnv, int) (bool, error) { return false, nil }, cancel: 5 * time.Second, err: context.Canceled, took: 5 * time.Second},
+		"the wait has a limit":           {limit: 90 * time.Second, done: func(*testEnv, int) (bool, error) { return false, nil }, err: context.DeadlineExceeded, took: 90 * time.Second},
+		"the wait ends with the context": {limit: time.Minute, done: func(*testEnv, int) (bool, error) { return false, nil }, cancel: 5 * time.Second, err: context.Canceled, took: 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runInVirtualTime(t, func(w *testEnv) {
-				ctx, cancel := context.WithCancel(w.t.Context())
+			runInVirtualTime(t, func(env *testEnv) {
+				ctx, cancel := context.WithCancel(env.t.Context())
 				defer cancel()
 				if c.cancel > 0 {
 					time.AfterFunc(c.cancel, cancel)
 				}
 				n, begin := 0, time.Now()
-				err := w.Await(ctx, c.limit, []*v1.PersistentVolumeClaim{fixture.Claim("one", "local").Obj()}, func() (bool, error) {
+				err := env.Await(ctx, c.limit, []*v1.PersistentVolumeClaim{fixture.Claim("one", "local").Obj()}, func() (bool, error) {
 					n++
-					return c.done(w, n)
+					return c.done(env, n)
 				})
 				if !errors.Is(err, c.err) {
-					w.t.Errorf("got %v, want %v", err, c.err)
+					env.t.Errorf("got %v, want %v", err, c.err)
 				}
-				w.want("it took", time.Since(begin), c.took)
+				env.want("it took", time.Since(begin), c.took)
 			}, objects...)
 		})
 	}
 }
 
 func TestReadOnlyVolumesRefuseToAssume(t *testing.T) {
-	runInVirtualTime(t, func(w *testEnv) {
-		trial := w.ReadOnly()
-		if _, err := trial.Assume(pvs(w.boundVolume("a", "one")), nil); err == nil {
-			w.t.Error("a trial assumed a volume")
+	runInVirtualTime(t, func(env *testEnv) {
+		readOnly := env.ReadOnly()
+		if _, err := readOnly.Assume(pvs(env.boundVolume("a", "one")), nil); err == nil {
+			env.t.Error("read-only Volumes assumed a volume")
 		}
-		w.assume(pvs(w.boundVolume("a", "one")))
-		seen, err := trial.Volume("a")
+		env.assume(pvs(env.boundVolume("a", "one")))
+		seen, err := readOnly.Volume("a")
 		if err != nil || seen.Spec.ClaimRef == nil {
-			t.Errorf("a trial does not see what is assumed: %v, %v", seen, err)
+			t.Errorf("read-only Volumes do not show the assumption: %v, %v", seen, err)
 		}
 	}, objects...)
 }
 
 func TestVolumesAreEmptyWithoutInformers(t *testing.T) {
-	room := volumes.New(volumes.Options{Clock: clock.RealClock{}})
-	_, volumeErr := room.Volume("a")
-	_, claimErr := room.APIClaim("default", "one")
-	of, err := room.VolumesOfClass("local")
-	if !apierrors.IsNotFound(volumeErr) || !apierrors.IsNotFound(claimErr) || err != nil || len(of) > 0 {
-		t.Errorf("got %v, %v, %v, %v", volumeErr, claimErr, of, err)
+	empty := volumes.New(volumes.Options{Clock: clock.RealClock{}})
+	_, volumeErr := empty.Volume("a")
+	_, claimErr := empty.APIClaim("default", "one")
+	pvs, err := empty.VolumesOfClass("local")
+	if !apierrors.IsNotFound(volumeErr) || !apierrors.IsNotFound(claimErr) || err != nil || len(pvs) > 0 {
+		t.Errorf("got %v, %v, %v, %v", volumeErr, claimErr, pvs, err)
 	}
 }
 
-// Whatever pods do, in whatever order: no two of them think that they have the
-// same volume, and what nobody has is free.
+// In random histories no volume is assumed for two claims, and a volume without a
+// holder is unclaimed.
 func TestNoVolumeIsAssumedForTwoClaims(t *testing.T) {
 	many := []runtime.Object{}
 	for i := range 6 {
 		many = append(many, fixture.Volume(fmt.Sprint("v", i), "local").Obj(), fixture.Claim(fmt.Sprint("c", i), "local").Obj())
 	}
 	for seed := range 60 {
-		runInVirtualTime(t, func(w *testEnv) {
+		runInVirtualTime(t, func(env *testEnv) {
 			holds := map[string]framework.VolumeHold{}
-			has := map[string]string{}
+			holders := map[string]string{}
 			for step := range 40 {
 				dice := (seed*40+step)*7919%104729 + step
 				name, claim := fmt.Sprint("v", dice%6), fmt.Sprint("c", dice/6%6)
-				switch is, err := w.Volume(name); {
+				switch pv, err := env.Volume(name); {
 				case err != nil:
-					w.t.Fatal(err)
-				case is.Spec.ClaimRef == nil && holds[claim] == nil:
-					holds[claim], has[name] = w.assume(pvs(w.boundVolume(name, claim))), claim
+					env.t.Fatal(err)
+				case pv.Spec.ClaimRef == nil && holds[claim] == nil:
+					holds[claim], holders[name] = env.assume(pvs(env.boundVolume(name, claim))), claim
 				case holds[claim] != nil && dice%3 == 0:
 					holds[claim].Release()
-					for name, whose := range has {
-						if whose == claim {
-							delete(has, name)
+					for name, holder := range holders {
+						if holder == claim {
+							delete(holders, name)
 						}
 					}
 					delete(holds, claim)
 				case holds[claim] != nil && dice%3 == 1:
-					if err := holds[claim].Write(w.t.Context()); err != nil && !apierrors.IsConflict(err) {
-						w.t.Fatal(err)
+					if err := holds[claim].Write(env.t.Context()); err != nil && !apierrors.IsConflict(err) {
+						env.t.Fatal(err)
 					}
 					if dice%2 == 0 {
 						synctest.Wait()
 					}
-					// It is its claim's for good.
+					// It is bound to its claim from now on.
 					holds[claim] = boundHold{}
 				}
 				var want []string
 				for i := range 6 {
-					whose := "nobody"
-					if claim, ok := has[fmt.Sprint("v", i)]; ok {
-						whose = claim
+					holder := "-"
+					if claim, ok := holders[fmt.Sprint("v", i)]; ok {
+						holder = claim
 					}
-					want = append(want, fmt.Sprint("v", i, " ", whose))
+					want = append(want, fmt.Sprint("v", i, " ", holder))
 				}
-				if got := w.claimedVolumes(); !slices.Equal(got, want) {
-					w.t.Fatalf("seed %d, step %d: %v, want %v", seed, step, got, want)
+				if got := env.claimedVolumes(); !slices.Equal(got, want) {
+					env.t.Fatalf("seed %d, step %d: %v, want %v", seed, step, got, want)
 				}
 			}
 		}, many...)
 	}
 }
 
-// done is a hold of a pod that is bound.
+// boundHold is the hold of a pod that is bound.
 type boundHold struct{ framework.VolumeHold }
 
 func (boundHold) Release()                    {}

@@ -93,7 +93,7 @@ var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, 
 		admin.ExpectBound(ctx, honest, timid)
 		Expect(honest.Annotations).NotTo(HaveKey("berth.dev/decision"))
 		expectHeld(ctx, v1.PodReasonSchedulerError, liar)
-		Expect(words.Scheduled(liar)).To(ContainSubstring("Extender/rack said that it bound the pod to its node, and it is not bound"))
+		Expect(words.Scheduled(liar)).To(ContainSubstring("Extender/rack reported that it bound the pod to its node, but the pod is not bound"))
 		v.says(func(v *voice) { v.bind = bind })
 		admin.ExpectBound(ctx, liar)
 	})

@@ -42,7 +42,7 @@ var _ = Describe("An extender that is asked about victims", Ordered, ContinueOnF
 		v.says(func(v *voice) { v.preempt = clearing(n, equal) })
 		high := aPod(ctx, ranked(y.pod(p, "high").Requests("cpu", "1"), classes[1]))
 		Eventually(admin.Standing(ctx, high)).Should(ContainSubstring(
-			`extender "rack": preempt: the answer names a victim that is as important as the pod, or more`))
+			`extender "rack": preempt: the answer names a victim whose priority is not lower than the pod's`))
 		Expect(promised(ctx, high)(Default)).To(BeEmpty())
 		Expect(leaving(ctx, low)(Default)).To(BeEmpty())
 		Expect(leaving(ctx, equal)(Default)).To(BeEmpty())

@@ -59,6 +59,6 @@ var _ = Describe("When the leader goes", func() {
 		berth = startManager(ctx)
 		admin.ExpectBound(ctx, begun, meanwhile, unfit)
 		Eventually(seen.standings(begun)).Should(ContainElement("True"))
-		Expect(seen.standings(begun)()).To(HaveExactElements(HavePrefix("Unknown TakenOver"), Equal("True")), "never an error that was none")
+		Expect(seen.standings(begun)()).To(HaveExactElements(HavePrefix("Unknown LeaderHandover"), Equal("True")), "never an error that was none")
 	})
 })

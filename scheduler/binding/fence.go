@@ -1,0 +1,183 @@
+package binding
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// reasonLeaderHandover is the reason of PodScheduled=Unknown of a pod that a new
+// leader fenced before the pod's first attempt.
+const reasonLeaderHandover = "LeaderHandover"
+
+// FenceResult is the result of FencePods.
+type FenceResult struct {
+	// Fenced is the number of pods that have another resource version now.
+	Fenced int
+	// Bound are pods that have a node, in their live version.
+	Bound []*v1.Pod
+	// Unfenced are pods whose status could not be written: a Binding of an
+	// earlier leader may still bind them.
+	Unfenced []types.UID
+}
+
+// FencePods writes into the status of pods without a node, so that they have another
+// resource version: a Binding that an earlier leader sent carries the old one and
+// fails, however late it arrives. It changes only lastProbeTime of the condition
+// PodScheduled; a pod without the condition gets PodScheduled=Unknown with the
+// epoch. It returns when all pods were tried, or ctx ends.
+func (b *Binding) FencePods(ctx context.Context, pods []*v1.Pod, epoch int64) FenceResult {
+	if fault.LateBindingOfOthersPasses || len(pods) == 0 {
+		return FenceResult{}
+	}
+	f := &fencing{done: make(chan struct{}), pods: pods, workers: min(MaxInFlight, len(pods))}
+	for range f.workers {
+		b.options.Go(func() {
+			for pod := f.next(ctx); pod != nil; pod = f.next(ctx) {
+				live, fenced := b.status.fence(ctx, pod, epoch)
+				f.record(live, fenced)
+			}
+			f.workerDone()
+		})
+	}
+	// The workers end with ctx, so that this wait ends, too.
+	_ = b.options.Wait(context.WithoutCancel(ctx), f.done)
+	return f.result
+}
+
+// fencing is a running FencePods.
+type fencing struct {
+	// done is closed when all workers have ended.
+	done chan struct{}
+
+	mu      sync.Mutex
+	workers int
+	pods    []*v1.Pod // that are still to be fenced
+	result  FenceResult
+}
+
+// next returns the next pod; nil when there is none, or ctx has ended.
+func (f *fencing) next(ctx context.Context) *v1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.pods) == 0 || ctx.Err() != nil {
+		return nil
+	}
+	pod := f.pods[0]
+	f.pods = f.pods[1:]
+	return pod
+}
+
+// record adds the outcome for one pod to the result.
+func (f *fencing) record(live *v1.Pod, fenced bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case live == nil && fenced:
+		f.result.Fenced++
+	case live == nil:
+	case live.Spec.NodeName != "":
+		f.result.Bound = append(f.result.Bound, live)
+	default:
+		f.result.Unfenced = append(f.result.Unfenced, live.UID)
+	}
+}
+
+// workerDone records that a worker has ended.
+func (f *fencing) workerDone() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.workers--; f.workers == 0 {
+		close(f.done)
+	}
+}
+
+// fence fences one pod. It returns a pod that it could not fence: one that has a node,
+// or one whose status it failed to write. A pod that is gone is neither returned nor
+// fenced.
+func (w *statusWriter) fence(ctx context.Context, pod *v1.Pod, epoch int64) (unfenced *v1.Pod, fenced bool) {
+	w.patchExclusively(pod, func() (answer podStatus) {
+		unfenced, answer = w.patchFence(ctx, pod, epoch)
+		fenced = answer.version != ""
+		return answer
+	})
+	return unfenced, fenced
+}
+
+// patchFence is fence while no other patch of the pod is in flight. answer is the
+// status in the API server's answer; the zero podStatus when the pod is not fenced.
+func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64) (unfenced *v1.Pod, answer podStatus) {
+	pods, live := w.options.Client.CoreV1().Pods(pod.Namespace), pod
+	at := w.options.Clock.Now()
+	for try := 0; ; try++ {
+		patched, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, fencePatch(live, epoch, metav1.NewTime(at)), metav1.PatchOptions{}, "status")
+		switch {
+		case err == nil && patched.ResourceVersion != live.ResourceVersion:
+			return nil, podStatusOf(w.options.applyTransform(patched))
+		case err == nil:
+			// lastProbeTime has this second already: API times have no fractions.
+			at = at.Add(time.Second)
+			continue
+		case apierrors.IsNotFound(err):
+			return nil, podStatus{}
+		case apierrors.IsConflict(err):
+			if live, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil {
+				switch {
+				case live.UID != pod.UID:
+					return nil, podStatus{}
+				case live.Spec.NodeName != "":
+					return live, podStatus{}
+				}
+			} else if apierrors.IsNotFound(err) {
+				return nil, podStatus{}
+			} else {
+				live = pod
+			}
+		}
+		if err != nil && (!ambiguous(err) || try >= maxStatusTries || !w.pause(ctx)) {
+			statusFailures.Inc()
+			klog.FromContext(ctx).Error(err, "Cannot fence a pending pod", "pod", klog.KObj(pod), "tries", try+1)
+			return live, podStatus{}
+		}
+	}
+}
+
+// pause waits for retryDelay and reports false when ctx ends first.
+func (w *statusWriter) pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-w.options.Clock.After(retryDelay):
+		return true
+	}
+}
+
+// fencePatch returns the patch that gives a pod another resource version, at the
+// version of pod, and keeps what its condition says.
+func fencePatch(pod *v1.Pod, epoch int64, now metav1.Time) []byte {
+	condition := conditionOf(pod, v1.PodScheduled).DeepCopy()
+	if condition == nil {
+		// Unknown: not an error, nor a rejection to which an autoscaler would react.
+		condition = notScheduledCondition(pod, reasonLeaderHandover, fmt.Sprintf("the scheduler with leader epoch %d took over before the pod was tried", epoch))
+		condition.Status, condition.LastTransitionTime = v1.ConditionUnknown, now
+	}
+	condition.LastProbeTime = now
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
+		"status":   map[string]any{"conditions": []v1.PodCondition{*condition}},
+	})
+	if err != nil {
+		panic(err) // a condition consists of strings and times
+	}
+	return patch
+}

@@ -1,0 +1,165 @@
+package cache
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// selectorGroups groups the pods that have a node by what selectors read: the
+// namespace, whether the pod is terminating, and the labels that some selector
+// names. A selector is evaluated once per group, and a new set of pods is counted
+// from its groups instead of from all pods.
+type selectorGroups struct {
+	sets []*podSetCounts
+	// labelKeys are the labels that selectors name, sorted.
+	labelKeys []string
+	byKey     map[string]*selectorGroup
+	// tooMany says that there are more than maxSelectorGroups groups, so that
+	// pods are not counted by group.
+	tooMany   bool
+	keyBuffer []byte // for a key of byKey
+}
+
+// selectorGroup is a group of pods that are equal for all selectors.
+type selectorGroup struct {
+	representative *v1.Pod
+	// sets are the sets that the pods belong to.
+	sets []*podSetCounts
+	// podsByNode is the number of the pods on each node, by slot.
+	podsByNode map[framework.Slot]int32
+}
+
+// maxSelectorGroups limits the groups.
+const maxSelectorGroups = 1 << 14
+
+// reset starts again with the given sets and without pods.
+func (s *selectorGroups) reset(sets map[string]*podSetCounts) {
+	*s = selectorGroups{byKey: map[string]*selectorGroup{}, keyBuffer: s.keyBuffer}
+	for _, set := range sets {
+		s.sets = append(s.sets, set)
+		s.addLabelKeys(set)
+	}
+}
+
+// addSet adds a set and counts its pods.
+func (s *selectorGroups) addSet(set *podSetCounts, columns *framework.Columns) {
+	s.sets = append(s.sets, set)
+	set.growTo(framework.Slot(len(columns.Nodes) - 1))
+	if s.addLabelKeys(set) {
+		// Pods of one group may differ in the new labels.
+		s.regroup(columns)
+	} else {
+		for _, group := range s.byKey {
+			group.addSetIfMatching(set)
+		}
+	}
+	if s.tooMany {
+		for slot, node := range columns.Nodes {
+			if node != nil {
+				set.byNode.BySlot[slot] = int32(set.CountOnNode(node))
+			}
+		}
+		return
+	}
+	for _, group := range s.byKey {
+		if slices.Contains(group.sets, set) {
+			for slot, pods := range group.podsByNode {
+				set.byNode.BySlot[slot] += pods
+			}
+		}
+	}
+}
+
+// addLabelKeys adds the labels that the selector of set names. It reports whether
+// one is new, or set is the first set.
+func (s *selectorGroups) addLabelKeys(set *podSetCounts) bool {
+	before := len(s.labelKeys)
+	requirements, _ := set.Selector.Requirements()
+	for i := range requirements {
+		key := requirements[i].Key()
+		if at, known := slices.BinarySearch(s.labelKeys, key); !known {
+			s.labelKeys = slices.Insert(s.labelKeys, at, key)
+		}
+	}
+	return len(s.labelKeys) > before || len(s.sets) == 1
+}
+
+// regroup groups all pods again.
+func (s *selectorGroups) regroup(columns *framework.Columns) {
+	clear(s.byKey)
+	s.tooMany = false
+	for slot := range columns.Nodes {
+		s.countNode(columns, framework.Slot(slot), 1, func(*podSetCounts) {})
+	}
+}
+
+// countNode adds the pods of a node, or subtracts them when by is -1, and calls
+// each with every set that a pod belongs to.
+func (s *selectorGroups) countNode(columns *framework.Columns, slot framework.Slot, by int32, each func(*podSetCounts)) {
+	if len(s.sets) == 0 || columns.Nodes[slot] == nil {
+		return
+	}
+	for _, pod := range columns.Nodes[slot].GetPods() {
+		if info, ok := pod.(*framework.PodInfo); ok {
+			for _, set := range s.countPod(slot, info, by) {
+				each(set)
+			}
+		}
+	}
+}
+
+// countPod adds a pod on the node in slot, or subtracts it when by is -1, and
+// returns the sets that it belongs to. The caller must not change the slice.
+func (s *selectorGroups) countPod(slot framework.Slot, info *framework.PodInfo, by int32) []*podSetCounts {
+	if len(s.sets) == 0 {
+		return nil
+	}
+	group := s.groupOf(info.OriginalPod())
+	if s.tooMany {
+		return group.sets
+	}
+	if group.podsByNode[slot] += by; group.podsByNode[slot] == 0 {
+		delete(group.podsByNode, slot)
+	}
+	return group.sets
+}
+
+// groupOf returns the group of a pod.
+func (s *selectorGroups) groupOf(pod *v1.Pod) *selectorGroup {
+	s.keyBuffer = framework.AppendLabels(append(append(s.keyBuffer[:0], pod.Namespace...), 0), pod.Labels, s.labelKeys)
+	if pod.DeletionTimestamp != nil {
+		s.keyBuffer = append(s.keyBuffer, 1)
+	}
+	if found, known := s.byKey[string(s.keyBuffer)]; known {
+		return found
+	}
+	if len(s.byKey) >= maxSelectorGroups {
+		clear(s.byKey)
+		s.tooMany = true
+	}
+	made := &selectorGroup{representative: selectorView(pod), podsByNode: map[framework.Slot]int32{}}
+	for _, set := range s.sets {
+		made.addSetIfMatching(set)
+	}
+	s.byKey[string(s.keyBuffer)] = made
+	return made
+}
+
+// addSetIfMatching adds set when the pods of the group belong to it.
+func (s *selectorGroup) addSetIfMatching(set *podSetCounts) {
+	if set.Has(s.representative) {
+		s.sets = append(s.sets, set)
+	}
+}
+
+// selectorView returns a pod with only what selectors read, so that no group
+// keeps a whole pod in memory.
+func selectorView(pod *v1.Pod) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Labels: pod.Labels, DeletionTimestamp: pod.DeletionTimestamp,
+	}}
+}

@@ -1,0 +1,197 @@
+package cache
+
+import (
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// apply applies deltas in the order in which they were recorded.
+func (s *Snapshot) apply(deltas []delta) {
+	s.changes += uint64(len(deltas))
+	for _, d := range deltas {
+		s.touch(s.applyOne(d))
+	}
+	relist := false
+	for _, n := range s.touched {
+		n.touched = false
+		switch {
+		case n.Node() == nil && len(n.GetPods()) == 0 && !n.listed:
+			delete(s.nodes, n.name)
+		case n.Node() != nil:
+			s.updateImageNodeCounts(n)
+			relist = relist || !n.listed
+			if n.counted {
+				s.columns.UpdateResources(n.slot)
+			}
+		}
+	}
+	clear(s.touched)
+	s.touched = s.touched[:0]
+	if relist || s.listedNodes > len(s.nodeTree.positions) {
+		s.rebuildNodeList()
+	}
+}
+
+// touch marks a node, which may be nil, as changed by the current deltas.
+func (s *Snapshot) touch(n *nodeState) {
+	if n != nil && !n.touched {
+		n.touched = true
+		s.touched = append(s.touched, n)
+	}
+}
+
+// applyOne applies one delta and returns the node that it changed, nil when
+// it changed none.
+func (s *Snapshot) applyOne(d delta) *nodeState {
+	switch {
+	case d.setNode != nil:
+		n := s.getOrCreateNode(d.setNode.Name)
+		s.setNode(n, d.setNode)
+		return n
+	case d.removeNode != "":
+		n, ok := s.nodes[d.removeNode]
+		if !ok {
+			return nil
+		}
+		s.removeImages(n)
+		s.nodeTree.remove(d.removeNode)
+		s.removeFromColumns(n)
+		n.RemoveNode()
+		return n
+	case d.changedFacets != 0:
+		// No result that reads storage objects is reused beyond one attempt, so
+		// that a change of them invalidates nothing.
+		if d.changedFacets != framework.StorageObjects {
+			s.listerChanges++
+		}
+		return nil
+	case d.addPod != nil:
+		return s.addPod(d.addPod)
+	default:
+		return s.removePod(d.removePod)
+	}
+}
+
+func (s *Snapshot) setNode(n *nodeState, node *v1.Node) {
+	// Labels and taints decide in which topology domains the pods of the node
+	// are counted.
+	moves := n.listed && !sameLabelsAndTaints(n.Node(), node)
+	if moves {
+		s.removeFromColumns(n)
+	}
+	s.removeImages(n)
+	s.nodeTree.set(node)
+	n.SetNode(node)
+	s.addImages(n)
+	if moves {
+		s.addToColumns(n)
+	}
+}
+
+// sameLabelsAndTaints reports whether two versions of a node have the same
+// labels and taints, so that their pods count in the same topology domains.
+func sameLabelsAndTaints(a, b *v1.Node) bool {
+	return a != nil && b != nil && maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints)
+}
+
+func (s *Snapshot) addPod(info *framework.PodInfo) *nodeState {
+	n := s.getOrCreateNode(info.NodeName())
+	n.AddPodInfo(info)
+	s.affinityListsValid = s.affinityListsValid && info.OriginalPod().Spec.Affinity == nil
+	if n.counted {
+		s.incremental.countPod(n.slot, info, 1)
+	}
+	return n
+}
+
+func (s *Snapshot) removePod(info *framework.PodInfo) *nodeState {
+	pod := info.OriginalPod()
+	n := s.getOrCreateNode(info.NodeName())
+	// Each removal is recorded after its addition, so that the pod is on the
+	// node.
+	if err := n.RemovePod(klog.Background(), pod); err != nil {
+		klog.ErrorS(err, "The cache does not hold a pod on the node that it is removed from; please report this", "pod", klog.KObj(pod))
+		return n
+	}
+	s.affinityListsValid = s.affinityListsValid && pod.Spec.Affinity == nil
+	if n.counted {
+		s.incremental.countPod(n.slot, info, -1)
+	}
+	return n
+}
+
+func (s *Snapshot) getOrCreateNode(name string) *nodeState {
+	n, ok := s.nodes[name]
+	if !ok {
+		n = &nodeState{NodeInfo: framework.NewNodeInfo(), name: name, slot: noSlot}
+		s.nodes[name] = n
+	}
+	return n
+}
+
+// addImages adds the images of a node. As in kube-scheduler, the size of an image
+// is the one that the first node reported.
+func (s *Snapshot) addImages(n *nodeState) {
+	node := n.Node()
+	if len(node.Status.Images) == 0 {
+		n.ImageStates = nil
+		return
+	}
+	n.ImageStates = make(map[string]*fwk.ImageStateSummary, len(node.Status.Images))
+	for _, image := range node.Status.Images {
+		for _, name := range image.Names {
+			state, ok := s.images[name]
+			if !ok {
+				state = &fwk.ImageStateSummary{Size: image.SizeBytes, Nodes: sets.New[string]()}
+				s.images[name] = state
+			}
+			state.Nodes.Insert(node.Name)
+			n.ImageStates[name] = &fwk.ImageStateSummary{Size: state.Size}
+		}
+	}
+	s.imageEpoch++
+}
+
+// removeImages removes the images of a node.
+func (s *Snapshot) removeImages(n *nodeState) {
+	node := n.Node()
+	if node == nil || len(node.Status.Images) == 0 {
+		return
+	}
+	for _, image := range node.Status.Images {
+		for _, name := range image.Names {
+			state, ok := s.images[name]
+			if !ok {
+				continue
+			}
+			state.Nodes.Delete(node.Name)
+			if len(state.Nodes) == 0 {
+				delete(s.images, name)
+			}
+		}
+	}
+	n.ImageStates = nil
+	s.imageEpoch++
+}
+
+// updateImageNodeCounts stores in a changed node on how many nodes each of its
+// images is. An unchanged node keeps the older number: kube-scheduler takes the
+// number when it copies a changed node, and scores depend on it.
+func (s *Snapshot) updateImageNodeCounts(n *nodeState) {
+	if n.imageEpoch == s.imageEpoch {
+		return
+	}
+	n.imageEpoch = s.imageEpoch
+	for name, summary := range n.ImageStates {
+		if state, ok := s.images[name]; ok {
+			summary.NumNodes = len(state.Nodes)
+		}
+	}
+}

@@ -1,8 +1,8 @@
-// Package inspect is what the house has in mind at a moment, for whoever has to
-// find out why it does what it does: copies, as values that are written as JSON
-// and as text, and what differs from what the API server has. It reads the rooms
-// piece by piece and changes nothing. Of objects it copies names and numbers, and
-// no arguments, annotations or environment: what is secret is not in it.
+// Package debug copies the state of the scheduler at a moment, to find out why it does
+// what it does: the queue, the cache, what runs, and how it differs from the API server.
+// The copies are values that are written as JSON or as text. The package reads the
+// components one after another and changes nothing. Of objects it copies names and
+// numbers, but no arguments, annotations or environment variables, which may be secret.
 package debug
 
 import (
@@ -20,43 +20,43 @@ import (
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// Rooms are what is looked into.
+// Debugger reads the components of one scheduler.
 type Debugger struct {
 	Queue       *queue.Queue
 	Cache       *cache.Cache
 	WaitingPods *framework.WaitingPods
 	Profiles    Profiles
-	// Between brings the snapshot up to date and calls look while the loop is at no
-	// pod; it fails when ctx ends first.
+	// BetweenCycles updates the snapshot and calls look while no scheduling cycle runs.
+	// It returns an error when ctx ends first.
 	BetweenCycles func(ctx context.Context, look func()) error
-	// Now is the time.
+	// Now returns the time.
 	Now func() time.Time
 }
 
-// Profiles are the profiles that run; *profile.Set is the one that counts.
+// Profiles are the running profiles; *profile.Set implements it.
 type Profiles interface {
 	Names() []string
 	Statuses() []profile.Status
 }
 
-// fresh brings the snapshot up to date. It says why that is not possible: a loop
-// that hangs is when somebody looks.
-func (r Debugger) updateSnapshot(ctx context.Context) (stale string) {
+// updateSnapshot updates the snapshot. It returns why that is not possible, or "": a
+// hung loop is when these dumps are needed most.
+func (d Debugger) updateSnapshot(ctx context.Context) (stale string) {
 	ctx, cancel := context.WithTimeoutCause(ctx, loopTimeout, errLoopBusy)
 	defer cancel()
-	if err := r.BetweenCycles(ctx, func() {}); err != nil {
+	if err := d.BetweenCycles(ctx, func() {}); err != nil {
 		return err.Error()
 	}
 	return ""
 }
 
-// patience is how long the loop is waited for.
+// loopTimeout is how long to wait for the end of a scheduling cycle.
 const loopTimeout = 2 * time.Second
 
-// errBusy is why nobody waits for it any longer.
+// errLoopBusy is the cause when the loop did not finish a cycle in time.
 var errLoopBusy = fmt.Errorf("waited %v", loopTimeout)
 
-// Pod names a pod.
+// PodRef identifies a pod.
 type PodRef struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`

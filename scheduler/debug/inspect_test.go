@@ -11,21 +11,21 @@ import (
 func TestDumps(t *testing.T) {
 	type view interface{ WriteText(io.Writer) error }
 	for sentence, c := range map[string]struct {
-		look func(w *testEnv) view
-		// text is the text, json some of the JSON.
+		dump func(w *testEnv) view
+		// text is the whole text, json are parts of the JSON.
 		text string
 		json []string
 	}{
-		"who waits, where, and why": {
+		"queue": {
 			func(w *testEnv) view { return w.DumpQueue() },
-			`3 pods in the queue at 2026-01-01T12:00:00Z, 1 InFlight, 1 Parked, 1 Unschedulable; 0 events are kept for 1 of them
-POD          PROFILE   PLACE           SINCE                  UNTIL   ATTEMPTS   PRIORITY   WHY
+			`3 pods in the queue at 2026-01-01T12:00:00Z, 1 Held, 1 InFlight, 1 Unschedulable; 0 events recorded for 1 pods in flight
+POD          PROFILE   PLACE           SINCE                  UNTIL   ATTEMPTS   PRIORITY   REASON
 shop/goes    p         InFlight        2026-01-01T12:00:00Z   -       1          0          -
-shop/held    p         Parked          2026-01-01T12:00:00Z   -       0          0          held: Unsupported
+shop/held    p         Held            2026-01-01T12:00:00Z   -       0          0          held: Unsupported
 shop/waits   p         Unschedulable   2026-01-01T12:00:00Z   -       1          0          refused by Fit
 `, []string{`"place":"Unschedulable"`, `"rejectors":["Fit"]`, `"uid":"shop/goes"`, `"held":"Unsupported"`},
 		},
-		"what is where, and what is only assumed": {
+		"cache": {
 			func(w *testEnv) view { return w.DumpCache(w.t.Context()) },
 			`2 nodes and 2 pods on them at 2026-01-01T12:00:00Z, 1 of them assumed; 0 nominated
 ASSUMED     NODE   UID
@@ -35,32 +35,32 @@ n1     2      G            cpu 1000    cpu 4000, pods 10
 n2     0      G            nothing     cpu 4000, pods 10
 `, []string{`"assumed":[{"namespace":"shop","name":"goes","uid":"shop/goes","node":"n1"}]`, `"requested":{"cpu":1000}`},
 		},
-		"what was where, when the loop hangs": {
+		"cache while the loop hangs": {
 			func(w *testEnv) view {
 				w.DumpCache(w.t.Context())
 				w.loopHangs = true
 				return w.DumpCache(w.t.Context())
 			},
 			`2 nodes and 2 pods on them at 2026-01-01T12:00:00Z, 1 of them assumed; 0 nominated
-nodes are shown as they were when the loop looked last: the loop is at a pod all the while
+nodes are shown as of the last scheduling cycle: the scheduling cycle did not end
 ASSUMED     NODE   UID
 shop/goes   n1     shop/goes
 NODE   PODS   GENERATION   REQUESTED   ALLOCATABLE
 n1     2      G            cpu 1000    cpu 4000, pods 10
 n2     0      G            nothing     cpu 4000, pods 10
-`, []string{`"stale":"the loop is at a pod all the while"`},
+`, []string{`"stale":"the scheduling cycle did not end"`},
 		},
-		"what runs": {
+		"generations": {
 			func(w *testEnv) view { return w.DumpGenerations() },
 			`1 profiles at 2026-01-01T12:00:00Z
-PROFILE   GENERATION   HASH   SINCE                  REFERENCES   OLD   WANTED   LATE   PAUSED
-p         7            abc    2026-01-01T12:00:00Z   3            1     -        2      false
-p: Odd is late
+PROFILE   GENERATION   HASH   SINCE                  REFERENCES   OLD   PENDING   ABANDONED   PAUSED
+p         7            abc    2026-01-01T12:00:00Z   3            1     -         2           false
+p: Odd has abandoned calls
 p: filter: NodeName, Fit
 p: bind: DefaultBinder
-`, []string{`"hash":"abc"`, `"lateCalls":2`, `"filter":["NodeName","Fit"]`},
+`, []string{`"hash":"abc"`, `"abandonedCalls":2`, `"filter":["NodeName","Fit"]`},
 		},
-		"what is remembered": {
+		"equivalence caches": {
 			func(w *testEnv) view {
 				m, err := w.DumpEquivalenceCaches(w.t.Context())
 				if err != nil {
@@ -68,14 +68,14 @@ p: bind: DefaultBinder
 				}
 				return m
 			},
-			`what is remembered of verdicts at 2026-01-01T12:00:00Z
-PROFILE   HASH   KEPT    CLASSES   BYTES   LIMIT   REMEMBERED   PLAIN   MET   JUDGED   DIFFERENT
-p         abc    false   0         0       0       0            0       0     0        0
-`, []string{`"profile":"p"`, `"kept":false`},
+			`equivalence caches at 2026-01-01T12:00:00Z
+PROFILE   HASH   ENABLED   CLASSES   BYTES   LIMIT   CACHED   UNCACHED   VISITED   EVALUATED   MISMATCHES
+p         abc    false     0         0       0       0        0          0         0           0
+`, []string{`"profile":"p"`, `"enabled":false`},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			v := c.look(newTestEnv(t))
+			v := c.dump(newTestEnv(t))
 			var text bytes.Buffer
 			if err := v.WriteText(&text); err != nil {
 				t.Fatal(err)
@@ -93,13 +93,13 @@ p         abc    false   0         0       0       0            0       0     0 
 				}
 			}
 			if strings.Contains(string(asJSON)+text.String(), "swordfish") {
-				t.Error("what nobody asked for is told")
+				t.Error("the dump contains the message of a hold, which may be secret")
 			}
 		})
 	}
 }
 
-// withoutGenerations leaves out what counts up with the process.
+// withoutGenerations replaces the generations of nodes, which depend on the process.
 func withoutGenerations(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -115,6 +115,6 @@ func TestDumpEquivalenceCachesFailsWhenTheLoopHangs(t *testing.T) {
 	w := newTestEnv(t)
 	w.loopHangs = true
 	if _, err := w.DumpEquivalenceCaches(t.Context()); err == nil {
-		t.Error("it is the loop's")
+		t.Error("no error while the loop hangs")
 	}
 }

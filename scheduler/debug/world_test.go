@@ -22,27 +22,27 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a house in which runs shop/runs on n1, shop/goes is assumed there,
-// shop/waits was refused by Fit, and shop/held is parked. hung says that the loop
-// is at a pod and stays there.
+// testEnv is a Debugger of a scheduler in which shop/runs is bound to n1, shop/goes is
+// assumed there, shop/waits was refused by Fit, and shop/held is held. loopHangs says
+// that the scheduling cycle does not end.
 type testEnv struct {
 	Debugger
 	t         *testing.T
 	loopHangs bool
-	// objects are what the API server has.
+	// nodes and pods are what the API server has.
 	nodes []*v1.Node
 	pods  []*v1.Pod
 	reads int
 }
 
-// one is a profile, "p".
+// fakeProfiles is one profile, "p".
 type fakeProfiles struct{}
 
 func (fakeProfiles) Names() []string { return []string{"p"} }
 
 func (fakeProfiles) Statuses() []profile.Status {
 	return []profile.Status{{
-		Name: "p", Since: noon, References: 3, OldGenerations: 1, AbandonedCalls: 2, Degradations: []string{"Odd is late"},
+		Name: "p", Since: noon, References: 3, OldGenerations: 1, AbandonedCalls: 2, Degradations: []string{"Odd has abandoned calls"},
 		Blueprint: &compile.Blueprint{Name: "p", Generation: 7, Hash: "abc", Chains: framework.Chains{
 			framework.Filter: {{Name: "NodeName"}, {Name: "Fit"}}, framework.Bind: {{Name: "DefaultBinder"}},
 		}},
@@ -91,7 +91,7 @@ func testNode(name string) *v1.Node {
 	return fixture.Node(name).Capacity("cpu", "4", "pods", "10").Obj()
 }
 
-// attempt begins that of the pod of that name, which is next.
+// popAttempt begins the attempt of the next pod, which must be the one of that name.
 func (w *testEnv) popAttempt(name string) *queue.Attempt {
 	w.t.Helper()
 	a := w.Queue.TryPop()
@@ -111,24 +111,24 @@ func (w *testEnv) assume(pod *v1.Pod, node string) {
 
 func (w *testEnv) betweenCycles(ctx context.Context, look func()) error {
 	if w.loopHangs {
-		return errors.New("the loop is at a pod all the while")
+		return errors.New("the scheduling cycle did not end")
 	}
 	w.Cache.UpdateSnapshot()
 	look()
 	return nil
 }
 
-// read is what the API server has.
+// readAPIServer returns what the API server has.
 func (w *testEnv) readAPIServer(context.Context) (*APIServerState, error) {
 	w.reads++
-	truth := NewAPIServerState()
+	state := NewAPIServerState()
 	for _, node := range w.nodes {
-		truth.AddNode(node)
+		state.AddNode(node)
 	}
 	for _, pod := range w.pods {
-		truth.AddPod(pod)
+		state.AddPod(pod)
 	}
-	return truth, nil
+	return state, nil
 }
 
 func uidOf(name string) types.UID { return pod(name).Obj().UID }

@@ -1,5 +1,5 @@
-// Package intake turns informer events into calls on cache and queue: what
-// changed in the cluster, and which waiting pods may care.
+// Package eventhandlers turns informer events into calls on the cache and the queue:
+// what changed in the cluster, and which pending pods may be schedulable by it.
 package eventhandlers
 
 import (
@@ -21,33 +21,35 @@ import (
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// Options are what an Intake is built from.
+// Options are the dependencies of EventHandlers.
 type Options struct {
 	Cache       *cache.Cache
 	Queue       *queue.Queue
 	WaitingPods *framework.WaitingPods
-	// Observe gets each new version of a pod that still has no node.
+	// OnUnscheduledPodUpdate is called with each new version of a pod without a node.
 	OnUnscheduledPodUpdate func(pod *v1.Pod)
-	// Forget is told of pods that are gone, or assigned: those have a node.
+	// OnPodGone is called when a pod was deleted or assigned to a node.
 	OnPodGone func(pod *v1.Pod)
-	// Namespace is told the labels of a namespace before and after a change,
-	// nil where there was or is none; may be nil.
+	// OnNamespaceLabels is called when a namespace is added, changes its labels or is
+	// deleted, with the labels before and after; nil for a namespace that does not
+	// exist. The function may be nil.
 	OnNamespaceLabels func(name string, before, after labels.Set)
-	// Storage is which kinds of storage objects there are to listen to.
+	// Storage are the kinds of storage objects to watch.
 	Storage Storage
-	// DeviceClasses counts the DeviceClasses; nil: none are watched.
+	// DeviceClasses counts the DeviceClasses; nil means that none are watched.
 	DeviceClasses *DeviceClasses
-	// Backing is called when a DeviceClass begins or ceases to back an extended
-	// resource; concerned says of a pod whether it requests that resource. It may be nil.
+	// OnDeviceClassChange is called when a DeviceClass begins or ceases to back an
+	// extended resource; concerned reports whether a pod requests that resource. It may
+	// be nil.
 	OnDeviceClassChange func(ctx context.Context, concerned func(pod *v1.Pod) bool)
-	// Wait waits for work of another goroutine; nil means framework.Block.
+	// Wait is how handlers wait for another goroutine; nil means framework.Block.
 	Wait framework.WaitFunc
-	// Clock times what is taken in; nil means the machine's.
+	// Clock measures how long events are handled; nil means the real clock.
 	Clock clock.PassiveClock
 	Log   logr.Logger
 }
 
-// Intake hears of every change to what is scheduled.
+// EventHandlers handle the events of all objects that the scheduler reads.
 type EventHandlers struct {
 	options      Options
 	initialNodes initialNodes
@@ -55,7 +57,7 @@ type EventHandlers struct {
 	syncDone     chan struct{}
 }
 
-// New returns an Intake that listens to nothing yet.
+// New returns EventHandlers that are not registered with any informer.
 func New(o Options) *EventHandlers {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -69,75 +71,77 @@ func New(o Options) *EventHandlers {
 // +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=list;watch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=list;watch
 
-// Register listens to the informers that factory holds. The function it
-// returns waits until everything that was there has been heard of; it reports
+// Register adds the handlers to the informers of factory. The function that it
+// returns waits until the objects of the initial lists are handled; it returns
 // false when its context ends first.
-func (in *EventHandlers) Register(factory informers.SharedInformerFactory) (func(context.Context) bool, error) {
+func (h *EventHandlers) Register(factory informers.SharedInformerFactory) (func(context.Context) bool, error) {
 	pods, podsErr := factory.Core().V1().Pods().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { in.podAdded(obj.(*v1.Pod)) },
-		UpdateFunc: func(oldObj, newObj any) { in.podUpdated(oldObj.(*v1.Pod), newObj.(*v1.Pod)) },
-		DeleteFunc: func(obj any) { handleDeleted(obj, in.podDeleted) },
+		AddFunc:    func(obj any) { h.podAdded(obj.(*v1.Pod)) },
+		UpdateFunc: func(oldObj, newObj any) { h.podUpdated(oldObj.(*v1.Pod), newObj.(*v1.Pod)) },
+		DeleteFunc: func(obj any) { handleDeleted(obj, h.podDeleted) },
 	})
 	nodes, nodesErr := factory.Core().V1().Nodes().Informer().AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, first bool) {
-			if node := obj.(*v1.Node); !first || !in.initialNodes.collect(node) {
-				in.afterInitialNodes(func() { in.nodeAdded(node) })
+		AddFunc: func(obj any, isInInitialList bool) {
+			if node := obj.(*v1.Node); !isInInitialList || !h.initialNodes.collect(node) {
+				h.afterInitialNodes(func() { h.nodeAdded(node) })
 			}
 		},
 		UpdateFunc: func(oldObj, newObj any) {
-			in.afterInitialNodes(func() { in.nodeUpdated(oldObj.(*v1.Node), newObj.(*v1.Node)) })
+			h.afterInitialNodes(func() { h.nodeUpdated(oldObj.(*v1.Node), newObj.(*v1.Node)) })
 		},
 		DeleteFunc: func(obj any) {
-			in.afterInitialNodes(func() { handleDeleted(obj, in.nodeDeleted) })
+			h.afterInitialNodes(func() { handleDeleted(obj, h.nodeDeleted) })
 		},
 	})
-	synced, othersErr := in.addOtherHandlers(factory)
-	storage, storageErr := in.addStorageHandlers(factory)
-	classes, classesErr := in.addDeviceClassHandler(factory)
+	synced, othersErr := h.addOtherHandlers(factory)
+	storage, storageErr := h.addStorageHandlers(factory)
+	classes, classesErr := h.addDeviceClassHandler(factory)
 	if err := errors.Join(podsErr, nodesErr, othersErr, storageErr, classesErr); err != nil {
 		return nil, err
 	}
 	synced = slices.Concat(synced, storage, classes)
-	// Nobody is woken by a budget; but evicting before they are known would
-	// disregard them.
+	// PodDisruptionBudgets have no handler, since they wake no pod. But preemption
+	// must not run before they are known: it would violate them.
 	budgets := factory.Policy().V1().PodDisruptionBudgets().Informer()
 	synced = append(synced, pods.HasSynced, nodes.HasSynced, budgets.HasSynced)
 	return func(ctx context.Context) bool {
 		if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 			return false
 		}
-		in.ensureInitialNodes()
-		in.synced.Store(true)
-		close(in.syncDone)
+		h.ensureInitialNodes()
+		h.synced.Store(true)
+		close(h.syncDone)
 		return true
 	}, nil
 }
 
-// Synced says whether everything that was there at the start has been heard of.
-func (in *EventHandlers) HasSynced() bool { return in.synced.Load() }
+// HasSynced reports whether the objects of the initial lists are handled.
+func (h *EventHandlers) HasSynced() bool { return h.synced.Load() }
 
-// Listed is closed once everything that was there at the start has been heard of.
-func (in *EventHandlers) SyncDone() <-chan struct{} { return in.syncDone }
+// SyncDone returns a channel that is closed when the objects of the initial lists
+// are handled.
+func (h *EventHandlers) SyncDone() <-chan struct{} { return h.syncDone }
 
-// WaitForSync waits for Synced; it reports false when ctx ends first.
-func (in *EventHandlers) WaitForSync(ctx context.Context) bool {
+// WaitForSync waits until the objects of the initial lists are handled; it returns
+// false when ctx ends first.
+func (h *EventHandlers) WaitForSync(ctx context.Context) bool {
 	select {
-	case <-in.syncDone:
+	case <-h.syncDone:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-func (in *EventHandlers) context() context.Context {
-	return klog.NewContext(context.Background(), in.options.Log)
+func (h *EventHandlers) context() context.Context {
+	return klog.NewContext(context.Background(), h.options.Log)
 }
 
-// ifKnown hands on what was deleted. After a watch broke off, all that is
-// known is the last version that was seen.
+// handleDeleted calls deleted with the object of a delete event. When the watch
+// missed the deletion, this is the last version that was seen.
 func handleDeleted[T any](obj any, deleted func(T)) {
-	if tomb, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = tomb.Obj
+	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
 	}
 	if known, ok := obj.(T); ok {
 		deleted(known)

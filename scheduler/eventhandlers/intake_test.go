@@ -21,7 +21,8 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// world is the room between a real cache and a real queue that serves "p".
+// testEnv are EventHandlers between a real cache and a real queue that serves profile
+// "p".
 type testEnv struct {
 	*EventHandlers
 	t         *testing.T
@@ -29,9 +30,9 @@ type testEnv struct {
 	queue     *queue.Queue
 	waiting   *framework.WaitingPods
 	forgotten []types.UID
-	// freed are the nodes where room was said to be free, on the pod that left it.
+	// freed are the nodes of the pods whose deletion the hint of plugin Resources got.
 	freed []string
-	// looked is how many nodes there were when the hint of Looks was asked.
+	// nodesSeen is the number of nodes when the hint of plugin Snapshot was called.
 	nodesSeen int
 }
 
@@ -55,21 +56,21 @@ func (w *testEnv) rules() *queue.Rules {
 		Hold:       func(*v1.Pod) queue.Hold { return queue.Hold{} },
 		PreEnqueue: func(context.Context, *v1.Pod, string) string { return "" },
 		Hints: []queue.Hint{
-			{Plugin: "Room", Event: assignedPodDelete, Fn: w.recordFreedNode},
+			{Plugin: "Resources", Event: assignedPodDelete, Fn: w.recordFreedNode},
 			{
-				Plugin: "Place", Event: assignedPodDelete,
-				Fn: func(_ klog.Logger, _ *v1.Pod, gone, _ any) (fwk.QueueingHint, error) {
-					if gone.(*v1.Pod).Spec.NodeName == "" {
+				Plugin: "NodeName", Event: assignedPodDelete,
+				Fn: func(_ klog.Logger, _ *v1.Pod, deleted, _ any) (fwk.QueueingHint, error) {
+					if deleted.(*v1.Pod).Spec.NodeName == "" {
 						return fwk.QueueSkip, nil
 					}
 					return fwk.Queue, nil
 				},
 			},
-			{Plugin: "Company", Event: assignedPodAdd},
+			{Plugin: "Affinity", Event: assignedPodAdd},
 			{Plugin: "Labels", Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.UpdatePodLabel}},
-			{Plugin: "Leaving", Event: podTerminating},
+			{Plugin: "Terminating", Event: podTerminating},
 			{
-				Plugin: "Looks", Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete},
+				Plugin: "Snapshot", Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete},
 				Fn: func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
 					w.nodesSeen = w.cache.UpdateSnapshot().Len()
 					return fwk.Queue, nil
@@ -83,19 +84,19 @@ func (w *testEnv) rules() *queue.Rules {
 
 func unscheduledPod(name string) *fixture.PodBuilder { return fixture.Pod(name).SchedulerName("p") }
 
-// newer is a builder's pod at a later resource version.
+// newerVersion returns the builder's pod at a later resource version.
 func newerVersion(b *fixture.PodBuilder) *v1.Pod {
 	return b.Mutate(func(p *v1.Pod) { p.ResourceVersion = "2" }).Obj()
 }
 
-// sleeps adds a pod that a plugin has refused.
+// addUnschedulable adds a pod that a plugin has refused.
 func (w *testEnv) addUnschedulable(name, plugin string, priority int32) {
 	w.t.Helper()
 	w.podAdded(unscheduledPod(name).Priority(priority).Obj())
 	w.queue.TryPop().Refused(w.t.Context(), sets.New(plugin), nil)
 }
 
-// awake are the pods that do not sleep.
+// wokenPods returns the pods that are not unschedulable.
 func (w *testEnv) wokenPods() []string {
 	var names []string
 	for uid, place := range w.queue.Places() {
@@ -115,14 +116,14 @@ func (w *testEnv) expect(what string, got, want any) {
 }
 
 var histories = map[string]func(w *testEnv){
-	"a pod with a node is counted there and wakes who looks for company": func(w *testEnv) {
-		w.addUnschedulable("s", "Company", 0)
+	"an assigned pod is added to the cache and wakes pods with affinity": func(w *testEnv) {
+		w.addUnschedulable("s", "Affinity", 0)
 		w.podAdded(unscheduledPod("a").On("n").Obj())
 		pods, _ := w.cache.Sizes()
 		w.expect("pods", pods, 1)
-		w.expect("awake", slices.Equal(w.wokenPods(), []string{"default/s"}), true)
+		w.expect("woken", slices.Equal(w.wokenPods(), []string{"default/s"}), true)
 	},
-	"a pod that is bound leaves the queue, its nomination and its memory": func(w *testEnv) {
+	"a bound pod leaves the queue and its nomination is deleted": func(w *testEnv) {
 		w.podAdded(unscheduledPod("a").NominatedNodeName("n").Obj())
 		w.expect("nominations", w.cache.Nominations(), 1)
 		w.podUpdated(unscheduledPod("a").NominatedNodeName("n").Obj(), newerVersion(unscheduledPod("a").On("n")))
@@ -130,7 +131,7 @@ var histories = map[string]func(w *testEnv){
 		w.expect("queue", len(w.queue.Places()), 0)
 		w.expect("forgotten", slices.Equal(w.forgotten, []types.UID{"default/a"}), true)
 	},
-	"an assumed pod that the informer still holds as waiting is not added": func(w *testEnv) {
+	"an assumed pod that the informer still has without a node is not queued": func(w *testEnv) {
 		info, _ := framework.NewPodInfo(unscheduledPod("a").Obj())
 		if err := w.cache.AssumePod(info, "n"); err != nil {
 			w.t.Fatal(err)
@@ -139,7 +140,7 @@ var histories = map[string]func(w *testEnv){
 		w.podUpdated(unscheduledPod("a").Obj(), newerVersion(unscheduledPod("a").Label("x", "y")))
 		w.expect("queue", len(w.queue.Places()), 0)
 	},
-	"an assumed pod that changes is newer when it comes back": func(w *testEnv) {
+	"an update of an assumed pod reaches its attempt": func(w *testEnv) {
 		w.podAdded(unscheduledPod("a").Obj())
 		attempt := w.queue.TryPop()
 		info, _ := framework.NewPodInfo(attempt.Pod)
@@ -150,88 +151,88 @@ var histories = map[string]func(w *testEnv){
 		pod, _ := attempt.Current()
 		w.expect("label", pod.Labels["x"], "y")
 	},
-	"a resync is no news": func(w *testEnv) {
-		w.addUnschedulable("s", "Nobody", 0)
+	"a resync wakes no pod": func(w *testEnv) {
+		w.addUnschedulable("s", "Other", 0)
 		w.podUpdated(unscheduledPod("s").Obj(), unscheduledPod("s").Obj())
-		w.expect("awake", len(w.wokenPods()), 0)
+		w.expect("woken", len(w.wokenPods()), 0)
 	},
-	"a pod that was deleted and came again unseen is another": func(w *testEnv) {
+	"a pod whose deletion and re-creation were missed is another pod": func(w *testEnv) {
 		w.podAdded(unscheduledPod("a").Obj())
 		w.podUpdated(unscheduledPod("a").Obj(), unscheduledPod("a").UID("another").Obj())
-		w.expect("awake", slices.Equal(w.wokenPods(), []string{"another"}), true)
+		w.expect("woken", slices.Equal(w.wokenPods(), []string{"another"}), true)
 	},
-	"a deletion frees room": func(w *testEnv) {
+	"a deletion wakes pods that need resources": func(w *testEnv) {
 		w.podAdded(unscheduledPod("a").On("n").Obj())
-		w.addUnschedulable("s", "Room", 0)
+		w.addUnschedulable("s", "Resources", 0)
 		handleDeleted(toolscache.DeletedFinalStateUnknown{Obj: unscheduledPod("a").Obj()}, w.podDeleted)
 		pods, _ := w.cache.Sizes()
 		w.expect("pods", pods, 0)
-		w.expect("awake", slices.Equal(w.wokenPods(), []string{"default/s"}), true)
+		w.expect("woken", slices.Equal(w.wokenPods(), []string{"default/s"}), true)
 	},
-	"the deletion of a waiting pod frees none": func(w *testEnv) {
+	"the deletion of a pending pod does not": func(w *testEnv) {
 		w.podAdded(unscheduledPod("a").Obj())
-		w.addUnschedulableFirst("s", "Room")
+		w.addUnschedulableFirst("s", "Resources")
 		w.podDeleted(unscheduledPod("a").Obj())
-		w.expect("awake", len(w.wokenPods()), 0)
+		w.expect("woken", len(w.wokenPods()), 0)
 	},
-	"the deletion of a pod that is only assumed says on which node": func(w *testEnv) {
+	"the deletion of an assumed pod is an event with its node": func(w *testEnv) {
 		info, _ := framework.NewPodInfo(unscheduledPod("a").Obj())
 		if err := w.cache.AssumePod(info, "n"); err != nil {
 			w.t.Fatal(err)
 		}
-		w.addUnschedulable("s", "Place", 0)
+		w.addUnschedulable("s", "NodeName", 0)
 		w.podDeleted(unscheduledPod("a").Obj())
-		w.expect("awake", slices.Equal(w.wokenPods(), []string{"default/s"}), true)
+		w.expect("woken", slices.Equal(w.wokenPods(), []string{"default/s"}), true)
 	},
-	"a nominated pod that goes wakes those of no higher priority": func(w *testEnv) {
-		w.addUnschedulable("low", "Room", 1)
-		w.addUnschedulable("equal", "Room", 5)
-		w.addUnschedulable("high", "Room", 9)
+	"the deletion of a nominated pod wakes pods of no higher priority": func(w *testEnv) {
+		w.addUnschedulable("low", "Resources", 1)
+		w.addUnschedulable("equal", "Resources", 5)
+		w.addUnschedulable("high", "Resources", 9)
 		w.podDeleted(unscheduledPod("a").Priority(5).NominatedNodeName("n").Obj())
-		w.expect("awake", slices.Equal(w.wokenPods(), []string{"default/equal", "default/low"}), true)
+		w.expect("woken", slices.Equal(w.wokenPods(), []string{"default/equal", "default/low"}), true)
 	},
-	"a nomination that moves returns the room it had": func(w *testEnv) {
-		w.addUnschedulable("low", "Room", 1)
+	"a changed nomination frees the old node": func(w *testEnv) {
+		w.addUnschedulable("low", "Resources", 1)
 		w.podAdded(unscheduledPod("a").Priority(5).NominatedNodeName("n").Obj())
 		w.podUpdated(unscheduledPod("a").Priority(5).NominatedNodeName("n").Obj(), newerVersion(unscheduledPod("a").Priority(5).NominatedNodeName("m")))
-		w.expect("awake", slices.Equal(w.wokenPods(), []string{"default/a", "default/low"}), true)
+		w.expect("woken", slices.Equal(w.wokenPods(), []string{"default/a", "default/low"}), true)
 		w.expect("nominated for n", len(w.cache.NominatedPodsForNode("n")), 0)
 		w.expect("nominated for m", len(w.cache.NominatedPodsForNode("m")), 1)
 	},
-	"a nominated pod that is bound elsewhere returns the room it had": func(w *testEnv) {
-		w.addUnschedulable("low", "Room", 1)
+	"a nominated pod that is bound to another node frees the nominated one": func(w *testEnv) {
+		w.addUnschedulable("low", "Resources", 1)
 		w.podAdded(unscheduledPod("a").Priority(5).NominatedNodeName("n").Obj())
 		w.podUpdated(unscheduledPod("a").Priority(5).NominatedNodeName("n").Obj(), newerVersion(unscheduledPod("a").Priority(5).NominatedNodeName("n").On("m")))
-		w.expect("awake", slices.Equal(w.wokenPods(), []string{"default/low"}), true)
+		w.expect("woken", slices.Equal(w.wokenPods(), []string{"default/low"}), true)
 	},
-	"one that is bound where it was nominated returns none": func(w *testEnv) {
-		w.addUnschedulable("low", "Room", 1)
+	"a nominated pod that is bound to the nominated node frees none": func(w *testEnv) {
+		w.addUnschedulable("low", "Resources", 1)
 		w.podAdded(unscheduledPod("a").Priority(5).NominatedNodeName("n").Obj())
 		w.podUpdated(unscheduledPod("a").Priority(5).NominatedNodeName("n").Obj(), newerVersion(unscheduledPod("a").Priority(5).NominatedNodeName("n").On("n")))
-		w.expect("awake", len(w.wokenPods()), 0)
+		w.expect("woken", len(w.wokenPods()), 0)
 	},
-	"a nominated pod that changes wakes those of no higher priority": func(w *testEnv) {
+	"an update of a nominated pod wakes pods of no higher priority": func(w *testEnv) {
 		w.addUnschedulable("low", "Labels", 1)
 		w.addUnschedulable("high", "Labels", 9)
 		w.podAdded(unscheduledPod("a").Priority(5).NominatedNodeName("n").Obj())
 		w.podUpdated(unscheduledPod("a").Priority(5).NominatedNodeName("n").Obj(), newerVersion(unscheduledPod("a").Priority(5).NominatedNodeName("n").Label("x", "y")))
-		w.expect("awake", slices.Equal(w.wokenPods(), []string{"default/a", "default/low"}), true)
+		w.expect("woken", slices.Equal(w.wokenPods(), []string{"default/a", "default/low"}), true)
 	},
-	"a pod whose deletion begins is told of, once": func(w *testEnv) {
+	"the begin of a pod's deletion is an event, once": func(w *testEnv) {
 		w.podAdded(unscheduledPod("a").On("n").Obj())
-		w.addUnschedulable("s", "Leaving", 0)
+		w.addUnschedulable("s", "Terminating", 0)
 		w.podUpdated(unscheduledPod("a").On("n").Terminating().Obj(), newerVersion(unscheduledPod("a").On("n").Terminating()))
-		w.expect("awake", len(w.wokenPods()), 0)
+		w.expect("woken", len(w.wokenPods()), 0)
 		w.podUpdated(unscheduledPod("a").On("n").Obj(), newerVersion(unscheduledPod("a").On("n").Terminating()))
-		w.expect("awake", len(w.wokenPods()), 1)
+		w.expect("woken", len(w.wokenPods()), 1)
 	},
-	"who is woken by a node that goes does not find it": func(w *testEnv) {
+	"a pod that the deletion of a node wakes does not see the node": func(w *testEnv) {
 		w.nodeAdded(fixture.Node("n").Obj())
-		w.addUnschedulable("s", "Looks", 0)
+		w.addUnschedulable("s", "Snapshot", 0)
 		w.nodeDeleted(fixture.Node("n").Obj())
-		w.expect("nodes when the hint was asked", w.nodesSeen, 0)
+		w.expect("nodes when the hint was called", w.nodesSeen, 0)
 	},
-	"a nomination that ends or moves while its profile is gone is not kept": func(w *testEnv) {
+	"a nomination that ends or changes after its profile was removed is deleted": func(w *testEnv) {
 		w.podAdded(unscheduledPod("a").NominatedNodeName("n").Obj())
 		w.podAdded(unscheduledPod("b").NominatedNodeName("n").Obj())
 		w.podAdded(unscheduledPod("c").NominatedNodeName("n").Obj())
@@ -242,11 +243,11 @@ var histories = map[string]func(w *testEnv){
 		w.expect("nominations", w.cache.Nominations(), 1)
 		w.expect("node of c", w.cache.NominatedNode("default/c"), "n")
 	},
-	"a nominated pod of somebody else's profile has no room promised": func(w *testEnv) {
+	"the nomination of a pod of another scheduler is ignored": func(w *testEnv) {
 		w.podAdded(fixture.Pod("a").SchedulerName("other").NominatedNodeName("n").Obj())
 		w.expect("nominations", w.cache.Nominations(), 0)
 	},
-	"a pod at Permit whose deletion begins is refused": func(w *testEnv) {
+	"a pod that waits on Permit is rejected when its deletion begins": func(w *testEnv) {
 		info, _ := framework.NewPodInfo(unscheduledPod("a").Obj())
 		if err := w.cache.AssumePod(info, "n"); err != nil {
 			w.t.Fatal(err)
@@ -254,10 +255,10 @@ var histories = map[string]func(w *testEnv){
 		w.waiting.Add(unscheduledPod("a").Obj(), map[string]time.Duration{"X": time.Hour})
 		p := w.waiting.Get("default/a")
 		w.podUpdated(unscheduledPod("a").Obj(), newerVersion(unscheduledPod("a").Terminating()))
-		w.expect("verdict given", p.Reject("X", "late"), false)
-		w.expect("verdict", w.waiting.Await(w.t.Context(), "default/a").Message(), "the pod was deleted")
+		w.expect("rejected again", p.Reject("X", "late"), false)
+		w.expect("message", w.waiting.Await(w.t.Context(), "default/a").Message(), "the pod was deleted")
 	},
-	"a node that comes, changes or goes wakes who waits for that": func(w *testEnv) {
+	"a node event wakes pods whose rejector registered for it": func(w *testEnv) {
 		for _, change := range []func(){
 			func() { w.nodeAdded(fixture.Node("n").Obj()) },
 			func() { w.nodeUpdated(fixture.Node("n").Obj(), fixture.Node("n").Label("a", "b").Obj()) },
@@ -265,19 +266,19 @@ var histories = map[string]func(w *testEnv){
 		} {
 			w.addUnschedulable("s", "Nodes", 0)
 			change()
-			w.expect("awake", len(w.wokenPods()), 1)
+			w.expect("woken", len(w.wokenPods()), 1)
 			w.podDeleted(unscheduledPod("s").Obj())
 		}
 		w.expect("nodes", w.cache.UpdateSnapshot().Len(), 0)
 	},
-	"a heartbeat wakes nobody": func(w *testEnv) {
+	"a heartbeat wakes no pod": func(w *testEnv) {
 		w.addUnschedulable("s", "Nodes", 0)
 		w.nodeUpdated(fixture.Node("n").Obj(), fixture.Node("n").Mutate(func(n *v1.Node) { n.ResourceVersion = "9" }).Obj())
-		w.expect("awake", len(w.wokenPods()), 0)
+		w.expect("woken", len(w.wokenPods()), 0)
 	},
 }
 
-// sleepsBeside is sleeps while another pod is active.
+// addUnschedulableFirst is addUnschedulable while another pod is active.
 func (w *testEnv) addUnschedulableFirst(name, plugin string) {
 	w.t.Helper()
 	w.podAdded(unscheduledPod(name).Priority(99).Obj())

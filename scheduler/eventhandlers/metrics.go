@@ -12,14 +12,15 @@ import (
 
 var handlingDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "scheduler_event_handling_duration_seconds",
-	Help:    "[ALPHA] Time that it took to take in a change of the cluster, with all that it woke, by what changed.",
+	Help:    "[ALPHA] Duration in seconds of the handling of a cluster event, requeueing included, by event.",
 	Buckets: prometheus.ExponentialBuckets(0.0001, 2, 12),
 }, []string{"event"})
 
-// Metrics returns the collectors of this room.
+// Metrics returns the collectors of this package.
 func Metrics() []prometheus.Collector { return []prometheus.Collector{handlingDuration} }
 
-// handled are the observers of what can happen to one kind, looked up once.
+// handlingObservers observe the handling of the events of one resource. The label
+// values are resolved once.
 type handlingObservers struct{ added, updated, deleted prometheus.Observer }
 
 func newHandlingObservers(kind fwk.EventResource) handlingObservers {
@@ -35,7 +36,7 @@ var (
 	nodeObservers           = newHandlingObservers(fwk.Node)
 )
 
-// of are the observers of what happens to a pod.
+// observersFor returns the observers for the events of a pod.
 func observersFor(pod *v1.Pod) handlingObservers {
 	if assigned(pod) {
 		return assignedPodObservers
@@ -43,13 +44,14 @@ func observersFor(pod *v1.Pod) handlingObservers {
 	return unscheduledPodObservers
 }
 
-// now is when the handling of a change begins.
-func (in *EventHandlers) now() time.Time { return in.options.Clock.Now() }
+// now returns the time at which the handling of an event begins.
+func (h *EventHandlers) now() time.Time { return h.options.Clock.Now() }
 
-// took notes how long that took. Use it deferred.
-func (in *EventHandlers) observeHandling(begin time.Time, observer prometheus.Observer) {
+// observeHandling records how long an event was handled that came at begin. It is
+// called deferred.
+func (h *EventHandlers) observeHandling(begin time.Time, observer prometheus.Observer) {
 	if fault.EventsUntimed {
 		return
 	}
-	observer.Observe(in.options.Clock.Since(begin).Seconds())
+	observer.Observe(h.options.Clock.Since(begin).Seconds())
 }

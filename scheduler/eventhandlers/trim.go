@@ -6,16 +6,16 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// Trim returns what drops from an object what nobody reads: managedFields, a
-// third of an object, always; and of a pod what it runs and how that goes,
-// unless strangers among the plugins may want to read it. It is the same as
-// long as the process lives.
-func Trim(strangers bool) toolscache.TransformFunc {
+// Trim returns a transform that drops fields which no plugin reads, to save memory:
+// managedFields, a third of an object, always; and, unless there are out-of-tree
+// plugins, which may read them, the fields of a pod about how its containers run.
+// The transform must be the same for the life of the process.
+func Trim(outOfTreePlugins bool) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if object, err := meta.Accessor(obj); err == nil {
 			object.SetManagedFields(nil)
 		}
-		if pod, is := obj.(*v1.Pod); is && !strangers {
+		if pod, ok := obj.(*v1.Pod); ok && !outOfTreePlugins {
 			trimPod(pod)
 		}
 		return obj, nil
@@ -32,7 +32,7 @@ func trimPod(pod *v1.Pod) {
 	}
 	for _, statuses := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
-			// What a pod takes while it is resized is accounted for from these.
+			// The resources of a pod that is being resized are computed from these.
 			s := &statuses[i]
 			statuses[i] = v1.ContainerStatus{Name: s.Name, AllocatedResources: s.AllocatedResources, Resources: s.Resources}
 		}

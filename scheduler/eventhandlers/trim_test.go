@@ -14,7 +14,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// busy is a pod that says much which does not matter to where it goes.
+// detailedPod returns a pod with many fields that scheduling does not read.
 func detailedPod() *v1.Pod {
 	pod := fixture.Pod("shop/web").Requests("cpu", "500m", "memory", "1Gi").InitRequests("cpu", "2").
 		SidecarRequests("memory", "64Mi").HostPort("", v1.ProtocolTCP, 80).Image("registry.example.com/web:1").Claim("data").Obj()
@@ -33,7 +33,7 @@ func detailedPod() *v1.Pod {
 	return pod
 }
 
-// resized is busy while the kubelet gives its container another size.
+// withResizeStatus sets the status of a pod that the kubelet is resizing.
 func withResizeStatus(pod *v1.Pod) *v1.Pod {
 	more := v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}
 	for i := range pod.Spec.Containers {
@@ -48,9 +48,9 @@ func withResizeStatus(pod *v1.Pod) *v1.Pod {
 
 func TestTrimKeepsRequestsAndPodClass(t *testing.T) {
 	for sentence, whole := range map[string]*v1.Pod{
-		"one that is busy":     detailedPod(),
-		"one that is resized":  withResizeStatus(detailedPod()),
-		"one without anything": fixture.Pod("shop/empty").Obj(),
+		"a detailed pod":              detailedPod(),
+		"a pod that is being resized": withResizeStatus(detailedPod()),
+		"an empty pod":                fixture.Pod("shop/empty").Obj(),
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			trimmed, err := Trim(false)(whole.DeepCopy())
@@ -66,11 +66,11 @@ func TestTrimKeepsRequestsAndPodClass(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want.CalculateResource(), got.CalculateResource()); diff != "" {
-				t.Errorf("what it takes (-whole +trimmed):\n%s", diff)
+				t.Errorf("requests (-whole +trimmed):\n%s", diff)
 			}
 			keys := framework.ClassKeyBuilder{Facets: ^framework.PodFacets(0), Labels: &framework.LabelKeys{}}
 			if a, b := keys.Append(nil, whole), keys.Append(nil, trimmed.(*v1.Pod)); string(a) != string(b) {
-				t.Errorf("their classes differ: %q and %q", a, b)
+				t.Errorf("the class keys differ: %q and %q", a, b)
 			}
 		})
 	}
@@ -83,22 +83,22 @@ func TestTrim(t *testing.T) {
 	}
 	pod := trimmed.(*v1.Pod)
 	if c := pod.Spec.Containers[0]; c.Command != nil || c.Args != nil || c.Env != nil || c.EnvFrom != nil || c.LivenessProbe != nil || c.Lifecycle != nil {
-		t.Errorf("a container still says what it runs: %+v", c)
+		t.Errorf("a container is not trimmed: %+v", c)
 	}
 	if s := pod.Status.ContainerStatuses[0]; s.State.Running != nil || s.ContainerID != "" || s.AllocatedResources == nil {
-		t.Errorf("a container's status is not what it takes, and that alone: %+v", s)
+		t.Errorf("a container status has other fields than its resources, or lacks them: %+v", s)
 	}
-	kept, err := Trim(true)(withResizeStatus(detailedPod()))
+	untrimmed, err := Trim(true)(withResizeStatus(detailedPod()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(withResizeStatus(detailedPod()), kept, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields")); diff != "" {
-		t.Errorf("for strangers a pod is whole but for its managed fields (-want +got):\n%s", diff)
+	if diff := cmp.Diff(withResizeStatus(detailedPod()), untrimmed, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields")); diff != "" {
+		t.Errorf("with out-of-tree plugins only managedFields are trimmed (-want +got):\n%s", diff)
 	}
-	if kept.(*v1.Pod).ManagedFields != nil {
-		t.Error("managed fields are kept")
+	if untrimmed.(*v1.Pod).ManagedFields != nil {
+		t.Error("managedFields are not trimmed")
 	}
-	if tomb, err := Trim(false)(toolscache.DeletedFinalStateUnknown{Key: "x"}); err != nil || tomb == nil {
-		t.Errorf("a deletion that was missed: %v, %v", tomb, err)
+	if tombstone, err := Trim(false)(toolscache.DeletedFinalStateUnknown{Key: "x"}); err != nil || tombstone == nil {
+		t.Errorf("a missed deletion: %v, %v", tombstone, err)
 	}
 }

@@ -27,30 +27,30 @@ var (
 	forbidden  = apierrors.NewForbidden(configMaps, Name, errors.New("no rule"))
 )
 
-// server is an API server that holds one ConfigMap: each write has another
-// version, and one that names another version than the stored one is a conflict.
+// fakeServer is an API server that holds one ConfigMap: each write makes a new resource
+// version, and a write that names another version than the stored one is a conflict.
 type fakeServer struct {
 	corev1.ConfigMapInterface
 	mu      sync.Mutex
 	stored  *v1.ConfigMap
 	version int
-	// calls are the requests so far, with the pods that a write names.
+	// calls are the verbs of the requests so far.
 	calls []string
-	// fates are what happens to the next writes; without one it succeeds.
+	// outcomes are those of the next writes; without one a write succeeds.
 	outcomes []outcome
-	// getErr is what every read is answered with, if it is not nil.
+	// getErr, unless nil, is the error of every read.
 	getErr error
-	// late are writes that were not carried out yet.
+	// lateWrites are writes that were not applied yet.
 	lateWrites []func() error
-	// block, if it is not nil, holds up writes until it is closed.
+	// block, unless nil, blocks writes until it is closed.
 	block chan struct{}
 }
 
-// fate is what happens to a write.
+// outcome is what happens to a write.
 type outcome struct {
 	err error
-	// commits says that it is carried out all the same, late that it is when arrive
-	// is called.
+	// applied says that a write that fails is applied all the same, late that
+	// applyLateWrites applies it.
 	applied, late bool
 }
 
@@ -78,9 +78,9 @@ func (s *fakeServer) Update(_ context.Context, object *v1.ConfigMap, _ metav1.Up
 func (s *fakeServer) write(verb string, object *v1.ConfigMap) (*v1.ConfigMap, error) {
 	s.mu.Lock()
 	s.calls = append(s.calls, verb)
-	var f outcome
+	var o outcome
 	if len(s.outcomes) > 0 {
-		f, s.outcomes = s.outcomes[0], s.outcomes[1:]
+		o, s.outcomes = s.outcomes[0], s.outcomes[1:]
 	}
 	block := s.block
 	s.mu.Unlock()
@@ -89,19 +89,19 @@ func (s *fakeServer) write(verb string, object *v1.ConfigMap) (*v1.ConfigMap, er
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.late {
+	if o.late {
 		s.lateWrites = append(s.lateWrites, func() error { _, err := s.applyWrite(verb, object); return err })
 	}
-	if f.err != nil {
-		if f.applied {
+	if o.err != nil {
+		if o.applied {
 			_, _ = s.applyWrite(verb, object)
 		}
-		return nil, f.err
+		return nil, o.err
 	}
 	return s.applyWrite(verb, object)
 }
 
-// carryOut is a write with all its checks. Called with the lock.
+// applyWrite checks and applies a write. The caller holds s.mu.
 func (s *fakeServer) applyWrite(verb string, object *v1.ConfigMap) (*v1.ConfigMap, error) {
 	switch {
 	case verb == "create" && s.stored != nil:
@@ -117,7 +117,7 @@ func (s *fakeServer) applyWrite(verb string, object *v1.ConfigMap) (*v1.ConfigMa
 	return s.stored.DeepCopy(), nil
 }
 
-// arrive carries the late writes out, and returns what came of the last one.
+// applyLateWrites applies the late writes, and returns the error of the last one.
 func (s *fakeServer) applyLateWrites() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,13 +134,13 @@ func (s *fakeServer) remove() {
 	s.stored = nil
 }
 
-// says is what the stored journal says.
+// storedContent returns what the stored journal says.
 func (s *fakeServer) storedContent(t *testing.T) content {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stored == nil {
-		t.Fatal("there is no journal")
+		t.Fatal("no journal is stored")
 	}
 	c, err := fromConfigMap(s.stored)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *fakeServer) storedContent(t *testing.T) content {
 	return c
 }
 
-// pods are those in the stored journal, in order.
+// storedPods returns the pods in the stored journal, sorted.
 func (s *fakeServer) storedPods(t *testing.T) []types.UID {
 	t.Helper()
 	return slices.Sorted(keys(s.storedContent(t).pods))
@@ -187,7 +187,7 @@ func keys(set sets.Set[types.UID]) func(yield func(types.UID) bool) {
 	}
 }
 
-// process is a new Journal of its own on a server.
+// newJournal returns the Journal of another process.
 func newJournal(s *fakeServer, holder string) *Journal {
 	return New(Options{
 		Client: s, Holder: holder, Clock: clock.RealClock{}, Go: func(work func()) { go work() }, Log: logr.Discard(),
@@ -202,12 +202,12 @@ func newJournal(s *fakeServer, holder string) *Journal {
 	})
 }
 
-// elected is the leadership of an epoch under a Lease; the first one made it.
+// elected is the Leadership of an epoch under a Lease; epoch 0 created the Lease.
 func elected(epoch int64) Leadership {
 	return Leadership{Elected: true, Epoch: epoch, First: epoch == 0}
 }
 
-// leader is a process that has taken the journal over.
+// leader returns the Journal of a process that has taken over.
 func leader(t *testing.T, s *fakeServer, holder string, l Leadership) *Journal {
 	t.Helper()
 	j := newJournal(s, holder)
@@ -217,11 +217,11 @@ func leader(t *testing.T, s *fakeServer, holder string, l Leadership) *Journal {
 	return j
 }
 
-// inTime runs a test in virtual time.
+// withFakeTime runs a test in virtual time.
 func withFakeTime(t *testing.T, test func(t *testing.T, s *fakeServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		test(t, &fakeServer{})
-		time.Sleep(time.Minute) // the writer ends when it has nothing to write
+		time.Sleep(time.Minute) // the writer ends when there is nothing to write
 	})
 }

@@ -12,20 +12,20 @@ import (
 // errSuperseded says that the journal is not what this process wrote last.
 var errSuperseded = errors.New("the ConfigMap " + Name + " was written by another process, or edited, since this process wrote it")
 
-// movedError says that the journal was not at the version that a write named.
+// conflictError says that the journal was not at the version that a write named.
 type conflictError struct{ err error }
 
 func (e *conflictError) Error() string { return e.err.Error() }
 
-// malformedError says that the journal cannot be read.
+// malformedError says that the journal cannot be parsed.
 type malformedError struct{ err error }
 
 func (e *malformedError) Error() string {
 	return fmt.Sprintf("the ConfigMap %s is not a journal of Bindings: %v", Name, e.err)
 }
 
-// refused says that a request was answered, or not sent, for certain, and that
-// sending it again at once is of no use.
+// isPermanent reports whether a request was certainly rejected, or not sent, for a
+// reason that a retry at once does not remove.
 func isPermanent(err error) bool {
 	return errors.Is(err, errSuperseded) || errors.Is(err, leadership.ErrNotLeading) || apierrors.IsForbidden(err) ||
 		apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) ||

@@ -12,31 +12,33 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// refusals is how often the API server has to refuse the first write before it counts
-// as refused for good: one that has just started may not know its rules yet.
+// maxRefusals is how often the API server has to reject the first write until the
+// rejection counts as final: an API server that has just started may not have loaded
+// its RBAC rules yet.
 const maxRefusals = 3
 
 // Handover is what a new leader has to fence.
 type Handover struct {
 	Fence Fence
-	// Pods are in the journal: they are fenced whatever their status says.
+	// Pods are in the journal. They are fenced whatever their status says.
 	Pods sets.Set[types.UID]
 	// Err says why the journal could not be written; nil where it was.
 	Err error
 }
 
-// Take writes the journal as that of a new leader, over what the leader before has
-// written, and keeps the pods that are in it. From then on no write of an earlier
-// leader succeeds. It retries while the API server fails, and reports false when ctx
+// TakeOver writes the journal as that of a new leader, over what the leader before
+// has written, and keeps the pods that are in it. From then on no write of an earlier
+// leader succeeds. It retries while the API server fails, and returns false when ctx
 // ends first.
 //
-// Where the API server refuses the write for good, every pod is to be fenced.
+// Where the API server rejects the write for good, every pod has to be fenced.
 // Bindings are then sent without a commit if the next leader is sure to fence every
-// pod as well: under a Lease, since it does not find this epoch in the journal;
-// without one, only where there is no journal. It is not sure to while a write of this
-// process may still arrive: pods that carry a refusal then wait until one succeeds.
+// pod as well. With an election it is sure to, since it does not find this epoch in
+// the journal; without one, only where there is no journal. It is not sure to while a
+// write of this process may still arrive: pods that carry PodScheduled=False are then
+// not bound until a write succeeds.
 func (j *Journal) TakeOver(ctx context.Context, l Leadership) (Handover, bool) {
-	unanswered, refusedTimes := false, 0
+	unanswered, rejections := false, 0
 	for {
 		t, pause := j.tryTakeOver(ctx, l), retryPause
 		switch {
@@ -45,16 +47,16 @@ func (j *Journal) TakeOver(ctx context.Context, l Leadership) (Handover, bool) {
 		case ctx.Err() != nil:
 			return Handover{}, false
 		case apierrors.IsConflict(t.err), apierrors.IsAlreadyExists(t.err):
-			pause = writeInterval // the leader before has written it meanwhile
+			pause = writeInterval // the leader before wrote it meanwhile
 		case isPermanent(t.err):
-			refusedTimes++
+			rejections++
 		case t.sent && !utilnet.IsConnectionRefused(t.err) && !apierrors.IsTooManyRequests(t.err):
-			unanswered = true // it may still arrive
+			unanswered = true // the write may still arrive
 		}
 		if pause == retryPause {
 			j.options.Log.Error(t.err, "Taking over the journal of Bindings", "configMap", Name)
 		}
-		if refusedTimes >= maxRefusals && !(unanswered && fault.UnansweredTakeWaits) {
+		if rejections >= maxRefusals && !(unanswered && fault.UnansweredTakeWaits) {
 			return j.proceedWithout(l, t, unanswered && !fault.UnansweredTakeForgotten), true
 		}
 		select {
@@ -65,9 +67,9 @@ func (j *Journal) TakeOver(ctx context.Context, l Leadership) (Handover, bool) {
 	}
 }
 
-// try is one try of Take.
+// takeOverTry is the result of one try of TakeOver.
 type takeOverTry struct {
-	// missing says that there is no journal, and sent that its write was sent.
+	// missing says that there is no journal, sent that the write was sent.
 	missing, sent bool
 	version       string
 	content       content
@@ -82,14 +84,14 @@ func (j *Journal) tryTakeOver(ctx context.Context, l Leadership) (t takeOverTry)
 		return takeOverTry{err: err}
 	}
 	if before != nil && before.holder == j.options.Holder {
-		return takeOverTry{version: version, content: *before} // written by an earlier try
+		return takeOverTry{version: version, content: *before} // an earlier try wrote it
 	}
 	t = takeOverTry{missing: version == "", sent: true, content: initialContent(j.options.Holder, l, before, err)}
 	t.version, t.err = j.putContent(ctx, version, t.content)
 	return t
 }
 
-// begin notes what this process has written.
+// recordTakeOver records what this process has written.
 func (j *Journal) recordTakeOver(t takeOverTry) Handover {
 	available.Set(1)
 	j.mu.Lock()
@@ -105,8 +107,8 @@ func (j *Journal) recordTakeOver(t takeOverTry) Handover {
 	return h
 }
 
-// doWithout notes that this process cannot write the journal, and whether a write that
-// it has sent may still arrive.
+// proceedWithout records that this process cannot write the journal. unanswered says
+// that a write which it sent may still arrive.
 func (j *Journal) proceedWithout(l Leadership, t takeOverTry, unanswered bool) Handover {
 	available.Set(0)
 	j.failed.Store(true)
@@ -117,14 +119,14 @@ func (j *Journal) proceedWithout(l Leadership, t takeOverTry, unanswered bool) H
 	return Handover{Fence: FenceAll, Err: t.err}
 }
 
-// Fenced notes that all pods are fenced that had to be, but for some: those stay in
-// the journal until they are released.
-func (j *Journal) Fenced(but []types.UID) {
+// Fenced records that the new leader has fenced all pods that it had to, except
+// those in failed, which stay in the journal until Forget.
+func (j *Journal) Fenced(failed []types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	// Else the next leader would fence every pod again, though this one has.
+	// Otherwise the next leader would fence every pod again.
 	j.dirty = j.own.fence == FenceAll && j.takenOver
-	j.own.fence, j.inherited = fenceDone, sets.New(but...)
+	j.own.fence, j.inherited = fenceDone, sets.New(failed...)
 	if j.dirty && !j.writing {
 		j.writing = true
 		j.options.Go(j.write)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// predecessor is what a leader of an epoch leaves behind that has fenced what it had
-// to, and whose Bindings of two pods are under way.
+// predecessor writes the journal of a leader that has fenced what it had to, and whose
+// Bindings of two pods are under way.
 func predecessor(t *testing.T, s *fakeServer, l Leadership) {
 	t.Helper()
 	j := leader(t, s, "before", l)
@@ -28,53 +28,53 @@ func predecessor(t *testing.T, s *fakeServer, l Leadership) {
 }
 
 func TestWhatANewLeaderFences(t *testing.T) {
-	alone := Leadership{}
+	notElected := Leadership{}
 	for sentence, c := range map[string]struct {
 		before func(t *testing.T, s *fakeServer)
 		leads  Leadership
 		fence  Fence
 		pods   []types.UID
 	}{
-		"nothing, where neither a Lease nor a journal was there before": {
+		"nothing, without an earlier Lease and journal": {
 			func(*testing.T, *fakeServer) {}, elected(0), FenceNone, nil,
 		},
-		"nothing, without an election, where neither was there before": {
+		"nothing, without an election and without an earlier Lease and journal": {
 			func(*testing.T, *fakeServer) {}, Leadership{First: true}, FenceNone, nil,
 		},
-		"fresh pods and the journal's, after the leader before": {
+		"fresh pods and those in the journal, after a leader that wrote it": {
 			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(6)) }, elected(7), FenceFresh, []types.UID{"a", "b"},
 		},
-		"the same, after one that was the first": {
+		"the same, after the first leader": {
 			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(0)) }, elected(1), FenceFresh, []types.UID{"a", "b"},
 		},
 		"the same without an election": {
-			func(t *testing.T, s *fakeServer) { predecessor(t, s, alone) }, alone, FenceFresh, []types.UID{"a", "b"},
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, notElected) }, notElected, FenceFresh, []types.UID{"a", "b"},
 		},
-		"every pod, where there is a Lease and no journal": {
+		"every pod, with a Lease and without a journal": {
 			func(*testing.T, *fakeServer) {}, elected(7), FenceAll, nil,
 		},
-		"every pod, without an election, where there is a Lease and no journal": {
-			func(*testing.T, *fakeServer) {}, alone, FenceAll, nil,
+		"every pod, without an election, with a Lease and without a journal": {
+			func(*testing.T, *fakeServer) {}, notElected, FenceAll, nil,
 		},
-		"every pod, where the leader before did not write the journal": {
+		"every pod, if the leader before did not write the journal": {
 			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(5)) }, elected(7), FenceAll, []types.UID{"a", "b"},
 		},
-		"every pod, where the Lease was made anew and the journal is of another one": {
+		"every pod, if the Lease was created anew and the journal is of the old one": {
 			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(7)) }, elected(0), FenceAll, []types.UID{"a", "b"},
 		},
-		"every pod, where the leader before was elected and this one is not": {
-			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(7)) }, alone, FenceAll, []types.UID{"a", "b"},
+		"every pod, if the leader before was elected and this one is not": {
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(7)) }, notElected, FenceAll, []types.UID{"a", "b"},
 		},
-		"every pod, where the leader before was not elected": {
-			func(t *testing.T, s *fakeServer) { predecessor(t, s, alone) }, elected(1), FenceAll, []types.UID{"a", "b"},
+		"every pod, if the leader before was not elected": {
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, notElected) }, elected(1), FenceAll, []types.UID{"a", "b"},
 		},
-		"every pod, where the leader before had to and did not come to an end": {
+		"every pod, if the leader before had to and did not finish": {
 			func(t *testing.T, s *fakeServer) {
 				predecessor(t, s, elected(5))
 				leader(t, s, "died", elected(7))
 			}, elected(8), FenceAll, []types.UID{"a", "b"},
 		},
-		"what the leader before had to, which did not come to an end": {
+		"the same as the leader before, which did not finish": {
 			func(t *testing.T, s *fakeServer) {
 				predecessor(t, s, elected(6))
 				leader(t, s, "died", elected(7))
@@ -90,7 +90,7 @@ func TestWhatANewLeaderFences(t *testing.T) {
 				}
 			}, elected(8), FenceFresh, []types.UID{"b", "c"},
 		},
-		"every pod, where somebody has written something else into the journal": {
+		"every pod, if the journal was edited": {
 			func(t *testing.T, s *fakeServer) {
 				predecessor(t, s, elected(6))
 				s.stored.Data[epochKey] = "six"
@@ -102,14 +102,14 @@ func TestWhatANewLeaderFences(t *testing.T) {
 				c.before(t, s)
 				h, ok := newJournal(s, "new").TakeOver(t.Context(), c.leads)
 				if !ok || h.Err != nil || h.Fence != c.fence {
-					t.Errorf("taken %v, fence %q, error %v, want %q", ok, h.Fence, h.Err, c.fence)
+					t.Errorf("taken over %v, fence %q, error %v, want %q", ok, h.Fence, h.Err, c.fence)
 				}
 				if got := slices.Sorted(keys(h.Pods)); !cmp.Equal(got, c.pods) {
 					t.Errorf("the journal has %v, want %v", got, c.pods)
 				}
-				// Until all is fenced, the next leader must find the same.
+				// Until all is fenced, a next leader must find the same.
 				if got := s.storedPods(t); !cmp.Equal(got, c.pods) || s.storedContent(t).holder != "new" {
-					t.Errorf("the journal keeps %v, by %s", got, s.storedContent(t).holder)
+					t.Errorf("the stored journal has %v, by %s", got, s.storedContent(t).holder)
 				}
 			})
 		})
@@ -136,22 +136,22 @@ func TestALateWriteOfAnEarlierLeaderFails(t *testing.T) {
 		time.Sleep(writeInterval + time.Millisecond)
 		h, _ := newJournal(s, "new").TakeOver(t.Context(), elected(1))
 		if err := s.applyLateWrites(); !apierrors.IsConflict(err) {
-			t.Errorf("the late write was answered with %v, want a conflict", err)
+			t.Errorf("the late write got %v, want a conflict", err)
 		}
 		if err := <-committed; err == nil {
-			t.Errorf("the pod counts as committed; the new leader fences %v", h.Pods)
+			t.Errorf("the commit succeeded; the new leader fences %v", h.Pods)
 		}
 		if s.storedContent(t).holder != "new" {
-			t.Errorf("the journal is %s's", s.storedContent(t).holder)
+			t.Errorf("the journal was written by %s", s.storedContent(t).holder)
 		}
 	})
 }
 
 func TestTakeOverAfterALostAnswer(t *testing.T) {
 	for sentence, f := range map[string]outcome{
-		"the write was carried out":           {applied: true, err: errLost},
-		"the write was not":                   {err: errLost},
-		"the write is carried out afterwards": {late: true, err: errLost},
+		"the write was applied":           {applied: true, err: errLost},
+		"the write was not applied":       {err: errLost},
+		"the write is applied afterwards": {late: true, err: errLost},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			withFakeTime(t, func(t *testing.T, s *fakeServer) {
@@ -161,7 +161,7 @@ func TestTakeOverAfterALostAnswer(t *testing.T) {
 				j := newJournal(s, "new")
 				h, ok := j.TakeOver(t.Context(), elected(7))
 				if got := slices.Sorted(keys(h.Pods)); !ok || h.Fence != FenceFresh || !cmp.Equal(got, []types.UID{"a", "b"}) {
-					t.Errorf("taken %v, fence %q, pods %v", ok, h.Fence, got)
+					t.Errorf("taken over %v, fence %q, pods %v", ok, h.Fence, got)
 				}
 				j.Fenced(nil)
 				if err := j.Commit(t.Context(), "c"); err != nil {
@@ -175,7 +175,7 @@ func TestTakeOverAfterALostAnswer(t *testing.T) {
 	}
 }
 
-// Where the journal cannot be written, a Binding may go without a commit only if the
+// Where the journal cannot be written, a Binding may be sent without a commit only if the
 // next leader is sure to fence every pod.
 func TestTakeOverWithoutTheRightToWrite(t *testing.T) {
 	noNamespace := apierrors.NewNotFound(configMaps, "namespaces")
@@ -189,16 +189,16 @@ func TestTakeOverWithoutTheRightToWrite(t *testing.T) {
 		"under a Lease the next leader does not find this epoch": {
 			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(6)) }, elected(7), nil, forbidden, true,
 		},
-		"nor does it where the journal cannot be read": {
+		"nor does it if the journal cannot be read": {
 			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(6)) }, elected(7), forbidden, nil, true,
 		},
 		"without an election and without a namespace there is no journal": {
 			func(*testing.T, *fakeServer) {}, Leadership{First: true}, nil, noNamespace, true,
 		},
-		"without an election, and with a journal, the next one would believe it": {
+		"without an election, the next leader relies on an existing journal": {
 			func(t *testing.T, s *fakeServer) { predecessor(t, s, Leadership{}) }, Leadership{}, nil, forbidden, false,
 		},
-		"without an election, and unreadable, there may be one": {
+		"without an election, an unreadable journal may exist": {
 			func(*testing.T, *fakeServer) {}, Leadership{}, forbidden, nil, false,
 		},
 	} {
@@ -212,14 +212,14 @@ func TestTakeOverWithoutTheRightToWrite(t *testing.T) {
 				j := newJournal(s, "new")
 				h, ok := j.TakeOver(t.Context(), c.leads)
 				if !ok || h.Fence != FenceAll || h.Err == nil {
-					t.Errorf("taken %v, fence %q, error %v", ok, h.Fence, h.Err)
+					t.Errorf("taken over %v, fence %q, error %v", ok, h.Fence, h.Err)
 				}
 				j.Fenced(nil)
 				expectCommit(t, j, c.binds)
 				if c.binds {
 					return
 				}
-				s.getErr, s.outcomes = nil, nil // the right was given
+				s.getErr, s.outcomes = nil, nil // the RBAC rule was added
 				if err := j.Commit(t.Context(), "c"); err != nil {
 					t.Error(err)
 				}
@@ -231,11 +231,11 @@ func TestTakeOverWithoutTheRightToWrite(t *testing.T) {
 	}
 }
 
-// expectSent says whether a Binding of a pod that carries a refusal is sent.
+// expectCommit checks whether a commit succeeds.
 func expectCommit(t *testing.T, j *Journal, want bool) {
 	t.Helper()
 	if err := j.Commit(t.Context(), "c"); (err == nil) != want {
-		t.Errorf("a Binding is sent: %v, want %v: %v", err == nil, want, err)
+		t.Errorf("the commit succeeded: %v, want %v: %v", err == nil, want, err)
 	}
 }
 
@@ -250,8 +250,7 @@ func TestTakeOverEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// The write that was sent first may arrive at any time, and the next leader then
-// believes the journal.
+// The first write may still arrive, and the next leader then relies on the journal.
 func TestTakeOverWhileAWriteMayStillArrive(t *testing.T) {
 	tooMany := apierrors.NewTooManyRequests("later", 1)
 	refused := fmt.Errorf("dial tcp: %w", syscall.ECONNREFUSED)
@@ -259,9 +258,9 @@ func TestTakeOverWhileAWriteMayStillArrive(t *testing.T) {
 		first outcome
 		binds bool // a pod without a commit
 	}{
-		"no answer came":                {outcome{late: true, err: errLost}, false},
-		"the answer was too many":       {outcome{err: tooMany}, true},
-		"nobody listened, and none was": {outcome{err: refused}, true},
+		"no answer":          {outcome{late: true, err: errLost}, false},
+		"too many requests":  {outcome{err: tooMany}, true},
+		"connection refused": {outcome{err: refused}, true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			withFakeTime(t, func(t *testing.T, s *fakeServer) {
@@ -272,7 +271,7 @@ func TestTakeOverWhileAWriteMayStillArrive(t *testing.T) {
 				j := newJournal(s, "new")
 				h, ok := j.TakeOver(ctx, elected(7))
 				if !ok || h.Fence != FenceAll {
-					t.Errorf("taken %v, fence %q, error %v", ok, h.Fence, h.Err)
+					t.Errorf("taken over %v, fence %q, error %v", ok, h.Fence, h.Err)
 				}
 				j.Fenced(nil)
 				expectCommit(t, j, c.binds)
@@ -283,7 +282,7 @@ func TestTakeOverWhileAWriteMayStillArrive(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.mu.Lock()
-				s.outcomes = nil // the right was given
+				s.outcomes = nil // the RBAC rule was added
 				s.mu.Unlock()
 				if err := j.Commit(t.Context(), "c"); err != nil {
 					t.Error(err)

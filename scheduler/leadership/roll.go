@@ -14,61 +14,61 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// Listed is an object that was there, as of a version of it.
+// ListedObject is the metadata of an object in a list.
 type ListedObject struct {
 	Namespace, Name string
 	UID             types.UID
 	ResourceVersion string
 }
 
-// Roll is all there was of one kind, and the version at which that is known.
+// ObjectList is all objects of one kind, and the resource version of the list.
 type ObjectList struct {
 	ResourceVersion string
 	Objects         []ListedObject
 }
 
-// Caller lists, by quorum reads, what there is of a kind, as far as a field
-// selector lets it.
+// QuorumLister lists the objects of a kind that match a field selector, by a quorum
+// read.
 type QuorumLister func(ctx context.Context, kind schema.GroupVersionResource, fields string) (ObjectList, error)
 
-// By returns a Caller that asks for nothing but metadata, in pages.
+// NewQuorumLister returns a QuorumLister that reads metadata only, in pages.
 func NewQuorumLister(client metadata.Interface) QuorumLister {
 	return func(ctx context.Context, kind schema.GroupVersionResource, fields string) (ObjectList, error) {
-		var roll ObjectList
+		var list ObjectList
 		pages := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) {
 			page, err := client.Resource(kind).List(ctx, options)
 			if err != nil {
 				return nil, err
 			}
-			roll.ResourceVersion = page.ResourceVersion
+			list.ResourceVersion = page.ResourceVersion
 			return page, nil
 		}))
-		// Without a resource version a list holds all that was written before it.
+		// A list without a resource version contains every write that preceded it.
 		err := pages.EachListItem(ctx, metav1.ListOptions{FieldSelector: fields}, func(object runtime.Object) error {
 			m, err := meta.Accessor(object)
 			if err == nil {
-				roll.Objects = append(roll.Objects, ListedObject{m.GetNamespace(), m.GetName(), m.GetUID(), m.GetResourceVersion()})
+				list.Objects = append(list.Objects, ListedObject{m.GetNamespace(), m.GetName(), m.GetUID(), m.GetResourceVersion()})
 			}
 			return err
 		})
 		if err != nil {
 			return ObjectList{}, fmt.Errorf("listing %s: %w", kind.Resource, err)
 		}
-		return roll, nil
+		return list, nil
 	}
 }
 
-// Names returns what names all there is of a kind; nothing where that is not
-// served.
-func (call QuorumLister) Names(kind schema.GroupVersionResource) func(ctx context.Context) ([]string, error) {
+// Names returns a function that lists the names of all objects of a kind; none when
+// the API server does not serve the kind.
+func (lister QuorumLister) Names(kind schema.GroupVersionResource) func(ctx context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
-		roll, err := call(ctx, kind, "")
+		list, err := lister(ctx, kind, "")
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
-		names := make([]string, len(roll.Objects))
-		for i, l := range roll.Objects {
-			names[i] = l.Name
+		names := make([]string, len(list.Objects))
+		for i, object := range list.Objects {
+			names[i] = object.Name
 		}
 		return names, err
 	}

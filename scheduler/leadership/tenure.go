@@ -1,13 +1,13 @@
-// Package tenure knows for how long this process may write: while it holds the
-// Lease for certain, and not a request longer. It also reads, for who begins to
-// lead, what there is.
+// Package leadership decides whether this process may write: only while it certainly
+// holds the Lease. For a new leader it also lists the objects of the cluster.
 //
-// An election alone keeps nobody from writing: a process that was frozen, or cut
-// off, learns late that it has a successor. So every write asks here first, when
-// nothing but the wire is left to wait for. What passed, and takes long from
-// there, is met by the successor, which changes the resource version that a
-// Binding carries before it decides anything: see the loop's takeover. The two
-// together need no clock that is right, only clocks that run at about one rate.
+// A leader election alone keeps no process from writing: one that was suspended, or
+// cut off from the network, learns late that it has a successor. So each write is
+// checked here last, when only the transport is left to pass. A write that passed
+// and arrives late is stopped by the successor, which changes the resource version
+// that a Binding carries before it schedules anything: see the handover of the
+// scheduling loop. The two together need no synchronised clocks, only clocks that
+// run at about the same rate.
 package leadership
 
 import (
@@ -23,33 +23,32 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// ErrOver says that a write was not sent, since another process may lead.
+// ErrNotLeading says that a write was not sent because another process may lead.
 var ErrNotLeading = errors.New("not sent: this process may not lead any more")
 
-// Tenure is the time for which this process leads. Its methods may be called from
-// any goroutine.
+// Tracker tracks for how long this process leads. It is safe for concurrent use.
 type Tracker struct {
 	clock    clock.PassiveClock
 	validity time.Duration
 	onLost   func()
 
 	mu sync.Mutex
-	// since is when the last renewal that counted was sent; zero while this
-	// process does not lead.
+	// renewedAt is when the last successful renewal was sent; zero while this process
+	// does not lead.
 	renewedAt  time.Time
 	epoch      int64
 	noElection bool
-	// created says that this process made the Lease: there was none.
+	// created says that this process created the Lease.
 	created bool
-	// holder is who held the Lease when it was read last, or written by us.
+	// holder is the holder of the Lease when it was last read or written.
 	holder string
 }
 
-// New returns the Tenure of a process that does not lead yet. term is how long
-// after a renewal was sent writes may follow: it must be shorter than the Lease's
-// duration by more than clocks differ in a term, as the election's renew deadline
-// is. lost is called, once for each time this process led, when it turns out that
-// another one holds the Lease; it may be nil.
+// New returns the Tracker of a process that does not lead yet. validity is how long
+// after a renewal was sent writes may follow. It must be shorter than the duration
+// of the Lease by more than clocks drift in that time, as the renew deadline of the
+// election is. onLost, which may be nil, is called once for each leadership when
+// another process turns out to hold the Lease.
 func New(clock clock.PassiveClock, term time.Duration, lost func()) *Tracker {
 	if lost == nil {
 		lost = func() {}
@@ -57,29 +56,32 @@ func New(clock clock.PassiveClock, term time.Duration, lost func()) *Tracker {
 	return &Tracker{clock: clock, validity: term, onLost: lost}
 }
 
-// Alone says that no leader is elected: this process may always write.
+// DisableElection says that there is no leader election: this process may always
+// write.
 func (t *Tracker) DisableElection() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.noElection = true
 }
 
-// Epoch is the number of this leadership, from the Lease; 0 before the first.
+// Epoch returns the leader epoch, which is the number of leader transitions in the
+// Lease; 0 before this process first leads.
 func (t *Tracker) Epoch() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.epoch
 }
 
-// Created says whether this process made the Lease: no leader was known before it.
+// CreatedLease reports whether this process created the Lease: there was no leader
+// before it.
 func (t *Tracker) CreatedLease() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.created
 }
 
-// Err is nil while this process leads for certain; else it is ErrOver and says
-// more.
+// Err returns nil while this process certainly leads, else an error that wraps
+// ErrNotLeading.
 func (t *Tracker) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,7 +92,8 @@ func (t *Tracker) Err() error {
 		return fmt.Errorf("%w: the Lease is held by %q", ErrNotLeading, t.holder)
 	}
 	now := t.clock.Now()
-	// By the wall as well: the other clock stands still while a machine sleeps.
+	// The wall clock counts, too: the monotonic clock stands still while a machine is
+	// suspended.
 	ago := max(now.Sub(t.renewedAt), now.Round(0).Sub(t.renewedAt.Round(0)))
 	if ago >= t.validity && !fault.WritesAfterTenure {
 		return fmt.Errorf("%w: the Lease was renewed %s ago, which counts for %s", ErrNotLeading, ago.Round(time.Millisecond), t.validity)
@@ -98,8 +101,9 @@ func (t *Tracker) Err() error {
 	return nil
 }
 
-// Alive fails when this process led, last renewed the Lease longer than within ago,
-// and neither gave it up since nor ended, as who cannot renew must.
+// CheckRenewal returns an error when this process leads, or did, and has for longer
+// than within neither renewed the Lease nor given it up. A process that cannot renew
+// has to exit; this check finds one that does not.
 func (t *Tracker) CheckRenewal(within time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,22 +117,22 @@ func (t *Tracker) CheckRenewal(within time.Duration) error {
 	return nil
 }
 
-// renewed notes a renewal that counted, and when it was sent.
+// recordRenewal records a successful renewal and when it was sent.
 func (t *Tracker) recordRenewal(sent time.Time, holder string, epoch int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.renewedAt, t.holder, t.epoch = sent, holder, int64(epoch)
 }
 
-// made notes that this process made the Lease.
+// recordCreation records that this process created the Lease.
 func (t *Tracker) recordCreation() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.created = true
 }
 
-// over notes that nobody, or somebody else, holds the Lease, and reports whether
-// this process did until now.
+// recordLoss records that another process, or none, holds the Lease, and reports
+// whether this process led until now.
 func (t *Tracker) recordLoss(holder string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,8 +141,9 @@ func (t *Tracker) recordLoss(holder string) bool {
 	return led
 }
 
-// Fence lets no write of config pass unless this process leads. It must be put
-// there before whatever writes may have to wait for.
+// FenceWrites makes clients of config send writes only while this process leads. It
+// must be called before other transport wrappers are added that may make a write
+// wait, such as a rate limit.
 func (t *Tracker) FenceWrites(config *restclient.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return writeFence{next, t} })
 }
@@ -148,12 +153,12 @@ type writeFence struct {
 	tracker *Tracker
 }
 
-// RoundTrip lets reads pass, and writes in time.
+// RoundTrip sends reads always, and writes while this process leads.
 func (f writeFence) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method != http.MethodGet && request.Method != http.MethodHead {
 		if err := f.tracker.Err(); err != nil {
 			if request.Body != nil {
-				_ = request.Body.Close() // nothing was read from it
+				_ = request.Body.Close() // a RoundTripper has to close it
 			}
 			return nil, err
 		}

@@ -17,12 +17,12 @@ import (
 
 const us, them = "us", "them"
 
-// lease is a Lease, without the rest of an API server.
+// fakeLease is a resource lock without an API server.
 type fakeLease struct {
 	resourcelock.Interface
 	record resourcelock.LeaderElectionRecord
 	err    error
-	// meanwhile passes before a request is answered.
+	// meanwhile is called before a request is answered.
 	meanwhile func()
 }
 
@@ -46,7 +46,8 @@ func (l *fakeLease) Update(_ context.Context, r resourcelock.LeaderElectionRecor
 	return l.err
 }
 
-// play is a Tenure of ten seconds, its lock, and what became of it.
+// testEnv is a Tracker with a validity of ten seconds and its lock. lost counts the
+// calls of onLost.
 type testEnv struct {
 	*Tracker
 	clock *clocktesting.FakeClock
@@ -70,40 +71,40 @@ func (p *testEnv) read() { _, _, _ = p.lock.Get(context.Background()) }
 
 func TestWhenAWriteIsSent(t *testing.T) {
 	for sentence, c := range map[string]struct {
-		then func(p *testEnv)
-		sent bool
-		lost int
+		steps func(p *testEnv)
+		sent  bool
+		lost  int
 	}{
-		"never before it leads": {func(*testEnv) {}, false, 0},
-		"at once when it leads": {(*testEnv).renew, true, 0},
+		"not before it leads": {func(*testEnv) {}, false, 0},
+		"when it leads":       {(*testEnv).renew, true, 0},
 		"when it created the Lease": {func(p *testEnv) {
 			_ = p.lock.Create(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: us})
 		}, true, 0},
-		"always when nobody else may lead":             {(*testEnv).DisableElection, true, 0},
-		"until the term is over":                       {func(p *testEnv) { p.renew(); p.clock.Step(10*time.Second - 1) }, true, 0},
-		"not when the term is over":                    {func(p *testEnv) { p.renew(); p.clock.Step(10 * time.Second) }, false, 0},
-		"after a renewal again":                        {func(p *testEnv) { p.renew(); p.clock.Step(20 * time.Second); p.renew() }, true, 0},
-		"not for a renewal that failed":                {func(p *testEnv) { p.lease.err = apierrors.NewInternalError(errors.New("broken")); p.renew() }, false, 0},
-		"by when a renewal was sent, not answered":     {func(p *testEnv) { p.lease.meanwhile = func() { p.clock.Step(10 * time.Second) }; p.renew() }, false, 0},
-		"not when another one holds the Lease":         {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read() }, false, 1},
-		"not when the Lease is nobody's":               {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = ""; p.read() }, false, 1},
-		"still when the Lease cannot be read":          {func(p *testEnv) { p.renew(); p.lease.err = apierrors.NewInternalError(errors.New("broken")); p.read() }, true, 0},
-		"still when the Lease is read as its own":      {func(p *testEnv) { p.renew(); p.read() }, true, 0},
-		"and that it does not lead yet is no loss":     {func(p *testEnv) { p.lease.record.HolderIdentity = them; p.read() }, false, 0},
-		"and that it lost the Lease is told only once": {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read(); p.read() }, false, 1},
-		"not once it gave the Lease back": {func(p *testEnv) {
+		"without an election":                        {(*testEnv).DisableElection, true, 0},
+		"until the validity is over":                 {func(p *testEnv) { p.renew(); p.clock.Step(10*time.Second - 1) }, true, 0},
+		"not after the validity":                     {func(p *testEnv) { p.renew(); p.clock.Step(10 * time.Second) }, false, 0},
+		"again after a renewal":                      {func(p *testEnv) { p.renew(); p.clock.Step(20 * time.Second); p.renew() }, true, 0},
+		"not after a renewal that failed":            {func(p *testEnv) { p.lease.err = apierrors.NewInternalError(errors.New("broken")); p.renew() }, false, 0},
+		"the validity begins when a renewal is sent": {func(p *testEnv) { p.lease.meanwhile = func() { p.clock.Step(10 * time.Second) }; p.renew() }, false, 0},
+		"not when another process holds the Lease":   {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read() }, false, 1},
+		"not when no process holds the Lease":        {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = ""; p.read() }, false, 1},
+		"still when the Lease cannot be read":        {func(p *testEnv) { p.renew(); p.lease.err = apierrors.NewInternalError(errors.New("broken")); p.read() }, true, 0},
+		"still when it reads the Lease as its own":   {func(p *testEnv) { p.renew(); p.read() }, true, 0},
+		"another holder is no loss before it leads":  {func(p *testEnv) { p.lease.record.HolderIdentity = them; p.read() }, false, 0},
+		"a loss is reported once":                    {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read(); p.read() }, false, 1},
+		"not after it released the Lease": {func(p *testEnv) {
 			p.renew()
 			_ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{})
 		}, false, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			p := newTestEnv()
-			c.then(p)
+			c.steps(p)
 			if sent := p.Err() == nil; sent != c.sent {
 				t.Errorf("sent: %t, want %t: %v", sent, c.sent, p.Err())
 			}
 			if p.lost != c.lost {
-				t.Errorf("told %d times that the Lease is lost, want %d", p.lost, c.lost)
+				t.Errorf("onLost was called %d times, want %d", p.lost, c.lost)
 			}
 		})
 	}
@@ -112,32 +113,32 @@ func TestWhenAWriteIsSent(t *testing.T) {
 func TestCheckRenewal(t *testing.T) {
 	const within = 35 * time.Second
 	for sentence, c := range map[string]struct {
-		then func(p *testEnv)
-		says string
+		steps func(p *testEnv)
+		want  string
 	}{
-		"who never led is":                   {func(p *testEnv) { p.clock.Step(time.Hour) }, ""},
-		"who needs no Lease is":              {func(p *testEnv) { p.renew(); p.DisableElection(); p.clock.Step(time.Hour) }, ""},
-		"who holds on to it for a little is": {func(p *testEnv) { p.renew(); p.clock.Step(within) }, ""},
-		"who gave it back is": {func(p *testEnv) {
+		"it never led":                      {func(p *testEnv) { p.clock.Step(time.Hour) }, ""},
+		"there is no election":              {func(p *testEnv) { p.renew(); p.DisableElection(); p.clock.Step(time.Hour) }, ""},
+		"the last renewal was not long ago": {func(p *testEnv) { p.renew(); p.clock.Step(within) }, ""},
+		"it released the Lease": {func(p *testEnv) {
 			p.renew()
 			_ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{})
 			p.clock.Step(time.Hour)
 		}, ""},
-		"who learned that it is another one's, too": {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read(); p.clock.Step(time.Hour) }, ""},
-		"who holds on to it for long is not": {
+		"another process holds the Lease": {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read(); p.clock.Step(time.Hour) }, ""},
+		"the last renewal was long ago": {
 			func(p *testEnv) { p.renew(); p.clock.Step(within + time.Second) },
 			"the Lease was last renewed at 1970-01-01T00:16:40Z (36s ago), and neither renewed nor given up since",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			p := newTestEnv()
-			c.then(p)
-			said := ""
+			c.steps(p)
+			got := ""
 			if err := p.CheckRenewal(within); err != nil {
-				said = err.Error()
+				got = err.Error()
 			}
-			if said != c.says {
-				t.Errorf("says %q, want %q", said, c.says)
+			if got != c.want {
+				t.Errorf("error %q, want %q", got, c.want)
 			}
 		})
 	}
@@ -147,12 +148,12 @@ func TestTheLeaseOfASuccessorIsNotReleased(t *testing.T) {
 	p := newTestEnv()
 	p.renew()
 	p.lease.record = resourcelock.LeaderElectionRecord{HolderIdentity: them, LeaderTransitions: 4}
-	p.read() // as the election's release does, which goes on whatever it reads
+	p.read() // the election's release reads the Lease and goes on whatever it finds
 	if err := p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{LeaderTransitions: 4}); err != nil {
 		t.Error(err)
 	}
 	if p.lease.record.HolderIdentity != them {
-		t.Errorf("the successor's Lease is held by %q now", p.lease.record.HolderIdentity)
+		t.Errorf("the Lease of the successor is held by %q now", p.lease.record.HolderIdentity)
 	}
 }
 
@@ -165,8 +166,8 @@ func TestTheEpochCountsLeaderTransitions(t *testing.T) {
 }
 
 func TestFenceWrites(t *testing.T) {
-	var came []string
-	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { came = append(came, r.Method) }))
+	var received []string
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received = append(received, r.Method) }))
 	defer api.Close()
 	p := newTestEnv()
 	config := &restclient.Config{Host: api.URL}
@@ -175,30 +176,30 @@ func TestFenceWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(method string) error {
+	send := func(method string) error {
 		request, err := http.NewRequestWithContext(t.Context(), method, api.URL, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := client.Do(request)
+		response, err := client.Do(request)
 		if err == nil {
-			_ = answer.Body.Close()
+			_ = response.Body.Close()
 		}
 		return err
 	}
 	methods := []string{"GET", "POST", "PATCH", "PUT", "DELETE"}
 	for _, method := range methods {
-		if err := ask(method); (err == nil) != (method == "GET") || err != nil && !errors.Is(err, ErrNotLeading) {
+		if err := send(method); (err == nil) != (method == "GET") || err != nil && !errors.Is(err, ErrNotLeading) {
 			t.Errorf("%s without a Lease: %v", method, err)
 		}
 	}
 	p.renew()
 	for _, method := range methods {
-		if err := ask(method); err != nil {
+		if err := send(method); err != nil {
 			t.Errorf("%s with a Lease: %v", method, err)
 		}
 	}
-	if want := append([]string{"GET"}, methods...); !slices.Equal(came, want) {
-		t.Errorf("the API server got %v, want %v", came, want)
+	if want := append([]string{"GET"}, methods...); !slices.Equal(received, want) {
+		t.Errorf("the API server got %v, want %v", received, want)
 	}
 }

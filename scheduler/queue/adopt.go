@@ -10,50 +10,55 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Adopt makes rules those of the profile called name, and returns when its
-// pods are judged by them. Who waits keeps attempts and backoff, and is tried
-// again only where the change may have touched what keeps it. The pods are gone
-// through in slices; whoever is popped, woken or put down before its turn comes
-// is judged then. It reports whether more, or less, is to be told of pods that
-// wait: of those that are refused another attempt tells, of the others nobody.
-func (q *Queue) SetProfile(ctx context.Context, name string, rules *Rules) (told bool) {
+// SetProfile replaces the rules of the named profile and returns when each of
+// its pods has been compared with them. Waiting pods keep their attempts and
+// backoff; the queue requeues only those that the difference between the old and
+// the new rules may concern. It visits the pods in slices. A pod that is popped,
+// woken or requeued before its slice is compared at that moment instead.
+//
+// moreExplained is true when the new rules explain waiting pods more, or less,
+// than the old ones: the next attempt of a refused pod rewrites its explanation,
+// and the caller has to do so for the others.
+func (q *Queue) SetProfile(ctx context.Context, name string, rules *Rules) (moreExplained bool) {
 	q.mu.Lock()
 	q.clearDeficit(name, rules)
-	before := q.rules[name]
-	q.addLeaving(before)
+	old := q.rules[name]
+	q.addLeaving(old)
 	q.rules[name] = rules
 	delete(q.profileHolds, name)
 	delete(q.heldProfiles, name)
 	q.syncSubQueues()
 	q.mu.Unlock()
 	q.requeueMatching(ctx, name, q.applyRules)
-	q.removeLeaving(before)
-	return rules.diff(before).explanations
+	q.removeLeaving(old)
+	return rules.diff(old).explanations
 }
 
-// turn judges p by the rules that its profile has now. It returns skip for one
-// that stays where it is, be it in another heap, and for one that is on its way:
-// whoever puts that one down judges it. Called with the lock.
+// applyRules compares the current rules of p's profile with those that p was
+// evaluated under, and returns how to requeue p. It returns queueSkip for a pod
+// that stays in its place, possibly in another heap, and for a pod that has no
+// place at the moment: requeue compares that one. The caller holds q.mu.
 func (q *Queue) applyRules(p *Pod) queueingStrategy {
 	rules := q.rules[p.profile]
 	if rules == nil || p.rules == rules || !p.isPlaced() {
 		return queueSkip
 	}
-	want := rules.diff(p.rules).strategyFor(p)
+	strategy := rules.diff(p.rules).strategyFor(p)
 	if p.heap != nil && fault.HeapNotRebuilt {
-		want = queueSkip
+		strategy = queueSkip
 	}
 	p.rules = rules
-	if want > queueSkip {
-		return want
+	if strategy > queueSkip {
+		return strategy
 	}
 	p.admittedBy = rules.Hash
 	q.moveToHeap(p, rules)
 	return queueSkip
 }
 
-// move puts p, which may be in a heap, into the one where rules want it: the
-// order may be another, or how long a backoff lasts. Called with the lock.
+// moveToHeap moves p, if a heap holds it, to the heap and position that rules
+// give it: the sort or the duration of the backoff may differ. The caller holds
+// q.mu.
 func (q *Queue) moveToHeap(p *Pod, rules *Rules) {
 	if p.heap == nil || p.heap == q.quarantined || fault.HeapNotRebuilt {
 		return
@@ -69,15 +74,16 @@ func (q *Queue) moveToHeap(p *Pod, rules *Rules) {
 	}
 }
 
-// Reconsider asks again about pods of the profile called name that wait, and
-// about which concerned is true: something that holds pods may have changed.
+// Reconsider checks again whether a hold applies to the waiting pods of the
+// named profile for which concerned is true. It is for holds that change without
+// the rules, such as those that depend on the labels of a namespace.
 func (q *Queue) Reconsider(ctx context.Context, name string, concerned func(*v1.Pod) bool) {
 	q.requeueMatching(ctx, name, func(p *Pod) queueingStrategy {
 		switch {
 		case !concerned(p.pod):
 			return queueSkip
 		case !p.isPlaced():
-			// Whoever puts it down asks.
+			// requeue checks it.
 			p.recheck = true
 			return queueSkip
 		}
@@ -85,8 +91,7 @@ func (q *Queue) Reconsider(ctx context.Context, name string, concerned func(*v1.
 	})
 }
 
-// unheld is how eagerly p is wanted where nothing holds it, and nothing else is
-// new.
+// recheckStrategy returns how to requeue p when only the holds may have changed.
 func (p *Pod) recheckStrategy() queueingStrategy {
 	if p.place == Unschedulable || p.place == Gated || p.place == InFlight {
 		return queueRecheck
@@ -94,66 +99,67 @@ func (p *Pod) recheckStrategy() queueingStrategy {
 	return p.swapStrategy()
 }
 
-// askAgain lifts those of a profile's pods that look wants, slice by slice, and
-// puts them where they belong. look is called with the lock held.
-func (q *Queue) requeueMatching(ctx context.Context, name string, look func(*Pod) queueingStrategy) {
-	var again []*Pod
-	wants := map[*Pod]queueingStrategy{}
+// requeueMatching visits the pods of a profile in slices and requeues those for
+// which strategyOf returns more than queueSkip. strategyOf is called with q.mu
+// held.
+func (q *Queue) requeueMatching(ctx context.Context, name string, strategyOf func(*Pod) queueingStrategy) {
+	var detached []*Pod
+	strategies := map[*Pod]queueingStrategy{}
 	q.forEachInSlices(name, func(p *Pod) {
-		want := look(p)
-		if want > queueSkip && p.isPlaced() {
+		strategy := strategyOf(p)
+		if strategy > queueSkip && p.isPlaced() {
 			q.detach(p)
-			again = append(again, p)
-			wants[p] = want
+			detached = append(detached, p)
+			strategies[p] = strategy
 		}
 	}, func() {
-		if len(again) > 0 {
-			q.requeueAll(ctx, ProfileSwap.CustomLabel, func(p *Pod) queueingStrategy { return wants[p] }, again...)
+		if len(detached) > 0 {
+			q.requeueAll(ctx, ProfileSwap.CustomLabel, func(p *Pod) queueingStrategy { return strategies[p] }, detached...)
 		}
-		again = nil
-		clear(wants)
+		detached = nil
+		clear(strategies)
 	})
 }
 
-// Abandon parks all pods of the profile called name, which is served no more,
-// and tells them why. A pod in flight is parked when it comes back; most do
-// not, since what was begun is finished.
+// RemoveProfile holds all pods of the named profile, which is not served any
+// more, and notifies of each hold. A pod in flight is held if it comes back; most
+// do not, since a binding cycle that has begun is finished.
 func (q *Queue) RemoveProfile(name string, hold Hold) { q.holdPodsOf(name, hold, false) }
 
-// Withhold is Abandon for a profile that is there and does not run: pods that come
-// later are held as well, until Adopt or Abandon.
+// HoldProfile is RemoveProfile for a profile that exists and does not run: pods
+// that are added later are held too, until SetProfile or RemoveProfile.
 func (q *Queue) HoldProfile(name string, hold Hold) { q.holdPodsOf(name, hold, true) }
 
-func (q *Queue) holdPodsOf(name string, hold Hold, withhold bool) {
+func (q *Queue) holdPodsOf(name string, hold Hold, holdNewPods bool) {
 	q.mu.Lock()
-	before := q.rules[name]
-	q.addLeaving(before)
+	old := q.rules[name]
+	q.addLeaving(old)
 	delete(q.rules, name)
 	q.profileHolds[name] = hold
 	delete(q.heldProfiles, name)
-	if withhold {
+	if holdNewPods {
 		q.heldProfiles[name] = true
 	}
 	q.cleanUpProfile(name)
 	q.syncSubQueues()
 	q.mu.Unlock()
-	var told []*v1.Pod
+	var held []*v1.Pod
 	q.forEachInSlices(name, func(p *Pod) {
 		if q.rules[name] == nil && p.isPlaced() && q.holdPod(p, hold) {
-			told = append(told, p.pod)
+			held = append(held, p.pod)
 		}
 	}, func() {
-		for _, pod := range told {
+		for _, pod := range held {
 			q.notifyHold(pod, hold)
 		}
-		told = nil
+		held = nil
 	})
-	q.removeLeaving(before)
+	q.removeLeaving(old)
 }
 
-// closeAccount forgets what is kept by the name of a profile that is not served:
-// what it owes, and, when no pod of it is left and none that comes is held, why its
-// pods are held. Called with the lock.
+// cleanUpProfile drops what the queue stores by the name of a profile that it
+// does not serve: its time deficit and, once none of its pods is left and new
+// ones are not held, the hold of its pods. The caller holds q.mu.
 func (q *Queue) cleanUpProfile(name string) {
 	if q.rules[name] != nil || fault.AccountsOutliveProfile {
 		return
@@ -164,7 +170,7 @@ func (q *Queue) cleanUpProfile(name string) {
 	}
 }
 
-// Held returns the parked pods and why each is held.
+// HeldPods returns the held pods and the reason for each.
 func (q *Queue) HeldPods() map[*v1.Pod]Hold {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -177,7 +183,7 @@ func (q *Queue) HeldPods() map[*v1.Pod]Hold {
 	return held
 }
 
-// Gates returns the gated pods and the plugin that keeps each from being tried.
+// GatedPods returns the gated pods and the PreEnqueue plugin that gates each.
 func (q *Queue) GatedPods() map[*v1.Pod]string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -190,7 +196,7 @@ func (q *Queue) GatedPods() map[*v1.Pod]string {
 	return gates
 }
 
-// HoldOf returns why a pod is parked; false when it is not.
+// HoldOf returns why the pod with this UID is held, and false when it is not.
 func (q *Queue) HoldOf(uid types.UID) (Hold, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -201,8 +207,8 @@ func (q *Queue) HoldOf(uid types.UID) (Hold, bool) {
 	return p.held, true
 }
 
-// GateOf returns the plugin that keeps a gated pod from being tried; false when
-// the pod is not gated.
+// GatingPlugin returns the PreEnqueue plugin that gates the pod with this UID,
+// and false when the pod is not gated.
 func (q *Queue) GatingPlugin(uid types.UID) (gate string, gated bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -213,7 +219,7 @@ func (q *Queue) GatingPlugin(uid types.UID) (gate string, gated bool) {
 	return p.gate, true
 }
 
-// Counts says where the pods of the profile called name are.
+// Counts returns how many pods of the named profile are in each place.
 func (q *Queue) Counts(name string) decision.QueueCounts {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -244,14 +250,14 @@ func (q *Queue) Counts(name string) decision.QueueCounts {
 	return c
 }
 
-// Has says whether a pod waits, or is being tried.
+// Has reports whether the pod with this UID waits or is in flight.
 func (q *Queue) Has(uid types.UID) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.pods[uid] != nil
 }
 
-// Serves says whether the queue has rules for a profile called name.
+// Serves reports whether the queue has rules for the named profile.
 func (q *Queue) Serves(name string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

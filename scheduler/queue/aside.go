@@ -15,9 +15,9 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// A pod is set aside after so many poisoned calls within poisonWindow, for
-// asideFirst, and each time that it comes back and poisons one more for twice
-// as long, up to asideLongest.
+// A pod is quarantined after faultLimit plugin faults within faultWindow: for
+// initialQuarantine at first, and twice as long each time that a plugin fails at
+// it again after its release, up to maxQuarantine.
 const (
 	faultLimit        = 3
 	faultWindow       = 10 * time.Minute
@@ -25,26 +25,24 @@ const (
 	maxQuarantine     = time.Hour
 )
 
-// poisoning is what the queue remembers of a pod at which plugins panic or
-// hang.
+// faultRecord counts the calls of plugins that panicked or hung at one pod.
 type faultRecord struct {
-	// at are the times of its poisoned calls within the window, last is the
-	// last of them.
+	// times are the faults within faultWindow, last is the latest of them.
 	times []time.Time
 	last  framework.PluginFault
-	// attempt is the last attempt that counted, changed the one during which the
-	// pod changed.
+	// attempt is the last attempt in which a fault was counted, changedAttempt the
+	// attempt during which the pod itself was updated.
 	attempt, changedAttempt int
-	// until is when the pod is tried again; zero while it is not set aside.
+	// until is when the quarantine ends; zero while the pod is not quarantined.
 	until time.Time
-	// wait is how long it was set aside last.
+	// wait is the duration of the last quarantine.
 	wait time.Duration
 }
 
-// Poisoned notes that a call of a plugin about the pod with this UID panicked
-// or hung. One attempt counts once, whatever it calls; at the gate, where
-// nobody counts attempts, each call does. A pod at its limit is set aside as
-// soon as its attempt ends.
+// RecordPluginFault counts a call of a plugin that panicked or hung at the pod
+// with this UID. One attempt counts once, however many calls fail in it; at
+// PreEnqueue, which belongs to no attempt, each call counts. A pod that reaches
+// the limit is quarantined when its attempt ends.
 func (q *Queue) RecordPluginFault(uid types.UID, at framework.PluginFault) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -53,7 +51,7 @@ func (q *Queue) RecordPluginFault(uid types.UID, at framework.PluginFault) {
 		return
 	}
 	if rules := q.rules[p.profile]; rules == nil || rules.PluginFingerprints[at.Plugin] != at.Fingerprint {
-		return // it is another plugin by now
+		return // the plugin was replaced since
 	}
 	if p.faults == nil {
 		p.faults = &faultRecord{}
@@ -64,7 +62,7 @@ func (q *Queue) RecordPluginFault(uid types.UID, at framework.PluginFault) {
 	p.faults.attempt = p.attempts
 	p.faults.add(at, q.clock.Now())
 	if p.attempts > 0 && p.faults.changedAttempt == p.attempts {
-		return // it is tried as it is by now
+		return // the next attempt tries the updated pod
 	}
 	if p.faults.limitReached() {
 		p.faults.quarantine(q.clock.Now())
@@ -72,38 +70,39 @@ func (q *Queue) RecordPluginFault(uid types.UID, at framework.PluginFault) {
 	}
 }
 
-// atGate is the point at which a pod has no attempt.
+// preEnqueuePoint is the extension point whose calls belong to no attempt.
 const preEnqueuePoint = "PreEnqueue"
 
-// count notes one more.
+// add counts one fault.
 func (p *faultRecord) add(at framework.PluginFault, now time.Time) {
 	p.last = at
 	p.times = slices.DeleteFunc(p.times, func(t time.Time) bool { return now.Sub(t) > faultWindow })
 	if len(p.times) == 0 {
-		p.wait = 0 // it was well for so long that it begins anew
+		p.wait = 0 // no fault within the window: start again from initialQuarantine
 	}
 	p.times = append(p.times, now)
 }
 
-// full says whether the pod has had its share: of a pod that came back, one
-// call more is too much.
+// limitReached reports whether the pod is to be quarantined. For a pod that was
+// quarantined before, one more fault is enough.
 func (p *faultRecord) limitReached() bool { return len(p.times) >= faultLimit || p.wait > 0 }
 
-// set sets the pod aside.
+// quarantine sets the end of the quarantine that begins now.
 func (p *faultRecord) quarantine(now time.Time) {
 	p.wait = min(max(initialQuarantine, 2*p.wait), maxQuarantine)
 	p.until = now.Add(p.wait)
 }
 
-// release lets the pod be tried again. That it comes back counts as poison, so
-// that the next one within the window sets it aside at once.
+// release ends the quarantine. The release counts as a fault, so that the next
+// fault within faultWindow quarantines the pod at once.
 func (p *faultRecord) release(now time.Time) {
 	p.until = time.Time{}
 	p.times = append(p.times[:0], now)
 }
 
-// aside says why p is set aside by now. A pod whose plugin is another one by
-// these rules is not, and all is forgotten. Called with the lock.
+// quarantineHold returns why p is quarantined, or the zero Hold. It ends a
+// quarantine that has expired, and drops the record of a pod whose failing
+// plugin has another fingerprint in rules. The caller holds q.mu.
 func (q *Queue) quarantineHold(p *Pod, rules *Rules) Hold {
 	now := q.clock.Now()
 	switch {
@@ -116,26 +115,26 @@ func (q *Queue) quarantineHold(p *Pod, rules *Rules) Hold {
 		p.faults = nil
 		return Hold{}
 	}
-	did := "panicked in"
+	verb := "panicked"
 	if p.faults.last.TimedOut {
-		did = "did not come back from"
+		verb = "hung"
 	}
 	return Hold{Reason: Quarantined, Message: fmt.Sprintf(
-		"plugin %q %s %s, again and again: the pod is set aside until %s, unless the pod or the plugin changes before",
-		p.faults.last.Plugin, did, p.faults.last.Point, p.faults.until.UTC().Format(time.RFC3339))}
+		"plugin %q %s repeatedly in %s: the pod is quarantined until %s, or until the pod or the plugin changes",
+		p.faults.last.Plugin, verb, p.faults.last.Point, p.faults.until.UTC().Format(time.RFC3339))}
 }
 
-// putAside parks p until time, or a change, brings it back. Called with the
-// lock.
-func (q *Queue) quarantinePod(p *Pod, hold Hold) (news bool) {
-	news = q.holdPod(p, hold)
+// quarantinePod holds p until the quarantine ends or the pod or its profile
+// changes. It reports whether the hold is new. The caller holds q.mu.
+func (q *Queue) quarantinePod(p *Pod, hold Hold) (isNew bool) {
+	isNew = q.holdPod(p, hold)
 	q.quarantined.add(p)
-	return news
+	return isNew
 }
 
-// renewed notes that p changes into pod, which may be what the plugin needs:
-// one that is set aside is tried at once. It reports whether that was so.
-// Called with the lock.
+// podChanged is called before p is replaced by pod. A change that plugins can see
+// may be the fix: it ends the quarantine, and podChanged reports whether it did.
+// The caller holds q.mu.
 func (q *Queue) podChanged(p *Pod, pod *v1.Pod) bool {
 	if p.faults == nil || equalForPlugins(p.pod, pod) {
 		return false
@@ -148,23 +147,24 @@ func (q *Queue) podChanged(p *Pod, pod *v1.Pod) bool {
 	return true
 }
 
-// asidesEnd lifts the pods whose time is over. Called with the lock.
-func (q *Queue) endedQuarantines(now time.Time) (back []*Pod) {
+// endedQuarantines detaches and returns the pods whose quarantine is over. The
+// caller holds q.mu.
+func (q *Queue) endedQuarantines(now time.Time) (released []*Pod) {
 	for p := q.quarantined.peek(); p != nil && !p.faults.until.After(now); p = q.quarantined.peek() {
 		p.faults.release(now)
 		q.detach(p)
-		back = append(back, p)
+		released = append(released, p)
 	}
-	return back
+	return released
 }
 
-// placeBack tries pods again that were set aside.
+// requeueReleased requeues pods whose quarantine is over.
 func (q *Queue) requeueReleased(ctx context.Context, pods []*Pod) {
-	q.requeueAll(ctx, "SetAsideComplete", constantStrategy(queueImmediately), pods...)
+	q.requeueAll(ctx, "QuarantineComplete", constantStrategy(queueImmediately), pods...)
 }
 
-// sameForPlugins says whether two versions of a pod read the same to every
-// plugin; a status does not count.
+// equalForPlugins reports whether two versions of a pod are alike in all that
+// plugins read. The status is not compared.
 func equalForPlugins(a, b *v1.Pod) bool {
 	return a == b || maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
 		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) && equality.Semantic.DeepEqual(a.Spec, b.Spec)

@@ -14,13 +14,14 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// filter is a call of plugin Fit that panics.
+// filterFault is a panic of plugin Fit in Filter.
 var filterFault = framework.PluginFault{Call: framework.Call{Plugin: "Fit", Point: "Filter"}, Fingerprint: "1"}
 
-// statusUpdate is an update that no plugin can name.
+// statusUpdate is an update of a pod for which plugins cannot register.
 var statusUpdate = fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}
 
-// poisoned lets the next attempts of a fail, so many, each with a poisoned call.
+// failWithFaults lets the given number of attempts of pod "a" fail with a plugin
+// fault each.
 func (w *testEnv) failWithFaults(times int) {
 	w.t.Helper()
 	for range times {
@@ -34,45 +35,45 @@ func (w *testEnv) failWithFaults(times int) {
 
 func labelledPod() *v1.Pod { return fixture.Pod("a").SchedulerName("p").Label("new", "label").Obj() }
 
-// asides are short histories of a pod, "a", at which a plugin panics.
+// quarantineHistories are short histories of pod "a", at which a plugin panics.
 var quarantineHistories = map[string]func(*testEnv){
-	"twice is not enough": func(w *testEnv) {
+	"two faults are not enough": func(w *testEnv) {
 		w.failWithFaults(2)
 		w.expectAt(Backoff, "a")
 	},
-	"three times within ten minutes set it aside, and it is told": func(w *testEnv) {
+	"three faults within ten minutes quarantine it, and OnHold is called": func(w *testEnv) {
 		w.failWithFaults(3)
 		w.expectAt(Held, "a")
-		if len(w.notified) != 1 || w.notified[0] != "a SetAside" {
-			w.t.Errorf("told %v", w.notified)
+		if len(w.notified) != 1 || w.notified[0] != "a Quarantined" {
+			w.t.Errorf("notified of %v", w.notified)
 		}
 		hold, _ := w.HoldOf(pod("a").UID)
-		for _, want := range []string{`plugin "Fit" panicked in Filter`, "until 2026-01-01T00:08:00Z"} {
+		for _, want := range []string{`plugin "Fit" panicked repeatedly in Filter`, "until 2026-01-01T00:08:00Z"} {
 			if !strings.Contains(hold.Message, want) {
-				w.t.Errorf("message %q, want it to say %q", hold.Message, want)
+				w.t.Errorf("message %q, want it to contain %q", hold.Message, want)
 			}
 		}
 		if c := w.Counts("p"); c.Quarantined != 1 || c.Held != 0 {
 			w.t.Errorf("counts %+v", c)
 		}
 	},
-	"three times in a longer time do not": func(w *testEnv) {
+	"three faults in a longer time do not": func(w *testEnv) {
 		w.failWithFaults(2)
 		w.advance(9 * time.Minute)
 		w.failWithFaults(1)
 		w.expectAt(Backoff, "a")
 	},
-	"a call that hangs counts as well": func(w *testEnv) {
+	"a call that hangs counts, too": func(w *testEnv) {
 		w.failWithFaults(2)
 		w.advance(time.Minute)
 		a := w.pop("a")
 		w.RecordPluginFault(a.Pod.UID, framework.PluginFault{Call: framework.Call{Plugin: "Fit", Point: "Score"}, TimedOut: true, Fingerprint: "1"})
 		a.Failed(w.ctx)
-		if hold, _ := w.HoldOf(a.Pod.UID); !strings.Contains(hold.Message, `plugin "Fit" did not come back from Score`) {
+		if hold, _ := w.HoldOf(a.Pod.UID); !strings.Contains(hold.Message, `plugin "Fit" hung repeatedly in Score`) {
 			w.t.Errorf("message %q", hold.Message)
 		}
 	},
-	"a refusal beside it changes nothing": func(w *testEnv) {
+	"a refusal in the same attempt makes no difference": func(w *testEnv) {
 		w.failWithFaults(2)
 		w.advance(time.Minute)
 		a := w.pop("a")
@@ -81,7 +82,7 @@ var quarantineHistories = map[string]func(*testEnv){
 		w.nodeEvent(nodeAdd, "n")
 		w.expectAt(Held, "a")
 	},
-	"at the gate each call counts": func(w *testEnv) {
+	"at PreEnqueue each call counts": func(w *testEnv) {
 		w.rules.PreEnqueue = faultyGate(w)
 		w.setProfile()
 		w.nodeEvent(nodeLabel, "n")
@@ -89,7 +90,7 @@ var quarantineHistories = map[string]func(*testEnv){
 		w.nodeEvent(nodeLabel, "n")
 		w.expectAt(Held, "a")
 	},
-	"it comes back after five minutes, and others are not held up": func(w *testEnv) {
+	"it is retried after five minutes, and other pods are not delayed": func(w *testEnv) {
 		w.failWithFaults(3)
 		w.Add(w.ctx, pod("b"))
 		w.pop("b").Done()
@@ -98,7 +99,7 @@ var quarantineHistories = map[string]func(*testEnv){
 		w.advance(time.Second)
 		w.expectAt(Active, "a")
 	},
-	"each time that it was in vain it waits twice as long, an hour at most": func(w *testEnv) {
+	"each further fault doubles the quarantine, up to an hour": func(w *testEnv) {
 		w.failWithFaults(3)
 		for _, wait := range []time.Duration{5, 10, 20, 40, 60, 60} {
 			w.advance(wait*time.Minute - time.Second)
@@ -111,7 +112,7 @@ var quarantineHistories = map[string]func(*testEnv){
 			w.expectAt(Held, "a")
 		}
 	},
-	"one that was well for ten minutes begins anew": func(w *testEnv) {
+	"after ten minutes without a fault the count starts again": func(w *testEnv) {
 		w.failWithFaults(3)
 		w.advance(5 * time.Minute)
 		w.pop("a").Refused(w.ctx, sets.New("Fit"), nil)
@@ -120,12 +121,12 @@ var quarantineHistories = map[string]func(*testEnv){
 		w.failWithFaults(2)
 		w.expectAt(Backoff, "a")
 	},
-	"a change of the pod has it tried at once": func(w *testEnv) {
+	"an update of the pod ends the quarantine": func(w *testEnv) {
 		w.failWithFaults(3)
 		w.Update(w.ctx, pod("a"), labelledPod(), podLabel)
 		w.expectAt(Active, "a")
 	},
-	"and one call more sets it aside again, for longer": func(w *testEnv) {
+	"one fault after an update quarantines it again, for longer": func(w *testEnv) {
 		w.failWithFaults(3)
 		w.Update(w.ctx, pod("a"), labelledPod(), podLabel)
 		w.failWithFaults(1)
@@ -134,7 +135,7 @@ var quarantineHistories = map[string]func(*testEnv){
 		w.advance(5 * time.Minute)
 		w.expectAt(Active, "a")
 	},
-	"a change while it is tried has it tried as it is": func(w *testEnv) {
+	"after an update during the attempt the updated pod is tried": func(w *testEnv) {
 		w.failWithFaults(2)
 		w.advance(time.Minute)
 		a := w.pop("a")
@@ -142,26 +143,26 @@ var quarantineHistories = map[string]func(*testEnv){
 		w.RecordPluginFault(a.Pod.UID, filterFault)
 		a.Failed(w.ctx)
 		if _, is := w.HoldOf(a.Pod.UID); is {
-			w.t.Error("is held")
+			w.t.Error("the pod is held")
 		}
 		w.failWithFaults(1)
 		w.expectAt(Held, "a")
 	},
-	"what only its status says is no change": func(w *testEnv) {
+	"an update of its status does not count": func(w *testEnv) {
 		w.failWithFaults(3)
 		w.Update(w.ctx, pod("a"), fixture.Pod("a").SchedulerName("p").NominatedNodeName("n").Obj(), statusUpdate)
 		w.expectAt(Held, "a")
 		if len(w.notified) != 1 {
-			w.t.Errorf("told %v", w.notified)
+			w.t.Errorf("notified of %v", w.notified)
 		}
 	},
-	"no event brings it back": func(w *testEnv) {
+	"no event ends the quarantine": func(w *testEnv) {
 		w.failWithFaults(3)
 		w.nodeEvent(nodeAdd, "n")
 		w.Activate(w.ctx, map[string]*v1.Pod{"a": pod("a")})
 		w.expectAt(Held, "a")
 	},
-	"a swap that changes its plugin has it tried at once": func(w *testEnv) {
+	"a swap that changes the plugin ends the quarantine": func(w *testEnv) {
 		w.failWithFaults(3)
 		w.rules.PluginFingerprints = map[string]string{"Fit": "2"}
 		w.setProfile()
@@ -170,19 +171,19 @@ var quarantineHistories = map[string]func(*testEnv){
 		w.setProfile()
 		w.expectAt(Active, "a")
 	},
-	"a swap that removes it does, too": func(w *testEnv) {
+	"a swap that removes the plugin ends the quarantine": func(w *testEnv) {
 		w.failWithFaults(3)
 		w.rules.PluginFingerprints = nil
 		w.setProfile()
 		w.expectAt(Active, "a")
 	},
-	"a swap of others does not": func(w *testEnv) {
+	"a swap of other plugins does not": func(w *testEnv) {
 		w.failWithFaults(3)
 		w.rules.PluginFingerprints = map[string]string{"Fit": "1", "Other": "2"}
 		w.setProfile()
 		w.expectAt(Held, "a")
 	},
-	"what a plugin does that is another by now does not count": func(w *testEnv) {
+	"a fault of a plugin that was replaced meanwhile does not count": func(w *testEnv) {
 		w.failWithFaults(2)
 		w.advance(time.Minute)
 		a := w.pop("a")
@@ -192,7 +193,7 @@ var quarantineHistories = map[string]func(*testEnv){
 		a.Failed(w.ctx)
 		w.expectAt(Backoff, "a")
 	},
-	"it stays set aside while its profile is gone": func(w *testEnv) {
+	"it stays quarantined while its profile is removed": func(w *testEnv) {
 		w.failWithFaults(3)
 		w.RemoveProfile("p", Hold{Reason: ProfileDeleted})
 		w.setProfile()
@@ -204,7 +205,7 @@ var quarantineHistories = map[string]func(*testEnv){
 		w.setProfile()
 		w.expectAt(Active, "a")
 	},
-	"one that is deleted is forgotten": func(w *testEnv) {
+	"the faults of a deleted pod are forgotten": func(w *testEnv) {
 		w.failWithFaults(3)
 		w.Delete(pod("a").UID)
 		w.expectAt(Held)
@@ -213,7 +214,7 @@ var quarantineHistories = map[string]func(*testEnv){
 	},
 }
 
-// poisonedGate is a gate that panics.
+// faultyGate returns a PreEnqueue function whose plugin panics.
 func faultyGate(w *testEnv) func(context.Context, *v1.Pod, string) string {
 	return func(_ context.Context, pod *v1.Pod, _ string) string {
 		w.RecordPluginFault(pod.UID, framework.PluginFault{Call: framework.Call{Plugin: "Gate", Point: "PreEnqueue"}})

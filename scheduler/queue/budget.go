@@ -8,26 +8,27 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// A profile's attempts may take attemptBudget each of the loop's time. What
-// they take beyond is its debt, and with more than mostDebt its pods stand back
-// for those of others until it has shrunk again: by slowShare of the time that
-// goes by. So a slow profile has that share of the loop while others wait, and
-// all of it while nobody does.
+// Profiles that use too much of the loop's time are throttled. Time that an
+// attempt takes beyond attemptBudget adds to its profile's deficit, which shrinks
+// by throttledShare of the time that passes. While the deficit is above
+// throttleAbove, pods of other profiles are popped first. A slow profile thus gets
+// throttledShare of the loop while others have pods to try, and all of it while
+// they have none.
 const (
 	attemptBudget  = 5 * time.Millisecond
 	throttleAbove  = 500 * time.Millisecond
 	throttledShare = 0.1
-	// longestDebt bounds for how long a profile stands back after one attempt.
+	// maxDeficit bounds how long one attempt can throttle a profile.
 	maxDeficit = 10 * time.Second
 )
 
-// debt is what a profile owes to others.
+// deficit is the loop time that a profile has used beyond its budget.
 type deficit struct {
 	amount time.Duration
-	at     time.Time // when that was so
+	at     time.Time // when amount was computed
 }
 
-// Spent tells that an attempt of the profile called name took the loop so long.
+// RecordLoopTime adds the loop time that one attempt of the named profile took.
 func (q *Queue) RecordLoopTime(name string, took time.Duration) {
 	loopSeconds.WithLabelValues(name).Add(took.Seconds())
 	if took <= attemptBudget {
@@ -36,44 +37,44 @@ func (q *Queue) RecordLoopTime(name string, took time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.rules[name] == nil && !fault.AccountsOutliveProfile {
-		return // it was deleted during the attempt
+		return // the profile was deleted during the attempt
 	}
 	now := q.clock.Now()
-	owed := q.deficitOf(name, now) + took - attemptBudget
-	q.deficits[name] = deficit{min(owed, maxDeficit), now}
+	amount := q.deficitOf(name, now) + took - attemptBudget
+	q.deficits[name] = deficit{min(amount, maxDeficit), now}
 }
 
-// forgive forgets what a profile owes that is another one by rules: it may be
-// fast. Called with the lock.
+// clearDeficit drops the deficit of a profile whose new rules have another Hash:
+// the new one may be faster. The caller holds q.mu.
 func (q *Queue) clearDeficit(name string, rules *Rules) {
-	if before := q.rules[name]; before == nil || before.Hash != rules.Hash {
+	if old := q.rules[name]; old == nil || old.Hash != rules.Hash {
 		delete(q.deficits, name)
 	}
 }
 
-// debt is what a profile owes at now. Called with the lock.
+// deficitOf returns the deficit of a profile at now. The caller holds q.mu.
 func (q *Queue) deficitOf(name string, now time.Time) time.Duration {
-	d, owes := q.deficits[name]
-	if !owes {
+	d, ok := q.deficits[name]
+	if !ok {
 		return 0
 	}
-	paid := time.Duration(float64(now.Sub(d.at)) * throttledShare)
-	if paid >= d.amount {
+	reduced := time.Duration(float64(now.Sub(d.at)) * throttledShare)
+	if reduced >= d.amount {
 		delete(q.deficits, name)
 		return 0
 	}
-	return d.amount - paid
+	return d.amount - reduced
 }
 
-// standsBack says whether the pods of a profile let others go first. Called with
-// the lock.
+// throttled reports whether pods of other profiles are popped before those of
+// the named one. The caller holds q.mu.
 func (q *Queue) throttled(name string, now time.Time) bool {
 	return len(q.deficits) > 0 && q.deficitOf(name, now) > throttleAbove && !fault.SlowPreferred
 }
 
-// takeActive takes the first active pod of a lane whose profile does not stand
-// back; those before it are laid beside the heap. nil when there is none. Called
-// with the lock.
+// popActive removes and returns the first active pod of l whose profile is not
+// throttled, nil when there is none. It moves the throttled pods that it meets to
+// the heaps of their profiles. The caller holds q.mu.
 func (q *Queue) popActive(l *subQueue) *Pod {
 	if len(q.deficits) == 0 && len(l.throttled) == 0 {
 		return l.active.popFirst()
@@ -96,8 +97,9 @@ func (q *Queue) popActive(l *subQueue) *Pod {
 	return first.popFirst()
 }
 
-// takeSlow takes a pod of a profile that stands back: nobody else wants his
-// turn. Called with the lock.
+// popThrottled removes and returns the first active pod among those of throttled
+// profiles, nil when there is none. It is called when popActive finds none. The
+// caller holds q.mu.
 func (q *Queue) popThrottled(l *subQueue) *Pod {
 	var first *podHeap
 	for _, name := range slices.Sorted(maps.Keys(l.throttled)) {
@@ -111,8 +113,8 @@ func (q *Queue) popThrottled(l *subQueue) *Pod {
 	return first.popFirst()
 }
 
-// slowHeap holds the active pods of a profile that stood back when it was their
-// turn.
+// throttledHeap returns the heap of the active pods of a profile that was
+// throttled when they were first in order, and makes it if needed.
 func (l *subQueue) throttledHeap(profile string) *podHeap {
 	if l.throttled == nil {
 		l.throttled = map[string]*podHeap{}

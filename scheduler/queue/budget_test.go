@@ -8,14 +8,14 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// race lets the loop work for so long, in a world where the attempts of each
-// profile take their time, and says how much of it each one had.
-func (w *testEnv) runLoop(takes map[string]time.Duration, long time.Duration) map[string]time.Duration {
+// runLoop pops and returns pods for the given duration, where an attempt takes as
+// long as takes says for its profile. It returns the loop time of each profile.
+func (w *testEnv) runLoop(takes map[string]time.Duration, total time.Duration) map[string]time.Duration {
 	spent := map[string]time.Duration{}
-	for end := w.clock.Now().Add(long); w.clock.Now().Before(end); {
+	for end := w.clock.Now().Add(total); w.clock.Now().Before(end); {
 		a := w.TryPop()
 		if a == nil {
-			w.t.Fatal("nobody waits any more")
+			w.t.Fatal("no pod is active")
 		}
 		name := a.Pod.Spec.SchedulerName
 		w.clock.Step(takes[name])
@@ -27,12 +27,12 @@ func (w *testEnv) runLoop(takes map[string]time.Duration, long time.Duration) ma
 	return spent
 }
 
-// town gives the world profiles called p and q, with pods.
+// addProfiles adds profile q and the given numbers of pods of profiles p and q.
 func (w *testEnv) addProfiles(sort string, pods map[string]int) {
 	rules := w.rules
 	rules.Sort = sort
 	w.SetProfile(w.ctx, "q", &rules)
-	for _, name := range []string{"p", "q"} { // p's are the older ones
+	for _, name := range []string{"p", "q"} { // the pods of p are older
 		for i := range pods[name] {
 			w.Add(w.ctx, fixture.Pod(fmt.Sprint(name, i)).SchedulerName(name).Obj())
 		}
@@ -47,27 +47,27 @@ func TestASlowProfileIsThrottledWhileOthersWait(t *testing.T) {
 		takes       map[string]time.Duration
 		most, least float64 // of p's share
 	}{
-		"within its budget each has its turn by age": {
+		"within its budget the oldest pods are tried first": {
 			"Priority", map[string]int{"p": 5, "q": 5},
 			map[string]time.Duration{"p": 5 * time.Millisecond, "q": 4 * time.Millisecond}, 1, 0.99,
 		},
-		"a slow one has a tenth": {
+		"a slow profile gets a tenth": {
 			"Priority", map[string]int{"p": 5, "q": 5},
 			map[string]time.Duration{"p": 50 * time.Millisecond, "q": 4 * time.Millisecond}, 0.13, 0.08,
 		},
-		"a slow one with a sort of its own has a tenth": {
+		"a slow profile with another sort gets a tenth": {
 			"Other", map[string]int{"p": 5, "q": 5},
 			map[string]time.Duration{"p": 50 * time.Millisecond, "q": 4 * time.Millisecond}, 0.13, 0.08,
 		},
-		"one that hangs has a tenth": {
+		"a profile that hangs gets a tenth": {
 			"Priority", map[string]int{"p": 5, "q": 5},
 			map[string]time.Duration{"p": 10 * time.Second, "q": 4 * time.Millisecond}, 0.12, 0.08,
 		},
-		"a slow one has all while nobody else waits": {
+		"a slow profile gets all while no other has pods": {
 			"Priority", map[string]int{"p": 5},
 			map[string]time.Duration{"p": 50 * time.Millisecond}, 1, 1,
 		},
-		"two slow ones share": {
+		"two slow profiles share": {
 			"Other", map[string]int{"p": 5, "q": 5},
 			map[string]time.Duration{"p": 50 * time.Millisecond, "q": 50 * time.Millisecond}, 0.6, 0.4,
 		},
@@ -78,7 +78,7 @@ func TestASlowProfileIsThrottledWhileOthersWait(t *testing.T) {
 			spent := w.runLoop(c.takes, 300*time.Second)
 			share := float64(spent["p"]) / float64(spent["p"]+spent["q"])
 			if share > c.most || share < c.least {
-				t.Errorf("its share is %.3f, want %.2f to %.2f", share, c.least, c.most)
+				t.Errorf("the share of profile p is %.3f, want %.2f to %.2f", share, c.least, c.most)
 			}
 			for name, n := range c.pods {
 				if got := w.Counts(name).Active; got != n {

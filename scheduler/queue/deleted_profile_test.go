@@ -9,18 +9,18 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// wantNothingOf checks that the queue keeps nothing by the name of a profile.
+// expectNothingOf checks that the queue stores nothing by the name of a profile.
 func (w *testEnv) expectNothingOf(name string) {
 	w.t.Helper()
-	if hold, kept := w.Queue.profileHolds[name]; kept {
-		w.t.Errorf("the queue still knows why pods of profile %s are held: %s", name, hold.Reason)
+	if hold, found := w.Queue.profileHolds[name]; found {
+		w.t.Errorf("the queue still stores why pods of profile %s are held: %s", name, hold.Reason)
 	}
-	if d, kept := w.Queue.deficits[name]; kept {
-		w.t.Errorf("the queue still knows what profile %s owes: %v", name, d.amount)
+	if d, found := w.Queue.deficits[name]; found {
+		w.t.Errorf("the queue still stores the deficit of profile %s: %v", name, d.amount)
 	}
 }
 
-// waits adds a pod of profile p.
+// addPod adds a pod of profile p.
 func (w *testEnv) addPod(name string) *v1.Pod {
 	pod := fixture.Pod(name).SchedulerName("p").Obj()
 	w.Add(w.ctx, pod)
@@ -28,36 +28,36 @@ func (w *testEnv) addPod(name string) *v1.Pod {
 }
 
 func TestADeletedProfileLeavesNothingInTheQueue(t *testing.T) {
-	gone := Hold{Reason: ProfileDeleted, Message: "deleted"}
-	for sentence, happens := range map[string]func(w *testEnv){
-		"it had no pods": func(w *testEnv) { w.RemoveProfile("p", gone) },
+	deleted := Hold{Reason: ProfileDeleted, Message: "deleted"}
+	for sentence, history := range map[string]func(w *testEnv){
+		"it had no pods": func(w *testEnv) { w.RemoveProfile("p", deleted) },
 		"its pods were deleted before": func(w *testEnv) {
 			w.Delete(w.addPod("a").UID)
-			w.RemoveProfile("p", gone)
+			w.RemoveProfile("p", deleted)
 		},
-		"its pods are deleted after it": func(w *testEnv) {
+		"its pods are deleted afterwards": func(w *testEnv) {
 			pod := w.addPod("a")
-			w.RemoveProfile("p", gone)
+			w.RemoveProfile("p", deleted)
 			w.Delete(pod.UID)
 		},
-		"its last pod is bound after it": func(w *testEnv) {
+		"its last pod is bound afterwards": func(w *testEnv) {
 			w.addPod("a")
 			attempt := w.TryPop()
-			w.RemoveProfile("p", gone)
+			w.RemoveProfile("p", deleted)
 			attempt.Done()
 		},
-		"its attempts took long": func(w *testEnv) {
+		"it has a deficit": func(w *testEnv) {
 			w.RecordLoopTime("p", time.Minute)
-			w.RemoveProfile("p", gone)
+			w.RemoveProfile("p", deleted)
 		},
-		"its last attempt takes long, and ends after it": func(w *testEnv) {
-			w.RemoveProfile("p", gone)
+		"its last attempt is slow and ends afterwards": func(w *testEnv) {
+			w.RemoveProfile("p", deleted)
 			w.RecordLoopTime("p", time.Minute)
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			w := newTestEnv(t)
-			happens(w)
+			history(w)
 			w.expectNothingOf("p")
 		})
 	}
@@ -75,7 +75,7 @@ func TestPodsOfADeletedProfileStayHeldWhileAnyIsLeft(t *testing.T) {
 	w.Delete(other.UID)
 	attempt.Failed(w.ctx)
 	if hold, _ := w.HoldOf(attempt.Pod.UID); hold.Reason != ProfileDeleted {
-		t.Errorf("a pod that comes back after its profile was deleted is held for %q, want %s", hold.Reason, ProfileDeleted)
+		t.Errorf("a pod whose attempt ends after its profile was deleted is held for %q, want %s", hold.Reason, ProfileDeleted)
 	}
 	w.Delete(attempt.Pod.UID)
 	w.expectNothingOf("p")

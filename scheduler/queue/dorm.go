@@ -7,24 +7,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// dorm is where the pods of a profile sleep that wait for the same plugins. An
-// event looks at dorms, and only at the pods of those that it may wake: ten
-// thousand pods for which nodes are too small cost it no more than one.
+// unschedulableGroup holds the unschedulable or gated pods of one profile that
+// are blocked by the same plugins. An event looks at the groups and then only at
+// the pods of those that it may wake: ten thousand pods that no node has room for
+// cost an event that does not concern them no more than one.
 type unschedulableGroup struct {
-	// plugins are those of which one must hear of an event that wakes the pods.
+	// plugins are the plugins that block the pods, sorted. An event can wake the
+	// pods only if one of these plugins registered for it.
 	plugins []string
 	pods    map[*Pod]struct{}
 }
 
-// hears says whether one of plugins may wake the pods.
+// blockedByAny reports whether one of plugins blocks the pods of the group.
 func (d *unschedulableGroup) blockedByAny(plugins sets.Set[string]) bool {
 	return slices.ContainsFunc(d.plugins, plugins.Has)
 }
 
-// dorms are the dorms of one profile, by the plugins' names.
+// unschedulableIndex holds the groups of one profile by the names of their
+// plugins, joined with newlines.
 type unschedulableIndex map[string]*unschedulableGroup
 
-// add lays p down.
+// add puts p into the group of the plugins that block it.
 func (d unschedulableIndex) add(p *Pod) {
 	plugins := p.blockingPlugins()
 	name := strings.Join(plugins, "\n")
@@ -35,7 +38,7 @@ func (d unschedulableIndex) add(p *Pod) {
 	p.group.pods[p] = struct{}{}
 }
 
-// drop takes up p, which sleeps in one of them.
+// remove takes p out of its group, and drops a group that is empty then.
 func (d unschedulableIndex) remove(p *Pod) {
 	delete(p.group.pods, p)
 	if len(p.group.pods) == 0 {
@@ -44,8 +47,9 @@ func (d unschedulableIndex) remove(p *Pod) {
 	p.group = nil
 }
 
-// awaited are the plugins that hold p back, sorted. A gated pod waits for its
-// gate alone: what the others think of it does not matter before.
+// blockingPlugins returns the plugins that keep p from being scheduled, sorted.
+// A gated pod is blocked by its PreEnqueue plugin alone: what the others would say
+// does not matter before that one lets it pass.
 func (p *Pod) blockingPlugins() []string {
 	if p.place == Gated {
 		return []string{p.gate}

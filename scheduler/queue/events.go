@@ -10,52 +10,57 @@ import (
 
 // The events that the queue itself causes.
 var (
-	// ForceActivate wakes the pod it carries, or all pods.
+	// ForceActivate wakes the pod that it carries, or all pods.
 	ForceActivate = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ForceActivate"}
-	// gateOpened asks the gates of the pod it carries again, and wakes nobody else.
+	// gateOpened has the PreEnqueue plugins of the pod that it carries run again, and
+	// wakes no other pod.
 	gateOpened = fwk.ClusterEvent{Resource: fwk.TargetPod, CustomLabel: "GateOpened"}
-	// ProfileSwap is why a pod is asked about again when its profile changes.
+	// ProfileSwap is the cause under which pods are requeued when their profile
+	// changes.
 	ProfileSwap = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ProfileSwap"}
 )
 
-// Event tells the queue that something happened in the cluster. Pods that the
-// event may concern are asked about, with their profile's hints, before Event
-// returns. only, where it is not nil, limits the event to some pods; it is
-// called with a lock held and must look at the pod alone.
+// Event handles an event of the cluster. It requeues the unschedulable and gated
+// pods that the event concerns, as their queueing hints say, before it returns,
+// and records the event for the pods in flight. only, unless nil, limits the event
+// to the pods for which it returns true; it is called with q.mu held and must read
+// nothing but the pod.
 func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, newObj any, only func(*v1.Pod) bool) {
 	e := event{ClusterEvent: happened, oldObj: oldObj, newObj: newObj, only: only}
-	var concerned []*Pod
+	var detached []*Pod
 	q.mu.Lock()
-	for profile, asleep := range q.unschedulable {
+	for profile, index := range q.unschedulable {
 		rules := q.rules[profile]
-		listeners := rules.registeredPlugins(e)
-		for _, d := range asleep {
-			if rules != nil && !e.isWildcard() && !d.blockedByAny(listeners) {
+		registered := rules.registeredPlugins(e)
+		for _, d := range index {
+			if rules != nil && !e.isWildcard() && !d.blockedByAny(registered) {
 				continue
 			}
 			for p := range d.pods {
 				switch {
 				case rules == nil:
-					// It is about to be parked: nobody can say what this is to it.
+					// The pod is about to be held, and there are no hints to evaluate. A
+					// profile of the same name that comes later has to evaluate the pod anew.
 					p.rules = nil
 				case e.concerns(p.pod):
-					concerned = append(concerned, p)
+					detached = append(detached, p)
 				}
 			}
 		}
 	}
-	sortByTimestamp(concerned)
-	for _, p := range concerned {
+	sortByTimestamp(detached)
+	for _, p := range detached {
 		q.detach(p)
 	}
 	q.inFlight.record(e)
 	q.mu.Unlock()
-	q.requeueAll(ctx, happened.Label(), constantStrategy(queueSkip), concerned...)
+	q.requeueAll(ctx, happened.Label(), constantStrategy(queueSkip), detached...)
 }
 
-// GateOpened tells the queue that a gate of the pod with this UID may have
-// opened without an event. A pod that it let in is tried: whatever woke it when
-// the gate was shut is not said again.
+// GateOpened runs the PreEnqueue plugins of the pod with this UID again: the
+// plugin that gates it may let it pass without an event. A pod that passes is
+// queued, since the event that it was woken by when the gate was closed does not
+// come again.
 func (q *Queue) GateOpened(ctx context.Context, uid types.UID) {
 	q.mu.Lock()
 	p, ok := q.pods[uid]
@@ -74,8 +79,9 @@ func (q *Queue) GateOpened(ctx context.Context, uid types.UID) {
 	}
 }
 
-// Activate makes the given pods active without their backoff, as plugins may
-// ask. Pods in flight are woken when they come back; unknown ones are ignored.
+// Activate makes the given pods active without waiting for their backoff, as
+// plugins may ask. Pods in flight are activated when they come back; held and
+// unknown ones are ignored.
 func (q *Queue) Activate(ctx context.Context, pods map[string]*v1.Pod) {
 	var activated []*Pod
 	q.mu.Lock()

@@ -6,10 +6,11 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// flights is the log of events for pods whose next place is not decided yet.
-// Markers of such pods and events stand in one list in the order in which they
-// came: what stands behind a marker is what its pod must still hear of. The
-// log is as long as its oldest marker is old, and empty without one.
+// inFlightLog records events for the pods that have no place at the moment:
+// pods in flight, and pods that are being requeued. The list holds one marker for
+// each such pod and the events, in the order in which they came. The events
+// behind a pod's marker are those that the pod has yet to react to. The log starts
+// at the oldest marker and is empty when there is none.
 type inFlightLog struct {
 	entries *list.List
 	markers int
@@ -17,13 +18,13 @@ type inFlightLog struct {
 
 func newInFlightLog() inFlightLog { return inFlightLog{entries: list.New()} }
 
-// begin starts keeping events for p.
+// begin starts recording events for p.
 func (f *inFlightLog) begin(p *Pod) {
 	p.marker = f.entries.PushBack(p)
 	f.markers++
 }
 
-// end stops keeping events for p, and drops those that nobody waits for.
+// end stops recording events for p, and drops the events that no other pod needs.
 func (f *inFlightLog) end(p *Pod) {
 	if p.marker == nil {
 		return
@@ -31,7 +32,7 @@ func (f *inFlightLog) end(p *Pod) {
 	f.entries.Remove(p.marker)
 	p.marker = nil
 	f.markers--
-	// What stands before the first marker is behind every pod that listens.
+	// Events before the first marker are older than all markers.
 	for e := f.entries.Front(); e != nil; e = f.entries.Front() {
 		if _, isEvent := e.Value.(event); !isEvent {
 			return
@@ -40,27 +41,28 @@ func (f *inFlightLog) end(p *Pod) {
 	}
 }
 
-// record keeps an event if anybody is in flight.
+// record appends an event, unless no pod is in flight.
 func (f *inFlightLog) record(e event) {
 	if f.markers > 0 && !fault.EventInFlightDropped {
 		f.entries.PushBack(e)
 	}
 }
 
-// hear returns what happened since p's marker and moves the marker behind it.
+// takeEvents returns the events since p's marker and moves the marker behind
+// them.
 func (f *inFlightLog) takeEvents(p *Pod) []event {
 	if p.marker == nil {
 		return nil
 	}
-	var heard []event
+	var events []event
 	for e := p.marker.Next(); e != nil; e = e.Next() {
 		if ev, isEvent := e.Value.(event); isEvent {
-			heard = append(heard, ev)
+			events = append(events, ev)
 		}
 	}
-	if len(heard) > 0 {
+	if len(events) > 0 {
 		f.end(p)
 		f.begin(p)
 	}
-	return heard
+	return events
 }

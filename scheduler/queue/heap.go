@@ -2,8 +2,8 @@ package queue
 
 import "container/heap"
 
-// podHeap is a heap of pods that know their own index, so that any of them can
-// be removed or moved in O(log n).
+// podHeap is a heap of pods. Each pod knows its index, so that any of them can be
+// removed or moved in O(log n).
 type podHeap struct {
 	pods []*Pod
 	less func(a, b *Pod) bool
@@ -27,7 +27,7 @@ func (h *podHeap) Push(x any) {
 	h.pods = append(h.pods, p)
 }
 
-// Pop is for container/heap only; use take.
+// Pop is for container/heap only; use popFirst.
 func (h *podHeap) Pop() any {
 	last := len(h.pods) - 1
 	p := h.pods[last]
@@ -39,7 +39,7 @@ func (h *podHeap) Pop() any {
 
 func (h *podHeap) add(p *Pod) { heap.Push(h, p) }
 
-// take removes and returns the first pod, nil when there is none.
+// popFirst removes and returns the first pod, nil when the heap is empty.
 func (h *podHeap) popFirst() *Pod {
 	if len(h.pods) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func (h *podHeap) popFirst() *Pod {
 	return heap.Pop(h).(*Pod)
 }
 
-// peek returns the first pod, nil when there is none.
+// peek returns the first pod without removing it, nil when the heap is empty.
 func (h *podHeap) peek() *Pod {
 	if len(h.pods) == 0 {
 		return nil
@@ -55,8 +55,8 @@ func (h *podHeap) peek() *Pod {
 	return h.pods[0]
 }
 
-// fix restores the order after p changed in a way that Less may see.
+// fix restores the order after p changed in a way that less may see.
 func (h *podHeap) fix(p *Pod) { heap.Fix(h, p.index) }
 
-// drop takes p out of the heap, which holds it.
+// remove removes p, which must be in this heap.
 func (h *podHeap) remove(p *Pod) { heap.Remove(h, p.index) }

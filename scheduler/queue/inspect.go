@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Places says where every pod is. A pod whose next place is being decided is
-// reported where it was last; one that is new has none yet.
+// Places returns the place of every pod by UID. A pod that is being requeued is
+// reported in its last place; a new one that has no place yet has an empty Place.
 func (q *Queue) Places() map[types.UID]Place {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -22,8 +22,8 @@ func (q *Queue) Places() map[types.UID]Place {
 	return places
 }
 
-// Due says whether there is a pod to be tried now. It waits for nobody: where
-// the queue is being used at this moment, there may be one.
+// HasActive reports whether a pod is ready to be tried. It does not wait for the
+// lock: while another goroutine holds it, HasActive returns true.
 func (q *Queue) HasActive() bool {
 	if !q.mu.TryLock() {
 		return true
@@ -42,17 +42,17 @@ func (q *Queue) HasActive() bool {
 	return false
 }
 
-// Kept is how much the log of events holds: markers of pods whose next place
-// is not decided yet, and events kept for them. Both are 0 at rest.
+// InFlightCounts returns the size of the in-flight log: markers of pods that have
+// no place at the moment, and the events recorded for them. Both are 0 at rest.
 func (q *Queue) InFlightCounts() (markers, events int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.inFlight.markers, q.inFlight.entries.Len() - q.inFlight.markers
 }
 
-// Check says what is wrong with the queue's own books, nil when they balance:
-// every pod is where it says it is, every heap is in order, every marker in
-// the log has its pod.
+// Check verifies the invariants of the queue: every pod is in the place that it
+// claims, every heap is in order and every marker in the in-flight log belongs to
+// a pod. It returns the first violation, nil when there is none.
 func (q *Queue) Check() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,19 +62,19 @@ func (q *Queue) Check() error {
 		}
 	}
 	for _, l := range q.subQueues {
-		for name, h := range map[string]*podHeap{"active": l.active, "refusals": l.backoff, "errors": l.errorBackoff} {
+		for name, h := range map[string]*podHeap{"active": l.active, "backoff": l.backoff, "errorBackoff": l.errorBackoff} {
 			if err := q.checkHeap(h); err != nil {
-				return fmt.Errorf("lane %s, heap %s: %w", l.sort, name, err)
+				return fmt.Errorf("sub-queue %s, heap %s: %w", l.sort, name, err)
 			}
 		}
 		for name, h := range l.throttled {
 			if err := q.checkHeap(h); err != nil {
-				return fmt.Errorf("lane %s, pods of %s that stand back: %w", l.sort, name, err)
+				return fmt.Errorf("sub-queue %s, throttled pods of %s: %w", l.sort, name, err)
 			}
 		}
 	}
 	if err := q.checkHeap(q.quarantined); err != nil {
-		return fmt.Errorf("pods set aside: %w", err)
+		return fmt.Errorf("quarantined pods: %w", err)
 	}
 	return q.checkInFlight()
 }
@@ -82,25 +82,25 @@ func (q *Queue) Check() error {
 func (q *Queue) checkPod(uid types.UID, p *Pod) error {
 	switch {
 	case uid != p.pod.UID:
-		return fmt.Errorf("is kept under the UID %s, has %s", uid, p.pod.UID)
+		return fmt.Errorf("is stored under the UID %s, has %s", uid, p.pod.UID)
 	case p.gone:
-		return fmt.Errorf("is kept, but gone")
+		return fmt.Errorf("is stored, but marked as gone")
 	case p.marker != nil && p.heap != nil:
-		return fmt.Errorf("is in a heap while its next place is being decided")
+		return fmt.Errorf("is in a heap while it is being requeued")
 	case p.marker != nil:
 		return nil
 	}
-	if dormant, indexed := p.place == Unschedulable || p.place == Gated, p.group != nil; dormant != indexed {
-		return fmt.Errorf("in the index of dormant pods: %v, want %v", indexed, dormant)
+	if unschedulable, indexed := p.place == Unschedulable || p.place == Gated, p.group != nil; unschedulable != indexed {
+		return fmt.Errorf("in the index of unschedulable pods: %v, want %v", indexed, unschedulable)
 	}
 	if p.heap == q.quarantined {
 		if p.place != Held || p.held.Reason != Quarantined {
-			return fmt.Errorf("is among the pods that are set aside")
+			return fmt.Errorf("is in the heap of quarantined pods")
 		}
 		return nil
 	}
 	if p.rules != q.rules[p.profile] && p.place != Held {
-		return nil // a swap has not come to it yet
+		return nil // a swap has not visited it yet
 	}
 	var heaps []*podHeap
 	for _, l := range q.subQueues {
@@ -132,11 +132,11 @@ func (q *Queue) checkHeap(h *podHeap) error {
 	for i, p := range h.pods {
 		switch {
 		case p.heap != h || p.index != i:
-			return fmt.Errorf("pod %s/%s at %d believes to be at %d", p.pod.Namespace, p.pod.Name, i, p.index)
+			return fmt.Errorf("pod %s/%s at index %d has index %d", p.pod.Namespace, p.pod.Name, i, p.index)
 		case q.pods[p.pod.UID] != p:
-			return fmt.Errorf("pod %s/%s is not kept", p.pod.Namespace, p.pod.Name)
+			return fmt.Errorf("pod %s/%s is not stored", p.pod.Namespace, p.pod.Name)
 		case i > 0 && h.less(p, h.pods[(i-1)/2]):
-			return fmt.Errorf("pod %s/%s stands behind one that it goes before", p.pod.Namespace, p.pod.Name)
+			return fmt.Errorf("pod %s/%s is below one that it precedes", p.pod.Namespace, p.pod.Name)
 		}
 	}
 	return nil
@@ -148,63 +148,64 @@ func (q *Queue) checkInFlight() error {
 		p, isMarker := e.Value.(*Pod)
 		switch {
 		case isMarker && p.marker != e:
-			return fmt.Errorf("log: a marker that pod %s/%s does not know", p.pod.Namespace, p.pod.Name)
+			return fmt.Errorf("in-flight log: marker of pod %s/%s, which has another", p.pod.Namespace, p.pod.Name)
 		case isMarker:
 			markers++
 		case markers == 0:
-			return fmt.Errorf("log: an event that nobody waits for")
+			return fmt.Errorf("in-flight log: event before the first marker")
 		}
 	}
 	if markers != q.inFlight.markers {
-		return fmt.Errorf("log: %d markers, counted %d", markers, q.inFlight.markers)
+		return fmt.Errorf("in-flight log: %d markers, counted %d", markers, q.inFlight.markers)
 	}
 	return nil
 }
 
-// Entry is a pod in the queue and what is remembered of it, as a copy.
+// Entry is a copy of what the queue stores of one pod.
 type Entry struct {
 	Namespace, Name string
 	UID             types.UID
 	Profile         string
-	// Place is where the pod is; empty while it is on its way from one to another.
+	// Place is where the pod is. A pod that is being requeued is reported in its
+	// last place; one that has none yet has an empty Place.
 	Place Place
-	// Held is why a parked pod is parked; Gate is the PreEnqueue plugin that keeps
-	// a gated one.
+	// Held is the reason of a held pod, Gate the PreEnqueue plugin of a gated one.
 	Held Hold
 	Gate string
-	// Since is when it was put there; Until is when its backoff ends, or it is tried
-	// again after having been set aside; zero: neither.
+	// Since is when the pod was added or its last attempt ended. Until is when its
+	// backoff or its quarantine ends; zero for a pod in neither.
 	Since, Until time.Time
 	Attempts     int
 	Priority     int32
-	// Rejectors are the plugins that refused it last, Pending those that it waits
-	// for.
+	// Rejectors are the plugins that refused the pod in its last attempt, Pending
+	// those that returned Pending.
 	Rejectors, Pending []string
 }
 
-// pieceOfPods is how many pods Entries looks at under one hold of the lock.
+// entriesPerLock is how many pods Entries copies under one hold of the lock.
 const entriesPerLock = 256
 
-// Entries returns what the queue holds, in no order: pods that come or go
-// meanwhile may be among them or not. The lock is held for a piece at a time.
+// Entries returns a copy of every pod's entry, in no order. The lock is released
+// between portions of entriesPerLock pods, so that pods which come or go meanwhile
+// may be missing or present.
 func (q *Queue) Entries() []Entry {
 	q.mu.Lock()
 	uids := slices.Collect(maps.Keys(q.pods))
 	q.mu.Unlock()
-	all := make([]Entry, 0, len(uids))
-	for piece := range slices.Chunk(uids, entriesPerLock) {
+	entries := make([]Entry, 0, len(uids))
+	for portion := range slices.Chunk(uids, entriesPerLock) {
 		q.mu.Lock()
-		for _, uid := range piece {
+		for _, uid := range portion {
 			if p, known := q.pods[uid]; known {
-				all = append(all, p.entry())
+				entries = append(entries, p.entry())
 			}
 		}
 		q.mu.Unlock()
 	}
-	return all
+	return entries
 }
 
-// entry is a copy of what is known of p. Called with the lock.
+// entry returns a copy of what the queue stores of p. The caller holds q.mu.
 func (p *Pod) entry() Entry {
 	e := Entry{
 		Namespace: p.pod.Namespace, Name: p.pod.Name, UID: p.pod.UID, Profile: p.profile, Place: p.place,

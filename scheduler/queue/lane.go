@@ -8,24 +8,25 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// backoffWindow is the grain of backoff: expirations are rounded down to it,
-// so that within one window priority decides, not the order of failures.
+// backoffWindow is the granularity of backoff: expirations are rounded down to
+// it, so that pods whose backoff ends in the same window are tried by priority and
+// not in the order of their failures.
 const backoffWindow = time.Second
 
-// lane holds the pods of all profiles that sort alike: one heap of those ready
-// to be tried, one of those that wait after a refusal, one of those that wait
-// after an error. Errors have a heap of their own because an idle queue pops
-// from refusals early, but never hurries a failing API server.
+// subQueue holds the pods of all profiles that have the same sort: one heap of
+// active pods, one of pods that back off after a refusal, and one of pods that
+// back off after an error. Errors have a heap of their own because an idle queue
+// pops early from the first, but must not press an API server that fails.
 type subQueue struct {
 	sort string
-	// less is the order as one of the profiles that run now computes it, or one
-	// of those that are leaving.
+	// less is the QueueSort plugin's Less of one of the profiles that have this sort
+	// or, while their pods are leaving, had it.
 	less   func(a, b *Pod) bool
 	active *podHeap
-	// leaving are the rules of profiles that have another sort now, or none, and
-	// whose pods are still on their way out.
+	// leaving are the rules of profiles that have another sort now, or none, while
+	// their pods are being moved out.
 	leaving []*Rules
-	// slow are active pods, too, by profile; see takeActive.
+	// throttled holds, by profile, further active pods; see popActive.
 	throttled    map[string]*podHeap
 	backoff      *podHeap
 	errorBackoff *podHeap
@@ -44,7 +45,8 @@ func newSubQueue(sort string) *subQueue {
 	return l
 }
 
-// lane returns the lane of a sort that a profile has, which relane has made.
+// subQueueOf returns the sub-queue of a sort, nil when no profile has the sort.
+// The caller holds q.mu.
 func (q *Queue) subQueueOf(sort string) *subQueue {
 	for _, l := range q.subQueues {
 		if l.sort == sort || fault.HeapNotRebuilt {
@@ -54,10 +56,10 @@ func (q *Queue) subQueueOf(sort string) *subQueue {
 	return nil
 }
 
-// relane makes the lanes those of the profiles that are served now. A lane
-// whose profiles are gone is dropped once their pods have left it. One that
-// stays asks a profile that runs or, until its pods have left, one that did: the
-// plugins of one that ended are closed. Called with the lock.
+// syncSubQueues makes a sub-queue for each sort of the served profiles. It drops
+// one whose profiles are gone once its pods have left. The Less of each is that of
+// a served profile or, until its pods have left, of a profile that is leaving: the
+// plugins of the others may be closed. The caller holds q.mu.
 func (q *Queue) syncSubQueues() {
 	sorts := map[string]*Rules{}
 	for _, name := range slices.Sorted(maps.Keys(q.rules)) {
@@ -97,8 +99,9 @@ func (l *subQueue) empty() bool {
 	return n == 0
 }
 
-// leaves notes that a profile had rules, and that its pods are about to be gone
-// through; the caller calls left when they have been. Called with the lock.
+// addLeaving records that the pods of a profile with these rules are about to be
+// visited, and may leave the sub-queue. The caller calls removeLeaving after the
+// visit. The caller holds q.mu.
 func (q *Queue) addLeaving(rules *Rules) {
 	if rules != nil {
 		if l := q.subQueueOf(rules.Sort); l != nil {
@@ -107,17 +110,17 @@ func (q *Queue) addLeaving(rules *Rules) {
 	}
 }
 
-// left says that none of the pods that leaves was about is where it was.
+// removeLeaving records that all pods which addLeaving announced were visited.
 func (q *Queue) removeLeaving(rules *Rules) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, l := range q.subQueues {
 		l.leaving = slices.DeleteFunc(l.leaving, func(r *Rules) bool { return r == rules })
 	}
-	q.syncSubQueues() // a lane that is empty now is dropped
+	q.syncSubQueues() // drops a sub-queue that is empty now
 }
 
-// backoffHeap is the heap that p waits in while it backs off.
+// backoffHeap returns the heap in which p backs off.
 func (l *subQueue) backoffHeap(p *Pod) *podHeap {
 	if len(p.rejectors) == 0 && len(p.pending) == 0 {
 		return l.errorBackoff
@@ -125,9 +128,9 @@ func (l *subQueue) backoffHeap(p *Pod) *podHeap {
 	return l.backoff
 }
 
-// backoff returns when p may be tried again. The wait starts at
-// InitialBackoff, doubles with each refusal (or, while errors last, with each
-// error) and stops growing at MaxBackoff.
+// backoffExpiration returns when p may be tried again; zero when it need not wait.
+// The wait starts at InitialBackoff, doubles with each refusal (or, while errors
+// last, with each error) and is at most MaxBackoff.
 func (r *Rules) backoffExpiration(p *Pod) time.Time {
 	count := p.unschedulableCount
 	if p.consecutiveErrors > 0 {
@@ -143,7 +146,7 @@ func (r *Rules) backoffExpiration(p *Pod) time.Time {
 	return p.timestamp.Add(wait).Truncate(backoffWindow)
 }
 
-// backingOff says whether p has to wait longer at now.
+// isBackingOff reports whether p's backoff is not over at now.
 func isBackingOff(p *Pod, now time.Time) bool {
 	return !p.backoffUntil.Before(now.Truncate(backoffWindow))
 }

@@ -8,45 +8,47 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Makeup tells apart what decides about the pods of a profile, so that a swap
-// knows whom it touches. What is equal decides alike.
+// ProfileKey describes all that decides about the waiting pods of a profile, in
+// parts that a swap compares one by one. Parts that are equal decide alike.
 type ProfileKey struct {
-	// Plugins says of each plugin that can keep a pod from a node, or from being
-	// tried, at which points it does so and with which arguments; nil: nobody
-	// knows, and everybody is touched.
+	// Plugins holds, for each plugin that can refuse a pod or gate it, the extension
+	// points at which it does so and its arguments. Nil means unknown: a swap then
+	// concerns all pods.
 	Plugins map[string]string
-	// Gates are those of them that stand at PreEnqueue.
+	// PreEnqueue are those of the plugins that run at PreEnqueue.
 	PreEnqueue sets.Set[string]
-	// Room is who makes room for a pod that fits nowhere, and how.
+	// PostFilter describes what makes room for a pod that fits no node.
 	PostFilter string
-	// Choice is by what one of the nodes is chosen.
+	// NodeSelection describes what chooses one of the feasible nodes.
 	NodeSelection string
-	// Holds is what pods are held for.
+	// Holds describes which pods the profile holds.
 	Holds string
-	// Told is what is told of pods that wait, beside their status.
+	// Explanations describes what is reported about waiting pods beside their status.
 	Explanations string
 }
 
-// change is how two Makeups differ, as far as that can move a pod that waits.
+// profileDiff is the difference between two ProfileKeys, as far as it can change
+// what happens to a waiting pod.
 type profileDiff struct {
-	// all says that nothing is known to be the same.
+	// all is true when one of the keys is unknown: everything may differ.
 	all bool
-	// plugins are those that changed or are gone.
+	// plugins are those that were changed or removed.
 	plugins sets.Set[string]
-	// gates: one came or changed, which may keep out who was let in.
+	// preEnqueue is true when a PreEnqueue plugin was added or changed: it may gate
+	// pods that passed before.
 	preEnqueue bool
-	// room: it may be made where none could be made.
+	// postFilter is true when preemption may make room where it could not before.
 	postFilter bool
-	// choice: another node may be chosen.
+	// nodeSelection is true when another node may be chosen.
 	nodeSelection bool
-	// holds: pods may be held that were not, or the other way round.
+	// holds is true when pods may be held that were not, or the other way round.
 	holds bool
-	// told: more is told of pods that wait, or less.
+	// explanations is true when more, or less, is reported about waiting pods.
 	explanations bool
 }
 
-// since says what is different under r from what was under old; nil: nothing
-// was.
+// diff returns what differs between old and r. A nil old means that the pods were
+// evaluated under no rules that still count: everything may differ.
 func (r *Rules) diff(old *Rules) profileDiff {
 	if old == r {
 		return profileDiff{}
@@ -54,73 +56,73 @@ func (r *Rules) diff(old *Rules) profileDiff {
 	if old == nil || old.Key.Plugins == nil || r.Key.Plugins == nil {
 		return profileDiff{all: true}
 	}
-	was, is := &old.Key, &r.Key
-	c := profileDiff{
+	before, after := &old.Key, &r.Key
+	d := profileDiff{
 		plugins:       sets.New[string](),
-		postFilter:    is.PostFilter != "" && is.PostFilter != was.PostFilter,
-		nodeSelection: is.NodeSelection != was.NodeSelection,
-		holds:         is.Holds != was.Holds,
-		explanations:  was.Explanations != is.Explanations && !fault.ToldAsBefore,
+		postFilter:    after.PostFilter != "" && after.PostFilter != before.PostFilter,
+		nodeSelection: after.NodeSelection != before.NodeSelection,
+		holds:         after.Holds != before.Holds,
+		explanations:  before.Explanations != after.Explanations && !fault.ToldAsBefore,
 	}
-	for name, text := range was.Plugins {
-		if now, ok := is.Plugins[name]; !ok || now != text {
-			c.plugins.Insert(name)
+	for name, text := range before.Plugins {
+		if now, ok := after.Plugins[name]; !ok || now != text {
+			d.plugins.Insert(name)
 		}
 	}
-	for name := range is.PreEnqueue {
-		if !was.PreEnqueue.Has(name) || c.plugins.Has(name) {
-			c.preEnqueue = true
+	for name := range after.PreEnqueue {
+		if !before.PreEnqueue.Has(name) || d.plugins.Has(name) {
+			d.preEnqueue = true
 		}
 	}
-	return c
+	return d
 }
 
-// means says what the change means for p: whether it is asked about again, and
-// how eagerly it is wanted then.
-func (c profileDiff) strategyFor(p *Pod) queueingStrategy {
-	asked := c.all
+// strategyFor returns how to requeue p after a swap with this difference;
+// queueSkip when the swap does not concern p.
+func (d profileDiff) strategyFor(p *Pod) queueingStrategy {
+	concerned := d.all
 	switch p.place {
 	case InFlight:
-		// Its attempt began under what runs no more.
-		asked = true
+		// Its attempt began under the rules before the swap.
+		concerned = true
 	case Active, Backoff:
-		asked = asked || c.preEnqueue || c.holds
+		concerned = concerned || d.preEnqueue || d.holds
 	case Gated:
-		asked = asked || c.plugins.Has(p.gate)
+		concerned = concerned || d.plugins.Has(p.gate)
 	case Unschedulable:
-		asked = asked || c.explanations || c.affects(p)
+		concerned = concerned || d.explanations || d.affects(p)
 	case Held:
-		asked = asked || c.holds || p.held.Reason == Quarantined
+		concerned = concerned || d.holds || p.held.Reason == Quarantined
 	}
 	switch {
-	case asked:
+	case concerned:
 		return p.swapStrategy()
-	case c.holds, c.preEnqueue && p.place == Unschedulable:
+	case d.holds, d.preEnqueue && p.place == Unschedulable:
 		return queueRecheck
 	}
 	return queueSkip
 }
 
-// touches says whether the verdict on p, which was refused, may be another
-// now. What keeps a pod from one node more makes it fit nowhere: plugins that
-// came do not count, unless they make room, or p had a node that was chosen and
-// then refused: another one may be chosen.
-func (c profileDiff) affects(p *Pod) bool {
+// affects reports whether p, which was refused, may be accepted now. Plugins that
+// were added do not count: they can only refuse more nodes. There are two
+// exceptions: PostFilter plugins, which may make room, and, for a pod that was
+// refused after a node was chosen, whatever may choose another node.
+func (d profileDiff) affects(p *Pod) bool {
 	if fault.TouchedPodSleeps {
 		return false
 	}
-	if p.nodeChosen && c.nodeSelection && !fault.ChosenNodeForgotten || !p.nodeChosen && c.postFilter {
+	if p.nodeChosen && d.nodeSelection && !fault.ChosenNodeForgotten || !p.nodeChosen && d.postFilter {
 		return true
 	}
-	if !fault.InTheWayForgotten && p.furtherRejectors.HasAny(c.plugins.UnsortedList()...) {
+	if !fault.InTheWayForgotten && p.furtherRejectors.HasAny(d.plugins.UnsortedList()...) {
 		return true
 	}
-	return len(p.rejectors) == 0 && len(p.pending) == 0 || slices.ContainsFunc(p.blockingPlugins(), c.plugins.Has)
+	return len(p.rejectors) == 0 && len(p.pending) == 0 || slices.ContainsFunc(p.blockingPlugins(), d.plugins.Has)
 }
 
-// wanted is how eagerly a swap tries p again: one that sat out a backoff goes
-// on sitting it out, though it was parked in between. One that was set aside has
-// waited long enough.
+// swapStrategy returns how a swap that concerns p requeues it: a pod that was
+// backing off goes on backing off, even if it was held in between. A pod that was
+// quarantined has waited long enough.
 func (p *Pod) swapStrategy() queueingStrategy {
 	if p.held.Reason == Quarantined || p.place == Gated || p.place == Active || fault.BackoffEndsWithASwap {
 		return queueImmediately

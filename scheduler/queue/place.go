@@ -10,15 +10,15 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// lift takes p up from where it rests. Until put puts it down again it stands
-// nowhere, and the events that happen are kept for it. Called with the lock.
+// detach takes p out of its place for requeue. Until enqueue gives it a new one,
+// events are recorded for it. The caller holds q.mu.
 func (q *Queue) detach(p *Pod) {
 	q.remove(p)
 	q.inFlight.begin(p)
 }
 
-// leave takes p out of the heap or the index that holds it. Called with the
-// lock.
+// remove takes p out of the heap or the index that holds it. The caller holds
+// q.mu.
 func (q *Queue) remove(p *Pod) {
 	if p.heap != nil {
 		p.heap.remove(p)
@@ -32,16 +32,17 @@ func (q *Queue) remove(p *Pod) {
 	}
 }
 
-// rests says whether p stands somewhere: it is neither tried now nor on its
-// way from one place to another.
+// isPlaced reports whether p is in a place: it is neither in flight nor being
+// requeued.
 func (p *Pod) isPlaced() bool { return p.place != InFlight && p.marker == nil }
 
-// place puts each of the lifted pods where it belongs. Until all are put down
-// nothing is popped: the best of them may be the last. want is what is known
-// of a pod so far: skip where only an event can wake it.
-func (q *Queue) requeueAll(ctx context.Context, cause string, want func(*Pod) queueingStrategy, pods ...*Pod) {
-	// One alone has no better one to wait for, nor may its plugin, should it
-	// take its time, hold up the pods of others.
+// requeueAll requeues detached pods. Until all are in their places nothing is
+// popped, since the last of them may be the first in order. strategyOf returns how
+// a pod is to be requeued as far as the caller knows: queueSkip where only an
+// event can wake it. cause is the event label for the metrics.
+func (q *Queue) requeueAll(ctx context.Context, cause string, strategyOf func(*Pod) queueingStrategy, pods ...*Pod) {
+	// A single pod is not waited for: it would let a slow plugin of one profile
+	// delay the pods of others.
 	together := len(pods) > 1
 	if together {
 		q.mu.Lock()
@@ -49,27 +50,27 @@ func (q *Queue) requeueAll(ctx context.Context, cause string, want func(*Pod) qu
 		q.mu.Unlock()
 	}
 	for _, p := range pods {
-		q.requeue(ctx, p, want(p), cause)
+		q.requeue(ctx, p, strategyOf(p), cause)
 	}
 	if together {
 		q.mu.Lock()
 		q.pendingBatches--
 		q.mu.Unlock()
 	}
-	// Whatever kept Pop from looking is over.
+	// Pop may have found nothing because of pendingBatches.
 	q.signal()
 }
 
-// always wants the same of every pod.
-func constantStrategy(want queueingStrategy) func(*Pod) queueingStrategy {
-	return func(*Pod) queueingStrategy { return want }
+// constantStrategy returns the same strategy for every pod.
+func constantStrategy(strategy queueingStrategy) func(*Pod) queueingStrategy {
+	return func(*Pod) queueingStrategy { return strategy }
 }
 
-// settle decides where p goes next and puts it there. Plugins are asked
-// without the lock; whatever happens meanwhile is heard before the pod is put
-// down.
-func (q *Queue) requeue(ctx context.Context, p *Pod, want queueingStrategy, cause string) {
-	gate, hold, asked := "", Hold{}, false
+// requeue decides where the detached pod p goes and puts it there. Plugins are
+// called without q.mu. Events, updates and swaps that come meanwhile are taken into
+// account before the pod gets its place.
+func (q *Queue) requeue(ctx context.Context, p *Pod, strategy queueingStrategy, cause string) {
+	gate, hold, gatesChecked := "", Hold{}, false
 	for {
 		q.mu.Lock()
 		if p.gone {
@@ -77,62 +78,62 @@ func (q *Queue) requeue(ctx context.Context, p *Pod, want queueingStrategy, caus
 			return
 		}
 		rules, pod, lastGate := q.rules[p.profile], p.pod, p.gate
-		heard := q.inFlight.takeEvents(p)
-		if news, out := q.holdUnservedOrQuarantined(p, rules); out {
+		events := q.inFlight.takeEvents(p)
+		if isNew, isHeld := q.holdUnservedOrQuarantined(p, rules); isHeld {
 			hold = p.held
 			q.mu.Unlock()
-			if news {
+			if isNew {
 				q.notifyHold(pod, hold)
 			}
 			return
 		}
-		if news := q.missedStrategy(p, rules); news > queueSkip || p.rules != rules {
-			// What was asked of the rules before counts no more.
-			p.rules, want, asked = rules, max(want, news), false
+		if missed := q.missedStrategy(p, rules); missed > queueSkip || p.rules != rules {
+			// What the plugins of the old rules said does not count any more.
+			p.rules, strategy, gatesChecked = rules, max(strategy, missed), false
 		}
-		if asked && want > queueRecheck {
-			heard = slices.DeleteFunc(heard, func(e event) bool { return !rules.mayChangeDecision(p, want, gate, e) })
+		if gatesChecked && strategy > queueRecheck {
+			events = slices.DeleteFunc(events, func(e event) bool { return !rules.mayChangeDecision(p, strategy, gate, e) })
 		}
-		if len(heard) == 0 && (want == queueSkip || asked) {
-			wasHeld, was, wasGate := p.held.Reason != "", p.place, p.gate
-			news := q.enqueue(p, requeueDecision{want, gate, hold, rules, cause, asked})
+		if len(events) == 0 && (strategy == queueSkip || gatesChecked) {
+			wasHeld, oldPlace, oldGate := p.held.Reason != "", p.place, p.gate
+			isNew := q.enqueue(p, requeueDecision{strategy, gate, hold, rules, cause, gatesChecked})
 			gated := p.place == Gated
 			gate = p.gate
 			q.mu.Unlock()
-			if gated && (was != Gated || wasGate != gate) && q.onGate != nil {
+			if gated && (oldPlace != Gated || oldGate != gate) && q.onGate != nil {
 				q.onGate(pod, gate)
 			}
-			if news {
+			if isNew {
 				q.notifyHold(pod, hold)
 			} else if wasHeld && gated {
-				// The pod's status still gives the reason that is over.
+				// The pod's status still shows the hold, which is over.
 				q.notifyHold(pod, Hold{Reason: v1.PodReasonSchedulingGated, Message: GateMessage(gate)})
 			}
 			return
 		}
 		q.mu.Unlock()
 
-		for _, e := range heard {
-			want = max(want, rules.evaluateHints(logger(ctx), p, pod, e))
+		for _, e := range events {
+			strategy = max(strategy, rules.evaluateHints(logger(ctx), p, pod, e))
 		}
-		if want == queueSkip && !rules.mayUngate(lastGate, heard) {
+		if strategy == queueSkip && !rules.mayUngate(lastGate, events) {
 			continue
 		}
-		hold, asked = rules.Hold(pod), true
+		hold, gatesChecked = rules.Hold(pod), true
 		if hold.Reason == "" {
 			gate = rules.PreEnqueue(ctx, pod, lastGate)
 		}
 		if lastGate != "" && hold.Reason == "" && gate == "" {
-			// It was wanted when the gate shut it out, and that is not said again.
-			want = max(want, queueAfterBackoff)
+			// The event that woke the pod when the plugin gated it does not come again.
+			strategy = max(strategy, queueAfterBackoff)
 		}
 	}
 }
 
-// putOut parks p where nobody is to be asked about it: its profile is served no
-// more, or it is set aside. Called with the lock. It reports whether it did, and
-// whether that is news.
-func (q *Queue) holdUnservedOrQuarantined(p *Pod, rules *Rules) (news, out bool) {
+// holdUnservedOrQuarantined holds p without calling plugins if its profile is not
+// served or p is quarantined. isHeld reports whether it did, isNew whether the
+// reason differs from the one before. The caller holds q.mu.
+func (q *Queue) holdUnservedOrQuarantined(p *Pod, rules *Rules) (isNew, isHeld bool) {
 	if rules == nil {
 		return q.holdPod(p, q.profileHolds[p.profile]), true
 	}
@@ -142,81 +143,81 @@ func (q *Queue) holdUnservedOrQuarantined(p *Pod, rules *Rules) (news, out bool)
 	return false, false
 }
 
-// swapped says what has to be done about p, which is on its way, since it was
-// judged by other rules, or since there is doubt about what holds it. Called
-// with the lock.
-func (q *Queue) missedStrategy(p *Pod, rules *Rules) (want queueingStrategy) {
+// missedStrategy returns how to requeue p because of a swap, or of a change of the
+// holds, that came while p had no place. The caller holds q.mu.
+func (q *Queue) missedStrategy(p *Pod, rules *Rules) (strategy queueingStrategy) {
 	if p.rules != rules && !fault.SwapUnheardOnTheWay {
-		want = rules.diff(p.rules).strategyFor(p)
+		strategy = rules.diff(p.rules).strategyFor(p)
 	}
 	if p.recheck {
-		p.recheck, want = false, max(want, p.recheckStrategy())
+		p.recheck, strategy = false, max(strategy, p.recheckStrategy())
 	}
-	return want
+	return strategy
 }
 
-// tell says that a pod is held. Called without the lock.
+// notifyHold calls OnHold. It must be called without q.mu.
 func (q *Queue) notifyHold(pod *v1.Pod, hold Hold) {
 	if q.onHold != nil && hold.Reason != "" {
 		q.onHold(pod, hold)
 	}
 }
 
-// verdict is what settle found out about a pod.
+// requeueDecision is what requeue found out about a pod.
 type requeueDecision struct {
 	strategy queueingStrategy
 	gate     string
 	hold     Hold
 	rules    *Rules
 	cause    string
-	// asked says that the gates were asked.
+	// gatesChecked says that the PreEnqueue plugins were called.
 	gatesChecked bool
 }
 
-// put puts p down. Called with the lock. It reports whether somebody has to be
-// told that the pod is held.
-func (q *Queue) enqueue(p *Pod, v requeueDecision) (news bool) {
+// enqueue puts p into its new place. It reports whether OnHold has to be called.
+// The caller holds q.mu.
+func (q *Queue) enqueue(p *Pod, d requeueDecision) (isNew bool) {
 	q.inFlight.end(p)
 	switch {
-	case v.strategy > queueSkip && v.hold.Reason != "":
-		return q.holdPod(p, v.hold)
-	case v.strategy <= queueRecheck:
-		if v.gatesChecked && v.hold.Reason == "" {
-			p.gate = v.gate
+	case d.strategy > queueSkip && d.hold.Reason != "":
+		return q.holdPod(p, d.hold)
+	case d.strategy <= queueRecheck:
+		if d.gatesChecked && d.hold.Reason == "" {
+			p.gate = d.gate
 		}
 		if p.gate != "" {
 			p.addRejector(p.gate)
 		}
-		q.addUnschedulable(p, v.cause, p.place != Unschedulable && p.place != Gated)
+		q.addUnschedulable(p, d.cause, p.place != Unschedulable && p.place != Gated)
 		return false
 	}
-	p.held, p.gate, p.admittedBy = Hold{}, v.gate, v.rules.Hash
-	if v.gate != "" {
+	p.held, p.gate, p.admittedBy = Hold{}, d.gate, d.rules.Hash
+	if d.gate != "" {
 		p.flushed = false
-		p.addRejector(v.gate)
-		q.addUnschedulable(p, v.cause, true)
+		p.addRejector(d.gate)
+		q.addUnschedulable(p, d.cause, true)
 		return false
 	}
-	now, lane := q.clock.Now(), q.subQueueOf(v.rules.Sort)
-	p.backoffUntil = v.rules.backoffExpiration(p)
-	if v.strategy == queueAfterBackoff && isBackingOff(p, now) {
+	now, sub := q.clock.Now(), q.subQueueOf(d.rules.Sort)
+	p.backoffUntil = d.rules.backoffExpiration(p)
+	if d.strategy == queueAfterBackoff && isBackingOff(p, now) {
 		p.place = Backoff
-		lane.backoffHeap(p).add(p)
-		incomingPods.WithLabelValues("backoff", v.cause).Inc()
+		sub.backoffHeap(p).add(p)
+		incomingPods.WithLabelValues("backoff", d.cause).Inc()
 	} else {
 		p.place = Active
 		if p.initialAttempt == nil {
 			p.initialAttempt = &now
 		}
-		lane.active.add(p)
-		incomingPods.WithLabelValues("active", v.cause).Inc()
+		sub.active.add(p)
+		incomingPods.WithLabelValues("active", d.cause).Inc()
 	}
 	return false
 }
 
-// putDormant lays p down where only an event, or the flush, finds it. Called
-// with the lock.
-func (q *Queue) addUnschedulable(p *Pod, cause string, arrives bool) {
+// addUnschedulable puts p where only an event or the flush finds it: it becomes
+// gated if a plugin gates it, else unschedulable. count says whether the metrics
+// count it as incoming. The caller holds q.mu.
+func (q *Queue) addUnschedulable(p *Pod, cause string, count bool) {
 	p.place = Unschedulable
 	if p.gate != "" {
 		p.place = Gated
@@ -225,27 +226,28 @@ func (q *Queue) addUnschedulable(p *Pod, cause string, arrives bool) {
 		q.unschedulable[p.profile] = unschedulableIndex{}
 	}
 	q.unschedulable[p.profile].add(p)
-	if arrives {
+	if count {
 		incomingPods.WithLabelValues("unschedulable", cause).Inc()
 	}
 }
 
-// putParked parks p for the given reason. Called with the lock. It reports
-// whether the reason is news.
-func (q *Queue) holdPod(p *Pod, hold Hold) (news bool) {
+// holdPod holds p for the given reason. It reports whether the reason differs
+// from the one before. The caller holds q.mu.
+func (q *Queue) holdPod(p *Pod, hold Hold) (isNew bool) {
 	q.remove(p)
 	q.inFlight.end(p)
 	if q.rules[p.profile] == nil {
-		// Nobody listens for it: whoever comes asks about it.
+		// No event is evaluated for the pod from here on: a profile that comes later
+		// has to evaluate it anew.
 		p.rules = nil
 	}
-	news = p.place != Held || p.held != hold || fault.HeldToldForEver
+	isNew = p.place != Held || p.held != hold || fault.HeldToldForEver
 	p.place, p.held = Held, hold
-	return news
+	return isNew
 }
 
-// sortPods orders pods as they came, so that the same history wakes them in
-// the same order: maps have none.
+// sortByTimestamp sorts pods by timestamp and UID, so that the same history wakes
+// them in the same order: map iteration has none.
 func sortByTimestamp(pods []*Pod) {
 	slices.SortFunc(pods, func(a, b *Pod) int {
 		return cmp.Or(a.timestamp.Compare(b.timestamp), cmp.Compare(a.pod.UID, b.pod.UID))

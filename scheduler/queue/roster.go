@@ -6,86 +6,87 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// sliceOfPods is the size of a slice where Options do not say.
+// defaultSliceSize is the default of Options.SliceSize.
 const defaultSliceSize = 32
 
-// roster are the pods of each profile, in the order in which they came.
+// profileIndex holds the pods of each profile in the order in which they were
+// added.
 type profileIndex struct {
 	profiles map[string]*profilePods
-	// came is how many pods were added so far: the number of the newest one.
+	// lastNumber is the number of the pod that was added last.
 	lastNumber uint64
 }
 
-// profilePods are the pods of one profile. The list holds them by their number, and
-// in between a *podWalk for each walk that is under way: it keeps its place whatever is
-// added or removed.
+// profilePods are the pods of one profile. The list holds the pods by number, and
+// among them one *podIterator for each iteration under way, which thus keeps its
+// position when pods are added or removed.
 type profilePods struct {
 	list  *list.List
 	count int
 }
 
-// podWalk is one way through the pods that a profile had when it began.
+// podIterator iterates over the pods that a profile had when the iteration began.
 type podIterator struct {
 	profile  *profilePods
 	position *list.Element
-	// until is the number of the newest pod that there was.
+	// last is the number of the newest pod that is part of the iteration.
 	last uint64
 }
 
-func (r *profileIndex) add(p *Pod) {
-	of := r.profiles[p.profile]
-	if of == nil {
-		of = &profilePods{list: list.New()}
-		r.profiles[p.profile] = of
+func (x *profileIndex) add(p *Pod) {
+	pods := x.profiles[p.profile]
+	if pods == nil {
+		pods = &profilePods{list: list.New()}
+		x.profiles[p.profile] = pods
 	}
-	of.count++
-	r.lastNumber++
-	p.element, p.number = of.list.PushBack(p), r.lastNumber
+	pods.count++
+	x.lastNumber++
+	p.element, p.number = pods.list.PushBack(p), x.lastNumber
 }
 
-func (r *profileIndex) remove(p *Pod) {
-	of := r.profiles[p.profile]
-	of.list.Remove(p.element)
-	if of.count--; of.count == 0 {
-		delete(r.profiles, p.profile)
+func (x *profileIndex) remove(p *Pod) {
+	pods := x.profiles[p.profile]
+	pods.list.Remove(p.element)
+	if pods.count--; pods.count == 0 {
+		delete(x.profiles, p.profile)
 	}
 }
 
-// walk begins a walk; nil where the profile has no pods.
-func (r *profileIndex) iterate(profile string) *podIterator {
-	of := r.profiles[profile]
-	if of == nil {
+// iterate begins an iteration; nil where the profile has no pods.
+func (x *profileIndex) iterate(profile string) *podIterator {
+	pods := x.profiles[profile]
+	if pods == nil {
 		return nil
 	}
-	w := &podIterator{profile: of, last: r.lastNumber}
-	w.position = of.list.PushFront(w)
+	it := &podIterator{profile: pods, last: x.lastNumber}
+	it.position = pods.list.PushFront(it)
 	if fault.WalksShareTheirPlace {
-		for e := of.list.Back(); e != w.position; e = e.Prev() {
-			if _, isWalk := e.Value.(*podIterator); isWalk {
-				of.list.MoveAfter(w.position, e)
+		for e := pods.list.Back(); e != it.position; e = e.Prev() {
+			if _, isIterator := e.Value.(*podIterator); isIterator {
+				pods.list.MoveAfter(it.position, e)
 				break
 			}
 		}
 	}
-	return w
+	return it
 }
 
-// next returns the next pods, n at most; none when the walk is over. Pods that were
-// removed are passed over, and pods that were added since it began.
-func (w *podIterator) next(n int) []*Pod {
+// next returns the next pods, n at most; none when the iteration is over. It skips
+// pods that were removed, or added since the iteration began.
+func (it *podIterator) next(n int) []*Pod {
 	var pods []*Pod
-	for len(pods) < n && w.position != nil {
-		e := w.position.Next()
+	for len(pods) < n && it.position != nil {
+		e := it.position.Next()
 		p, isPod := (*Pod)(nil), false
 		if e != nil {
 			p, isPod = e.Value.(*Pod)
 		}
-		if e == nil || isPod && p.number > w.last {
-			w.profile.list.Remove(w.position)
-			w.position = nil
+		if e == nil || isPod && p.number > it.last {
+			it.profile.list.Remove(it.position)
+			it.position = nil
 			break
 		}
-		w.profile.list.MoveAfter(w.position, e)
+		it.profile.list.MoveAfter(it.position, e)
 		if isPod {
 			pods = append(pods, p)
 		}
@@ -93,24 +94,24 @@ func (w *podIterator) next(n int) []*Pod {
 	return pods
 }
 
-// inSlices looks at each pod that a profile has now and still has when its turn
-// comes, some at a time, so that the loop goes on in between. look is called with the
-// lock held; after, once for each slice, without. Any number of walks through the
-// pods of one profile may be under way: none makes another skip a pod.
-func (q *Queue) forEachInSlices(profile string, look func(*Pod), after func()) {
+// forEachInSlices calls visit for each pod that a profile has now and still has
+// when its slice comes. visit is called with q.mu held, afterSlice without it. The
+// lock is released and the loop gets its turn between slices. Any number of
+// iterations over one profile may be under way: none makes another skip a pod.
+func (q *Queue) forEachInSlices(profile string, visit func(*Pod), afterSlice func()) {
 	q.mu.Lock()
-	w, size := q.podsByProfile.iterate(profile), q.sliceSize
+	it, size := q.podsByProfile.iterate(profile), q.sliceSize
 	q.mu.Unlock()
 	if fault.SliceTooLarge {
 		size *= 100
 	}
-	for w != nil && w.position != nil {
+	for it != nil && it.position != nil {
 		q.mu.Lock()
-		for _, p := range w.next(size) {
-			look(p)
+		for _, p := range it.next(size) {
+			visit(p)
 		}
 		q.mu.Unlock()
-		after()
+		afterSlice()
 		q.yield()
 	}
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// TestTwoWalksOverOneProfileSkipNoPod lets two walks take turns, slice by slice, each
-// with another question: the pods of both are let go.
+// TestTwoIterationsOverOneProfileSkipNoPod runs two iterations in turns, slice by slice,
+// each for another change: the pods of both changes are released.
 func TestTwoIterationsOverOneProfileSkipNoPod(t *testing.T) {
 	allow := func(w *testEnv, namespace string) {
 		w.Reconsider(w.ctx, "p", func(p *v1.Pod) bool { return p.Namespace == namespace })
 	}
 	for sentence, second := range map[string]func(w *testEnv){
-		"another namespace that is allowed":  func(w *testEnv) { allow(w, "b") },
-		"new rules":                          func(w *testEnv) { w.rules.Key.Holds = "other"; w.setProfile() },
-		"a profile that goes and comes back": func(w *testEnv) { w.RemoveProfile("p", Hold{Reason: ProfileDeleted}); w.setProfile() },
+		"another namespace becomes allowed": func(w *testEnv) { allow(w, "b") },
+		"the rules change":                  func(w *testEnv) { w.rules.Key.Holds = "other"; w.setProfile() },
+		"the profile is removed and added":  func(w *testEnv) { w.RemoveProfile("p", Hold{Reason: ProfileDeleted}); w.setProfile() },
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			w := newTestEnv(t)
-			// What the world counts it counts without a lock.
+			// testEnv's own functions count without a lock.
 			w.onHold, w.rules.PreEnqueue = nil, func(context.Context, *v1.Pod, string) string { return "" }
 			var allowed atomic.Bool
 			w.rules.Hold = func(*v1.Pod) Hold {
@@ -50,74 +50,74 @@ func TestTwoIterationsOverOneProfileSkipNoPod(t *testing.T) {
 	}
 }
 
-// takeTurns runs two walks beside each other and lets each go on for one slice at a
-// time, until one is over.
-func runInTurns(w *testEnv, walks ...func()) {
-	meet := make(chan struct{})
-	over := make(chan struct{})
+// runInTurns runs two iterations concurrently and lets each go on for one slice at a
+// time, until one of them ends.
+func runInTurns(w *testEnv, iterations ...func()) {
+	turn := make(chan struct{})
+	done := make(chan struct{})
 	w.yield = func() {
 		select {
-		case meet <- struct{}{}:
-		case <-meet:
-		case <-over:
+		case turn <- struct{}{}:
+		case <-turn:
+		case <-done:
 		}
 	}
 	var both sync.WaitGroup
 	var once sync.Once
-	for _, walk := range walks {
+	for _, iterate := range iterations {
 		both.Go(func() {
-			defer once.Do(func() { close(over) })
-			walk()
+			defer once.Do(func() { close(done) })
+			iterate()
 		})
 	}
 	both.Wait()
 }
 
-// TestAWalkVisitsEachPodThatStays lets walks, additions and removals follow each other
-// at random: each walk visits, once and in order, the pods that there were when it
+// TestAnIterationVisitsEachRemainingPodOnce mixes iterations, additions and removals at
+// random: each iteration visits, once and in order, the pods that there were when it
 // began and that are not removed before their turn.
 func TestAnIterationVisitsEachRemainingPodOnce(t *testing.T) {
-	type going struct {
+	type iteration struct {
 		*podIterator
-		// due are the pods that it must still visit, in order.
+		// due are the pods that it has yet to visit, in order.
 		due []uint64
 	}
 	for seed := range uint64(200) {
-		dice := rand.New(rand.NewPCG(seed, 1))
+		rng := rand.New(rand.NewPCG(seed, 1))
 		r := profileIndex{profiles: map[string]*profilePods{}}
 		var pods []*Pod
-		var walks []*going
+		var iterations []*iteration
 		for range 300 {
-			switch n := dice.IntN(10); {
+			switch n := rng.IntN(10); {
 			case n < 4:
 				p := &Pod{profile: "p"}
 				r.add(p)
 				pods = append(pods, p)
 			case n < 6 && len(pods) > 0:
-				i := dice.IntN(len(pods))
-				gone := pods[i]
-				r.remove(gone)
+				i := rng.IntN(len(pods))
+				removed := pods[i]
+				r.remove(removed)
 				pods = append(pods[:i:i], pods[i+1:]...)
-				for _, w := range walks {
+				for _, w := range iterations {
 					for j, number := range w.due {
-						if number == gone.number {
+						if number == removed.number {
 							w.due = append(w.due[:j:j], w.due[j+1:]...)
 							break
 						}
 					}
 				}
-			case n < 7 && len(walks) < 5:
+			case n < 7 && len(iterations) < 5:
 				if w := r.iterate("p"); w != nil {
-					g := &going{podIterator: w}
+					g := &iteration{podIterator: w}
 					for _, p := range pods {
 						g.due = append(g.due, p.number)
 					}
-					walks = append(walks, g)
+					iterations = append(iterations, g)
 				}
-			case len(walks) > 0:
-				i := dice.IntN(len(walks))
-				w := walks[i]
-				size := 1 + dice.IntN(4)
+			case len(iterations) > 0:
+				i := rng.IntN(len(iterations))
+				w := iterations[i]
+				size := 1 + rng.IntN(4)
 				var got []uint64
 				for _, p := range w.next(size) {
 					got = append(got, p.number)
@@ -128,17 +128,17 @@ func TestAnIterationVisitsEachRemainingPodOnce(t *testing.T) {
 					want = nil
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
-					t.Fatalf("seed %d: a walk visits (-want +got):\n%s", seed, diff)
+					t.Fatalf("seed %d: an iteration visits (-want +got):\n%s", seed, diff)
 				}
 				if w.position == nil {
 					if len(w.due) > 0 {
-						t.Fatalf("seed %d: a walk is over and %d pods were not visited", seed, len(w.due))
+						t.Fatalf("seed %d: an iteration ended before %d pods were visited", seed, len(w.due))
 					}
-					walks = append(walks[:i:i], walks[i+1:]...)
+					iterations = append(iterations[:i:i], iterations[i+1:]...)
 				}
 			}
 		}
-		for _, w := range walks {
+		for _, w := range iterations {
 			for w.position != nil {
 				w.next(100)
 			}
@@ -147,7 +147,7 @@ func TestAnIterationVisitsEachRemainingPodOnce(t *testing.T) {
 			r.remove(p)
 		}
 		if len(r.profiles) > 0 {
-			t.Fatalf("seed %d: %d profiles are left behind", seed, len(r.profiles))
+			t.Fatalf("seed %d: %d profiles are left over", seed, len(r.profiles))
 		}
 	}
 }

@@ -9,29 +9,30 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// standing says where the pods are when it is scraped, in one look at all of
-// them. Gauges that every move keeps up to date would have to be right in each.
+// metricsCollector counts the pods in the queue at each scrape, by one look at all
+// of them. Gauges that are updated with every move of a pod would have to be right
+// in each.
 type metricsCollector struct{ queue *Queue }
 
 // The names and labels of the first four are kube-scheduler's.
 var (
 	pendingDesc = prometheus.NewDesc("scheduler_pending_pods",
-		"[STABLE] Pods that wait, by the part of the queue: active, backoff, unschedulable or gated.",
+		"[STABLE] Number of pending pods, by queue: active, backoff, unschedulable or gated.",
 		[]string{"queue"}, nil)
 	queuedDesc = prometheus.NewDesc("scheduler_queued_entities",
-		"[ALPHA] What waits, by the part of the queue and the type: pod, since groups are not scheduled as such.",
+		"[ALPHA] Number of queued entities, by queue and type: pod, since groups are not queued as such.",
 		[]string{"queue", "type"}, nil)
 	unschedulableDesc = prometheus.NewDesc("scheduler_unschedulable_pods",
-		"[BETA] Pods that a plugin refused and that have not been tried again, by the plugin and the profile. A pod counts for each plugin that refused it.",
+		"[BETA] Number of pending pods that a plugin refused in their last attempt, by plugin and profile. A pod counts for each plugin that refused it.",
 		[]string{"plugin", "profile"}, nil)
 	inFlightDesc = prometheus.NewDesc("scheduler_inflight_events",
-		"[ALPHA] Events that are kept for pods whose next place is not decided yet, and as PodPopped those pods.",
+		"[ALPHA] Number of events recorded for pods in flight, and of those pods as event PodPopped.",
 		[]string{"event"}, nil)
 	heldDesc = prometheus.NewDesc("berth_held_pods",
-		"[ALPHA] Pods that are kept out of scheduling for another reason than room, by the profile and the reason: ProfileDeleted, ProfileNotRunning, ProfilePaused, NamespaceNotAllowed, Unsupported or SetAside.",
+		"[ALPHA] Number of pods that are held and not scheduled, by profile and reason: ProfileDeleted, ProfileNotRunning, ProfilePaused, NamespaceNotAllowed, Unsupported or SetAside.",
 		[]string{"profile", "reason"}, nil)
 	oldestDesc = prometheus.NewDesc("berth_oldest_pending_pod_timestamp_seconds",
-		"[ALPHA] When the pod of the profile that has waited longest was first ready to be tried, in seconds since 1970. None where no pod waits; gated and held ones do not count.",
+		"[ALPHA] Unix time at which the profile's longest pending pod first became active. Absent while no pod is pending; gated and held pods do not count.",
 		[]string{"profile"}, nil)
 )
 
@@ -41,28 +42,29 @@ func (s metricsCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// parts are kube-scheduler's names of the places where pods wait.
+// queueNames are kube-scheduler's names of the places of pending pods.
 var queueNames = map[Place]string{Active: "active", Backoff: "backoff", Unschedulable: "unschedulable", Gated: "gated"}
 
-// about is a plugin or a reason, and a profile.
+// profileLabel is a plugin or a reason, together with a profile.
 type profileLabel struct{ value, profile string }
 
-// census is what one look at the queue finds.
+// podCounts is what one scrape counts.
 type podCounts struct {
 	byQueue  map[string]int
 	byPlugin map[profileLabel]int
 	byReason map[profileLabel]int
 	oldest   map[string]time.Time
-	// markers are the pods in flight, and events what is kept for them.
+	// markers is the number of pods in the in-flight log, events the number of the
+	// events recorded for them.
 	markers int
 	events  map[fwk.ClusterEvent]int
 }
 
 func (s metricsCollector) Collect(ch chan<- prometheus.Metric) {
 	c := s.queue.countPods()
-	for part, n := range c.byQueue {
-		ch <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(n), part)
-		ch <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(n), part, "pod")
+	for name, n := range c.byQueue {
+		ch <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(n), name)
+		ch <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(n), name, "pod")
 	}
 	for by, n := range c.byPlugin {
 		ch <- prometheus.MustNewConstMetric(unschedulableDesc, prometheus.GaugeValue, float64(n), by.value, by.profile)
@@ -79,7 +81,7 @@ func (s metricsCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// census looks at every pod.
+// countPods counts all pods.
 func (q *Queue) countPods() podCounts {
 	c := podCounts{
 		byQueue:  map[string]int{"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0},
@@ -100,20 +102,21 @@ func (q *Queue) countPods() podCounts {
 	return c
 }
 
-// labelled are the events by what they are called: two may share a label.
+// eventsByLabel returns the number of recorded events by label. Different events
+// may share a label.
 func (c *podCounts) eventsByLabel() map[string]int {
-	all := map[string]int{}
+	counts := map[string]int{}
 	for event, n := range c.events {
-		all[event.Label()] += n
+		counts[event.Label()] += n
 	}
-	return all
+	return counts
 }
 
-// add counts one pod. Called with the lock of its queue.
+// add counts one pod. The caller holds the lock of its queue.
 func (c *podCounts) add(p *Pod) {
-	part, waits := queueNames[p.place]
-	if waits {
-		c.byQueue[part]++
+	name, pending := queueNames[p.place]
+	if pending {
+		c.byQueue[name]++
 		for plugin := range p.rejectors {
 			c.byPlugin[profileLabel{plugin, p.profile}]++
 		}
@@ -126,7 +129,7 @@ func (c *podCounts) add(p *Pod) {
 	if p.place == Held && p.held.Reason != "" {
 		c.byReason[profileLabel{p.held.Reason, p.profile}]++
 	}
-	if (!waits && p.place != InFlight) || p.place == Gated || p.initialAttempt == nil {
+	if (!pending && p.place != InFlight) || p.place == Gated || p.initialAttempt == nil {
 		return
 	}
 	if oldest, known := c.oldest[p.profile]; !known || p.initialAttempt.Before(oldest) != fault.NewestForOldest {
@@ -134,18 +137,18 @@ func (c *podCounts) add(p *Pod) {
 	}
 }
 
-// entities is incoming under its other name, with a type: all that comes is a
-// pod.
+// entitiesCollector reports incomingPods under kube-scheduler's newer name, which
+// has a label for the type of the entity: always pod.
 type entitiesCollector struct{}
 
 var entitiesDesc = prometheus.NewDesc("scheduler_queue_incoming_entities_total",
-	"[ALPHA] What was added to the scheduling queue, by the part of the queue, the event and the type: pod.",
+	"[ALPHA] Number of entities added to the scheduling queue, by queue, event and type: pod.",
 	[]string{"queue", "event", "type"}, nil)
 
 func (entitiesCollector) Describe(ch chan<- *prometheus.Desc) { ch <- entitiesDesc }
 
 func (entitiesCollector) Collect(ch chan<- prometheus.Metric) {
-	// A registry reads a collector without a goroutine of ours.
+	// Gather of a registry reads the counter without a goroutine.
 	reader := prometheus.NewRegistry()
 	reader.MustRegister(incomingPods)
 	families, err := reader.Gather()

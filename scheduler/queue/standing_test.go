@@ -15,8 +15,8 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// scrape is what the queue tells, as name{values} value, in order; zeros are left
-// out.
+// scrape returns the metrics of the queue that are not zero as "name{values} value",
+// sorted.
 func (w *testEnv) scrape() (lines []string) {
 	w.t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -37,11 +37,11 @@ func (w *testEnv) scrape() (lines []string) {
 }
 
 func labelValues(metric *dto.Metric) string {
-	var all []string
+	var values []string
 	for _, label := range metric.Label {
-		all = append(all, label.GetValue())
+		values = append(values, label.GetValue())
 	}
-	return strings.Join(all, ",")
+	return strings.Join(values, ",")
 }
 
 func TestMetricsCollector(t *testing.T) {
@@ -75,7 +75,7 @@ func TestMetricsCollector(t *testing.T) {
 	popped := w.TryPop()
 	w.Event(w.ctx, nodeAdd, nil, fixture.Node("n").Obj(), nil)
 	if got := w.scrape(); !slices.Contains(got, "scheduler_inflight_events{PodPopped} 1") || !slices.Contains(got, "scheduler_inflight_events{NodeAdd} 1") {
-		t.Errorf("while %s is tried: %v", popped.Pod.Name, got)
+		t.Errorf("while %s is in flight: %v", popped.Pod.Name, got)
 	}
 }
 

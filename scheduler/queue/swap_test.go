@@ -13,7 +13,8 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// everywhere puts one pod into each place, called as the place.
+// onePodInEachPlace adds one pod in each place, with the name of the place. It returns
+// the attempt of the pod in flight.
 func (w *testEnv) onePodInEachPlace() *Attempt {
 	w.t.Helper()
 	w.addRejectedBy(pod("Unschedulable"), "Fit")
@@ -34,37 +35,37 @@ func (w *testEnv) onePodInEachPlace() *Attempt {
 	return a
 }
 
-// swaps are what happens to pods in every place when their profile changes.
+// swaps are changes of a profile that has a pod in every place.
 var swaps = map[string]func(w *testEnv, inFlight *Attempt){
-	"a swap tries all again, and who backed off goes on doing so": func(w *testEnv, a *Attempt) {
+	"a swap requeues all pods, and pods that backed off go on backing off": func(w *testEnv, a *Attempt) {
 		w.setProfile()
 		w.expectAt(Active, "Active", "Gated", "Held")
 		w.expectAt(Backoff, "Backoff", "Unschedulable")
-		a.Refused(w.ctx, sets.New("Nobody"), nil)
+		a.Refused(w.ctx, sets.New("Other"), nil)
 		w.expectAt(Backoff, "Backoff", "Unschedulable", "InFlight")
 	},
-	"a pause parks all but the pod that is being tried, which follows": func(w *testEnv, a *Attempt) {
+	"a pause holds all pods, the pod in flight when its attempt ends": func(w *testEnv, a *Attempt) {
 		w.hold = Hold{Reason: ProfilePaused}
 		w.setProfile()
 		w.expectAt(Held, "Active", "Backoff", "Unschedulable", "Gated", "Held")
 		a.Return(w.ctx)
 		w.expectAt(Held, "Active", "Backoff", "Unschedulable", "Gated", "Held", "InFlight")
 	},
-	"a new gate is asked about those who were ready": func(w *testEnv, a *Attempt) {
+	"a new gate is applied to active pods": func(w *testEnv, a *Attempt) {
 		w.closedGates.Insert("Gate")
 		w.setProfile()
 		w.expectAt(Gated, "Active", "Backoff", "Unschedulable", "Gated", "Held")
 		a.Done()
 	},
-	"a deletion parks all, and tells them": func(w *testEnv, a *Attempt) {
+	"a deletion holds all pods and notifies of it": func(w *testEnv, a *Attempt) {
 		w.notified = nil
 		w.RemoveProfile("p", Hold{Reason: ProfileDeleted})
 		a.Failed(w.ctx)
 		w.expectAt(Held, "Active", "Backoff", "Unschedulable", "Gated", "Held", "InFlight")
 		slices.Sort(w.notified)
 		if want := []string{"Active ProfileDeleted", "Backoff ProfileDeleted", "Gated ProfileDeleted",
-			"InFlight ProfileDeleted", "Parked ProfileDeleted", "Unschedulable ProfileDeleted"}; !slices.Equal(w.notified, want) {
-			w.t.Errorf("told %v, want %v", w.notified, want)
+			"Held ProfileDeleted", "InFlight ProfileDeleted", "Unschedulable ProfileDeleted"}; !slices.Equal(w.notified, want) {
+			w.t.Errorf("notified of %v, want %v", w.notified, want)
 		}
 		if held := w.HeldPods(); len(held) != 6 {
 			w.t.Errorf("%d pods are held, want 6", len(held))
@@ -73,19 +74,19 @@ var swaps = map[string]func(w *testEnv, inFlight *Attempt){
 			w.t.Error("the profile is still served")
 		}
 	},
-	"who was parked by a deletion is tried when the profile comes back, and who backed off goes on doing so": func(w *testEnv, a *Attempt) {
+	"pods held by a deletion are requeued when the profile comes back, and pods that backed off go on backing off": func(w *testEnv, a *Attempt) {
 		a.Done()
 		w.RemoveProfile("p", Hold{Reason: ProfileDeleted})
 		w.setProfile()
 		w.expectAt(Active, "Active", "Gated", "Held")
 		w.expectAt(Backoff, "Backoff", "Unschedulable")
 	},
-	"another sort moves everybody to a lane of its own": func(w *testEnv, a *Attempt) {
+	"another sort moves all pods to a new sub-queue": func(w *testEnv, a *Attempt) {
 		w.rules.Sort, w.rules.Less = "Name", byName
 		w.setProfile()
 		a.Refused(w.ctx, sets.New("Fit"), nil)
 		if len(w.subQueues) != 1 || w.subQueues[0].sort != "Name" {
-			w.t.Errorf("lanes %v", w.subQueues)
+			w.t.Errorf("sub-queues %v", w.subQueues)
 		}
 		for _, name := range []string{"Active", "Gated", "Held"} {
 			w.pop(name).Done()
@@ -121,7 +122,7 @@ func TestDeleteLeavesNothingBehind(t *testing.T) {
 				left += l.active.Len() + l.backoff.Len() + l.errorBackoff.Len()
 			}
 			if left != 0 {
-				t.Errorf("%d things are left", left)
+				t.Errorf("%d pods and log entries are left", left)
 			}
 		})
 	}
@@ -140,7 +141,7 @@ func TestSubQueuesOfSeveralProfiles(t *testing.T) {
 	}
 	w.check()
 	if len(w.subQueues) != 2 {
-		t.Fatalf("%d lanes, want one for each sort", len(w.subQueues))
+		t.Fatalf("%d sub-queues, want one for each sort", len(w.subQueues))
 	}
 	popped := map[string][]string{}
 	for range 5 {
@@ -148,11 +149,11 @@ func TestSubQueuesOfSeveralProfiles(t *testing.T) {
 		sort := w.Queue.rules[a.Pod.Spec.SchedulerName].Sort
 		popped[sort] = append(popped[sort], a.Pod.Name)
 		if n := len(popped["Priority"]) - len(popped["Name"]); n > 1 || n < -2 {
-			t.Errorf("the lanes do not take turns: %v", popped)
+			t.Errorf("the sub-queues are not popped in turn: %v", popped)
 		}
 	}
 	if !slices.Equal(popped["Priority"], []string{"high", "low"}) || !slices.Equal(popped["Name"], []string{"x", "y", "z"}) {
-		t.Errorf("popped %v: priorities count across profiles with the same sort", popped)
+		t.Errorf("popped %v, want the order of priorities across profiles with the same sort", popped)
 	}
 }
 
@@ -174,7 +175,7 @@ func TestAttemptAdmittedBy(t *testing.T) {
 }
 
 func TestPodsArePoppedWhenLessPanics(t *testing.T) {
-	// The runtime recovers Less; what it answers then is that nobody comes first.
+	// The framework recovers Less, which then returns false for all pods.
 	w := newTestEnv(t)
 	w.rules.Less = func(fwk.QueuedEntityInfo, fwk.QueuedEntityInfo) bool { return false }
 	w.setProfile()
@@ -195,22 +196,22 @@ func TestChangesDuringPreEnqueueAreReplayed(t *testing.T) {
 		meanwhile func(w *testEnv)
 		want      Place
 	}{
-		"a deletion of the pod":         {func(w *testEnv) { w.Delete(pod("a").UID) }, ""},
-		"a deletion of the profile":     {func(w *testEnv) { w.RemoveProfile("p", Hold{Reason: ProfileDeleted}) }, Held},
-		"the gate's own event":          {func(w *testEnv) { w.closedGates.Clear(); w.nodeEvent(nodeLabel, "n") }, Active},
-		"a pause":                       {func(w *testEnv) { w.hold = Hold{Reason: ProfilePaused}; w.setProfile() }, Held},
-		"an event that does not matter": {func(w *testEnv) { w.closedGates.Clear(); w.nodeEvent(nodeAdd, "n") }, Gated},
-		"an update of the pod":          {func(w *testEnv) { w.closedGates.Clear(); w.Update(w.ctx, pod("a"), pod("a"), podLabel) }, Active},
+		"the pod is deleted":         {func(w *testEnv) { w.Delete(pod("a").UID) }, ""},
+		"the profile is deleted":     {func(w *testEnv) { w.RemoveProfile("p", Hold{Reason: ProfileDeleted}) }, Held},
+		"an event of the gate":       {func(w *testEnv) { w.closedGates.Clear(); w.nodeEvent(nodeLabel, "n") }, Active},
+		"the profile is paused":      {func(w *testEnv) { w.hold = Hold{Reason: ProfilePaused}; w.setProfile() }, Held},
+		"an event of another plugin": {func(w *testEnv) { w.closedGates.Clear(); w.nodeEvent(nodeAdd, "n") }, Gated},
+		"the pod is updated":         {func(w *testEnv) { w.closedGates.Clear(); w.Update(w.ctx, pod("a"), pod("a"), podLabel) }, Active},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			w := newTestEnv(t)
 			w.closedGates.Insert("Gate")
-			ask, once := w.rules.PreEnqueue, false
+			preEnqueue, called := w.rules.PreEnqueue, false
 			rules := w.rules
 			rules.PreEnqueue = func(ctx context.Context, p *v1.Pod, last string) string {
-				gate := ask(ctx, p, last)
-				if !once {
-					once = true
+				gate := preEnqueue(ctx, p, last)
+				if !called {
+					called = true
 					c.meanwhile(w)
 				}
 				return gate
@@ -229,21 +230,21 @@ func TestBackoff(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 700e6, time.UTC)
 	for sentence, c := range map[string]struct {
 		refusals, errors int
-		initial, longest time.Duration
+		initial, maximum time.Duration
 		want             time.Duration // after the full second before start
 	}{
-		"a pod that was never tried does not wait":       {0, 0, time.Second, 10 * time.Second, -1},
-		"the first refusal waits as long as the initial": {1, 0, time.Second, 10 * time.Second, time.Second},
-		"the third waits four times as long":             {3, 0, time.Second, 10 * time.Second, 4 * time.Second},
-		"the fifth is bounded":                           {5, 0, time.Second, 10 * time.Second, 10 * time.Second},
-		"the hundredth does not overflow":                {100, 0, time.Second, 10 * time.Second, 10 * time.Second},
-		"while errors last they count":                   {5, 1, time.Second, 10 * time.Second, time.Second},
-		"a longest of 0 means no backoff":                {5, 0, time.Second, 0, -1},
-		"an initial above the longest is bounded":        {1, 0, time.Minute, 10 * time.Second, 10 * time.Second},
-		"the end is rounded down to the window's border": {2, 0, 1100 * time.Millisecond, 10 * time.Second, 2 * time.Second},
+		"a pod that was never tried has no backoff":       {0, 0, time.Second, 10 * time.Second, -1},
+		"the first refusal waits for the initial backoff": {1, 0, time.Second, 10 * time.Second, time.Second},
+		"the third waits four times as long":              {3, 0, time.Second, 10 * time.Second, 4 * time.Second},
+		"the fifth waits for the maximum":                 {5, 0, time.Second, 10 * time.Second, 10 * time.Second},
+		"the hundredth does not overflow":                 {100, 0, time.Second, 10 * time.Second, 10 * time.Second},
+		"while errors last, errors count":                 {5, 1, time.Second, 10 * time.Second, time.Second},
+		"a maximum of 0 means no backoff":                 {5, 0, time.Second, 0, -1},
+		"an initial backoff above the maximum is bounded": {1, 0, time.Minute, 10 * time.Second, 10 * time.Second},
+		"the end is rounded down to the second":           {2, 0, 1100 * time.Millisecond, 10 * time.Second, 2 * time.Second},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			r := &Rules{InitialBackoff: c.initial, MaxBackoff: c.longest}
+			r := &Rules{InitialBackoff: c.initial, MaxBackoff: c.maximum}
 			got := r.backoffExpiration(&Pod{timestamp: start, unschedulableCount: c.refusals, consecutiveErrors: c.errors})
 			want := start.Truncate(time.Second).Add(c.want)
 			if c.want < 0 {
@@ -256,19 +257,19 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// Something that is no rule of the profile's may hold pods, such as the labels
-// of their namespaces.
+// Something that is not in the rules may hold pods, such as the labels of their
+// namespaces.
 func TestReconsider(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		before, after Hold
 		concerned     bool
 		want          Place
 	}{
-		"a pod that nothing holds any more":   {before: Hold{Reason: NamespaceNotAllowed}, concerned: true, want: Active},
-		"a pod that is held now":              {after: Hold{Reason: NamespaceNotAllowed}, concerned: true, want: Held},
-		"a pod that it does not concern":      {before: Hold{Reason: NamespaceNotAllowed}, want: Held},
-		"a pod that is held all the same":     {before: Hold{Reason: NamespaceNotAllowed}, after: Hold{Reason: ProfilePaused}, concerned: true, want: Held},
-		"a pod that nothing holds, as before": {concerned: true, want: Active},
+		"a pod that is not held any more":       {before: Hold{Reason: NamespaceNotAllowed}, concerned: true, want: Active},
+		"a pod that is held now":                {after: Hold{Reason: NamespaceNotAllowed}, concerned: true, want: Held},
+		"a pod that is not concerned":           {before: Hold{Reason: NamespaceNotAllowed}, want: Held},
+		"a pod that is held for another reason": {before: Hold{Reason: NamespaceNotAllowed}, after: Hold{Reason: ProfilePaused}, concerned: true, want: Held},
+		"a pod that was not held before":        {concerned: true, want: Active},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			w := newTestEnv(t)
@@ -293,7 +294,7 @@ func TestPodsOfAProfileThatDoesNotRunAreHeld(t *testing.T) {
 	w.Add(w.ctx, pod("after"))
 	w.expectAt(Held, "before", "after")
 	if want := []string{"before ProfileNotRunning", "after ProfileNotRunning"}; !slices.Equal(w.notified, want) {
-		t.Errorf("told %v, want %v", w.notified, want)
+		t.Errorf("notified of %v, want %v", w.notified, want)
 	}
 	w.setProfile()
 	w.expectAt(Active, "after")
@@ -302,7 +303,7 @@ func TestPodsOfAProfileThatDoesNotRunAreHeld(t *testing.T) {
 	w.RemoveProfile("p", Hold{Reason: ProfileDeleted})
 	w.Add(w.ctx, pod("later"))
 	if w.Has(pod("later").UID) {
-		t.Error("a pod of a deleted profile is kept")
+		t.Error("a pod of a deleted profile was added")
 	}
 	w.HoldProfile("q", hold)
 	w.Add(w.ctx, fixture.Pod("other").SchedulerName("q").Obj())

@@ -38,17 +38,17 @@ func TestFlushComesOncePerPeriod(t *testing.T) {
 	w.closedGates.Insert("Gate")
 	w.Add(w.ctx, pod("a"))
 	w.advance(5*time.Minute + time.Second)
-	asked := w.preEnqueueCalls
+	calls := w.preEnqueueCalls
 	for range 10 {
 		w.advance(time.Second)
 	}
-	if w.preEnqueueCalls != asked {
-		t.Errorf("PreEnqueue was asked %d times more in the ten seconds after a flush, want 0", w.preEnqueueCalls-asked)
+	if w.preEnqueueCalls != calls {
+		t.Errorf("PreEnqueue was called %d times in the ten seconds after a flush, want 0", w.preEnqueueCalls-calls)
 	}
 }
 
-// A pod stands behind a gate because something woke it, which does not happen
-// again when the gate opens, be it that nobody's hint is for the pod then.
+// A pod is gated when an event wakes it. That event does not come again when the gate
+// opens, and it may be that no hint returns Queue for the event that opened the gate.
 func TestAPodWhoseGateOpenedIsRequeued(t *testing.T) {
 	w := newTestEnv(t)
 	quiet := func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) { return fwk.QueueSkip, nil }
@@ -65,7 +65,7 @@ func TestAPodWhoseGateOpenedIsRequeued(t *testing.T) {
 	w.expectAt(Backoff, "a")
 }
 
-// Nobody may be told of an event when a gate opens.
+// A gate may open without an event.
 func TestGateOpened(t *testing.T) {
 	for sentence, open := range map[string]func(w *testEnv){
 		"while the pod is gated": func(w *testEnv) {
@@ -74,7 +74,7 @@ func TestGateOpened(t *testing.T) {
 			w.closedGates.Clear()
 			w.GateOpened(w.ctx, pod("a").UID)
 		},
-		"while the pod is asked about": func(w *testEnv) {
+		"while PreEnqueue runs": func(w *testEnv) {
 			rules := w.rules
 			rules.PreEnqueue = func(ctx context.Context, p *v1.Pod, last string) string {
 				gate := w.rules.PreEnqueue(ctx, p, last)
@@ -96,7 +96,7 @@ func TestGateOpened(t *testing.T) {
 			if at := w.placeOf(pod("a").UID); at == Gated || at == "" {
 				t.Errorf("the pod is %q", at)
 			}
-			w.GateOpened(w.ctx, "nobody")
+			w.GateOpened(w.ctx, "unknown")
 			w.check()
 		})
 	}
@@ -109,10 +109,10 @@ func TestEventsDuringGateOpenedAreReplayed(t *testing.T) {
 	w.nodeEvent(nodeAdd, "good")
 	w.expectAt(Gated, "a")
 	w.closedGates.Clear()
-	rules, once := w.rules, false
+	rules, called := w.rules, false
 	rules.PreEnqueue = func(context.Context, *v1.Pod, string) string {
-		if !once {
-			once = true
+		if !called {
+			called = true
 			w.nodeEvent(nodeAdd, "good")
 		}
 		return ""
@@ -129,7 +129,7 @@ func TestAFlushOfAGatedPodCountsAsAFlush(t *testing.T) {
 	w.closedGates.Delete("Gate")
 	w.advance(5*time.Minute + time.Second)
 	if !w.pop("a").Flushed() {
-		t.Error("the pod that only the flush let out of its gate does not count as flushed")
+		t.Error("a gated pod that the flush queued does not count as flushed")
 	}
 }
 
@@ -139,7 +139,7 @@ func TestSubQueuesAreRemovedWithTheirProfiles(t *testing.T) {
 	old := w.rules
 	old.Less = func(a, b fwk.QueuedEntityInfo) bool {
 		if closed {
-			t.Error("the sort of a generation that is gone was asked")
+			t.Error("Less of a closed generation was called")
 		}
 		return byPriority(a, b)
 	}
@@ -153,7 +153,7 @@ func TestSubQueuesAreRemovedWithTheirProfiles(t *testing.T) {
 	w.setProfile()
 	w.RemoveProfile("p", Hold{Reason: ProfileDeleted})
 	if len(w.subQueues) != 0 {
-		t.Errorf("%d lanes are left, want none", len(w.subQueues))
+		t.Errorf("%d sub-queues are left, want none", len(w.subQueues))
 	}
 }
 
@@ -177,13 +177,13 @@ func TestAPodIsNotWokenByUpdatesOfOthers(t *testing.T) {
 	w.expectAt(Unschedulable, "a")
 }
 
-// The informer's store is ahead of what its handlers are told: who came from
-// the store may be told of once more as it was.
+// The informer's store is ahead of its handlers: a pod that was read from the store may
+// be updated to an older version afterwards.
 func TestAnOlderVersionOfAPodIsIgnored(t *testing.T) {
-	for sentence, c := range map[string]struct{ told, want string }{
-		"a newer version is taken":     {"11", "11"},
-		"an older one is not":          {"9", "10"},
-		"one that has no order counts": {"later", "later"},
+	for sentence, c := range map[string]struct{ version, want string }{
+		"a newer version is stored":            {"11", "11"},
+		"an older version is not":              {"9", "10"},
+		"a version that cannot be compared is": {"later", "later"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			at := func(version string) *v1.Pod {
@@ -191,7 +191,7 @@ func TestAnOlderVersionOfAPodIsIgnored(t *testing.T) {
 			}
 			w := newTestEnv(t)
 			w.Add(w.ctx, at("10"))
-			w.Add(w.ctx, at(c.told))
+			w.Add(w.ctx, at(c.version))
 			if got := w.pop("a").Pod.ResourceVersion; got != c.want {
 				t.Errorf("the pod is tried at version %s, want %s", got, c.want)
 			}
@@ -208,7 +208,7 @@ func TestNothingIsPoppedBeforeAllWokenPodsAreRequeued(t *testing.T) {
 	rules := w.rules
 	rules.PreEnqueue = func(_ context.Context, p *v1.Pod, _ string) string {
 		if a := w.TryPop(); a != nil {
-			t.Errorf("popped %s while %s is still to be put down", a.Pod.Name, p.Name)
+			t.Errorf("popped %s while %s is being requeued", a.Pod.Name, p.Name)
 		}
 		return ""
 	}

@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// Tick does what time alone causes at now: backoffs end, and pods that were
-// dormant for longer than their profile's flushAfter are tried again, and so are
-// pods that were set aside for a time.
+// Tick requeues the pods that need no event any more: those whose backoff or
+// quarantine is over, and those that were unschedulable for longer than their
+// profile's FlushAfter.
 func (q *Queue) Tick(ctx context.Context) {
 	now := q.clock.Now()
 	q.mu.Lock()
-	woken, flushed, back := q.completedBackoffs(now), q.flushUnschedulable(now), q.endedQuarantines(now)
+	woken, flushed, released := q.completedBackoffs(now), q.flushUnschedulable(now), q.endedQuarantines(now)
 	q.mu.Unlock()
 	q.requeueAll(ctx, "BackoffComplete", constantStrategy(queueImmediately), woken...)
 	q.requeueAll(ctx, "UnschedulableTimeout", constantStrategy(queueAfterBackoff), flushed...)
-	q.requeueReleased(ctx, back)
+	q.requeueReleased(ctx, released)
 }
 
-// backoffEnds lifts the pods whose backoff is over. Called with the lock.
+// completedBackoffs detaches and returns the pods whose backoff is over. The
+// caller holds q.mu.
 func (q *Queue) completedBackoffs(now time.Time) (woken []*Pod) {
 	for _, l := range q.subQueues {
 		for _, h := range []*podHeap{l.backoff, l.errorBackoff} {
@@ -31,17 +32,17 @@ func (q *Queue) completedBackoffs(now time.Time) (woken []*Pod) {
 	return woken
 }
 
-// flush lifts the pods that no event woke for too long. One that stays dormant
-// all the same, behind its gate, is flushed again a period later. Called with
-// the lock.
+// flushUnschedulable detaches and returns the pods that were unschedulable or
+// gated for longer than FlushAfter without an event. One that stays gated all the
+// same is flushed again after another FlushAfter. The caller holds q.mu.
 func (q *Queue) flushUnschedulable(now time.Time) (flushed []*Pod) {
-	for profile, asleep := range q.unschedulable {
+	for profile, index := range q.unschedulable {
 		rules := q.rules[profile]
 		if rules == nil || rules.FlushAfter <= 0 {
 			continue
 		}
 		period := rules.FlushAfter
-		for _, d := range asleep {
+		for _, d := range index {
 			for p := range d.pods {
 				since := p.timestamp
 				if p.flushedAt.After(since) {
@@ -61,16 +62,16 @@ func (q *Queue) flushUnschedulable(now time.Time) (flushed []*Pod) {
 	return flushed
 }
 
-// Run ticks until ctx ends, at the borders of the backoff windows, so that
-// those whose window has passed are tried together and at once.
+// Run calls Tick until ctx ends, at the ends of the backoff windows, so that pods
+// whose backoff ends in the same window are requeued together and without delay.
 func (q *Queue) Run(ctx context.Context) {
 	now := q.clock.Now()
-	border := q.clock.NewTimer(now.Add(backoffWindow).Truncate(backoffWindow).Sub(now))
+	windowEnd := q.clock.NewTimer(now.Add(backoffWindow).Truncate(backoffWindow).Sub(now))
 	select {
 	case <-ctx.Done():
-		border.Stop()
+		windowEnd.Stop()
 		return
-	case <-border.C():
+	case <-windowEnd.C():
 	}
 	ticker := q.clock.NewTicker(backoffWindow)
 	defer ticker.Stop()

@@ -17,7 +17,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// The events that the tests' plugins know.
+// The events for which the tests' plugins register.
 var (
 	nodeAdd    = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}
 	nodeLabel  = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}
@@ -27,20 +27,20 @@ var (
 	csiNodeAdd = fwk.ClusterEvent{Resource: fwk.CSINode, ActionType: fwk.Add}
 )
 
-// world is a queue with one profile, "p", whose rules the test can bend.
+// testEnv is a queue with one profile, "p", whose rules a test can change.
 type testEnv struct {
 	*Queue
 	t     *testing.T
 	ctx   context.Context
 	clock *clocktesting.FakeClock
 	rules Rules
-	// gates are the PreEnqueue plugins that are shut, and asked how often
-	// PreEnqueue was asked.
+	// closedGates are the PreEnqueue plugins that gate pods. preEnqueueCalls counts the
+	// calls of PreEnqueue.
 	closedGates     sets.Set[string]
 	preEnqueueCalls int
-	// holds says what the profile holds pods for.
+	// hold is why the profile holds all pods.
 	hold Hold
-	// told are the pods that were told they are held.
+	// notified are the calls of OnHold, as "name reason".
 	notified []string
 }
 
@@ -76,13 +76,13 @@ func newTestEnv(t *testing.T) *testEnv {
 	return w
 }
 
-// adopt gives the queue the rules as they are now.
+// setProfile passes the rules as they are now to the queue.
 func (w *testEnv) setProfile() {
 	rules := w.rules
 	w.SetProfile(w.ctx, "p", &rules)
 }
 
-// bend replaces the rules without a swap.
+// replaceRules replaces the rules without a swap.
 func (w *testEnv) replaceRules(rules *Rules) {
 	w.Queue.rules["p"] = rules
 	for _, p := range w.pods {
@@ -97,7 +97,7 @@ func byPriority(a, b fwk.QueuedEntityInfo) bool {
 	return a.GetTimestamp().Before(b.GetTimestamp())
 }
 
-// onlyGood wakes pods for the node called good.
+// hintForGoodNode returns Queue for the node called good.
 func hintForGoodNode(_ klog.Logger, _ *v1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	if node, ok := newObj.(*v1.Node); ok && node.Name == "good" {
 		return fwk.Queue, nil
@@ -128,25 +128,25 @@ func (w *testEnv) pop(name string) *Attempt {
 	return a
 }
 
-// refused adds a pod and lets its first attempt end with a refusal by plugins.
+// addRejectedBy adds a pod and ends its first attempt with a refusal by plugins.
 func (w *testEnv) addRejectedBy(p *v1.Pod, plugins ...string) {
 	w.t.Helper()
 	w.Add(w.ctx, p)
 	w.pop(p.Name).Refused(w.ctx, sets.New(plugins...), nil)
 }
 
-// happens tells the queue of an event whose new object is a node.
+// nodeEvent passes an event to the queue whose new object is a node.
 func (w *testEnv) nodeEvent(e fwk.ClusterEvent, node string) {
 	w.Event(w.ctx, e, nil, fixture.Node(node).Obj(), nil)
 }
 
-// later lets time pass, and what it causes happen.
+// advance steps the clock and calls Tick.
 func (w *testEnv) advance(d time.Duration) {
 	w.clock.Step(d)
 	w.Tick(w.ctx)
 }
 
-// wantAt fails the test unless the pods called names are at place.
+// expectAt fails the test unless exactly the pods called names are at place.
 func (w *testEnv) expectAt(place Place, names ...string) {
 	w.t.Helper()
 	w.check()
@@ -163,7 +163,7 @@ func (w *testEnv) expectAt(place Place, names ...string) {
 	}
 }
 
-// where names the place of a pod, "" for one that the queue does not know.
+// placeOf returns the place of a pod, "" for one that the queue does not know.
 func (w *testEnv) placeOf(uid types.UID) Place {
 	if p, ok := w.pods[uid]; ok {
 		return p.place
@@ -171,5 +171,5 @@ func (w *testEnv) placeOf(uid types.UID) Place {
 	return ""
 }
 
-// check holds the queue to its invariants. Nobody else may be at work in it.
+// check checks the invariants of the queue, which no other goroutine may use.
 func (w *testEnv) check() { w.t.Helper(); checkQueue(w.t, w.Queue) }

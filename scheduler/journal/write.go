@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // write writes batches until found is nothing left to write.
@@ -204,3 +206,40 @@ func (j *Journal) failCommits(err error) {
 func removeCommits(commits []*commit, which func(*commit) bool) []*commit {
 	return slices.DeleteFunc(slices.Clone(commits), which)
 }
+
+// errSuperseded says that the journal is not what this process wrote last.
+var errSuperseded = errors.New("the ConfigMap " + Name + " was written by another process, or edited, since this process wrote it")
+
+// conflictError says that the journal was not at the version that a write named.
+type conflictError struct{ err error }
+
+func (e *conflictError) Error() string { return e.err.Error() }
+
+// malformedError says that the journal cannot be parsed.
+type malformedError struct{ err error }
+
+func (e *malformedError) Error() string {
+	return fmt.Sprintf("the ConfigMap %s is not a journal of Bindings: %v", Name, e.err)
+}
+
+// isPermanent reports whether a request was certainly rejected, or not sent, for a
+// reason that a retry at once does not remove.
+func isPermanent(err error) bool {
+	return errors.Is(err, errSuperseded) || errors.Is(err, leadership.ErrNotLeading) || apierrors.IsForbidden(err) ||
+		apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) ||
+		apierrors.IsMethodNotSupported(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+var (
+	writes = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_binding_journal_writes_total",
+		Help: "[ALPHA] Number of writes of the journal of Bindings, by result: written, conflict or error. Many pods share one write.",
+	}, []string{"result"})
+	available = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "berth_binding_journal_available",
+		Help: "[ALPHA] 1 while the leader can write the journal of Bindings, else 0. While it is 0, either pods that carry PodScheduled=False are not bound, or the next leader has to fence every pod.",
+	})
+)
+
+// Metrics returns the collectors of this package.
+func Metrics() []prometheus.Collector { return []prometheus.Collector{writes, available} }

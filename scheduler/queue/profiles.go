@@ -4,9 +4,7 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
@@ -168,98 +166,4 @@ func (q *Queue) cleanUpProfile(name string) {
 	if q.podsByProfile.profiles[name] == nil && !q.heldProfiles[name] {
 		delete(q.profileHolds, name)
 	}
-}
-
-// HeldPods returns the held pods and the reason for each.
-func (q *Queue) HeldPods() map[*v1.Pod]Hold {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	held := map[*v1.Pod]Hold{}
-	for _, p := range q.pods {
-		if p.place == Held && p.held.Reason != "" {
-			held[p.pod] = p.held
-		}
-	}
-	return held
-}
-
-// GatedPods returns the gated pods and the PreEnqueue plugin that gates each.
-func (q *Queue) GatedPods() map[*v1.Pod]string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	gates := map[*v1.Pod]string{}
-	for _, p := range q.pods {
-		if p.place == Gated {
-			gates[p.pod] = p.gate
-		}
-	}
-	return gates
-}
-
-// HoldOf returns why the pod with this UID is held, and false when it is not.
-func (q *Queue) HoldOf(uid types.UID) (Hold, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	p, ok := q.pods[uid]
-	if !ok || p.place != Held || p.held.Reason == "" {
-		return Hold{}, false
-	}
-	return p.held, true
-}
-
-// GatingPlugin returns the PreEnqueue plugin that gates the pod with this UID,
-// and false when the pod is not gated.
-func (q *Queue) GatingPlugin(uid types.UID) (gate string, gated bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	p, ok := q.pods[uid]
-	if !ok || p.place != Gated {
-		return "", false
-	}
-	return p.gate, true
-}
-
-// Counts returns how many pods of the named profile are in each place.
-func (q *Queue) Counts(name string) decision.QueueCounts {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var c decision.QueueCounts
-	for _, p := range q.pods {
-		if p.profile != name {
-			continue
-		}
-		switch p.place {
-		case Active:
-			c.Active++
-		case Backoff:
-			c.Backoff++
-		case Unschedulable, "":
-			c.Unschedulable++
-		case Gated:
-			c.Gated++
-		case Held:
-			if p.held.Reason == Quarantined {
-				c.Quarantined++
-			} else {
-				c.Held++
-			}
-		case InFlight:
-			c.InFlight++
-		}
-	}
-	return c
-}
-
-// Has reports whether the pod with this UID waits or is in flight.
-func (q *Queue) Has(uid types.UID) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.pods[uid] != nil
-}
-
-// Serves reports whether the queue has rules for the named profile.
-func (q *Queue) Serves(name string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.rules[name] != nil
 }

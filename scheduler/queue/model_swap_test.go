@@ -20,9 +20,9 @@ func (m *model) applyRules(p *modelPod) {
 		m.requeue(p, queueSkip)
 		return
 	}
-	want := m.strategyFor(p)
-	if want > queueSkip {
-		m.requeue(p, want)
+	strategy := m.strategyFor(p)
+	if strategy > queueSkip {
+		m.requeue(p, strategy)
 		return
 	}
 	p.rules = rules

@@ -24,9 +24,9 @@ func (q *Queue) remove(p *Pod) {
 		p.heap.remove(p)
 	}
 	if p.group != nil {
-		asleep := q.unschedulable[p.profile]
-		asleep.remove(p)
-		if len(asleep) == 0 {
+		index := q.unschedulable[p.profile]
+		index.remove(p)
+		if len(index) == 0 {
 			delete(q.unschedulable, p.profile)
 		}
 	}

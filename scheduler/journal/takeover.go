@@ -54,7 +54,7 @@ func (j *Journal) TakeOver(ctx context.Context, l Leadership) (Handover, bool) {
 			unanswered = true // the write may still arrive
 		}
 		if pause == retryPause {
-			j.options.Log.Error(t.err, "Taking over the journal of Bindings", "configMap", Name)
+			j.options.Log.Error(t.err, "Failed to take over the journal of Bindings", "configMap", Name)
 		}
 		if rejections >= maxRefusals && !(unanswered && fault.UnansweredTakeWaits) {
 			return j.proceedWithout(l, t, unanswered && !fault.UnansweredTakeForgotten), true

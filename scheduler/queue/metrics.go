@@ -99,7 +99,7 @@ var (
 		"[ALPHA] Number of events recorded for pods in flight, and of those pods as event PodPopped.",
 		[]string{"event"}, nil)
 	heldDesc = prometheus.NewDesc("berth_held_pods",
-		"[ALPHA] Number of pods that are held and not scheduled, by profile and reason: ProfileDeleted, ProfileNotRunning, ProfilePaused, NamespaceNotAllowed, Unsupported or SetAside.",
+		"[ALPHA] Number of pods that are held and not scheduled, by profile and reason: ProfileDeleted, ProfileNotRunning, ProfilePaused, NamespaceNotAllowed, Unsupported or Quarantined.",
 		[]string{"profile", "reason"}, nil)
 	oldestDesc = prometheus.NewDesc("berth_oldest_pending_pod_timestamp_seconds",
 		"[ALPHA] Unix time at which the profile's longest pending pod first became active. Absent while no pod is pending; gated and held pods do not count.",

@@ -38,7 +38,7 @@ func (w *testEnv) removePod(name string) {
 }
 
 func TestEveryDifferenceIsFound(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		change func(w *testEnv)
 		want   []string
 	}{
@@ -102,7 +102,7 @@ func TestEveryDifferenceIsFound(t *testing.T) {
 		"nodes are not compared while the loop hangs": {
 			func(w *testEnv) { w.loopHangs = true; w.removePod("runs") }, []string{"Pod shop/runs Extra: not known, or ended / on node n1"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			c.change(w)
 			lines, waits := w.compareLines(nil)
@@ -118,7 +118,7 @@ func TestEveryDifferenceIsFound(t *testing.T) {
 
 // A watch may be behind or ahead: a difference that does not last is none.
 func TestATransientDifferenceIsIgnored(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		change  func(w *testEnv)
 		between func(w *testEnv, round int)
 		want    []string
@@ -140,7 +140,7 @@ func TestATransientDifferenceIsIgnored(t *testing.T) {
 			},
 			func(w *testEnv, round int) { w.Cache.SetPod(pod("new").On("n2").Obj()) }, []string{"Node n3 Missing: known / not known"}, 3},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			c.change(w)
 			lines, _ := w.compareLines(func(round int) { c.between(w, round) })

@@ -10,7 +10,7 @@ import (
 
 func TestDumps(t *testing.T) {
 	type view interface{ WriteText(io.Writer) error }
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		dump func(w *testEnv) view
 		// text is the whole text, json are parts of the JSON.
 		text string
@@ -74,7 +74,7 @@ p         abc    false     0         0       0       0        0          0      
 `, []string{`"profile":"p"`, `"enabled":false`},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			v := c.dump(newTestEnv(t))
 			var text bytes.Buffer
 			if err := v.WriteText(&text); err != nil {

@@ -30,7 +30,7 @@ func TestPodEvents(t *testing.T) {
 		}
 	}
 	claim := "a-claim"
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		before, after *fixture.PodBuilder
 		want          []fwk.ActionType
 	}{
@@ -53,7 +53,7 @@ func TestPodEvents(t *testing.T) {
 		"several at once, in order": {base().SchedulingGate("x"), base().Label("a", "b").Tolerate("a", "b", v1.TaintEffectNoSchedule),
 			[]fwk.ActionType{fwk.UpdatePodLabel, fwk.UpdatePodSchedulingGatesEliminated, fwk.UpdatePodToleration}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			events := podEvents(c.before.Obj(), c.after.Obj(), fwk.TargetPod)
 			if diff := cmp.Diff(c.want, actions(events)); diff != "" {
 				t.Errorf("changes (-want +got):\n%s", diff)
@@ -74,7 +74,7 @@ func TestNodeEvents(t *testing.T) {
 			n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: status, LastHeartbeatTime: metav1.Unix(heartbeat, 0)}}
 		}
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		before, after *fixture.NodeBuilder
 		want          []fwk.ActionType
 	}{
@@ -91,7 +91,7 @@ func TestNodeEvents(t *testing.T) {
 		"several at once, in order": {base().Unschedulable(), base().Capacity("cpu", "8").Label("a", "b"),
 			[]fwk.ActionType{fwk.UpdateNodeTaint, fwk.UpdateNodeAllocatable, fwk.UpdateNodeLabel}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, actions(nodeEvents(c.before.Obj(), c.after.Obj()))); diff != "" {
 				t.Errorf("changes (-want +got):\n%s", diff)
 			}

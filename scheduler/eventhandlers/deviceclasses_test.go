@@ -131,7 +131,7 @@ func (w *deviceEnv) writeDeviceClass(before, after *resourcev1.DeviceClass) {
 
 func TestPodsThatRequestDevicesAreHeldWhileAClassBacksThem(t *testing.T) {
 	backing, idle := classBacking("gpus", gpu), classBacking("gpus", "")
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		classes       []runtime.Object
 		before, after *resourcev1.DeviceClass
 		// heldAtFirst and held are the pods held before and after the change.
@@ -145,7 +145,7 @@ func TestPodsThatRequestDevicesAreHeldWhileAClassBacksThem(t *testing.T) {
 		"a class ceases to back the resource":        {[]runtime.Object{backing}, backing, idle, []string{"wants"}, nil},
 		"a class backs another resource from now on": {[]runtime.Object{backing}, backing, classBacking("gpus", "example.com/net"), []string{"wants"}, nil},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t, c.classes...)
 			w.start()
 			if !w.synced(t.Context()) {
@@ -164,7 +164,7 @@ func TestPodsThatRequestDevicesAreHeldWhileAClassBacksThem(t *testing.T) {
 // pod that is tried in between would be bound without its devices.
 func TestAnUpdateOfADeviceClassNeverStopsItsBacking(t *testing.T) {
 	backing, other := classBacking("gpus", gpu), classBacking("gpus", "example.com/net")
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		before, after *resourcev1.DeviceClass
 		changed       []string
 	}{
@@ -172,7 +172,7 @@ func TestAnUpdateOfADeviceClassNeverStopsItsBacking(t *testing.T) {
 		"one resource ends and another begins": {backing, other, []string{gpu, "example.com/net"}},
 		"neither version backs any":            {classBacking("gpus", ""), classBacking("gpus", ""), nil},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			d := &DeviceClasses{backing: map[string]int{}}
 			d.replace(nil, c.before)
 			if diff := cmp.Diff(c.changed, d.replace(c.before, c.after)); diff != "" {
@@ -208,11 +208,11 @@ func TestNotSyncedBeforeDeviceClassesAreKnown(t *testing.T) {
 }
 
 func TestDeviceClassesAreWatchedWhereTheyAreServed(t *testing.T) {
-	for sentence, kinds := range map[string]map[string]string{
+	for name, kinds := range map[string]map[string]string{
 		"the group is not served": {"v1": "pods"},
 		"the kind is not served":  {deviceGroup: "resourceclaims"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t)
 			w.client = clientServing(kinds)
 			classes, err := NewDeviceClasses(w.client.Discovery())

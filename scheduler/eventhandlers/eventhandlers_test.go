@@ -286,8 +286,8 @@ func (w *testEnv) addUnschedulableFirst(name, plugin string) {
 }
 
 func TestHistories(t *testing.T) {
-	for sentence, history := range histories {
-		t.Run(sentence, func(t *testing.T) {
+	for name, history := range histories {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			history(w)
 			if err := w.queue.Check(); err != nil {

@@ -47,12 +47,12 @@ func withResizeStatus(pod *v1.Pod) *v1.Pod {
 }
 
 func TestTrimKeepsRequestsAndPodClass(t *testing.T) {
-	for sentence, whole := range map[string]*v1.Pod{
+	for name, whole := range map[string]*v1.Pod{
 		"a detailed pod":              detailedPod(),
 		"a pod that is being resized": withResizeStatus(detailedPod()),
 		"an empty pod":                fixture.Pod("shop/empty").Obj(),
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			trimmed, err := Trim(false)(whole.DeepCopy())
 			if err != nil {
 				t.Fatal(err)

@@ -52,14 +52,14 @@ func TestInitialNodesAreAddedByName(t *testing.T) {
 }
 
 func TestANodeUpdateIsHandledAfterTheInitialNodes(t *testing.T) {
-	for sentence, change := range map[string]func(w *testEnv){
+	for name, change := range map[string]func(w *testEnv){
 		"a node of the initial list is updated": func(w *testEnv) {
 			w.ensureInitialNodes()
 			w.nodeUpdated(fixture.Node("b").Obj(), fixture.Node("b").Zone("z").Obj())
 		},
 		"a node of the initial list is deleted": func(w *testEnv) { w.ensureInitialNodes(); w.nodeDeleted(fixture.Node("b").Obj()) },
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			for _, name := range []string{"b", "a"} {
 				if !w.initialNodes.collect(fixture.Node(name).Obj()) {

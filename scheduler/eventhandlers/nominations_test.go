@@ -36,7 +36,7 @@ func (w *testEnv) nominate(pod *fixture.PodBuilder, node string) {
 // An event about freed resources names the node that has them, whatever the newest
 // version of the pod says.
 func TestNodeOfFreedResources(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		history func(w *testEnv)
 		freed   []string
 	}{
@@ -88,7 +88,7 @@ func TestNodeOfFreedResources(t *testing.T) {
 			w.podUpdated(fixture.Pod("a").SchedulerName("other").NominatedNodeName("n").Obj(), newerVersion(fixture.Pod("a").SchedulerName("other").NominatedNodeName("n").Label("x", "y")))
 		}, nil},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			w.queue.SetProfile(t.Context(), "q", w.rules())
 			w.podAdded(fixture.Pod("s").SchedulerName("q").Obj())

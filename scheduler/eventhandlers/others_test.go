@@ -74,7 +74,7 @@ func queueWithHint(t *testing.T, resource fwk.EventResource) (*queue.Queue, *hin
 }
 
 func TestEventsOfOtherResources(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		resource fwk.EventResource
 		// irrelevant is the object after an update that is no event, relevant after
 		// one that is.
@@ -101,7 +101,7 @@ func TestEventsOfOtherResources(t *testing.T) {
 			irrelevant: annotated(fixture.StatefulSet("web", "app", "web")), relevant: fixture.StatefulSet("web", "app", "db"),
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(c.object)
 			q, recorder := queueWithHint(t, c.resource)
 			handlers := New(Options{

@@ -50,7 +50,7 @@ func kindsOf(objects []runtime.Object) (kinds []string) {
 
 func TestStorageKindsThatAnOlderAPIServerDoesNotServe(t *testing.T) {
 	const core, storage = "PersistentVolume PersistentVolumeClaim", "StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment"
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		serves          map[string]string
 		served, missing string
 	}{
@@ -69,7 +69,7 @@ func TestStorageKindsThatAnOlderAPIServerDoesNotServe(t *testing.T) {
 		},
 		"no kind": {serves: map[string]string{"v1": "pods"}, missing: core + " " + storage},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			s, err := NewStorage(clientServing(c.serves).Discovery())
 			if err != nil {
 				t.Fatal(err)
@@ -105,7 +105,7 @@ func TestNewStorageReturnsTheErrorOfDiscovery(t *testing.T) {
 }
 
 func TestOnlyServedStorageKindsAreWatched(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		resource fwk.EventResource
 		object   runtime.Object
 		events   []string
@@ -114,7 +114,7 @@ func TestOnlyServedStorageKindsAreWatched(t *testing.T) {
 		"a served StorageClass":            {fwk.StorageClass, fixture.StorageClass("any", ""), []string{"added"}},
 		"a CSIDriver, which is not served": {fwk.CSIDriver, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, nil},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			client := clientServing(map[string]string{"v1": "persistentvolumes persistentvolumeclaims", storageGroup: "storageclasses"}, c.object)
 			storage, err := NewStorage(client.Discovery())
 			if err != nil {

@@ -140,7 +140,7 @@ func TestTheJournalIsBounded(t *testing.T) {
 
 func TestCommit(t *testing.T) {
 	internal := apierrors.NewInternalError(errLost)
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		fates  []outcome
 		before func(s *fakeServer)
 		want   string
@@ -154,7 +154,7 @@ func TestCommit(t *testing.T) {
 		"another process wrote the journal":             {before: func(s *fakeServer) { s.stored.Data[holderKey] = "them"; s.stored.ResourceVersion = "99" }, want: "written by another process"},
 		"the journal was edited":                        {before: func(s *fakeServer) { s.stored.Data[epochKey] = ""; s.stored.ResourceVersion = "99" }, want: "written by another process, or edited"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			withFakeTime(t, func(t *testing.T, s *fakeServer) {
 				j := leader(t, s, "us", elected(0))
 				if err := j.Commit(t.Context(), "earlier"); err != nil {

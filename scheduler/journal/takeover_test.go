@@ -29,7 +29,7 @@ func predecessor(t *testing.T, s *fakeServer, l Leadership) {
 
 func TestWhatANewLeaderFences(t *testing.T) {
 	notElected := Leadership{}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		before func(t *testing.T, s *fakeServer)
 		leads  Leadership
 		fence  Fence
@@ -97,7 +97,7 @@ func TestWhatANewLeaderFences(t *testing.T) {
 			}, elected(7), FenceAll, nil,
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			withFakeTime(t, func(t *testing.T, s *fakeServer) {
 				c.before(t, s)
 				h, ok := newJournal(s, "new").TakeOver(t.Context(), c.leads)
@@ -148,12 +148,12 @@ func TestALateWriteOfAnEarlierLeaderFails(t *testing.T) {
 }
 
 func TestTakeOverAfterALostAnswer(t *testing.T) {
-	for sentence, f := range map[string]outcome{
+	for name, f := range map[string]outcome{
 		"the write was applied":           {applied: true, err: errLost},
 		"the write was not applied":       {err: errLost},
 		"the write is applied afterwards": {late: true, err: errLost},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			withFakeTime(t, func(t *testing.T, s *fakeServer) {
 				predecessor(t, s, elected(6))
 				s.outcomes = []outcome{f}
@@ -179,7 +179,7 @@ func TestTakeOverAfterALostAnswer(t *testing.T) {
 // next leader is sure to fence every pod.
 func TestTakeOverWithoutTheRightToWrite(t *testing.T) {
 	noNamespace := apierrors.NewNotFound(configMaps, "namespaces")
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		before func(t *testing.T, s *fakeServer)
 		leads  Leadership
 		getErr error
@@ -202,7 +202,7 @@ func TestTakeOverWithoutTheRightToWrite(t *testing.T) {
 			func(*testing.T, *fakeServer) {}, Leadership{}, forbidden, nil, false,
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			withFakeTime(t, func(t *testing.T, s *fakeServer) {
 				c.before(t, s)
 				s.getErr = c.getErr
@@ -254,7 +254,7 @@ func TestTakeOverEndsWithItsContext(t *testing.T) {
 func TestTakeOverWhileAWriteMayStillArrive(t *testing.T) {
 	tooMany := apierrors.NewTooManyRequests("later", 1)
 	refused := fmt.Errorf("dial tcp: %w", syscall.ECONNREFUSED)
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		first outcome
 		binds bool // a pod without a commit
 	}{
@@ -262,7 +262,7 @@ func TestTakeOverWhileAWriteMayStillArrive(t *testing.T) {
 		"too many requests":  {outcome{err: tooMany}, true},
 		"connection refused": {outcome{err: refused}, true},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			withFakeTime(t, func(t *testing.T, s *fakeServer) {
 				predecessor(t, s, elected(6))
 				s.outcomes = append([]outcome{c.first}, repeated(1000, outcome{err: forbidden})...)

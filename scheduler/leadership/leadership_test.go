@@ -70,7 +70,7 @@ func (p *testEnv) renew() {
 func (p *testEnv) read() { _, _, _ = p.lock.Get(context.Background()) }
 
 func TestWhenAWriteIsSent(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		steps func(p *testEnv)
 		sent  bool
 		lost  int
@@ -97,7 +97,7 @@ func TestWhenAWriteIsSent(t *testing.T) {
 			_ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{})
 		}, false, 0},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			p := newTestEnv()
 			c.steps(p)
 			if sent := p.Err() == nil; sent != c.sent {
@@ -112,7 +112,7 @@ func TestWhenAWriteIsSent(t *testing.T) {
 
 func TestCheckRenewal(t *testing.T) {
 	const within = 35 * time.Second
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		steps func(p *testEnv)
 		want  string
 	}{
@@ -130,7 +130,7 @@ func TestCheckRenewal(t *testing.T) {
 			"the Lease was last renewed at 1970-01-01T00:16:40Z (36s ago), and neither renewed nor given up since",
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			p := newTestEnv()
 			c.steps(p)
 			got := ""

@@ -19,7 +19,7 @@ type Attempt struct {
 	Count int
 	// Since is when the pod first became active.
 	Since time.Time
-	// AdmittedBy is the Hash of the rules that last let the pod into the active queue.
+	// AdmittedBy is the Hash of the rules whose holds and gates the pod passed last.
 	AdmittedBy string
 
 	queuedPod *Pod

@@ -68,7 +68,7 @@ func TestAPodWhoseGateOpenedIsRequeued(t *testing.T) {
 
 // A gate may open without an event.
 func TestGateOpened(t *testing.T) {
-	for sentence, open := range map[string]func(w *testEnv){
+	for name, open := range map[string]func(w *testEnv){
 		"while the pod is gated": func(w *testEnv) {
 			w.nodeEvent(nodeAdd, "good")
 			w.expectAt(Gated, "a")
@@ -89,7 +89,7 @@ func TestGateOpened(t *testing.T) {
 			w.nodeEvent(nodeAdd, "good")
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			w.addRejectedBy(pod("a"), "Picky")
 			w.closedGates.Insert("Quiet")
@@ -181,12 +181,12 @@ func TestAPodIsNotWokenByUpdatesOfOthers(t *testing.T) {
 // The informer's store is ahead of its handlers: a pod that was read from the store may
 // be updated to an older version afterwards.
 func TestAnOlderVersionOfAPodIsIgnored(t *testing.T) {
-	for sentence, c := range map[string]struct{ version, want string }{
+	for name, c := range map[string]struct{ version, want string }{
 		"a newer version is stored":            {"11", "11"},
 		"an older version is not":              {"9", "10"},
 		"a version that cannot be compared is": {"later", "later"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			at := func(version string) *v1.Pod {
 				return fixture.Pod("a").SchedulerName("p").Mutate(func(p *v1.Pod) { p.ResourceVersion = version }).Obj()
 			}
@@ -254,7 +254,7 @@ func (w *testEnv) addManyRejected(n int) {
 
 func TestPodsExaminedForAnEvent(t *testing.T) {
 	const total = 100
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		event fwk.ClusterEvent
 		want  int
 	}{
@@ -263,7 +263,7 @@ func TestPodsExaminedForAnEvent(t *testing.T) {
 		"none if another plugin registered for it": {podLabels, 0},
 		"all for a wildcard event":                 {ForceActivate, total},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			w.addManyRejected(total)
 			examined := 0

@@ -62,7 +62,7 @@ type Pod struct {
 	pending   sets.Set[string]
 	// gate is the PreEnqueue plugin that gates the pod.
 	gate string
-	// admittedBy is the Hash of the rules that last let the pod into the active queue.
+	// admittedBy is the Hash of the rules whose holds and gates the pod passed last.
 	admittedBy string
 	// rules are those that the pod was last evaluated under; nil means that it has to
 	// be evaluated anew.

@@ -20,12 +20,12 @@ func TestTwoIterationsOverOneProfileSkipNoPod(t *testing.T) {
 	allow := func(w *testEnv, namespace string) {
 		w.Reconsider(w.ctx, "p", func(p *v1.Pod) bool { return p.Namespace == namespace })
 	}
-	for sentence, second := range map[string]func(w *testEnv){
+	for name, second := range map[string]func(w *testEnv){
 		"another namespace becomes allowed": func(w *testEnv) { allow(w, "b") },
 		"the rules change":                  func(w *testEnv) { w.rules.Key.Holds = "other"; w.setProfile() },
 		"the profile is removed and added":  func(w *testEnv) { w.RemoveProfile("p", Hold{Reason: ProfileDeleted}); w.setProfile() },
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			// testEnv's own functions count without a lock.
 			w.onHold, w.rules.PreEnqueue = nil, func(context.Context, *v1.Pod, string) string { return "" }

@@ -95,8 +95,8 @@ var swaps = map[string]func(w *testEnv, inFlight *Attempt){
 }
 
 func TestSwaps(t *testing.T) {
-	for sentence, history := range swaps {
-		t.Run(sentence, func(t *testing.T) {
+	for name, history := range swaps {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			history(w, w.onePodInEachPlace())
 			w.check()
@@ -192,7 +192,7 @@ func TestPodsArePoppedWhenLessPanics(t *testing.T) {
 }
 
 func TestChangesDuringPreEnqueueAreReplayed(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		meanwhile func(w *testEnv)
 		want      Place
 	}{
@@ -203,7 +203,7 @@ func TestChangesDuringPreEnqueueAreReplayed(t *testing.T) {
 		"an event of another plugin": {func(w *testEnv) { w.closedGates.Clear(); w.nodeEvent(nodeAdd, "n") }, Gated},
 		"the pod is updated":         {func(w *testEnv) { w.closedGates.Clear(); w.Update(w.ctx, pod("a"), pod("a"), podLabel) }, Active},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			w.closedGates.Insert("Gate")
 			preEnqueue, called := w.rules.PreEnqueue, false
@@ -228,7 +228,7 @@ func TestChangesDuringPreEnqueueAreReplayed(t *testing.T) {
 
 func TestBackoff(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 700e6, time.UTC)
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		refusals, errors int
 		initial, maximum time.Duration
 		want             time.Duration // after the full second before start
@@ -243,7 +243,7 @@ func TestBackoff(t *testing.T) {
 		"an initial backoff above the maximum is bounded": {1, 0, time.Minute, 10 * time.Second, 10 * time.Second},
 		"the end is rounded down to the second":           {2, 0, 1100 * time.Millisecond, 10 * time.Second, 2 * time.Second},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			r := &Rules{InitialBackoff: c.initial, MaxBackoff: c.maximum}
 			got := r.backoffExpiration(&Pod{timestamp: start, unschedulableCount: c.refusals, consecutiveErrors: c.errors})
 			want := start.Truncate(time.Second).Add(c.want)
@@ -260,7 +260,7 @@ func TestBackoff(t *testing.T) {
 // Something that is not in the rules may hold pods, such as the labels of their
 // namespaces.
 func TestReconsider(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		before, after Hold
 		concerned     bool
 		want          Place
@@ -271,7 +271,7 @@ func TestReconsider(t *testing.T) {
 		"a pod that is held for another reason": {before: Hold{Reason: NamespaceNotAllowed}, after: Hold{Reason: ProfilePaused}, concerned: true, want: Held},
 		"a pod that was not held before":        {concerned: true, want: Active},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			w.hold = c.before
 			w.setProfile()
@@ -332,7 +332,7 @@ func (w *testEnv) addPod(name string) *v1.Pod {
 
 func TestADeletedProfileLeavesNothingInTheQueue(t *testing.T) {
 	deleted := Hold{Reason: ProfileDeleted, Message: "deleted"}
-	for sentence, history := range map[string]func(w *testEnv){
+	for name, history := range map[string]func(w *testEnv){
 		"it had no pods": func(w *testEnv) { w.RemoveProfile("p", deleted) },
 		"its pods were deleted before": func(w *testEnv) {
 			w.Delete(w.addPod("a").UID)
@@ -358,7 +358,7 @@ func TestADeletedProfileLeavesNothingInTheQueue(t *testing.T) {
 			w.RecordLoopTime("p", time.Minute)
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			history(w)
 			w.expectNothingOf("p")

@@ -223,8 +223,8 @@ func faultyGate(w *testEnv) func(context.Context, *v1.Pod, string) string {
 }
 
 func TestQuarantine(t *testing.T) {
-	for sentence, history := range quarantineHistories {
-		t.Run(sentence, func(t *testing.T) {
+	for name, history := range quarantineHistories {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			w.rules.PluginFingerprints = map[string]string{"Fit": "1"}
 			w.setProfile()

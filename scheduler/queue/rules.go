@@ -146,8 +146,7 @@ func (r *Rules) registeredPlugins(e event) sets.Set[string] {
 }
 
 // mayUngate reports whether the gating plugin may let the pod pass after these
-// events. Its hint is not decisive: it says only that the event does not make the
-// pod schedulable.
+// events. QueueSkip from its hint does not mean that the plugin still gates the pod.
 func (r *Rules) mayUngate(gate string, events []event) bool {
 	return gate != "" && !fault.OpenGateUnnoticed && slices.ContainsFunc(events, func(e event) bool {
 		return e.ClusterEvent == gateOpened || r.registeredPlugins(e).Has(gate)

@@ -15,7 +15,7 @@ func TestMatches(t *testing.T) {
 	on := func(resource fwk.EventResource, action fwk.ActionType) fwk.ClusterEvent {
 		return fwk.ClusterEvent{Resource: resource, ActionType: action}
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		registered, happened fwk.ClusterEvent
 		want                 bool
 	}{
@@ -33,7 +33,7 @@ func TestMatches(t *testing.T) {
 		"a wildcard resource with one action covers that action": {on(fwk.WildCard, fwk.Add), nodeAdd, true},
 		"only a wildcard covers a wildcard event":                {nodeAdd, ForceActivate, false},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got := matches(c.registered, c.happened); got != c.want {
 				t.Errorf("matches(%v, %v) = %v", c.registered.Label(), c.happened.Label(), got)
 			}
@@ -46,7 +46,7 @@ func TestEvaluateHints(t *testing.T) {
 	good, bad := fixture.Node("good").Obj(), fixture.Node("bad").Obj()
 	self, other := pod("a"), pod("b")
 	plugins := func(names ...string) sets.Set[string] { return sets.New(names...) }
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		rejectors, pending sets.Set[string]
 		event              event
 		want               queueingStrategy
@@ -71,7 +71,7 @@ func TestEvaluateHints(t *testing.T) {
 			rejectors: plugins("Fit"), event: event{ClusterEvent: nodeAdd, only: func(p *v1.Pod) bool { return p.UID != self.UID }},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			p := &Pod{pod: self, profile: "p", rejectors: c.rejectors, pending: c.pending}
 			if got := w.rules.evaluateHints(logr.Discard(), p, self, c.event); got != c.want {
 				t.Errorf("strategy %d, want %d", got, c.want)

@@ -27,7 +27,7 @@ type sliceCost struct {
 // checks what each slice of a change costs: a constant number of pods, each with a few
 // steps in a heap.
 func TestASliceOfAProfileChangeIsBounded(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		change func(*sliceCost)
 		// left is the place of the unschedulable pods after the change.
 		left Place
@@ -57,7 +57,7 @@ func TestASliceOfAProfileChangeIsBounded(t *testing.T) {
 		}, Held, 10_000},
 		"no difference": {func(w *sliceCost) { w.setProfile() }, Unschedulable, 10_000},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newSliceCost(t, c.pods)
 			w.yield = w.schedulingCycle
 			w.reset()

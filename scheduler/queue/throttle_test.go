@@ -41,7 +41,7 @@ func (w *testEnv) addProfiles(sort string, pods map[string]int) {
 }
 
 func TestASlowProfileIsThrottledWhileOthersWait(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		sort        string // of q; p's is Priority
 		pods        map[string]int
 		takes       map[string]time.Duration
@@ -72,7 +72,7 @@ func TestASlowProfileIsThrottledWhileOthersWait(t *testing.T) {
 			map[string]time.Duration{"p": 50 * time.Millisecond, "q": 50 * time.Millisecond}, 0.6, 0.4,
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			w.addProfiles(c.sort, c.pods)
 			spent := w.runLoop(c.takes, 300*time.Second)

@@ -260,8 +260,8 @@ var transitions = map[string]func(*testEnv){
 }
 
 func TestTransitions(t *testing.T) {
-	for sentence, history := range transitions {
-		t.Run(sentence, func(t *testing.T) {
+	for name, history := range transitions {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			history(w)
 			w.check()

@@ -43,7 +43,7 @@ func TestDebugHandlerViewsAndFormats(t *testing.T) {
 		"looking is all that can be done": {"POST", "/debug/berth/queue", "405 method: must be GET, is POST"},
 		"text":                            {"GET", "/debug/berth/queue", "200 0 pods in the queue at "},
 		"JSON":                            {"GET", "/debug/berth/queue?format=json", "200 {\n  \"time\": "},
-		"memo":                            {"GET", "/debug/berth/memo", "200 what is remembered"},
+		"memo":                            {"GET", "/debug/berth/memo", "200 equivalence caches at "},
 		"generations":                     {"GET", "/debug/berth/generations", "200 0 profiles"},
 		"the order of the nodes":          {"GET", "/debug/berth/order", "200 0 nodes at "},
 		"cache":                           {"GET", "/debug/berth/cache", "200 0 nodes and 0 pods"},

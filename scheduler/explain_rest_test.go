@@ -142,7 +142,7 @@ func TestAQuarantinedPodIsExplained(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		why := w.status("a")
 		if why == nil || why.Result != "Quarantined" || why.BlockedBy != "Quarantined" || why.Queue.Where != "Held" ||
-			!strings.HasPrefix(why.Message, `plugin "Odd" panicked in Filter, again and again`) {
+			!strings.HasPrefix(why.Message, `plugin "Odd" panicked repeatedly in Filter`) {
 			t.Errorf("in the end: %+v", why)
 		}
 	})

@@ -34,7 +34,7 @@ func TestAPodAtWhichAPluginPanicsIsQuarantined(t *testing.T) {
 					time.Sleep(2 * time.Second)
 				}
 				synctest.Wait()
-				if got := w.podScheduled("a"); !strings.HasPrefix(got, fmt.Sprintf("False SetAside: plugin \"Odd\" panicked in %s, again and again: the pod is set aside until ", point)) {
+				if got := w.podScheduled("a"); !strings.HasPrefix(got, fmt.Sprintf("False Quarantined: plugin \"Odd\" panicked repeatedly in %s: the pod is quarantined until ", point)) {
 					t.Errorf("condition %q", got)
 				}
 				w.want("queue", w.counts(), "")
@@ -224,7 +224,7 @@ func TestCallsThatDoNotReturnAreCounted(t *testing.T) {
 		running, _ := w.Profiles().Running("p")
 		w.wantLines("ailments", running.Degradations, says)
 		w.create(podOf("p", "b"), podOf("q", "c"))
-		w.want("condition", w.podScheduled("b"), "False SetAside: "+says)
+		w.want("condition", w.podScheduled("b"), "False Quarantined: "+says)
 		if w.nodeOf("c") == "" {
 			t.Error("another profile does not go on")
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/scheduler/cache"
@@ -17,83 +18,82 @@ import (
 )
 
 const (
-	// looks is how often what differs is looked at again: a watch lags by
-	// milliseconds, and what it lags by is no difference.
+	// maxRounds is how often the two are compared while they differ. A watch is behind
+	// by milliseconds, and that is not a difference.
 	maxRounds = 3
-	// lookAgain is the time between two looks.
+	// roundInterval is the time between two rounds.
 	roundInterval = time.Second
 )
 
-// Comparison is how the cache differs from what the API server has.
+// Comparison is how the cache and the queue differ from the API server.
 type Comparison struct {
 	Time time.Time `json:"time"`
-	// Stale is why nodes were not compared; empty: they were.
+	// Stale is why nodes were not compared; empty when they were.
 	Stale string `json:"stale,omitempty"`
-	// Nodes and Pods are how many the API server has that count.
+	// Nodes and Pods are how many the API server has, terminated pods excluded.
 	Nodes int `json:"nodes"`
 	Pods  int `json:"pods"`
-	// Assumed are pods that the cache has on a node of which the API server does not
-	// say so, yet: their Bindings are under way.
+	// Assumed are pods that the cache has on a node and the API server does not yet:
+	// their Bindings are under way.
 	Assumed []PodOnNode `json:"assumed"`
-	// Looks is how often it was looked until what differed did so each time.
-	Rounds      int          `json:"looks"`
+	// Rounds is how many rounds were made. The differences are those found in each.
+	Rounds      int          `json:"rounds"`
 	Differences []Difference `json:"differences"`
 }
 
-// Difference is one thing that the API server has and the cache has not, or the
-// other way round, or that is another one there.
+// Difference is one object in which the API server and Berth differ.
 type Difference struct {
-	// Kind is Node or Pod, Name its name, with its namespace.
+	// Kind is Node or Pod. Name is its name, for a pod with the namespace.
 	Kind string    `json:"kind"`
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid,omitempty"`
-	// What differs, in a word; APIServer and Berth are what each has.
-	Type      DifferenceType `json:"what"`
+	// Type is how they differ; APIServer and Berth are what each has.
+	Type      DifferenceType `json:"type"`
 	APIServer string         `json:"apiServer"`
 	Berth     string         `json:"berth"`
 }
 
-// What differs.
+// DifferenceType is how the API server and Berth differ in an object.
 type DifferenceType string
 
-// The differences.
+// The types of differences.
 const (
-	// Missing: the API server has it, Berth has not.
+	// Missing: the API server has the object, Berth does not.
 	Missing DifferenceType = "Missing"
-	// Extra: Berth has it, the API server has not.
+	// Extra: Berth has the object, the API server does not.
 	Extra DifferenceType = "Extra"
-	// Elsewhere: a pod is on another node.
-	OnAnotherNode DifferenceType = "Elsewhere"
-	// Allocatable: a node offers something else.
+	// OnAnotherNode: a pod is on another node.
+	OnAnotherNode DifferenceType = "OnAnotherNode"
+	// Allocatable: the allocatable resources of a node differ.
 	Allocatable DifferenceType = "Allocatable"
-	// Requested: what the pods of a node request does not add up.
+	// Requested: the sum of the requests of a node's pods differs.
 	Requested DifferenceType = "Requested"
-	// NotQueued: a pod waits, and is in no queue.
+	// NotQueued: a pod is pending and not in the queue.
 	NotQueued DifferenceType = "NotQueued"
-	// Queued: a pod is in the queue that waits for nothing there.
+	// Queued: a pod is in the queue and not pending.
 	Queued DifferenceType = "Queued"
 )
 
-// Compare looks at what the API server has, which read returns by uncached
-// reads, and at what Berth has. What differs is looked at again, since one of the
-// two may be ahead; wait waits between two looks.
-func (r Debugger) Compare(ctx context.Context, read func(context.Context) (*APIServerState, error), wait func(context.Context, time.Duration) error) (Comparison, error) {
+// Compare compares the cache and the queue with the state that read returns by
+// uncached reads of the API server. While found are differences it compares again,
+// since one of the two may be ahead of the other; wait waits between two rounds.
+func (d Debugger) Compare(ctx context.Context, read func(context.Context) (*APIServerState, error), wait func(context.Context, time.Duration) error) (Comparison, error) {
 	var before []Difference
-	for look := 1; ; look++ {
-		truth, err := read(ctx)
+	for round := 1; ; round++ {
+		state, err := read(ctx)
 		if err != nil {
 			return Comparison{}, err
 		}
-		c := r.compare(truth, r.updateSnapshot(ctx))
-		c.Rounds = look
-		if look > 1 {
-			c.Differences = slices.DeleteFunc(c.Differences, func(d Difference) bool {
+		c := d.compare(state, d.updateSnapshot(ctx))
+		c.Rounds = round
+		if round > 1 {
+			c.Differences = slices.DeleteFunc(c.Differences, func(found Difference) bool {
 				return !slices.ContainsFunc(before, func(b Difference) bool {
-					return b.Kind == d.Kind && b.Name == d.Name && b.UID == d.UID && b.Type == d.Type
+					return b.Kind == found.Kind && b.Name == found.Name && b.UID == found.UID && b.Type == found.Type
 				})
 			})
 		}
-		if len(c.Differences) == 0 || look == maxRounds || fault.LagIsADifference {
+		if len(c.Differences) == 0 || round == maxRounds || fault.LagIsADifference {
 			return c, nil
 		}
 		before = c.Differences
@@ -103,21 +103,21 @@ func (r Debugger) Compare(ctx context.Context, read func(context.Context) (*APIS
 	}
 }
 
-// compare looks once.
-func (r Debugger) compare(truth *APIServerState, stale string) Comparison {
-	c := Comparison{Time: r.Now(), Stale: stale, Nodes: len(truth.nodes), Pods: len(truth.pods), Assumed: []PodOnNode{}, Differences: []Difference{}}
+// compare makes one round.
+func (d Debugger) compare(state *APIServerState, stale string) Comparison {
+	c := Comparison{Time: d.Now(), Stale: stale, Nodes: len(state.nodes), Pods: len(state.pods), Assumed: []PodOnNode{}, Differences: []Difference{}}
 	placed := map[types.UID]cache.AssignedPod{}
-	for _, place := range r.Cache.AssignedPods() {
+	for _, place := range d.Cache.AssignedPods() {
 		placed[place.Pod().UID] = place
-		if pod := truth.pods[place.Pod().UID]; place.Assumed && pod.node == "" && pod.UID != "" {
+		if pod := state.pods[place.Pod().UID]; place.Assumed && pod.node == "" && pod.UID != "" {
 			c.Assumed = append(c.Assumed, PodOnNode{pod.PodRef, place.Node})
 		}
 	}
-	c.comparePods(truth, placed)
+	c.comparePods(state, placed)
 	if stale == "" {
-		c.compareNodes(truth, placed, r.Cache)
+		c.compareNodes(state, placed, d.Cache)
 	}
-	c.compareQueue(truth, placed, r)
+	c.compareQueue(state, placed, d)
 	slices.SortFunc(c.Assumed, func(a, b PodOnNode) int { return comparePodRefs(a.PodRef, b.PodRef) })
 	slices.SortFunc(c.Differences, func(a, b Difference) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Type, b.Type))
@@ -125,7 +125,7 @@ func (r Debugger) compare(truth *APIServerState, stale string) Comparison {
 	return c
 }
 
-// podDiffers notes down a difference of a pod, whose name has its namespace.
+// addPodDifference adds a difference in a pod; name includes the namespace.
 func (c *Comparison) addPodDifference(name string, uid types.UID, what DifferenceType, apiServer, berth string) {
 	c.Differences = append(c.Differences, Difference{"Pod", name, uid, what, apiServer, berth})
 }
@@ -134,29 +134,30 @@ func (c *Comparison) addNodeDifference(name string, what DifferenceType, apiServ
 	c.Differences = append(c.Differences, Difference{"Node", name, "", what, apiServer, berth})
 }
 
-// pods compares who is where.
-func (c *Comparison) comparePods(truth *APIServerState, placed map[types.UID]cache.AssignedPod) {
-	for uid, pod := range truth.pods {
-		place, there := placed[uid]
+// comparePods compares which pods are on which nodes.
+func (c *Comparison) comparePods(state *APIServerState, placed map[types.UID]cache.AssignedPod) {
+	for uid, pod := range state.pods {
+		place, found := placed[uid]
 		switch {
-		case pod.node != "" && !there:
+		case pod.node != "" && !found:
 			c.addPodDifference(pod.String(), uid, Missing, "on node "+pod.node, "not known")
 		case pod.node != "" && place.Node != pod.node:
 			c.addPodDifference(pod.String(), uid, OnAnotherNode, "on node "+pod.node, "on node "+place.Node)
-		case pod.node == "" && there && !place.Assumed:
+		case pod.node == "" && found && !place.Assumed:
 			c.addPodDifference(pod.String(), uid, OnAnotherNode, "not bound", "on node "+place.Node)
 		}
 	}
 	for uid, place := range placed {
-		if _, there := truth.pods[uid]; !there {
+		if _, found := state.pods[uid]; !found {
 			c.addPodDifference(podRef(place.Pod()).String(), uid, Extra, "not known, or ended", "on node "+place.Node)
 		}
 	}
 }
 
-// nodes compares which there are, what they offer, and what is requested of them.
-// What the cache assumes counts: it is kept apart by its pods.
-func (c *Comparison) compareNodes(truth *APIServerState, placed map[types.UID]cache.AssignedPod, held *cache.Cache) {
+// compareNodes compares which nodes found are, their allocatable resources and the
+// requests of their pods. Assumed pods count on the node that the cache has them on:
+// comparePods handles them.
+func (c *Comparison) compareNodes(state *APIServerState, placed map[types.UID]cache.AssignedPod, nodeCache *cache.Cache) {
 	requested := map[string]*framework.Resource{}
 	add := func(node string, requests *framework.Resource) {
 		if requested[node] == nil {
@@ -165,26 +166,26 @@ func (c *Comparison) compareNodes(truth *APIServerState, placed map[types.UID]ca
 		requested[node].AddRequest(requests)
 		requested[node].AllowedPodNumber++
 	}
-	for uid, pod := range truth.pods {
-		if place, there := placed[uid]; pod.node == "" && there && place.Assumed {
+	for uid, pod := range state.pods {
+		if place, found := placed[uid]; pod.node == "" && found && place.Assumed {
 			pod.node = place.Node
 		}
 		if pod.node != "" {
 			add(pod.node, &pod.requests)
 		}
 	}
-	seen := map[string]bool{}
-	held.EachNode(func(name string, node *framework.NodeInfo) {
-		seen[name] = true
-		offers, there := truth.nodes[name]
+	known := map[string]bool{}
+	nodeCache.EachNode(func(name string, node *framework.NodeInfo) {
+		known[name] = true
+		allocatable, found := state.nodes[name]
 		switch {
 		case node.Node() == nil:
-			return // its pods are told of one by one
-		case !there:
+			return // comparePods lists its pods
+		case !found:
 			c.addNodeDifference(name, Extra, "not known", "known")
 			return
-		case !maps.Equal(amountsOf(&offers), amountsOf(&node.Allocatable)):
-			c.addNodeDifference(name, Allocatable, amountsOf(&offers).String(), amountsOf(&node.Allocatable).String())
+		case !maps.Equal(amountsOf(&allocatable), amountsOf(&node.Allocatable)):
+			c.addNodeDifference(name, Allocatable, amountsOf(&allocatable).String(), amountsOf(&node.Allocatable).String())
 		}
 		want, have := requested[name], node.Requested.Clone()
 		if want == nil {
@@ -194,41 +195,41 @@ func (c *Comparison) compareNodes(truth *APIServerState, placed map[types.UID]ca
 			c.addNodeDifference(name, Requested, amountsOf(want).String(), amountsOf(&have).String())
 		}
 	})
-	for name := range truth.nodes {
-		if !seen[name] {
+	for name := range state.nodes {
+		if !known[name] {
 			c.addNodeDifference(name, Missing, "known", "not known")
 		}
 	}
 }
 
-// queue compares who waits.
-func (c *Comparison) compareQueue(truth *APIServerState, placed map[types.UID]cache.AssignedPod, r Debugger) {
-	places := map[types.UID]queue.Entry{}
-	for _, e := range r.Queue.Entries() {
-		places[e.UID] = e
+// compareQueue compares which pods are queued.
+func (c *Comparison) compareQueue(state *APIServerState, placed map[types.UID]cache.AssignedPod, d Debugger) {
+	entries := map[types.UID]queue.Entry{}
+	for _, e := range d.Queue.Entries() {
+		entries[e.UID] = e
 	}
 	serves := map[string]bool{}
-	for _, name := range r.Profiles.Names() {
+	for _, name := range d.Profiles.Names() {
 		serves[name] = true
 	}
-	for uid, pod := range truth.pods {
-		entry, queued := places[uid]
-		_, has := placed[uid]
+	for uid, pod := range state.pods {
+		entry, queued := entries[uid]
+		_, hasNode := placed[uid]
 		switch {
-		case pod.node == "" && !pod.terminating && !has && !queued && serves[pod.profile]:
-			c.addPodDifference(pod.String(), uid, NotQueued, "not bound, of profile "+pod.profile, "in no queue")
+		case pod.node == "" && !pod.terminating && !hasNode && !queued && serves[pod.profile]:
+			c.addPodDifference(pod.String(), uid, NotQueued, "pending, of profile "+pod.profile, "not queued")
 		case pod.node != "" && queued && entry.Place != queue.InFlight:
 			c.addPodDifference(pod.String(), uid, Queued, "on node "+pod.node, "in the queue, "+string(entry.Place))
 		}
 	}
-	for uid, e := range places {
-		if _, there := truth.pods[uid]; !there {
+	for uid, e := range entries {
+		if _, found := state.pods[uid]; !found {
 			c.addPodDifference(e.Namespace+"/"+e.Name, uid, Queued, "not known, or ended", "in the queue, "+string(e.Place))
 		}
 	}
 }
 
-// String is "cpu 500, memory 1024", by name.
+// String is "cpu 500, memory 1024", sorted by name; "nothing" when empty.
 func (a Amounts) String() string {
 	text := ""
 	for _, name := range slices.Sorted(maps.Keys(a)) {
@@ -238,4 +239,41 @@ func (a Amounts) String() string {
 		return "nothing"
 	}
 	return text[2:]
+}
+
+// APIServerState is what the API server has, as far as it is compared.
+type APIServerState struct {
+	nodes map[string]framework.Resource
+	pods  map[types.UID]apiServerPod
+}
+
+// apiServerPod is a pod in the API server.
+type apiServerPod struct {
+	PodRef
+	profile, node string
+	requests      framework.Resource
+	terminating   bool
+}
+
+// NewAPIServerState returns the state of an empty cluster.
+func NewAPIServerState() *APIServerState {
+	return &APIServerState{nodes: map[string]framework.Resource{}, pods: map[types.UID]apiServerPod{}}
+}
+
+// AddNode adds a node.
+func (s *APIServerState) AddNode(node *v1.Node) {
+	s.nodes[node.Name] = framework.NewResource(node.Status.Allocatable)
+}
+
+// AddPod adds a pod. It ignores one that has succeeded or failed, which uses no
+// resources.
+func (s *APIServerState) AddPod(pod *v1.Pod) {
+	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		return
+	}
+	info, _ := framework.NewPodInfo(pod) // an error is about its affinity, not its requests
+	s.pods[pod.UID] = apiServerPod{
+		PodRef: podRef(pod), profile: pod.Spec.SchedulerName, node: pod.Spec.NodeName,
+		requests: info.Requests(), terminating: pod.DeletionTimestamp != nil,
+	}
 }

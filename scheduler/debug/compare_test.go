@@ -12,8 +12,9 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// compared is what is found, as lines, and how often time went by for it.
-func (w *testEnv) compareLines(between func(look int)) (lines []string, waits int) {
+// compareLines returns the differences as lines, and how often Compare waited between
+// rounds. between, unless nil, is called each time.
+func (w *testEnv) compareLines(between func(round int)) (lines []string, waits int) {
 	w.t.Helper()
 	c, err := w.Compare(w.t.Context(), w.readAPIServer, func(_ context.Context, d time.Duration) error {
 		waits++
@@ -31,26 +32,26 @@ func (w *testEnv) compareLines(between func(look int)) (lines []string, waits in
 	return lines, waits
 }
 
-// without takes the pod of that name from what the API server has.
+// removePod removes the pod of that name from the API server.
 func (w *testEnv) removePod(name string) {
 	w.pods = slices.DeleteFunc(w.pods, func(pod *v1.Pod) bool { return pod.Name == name })
 }
 
 func TestEveryDifferenceIsFound(t *testing.T) {
-	for sentence, c := range map[string]struct {
-		plant func(w *testEnv)
-		want  []string
+	for name, c := range map[string]struct {
+		change func(w *testEnv)
+		want   []string
 	}{
-		"nothing differs": {func(*testEnv) {}, nil},
-		"a Binding that counted, of which the watch has not told, is no difference": {
+		"no difference": {func(*testEnv) {}, nil},
+		"a Binding that the watch has not delivered is no difference": {
 			func(w *testEnv) { w.removePod("goes"); w.pods = append(w.pods, pod("goes").On("n1").Obj()) }, nil},
-		"a pod that has ended takes no room": {
+		"a terminated pod uses no resources": {
 			func(w *testEnv) {
 				ended := pod("ended").On("n1").Obj()
 				ended.Status.Phase = v1.PodSucceeded
 				w.pods = append(w.pods, ended)
 			}, nil},
-		"a pod that another scheduler serves is in no queue": {
+		"a pod of another scheduler is not queued": {
 			func(w *testEnv) { w.pods = append(w.pods, fixture.Pod("shop/other").SchedulerName("other").Obj()) }, nil},
 		"a pod whose addition was missed": {
 			func(w *testEnv) { w.pods = append(w.pods, pod("new").On("n2").Obj()) }, []string{
@@ -60,17 +61,17 @@ func TestEveryDifferenceIsFound(t *testing.T) {
 			func(w *testEnv) { w.removePod("runs") }, []string{
 				"Node n1 Requested: cpu 500, pods 1 / cpu 1000, pods 2",
 				"Pod shop/runs Extra: not known, or ended / on node n1"}},
-		"a pod that is on another node": {
+		"a pod on another node": {
 			func(w *testEnv) { w.removePod("runs"); w.pods = append(w.pods, pod("runs").On("n2").Obj()) }, []string{
 				"Node n1 Requested: cpu 500, pods 1 / cpu 1000, pods 2",
 				"Node n2 Requested: cpu 500, pods 1 / nothing",
-				"Pod shop/runs Elsewhere: on node n2 / on node n1"}},
-		"a pod that is assumed on another node than it was bound to": {
+				"Pod shop/runs OnAnotherNode: on node n2 / on node n1"}},
+		"a pod that is assumed on another node than it is bound to": {
 			func(w *testEnv) { w.removePod("goes"); w.pods = append(w.pods, pod("goes").On("n2").Obj()) }, []string{
 				"Node n1 Requested: cpu 500, pods 1 / cpu 1000, pods 2",
 				"Node n2 Requested: cpu 500, pods 1 / nothing",
-				"Pod shop/goes Elsewhere: on node n2 / on node n1"}},
-		"a pod that stays assumed and is gone": {
+				"Pod shop/goes OnAnotherNode: on node n2 / on node n1"}},
+		"an assumed pod that was deleted": {
 			func(w *testEnv) { w.removePod("goes") }, []string{
 				"Node n1 Requested: cpu 500, pods 1 / cpu 1000, pods 2",
 				"Pod shop/goes Extra: not known, or ended / on node n1",
@@ -79,70 +80,70 @@ func TestEveryDifferenceIsFound(t *testing.T) {
 			func(w *testEnv) { w.nodes = append(w.nodes, testNode("n3")) }, []string{"Node n3 Missing: known / not known"}},
 		"a node whose deletion was missed": {
 			func(w *testEnv) { w.nodes = w.nodes[:1] }, []string{"Node n2 Extra: not known / known"}},
-		"a node that offers something else": {
+		"a node with other allocatable resources": {
 			func(w *testEnv) { w.nodes[1] = fixture.Node("n2").Capacity("cpu", "2", "pods", "10").Obj() }, []string{
 				"Node n2 Allocatable: cpu 2000, pods 10 / cpu 4000, pods 10"}},
-		"a pod that requests something else": {
+		"a pod with other requests": {
 			func(w *testEnv) {
 				w.removePod("runs")
 				w.pods = append(w.pods, fixture.Pod("shop/runs").SchedulerName("p").Requests("cpu", "1").On("n1").Obj())
 			}, []string{"Node n1 Requested: cpu 1500, pods 2 / cpu 1000, pods 2"}},
-		"a pod that waits and that nobody knows": {
+		"a pending pod that is not queued": {
 			func(w *testEnv) { w.pods = append(w.pods, pod("lost").Obj()) }, []string{
-				"Pod shop/lost NotQueued: not bound, of profile p / in no queue"}},
-		"a pod that waits in the queue and is bound": {
+				"Pod shop/lost NotQueued: pending, of profile p / not queued"}},
+		"a queued pod that is bound": {
 			func(w *testEnv) { w.removePod("waits"); w.pods = append(w.pods, pod("waits").On("n2").Obj()) }, []string{
 				"Node n2 Requested: cpu 500, pods 1 / nothing",
 				"Pod shop/waits Missing: on node n2 / not known",
 				"Pod shop/waits Queued: on node n2 / in the queue, Unschedulable"}},
-		"a pod that waits in the queue and is gone": {
+		"a queued pod that was deleted": {
 			func(w *testEnv) { w.removePod("held") }, []string{
-				"Pod shop/held Queued: not known, or ended / in the queue, Parked"}},
-		"when the loop hangs, what is on nodes is not added up": {
+				"Pod shop/held Queued: not known, or ended / in the queue, Held"}},
+		"nodes are not compared while the loop hangs": {
 			func(w *testEnv) { w.loopHangs = true; w.removePod("runs") }, []string{"Pod shop/runs Extra: not known, or ended / on node n1"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
-			c.plant(w)
+			c.change(w)
 			lines, waits := w.compareLines(nil)
 			if diff := cmp.Diff(c.want, lines); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if want := 0; len(c.want) == 0 && waits != want || len(c.want) > 0 && waits != maxRounds-1 {
-				t.Errorf("looked again %d times", waits)
+				t.Errorf("waited %d times", waits)
 			}
 		})
 	}
 }
 
-// A watch lags, or was ahead: what differs for a moment is no difference.
+// A watch may be behind or ahead: a difference that does not last is none.
 func TestATransientDifferenceIsIgnored(t *testing.T) {
-	for sentence, c := range map[string]struct {
-		plant   func(w *testEnv)
-		between func(w *testEnv, look int)
+	for name, c := range map[string]struct {
+		change  func(w *testEnv)
+		between func(w *testEnv, round int)
 		want    []string
 		reads   int
 	}{
 		"the watch catches up": {
 			func(w *testEnv) { w.pods = append(w.pods, pod("new").On("n2").Obj()) },
-			func(w *testEnv, look int) { w.Cache.SetPod(pod("new").On("n2").Obj()) }, nil, 2},
-		"what differs each time is another thing": {
+			func(w *testEnv, round int) { w.Cache.SetPod(pod("new").On("n2").Obj()) }, nil, 2},
+		"each round has another difference": {
 			func(w *testEnv) { w.pods = append(w.pods, pod("new").On("n2").Obj()) },
-			func(w *testEnv, look int) {
+			func(w *testEnv, round int) {
 				w.Cache.SetPod(pod("new").On("n2").Obj())
 				w.nodes = append(w.nodes, testNode("n3"))
 			}, nil, 2},
-		"one of two stays": {
+		"one of two differences lasts": {
 			func(w *testEnv) {
 				w.pods = append(w.pods, pod("new").On("n2").Obj())
 				w.nodes = append(w.nodes, testNode("n3"))
 			},
-			func(w *testEnv, look int) { w.Cache.SetPod(pod("new").On("n2").Obj()) }, []string{"Node n3 Missing: known / not known"}, 3},
+			func(w *testEnv, round int) { w.Cache.SetPod(pod("new").On("n2").Obj()) }, []string{"Node n3 Missing: known / not known"}, 3},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
-			c.plant(w)
-			lines, _ := w.compareLines(func(look int) { c.between(w, look) })
+			c.change(w)
+			lines, _ := w.compareLines(func(round int) { c.between(w, round) })
 			if diff := cmp.Diff(c.want, lines); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

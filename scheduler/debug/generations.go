@@ -8,42 +8,44 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Generations are what runs of each profile.
+// Generations are the running generations of all profiles.
 type Generations struct {
 	Time     time.Time `json:"time"`
 	Profiles []Profile `json:"profiles"`
 }
 
-// Profile is what runs under one name.
+// Profile is what runs for one profile.
 type Profile struct {
 	Name string `json:"name"`
-	// Generation and Hash name what runs since then; all empty: nothing does.
+	// Generation and Hash identify what runs, Since is when it began; all are empty when
+	// nothing runs.
 	Generation int64     `json:"generation,omitempty"`
 	Hash       string    `json:"hash,omitempty"`
 	Since      time.Time `json:"since,omitzero"`
 	Paused     bool      `json:"paused,omitempty"`
-	// References is how many hold it: what runs itself, the loop, each binding.
+	// References is the number of references: one of the profile itself, one of the loop
+	// and one of each binding cycle.
 	References int `json:"references"`
-	// Old is how many generations before it still have pods on their way.
-	OldGenerations int `json:"old"`
-	// Wanted is the hash of a change that is being made, or waits.
-	PendingHash string `json:"wanted,omitempty"`
-	// LateCalls is how many calls of its plugins have not come back.
-	AbandonedCalls int      `json:"lateCalls"`
-	Degradations   []string `json:"ailments,omitempty"`
-	// Plugins are those that run, by extension point, in order.
+	// OldGenerations is how many earlier generations still have binding cycles.
+	OldGenerations int `json:"oldGenerations"`
+	// PendingHash is the hash of a change that is being built, or waits to be.
+	PendingHash string `json:"pendingHash,omitempty"`
+	// AbandonedCalls is how many calls of plugins timed out and have not returned.
+	AbandonedCalls int      `json:"abandonedCalls"`
+	Degradations   []string `json:"degradations,omitempty"`
+	// Plugins are the enabled plugins by extension point, in order.
 	Plugins map[framework.Point][]string `json:"plugins,omitempty"`
 }
 
-// LookAtGenerations copies what runs, by name.
-func (r Debugger) DumpGenerations() Generations {
-	g := Generations{Time: r.Now(), Profiles: []Profile{}}
-	for _, alive := range r.Profiles.Statuses() {
+// DumpGenerations copies what runs, sorted by profile.
+func (d Debugger) DumpGenerations() Generations {
+	g := Generations{Time: d.Now(), Profiles: []Profile{}}
+	for _, status := range d.Profiles.Statuses() {
 		p := Profile{
-			Name: alive.Name, Since: alive.Since, Paused: alive.Paused, References: alive.References, OldGenerations: alive.OldGenerations,
-			PendingHash: alive.PendingHash, AbandonedCalls: alive.AbandonedCalls, Degradations: alive.Degradations,
+			Name: status.Name, Since: status.Since, Paused: status.Paused, References: status.References, OldGenerations: status.OldGenerations,
+			PendingHash: status.PendingHash, AbandonedCalls: status.AbandonedCalls, Degradations: status.Degradations,
 		}
-		if b := alive.Blueprint; b != nil {
+		if b := status.Blueprint; b != nil {
 			p.Generation, p.Hash, p.Plugins = b.Generation, b.Hash, map[framework.Point][]string{}
 			for point, entries := range b.Chains {
 				for _, entry := range entries {
@@ -56,52 +58,52 @@ func (r Debugger) DumpGenerations() Generations {
 	return g
 }
 
-// Memos are what the loop remembers of verdicts, for each profile.
+// EquivalenceCaches are the sizes and counters of the equivalence caches.
 type EquivalenceCaches struct {
 	Time     time.Time          `json:"time"`
 	Profiles []EquivalenceCache `json:"profiles"`
 }
 
-// Memo is what the loop remembers for one profile.
+// EquivalenceCache is the size and the counters of one profile's equivalence cache.
 type EquivalenceCache struct {
 	Profile string `json:"profile"`
 	Hash    string `json:"hash"`
-	// Kept says that anything is remembered.
-	Enabled bool `json:"kept"`
-	// Classes is of how many kinds of pods, Bytes what that takes about, and Limit
-	// what it may.
+	// Enabled says that the profile has an equivalence cache.
+	Enabled bool `json:"enabled"`
+	// Classes is the number of pod classes, Bytes the approximate memory and Limit its
+	// maximum.
 	Classes int `json:"classes"`
 	Bytes   int `json:"bytes"`
 	Limit   int `json:"limit"`
-	// The rest is cycle.Stats.
-	Cached     uint64 `json:"remembered"`
-	Uncached   uint64 `json:"plain"`
-	Visited    uint64 `json:"met"`
-	Evaluated  uint64 `json:"judged"`
-	Mismatches uint64 `json:"different"`
+	// The counters are those of cycle.Stats.
+	Cached     uint64 `json:"cached"`
+	Uncached   uint64 `json:"uncached"`
+	Visited    uint64 `json:"visited"`
+	Evaluated  uint64 `json:"evaluated"`
+	Mismatches uint64 `json:"mismatches"`
 }
 
 func newEquivalenceCache(profile, hash string, m *cycle.EquivalenceCache) EquivalenceCache {
 	stats := m.Stats()
-	one := EquivalenceCache{
+	e := EquivalenceCache{
 		Profile: profile, Hash: hash, Enabled: m != nil, Cached: stats.Cached, Uncached: stats.Uncached,
 		Visited: stats.Visited, Evaluated: stats.Evaluated, Mismatches: stats.Mismatches,
 	}
-	one.Classes, one.Bytes, one.Limit = m.Size()
-	return one
+	e.Classes, e.Bytes, e.Limit = m.Size()
+	return e
 }
 
-// LookIntoMemos copies how much is remembered. It is the loop's: the error says
-// that the loop was at a pod all the while.
-func (r Debugger) DumpEquivalenceCaches(ctx context.Context) (EquivalenceCaches, error) {
-	m := EquivalenceCaches{Time: r.Now(), Profiles: []EquivalenceCache{}}
+// DumpEquivalenceCaches copies the sizes and counters between two scheduling cycles.
+// It returns an error when the loop did not finish a cycle in time.
+func (d Debugger) DumpEquivalenceCaches(ctx context.Context) (EquivalenceCaches, error) {
+	m := EquivalenceCaches{Time: d.Now(), Profiles: []EquivalenceCache{}}
 	ctx, cancel := context.WithTimeoutCause(ctx, loopTimeout, errLoopBusy)
 	defer cancel()
-	alive := r.Profiles.Statuses()
-	err := r.BetweenCycles(ctx, func() {
-		for _, a := range alive {
-			if a.Generation != nil {
-				m.Profiles = append(m.Profiles, newEquivalenceCache(a.Name, a.Blueprint.Hash, a.Generation.EquivalenceCache()))
+	statuses := d.Profiles.Statuses()
+	err := d.BetweenCycles(ctx, func() {
+		for _, status := range statuses {
+			if status.Generation != nil {
+				m.Profiles = append(m.Profiles, newEquivalenceCache(status.Name, status.Blueprint.Hash, status.Generation.EquivalenceCache()))
 			}
 		}
 	})

@@ -11,45 +11,45 @@ import (
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// Queue is who waits.
+// QueueDump is a copy of the queue.
 type QueueDump struct {
 	Time time.Time `json:"time"`
 	// Places counts the pods by place.
 	Places map[queue.Place]int `json:"places"`
-	// Markers and Events are how much is kept for pods whose next place is not
-	// decided.
+	// Markers is the number of pods in the in-flight log, Events the number of events
+	// recorded for them.
 	Markers int         `json:"markers"`
 	Events  int         `json:"events"`
 	Pods    []QueuedPod `json:"pods"`
 }
 
-// Waiting is a pod in the queue.
+// QueuedPod is a pod in the queue.
 type QueuedPod struct {
 	PodRef
 	Profile string      `json:"profile"`
 	Place   queue.Place `json:"place"`
 	Since   time.Time   `json:"since"`
-	// Until is when its backoff ends, or it is tried again that was set aside.
+	// Until is when its backoff or its quarantine ends.
 	Until    time.Time `json:"until,omitzero"`
 	Attempts int       `json:"attempts"`
 	Priority int32     `json:"priority"`
-	// Held is why the pod is parked, Gate which plugin keeps it out.
+	// Held is the reason of a held pod, Gate the plugin that gates a gated one.
 	Held string `json:"held,omitempty"`
 	Gate string `json:"gate,omitempty"`
-	// Rejectors refused it last, Pending are those that it waits for, and Permit
-	// those of whose Permit it waits for on its way to a node.
+	// Rejectors are the plugins that refused the pod last, Pending those that returned
+	// Pending, and Permit those whose Permit it waits on.
 	Rejectors []string `json:"rejectors,omitempty"`
 	Pending   []string `json:"pending,omitempty"`
 	Permit    []string `json:"permit,omitempty"`
 }
 
-// LookIntoQueue copies who waits, by name.
-func (r Debugger) DumpQueue() QueueDump {
+// DumpQueue copies the queue, sorted by profile and name.
+func (d Debugger) DumpQueue() QueueDump {
 	permits := map[types.UID][]string{}
-	r.WaitingPods.Each(func(p fwk.WaitingPod) { permits[p.GetPod().UID] = p.GetPendingPlugins() })
-	q := QueueDump{Time: r.Now(), Places: map[queue.Place]int{}, Pods: []QueuedPod{}}
-	q.Markers, q.Events = r.Queue.InFlightCounts()
-	for _, e := range r.Queue.Entries() {
+	d.WaitingPods.Each(func(p fwk.WaitingPod) { permits[p.GetPod().UID] = p.GetPendingPlugins() })
+	q := QueueDump{Time: d.Now(), Places: map[queue.Place]int{}, Pods: []QueuedPod{}}
+	q.Markers, q.Events = d.Queue.InFlightCounts()
+	for _, e := range d.Queue.Entries() {
 		q.Places[e.Place]++
 		q.Pods = append(q.Pods, QueuedPod{
 			PodRef:  PodRef{Namespace: e.Namespace, Name: e.Name, UID: e.UID},

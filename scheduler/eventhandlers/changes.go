@@ -10,13 +10,14 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// change is one way in which an object can differ from its older version.
+// propertyChange is one way in which an object can differ from its older version,
+// and the action that plugins register for it.
 type propertyChange[T any] struct {
 	action  fwk.ActionType
 	differs func(oldObj, newObj T) bool
 }
 
-// podDiffs are the changes of a pod that plugins can register for.
+// podProperties are the changes of a pod that plugins can register for.
 // Source: k8s.io/kubernetes/pkg/scheduler/framework, PodSchedulingPropertiesChange.
 var podProperties = []propertyChange[*v1.Pod]{
 	{fwk.UpdatePodLabel, func(a, b *v1.Pod) bool { return !maps.Equal(a.Labels, b.Labels) }},
@@ -25,7 +26,7 @@ var podProperties = []propertyChange[*v1.Pod]{
 	{fwk.UpdatePodSchedulingGatesEliminated, func(a, b *v1.Pod) bool {
 		return len(a.Spec.SchedulingGates) > 0 && len(b.Spec.SchedulingGates) == 0
 	}},
-	// Validation lets tolerations be added only.
+	// The API server allows tolerations only to be added.
 	{fwk.UpdatePodToleration, func(a, b *v1.Pod) bool { return len(a.Spec.Tolerations) != len(b.Spec.Tolerations) }},
 	{fwk.UpdatePodGeneratedResourceClaim, func(a, b *v1.Pod) bool {
 		return !equality.Semantic.DeepEqual(a.Status.ResourceClaimStatuses, b.Status.ResourceClaimStatuses) ||
@@ -33,10 +34,10 @@ var podProperties = []propertyChange[*v1.Pod]{
 	}},
 }
 
-// nodeDiffs are the changes of a node that plugins can register for.
+// nodeProperties are the changes of a node that plugins can register for.
 // Source: k8s.io/kubernetes/pkg/scheduler/framework, NodeSchedulingPropertiesChange.
 var nodeProperties = []propertyChange[*v1.Node]{
-	// A node that becomes unschedulable makes no pod fit.
+	// Only a node that becomes schedulable can make a pod fit.
 	{fwk.UpdateNodeTaint, func(a, b *v1.Node) bool { return a.Spec.Unschedulable && !b.Spec.Unschedulable }},
 	{fwk.UpdateNodeAllocatable, func(a, b *v1.Node) bool {
 		return !equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
@@ -53,8 +54,8 @@ var nodeProperties = []propertyChange[*v1.Node]{
 	}},
 }
 
-// podChanges returns the events that a pod's update amounts to. One that no
-// plugin can name is a plain update.
+// podEvents returns the events for an update of a pod. An update that no plugin
+// can register for is a plain Update.
 func podEvents(oldPod, newPod *v1.Pod, kind fwk.EventResource) []fwk.ClusterEvent {
 	changes := changedProperties(podProperties, kind, oldPod, newPod)
 	if len(changes) == 0 {
@@ -63,23 +64,22 @@ func podEvents(oldPod, newPod *v1.Pod, kind fwk.EventResource) []fwk.ClusterEven
 	return changes
 }
 
-// nodeChanges returns the events that a node's update amounts to; a heartbeat
-// amounts to none.
+// nodeEvents returns the events for an update of a node; none for a heartbeat.
 func nodeEvents(oldNode, newNode *v1.Node) []fwk.ClusterEvent {
 	return changedProperties(nodeProperties, fwk.Node, oldNode, newNode)
 }
 
 func changedProperties[T any](changes []propertyChange[T], kind fwk.EventResource, oldObj, newObj T) []fwk.ClusterEvent {
-	var happened []fwk.ClusterEvent
+	var events []fwk.ClusterEvent
 	for _, c := range changes {
 		if c.differs(oldObj, newObj) {
-			happened = append(happened, fwk.ClusterEvent{Resource: kind, ActionType: c.action})
+			events = append(events, fwk.ClusterEvent{Resource: kind, ActionType: c.action})
 		}
 	}
-	return happened
+	return events
 }
 
-// asksMore says whether a requests more than b of anything.
+// requestsMore reports whether a requests more than b of any resource.
 func requestsMore(a, b *v1.Pod) bool {
 	options := resource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
 	less := resource.PodRequests(b, options)

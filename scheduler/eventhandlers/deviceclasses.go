@@ -13,20 +13,20 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// DeviceClasses knows which extended resources are backed by a DeviceClass:
-// devices that a scheduler allocates, not a number that a node offers. It is safe
-// for concurrent use. A nil *DeviceClasses watches nothing.
+// DeviceClasses knows which extended resources are backed by a DeviceClass: these
+// are devices to allocate and not amounts that a node offers. It is safe for
+// concurrent use. A nil *DeviceClasses watches nothing.
 type DeviceClasses struct {
 	// served says that the API server serves DeviceClasses.
 	served bool
 	mu     sync.Mutex
-	// backing counts the classes by the resource name that they say they back.
+	// backing counts the classes by the extended resource that they back.
 	backing map[string]int
 }
 
-// NewDeviceClasses asks the API server whether it serves DeviceClasses; on one that
-// does not there is nothing to watch. An Intake that has the answer among its Options
-// watches them. The error is the API server's.
+// NewDeviceClasses asks the API server whether it serves DeviceClasses; where it
+// does not, there is nothing to watch. EventHandlers that get the result in their
+// Options watch them. It returns the error of discovery.
 func NewDeviceClasses(server discovery.DiscoveryInterface) (*DeviceClasses, error) {
 	list, err := server.ServerResourcesForGroupVersion(resourcev1.SchemeGroupVersion.String())
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -35,32 +35,32 @@ func NewDeviceClasses(server discovery.DiscoveryInterface) (*DeviceClasses, erro
 	return &DeviceClasses{served: serves(list, "deviceclasses"), backing: map[string]int{}}, nil
 }
 
-// Back says whether a class says that it backs a resource.
+// Backs reports whether a class backs the extended resource.
 func (d *DeviceClasses) Backs(resource string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.backing[resource] > 0
 }
 
-// replace counts the class after instead of before; nil is none. It returns the
-// resources about which Back has another answer now. An update is one step: a resource
-// that both versions back is backed all the time.
+// replace counts class after instead of before; nil is none. It returns the
+// resources for which the result of Backs has changed. An update is one step: a
+// resource that both versions back is backed at any moment.
 func (d *DeviceClasses) replace(before, after *resourcev1.DeviceClass) (changed []string) {
-	was, is := backedBy(before), backedBy(after)
-	if was == is {
+	oldResource, newResource := backedBy(before), backedBy(after)
+	if oldResource == newResource {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if was != "" {
-		if d.backing[was]--; d.backing[was] <= 0 {
-			delete(d.backing, was)
-			changed = append(changed, was)
+	if oldResource != "" {
+		if d.backing[oldResource]--; d.backing[oldResource] <= 0 {
+			delete(d.backing, oldResource)
+			changed = append(changed, oldResource)
 		}
 	}
-	if is != "" {
-		if d.backing[is]++; d.backing[is] == 1 {
-			changed = append(changed, is)
+	if newResource != "" {
+		if d.backing[newResource]++; d.backing[newResource] == 1 {
+			changed = append(changed, newResource)
 		}
 	}
 	return changed
@@ -76,18 +76,19 @@ func backedBy(class *resourcev1.DeviceClass) string {
 
 // +kubebuilder:rbac:groups=resource.k8s.io,resources=deviceclasses,verbs=list;watch
 
-// watchDeviceClasses counts DeviceClasses as they come and go. Pods that request a
-// resource which a class begins or ceases to back are asked about again before the
-// handler returns, so that an Intake that is synced holds every pod that it must.
-func (in *EventHandlers) addDeviceClassHandler(factory informers.SharedInformerFactory) ([]toolscache.InformerSynced, error) {
-	d := in.options.DeviceClasses
+// addDeviceClassHandler counts DeviceClasses as they come and go. When a class
+// begins or ceases to back a resource, the handler reconsiders the pods that request
+// it before it returns: once the handlers are synced, every pod that has to be held
+// is held.
+func (h *EventHandlers) addDeviceClassHandler(factory informers.SharedInformerFactory) ([]toolscache.InformerSynced, error) {
+	d := h.options.DeviceClasses
 	if d == nil || !d.served {
 		return nil, nil
 	}
 	replace := func(before, after *resourcev1.DeviceClass) {
 		for _, resource := range d.replace(before, after) {
-			if in.options.OnDeviceClassChange != nil && !fault.DeviceClassChangeIgnored {
-				in.options.OnDeviceClassChange(in.context(), func(pod *v1.Pod) bool { return requests(pod, v1.ResourceName(resource)) })
+			if h.options.OnDeviceClassChange != nil && !fault.DeviceClassChangeIgnored {
+				h.options.OnDeviceClassChange(h.context(), func(pod *v1.Pod) bool { return requests(pod, v1.ResourceName(resource)) })
 			}
 		}
 	}
@@ -104,7 +105,7 @@ func (in *EventHandlers) addDeviceClassHandler(factory informers.SharedInformerF
 	return []toolscache.InformerSynced{registration.HasSynced}, nil
 }
 
-// requests says whether a container of pod requests a resource.
+// requests reports whether a container of pod requests a resource.
 func requests(pod *v1.Pod, resource v1.ResourceName) bool {
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {

@@ -38,8 +38,8 @@ func classBacking(name, resource string) *resourcev1.DeviceClass {
 	return class
 }
 
-// deviceWorld is an Intake, and a queue that holds the pods that request a resource
-// which DeviceClasses back.
+// deviceEnv are EventHandlers and a queue that holds pods which request a resource that
+// DeviceClasses back.
 type deviceEnv struct {
 	*EventHandlers
 	t       *testing.T
@@ -49,8 +49,8 @@ type deviceEnv struct {
 	synced  func(context.Context) bool
 }
 
-// newDeviceWorld starts an Intake with two pods, of which "wants" requests the resource
-// gpu, on an API server that serves DeviceClasses and has some.
+// newDeviceEnv returns a deviceEnv with two pods, of which "wants" requests the resource
+// gpu, and an API server that serves DeviceClasses and has the given ones.
 func newDeviceEnv(t *testing.T, classes ...runtime.Object) *deviceEnv {
 	w := &deviceEnv{t: t, client: clientServing(map[string]string{deviceGroup: "deviceclasses resourceclaims"}, classes...)}
 	w.queue = queue.New(queue.Options{Clock: clock.RealClock{}})
@@ -90,7 +90,7 @@ func (w *deviceEnv) start() {
 	w.t.Cleanup(stop)
 }
 
-// held says of the two pods which are held.
+// held returns which of the two pods are held.
 func (w *deviceEnv) held() []string {
 	held := sets.New[string]()
 	for pod := range w.queue.HeldPods() {
@@ -99,7 +99,7 @@ func (w *deviceEnv) held() []string {
 	return sets.List(held)
 }
 
-// expectHeld waits until just these pods are held.
+// expectHeld waits until exactly these pods are held.
 func (w *deviceEnv) expectHeld(when string, want ...string) {
 	w.t.Helper()
 	err := wait.PollUntilContextTimeout(w.t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
@@ -110,7 +110,8 @@ func (w *deviceEnv) expectHeld(when string, want ...string) {
 	}
 }
 
-// change lets a client write a DeviceClass; nil after means that it is deleted.
+// writeDeviceClass creates, updates or deletes a DeviceClass; nil after means that it is
+// deleted.
 func (w *deviceEnv) writeDeviceClass(before, after *resourcev1.DeviceClass) {
 	w.t.Helper()
 	classes := w.client.ResourceV1().DeviceClasses()
@@ -130,7 +131,7 @@ func (w *deviceEnv) writeDeviceClass(before, after *resourcev1.DeviceClass) {
 
 func TestPodsThatRequestDevicesAreHeldWhileAClassBacksThem(t *testing.T) {
 	backing, idle := classBacking("gpus", gpu), classBacking("gpus", "")
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		classes       []runtime.Object
 		before, after *resourcev1.DeviceClass
 		// heldAtFirst and held are the pods held before and after the change.
@@ -144,14 +145,14 @@ func TestPodsThatRequestDevicesAreHeldWhileAClassBacksThem(t *testing.T) {
 		"a class ceases to back the resource":        {[]runtime.Object{backing}, backing, idle, []string{"wants"}, nil},
 		"a class backs another resource from now on": {[]runtime.Object{backing}, backing, classBacking("gpus", "example.com/net"), []string{"wants"}, nil},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t, c.classes...)
 			w.start()
 			if !w.synced(t.Context()) {
-				t.Fatal("not everything was heard of")
+				t.Fatal("the handlers are not synced")
 			}
 			if diff := cmp.Diff(append([]string{}, c.heldAtFirst...), w.held()); diff != "" {
-				t.Fatalf("held when the intake is synced (-want +got):\n%s", diff)
+				t.Fatalf("held when the handlers are synced (-want +got):\n%s", diff)
 			}
 			w.writeDeviceClass(c.before, c.after)
 			w.expectHeld("after the change", c.held...)
@@ -159,11 +160,11 @@ func TestPodsThatRequestDevicesAreHeldWhileAClassBacksThem(t *testing.T) {
 	}
 }
 
-// Between two versions of one class there is no moment in which the resource is not
-// backed: a pod that is tried in it would be bound without its devices.
+// Between two versions of one class the resource is backed at any moment. Otherwise a
+// pod that is tried in between would be bound without its devices.
 func TestAnUpdateOfADeviceClassNeverStopsItsBacking(t *testing.T) {
 	backing, other := classBacking("gpus", gpu), classBacking("gpus", "example.com/net")
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		before, after *resourcev1.DeviceClass
 		changed       []string
 	}{
@@ -171,11 +172,11 @@ func TestAnUpdateOfADeviceClassNeverStopsItsBacking(t *testing.T) {
 		"one resource ends and another begins": {backing, other, []string{gpu, "example.com/net"}},
 		"neither version backs any":            {classBacking("gpus", ""), classBacking("gpus", ""), nil},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			d := &DeviceClasses{backing: map[string]int{}}
 			d.replace(nil, c.before)
 			if diff := cmp.Diff(c.changed, d.replace(c.before, c.after)); diff != "" {
-				t.Errorf("resources that are reconsidered (-want +got):\n%s", diff)
+				t.Errorf("changed resources (-want +got):\n%s", diff)
 			}
 			if resource := backedBy(c.after); resource != "" && !d.Backs(resource) {
 				t.Errorf("%s is not backed", resource)
@@ -184,8 +185,7 @@ func TestAnUpdateOfADeviceClassNeverStopsItsBacking(t *testing.T) {
 	}
 }
 
-// A pod that was let through before the classes are known would be bound without its
-// devices.
+// A pod that is tried before the classes are known would be bound without its devices.
 func TestNotSyncedBeforeDeviceClassesAreKnown(t *testing.T) {
 	w := newDeviceEnv(t, classBacking("gpus", gpu))
 	var answers atomic.Bool
@@ -193,26 +193,26 @@ func TestNotSyncedBeforeDeviceClassesAreKnown(t *testing.T) {
 		return !answers.Load(), nil, errors.New("the server is busy")
 	})
 	w.start()
-	while, stop := context.WithTimeout(t.Context(), time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Second)
 	defer stop()
-	if w.synced(while) {
-		t.Error("the intake is synced, and no DeviceClass is known")
+	if w.synced(ctx) {
+		t.Error("the handlers are synced, and no DeviceClass is known")
 	}
 	answers.Store(true)
 	if !w.synced(t.Context()) {
-		t.Fatal("not everything was heard of")
+		t.Fatal("the handlers are not synced")
 	}
 	if diff := cmp.Diff([]string{"wants"}, w.held()); diff != "" {
-		t.Errorf("held when the intake is synced (-want +got):\n%s", diff)
+		t.Errorf("held when the handlers are synced (-want +got):\n%s", diff)
 	}
 }
 
 func TestDeviceClassesAreWatchedWhereTheyAreServed(t *testing.T) {
-	for sentence, kinds := range map[string]map[string]string{
+	for name, kinds := range map[string]map[string]string{
 		"the group is not served": {"v1": "pods"},
 		"the kind is not served":  {deviceGroup: "resourceclaims"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t)
 			w.client = clientServing(kinds)
 			classes, err := NewDeviceClasses(w.client.Discovery())
@@ -222,7 +222,7 @@ func TestDeviceClassesAreWatchedWhereTheyAreServed(t *testing.T) {
 			w.options.DeviceClasses = classes
 			w.start()
 			if !w.synced(t.Context()) {
-				t.Fatal("not everything was heard of")
+				t.Fatal("the handlers are not synced")
 			}
 			for _, action := range w.client.Actions() {
 				if action.GetResource().Resource == "deviceclasses" {

@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,15 +19,16 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// LivePods is the field selector of the pods that are watched.
+// NonTerminatedPods is the field selector of the pods that are watched.
 var NonTerminatedPods = fields.AndSelectors(
 	fields.OneTermNotEqualSelector("status.phase", string(v1.PodSucceeded)),
 	fields.OneTermNotEqualSelector("status.phase", string(v1.PodFailed)),
 ).String()
 
-// NewInformers returns the factory whose informers hold all that is scheduled,
-// once in the process, as trim leaves it. Pods that have ended are left out,
-// since they take no room: one that ends is seen as deleted.
+// NewInformers returns the factory of the informers that the scheduler and its
+// plugins share. Each object passes through trim. Pods that have succeeded or
+// failed are left out, since they use no resources: a pod that terminates is seen
+// as deleted.
 func NewInformers(client clientset.Interface, trim toolscache.TransformFunc) informers.SharedInformerFactory {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim))
 	factory.InformerFor(&v1.Pod{}, func(client clientset.Interface, resync time.Duration) toolscache.SharedIndexInformer {
@@ -34,30 +36,64 @@ func NewInformers(client clientset.Interface, trim toolscache.TransformFunc) inf
 		informer := coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, resync, indexers, func(o *metav1.ListOptions) {
 			o.FieldSelector = NonTerminatedPods
 		})
-		// Refused only once the informer has started, which it has not.
+		// The error can only be that the informer has started, which it has not.
 		_ = informer.SetTransform(trim)
 		return informer
 	})
 	return factory
 }
 
-// Events are those that Register tells of, by their names.
+// EventResources are the resources of the events that Register passes to the queue.
 func EventResources() []fwk.EventResource {
 	events := []fwk.EventResource{
 		fwk.WildCard, fwk.Pod, fwk.AssignedPod, fwk.UnscheduledPod, fwk.TargetPod, framework.TerminatingPod, fwk.Node,
 		framework.Namespace, framework.Service, framework.ReplicationController, framework.ReplicaSet, framework.StatefulSet,
 	}
-	for _, kind := range storageKinds { // nothing happens to one that is not served
+	for _, kind := range storageKinds { // a kind that is not served has no events
 		events = append(events, kind.event)
 	}
 	return events
 }
 
-// Kinds are the kinds that Register listens to beside those of Storage, each as
-// an empty object.
+// Kinds are the kinds that Register watches beside those of Storage, each as an
+// empty object.
 func Kinds() []runtime.Object {
 	return []runtime.Object{
 		&v1.Pod{}, &v1.Node{}, &policyv1.PodDisruptionBudget{}, &v1.Namespace{}, &v1.Service{},
 		&v1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
 	}
+}
+
+// Trim returns a transform that drops fields which no plugin reads, to save memory:
+// managedFields, a third of an object, always; and, unless there are out-of-tree
+// plugins, which may read them, the fields of a pod about how its containers run.
+// The transform must be the same for the life of the process.
+func Trim(outOfTreePlugins bool) toolscache.TransformFunc {
+	return func(obj any) (any, error) {
+		if object, err := meta.Accessor(obj); err == nil {
+			object.SetManagedFields(nil)
+		}
+		if pod, ok := obj.(*v1.Pod); ok && !outOfTreePlugins {
+			trimPod(pod)
+		}
+		return obj, nil
+	}
+}
+
+func trimPod(pod *v1.Pod) {
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			c.Command, c.Args, c.Env, c.EnvFrom, c.Lifecycle = nil, nil, nil, nil, nil
+			c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = nil, nil, nil
+		}
+	}
+	for _, statuses := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			// The resources of a pod that is being resized are computed from these.
+			s := &statuses[i]
+			statuses[i] = v1.ContainerStatus{Name: s.Name, AllocatedResources: s.AllocatedResources, Resources: s.Resources}
+		}
+	}
+	pod.Status.EphemeralContainerStatuses = nil
 }

@@ -12,120 +12,123 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// firstNodes holds the nodes that were there at the start until all of them have
-// come. client-go hands them over in the order of a map, and the order in which
-// nodes come is that in which they are tried: by name, it is the same in every
-// process, and kubectl berth record can know it.
+// initialNodes collects the nodes of the initial list until it is complete, so that
+// they are added to the cache by name. client-go delivers them in the order of a map,
+// and the order in which nodes are added is the order in which they are filtered: by
+// name it is the same in every process, and kubectl berth record can reproduce it.
 type initialNodes struct {
 	mu    sync.Mutex
 	nodes []*v1.Node
-	// begun says that they are being added, and done that they are; added is closed then.
+	// adding says that the nodes are being added, done that they are; added is closed
+	// then.
 	adding, done bool
 	added        chan struct{}
-	// later is what came while they were being added, in its order.
+	// deferred are the events that came while the nodes were being added, in order.
 	deferred []func()
 }
 
-// keep takes a node. It reports false when the nodes are being added already.
-func (f *initialNodes) collect(node *v1.Node) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.adding || fault.NodesUnordered {
+// collect stores a node of the initial list. It returns false when the nodes are
+// being added already, or were.
+func (i *initialNodes) collect(node *v1.Node) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.adding || fault.NodesUnordered {
 		return false
 	}
-	f.nodes = append(f.nodes, node)
+	i.nodes = append(i.nodes, node)
 	return true
 }
 
-// begin returns true to its first caller alone, who adds the nodes.
-func (f *initialNodes) begin() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	first := !f.adding
-	f.adding = true
+// begin returns true to its first caller alone, which has to add the nodes.
+func (i *initialNodes) begin() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	first := !i.adding
+	i.adding = true
 	return first
 }
 
-// putOff has work done by whoever adds the nodes, when they are added. It reports false
-// where nobody does.
-func (f *initialNodes) deferWork(work func()) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.adding && !f.done {
-		f.deferred = append(f.deferred, work)
+// deferWork has the goroutine that adds the nodes call work afterwards. It returns
+// false when no goroutine is adding nodes.
+func (i *initialNodes) deferWork(work func()) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.adding && !i.done {
+		i.deferred = append(i.deferred, work)
 		return true
 	}
 	return false
 }
 
-// rest returns what was put off; nothing when all is done.
-func (f *initialNodes) takeDeferred() []func() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	later := f.deferred
-	f.deferred = nil
-	if f.done = len(later) == 0; f.done {
-		close(f.added)
+// takeDeferred returns the deferred events. Where there are none, it marks the
+// initial nodes as added.
+func (i *initialNodes) takeDeferred() []func() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	deferred := i.deferred
+	i.deferred = nil
+	if i.done = len(deferred) == 0; i.done {
+		close(i.added)
 	}
-	return later
+	return deferred
 }
 
-// afterFirstNodes does what is to be done about a node, after those that were there at
-// the start are added. The informer calls it, in one goroutine.
-func (in *EventHandlers) afterInitialNodes(work func()) {
-	if in.initialNodes.deferWork(work) {
+// afterInitialNodes calls work after the nodes of the initial list were added. The
+// informer calls it in one goroutine.
+func (h *EventHandlers) afterInitialNodes(work func()) {
+	if h.initialNodes.deferWork(work) {
 		return
 	}
-	if in.initialNodes.begin() {
-		in.addInitialNodes()
-	} else if in.initialNodes.deferWork(work) { // somebody began in between
+	if h.initialNodes.begin() {
+		h.addInitialNodes()
+	} else if h.initialNodes.deferWork(work) { // another goroutine began meanwhile
 		return
 	}
 	work()
 }
 
-// addFirstNodes returns when the nodes that were there at the start are added.
-func (in *EventHandlers) ensureInitialNodes() {
-	if in.initialNodes.begin() {
-		in.addInitialNodes()
+// ensureInitialNodes returns when the nodes of the initial list are added.
+func (h *EventHandlers) ensureInitialNodes() {
+	if h.initialNodes.begin() {
+		h.addInitialNodes()
 		return
 	}
-	_ = in.options.Wait(context.Background(), in.initialNodes.added) // which has no other end
+	_ = h.options.Wait(context.Background(), h.initialNodes.added) // never fails without a deadline
 }
 
-// addFirst adds the nodes that were there at the start, by name, and then what came
-// meanwhile. No lock is held: what a node wakes may wait for others.
-func (in *EventHandlers) addInitialNodes() {
-	slices.SortFunc(in.initialNodes.nodes, func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
-	for _, node := range in.initialNodes.nodes {
-		in.nodeAdded(node)
+// addInitialNodes adds the nodes of the initial list by name, and then calls the
+// deferred events. It holds no lock, since requeueing may wait for other goroutines.
+func (h *EventHandlers) addInitialNodes() {
+	slices.SortFunc(h.initialNodes.nodes, func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	for _, node := range h.initialNodes.nodes {
+		h.nodeAdded(node)
 	}
-	in.initialNodes.nodes = nil
-	for later := in.initialNodes.takeDeferred(); len(later) > 0; later = in.initialNodes.takeDeferred() {
-		for _, work := range later {
+	h.initialNodes.nodes = nil
+	for deferred := h.initialNodes.takeDeferred(); len(deferred) > 0; deferred = h.initialNodes.takeDeferred() {
+		for _, work := range deferred {
 			work()
 		}
 	}
 }
 
-func (in *EventHandlers) nodeAdded(node *v1.Node) {
-	defer in.observeHandling(in.now(), nodeObservers.added)
-	in.options.Cache.SetNode(node)
-	in.options.Queue.Event(in.context(), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, node, nil)
+func (h *EventHandlers) nodeAdded(node *v1.Node) {
+	defer h.observeHandling(h.now(), nodeObservers.added)
+	h.options.Cache.SetNode(node)
+	h.options.Queue.Event(h.context(), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, node, nil)
 }
 
-func (in *EventHandlers) nodeUpdated(oldNode, newNode *v1.Node) {
-	defer in.observeHandling(in.now(), nodeObservers.updated)
-	in.options.Cache.SetNode(newNode)
-	ctx := in.context()
+func (h *EventHandlers) nodeUpdated(oldNode, newNode *v1.Node) {
+	defer h.observeHandling(h.now(), nodeObservers.updated)
+	h.options.Cache.SetNode(newNode)
+	ctx := h.context()
 	for _, change := range nodeEvents(oldNode, newNode) {
-		in.options.Queue.Event(ctx, change, oldNode, newNode, nil)
+		h.options.Queue.Event(ctx, change, oldNode, newNode, nil)
 	}
 }
 
-func (in *EventHandlers) nodeDeleted(node *v1.Node) {
-	defer in.observeHandling(in.now(), nodeObservers.deleted)
-	// A pod that is woken must not find the node there still.
-	in.options.Cache.RemoveNode(node)
-	in.options.Queue.Event(in.context(), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, node, nil, nil)
+func (h *EventHandlers) nodeDeleted(node *v1.Node) {
+	defer h.observeHandling(h.now(), nodeObservers.deleted)
+	// A pod that the event wakes must not be tried on the deleted node.
+	h.options.Cache.RemoveNode(node)
+	h.options.Queue.Event(h.context(), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, node, nil, nil)
 }

@@ -19,10 +19,10 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces;services;replicationcontrollers,verbs=list;watch
 // +kubebuilder:rbac:groups=apps,resources=replicasets;statefulsets,verbs=list;watch
 
-// watchOthers listens to what plugins read through listers and can wait for:
-// which namespaces there are, and who says which pods belong together. No
-// decision is made before all of it is known.
-func (in *EventHandlers) addOtherHandlers(factory informers.SharedInformerFactory) ([]toolscache.InformerSynced, error) {
+// addOtherHandlers adds handlers for what plugins read through listers and register
+// events for: namespaces, and the objects that select groups of pods. The handlers
+// are synced before the first scheduling cycle.
+func (h *EventHandlers) addOtherHandlers(factory informers.SharedInformerFactory) ([]toolscache.InformerSynced, error) {
 	core, apps := factory.Core().V1(), factory.Apps().V1()
 	var synced []toolscache.InformerSynced
 	var errs []error
@@ -33,57 +33,57 @@ func (in *EventHandlers) addOtherHandlers(factory informers.SharedInformerFactor
 		}
 		synced = append(synced, registration.HasSynced)
 	}
-	add(addHandler(in, core.Namespaces().Informer(), framework.Namespace, framework.NamespaceLabels,
+	add(addHandler(h, core.Namespaces().Informer(), framework.Namespace, framework.NamespaceLabels,
 		func(a, b *v1.Namespace) bool { return !maps.Equal(a.Labels, b.Labels) }))
-	if in.options.OnNamespaceLabels != nil {
-		add(core.Namespaces().Informer().AddEventHandler(in.namespaceHandler()))
+	if h.options.OnNamespaceLabels != nil {
+		add(core.Namespaces().Informer().AddEventHandler(h.namespaceHandler()))
 	}
-	add(addHandler(in, core.Services().Informer(), framework.Service, framework.PodOwners,
+	add(addHandler(h, core.Services().Informer(), framework.Service, framework.PodOwners,
 		func(a, b *v1.Service) bool { return !maps.Equal(a.Spec.Selector, b.Spec.Selector) }))
-	add(addHandler(in, core.ReplicationControllers().Informer(), framework.ReplicationController, framework.PodOwners,
+	add(addHandler(h, core.ReplicationControllers().Informer(), framework.ReplicationController, framework.PodOwners,
 		func(a, b *v1.ReplicationController) bool { return !maps.Equal(a.Spec.Selector, b.Spec.Selector) }))
-	add(addHandler(in, apps.ReplicaSets().Informer(), framework.ReplicaSet, framework.PodOwners,
+	add(addHandler(h, apps.ReplicaSets().Informer(), framework.ReplicaSet, framework.PodOwners,
 		func(a, b *appsv1.ReplicaSet) bool {
 			return !equality.Semantic.DeepEqual(a.Spec.Selector, b.Spec.Selector)
 		}))
-	add(addHandler(in, apps.StatefulSets().Informer(), framework.StatefulSet, framework.PodOwners,
+	add(addHandler(h, apps.StatefulSets().Informer(), framework.StatefulSet, framework.PodOwners,
 		func(a, b *appsv1.StatefulSet) bool {
 			return !equality.Semantic.DeepEqual(a.Spec.Selector, b.Spec.Selector)
 		}))
 	return synced, errors.Join(errs...)
 }
 
-// watch tells the cache and the queue of objects that come and go, and of
-// updates in which they differ; the many others, such as those of a status,
-// wake nobody.
+// addHandler passes additions and deletions to the cache and the queue, and updates
+// for which differ returns true. The many other updates, such as those of a status,
+// wake no pod.
 func addHandler[T any](
-	in *EventHandlers, informer toolscache.SharedIndexInformer, kind fwk.EventResource, facet framework.Facets, differ func(before, after T) bool,
+	h *EventHandlers, informer toolscache.SharedIndexInformer, kind fwk.EventResource, facet framework.Facets, differ func(before, after T) bool,
 ) (toolscache.ResourceEventHandlerRegistration, error) {
 	observers := newHandlingObservers(kind)
-	tell := func(action fwk.ActionType, observer prometheus.Observer, before, after any) {
-		defer in.observeHandling(in.now(), observer)
-		in.options.Cache.MarkChanged(facet)
-		in.options.Queue.Event(in.context(), fwk.ClusterEvent{Resource: kind, ActionType: action}, before, after, nil)
+	handle := func(action fwk.ActionType, observer prometheus.Observer, before, after any) {
+		defer h.observeHandling(h.now(), observer)
+		h.options.Cache.MarkChanged(facet)
+		h.options.Queue.Event(h.context(), fwk.ClusterEvent{Resource: kind, ActionType: action}, before, after, nil)
 	}
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { tell(fwk.Add, observers.added, nil, obj) },
+		AddFunc: func(obj any) { handle(fwk.Add, observers.added, nil, obj) },
 		UpdateFunc: func(oldObj, newObj any) {
 			if differ(oldObj.(T), newObj.(T)) {
-				tell(fwk.Update, observers.updated, oldObj, newObj)
+				handle(fwk.Update, observers.updated, oldObj, newObj)
 			}
 		},
-		DeleteFunc: func(obj any) { handleDeleted(obj, func(known T) { tell(fwk.Delete, observers.deleted, known, nil) }) },
+		DeleteFunc: func(obj any) { handleDeleted(obj, func(known T) { handle(fwk.Delete, observers.deleted, known, nil) }) },
 	})
 }
 
-// Elsewhere tells the queue of what happened to a resource that is watched for
-// plugins alone. No decision of the house depends on it.
-func (in *EventHandlers) PluginResourceEvent(happened fwk.ClusterEvent, before, after any) {
-	in.options.Queue.Event(in.context(), happened, before, after, nil)
+// PluginResourceEvent passes an event of a resource that is watched only for
+// plugins to the queue. The cache does not hold such resources.
+func (h *EventHandlers) PluginResourceEvent(happened fwk.ClusterEvent, before, after any) {
+	h.options.Queue.Event(h.context(), happened, before, after, nil)
 }
 
-// namespaces tells whose pods profiles may take.
-func (in *EventHandlers) namespaceHandler() toolscache.ResourceEventHandler {
+// namespaceHandler calls OnNamespaceLabels.
+func (h *EventHandlers) namespaceHandler() toolscache.ResourceEventHandler {
 	labelsOf := func(namespace *v1.Namespace) labels.Set {
 		if namespace.Labels == nil {
 			return labels.Set{}
@@ -92,17 +92,17 @@ func (in *EventHandlers) namespaceHandler() toolscache.ResourceEventHandler {
 	}
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
-			is := obj.(*v1.Namespace)
-			in.options.OnNamespaceLabels(is.Name, nil, labelsOf(is))
+			namespace := obj.(*v1.Namespace)
+			h.options.OnNamespaceLabels(namespace.Name, nil, labelsOf(namespace))
 		},
 		UpdateFunc: func(oldObj, newObj any) {
-			was, is := oldObj.(*v1.Namespace), newObj.(*v1.Namespace)
-			if !maps.Equal(was.Labels, is.Labels) {
-				in.options.OnNamespaceLabels(is.Name, labelsOf(was), labelsOf(is))
+			before, after := oldObj.(*v1.Namespace), newObj.(*v1.Namespace)
+			if !maps.Equal(before.Labels, after.Labels) {
+				h.options.OnNamespaceLabels(after.Name, labelsOf(before), labelsOf(after))
 			}
 		},
 		DeleteFunc: func(obj any) {
-			handleDeleted(obj, func(was *v1.Namespace) { in.options.OnNamespaceLabels(was.Name, labelsOf(was), nil) })
+			handleDeleted(obj, func(namespace *v1.Namespace) { h.options.OnNamespaceLabels(namespace.Name, labelsOf(namespace), nil) })
 		},
 	}
 }

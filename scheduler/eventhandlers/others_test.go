@@ -25,13 +25,13 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// heard is what a plugin's hint was told, oldest first.
+// hintRecorder records the events that a plugin's hint gets, oldest first.
 type hintRecorder struct {
 	mu     sync.Mutex
 	events []string
 }
 
-// hint notes an event and wakes nobody.
+// hint records an event and returns QueueSkip.
 func (h *hintRecorder) hint(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,8 +52,8 @@ func (h *hintRecorder) recorded() []string {
 	return slices.Clone(h.events)
 }
 
-// listening returns a queue with one pod, refused by a plugin that listens to
-// one resource, and what the plugin hears.
+// queueWithHint returns a queue with one pod, refused by a plugin that registered for
+// one resource, and the recorder of the plugin's events.
 func queueWithHint(t *testing.T, resource fwk.EventResource) (*queue.Queue, *hintRecorder) {
 	t.Helper()
 	q, h := queue.New(queue.Options{Clock: clock.RealClock{}}), &hintRecorder{}
@@ -67,49 +67,49 @@ func queueWithHint(t *testing.T, resource fwk.EventResource) (*queue.Queue, *hin
 	q.Add(t.Context(), fixture.Pod("new").SchedulerName("p").Obj())
 	attempt := q.TryPop()
 	if attempt == nil {
-		t.Fatal("the pod cannot be tried")
+		t.Fatal("the pod was not popped")
 	}
 	attempt.Refused(t.Context(), sets.New("Picky"), nil)
 	return q, h
 }
 
 func TestEventsOfOtherResources(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		resource fwk.EventResource
-		// idle is the object after a change that concerns nobody, moved after
-		// one that does.
-		object, idle, moved runtime.Object
+		// irrelevant is the object after an update that is no event, relevant after
+		// one that is.
+		object, irrelevant, relevant runtime.Object
 	}{
-		"the labels of a namespace": {
+		"labels of a Namespace": {
 			resource: framework.Namespace, object: fixture.Namespace("shop").Obj(),
-			idle: annotated(fixture.Namespace("shop").Obj()), moved: fixture.Namespace("shop").Label("team", "x").Obj(),
+			irrelevant: annotated(fixture.Namespace("shop").Obj()), relevant: fixture.Namespace("shop").Label("team", "x").Obj(),
 		},
-		"the selector of a service": {
+		"selector of a Service": {
 			resource: framework.Service, object: fixture.Service("web", "app", "web"),
-			idle: annotated(fixture.Service("web", "app", "web")), moved: fixture.Service("web", "app", "db"),
+			irrelevant: annotated(fixture.Service("web", "app", "web")), relevant: fixture.Service("web", "app", "db"),
 		},
-		"the selector of a replication controller": {
+		"selector of a ReplicationController": {
 			resource: framework.ReplicationController, object: fixture.ReplicationController("web", "app", "web"),
-			idle: annotated(fixture.ReplicationController("web", "app", "web")), moved: fixture.ReplicationController("web", "app", "db"),
+			irrelevant: annotated(fixture.ReplicationController("web", "app", "web")), relevant: fixture.ReplicationController("web", "app", "db"),
 		},
-		"the selector of a replica set": {
+		"selector of a ReplicaSet": {
 			resource: framework.ReplicaSet, object: fixture.ReplicaSet("web", "app", "web"),
-			idle: annotated(fixture.ReplicaSet("web", "app", "web")), moved: fixture.ReplicaSet("web", "app", "db"),
+			irrelevant: annotated(fixture.ReplicaSet("web", "app", "web")), relevant: fixture.ReplicaSet("web", "app", "db"),
 		},
-		"the selector of a stateful set": {
+		"selector of a StatefulSet": {
 			resource: framework.StatefulSet, object: fixture.StatefulSet("web", "app", "web"),
-			idle: annotated(fixture.StatefulSet("web", "app", "web")), moved: fixture.StatefulSet("web", "app", "db"),
+			irrelevant: annotated(fixture.StatefulSet("web", "app", "web")), relevant: fixture.StatefulSet("web", "app", "db"),
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(c.object)
-			q, h := queueWithHint(t, c.resource)
-			in := New(Options{
+			q, recorder := queueWithHint(t, c.resource)
+			handlers := New(Options{
 				Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}),
 				OnUnscheduledPodUpdate: func(*v1.Pod) {}, OnPodGone: func(*v1.Pod) {}, Log: klog.Background(),
 			})
 			factory := NewInformers(client, Trim(false))
-			synced, err := in.Register(factory)
+			synced, err := handlers.Register(factory)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,25 +118,25 @@ func TestEventsOfOtherResources(t *testing.T) {
 			defer factory.Shutdown()
 			defer stop()
 			if !synced(ctx) {
-				t.Fatal("not everything was heard of")
+				t.Fatal("the handlers are not synced")
 			}
-			if diff := cmp.Diff([]string{"added"}, h.recorded()); diff != "" {
-				t.Fatalf("after the start (-want +heard):\n%s", diff)
+			if diff := cmp.Diff([]string{"added"}, recorder.recorded()); diff != "" {
+				t.Fatalf("events after the sync (-want +got):\n%s", diff)
 			}
-			update(t, client, c.idle)
-			update(t, client, c.moved)
+			update(t, client, c.irrelevant)
+			update(t, client, c.relevant)
 			remove(t, client, c.object)
 			want := []string{"added", "updated", "deleted"}
 			err = wait.PollUntilContextTimeout(ctx, time.Millisecond, 10*time.Second, true,
-				func(context.Context) (bool, error) { return slices.Contains(h.recorded(), "deleted"), nil })
-			if diff := cmp.Diff(want, h.recorded()); diff != "" || err != nil {
-				t.Errorf("in the end: %v (-want +heard):\n%s", err, diff)
+				func(context.Context) (bool, error) { return slices.Contains(recorder.recorded(), "deleted"), nil })
+			if diff := cmp.Diff(want, recorder.recorded()); diff != "" || err != nil {
+				t.Errorf("events in the end: %v (-want +got):\n%s", err, diff)
 			}
 		})
 	}
 }
 
-// annotated changes what nothing in scheduling looks at.
+// annotated sets an annotation, which scheduling does not read.
 func annotated[T metav1.Object](object T) T {
 	object.SetAnnotations(map[string]string{"note": "new"})
 	return object

@@ -23,195 +23,196 @@ func assigned(pod *v1.Pod) bool { return pod.Spec.NodeName != "" }
 
 func terminating(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil && !fault.DoomedPromised }
 
-func (in *EventHandlers) podAdded(pod *v1.Pod) {
-	defer in.observeHandling(in.now(), observersFor(pod).added)
-	ctx := in.context()
+func (h *EventHandlers) podAdded(pod *v1.Pod) {
+	defer h.observeHandling(h.now(), observersFor(pod).added)
+	ctx := h.context()
 	if assigned(pod) {
-		in.podAssigned(ctx, pod)
+		h.podAssigned(ctx, pod)
 		return
 	}
-	in.AddUnscheduledPod(ctx, pod)
+	h.AddUnscheduledPod(ctx, pod)
 }
 
-// Waits takes a pod that has no node yet.
-func (in *EventHandlers) AddUnscheduledPod(ctx context.Context, pod *v1.Pod) {
-	if _, assumed := in.options.Cache.AssumedNode(pod.UID); assumed {
+// AddUnscheduledPod adds a pod that has no node to the queue, and its nomination to
+// the cache. A pod that is assumed already is ignored.
+func (h *EventHandlers) AddUnscheduledPod(ctx context.Context, pod *v1.Pod) {
+	if _, assumed := h.options.Cache.AssumedNode(pod.UID); assumed {
 		return
 	}
-	in.options.Queue.Add(ctx, pod)
-	in.addNominationIfServed(pod)
+	h.options.Queue.Add(ctx, pod)
+	h.addNominationIfServed(pod)
 }
 
-// WaitsNot takes back that a pod waits.
-func (in *EventHandlers) RemoveUnscheduledPod(pod *v1.Pod) {
-	in.options.Queue.Delete(pod.UID)
-	in.options.Cache.DeleteNominatedPodIfExists(pod)
+// RemoveUnscheduledPod undoes AddUnscheduledPod.
+func (h *EventHandlers) RemoveUnscheduledPod(pod *v1.Pod) {
+	h.options.Queue.Delete(pod.UID)
+	h.options.Cache.DeleteNominatedPodIfExists(pod)
 }
 
-// nominated keeps the promise of room that a waiting pod's status holds.
-func (in *EventHandlers) addNominationIfServed(pod *v1.Pod) {
-	if in.options.Queue.Serves(pod.Spec.SchedulerName) {
-		in.AddNomination(pod)
+// addNominationIfServed is AddNomination for a pod whose profile is served.
+func (h *EventHandlers) addNominationIfServed(pod *v1.Pod) {
+	if h.options.Queue.Serves(pod.Spec.SchedulerName) {
+		h.AddNomination(pod)
 	}
 }
 
-// Promised keeps the promise of room that the status of a pod holds whose
-// profile is served, or about to be.
-func (in *EventHandlers) AddNomination(pod *v1.Pod) {
+// AddNomination adds the nomination in the status of a pod, if there is one, to the
+// cache. The pod's profile must be served, or about to be.
+func (h *EventHandlers) AddNomination(pod *v1.Pod) {
 	if pod.Status.NominatedNodeName == "" {
 		return
 	}
 	if info, _ := framework.NewPodInfo(pod); info != nil {
-		in.options.Cache.AddNominatedPod(in.options.Log, info, nil)
+		h.options.Cache.AddNominatedPod(h.options.Log, info, nil)
 	}
 }
 
-// confirmed takes a pod that the API server holds as assigned.
-func (in *EventHandlers) podAssigned(ctx context.Context, pod *v1.Pod) {
-	in.options.Cache.SetPod(pod)
-	in.options.Cache.DeleteNominatedPodIfExists(pod)
-	in.options.Queue.Delete(pod.UID)
-	in.options.OnPodGone(pod)
-	in.options.Queue.Event(ctx, assignedPodAdd, nil, pod, nil)
+// podAssigned handles a pod that has a node in the API server.
+func (h *EventHandlers) podAssigned(ctx context.Context, pod *v1.Pod) {
+	h.options.Cache.SetPod(pod)
+	h.options.Cache.DeleteNominatedPodIfExists(pod)
+	h.options.Queue.Delete(pod.UID)
+	h.options.OnPodGone(pod)
+	h.options.Queue.Event(ctx, assignedPodAdd, nil, pod, nil)
 }
 
-func (in *EventHandlers) podUpdated(oldPod, newPod *v1.Pod) {
-	defer in.observeHandling(in.now(), observersFor(oldPod).updated)
-	ctx := in.context()
+func (h *EventHandlers) podUpdated(oldPod, newPod *v1.Pod) {
+	defer h.observeHandling(h.now(), observersFor(oldPod).updated)
+	ctx := h.context()
 	switch {
 	case oldPod.UID != newPod.UID:
-		// The deletion in between was not seen.
-		in.podDeleted(oldPod)
-		in.podAdded(newPod)
+		// The watch missed the deletion.
+		h.podDeleted(oldPod)
+		h.podAdded(newPod)
 	case assigned(oldPod):
-		in.options.Cache.SetPod(newPod)
+		h.options.Cache.SetPod(newPod)
 		for _, change := range podEvents(oldPod, newPod, fwk.AssignedPod) {
-			in.options.Queue.Event(ctx, change, oldPod, newPod, nil)
+			h.options.Queue.Event(ctx, change, oldPod, newPod, nil)
 		}
 		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
-			in.options.Queue.Event(ctx, podTerminating, oldPod, newPod, nil)
+			h.options.Queue.Event(ctx, podTerminating, oldPod, newPod, nil)
 		}
 	case assigned(newPod):
-		had := in.nominatedNodes(oldPod)
-		in.podAssigned(ctx, newPod)
-		in.nominationsFreed(ctx, oldPod, had, newPod.Spec.NodeName)
+		nominated := h.nominatedNodes(oldPod)
+		h.podAssigned(ctx, newPod)
+		h.nominationsFreed(ctx, oldPod, nominated, newPod.Spec.NodeName)
 	case oldPod.ResourceVersion != newPod.ResourceVersion:
-		in.options.OnUnscheduledPodUpdate(newPod)
-		in.UpdateUnscheduledPod(ctx, oldPod, newPod)
+		h.options.OnUnscheduledPodUpdate(newPod)
+		h.UpdateUnscheduledPod(ctx, oldPod, newPod)
 	}
 }
 
-// WaitsAs takes a newer version of a pod that has no node yet.
-func (in *EventHandlers) UpdateUnscheduledPod(ctx context.Context, oldPod, newPod *v1.Pod) {
+// UpdateUnscheduledPod handles a newer version of a pod that has no node.
+func (h *EventHandlers) UpdateUnscheduledPod(ctx context.Context, oldPod, newPod *v1.Pod) {
 	changes := podEvents(oldPod, newPod, fwk.TargetPod)
-	if _, assumed := in.options.Cache.AssumedNode(newPod.UID); assumed {
-		// Should the pod come back, it comes back as it is now.
+	if _, assumed := h.options.Cache.AssumedNode(newPod.UID); assumed {
+		// If the binding fails, the pod is requeued in its newest version.
 		if !fault.ComesBackAsItWas {
-			in.options.Queue.UpdateKnown(ctx, oldPod, newPod, changes...)
+			h.options.Queue.UpdateKnown(ctx, oldPod, newPod, changes...)
 		}
-		// On its way to a node it is told to stop only when it is deleted.
+		// The binding cycle goes on unless the pod is being deleted.
 		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
-			in.RejectWaitingPod(newPod)
+			h.RejectWaitingPod(newPod)
 		}
 		return
 	}
-	in.options.Queue.Update(ctx, oldPod, newPod, changes...)
-	had := in.nominatedNodes(oldPod)
-	if info, _ := framework.NewPodInfo(newPod); info != nil && in.options.Queue.Serves(newPod.Spec.SchedulerName) {
-		in.options.Cache.UpdateNominatedPod(in.options.Log, oldPod, info)
+	h.options.Queue.Update(ctx, oldPod, newPod, changes...)
+	nominated := h.nominatedNodes(oldPod)
+	if info, _ := framework.NewPodInfo(newPod); info != nil && h.options.Queue.Serves(newPod.Spec.SchedulerName) {
+		h.options.Cache.UpdateNominatedPod(h.options.Log, oldPod, info)
 	} else if (terminating(newPod) || oldPod.Status.NominatedNodeName != newPod.Status.NominatedNodeName) && !fault.PromiseOutlivesProfile {
-		// A promise outlives its profile, but not what its pod's status says.
-		in.options.Cache.DeleteNominatedPodIfExists(newPod)
+		// A nomination outlives its profile, but not the pod's status.
+		h.options.Cache.DeleteNominatedPodIfExists(newPod)
 	}
-	keeps := cmp.Or(in.options.Cache.NominatedNode(newPod.UID), newPod.Status.NominatedNodeName)
+	kept := cmp.Or(h.options.Cache.NominatedNode(newPod.UID), newPod.Status.NominatedNodeName)
 	if terminating(newPod) {
-		keeps = "" // whatever its status says: it will never take its room
+		kept = "" // whatever its status says: it will not use the node
 	}
-	if len(had) > 0 && !in.nominationsFreed(ctx, oldPod, had, keeps) {
-		in.nominatedPodUpdated(ctx, oldPod, newPod)
+	if len(nominated) > 0 && !h.nominationsFreed(ctx, oldPod, nominated, kept) {
+		h.nominatedPodUpdated(ctx, oldPod, newPod)
 	}
 }
 
-// promises are the nodes where room is or was kept for a pod that waits: it may
-// be kept before the pod's status says so, and be free before it says no more.
-func (in *EventHandlers) nominatedNodes(pod *v1.Pod) []string {
-	kept, told := in.options.Cache.NominatedNode(pod.UID), pod.Status.NominatedNodeName
-	if kept == told {
-		told = ""
+// nominatedNodes returns the nodes on which resources are reserved for a pending
+// pod, or were until now: the cache may know a nomination before the pod's status
+// shows it, and drop it before the status does.
+func (h *EventHandlers) nominatedNodes(pod *v1.Pod) []string {
+	inCache, inStatus := h.options.Cache.NominatedNode(pod.UID), pod.Status.NominatedNodeName
+	if inCache == inStatus {
+		inStatus = ""
 	}
-	if fault.SilentPromiseEnds && kept != pod.Status.NominatedNodeName {
-		kept = ""
+	if fault.SilentPromiseEnds && inCache != pod.Status.NominatedNodeName {
+		inCache = ""
 	}
-	return slices.DeleteFunc([]string{kept, told}, func(node string) bool { return node == "" })
+	return slices.DeleteFunc([]string{inCache, inStatus}, func(node string) bool { return node == "" })
 }
 
-// returned tells of the room that was kept for a pod and is not any more. It
-// reports whether there was any.
-func (in *EventHandlers) nominationsFreed(ctx context.Context, pod *v1.Pod, had []string, keeps string) bool {
-	any := false
-	for _, node := range had {
-		if node != keeps {
-			any = true
-			in.NominationFreed(ctx, pod, node)
+// nominationsFreed calls NominationFreed for the nodes that a pod was nominated to,
+// except the one in kept. It reports whether there were any.
+func (h *EventHandlers) nominationsFreed(ctx context.Context, pod *v1.Pod, nominated []string, kept string) bool {
+	found := false
+	for _, node := range nominated {
+		if node != kept {
+			found = true
+			h.NominationFreed(ctx, pod, node)
 		}
 	}
-	return any
+	return found
 }
 
-func (in *EventHandlers) podDeleted(pod *v1.Pod) {
-	defer in.observeHandling(in.now(), observersFor(pod).deleted)
-	ctx := in.context()
-	had := in.nominatedNodes(pod)
-	// First it is gone, then it stops waiting: who comes to Permit now looks
-	// whether it is gone.
-	in.options.Queue.Delete(pod.UID)
-	in.RejectWaitingPod(pod)
-	in.options.Cache.DeleteNominatedPodIfExists(pod)
-	in.options.OnPodGone(pod)
-	// A pod that was only assumed leaves room as well. The last that was heard
-	// of it may be that it has no node, and nobody would take that for news.
-	left := pod
-	if placed := in.options.Cache.Pod(pod.UID); placed != nil && !assigned(pod) && !fault.NowhereDeleted {
-		left = placed
+func (h *EventHandlers) podDeleted(pod *v1.Pod) {
+	defer h.observeHandling(h.now(), observersFor(pod).deleted)
+	ctx := h.context()
+	nominated := h.nominatedNodes(pod)
+	// The order matters: the pod is removed from the queue before its wait is
+	// rejected, because a pod that reaches Permit now checks the queue.
+	h.options.Queue.Delete(pod.UID)
+	h.RejectWaitingPod(pod)
+	h.options.Cache.DeleteNominatedPodIfExists(pod)
+	h.options.OnPodGone(pod)
+	// A pod that was only assumed frees resources, too. Its last known version may
+	// have no node, which no hint would take for freed resources.
+	freed := pod
+	if placed := h.options.Cache.Pod(pod.UID); placed != nil && !assigned(pod) && !fault.NowhereDeleted {
+		freed = placed
 	}
-	if in.options.Cache.RemovePod(pod) || assigned(pod) {
-		in.options.Queue.Event(ctx, assignedPodDelete, left, nil, nil)
+	if h.options.Cache.RemovePod(pod) || assigned(pod) {
+		h.options.Queue.Event(ctx, assignedPodDelete, freed, nil, nil)
 	} else {
-		in.nominationsFreed(ctx, pod, had, "")
+		h.nominationsFreed(ctx, pod, nominated, "")
 	}
 }
 
-// RoomReturned wakes pods that may take the room on node that was promised to
-// pod: those of no higher priority, since the others could always have had it,
-// as could the pod itself.
-func (in *EventHandlers) NominationFreed(ctx context.Context, pod *v1.Pod, node string) {
+// NominationFreed wakes the pods that may use the resources on node that were
+// nominated to pod. These are pods of no higher priority: nominations do not block
+// the others, nor the pod itself.
+func (h *EventHandlers) NominationFreed(ctx context.Context, pod *v1.Pod, node string) {
 	if pod.Status.NominatedNodeName != node {
-		// Hints pass over a pod that never had room.
-		told := *pod
-		told.Status.NominatedNodeName = node
-		pod = &told
+		// Hints ignore the deletion of a pod that has no node.
+		nominated := *pod
+		nominated.Status.NominatedNodeName = node
+		pod = &nominated
 	}
 	priority := corev1.PodPriority(pod)
-	in.options.Queue.Event(ctx, assignedPodDelete, pod, nil, func(other *v1.Pod) bool {
+	h.options.Queue.Event(ctx, assignedPodDelete, pod, nil, func(other *v1.Pod) bool {
 		return other.UID != pod.UID && corev1.PodPriority(other) <= priority
 	})
 }
 
-// promiseChanged wakes pods to which it matters what a pod is like that room is
-// promised to: those of no higher priority, but not the pod itself.
-func (in *EventHandlers) nominatedPodUpdated(ctx context.Context, oldPod, newPod *v1.Pod) {
+// nominatedPodUpdated wakes the pods for which a change of a nominated pod matters:
+// those of no higher priority, without the pod itself.
+func (h *EventHandlers) nominatedPodUpdated(ctx context.Context, oldPod, newPod *v1.Pod) {
 	priority := corev1.PodPriority(newPod)
 	for _, change := range podEvents(oldPod, newPod, fwk.AssignedPod) {
-		in.options.Queue.Event(ctx, change, oldPod, newPod, func(other *v1.Pod) bool {
+		h.options.Queue.Event(ctx, change, oldPod, newPod, func(other *v1.Pod) bool {
 			return other.UID != newPod.UID && corev1.PodPriority(other) <= priority
 		})
 	}
 }
 
-// StopWaiting ends the wait at Permit of a pod that is deleted, if it waits
-// there.
-func (in *EventHandlers) RejectWaitingPod(pod *v1.Pod) {
-	if waiting := in.options.WaitingPods.Get(pod.UID); waiting != nil && !fault.DeletedWaitsOn {
+// RejectWaitingPod ends the wait on Permit of a deleted pod, if it waits.
+func (h *EventHandlers) RejectWaitingPod(pod *v1.Pod) {
+	if waiting := h.options.WaitingPods.Get(pod.UID); waiting != nil && !fault.DeletedWaitsOn {
 		waiting.Reject("", "the pod was deleted")
 	}
 }

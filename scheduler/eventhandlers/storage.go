@@ -16,7 +16,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// storageKind is a kind that says where volumes are, or may be.
+// storageKind is a kind of object that describes volumes or where they may be.
 type storageKind struct {
 	object          runtime.Object
 	version, plural string
@@ -24,7 +24,8 @@ type storageKind struct {
 	informer        func(informers.SharedInformerFactory) toolscache.SharedIndexInformer
 }
 
-// storageKinds are all of them. An older API server may lack some.
+// storageKinds are all kinds of storage objects. An older API server may not serve
+// some of them.
 var storageKinds = []storageKind{
 	{&v1.PersistentVolume{}, "v1", "persistentvolumes", fwk.PersistentVolume,
 		func(f informers.SharedInformerFactory) toolscache.SharedIndexInformer {
@@ -56,12 +57,12 @@ var storageKinds = []storageKind{
 		}},
 }
 
-// Storage is which kinds of storage objects the API server serves. The zero
+// Storage are the kinds of storage objects that the API server serves. The zero
 // value is none of them.
 type Storage struct{ served []storageKind }
 
-// NewStorage asks the API server which kinds it serves. The error is the API
-// server's.
+// NewStorage asks the API server which kinds it serves. It returns the error of
+// discovery.
 func NewStorage(server discovery.DiscoveryInterface) (Storage, error) {
 	var s Storage
 	lists := map[string]*metav1.APIResourceList{}
@@ -80,14 +81,14 @@ func NewStorage(server discovery.DiscoveryInterface) (Storage, error) {
 	return s, nil
 }
 
-// AllStorage is every kind, for those who bring informers of their own.
+// AllStorage returns all kinds, for callers that provide their own informers.
 func AllStorage() Storage { return Storage{storageKinds} }
 
 func serves(list *metav1.APIResourceList, plural string) bool {
 	return list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural })
 }
 
-// Kinds are those that are served, each as an empty object.
+// Kinds returns the kinds that are served, each as an empty object.
 func (s Storage) Kinds() []runtime.Object {
 	var kinds []runtime.Object
 	for _, kind := range s.served {
@@ -96,7 +97,7 @@ func (s Storage) Kinds() []runtime.Object {
 	return kinds
 }
 
-// Missing are those that are not.
+// Missing returns the kinds that are not served, each as an empty object.
 func (s Storage) Missing() []runtime.Object {
 	var kinds []runtime.Object
 	for _, kind := range storageKinds {
@@ -110,11 +111,11 @@ func (s Storage) Missing() []runtime.Object {
 // +kubebuilder:rbac:groups="",resources=persistentvolumes;persistentvolumeclaims,verbs=list;watch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses;csinodes;csidrivers;csistoragecapacities;volumeattachments,verbs=list;watch
 
-// watchStorage listens to what is served. Hints hear of every change, as
-// kube-scheduler's do: what in these objects matters differs by plugin.
-func (in *EventHandlers) addStorageHandlers(factory informers.SharedInformerFactory) (synced []toolscache.InformerSynced, err error) {
-	for _, kind := range in.options.Storage.served {
-		registration, err := addHandler(in, kind.informer(factory), kind.event, framework.StorageObjects, versionChanged)
+// addStorageHandlers adds handlers for the kinds that are served. As in
+// kube-scheduler, hints get every update: which fields matter differs by plugin.
+func (h *EventHandlers) addStorageHandlers(factory informers.SharedInformerFactory) (synced []toolscache.InformerSynced, err error) {
+	for _, kind := range h.options.Storage.served {
+		registration, err := addHandler(h, kind.informer(factory), kind.event, framework.StorageObjects, versionChanged)
 		if err != nil {
 			return nil, err
 		}
@@ -123,8 +124,8 @@ func (in *EventHandlers) addStorageHandlers(factory informers.SharedInformerFact
 	return synced, nil
 }
 
-// changed says whether a is another version than b: after a watch broke off, an
-// informer tells of all that it holds.
+// versionChanged reports whether a and b are different versions. When a watch is
+// restarted, an informer may deliver updates for objects that did not change.
 func versionChanged(a, b metav1.Object) bool {
 	return a.GetResourceVersion() == "" || a.GetResourceVersion() != b.GetResourceVersion()
 }

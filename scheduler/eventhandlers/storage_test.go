@@ -26,7 +26,8 @@ import (
 
 const storageGroup = "storage.k8s.io/v1"
 
-// serving is a client of an API server that serves these plurals, by version.
+// clientServing returns a client of an API server that serves these resources, by group
+// and version.
 func clientServing(kinds map[string]string, objects ...runtime.Object) *fake.Clientset {
 	client := fake.NewClientset(objects...)
 	discovery := client.Discovery().(*fakediscovery.FakeDiscovery)
@@ -49,26 +50,26 @@ func kindsOf(objects []runtime.Object) (kinds []string) {
 
 func TestStorageKindsThatAnOlderAPIServerDoesNotServe(t *testing.T) {
 	const core, storage = "PersistentVolume PersistentVolumeClaim", "StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment"
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		serves          map[string]string
 		served, missing string
 	}{
-		"all of them": {
+		"all kinds": {
 			serves: map[string]string{"v1": "pods persistentvolumes persistentvolumeclaims", storageGroup: "storageclasses csinodes csidrivers csistoragecapacities volumeattachments"},
 			served: core + " " + storage,
 		},
-		"all but what came later": {
+		"an older API server": {
 			serves:  map[string]string{"v1": "pods persistentvolumes persistentvolumeclaims", storageGroup: "storageclasses volumeattachments"},
 			served:  core + " StorageClass VolumeAttachment",
 			missing: "CSINode CSIDriver CSIStorageCapacity",
 		},
-		"a group that is not there": {
+		"the group is not served": {
 			serves: map[string]string{"v1": "persistentvolumes persistentvolumeclaims"},
 			served: core, missing: storage,
 		},
-		"nothing of storage": {serves: map[string]string{"v1": "pods"}, missing: core + " " + storage},
+		"no kind": {serves: map[string]string{"v1": "pods"}, missing: core + " " + storage},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			s, err := NewStorage(clientServing(c.serves).Discovery())
 			if err != nil {
 				t.Fatal(err)
@@ -82,17 +83,17 @@ func TestStorageKindsThatAnOlderAPIServerDoesNotServe(t *testing.T) {
 		})
 	}
 	if all := AllStorage(); len(all.Missing()) > 0 || len(all.Kinds()) != 7 {
-		t.Errorf("of all kinds %d are there and %q are missing", len(all.Kinds()), kindsOf(all.Missing()))
+		t.Errorf("of all kinds %d are served and %q are missing", len(all.Kinds()), kindsOf(all.Missing()))
 	}
 	if none := (Storage{}); len(none.Kinds()) > 0 || len(none.Missing()) != 7 {
-		t.Errorf("of no kinds %q are there", kindsOf(none.Kinds()))
+		t.Errorf("of no kinds %q are served", kindsOf(none.Kinds()))
 	}
 }
 
-// listed makes no difference between no list and an empty one.
-func joined(all []string) string { return strings.Join(all, " ") }
+// joined makes no difference between no list and an empty one.
+func joined(kinds []string) string { return strings.Join(kinds, " ") }
 
-// A server that does not answer is not one that serves nothing.
+// An API server that does not answer is not one that serves nothing.
 func TestNewStorageReturnsTheErrorOfDiscovery(t *testing.T) {
 	client := clientServing(nil)
 	client.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -104,28 +105,28 @@ func TestNewStorageReturnsTheErrorOfDiscovery(t *testing.T) {
 }
 
 func TestOnlyServedStorageKindsAreWatched(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		resource fwk.EventResource
 		object   runtime.Object
-		heard    []string
+		events   []string
 	}{
-		"a claim, which is served":        {fwk.PersistentVolumeClaim, fixture.Claim("default/data", "any").Obj(), []string{"added"}},
-		"a class, which is served":        {fwk.StorageClass, fixture.StorageClass("any", ""), []string{"added"}},
-		"a driver, whose kind is missing": {fwk.CSIDriver, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, nil},
+		"a served PersistentVolumeClaim":   {fwk.PersistentVolumeClaim, fixture.Claim("default/data", "any").Obj(), []string{"added"}},
+		"a served StorageClass":            {fwk.StorageClass, fixture.StorageClass("any", ""), []string{"added"}},
+		"a CSIDriver, which is not served": {fwk.CSIDriver, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, nil},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			client := clientServing(map[string]string{"v1": "persistentvolumes persistentvolumeclaims", storageGroup: "storageclasses"}, c.object)
 			storage, err := NewStorage(client.Discovery())
 			if err != nil {
 				t.Fatal(err)
 			}
-			q, h := queueWithHint(t, c.resource)
-			in := New(Options{
+			q, recorder := queueWithHint(t, c.resource)
+			handlers := New(Options{
 				Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}),
 				OnUnscheduledPodUpdate: func(*v1.Pod) {}, OnPodGone: func(*v1.Pod) {}, Log: klog.Background(), Storage: storage,
 			})
 			factory := NewInformers(client, Trim(false))
-			synced, err := in.Register(factory)
+			synced, err := handlers.Register(factory)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,10 +135,10 @@ func TestOnlyServedStorageKindsAreWatched(t *testing.T) {
 			defer factory.Shutdown()
 			defer stop()
 			if !synced(ctx) {
-				t.Fatal("not everything was heard of")
+				t.Fatal("the handlers are not synced")
 			}
-			if diff := cmp.Diff(c.heard, h.recorded(), cmp.Transformer("list", joined)); diff != "" {
-				t.Errorf("heard (-want +got):\n%s", diff)
+			if diff := cmp.Diff(c.events, recorder.recorded(), cmp.Transformer("list", joined)); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
 			}
 			for _, action := range client.Actions() {
 				switch resource := action.GetResource().Resource; resource {

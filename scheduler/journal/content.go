@@ -14,19 +14,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Fence says which waiting pods a new leader has to fence before it decides.
+// Fence says which pending pods a new leader has to fence before it schedules.
 type Fence string
 
 // The values of Fence.
 const (
-	// FenceNone: no leader was there before.
+	// FenceNone: there was no leader before.
 	FenceNone Fence = "none"
-	// FenceFresh: pods whose version carries no refusal, and pods in the journal.
+	// FenceFresh: pods whose version does not carry PodScheduled=False, and the pods
+	// in the journal.
 	FenceFresh Fence = "fresh"
-	// FenceAll: every pod that waits. The journal of the leader before is missing
-	// or says nothing about it.
+	// FenceAll: every pending pod. The journal of the leader before is missing or does
+	// not describe that leader.
 	FenceAll Fence = "all"
-	// fenced: the leader that wrote this has fenced what it had to.
+	// fenceDone: the leader that wrote this has fenced what it had to.
 	fenceDone Fence = "done"
 )
 
@@ -43,8 +44,8 @@ const description = "Written by Berth before it binds pods whose status says Pod
 
 // content is what one version of the journal says.
 type content struct {
-	// holder is the process that wrote it, epoch its number, and elected says that
-	// the number is the Lease's.
+	// holder is the process that wrote it, epoch the leader epoch of that process.
+	// elected says that the epoch is that of the Lease.
 	holder  string
 	epoch   int64
 	elected bool
@@ -53,8 +54,8 @@ type content struct {
 	pods  sets.Set[types.UID]
 }
 
-// objectOf returns the ConfigMap that says c and replaces the given version;
-// an empty version is for one that is to be created.
+// toConfigMap returns the ConfigMap that says c and replaces the given version; the
+// version is empty for one that is to be created.
 func toConfigMap(name, version string, c content) *v1.ConfigMap {
 	election := "none"
 	if c.elected {
@@ -78,22 +79,22 @@ func toConfigMap(name, version string, c content) *v1.ConfigMap {
 	}
 }
 
-// contentOf reads a ConfigMap. The error says which key is wrong.
+// fromConfigMap reads a ConfigMap. The error names the key that is invalid.
 func fromConfigMap(object *v1.ConfigMap) (c content, err error) {
 	c = content{holder: object.Data[holderKey], fence: Fence(object.Data[fenceKey]), pods: sets.New[types.UID]()}
 	if c.epoch, err = strconv.ParseInt(object.Data[epochKey], 10, 64); err != nil {
-		return c, fmt.Errorf("data.%s: must be a number, is %q", epochKey, object.Data[epochKey])
+		return c, fmt.Errorf("data.%s: must be a number, got %q", epochKey, object.Data[epochKey])
 	}
 	switch election := object.Data[electionKey]; election {
 	case "lease", "none":
 		c.elected = election == "lease"
 	default:
-		return c, fmt.Errorf("data.%s: must be lease or none, is %q", electionKey, election)
+		return c, fmt.Errorf("data.%s: must be lease or none, got %q", electionKey, election)
 	}
 	switch c.fence {
 	case FenceNone, FenceFresh, FenceAll, fenceDone:
 	default:
-		return c, fmt.Errorf("data.%s: must be none, fresh, all or done, is %q", fenceKey, c.fence)
+		return c, fmt.Errorf("data.%s: must be none, fresh, all or done, got %q", fenceKey, c.fence)
 	}
 	if c.holder == "" {
 		return c, errors.New("data.holder: must not be empty")
@@ -106,16 +107,16 @@ func fromConfigMap(object *v1.ConfigMap) (c content, err error) {
 
 // Leadership is what a new leader knows of itself.
 type Leadership struct {
-	// Elected says that the leader holds the Lease; Epoch is then the Lease's number
-	// of this leadership. Without an election the journal counts the epochs.
+	// Elected says that the leader holds the Lease, and Epoch is the Lease's. Without
+	// an election the journal counts the epochs.
 	Elected bool
 	Epoch   int64
-	// First says that no Lease was there before this process.
+	// First says that there was no Lease before this process.
 	First bool
 }
 
-// next returns what a new leader writes first. before is what the journal says, nil
-// where there is none, and err says why it cannot be read.
+// initialContent returns what a new leader writes first. before is what the journal
+// says, nil where there is none; err says why it cannot be read.
 func initialContent(holder string, l Leadership, before *content, err error) content {
 	c := content{holder: holder, epoch: l.Epoch, elected: l.Elected, fence: FenceAll, pods: sets.New[types.UID]()}
 	switch {

@@ -1,12 +1,12 @@
-// Package journal keeps, in one ConfigMap, the pods that have a Binding under way
-// whose resource version carries PodScheduled=False. A new leader reads it: it
-// fences these pods, and leaves alone all others that carry a refusal.
+// Package journal stores, in one ConfigMap, the pods that have a Binding under way
+// whose resource version carries PodScheduled=False. A new leader reads it and
+// fences these pods; it need not fence the others that carry PodScheduled=False.
 //
 // A pod's UID is committed before its Binding is sent. Commits share writes: while
-// one write is under way the next batch gathers. A UID leaves with a later write,
-// when the outcome of its Binding is known for certain. Each write names the
-// resource version of the one before, so that a late write of an earlier leader
-// fails. ADR 22 has the argument.
+// one write is under way, the next batch gathers. A UID is removed by a later write,
+// once the outcome of its Binding is certain. Each write names the resource version
+// of the one before, so that a late write of an earlier leader fails. ADR 22 has the
+// argument.
 package journal
 
 import (
@@ -26,67 +26,68 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Name is the ConfigMap's, in Berth's namespace.
+// Name is the name of the ConfigMap, in Berth's namespace.
 const Name = "berth-bindings"
 
 const (
-	// Places is how many pods may be committed at a time. Four times as many as
-	// Bindings may be under way: the next ones are committed meanwhile.
+	// Capacity is how many pods the journal can hold. It is four times the number of
+	// Bindings that may be under way, so that further pods are committed meanwhile.
 	Capacity = 256
-	// writeInterval is the least time between two writes.
+	// writeInterval is the minimum time between two writes.
 	writeInterval = 20 * time.Millisecond
-	// writeTimeout is how long one request may take.
+	// writeTimeout is the timeout of one request.
 	writeTimeout = 10 * time.Second
-	// retryPause is how long an API server that fails is left alone.
+	// retryPause is the pause after a request that failed.
 	retryPause = time.Second
 	// commitTimeout is how long a pod waits for its commit.
 	commitTimeout = 15 * time.Second
 )
 
-// ErrNotCommitted says that a Binding must not be sent: its pod is not in the
-// journal.
+// ErrNotCommitted says that a Binding must not be sent, because its pod is not in
+// the journal.
 var ErrNotCommitted = errors.New("the Binding was not sent: its pod could not be written into the journal of Bindings")
 
-// Options are what a Journal is built from. All fields are required.
+// Options are the dependencies of a Journal. All fields are required.
 type Options struct {
-	// Client writes the ConfigMap, in Berth's namespace. It must send nothing once
-	// this process does not lead any more.
+	// Client writes the ConfigMap, in Berth's namespace. It must send nothing once this
+	// process does not lead any more.
 	Client corev1.ConfigMapInterface
-	// Holder names this process; no other process has the same.
+	// Holder identifies this process; no other process has the same.
 	Holder string
 	Clock  clock.WithTickerAndDelayedExecution
-	// Go starts the writer beside the caller.
+	// Go starts the writer in a goroutine.
 	Go func(func())
-	// Wait waits for a channel, or for the end of ctx.
+	// Wait waits until the channel is closed or ctx ends.
 	Wait func(ctx context.Context, until <-chan struct{}) error
 	Log  logr.Logger
 }
 
-// Journal is the ConfigMap as one leader writes it. Its methods may be called from
-// any goroutine; Take comes first.
+// Journal is the ConfigMap as one leader writes it. It is safe for concurrent use;
+// TakeOver has to be called first.
 type Journal struct {
 	options Options
 
 	mu sync.Mutex
-	// open says that Bindings need no commit: the next leader fences every pod.
+	// commitsOptional says that Bindings need no commit: the next leader fences every
+	// pod.
 	commitsOptional bool
-	// taken says that this process has written the journal, as own.
+	// takenOver says that this process has written the journal, own being what it wrote.
 	takenOver bool
 	own       content
-	// carried are pods of earlier leaders that are not fenced yet.
+	// inherited are pods of earlier leaders that are not fenced yet.
 	inherited sets.Set[types.UID]
-	// version is the resource version that the next write replaces; unless known,
+	// resourceVersion is the version that the next write replaces. Unless versionKnown,
 	// the journal is read first.
 	resourceVersion string
 	versionKnown    bool
 	// stored are the pods in the version that the API server has.
 	stored sets.Set[types.UID]
-	// commits wait for a write, admissions for a place.
+	// commits wait for a write, admissions for a free entry.
 	commits []*commit
-	// dirty says that there is something to be written beside commits.
+	// dirty says that something other than commits has to be written.
 	dirty      bool
 	admissions []*commit
-	// writing says that the writer runs, and tried when it tried last.
+	// writing says that the writer runs; lastTry is when it last began a write.
 	writing bool
 	lastTry time.Time
 
@@ -94,7 +95,7 @@ type Journal struct {
 	failed atomic.Bool
 }
 
-// commit is one pod that waits.
+// commit is one pod that waits to be written.
 type commit struct {
 	uid  types.UID
 	done chan struct{}
@@ -107,8 +108,8 @@ func New(o Options) *Journal {
 }
 
 // Commit returns nil once the journal holds the pod. It blocks while the journal is
-// being written, and for a place while Places pods are in it. The error is
-// ErrNotCommitted; the Binding must not be sent then.
+// being written, and while Capacity pods are in it. Otherwise it returns
+// ErrNotCommitted, and the Binding must not be sent.
 func (j *Journal) Commit(ctx context.Context, uid types.UID) error {
 	if fault.JournalCommitSkipped {
 		return nil
@@ -128,7 +129,7 @@ func (j *Journal) Commit(ctx context.Context, uid types.UID) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	select {
-	case <-c.done: // meanwhile
+	case <-c.done: // completed meanwhile
 		return c.err
 	default:
 	}
@@ -136,7 +137,7 @@ func (j *Journal) Commit(ctx context.Context, uid types.UID) error {
 	return fmt.Errorf("%w: %w", ErrNotCommitted, context.Cause(ctx))
 }
 
-// enter queues a commit. It reports false when nothing has to be waited for.
+// enqueue queues a commit. It returns false when there is nothing to wait for.
 func (j *Journal) enqueue(c *commit) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -149,13 +150,14 @@ func (j *Journal) enqueue(c *commit) bool {
 	}
 	j.own.pods.Insert(c.uid)
 	if j.stored.Has(c.uid) && j.versionKnown && !j.writing {
-		return false // the next write holds it as well
+		return false // it is stored, and the next write keeps it
 	}
 	j.queueCommit(c)
 	return true
 }
 
-// queue lets a commit wait for the next write. Called with the lock.
+// queueCommit adds a commit to the next write, and starts the writer if it does not
+// run. The caller holds j.mu.
 func (j *Journal) queueCommit(c *commit) {
 	j.commits = append(j.commits, c)
 	if !j.writing {
@@ -164,17 +166,17 @@ func (j *Journal) queueCommit(c *commit) {
 	}
 }
 
-// Release notes that the outcome of the Binding that this process has sent is known for
-// certain. The pod leaves the journal with the next write, unless an earlier leader may
-// have sent one as well.
+// Release records that the outcome of the Binding which this process sent is
+// certain. The next write removes the pod, unless an earlier leader may have sent a
+// Binding as well.
 func (j *Journal) Release(uid types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.release(uid)
 }
 
-// Forget notes that the pod is gone or has a node: no Binding of anybody can take effect
-// any more.
+// Forget records that the pod was deleted or has a node: no Binding of any process
+// can take effect any more.
 func (j *Journal) Forget(uid types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -182,7 +184,8 @@ func (j *Journal) Forget(uid types.UID) {
 	j.release(uid)
 }
 
-// release frees the pod's place. Called with the lock.
+// release frees the pod's entry, and admits commits that wait for one. The caller
+// holds j.mu.
 func (j *Journal) release(uid types.UID) {
 	j.own.pods.Delete(uid)
 	if fault.CarriedReleased {
@@ -196,12 +199,12 @@ func (j *Journal) release(uid types.UID) {
 	}
 }
 
-// withdraw takes back a commit that is not waited for any more. Called with the
-// lock.
+// withdraw removes a commit whose caller does not wait any more. The caller holds
+// j.mu.
 func (j *Journal) withdraw(c *commit) {
-	is := func(other *commit) bool { return other == c }
+	isCommit := func(other *commit) bool { return other == c }
 	before := len(j.commits) + len(j.admissions)
-	j.commits, j.admissions = removeCommits(j.commits, is), removeCommits(j.admissions, is)
+	j.commits, j.admissions = removeCommits(j.commits, isCommit), removeCommits(j.admissions, isCommit)
 	if len(j.commits)+len(j.admissions) < before {
 		j.release(c.uid)
 	}

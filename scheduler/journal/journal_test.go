@@ -17,7 +17,7 @@ import (
 	"github.com/berthdev/berth/scheduler/leadership"
 )
 
-// commitAll commits pods at the same time, and returns what came of each.
+// commitAll commits pods concurrently, and returns the error of each.
 func commitAll(t *testing.T, j *Journal, uids ...types.UID) []error {
 	t.Helper()
 	errs := make([]error, len(uids))
@@ -51,7 +51,7 @@ func TestPodsShareWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := s.writes() - before; n > 2 {
-			t.Errorf("100 pods took %d writes; those that come while one is under way share the next", n)
+			t.Errorf("100 pods took %d writes, want those that come during a write to share the next one", n)
 		}
 		if got := s.storedPods(t); !cmp.Equal(got, podRange(0, 100)) {
 			t.Errorf("the journal has %v", got)
@@ -69,7 +69,7 @@ func TestAPodLeavesWithALaterWrite(t *testing.T) {
 		j.Release("a")
 		time.Sleep(time.Minute)
 		if s.writes() != before {
-			t.Error("a pod that leaves has a write of its own")
+			t.Error("the removal of a pod was written by itself")
 		}
 		if err := j.Commit(t.Context(), "c"); err != nil {
 			t.Fatal(err)
@@ -87,8 +87,8 @@ func TestACommitEndsOnlyAfterItsWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.Release("a")
-		// The write that is under way takes a out: the stored version, which still has it,
-		// is no reason to go on.
+		// The write that is under way removes a. The stored version still has it, but must
+		// not be relied on.
 		s.block = make(chan struct{})
 		b, a := make(chan error, 1), make(chan error, 1)
 		go func() { b <- j.Commit(t.Context(), "b") }()
@@ -96,7 +96,7 @@ func TestACommitEndsOnlyAfterItsWrite(t *testing.T) {
 		go func() { a <- j.Commit(t.Context(), "a") }()
 		synctest.Wait()
 		if len(a) > 0 || len(b) > 0 {
-			t.Error("a commit is over and its write is not")
+			t.Error("a commit ended before its write")
 		}
 		close(s.block)
 		if err := errors.Join(<-a, <-b); err != nil {
@@ -118,7 +118,7 @@ func TestTheJournalIsBounded(t *testing.T) {
 		go func() { next <- j.Commit(t.Context(), "next") }()
 		time.Sleep(time.Second)
 		if len(next) > 0 || len(s.storedPods(t)) != Capacity {
-			t.Fatalf("there is room for more than %d pods: %d", Capacity, len(s.storedPods(t)))
+			t.Fatalf("the journal holds more than %d pods: %d", Capacity, len(s.storedPods(t)))
 		}
 		j.Release(podUID(7))
 		if err := <-next; err != nil {
@@ -140,21 +140,21 @@ func TestTheJournalIsBounded(t *testing.T) {
 
 func TestCommit(t *testing.T) {
 	internal := apierrors.NewInternalError(errLost)
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		fates  []outcome
 		before func(s *fakeServer)
-		says   string
+		want   string
 	}{
-		"a write that fails is made again":                {fates: []outcome{{err: internal}, {err: internal}}},
-		"a write whose answer is lost is found out":       {fates: []outcome{{err: errLost, applied: true}}},
-		"a journal that somebody deleted is made again":   {before: (*fakeServer).remove},
-		"a write that may not be made fails":              {fates: []outcome{{err: forbidden}}, says: "forbidden"},
-		"a write that this process may not send fails":    {fates: []outcome{{err: fmt.Errorf("put: %w", leadership.ErrNotLeading)}}, says: "may not lead any more"},
-		"a write that always fails is given up":           {fates: repeated(100, outcome{err: internal}), says: "no answer within 15s"},
-		"a journal that another process has written over": {before: func(s *fakeServer) { s.stored.Data[holderKey] = "them"; s.stored.ResourceVersion = "99" }, says: "written by another process"},
-		"a journal that somebody edited":                  {before: func(s *fakeServer) { s.stored.Data[epochKey] = ""; s.stored.ResourceVersion = "99" }, says: "written by another process, or edited"},
+		"a write that fails is retried":                 {fates: []outcome{{err: internal}, {err: internal}}},
+		"a write whose answer is lost is retried":       {fates: []outcome{{err: errLost, applied: true}}},
+		"a deleted journal is created again":            {before: (*fakeServer).remove},
+		"a forbidden write fails":                       {fates: []outcome{{err: forbidden}}, want: "forbidden"},
+		"a write of a process that does not lead fails": {fates: []outcome{{err: fmt.Errorf("put: %w", leadership.ErrNotLeading)}}, want: "may not lead any more"},
+		"a write that always fails times out":           {fates: repeated(100, outcome{err: internal}), want: "no answer within 15s"},
+		"another process wrote the journal":             {before: func(s *fakeServer) { s.stored.Data[holderKey] = "them"; s.stored.ResourceVersion = "99" }, want: "written by another process"},
+		"the journal was edited":                        {before: func(s *fakeServer) { s.stored.Data[epochKey] = ""; s.stored.ResourceVersion = "99" }, want: "written by another process, or edited"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			withFakeTime(t, func(t *testing.T, s *fakeServer) {
 				j := leader(t, s, "us", elected(0))
 				if err := j.Commit(t.Context(), "earlier"); err != nil {
@@ -165,7 +165,7 @@ func TestCommit(t *testing.T) {
 				}
 				s.outcomes = c.fates
 				err := j.Commit(t.Context(), "a")
-				if c.says == "" {
+				if c.want == "" {
 					if err != nil {
 						t.Error(err)
 					}
@@ -174,8 +174,8 @@ func TestCommit(t *testing.T) {
 					}
 					return
 				}
-				if !errors.Is(err, ErrNotCommitted) || !strings.Contains(err.Error(), c.says) {
-					t.Errorf("error %v, want one that says %q", err, c.says)
+				if !errors.Is(err, ErrNotCommitted) || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("error %v, want one that contains %q", err, c.want)
 				}
 				s.mu.Lock()
 				s.outcomes = nil
@@ -198,11 +198,11 @@ func TestACommitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func repeated(n int, f outcome) (all []outcome) {
+func repeated(n int, o outcome) (outcomes []outcome) {
 	for range n {
-		all = append(all, f)
+		outcomes = append(outcomes, o)
 	}
-	return all
+	return outcomes
 }
 
 func TestACommitEndsWhenItsPodIsForgotten(t *testing.T) {
@@ -219,7 +219,7 @@ func TestACommitEndsWhenItsPodIsForgotten(t *testing.T) {
 		close(s.block)
 		begun := time.Now()
 		if err := <-gone; !errors.Is(err, ErrNotCommitted) || time.Since(begun) > time.Second {
-			t.Errorf("answered after %v with %v", time.Since(begun), err)
+			t.Errorf("ended after %v with %v", time.Since(begun), err)
 		}
 		if err := <-other; err != nil {
 			t.Error(err)
@@ -232,13 +232,13 @@ func TestACommitEndsWhenItsPodIsForgotten(t *testing.T) {
 
 func TestReadsOfAForbiddenJournalAreLimited(t *testing.T) {
 	withFakeTime(t, func(t *testing.T, s *fakeServer) {
-		j := leader(t, s, "us", elected(7)) // it has to fence every pod, and to say that it has
+		j := leader(t, s, "us", elected(7)) // it has to fence every pod, and to write when it has
 		s.outcomes, s.getErr = []outcome{{err: errLost}}, forbidden
 		before := s.reads()
 		j.Fenced(nil)
 		time.Sleep(time.Minute)
 		if n := s.reads() - before; n > 60 {
-			t.Errorf("read %d times in a minute, want each %v at most", n, retryPause)
+			t.Errorf("read %d times in a minute, want at most once in %v", n, retryPause)
 		}
 		s.mu.Lock()
 		s.getErr = nil
@@ -247,7 +247,7 @@ func TestReadsOfAForbiddenJournalAreLimited(t *testing.T) {
 			t.Error(err)
 		}
 		if got := s.storedContent(t).fence; got != fenceDone {
-			t.Errorf("the next leader is to fence %q, as if this one had not", got)
+			t.Errorf("the journal says fence %q, want done", got)
 		}
 	})
 }
@@ -257,7 +257,7 @@ func TestAPodThatCouldNotBeFencedStaysUntilItIsGone(t *testing.T) {
 		predecessor(t, s, elected(6)) // its Bindings of a and b are under way
 		j := leader(t, s, "us", elected(7))
 		j.Fenced([]types.UID{"a"})
-		// This process has tried to bind it as well, and knows what came of that.
+		// This process has tried to bind a as well, and that outcome is certain.
 		if err := j.Commit(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func TestAPodThatCouldNotBeFencedStaysUntilItIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.storedPods(t); !cmp.Equal(got, []types.UID{"a", "c"}) {
-			t.Errorf("the journal has %v, want a as well: the earlier leader's Binding may be under way", got)
+			t.Errorf("the journal has %v, want a as well, because the earlier leader's Binding may be under way", got)
 		}
 		j.Forget("a")
 		if err := j.Commit(t.Context(), "d"); err != nil {

@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
-// write writes batches until there is nothing to be written.
+// write writes batches until found is nothing left to write.
 func (j *Journal) write() {
 	for {
 		j.mu.Lock()
@@ -62,8 +64,8 @@ func (j *Journal) report(err error) {
 	}
 }
 
-// writeOnce reads the journal if it is not known what it holds, writes it, and ends
-// the commits that the write holds.
+// writeOnce writes the journal and completes the commits that the write holds. It
+// reads the journal first if its version is not known.
 func (j *Journal) writeOnce() error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
@@ -84,8 +86,8 @@ func (j *Journal) writeOnce() error {
 	if err != nil {
 		j.versionKnown, j.dirty = false, j.dirty || dirty && !isPermanent(err)
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && version != "" {
-			// Of an earlier write of ours that arrived late, or of another process: the
-			// next read tells.
+			// An earlier write of this process arrived late, or another process wrote: the
+			// next read finds out.
 			return &conflictError{err}
 		}
 		return err
@@ -95,14 +97,15 @@ func (j *Journal) writeOnce() error {
 	return nil
 }
 
-// answer ends the commits of a batch that was written. Called with the lock.
+// completeCommits completes the commits of a batch that was written. The caller holds
+// j.mu.
 func (j *Journal) completeCommits(batch []*commit) {
 	for _, c := range batch {
 		if !j.stored.Has(c.uid) {
 			if fault.ReleasedCommitUnanswered {
 				continue
 			}
-			c.err = fmt.Errorf("%w: the pod was released meanwhile, since it is gone or has a node", ErrNotCommitted)
+			c.err = fmt.Errorf("%w: the pod was released meanwhile, because it was deleted or has a node", ErrNotCommitted)
 		}
 		close(c.done)
 	}
@@ -111,15 +114,15 @@ func (j *Journal) completeCommits(batch []*commit) {
 	})
 }
 
-// whole is what the next write says. Called with the lock.
+// nextContent returns what the next write says. The caller holds j.mu.
 func (j *Journal) nextContent() content {
 	c := j.own
 	c.pods = j.own.pods.Union(j.inherited)
 	return c
 }
 
-// put writes c over the given version and returns the new one. Without a version it
-// creates the journal.
+// putContent writes c over the given version and returns the new one. Without a
+// version it creates the journal.
 func (j *Journal) putContent(ctx context.Context, version string, c content) (string, error) {
 	object := toConfigMap(Name, version, c)
 	if version == "" {
@@ -136,7 +139,8 @@ func (j *Journal) putContent(ctx context.Context, version string, c content) (st
 	return updated.ResourceVersion, nil
 }
 
-// learn reads which version the next write has to replace, if that is not known.
+// readVersion reads which version the next write has to replace, unless that is
+// known.
 func (j *Journal) readVersion(ctx context.Context) error {
 	j.mu.Lock()
 	known, taken := j.versionKnown, j.takenOver
@@ -144,28 +148,28 @@ func (j *Journal) readVersion(ctx context.Context) error {
 	if known {
 		return nil
 	}
-	version, there, err := j.read(ctx)
+	version, found, err := j.read(ctx)
 	malformed := errors.As(err, new(*malformedError))
 	switch {
 	case err != nil && !malformed:
 		return err
-	case taken && (malformed || there != nil && there.holder != j.options.Holder):
-		// Somebody deleted or edited it, or another process leads. The next leader
-		// does not find this leader's epoch then, and fences every pod; but what is
-		// written over it now might be what that one relies on.
+	case taken && (malformed || found != nil && found.holder != j.options.Holder):
+		// The journal was deleted or edited, or another process leads. The next leader
+		// does not find this leader's epoch and fences every pod. To write over the
+		// journal now might destroy what that leader relies on.
 		return errSuperseded
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.resourceVersion, j.versionKnown, j.stored = version, true, sets.New[types.UID]()
-	if there != nil && there.holder == j.options.Holder {
-		j.stored = there.pods
+	if found != nil && found.holder == j.options.Holder {
+		j.stored = found.pods
 	}
 	return nil
 }
 
-// read returns the journal as a quorum read finds it: its version and what it says,
-// "" and nil where there is none.
+// read returns the resource version and the content of the journal by a quorum read,
+// "" and nil where found is none.
 func (j *Journal) read(ctx context.Context) (version string, c *content, err error) {
 	object, err := j.options.Client.Get(ctx, Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -174,14 +178,14 @@ func (j *Journal) read(ctx context.Context) (version string, c *content, err err
 	if err != nil {
 		return "", nil, fmt.Errorf("reading the ConfigMap %s: %w", Name, err)
 	}
-	says, err := fromConfigMap(object)
+	parsed, err := fromConfigMap(object)
 	if err != nil {
 		return object.ResourceVersion, nil, &malformedError{err}
 	}
-	return object.ResourceVersion, &says, nil
+	return object.ResourceVersion, &parsed, nil
 }
 
-// fail ends the commits that wait. What else was to be written goes with the next one.
+// failCommits fails the commits that wait. Other changes are part of the next write.
 func (j *Journal) failCommits(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -202,3 +206,40 @@ func (j *Journal) failCommits(err error) {
 func removeCommits(commits []*commit, which func(*commit) bool) []*commit {
 	return slices.DeleteFunc(slices.Clone(commits), which)
 }
+
+// errSuperseded says that the journal is not what this process wrote last.
+var errSuperseded = errors.New("the ConfigMap " + Name + " was written by another process, or edited, since this process wrote it")
+
+// conflictError says that the journal was not at the version that a write named.
+type conflictError struct{ err error }
+
+func (e *conflictError) Error() string { return e.err.Error() }
+
+// malformedError says that the journal cannot be parsed.
+type malformedError struct{ err error }
+
+func (e *malformedError) Error() string {
+	return fmt.Sprintf("the ConfigMap %s is not a journal of Bindings: %v", Name, e.err)
+}
+
+// isPermanent reports whether a request was certainly rejected, or not sent, for a
+// reason that a retry at once does not remove.
+func isPermanent(err error) bool {
+	return errors.Is(err, errSuperseded) || errors.Is(err, leadership.ErrNotLeading) || apierrors.IsForbidden(err) ||
+		apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) ||
+		apierrors.IsMethodNotSupported(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+var (
+	writes = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_binding_journal_writes_total",
+		Help: "[ALPHA] Number of writes of the journal of Bindings, by result: written, conflict or error. Many pods share one write.",
+	}, []string{"result"})
+	available = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "berth_binding_journal_available",
+		Help: "[ALPHA] 1 while the leader can write the journal of Bindings, else 0. While it is 0, either pods that carry PodScheduled=False are not bound, or the next leader has to fence every pod.",
+	})
+)
+
+// Metrics returns the collectors of this package.
+func Metrics() []prometheus.Collector { return []prometheus.Collector{writes, available} }

@@ -15,40 +15,42 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Lease returns the Lease of that name as an election holds it, by a client of
-// its own, which tells of its changes by news, if there is any. No request may
-// take longer than half of the term: one that hangs must not cost the leadership.
-// The rights are in config/rbac/leader_election_role.yaml.
-func (t *Tracker) NewLeaseLock(config *restclient.Config, namespace, name string, news resourcelock.EventRecorder) (resourcelock.Interface, error) {
+// NewLeaseLock returns a resource lock on the Lease of that name, with a client of
+// its own, whose operations t tracks. recorder, which may be nil, gets Events about
+// changes of the leader. A request times out after half of the validity: one that
+// hangs must not cost the leadership. The RBAC rules are in
+// config/rbac/leader_election_role.yaml.
+func (t *Tracker) NewLeaseLock(config *restclient.Config, namespace, name string, recorder resourcelock.EventRecorder) (resourcelock.Interface, error) {
 	config = restclient.AddUserAgent(config, "leader-election")
 	config.Timeout = max(t.validity/2, time.Second)
 	client, err := coordinationclient.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for the Lease: %w", err)
+		return nil, fmt.Errorf("creating a client for the Lease: %w", err)
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("who is to hold the Lease: %w", err)
+		return nil, fmt.Errorf("reading the host name for the identity of the Lease's holder: %w", err)
 	}
 	return t.TrackLock(&resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: client,
-		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID()), EventRecorder: news},
+		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID()), EventRecorder: recorder},
 	}), nil
 }
 
-// Lock returns a lock that tells t what becomes of it.
+// TrackLock returns lock with its operations tracked by t.
 func (t *Tracker) TrackLock(lock resourcelock.Interface) resourcelock.Interface {
 	return trackedLock{lock, t}
 }
 
-// told is a lock that tells. An election uses it from one goroutine.
+// trackedLock reports the operations of a resource lock to a Tracker. A leader
+// election uses it from one goroutine.
 type trackedLock struct {
 	resourcelock.Interface
 	tracker *Tracker
 }
 
-// Get reads the Lease. That another one holds it is known at once, and not only
-// when this process has tried to renew in vain for long enough.
+// Get reads the Lease. If another process holds it, the tracker knows at once, and
+// not only after this process has failed to renew for long enough.
 func (l trackedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil && record.HolderIdentity != l.Identity() && !fault.TheftUnnoticed && l.tracker.recordLoss(record.HolderIdentity) {
@@ -57,7 +59,7 @@ func (l trackedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecor
 	return record, raw, err
 }
 
-// Create takes a Lease that is not there.
+// Create creates the Lease.
 func (l trackedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	sent := l.tracker.clock.Now()
 	err := l.Interface.Create(ctx, record)
@@ -68,9 +70,9 @@ func (l trackedLock) Create(ctx context.Context, record resourcelock.LeaderElect
 	return err
 }
 
-// Update takes or renews the Lease, or gives it back. It gives back what this
-// process holds, and nothing else: client-go's election, when it wakes up after
-// its deadline, reads the Lease of its successor and releases that.
+// Update acquires, renews or releases the Lease. It releases only what this process
+// holds: client-go's election, when it resumes after its deadline, reads the Lease
+// of its successor and releases that one.
 func (l trackedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" {
 		if !l.tracker.recordLoss("") && !fault.SuccessorReleased {

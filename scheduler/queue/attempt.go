@@ -10,22 +10,24 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Attempt is one try of a pod. It ends exactly once: Done, Refused or Failed.
+// Attempt is one scheduling attempt of a pod. It ends exactly once, by Done,
+// Return, Refused or Failed.
 type Attempt struct {
 	// Pod is the pod as it was when the attempt began.
 	Pod *v1.Pod
-	// Count says the how-manieth attempt of the pod this is, from 1.
+	// Count is the number of the pod's attempts so far, this one included.
 	Count int
 	// Since is when the pod first became active.
 	Since time.Time
-	// Admitted is the Hash of the rules that let the pod into the queue.
+	// AdmittedBy is the Hash of the rules whose holds and gates the pod passed last.
 	AdmittedBy string
 
 	queuedPod *Pod
 	queue     *Queue
 }
 
-// begin makes p's attempt. Called with the lock; p was just taken from a heap.
+// beginAttempt begins the attempt of p, which was just popped from a heap. The
+// caller holds q.mu.
 func (q *Queue) beginAttempt(p *Pod) *Attempt {
 	q.applyRulesIfUnaffected(p)
 	p.place = InFlight
@@ -35,9 +37,10 @@ func (q *Queue) beginAttempt(p *Pod) *Attempt {
 	return &Attempt{Pod: p.pod, Count: p.attempts, Since: *p.initialAttempt, AdmittedBy: p.admittedBy, queuedPod: p, queue: q}
 }
 
-// catchUp judges p, which a swap has not come to yet, by the rules that its
-// profile has now. What they might keep from being tried is left as it is: the
-// loop sees who let it in, and gives it back. Called with the lock.
+// applyRulesIfUnaffected marks p as evaluated under the current rules of its
+// profile if the swap does not concern it. If the swap does, p keeps the old
+// rules: the loop compares Attempt.AdmittedBy with the running profile and calls
+// Return. The caller holds q.mu.
 func (q *Queue) applyRulesIfUnaffected(p *Pod) {
 	rules := q.rules[p.profile]
 	if rules == nil || p.rules == rules {
@@ -48,32 +51,33 @@ func (q *Queue) applyRulesIfUnaffected(p *Pod) {
 	}
 }
 
-// Chose notes that a node was chosen for the pod: what refuses it from here on
-// might not do so on another one.
+// SetNodeChosen records that the scheduling cycle chose a node: a plugin that
+// refuses the pod after that may accept it on another node.
 func (a *Attempt) SetNodeChosen() {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
 	a.queuedPod.nodeChosen = true
 }
 
-// StillRefused notes plugins that did not refuse the pod, but would if room was
-// made for it. No event of theirs wakes it; a swap that changes them does.
+// SetFurtherRejectors records plugins that did not refuse the pod, but would if
+// preemption made room for it. Their events do not wake the pod; a swap that
+// changes one of them does.
 func (a *Attempt) SetFurtherRejectors(plugins sets.Set[string]) {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
 	a.queuedPod.furtherRejectors = plugins
 }
 
-// Deaf stops keeping the cluster's events for the pod: from here on only an
-// error can bring it back, and errors need no event.
+// StopRecordingEvents stops recording cluster events for the pod. From here on
+// only an error can bring it back, and after an error no event is needed.
 func (a *Attempt) StopRecordingEvents() {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
 	a.queue.inFlight.end(a.queuedPod)
 }
 
-// Done ends the attempt of a pod that is bound, or that is nobody's business
-// any more.
+// Done ends the attempt of a pod that was bound or does not need scheduling any
+// more. The queue forgets the pod.
 func (a *Attempt) Done() {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
@@ -84,8 +88,8 @@ func (a *Attempt) Done() {
 }
 
 // Return ends an attempt that did not take place, because the profile was
-// swapped, paused or deleted after the pod was popped: the pod goes back as it
-// was, and is asked about again.
+// swapped, paused or deleted after the pod was popped. The attempt does not count
+// and the pod is requeued, with its hold and gates checked again.
 func (a *Attempt) Return(ctx context.Context) {
 	q, p := a.queue, a.queuedPod
 	q.mu.Lock()
@@ -94,19 +98,20 @@ func (a *Attempt) Return(ctx context.Context) {
 	q.requeueAll(ctx, ProfileSwap.CustomLabel, constantStrategy(queueImmediately), p)
 }
 
-// Flushed says whether the flush, rather than an event, woke the pod.
+// Flushed reports whether the periodic flush woke the pod, rather than an event.
 func (a *Attempt) Flushed() bool { return a.queuedPod.flushed }
 
-// Refused ends an attempt with a verdict: rejectors said that the pod does not
-// fit, pending that it has to wait for them. Events that came during the
-// attempt may wake it at once. A refusal that names no plugin (there are no
-// nodes) counts as an error, as upstream: nobody would wake the pod.
+// Refused ends an attempt in which the plugins in rejectors found the pod
+// unschedulable and those in pending returned Pending. Events recorded during the
+// attempt may wake the pod at once. A refusal that names no plugin, as in a
+// cluster without nodes, counts as an error as in kube-scheduler: no event would
+// wake the pod.
 func (a *Attempt) Refused(ctx context.Context, rejectors, pending sets.Set[string]) {
 	a.finish(ctx, rejectors, pending)
 }
 
-// Failed ends an attempt that reached no verdict: the pod is tried again after
-// a backoff of its own.
+// Failed ends an attempt with an error. The pod is retried after the backoff for
+// errors.
 func (a *Attempt) Failed(ctx context.Context) { a.finish(ctx, nil, nil) }
 
 func (a *Attempt) finish(ctx context.Context, rejectors, pending sets.Set[string]) {
@@ -116,10 +121,10 @@ func (a *Attempt) finish(ctx context.Context, rejectors, pending sets.Set[string
 		q.mu.Unlock()
 		return
 	}
-	want := queueSkip
+	strategy := queueSkip
 	if len(rejectors) == 0 && len(pending) == 0 {
 		p.consecutiveErrors++
-		want = queueAfterBackoff
+		strategy = queueAfterBackoff
 	} else {
 		p.unschedulableCount++
 		p.consecutiveErrors = 0
@@ -132,7 +137,7 @@ func (a *Attempt) finish(ctx context.Context, rejectors, pending sets.Set[string
 		q.inFlight.begin(p)
 	}
 	q.mu.Unlock()
-	q.requeueAll(ctx, "ScheduleAttemptFailure", constantStrategy(want), p)
+	q.requeueAll(ctx, "ScheduleAttemptFailure", constantStrategy(strategy), p)
 }
 
 func cloneOrEmpty(s sets.Set[string]) sets.Set[string] {
@@ -142,8 +147,8 @@ func cloneOrEmpty(s sets.Set[string]) sets.Set[string] {
 	return s.Clone()
 }
 
-// Current returns the newest version of the attempt's pod, and false when the
-// pod was deleted or assigned meanwhile.
+// Current returns the newest known version of the pod, and false when the pod
+// was deleted or assigned during the attempt.
 func (a *Attempt) Current() (*v1.Pod, bool) {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()

@@ -18,20 +18,20 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// crowd is a queue that many work in at once. room is the state of the
-// cluster: a pod that is refused has seen one version of it, and has to be
-// woken when there is a newer one.
+// concurrentEnv is a queue that many goroutines use at once. version is the state of
+// the cluster: a refused pod has seen one version of it, and has to be woken when
+// there is a newer one.
 type concurrentEnv struct {
 	*Queue
 	ctx   context.Context
 	clock *clocktesting.FakeClock
 	rules Rules
-	// runs is what runs under each name, changed before the queue hears of it,
-	// by one at a time.
+	// profiles are the running profiles by name. One goroutine at a time changes a
+	// profile, before it calls the queue.
 	profiles map[string]*runningProfile
 	version  atomic.Int64
-	// seen are the versions that a pod's last attempt saw. One that comes again
-	// is another Pod.
+	// seen is what each pod's last attempt observed, by *Pod: a pod that was deleted and
+	// added again is another one.
 	seen     sync.Map
 	bindings sync.WaitGroup
 }
@@ -41,15 +41,16 @@ type runningProfile struct {
 	rules    atomic.Pointer[Rules]
 }
 
-// sight is what an attempt saw: the cluster, and the plugin that refused.
+// observation is what an attempt saw: the version of the cluster and the version of
+// the plugin that refused the pod.
 type observation struct {
 	version int64
 	fit     string
 }
 
-// TestManyAtWork lets everybody who may call the queue do so at once, then
-// waits until all is quiet: every pod is in one place, nothing is kept for
-// anybody, and no pod sleeps through what happened after it was looked at.
+// TestConcurrentUse calls all methods of the queue at once, and then waits until all
+// is quiet: every pod is in one place, the in-flight log is empty, and no pod is
+// unschedulable that missed an event after its attempt.
 func TestConcurrentUse(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -64,15 +65,15 @@ func TestConcurrentUse(t *testing.T) {
 				})
 			}
 			ctx, stop := context.WithCancel(c.ctx)
-			looped := make(chan struct{})
-			go func() { defer close(looped); c.loop(ctx, rand.New(rand.NewPCG(seed, 99))) }()
+			loopDone := make(chan struct{})
+			go func() { defer close(loopDone); c.loop(ctx, rand.New(rand.NewPCG(seed, 99))) }()
 			writers.Wait()
 			stop()
-			<-looped
+			<-loopDone
 			c.bindings.Wait()
 			checkQueue(t, c.Queue)
 			if n := c.inFlight.entries.Len(); n != 0 {
-				t.Errorf("%d entries are left in the log", n)
+				t.Errorf("%d entries are left in the in-flight log", n)
 			}
 			for _, p := range c.pods {
 				if p.place != Unschedulable {
@@ -80,7 +81,7 @@ func TestConcurrentUse(t *testing.T) {
 				}
 				want := observation{c.version.Load(), c.Queue.rules[p.profile].Key.Plugins["Fit"]}
 				if seen, _ := c.seen.Load(p); seen != want {
-					t.Errorf("%s sleeps; it saw %v, and %v is there", p.pod.Name, seen, want)
+					t.Errorf("%s is unschedulable as of %v, and the state is %v", p.pod.Name, seen, want)
 				}
 			}
 		})
@@ -129,7 +130,8 @@ func (c *concurrentEnv) changePods(rng *rand.Rand) {
 	_ = c.HeldPods()
 }
 
-// makeRoom changes the cluster first and tells of it then, as intake does.
+// freeResources changes the cluster first and then calls Event, as the event handlers
+// do.
 func (c *concurrentEnv) freeResources(*rand.Rand) {
 	c.version.Add(1)
 	c.Event(c.ctx, podDelete, fixture.Pod("gone").Obj(), nil, nil)
@@ -163,7 +165,8 @@ func (c *concurrentEnv) swapProfiles(rng *rand.Rand) {
 	c.SetProfile(c.ctx, name, &rules)
 }
 
-// loop tries pods; some attempts end beside it, as bindings do.
+// loop tries pods. Half of the attempts end in another goroutine, as binding cycles
+// do.
 func (c *concurrentEnv) loop(ctx context.Context, rng *rand.Rand) {
 	for a := c.Pop(ctx); a != nil; a = c.Pop(ctx) {
 		rules := c.profiles[a.Pod.Spec.SchedulerName].rules.Load()

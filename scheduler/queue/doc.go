@@ -1,19 +1,21 @@
-// Package queue answers who waits, in what order, and what will wake them.
+// Package queue holds pending pods, decides in which order they are tried, and
+// wakes them by events.
 //
-// A waiting pod is in exactly one place: active, backoff, unschedulable, gated
-// or parked; popped, it is in flight until its attempt ends. While a pod is in
-// flight, or while somebody decides where it goes next, the events of the
-// cluster are kept for it and replayed before it is put down, so that none is
+// A pod is in exactly one place: active, backoff, unschedulable, gated or held; a
+// popped pod is in flight until its attempt ends. While a pod is in flight, and
+// while the queue decides where it goes next, the queue records the events of the
+// cluster and replays them before the pod gets its place, so that no event is
 // missed.
 //
-// Each pod knows by which rules it was judged last. A swap goes through the pods
-// in slices and judges them by the new ones; who is popped or put down before its
-// turn is judged then. Only whom the change touches is tried again.
+// Each pod knows the rules of its profile that it was last evaluated under. A swap
+// visits the pods of its profile in slices and compares the old rules with the new
+// ones; a pod that is popped or requeued before its slice is compared at that
+// moment. Only pods that the difference may concern are requeued.
 //
-// No plugin is called under the queue's lock but Less, which is recovered.
-// Everything else that a plugin says about waiting (PreEnqueue, queueing
-// hints) is asked in place, between two holds of the lock.
+// The queue calls no plugin under its lock but Less, which the framework recovers.
+// PreEnqueue plugins and queueing hints are called synchronously between two holds
+// of the lock.
 //
-// Sources: the states, the backoff formula and the hint rules are those of
+// Sources: the places, the backoff formula and the rules of hints are those of
 // kube-scheduler 1.37, k8s.io/kubernetes/pkg/scheduler/backend/queue.
 package queue

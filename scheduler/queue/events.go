@@ -2,60 +2,68 @@ package queue
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // The events that the queue itself causes.
 var (
-	// ForceActivate wakes the pod it carries, or all pods.
+	// ForceActivate wakes the pod that it carries, or all pods.
 	ForceActivate = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ForceActivate"}
-	// gateOpened asks the gates of the pod it carries again, and wakes nobody else.
+	// gateOpened has the PreEnqueue plugins of the pod that it carries run again, and
+	// wakes no other pod.
 	gateOpened = fwk.ClusterEvent{Resource: fwk.TargetPod, CustomLabel: "GateOpened"}
-	// ProfileSwap is why a pod is asked about again when its profile changes.
+	// ProfileSwap is the cause under which pods are requeued when their profile
+	// changes.
 	ProfileSwap = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ProfileSwap"}
 )
 
-// Event tells the queue that something happened in the cluster. Pods that the
-// event may concern are asked about, with their profile's hints, before Event
-// returns. only, where it is not nil, limits the event to some pods; it is
-// called with a lock held and must look at the pod alone.
+// Event handles an event of the cluster. It requeues the unschedulable and gated
+// pods that the event concerns, as their queueing hints say, before it returns,
+// and records the event for the pods in flight. only, unless nil, limits the event
+// to the pods for which it returns true; it is called with q.mu held and must read
+// nothing but the pod.
 func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, newObj any, only func(*v1.Pod) bool) {
 	e := event{ClusterEvent: happened, oldObj: oldObj, newObj: newObj, only: only}
-	var concerned []*Pod
+	var detached []*Pod
 	q.mu.Lock()
-	for profile, asleep := range q.unschedulable {
+	for profile, index := range q.unschedulable {
 		rules := q.rules[profile]
-		listeners := rules.registeredPlugins(e)
-		for _, d := range asleep {
-			if rules != nil && !e.isWildcard() && !d.blockedByAny(listeners) {
+		registered := rules.registeredPlugins(e)
+		for _, d := range index {
+			if rules != nil && !e.isWildcard() && !d.blockedByAny(registered) {
 				continue
 			}
 			for p := range d.pods {
 				switch {
 				case rules == nil:
-					// It is about to be parked: nobody can say what this is to it.
+					// The pod is about to be held, and there are no hints to evaluate. A
+					// profile of the same name that comes later has to evaluate the pod anew.
 					p.rules = nil
 				case e.concerns(p.pod):
-					concerned = append(concerned, p)
+					detached = append(detached, p)
 				}
 			}
 		}
 	}
-	sortByTimestamp(concerned)
-	for _, p := range concerned {
+	sortByTimestamp(detached)
+	for _, p := range detached {
 		q.detach(p)
 	}
 	q.inFlight.record(e)
 	q.mu.Unlock()
-	q.requeueAll(ctx, happened.Label(), constantStrategy(queueSkip), concerned...)
+	q.requeueAll(ctx, happened.Label(), constantStrategy(queueSkip), detached...)
 }
 
-// GateOpened tells the queue that a gate of the pod with this UID may have
-// opened without an event. A pod that it let in is tried: whatever woke it when
-// the gate was shut is not said again.
+// GateOpened runs the PreEnqueue plugins of the pod with this UID again: the
+// plugin that gates it may let it pass without an event. A pod that passes is
+// queued, since the event that it was woken by when the gate was closed does not
+// come again.
 func (q *Queue) GateOpened(ctx context.Context, uid types.UID) {
 	q.mu.Lock()
 	p, ok := q.pods[uid]
@@ -74,8 +82,9 @@ func (q *Queue) GateOpened(ctx context.Context, uid types.UID) {
 	}
 }
 
-// Activate makes the given pods active without their backoff, as plugins may
-// ask. Pods in flight are woken when they come back; unknown ones are ignored.
+// Activate makes the given pods active without waiting for their backoff, as
+// plugins may ask. Pods in flight are activated when they come back; held and
+// unknown ones are ignored.
 func (q *Queue) Activate(ctx context.Context, pods map[string]*v1.Pod) {
 	var activated []*Pod
 	q.mu.Lock()
@@ -93,4 +102,54 @@ func (q *Queue) Activate(ctx context.Context, pods map[string]*v1.Pod) {
 	sortByTimestamp(activated)
 	q.mu.Unlock()
 	q.requeueAll(ctx, ForceActivate.CustomLabel, constantStrategy(queueImmediately), activated...)
+}
+
+// unschedulableGroup holds the unschedulable or gated pods of one profile that
+// are blocked by the same plugins. An event looks at the groups and then only at
+// the pods of those that it may wake: ten thousand pods that no node has room for
+// cost an event that does not concern them no more than one.
+type unschedulableGroup struct {
+	// plugins are the plugins that block the pods, sorted. An event can wake the
+	// pods only if one of these plugins registered for it.
+	plugins []string
+	pods    map[*Pod]struct{}
+}
+
+// blockedByAny reports whether one of plugins blocks the pods of the group.
+func (d *unschedulableGroup) blockedByAny(plugins sets.Set[string]) bool {
+	return slices.ContainsFunc(d.plugins, plugins.Has)
+}
+
+// unschedulableIndex holds the groups of one profile by the names of their
+// plugins, joined with newlines.
+type unschedulableIndex map[string]*unschedulableGroup
+
+// add puts p into the group of the plugins that block it.
+func (d unschedulableIndex) add(p *Pod) {
+	plugins := p.blockingPlugins()
+	name := strings.Join(plugins, "\n")
+	if d[name] == nil {
+		d[name] = &unschedulableGroup{plugins: plugins, pods: map[*Pod]struct{}{}}
+	}
+	p.group = d[name]
+	p.group.pods[p] = struct{}{}
+}
+
+// remove takes p out of its group, and drops a group that is empty then.
+func (d unschedulableIndex) remove(p *Pod) {
+	delete(p.group.pods, p)
+	if len(p.group.pods) == 0 {
+		delete(d, strings.Join(p.group.plugins, "\n"))
+	}
+	p.group = nil
+}
+
+// blockingPlugins returns the plugins that keep p from being scheduled, sorted.
+// A gated pod is blocked by its PreEnqueue plugin alone: what the others would say
+// does not matter before that one lets it pass.
+func (p *Pod) blockingPlugins() []string {
+	if p.place == Gated {
+		return []string{p.gate}
+	}
+	return sets.List(p.rejectors.Union(p.pending))
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// checkQueue holds a queue that nobody works in to what must always be true of
-// it: each pod is in one place, each heap is in order, each lane is somebody's,
-// and events are kept only for pods that are being tried.
+// checkQueue checks the invariants of a queue that no other goroutine uses: each pod
+// is in one place, each heap is in order, each sub-queue has a profile, and events are
+// recorded only for pods in flight.
 func checkQueue(t testing.TB, q *Queue) {
 	t.Helper()
 	if err := q.Check(); err != nil {
@@ -19,17 +19,17 @@ func checkQueue(t testing.TB, q *Queue) {
 	checkPods(t, q)
 	checkSubQueues(t, q)
 	checkInFlight(t, q)
-	for profile, asleep := range q.unschedulable {
-		if len(asleep) == 0 {
-			t.Errorf("the index of dormant pods has an empty entry for %s", profile)
+	for profile, index := range q.unschedulable {
+		if len(index) == 0 {
+			t.Errorf("the index of unschedulable pods has an empty entry for %s", profile)
 		}
-		for name, d := range asleep {
+		for name, d := range index {
 			if len(d.pods) == 0 {
-				t.Errorf("nobody of %s waits for %q, which has a dorm", profile, name)
+				t.Errorf("the group of pods of %s that are blocked by %q is empty", profile, name)
 			}
 			for p := range d.pods {
 				if q.pods[p.pod.UID] != p || p.profile != profile || p.group != d || !slices.Equal(p.blockingPlugins(), d.plugins) {
-					t.Errorf("%s is among the dormant pods of %s that wait for %v, and not in the queue, or not waiting for them", p.pod.Name, profile, d.plugins)
+					t.Errorf("%s is in the group of pods of %s that are blocked by %v, and is not in the queue or not blocked by them", p.pod.Name, profile, d.plugins)
 				}
 			}
 		}
@@ -42,7 +42,7 @@ func checkPods(t testing.TB, q *Queue) {
 		if p.gone || p.pod.UID != uid {
 			t.Errorf("%s: gone %v, UID %s under key %s", p.pod.Name, p.gone, p.pod.UID, uid)
 		}
-		dormant := p.group != nil
+		unschedulable := p.group != nil
 		want := map[Place][3]bool{ // in a heap, in the index, may have a marker
 			Active: {true, false, false}, Backoff: {true, false, false},
 			Unschedulable: {false, true, false}, Gated: {false, true, false},
@@ -53,14 +53,14 @@ func checkPods(t testing.TB, q *Queue) {
 			t.Errorf("%s is at %q", p.pod.Name, p.place)
 			continue
 		}
-		if inHeap := p.heap != nil && p.heap != q.quarantined; inHeap != is[0] || dormant != is[1] || p.marker != nil && !is[2] {
-			t.Errorf("%s is %s: in a heap %v, in the index %v, marked %v", p.pod.Name, p.place, inHeap, dormant, p.marker != nil)
+		if inHeap := p.heap != nil && p.heap != q.quarantined; inHeap != is[0] || unschedulable != is[1] || p.marker != nil && !is[2] {
+			t.Errorf("%s is %s: in a heap %v, in the index %v, marked %v", p.pod.Name, p.place, inHeap, unschedulable, p.marker != nil)
 		}
 		if p.place == Gated != (p.gate != "") && p.place != Held && p.place != InFlight {
 			t.Errorf("%s is %s with gate %q", p.pod.Name, p.place, p.gate)
 		}
 		if p.place != Held && p.place != InFlight && q.rules[p.profile] == nil {
-			t.Errorf("%s is %s, and nobody serves %s", p.pod.Name, p.place, p.profile)
+			t.Errorf("%s is %s, and profile %s is not served", p.pod.Name, p.place, p.profile)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func checkSubQueues(t testing.TB, q *Queue) {
 	seen := map[*Pod]bool{}
 	for _, l := range q.subQueues {
 		if !sorts[l.sort] {
-			t.Errorf("lane %s is nobody's", l.sort)
+			t.Errorf("no profile has sub-queue %s", l.sort)
 		}
 		delete(sorts, l.sort)
 		active := append([]*podHeap{l.active}, slices.Collect(maps.Values(l.throttled))...)
@@ -89,17 +89,17 @@ func checkSubQueues(t testing.TB, q *Queue) {
 						t.Errorf("%s is in a heap for %s at %d, and says %s at %d", p.pod.Name, place, i, p.place, p.index)
 					}
 					if q.rules[p.profile].Sort != l.sort {
-						t.Errorf("%s of %s is in lane %s", p.pod.Name, p.profile, l.sort)
+						t.Errorf("%s of %s is in sub-queue %s", p.pod.Name, p.profile, l.sort)
 					}
 					if parent := h.pods[(i-1)/2]; i > 0 && h.less(p, parent) {
-						t.Errorf("%s stands under %s, and comes before it", p.pod.Name, parent.pod.Name)
+						t.Errorf("%s is below %s and precedes it", p.pod.Name, parent.pod.Name)
 					}
 				}
 			}
 		}
 	}
 	for sort := range sorts {
-		t.Errorf("sort %s has no lane", sort)
+		t.Errorf("sort %s has no sub-queue", sort)
 	}
 }
 
@@ -110,22 +110,22 @@ func checkInFlight(t testing.TB, q *Queue) {
 		p, isMarker := e.Value.(*Pod)
 		if !isMarker {
 			if len(marked) == 0 {
-				t.Error("the log begins with an event, which nobody waits for")
+				t.Error("the in-flight log begins with an event")
 				return
 			}
 			continue
 		}
 		if p.marker != e || q.pods[p.pod.UID] != p {
-			t.Errorf("a marker of %s is left", p.pod.Name)
+			t.Errorf("a marker of %s is left over", p.pod.Name)
 		}
 		marked = append(marked, p)
 	}
 	if len(marked) != q.inFlight.markers {
-		t.Errorf("%d markers in the log, %d counted", len(marked), q.inFlight.markers)
+		t.Errorf("%d markers in the in-flight log, %d counted", len(marked), q.inFlight.markers)
 	}
 	for _, p := range q.pods {
 		if p.marker != nil && !slices.Contains(marked, p) {
-			t.Errorf("%s has a marker that is not in the log", p.pod.Name)
+			t.Errorf("%s has a marker that is not in the in-flight log", p.pod.Name)
 		}
 	}
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// walk is one random history, told to the queue and to the model.
+// randomHistory is one random history of calls on the queue and on the model.
 type randomHistory struct {
 	*testEnv
 	rng          *rand.Rand
 	model        *model
 	attempts     []*Attempt
-	gateClosed   bool // the gate of every third pod
-	holding      bool // every fourth pod
+	gateClosed   bool // for every third pod
+	holding      bool // every fourth pod is held
 	earlierRules []Rules
 	// depth is how many changes of profiles are under way.
 	depth int
 }
 
-// TestTheQueueDoesWhatTheModelDoes tells both the same random histories and
-// compares where every pod is after each step.
+// TestTheQueueAgreesWithTheModel runs the same random histories on both and compares
+// the place of every pod after each step.
 func TestTheQueueAgreesWithTheModel(t *testing.T) {
 	histories := 200
 	if testing.Short() {
@@ -55,13 +55,13 @@ func TestTheQueueAgreesWithTheModel(t *testing.T) {
 			}
 			w.check()
 			if n := w.inFlight.entries.Len(); n != 0 {
-				t.Errorf("%d entries are left in the log after the last attempt", n)
+				t.Errorf("%d entries are left in the in-flight log after the last attempt", n)
 			}
 		})
 	}
 }
 
-// compare holds the queue to what must always be true, and to the model.
+// compare checks the invariants of the queue, and compares it with the model.
 func (w *randomHistory) compare() {
 	w.t.Helper()
 	if w.depth == 0 {
@@ -144,16 +144,16 @@ func (w *randomHistory) activate() {
 }
 
 func (w *randomHistory) popNext() {
-	may := w.model.next()
+	candidates := w.model.next()
 	a := w.TryPop()
 	if a == nil {
-		if len(may) > 0 {
-			w.t.Fatalf("nothing popped, want one of %v", may)
+		if len(candidates) > 0 {
+			w.t.Fatalf("nothing popped, want one of %v", candidates)
 		}
 		return
 	}
-	if !slices.Contains(may, a.Pod.UID) {
-		w.t.Fatalf("popped %s, want one of %v", a.Pod.Name, may)
+	if !slices.Contains(candidates, a.Pod.UID) {
+		w.t.Fatalf("popped %s, want one of %v", a.Pod.Name, candidates)
 	}
 	p := w.model.pods[a.Pod.UID]
 	if rules := w.model.profile(p); rules != nil && w.model.strategyFor(p) == queueSkip {
@@ -163,7 +163,7 @@ func (w *randomHistory) popNext() {
 	w.attempts = append(w.attempts, a)
 }
 
-// finish ends one of the attempts under way.
+// endAttempt ends one of the attempts under way.
 func (w *randomHistory) endAttempt() {
 	if len(w.attempts) == 0 {
 		return
@@ -171,8 +171,8 @@ func (w *randomHistory) endAttempt() {
 	i := w.rng.IntN(len(w.attempts))
 	a := w.attempts[i]
 	p := w.model.pods[a.Pod.UID]
-	if _, here := a.Current(); !here {
-		p = nil // another pod may have come under the same UID since
+	if _, queued := a.Current(); !queued {
+		p = nil // a pod with the same UID may have been added since
 	}
 	if n := w.rng.IntN(10); n == 0 {
 		a.StopRecordingEvents()
@@ -205,7 +205,7 @@ func (w *randomHistory) endAttempt() {
 			a.SetNodeChosen()
 			p.nodeChosen = true
 		}
-		rejectors := sets.New(pick(w.rng, "Fit", "Label", "Picky", "Broken", "Nobody"))
+		rejectors := sets.New(pick(w.rng, "Fit", "Label", "Picky", "Broken", "Other"))
 		pending := sets.New[string]()
 		if w.rng.IntN(4) == 0 {
 			pending.Insert(pick(w.rng, "Fit", "Picky"))
@@ -219,7 +219,7 @@ func (w *randomHistory) endAttempt() {
 
 func byName(a, b fwk.QueuedEntityInfo) bool { return a.(*Pod).pod.Name < b.(*Pod).pod.Name }
 
-// image is what is compared of a pod.
+// podState is what is compared of a pod.
 type podState struct {
 	Place     Place
 	Attempts  int
@@ -229,19 +229,19 @@ type podState struct {
 }
 
 func (m *model) podStates() map[types.UID]podState {
-	all := map[types.UID]podState{}
+	states := map[types.UID]podState{}
 	for uid, p := range m.pods {
-		all[uid] = newPodState(p.place, p.attempts, p.rejectors.Union(p.pending), p.gate, p.backoffUntil)
+		states[uid] = newPodState(p.place, p.attempts, p.rejectors.Union(p.pending), p.gate, p.backoffUntil)
 	}
-	return all
+	return states
 }
 
 func podStates(q *Queue) map[types.UID]podState {
-	all := map[types.UID]podState{}
+	states := map[types.UID]podState{}
 	for uid, p := range q.pods {
-		all[uid] = newPodState(p.place, p.attempts, p.rejectors.Union(p.pending), p.gate, p.backoffUntil)
+		states[uid] = newPodState(p.place, p.attempts, p.rejectors.Union(p.pending), p.gate, p.backoffUntil)
 	}
-	return all
+	return states
 }
 
 func newPodState(where Place, attempts int, rejectors sets.Set[string], gate string, until time.Time) podState {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// judge does to a pod that rests what a swap means for it. In the queue its turn
-// comes some time during the swap: the walk says when.
+// applyRules does to a pod that is in a place what a swap means for it. When the queue
+// visits the pod is up to the queue: randomHistory calls applyRules after that.
 func (m *model) applyRules(p *modelPod) {
 	rules := m.profile(p)
 	if p.rules == rules && rules != nil {
@@ -20,9 +20,9 @@ func (m *model) applyRules(p *modelPod) {
 		m.requeue(p, queueSkip)
 		return
 	}
-	want := m.strategyFor(p)
-	if want > queueSkip {
-		m.requeue(p, want)
+	strategy := m.strategyFor(p)
+	if strategy > queueSkip {
+		m.requeue(p, strategy)
 		return
 	}
 	p.rules = rules
@@ -34,24 +34,23 @@ func (m *model) applyRules(p *modelPod) {
 	}
 }
 
-// means says what the difference between two Rules means for a pod, place by
-// place.
+// strategyFor returns how a swap requeues a pod, place by place.
 func (m *model) strategyFor(p *modelPod) queueingStrategy {
-	was, is := p.rules, m.profile(p)
+	before, after := p.rules, m.profile(p)
 	switch {
-	case was == is || is == nil:
+	case before == after || after == nil:
 		return queueSkip
 	case p.place == InFlight:
 		return queueAfterBackoff
-	case was == nil, was.Key.Plugins == nil, is.Key.Plugins == nil:
+	case before == nil, before.Key.Plugins == nil, after.Key.Plugins == nil:
 		return p.swapStrategy()
 	}
 	differs := func(plugin string) bool {
-		return was.Key.Plugins[plugin] == "" || was.Key.Plugins[plugin] != is.Key.Plugins[plugin]
+		return before.Key.Plugins[plugin] == "" || before.Key.Plugins[plugin] != after.Key.Plugins[plugin]
 	}
-	holds := was.Key.Holds != is.Key.Holds
-	gates := slices.ContainsFunc(is.Key.PreEnqueue.UnsortedList(), func(gate string) bool {
-		return differs(gate) || !was.Key.PreEnqueue.Has(gate)
+	holds := before.Key.Holds != after.Key.Holds
+	gates := slices.ContainsFunc(after.Key.PreEnqueue.UnsortedList(), func(gate string) bool {
+		return differs(gate) || !before.Key.PreEnqueue.Has(gate)
 	})
 	switch p.place {
 	case Held:
@@ -63,7 +62,7 @@ func (m *model) strategyFor(p *modelPod) queueingStrategy {
 			return p.swapStrategy()
 		}
 	case Gated:
-		if differs(p.gate) && was.Key.Plugins[p.gate] != "" {
+		if differs(p.gate) && before.Key.Plugins[p.gate] != "" {
 			return queueImmediately
 		}
 		if holds {
@@ -71,11 +70,11 @@ func (m *model) strategyFor(p *modelPod) queueingStrategy {
 		}
 	case Unschedulable:
 		for plugin := range p.rejectors.Union(p.pending) {
-			if was.Key.Plugins[plugin] != "" && differs(plugin) {
+			if before.Key.Plugins[plugin] != "" && differs(plugin) {
 				return queueAfterBackoff
 			}
 		}
-		if p.nodeChosen && was.Key.NodeSelection != is.Key.NodeSelection || !p.nodeChosen && is.Key.PostFilter != "" && was.Key.PostFilter != is.Key.PostFilter {
+		if p.nodeChosen && before.Key.NodeSelection != after.Key.NodeSelection || !p.nodeChosen && after.Key.PostFilter != "" && before.Key.PostFilter != after.Key.PostFilter {
 			return queueAfterBackoff
 		}
 		if holds || gates {
@@ -92,7 +91,7 @@ func (p *modelPod) swapStrategy() queueingStrategy {
 	return queueAfterBackoff
 }
 
-// reconsider asks about all pods of a profile who is held.
+// reconsider checks the holds of all pods of a profile again.
 func (m *model) reconsider(name string) {
 	for _, p := range m.pods {
 		switch {
@@ -107,18 +106,19 @@ func (m *model) reconsider(name string) {
 	}
 }
 
-// follow judges the pods that the queue has judged, or all.
+// applySwaps applies the current rules in the model to the pods to which the queue has
+// applied them, or to all.
 func (w *randomHistory) applySwaps(all bool) {
 	for uid, p := range w.model.pods {
-		mine, rules := w.pods[uid], w.model.profile(p)
-		judged := all || mine != nil && mine.rules == rules && (rules != nil || mine.place == Held)
-		if p.place != InFlight && judged {
+		queued, rules := w.pods[uid], w.model.profile(p)
+		applied := all || queued != nil && queued.rules == rules && (rules != nil || queued.place == Held)
+		if p.place != InFlight && applied {
 			w.model.applyRules(p)
 		}
 	}
 }
 
-// between is what happens between two slices of a swap.
+// betweenSlices is called between two slices of a swap.
 func (w *randomHistory) betweenSlices() {
 	if w.depth == 0 || w.depth > 3 {
 		return
@@ -132,8 +132,8 @@ func (w *randomHistory) betweenSlices() {
 	}
 }
 
-// slowly runs a change that goes through the pods in slices, with steps of the
-// walk in between.
+// inSlices calls a change that visits the pods in slices, with random steps between
+// the slices.
 func (w *randomHistory) inSlices(change func()) {
 	w.depth++
 	change()
@@ -143,7 +143,7 @@ func (w *randomHistory) inSlices(change func()) {
 	}
 }
 
-// swap gives a profile other rules, or such as some profile had before.
+// swap gives a profile new rules, or rules that some profile had before.
 func (w *randomHistory) swap(name string) {
 	rules := w.otherRules()
 	if len(w.earlierRules) > 0 && w.rng.IntN(3) == 0 {
@@ -167,7 +167,7 @@ func (w *randomHistory) otherRules() Rules {
 		Plugins: map[string]string{}, PreEnqueue: sets.New[string](),
 		PostFilter: pick(w.rng, "", "some", "more"), NodeSelection: pick(w.rng, "best", "first"), Holds: "none",
 	}
-	for _, plugin := range []string{"Fit", "Label", "Picky", "Broken", "Nobody", "Gate"} {
+	for _, plugin := range []string{"Fit", "Label", "Picky", "Broken", "Other", "Gate"} {
 		if w.rng.IntN(8) > 0 {
 			rules.Key.Plugins[plugin] = pick(w.rng, "one", "one", "another")
 		}
@@ -198,11 +198,11 @@ func (w *randomHistory) otherRules() Rules {
 	return rules
 }
 
-// bar has the profiles hold some pods, or not any more.
+// toggleHolds has the profiles hold every fourth pod, or ends that.
 func (w *randomHistory) toggleHolds() {
 	w.holding = !w.holding
 	depth := w.depth
-	w.depth = 0 // the model has no slices of this
+	w.depth = 0 // in the model, Reconsider has no slices
 	for _, name := range []string{"p", "r"} {
 		if w.model.rules[name] != nil {
 			w.model.reconsider(name)

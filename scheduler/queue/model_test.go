@@ -12,8 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// model is the queue in its dumb form: a list of pods, looked through from one
-// end to the other for every question, and a log of its own for each pod.
+// model is a simple reference implementation of the queue: a list of pods, searched
+// from end to end for every question, with a separate event log for each pod.
 type model struct {
 	now   time.Time
 	pods  map[types.UID]*modelPod
@@ -32,8 +32,8 @@ type modelPod struct {
 	gate                                  string
 	events                                []event
 	recordsNoEvents                       bool
-	// by are the rules that the pod was judged by last, lane the order in which
-	// it waits.
+	// rules are those that the pod was last evaluated under, sort the order in which it
+	// waits.
 	rules               *Rules
 	sort                string
 	nodeChosen, recheck bool
@@ -45,27 +45,28 @@ func newModel(now time.Time) *model {
 
 func (m *model) profile(p *modelPod) *Rules { return m.rules[p.pod.Spec.SchedulerName] }
 
-// worth asks the Rules, whose own tests are tables, on behalf of a model pod.
+// evaluateHints calls Rules.evaluateHints, which has table tests of its own, for a pod
+// of the model.
 func (m *model) evaluateHints(p *modelPod, e event) queueingStrategy {
 	return m.profile(p).evaluateHints(logr.Discard(), &Pod{
 		pod: p.pod, profile: p.pod.Spec.SchedulerName, rejectors: p.rejectors, pending: p.pending,
 	}, p.pod, e)
 }
 
-func (m *model) requeue(p *modelPod, want queueingStrategy) {
+func (m *model) requeue(p *modelPod, strategy queueingStrategy) {
 	rules := m.profile(p)
 	if rules == nil {
 		p.place, p.rules = Held, nil
 		return
 	}
 	if p.rules != rules {
-		want = max(want, m.strategyFor(p))
+		strategy = max(strategy, m.strategyFor(p))
 		p.rules = rules
 	}
 	if p.recheck {
-		p.recheck, want = false, max(want, queueRecheck)
+		p.recheck, strategy = false, max(strategy, queueRecheck)
 	}
-	if want == queueSkip {
+	if strategy == queueSkip {
 		p.place = Unschedulable
 		if p.gate != "" {
 			p.place = Gated
@@ -76,22 +77,22 @@ func (m *model) requeue(p *modelPod, want queueingStrategy) {
 		p.place = Held
 		return
 	}
-	before := p.gate
+	oldGate := p.gate
 	if p.gate = rules.PreEnqueue(nil, p.pod, p.gate); p.gate != "" {
 		p.rejectors.Insert(p.gate)
 		p.place = Gated
 		return
 	}
-	if want == queueRecheck && before == "" {
+	if strategy == queueRecheck && oldGate == "" {
 		p.place = Unschedulable
 		return
 	}
 	p.backoffUntil = p.backoff(rules)
 	p.place, p.sort = Active, rules.Sort
-	if want == queueRecheck {
-		want = queueAfterBackoff
+	if strategy == queueRecheck {
+		strategy = queueAfterBackoff
 	}
-	if want == queueAfterBackoff && !p.backoffUntil.Before(m.now.Truncate(time.Second)) {
+	if strategy == queueAfterBackoff && !p.backoffUntil.Before(m.now.Truncate(time.Second)) {
 		p.place = Backoff
 	}
 }
@@ -138,8 +139,8 @@ func (m *model) update(pod *v1.Pod, e event) {
 	case Unschedulable, Gated:
 		if m.profile(p) == nil {
 			m.requeue(p, queueSkip)
-		} else if want := m.evaluateHints(p, e); want != queueSkip {
-			m.requeue(p, want)
+		} else if strategy := m.evaluateHints(p, e); strategy != queueSkip {
+			m.requeue(p, strategy)
 		}
 	}
 }
@@ -154,11 +155,11 @@ func (m *model) event(e event) {
 		case InFlight:
 			p.events = append(p.events, e)
 		case Gated:
-			hears := e.isWildcard()
+			registered := e.isWildcard()
 			for _, hint := range m.profile(p).Hints {
-				hears = hears || hint.Plugin == p.gate && matches(hint.Event, e.ClusterEvent)
+				registered = registered || hint.Plugin == p.gate && matches(hint.Event, e.ClusterEvent)
 			}
-			if hears {
+			if registered {
 				m.wake(p, e)
 			}
 		case Unschedulable:
@@ -168,16 +169,16 @@ func (m *model) event(e event) {
 }
 
 func (m *model) wake(p *modelPod, e event) {
-	if want := m.evaluateHints(p, e); want != queueSkip {
-		m.requeue(p, want)
+	if strategy := m.evaluateHints(p, e); strategy != queueSkip {
+		m.requeue(p, strategy)
 	}
 }
 
 func (m *model) end(p *modelPod, rejectors, pending sets.Set[string]) {
-	want := queueSkip
+	strategy := queueSkip
 	if p.rejectors, p.pending = rejectors, pending; rejectors.Len()+pending.Len() == 0 {
 		p.consecutiveErrors++
-		want = queueAfterBackoff
+		strategy = queueAfterBackoff
 	} else {
 		p.unschedulableCount++
 		p.consecutiveErrors = 0
@@ -185,11 +186,11 @@ func (m *model) end(p *modelPod, rejectors, pending sets.Set[string]) {
 	p.timestamp = m.now
 	if m.profile(p) != nil && !p.recordsNoEvents {
 		for _, e := range p.events {
-			want = max(want, m.evaluateHints(p, e))
+			strategy = max(strategy, m.evaluateHints(p, e))
 		}
 	}
 	p.events, p.recordsNoEvents = nil, false
-	m.requeue(p, want)
+	m.requeue(p, strategy)
 }
 
 func (m *model) tick() {
@@ -213,13 +214,13 @@ func (m *model) tick() {
 	}
 }
 
-// adopt gives a profile other rules; its pods are judged one by one.
+// setProfile gives a profile new rules. applyRules applies them to its pods.
 func (m *model) setProfile(name string, rules *Rules) {
 	m.rules[name], m.less[rules.Sort] = rules, rules.Less
 }
 
-// next are the pods that may be popped now: for each sort, those before whom
-// no other comes.
+// next returns the pods that may be popped now: for each sort, those that no other pod
+// precedes.
 func (m *model) next() []types.UID {
 	var candidates []*modelPod
 	for _, where := range []Place{Active, Backoff} {

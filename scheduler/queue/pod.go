@@ -15,10 +15,11 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Place is where a pod is. A pod is in exactly one.
+// Place is where the queue has a pod. A pod is in exactly one place.
 type Place string
 
-// The places of a pod that the queue knows of.
+// The places of a pod. InFlight is a pod that was popped and whose attempt has
+// not ended.
 const (
 	Active        Place = "Active"
 	Backoff       Place = "Backoff"
@@ -28,64 +29,65 @@ const (
 	InFlight      Place = "InFlight"
 )
 
-// Pod is a waiting pod and what the queue remembers of it. It is what a
-// QueueSort plugin compares. Its fields are guarded by the queue's lock, but
-// while an Attempt holds the pod the attempt reads them freely: nobody else
-// writes them then.
+// Pod is a queued pod, as a QueueSort plugin compares it. Its fields are guarded
+// by the queue's lock. While an Attempt holds the pod, the attempt reads them
+// without the lock: nothing else writes them then.
 type Pod struct {
 	pod *v1.Pod
-	// info is what GetPodInfo returned last: a QueueSort plugin that hangs may ask
-	// beside the one that was asked after it.
+	// info is what GetPodInfo returned last. It is atomic because a call of a
+	// QueueSort plugin that was abandoned may still read it.
 	info atomic.Pointer[framework.PodInfo]
 
 	place   Place
 	profile string
-	// held is why a parked pod is parked.
+	// held is the reason of a held pod.
 	held Hold
 
 	timestamp      time.Time
 	initialAttempt *time.Time
 	attempts       int
-	// unschedulableCount and consecutiveErrors feed the two backoffs.
+	// unschedulableCount and consecutiveErrors determine the backoff.
 	unschedulableCount int
 	consecutiveErrors  int
 	backoffUntil       time.Time
-	// flushedAt is when the flush last tried the pod.
+	// flushedAt is when the flush last requeued the pod.
 	flushedAt time.Time
-	// flushed says that the pod was last woken by the flush, not by an event.
+	// flushed says that the flush woke the pod last, not an event.
 	flushed bool
 
-	// poison is nil for a pod at which no plugin panicked or hung.
+	// faults is nil while no plugin has panicked or hung at the pod.
 	faults *faultRecord
 
 	rejectors sets.Set[string]
 	pending   sets.Set[string]
-	// gate is the PreEnqueue plugin that holds a gated pod.
+	// gate is the PreEnqueue plugin that gates the pod.
 	gate string
-	// admitted is the Hash of the rules that let the pod in last.
+	// admittedBy is the Hash of the rules whose holds and gates the pod passed last.
 	admittedBy string
-	// by are the rules that the pod was judged by last; nil: none that count.
+	// rules are those that the pod was last evaluated under; nil means that it has to
+	// be evaluated anew.
 	rules *Rules
-	// doubted says that what holds pods may have changed while this one was on
-	// its way.
+	// recheck says that the holds may have changed while the pod had no place.
 	recheck bool
-	// chosen says that the last attempt chose a node before it ended.
+	// nodeChosen says that the last attempt chose a node before it ended.
 	nodeChosen bool
-	// besides are plugins that would have refused the pod if others had not.
+	// furtherRejectors are plugins that would refuse the pod if preemption made room
+	// for it.
 	furtherRejectors sets.Set[string]
-	// seat is the pod's place in the roster, number says when it was added there.
+	// element is the pod's element in podsByProfile, number the order of its addition.
 	element *list.Element
 	number  uint64
 
-	// dorm is where a dormant pod sleeps.
+	// group holds the pod while it is unschedulable or gated.
 	group *unschedulableGroup
-	// index is the pod's position in the heap that holds it.
+	// index is the pod's position in heap, the heap that holds it.
 	index int
 	heap  *podHeap
-	// flight marks where in the event log this pod's replay starts; nil while
-	// no events are kept for it.
+	// marker is the pod's marker in the in-flight log; nil while no events are
+	// recorded for it.
 	marker *list.Element
-	// gone says that the pod was deleted or assigned while in flight.
+	// gone says that the pod was deleted or assigned while an attempt, or requeue,
+	// had it.
 	gone bool
 }
 
@@ -102,9 +104,10 @@ func newPod(pod *v1.Pod, now time.Time) *Pod {
 	}
 }
 
-// Entity is a pod as QueueSort plugins see it, which has waited since then and
-// is in no queue. It became active then, too: kube-scheduler sorts only pods that
-// have a time of their first attempt, and plugins read it without looking.
+// NewQueuedEntity returns a pod that is in no queue as QueueSort plugins see it:
+// added and first active at since. Plugins made for kube-scheduler dereference the
+// initial attempt timestamp without a check, because kube-scheduler sorts only pods
+// that have one.
 func NewQueuedEntity(pod *v1.Pod, since time.Time) fwk.QueuedEntityInfo {
 	p := newPod(pod, since)
 	if !fault.SortedUnattempted {
@@ -113,55 +116,56 @@ func NewQueuedEntity(pod *v1.Pod, since time.Time) fwk.QueuedEntityInfo {
 	return p
 }
 
-// rejects adds a plugin to those that refused the pod. What was shown before
-// stays as it was: a QueueSort plugin that hangs may be reading it.
+// addRejector adds a plugin to those that refused the pod. It replaces the set
+// instead of changing it, since an abandoned call of a QueueSort plugin may still
+// read it.
 func (p *Pod) addRejector(plugin string) {
 	if !p.rejectors.Has(plugin) {
 		p.rejectors = p.rejectors.Clone().Insert(plugin)
 	}
 }
 
-// Pod returns the newest version of the pod that the queue was given.
+// Pod returns the newest known version of the pod.
 func (p *Pod) Pod() *v1.Pod { return p.pod }
 
-// GetPodInfo returns the newest version of the pod that the queue was given, with
-// what is derived from it. It is no part of fwk.QueuedEntityInfo, but the pods that
-// kube-scheduler queues have it, so that a QueueSort plugin that asserts
-// interface{ GetPodInfo() fwk.PodInfo } runs in both.
+// GetPodInfo returns the PodInfo of the newest known version of the pod. The
+// method is not part of fwk.QueuedEntityInfo, but the entities of kube-scheduler
+// have it: a QueueSort plugin that asserts interface{ GetPodInfo() fwk.PodInfo }
+// runs in both.
 func (p *Pod) GetPodInfo() fwk.PodInfo {
 	if info := p.info.Load(); info != nil && info.OriginalPod() == p.pod {
 		return info
 	}
-	// A selector that does not parse leaves its list of terms empty.
+	// The error is about a selector that does not parse; its terms are left out.
 	info, _ := framework.NewPodInfo(p.pod)
 	p.info.Store(info)
 	return info
 }
 
-// UID identifies the pod; a pod re-created under the same name has another.
+// UID returns the pod's UID; a pod that was re-created under the same name has
+// another.
 func (p *Pod) UID() types.UID { return p.pod.UID }
 
-// Type is always a single pod: groups are not scheduled yet.
+// Type returns the type of a single pod: the queue does not queue groups.
 func (p *Pod) Type() fwk.EntityKeyType { return fwk.PodKeyType }
 
 // GetPriority returns the pod's priority, 0 where it has none.
 func (p *Pod) GetPriority() int32 { return corev1.PodPriority(p.pod) }
 
-// GetTimestamp returns when the pod was last put into the queue.
+// GetTimestamp returns when the pod was added or its last attempt ended.
 func (p *Pod) GetTimestamp() time.Time { return p.timestamp }
 
-// GetAttempts returns how often the pod was tried.
+// GetAttempts returns the number of attempts, the current one included.
 func (p *Pod) GetAttempts() int { return p.attempts }
 
-// GetBackoffExpiration returns when the pod's backoff ends, rounded down to
-// the second; zero when it has none.
+// GetBackoffExpiration returns when the pod's backoff ends, rounded down to the
+// second; zero when it has none.
 func (p *Pod) GetBackoffExpiration() time.Time { return p.backoffUntil }
 
 // GetUnschedulableCount returns how many attempts ended in a refusal.
 func (p *Pod) GetUnschedulableCount() int { return p.unschedulableCount }
 
-// GetConsecutiveErrorsCount returns how many attempts in a row ended in an
-// error rather than in a verdict.
+// GetConsecutiveErrorsCount returns how many attempts in a row ended in an error.
 func (p *Pod) GetConsecutiveErrorsCount() int { return p.consecutiveErrors }
 
 // GetInitialAttemptTimestamp returns when the pod first became active, nil
@@ -171,12 +175,13 @@ func (p *Pod) GetInitialAttemptTimestamp() *time.Time { return p.initialAttempt 
 // GetUnschedulablePlugins returns the plugins that refused the pod last.
 func (p *Pod) GetUnschedulablePlugins() sets.Set[string] { return p.rejectors }
 
-// GetPendingPlugins returns the plugins that answered Pending last.
+// GetPendingPlugins returns the plugins that returned Pending last.
 func (p *Pod) GetPendingPlugins() sets.Set[string] { return p.pending }
 
-// GetGatingPlugin returns the PreEnqueue plugin that holds the pod, if any.
+// GetGatingPlugin returns the PreEnqueue plugin that gates the pod, if any.
 func (p *Pod) GetGatingPlugin() string { return p.gate }
 
-// GetGatingPluginEvents is always empty: the queue looks the gate's events up
-// in the profile that runs, which may have changed since the pod was gated.
+// GetGatingPluginEvents returns nil: the queue looks the events of the gating
+// plugin up in the rules of the running profile, which may have changed since the
+// pod was gated.
 func (p *Pod) GetGatingPluginEvents() []fwk.ClusterEvent { return nil }

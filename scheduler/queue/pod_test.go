@@ -9,7 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Plugins made for kube-scheduler follow the pointer without looking.
+// Plugins made for kube-scheduler dereference the timestamp without a check.
 func TestNewQueuedEntityHasAnInitialAttemptTimestamp(t *testing.T) {
 	since := time.Unix(1000, 0)
 	entity := NewQueuedEntity(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waits"}}, since)
@@ -23,10 +23,10 @@ func TestAQueuedPodHasGetPodInfo(t *testing.T) {
 	entity := newPod(pod, time.Unix(1000, 0))
 	info, ok := fwk.QueuedEntityInfo(entity).(interface{ GetPodInfo() fwk.PodInfo })
 	if !ok {
-		t.Fatal("the entry has no GetPodInfo, which kube-scheduler's entries have")
+		t.Fatal("the entity has no GetPodInfo, which kube-scheduler's entities have")
 	}
 	if got := info.GetPodInfo(); got.GetPod() != pod || info.GetPodInfo() != got {
-		t.Errorf("got %v, want the pod, derived once", got.GetPod())
+		t.Errorf("got %v, want the PodInfo of the pod, computed once", got.GetPod())
 	}
 	newer := pod.DeepCopy()
 	entity.pod = newer

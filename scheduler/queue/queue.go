@@ -16,8 +16,8 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Queue holds the waiting pods of all profiles. It is safe for concurrent use;
-// Pop has one caller, the loop.
+// Queue holds the pending pods of all profiles. It is safe for concurrent use,
+// but Pop and TryPop have one caller, the scheduling loop.
 type Queue struct {
 	clock     clock.WithTicker
 	wait      framework.WaitFunc
@@ -29,52 +29,51 @@ type Queue struct {
 	mu    sync.Mutex
 	pods  map[types.UID]*Pod
 	rules map[string]*Rules
-	// abandoned says for names that were served once why their pods wait now.
+	// profileHolds are the reasons for which the pods of unserved profiles are held,
+	// by profile.
 	profileHolds map[string]Hold
-	// withheld are those of them whose new pods are taken, too: their profile is
-	// there, and does not run.
+	// heldProfiles are the unserved profiles whose new pods are added and held, too:
+	// the profile exists and does not run.
 	heldProfiles map[string]bool
-	// dormant indexes by profile the pods that only an event wakes, so that an
-	// event costs nothing while nobody waits for it.
+	// unschedulable indexes the unschedulable and gated pods by profile, so that an
+	// event looks at none when it concerns none.
 	unschedulable map[string]unschedulableIndex
-	// roster are the pods by profile.
 	podsByProfile profileIndex
 	subQueues     []*subQueue
-	// popped is the lane that was popped from last.
+	// lastPopped is the index of the sub-queue that was popped from last.
 	lastPopped int
-	// asides are the pods that are set aside, by when they are tried again.
+	// quarantined are the quarantined pods by the end of their quarantine.
 	quarantined *podHeap
-	// debts are the profiles whose attempts take long.
+	// deficits are those of the profiles that exceeded their time budget.
 	deficits map[string]deficit
 	inFlight inFlightLog
-	// batches is how many groups of pods are being put down.
+	// pendingBatches is how many groups of pods are being requeued.
 	pendingBatches int
 
-	// ready holds one value while there may be something to pop.
+	// ready holds one value while there may be a pod to pop.
 	ready chan struct{}
 }
 
-// Options are what a Queue is built from.
+// Options are the dependencies and settings of a Queue.
 type Options struct {
-	// Clock is the source of time.
 	Clock clock.WithTicker
-	// Wait is how Pop waits; nil means framework.Block.
+	// Wait is how Pop waits for a pod; nil means framework.Block.
 	Wait framework.WaitFunc
-	// OnHold is told of each pod that is parked, and why. It is called
-	// without a lock and must not block; may be nil.
+	// OnHold is called for each pod that is held for a new reason, without a lock. It
+	// must not block. It may be nil.
 	OnHold func(pod *v1.Pod, hold Hold)
-	// OnGate is told of each pod that is put among the gated, and of the plugin
-	// that keeps it there. It is called as OnHold is; may be nil.
+	// OnGate is called for each pod that a PreEnqueue plugin gates, and when another
+	// plugin gates it, without a lock. It must not block. It may be nil.
 	OnGate func(pod *v1.Pod, gate string)
-	// Slice is how many pods a change of their profile looks at under one hold of
-	// the lock, and asks about while nothing is popped; 0 means 32.
+	// SliceSize is how many pods a change of a profile visits under one hold of the
+	// lock, and requeues while nothing is popped; 0 means 32.
 	SliceSize int
-	// Yield is called between two slices, without a lock, so that others may come
-	// in between; nil means runtime.Gosched.
+	// Yield is called between two slices, without a lock, to let the loop pop a pod;
+	// nil means runtime.Gosched.
 	Yield func()
 }
 
-// New returns an empty queue that serves no profile yet.
+// New returns an empty queue that serves no profile.
 func New(o Options) *Queue {
 	if o.Wait == nil {
 		o.Wait = framework.Block
@@ -105,8 +104,8 @@ func New(o Options) *Queue {
 	}
 }
 
-// Add takes a pod that waits for a profile that the queue serves, or withholds;
-// others are none of its business. A pod that is known already is updated.
+// Add adds a pending pod. It ignores a pod of a profile that is neither served nor
+// held by HoldProfile, and updates a pod that it knows.
 func (q *Queue) Add(ctx context.Context, pod *v1.Pod) {
 	q.mu.Lock()
 	if known, ok := q.pods[pod.UID]; ok {
@@ -129,20 +128,20 @@ func (q *Queue) Add(ctx context.Context, pod *v1.Pod) {
 	q.requeueAll(ctx, "UnscheduledPodAdd", constantStrategy(queueImmediately), p)
 }
 
-// Update gives the queue a newer version of a waiting pod. changes are the
-// events that the change amounts to, as seen by the pod itself. A pod that the
-// queue does not know is added.
+// Update replaces a pending pod by a newer version, and adds a pod that the queue
+// does not know. changes are the events that the update amounts to for the pod
+// itself.
 func (q *Queue) Update(ctx context.Context, oldPod, newPod *v1.Pod, changes ...fwk.ClusterEvent) {
 	if !q.UpdateKnown(ctx, oldPod, newPod, changes...) {
 		q.Add(ctx, newPod)
 	}
 }
 
-// Renew is Update for a pod that may be none of the queue's business any more:
-// it reports whether the pod is known. A pod in a heap is tried in any case,
-// so that only its order is mended; one that is under way hears of the change
-// when it is put down; a parked one is asked about from the start, since what
-// held it may have been in its spec.
+// UpdateKnown is Update for a pod that may not be queued any more: it reports
+// whether the queue knows the pod and does not add it. A pod in a heap keeps its
+// place there and only its order is fixed. A pod in flight, or being requeued, has
+// the changes recorded. A held pod is requeued, since its spec may have been the
+// reason.
 func (q *Queue) UpdateKnown(ctx context.Context, oldPod, newPod *v1.Pod, changes ...fwk.ClusterEvent) bool {
 	q.mu.Lock()
 	p, ok := q.pods[newPod.UID]
@@ -150,28 +149,28 @@ func (q *Queue) UpdateKnown(ctx context.Context, oldPod, newPod *v1.Pod, changes
 		q.mu.Unlock()
 		return false
 	}
-	// The informer's store is ahead of what it tells: who came from the store may
-	// be told of here as it was before.
-	better := false
+	// The informer's store is ahead of its handlers: a pod that was read from the
+	// store may be updated here to an older version afterwards.
+	mayBeFixed := false
 	order, err := resourceversion.CompareResourceVersion(newPod.ResourceVersion, p.pod.ResourceVersion)
 	if err != nil || order >= 0 || fault.OlderVersionTaken {
-		better = q.podChanged(p, newPod)
+		mayBeFixed = q.podChanged(p, newPod)
 		p.pod = newPod
 	}
-	if p.heap != nil && !better {
+	if p.heap != nil && !mayBeFixed {
 		p.heap.fix(p)
 	}
-	want, lifted, cause := queueSkip, false, "TargetPodUpdate"
+	strategy, detached, cause := queueSkip, false, "TargetPodUpdate"
 	switch {
 	case !p.isPlaced():
 	case p.place == Held:
-		want, lifted = queueImmediately, true
+		strategy, detached = queueImmediately, true
 	case p.place == Unschedulable || p.place == Gated:
-		if lifted = len(changes) > 0; lifted {
+		if detached = len(changes) > 0; detached {
 			cause = changes[0].Label()
 		}
 	}
-	if lifted {
+	if detached {
 		q.detach(p)
 	}
 	if p.marker != nil {
@@ -180,14 +179,14 @@ func (q *Queue) UpdateKnown(ctx context.Context, oldPod, newPod *v1.Pod, changes
 		}
 	}
 	q.mu.Unlock()
-	if lifted {
-		q.requeueAll(ctx, cause, constantStrategy(want), p)
+	if detached {
+		q.requeueAll(ctx, cause, constantStrategy(strategy), p)
 	}
 	return true
 }
 
-// Delete forgets a pod: it is gone, or assigned to a node. An attempt that
-// holds it goes on, but the pod does not come back.
+// Delete removes a pod that was deleted or assigned to a node. An attempt that
+// holds the pod goes on, but the pod does not come back.
 func (q *Queue) Delete(uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -196,7 +195,7 @@ func (q *Queue) Delete(uid types.UID) {
 	}
 }
 
-// forget removes p from everywhere. Called with the lock.
+// deletePod removes p from the queue. The caller holds q.mu.
 func (q *Queue) deletePod(p *Pod) {
 	q.remove(p)
 	q.inFlight.end(p)
@@ -206,8 +205,8 @@ func (q *Queue) deletePod(p *Pod) {
 	q.cleanUpProfile(p.profile)
 }
 
-// Pop waits for the next pod to try and begins its attempt. It returns nil
-// once ctx has ended.
+// Pop waits for the next pod and begins its attempt. It returns nil once ctx has
+// ended.
 func (q *Queue) Pop(ctx context.Context) *Attempt {
 	for ctx.Err() == nil {
 		if a := q.TryPop(); a != nil {
@@ -220,10 +219,11 @@ func (q *Queue) Pop(ctx context.Context) *Attempt {
 	return nil
 }
 
-// TryPop begins the attempt of the next pod, or returns nil when none is to be
-// tried now. Lanes take turns, and profiles that are slow stand back. With
-// nothing active, a pod that backs off after a refusal is taken before its time:
-// an idle scheduler loses nothing by trying.
+// TryPop begins the attempt of the next pod, or returns nil when no pod is to be
+// tried now. The sub-queues are popped in turn, and pods of throttled profiles only
+// where no other pod is active. With nothing active, a pod that backs off after a
+// refusal is popped before its backoff ends: an idle scheduler loses nothing by
+// trying.
 func (q *Queue) TryPop() *Attempt {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -250,7 +250,7 @@ func (q *Queue) TryPop() *Attempt {
 	return nil
 }
 
-// wake tells a waiting Pop to look again.
+// signal has a waiting Pop look again.
 func (q *Queue) signal() {
 	select {
 	case q.ready <- struct{}{}:

@@ -14,37 +14,36 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Rules are what one running profile says about waiting. The queue gets a new
-// value at each swap and never changes one.
+// Rules are what one running profile says about its pending pods. A Rules value
+// never changes: each swap brings a new one.
 type Rules struct {
-	// Hash names the running instance whose plugins these are. An attempt
-	// carries it, so that the loop can tell when another one admitted the pod.
+	// Hash is the hash of the running profile. An attempt carries it, so that the loop
+	// can tell when another version of the profile admitted the pod.
 	Hash string
-	// Plugins are the prints of the profile's plugins, by name: one with
-	// another print is another plugin.
+	// PluginFingerprints are the fingerprints of the profile's plugins by name. They
+	// change when a plugin is replaced or gets other arguments.
 	PluginFingerprints map[string]string
-	// Sort names the order: the QueueSort plugin and its arguments. Profiles
-	// with the same Sort share one heap, so that priorities order pods across
-	// profiles.
+	// Sort names the order: the QueueSort plugin and its arguments. Profiles with the
+	// same Sort share one sub-queue, so that priorities order pods across profiles.
 	Sort string
-	// Makeup says what is new of them at a swap.
+	// Key is what a swap compares to find the pods that it concerns.
 	Key ProfileKey
-	// Less is the QueueSort plugin's; it must not panic (the runtime recovers).
+	// Less is the QueueSort plugin's. It must not panic; the framework recovers it.
 	Less fwk.LessFunc
-	// Clock times the hints of a sample of events; nil times none.
+	// Clock times a sample of the hints; nil times none.
 	Clock clock.PassiveClock
-	// Hold says why pod must not be tried at all, or the zero Hold.
+	// Hold returns why pod must not be scheduled at all, or the zero Hold.
 	Hold func(pod *v1.Pod) Hold
-	// PreEnqueue asks the PreEnqueue plugins, the gate that held the pod last
-	// first. It returns the plugin that refuses, or "".
+	// PreEnqueue runs the PreEnqueue plugins, the one that gated the pod last first.
+	// It returns the name of the plugin that gates the pod, or "".
 	PreEnqueue func(ctx context.Context, pod *v1.Pod, lastGate string) string
 	// Hints are the events that the plugins registered, in no order.
 	Hints []Hint
-	// InitialBackoff and MaxBackoff bound the wait after a refusal, which
-	// doubles with each.
+	// InitialBackoff is the backoff after the first refusal. It doubles with each
+	// refusal, up to MaxBackoff.
 	InitialBackoff, MaxBackoff time.Duration
-	// FlushAfter is how long a pod stays unschedulable before it is tried
-	// without an event; 0 means for ever.
+	// FlushAfter is how long a pod stays unschedulable before it is retried without an
+	// event; 0 means for ever.
 	FlushAfter time.Duration
 }
 
@@ -52,52 +51,55 @@ type Rules struct {
 type Hint struct {
 	Plugin string
 	Event  fwk.ClusterEvent
-	// Fn says whether it really may; nil means that it always may.
+	// Fn decides whether an event may; nil means that each one may.
 	Fn fwk.QueueingHintFn
 }
 
-// Hold is why a pod is kept out of scheduling for another reason than room.
+// Hold is why a pod is not scheduled for a reason other than resources and nodes.
 type Hold struct {
-	// Reason is the PodScheduled condition's reason, such as ProfilePaused;
-	// empty when nothing holds the pod.
+	// Reason is the reason of the PodScheduled condition, such as ProfilePaused; empty
+	// when the pod is not held.
 	Reason string
-	// Message is the condition's text.
+	// Message is the message of the condition.
 	Message string
 }
 
-// The reasons for which Berth holds pods. None is Unschedulable: autoscalers
-// buy nodes for that word.
+// The reasons of holds. None is Unschedulable, because autoscalers add nodes for
+// pods with that reason.
 const (
 	ProfileDeleted = "ProfileDeleted"
 	ProfilePaused  = "ProfilePaused"
 	Unsupported    = "Unsupported"
-	// NamespaceNotAllowed: the profile does not take pods of the namespace.
+	// NamespaceNotAllowed: the profile does not accept pods of the namespace.
 	NamespaceNotAllowed = "NamespaceNotAllowed"
-	// ProfileNotRunning: the profile is there, and no generation of it runs.
+	// ProfileNotRunning: the profile exists and no generation of it runs.
 	ProfileNotRunning = "ProfileNotRunning"
-	// SetAside: plugins panic or hang at the pod, again and again.
+	// Quarantined: plugins panicked or hung at the pod repeatedly.
 	Quarantined = "Quarantined"
 )
 
-// GateMessage says that a PreEnqueue plugin holds a pod.
+// GateMessage returns the condition message of a pod that a PreEnqueue plugin
+// gates.
 func GateMessage(gate string) string { return "plugin " + gate + " keeps the pod from being tried" }
 
-// strategy is what an event means for a waiting pod.
+// queueingStrategy is how a waiting pod is requeued, from the weakest to the
+// strongest.
 type queueingStrategy int
 
 const (
 	queueSkip queueingStrategy = iota
-	// unlessKept leaves a pod asleep, unless the profile holds it or a gate keeps
-	// it out; one that was gated is tried when none does any more.
+	// queueRecheck checks holds and gates. An unschedulable pod stays so unless it is
+	// held or gated; a gated pod that no plugin gates any more is queued after its
+	// backoff.
 	queueRecheck
 	queueAfterBackoff
 	queueImmediately
 )
 
-// worth says what event means for p, whose newest version is pod: whether a
-// plugin that refused it might not do so now. Called without the lock. The
-// rule is kube-scheduler's: only the plugins that refused the pod are asked; a
-// Pending one wakes it at once; a hint that fails counts as Queue.
+// evaluateHints returns how an event requeues p, whose newest version is pod. It
+// is called without q.mu. The rules are kube-scheduler's: only hints of the plugins
+// that refused the pod are called, an event for a plugin that returned Pending
+// queues the pod immediately, and a hint that fails counts as Queue.
 func (r *Rules) evaluateHints(logger klog.Logger, p *Pod, pod *v1.Pod, e event) queueingStrategy {
 	if !e.concerns(pod) {
 		return queueSkip
@@ -105,31 +107,31 @@ func (r *Rules) evaluateHints(logger klog.Logger, p *Pod, pod *v1.Pod, e event) 
 	if len(p.rejectors) == 0 && len(p.pending) == 0 || e.isWildcard() {
 		return queueAfterBackoff
 	}
-	result := queueSkip
+	strategy := queueSkip
 	for _, hint := range r.Hints {
 		if !p.rejectors.Has(hint.Plugin) && !p.pending.Has(hint.Plugin) || !matches(hint.Event, e.ClusterEvent) {
 			continue
 		}
 		if hint.Fn != nil {
 			begin := r.startHintTimer()
-			answer, err := hint.Fn(logger, pod, e.oldObj, e.newObj)
-			r.observeHint(begin, hint.Plugin, e, hintResult(answer, err))
+			result, err := hint.Fn(logger, pod, e.oldObj, e.newObj)
+			r.observeHint(begin, hint.Plugin, e, hintResult(result, err))
 			if err != nil {
-				logger.Error(err, "Queueing hint failed; taking it for Queue", "plugin", hint.Plugin, "event", e.Label(), "pod", klog.KObj(pod))
-			} else if answer == fwk.QueueSkip || fault.HintAlwaysSkips {
+				logger.Error(err, "Queueing hint failed, its result counts as Queue", "plugin", hint.Plugin, "event", e.Label(), "pod", klog.KObj(pod))
+			} else if result == fwk.QueueSkip || fault.HintAlwaysSkips {
 				continue
 			}
 		}
 		if p.pending.Has(hint.Plugin) {
 			return queueImmediately
 		}
-		result = queueAfterBackoff
+		strategy = queueAfterBackoff
 	}
-	return result
+	return strategy
 }
 
-// listeners are the plugins that registered for the event; none where a profile
-// has no rules.
+// registeredPlugins returns the plugins that registered for the event; none when r
+// is nil.
 func (r *Rules) registeredPlugins(e event) sets.Set[string] {
 	plugins := sets.Set[string]{}
 	if r == nil {
@@ -143,37 +145,36 @@ func (r *Rules) registeredPlugins(e event) sets.Set[string] {
 	return plugins
 }
 
-// mayOpen says whether a gate may have opened by what was heard. That its
-// plugin wakes nobody by it does not mean that it still keeps the pod.
-func (r *Rules) mayUngate(gate string, heard []event) bool {
-	return gate != "" && !fault.OpenGateUnnoticed && slices.ContainsFunc(heard, func(e event) bool {
+// mayUngate reports whether the gating plugin may let the pod pass after these
+// events. QueueSkip from its hint does not mean that the plugin still gates the pod.
+func (r *Rules) mayUngate(gate string, events []event) bool {
+	return gate != "" && !fault.OpenGateUnnoticed && slices.ContainsFunc(events, func(e event) bool {
 		return e.ClusterEvent == gateOpened || r.registeredPlugins(e).Has(gate)
 	})
 }
 
-// reopens says whether an event may change what is known about p already: that
-// gate ("": nobody) keeps it out, and how eagerly it is wanted. Called with
-// the lock.
-func (r *Rules) mayChangeDecision(p *Pod, want queueingStrategy, gate string, e event) bool {
+// mayChangeDecision reports whether an event may change what requeue has found
+// about p: that gate ("" for none) gates it, and strategy. The caller holds q.mu.
+func (r *Rules) mayChangeDecision(p *Pod, strategy queueingStrategy, gate string, e event) bool {
 	switch {
 	case !e.concerns(p.pod):
 		return false
 	case e.isWildcard(), e.Resource == fwk.TargetPod:
 		return true
 	}
-	return want < queueImmediately && len(p.pending) > 0 || gate != "" && r.registeredPlugins(e).Has(gate)
+	return strategy < queueImmediately && len(p.pending) > 0 || gate != "" && r.registeredPlugins(e).Has(gate)
 }
 
-// event is one thing that happened in the cluster, kept for replay.
+// event is a cluster event as the in-flight log records it.
 type event struct {
 	fwk.ClusterEvent
 	oldObj, newObj any
-	// only, where it is not nil, limits the event to some pods.
+	// only, unless nil, limits the event to the pods for which it returns true.
 	only func(*v1.Pod) bool
 }
 
-// reaches says whether the event is for pod at all. What happens to a pod
-// itself, and what is wanted of one, is for that one.
+// concerns reports whether the event is meant for pod. An update of a pending pod,
+// and a wildcard event that carries a pod, are meant for that pod alone.
 func (e event) concerns(pod *v1.Pod) bool {
 	if e.only != nil && !fault.WakesItself && !e.only(pod) {
 		return false
@@ -192,8 +193,8 @@ func isWildcard(e fwk.ClusterEvent) bool {
 	return e.Resource == fwk.WildCard && e.ActionType == fwk.All
 }
 
-// matches says whether a registered event covers one that happened: the
-// resource is the same or wider, and every action that happened was registered.
+// matches reports whether a registered event covers one that happened: its
+// resource is the same or wider, and it registered every action that happened.
 // Source: k8s.io/kubernetes/pkg/scheduler/framework, MatchClusterEvents.
 func matches(registered, happened fwk.ClusterEvent) bool {
 	if isWildcard(registered) {

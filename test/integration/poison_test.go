@@ -22,7 +22,7 @@ var _ = Describe("A plugin that is poisoned by a pod", func() {
 			admin.ExpectBound(ctx, aPod(ctx, y.pod(p, fmt.Sprint("p", i))), aPod(ctx, y.pod(q, fmt.Sprint("q", i))))
 		}
 		Eventually(admin.Standing(ctx, odd)).WithTimeout(40 * time.Second).Should(SatisfyAll(
-			ContainSubstring("Quarantined"), ContainSubstring(`plugin "Picky" panicked in Filter, again and again: the pod is set aside until `)))
+			ContainSubstring("Quarantined"), ContainSubstring(`plugin "Picky" panicked repeatedly in Filter: the pod is quarantined until `)))
 		Eventually(func(g Gomega) {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 			g.Expect(p.Status.Queue).To(HaveField("Quarantined", BeEquivalentTo(1)))

@@ -112,10 +112,10 @@ var _ = Describe("Looking into a manager", func() {
 		var generations debug.Generations
 		see(ctx, url+"generations", looker, &generations)
 		Expect(generations.Profiles).To(ContainElement(SatisfyAll(HaveField("Name", name), HaveField("Hash", HaveLen(10)),
-			HaveField("References", BeNumerically(">=", 2)), HaveField("LateCalls", 0))))
+			HaveField("References", BeNumerically(">=", 2)), HaveField("AbandonedCalls", 0))))
 		var memos debug.EquivalenceCaches
 		see(ctx, url+"memo", looker, &memos)
-		Expect(memos.Profiles).To(ContainElement(SatisfyAll(HaveField("Profile", name), HaveField("Kept", true), HaveField("Classes", BeNumerically(">", 0)))))
+		Expect(memos.Profiles).To(ContainElement(SatisfyAll(HaveField("Profile", name), HaveField("Enabled", true), HaveField("Classes", BeNumerically(">", 0)))))
 
 		By("whether the API server has the same")
 		var compared debug.Comparison

@@ -1,0 +1,205 @@
+package leadership
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+const us, them = "us", "them"
+
+// fakeLease is a resource lock without an API server.
+type fakeLease struct {
+	resourcelock.Interface
+	record resourcelock.LeaderElectionRecord
+	err    error
+	// meanwhile is called before a request is answered.
+	meanwhile func()
+}
+
+func (l *fakeLease) Identity() string { return us }
+
+func (l *fakeLease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return &l.record, nil, l.err
+}
+
+func (l *fakeLease) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.Update(ctx, r)
+}
+
+func (l *fakeLease) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
+	if l.meanwhile != nil {
+		l.meanwhile()
+	}
+	if l.err == nil {
+		l.record = r
+	}
+	return l.err
+}
+
+// testEnv is a Tracker with a validity of ten seconds and its lock. lost counts the
+// calls of onLost.
+type testEnv struct {
+	*Tracker
+	clock *clocktesting.FakeClock
+	lease *fakeLease
+	lock  resourcelock.Interface
+	lost  int
+}
+
+func newTestEnv() *testEnv {
+	p := &testEnv{clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), lease: &fakeLease{}}
+	p.Tracker = New(p.clock, 10*time.Second, func() { p.lost++ })
+	p.lock = p.TrackLock(p.lease)
+	return p
+}
+
+func (p *testEnv) renew() {
+	_ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: us, LeaderTransitions: 3})
+}
+
+func (p *testEnv) read() { _, _, _ = p.lock.Get(context.Background()) }
+
+func TestWhenAWriteIsSent(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps func(p *testEnv)
+		sent  bool
+		lost  int
+	}{
+		"not before it leads": {func(*testEnv) {}, false, 0},
+		"when it leads":       {(*testEnv).renew, true, 0},
+		"when it created the Lease": {func(p *testEnv) {
+			_ = p.lock.Create(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: us})
+		}, true, 0},
+		"without an election":                        {(*testEnv).DisableElection, true, 0},
+		"until the validity is over":                 {func(p *testEnv) { p.renew(); p.clock.Step(10*time.Second - 1) }, true, 0},
+		"not after the validity":                     {func(p *testEnv) { p.renew(); p.clock.Step(10 * time.Second) }, false, 0},
+		"again after a renewal":                      {func(p *testEnv) { p.renew(); p.clock.Step(20 * time.Second); p.renew() }, true, 0},
+		"not after a renewal that failed":            {func(p *testEnv) { p.lease.err = apierrors.NewInternalError(errors.New("broken")); p.renew() }, false, 0},
+		"the validity begins when a renewal is sent": {func(p *testEnv) { p.lease.meanwhile = func() { p.clock.Step(10 * time.Second) }; p.renew() }, false, 0},
+		"not when another process holds the Lease":   {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read() }, false, 1},
+		"not when no process holds the Lease":        {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = ""; p.read() }, false, 1},
+		"still when the Lease cannot be read":        {func(p *testEnv) { p.renew(); p.lease.err = apierrors.NewInternalError(errors.New("broken")); p.read() }, true, 0},
+		"still when it reads the Lease as its own":   {func(p *testEnv) { p.renew(); p.read() }, true, 0},
+		"another holder is no loss before it leads":  {func(p *testEnv) { p.lease.record.HolderIdentity = them; p.read() }, false, 0},
+		"a loss is reported once":                    {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read(); p.read() }, false, 1},
+		"not after it released the Lease": {func(p *testEnv) {
+			p.renew()
+			_ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{})
+		}, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newTestEnv()
+			c.steps(p)
+			if sent := p.Err() == nil; sent != c.sent {
+				t.Errorf("sent: %t, want %t: %v", sent, c.sent, p.Err())
+			}
+			if p.lost != c.lost {
+				t.Errorf("onLost was called %d times, want %d", p.lost, c.lost)
+			}
+		})
+	}
+}
+
+func TestCheckRenewal(t *testing.T) {
+	const within = 35 * time.Second
+	for name, c := range map[string]struct {
+		steps func(p *testEnv)
+		want  string
+	}{
+		"it never led":                      {func(p *testEnv) { p.clock.Step(time.Hour) }, ""},
+		"there is no election":              {func(p *testEnv) { p.renew(); p.DisableElection(); p.clock.Step(time.Hour) }, ""},
+		"the last renewal was not long ago": {func(p *testEnv) { p.renew(); p.clock.Step(within) }, ""},
+		"it released the Lease": {func(p *testEnv) {
+			p.renew()
+			_ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{})
+			p.clock.Step(time.Hour)
+		}, ""},
+		"another process holds the Lease": {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read(); p.clock.Step(time.Hour) }, ""},
+		"the last renewal was long ago": {
+			func(p *testEnv) { p.renew(); p.clock.Step(within + time.Second) },
+			"the Lease was last renewed at 1970-01-01T00:16:40Z (36s ago), and neither renewed nor given up since",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newTestEnv()
+			c.steps(p)
+			got := ""
+			if err := p.CheckRenewal(within); err != nil {
+				got = err.Error()
+			}
+			if got != c.want {
+				t.Errorf("error %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTheLeaseOfASuccessorIsNotReleased(t *testing.T) {
+	p := newTestEnv()
+	p.renew()
+	p.lease.record = resourcelock.LeaderElectionRecord{HolderIdentity: them, LeaderTransitions: 4}
+	p.read() // the election's release reads the Lease and goes on whatever it finds
+	if err := p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{LeaderTransitions: 4}); err != nil {
+		t.Error(err)
+	}
+	if p.lease.record.HolderIdentity != them {
+		t.Errorf("the Lease of the successor is held by %q now", p.lease.record.HolderIdentity)
+	}
+}
+
+func TestTheEpochCountsLeaderTransitions(t *testing.T) {
+	p := newTestEnv()
+	p.renew()
+	if p.Epoch() != 3 {
+		t.Errorf("the epoch is %d, want 3", p.Epoch())
+	}
+}
+
+func TestFenceWrites(t *testing.T) {
+	var received []string
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received = append(received, r.Method) }))
+	defer api.Close()
+	p := newTestEnv()
+	config := &restclient.Config{Host: api.URL}
+	p.FenceWrites(config)
+	client, err := restclient.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(method string) error {
+		request, err := http.NewRequestWithContext(t.Context(), method, api.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		return err
+	}
+	methods := []string{"GET", "POST", "PATCH", "PUT", "DELETE"}
+	for _, method := range methods {
+		if err := send(method); (err == nil) != (method == "GET") || err != nil && !errors.Is(err, ErrNotLeading) {
+			t.Errorf("%s without a Lease: %v", method, err)
+		}
+	}
+	p.renew()
+	for _, method := range methods {
+		if err := send(method); err != nil {
+			t.Errorf("%s with a Lease: %v", method, err)
+		}
+	}
+	if want := append([]string{"GET"}, methods...); !slices.Equal(received, want) {
+		t.Errorf("the API server got %v, want %v", received, want)
+	}
+}

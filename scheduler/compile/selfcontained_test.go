@@ -35,9 +35,8 @@ func selfContained(t *testing.T, p *v1alpha1.SchedulingProfile, configs ...*v1al
 	return plain, back
 }
 
-// kubectl apply takes away only what the last apply had put there: what a
-// whole profile does not mention, it does not undo. The CRD says what there is
-// to mention.
+// kubectl apply only removes what the last apply had set, so that it would not undo a
+// change of a field that the object lacks. The CRD lists the fields.
 func TestASelfContainedProfileHoldsEveryFieldThatCouldHaveChanged(t *testing.T) {
 	text, err := os.ReadFile("../../config/crd/bases/berth.dev_schedulingprofiles.yaml")
 	if err != nil {
@@ -62,10 +61,10 @@ func wantFields(t *testing.T, path string, schema map[string]any, value any) {
 	for name, field := range fields {
 		inner, there := value.(map[string]any)[name]
 		if !there {
-			t.Errorf("%s.%s is not mentioned", path, name)
+			t.Errorf("%s.%s is missing", path, name)
 			continue
 		}
-		wantFields(t, path+"."+name, field.(map[string]any), inner) // null takes it away
+		wantFields(t, path+"."+name, field.(map[string]any), inner) // null removes the field
 	}
 }
 
@@ -85,21 +84,21 @@ func TestASelfContainedProfileNeedsNoPluginConfig(t *testing.T) {
 		t.Errorf("metadata (-want +got):\n%s", diff)
 	}
 	if p.Spec.PluginConfig[0].ConfigRef == nil || p.Spec.State != "" {
-		t.Error("what it was given was changed")
+		t.Error("SelfContained changed its input")
 	}
 	if _, err := SelfContained(p, nil); err == nil || !strings.Contains(err.Error(), `"binpack"`) {
-		t.Errorf("error %v does not name what is missing", err)
+		t.Errorf("error %v does not name the missing PluginConfig", err)
 	}
 }
 
 func TestASelfContainedProfileHasTheSameHash(t *testing.T) {
 	weight := int32(5)
-	for sentence, p := range map[string]v1alpha1.SchedulingProfileSpec{
+	for name, p := range map[string]v1alpha1.SchedulingProfileSpec{
 		"the default": {},
 		"a weight":    {Plugins: &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "ImageLocality", Weight: &weight}}}}},
 		"settings":    {PercentageOfNodesToScore: 30, Decisions: v1alpha1.DecisionPolicy{TopScores: new(int32)}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			spec := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "batch"}, Spec: p}
 			_, back := selfContained(t, spec)
 			one, rejection := Profile(Input{Profile: spec, Registry: testRegistry()})

@@ -8,7 +8,8 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// noPlugin says that a plugin is not there, and which was perhaps meant.
+// unknownPluginMessage says that there is no plugin called name, and suggests one of a
+// similar name.
 func unknownPluginMessage(name string, reg framework.Registry) string {
 	if IsDefault(name) {
 		return fmt.Sprintf("this build has no plugin %q", name)
@@ -19,13 +20,13 @@ func unknownPluginMessage(name string, reg framework.Registry) string {
 	return fmt.Sprintf("no plugin %q", name)
 }
 
-// mostEdits is the largest number of edits between a name and a guess at it.
+// maxEdits bounds the edit distance between a name and its suggestion.
 const maxEdits = 3
 
-// Nearest returns the candidate that name was most likely meant to be: the one
-// with the fewest edits, whatever the case, the first of equals. It is empty
-// where none is near: an edit for each three letters at most, one at least, and
-// never more than mostEdits.
+// Suggest returns the candidate that name was probably meant to be: the one with the
+// smallest edit distance, ignoring case; of equals the first. It returns "" where no
+// candidate is near enough: one edit per three letters of name, at least one and at
+// most maxEdits.
 func Suggest(name string, candidates []string) (best string) {
 	fewest := min(maxEdits, max(1, len(name)/3)) + 1
 	if fault.FarGuesses {
@@ -39,9 +40,9 @@ func Suggest(name string, candidates []string) (best string) {
 	return best
 }
 
-// edits counts the letters to insert, remove or replace, and the neighbours to
-// swap, to get from a to b (the distance of Damerau and Levenshtein, in which no
-// letter is edited twice), three rows at a time.
+// editDistance counts the letters to insert, remove or replace, and the neighbours to
+// swap, to get from a to b. It is the distance of Damerau and Levenshtein in which no
+// letter is edited twice, computed with three rows.
 func editDistance(a, b string) int {
 	above, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

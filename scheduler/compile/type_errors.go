@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// wrongType tells a decoding error that is about a value. JSON's own error
-// names the field without the index in its list, so the place is looked up in
-// the text. rest is the text with null for the value; nil where the error is
-// about something else.
+// wrongType converts a decoding error about a value of the wrong type. JSON's own error
+// names a field without its index in a list, so wrongType looks the position up in the
+// text. rest is the text with null in place of the value; nil where err is about
+// something else.
 func wrongType(text []byte, err error, path *field.Path) (p argumentError, rest []byte) {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
@@ -33,10 +33,10 @@ func wrongType(text []byte, err error, path *field.Path) (p argumentError, rest 
 	return p, slices.Concat(text[:begins], []byte("null"), text[begins+len(value):])
 }
 
-// placeOf returns the path, such as .resources[0].weight, of the value at whose
-// end (of a word or number) or beginning (of a list or object) the decoder
-// stood when it had read offset bytes, and where that value begins in text,
-// which has no white space.
+// locateValue returns the path, such as .resources[0].weight, of the value at which a
+// decoder stood after offset bytes: at the end of a string or number, or at the
+// beginning of a list or object. begins is where that value begins in text, which
+// holds no white space.
 func locateValue(text []byte, offset int64) (path string, begins int) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	var above []jsonPosition
@@ -63,9 +63,8 @@ func locateValue(text []byte, offset int64) (path string, begins int) {
 	}
 }
 
-// fieldsAt returns the fields, as JSON names them, of the object at a path within
-// one of type t, such as scoringStrategy.resources[1]; none where that is no
-// object of known shape.
+// fieldsAt returns the JSON names of the fields of the object at path within type t,
+// such as scoringStrategy.resources[1]; none where that is not a struct.
 func fieldsAt(t reflect.Type, path string) (names []string) {
 	for name := range strings.SplitSeq(path, ".") {
 		if name, _, _ = strings.Cut(name, "["); name == "" {
@@ -91,7 +90,8 @@ func fieldsAt(t reflect.Type, path string) (names []string) {
 	return names
 }
 
-// structOf is the struct that t is, points at, or is a list of; nil for none.
+// structType returns the struct that t is, points to, or is a list of; nil for other
+// types.
 func structType(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -110,16 +110,16 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// place is how far a reader has come in one list or object.
+// jsonPosition is the position of a decoder in one list or object.
 type jsonPosition struct {
 	list  bool
 	index int
 	key   string
-	// inValue says that an object's key was read and its value is next.
+	// inValue says that the decoder has read the key and is at the value.
 	inValue bool
 }
 
-// take moves on by one token; it reports true when the token was a key.
+// advance moves on by one token and reports whether the token was a key.
 func (p *jsonPosition) advance(token json.Token) (isKey bool) {
 	if p.list {
 		p.index++
@@ -144,7 +144,7 @@ func pathOf(above []jsonPosition) string {
 	return path
 }
 
-// kindOf names a Go type in the words of someone who writes YAML.
+// typeName names a Go type in the terms of YAML.
 func typeName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -164,7 +164,7 @@ func typeName(t reflect.Type) string {
 	return "a whole number (" + t.Kind().String() + ")"
 }
 
-// article gives the decoder's word for a JSON value its article.
+// withArticle puts an article before the decoder's name of a JSON type.
 func withArticle(value string) string {
 	switch value {
 	case "object", "array":

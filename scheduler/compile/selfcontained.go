@@ -9,13 +9,13 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// Whole returns a profile as one JSON object that needs nothing else: defaults
-// filled in, arguments inline, nothing of its metadata but the name. Applied
-// with kubectl it makes the profile what it was, whoever changed it since.
+// SelfContained returns a profile as one JSON object that depends on no other object:
+// with defaults, with inlined arguments, and with no metadata but the name. kubectl
+// apply of that object restores the profile, whatever was changed since.
 //
-// So every list is there, even an empty one: kubectl's three-way merge takes
-// away only what an earlier apply had put there, and would leave a plugin that
-// `kubectl edit` added. The error names a PluginConfig that is missing.
+// For that, it holds every list, even an empty one: kubectl's three-way merge only
+// removes what an earlier apply had set, and would keep a plugin that `kubectl edit`
+// added. The error names a PluginConfig that is missing.
 func SelfContained(p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) ([]byte, error) {
 	spec := p.Spec.DeepCopy()
 	spec.SetDefaults()
@@ -36,7 +36,7 @@ func SelfContained(p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.P
 	}
 	plain["percentageOfNodesToScore"] = int64(spec.PercentageOfNodesToScore)
 	if namespaces := ensureObject(plain, "allowedNamespaces"); spec.AllowedNamespaces.Selector == nil {
-		namespaces["selector"] = nil // a list of none would be a selector
+		namespaces["selector"] = nil // an empty list would be a selector
 	}
 	if exports := ensureObject(plain, "exports"); spec.Exports.Autoscaler == nil {
 		exports["autoscaler"] = nil
@@ -55,7 +55,7 @@ func SelfContained(p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.P
 	})
 }
 
-// object returns the object under name, made if need be.
+// ensureObject returns the object in[name], which it creates if it is missing.
 func ensureObject(in map[string]any, name string) map[string]any {
 	if _, there := in[name]; !there {
 		in[name] = map[string]any{}
@@ -63,7 +63,7 @@ func ensureObject(in map[string]any, name string) map[string]any {
 	return in[name].(map[string]any)
 }
 
-// list makes sure that there is a list under name.
+// ensureList creates an empty list in[name] if it is missing.
 func ensureList(in map[string]any, name string) {
 	if _, there := in[name]; !there {
 		in[name] = []any{}

@@ -13,8 +13,8 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// chains are the Blueprint's without the plugins that kube-scheduler has not.
-// Where it needs one, its own takes the place.
+// chains returns the Blueprint's chains without the plugins that kube-scheduler lacks.
+// Where kube-scheduler requires a plugin and none is left, it gets its default one.
 func (e *exporter) chains(path *field.Path) framework.Chains {
 	chains, left := framework.Chains{}, map[string]bool{}
 	for _, point := range framework.Points {
@@ -37,10 +37,10 @@ func (e *exporter) chains(path *field.Path) framework.Chains {
 	return chains
 }
 
-// stanza is the shortest way from kube-scheduler's default plugins to chains:
-// defaults that run nowhere are disabled at multiPoint, and a point that differs
-// all the same says what runs there. Whoever runs what kube-scheduler runs by
-// default says nothing, so that an older or newer version reads it, too.
+// plugins returns the shortest difference between kube-scheduler's default plugins and
+// chains: it disables at multiPoint the defaults that run nowhere, and lists the
+// plugins of each point that still differs. It returns nil where all are the defaults,
+// so that other versions of kube-scheduler can read the configuration.
 func (e *exporter) plugins(chains framework.Chains) *configv1.Plugins {
 	runs := map[string]bool{}
 	for _, chain := range chains {
@@ -48,7 +48,7 @@ func (e *exporter) plugins(chains framework.Chains) *configv1.Plugins {
 			runs[entry.Name] = true
 		}
 	}
-	stanza, said := &configv1.Plugins{}, false
+	stanza, changed := &configv1.Plugins{}, false
 	var rest []framework.Entry
 	var absent []string
 	for _, entry := range compile.DefaultPlugins() {
@@ -60,7 +60,7 @@ func (e *exporter) plugins(chains framework.Chains) *configv1.Plugins {
 		case !known:
 			absent = append(absent, entry.Name)
 		}
-		said = true
+		changed = true
 		stanza.MultiPoint.Disabled = append(stanza.MultiPoint.Disabled, configv1.Plugin{Name: entry.Name})
 	}
 	if len(absent) > 0 {
@@ -70,19 +70,20 @@ func (e *exporter) plugins(chains framework.Chains) *configv1.Plugins {
 		if slices.Equal(e.multiPointChain(p.point, rest), chains[p.point]) {
 			continue
 		}
-		said = true
+		changed = true
 		p.upstream.Disabled = []configv1.Plugin{{Name: v1alpha1.AllPlugins}}
 		for _, entry := range chains[p.point] {
 			p.upstream.Enabled = append(p.upstream.Enabled, pluginOf(entry))
 		}
 	}
-	if !said {
+	if !changed {
 		return nil
 	}
 	return stanza
 }
 
-// derived is what runs at a point of itself when these are at multiPoint.
+// multiPointChain returns the chain that a point has when multi is enabled at
+// multiPoint.
 func (e *exporter) multiPointChain(point framework.Point, multi []framework.Entry) []framework.Entry {
 	var chain []framework.Entry
 	for _, entry := range multi {
@@ -107,9 +108,9 @@ func pluginOf(entry framework.Entry) configv1.Plugin {
 	return p
 }
 
-// seconds is a duration in seconds; nil where it is the default.
-func seconds(d time.Duration, usual int32) *int64 {
-	if s := int64(d / time.Second); s != int64(usual) {
+// seconds returns a duration in seconds; nil where it equals the default.
+func seconds(d time.Duration, defaultSeconds int32) *int64 {
+	if s := int64(d / time.Second); s != int64(defaultSeconds) {
 		return &s
 	}
 	return nil

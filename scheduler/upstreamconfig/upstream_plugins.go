@@ -2,9 +2,9 @@ package upstreamconfig
 
 import "slices"
 
-// theirs are the plugins that kube-scheduler 1.37 has built in, whether or not a
-// feature gate turns them on (pkg/scheduler/framework/plugins/names). What is not
-// among them it does not start with.
+// upstreamPlugins are the plugins that are compiled into kube-scheduler 1.37, with
+// those behind a feature gate (pkg/scheduler/framework/plugins/names). kube-scheduler
+// does not start with any other plugin.
 var upstreamPlugins = []string{
 	"DefaultBinder", "DefaultPreemption", "DeferredPodScheduling", "DynamicResources", "GangScheduling",
 	"ImageLocality", "InterPodAffinity", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts",
@@ -13,8 +13,8 @@ var upstreamPlugins = []string{
 	"TopologyPlacementGenerator", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
 }
 
-// gated are those that kube-scheduler 1.37 runs only where a feature gate that is
-// off by default is on.
+// featureGates names, for the plugins that kube-scheduler 1.37 does not run by default,
+// the feature gate that enables them.
 var featureGates = map[string]string{
 	"DeferredPodScheduling":      "InPlacePodVerticalScalingSchedulerPreemption",
 	"GangScheduling":             "GenericWorkload",
@@ -22,8 +22,8 @@ var featureGates = map[string]string{
 	"PodGroupPodsCount":          "TopologyAwareWorkloadScheduling",
 }
 
-// removed are plugins that a version of kube-scheduler had and 1.37 has not, and
-// what does their work there.
+// removedPlugins are plugins of earlier versions that kube-scheduler 1.37 lacks, and
+// what replaces them.
 var removedPlugins = map[string]string{
 	"AzureDiskLimits":             "NodeVolumeLimits does its work: those volumes are CSI's",
 	"CinderLimits":                "NodeVolumeLimits does its work: those volumes are CSI's",
@@ -36,8 +36,8 @@ var removedPlugins = map[string]string{
 	"SelectorSpread":              "PodTopologySpread with defaultingType System does its work",
 }
 
-// Theirs says whether kube-scheduler 1.37 has a plugin of this name.
+// IsUpstreamPlugin reports whether kube-scheduler 1.37 has a plugin of this name.
 func IsUpstreamPlugin(name string) bool { return slices.Contains(upstreamPlugins, name) }
 
-// Names are the plugins that kube-scheduler 1.37 has, by name.
+// UpstreamPlugins returns the names of the plugins of kube-scheduler 1.37, sorted.
 func UpstreamPlugins() []string { return slices.Clone(upstreamPlugins) }

@@ -1,10 +1,10 @@
 package upstreamconfig
 
-// Which plugins do what a predicate or a priority did: the legacy registry of
-// kube-scheduler 1.22, the last one, brought up to the plugins of 1.37.
+// The tables map predicates and priorities to plugins. They are the legacy registry of
+// kube-scheduler 1.22, the last version with one, updated to the plugins of 1.37.
 
-// ordered are the predicates in the order in which they were asked, whatever the
-// order of the file.
+// predicateOrder is the order in which kube-scheduler evaluated predicates, whatever the
+// order in the file.
 var predicateOrder = []string{
 	"CheckNodeUnschedulable", "GeneralPredicates", "HostName", "PodFitsHostPorts", "PodFitsPorts", "MatchNodeSelector",
 	"PodFitsResources", "NoDiskConflict", "PodToleratesNodeTaints", "PodToleratesNodeNoExecuteTaints",
@@ -14,7 +14,7 @@ var predicateOrder = []string{
 	"CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread", "MatchInterPodAffinity",
 }
 
-// filters are the plugins of each predicate.
+// predicatePlugins are the plugins that replace each predicate.
 var predicatePlugins = map[string][]string{
 	"CheckNodeUnschedulable":          {"NodeUnschedulable"},
 	"GeneralPredicates":               {"NodeName", "NodePorts", "NodeAffinity", "NodeResourcesFit"},
@@ -42,8 +42,8 @@ var predicatePlugins = map[string][]string{
 	"MatchInterPodAffinity":           {"InterPodAffinity"},
 }
 
-// otherwise says of predicates and priorities what their plugin does in another
-// way.
+// behaviorNotes say where the plugin differs from the predicate or priority that it
+// replaces.
 var behaviorNotes = map[string]string{
 	"PodToleratesNodeNoExecuteTaints": "TaintToleration looks at NoSchedule taints, too",
 	"CheckNodeCondition":              "the conditions of nodes are taints since Kubernetes 1.17, which TaintToleration looks at",
@@ -58,10 +58,10 @@ var behaviorNotes = map[string]string{
 	"ServiceSpreadingPriority":        "PodTopologySpread with its own default constraints spreads the pods of a Service or owner, by another formula",
 }
 
-// mandatory are the predicates that were asked whatever the file said.
+// mandatoryPredicates are the predicates that kube-scheduler always evaluated.
 var mandatoryPredicates = []string{"PodToleratesNodeTaints", "CheckNodeUnschedulable"}
 
-// usualPredicates and usualPriorities are those of a file that names none: the
+// defaultPredicates and defaultPriorities apply to a file that names none: they are the
 // DefaultProvider of Kubernetes 1.15.
 var (
 	defaultPredicates = []string{
@@ -76,7 +76,7 @@ var (
 	}
 )
 
-// scorers is the plugin of each priority.
+// priorityPlugins are the plugins that replace each priority.
 var priorityPlugins = map[string]string{
 	"LeastRequestedPriority":           "NodeResourcesFit",
 	"MostRequestedPriority":            "NodeResourcesFit",
@@ -92,7 +92,7 @@ var priorityPlugins = map[string]string{
 	"NodePreferAvoidPodsPriority":      "NodePreferAvoidPods",
 }
 
-// constant is the priority that gave each node the same.
+// equalPriority is the priority that gave every node the same score.
 const equalPriority = "EqualPriority"
 
 const (

@@ -7,23 +7,22 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// changesIndex is the name of the index that tells changes of a store. It holds
-// no values.
+// changeTrackerIndex is the name of the index that a changeTracker adds to a shared
+// store. The index holds no values.
 const changeTrackerIndex = "berth.dev/changes"
 
-// changes tells scoped indexes which objects of one shared store change. A store
-// calls the functions of its indexes in the write itself, under its lock, and an
-// informer hands an event to its handlers after the write. So a scoped index
-// knows of each change before any handler does: those of Berth, and those of
-// plugins.
+// changeTracker tells the scoped indexes of one shared store which objects change. A
+// store calls its index functions inside each write, under its lock, and an informer
+// calls its handlers after the write. So a scoped index knows of a change before any
+// handler of Berth or of a plugin is called.
 //
-// client-go cannot remove an index from a store. So changes adds one index to the
-// store, once, and it stays; the scoped indexes behind it come and go.
+// client-go cannot remove an index from a store. So a changeTracker adds one index to
+// the store, once, which stays, and scoped indexes register with the changeTracker.
 //
 // The zero value is ready for use. It is safe for concurrent use.
 type changeTracker struct {
-	// adding is held while the index is added, and while the store's indexes are
-	// listed: the store does neither under its lock.
+	// indexersMu is held while the index is added and while the store's indexes are
+	// listed, because the store locks neither.
 	indexersMu sync.Mutex
 	added      bool
 
@@ -31,8 +30,8 @@ type changeTracker struct {
 	followers map[*scopedIndex]struct{}
 }
 
-// follow has x told of the changes in the store of an informer, which is the same
-// in all calls. The error is that the informer takes no index any more.
+// addFollower makes x learn of changes in the store of an informer. All calls pass the
+// same informer. The error says that the informer accepts no more indexes.
 func (c *changeTracker) addFollower(of cache.SharedIndexInformer, x *scopedIndex) error {
 	if err := c.addIndexer(of); err != nil {
 		return err
@@ -59,15 +58,15 @@ func (c *changeTracker) addIndexer(to cache.SharedIndexInformer) error {
 	return nil
 }
 
-// unfollow has x told no more.
+// removeFollower undoes addFollower.
 func (c *changeTracker) removeFollower(x *scopedIndex) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.followers, x)
 }
 
-// changed is the store's index function: the store calls it with the object that
-// it writes, and with the one that it replaces or deletes.
+// recordChange is the store's index function. The store calls it under its lock, with
+// each object that it writes, replaces or deletes.
 func (c *changeTracker) recordChange(obj any) ([]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +75,7 @@ func (c *changeTracker) recordChange(obj any) ([]string, error) {
 	}
 	key, err := cache.MetaNamespaceKeyFunc(obj)
 	if err != nil {
-		return nil, nil // an object without a name, which no server sends
+		return nil, nil // an object without a name, which the API server does not send
 	}
 	for x := range c.followers {
 		x.recordChange(key)
@@ -84,7 +83,8 @@ func (c *changeTracker) recordChange(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// sharedIndexers returns a copy of the indexes that all readers of a store share.
+// sharedIndexers returns a copy of the indexers of the shared store, without the
+// changeTracker's own.
 func (c *changeTracker) sharedIndexers(store cache.Indexer) cache.Indexers {
 	c.indexersMu.Lock()
 	defer c.indexersMu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// AddIndexers adds indexes that end with the scope. Two generations may use the
-// same name, but not the name of an index that the shared store has.
+// AddIndexers adds indexes that the Factory's Close removes. Two factories may use the
+// same name, but not the name of an index of the shared store.
 func (i *scopedInformer) AddIndexers(added cache.Indexers) error {
 	shared := i.SharedIndexInformer.GetIndexer()
 	i.mu.Lock()
@@ -17,7 +17,7 @@ func (i *scopedInformer) AddIndexers(added cache.Indexers) error {
 		return ErrClosed
 	}
 	for name := range added {
-		// Only reads by name take the store's lock; GetIndexers does not.
+		// IndexKeys takes the store's lock; GetIndexers does not.
 		if _, err := shared.IndexKeys(name, ""); err == nil || i.scopedIndex.has(name) {
 			return fmt.Errorf("indexer conflict: %q is there already", name)
 		}
@@ -34,21 +34,23 @@ func (i *scopedInformer) AddIndexers(added cache.Indexers) error {
 	return nil
 }
 
-// GetStore returns the store, which only the informer writes.
+// GetStore returns the store, read-only.
 func (i *scopedInformer) GetStore() cache.Store { return i.GetIndexer() }
 
-// GetIndexer returns the store with the indexes of all and of the scope.
+// GetIndexer returns the store, read-only, with the shared indexes and those of the
+// Factory.
 func (i *scopedInformer) GetIndexer() cache.Indexer {
 	return readOnlyIndexer{i.SharedIndexInformer.GetIndexer(), i}
 }
 
-// view is a shared store with the indexes of one scope. It cannot be written.
+// readOnlyIndexer is a shared store with the indexes of one Factory. Writes return
+// errReadOnly.
 type readOnlyIndexer struct {
 	cache.Indexer
 	informer *scopedInformer
 }
 
-// indexes are the reads that name an index.
+// indexReader has the methods of cache.Indexer that read one index.
 type indexReader interface {
 	Index(name string, obj any) ([]any, error)
 	IndexKeys(name, value string) ([]string, error)
@@ -56,7 +58,8 @@ type indexReader interface {
 	ListIndexFuncValues(name string) []string
 }
 
-// by returns what has an index of that name.
+// readerFor returns the Factory's indexes where they have one of that name, else the
+// shared store.
 func (v readOnlyIndexer) readerFor(name string) indexReader {
 	v.informer.mu.Lock()
 	own := v.informer.scopedIndex

@@ -28,16 +28,16 @@ import (
 
 const revision = "example.com/revision"
 
-// write is one write to a node: revisions count all writes from 1.
+// nodeWrite is one write to a node. The revision counts all writes from 1.
 type nodeWrite struct {
 	node, zone string
 	revision   int
 	deleted    bool
 }
 
-// indexed is a cluster whose nodes change, the index of a scope over them, and
-// the events as a handler outside of the scope is given them. The handlers of the
-// scope are held back for ever.
+// indexTestEnv is a cluster whose nodes change, a factory's index over them, and the
+// events that a handler outside of the factory receives. The handlers of the factory
+// never receive any.
 type indexTestEnv struct {
 	*testing.T
 	client   *fake.Clientset
@@ -53,8 +53,8 @@ func newIndexTestEnv(t *testing.T) *indexTestEnv {
 	watched := informertest.WatchStarted(w.client, "nodes")
 	factory := informers.NewSharedInformerFactory(w.client, 0)
 	nodes := factory.Core().V1().Nodes().Informer()
-	// A handler tells of an event, and waits until the test has looked.
-	tell := func(any) {
+	// The handler sends an event, and waits until the test has checked the index.
+	sendEvent := func(any) {
 		done := make(chan struct{})
 		select {
 		case w.events <- func(check func()) { check(); close(done) }:
@@ -63,7 +63,7 @@ func newIndexTestEnv(t *testing.T) *indexTestEnv {
 		}
 	}
 	if _, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: tell, UpdateFunc: func(_, obj any) { tell(obj) }, DeleteFunc: tell,
+		AddFunc: sendEvent, UpdateFunc: func(_, obj any) { sendEvent(obj) }, DeleteFunc: sendEvent,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func newIndexTestEnv(t *testing.T) *indexTestEnv {
 	return w
 }
 
-// make makes a write: a deletion where zone is empty.
+// writeNode writes a node, or deletes it where zone is empty.
 func (w *indexTestEnv) writeNode(node, zone string) {
 	w.Helper()
 	is := nodeWrite{node, zone, len(w.writes) + 1, zone == ""}
@@ -106,7 +106,7 @@ func (w *indexTestEnv) writeNode(node, zone string) {
 	w.writes, w.latest[node] = append(w.writes, is), is
 }
 
-// change makes a write that is possible now.
+// writeRandomNode makes a random write that is possible now.
 func (w *indexTestEnv) writeRandomNode(random *rand.Rand) {
 	node := fmt.Sprint("n", random.IntN(5))
 	zone := []string{"", "a", "b", "c"}[random.IntN(4)]
@@ -116,7 +116,7 @@ func (w *indexTestEnv) writeRandomNode(random *rand.Rand) {
 	w.writeNode(node, zone)
 }
 
-// event takes the next event and calls check while its handler is being called.
+// handleNextEvent calls check while the handler of the next event runs.
 func (w *indexTestEnv) handleNextEvent(check func(of nodeWrite)) {
 	w.Helper()
 	select {
@@ -129,7 +129,7 @@ func (w *indexTestEnv) handleNextEvent(check func(of nodeWrite)) {
 	}
 }
 
-// revisions are the revisions of the nodes with a value, as an index has them.
+// revisions returns the revisions that an index holds of the nodes with a value.
 func (w *indexTestEnv) revisions(index, value string) map[string]int {
 	w.Helper()
 	found, err := w.informer.GetIndexer().ByIndex(index, value)
@@ -144,7 +144,7 @@ func (w *indexTestEnv) revisions(index, value string) map[string]int {
 	return revisions
 }
 
-// notBehind checks that what the index has of a node is no older than a write.
+// wantNotStale checks that the index holds a node at least as new as a write.
 func (w *indexTestEnv) wantNotStale(of nodeWrite) {
 	w.Helper()
 	has, there := w.revisions("all", "all")[of.node]
@@ -157,7 +157,7 @@ func (w *indexTestEnv) wantNotStale(of nodeWrite) {
 	}
 }
 
-// exact compares all that the index says with what is there.
+// wantExactIndex compares all that the index returns with the nodes that exist.
 func (w *indexTestEnv) wantExactIndex() {
 	w.Helper()
 	want := map[string]map[string]int{}
@@ -186,15 +186,15 @@ func (w *indexTestEnv) wantExactIndex() {
 	}
 }
 
-// Berth's own handlers wake pods; the plugins that judge those pods read the
-// indexes of their scope.
+// Berth's own handlers requeue pods; the plugins that then evaluate those pods read
+// the indexes of their factory.
 func TestAnIndexIsNeverBehindAnEvent(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			w, random := newIndexTestEnv(t), rand.New(rand.NewPCG(seed, 0))
 			for range 30 {
-				// Of several writes the store may hold the last before the event of
-				// the first is handed on.
+				// The store may hold the last of several writes before the handler
+				// receives the event of the first.
 				for range 1 + random.IntN(3) {
 					w.writeRandomNode(random)
 				}
@@ -254,7 +254,7 @@ func TestAnIndexFunctionThatFailsLosesItsOwnObjectOnly(t *testing.T) {
 	}
 }
 
-// follow returns an index of nodes by zone over a store that nobody else writes.
+// newIndexOverStore returns an index of nodes by zone, and the store that it follows.
 func newIndexOverStore(t *testing.T) (*scopedIndex, cache.Indexer) {
 	c := &changeTracker{}
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{changeTrackerIndex: c.recordChange})
@@ -298,14 +298,14 @@ func TestAnIndexHasNothingThatARelistDidNotFind(t *testing.T) {
 		return all
 	}
 	for name, relists := range map[string][][]any{
-		"one node is gone":                         {in("n1", "n3")},
-		"all nodes are gone":                       {nil},
-		"one node is gone and another one came":    {in("n1", "n3", "n4")},
-		"all nodes are gone and others came":       {in("n4", "n5", "n6")},
-		"a node is gone and comes back":            {in("n1", "n3"), in("n1", "n2", "n3")},
-		"nodes are gone in two relists":            {in("n1", "n3"), in("n3")},
-		"all nodes are gone, and one comes back":   {nil, in("n2")},
-		"nothing is gone, which nobody may notice": {in("n1", "n2", "n3")},
+		"one node is deleted":                          {in("n1", "n3")},
+		"all nodes are deleted":                        {nil},
+		"one node is deleted and another one created":  {in("n1", "n3", "n4")},
+		"all nodes are deleted and others created":     {in("n4", "n5", "n6")},
+		"a node is deleted and created again":          {in("n1", "n3"), in("n1", "n2", "n3")},
+		"nodes are deleted in two relists":             {in("n1", "n3"), in("n3")},
+		"all nodes are deleted, and one created again": {nil, in("n2")},
+		"no node is deleted":                           {in("n1", "n2", "n3")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, store := newIndexOverStore(t)
@@ -363,8 +363,8 @@ func TestRelistsLeaveABoundedNumberOfEntries(t *testing.T) {
 	}
 }
 
-// A watch that ends with "too old resource version" is followed by a list, in
-// which an object is missing that was deleted meanwhile.
+// A watch that ends with "too old resource version" is followed by a list, which
+// lacks an object that was deleted in between.
 func TestAnIndexIsExactAfterAWatchThatBroke(t *testing.T) {
 	client := fake.NewClientset(fixture.Node("n1").Zone("a").Obj(), fixture.Node("n2").Zone("a").Obj())
 	watches := make(chan *watch.FakeWatcher, 10)
@@ -445,15 +445,15 @@ func TestAClosedFactoryLeavesNothingInTheSharedStore(t *testing.T) {
 		}
 		s.Close()
 		if _, err := nodes.GetIndexer().ByIndex("zone", "a"); err == nil {
-			t.Error("the index of a closed scope can be read")
+			t.Error("the index of a closed factory can be read")
 		}
 		if err := nodes.AddIndexers(byZone); !errors.Is(err, ErrClosed) {
-			t.Errorf("an index after the end: %v, want ErrOver", err)
+			t.Errorf("an index after Close: %v, want ErrClosed", err)
 		}
 	}
 	for _, c := range w.pool.changes {
 		if len(c.followers) != 0 {
-			t.Errorf("%d indexes of closed scopes still follow the store", len(c.followers))
+			t.Errorf("%d indexes of closed factories still follow the store", len(c.followers))
 		}
 	}
 	got := slices.Sorted(maps.Keys(shared.GetIndexers()))
@@ -461,6 +461,6 @@ func TestAClosedFactoryLeavesNothingInTheSharedStore(t *testing.T) {
 		t.Errorf("indexes of the shared store (-want,+got):\n%s", diff)
 	}
 	if values := shared.ListIndexFuncValues(changeTrackerIndex); len(values) != 0 {
-		t.Errorf("the shared store holds %v for them", values)
+		t.Errorf("the shared store holds the values %v for them", values)
 	}
 }

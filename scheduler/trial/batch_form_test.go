@@ -15,8 +15,8 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// open is a plugin that says what it reads, so that its verdicts are
-// remembered and it is asked by its form.
+// cacheablePlugin is a plugin that declares what it reads, so that its verdicts are
+// cached and its batch form is used.
 type cacheablePlugin struct {
 	name   string
 	filter func() *fwk.Status
@@ -51,7 +51,7 @@ func (o *cacheablePlugin) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.N
 
 // opens are plugins on trial whose verdicts are remembered: First lets all
 // pass, and Second does what on says.
-func newCacheableCandidate(t *testing.T, town *Sandbox, last *framework.Trial, on func() *fwk.Status) Candidate {
+func newCacheableCandidate(t *testing.T, sandbox *Sandbox, last *framework.Trial, on func() *fwk.Status) Candidate {
 	t.Helper()
 	registry := framework.Registry{}
 	for _, o := range []*cacheablePlugin{{"First", func() *fwk.Status { return nil }}, {"Second", on}} {
@@ -61,31 +61,31 @@ func newCacheableCandidate(t *testing.T, town *Sandbox, last *framework.Trial, o
 	first, second := framework.Entry{Name: "First"}, framework.Entry{Name: "Second"}
 	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Trial: last, Chains: framework.Chains{
 		framework.QueueSort: {first}, framework.PreFilter: {first}, framework.Filter: {first, second},
-	}}, registry, newHost(town))
+	}}, registry, newHost(sandbox))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if f.IsOpaque(fixture.Pod("any").Obj(), "") {
-		t.Fatal("nothing can be remembered of the plugins")
+		t.Fatal("the verdicts of the plugins cannot be cached")
 	}
 	return Candidate{Framework: f}
 }
 
 func TestACacheablePluginIsEvaluatedByItsBatchForm(t *testing.T) {
-	scene := newSource(fixture.Node("a").Obj(), podOfProfile("web").Obj()).mustRead(t)
-	for sentence, c := range map[string]struct {
+	state := newSource(fixture.Node("a").Obj(), podOfProfile("web").Obj()).mustRead(t)
+	for name, c := range map[string]struct {
 		on   func() *fwk.Status
 		want string
 	}{
-		"it lets the pod pass": {func() *fwk.Status { return nil }, "fits"},
-		"it refuses":           {func() *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, "full") }, "0/1 nodes are available: 1 full."},
-		"it panics":            {func() *fwk.Status { panic("no map") }, `fault: plugin "Second" panicked in Filter: no map`},
+		"it accepts the pod": {func() *fwk.Status { return nil }, "fits"},
+		"it rejects the pod": {func() *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, "full") }, "0/1 nodes are available: 1 full."},
+		"it panics":          {func() *fwk.Status { panic("no map") }, `failure: plugin "Second" panicked in Filter: no map`},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			town, last := scene.NewSandbox(), &framework.Trial{}
-			answers, err := town.Evaluate(t.Context(), realRuntime, newCacheableCandidate(t, town, last, c.on), last, scene.Pods())
-			if diff := cmp.Diff([]string{c.want}, resultTexts(answers)); diff != "" || err != nil {
-				t.Errorf("%v; answers (-want +got):\n%s", err, diff)
+		t.Run(name, func(t *testing.T) {
+			sandbox, last := state.NewSandbox(), &framework.Trial{}
+			results, err := sandbox.Evaluate(t.Context(), realRuntime, newCacheableCandidate(t, sandbox, last, c.on), last, state.Pods())
+			if diff := cmp.Diff([]string{c.want}, resultTexts(results)); diff != "" || err != nil {
+				t.Errorf("%v; results (-want +got):\n%s", err, diff)
 			}
 		})
 	}
@@ -93,13 +93,13 @@ func TestACacheablePluginIsEvaluatedByItsBatchForm(t *testing.T) {
 
 func TestABatchFormThatHangsIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		scene := newSource(fixture.Node("a").Obj(), podOfProfile("web").Obj()).mustRead(t)
-		town, last, release := scene.NewSandbox(), &framework.Trial{}, make(chan struct{})
-		c := newCacheableCandidate(t, town, last, func() *fwk.Status { <-release; return nil })
-		_, err := town.Evaluate(t.Context(), realRuntime, c, last, scene.Pods())
+		state := newSource(fixture.Node("a").Obj(), podOfProfile("web").Obj()).mustRead(t)
+		sandbox, last, release := state.NewSandbox(), &framework.Trial{}, make(chan struct{})
+		c := newCacheableCandidate(t, sandbox, last, func() *fwk.Status { <-release; return nil })
+		_, err := sandbox.Evaluate(t.Context(), realRuntime, c, last, state.Pods())
 		var late *LateError
 		if !errors.As(err, &late) || late.Call != (framework.Call{Plugin: "Second", Point: "Filter"}) {
-			t.Fatalf("%v, want that Second did not come back from Filter", err)
+			t.Fatalf("%v, want that Second did not return from Filter", err)
 		}
 		close(release)
 		<-late.Returned

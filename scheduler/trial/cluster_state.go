@@ -1,7 +1,7 @@
-// Package trial asks the plugins of a profile that does not run yet about real
-// pods: those that wait for it, and some that run, on a copy of the cluster.
-// They are asked by the code that asks for real, up to the chosen node, and
-// nothing comes of it: no pod is bound, told or counted.
+// Package trial evaluates the plugins of a profile that does not run yet for real pods:
+// the pending pods of the profile and some of its running ones, on a copy of the cluster.
+// It uses the code of the scheduling cycle up to the selected node. Nothing is bound,
+// written or counted.
 package trial
 
 import (
@@ -18,27 +18,27 @@ import (
 )
 
 const (
-	// mostWaiting and mostRecent bound the pods that are asked about.
+	// maxPendingPods and maxAssignedPods bound the pods of an evaluation.
 	maxPendingPods  = 200
 	maxAssignedPods = 50
 )
 
-// Source is where scenes are taken from. Nothing of it is held up meanwhile:
-// the loop's own view of the cluster is not looked at.
+// Source is where a ClusterState is read from. Reading blocks nothing: it does not use the
+// snapshot of the scheduling loop.
 type Source struct {
 	Nodes corelisters.NodeLister
 	Pods  corelisters.PodLister
-	// Live knows what is assumed and what is promised.
+	// Cache holds assumed and nominated pods.
 	Cache *cache.Cache
-	// Unsupported names the field of a pod that this build cannot honour; such
-	// pods are not tried.
+	// Unsupported returns the field of a pod that this build does not support, and why;
+	// such pods are not evaluated.
 	Unsupported func(pod *v1.Pod) (field, why string)
-	// Towns keeps the copies; nil to make each anew.
+	// Pool keeps sandboxes for reuse; nil makes each anew.
 	Pool *Pool
 }
 
-// Scene is the cluster at one time, and the pods of one profile to ask about.
-// It does not change; any number of copies of the cluster can be made of it.
+// ClusterState is the cluster at one time and the pods of one profile to evaluate. It is
+// immutable, and any number of sandboxes can be made from it.
 type ClusterState struct {
 	nodes       []*v1.Node
 	assigned    []*v1.Pod
@@ -47,13 +47,13 @@ type ClusterState struct {
 	pool        *Pool
 }
 
-// promise is room on a node that a pod was promised.
+// nomination is a pod and the node for which it is nominated.
 type nomination struct {
 	pod  *v1.Pod
 	node string
 }
 
-// Take takes a scene for the profile of that name.
+// Read returns the current ClusterState for the profile of that name.
 func (s Source) Read(profile string) (*ClusterState, error) {
 	nodes, err := s.Nodes.List(labels.Everything())
 	if err != nil {
@@ -63,46 +63,46 @@ func (s Source) Read(profile string) (*ClusterState, error) {
 	if err != nil {
 		return nil, err
 	}
-	scene := &ClusterState{nodes: nodes, pool: s.Pool}
-	slices.SortFunc(scene.nodes, func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
-	var waiting []*v1.Pod
+	state := &ClusterState{nodes: nodes, pool: s.Pool}
+	slices.SortFunc(state.nodes, func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	var pending []*v1.Pod
 	var recent newestPods
 	for _, pod := range pods {
-		ours := pod.Spec.SchedulerName == profile && pod.DeletionTimestamp == nil
+		ofProfile := pod.Spec.SchedulerName == profile && pod.DeletionTimestamp == nil
 		if pod.Spec.NodeName != "" {
-			scene.assigned = append(scene.assigned, pod)
-			if ours {
+			state.assigned = append(state.assigned, pod)
+			if ofProfile {
 				recent.add(pod)
 			}
 		} else if assumed := s.Cache.Pod(pod.UID); assumed != nil {
-			scene.assigned = append(scene.assigned, assumed)
-		} else if ours && s.maySchedule(pod) {
-			waiting = append(waiting, pod)
+			state.assigned = append(state.assigned, assumed)
+		} else if ofProfile && s.maySchedule(pod) {
+			pending = append(pending, pod)
 		}
 	}
 	for _, node := range s.Cache.NominatedNodes() {
 		for _, info := range s.Cache.NominatedPodsForNode(node) {
-			scene.nominations = append(scene.nominations, nomination{info.GetPod(), node})
+			state.nominations = append(state.nominations, nomination{info.GetPod(), node})
 		}
 	}
-	scene.pods = slices.Concat(recent, samplePending(waiting))
-	return scene, nil
+	state.pods = slices.Concat(recent, samplePending(pending))
+	return state, nil
 }
 
-// Pods are those to ask about: first those that run, the newest first, then
-// those that wait, as they would have their turn.
-func (s *ClusterState) Pods() []*v1.Pod { return s.pods }
+// Pods are the pods to evaluate: first the running ones, the newest first, then the
+// pending ones in the order of priority and age.
+func (c *ClusterState) Pods() []*v1.Pod { return c.pods }
 
-// maySchedule says whether a pod that waits can be tried at all.
+// maySchedule reports whether a pending pod can be scheduled at all.
 func (s Source) maySchedule(pod *v1.Pod) bool {
 	field, _ := s.Unsupported(pod)
 	return field == "" && len(pod.Spec.SchedulingGates) == 0
 }
 
-// newest are the pods that got their node last, the newest first.
+// newestPods are the pods that were assigned last, the newest first.
 type newestPods []*v1.Pod
 
-// add takes a pod in, unless there are enough that are newer.
+// add adds a pod unless maxAssignedPods newer ones are there.
 func (n *newestPods) add(pod *v1.Pod) {
 	if full := len(*n) == maxAssignedPods; full && byAssignmentTime((*n)[maxAssignedPods-1], pod) < 0 {
 		return
@@ -113,7 +113,7 @@ func (n *newestPods) add(pod *v1.Pod) {
 	*n = slices.Insert(*n, at, pod)
 }
 
-// byAge orders pods that run, the newest first.
+// byAssignmentTime orders running pods, the newest first.
 func byAssignmentTime(a, b *v1.Pod) int {
 	return cmp.Or(assignedAt(b).Compare(assignedAt(a)), byName(a, b))
 }
@@ -127,8 +127,8 @@ func assignedAt(pod *v1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-// spread are pods from all over the line in which they wait: who stands first
-// may have stood there for long, and be like none of the others.
+// samplePending returns up to maxPendingPods pods at equal distances in the queue order.
+// The pods at the head of the queue may have waited long and be unlike the others.
 func samplePending(pods []*v1.Pod) []*v1.Pod {
 	slices.SortFunc(pods, func(a, b *v1.Pod) int {
 		return cmp.Or(

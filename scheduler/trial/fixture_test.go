@@ -22,7 +22,7 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// source is what holds the given objects, and assumes nothing.
+// newSource returns a Source that holds the given objects and no assumed pods.
 func newSource(objects ...metav1.Object) Source {
 	nodes := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	pods := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
@@ -39,11 +39,11 @@ func newSource(objects ...metav1.Object) Source {
 	}
 }
 
-// with is a source that promises a pod, which may be nil, room on node a.
-func newSourceWithNomination(t *testing.T, promised *v1.Pod, objects ...metav1.Object) Source {
+// newSourceWithNomination is newSource with a pod, which may be nil, nominated for node a.
+func newSourceWithNomination(t *testing.T, nominated *v1.Pod, objects ...metav1.Object) Source {
 	s := newSource(objects...)
-	if promised != nil {
-		s.nominate(t, promised, "a")
+	if nominated != nil {
+		s.nominate(t, nominated, "a")
 	}
 	return s
 }
@@ -59,20 +59,20 @@ func (s Source) nominate(t *testing.T, pod *v1.Pod, node string) {
 
 func (s Source) mustRead(t *testing.T) *ClusterState {
 	t.Helper()
-	scene, err := s.Read("p")
+	state, err := s.Read("p")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return scene
+	return state
 }
 
-// ours is a pod of the profile on trial.
+// podOfProfile is a pod of the evaluated profile.
 func podOfProfile(name string) *fixture.PodBuilder { return fixture.Pod(name).SchedulerName("p") }
 
-// candidate are the plugins' chains on a town, all of them on trial.
-func newCandidate(t *testing.T, town *Sandbox, last *framework.Trial, probes ...*probe.Plugin) Candidate {
+// newCandidate builds probes, which count as out-of-tree plugins, on a sandbox.
+func newCandidate(t *testing.T, sandbox *Sandbox, last *framework.Trial, probes ...*probe.Plugin) Candidate {
 	t.Helper()
-	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains(probes), Trial: last}, probe.Registry(probes...), newHost(town))
+	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains(probes), Trial: last}, probe.Registry(probes...), newHost(sandbox))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,17 +91,17 @@ func podNames(pods []*v1.Pod) []string {
 	return out
 }
 
-// content is what a town holds, by node.
-func contents(town *Sandbox) []string {
+// contents returns what a sandbox holds, by node.
+func contents(sandbox *Sandbox) []string {
 	var out []string
-	for _, node := range town.cache.UpdateSnapshot().Nodes() {
+	for _, node := range sandbox.cache.UpdateSnapshot().Nodes() {
 		line := node.Node().Name + ":"
 		var there []string
 		for _, pod := range node.GetPods() {
 			there = append(there, pod.GetPod().Name)
 		}
 		slices.Sort(there)
-		for _, nominated := range town.cache.NominatedPodsForNode(node.Node().Name) {
+		for _, nominated := range sandbox.cache.NominatedPodsForNode(node.Node().Name) {
 			there = append(there, "("+nominated.GetPod().Name+")")
 		}
 		out = append(out, fmt.Sprint(line, cmp.Or(fmt.Sprint(there), "[]")))
@@ -109,7 +109,7 @@ func contents(town *Sandbox) []string {
 	return out
 }
 
-// roomy is a plugin that looks at the node, as a probe does not.
+// filterPlugin is a probe whose Filter reads the node.
 type filterPlugin struct {
 	*probe.Plugin
 	filter func(node fwk.NodeInfo) *fwk.Status
@@ -119,23 +119,23 @@ func (r *filterPlugin) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, no
 	return r.filter(node)
 }
 
-// withRoom are the plugins of a profile on trial that asks fits of each node.
-func newFilterFramework(t *testing.T, town *Sandbox, last *framework.Trial, fits func(fwk.NodeInfo) *fwk.Status) *framework.Framework {
+// newFilterFramework builds a plugin on a sandbox that calls filter for each node.
+func newFilterFramework(t *testing.T, sandbox *Sandbox, last *framework.Trial, filter func(fwk.NodeInfo) *fwk.Status) *framework.Framework {
 	t.Helper()
 	a := newProbe("A")
 	registry := probe.Registry(a)
 	registration := registry["A"]
 	registration.New = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-		return &filterPlugin{a, fits}, nil
+		return &filterPlugin{a, filter}, nil
 	}
 	registry["A"] = registration
-	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Plugin{a}), Trial: last}, registry, newHost(town))
+	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Plugin{a}), Trial: last}, registry, newHost(sandbox))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-func newHost(town *Sandbox) framework.Host {
-	return framework.Host{Lister: town.Lister(), Nominator: town.Nominator(), Clock: clock.RealClock{}, WaitingPods: framework.NewWaitingPods(clock.RealClock{})}
+func newHost(sandbox *Sandbox) framework.Host {
+	return framework.Host{Lister: sandbox.Lister(), Nominator: sandbox.Nominator(), Clock: clock.RealClock{}, WaitingPods: framework.NewWaitingPods(clock.RealClock{})}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// open returns kube-scheduler's default profile on an empty cluster.
+// newDefaultScheduler returns a Scheduler with kube-scheduler's default profile on an empty cluster.
 func newDefaultScheduler(t *testing.T) *sandbox.Scheduler {
 	t.Helper()
 	profile := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "batch"}}
@@ -35,7 +35,7 @@ func TestAPodCountsOnceItIsAssumed(t *testing.T) {
 	s := newDefaultScheduler(t)
 	s.SetNode(nil, fixture.Node("n1").Capacity("cpu", "3").Obj())
 	pod := fixture.Pod("first").Requests("cpu", "2").Obj()
-	for range 2 { // which changes nothing by itself
+	for range 2 { // an attempt alone changes nothing
 		if found := s.Attempt(t.Context(), pod); found.Err != nil || found.Placement.Node != "n1" {
 			t.Fatalf("%+v, want n1", found)
 		}
@@ -45,13 +45,13 @@ func TestAPodCountsOnceItIsAssumed(t *testing.T) {
 	}
 	second := fixture.Pod("second").Requests("cpu", "2").Obj()
 	if found := s.Attempt(t.Context(), second); found.Err == nil {
-		t.Errorf("the second pod goes to %s, where there is no room", found.Placement.Node)
+		t.Errorf("the second pod goes to %s, which has too little cpu", found.Placement.Node)
 	}
 	if err := s.RemovePod(pod); err != nil {
 		t.Fatal(err)
 	}
 	if found := s.Attempt(t.Context(), second); found.Err != nil {
-		t.Errorf("the room of a pod that went: %v", found.Err)
+		t.Errorf("the pod does not fit although the first was removed: %v", found.Err)
 	}
 }
 
@@ -66,28 +66,28 @@ func TestVictimsStayUntilTheCallerRemovesThem(t *testing.T) {
 	for range 2 {
 		found := s.Attempt(t.Context(), high)
 		if found.Nominated != "n1" || found.Plan == nil || !slices.Equal(found.Plan.Victims, []*v1.Pod{low}) {
-			t.Fatalf("%+v, want low to leave n1", found)
+			t.Fatalf("%+v, want low as the victim on n1", found)
 		}
 	}
 	if err := s.RemovePod(low); err != nil {
 		t.Fatal(err)
 	}
 	if found := s.Attempt(t.Context(), fixture.Pod("other").Requests("cpu", "2").Obj()); found.Err == nil {
-		t.Error("the room that is promised to one pod went to another")
+		t.Error("a pod got the node for which another is nominated")
 	}
 	if found := s.Attempt(t.Context(), high); found.Err != nil {
-		t.Errorf("the room is there, and yet: %v", found.Err)
+		t.Errorf("the pod does not fit on its nominated node: %v", found.Err)
 	}
 }
 
 func TestAGateIsNamed(t *testing.T) {
 	s := newDefaultScheduler(t)
 	if plugin, status := s.RunPreEnqueuePlugins(t.Context(), fixture.Pod("free").Obj()); plugin != "" {
-		t.Errorf("a pod without gates is kept by %s: %s", plugin, status.Message())
+		t.Errorf("a pod without gates is rejected by %s: %s", plugin, status.Message())
 	}
 	plugin, status := s.RunPreEnqueuePlugins(t.Context(), fixture.Pod("gated").SchedulingGate("quota").Obj())
 	if plugin != "SchedulingGates" || status.IsSuccess() {
-		t.Errorf("a pod with a gate is kept by %q: %v", plugin, status)
+		t.Errorf("a pod with a gate is rejected by %q: %v", plugin, status)
 	}
 }
 
@@ -98,13 +98,13 @@ func TestNoRequestReachesAnAPIServer(t *testing.T) {
 	}
 }
 
-// As the queue does: a pod that requests devices would be bound without them.
+// The queue holds such pods too: they would be bound without their devices.
 func TestAPodThatRequestsDevicesIsNotTried(t *testing.T) {
-	for sentence, resource := range map[string]string{
-		"by a class's own resource":        "deviceclass.resource.kubernetes.io/gpus",
-		"by a resource that a class backs": "example.com/gpu",
+	for name, resource := range map[string]string{
+		"by the implicit resource of a DeviceClass": "deviceclass.resource.kubernetes.io/gpus",
+		"by an extended resource of a DeviceClass":  "example.com/gpu",
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			s := newDefaultScheduler(t)
 			s.SetNode(nil, fixture.Node("n1").Capacity(resource, "3").Obj())
 			class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu")}}

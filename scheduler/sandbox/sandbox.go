@@ -1,11 +1,10 @@
-// Package offline is the scheduler on objects that it is given, without an API
-// server: the live cache, cycle, framework and plugins, driven by hand. Nothing
-// is written anywhere, and nothing runs beside the caller.
+// Package sandbox runs the scheduler on objects that its caller provides, without an API
+// server: the real cache, scheduling cycle, framework and plugins, called synchronously.
+// It writes nothing and starts no goroutines.
 //
-// An attempt ends with the chosen node, or with a plan to make room. What comes
-// after that in a cluster (Permit, binding, evictions, conditions) does not happen:
-// the caller says what became of it, and whether the plugins reserve what the pod
-// takes there.
+// An attempt ends with the selected node or with a preemption plan. The later steps
+// (Permit, binding, eviction, conditions) do not run: the caller reports what became of
+// the pod, and decides whether the Reserve plugins run.
 package sandbox
 
 import (
@@ -30,23 +29,22 @@ import (
 	"github.com/berthdev/berth/scheduler/volumes"
 )
 
-// Options are what a Scheduler is built from.
+// Options configure a Scheduler.
 type Options struct {
 	Blueprint *compile.Blueprint
-	// Registry holds the plugins that the Blueprint was made from.
+	// Registry is the registry with which the Blueprint was compiled.
 	Registry framework.Registry
-	// Preempt asks PostFilter plugins about pods that fit nowhere.
+	// Preempt runs the PostFilter plugins for pods that fit on no node.
 	Preempt bool
-	// Plain asks every plugin about every node and looks at every pod, each
-	// time: the dumb twin of what is remembered and counted.
+	// Reference selects the reference implementation: every plugin runs for every node
+	// and reads every pod, without caches, columns or counts.
 	Reference bool
-	// Recheck computes everything that is remembered again, and fails the
-	// attempt where it was wrong.
+	// Recheck recomputes every cached verdict and fails the attempt if one is wrong.
 	Recheck bool
 }
 
-// Scheduler is one profile on a cluster that its caller makes up. It is not
-// safe for concurrent use.
+// Scheduler is the scheduler of one profile on a cluster that its caller provides. It is
+// not safe for concurrent use.
 type Scheduler struct {
 	Objects
 	options          Options
@@ -54,16 +52,16 @@ type Scheduler struct {
 	cache            *cache.Cache
 	cycle            cycle.Cycle
 	equivalenceCache *cycle.EquivalenceCache
-	mismatches       uint64 // how much of what memo remembered was wrong
+	mismatches       uint64 // wrong verdicts of the equivalence cache so far
 	preemptor        *dryRunPreemptor
 	unsupported      func(*v1.Pod) (field, why string)
-	// info is the pod of the last attempt.
+	// info is the PodInfo of the last attempt.
 	info *framework.PodInfo
-	// request is the last attempt.
+	// request is the request of the last attempt.
 	request cycle.Request
 }
 
-// New builds the plugins, which live until ctx ends, on an empty cluster.
+// New builds the plugins on an empty cluster. They live until ctx ends.
 func New(ctx context.Context, options Options) (*Scheduler, error) {
 	config, client, err := newRefusingClient()
 	if err != nil {
@@ -79,8 +77,8 @@ func New(ctx context.Context, options Options) (*Scheduler, error) {
 	}
 	s.preemptor = s.newDryRunPreemptor()
 	s.unsupported = plugins.Unsupported(options.Registry, s.backedByDeviceClass)
-	known := volumes.New(volumes.Options{Client: client, Clock: clock.RealClock{}})
-	if err := known.UseInformers(s.Factory.Core().V1().PersistentVolumes().Informer(), s.Factory.Core().V1().PersistentVolumeClaims().Informer()); err != nil {
+	vols := volumes.New(volumes.Options{Client: client, Clock: clock.RealClock{}})
+	if err := vols.UseInformers(s.Factory.Core().V1().PersistentVolumes().Informer(), s.Factory.Core().V1().PersistentVolumeClaims().Informer()); err != nil {
 		return nil, err
 	}
 	blueprint := options.Blueprint
@@ -90,7 +88,7 @@ func New(ctx context.Context, options Options) (*Scheduler, error) {
 			Client: client, KubeConfig: config, Informers: s.Factory, Recorder: &events.FakeRecorder{},
 			Lister: s.cache.Snapshot(), Nominator: s.cache.Nominator, Activator: noopActivator{},
 			WaitingPods: framework.NewWaitingPods(clock.RealClock{}), PodsInPreBind: framework.NewPodsInPreBind(),
-			Preemptor: s.preemptor, Volumes: known, Clock: clock.RealClock{},
+			Preemptor: s.preemptor, Volumes: vols, Clock: clock.RealClock{},
 		})
 	if err != nil {
 		return nil, err
@@ -104,48 +102,48 @@ func New(ctx context.Context, options Options) (*Scheduler, error) {
 	return s, nil
 }
 
-// Blueprint is what the plugins were built from.
+// Blueprint is the Blueprint of the plugins.
 func (s *Scheduler) Blueprint() *compile.Blueprint { return s.options.Blueprint }
 
-// Framework is what the profile's plugins know as their Handle.
+// Framework is the Handle of the plugins.
 func (s *Scheduler) Framework() *framework.Framework { return s.framework }
 
-// Nodes are all nodes as of the last Refresh.
+// Nodes are all nodes of the last UpdateSnapshot.
 func (s *Scheduler) Nodes() ([]fwk.NodeInfo, error) { return s.cache.Snapshot().Nodes(), nil }
 
-// StartAt lets the next attempt's walk over the nodes start at this index.
+// StartAt sets the index of the node at which the next attempt starts.
 func (s *Scheduler) StartAt(start int) { s.cycle.SetNextStartNodeIndex(start) }
 
-// NodeOrder is the order in which nodes are tried.
+// NodeOrder is the order in which the cycle visits nodes.
 type NodeOrder = cache.NodeOrder
 
-// NewNodeOrder returns that of no nodes.
+// NewNodeOrder returns an empty NodeOrder.
 func NewNodeOrder() *NodeOrder { return cache.NewNodeOrder() }
 
-// Memo is what is remembered; nil where nothing is.
+// EquivalenceCache is the cache of verdicts; nil with Options.Reference.
 func (s *Scheduler) EquivalenceCache() *cycle.EquivalenceCache { return s.equivalenceCache }
 
 var errNoAPIServer = errors.New("there is no API server: the scheduler runs on objects that it was given")
 
-// refusing lets no request out.
+// refusingTransport fails all requests.
 type refusingTransport struct{}
 
 func (refusingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Body != nil {
-		_ = request.Body.Close() // nothing is read from it
+		_ = request.Body.Close() // RoundTrip must close the body
 	}
 	return nil, errNoAPIServer
 }
 
-// nobodyAnswers is a client for plugins that insist on one, and for informers
-// that never start.
+// newRefusingClient returns a client that fails all requests, for plugins that need one and
+// for informers that are never started.
 func newRefusingClient() (*restclient.Config, clientset.Interface, error) {
 	config := &restclient.Config{Host: "https://offline.invalid", QPS: -1, Transport: refusingTransport{}}
 	client, err := clientset.NewForConfig(config)
 	return config, client, err
 }
 
-// nobodyWaits has no queue.
+// noopActivator activates no pods, since there is no queue.
 type noopActivator struct{}
 
 func (noopActivator) Activate(klog.Logger, map[string]*v1.Pod) {}

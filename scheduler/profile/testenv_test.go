@@ -22,101 +22,102 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// world is a Set whose profiles run one probe each, and what the queue was told.
+// testEnv is a Set whose profiles run one probe each. It is also their PodQueue, and
+// records the calls.
 type testEnv struct {
 	*Set
 	t       *testing.T
 	journal *probe.CallLog
 	probes  map[string]*probe.Plugin
-	// rules are what the queue has adopted.
+	// rules are the current rules by profile.
 	rules map[string]*queue.Rules
-	// meanwhile, where it is not nil, happens while the queue adopts.
+	// onSetProfile is called during SetProfile; may be nil.
 	onSetProfile func()
-	// unsupported is the field that this build cannot honour.
+	// unsupported is the field that this build does not support.
 	unsupported string
 }
 
 func newTestEnv(t *testing.T) *testEnv {
-	w := &testEnv{t: t, journal: &probe.CallLog{}, rules: map[string]*queue.Rules{}, probes: map[string]*probe.Plugin{}}
-	w.Set = NewSet(Options{
+	env := &testEnv{t: t, journal: &probe.CallLog{}, rules: map[string]*queue.Rules{}, probes: map[string]*probe.Plugin{}}
+	env.Set = NewSet(Options{
 		Registry: framework.Registry{},
 		HostFor: func(string) framework.Host {
 			return framework.Host{Clock: clock.RealClock{}, WaitingPods: framework.NewWaitingPods(clock.RealClock{})}
 		},
-		Queue:       w,
-		Unsupported: func(*v1.Pod) (string, string) { return w.unsupported, "not yet" },
+		Queue:       env,
+		Unsupported: func(*v1.Pod) (string, string) { return env.unsupported, "not yet" },
 		Clock:       clock.RealClock{}, Log: logr.Discard(),
-		Go: func(work func()) { work() }, // so that what a test did is done
+		Go: func(work func()) { work() }, // synchronously, so that tests need not wait
 	})
-	return w
+	return env
 }
 
-func (w *testEnv) SetProfile(_ context.Context, name string, rules *queue.Rules) {
-	w.journal.Add("adopt %s", name)
-	w.rules[name] = rules
-	if w.onSetProfile != nil {
-		w.onSetProfile()
+func (env *testEnv) SetProfile(_ context.Context, name string, rules *queue.Rules) {
+	env.journal.Add("set %s", name)
+	env.rules[name] = rules
+	if env.onSetProfile != nil {
+		env.onSetProfile()
 	}
 }
 
-func (w *testEnv) RecheckHolds(_ context.Context, name, namespace string) {
-	w.journal.Add("reconsider %s %s", name, namespace)
+func (env *testEnv) RecheckHolds(_ context.Context, name, namespace string) {
+	env.journal.Add("recheck holds %s %s", name, namespace)
 }
 
-func (w *testEnv) RecheckGates(_ context.Context, uid types.UID) {
-	w.journal.Add("gate opened %s", uid)
+func (env *testEnv) RecheckGates(_ context.Context, uid types.UID) {
+	env.journal.Add("recheck gates %s", uid)
 }
 
-func (w *testEnv) RemoveProfile(_ context.Context, name string, hold queue.Hold) {
-	w.journal.Add("abandon %s: %s", name, hold.Reason)
-	delete(w.rules, name)
+func (env *testEnv) RemoveProfile(_ context.Context, name string, hold queue.Hold) {
+	env.journal.Add("remove %s: %s", name, hold.Reason)
+	delete(env.rules, name)
 }
 
-func (w *testEnv) HoldProfile(_ context.Context, name string, hold queue.Hold) {
-	w.journal.Add("withhold %s: %s: %s", name, hold.Reason, hold.Message)
+func (env *testEnv) HoldProfile(_ context.Context, name string, hold queue.Hold) {
+	env.journal.Add("hold %s: %s: %s", name, hold.Reason, hold.Message)
 }
 
-// blueprint runs a probe called plugin under the name "p", with the given hash.
-func (w *testEnv) blueprint(generation int64, hash, plugin string) *compile.Blueprint {
-	if w.probes[plugin] == nil {
-		w.probes[plugin] = &probe.Plugin{
-			PluginName: plugin, Log: w.journal, Statuses: map[string]probe.StatusFunc{},
+// blueprint returns a Blueprint of profile "p" that runs a probe called plugin.
+func (env *testEnv) blueprint(generation int64, hash, plugin string) *compile.Blueprint {
+	if env.probes[plugin] == nil {
+		env.probes[plugin] = &probe.Plugin{
+			PluginName: plugin, Log: env.journal, Statuses: map[string]probe.StatusFunc{},
 			Events: []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}}},
 		}
-		for name, registration := range probe.Registry(w.probes[plugin]) {
-			w.options.Registry[name] = registration
+		for name, registration := range probe.Registry(env.probes[plugin]) {
+			env.options.Registry[name] = registration
 		}
 	}
 	return &compile.Blueprint{
-		Name: "p", Generation: generation, Hash: hash, Chains: probe.Chains([]*probe.Plugin{w.probes[plugin]}),
+		Name: "p", Generation: generation, Hash: hash, Chains: probe.Chains([]*probe.Plugin{env.probes[plugin]}),
 	}
 }
 
-func (w *testEnv) apply(generation int64, hash, plugin string) {
-	w.t.Helper()
-	if err := w.Apply(w.t.Context(), w.blueprint(generation, hash, plugin)); err != nil {
-		w.t.Fatal(err)
+func (env *testEnv) apply(generation int64, hash, plugin string) {
+	env.t.Helper()
+	if err := env.Apply(env.t.Context(), env.blueprint(generation, hash, plugin)); err != nil {
+		env.t.Fatal(err)
 	}
 }
 
-// runs fails the test unless the name "p" is served by the given hash and
-// generation; an empty hash means by nobody.
-func (w *testEnv) wantRunning(hash string, generation int64) {
-	w.t.Helper()
-	running, ok := w.Running("p")
+// wantRunning fails the test unless "p" runs with the given hash and generation; an empty
+// hash means that it does not run.
+func (env *testEnv) wantRunning(hash string, generation int64) {
+	env.t.Helper()
+	running, ok := env.Running("p")
 	switch {
 	case !ok && hash != "":
-		w.t.Errorf("nothing runs, want %s", hash)
+		env.t.Errorf("nothing runs, want %s", hash)
 	case ok && (running.Blueprint.Hash != hash || running.Blueprint.Generation != generation):
-		w.t.Errorf("%s of generation %d runs, want %q of %d", running.Blueprint.Hash, running.Blueprint.Generation, hash, generation)
+		env.t.Errorf("%s of generation %d runs, want %q of %d", running.Blueprint.Hash, running.Blueprint.Generation, hash, generation)
 	}
 }
 
-func (w *testEnv) wantJournal(want ...string) {
-	w.t.Helper()
-	got := slices.DeleteFunc(w.journal.Take(), func(line string) bool { return line[len(line)-1] == 'r' }) // EventsToRegister
+func (env *testEnv) wantJournal(want ...string) {
+	env.t.Helper()
+	got := slices.DeleteFunc(env.journal.Take(), func(line string) bool { return line[len(line)-1] == 'r' }) // EventsToRegister
 	if !slices.Equal(got, want) {
-		w.t.Errorf("what happened: %q, want %q", got, want)
+		env.t.Errorf("calls: %q, want %q", got, want)
 	}
 }
 
@@ -129,11 +130,11 @@ func isClosed(g *Generation) bool {
 	}
 }
 
-// served is a queue that remembers only whom it serves.
+// servedProfiles is a PodQueue that only records which profiles it serves.
 type servedProfiles struct {
 	mu    sync.Mutex
 	names map[string]bool
-	// during happens while a profile is abandoned.
+	// onRemoveProfile is called during RemoveProfile.
 	onRemoveProfile func()
 }
 
@@ -158,8 +159,8 @@ func (s *servedProfiles) RemoveProfile(_ context.Context, name string, _ queue.H
 	s.names[name] = false
 }
 
-// slowInformer is a factory with one informer, which syncs when started is
-// closed, and counts its handlers.
+// slowInformer is a factory with one informer, which syncs when synced is closed, and
+// counts its handlers.
 type slowInformer struct {
 	informers.SharedInformerFactory
 	cache.SharedIndexInformer

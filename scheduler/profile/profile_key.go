@@ -8,23 +8,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// keeping are the points at which a plugin can keep a pod from its node, or from
-// being tried.
+// rejectingPoints are the extension points at which a plugin can reject a pod.
 var rejectingPoints = []framework.Point{
 	framework.PreEnqueue, framework.PreFilter, framework.Filter, framework.Reserve, framework.Permit, framework.PreBind,
 }
 
-// choosing are the points that have a say in which of the nodes is taken.
+// selectingPoints are the extension points that influence which node is selected.
 var selectingPoints = []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score}
 
-// makeupOf says what decides about the pods of a profile, as the queue compares
-// it at a swap. What decides about the order, about how long is waited and about
-// what is written touches nobody's verdict and is not in it, but for what is told
-// of pods that wait: only another attempt finds out more, or takes it back.
+// profileKeyOf returns the key by which the queue compares a profile before and after a
+// swap, to find the pods that the change concerns. It covers what decides about pods, and
+// what is recorded of pending pods, because only another attempt can add or remove that. It
+// does not cover order, backoff and other records, which change no verdict.
 func profileKeyOf(b *compile.Blueprint, paused bool) queue.ProfileKey {
 	m := queue.ProfileKey{
 		Plugins:       map[string]string{},
@@ -63,7 +63,7 @@ func profileKeyOf(b *compile.Blueprint, paused bool) queue.ProfileKey {
 	return m
 }
 
-// toldBy says what a blueprint has told of pods that wait.
+// explanationDetail says what the SchedulingDecisions of pending pods hold.
 func explanationDetail(b *compile.Blueprint) string {
 	switch {
 	case !b.Decisions.Explains():
@@ -74,8 +74,8 @@ func explanationDetail(b *compile.Blueprint) string {
 	return "reasons"
 }
 
-// chainText names the plugins of a point in order, with weights and arguments;
-// "" where there are none.
+// chainText returns the plugins of a point in order, with weights and arguments; "" if there
+// are none.
 func chainText(b *compile.Blueprint, point framework.Point) string {
 	var text []string
 	for _, entry := range b.Chains[point] {
@@ -84,8 +84,8 @@ func chainText(b *compile.Blueprint, point framework.Point) string {
 	return strings.Join(text, ", ")
 }
 
-// argumentsText are a plugin's arguments as text. Those that have none are
-// alike; of those that cannot be written down nobody knows.
+// argumentsText returns a plugin's arguments as JSON; "" if it has none. Arguments that
+// cannot be encoded get a text that differs for each Blueprint.
 func argumentsText(b *compile.Blueprint, name string) string {
 	args := b.Args[name]
 	if args == nil {
@@ -97,3 +97,24 @@ func argumentsText(b *compile.Blueprint, name string) string {
 	}
 	return string(text)
 }
+
+// fingerprints returns for each plugin of a Blueprint a text of its extension points, weights
+// and arguments. Plugins of one name with equal fingerprints behave alike.
+func fingerprints(b *compile.Blueprint) map[string]string {
+	all := map[string]string{}
+	for _, point := range framework.Points {
+		for _, entry := range b.Chains[point] {
+			if _, known := all[entry.Name]; !known {
+				all[entry.Name] = argumentsText(b, entry.Name)
+			}
+			all[entry.Name] += fmt.Sprintf(" %s:%d", point, entry.Weight)
+		}
+	}
+	for _, e := range b.Extenders {
+		all[framework.ExtenderPluginName(e.Name)] = extenderText(e)
+	}
+	return all
+}
+
+// extenderText returns all fields of an extender as text.
+func extenderText(e extender.Config) string { return fmt.Sprintf("%+v", e) }

@@ -12,33 +12,33 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 )
 
-// The plugins of the cells' profiles. Each stands at Points.
+// The plugins of the profiles. Each implements PluginPoints.
 const (
-	Decider    = "Judge" // has the say
-	Referenced = "Visitor"
-	Added      = "Newcomer"
-	Sort       = "Sorts"
-	OtherSort  = "SortsToo"
+	Decider    = "Decider"    // blocks or rejects the pod
+	Referenced = "Referenced" // has its arguments from the PluginConfig
+	Added      = "Added"      // is added by a change
+	Sort       = "Sort"
+	OtherSort  = "OtherSort"
 )
 
-// Broken are arguments with which no Judge can be built.
+// BrokenArgument is an argument with which Decider cannot be built.
 const BrokenArgument = "broken"
 
-// Points are where a plugin called name stands.
+// PluginPoints returns the extension points of a plugin.
 func PluginPoints(name string) []framework.Point {
 	if name == Sort || name == OtherSort {
 		return []framework.Point{framework.QueueSort}
 	}
-	var most []framework.Point
+	var points []framework.Point
 	for _, at := range framework.Points {
 		if at != framework.QueueSort && at != framework.Bind {
-			most = append(most, at)
+			points = append(points, at)
 		}
 	}
-	return most
+	return points
 }
 
-// Args are the arguments of the cells' plugins.
+// Args are the arguments of the plugins.
 type Args struct {
 	metav1.TypeMeta
 	Mark string `json:"mark,omitempty"`
@@ -47,11 +47,11 @@ type Args struct {
 // DeepCopyObject makes Args a runtime.Object.
 func (a *Args) DeepCopyObject() runtime.Object { clone := *a; return &clone }
 
-// Spec is what a profile's user writes.
+// Spec is the spec of a profile.
 type Spec = v1alpha1.SchedulingProfileSpec
 
-// NewSpec is what is written first, with a PluginConfig called config. Nobody
-// flushes.
+// NewSpec returns the first spec, with a PluginConfig called config. Unschedulable pods are
+// never flushed.
 func NewSpec(config string) Spec {
 	s := Spec{
 		State: v1alpha1.StateActive, Base: v1alpha1.BaseNone, Plugins: &v1alpha1.Plugins{},
@@ -69,7 +69,7 @@ func NewSpec(config string) Spec {
 	return s
 }
 
-// NewConfig is that PluginConfig.
+// NewConfig returns that PluginConfig.
 func NewConfig(name string) *v1alpha1.PluginConfig {
 	return &v1alpha1.PluginConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -77,19 +77,19 @@ func NewConfig(name string) *v1alpha1.PluginConfig {
 	}
 }
 
-// Enable enables plugins.
+// Enable adds plugins to the enabled ones of a set.
 func Enable(set *v1alpha1.PluginSet, names ...string) {
 	for _, name := range names {
 		set.Enabled = append(set.Enabled, v1alpha1.EnabledPlugin{Name: name})
 	}
 }
 
-// Mark gives the Judge other arguments.
+// Mark returns an edit that changes the argument of Decider.
 func Mark(text string) func(*Spec) {
 	return func(s *Spec) { s.PluginConfig[0].Args = ptr.To(Arguments(text)) }
 }
 
-// Arguments are what a user writes for a plugin.
+// Arguments returns arguments as a user writes them.
 func Arguments(mark string) runtime.RawExtension {
 	raw, err := json.Marshal(map[string]string{"mark": mark})
 	if err != nil {

@@ -14,7 +14,7 @@ func TestDegradedPluginsAreReported(t *testing.T) {
 	p := newProfile(1)
 	d := newTestEnv(t, p)
 	d.mustReconcile()
-	const late = `2 of at most 16 calls of its plugins have not come back, the last of plugin "Own" from Filter`
+	const late = `2 of at most 16 calls of its plugins have not returned, the last of plugin "Own" from Filter`
 	running := d.applier.running["batch"]
 	running.Degradations = []string{late}
 	d.applier.running["batch"] = running

@@ -69,7 +69,7 @@ func TestAFailedTrialChangesNothingAndIsReported(t *testing.T) {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
 	d.wantMessage(v1alpha1.ConditionReady, `generation 1 keeps running since 12:00; generation 2 failed: `+
-		`on trial it could not decide about 1 of 10 pods: pod shop/web-7: plugin "Own" panicked in Filter: nil map`)
+		`on trial its plugins failed for 1 of 10 pods: pod shop/web-7: plugin "Own" panicked in Filter: nil map`)
 	d.applier.trialResult = trialWithLostPods(0)
 	d.mustReconcile()
 	d.wantRuns("hash-2", "True Programmed")
@@ -250,5 +250,5 @@ func TestATrialBeforeTheListingEndsIsRetriedSoon(t *testing.T) {
 		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, retryInterval)
 	}
 	d.wantRuns("", "False NothingRuns")
-	d.wantMessage(v1alpha1.ConditionReady, "nothing runs; generation 1 waits: pods and nodes are still being listed; it is tried on them before it runs")
+	d.wantMessage(v1alpha1.ConditionReady, "nothing runs; generation 1 waits: the caches have not synced; the profile is tried on the cluster's pods and nodes before it runs")
 }

@@ -29,10 +29,10 @@ func TestASortThatHangsIsReplaced(t *testing.T) {
 		w.wantLines("ailments while it is waited for", running.Degradations)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		const broken = `plugin "Odd" did not come back from Less within 10s: its pods are in the order of PrioritySort instead`
+		const broken = `plugin "Odd" did not come back from Less within 10s: its pods are sorted by PrioritySort instead`
 		running, _ = w.Profiles().Running("p")
 		w.wantLines("ailments", running.Degradations, broken,
-			`1 of at most 16 calls of its plugins have not come back, the last of plugin "Odd" from Less`)
+			`1 of at most 16 calls of its plugins have not returned, the last of plugin "Odd" from Less`)
 		var order []string
 		for a := w.queue.TryPop(); a != nil; a = w.queue.TryPop() {
 			order = append(order, a.Pod.Name)
@@ -67,7 +67,7 @@ func TestAHintThatHangsWakesThePod(t *testing.T) {
 			t.Error("another profile does not go on")
 		}
 		running, _ := w.Profiles().Running("p")
-		if len(running.Degradations) != 1 || !strings.HasSuffix(running.Degradations[0], `have not come back, the last of plugin "Odd" from QueueingHint`) {
+		if len(running.Degradations) != 1 || !strings.HasSuffix(running.Degradations[0], `have not returned, the last of plugin "Odd" from QueueingHint`) {
 			t.Errorf("ailments %v", running.Degradations)
 		}
 		w.cluster.UpdatePod(waits, func(p *v1.Pod) { p.Labels = nil })
@@ -140,7 +140,7 @@ func TestAPluginThatHangsInTheBindingCycleIsNamed(t *testing.T) {
 				time.Sleep(12 * time.Second)
 				running, _ = w.Profiles().Running("p")
 				w.wantLines("ailments", running.Degradations,
-					fmt.Sprintf(`1 of at most 16 calls of its plugins have not come back, the last of plugin "Odd" from %s`, point))
+					fmt.Sprintf(`1 of at most 16 calls of its plugins have not returned, the last of plugin "Odd" from %s`, point))
 				w.want("condition", w.podScheduled("a"), c.says)
 				o.unblock()
 				synctest.Wait()

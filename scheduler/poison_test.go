@@ -220,7 +220,7 @@ func TestCallsThatDoNotReturnAreCounted(t *testing.T) {
 		if o.hanging() != 16 || told.Load() != 16 {
 			t.Fatalf("%d calls hang, told %d times, want 16", o.hanging(), told.Load())
 		}
-		const says = `16 calls of the profile's plugins have not come back, the last of plugin "Odd" from Filter: no pod is tried until one does, or Berth is restarted`
+		const says = `16 calls of the profile's plugins have not returned, the last of plugin "Odd" from Filter: no pod is scheduled until one returns or Berth restarts`
 		running, _ := w.Profiles().Running("p")
 		w.wantLines("ailments", running.Degradations, says)
 		w.create(podOf("p", "b"), podOf("q", "c"))
@@ -302,7 +302,7 @@ func TestASortThatPanicsIsReplaced(t *testing.T) {
 		o.setLessPanics(true)
 		arrive("p", "last", 2)
 		arrive("q", "q", 1)
-		ailments(`plugin "Odd" panicked in Less: odd: its pods are in the order of PrioritySort instead`)
+		ailments(`plugin "Odd" panicked in Less: odd: its pods are sorted by PrioritySort instead`)
 		if err := w.queue.Check(); err != nil {
 			t.Error(err)
 		}

@@ -8,11 +8,11 @@ import (
 
 func TestEveryArgumentErrorIsReported(t *testing.T) {
 	const args = "spec.pluginConfig[0].args."
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		plugin, given string
 		want          map[string]string
 	}{
-		"values of the wrong type, unknown fields and what the plugin refuses": {
+		"values of the wrong type, unknown fields and values that the plugin rejects": {
 			"InterPodAffinity", `{hardPodAffinityWeight: 5, ignorePreferredTermsOfExistingPods: maybe, x: 1, hardPodAffinityWeigth: 2}`,
 			map[string]string{
 				"ignorePreferredTermsOfExistingPods": "wrong type: must be true or false, is a string",
@@ -20,14 +20,14 @@ func TestEveryArgumentErrorIsReported(t *testing.T) {
 				"hardPodAffinityWeigth":              `unknown field: the plugin has no such argument, did you mean "hardPodAffinityWeight"?`,
 			},
 		},
-		"what the plugin refuses beside an unknown field": {
+		"a value that the plugin rejects and an unknown field": {
 			"NodeResourcesFit", `{scoringStrategy: {type: Tightest}, x: 1}`,
 			map[string]string{
 				"x":                    "unknown field: the plugin has no such argument",
 				"scoringStrategy.type": `Unsupported value: "Tightest": supported values: "LeastAllocated", "MostAllocated"`,
 			},
 		},
-		"the apiVersion and what is in it": {
+		"the apiVersion and fields of the wrong type": {
 			"InterPodAffinity", `{apiVersion: example.com/v1, hardPodAffinityWeight: much, ignorePreferredTermsOfExistingPods: [1]}`,
 			map[string]string{
 				"apiVersion":                         `must be "kubescheduler.config.k8s.io/v1" or left out, is "example.com/v1"`,
@@ -35,16 +35,16 @@ func TestEveryArgumentErrorIsReported(t *testing.T) {
 				"ignorePreferredTermsOfExistingPods": "wrong type: must be true or false, is an array",
 			},
 		},
-		"an apiVersion that is no string is told once": {
+		"an apiVersion that is not a string is reported once": {
 			"InterPodAffinity", `{apiVersion: 1, x: 2}`,
 			map[string]string{"apiVersion": "wrong type: must be a string, is a number", "x": "unknown field: the plugin has no such argument"},
 		},
-		"a kind that is another's is all that is told: the fields are another's, too": {
+		"of arguments of another kind only the kind is reported": {
 			"InterPodAffinity", `{kind: NodeResourcesFitArgs, scoringStrategy: {type: x}}`,
 			map[string]string{"kind": `must be "InterPodAffinityArgs" or left out, is "NodeResourcesFitArgs"`},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			_, rejection := Profile(Input{Profile: profile(t, `pluginConfig: [{name: `+c.plugin+`, args: `+c.given+`}]`), Registry: testRegistry()})
 			if rejection == nil {
 				t.Fatal("want a rejection, got none")
@@ -57,7 +57,7 @@ func TestEveryArgumentErrorIsReported(t *testing.T) {
 				want[args+field] = detail
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("faults (-want +got):\n%s", diff)
+				t.Errorf("errors (-want +got):\n%s", diff)
 			}
 		})
 	}

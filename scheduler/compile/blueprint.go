@@ -1,6 +1,6 @@
-// Package compile answers one question: is this spec runnable, and as what?
-// It is pure: a profile and the PluginConfigs it names go in, a Blueprint or a
-// Rejection comes out. It does no I/O and keeps no state.
+// Package compile turns a SchedulingProfile and the PluginConfigs that it names
+// into a Blueprint, or into a Rejection that says why the spec cannot run. It is
+// pure: it does no I/O and keeps no state.
 package compile
 
 import (
@@ -14,77 +14,79 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Blueprint is what a spec resolves to: everything that a generation is built
-// from, and the hash that names it.
+// Blueprint is a resolved spec: all that a generation of plugins is built from, and
+// the hash that identifies it.
 type Blueprint struct {
-	// Name is the profile's name, which is its pods' schedulerName.
+	// Name is the profile's name and the schedulerName of its pods.
 	Name string
 	// Generation is the profile's metadata.generation.
 	Generation int64
-	// Hash names what runs: ten hex digits of SHA-256 over the resolved spec
-	// (api.md: chains, arguments with PluginConfigs inlined, namespaces, queue,
-	// extenders, decisions, Berth's version; neither state nor activation).
+	// Hash identifies what runs: the first ten hex digits of SHA-256 over the
+	// resolved spec. It covers chains, arguments (PluginConfigs inlined), namespaces,
+	// queue, extenders, decisions and Berth's version, but neither state nor activation.
 	Hash string
-	// Chains are the effective plugins by extension point, after upstream's
-	// merge rules.
+	// Chains are the plugins that run at each extension point, after the merge rules
+	// of kube-scheduler.
 	Chains framework.Chains
-	// Args holds the decoded, defaulted and validated arguments of every
-	// plugin in Chains that takes some.
+	// Args holds the decoded, defaulted and validated arguments of every plugin in
+	// Chains that takes arguments.
 	Args map[string]runtime.Object
-	// ArgsFrom says for each plugin in Args where its arguments came from:
-	// "Default", "Inline" or "PluginConfig/<name>".
+	// ArgsFrom is the source of each entry of Args: "Default", "Inline" or
+	// "PluginConfig/<name>".
 	ArgsFrom map[string]string
-	// PercentageOfNodesToScore is 0 for kube-scheduler's adaptive rule.
+	// PercentageOfNodesToScore is 0 for kube-scheduler's adaptive percentage.
 	PercentageOfNodesToScore int32
-	// Namespaces matches the labels of namespaces whose pods may use the
-	// profile; nil: all may.
+	// Namespaces selects the namespaces whose pods may use the profile, by their
+	// labels; nil selects all.
 	Namespaces labels.Selector
-	// Extenders are asked beside the plugins, in this order.
+	// Extenders are the extenders in the order in which they are called.
 	Extenders []extender.Config
-	// Queue says how refused pods wait.
+	// Queue holds backoff and flush times.
 	Queue QueueSettings
-	// Decisions says what is recorded of each decision.
+	// Decisions says what the scheduler records of each decision.
 	Decisions DecisionSettings
-	// Configs are the PluginConfigs that the profile names, by name: those that
-	// Args inlines, and those for plugins that do not run.
+	// Configs are the generations of all PluginConfigs that the profile names, sorted
+	// by name, also of those for plugins that do not run.
 	Configs []ConfigGeneration
 }
 
-// QueueSettings are the resolved spec.queue.
+// QueueSettings are the resolved spec.queue. The field names are part of the hash.
 type QueueSettings struct {
-	// InitialBackoff is how long a pod waits after its first refusal.
+	// InitialBackoff is the backoff after the first failed attempt.
 	InitialBackoff time.Duration
-	// MaxBackoff is the longest such wait.
+	// MaxBackoff bounds the backoff.
 	MaxBackoff time.Duration
-	// FlushAfter is how long a pod may stay unschedulable before it is tried
-	// without an event; 0 means never.
+	// FlushAfter is how long a pod may stay unschedulable before it is retried
+	// without an event; 0 means for ever.
 	FlushAfter time.Duration
 }
 
-// DecisionSettings are the resolved spec.decisions.
+// DecisionSettings are the resolved spec.decisions. The field names are part of the
+// hash.
 type DecisionSettings struct {
-	// Annotate says whether bound pods carry the decision.
+	// Annotate puts the decision into an annotation of each bound pod.
 	Annotate bool
-	// TopScores is how many of the best nodes a decision names.
+	// TopScores is how many nodes with the best scores a decision names.
 	TopScores int
 	// History is how many decisions the profile's status holds.
 	History int
 	// Publish is the least time between two writes of that history.
 	Publish time.Duration
-	// Explain says which pods get a SchedulingDecision.
+	// Explain selects the pods that get a SchedulingDecision.
 	Explain v1alpha1.Explain
-	// Nodes says whether it names nodes.
+	// Nodes lets a SchedulingDecision name nodes.
 	Nodes bool
 }
 
-// Explains says whether pods are explained that wait.
+// Explains reports whether pending pods get a SchedulingDecision.
 func (d DecisionSettings) Explains() bool { return d.Explain != v1alpha1.ExplainNone }
 
-// ConfigGeneration names one generation of one PluginConfig.
+// ConfigGeneration is the name and the metadata.generation of a PluginConfig.
 type ConfigGeneration struct {
 	Name       string
 	Generation int64
 }
 
-// RevisionName names the entry of a profile's history that holds a Blueprint.
+// RevisionName is the name under which a profile's history stores the Blueprint
+// with this hash.
 func RevisionName(profile, hash string) string { return profile + "-" + hash }

@@ -9,16 +9,15 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// The effective chains come in the two steps that kube-scheduler takes: the
-// user's multiPoint is merged into the default one (mergePluginSet in its
-// apis/config/v1), then the result is spread over the extension points, where
-// each point's own set overrides it (expandMultiPointPlugins in its
-// framework/runtime). The two are kept apart because their composition has
-// corners that a single rule would round off.
+// The chains are resolved in the two steps of kube-scheduler: the user's multiPoint
+// is merged into the default one (mergePluginSet in its apis/config/v1), then the
+// result is expanded to the extension points, where each point's own set overrides
+// it (expandMultiPointPlugins in its framework/runtime). One combined rule would
+// differ from the two steps in corner cases, so the steps are kept apart.
 
 // resolveChains returns the plugins that run at each extension point, in order.
-// Entries that are faults run nowhere.
-func resolveChains(spec *v1alpha1.SchedulingProfileSpec, reg framework.Registry, path *field.Path, found *fieldErrors) framework.Chains {
+// Invalid entries are reported in errs and run nowhere.
+func resolveChains(spec *v1alpha1.SchedulingProfileSpec, reg framework.Registry, path *field.Path, errs *fieldErrors) framework.Chains {
 	plugins := v1alpha1.Plugins{}
 	if spec.Plugins != nil {
 		plugins = *spec.Plugins
@@ -26,7 +25,7 @@ func resolveChains(spec *v1alpha1.SchedulingProfileSpec, reg framework.Registry,
 	multi := mergeDefaults(spec.Base, plugins.MultiPoint, reg)
 	chains := framework.Chains{}
 	for _, set := range pluginSets(&plugins) {
-		checkPluginSet(set, reg, path.Child(set.name), found)
+		checkPluginSet(set, reg, path.Child(set.name), errs)
 		if set.point == "" {
 			continue
 		}
@@ -34,20 +33,20 @@ func resolveChains(spec *v1alpha1.SchedulingProfileSpec, reg framework.Registry,
 			chains[set.point] = chain
 		}
 	}
-	checkChains(chains, path, found)
+	checkChains(chains, path, errs)
 	return chains
 }
 
-// pluginSet is a user's changes at one extension point, or at multiPoint, whose
-// point is empty.
+// pluginSet is the user's set for one extension point. For multiPoint the point is
+// empty.
 type pluginSet struct {
 	v1alpha1.PluginSet
 	name  string
 	point framework.Point
 }
 
-// pluginSets lists a profile's sets: multiPoint, then each point in the order
-// in which a pod meets them.
+// pluginSets lists a profile's sets: multiPoint, then the extension points in the
+// order in which the framework runs them.
 func pluginSets(p *v1alpha1.Plugins) []pluginSet {
 	at := func(point framework.Point, set v1alpha1.PluginSet) pluginSet {
 		return pluginSet{PluginSet: set, name: string(point), point: point}
@@ -69,10 +68,10 @@ func pluginSets(p *v1alpha1.Plugins) []pluginSet {
 	}
 }
 
-// mergeDefaults merges the user's multiPoint set into the default plugins. A
-// default that the user enables keeps its place and takes the user's weight;
-// one that is disabled as well as enabled loses its place, which is how a
-// profile reorders.
+// mergeDefaults merges the user's multiPoint set into the default plugins. A default
+// plugin that the user enables keeps its place and gets the user's weight. One that
+// the user disables and enables moves behind the defaults, which is how a profile
+// reorders plugins.
 func mergeDefaults(base v1alpha1.ProfileBase, own v1alpha1.PluginSet, reg framework.Registry) []framework.Entry {
 	disabled := namesOf(own.Disabled)
 	all := disabled[v1alpha1.AllPlugins] || base == v1alpha1.BaseNone
@@ -98,10 +97,10 @@ func mergeDefaults(base v1alpha1.ProfileBase, own v1alpha1.PluginSet, reg framew
 	return merged
 }
 
-// expand returns the chain of one point: first the plugins that the point's own
-// set takes over from multiPoint, in the set's order; then the rest of
-// multiPoint; then the rest of the set. A plugin that the set disables is not
-// taken over, so disabling and enabling it moves it to the end.
+// expand returns the chain of one extension point: first the plugins of multiPoint
+// that the point's own set enables again, in the order of that set; then the other
+// plugins of multiPoint; then the other plugins of the set. A plugin that the set
+// both disables and enables counts as one of the last group, so it moves to the end.
 func expand(point framework.Point, multi []framework.Entry, own v1alpha1.PluginSet, reg framework.Registry) []framework.Entry {
 	runs := func(e framework.Entry) bool { return registered(reg, e) && reg[e.Name].Implements(point) }
 	enabled := slices.DeleteFunc(entriesOf(own.Enabled), func(e framework.Entry) bool { return !runs(e) })
@@ -130,8 +129,8 @@ func expand(point framework.Point, multi []framework.Entry, own v1alpha1.PluginS
 	return setWeights(point, slices.Concat(takenOver, fromMulti, added))
 }
 
-// weigh gives each entry its weight where the point scores, and none elsewhere.
-// A weight below one is reported elsewhere and counts as one here.
+// setWeights gives each entry its weight at score, and none at other points. A weight
+// below 1 counts as 1 here; checkEnabled reports it.
 func setWeights(point framework.Point, chain []framework.Entry) []framework.Entry {
 	for i := range chain {
 		switch {
@@ -144,8 +143,8 @@ func setWeights(point framework.Point, chain []framework.Entry) []framework.Entr
 	return chain
 }
 
-// entriesOf returns a user's enabled plugins once each: the first of a double
-// entry stands, and is reported elsewhere.
+// entriesOf returns the user's enabled plugins once each. Of duplicates, which
+// checkPluginSet reports, the first counts.
 func entriesOf(enabled []v1alpha1.EnabledPlugin) []framework.Entry {
 	var entries []framework.Entry
 	for _, p := range enabled {
@@ -176,4 +175,41 @@ func indexOf(entries []framework.Entry, name string) int {
 func registered(reg framework.Registry, e framework.Entry) bool {
 	_, ok := reg[e.Name]
 	return ok
+}
+
+// defaultPlugins are the plugins that kube-scheduler 1.37 enables at multiPoint, in
+// its order and with its weights (k8s.io/kubernetes/pkg/scheduler/apis/config/v1,
+// feature gates at their defaults). Plugins run in this order, so it decides which
+// plugin rejects a pod first. A weight only counts where the plugin scores.
+var defaultPlugins = []framework.Entry{
+	{Name: "SchedulingGates"},
+	{Name: "PrioritySort"},
+	{Name: "NodeName"},
+	{Name: "NodeUnschedulable"},
+	{Name: "TaintToleration", Weight: 3}, // avoiding tainted nodes outranks every preference
+	{Name: "NodeAffinity", Weight: 2},
+	{Name: "NodePorts"},
+	{Name: "NodeResourcesFit", Weight: 1},
+	{Name: "VolumeRestrictions"},
+	{Name: "NodeVolumeLimits"},
+	{Name: "VolumeBinding"},
+	{Name: "VolumeZone"},
+	{Name: "PodTopologySpread", Weight: 2},
+	{Name: "InterPodAffinity", Weight: 2},
+	{Name: "DynamicResources", Weight: 2}, // before DefaultPreemption: deallocating an unused claim evicts no pod
+	{Name: "DefaultPreemption"},
+	{Name: "NodeResourcesBalancedAllocation", Weight: 1},
+	{Name: "ImageLocality", Weight: 1},
+	{Name: "DefaultBinder"},
+	{Name: "NodeDeclaredFeatures"},
+}
+
+// DefaultPlugins returns the plugins that kube-scheduler enables by default, in order,
+// whether or not this build has them.
+func DefaultPlugins() []framework.Entry { return slices.Clone(defaultPlugins) }
+
+// IsDefault reports whether kube-scheduler enables a plugin of this name by default,
+// whether or not this build has it.
+func IsDefault(name string) bool {
+	return slices.ContainsFunc(defaultPlugins, func(e framework.Entry) bool { return e.Name == name })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// profile reads a spec as a user writes it.
+// profile returns a profile with the given spec in YAML.
 func profile(t *testing.T, spec string) *v1alpha1.SchedulingProfile {
 	t.Helper()
 	p := &v1alpha1.SchedulingProfile{}
@@ -23,7 +23,7 @@ func profile(t *testing.T, spec string) *v1alpha1.SchedulingProfile {
 }
 
 func TestMergeRules(t *testing.T) {
-	for sentence, test := range map[string]struct {
+	for name, test := range map[string]struct {
 		spec string
 		want map[framework.Point]string
 	}{
@@ -46,7 +46,7 @@ func TestMergeRules(t *testing.T) {
 				framework.Filter: "NodeName TaintToleration NodeResourcesFit InterPodAffinity",
 			},
 		},
-		"a weight left out is 1, even where the default is 3": {
+		"a missing weight is 1, even where the default is 3": {
 			spec: `plugins: {score: {enabled: [{name: TaintToleration}]}}`,
 			want: map[framework.Point]string{framework.Score: "TaintToleration*1 NodeResourcesFit*1 InterPodAffinity*2 ImageLocality*1"},
 		},
@@ -82,24 +82,24 @@ func TestMergeRules(t *testing.T) {
 				framework.PreFilter: "NodeName TaintToleration NodeResourcesFit InterPodAffinity Everywhere",
 			},
 		},
-		"what a point takes over comes first in its own order, what it adds comes last": {
+		"plugins that a point shares with multiPoint come first in the point's order, those that it adds come last": {
 			spec: `plugins: {score: {enabled: [{name: Everywhere}, {name: ImageLocality, weight: 2}, {name: TaintToleration, weight: 7}]}}`,
 			want: map[framework.Point]string{framework.Score: "ImageLocality*2 TaintToleration*7 NodeResourcesFit*1 InterPodAffinity*2 Everywhere*1"},
 		},
-		"the star at a point leaves only what the point enables": {
+		`"*" disabled at a point leaves only the plugins that the point enables`: {
 			spec: `plugins: {score: {disabled: [{name: "*"}], enabled: [{name: ImageLocality}]}}`,
 			want: map[framework.Point]string{
 				framework.Score:    "ImageLocality*1",
 				framework.PreScore: "TaintToleration NodeResourcesFit InterPodAffinity",
 			},
 		},
-		"the star in multiPoint leaves only what the profile enables": {
+		`"*" disabled in multiPoint leaves only the plugins that the profile enables`: {
 			spec: `plugins: {multiPoint: {disabled: [{name: "*"}], enabled: [{name: DefaultBinder}, {name: NodeName}]}, queueSort: {enabled: [{name: ArrivalSort}]}}`,
 			want: map[framework.Point]string{
 				framework.QueueSort: "ArrivalSort", framework.Filter: "NodeName", framework.Score: "", framework.Bind: "DefaultBinder",
 			},
 		},
-		"base None is the star in multiPoint": {
+		`base None is "*" disabled in multiPoint`: {
 			spec: `{base: None, plugins: {multiPoint: {enabled: [{name: DefaultBinder}, {name: NodeName}]}, queueSort: {enabled: [{name: ArrivalSort}]}}}`,
 			want: map[framework.Point]string{
 				framework.QueueSort: "ArrivalSort", framework.Filter: "NodeName", framework.Score: "", framework.Bind: "DefaultBinder",
@@ -109,15 +109,15 @@ func TestMergeRules(t *testing.T) {
 			spec: `plugins: {queueSort: {disabled: [{name: PrioritySort}], enabled: [{name: ArrivalSort}]}}`,
 			want: map[framework.Point]string{framework.QueueSort: "ArrivalSort"},
 		},
-		"disabling what this build does not have, or what has no say there, is true": {
+		"disabling a plugin that this build lacks, or that does not implement the point, is valid": {
 			spec: `plugins: {multiPoint: {disabled: [{name: VolumeBinding}]}, bind: {disabled: [{name: NodeName}]}}`,
 			want: map[framework.Point]string{framework.Bind: "DefaultBinder"},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			blueprint, rejection := Profile(Input{Profile: profile(t, test.spec), Registry: testRegistry()})
 			if rejection != nil {
-				t.Fatalf("refused: %s", rejection.Message())
+				t.Fatalf("rejected: %s", rejection.Message())
 			}
 			for point, want := range test.want {
 				if want != "" {
@@ -136,8 +136,8 @@ func TestDefaultProfileWithEveryPluginIsUpstreams(t *testing.T) {
 	for _, e := range defaultPlugins {
 		reg[e.Name] = framework.Registration{Name: e.Name, Points: framework.Points}
 	}
-	// Every plugin at every point cannot be a profile; its filter chain is what
-	// the order is about.
+	// Here every plugin implements every point, which is no valid profile, so only
+	// the filter chain is resolved.
 	var got []string
 	for _, e := range expand(framework.Filter, mergeDefaults(v1alpha1.BaseDefault, v1alpha1.PluginSet{}, reg), v1alpha1.PluginSet{}, reg) {
 		got = append(got, e.Name)
@@ -152,16 +152,16 @@ func TestDefaultProfileWithEveryPluginIsUpstreams(t *testing.T) {
 
 func TestScoreOverflow(t *testing.T) {
 	scores := []framework.Entry{{Name: "A", Weight: 2}, {Name: "B", Weight: 3}}
-	for sentence, test := range map[string]struct {
+	for name, test := range map[string]struct {
 		limit int64
 		want  bool
 	}{
-		"a sum that just fits is fine":   {limit: 500, want: false},
-		"a sum one too large overflows":  {limit: 499, want: true},
-		"one weight alone can overflow":  {limit: 199, want: true},
-		"the real limit is far from two": {limit: 1<<63 - 1, want: false},
+		"a sum at the limit is valid":              {limit: 500, want: false},
+		"a sum one above the limit overflows":      {limit: 499, want: true},
+		"one weight alone can overflow":            {limit: 199, want: true},
+		"two weights are far below the real limit": {limit: 1<<63 - 1, want: false},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got := scoreOverflows(scores, test.limit); got != test.want {
 				t.Errorf("overflows: %v, want %v", got, test.want)
 			}

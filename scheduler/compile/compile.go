@@ -11,39 +11,39 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Input is all that a profile's meaning depends on.
+// Input is all that the meaning of a profile depends on.
 type Input struct {
 	Profile *v1alpha1.SchedulingProfile
-	// Configs holds the PluginConfigs that the profile names and that exist,
-	// by name; others do no harm.
+	// Configs holds the existing PluginConfigs that the profile names, by name.
+	// Further entries have no effect.
 	Configs map[string]*v1alpha1.PluginConfig
 	// Registry holds the plugins of this build.
 	Registry framework.Registry
-	// Version is Berth's own; it is part of the hash.
+	// Version is Berth's version, which is part of the hash.
 	Version string
-	// Extenders says what extenders may do here; the zero value allows none.
+	// Extenders says what extenders may do in this process; the zero value allows none.
 	Extenders ExtenderPermissions
 }
 
-// Profile resolves a profile: to a Blueprint, or to a Rejection that holds
-// every fault. Exactly one of the two is nil. Nothing that it is given is
-// changed, and the Blueprint shares no memory with it.
+// Profile resolves a profile to a Blueprint, or to a Rejection that holds every
+// field error. Exactly one of the two is nil. Profile does not change its input, and
+// the Blueprint shares no memory with it.
 func Profile(in Input) (*Blueprint, *Rejection) {
 	spec := in.Profile.Spec.DeepCopy()
 	spec.SetDefaults()
 	path := field.NewPath("spec")
 
-	var found fieldErrors
-	checkEnums(spec, path, &found)
-	chains := resolveChains(spec, in.Registry, path.Child("plugins"), &found)
-	given := resolveArguments(spec.PluginConfig, in, path.Child("pluginConfig"), &found)
-	args := effectiveArguments(chains, given, in.Registry, path.Child("pluginConfig"), &found)
-	checkSettings(spec, path, &found)
-	checkExports(spec.Exports, path.Child("exports"), &found)
-	asked := resolveExtenders(spec.Extenders, in.Extenders, path.Child("extenders"), &found)
+	var errs fieldErrors
+	checkEnums(spec, path, &errs)
+	chains := resolveChains(spec, in.Registry, path.Child("plugins"), &errs)
+	given := resolveArguments(spec.PluginConfig, in, path.Child("pluginConfig"), &errs)
+	args := effectiveArguments(chains, given, in.Registry, path.Child("pluginConfig"), &errs)
+	checkSettings(spec, path, &errs)
+	checkExports(spec.Exports, path.Child("exports"), &errs)
+	asked := resolveExtenders(spec.Extenders, in.Extenders, path.Child("extenders"), &errs)
 	ignoreManagedResources(spec.Extenders, args)
-	namespaces := allowedNamespaces(spec.AllowedNamespaces, path.Child("allowedNamespaces"), &found)
-	if rejection := found.rejection(); rejection != nil {
+	namespaces := allowedNamespaces(spec.AllowedNamespaces, path.Child("allowedNamespaces"), &errs)
+	if rejection := errs.rejection(); rejection != nil {
 		return nil, rejection
 	}
 
@@ -67,28 +67,28 @@ func Profile(in Input) (*Blueprint, *Rejection) {
 	return b, nil
 }
 
-// Config judges a PluginConfig by itself. The hash names the plugin and its
-// arguments with the defaults filled in; it is empty when there is a Rejection.
+// Config validates a PluginConfig by itself. The hash covers the plugin and its
+// defaulted arguments; it is empty when there is a Rejection.
 func Config(cfg *v1alpha1.PluginConfig, reg framework.Registry) (hash string, rejection *Rejection) {
-	var found fieldErrors
+	var errs fieldErrors
 	path := field.NewPath("spec")
 	registration, ok := reg[cfg.Spec.Plugin]
 	if !ok {
-		found.addAccepted(v1alpha1.ReasonUnknownPlugin, path.Child("plugin"), "%s", unknownPluginMessage(cfg.Spec.Plugin, reg))
-		return "", found.rejection()
+		errs.addAccepted(v1alpha1.ReasonUnknownPlugin, path.Child("plugin"), "%s", unknownPluginMessage(cfg.Spec.Plugin, reg))
+		return "", errs.rejection()
 	}
-	object, problems := decodeArguments(registration, &cfg.Spec.Args, path.Child("args"))
-	for _, p := range problems {
-		found.add(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidArguments, p.path, p.detail)
+	object, argErrs := decodeArguments(registration, &cfg.Spec.Args, path.Child("args"))
+	for _, p := range argErrs {
+		errs.add(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidArguments, p.path, p.detail)
 	}
-	if rejection := found.rejection(); rejection != nil {
+	if rejection := errs.rejection(); rejection != nil {
 		return "", rejection
 	}
 	return hashConfig(cfg.Spec.Plugin, object), nil
 }
 
-// configsNamed lists the generations of the PluginConfigs that a profile
-// without faults names, by name.
+// referencedConfigs lists the PluginConfigs that a valid profile names, with their
+// generations, sorted by name.
 func referencedConfigs(entries []v1alpha1.PluginArguments, configs map[string]*v1alpha1.PluginConfig) []ConfigGeneration {
 	var named []ConfigGeneration
 	for _, e := range entries {

@@ -11,7 +11,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// config reads a PluginConfig's spec as a user writes it.
+// config returns a PluginConfig with the given spec in YAML.
 func config(t *testing.T, name, spec string) *v1alpha1.PluginConfig {
 	t.Helper()
 	c := &v1alpha1.PluginConfig{}
@@ -40,7 +40,7 @@ func TestArgumentsComeFromOnePlaceEach(t *testing.T) {
 	}
 	got, rejection := Profile(in)
 	if rejection != nil {
-		t.Fatalf("refused: %s", rejection.Message())
+		t.Fatalf("rejected: %s", rejection.Message())
 	}
 	weight := int32(10)
 	want := map[string]any{
@@ -57,7 +57,7 @@ func TestArgumentsComeFromOnePlaceEach(t *testing.T) {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{"NodeResourcesFit": "PluginConfig/binpack", "InterPodAffinity": "Inline"}, got.ArgsFrom); diff != "" {
-		t.Errorf("their origins (-want +got):\n%s", diff)
+		t.Errorf("sources of arguments (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]ConfigGeneration{{Name: "binpack", Generation: 4}}, got.Configs); diff != "" {
 		t.Errorf("PluginConfigs (-want +got):\n%s", diff)
@@ -67,7 +67,7 @@ func TestArgumentsComeFromOnePlaceEach(t *testing.T) {
 func TestDefaultsFillWhatAnEmptySpecLeavesOut(t *testing.T) {
 	got, rejection := Profile(Input{Profile: profile(t, `{}`), Registry: testRegistry()})
 	if rejection != nil {
-		t.Fatalf("refused: %s", rejection.Message())
+		t.Fatalf("rejected: %s", rejection.Message())
 	}
 	if got.Name != "batch" || got.Generation != 7 || got.PercentageOfNodesToScore != 0 {
 		t.Errorf("got %s, generation %d, %d %%", got.Name, got.Generation, got.PercentageOfNodesToScore)
@@ -79,6 +79,6 @@ func TestDefaultsFillWhatAnEmptySpecLeavesOut(t *testing.T) {
 		t.Errorf("decisions (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{"NodeResourcesFit": "Default", "InterPodAffinity": "Default"}, got.ArgsFrom); diff != "" {
-		t.Errorf("where arguments come from (-want +got):\n%s", diff)
+		t.Errorf("sources of arguments (-want +got):\n%s", diff)
 	}
 }

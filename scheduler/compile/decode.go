@@ -20,67 +20,66 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// maxArguments is the largest size of one plugin's arguments, in bytes of JSON
-// without white space. CEL cannot measure an object of unknown shape, so the
-// API server does not hold this bound.
+// maxArguments bounds the arguments of one plugin, in bytes of compact JSON. The API
+// server cannot check this bound: CEL cannot measure an object without a schema.
 const maxArguments = 64 * 1024
 
-// problem is one thing that is wrong with arguments.
+// argumentError is one field error in a plugin's arguments.
 type argumentError struct {
 	path   string
 	detail string
 }
 
-// decodeArguments reads a plugin's arguments: strictly, then with the plugin's
-// defaults filled in, then by the plugin's own rules. What one step finds does
-// not keep the next from looking, so that all that is wrong is reported at once;
-// but arguments of another kind are not looked into.
+// decodeArguments decodes a plugin's arguments strictly, sets the plugin's defaults
+// and runs the plugin's validation. An error in one step does not stop the next, so
+// that the user sees all errors at once; but arguments of another kind are not
+// decoded at all.
 func decodeArguments(r framework.Registration, given *runtime.RawExtension, path *field.Path) (runtime.Object, []argumentError) {
 	if r.NewArgs == nil {
 		return nil, argumentErrorAt(path, "plugin %q takes no arguments", r.Name)
 	}
-	text, problems := compactJSON(given, path)
-	if problems != nil {
-		return nil, problems
+	text, argErrs := compactJSON(given, path)
+	if argErrs != nil {
+		return nil, argErrs
 	}
 	want := newArguments(r).GetObjectKind().GroupVersionKind()
-	problems, known := checkKind(text, expectedKind(r.Name, want), path)
-	if !known || len(problems) > 0 && fault.OneArgumentError {
-		return nil, problems
+	argErrs, known := checkKind(text, expectedKind(r.Name, want), path)
+	if !known || len(argErrs) > 0 && fault.OneArgumentError {
+		return nil, argErrs
 	}
-	object, shape, whole := decodeObject(r, text, path)
-	for _, p := range shape {
-		if !slices.Contains(problems, p.argumentError) { // checkKind may have found it, too
-			problems = append(problems, p.argumentError)
+	object, decodeErrs, whole := decodeObject(r, text, path)
+	for _, p := range decodeErrs {
+		if !slices.Contains(argErrs, p.argumentError) { // checkKind may have reported it already
+			argErrs = append(argErrs, p.argumentError)
 		}
 	}
-	if !whole || len(problems) > 0 && fault.OneArgumentError {
-		return nil, problems
+	if !whole || len(argErrs) > 0 && fault.OneArgumentError {
+		return nil, argErrs
 	}
-	// What the user wrote there was checked; arguments that differ in nothing
-	// else are equal.
+	// checkKind has compared the type that the user wrote. Setting it makes arguments
+	// with and without it equal.
 	object.GetObjectKind().SetGroupVersionKind(want)
-	finished, judged := defaultAndValidate(r, object, path)
-	for _, p := range judged {
-		if !slices.ContainsFunc(shape, func(s decodeError) bool { return s.causes(p) }) {
-			problems = append(problems, p)
+	finished, validationErrs := defaultAndValidate(r, object, path)
+	for _, p := range validationErrs {
+		if !slices.ContainsFunc(decodeErrs, func(s decodeError) bool { return s.causes(p) }) {
+			argErrs = append(argErrs, p)
 		}
 	}
-	if problems != nil {
-		return nil, problems
+	if argErrs != nil {
+		return nil, argErrs
 	}
 	return finished, nil
 }
 
-// shapeProblem is a problem of a value that was left out for its sake.
+// decodeError is an argumentError that leaves a field without its value.
 type decodeError struct {
 	argumentError
-	// lost is the field that has no value now.
+	// missingField is the path of that field; empty where no value is missing.
 	missingField string
 }
 
-// causes reports whether p may be about what was left out: the field itself,
-// something in it, or what it is in.
+// causes reports whether p may follow from the missing value: whether it is about
+// the missing field, about something inside it, or about an object that contains it.
 func (s decodeError) causes(p argumentError) bool {
 	within := func(path, of string) bool {
 		rest, ok := strings.CutPrefix(path, of)
@@ -89,10 +88,10 @@ func (s decodeError) causes(p argumentError) bool {
 	return s.missingField != "" && (within(p.path, s.missingField) || within(s.missingField, p.path))
 }
 
-// decodeShape decodes arguments into a new object. A value of the wrong type
-// counts as null, so that the others are read. whole is false where that does
+// decodeObject decodes arguments into a new object. It reads a value of the wrong
+// type as null, so that the other values are decoded. whole is false where that does
 // not help.
-func decodeObject(r framework.Registration, text []byte, path *field.Path) (object runtime.Object, problems []decodeError, whole bool) {
+func decodeObject(r framework.Registration, text []byte, path *field.Path) (object runtime.Object, argErrs []decodeError, whole bool) {
 	for range maxErrorsInMessage {
 		object = newArguments(r)
 		var into any = object
@@ -103,22 +102,22 @@ func decodeObject(r framework.Registration, text []byte, path *field.Path) (obje
 		strict, err := kjson.UnmarshalStrict(text, into)
 		if err == nil {
 			for _, s := range strict {
-				problems = append(problems, strictError(s, reflect.TypeOf(object), path))
+				argErrs = append(argErrs, strictError(s, reflect.TypeOf(object), path))
 			}
-			return object, problems, true
+			return object, argErrs, true
 		}
 		p, rest := wrongType(text, err, path)
-		problems = append(problems, decodeError{argumentError: p, missingField: p.path})
+		argErrs = append(argErrs, decodeError{argumentError: p, missingField: p.path})
 		if rest == nil {
 			break
 		}
 		text = rest
 	}
-	return nil, problems, false
+	return nil, argErrs, false
 }
 
-// newArguments returns empty ones. A plugin that reads them itself gets them as
-// kube-scheduler hands them over: as text.
+// newArguments returns an empty arguments object. A plugin that decodes its arguments
+// itself gets a runtime.Unknown that holds JSON, as from kube-scheduler.
 func newArguments(r framework.Registration) runtime.Object {
 	object := r.NewArgs()
 	if raw, ok := object.(*runtime.Unknown); ok {
@@ -127,14 +126,14 @@ func newArguments(r framework.Registration) runtime.Object {
 	return object
 }
 
-// finishArguments fills in a plugin's defaults, converts a copy to the type that
-// its factory takes and asks for its verdict on that. All three are a plugin's
-// code: a panic there is a fault of the plugin, told as one. What it returns is
-// not converted: its JSON is what a profile can say.
-func defaultAndValidate(r framework.Registration, object runtime.Object, path *field.Path) (_ runtime.Object, problems []argumentError) {
+// defaultAndValidate sets a plugin's defaults, converts a copy to the type that its
+// factory takes and validates that copy. All three call code of the plugin, so a
+// panic is returned as an error of the plugin. The returned object is not converted:
+// its JSON is what a user can write in a profile.
+func defaultAndValidate(r framework.Registration, object runtime.Object, path *field.Path) (_ runtime.Object, argErrs []argumentError) {
 	defer func() {
 		if p := recover(); p != nil {
-			problems = argumentErrorAt(path, "plugin %q panicked over its arguments: %v", r.Name, p)
+			argErrs = argumentErrorAt(path, "plugin %q panicked over its arguments: %v", r.Name, p)
 		}
 	}()
 	if r.Default != nil {
@@ -148,12 +147,13 @@ func defaultAndValidate(r framework.Registration, object runtime.Object, path *f
 		return object, nil
 	}
 	for _, e := range r.Validate(converted, path) {
-		problems = append(problems, argumentError{path: e.Field, detail: e.ErrorBody()})
+		argErrs = append(argErrs, argumentError{path: e.Field, detail: e.ErrorBody()})
 	}
-	return object, problems
+	return object, argErrs
 }
 
-// textOf returns arguments as compact JSON of an object.
+// compactJSON returns arguments as compact JSON and checks that they are one object
+// of at most maxArguments bytes. No arguments are an empty object.
 func compactJSON(given *runtime.RawExtension, path *field.Path) ([]byte, []argumentError) {
 	raw := given.Raw
 	if raw == nil && given.Object != nil {
@@ -179,8 +179,8 @@ func compactJSON(given *runtime.RawExtension, path *field.Path) ([]byte, []argum
 	return text.Bytes(), nil
 }
 
-// expectedKind is the apiVersion and kind that arguments may carry: their
-// type's own, else what kube-scheduler's configuration calls them.
+// expectedKind is the apiVersion and kind that arguments may carry: those of their
+// Go type, else the ones of kube-scheduler's configuration.
 func expectedKind(plugin string, own schema.GroupVersionKind) schema.GroupVersionKind {
 	if !own.Empty() {
 		return own
@@ -188,26 +188,26 @@ func expectedKind(plugin string, own schema.GroupVersionKind) schema.GroupVersio
 	return configv1.SchemeGroupVersion.WithKind(plugin + "Args")
 }
 
-// checkKind compares apiVersion and kind. known is false where the arguments
-// are of another kind, or of none that can be read.
-func checkKind(text []byte, want schema.GroupVersionKind, path *field.Path) (problems []argumentError, known bool) {
+// checkKind compares apiVersion and kind with want. known is false where the
+// arguments are of another kind.
+func checkKind(text []byte, want schema.GroupVersionKind, path *field.Path) (argErrs []argumentError, known bool) {
 	var is metav1.TypeMeta
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &is); err != nil {
 		p, _ := wrongType(text, err, path)
-		problems = append(problems, p)
+		argErrs = append(argErrs, p)
 	}
 	apiVersion, kind := want.ToAPIVersionAndKind()
 	if is.APIVersion != "" && is.APIVersion != apiVersion {
-		problems = append(problems, argumentErrorAt(path.Child("apiVersion"), "must be %q or left out, is %q", apiVersion, is.APIVersion)...)
+		argErrs = append(argErrs, argumentErrorAt(path.Child("apiVersion"), "must be %q or left out, is %q", apiVersion, is.APIVersion)...)
 	}
 	if is.Kind != "" && is.Kind != kind {
-		return append(problems, argumentErrorAt(path.Child("kind"), "must be %q or left out, is %q", kind, is.Kind)...), false
+		return append(argErrs, argumentErrorAt(path.Child("kind"), "must be %q or left out, is %q", kind, is.Kind)...), false
 	}
-	return problems, true
+	return argErrs, true
 }
 
-// notInShape tells a strict decoding error: a field that the plugin does not
-// know, or one that is there twice.
+// strictError converts a strict decoding error: an unknown field, or a duplicate one.
+// arguments is the Go type, of which it suggests a field of a similar name.
 func strictError(err error, arguments reflect.Type, path *field.Path) decodeError {
 	var at kjson.FieldError
 	if !errors.As(err, &at) {

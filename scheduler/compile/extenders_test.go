@@ -20,7 +20,7 @@ import (
 	"github.com/berthdev/berth/scheduler/extender"
 )
 
-// authority is a certificate as it stands in a spec.
+// caBundle is a CA certificate in the form that a spec holds.
 var caBundle = func() string {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -34,15 +34,15 @@ var caBundle = func() string {
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }()
 
-// asking writes an extender as YAML; each of more replaces or adds fields.
+// extenderYAML returns an extender as YAML; more are further fields.
 func extenderYAML(name, verbs string, more ...string) string {
 	return fmt.Sprintf("{name: %s, url: 'https://%s.gpu.svc:8443/v1', verbs: {%s}, tls: {caBundle: %s}%s}",
 		name, name, verbs, caBundle, strings.Join(append([]string{""}, more...), ", "))
 }
 
-func extenderErrors(t *testing.T, spec string, rights ExtenderPermissions) []FieldError {
+func extenderErrors(t *testing.T, spec string, permissions ExtenderPermissions) []FieldError {
 	t.Helper()
-	_, rejection := Profile(Input{Profile: profile(t, spec), Registry: testRegistry(), Extenders: rights})
+	_, rejection := Profile(Input{Profile: profile(t, spec), Registry: testRegistry(), Extenders: permissions})
 	if rejection == nil {
 		return nil
 	}
@@ -51,66 +51,66 @@ func extenderErrors(t *testing.T, spec string, rights ExtenderPermissions) []Fie
 
 func TestInvalidExtenders(t *testing.T) {
 	const invalid = "InvalidExtender"
-	for sentence, test := range map[string]struct {
-		extender string
-		rights   ExtenderPermissions
-		want     []FieldError
+	for name, test := range map[string]struct {
+		extender    string
+		permissions ExtenderPermissions
+		want        []FieldError
 	}{
-		"all is well": {extender: extenderYAML("gpu", "filter: f, prioritize: p, preempt: e, bind: b"), rights: AllExtenders},
-		"a manager that allows none refuses each": {
+		"a valid extender": {extender: extenderYAML("gpu", "filter: f, prioritize: p, preempt: e, bind: b"), permissions: AllExtenders},
+		"a manager that allows no extenders rejects each": {
 			extender: extenderYAML("gpu", "filter: f"),
 			want:     []FieldError{{accepted, invalid, "spec.extenders", "extenders are off: run the manager with --enable-extenders, or leave them out"}},
 		},
-		"a manager that lets them look does not let them write": {
-			extender: extenderYAML("gpu", "filter: f, preempt: e, bind: b"), rights: ExtenderPermissions{Enabled: true},
+		"a manager that allows extenders without writes rejects preempt and bind": {
+			extender: extenderYAML("gpu", "filter: f, preempt: e, bind: b"), permissions: ExtenderPermissions{Enabled: true},
 			want: []FieldError{
 				{accepted, invalid, "spec.extenders[0].verbs.preempt", "extenders may not preempt: run the manager with --enable-extender-writes, or leave it out"},
 				{accepted, invalid, "spec.extenders[0].verbs.bind", "extenders may not bind: run the manager with --enable-extender-writes, or leave it out"},
 			},
 		},
-		"two of one name are told apart by nobody": {
-			extender: extenderYAML("gpu", "filter: f") + ", " + extenderYAML("gpu", "filter: g"), rights: AllExtenders,
-			want: []FieldError{{accepted, invalid, "spec.extenders[1].name", `extender "gpu" is here twice: extenders[0] has the name already`}},
+		"a duplicate name is rejected": {
+			extender: extenderYAML("gpu", "filter: f") + ", " + extenderYAML("gpu", "filter: g"), permissions: AllExtenders,
+			want: []FieldError{{accepted, invalid, "spec.extenders[1].name", `Duplicate value: "gpu": extenders[0] already has this name`}},
 		},
-		"a weight of 0 is refused": {
-			extender: extenderYAML("gpu", "prioritize: p", "weight: 0"), rights: AllExtenders,
+		"a weight of 0 is rejected": {
+			extender: extenderYAML("gpu", "prioritize: p", "weight: 0"), permissions: AllExtenders,
 			want: []FieldError{{accepted, invalid, "spec.extenders[0].weight", "must be from 1 to 2147483647, is 0"}},
 		},
-		"a weight without scores is refused": {
-			extender: extenderYAML("gpu", "filter: f", "weight: 2"), rights: AllExtenders,
+		"a weight without scores is rejected": {
+			extender: extenderYAML("gpu", "filter: f", "weight: 2"), permissions: AllExtenders,
 			want: []FieldError{{accepted, invalid, "spec.extenders[0].weight", "counts only with verbs.prioritize: leave it out"}},
 		},
-		"a name in capitals is refused": {
-			extender: strings.Replace(extenderYAML("gpu", "filter: f"), "name: gpu", "name: GPU", 1), rights: AllExtenders,
+		"a name in capitals is rejected": {
+			extender: strings.Replace(extenderYAML("gpu", "filter: f"), "name: gpu", "name: GPU", 1), permissions: AllExtenders,
 			want: []FieldError{{accepted, invalid, "spec.extenders[0].name", `must be a DNS label of at most 63 characters: lower-case letters, digits and '-', is "GPU"`}},
 		},
-		"nothing to ask is refused": {
-			extender: extenderYAML("gpu", ""), rights: AllExtenders,
+		"an extender without verbs is rejected": {
+			extender: extenderYAML("gpu", ""), permissions: AllExtenders,
 			want: []FieldError{{accepted, invalid, "spec.extenders[0].verbs", "must hold at least one of filter, prioritize, preempt and bind"}},
 		},
-		"a private key among the authorities is refused": {
-			extender: strings.Replace(extenderYAML("gpu", "filter: f"), caBundle, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY"})), 1), rights: AllExtenders,
-			want: []FieldError{{accepted, invalid, "spec.extenders[0].tls.caBundle", "must hold certificates as PEM and nothing else, holds a PRIVATE KEY that is none"}},
+		"a private key in the caBundle is rejected": {
+			extender: strings.Replace(extenderYAML("gpu", "filter: f"), caBundle, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY"})), 1), permissions: AllExtenders,
+			want: []FieldError{{accepted, invalid, "spec.extenders[0].tls.caBundle", "must hold PEM certificates only, holds an invalid block of type PRIVATE KEY"}},
 		},
-		"a server name with a wildcard is refused": {
-			extender: strings.Replace(extenderYAML("gpu", "filter: f"), "tls: {", "tls: {serverName: '*.svc', ", 1), rights: AllExtenders,
+		"a server name with a wildcard is rejected": {
+			extender: strings.Replace(extenderYAML("gpu", "filter: f"), "tls: {", "tls: {serverName: '*.svc', ", 1), permissions: AllExtenders,
 			want: []FieldError{{accepted, invalid, "spec.extenders[0].tls.serverName", `must be a DNS name or an IP address, is "*.svc"`}},
 		},
-		"a Secret of another namespace is refused": {
-			extender: strings.Replace(extenderYAML("gpu", "filter: f"), "tls: {", "tls: {clientCertificateRef: {name: kube-system/admin}, ", 1), rights: AllExtenders,
+		"a Secret of another namespace is rejected": {
+			extender: strings.Replace(extenderYAML("gpu", "filter: f"), "tls: {", "tls: {clientCertificateRef: {name: kube-system/admin}, ", 1), permissions: AllExtenders,
 			want: []FieldError{{accepted, invalid, "spec.extenders[0].tls.clientCertificateRef.name", `must be the name of a Secret, is "kube-system/admin"`}},
 		},
-		"a resource of Kubernetes' own is refused": {
-			extender: extenderYAML("gpu", "filter: f", "managedResources: [{name: memory}, {name: requests.example.com/gpu}]"), rights: AllExtenders,
+		"a native resource of Kubernetes is rejected": {
+			extender: extenderYAML("gpu", "filter: f", "managedResources: [{name: memory}, {name: requests.example.com/gpu}]"), permissions: AllExtenders,
 			want: []FieldError{
 				{accepted, invalid, "spec.extenders[0].managedResources[0].name", `must be an extended resource, such as example.com/gpu, is "memory"`},
 				{accepted, invalid, "spec.extenders[0].managedResources[1].name", `must be an extended resource, such as example.com/gpu, is "requests.example.com/gpu"`},
 			},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, extenderErrors(t, "extenders: ["+test.extender+"]", test.rights)); diff != "" {
-				t.Errorf("faults (-want +got):\n%s", diff)
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, extenderErrors(t, "extenders: ["+test.extender+"]", test.permissions)); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -129,7 +129,7 @@ func TestIgnorableExtendersComeLast(t *testing.T) {
 		names = append(names, e.Name)
 	}
 	if !slices.Equal(names, []string{"b", "d", "a", "c"}) {
-		t.Errorf("asked in the order %v", names)
+		t.Errorf("the order is %v", names)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestExtendersAreInTheHash(t *testing.T) {
 		seen[h] = e
 	}
 	if hash("extenders: ["+extenderYAML("gpu", "filter: f")+"]") != hash("extenders: ["+extenderYAML("gpu", "filter: f", "weight: 1", "failurePolicy: Fail")+"]") {
-		t.Error("defaults that are written out change the hash")
+		t.Error("explicit defaults change the hash")
 	}
 }
 
@@ -171,10 +171,10 @@ func TestResourcesThatOnlyAnExtenderChecksAreIgnoredInThisProfileOnly(t *testing
 	}
 	const byReference = "\npluginConfig: [{name: NodeResourcesFit, configRef: {name: own}}]"
 	if got := ignored("extenders: [" + extenderYAML("gpu", "filter: f", ignoring) + "]" + byReference); !slices.Equal(got, []string{"example.com/a", "example.com/b"}) {
-		t.Errorf("with its own list: %v", got)
+		t.Errorf("with ignoredResources of its own: %v", got)
 	}
 	if got := ignored("extenders: [" + extenderYAML("gpu", "filter: f", ignoring) + "]"); !slices.Equal(got, []string{"example.com/b"}) {
-		t.Errorf("without: %v", got)
+		t.Errorf("without ignoredResources of its own: %v", got)
 	}
 	if got := ignored("{}" + byReference[:0]); got != nil {
 		t.Errorf("another profile ignores %v", got)

@@ -13,12 +13,13 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// hashDigits is how many hex digits name what runs: 40 bits, few enough to
-// read aloud, plenty for one cluster's profiles.
+// hashDigits is the length of a hash in hex digits. 40 bits are short enough to read
+// aloud and unique enough for the profiles of one cluster.
 const hashDigits = 10
 
-// resolved is what a hash is taken of: all that changes how pods are scheduled
-// or recorded, and nothing else. Where arguments were written is not in it.
+// hashInput is what a hash is computed from: all that changes how pods are scheduled
+// or recorded, but not where arguments were written. The field names of this type and
+// of those within are part of the hash.
 type hashInput struct {
 	Version    string
 	Chains     framework.Chains
@@ -26,9 +27,9 @@ type hashInput struct {
 	Percentage int32
 	Queue      QueueSettings
 	Decisions  DecisionSettings
-	// Namespaces is left out where all are allowed.
+	// Namespaces is nil where all are allowed.
 	Namespaces *string `json:",omitempty"`
-	// Extenders are left out where there are none.
+	// Extenders is nil where there are none.
 	Extenders []extender.Config `json:",omitempty"`
 }
 
@@ -57,9 +58,9 @@ func hashConfig(plugin string, args runtime.Object) string {
 	}{plugin, args})
 }
 
-// hash returns the first digits of SHA-256 over v's canonical JSON. Arguments
-// were decoded from JSON, so they can be encoded again; a type that cannot must
-// not share a hash with another by accident, so its error is hashed with it.
+// hash returns the first digits of SHA-256 over v's canonical JSON. Arguments come from
+// JSON, so they can be encoded. Should a type fail to encode, the error and the Go
+// value are hashed with it, so that two such values do not share a hash.
 func hash(v any) string {
 	text, err := canonicalJSON(v)
 	if err != nil {
@@ -69,8 +70,8 @@ func hash(v any) string {
 	return hex.EncodeToString(sum[:])[:hashDigits]
 }
 
-// canonical returns JSON whose keys are sorted at every depth: what an argument
-// type keeps as raw JSON comes out the same however its author ordered it.
+// canonicalJSON returns v as JSON with sorted keys at every depth, so that raw JSON
+// inside an argument type has the same form in whatever order its author wrote it.
 func canonicalJSON(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {

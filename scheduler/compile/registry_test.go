@@ -10,9 +10,8 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// testRegistry holds a few of kube-scheduler's plugins by name and points, so
-// that the compiler's tests stand without the plugins themselves, and three of
-// nobody's.
+// testRegistry registers some names and extension points of kube-scheduler's plugins,
+// so that the tests do not need the plugins themselves, and three more plugins.
 func testRegistry() framework.Registry {
 	reg := framework.Registry{}
 	for name, points := range map[string][]framework.Point{
@@ -76,8 +75,8 @@ func validateFit(args runtime.Object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// describe writes chains as "filter: NodeName NodeResourcesFit*5", one point a
-// line, in the order in which a pod meets the points.
+// chainsText returns chains as "filter: NodeName NodeResourcesFit*5", one line per
+// point, in the order in which the framework runs the points.
 func chainsText(chains framework.Chains) string {
 	var text string
 	for _, point := range framework.Points {

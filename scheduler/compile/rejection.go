@@ -9,36 +9,34 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// A rejection's message is stored in conditions, and the API server holds a
-// condition's message to 32768 characters: twenty faults of this size leave
-// room for what a controller puts before them.
+// The API server limits a condition's message to 32768 characters. Twenty errors of
+// this size leave room for what a controller puts in front of them.
 const (
 	maxErrorsInMessage = 20
 	maxPathLength      = 256
 	maxDetailLength    = 512
 )
 
-// Rejection says why a spec does not run. It holds every fault found, not the
-// first one only.
+// Rejection says why a spec cannot run. It holds all field errors, not only the first.
 type Rejection struct {
 	Errors []FieldError
 }
 
-// Fault is one thing that is wrong with a spec.
+// FieldError is one invalid field of a spec.
 type FieldError struct {
-	// Condition is the condition the fault makes False: Accepted or
+	// Condition is the condition that the error makes False: Accepted or
 	// ResolvedRefs.
 	Condition string
-	// Reason is the condition's reason, one of api/v1alpha1's constants.
+	// Reason is that condition's reason, one of api/v1alpha1's constants.
 	Reason string
-	// Path is the field at fault, such as spec.plugins.score.enabled[0].name.
+	// Path is the field, such as spec.plugins.score.enabled[0].name.
 	Path string
-	// Detail says what is wrong and what would be right.
+	// Detail says what is wrong and what would be valid.
 	Detail string
 }
 
-// Condition returns the first condition that the rejection makes False, and
-// the reason of its first fault.
+// Condition returns the first condition that the rejection makes False, Accepted
+// before ResolvedRefs, and the reason of its first error.
 func (r *Rejection) Condition() (condition, reason string) {
 	for _, c := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionResolvedRefs} {
 		if part := r.For(c); part != nil {
@@ -48,8 +46,8 @@ func (r *Rejection) Condition() (condition, reason string) {
 	return "", ""
 }
 
-// For returns the part of the rejection that one condition speaks about; nil
-// when that condition has no fault. A nil Rejection has none.
+// For returns the part of the rejection that belongs to one condition; nil when that
+// condition has no error. It may be called on a nil Rejection.
 func (r *Rejection) For(condition v1alpha1.ConditionType) *Rejection {
 	if r == nil {
 		return nil
@@ -66,8 +64,8 @@ func (r *Rejection) For(condition v1alpha1.ConditionType) *Rejection {
 	return &part
 }
 
-// Message names every fault as "path: detail", at most twenty, and says how
-// many more there are.
+// Message lists the errors as "path: detail", at most twenty, and says how many more
+// there are.
 func (r *Rejection) Message() string {
 	var b strings.Builder
 	for i, f := range r.Errors {
@@ -83,7 +81,7 @@ func (r *Rejection) Message() string {
 	return b.String()
 }
 
-// shorten cuts s to at most limit characters, never inside one.
+// truncate cuts s to at most limit characters, between two characters.
 func truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -95,7 +93,7 @@ func truncate(s string, limit int) string {
 	return string(characters[:limit-1]) + "…"
 }
 
-// faults collects what is wrong with a spec while it is read.
+// fieldErrors collects the errors of a spec while it is compiled.
 type fieldErrors struct {
 	list []FieldError
 }
@@ -112,7 +110,7 @@ func (f *fieldErrors) add(condition v1alpha1.ConditionType, reason v1alpha1.Cond
 	f.list = append(f.list, FieldError{Condition: string(condition), Reason: string(reason), Path: path, Detail: detail})
 }
 
-// rejection is nil when nothing is wrong.
+// rejection returns the collected errors; nil when there are none.
 func (f *fieldErrors) rejection() *Rejection {
 	if len(f.list) == 0 {
 		return nil

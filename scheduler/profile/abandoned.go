@@ -1,20 +1,23 @@
 package profile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// abandon gives the build up: what comes of it later is taken down at once.
-func (m *builder) abandon(why error) error {
+// abandon stops waiting for the build. If its plugins return later, they are torn down.
+func (m *builder) abandon(cause error) error {
 	m.mu.Lock()
 	finished, plugin := m.finished, m.currentPlugin
 	if !finished {
 		m.abandoned = true
-		m.rebuildError = &BuildError{Plugin: plugin, Err: errors.New("its constructor was called before and has not come back")}
-		m.set.addAbandonedBuild(m) // before built says that it came back
+		m.rebuildError = &BuildError{Plugin: plugin, Err: errors.New("its constructor was called before and has not returned")}
+		m.set.addAbandonedBuild(m) // before recordResult can remove it
 	}
 	m.mu.Unlock()
 	if finished {
@@ -22,20 +25,21 @@ func (m *builder) abandon(why error) error {
 	} else {
 		m.cancelPlugins()
 	}
-	return &BuildError{Plugin: plugin, Err: why}
+	return &BuildError{Plugin: plugin, Err: cause}
 }
 
-// giveUp ends what can be ended while a plugin is at work that does not come
-// back.
+// cancelPlugins cancels the plugins' context and removes their handlers, while one of the
+// plugins still hangs.
 func (m *builder) cancelPlugins() {
 	m.cancel()
-	if m.scope != nil {
-		m.scope.Close()
+	if m.informers != nil {
+		m.informers.Close()
 	}
 }
 
-// hangs says why b cannot be built as long as builds that were given up have
-// not come back: the same would only hang again.
+// checkAbandonedBuilds returns an error if a build of the same Blueprint was abandoned and
+// has not returned, since the new one would hang as well, or if there are too many
+// abandoned builds.
 func (s *Set) checkAbandonedBuilds(b *compile.Blueprint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,8 +49,8 @@ func (s *Set) checkAbandonedBuilds(b *compile.Blueprint) error {
 		}
 	}
 	if len(s.abandonedBuilds) >= maxAbandonedBuilds {
-		return &BuildError{Err: fmt.Errorf("%d calls of plugins, of this profile and others, have not come back: "+
-			"nothing is built until some do, or Berth is restarted", len(s.abandonedBuilds))}
+		return &BuildError{Err: fmt.Errorf("%d plugin calls of this and other profiles have not returned: "+
+			"no profile is built until some return or Berth restarts", len(s.abandonedBuilds))}
 	}
 	return nil
 }
@@ -61,4 +65,103 @@ func (s *Set) removeAbandonedBuild(m *builder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.abandonedBuilds, m)
+}
+
+// maxAbandonedCalls bounds the abandoned calls of one profile's plugins that have not
+// returned.
+const maxAbandonedCalls = 16
+
+// AbandonedCallsError says that Berth no longer calls a profile's plugins, because too many
+// of their calls have not returned.
+type AbandonedCallsError struct {
+	// Last is the call that was abandoned last.
+	Last framework.Call
+	// Calls is the number of abandoned calls.
+	Calls int
+}
+
+func (e *AbandonedCallsError) Error() string {
+	return fmt.Sprintf("%d calls of the profile's plugins have not returned, the last of plugin %q from %s: "+
+		"no pod is scheduled until one returns or Berth restarts", e.Calls, e.Last.Plugin, e.Last.Point)
+}
+
+// abandonedCalls are the abandoned calls of one profile's plugins that have not returned.
+type abandonedCalls struct {
+	calls int
+	last  framework.Call
+}
+
+// TooManyAbandonedCalls returns an *AbandonedCallsError while maxAbandonedCalls calls of the
+// plugins of the profile called name have not returned.
+func (s *Set) TooManyAbandonedCalls(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if abandoned := s.abandonedCalls[name]; abandoned.calls >= maxAbandonedCalls {
+		return &AbandonedCallsError{Last: abandoned.last, Calls: abandoned.calls}
+	}
+	return nil
+}
+
+// RecordAbandonedCall counts an abandoned call of one of f's plugins. The caller calls
+// returned when the call returns.
+func (s *Set) RecordAbandonedCall(f *framework.Framework, call framework.Call) (returned func()) {
+	f.AddAbandonedCalls(1)
+	s.addAbandonedCalls(f.ProfileName(), call, 1)
+	return func() {
+		s.addAbandonedCalls(f.ProfileName(), framework.Call{}, -1)
+		f.AddAbandonedCalls(-1)
+	}
+}
+
+func (s *Set) addAbandonedCalls(name string, call framework.Call, by int) {
+	if fault.LateUncounted {
+		return
+	}
+	s.mu.Lock()
+	abandoned := s.abandonedCalls[name]
+	before := abandoned.calls
+	if abandoned.calls += by; by > 0 {
+		abandoned.last = call
+	}
+	if s.abandonedCalls[name] = abandoned; abandoned.calls == 0 {
+		delete(s.abandonedCalls, name)
+	}
+	s.mu.Unlock()
+	s.notifyDegradedChange(name)
+	if (before >= maxAbandonedCalls) != (abandoned.calls >= maxAbandonedCalls) {
+		s.options.Go(func() { s.options.Queue.RecheckHolds(context.Background(), name, "") })
+	}
+}
+
+// OnDegradationChange makes the Set call notify, without a lock, with the name of each profile
+// whose Degradations change.
+func (s *Set) OnDegradationChange(notify func(name string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onDegradationChange = notify
+}
+
+func (s *Set) notifyDegradedChange(name string) {
+	s.mu.Lock()
+	notify := s.onDegradationChange
+	s.mu.Unlock()
+	if notify != nil {
+		notify(name)
+	}
+}
+
+// degradations describes what is wrong with the current Generation of name. The caller holds
+// the lock.
+func (s *Set) degradations(name string, g *Generation) (all []string) {
+	if broken := g.Framework.QueueSortFault(); broken != nil {
+		all = append(all, broken.Error()+": its pods are sorted by PrioritySort instead")
+	}
+	switch abandoned := s.abandonedCalls[name]; {
+	case abandoned.calls >= maxAbandonedCalls:
+		all = append(all, (&AbandonedCallsError{abandoned.last, abandoned.calls}).Error())
+	case abandoned.calls > 0:
+		all = append(all, fmt.Sprintf("%d of at most %d calls of its plugins have not returned, the last of plugin %q from %s",
+			abandoned.calls, maxAbandonedCalls, abandoned.last.Plugin, abandoned.last.Point))
+	}
+	return all
 }

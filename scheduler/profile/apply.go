@@ -2,43 +2,53 @@ package profile
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// maxOld bounds the Generations of one name that finish what they began while
-// a newer one serves it.
+// maxOldGenerations bounds the replaced Generations of one profile that still have pods to
+// bind.
 const maxOldGenerations = 8
 
-// Apply makes blueprint what runs under its name: it is built, the pointer is
-// swapped, the waiting pods are told, and what ran before is let go of. The
-// same hash changes nothing but the generation that Running reports. Of changes
-// that come while another one is under way the newest alone is made. A change
-// that fails changes nothing at all: the error is a *BuildError, or
-// ErrOvertaken or ErrCrowded, after which a later call may end better.
+// ErrSuperseded says that a change was not applied because a newer change of the same
+// profile came while it waited.
+var ErrSuperseded = errors.New("superseded by a newer change of the profile")
+
+// ErrTooManyGenerations says that a change has to wait because too many replaced Generations
+// of the profile still have pods to bind.
+var ErrTooManyGenerations = fmt.Errorf("%d older generations of the profile still have pods to bind; the newest change is applied when one of them is done", maxOldGenerations)
+
+// Apply builds the Blueprint and makes it the current Generation of its name: it swaps the
+// pointer, gives the queue the new rules and releases the previous Generation. If the same
+// hash already runs, only the generation number that Running reports changes. Changes of
+// one name are applied one at a time; of several that wait only the newest is applied.
+// After an error the previous Generation still runs. The error is a *BuildError, or
+// ErrSuperseded or ErrTooManyGenerations, after which a later call may succeed.
 func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
-	slot := s.beginChange(blueprint)
-	defer s.endChange(slot, blueprint)
+	state := s.beginChange(blueprint)
+	defer s.endChange(state, blueprint)
 	log := s.options.Log.WithValues("profile", blueprint.Name, "hash", blueprint.Hash, "generation", blueprint.Generation)
 
-	if s.updateGeneration(slot, blueprint) {
+	if s.updateGeneration(state, blueprint) {
 		return nil
 	}
-	if err := s.checkChange(slot, blueprint); err != nil {
+	if err := s.checkChange(state, blueprint); err != nil {
 		return err
 	}
 	next, err := s.build(ctx, blueprint)
 	if err != nil {
 		if fault.FailedBuildOverwrites {
-			slot.current = nil
+			state.current = nil
 		}
-		log.Error(err, "The profile could not be built; what runs keeps running")
+		log.Error(err, "The profile could not be built; the previous generation keeps running")
 		return err
 	}
 	s.mu.Lock()
-	previous, paused := slot.current, slot.paused
-	slot.current, slot.since, slot.heldReason = next, s.options.Clock.Now(), ""
+	previous, paused := state.current, state.paused
+	state.current, state.since, state.heldReason = next, s.options.Clock.Now(), ""
 	if previous != nil {
 		s.oldGenerations[blueprint.Name]++
 	}
@@ -47,7 +57,7 @@ func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
 		previous.dropEquivalenceCache()
 	}
 	if previous == nil || !fault.NaiveSwap {
-		s.options.Queue.SetProfile(ctx, blueprint.Name, next.queueRules(s.holdFunc(slot, blueprint.Name), paused))
+		s.options.Queue.SetProfile(ctx, blueprint.Name, next.queueRules(s.holdFunc(state, blueprint.Name), paused))
 	}
 	if previous == nil {
 		log.Info("The profile runs")
@@ -62,7 +72,8 @@ func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
 	return nil
 }
 
-// enter waits for the changes of the blueprint's name that are under way.
+// beginChange waits until no other change of the blueprint's name is in progress, and
+// returns the locked state.
 func (s *Set) beginChange(blueprint *compile.Blueprint) *profileState {
 	s.mu.Lock()
 	s.pending[blueprint.Name] = blueprint
@@ -70,30 +81,30 @@ func (s *Set) beginChange(blueprint *compile.Blueprint) *profileState {
 	return s.lockProfile(blueprint.Name)
 }
 
-// leave lets the next change of the name begin.
-func (s *Set) endChange(slot *profileState, blueprint *compile.Blueprint) {
+// endChange ends the change that beginChange began.
+func (s *Set) endChange(state *profileState, blueprint *compile.Blueprint) {
 	s.mu.Lock()
 	if s.pending[blueprint.Name] == blueprint {
 		delete(s.pending, blueprint.Name)
 	}
 	s.mu.Unlock()
-	slot.changeMu.Unlock()
+	state.changeMu.Unlock()
 }
 
-// mayChange says whether blueprint may be built now.
-func (s *Set) checkChange(slot *profileState, blueprint *compile.Blueprint) error {
+// checkChange returns an error if the blueprint must not be built now.
+func (s *Set) checkChange(state *profileState, blueprint *compile.Blueprint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.pending[blueprint.Name] != blueprint:
 		return ErrSuperseded
-	case slot.current != nil && s.oldGenerations[blueprint.Name] >= maxOldGenerations:
+	case state.current != nil && s.oldGenerations[blueprint.Name] >= maxOldGenerations:
 		return ErrTooManyGenerations
 	}
 	return nil
 }
 
-// ended notes that a Generation of a name is closed that served it before.
+// generationClosed records that a replaced Generation of name was closed.
 func (s *Set) generationClosed(name string) {
 	s.mu.Lock()
 	if s.oldGenerations[name]--; s.oldGenerations[name] == 0 {
@@ -103,26 +114,26 @@ func (s *Set) generationClosed(name string) {
 	s.forget(name)
 }
 
-// forget tells of a name of which nothing is left. Builds that failed have left
-// something, too.
+// forget calls Options.Forget if nothing is left of name. A failed build of name may have
+// left metric series, too.
 func (s *Set) forget(name string) {
 	s.mu.Lock()
-	_, served := s.profiles[name]
-	forgotten := !served && s.oldGenerations[name] == 0
+	_, exists := s.profiles[name]
+	nothingLeft := !exists && s.oldGenerations[name] == 0
 	s.mu.Unlock()
-	if forgotten && s.options.Forget != nil {
+	if nothingLeft && s.options.Forget != nil {
 		s.options.Forget(name)
 	}
 }
 
-// renumber handles a blueprint whose hash runs already: only the generation
-// numbers of the profile and its PluginConfigs may have moved.
-func (s *Set) updateGeneration(slot *profileState, blueprint *compile.Blueprint) bool {
+// updateGeneration handles a blueprint whose hash already runs: only the generation numbers
+// of the profile and its PluginConfigs may have changed. It reports whether it did.
+func (s *Set) updateGeneration(state *profileState, blueprint *compile.Blueprint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slot.current == nil || slot.current.Blueprint().Hash != blueprint.Hash {
+	if state.current == nil || state.current.Blueprint().Hash != blueprint.Hash {
 		return false
 	}
-	slot.current.blueprint.Store(blueprint)
+	state.current.blueprint.Store(blueprint)
 	return true
 }

@@ -19,42 +19,60 @@ import (
 )
 
 const (
-	// buildLimit is how long the constructors of a profile's plugins may take,
-	// and again how long their handlers may take to hear what there is.
+	// buildTimeout bounds the time for the constructors of a profile's plugins, and again
+	// the time for their informers to sync.
 	buildTimeout = 30 * time.Second
-	// maxAbandoned bounds the builds, of all profiles, that were given up and
-	// have not come back.
+	// maxAbandonedBuilds bounds the abandoned builds, of all profiles, that have not
+	// returned.
 	maxAbandonedBuilds = 16
 )
 
-// build is one Generation in the making. Whatever plugins start under it ends
-// with the Generation or, should that never be, with the build.
+// BuildError says that a Blueprint compiled but its plugins could not be built. The previous
+// Generation still runs.
+type BuildError struct {
+	// Plugin is the plugin that failed; may be empty.
+	Plugin string
+	Err    error
+}
+
+func (e *BuildError) Error() string {
+	if e.Plugin == "" {
+		return "build failed: " + e.Err.Error()
+	}
+	return "plugin " + e.Plugin + " could not be built: " + e.Err.Error()
+}
+
+// Unwrap returns the plugin's error.
+func (e *BuildError) Unwrap() error { return e.Err }
+
+// builder builds one Generation. Everything that plugins start ends with the Generation or,
+// if the build fails, with the builder.
 type builder struct {
 	set          *Set
 	blueprint    *compile.Blueprint
 	fingerprints map[string]string
 	ctx          context.Context
 	cancel       context.CancelFunc
-	scope        *scopedinformers.Factory // nil where nothing is watched
-	// trial is nil where the plugins are to decide.
+	informers    *scopedinformers.Factory // nil without Options.Informers
+	// trial is nil unless the plugins are built for a trial.
 	trial *framework.Trial
 
 	mu sync.Mutex
-	// at is the plugin whose constructor is at work.
+	// currentPlugin is the plugin whose constructor runs.
 	currentPlugin string
 	framework     *framework.Framework
 	hints         []framework.RegisteredEvent
 	err           error
-	// unheard says why events cannot be heard whose names are none.
+	// invalidEvents are the events of the plugins whose resource names are invalid.
 	invalidEvents map[fwk.EventResource]error
-	// finished and abandoned say which came first.
+	// finished and abandoned say which happened first.
 	finished, abandoned bool
-	// hangs is why a build of the same is refused while this one, which was
-	// abandoned, has not come back.
+	// rebuildError is why another build of the same Blueprint is rejected while this one is
+	// abandoned and has not returned.
 	rebuildError error
 }
 
-// build makes a Generation with one reference, the caller's.
+// build builds a Generation with one reference, which belongs to the caller.
 func (s *Set) build(ctx context.Context, b *compile.Blueprint) (*Generation, error) {
 	m := &builder{set: s, blueprint: b}
 	if err := m.buildPlugins(ctx, s.options.HostFor(b.Name)); err != nil {
@@ -63,9 +81,8 @@ func (s *Set) build(ctx context.Context, b *compile.Blueprint) (*Generation, err
 	return m.newGeneration(), nil
 }
 
-// make builds the plugins. It waits no longer than the constructors and
-// handlers may take, and gives up when ctx ends; nothing is left of it where it
-// fails. host is what the plugins are lent.
+// buildPlugins builds the plugins on host. It stops waiting after buildTimeout or when ctx
+// ends. If it fails it tears down all that the plugins started.
 func (m *builder) buildPlugins(ctx context.Context, host framework.Host) error {
 	m.fingerprints = fingerprints(m.blueprint)
 	s := m.set
@@ -74,8 +91,8 @@ func (m *builder) buildPlugins(ctx context.Context, host framework.Host) error {
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	if s.options.Informers != nil {
-		m.scope = s.options.Informers.NewFactory()
-		host.Informers = m.scope
+		m.informers = s.options.Informers.NewFactory()
+		host.Informers = m.informers
 	}
 	if m.trial == nil {
 		host.OnQueueSortFault = func(err *framework.QueueSortError) {
@@ -102,7 +119,7 @@ func (m *builder) buildPlugins(ctx context.Context, host framework.Host) error {
 	return nil
 }
 
-// construct builds the plugins and asks what events they want to hear of.
+// newFramework calls the plugins' constructors and EventsToRegister.
 func (m *builder) newFramework(host framework.Host) {
 	extenders, err := m.extenders()
 	if err != nil {
@@ -120,8 +137,8 @@ func (m *builder) newFramework(host framework.Host) {
 	m.recordResult(f, hints, err)
 }
 
-// extenders makes the clients of the blueprint's extenders. On trial there are
-// none: a question to one may be heard where it counts.
+// extenders returns the clients of the blueprint's extenders. In a trial there are none,
+// because a call to an extender may have an effect.
 func (m *builder) extenders() ([]fwk.Extender, error) {
 	if m.trial != nil && !fault.TrialAsksExtenders {
 		return nil, nil
@@ -140,13 +157,14 @@ func (m *builder) extenders() ([]fwk.Extender, error) {
 	return clients, nil
 }
 
-// built notes what came of the construction.
+// recordResult records the result of newFramework. If the build was abandoned before, it
+// tears the plugins down.
 func (m *builder) recordResult(f *framework.Framework, hints []framework.RegisteredEvent, err error) {
 	m.mu.Lock()
 	m.framework, m.hints, m.err, m.finished = f, hints, err, true
-	late := m.abandoned
+	abandoned := m.abandoned
 	m.mu.Unlock()
-	if late {
+	if abandoned {
 		m.teardown()
 		m.set.removeAbandonedBuild(m)
 	}
@@ -158,10 +176,10 @@ func (m *builder) setCurrentPlugin(plugin string) {
 	m.currentPlugin = plugin
 }
 
-// listen waits until every handler has heard what there is. What the house
-// itself has still to list counts for nothing: that is not the plugins' fault.
+// waitForSync waits until the plugins' handlers and informers have synced. The time until
+// Berth's own informers have synced does not count, since it is not the plugins' fault.
 func (m *builder) waitForSync(ctx context.Context) error {
-	if m.scope == nil || len(m.scope.Pending()) == 0 {
+	if m.informers == nil || len(m.informers.Pending()) == 0 {
 		return nil
 	}
 	if m.set.options.CachesSynced != nil {
@@ -169,7 +187,7 @@ func (m *builder) waitForSync(ctx context.Context) error {
 			return &BuildError{Err: err}
 		}
 	}
-	for _, pending := range m.scope.Pending() {
+	for _, pending := range m.informers.Pending() {
 		if err := m.set.waitWithTimeout(ctx, pending.Done); err != nil {
 			return &BuildError{Err: fmt.Errorf("the informer of %s, which a plugin uses, has not synced: %w; "+
 				"is the kind served, and may Berth list and watch it?", pending.Kind, err)}
@@ -194,30 +212,30 @@ func (m *builder) newGeneration() *Generation {
 		})
 	}
 	g.blueprint.Store(m.blueprint)
-	out := map[string]*atomic.Int32{}
+	pendingHints := map[string]*atomic.Int32{}
 	for _, hint := range m.hints {
-		if out[hint.Plugin] == nil {
-			out[hint.Plugin] = &atomic.Int32{}
+		if pendingHints[hint.Plugin] == nil {
+			pendingHints[hint.Plugin] = &atomic.Int32{}
 		}
-		g.hints = append(g.hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event, Fn: m.set.wrapHint(g, hint, out[hint.Plugin])})
+		g.hints = append(g.hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event, Fn: m.set.wrapHint(g, hint, pendingHints[hint.Plugin])})
 	}
 	g.requeueEvents = RequeueEvents(g.hints)
 	return g
 }
 
-// takeDown ends all that the build started. No handler is called when it
-// returns, but one may still be at work.
+// teardown ends all that the build started. When it returns no more handlers are called,
+// but one may still run.
 func (m *builder) teardown() {
 	m.cancel()
 	if m.framework != nil {
 		m.framework.Close()
 	}
-	if m.scope != nil {
-		m.scope.Close()
+	if m.informers != nil {
+		m.informers.Close()
 	}
 }
 
-// within waits until done, for the limit of a build at most.
+// waitWithTimeout waits until done is closed, for buildTimeout at most.
 func (s *Set) waitWithTimeout(ctx context.Context, done <-chan struct{}) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -23,74 +23,74 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// inTime runs a test in virtual time, with work beside the caller.
-func inVirtualTime(t *testing.T, test func(w *testEnv)) {
+// inVirtualTime runs a test in virtual time, with goroutines.
+func inVirtualTime(t *testing.T, test func(env *testEnv)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestEnv(t)
-		w.options.Go = func(work func()) { go work() }
-		test(w)
+		env := newTestEnv(t)
+		env.options.Go = func(work func()) { go work() }
+		test(env)
 	})
 }
 
-// stubborn registers a plugin whose constructor comes back when release is
-// closed, whatever its context says.
-func (w *testEnv) registerHangingPlugin(name string, release <-chan struct{}, entered func(ctx context.Context)) {
-	w.options.Registry[name] = framework.Registration{Name: name, Points: framework.Points,
+// registerHangingPlugin registers a plugin whose constructor returns only when release is
+// closed, even if its context ends.
+func (env *testEnv) registerHangingPlugin(name string, release <-chan struct{}, entered func(ctx context.Context)) {
+	env.options.Registry[name] = framework.Registration{Name: name, Points: framework.Points,
 		New: func(ctx context.Context, _ runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
 			entered(ctx)
 			<-release
-			return &probe.Plugin{PluginName: name, Log: w.journal}, nil
+			return &probe.Plugin{PluginName: name, Log: env.journal}, nil
 		}}
 }
 
 func TestAConstructorThatHangsIsAbandoned(t *testing.T) {
-	inVirtualTime(t, func(w *testEnv) {
-		t := w.t
+	inVirtualTime(t, func(env *testEnv) {
+		t := env.t
 		release := make(chan struct{})
 		given := make(chan context.Context, 2)
-		w.apply(1, "one", "A")
-		b := w.blueprint(2, "two", "Slow")
-		w.registerHangingPlugin("Slow", release, func(ctx context.Context) { given <- ctx })
-		w.journal.Take()
+		env.apply(1, "one", "A")
+		b := env.blueprint(2, "two", "Slow")
+		env.registerHangingPlugin("Slow", release, func(ctx context.Context) { given <- ctx })
+		env.journal.Take()
 
-		err := w.Apply(t.Context(), b)
+		err := env.Apply(t.Context(), b)
 		var failed *BuildError
 		if !errors.As(err, &failed) || failed.Plugin != "Slow" || !strings.Contains(err.Error(), "not within 30s") {
 			t.Errorf("%v, want a BuildError that names Slow and the limit", err)
 		}
 		if (<-given).Err() == nil {
-			t.Error("the constructor was not told that nobody waits for it")
+			t.Error("the constructor's context did not end")
 		}
-		w.wantRunning("one", 1)
-		if err := w.Apply(t.Context(), b); err == nil || !strings.Contains(err.Error(), "has not come back") {
-			t.Errorf("%v: the same is built again while it hangs", err)
+		env.wantRunning("one", 1)
+		if err := env.Apply(t.Context(), b); err == nil || !strings.Contains(err.Error(), "has not returned") {
+			t.Errorf("%v, want an error: the same Blueprint hangs", err)
 		}
-		w.apply(3, "three", "A")
+		env.apply(3, "three", "A")
 		synctest.Wait()
-		w.journal.Take()
+		env.journal.Take()
 		close(release)
 		synctest.Wait()
-		w.wantJournal("Slow.Close")
-		if err := w.Apply(t.Context(), b); err != nil {
-			t.Errorf("%v, after it has come back", err)
+		env.wantJournal("Slow.Close")
+		if err := env.Apply(t.Context(), b); err != nil {
+			t.Errorf("%v, after the constructor returned", err)
 		}
 	})
 }
 
 func TestBuildsThatHangAreBounded(t *testing.T) {
-	inVirtualTime(t, func(w *testEnv) {
-		t := w.t
+	inVirtualTime(t, func(env *testEnv) {
+		t := env.t
 		release := make(chan struct{})
 		var entered atomic.Int32
-		w.blueprint(1, "", "Slow")
-		w.registerHangingPlugin("Slow", release, func(context.Context) { entered.Add(1) })
+		env.blueprint(1, "", "Slow")
+		env.registerHangingPlugin("Slow", release, func(context.Context) { entered.Add(1) })
 		for i := range maxAbandonedBuilds + 4 {
-			if err := w.Apply(t.Context(), w.blueprint(int64(i), fmt.Sprint("hash-", i), "Slow")); err == nil {
+			if err := env.Apply(t.Context(), env.blueprint(int64(i), fmt.Sprint("hash-", i), "Slow")); err == nil {
 				t.Fatal("built")
 			}
 		}
 		if n := entered.Load(); n != maxAbandonedBuilds {
-			t.Errorf("%d constructors were called that do not come back, want %d", n, maxAbandonedBuilds)
+			t.Errorf("%d hanging constructors were called, want %d", n, maxAbandonedBuilds)
 		}
 		close(release)
 		synctest.Wait()
@@ -98,22 +98,22 @@ func TestBuildsThatHangAreBounded(t *testing.T) {
 }
 
 func TestOnlyTheNewestWaitingChangeIsApplied(t *testing.T) {
-	w := newTestEnv(t)
-	w.options.Go = func(work func()) { go work() }
+	env := newTestEnv(t)
+	env.options.Go = func(work func()) { go work() }
 	release, building := make(chan struct{}), make(chan struct{})
-	w.blueprint(1, "", "Slow")
-	w.registerHangingPlugin("Slow", release, func(context.Context) { close(building) })
+	env.blueprint(1, "", "Slow")
+	env.registerHangingPlugin("Slow", release, func(context.Context) { close(building) })
 	var results []chan error
 	for _, b := range []*compile.Blueprint{
-		w.blueprint(1, "one", "Slow"), w.blueprint(2, "two", "A"), w.blueprint(3, "three", "A"), w.blueprint(4, "four", "A"),
+		env.blueprint(1, "one", "Slow"), env.blueprint(2, "two", "A"), env.blueprint(3, "three", "A"), env.blueprint(4, "four", "A"),
 	} {
 		result := make(chan error, 1)
 		results = append(results, result)
-		go func() { result <- w.Apply(t.Context(), b) }()
-		for w.pendingBlueprint() != b {
+		go func() { result <- env.Apply(t.Context(), b) }()
+		for env.pendingBlueprint() != b {
 			runtimego.Gosched()
 		}
-		<-building // else the second could come before the first had begun
+		<-building // so that the first change begins before the second
 	}
 	close(release)
 	for i, want := range []error{nil, ErrSuperseded, ErrSuperseded, nil} {
@@ -121,65 +121,64 @@ func TestOnlyTheNewestWaitingChangeIsApplied(t *testing.T) {
 			t.Errorf("change %d: %v, want %v", i+1, err, want)
 		}
 	}
-	w.wantRunning("four", 4)
+	env.wantRunning("four", 4)
 }
 
-// newest is the last Blueprint that somebody wanted to run as "p".
-func (w *testEnv) pendingBlueprint() *compile.Blueprint {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.pending["p"]
+// pendingBlueprint is the newest Blueprint of "p" that is being applied.
+func (env *testEnv) pendingBlueprint() *compile.Blueprint {
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	return env.pending["p"]
 }
 
 func TestAtMostEightOldGenerationsAreAlive(t *testing.T) {
-	w := newTestEnv(t)
+	env := newTestEnv(t)
 	var held []*Generation
 	for i := range maxOldGenerations + 1 {
-		w.apply(int64(i), fmt.Sprint("hash-", i), "A")
-		g, _ := w.Acquire("p")
+		env.apply(int64(i), fmt.Sprint("hash-", i), "A")
+		g, _ := env.Acquire("p")
 		held = append(held, g)
 	}
-	newest := w.blueprint(99, "newest", "B")
-	if err := w.Apply(t.Context(), newest); !errors.Is(err, ErrTooManyGenerations) {
-		t.Fatalf("%v, want ErrCrowded", err)
+	newest := env.blueprint(99, "newest", "B")
+	if err := env.Apply(t.Context(), newest); !errors.Is(err, ErrTooManyGenerations) {
+		t.Fatalf("%v, want ErrTooManyGenerations", err)
 	}
-	w.wantRunning("hash-8", 8)
+	env.wantRunning("hash-8", 8)
 	held[3].Release()
-	if err := w.Apply(t.Context(), newest); err != nil {
-		t.Errorf("%v, although one of them is closed", err)
+	if err := env.Apply(t.Context(), newest); err != nil {
+		t.Errorf("%v, although an old generation was closed", err)
 	}
-	w.wantRunning("newest", 99)
+	env.wantRunning("newest", 99)
 }
 
-// A handler that has heard nothing yet would let its plugin decide on less
-// than there is.
+// A plugin whose handlers have not synced would decide without some of the objects.
 func TestAGenerationRunsOnceItsHandlersHaveSynced(t *testing.T) {
-	inVirtualTime(t, func(w *testEnv) {
-		t := w.t
+	inVirtualTime(t, func(env *testEnv) {
+		t := env.t
 		source := &slowInformer{synced: make(chan struct{})}
-		w.options.Informers = scopedinformers.NewPool(scopedinformers.Options{Informers: source, Watched: []runtime.Object{&v1.Node{}}, Log: logr.Discard()})
-		w.options.Clock = clock.RealClock{}
-		b := w.blueprint(1, "one", "Listens")
-		w.options.Registry["Listens"] = framework.Registration{Name: "Listens", Points: framework.Points,
+		env.options.Informers = scopedinformers.NewPool(scopedinformers.Options{Informers: source, Watched: []runtime.Object{&v1.Node{}}, Log: logr.Discard()})
+		env.options.Clock = clock.RealClock{}
+		b := env.blueprint(1, "one", "Listens")
+		env.options.Registry["Listens"] = framework.Registration{Name: "Listens", Points: framework.Points,
 			New: func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 				_, err := h.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{})
-				return &probe.Plugin{PluginName: "Listens", Log: w.journal}, err
+				return &probe.Plugin{PluginName: "Listens", Log: env.journal}, err
 			}}
-		err := w.Apply(t.Context(), b)
+		err := env.Apply(t.Context(), b)
 		if err == nil || !strings.Contains(err.Error(), "the informer of v1.Node, which a plugin uses, has not synced") {
 			t.Errorf("%v, want that the informer of nodes has not synced", err)
 		}
 		if source.handlers != 0 {
-			t.Errorf("%d handlers are left of a build that failed", source.handlers)
+			t.Errorf("%d handlers remain after a failed build", source.handlers)
 		}
 		close(source.synced)
-		if err := w.Apply(t.Context(), b); err != nil {
+		if err := env.Apply(t.Context(), b); err != nil {
 			t.Error(err)
 		}
 		if source.handlers != 1 {
 			t.Errorf("%d handlers, want 1", source.handlers)
 		}
-		w.Delete("p")
+		env.Delete("p")
 		synctest.Wait()
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/berthdev/berth/scheduler/extender"
 )
 
-// asked is an extender that notes when it is made and when it is closed.
+// recordingExtender is an extender that records when it is created and closed.
 type recordingExtender struct {
 	fwk.Extender
 	env  *testEnv
@@ -26,48 +26,48 @@ func (a *recordingExtender) Close() error {
 	return nil
 }
 
-// extending lets extenders be made.
-func (w *testEnv) withExtenders() *testEnv {
-	w.options.NewExtender = func(_ context.Context, profile string, c extender.Config) (fwk.Extender, error) {
-		w.journal.Add("%s is made for %s", c.Name, profile)
-		return &recordingExtender{env: w, name: c.Name}, nil
+// withExtenders enables extenders.
+func (env *testEnv) withExtenders() *testEnv {
+	env.options.NewExtender = func(_ context.Context, profile string, c extender.Config) (fwk.Extender, error) {
+		env.journal.Add("%s is created for %s", c.Name, profile)
+		return &recordingExtender{env: env, name: c.Name}, nil
 	}
-	return w
+	return env
 }
 
 func TestATrialCallsNoExtender(t *testing.T) {
-	w := newTestEnv(t).withPods("first").withExtenders()
-	b := w.blueprint(1, "one", "A")
+	env := newTestEnv(t).withPods("first").withExtenders()
+	b := env.blueprint(1, "one", "A")
 	b.Extenders = []extender.Config{{Name: "rack", Filter: "filter"}}
-	if _, err := w.Try(t.Context(), b); err != nil {
+	if _, err := env.Try(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if lines := w.journal.Take(); slices.Contains(lines, "rack is made for p") {
-		t.Errorf("on trial: %q", lines)
+	if lines := env.journal.Take(); slices.Contains(lines, "rack is created for p") {
+		t.Errorf("during the trial: %q", lines)
 	}
-	if err := w.Apply(t.Context(), b); err != nil {
+	if err := env.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if lines := w.journal.Take(); !slices.Contains(lines, "rack is made for p") {
-		t.Errorf("where it counts: %q", lines)
+	if lines := env.journal.Take(); !slices.Contains(lines, "rack is created for p") {
+		t.Errorf("when applied: %q", lines)
 	}
 }
 
 func TestExtendersCloseWithTheirGeneration(t *testing.T) {
-	w := newTestEnv(t).withExtenders()
-	b := w.blueprint(1, "one", "A")
+	env := newTestEnv(t).withExtenders()
+	b := env.blueprint(1, "one", "A")
 	b.Extenders = []extender.Config{{Name: "rack"}, {Name: "gpu"}}
-	if err := w.Apply(t.Context(), b); err != nil {
+	if err := env.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	w.journal.Take()
-	held, _ := w.Acquire("p")
-	w.apply(2, "two", "A")
-	if lines := w.journal.Take(); slices.Contains(lines, "rack is closed") {
-		t.Errorf("while a binding holds it: %q", lines)
+	env.journal.Take()
+	held, _ := env.Acquire("p")
+	env.apply(2, "two", "A")
+	if lines := env.journal.Take(); slices.Contains(lines, "rack is closed") {
+		t.Errorf("while a binding references it: %q", lines)
 	}
 	held.Release()
-	if lines := w.journal.Take(); !slices.Contains(lines, "rack is closed") || !slices.Contains(lines, "gpu is closed") {
-		t.Errorf("when nobody holds it any more: %q", lines)
+	if lines := env.journal.Take(); !slices.Contains(lines, "rack is closed") || !slices.Contains(lines, "gpu is closed") {
+		t.Errorf("after the last reference: %q", lines)
 	}
 }

@@ -16,64 +16,65 @@ import (
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// Generation is a running instance of a Blueprint. Whoever uses it holds a
-// reference; the last one to let go closes it and all that it started.
+// Generation is a running instance of a Blueprint. Each user holds a reference. Releasing
+// the last one closes the Generation and ends all that it started.
 type Generation struct {
 	Framework *framework.Framework
-	// memo is nil where nothing can be remembered, and once the Generation was
+	// equivalenceCache is nil if no verdict can be cached, and after the Generation was
 	// replaced.
 	equivalenceCache atomic.Pointer[cycle.EquivalenceCache]
-	// caches bounds it together with those of the other Generations; nil: it is
-	// bounded alone.
+	// cacheBudget bounds the equivalence caches of all Generations together; nil bounds
+	// each on its own.
 	cacheBudget *cycle.Budget
 
 	hints []queue.Hint
-	// wakes are the names of their events, by plugin.
+	// requeueEvents are the names of the registered events, by plugin.
 	requeueEvents map[string][]string
-	// prints tell the Generation's plugins from those of others; see prints.
+	// pluginFingerprints are the fingerprints of the plugins, by name.
 	pluginFingerprints map[string]string
-	// gate asks the PreEnqueue plugins.
+	// runPreEnqueue runs the PreEnqueue plugins.
 	runPreEnqueue func(ctx context.Context, pod *v1.Pod, lastGate string) string
-	// deaf says which events the plugins want to hear of that cannot be heard.
+	// missedEvents describes the registered events that cannot be received.
 	missedEvents func() []string
-	// end takes down all that the Generation started, beside the caller.
+	// teardown ends all that the Generation started, in another goroutine.
 	teardown func()
 	closed   chan struct{}
 
-	// blueprint is replaced, never written: a newer one of the same hash may
-	// carry another metadata.generation.
+	// blueprint is replaced when a newer Blueprint of the same hash has another
+	// metadata.generation. The Blueprint itself is immutable.
 	blueprint atomic.Pointer[compile.Blueprint]
 
 	mu   sync.Mutex
 	refs int
 }
 
-// Blueprint is what the Generation was built from.
+// Blueprint is the Blueprint from which the Generation was built.
 func (g *Generation) Blueprint() *compile.Blueprint { return g.blueprint.Load() }
 
-// Memo is the equivalence cache of the Generation's plugins; nil where there is
-// none. The loop alone uses what it returns.
+// EquivalenceCache is the equivalence cache of the Generation's plugins; nil if there is
+// none. Only the scheduling loop uses the returned cache.
 func (g *Generation) EquivalenceCache() *cycle.EquivalenceCache { return g.equivalenceCache.Load() }
 
-// RenewMemo replaces the equivalence cache by an empty one, if there is one: an
-// attempt that was left behind may still write into it. The loop calls it.
+// ResetEquivalenceCache replaces the equivalence cache, if there is one, by an empty one,
+// because an abandoned attempt may still write to it. The scheduling loop calls it.
 func (g *Generation) ResetEquivalenceCache() {
-	// It stays nil where the Generation was replaced meanwhile.
+	// If the Generation was replaced in the meantime the cache stays nil.
 	if memo := g.equivalenceCache.Load(); memo != nil && g.equivalenceCache.CompareAndSwap(memo, g.cacheBudget.NewEquivalenceCache(g.Framework)) {
 		memo.Close()
 	}
 }
 
-// letGo frees what only a Generation that takes new pods needs: bindings may hold
-// one that was replaced for long. An attempt that is under way keeps the cache that
-// it began with, until it ends.
+// dropEquivalenceCache frees the cache of a replaced Generation, which bindings may
+// reference for long. An attempt in progress keeps using the cache it began with.
 func (g *Generation) dropEquivalenceCache() {
 	if !fault.OldGenerationRemembers {
 		g.equivalenceCache.Swap(nil).Close()
 	}
 }
 
-// sort names the order of the Generation's pods, and is it.
+// effectiveQueueSort returns the key of the order in which the queue sorts the
+// Generation's pods, and its Less function. It is PrioritySort after the QueueSort plugin
+// failed.
 func (g *Generation) effectiveQueueSort() (order string, less fwk.LessFunc) {
 	if g.Framework.QueueSortFault() != nil && !fault.BrokenSortKept {
 		return prioritySort, framework.ByPriority
@@ -81,20 +82,19 @@ func (g *Generation) effectiveQueueSort() (order string, less fwk.LessFunc) {
 	return g.queueSortKey(), g.Framework.Less
 }
 
-// prioritySort is the sort of profiles that say nothing else.
+// prioritySort is the name of the default QueueSort plugin.
 const prioritySort = "PrioritySort"
 
-// sortPlugin names the QueueSort plugin and its arguments.
+// queueSortKey is the name of the QueueSort plugin with its arguments.
 func (g *Generation) queueSortKey() string {
 	name := g.Framework.QueueSortName()
 	return strings.TrimRight(name+" "+argumentsText(g.Blueprint(), name), " ")
 }
 
-// Retain takes one more reference for whoever holds one already.
+// Retain adds a reference for a caller that already holds one.
 func (g *Generation) Retain() { g.retain() }
 
-// retain takes one more reference. It reports false when the Generation is
-// closed already.
+// retain adds a reference. It reports false if the Generation is already closed.
 func (g *Generation) retain() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -105,7 +105,7 @@ func (g *Generation) retain() bool {
 	return true
 }
 
-// Release gives one reference back.
+// Release releases one reference.
 func (g *Generation) Release() {
 	g.mu.Lock()
 	g.refs--
@@ -116,14 +116,14 @@ func (g *Generation) Release() {
 	}
 }
 
-// Closed is closed when nobody uses the Generation any more and all that it
-// started has been told to end.
+// Closed returns a channel that is closed when the last reference was released and all that
+// the Generation started was told to end.
 func (g *Generation) Closed() <-chan struct{} { return g.closed }
 
-// rules says what the Generation's plugins have to say about waiting. hold is
-// asked first, and holds every pod where the profile is paused. The queue asks without its lock and so may be late: a Generation
-// that was closed meanwhile says nothing that would keep a pod waiting, and the
-// queue asks again by the rules that replaced it.
+// queueRules returns the rules by which the queue treats the profile's pods. The queue calls
+// hold first. It calls the rules without its lock, so it may still call those of a closed
+// Generation: these neither reject nor hold a pod, and the queue then applies the rules
+// that replaced them.
 func (g *Generation) queueRules(hold func(*v1.Pod) queue.Hold, paused bool) *queue.Rules {
 	settings := g.Blueprint().Queue
 	sort, less := g.effectiveQueueSort()

@@ -11,48 +11,48 @@ import (
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// Pause holds the pods of the profile, or lets them go on. What runs is kept.
+// SetPaused holds the profile's pods, or releases them. The Generation keeps running.
 func (s *Set) SetPaused(name string, paused bool) {
-	slot := s.lockProfile(name)
-	defer slot.changeMu.Unlock()
+	state := s.lockProfile(name)
+	defer state.changeMu.Unlock()
 	s.mu.Lock()
-	changed := slot.paused != paused
-	slot.paused = paused
-	current := slot.current
+	changed := state.paused != paused
+	state.paused = paused
+	current := state.current
 	s.mu.Unlock()
 	if changed && current != nil {
 		s.options.Log.Info("The profile's state changed", "profile", name, "paused", paused)
-		s.options.Queue.SetProfile(context.Background(), name, current.queueRules(s.holdFunc(slot, name), paused))
+		s.options.Queue.SetProfile(context.Background(), name, current.queueRules(s.holdFunc(state, name), paused))
 	}
 }
 
-// Hold holds the pods of a name under which nothing runs, and tells them why. Where
-// something runs it does nothing.
+// Hold holds the pods of a profile that does not run, with why as the message. If the
+// profile runs, Hold does nothing.
 func (s *Set) Hold(name, why string) {
-	slot := s.lockProfile(name)
-	defer slot.changeMu.Unlock()
+	state := s.lockProfile(name)
+	defer state.changeMu.Unlock()
 	s.mu.Lock()
-	same := slot.current != nil || slot.heldReason == why
-	if !same {
-		slot.heldReason = why
+	unchanged := state.current != nil || state.heldReason == why
+	if !unchanged {
+		state.heldReason = why
 	}
 	s.mu.Unlock()
-	if same {
+	if unchanged {
 		return
 	}
 	s.options.Queue.HoldProfile(context.Background(), name, queue.Hold{Reason: queue.ProfileNotRunning, Message: why})
 	s.options.Log.Info("The profile does not run; its pods are held", "profile", name, "why", why)
 }
 
-// Delete stops serving the name: its pods are parked until a profile of that
-// name comes back.
+// Delete removes the profile of this name. Its pods are held until a profile of that name
+// is created.
 func (s *Set) Delete(name string) {
-	slot := s.lockProfile(name)
-	defer slot.changeMu.Unlock()
-	// Who comes for the same name waits until the pods are parked.
+	state := s.lockProfile(name)
+	defer state.changeMu.Unlock()
+	// changeMu keeps a new profile of the same name waiting until the pods are held.
 	s.mu.Lock()
-	current, withheld := slot.current, slot.heldReason != ""
-	slot.current, slot.heldReason = nil, ""
+	current, withheld := state.current, state.heldReason != ""
+	state.current, state.heldReason = nil, ""
 	if current != nil {
 		s.oldGenerations[name]++
 	}
@@ -72,27 +72,27 @@ func (s *Set) Delete(name string) {
 		return
 	}
 	current.Release()
-	s.options.Log.Info("The profile is gone; its pods are parked", "profile", name)
+	s.options.Log.Info("The profile was deleted; its pods are held", "profile", name)
 }
 
-// Gone holds the pods of a profile that was deleted before this process heard of it. Where
-// something runs under the name, or its pods are held, it does nothing.
+// HoldDeleted holds the pods of a profile that was deleted before this process started. If
+// the profile runs, or its pods are held already, HoldDeleted does nothing.
 func (s *Set) HoldDeleted(name string) {
-	slot := s.lockProfile(name)
-	defer slot.changeMu.Unlock()
+	state := s.lockProfile(name)
+	defer state.changeMu.Unlock()
 	s.mu.Lock()
-	here := slot.current != nil || slot.heldReason != ""
+	served := state.current != nil || state.heldReason != ""
 	s.mu.Unlock()
-	if here {
+	if served {
 		return
 	}
-	// The first looks for the pods, the second lets those be that come later: another
-	// scheduler may serve the name by then.
+	// HoldProfile holds the existing pods. RemoveProfile releases the name for pods that
+	// are created later, since another scheduler may serve it by then.
 	s.options.Queue.HoldProfile(context.Background(), name, deletedHold(name))
 	s.options.Queue.RemoveProfile(context.Background(), name, deletedHold(name))
 	s.remove(name)
 	s.forget(name)
-	s.options.Log.Info("The profile was deleted earlier; its pods are held", "profile", name)
+	s.options.Log.Info("The profile was deleted before this process started; its pods are held", "profile", name)
 }
 
 func deletedHold(name string) queue.Hold {
@@ -102,14 +102,14 @@ func deletedHold(name string) queue.Hold {
 	}
 }
 
-// hold says why a pod of the profile must not be tried.
-func (s *Set) holdFunc(slot *profileState, name string) func(*v1.Pod) queue.Hold {
+// holdFunc returns the function that says why the queue must hold a pod of the profile.
+func (s *Set) holdFunc(state *profileState, name string) func(*v1.Pod) queue.Hold {
 	return func(pod *v1.Pod) queue.Hold {
 		s.mu.Lock()
-		paused := slot.paused
+		paused := state.paused
 		var allowed labels.Selector
-		if slot.current != nil {
-			allowed = slot.current.Blueprint().Namespaces
+		if state.current != nil {
+			allowed = state.current.Blueprint().Namespaces
 		}
 		s.mu.Unlock()
 		if paused {
@@ -132,5 +132,57 @@ func (s *Set) holdFunc(slot *profileState, name string) func(*v1.Pod) queue.Hold
 			return queue.Hold{Reason: queue.Unsupported, Message: field + ": " + why}
 		}
 		return queue.Hold{}
+	}
+}
+
+// namespaceAllowed reports whether the profile may schedule pods of a namespace. Before the
+// caches have synced it allows all namespaces; no pod is scheduled by then.
+func (s *Set) namespaceAllowed(allowed labels.Selector, namespace string) bool {
+	if allowed == nil || s.options.Namespace == nil || !s.cachesSynced() {
+		return true
+	}
+	set, exists := s.options.Namespace(namespace)
+	return exists && allowed.Matches(set)
+}
+
+func (s *Set) cachesSynced() bool {
+	if s.options.CachesSynced == nil {
+		return true
+	}
+	select {
+	case <-s.options.CachesSynced:
+		return true
+	default:
+		return false
+	}
+}
+
+// NamespaceChanged rechecks the holds of profiles that allowed the namespace before the
+// change and do not after it, or the reverse. before and after are its labels; nil if it
+// did or does not exist.
+func (s *Set) NamespaceChanged(name string, before, after labels.Set) {
+	if !s.cachesSynced() {
+		return // NamespacesSynced rechecks all
+	}
+	s.recheckHolds(name, func(allowed labels.Selector) bool {
+		return (before != nil && allowed.Matches(before)) != (after != nil && allowed.Matches(after))
+	})
+}
+
+// NamespacesSynced rechecks the holds of all profiles that allow some namespaces only. It is
+// called once the namespaces are known.
+func (s *Set) NamespacesSynced() {
+	s.recheckHolds("", func(labels.Selector) bool { return true })
+}
+
+// recheckHolds lets the queue check again, in another goroutine, whether pods of namespace,
+// or of all namespaces if that is empty, are held. concerned selects profiles by their
+// allowed namespaces.
+func (s *Set) recheckHolds(namespace string, concerned func(labels.Selector) bool) {
+	for _, name := range s.Names() {
+		running, ok := s.Running(name)
+		if ok && running.Blueprint.Namespaces != nil && concerned(running.Blueprint.Namespaces) {
+			s.options.Go(func() { s.options.Queue.RecheckHolds(context.Background(), name, namespace) })
+		}
 	}
 }

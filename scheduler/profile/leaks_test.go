@@ -30,7 +30,7 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// hoard is what all instances of a greedy plugin have together.
+// leakFixture is what all instances of leakyPlugin share.
 type leakFixture struct {
 	server  *httptest.Server
 	gauge   *prometheus.GaugeVec
@@ -42,7 +42,7 @@ type leakFixture struct {
 	handlerCalls, handlerCallsBefore, markers atomic.Int64
 }
 
-// greedy starts one of everything that a plugin can start.
+// leakyPlugin starts one of everything that a plugin can start.
 type leakyPlugin struct {
 	*probe.Plugin
 	fixture *leakFixture
@@ -52,7 +52,7 @@ type leakyPlugin struct {
 
 func (h *leakFixture) newPlugin(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	g := &leakyPlugin{
-		Plugin: &probe.Plugin{PluginName: "Greedy", Log: &probe.CallLog{}}, fixture: h,
+		Plugin: &probe.Plugin{PluginName: "Leaky", Log: &probe.CallLog{}}, fixture: h,
 		serial: fmt.Sprint(h.serials.Add(1)), http: &http.Transport{},
 	}
 	go func() { <-ctx.Done() }()
@@ -64,11 +64,11 @@ func (h *leakFixture) newPlugin(ctx context.Context, _ runtime.Object, handle fw
 	if err != nil {
 		return nil, err
 	}
-	_, err = io.Copy(io.Discard, answer.Body) // read to its end, the connection is kept idle
+	_, err = io.Copy(io.Discard, answer.Body) // read to the end, so that the connection stays idle
 	if err := errors.Join(err, answer.Body.Close()); err != nil {
 		return nil, err
 	}
-	// An index under the same name in every generation; client-go takes it once.
+	// Every generation uses the same index name, which client-go accepts once.
 	core := handle.SharedInformerFactory().Core().V1()
 	nodes, volumes := core.Nodes().Informer(), core.PersistentVolumes().Informer()
 	byZone := cache.Indexers{"zone": func(obj any) ([]string, error) { return []string{obj.(*v1.Node).Labels["zone"]}, nil }}
@@ -83,11 +83,11 @@ func (g *leakyPlugin) Close() error {
 	return nil
 }
 
-// newHoarders is a world whose profiles run the greedy plugin, and one that
-// cannot be built where "Broken" is named.
+// newLeakTestEnv returns an environment with the leaky plugin, and with a plugin called
+// "Broken" that cannot be built.
 func newLeakTestEnv(t *testing.T) (*testEnv, *leakFixture) {
 	h := &leakFixture{
-		gauge:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "greedy"}, []string{"serial"}),
+		gauge:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "leaky"}, []string{"serial"}),
 		client: fake.NewClientset(fixture.Node("n1").Label("zone", "a").Obj()),
 	}
 	h.server = httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -106,72 +106,72 @@ func newLeakTestEnv(t *testing.T) (*testEnv, *leakFixture) {
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
 	h.pool = scopedinformers.NewPool(scopedinformers.Options{Informers: factory, Watched: []runtime.Object{&v1.Node{}}, Client: h.client})
-	w := newTestEnv(t)
-	w.options.Informers = h.pool
-	w.options.Registry["Greedy"] = framework.Registration{Name: "Greedy", New: h.newPlugin, Points: framework.Points}
-	w.options.Registry["Broken"] = framework.Registration{Name: "Broken", Points: framework.Points,
+	env := newTestEnv(t)
+	env.options.Informers = h.pool
+	env.options.Registry["Leaky"] = framework.Registration{Name: "Leaky", New: h.newPlugin, Points: framework.Points}
+	env.options.Registry["Broken"] = framework.Registration{Name: "Broken", Points: framework.Points,
 		New: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return nil, errors.New("no") }}
-	return w, h
+	return env, h
 }
 
 func leakyBlueprint(name string, i int, more ...string) *compile.Blueprint {
-	chains := framework.Chains{framework.QueueSort: {{Name: "Greedy"}}}
-	for _, plugin := range append([]string{"Greedy"}, more...) {
+	chains := framework.Chains{framework.QueueSort: {{Name: "Leaky"}}}
+	for _, plugin := range append([]string{"Leaky"}, more...) {
 		chains[framework.Filter] = append(chains[framework.Filter], framework.Entry{Name: plugin})
 	}
 	return &compile.Blueprint{Name: name, Generation: int64(i), Hash: fmt.Sprint("hash-", i), Chains: chains}
 }
 
-// holdings is how much there is of everything that can leak.
+// resourceCounts counts everything that can leak.
 type resourceCounts struct {
 	Goroutines, Series, Informers, Slots, Old, Abandoned int
 	Timers, Connections, Handlers                        int64
 }
 
-// look counts everything.
-func (h *leakFixture) count(w *testEnv) resourceCounts {
+// count returns the current counts.
+func (h *leakFixture) count(env *testEnv) resourceCounts {
 	series := make(chan prometheus.Metric, 10000)
 	h.gauge.Collect(series)
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	env.mu.Lock()
+	defer env.mu.Unlock()
 	return resourceCounts{
 		Goroutines: goruntime.NumGoroutine(), Timers: h.timers.Load(), Connections: h.connections.Load(),
 		Series: len(series), Handlers: h.handlerCalls.Load() - h.handlerCallsBefore.Load(), Informers: h.pool.PluginInformers(),
-		Slots: len(w.profiles) + len(w.pending), Old: len(w.oldGenerations), Abandoned: len(w.abandonedBuilds),
+		Slots: len(env.profiles) + len(env.pending), Old: len(env.oldGenerations), Abandoned: len(env.abandonedBuilds),
 	}
 }
 
-// marker lets a node come, so that every handler that is left is called.
-func (h *leakFixture) createMarkerNode(w *testEnv) {
-	w.t.Helper()
+// createMarkerNode creates a node, so that each remaining handler is called.
+func (h *leakFixture) createMarkerNode(env *testEnv) {
+	env.t.Helper()
 	h.handlerCallsBefore.Store(h.handlerCalls.Load())
 	node := fixture.Node(fmt.Sprint("marker-", h.markers.Add(1))).Obj()
-	if _, err := h.client.CoreV1().Nodes().Create(w.t.Context(), node, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
+	if _, err := h.client.CoreV1().Nodes().Create(env.t.Context(), node, metav1.CreateOptions{}); err != nil {
+		env.t.Fatal(err)
 	}
 }
 
-// wants fails the test unless there is soon as much of everything as before.
-func (h *leakFixture) wantCounts(w *testEnv, want resourceCounts) {
-	w.t.Helper()
-	h.createMarkerNode(w)
+// wantCounts fails the test unless the counts soon equal want.
+func (h *leakFixture) wantCounts(env *testEnv, want resourceCounts) {
+	env.t.Helper()
+	h.createMarkerNode(env)
 	var got resourceCounts
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		if got = h.count(w); got == want {
+		if got = h.count(env); got == want {
 			return
 		}
 		goruntime.Gosched()
 	}
-	w.t.Errorf("leaked (-before, +now):\n%s", cmp.Diff(want, got))
+	env.t.Errorf("leaked (-before, +now):\n%s", cmp.Diff(want, got))
 }
 
-// settled is what there is once nothing moves any more.
-func (h *leakFixture) stableCounts(w *testEnv) resourceCounts {
-	h.createMarkerNode(w)
-	last, same := h.count(w), 0
+// stableCounts returns the counts once they no longer change.
+func (h *leakFixture) stableCounts(env *testEnv) resourceCounts {
+	h.createMarkerNode(env)
+	last, same := h.count(env), 0
 	for same < 2000 {
 		goruntime.Gosched()
-		now := h.count(w)
+		now := h.count(env)
 		if same++; now != last {
 			last, same = now, 0
 		}
@@ -179,53 +179,53 @@ func (h *leakFixture) stableCounts(w *testEnv) resourceCounts {
 	return last
 }
 
-// rounds is how often everything is done that could leak a little each time.
+// rounds is how often a test repeats what might leak each time.
 const rounds = 1000
 
 func TestAThousandRebuildsLeaveNothingBehind(t *testing.T) {
-	w, h := newLeakTestEnv(t)
+	env, h := newLeakTestEnv(t)
 	apply := func(i int) {
-		if err := w.Apply(t.Context(), leakyBlueprint("p", i)); err != nil {
+		if err := env.Apply(t.Context(), leakyBlueprint("p", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	apply(0)
-	before := h.stableCounts(w)
+	before := h.stableCounts(env)
 	if before.Timers != 1 || before.Series != 1 || before.Informers != 1 || before.Connections != 1 {
 		t.Fatalf("one generation has %+v", before)
 	}
 	for i := range rounds {
 		apply(i + 1)
 	}
-	h.wantCounts(w, before)
+	h.wantCounts(env, before)
 }
 
 func TestAThousandProfilesThatComeAndGoLeaveNothingBehind(t *testing.T) {
-	w, h := newLeakTestEnv(t)
-	before := h.stableCounts(w)
+	env, h := newLeakTestEnv(t)
+	before := h.stableCounts(env)
 	for i := range rounds {
 		name := fmt.Sprint("profile-", i)
-		if err := w.Apply(t.Context(), leakyBlueprint(name, 1)); err != nil {
+		if err := env.Apply(t.Context(), leakyBlueprint(name, 1)); err != nil {
 			t.Fatal(err)
 		}
-		w.Delete(name)
+		env.Delete(name)
 	}
 	if before.Slots != 0 || before.Informers != 0 {
-		t.Fatalf("nothing runs and there is %+v", before)
+		t.Fatalf("nothing runs, but the counts are %+v", before)
 	}
-	h.wantCounts(w, before)
+	h.wantCounts(env, before)
 }
 
 func TestAThousandBuildsThatFailHalfWayLeaveNothingBehind(t *testing.T) {
-	w, h := newLeakTestEnv(t)
-	if err := w.Apply(t.Context(), leakyBlueprint("p", 0)); err != nil {
+	env, h := newLeakTestEnv(t)
+	if err := env.Apply(t.Context(), leakyBlueprint("p", 0)); err != nil {
 		t.Fatal(err)
 	}
-	before := h.stableCounts(w)
+	before := h.stableCounts(env)
 	for i := range rounds {
-		if err := w.Apply(t.Context(), leakyBlueprint("p", i+1, "Broken")); err == nil {
+		if err := env.Apply(t.Context(), leakyBlueprint("p", i+1, "Broken")); err == nil {
 			t.Fatal("built with a plugin that cannot be")
 		}
 	}
-	h.wantCounts(w, before)
+	h.wantCounts(env, before)
 }

@@ -1,3 +1,5 @@
+// Package profile holds the running profiles and replaces them without a restart: the hot
+// swap. Package controllers applies Blueprints; the scheduling loop acquires Generations.
 package profile
 
 import (
@@ -21,92 +23,92 @@ import (
 	"github.com/berthdev/berth/scheduler/scopedinformers"
 )
 
-// Waiting is who must hear that a profile changed: the pods that wait for it.
+// PodQueue is the queue that a Set notifies when profiles change.
 type PodQueue interface {
-	// Adopt makes rules those of the profile, whose pods are looked for.
+	// SetProfile applies rules to the profile's pods, and looks for pods of the profile.
 	SetProfile(ctx context.Context, profile string, rules *queue.Rules)
-	// Reconsider asks again whether the profile's pods of a namespace, all
-	// where that is empty, are held.
+	// RecheckHolds checks again whether the profile's pods of a namespace, of all
+	// namespaces if that is empty, are held.
 	RecheckHolds(ctx context.Context, profile, namespace string)
-	// GateOpened asks the gates of the pod with this UID again, where one of them
-	// holds it.
+	// RecheckGates runs the PreEnqueue plugins again for the pod with this UID, if one of
+	// them rejected it.
 	RecheckGates(ctx context.Context, uid types.UID)
-	// Abandon holds the profile's pods for the given reason.
+	// RemoveProfile holds the profile's pods with the given reason and message.
 	RemoveProfile(ctx context.Context, profile string, hold queue.Hold)
-	// Withhold holds the pods of a profile that does not run, and those that come
-	// later, until Adopt or Abandon.
+	// HoldProfile holds the pods of a profile that does not run, also pods that are created
+	// later, until SetProfile or RemoveProfile.
 	HoldProfile(ctx context.Context, profile string, hold queue.Hold)
 }
 
-// Set maps profile names to the Generations that run. It is safe for
-// concurrent use.
+// Set maps profile names to running Generations. It is safe for concurrent use.
 type Set struct {
 	options Options
 
 	mu       sync.Mutex
 	profiles map[string]*profileState
-	// wanted is the newest Blueprint of a name that Apply has not dealt with.
+	// pending is the newest Blueprint of a name that Apply has not finished.
 	pending map[string]*compile.Blueprint
-	// old is how many Generations of a name are alive that serve it no more.
+	// oldGenerations is the number of open Generations of a name that were replaced.
 	oldGenerations map[string]int
-	// abandoned are builds that were given up and have not come back.
+	// abandonedBuilds are the abandoned builds that have not returned.
 	abandonedBuilds map[*builder]struct{}
-	// late are the calls of plugins that have not come back, by profile.
+	// abandonedCalls are the abandoned plugin calls that have not returned, by profile.
 	abandonedCalls map[string]abandonedCalls
-	// onAilment is told of profiles whose Ailments change; may be nil.
+	// onDegradationChange is called with the name of a profile whose Degradations change; may
+	// be nil.
 	onDegradationChange func(name string)
 }
 
-// Options are what a Set is built from.
+// Options configure a Set.
 type Options struct {
 	Registry framework.Registry
-	// HostFor is what the plugins of the profile called name are lent.
+	// HostFor returns what the plugins of the profile called name get through their Handle.
 	HostFor func(name string) framework.Host
 	Queue   PodQueue
-	// Unsupported names the field of a pod that this build cannot honour, and
-	// says why; empty when it can honour all.
+	// Unsupported returns a field of a pod that this build does not support, and why; empty
+	// if it supports all.
 	Unsupported func(pod *v1.Pod) (field, why string)
-	// Namespace returns the labels of a namespace, false when there is none;
-	// nil: every profile takes them all.
+	// Namespace returns the labels of a namespace; false if it does not exist. nil means
+	// that every profile allows all namespaces.
 	Namespace func(name string) (labels.Set, bool)
-	// Informers are lent to the plugins of each Generation anew; nil: HostFor's
-	// are theirs.
+	// Informers gives each Generation its own informer factory; nil leaves that of HostFor.
 	Informers *scopedinformers.Pool
-	// Extender makes the client of an extender of a profile, which lives as long as
-	// life; nil: no profile has any. It opens nothing.
-	NewExtender func(life context.Context, profile string, c extender.Config) (fwk.Extender, error)
-	// Caches bounds what is remembered for all profiles together; nil: each is
-	// bounded alone.
+	// NewExtender returns the client of a profile's extender, which lives until ctx ends. It
+	// opens no connection. nil means that extenders are disabled.
+	NewExtender func(ctx context.Context, profile string, c extender.Config) (fwk.Extender, error)
+	// CacheBudget bounds the equivalence caches of all profiles together; nil bounds each on
+	// its own.
 	CacheBudget *cycle.Budget
-	// Trials are what trials are made of; nil: none is made.
+	// Trials provides what trials need; nil disables trials.
 	Trials *Trials
-	// Listed is closed once the house has listed what it watches; nil: it has.
+	// CachesSynced is closed once Berth's own informers have synced; nil means that they
+	// have.
 	CachesSynced <-chan struct{}
-	// Forget is told of a name that nothing serves any more, when the last of
-	// its Generations is closed, or there never was one; may be nil.
+	// Forget is called with a name of which no Generation is left, also if there never was
+	// one; may be nil.
 	Forget func(name string)
 	Clock  clock.WithDelayedExecution
 	Log    logr.Logger
-	// Go starts work beside the caller; nil means a goroutine.
+	// Go starts concurrent work; nil means a goroutine.
 	Go func(func())
 	// Wait waits for such work; nil means framework.Block.
 	Wait framework.WaitFunc
 }
 
-// slot is what the Set knows of one name. changing serialises changes; the
-// rest is guarded by the Set's lock.
+// profileState is the state of one name. changeMu serialises changes; the Set's lock guards
+// the other fields.
 type profileState struct {
 	changeMu sync.Mutex
 	current  *Generation
 	since    time.Time
 	paused   bool
-	// withheld is why pods are held although nothing ran; empty: they are not.
+	// heldReason is why the pods are held while nothing runs; empty if they are not.
 	heldReason string
-	// tried is the last trial under the name; nil before the first one.
+	// lastTrial is the last trial of the name; nil before the first one.
 	lastTrial *Trial
 }
 
-// NewSet returns a Set that runs nothing.
+// NewSet returns an empty Set.
 func NewSet(o Options) *Set {
 	if o.Go == nil {
 		o.Go = framework.Goroutine
@@ -120,13 +122,13 @@ func NewSet(o Options) *Set {
 	}
 }
 
-// Names are those under which something runs, in order.
+// Names returns the names under which a Generation runs, sorted.
 func (s *Set) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
-	for name, slot := range s.profiles {
-		if slot.current != nil {
+	for name, state := range s.profiles {
+		if state.current != nil {
 			names = append(names, name)
 		}
 	}
@@ -134,50 +136,51 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Running says what runs under a name.
+// Running returns what runs under a name.
 func (s *Set) Running(name string) (Running, bool) {
 	s.mu.Lock()
-	slot, ok := s.profiles[name]
-	if !ok || slot.current == nil {
+	state, ok := s.profiles[name]
+	if !ok || state.current == nil {
 		s.mu.Unlock()
 		return Running{}, false
 	}
-	current := slot.current
-	running := Running{Blueprint: current.Blueprint(), Since: slot.since, Degradations: s.degradations(name, current)}
+	current := state.current
+	running := Running{Blueprint: current.Blueprint(), Since: state.since, Degradations: s.degradations(name, current)}
 	s.mu.Unlock()
 	running.Degradations = append(running.Degradations, current.missedEvents()...)
 	return running, true
 }
 
-// Acquire returns the Generation that runs under a name with one more
-// reference, which the caller releases. It reports false when none runs.
+// Acquire returns the current Generation of a name with a reference that the caller must
+// release. It reports false if none runs or the profile is paused.
 func (s *Set) Acquire(name string) (*Generation, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot, ok := s.profiles[name]
-	if !ok || slot.current == nil || slot.paused || !slot.current.retain() {
+	state, ok := s.profiles[name]
+	if !ok || state.current == nil || state.paused || !state.current.retain() {
 		return nil, false
 	}
-	return slot.current, true
+	return state.current, true
 }
 
-// change returns the slot of a name, made if need be, with its changes locked.
+// lockProfile returns the state of a name, which it creates if it is missing, with changeMu
+// locked.
 func (s *Set) lockProfile(name string) *profileState {
 	for {
 		s.mu.Lock()
 		if s.profiles[name] == nil {
 			s.profiles[name] = &profileState{}
 		}
-		mine := s.profiles[name]
+		state := s.profiles[name]
 		s.mu.Unlock()
-		mine.changeMu.Lock()
+		state.changeMu.Lock()
 		s.mu.Lock()
-		current := s.profiles[name] == mine
+		current := s.profiles[name] == state
 		s.mu.Unlock()
 		if current {
-			return mine
+			return state
 		}
-		mine.changeMu.Unlock() // it was dropped while we waited
+		state.changeMu.Unlock() // the state was removed before it was locked
 	}
 }
 

@@ -18,20 +18,20 @@ import (
 	"github.com/berthdev/berth/scheduler/trial"
 )
 
-// Trials are what trials are made of.
+// Trials provides what trials need.
 type Trials struct {
-	// Scene is the cluster as it is, and the pods of a profile in it.
+	// ClusterState returns the current state of the cluster with the pods of a profile.
 	ClusterState func(name string) (*trial.ClusterState, error)
-	// HostFor is what the plugins of the profile called name are lent on trial:
-	// nothing by which they could change anything.
-	HostFor func(name string, town *trial.Sandbox) framework.Host
+	// HostFor returns the Handle's content for the plugins of the profile called name in a
+	// trial. Plugins cannot change anything through it.
+	HostFor func(name string, sandbox *trial.Sandbox) framework.Host
 }
 
-// Trial is how a Blueprint did on trial.
+// Trial is the result of a Blueprint's trial.
 type Trial struct {
 	Hash string
 	Time time.Time
-	// Failed says that it should not run.
+	// Failed says that the Blueprint should not run.
 	Failed bool
 	trial.Outcome
 }
@@ -39,27 +39,30 @@ type Trial struct {
 // TrialError says that a Blueprint failed its trial.
 type TrialError struct {
 	Trial Trial
-	// Late is set when the trial ended with plugins that did not come back.
+	// AbandonedCall is the error of plugins that did not return in time; nil if all did.
 	AbandonedCall error
 }
 
-// mostTold bounds the pods that a message names.
+// ErrCachesNotSynced says that a trial has to wait until the caches have synced.
+var ErrCachesNotSynced = errors.New("the caches have not synced; the profile is tried on the cluster's pods and nodes before it runs")
+
+// maxFailuresInMessage bounds the pods that a message names.
 const maxFailuresInMessage = 3
 
 func (e *TrialError) Error() string {
 	if e.AbandonedCall != nil {
 		return fmt.Sprintf("on trial, after %s: %v", quantity(e.Trial.Sampled, "pod"), e.AbandonedCall)
 	}
-	faults := e.Trial.Failures
-	told := make([]string, min(len(faults), maxFailuresInMessage))
-	for i := range told {
-		told[i] = fmt.Sprintf("pod %s/%s: %v", faults[i].Namespace, faults[i].Pod, faults[i].Err)
+	failures := e.Trial.Failures
+	texts := make([]string, min(len(failures), maxFailuresInMessage))
+	for i := range texts {
+		texts[i] = fmt.Sprintf("pod %s/%s: %v", failures[i].Namespace, failures[i].Pod, failures[i].Err)
 	}
 	more := ""
-	if n := len(faults) - len(told); n > 0 {
+	if n := len(failures) - len(texts); n > 0 {
 		more = fmt.Sprintf("; and %d more", n)
 	}
-	return fmt.Sprintf("on trial it could not decide about %d of %s: %s%s", len(faults), quantity(e.Trial.Sampled, "pod"), strings.Join(told, "; "), more)
+	return fmt.Sprintf("on trial its plugins failed for %d of %s: %s%s", len(failures), quantity(e.Trial.Sampled, "pod"), strings.Join(texts, "; "), more)
 }
 
 func quantity(n int, what string) string {
@@ -69,54 +72,55 @@ func quantity(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Try asks the blueprint's plugins about real pods, on a copy of the cluster,
-// and what runs about the same ones; nothing of it counts. The error is a
-// *TrialError when it should not run, a *BuildError when it cannot, or why it
-// could not be tried. It is built for this alone: what is to run is built anew.
+// Try evaluates the blueprint's plugins for real pods, on a copy of the cluster, and compares
+// the results with those of the running plugins. It has no effect on the cluster. The error
+// is a *TrialError if the blueprint should not run, a *BuildError if it cannot be built, or
+// another error if there was no trial. The plugins are built for the trial only; Apply builds
+// them again.
 func (s *Set) Try(ctx context.Context, blueprint *compile.Blueprint) (Trial, error) {
 	if s.options.Trials == nil {
 		return Trial{}, nil
 	}
-	slot := s.lockProfile(blueprint.Name)
-	defer slot.changeMu.Unlock()
-	if err := s.waitForTrial(ctx, slot, blueprint.Name); err != nil {
+	state := s.lockProfile(blueprint.Name)
+	defer state.changeMu.Unlock()
+	if err := s.waitForTrial(ctx, state, blueprint.Name); err != nil {
 		return Trial{}, err
 	}
-	scene, err := s.options.Trials.ClusterState(blueprint.Name)
+	cluster, err := s.options.Trials.ClusterState(blueprint.Name)
 	if err != nil {
-		return Trial{}, fmt.Errorf("looking at the cluster for a trial: %w", err)
+		return Trial{}, fmt.Errorf("reading the cluster for a trial: %w", err)
 	}
-	tried, err := s.runTrial(ctx, scene, blueprint)
+	result, err := s.runTrial(ctx, cluster, blueprint)
 	var failed *TrialError
 	if err != nil && !errors.As(err, &failed) {
 		return Trial{}, err
 	}
 	s.mu.Lock()
-	slot.lastTrial = &tried
+	state.lastTrial = &result
 	s.mu.Unlock()
-	s.options.Log.Info("The profile was tried", "profile", blueprint.Name, "hash", blueprint.Hash, "sampled", tried.Sampled,
-		"fitBefore", tried.FitBefore, "fitAfter", tried.FitAfter, "lost", len(tried.Lost), "faults", len(tried.Failures))
-	return tried, err
+	s.options.Log.Info("The trial of the profile ended", "profile", blueprint.Name, "hash", blueprint.Hash, "sampled", result.Sampled,
+		"fitBefore", result.FitBefore, "fitAfter", result.FitAfter, "lost", len(result.Lost), "failures", len(result.Failures))
+	return result, err
 }
 
-// Tried is the last trial under a name; false when there was none.
+// LastTrial returns the last trial of a name; false if there was none.
 func (s *Set) LastTrial(name string) (Trial, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot, ok := s.profiles[name]
-	if !ok || slot.lastTrial == nil {
+	state, ok := s.profiles[name]
+	if !ok || state.lastTrial == nil {
 		return Trial{}, false
 	}
-	return *slot.lastTrial, true
+	return *state.lastTrial, true
 }
 
-// mayTry waits until there is something to try on, and says whether what is
-// tried could run afterwards.
-func (s *Set) waitForTrial(ctx context.Context, slot *profileState, name string) error {
+// waitForTrial waits until the caches have synced, and returns an error if the blueprint
+// could not be applied after the trial.
+func (s *Set) waitForTrial(ctx context.Context, state *profileState, name string) error {
 	s.mu.Lock()
-	crowded := slot.current != nil && s.oldGenerations[name] >= maxOldGenerations
+	tooMany := state.current != nil && s.oldGenerations[name] >= maxOldGenerations
 	s.mu.Unlock()
-	if crowded {
+	if tooMany {
 		return ErrTooManyGenerations
 	}
 	if s.options.CachesSynced == nil || s.waitWithTimeout(ctx, s.options.CachesSynced) == nil {
@@ -125,53 +129,53 @@ func (s *Set) waitForTrial(ctx context.Context, slot *profileState, name string)
 	return ErrCachesNotSynced
 }
 
-// try asks the new and the old plugins, and compares.
-func (s *Set) runTrial(ctx context.Context, scene *trial.ClusterState, blueprint *compile.Blueprint) (Trial, error) {
-	tried := Trial{Hash: blueprint.Hash, Time: s.options.Clock.Now()}
-	town := scene.NewSandbox()
-	defer town.Release()
-	after, err := s.evaluate(ctx, town, blueprint, scene.Pods())
+// runTrial evaluates the new and the running plugins and compares their results.
+func (s *Set) runTrial(ctx context.Context, cluster *trial.ClusterState, blueprint *compile.Blueprint) (Trial, error) {
+	result := Trial{Hash: blueprint.Hash, Time: s.options.Clock.Now()}
+	sandbox := cluster.NewSandbox()
+	defer sandbox.Release()
+	after, err := s.evaluate(ctx, sandbox, blueprint, cluster.Pods())
 	var failed *TrialError
 	if errors.As(err, &failed) {
 		return failed.Trial, err
 	}
 	if err != nil {
-		return tried, err
+		return result, err
 	}
-	before := s.evaluateRunning(ctx, town, blueprint.Name, scene.Pods()[:len(after)])
-	tried.Outcome = trial.Compare(scene.Pods(), after, before)
-	if ctx.Err() == nil && len(tried.Failures) > 0 {
-		tried.Failed = true
-		return tried, &TrialError{Trial: tried}
+	before := s.evaluateRunning(ctx, sandbox, blueprint.Name, cluster.Pods()[:len(after)])
+	result.Outcome = trial.Compare(cluster.Pods(), after, before)
+	if ctx.Err() == nil && len(result.Failures) > 0 {
+		result.Failed = true
+		return result, &TrialError{Trial: result}
 	}
-	return tried, ctx.Err()
+	return result, ctx.Err()
 }
 
-// askBefore asks what runs; nil where nothing does, or where that cannot be
-// asked: it is not what is on trial.
-func (s *Set) evaluateRunning(ctx context.Context, town *trial.Sandbox, name string, pods []*v1.Pod) trial.Results {
+// evaluateRunning evaluates the running plugins. It returns nil if none run, or if they
+// cannot be evaluated, which is no failure of the new plugins.
+func (s *Set) evaluateRunning(ctx context.Context, sandbox *trial.Sandbox, name string, pods []*v1.Pod) trial.Results {
 	running, ok := s.Running(name)
 	if !ok {
 		return nil
 	}
-	answers, err := s.evaluate(ctx, town, running.Blueprint, pods)
+	results, err := s.evaluate(ctx, sandbox, running.Blueprint, pods)
 	if err != nil {
-		s.options.Log.Error(err, "What runs could not be compared with what is on trial", "profile", name)
+		s.options.Log.Error(err, "The running plugins could not be evaluated, so the trial compares nothing", "profile", name)
 	}
-	if err == nil && answers == nil {
+	if err == nil && results == nil {
 		return trial.Results{}
 	}
-	return answers
+	return results
 }
 
-// ask builds a blueprint's plugins on a copy of the cluster, asks them, and
-// takes them down.
-func (s *Set) evaluate(ctx context.Context, town *trial.Sandbox, b *compile.Blueprint, pods []*v1.Pod) (trial.Results, error) {
+// evaluate builds a blueprint's plugins on a copy of the cluster, evaluates them and tears
+// them down.
+func (s *Set) evaluate(ctx context.Context, sandbox *trial.Sandbox, b *compile.Blueprint, pods []*v1.Pod) (trial.Results, error) {
 	m := &builder{set: s, blueprint: b, trial: &framework.Trial{}}
-	if err := m.buildPlugins(ctx, s.options.Trials.HostFor(b.Name, town)); err != nil {
+	if err := m.buildPlugins(ctx, s.options.Trials.HostFor(b.Name, sandbox)); err != nil {
 		return nil, err
 	}
-	answers, err := town.Evaluate(
+	results, err := sandbox.Evaluate(
 		klog.NewContext(ctx, s.options.Log.WithValues("profile", b.Name, "hash", b.Hash, "onTrial", true)),
 		trial.Runtime{
 			Clock: s.options.Clock, Go: s.options.Go, Wait: s.options.Wait,
@@ -183,24 +187,24 @@ func (s *Set) evaluate(ctx context.Context, town *trial.Sandbox, b *compile.Blue
 		}, m.trial, pods)
 	var late *trial.LateError
 	if errors.As(err, &late) {
-		tried := Trial{Hash: b.Hash, Time: s.options.Clock.Now(), Failed: true, Outcome: trial.Compare(pods, answers, nil)}
-		failed := &TrialError{Trial: tried, AbandonedCall: err}
+		result := Trial{Hash: b.Hash, Time: s.options.Clock.Now(), Failed: true, Outcome: trial.Compare(pods, results, nil)}
+		failed := &TrialError{Trial: result, AbandonedCall: err}
 		m.teardownOnceReturned(late, failed)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return answers, failed
+		return results, failed
 	}
 	if !fault.TrialLeftOpen {
 		m.teardown()
 	}
-	return answers, nil
+	return results, nil
 }
 
-// leave takes the build down once its plugins have come back, and refuses
-// another of the same until then.
-func (m *builder) teardownOnceReturned(late *trial.LateError, hangs error) {
-	m.rebuildError = hangs
+// teardownOnceReturned tears the build down once its plugins have returned. Until then
+// another build of the same Blueprint fails with rebuildError.
+func (m *builder) teardownOnceReturned(late *trial.LateError, cause error) {
+	m.rebuildError = cause
 	m.set.addAbandonedBuild(m)
 	m.cancelPlugins()
 	m.set.options.Go(func() {

@@ -14,42 +14,42 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Outcome is how an attempt ended.
+// Outcome is the result of an attempt.
 type Outcome struct {
-	// Placement is where the pod goes; nil, and Err says why, when it goes
-	// nowhere. Its scores are good until the next attempt.
+	// Placement is the selected node; nil, with Err set, if there is none. Its scores
+	// are valid until the next attempt.
 	Placement *cycle.Placement
-	// Err is a *framework.FitError when the pod fits on no node.
+	// Err is a *framework.FitError if the pod fits on no node.
 	Err error
-	// Nominated is the node where a PostFilter plugin promised the pod room.
+	// Nominated is the node for which a PostFilter plugin nominated the pod.
 	Nominated string
-	// Plan is who would have to leave for that, Candidates are the plans that it
-	// was chosen from. Both are nil where nobody was asked to leave.
+	// Plan are the victims of that preemption, Candidates the plans that it was chosen
+	// from. Both are nil without preemption.
 	Plan       *framework.PreemptionPlan
 	Candidates []*framework.PreemptionPlan
 }
 
-// Gated asks the PreEnqueue plugins, which keep a pod from being tried at all.
-// The plugin is "" where none does.
+// RunPreEnqueuePlugins returns the PreEnqueue plugin that rejects the pod, with its status;
+// the plugin is "" if none does.
 func (s *Scheduler) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod) (plugin string, status *fwk.Status) {
 	return s.framework.RunPreEnqueuePlugins(ctx, pod, "", nil)
 }
 
-// Refresh lets the changes so far take effect.
+// UpdateSnapshot makes all changes so far visible to plugins. The error is always nil.
 func (s *Scheduler) UpdateSnapshot() error {
 	s.cache.UpdateSnapshot()
 	return nil
 }
 
-// Attempt goes the loop's way from the pod to the chosen node. A pod that the
-// queue would hold, since it asks for what this build cannot honour, is
-// refused.
+// Attempt runs the scheduling cycle for the pod, up to the selected node. It returns an
+// error for a pod that uses a field which this build does not support, and which the
+// queue would hold.
 func (s *Scheduler) Attempt(ctx context.Context, pod *v1.Pod) Outcome {
 	if field, why := s.unsupported(pod); field != "" {
 		return Outcome{Err: fmt.Errorf("unsupported: %s: %s", field, why)}
 	}
 	snapshot := s.cache.UpdateSnapshot()
-	// A malformed affinity term is left out, as in the loop.
+	// PodInfo leaves out malformed affinity terms, as in the scheduling loop.
 	s.info, _ = s.equivalenceCache.PodInfo(pod)
 	s.request = cycle.Request{
 		Framework:                s.framework,
@@ -60,9 +60,9 @@ func (s *Scheduler) Attempt(ctx context.Context, pod *v1.Pod) Outcome {
 		EquivalenceCache:         s.equivalenceCache,
 	}
 	placement, err := s.cycle.Run(ctx, s.request)
-	if wrong := s.equivalenceCache.Stats().Mismatches; wrong > s.mismatches {
-		s.mismatches = wrong
-		return Outcome{Err: errors.New("what was remembered is wrong")}
+	if mismatches := s.equivalenceCache.Stats().Mismatches; mismatches > s.mismatches {
+		s.mismatches = mismatches
+		return Outcome{Err: errors.New("a verdict of the equivalence cache is wrong")}
 	}
 	if err != nil {
 		return s.runPostFilter(ctx, s.request.State, pod, err)
@@ -70,11 +70,10 @@ func (s *Scheduler) Attempt(ctx context.Context, pod *v1.Pod) Outcome {
 	return Outcome{Placement: placement}
 }
 
-// Last is the request of the last Attempt, on the snapshot that Refresh moves.
+// LastRequest is the request of the last Attempt. UpdateSnapshot changes its snapshot.
 func (s *Scheduler) LastRequest() cycle.Request { return s.request }
 
-// Assume counts the pod of the last Attempt in on node; a nomination of it
-// ends.
+// Assume adds the pod of the last Attempt to node and ends its nomination.
 func (s *Scheduler) Assume(pod *v1.Pod, node string) error {
 	if err := s.cache.AssumePod(s.info, node); err != nil {
 		return err
@@ -83,8 +82,8 @@ func (s *Scheduler) Assume(pod *v1.Pod, node string) error {
 	return nil
 }
 
-// Reserve has the plugins claim what the pod of the last Attempt takes on the node
-// beside its room there, such as volumes: pods that are tried later find it taken.
+// Reserve runs the Reserve plugins for the pod of the last Attempt, so that later pods find
+// its resources of the node beside requests taken, such as volumes.
 func (s *Scheduler) Reserve(ctx context.Context, pod *v1.Pod, node string) error {
 	if fault.ReservedForgotten {
 		return nil
@@ -92,8 +91,7 @@ func (s *Scheduler) Reserve(ctx context.Context, pod *v1.Pod, node string) error
 	return s.framework.RunReservePluginsReserve(ctx, s.request.State, pod, node).AsError()
 }
 
-// backed says whether a DeviceClass among the objects backs an extended
-// resource.
+// backedByDeviceClass reports whether a DeviceClass provides the extended resource.
 func (s *Scheduler) backedByDeviceClass(resource string) bool {
 	classes, _ := s.Factory.Resource().V1().DeviceClasses().Lister().List(labels.Everything())
 	for _, class := range classes {
@@ -104,9 +102,9 @@ func (s *Scheduler) backedByDeviceClass(resource string) bool {
 	return false
 }
 
-// Everywhere asks every plugin about every node, as an attempt would ask about
-// some. It is a question: nothing comes of it. The error says what the pod asks
-// for that this build cannot honour, or which plugin failed.
+// EvaluateAllNodes runs every plugin for every node, where an attempt may run some for some
+// nodes. It changes nothing. The error names a field of the pod that this build does not
+// support, or a plugin that failed.
 func (s *Scheduler) EvaluateAllNodes(ctx context.Context, pod *v1.Pod) (*cycle.Matrix, error) {
 	if field, why := s.unsupported(pod); field != "" {
 		return nil, fmt.Errorf("unsupported: %s: %s", field, why)

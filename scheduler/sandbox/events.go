@@ -1,17 +1,23 @@
 package sandbox
 
 import (
+	"fmt"
+
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// What the scheduler is told, it is told as an informer's handlers are: of the
-// version known before, nil for a new object, and the version after.
+// The methods take events in the form of an informer's handlers: the last known version,
+// nil for a new object, and the new version.
 
 // SetNode adds or replaces a node.
 func (s *Scheduler) SetNode(_, after *v1.Node) { s.cache.SetNode(after) }
@@ -19,9 +25,8 @@ func (s *Scheduler) SetNode(_, after *v1.Node) { s.cache.SetNode(after) }
 // RemoveNode removes a node.
 func (s *Scheduler) RemoveNode(last *v1.Node) { s.cache.RemoveNodeByName(last.Name) }
 
-// SetPod does to the cache what intake does when it hears of a pod: one that
-// has a node takes its room there, one that has none and was promised some
-// keeps that.
+// SetPod updates the cache like package eventhandlers: a pod with a node uses resources of
+// that node, and a pod without one keeps its nomination.
 func (s *Scheduler) SetPod(before, after *v1.Pod) error {
 	if after.Spec.NodeName != "" {
 		s.cache.SetPod(after)
@@ -40,22 +45,22 @@ func (s *Scheduler) SetPod(before, after *v1.Pod) error {
 	return nil
 }
 
-// RemovePod removes a pod and what it holds, be it assumed or promised.
+// RemovePod removes a pod, whether it is assumed, bound or nominated.
 func (s *Scheduler) RemovePod(last *v1.Pod) error {
 	s.cache.DeleteNominatedPodIfExists(last)
 	s.cache.RemovePodByUID(last.UID)
 	return nil
 }
 
-// SetObject puts an object that is neither node nor pod where plugins find it,
-// and tells the cache of it as intake does. The error says that nothing in
-// scheduling reads its kind.
+// SetObject adds or replaces an object that is neither node nor pod, and notifies the cache
+// like package eventhandlers. The error says that the scheduler reads no objects of the
+// kind.
 func (s *Scheduler) SetObject(object runtime.Object) error {
 	s.notifyCache(object)
 	return s.Objects.SetObject(object)
 }
 
-// RemoveObject removes such an object; one that is not there may be removed.
+// RemoveObject removes such an object, if it exists.
 func (s *Scheduler) RemoveObject(object runtime.Object) error {
 	s.notifyCache(object)
 	return s.Objects.RemoveObject(object)
@@ -71,4 +76,42 @@ func (s *Scheduler) notifyCache(object runtime.Object) {
 		*storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
 		s.cache.MarkChanged(framework.StorageObjects)
 	}
+}
+
+// Objects holds the objects beside pods and nodes, in the stores of informers that are
+// never started. Event handlers of these informers are not called.
+type Objects struct {
+	Factory informers.SharedInformerFactory
+}
+
+// SetObject adds or replaces an object. The error says that the scheduler reads no objects
+// of the kind.
+func (o Objects) SetObject(object runtime.Object) error {
+	store, err := o.store(object)
+	if err != nil {
+		return err
+	}
+	return store.Update(object)
+}
+
+// RemoveObject removes an object, if it exists.
+func (o Objects) RemoveObject(object runtime.Object) error {
+	store, err := o.store(object)
+	if err != nil {
+		return err
+	}
+	return store.Delete(object)
+}
+
+func (o Objects) store(object runtime.Object) (toolscache.Store, error) {
+	kinds, _, err := scheme.Scheme.ObjectKinds(object)
+	if err != nil {
+		return nil, err
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(kinds[0])
+	informer, err := o.Factory.ForResource(resource)
+	if err != nil {
+		return nil, fmt.Errorf("the scheduler reads no objects of kind %s", kinds[0].Kind)
+	}
+	return informer.Informer().GetStore(), nil
 }

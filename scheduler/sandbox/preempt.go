@@ -16,11 +16,11 @@ import (
 	"github.com/berthdev/berth/scheduler/preemption"
 )
 
-// rehearsal plans in earnest and carries nothing out: that victims go is for
-// the caller to say. The search for them begins at the first node, always.
+// dryRunPreemptor plans evictions like the real one and executes none. The search for
+// victims always starts at the first node.
 type dryRunPreemptor struct {
 	*preemption.Planner
-	// plan is what would have been carried out last, candidates are those that
+	// plan is the last plan that would have been executed, candidates are the plans that
 	// it was chosen from.
 	plan       *framework.PreemptionPlan
 	candidates []*framework.PreemptionPlan
@@ -39,7 +39,7 @@ func (s *Scheduler) newDryRunPreemptor() *dryRunPreemptor {
 	})}
 }
 
-// Plan remembers what there is to choose from.
+// Plan returns the chosen plan and stores the candidates.
 func (r *dryRunPreemptor) Plan(ctx context.Context, request framework.PreemptionRequest) (*framework.PreemptionPlan, error) {
 	var err error
 	if r.candidates, err = r.Candidates(ctx, request); err != nil {
@@ -48,32 +48,32 @@ func (r *dryRunPreemptor) Plan(ctx context.Context, request framework.Preemption
 	return r.Choose(r.candidates), nil
 }
 
-// CarryOut remembers the plan.
+// Execute stores the plan.
 func (r *dryRunPreemptor) Execute(_ context.Context, _ fwk.Handle, plan *framework.PreemptionPlan) {
 	r.plan = plan
 }
 
-// UnderWay is false: nothing ever is.
+// InProgress returns false, since no eviction is ever executed.
 func (r *dryRunPreemptor) InProgress(types.UID) bool { return false }
 
-// makeRoom asks the PostFilter plugins when nothing fits, and keeps what they
-// promise the pod until it has a node.
+// runPostFilter runs the PostFilter plugins if the pod fits on no node, and stores the
+// nomination until the pod has a node.
 func (s *Scheduler) runPostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, err error) Outcome {
 	outcome := Outcome{Err: err}
-	var unfit *framework.FitError
-	if !s.options.Preempt || !errors.As(err, &unfit) || !s.framework.HasPostFilterPlugins() {
+	var fitErr *framework.FitError
+	if !s.options.Preempt || !errors.As(err, &fitErr) || !s.framework.HasPostFilterPlugins() {
 		return outcome
 	}
 	s.preemptor.plan, s.preemptor.candidates = nil, nil
-	result, status := s.framework.RunPostFilterPlugins(ctx, state, pod, unfit.Diagnosis.NodeToStatus)
-	unfit.Diagnosis.PostFilterMsg = status.Message()
-	var promise *fwk.NominatingInfo
+	result, status := s.framework.RunPostFilterPlugins(ctx, state, pod, fitErr.Diagnosis.NodeToStatus)
+	fitErr.Diagnosis.PostFilterMsg = status.Message()
+	var nomination *fwk.NominatingInfo
 	if result != nil {
-		promise = result.NominatingInfo
+		nomination = result.NominatingInfo
 	}
-	s.cache.AddNominatedPod(klog.Background(), s.info, promise)
-	if promise.Mode() == fwk.ModeOverride {
-		outcome.Nominated = promise.NominatedNodeName
+	s.cache.AddNominatedPod(klog.Background(), s.info, nomination)
+	if nomination.Mode() == fwk.ModeOverride {
+		outcome.Nominated = nomination.NominatedNodeName
 	}
 	outcome.Plan, outcome.Candidates = s.preemptor.plan, s.preemptor.candidates
 	return outcome

@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/informers/storagemigration"
 )
 
-// groups offers the informers of every API group over one InformerFor: what a
-// plugin gets from any of them is lent by its scope.
+// groups implements the methods of SharedInformerFactory that return the informers of an
+// API group, all on top of the Factory's InformerFor.
 type groups struct {
 	factory internalinterfaces.SharedInformerFactory
 }

@@ -3,23 +3,27 @@ package scopedinformers
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/cache"
 )
 
-// informer is a shared one as a scope lends it: what is added to it can be
-// taken away.
+// scopedInformer is a shared informer as a Factory returns it. It remembers the handlers
+// and indexes that are added to it, so that close removes them.
 type scopedInformer struct {
 	cache.SharedIndexInformer
-	// extra says that it runs for plugins alone.
+	// pluginOnly says that only plugins use the informer.
 	pluginOnly bool
-	// none says that there is nothing to hear, ever: it does not run.
+	// notServed says that the API server does not serve the kind: the informer is never
+	// started and counts as synced.
 	notServed bool
-	// changes are those of the shared store.
+	// changes tracks the changes of the shared store.
 	changes *changeTracker
 	log     logr.Logger
 
@@ -29,28 +33,29 @@ type scopedInformer struct {
 	scopedIndex   *scopedIndex
 }
 
-// registration is a handler, and the fence in front of it.
+// registration is a handler's registration and its guard.
 type registration struct {
 	cache.ResourceEventHandlerRegistration
 	handler *guardedHandler
 }
 
-// errNotYours is what a plugin is told that wants to change what all share.
-var errReadOnly = errors.New("the informer is shared: its store, its watch and its life are the house's")
+// errReadOnly is returned to plugins that try to change what all users of a shared
+// informer have in common.
+var errReadOnly = errors.New("the informer is shared: plugins cannot change its store, its watch or its lifetime")
 
-// AddEventHandler adds a handler that goes with the scope.
+// AddEventHandler adds a handler that the Factory's Close removes.
 func (i *scopedInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	return i.add(h, i.SharedIndexInformer.AddEventHandler)
 }
 
-// AddEventHandlerWithResyncPeriod adds a handler that goes with the scope.
+// AddEventHandlerWithResyncPeriod adds a handler that the Factory's Close removes.
 func (i *scopedInformer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, every time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return i.add(h, func(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 		return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(h, every)
 	})
 }
 
-// AddEventHandlerWithOptions adds a handler that goes with the scope.
+// AddEventHandlerWithOptions adds a handler that the Factory's Close removes.
 func (i *scopedInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, o cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	return i.add(h, func(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 		return i.SharedIndexInformer.AddEventHandlerWithOptions(h, o)
@@ -74,7 +79,7 @@ func (i *scopedInformer) add(
 	return added, nil
 }
 
-// RemoveEventHandler removes a handler before its time.
+// RemoveEventHandler removes a handler before the Factory is closed.
 func (i *scopedInformer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	i.mu.Lock()
 	i.registrations = slices.DeleteFunc(i.registrations, func(r registration) bool { return r.ResourceEventHandlerRegistration == handle })
@@ -82,7 +87,8 @@ func (i *scopedInformer) RemoveEventHandler(handle cache.ResourceEventHandlerReg
 	return i.SharedIndexInformer.RemoveEventHandler(handle)
 }
 
-// pending is what has not been heard yet.
+// pending returns channels that close when the handlers, the indexes, and an informer
+// that only plugins use have synced.
 func (i *scopedInformer) pending() []<-chan struct{} {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -110,15 +116,15 @@ func (i *scopedInformer) close() {
 	}
 	for _, r := range registrations {
 		r.handler.closed.Store(true)
-		// It fails only for what is no registration of this informer.
+		// This only fails for a registration of another informer.
 		_ = i.SharedIndexInformer.RemoveEventHandler(r.ResourceEventHandlerRegistration)
 	}
 }
 
-// HasSynced says whether all is known that was there at the start.
+// HasSynced reports whether the informer holds all objects that existed at its start.
 func (i *scopedInformer) HasSynced() bool { return i.notServed || i.SharedIndexInformer.HasSynced() }
 
-// HasSyncedChecker tells when HasSynced turns true.
+// HasSyncedChecker returns a checker that is done once HasSynced is true.
 func (i *scopedInformer) HasSyncedChecker() cache.DoneChecker {
 	if i.notServed {
 		return alwaysSynced{}
@@ -126,7 +132,7 @@ func (i *scopedInformer) HasSyncedChecker() cache.DoneChecker {
 	return i.SharedIndexInformer.HasSyncedChecker()
 }
 
-// nothingToHear is done from the beginning.
+// alwaysSynced is a checker that is done from the start.
 type alwaysSynced struct{}
 
 func (alwaysSynced) Name() string { return "a kind that is not served" }
@@ -137,19 +143,55 @@ func (alwaysSynced) Done() <-chan struct{} {
 	return done
 }
 
-// Run does nothing: the informer runs already.
+// Run does nothing: the informer is already running.
 func (*scopedInformer) Run(<-chan struct{}) {}
 
-// RunWithContext does nothing: the informer runs already.
+// RunWithContext does nothing: the informer is already running.
 func (*scopedInformer) RunWithContext(context.Context) {}
 
-// SetTransform is refused: others read the same objects.
+// SetTransform returns an error: other users read the same objects.
 func (*scopedInformer) SetTransform(cache.TransformFunc) error { return errReadOnly }
 
-// SetWatchErrorHandler is refused: the watch is the house's.
+// SetWatchErrorHandler returns an error: the watch is shared.
 func (*scopedInformer) SetWatchErrorHandler(cache.WatchErrorHandler) error { return errReadOnly }
 
-// SetWatchErrorHandlerWithContext is refused: the watch is the house's.
+// SetWatchErrorHandlerWithContext returns an error: the watch is shared.
 func (*scopedInformer) SetWatchErrorHandlerWithContext(cache.WatchErrorHandlerWithContext) error {
 	return errReadOnly
+}
+
+// guardedHandler wraps a plugin's event handler. After the Factory was closed it drops
+// events, and it recovers panics, which end one call instead of the process.
+type guardedHandler struct {
+	handler cache.ResourceEventHandler
+	closed  atomic.Bool
+	log     logr.Logger
+}
+
+// OnAdd calls the handler's OnAdd.
+func (f *guardedHandler) OnAdd(obj any, initial bool) {
+	f.invoke("OnAdd", func() { f.handler.OnAdd(obj, initial) })
+}
+
+// OnUpdate calls the handler's OnUpdate.
+func (f *guardedHandler) OnUpdate(before, after any) {
+	f.invoke("OnUpdate", func() { f.handler.OnUpdate(before, after) })
+}
+
+// OnDelete calls the handler's OnDelete.
+func (f *guardedHandler) OnDelete(obj any) {
+	f.invoke("OnDelete", func() { f.handler.OnDelete(obj) })
+}
+
+func (f *guardedHandler) invoke(method string, call func()) {
+	if f.closed.Load() {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			f.log.Error(fmt.Errorf("%v", r), "A plugin's informer handler panicked; the event is lost to it",
+				"handler", fmt.Sprintf("%T", f.handler), "method", method, "stack", string(debug.Stack()))
+		}
+	}()
+	call()
 }

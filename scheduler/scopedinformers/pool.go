@@ -20,67 +20,67 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Pool holds the informers that scopes are lent: the house's own, which run as
-// long as the process, and those that only plugins want, which run as long as
-// some scope does that asked for them.
+// Pool holds the informers behind all factories: those that Berth itself uses, which run
+// as long as the process, and those that only plugins use, which run as long as some
+// Factory uses them.
 type Pool struct {
 	options Options
 
 	mu sync.Mutex
-	// extra are by what they hold: a type, or a resource without one.
+	// pluginInformers are by Go type, or by resource where client-go has no type.
 	pluginInformers map[any]*pluginInformer
-	// changes are those of the stores of Held, by kind.
+	// changes tracks the stores of the watched kinds, by kind.
 	changes      map[reflect.Type]*changeTracker
 	eventSources map[fwk.EventResource]*eventSource
 }
 
 // Options are what a Pool is built from.
 type Options struct {
-	// Informers is the house's own factory.
+	// Informers is Berth's own factory.
 	Informers informers.SharedInformerFactory
-	// Held are objects of the kinds that the house itself watches. Of other
-	// kinds the pool starts informers.
+	// Watched holds an object of each kind that Berth itself watches. For other kinds
+	// the Pool starts informers.
 	Watched []runtime.Object
-	// Missing are objects of the kinds that there are none of, since the API
-	// server does not serve them: nothing is watched, and nobody waits for it.
+	// NotServed holds an object of each kind that the API server does not serve. Their
+	// informers are empty and count as synced.
 	NotServed []runtime.Object
-	// Own are the events that the house tells of besides those of Held.
+	// OwnEvents are resources, beside those of Watched, whose events Berth itself
+	// delivers.
 	OwnEvents []fwk.EventResource
-	// Client is what informers that only plugins want read with.
+	// Client is the client of informers that only plugins use.
 	Client kubernetes.Interface
-	// Transform is done to what such informers hold; may be nil.
+	// Transform transforms the objects of such informers; nil leaves them.
 	Transform cache.TransformFunc
-	// Dynamic reads resources whose events plugins want to hear of; nil: what the
-	// house does not watch is not heard of.
+	// Dynamic is the client for events of resources that Berth does not watch; nil
+	// delivers no such events.
 	Dynamic dynamic.Interface
-	// Tell is told of those events, one at a time for each resource.
-	OnEvent func(happened fwk.ClusterEvent, before, after any)
-	// Clock times how often a resource is looked for that cannot be watched; nil
-	// is the real one.
+	// OnEvent is called with those events, one at a time for each resource.
+	OnEvent func(event fwk.ClusterEvent, before, after any)
+	// Clock times the attempts to watch a resource; nil is the real clock.
 	Clock clock.Clock
-	// Log is told of handlers that panic.
+	// Log gets the panics of handlers.
 	Log logr.Logger
-	// Go starts work beside the caller; nil means framework.Goroutine. Wait waits for
-	// such work; nil means framework.Block.
+	// Go starts concurrent work; nil means framework.Goroutine. Wait waits for such
+	// work; nil means framework.Block.
 	Go   func(work func())
 	Wait framework.WaitFunc
 }
 
-// extra is an informer that only plugins want.
+// pluginInformer is an informer that only plugins use.
 type pluginInformer struct {
 	informer cache.SharedIndexInformer
 	changes  *changeTracker
 	users    int
-	// ctx is that of run; stop ends it.
+	// ctx is the context of run; stop cancels it.
 	ctx     context.Context
 	stop    context.CancelFunc
 	stopped chan struct{}
-	// broken holds a value after it lost its watch; why is the last reason.
+	// broken receives a value when the watch fails; watchError is the last error.
 	broken     chan struct{}
 	watchError atomic.Pointer[error]
 }
 
-// NewPool returns a Pool that has started nothing.
+// NewPool returns a Pool that has started no informer.
 func NewPool(o Options) *Pool {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -94,7 +94,7 @@ func NewPool(o Options) *Pool {
 	return &Pool{options: o, pluginInformers: map[any]*pluginInformer{}, changes: map[reflect.Type]*changeTracker{}, eventSources: map[fwk.EventResource]*eventSource{}}
 }
 
-// Extra is how many informers run for plugins alone.
+// PluginInformers returns how many informers run only for plugins.
 func (p *Pool) PluginInformers() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,19 +109,18 @@ func containsKind(objects []runtime.Object, kind reflect.Type) bool {
 	return slices.ContainsFunc(objects, func(object runtime.Object) bool { return reflect.TypeOf(object) == kind })
 }
 
-// borrow returns the informer of obj's kind, the changes of its store, and what
-// gives it back; nil where the informer is the house's own.
-func (p *Pool) acquire(obj runtime.Object, made internalinterfaces.NewInformerFunc) (cache.SharedIndexInformer, *changeTracker, func()) {
+// acquire returns the informer of obj's kind, the changeTracker of its store, and a
+// function that releases it. That function is nil where Berth itself uses the informer.
+func (p *Pool) acquire(obj runtime.Object, newInformer internalinterfaces.NewInformerFunc) (cache.SharedIndexInformer, *changeTracker, func()) {
 	kind := reflect.TypeOf(obj)
 	if p.isWatched(kind) {
-		return p.options.Informers.InformerFor(obj, made), p.changesOf(kind), nil
+		return p.options.Informers.InformerFor(obj, newInformer), p.changesOf(kind), nil
 	}
-	e, back := p.acquirePluginInformer(kind, func() cache.SharedIndexInformer { return made(p.options.Client, 0) })
-	return e.informer, e.changes, back
+	e, release := p.acquirePluginInformer(kind, func() cache.SharedIndexInformer { return newInformer(p.options.Client, 0) })
+	return e.informer, e.changes, release
 }
 
-// changesOf returns the changes of the store of a kind that the process watches
-// as long as it runs.
+// changesOf returns the changeTracker of a kind that Berth itself watches.
 func (p *Pool) changesOf(kind reflect.Type) *changeTracker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,12 +130,13 @@ func (p *Pool) changesOf(kind reflect.Type) *changeTracker {
 	return p.changes[kind]
 }
 
-// share returns the one informer of what key stands for, and what gives it back.
-func (p *Pool) acquirePluginInformer(key any, made func() cache.SharedIndexInformer) (*pluginInformer, func()) {
+// acquirePluginInformer returns the informer for key, which it creates with newInformer
+// and starts if there is none, and a function that releases it.
+func (p *Pool) acquirePluginInformer(key any, newInformer func() cache.SharedIndexInformer) (*pluginInformer, func()) {
 	p.mu.Lock()
 	e, known := p.pluginInformers[key]
 	if !known {
-		e = p.newPluginInformer(made())
+		e = p.newPluginInformer(newInformer())
 		p.pluginInformers[key] = e
 	}
 	e.users++
@@ -147,10 +147,10 @@ func (p *Pool) acquirePluginInformer(key any, made func() cache.SharedIndexInfor
 	return e, func() { p.release(key, e) }
 }
 
-// prepare returns an informer that has not started.
+// newPluginInformer returns a pluginInformer that is not started.
 func (p *Pool) newPluginInformer(informer cache.SharedIndexInformer) *pluginInformer {
 	e := &pluginInformer{informer: informer, changes: &changeTracker{}, stopped: make(chan struct{}), broken: make(chan struct{}, 1)}
-	// Both are refused only once the informer has started, which it has not.
+	// Both only fail once the informer has started.
 	if p.options.Transform != nil {
 		_ = informer.SetTransform(p.options.Transform)
 	}
@@ -166,13 +166,13 @@ func (p *Pool) newPluginInformer(informer cache.SharedIndexInformer) *pluginInfo
 	return e
 }
 
-// run is the informer's life.
+// run runs the informer until ctx ends.
 func (e *pluginInformer) run() {
 	defer close(e.stopped)
 	e.informer.RunWithContext(e.ctx)
 }
 
-// giveBack stops an informer that nobody wants any more.
+// release stops an informer after its last user.
 func (p *Pool) release(key any, e *pluginInformer) {
 	p.mu.Lock()
 	e.users--
@@ -187,5 +187,5 @@ func (p *Pool) release(key any, e *pluginInformer) {
 	}
 }
 
-// await waits for work that has been told to end.
-func (p *Pool) waitFor(ended <-chan struct{}) { _ = p.options.Wait(context.Background(), ended) }
+// waitFor waits until work that was told to stop has ended.
+func (p *Pool) waitFor(stopped <-chan struct{}) { _ = p.options.Wait(context.Background(), stopped) }

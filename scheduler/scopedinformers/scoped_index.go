@@ -14,55 +14,52 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// maxChanges bounds the changes that an index remembers between two reads. After
-// more of them the next read builds the index anew.
+// maxChanges bounds the changes that an index remembers between two reads. Above it the
+// next read rebuilds the index.
 const maxChanges = 4096
 
-// index is the indexes of one scope over a shared store. A read first takes in
-// what changed in the store since the read before, so that no read is behind an
-// event which a handler has been given: the store is written before its handlers
-// are called.
+// scopedIndex holds the indexes of one Factory over a shared store. A read first applies
+// the changes of the store since the last read. The store is written before its handlers
+// are called, so no read is behind an event that a handler has received.
 //
-// A read may be ahead of the events, as every read of an informer's store may be.
-// That is harmless. A pod that is judged by a change whose event is still to come
-// is judged by the truth; the event then drops what was remembered of the older
-// state, and wakes the pods that it concerns. And a pod that is refused because
-// of an object was judged while the store held the object, so that the event of
-// its deletion comes later: during the attempt, for which the queue keeps it, or
-// after it.
+// A read may be ahead of the events, like every read of an informer's store. That is
+// harmless. If a verdict already reflects a change whose event is still to come, it is
+// right; the event then drops cached verdicts of the older state and requeues the pods
+// that it concerns. If a plugin rejects a pod because of an object, the store held that
+// object at that time, so the event of its deletion comes later: during the attempt, in
+// which case the queue keeps it as an in-flight event, or after the attempt.
 //
-// A relist that finds objects gone tells nothing of them: client-go replaces the
-// whole content of the store, and calls index functions for the new content only.
-// So entries may be of objects that the store has no more. A read leaves them out:
-// it asks the store for each object that it found.
+// A relist reports no deletions: client-go replaces the content of the store, and calls
+// the index functions for the new content only. So the index may hold entries for deleted
+// objects. A read skips them, because it looks each key up in the store.
 //
-// The functions of a plugin are called by the plugin's own reads, and not while
-// the shared store is locked. An index is safe for concurrent use.
+// The reads of a plugin call its index functions; the shared store never calls them under
+// its lock. A scopedIndex is safe for concurrent use.
 type scopedIndex struct {
 	store cache.Indexer
 	log   logr.Logger
 
-	// behind says that the store changed since the last read.
+	// stale says that the store changed since the last read.
 	stale atomic.Bool
-	// pending guards changes and rebuild. It may be taken while the store is
-	// locked, so that nothing is called under it.
+	// changesMu guards changes and rebuild. The store's lock may be held when it is
+	// taken, so nothing is called under it.
 	changesMu sync.Mutex
-	// changes are the keys of what changed.
+	// changes are the keys of changed objects.
 	changes map[string]struct{}
-	// rebuild says that everything may have changed.
+	// rebuild says that the next read has to rebuild the index.
 	rebuild bool
 
 	mu    sync.RWMutex
 	funcs cache.Indexers
-	// untilBuilt is how many changes are taken in before the index is built anew.
+	// changesUntilRebuild is how many more changes are applied before a rebuild.
 	changesUntilRebuild int
-	// entries are by key.
+	// entries are the indexed objects by key.
 	entries map[string]entry
-	// found are the objects by the index, the value and the key.
+	// objectsByValue holds objects by index name, value and key.
 	objectsByValue map[string]map[string]map[string]any
 }
 
-// entry is an object and its values, by the index.
+// entry is an object and its values by index name.
 type entry struct {
 	object any
 	values map[string][]string
@@ -74,7 +71,7 @@ func newScopedIndex(store cache.Indexer, funcs cache.Indexers, log logr.Logger) 
 	return x
 }
 
-// add adds index functions under names that are free.
+// add adds index functions. The caller has checked that their names are free.
 func (x *scopedIndex) add(funcs cache.Indexers) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -82,7 +79,7 @@ func (x *scopedIndex) add(funcs cache.Indexers) {
 	x.recordRebuild()
 }
 
-// has says whether there is an index of that name; nil has none.
+// has reports whether there is an index called name. x may be nil.
 func (x *scopedIndex) has(name string) bool {
 	if x == nil {
 		return false
@@ -100,8 +97,8 @@ func (x *scopedIndex) indexers() cache.Indexers {
 	return maps.Clone(x.funcs)
 }
 
-// changed notes that the store writes the object with this key. It is called
-// while the store is locked.
+// recordChange records that the store writes the object with this key. The store's lock
+// is held.
 func (x *scopedIndex) recordChange(key string) {
 	x.changesMu.Lock()
 	defer x.changesMu.Unlock()
@@ -118,7 +115,7 @@ func (x *scopedIndex) recordChange(key string) {
 	}
 }
 
-// changedAll notes that everything may have changed.
+// recordRebuild records that the next read has to rebuild the index.
 func (x *scopedIndex) recordRebuild() {
 	x.changesMu.Lock()
 	defer x.changesMu.Unlock()
@@ -126,7 +123,7 @@ func (x *scopedIndex) recordRebuild() {
 	x.stale.Store(true)
 }
 
-// read calls look with the index as the store is now.
+// read calls look with the index up to date, under mu.
 func (x *scopedIndex) read(look func()) {
 	if x.readUnchanged(look) {
 		return
@@ -141,7 +138,8 @@ func (x *scopedIndex) read(look func()) {
 	look()
 }
 
-// readUnchanged calls look unless the store changed. It reports whether it did.
+// readUnchanged calls look if the store has not changed since the last read, and reports
+// whether it did.
 func (x *scopedIndex) readUnchanged(look func()) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -152,17 +150,16 @@ func (x *scopedIndex) readUnchanged(look func()) bool {
 	return true
 }
 
-// refresh takes in what changed. A key is noted while the store is locked for its
-// write, so that reading the store here waits for the write. Called with mu.
+// refresh applies the recorded changes. A key is recorded under the store's lock before
+// its write, so reading the store here waits for that write. The caller holds mu.
 func (x *scopedIndex) refresh() {
 	x.changesMu.Lock()
 	changes, rebuild := x.changes, x.rebuild
 	x.changes, x.rebuild = nil, false
 	x.stale.Store(false)
 	x.changesMu.Unlock()
-	// Building anew drops the entries that relists left behind. Doing it after as
-	// many changes as there were objects keeps their number, and the cost of a
-	// change, in bounds.
+	// A rebuild drops the entries of objects that relists removed. One rebuild after as
+	// many changes as there are objects bounds both their number and the cost per change.
 	x.changesUntilRebuild -= len(changes)
 	if rebuild || x.changesUntilRebuild < 0 {
 		x.entries, x.objectsByValue = map[string]entry{}, map[string]map[string]map[string]any{}
@@ -219,7 +216,7 @@ func (x *scopedIndex) remove(key string) {
 	delete(x.entries, key)
 }
 
-// call calls an index function. The error may be that it panicked.
+// callIndexFunc calls an index function and returns a panic as an error.
 func callIndexFunc(f cache.IndexFunc, obj any) (values []string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -229,14 +226,15 @@ func callIndexFunc(f cache.IndexFunc, obj any) (values []string, err error) {
 	return f(obj)
 }
 
-// stored says whether the store has an object with this key, see index.
+// stored reports whether the store still holds an object with this key, which a relist
+// may have removed; see scopedIndex.
 func (x *scopedIndex) stored(key string) bool {
 	_, exists, err := x.store.GetByKey(key)
 	return err == nil && exists || fault.RelistsLeaveGhosts
 }
 
-// objects returns the objects that have one of the values in the index of that
-// name. Called with mu.
+// objects returns the objects with one of the values in the index called name. The caller
+// holds mu.
 func (x *scopedIndex) objects(name string, values ...string) []any {
 	var objects []any
 	var seen map[string]struct{}
@@ -257,7 +255,7 @@ func (x *scopedIndex) objects(name string, values ...string) []any {
 	return objects
 }
 
-// ByIndex returns the objects that have the value in the index of that name.
+// ByIndex returns the objects with the value in the index called name.
 func (x *scopedIndex) ByIndex(name, value string) (objects []any, err error) {
 	x.read(func() {
 		if err = x.checkName(name); err == nil {
@@ -267,7 +265,7 @@ func (x *scopedIndex) ByIndex(name, value string) (objects []any, err error) {
 	return objects, err
 }
 
-// IndexKeys returns the keys of what ByIndex returns, sorted.
+// IndexKeys returns the keys of the objects of ByIndex, sorted.
 func (x *scopedIndex) IndexKeys(name, value string) (keys []string, err error) {
 	x.read(func() {
 		if err = x.checkName(name); err == nil {
@@ -277,7 +275,7 @@ func (x *scopedIndex) IndexKeys(name, value string) (keys []string, err error) {
 	return keys, err
 }
 
-// Index returns the objects that have a value of obj in the index of that name.
+// Index returns the objects that share a value with obj in the index called name.
 func (x *scopedIndex) Index(name string, obj any) (objects []any, err error) {
 	x.mu.RLock()
 	f := x.funcs[name]
@@ -293,8 +291,7 @@ func (x *scopedIndex) Index(name string, obj any) (objects []any, err error) {
 	return objects, nil
 }
 
-// ListIndexFuncValues returns the values that objects have in the index of that
-// name.
+// ListIndexFuncValues returns the values of all objects in the index called name.
 func (x *scopedIndex) ListIndexFuncValues(name string) (values []string) {
 	x.read(func() {
 		for value, objects := range x.objectsByValue[name] {
@@ -309,7 +306,7 @@ func (x *scopedIndex) ListIndexFuncValues(name string) (values []string) {
 	return values
 }
 
-// known is an error where there is no index of that name. Called with mu.
+// checkName returns an error if there is no index called name. The caller holds mu.
 func (x *scopedIndex) checkName(name string) error {
 	if _, ok := x.funcs[name]; !ok {
 		return errNoIndex(name)

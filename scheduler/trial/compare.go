@@ -8,63 +8,63 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Outcome is what a trial found out.
+// Outcome is the result of a trial.
 type Outcome struct {
-	// Sampled is how many pods were asked about, FitAfter how many of them fit.
+	// Sampled is how many pods were evaluated, FitAfter how many of them fit.
 	Sampled, FitAfter int
-	// Compared says that what runs was asked about the same pods, FitBefore how
-	// many of them fit then.
+	// Compared says that the running plugins were evaluated for the same pods, FitBefore
+	// how many of the pods fit with them.
 	Compared  bool
 	FitBefore int
-	// Lost are the pods that fitted and do not any more.
+	// Lost are the pods that fit with the running plugins only.
 	Lost []PodResult
-	// Faults are the pods about which the plugins could not decide, and could
-	// before.
+	// Failures are the pods for which the new plugins failed and the running ones did
+	// not.
 	Failures []PodResult
 }
 
-// Verdict is a pod, and what was said of it.
+// PodResult is a pod and the error with which its evaluation ended.
 type PodResult struct {
 	Namespace, Pod string
 	Err            error
 }
 
-// Compare puts together what the new plugins said of pods and, where before is
-// not nil, what those that run said of the same ones. Where what runs fails as
-// well a change makes nothing worse, and one pod that no plugins can deal with
-// must not keep every change away.
+// Compare builds the Outcome from the results of the new plugins and, where before is not
+// nil, those of the running plugins for the same pods. Where the running plugins fail as
+// well, the change makes nothing worse: one pod for which all plugins fail must not block
+// every change.
 func Compare(pods []*v1.Pod, after, before Results) Outcome {
 	o := Outcome{Compared: before != nil}
-	for i, answer := range after {
+	for i, result := range after {
 		compared := i < len(before)
 		if o.Compared && !compared {
-			// There was no time for the rest of the comparison: what fits is
-			// told of the pods that both were asked about.
-			if isFailure(answer) {
-				o.Failures = append(o.Failures, PodResult{pods[i].Namespace, pods[i].Name, answer})
+			// The running plugins ran out of time here. Only pods with both results
+			// count as sampled.
+			if isFailure(result) {
+				o.Failures = append(o.Failures, PodResult{pods[i].Namespace, pods[i].Name, result})
 			}
 			continue
 		}
 		o.Sampled++
-		verdict := PodResult{pods[i].Namespace, pods[i].Name, answer}
-		if answer == nil {
+		podResult := PodResult{pods[i].Namespace, pods[i].Name, result}
+		if result == nil {
 			o.FitAfter++
 		}
 		if compared && before[i] == nil {
 			o.FitBefore++
-			if answer != nil {
-				o.Lost = append(o.Lost, verdict)
+			if result != nil {
+				o.Lost = append(o.Lost, podResult)
 			}
 		}
-		if isFailure(answer) && (fault.TrialBlamesTheNew || !compared || !isFailure(before[i])) {
-			o.Failures = append(o.Failures, verdict)
+		if isFailure(result) && (fault.TrialBlamesTheNew || !compared || !isFailure(before[i])) {
+			o.Failures = append(o.Failures, podResult)
 		}
 	}
 	return o
 }
 
-// isFault says whether the plugins failed rather than refused.
-func isFailure(answer error) bool {
-	var refused *rejection
-	return answer != nil && !errors.As(answer, &refused)
+// isFailure reports whether the plugins failed, rather than rejected the pod.
+func isFailure(result error) bool {
+	var rejected *rejection
+	return result != nil && !errors.As(result, &rejected)
 }

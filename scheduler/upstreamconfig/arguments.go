@@ -17,7 +17,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// arguments takes over those of plugins that Berth has.
+// arguments converts the arguments of the plugins that Berth has.
 func (w *profileWriter) arguments(at *field.Path) []v1alpha1.PluginArguments {
 	var given []v1alpha1.PluginArguments
 	for i, entry := range w.from.PluginConfig {
@@ -31,7 +31,7 @@ func (w *profileWriter) arguments(at *field.Path) []v1alpha1.PluginArguments {
 			continue
 		}
 		if w.registry[entry.Name].NewArgs == nil {
-			w.result.note(path, "left out: plugin %q takes no arguments, and kube-scheduler takes no notice of them either", entry.Name)
+			w.result.note(path, "left out: plugin %q takes no arguments, and kube-scheduler ignores them too", entry.Name)
 			continue
 		}
 		text, err := withoutTypeMeta(entry.Name, raw)
@@ -45,8 +45,8 @@ func (w *profileWriter) arguments(at *field.Path) []v1alpha1.PluginArguments {
 	return given
 }
 
-// plain is arguments without the apiVersion and kind that kube-scheduler writes
-// into them, where those are right; the compiler tells of others.
+// withoutTypeMeta returns a plugin's arguments without apiVersion and kind where they
+// are the ones that kube-scheduler writes. It keeps others, which the compiler reports.
 func withoutTypeMeta(plugin string, raw []byte) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
@@ -63,7 +63,8 @@ func withoutTypeMeta(plugin string, raw []byte) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// share moves arguments that several profiles give alike into PluginConfigs.
+// extractSharedArguments moves arguments that several profiles share into
+// PluginConfigs.
 func (r *Result) extractSharedArguments() {
 	type use struct {
 		plugin string
@@ -106,8 +107,8 @@ func (r *Result) extractSharedArguments() {
 	slices.SortFunc(r.Configs, func(a, b *v1alpha1.PluginConfig) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// kebab is a plugin's name as an object's: NodeResourcesFit is
-// node-resources-fit.
+// kebabCase turns the name of a plugin into the name of an object: NodeResourcesFit
+// becomes node-resources-fit.
 func kebabCase(plugin string) string {
 	var b strings.Builder
 	for i, c := range plugin {

@@ -14,12 +14,12 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// Kind is the kind of kube-scheduler's configuration.
+// Kind is the kind of kube-scheduler's configuration file.
 const Kind = "KubeSchedulerConfiguration"
 
-// FromConfiguration reads the JSON of a KubeSchedulerConfiguration. The error is
-// Faults, each naming its field: what kube-scheduler itself would refuse, and
-// names that no SchedulingProfile can have.
+// FromConfiguration converts a KubeSchedulerConfiguration in JSON. The error is of
+// type Errors, each of which names its field: what kube-scheduler itself would reject,
+// and names that no SchedulingProfile can have.
 func FromConfiguration(text []byte, o Options) (*Result, error) {
 	config := &configv1.KubeSchedulerConfiguration{}
 	if err := decode(text, config); err != nil {
@@ -33,13 +33,14 @@ func FromConfiguration(text []byte, o Options) (*Result, error) {
 	}
 	if config.APIVersion != want || config.Kind != Kind {
 		return nil, Errors{"apiVersion: must be " + want + " or " + V1beta3 + ", and kind " + Kind + ", is " + config.APIVersion + " and " + config.Kind +
-			": the kube-scheduler of an older version writes it anew with --config OLD --write-config-to NEW"}
+			": the kube-scheduler of an older version converts it with --config OLD --write-config-to NEW"}
 	}
 	return fromConfiguration(config, o, r, nil)
 }
 
-// fromConfiguration makes profiles of a configuration, in r. origin, where it is not
-// nil, says which field of another file a path of the configuration stands for.
+// fromConfiguration adds the profiles of a configuration to r. Where the configuration
+// was made from another file, origin maps a path of the configuration to a field of
+// that file; otherwise it is nil.
 func fromConfiguration(config *configv1.KubeSchedulerConfiguration, o Options, r *Result, origin func(path string) string) (*Result, error) {
 	if len(config.Profiles) == 0 {
 		config.Profiles = []configv1.KubeSchedulerProfile{{}}
@@ -48,32 +49,32 @@ func fromConfiguration(config *configv1.KubeSchedulerConfiguration, o Options, r
 		name := cmp.Or(o.Name, corev1.DefaultSchedulerName)
 		first.SchedulerName = &name
 	}
-	var found Errors
-	shared := settingsOf(config, r, &found)
+	var errs Errors
+	shared := settingsOf(config, r, &errs)
 	names := map[string]int{}
-	var judged []func()
+	var validations []func()
 	for i := range config.Profiles {
 		path := field.NewPath("profiles").Index(i)
-		name := checkName(config.Profiles[i].SchedulerName, path.Child("schedulerName"), &found)
+		name := checkName(config.Profiles[i].SchedulerName, path.Child("schedulerName"), &errs)
 		if j, twice := names[name]; twice && name != "" {
-			found.add(path.Child("schedulerName"), "%q is profiles[%d]'s already: each profile needs a name of its own", name, j)
+			errs.add(path.Child("schedulerName"), "Duplicate value: %q: profiles[%d] already has this name", name, j)
 		}
 		names[name] = i
-		w := &profileWriter{registry: o.Registry, result: r, errors: &found, from: &config.Profiles[i], path: path}
+		w := &profileWriter{registry: o.Registry, result: r, errors: &errs, from: &config.Profiles[i], path: path}
 		profile := w.profile(name, shared)
-		judged = append(judged, func() { w.validate(profile, origin) })
+		validations = append(validations, func() { w.validate(profile, origin) })
 		r.Profiles = append(r.Profiles, profile)
 		if name == corev1.DefaultSchedulerName {
 			r.note(path.Child("schedulerName"), "while a kube-scheduler serves %s, Berth leaves its pods alone: stop that one first, or annotate the profile %s: \"true\"",
 				name, v1alpha1.AnnotationTakeOver)
 		}
 	}
-	if len(found) == 0 { // else the compiler would judge what is half there
-		for _, judge := range judged {
-			judge()
+	if len(errs) == 0 { // the compiler would report errors that follow from these
+		for _, validate := range validations {
+			validate()
 		}
 	}
-	if err := found.err(); err != nil {
+	if err := errs.err(); err != nil {
 		return nil, err
 	}
 	if !o.Inline {
@@ -82,26 +83,27 @@ func fromConfiguration(config *configv1.KubeSchedulerConfiguration, o Options, r
 	return r, nil
 }
 
-// subdomain is what the CustomResourceDefinition asks of a profile's name.
+// dnsSubdomain is the pattern of the CRD for the name of a profile.
 var dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// maxName is the longest name of a profile: events refuse a longer reporter.
+// maxNameLength bounds the name of a profile: the API server rejects events with a
+// longer reporting controller.
 const maxNameLength = 63
 
-func checkName(name *string, path *field.Path, found *Errors) string {
+func checkName(name *string, path *field.Path, errs *Errors) string {
 	switch {
 	case name == nil || *name == "":
-		found.add(path, "must be set where there are several profiles: it becomes the SchedulingProfile's name")
+		errs.add(path, "must be set where there are several profiles: it becomes the SchedulingProfile's name")
 		return ""
 	case len(*name) > maxNameLength:
-		found.add(path, "must be at most %d characters, since it becomes a SchedulingProfile's name, is %d: give the profile, and its pods, a shorter one", maxNameLength, len(*name))
+		errs.add(path, "must be at most %d characters, since it becomes a SchedulingProfile's name, is %d: give the profile, and its pods, a shorter one", maxNameLength, len(*name))
 	case !dnsSubdomain.MatchString(*name):
-		found.add(path, "must be a DNS subdomain, since it becomes a SchedulingProfile's name (lower-case letters, digits, '-' and '.', with a letter or digit at each end), is %q", *name)
+		errs.add(path, "must be a DNS subdomain, since it becomes a SchedulingProfile's name (lower-case letters, digits, '-' and '.', with a letter or digit at each end), is %q", *name)
 	}
 	return *name
 }
 
-// newProfile returns a profile without a spec.
+// newProfile returns a SchedulingProfile with an empty spec.
 func newProfile(name string) *v1alpha1.SchedulingProfile {
 	return &v1alpha1.SchedulingProfile{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "SchedulingProfile"},
@@ -109,8 +111,8 @@ func newProfile(name string) *v1alpha1.SchedulingProfile {
 	}
 }
 
-// judge asks the compiler, which tells the fields of the profile; the faults name
-// those of the file.
+// validate compiles the profile and adds the compiler's errors, with the paths of the
+// profile mapped to those of the file.
 func (w *profileWriter) validate(p *v1alpha1.SchedulingProfile, origin func(string) string) {
 	_, rejection := compile.Profile(compile.Input{Profile: p, Registry: w.registry, Extenders: compile.AllExtenders})
 	if rejection == nil {
@@ -125,7 +127,8 @@ func (w *profileWriter) validate(p *v1alpha1.SchedulingProfile, origin func(stri
 	}
 }
 
-// field is where in the file that is what path names in the profile.
+// sourceField returns the field of the file from which the profile's field at path was
+// made.
 func (w *profileWriter) sourceField(path string) string {
 	for _, s := range w.fields {
 		if rest, ok := strings.CutPrefix(path, s.berth); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {

@@ -9,22 +9,22 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// decode reads JSON into a configuration as strictly as kube-scheduler does: each
-// unknown or double field is a fault.
+// decode decodes JSON into a configuration as strictly as kube-scheduler: an unknown or
+// duplicate field is an error.
 func decode(text []byte, into any) error {
 	strict, err := kjson.UnmarshalStrict(text, into)
 	if err != nil {
-		return Errors{fmt.Sprintf("is not in shape: %v", err)}
+		return Errors{fmt.Sprintf("is invalid: %v", err)}
 	}
-	var found Errors
+	var errs Errors
 	for _, e := range strict {
 		var at kjson.FieldError
 		if errors.As(e, &at) {
-			what, _, _ := strings.Cut(e.Error(), " \"") // which repeats the path
-			found.add(field.NewPath(at.FieldPath()), "%s", what)
+			what, _, _ := strings.Cut(e.Error(), " \"") // the part after it repeats the path
+			errs.add(field.NewPath(at.FieldPath()), "%s", what)
 			continue
 		}
-		found = append(found, e.Error())
+		errs = append(errs, e.Error())
 	}
-	return found.err()
+	return errs.err()
 }

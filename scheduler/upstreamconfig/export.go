@@ -16,11 +16,11 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// ForKubeScheduler is the configuration under which kube-scheduler decides as the
-// Blueprints do: one profile for each, in their order. The remarks say what of
-// them it cannot; those paths are a SchedulingProfile's. The error says why they
-// do not fit into one configuration, whose backoff and extenders are for all
-// profiles.
+// ForKubeScheduler returns a configuration with which kube-scheduler decides as the
+// Blueprints do, with one profile for each of them, in their order. The remarks name
+// what kube-scheduler cannot do, with paths of a SchedulingProfile. The error says why
+// the Blueprints do not fit into one configuration, in which backoff, queue sort and
+// extenders are common to all profiles.
 func ForKubeScheduler(blueprints []*compile.Blueprint, registry framework.Registry) (*configv1.KubeSchedulerConfiguration, []Remark, error) {
 	config := newConfiguration()
 	var all []Remark
@@ -39,16 +39,16 @@ func ForKubeScheduler(blueprints []*compile.Blueprint, registry framework.Regist
 	return config, all, nil
 }
 
-// ForAutoscaler is the configuration that cluster-autoscaler takes with
-// --scheduler-config-file. It asks PreFilter and Filter plugins of exactly one
-// profile, in clusters that it makes up: an extender knows no nodes that do not
-// exist, so none is named; and how pods wait is none of its business.
+// ForAutoscaler returns the configuration for cluster-autoscaler's
+// --scheduler-config-file. The autoscaler runs the PreFilter and Filter plugins of
+// exactly one profile on simulated nodes. So the configuration leaves out extenders,
+// which know only existing nodes, and the queue, which the autoscaler does not use.
 func ForAutoscaler(b *compile.Blueprint, registry framework.Registry) (*configv1.KubeSchedulerConfiguration, []Remark) {
 	config := newConfiguration()
 	e := &exporter{blueprint: b, registry: registry}
 	config.Profiles = []configv1.KubeSchedulerProfile{e.profile()}
 	if len(b.Extenders) > 0 {
-		e.lost(field.NewPath("spec", "extenders"), "left out: an autoscaler asks about nodes that do not exist yet, which an extender does not know; it may buy a node that an extender then refuses")
+		e.lost(field.NewPath("spec", "extenders"), "left out: an autoscaler asks about nodes that do not exist yet, which an extender does not know; it may add a node that an extender then rejects")
 	}
 	return config, e.remarks
 }
@@ -59,14 +59,15 @@ func newConfiguration() *configv1.KubeSchedulerConfiguration {
 	return config
 }
 
-// Text is a configuration as JSON without what was left to kube-scheduler.
+// JSON returns a configuration as JSON without the fields that are left to
+// kube-scheduler's defaults.
 func JSON(config *configv1.KubeSchedulerConfiguration) ([]byte, error) {
 	plain, err := runtime.DefaultUnstructuredConverter.ToUnstructured(config)
 	if err != nil {
 		return nil, fmt.Errorf("writing a %s: %w", Kind, err)
 	}
-	// These have no word for "left out"; null and 0 stand for kube-scheduler's
-	// own defaults.
+	// The Go types of these fields cannot omit them, and write null and 0, which mean
+	// kube-scheduler's defaults.
 	delete(plain, "leaderElection")
 	delete(plain, "clientConnection")
 	if profiles, ok := plain["profiles"].([]any); ok {
@@ -83,21 +84,21 @@ func JSON(config *configv1.KubeSchedulerConfiguration) ([]byte, error) {
 	return json.Marshal(plain)
 }
 
-// together says why two Blueprints do not fit into one configuration.
+// checkCompatible says why two Blueprints do not fit into one configuration.
 func checkCompatible(first, other *compile.Blueprint) error {
 	if a, b := first.Queue, other.Queue; a.InitialBackoff != b.InitialBackoff || a.MaxBackoff != b.MaxBackoff {
-		return fmt.Errorf("SchedulingProfile %s: spec.queue: the backoff is another than %s's, and kube-scheduler has one for all profiles: write a file for each", other.Name, first.Name)
+		return fmt.Errorf("SchedulingProfile %s: spec.queue: the backoff differs from that of %s, and kube-scheduler has one for all profiles: write a file for each", other.Name, first.Name)
 	}
 	if a, b := first.Chains[framework.QueueSort], other.Chains[framework.QueueSort]; !slices.Equal(a, b) {
-		return fmt.Errorf("SchedulingProfile %s: spec.plugins.queueSort: is another than %s's, and kube-scheduler has one for all profiles: write a file for each", other.Name, first.Name)
+		return fmt.Errorf("SchedulingProfile %s: spec.plugins.queueSort: differs from that of %s, and kube-scheduler has one for all profiles: write a file for each", other.Name, first.Name)
 	}
 	if !reflect.DeepEqual(first.Extenders, other.Extenders) {
-		return fmt.Errorf("SchedulingProfile %s: spec.extenders: are others than %s's, and kube-scheduler has one list for all profiles: write a file for each", other.Name, first.Name)
+		return fmt.Errorf("SchedulingProfile %s: spec.extenders: differ from those of %s, and kube-scheduler has one list for all profiles: write a file for each", other.Name, first.Name)
 	}
 	return nil
 }
 
-// exporter writes one profile.
+// exporter converts one Blueprint to a profile of kube-scheduler.
 type exporter struct {
 	blueprint *compile.Blueprint
 	registry  framework.Registry
@@ -129,7 +130,7 @@ func (e *exporter) profile() configv1.KubeSchedulerProfile {
 	return p
 }
 
-// queue writes how pods wait.
+// queue sets the backoff of the configuration.
 func (e *exporter) queue(config *configv1.KubeSchedulerConfiguration) {
 	queue := e.blueprint.Queue
 	config.PodInitialBackoffSeconds = seconds(queue.InitialBackoff, v1alpha1.DefaultInitialBackoffSeconds)
@@ -139,7 +140,8 @@ func (e *exporter) queue(config *configv1.KubeSchedulerConfiguration) {
 	}
 }
 
-// arguments are those that were given to plugins that kube-scheduler has.
+// arguments returns the arguments of the plugins in chains that differ from the
+// defaults.
 func (e *exporter) arguments(chains framework.Chains, path *field.Path) []configv1.PluginConfig {
 	var given []configv1.PluginConfig
 	done := map[string]bool{}
@@ -167,16 +169,16 @@ func (e *exporter) arguments(chains framework.Chains, path *field.Path) []config
 	return given
 }
 
-// usual says whether a plugin's arguments are its defaults.
+// isDefault reports whether args are the default arguments of the plugin called name.
 func (e *exporter) isDefault(name string, args runtime.Object) bool {
 	registration := e.registry[name]
 	if registration.NewArgs == nil {
 		return false
 	}
-	usual := registration.NewArgs()
+	defaults := registration.NewArgs()
 	if registration.Default != nil {
-		registration.Default(usual)
+		registration.Default(defaults)
 	}
-	usual.GetObjectKind().SetGroupVersionKind(args.GetObjectKind().GroupVersionKind())
-	return reflect.DeepEqual(usual, args)
+	defaults.GetObjectKind().SetGroupVersionKind(args.GetObjectKind().GroupVersionKind())
+	return reflect.DeepEqual(defaults, args)
 }

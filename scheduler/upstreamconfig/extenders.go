@@ -14,17 +14,16 @@ import (
 	"github.com/berthdev/berth/scheduler/extender"
 )
 
-// maxTimeout is the longest time that a profile gives an extender, as the compiler
-// has it.
+// maxTimeout bounds the timeout of an extender, as the compiler does.
 const maxTimeout = 10 * time.Second
 
-// extendersOf are those that Berth can ask; in a KubeSchedulerConfiguration they
-// are all profiles'. Why another cannot be is among the remarks.
-func extendersOf(c *configv1.KubeSchedulerConfiguration, r *Result, found *Errors) (asked []v1alpha1.Extender, fields []fieldMapping) {
+// extendersOf converts the extenders of a configuration, which all its profiles share.
+// The remarks say why an extender is left out.
+func extendersOf(c *configv1.KubeSchedulerConfiguration, r *Result, errs *Errors) (extenders []v1alpha1.Extender, fields []fieldMapping) {
 	names := map[string]bool{}
 	for i := range c.Extenders {
 		path := field.NewPath("extenders").Index(i)
-		e, ok := extenderOf(&c.Extenders[i], path, r, found)
+		e, ok := extenderOf(&c.Extenders[i], path, r, errs)
 		if !ok {
 			continue
 		}
@@ -33,31 +32,31 @@ func extendersOf(c *configv1.KubeSchedulerConfiguration, r *Result, found *Error
 			e.Name = fmt.Sprintf("%s-%d", base, n)
 		}
 		names[e.Name] = true
-		fields = append(fields, fieldMapping{field.NewPath("spec", "extenders").Index(len(asked)).String(), path.String()})
-		asked = append(asked, e)
+		fields = append(fields, fieldMapping{field.NewPath("spec", "extenders").Index(len(extenders)).String(), path.String()})
+		extenders = append(extenders, e)
 	}
-	if len(asked) > 0 {
-		r.note(field.NewPath("extenders"), "the manager asks extenders with --enable-extenders only, and lets them preempt and bind with --enable-extender-writes only")
+	if len(extenders) > 0 {
+		r.note(field.NewPath("extenders"), "the manager calls extenders only with --enable-extenders, and lets them preempt and bind only with --enable-extender-writes")
 	}
-	return asked, fields
+	return extenders, fields
 }
 
-func extenderOf(from *configv1.Extender, path *field.Path, r *Result, found *Errors) (v1alpha1.Extender, bool) {
+func extenderOf(from *configv1.Extender, path *field.Path, r *Result, errs *Errors) (v1alpha1.Extender, bool) {
 	lost := func(at *field.Path, format string, args ...any) (v1alpha1.Extender, bool) {
 		r.lost(at, "the extender is left out: "+format, args...)
 		return v1alpha1.Extender{}, false
 	}
 	if err := extender.CheckURL(from.URLPrefix); err != nil {
-		return lost(path.Child("urlPrefix"), "Berth asks it over HTTPS, where others cannot be reached: %v", err)
+		return lost(path.Child("urlPrefix"), "Berth cannot call this URL: %v", err)
 	}
 	tls := from.TLSConfig
 	switch {
 	case tls != nil && tls.Insecure:
-		return lost(path.Child("tlsConfig", "insecure"), "Berth asks none that need not prove who it is: give caData instead")
+		return lost(path.Child("tlsConfig", "insecure"), "Berth calls no extender without verifying its certificate: set caData instead")
 	case tls == nil || len(tls.CAData) == 0 && tls.CAFile == "":
-		return lost(path.Child("tlsConfig", "caData"), "Berth trusts a given authority only: give its certificate, as PEM in base64")
+		return lost(path.Child("tlsConfig", "caData"), "Berth trusts only a given CA: set its certificate, as PEM in base64")
 	case len(tls.CAData) == 0:
-		return lost(path.Child("tlsConfig", "caFile"), "%s is a file of kube-scheduler's machine: give what it holds as caData", tls.CAFile)
+		return lost(path.Child("tlsConfig", "caFile"), "%s is a file on the machine of kube-scheduler: set its content as caData", tls.CAFile)
 	}
 	e := v1alpha1.Extender{
 		Name: extenderName(from.URLPrefix), URL: from.URLPrefix,
@@ -77,18 +76,18 @@ func extenderOf(from *configv1.Extender, path *field.Path, r *Result, found *Err
 	if from.Ignorable {
 		e.FailurePolicy = v1alpha1.FailurePolicyIgnore
 	}
-	e.Weight = extenderWeight(from, path.Child("weight"), r, found)
+	e.Weight = extenderWeight(from, path.Child("weight"), r, errs)
 	e.TimeoutSeconds = timeout(from.HTTPTimeout.Duration, path.Child("httpTimeout"), r)
 	return e, true
 }
 
-func extenderWeight(from *configv1.Extender, path *field.Path, r *Result, found *Errors) *int32 {
+func extenderWeight(from *configv1.Extender, path *field.Path, r *Result, errs *Errors) *int32 {
 	switch {
 	case from.PrioritizeVerb == "" && from.Weight > 1:
 		r.note(path, "left out: it counts only with prioritizeVerb")
 	case from.PrioritizeVerb == "":
 	case from.Weight < 1 || from.Weight > math.MaxInt32:
-		found.add(path, "must be from 1 to %d, is %d", math.MaxInt32, from.Weight)
+		errs.add(path, "must be from 1 to %d, is %d", math.MaxInt32, from.Weight)
 	default:
 		weight := int32(from.Weight)
 		return &weight
@@ -96,8 +95,8 @@ func extenderWeight(from *configv1.Extender, path *field.Path, r *Result, found 
 	return nil
 }
 
-// timeout is in whole seconds, and no less than what was given; 0 is the default
-// of both, 5 s.
+// timeout rounds a timeout up to whole seconds. 0 is the default, which is 5 s for
+// kube-scheduler and for Berth.
 func timeout(d time.Duration, path *field.Path, r *Result) *int32 {
 	if d <= 0 {
 		return nil
@@ -113,8 +112,8 @@ func timeout(d time.Duration, path *field.Path, r *Result) *int32 {
 	return &seconds
 }
 
-// extenderName is the first label of an extender's host; where that is none, such
-// as an address's, it is extender.
+// extenderName returns the first label of an extender's host; "extender" where that is
+// no name, as in an IP address.
 func extenderName(prefix string) string {
 	_, host, _ := strings.Cut(strings.ToLower(prefix), "://")
 	if end := strings.IndexAny(host, ".:/"); end >= 0 {
@@ -126,10 +125,10 @@ func extenderName(prefix string) string {
 	return "extender"
 }
 
-// maxExtenderName leaves room for a number behind the name.
+// maxExtenderNameLength leaves room for a suffix that makes the name unique.
 const maxExtenderNameLength = 50
 
-// extendersOut writes a Blueprint's.
+// extenders converts the Blueprint's extenders.
 func (e *exporter) extenders(path *field.Path) []configv1.Extender {
 	var all []configv1.Extender
 	for _, c := range e.blueprint.Extenders {
@@ -143,7 +142,7 @@ func (e *exporter) extenders(path *field.Path) []configv1.Extender {
 			out.Weight = c.Weight
 		}
 		for _, name := range c.Managed {
-			// What of them NodeResourcesFit ignores stands in its arguments.
+			// ignoredByScheduler is missing: the arguments of NodeResourcesFit hold it.
 			out.ManagedResources = append(out.ManagedResources, configv1.ExtenderManagedResource{Name: name})
 		}
 		if c.ClientCertificate != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// FromPolicy reads the JSON of a Policy: predicates and priorities become plugins,
-// in the order in which kube-scheduler asked them. The error is Faults.
+// FromPolicy converts a Policy in JSON: predicates and priorities become plugins, in
+// the order in which kube-scheduler evaluated them. The error is of type Errors.
 func FromPolicy(text []byte, o Options) (*Result, error) {
 	file := &policy{}
 	if err := decode(text, file); err != nil {
@@ -48,7 +48,7 @@ func FromPolicy(text []byte, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nothing is disabled one by one where each plugin is named.
+	// The profile names each of its plugins, so it needs no disabled ones.
 	for _, p := range read.Profiles {
 		p.Spec.Base = v1alpha1.BaseNone
 		p.Spec.Plugins.MultiPoint = v1alpha1.PluginSet{}
@@ -57,22 +57,23 @@ func FromPolicy(text []byte, o Options) (*Result, error) {
 	return read, nil
 }
 
-// translator makes plugins of predicates and priorities.
+// policyTranslator translates predicates and priorities to plugins.
 type policyTranslator struct {
 	registry framework.Registry
 	result   *Result
 	errors   Errors
-	// asked are the predicates, and where they are in the file.
+	// predicatePaths are the fields of the file that ask for a predicate, by its name.
 	predicatePaths map[string]*field.Path
-	// filters and scores are plugins, in the order in which they are asked.
+	// filters and scores are plugins, in the order in which they run.
 	filters, scores []string
 	weights         map[string]int64
 	args            map[string]any
-	// from says where the file asks for a plugin.
+	// sourcePaths are the fields of the file that ask for a plugin, by its name.
 	sourcePaths map[string]*field.Path
 }
 
-// has says whether Berth has a plugin; where not, what is lost is said.
+// hasPlugin reports whether Berth has a plugin. Where it does not, hasPlugin adds a
+// remark.
 func (t *policyTranslator) hasPlugin(plugin string, path *field.Path) bool {
 	if _, known := t.registry[plugin]; known {
 		if t.sourcePaths[plugin] == nil {
@@ -88,16 +89,17 @@ func (t *policyTranslator) hasPlugin(plugin string, path *field.Path) bool {
 	return false
 }
 
-// known reports a name that there is not, with the nearest.
+// addUnknownName adds an error for an unknown name, with a suggestion from names.
 func (t *policyTranslator) addUnknownName(path *field.Path, what, name string, names []string) {
 	text := "no " + what + " \"" + name + "\" was built in"
 	if near := compile.Suggest(name, names); near != "" {
-		text += ", was \"" + near + "\" meant?"
+		text += ", did you mean \"" + near + "\"?"
 	}
 	t.errors.add(path, "%s", text)
 }
 
-// settings is what the file says of all.
+// settings translates the fields of the Policy beside predicates, priorities and
+// extenders.
 func (t *policyTranslator) settings(file *policy) {
 	if w := file.HardPodAffinitySymmetricWeight; w < 0 || w > 100 {
 		t.errors.add(field.NewPath("hardPodAffinitySymmetricWeight"), "must be from 0 to 100, is %d", w)
@@ -110,11 +112,12 @@ func (t *policyTranslator) settings(file *policy) {
 		}
 	}
 	if file.AlwaysCheckAllPredicates {
-		t.result.note(field.NewPath("alwaysCheckAllPredicates"), "left out: it changed what a refusal names, not where pods go; `kubectl get why` names what is missing on the nearest nodes")
+		t.result.note(field.NewPath("alwaysCheckAllPredicates"), "left out: it changed the reported reasons, not where pods go; `kubectl get why` shows what is missing on the closest nodes")
 	}
 }
 
-// argued are the plugins with arguments, in the order in which they are met.
+// pluginsWithArguments are the plugins that have arguments, in the order in which they
+// run.
 func (t *policyTranslator) pluginsWithArguments() []string {
 	var names []string
 	for _, name := range slices.Concat(t.filters, t.scores) {
@@ -125,8 +128,8 @@ func (t *policyTranslator) pluginsWithArguments() []string {
 	return names
 }
 
-// stanza is what runs at each point: what each predicate's and priority's plugin
-// has to do there, and what every profile needs.
+// plugins returns the plugins of each extension point: those of the predicates and
+// priorities at the points that they implement, and those that every profile needs.
 func (t *policyTranslator) plugins() *configv1.Plugins {
 	stanza := &configv1.Plugins{}
 	stanza.MultiPoint.Disabled = []configv1.Plugin{{Name: v1alpha1.AllPlugins}}
@@ -154,8 +157,8 @@ func (t *policyTranslator) plugins() *configv1.Plugins {
 	return stanza
 }
 
-// origin says which field of the Policy asks for what a path of the configuration
-// that was made of it names.
+// origin returns a function that maps a path of the configuration made from the Policy
+// to the field of the Policy.
 func (t *policyTranslator) origin(config *configv1.KubeSchedulerConfiguration) func(string) string {
 	places := map[string]string{}
 	for i, c := range config.Profiles[0].PluginConfig {

@@ -10,7 +10,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 )
 
-// predicates become filters; without any named, those of kube-scheduler.
+// predicates translates predicates to filters; the default ones where named is nil.
 func (t *policyTranslator) predicates(named []predicate) {
 	path := field.NewPath("predicates")
 	t.predicatePaths = map[string]*field.Path{}
@@ -52,7 +52,7 @@ func (t *policyTranslator) predicates(named []predicate) {
 	t.orderFilters()
 }
 
-// affinity adds labels that the pods of a Service have in common.
+// serviceAffinity adds labels whose values must be equal for all pods of a Service.
 func (t *policyTranslator) serviceAffinity(at *field.Path, labels []string) {
 	if !t.hasPlugin(serviceAffinity, at) {
 		return
@@ -62,9 +62,9 @@ func (t *policyTranslator) serviceAffinity(at *field.Path, labels []string) {
 	t.predicatePaths["CheckServiceAffinity"] = at
 }
 
-// labels adds what nodes must and must not have to NodeAffinity, where it filters
-// anyway: alone it would look at the pods' own wishes, too, which the file did
-// not ask for.
+// labelPresence adds labels that nodes must or must not have to NodeAffinity, where
+// that filters in any case. Enabled only for them, it would also evaluate the node
+// affinity of pods, which the file does not ask for.
 func (t *policyTranslator) labelPresence(presence []corev1.NodeSelectorRequirement) {
 	at := t.predicatePaths["CheckNodeLabelPresence"]
 	delete(t.predicatePaths, "CheckNodeLabelPresence")
@@ -81,7 +81,7 @@ func (t *policyTranslator) labelPresence(presence []corev1.NodeSelectorRequireme
 	}}
 }
 
-// order puts the plugins of what is asked where kube-scheduler had it.
+// orderFilters sets the filters in the order of predicateOrder.
 func (t *policyTranslator) orderFilters() {
 	for _, name := range predicateOrder {
 		at := t.predicatePaths[name]
@@ -100,17 +100,17 @@ func (t *policyTranslator) orderFilters() {
 	}
 }
 
-// priorities become scores; without any named, those of kube-scheduler.
+// priorities translates priorities to scores; the default ones where named is nil.
 func (t *policyTranslator) priorities(named []priority) {
-	path, usual := field.NewPath("priorities"), named == nil
-	if usual {
+	path, defaults := field.NewPath("priorities"), named == nil
+	if defaults {
 		named = defaultPriorities
 	}
 	strategy := ""
-	var anti int64
+	var antiAffinityWeight int64
 	for i, p := range named {
 		at := path
-		if !usual {
+		if !defaults {
 			at = path.Index(i)
 		}
 		if p.Weight < 1 || p.Weight > math.MaxInt32 {
@@ -120,11 +120,11 @@ func (t *policyTranslator) priorities(named []priority) {
 		a := p.Argument
 		switch {
 		case a != nil && a.ServiceAntiAffinity != nil:
-			if anti != 0 && anti != p.Weight {
-				t.errors.add(at.Child("weight"), "must be %d, as the other serviceAntiAffinity's: one plugin does the work of all, is %d", anti, p.Weight)
+			if antiAffinityWeight != 0 && antiAffinityWeight != p.Weight {
+				t.errors.add(at.Child("weight"), "must be %d, as the other serviceAntiAffinity's: one plugin does the work of all, is %d", antiAffinityWeight, p.Weight)
 				continue
 			}
-			anti = p.Weight
+			antiAffinityWeight = p.Weight
 			if t.hasPlugin(serviceAffinity, at) {
 				args := t.serviceAffinityArguments()
 				args.AntiAffinityLabelsPreference = append(args.AntiAffinityLabelsPreference, a.ServiceAntiAffinity.Label)
@@ -135,7 +135,7 @@ func (t *policyTranslator) priorities(named []priority) {
 		case a != nil && a.RequestedToCapacityRatioArguments != nil:
 			t.resourceStrategy(p, "RequestedToCapacityRatio", &strategy, at)
 		case p.Name == equalPriority:
-			t.result.note(at, "left out: it gave each node the same")
+			t.result.note(at, "left out: it gave each node the same score")
 		case priorityPlugins[p.Name] == nodeResourcesFit:
 			t.resourceStrategy(p, map[string]string{
 				"LeastRequestedPriority": "LeastAllocated", "MostRequestedPriority": "MostAllocated", "RequestedToCapacityRatioPriority": "RequestedToCapacityRatio",
@@ -153,7 +153,7 @@ func (t *policyTranslator) priorities(named []priority) {
 	}
 }
 
-// resources scores by how full a node is; one way at most.
+// resourceStrategy sets the scoring strategy of NodeResourcesFit, which can only be one.
 func (t *policyTranslator) resourceStrategy(p priority, strategy string, before *string, at *field.Path) {
 	if *before != "" {
 		t.result.lost(at, "left out: NodeResourcesFit scores in one way only, and %s came first", *before)
@@ -165,11 +165,11 @@ func (t *policyTranslator) resourceStrategy(p priority, strategy string, before 
 	}
 	t.addScore(nodeResourcesFit, p.Weight)
 	if strategy == "LeastAllocated" {
-		return // which is the default
+		return // it is the default
 	}
 	scoring := &configv1.ScoringStrategy{Type: configv1.ScoringStrategyType(strategy)}
 	if strategy == "RequestedToCapacityRatio" {
-		// Without arguments empty nodes were the best.
+		// Without arguments the priority preferred empty nodes.
 		scoring.RequestedToCapacityRatio = &configv1.RequestedToCapacityRatioParam{Shape: []configv1.UtilizationShapePoint{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}}}
 		if a := p.Argument; a != nil && a.RequestedToCapacityRatioArguments != nil {
 			scoring.RequestedToCapacityRatio.Shape = a.RequestedToCapacityRatioArguments.Shape
@@ -180,7 +180,7 @@ func (t *policyTranslator) resourceStrategy(p priority, strategy string, before 
 	t.sourcePaths[nodeResourcesFit] = at
 }
 
-// score adds a plugin, or weight to one that scores already.
+// addScore adds a plugin, or adds to the weight of one that is there already.
 func (t *policyTranslator) addScore(plugin string, weight int64) {
 	if !slices.Contains(t.scores, plugin) {
 		t.scores = append(t.scores, plugin)
@@ -188,13 +188,14 @@ func (t *policyTranslator) addScore(plugin string, weight int64) {
 	t.weights[plugin] = min(t.weights[plugin]+weight, math.MaxInt32)
 }
 
-// serviceArguments are those of the plugin ServiceAffinity.
+// serviceAffinityArgs are the arguments of the plugin ServiceAffinity.
 type serviceAffinityArgs struct {
 	AffinityLabels               []string `json:"affinityLabels,omitempty"`
 	AntiAffinityLabelsPreference []string `json:"antiAffinityLabelsPreference,omitempty"`
 }
 
-// service returns the arguments of ServiceAffinity, made if need be.
+// serviceAffinityArguments returns the arguments of ServiceAffinity, which it creates
+// if they are missing.
 func (t *policyTranslator) serviceAffinityArguments() *serviceAffinityArgs {
 	if t.args[serviceAffinity] == nil {
 		t.args[serviceAffinity] = &serviceAffinityArgs{}

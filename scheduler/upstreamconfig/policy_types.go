@@ -7,19 +7,19 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 )
 
-// PolicyKind is the kind of the file that kube-scheduler took with
-// --policy-config-file until Kubernetes 1.22; its apiVersion is v1.
+// PolicyKind is the kind of the file for kube-scheduler's flag --policy-config-file,
+// which ended with Kubernetes 1.22. Its apiVersion is v1.
 const PolicyKind = "Policy"
 
-// policy is that file, as of Kubernetes 1.15.
+// policy is the Policy of Kubernetes 1.15.
 type policy struct {
 	metav1.TypeMeta `json:",inline"`
-	// Predicates and Priorities are kube-scheduler's own where they are not there,
-	// and none where they are empty.
+	// Predicates and Priorities are the defaults where they are nil, and none where
+	// they are empty.
 	Predicates []predicate      `json:"predicates"`
 	Priorities []priority       `json:"priorities"`
 	Extenders  []policyExtender `json:"extenders"`
-	// HardPodAffinitySymmetricWeight is 1 where it is 0.
+	// HardPodAffinitySymmetricWeight is 1 where it is 0 or not set.
 	HardPodAffinitySymmetricWeight int32 `json:"hardPodAffinitySymmetricWeight"`
 	AlwaysCheckAllPredicates       bool  `json:"alwaysCheckAllPredicates"`
 }
@@ -59,7 +59,7 @@ type priorityArgument struct {
 	} `json:"requestedToCapacityRatioArguments"`
 }
 
-// oldServer is an extender; its time-out is in nanoseconds.
+// policyExtender is an extender of a Policy. Its timeout is in nanoseconds.
 type policyExtender struct {
 	URLPrefix        string                             `json:"urlPrefix"`
 	FilterVerb       string                             `json:"filterVerb"`

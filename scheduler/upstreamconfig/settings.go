@@ -9,7 +9,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// settings are what a configuration says once for all of its profiles.
+// settings are the fields of a configuration that apply to all of its profiles.
 type settings struct {
 	percentage                 int32
 	initialBackoff, maxBackoff *int32
@@ -17,7 +17,7 @@ type settings struct {
 	fields                     []fieldMapping
 }
 
-// maxBackoff is the longest backoff of a profile, in seconds.
+// maxBackoff bounds a profile's backoff, in seconds.
 const maxBackoff = 86400
 
 func (s settings) applyTo(spec *v1alpha1.SchedulingProfileSpec) {
@@ -28,8 +28,9 @@ func (s settings) applyTo(spec *v1alpha1.SchedulingProfileSpec) {
 	}
 }
 
-// settingsOf reads what all profiles share, and says what of it is no profile's.
-func settingsOf(c *configv1.KubeSchedulerConfiguration, r *Result, found *Errors) settings {
+// settingsOf converts what all profiles share, and adds a remark for each field that is
+// not a field of a profile.
+func settingsOf(c *configv1.KubeSchedulerConfiguration, r *Result, errs *Errors) settings {
 	spec := field.NewPath("spec")
 	s := settings{fields: []fieldMapping{
 		{spec.Child("percentageOfNodesToScore").String(), "percentageOfNodesToScore"},
@@ -39,11 +40,11 @@ func settingsOf(c *configv1.KubeSchedulerConfiguration, r *Result, found *Errors
 	if c.PercentageOfNodesToScore != nil {
 		s.percentage = *c.PercentageOfNodesToScore
 	}
-	s.initialBackoff = backoff(c.PodInitialBackoffSeconds, field.NewPath("podInitialBackoffSeconds"), found)
-	s.maxBackoff = backoff(c.PodMaxBackoffSeconds, field.NewPath("podMaxBackoffSeconds"), found)
+	s.initialBackoff = backoff(c.PodInitialBackoffSeconds, field.NewPath("podInitialBackoffSeconds"), errs)
+	s.maxBackoff = backoff(c.PodMaxBackoffSeconds, field.NewPath("podMaxBackoffSeconds"), errs)
 	if c.Parallelism != nil {
 		if *c.Parallelism <= 0 {
-			found.add(field.NewPath("parallelism"), "must be greater than 0, is %d", *c.Parallelism)
+			errs.add(field.NewPath("parallelism"), "must be greater than 0, is %d", *c.Parallelism)
 		}
 		r.note(field.NewPath("parallelism"), "left out: Berth decides one pod at a time, as kube-scheduler does with parallelism 1, and needs no more")
 	}
@@ -52,25 +53,25 @@ func settingsOf(c *configv1.KubeSchedulerConfiguration, r *Result, found *Errors
 	}
 	noteProcessSettings(c, r)
 	var fields []fieldMapping
-	s.extenders, fields = extendersOf(c, r, found)
+	s.extenders, fields = extendersOf(c, r, errs)
 	s.fields = append(s.fields, fields...)
 	return s
 }
 
-func backoff(seconds *int64, path *field.Path, found *Errors) *int32 {
+func backoff(seconds *int64, path *field.Path, errs *Errors) *int32 {
 	if seconds == nil {
 		return nil
 	}
 	if *seconds < 1 || *seconds > maxBackoff {
-		found.add(path, "must be from 1 to %d, is %d", maxBackoff, *seconds)
+		errs.add(path, "must be from 1 to %d, is %d", maxBackoff, *seconds)
 		return nil
 	}
 	s := int32(*seconds)
 	return &s
 }
 
-// process says of what is the process's, not a profile's, which flag of the
-// manager it is.
+// noteProcessSettings adds a remark for each field that belongs to the process instead
+// of a profile, with the flag of the manager that replaces it.
 func noteProcessSettings(c *configv1.KubeSchedulerConfiguration, r *Result) {
 	var zero configv1.KubeSchedulerConfiguration
 	le, cc := c.LeaderElection, c.ClientConnection
@@ -99,7 +100,7 @@ func noteProcessSettings(c *configv1.KubeSchedulerConfiguration, r *Result) {
 	}
 }
 
-// list joins names as a sentence does.
+// joinNames joins names with commas and "and".
 func joinNames(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")

@@ -1,8 +1,7 @@
-// Package upstreamconfig translates between kube-scheduler's own configuration
-// and Berth's: what a KubeSchedulerConfiguration, or a Policy of Kubernetes 1.15,
-// says as SchedulingProfiles, and what a Blueprint says as a
-// KubeSchedulerConfiguration. It is pure: text and values go in, values and what
-// is to be said of them come out.
+// Package upstreamconfig converts between the configuration of kube-scheduler and that
+// of Berth: a KubeSchedulerConfiguration, or a Policy of Kubernetes 1.15, to
+// SchedulingProfiles, and a Blueprint to a KubeSchedulerConfiguration. It is pure: it
+// converts values, and returns remarks about what it could not convert.
 package upstreamconfig
 
 import (
@@ -17,22 +16,22 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Remark is what is to be said of one field of what was translated.
+// Remark is a note to the user about one converted field.
 type Remark struct {
 	// Path is the field, such as profiles[0].plugins.filter.enabled[1].
 	Path string
-	// Text says what becomes of it, and why.
+	// Text says what the field becomes, and why.
 	Text string
-	// Lost says that it is not carried over although it made a difference: pods
-	// may go elsewhere, or wait otherwise. Else it makes none here, or is said in
-	// another place.
+	// Lost means that the field had an effect and is not converted: pods may be placed
+	// or may wait differently. Otherwise the field has no effect in Berth, or is set
+	// in another place.
 	Lost bool
 }
 
 // String is "path: text".
 func (r Remark) String() string { return r.Path + ": " + r.Text }
 
-// Lost are those of remarks that say that something is.
+// LostRemarks returns the remarks with Lost set.
 func LostRemarks(remarks []Remark) []Remark {
 	var lost []Remark
 	for _, r := range remarks {
@@ -43,22 +42,22 @@ func LostRemarks(remarks []Remark) []Remark {
 	return lost
 }
 
-// Options say how a file is read.
+// Options say how to convert a file.
 type Options struct {
-	// Registry holds the plugins that the profiles are for.
+	// Registry holds the plugins of the Berth that will run the profiles.
 	Registry framework.Registry
-	// Inline keeps arguments in the profiles that share them, where else a
-	// PluginConfig holds them.
+	// Inline keeps arguments that several profiles share in these profiles, instead of
+	// in a PluginConfig.
 	Inline bool
-	// Name is the profile's whose file does not say it: a Policy's. Empty is
+	// Name names the profile where the file does not, as in a Policy. Empty means
 	// default-scheduler.
 	Name string
 }
 
-// Reading is what a file says in Berth's words.
+// Result is a converted file.
 type Result struct {
 	Profiles []*v1alpha1.SchedulingProfile
-	// Configs hold the arguments that several profiles share.
+	// Configs hold arguments that several profiles share.
 	Configs []*v1alpha1.PluginConfig
 	Remarks []Remark
 }
@@ -74,32 +73,32 @@ func (r *Result) note(path *field.Path, format string, args ...any) {
 	r.remark(Remark{Path: path.String(), Text: fmt.Sprintf(format, args...)})
 }
 
-// remark says something once.
-func (r *Result) remark(said Remark) {
-	if !slices.Contains(r.Remarks, said) {
-		r.Remarks = append(r.Remarks, said)
+// remark adds a remark unless there is an equal one.
+func (r *Result) remark(remark Remark) {
+	if !slices.Contains(r.Remarks, remark) {
+		r.Remarks = append(r.Remarks, remark)
 	}
 }
 
-// Faults are why a file is not translated: each names its field and what would be
-// right.
+// Errors say why a file cannot be converted. Each names its field and says what would be
+// valid.
 type Errors []string
 
-// Error has all of them.
+// Error joins the errors with semicolons.
 func (f Errors) Error() string { return strings.Join(f, "; ") }
 
 func (f *Errors) add(path *field.Path, format string, args ...any) {
 	f.addText(path.String() + ": " + fmt.Sprintf(format, args...))
 }
 
-// say adds a fault that was not told yet.
-func (f *Errors) addText(fault string) {
-	if !slices.Contains(*f, fault) {
-		*f = append(*f, fault)
+// addText adds an error unless there is an equal one.
+func (f *Errors) addText(text string) {
+	if !slices.Contains(*f, text) {
+		*f = append(*f, text)
 	}
 }
 
-// err is nil where there is none.
+// err returns nil where there are no errors.
 func (f Errors) err() error {
 	if len(f) == 0 {
 		return nil

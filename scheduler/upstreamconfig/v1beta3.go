@@ -7,19 +7,18 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 )
 
-// V1beta3 is the version of kube-scheduler's configuration that it read from 1.23 to
-// 1.28, beside v1 since 1.25.
+// V1beta3 is the version of kube-scheduler's configuration that kube-scheduler 1.23 to
+// 1.28 read. v1 exists since 1.25.
 const V1beta3 = "kubescheduler.config.k8s.io/v1beta3"
 
-// fromV1beta3 makes a configuration of version v1beta3, which was read as v1, one of
-// v1. The fields of v1beta3 are all there in v1 under their names, with the same
-// defaults; the other way some are missing, which kube-scheduler would have refused.
-// Arguments of plugins may say either version.
+// fromV1beta3 converts a configuration of version v1beta3 to v1, in place. v1 has all
+// fields of v1beta3, with the same names and defaults. Fields that only v1 has are
+// errors, as in kube-scheduler. The arguments of plugins may have either version.
 func fromV1beta3(config *configv1.KubeSchedulerConfiguration, r *Result) error {
-	var found Errors
+	var errs Errors
 	missing := func(path *field.Path, there bool) {
 		if there {
-			found.add(path, "unknown field in %s: set apiVersion to %s, which has it", V1beta3, configv1.SchemeGroupVersion)
+			errs.add(path, "unknown field in %s: set apiVersion to %s, which has it", V1beta3, configv1.SchemeGroupVersion)
 		}
 	}
 	missing(field.NewPath("delayCacheUntilActive"), config.DelayCacheUntilActive)
@@ -38,19 +37,20 @@ func fromV1beta3(config *configv1.KubeSchedulerConfiguration, r *Result) error {
 			args.Raw = argumentsOfV1(args.Raw)
 		}
 	}
-	if err := found.err(); err != nil {
+	if err := errs.err(); err != nil {
 		return err
 	}
 	config.APIVersion = configv1.SchemeGroupVersion.String()
-	r.note(field.NewPath("apiVersion"), "%s is read as %s: the fields are the same; kube-scheduler reads it no more since 1.29", V1beta3, config.APIVersion)
+	r.note(field.NewPath("apiVersion"), "%s is read as %s: the fields are the same; kube-scheduler does not read it since 1.29", V1beta3, config.APIVersion)
 	return nil
 }
 
-// argumentsOfV1 are arguments whose apiVersion, if it is v1beta3, is v1.
+// argumentsOfV1 changes the apiVersion of arguments from v1beta3 to v1, where they have
+// one.
 func argumentsOfV1(raw []byte) []byte {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return raw // what is wrong with it is told later
+		return raw // the compiler reports the error
 	}
 	var version string
 	if err := json.Unmarshal(fields["apiVersion"], &version); err != nil || version != V1beta3 {

@@ -12,25 +12,25 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// writer makes one SchedulingProfile.
+// profileWriter converts one profile of kube-scheduler to a SchedulingProfile.
 type profileWriter struct {
 	registry framework.Registry
 	result   *Result
 	errors   *Errors
 	from     *configv1.KubeSchedulerProfile
 	path     *field.Path
-	// fields say what in the file became what in the profile; the first that
-	// fits a path counts.
+	// fields map fields of the profile to fields of the file. Of several that contain
+	// a path the first applies.
 	fields []fieldMapping
 }
 
 type fieldMapping struct{ berth, upstream string }
 
-func (w *profileWriter) mapField(ours, theirs *field.Path) {
-	w.fields = append(w.fields, fieldMapping{ours.String(), theirs.String()})
+func (w *profileWriter) mapField(berth, upstream *field.Path) {
+	w.fields = append(w.fields, fieldMapping{berth.String(), upstream.String()})
 }
 
-// profile makes it. What is wrong is among the faults.
+// profile returns the SchedulingProfile, and adds what is invalid to the errors.
 func (w *profileWriter) profile(name string, shared settings) *v1alpha1.SchedulingProfile {
 	p := newProfile(name)
 	spec, at := &p.Spec, field.NewPath("spec")
@@ -50,7 +50,7 @@ func (w *profileWriter) profile(name string, shared settings) *v1alpha1.Scheduli
 	return p
 }
 
-// pair is one extension point of both: its name, and its two sets.
+// pluginSetPair is one extension point in both formats: its name and its two sets.
 type pluginSetPair struct {
 	point    framework.Point // empty: multiPoint
 	name     string
@@ -58,43 +58,43 @@ type pluginSetPair struct {
 	berth    *v1alpha1.PluginSet
 }
 
-func pluginSetPairs(theirs *configv1.Plugins, ours *v1alpha1.Plugins) []pluginSetPair {
+func pluginSetPairs(upstream *configv1.Plugins, berth *v1alpha1.Plugins) []pluginSetPair {
 	return []pluginSetPair{
-		{"", "multiPoint", &theirs.MultiPoint, &ours.MultiPoint},
-		{framework.PreEnqueue, "preEnqueue", &theirs.PreEnqueue, &ours.PreEnqueue},
-		{framework.QueueSort, "queueSort", &theirs.QueueSort, &ours.QueueSort},
-		{framework.PreFilter, "preFilter", &theirs.PreFilter, &ours.PreFilter},
-		{framework.Filter, "filter", &theirs.Filter, &ours.Filter},
-		{framework.PostFilter, "postFilter", &theirs.PostFilter, &ours.PostFilter},
-		{framework.PreScore, "preScore", &theirs.PreScore, &ours.PreScore},
-		{framework.Score, "score", &theirs.Score, &ours.Score},
-		{framework.Reserve, "reserve", &theirs.Reserve, &ours.Reserve},
-		{framework.Permit, "permit", &theirs.Permit, &ours.Permit},
-		{framework.PreBind, "preBind", &theirs.PreBind, &ours.PreBind},
-		{framework.Bind, "bind", &theirs.Bind, &ours.Bind},
-		{framework.PostBind, "postBind", &theirs.PostBind, &ours.PostBind},
+		{"", "multiPoint", &upstream.MultiPoint, &berth.MultiPoint},
+		{framework.PreEnqueue, "preEnqueue", &upstream.PreEnqueue, &berth.PreEnqueue},
+		{framework.QueueSort, "queueSort", &upstream.QueueSort, &berth.QueueSort},
+		{framework.PreFilter, "preFilter", &upstream.PreFilter, &berth.PreFilter},
+		{framework.Filter, "filter", &upstream.Filter, &berth.Filter},
+		{framework.PostFilter, "postFilter", &upstream.PostFilter, &berth.PostFilter},
+		{framework.PreScore, "preScore", &upstream.PreScore, &berth.PreScore},
+		{framework.Score, "score", &upstream.Score, &berth.Score},
+		{framework.Reserve, "reserve", &upstream.Reserve, &berth.Reserve},
+		{framework.Permit, "permit", &upstream.Permit, &berth.Permit},
+		{framework.PreBind, "preBind", &upstream.PreBind, &berth.PreBind},
+		{framework.Bind, "bind", &upstream.Bind, &berth.Bind},
+		{framework.PostBind, "postBind", &upstream.PostBind, &berth.PostBind},
 	}
 }
 
-func (w *profileWriter) plugins(theirs *configv1.Plugins, at *field.Path) *v1alpha1.Plugins {
-	ours := &v1alpha1.Plugins{}
-	for _, p := range pluginSetPairs(theirs, ours) {
+func (w *profileWriter) plugins(upstream *configv1.Plugins, at *field.Path) *v1alpha1.Plugins {
+	berth := &v1alpha1.Plugins{}
+	for _, p := range pluginSetPairs(upstream, berth) {
 		w.convertSet(p, at.Child(p.name))
 	}
 	for _, group := range []struct {
 		name string
 		set  configv1.PluginSet
 	}{
-		{"placementGenerate", theirs.PlacementGenerate}, {"placementScore", theirs.PlacementScore}, {"podGroupPostFilter", theirs.PodGroupPostFilter},
+		{"placementGenerate", upstream.PlacementGenerate}, {"placementScore", upstream.PlacementScore}, {"podGroupPostFilter", upstream.PodGroupPostFilter},
 	} {
 		if len(group.set.Enabled)+len(group.set.Disabled) > 0 {
 			w.result.lost(w.path.Child("plugins", group.name), "Berth does not schedule pod groups as a whole yet: it holds their pods")
 		}
 	}
-	return ours
+	return berth
 }
 
-// set takes over the entries of one set that mean something in Berth.
+// convertSet converts the entries of one set that have a meaning in Berth.
 func (w *profileWriter) convertSet(p pluginSetPair, at *field.Path) {
 	path := w.path.Child("plugins", p.name)
 	for i, e := range p.upstream.Enabled {
@@ -112,14 +112,15 @@ func (w *profileWriter) convertSet(p pluginSetPair, at *field.Path) {
 			continue
 		}
 		if slices.ContainsFunc(p.berth.Disabled, func(d v1alpha1.DisabledPlugin) bool { return d.Name == e.Name }) {
-			w.result.note(from.Child("name"), "%q is there twice; once will do", e.Name)
+			w.result.note(from.Child("name"), "%q is listed twice; the second entry has no effect", e.Name)
 			continue
 		}
 		p.berth.Disabled = append(p.berth.Disabled, v1alpha1.DisabledPlugin{Name: e.Name})
 	}
 }
 
-// there says whether Berth has an enabled plugin, and what is lost where not.
+// hasPlugin reports whether Berth has an enabled plugin. Where it does not, hasPlugin
+// adds a remark that says what is lost.
 func (w *profileWriter) hasPlugin(name string, path *field.Path) bool {
 	_, known := w.registry[name]
 	if known {
@@ -138,15 +139,15 @@ func (w *profileWriter) hasPlugin(name string, path *field.Path) bool {
 	default:
 		text += "kube-scheduler's own has none either; a Berth that is built with it runs it"
 		if near := compile.Suggest(name, slices.Concat(upstreamPlugins, w.registry.Names())); near != "" {
-			text += fmt.Sprintf("; or was %q meant?", near)
+			text += fmt.Sprintf("; did you mean %q?", near)
 		}
 	}
 	w.result.lost(path, "%s", text)
 	return false
 }
 
-// weight is what a weight of theirs means: 0 is none, and where nothing scores
-// kube-scheduler takes no notice of it.
+// weight converts a weight of kube-scheduler. 0 means that it is not set. Where the
+// plugin does not score, kube-scheduler ignores the weight.
 func (w *profileWriter) weight(point framework.Point, e configv1.Plugin, path *field.Path) *int32 {
 	switch {
 	case e.Weight == nil || *e.Weight == 0:
@@ -155,14 +156,15 @@ func (w *profileWriter) weight(point framework.Point, e configv1.Plugin, path *f
 		w.errors.add(path, "must be at least 1, is %d", *e.Weight)
 		return nil
 	case point != "" && point != framework.Score, !w.registry[e.Name].Implements(framework.Score) && e.Name != v1alpha1.AllPlugins:
-		w.result.note(path, "left out: %q does not score here, and kube-scheduler takes no notice of it either", e.Name)
+		w.result.note(path, "left out: %q does not score here, and kube-scheduler ignores it too", e.Name)
 		return nil
 	}
 	weight := *e.Weight
 	return &weight
 }
 
-// absent names the plugins that kube-scheduler enables by itself and Berth lacks.
+// noteMissingPlugins adds a remark with the plugins that kube-scheduler enables by
+// default and Berth lacks.
 func (w *profileWriter) noteMissingPlugins() {
 	var names []string
 	for _, e := range compile.DefaultPlugins() {
@@ -171,11 +173,11 @@ func (w *profileWriter) noteMissingPlugins() {
 		}
 	}
 	if len(names) > 0 {
-		w.result.note(w.path.Child("plugins"), "kube-scheduler enables %s by itself, which this Berth does not have: it holds the pods that need one of them", joinNames(names))
+		w.result.note(w.path.Child("plugins"), "kube-scheduler enables %s by default, which this Berth lacks: it holds the pods that need one of them", joinNames(names))
 	}
 }
 
-// off says whether the file disables a default plugin everywhere.
+// isDisabled reports whether the file disables a plugin at multiPoint.
 func (w *profileWriter) isDisabled(name string) bool {
 	return w.from.Plugins != nil && slices.ContainsFunc(w.from.Plugins.MultiPoint.Disabled, func(d configv1.Plugin) bool {
 		return d.Name == name || d.Name == v1alpha1.AllPlugins

@@ -15,7 +15,7 @@ import (
 func TestTheCompilerReportsTheError(t *testing.T) {
 	for _, c := range cases(t) {
 		if c.Refused {
-			continue // the API server's to say
+			continue // the API server rejects it
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			rejection := compileCase(t, c)
@@ -27,13 +27,13 @@ func TestTheCompilerReportsTheError(t *testing.T) {
 				t.Errorf("%s=False %s, want %s=False %s", condition, reason, c.Condition, c.Reason)
 			}
 			if message := rejection.Message(); !strings.Contains(message, c.Message) {
-				t.Errorf("the message\n\t%s\ndoes not hold\n\t%s", message, c.Message)
+				t.Errorf("the message\n\t%s\ndoes not contain\n\t%s", message, c.Message)
 			}
 		})
 	}
 }
 
-// judge compiles a case's bad object with the PluginConfigs before it.
+// compileCase compiles a case's invalid object with the PluginConfigs before it.
 func compileCase(t *testing.T, c Case) *compile.Rejection {
 	t.Helper()
 	if c.Bad().GetKind() == "PluginConfig" {
@@ -83,15 +83,15 @@ func TestEveryCaseCanBeAppliedBesideTheOthers(t *testing.T) {
 }
 
 func TestAFileWithoutItsCommentIsAnError(t *testing.T) {
-	for sentence, text := range map[string]string{
-		"nothing is expected":                "# Something is wrong.\n# message: m\na: b\n",
-		"no message is expected":             "# Something is wrong.\n# expect: refused\na: b\n",
-		"the expected verdict is no verdict": "# Something is wrong.\n# expect: Accepted=Maybe\n# message: m\na: b\n",
-		"there is no document":               "# Something is wrong.\n# expect: refused\n# message: m\n",
+	for name, text := range map[string]string{
+		"expect is missing":                 "# Something is wrong.\n# message: m\na: b\n",
+		"message is missing":                "# Something is wrong.\n# expect: refused\na: b\n",
+		"the expected condition is invalid": "# Something is wrong.\n# expect: Accepted=Maybe\n# message: m\na: b\n",
+		"there is no document":              "# Something is wrong.\n# expect: refused\n# message: m\n",
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if c, err := parse([]byte(text)); err == nil {
-				t.Errorf("taken as %+v", c)
+				t.Errorf("accepted as %+v", c)
 			}
 		})
 	}

@@ -1,14 +1,14 @@
-// Package badinput holds input that Berth must refuse, and what it must say
-// about it. Each file is one case: a comment, then documents that are applied in
-// order, of which the last is the bad one.
+// Package badinput holds invalid input, and the errors that Berth must return for it. Each
+// file is one case: a comment, then documents that are applied in order. The last document
+// is the invalid one.
 //
-//	# A sentence on what is wrong.
+//	# A description of what is wrong.
 //	# expect: Accepted=False UnknownPlugin       a condition of the last document
-//	# expect: refused                            or: the API server takes it not
-//	# message: a part of what is said about it
+//	# expect: refused                            or: the API server rejects it
+//	# message: a part of the error message
 //
-// An offline test asks the compiler for the conditions; the integration suite
-// applies every case to a real API server, by server-side apply.
+// The tests of this package check the compiler's conditions. The integration suite applies
+// every case to a real API server, by server-side apply.
 package badinput
 
 import (
@@ -29,27 +29,26 @@ var files embed.FS
 
 // Case is one file.
 type Case struct {
-	// Name is the file's name without its ending.
+	// Name is the name of the file without its extension.
 	Name string
-	// Sentence says what is wrong.
+	// Description says what is wrong.
 	Description string
-	// Refused says that the API server must not store the last object. Else
-	// Condition must become False, with Reason.
+	// Refused says that the API server must reject the last object. Otherwise Condition
+	// must become False, with Reason.
 	Refused   bool
 	Condition string
 	Reason    string
-	// Message is a part of what is said: in the condition's message, or in the
-	// API server's error.
+	// Message is a part of the condition's message, or of the API server's error.
 	Message string
-	// Objects are the documents, in order; the last is the bad one.
+	// Objects are the documents, in order; the last one is invalid.
 	Objects []*unstructured.Unstructured
 }
 
-// Bad returns the object that the case is about.
+// Bad returns the invalid object.
 func (c Case) Bad() *unstructured.Unstructured { return c.Objects[len(c.Objects)-1] }
 
-// Cases returns every case, by name. The error names the file that is not in
-// the form above.
+// Cases returns all cases, sorted by name. The error names a file that does not have the
+// form above.
 func Cases() ([]Case, error) {
 	entries, err := files.ReadDir(".")
 	if err != nil {

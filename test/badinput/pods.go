@@ -11,20 +11,20 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// Pod is a pod that no API server lets in: it was stored by another version,
-// or by somebody who can write to etcd.
+// Pod is a pod that the API server would reject. It may be stored all the same, by another
+// version or by a write to etcd.
 type Pod struct {
-	// Sentence says what is wrong with it.
+	// Description says what is wrong with it.
 	Description string
-	// Why is a part of what it is told when there are nodes with room; empty
-	// for one that is bound, since nothing depends on what is wrong with it.
+	// Message is a part of the scheduling error on nodes with enough resources; empty for
+	// a pod that is bound, because nothing depends on the invalid field.
 	Message string
-	// Bad makes it so.
+	// Bad makes a pod invalid.
 	Bad func(*v1.Pod)
 }
 
-// Pods are bad pods, in a fixed order. None of them may stop a scheduler: each
-// is bound, or told why it is not, and the others go on.
+// Pods returns the invalid pods, in a fixed order. None of them may stop the scheduler: each is
+// bound or gets a reason why it is not, and other pods are scheduled.
 func Pods() []Pod {
 	var all []Pod
 	for _, group := range [][]Pod{withoutSelectors, malformedSelectors, malformedNodeSelectors, unboundedTerms, badQuantities, badNumbers, otherBadPods} {
@@ -53,8 +53,8 @@ var withoutSelectors = []Pod{
 	{"a constraint without anything", "", hasSpreadConstraints(v1.TopologySpreadConstraint{})},
 }
 
-// resembles is an operator that there is not; ofNothing has no values though it
-// needs some; spaced has a key that is none.
+// unknownOperator has an operator that does not exist, noValues lacks the values that its
+// operator needs, and invalidKey has a key that is no label key.
 var (
 	unknownOperator = selector("app", "Resembles", "web")
 	noValues        = selector("app", metav1.LabelSelectorOpIn)
@@ -63,12 +63,12 @@ var (
 
 var malformedSelectors = []Pod{
 	{"required affinity by an unknown operator", "parsing pod: requiredAffinityTerms", requiresPodAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: unknownOperator})},
-	{"required affinity by one of no values", "parsing pod: requiredAffinityTerms", requiresPodAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: noValues})},
+	{"required affinity by an operator without values", "parsing pod: requiredAffinityTerms", requiresPodAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: noValues})},
 	{"required anti-affinity by an unknown operator", "parsing pod: requiredAntiAffinityTerms", requiresPodAntiAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: unknownOperator})},
-	{"required anti-affinity by no label's key", "parsing pod: requiredAntiAffinityTerms", requiresPodAntiAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: invalidKey})},
+	{"required anti-affinity by an invalid key", "parsing pod: requiredAntiAffinityTerms", requiresPodAntiAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: invalidKey})},
 	{"preferred affinity by an unknown operator", "parsing pod: preferredAffinityTerms", prefersPodAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: unknownOperator})},
 	{"namespaces by an unknown operator", "parsing pod: requiredAffinityTerms", requiresPodAffinity(v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: fixture.LabelSelector(), NamespaceSelector: unknownOperator})},
-	{"matchLabelKeys that are no labels", "", requiresPodAffinity(v1.PodAffinityTerm{
+	{"matchLabelKeys that are invalid", "", requiresPodAffinity(v1.PodAffinityTerm{
 		TopologyKey: v1.LabelHostname, LabelSelector: fixture.LabelSelector("app", "web"), MatchLabelKeys: []string{"no label"}, MismatchLabelKeys: []string{"no label"},
 	})},
 	{"a hard constraint by an unknown operator", "obtaining the pod's topology spread constraints", hasSpreadConstraints(v1.TopologySpreadConstraint{
@@ -81,18 +81,18 @@ var malformedSelectors = []Pod{
 
 var malformedNodeSelectors = []Pod{
 	{"a node by an unknown operator", "didn't match Pod's node affinity", requiresNode(fixture.NodeSelectorTerm(v1.NodeSelectorRequirement{Key: "a", Operator: "Resembles", Values: []string{"b"}}))},
-	{"a node by more than a word", "didn't match Pod's node affinity", requiresNode(fixture.NodeSelectorTerm(v1.NodeSelectorRequirement{Key: "a", Operator: v1.NodeSelectorOpGt, Values: []string{"b"}}))},
-	{"a node by one of no values", "didn't match Pod's node affinity", requiresNode(fixture.NodeSelectorTerm(fixture.In("a")))},
-	{"a node by a field that there is not", "didn't match Pod's node affinity", requiresNode(v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{fixture.In("spec.colour", "red")}})},
+	{"a node by Gt with a string", "didn't match Pod's node affinity", requiresNode(fixture.NodeSelectorTerm(v1.NodeSelectorRequirement{Key: "a", Operator: v1.NodeSelectorOpGt, Values: []string{"b"}}))},
+	{"a node by In without values", "didn't match Pod's node affinity", requiresNode(fixture.NodeSelectorTerm(fixture.In("a")))},
+	{"a node by an unknown field", "didn't match Pod's node affinity", requiresNode(v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{fixture.In("spec.colour", "red")}})},
 	{"a node by two names at once", "didn't satisfy plugin(s) [NodeAffinity]", requiresNode(fixture.NodeNameTerm("a", "b"))},
 	{"a node by no name", "pod affinity terms conflict", requiresNode(fixture.NodeNameTerm())},
 	{"a node by a name that exists", "didn't match Pod's node affinity", requiresNode(v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpExists}}})},
-	{"a node that is not there", "didn't satisfy plugin(s) [NodeAffinity]", requiresNode(fixture.NodeNameTerm("nowhere"))},
-	{"a node that is not there, or another", "didn't satisfy plugin(s) [NodeAffinity]", requiresNode(fixture.NodeNameTerm("nowhere"), fixture.NodeNameTerm("nowhere-else"))},
-	{"a node selector with a key that is none", "didn't match Pod's node affinity", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"no label": "no value!"} }},
+	{"a node that does not exist", "didn't satisfy plugin(s) [NodeAffinity]", requiresNode(fixture.NodeNameTerm("nowhere"))},
+	{"one of two nodes that do not exist", "didn't satisfy plugin(s) [NodeAffinity]", requiresNode(fixture.NodeNameTerm("nowhere"), fixture.NodeNameTerm("nowhere-else"))},
+	{"a node selector with an invalid key", "didn't match Pod's node affinity", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"no label": "no value!"} }},
 }
 
-// terms is how many terms a pod has that has too many: as many as etcd lets it.
+// manyTerms is about as many terms as fit into an object in etcd.
 const manyTerms = 10000
 
 var unboundedTerms = []Pod{
@@ -140,7 +140,7 @@ var badQuantities = []Pod{
 		requests("example.com/gpu", "9223372036854775807")(p)
 		requests("example.com/gpu", "9223372036854775807")(p)
 	}},
-	{"a request for a resource that is none", "", requests("no resource!", "1")},
+	{"a request for an invalid resource name", "", requests("no resource!", "1")},
 	{"a request for a resource without a name", "", requests("", "1")},
 	{"a negative overhead", "", func(p *v1.Pod) { p.Spec.Overhead = fixture.Resources("cpu", "-1", "memory", "-1Gi") }},
 	{"pod-level requests below the containers'", "", func(p *v1.Pod) {
@@ -160,12 +160,12 @@ var badNumbers = []Pod{
 	{"a negative skew", "didn't match pod topology spread constraints", hasSpreadConstraints(spreadConstraint(func(c *v1.TopologySpreadConstraint) { c.MaxSkew = -1 }))},
 	{"a negative number of domains", "", hasSpreadConstraints(spreadConstraint(func(c *v1.TopologySpreadConstraint) { c.MinDomains = new(int32(-3)) }))},
 	{"more domains than there can be", "", hasSpreadConstraints(spreadConstraint(func(c *v1.TopologySpreadConstraint) { c.MinDomains = new(int32(math.MaxInt32)) }))},
-	{"policies that there are not", "", hasSpreadConstraints(spreadConstraint(func(c *v1.TopologySpreadConstraint) {
+	{"unknown policies", "", hasSpreadConstraints(spreadConstraint(func(c *v1.TopologySpreadConstraint) {
 		c.NodeAffinityPolicy, c.NodeTaintsPolicy = new(v1.NodeInclusionPolicy("Maybe")), new(v1.NodeInclusionPolicy("Maybe"))
 	}))},
-	{"an action that there is not", "", hasSpreadConstraints(spreadConstraint(func(c *v1.TopologySpreadConstraint) { c.WhenUnsatisfiable = "Maybe" }))},
+	{"an unknown action", "", hasSpreadConstraints(spreadConstraint(func(c *v1.TopologySpreadConstraint) { c.WhenUnsatisfiable = "Maybe" }))},
 	{"the same constraint twice", "", hasSpreadConstraints(spreadConstraint(nil), spreadConstraint(nil))},
-	{"preferences of a weight beyond all bounds", "", func(p *v1.Pod) {
+	{"preferences with extreme weights", "", func(p *v1.Pod) {
 		p.Spec.Affinity = &v1.Affinity{
 			PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
 				{Weight: math.MaxInt32, PodAffinityTerm: fixture.PodAffinityTerm(v1.LabelHostname, "app", "web")},
@@ -175,13 +175,13 @@ var badNumbers = []Pod{
 			}},
 		}
 	}},
-	{"host ports beyond all bounds", "", func(p *v1.Pod) {
+	{"host ports out of range", "", func(p *v1.Pod) {
 		p.Spec.Containers[0].Ports = []v1.ContainerPort{
 			{HostPort: -1, HostIP: "nowhere", Protocol: "PIGEON"}, {HostPort: math.MaxInt32}, {HostPort: math.MinInt32},
 		}
 	}},
-	{"the lowest priority of all", "", func(p *v1.Pod) { p.Spec.Priority = new(int32(math.MinInt32)) }},
-	{"a toleration of numbers that are none", "", func(p *v1.Pod) {
+	{"the lowest possible priority", "", func(p *v1.Pod) { p.Spec.Priority = new(int32(math.MinInt32)) }},
+	{"a toleration with Gt and a string", "", func(p *v1.Pod) {
 		p.Spec.Tolerations = []v1.Toleration{{Key: "a", Operator: v1.TolerationOpGt, Value: "b"}, {Operator: "Resembles"}, {Effect: "Sometimes"}}
 	}},
 }
@@ -189,18 +189,18 @@ var badNumbers = []Pod{
 var otherBadPods = []Pod{
 	{"no containers", "", func(p *v1.Pod) { p.Spec.Containers = nil }},
 	{"containers without anything", "", func(p *v1.Pod) { p.Spec.Containers = make([]v1.Container, 3) }},
-	{"init containers that restart somehow", "", func(p *v1.Pod) {
-		somehow := v1.ContainerRestartPolicy("Somehow")
-		p.Spec.InitContainers = []v1.Container{{Name: "i", RestartPolicy: &somehow}}
+	{"init containers with an unknown restart policy", "", func(p *v1.Pod) {
+		unknown := v1.ContainerRestartPolicy("Somehow")
+		p.Spec.InitContainers = []v1.Container{{Name: "i", RestartPolicy: &unknown}}
 	}},
 	{"restart rules without anything", "", func(p *v1.Pod) { p.Spec.Containers[0].RestartPolicyRules = make([]v1.ContainerRestartRule, 2) }},
 	{"volumes without anything", "", func(p *v1.Pod) { p.Spec.Volumes = make([]v1.Volume, 3) }},
 	{"two controllers without names", "", func(p *v1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{Controller: new(true)}, {Controller: new(true), APIVersion: "a/b/c", Kind: "ReplicaSet"}}
 	}},
-	{"a preemption policy that there is not", "", func(p *v1.Pod) { p.Spec.PreemptionPolicy = new(v1.PreemptionPolicy("Sometimes")) }},
-	{"a nomination for a node that is not there", "", func(p *v1.Pod) { p.Status.NominatedNodeName = "nowhere" }},
-	{"labels that are none", "", func(p *v1.Pod) { p.Labels = map[string]string{"no label": "no value!", "": ""} }},
+	{"an unknown preemption policy", "", func(p *v1.Pod) { p.Spec.PreemptionPolicy = new(v1.PreemptionPolicy("Sometimes")) }},
+	{"a nomination for a node that does not exist", "", func(p *v1.Pod) { p.Status.NominatedNodeName = "nowhere" }},
+	{"invalid labels", "", func(p *v1.Pod) { p.Labels = map[string]string{"no label": "no value!", "": ""} }},
 }
 
 func selector(key string, operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
@@ -250,7 +250,7 @@ func hasSpreadConstraints(constraints ...v1.TopologySpreadConstraint) func(*v1.P
 	}
 }
 
-// constraint is a good one, but for the change.
+// spreadConstraint returns a valid constraint with a change applied.
 func spreadConstraint(change func(*v1.TopologySpreadConstraint)) v1.TopologySpreadConstraint {
 	c := fixture.HardSpreadConstraint(v1.LabelHostname, "app", "web")
 	if change != nil {
@@ -259,7 +259,7 @@ func spreadConstraint(change func(*v1.TopologySpreadConstraint)) v1.TopologySpre
 	return c
 }
 
-// asks adds a container that requests so much of something.
+// requests adds a container that requests an amount of a resource.
 func requests(name v1.ResourceName, amount string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{

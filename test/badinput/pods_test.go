@@ -17,14 +17,14 @@ import (
 	"github.com/berthdev/berth/test/replay/run"
 )
 
-// bad is the pod that is bad in one way.
+// badPod returns a pod with one invalid field.
 func badPod(p Pod) *v1.Pod {
 	pod := fixture.Pod("bad").Requests("cpu", "100m").Obj()
 	p.Bad(pod)
 	return pod
 }
 
-// plain are good pods that have to do with every other.
+// goodPod returns a valid pod whose affinity and spread terms concern all other pods.
 func goodPod(name string) *v1.Pod {
 	return fixture.Pod(name).Label("app", "web").Requests("cpu", "100m").
 		Spread(fixture.SoftSpreadConstraint(v1.LabelHostname, "app", "web")).
@@ -53,7 +53,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// do lets something happen. An attempt may end as it will, but not in a panic.
+// do runs an op. An attempt may fail, but not with a panic.
 func (c *cluster) do(kind log.Kind, object log.Object) *run.Outcome {
 	c.t.Helper()
 	outcome, err := c.world.Do(log.Op{Kind: kind, Object: object})
@@ -73,7 +73,7 @@ func TestABadPodIsTriedAndTheOthersGoOn(t *testing.T) {
 			c := newCluster(t)
 			c.do(log.Schedule, badPod(p))
 			if good := c.do(log.Schedule, goodPod("good")); good.Node == "" {
-				t.Errorf("a good pod finds no node: %v", good.Err)
+				t.Errorf("a good pod fits on no node: %v", good.Err)
 			}
 		})
 	}
@@ -87,15 +87,15 @@ func TestABadPodThatIsOnANodeIsCounted(t *testing.T) {
 			pod.Spec.NodeName = "n1"
 			c.do(log.Apply, pod)
 			if good := c.do(log.Schedule, goodPod("good")); good.Node == "" {
-				t.Errorf("a good pod finds no node: %v", good.Err)
+				t.Errorf("a good pod fits on no node: %v", good.Err)
 			}
 			c.do(log.Delete, pod)
 			if good := c.do(log.Schedule, goodPod("better")); good.Node == "" {
-				t.Errorf("a good pod finds no node when the bad one is gone: %v", good.Err)
+				t.Errorf("a good pod fits on no node after the bad one was deleted: %v", good.Err)
 			}
 			for _, node := range must(c.berth.Nodes())(t) {
 				if node.Node().Name == "n1" && len(node.GetPods()) > 1 {
-					t.Errorf("%d pods on n1, want the good ones at most", len(node.GetPods()))
+					t.Errorf("%d pods on n1, want at most the good ones", len(node.GetPods()))
 				}
 			}
 		})
@@ -110,20 +110,19 @@ func TestABadPodThatIsNominatedIsCounted(t *testing.T) {
 			pod.Status.NominatedNodeName = "n1"
 			c.do(log.Apply, pod)
 			if good := c.do(log.Schedule, goodPod("good")); good.Node == "" {
-				t.Errorf("a good pod finds no node: %v", good.Err)
+				t.Errorf("a good pod fits on no node: %v", good.Err)
 			}
 			c.do(log.Schedule, pod)
 		})
 	}
 }
 
-// A hint is asked by informers, where nobody is in the way of a panic but the
-// framework.
+// Informers call queueing hints, where only the framework recovers a panic.
 func TestHintsSurviveBadPods(t *testing.T) {
 	c := newCluster(t)
 	for _, name := range plugins.InTree().Names() {
 		if !upstreamconfig.IsUpstreamPlugin(name) {
-			continue // they have no hints
+			continue // other plugins have no hints
 		}
 		plugin := must(c.berth.Plugin(t.Context(), name))(t)
 		extension, ok := plugin.(fwk.EnqueueExtensions)
@@ -137,7 +136,7 @@ func TestHintsSurviveBadPods(t *testing.T) {
 			for _, p := range Pods() {
 				t.Run(name+"/"+event.Event.Label()+"/"+p.Description, func(t *testing.T) {
 					for _, change := range hintArguments(event.Event, p) {
-						// An error counts as Queue.
+						// An error means Queue.
 						_, _ = event.QueueingHintFn(klog.Background(), badPod(p), change[0], change[1])
 						_, _ = event.QueueingHintFn(klog.Background(), goodPod("good"), change[0], change[1])
 					}
@@ -147,8 +146,8 @@ func TestHintsSurviveBadPods(t *testing.T) {
 	}
 }
 
-// changes are what a hint for event may be told, about bad pods where it is
-// about pods.
+// hintArguments returns the old and new objects that a hint for event may get; pods among
+// them are bad.
 func hintArguments(event fwk.ClusterEvent, p Pod) [][2]any {
 	n0, n1 := fixture.Node("n0").Obj(), fixture.Node("n0").Label("a", "b").Zone("z").Capacity("cpu", "1").Obj()
 	placed := badPod(p)
@@ -176,7 +175,7 @@ func hintArguments(event fwk.ClusterEvent, p Pod) [][2]any {
 	return list
 }
 
-// must is for what cannot fail here.
+// must returns value and fails the test on an error.
 func must[T any](value T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -187,21 +186,20 @@ func must[T any](value T, err error) func(*testing.T) T {
 	}
 }
 
-// A node says of itself what it likes. That is no reason for good pods to find
-// no other.
+// A node reports its resources itself. Bad ones must not keep good pods off other nodes.
 func TestABadNodeDoesNotAffectGoodPods(t *testing.T) {
-	for sentence, offers := range map[string][]string{
-		"a node that offers nothing":                {"pods", "10"},
-		"a node that offers less than nothing":      {"pods", "10", "cpu", "-4", "memory", "-1Gi", "ephemeral-storage", "-1"},
-		"a node that takes less than no pods":       {"pods", "-1"},
-		"a node that offers more than there can be": {"pods", "10", "cpu", "9223372036854775807", "memory", "9e40"},
+	for name, offers := range map[string][]string{
+		"a node without resources":              {"pods", "10"},
+		"a node with negative resources":        {"pods", "10", "cpu", "-4", "memory", "-1Gi", "ephemeral-storage", "-1"},
+		"a node with a negative number of pods": {"pods", "-1"},
+		"a node with resources that overflow":   {"pods", "10", "cpu", "9223372036854775807", "memory", "9e40"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
 			c.do(log.Apply, fixture.Node("bad").Capacity(offers...).Obj())
 			for i := range 3 {
 				if good := c.do(log.Schedule, goodPod(fmt.Sprint("good", i))); good.Node == "" {
-					t.Errorf("a good pod finds no node: %v", good.Err)
+					t.Errorf("a good pod fits on no node: %v", good.Err)
 				}
 			}
 		})

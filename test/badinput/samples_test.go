@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-// The samples are the good input beside the bad.
+// The samples are valid input.
 func TestEverySampleRunsAndSaysWhatItShows(t *testing.T) {
 	const folder = "../../config/samples"
 	files, err := filepath.Glob(folder + "/*.yaml")
@@ -27,7 +27,7 @@ func TestEverySampleRunsAndSaysWhatItShows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.HasPrefix(string(text), "# ") {
-				t.Error("no comment says what it shows")
+				t.Error("there is no comment that says what it shows")
 			}
 			objects, err := decode(text)
 			if err != nil {
@@ -35,7 +35,7 @@ func TestEverySampleRunsAndSaysWhatItShows(t *testing.T) {
 			}
 			// A sample is a case whose last document is the profile.
 			if rejection := compileCase(t, Case{Objects: objects}); rejection != nil {
-				t.Errorf("refused: %s", rejection.Message())
+				t.Errorf("rejected: %s", rejection.Message())
 			}
 		})
 	}
@@ -77,7 +77,7 @@ func hashOf(t *testing.T, c Case) string {
 	convert(t, c.Bad(), profile)
 	blueprint, rejection := compile.Profile(compile.Input{Profile: profile, Configs: configsBefore(t, c), Registry: plugins.InTree()})
 	if rejection != nil {
-		t.Fatalf("refused: %s", rejection.Message())
+		t.Fatalf("rejected: %s", rejection.Message())
 	}
 	return blueprint.Hash
 }

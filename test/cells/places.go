@@ -1,7 +1,7 @@
-// Package cells is the table of a hot swap: the places where a pod can be, and
-// the changes of its profile that can come then. It says what each of them is
-// and what must come of it. The scheduler's own tests play all cells in memory,
-// test/scenarios/swap plays many of them on a real API server.
+// Package cells is the swap matrix: the places where a pod can be when its profile changes,
+// and the changes that can come. It defines each of them and the expected result. The
+// scheduler's own tests play all cells in memory; test/scenarios/swap plays many of them on
+// a real API server.
 package cells
 
 import (
@@ -11,57 +11,58 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// Place is one where a pod can be when its profile changes. In the zero Place it
-// comes after the change.
+// Place is where a pod can be when its profile changes. In the zero Place the pod is created
+// after the change.
 type Place struct {
-	// Where the queue has the pod then.
+	// Where is the pod's place in the queue at that time.
 	Where queue.Place
-	// Point is where a Judge keeps or refuses the pod; empty: nowhere. Bind is
-	// the API server's, which keeps it.
+	// Point is the extension point at which Decider blocks or rejects the pod; empty for
+	// none. At Bind the API server blocks.
 	Point string
-	// Stuck says that the pod is kept there until it is to go on, and Then what
-	// is answered, at that time or at once.
+	// Blocks says that the call blocks until the test releases it. Answer is the call's
+	// result, then or at once.
 	Blocks bool
 	Answer probe.StatusFunc
-	// Permit is what becomes of a pod that waits there, when it is to go on.
+	// Permit is the decision on a waiting pod when the test releases it.
 	Permit Permit
-	// Begun says that the pod is on its way, and is bound by who began it.
+	// Committed says that the generation that began the attempt also binds the pod.
 	Committed bool
-	// Rests is where it is when it went on, and nothing changed.
+	// EndsIn is the pod's place after its release if the profile does not change.
 	EndsIn queue.Place
-	// BacksOff says that an error is behind it, or before it, whose backoff is
-	// sat out whatever comes.
+	// BacksOff says that the pod has an error, before or after its release, and waits for
+	// its backoff whatever changes.
 	BacksOff bool
-	// Attempts are those that it has when it is bound.
+	// Attempts is the number of attempts until the pod is bound.
 	Attempts int
 }
 
-// Permit is what a pod that waits on Permit is told.
+// Permit is the decision on a pod that waits on Permit.
 type Permit string
 
-// What it may be told.
+// The decisions.
 const (
 	Allow  Permit = "Allow"
 	Reject Permit = "Reject"
 )
 
-// Popped is where a pod is that the loop took and has not asked about yet: the
-// queue calls it in flight.
+// Popped is the place of a pod that the loop has popped and not yet scheduled. The queue
+// counts it as in flight.
 const Popped = "popped"
 
-// ErrBroken is the error of a Judge that breaks.
-var ErrBroken = errors.New("broken, as told")
+// ErrBroken is the error of a Decider that fails.
+var ErrBroken = errors.New("the plugin fails")
 
-// Unseen says that the pod comes after the change.
+// ArrivesAfter reports whether the pod is created after the change.
 func (p Place) ArrivesAfter() bool { return p.Where == "" }
 
-// StopsLoop says that while the pod is there the loop does nothing else.
+// BlocksLoop reports whether the loop does nothing else while the pod is there.
 func (p Place) BlocksLoop() bool {
 	inLoop := p.Point == "Filter" || p.Point == "Reserve"
 	return p.Where == queue.Active || p.Where == queue.InFlight && (p.Point == "" || inLoop)
 }
 
-// Places are the twelve places, three of them with both their outcomes.
+// Places are the twelve places, three of them with two outcomes. test/scenarios/swap selects
+// cells by the order of the names.
 var Places = map[string]Place{
 	"not seen": {Attempts: 1},
 	"gated":    {Where: queue.Gated, Point: "PreEnqueue", Answer: probe.Reject("shut"), EndsIn: queue.Gated, Attempts: 1},
@@ -92,5 +93,5 @@ var Places = map[string]Place{
 	"unschedulable": {
 		Where: queue.Unschedulable, Point: "Filter", Answer: probe.Reject("full"), EndsIn: queue.Unschedulable, Attempts: 2,
 	},
-	"parked": {Where: queue.Held, Attempts: 1},
+	"paused, and held": {Where: queue.Held, Attempts: 1},
 }

@@ -53,7 +53,7 @@ func eventsOf(ctx context.Context, name string) func() []string {
 var _ = Describe("A custom resource that wakes pods", Ordered, func() {
 	It("is looked for, and what is missing is told", minutes, func(ctx SpecContext) {
 		Eventually(readyMessage(ctx)).Should(And(
-			ContainSubstring("nothing is heard of clearances.v1.example.com, which may wake pods that Clearance refused"),
+			ContainSubstring("events of clearances.v1.example.com are not received, so pods that Clearance rejected may wait longer"),
 			ContainSubstring("forbidden")))
 		Eventually(eventsOf(ctx, "foreign")).Should(ContainElement("PluginAiling"))
 		createNode(ctx, fixture.Node("n1"))

@@ -77,7 +77,7 @@ var _ = Describe("A trial", func() {
 		expectSeen(ctx, odd)
 		p := aProfileNamed(ctx, y.name, pickily)
 		Eventually(now(ctx, p)).Should(ContainElements("Programmed False TrialFailed", "Ready False TrialFailed"))
-		Expect(message(p, v1alpha1.ConditionReady)).To(HavePrefix("nothing runs; generation 1 failed: on trial it could not decide about 1 of 1 pod: "))
+		Expect(message(p, v1alpha1.ConditionReady)).To(HavePrefix("nothing runs; generation 1 failed: on trial its plugins failed for 1 of 1 pod: "))
 		Expect(p.Status.Trial.FitBefore).To(BeNil())
 	})
 

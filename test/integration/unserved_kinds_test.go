@@ -32,8 +32,8 @@ var _ = Describe("An API server that does not serve every kind that plugins read
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 			return messages(p)
 		}).Should(ContainElement(SatisfyAll(
-			ContainSubstring("nothing is heard of storage.k8s.io/CSIStorageCapacity, which may wake pods that VolumeBinding refused"),
-			ContainSubstring("nothing is heard of storage.k8s.io/CSINode, which may wake pods that NodeVolumeLimits or VolumeBinding refused"),
+			ContainSubstring("events of storage.k8s.io/CSIStorageCapacity are not received, so pods that VolumeBinding rejected may wait longer"),
+			ContainSubstring("events of storage.k8s.io/CSINode are not received, so pods that NodeVolumeLimits or VolumeBinding rejected may wait longer"),
 			ContainSubstring("could not find the requested resource"),
 		)))
 

@@ -4,26 +4,28 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/scheme"
 	kjson "sigs.k8s.io/json"
 )
 
-// fault is what is wrong with a piece of JSON.
+// fieldError is an error in a JSON value, with the path of the field.
 type fieldError struct{ path, detail string }
 
-// decodeObject reads a line's object. What the API server would have filled
-// in and nothing works without is filled in: a pod's namespace and UID, and
-// the kind where only a pod can be meant.
+// decodeObject decodes a line's object. It sets defaults that the API server would have set
+// and that are needed: a pod's namespace and UID, and the kind where it must be Pod.
 func decodeObject(kind Kind, text []byte) (Object, *fieldError) {
 	var is metav1.TypeMeta
-	if fault := decode(text, &is); fault != nil {
-		return nil, fault.prefixed("object")
+	if fieldErr := decode(text, &is); fieldErr != nil {
+		return nil, fieldErr.prefixed("object")
 	}
 	gvk := is.GroupVersionKind()
 	if is.Kind == "" && kind == Schedule {
@@ -32,12 +34,12 @@ func decodeObject(kind Kind, text []byte) (Object, *fieldError) {
 	if is.APIVersion == "" {
 		gvk.Version = "v1"
 	}
-	object, f := newObject(kind, gvk)
-	if f != nil {
-		return nil, f
+	object, fieldErr := newObject(kind, gvk)
+	if fieldErr != nil {
+		return nil, fieldErr
 	}
-	if f := decodeStrict(text, object); f != nil {
-		return nil, f.prefixed("object")
+	if fieldErr := decodeStrict(text, object); fieldErr != nil {
+		return nil, fieldErr.prefixed("object")
 	}
 	object.GetObjectKind().SetGroupVersionKind(gvk)
 	if object.GetName() == "" {
@@ -87,7 +89,7 @@ func (f *fieldError) prefixed(path string) *fieldError {
 	return &fieldError{path + "." + f.path, f.detail}
 }
 
-// decodeStrict reads text into v; a field that v does not know is a fault.
+// decodeStrict decodes text into v; an unknown field is an error.
 func decodeStrict(text []byte, v any) *fieldError {
 	strict, err := kjson.UnmarshalStrict(text, v)
 	if err != nil {
@@ -100,11 +102,11 @@ func decodeStrict(text []byte, v any) *fieldError {
 	if !errors.As(strict[0], &at) {
 		return &fieldError{"", strict[0].Error()}
 	}
-	what, _, _ := strings.Cut(strict[0].Error(), " \"") // the path comes behind it
+	what, _, _ := strings.Cut(strict[0].Error(), " \"") // the part after it repeats the path
 	return &fieldError{at.FieldPath(), what}
 }
 
-// decode reads text into v and passes over what v does not know.
+// decode decodes text into v and ignores unknown fields.
 func decode(text []byte, v any) *fieldError {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, v); err != nil {
 		return locateError(text, v, err)
@@ -112,11 +114,62 @@ func decode(text []byte, v any) *fieldError {
 	return nil
 }
 
-// locate says where in text a value stands that cannot be read into v.
+// locateError adds the path of the value that cannot be decoded to err.
 func locateError(text []byte, v any, err error) *fieldError {
 	var tree any
 	if json.Unmarshal(text, &tree) != nil {
 		return &fieldError{"", fmt.Sprintf("is not JSON: %v", err)}
 	}
 	return &fieldError{undecodablePath(tree, v), err.Error()}
+}
+
+// undecodablePath returns the path of the value in tree that cannot be decoded into a value
+// like v. A decoder's error names the type that did not fit, and for a quantity not even
+// that. So undecodablePath leaves out one value after the other, and descends into the one
+// without which the rest can be decoded.
+func undecodablePath(tree any, v any) string {
+	kind := reflect.TypeOf(v).Elem()
+	readable := func() bool {
+		text, err := json.Marshal(tree)
+		return err == nil && json.Unmarshal(text, reflect.New(kind).Interface()) == nil
+	}
+	path := ""
+	for at := tree; ; {
+		step, below := undecodableChild(at, readable)
+		if below == nil {
+			return path
+		}
+		if path != "" && step[0] != '[' {
+			path += "."
+		}
+		path += step
+		at = below
+	}
+}
+
+// undecodableChild returns the step from at to the child without which the rest can be
+// decoded, and that child; nil if the error is in at itself.
+func undecodableChild(at any, readable func() bool) (step string, child any) {
+	switch at := at.(type) {
+	case map[string]any:
+		for _, key := range sets.List(sets.KeySet(at)) {
+			value := at[key]
+			delete(at, key)
+			ok := readable()
+			at[key] = value
+			if ok && value != nil {
+				return key, value
+			}
+		}
+	case []any:
+		for i, value := range slices.Clone(at) {
+			at[i] = nil
+			ok := readable()
+			at[i] = value
+			if ok && value != nil {
+				return fmt.Sprintf("[%d]", i), value
+			}
+		}
+	}
+	return "", nil
 }

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// told is what a test wants to know of an op.
+// opSummary is the part of an op that the tests compare.
 type opSummary struct {
 	Line           int
 	Kind           Kind
@@ -40,7 +40,7 @@ func TestReadingALog(t *testing.T) {
 		want []opSummary
 	}{
 		"an empty log holds nothing": {},
-		"blank lines are passed over, and counted": {
+		"blank lines are skipped, and counted": {
 			text: "\n{\"op\":\"apply\",\"object\":{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n1\"}}}\n",
 			want: []opSummary{{Line: 2, Kind: Apply, Name: "/n1"}},
 		},
@@ -48,11 +48,11 @@ func TestReadingALog(t *testing.T) {
 			text: `{"op":"delete","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"}}}`,
 			want: []opSummary{{Line: 1, Kind: Delete, Name: "/n1"}},
 		},
-		"what is scheduled is a pod, in namespace default, whose UID is its name when it has none": {
+		"a scheduled object is a pod, by default in namespace default and with its name as UID": {
 			text: `{"op":"schedule","object":{"metadata":{"name":"p"}}}`,
 			want: []opSummary{{Line: 1, Kind: Schedule, Name: "default/p", UID: "default/p"}},
 		},
-		"a batch is so many pods that are told apart by name and UID": {
+		"the pods of a batch differ in name and UID": {
 			text: `{"op":"schedule-batch","count":2,"object":{"metadata":{"name":"p","namespace":"a","uid":"u"},` +
 				`"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"500m"}}}]}}}`,
 			want: []opSummary{
@@ -74,24 +74,24 @@ func TestAnErrorNamesTheLineAndTheField(t *testing.T) {
 	tests := map[string]struct {
 		line, want string
 	}{
-		"text that is not JSON":         {`{"op":`, "line 2: is not JSON: unexpected end of JSON input"},
-		"a start of what does not walk": {`{"op":"apply","start":1,"object":{}}`, "line 2: start: belongs to schedule only"},
-		"a start before the first node": {`{"op":"schedule","start":-1,"object":{}}`, "line 2: start: must be at least 0, is -1"},
-		"an op that there is not": {`{"op":"bind","object":{}}`,
+		"invalid JSON":                          {`{"op":`, "line 2: is not JSON: unexpected end of JSON input"},
+		"a start for an op other than schedule": {`{"op":"apply","start":1,"object":{}}`, "line 2: start: belongs to schedule only"},
+		"a start before the first node":         {`{"op":"schedule","start":-1,"object":{}}`, "line 2: start: must be at least 0, is -1"},
+		"an unknown op": {`{"op":"bind","object":{}}`,
 			`line 2: op: must be apply, delete, schedule or schedule-batch, is "bind"`},
-		"a key beside the op's own": {`{"op":"apply","objekt":{}}`, "line 2: objekt: unknown field"},
-		"no object":                 {`{"op":"apply"}`, "line 2: object: is missing"},
-		"no kind":                   {`{"op":"apply","object":{"metadata":{"name":"n"}}}`, "line 2: object.kind: is missing"},
-		"a kind that there is not": {`{"op":"apply","object":{"apiVersion":"v1","kind":"Nod","metadata":{"name":"n"}}}`,
+		"an unknown key": {`{"op":"apply","objekt":{}}`, "line 2: objekt: unknown field"},
+		"no object":      {`{"op":"apply"}`, "line 2: object: is missing"},
+		"no kind":        {`{"op":"apply","object":{"metadata":{"name":"n"}}}`, "line 2: object.kind: is missing"},
+		"an unknown kind": {`{"op":"apply","object":{"apiVersion":"v1","kind":"Nod","metadata":{"name":"n"}}}`,
 			`line 2: object.kind: there is no Nod in apiVersion "v1"`},
-		"a node to be scheduled": {`{"op":"schedule","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}}`,
+		"a schedule of a node": {`{"op":"schedule","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}}`,
 			"line 2: object.kind: must be Pod, is Node: nothing else is scheduled"},
-		"a pod to be scheduled that has a node": {`{"op":"schedule","object":{"metadata":{"name":"p"},"spec":{"nodeName":"n"}}}`,
+		"a schedule of a pod with a node": {`{"op":"schedule","object":{"metadata":{"name":"p"},"spec":{"nodeName":"n"}}}`,
 			`line 2: object.spec.nodeName: must be empty, is "n": the pod has its node`},
 		"no name": {`{"op":"schedule","object":{}}`, "line 2: object.metadata.name: is missing"},
-		"a field that pods do not have": {`{"op":"schedule","object":{"metadata":{"name":"p"},"spec":{"nodeNam":"n"}}}`,
+		"an unknown field of a pod": {`{"op":"schedule","object":{"metadata":{"name":"p"},"spec":{"nodeNam":"n"}}}`,
 			"line 2: object.spec.nodeNam: unknown field"},
-		"a quantity that is none": {
+		"an invalid quantity": {
 			`{"op":"schedule","object":{"metadata":{"name":"p"},"spec":{"containers":[{"name":"a"},{"name":"b","resources":{"requests":{"cpu":"much"}}}]}}}`,
 			"line 2: object.spec.containers[1].resources.requests.cpu: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
 		},
@@ -99,7 +99,7 @@ func TestAnErrorNamesTheLineAndTheField(t *testing.T) {
 			"line 2: count: is missing: say how many copies"},
 		"a batch of none": {`{"op":"schedule-batch","count":0,"object":{"metadata":{"name":"p"}}}`,
 			"line 2: count: must be at least 1, is 0"},
-		"a count where there is no batch": {`{"op":"schedule","count":2,"object":{"metadata":{"name":"p"}}}`,
+		"a count without a batch": {`{"op":"schedule","count":2,"object":{"metadata":{"name":"p"}}}`,
 			"line 2: count: belongs to schedule-batch only"},
 	}
 	for name, test := range tests {
@@ -108,8 +108,8 @@ func TestAnErrorNamesTheLineAndTheField(t *testing.T) {
 			if err == nil || err.Error() != test.want {
 				t.Errorf("error:\n got %v\nwant %s", err, test.want)
 			}
-			var fault *Error
-			if !errors.As(err, &fault) || fault.Line != 2 {
+			var lineErr *Error
+			if !errors.As(err, &lineErr) || lineErr.Line != 2 {
 				t.Errorf("the error is a %T, want an *Error in line 2", err)
 			}
 		})

@@ -12,21 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Reader reads a log op by op. No two ops share memory: each pod of a batch is
-// decoded for itself, as an informer would have.
+// Reader reads a log op by op. Ops share no memory: each pod of a batch is decoded by
+// itself, as an informer does.
 type Reader struct {
 	lines *bufio.Reader
 	line  int
 	batch batch
 }
 
-// batch is what is left of a schedule-batch.
+// batch is the rest of a schedule-batch.
 type batch struct {
 	text       json.RawMessage
 	next, size int
 }
 
-// entry is a line as it is written.
+// entry is the JSON of a line.
 type entry struct {
 	Op     Kind            `json:"op"`
 	Count  *int            `json:"count,omitempty"`
@@ -53,11 +53,11 @@ func ReadAll(r io.Reader) ([]Op, error) {
 	}
 }
 
-// Next returns the next op, or io.EOF after the last. Any other error is an
-// *Error, or comes from the file. Blank lines are passed over.
+// Next returns the next op, or io.EOF after the last. Any other error is an *Error or an
+// error of the file. Blank lines are skipped.
 func (r *Reader) Next() (Op, error) {
 	if r.batch.next < r.batch.size {
-		return r.copy()
+		return r.nextCopy()
 	}
 	for {
 		text, err := r.lines.ReadBytes('\n')
@@ -76,8 +76,8 @@ func (r *Reader) Next() (Op, error) {
 
 func (r *Reader) parse(text []byte) (Op, error) {
 	var e entry
-	if fault := decodeStrict(text, &e); fault != nil {
-		return Op{}, &Error{Line: r.line, Field: fault.path, Detail: fault.detail}
+	if fieldErr := decodeStrict(text, &e); fieldErr != nil {
+		return Op{}, &Error{Line: r.line, Field: fieldErr.path, Detail: fieldErr.detail}
 	}
 	if len(e.Object) == 0 {
 		return Op{}, &Error{Line: r.line, Field: "object", Detail: "is missing"}
@@ -93,7 +93,7 @@ func (r *Reader) parse(text []byte) (Op, error) {
 		return Op{}, &Error{Line: r.line, Field: "count", Detail: fmt.Sprintf("must be at least 1, is %d", *e.Count)}
 	case e.Op == ScheduleBatch:
 		r.batch = batch{text: e.Object, size: *e.Count}
-		return r.copy()
+		return r.nextCopy()
 	case e.Op != Apply && e.Op != Delete && e.Op != Schedule:
 		return Op{}, &Error{Line: r.line, Field: "op",
 			Detail: fmt.Sprintf("must be %s, %s, %s or %s, is %q", Apply, Delete, Schedule, ScheduleBatch, e.Op)}
@@ -105,8 +105,8 @@ func (r *Reader) parse(text []byte) (Op, error) {
 	return op, err
 }
 
-// copy returns the next pod of a batch.
-func (r *Reader) copy() (Op, error) {
+// nextCopy returns the next pod of a batch.
+func (r *Reader) nextCopy() (Op, error) {
 	op, err := r.op(Schedule, r.batch.text)
 	if err != nil {
 		return op, err
@@ -120,9 +120,9 @@ func (r *Reader) copy() (Op, error) {
 }
 
 func (r *Reader) op(kind Kind, text json.RawMessage) (Op, error) {
-	object, fault := decodeObject(kind, text)
-	if fault != nil {
-		return Op{}, &Error{Line: r.line, Field: fault.path, Detail: fault.detail}
+	object, fieldErr := decodeObject(kind, text)
+	if fieldErr != nil {
+		return Op{}, &Error{Line: r.line, Field: fieldErr.path, Detail: fieldErr.detail}
 	}
 	return Op{Line: r.line, Kind: kind, Object: object}, nil
 }

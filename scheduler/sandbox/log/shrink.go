@@ -2,12 +2,11 @@ package log
 
 import "slices"
 
-// Shrink returns as few of ops as still break something, in their order: delta
-// debugging, by halves, quarters and so on down to single ops. breaks returns
-// the place of the op at which a history breaks, -1 for one that does not, or
-// that makes no sense any more.
-func Shrink(ops []Op, breaks func([]Op) int) []Op {
-	at := breaks(ops)
+// Shrink returns a small subset of ops that still fails, in their order. It is delta
+// debugging: it leaves out halves, then quarters, down to single ops. fails returns the
+// index of the op at which ops fail; -1 if they do not, or if they are no valid history.
+func Shrink(ops []Op, fails func([]Op) int) []Op {
+	at := fails(ops)
 	if at < 0 {
 		return ops
 	}
@@ -15,7 +14,7 @@ func Shrink(ops []Op, breaks func([]Op) int) []Op {
 	for size := len(ops) / 2; size > 0; size /= 2 {
 		for from := 0; from < len(ops)-1; {
 			rest := slices.Concat(ops[:from], ops[min(from+size, len(ops)-1):])
-			if at := breaks(rest); at >= 0 {
+			if at := fails(rest); at >= 0 {
 				ops = rest[:at+1]
 			} else {
 				from += size

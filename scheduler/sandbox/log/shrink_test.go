@@ -11,7 +11,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// history is so many ops about pods p0, p1 and on.
+// newOps returns schedule ops for pods p0, p1 and so on.
 func newOps(length int) []Op {
 	ops := make([]Op, length)
 	for i := range ops {
@@ -22,15 +22,15 @@ func newOps(length int) []Op {
 
 func TestShrinking(t *testing.T) {
 	tests := map[string]struct {
-		// culprits break a history that holds all of them, at the last one.
+		// culprits make ops fail at the last of them, if all are there.
 		culprits []string
 		want     string
 	}{
-		"one op is enough":                     {culprits: []string{"p11"}, want: "p11"},
-		"two that are far from each other":     {culprits: []string{"p0", "p19"}, want: "p0 p19"},
-		"some that stand together":             {culprits: []string{"p6", "p7", "p8"}, want: "p6 p7 p8"},
-		"a history that is right stays whole":  {culprits: []string{"nobody"}, want: "p0 p1 p2 p3 p4 p5 p6 p7 p8 p9 p10 p11 p12 p13 p14 p15 p16 p17 p18 p19"},
-		"what comes after the fault is let go": {culprits: []string{"p0"}, want: "p0"},
+		"one op":                                {culprits: []string{"p11"}, want: "p11"},
+		"two distant ops":                       {culprits: []string{"p0", "p19"}, want: "p0 p19"},
+		"neighbouring ops":                      {culprits: []string{"p6", "p7", "p8"}, want: "p6 p7 p8"},
+		"ops that do not fail stay as they are": {culprits: []string{"unknown"}, want: "p0 p1 p2 p3 p4 p5 p6 p7 p8 p9 p10 p11 p12 p13 p14 p15 p16 p17 p18 p19"},
+		"ops after the failure are left out":    {culprits: []string{"p0"}, want: "p0"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestShrinking(t *testing.T) {
 				names = append(names, op.Object.GetName())
 			}
 			if diff := cmp.Diff(test.want, strings.Join(names, " ")); diff != "" {
-				t.Errorf("what is left (-want,+got):\n%s", diff)
+				t.Errorf("shrunk ops (-want,+got):\n%s", diff)
 			}
 		})
 	}

@@ -129,7 +129,7 @@ func TestALogThatCannotBeIsRefused(t *testing.T) {
 		},
 		"a kind that no scheduler reads": {
 			lines: []string{`{"op":"apply","object":{"apiVersion":"v1","kind":"Binding","metadata":{"name":"b"},"target":{}}}`},
-			want:  "line 1: object.kind: a Binding is nothing that a scheduler reads",
+			want:  "line 1: object.kind: the scheduler reads no objects of kind Binding",
 		},
 	}
 	for name, test := range tests {

@@ -1,0 +1,120 @@
+package sandbox_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/sandbox"
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// newDefaultScheduler returns a Scheduler with kube-scheduler's default profile on an empty cluster.
+func newDefaultScheduler(t *testing.T) *sandbox.Scheduler {
+	t.Helper()
+	profile := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "batch"}}
+	blueprint, rejection := compile.Profile(compile.Input{Profile: profile, Registry: plugins.InTree()})
+	if rejection != nil {
+		t.Fatal(rejection.Message())
+	}
+	s, err := sandbox.New(t.Context(), sandbox.Options{Blueprint: blueprint, Registry: plugins.InTree(), Preempt: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAPodCountsOnceItIsAssumed(t *testing.T) {
+	s := newDefaultScheduler(t)
+	s.SetNode(nil, fixture.Node("n1").Capacity("cpu", "3").Obj())
+	pod := fixture.Pod("first").Requests("cpu", "2").Obj()
+	for range 2 { // an attempt alone changes nothing
+		if found := s.Attempt(t.Context(), pod); found.Err != nil || found.Placement.Node != "n1" {
+			t.Fatalf("%+v, want n1", found)
+		}
+	}
+	if err := s.Assume(pod, "n1"); err != nil {
+		t.Fatal(err)
+	}
+	second := fixture.Pod("second").Requests("cpu", "2").Obj()
+	if found := s.Attempt(t.Context(), second); found.Err == nil {
+		t.Errorf("the second pod goes to %s, which has too little cpu", found.Placement.Node)
+	}
+	if err := s.RemovePod(pod); err != nil {
+		t.Fatal(err)
+	}
+	if found := s.Attempt(t.Context(), second); found.Err != nil {
+		t.Errorf("the pod does not fit although the first was removed: %v", found.Err)
+	}
+}
+
+func TestVictimsStayUntilTheCallerRemovesThem(t *testing.T) {
+	s := newDefaultScheduler(t)
+	s.SetNode(nil, fixture.Node("n1").Capacity("cpu", "2").Obj())
+	low := fixture.Pod("low").Requests("cpu", "2").On("n1").Obj()
+	if err := s.SetPod(nil, low); err != nil {
+		t.Fatal(err)
+	}
+	high := fixture.Pod("high").Priority(9).Requests("cpu", "2").Obj()
+	for range 2 {
+		found := s.Attempt(t.Context(), high)
+		if found.Nominated != "n1" || found.Plan == nil || !slices.Equal(found.Plan.Victims, []*v1.Pod{low}) {
+			t.Fatalf("%+v, want low as the victim on n1", found)
+		}
+	}
+	if err := s.RemovePod(low); err != nil {
+		t.Fatal(err)
+	}
+	if found := s.Attempt(t.Context(), fixture.Pod("other").Requests("cpu", "2").Obj()); found.Err == nil {
+		t.Error("a pod got the node for which another is nominated")
+	}
+	if found := s.Attempt(t.Context(), high); found.Err != nil {
+		t.Errorf("the pod does not fit on its nominated node: %v", found.Err)
+	}
+}
+
+func TestAGateIsNamed(t *testing.T) {
+	s := newDefaultScheduler(t)
+	if plugin, status := s.RunPreEnqueuePlugins(t.Context(), fixture.Pod("free").Obj()); plugin != "" {
+		t.Errorf("a pod without gates is rejected by %s: %s", plugin, status.Message())
+	}
+	plugin, status := s.RunPreEnqueuePlugins(t.Context(), fixture.Pod("gated").SchedulingGate("quota").Obj())
+	if plugin != "SchedulingGates" || status.IsSuccess() {
+		t.Errorf("a pod with a gate is rejected by %q: %v", plugin, status)
+	}
+}
+
+func TestNoRequestReachesAnAPIServer(t *testing.T) {
+	_, err := newDefaultScheduler(t).Framework().ClientSet().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err == nil || !strings.Contains(err.Error(), "there is no API server") {
+		t.Errorf("a plugin's request was answered: %v", err)
+	}
+}
+
+// The queue holds such pods too: they would be bound without their devices.
+func TestAPodThatRequestsDevicesIsNotTried(t *testing.T) {
+	for name, resource := range map[string]string{
+		"by the implicit resource of a DeviceClass": "deviceclass.resource.kubernetes.io/gpus",
+		"by an extended resource of a DeviceClass":  "example.com/gpu",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newDefaultScheduler(t)
+			s.SetNode(nil, fixture.Node("n1").Capacity(resource, "3").Obj())
+			class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu")}}
+			if err := s.SetObject(class); err != nil {
+				t.Fatal(err)
+			}
+			found := s.Attempt(t.Context(), fixture.Pod("wants").Requests(resource, "1").Obj())
+			if want := "unsupported: spec.containers.resources.requests"; found.Err == nil || !strings.HasPrefix(found.Err.Error(), want) {
+				t.Errorf("%v, want %s", found.Err, want)
+			}
+		})
+	}
+}

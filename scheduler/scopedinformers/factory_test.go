@@ -1,0 +1,195 @@
+package scopedinformers
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berthdev/berth/test/fixture"
+)
+
+// testEnv is a Pool that watches nodes, on a cluster with one node and one
+// StorageClass.
+type testEnv struct {
+	*testing.T
+	client *fake.Clientset
+	pool   *Pool
+}
+
+func newTestEnv(t *testing.T) *testEnv {
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}}
+	env := &testEnv{T: t, client: fake.NewClientset(fixture.Node("n1").Zone("a").Obj(), class)}
+	factory := informers.NewSharedInformerFactory(env.client, 0)
+	factory.Core().V1().Nodes().Informer()
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	env.pool = NewPool(Options{Informers: factory, Watched: []runtime.Object{&v1.Node{}}, Client: env.client, Log: logr.Discard()})
+	return env
+}
+
+// waitForSync waits until the factory has nothing pending.
+func (env *testEnv) waitForSync(s *Factory) {
+	for _, pending := range s.Pending() {
+		select {
+		case <-pending.Done:
+		case <-time.After(20 * time.Second):
+			env.Fatal("not synced")
+		}
+	}
+}
+
+func (env *testEnv) createNode(name string) {
+	env.Helper()
+	if _, err := env.client.CoreV1().Nodes().Create(env.Context(), fixture.Node(name).Zone("a").Obj(), metav1.CreateOptions{}); err != nil {
+		env.Fatal(err)
+	}
+}
+
+// sendNodeNames is a handler that sends the names of added nodes.
+func sendNodeNames(into chan string) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { into <- obj.(*v1.Node).Name }}
+}
+
+var byZone = cache.Indexers{"zone": func(obj any) ([]string, error) { return []string{obj.(*v1.Node).Labels[v1.LabelTopologyZone]}, nil }}
+
+func TestClosingAFactoryRemovesItsOwnHandlersOnly(t *testing.T) {
+	env := newTestEnv(t)
+	first, second := env.pool.NewFactory(), env.pool.NewFactory()
+	gone, stays := make(chan string, 10), make(chan string, 10)
+	for s, into := range map[*Factory]chan string{first: gone, second: stays} {
+		if _, err := s.Core().V1().Nodes().Informer().AddEventHandler(sendNodeNames(into)); err != nil {
+			t.Fatal(err)
+		}
+		env.waitForSync(s)
+	}
+	first.Close()
+	env.createNode("n2")
+	if got := []string{<-stays, <-stays}; !slices.Equal(got, []string{"n1", "n2"}) {
+		t.Errorf("the open factory's handler received %v", got)
+	}
+	if got := []string{<-gone}; len(gone) != 0 || got[0] != "n1" {
+		t.Errorf("the closed factory's handler received %v and %d more", got, len(gone))
+	}
+	if _, err := first.Core().V1().Nodes().Informer().AddEventHandler(sendNodeNames(gone)); err != ErrClosed {
+		t.Errorf("a handler after Close: %v, want ErrClosed", err)
+	}
+}
+
+// client-go's own indexer rejects an existing name, and cannot remove one.
+func TestTwoFactoriesUseTheSameIndexNameIndependently(t *testing.T) {
+	env := newTestEnv(t)
+	for range 2 {
+		s := env.pool.NewFactory()
+		nodes := s.Core().V1().Nodes().Informer()
+		if err := nodes.AddIndexers(byZone); err != nil {
+			t.Fatal(err)
+		}
+		env.waitForSync(s)
+		found, err := nodes.GetIndexer().ByIndex("zone", "a")
+		if err != nil || len(found) != 1 {
+			t.Errorf("found %v, %v", found, err)
+		}
+		if err := nodes.GetIndexer().AddIndexers(byZone); err == nil {
+			t.Error("one factory accepted the same name twice")
+		}
+		if _, err := nodes.GetIndexer().ByIndex(cache.NamespaceIndex, ""); err != nil {
+			t.Errorf("the shared index cannot be read: %v", err)
+		}
+		defer s.Close()
+	}
+	if _, err := env.pool.options.Informers.Core().V1().Nodes().Informer().GetIndexer().ByIndex("zone", "a"); err == nil {
+		t.Error("the shared store has the index")
+	}
+}
+
+func TestAPluginInformerRunsWhileAFactoryUsesIt(t *testing.T) {
+	env := newTestEnv(t)
+	first, second := env.pool.NewFactory(), env.pool.NewFactory()
+	lister := first.Storage().V1().StorageClasses().Lister()
+	env.waitForSync(first)
+	generic, err := second.ForResource(storagev1.SchemeGroupVersion.WithResource("storageclasses"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.waitForSync(second)
+	if found, err := lister.List(labels.Everything()); len(found) != 1 || err != nil {
+		t.Errorf("listed %v, %v", found, err)
+	}
+	if found, err := generic.Lister().List(labels.Everything()); len(found) != 1 || err != nil {
+		t.Errorf("listed generically %v, %v", found, err)
+	}
+	if env.pool.PluginInformers() != 1 {
+		t.Errorf("%d informers for plugins, want one that both factories share", env.pool.PluginInformers())
+	}
+	shared := generic.Informer()
+	first.Close()
+	if shared.IsStopped() || env.pool.PluginInformers() != 1 {
+		t.Error("stopped while a factory uses it")
+	}
+	second.Close()
+	if !shared.IsStopped() || env.pool.PluginInformers() != 0 {
+		t.Error("still runs without users")
+	}
+}
+
+func TestASharedInformerIsReadOnly(t *testing.T) {
+	env := newTestEnv(t)
+	s := env.pool.NewFactory()
+	defer s.Close()
+	nodes := s.Core().V1().Nodes().Informer()
+	for what, err := range map[string]error{
+		"Add":                  nodes.GetStore().Add(fixture.Node("forged").Obj()),
+		"Replace":              nodes.GetIndexer().Replace(nil, ""),
+		"Delete":               nodes.GetIndexer().Delete(fixture.Node("n1").Obj()),
+		"SetTransform":         nodes.SetTransform(nil),
+		"SetWatchErrorHandler": nodes.SetWatchErrorHandler(nil),
+	} {
+		if err != errReadOnly {
+			t.Errorf("%s: %v, want errReadOnly", what, err)
+		}
+	}
+	if got := nodes.GetStore().ListKeys(); len(got) != 1 {
+		t.Errorf("the store holds %v", got)
+	}
+}
+
+func TestAHandlerThatPanicsReceivesTheNextEvent(t *testing.T) {
+	env := newTestEnv(t)
+	s := env.pool.NewFactory()
+	defer s.Close()
+	received := make(chan string, 10)
+	_, err := s.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+		received <- obj.(*v1.Node).Name
+		panic("the handler panics")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.createNode("n2")
+	if got := []string{<-received, <-received}; !slices.Equal(got, []string{"n1", "n2"}) {
+		t.Errorf("received %v", got)
+	}
+}
+
+func TestAResourceThatClientGoDoesNotKnowIsAnError(t *testing.T) {
+	env := newTestEnv(t)
+	s := env.pool.NewFactory()
+	defer s.Close()
+	if _, err := s.ForResource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}); err == nil {
+		t.Error("got an informer of an unknown resource")
+	}
+	if len(s.Pending()) != 0 {
+		t.Error("something is pending")
+	}
+}

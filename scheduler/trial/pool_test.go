@@ -1,0 +1,169 @@
+package trial
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/probe"
+)
+
+// newInTreeCandidate is newCandidate with a built-in plugin.
+func newInTreeCandidate(t *testing.T, sandbox *Sandbox, last *framework.Trial, a *probe.Plugin) Candidate {
+	t.Helper()
+	registry := probe.Registry(a)
+	registration := registry[a.PluginName]
+	registration.InTree = true
+	registry[a.PluginName] = registration
+	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Plugin{a}), Trial: last}, registry, newHost(sandbox))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Candidate{Framework: f}
+}
+
+// randomCluster returns the objects of a random cluster: each name may be missing, and
+// its object may be the one of an earlier call or a new one.
+func randomCluster(random *rand.Rand, versions map[string]metav1.Object) (objects []metav1.Object, nominated *v1.Pod) {
+	object := func(name string, make func() metav1.Object) {
+		switch random.IntN(4) {
+		case 0:
+			return
+		case 1:
+			versions[name] = make()
+		}
+		if versions[name] == nil {
+			versions[name] = make()
+		}
+		objects = append(objects, versions[name])
+	}
+	for i := range 4 {
+		object(fmt.Sprint("n", i), func() metav1.Object { return fixture.Node(fmt.Sprint("n", i)).Obj() })
+	}
+	for i := range 12 {
+		name := fmt.Sprint("p", i)
+		object(name, func() metav1.Object {
+			pod := podOfProfile(name)
+			if at := random.IntN(5); at < 4 {
+				pod.On(fmt.Sprint("n", at))
+			} else if random.IntN(2) == 0 {
+				nominated = pod.Obj()
+			}
+			return pod.Obj()
+		})
+	}
+	return objects, nominated
+}
+
+func TestAReusedSandboxIsLikeANewOne(t *testing.T) {
+	random, versions, pool := rand.New(rand.NewPCG(7, 7)), map[string]metav1.Object{}, NewPool(clock.RealClock{})
+	for round := range 200 {
+		objects, nominated := randomCluster(random, versions)
+		s := newSource(objects...)
+		if nominated != nil {
+			s.nominate(t, nominated, fmt.Sprint("n", random.IntN(4)))
+		}
+		want := slices.Sorted(slices.Values(contents(s.mustRead(t).NewSandbox())))
+		s.Pool = pool
+		state, idle, last := s.mustRead(t), pool.idle, &framework.Trial{}
+		sandbox := state.NewSandbox()
+		if idle != nil && sandbox != idle {
+			t.Fatalf("round %d: the cluster was copied again", round)
+		}
+		if diff := cmp.Diff(want, slices.Sorted(slices.Values(contents(sandbox)))); diff != "" {
+			t.Fatalf("round %d: a reused sandbox (-new +reused):\n%s", round, diff)
+		}
+		a := newProbe("A")
+		if random.IntN(2) == 0 {
+			a.Statuses["Filter"] = probe.Reject("full")
+		}
+		if _, err := sandbox.Evaluate(t.Context(), realRuntime, newInTreeCandidate(t, sandbox, last, a), last, state.Pods()); err != nil {
+			t.Fatal(err)
+		}
+		sandbox.Release()
+	}
+}
+
+func TestWhichSandboxesAreReused(t *testing.T) {
+	type use func(t *testing.T, sandbox *Sandbox, state *ClusterState)
+	ask := func(c func(*testing.T, *Sandbox, *framework.Trial) Candidate) use {
+		return func(t *testing.T, sandbox *Sandbox, state *ClusterState) {
+			last := &framework.Trial{}
+			_, _ = sandbox.Evaluate(t.Context(), realRuntime, c(t, sandbox, last), last, state.Pods())
+		}
+	}
+	well := ask(func(t *testing.T, sandbox *Sandbox, last *framework.Trial) Candidate {
+		return newInTreeCandidate(t, sandbox, last, newProbe("A"))
+	})
+	foreign := ask(func(t *testing.T, sandbox *Sandbox, last *framework.Trial) Candidate {
+		return newCandidate(t, sandbox, last, newProbe("A"))
+	})
+	late := ask(func(t *testing.T, sandbox *Sandbox, last *framework.Trial) Candidate {
+		a := newProbe("A")
+		a.Statuses["Filter"] = func() *fwk.Status { time.Sleep(time.Hour); return nil }
+		return newInTreeCandidate(t, sandbox, last, a)
+	})
+	lends := func(_ *testing.T, sandbox *Sandbox, _ *ClusterState) { sandbox.Lister() }
+	waits := func(*testing.T, *Sandbox, *ClusterState) {}
+	for name, c := range map[string]struct {
+		uses   []use
+		then   time.Duration
+		reused bool
+	}{
+		"a sandbox that was used, also twice":            {[]use{well, well}, 0, true},
+		"a sandbox that was not used":                    {[]use{waits}, 0, true},
+		"no sandbox after the idle timeout":              {[]use{well}, idleTimeout, false},
+		"no sandbox that a hanging plugin holds":         {[]use{well, late}, 0, false},
+		"no sandbox whose plugins were not evaluated":    {[]use{well, lends}, 0, false},
+		"no sandbox that out-of-tree plugins were given": {[]use{foreign}, 0, false},
+		"also not if built-in plugins used it later":     {[]use{foreign, well}, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSource(fixture.Node("a").Obj(), podOfProfile("web").Obj())
+				s.Pool = NewPool(clock.RealClock{})
+				state := s.mustRead(t)
+				sandbox := state.NewSandbox()
+				for _, use := range c.uses {
+					use(t, sandbox, state)
+				}
+				sandbox.Release()
+				time.Sleep(c.then)
+				synctest.Wait()
+				if again := s.mustRead(t).NewSandbox(); (again == sandbox) != c.reused {
+					t.Errorf("the next trial has the same sandbox: %v, want %v", again == sandbox, c.reused)
+				}
+				time.Sleep(2 * time.Hour) // until the plugin returns
+			})
+		})
+	}
+}
+
+func TestConcurrentTrialsHaveASandboxEach(t *testing.T) {
+	s := newSource(fixture.Node("a").Obj())
+	s.Pool = NewPool(clock.RealClock{})
+	one, other := s.mustRead(t).NewSandbox(), s.mustRead(t).NewSandbox()
+	if one == other {
+		t.Fatal("they share a sandbox")
+	}
+	one.Release()
+	other.Release()
+	if again := s.mustRead(t).NewSandbox(); again != one {
+		t.Error("neither was reused")
+	}
+	if got := strings.Join(contents(s.mustRead(t).NewSandbox()), ""); got != "a:[]" {
+		t.Errorf("a third sandbox holds %s", got)
+	}
+}

@@ -6,11 +6,11 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// column is where columns hold a resource: found once, not for each node.
+// column identifies the column of a resource. It is looked up once, not for each node.
 type column uint8
 
 const (
-	// inNone is of a resource that columns do not hold.
+	// columnNone stands for a resource that the columns do not hold.
 	columnNone column = iota
 	columnCPU
 	columnNonZeroCPU
@@ -19,15 +19,15 @@ const (
 	columnEphemeralStorage
 )
 
-// columnOf is where a resource stands; assume takes what pods are scored with
-// for what they request.
-func columnOf(name v1.ResourceName, assume bool) column {
+// columnOf returns the column of a resource; nonZeroRequests selects the columns with
+// default requests.
+func columnOf(name v1.ResourceName, nonZeroRequests bool) column {
 	switch {
-	case name == v1.ResourceCPU && assume:
+	case name == v1.ResourceCPU && nonZeroRequests:
 		return columnNonZeroCPU
 	case name == v1.ResourceCPU:
 		return columnCPU
-	case name == v1.ResourceMemory && assume:
+	case name == v1.ResourceMemory && nonZeroRequests:
 		return columnNonZeroMemory
 	case name == v1.ResourceMemory:
 		return columnMemory
@@ -37,8 +37,8 @@ func columnOf(name v1.ResourceName, assume bool) column {
 	return columnNone
 }
 
-// in is what a node offers of the resource, and what is taken of it.
-func (c column) amounts(row *framework.Row) (offered, taken int64) {
+// amounts returns the allocatable and the requested amount in a row.
+func (c column) amounts(row *framework.Row) (allocatable, requested int64) {
 	switch c {
 	case columnCPU:
 		return row.AllocatableCPU, row.RequestedCPU
@@ -54,41 +54,43 @@ func (c column) amounts(row *framework.Row) (offered, taken int64) {
 	return 0, 0
 }
 
-// holding is what one node offers of each resource, and what is taken of it.
-type nodeResources [maxInlineResources]struct{ offered, taken int64 }
+// nodeResources holds the allocatable and the requested amount of each scored resource
+// on one node.
+type nodeResources [maxInlineResources]struct{ allocatable, requested int64 }
 
-// read makes h what a row says of the resources. It reports whether h was that
-// before: nodes stand in no order, and yet many are like the one before them, if
-// only because they are empty; those need not be scored again.
+// read copies the amounts from a row. It reports whether they are the same as before.
+// Many nodes have the same amounts as the node before them, for example because both
+// are empty, and need not be scored again.
 func (h *nodeResources) read(row *framework.Row, resources *scoredResources) (same bool) {
 	if resources.cpuAndMemoryOnly {
 		return h.readCPUAndMemory(row, resources.nonZeroRequests)
 	}
 	same = true
 	for i := range resources.specs {
-		offered, taken := resources.specs[i].column.amounts(row)
-		if at := &h[i]; at.offered != offered || at.taken != taken {
-			at.offered, at.taken, same = offered, taken, false
+		allocatable, requested := resources.specs[i].column.amounts(row)
+		if at := &h[i]; at.allocatable != allocatable || at.requested != requested {
+			at.allocatable, at.requested, same = allocatable, requested, false
 		}
 	}
 	return same
 }
 
-// readUsual is read for the usual resources, without asking which column is meant.
-func (h *nodeResources) readCPUAndMemory(row *framework.Row, assume bool) (same bool) {
+// readCPUAndMemory is read for cpuAndMemoryOnly, without looking up the column of each
+// resource.
+func (h *nodeResources) readCPUAndMemory(row *framework.Row, nonZeroRequests bool) (same bool) {
 	cpu, memory := row.RequestedCPU, row.RequestedMemory
-	if assume {
+	if nonZeroRequests {
 		cpu, memory = row.NonZeroCPU, row.NonZeroMemory
 	}
-	if h[0].taken == cpu && h[1].taken == memory && h[0].offered == row.AllocatableCPU && h[1].offered == row.AllocatableMemory {
+	if h[0].requested == cpu && h[1].requested == memory && h[0].allocatable == row.AllocatableCPU && h[1].allocatable == row.AllocatableMemory {
 		return true
 	}
-	h[0].offered, h[0].taken, h[1].offered, h[1].taken = row.AllocatableCPU, cpu, row.AllocatableMemory, memory
+	h[0].allocatable, h[0].requested, h[1].allocatable, h[1].requested = row.AllocatableCPU, cpu, row.AllocatableMemory, memory
 	return false
 }
 
-// inColumns reports whether columns hold all of the resources, and they are few
-// enough.
+// allInColumns reports whether the columns hold all scored resources and there are at
+// most maxInlineResources.
 func (s scoredResources) allInColumns() bool {
 	if len(s.specs) > maxInlineResources {
 		return false

@@ -9,38 +9,40 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// placeLabels say where something is. The first two are what the other two were
-// called before, and mean the same.
+// topologyLabels are the labels for zones and regions. The first two are the beta names
+// of the other two.
 var topologyLabels = []string{
 	v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion, v1.LabelTopologyZone, v1.LabelTopologyRegion,
 }
 
+// betaToGALabel maps the beta names of labels to those in use.
 var betaToGALabel = map[string]string{
 	v1.LabelFailureDomainBetaZone:   v1.LabelTopologyZone,
 	v1.LabelFailureDomainBetaRegion: v1.LabelTopologyRegion,
 }
 
-// zoneDelimiter stands between the zones of a volume that is in several.
+// zoneDelimiter separates the zones of a volume that is in several.
 const zoneDelimiter = "__"
 
-// place is one label of a volume, and the values that a node may have there.
+// pvTopology is a topology label of a volume and the values that a node may have for
+// it.
 type pvTopology struct {
 	key    string
 	values sets.Set[string]
 }
 
-// places are those of all volumes of a pod.
+// pvTopologies are the topologies of all volumes of a pod.
 type pvTopologies []pvTopology
 
-// Clone returns the same value: nothing changes it.
+// Clone returns the value itself, which never changes.
 func (p pvTopologies) Clone() fwk.StateData { return p }
 
-// placesOfVolume reads a volume's labels. One with an empty value among several
-// counts for nothing, as upstream has it.
-func topologiesOfVolume(volume *v1.PersistentVolume) (all pvTopologies) {
+// topologiesOfVolume reads the topology labels of a volume. As upstream, it ignores a
+// label that has an empty value among several.
+func topologiesOfVolume(volume *v1.PersistentVolume) (topologies pvTopologies) {
 	for _, label := range topologyLabels {
-		text, there := volume.Labels[label]
-		if !there {
+		text, ok := volume.Labels[label]
+		if !ok {
 			continue
 		}
 		values := sets.New[string]()
@@ -48,31 +50,31 @@ func topologiesOfVolume(volume *v1.PersistentVolume) (all pvTopologies) {
 			values.Insert(strings.TrimSpace(value))
 		}
 		if !values.Has("") {
-			all = append(all, pvTopology{label, values})
+			topologies = append(topologies, pvTopology{label, values})
 		}
 	}
-	return all
+	return topologies
 }
 
-// hold says whether a node is in all of the places. One that says of itself
-// nothing is everywhere: clusters of one zone need no labels.
+// matches reports whether a node is in all of the topologies. A node without any
+// topology label matches: clusters with a single zone need no labels.
 func (p pvTopologies) matches(node *v1.Node) bool {
-	if !slices.ContainsFunc(topologyLabels, func(label string) bool { _, says := node.Labels[label]; return says }) {
+	if !slices.ContainsFunc(topologyLabels, func(label string) bool { _, ok := node.Labels[label]; return ok }) {
 		return true
 	}
-	for _, place := range p {
-		value, says := node.Labels[place.key]
-		if !says {
-			value, says = node.Labels[betaToGALabel[place.key]]
+	for _, topology := range p {
+		value, ok := node.Labels[topology.key]
+		if !ok {
+			value, ok = node.Labels[betaToGALabel[topology.key]]
 		}
-		if !says || !place.values.Has(value) {
+		if !ok || !topology.values.Has(value) {
 			return false
 		}
 	}
 	return true
 }
 
-// same says whether two lists say the same.
+// equalTopologies reports whether two lists are equal.
 func equalTopologies(a, b pvTopologies) bool {
 	return slices.EqualFunc(a, b, func(x, y pvTopology) bool { return x.key == y.key && x.values.Equal(y.values) })
 }

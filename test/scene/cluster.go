@@ -1,10 +1,11 @@
-// Package scene is a cluster that stands still, for tests of plugins that look
-// beyond one node: nodes and pods are in a real snapshot, everything else in
-// listers.
+// Package scene is a fixed cluster for tests of plugins that read more than one node:
+// nodes and pods are in a real snapshot, other objects in listers.
 package scene
 
 import (
 	"fmt"
+	"slices"
+	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -14,28 +15,29 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Scene is the Handle of the plugins that play in it. What it does not have is
-// not there: a plugin that asks for more panics, and its test says so.
+// Cluster is the Handle of the plugins under test. Calling a method that it does not
+// implement panics.
 type Cluster struct {
 	fwk.Handle
 	snapshot  *cache.Snapshot
 	informers informers.SharedInformerFactory
 }
 
-// New returns a scene of objects: Nodes, Pods that have a node, Namespaces,
-// Services, and the controllers of pods. It panics about any other kind.
+// NewCluster returns a cluster with objects: Nodes, Pods that have a node, Namespaces,
+// Services, and the controllers of pods. It panics for other kinds.
 func NewCluster(objects ...runtime.Object) *Cluster {
-	what := cache.New()
-	s := &Cluster{informers: informers.NewSharedInformerFactory(nil, 0)}
-	core, apps := s.informers.Core().V1(), s.informers.Apps().V1()
+	objectCache := cache.New()
+	c := &Cluster{informers: informers.NewSharedInformerFactory(nil, 0)}
+	core, apps := c.informers.Core().V1(), c.informers.Apps().V1()
 	for _, object := range objects {
 		switch o := object.(type) {
 		case *v1.Node:
-			what.SetNode(o)
+			objectCache.SetNode(o)
 		case *v1.Pod:
-			what.SetPod(o)
+			objectCache.SetPod(o)
 		case *v1.Namespace:
 			addToIndexer(core.Namespaces().Informer(), o)
 		case *v1.Service:
@@ -47,14 +49,14 @@ func NewCluster(objects ...runtime.Object) *Cluster {
 		case *appsv1.StatefulSet:
 			addToIndexer(apps.StatefulSets().Informer(), o)
 		default:
-			panic(fmt.Sprintf("scene.New: no place for a %T", object))
+			panic(fmt.Sprintf("scene.NewCluster: no informer for a %T", object))
 		}
 	}
-	s.snapshot = what.UpdateSnapshot()
-	return s
+	c.snapshot = objectCache.UpdateSnapshot()
+	return c
 }
 
-// put stores an object as an informer would; it fails for none with a name.
+// addToIndexer stores an object as an informer would.
 func addToIndexer(informer toolscache.SharedIndexInformer, object any) {
 	if err := informer.GetIndexer().Add(object); err != nil {
 		panic(err)
@@ -62,19 +64,49 @@ func addToIndexer(informer toolscache.SharedIndexInformer, object any) {
 }
 
 // SnapshotSharedLister returns the snapshot.
-func (s *Cluster) SnapshotSharedLister() fwk.SharedLister { return s.snapshot }
+func (c *Cluster) SnapshotSharedLister() fwk.SharedLister { return c.snapshot }
 
-// SharedInformerFactory returns the listers; nothing runs behind them.
-func (s *Cluster) SharedInformerFactory() informers.SharedInformerFactory { return s.informers }
+// SharedInformerFactory returns informers that are never started.
+func (c *Cluster) SharedInformerFactory() informers.SharedInformerFactory { return c.informers }
 
 // Nodes returns all nodes.
-func (s *Cluster) Nodes() []fwk.NodeInfo { return s.snapshot.Nodes() }
+func (c *Cluster) Nodes() []fwk.NodeInfo { return c.snapshot.Nodes() }
 
-// Node returns one node; it panics when there is none of that name.
-func (s *Cluster) Node(name string) fwk.NodeInfo {
-	node := s.snapshot.Node(name)
+// Node returns a node. It panics if there is none of that name.
+func (c *Cluster) Node(name string) fwk.NodeInfo {
+	node := c.snapshot.Node(name)
 	if node == nil {
 		panic("scene: no node " + name)
 	}
 	return node
+}
+
+// RunPreFilter runs a plugin's PreFilter, and returns the state for Filter. The test
+// fails if the status is not Success.
+func (c *Cluster) RunPreFilter(t *testing.T, plugin fwk.PreFilterPlugin, pod *v1.Pod) fwk.CycleState {
+	t.Helper()
+	state := framework.NewCycleState()
+	if _, status := plugin.PreFilter(t.Context(), state, pod, c.Nodes()); !status.IsSuccess() {
+		t.Fatalf("PreFilter: %v", status)
+	}
+	return state
+}
+
+// RunFilter runs a plugin's Filter for all nodes. It returns the sorted names of the
+// nodes that the plugin accepts and, for the others, the status as "code: message".
+func (c *Cluster) RunFilter(t *testing.T, plugin fwk.FilterPlugin, state fwk.CycleState, pod *v1.Pod) (feasible []string, reasons map[string]string) {
+	t.Helper()
+	reasons = map[string]string{}
+	for _, node := range c.Nodes() {
+		switch status := plugin.Filter(t.Context(), state, pod, node); {
+		case status.IsSuccess():
+			feasible = append(feasible, node.Node().Name)
+		case status.IsRejected():
+			reasons[node.Node().Name] = status.Code().String() + ": " + status.Message()
+		default:
+			t.Fatalf("Filter of %s: %v", node.Node().Name, status)
+		}
+	}
+	slices.Sort(feasible)
+	return feasible, reasons
 }

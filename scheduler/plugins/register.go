@@ -12,13 +12,13 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Option adds to what is registered about a plugin.
+// Option adds to the registration of a plugin.
 type Option func(*framework.Registration)
 
-// Register describes one plugin. Nil pointers stand for the types: plugin's
-// says at which points it runs, args' is what its arguments are decoded into;
-// an untyped nil says that it takes none, and (*runtime.Unknown)(nil) that the
-// factory decodes them itself. For example:
+// Register describes one plugin. Pass typed nil pointers: plugin's type defines the
+// extension points at which it runs, and args' type is the type that arguments are
+// decoded into. An untyped nil means that the plugin takes no arguments, and
+// (*runtime.Unknown)(nil) that the factory decodes them itself. For example:
 //
 //	operator.Main(
 //		plugins.Register("Coscheduling", coscheduling.New, (*coscheduling.Coscheduling)(nil), (*config.CoschedulingArgs)(nil)))
@@ -36,14 +36,15 @@ func Register(name string, factory framework.Factory, plugin fwk.Plugin, args ru
 	return registration
 }
 
-// newArgs returns what makes empty values of args' type, or nil.
+// newArgs returns a function that returns an empty value of args' type; nil if args is
+// nil.
 func newArgs(args runtime.Object) func() runtime.Object {
 	if args == nil {
 		return nil
 	}
 	kind := reflect.TypeOf(args)
 	if kind.Kind() != reflect.Pointer {
-		// With refuses it: nothing can be decoded into a copy.
+		// With returns an error: nothing can be decoded into a copy.
 		return func() runtime.Object { return args }
 	}
 	return func() runtime.Object {
@@ -52,8 +53,9 @@ func newArgs(args runtime.Object) func() runtime.Object {
 	}
 }
 
-// WithDefault registers what fills in the arguments that a profile leaves out.
-// With WithScheme, Args is the versioned type, and the scheme fills in first.
+// WithDefault registers a function that sets the arguments which a profile leaves out.
+// With WithScheme, Args is the versioned type, and the defaults of the scheme are set
+// first.
 func WithDefault[Args runtime.Object](fill func(Args)) Option {
 	return func(registration *framework.Registration) {
 		first := registration.Default
@@ -68,8 +70,8 @@ func WithDefault[Args runtime.Object](fill func(Args)) Option {
 	}
 }
 
-// WithValidation registers what says what is wrong with defaulted arguments,
-// with paths below path. Args is the type that the factory takes.
+// WithValidation registers a function that returns the invalid fields of defaulted
+// arguments, as paths below path. Args is the type that the factory takes.
 func WithValidation[Args runtime.Object](validate func(args Args, path *field.Path) field.ErrorList) Option {
 	return func(registration *framework.Registration) {
 		registration.Validate = func(args runtime.Object, path *field.Path) field.ErrorList {
@@ -82,23 +84,23 @@ func WithValidation[Args runtime.Object](validate func(args Args, path *field.Pa
 	}
 }
 
-// With returns a registry that holds all of registry and more; registry stays
-// as it is. The error names a plugin that cannot be used or is there already.
+// With returns a registry with all plugins of registry and more, and does not change
+// registry. It returns an error if a plugin cannot be used or its name is taken.
 func With(registry framework.Registry, more ...framework.Registration) (framework.Registry, error) {
-	joined := maps.Clone(registry)
-	if joined == nil {
-		joined = framework.Registry{}
+	merged := maps.Clone(registry)
+	if merged == nil {
+		merged = framework.Registry{}
 	}
 	for _, plugin := range more {
 		if err := validateRegistration(plugin); err != nil {
 			return nil, err
 		}
-		if _, taken := joined[plugin.Name]; taken {
+		if _, exists := merged[plugin.Name]; exists {
 			return nil, fmt.Errorf("plugin %q: is registered already, want a name of its own", plugin.Name)
 		}
-		joined[plugin.Name] = plugin
+		merged[plugin.Name] = plugin
 	}
-	return joined, nil
+	return merged, nil
 }
 
 func validateRegistration(plugin framework.Registration) error {
@@ -117,17 +119,17 @@ func validateRegistration(plugin framework.Registration) error {
 	return nil
 }
 
-// ReadsTrimmedPods declares that the plugin reads of pods only what built-in plugins
-// read. It must not read the command, args, env, envFrom, lifecycle and probes of
-// containers, their statuses beyond the resources, and the statuses of ephemeral
-// containers: informers drop those, which saves memory. They are kept while a plugin is
-// registered that does not declare it.
+// ReadsTrimmedPods declares that the plugin reads only fields of pods that in-tree
+// plugins read, too. It must not read the command, args, env, envFrom, lifecycle and
+// probes of containers, container statuses beyond the resources, or the statuses of
+// ephemeral containers. Informers drop these fields to save memory, unless a plugin is
+// registered that does not declare this.
 func ReadsTrimmedPods() Option {
 	return func(registration *framework.Registration) { registration.ReadsTrimmedPods = true }
 }
 
-// NeedWholePods reports whether registry holds a plugin that may read parts of pods
-// that no built-in plugin reads: one that is not built in and does not declare
+// NeedsUntrimmedPods reports whether registry holds a plugin that may read fields of
+// pods which no in-tree plugin reads: one that is out of tree and does not declare
 // ReadsTrimmedPods.
 func NeedsUntrimmedPods(registry framework.Registry) bool {
 	inTree := InTree()

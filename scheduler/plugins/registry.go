@@ -1,5 +1,5 @@
-// Package plugins lists the plugins that are built in, and shows how one that
-// is not is registered beside them.
+// Package plugins lists the in-tree plugins, and registers out-of-tree plugins beside
+// them.
 package plugins
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins/volumezone"
 )
 
-// InTree returns a new registry of every plugin that is built in.
+// InTree returns a new registry of all in-tree plugins.
 func InTree() framework.Registry {
 	registry := framework.Registry{}
 	for _, plugin := range []framework.Registration{
@@ -59,7 +59,7 @@ func InTree() framework.Registry {
 		Register(imagelocality.Name, imagelocality.New, (*imagelocality.Plugin)(nil), nil),
 		Register(defaultbinder.Name, defaultbinder.New, (*defaultbinder.Plugin)(nil), nil),
 		Register(nodedeclaredfeatures.Name, nodedeclaredfeatures.New, (*nodedeclaredfeatures.Plugin)(nil), nil),
-		// kube-scheduler has these no more; no profile runs them by default.
+		// kube-scheduler no longer has these plugins. No profile enables them by default.
 		Register(serviceaffinity.Name, serviceaffinity.New, (*serviceaffinity.Plugin)(nil), (*serviceaffinity.ServiceAffinityArgs)(nil),
 			WithValidation(serviceaffinity.Validate)),
 		Register(nodepreferavoidpods.Name, nodepreferavoidpods.New, (*nodepreferavoidpods.Plugin)(nil), nil),

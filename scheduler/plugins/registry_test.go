@@ -18,7 +18,7 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-// The points are those that kube-scheduler 1.37 runs each plugin at.
+// The extension points are those of kube-scheduler 1.37.
 func TestInTreePluginsHaveUpstreamExtensionPoints(t *testing.T) {
 	want := map[string]string{
 		"SchedulingGates":                 "preEnqueue",
@@ -40,7 +40,7 @@ func TestInTreePluginsHaveUpstreamExtensionPoints(t *testing.T) {
 		"DefaultPreemption":               "preEnqueue postFilter",
 		"DefaultBinder":                   "bind",
 		"NodeDeclaredFeatures":            "preFilter filter",
-		// Of Kubernetes 1.22, which had them last.
+		// Last in Kubernetes 1.22.
 		"ServiceAffinity":     "preFilter filter score",
 		"NodePreferAvoidPods": "score",
 	}
@@ -68,7 +68,7 @@ func TestInTreePluginsBuildFromTheirDefaults(t *testing.T) {
 		}
 		if registration.Validate != nil {
 			if errs := registration.Validate(args, field.NewPath("args")); len(errs) > 0 {
-				t.Errorf("%s: the defaults are refused: %v", name, errs)
+				t.Errorf("%s: the defaults are invalid: %v", name, errs)
 			}
 		}
 		plugin, err := registration.New(t.Context(), args, newFakeHandle(1))
@@ -77,7 +77,7 @@ func TestInTreePluginsBuildFromTheirDefaults(t *testing.T) {
 			continue
 		}
 		if plugin.Name() != name {
-			t.Errorf("%s calls itself %s", name, plugin.Name())
+			t.Errorf("%s has the name %s", name, plugin.Name())
 		}
 		if diff := cmp.Diff(registration.Points, framework.PointsOf(plugin)); diff != "" {
 			t.Errorf("%s: points of the type and of an instance (-type +instance):\n%s", name, diff)
@@ -85,7 +85,7 @@ func TestInTreePluginsBuildFromTheirDefaults(t *testing.T) {
 	}
 }
 
-// quota is a plugin from outside.
+// quota is an out-of-tree plugin.
 type quota struct{ limit int32 }
 
 func (*quota) Name() string { return "Quota" }
@@ -93,12 +93,13 @@ func (*quota) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) *fw
 	return nil
 }
 
-// idle is a plugin that does nothing anywhere.
+// pluginWithoutPoints implements no extension point.
 type pluginWithoutPoints struct{}
 
 func (*pluginWithoutPoints) Name() string { return "Idle" }
 
-// byValue is an argument type that nothing can be decoded into.
+// argsByValue is a type of arguments that nothing can be decoded into, since it is not
+// a pointer.
 type argsByValue struct{}
 
 func (argsByValue) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
@@ -113,8 +114,8 @@ func newQuota(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin,
 }
 
 func TestAnOutOfTreePluginIsRegisteredInOneLine(t *testing.T) {
-	inTree := plugins.InTree()
-	registry, err := plugins.With(inTree,
+	inTreeRegistry := plugins.InTree()
+	registry, err := plugins.With(inTreeRegistry,
 		plugins.Register("Quota", newQuota, (*quota)(nil), (*configv1.InterPodAffinityArgs)(nil),
 			plugins.WithDefault(func(args *configv1.InterPodAffinityArgs) {
 				limit := int32(7)
@@ -126,8 +127,8 @@ func TestAnOutOfTreePluginIsRegisteredInOneLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(inTree) != len(registry)-1 {
-		t.Errorf("%d plugins became %d, want one more and the first registry as it was", len(inTree), len(registry))
+	if len(inTreeRegistry) != len(registry)-1 {
+		t.Errorf("%d plugins became %d, want one more and an unchanged first registry", len(inTreeRegistry), len(registry))
 	}
 	registration := registry["Quota"]
 	if diff := cmp.Diff([]framework.Point{framework.Filter}, registration.Points); diff != "" {
@@ -152,19 +153,19 @@ func TestAnOutOfTreePluginIsRegisteredInOneLine(t *testing.T) {
 }
 
 func TestWithSaysWhyAPluginCannotBeUsed(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		plugin framework.Registration
 		want   string
 	}{
-		"a name that is taken": {
+		"a name that is registered already": {
 			plugin: plugins.Register("NodeName", newQuota, (*quota)(nil), nil), want: `plugin "NodeName": is registered already`,
 		},
-		"no name":         {plugin: plugins.Register("", newQuota, (*quota)(nil), nil), want: "the name is empty"},
-		"no factory":      {plugin: plugins.Register("Quota", nil, (*quota)(nil), nil), want: `plugin "Quota": the factory is nil`},
-		"nothing to do":   {plugin: plugins.Register("Idle", newQuota, (*pluginWithoutPoints)(nil), nil), want: "implements no extension point"},
-		"nothing to fill": {plugin: plugins.Register("Quota", newQuota, (*quota)(nil), argsByValue{}), want: "want a pointer to a struct"},
+		"no name":                          {plugin: plugins.Register("", newQuota, (*quota)(nil), nil), want: "the name is empty"},
+		"no factory":                       {plugin: plugins.Register("Quota", nil, (*quota)(nil), nil), want: `plugin "Quota": the factory is nil`},
+		"no extension point":               {plugin: plugins.Register("Idle", newQuota, (*pluginWithoutPoints)(nil), nil), want: "implements no extension point"},
+		"arguments that are not a pointer": {plugin: plugins.Register("Quota", newQuota, (*quota)(nil), argsByValue{}), want: "want a pointer to a struct"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if _, err := plugins.With(plugins.InTree(), c.plugin); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
@@ -176,16 +177,16 @@ func TestNeedsUntrimmedPods(t *testing.T) {
 	register := func(options ...plugins.Option) framework.Registration {
 		return plugins.Register("Other", newQuota, (*quota)(nil), nil, options...)
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		more []framework.Registration
 		want bool
 	}{
-		"none of the built-in ones":                          {nil, false},
-		"one that is not built in":                           {[]framework.Registration{register()}, true},
-		"not one that reads what the built-in ones read":     {[]framework.Registration{register(plugins.ReadsTrimmedPods())}, false},
-		"one of two, where the other one does not need them": {[]framework.Registration{register(plugins.ReadsTrimmedPods()), {Name: "More", New: newQuota, Points: framework.Points}}, true},
+		"no in-tree plugin":                             {nil, false},
+		"an out-of-tree plugin":                         {[]framework.Registration{register()}, true},
+		"an out-of-tree plugin that reads trimmed pods": {[]framework.Registration{register(plugins.ReadsTrimmedPods())}, false},
+		"one of two out-of-tree plugins":                {[]framework.Registration{register(plugins.ReadsTrimmedPods()), {Name: "More", New: newQuota, Points: framework.Points}}, true},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			registry, err := plugins.With(plugins.InTree(), c.more...)
 			if err != nil {
 				t.Fatal(err)

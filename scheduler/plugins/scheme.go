@@ -11,15 +11,15 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// WithScheme has arguments read as scheme describes them, as kube-scheduler reads
-// those of plugins whose configuration API is registered in its own scheme. The type
-// that Register was given stays the one that the factory and WithValidation get: most
-// often the internal one, which has no JSON names. Profiles are decoded into the type
-// of the same kind in the version that scheme prefers, defaulted by scheme, and
-// converted. A profile's hash covers the defaulted arguments of that version.
+// WithScheme decodes arguments by scheme, as kube-scheduler decodes those of plugins
+// whose configuration API is registered in its scheme. The factory and WithValidation
+// still get the type that Register was given: usually the internal type, which has no
+// JSON names. Arguments of profiles are decoded into the type of the same kind in the
+// version that scheme prefers, defaulted by scheme, and converted. A profile's hash
+// covers the defaulted arguments of that version.
 //
-// scheme may be shared by plugins and must not change afterwards. plugins.With
-// reports a scheme that does not know the type, or does not convert it.
+// Plugins may share scheme. It must not change afterwards. With returns an error when
+// scheme does not know the type or cannot convert it.
 //
 //	plugins.Register("Coscheduling", coscheduling.New, (*coscheduling.Coscheduling)(nil), (*config.CoschedulingArgs)(nil),
 //		plugins.WithScheme(scheme.Scheme))
@@ -38,31 +38,31 @@ func useScheme(registration *framework.Registration, scheme *runtime.Scheme) err
 	case registration.NewArgs == nil:
 		return errors.New("the plugin was registered without a type of arguments, want the one that its factory takes")
 	}
-	taken := registration.NewArgs
-	kind, err := versionedKind(scheme, taken())
+	newFactoryArgs := registration.NewArgs
+	kind, err := versionedKind(scheme, newFactoryArgs())
 	if err != nil {
 		return err
 	}
-	more := registration.Default
+	furtherDefault := registration.Default
 	registration.NewArgs = func() runtime.Object {
 		object, err := scheme.New(kind)
 		if err != nil {
-			return nil // versionedKind saw that scheme has the kind
+			return nil // versionedKind checked that scheme has the kind
 		}
 		object.GetObjectKind().SetGroupVersionKind(kind)
 		return object
 	}
 	registration.Default = func(args runtime.Object) {
 		scheme.Default(args)
-		if more != nil {
-			more(args)
+		if furtherDefault != nil {
+			furtherDefault(args)
 		}
 	}
-	if own, _, err := scheme.ObjectKinds(taken()); err == nil && slices.Contains(own, kind) {
+	if factoryKind, _, err := scheme.ObjectKinds(newFactoryArgs()); err == nil && slices.Contains(factoryKind, kind) {
 		return nil
 	}
 	registration.Convert = func(args runtime.Object) (runtime.Object, error) {
-		into := taken()
+		into := newFactoryArgs()
 		// Generated conversions share what they can: a plugin that changes its
 		// arguments must not change what the next instance gets.
 		if err := scheme.Convert(args.DeepCopyObject(), into, nil); err != nil {
@@ -77,7 +77,7 @@ func useScheme(registration *framework.Registration, scheme *runtime.Scheme) err
 }
 
 // versionedKind returns the kind of args in the version of its group that scheme
-// prefers; args' own where that is a version.
+// prefers; the kind of args itself if that has a version.
 func versionedKind(scheme *runtime.Scheme, args runtime.Object) (schema.GroupVersionKind, error) {
 	kinds, _, err := scheme.ObjectKinds(args)
 	if err != nil {
@@ -88,11 +88,11 @@ func versionedKind(scheme *runtime.Scheme, args runtime.Object) (schema.GroupVer
 			return kind, nil
 		}
 	}
-	own := kinds[0]
-	for _, version := range scheme.PrioritizedVersionsForGroup(own.Group) {
-		if kind := version.WithKind(own.Kind); scheme.Recognizes(kind) {
+	factoryKind := kinds[0]
+	for _, version := range scheme.PrioritizedVersionsForGroup(factoryKind.Group) {
+		if kind := version.WithKind(factoryKind.Kind); scheme.Recognizes(kind) {
 			return kind, nil
 		}
 	}
-	return schema.GroupVersionKind{}, fmt.Errorf("the scheme has no version of %s, which %T is the internal type of", own.GroupKind(), args)
+	return schema.GroupVersionKind{}, fmt.Errorf("the scheme has no version of %s, which %T is the internal type of", factoryKind.GroupKind(), args)
 }

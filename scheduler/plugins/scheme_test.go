@@ -22,22 +22,22 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-// internalArgs are what a factory takes: a type without JSON names, as those of
-// configuration APIs that have versions.
+// internalArgs is the type that a factory takes: without JSON names, like the internal
+// types of versioned configuration APIs.
 type internalArgs struct {
 	metav1.TypeMeta
 	Limit int32
 	Zones []string
 }
 
-// versionedArgs are what a profile says.
+// versionedArgs is the type that profiles are decoded into.
 type versionedArgs struct {
 	metav1.TypeMeta `json:",inline"`
 	Limit           *int32   `json:"limit,omitempty"`
 	Zones           []string `json:"zones,omitempty"`
 }
 
-// olderArgs are of a version that the scheme has, and does not prefer.
+// olderArgs is of a version that the scheme has and does not prefer.
 type olderArgs struct {
 	metav1.TypeMeta `json:",inline"`
 	Max             int32 `json:"max"`
@@ -61,8 +61,8 @@ var (
 	internalVersion  = schema.GroupVersion{Group: preferredVersion.Group, Version: runtime.APIVersionInternal}
 )
 
-// argumentScheme has QuotaArgs in three versions; converts says whether it converts
-// the one that it prefers.
+// argumentScheme returns a scheme with QuotaArgs in three versions. converts converts
+// the preferred version; nil registers no conversion.
 func argumentScheme(t *testing.T, converts func(from *versionedArgs, into *internalArgs) error) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -88,7 +88,7 @@ func argumentScheme(t *testing.T, converts func(from *versionedArgs, into *inter
 	return scheme
 }
 
-// share converts as generated functions do: what is alike is shared.
+// convertSharing shares slices between the two values, as generated conversions do.
 func convertSharing(from *versionedArgs, into *internalArgs) error {
 	if *from.Limit == 13 {
 		return errors.New("limit: is 13")
@@ -97,7 +97,7 @@ func convertSharing(from *versionedArgs, into *internalArgs) error {
 	return nil
 }
 
-// zoned is a plugin that remembers what it was built with.
+// argsRecorder is a plugin that records its arguments.
 type argsRecorder struct {
 	quota
 	args *internalArgs
@@ -121,7 +121,7 @@ func registryWithQuota(t *testing.T, scheme *runtime.Scheme, more ...plugins.Opt
 	return registry
 }
 
-// quotaConfig is a PluginConfig with these arguments.
+// quotaConfig returns a PluginConfig with these arguments.
 func quotaConfig(args string) *v1alpha1.PluginConfig {
 	config := &v1alpha1.PluginConfig{Spec: v1alpha1.PluginConfigSpec{Plugin: "Quota"}}
 	config.Spec.Args.Raw = []byte(args)
@@ -132,17 +132,17 @@ func TestAFactoryGetsTheInternalTypeOfProfileArguments(t *testing.T) {
 	registry := registryWithQuota(t, argumentScheme(t, convertSharing))
 	profile := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
 	profile.Spec.Plugins = &v1alpha1.Plugins{Filter: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "Quota"}}}}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		args string
 		want internalArgs
 	}{
-		"what is said":                 {`{"limit":3,"zones":["a"]}`, internalArgs{Limit: 3, Zones: []string{"a"}}},
-		"what is left out":             {`{"zones":["a"]}`, internalArgs{Limit: 7, Zones: []string{"a"}}},
-		"no arguments at all":          {"", internalArgs{Limit: 7}},
-		"with their version and kind":  {`{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"QuotaArgs","limit":3}`, internalArgs{Limit: 3}},
-		"a kind that has the defaults": {`{"kind":"QuotaArgs"}`, internalArgs{Limit: 7}},
+		"arguments that are set":          {`{"limit":3,"zones":["a"]}`, internalArgs{Limit: 3, Zones: []string{"a"}}},
+		"arguments that are left out":     {`{"zones":["a"]}`, internalArgs{Limit: 7, Zones: []string{"a"}}},
+		"no arguments at all":             {"", internalArgs{Limit: 7}},
+		"arguments with version and kind": {`{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"QuotaArgs","limit":3}`, internalArgs{Limit: 3}},
+		"a kind without arguments":        {`{"kind":"QuotaArgs"}`, internalArgs{Limit: 7}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			profile := profile.DeepCopy()
 			if c.args != "" {
 				profile.Spec.PluginConfig = []v1alpha1.PluginArguments{{Name: "Quota", Args: &runtime.RawExtension{Raw: []byte(c.args)}}}
@@ -153,15 +153,15 @@ func TestAFactoryGetsTheInternalTypeOfProfileArguments(t *testing.T) {
 			}
 			for range 2 {
 				var built *argsRecorder
-				watched := registry["Quota"]
-				watched.New = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+				recording := registry["Quota"]
+				recording.New = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 					plugin, err := newArgsRecorder(ctx, args, handle)
 					built, _ = plugin.(*argsRecorder)
 					return plugin, err
 				}
 				chains := framework.Chains{framework.QueueSort: {{Name: "PrioritySort"}}, framework.Filter: {{Name: "Quota"}}, framework.Bind: {{Name: "DefaultBinder"}}}
 				f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: chains, Args: blueprint.Args},
-					framework.Registry{"Quota": watched, "PrioritySort": registry["PrioritySort"], "DefaultBinder": registry["DefaultBinder"]}, framework.Host{})
+					framework.Registry{"Quota": recording, "PrioritySort": registry["PrioritySort"], "DefaultBinder": registry["DefaultBinder"]}, framework.Host{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -169,7 +169,7 @@ func TestAFactoryGetsTheInternalTypeOfProfileArguments(t *testing.T) {
 				if diff := cmp.Diff(&c.want, built.args); diff != "" {
 					t.Fatalf("the plugin was built with (-want +got):\n%s", diff)
 				}
-				// The next instance must not see what this one does to its arguments.
+				// Changes that this instance makes to its arguments must not reach the next one.
 				for i := range built.args.Zones {
 					built.args.Zones[i] = "changed"
 				}
@@ -185,20 +185,20 @@ func TestArgumentsThatASchemeDescribesAreReadStrictly(t *testing.T) {
 		}
 		return nil
 	}))
-	for sentence, c := range map[string]struct{ args, path, detail string }{
+	for name, c := range map[string]struct{ args, path, detail string }{
 		"an unknown field":                {`{"limits":3}`, "spec.args.limits", `unknown field: the plugin has no such argument, did you mean "limit"?`},
-		"a name of Go's":                  {`{"Limit":3}`, "spec.args.Limit", `unknown field: the plugin has no such argument, did you mean "limit"?`},
+		"the name of the Go field":        {`{"Limit":3}`, "spec.args.Limit", `unknown field: the plugin has no such argument, did you mean "limit"?`},
 		"a field of another version":      {`{"max":3}`, "spec.args.max", "unknown field: the plugin has no such argument"},
 		"a wrong type":                    {`{"zones":["a",3]}`, "spec.args.zones[1]", "wrong type: must be a string, is a number"},
 		"another kind":                    {`{"kind":"FitArgs"}`, "spec.args.kind", `must be "QuotaArgs" or left out, is "FitArgs"`},
 		"another version":                 {`{"apiVersion":"kubescheduler.config.k8s.io/v1beta3"}`, "spec.args.apiVersion", `must be "kubescheduler.config.k8s.io/v1" or left out, is "kubescheduler.config.k8s.io/v1beta3"`},
-		"what its validation refuses":     {`{"limit":-3}`, "spec.args.limit", "Invalid value: -3: must be positive"},
-		"what its conversion cannot take": {`{"limit":13}`, "spec.args", "cannot be converted from kubescheduler.config.k8s.io/v1 to *plugins_test.internalArgs: limit: is 13"},
+		"a value that validation rejects": {`{"limit":-3}`, "spec.args.limit", "Invalid value: -3: must be positive"},
+		"a value that conversion rejects": {`{"limit":13}`, "spec.args", "cannot be converted from kubescheduler.config.k8s.io/v1 to *plugins_test.internalArgs: limit: is 13"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			_, rejection := compile.Config(quotaConfig(c.args), registry)
 			if rejection == nil {
-				t.Fatal("the arguments were taken")
+				t.Fatal("the arguments were accepted")
 			}
 			want := []compile.FieldError{{Condition: string(v1alpha1.ConditionAccepted), Reason: string(v1alpha1.ReasonInvalidArguments), Path: c.path, Detail: c.detail}}
 			if diff := cmp.Diff(want, rejection.Errors); diff != "" {
@@ -219,7 +219,7 @@ func TestTheHashCoversTheArgumentsThatHaveEffect(t *testing.T) {
 	}
 	for _, same := range []string{`{"limit":7}`, `{"apiVersion":"kubescheduler.config.k8s.io/v1"}`, `{"kind":"QuotaArgs","limit":7}`} {
 		if hash(same) != hash(`{}`) {
-			t.Errorf("%s has another hash than the defaults, which it is", same)
+			t.Errorf("%s has another hash than the defaults, to which it is equal", same)
 		}
 	}
 	for _, other := range []string{`{"limit":8}`, `{"zones":["a"]}`} {
@@ -253,8 +253,8 @@ func TestWithDefaultFillsInWhatTheSchemeLeavesOut(t *testing.T) {
 		}
 	})
 	scheme := plugins.WithScheme(argumentScheme(t, convertSharing))
-	for sentence, options := range map[string][]plugins.Option{"given before": {fill, scheme}, "given after": {scheme, fill}} {
-		t.Run(sentence, func(t *testing.T) {
+	for name, options := range map[string][]plugins.Option{"before WithScheme": {fill, scheme}, "after WithScheme": {scheme, fill}} {
+		t.Run(name, func(t *testing.T) {
 			registration := plugins.Register("Quota", newArgsRecorder, (*argsRecorder)(nil), (*internalArgs)(nil), options...)
 			args := registration.NewArgs()
 			registration.Default(args)
@@ -272,18 +272,18 @@ func TestWithDefaultFillsInWhatTheSchemeLeavesOut(t *testing.T) {
 func TestWithSaysWhyASchemeCannotBeUsed(t *testing.T) {
 	onlyInternal := runtime.NewScheme()
 	onlyInternal.AddKnownTypeWithName(internalVersion.WithKind("QuotaArgs"), &internalArgs{})
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		scheme *runtime.Scheme
 		args   runtime.Object
 		want   string
 	}{
-		"no scheme":                       {nil, &internalArgs{}, `plugin "Quota": WithScheme: the scheme is nil`},
-		"no type of arguments":            {argumentScheme(t, convertSharing), nil, "was registered without a type of arguments, want the one that its factory takes"},
-		"a type that it does not know":    {runtime.NewScheme(), &internalArgs{}, "the scheme does not know *plugins_test.internalArgs"},
-		"a type without a version":        {onlyInternal, &internalArgs{}, "the scheme has no version of QuotaArgs.kubescheduler.config.k8s.io, which *plugins_test.internalArgs is the internal type of"},
-		"a type that it does not convert": {argumentScheme(t, nil), &internalArgs{}, "cannot be converted from kubescheduler.config.k8s.io/v1 to *plugins_test.internalArgs"},
+		"no scheme":                               {nil, &internalArgs{}, `plugin "Quota": WithScheme: the scheme is nil`},
+		"no type of arguments":                    {argumentScheme(t, convertSharing), nil, "was registered without a type of arguments, want the one that its factory takes"},
+		"a type that the scheme does not know":    {runtime.NewScheme(), &internalArgs{}, "the scheme does not know *plugins_test.internalArgs"},
+		"a type without a version":                {onlyInternal, &internalArgs{}, "the scheme has no version of QuotaArgs.kubescheduler.config.k8s.io, which *plugins_test.internalArgs is the internal type of"},
+		"a type that the scheme does not convert": {argumentScheme(t, nil), &internalArgs{}, "cannot be converted from kubescheduler.config.k8s.io/v1 to *plugins_test.internalArgs"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			_, err := plugins.With(plugins.InTree(), plugins.Register("Quota", newArgsRecorder, (*argsRecorder)(nil), c.args, plugins.WithScheme(c.scheme)))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)

@@ -11,17 +11,17 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// demand is something a pod can ask for that takes a plugin to honour.
+// requirement is a field of a pod's spec that only a certain plugin can honor.
 type requirement struct {
-	// field is what asks, as the user wrote it.
+	// field is the path of the field.
 	field string
-	// plugin is what honours it; no build has one for an empty name.
+	// plugin is the name of the plugin; empty if there is no such plugin in any build.
 	plugin string
 	isSet  func(spec *v1.PodSpec) bool
 }
 
-// demands are in the order in which pods are told of them. A preference that
-// nobody honours is no reason to hold a pod; a requirement is.
+// requirements are in the order in which they are checked and reported. Only
+// requirements hold a pod; preferences that no plugin honors do not.
 var requirements = []requirement{
 	{"spec.schedulingGroup", "", func(s *v1.PodSpec) bool { return s.SchedulingGroup != nil }},
 	{"spec.resourceClaims", "DynamicResources", func(s *v1.PodSpec) bool { return len(s.ResourceClaims) > 0 }},
@@ -39,23 +39,23 @@ var requirements = []requirement{
 	}},
 }
 
-// Unsupported returns what says which field of a pod asks for something that
-// no plugin in registry honours; its answer is empty for a pod that can be
-// scheduled rightly. A profile that leaves a registered plugin out is the
-// user's wish and no reason to hold a pod. devices says of an extended resource
-// whether a DeviceClass names it.
-func Unsupported(registry framework.Registry, devices func(resource string) bool) func(pod *v1.Pod) (field, why string) {
+// Unsupported returns a function that returns a field of a pod that no plugin in
+// registry honors, and why the pod is held; empty for a pod that can be scheduled
+// correctly. A profile that does not enable a registered plugin is the user's choice
+// and no reason to hold a pod. devices reports whether a DeviceClass names an extended
+// resource.
+func Unsupported(registry framework.Registry, devices func(resource string) bool) func(pod *v1.Pod) (field, reason string) {
 	var missing []requirement
-	backed := requirement{"spec.containers.resources.requests", "DynamicResources", func(s *v1.PodSpec) bool { return needsDevices(s, devices) }}
-	for _, d := range append(slices.Clip(requirements), backed) {
+	deviceRequirement := requirement{"spec.containers.resources.requests", "DynamicResources", func(s *v1.PodSpec) bool { return needsDevices(s, devices) }}
+	for _, d := range append(slices.Clip(requirements), deviceRequirement) {
 		if _, ok := registry[d.plugin]; !ok {
 			missing = append(missing, d)
 		}
 	}
-	return func(pod *v1.Pod) (field, why string) {
+	return func(pod *v1.Pod) (field, reason string) {
 		for _, d := range missing {
 			if d.isSet(&pod.Spec) {
-				return d.field, fmt.Sprintf("this version of Berth does not schedule by it yet; the pod is held rather than bound wrongly%s", missingPluginHint(d))
+				return d.field, fmt.Sprintf("this version of Berth does not support it yet; the pod is held so that it is not bound incorrectly%s", missingPluginHint(d))
 			}
 		}
 		return "", ""
@@ -91,7 +91,8 @@ func needsDevices(spec *v1.PodSpec, devices func(resource string) bool) bool {
 	return false
 }
 
-// isBacked says whether devices back a resource: its name names a class, or a class names it.
+// isBackedByDevices reports whether devices back an extended resource: its name
+// contains the name of a DeviceClass, or a DeviceClass names it.
 func isBackedByDevices(resource string, devices func(resource string) bool) bool {
 	return strings.HasPrefix(resource, resourcev1.ResourceDeviceClassPrefix) || strings.Contains(resource, "/") && devices(resource)
 }

@@ -14,20 +14,20 @@ import (
 var configMapResource = schema.GroupResource{Resource: "configmaps"}
 
 // ConfigMaps is a namespace of ConfigMaps: each write has a new resource version, and
-// one that names another than the stored one is a conflict. It offers Get, Create and
-// Update.
+// an update with another version than the stored one is a conflict. It implements Get,
+// Create and Update.
 type ConfigMaps struct {
 	corev1.ConfigMapInterface
 	cluster *Cluster
 	stored  map[string]*v1.ConfigMap
 }
 
-// ConfigMaps returns a namespace that is empty.
+// ConfigMaps returns an empty namespace.
 func (c *Cluster) ConfigMaps() *ConfigMaps {
 	return &ConfigMaps{cluster: c, stored: map[string]*v1.ConfigMap{}}
 }
 
-// Get is a quorum read.
+// Get returns what is stored.
 func (m *ConfigMaps) Get(_ context.Context, name string, _ metav1.GetOptions) (*v1.ConfigMap, error) {
 	m.cluster.mu.Lock()
 	defer m.cluster.mu.Unlock()
@@ -37,7 +37,7 @@ func (m *ConfigMaps) Get(_ context.Context, name string, _ metav1.GetOptions) (*
 	return nil, apierrors.NewNotFound(configMapResource, name)
 }
 
-// Create stores an object that is not there.
+// Create stores a new ConfigMap. It returns AlreadyExists if there is one of that name.
 func (m *ConfigMaps) Create(_ context.Context, object *v1.ConfigMap, _ metav1.CreateOptions) (*v1.ConfigMap, error) {
 	m.cluster.mu.Lock()
 	defer m.cluster.mu.Unlock()
@@ -47,7 +47,7 @@ func (m *ConfigMaps) Create(_ context.Context, object *v1.ConfigMap, _ metav1.Cr
 	return m.store(object), nil
 }
 
-// Update replaces an object at the version that it names.
+// Update replaces a ConfigMap. It returns a conflict if the versions differ.
 func (m *ConfigMaps) Update(_ context.Context, object *v1.ConfigMap, _ metav1.UpdateOptions) (*v1.ConfigMap, error) {
 	m.cluster.mu.Lock()
 	defer m.cluster.mu.Unlock()
@@ -56,12 +56,12 @@ func (m *ConfigMaps) Update(_ context.Context, object *v1.ConfigMap, _ metav1.Up
 	case !ok:
 		return nil, apierrors.NewNotFound(configMapResource, object.Name)
 	case object.ResourceVersion != old.ResourceVersion:
-		return nil, apierrors.NewConflict(configMapResource, object.Name, fmt.Errorf("it is at version %s", old.ResourceVersion))
+		return nil, apierrors.NewConflict(configMapResource, object.Name, fmt.Errorf("the version is %s", old.ResourceVersion))
 	}
 	return m.store(object), nil
 }
 
-// store is called with the lock.
+// store stores a copy with a new version. The caller holds the lock.
 func (m *ConfigMaps) store(object *v1.ConfigMap) *v1.ConfigMap {
 	object = object.DeepCopy()
 	m.cluster.setResourceVersion(object)

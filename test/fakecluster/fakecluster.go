@@ -1,8 +1,8 @@
-// Package fakecluster is a clientset for tests whose pods behave as the API
-// server's do where the scheduler depends on it: every write has a new
-// resource version, a UID or a version that is not the stored one is a
-// conflict, a pod is bound once, and a Binding's annotations arrive with it.
-// Tests can make any call fail, before or after it took effect.
+// Package fakecluster is a fake clientset whose pods behave like those of the API
+// server where the scheduler depends on it: every write has a new resource version, a
+// write with another UID or version than the stored one is a conflict, a pod is bound
+// once, and the annotations of a Binding are merged into the pod. Tests can make any
+// call fail, before or after it takes effect.
 package fakecluster
 
 import (
@@ -31,25 +31,25 @@ type Cluster struct {
 	calls    []string
 	faults   []*Fault
 	graceful bool
-	// controlled says that claims are served.
+	// volumeController says that claims are bound and provisioned.
 	volumeController bool
 }
 
 // Fault makes calls fail.
 type Fault struct {
-	// Verb is bind, patch, get or delete; empty: all of them.
+	// Verb is bind, patch, get, delete, volume or claim; empty for all calls.
 	Verb string
-	// Err is the answer; nil leaves the call alone, but for Before.
+	// Err is the error of the call; nil does not make it fail.
 	Err error
-	// Times is how many calls are concerned; 0 means one.
+	// Times is the number of calls that fail; 0 means one.
 	Times int
-	// Committed says that the call takes effect all the same.
+	// Committed says that the call takes effect although it returns Err.
 	Committed bool
-	// Before is called ahead of the call, without a lock; may be nil.
+	// Before, if not nil, is called before the call without holding the lock.
 	Before func()
 }
 
-// New returns a cluster that holds objects.
+// New returns a cluster with objects.
 func New(objects ...runtime.Object) *Cluster {
 	clientset := fake.NewClientset()
 	c := &Cluster{Interface: clientset, tracker: clientset.Tracker(), version: 100}
@@ -59,15 +59,15 @@ func New(objects ...runtime.Object) *Cluster {
 	return c
 }
 
-// SlowDown lets pods on nodes take their time: deleted, they terminate, and are
-// there until somebody removes them.
+// TerminateGracefully makes deleted pods that have a node terminate and stay until the
+// test removes them.
 func (c *Cluster) TerminateGracefully() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.graceful = true
 }
 
-// Inject makes the next calls fail; faults are used up in order.
+// Inject makes the next calls fail. Faults apply in order.
 func (c *Cluster) Inject(faults ...Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,14 +77,14 @@ func (c *Cluster) Inject(faults ...Fault) {
 	}
 }
 
-// Heal takes back the faults that are not used up.
+// ClearFaults removes the faults that have not been used.
 func (c *Cluster) ClearFaults() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.faults = nil
 }
 
-// Apply adds an object, or replaces it, as somebody else would.
+// Apply adds or replaces an object, as another client would.
 func (c *Cluster) Apply(object runtime.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +96,7 @@ func (c *Cluster) Apply(object runtime.Object) {
 	}
 }
 
-// Change lets somebody else change a pod.
+// UpdatePod changes a pod, as another client would.
 func (c *Cluster) UpdatePod(pod *v1.Pod, change func(*v1.Pod)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +108,7 @@ func (c *Cluster) UpdatePod(pod *v1.Pod, change func(*v1.Pod)) {
 	c.updatePod(stored)
 }
 
-// Remove deletes a pod.
+// DeletePod deletes a pod immediately.
 func (c *Cluster) DeletePod(pod *v1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,14 +117,14 @@ func (c *Cluster) DeletePod(pod *v1.Pod) {
 	}
 }
 
-// Pod returns the stored pod, nil when there is none.
+// Pod returns the stored pod; nil if there is none.
 func (c *Cluster) Pod(pod *v1.Pod) *v1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.storedPod(pod.Namespace, pod.Name)
 }
 
-// Take returns the bind, patch, get and delete calls so far, and begins anew.
+// TakeCalls returns the calls since the last TakeCalls.
 func (c *Cluster) TakeCalls() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +153,7 @@ func (c *Cluster) setResourceVersion(object metav1.Object) {
 	object.SetResourceVersion(strconv.Itoa(c.version))
 }
 
-// call notes one call, lets it fail where a fault says so, and does it.
+// call records a call, makes it fail if a fault applies, and executes it.
 func (c *Cluster) call(ctx context.Context, verb, what string, do func() error) error {
 	c.mu.Lock()
 	c.calls = append(c.calls, verb+" "+what)
@@ -187,6 +187,13 @@ func (c *Cluster) call(ctx context.Context, verb, what string, do func() error) 
 	return fault.Err
 }
 
-// IsWatchListSemanticsUnSupported tells informers to list and then to watch,
-// as the clientset below does.
+// IsWatchListSemanticsUnSupported makes informers list before they watch, as the
+// embedded clientset does.
 func (c *Cluster) IsWatchListSemanticsUnSupported() bool { return true }
+
+// AddCall adds a line to the calls, so that a test sees when it happened.
+func (c *Cluster) AddCall(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, line)
+}

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// CoreV1 returns the client whose pods are the cluster's.
+// CoreV1 returns a client for the pods, volumes and claims of the cluster.
 func (c *Cluster) CoreV1() corev1.CoreV1Interface { return core{c.Interface.CoreV1(), c} }
 
 type core struct {
@@ -43,7 +43,7 @@ func (p pods) Get(ctx context.Context, name string, _ metav1.GetOptions) (pod *v
 	return pod, err
 }
 
-// precondition says whether a write may go on.
+// precondition returns an error if a write must not be executed.
 func (p pods) precondition(pod *v1.Pod, name string, uid types.UID, version string) error {
 	switch {
 	case pod == nil:
@@ -110,7 +110,8 @@ func (p pods) Patch(ctx context.Context, name string, _ types.PatchType, patch [
 	return patched, err
 }
 
-// Delete deletes a pod, or where pods take their time lets it terminate.
+// Delete deletes a pod. With TerminateGracefully it sets the deletion timestamp of a
+// pod that has a node.
 func (p pods) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	return p.cluster.call(ctx, "delete", name, func() error {
 		pod := p.cluster.storedPod(p.namespace, name)

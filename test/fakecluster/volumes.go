@@ -22,12 +22,12 @@ var (
 	claimResource  = v1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
 )
 
-// PersistentVolumes returns the client whose volumes are the cluster's.
+// PersistentVolumes returns a client for the volumes of the cluster.
 func (k core) PersistentVolumes() corev1.PersistentVolumeInterface {
 	return volumes{k.CoreV1Interface.PersistentVolumes(), k.cluster}
 }
 
-// PersistentVolumeClaims returns the client whose claims are the cluster's.
+// PersistentVolumeClaims returns a client for the claims of the cluster.
 func (k core) PersistentVolumeClaims(namespace string) corev1.PersistentVolumeClaimInterface {
 	return claims{k.CoreV1Interface.PersistentVolumeClaims(namespace), k.cluster, namespace}
 }
@@ -43,7 +43,7 @@ type claims struct {
 	namespace string
 }
 
-// Patch is a call of the verb volume.
+// Patch is recorded with the verb volume.
 func (v volumes) Patch(ctx context.Context, name string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*v1.PersistentVolume, error) {
 	patched := &v1.PersistentVolume{}
 	err := v.cluster.call(ctx, "volume", name, func() error {
@@ -58,7 +58,7 @@ func (v volumes) Patch(ctx context.Context, name string, _ types.PatchType, patc
 	return patched, err
 }
 
-// Patch is a call of the verb claim.
+// Patch is recorded with the verb claim.
 func (c claims) Patch(ctx context.Context, name string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*v1.PersistentVolumeClaim, error) {
 	patched := &v1.PersistentVolumeClaim{}
 	err := c.cluster.call(ctx, "claim", name, func() error {
@@ -73,7 +73,7 @@ func (c claims) Patch(ctx context.Context, name string, _ types.PatchType, patch
 	return patched, err
 }
 
-// merge applies a merge patch to what is stored, and gives it back in into.
+// mergePatch applies a patch to the stored object, and returns the result in into.
 func (c *Cluster) mergePatch(resource schema.GroupVersionResource, key types.NamespacedName, patch []byte, into interface {
 	metav1.Object
 	runtime.Object
@@ -86,9 +86,9 @@ func (c *Cluster) mergePatch(resource schema.GroupVersionResource, key types.Nam
 	if err := json.Unmarshal(patch, &pre); err != nil {
 		return err
 	}
-	is := stored.(metav1.Object)
-	if pre.UID != is.GetUID() || pre.ResourceVersion != is.GetResourceVersion() {
-		return apierrors.NewConflict(resource.GroupResource(), key.Name, fmt.Errorf("it is %s at %s", is.GetUID(), is.GetResourceVersion()))
+	current := stored.(metav1.Object)
+	if pre.UID != current.GetUID() || pre.ResourceVersion != current.GetResourceVersion() {
+		return apierrors.NewConflict(resource.GroupResource(), key.Name, fmt.Errorf("the UID is %s and the version is %s", current.GetUID(), current.GetResourceVersion()))
 	}
 	original, err := json.Marshal(stored)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *Cluster) mergePatch(resource schema.GroupVersionResource, key types.Nam
 	return c.tracker.Update(resource, into, key.Namespace)
 }
 
-// Replace changes a volume or a claim, as somebody else would.
+// Replace replaces a volume or a claim, as another client would.
 func (c *Cluster) Replace(object interface {
 	metav1.Object
 	runtime.Object
@@ -113,7 +113,7 @@ func (c *Cluster) Replace(object interface {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	resource := volumeResource
-	if _, is := object.(*v1.PersistentVolumeClaim); is {
+	if _, current := object.(*v1.PersistentVolumeClaim); current {
 		resource = claimResource
 	}
 	c.setResourceVersion(object)
@@ -122,27 +122,27 @@ func (c *Cluster) Replace(object interface {
 	}
 }
 
-// Control lets somebody play the controller of volumes, and a provisioner: a
-// volume that names a claim is bound to it, and for a claim that names a node a
-// volume is made.
+// RunVolumeController makes the cluster act as the volume controller and a provisioner:
+// it binds volumes that name a claim, and provisions volumes for claims that name a
+// node.
 func (c *Cluster) RunVolumeController() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.volumeController = true
 }
 
-// bound is what the controller makes of a volume that names its claim.
-func (c *Cluster) bindVolume(of *v1.PersistentVolume) {
-	ref := of.Spec.ClaimRef
+// bindVolume does what the volume controller does for a volume that names its claim.
+func (c *Cluster) bindVolume(pv *v1.PersistentVolume) {
+	ref := pv.Spec.ClaimRef
 	object, err := c.tracker.Get(claimResource, ref.Namespace, ref.Name)
 	if err != nil {
 		return
 	}
-	bound := of.DeepCopy()
+	bound := pv.DeepCopy()
 	bound.Status.Phase = v1.VolumeBound
 	c.setResourceVersion(bound)
 	claim := object.(*v1.PersistentVolumeClaim).DeepCopy()
-	claim.Spec.VolumeName, claim.Status.Phase = of.Name, v1.ClaimBound
+	claim.Spec.VolumeName, claim.Status.Phase = pv.Name, v1.ClaimBound
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.AnnBindCompleted, "yes")
 	c.setResourceVersion(claim)
 	if err := c.tracker.Update(volumeResource, bound, ""); err != nil {
@@ -153,7 +153,7 @@ func (c *Cluster) bindVolume(of *v1.PersistentVolume) {
 	}
 }
 
-// provisioned is what a provisioner makes of a claim that names a node.
+// provisionVolume does what a provisioner does for a claim that names a node.
 func (c *Cluster) provisionVolume(claim *v1.PersistentVolumeClaim) {
 	made := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID), UID: claim.UID + "-volume"}}
 	made.Spec.StorageClassName = volume.GetPersistentVolumeClaimClass(claim)
@@ -166,7 +166,7 @@ func (c *Cluster) provisionVolume(claim *v1.PersistentVolumeClaim) {
 	c.bindVolume(made)
 }
 
-// Bound says which claim, as namespace/name, each volume is bound to.
+// BoundVolumes returns the claim of each bound volume, as namespace/name.
 func (c *Cluster) BoundVolumes() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,9 +175,9 @@ func (c *Cluster) BoundVolumes() map[string]string {
 		panic(err)
 	}
 	bound := map[string]string{}
-	for _, of := range list.(*v1.PersistentVolumeList).Items {
-		if ref := of.Spec.ClaimRef; ref != nil {
-			bound[of.Name] = strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/")
+	for _, pv := range list.(*v1.PersistentVolumeList).Items {
+		if ref := pv.Spec.ClaimRef; ref != nil {
+			bound[pv.Name] = strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/")
 		}
 	}
 	return bound

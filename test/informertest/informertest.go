@@ -1,5 +1,5 @@
-// Package informertest lets a test of informers choose one of the orders in which
-// things can happen.
+// Package informertest lets a test choose an order of events among those that are
+// possible with informers.
 package informertest
 
 import (
@@ -14,32 +14,31 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Watched returns a channel that is closed when somebody watches a resource of
-// client. The fake client does not tell a watch of what was written before, as an
-// API server does: a test must not write between the list and the watch of an
-// informer.
+// WatchStarted returns a channel that is closed when client starts to watch a resource.
+// Unlike an API server, the fake client does not send what was written before the watch
+// started: a test must not write between the list and the watch of an informer.
 func WatchStarted(client *fake.Clientset, resource string) <-chan struct{} {
 	watched, once := make(chan struct{}), sync.Once{}
 	client.PrependWatchReactor(resource, func(action clienttesting.Action) (bool, watch.Interface, error) {
-		begun, err := client.Tracker().Watch(action.GetResource(), action.GetNamespace())
+		started, err := client.Tracker().Watch(action.GetResource(), action.GetNamespace())
 		once.Do(func() { close(watched) })
-		return true, begun, err
+		return true, started, err
 	})
 	return watched
 }
 
-// LateHandlers is an informer factory that calls no handler which is added through
-// it before Release is closed. Handlers that are added to the factory behind it are
-// called at once. client-go promises no order among the handlers of one informer,
+// DelayedHandlers is an informer factory that delays all events for handlers that are
+// added through it until Release is closed. Handlers that are added to the embedded
+// factory are called immediately. client-go does not order the handlers of an informer,
 // since each has a queue of its own.
 type DelayedHandlers struct {
 	informers.SharedInformerFactory
 	Release <-chan struct{}
 }
 
-// InformerFor returns the informer of the factory behind f.
-func (f DelayedHandlers) InformerFor(obj runtime.Object, made internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
-	return informer{f.SharedInformerFactory.InformerFor(obj, made), f.Release}
+// InformerFor returns the informer of the embedded factory.
+func (f DelayedHandlers) InformerFor(obj runtime.Object, newInformer internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	return informer{f.SharedInformerFactory.InformerFor(obj, newInformer), f.Release}
 }
 
 type informer struct {

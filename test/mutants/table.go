@@ -272,7 +272,7 @@ var table = []mutant{
 		[]killer{{cycle, "TestNothingThatAnExtenderSaysIsRemembered"}}, noExtenders},
 
 	{"LastVictimUnheard", "a preemptor that was refused for one victim's sake is not woken by the last one",
-		[]killer{{defaultpreemption, "TestAPreemptorIsWokenWhenALesserPodLeavesItsNode"}}, rare},
+		[]killer{{defaultpreemption, "TestDeletionOfALowerPriorityPodRequeuesThePreemptor"}}, rare},
 
 	{"KeyForgetsTolerations", "pods with other tolerations are of one class",
 		[]killer{{cycle, "FuzzClassKeys"}, {cycle, "TestWhatIsRememberedIsWhatIsSaidPlainly"}}, "its pods tolerate nothing"},
@@ -415,7 +415,7 @@ var table = []mutant{
 	{"FirstAddressTakesAll", "the first address of an extender may take all the time that a request has",
 		[]killer{{extender, "TestAddressesAreDialledInTurn"}}, noExtenders},
 	{"ScopedIndexBehind", "an index of a plugin takes in a change only after the read that follows it",
-		[]killer{{scopes, "TestAnIndexIsNeverBehindAnEvent"}, {volumelimits, "TestAPodIsJudgedByTheAttachmentWhoseEventWokeIt"}}, noVolumes},
+		[]killer{{scopes, "TestAnIndexIsNeverBehindAnEvent"}, {volumelimits, "TestFilterSeesTheAttachmentWhoseEventRequeuedThePod"}}, noVolumes},
 	{"RelistsLeaveGhosts", "an index of a plugin keeps what a relist did not find",
 		[]killer{{scopes, "TestAnIndexHasNothingThatARelistDidNotFind"}, {scopes, "TestAnIndexIsExactAfterAWatchThatBroke"}}, noVolumes},
 	{"PodComparedByName", "a pod that waits for its volumes is taken for another one of the same name",

@@ -1,148 +1,113 @@
+// Package probe is a test plugin that implements every extension point, records its
+// calls, and returns what the test sets.
 package probe
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
-	"time"
 
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Probe is a plugin at every extension point. Its zero answers are Success
-// everywhere; Bind succeeds without binding anything.
-type Plugin struct {
-	// Called is the plugin's name.
-	PluginName string
-	Log        *CallLog
-	// On holds an answer by the name of the method, such as "Reserve". Set
-	// changes it while the probe is in use.
-	Statuses map[string]StatusFunc
-	mu       sync.Mutex
-	// Nodes are what PreFilter narrows the nodes down to; nil: all.
-	PreFilterNodes sets.Set[string]
-	// Nominates is what PostFilter answers with; nil: nothing.
-	Nominates *fwk.NominatingInfo
-	// Scores are the scores by node; a node without one has 0.
-	Scores map[string]int64
-	// Waits is how long Permit asks to wait where its answer is Wait.
-	PermitTimeout time.Duration
-	// Parallel is what PreBindPreFlight says about company.
-	AllowParallel bool
-	// Events are what EventsToRegister answers.
-	Events []fwk.ClusterEventWithHint
-	// During, where it is not nil, is called by PreBind before it answers, and
-	// AtPermit by Permit.
-	OnPreBind, OnPermit func(ctx context.Context)
+// CallLog records the calls of test plugins in order. It is safe for concurrent use.
+type CallLog struct {
+	mu    sync.Mutex
+	lines []string
 }
 
-// A Probe is whatever the runtime knows.
-var (
-	_ fwk.PreEnqueuePlugin    = &Plugin{}
-	_ fwk.QueueSortPlugin     = &Plugin{}
-	_ fwk.EnqueueExtensions   = &Plugin{}
-	_ fwk.PreFilterPlugin     = &Plugin{}
-	_ fwk.PreFilterExtensions = &Plugin{}
-	_ fwk.FilterPlugin        = &Plugin{}
-	_ fwk.PostFilterPlugin    = &Plugin{}
-	_ fwk.PreScorePlugin      = &Plugin{}
-	_ fwk.ScorePlugin         = &Plugin{}
-	_ fwk.ScoreExtensions     = &Plugin{}
-	_ fwk.ReservePlugin       = &Plugin{}
-	_ fwk.PermitPlugin        = &Plugin{}
-	_ fwk.PreBindPlugin       = &Plugin{}
-	_ fwk.BindPlugin          = &Plugin{}
-	_ fwk.PostBindPlugin      = &Plugin{}
-)
+// Add adds a line.
+func (j *CallLog) Add(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, fmt.Sprintf(format, args...))
+}
 
-// at notes that the probe was asked at a point, and answers.
-func (p *Plugin) call(point, suffix string) *fwk.Status {
-	p.Log.Add("%s", p.PluginName+"."+point+suffix)
-	if answer := p.statusFunc(point); answer != nil {
-		return answer()
+// Take returns the lines since the last Take.
+func (j *CallLog) Take() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	lines := j.lines
+	j.lines = nil
+	return lines
+}
+
+// Lines returns the lines since the last Take, and keeps them.
+func (j *CallLog) Lines() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.lines)
+}
+
+// StatusFunc returns the status of the plugin at one extension point.
+type StatusFunc func() *fwk.Status
+
+// Reject returns Unschedulable.
+func Reject(reason string) StatusFunc {
+	return func() *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, reason) }
+}
+
+// Unresolvable returns UnschedulableAndUnresolvable.
+func Unresolvable(reason string) StatusFunc {
+	return func() *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason) }
+}
+
+// Pending returns Pending.
+func Pending(reason string) StatusFunc {
+	return func() *fwk.Status { return fwk.NewStatus(fwk.Pending, reason) }
+}
+
+// Skip returns Skip.
+func Skip() *fwk.Status { return fwk.NewStatus(fwk.Skip) }
+
+// Wait returns Wait.
+func Wait() *fwk.Status { return fwk.NewStatus(fwk.Wait) }
+
+// Fail returns an error.
+func Fail(err error) StatusFunc { return func() *fwk.Status { return fwk.AsStatus(err) } }
+
+// Panic panics.
+func Panic() *fwk.Status { panic("the probe panics") }
+
+// Registry registers the plugins under their names. A plugin whose status for "New" is
+// not a success cannot be built.
+func Registry(probes ...*Plugin) framework.Registry {
+	registry := framework.Registry{}
+	for _, p := range probes {
+		registry[p.PluginName] = framework.Registration{
+			Name: p.PluginName,
+			New: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+				if statusFunc := p.Statuses["New"]; statusFunc != nil {
+					if s := statusFunc(); !s.IsSuccess() {
+						return nil, s.AsError()
+					}
+				}
+				return p, nil
+			},
+			Points: framework.Points,
+		}
 	}
-	return nil
+	return registry
 }
 
-func (p *Plugin) statusFunc(point string) StatusFunc {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.Statuses[point]
-}
-
-// Set changes the answer at a point; nil means Success again.
-func (p *Plugin) SetStatus(point string, answer StatusFunc) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.Statuses == nil {
-		p.Statuses = map[string]StatusFunc{}
+// Chains enables the plugins at every extension point except without, in the given
+// order and with weight 1. The first plugin sorts the queue.
+func Chains(probes []*Plugin, without ...framework.Point) framework.Chains {
+	chains := framework.Chains{}
+	for _, point := range framework.Points {
+		if slices.Contains(without, point) {
+			continue
+		}
+		for _, p := range probes {
+			chains[point] = append(chains[point], framework.Entry{Name: p.PluginName, Weight: 1})
+		}
 	}
-	p.Statuses[point] = answer
-}
-
-// Name returns what the probe is called.
-func (p *Plugin) Name() string { return p.PluginName }
-
-// Close notes that the probe was closed.
-func (p *Plugin) Close() error { return p.call("Close", "").AsError() }
-
-// Less orders pods by priority, and among equals by age.
-func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
-	if answer := p.statusFunc("Less"); answer != nil {
-		answer()
+	if sorts := chains[framework.QueueSort]; len(sorts) > 1 {
+		chains[framework.QueueSort] = sorts[:1]
 	}
-	if a.GetPriority() != b.GetPriority() {
-		return a.GetPriority() > b.GetPriority()
-	}
-	return a.GetTimestamp().Before(b.GetTimestamp())
-}
-
-// EventsToRegister returns Events.
-func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return p.Events, p.call("EventsToRegister", "").AsError()
-}
-
-// PreEnqueue answers whether a pod may enter the queue.
-func (p *Plugin) PreEnqueue(context.Context, *v1.Pod) *fwk.Status { return p.call("PreEnqueue", "") }
-
-// PreFilter answers with Nodes.
-func (p *Plugin) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	status := p.call("PreFilter", "")
-	if p.PreFilterNodes == nil {
-		return nil, status
-	}
-	return &fwk.PreFilterResult{NodeNames: p.PreFilterNodes}, status
-}
-
-// PreFilterExtensions returns the probe itself.
-func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
-
-// AddPod thinks of a pod as on a node.
-func (p *Plugin) AddPod(_ context.Context, _ fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	return p.call("AddPod", " "+added.GetPod().Name)
-}
-
-// RemovePod thinks of a pod as gone from a node.
-func (p *Plugin) RemovePod(_ context.Context, _ fwk.CycleState, _ *v1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	return p.call("RemovePod", " "+removed.GetPod().Name)
-}
-
-// Filter answers whether a node will do. An answer under "Filter <node>" goes
-// before that under "Filter".
-func (p *Plugin) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	name := node.Node().Name
-	if p.statusFunc("Filter "+name) != nil {
-		return p.call("Filter "+name, "")
-	}
-	return p.call("Filter", " "+name)
-}
-
-// PostFilter answers with Nominates.
-func (p *Plugin) PostFilter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	status := p.call("PostFilter", "")
-	if p.Nominates == nil {
-		return nil, status
-	}
-	return &fwk.PostFilterResult{NominatingInfo: p.Nominates}, status
+	return chains
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Name is how profiles name the plugin.
+// Name is the name of the plugin in profiles.
 const Name = "DefaultBinder"
 
-// Plugin posts Bindings with the handle's client.
+// Plugin posts Bindings with the client of the handle.
 type Plugin struct{ handle fwk.Handle }
 
 var _ fwk.BindPlugin = (*Plugin)(nil)
@@ -26,13 +26,13 @@ func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, er
 	return &Plugin{handle: handle}, nil
 }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Bind posts one Binding of pod to node, with the annotations and the resource
-// version that the binding room left in state. The status carries the client's
-// error as it is. There is no second try here: after an answer that never came
-// the pod may be bound, and only the binding room can find that out.
+// Bind posts one Binding of pod to node, with the annotations and the resource version
+// that the package binding left in state. The status holds the client's error
+// unchanged. Bind does not retry: when the answer is lost the pod may be bound, and
+// only the package binding can find that out.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	data := framework.ReadBindingData(state)
 	binding := &v1.Binding{

@@ -18,7 +18,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// handle is one that has a client and nothing else.
+// handle is a Handle that offers a client and nothing else.
 type handle struct {
 	fwk.Handle
 	client kubernetes.Interface
@@ -27,8 +27,8 @@ type handle struct {
 func (h handle) ClientSet() kubernetes.Interface { return h.client }
 
 func TestBind(t *testing.T) {
-	refused := errors.New("the server said no")
-	for sentence, c := range map[string]struct {
+	refused := errors.New("the server rejected the Binding")
+	for name, c := range map[string]struct {
 		data *framework.BindingData
 		err  error
 		want metav1.ObjectMeta
@@ -36,17 +36,17 @@ func TestBind(t *testing.T) {
 		"a Binding names the pod and its UID": {
 			want: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "shop/web"},
 		},
-		"annotations and resource version go along": {
+		"the Binding has the annotations and the resource version": {
 			data: &framework.BindingData{Annotations: map[string]string{"a": "b"}, ResourceVersion: "7"},
 			want: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "shop/web",
 				Annotations: map[string]string{"a": "b"}, ResourceVersion: "7"},
 		},
-		"a refusal comes back as it is, after one try": {
+		"an error is returned unchanged, after one call": {
 			err:  refused,
 			want: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "shop/web"},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			var posted []runtime.Object
 			client := fake.NewClientset()
 			client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {

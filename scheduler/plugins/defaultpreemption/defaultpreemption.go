@@ -1,6 +1,7 @@
-// Package defaultpreemption makes room for a pod that fits nowhere, by evicting
-// pods of lower priority. Who has to leave is found, and told, by the house:
-// the plugin asks for it, and keeps the pod out of the queue meanwhile.
+// Package defaultpreemption makes room for a pod that fits on no node by evicting pods
+// of lower priority. The scheduler's Preemptor selects and evicts the victims; the
+// plugin calls it, and keeps the pod out of the active queue until the preemption has
+// finished.
 package defaultpreemption
 
 import (
@@ -10,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -19,10 +21,10 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Name is how profiles name the plugin.
+// Name is the name of the plugin in profiles.
 const Name = "DefaultPreemption"
 
-// Plugin evicts through the house's Preemptor.
+// Plugin preempts through the Preemptor of its handle.
 type Plugin struct {
 	handle    fwk.Handle
 	preemptor framework.Preemptor
@@ -35,8 +37,8 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 )
 
-// New builds the plugin from defaulted *configv1.DefaultPreemptionArgs. The
-// error says what is wrong with them.
+// New builds the plugin from defaulted *configv1.DefaultPreemptionArgs. It returns an
+// error that lists the invalid fields.
 func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	typed, ok := args.(*configv1.DefaultPreemptionArgs)
 	if !ok {
@@ -46,17 +48,17 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 		return nil, errs.ToAggregate()
 	}
 	p := &Plugin{handle: handle, args: *typed}
-	if lender, ok := handle.(framework.PreemptorHandle); ok {
-		p.preemptor = lender.Preemptor()
+	if preemptorHandle, ok := handle.(framework.PreemptorHandle); ok {
+		p.preemptor = preemptorHandle.Preemptor()
 	}
 	return p, nil
 }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// PreEnqueue keeps a pod out of the queue while its victims are being told to
-// go: a try would find them still there, and plan for it anew.
+// PreEnqueue gates a pod while its victims are being evicted. An attempt would still
+// find the victims on the node, and would select victims again.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if p.preemptor == nil || !p.preemptor.InProgress(pod.UID) {
 		return nil
@@ -68,8 +70,8 @@ func preemptionInProgressStatus() *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for the preemption for this pod to be finished")
 }
 
-// EventsToRegister asks for the deletion of pods on nodes, so that the queue
-// looks at a pod that PreEnqueue holds when a victim has left.
+// EventsToRegister registers deletions of assigned pods, so that the queue reconsiders
+// a pod that PreEnqueue gates once a victim is gone.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event:          fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete},
@@ -77,45 +79,44 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}}, nil
 }
 
-// victimLeft wakes a pod when a lesser one leaves the node where room is
-// promised to it. Upstream leaves that to the plugins that refused the pod; but
-// of a node only the first that does is known, and it need not mind the victim
-// that leaves last.
+// isSchedulableAfterPodDeleted requeues the pod when a pod of lower priority is deleted
+// from the node that the pod is nominated for. Upstream leaves this to the plugins that
+// rejected the pod. Of each node only the first plugin that rejected it is recorded,
+// and that plugin's hint may ignore the victim that is deleted last.
 func (p *Plugin) isSchedulableAfterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
-	left, ok := oldObj.(*v1.Pod)
+	deleted, ok := oldObj.(*v1.Pod)
 	if !ok {
-		return fwk.Queue, fmt.Errorf("the event of a deletion holds a %T, want a pod", oldObj)
+		return fwk.Queue, fmt.Errorf("the event of a deletion has a %T, want a pod", oldObj)
 	}
-	if fault.LastVictimUnheard || corev1.PodPriority(left) >= corev1.PodPriority(pod) {
+	if fault.LastVictimUnheard || corev1.PodPriority(deleted) >= corev1.PodPriority(pod) {
 		return fwk.QueueSkip, nil
 	}
-	for _, promised := range p.handle.NominatedPodsForNode(left.Spec.NodeName) {
-		if promised.GetPod().UID == pod.UID {
+	for _, nominated := range p.handle.NominatedPodsForNode(deleted.Spec.NodeName) {
+		if nominated.GetPod().UID == pod.UID {
 			return fwk.Queue, nil
 		}
 	}
 	return fwk.QueueSkip, nil
 }
 
-// PostFilter looks for pods whose leaving would let the pod in, begins to
-// evict them and nominates the pod for their node. The messages are upstream's,
-// since they end up in the pod's condition.
-func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, refusals fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+// PostFilter finds victims, starts to evict them and nominates the pod for their node.
+// The messages are those of kube-scheduler, since the pod's condition shows them.
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if p.preemptor == nil {
-		return nil, fwk.AsStatus(errors.New("preemption: the handle lends no Preemptor"))
+		return nil, fwk.AsStatus(errors.New("preemption: the handle has no Preemptor"))
 	}
 	if p.preemptor.InProgress(pod.UID) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: "+preemptionInProgressStatus().Message())
 	}
 	plan, err := p.preemptor.Plan(ctx, framework.PreemptionRequest{
-		Handle: p.handle, State: state, Pod: pod, NodeToStatus: refusals,
+		Handle: p.handle, State: state, Pod: pod, NodeToStatus: statuses,
 		MinPercentage: *p.args.MinCandidateNodesPercentage, MinAbsolute: *p.args.MinCandidateNodesAbsolute,
 	})
-	var hopeless *framework.FitError
+	var fitErr *framework.FitError
 	var ineligible *framework.IneligibleError
 	switch {
-	case errors.As(err, &hopeless):
-		// Room that was promised before is of no use any more.
+	case errors.As(err, &fitErr):
+		// An earlier nomination no longer helps.
 		return resultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption: "+err.Error())
 	case errors.As(err, &ineligible):
 		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: "+err.Error())
@@ -130,4 +131,37 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 
 func resultWithNominatedNode(node string) *fwk.PostFilterResult {
 	return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride}}
+}
+
+// Default sets minCandidateNodesPercentage to 10 and minCandidateNodesAbsolute to 100
+// where they are unset.
+// Source: k8s.io/kubernetes/pkg/scheduler/apis/config/v1.
+func Default(args *configv1.DefaultPreemptionArgs) {
+	percentage, absolute := int32(10), int32(100)
+	if args.MinCandidateNodesPercentage == nil {
+		args.MinCandidateNodesPercentage = &percentage
+	}
+	if args.MinCandidateNodesAbsolute == nil {
+		args.MinCandidateNodesAbsolute = &absolute
+	}
+}
+
+// Validate returns the invalid fields of defaulted args.
+func Validate(args *configv1.DefaultPreemptionArgs, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	percentagePath, absolutePath := path.Child("minCandidateNodesPercentage"), path.Child("minCandidateNodesAbsolute")
+	if args.MinCandidateNodesPercentage == nil {
+		errs = append(errs, field.Required(percentagePath, "must be a percentage of the nodes"))
+	} else if p := *args.MinCandidateNodesPercentage; p < 0 || p > 100 {
+		errs = append(errs, field.Invalid(percentagePath, p, "must be between 0 and 100"))
+	}
+	if args.MinCandidateNodesAbsolute == nil {
+		errs = append(errs, field.Required(absolutePath, "must be a number of nodes"))
+	} else if a := *args.MinCandidateNodesAbsolute; a < 0 {
+		errs = append(errs, field.Invalid(absolutePath, a, "must be greater than or equal to 0"))
+	}
+	if len(errs) == 0 && *args.MinCandidateNodesPercentage == 0 && *args.MinCandidateNodesAbsolute == 0 {
+		errs = append(errs, field.Invalid(percentagePath, 0, "must be greater than 0 if minCandidateNodesAbsolute is 0"))
+	}
+	return errs
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// house lends itself: it answers as it is told, and remembers what it was
-// asked to carry out.
+// fakePreemptor is a handle that offers itself as the Preemptor. It returns plan and
+// err, and records the calls.
 type fakePreemptor struct {
 	fwk.Handle
 	plan       *framework.PreemptionPlan
@@ -60,71 +60,71 @@ func newPlugin(t *testing.T, handle fwk.Handle) *defaultpreemption.Plugin {
 }
 
 func TestPostFilter(t *testing.T) {
-	hopeless := &framework.FitError{NumAllNodes: 3, Diagnosis: framework.NewDiagnosis()}
-	hopeless.Diagnosis.NodeToStatus.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling"))
+	fitErr := &framework.FitError{NumAllNodes: 3, Diagnosis: framework.NewDiagnosis()}
+	fitErr.Diagnosis.NodeToStatus.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling"))
 	nominated := func(node string) *fwk.PostFilterResult {
 		return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride}}
 	}
-	for sentence, c := range map[string]struct {
-		house   *fakePreemptor
-		want    *fwk.PostFilterResult
-		code    fwk.Code
-		message string
-		carried int
+	for name, c := range map[string]struct {
+		preemptor *fakePreemptor
+		want      *fwk.PostFilterResult
+		code      fwk.Code
+		message   string
+		executed  int
 	}{
-		"a plan is carried out, and its node promised": {
-			house: &fakePreemptor{plan: &framework.PreemptionPlan{Node: "n1", Victims: []*v1.Pod{fixture.Pod("a").Obj(), fixture.Pod("b").Obj()}}},
-			want:  nominated("n1"), code: fwk.Success, carried: 1,
+		"a plan is executed, and the pod is nominated for its node": {
+			preemptor: &fakePreemptor{plan: &framework.PreemptionPlan{Node: "n1", Victims: []*v1.Pod{fixture.Pod("a").Obj(), fixture.Pod("b").Obj()}}},
+			want:      nominated("n1"), code: fwk.Success, executed: 1,
 			message: "preemption: found a potential placement for pod on node n1, preempting 2 victims",
 		},
-		"when nobody can help, an older promise ends": {
-			house: &fakePreemptor{err: hopeless}, want: nominated(""), code: fwk.Unschedulable,
+		"when no victims would make room, an older nomination is cleared": {
+			preemptor: &fakePreemptor{err: fitErr}, want: nominated(""), code: fwk.Unschedulable,
 			message: "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
 		},
-		"a pod that may not preempt keeps what it was promised": {
-			house: &fakePreemptor{err: &framework.IneligibleError{Reason: "not eligible due to preemptionPolicy=Never."}}, code: fwk.Unschedulable,
+		"a pod that may not preempt keeps its nomination": {
+			preemptor: &fakePreemptor{err: &framework.IneligibleError{Reason: "not eligible due to preemptionPolicy=Never."}}, code: fwk.Unschedulable,
 			message: "preemption: not eligible due to preemptionPolicy=Never.",
 		},
-		"what goes wrong is an error": {
-			house: &fakePreemptor{err: errors.New("the pod is gone")}, code: fwk.Error, message: "preemption: the pod is gone",
+		"a failure is an error": {
+			preemptor: &fakePreemptor{err: errors.New("the pod is gone")}, code: fwk.Error, message: "preemption: the pod is gone",
 		},
-		"nothing is planned while something is under way": {
-			house: &fakePreemptor{inProgress: true}, code: fwk.Unschedulable,
+		"no victims are selected while a preemption is in progress": {
+			preemptor: &fakePreemptor{inProgress: true}, code: fwk.Unschedulable,
 			message: "preemption: waiting for the preemption for this pod to be finished",
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			got, status := newPlugin(t, c.house).PostFilter(t.Context(), framework.NewCycleState(), fixture.Pod("p").Obj(), framework.NewNodeToStatus())
+		t.Run(name, func(t *testing.T) {
+			got, status := newPlugin(t, c.preemptor).PostFilter(t.Context(), framework.NewCycleState(), fixture.Pod("p").Obj(), framework.NewNodeToStatus())
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
 			if status.Code() != c.code || status.Message() != c.message {
 				t.Errorf("status %v %q, want %v %q", status.Code(), status.Message(), c.code, c.message)
 			}
-			if len(c.house.executed) != c.carried {
-				t.Errorf("%d plans carried out, want %d", len(c.house.executed), c.carried)
+			if len(c.preemptor.executed) != c.executed {
+				t.Errorf("%d plans executed, want %d", len(c.preemptor.executed), c.executed)
 			}
-			if c.house.err != nil && (c.house.request.MinPercentage != 10 || c.house.request.MinAbsolute != 100) {
-				t.Errorf("asked for %d%% and %d candidates, want the defaults", c.house.request.MinPercentage, c.house.request.MinAbsolute)
+			if c.preemptor.err != nil && (c.preemptor.request.MinPercentage != 10 || c.preemptor.request.MinAbsolute != 100) {
+				t.Errorf("requested %d%% and %d candidates, want the defaults", c.preemptor.request.MinPercentage, c.preemptor.request.MinAbsolute)
 			}
 		})
 	}
 }
 
 func TestPreEnqueue(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		handle fwk.Handle
 		want   *fwk.Status
 	}{
-		"a pod whose victims are being told waits": {
+		"a pod is gated while its victims are being evicted": {
 			handle: &fakePreemptor{inProgress: true},
 			want:   fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for the preemption for this pod to be finished"),
 		},
-		"any other pod may queue":                          {handle: &fakePreemptor{}},
-		"any pod may queue where nobody can be evicted":    {handle: nil},
-		"any pod may queue under a handle that lends none": {handle: struct{ fwk.Handle }{}},
+		"another pod is not gated":                       {handle: &fakePreemptor{}},
+		"no pod is gated without a handle":               {handle: nil},
+		"no pod is gated if the handle has no Preemptor": {handle: struct{ fwk.Handle }{}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			got := newPlugin(t, c.handle).PreEnqueue(t.Context(), fixture.Pod("p").Obj())
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
@@ -149,21 +149,21 @@ func TestDeletionOfALowerPriorityPodRequeuesThePreemptor(t *testing.T) {
 	if want := (fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}); events[0].Event != want {
 		t.Errorf("event %v, want %v", events[0].Event, want)
 	}
-	for sentence, c := range map[string]struct {
-		pod  *fixture.PodBuilder
-		left any
-		want fwk.QueueingHint
+	for name, c := range map[string]struct {
+		pod     *fixture.PodBuilder
+		deleted any
+		want    fwk.QueueingHint
 	}{
 		"a victim":                    {preemptor, fixture.Pod("v").On("n1").Obj(), fwk.Queue},
-		"a pod that it cannot evict":  {preemptor, fixture.Pod("v").Priority(10).On("n1").Obj(), fwk.QueueSkip},
-		"a pod of another node":       {preemptor, fixture.Pod("v").On("n2").Obj(), fwk.QueueSkip},
+		"a pod of the same priority":  {preemptor, fixture.Pod("v").Priority(10).On("n1").Obj(), fwk.QueueSkip},
+		"a pod on another node":       {preemptor, fixture.Pod("v").On("n2").Obj(), fwk.QueueSkip},
 		"a pod without a node":        {preemptor, fixture.Pod("v").Obj(), fwk.QueueSkip},
-		"a victim, for somebody else": {fixture.Pod("q").UID("q").Priority(10), fixture.Pod("v").On("n1").Obj(), fwk.QueueSkip},
-		"something that is not a pod": {preemptor, fixture.Node("n1").Obj(), fwk.Queue},
+		"a victim of another pod":     {fixture.Pod("q").UID("q").Priority(10), fixture.Pod("v").On("n1").Obj(), fwk.QueueSkip},
+		"an object that is not a pod": {preemptor, fixture.Node("n1").Obj(), fwk.Queue},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			hint, err := events[0].QueueingHintFn(klog.Background(), c.pod.Obj(), c.left, nil)
-			if _, is := c.left.(*v1.Pod); hint != c.want || (err == nil) != is {
+		t.Run(name, func(t *testing.T) {
+			hint, err := events[0].QueueingHintFn(klog.Background(), c.pod.Obj(), c.deleted, nil)
+			if _, is := c.deleted.(*v1.Pod); hint != c.want || (err == nil) != is {
 				t.Errorf("hint %v (%v), want %v", hint, err, c.want)
 			}
 		})
@@ -172,18 +172,18 @@ func TestDeletionOfALowerPriorityPodRequeuesThePreemptor(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	number := func(n int32) *int32 { return &n }
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		percentage, absolute *int32
 		want                 []string
 	}{
-		"the bounds are allowed":                           {number(100), number(0), nil},
-		"no percentage is allowed beside a number":         {number(0), number(1), nil},
-		"a percentage above 100 is refused":                {number(101), number(1), []string{"args.minCandidateNodesPercentage"}},
-		"negative values are refused, each":                {number(-1), number(-1), []string{"args.minCandidateNodesPercentage", "args.minCandidateNodesAbsolute"}},
-		"both zero are refused: nobody would be found":     {number(0), number(0), []string{"args.minCandidateNodesPercentage"}},
-		"arguments that were not defaulted are incomplete": {nil, nil, []string{"args.minCandidateNodesPercentage", "args.minCandidateNodesAbsolute"}},
+		"the limits are valid":                           {number(100), number(0), nil},
+		"no percentage is valid with an absolute number": {number(0), number(1), nil},
+		"a percentage above 100 is invalid":              {number(101), number(1), []string{"args.minCandidateNodesPercentage"}},
+		"negative values are both invalid":               {number(-1), number(-1), []string{"args.minCandidateNodesPercentage", "args.minCandidateNodesAbsolute"}},
+		"both values zero are invalid":                   {number(0), number(0), []string{"args.minCandidateNodesPercentage"}},
+		"arguments without defaults are incomplete":      {nil, nil, []string{"args.minCandidateNodesPercentage", "args.minCandidateNodesAbsolute"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			var got []string
 			args := &configv1.DefaultPreemptionArgs{MinCandidateNodesPercentage: c.percentage, MinCandidateNodesAbsolute: c.absolute}
 			for _, err := range defaultpreemption.Validate(args, field.NewPath("args")) {

@@ -1,4 +1,4 @@
-// Package imagelocality prefers nodes that have the pod's images already.
+// Package imagelocality prefers nodes that have already pulled the pod's images.
 package imagelocality
 
 import (
@@ -14,20 +14,19 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Name is how profiles name the plugin.
+// Name is the name of the plugin in profiles.
 const Name = "ImageLocality"
 
-// Between these the score rises from 0 to 100, in bytes of images that need no
-// pulling. Both are k8s.io/kubernetes/pkg/scheduler/framework/plugins/
-// imagelocality's.
+// The score rises from 0 to 100 between these thresholds, in bytes of images on the
+// node. Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/imagelocality.
 const (
-	// negligible is too little to matter.
+	// minThreshold is the sum below which the score is 0.
 	minThreshold int64 = 23 << 20
-	// ample is as much as one container can earn.
+	// maxContainerThreshold is the largest sum that counts for each image of the pod.
 	maxContainerThreshold int64 = 1000 << 20
 )
 
-// Plugin adds up the images on a node.
+// Plugin scores a node by the sizes of the pod's images that it has.
 type Plugin struct{ handle fwk.Handle }
 
 var (
@@ -41,15 +40,15 @@ func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, er
 	return &Plugin{handle: handle}, nil
 }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads says what the score depends on.
+// Reads declares which fields of pods and nodes the score depends on.
 func (*Plugin) Reads() framework.Reads {
 	return framework.Reads{Pod: framework.PodImages, Score: framework.NodeImages | framework.NodeCount}
 }
 
-// SignPod signs the pod with its containers' images.
+// SignPod signs the pod with the images of its containers.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	images := sets.New[string]()
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -60,18 +59,18 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 	return []fwk.SignFragment{{Key: fwk.ImageNamesSignerName, Value: sets.List(images)}}, nil
 }
 
-// Score is 0 for a node with next to nothing of the pod's images, and 100 for
-// one with 1000 MiB for each of them.
+// Score is 0 for a node that has at most 23 MiB of the pod's images and 100 for a node
+// that has at least 1000 MiB for each of them.
 func (p *Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
-	tally := imageSum{imageStates: node.GetImageStates(), nodes: len(nodes)}
+	sum := imageSum{imageStates: node.GetImageStates(), nodes: len(nodes)}
 	for image := range imagesOf(pod) {
-		tally.add(image)
+		sum.add(image)
 	}
-	return tally.score(), nil
+	return sum.score(), nil
 }
 
 // imagesOf yields the images of a pod's containers and volumes.
@@ -92,22 +91,24 @@ func imagesOf(pod *v1.Pod) iter.Seq[string] {
 	}
 }
 
-// ScoreExtensions is nil: the score keeps to the range by itself.
+// ScoreExtensions returns nil: scores are from 0 to 100 without normalizing.
 func (*Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// tally adds up a pod's images on one node.
+// imageSum sums up the sizes of a pod's images on one node.
 type imageSum struct {
 	imageStates map[string]*fwk.ImageStateSummary
-	// nodes is how many nodes there are.
+	// nodes is the number of nodes in the snapshot.
 	nodes int
-	// images is how many the pod has, on the node or not.
+	// images is the number of images of the pod, whether the node has them or not.
 	images int64
-	// bytes is what needs no pulling, each image weighed by spread.
+	// bytes is the size of the images on the node, each weighted by the share of nodes
+	// that have it.
 	bytes int64
 }
 
-// add counts one image. Its size is weighed by the share of nodes that have
-// it: else the first node to pull an image would draw all of its pods.
+// add counts one image. Its size is weighted by the share of nodes that have it:
+// without this, the first node that pulls an image would attract all pods of that
+// image.
 func (t *imageSum) add(image string) {
 	t.images++
 	if len(t.imageStates) == 0 {
@@ -120,18 +121,18 @@ func (t *imageSum) add(image string) {
 }
 
 func (t *imageSum) score() int64 {
-	most := maxContainerThreshold * t.images
-	// The lower bound goes first: a pod without images has most below it.
+	maxThreshold := maxContainerThreshold * t.images
+	// The lower threshold comes first: for a pod without images the upper one is below it.
 	bytes := t.bytes
 	if bytes < minThreshold {
 		bytes = minThreshold
-	} else if bytes > most {
-		bytes = most
+	} else if bytes > maxThreshold {
+		bytes = maxThreshold
 	}
-	return fwk.MaxScore * (bytes - minThreshold) / (most - minThreshold)
+	return fwk.MaxScore * (bytes - minThreshold) / (maxThreshold - minThreshold)
 }
 
-// tagged is an image's name as nodes report it: with a tag.
+// normalizedImageName returns the name of an image as nodes report it: with a tag.
 func normalizedImageName(image string) string {
 	if strings.LastIndex(image, ":") <= strings.LastIndex(image, "/") {
 		return image + ":latest"

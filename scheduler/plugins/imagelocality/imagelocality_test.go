@@ -11,7 +11,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// cluster is a handle that knows how many nodes there are and nothing else.
+// fakeHandle is a Handle that knows the number of nodes and nothing else.
 type fakeHandle struct {
 	fwk.Handle
 	fwk.SharedLister
@@ -31,38 +31,38 @@ func TestScore(t *testing.T) {
 	withVolume := func(pod *v1.Pod) {
 		pod.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "data:1"}}}}
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod    *fixture.PodBuilder
 		images map[string]*fwk.ImageStateSummary
 		want   int64
 	}{
-		"a node without images is worth nothing": {pod: fixture.Pod("a").Bare().Image("web:1")},
-		"another image does not count":           {pod: fixture.Pod("a").Bare().Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:2": on(4, 900)}},
+		"a node without images scores 0": {pod: fixture.Pod("a").Bare().Image("web:1")},
+		"another image does not count":   {pod: fixture.Pod("a").Bare().Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:2": on(4, 900)}},
 		"an image on every node counts in full": {
 			pod: fixture.Pod("a").Bare().Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 500)}, want: 48,
 		},
-		"an image on half the nodes counts by half": {
+		"an image on half of the nodes counts half": {
 			pod: fixture.Pod("a").Bare().Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(2, 500)}, want: 23,
 		},
-		"a small image is not worth a detour": {
+		"a small image does not count": {
 			pod: fixture.Pod("a").Bare().Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 23)}, want: 0,
 		},
-		"more than enough is enough": {
+		"the score is limited to 100": {
 			pod: fixture.Pod("a").Bare().Image("web:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 5000)}, want: 100,
 		},
-		"each image of the pod raises what is enough": {
+		"each image of the pod raises the upper threshold": {
 			pod: fixture.Pod("a").Bare().Image("web:1").InitImage("setup:1"), images: map[string]*fwk.ImageStateSummary{"web:1": on(4, 500)}, want: 24,
 		},
 		"init containers and image volumes count": {
 			pod:    fixture.Pod("a").Bare().Image("web:1").InitImage("setup:1").Mutate(withVolume),
 			images: map[string]*fwk.ImageStateSummary{"setup:1": on(4, 500), "data:1": on(4, 700)}, want: 39,
 		},
-		"an image without a tag is the latest": {
+		"an image without a tag has the tag latest": {
 			pod: fixture.Pod("a").Bare().Image("reg:5000/web"), images: map[string]*fwk.ImageStateSummary{"reg:5000/web:latest": on(4, 5000)}, want: 100,
 		},
-		"a pod without containers is no trouble": {pod: fixture.Pod("a").Bare()},
+		"a pod without containers scores 0": {pod: fixture.Pod("a").Bare()},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			plugin, err := New(t.Context(), nil, fakeHandle{nodes: 4})
 			if err != nil {
 				t.Fatal(err)

@@ -10,27 +10,27 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// required is what the pod and the placed pods require of each other, and how
-// matters stand.
+// preFilterState holds the required terms of the pod and of the placed pods, with the
+// counts of the pods that match them.
 type preFilterState struct {
-	// wanted are the pods that satisfy the pod's affinity, nil without any;
-	// self says that the pod is one of them. near are their numbers for each
-	// of keys.
+	// affinityPods are the pods that satisfy the pod's required affinity; nil when it
+	// has none. selfMatch is true when the pod is one of them. affinityCounts are their
+	// numbers by domain, one entry for each topology key in affinityKeys.
 	affinityPods   *framework.PodSet
 	selfMatch      bool
 	affinityKeys   []string
 	affinityCounts []*framework.DomainSums
-	// anti are the terms of the pod's anti-affinity, against the numbers of
-	// the pods that they speak of.
+	// antiAffinityTerms are the pod's required anti-affinity terms; antiAffinityCounts
+	// are the numbers by domain of the pods that they select, in the same order.
 	antiAffinityTerms  []term
 	antiAffinityCounts []*framework.DomainSums
-	// guards are the terms by which placed pods keep the pod away; query says
-	// which they are.
+	// existingAntiAffinityCounts counts by domain the required anti-affinity terms of
+	// placed pods that select the pod. existingAntiAffinityQuery defines those terms.
 	existingAntiAffinityCounts *framework.TermSums
 	existingAntiAffinityQuery  framework.TermQuery
 }
 
-// Clone returns a copy that pods can be added to and removed from.
+// Clone returns a copy whose counts AddPod and RemovePod can change.
 func (r *preFilterState) Clone() fwk.StateData {
 	clone := *r
 	clone.affinityCounts, clone.antiAffinityCounts = cloneAll(r.affinityCounts), cloneAll(r.antiAffinityCounts)
@@ -38,16 +38,17 @@ func (r *preFilterState) Clone() fwk.StateData {
 	return &clone
 }
 
-func cloneAll(tallies []*framework.DomainSums) []*framework.DomainSums {
-	clones := make([]*framework.DomainSums, len(tallies))
-	for i, tally := range tallies {
-		clones[i] = tally.Clone()
+func cloneAll(sums []*framework.DomainSums) []*framework.DomainSums {
+	clones := make([]*framework.DomainSums, len(sums))
+	for i, sum := range sums {
+		clones[i] = sum.Clone()
 	}
 	return clones
 }
 
-// PreFilter counts the pods that the pod wants near or not near, and those
-// that do not want it near. It skips Filter when nobody requires anything.
+// PreFilter counts the pods that the pod's required terms select, and the required
+// anti-affinity terms of placed pods that select the pod. It skips Filter when there
+// are no such terms.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	terms, err := framework.AffinityTermsOf(pod)
 	if err != nil {
@@ -57,18 +58,18 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	anti, err := p.resolveNamespaces(terms.RequiredAntiAffinity)
+	antiAffinity, err := p.resolveNamespaces(terms.RequiredAntiAffinity)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
 	r := &preFilterState{
-		affinityPods: podsMatchingAll(affinity), affinityKeys: topologyKeys(affinity), antiAffinityTerms: anti,
+		affinityPods: podsMatchingAll(affinity), affinityKeys: topologyKeys(affinity), antiAffinityTerms: antiAffinity,
 		existingAntiAffinityQuery: framework.TermQuery{Pod: pod, Namespace: p.namespaceLabels(pod.Namespace), RequiredAntiAffinity: 1},
 	}
 	r.existingAntiAffinityCounts = p.counts.Terms(r.existingAntiAffinityQuery)
-	// The form of a class wants to know even when Filter is skipped now.
+	// BatchFilter reads the state even if Filter is skipped now.
 	state.Write(preFilterStateKey, r)
-	if !r.existingAntiAffinityCounts.HasListed() && len(affinity) == 0 && len(anti) == 0 {
+	if !r.existingAntiAffinityCounts.HasListed() && len(affinity) == 0 && len(antiAffinity) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	r.selfMatch = r.affinityPods != nil && r.affinityPods.Has(pod)
@@ -76,7 +77,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	return nil, nil
 }
 
-// count asks for the numbers that the pod's own terms need.
+// countPodsOfTerms counts the pods that the pod's own required terms select.
 func (p *Plugin) countPodsOfTerms(r *preFilterState) {
 	var queries []framework.PodQuery
 	for _, key := range r.affinityKeys {
@@ -88,19 +89,19 @@ func (p *Plugin) countPodsOfTerms(r *preFilterState) {
 	if len(queries) == 0 {
 		return
 	}
-	tallies := p.counts.Pods(queries...)
-	r.affinityCounts, r.antiAffinityCounts = tallies[:len(r.affinityKeys)], tallies[len(r.affinityKeys):]
+	sums := p.counts.Pods(queries...)
+	r.affinityCounts, r.antiAffinityCounts = sums[:len(r.affinityKeys)], sums[len(r.affinityKeys):]
 }
 
-// PreFilterExtensions returns the plugin, which follows pods that come and go.
+// PreFilterExtensions returns the plugin, which updates the counts.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-// AddPod counts a pod in that is thought of as on node.
+// AddPod counts a pod that is assumed to be on node.
 func (*Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	return updateWithPod(state, added, node.Node(), 1)
 }
 
-// RemovePod counts a pod out that is thought of as gone from node.
+// RemovePod stops counting a pod that is assumed to be removed from node.
 func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	return updateWithPod(state, removed, node.Node(), -1)
 }
@@ -113,9 +114,9 @@ func updateWithPod(state fwk.CycleState, other fwk.PodInfo, node *v1.Node, by in
 	if node == nil {
 		return nil
 	}
-	add := func(tally *framework.DomainSums, key string) {
+	add := func(sum *framework.DomainSums, key string) {
 		if domain, ok := node.Labels[key]; ok {
-			tally.Add(domain, by)
+			sum.Add(domain, by)
 		}
 	}
 	for key := range r.existingAntiAffinityQuery.MatchingTerms(other) {
@@ -136,8 +137,8 @@ func updateWithPod(state fwk.CycleState, other fwk.PodInfo, node *v1.Node, by in
 	return nil
 }
 
-// Filter refuses a node that is not near the pods that the pod wants, that is
-// near one that it does not want, or near one that does not want it.
+// Filter rejects a node whose domains do not satisfy the pod's required affinity, its
+// required anti-affinity, or the required anti-affinity of placed pods.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	r, err := getPreFilterState(state)
 	if err != nil {
@@ -152,28 +153,29 @@ func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node f
 			return fwk.NewStatus(fwk.Unschedulable, reasonAntiAffinity)
 		}
 	}
-	for key, tally := range r.existingAntiAffinityCounts.ByTopologyKey {
-		if domain, ok := labels[key]; ok && tally.Get(domain) > 0 {
+	for key, sum := range r.existingAntiAffinityCounts.ByTopologyKey {
+		if domain, ok := labels[key]; ok && sum.Get(domain) > 0 {
 			return fwk.NewStatus(fwk.Unschedulable, reasonExistingAntiAffinity)
 		}
 	}
 	return nil
 }
 
-// nearWanted reports whether a node with these labels satisfies the affinity.
-// The first pod of a group that wants its own kind near would wait for ever, so
-// while there is none of the kind anywhere, any node with all the labels will do.
+// satisfiesPodAffinity reports whether a node with these labels satisfies the pod's
+// required affinity. The first pod of a group that requires affinity to its own group
+// would wait forever. So while no pod anywhere satisfies the terms and the pod itself
+// does, every node that has all the labels is accepted.
 func (r *preFilterState) satisfiesPodAffinity(labels map[string]string) bool {
-	near, anywhere := true, false
+	allSatisfied, anyPod := true, false
 	for i, key := range r.affinityKeys {
 		domain, ok := labels[key]
 		if !ok {
 			return false
 		}
-		near = near && r.affinityCounts[i].Get(domain) > 0
-		anywhere = anywhere || !r.affinityCounts[i].AllZero()
+		allSatisfied = allSatisfied && r.affinityCounts[i].Get(domain) > 0
+		anyPod = anyPod || !r.affinityCounts[i].AllZero()
 	}
-	return near || !anywhere && r.selfMatch
+	return allSatisfied || !anyPod && r.selfMatch
 }
 
 func getPreFilterState(state fwk.CycleState) (*preFilterState, error) {

@@ -12,9 +12,9 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// EventsToRegister asks for pods that come, go or change their labels, for
-// nodes that may change domains and, other than upstream, for nodes that go and
-// for namespaces.
+// EventsToRegister registers pods that are added, deleted or relabeled and nodes whose
+// domains may change. Unlike upstream it also registers deletions of nodes, and
+// namespaces.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{
@@ -36,7 +36,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// wishes are the terms that the pod requires.
+// requiredTerms are the pod's required terms.
 type requiredTerms struct{ affinity, antiAffinity []fwk.AffinityTerm }
 
 func requiredTermsOf(pod *v1.Pod) (w requiredTerms, err error) {
@@ -47,10 +47,11 @@ func requiredTermsOf(pod *v1.Pod) (w requiredTerms, err error) {
 	return w, err
 }
 
-// afterPod queues the pod when a pod that it wants near came, one that it does
-// not want went, or one went that did not want it. Other than upstream it looks
-// up the namespaces that terms select, and it queues the pod when the last of
-// its own kind may have gone: then it may go anywhere.
+// isSchedulableAfterPodChange requeues the pod when a pod now satisfies its affinity,
+// when a pod no longer violates its anti-affinity, or when a pod is deleted whose
+// anti-affinity rejected it. Unlike upstream it looks up the namespaces that terms
+// select. It also requeues the pod when the last pod of its own affinity group may be
+// gone: then the pod may go to any domain.
 func (p *Plugin) isSchedulableAfterPodChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
@@ -69,16 +70,16 @@ func (p *Plugin) isSchedulableAfterPodChange(_ klog.Logger, pod *v1.Pod, oldObj,
 	if err != nil {
 		return fwk.Queue, err
 	}
-	anti, err := p.resolveNamespaces(w.antiAffinity)
+	antiAffinity, err := p.resolveNamespaces(w.antiAffinity)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	wanted := podsMatchingAll(affinity)
-	was, is := contains(wanted, before), contains(wanted, after)
-	if !was && is || was && !is && contains(wanted, pod) {
+	affinityPods := podsMatchingAll(affinity)
+	was, is := contains(affinityPods, before), contains(affinityPods, after)
+	if !was && is || was && !is && contains(affinityPods, pod) {
 		return fwk.Queue, nil
 	}
-	for _, t := range anti {
+	for _, t := range antiAffinity {
 		if contains(t.pods, before) && !contains(t.pods, after) {
 			return fwk.Queue, nil
 		}
@@ -89,15 +90,16 @@ func (p *Plugin) isSchedulableAfterPodChange(_ klog.Logger, pod *v1.Pod, oldObj,
 	return p.hintForRemovedAntiAffinity(pod, before)
 }
 
-// afterGuard queues the pod when gone kept it away.
-func (p *Plugin) hintForRemovedAntiAffinity(pod, gone *v1.Pod) (fwk.QueueingHint, error) {
-	guards, err := fwk.GetAffinityTerms(gone, fwk.GetPodAntiAffinityTerms(gone.Spec.Affinity))
+// hintForRemovedAntiAffinity requeues the pod when a required anti-affinity term of the
+// deleted pod gone selected it.
+func (p *Plugin) hintForRemovedAntiAffinity(pod, deleted *v1.Pod) (fwk.QueueingHint, error) {
+	terms, err := fwk.GetAffinityTerms(deleted, fwk.GetPodAntiAffinityTerms(deleted.Spec.Affinity))
 	if err != nil {
 		return fwk.Queue, err
 	}
 	namespace := p.namespaceLabels(pod.Namespace)
-	for i := range guards {
-		if guards[i].Matches(pod, namespace) {
+	for i := range terms {
+		if terms[i].Matches(pod, namespace) {
 			return fwk.Queue, nil
 		}
 	}
@@ -108,15 +110,17 @@ func contains(set *framework.PodSet, pod *v1.Pod) bool {
 	return set != nil && pod != nil && set.Has(pod)
 }
 
-// afterItself queues the pod: the terms of others may not match its new labels.
+// isSchedulableAfterTargetPodLabelChange requeues the pod: the terms of other pods may
+// no longer match its new labels.
 func isSchedulableAfterTargetPodLabelChange(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
 	return fwk.Queue, nil
 }
 
-// afterNode queues the pod when a node may give it a domain to go to: when one
-// came that has a label its affinity goes by, when one went with the pods on
-// it, or when one changed its labels. By which labels placed pods keep the pod
-// away is theirs to say and not known here; so, other than upstream, any do.
+// isSchedulableAfterNodeChange requeues the pod when a node is added with a topology
+// label of the pod's affinity, when a node is deleted with its pods, or when a node's
+// labels change. The topology keys of the terms of placed pods are not known here. So,
+// unlike upstream, a change of any label requeues the pod, and so does a new node when
+// the pod has no affinity of its own.
 func isSchedulableAfterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil || before != nil {
@@ -137,9 +141,9 @@ func isSchedulableAfterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any
 	return fwk.Queue, nil
 }
 
-// afterNamespace queues the pod when other pods may be meant by its terms, or
-// it by theirs: when a namespace that a term selects is selected no more, or
-// the other way round, and when the labels of its own namespace change.
+// isSchedulableAfterNamespaceChange requeues the pod when a namespace starts or stops
+// to match a namespace selector of its terms, and when the labels of the pod's own
+// namespace change, because namespace selectors of other pods may match these.
 func (*Plugin) isSchedulableAfterNamespaceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Namespace](oldObj, newObj)
 	if err != nil {
@@ -162,10 +166,10 @@ func (*Plugin) isSchedulableAfterNamespaceChange(_ klog.Logger, pod *v1.Pod, old
 	}
 	for _, t := range append(w.affinity, w.antiAffinity...) {
 		if t.NamespaceSelector.Empty() || t.Namespaces.Has(name) {
-			continue // the namespace is meant whatever its labels
+			continue // the term selects the namespace, whatever its labels are
 		}
-		meant := before != nil && t.NamespaceSelector.Matches(was)
-		if means := after != nil && t.NamespaceSelector.Matches(is); means != meant {
+		selected := before != nil && t.NamespaceSelector.Matches(was)
+		if selects := after != nil && t.NamespaceSelector.Matches(is); selects != selected {
 			return fwk.Queue, nil
 		}
 	}

@@ -1,9 +1,9 @@
-// Package interpodaffinity places pods near the pods that they want to be with
-// and away from those that they do not, and keeps the wishes of pods that are
-// placed already. Domains of a topology say what is near.
+// Package interpodaffinity places a pod near or away from other pods, as the affinity
+// and anti-affinity terms of the pod and of the placed pods require or prefer. Two pods
+// are near each other when their nodes are in the same topology domain.
 //
-// The API server merges matchLabelKeys and mismatchLabelKeys into the label
-// selectors of a pod's terms; here they are not looked at.
+// The API server merges matchLabelKeys and mismatchLabelKeys into the label selectors
+// of a pod's terms, so the plugin does not read these fields.
 //
 // Rules, reasons and defaults are those of
 // k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity.
@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// Name is how profiles name the plugin.
+	// Name is the name of the plugin in profiles.
 	Name = "InterPodAffinity"
 
 	reasonAffinity             = "node(s) didn't match pod affinity rules"
@@ -35,15 +35,14 @@ const (
 	preScoreStateKey  fwk.StateKey = Name + "/score"
 )
 
-// Plugin weighs the affinity terms of pods, the one to be placed and those
-// that are.
+// Plugin evaluates the affinity terms of the incoming pod and of the placed pods.
 type Plugin struct {
 	counts     framework.Counts
 	namespaces corelisters.NamespaceLister
-	// hardWeight is what a required affinity of a placed pod adds to the score
-	// of the nodes near it; 0: nothing.
+	// hardPodAffinityWeight is what a required affinity term of a placed pod adds to
+	// the score of the nodes near it; 0 disables this.
 	hardPodAffinityWeight int64
-	// ownOnly leaves pods without preferences unscored.
+	// ignorePreferredTermsOfExistingPods skips Score for pods without preferred terms.
 	ignorePreferredTermsOfExistingPods bool
 }
 
@@ -59,8 +58,8 @@ var (
 	_ framework.ReadsDeclarer = (*Plugin)(nil)
 )
 
-// New builds the plugin from *configv1.InterPodAffinityArgs. The error says
-// what is wrong with them, or that handle does not count pods.
+// New builds the plugin from *configv1.InterPodAffinityArgs. It returns an error when
+// they are invalid or when handle offers no counts.
 func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	typed, ok := args.(*configv1.InterPodAffinityArgs)
 	if !ok {
@@ -81,7 +80,7 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 	}, nil
 }
 
-// Default fills in a weight of 1 for required affinity of placed pods.
+// Default sets hardPodAffinityWeight to 1 where it is unset.
 func Default(args *configv1.InterPodAffinityArgs) {
 	if args.HardPodAffinityWeight == nil {
 		weight := int32(1)
@@ -89,7 +88,7 @@ func Default(args *configv1.InterPodAffinityArgs) {
 	}
 }
 
-// Validate says what is wrong with defaulted args.
+// Validate returns the invalid fields of defaulted args.
 func Validate(args *configv1.InterPodAffinityArgs, path *field.Path) field.ErrorList {
 	at := path.Child("hardPodAffinityWeight")
 	switch weight := args.HardPodAffinityWeight; {
@@ -101,10 +100,10 @@ func Validate(args *configv1.InterPodAffinityArgs, path *field.Path) field.Error
 	return nil
 }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads says what the verdicts depend on.
+// Reads declares which fields of pods and nodes the verdicts depend on.
 func (*Plugin) Reads() framework.Reads {
 	reads := framework.NodeLabels | framework.DomainCounts | framework.NamespaceLabels
 	return framework.Reads{
@@ -113,8 +112,9 @@ func (*Plugin) Reads() framework.Reads {
 	}
 }
 
-// SignPod signs the pod with its labels, which the terms of others may match.
-// It signs no pod with terms of its own: where it fits moves with other pods.
+// SignPod signs the pod with its labels, which the terms of other pods may match. It
+// does not sign a pod with terms of its own, because other pods decide where that pod
+// fits.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if affinity := pod.Spec.Affinity; affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with InterPodAffinity are not signable")

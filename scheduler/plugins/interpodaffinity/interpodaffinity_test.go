@@ -15,7 +15,8 @@ import (
 	"github.com/berthdev/berth/test/scene"
 )
 
-// play returns the plugin in a scene; without args it has its defaults.
+// newPlugin returns the plugin in a cluster of objects. Nil args stand for the
+// defaults.
 func newPlugin(t *testing.T, args *configv1.InterPodAffinityArgs, objects ...runtime.Object) (*Plugin, *scene.Cluster) {
 	t.Helper()
 	if args == nil {
@@ -30,12 +31,13 @@ func newPlugin(t *testing.T, args *configv1.InterPodAffinityArgs, objects ...run
 	return plugin.(*Plugin), s
 }
 
-// hardWeight are arguments with another hardPodAffinityWeight.
+// withHardPodAffinityWeight returns arguments with this hardPodAffinityWeight.
 func withHardPodAffinityWeight(weight int32) *configv1.InterPodAffinityArgs {
 	return &configv1.InterPodAffinityArgs{HardPodAffinityWeight: &weight}
 }
 
-// near is a term about the pods of app=value in the zone, changed by changes.
+// affinityTerm selects the pods with the label app=value in the same zone; changes are
+// applied to it.
 func affinityTerm(value string, changes ...func(*v1.PodAffinityTerm)) v1.PodAffinityTerm {
 	term := fixture.PodAffinityTerm("zone", "app", value)
 	for _, change := range changes {
@@ -60,18 +62,18 @@ func withSelector(selector *metav1.LabelSelector) func(*v1.PodAffinityTerm) {
 	return func(t *v1.PodAffinityTerm) { t.LabelSelector = selector }
 }
 
-// broken is a term that the API server lets through and nobody can parse.
+// unparsableTerm is a term that the API server accepts and that does not parse.
 func unparsableTerm() v1.PodAffinityTerm {
 	return affinityTerm("", withSelector(&metav1.LabelSelector{
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Like"}},
 	}))
 }
 
-// app is a pod with the label app=value.
+// appPod builds a pod with the label app=value.
 func appPod(key, value string) *fixture.PodBuilder { return fixture.Pod(key).Label("app", value) }
 
-// zones are two nodes in zone a, one in b, one in none, and a web pod on a1.
-// The namespaces shop and mail belong to team x and y.
+// zonedCluster returns two nodes in zone a, one in zone b, one without a zone, and a
+// web pod on a1. The namespaces shop and mail have the labels team=x and team=y.
 func zonedCluster() []runtime.Object {
 	return []runtime.Object{
 		fixture.Node("a1").Label("zone", "a").Obj(), fixture.Node("a2").Label("zone", "a").Obj(),
@@ -83,27 +85,27 @@ func zonedCluster() []runtime.Object {
 }
 
 func TestValidate(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		args *configv1.InterPodAffinityArgs
 		want []string
 	}{
-		"none at all are good":     {args: &configv1.InterPodAffinityArgs{}},
-		"no weight is good":        {args: withHardPodAffinityWeight(0)},
-		"the largest is good":      {args: withHardPodAffinityWeight(100)},
-		"more than it is not":      {args: withHardPodAffinityWeight(101), want: []string{"args.hardPodAffinityWeight"}},
-		"less than nothing is not": {args: withHardPodAffinityWeight(-1), want: []string{"args.hardPodAffinityWeight"}},
+		"the defaults are valid":       {args: &configv1.InterPodAffinityArgs{}},
+		"a weight of 0 is valid":       {args: withHardPodAffinityWeight(0)},
+		"the largest weight is valid":  {args: withHardPodAffinityWeight(100)},
+		"a larger weight is invalid":   {args: withHardPodAffinityWeight(101), want: []string{"args.hardPodAffinityWeight"}},
+		"a negative weight is invalid": {args: withHardPodAffinityWeight(-1), want: []string{"args.hardPodAffinityWeight"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			Default(c.args)
 			var got []string
 			for _, err := range Validate(c.args, field.NewPath("args")) {
 				got = append(got, err.Field)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("fields at fault (-want +got):\n%s", diff)
+				t.Errorf("invalid fields (-want +got):\n%s", diff)
 			}
 			if _, err := New(t.Context(), c.args, scene.NewCluster()); (err != nil) != (len(c.want) > 0) {
-				t.Errorf("New says %v, want an error: %v", err, len(c.want) > 0)
+				t.Errorf("New returns %v, want an error: %v", err, len(c.want) > 0)
 			}
 		})
 	}
@@ -122,21 +124,21 @@ func TestNewRequiresArgumentsAndAHandleWithCounts(t *testing.T) {
 }
 
 func TestPodsAreSignedWithTheirLabels(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		args *configv1.InterPodAffinityArgs
 		pod  *fixture.PodBuilder
 		want []fwk.SignFragment
 		code fwk.Code
 	}{
-		"others may match them": {
+		"the terms of other pods may match the labels": {
 			pod: appPod("new", "web"), want: []fwk.SignFragment{{Key: fwk.LabelsSignerName, Value: map[string]string{"app": "web"}}},
 		},
-		"they do not matter where others are not asked": {
+		"the labels do not matter if the terms of other pods are ignored": {
 			args: &configv1.InterPodAffinityArgs{IgnorePreferredTermsOfExistingPods: true}, pod: appPod("new", "web"),
 		},
 		"a pod with terms is not signed": {pod: appPod("new", "web").PreferPodAffinity(1, affinityTerm("web")), code: fwk.Unschedulable},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			p, _ := newPlugin(t, c.args)
 			got, status := p.SignPod(t.Context(), c.pod.Obj())
 			if diff := cmp.Diff(c.want, got); diff != "" || status.Code() != c.code {

@@ -11,26 +11,27 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// preferred is what the pod and the placed pods prefer of each other.
+// preScoreState holds the preferred terms of the pod and of the placed pods.
 type preScoreState struct {
-	// own are the pod's preferences, others the weights of the terms of placed
-	// pods that the pod matches.
+	// own are the pod's preferred terms. existingPods holds the weights by domain of
+	// the terms of placed pods that select the pod.
 	own          []weightedTerm
 	existingPods *framework.TermSums
 }
 
-// preference is one of the pod's terms, with the number of pods by domain.
+// weightedTerm is a preferred term of the pod, with the counts by domain of the pods
+// that it selects.
 type weightedTerm struct {
 	topologyKey string
 	weight      int64
 	counts      *framework.DomainSums
 }
 
-// Clone returns the same value: nothing changes it.
+// Clone returns the value itself, which never changes.
 func (p *preScoreState) Clone() fwk.StateData { return p }
 
-// PreScore counts what the preferences speak of. It skips Score when nobody
-// prefers anything.
+// PreScore counts the pods that preferred terms select. It skips Score when there are
+// none.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	if p.ignorePreferredTermsOfExistingPods && !hasPreferredTerms(pod) {
 		return fwk.NewStatus(fwk.Skip)
@@ -39,16 +40,16 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	wishes := &preScoreState{own: own, existingPods: p.termsOfExistingPods(pod)}
-	if !wishes.hasAnyTerm() {
+	s := &preScoreState{own: own, existingPods: p.termsOfExistingPods(pod)}
+	if !s.hasAnyTerm() {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(preScoreStateKey, wishes)
+	state.Write(preScoreStateKey, s)
 	return nil
 }
 
-// othersOf returns the weights of the terms of placed pods that the pod
-// matches.
+// termsOfExistingPods returns the weights of the terms of placed pods that select the
+// pod.
 func (p *Plugin) termsOfExistingPods(pod *v1.Pod) *framework.TermSums {
 	return p.counts.Terms(framework.TermQuery{
 		Pod: pod, Namespace: p.namespaceLabels(pod.Namespace),
@@ -56,7 +57,7 @@ func (p *Plugin) termsOfExistingPods(pod *v1.Pod) *framework.TermSums {
 	})
 }
 
-// matter reports whether anybody prefers anything anywhere.
+// hasAnyTerm reports whether any preferred term selects any pod.
 func (p *preScoreState) hasAnyTerm() bool {
 	for i := range p.own {
 		if !p.own[i].counts.AllZero() {
@@ -66,8 +67,8 @@ func (p *preScoreState) hasAnyTerm() bool {
 	return p.existingPods.HasListed()
 }
 
-// preferences returns the pod's preferred terms; a weight against something is
-// negative. The error says what does not parse.
+// preferredTerms returns the pod's preferred terms; anti-affinity terms have a negative
+// weight. It returns an error when a term does not parse.
 func (p *Plugin) preferredTerms(pod *v1.Pod) ([]weightedTerm, error) {
 	terms, err := framework.AffinityTermsOf(pod)
 	if err != nil {
@@ -92,13 +93,14 @@ func (p *Plugin) preferredTerms(pod *v1.Pod) ([]weightedTerm, error) {
 	if len(queries) == 0 {
 		return nil, nil
 	}
-	for i, tally := range p.counts.Pods(queries...) {
-		own[i].counts = tally
+	for i, sum := range p.counts.Pods(queries...) {
+		own[i].counts = sum
 	}
 	return own, nil
 }
 
-// Score adds up the weights of what is near the node; it may be negative.
+// Score sums up the weights of the terms that are satisfied in the node's domains. It
+// may be negative.
 func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	p, err := getPreScoreState(state)
 	if err != nil {
@@ -111,20 +113,20 @@ func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fw
 			score += p.own[i].weight * p.own[i].counts.Get(domain)
 		}
 	}
-	for key, tally := range p.existingPods.ByTopologyKey {
+	for key, sum := range p.existingPods.ByTopologyKey {
 		if domain, ok := labels[key]; ok {
-			score += tally.Get(domain)
+			score += sum.Get(domain)
 		}
 	}
 	return score, nil
 }
 
-// ScoreExtensions returns the plugin, which normalises.
+// ScoreExtensions returns the plugin, which normalizes the scores.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore stretches the scores from 0 to 100; when all are the same they
-// become 0. The order of the operations decides the last bit, and with it
-// upstream's score: do not rearrange.
+// NormalizeScore scales the scores linearly to the range from 0 to 100. If all are
+// equal they become 0. The order of the floating-point operations decides the last bit,
+// and with it whether the score equals upstream's: do not rearrange them.
 func (*Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	if _, err := getPreScoreState(state); err != nil {
 		return fwk.AsStatus(err)
@@ -139,7 +141,8 @@ func (*Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod
 	return nil
 }
 
-// stretched is a score's place between the least and the most, out of 100.
+// normalizedScore scales score from the range between least and most to the range from
+// 0 to 100.
 func normalizedScore(score, least, most int64) int64 {
 	if most <= least {
 		return 0

@@ -8,15 +8,15 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// term is an affinity term of the pod to be placed whose namespaces are known.
+// term is an affinity term of the incoming pod with its namespaces resolved.
 type term struct {
 	topologyKey string
 	pods        *framework.PodSet
 }
 
-// resolve turns terms of the pod to be placed into sets of pods, by looking up
-// which namespaces their selectors mean now. Placed pods keep their selectors:
-// they are asked about one namespace at a time.
+// resolveNamespaces looks up the namespaces that the terms of the incoming pod select
+// now. The terms of placed pods keep their selectors, since they are matched against
+// one namespace at a time.
 func (p *Plugin) resolveNamespaces(terms []fwk.AffinityTerm) ([]term, error) {
 	resolved := make([]term, len(terms))
 	for i := range terms {
@@ -29,8 +29,8 @@ func (p *Plugin) resolveNamespaces(terms []fwk.AffinityTerm) ([]term, error) {
 	return resolved, nil
 }
 
-// podsOf are the pods that t speaks of; those that are being deleted count, as
-// they still are where they are.
+// podSetOf returns the pods that t selects, terminating pods included: these are still
+// on their nodes.
 func (p *Plugin) podSetOf(t *fwk.AffinityTerm) (*framework.PodSet, error) {
 	set := &framework.PodSet{Namespaces: t.Namespaces, Selector: t.Selector, Terminating: true}
 	if t.NamespaceSelector.Empty() {
@@ -51,7 +51,7 @@ func (p *Plugin) podSetOf(t *fwk.AffinityTerm) (*framework.PodSet, error) {
 	return set, nil
 }
 
-// labelsOf returns the labels of a namespace, none while it is not known.
+// namespaceLabels returns the labels of a namespace; nil if it is not in the informer.
 func (p *Plugin) namespaceLabels(namespace string) labels.Set {
 	if found, err := p.namespaces.Get(namespace); err == nil {
 		return found.Labels
@@ -59,8 +59,8 @@ func (p *Plugin) namespaceLabels(namespace string) labels.Set {
 	return nil
 }
 
-// together are the pods that match every one of terms: a single pod must
-// satisfy all of a pod's required affinity. It is nil without terms.
+// podsMatchingAll returns the pods that match all terms: a single pod must satisfy all
+// terms of a required affinity. It is nil without terms.
 func podsMatchingAll(terms []term) *framework.PodSet {
 	if len(terms) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func podsMatchingAll(terms []term) *framework.PodSet {
 	return terms[0].pods.Intersect(others...)
 }
 
-// keysOf returns the topology keys of terms, each once.
+// topologyKeys returns the topology keys of terms without duplicates.
 func topologyKeys(terms []term) []string {
 	var keys []string
 	seen := map[string]bool{}
@@ -85,7 +85,8 @@ func topologyKeys(terms []term) []string {
 	return keys
 }
 
-// prefers says whether the pod has preferences of its own about other pods.
+// hasPreferredTerms reports whether the pod has preferred affinity or anti-affinity
+// terms.
 func hasPreferredTerms(pod *v1.Pod) bool {
 	affinity := pod.Spec.Affinity
 	return affinity != nil && (affinity.PodAffinity != nil && len(affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||

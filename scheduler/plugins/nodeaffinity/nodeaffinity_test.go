@@ -31,7 +31,7 @@ func newPlugin(t *testing.T, added *v1.NodeAffinity) *Plugin {
 	return built.(*Plugin)
 }
 
-// onlySSD is an affinity that a profile may add.
+// ssdAffinity returns an affinity that a profile may add.
 func ssdAffinity() *v1.NodeAffinity {
 	return &v1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
@@ -44,36 +44,36 @@ func ssdAffinity() *v1.NodeAffinity {
 }
 
 func TestPreFilter(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod   *fixture.PodBuilder
 		added *v1.NodeAffinity
 		names sets.Set[string]
 		want  *fwk.Status
 	}{
-		"a pod without wishes skips Filter": {pod: fixture.Pod("a"), want: fwk.NewStatus(fwk.Skip)},
-		"a profile with wishes does not":    {pod: fixture.Pod("a"), added: ssdAffinity()},
-		"a node selector does not":          {pod: fixture.Pod("a").NodeSelector("zone", "a")},
+		"a pod without node affinity skips Filter":          {pod: fixture.Pod("a"), want: fwk.NewStatus(fwk.Skip)},
+		"a profile with an added affinity does not skip it": {pod: fixture.Pod("a"), added: ssdAffinity()},
+		"a node selector does not skip it":                  {pod: fixture.Pod("a").NodeSelector("zone", "a")},
 		"a preference alone skips Filter": {
 			pod: fixture.Pod("a").PreferNodeAffinity(1, fixture.NodeSelectorTerm(fixture.Exists("x"))), want: fwk.NewStatus(fwk.Skip),
 		},
 		"a term that names a node narrows the search": {
 			pod: fixture.Pod("a").RequireNodeAffinity(fixture.NodeNameTerm("n1")), names: sets.New("n1"),
 		},
-		"terms that name nodes add up": {
+		"the names of several terms are united": {
 			pod:   fixture.Pod("a").RequireNodeAffinity(fixture.NodeNameTerm("n1"), fixture.NodeNameTerm("n2")),
 			names: sets.New("n1", "n2"),
 		},
-		"one term that names none opens the search": {
+		"a term that names no node does not narrow the search": {
 			pod: fixture.Pod("a").RequireNodeAffinity(fixture.NodeNameTerm("n1"), fixture.NodeSelectorTerm(fixture.Exists("x"))),
 		},
-		"names within a term must agree": {
+		"the names within a term are intersected": {
 			pod: fixture.Pod("a").RequireNodeAffinity(v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{
 				fixture.In("metadata.name", "n1"), fixture.In("metadata.name", "n2"),
 			}}),
 			want: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "pod affinity terms conflict"),
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			result, status := newPlugin(t, c.added).PreFilter(t.Context(), framework.NewCycleState(), c.pod.Obj(), nil)
 			if diff := cmp.Diff(c.want, status); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
@@ -92,7 +92,7 @@ func TestPreFilter(t *testing.T) {
 func TestFilter(t *testing.T) {
 	mismatch := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't match Pod's node affinity/selector")
 	enforced := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't match scheduler-enforced node affinity")
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod   *fixture.PodBuilder
 		node  *fixture.NodeBuilder
 		added *v1.NodeAffinity
@@ -118,15 +118,15 @@ func TestFilter(t *testing.T) {
 		"a node is found by its name": {
 			pod: fixture.Pod("a").RequireNodeAffinity(fixture.NodeNameTerm("n")), node: fixture.Node("n"),
 		},
-		"the profile's affinity is asked first": {
+		"the profile's affinity is evaluated first": {
 			pod: fixture.Pod("a").NodeSelector("zone", "a"), node: fixture.Node("n"), added: ssdAffinity(), want: enforced,
 		},
-		"the profile's affinity alone is enough for a pod without wishes": {
+		"the profile's affinity applies to a pod without node affinity": {
 			pod: fixture.Pod("a"), node: fixture.Node("n").Label("disk", "ssd"), added: ssdAffinity(),
 		},
 	} {
 		for _, prepared := range []bool{true, false} {
-			t.Run(sentence+map[bool]string{true: "", false: ", without PreFilter too"}[prepared], func(t *testing.T) {
+			t.Run(name+map[bool]string{true: "", false: ", without PreFilter too"}[prepared], func(t *testing.T) {
 				p, state := newPlugin(t, c.added), framework.NewCycleState()
 				if prepared {
 					p.PreFilter(t.Context(), state, c.pod.Obj(), nil)
@@ -144,18 +144,18 @@ func TestScore(t *testing.T) {
 	zone := func(weight int32) *fixture.PodBuilder {
 		return fixture.Pod("a").PreferNodeAffinity(weight, fixture.NodeSelectorTerm(fixture.In("zone", "a")))
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod   *fixture.PodBuilder
 		added *v1.NodeAffinity
 		skips bool
 		fails bool
 		want  []int64
 	}{
-		"nobody prefers anything":               {pod: fixture.Pod("a"), skips: true},
-		"the profile prefers for the pod":       {pod: fixture.Pod("a"), added: ssdAffinity(), want: []int64{0, 0, 100}},
-		"the pod prefers a zone":                {pod: zone(3), want: []int64{100, 0, 100}},
-		"the weights of both add up":            {pod: zone(3), added: ssdAffinity(), want: []int64{37, 0, 100}},
-		"a preference nobody meets is no one's": {pod: fixture.Pod("a").PreferNodeAffinity(9, fixture.NodeSelectorTerm(fixture.Exists("x"))), want: []int64{0, 0, 0}},
+		"neither the pod nor the profile prefers anything": {pod: fixture.Pod("a"), skips: true},
+		"the profile's preferred terms count":              {pod: fixture.Pod("a"), added: ssdAffinity(), want: []int64{0, 0, 100}},
+		"the pod prefers a zone":                           {pod: zone(3), want: []int64{100, 0, 100}},
+		"the weights of both add up":                       {pod: zone(3), added: ssdAffinity(), want: []int64{37, 0, 100}},
+		"a term that no node matches scores 0 everywhere":  {pod: fixture.Pod("a").PreferNodeAffinity(9, fixture.NodeSelectorTerm(fixture.Exists("x"))), want: []int64{0, 0, 0}},
 		"an empty list of preferences does not skip": {
 			pod: fixture.Pod("a").Mutate(func(pod *v1.Pod) {
 				pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
@@ -169,7 +169,7 @@ func TestScore(t *testing.T) {
 			fails: true,
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			nodes := []*v1.Node{
 				fixture.Node("n1").Label("zone", "a").Obj(),
 				fixture.Node("n2").Label("zone", "b").Obj(),
@@ -178,7 +178,7 @@ func TestScore(t *testing.T) {
 			p, state := newPlugin(t, c.added), framework.NewCycleState()
 			status := p.PreScore(t.Context(), state, c.pod.Obj(), nil)
 			if status.IsSkip() != c.skips || status.IsError() != c.fails {
-				t.Fatalf("PreScore gives %v", status)
+				t.Fatalf("PreScore returns %v", status)
 			}
 			if c.skips || c.fails {
 				return
@@ -208,21 +208,21 @@ func TestIsSchedulableAfterNodeChange(t *testing.T) {
 	inZone := fixture.Node("n").Label("zone", "a").Label("disk", "ssd").Obj()
 	elsewhere := fixture.Node("n").Label("zone", "b").Label("disk", "ssd").Obj()
 	slow := fixture.Node("n").Label("zone", "a").Obj()
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		before, after any
 		want          fwk.QueueingHint
 		wantErr       bool
 	}{
-		"a new node that matches is worth a try":     {after: inZone, want: fwk.Queue},
-		"a new node that does not is not":            {after: elsewhere, want: fwk.QueueSkip},
-		"a new node that the profile refuses is not": {after: slow, want: fwk.QueueSkip},
-		"a node that begins to match is worth a try": {before: elsewhere, after: inZone, want: fwk.Queue},
-		"so is one that the profile begins to want":  {before: slow, after: inZone, want: fwk.Queue},
-		"a node that always matched is not":          {before: inZone, after: inZone, want: fwk.QueueSkip},
-		"a node that ceases to match is not":         {before: inZone, after: elsewhere, want: fwk.QueueSkip},
-		"an event about something else is an error":  {after: pod, want: fwk.Queue, wantErr: true},
+		"a new node that matches requeues the pod":                   {after: inZone, want: fwk.Queue},
+		"a new node that does not match does not":                    {after: elsewhere, want: fwk.QueueSkip},
+		"a new node that the profile rejects does not":               {after: slow, want: fwk.QueueSkip},
+		"a node that starts to match requeues the pod":               {before: elsewhere, after: inZone, want: fwk.Queue},
+		"a node that the profile no longer rejects requeues the pod": {before: slow, after: inZone, want: fwk.Queue},
+		"a node that matched before does not":                        {before: inZone, after: inZone, want: fwk.QueueSkip},
+		"a node that no longer matches does not":                     {before: inZone, after: elsewhere, want: fwk.QueueSkip},
+		"an object of another kind is an error":                      {after: pod, want: fwk.Queue, wantErr: true},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			got, err := newPlugin(t, ssdAffinity()).isSchedulableAfterNodeChange(klog.Background(), pod, c.before, c.after)
 			if got != c.want || (err != nil) != c.wantErr {
 				t.Errorf("hint %v, error %v, want %v, an error: %v", got, err, c.want, c.wantErr)
@@ -249,9 +249,9 @@ func TestValidate(t *testing.T) {
 		t.Errorf("fields with errors (-want +got):\n%s", diff)
 	}
 	if _, err := New(t.Context(), args, nil); err == nil || !strings.Contains(err.Error(), "addedAffinity") {
-		t.Errorf("New gives error %v, want one that names addedAffinity", err)
+		t.Errorf("New returns error %v, want one that names addedAffinity", err)
 	}
 	if _, err := New(t.Context(), nil, nil); err == nil {
-		t.Error("New takes no arguments at all")
+		t.Error("New accepts no arguments")
 	}
 }

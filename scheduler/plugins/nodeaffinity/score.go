@@ -10,16 +10,16 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// preferred is the pod's parsed preferences; terms is nil without any.
+// preScoreState is the pod's parsed preferred terms; terms is nil when it has none.
 type preScoreState struct {
 	terms *nodeaffinity.PreferredSchedulingTerms
 }
 
-// Clone returns the same value: nothing changes it.
+// Clone returns the value itself, which never changes.
 func (p *preScoreState) Clone() fwk.StateData { return p }
 
-// PreScore parses what the pod prefers. It skips Score when neither the pod
-// nor the profile prefers anything.
+// PreScore parses the pod's preferred terms. It skips Score when neither the pod nor
+// the profile prefers anything.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	terms, err := preferredTerms(pod)
 	if err != nil {
@@ -32,8 +32,8 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	return nil
 }
 
-// preferredTerms is nil when the pod has no list of preferences. An empty list
-// is not nil: PreScore does not skip then, as upstream's does not.
+// preferredTerms returns nil when the pod has no list of preferred terms. For an empty
+// list it does not return nil, so that PreScore does not skip Score then, as upstream.
 func preferredTerms(pod *v1.Pod) (*nodeaffinity.PreferredSchedulingTerms, error) {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil ||
@@ -43,8 +43,8 @@ func preferredTerms(pod *v1.Pod) (*nodeaffinity.PreferredSchedulingTerms, error)
 	return nodeaffinity.NewPreferredSchedulingTerms(affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 }
 
-// Score adds up the weights of the terms that select the node, the profile's
-// and the pod's.
+// Score sums up the weights of the preferred terms of the profile and of the pod that
+// select the node.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	terms, err := preScoreTerms(state, pod)
 	if err != nil {
@@ -53,7 +53,8 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, nod
 	return p.sumWeights(terms, node.Node()), nil
 }
 
-// weigh adds up the profile's terms and those of a pod, which may be nil.
+// sumWeights sums up the matching weights of the profile's terms and of the pod's
+// terms, which may be nil.
 func (p *Plugin) sumWeights(terms *nodeaffinity.PreferredSchedulingTerms, node *v1.Node) int64 {
 	var sum int64
 	if p.addedPreferredTerms != nil {
@@ -65,22 +66,51 @@ func (p *Plugin) sumWeights(terms *nodeaffinity.PreferredSchedulingTerms, node *
 	return sum
 }
 
-// preferredOf reads PreScore's note, or parses again where a profile has Score
-// without PreScore.
+// preScoreTerms returns what PreScore parsed, or parses the terms again where a profile
+// enables Score without PreScore.
 func preScoreTerms(state fwk.CycleState, pod *v1.Pod) (*nodeaffinity.PreferredSchedulingTerms, error) {
-	if note, err := state.Read(preScoreStateKey); err == nil {
-		if p, ok := note.(*preScoreState); ok {
+	if data, err := state.Read(preScoreStateKey); err == nil {
+		if p, ok := data.(*preScoreState); ok {
 			return p.terms, nil
 		}
 	}
 	return preferredTerms(pod)
 }
 
-// ScoreExtensions returns the plugin, which normalises.
+// ScoreExtensions returns the plugin, which normalizes the scores.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore gives 100 to the node with the largest sum.
+// NormalizeScore scales the scores so that the largest sum becomes 100.
 func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	framework.DefaultNormalizeScore(scores, false)
 	return nil
 }
+
+var _ framework.BatchScorePlugin = (*Plugin)(nil)
+
+// BatchScore returns the batch form of Score for pods of the same class as pod.
+func (p *Plugin) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
+	terms, err := preScoreTerms(state, pod)
+	if err != nil {
+		return nil, false
+	}
+	return &batchScore{p, terms, columns}, true
+}
+
+// batchScore is the batch form of Score.
+type batchScore struct {
+	plugin  *Plugin
+	terms   *nodeaffinity.PreferredSchedulingTerms
+	columns *framework.Columns
+}
+
+// Score writes the sum of each slot to scores.
+func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
+	for i, slot := range slots {
+		scores[i] = f.plugin.sumWeights(f.terms, f.columns.Nodes[slot].Node())
+	}
+	return framework.Scored
+}
+
+// Normalize is the batch form of NormalizeScore.
+func (*batchScore) Normalize(scores []int64) { framework.DefaultNormalizeRawScores(scores, false) }

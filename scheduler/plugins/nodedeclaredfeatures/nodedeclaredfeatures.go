@@ -1,5 +1,5 @@
-// Package nodedeclaredfeatures keeps a pod off nodes that do not declare the
-// features its spec makes use of.
+// Package nodedeclaredfeatures rejects nodes that do not declare the features that a
+// pod's spec uses.
 package nodedeclaredfeatures
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// Name is how profiles name the plugin.
+	// Name is the name of the plugin in profiles.
 	Name = "NodeDeclaredFeatures"
 
 	reasonMissingFeatures = "node(s) didn't match Pod's required features"
@@ -25,11 +25,11 @@ const (
 	preFilterStateKey fwk.StateKey = Name + "/filter"
 )
 
-// target is the version of Kubernetes whose decisions are made here: later
-// ones take some features for granted.
+// kubernetesVersion is the version of kube-scheduler whose decisions the plugin makes.
+// Later versions no longer require nodes to declare some features.
 var kubernetesVersion = version.MustParseSemantic("1.37.1")
 
-// Plugin compares features.
+// Plugin compares the features of nodes with those that pods require.
 type Plugin struct{}
 
 var (
@@ -45,14 +45,14 @@ var (
 // New returns the plugin; it takes no arguments.
 func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &Plugin{}, nil }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads says what the verdict depends on.
+// Reads declares which fields of pods and nodes the verdict depends on.
 func (*Plugin) Reads() framework.Reads { return framework.Reads{Filter: framework.NodeFeatures} }
 
-// AppendPodKey appends the features that the pod needs, which the library knows
-// how to infer.
+// AppendPodKey appends the features that the pod requires, as component-helpers infers
+// them.
 func (*Plugin) AppendPodKey(key []byte, pod *v1.Pod) []byte {
 	features, err := requiredFeatures(pod)
 	switch {
@@ -64,7 +64,7 @@ func (*Plugin) AppendPodKey(key []byte, pod *v1.Pod) []byte {
 	return append(append(append(key, 1), features.String()...), 0)
 }
 
-// SignPod signs the pod with the features it needs.
+// SignPod signs the pod with the features that it requires.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	features, err := requiredFeatures(pod)
 	if err != nil {
@@ -73,8 +73,8 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 	return []fwk.SignFragment{{Key: fwk.FeaturesSignerName, Value: features.String()}}, nil
 }
 
-// EventsToRegister asks for nodes that are new or declare other features, and
-// for changes to the pod.
+// EventsToRegister registers nodes that are added or change their declared features,
+// and updates of the pod.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{
@@ -88,7 +88,8 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}, nil
 }
 
-// afterNode queues the pod when the node is new or declares something else.
+// isSchedulableAfterNodeChange requeues the pod when the node is new or changed its
+// declared features.
 func isSchedulableAfterNodeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
@@ -100,7 +101,8 @@ func isSchedulableAfterNodeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) 
 	return fwk.Queue, nil
 }
 
-// afterPod queues the pod when it needs other features than before.
+// isSchedulableAfterTargetPodUpdate requeues the pod when it requires other features
+// than before.
 func isSchedulableAfterTargetPodUpdate(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
@@ -117,19 +119,19 @@ func isSchedulableAfterTargetPodUpdate(_ klog.Logger, _ *v1.Pod, oldObj, newObj 
 	return fwk.QueueSkip, nil
 }
 
-// featuresOf infers what a pod needs from its spec; nothing in the status of a
-// waiting pod matters.
+// requiredFeatures infers the features that a pod requires from its spec. The status of
+// a pending pod does not matter.
 func requiredFeatures(pod *v1.Pod) (ndf.FeatureSet, error) {
 	return ndf.DefaultFramework.InferForPodScheduling(&ndf.PodInfo{Spec: &pod.Spec}, kubernetesVersion)
 }
 
-// needs is what the pod needs of its node.
+// preFilterState is the set of features that the pod requires.
 type preFilterState struct{ ndf.FeatureSet }
 
-// Clone returns the same value: nothing changes it.
+// Clone returns the value itself, which never changes.
 func (n *preFilterState) Clone() fwk.StateData { return n }
 
-// PreFilter infers what the pod needs; most pods need nothing and skip Filter.
+// PreFilter infers the required features. Most pods require none and skip Filter.
 func (*Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	features, err := requiredFeatures(pod)
 	if err != nil {
@@ -142,27 +144,27 @@ func (*Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _
 	return nil, nil
 }
 
-// PreFilterExtensions is nil: other pods do not matter.
+// PreFilterExtensions returns nil: the verdict does not depend on other pods.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter refuses a node that lacks a needed feature.
+// Filter rejects a node that does not declare a required feature.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	wanted, err := framework.ReadStateData[*preFilterState](state, preFilterStateKey, Name, "PreFilter")
+	required, err := framework.ReadStateData[*preFilterState](state, preFilterStateKey, Name, "PreFilter")
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	has, err := wanted.IsSubset(node.GetNodeDeclaredFeatures())
+	declared, err := required.IsSubset(node.GetNodeDeclaredFeatures())
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if !has {
+	if !declared {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonMissingFeatures)
 	}
 	return nil
 }
 
-// Excludes reports whether Filter refuses the node: which features a node
-// declares depends on its kubelet's version and configuration.
+// RejectsPermanently reports whether Filter rejects the node: its features depend on
+// the version and the configuration of its kubelet.
 func (p *Plugin) RejectsPermanently(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
 	return p.Filter(context.Background(), state, pod, node).IsRejected()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// restartAll is the feature that restarter makes use of.
+// restartAllFeature is the feature that podWithRestartAllRule requires.
 const restartAllFeature = "RestartAllContainersOnContainerExits"
 
 func podWithRestartAllRule() *v1.Pod {
@@ -24,24 +24,24 @@ func podWithRestartAllRule() *v1.Pod {
 }
 
 func TestFilter(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod   *v1.Pod
 		node  *fixture.NodeBuilder
 		skips bool
 		want  *fwk.Status
 	}{
-		"a pod that needs nothing skips Filter": {pod: fixture.Pod("a").Requests().Obj(), skips: true},
-		"a node that declares the feature fits": {pod: podWithRestartAllRule(), node: fixture.Node("n").DeclaredFeatures("Other", restartAllFeature)},
-		"a node that does not is refused": {
+		"a pod without required features skips Filter": {pod: fixture.Pod("a").Requests().Obj(), skips: true},
+		"a node that declares the feature fits":        {pod: podWithRestartAllRule(), node: fixture.Node("n").DeclaredFeatures("Other", restartAllFeature)},
+		"a node that does not declare it is rejected": {
 			pod: podWithRestartAllRule(), node: fixture.Node("n").DeclaredFeatures("Other"),
 			want: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't match Pod's required features"),
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			plugin, state := &Plugin{}, framework.NewCycleState()
 			_, status := plugin.PreFilter(t.Context(), state, c.pod, nil)
 			if status.IsSkip() != c.skips {
-				t.Fatalf("PreFilter gives %v, want a skip: %v", status, c.skips)
+				t.Fatalf("PreFilter returns %v, want a skip: %v", status, c.skips)
 			}
 			if c.skips {
 				return
@@ -66,20 +66,20 @@ func TestFilterWithoutPreFilterIsAnError(t *testing.T) {
 func TestHints(t *testing.T) {
 	plain, able := fixture.Node("n").Obj(), fixture.Node("n").DeclaredFeatures(restartAllFeature).Obj()
 	simple := fixture.Pod("a").Requests().Obj()
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		hint          fwk.QueueingHintFn
 		before, after any
 		want          fwk.QueueingHint
 		wantErr       bool
 	}{
-		"a new node is worth a try":                 {hint: isSchedulableAfterNodeChange, after: plain, want: fwk.Queue},
-		"a node with other features is worth a try": {hint: isSchedulableAfterNodeChange, before: plain, after: able, want: fwk.Queue},
-		"a node with the same features is not":      {hint: isSchedulableAfterNodeChange, before: able, after: able, want: fwk.QueueSkip},
-		"a pod that needs other features is tried":  {hint: isSchedulableAfterTargetPodUpdate, before: podWithRestartAllRule(), after: simple, want: fwk.Queue},
-		"a pod that needs what it needed is not":    {hint: isSchedulableAfterTargetPodUpdate, before: podWithRestartAllRule(), after: podWithRestartAllRule(), want: fwk.QueueSkip},
-		"an event about something else is an error": {hint: isSchedulableAfterNodeChange, after: simple, want: fwk.Queue, wantErr: true},
+		"a new node requeues the pod":                             {hint: isSchedulableAfterNodeChange, after: plain, want: fwk.Queue},
+		"a node with other features than before requeues the pod": {hint: isSchedulableAfterNodeChange, before: plain, after: able, want: fwk.Queue},
+		"a node with the same features does not":                  {hint: isSchedulableAfterNodeChange, before: able, after: able, want: fwk.QueueSkip},
+		"a pod that requires other features is requeued":          {hint: isSchedulableAfterTargetPodUpdate, before: podWithRestartAllRule(), after: simple, want: fwk.Queue},
+		"a pod that requires the same features is not":            {hint: isSchedulableAfterTargetPodUpdate, before: podWithRestartAllRule(), after: podWithRestartAllRule(), want: fwk.QueueSkip},
+		"an object of another kind is an error":                   {hint: isSchedulableAfterNodeChange, after: simple, want: fwk.Queue, wantErr: true},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			got, err := c.hint(klog.Background(), podWithRestartAllRule(), c.before, c.after)
 			if got != c.want || (err != nil) != c.wantErr {
 				t.Errorf("hint %v, error %v, want %v, an error: %v", got, err, c.want, c.wantErr)

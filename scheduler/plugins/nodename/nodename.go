@@ -1,4 +1,4 @@
-// Package nodename keeps a pod that names its node to that node.
+// Package nodename places a pod that names its node on that node.
 package nodename
 
 import (
@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// Name is how profiles name the plugin.
+	// Name is the name of the plugin in profiles.
 	Name = "NodeName"
 
 	reasonOtherNode = "node(s) didn't match the requested node name"
 )
 
-// Plugin compares spec.nodeName with the node.
+// Plugin compares spec.nodeName with the name of the node.
 type Plugin struct{}
 
 var (
@@ -34,28 +34,28 @@ var (
 // New returns the plugin; it takes no arguments.
 func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &Plugin{}, nil }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads says what the verdict depends on.
+// Reads declares which fields of pods and nodes the verdict depends on.
 func (*Plugin) Reads() framework.Reads {
 	return framework.Reads{Pod: framework.PodNodeName, Filter: framework.NodeName}
 }
 
-// SignPod signs the pod with the node it names.
+// SignPod signs the pod with the node that it names.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return []fwk.SignFragment{{Key: fwk.NodeNameSignerName, Value: pod.Spec.NodeName}}, nil
 }
 
-// EventsToRegister asks for new nodes, one of which may have the name.
+// EventsToRegister registers added nodes, since one of them may have the name.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}},
 	}, nil
 }
 
-// PreFilter narrows the search to the named node, so that no other one is
-// asked or emptied by preemption.
+// PreFilter narrows the search to the named node, so that no other node is evaluated
+// and preemption considers no other node.
 func (*Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if pod.Spec.NodeName == "" {
 		return nil, nil
@@ -63,10 +63,10 @@ func (*Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []f
 	return &fwk.PreFilterResult{NodeNames: sets.New(pod.Spec.NodeName)}, nil
 }
 
-// PreFilterExtensions is nil: other pods do not matter.
+// PreFilterExtensions returns nil: the verdict does not depend on other pods.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter refuses every node but the named one.
+// Filter rejects all nodes but the named one.
 func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if pod.Spec.NodeName == "" || pod.Spec.NodeName == node.Node().Name {
 		return nil
@@ -74,8 +74,16 @@ func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonOtherNode)
 }
 
-// Excludes reports whether Filter refuses the node: labels and names do not
-// change while a pod waits.
+// RejectsPermanently reports whether Filter rejects the node: the names of nodes do not
+// change.
 func (p *Plugin) RejectsPermanently(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
 	return !p.Filter(context.Background(), state, pod, node).IsSuccess()
+}
+
+var _ framework.BatchFilterPlugin = (*Plugin)(nil)
+
+// BatchFilter skips Filter for pods that name no node. For other pods it returns ok
+// false.
+func (*Plugin) BatchFilter(_ fwk.CycleState, pod *v1.Pod, _ *framework.Columns) (framework.BatchFilter, bool) {
+	return nil, pod.Spec.NodeName == ""
 }

@@ -1,5 +1,5 @@
-// Package nodeports keeps a pod off nodes where another one has a host port
-// that it wants.
+// Package nodeports rejects nodes where another pod uses a host port that the pod
+// requests.
 package nodeports
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// Name is how profiles name the plugin.
+	// Name is the name of the plugin in profiles.
 	Name = "NodePorts"
 
 	reasonPortsInUse = "node(s) didn't have free ports for the requested pod ports"
@@ -36,10 +36,10 @@ var (
 // New returns the plugin; it takes no arguments.
 func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &Plugin{}, nil }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads says what the verdict depends on.
+// Reads declares which fields of pods and nodes the verdict depends on.
 func (*Plugin) Reads() framework.Reads {
 	return framework.Reads{Pod: framework.PodPorts, Filter: framework.NodePorts}
 }
@@ -49,7 +49,7 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 	return []fwk.SignFragment{{Key: fwk.HostPortsSignerName, Value: fwk.HostPortsSigner(pod)}}, nil
 }
 
-// EventsToRegister asks for pods that go and for new nodes.
+// EventsToRegister registers deletions of assigned pods and added nodes.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{
@@ -60,8 +60,8 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}, nil
 }
 
-// afterPodDeleted queues the pod when the other one was on a node, or had a
-// node promised, and their ports conflict.
+// isSchedulableAfterPodDeleted requeues the pod when the deleted pod was assigned to a
+// node, or nominated for one, and used a port that the pod requests.
 func isSchedulableAfterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	deleted, _, err := framework.EventObjects[*v1.Pod](oldObj, nil)
 	if err != nil {
@@ -80,50 +80,51 @@ func isSchedulableAfterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fw
 	return fwk.QueueSkip, nil
 }
 
-// ports are those that a pod wants of its node.
+// hostPorts are the host ports that a pod requests.
 type hostPorts []*v1.ContainerPort
 
 func hostPortsOf(pod *v1.Pod) hostPorts {
-	var wanted hostPorts
+	var ports hostPorts
 	for port := range framework.HostPorts(pod) {
-		wanted = append(wanted, port)
+		ports = append(ports, port)
 	}
-	return wanted
+	return ports
 }
 
-// Clone returns the same value: nothing changes it.
+// Clone returns the value itself, which never changes.
 func (p hostPorts) Clone() fwk.StateData { return p }
 
-// conflict reports whether one of p is in taken.
-func (p hostPorts) conflictsWith(taken fwk.HostPortInfo) bool {
+// conflictsWith reports whether one of the ports is in use.
+func (p hostPorts) conflictsWith(inUse fwk.HostPortInfo) bool {
 	for _, port := range p {
-		if taken.CheckConflict(port.HostIP, string(port.Protocol), port.HostPort) {
+		if inUse.CheckConflict(port.HostIP, string(port.Protocol), port.HostPort) {
 			return true
 		}
 	}
 	return false
 }
 
-// PreFilter collects the pod's host ports; most pods have none and skip Filter.
+// PreFilter collects the pod's host ports. Most pods have none and skip Filter.
 func (*Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	wanted := hostPortsOf(pod)
-	if len(wanted) == 0 {
+	ports := hostPortsOf(pod)
+	if len(ports) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(preFilterStateKey, wanted)
+	state.Write(preFilterStateKey, ports)
 	return nil, nil
 }
 
-// PreFilterExtensions is nil: Filter reads the ports of other pods from the node.
+// PreFilterExtensions returns nil: Filter reads the ports of other pods from the
+// NodeInfo.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter refuses a node on which a wanted port is taken.
+// Filter rejects a node on which a requested port is in use.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	wanted, err := framework.ReadStateData[hostPorts](state, preFilterStateKey, Name, "PreFilter")
+	ports, err := framework.ReadStateData[hostPorts](state, preFilterStateKey, Name, "PreFilter")
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if wanted.conflictsWith(node.GetUsedPorts()) {
+	if ports.conflictsWith(node.GetUsedPorts()) {
 		return fwk.NewStatus(fwk.Unschedulable, reasonPortsInUse)
 	}
 	return nil

@@ -1,6 +1,6 @@
-// Package nodepreferavoidpods keeps the pods of a controller from nodes that are
-// annotated against it, where there are others. kube-scheduler dropped the plugin
-// in 1.23; no profile runs it that does not name it.
+// Package nodepreferavoidpods avoids nodes whose annotation names the controller of the
+// pod. kube-scheduler removed the plugin in 1.23. It runs only in profiles that name
+// it.
 package nodepreferavoidpods
 
 import (
@@ -13,12 +13,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Name is how profiles name the plugin.
+// Name is the name of the plugin in profiles.
 const Name = "NodePreferAvoidPods"
 
-// Plugin reads the annotation scheduler.alpha.kubernetes.io/preferAvoidPods of
-// nodes. No facet stands for that, so that it is asked about each node anew: it
-// declares nothing of what it reads.
+// Plugin reads the annotation scheduler.alpha.kubernetes.io/preferAvoidPods of nodes.
+// No facet describes this annotation, so the plugin does not declare what it reads and
+// is called for each node in each attempt.
 type Plugin struct{}
 
 var _ fwk.ScorePlugin = (*Plugin)(nil)
@@ -26,12 +26,12 @@ var _ fwk.ScorePlugin = (*Plugin)(nil)
 // New returns the plugin; it takes no arguments.
 func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &Plugin{}, nil }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Score is 0 for a node whose annotation names the pod's controller, by kind and
-// UID, and 100 for every other. ReplicationControllers and ReplicaSets alone can
-// be named; an annotation that cannot be read names none.
+// Score is 0 for a node whose annotation names the pod's controller by kind and UID,
+// and 100 for every other node. Only ReplicationControllers and ReplicaSets can be
+// named. An annotation that does not parse names no controller.
 //
 // Source: pkg/scheduler/framework/plugins/nodepreferavoidpods of Kubernetes 1.22.
 func (*Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
@@ -39,8 +39,8 @@ func (*Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.
 	if owner == nil || owner.Kind != "ReplicationController" && owner.Kind != "ReplicaSet" {
 		return fwk.MaxScore, nil
 	}
-	text, there := node.Node().Annotations[v1.PreferAvoidPodsAnnotationKey]
-	if !there {
+	text, ok := node.Node().Annotations[v1.PreferAvoidPodsAnnotationKey]
+	if !ok {
 		return fwk.MaxScore, nil
 	}
 	var avoided v1.AvoidPods
@@ -55,5 +55,5 @@ func (*Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.
 	return fwk.MaxScore, nil
 }
 
-// ScoreExtensions is nil: the score keeps to the range by itself.
+// ScoreExtensions returns nil: scores are from 0 to 100 without normalizing.
 func (*Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }

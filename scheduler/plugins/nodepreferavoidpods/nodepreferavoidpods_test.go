@@ -14,23 +14,23 @@ import (
 func TestScore(t *testing.T) {
 	const against = `{"preferAvoidPods":[{"podSignature":{"podController":{"kind":"ReplicaSet","uid":"other"}}},{"podSignature":{}},` +
 		`{"podSignature":{"podController":{"kind":"ReplicaSet","uid":"web-1"}}}]}`
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		kind       string
 		uid        types.UID
 		controls   bool
 		annotation string
 		want       int64
 	}{
-		"a controller that is named is kept away":         {kind: "ReplicaSet", uid: "web-1", controls: true, annotation: against, want: 0},
-		"another one is not":                              {kind: "ReplicaSet", uid: "web-2", controls: true, annotation: against, want: 100},
-		"nor is another kind with the UID":                {kind: "ReplicationController", uid: "web-1", controls: true, annotation: against, want: 100},
-		"nor a kind that cannot be named":                 {kind: "StatefulSet", uid: "web-1", controls: true, annotation: `{"preferAvoidPods":[{"podSignature":{"podController":{"kind":"StatefulSet","uid":"web-1"}}}]}`, want: 100},
-		"an owner that does not control is no controller": {kind: "ReplicaSet", uid: "web-1", annotation: against, want: 100},
-		"a pod of nobody goes anywhere":                   {annotation: against, want: 100},
-		"a node without the annotation avoids nobody":     {kind: "ReplicaSet", uid: "web-1", controls: true, want: 100},
-		"nor does one that cannot be read":                {kind: "ReplicaSet", uid: "web-1", controls: true, annotation: "ReplicaSet web", want: 100},
+		"a node that names the controller is avoided":        {kind: "ReplicaSet", uid: "web-1", controls: true, annotation: against, want: 0},
+		"a node that names another controller is not":        {kind: "ReplicaSet", uid: "web-2", controls: true, annotation: against, want: 100},
+		"nor is one that names another kind with the UID":    {kind: "ReplicationController", uid: "web-1", controls: true, annotation: against, want: 100},
+		"nor one that names a kind which cannot be named":    {kind: "StatefulSet", uid: "web-1", controls: true, annotation: `{"preferAvoidPods":[{"podSignature":{"podController":{"kind":"StatefulSet","uid":"web-1"}}}]}`, want: 100},
+		"an owner that is not the controller is not avoided": {kind: "ReplicaSet", uid: "web-1", annotation: against, want: 100},
+		"a pod without a controller is not avoided":          {annotation: against, want: 100},
+		"a node without the annotation avoids no pods":       {kind: "ReplicaSet", uid: "web-1", controls: true, want: 100},
+		"nor does one whose annotation does not parse":       {kind: "ReplicaSet", uid: "web-1", controls: true, annotation: "ReplicaSet web", want: 100},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			pod := fixture.Pod("web").Obj()
 			if c.kind != "" {
 				pod.OwnerReferences = []metav1.OwnerReference{{Kind: c.kind, Name: "web", UID: c.uid, Controller: &c.controls}}

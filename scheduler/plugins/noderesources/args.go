@@ -11,7 +11,8 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// DefaultFit fills in: LeastAllocated over cpu and memory, and a weight of 1.
+// DefaultFit sets the strategy LeastAllocated, the resources cpu and memory, and a
+// weight of 1 where they are unset.
 func DefaultFit(args *configv1.NodeResourcesFitArgs) {
 	if args.ScoringStrategy == nil {
 		args.ScoringStrategy = &configv1.ScoringStrategy{Type: configv1.LeastAllocated}
@@ -19,7 +20,7 @@ func DefaultFit(args *configv1.NodeResourcesFitArgs) {
 	defaultResources(&args.ScoringStrategy.Resources)
 }
 
-// defaultResources makes an empty list cpu and memory, and an unset weight 1.
+// defaultResources replaces an empty list by cpu and memory, and an unset weight by 1.
 func defaultResources(specs *[]configv1.ResourceSpec) {
 	if len(*specs) == 0 {
 		*specs = []configv1.ResourceSpec{{Name: "cpu"}, {Name: "memory"}}
@@ -31,7 +32,7 @@ func defaultResources(specs *[]configv1.ResourceSpec) {
 	}
 }
 
-// ValidateFit says what is wrong with defaulted args.
+// ValidateFit returns the invalid fields of defaulted args.
 func ValidateFit(args *configv1.NodeResourcesFitArgs, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, name := range args.IgnoredResources {
@@ -40,7 +41,7 @@ func ValidateFit(args *configv1.NodeResourcesFitArgs, path *field.Path) field.Er
 	for i, group := range args.IgnoredResourceGroups {
 		at := path.Child("ignoredResourceGroups").Index(i)
 		if strings.Contains(group, "/") {
-			errs = append(errs, field.Invalid(at, group, "must be the part before the '/' alone"))
+			errs = append(errs, field.Invalid(at, group, "must not contain '/'"))
 		}
 		errs = append(errs, metav1validation.ValidateLabelName(group, at)...)
 	}
@@ -70,7 +71,7 @@ func validateStrategy(strategy *configv1.ScoringStrategy, path *field.Path) fiel
 		errs = append(errs, field.NotSupported(path.Child("type"), strategy.Type, supported))
 	}
 	if shape != nil && strategy.Type != configv1.RequestedToCapacityRatio {
-		errs = append(errs, field.Forbidden(shapePath, "is for type RequestedToCapacityRatio alone"))
+		errs = append(errs, field.Forbidden(shapePath, "may only be set if type is RequestedToCapacityRatio"))
 	}
 	for i, resource := range strategy.Resources {
 		if resource.Weight <= 0 || resource.Weight > 100 {

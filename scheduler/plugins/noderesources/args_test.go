@@ -9,25 +9,25 @@ import (
 )
 
 func TestDefaultFit(t *testing.T) {
-	usual := []configv1.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "memory", Weight: 1}}
-	for sentence, c := range map[string]struct {
+	defaults := []configv1.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "memory", Weight: 1}}
+	for name, c := range map[string]struct {
 		args configv1.NodeResourcesFitArgs
 		want configv1.ScoringStrategy
 	}{
 		"no strategy is LeastAllocated over cpu and memory": {
-			want: configv1.ScoringStrategy{Type: configv1.LeastAllocated, Resources: usual},
+			want: configv1.ScoringStrategy{Type: configv1.LeastAllocated, Resources: defaults},
 		},
 		"a strategy without resources is over cpu and memory": {
 			args: argsWithStrategy(configv1.MostAllocated),
-			want: configv1.ScoringStrategy{Type: configv1.MostAllocated, Resources: usual},
+			want: configv1.ScoringStrategy{Type: configv1.MostAllocated, Resources: defaults},
 		},
-		"a resource without a weight weighs 1": {
+		"a resource without a weight has weight 1": {
 			args: argsWithStrategy(configv1.MostAllocated, configv1.ResourceSpec{Name: "cpu"}, configv1.ResourceSpec{Name: "x/y", Weight: 7}),
 			want: configv1.ScoringStrategy{Type: configv1.MostAllocated,
 				Resources: []configv1.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "x/y", Weight: 7}}},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			DefaultFit(&c.args)
 			if diff := cmp.Diff(&c.want, c.args.ScoringStrategy); diff != "" {
 				t.Errorf("strategy (-want +got):\n%s", diff)
@@ -41,12 +41,12 @@ func TestValidateFit(t *testing.T) {
 	shaped.ScoringStrategy.Type = configv1.LeastAllocated
 	badShape := argsWithRatioStrategy()
 	badShape.ScoringStrategy.RequestedToCapacityRatio.Shape[1].Score = 11
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		args   configv1.NodeResourcesFitArgs
 		fields []string
 	}{
-		"the defaults are right": {},
-		"ignored names are names": {
+		"the defaults are valid": {},
+		"ignored names are validated": {
 			args:   configv1.NodeResourcesFitArgs{IgnoredResources: []string{"example.com/gpu", "no name"}},
 			fields: []string{"args.ignoredResources[1]"},
 		},
@@ -54,11 +54,11 @@ func TestValidateFit(t *testing.T) {
 			args:   configv1.NodeResourcesFitArgs{IgnoredResourceGroups: []string{"example.com", "example.com/gpu"}},
 			fields: []string{"args.ignoredResourceGroups[1]"},
 		},
-		"a strategy has a type that exists": {
+		"an unknown type of strategy is invalid": {
 			args: argsWithStrategy("Fullest"), fields: []string{"args.scoringStrategy.type"},
 		},
-		"a strategy has a type": {args: argsWithStrategy(""), fields: []string{"args.scoringStrategy.type"}},
-		"weights have bounds": {
+		"a strategy without a type is invalid": {args: argsWithStrategy(""), fields: []string{"args.scoringStrategy.type"}},
+		"weights are limited": {
 			args: argsWithStrategy(configv1.LeastAllocated,
 				configv1.ResourceSpec{Name: "cpu", Weight: -1}, configv1.ResourceSpec{Name: "memory", Weight: 101}),
 			fields: []string{"args.scoringStrategy.resources[0].weight", "args.scoringStrategy.resources[1].weight"},
@@ -66,12 +66,12 @@ func TestValidateFit(t *testing.T) {
 		"RequestedToCapacityRatio needs a shape": {
 			args: argsWithStrategy(configv1.RequestedToCapacityRatio), fields: []string{"args.scoringStrategy.requestedToCapacityRatio"},
 		},
-		"a shape is checked": {
+		"a shape is validated": {
 			args: badShape, fields: []string{"args.scoringStrategy.requestedToCapacityRatio.shape[1].score"},
 		},
-		"nothing else takes a shape": {args: shaped, fields: []string{"args.scoringStrategy.requestedToCapacityRatio"}},
+		"a shape is invalid with other types": {args: shaped, fields: []string{"args.scoringStrategy.requestedToCapacityRatio"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			DefaultFit(&c.args)
 			var fields []string
 			for _, err := range ValidateFit(&c.args, field.NewPath("args")) {
@@ -81,7 +81,7 @@ func TestValidateFit(t *testing.T) {
 				t.Errorf("fields with errors (-want +got):\n%s", diff)
 			}
 			if _, err := NewFit(t.Context(), &c.args, nil); (err != nil) != (len(fields) > 0) {
-				t.Errorf("NewFit gives error %v for errors in %v", err, fields)
+				t.Errorf("NewFit returns error %v for errors in %v", err, fields)
 			}
 		})
 	}

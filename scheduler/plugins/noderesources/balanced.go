@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// BalancedName is how profiles name Balanced.
+	// BalancedName is the name of Balanced in profiles.
 	BalancedName = "NodeResourcesBalancedAllocation"
 
 	balancedPreScoreStateKey fwk.StateKey = BalancedName + "/score"
 )
 
-// Balanced is the plugin NodeResourcesBalancedAllocation: it prefers nodes
-// whose resources the pod would bring to more equal shares of use.
+// Balanced is the plugin NodeResourcesBalancedAllocation: it prefers nodes on which the
+// fractions of used resources would be more equal with the pod than without it.
 type Balanced struct{ resources scoredResources }
 
 var (
@@ -34,8 +34,8 @@ var (
 )
 
 // NewBalanced builds the plugin from defaulted
-// *configv1.NodeResourcesBalancedAllocationArgs. The error says what is wrong
-// with them.
+// *configv1.NodeResourcesBalancedAllocationArgs. It returns an error that lists the
+// invalid fields.
 func NewBalanced(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
 	typed, ok := args.(*configv1.NodeResourcesBalancedAllocationArgs)
 	if !ok {
@@ -47,12 +47,13 @@ func NewBalanced(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plug
 	return &Balanced{resources: newScoredResources(typed.Resources, false)}, nil
 }
 
-// DefaultBalanced fills in cpu and memory, and a weight of 1.
+// DefaultBalanced sets the resources cpu and memory, and a weight of 1, where they are
+// unset.
 func DefaultBalanced(args *configv1.NodeResourcesBalancedAllocationArgs) {
 	defaultResources(&args.Resources)
 }
 
-// ValidateBalanced says what is wrong with defaulted args.
+// ValidateBalanced returns the invalid fields of defaulted args.
 func ValidateBalanced(args *configv1.NodeResourcesBalancedAllocationArgs, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.New[string]()
@@ -63,7 +64,7 @@ func ValidateBalanced(args *configv1.NodeResourcesBalancedAllocationArgs, path *
 		}
 		seen.Insert(resource.Name)
 		if resource.Weight != 1 {
-			errs = append(errs, field.Invalid(at.Child("weight"), resource.Weight, "must be 1: shares are not weighed here"))
+			errs = append(errs, field.Invalid(at.Child("weight"), resource.Weight, "must be 1: resources are not weighted"))
 		}
 	}
 	return errs
@@ -72,7 +73,7 @@ func ValidateBalanced(args *configv1.NodeResourcesBalancedAllocationArgs, path *
 // Name returns BalancedName.
 func (*Balanced) Name() string { return BalancedName }
 
-// Reads says what the score depends on.
+// Reads declares which fields of pods and nodes the score depends on.
 func (*Balanced) Reads() framework.Reads {
 	return framework.Reads{Pod: framework.PodRequests, Score: framework.NodeAllocatable | framework.NodeRequested}
 }
@@ -82,56 +83,59 @@ func (*Balanced) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *f
 	return signRequests(pod), nil
 }
 
-// PreScore adds up what the pod is scored with. It skips Score for a pod that
-// asks for nothing: such pods change no share, and would all go to one node.
+// PreScore sums up the requests that the pod is scored with. It skips Score for a pod
+// that requests nothing: such a pod changes no fraction, and all pods like it would go
+// to one node.
 func (b *Balanced) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	asked := b.resources.requestsOf(pod)
-	if asked.isZero() {
+	requests := b.resources.requestsOf(pod)
+	if requests.isZero() {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(balancedPreScoreStateKey, asked)
+	state.Write(balancedPreScoreStateKey, requests)
 	return nil
 }
 
-// Score compares the balance of the node with the pod and without it: about 75
-// where the pod makes no difference, up to 100 where it helps, down to 50
-// where it harms.
+// Score compares the balance of the node with the pod and without it: about 75 where
+// the pod makes no difference, up to 100 where it improves the balance, down to 50
+// where it reduces it.
 func (b *Balanced) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	asked := getPreScoreState(state, balancedPreScoreStateKey, b.resources, pod)
-	if asked.isZero() {
+	requests := getPreScoreState(state, balancedPreScoreStateKey, b.resources, pod)
+	if requests.isZero() {
 		return 0, nil
 	}
 	var withRoom, withoutRoom [maxInlineResources]float64
 	with, without := withRoom[:0], withoutRoom[:0]
 	for i := range b.resources.specs {
-		offered, taken, counts := b.resources.nodeAmounts(node, i, asked[i])
+		allocatable, requested, counts := b.resources.nodeAmounts(node, i, requests[i])
 		if counts {
-			with = append(with, fraction(taken+asked[i], offered))
-			without = append(without, fraction(taken, offered))
+			with = append(with, fraction(requested+requests[i], allocatable))
+			without = append(without, fraction(requested, allocatable))
 		}
 	}
 	return scoreOfFractions(with, without), nil
 }
 
-// improvement compares the balance of the shares with the pod and without it.
+// scoreOfFractions scores a node by the fractions of its resources that are used with
+// the pod and without it.
 func scoreOfFractions(with, without []float64) int64 {
 	return scoreOfBalances(balance(with), balance(without))
 }
 
+// scoreOfBalances scores a node by its balance with the pod and without it.
 func scoreOfBalances(with, without int64) int64 {
 	const half = fwk.MaxScore / 2
 	return half + (half+with-without)/2
 }
 
-// ScoreExtensions is nil: the score keeps to the range by itself.
+// ScoreExtensions returns nil: scores are from 0 to 100 without normalizing.
 func (*Balanced) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// inlineShares is up to how many resources Score allocates nothing.
+// maxInlineResources is the number of resources up to which Score allocates nothing.
 const maxInlineResources = 8
 
-// share is between 0 and 1, whatever a node says that it offers.
-func fraction(used, offered int64) float64 {
-	switch share := float64(used) / float64(offered); {
+// fraction returns used/allocatable, limited to the range from 0 to 1.
+func fraction(used, allocatable int64) float64 {
+	switch share := float64(used) / float64(allocatable); {
 	case share > 1:
 		return 1
 	case share < 0:
@@ -141,10 +145,10 @@ func fraction(used, offered int64) float64 {
 	}
 }
 
-// balance is 100 when all shares are the same and less the more they deviate
-// (standard deviation). The order of the floating-point operations is that of
-// k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources, as the
-// truncation at the end would show any other.
+// balance is 100 when all fractions are equal, and decreases with their standard
+// deviation. The order of the floating-point operations is that of
+// k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources: the truncation at
+// the end would make a different order visible.
 func balance(shares []float64) int64 {
 	var deviation float64
 	switch n := float64(len(shares)); len(shares) {
@@ -165,9 +169,61 @@ func balance(shares []float64) int64 {
 	return balanceOfDeviation(deviation)
 }
 
-// balanceOfTwo is balance of two shares.
+// balanceOfTwo is balance for two fractions.
 func balanceOfTwo(a, b float64) int64 { return balanceOfDeviation(math.Abs((a - b) / 2)) }
 
 func balanceOfDeviation(deviation float64) int64 {
 	return int64((1 - deviation) * float64(fwk.MaxScore))
+}
+
+var _ framework.BatchScorePlugin = (*Balanced)(nil)
+
+// BatchScore returns the batch form of Score for pods of the same class as pod. It
+// returns ok false if the columns do not hold all scored resources.
+func (b *Balanced) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
+	if !b.resources.allInColumns() {
+		return nil, false
+	}
+	requests := getPreScoreState(state, balancedPreScoreStateKey, b.resources, pod)
+	if requests.isZero() {
+		return nil, false
+	}
+	return &balancedBatchScore{columns, b.resources, requests}, true
+}
+
+// balancedBatchScore is the batch form of Balanced.Score.
+type balancedBatchScore struct {
+	columns   *framework.Columns
+	resources scoredResources
+	requests  scoredRequests
+}
+
+// Score writes the score of each slot to scores.
+func (b *balancedBatchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
+	var node nodeResources
+	for i, slot := range slots {
+		if same := node.read(&b.columns.Rows[slot], &b.resources); same && i > 0 {
+			scores[i] = scores[i-1]
+		} else {
+			scores[i] = b.scoreNode(&node)
+		}
+	}
+	return framework.Scored
+}
+
+func (b *balancedBatchScore) scoreNode(node *nodeResources) int64 {
+	if cpu, memory := &node[0], &node[1]; len(b.requests) == 2 && cpu.allocatable != 0 && memory.allocatable != 0 {
+		return scoreOfBalances(
+			balanceOfTwo(fraction(cpu.requested+b.requests[0], cpu.allocatable), fraction(memory.requested+b.requests[1], memory.allocatable)),
+			balanceOfTwo(fraction(cpu.requested, cpu.allocatable), fraction(memory.requested, memory.allocatable)))
+	}
+	var with, without [maxInlineResources]float64
+	n := 0
+	for r := range b.requests {
+		if on := &node[r]; on.allocatable != 0 {
+			with[n], without[n] = fraction(on.requested+b.requests[r], on.allocatable), fraction(on.requested, on.allocatable)
+			n++
+		}
+	}
+	return scoreOfFractions(with[:n], without[:n])
 }

@@ -29,46 +29,46 @@ func newBalanced(t *testing.T, resources ...string) *Balanced {
 func TestBalancedScore(t *testing.T) {
 	node := fixture.Node("n").Capacity("cpu", "10", "memory", "100", "example.com/gpu", "10")
 	onlyCPU := fixture.Pod("there").Requests("cpu", "6").Obj()
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		resources []string
 		pod       *fixture.PodBuilder
 		on        []*v1.Pod
 		skips     bool
 		want      int64
 	}{
-		"a pod that asks for nothing skips Score": {pod: fixture.Pod("a").Requests(), skips: true},
-		"a pod that asks for what is not scored skips Score": {
+		"a pod without requests skips Score": {pod: fixture.Pod("a").Requests(), skips: true},
+		"a pod that requests no scored resource skips Score": {
 			pod: fixture.Pod("a").Requests("example.com/gpu", "1"), skips: true,
 		},
-		"equal shares of an empty node change nothing": {pod: fixture.Pod("a").Requests("cpu", "5", "memory", "50"), want: 75},
-		"unequal shares of an empty node do harm":      {pod: fixture.Pod("a").Requests("cpu", "5"), want: 62},
-		"what restores the balance helps":              {pod: fixture.Pod("a").Requests("memory", "60"), on: []*v1.Pod{onlyCPU}, want: 90},
-		"a share is never more than the whole":         {pod: fixture.Pod("a").Requests("cpu", "50", "memory", "100"), want: 75},
-		"containers without requests count as they are": {
+		"equal fractions of an empty node do not change the balance": {pod: fixture.Pod("a").Requests("cpu", "5", "memory", "50"), want: 75},
+		"unequal fractions of an empty node reduce the score":        {pod: fixture.Pod("a").Requests("cpu", "5"), want: 62},
+		"a pod that restores the balance raises the score":           {pod: fixture.Pod("a").Requests("memory", "60"), on: []*v1.Pod{onlyCPU}, want: 90},
+		"a fraction is limited to 1":                                 {pod: fixture.Pod("a").Requests("cpu", "50", "memory", "100"), want: 75},
+		"containers without requests count as 0": {
 			pod: fixture.Pod("a").Requests("cpu", "5", "memory", "50"), on: []*v1.Pod{fixture.Pod("b").Requests().Obj()}, want: 75,
 		},
-		"requests of the pod as a whole count here": {
+		"pod-level requests count": {
 			pod: fixture.Pod("a").Requests("cpu", "1").PodRequests("cpu", "5", "memory", "50"), want: 75,
 		},
-		"one resource alone is in balance with itself": {resources: []string{"cpu"}, pod: fixture.Pod("a").Requests("cpu", "5"), want: 75},
+		"one resource alone is balanced": {resources: []string{"cpu"}, pod: fixture.Pod("a").Requests("cpu", "5"), want: 75},
 		"three resources deviate from their mean": {
 			resources: []string{"cpu", "memory", "example.com/gpu"},
 			pod:       fixture.Pod("a").Requests("cpu", "9", "example.com/gpu", "1"), want: 54,
 		},
-		"a vendor's resource that the pod does not ask for is left out": {
+		"an extended resource that the pod does not request is not scored": {
 			resources: []string{"cpu", "memory", "example.com/gpu"},
 			pod:       fixture.Pod("a").Requests("cpu", "5", "memory", "50"), want: 75,
 		},
-		"a resource that the node lacks is left out": {
+		"a resource that the node does not have is not scored": {
 			resources: []string{"cpu", "example.com/nic"},
 			pod:       fixture.Pod("a").Requests("cpu", "5", "example.com/nic", "1"), want: 75,
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			plugin, state := newBalanced(t, c.resources...), framework.NewCycleState()
 			status := plugin.PreScore(t.Context(), state, c.pod.Obj(), nil)
 			if status.IsSkip() != c.skips {
-				t.Fatalf("PreScore gives %v, want a skip: %v", status, c.skips)
+				t.Fatalf("PreScore returns %v, want a skip: %v", status, c.skips)
 			}
 			got, status := plugin.Score(t.Context(), state, c.pod.Obj(), newNodeInfo(node, c.on...))
 			if got != c.want || !status.IsSuccess() {
@@ -91,6 +91,6 @@ func TestValidateBalanced(t *testing.T) {
 		t.Errorf("fields with errors (-want +got):\n%s", diff)
 	}
 	if _, err := NewBalanced(t.Context(), args, nil); err == nil {
-		t.Error("NewBalanced takes bad arguments")
+		t.Error("NewBalanced accepts invalid arguments")
 	}
 }

@@ -1,6 +1,6 @@
-// Package noderesources keeps pods off nodes without room for what they
-// request, and scores nodes by how full they would be (NodeResourcesFit) and
-// by how evenly (NodeResourcesBalancedAllocation).
+// Package noderesources rejects nodes that do not have enough free resources for a pod,
+// and scores nodes by their utilization (NodeResourcesFit) and by how balanced it is
+// (NodeResourcesBalancedAllocation).
 package noderesources
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// FitName is how profiles name Fit.
+	// FitName is the name of Fit in profiles.
 	FitName = "NodeResourcesFit"
 
 	fitPreFilterStateKey fwk.StateKey = FitName + "/filter"
@@ -40,8 +40,8 @@ var (
 	_ framework.InsufficientResourceReporter = (*Fit)(nil)
 )
 
-// NewFit builds the plugin from defaulted *configv1.NodeResourcesFitArgs. The
-// error says what is wrong with them.
+// NewFit builds the plugin from defaulted *configv1.NodeResourcesFitArgs. It returns an
+// error that lists the invalid fields.
 func NewFit(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
 	typed, ok := args.(*configv1.NodeResourcesFitArgs)
 	if !ok {
@@ -56,7 +56,7 @@ func NewFit(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, e
 // Name returns FitName.
 func (*Fit) Name() string { return FitName }
 
-// Reads says what the verdicts depend on.
+// Reads declares which fields of pods and nodes the verdicts depend on.
 func (*Fit) Reads() framework.Reads {
 	return framework.Reads{
 		Pod:    framework.PodRequests,
@@ -74,47 +74,48 @@ func signRequests(pod *v1.Pod) []fwk.SignFragment {
 	return []fwk.SignFragment{{Key: fwk.ResourcesSignerName, Value: computePodResourceRequest(pod)}}
 }
 
-// PreFilter adds up what the pod requests.
+// PreFilter sums up the requests of the pod.
 func (f *Fit) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	state.Write(fitPreFilterStateKey, newPodRequest(pod, f.ignored))
 	return nil, nil
 }
 
-// PreFilterExtensions is nil: Filter reads the pods on a node from its sums.
+// PreFilterExtensions returns nil: Filter reads the requests of other pods from the
+// sums in NodeInfo.
 func (*Fit) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter refuses a node that lacks room, with one reason for each resource.
-// A resource of which the whole node has too little makes the refusal
-// unresolvable: no pod that leaves could help.
+// Filter rejects a node that has not enough free resources, with one reason for each
+// resource. It is unresolvable by preemption if the request exceeds what is allocatable
+// on the node.
 func (*Fit) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	wants, err := framework.ReadStateData[*podRequest](state, fitPreFilterStateKey, FitName, "PreFilter")
+	request, err := framework.ReadStateData[*podRequest](state, fitPreFilterStateKey, FitName, "PreFilter")
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	lack := wants.insufficientResources(node)
-	return lack.status()
+	insufficient := request.insufficientResources(node)
+	return insufficient.status()
 }
 
-// Shortages says by how much node lacks room.
+// InsufficientResources appends the missing amount of each resource to list.
 func (*Fit) InsufficientResources(list []framework.InsufficientResource, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) []framework.InsufficientResource {
-	note, err := state.Read(fitPreFilterStateKey)
-	wants, ok := note.(*podRequest)
+	data, err := state.Read(fitPreFilterStateKey)
+	request, ok := data.(*podRequest)
 	if err != nil || !ok {
 		return list
 	}
-	return wants.appendShortages(list, node)
+	return request.appendShortages(list, node)
 }
 
-// PreScore adds up what the pod is scored with.
+// PreScore sums up the requests that the pod is scored with.
 func (f *Fit) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	state.Write(fitPreScoreStateKey, f.strategy.requestsOf(pod))
 	return nil
 }
 
-// Score rates the node by its strategy, from 0 to 100.
+// Score scores the node by the scoring strategy, from 0 to 100.
 func (f *Fit) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	return f.strategy.score(node, getPreScoreState(state, fitPreScoreStateKey, f.strategy.resources, pod)), nil
 }
 
-// ScoreExtensions is nil: the strategies keep to the range by themselves.
+// ScoreExtensions returns nil: all strategies return scores from 0 to 100.
 func (*Fit) ScoreExtensions() fwk.ScoreExtensions { return nil }

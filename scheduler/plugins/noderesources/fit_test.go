@@ -12,7 +12,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// infoOf is a node with pods on it.
+// newNodeInfo returns a node with pods on it.
 func newNodeInfo(node *fixture.NodeBuilder, pods ...*v1.Pod) *framework.NodeInfo {
 	info := framework.NewNodeInfo(pods...)
 	info.SetNode(node.Obj())
@@ -30,63 +30,63 @@ func newFit(t *testing.T, args configv1.NodeResourcesFitArgs) *Fit {
 }
 
 func TestFitFilter(t *testing.T) {
-	lacks := func(reasons ...string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, reasons...) }
-	never := func(reasons ...string) *fwk.Status {
+	insufficient := func(reasons ...string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, reasons...) }
+	unresolvable := func(reasons ...string) *fwk.Status {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasons...)
 	}
 	node := fixture.Node("n").Capacity("pods", "2", "cpu", "4", "memory", "4Gi", "ephemeral-storage", "10",
 		"example.com/gpu", "2", "hugepages-2Mi", "4Mi")
-	neighbour := fixture.Pod("there").Requests("cpu", "3", "memory", "1Gi", "example.com/gpu", "1").Obj()
-	for sentence, c := range map[string]struct {
+	existing := fixture.Pod("there").Requests("cpu", "3", "memory", "1Gi", "example.com/gpu", "1").Obj()
+	for name, c := range map[string]struct {
 		pod  *fixture.PodBuilder
 		on   []*v1.Pod
 		args configv1.NodeResourcesFitArgs
 		want *fwk.Status
 	}{
-		"a pod that asks for nothing fits":       {pod: fixture.Pod("a").Requests(), on: []*v1.Pod{neighbour}},
-		"what is left to the last bit is enough": {pod: fixture.Pod("a").Requests("cpu", "1", "memory", "3Gi"), on: []*v1.Pod{neighbour}},
-		"what another pod has is missing": {
-			pod: fixture.Pod("a").Requests("cpu", "1001m"), on: []*v1.Pod{neighbour}, want: lacks("Insufficient cpu"),
+		"a pod without requests fits":         {pod: fixture.Pod("a").Requests(), on: []*v1.Pod{existing}},
+		"a request for all that is free fits": {pod: fixture.Pod("a").Requests("cpu", "1", "memory", "3Gi"), on: []*v1.Pod{existing}},
+		"what another pod requests is not free": {
+			pod: fixture.Pod("a").Requests("cpu", "1001m"), on: []*v1.Pod{existing}, want: insufficient("Insufficient cpu"),
 		},
-		"what the node never had cannot be freed": {
-			pod: fixture.Pod("a").Requests("cpu", "4001m"), on: []*v1.Pod{neighbour}, want: never("Insufficient cpu"),
+		"a request above allocatable is not resolvable": {
+			pod: fixture.Pod("a").Requests("cpu", "4001m"), on: []*v1.Pod{existing}, want: unresolvable("Insufficient cpu"),
 		},
-		"every resource that is short is named, in a fixed order": {
+		"all insufficient resources are reported, in a fixed order": {
 			pod: fixture.Pod("a").Requests("cpu", "2", "memory", "4Gi", "ephemeral-storage", "11",
 				"hugepages-2Mi", "8Mi", "example.com/gpu", "2"),
-			on: []*v1.Pod{neighbour},
-			want: never("Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage",
+			on: []*v1.Pod{existing},
+			want: unresolvable("Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage",
 				"Insufficient example.com/gpu", "Insufficient hugepages-2Mi"),
 		},
-		"a node that holds all the pods it may is full for a pod that asks for nothing": {
+		"a node with the allowed number of pods is full for a pod without requests": {
 			pod: fixture.Pod("a").Requests(), on: []*v1.Pod{fixture.Pod("b").Obj(), fixture.Pod("c").Obj()},
-			want: lacks("Too many pods"),
+			want: insufficient("Too many pods"),
 		},
-		"a vendor's resource that the node lacks": {
-			pod: fixture.Pod("a").Requests("example.com/nic", "1"), want: never("Insufficient example.com/nic"),
+		"an extended resource that the node does not have": {
+			pod: fixture.Pod("a").Requests("example.com/nic", "1"), want: unresolvable("Insufficient example.com/nic"),
 		},
-		"a vendor's resource of which the pod wants none": {pod: fixture.Pod("a").Requests("example.com/nic", "0")},
-		"an ignored resource is not looked at": {
+		"an extended resource of which the pod requests 0": {pod: fixture.Pod("a").Requests("example.com/nic", "0")},
+		"an ignored resource is not checked": {
 			pod:  fixture.Pod("a").Requests("example.com/nic", "1"),
 			args: configv1.NodeResourcesFitArgs{IgnoredResources: []string{"example.com/nic"}},
 		},
-		"a resource of an ignored group is not looked at": {
+		"a resource of an ignored group is not checked": {
 			pod:  fixture.Pod("a").Requests("example.com/nic", "1"),
 			args: configv1.NodeResourcesFitArgs{IgnoredResourceGroups: []string{"example.com"}},
 		},
-		"only vendors' resources can be ignored": {
+		"only extended resources can be ignored": {
 			pod:  fixture.Pod("a").Requests("hugepages-2Mi", "8Mi"),
 			args: configv1.NodeResourcesFitArgs{IgnoredResources: []string{"hugepages-2Mi"}},
-			want: never("Insufficient hugepages-2Mi"),
+			want: unresolvable("Insufficient hugepages-2Mi"),
 		},
 		"init containers and overhead count": {
-			pod: fixture.Pod("a").Requests("cpu", "1").InitRequests("cpu", "3900m").Overhead("cpu", "200m"), want: never("Insufficient cpu"),
+			pod: fixture.Pod("a").Requests("cpu", "1").InitRequests("cpu", "3900m").Overhead("cpu", "200m"), want: unresolvable("Insufficient cpu"),
 		},
-		"requests of the pod as a whole count": {
-			pod: fixture.Pod("a").Requests("cpu", "1").PodRequests("cpu", "5"), want: never("Insufficient cpu"),
+		"pod-level requests count": {
+			pod: fixture.Pod("a").Requests("cpu", "1").PodRequests("cpu", "5"), want: unresolvable("Insufficient cpu"),
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			fit, state := newFit(t, c.args), framework.NewCycleState()
 			if _, status := fit.PreFilter(t.Context(), state, c.pod.Obj(), nil); !status.IsSuccess() {
 				t.Fatal(status)
@@ -111,7 +111,8 @@ func argsWithStrategy(kind configv1.ScoringStrategyType, resources ...configv1.R
 	return configv1.NodeResourcesFitArgs{ScoringStrategy: &configv1.ScoringStrategy{Type: kind, Resources: resources}}
 }
 
-// packing scores a node by how full it would be, in tenths.
+// argsWithRatioStrategy returns arguments that score a node by its utilization, in
+// tenths.
 func argsWithRatioStrategy(resources ...configv1.ResourceSpec) configv1.NodeResourcesFitArgs {
 	args := argsWithStrategy(configv1.RequestedToCapacityRatio, resources...)
 	args.ScoringStrategy.RequestedToCapacityRatio = &configv1.RequestedToCapacityRatioParam{
@@ -125,32 +126,32 @@ func TestFitScore(t *testing.T) {
 	cpu1, memory1 := configv1.ResourceSpec{Name: "cpu", Weight: 1}, configv1.ResourceSpec{Name: "memory", Weight: 1}
 	gpu3 := configv1.ResourceSpec{Name: "example.com/gpu", Weight: 3}
 	pod := fixture.Pod("a").Requests("cpu", "1", "memory", "100Mi")
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		args configv1.NodeResourcesFitArgs
 		pod  *fixture.PodBuilder
 		on   []*v1.Pod
 		want int64
 	}{
-		"by default the free share counts, the mean of cpu and memory": {pod: pod, want: (75 + 90) / 2},
-		"pods on the node take from it": {
+		"the default is the mean free fraction of cpu and memory": {pod: pod, want: (75 + 90) / 2},
+		"the requests of pods on the node count": {
 			pod: pod, on: []*v1.Pod{fixture.Pod("b").Requests("cpu", "1", "memory", "200Mi").Obj()}, want: (50 + 70) / 2,
 		},
-		"a pod that asks for nothing is scored with the defaults": {pod: fixture.Pod("a").Requests(), want: (97 + 80) / 2},
-		"pods that ask for nothing count with the defaults":       {pod: pod, on: []*v1.Pod{fixture.Pod("b").Requests().Obj()}, want: (72 + 70) / 2},
-		"a node that would be over its limit gets nothing for that": {
+		"a pod without requests is scored with default requests": {pod: fixture.Pod("a").Requests(), want: (97 + 80) / 2},
+		"pods without requests count with default requests":      {pod: pod, on: []*v1.Pod{fixture.Pod("b").Requests().Obj()}, want: (72 + 70) / 2},
+		"a resource that would exceed allocatable scores 0": {
 			pod: fixture.Pod("a").Requests("cpu", "5", "memory", "100Mi"), want: 90 / 2,
 		},
-		"requests of the pod as a whole do not count here": {
+		"pod-level requests do not count": {
 			pod: fixture.Pod("a").Requests("cpu", "1", "memory", "100Mi").PodRequests("cpu", "4"), want: (75 + 90) / 2,
 		},
-		"a resource that the node lacks does not count": {
+		"a resource that the node does not have does not count": {
 			args: argsWithStrategy(configv1.LeastAllocated, cpu1, configv1.ResourceSpec{Name: "example.com/nic", Weight: 9}),
 			pod:  pod, want: 75,
 		},
-		"a vendor's resource that the pod does not ask for does not count": {
+		"an extended resource that the pod does not request does not count": {
 			args: argsWithStrategy(configv1.LeastAllocated, cpu1, gpu3), pod: pod, want: 75,
 		},
-		"weights weigh": {
+		"scores are weighted": {
 			args: argsWithStrategy(configv1.LeastAllocated, cpu1, gpu3),
 			pod:  fixture.Pod("a").Requests("cpu", "1", "memory", "0", "example.com/gpu", "1"), want: (75 + 3*87) / 4,
 		},
@@ -158,23 +159,23 @@ func TestFitScore(t *testing.T) {
 			args: argsWithStrategy(configv1.LeastAllocated, configv1.ResourceSpec{Name: "ephemeral-storage", Weight: 1}),
 			pod:  fixture.Pod("a").Requests("ephemeral-storage", "30"), want: 70,
 		},
-		"nothing that counts is a score of nothing": {args: argsWithStrategy(configv1.LeastAllocated, gpu3), pod: pod, want: 0},
-		"MostAllocated is the used share":           {args: argsWithStrategy(configv1.MostAllocated, cpu1, memory1), pod: pod, want: (25 + 10) / 2},
-		"MostAllocated is never more than full": {
+		"without a resource that counts the score is 0": {args: argsWithStrategy(configv1.LeastAllocated, gpu3), pod: pod, want: 0},
+		"MostAllocated scores the used fraction":        {args: argsWithStrategy(configv1.MostAllocated, cpu1, memory1), pod: pod, want: (25 + 10) / 2},
+		"MostAllocated is limited to 100": {
 			args: argsWithStrategy(configv1.MostAllocated, cpu1), pod: fixture.Pod("a").Requests("cpu", "9", "memory", "1"), want: 100,
 		},
-		"a shape's scores are rounded": {
+		"the mean of a shape's scores is rounded": {
 			args: argsWithRatioStrategy(cpu1, memory1), pod: pod, want: 18, // (25 + 10) / 2 is 17.5
 		},
-		"a shape's zeros are left out of the mean": {
+		"a shape's score of 0 does not count in the mean": {
 			args: argsWithRatioStrategy(cpu1, memory1), pod: fixture.Pod("a").Requests("cpu", "2", "memory", "0"), want: 50,
 		},
-		"a shape scores what is more than full as full": {
+		"a shape scores utilization above 100 as 100": {
 			args: argsWithRatioStrategy(cpu1), pod: fixture.Pod("a").Requests("cpu", "5"), want: 100,
 		},
 	} {
 		for _, prepared := range []bool{true, false} {
-			t.Run(sentence+map[bool]string{true: "", false: ", without PreScore too"}[prepared], func(t *testing.T) {
+			t.Run(name+map[bool]string{true: "", false: ", without PreScore too"}[prepared], func(t *testing.T) {
 				fit, state := newFit(t, c.args), framework.NewCycleState()
 				if prepared {
 					fit.PreScore(t.Context(), state, c.pod.Obj(), nil)

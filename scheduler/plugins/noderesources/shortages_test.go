@@ -12,8 +12,8 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// Filter is the plain twin: for each of its reasons there is one amount, and
-// with that much more there is no reason.
+// Filter is the reference: each of its reasons has one amount, and with that amount
+// added it accepts the node.
 func TestShortagesMatchTheReasonsOfFilter(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	amount := func(unit string) string { return fmt.Sprint(random.IntN(5), unit) }
@@ -29,10 +29,10 @@ func TestShortagesMatchTheReasonsOfFilter(t *testing.T) {
 			info.AddPodInfo(placed)
 		}
 		info.SetNode(node)
-		wants := newPodRequest(fixture.Pod("a").Requests(amounts()...).Obj(), ignoredResources{})
-		lack, short := wants.insufficientResources(info), wants.appendShortages(nil, info)
+		request := newPodRequest(fixture.Pod("a").Requests(amounts()...).Obj(), ignoredResources{})
+		insufficient, shortages := request.insufficientResources(info), request.appendShortages(nil, info)
 		var reasons []string
-		for _, s := range short {
+		for _, s := range shortages {
 			seen[s.Resource]++
 			if s.Resource == v1.ResourcePods {
 				reasons = append(reasons, reasonPods)
@@ -41,29 +41,29 @@ func TestShortagesMatchTheReasonsOfFilter(t *testing.T) {
 			}
 			addAllocatable(&info.Allocatable, s.Resource, s.Requested-s.Free)
 		}
-		if !slices.Equal(reasons, lack.reasons) {
-			t.Fatalf("short of %v, but Filter says %q", short, lack.reasons)
+		if !slices.Equal(reasons, insufficient.reasons) {
+			t.Fatalf("insufficient %v, but Filter returns %q", shortages, insufficient.reasons)
 		}
-		if lack := wants.insufficientResources(info); len(lack.reasons) > 0 {
-			t.Fatalf("with all that was short, %v, Filter says %q", short, lack.reasons)
+		if insufficient := request.insufficientResources(info); len(insufficient.reasons) > 0 {
+			t.Fatalf("with %v added, Filter returns %q", shortages, insufficient.reasons)
 		}
 	}
 	if len(seen) != 5 {
-		t.Errorf("some were never short: %v", seen)
+		t.Errorf("some resources were never insufficient: %v", seen)
 	}
 }
 
-func addAllocatable(offered *framework.Resource, name v1.ResourceName, amount int64) {
+func addAllocatable(allocatable *framework.Resource, name v1.ResourceName, amount int64) {
 	switch name {
 	case v1.ResourceCPU:
-		offered.MilliCPU += amount
+		allocatable.MilliCPU += amount
 	case v1.ResourceMemory:
-		offered.Memory += amount
+		allocatable.Memory += amount
 	case v1.ResourceEphemeralStorage:
-		offered.EphemeralStorage += amount
+		allocatable.EphemeralStorage += amount
 	case v1.ResourcePods:
-		offered.AllowedPodNumber += int(amount)
+		allocatable.AllowedPodNumber += int(amount)
 	default:
-		offered.AddScalar(name, amount)
+		allocatable.AddScalar(name, amount)
 	}
 }

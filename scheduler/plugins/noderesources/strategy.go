@@ -10,18 +10,18 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// strategy is how Fit scores. The formulas and their truncations are those of
-// k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources.
+// strategy is the scoring strategy of Fit. The formulas and their truncations are those
+// of k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources.
 type strategy struct {
 	resources scoredResources
-	// rate scores one resource, from what would be in use and what is offered.
-	scoreResource func(used, offered int64) int64
-	// shaped is true for RequestedToCapacityRatio, which leaves resources with
-	// a score of zero out of the mean and rounds it.
+	// scoreResource scores one resource by what would be used and what is allocatable.
+	scoreResource func(used, allocatable int64) int64
+	// requestedToCapacityRatio is true for the strategy of this name, which rounds the
+	// mean and leaves resources with a score of 0 out of it.
 	requestedToCapacityRatio bool
 }
 
-// newStrategy takes a strategy that ValidateFit found no fault with.
+// newStrategy returns a strategy that ValidateFit accepts.
 func newStrategy(spec *configv1.ScoringStrategy) strategy {
 	s := strategy{resources: newScoredResources(spec.Resources, true)}
 	switch spec.Type {
@@ -37,25 +37,25 @@ func newStrategy(spec *configv1.ScoringStrategy) strategy {
 
 func (s *strategy) requestsOf(pod *v1.Pod) scoredRequests { return s.resources.requestsOf(pod) }
 
-// score returns the weighted mean over the resources that count on node.
-func (s *strategy) score(node fwk.NodeInfo, asked scoredRequests) int64 {
+// score returns the weighted mean of the scores of the resources that count on node.
+func (s *strategy) score(node fwk.NodeInfo, requests scoredRequests) int64 {
 	mean := weightedMean{requestedToCapacityRatio: s.requestedToCapacityRatio}
 	for i := range s.resources.specs {
-		if offered, taken, counts := s.resources.nodeAmounts(node, i, asked[i]); counts {
-			mean.add(s.scoreResource(taken+asked[i], offered), s.resources.specs[i].weight)
+		if allocatable, requested, counts := s.resources.nodeAmounts(node, i, requests[i]); counts {
+			mean.add(s.scoreResource(requested+requests[i], allocatable), s.resources.specs[i].weight)
 		}
 	}
 	return mean.value()
 }
 
-// weightedMean is that of ratings; shaped is a strategy's.
+// weightedMean is the weighted mean of the scores of resources.
 type weightedMean struct {
 	sum, weights             int64
 	requestedToCapacityRatio bool
 }
 
-// add adds a rating. A node may offer what nobody can, or less than nothing: its
-// rating is its own affair and stays one.
+// add adds the score of one resource, limited to the range from 0 to 100: a node may
+// report impossible amounts, even negative ones.
 func (m *weightedMean) add(rating, weight int64) {
 	rating = min(max(rating, 0), fwk.MaxScore)
 	if m.requestedToCapacityRatio && rating <= 0 {
@@ -79,26 +79,26 @@ func (m *weightedMean) rounded() int64 {
 	return int64(math.Round(float64(m.sum) / float64(m.weights)))
 }
 
-// leastAllocated is the free share; 0 on a node that would be over its limit.
-func leastAllocated(used, offered int64) int64 {
-	if used > offered {
+// leastAllocated scores the free fraction; 0 if more would be used than is allocatable.
+func leastAllocated(used, allocatable int64) int64 {
+	if used > allocatable {
 		return 0
 	}
-	return (offered - used) * fwk.MaxScore / offered
+	return (allocatable - used) * fwk.MaxScore / allocatable
 }
 
-// mostAllocated is the used share. It can be over the whole, since containers
-// without requests are scored with the defaults.
-func mostAllocated(used, offered int64) int64 {
-	return min(used, offered) * fwk.MaxScore / offered
+// mostAllocated scores the used fraction. used may exceed allocatable, since containers
+// without requests are scored with default requests.
+func mostAllocated(used, allocatable int64) int64 {
+	return min(used, allocatable) * fwk.MaxScore / allocatable
 }
 
-// shapedBy is the shape's score at the used share.
-func ratioScorer(shape framework.Shape) func(used, offered int64) int64 {
-	return func(used, offered int64) int64 {
-		if used > offered {
+// ratioScorer scores the utilization by shape.
+func ratioScorer(shape framework.Shape) func(used, allocatable int64) int64 {
+	return func(used, allocatable int64) int64 {
+		if used > allocatable {
 			return shape.At(100)
 		}
-		return shape.At(used * 100 / offered)
+		return shape.At(used * 100 / allocatable)
 	}
 }

@@ -1,5 +1,5 @@
-// Package nodeunschedulable keeps pods off cordoned nodes, but for those that
-// tolerate the taint a cordon stands for.
+// Package nodeunschedulable rejects cordoned nodes, except for pods that tolerate the
+// taint node.kubernetes.io/unschedulable.
 package nodeunschedulable
 
 import (
@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// Name is how profiles name the plugin.
+	// Name is the name of the plugin in profiles.
 	Name = "NodeUnschedulable"
 
 	reasonUnschedulable = "node(s) were unschedulable"
 )
 
-// Plugin looks at spec.unschedulable of nodes.
+// Plugin reads spec.unschedulable of nodes.
 type Plugin struct{}
 
 var (
@@ -34,10 +34,10 @@ var (
 // New returns the plugin; it takes no arguments.
 func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &Plugin{}, nil }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads says what the verdict depends on.
+// Reads declares which fields of pods and nodes the verdict depends on.
 func (*Plugin) Reads() framework.Reads {
 	return framework.Reads{Pod: framework.PodTolerations, Filter: framework.NodeUnschedulable}
 }
@@ -47,8 +47,8 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 	return []fwk.SignFragment{{Key: fwk.TolerationsSignerName, Value: fwk.TolerationsSigner(pod)}}, nil
 }
 
-// EventsToRegister asks for nodes that are new or uncordoned, and for new
-// tolerations of the pod.
+// EventsToRegister registers nodes that are added or uncordoned, and new tolerations of
+// the pod.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{
@@ -62,21 +62,22 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}, nil
 }
 
-// afterNode queues the pod when a node is new and open, or was just opened.
+// isSchedulableAfterNodeChange requeues the pod when a node is added that is not
+// cordoned, or when a node is uncordoned.
 func isSchedulableAfterNodeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	wasClosed := before == nil || before.Spec.Unschedulable
-	if wasClosed && !after.Spec.Unschedulable {
+	wasUnschedulable := before == nil || before.Spec.Unschedulable
+	if wasUnschedulable && !after.Spec.Unschedulable {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
 }
 
-// afterToleration queues the pod when it tolerates cordons now. It did not
-// before, or it would not have been refused.
+// isSchedulableAfterPodTolerationChange requeues the pod when it tolerates cordoned
+// nodes now. It did not before, or the plugin would not have rejected it.
 func isSchedulableAfterPodTolerationChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	_, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil || toleratesUnschedulableTaint(after) {
@@ -85,15 +86,15 @@ func isSchedulableAfterPodTolerationChange(_ klog.Logger, _ *v1.Pod, oldObj, new
 	return fwk.QueueSkip, nil
 }
 
-// PreFilter has nothing to prepare.
+// PreFilter does nothing.
 func (*Plugin) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	return nil, nil
 }
 
-// PreFilterExtensions is nil: other pods do not matter.
+// PreFilterExtensions returns nil: the verdict does not depend on other pods.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter refuses a cordoned node.
+// Filter rejects a cordoned node.
 func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if !node.Node().Spec.Unschedulable || toleratesUnschedulableTaint(pod) {
 		return nil
@@ -104,4 +105,37 @@ func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk
 func toleratesUnschedulableTaint(pod *v1.Pod) bool {
 	return framework.Tolerates(pod.Spec.Tolerations,
 		&v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
+}
+
+var _ framework.BatchFilterPlugin = (*Plugin)(nil)
+
+// BatchFilter returns the batch form of Filter for pods of the same class as pod. It
+// skips Filter for pods that tolerate cordoned nodes.
+func (*Plugin) BatchFilter(_ fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchFilter, bool) {
+	if toleratesUnschedulableTaint(pod) {
+		return nil, true
+	}
+	return batchFilter{columns}, true
+}
+
+// batchFilter is the batch form of Filter.
+type batchFilter struct{ columns *framework.Columns }
+
+const cordoned framework.RejectionCode = 1
+
+// Idle reports that no node is cordoned.
+func (f batchFilter) Idle() bool { return !f.columns.HasCordonedNodes() }
+
+// Filter writes the verdict of each slot to codes.
+func (f batchFilter) Filter(slots []framework.Slot, codes []framework.RejectionCode) {
+	for i, slot := range slots {
+		codes[i] = framework.NotRejected
+		if f.columns.Rows[slot].Cordoned {
+			codes[i] = cordoned
+		}
+	}
+}
+
+func (batchFilter) Status(framework.RejectionCode) *fwk.Status {
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonUnschedulable).WithPlugin(Name)
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// EventsToRegister asks for all that gives nodes room or drivers, and for claims
-// that come. Upstream leaves out what makes a volume count no more, or with
-// another: claims and volumes that change or go, classes, pods that bring a
-// volume along, and drivers that need not be on a node any more.
+// EventsToRegister registers events that raise a limit, install a driver or add a
+// claim. Unlike upstream it also registers events that change whether, or for which
+// driver, a volume counts: changed and deleted claims and volumes, deleted classes,
+// added pods that use the same volume, and drivers that pods no longer require on their
+// node.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}},
@@ -32,8 +33,8 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// afterNodeUpdated queues the pod when some driver is there now and was not, or
-// attaches more to the node than before.
+// isSchedulableAfterCSINodeUpdated requeues the pod when a driver was installed on the
+// node or its limit was raised or removed.
 func isSchedulableAfterCSINodeUpdated(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.CSINode](oldObj, newObj)
 	if err != nil {
@@ -53,8 +54,8 @@ func isSchedulableAfterCSINodeUpdated(_ klog.Logger, _ *v1.Pod, oldObj, newObj a
 	return fwk.QueueSkip, nil
 }
 
-// afterDriver queues the pod when the driver need not be where the pod goes any
-// more.
+// isSchedulableAfterCSIDriverChange requeues the pod when the driver no longer prevents
+// scheduling to nodes without it.
 func isSchedulableAfterCSIDriverChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.CSIDriver](oldObj, newObj)
 	if err != nil {
@@ -66,22 +67,22 @@ func isSchedulableAfterCSIDriverChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj 
 	return fwk.QueueSkip, nil
 }
 
-// afterPodAdded queues the pod when the other one brings one of its claims to a
-// node, where it then counts but once. Disks that pods name themselves are told
-// apart by the next attempt.
+// isSchedulableAfterPodAdded requeues the pod when the added pod uses one of its
+// claims: on that node the volume counts only once. The hint does not compare inline
+// volumes; the next attempt does.
 func (p *Plugin) isSchedulableAfterPodAdded(_ klog.Logger, pod *v1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	_, added, err := framework.EventObjects[*v1.Pod](nil, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
 	for i := range added.Spec.Volumes {
-		theirs := &added.Spec.Volumes[i]
-		if !p.isAttachable(theirs) {
+		addedVolume := &added.Spec.Volumes[i]
+		if !p.isAttachable(addedVolume) {
 			continue
 		}
 		for j := range pod.Spec.Volumes {
-			ours := &pod.Spec.Volumes[j]
-			if !p.isAttachable(ours) || (theirs.PersistentVolumeClaim != nil || ours.PersistentVolumeClaim != nil) && !sameClaim(added, theirs, pod, ours) {
+			podVolume := &pod.Spec.Volumes[j]
+			if !p.isAttachable(podVolume) || (addedVolume.PersistentVolumeClaim != nil || podVolume.PersistentVolumeClaim != nil) && !sameClaim(added, addedVolume, pod, podVolume) {
 				continue
 			}
 			return fwk.Queue, nil
@@ -95,8 +96,8 @@ func sameClaim(a *v1.Pod, x *v1.Volume, b *v1.Pod, y *v1.Volume) bool {
 		x.PersistentVolumeClaim.ClaimName == y.PersistentVolumeClaim.ClaimName
 }
 
-// afterPodDeleted queues the pod when the other one was on a node, or had a node
-// promised, and CSI drivers may attach its volumes.
+// isSchedulableAfterPodDeleted requeues the pod when the deleted pod was assigned to a
+// node or nominated for one, and CSI drivers may attach its volumes.
 func (p *Plugin) isSchedulableAfterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	deleted, _, err := framework.EventObjects[*v1.Pod](oldObj, nil)
 	if err != nil {
@@ -111,7 +112,7 @@ func (p *Plugin) isSchedulableAfterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, 
 	return fwk.QueueSkip, nil
 }
 
-// afterClaimAdded queues the pod when it uses the claim.
+// isSchedulableAfterPVCAdded requeues the pod when it uses the claim.
 func isSchedulableAfterPVCAdded(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	_, added, err := framework.EventObjects[*v1.PersistentVolumeClaim](oldObj, newObj)
 	if err != nil {
@@ -130,8 +131,9 @@ func isSchedulableAfterPVCAdded(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) 
 	return fwk.QueueSkip, nil
 }
 
-// afterAttachmentDeleted queues the pod when what was detached may be of a driver
-// that it needs: whose a claimed volume is, the next attempt finds out.
+// isSchedulableAfterVolumeAttachmentDeleted requeues the pod when the detached volume
+// may be of a driver that the pod needs. The driver of a claimed volume is looked up
+// only in the next attempt.
 func (p *Plugin) isSchedulableAfterVolumeAttachmentDeleted(logger klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	deleted, _, err := framework.EventObjects[*storagev1.VolumeAttachment](oldObj, nil)
 	if err != nil {

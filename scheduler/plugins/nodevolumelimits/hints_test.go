@@ -13,41 +13,41 @@ import (
 
 func TestHints(t *testing.T) {
 	p := newPlugin(t)
-	strictly := func(prevents bool) *storagev1.CSIDriver {
+	csiDriver := func(prevents bool) *storagev1.CSIDriver {
 		return &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: &prevents}}
 	}
 	claimed, other := fixture.Pod("a").Claim("data"), fixture.Pod("b").Claim("logs")
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod           *fixture.PodBuilder
 		hint          fwk.QueueingHintFn
 		before, after any
 		want          fwk.QueueingHint
 	}{
-		"by a driver that attaches more":              {claimed, isSchedulableAfterCSINodeUpdated, csiNodeWithLimits(map[string]int32{driver: 1}), csiNodeWithLimits(map[string]int32{driver: 2}), fwk.Queue},
-		"by a driver that has no limit any more":      {claimed, isSchedulableAfterCSINodeUpdated, csiNodeWithLimits(map[string]int32{driver: 1}), csiNodeWithLimits(map[string]int32{driver: -1}), fwk.Queue},
-		"by a driver that comes":                      {claimed, isSchedulableAfterCSINodeUpdated, csiNodeWithLimits(nil), csiNodeWithLimits(map[string]int32{driver: 1}), fwk.Queue},
-		"by a driver that goes with its limit":        {claimed, isSchedulableAfterCSINodeUpdated, csiNodeWithLimits(map[string]int32{driver: 1}), csiNodeWithLimits(nil), fwk.Queue},
-		"not by one that attaches less":               {claimed, isSchedulableAfterCSINodeUpdated, csiNodeWithLimits(map[string]int32{driver: 2}), csiNodeWithLimits(map[string]int32{driver: 1}), fwk.QueueSkip},
-		"not by one that has a limit now":             {claimed, isSchedulableAfterCSINodeUpdated, csiNodeWithLimits(map[string]int32{driver: -1}), csiNodeWithLimits(map[string]int32{driver: 1}), fwk.QueueSkip},
-		"by a driver that minds no more":              {claimed, isSchedulableAfterCSIDriverChange, strictly(true), strictly(false), fwk.Queue},
-		"by a driver that minded and is gone":         {claimed, isSchedulableAfterCSIDriverChange, strictly(true), nil, fwk.Queue},
-		"not by one that minds now":                   {claimed, isSchedulableAfterCSIDriverChange, strictly(false), strictly(true), fwk.QueueSkip},
-		"by a pod that brings its claim along":        {claimed, p.isSchedulableAfterPodAdded, nil, fixture.Pod("b").Claim("data").On("n").Obj(), fwk.Queue},
-		"not by one with another claim":               {claimed, p.isSchedulableAfterPodAdded, nil, other.Obj(), fwk.QueueSkip},
-		"by a pod that leaves with a volume":          {claimed, p.isSchedulableAfterPodDeleted, fixture.Pod("b").Claim("logs").On("n").Obj(), nil, fwk.Queue},
-		"by one that was promised a node":             {claimed, p.isSchedulableAfterPodDeleted, fixture.Pod("b").Claim("logs").NominatedNodeName("n").Obj(), nil, fwk.Queue},
-		"not by one that was nowhere":                 {claimed, p.isSchedulableAfterPodDeleted, other.Obj(), nil, fwk.QueueSkip},
-		"not by one without volumes":                  {claimed, p.isSchedulableAfterPodDeleted, fixture.Pod("b").On("n").Obj(), nil, fwk.QueueSkip},
-		"by its claim":                                {claimed, isSchedulableAfterPVCAdded, nil, fixture.Claim("data", "").Obj(), fwk.Queue},
-		"by the claim of its ephemeral volume":        {podWithEphemeralVolume("a"), isSchedulableAfterPVCAdded, nil, fixture.Claim("a-v0", "").Obj(), fwk.Queue},
-		"not by another claim":                        {claimed, isSchedulableAfterPVCAdded, nil, fixture.Claim("logs", "").Obj(), fwk.QueueSkip},
-		"not by a claim of that name elsewhere":       {claimed, isSchedulableAfterPVCAdded, nil, fixture.Claim("shop/data", "").Obj(), fwk.QueueSkip},
-		"by what is detached, when it has a claim":    {claimed, p.isSchedulableAfterVolumeAttachmentDeleted, attachment("pv-a", driver, "n"), nil, fwk.Queue},
-		"by what is detached by its disk's driver":    {podWithInlineDisk("a", "d"), p.isSchedulableAfterVolumeAttachmentDeleted, attachment("pv-a", migrationDriver, "n"), nil, fwk.Queue},
-		"not by what another driver detaches":         {podWithInlineDisk("a", "d"), p.isSchedulableAfterVolumeAttachmentDeleted, attachment("pv-a", driver, "n"), nil, fwk.QueueSkip},
-		"not by what is detached, without any volume": {fixture.Pod("a"), p.isSchedulableAfterVolumeAttachmentDeleted, attachment("pv-a", driver, "n"), nil, fwk.QueueSkip},
+		"the limit of a driver is raised":                    {claimed, isSchedulableAfterCSINodeUpdated, csiNodeWithLimits(map[string]int32{driver: 1}), csiNodeWithLimits(map[string]int32{driver: 2}), fwk.Queue},
+		"the limit of a driver is removed":                   {claimed, isSchedulableAfterCSINodeUpdated, csiNodeWithLimits(map[string]int32{driver: 1}), csiNodeWithLimits(map[string]int32{driver: -1}), fwk.Queue},
+		"a driver is installed":                              {claimed, isSchedulableAfterCSINodeUpdated, csiNodeWithLimits(nil), csiNodeWithLimits(map[string]int32{driver: 1}), fwk.Queue},
+		"a driver with a limit is removed":                   {claimed, isSchedulableAfterCSINodeUpdated, csiNodeWithLimits(map[string]int32{driver: 1}), csiNodeWithLimits(nil), fwk.Queue},
+		"the limit of a driver is lowered":                   {claimed, isSchedulableAfterCSINodeUpdated, csiNodeWithLimits(map[string]int32{driver: 2}), csiNodeWithLimits(map[string]int32{driver: 1}), fwk.QueueSkip},
+		"a driver gets a limit":                              {claimed, isSchedulableAfterCSINodeUpdated, csiNodeWithLimits(map[string]int32{driver: -1}), csiNodeWithLimits(map[string]int32{driver: 1}), fwk.QueueSkip},
+		"a driver no longer prevents scheduling":             {claimed, isSchedulableAfterCSIDriverChange, csiDriver(true), csiDriver(false), fwk.Queue},
+		"a driver that prevents scheduling is deleted":       {claimed, isSchedulableAfterCSIDriverChange, csiDriver(true), nil, fwk.Queue},
+		"a driver starts to prevent scheduling":              {claimed, isSchedulableAfterCSIDriverChange, csiDriver(false), csiDriver(true), fwk.QueueSkip},
+		"a pod with the same claim is added":                 {claimed, p.isSchedulableAfterPodAdded, nil, fixture.Pod("b").Claim("data").On("n").Obj(), fwk.Queue},
+		"a pod with another claim is added":                  {claimed, p.isSchedulableAfterPodAdded, nil, other.Obj(), fwk.QueueSkip},
+		"a pod with a volume is deleted":                     {claimed, p.isSchedulableAfterPodDeleted, fixture.Pod("b").Claim("logs").On("n").Obj(), nil, fwk.Queue},
+		"a nominated pod with a volume is deleted":           {claimed, p.isSchedulableAfterPodDeleted, fixture.Pod("b").Claim("logs").NominatedNodeName("n").Obj(), nil, fwk.Queue},
+		"a pending pod is deleted":                           {claimed, p.isSchedulableAfterPodDeleted, other.Obj(), nil, fwk.QueueSkip},
+		"a pod without volumes is deleted":                   {claimed, p.isSchedulableAfterPodDeleted, fixture.Pod("b").On("n").Obj(), nil, fwk.QueueSkip},
+		"its claim is added":                                 {claimed, isSchedulableAfterPVCAdded, nil, fixture.Claim("data", "").Obj(), fwk.Queue},
+		"the claim of its ephemeral volume is added":         {podWithEphemeralVolume("a"), isSchedulableAfterPVCAdded, nil, fixture.Claim("a-v0", "").Obj(), fwk.Queue},
+		"another claim is added":                             {claimed, isSchedulableAfterPVCAdded, nil, fixture.Claim("logs", "").Obj(), fwk.QueueSkip},
+		"a claim of that name in another namespace is added": {claimed, isSchedulableAfterPVCAdded, nil, fixture.Claim("shop/data", "").Obj(), fwk.QueueSkip},
+		"a volume is detached, and the pod has a claim":      {claimed, p.isSchedulableAfterVolumeAttachmentDeleted, attachment("pv-a", driver, "n"), nil, fwk.Queue},
+		"a volume is detached by the driver of its disk":     {podWithInlineDisk("a", "d"), p.isSchedulableAfterVolumeAttachmentDeleted, attachment("pv-a", migrationDriver, "n"), nil, fwk.Queue},
+		"a volume is detached by another driver":             {podWithInlineDisk("a", "d"), p.isSchedulableAfterVolumeAttachmentDeleted, attachment("pv-a", driver, "n"), nil, fwk.QueueSkip},
+		"a volume is detached, and the pod has no volume":    {fixture.Pod("a"), p.isSchedulableAfterVolumeAttachmentDeleted, attachment("pv-a", driver, "n"), nil, fwk.QueueSkip},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got, err := c.hint(klog.Background(), c.pod.Obj(), c.before, c.after); got != c.want || err != nil {
 				t.Errorf("%v, %v, want %v", got, err, c.want)
 			}
@@ -55,7 +55,7 @@ func TestHints(t *testing.T) {
 	}
 	for _, hint := range []fwk.QueueingHintFn{isSchedulableAfterCSINodeUpdated, isSchedulableAfterCSIDriverChange, p.isSchedulableAfterPodAdded, p.isSchedulableAfterPodDeleted, isSchedulableAfterPVCAdded, p.isSchedulableAfterVolumeAttachmentDeleted} {
 		if got, err := hint(klog.Background(), &v1.Pod{}, &v1.Node{}, &v1.Node{}); got != fwk.Queue || err == nil {
-			t.Errorf("an event about something else: %v, %v", got, err)
+			t.Errorf("an object of another kind: %v, %v", got, err)
 		}
 	}
 }

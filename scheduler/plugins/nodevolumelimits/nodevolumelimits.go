@@ -1,5 +1,5 @@
-// Package nodevolumelimits keeps a pod off nodes to which the CSI driver of one
-// of its volumes can attach no more, or where that driver is missing.
+// Package nodevolumelimits rejects nodes to which a CSI driver cannot attach more
+// volumes of the pod, or where the driver is not installed.
 package nodevolumelimits
 
 import (
@@ -22,21 +22,21 @@ import (
 )
 
 const (
-	// Name is how profiles name the plugin.
+	// Name is the name of the plugin in profiles.
 	Name = "NodeVolumeLimits"
 
 	reasonMaxVolumeCountExceeded = "node(s) exceed max volume count"
 	reasonDriverNotInstalled     = "%s CSI driver is not installed on the node"
 )
 
-// Plugin counts the volumes on nodes.
+// Plugin counts the volumes of nodes.
 type Plugin struct {
 	csiManager fwk.CSIManager
 	volumes    corelisters.PersistentVolumeLister
 	claims     corelisters.PersistentVolumeClaimLister
 	classes    storagelisters.StorageClassLister
 	drivers    storagelisters.CSIDriverLister
-	// attachments are VolumeAttachments, by node.
+	// attachments are the VolumeAttachments, indexed by node.
 	attachments toolscache.Indexer
 	translator  csitranslation.CSITranslator
 }
@@ -55,7 +55,7 @@ func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, er
 	attachments := storage.VolumeAttachments().Informer()
 	if err := attachments.AddIndexers(toolscache.Indexers{nodeNameIndex: nodeNameIndexFunc}); err != nil {
 		// Another instance on the same informer may have added it.
-		if _, there := attachments.GetIndexer().GetIndexers()[nodeNameIndex]; !there {
+		if _, exists := attachments.GetIndexer().GetIndexers()[nodeNameIndex]; !exists {
 			return nil, fmt.Errorf("indexing VolumeAttachments: %w", err)
 		}
 	}
@@ -70,10 +70,10 @@ func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, er
 	}, nil
 }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads says what the verdict depends on.
+// Reads declares which fields of pods and nodes the verdict depends on.
 func (*Plugin) Reads() framework.Reads {
 	return framework.Reads{
 		Pod:    framework.PodNamespace | framework.PodVolumes,
@@ -86,7 +86,7 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 	return []fwk.SignFragment{{Key: fwk.VolumesSignerName, Value: fwk.VolumesSigner(pod)}}, nil
 }
 
-// PreFilter lets pods skip Filter whose volumes no CSI driver attaches.
+// PreFilter skips Filter for pods that have no volume which a CSI driver attaches.
 func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if p.hasAttachableVolume(pod) {
 		return nil, nil
@@ -94,7 +94,7 @@ func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ [
 	return nil, fwk.NewStatus(fwk.Skip)
 }
 
-// mayAttach says whether a CSI driver may attach any volume of a pod.
+// hasAttachableVolume reports whether a CSI driver may attach a volume of the pod.
 func (p *Plugin) hasAttachableVolume(pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		if p.isAttachable(&pod.Spec.Volumes[i]) {
@@ -104,23 +104,23 @@ func (p *Plugin) hasAttachableVolume(pod *v1.Pod) bool {
 	return false
 }
 
-// attachable says whether a CSI driver may attach a volume: ConfigMaps, tokens and
-// scratch space, which nearly every pod has, are not attached.
+// isAttachable reports whether a CSI driver may attach a volume. ConfigMaps, tokens and
+// emptyDirs, which nearly every pod has, are not attached.
 func (p *Plugin) isAttachable(v *v1.Volume) bool {
 	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || p.translator.IsInlineMigratable(v)
 }
 
-// PreFilterExtensions is nil: Filter reads the volumes of other pods from the
-// node.
+// PreFilterExtensions returns nil: Filter reads the volumes of other pods from the
+// NodeInfo.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter refuses a node that lacks the driver of a volume which is not there
-// yet, if the driver asks for that, or that has no room for the volume.
+// Filter rejects a node where a driver that requires it is not installed, and a node
+// where the pod would exceed the volume limit of a driver.
 func (p *Plugin) Filter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if len(pod.Spec.Volumes) == 0 {
 		return nil
 	}
-	// A node without one has no limits.
+	// A node without a CSINode has no limits.
 	node, _ := p.csiManager.CSINodes().Get(info.Node().Name)
 	c := &volumeCounter{Plugin: p, ctx: ctx, csiNode: node}
 	wanted, err := c.podVolumes(pod)
@@ -158,11 +158,11 @@ func (p *Plugin) Filter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, info
 	return nil
 }
 
-// full says whether volumes that are wanted, beside those that pods use and
-// those that are attached, are more than some driver attaches. As upstream has
-// it, one that is attached and wanted, but that no pod there uses, counts twice.
+// exceedsLimits reports whether the wanted volumes, with those that pods on the node
+// use and those that are attached, exceed the limit of a driver. As upstream, a wanted
+// volume that is attached and that no pod on the node uses counts twice.
 func exceedsLimits(limits map[string]int64, wanted, used, attached driverByVolume) bool {
-	sum, more := map[string]int64{}, map[string]int64{}
+	sum, additional := map[string]int64{}, map[string]int64{}
 	for _, driver := range used {
 		sum[driver]++
 	}
@@ -172,11 +172,11 @@ func exceedsLimits(limits map[string]int64, wanted, used, attached driverByVolum
 		}
 	}
 	for volume, driver := range wanted {
-		if _, there := used[volume]; !there {
-			more[driver]++
+		if _, exists := used[volume]; !exists {
+			additional[driver]++
 		}
 	}
-	for driver, n := range more {
+	for driver, n := range additional {
 		if limit, limited := limits[driver]; limited && sum[driver]+n > limit {
 			return true
 		}
@@ -184,8 +184,8 @@ func exceedsLimits(limits map[string]int64, wanted, used, attached driverByVolum
 	return false
 }
 
-// limitsOf are how many volumes drivers attach to a node; of those that do not
-// say, any number.
+// attachLimits returns the limits of the drivers on a node. A driver without an entry
+// has no limit.
 func attachLimits(node *storagev1.CSINode) map[string]int64 {
 	limits := map[string]int64{}
 	if node == nil {
@@ -199,8 +199,8 @@ func attachLimits(node *storagev1.CSINode) map[string]int64 {
 	return limits
 }
 
-// missing is a driver that is not on the node, and does not want pods there that
-// need it. Of several it is the first by name; upstream's is any.
+// missingDriver returns a driver that is not installed on the node and does not allow
+// pods that need it there. Of several it is the first by name; upstream returns any.
 func (p *Plugin) missingDriver(wanted driverByVolume, node *storagev1.CSINode) (string, error) {
 	for _, name := range slices.Sorted(maps.Values(wanted)) {
 		driver, err := p.drivers.Get(name)
@@ -217,12 +217,14 @@ func (p *Plugin) missingDriver(wanted driverByVolume, node *storagev1.CSINode) (
 	return "", nil
 }
 
-// needed says whether a driver wants pods only where it is.
+// preventsSchedulingIfMissing reports whether a driver allows its pods only on nodes
+// where it is installed.
 func preventsSchedulingIfMissing(driver *storagev1.CSIDriver) bool {
 	return driver.Spec.PreventPodSchedulingIfMissing != nil && *driver.Spec.PreventPodSchedulingIfMissing
 }
 
-// hasDriver says whether a driver is on a node; nil has none.
+// hasDriver reports whether a driver is installed on a node. It returns false for a nil
+// CSINode.
 func hasDriver(node *storagev1.CSINode, name string) bool {
 	return node != nil && slices.ContainsFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == name })
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// cluster is a handle over informers that never start.
+// fakeHandle is a Handle over informers that are never started.
 type fakeHandle struct {
 	fwk.Handle
 	informers informers.SharedInformerFactory
@@ -36,7 +36,7 @@ func (c fakeHandle) Get(name string) (*storagev1.CSINode, error) {
 
 const (
 	driver          = "one.csi.example.com"
-	strictDriver    = "two.csi.example.com" // pods go only where it is
+	strictDriver    = "two.csi.example.com" // prevents scheduling to nodes without it
 	migrationDriver = "pd.csi.storage.gke.io"
 )
 
@@ -50,7 +50,7 @@ func gceDisk(name string) v1.PersistentVolumeSource {
 	return v1.PersistentVolumeSource{GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{PDName: name}}
 }
 
-// of is the claim of an ephemeral volume v0 of a pod.
+// ephemeralClaim returns the claim of the ephemeral volume v0 of a pod.
 func ephemeralClaim(pod *v1.Pod) *v1.PersistentVolumeClaim {
 	return fixture.Claim(pod.Namespace+"/"+pod.Name+"-v0", "late").Mutate(func(c *v1.PersistentVolumeClaim) {
 		c.OwnerReferences = []metav1.OwnerReference{{UID: pod.UID, Controller: new(true)}}
@@ -66,20 +66,21 @@ func attachment(volume, attacher, node string) *storagev1.VolumeAttachment {
 	return a
 }
 
-// limits says what drivers attach to node "n"; less than 0 for any number.
-func csiNodeWithLimits(of map[string]int32) *storagev1.CSINode {
+// csiNodeWithLimits returns the CSINode of node "n" with these limits by driver; a
+// negative limit stands for none.
+func csiNodeWithLimits(limitByDriver map[string]int32) *storagev1.CSINode {
 	node := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	for name, most := range of {
+	for name, limit := range limitByDriver {
 		d := storagev1.CSINodeDriver{Name: name}
-		if most >= 0 {
-			d.Allocatable = &storagev1.VolumeNodeResources{Count: &most}
+		if limit >= 0 {
+			d.Allocatable = &storagev1.VolumeNodeResources{Count: &limit}
 		}
 		node.Spec.Drivers = append(node.Spec.Drivers, d)
 	}
 	return node
 }
 
-// open returns the plugin in a cluster with claims of every kind, and objects.
+// newPlugin returns the plugin in a cluster with claims of every kind, and objects.
 func newPlugin(t *testing.T, objects ...any) *Plugin {
 	t.Helper()
 	c := fakeHandle{informers: informers.NewSharedInformerFactory(nil, 0)}
@@ -121,7 +122,7 @@ func (c fakeHandle) add(t *testing.T, object any) {
 	case *storagev1.VolumeAttachment:
 		err = storage.VolumeAttachments().Informer().GetStore().Add(object)
 	default:
-		t.Fatalf("nobody puts a %T anywhere", object)
+		t.Fatalf("no informer for a %T", object)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -151,49 +152,49 @@ func TestFilter(t *testing.T) {
 		}
 		return pod
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod     *fixture.PodBuilder
 		there   *fixture.PodBuilder
 		objects []any
 		want    *fwk.Status
 	}{
-		"the last place":                            {claims("a"), nil, []any{one}, nil},
-		"two volumes for one place":                 {claims("a", "b"), nil, []any{one}, full},
-		"one volume under two claims":               {claims("a", "also-a"), nil, []any{one}, nil},
-		"a place that is taken":                     {claims("a"), fixture.Pod("there").Claim("b"), []any{one}, full},
-		"the volume is there already":               {claims("a"), fixture.Pod("there").Claim("a"), []any{one}, nil},
-		"a claim of a pod there that is gone":       {claims("a"), fixture.Pod("there").Claim("gone"), []any{one}, nil},
-		"nothing is known of the node":              {claims("a", "b"), nil, nil, nil},
-		"a driver without limits":                   {claims("a", "b"), nil, []any{csiNodeWithLimits(map[string]int32{driver: -1})}, nil},
-		"another driver has no place":               {claims("a"), nil, []any{csiNodeWithLimits(map[string]int32{strictDriver: 0})}, nil},
-		"a volume of the host's":                    {claims("host"), nil, []any{none}, nil},
-		"a claim that waits for its first pod":      {claims("waits"), nil, []any{none}, full},
-		"a claim whose volume is gone":              {claims("lost"), nil, []any{none}, full},
-		"an unbound claim without a class":          {claims("classless"), nil, []any{none}, nil},
-		"an unbound claim of a class that is gone":  {claims("nowhere"), nil, []any{none}, nil},
-		"a volume that CSI has taken over":          {claims("migrated"), nil, []any{none}, full},
-		"a class that CSI has taken over":           {claims("migrates"), nil, []any{none}, full},
-		"a disk of the pod's that CSI took over":    {podWithInlineDisk("new", "d"), nil, []any{none}, full},
-		"taken over, but nothing known of the node": {podWithInlineDisk("new", "d"), nil, nil, nil},
-		"one disk of two pods":                      {podWithInlineDisk("new", "d"), podWithInlineDisk("there", "d"), []any{csiNodeWithLimits(map[string]int32{migrationDriver: 1})}, nil},
-		"two disks of two pods":                     {podWithInlineDisk("new", "d"), podWithInlineDisk("there", "e"), []any{csiNodeWithLimits(map[string]int32{migrationDriver: 1})}, full},
-		"an ephemeral volume":                       {podWithEphemeralVolume("new"), nil, []any{none, ephemeralClaim(podWithEphemeralVolume("new").Obj())}, full},
-		"a claim that is not there": {claims("gone"), nil, nil,
+		"one volume with a limit of 1":                          {claims("a"), nil, []any{one}, nil},
+		"two volumes with a limit of 1":                         {claims("a", "b"), nil, []any{one}, full},
+		"one volume under two claims":                           {claims("a", "also-a"), nil, []any{one}, nil},
+		"the limit is reached":                                  {claims("a"), fixture.Pod("there").Claim("b"), []any{one}, full},
+		"the volume is on the node already":                     {claims("a"), fixture.Pod("there").Claim("a"), []any{one}, nil},
+		"a pod on the node has a claim that does not exist":     {claims("a"), fixture.Pod("there").Claim("gone"), []any{one}, nil},
+		"there is no CSINode":                                   {claims("a", "b"), nil, nil, nil},
+		"a driver without limits":                               {claims("a", "b"), nil, []any{csiNodeWithLimits(map[string]int32{driver: -1})}, nil},
+		"another driver has a limit of 0":                       {claims("a"), nil, []any{csiNodeWithLimits(map[string]int32{strictDriver: 0})}, nil},
+		"a hostPath volume":                                     {claims("host"), nil, []any{none}, nil},
+		"a claim that waits for its first consumer":             {claims("waits"), nil, []any{none}, full},
+		"a claim whose volume does not exist":                   {claims("lost"), nil, []any{none}, full},
+		"an unbound claim without a class":                      {claims("classless"), nil, []any{none}, nil},
+		"an unbound claim of a class that does not exist":       {claims("nowhere"), nil, []any{none}, nil},
+		"a volume of a migrated plugin":                         {claims("migrated"), nil, []any{none}, full},
+		"a class of a migrated plugin":                          {claims("migrates"), nil, []any{none}, full},
+		"an inline disk of a migrated plugin":                   {podWithInlineDisk("new", "d"), nil, []any{none}, full},
+		"an inline disk of a migrated plugin without a CSINode": {podWithInlineDisk("new", "d"), nil, nil, nil},
+		"one disk of two pods":                                  {podWithInlineDisk("new", "d"), podWithInlineDisk("there", "d"), []any{csiNodeWithLimits(map[string]int32{migrationDriver: 1})}, nil},
+		"two disks of two pods":                                 {podWithInlineDisk("new", "d"), podWithInlineDisk("there", "e"), []any{csiNodeWithLimits(map[string]int32{migrationDriver: 1})}, full},
+		"an ephemeral volume":                                   {podWithEphemeralVolume("new"), nil, []any{none, ephemeralClaim(podWithEphemeralVolume("new").Obj())}, full},
+		"a claim that does not exist": {claims("gone"), nil, nil,
 			fwk.NewStatus(fwk.UnschedulableAndUnresolvable, `looking up PVC default/gone: persistentvolumeclaim "gone" not found`)},
-		"an attached volume that no pod uses takes a place": {claims("a"), nil, []any{one, attachment("pv-b", driver, "n")}, full},
-		"one that a pod uses takes no other":                {claims("a"), fixture.Pod("there").Claim("b"), []any{csiNodeWithLimits(map[string]int32{driver: 2}), attachment("pv-b", driver, "n")}, nil},
-		"one that is wanted counts twice, as upstream's":    {claims("a"), nil, []any{one, attachment("pv-a", driver, "n")}, full},
-		"one on another node":                               {claims("a"), nil, []any{one, attachment("pv-b", driver, "m")}, nil},
-		"one whose volume is gone":                          {claims("a"), nil, []any{one, attachment("gone", driver, "n")}, nil},
-		"one without a volume":                              {claims("a"), nil, []any{one, attachment("", driver, "n")}, nil},
-		"a driver is missing that minds": {claims("strict"), nil, []any{one},
+		"an attached volume that no pod uses counts":                     {claims("a"), nil, []any{one, attachment("pv-b", driver, "n")}, full},
+		"an attached volume that a pod uses counts once":                 {claims("a"), fixture.Pod("there").Claim("b"), []any{csiNodeWithLimits(map[string]int32{driver: 2}), attachment("pv-b", driver, "n")}, nil},
+		"an attached volume that the pod uses counts twice, as upstream": {claims("a"), nil, []any{one, attachment("pv-a", driver, "n")}, full},
+		"an attached volume on another node":                             {claims("a"), nil, []any{one, attachment("pv-b", driver, "m")}, nil},
+		"an attachment whose volume does not exist":                      {claims("a"), nil, []any{one, attachment("gone", driver, "n")}, nil},
+		"an attachment without a volume":                                 {claims("a"), nil, []any{one, attachment("", driver, "n")}, nil},
+		"a driver that prevents scheduling is not installed": {claims("strict"), nil, []any{one},
 			fwk.NewStatus(fwk.Unschedulable, "two.csi.example.com CSI driver is not installed on the node")},
-		"it is missing where nothing is known": {claims("strict"), nil, nil,
+		"a driver that prevents scheduling, without a CSINode": {claims("strict"), nil, nil,
 			fwk.NewStatus(fwk.Unschedulable, "two.csi.example.com CSI driver is not installed on the node")},
-		"it is there":                       {claims("strict"), nil, []any{csiNodeWithLimits(map[string]int32{strictDriver: -1})}, nil},
-		"a driver is missing that does not": {claims("a"), nil, []any{csiNodeWithLimits(map[string]int32{strictDriver: -1})}, nil},
+		"a driver that prevents scheduling is installed": {claims("strict"), nil, []any{csiNodeWithLimits(map[string]int32{strictDriver: -1})}, nil},
+		"another driver is not installed":                {claims("a"), nil, []any{csiNodeWithLimits(map[string]int32{strictDriver: -1})}, nil},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			p, info := newPlugin(t, c.objects...), framework.NewNodeInfo()
 			if c.there != nil {
 				info = framework.NewNodeInfo(c.there.Obj())
@@ -218,7 +219,7 @@ func TestAClaimOfAnotherPodIsAnError(t *testing.T) {
 
 func TestPreFilterSkip(t *testing.T) {
 	p := newPlugin(t)
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod   *fixture.PodBuilder
 		skips bool
 	}{
@@ -228,7 +229,7 @@ func TestPreFilterSkip(t *testing.T) {
 		"one with an ephemeral volume": {podWithEphemeralVolume("a"), false},
 		"one with a migrated disk":     {podWithInlineDisk("a", "d"), false},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if _, status := p.PreFilter(t.Context(), framework.NewCycleState(), c.pod.Obj(), nil); status.IsSkip() != c.skips {
 				t.Errorf("%v, want a skip: %v", status, c.skips)
 			}

@@ -9,20 +9,20 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 )
 
-// systemDefaults are the constraints of the defaulting type System.
+// systemDefaultConstraints are the constraints of the defaulting type System.
 var systemDefaultConstraints = []v1.TopologySpreadConstraint{
 	{TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway, MaxSkew: 3},
 	{TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.ScheduleAnyway, MaxSkew: 5},
 }
 
-// Default fills in the defaulting type System.
+// Default sets the defaulting type System where it is unset.
 func Default(args *configv1.PodTopologySpreadArgs) {
 	if args.DefaultingType == "" {
 		args.DefaultingType = configv1.SystemDefaulting
 	}
 }
 
-// Validate says what is wrong with defaulted args.
+// Validate returns the invalid fields of defaulted args.
 func Validate(args *configv1.PodTopologySpreadArgs, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("defaultingType")
@@ -30,7 +30,7 @@ func Validate(args *configv1.PodTopologySpreadArgs, path *field.Path) field.Erro
 	case configv1.ListDefaulting:
 	case configv1.SystemDefaulting:
 		if len(args.DefaultConstraints) > 0 {
-			errs = append(errs, field.Invalid(at, args.DefaultingType, "must be List when there are defaultConstraints"))
+			errs = append(errs, field.Invalid(at, args.DefaultingType, "must be List if defaultConstraints are set"))
 		}
 	default:
 		errs = append(errs, field.NotSupported(at, args.DefaultingType,
@@ -47,10 +47,10 @@ func Validate(args *configv1.PodTopologySpreadArgs, path *field.Path) field.Erro
 func validateConstraint(c *v1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if c.MaxSkew <= 0 {
-		errs = append(errs, field.Invalid(path.Child("maxSkew"), c.MaxSkew, "must be larger than 0"))
+		errs = append(errs, field.Invalid(path.Child("maxSkew"), c.MaxSkew, "must be greater than 0"))
 	}
 	if at := path.Child("topologyKey"); c.TopologyKey == "" {
-		errs = append(errs, field.Required(at, "must be the key of a node's label"))
+		errs = append(errs, field.Required(at, "must be the key of a node label"))
 	} else {
 		errs = append(errs, metav1validation.ValidateLabelName(c.TopologyKey, at)...)
 	}
@@ -63,13 +63,13 @@ func validateConstraint(c *v1.TopologySpreadConstraint, path *field.Path) field.
 		errs = append(errs, field.NotSupported(at, c.WhenUnsatisfiable, actions))
 	}
 	if c.LabelSelector != nil {
-		errs = append(errs, field.Forbidden(path.Child("labelSelector"), "must be left out: it is deduced for each pod"))
+		errs = append(errs, field.Forbidden(path.Child("labelSelector"), "must not be set: it is deduced for each pod"))
 	}
 	return errs
 }
 
-// validateOnce says whether the last of constraints repeats another's key and
-// action.
+// validateUnique returns an error if the last of constraints has the key and the action
+// of another one.
 func validateUnique(constraints []v1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
 	last := constraints[len(constraints)-1]
 	for _, c := range constraints[:len(constraints)-1] {

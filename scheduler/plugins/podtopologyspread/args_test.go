@@ -19,34 +19,34 @@ func TestValidate(t *testing.T) {
 		do(&bad)
 		return argsWithDefaults(bad)
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		args *configv1.PodTopologySpreadArgs
 		want []string
 	}{
-		"none at all are good":               {args: &configv1.PodTopologySpreadArgs{}},
-		"an empty list is good":              {args: argsWithDefaults()},
-		"one key with two actions is good":   {args: argsWithDefaults(good, defaultConstraint("zone", v1.ScheduleAnyway))},
-		"System goes with no list":           {args: &configv1.PodTopologySpreadArgs{DefaultConstraints: argsWithDefaults(good).DefaultConstraints}, want: []string{"args.defaultingType"}},
-		"there is no third type":             {args: &configv1.PodTopologySpreadArgs{DefaultingType: "Both"}, want: []string{"args.defaultingType"}},
-		"a skew of 0 is impossible":          {args: change(func(c *v1.TopologySpreadConstraint) { c.MaxSkew = 0 }), want: []string{"args.defaultConstraints[0].maxSkew"}},
-		"a key is required":                  {args: change(func(c *v1.TopologySpreadConstraint) { c.TopologyKey = "" }), want: []string{"args.defaultConstraints[0].topologyKey"}},
-		"a key must be one":                  {args: change(func(c *v1.TopologySpreadConstraint) { c.TopologyKey = "no good" }), want: []string{"args.defaultConstraints[0].topologyKey"}},
-		"an action is required":              {args: change(func(c *v1.TopologySpreadConstraint) { c.WhenUnsatisfiable = "" }), want: []string{"args.defaultConstraints[0].whenUnsatisfiable"}},
-		"there is no third action":           {args: change(func(c *v1.TopologySpreadConstraint) { c.WhenUnsatisfiable = "Wait" }), want: []string{"args.defaultConstraints[0].whenUnsatisfiable"}},
-		"a selector is deduced, never given": {args: change(func(c *v1.TopologySpreadConstraint) { c.LabelSelector = fixture.LabelSelector() }), want: []string{"args.defaultConstraints[0].labelSelector"}},
-		"no constraint stands twice":         {args: argsWithDefaults(good, good), want: []string{"args.defaultConstraints[1]"}},
+		"the defaults are valid":            {args: &configv1.PodTopologySpreadArgs{}},
+		"an empty list is valid":            {args: argsWithDefaults()},
+		"one key with two actions is valid": {args: argsWithDefaults(good, defaultConstraint("zone", v1.ScheduleAnyway))},
+		"System is invalid with a list":     {args: &configv1.PodTopologySpreadArgs{DefaultConstraints: argsWithDefaults(good).DefaultConstraints}, want: []string{"args.defaultingType"}},
+		"another type is invalid":           {args: &configv1.PodTopologySpreadArgs{DefaultingType: "Both"}, want: []string{"args.defaultingType"}},
+		"a maxSkew of 0 is invalid":         {args: change(func(c *v1.TopologySpreadConstraint) { c.MaxSkew = 0 }), want: []string{"args.defaultConstraints[0].maxSkew"}},
+		"a key is required":                 {args: change(func(c *v1.TopologySpreadConstraint) { c.TopologyKey = "" }), want: []string{"args.defaultConstraints[0].topologyKey"}},
+		"a key must be a label key":         {args: change(func(c *v1.TopologySpreadConstraint) { c.TopologyKey = "no good" }), want: []string{"args.defaultConstraints[0].topologyKey"}},
+		"an action is required":             {args: change(func(c *v1.TopologySpreadConstraint) { c.WhenUnsatisfiable = "" }), want: []string{"args.defaultConstraints[0].whenUnsatisfiable"}},
+		"another action is invalid":         {args: change(func(c *v1.TopologySpreadConstraint) { c.WhenUnsatisfiable = "Wait" }), want: []string{"args.defaultConstraints[0].whenUnsatisfiable"}},
+		"a selector is invalid":             {args: change(func(c *v1.TopologySpreadConstraint) { c.LabelSelector = fixture.LabelSelector() }), want: []string{"args.defaultConstraints[0].labelSelector"}},
+		"a duplicate constraint is invalid": {args: argsWithDefaults(good, good), want: []string{"args.defaultConstraints[1]"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			Default(c.args)
 			var got []string
 			for _, err := range Validate(c.args, field.NewPath("args")) {
 				got = append(got, err.Field)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("fields at fault (-want +got):\n%s", diff)
+				t.Errorf("invalid fields (-want +got):\n%s", diff)
 			}
 			if _, err := New(t.Context(), c.args, scene.NewCluster()); (err != nil) != (len(c.want) > 0) {
-				t.Errorf("New says %v, want an error: %v", err, len(c.want) > 0)
+				t.Errorf("New returns %v, want an error: %v", err, len(c.want) > 0)
 			}
 		})
 	}
@@ -62,7 +62,7 @@ func TestNewRequiresArgumentsAndAHandleWithCounts(t *testing.T) {
 }
 
 func TestOnlyPodsThatAreNotSpreadAreSigned(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		args *configv1.PodTopologySpreadArgs
 		pod  *fixture.PodBuilder
 		want bool
@@ -71,7 +71,7 @@ func TestOnlyPodsThatAreNotSpreadAreSigned(t *testing.T) {
 		"a pod with constraints":                      {args: argsWithDefaults(), pod: webPod("new").Spread(zoneConstraint())},
 		"any pod, with defaults":                      {pod: webPod("new")},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			p, _ := newPlugin(t, c.args)
 			if _, status := p.SignPod(t.Context(), c.pod.Obj()); status.IsSuccess() != c.want {
 				t.Errorf("signed: %v, want %v", status, c.want)

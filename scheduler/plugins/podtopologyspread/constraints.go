@@ -16,14 +16,16 @@ type constraint struct {
 	topologyKey string
 	maxSkew     int32
 	minDomains  int32
-	// selector matches the pods that are to be spread.
+	// selector selects the pods that are spread.
 	selector labels.Selector
-	// honorAffinity and honorTaints leave nodes out where the pod cannot be.
+	// honorAffinity and honorTaints do not count nodes that the pod's node affinity or
+	// tolerations exclude.
 	honorAffinity, honorTaints bool
 }
 
-// constraintsOf returns the pod's constraints of one action, or without any of
-// its own the defaults that apply to it. The error says what does not parse.
+// constraintsOf returns the pod's constraints with this action, or, if the pod has no
+// constraints at all, the default constraints that apply to it. It returns an error
+// when a selector does not parse.
 func (p *Plugin) constraintsOf(pod *v1.Pod, action v1.UnsatisfiableConstraintAction) ([]constraint, error) {
 	if own := pod.Spec.TopologySpreadConstraints; len(own) > 0 {
 		constraints, err := parseConstraints(own, pod.Labels, action)
@@ -38,7 +40,7 @@ func (p *Plugin) constraintsOf(pod *v1.Pod, action v1.UnsatisfiableConstraintAct
 	}
 	selector := p.owners.defaultSelector(pod)
 	if selector.Empty() {
-		// Nobody says which pods belong together.
+		// No service and no controller selects the pod.
 		return nil, nil
 	}
 	for i := range constraints {
@@ -72,8 +74,9 @@ func parseConstraints(list []v1.TopologySpreadConstraint, pod labels.Set, action
 	return constraints, nil
 }
 
-// withLabels narrows selector to pods that have the same labels as the pod,
-// for those of keys that the pod has. A selector that matches nothing stays.
+// mergeMatchLabelKeys restricts selector to pods that have the same values as the pod
+// for those of keys that the pod has. A selector that matches nothing is returned
+// unchanged.
 func mergeMatchLabelKeys(selector labels.Selector, pod labels.Set, keys []string) labels.Selector {
 	same := labels.Set{}
 	for _, key := range keys {
@@ -88,8 +91,8 @@ func mergeMatchLabelKeys(selector labels.Selector, pod labels.Set, keys []string
 	return labels.SelectorFromSet(same).Add(requirements...)
 }
 
-// pods are the pods that the constraint counts around pod. An empty selector
-// counts none, upstream as here, though it matches the pod itself.
+// podSet returns the pods that the constraint counts for pod. An empty selector counts
+// none, although it matches the pod itself; upstream does the same.
 func (c *constraint) podSet(pod *v1.Pod) *framework.PodSet {
 	set := &framework.PodSet{Namespaces: sets.New(pod.Namespace), Selector: c.selector}
 	if c.selector.Empty() {
@@ -98,8 +101,8 @@ func (c *constraint) podSet(pod *v1.Pod) *framework.PodSet {
 	return set
 }
 
-// scopes returns what says for each constraint which nodes count: all must have
-// the given labels. Constraints with the same policies share one value.
+// scopesOf returns the scope of each constraint: which nodes count. These must have all
+// the labels in keys. Constraints with the same inclusion policies share a scope.
 func scopesOf(pod *v1.Pod, constraints []constraint, keys []string) []*framework.Scope {
 	type policies struct{ affinity, taints bool }
 	known := map[policies]*framework.Scope{}
@@ -122,7 +125,7 @@ func topologyKeys(constraints []constraint) []string {
 	return keys
 }
 
-// hasAll reports whether a node's labels have all of keys.
+// hasAllLabels reports whether node has labels with all of keys.
 func hasAllLabels(node *v1.Node, keys []string) bool {
 	for _, key := range keys {
 		if _, ok := node.Labels[key]; !ok {

@@ -11,22 +11,22 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// hard is the pod's hard constraints and how matters stand in their domains.
+// preFilterState holds the pod's hard constraints and the counts of their domains.
 type preFilterState struct {
 	constraints []constraint
-	// scopes, tallies and self go with constraints; self is 1 where the pod
-	// itself is one of those to be spread.
+	// scopes, counts and selfMatchNum have an entry for each constraint; selfMatchNum
+	// is 1 where the constraint selects the pod itself.
 	scopes       []*framework.Scope
 	counts       []*framework.DomainSums
 	selfMatchNum []int64
 }
 
-// Clone returns a copy that pods can be added to and removed from.
+// Clone returns a copy whose counts AddPod and RemovePod can change.
 func (h *preFilterState) Clone() fwk.StateData {
 	clone := *h
 	clone.counts = make([]*framework.DomainSums, len(h.counts))
-	for i, tally := range h.counts {
-		clone.counts[i] = tally.Clone()
+	for i, sum := range h.counts {
+		clone.counts[i] = sum.Clone()
 	}
 	return &clone
 }
@@ -56,22 +56,22 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	return nil, nil
 }
 
-// PreFilterExtensions returns the plugin, which follows pods that come and go.
+// PreFilterExtensions returns the plugin, which updates the counts.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-// AddPod counts a pod in that is thought of as on node.
+// AddPod counts a pod that is assumed to be on node.
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	return updateWithPod(state, pod, added.GetPod(), node.Node(), 1)
 }
 
-// RemovePod counts a pod out that is thought of as gone from node.
+// RemovePod stops counting a pod that is assumed to be removed from node.
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, pod *v1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	return updateWithPod(state, pod, removed.GetPod(), node.Node(), -1)
 }
 
-// shift adds by to what other counts for. Whether other is terminating is not
-// asked, and an empty selector counts it: upstream as here, though PreFilter
-// sees both otherwise.
+// updateWithPod adds by to the counts of the constraints that select other. As
+// upstream, it counts a terminating pod and counts other for an empty selector,
+// although PreFilter does neither.
 func updateWithPod(state fwk.CycleState, pod, other *v1.Pod, node *v1.Node, by int64) *fwk.Status {
 	h, err := getPreFilterState(state)
 	if err != nil {
@@ -88,8 +88,8 @@ func updateWithPod(state fwk.CycleState, pod, other *v1.Pod, node *v1.Node, by i
 	return nil
 }
 
-// Filter refuses a node whose domain the pod would make larger than the
-// smallest one by more than maxSkew, and a node that is in no domain.
+// Filter rejects a node whose domain would, with the pod, have more than maxSkew pods
+// above the smallest domain, and a node without the label of a constraint.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	h, err := getPreFilterState(state)
 	if err != nil {
@@ -107,8 +107,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node
 	return nil
 }
 
-// Excludes reports whether the node is in no domain of a constraint: it has no
-// label of that key.
+// RejectsPermanently reports whether the node has no label of a constraint's key.
 func (p *Plugin) RejectsPermanently(state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) bool {
 	h, err := getPreFilterState(state)
 	return err == nil && h != nil && slices.ContainsFunc(h.constraints, func(c constraint) bool {
@@ -117,8 +116,8 @@ func (p *Plugin) RejectsPermanently(state fwk.CycleState, _ *v1.Pod, node fwk.No
 	})
 }
 
-// least is the smallest domain of the ith constraint; 0 as long as there are
-// fewer domains than there should be.
+// minMatchNum returns the count of the smallest domain of the ith constraint; 0 while
+// there are fewer than minDomains domains.
 func (h *preFilterState) minMatchNum(i int) int64 {
 	if h.counts[i].ListedDomains() < int(h.constraints[i].minDomains) {
 		return 0

@@ -14,10 +14,10 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// EventsToRegister asks for pods that come, go or change their labels, and for
-// nodes that may change domains. Other than upstream it asks for pods whose
-// deletion begins, since they do not count from then on, and where default
-// constraints are hard for what their selectors are taken from.
+// EventsToRegister registers pods that are added, deleted or relabeled, and nodes whose
+// domains may change. Unlike upstream it also registers pods that start to terminate,
+// since they no longer count, and, if default constraints are hard, the objects whose
+// selectors these use.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	events := []fwk.ClusterEventWithHint{
 		{
@@ -40,26 +40,27 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	if !p.hasHardDefaults() {
 		return events, nil
 	}
-	changed := fwk.Add | fwk.Update | fwk.Delete
+	actions := fwk.Add | fwk.Update | fwk.Delete
 	return append(events,
 		fwk.ClusterEventWithHint{
-			Event: fwk.ClusterEvent{Resource: framework.Service, ActionType: changed}, QueueingHintFn: isSchedulableAfterServiceChange,
+			Event: fwk.ClusterEvent{Resource: framework.Service, ActionType: actions}, QueueingHintFn: isSchedulableAfterServiceChange,
 		},
 		fwk.ClusterEventWithHint{
-			Event:          fwk.ClusterEvent{Resource: framework.ReplicationController, ActionType: changed},
+			Event:          fwk.ClusterEvent{Resource: framework.ReplicationController, ActionType: actions},
 			QueueingHintFn: isSchedulableAfterControllerChange(replicationControllerKind.Kind),
 		},
 		fwk.ClusterEventWithHint{
-			Event:          fwk.ClusterEvent{Resource: framework.ReplicaSet, ActionType: changed},
+			Event:          fwk.ClusterEvent{Resource: framework.ReplicaSet, ActionType: actions},
 			QueueingHintFn: isSchedulableAfterControllerChange(replicaSetKind.Kind),
 		},
 		fwk.ClusterEventWithHint{
-			Event:          fwk.ClusterEvent{Resource: framework.StatefulSet, ActionType: changed},
+			Event:          fwk.ClusterEvent{Resource: framework.StatefulSet, ActionType: actions},
 			QueueingHintFn: isSchedulableAfterControllerChange(statefulSetKind.Kind),
 		},
 	), nil
 }
 
+// hasHardDefaults reports whether a default constraint is hard.
 func (p *Plugin) hasHardDefaults() bool {
 	for i := range p.defaults {
 		if p.defaults[i].WhenUnsatisfiable == v1.DoNotSchedule {
@@ -69,7 +70,8 @@ func (p *Plugin) hasHardDefaults() bool {
 	return false
 }
 
-// afterPod queues the pod when one that is counted came or went.
+// isSchedulableAfterPodChange requeues the pod when a pod that a constraint counts is
+// added or deleted, or starts or stops to be counted.
 func (p *Plugin) isSchedulableAfterPodChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
@@ -88,28 +90,28 @@ func (p *Plugin) isSchedulableAfterPodChange(_ klog.Logger, pod *v1.Pod, oldObj,
 	if before != nil && after != nil {
 		return hintForLabelChange(constraints, before, after), nil
 	}
-	came := after
-	if came == nil {
-		came = before
+	changedPod := after
+	if changedPod == nil {
+		changedPod = before
 	}
 	for _, c := range constraints {
-		if c.selector.Matches(labels.Set(came.Labels)) {
+		if c.selector.Matches(labels.Set(changedPod.Labels)) {
 			return fwk.Queue, nil
 		}
 	}
 	return fwk.QueueSkip, nil
 }
 
-// afterTermination queues the pod when the other one, which is going to leave,
-// was counted.
+// isSchedulableAfterPodTermination requeues the pod when the terminating pod was
+// counted.
 func (p *Plugin) isSchedulableAfterPodTermination(logger klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	return p.isSchedulableAfterPodChange(logger, pod, oldObj, nil)
 }
 
-// afterItself queues the pod when its new tolerations open nodes to counting,
-// or its new labels move it into or out of a constraint's selector. Other than
-// upstream it also looks whether they change the selectors: those that the pod
-// narrows by labels of its own, and those that it has from who selects it.
+// isSchedulableAfterTargetPodUpdate requeues the pod when new tolerations change which
+// nodes count, or when new labels add it to a constraint's selector or remove it.
+// Unlike upstream it also requeues the pod when the selectors change: those with
+// matchLabelKeys, and those of the services and the controller that select the pod.
 func (p *Plugin) isSchedulableAfterTargetPodUpdate(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
@@ -132,8 +134,8 @@ func (p *Plugin) isSchedulableAfterTargetPodUpdate(_ klog.Logger, _ *v1.Pod, old
 	return hintForLabelChange(is, before, after), nil
 }
 
-// afterLabels queues when a constraint selects the pod whose labels changed
-// and did not before, or the other way round.
+// hintForLabelChange requeues the pod when a constraint selects only one of the two
+// versions of the relabeled pod.
 func hintForLabelChange(constraints []constraint, before, after *v1.Pod) fwk.QueueingHint {
 	if maps.Equal(before.Labels, after.Labels) {
 		return fwk.QueueSkip
@@ -146,9 +148,9 @@ func hintForLabelChange(constraints []constraint, before, after *v1.Pod) fwk.Que
 	return fwk.QueueSkip
 }
 
-// afterNode queues the pod when a node enters, leaves or changes a domain, or
-// when its taints change. Other than upstream it also looks whether the pod's
-// own node affinity takes the node into the count, or out of it.
+// isSchedulableAfterNodeChange requeues the pod when a node enters, leaves or changes a
+// domain, or when its taints change. Unlike upstream it also requeues the pod when its
+// node affinity selects only one of the two versions of the node.
 func (p *Plugin) isSchedulableAfterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
@@ -181,8 +183,8 @@ func (p *Plugin) isSchedulableAfterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj
 	return fwk.QueueSkip, nil
 }
 
-// afterService queues a pod under default constraints when a service that
-// selects it came, went or chose other pods.
+// isSchedulableAfterServiceChange requeues a pod with default constraints when a
+// service that selects it is added, deleted or selects other pods.
 func isSchedulableAfterServiceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Service](oldObj, newObj)
 	if err != nil {
@@ -199,8 +201,9 @@ func isSchedulableAfterServiceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj 
 	return fwk.QueueSkip, nil
 }
 
-// afterController queues a pod under default constraints when the controller
-// of the given kind that owns it came, went or chose other pods.
+// isSchedulableAfterControllerChange returns a hint that requeues a pod with default
+// constraints when its controller, of the given kind, is added, deleted or selects
+// other pods.
 func isSchedulableAfterControllerChange(kind string) fwk.QueueingHintFn {
 	return func(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 		before, after, err := framework.EventObjects[metav1.Object](oldObj, newObj)

@@ -15,7 +15,7 @@ import (
 
 var _ framework.LabelSelecting = (*Plugin)(nil)
 
-// owners are what says which pods belong together when the pods do not.
+// ownerListers list the objects whose selectors default constraints use.
 type ownerListers struct {
 	services     corelisters.ServiceLister
 	controllers  corelisters.ReplicationControllerLister
@@ -32,64 +32,65 @@ func newOwnerListers(factory informers.SharedInformerFactory) ownerListers {
 	}
 }
 
-// The controllers whose selectors count.
+// The kinds of controllers whose selectors default constraints use.
 var (
 	replicationControllerKind = v1.SchemeGroupVersion.WithKind("ReplicationController")
 	replicaSetKind            = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
 	statefulSetKind           = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 )
 
-// selector joins the selectors of the services that select the pod and of the
-// controller that owns it; it is empty when there are none. What cannot be
-// found or does not parse is passed over.
+// defaultSelector merges the selectors of the services that select the pod and of the
+// controller that owns it; it is empty when there are none. It ignores a controller
+// that is not found or whose selector does not parse.
 //
 // Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper.
 func (o ownerListers) defaultSelector(pod *v1.Pod) labels.Selector {
-	joined := o.serviceSelector(pod)
+	merged := o.serviceSelector(pod)
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
-		return joined.AsSelector()
+		return merged.AsSelector()
 	}
 	switch schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind) {
 	case replicationControllerKind:
 		if found, err := o.controllers.ReplicationControllers(pod.Namespace).Get(owner.Name); err == nil {
-			joined = labels.Merge(joined, found.Spec.Selector)
+			merged = labels.Merge(merged, found.Spec.Selector)
 		}
 	case replicaSetKind:
 		if found, err := o.replicaSets.ReplicaSets(pod.Namespace).Get(owner.Name); err == nil {
-			return addRequirements(joined.AsSelector(), found.Spec.Selector)
+			return addRequirements(merged.AsSelector(), found.Spec.Selector)
 		}
 	case statefulSetKind:
 		if found, err := o.statefulSets.StatefulSets(pod.Namespace).Get(owner.Name); err == nil {
-			return addRequirements(joined.AsSelector(), found.Spec.Selector)
+			return addRequirements(merged.AsSelector(), found.Spec.Selector)
 		}
 	}
-	return joined.AsSelector()
+	return merged.AsSelector()
 }
 
-// ofServices merges the selectors of the services that select the pod: they
-// agree on every label, since the pod has it.
+// serviceSelector merges the selectors of the services that select the pod. They agree
+// on each label, since the pod has it.
 func (o ownerListers) serviceSelector(pod *v1.Pod) labels.Set {
-	joined := labels.Set{}
+	merged := labels.Set{}
 	services, err := o.services.Services(pod.Namespace).List(labels.Everything())
 	if err != nil {
-		return joined
+		return merged
 	}
 	for _, service := range services {
 		if serviceSelects(service, pod) {
-			joined = labels.Merge(joined, service.Spec.Selector)
+			merged = labels.Merge(merged, service.Spec.Selector)
 		}
 	}
-	return joined
+	return merged
 }
 
-// selects reports whether the service selects the pod; one without a selector
-// selects none.
+// serviceSelects reports whether the service selects the pod. A service without a
+// selector selects none.
 func serviceSelects(service *v1.Service, pod *v1.Pod) bool {
 	return service.Spec.Selector != nil &&
 		labels.Set(service.Spec.Selector).AsSelectorPreValidated().Matches(labels.Set(pod.Labels))
 }
 
+// addRequirements adds the requirements of by to selector, unless by does not parse.
 func addRequirements(selector labels.Selector, by *metav1.LabelSelector) labels.Selector {
 	other, err := metav1.LabelSelectorAsSelector(by)
 	if err != nil {
@@ -101,7 +102,7 @@ func addRequirements(selector labels.Selector, by *metav1.LabelSelector) labels.
 	return selector
 }
 
-// SelectedLabels adds the labels that services and controllers select by.
+// SelectedLabels adds the label keys in the selectors of services and controllers.
 func (p *Plugin) SelectedLabels(keys *framework.LabelKeys) {
 	if len(p.defaults) > 0 {
 		p.owners.selectedLabels(keys)

@@ -1,6 +1,6 @@
-// Package podtopologyspread keeps pods that belong together from crowding in
-// few domains of a topology: hard constraints refuse a node whose domain holds
-// too many already, soft ones prefer the domains that hold fewer.
+// Package podtopologyspread spreads pods over topology domains: hard constraints reject
+// a node whose domain has too many of the pods already, soft constraints prefer domains
+// that have fewer.
 //
 // Formulas, reasons and defaults are those of
 // k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread.
@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// Name is how profiles name the plugin.
+	// Name is the name of the plugin in profiles.
 	Name = "PodTopologySpread"
 
 	reasonSkew  = "node(s) didn't match pod topology spread constraints"
@@ -29,12 +29,13 @@ const (
 	preScoreStateKey  fwk.StateKey = Name + "/score"
 )
 
-// Plugin compares the numbers of pods in the domains of a topology.
+// Plugin compares the numbers of pods in topology domains.
 type Plugin struct {
 	counts framework.Counts
 	nodes  fwk.NodeInfoLister
-	// defaults are the constraints of pods that have none; system says that
-	// they are kube-scheduler's own, under which a node may lack a label.
+	// defaults are the constraints of pods without constraints of their own.
+	// systemDefaulting is true when they are the system defaults, under which a node
+	// may lack a label.
 	defaults         []v1.TopologySpreadConstraint
 	systemDefaulting bool
 	owners           ownerListers
@@ -53,8 +54,8 @@ var (
 	_ framework.PermanentRejecter = (*Plugin)(nil)
 )
 
-// New builds the plugin from *configv1.PodTopologySpreadArgs. The error says
-// what is wrong with them, or that handle does not count pods.
+// New builds the plugin from *configv1.PodTopologySpreadArgs. It returns an error when
+// they are invalid or when handle offers no counts.
 func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	typed, ok := args.(*configv1.PodTopologySpreadArgs)
 	if !ok {
@@ -77,11 +78,12 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 	return p, nil
 }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads says what the verdicts depend on. A score depends on the nodes that are
-// scored with it even before it is normalised: on how many domains they are in.
+// Reads declares which fields of pods and nodes the verdicts depend on. Even before
+// normalizing, a score depends on the other scored nodes: on the number of their
+// domains.
 func (*Plugin) Reads() framework.Reads {
 	shared := framework.NodeLabels | framework.DomainCounts | framework.PodOwners
 	return framework.Reads{
@@ -92,7 +94,8 @@ func (*Plugin) Reads() framework.Reads {
 	}
 }
 
-// SignPod signs no pod that is spread: where it fits moves with other pods.
+// SignPod does not sign pods with constraints, because other pods decide where these
+// fit.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	switch {
 	case len(pod.Spec.TopologySpreadConstraints) > 0:

@@ -12,7 +12,8 @@ import (
 	"github.com/berthdev/berth/test/scene"
 )
 
-// play returns the plugin in a scene; without args it has its defaults.
+// newPlugin returns the plugin in a cluster of objects. Nil args stand for the
+// defaults.
 func newPlugin(t *testing.T, args *configv1.PodTopologySpreadArgs, objects ...runtime.Object) (*Plugin, *scene.Cluster) {
 	t.Helper()
 	if args == nil {
@@ -27,17 +28,18 @@ func newPlugin(t *testing.T, args *configv1.PodTopologySpreadArgs, objects ...ru
 	return plugin.(*Plugin), s
 }
 
-// byList are arguments with default constraints.
+// argsWithDefaults returns arguments with these default constraints.
 func argsWithDefaults(constraints ...v1.TopologySpreadConstraint) *configv1.PodTopologySpreadArgs {
 	return &configv1.PodTopologySpreadArgs{DefaultConstraints: constraints, DefaultingType: configv1.ListDefaulting}
 }
 
-// byDefault is a default constraint: it has no selector.
+// defaultConstraint returns a default constraint, which has no selector.
 func defaultConstraint(topology string, action v1.UnsatisfiableConstraintAction) v1.TopologySpreadConstraint {
 	return v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: topology, WhenUnsatisfiable: action}
 }
 
-// evenly spreads the pods of app=web over zones, and is changed by changes.
+// zoneConstraint spreads the pods with the label app=web over zones; changes are
+// applied to it.
 func zoneConstraint(changes ...func(*v1.TopologySpreadConstraint)) v1.TopologySpreadConstraint {
 	c := fixture.HardSpreadConstraint("zone", "app", "web")
 	for _, change := range changes {
@@ -70,14 +72,15 @@ func withSelector(s *metav1.LabelSelector) func(*v1.TopologySpreadConstraint) {
 	return func(c *v1.TopologySpreadConstraint) { c.LabelSelector = s }
 }
 
-// broken is a selector that the API server lets through and nobody can parse.
+// unparsableSelector is a selector that the API server accepts and that does not parse.
 func unparsableSelector() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Like"}}}
 }
 
 func webPod(name string) *fixture.PodBuilder { return fixture.Pod(name).Label("app", "web") }
 
-// zones are three nodes in two zones with two pods in a and one in b.
+// zonedCluster returns three nodes in two zones with two pods in zone a and one in zone
+// b.
 func zonedCluster() []runtime.Object {
 	return []runtime.Object{
 		fixture.Node("a1").Label("zone", "a").Obj(), fixture.Node("a2").Label("zone", "a").Obj(), fixture.Node("b1").Label("zone", "b").Obj(),

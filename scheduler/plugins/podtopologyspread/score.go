@@ -12,23 +12,24 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// ignored marks the score of a node that lacks a label, until all are known.
+// invalidScore marks the score of a node that lacks a label until all scores are known.
 const invalidScore = -1
 
-// soft is the pod's soft constraints and how matters stand in the domains of
-// the nodes that are scored.
+// preScoreState holds the pod's soft constraints and the counts of the domains of the
+// scored nodes.
 type preScoreState struct {
 	constraints []constraint
-	// pods, tallies and weights go with constraints. Host names have no tally:
-	// each is a domain of its own, and its pods are those of the node.
+	// podSets, counts and weights have an entry for each constraint. The counts of
+	// kubernetes.io/hostname are nil: each node is a domain, and its pods are counted
+	// on the node.
 	podSets []*framework.PodSet
 	counts  []*framework.DomainSums
 	weights []float64
-	// ignored are the nodes that lack a label.
+	// ignoredNodes are the nodes that lack a label.
 	ignoredNodes sets.Set[string]
 }
 
-// Clone returns the same value: nothing changes it.
+// Clone returns the value itself, which never changes.
 func (s *preScoreState) Clone() fwk.StateData { return s }
 
 // PreScore counts the pods by domain. It skips Score for a pod without soft
@@ -52,9 +53,9 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	return nil
 }
 
-// required are the labels without which a node counts for nothing. Under
-// kube-scheduler's own defaults a node need not have every label: a cluster
-// without zones is still spread by host name.
+// requiredLabels returns the labels without which a node is ignored. Under the system
+// defaults no label is required: pods are spread by host name even in a cluster without
+// zones.
 func (p *Plugin) requiredLabels(pod *v1.Pod, constraints []constraint) []string {
 	if len(pod.Spec.TopologySpreadConstraints) > 0 || !p.systemDefaulting {
 		return topologyKeys(constraints)
@@ -62,6 +63,7 @@ func (p *Plugin) requiredLabels(pod *v1.Pod, constraints []constraint) []string 
 	return nil
 }
 
+// newPreScoreState counts the pods of each constraint.
 func (p *Plugin) newPreScoreState(pod *v1.Pod, constraints []constraint, nodes []fwk.NodeInfo, required []string) *preScoreState {
 	s := &preScoreState{
 		constraints: constraints,
@@ -71,9 +73,9 @@ func (p *Plugin) newPreScoreState(pod *v1.Pod, constraints []constraint, nodes [
 	}
 	var domains []sets.Set[string]
 	domains, s.ignoredNodes = collectDomains(constraints, nodes, required)
-	limits := scopesOf(pod, constraints, required)
+	scopes := scopesOf(pod, constraints, required)
 	var queries []framework.PodQuery
-	var asked []int
+	var indexes []int
 	for i, c := range constraints {
 		s.podSets[i] = c.podSet(pod)
 		if c.topologyKey == v1.LabelHostname {
@@ -81,9 +83,9 @@ func (p *Plugin) newPreScoreState(pod *v1.Pod, constraints []constraint, nodes [
 			continue
 		}
 		s.weights[i] = topologyNormalizingWeight(len(domains[i]))
-		asked = append(asked, i)
+		indexes = append(indexes, i)
 		queries = append(queries, framework.PodQuery{
-			TopologyKey: c.topologyKey, Pods: s.podSets[i], Scope: limits[i],
+			TopologyKey: c.topologyKey, Pods: s.podSets[i], Scope: scopes[i],
 			// Without the label a node is in the domain "", which it may share
 			// with nodes whose label is empty.
 			IncludeUnlabelled: required == nil, Within: domains[i],
@@ -92,15 +94,15 @@ func (p *Plugin) newPreScoreState(pod *v1.Pod, constraints []constraint, nodes [
 	if len(queries) == 0 {
 		return s
 	}
-	for i, tally := range p.counts.Pods(queries...) {
-		s.counts[asked[i]] = tally
+	for i, sum := range p.counts.Pods(queries...) {
+		s.counts[indexes[i]] = sum
 	}
 	return s
 }
 
-// domainsOf returns, for each constraint, the domains of nodes, and the names
-// of the nodes that lack a label of required and count for nothing. Under
-// system defaults a node without the label adds the domain "".
+// collectDomains returns the domains of nodes for each constraint, and the names of the
+// nodes that lack a label in required and are ignored. Under the system defaults a node
+// without the label adds the domain "".
 func collectDomains(constraints []constraint, nodes []fwk.NodeInfo, required []string) ([]sets.Set[string], sets.Set[string]) {
 	domains, ignored := make([]sets.Set[string], len(constraints)), sets.New[string]()
 	for i := range domains {
@@ -120,12 +122,11 @@ func collectDomains(constraints []constraint, nodes []fwk.NodeInfo, required []s
 	return domains, ignored
 }
 
-// domainWeight evens out topologies of different sizes: the pods of one domain
-// out of many count more.
+// topologyNormalizingWeight makes topologies of different sizes comparable: a pod
+// counts more if there are more domains.
 func topologyNormalizingWeight(domains int) float64 { return math.Log(float64(domains + 2)) }
 
-// Score is the weighted number of pods in the node's domains: the lower the
-// better.
+// Score is the weighted number of pods in the node's domains; lower is better.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	s, err := getPreScoreState(state)
 	if err != nil {
@@ -151,18 +152,19 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node 
 	return int64(math.Round(score)), nil
 }
 
-// crowd is what a domain with so many pods adds to a score; a larger maxSkew
-// waters the differences down. The order of the operations decides the last
-// bit, and with it upstream's score: do not rearrange.
+// scoreForCount returns what a domain with this number of pods adds to a score. A
+// larger maxSkew reduces the differences. The order of the floating-point operations
+// decides the last bit, and with it whether the score equals upstream's: do not
+// rearrange them.
 func scoreForCount(pods int64, maxSkew int32, weight float64) float64 {
 	return float64(pods)*weight + float64(maxSkew-1)
 }
 
-// ScoreExtensions returns the plugin, which normalises.
+// ScoreExtensions returns the plugin, which normalizes the scores.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore turns the scores round: the least crowded node gets the most,
-// an ignored node nothing.
+// NormalizeScore reverses the scores, so that the node with the lowest gets the
+// highest; an ignored node gets 0.
 func (*Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	s, err := getPreScoreState(state)
 	if err != nil {
@@ -186,7 +188,7 @@ func (*Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod
 	return nil
 }
 
-// turned is a score turned round between the least and the most of them.
+// reversedScore reverses score, given the least and the most of all scores.
 func reversedScore(score, least, most int64) int64 {
 	if most == 0 {
 		return fwk.MaxScore

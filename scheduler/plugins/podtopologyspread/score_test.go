@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// scored is what became of one node.
+// nodeScore is the score of one node before and after NormalizeScore.
 type nodeScore struct{ Raw, Normalized int64 }
 
 func TestScore(t *testing.T) {
@@ -23,39 +23,39 @@ func TestScore(t *testing.T) {
 		return c
 	}
 	service := fixture.Service("web", "app", "web")
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		args *configv1.PodTopologySpreadArgs
 		pod  *fixture.PodBuilder
 		more []runtime.Object
-		// without are nodes that are in the cluster and not scored.
+		// without lists nodes that are in the cluster and not scored.
 		without []string
 		want    map[string]nodeScore
 	}{
-		// Two zones weigh log(4) = 1.386 a pod.
-		"the emptier zone is better": {
+		// With two zones each pod counts log(4) = 1.386.
+		"the zone with fewer pods scores higher": {
 			pod: webPod("new").Spread(soft()), want: map[string]nodeScore{"a1": {3, 33}, "a2": {3, 33}, "b1": {1, 100}},
 		},
-		"a larger skew waters it down": {
+		"a larger maxSkew reduces the difference": {
 			pod: webPod("new").Spread(soft(withMaxSkew(5))), want: map[string]nodeScore{"a1": {7, 71}, "a2": {7, 71}, "b1": {5, 100}},
 		},
-		// One zone alone weighs log(3) = 1.099 a pod.
-		"only the domains of nodes that are scored count": {
+		// With one zone each pod counts log(3) = 1.099.
+		"only the domains of scored nodes count": {
 			pod: webPod("new").Spread(soft()), without: []string{"b1"}, want: map[string]nodeScore{"a1": {2, 100}, "a2": {2, 100}},
 		},
-		"but all of their pods do": {
+		"but all pods in these domains count": {
 			pod: webPod("new").Spread(soft()), without: []string{"a2"}, want: map[string]nodeScore{"a1": {3, 33}, "b1": {1, 100}},
 		},
-		"a node without the label gets nothing": {
+		"a node without the label scores 0": {
 			pod: webPod("new").Spread(soft()), more: []runtime.Object{fixture.Node("stray").Obj()},
 			want: map[string]nodeScore{"a1": {3, 33}, "a2": {3, 33}, "b1": {1, 100}, "stray": {0, 0}},
 		},
-		// Three hosts weigh log(5) = 1.609 a pod.
+		// With three hosts each pod counts log(5) = 1.609.
 		"each host is a domain of its own": {
 			pod:  webPod("new").Spread(fixture.SoftSpreadConstraint(v1.LabelHostname, "app", "web")),
 			more: []runtime.Object{webPod("4").On("b1").Obj()},
 			want: map[string]nodeScore{"a1": {2, 100}, "a2": {2, 100}, "b1": {3, 66}},
 		},
-		"a pod that is being deleted does not count": {
+		"a terminating pod does not count": {
 			pod: webPod("new").Spread(soft()), more: []runtime.Object{webPod("4").Terminating().On("b1").Obj()},
 			want: map[string]nodeScore{"a1": {3, 33}, "a2": {3, 33}, "b1": {1, 100}},
 		},
@@ -63,24 +63,24 @@ func TestScore(t *testing.T) {
 			pod:  webPod("new").NodeSelector(v1.LabelHostname, "a1").Spread(soft()),
 			want: map[string]nodeScore{"a1": {1, 0}, "a2": {1, 0}, "b1": {0, 100}},
 		},
-		"where nothing is to be spread all are best": {
+		"without pods to spread all nodes score 100": {
 			pod: fixture.Pod("shop/new").Spread(soft()), want: map[string]nodeScore{"a1": {0, 100}, "a2": {0, 100}, "b1": {0, 100}},
 		},
-		// Five hosts weigh log(7) = 1.946, and three zones log(5) = 1.609, since
-		// to have none is a domain, too; the skews add 2 and 4. So z1 has
+		// With five hosts each pod counts log(7) = 1.946, and with three zones
+		// log(5) = 1.609: to have no zone is a domain, too. The skews add 2 and 4. So z1 has
 		// 1.946 + 2 + 1.609 + 4, and a1, which has no zone, 1.946 + 2.
-		"the system's defaults take nodes without a zone": {
+		"the system defaults score nodes without a zone": {
 			pod: webPod("new"), more: []runtime.Object{
 				service, fixture.Node("z1").Zone("z").Obj(), webPod("4").On("z1").Obj(), fixture.Node("y1").Zone("y").Obj(),
 			},
 			want: map[string]nodeScore{"a1": {4, 100}, "a2": {4, 100}, "b1": {4, 100}, "z1": {10, 40}, "y1": {6, 80}},
 		},
-		"listed defaults do not": {
+		"listed defaults do not score them": {
 			args: argsWithDefaults(defaultConstraint("zone", v1.ScheduleAnyway)), pod: webPod("new"), more: []runtime.Object{service, fixture.Node("stray").Obj()},
 			want: map[string]nodeScore{"a1": {3, 33}, "a2": {3, 33}, "b1": {1, 100}, "stray": {0, 0}},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			p, s := newPlugin(t, c.args, append(zonedCluster(), c.more...)...)
 			var nodes []fwk.NodeInfo
 			for _, node := range s.Nodes() {
@@ -123,15 +123,15 @@ func runScore(t *testing.T, p *Plugin, pod *v1.Pod, nodes []fwk.NodeInfo) map[st
 }
 
 func TestPreScoreSkipsPodsWithoutSoftConstraints(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod     *fixture.PodBuilder
 		objects []runtime.Object
 	}{
 		"a pod of no service and no controller": {pod: webPod("new"), objects: zonedCluster()},
 		"a pod with hard constraints":           {pod: webPod("new").Spread(zoneConstraint()), objects: zonedCluster()},
-		"any pod where there are no nodes":      {pod: webPod("new").Spread(fixture.SoftSpreadConstraint("zone", "app", "web"))},
+		"any pod in a cluster without nodes":    {pod: webPod("new").Spread(fixture.SoftSpreadConstraint("zone", "app", "web"))},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			p, s := newPlugin(t, nil, c.objects...)
 			if status := p.PreScore(t.Context(), framework.NewCycleState(), c.pod.Obj(), s.Nodes()); !status.IsSkip() {
 				t.Errorf("status %v, want Skip", status)

@@ -1,5 +1,5 @@
-// Package prioritysort puts the more important pod first, and among equals the
-// one that waits longer.
+// Package prioritysort sorts pods by priority, and pods of the same priority by the
+// time at which they entered the queue.
 package prioritysort
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Name is how profiles name the plugin.
+// Name is the name of the plugin in profiles.
 const Name = "PrioritySort"
 
-// Plugin orders the queue.
+// Plugin sorts the active queue.
 type Plugin struct{}
 
 var _ fwk.QueueSortPlugin = (*Plugin)(nil)
@@ -22,7 +22,7 @@ var _ fwk.QueueSortPlugin = (*Plugin)(nil)
 // New returns the plugin; it takes no arguments.
 func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &Plugin{}, nil }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
 // Less reports whether a is scheduled before b.

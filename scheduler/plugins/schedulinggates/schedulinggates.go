@@ -1,5 +1,4 @@
-// Package schedulinggates keeps a pod out of the queue while it has scheduling
-// gates.
+// Package schedulinggates keeps pods with scheduling gates out of the active queue.
 package schedulinggates
 
 import (
@@ -12,7 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Name is how profiles name the plugin.
+// Name is the name of the plugin in profiles.
 const Name = "SchedulingGates"
 
 // Plugin reads spec.schedulingGates.
@@ -26,10 +25,10 @@ var (
 // New returns the plugin; it takes no arguments.
 func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &Plugin{}, nil }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// EventsToRegister asks for the moment when the pod loses its last gate.
+// EventsToRegister registers the removal of the pod's last scheduling gate.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodSchedulingGatesEliminated},
@@ -41,7 +40,7 @@ func isSchedulableAfterGatesEliminated(klog.Logger, *v1.Pod, any, any) (fwk.Queu
 	return fwk.Queue, nil
 }
 
-// PreEnqueue refuses a pod with gates and names them.
+// PreEnqueue rejects a pod that has scheduling gates, with a message that lists them.
 func (*Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if len(pod.Spec.SchedulingGates) == 0 {
 		return nil

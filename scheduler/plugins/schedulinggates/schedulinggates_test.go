@@ -11,18 +11,18 @@ import (
 )
 
 func TestPreEnqueue(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		want *fwk.Status
 	}{
-		"a pod without gates may queue": {pod: fixture.Pod("a").Obj()},
-		"a pod with gates waits, and is told for which": {
+		"a pod without gates is not gated": {pod: fixture.Pod("a").Obj()},
+		"a pod with gates is gated, with a message that lists them": {
 			pod: fixture.Pod("a").SchedulingGate("quota").SchedulingGate("review").Obj(),
 			want: fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 				"waiting for scheduling gates: [quota review]"),
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			got := (&Plugin{}).PreEnqueue(t.Context(), c.pod)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)

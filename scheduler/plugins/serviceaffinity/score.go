@@ -9,24 +9,24 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// servicesOf are the Services that select a pod.
+// servicesOf returns the Services that select a pod.
 func (p *Plugin) servicesOf(pod *v1.Pod) ([]*v1.Service, error) {
 	all, err := p.services.Services(pod.Namespace).List(labels.Everything())
 	if err != nil {
 		return nil, err
 	}
-	var of []*v1.Service
+	var selecting []*v1.Service
 	for _, service := range all {
 		// Without a selector it selects nothing.
 		if service.Spec.Selector != nil && labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels)) {
-			of = append(of, service)
+			selecting = append(selecting, service)
 		}
 	}
-	return of, nil
+	return selecting, nil
 }
 
-// Score counts the pods on the node that the first of the pod's Services selects,
-// but for those that go.
+// Score counts the pods on the node that the first Service of the pod selects, without
+// terminating pods.
 func (p *Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	services, err := p.servicesOf(pod)
 	if err != nil || len(services) == 0 {
@@ -46,12 +46,12 @@ func (p *Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fw
 	return count, nil
 }
 
-// ScoreExtensions makes scores of counts.
+// ScoreExtensions returns the plugin, which turns the counts into scores.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore gives each label an equal share of 100: of that, a node gets the
-// part of the Service's pods that are on nodes with another value. A node without
-// the label gets nothing of its share.
+// NormalizeScore gives each label an equal part of 100. For each label, a node gets the
+// fraction of the Service's pods that are on nodes with another value. A node without
+// the label gets nothing for it.
 //
 // Source: pkg/scheduler/framework/plugins/serviceaffinity of Kubernetes 1.22.
 func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
@@ -67,7 +67,7 @@ func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, 
 	return nil
 }
 
-// share adds what one label is worth.
+// addLabelScore adds the score of one label to points.
 func (p *Plugin) addLabelScore(label string, counts fwk.NodeScoreList, points []float64) error {
 	var total int64
 	values, pods := make([]*string, len(counts)), map[string]int64{}
@@ -77,7 +77,7 @@ func (p *Plugin) addLabelScore(label string, counts fwk.NodeScoreList, points []
 		if err != nil {
 			return fmt.Errorf("looking for node %s: %w", c.Name, err)
 		}
-		if value, there := node.Node().Labels[label]; there {
+		if value, ok := node.Node().Labels[label]; ok {
 			values[i] = &value
 			pods[value] += c.Score
 		}

@@ -1,8 +1,9 @@
-// Package serviceaffinity keeps the pods of a Service on nodes that have labels in
-// common, and spreads them over the values of others. kube-scheduler dropped the
-// plugin in 1.23; no profile runs it that does not name it.
+// Package serviceaffinity places the pods of a Service on nodes with equal values of
+// some labels, and spreads them over the values of others. kube-scheduler removed the
+// plugin in 1.23. It runs only in profiles that name it.
 //
-// It declares nothing of what it reads, so that it is asked about each node anew.
+// The plugin does not declare what it reads, so it is called for each node in each
+// attempt.
 package serviceaffinity
 
 import (
@@ -10,8 +11,11 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -20,14 +24,14 @@ import (
 )
 
 const (
-	// Name is how profiles name the plugin.
+	// Name is the name of the plugin in profiles.
 	Name = "ServiceAffinity"
 
 	reasonNotMatched  = "node(s) didn't match service affinity"
 	preFilterStateKey = "PreFilter" + Name
 )
 
-// Plugin knows which pods belong together by Services and by their own labels.
+// Plugin finds pods that belong together by Services and by their labels.
 type Plugin struct {
 	args     ServiceAffinityArgs
 	nodes    fwk.SharedLister
@@ -42,7 +46,7 @@ var (
 	_ fwk.ScorePlugin         = (*Plugin)(nil)
 )
 
-// New returns the plugin. The error says that the arguments are another's.
+// New returns the plugin. It returns an error when args has another type.
 func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	typed, ok := args.(*ServiceAffinityArgs)
 	if !ok {
@@ -54,11 +58,11 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 	}, nil
 }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// EventsToRegister asks for whatever moves the pods of a Service or changes which
-// they are, and for nodes with other labels.
+// EventsToRegister registers events that change the nodes of a Service's pods or the
+// pods that a Service selects, and nodes that are added or relabeled.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.All}},
@@ -68,15 +72,15 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}, nil
 }
 
-// alike are the placed pods that have the pod's own labels, in its namespace, and
-// whether a Service selects it.
+// preFilterState holds the placed pods in the pod's namespace that have all of its
+// labels, and whether a Service selects the pod.
 type preFilterState struct {
 	matchingPods []podOnNode
 	hasService   bool
 }
 
-// placed is a pod and the name of the node that it is on, or is thought of as on:
-// the spec of a nominated pod names none.
+// podOnNode is a pod and the name of the node that it is on or is assumed to be on: the
+// spec of a nominated pod names no node.
 type podOnNode struct {
 	*v1.Pod
 	node string
@@ -89,12 +93,12 @@ func newPodOnNode(pod *v1.Pod, node fwk.NodeInfo) podOnNode {
 	return podOnNode{pod, node.Node().Name}
 }
 
-// Clone copies what AddPod and RemovePod change.
+// Clone returns a copy that AddPod and RemovePod can change.
 func (a *preFilterState) Clone() fwk.StateData {
 	return &preFilterState{matchingPods: append([]podOnNode(nil), a.matchingPods...), hasService: a.hasService}
 }
 
-// PreFilter looks for the pods that the pod belongs with.
+// PreFilter finds the placed pods with the pod's labels.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if len(p.args.AffinityLabels) == 0 {
 		return nil, nil
@@ -119,18 +123,20 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	return nil, nil
 }
 
-// belongs says whether other has the pod's namespace and all of its labels.
+// hasLabelsOf reports whether other is in the pod's namespace and has all of its
+// labels.
 func hasLabelsOf(pod, other *v1.Pod) bool {
 	return pod.Namespace == other.Namespace && labels.SelectorFromSet(pod.Labels).Matches(labels.Set(other.Labels))
 }
 
-// PreFilterExtensions keep up with what preemption tries.
+// PreFilterExtensions returns the plugin, which adds and removes pods during
+// preemption.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-// AddPod counts a pod in that is thought of as on node: one that preemption puts
-// back, or one that is nominated for it. kube-scheduler 1.22 looked for the node in
-// the pod's spec; where a nominated pod was the first of its Service, Filter ended
-// in an error until that pod was bound.
+// AddPod adds a pod that is assumed to be on node: one that preemption adds back, or
+// one that is nominated for node. kube-scheduler 1.22 read the node from the pod's
+// spec: if the first pod of a Service was nominated, Filter returned an error until
+// that pod was bound.
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	found, status := p.getPreFilterState(state)
 	if found != nil && hasLabelsOf(pod, added.GetPod()) {
@@ -139,7 +145,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, pod *v1.Pod, ad
 	return status
 }
 
-// RemovePod counts a pod out.
+// RemovePod removes a pod that is assumed to be removed from its node.
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, pod *v1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
 	found, status := p.getPreFilterState(state)
 	if found == nil || !hasLabelsOf(pod, removed.GetPod()) {
@@ -154,7 +160,8 @@ func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	return nil
 }
 
-// read returns what PreFilter found; nil without arguments that ask for it.
+// getPreFilterState returns what PreFilter stored; nil if the arguments have no
+// affinity labels.
 func (p *Plugin) getPreFilterState(state fwk.CycleState) (*preFilterState, *fwk.Status) {
 	if len(p.args.AffinityLabels) == 0 {
 		return nil, nil
@@ -170,9 +177,9 @@ func (p *Plugin) getPreFilterState(state fwk.CycleState) (*preFilterState, *fwk.
 	return found, nil
 }
 
-// Filter wants the node to have the labels' values that the pod asks for by its
-// nodeSelector, and of the others those of the node where the first of its pods
-// is, if a Service selects it.
+// Filter requires the values of the affinity labels that the pod's nodeSelector names.
+// For the other labels it requires the values of the node of the first pod with the
+// same labels, if a Service selects the pod.
 //
 // Source: pkg/scheduler/framework/plugins/serviceaffinity of Kubernetes 1.22.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
@@ -184,11 +191,11 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 	addMissingLabels(want, p.args.AffinityLabels, pod.Spec.NodeSelector)
 	if len(want) < len(p.args.AffinityLabels) && found.hasService {
 		if first := firstPresent(found.matchingPods, node); first != nil {
-			home, err := p.nodes.NodeInfos().Get(first.node)
+			firstNode, err := p.nodes.NodeInfos().Get(first.node)
 			if err != nil {
 				return fwk.AsStatus(fmt.Errorf("looking for the node of pod %s/%s: %w", first.Namespace, first.Name, err))
 			}
-			addMissingLabels(want, p.args.AffinityLabels, home.Node().Labels)
+			addMissingLabels(want, p.args.AffinityLabels, firstNode.Node().Labels)
 		}
 	}
 	if !labels.SelectorFromSet(want).Matches(labels.Set(node.Node().Labels)) {
@@ -197,30 +204,67 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 	return nil
 }
 
-// take adds the labels that want lacks and from has.
+// addMissingLabels copies to want the labels in names that it lacks and from has.
 func addMissingLabels(want labels.Set, names []string, from map[string]string) {
 	for _, name := range names {
-		if _, there := want[name]; there {
+		if _, ok := want[name]; ok {
 			continue
 		}
-		if value, there := from[name]; there {
+		if value, ok := from[name]; ok {
 			want[name] = value
 		}
 	}
 }
 
-// firstOf is the first pod that is still where it was: preemption takes pods from
-// the node that is asked about.
+// firstPresent returns the first pod that is still on its node: preemption removes pods
+// from the node that is evaluated.
 func firstPresent(pods []podOnNode, node fwk.NodeInfo) *podOnNode {
 	for i, pod := range pods {
 		if pod.node != node.Node().Name {
 			return &pods[i]
 		}
-		for _, there := range node.GetPods() {
-			if there.GetPod().Namespace == pod.Namespace && there.GetPod().Name == pod.Name {
+		for _, ok := range node.GetPods() {
+			if ok.GetPod().Namespace == pod.Namespace && ok.GetPod().Name == pod.Name {
 				return &pods[i]
 			}
 		}
 	}
 	return nil
+}
+
+// ServiceAffinityArgs are the plugin's arguments: the fields that kube-scheduler had
+// last. It no longer has such a type.
+type ServiceAffinityArgs struct {
+	metav1.TypeMeta `json:",inline"`
+	// AffinityLabels are labels of nodes: all pods of a Service go to nodes that have
+	// the same values of them.
+	AffinityLabels []string `json:"affinityLabels,omitempty"`
+	// AntiAffinityLabelsPreference are labels of nodes: the pods of a Service are
+	// preferably spread over their values.
+	AntiAffinityLabelsPreference []string `json:"antiAffinityLabelsPreference,omitempty"`
+}
+
+// DeepCopyObject returns a deep copy.
+func (a *ServiceAffinityArgs) DeepCopyObject() runtime.Object {
+	return &ServiceAffinityArgs{
+		TypeMeta:                     a.TypeMeta,
+		AffinityLabels:               append([]string(nil), a.AffinityLabels...),
+		AntiAffinityLabelsPreference: append([]string(nil), a.AntiAffinityLabelsPreference...),
+	}
+}
+
+// Validate returns the labels that are not valid label keys.
+func Validate(args *ServiceAffinityArgs, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, list := range []struct {
+		name   string
+		labels []string
+	}{{"affinityLabels", args.AffinityLabels}, {"antiAffinityLabelsPreference", args.AntiAffinityLabelsPreference}} {
+		for i, label := range list.labels {
+			for _, wrong := range validation.IsQualifiedName(label) {
+				errs = append(errs, field.Invalid(path.Child(list.name).Index(i), label, wrong))
+			}
+		}
+	}
+	return errs
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// town is a handle with nodes, in their order, and services.
+// fakeHandle is a Handle with nodes, in this order, and services.
 type fakeHandle struct {
 	fwk.Handle
 	fwk.SharedLister
@@ -52,58 +52,58 @@ func (t *fakeHandle) addNode(name string, labels map[string]string, pods ...*v1.
 
 func newFakeHandle(t *testing.T, services ...*v1.Service) *fakeHandle {
 	t.Helper()
-	made := &fakeHandle{informers: informers.NewSharedInformerFactory(nil, 0)}
+	built := &fakeHandle{informers: informers.NewSharedInformerFactory(nil, 0)}
 	for _, service := range services {
-		if err := made.informers.Core().V1().Services().Informer().GetIndexer().Add(service); err != nil {
+		if err := built.informers.Core().V1().Services().Informer().GetIndexer().Add(service); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return made
+	return built
 }
 
-func newPlugin(t *testing.T, in *fakeHandle, args *ServiceAffinityArgs) *Plugin {
+func newPlugin(t *testing.T, handle *fakeHandle, args *ServiceAffinityArgs) *Plugin {
 	t.Helper()
-	made, err := New(t.Context(), args, in)
+	built, err := New(t.Context(), args, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made.(*Plugin)
+	return built.(*Plugin)
 }
 
 func webPod(name string) *v1.Pod { return fixture.Pod(name).Label("app", "web").Obj() }
 
 func TestFilter(t *testing.T) {
 	zone := &ServiceAffinityArgs{AffinityLabels: []string{"zone", "rack"}}
-	for sentence, c := range map[string]struct {
-		args     *ServiceAffinityArgs
-		services []*v1.Service
-		placed   *v1.Pod
-		wants    map[string]string
-		fits     []string
+	for name, c := range map[string]struct {
+		args         *ServiceAffinityArgs
+		services     []*v1.Service
+		placed       *v1.Pod
+		nodeSelector map[string]string
+		fits         []string
 	}{
-		"the first pod of a service goes anywhere": {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, fits: []string{"a1", "a2", "b1"}},
-		"the next one follows it":                  {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: webPod("first"), fits: []string{"a1"}},
-		"what the pod asks for itself is asked for instead": {
-			args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: webPod("first"), wants: map[string]string{"rack": "2"}, fits: []string{"a2"},
+		"the first pod of a service fits on any node":     {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, fits: []string{"a1", "a2", "b1"}},
+		"the next pod fits where the labels are the same": {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: webPod("first"), fits: []string{"a1"}},
+		"the pod's nodeSelector takes precedence": {
+			args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: webPod("first"), nodeSelector: map[string]string{"rack": "2"}, fits: []string{"a2"},
 		},
-		"without a service nobody is followed":     {args: zone, placed: webPod("first"), fits: []string{"a1", "a2", "b1"}},
-		"another's pods are not followed":          {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: fixture.Pod("db").Label("app", "db").Obj(), fits: []string{"a1", "a2", "b1"}},
-		"nor are those of another namespace":       {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: inOtherNamespace(webPod("first")), fits: []string{"a1", "a2", "b1"}},
-		"without labels nothing is asked":          {args: &ServiceAffinityArgs{}, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: webPod("first"), fits: []string{"a1", "a2", "b1"}},
-		"what the pod asks for, it asks for alone": {args: zone, wants: map[string]string{"zone": "b"}, fits: []string{"b1"}},
+		"without a service other pods do not matter":       {args: zone, placed: webPod("first"), fits: []string{"a1", "a2", "b1"}},
+		"pods with other labels do not matter":             {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: fixture.Pod("db").Label("app", "db").Obj(), fits: []string{"a1", "a2", "b1"}},
+		"nor do pods of another namespace":                 {args: zone, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: inOtherNamespace(webPod("first")), fits: []string{"a1", "a2", "b1"}},
+		"without labels any node fits":                     {args: &ServiceAffinityArgs{}, services: []*v1.Service{fixture.Service("web", "app", "web")}, placed: webPod("first"), fits: []string{"a1", "a2", "b1"}},
+		"the pod's nodeSelector applies without a service": {args: zone, nodeSelector: map[string]string{"zone": "b"}, fits: []string{"b1"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			in := newFakeHandle(t, c.services...)
-			var there []*v1.Pod
+		t.Run(name, func(t *testing.T) {
+			handle := newFakeHandle(t, c.services...)
+			var existing []*v1.Pod
 			if c.placed != nil {
-				there = append(there, c.placed)
+				existing = append(existing, c.placed)
 			}
-			in.addNode("a1", map[string]string{"zone": "a", "rack": "1"}, there...)
-			in.addNode("a2", map[string]string{"zone": "a", "rack": "2"})
-			in.addNode("b1", map[string]string{"zone": "b", "rack": "1"})
+			handle.addNode("a1", map[string]string{"zone": "a", "rack": "1"}, existing...)
+			handle.addNode("a2", map[string]string{"zone": "a", "rack": "2"})
+			handle.addNode("b1", map[string]string{"zone": "b", "rack": "1"})
 			pod := webPod("next")
-			pod.Spec.NodeSelector = c.wants
-			if diff := cmp.Diff(c.fits, feasibleNodes(t, newPlugin(t, in, c.args), in, pod)); diff != "" {
+			pod.Spec.NodeSelector = c.nodeSelector
+			if diff := cmp.Diff(c.fits, feasibleNodes(t, newPlugin(t, handle, c.args), handle, pod)); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
 		})
@@ -115,15 +115,15 @@ func inOtherNamespace(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// fits are the nodes that the plugin lets the pod have.
-func feasibleNodes(t *testing.T, p *Plugin, in *fakeHandle, pod *v1.Pod) []string {
+// feasibleNodes returns the names of the nodes that Filter accepts.
+func feasibleNodes(t *testing.T, p *Plugin, handle *fakeHandle, pod *v1.Pod) []string {
 	t.Helper()
 	state := framework.NewCycleState()
-	if _, status := p.PreFilter(t.Context(), state, pod, in.nodes); !status.IsSuccess() {
+	if _, status := p.PreFilter(t.Context(), state, pod, handle.nodes); !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	var names []string
-	for _, node := range in.nodes {
+	for _, node := range handle.nodes {
 		switch status := p.Filter(t.Context(), state, pod, node); {
 		case status.IsSuccess():
 			names = append(names, node.Node().Name)
@@ -134,55 +134,55 @@ func feasibleNodes(t *testing.T, p *Plugin, in *fakeHandle, pod *v1.Pod) []strin
 	return names
 }
 
-// Preemption asks what would be without a pod, and with it again.
+// Preemption removes pods from a node and adds them back.
 func TestRemovePodAndAddPod(t *testing.T) {
-	in := newFakeHandle(t, fixture.Service("web", "app", "web"))
+	handle := newFakeHandle(t, fixture.Service("web", "app", "web"))
 	first := webPod("first")
-	in.addNode("a", map[string]string{"zone": "a"}, first)
-	in.addNode("b", map[string]string{"zone": "b"})
-	p := newPlugin(t, in, &ServiceAffinityArgs{AffinityLabels: []string{"zone"}})
+	handle.addNode("a", map[string]string{"zone": "a"}, first)
+	handle.addNode("b", map[string]string{"zone": "b"})
+	p := newPlugin(t, handle, &ServiceAffinityArgs{AffinityLabels: []string{"zone"}})
 	state, pod := framework.NewCycleState(), webPod("next")
-	if _, status := p.PreFilter(t.Context(), state, pod, in.nodes); !status.IsSuccess() {
+	if _, status := p.PreFilter(t.Context(), state, pod, handle.nodes); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	fits := func(state fwk.CycleState) bool { return p.Filter(t.Context(), state, pod, in.nodes[1]).IsSuccess() }
-	other, info := state.Clone(), in.nodes[0].GetPods()[0]
-	if status := p.RemovePod(t.Context(), other, pod, info, in.nodes[0]); !status.IsSuccess() || !fits(other) {
-		t.Errorf("%v, and the node of another zone is refused although the pod there is gone", status)
+	fits := func(state fwk.CycleState) bool { return p.Filter(t.Context(), state, pod, handle.nodes[1]).IsSuccess() }
+	other, info := state.Clone(), handle.nodes[0].GetPods()[0]
+	if status := p.RemovePod(t.Context(), other, pod, info, handle.nodes[0]); !status.IsSuccess() || !fits(other) {
+		t.Errorf("%v, and the node of another zone is rejected although the pod was removed", status)
 	}
 	if fits(state) {
-		t.Error("the copy's change shows in the original")
+		t.Error("a change of the copy changed the original")
 	}
-	if status := p.AddPod(t.Context(), other, pod, info, in.nodes[0]); !status.IsSuccess() || fits(other) {
-		t.Errorf("%v, and the node of another zone is allowed although the pod is there again", status)
+	if status := p.AddPod(t.Context(), other, pod, info, handle.nodes[0]); !status.IsSuccess() || fits(other) {
+		t.Errorf("%v, and the node of another zone is accepted although the pod was added back", status)
 	}
 }
 
-// A nominated pod is put on its node before that node is asked about. Its spec
-// names no node.
+// A nominated pod is added to its node before that node is evaluated. Its spec names no
+// node.
 func TestFilterFollowsAPodThatIsNominated(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		placed *v1.Pod
 		want   map[string]bool
 	}{
 		"the first pod of the service is nominated for the node": {want: map[string]bool{"a1": true, "b1": true}},
 		"another pod of the service has a node":                  {placed: webPod("first"), want: map[string]bool{"a1": true, "b1": false}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			in := newFakeHandle(t, fixture.Service("web", "app", "web"))
-			var there []*v1.Pod
+		t.Run(name, func(t *testing.T) {
+			handle := newFakeHandle(t, fixture.Service("web", "app", "web"))
+			var existing []*v1.Pod
 			if c.placed != nil {
-				there = append(there, c.placed)
+				existing = append(existing, c.placed)
 			}
-			in.addNode("a1", map[string]string{"zone": "a"}, there...)
-			in.addNode("b1", map[string]string{"zone": "b"})
-			p := newPlugin(t, in, &ServiceAffinityArgs{AffinityLabels: []string{"zone"}})
+			handle.addNode("a1", map[string]string{"zone": "a"}, existing...)
+			handle.addNode("b1", map[string]string{"zone": "b"})
+			p := newPlugin(t, handle, &ServiceAffinityArgs{AffinityLabels: []string{"zone"}})
 			state, pod := framework.NewCycleState(), webPod("next")
-			if _, status := p.PreFilter(t.Context(), state, pod, in.nodes); !status.IsSuccess() {
+			if _, status := p.PreFilter(t.Context(), state, pod, handle.nodes); !status.IsSuccess() {
 				t.Fatal(status)
 			}
 			got := map[string]bool{}
-			for _, node := range in.nodes {
+			for _, node := range handle.nodes {
 				nominated := framework.NewNodeInfo(webPod("nominated")).GetPods()[0]
 				on, state := node.Snapshot(), state.Clone()
 				on.AddPodInfo(nominated)
@@ -203,32 +203,32 @@ func TestFilterFollowsAPodThatIsNominated(t *testing.T) {
 }
 
 func TestScore(t *testing.T) {
-	going := webPod("going")
-	going.DeletionTimestamp = &metav1.Time{}
-	for sentence, c := range map[string]struct {
+	terminating := webPod("going")
+	terminating.DeletionTimestamp = &metav1.Time{}
+	for name, c := range map[string]struct {
 		labels   []string
 		services []*v1.Service
 		want     map[string]int64
 	}{
 		// Of three pods two are in zone a, one in b.
-		"nodes are better where fewer of the service are": {
+		"nodes with fewer pods of the service score higher": {
 			labels: []string{"zone"}, services: []*v1.Service{fixture.Service("web", "app", "web")}, want: map[string]int64{"a1": 33, "a2": 33, "b1": 66, "c0": 0},
 		},
-		"two labels have half a say each": {
+		"two labels count half each": {
 			labels: []string{"zone", "rack"}, services: []*v1.Service{fixture.Service("web", "app", "web")}, want: map[string]int64{"a1": 16, "a2": 66, "b1": 33, "c0": 50},
 		},
-		"without a service all nodes with the label are alike": {labels: []string{"zone"}, want: map[string]int64{"a1": 100, "a2": 100, "b1": 100, "c0": 0}},
-		"without labels nothing is scored":                     {services: []*v1.Service{fixture.Service("web", "app", "web")}, want: map[string]int64{"a1": 0, "a2": 0, "b1": 0, "c0": 0}},
+		"without a service all nodes with the label score the same": {labels: []string{"zone"}, want: map[string]int64{"a1": 100, "a2": 100, "b1": 100, "c0": 0}},
+		"without labels all nodes score 0":                          {services: []*v1.Service{fixture.Service("web", "app", "web")}, want: map[string]int64{"a1": 0, "a2": 0, "b1": 0, "c0": 0}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			in := newFakeHandle(t, c.services...)
-			in.addNode("a1", map[string]string{"zone": "a", "rack": "1"}, webPod("one"), webPod("two"), fixture.Pod("db").Label("app", "db").Obj(), going)
-			in.addNode("a2", map[string]string{"zone": "a", "rack": "2"}, inOtherNamespace(webPod("far")))
-			in.addNode("b1", map[string]string{"zone": "b", "rack": "1"}, webPod("three"))
-			in.addNode("c0", map[string]string{"rack": "3"})
-			p := newPlugin(t, in, &ServiceAffinityArgs{AntiAffinityLabelsPreference: c.labels})
+		t.Run(name, func(t *testing.T) {
+			handle := newFakeHandle(t, c.services...)
+			handle.addNode("a1", map[string]string{"zone": "a", "rack": "1"}, webPod("one"), webPod("two"), fixture.Pod("db").Label("app", "db").Obj(), terminating)
+			handle.addNode("a2", map[string]string{"zone": "a", "rack": "2"}, inOtherNamespace(webPod("far")))
+			handle.addNode("b1", map[string]string{"zone": "b", "rack": "1"}, webPod("three"))
+			handle.addNode("c0", map[string]string{"rack": "3"})
+			p := newPlugin(t, handle, &ServiceAffinityArgs{AntiAffinityLabelsPreference: c.labels})
 			var scores fwk.NodeScoreList
-			for _, node := range in.nodes {
+			for _, node := range handle.nodes {
 				count, status := p.Score(t.Context(), framework.NewCycleState(), webPod("next"), node)
 				if !status.IsSuccess() {
 					t.Fatal(status)

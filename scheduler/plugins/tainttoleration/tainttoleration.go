@@ -1,5 +1,5 @@
-// Package tainttoleration keeps pods off nodes whose taints they do not
-// tolerate, and prefers nodes with fewer taints that only advise against them.
+// Package tainttoleration rejects nodes with taints that a pod does not tolerate, and
+// prefers nodes with fewer PreferNoSchedule taints that it does not tolerate.
 package tainttoleration
 
 import (
@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// Name is how profiles name the plugin.
+	// Name is the name of the plugin in profiles.
 	Name = "TaintToleration"
 
 	reasonUntoleratedTaint = "node(s) had untolerated taint(s)"
 
-	// nodeTaints and cloudTaints are the prefixes of the taints that Kubernetes
-	// and cloud providers set by a node's state.
+	// nodeTaintPrefix and cloudProviderTaintPrefix are the prefixes of the taints that
+	// Kubernetes and cloud providers set by the state of a node.
 	nodeTaintPrefix          = "node.kubernetes.io"
 	cloudProviderTaintPrefix = "node.cloudprovider.kubernetes.io"
 
@@ -47,10 +47,10 @@ var (
 // New returns the plugin; it takes no arguments.
 func New(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &Plugin{}, nil }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads says what the verdicts depend on.
+// Reads declares which fields of pods and nodes the verdicts depend on.
 func (*Plugin) Reads() framework.Reads {
 	return framework.Reads{Pod: framework.PodTolerations, Filter: framework.NodeTaints, Score: framework.NodeTaints}
 }
@@ -60,7 +60,7 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 	return []fwk.SignFragment{{Key: fwk.TolerationsSignerName, Value: fwk.TolerationsSigner(pod)}}, nil
 }
 
-// EventsToRegister asks for nodes that are new or lose a taint, and for new
+// EventsToRegister registers nodes that are added or change their taints, and new
 // tolerations of the pod.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
@@ -75,35 +75,36 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}, nil
 }
 
-// afterNode queues the pod when no taint of the node is in its way and the
-// node is new or had one that was.
+// isSchedulableAfterNodeChange requeues the pod when it tolerates the taints of the
+// node, and the node is new or had a taint that it does not tolerate.
 func isSchedulableAfterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	wasClosed := before == nil || hasUntoleratedTaint(before, pod)
-	if wasClosed && !hasUntoleratedTaint(after, pod) {
+	wasRejected := before == nil || hasUntoleratedTaint(before, pod)
+	if wasRejected && !hasUntoleratedTaint(after, pod) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
 }
 
-// afterToleration queues the pod: any toleration may be the one that it lacked.
+// isSchedulableAfterPodTolerationChange requeues the pod: any new toleration may be the
+// one that was missing.
 func isSchedulableAfterPodTolerationChange(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
 	return fwk.Queue, nil
 }
 
-// PreFilter has nothing to prepare.
+// PreFilter does nothing.
 func (*Plugin) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	return nil, nil
 }
 
-// PreFilterExtensions is nil: other pods do not matter.
+// PreFilterExtensions returns nil: the verdict does not depend on other pods.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter refuses a node with a NoSchedule or NoExecute taint that the pod does
-// not tolerate.
+// Filter rejects a node with a NoSchedule or NoExecute taint that the pod does not
+// tolerate.
 func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if hasUntoleratedTaint(node.Node(), pod) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonUntoleratedTaint)
@@ -111,9 +112,9 @@ func (*Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk
 	return nil
 }
 
-// Excludes reports whether the pod does not tolerate a taint that somebody put
-// on the node. Taints that Kubernetes sets while a node is not ready, under
-// pressure, or being initialized go by themselves.
+// RejectsPermanently reports whether the pod does not tolerate a taint that a user set
+// on the node. Kubernetes itself removes the taints that it sets while a node is not
+// ready, under pressure or being initialized.
 func (*Plugin) RejectsPermanently(_ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
 	lasting := slices.DeleteFunc(slices.Clone(node.Node().Spec.Taints), func(taint v1.Taint) bool {
 		prefix, _, _ := strings.Cut(taint.Key, "/")
@@ -126,14 +127,14 @@ func hasUntoleratedTaint(node *v1.Node, pod *v1.Pod) bool {
 	return framework.UntoleratedTaint(node.Spec.Taints, pod.Spec.Tolerations) != nil
 }
 
-// advisory holds the tolerations that can cover a PreferNoSchedule taint.
+// preScoreState holds the tolerations that can cover a PreferNoSchedule taint.
 type preScoreState []v1.Toleration
 
-// Clone returns the same value: nothing changes it.
+// Clone returns the value itself, which never changes.
 func (a preScoreState) Clone() fwk.StateData { return a }
 
-// PreScore picks out the tolerations that matter to Score. It never skips:
-// that would cost every node the full score that no advice against it earns.
+// PreScore selects the tolerations that matter to Score. It never skips Score: a
+// skipped Score would give no node the 100 points that a node without such taints gets.
 func (*Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	var tolerations preScoreState
 	for _, toleration := range pod.Spec.Tolerations {
@@ -145,8 +146,8 @@ func (*Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ 
 	return nil
 }
 
-// Score counts the node's PreferNoSchedule taints that the pod does not
-// tolerate; NormalizeScore turns the count round.
+// Score counts the node's PreferNoSchedule taints that the pod does not tolerate;
+// NormalizeScore reverses the count.
 func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	tolerations, err := framework.ReadStateData[preScoreState](state, preScoreStateKey, Name, "PreScore")
 	if err != nil {
@@ -155,7 +156,7 @@ func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fw
 	return tolerations.countUntolerated(node.Node().Spec.Taints), nil
 }
 
-// untolerated counts the taints that advise against a node in vain.
+// countUntolerated counts the PreferNoSchedule taints that are not tolerated.
 func (a preScoreState) countUntolerated(taints []v1.Taint) int64 {
 	var count int64
 	for i := range taints {
@@ -166,11 +167,11 @@ func (a preScoreState) countUntolerated(taints []v1.Taint) int64 {
 	return count
 }
 
-// ScoreExtensions returns the plugin, which normalises.
+// ScoreExtensions returns the plugin, which normalizes the scores.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore gives 100 to a node without such a taint and 0 to the node
-// with the most.
+// NormalizeScore gives 100 to a node without such taints and 0 to the node with the
+// most.
 func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	framework.DefaultNormalizeScore(scores, true)
 	return nil

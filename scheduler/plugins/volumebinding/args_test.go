@@ -11,11 +11,11 @@ import (
 
 func TestDefault(t *testing.T) {
 	for name, c := range map[string]struct{ args, want configv1.VolumeBindingArgs }{
-		"ten minutes, and the more free the better": {want: configv1.VolumeBindingArgs{
+		"the defaults are ten minutes and a shape that prefers free storage": {want: configv1.VolumeBindingArgs{
 			BindTimeoutSeconds: ptr.To[int64](600),
 			Shape:              []configv1.UtilizationShapePoint{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}},
 		}},
-		"what is there stays": {
+		"values that are set are kept": {
 			args: configv1.VolumeBindingArgs{BindTimeoutSeconds: ptr.To[int64](0), Shape: []configv1.UtilizationShapePoint{{Utilization: 5, Score: 5}}},
 			want: configv1.VolumeBindingArgs{BindTimeoutSeconds: ptr.To[int64](0), Shape: []configv1.UtilizationShapePoint{{Utilization: 5, Score: 5}}},
 		},
@@ -34,15 +34,15 @@ func TestValidate(t *testing.T) {
 		args configv1.VolumeBindingArgs
 		want []string
 	}{
-		"the defaults are right":   {},
-		"no time at all is a time": {args: configv1.VolumeBindingArgs{BindTimeoutSeconds: ptr.To[int64](0)}},
-		"less than no time": {
+		"the defaults are valid":  {},
+		"a timeout of 0 is valid": {args: configv1.VolumeBindingArgs{BindTimeoutSeconds: ptr.To[int64](0)}},
+		"a negative timeout": {
 			args: configv1.VolumeBindingArgs{BindTimeoutSeconds: ptr.To[int64](-1)}, want: []string{"args.bindTimeoutSeconds"},
 		},
-		"more than there is": {
+		"a timeout that overflows": {
 			args: configv1.VolumeBindingArgs{BindTimeoutSeconds: ptr.To[int64](1 << 40)}, want: []string{"args.bindTimeoutSeconds"},
 		},
-		"a shape that is none": {
+		"an invalid shape": {
 			args: configv1.VolumeBindingArgs{Shape: []configv1.UtilizationShapePoint{{Utilization: 50, Score: 11}, {Utilization: 50, Score: 1}}},
 			want: []string{"args.shape[1].utilization", "args.shape[0].score"},
 		},

@@ -14,12 +14,13 @@ import (
 
 const unresolvable = "UnschedulableAndUnresolvable: "
 
-// counting is a driver that counts what it has left.
+// driverWithCapacity returns a driver that publishes its storage capacity, or not.
 func driverWithCapacity(counts bool) *storagev1.CSIDriver {
 	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi"}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &counts}}
 }
 
-// left is what is left of class made for the nodes of a zone.
+// storageCapacity returns the capacity that is left of class made for the nodes of a
+// zone.
 func storageCapacity(zone, capacity string) *storagev1.CSIStorageCapacity {
 	amount := resource.MustParse(capacity)
 	return &storagev1.CSIStorageCapacity{
@@ -29,7 +30,7 @@ func storageCapacity(zone, capacity string) *storagev1.CSIStorageCapacity {
 }
 
 func TestFilter(t *testing.T) {
-	local, made := fixture.StorageClass("local", ""), fixture.StorageClass("made", "csi")
+	local, dynamic := fixture.StorageClass("local", ""), fixture.StorageClass("made", "csi")
 	inZone := func(class *storagev1.StorageClass, zone string) *storagev1.StorageClass {
 		class = class.DeepCopy()
 		class.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{
@@ -38,57 +39,57 @@ func TestFilter(t *testing.T) {
 		return class
 	}
 	for name, c := range map[string]struct {
-		objects []runtime.Object
-		pod     *v1.Pod
-		said    string
-		refused map[string]string
+		objects    []runtime.Object
+		pod        *v1.Pod
+		status     string
+		rejections map[string]string
 	}{
-		"a pod without claims is skipped": {pod: podWithClaims(), said: "Skip"},
-		"a claim that is not there":       {pod: podWithClaims("a"), said: unresolvable + `persistentvolumeclaim "a" not found`},
-		"an ephemeral claim that is not there yet": {
+		"a pod without claims is skipped": {pod: podWithClaims(), status: "Skip"},
+		"a claim that does not exist":     {pod: podWithClaims("a"), status: unresolvable + `persistentvolumeclaim "a" not found`},
+		"an ephemeral claim that does not exist yet": {
 			pod: fixture.Pod("web").Mutate(func(pod *v1.Pod) {
 				pod.Spec.Volumes = []v1.Volume{{Name: "x", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}}
 			}).Obj(),
-			said: unresolvable + `waiting for ephemeral volume controller to create the persistentvolumeclaim "web-x"`,
+			status: unresolvable + `waiting for ephemeral volume controller to create the persistentvolumeclaim "web-x"`,
 		},
-		"an ephemeral claim that is somebody else's": {
+		"an ephemeral claim of another pod": {
 			pod: fixture.Pod("web").Mutate(func(pod *v1.Pod) {
 				pod.Spec.Volumes = []v1.Volume{{Name: "x", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}}
 			}).Obj(),
 			objects: []runtime.Object{fixture.Claim("web-x", "local").Obj()},
-			said:    unresolvable + "PVC default/web-x was not created for pod default/web (pod is not owner)",
+			status:  unresolvable + "PVC default/web-x was not created for pod default/web (pod is not owner)",
 		},
 		"a claim that lost its volume": {
-			pod: podWithClaims("a"), said: unresolvable + `persistentvolumeclaim "a" bound to non-existent persistentvolume "v"`,
+			pod: podWithClaims("a"), status: unresolvable + `persistentvolumeclaim "a" bound to non-existent persistentvolume "v"`,
 			objects: []runtime.Object{fixture.Claim("a", "local").BoundTo("v").Mutate(func(c *v1.PersistentVolumeClaim) { c.Status.Phase = v1.ClaimLost }).Obj()},
 		},
 		"a claim that is being deleted": {
-			pod: podWithClaims("a"), said: unresolvable + `persistentvolumeclaim "a" is being deleted`,
+			pod: podWithClaims("a"), status: unresolvable + `persistentvolumeclaim "a" is being deleted`,
 			objects: []runtime.Object{fixture.Claim("a", "local").Mutate(func(c *v1.PersistentVolumeClaim) {
 				c.DeletionTimestamp, c.Finalizers = &metav1.Time{Time: metav1.Now().Time}, []string{"kubernetes.io/pvc-protection"}
 			}).Obj()},
 		},
-		"a claim that is bound at once, and is not yet": {
-			pod: podWithClaims("a"), said: unresolvable + "pod has unbound immediate PersistentVolumeClaims",
+		"an unbound claim with immediate binding": {
+			pod: podWithClaims("a"), status: unresolvable + "pod has unbound immediate PersistentVolumeClaims",
 			objects: []runtime.Object{fixture.ImmediateStorageClass("now", ""), fixture.Claim("a", "now").Obj()},
 		},
-		"a claim that names its volume is the controller's, too": {
-			pod: podWithClaims("a"), said: unresolvable + "pod has unbound immediate PersistentVolumeClaims",
+		"an unbound claim that names its volume": {
+			pod: podWithClaims("a"), status: unresolvable + "pod has unbound immediate PersistentVolumeClaims",
 			objects: []runtime.Object{local, fixture.Claim("a", "local").Mutate(func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }).Obj()},
 		},
-		"a bound claim, by where its volume is": {
-			pod: podWithClaims("a"), refused: map[string]string{"n2": unresolvable + "node(s) didn't match PersistentVolume's node affinity"},
+		"a bound claim, by the node affinity of its volume": {
+			pod: podWithClaims("a"), rejections: map[string]string{"n2": unresolvable + "node(s) didn't match PersistentVolume's node affinity"},
 			objects: []runtime.Object{fixture.Claim("a", "local").BoundTo("v").Obj(), fixture.Volume("v", "local").NodeAffinity(v1.LabelTopologyZone, "a").Obj()},
 		},
-		"a bound claim whose volume is gone": {
+		"a bound claim whose volume does not exist": {
 			pod: podWithClaims("a"), objects: []runtime.Object{fixture.Claim("a", "local").BoundTo("v").Obj()},
-			refused: map[string]string{
+			rejections: map[string]string{
 				"n1": unresolvable + "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 				"n2": unresolvable + "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 			},
 		},
-		"a claim to be bound, by where a volume is free": {
-			pod: podWithClaims("a"), refused: map[string]string{"n2": unresolvable + "node(s) didn't find available persistent volumes to bind"},
+		"an unbound claim, by available volumes": {
+			pod: podWithClaims("a"), rejections: map[string]string{"n2": unresolvable + "node(s) didn't find available persistent volumes to bind"},
 			objects: []runtime.Object{
 				local, fixture.Claim("a", "local").Requests("2Gi").Obj(), fixture.Volume("v", "local").Capacity("2Gi").NodeAffinity(v1.LabelTopologyZone, "a").Obj(),
 				fixture.Volume("small", "local").Obj(), fixture.Volume("other", "else").Capacity("2Gi").Obj(),
@@ -100,44 +101,44 @@ func TestFilter(t *testing.T) {
 				local, fixture.Claim("a", "local").Obj(), fixture.Claim("b", "local").Obj(),
 				fixture.Volume("v", "local").Obj(), fixture.Volume("w", "local").NodeAffinity(v1.LabelTopologyZone, "b").Obj(),
 			},
-			refused: map[string]string{"n1": unresolvable + "node(s) didn't find available persistent volumes to bind"},
+			rejections: map[string]string{"n1": unresolvable + "node(s) didn't find available persistent volumes to bind"},
 		},
 		"two reasons at once": {
 			pod: podWithClaims("a", "b"), objects: []runtime.Object{
 				local, fixture.Claim("a", "local").Obj(), fixture.Claim("b", "local").BoundTo("v").Obj(),
 				fixture.Volume("v", "local").NodeAffinity(v1.LabelTopologyZone, "a").Mutate(func(v *v1.PersistentVolume) { v.Status.Phase = v1.VolumeBound }).Obj(),
 			},
-			refused: map[string]string{
+			rejections: map[string]string{
 				"n1": unresolvable + "node(s) didn't find available persistent volumes to bind",
 				"n2": unresolvable + "node(s) didn't match PersistentVolume's node affinity: node(s) didn't find available persistent volumes to bind",
 			},
 		},
 		"a claim that is being provisioned stays with its node": {
-			pod: podWithClaims("a"), objects: []runtime.Object{made, fixture.Claim("a", "made").SelectedNode("n2").Obj()},
-			refused: map[string]string{"n1": unresolvable + "node(s) didn't find available persistent volumes to bind"},
+			pod: podWithClaims("a"), objects: []runtime.Object{dynamic, fixture.Claim("a", "made").SelectedNode("n2").Obj()},
+			rejections: map[string]string{"n1": unresolvable + "node(s) didn't find available persistent volumes to bind"},
 		},
-		"a claim to be provisioned goes anywhere": {pod: podWithClaims("a"), objects: []runtime.Object{made, fixture.Claim("a", "made").Obj()}},
+		"a claim to be provisioned fits on any node": {pod: podWithClaims("a"), objects: []runtime.Object{dynamic, fixture.Claim("a", "made").Obj()}},
 		"a class that allows a zone": {
-			pod: podWithClaims("a"), objects: []runtime.Object{inZone(made, "b"), fixture.Claim("a", "made").Obj()},
-			refused: map[string]string{"n1": unresolvable + "node(s) didn't find available persistent volumes to bind"},
+			pod: podWithClaims("a"), objects: []runtime.Object{inZone(dynamic, "b"), fixture.Claim("a", "made").Obj()},
+			rejections: map[string]string{"n1": unresolvable + "node(s) didn't find available persistent volumes to bind"},
 		},
-		"a driver that counts, by where it has enough left": {
-			pod: podWithClaims("a"), objects: []runtime.Object{made, driverWithCapacity(true), storageCapacity("a", "1Gi"), storageCapacity("b", "3Gi"), fixture.Claim("a", "made").Requests("2Gi").Obj()},
-			refused: map[string]string{"n1": unresolvable + "node(s) did not have enough free storage"},
+		"a driver with storage capacity, by the free capacity": {
+			pod: podWithClaims("a"), objects: []runtime.Object{dynamic, driverWithCapacity(true), storageCapacity("a", "1Gi"), storageCapacity("b", "3Gi"), fixture.Claim("a", "made").Requests("2Gi").Obj()},
+			rejections: map[string]string{"n1": unresolvable + "node(s) did not have enough free storage"},
 		},
-		"a driver that counts, by how large a volume may be": {
-			pod: podWithClaims("a"), objects: []runtime.Object{made, driverWithCapacity(true), storageCapacity("a", "9Gi"), fixture.Claim("a", "made").Requests("2Gi").Obj(),
+		"a driver with storage capacity, by the maximum volume size": {
+			pod: podWithClaims("a"), objects: []runtime.Object{dynamic, driverWithCapacity(true), storageCapacity("a", "9Gi"), fixture.Claim("a", "made").Requests("2Gi").Obj(),
 				func() *storagev1.CSIStorageCapacity {
 					b, most := storageCapacity("b", "9Gi"), resource.MustParse("1Gi")
 					b.MaximumVolumeSize = &most
 					return b
 				}()},
-			refused: map[string]string{"n2": unresolvable + "node(s) did not have enough free storage"},
+			rejections: map[string]string{"n2": unresolvable + "node(s) did not have enough free storage"},
 		},
-		"a driver that does not count": {
-			pod: podWithClaims("a"), objects: []runtime.Object{made, driverWithCapacity(false), fixture.Claim("a", "made").Requests("2Gi").Obj()},
+		"a driver without storage capacity": {
+			pod: podWithClaims("a"), objects: []runtime.Object{dynamic, driverWithCapacity(false), fixture.Claim("a", "made").Requests("2Gi").Obj()},
 		},
-		"a driver took over from the plugin that the volume names": {
+		"a volume of a migrated plugin": {
 			pod: podWithClaims("a"), objects: []runtime.Object{
 				fixture.Claim("a", "gce").BoundTo("v").Obj(),
 				fixture.Volume("v", "gce").NodeAffinity(v1.LabelTopologyZone, "a").Mutate(func(v *v1.PersistentVolume) {
@@ -147,64 +148,64 @@ func TestFilter(t *testing.T) {
 					v1.MigratedPluginsAnnotationKey: "kubernetes.io/aws-ebs,kubernetes.io/gce-pd",
 				}}},
 			},
-			refused: map[string]string{
+			rejections: map[string]string{
 				"n1": unresolvable + "node(s) didn't match PersistentVolume's node affinity", // it lacks the driver's own label
 				"n2": unresolvable + "node(s) didn't match PersistentVolume's node affinity",
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runTest(t, func(w *testEnv) {
-				a := w.evaluate(c.pod, node1, node2)
-				w.expect("PreFilter", a.preFilterStatus, c.said)
-				if c.refused == nil {
-					c.refused = map[string]string{}
+			runTest(t, func(env *testEnv) {
+				a := env.evaluate(c.pod, node1, node2)
+				env.expect("PreFilter", a.preFilterStatus, c.status)
+				if c.rejections == nil {
+					c.rejections = map[string]string{}
 				}
-				w.expect("Filter", a.rejections, c.refused)
+				env.expect("Filter", a.rejections, c.rejections)
 			}, c.objects...)
 		})
 	}
 }
 
 func TestScore(t *testing.T) {
-	local, made := fixture.StorageClass("local", ""), fixture.StorageClass("made", "csi")
+	local, dynamic := fixture.StorageClass("local", ""), fixture.StorageClass("made", "csi")
 	for name, c := range map[string]struct {
 		objects []runtime.Object
 		want    map[string]int64
 	}{
-		"the more is left over of a volume, the better": {
+		"more free storage in a volume scores higher": {
 			objects: []runtime.Object{
 				local, fixture.Claim("a", "local").Requests("2Gi").Obj(), fixture.Volume("v", "local").Capacity("4Gi").NodeAffinity(v1.LabelTopologyZone, "a").Obj(),
 				fixture.Volume("w", "local").Capacity("8Gi").NodeAffinity(v1.LabelTopologyZone, "b").Obj(),
 			},
 			want: map[string]int64{"n1": 50, "n2": 75},
 		},
-		"the more is left to make volumes of, the better": {
-			objects: []runtime.Object{made, driverWithCapacity(true), storageCapacity("a", "2Gi"), storageCapacity("b", "10Gi"), fixture.Claim("a", "made").Requests("2Gi").Obj()},
+		"more storage capacity scores higher": {
+			objects: []runtime.Object{dynamic, driverWithCapacity(true), storageCapacity("a", "2Gi"), storageCapacity("b", "10Gi"), fixture.Claim("a", "made").Requests("2Gi").Obj()},
 			want:    map[string]int64{"n1": 0, "n2": 80},
 		},
-		"where nobody counts, nobody is better": {
-			objects: []runtime.Object{made, fixture.Claim("a", "made").Obj()}, want: map[string]int64{"n1": 0, "n2": 0},
+		"without storage capacity all nodes score 0": {
+			objects: []runtime.Object{dynamic, fixture.Claim("a", "made").Obj()}, want: map[string]int64{"n1": 0, "n2": 0},
 		},
-		"a bound claim is no reason": {
+		"a bound claim does not score": {
 			objects: []runtime.Object{fixture.Claim("a", "local").BoundTo("v").Obj(), fixture.Volume("v", "local").Obj()}, want: map[string]int64{"n1": 0, "n2": 0},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runTest(t, func(w *testEnv) { w.expect("scores", w.evaluate(podWithClaims("a"), node1, node2).score, c.want) }, c.objects...)
+			runTest(t, func(env *testEnv) { env.expect("scores", env.evaluate(podWithClaims("a"), node1, node2).score, c.want) }, c.objects...)
 		})
 	}
 }
 
 func TestAPodWithoutClaimsIsSkipped(t *testing.T) {
-	runTest(t, func(w *testEnv) {
-		a := w.evaluate(podWithClaims())
-		_, preflight := w.PreBindPreFlight(w.ctx, a.state, a.pod, "n1")
-		w.expect("Filter", w.Filter(w.ctx, a.state, a.pod, nil).IsSuccess(), true)
-		w.expect("PreScore", statusText(w.PreScore(w.ctx, a.state, a.pod, nil)), "Skip")
-		w.expect("Reserve", w.Reserve(w.ctx, a.state, a.pod, "n1").IsSuccess(), true)
-		w.expect("PreBindPreFlight", statusText(preflight), "Skip")
-		w.expect("PreBind", w.PreBind(w.ctx, a.state, a.pod, "n1").IsSuccess(), true)
-		w.Unreserve(w.ctx, a.state, a.pod, "n1")
+	runTest(t, func(env *testEnv) {
+		a := env.evaluate(podWithClaims())
+		_, preflight := env.PreBindPreFlight(env.ctx, a.state, a.pod, "n1")
+		env.expect("Filter", env.Filter(env.ctx, a.state, a.pod, nil).IsSuccess(), true)
+		env.expect("PreScore", statusText(env.PreScore(env.ctx, a.state, a.pod, nil)), "Skip")
+		env.expect("Reserve", env.Reserve(env.ctx, a.state, a.pod, "n1").IsSuccess(), true)
+		env.expect("PreBindPreFlight", statusText(preflight), "Skip")
+		env.expect("PreBind", env.PreBind(env.ctx, a.state, a.pod, "n1").IsSuccess(), true)
+		env.Unreserve(env.ctx, a.state, a.pod, "n1")
 	})
 }

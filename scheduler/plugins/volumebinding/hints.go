@@ -13,9 +13,9 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// EventsToRegister asks for all that a claim's way to a volume depends on. Other
-// than upstream it asks for drivers that are gone, too: nobody counts then what
-// they have left.
+// EventsToRegister registers changes of all objects that decide whether a claim can be
+// bound. Unlike upstream it also registers deletions of drivers: without the driver no
+// storage capacity is required.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	event := func(resource fwk.EventResource, action fwk.ActionType, hint fwk.QueueingHintFn) fwk.ClusterEventWithHint {
 		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
@@ -31,7 +31,8 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// afterClass queues the pod when a class is new or allows other nodes.
+// isSchedulableAfterStorageClassChange requeues the pod when a class is new or allows
+// other topologies.
 func isSchedulableAfterStorageClassChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.StorageClass](oldObj, newObj)
 	if err != nil || before == nil || !equality.Semantic.DeepEqual(before.AllowedTopologies, after.AllowedTopologies) {
@@ -40,7 +41,8 @@ func isSchedulableAfterStorageClassChange(_ klog.Logger, _ *v1.Pod, oldObj, newO
 	return fwk.QueueSkip, nil
 }
 
-// afterClaim queues the pod when a claim is its own.
+// isSchedulableAfterPersistentVolumeClaimChange requeues the pod when it uses the
+// claim.
 func isSchedulableAfterPersistentVolumeClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	_, after, err := framework.EventObjects[*v1.PersistentVolumeClaim](oldObj, newObj)
 	if err != nil {
@@ -57,8 +59,8 @@ func isSchedulableAfterPersistentVolumeClaimChange(_ klog.Logger, pod *v1.Pod, o
 	return fwk.QueueSkip, nil
 }
 
-// afterCSINode queues the pod when a CSI driver took over from a plugin, or let
-// go.
+// isSchedulableAfterCSINodeChange requeues the pod when the CSINode is new or its list
+// of migrated plugins changed.
 func isSchedulableAfterCSINodeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.CSINode](oldObj, newObj)
 	const key = v1.MigratedPluginsAnnotationKey
@@ -68,9 +70,9 @@ func isSchedulableAfterCSINodeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj an
 	return fwk.QueueSkip, nil
 }
 
-// afterDriver queues the pod when a driver counts no more what it has left and
-// could serve one of the pod's claims. Upstream looks at volumes that name the
-// driver themselves, which no capacity is counted for.
+// isSchedulableAfterCSIDriverChange requeues the pod when a driver no longer publishes
+// its storage capacity and may provision a claim of the pod. Upstream looks at inline
+// volumes of the driver instead, for which no capacity is published.
 func (p *Plugin) isSchedulableAfterCSIDriverChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.CSIDriver](oldObj, newObj)
 	if err != nil {
@@ -85,8 +87,8 @@ func (p *Plugin) isSchedulableAfterCSIDriverChange(_ klog.Logger, pod *v1.Pod, o
 	return fwk.QueueSkip, nil
 }
 
-// mayServe says whether one of the pod's claims may be of a class that a driver
-// provisions: what is not known may be.
+// mayProvision reports whether a claim of the pod may be of a class that the driver
+// provisions. It returns true where a claim or a class is not found.
 func (p *Plugin) mayProvision(driver string, pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		name, _ := claimName(pod, &pod.Spec.Volumes[i])
@@ -105,7 +107,8 @@ func (p *Plugin) mayProvision(driver string, pod *v1.Pod) bool {
 	return false
 }
 
-// afterCapacity queues the pod when larger volumes can be made.
+// isSchedulableAfterCSIStorageCapacityChange requeues the pod when larger volumes can
+// be provisioned.
 func isSchedulableAfterCSIStorageCapacityChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.CSIStorageCapacity](oldObj, newObj)
 	if err != nil || before == nil {

@@ -29,33 +29,33 @@ func TestHints(t *testing.T) {
 		before, after any
 		want          fwk.QueueingHint
 	}{
-		"a new class":                               {fwk.StorageClass, nil, class, fwk.Queue},
-		"a class allows other nodes":                {fwk.StorageClass, class, allows, fwk.Queue},
-		"a class changes in something else":         {fwk.StorageClass, class, class, fwk.QueueSkip},
-		"the pod's claim":                           {fwk.PersistentVolumeClaim, nil, fixture.Claim("a", "made").Obj(), fwk.Queue},
-		"another claim":                             {fwk.PersistentVolumeClaim, nil, fixture.Claim("b", "made").Obj(), fwk.QueueSkip},
-		"a claim of that name elsewhere":            {fwk.PersistentVolumeClaim, nil, fixture.Claim("else/a", "made").Obj(), fwk.QueueSkip},
-		"a driver's node is new":                    {fwk.CSINode, nil, migrated(""), fwk.Queue},
-		"a driver took over":                        {fwk.CSINode, migrated(""), migrated("x"), fwk.Queue},
-		"a driver's node changes in something else": {fwk.CSINode, migrated("x"), migrated("x"), fwk.QueueSkip},
-		"the driver stops counting":                 {fwk.CSIDriver, driverWithCapacity(true), driverWithCapacity(false), fwk.Queue},
-		"the driver is gone":                        {fwk.CSIDriver, driverWithCapacity(true), nil, fwk.Queue},
-		"the driver begins to count":                {fwk.CSIDriver, driverWithCapacity(false), driverWithCapacity(true), fwk.QueueSkip},
-		"another driver stops counting":             {fwk.CSIDriver, other, otherNot, fwk.QueueSkip},
-		"there is somewhere new":                    {fwk.CSIStorageCapacity, nil, storageCapacity("a", "1Gi"), fwk.Queue},
-		"there is more":                             {fwk.CSIStorageCapacity, storageCapacity("a", "1Gi"), storageCapacity("a", "2Gi"), fwk.Queue},
-		"there is less":                             {fwk.CSIStorageCapacity, storageCapacity("a", "2Gi"), storageCapacity("a", "1Gi"), fwk.QueueSkip},
-		"what is no such object":                    {fwk.CSIStorageCapacity, nil, class, fwk.Queue},
+		"a new class":                                     {fwk.StorageClass, nil, class, fwk.Queue},
+		"a class allows other nodes":                      {fwk.StorageClass, class, allows, fwk.Queue},
+		"a class changes otherwise":                       {fwk.StorageClass, class, class, fwk.QueueSkip},
+		"the pod's claim":                                 {fwk.PersistentVolumeClaim, nil, fixture.Claim("a", "made").Obj(), fwk.Queue},
+		"a claim of another pod":                          {fwk.PersistentVolumeClaim, nil, fixture.Claim("b", "made").Obj(), fwk.QueueSkip},
+		"a claim of that name in another namespace":       {fwk.PersistentVolumeClaim, nil, fixture.Claim("else/a", "made").Obj(), fwk.QueueSkip},
+		"a new CSINode":                                   {fwk.CSINode, nil, migrated(""), fwk.Queue},
+		"a plugin is migrated":                            {fwk.CSINode, migrated(""), migrated("x"), fwk.Queue},
+		"a CSINode changes otherwise":                     {fwk.CSINode, migrated("x"), migrated("x"), fwk.QueueSkip},
+		"the driver no longer publishes its capacity":     {fwk.CSIDriver, driverWithCapacity(true), driverWithCapacity(false), fwk.Queue},
+		"the driver is deleted":                           {fwk.CSIDriver, driverWithCapacity(true), nil, fwk.Queue},
+		"the driver starts to publish its capacity":       {fwk.CSIDriver, driverWithCapacity(false), driverWithCapacity(true), fwk.QueueSkip},
+		"another driver no longer publishes its capacity": {fwk.CSIDriver, other, otherNot, fwk.QueueSkip},
+		"a new storage capacity":                          {fwk.CSIStorageCapacity, nil, storageCapacity("a", "1Gi"), fwk.Queue},
+		"more storage capacity":                           {fwk.CSIStorageCapacity, storageCapacity("a", "1Gi"), storageCapacity("a", "2Gi"), fwk.Queue},
+		"less storage capacity":                           {fwk.CSIStorageCapacity, storageCapacity("a", "2Gi"), storageCapacity("a", "1Gi"), fwk.QueueSkip},
+		"an object of another kind":                       {fwk.CSIStorageCapacity, nil, class, fwk.Queue},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runTest(t, func(w *testEnv) {
-				events, err := w.EventsToRegister(w.ctx)
+			runTest(t, func(env *testEnv) {
+				events, err := env.EventsToRegister(env.ctx)
 				if err != nil {
-					w.t.Fatal(err)
+					env.t.Fatal(err)
 				}
 				n := slices.IndexFunc(events, func(e fwk.ClusterEventWithHint) bool { return e.Event.Resource == c.resource })
 				hint, _ := events[n].QueueingHintFn(klog.Background(), podWithClaims("a"), c.before, c.after)
-				w.expect("hint", hint, c.want)
+				env.expect("hint", hint, c.want)
 			}, class, fixture.Claim("a", "made").Obj())
 		})
 	}

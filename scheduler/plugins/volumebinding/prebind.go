@@ -16,49 +16,51 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// PreBindPreFlight says whether there is anything to bind.
+// PreBindPreFlight returns Skip if there are no claims to bind.
 func (*Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	result := &fwk.PreBindPreFlightResult{AllowParallel: true}
-	noted, err := getStateData(state)
+	data, err := getStateData(state)
 	switch {
 	case err != nil:
 		return result, fwk.AsStatus(err)
-	case noted == nil || !noted.needsBinding:
+	case data == nil || !data.needsBinding:
 		return result, fwk.NewStatus(fwk.Skip)
 	}
 	return result, nil
 }
 
-// PreBind writes what Reserve assumed, and waits until the controller has bound
-// each claim. An error brings the pod back: it is tried anew.
+// PreBind writes what Reserve assumed, and waits until the volume controller has bound
+// each claim. After an error the pod is scheduled again.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	noted, err := getStateData(state)
+	data, err := getStateData(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if noted == nil || !noted.needsBinding {
+	if data == nil || !data.needsBinding {
 		return nil
 	}
-	if err := p.bindVolumes(ctx, noted, pod, node); err != nil {
+	if err := p.bindVolumes(ctx, data, pod, node); err != nil {
 		p.volumes.CountFailure("bind")
 		return fwk.AsStatus(err)
 	}
 	return nil
 }
 
-func (p *Plugin) bindVolumes(ctx context.Context, noted *stateData, pod *v1.Pod, node string) error {
-	if err := noted.assumed.Write(ctx); err != nil {
+// bindVolumes writes the assumed volumes and claims, and waits until they are bound.
+func (p *Plugin) bindVolumes(ctx context.Context, data *stateData, pod *v1.Pod, node string) error {
+	if err := data.assumed.Write(ctx); err != nil {
 		return err
 	}
-	c := &bindingCheck{Plugin: p, assumed: noted.assumed, plan: noted.planFor(node), pod: pod, node: node}
-	if err := p.volumes.Await(ctx, p.timeout, noted.claims.delayed, c.allBound); err != nil {
+	c := &bindingCheck{Plugin: p, assumed: data.assumed, plan: data.planFor(node), pod: pod, node: node}
+	if err := p.volumes.Await(ctx, p.timeout, data.claims.delayed, c.allBound); err != nil {
 		return fmt.Errorf("binding volumes: %w", err)
 	}
 	return nil
 }
 
-// check looks at what became of a plan. It reads what the API server said last,
-// and not what is assumed: the loop may assume more meanwhile.
+// bindingCheck checks the progress of a plan. It reads the objects as the API server
+// last sent them, not as they are assumed: the scheduling cycles of other pods may
+// assume more in the meantime.
 type bindingCheck struct {
 	*Plugin
 	assumed framework.VolumeHold
@@ -70,8 +72,8 @@ type bindingCheck struct {
 	csi        *storagev1.CSINode
 }
 
-// done says whether all claims are bound; the error is that they cannot be, or
-// not for this node.
+// allBound reports whether all claims are bound. It returns an error if they can no
+// longer be bound, or not for this node.
 func (c *bindingCheck) allBound() (bool, error) {
 	var err error
 	if c.nodeObject, err = c.nodes.Get(c.node); err != nil {
@@ -97,9 +99,10 @@ func (c *bindingCheck) allBound() (bool, error) {
 	return true, nil
 }
 
-// bound says whether a claim is bound to the volume that was chosen for it.
+// isVolumeBound reports whether a claim is bound to the volume that was selected for
+// it.
 func (c *bindingCheck) isVolumeBound(b binding) (bool, error) {
-	chosen, err := c.volumes.APIVolume(b.volume.Name)
+	pv, err := c.volumes.APIVolume(b.volume.Name)
 	if err != nil {
 		return false, fmt.Errorf("failed to check binding: %w", err)
 	}
@@ -110,19 +113,20 @@ func (c *bindingCheck) isVolumeBound(b binding) (bool, error) {
 	if err := checkSameClaim(claim, b.claim); err != nil {
 		return false, err
 	}
-	if isOlder(chosen, c.assumed.Volume(chosen.Name)) {
+	if isOlder(pv, c.assumed.Volume(pv.Name)) {
 		return false, nil
 	}
-	if err := c.checkNodeAffinity(chosen); err != nil {
+	if err := c.checkNodeAffinity(pv); err != nil {
 		return false, err
 	}
-	if chosen.Spec.ClaimRef == nil || chosen.Spec.ClaimRef.UID == "" {
-		return false, fmt.Errorf("ClaimRef got reset for pv %q", chosen.Name)
+	if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" {
+		return false, fmt.Errorf("ClaimRef got reset for pv %q", pv.Name)
 	}
 	return isBound(claim), nil
 }
 
-// provisioned says whether a volume was made for a claim, and bound to it.
+// isVolumeProvisioned reports whether a volume was provisioned for a claim and bound to
+// it.
 func (c *bindingCheck) isVolumeProvisioned(planned *v1.PersistentVolumeClaim) (bool, error) {
 	claim, err := c.volumes.APIClaim(planned.Namespace, planned.Name)
 	if err != nil {
@@ -138,39 +142,39 @@ func (c *bindingCheck) isVolumeProvisioned(planned *v1.PersistentVolumeClaim) (b
 		return false, fmt.Errorf("selectedNode annotation reset for PVC %q", claim.Name)
 	}
 	if claim.Annotations[volume.AnnSelectedNode] != c.node {
-		// Who provisions takes the annotation away when it fails.
+		// The provisioner removes the annotation when it fails.
 		return false, fmt.Errorf("provisioning failed for PVC %q", claim.Name)
 	}
 	if claim.Spec.VolumeName == "" {
 		return false, nil
 	}
-	made, err := c.volumes.APIVolume(claim.Spec.VolumeName)
+	pv, err := c.volumes.APIVolume(claim.Spec.VolumeName)
 	if apierrors.IsNotFound(err) {
-		return false, nil // It was not heard of yet, or the claim will be lost.
+		return false, nil // The informer does not have it yet, or the claim will become Lost.
 	} else if err != nil {
 		return false, fmt.Errorf("failed to get pv %q from cache: %w", claim.Spec.VolumeName, err)
 	}
-	if err := c.checkNodeAffinity(made); err != nil {
+	if err := c.checkNodeAffinity(pv); err != nil {
 		return false, err
 	}
 	return isBound(claim), nil
 }
 
-// suits says why a volume cannot be used on the node, whose labels may have
-// changed; nil where it can.
-func (c *bindingCheck) checkNodeAffinity(of *v1.PersistentVolume) error {
-	translated, err := c.translateToCSI(of, c.csi)
+// checkNodeAffinity returns an error if a volume is not available to the node, whose
+// labels may have changed.
+func (c *bindingCheck) checkNodeAffinity(pv *v1.PersistentVolume) error {
+	translated, err := c.translateToCSI(pv, c.csi)
 	if err != nil {
 		return fmt.Errorf("failed to translate pv to csi: %w", err)
 	}
 	if err := volume.CheckNodeAffinity(translated, c.nodeObject.Labels); err != nil {
-		return fmt.Errorf("pv %q node affinity doesn't match node %q: %w", of.Name, c.node, err)
+		return fmt.Errorf("pv %q node affinity doesn't match node %q: %w", pv.Name, c.node, err)
 	}
 	return nil
 }
 
-// same is an error where a claim is another one under the name of planned. A claim
-// may go while a pod without a node uses it.
+// checkSameClaim returns an error if claim is another claim with the name of planned. A
+// claim can be deleted while only a pod without a node uses it.
 func checkSameClaim(claim, planned *v1.PersistentVolumeClaim) error {
 	if claim.UID != planned.UID {
 		return fmt.Errorf("PVC %q was re-created", planned.Name)
@@ -178,8 +182,8 @@ func checkSameClaim(claim, planned *v1.PersistentVolumeClaim) error {
 	return nil
 }
 
-// older says whether an object is older than what was written. Versions that
-// cannot be compared are not.
+// isOlder reports whether an object is older than the one that was written. It returns
+// false if the versions cannot be compared.
 func isOlder[T metav1.Object](is, wrote T) bool {
 	order, err := resourceversion.CompareResourceVersion(is.GetResourceVersion(), wrote.GetResourceVersion())
 	return err == nil && order < 0

@@ -12,25 +12,26 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// podClaims are a pod's claims by what has to be done about them.
+// podClaims are the claims of a pod, by how they are bound.
 type podClaims struct {
 	bound []*v1.PersistentVolumeClaim
-	// delayed wait for their first consumer. Volumes that they may be bound to
-	// are listed by class.
+	// delayed claims wait for their first consumer. volumes are the volumes that they
+	// may be bound to, by class.
 	delayed []*v1.PersistentVolumeClaim
 	volumes map[string][]*v1.PersistentVolume
-	// immediate are bound by the controller, which has not done so yet.
+	// immediate claims are bound by the volume controller, and are not bound yet.
 	immediate []*v1.PersistentVolumeClaim
 }
 
-// PreFilter sorts the pod's claims. A pod without any skips the plugin; one
-// whose claim others have to do something about first fits nowhere.
+// PreFilter classifies the pod's claims. A pod without claims skips the plugin. A pod
+// fits on no node while a claim is missing, lost, being deleted, or unbound with
+// immediate binding.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	any, err := p.checkClaims(pod)
+	hasClaims, err := p.checkClaims(pod)
 	switch {
 	case err != nil:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
-	case !any:
+	case !hasClaims:
 		state.Write(stateKey, (*stateData)(nil))
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -45,55 +46,56 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	return nil, nil
 }
 
-// PreFilterExtensions is nil: other pods do not matter.
+// PreFilterExtensions returns nil: the verdict does not depend on other pods.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// claimOf is the name of the claim behind a volume of the pod; "" where there
-// is none. own says that the claim is made for the pod.
-func claimName(pod *v1.Pod, of *v1.Volume) (name string, own bool) {
+// claimName returns the name of the claim behind a volume of the pod, "" if there is
+// none. isEphemeral is true for the claim of an ephemeral volume, which is created for
+// the pod.
+func claimName(pod *v1.Pod, podVolume *v1.Volume) (name string, isEphemeral bool) {
 	switch {
-	case of.PersistentVolumeClaim != nil:
-		return of.PersistentVolumeClaim.ClaimName, false
-	case of.Ephemeral != nil:
-		return ephemeral.VolumeClaimName(pod, of), true
+	case podVolume.PersistentVolumeClaim != nil:
+		return podVolume.PersistentVolumeClaim.ClaimName, false
+	case podVolume.Ephemeral != nil:
+		return ephemeral.VolumeClaimName(pod, podVolume), true
 	}
 	return "", false
 }
 
-// usable says whether the pod has claims at all; the error is why one of them
-// is of no use.
-func (p *Plugin) checkClaims(pod *v1.Pod) (any bool, err error) {
+// checkClaims reports whether the pod has claims. It returns an error if a claim cannot
+// be used.
+func (p *Plugin) checkClaims(pod *v1.Pod) (hasClaims bool, err error) {
 	for i := range pod.Spec.Volumes {
-		name, own := claimName(pod, &pod.Spec.Volumes[i])
+		name, isEphemeral := claimName(pod, &pod.Spec.Volumes[i])
 		if name == "" {
 			continue
 		}
-		any = true
+		hasClaims = true
 		claim, err := p.claims.PersistentVolumeClaims(pod.Namespace).Get(name)
 		switch {
-		case own && apierrors.IsNotFound(err):
-			return any, fmt.Errorf("waiting for ephemeral volume controller to create the persistentvolumeclaim %q", name)
+		case isEphemeral && apierrors.IsNotFound(err):
+			return hasClaims, fmt.Errorf("waiting for ephemeral volume controller to create the persistentvolumeclaim %q", name)
 		case err != nil:
-			return any, err
+			return hasClaims, err
 		case claim.Status.Phase == v1.ClaimLost:
-			return any, fmt.Errorf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", name, claim.Spec.VolumeName)
+			return hasClaims, fmt.Errorf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", name, claim.Spec.VolumeName)
 		case claim.DeletionTimestamp != nil:
-			return any, fmt.Errorf("persistentvolumeclaim %q is being deleted", name)
+			return hasClaims, fmt.Errorf("persistentvolumeclaim %q is being deleted", name)
 		}
-		if own {
+		if isEphemeral {
 			if err := ephemeral.VolumeIsForPod(pod, claim); err != nil {
-				return any, err
+				return hasClaims, err
 			}
 		}
 	}
-	return any, nil
+	return hasClaims, nil
 }
 
-// sort sorts the pod's claims.
+// classifyClaims sorts the pod's claims by how they are bound.
 func (p *Plugin) classifyClaims(pod *v1.Pod) (*podClaims, error) {
 	sorted := &podClaims{volumes: map[string][]*v1.PersistentVolume{}}
 	for i := range pod.Spec.Volumes {
-		name, own := claimName(pod, &pod.Spec.Volumes[i])
+		name, isEphemeral := claimName(pod, &pod.Spec.Volumes[i])
 		if name == "" {
 			continue
 		}
@@ -101,7 +103,7 @@ func (p *Plugin) classifyClaims(pod *v1.Pod) (*podClaims, error) {
 		if err != nil {
 			return nil, fmt.Errorf("error getting PVC %q: %w", pod.Namespace+"/"+name, err)
 		}
-		if own {
+		if isEphemeral {
 			if err := ephemeral.VolumeIsForPod(pod, claim); err != nil {
 				return nil, err
 			}
@@ -134,8 +136,8 @@ func (p *Plugin) classifyClaims(pod *v1.Pod) (*podClaims, error) {
 	return sorted, nil
 }
 
-// isBound says whether claim and volume know each other: the controller marks
-// the claim last.
+// isBound reports whether the claim is bound completely: the volume controller sets the
+// annotation last.
 func isBound(claim *v1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted)
 }

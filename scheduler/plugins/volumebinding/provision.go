@@ -13,9 +13,9 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// provision plans that volumes are made for claims, or says why they cannot be
-// on this node.
-func (p *Plugin) provision(m *plan, claims []*v1.PersistentVolumeClaim, node *v1.Node) (why string, err error) {
+// provision adds claims for which volumes are to be provisioned to the plan, or returns
+// the reason for rejecting the node.
+func (p *Plugin) provision(podPlan *plan, claims []*v1.PersistentVolumeClaim, node *v1.Node) (reason string, err error) {
 	for _, claim := range claims {
 		name := volume.GetPersistentVolumeClaimClass(claim)
 		if name == "" {
@@ -35,12 +35,13 @@ func (p *Plugin) provision(m *plan, claims []*v1.PersistentVolumeClaim, node *v1
 		if !enough {
 			return reasonNoSpace, nil
 		}
-		m.provisions = append(m.provisions, provision{claim, capacity})
+		podPlan.provisions = append(podPlan.provisions, provision{claim, capacity})
 	}
 	return "", nil
 }
 
-// allows says whether volumes may be made for a node: without terms for any.
+// allowsNode reports whether volumes may be provisioned for a node; without terms they
+// may for any node.
 func allowsNode(terms []v1.TopologySelectorTerm, node *v1.Node) bool {
 	for _, term := range terms {
 		if len(term.MatchLabelExpressions) > 0 && matchesAll(term.MatchLabelExpressions, node.Labels) {
@@ -50,7 +51,8 @@ func allowsNode(terms []v1.TopologySelectorTerm, node *v1.Node) bool {
 	return len(terms) == 0
 }
 
-// selects says whether all requirements are met; one that is malformed is not.
+// matchesAll reports whether set satisfies all requirements. A malformed requirement is
+// not satisfied.
 func matchesAll(requirements []v1.TopologySelectorLabelRequirement, set labels.Set) bool {
 	for _, r := range requirements {
 		parsed, err := labels.NewRequirement(r.Key, selection.In, r.Values)
@@ -61,10 +63,10 @@ func matchesAll(requirements []v1.TopologySelectorLabelRequirement, set labels.S
 	return true
 }
 
-// room looks for where a driver that counts what it has left could make a
-// volume for a node. Other drivers are taken to have enough.
-func (p *Plugin) findCapacity(claim *v1.PersistentVolumeClaim, class *storagev1.StorageClass, node *v1.Node) (at *storagev1.CSIStorageCapacity, enough bool, err error) {
-	if _, asks := claim.Spec.Resources.Requests[v1.ResourceStorage]; !asks {
+// findCapacity finds the storage capacity from which a driver can provision a volume
+// for a node. enough is true without a capacity for drivers that do not publish theirs.
+func (p *Plugin) findCapacity(claim *v1.PersistentVolumeClaim, class *storagev1.StorageClass, node *v1.Node) (best *storagev1.CSIStorageCapacity, enough bool, err error) {
+	if _, hasRequest := claim.Spec.Resources.Requests[v1.ResourceStorage]; !hasRequest {
 		return nil, true, nil
 	}
 	driver, err := p.drivers.Get(class.Provisioner)
@@ -85,23 +87,26 @@ func (p *Plugin) findCapacity(claim *v1.PersistentVolumeClaim, class *storagev1.
 		if capacity.StorageClassName != class.Name || !hasCapacityFor(capacity, size) || !isAvailableToNode(capacity, node) {
 			continue
 		}
-		// Upstream takes the first that a map gives; here it is always the same.
-		if at == nil || capacityKey(capacity) < capacityKey(at) {
-			at = capacity
+		// Upstream takes the first in map order; this choice is deterministic.
+		if best == nil || capacityKey(capacity) < capacityKey(best) {
+			best = capacity
 		}
 	}
-	return at, at != nil, nil
+	return best, best != nil, nil
 }
 
-func capacityKey(of *storagev1.CSIStorageCapacity) string { return of.Namespace + "/" + of.Name }
+func capacityKey(capacity *storagev1.CSIStorageCapacity) string {
+	return capacity.Namespace + "/" + capacity.Name
+}
 
-// holds says whether a volume of that many bytes can be made there.
+// hasCapacityFor reports whether a volume of size bytes can be provisioned.
 func hasCapacityFor(capacity *storagev1.CSIStorageCapacity, size int64) bool {
 	limit := volumeLimit(capacity)
 	return limit != nil && limit.Value() >= size
 }
 
-// limitOf is the largest volume that can be made; nil where none can.
+// volumeLimit returns the size of the largest volume that can be provisioned; nil if
+// none can.
 func volumeLimit(capacity *storagev1.CSIStorageCapacity) *resource.Quantity {
 	if capacity.MaximumVolumeSize != nil {
 		return capacity.MaximumVolumeSize
@@ -109,8 +114,8 @@ func volumeLimit(capacity *storagev1.CSIStorageCapacity) *resource.Quantity {
 	return capacity.Capacity
 }
 
-// reaches says whether the node can use what is made there. A selector that is
-// malformed selects none.
+// isAvailableToNode reports whether the capacity is available to the node. A malformed
+// selector selects no node.
 func isAvailableToNode(capacity *storagev1.CSIStorageCapacity, node *v1.Node) bool {
 	if capacity.NodeTopology == nil {
 		return false
@@ -119,7 +124,7 @@ func isAvailableToNode(capacity *storagev1.CSIStorageCapacity, node *v1.Node) bo
 	return err == nil && selector.Matches(labels.Set(node.Labels))
 }
 
-// requested is what a claim asks for.
+// requestedStorage returns the storage request of a claim.
 func requestedStorage(claim *v1.PersistentVolumeClaim) *resource.Quantity {
 	quantity := claim.Spec.Resources.Requests[v1.ResourceStorage]
 	return &quantity

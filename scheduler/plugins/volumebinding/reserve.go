@@ -9,32 +9,32 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Reserve assumes what Filter planned for the node, so that nobody after this
-// pod finds the same volume free.
+// Reserve assumes the plan for the node, so that no later pod finds the same volume
+// free.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
-	noted, err := getStateData(state)
+	data, err := getStateData(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if noted == nil || len(noted.claims.delayed) == 0 {
+	if data == nil || len(data.claims.delayed) == 0 {
 		return nil
 	}
-	made := noted.planFor(node)
-	if made == nil {
+	podPlan := data.planFor(node)
+	if podPlan == nil {
 		return nil
 	}
-	if err := p.assumeVolumes(noted, made, node); err != nil {
+	if err := p.assumeVolumes(data, podPlan, node); err != nil {
 		p.volumes.CountFailure("assume")
 		return fwk.AsStatus(err)
 	}
-	noted.needsBinding = true
+	data.needsBinding = true
 	return nil
 }
 
-// assume has the plan's volumes and claims say what they will say.
-func (p *Plugin) assumeVolumes(noted *stateData, made *plan, node string) error {
+// assumeVolumes assumes the volumes and claims of the plan as they will be written.
+func (p *Plugin) assumeVolumes(data *stateData, podPlan *plan, node string) error {
 	var volumes []*v1.PersistentVolume
-	for _, b := range made.bindings {
+	for _, b := range podPlan.bindings {
 		bound, _, err := volume.GetBindVolumeToClaim(b.volume, b.claim)
 		if err != nil {
 			return err
@@ -42,8 +42,8 @@ func (p *Plugin) assumeVolumes(noted *stateData, made *plan, node string) error 
 		volumes = append(volumes, bound)
 	}
 	var claims []*v1.PersistentVolumeClaim
-	for _, provided := range made.provisions {
-		claim := provided.claim.DeepCopy()
+	for _, toProvision := range podPlan.provisions {
+		claim := toProvision.claim.DeepCopy()
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.AnnSelectedNode, node)
 		claims = append(claims, claim)
 	}
@@ -51,13 +51,13 @@ func (p *Plugin) assumeVolumes(noted *stateData, made *plan, node string) error 
 	if err != nil {
 		return err
 	}
-	noted.assumed = hold
+	data.assumed = hold
 	return nil
 }
 
-// Unreserve takes back what is assumed and was not written.
+// Unreserve releases what is assumed and was not written.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
-	if noted, err := getStateData(state); err == nil && noted != nil && noted.assumed != nil {
-		noted.assumed.Release()
+	if data, err := getStateData(state); err == nil && data != nil && data.assumed != nil {
+		data.assumed.Release()
 	}
 }

@@ -9,43 +9,43 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PreScore skips pods without claims, whom every node suits alike.
+// PreScore skips Score for pods without claims, which score all nodes alike.
 func (*Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	noted, err := getStateData(state)
+	data, err := getStateData(state)
 	switch {
 	case err != nil:
 		return fwk.AsStatus(err)
-	case noted == nil:
+	case data == nil:
 		return fwk.NewStatus(fwk.Skip)
 	}
 	return nil
 }
 
-// Score rates how much of the storage on a node the pod would use, by the shape:
-// of volumes that it would be bound to or, where there are none, of what is left
-// to make volumes of.
+// Score scores by the shape how much of the node's storage the pod would use: of the
+// volumes that it would be bound to or, if there are none, of the storage capacity for
+// provisioning.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	noted, err := getStateData(state)
+	data, err := getStateData(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
-	if noted == nil {
+	if data == nil {
 		return 0, nil
 	}
-	made := noted.planFor(node.Node().Name)
-	if made == nil {
+	podPlan := data.planFor(node.Node().Name)
+	if podPlan == nil {
 		return 0, nil
 	}
-	return p.scoreUsage(made.usage()), nil
+	return p.scoreUsage(podPlan.usage()), nil
 }
 
-// ScoreExtensions is nil: scores need not be normalised.
+// ScoreExtensions returns nil: scores are from 0 to 100 without normalizing.
 func (*Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// use is bytes of one class.
+// usage is requested storage and its capacity, in bytes, of one class.
 type usage struct{ requested, capacity int64 }
 
-// use sums up what a plan uses, by class.
+// usage sums up the storage that a plan uses, by class.
 func (m *plan) usage() map[string]usage {
 	sums := map[string]usage{}
 	for _, b := range m.bindings {
@@ -61,8 +61,8 @@ func (m *plan) usage() map[string]usage {
 		if p.capacity == nil {
 			continue
 		}
-		// All of a class are made of the same store. One that says how large a
-		// volume may be need not say how much it has.
+		// All claims of a class use the same capacity. A capacity with a maximum
+		// volume size need not have a capacity value.
 		class, offered := volume.GetPersistentVolumeClaimClass(p.claim), int64(0)
 		if p.capacity.Capacity != nil {
 			offered = p.capacity.Capacity.Value()
@@ -72,18 +72,18 @@ func (m *plan) usage() map[string]usage {
 	return sums
 }
 
-// rate is the mean over the classes, rounded.
-func (p *Plugin) scoreUsage(by map[string]usage) int64 {
-	if len(by) == 0 {
+// scoreUsage returns the mean score of the classes, rounded.
+func (p *Plugin) scoreUsage(usageByClass map[string]usage) int64 {
+	if len(usageByClass) == 0 {
 		return 0
 	}
 	var sum int64
-	for _, u := range by {
+	for _, u := range usageByClass {
 		if u.capacity == 0 || u.requested > u.capacity {
 			sum += p.shape.At(100)
 		} else {
 			sum += p.shape.At(u.requested * 100 / u.capacity)
 		}
 	}
-	return int64(math.Round(float64(sum) / float64(len(by))))
+	return int64(math.Round(float64(sum) / float64(len(usageByClass))))
 }

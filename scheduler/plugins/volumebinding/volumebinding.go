@@ -1,7 +1,7 @@
-// Package volumebinding keeps a pod off nodes where its claims cannot be had: a
-// bound claim's volume must be reachable from the node, and for one that waits
-// for its first consumer there must be a volume to bind, or room to provision
-// one. It binds such claims on the pod's way to its node.
+// Package volumebinding rejects nodes where a claim of the pod cannot be used: the
+// volume of a bound claim must be available to the node, and for a claim that waits for
+// its first consumer there must be a volume to bind or capacity to provision one. It
+// binds these claims in PreBind.
 //
 // Formulas, reasons, errors and defaults are those of
 // k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding.
@@ -14,17 +14,19 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	csitranslation "k8s.io/csi-translation-lib"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
 const (
-	// Name is how profiles name the plugin.
+	// Name is the name of the plugin in profiles.
 	Name = "VolumeBinding"
 
 	reasonImmediate      = "pod has unbound immediate PersistentVolumeClaims"
@@ -37,7 +39,7 @@ const (
 // Plugin finds volumes for claims.
 type Plugin struct {
 	volumes framework.Volumes
-	// timeout is how long a claim may take to be bound.
+	// timeout is how long PreBind waits for claims to be bound.
 	timeout time.Duration
 	shape   framework.Shape
 
@@ -64,8 +66,8 @@ var (
 	_ framework.PermanentRejecter = (*Plugin)(nil)
 )
 
-// New builds the plugin from *configv1.VolumeBindingArgs. The error says what is
-// wrong with them, or that handle lends no volumes.
+// New builds the plugin from *configv1.VolumeBindingArgs. It returns an error when they
+// are invalid or when handle offers no volumes.
 func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	typed, ok := args.(*configv1.VolumeBindingArgs)
 	if !ok {
@@ -94,10 +96,10 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 	}, nil
 }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads says what the verdicts depend on.
+// Reads declares which fields of pods and nodes the verdicts depend on.
 func (*Plugin) Reads() framework.Reads {
 	return framework.Reads{
 		Pod:    framework.PodNamespace | framework.PodVolumes,
@@ -106,7 +108,37 @@ func (*Plugin) Reads() framework.Reads {
 	}
 }
 
-// SignPod signs the pod with its volumes, but for those that are made for it.
+// SignPod signs the pod with its volumes, except for those of generic ephemeral
+// volumes.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return []fwk.SignFragment{{Key: fwk.VolumesSignerName, Value: fwk.VolumesSigner(pod)}}, nil
+}
+
+// Default sets a timeout of 600 seconds, and a shape that prefers more free storage,
+// where they are unset.
+func Default(args *configv1.VolumeBindingArgs) {
+	if args.BindTimeoutSeconds == nil {
+		args.BindTimeoutSeconds = ptr.To[int64](600)
+	}
+	if len(args.Shape) == 0 {
+		args.Shape = []configv1.UtilizationShapePoint{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}}
+	}
+}
+
+// maxTimeoutSeconds is a limit below which the timeout does not overflow a
+// time.Duration.
+const maxTimeoutSeconds = 1 << 33
+
+// Validate returns the invalid fields of defaulted args.
+func Validate(args *configv1.VolumeBindingArgs, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch seconds := args.BindTimeoutSeconds; {
+	case seconds == nil:
+		errs = append(errs, field.Required(path.Child("bindTimeoutSeconds"), "must be a number of seconds"))
+	case *seconds < 0:
+		errs = append(errs, field.Invalid(path.Child("bindTimeoutSeconds"), *seconds, "must not be negative"))
+	case *seconds > maxTimeoutSeconds:
+		errs = append(errs, field.Invalid(path.Child("bindTimeoutSeconds"), *seconds, "must not be longer than 2^33 seconds"))
+	}
+	return append(errs, framework.ValidateShape(args.Shape, path.Child("shape"))...)
 }

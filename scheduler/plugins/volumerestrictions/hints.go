@@ -10,9 +10,9 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// EventsToRegister asks for pods and nodes that go, for new nodes, and for claims
-// that come. Upstream does not ask for nodes that go, whose pods use claims no
-// more.
+// EventsToRegister registers pods and nodes that are deleted, and nodes and claims that
+// are added. Upstream does not register deletions of nodes, whose pods no longer use
+// claims.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: isSchedulableAfterPodDeleted},
@@ -22,9 +22,9 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}, nil
 }
 
-// afterPodDeleted queues the pod when the other one had a disk or a claim that
-// it wants. Upstream passes over pods of other namespaces, whose disks conflict
-// as well.
+// isSchedulableAfterPodDeleted requeues the pod when the deleted pod used one of its
+// disks or claims. Upstream ignores pods in other namespaces, whose disks conflict as
+// well.
 func isSchedulableAfterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	deleted, _, err := framework.EventObjects[*v1.Pod](oldObj, nil)
 	if err != nil {
@@ -35,8 +35,8 @@ func isSchedulableAfterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fw
 		if conflictsWithPod(deleted, volume) {
 			return fwk.Queue, nil
 		}
-		// Which claims one pod may use at a time, the next attempt finds out. Filter
-		// compares names alone where pods are thought of as on nodes.
+		// The next attempt checks whether the claim is ReadWriteOncePod. The
+		// namespaces are not compared, since AddPod and RemovePod do not either.
 		if claim := volume.PersistentVolumeClaim; claim != nil && usesClaim(deleted, claim.ClaimName) {
 			return fwk.Queue, nil
 		}
@@ -44,7 +44,7 @@ func isSchedulableAfterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fw
 	return fwk.QueueSkip, nil
 }
 
-// afterNodeDeleted queues the pod when it uses any claim.
+// isSchedulableAfterNodeDeleted requeues the pod when it uses a claim.
 func isSchedulableAfterNodeDeleted(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	for i := range pod.Spec.Volumes {
 		if pod.Spec.Volumes[i].PersistentVolumeClaim != nil {
@@ -54,7 +54,7 @@ func isSchedulableAfterNodeDeleted(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.Qu
 	return fwk.QueueSkip, nil
 }
 
-// afterClaimAdded queues the pod when it uses the claim.
+// isSchedulableAfterPVCAdded requeues the pod when it uses the claim.
 func isSchedulableAfterPVCAdded(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	_, added, err := framework.EventObjects[*v1.PersistentVolumeClaim](oldObj, newObj)
 	if err != nil {
@@ -66,7 +66,7 @@ func isSchedulableAfterPVCAdded(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) 
 	return fwk.QueueSkip, nil
 }
 
-// uses says whether a pod uses a claim of this name.
+// usesClaim reports whether a pod uses a claim of this name.
 func usesClaim(pod *v1.Pod, claim string) bool {
 	for i := range pod.Spec.Volumes {
 		if c := pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil && c.ClaimName == claim {

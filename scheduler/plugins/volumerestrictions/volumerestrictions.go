@@ -1,6 +1,5 @@
-// Package volumerestrictions keeps a pod off nodes where another one has a disk
-// that it wants, and off all nodes while another one has a claim that only one
-// pod may use.
+// Package volumerestrictions rejects nodes where another pod uses a disk of the pod,
+// and all nodes while another pod uses a ReadWriteOncePod claim of the pod.
 package volumerestrictions
 
 import (
@@ -18,7 +17,7 @@ import (
 )
 
 const (
-	// Name is how profiles name the plugin.
+	// Name is the name of the plugin in profiles.
 	Name = "VolumeRestrictions"
 
 	reasonDisk  = "node(s) had no available disk"
@@ -50,10 +49,10 @@ func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, er
 	}, nil
 }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads says what the verdict depends on.
+// Reads declares which fields of pods and nodes the verdict depends on.
 func (*Plugin) Reads() framework.Reads {
 	return framework.Reads{
 		Pod:    framework.PodNamespace | framework.PodVolumes,
@@ -66,22 +65,22 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 	return []fwk.SignFragment{{Key: fwk.VolumesSignerName, Value: fwk.VolumesSigner(pod)}}, nil
 }
 
-// alone is what a pod wants for itself.
+// preFilterState holds the ReadWriteOncePod claims of the pod.
 type preFilterState struct {
-	// claims are the names of those that one pod may use at a time.
+	// readWriteOncePodClaims are the names of these claims.
 	readWriteOncePodClaims sets.Set[string]
-	// uses is how often other pods use them.
+	// conflictingRefCount is the number of uses of these claims by other pods.
 	conflictingRefCount int
 }
 
-// Clone returns a copy that counts by itself.
+// Clone returns a copy whose count AddPod and RemovePod can change.
 func (a *preFilterState) Clone() fwk.StateData {
 	clone := *a
 	return &clone
 }
 
-// shift counts what a pod uses in or out. As upstream's it compares names alone:
-// the claims of another namespace may have the same.
+// updateWithPod adds by for each claim that the pod uses. As upstream, it compares only
+// names: a claim in another namespace may have the same name.
 func (a *preFilterState) updateWithPod(pod *v1.Pod, by int) {
 	for i := range pod.Spec.Volumes {
 		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil && a.readWriteOncePodClaims.Has(claim.ClaimName) {
@@ -90,11 +89,11 @@ func (a *preFilterState) updateWithPod(pod *v1.Pod, by int) {
 	}
 }
 
-// PreFilter looks for the pod's claims, which have to be there, and for who else
-// uses those that one pod may use at a time. A pod skips Filter that has no
-// disks, and whose claims nobody else uses.
+// PreFilter checks that the pod's claims exist, and counts the uses of its
+// ReadWriteOncePod claims by other pods. It skips Filter for a pod that has no disks
+// and whose ReadWriteOncePod claims no other pod uses.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	wants := &preFilterState{readWriteOncePodClaims: sets.New[string]()}
+	s := &preFilterState{readWriteOncePodClaims: sets.New[string]()}
 	disks := false
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
@@ -110,42 +109,42 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 			return nil, fwk.AsStatus(err)
 		}
 		if slices.Contains(claim.Spec.AccessModes, v1.ReadWriteOncePod) {
-			wants.readWriteOncePodClaims.Insert(claim.Name)
+			s.readWriteOncePodClaims.Insert(claim.Name)
 		}
 	}
-	for name := range wants.readWriteOncePodClaims {
-		// Once, however many use it: there should be one at most.
+	for name := range s.readWriteOncePodClaims {
+		// Counted once for any number of users: there should be at most one.
 		if p.sharedLister.StorageInfos().IsPVCUsedByPods(pod.Namespace + "/" + name) {
-			wants.conflictingRefCount++
+			s.conflictingRefCount++
 		}
 	}
-	if !disks && wants.conflictingRefCount == 0 {
+	if !disks && s.conflictingRefCount == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(preFilterStateKey, wants)
+	state.Write(preFilterStateKey, s)
 	return nil, nil
 }
 
-// PreFilterExtensions returns the plugin: a pod that is thought of as gone frees
-// its claims on all nodes.
+// PreFilterExtensions returns the plugin: a pod that is assumed to be removed frees its
+// claims for all nodes.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-// AddPod counts in the claims of a pod that is thought of as on a node.
+// AddPod counts the claims of a pod that is assumed to be on a node.
 func (*Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
 	return updateState(state, added, 1)
 }
 
-// RemovePod counts out the claims of a pod that is thought of as gone.
+// RemovePod stops counting the claims of a pod that is assumed to be removed.
 func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
 	return updateState(state, removed, -1)
 }
 
 func updateState(state fwk.CycleState, pod fwk.PodInfo, by int) *fwk.Status {
-	wants, err := getPreFilterState(state)
+	s, err := getPreFilterState(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	wants.updateWithPod(pod.GetPod(), by)
+	s.updateWithPod(pod.GetPod(), by)
 	return nil
 }
 
@@ -153,25 +152,58 @@ func getPreFilterState(state fwk.CycleState) (*preFilterState, error) {
 	return framework.ReadStateData[*preFilterState](state, preFilterStateKey, Name, "PreFilter")
 }
 
-// Filter refuses a node where a pod has one of the disks, and every node while
-// some pod uses one of the claims that one pod may use at a time.
+// Filter rejects a node where a pod uses one of the pod's disks, and every node while
+// another pod uses one of its ReadWriteOncePod claims.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	for i := range pod.Spec.Volumes {
 		if !isRestrictedVolume(&pod.Spec.Volumes[i]) {
 			continue
 		}
-		for _, there := range node.GetPods() {
-			if conflictsWithPod(there.GetPod(), &pod.Spec.Volumes[i]) {
+		for _, existing := range node.GetPods() {
+			if conflictsWithPod(existing.GetPod(), &pod.Spec.Volumes[i]) {
 				return fwk.NewStatus(fwk.Unschedulable, reasonDisk)
 			}
 		}
 	}
-	wants, err := getPreFilterState(state)
+	s, err := getPreFilterState(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if wants.conflictingRefCount > 0 {
+	if s.conflictingRefCount > 0 {
 		return fwk.NewStatus(fwk.Unschedulable, reasonClaim)
 	}
 	return nil
+}
+
+// isRestrictedVolume reports whether a volume is of a type that conflicts with other
+// uses.
+func isRestrictedVolume(v *v1.Volume) bool {
+	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil
+}
+
+// conflictsWithPod reports whether a volume of pod conflicts with volume. An AWS EBS
+// volume can have one user on a node; other disks can have several if all of them are
+// read-only.
+func conflictsWithPod(pod *v1.Pod, v *v1.Volume) bool {
+	for i := range pod.Spec.Volumes {
+		if volumesConflict(v, &pod.Spec.Volumes[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func volumesConflict(a, b *v1.Volume) bool {
+	if x, y := a.GCEPersistentDisk, b.GCEPersistentDisk; x != nil && y != nil && x.PDName == y.PDName && !(x.ReadOnly && y.ReadOnly) {
+		return true
+	}
+	if x, y := a.AWSElasticBlockStore, b.AWSElasticBlockStore; x != nil && y != nil && x.VolumeID == y.VolumeID {
+		return true
+	}
+	if x, y := a.ISCSI, b.ISCSI; x != nil && y != nil && x.IQN == y.IQN && !(x.ReadOnly && y.ReadOnly) {
+		return true
+	}
+	x, y := a.RBD, b.RBD
+	return x != nil && y != nil && x.RBDPool == y.RBDPool && x.RBDImage == y.RBDImage && !(x.ReadOnly && y.ReadOnly) &&
+		slices.ContainsFunc(x.CephMonitors, func(monitor string) bool { return slices.Contains(y.CephMonitors, monitor) })
 }

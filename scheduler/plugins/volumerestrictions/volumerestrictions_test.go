@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// cluster is a handle that knows of claims, and of one in use.
+// fakeHandle is a Handle with claims, one of which is in use.
 type fakeHandle struct {
 	fwk.Handle
 	fwk.SharedLister
@@ -26,8 +26,8 @@ func (c *fakeHandle) SnapshotSharedLister() fwk.SharedLister                 { r
 func (c *fakeHandle) StorageInfos() fwk.StorageInfoLister                    { return c }
 func (c *fakeHandle) IsPVCUsedByPods(key string) bool                        { return key == c.used }
 
-// open returns the plugin where default/own is for one pod at a time and
-// default/data is not.
+// newPlugin returns the plugin in a cluster with the claims default/own, which is
+// ReadWriteOncePod, and default/data, which is not.
 func newPlugin(t *testing.T, used string) *Plugin {
 	t.Helper()
 	c := &fakeHandle{informers: informers.NewSharedInformerFactory(nil, 0), used: used}
@@ -71,7 +71,8 @@ func rbd(image, pool string, reads bool, monitors ...string) v1.VolumeSource {
 	return v1.VolumeSource{RBD: &v1.RBDVolumeSource{RBDImage: image, RBDPool: pool, CephMonitors: monitors, ReadOnly: reads}}
 }
 
-// verdict is the first of PreFilter and Filter that has something to say.
+// runFilter runs PreFilter and, if that succeeds, Filter. It returns the state and the
+// last status.
 func runFilter(t *testing.T, p *Plugin, pod *v1.Pod, there ...*v1.Pod) (*framework.CycleState, *fwk.Status) {
 	t.Helper()
 	state := framework.NewCycleState()
@@ -84,26 +85,26 @@ func runFilter(t *testing.T, p *Plugin, pod *v1.Pod, there ...*v1.Pod) (*framewo
 func TestDisksConflict(t *testing.T) {
 	taken := fwk.NewStatus(fwk.Unschedulable, "node(s) had no available disk")
 	skip := fwk.NewStatus(fwk.Skip)
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		wanted, there v1.VolumeSource
 		want          *fwk.Status
 	}{
-		"an empty directory is nobody's":                {v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, gce("d", false), skip},
-		"a GCE disk that is written":                    {gce("d", false), gce("d", false), taken},
-		"a GCE disk that one of two writes":             {gce("d", true), gce("d", false), taken},
+		"an emptyDir does not conflict":                 {v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, gce("d", false), skip},
+		"a GCE disk that both write":                    {gce("d", false), gce("d", false), taken},
+		"a GCE disk that one of them writes":            {gce("d", true), gce("d", false), taken},
 		"a GCE disk that both read":                     {gce("d", true), gce("d", true), nil},
 		"another GCE disk":                              {gce("d", false), gce("e", false), nil},
 		"an EBS volume, even if both read":              {ebs("d", true), ebs("d", true), taken},
 		"another EBS volume":                            {ebs("d", false), ebs("e", false), nil},
-		"an ISCSI target that is written":               {iscsi("d", true), iscsi("d", false), taken},
-		"an ISCSI target that both read":                {iscsi("d", true), iscsi("d", true), nil},
+		"an iSCSI target that one of them writes":       {iscsi("d", true), iscsi("d", false), taken},
+		"an iSCSI target that both read":                {iscsi("d", true), iscsi("d", true), nil},
 		"an RBD image with one monitor in common":       {rbd("d", "p", false, "a", "b"), rbd("d", "p", false, "b", "c"), taken},
 		"an RBD image with no monitor in common":        {rbd("d", "p", false, "a"), rbd("d", "p", false, "b"), nil},
 		"an RBD image that both read":                   {rbd("d", "p", true, "a"), rbd("d", "p", true, "a"), nil},
 		"an RBD image of the same name in another pool": {rbd("d", "p", false, "a"), rbd("d", "q", false, "a"), nil},
 		"disks of one name and two kinds":               {gce("d", false), ebs("d", false), nil},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			_, got := runFilter(t, newPlugin(t, ""), podWithVolumes("a", c.wanted).Obj(), podWithVolumes("there", c.there).Obj())
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
@@ -114,19 +115,19 @@ func TestDisksConflict(t *testing.T) {
 
 func TestReadWriteOncePodClaims(t *testing.T) {
 	inUse := fwk.NewStatus(fwk.Unschedulable, "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod")
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod  *fixture.PodBuilder
 		used string
 		want *fwk.Status
 	}{
-		"one that nobody uses":                 {fixture.Pod("a").Claim("own"), "", fwk.NewStatus(fwk.Skip)},
-		"one that another pod uses":            {fixture.Pod("a").Claim("own"), "default/own", inUse},
-		"one of another namespace is another":  {fixture.Pod("a").Claim("own"), "shop/own", fwk.NewStatus(fwk.Skip)},
-		"one that several may use":             {fixture.Pod("a").Claim("data"), "default/data", fwk.NewStatus(fwk.Skip)},
-		"one that is not there":                {fixture.Pod("a").Claim("gone"), "", fwk.NewStatus(fwk.UnschedulableAndUnresolvable, `persistentvolumeclaim "gone" not found`)},
-		"one in use beside a disk that is not": {podWithVolumes("a", gce("d", false)).Claim("own"), "default/own", inUse},
+		"a claim that no pod uses":                  {fixture.Pod("a").Claim("own"), "", fwk.NewStatus(fwk.Skip)},
+		"a claim that another pod uses":             {fixture.Pod("a").Claim("own"), "default/own", inUse},
+		"a claim of that name in another namespace": {fixture.Pod("a").Claim("own"), "shop/own", fwk.NewStatus(fwk.Skip)},
+		"a claim that several pods may use":         {fixture.Pod("a").Claim("data"), "default/data", fwk.NewStatus(fwk.Skip)},
+		"a claim that does not exist":               {fixture.Pod("a").Claim("gone"), "", fwk.NewStatus(fwk.UnschedulableAndUnresolvable, `persistentvolumeclaim "gone" not found`)},
+		"a claim in use with a disk that is not":    {podWithVolumes("a", gce("d", false)).Claim("own"), "default/own", inUse},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			_, got := runFilter(t, newPlugin(t, c.used), c.pod.Obj())
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
@@ -139,7 +140,7 @@ func TestRemovePodFreesTheClaimsOfThePod(t *testing.T) {
 	p, pod, user := newPlugin(t, "default/own"), fixture.Pod("a").Claim("own").Obj(), framework.NewNodeInfo(fixture.Pod("user").Claim("own").Obj())
 	state, refused := runFilter(t, p, pod)
 	if refused.IsSuccess() {
-		t.Fatal("the claim is in use, and the pod passes")
+		t.Fatal("the claim is in use, and the pod fits")
 	}
 	clone := state.Clone()
 	extensions := p.PreFilterExtensions()
@@ -147,38 +148,38 @@ func TestRemovePodFreesTheClaimsOfThePod(t *testing.T) {
 		t.Fatal(status.Message())
 	}
 	if status := p.Filter(t.Context(), clone, pod, framework.NewNodeInfo()); !status.IsSuccess() {
-		t.Errorf("its user is thought of as gone: %s", status.Message())
+		t.Errorf("the other pod is removed: %s", status.Message())
 	}
 	if status := p.Filter(t.Context(), state, pod, framework.NewNodeInfo()); status.IsSuccess() {
-		t.Error("what is thought in a copy of the state shows in the state")
+		t.Error("a change of the cloned state changed the original")
 	}
 	if status := extensions.AddPod(t.Context(), clone, pod, user.GetPods()[0], user); !status.IsSuccess() {
 		t.Fatal(status.Message())
 	}
 	if status := p.Filter(t.Context(), clone, pod, framework.NewNodeInfo()); status.IsSuccess() {
-		t.Error("its user is thought of as back, and the pod passes")
+		t.Error("the other pod is added back, and the pod fits")
 	}
 }
 
 func TestHints(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod    *fixture.PodBuilder
 		hint   fwk.QueueingHintFn
 		before any
 		after  any
 		want   fwk.QueueingHint
 	}{
-		"by a pod that had the disk, in whatever namespace": {podWithVolumes("a", gce("d", false)), isSchedulableAfterPodDeleted, podWithVolumes("shop/b", gce("d", false)).Obj(), nil, fwk.Queue},
-		"not by one that only read it as well":              {podWithVolumes("a", gce("d", true)), isSchedulableAfterPodDeleted, podWithVolumes("b", gce("d", true)).Obj(), nil, fwk.QueueSkip},
-		"by a pod that used the claim":                      {fixture.Pod("a").Claim("own"), isSchedulableAfterPodDeleted, fixture.Pod("b").Claim("own").Obj(), nil, fwk.Queue},
-		"not by one that used another":                      {fixture.Pod("a").Claim("own"), isSchedulableAfterPodDeleted, fixture.Pod("b").Claim("data").Obj(), nil, fwk.QueueSkip},
-		"by its claim":                                      {fixture.Pod("a").Claim("own"), isSchedulableAfterPVCAdded, nil, fixture.Claim("own", "").Obj(), fwk.Queue},
-		"not by another claim":                              {fixture.Pod("a").Claim("own"), isSchedulableAfterPVCAdded, nil, fixture.Claim("data", "").Obj(), fwk.QueueSkip},
-		"not by a claim of that name elsewhere":             {fixture.Pod("a").Claim("own"), isSchedulableAfterPVCAdded, nil, fixture.Claim("shop/own", "").Obj(), fwk.QueueSkip},
-		"by a node that takes its pods along":               {fixture.Pod("a").Claim("own"), isSchedulableAfterNodeDeleted, fixture.Node("n").Obj(), nil, fwk.Queue},
-		"not by a node when it has no claim":                {podWithVolumes("a", gce("d", false)), isSchedulableAfterNodeDeleted, fixture.Node("n").Obj(), nil, fwk.QueueSkip},
+		"a pod that used the disk is deleted, in any namespace": {podWithVolumes("a", gce("d", false)), isSchedulableAfterPodDeleted, podWithVolumes("shop/b", gce("d", false)).Obj(), nil, fwk.Queue},
+		"a pod that only read the disk as well is deleted":      {podWithVolumes("a", gce("d", true)), isSchedulableAfterPodDeleted, podWithVolumes("b", gce("d", true)).Obj(), nil, fwk.QueueSkip},
+		"a pod that used the claim is deleted":                  {fixture.Pod("a").Claim("own"), isSchedulableAfterPodDeleted, fixture.Pod("b").Claim("own").Obj(), nil, fwk.Queue},
+		"a pod that used another claim is deleted":              {fixture.Pod("a").Claim("own"), isSchedulableAfterPodDeleted, fixture.Pod("b").Claim("data").Obj(), nil, fwk.QueueSkip},
+		"its claim is added":                                    {fixture.Pod("a").Claim("own"), isSchedulableAfterPVCAdded, nil, fixture.Claim("own", "").Obj(), fwk.Queue},
+		"another claim is added":                                {fixture.Pod("a").Claim("own"), isSchedulableAfterPVCAdded, nil, fixture.Claim("data", "").Obj(), fwk.QueueSkip},
+		"a claim of that name in another namespace is added":    {fixture.Pod("a").Claim("own"), isSchedulableAfterPVCAdded, nil, fixture.Claim("shop/own", "").Obj(), fwk.QueueSkip},
+		"a node is deleted":                                     {fixture.Pod("a").Claim("own"), isSchedulableAfterNodeDeleted, fixture.Node("n").Obj(), nil, fwk.Queue},
+		"a node is deleted, and the pod has no claim":           {podWithVolumes("a", gce("d", false)), isSchedulableAfterNodeDeleted, fixture.Node("n").Obj(), nil, fwk.QueueSkip},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got, err := c.hint(klog.Background(), c.pod.Obj(), c.before, c.after); got != c.want || err != nil {
 				t.Errorf("%v, %v, want %v", got, err, c.want)
 			}
@@ -186,7 +187,7 @@ func TestHints(t *testing.T) {
 	}
 	for _, hint := range []fwk.QueueingHintFn{isSchedulableAfterPodDeleted, isSchedulableAfterPVCAdded} {
 		if got, err := hint(klog.Background(), fixture.Pod("a").Obj(), fixture.Node("n").Obj(), fixture.Node("n").Obj()); got != fwk.Queue || err == nil {
-			t.Errorf("an event about something else: %v, %v", got, err)
+			t.Errorf("an object of another kind: %v, %v", got, err)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// EventsToRegister asks for nodes and volumes that are new or change their
-// labels, for claims, and for classes whose claims may wait.
+// EventsToRegister registers nodes and volumes that are added or relabeled, claims, and
+// classes with delayed binding.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.StorageClass, ActionType: fwk.Add}, QueueingHintFn: isSchedulableAfterStorageClassAdded},
@@ -22,7 +22,8 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}, nil
 }
 
-// afterClassAdded queues the pod when the claims of the class wait for a pod.
+// isSchedulableAfterStorageClassAdded requeues the pod when the class binds volumes
+// after the first consumer is scheduled.
 func isSchedulableAfterStorageClassAdded(_ klog.Logger, _ *v1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	_, added, err := framework.EventObjects[*storagev1.StorageClass](nil, newObj)
 	if err != nil {
@@ -34,7 +35,8 @@ func isSchedulableAfterStorageClassAdded(_ klog.Logger, _ *v1.Pod, _, newObj any
 	return fwk.QueueSkip, nil
 }
 
-// afterClaim queues the pod when it uses the claim.
+// isSchedulableAfterPersistentVolumeClaimChange requeues the pod when it uses the
+// claim.
 func isSchedulableAfterPersistentVolumeClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	_, after, err := framework.EventObjects[*v1.PersistentVolumeClaim](oldObj, newObj)
 	if err != nil {
@@ -48,7 +50,8 @@ func isSchedulableAfterPersistentVolumeClaimChange(_ klog.Logger, pod *v1.Pod, o
 	return fwk.QueueSkip, nil
 }
 
-// afterVolume queues the pod when the volume is new, or is elsewhere now.
+// isSchedulableAfterPersistentVolumeChange requeues the pod when the volume is new or
+// its topology changed.
 func isSchedulableAfterPersistentVolumeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.PersistentVolume](oldObj, newObj)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package volumezone keeps a pod on nodes in the zones and regions of its
-// volumes, where labels of the volumes say which those are.
+// Package volumezone places a pod in the zones and regions of its volumes, if labels of
+// the volumes name these.
 package volumezone
 
 import (
@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// Name is how profiles name the plugin.
+	// Name is the name of the plugin in profiles.
 	Name = "VolumeZone"
 
 	reasonZone              = "node(s) had no available volume zone"
@@ -31,7 +31,7 @@ const (
 	preFilterStateKey fwk.StateKey = Name + "/filter"
 )
 
-// Plugin compares labels of volumes and nodes.
+// Plugin compares topology labels of volumes and nodes.
 type Plugin struct {
 	volumes corelisters.PersistentVolumeLister
 	claims  corelisters.PersistentVolumeClaimLister
@@ -57,10 +57,10 @@ func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, er
 	}, nil
 }
 
-// Name returns Name.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads says what the verdict depends on.
+// Reads declares which fields of pods and nodes the verdict depends on.
 func (*Plugin) Reads() framework.Reads {
 	return framework.Reads{
 		Pod:    framework.PodNamespace | framework.PodVolumes,
@@ -73,24 +73,25 @@ func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk
 	return []fwk.SignFragment{{Key: fwk.VolumesSignerName, Value: fwk.VolumesSigner(pod)}}, nil
 }
 
-// PreFilter reads where the volumes are that the pod's claims are bound to. A
-// pod skips Filter whose volumes do not say.
+// PreFilter reads the topology labels of the volumes that the pod's claims are bound
+// to. It skips Filter if there are none.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	places, status := p.topologiesOfPod(pod)
+	topologies, status := p.topologiesOfPod(pod)
 	if !status.IsSuccess() {
 		return nil, status
 	}
-	if len(places) == 0 {
+	if len(topologies) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(preFilterStateKey, places)
+	state.Write(preFilterStateKey, topologies)
 	return nil, nil
 }
 
-// placesOf reads the labels of all volumes that the pod's claims are bound to. A
-// claim that is not bound must be one that waits for its first pod.
+// topologiesOfPod reads the topology labels of all volumes that the pod's claims are
+// bound to. It returns a status if an unbound claim does not wait for its first
+// consumer.
 func (p *Plugin) topologiesOfPod(pod *v1.Pod) (pvTopologies, *fwk.Status) {
-	var all pvTopologies
+	var topologies pvTopologies
 	for i := range pod.Spec.Volumes {
 		source := pod.Spec.Volumes[i].PersistentVolumeClaim
 		if source == nil {
@@ -113,12 +114,13 @@ func (p *Plugin) topologiesOfPod(pod *v1.Pod) (pvTopologies, *fwk.Status) {
 		if err != nil {
 			return nil, errorStatus(err)
 		}
-		all = append(all, topologiesOfVolume(bound)...)
+		topologies = append(topologies, topologiesOfVolume(bound)...)
 	}
-	return all, nil
+	return topologies, nil
 }
 
-// waits says what keeps a claim from being bound once its pod has a node.
+// checkUnboundClaim returns a status if an unbound claim does not wait for its first
+// consumer.
 func (p *Plugin) checkUnboundClaim(claim *v1.PersistentVolumeClaim) *fwk.Status {
 	name := volume.GetPersistentVolumeClaimClass(claim)
 	if name == "" {
@@ -136,28 +138,28 @@ func (p *Plugin) checkUnboundClaim(claim *v1.PersistentVolumeClaim) *fwk.Status 
 	return nil
 }
 
-// PreFilterExtensions is nil: other pods do not matter.
+// PreFilterExtensions returns nil: the verdict does not depend on other pods.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter refuses a node that says where it is, if that is not where the volumes
-// are. Where PreFilter is not enabled it looks for them itself.
+// Filter rejects a node whose topology labels do not match those of the volumes. In a
+// profile that does not enable PreFilter it reads the volumes itself.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	note, _ := state.Read(preFilterStateKey)
-	all, ok := note.(pvTopologies)
+	data, _ := state.Read(preFilterStateKey)
+	topologies, ok := data.(pvTopologies)
 	if !ok {
 		var status *fwk.Status
-		if all, status = p.topologiesOfPod(pod); !status.IsSuccess() {
+		if topologies, status = p.topologiesOfPod(pod); !status.IsSuccess() {
 			return status
 		}
 	}
-	if !all.matches(node.Node()) {
+	if !topologies.matches(node.Node()) {
 		return unresolvableStatus(reasonZone)
 	}
 	return nil
 }
 
-// Excludes reports whether Filter refuses the node: neither a bound volume nor a
-// node changes its zone.
+// RejectsPermanently reports whether Filter rejects the node: neither bound volumes nor
+// nodes change their zone.
 func (p *Plugin) RejectsPermanently(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
 	return p.Filter(context.Background(), state, pod, node).IsRejected()
 }

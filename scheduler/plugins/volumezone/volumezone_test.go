@@ -14,6 +14,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
+// fakeHandle is a Handle that offers informers and nothing else.
 type fakeHandle struct {
 	fwk.Handle
 	informers informers.SharedInformerFactory
@@ -21,15 +22,15 @@ type fakeHandle struct {
 
 func (h fakeHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
 
-// modeless is a class that does not say when its claims are bound.
+// classWithoutBindingMode returns a class without a volumeBindingMode.
 func classWithoutBindingMode() *storagev1.StorageClass {
 	class := fixture.StorageClass("modeless", "csi")
 	class.VolumeBindingMode = nil
 	return class
 }
 
-// open returns the plugin where claim "data" is bound to a volume with labels,
-// and others are in whatever way they are named.
+// newPlugin returns the plugin in a cluster where claim "data" is bound to a volume
+// with labels, and the names of the other claims say what they lack.
 func newPlugin(t *testing.T, labels map[string]string) *Plugin {
 	t.Helper()
 	h := fakeHandle{informers: informers.NewSharedInformerFactory(nil, 0)}
@@ -84,23 +85,23 @@ func TestPreFilter(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	elsewhere := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) had no available volume zone")
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		volume, node map[string]string
 		want         *fwk.Status
 	}{
-		"the same zone":                          {map[string]string{v1.LabelTopologyZone: "a"}, map[string]string{v1.LabelTopologyZone: "a"}, nil},
-		"another zone":                           {map[string]string{v1.LabelTopologyZone: "a"}, map[string]string{v1.LabelTopologyZone: "b"}, elsewhere},
-		"one of several zones":                   {map[string]string{v1.LabelTopologyZone: "a__b"}, map[string]string{v1.LabelTopologyZone: "b"}, nil},
-		"none of several zones":                  {map[string]string{v1.LabelTopologyZone: "a__b"}, map[string]string{v1.LabelTopologyZone: "c"}, elsewhere},
-		"a node that says nothing is everywhere": {map[string]string{v1.LabelTopologyZone: "a"}, nil, nil},
-		"a node that says something else":        {map[string]string{v1.LabelTopologyZone: "a"}, map[string]string{v1.LabelTopologyRegion: "a"}, elsewhere},
-		"the zone as it was called before":       {map[string]string{v1.LabelFailureDomainBetaZone: "a"}, map[string]string{v1.LabelTopologyZone: "a"}, nil},
-		"the old name of a node alone":           {map[string]string{v1.LabelTopologyZone: "a"}, map[string]string{v1.LabelFailureDomainBetaZone: "a"}, elsewhere},
-		"another region":                         {map[string]string{v1.LabelFailureDomainBetaRegion: "x"}, map[string]string{v1.LabelTopologyRegion: "y"}, elsewhere},
-		"a label with an empty zone is no label": {map[string]string{v1.LabelTopologyZone: "a____b", v1.LabelTopologyRegion: "x"}, map[string]string{v1.LabelTopologyZone: "c", v1.LabelTopologyRegion: "x"}, nil},
+		"the same zone":                         {map[string]string{v1.LabelTopologyZone: "a"}, map[string]string{v1.LabelTopologyZone: "a"}, nil},
+		"another zone":                          {map[string]string{v1.LabelTopologyZone: "a"}, map[string]string{v1.LabelTopologyZone: "b"}, elsewhere},
+		"one of several zones":                  {map[string]string{v1.LabelTopologyZone: "a__b"}, map[string]string{v1.LabelTopologyZone: "b"}, nil},
+		"none of several zones":                 {map[string]string{v1.LabelTopologyZone: "a__b"}, map[string]string{v1.LabelTopologyZone: "c"}, elsewhere},
+		"a node without topology labels fits":   {map[string]string{v1.LabelTopologyZone: "a"}, nil, nil},
+		"a node with another topology label":    {map[string]string{v1.LabelTopologyZone: "a"}, map[string]string{v1.LabelTopologyRegion: "a"}, elsewhere},
+		"the beta label of the volume":          {map[string]string{v1.LabelFailureDomainBetaZone: "a"}, map[string]string{v1.LabelTopologyZone: "a"}, nil},
+		"the beta label of the node":            {map[string]string{v1.LabelTopologyZone: "a"}, map[string]string{v1.LabelFailureDomainBetaZone: "a"}, elsewhere},
+		"another region":                        {map[string]string{v1.LabelFailureDomainBetaRegion: "x"}, map[string]string{v1.LabelTopologyRegion: "y"}, elsewhere},
+		"a label with an empty zone is ignored": {map[string]string{v1.LabelTopologyZone: "a____b", v1.LabelTopologyRegion: "x"}, map[string]string{v1.LabelTopologyZone: "c", v1.LabelTopologyRegion: "x"}, nil},
 	} {
 		for _, prefilters := range []bool{true, false} {
-			t.Run(sentence, func(t *testing.T) {
+			t.Run(name, func(t *testing.T) {
 				p, state, pod := newPlugin(t, c.volume), framework.NewCycleState(), fixture.Pod("a").Claim("data").Obj()
 				if prefilters {
 					if _, status := p.PreFilter(t.Context(), state, pod, nil); !status.IsSuccess() {
@@ -122,24 +123,24 @@ func TestHints(t *testing.T) {
 	in := func(zone string) *v1.PersistentVolume {
 		return fixture.Volume("pv", "late").Mutate(func(v *v1.PersistentVolume) { v.Labels = map[string]string{v1.LabelTopologyZone: zone} }).Obj()
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		hint          fwk.QueueingHintFn
 		before, after any
 		want          fwk.QueueingHint
 	}{
-		"by a class whose claims wait":               {isSchedulableAfterStorageClassAdded, nil, fixture.StorageClass("late", "csi"), fwk.Queue},
-		"not by one whose claims do not":             {isSchedulableAfterStorageClassAdded, nil, fixture.ImmediateStorageClass("now", "csi"), fwk.QueueSkip},
-		"not by one that does not say":               {isSchedulableAfterStorageClassAdded, nil, classWithoutBindingMode(), fwk.QueueSkip},
-		"by its claim":                               {isSchedulableAfterPersistentVolumeClaimChange, nil, fixture.Claim("data", "late").Obj(), fwk.Queue},
-		"by its claim, bound":                        {isSchedulableAfterPersistentVolumeClaimChange, fixture.Claim("data", "late").Obj(), fixture.Claim("data", "late").BoundTo("pv").Obj(), fwk.Queue},
-		"not by another claim":                       {isSchedulableAfterPersistentVolumeClaimChange, nil, fixture.Claim("logs", "late").Obj(), fwk.QueueSkip},
-		"not by a claim of that name elsewhere":      {isSchedulableAfterPersistentVolumeClaimChange, nil, fixture.Claim("shop/data", "late").Obj(), fwk.QueueSkip},
-		"by a new volume":                            {isSchedulableAfterPersistentVolumeChange, nil, in("a"), fwk.Queue},
-		"by a volume that is elsewhere now":          {isSchedulableAfterPersistentVolumeChange, in("a"), in("b"), fwk.Queue},
-		"not by one whose zones stand another way":   {isSchedulableAfterPersistentVolumeChange, in("a__b"), in("b__a"), fwk.QueueSkip},
-		"not by one whose labels stay what they are": {isSchedulableAfterPersistentVolumeChange, in("a"), in("a"), fwk.QueueSkip},
+		"a class with delayed binding is added":              {isSchedulableAfterStorageClassAdded, nil, fixture.StorageClass("late", "csi"), fwk.Queue},
+		"a class with immediate binding is added":            {isSchedulableAfterStorageClassAdded, nil, fixture.ImmediateStorageClass("now", "csi"), fwk.QueueSkip},
+		"a class without a binding mode is added":            {isSchedulableAfterStorageClassAdded, nil, classWithoutBindingMode(), fwk.QueueSkip},
+		"its claim is added":                                 {isSchedulableAfterPersistentVolumeClaimChange, nil, fixture.Claim("data", "late").Obj(), fwk.Queue},
+		"its claim is bound":                                 {isSchedulableAfterPersistentVolumeClaimChange, fixture.Claim("data", "late").Obj(), fixture.Claim("data", "late").BoundTo("pv").Obj(), fwk.Queue},
+		"another claim is added":                             {isSchedulableAfterPersistentVolumeClaimChange, nil, fixture.Claim("logs", "late").Obj(), fwk.QueueSkip},
+		"a claim of that name in another namespace is added": {isSchedulableAfterPersistentVolumeClaimChange, nil, fixture.Claim("shop/data", "late").Obj(), fwk.QueueSkip},
+		"a volume is added":                                  {isSchedulableAfterPersistentVolumeChange, nil, in("a"), fwk.Queue},
+		"the zone of a volume changes":                       {isSchedulableAfterPersistentVolumeChange, in("a"), in("b"), fwk.Queue},
+		"the zones of a volume change their order":           {isSchedulableAfterPersistentVolumeChange, in("a__b"), in("b__a"), fwk.QueueSkip},
+		"a volume changes otherwise":                         {isSchedulableAfterPersistentVolumeChange, in("a"), in("a"), fwk.QueueSkip},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got, err := c.hint(klog.Background(), pod, c.before, c.after); got != c.want || err != nil {
 				t.Errorf("%v, %v, want %v", got, err, c.want)
 			}
@@ -147,7 +148,7 @@ func TestHints(t *testing.T) {
 	}
 	for _, hint := range []fwk.QueueingHintFn{isSchedulableAfterStorageClassAdded, isSchedulableAfterPersistentVolumeClaimChange, isSchedulableAfterPersistentVolumeChange} {
 		if got, err := hint(klog.Background(), pod, nil, fixture.Node("n").Obj()); got != fwk.Queue || err == nil {
-			t.Errorf("an event about something else: %v, %v", got, err)
+			t.Errorf("an object of another kind: %v, %v", got, err)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func TestDecisionsFollowTheLog(t *testing.T) {
 		"what no plugin of this build honours is refused by name": {
 			lines: []string{n1, pod("schedule", "p", "1", `,"schedulingGroup":{}`)},
 			want: []string{`{"pod":"default/p","node":"","evaluated":0,"feasible":0,"message":"unsupported: spec.schedulingGroup: ` +
-				`this version of Berth does not schedule by it yet; the pod is held rather than bound wrongly"}`},
+				`this version of Berth does not support it yet; the pod is held so that it is not bound incorrectly"}`},
 		},
 		"a walk starts where it is told, else where the last ended": {
 			lines: append(alike(300), `{"op":"schedule","start":7,"object":{"metadata":{"name":"p"}}}`, `{"op":"schedule","object":{"metadata":{"name":"q"}}}`,

@@ -14,46 +14,47 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// volumes are drivers by what identifies a volume: the driver and its handle.
+// driverByVolume maps each volume, as driver/handle, to its driver.
 type driverByVolume map[string]string
 
 func (v driverByVolume) add(driver, handle string) { v[driver+"/"+handle] = driver }
 
-// unbound begins the handles of volumes that are not there yet. No driver has
-// such a handle.
+// unboundHandlePrefix is the prefix of the handles of volumes that are not provisioned
+// yet. No driver has such a handle.
 const unboundHandlePrefix = "berth.dev/not-bound-yet"
 
-// count is the counting of volumes on one node.
+// volumeCounter counts the volumes of one node.
 type volumeCounter struct {
 	*Plugin
 	ctx context.Context
-	// node says which drivers are there; nil where it is not known.
+	// csiNode lists the drivers on the node; nil if there is no CSINode.
 	csiNode *storagev1.CSINode
 }
 
-// wanted are the volumes of a pod that is to go to the node. Its claims have to
-// be there.
+// podVolumes returns the volumes of the incoming pod. It returns an error if one of its
+// claims does not exist.
 func (c *volumeCounter) podVolumes(pod *v1.Pod) (driverByVolume, error) {
 	found := driverByVolume{}
 	return found, c.addPodVolumes(pod, found, func(key string, err error) error { return fmt.Errorf("looking up PVC %s: %w", key, err) })
 }
 
-// used are the volumes of the pods on the node.
+// nodeVolumes returns the volumes of the pods on the node.
 func (c *volumeCounter) nodeVolumes(info fwk.NodeInfo) (driverByVolume, error) {
 	found := driverByVolume{}
-	// A claim that is gone stands for no volume.
-	passOver := func(string, error) error { return nil }
-	for _, there := range info.GetPods() {
-		if err := c.addPodVolumes(there.GetPod(), found, passOver); err != nil {
+	// A claim that no longer exists has no volume.
+	skipClaim := func(string, error) error { return nil }
+	for _, existing := range info.GetPods() {
+		if err := c.addPodVolumes(existing.GetPod(), found, skipClaim); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
 }
 
-// of adds the volumes of a pod that CSI drivers attach to found. unclaimed makes
-// of an error what to do about a claim that is not there; nil: nothing.
-func (c *volumeCounter) addPodVolumes(pod *v1.Pod, found driverByVolume, unclaimed func(key string, err error) error) error {
+// addPodVolumes adds the volumes of a pod that CSI drivers attach to found.
+// onMissingClaim turns the error about a claim that does not exist into the error to
+// return; nil skips the claim.
+func (c *volumeCounter) addPodVolumes(pod *v1.Pod, found driverByVolume, onMissingClaim func(key string, err error) error) error {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		var name string
@@ -73,7 +74,7 @@ func (c *volumeCounter) addPodVolumes(pod *v1.Pod, found driverByVolume, unclaim
 		}
 		claim, err := c.claims.PersistentVolumeClaims(pod.Namespace).Get(name)
 		if err != nil {
-			if err := unclaimed(pod.Namespace+"/"+name, err); err != nil {
+			if err := onMissingClaim(pod.Namespace+"/"+name, err); err != nil {
 				return err
 			}
 			continue
@@ -90,8 +91,8 @@ func (c *volumeCounter) addPodVolumes(pod *v1.Pod, found driverByVolume, unclaim
 	return nil
 }
 
-// inline adds a disk that the pod names itself, where a CSI driver has taken
-// over from what attached it once.
+// addInlineVolume adds an inline volume of the pod that is migrated from an in-tree
+// plugin to a CSI driver.
 func (c *volumeCounter) addInlineVolume(pod *v1.Pod, v *v1.Volume, found driverByVolume) error {
 	if !c.translator.IsInlineMigratable(v) {
 		return nil
@@ -117,8 +118,8 @@ func (c *volumeCounter) addInlineVolume(pod *v1.Pod, v *v1.Volume, found driverB
 	return nil
 }
 
-// takenOver says whether the disks of an in-tree provisioner are counted with
-// those of a CSI driver, which they are where something is known of the node.
+// isMigrated reports whether the volumes of an in-tree provisioner count as volumes of
+// a CSI driver. They do on nodes with a CSINode.
 func (c *volumeCounter) isMigrated(provisioner string) bool {
 	if c.csiNode == nil {
 		return false
@@ -131,15 +132,15 @@ func (c *volumeCounter) isMigrated(provisioner string) bool {
 	return false
 }
 
-// claimed is the driver and the handle of the volume that a claim is bound to or
-// will be; empty where it is none that counts.
+// volumeOfClaim returns the driver and the handle of the volume that a claim is bound
+// to or will be bound to; empty if that volume does not count.
 func (c *volumeCounter) volumeOfClaim(claim *v1.PersistentVolumeClaim) (driver, handle string) {
 	if claim.Spec.VolumeName == "" {
 		return c.volumeToProvision(claim)
 	}
 	bound, err := c.volumes.Get(claim.Spec.VolumeName)
 	if err != nil {
-		return c.volumeToProvision(claim) // it may come, or be made anew
+		return c.volumeToProvision(claim) // it may be created, or provisioned again
 	}
 	if csi := bound.Spec.CSI; csi != nil {
 		return csi.Driver, csi.VolumeHandle
@@ -158,8 +159,9 @@ func (c *volumeCounter) volumeOfClaim(claim *v1.PersistentVolumeClaim) (driver, 
 	return translated.Spec.CSI.Driver, translated.Spec.CSI.VolumeHandle
 }
 
-// provisioned is the driver that will make the volume of a claim, and a handle
-// of the claim's own. A claim without a class was bound before its pods come.
+// volumeToProvision returns the driver that will provision the volume of a claim, and a
+// handle that is unique to the claim. A claim without a class is bound before its pods
+// are scheduled.
 func (c *volumeCounter) volumeToProvision(claim *v1.PersistentVolumeClaim) (driver, handle string) {
 	name := volume.GetPersistentVolumeClaimClass(claim)
 	if name == "" {
@@ -179,4 +181,37 @@ func (c *volumeCounter) volumeToProvision(claim *v1.PersistentVolumeClaim) (driv
 		}
 	}
 	return driver, fmt.Sprintf("%s-%s/%s", unboundHandlePrefix, claim.Namespace, claim.Name)
+}
+
+// nodeNameIndex is the index of VolumeAttachments by spec.nodeName.
+const nodeNameIndex = "spec.nodeName"
+
+func nodeNameIndexFunc(obj any) ([]string, error) {
+	attachment, ok := obj.(*storagev1.VolumeAttachment)
+	if !ok {
+		return nil, fmt.Errorf("indexing a %T, want a VolumeAttachment", obj)
+	}
+	return []string{attachment.Spec.NodeName}, nil
+}
+
+// attachedVolumes returns the CSI volumes with a VolumeAttachment for node, whether a
+// pod on the node uses them or not.
+func (p *Plugin) attachedVolumes(node string) (driverByVolume, error) {
+	objects, err := p.attachments.ByIndex(nodeNameIndex, node)
+	if err != nil {
+		return nil, err
+	}
+	found := driverByVolume{}
+	for _, object := range objects {
+		spec := &object.(*storagev1.VolumeAttachment).Spec
+		if spec.Attacher == "" || spec.Source.PersistentVolumeName == nil {
+			continue
+		}
+		volume, err := p.volumes.Get(*spec.Source.PersistentVolumeName)
+		if err != nil || volume.Spec.CSI == nil {
+			continue
+		}
+		found.add(spec.Attacher, volume.Spec.CSI.VolumeHandle)
+	}
+	return found, nil
 }

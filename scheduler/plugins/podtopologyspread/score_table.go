@@ -4,42 +4,44 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// crowdTable remembers, during one call, the scores of nodes that cannot differ:
-// those in the same domain of the only rule by domain, with as many pods under
-// the only rule by host. There are few, and a logarithm's multiples take long to
-// round.
+// scoreTable caches, during one call, the scores of nodes that have equal scores: nodes
+// in the same domain of the only constraint by domain and with the same number of pods
+// for the only constraint by host. There are few such scores, and weighting and
+// rounding each of them takes long.
 type scoreTable struct {
-	// labelled are the domains of the rule by domain, hosts those of the rule by
-	// host; nil where there is no such rule.
+	// domains are those of the constraint by domain, hosts those of the constraint by
+	// host; nil if there is no such constraint.
 	domains, hosts *framework.Domains
 	nodeCounts     *framework.NodeCounts
-	entries        []scoreEntry // by domain, tableWidth for each
+	entries        []scoreEntry // by domain, entriesPerDomain for each
 	call           uint32
 }
 
-// cell is a score, and the call in which it was found.
+// scoreEntry is a score and the call in which it was computed.
 type scoreEntry struct {
 	call  uint32
 	score int64
 }
 
 const (
-	// tableWidth is how many cells a domain has: one for nodes that are no host,
-	// and one each for 0 pods and up.
+	// entriesPerDomain is the number of entries for each domain: one for nodes without
+	// a host name, the others for 0 pods and more.
 	entriesPerDomain = 8
-	// maxTableDomains bounds a table; more domains leave few nodes to each.
+	// maxTableDomains limits the size of a table. With more domains few nodes share an
+	// entry.
 	maxTableDomains = 1024
 )
 
-// tableOf returns the table for rules, nil where these have no such order.
-func newScoreTable(rules []softConstraint) *scoreTable {
+// newScoreTable returns the table for constraints; nil if there is more than one by
+// domain or by host.
+func newScoreTable(constraints []softConstraint) *scoreTable {
 	t := &scoreTable{}
-	for i := range rules {
-		switch rule := &rules[i]; {
-		case rule.nodeCounts != nil && t.hosts == nil:
-			t.hosts, t.nodeCounts = rule.nodeDomains, rule.nodeCounts
-		case rule.nodeCounts == nil && t.domains == nil:
-			t.domains = rule.nodeDomains
+	for i := range constraints {
+		switch soft := &constraints[i]; {
+		case soft.nodeCounts != nil && t.hosts == nil:
+			t.hosts, t.nodeCounts = soft.nodeDomains, soft.nodeCounts
+		case soft.nodeCounts == nil && t.domains == nil:
+			t.domains = soft.nodeDomains
 		default:
 			return nil
 		}
@@ -47,7 +49,7 @@ func newScoreTable(rules []softConstraint) *scoreTable {
 	return t
 }
 
-// begin makes room for all domains; it reports false when they are too many.
+// begin allocates entries for all domains. It returns false if there are too many.
 func (t *scoreTable) begin() bool {
 	size := entriesPerDomain
 	if t.domains != nil {
@@ -62,7 +64,7 @@ func (t *scoreTable) begin() bool {
 	return true
 }
 
-// fill puts the scores of nodes that all count into scores.
+// fill writes the scores of nodes to scores. None of them may be ignored.
 func (t *scoreTable) fill(f *batchScore, slots []framework.Slot, scores []int64) {
 	if !t.begin() {
 		for i, slot := range slots {
@@ -102,8 +104,8 @@ func (t *scoreTable) fill(f *batchScore, slots []framework.Slot, scores []int64)
 	}
 }
 
-// turnTable remembers what scores are turned round to, for those close to the
-// least: many nodes have the same, and a division takes long.
+// normalizeTable caches the normalized scores of those close to minScore: many nodes
+// have the same score, and a division takes long.
 type normalizeTable struct {
 	minScore, maxScore int64
 	known              [64]bool

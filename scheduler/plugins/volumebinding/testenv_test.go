@@ -20,7 +20,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// world is the plugin over a fake cluster, in virtual time.
+// testEnv is the plugin over a fake cluster, in the fake time of a synctest bubble.
 type testEnv struct {
 	*Plugin
 	t           *testing.T
@@ -30,7 +30,7 @@ type testEnv struct {
 	volumeCache *volumes.Volumes
 }
 
-// handle is what the plugin is lent.
+// handle is the Handle of the plugin.
 type handle struct {
 	fwk.Handle
 	*testEnv
@@ -40,56 +40,58 @@ func (h handle) SharedInformerFactory() informers.SharedInformerFactory { return
 func (h handle) Volumes() framework.Volumes                             { return h.volumeCache }
 func (h handle) SignPod(context.Context, *v1.Pod) fwk.PodSignature      { return nil }
 
-func runTest(t *testing.T, test func(w *testEnv), objects ...runtime.Object) {
+// runTest runs test in a synctest bubble with a cluster of objects.
+func runTest(t *testing.T, test func(env *testEnv), objects ...runtime.Object) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cluster := fakecluster.New(objects...)
 		ctx, cancel := context.WithCancel(t.Context())
-		w := &testEnv{t: t, ctx: ctx, cluster: cluster, informers: informers.NewSharedInformerFactory(cluster, 0)}
-		w.volumeCache = volumes.New(volumes.Options{Client: cluster, Clock: clock.RealClock{}})
-		core := w.informers.Core().V1()
-		if err := w.volumeCache.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()); err != nil {
+		env := &testEnv{t: t, ctx: ctx, cluster: cluster, informers: informers.NewSharedInformerFactory(cluster, 0)}
+		env.volumeCache = volumes.New(volumes.Options{Client: cluster, Clock: clock.RealClock{}})
+		core := env.informers.Core().V1()
+		if err := env.volumeCache.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()); err != nil {
 			t.Fatal(err)
 		}
 		args := &configv1.VolumeBindingArgs{}
 		Default(args)
-		plugin, err := New(ctx, args, handle{testEnv: w})
+		plugin, err := New(ctx, args, handle{testEnv: env})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Plugin = plugin.(*Plugin)
-		w.informers.Start(ctx.Done())
-		w.informers.WaitForCacheSync(ctx.Done())
+		env.Plugin = plugin.(*Plugin)
+		env.informers.Start(ctx.Done())
+		env.informers.WaitForCacheSync(ctx.Done())
 		synctest.Wait()
-		test(w)
+		test(env)
 		cancel()
-		w.informers.Shutdown()
+		env.informers.Shutdown()
 	})
 }
 
-func (w *testEnv) expect(what string, got, want any) {
-	w.t.Helper()
+// expect fails the test if got is not want.
+func (env *testEnv) expect(what string, got, want any) {
+	env.t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Errorf("%s (-want,+got):\n%s", what, diff)
+		env.t.Errorf("%s (-want,+got):\n%s", what, diff)
 	}
 }
 
-// attempt is one of a pod up to the nodes that fit.
+// attempt is the result of the scheduling cycle of a pod up to PreScore and Score.
 type attempt struct {
 	state *framework.CycleState
 	pod   *v1.Pod
-	// said is what PreFilter said where it did not let the pod through.
+	// preFilterStatus is the status of PreFilter, if that was not Success.
 	preFilterStatus string
-	// refused and score are by node.
+	// rejections and score are by node.
 	rejections map[string]string
 	score      map[string]int64
 }
 
-// try asks about the pod on every node.
-func (w *testEnv) evaluate(pod *v1.Pod, nodes ...*v1.Node) attempt {
-	w.t.Helper()
+// evaluate runs PreFilter, Filter, PreScore and Score for nodes.
+func (env *testEnv) evaluate(pod *v1.Pod, nodes ...*v1.Node) attempt {
+	env.t.Helper()
 	a := attempt{state: framework.NewCycleState(), pod: pod, rejections: map[string]string{}, score: map[string]int64{}}
-	if _, status := w.PreFilter(w.ctx, a.state, pod, nil); !status.IsSuccess() {
+	if _, status := env.PreFilter(env.ctx, a.state, pod, nil); !status.IsSuccess() {
 		a.preFilterStatus = statusText(status)
 		return a
 	}
@@ -97,26 +99,26 @@ func (w *testEnv) evaluate(pod *v1.Pod, nodes ...*v1.Node) attempt {
 	for _, node := range nodes {
 		info := framework.NewNodeInfo()
 		info.SetNode(node)
-		if status := w.Filter(w.ctx, a.state, pod, info); !status.IsSuccess() {
+		if status := env.Filter(env.ctx, a.state, pod, info); !status.IsSuccess() {
 			a.rejections[node.Name] = statusText(status)
 		} else {
 			fit = append(fit, info)
 		}
 	}
-	if status := w.PreScore(w.ctx, a.state, pod, fit); !status.IsSuccess() {
-		w.t.Errorf("PreScore: %v", status)
+	if status := env.PreScore(env.ctx, a.state, pod, fit); !status.IsSuccess() {
+		env.t.Errorf("PreScore: %v", status)
 	}
 	for _, info := range fit {
-		score, status := w.Score(w.ctx, a.state, pod, info)
+		score, status := env.Score(env.ctx, a.state, pod, info)
 		if !status.IsSuccess() {
-			w.t.Errorf("Score: %v", status)
+			env.t.Errorf("Score: %v", status)
 		}
 		a.score[info.Node().Name] = score
 	}
 	return a
 }
 
-// said is a status as text: its code, and its reasons.
+// statusText returns the code and the reasons of a status.
 func statusText(status *fwk.Status) string {
 	if status == nil {
 		return "Success"
@@ -128,7 +130,7 @@ func statusText(status *fwk.Status) string {
 	return text
 }
 
-// web is a pod with these claims.
+// podWithClaims returns a pod with these claims.
 func podWithClaims(claims ...string) *v1.Pod {
 	pod := fixture.Pod("web")
 	for _, name := range slices.Sorted(slices.Values(claims)) {
@@ -139,6 +141,7 @@ func podWithClaims(claims ...string) *v1.Pod {
 
 // n1 and n2 are in zones a and b.
 var (
+	// node1 and node2 are in zones a and b.
 	node1 = fixture.Node("n1").Zone("a").Obj()
 	node2 = fixture.Node("n2").Zone("b").Obj()
 )

@@ -12,36 +12,38 @@ var (
 	_ framework.BatchScorePlugin  = (*Fit)(nil)
 )
 
-// FilterForm returns Filter for pods like pod; none for those that ask for
-// something that columns do not hold.
+// BatchFilter returns the batch form of Filter for pods of the same class as pod. It
+// returns ok false if the pod requests a resource that the columns do not hold.
 func (*Fit) BatchFilter(state fwk.CycleState, _ *v1.Pod, columns *framework.Columns) (framework.BatchFilter, bool) {
-	note, err := state.Read(fitPreFilterStateKey)
-	wants, ok := note.(*podRequest)
-	if err != nil || !ok || len(wants.scalars) > 0 {
+	data, err := state.Read(fitPreFilterStateKey)
+	request, ok := data.(*podRequest)
+	if err != nil || !ok || len(request.scalars) > 0 {
 		return nil, false
 	}
-	return &fitBatchFilter{columns, *wants}, true
+	return &fitBatchFilter{columns, *request}, true
 }
 
-// fitForm is lackOn for many nodes.
+// fitBatchFilter is the batch form of Fit.Filter.
 type fitBatchFilter struct {
 	columns *framework.Columns
 	request podRequest
 }
 
-// What a node lacks, as bits of a Refusal; with reasonOf in this order.
+// The reasons for rejecting a node, as bits of a RejectionCode. The order of the bits
+// is that of reasonsByBit.
 const (
 	insufficientPods framework.RejectionCode = 1 << iota
 	insufficientCPU
 	insufficientMemory
 	insufficientEphemeralStorage
-	// tooSmall says that the node would not do even when empty.
+	// exceedsAllocatable is set when a request exceeds what is allocatable on the node.
 	exceedsAllocatable
 )
 
 var reasonsByBit = []string{reasonPods, reasonCPU, reasonMemory, reasonEphemeralStorage}
 
-func (f *fitBatchFilter) Filter(slots []framework.Slot, refusals []framework.RejectionCode) {
+// Filter writes the verdict of each slot to codes.
+func (f *fitBatchFilter) Filter(slots []framework.Slot, codes []framework.RejectionCode) {
 	for i, slot := range slots {
 		row := &f.columns.Rows[slot]
 		r := framework.NotRejected
@@ -57,44 +59,46 @@ func (f *fitBatchFilter) Filter(slots []framework.Slot, refusals []framework.Rej
 		if f.request.ephemeralStorage > 0 && f.request.ephemeralStorage > row.AllocatableStorage-row.RequestedStorage {
 			r |= withExceedsAllocatable(insufficientEphemeralStorage, f.request.ephemeralStorage, row.AllocatableStorage)
 		}
-		refusals[i] = r
+		codes[i] = r
 	}
 }
 
-func withExceedsAllocatable(what framework.RejectionCode, amount, offered int64) framework.RejectionCode {
-	if amount > offered {
-		what |= exceedsAllocatable
+func withExceedsAllocatable(code framework.RejectionCode, amount, allocatable int64) framework.RejectionCode {
+	if amount > allocatable {
+		code |= exceedsAllocatable
 	}
-	return what
+	return code
 }
 
-func (*fitBatchFilter) Status(refusal framework.RejectionCode) *fwk.Status {
+func (*fitBatchFilter) Status(code framework.RejectionCode) *fwk.Status {
 	var l insufficiency
 	for i, reason := range reasonsByBit {
-		if refusal&(1<<i) != 0 {
+		if code&(1<<i) != 0 {
 			l.reasons = append(l.reasons, reason)
 		}
 	}
-	l.unresolvable = refusal&exceedsAllocatable != 0
+	l.unresolvable = code&exceedsAllocatable != 0
 	return l.status().WithPlugin(FitName)
 }
 
-// ScoreForm returns Score for pods like pod, where columns hold all that is
-// scored by.
+// BatchScore returns the batch form of Score for pods of the same class as pod. It
+// returns ok false if the columns do not hold all scored resources.
 func (f *Fit) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
 	if !f.strategy.resources.allInColumns() {
 		return nil, false
 	}
-	asked := getPreScoreState(state, fitPreScoreStateKey, f.strategy.resources, pod)
-	return &fitBatchScore{columns, &f.strategy, asked}, true
+	requests := getPreScoreState(state, fitPreScoreStateKey, f.strategy.resources, pod)
+	return &fitBatchScore{columns, &f.strategy, requests}, true
 }
 
+// fitBatchScore is the batch form of Fit.Score.
 type fitBatchScore struct {
 	columns  *framework.Columns
 	strategy *strategy
 	requests scoredRequests
 }
 
+// Score writes the score of each slot to scores.
 func (f *fitBatchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
 	var node nodeResources
 	for i, slot := range slots {
@@ -110,8 +114,8 @@ func (f *fitBatchScore) Score(slots []framework.Slot, scores []int64) framework.
 func (f *fitBatchScore) scoreNode(node *nodeResources) int64 {
 	mean := weightedMean{requestedToCapacityRatio: f.strategy.requestedToCapacityRatio}
 	for n := range f.strategy.resources.specs {
-		if on := &node[n]; on.offered != 0 {
-			mean.add(f.strategy.scoreResource(on.taken+f.requests[n], on.offered), f.strategy.resources.specs[n].weight)
+		if on := &node[n]; on.allocatable != 0 {
+			mean.add(f.strategy.scoreResource(on.requested+f.requests[n], on.allocatable), f.strategy.resources.specs[n].weight)
 		}
 	}
 	return mean.value()

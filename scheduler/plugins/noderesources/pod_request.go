@@ -22,70 +22,74 @@ const (
 	reasonScalarPrefix     = "Insufficient "
 )
 
-// requestOf returns what a waiting pod requests. Its status is not read: there
-// is nothing in it before the pod runs.
+// computePodResourceRequest returns the requests of a pending pod. It does not read the
+// status, which has no resources before the pod runs.
 func computePodResourceRequest(pod *v1.Pod) framework.Resource {
 	if sum, ok := framework.SumRequests(pod); ok {
 		return framework.Resource{MilliCPU: sum.MilliCPU, Memory: sum.Memory, EphemeralStorage: sum.EphemeralStorage}
 	}
-	var request framework.Resource
-	request.SetMaxResource(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
-	return request
+	var amounts framework.Resource
+	amounts.SetMaxResource(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	return amounts
 }
 
-// demand is what Filter looks for on each node.
+// podRequest holds the amounts that Filter compares with the free resources of each
+// node.
 type podRequest struct {
 	cpu, memory, ephemeralStorage int64
-	// scalars is in order of name, so that reasons are.
+	// scalars is sorted by name, and so are the reasons.
 	scalars []scalarRequest
 }
 
+// scalarRequest is the request for one scalar resource, and the reason for rejecting
+// nodes without it.
 type scalarRequest struct {
 	name   v1.ResourceName
 	amount int64
 	reason string
 }
 
-// newDemand leaves out what nobody asks for and what ignored names.
+// newPodRequest returns the requests of pod without the ignored resources.
 func newPodRequest(pod *v1.Pod, ignored ignoredResources) *podRequest {
-	request := computePodResourceRequest(pod)
-	wants := &podRequest{
-		cpu: request.MilliCPU, memory: request.Memory, ephemeralStorage: request.EphemeralStorage,
+	amounts := computePodResourceRequest(pod)
+	request := &podRequest{
+		cpu: amounts.MilliCPU, memory: amounts.Memory, ephemeralStorage: amounts.EphemeralStorage,
 	}
-	for _, name := range slices.Sorted(maps.Keys(request.ScalarResources)) {
-		amount := request.ScalarResources[name]
+	for _, name := range slices.Sorted(maps.Keys(amounts.ScalarResources)) {
+		amount := amounts.ScalarResources[name]
 		if amount > 0 && !ignored.has(name) {
-			wants.scalars = append(wants.scalars,
+			request.scalars = append(request.scalars,
 				scalarRequest{name: name, amount: amount, reason: reasonScalarPrefix + string(name)})
 		}
 	}
-	return wants
+	return request
 }
 
-// Clone returns the same value: nothing changes it.
+// Clone returns the value itself, which never changes.
 func (d *podRequest) Clone() fwk.StateData { return d }
 
-// lackOn says what node has too little of.
+// insufficientResources returns the resources of which node has less free than the pod
+// requests.
 func (d *podRequest) insufficientResources(node fwk.NodeInfo) insufficiency {
 	var l insufficiency
-	offered, taken := node.GetAllocatable(), node.GetRequested()
-	if len(node.GetPods()) >= offered.GetAllowedPodNumber() {
+	allocatable, requested := node.GetAllocatable(), node.GetRequested()
+	if len(node.GetPods()) >= allocatable.GetAllowedPodNumber() {
 		l.reasons = append(l.reasons, reasonPods)
 	}
-	l.add(d.cpu, taken.GetMilliCPU(), offered.GetMilliCPU(), reasonCPU)
-	l.add(d.memory, taken.GetMemory(), offered.GetMemory(), reasonMemory)
-	l.add(d.ephemeralStorage, taken.GetEphemeralStorage(), offered.GetEphemeralStorage(), reasonEphemeralStorage)
+	l.add(d.cpu, requested.GetMilliCPU(), allocatable.GetMilliCPU(), reasonCPU)
+	l.add(d.memory, requested.GetMemory(), allocatable.GetMemory(), reasonMemory)
+	l.add(d.ephemeralStorage, requested.GetEphemeralStorage(), allocatable.GetEphemeralStorage(), reasonEphemeralStorage)
 	for i := range d.scalars {
 		scalar := &d.scalars[i]
-		l.add(scalar.amount, taken.GetScalarResources()[scalar.name], offered.GetScalarResources()[scalar.name], scalar.reason)
+		l.add(scalar.amount, requested.GetScalarResources()[scalar.name], allocatable.GetScalarResources()[scalar.name], scalar.reason)
 	}
 	return l
 }
 
-// shortOn appends the same to list, in amounts.
+// appendShortages appends the same resources with amounts to list.
 func (d *podRequest) appendShortages(list []framework.InsufficientResource, node fwk.NodeInfo) []framework.InsufficientResource {
-	offered, taken := node.GetAllocatable(), node.GetRequested()
-	if free := offered.GetAllowedPodNumber() - len(node.GetPods()); free < 1 {
+	allocatable, requested := node.GetAllocatable(), node.GetRequested()
+	if free := allocatable.GetAllowedPodNumber() - len(node.GetPods()); free < 1 {
 		list = append(list, framework.InsufficientResource{Resource: v1.ResourcePods, Requested: 1, Free: int64(free)})
 	}
 	check := func(name v1.ResourceName, amount, free int64) {
@@ -93,24 +97,24 @@ func (d *podRequest) appendShortages(list []framework.InsufficientResource, node
 			list = append(list, framework.InsufficientResource{Resource: name, Requested: amount, Free: free})
 		}
 	}
-	check(v1.ResourceCPU, d.cpu, offered.GetMilliCPU()-taken.GetMilliCPU())
-	check(v1.ResourceMemory, d.memory, offered.GetMemory()-taken.GetMemory())
-	check(v1.ResourceEphemeralStorage, d.ephemeralStorage, offered.GetEphemeralStorage()-taken.GetEphemeralStorage())
+	check(v1.ResourceCPU, d.cpu, allocatable.GetMilliCPU()-requested.GetMilliCPU())
+	check(v1.ResourceMemory, d.memory, allocatable.GetMemory()-requested.GetMemory())
+	check(v1.ResourceEphemeralStorage, d.ephemeralStorage, allocatable.GetEphemeralStorage()-requested.GetEphemeralStorage())
 	for i := range d.scalars {
 		name := d.scalars[i].name
-		check(name, d.scalars[i].amount, offered.GetScalarResources()[name]-taken.GetScalarResources()[name])
+		check(name, d.scalars[i].amount, allocatable.GetScalarResources()[name]-requested.GetScalarResources()[name])
 	}
 	return list
 }
 
-// lack is why a node has no room.
+// insufficiency says why a node has not enough free resources.
 type insufficiency struct {
 	reasons []string
-	// ofWholeNode is true when the node is too small even when empty.
+	// unresolvable is true when the request exceeds what is allocatable on the node.
 	unresolvable bool
 }
 
-// status is what Filter answers.
+// status returns the status of Filter.
 func (l *insufficiency) status() *fwk.Status {
 	if len(l.reasons) == 0 {
 		return nil
@@ -122,17 +126,17 @@ func (l *insufficiency) status() *fwk.Status {
 	return fwk.NewStatus(code, l.reasons...)
 }
 
-// check notes reason when amount is asked for and more than is left.
-func (l *insufficiency) add(amount, taken, offered int64, reason string) {
-	if amount <= 0 || amount <= offered-taken {
+// add appends reason if amount is requested and exceeds the free amount.
+func (l *insufficiency) add(amount, requested, allocatable int64, reason string) {
+	if amount <= 0 || amount <= allocatable-requested {
 		return
 	}
 	l.reasons = append(l.reasons, reason)
-	l.unresolvable = l.unresolvable || amount > offered
+	l.unresolvable = l.unresolvable || amount > allocatable
 }
 
-// ignoredResources are vendors' resources that Filter does not look at,
-// because someone else accounts for them. The zero value ignores nothing.
+// ignoredResources are extended resources that Filter ignores, because another
+// component accounts for them. The zero value ignores none.
 type ignoredResources struct {
 	names, groups sets.Set[string]
 }
@@ -144,7 +148,7 @@ func newIgnoredResources(args *configv1.NodeResourcesFitArgs) ignoredResources {
 	}
 }
 
-// has reports whether name is ignored. Only extended resources can be.
+// has reports whether name is ignored. Only extended resources can be ignored.
 func (i ignoredResources) has(name v1.ResourceName) bool {
 	if len(i.names)+len(i.groups) == 0 || !framework.IsExtendedResourceName(name) {
 		return false
@@ -153,7 +157,7 @@ func (i ignoredResources) has(name v1.ResourceName) bool {
 	return i.names.Has(string(name)) || i.groups.Has(group)
 }
 
-// amountOf returns how much of a named resource r has, cpu in millicores.
+// resourceAmount returns the amount of a resource in r; cpu is in millicores.
 func resourceAmount(r fwk.Resource, name v1.ResourceName) int64 {
 	switch name {
 	case v1.ResourceCPU:

@@ -10,9 +10,10 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// EventsToRegister asks for room: pods that go or shrink, nodes that come or
-// grow, and the pod itself asking for less. Upstream also asks for
-// DeviceClasses; here none stands behind an extended resource.
+// EventsToRegister registers events that free or add resources: assigned pods that are
+// deleted or scaled down, nodes that are added or whose allocatable resources change,
+// and a scale-down of the pod itself. Upstream also registers DeviceClasses; here no
+// DeviceClass backs an extended resource.
 func (f *Fit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{
@@ -34,8 +35,8 @@ func (f *Fit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, err
 	}, nil
 }
 
-// afterPodDeleted queues the pod when the other one was on a node, or had a
-// node promised.
+// isSchedulableAfterPodDeleted requeues the pod when the deleted pod was assigned to a
+// node or nominated for one.
 func isSchedulableAfterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	deleted, _, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
@@ -51,8 +52,9 @@ func isSchedulableAfterTargetPodScaleDown(klog.Logger, *v1.Pod, any, any) (fwk.Q
 	return fwk.Queue, nil
 }
 
-// afterOtherScaledDown queues the pod when one that is on a node, or has a node
-// promised, asks for less of something that the pod asks for.
+// isSchedulableAfterOtherPodScaleDown requeues the pod when another pod, which is
+// assigned to a node or nominated for one, requests less of a resource that the pod
+// requests.
 func isSchedulableAfterOtherPodScaleDown(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
@@ -70,26 +72,27 @@ func isSchedulableAfterOtherPodScaleDown(_ klog.Logger, pod *v1.Pod, oldObj, new
 	return fwk.QueueSkip, nil
 }
 
-// runningRequest is what a pod takes from its node, a resize included.
+// runningPodRequest returns what a pod uses on its node, with a resize in progress
+// included.
 func runningPodRequest(pod *v1.Pod) framework.Resource {
 	var request framework.Resource
 	request.SetMaxResource(framework.RunningPodRequests(pod, nil))
 	return request
 }
 
-// afterNode queues the pod when the node, empty, has room for it, and is new
-// or has more of what the pod asks for. Other than upstream it ignores what
-// Filter ignores.
+// isSchedulableAfterNodeChange requeues the pod when the node would fit it if it were
+// empty, and is new or has more of a resource that the pod requests. Unlike upstream it
+// ignores the resources that Filter ignores.
 func (f *Fit) isSchedulableAfterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*v1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	wants := newPodRequest(pod, f.ignored)
-	if after == nil || len(wants.insufficientResources(emptyNode(after)).reasons) > 0 {
+	request := newPodRequest(pod, f.ignored)
+	if after == nil || len(request.insufficientResources(emptyNode(after)).reasons) > 0 {
 		return fwk.QueueSkip, nil
 	}
-	if before == nil || wants.hasIncreased(emptyNode(before).GetAllocatable(), emptyNode(after).GetAllocatable()) {
+	if before == nil || request.hasIncreased(emptyNode(before).GetAllocatable(), emptyNode(after).GetAllocatable()) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -101,7 +104,8 @@ func emptyNode(node *v1.Node) *framework.NodeInfo {
 	return info
 }
 
-// grew reports whether a node offers more places, or more of what is wanted.
+// hasIncreased reports whether a node allows more pods than before, or has more of a
+// requested resource.
 func (d *podRequest) hasIncreased(before, after fwk.Resource) bool {
 	if after.GetAllowedPodNumber() > before.GetAllowedPodNumber() ||
 		d.cpu > 0 && after.GetMilliCPU() > before.GetMilliCPU() ||

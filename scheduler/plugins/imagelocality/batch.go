@@ -11,19 +11,19 @@ import (
 
 var _ framework.BatchScorePlugin = (*Plugin)(nil)
 
-// ScoreForm returns Score for pods like pod.
+// BatchScore returns the batch form of Score for pods of the same class as pod.
 func (p *Plugin) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
 	return &batchScore{plugin: p, state: state, pod: pod, columns: columns}, true
 }
 
-// form asks Score about nodes with images; the others have the score of none.
+// batchScore calls Score for nodes that have images; a node without images has score 0.
 type batchScore struct {
 	plugin  *Plugin
 	state   fwk.CycleState
 	pod     *v1.Pod
 	columns *framework.Columns
-	// scored says that some node had a score, which may change with the number
-	// of nodes.
+	// anyScored is true once a node had one of the pod's images: then scores change
+	// with the number of nodes.
 	anyScored bool
 }
 
@@ -43,18 +43,18 @@ func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.Sco
 	return framework.Scored
 }
 
-// anyOn says whether the node has one of the images.
+// hasAnyImage reports whether the node has one of the pod's images.
 func (f *batchScore) hasAnyImage(node fwk.NodeInfo) bool {
 	for image := range imagesOf(f.pod) {
-		if _, there := node.GetImageStates()[normalizedImageName(image)]; there {
+		if _, ok := node.GetImageStates()[normalizedImageName(image)]; ok {
 			return true
 		}
 	}
 	return false
 }
 
-// Minds says that scores depend on the number of nodes once a node had one of
-// the images: that weighs by the share of nodes.
+// Dependencies adds the number of nodes once a node had one of the pod's images, since
+// image sizes are weighted by the share of nodes that have the image.
 func (f *batchScore) Dependencies() framework.Facets {
 	if f.anyScored {
 		return framework.NodeImages | framework.NodeCount

@@ -9,78 +9,84 @@ import (
 
 var _ framework.BatchFilterPlugin = (*Plugin)(nil)
 
-// FilterForm returns Filter for pods like pod. It reads the tallies that
-// PreFilter asked for, which move with the snapshot.
+// BatchFilter returns the batch form of Filter for pods of the same class as pod. It
+// reads the counts that PreFilter created, which change with the snapshot.
 func (p *Plugin) BatchFilter(state fwk.CycleState, _ *v1.Pod, _ *framework.Columns) (framework.BatchFilter, bool) {
 	if state.GetSkipFilterPlugins().Has(Name) {
-		return nil, true // pods like this one have no hard constraints
+		return nil, true // pods of this class have no hard constraints
 	}
 	h, err := getPreFilterState(state)
-	if _, kept := p.counts.(framework.IncrementalCounts); err != nil || !kept {
+	if _, incremental := p.counts.(framework.IncrementalCounts); err != nil || !incremental {
 		return nil, false
 	}
 	return &batchFilter{preFilterState: h, limits: make([]domainLimit, len(h.constraints))}, true
 }
 
+// batchFilter is the batch form of Filter.
 type batchFilter struct {
 	*preFilterState
-	// limits go with constraints, and are good for one attempt.
+	// limits has an entry for each constraint, valid for one attempt.
 	limits []domainLimit
 }
 
-// limit is the largest number that a domain may have, beside the numbers by
-// domain and the domains by slot.
+// domainLimit is the largest count of a domain that has room for the pod, with the
+// domain of each slot and the count of each domain.
 type domainLimit struct {
 	domainBySlot  []int32
 	countByDomain []int64
 	maxCount      int64
 }
 
+// The reasons for rejecting a node.
 const (
 	missingLabel framework.RejectionCode = 1 + iota
 	exceedsMaxSkew
 )
 
-// Begin looks how matters stand.
+// Begin reads the current counts. It returns ok false when they are no longer
+// maintained.
 func (f *batchFilter) Begin() (skip, ok bool) {
-	for i, tally := range f.counts {
-		numbers := tally.Terms()[0]
-		if !numbers.Current() {
+	for i, sum := range f.counts {
+		term := sum.Terms()[0]
+		if !term.Current() {
 			return false, false
 		}
 		f.limits[i] = domainLimit{
-			domainBySlot: numbers.Domains.BySlot(), countByDomain: numbers.Values(),
+			domainBySlot: term.Domains.BySlot(), countByDomain: term.Values(),
 			maxCount: int64(f.constraints[i].maxSkew) - f.selfMatchNum[i] + f.minMatchNum(i),
 		}
 	}
 	return false, true
 }
 
-func (f *batchFilter) Filter(slots []framework.Slot, refusals []framework.RejectionCode) {
+// Filter writes the verdict of each slot to codes.
+func (f *batchFilter) Filter(slots []framework.Slot, codes []framework.RejectionCode) {
 	for i, slot := range slots {
-		refusals[i] = f.evaluate(slot)
+		codes[i] = f.evaluate(slot)
 	}
 }
 
+// evaluate returns the verdict about one node, in the order of the reference
+// implementation.
 func (f *batchFilter) evaluate(slot framework.Slot) framework.RejectionCode {
 	for i := range f.limits {
 		l := &f.limits[i]
-		domain, number := l.domainBySlot[slot], int64(0)
+		domain, count := l.domainBySlot[slot], int64(0)
 		if domain == framework.NoDomain {
 			return missingLabel
 		}
 		if int(domain) < len(l.countByDomain) {
-			number = l.countByDomain[domain]
+			count = l.countByDomain[domain]
 		}
-		if number > l.maxCount {
+		if count > l.maxCount {
 			return exceedsMaxSkew
 		}
 	}
 	return framework.NotRejected
 }
 
-func (*batchFilter) Status(refusal framework.RejectionCode) *fwk.Status {
-	if refusal == missingLabel {
+func (*batchFilter) Status(code framework.RejectionCode) *fwk.Status {
+	if code == missingLabel {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonLabel).WithPlugin(Name)
 	}
 	return fwk.NewStatus(fwk.Unschedulable, reasonSkew).WithPlugin(Name)

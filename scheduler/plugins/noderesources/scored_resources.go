@@ -10,47 +10,48 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// scoredResources are the resources that a plugin scores by, in the order of
-// its arguments.
+// scoredResources are the resources that a plugin scores by, in the order of its
+// arguments.
 type scoredResources struct {
 	specs []scoredResource
-	// assume gives containers without a request the default one, on the pod's
-	// side and on the node's.
+	// nonZeroRequests uses default requests for containers that request no cpu or
+	// memory, for the pod and for the pods on the node.
 	nonZeroRequests bool
-	// usual says that the resources are cpu and memory, in this order, as they are
-	// unless a profile says otherwise.
+	// cpuAndMemoryOnly is true for the default resources: cpu and memory, in this
+	// order.
 	cpuAndMemoryOnly bool
 }
 
+// scoredResource is one of the resources that a plugin scores by.
 type scoredResource struct {
 	name   v1.ResourceName
 	weight int64
-	// held is where columns hold the resource.
+	// column is where the columns hold the resource.
 	column column
-	// scalar resources do not count for a pod that asks for none.
+	// scalar resources do not count for a pod that requests none of them.
 	scalar bool
 }
 
-func newScoredResources(specs []configv1.ResourceSpec, assume bool) scoredResources {
-	s := scoredResources{specs: make([]scoredResource, len(specs)), nonZeroRequests: assume}
+func newScoredResources(specs []configv1.ResourceSpec, nonZeroRequests bool) scoredResources {
+	s := scoredResources{specs: make([]scoredResource, len(specs)), nonZeroRequests: nonZeroRequests}
 	for i, spec := range specs {
 		name := v1.ResourceName(spec.Name)
 		s.specs[i] = scoredResource{
-			name: name, weight: spec.Weight, column: columnOf(name, assume), scalar: framework.IsScalarResourceName(name),
+			name: name, weight: spec.Weight, column: columnOf(name, nonZeroRequests), scalar: framework.IsScalarResourceName(name),
 		}
 	}
 	s.cpuAndMemoryOnly = len(s.specs) == 2 && s.specs[0].name == v1.ResourceCPU && s.specs[1].name == v1.ResourceMemory
 	return s
 }
 
-// amounts is what a pod is scored with, in the order of the scored resources;
-// cpu is in millicores.
+// scoredRequests are the requests that a pod is scored with, in the order of the scored
+// resources; cpu is in millicores.
 type scoredRequests []int64
 
-// Clone returns the same value: nothing changes it.
+// Clone returns the value itself, which never changes.
 func (a scoredRequests) Clone() fwk.StateData { return a }
 
-// none reports whether the pod asks for nothing that is scored.
+// isZero reports whether the pod requests none of the scored resources.
 func (a scoredRequests) isZero() bool {
 	for _, amount := range a {
 		if amount != 0 {
@@ -60,12 +61,12 @@ func (a scoredRequests) isZero() bool {
 	return true
 }
 
-// amountsOf returns what pod is scored with.
+// requestsOf returns the requests that pod is scored with.
 //
-// With assume it is NodeResourcesFit that asks, and requests of the pod as a
-// whole do not count: in k8s.io/kubernetes/pkg/scheduler/framework/plugins/
-// noderesources the scorer of Fit never learns of the gates that Fit itself
-// reads, so it goes by the containers' spec alone. BalancedAllocation's does.
+// With nonZeroRequests, which NodeResourcesFit sets, pod-level requests do not count:
+// in k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources the scorer of Fit
+// does not get the feature gates that Fit itself reads, so it uses only the requests of
+// containers. The scorer of BalancedAllocation does get them.
 func (s scoredResources) requestsOf(pod *v1.Pod) scoredRequests {
 	if sum, ok := framework.SumRequests(pod); ok && s.allInColumns() {
 		return s.requestsFromSum(&sum)
@@ -94,7 +95,7 @@ func (s scoredResources) requestsOf(pod *v1.Pod) scoredRequests {
 	return list
 }
 
-// amountsIn returns the same from a sum.
+// requestsFromSum returns the same as requestsOf from the summed requests of a pod.
 func (s scoredResources) requestsFromSum(sum *framework.RequestSum) scoredRequests {
 	list := make(scoredRequests, len(s.specs))
 	for i := range s.specs {
@@ -114,32 +115,32 @@ func (s scoredResources) requestsFromSum(sum *framework.RequestSum) scoredReques
 	return list
 }
 
-// readAmounts reads the note that PreScore left under key, or adds up again
-// where a profile has Score without PreScore.
+// getPreScoreState returns the requests that PreScore stored under key, or sums them up
+// again where a profile enables Score without PreScore.
 func getPreScoreState(state fwk.CycleState, key fwk.StateKey, s scoredResources, pod *v1.Pod) scoredRequests {
-	if note, err := state.Read(key); err == nil {
-		if list, ok := note.(scoredRequests); ok {
+	if data, err := state.Read(key); err == nil {
+		if list, ok := data.(scoredRequests); ok {
 			return list
 		}
 	}
 	return s.requestsOf(pod)
 }
 
-// on returns how much of the ith resource node offers and how much of it is
-// taken already. The resource does not count when nothing is offered, or when
-// it is scalar and the pod asks for none of it.
-func (s scoredResources) nodeAmounts(node fwk.NodeInfo, i int, asked int64) (offered, taken int64, counts bool) {
+// nodeAmounts returns how much of the ith resource is allocatable on node and how much
+// is requested. counts is false, and the resource is not scored, when none is
+// allocatable, or when it is scalar and the pod requests none.
+func (s scoredResources) nodeAmounts(node fwk.NodeInfo, i int, requests int64) (allocatable, requested int64, counts bool) {
 	spec := &s.specs[i]
-	if spec.scalar && asked == 0 {
+	if spec.scalar && requests == 0 {
 		return 0, 0, false
 	}
-	offered = resourceAmount(node.GetAllocatable(), spec.name)
-	if offered == 0 {
+	allocatable = resourceAmount(node.GetAllocatable(), spec.name)
+	if allocatable == 0 {
 		return 0, 0, false
 	}
-	requested := node.GetRequested()
+	sums := node.GetRequested()
 	if s.nonZeroRequests && (spec.name == v1.ResourceCPU || spec.name == v1.ResourceMemory) {
-		requested = node.GetNonZeroRequested()
+		sums = node.GetNonZeroRequested()
 	}
-	return offered, resourceAmount(requested, spec.name), true
+	return allocatable, resourceAmount(sums, spec.name), true
 }

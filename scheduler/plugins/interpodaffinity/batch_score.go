@@ -14,24 +14,25 @@ var (
 	_ framework.IncrementalBatchScore = (*batchScore)(nil)
 )
 
-// ScoreForm returns Score for pods like pod.
+// BatchScore returns the batch form of Score for pods of the same class as pod.
 func (p *Plugin) BatchScore(_ fwk.CycleState, pod *v1.Pod, _ *framework.Columns) (framework.BatchScore, bool) {
 	if p.ignorePreferredTermsOfExistingPods && !hasPreferredTerms(pod) {
 		return nil, true
 	}
 	own, err := p.preferredTerms(pod)
-	if _, kept := p.counts.(framework.IncrementalCounts); err != nil || !kept {
+	if _, incremental := p.counts.(framework.IncrementalCounts); err != nil || !incremental {
 		return nil, false
 	}
 	return &batchScore{preScoreState: preScoreState{own: own, existingPods: p.termsOfExistingPods(pod)}}, true
 }
 
+// batchScore is the batch form of Score.
 type batchScore struct {
 	preScoreState
 	counts []domainCounts
 }
 
-// Current reports whether the counts still move with the snapshot.
+// Current reports whether the counts are still maintained.
 func (f *batchScore) Current() bool {
 	for i := range f.own {
 		for _, part := range f.own[i].counts.Terms() {
@@ -43,8 +44,8 @@ func (f *batchScore) Current() bool {
 	return f.existingPods.Update()
 }
 
-// Score adds up what is near the nodes, and is skipped when nobody prefers
-// anything.
+// Score adds up the weighted counts of each node's domains. It returns NotScored when
+// there are no preferred terms.
 func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
 	if !f.existingPods.Update() {
 		return framework.ScoreFailed
@@ -54,9 +55,9 @@ func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.Sco
 	for i := range f.own {
 		f.counts, ok = appendDomainCounts(f.counts, f.own[i].counts, f.own[i].weight, ok)
 	}
-	for _, tally := range f.existingPods.ByTopologyKey {
-		if tally.HasListed() {
-			f.counts, ok = appendDomainCounts(f.counts, tally, 1, ok)
+	for _, sum := range f.existingPods.ByTopologyKey {
+		if sum.HasListed() {
+			f.counts, ok = appendDomainCounts(f.counts, sum, 1, ok)
 		}
 	}
 	switch {
@@ -69,14 +70,14 @@ func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.Sco
 	for p := range f.counts {
 		part := &f.counts[p]
 		for i, slot := range slots {
-			_, number := part.at(slot)
-			scores[i] += part.weight * number
+			_, count := part.at(slot)
+			scores[i] += part.weight * count
 		}
 	}
 	return framework.Scored
 }
 
-// Normalize is NormalizeScore.
+// Normalize is the batch form of NormalizeScore.
 func (*batchScore) Normalize(scores []int64) {
 	least, most := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, score := range scores {

@@ -12,56 +12,58 @@ import (
 
 const stateKey fwk.StateKey = Name
 
-// note is what one point of an attempt tells the next.
+// stateData holds the claims of the pod and the results of earlier extension points.
 type stateData struct {
 	claims *podClaims
 
 	mu sync.Mutex
-	// plans are by node, for those that fit.
+	// planByNode has a plan for each node that Filter accepted; mu guards it.
 	planByNode map[string]*plan
-	// hold is what was assumed; nil where nothing had to be, or was not yet.
+	// assumed is what Reserve assumed; nil before that, or if nothing had to be
+	// assumed.
 	assumed framework.VolumeHold
-	// unbound says that PreBind has to bind claims.
+	// needsBinding is true if PreBind has to bind claims.
 	needsBinding bool
 }
 
-// Clone returns the same note: what a plan says about a node is good whoever
-// else is there.
+// Clone returns the value itself: a plan for a node does not depend on other pods.
 func (n *stateData) Clone() fwk.StateData { return n }
 
-// plan is how a pod's unbound claims would be served on a node.
+// plan says how the unbound claims of a pod are bound on a node.
 type plan struct {
 	bindings   []binding
 	provisions []provision
 }
 
-// binding is a claim and the volume that it would be bound to.
+// binding is a claim and the volume that it is to be bound to.
 type binding struct {
 	claim  *v1.PersistentVolumeClaim
 	volume *v1.PersistentVolume
 }
 
-// provision is a claim for which a volume would be made. capacity is where there
-// is room for it; nil where nobody says how much room there is.
+// provision is a claim for which a volume is to be provisioned. capacity is the storage
+// capacity to be used; nil if the driver does not publish it.
 type provision struct {
 	claim    *v1.PersistentVolumeClaim
 	capacity *storagev1.CSIStorageCapacity
 }
 
+// setPlan stores the plan for a node.
 func (n *stateData) setPlan(node string, p *plan) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.planByNode[node] = p
 }
 
+// planFor returns the plan for a node; nil if there is none.
 func (n *stateData) planFor(node string) *plan {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.planByNode[node]
 }
 
-// noteOf returns what PreFilter noted. It is nil for a pod without claims. In a
-// profile that does not ask PreFilter nothing was noted of any pod.
+// getStateData returns what PreFilter stored; nil for a pod without claims. It returns
+// an error in a profile that does not enable PreFilter.
 func getStateData(state fwk.CycleState) (*stateData, error) {
 	return framework.ReadStateData[*stateData](state, stateKey, Name, "PreFilter")
 }

@@ -14,67 +14,70 @@ var (
 	_ framework.IncrementalBatchScore = (*batchScore)(nil)
 )
 
-// ScoreForm returns Score for pods like pod.
+// BatchScore returns the batch form of Score for pods of the same class as pod.
 func (p *Plugin) BatchScore(_ fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
-	counts, kept := p.counts.(framework.IncrementalCounts)
+	counts, incremental := p.counts.(framework.IncrementalCounts)
 	constraints, err := p.constraintsOf(pod, v1.ScheduleAnyway)
 	switch {
-	case !kept || err != nil:
+	case !incremental || err != nil:
 		return nil, false
 	case len(constraints) == 0:
 		return nil, true
 	}
 	required := p.requiredLabels(pod, constraints)
-	limits := scopesOf(pod, constraints, required)
-	form := &batchScore{requireAllLabels: required != nil}
+	scopes := scopesOf(pod, constraints, required)
+	batch := &batchScore{requireAllLabels: required != nil}
 	for i, c := range constraints {
-		rule := softConstraint{nodeDomains: columns.Domains(c.topologyKey, false), maxSkew: int64(c.maxSkew)}
-		if rule.nodeDomains == nil {
+		soft := softConstraint{nodeDomains: columns.Domains(c.topologyKey, false), maxSkew: int64(c.maxSkew)}
+		if soft.nodeDomains == nil {
 			return nil, false
 		}
 		if c.topologyKey == v1.LabelHostname {
-			rule.nodeCounts = counts.ByNode(c.podSet(pod))
+			soft.nodeCounts = counts.ByNode(c.podSet(pod))
 		} else {
-			query := framework.PodQuery{TopologyKey: c.topologyKey, Pods: c.podSet(pod), Scope: limits[i], IncludeUnlabelled: required == nil}
+			query := framework.PodQuery{TopologyKey: c.topologyKey, Pods: c.podSet(pod), Scope: scopes[i], IncludeUnlabelled: required == nil}
 			parts := counts.Pods(query)[0].Terms()
 			if len(parts) != 1 {
 				return nil, false
 			}
-			rule.domainCounts = parts[0].DomainValues
+			soft.domainCounts = parts[0].DomainValues
 		}
-		form.constraints = append(form.constraints, rule)
+		batch.constraints = append(batch.constraints, soft)
 	}
-	form.table = newScoreTable(form.constraints)
-	return form, true
+	batch.table = newScoreTable(batch.constraints)
+	return batch, true
 }
 
-// scoreForm is soft for many nodes.
+// batchScore is the batch form of Score.
 type batchScore struct {
 	constraints []softConstraint
-	// required says that nodes without one of the labels count for nothing.
+	// requireAllLabels gives no score to nodes that lack the label of a constraint.
 	requireAllLabels bool
-	// ignored marks those of the last call; none says that there were none.
+	// ignored marks the nodes of the last call that lack a label; noneIgnored is true
+	// when there was none.
 	ignored     []bool
 	noneIgnored bool
-	// table is nil where the rules are too many for one.
+	// table caches scores; nil when the constraints do not allow it.
 	table      *scoreTable
 	normalized normalizeTable
 }
 
-// softRule is one constraint.
+// softConstraint is a soft constraint with its counts.
 type softConstraint struct {
-	// labelled are the domains of the nodes that have the label.
+	// nodeDomains are the domains of the nodes that have the label.
 	nodeDomains *framework.Domains
-	// numbers are by domain, nodes by slot where each host is a domain.
+	// domainCounts are counts by domain. For kubernetes.io/hostname, where each node is
+	// a domain, nodeCounts are used instead: counts by slot.
 	domainCounts *framework.DomainValues
 	nodeCounts   *framework.NodeCounts
-	maxSkew      int64 // maxSkew
+	maxSkew      int64
 	weight       float64
 	lastSeen     []uint32 // by domain: the call in which it was seen last
 	call         uint32
 }
 
-// Score counts the domains that the nodes are in, and then what is in them.
+// Score weights each constraint by the number of domains among the slots, and then
+// scores each slot by the counts of its domains.
 func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
 	if !f.Current() {
 		return framework.ScoreFailed
@@ -95,38 +98,38 @@ func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.Sco
 	return framework.Scored
 }
 
-// crowd is the score of one node.
+// scoreNode returns the score of one node.
 func (f *batchScore) scoreNode(slot framework.Slot) int64 {
 	var score float64
 	for r := range f.constraints {
-		if rule := &f.constraints[r]; rule.nodeDomains.BySlot()[slot] != framework.NoDomain {
-			score += scoreForCount(rule.count(slot), int32(rule.maxSkew), rule.weight)
+		if soft := &f.constraints[r]; soft.nodeDomains.BySlot()[slot] != framework.NoDomain {
+			score += scoreForCount(soft.count(slot), int32(soft.maxSkew), soft.weight)
 		}
 	}
 	return int64(math.Round(score))
 }
 
-// ignore notes which nodes lack a label, and returns how many do not.
+// markIgnored marks the nodes that lack a label, and returns the number of the others.
 func (f *batchScore) markIgnored(slots []framework.Slot) int {
 	f.noneIgnored = true
 	if !f.requireAllLabels {
 		return len(slots)
 	}
 	f.ignored = append(f.ignored[:0], make([]bool, len(slots))...)
-	lacking := 0
+	numIgnored := 0
 	for i, slot := range slots {
 		for r := range f.constraints {
 			if f.constraints[r].nodeDomains.BySlot()[slot] == framework.NoDomain {
 				f.ignored[i], f.noneIgnored = true, false
-				lacking++
+				numIgnored++
 				break
 			}
 		}
 	}
-	return len(slots) - lacking
+	return len(slots) - numIgnored
 }
 
-// Current reports whether the counts still move with the snapshot.
+// Current reports whether the counts are still maintained.
 func (f *batchScore) Current() bool {
 	for i := range f.constraints {
 		if !f.constraints[i].isCurrent() {
@@ -136,7 +139,7 @@ func (f *batchScore) Current() bool {
 	return true
 }
 
-// current reports whether what the rule reads still moves with the snapshot.
+// isCurrent reports whether the counts of the constraint are still maintained.
 func (r *softConstraint) isCurrent() bool {
 	if !r.nodeDomains.Current() {
 		return false
@@ -147,7 +150,7 @@ func (r *softConstraint) isCurrent() bool {
 	return r.domainCounts.Current()
 }
 
-// weigh sets the weight by the number of domains that the nodes are in.
+// setWeight sets the weight by the number of domains that the nodes are in.
 func (r *softConstraint) setWeight(slots []framework.Slot, f *batchScore, scored int) {
 	if r.nodeCounts != nil {
 		r.weight = topologyNormalizingWeight(scored)
@@ -156,12 +159,12 @@ func (r *softConstraint) setWeight(slots []framework.Slot, f *batchScore, scored
 	if r.call++; r.call == 0 || len(r.lastSeen) < r.domainCounts.Domains.Len() {
 		r.lastSeen, r.call = make([]uint32, r.domainCounts.Domains.Len()), 1
 	}
-	of, domains, present := r.domainCounts.Domains.BySlot(), 0, r.domainCounts.Domains.NumWithNodes()
+	domainBySlot, domains, present := r.domainCounts.Domains.BySlot(), 0, r.domainCounts.Domains.NumWithNodes()
 	for i, slot := range slots {
 		if domains == present {
 			break
 		}
-		if domain := of[slot]; r.lastSeen[domain] != r.call && (f.noneIgnored || !f.ignored[i]) {
+		if domain := domainBySlot[slot]; r.lastSeen[domain] != r.call && (f.noneIgnored || !f.ignored[i]) {
 			r.lastSeen[domain] = r.call
 			domains++
 		}
@@ -169,7 +172,7 @@ func (r *softConstraint) setWeight(slots []framework.Slot, f *batchScore, scored
 	r.weight = topologyNormalizingWeight(domains)
 }
 
-// at is the number of pods in the domain of the node in slot.
+// count returns the number of pods in the domain of the node in slot.
 func (r *softConstraint) count(slot framework.Slot) int64 {
 	if r.nodeCounts != nil {
 		if int(slot) < len(r.nodeCounts.BySlot) {
@@ -183,7 +186,7 @@ func (r *softConstraint) count(slot framework.Slot) int64 {
 	return 0
 }
 
-// Normalize is NormalizeScore.
+// Normalize is the batch form of NormalizeScore.
 func (f *batchScore) Normalize(scores []int64) {
 	least, most := int64(math.MaxInt64), int64(0)
 	for i, score := range scores {

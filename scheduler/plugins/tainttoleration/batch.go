@@ -12,32 +12,35 @@ var (
 	_ framework.BatchScorePlugin  = (*Plugin)(nil)
 )
 
-// FilterForm returns Filter for pods like pod.
+// BatchFilter returns the batch form of Filter for pods of the same class as pod.
 func (*Plugin) BatchFilter(_ fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchFilter, bool) {
 	return &batchFilter{taintListCache{columns: columns}, pod.Spec.Tolerations}, true
 }
 
-// ScoreForm returns Score for pods like pod.
+// BatchScore returns the batch form of Score for pods of the same class as pod. It
+// returns ok false if PreScore did not run.
 func (*Plugin) BatchScore(state fwk.CycleState, _ *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
-	note, err := state.Read(preScoreStateKey)
-	tolerations, ok := note.(preScoreState)
+	data, err := state.Read(preScoreStateKey)
+	tolerations, ok := data.(preScoreState)
 	if err != nil || !ok {
 		return nil, false
 	}
 	return &batchScore{taintListCache{columns: columns}, tolerations}, true
 }
 
-// byTaints remembers something by the number of a list of taints: nodes have
-// few different ones.
+// taintListCache caches a value for each different list of taints: nodes have few
+// different lists.
 type taintListCache struct {
 	columns *framework.Columns
 	era     uint64
-	// known is one more than what is remembered; 0 is nothing.
+	// values are the cached values plus one, by the number of the list; 0 stands for no
+	// value.
 	values []int64
 }
 
-// of returns what is remembered of the node's list, or asks.
-func (b *taintListCache) get(slot framework.Slot, ask func(taints []v1.Taint) int64) int64 {
+// get returns the value for the taints of the node in slot. It calls compute if the
+// value is not cached.
+func (b *taintListCache) get(slot framework.Slot, compute func(taints []v1.Taint) int64) int64 {
 	id := b.columns.Taints[slot]
 	if b.era != b.columns.Era {
 		b.era, b.values = b.columns.Era, nil
@@ -46,11 +49,12 @@ func (b *taintListCache) get(slot framework.Slot, ask func(taints []v1.Taint) in
 		b.values = append(b.values, 0)
 	}
 	if b.values[id] == 0 {
-		b.values[id] = ask(b.columns.TaintList(id)) + 1
+		b.values[id] = compute(b.columns.TaintList(id)) + 1
 	}
 	return b.values[id] - 1
 }
 
+// batchFilter is the batch form of Filter.
 type batchFilter struct {
 	taintListCache
 	tolerations []v1.Toleration
@@ -58,12 +62,13 @@ type batchFilter struct {
 
 const untolerated = 1
 
-// Idle says that no node has a taint.
+// Idle reports that no node has a taint.
 func (f *batchFilter) Idle() bool { return !f.columns.HasTaints() }
 
-func (f *batchFilter) Filter(slots []framework.Slot, refusals []framework.RejectionCode) {
+// Filter writes the verdict of each slot to codes.
+func (f *batchFilter) Filter(slots []framework.Slot, codes []framework.RejectionCode) {
 	for i, slot := range slots {
-		refusals[i] = framework.RejectionCode(f.get(slot, f.evaluate))
+		codes[i] = framework.RejectionCode(f.get(slot, f.evaluate))
 	}
 }
 
@@ -78,14 +83,16 @@ func (*batchFilter) Status(framework.RejectionCode) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonUntoleratedTaint).WithPlugin(Name)
 }
 
+// batchScore is the batch form of Score.
 type batchScore struct {
 	taintListCache
 	tolerations preScoreState
 }
 
-// Idle says that no node has a taint that advises against it.
+// Idle reports that no node has a PreferNoSchedule taint.
 func (f *batchScore) Idle() bool { return !f.columns.HasPreferNoScheduleTaints() }
 
+// Score writes the count of each slot to scores.
 func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
 	if !f.columns.HasPreferNoScheduleTaints() {
 		clear(scores[:len(slots)])
@@ -97,5 +104,5 @@ func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.Sco
 	return framework.Scored
 }
 
-// Normalize is NormalizeScore.
+// Normalize is the batch form of NormalizeScore.
 func (*batchScore) Normalize(scores []int64) { framework.DefaultNormalizeRawScores(scores, true) }

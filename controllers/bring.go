@@ -13,11 +13,12 @@ import (
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
-// bring makes the spec run, as far as it can be understood and built; where it
-// cannot, and nothing runs yet, what ran last. A pause comes before the swap
-// and its end after it, so that no pod is placed by a Blueprint that was meant
-// to wait; it is obeyed even where the rest of the spec is refused, since it
-// says nothing about how to schedule.
+// reconcileProfile compiles the spec and runs it, as far as it is valid, can be built
+// and passes its trial. Where it does not and nothing runs yet, reconcileProfile runs a
+// revision of the profile's history instead. A pause takes effect before the swap and
+// its end after it, so that no pod is placed by a Blueprint that was meant to wait. A
+// pause also takes effect when the rest of the spec is rejected, since it does not
+// depend on it.
 func (r *profileReconciler) reconcileProfile(ctx context.Context, p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) (observation, error) {
 	v := observation{profile: p, configs: configs}
 	err := r.recordCrashes(ctx)
@@ -52,7 +53,7 @@ func (r *profileReconciler) reconcileProfile(ctx context.Context, p *v1alpha1.Sc
 		return v, nil
 	}
 	if v.servedElsewhere {
-		candidates = nil // nor is what ran before to serve those pods
+		candidates = nil // an earlier revision must not serve those pods either
 	}
 	last, _ := r.options.Applier.LastTrial(p.Name)
 	if v.verdict == history.AwaitingApproval && r.isLeader() {
@@ -69,26 +70,27 @@ func (r *profileReconciler) reconcileProfile(ctx context.Context, p *v1alpha1.Sc
 	return v, nil
 }
 
-// consult brings the history up to date with what other processes did: whether
-// another profile proved a hash, which leaders ended, and what the user has tried
-// again.
+// refreshHistory adds to the history what other processes did and what the user asked
+// for: whether another profile proved one of the hashes, which leading processes ended
+// without a graceful shutdown, and whether the user retries the spec.
 func (r *profileReconciler) refreshHistory(ctx context.Context, v observation) error {
-	want := ""
+	hash := ""
 	if v.blueprint != nil {
-		want = v.blueprint.Hash
+		hash = v.blueprint.Hash
 	}
-	if err := r.options.History.LoadProvedHashes(ctx, v.history, want); err != nil {
+	if err := r.options.History.LoadProvedHashes(ctx, v.history, hash); err != nil {
 		return err
 	}
 	if r.isLeader() {
 		r.options.History.CountDeaths(v.history)
-		r.options.History.ApplyRetry(v.history, want, v.profile.Annotations[v1alpha1.AnnotationRetry])
+		r.options.History.ApplyRetry(v.history, hash, v.profile.Annotations[v1alpha1.AnnotationRetry])
 	}
 	return nil
 }
 
-// runOne runs the first of the candidates that can be run; where something runs
-// already, the first or none. One that is blamed waits until it is due.
+// applyFirst applies the first candidate that can be applied. When something runs
+// already, it tries the first one only. It does not apply a blamed candidate before its
+// rebuild is due.
 func (r *profileReconciler) applyFirst(ctx context.Context, v *observation, candidates []history.Candidate) {
 	for _, candidate := range candidates {
 		if candidate.BlamedFor != nil {
@@ -130,8 +132,8 @@ func (r *profileReconciler) chooseInput(v observation) history.ChooseInput {
 	s := history.ChooseInput{
 		Profile: v.profile, Desired: v.blueprint, Revisions: v.history.Revisions, Durable: v.history.Durable(), Follower: !r.isLeader(),
 		BuiltIn: r.allBuiltIn,
-		Compile: func(known *history.Revision) *compile.Blueprint {
-			b, _ := r.compileProfile(known.Profile, nil)
+		Compile: func(revision *history.Revision) *compile.Blueprint {
+			b, _ := r.compileProfile(revision.Profile, nil)
 			return b
 		},
 	}
@@ -144,18 +146,18 @@ func (r *profileReconciler) chooseInput(v observation) history.ChooseInput {
 	return s
 }
 
-// builtIn says whether all plugins of a Blueprint are built in.
+// allBuiltIn reports whether all plugins of a Blueprint are built in.
 func (r *profileReconciler) allBuiltIn(b *compile.Blueprint) bool {
 	return !slices.ContainsFunc(pluginNames(b), func(plugin string) bool { return !r.options.Registry[plugin].InTree })
 }
 
-// try runs a candidate. The leader notes it in the history first, unless it
-// runs already and is there.
+// tryCandidate applies a candidate. The leader records it in the history first, unless
+// it already runs and is recorded.
 func (r *profileReconciler) tryCandidate(ctx context.Context, v observation, candidate history.Candidate) error {
 	runs := v.running != nil && v.running.Blueprint.Hash == candidate.Hash
-	known := runs || candidate.SkipTrial
+	skipTrial := runs || candidate.SkipTrial
 	if !r.isLeader() {
-		return r.trialAndApply(ctx, candidate.Blueprint, known)
+		return r.trialAndApply(ctx, candidate.Blueprint, skipTrial)
 	}
 	step, err := revisionSpecFor(v, candidate)
 	if err != nil {
@@ -165,17 +167,17 @@ func (r *profileReconciler) tryCandidate(ctx context.Context, v observation, can
 	if !runs || !v.history.Contains(step) {
 		undo = r.options.History.Begin(ctx, v.history, step)
 	}
-	err = r.trialAndApply(ctx, candidate.Blueprint, known)
+	err = r.trialAndApply(ctx, candidate.Blueprint, skipTrial)
 	if err != nil {
 		undo(ctx)
 	}
 	return err
 }
 
-// tryAndApply runs a Blueprint. One that is not known to do is tried on real
-// pods first.
-func (r *profileReconciler) trialAndApply(ctx context.Context, b *compile.Blueprint, known bool) error {
-	if !known {
+// trialAndApply applies a Blueprint, after a trial with the profile's pods unless
+// skipTrial is set.
+func (r *profileReconciler) trialAndApply(ctx context.Context, b *compile.Blueprint, skipTrial bool) error {
+	if !skipTrial {
 		if _, err := r.options.Applier.Try(ctx, b); err != nil && !fault.TrialIgnored {
 			return err
 		}
@@ -184,24 +186,24 @@ func (r *profileReconciler) trialAndApply(ctx context.Context, b *compile.Bluepr
 }
 
 func revisionSpecFor(v observation, candidate history.Candidate) (history.RevisionSpec, error) {
-	spec, configs, named := v.profile, v.configs, configsByPlugin(v.profile)
+	spec, configs, configNames := v.profile, v.configs, configsByPlugin(v.profile)
 	if candidate.Revision != nil {
-		spec, configs, named = candidate.Revision.Profile, nil, candidate.Revision.Configs
+		spec, configs, configNames = candidate.Revision.Profile, nil, candidate.Revision.Configs
 	}
 	data, err := compile.SelfContained(spec, configs)
 	return history.RevisionSpec{
-		Profile: v.profile.Name, UID: v.profile.UID, Hash: candidate.Hash, Generation: candidate.Generation, Data: data, Configs: named,
+		Profile: v.profile.Name, UID: v.profile.UID, Hash: candidate.Hash, Generation: candidate.Generation, Data: data, Configs: configNames,
 		Blamed: candidate.BlamedFor != nil, Retry: v.profile.Annotations[v1alpha1.AnnotationRetry],
 	}, err
 }
 
-// namedBy returns by plugin the PluginConfigs that p names.
+// configsByPlugin returns the names of the PluginConfigs that p references, by plugin.
 func configsByPlugin(p *v1alpha1.SchedulingProfile) map[string]string {
-	named := map[string]string{}
+	names := map[string]string{}
 	for _, entry := range p.Spec.PluginConfig {
 		if entry.ConfigRef != nil {
-			named[entry.Name] = entry.ConfigRef.Name
+			names[entry.Name] = entry.ConfigRef.Name
 		}
 	}
-	return named
+	return names
 }

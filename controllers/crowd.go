@@ -7,25 +7,25 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// crowd is how many held pods are worth an Event on their profile: fewer are
-// each told in their own status.
+// heldPodsThreshold is how many held pods of a profile make an Event on the profile.
+// The condition PodScheduled of each pod reports fewer.
 const heldPodsThreshold = 10
 
-// crowds tells of each profile once that many of its pods are held, and again
-// only after none was.
+// heldPodsReporter makes one Event for each profile that has that many held pods, and
+// another one only after it had none.
 type heldPodsReporter struct {
 	recorder events.EventRecorder
 	reported map[string]bool
 }
 
-func (c *heldPodsReporter) observe(p *v1alpha1.SchedulingProfile, parked int) {
+func (c *heldPodsReporter) observe(p *v1alpha1.SchedulingProfile, held int) {
 	switch {
-	case parked == 0:
+	case held == 0:
 		delete(c.reported, p.Name)
-	case parked >= heldPodsThreshold && !c.reported[p.Name]:
+	case held >= heldPodsThreshold && !c.reported[p.Name]:
 		c.reported[p.Name] = true
 		c.recorder.Eventf(p, nil, corev1.EventTypeWarning, "PodsHeld", "Scheduling",
-			"%d pods of the profile are held for another reason than room; each pod's condition PodScheduled says why, within a budget a second", parked)
+			"%d pods of the profile are held; each pod's condition PodScheduled gives the reason, as fast as the rate limit of such writes allows", held)
 	}
 }
 

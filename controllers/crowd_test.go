@@ -13,18 +13,18 @@ import (
 
 func TestManyHeldPodsAreOneEventOnTheProfile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, told := startPublisher(t, newProfile(1)), &fakeRecorder{}
-		var parked atomic.Int64
-		p.ledger.SetQueueCounts(func(string) decision.QueueCounts { return decision.QueueCounts{Held: int(parked.Load())} })
-		p.heldPods.recorder = told
+		p, recorder := startPublisher(t, newProfile(1)), &fakeRecorder{}
+		var held atomic.Int64
+		p.ledger.SetQueueCounts(func(string) decision.QueueCounts { return decision.QueueCounts{Held: int(held.Load())} })
+		p.heldPods.recorder = recorder
 		for _, n := range []int64{heldPodsThreshold - 1, heldPodsThreshold, 2 * heldPodsThreshold, 1, 3 * heldPodsThreshold, 0, heldPodsThreshold} {
-			parked.Store(n)
+			held.Store(n)
 			time.Sleep(time.Minute)
 			synctest.Wait()
 		}
 		p.stop()
-		if diff := cmp.Diff([]string{"Warning PodsHeld Scheduling", "Warning PodsHeld Scheduling"}, told.events); diff != "" {
-			t.Errorf("events, one before all were let go and one after (-want +got):\n%s", diff)
+		if diff := cmp.Diff([]string{"Warning PodsHeld Scheduling", "Warning PodsHeld Scheduling"}, recorder.events); diff != "" {
+			t.Errorf("events, one before all pods were released and one after (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// goOn has the pages of the ledger go on from what the statuses say that earlier leaders
-// wrote, each once. It reads them past the cache: the leader before writes its last counts
-// shortly before it gives the Lease back. The error says that they could not be read:
-// nothing may be published then.
+// resumeCounts makes the ledger continue the counts that earlier leaders wrote into the
+// statuses, for each profile once. It reads the statuses from the API server, not from
+// the cache: the previous leader writes its last counts shortly before it releases the
+// Lease. After an error nothing may be published, since the counts could not be read.
 func (p *publisher) resumeCounts(ctx context.Context, profiles []v1alpha1.SchedulingProfile) error {
 	if p.previous == nil {
 		var list v1alpha1.SchedulingProfileList
 		if err := p.live.List(ctx, &list); err != nil {
-			return fmt.Errorf("reading what earlier leaders counted: %w", err)
+			return fmt.Errorf("reading the counts of earlier leaders: %w", err)
 		}
 		p.previous = map[profileID]decision.PublishedHistory{}
 		for i := range list.Items {
@@ -30,15 +30,15 @@ func (p *publisher) resumeCounts(ctx context.Context, profiles []v1alpha1.Schedu
 	}
 	for i := range profiles {
 		s, id := &profiles[i], profileIDOf(&profiles[i])
-		before, is := p.previous[id]
-		if is && !fault.CountsStartAnew && p.ledger.Restore(s.Name, before) {
+		before, ok := p.previous[id]
+		if ok && !fault.CountsStartAnew && p.ledger.Restore(s.Name, before) {
 			delete(p.previous, id)
 		}
 	}
 	return nil
 }
 
-// profileID tells a profile from another one that came under its name later.
+// profileID distinguishes a profile from a later one with the same name.
 type profileID struct {
 	name string
 	uid  types.UID
@@ -46,7 +46,8 @@ type profileID struct {
 
 func profileIDOf(s *v1alpha1.SchedulingProfile) profileID { return profileID{s.Name, s.UID} }
 
-// earlier reads what the publisher of an earlier leader wrote.
+// countsInStatus returns what the publisher of an earlier leader wrote into a profile's
+// status.
 func countsInStatus(s *v1alpha1.SchedulingProfile) decision.PublishedHistory {
 	e := decision.PublishedHistory{Last: timeOf(s.Status.LastDecisionTime), Omitted: s.Status.OmittedDecisions}
 	if t := s.Status.Totals; t != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// edition is a ledger's page as it would go into a profile's status now.
+// statusUpdate is the ledger's page of a profile as it is to be written into the
+// profile's status.
 type statusUpdate struct {
 	name     string
 	uid      types.UID
@@ -23,7 +24,8 @@ type statusUpdate struct {
 	key      statusKey
 }
 
-// edition reads a profile's page; false when the ledger has none.
+// statusUpdateFor returns the update for a profile; false when the ledger has no page
+// of it.
 func (p *publisher) statusUpdateFor(s *v1alpha1.SchedulingProfile) (statusUpdate, bool) {
 	settings := p.settings(s)
 	page, ok := p.ledger.History(s.Name, settings.History)
@@ -33,35 +35,36 @@ func (p *publisher) statusUpdateFor(s *v1alpha1.SchedulingProfile) (statusUpdate
 	}, ok
 }
 
-// settings are those that run; where nothing runs, those that are written.
+// settings returns the decision settings that run; where nothing runs, those of the
+// spec.
 func (p *publisher) settings(s *v1alpha1.SchedulingProfile) compile.DecisionSettings {
 	if running, ok := p.applier.Running(s.Name); ok {
 		return running.Blueprint.Decisions
 	}
-	written := s.Spec.Decisions
+	spec := s.Spec.Decisions
 	return compile.DecisionSettings{
-		History: int(ptr.Deref(written.History, v1alpha1.DefaultHistory)),
-		Publish: time.Duration(ptr.Deref(written.PublishSeconds, v1alpha1.DefaultPublishSeconds)) * time.Second,
+		History: int(ptr.Deref(spec.History, v1alpha1.DefaultHistory)),
+		Publish: time.Duration(ptr.Deref(spec.PublishSeconds, v1alpha1.DefaultPublishSeconds)) * time.Second,
 	}
 }
 
-// status is all that the publisher's field manager owns.
-func (e statusUpdate) status() runtime.ApplyConfiguration {
+// status returns all fields that the publisher's field manager owns.
+func (u statusUpdate) status() runtime.ApplyConfiguration {
 	status := berthac.SchedulingProfileStatus().
-		WithQueue(e.queue()).
-		WithTotals(e.totals()).
-		WithOmittedDecisions(e.page.Omitted)
-	if !e.page.Last.IsZero() {
-		status.WithLastDecisionTime(metav1.NewTime(e.page.Last))
+		WithQueue(u.queue()).
+		WithTotals(u.totals()).
+		WithOmittedDecisions(u.page.Omitted)
+	if !u.page.Last.IsZero() {
+		status.WithLastDecisionTime(metav1.NewTime(u.page.Last))
 	}
-	for _, d := range e.page.Recent {
+	for _, d := range u.page.Recent {
 		status.WithRecentDecisions(recentDecision(d))
 	}
-	return berthac.SchedulingProfile(e.name).WithStatus(status)
+	return berthac.SchedulingProfile(u.name).WithStatus(status)
 }
 
-func (e statusUpdate) queue() *berthac.QueueStatusApplyConfiguration {
-	q := e.page.Queue
+func (u statusUpdate) queue() *berthac.QueueStatusApplyConfiguration {
+	q := u.page.Queue
 	return berthac.QueueStatus().
 		WithPending(int64(q.Pending())).
 		WithActive(int64(q.Active)).
@@ -74,8 +77,8 @@ func (e statusUpdate) queue() *berthac.QueueStatusApplyConfiguration {
 		WithInFlight(int64(q.InFlight))
 }
 
-func (e statusUpdate) totals() *berthac.DecisionTotalsApplyConfiguration {
-	t := e.page.Totals
+func (u statusUpdate) totals() *berthac.DecisionTotalsApplyConfiguration {
+	t := u.page.Totals
 	return berthac.DecisionTotals().
 		WithSince(metav1.NewTime(t.Since)).
 		WithBound(t.Bound).
@@ -85,7 +88,7 @@ func (e statusUpdate) totals() *berthac.DecisionTotalsApplyConfiguration {
 		WithDecisionsDropped(t.DecisionsDropped)
 }
 
-// recent leaves out what is empty: a refused pod has no node, a bound one no
+// recentDecision omits empty fields: an unschedulable pod has no node, a bound one no
 // message.
 func recentDecision(d decision.Decision) *berthac.RecentDecisionApplyConfiguration {
 	out := berthac.RecentDecision().

@@ -17,28 +17,33 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// defaultScheduler is the name that pods ask for which name no scheduler.
+// defaultSchedulerName is the schedulerName that the API server gives pods which name
+// no scheduler.
 const defaultSchedulerName = "default-scheduler"
 
-// elsewherePause is how often it is looked whether somebody serves that name still.
+// otherSchedulerPollInterval is how often a rejected profile checks whether another
+// scheduler still serves its name.
 const otherSchedulerPollInterval = 10 * time.Second
 
-// OtherSchedulers is what this process is told about schedulers beside Berth.
+// OtherSchedulers says which schedulers run beside Berth.
 type OtherSchedulers struct {
-	// Names are the schedulerNames that they serve. Given says that somebody named them:
-	// nobody takes over such a name. Otherwise they are the flag's default.
+	// Names are the schedulerNames that they serve. Explicit says that the user set
+	// them: a profile cannot take over such a name. Otherwise they are the default of
+	// the flag.
 	Names    []string
 	Explicit bool
-	// Lease is held by the scheduler that serves default-scheduler, and nil where that is
-	// not known. Nobody says that nobody serves it.
+	// Lease is the Lease of the scheduler that serves default-scheduler; nil when it is
+	// not known. None says that no other scheduler serves that name, as the user has
+	// set.
 	Lease *types.NamespacedName
 	None  bool
 }
 
-// servedElsewhere rejects a profile whose pods somebody else schedules, or may schedule:
-// two schedulers that each believe a node's room to be theirs overcommit it. nil when
-// nobody does, or the profile says that it takes over. The error says that it is not known
-// for now whether somebody serves a name that Berth has served until now.
+// servedElsewhere returns a Rejection of a profile whose pods another scheduler serves,
+// or may serve: two schedulers that each count a node's free resources as theirs
+// overcommit it. It returns nil when no other scheduler does, or when the profile's
+// annotation takes the name over. It returns an error when the check failed for a name
+// that Berth serves already.
 func (r *profileReconciler) servedElsewhere(ctx context.Context, p *v1alpha1.SchedulingProfile) (*compile.Rejection, error) {
 	others := r.options.OtherSchedulers
 	switch {
@@ -62,7 +67,7 @@ func (r *profileReconciler) servedElsewhere(ctx context.Context, p *v1alpha1.Sch
 		return nil, nil
 	}
 	return rejectServedElsewhere("pods of this name are scheduled by %s, unless it lets the Lease %s lapse, for which Berth watches; stop it, or take over with: %s",
-		ptr.Deref(lease.Spec.HolderIdentity, "somebody"), others.Lease, takeOverCommand(p)), nil
+		ptr.Deref(lease.Spec.HolderIdentity, "another scheduler"), others.Lease, takeOverCommand(p)), nil
 }
 
 func takeOverCommand(p *v1alpha1.SchedulingProfile) string {
@@ -76,8 +81,9 @@ func rejectServedElsewhere(format string, args ...any) *compile.Rejection {
 	}}}
 }
 
-// observedLease is a Lease as this process saw it. The times that its holder writes are
-// those of another clock. It is safe for concurrent use.
+// observedLease is a Lease and when this process saw it change last. It does not use
+// the times in the Lease, which are of its holder's clock. It is safe for concurrent
+// use.
 type observedLease struct {
 	mu              sync.Mutex
 	uid             types.UID
@@ -85,8 +91,8 @@ type observedLease struct {
 	since           time.Time
 }
 
-// lapsed says whether the Lease has not changed for its duration, 15 s where it names
-// none, since this process saw it first as it is.
+// expired reports whether the Lease has not changed for its duration, 15 s where it has
+// none, since this process first saw its present resourceVersion.
 func (o *observedLease) expired(lease *coordinationv1.Lease, now time.Time) bool {
 	if fault.LeaseTimesBelieved && lease.Spec.RenewTime != nil {
 		return !now.Before(lease.Spec.RenewTime.Add(leaseDuration(lease)))

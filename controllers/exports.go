@@ -13,35 +13,36 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// export keeps what other programs read of the profile: of what runs, whatever
-// became of the spec. Only the leader writes.
+// syncExport writes the ConfigMap for other programs from what runs, also when the spec
+// was rejected. Only the leader writes.
 func (r *profileReconciler) syncExport(ctx context.Context, v *observation) {
 	if !r.isLeader() {
 		return
 	}
-	asked := exportConfigMap(v.profile)
+	configMap := exportConfigMap(v.profile)
 	if r.options.Exporter == nil {
-		if asked != "" {
-			v.exported = &export.Outcome{Reason: v1alpha1.ReasonExportFailed, Message: "this Berth keeps no exports: it has no namespace of its own"}
+		if configMap != "" {
+			v.exported = &export.Outcome{Reason: v1alpha1.ReasonExportFailed, Message: "this manager writes no exports: it has no namespace of its own"}
 		}
 		return
 	}
-	v.exported = r.options.Exporter.Sync(ctx, v.profile.Name, asked, v.blueprintToExport())
+	v.exported = r.options.Exporter.Sync(ctx, v.profile.Name, configMap, v.blueprintToExport())
 }
 
-// unexport deletes what was exported of a profile that is gone.
-func (r *profileReconciler) deleteExport(ctx context.Context, name string) (again bool) {
+// deleteExport deletes the exports of a profile that does not exist any more. It
+// reports whether it has to be called again.
+func (r *profileReconciler) deleteExport(ctx context.Context, name string) (retry bool) {
 	if r.options.Exporter == nil || !r.isLeader() {
 		return false
 	}
 	left := r.options.Exporter.Sync(ctx, name, "", nil)
 	if left != nil {
-		log.FromContext(ctx).Info("What was exported of a profile that is gone is still there", "schedulingProfile", name, "why", left.Message)
+		log.FromContext(ctx).Info("The export of a deleted profile could not be deleted", "schedulingProfile", name, "reason", left.Message)
 	}
 	return left != nil
 }
 
-// exports is what there is to export.
+// blueprintToExport returns what the export holds; nil when nothing runs.
 func (v *observation) blueprintToExport() *compile.Blueprint {
 	if v.running == nil {
 		return nil
@@ -49,7 +50,8 @@ func (v *observation) blueprintToExport() *compile.Blueprint {
 	return v.runningBlueprint()
 }
 
-// exportOf names the ConfigMap that a profile asks for; empty: none.
+// exportConfigMap returns the name of the ConfigMap that the profile names for its
+// export; empty for none.
 func exportConfigMap(p *v1alpha1.SchedulingProfile) string {
 	if p.Spec.Exports.Autoscaler == nil {
 		return ""
@@ -57,7 +59,8 @@ func exportConfigMap(p *v1alpha1.SchedulingProfile) string {
 	return p.Spec.Exports.Autoscaler.ConfigMap
 }
 
-// exportRuling rules on Exported; false where nothing was asked for.
+// exportedCondition returns the condition Exported; false when the profile has no
+// export.
 func (v observation) exportedCondition() (conditionUpdate, bool) {
 	switch {
 	case v.exported == nil:
@@ -68,8 +71,8 @@ func (v observation) exportedCondition() (conditionUpdate, bool) {
 	return falseCondition(v1alpha1.ConditionExported, v.exported.Reason, truncate(v.exported.Message, maxMessage)), true
 }
 
-// whenExportsChange visits a profile when one of its ConfigMaps does, once this
-// process leads.
+// requeueOnExportChange requeues a profile when one of its ConfigMaps changes, once
+// this process leads.
 func (r *profileReconciler) requeueOnExportChange(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	if r.options.Exporter == nil {
 		return nil
@@ -84,7 +87,7 @@ func (r *profileReconciler) requeueOnExportChange(ctx context.Context, queue wor
 			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: profile}})
 		})
 		if err != nil {
-			log.FromContext(ctx).Error(err, "Exports are not watched: an edit of one is put back with the next change of its profile")
+			log.FromContext(ctx).Error(err, "Exports are not watched: an edit of one is reverted at the next change of its profile")
 		}
 	}()
 	return nil

@@ -19,49 +19,49 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// gatePause is how often a replica that is not ready looks at the profiles.
+// readinessPollInterval is how often a replica that is not ready checks the profiles.
 const readinessPollInterval = 2 * time.Second
 
-// Gate keeps a replica unready until it has resolved every profile, and as
-// long as it would refuse one that runs elsewhere: a rolling update to a
-// version that lacks a plugin stops there, with the old leader at work. Once
-// open it stays open: a later edit is no reason to take a replica away.
+// ReadinessCheck fails until this replica has compiled every profile and would reject
+// none that runs elsewhere: a rolling update to a version that lacks a plugin stops
+// there, and the old leader keeps running. Once passed it stays passed: a later edit
+// does not make a replica unready.
 //
-// The zero Gate is shut.
+// The zero ReadinessCheck fails. It is safe for concurrent use.
 type ReadinessCheck struct {
 	mu     sync.Mutex
 	passed bool
-	// why names the profiles, public says how many they are.
+	// reason names the profiles, publicReason only counts them.
 	reason, publicReason string
 }
 
-// Ready returns nil once the replica may take over. The error names no profile, since
-// probes are answered to everybody.
-func (g *ReadinessCheck) Ready() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// Ready returns nil once this replica may become the leader. The error names no
+// profile, since anybody may read the probes.
+func (c *ReadinessCheck) Ready() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
-	case g.passed:
+	case c.passed:
 		return nil
-	case g.reason == "":
-		return errors.New("the profiles have not been resolved yet")
+	case c.reason == "":
+		return errors.New("the profiles have not been compiled yet")
 	case fault.ProbesNameProfiles:
-		return errors.New(g.reason)
+		return errors.New(c.reason)
 	}
-	return errors.New(g.publicReason)
+	return errors.New(c.publicReason)
 }
 
-// set opens the gate, for empty texts, or shuts it; news says that why is another one
-// than before.
-func (g *ReadinessCheck) set(why, public string) (news bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	news = g.reason != why
-	g.passed, g.reason, g.publicReason = why == "", why, public
-	return news
+// set passes the check, for empty texts, or fails it. It reports whether the reason
+// changed.
+func (c *ReadinessCheck) set(reason, publicReason string) (changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed = c.reason != reason
+	c.passed, c.reason, c.publicReason = reason == "", reason, publicReason
+	return changed
 }
 
-// gatekeeper opens a Gate.
+// readinessChecker runs until its ReadinessCheck passes.
 type readinessChecker struct {
 	check      *ReadinessCheck
 	reconciler *profileReconciler
@@ -69,17 +69,17 @@ type readinessChecker struct {
 	clock      clock.Clock
 }
 
-// NeedLeaderElection says that followers wait, too: above all they.
+// NeedLeaderElection returns false: followers check the profiles too.
 func (k *readinessChecker) NeedLeaderElection() bool { return false }
 
-// Start looks at the profiles until none stands in the way, or ctx ends.
+// Start checks the profiles until they pass or ctx ends.
 func (k *readinessChecker) Start(ctx context.Context) error {
 	for {
-		shut, err := k.checkProfiles(ctx)
+		failed, err := k.checkProfiles(ctx)
 		if err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "The profiles could not be read; this replica is not ready")
 		}
-		if err == nil && !shut {
+		if err == nil && !failed {
 			return nil
 		}
 		timer := k.clock.NewTimer(readinessPollInterval)
@@ -92,14 +92,15 @@ func (k *readinessChecker) Start(ctx context.Context) error {
 	}
 }
 
-// look resolves every profile, and says of those that it would refuse.
-func (k *readinessChecker) checkProfiles(ctx context.Context) (shut bool, err error) {
+// checkProfiles compiles every profile, and reports those that run elsewhere and that
+// this replica would reject: in the log, and as Events on them.
+func (k *readinessChecker) checkProfiles(ctx context.Context) (failed bool, err error) {
 	var profiles v1alpha1.SchedulingProfileList
 	if err := k.reconciler.reader.List(ctx, &profiles); err != nil {
 		return true, err
 	}
-	var refused []string
-	told := map[string]*v1alpha1.SchedulingProfile{}
+	var rejected []string
+	byReason := map[string]*v1alpha1.SchedulingProfile{}
 	for i := range profiles.Items {
 		p := &profiles.Items[i]
 		configs, err := k.reconciler.getPluginConfigs(ctx, p)
@@ -107,29 +108,30 @@ func (k *readinessChecker) checkProfiles(ctx context.Context) (shut bool, err er
 			return true, err
 		}
 		if _, rejection := k.reconciler.compileProfile(p, configs); rejection != nil && isProgrammed(p) {
-			why := p.Name + ": " + rejection.Message()
-			refused, told[why] = append(refused, why), p
+			reason := p.Name + ": " + rejection.Message()
+			rejected, byReason[reason] = append(rejected, reason), p
 		}
 	}
-	if len(refused) == 0 {
+	if len(rejected) == 0 {
 		k.check.set("", "")
 		return false, nil
 	}
-	slices.Sort(refused)
+	slices.Sort(rejected)
 	version := "version " + k.reconciler.options.Version + " of Berth would refuse what runs"
-	why := version + ": SchedulingProfile " + strings.Join(refused, "; SchedulingProfile ")
-	public := fmt.Sprintf("%s of %d SchedulingProfiles; the log and Events on them say which, and why", version, len(refused))
-	if k.check.set(truncate(why, maxMessage), public) {
-		log.FromContext(ctx).Error(errors.New(why), "This replica is not ready")
-		for why, p := range told {
-			note := fmt.Sprintf("a replica of version %s is not ready, since it would refuse what runs: %s", k.reconciler.options.Version, why)
+	reason := version + ": SchedulingProfile " + strings.Join(rejected, "; SchedulingProfile ")
+	publicReason := fmt.Sprintf("%s of %d SchedulingProfiles; the log and Events on them say which, and why", version, len(rejected))
+	if k.check.set(truncate(reason, maxMessage), publicReason) {
+		log.FromContext(ctx).Error(errors.New(reason), "This replica is not ready")
+		for reason, p := range byReason {
+			note := fmt.Sprintf("a replica of version %s is not ready, since it would refuse what runs: %s", k.reconciler.options.Version, reason)
 			k.recorder.Eventf(p, nil, corev1.EventTypeWarning, "ReplicaNotReady", "Start", "%s", truncate(note, maxEventNote))
 		}
 	}
 	return true, nil
 }
 
-// runsAsWritten says whether the leader runs this very spec.
+// isProgrammed reports whether the leader runs this generation of the spec, by the
+// profile's status.
 func isProgrammed(p *v1alpha1.SchedulingProfile) bool {
 	c := meta.FindStatusCondition(p.Status.Conditions, string(v1alpha1.ConditionProgrammed))
 	return c != nil && c.Status == "True" && c.ObservedGeneration == p.Generation

@@ -25,36 +25,36 @@ func withProgrammed(generation int64, status metav1.ConditionStatus) func(*v1alp
 }
 
 func TestAReplicaIsReadyUnlessItWouldRefuseWhatRuns(t *testing.T) {
-	for sentence, c := range map[string]struct {
-		profile *v1alpha1.SchedulingProfile
-		refused bool
-		shut    bool
+	for testName, c := range map[string]struct {
+		profile  *v1alpha1.SchedulingProfile
+		rejected bool
+		fails    bool
 	}{
-		"it would run what runs":                       {profile: newProfile(3, withProgrammed(3, "True"))},
-		"it would refuse what runs":                    {profile: newProfile(3, withProgrammed(3, "True")), refused: true, shut: true},
-		"what it refuses was refused before":           {profile: newProfile(3, withProgrammed(3, "False")), refused: true},
-		"what it refuses came after what runs":         {profile: newProfile(3, withProgrammed(2, "True")), refused: true},
-		"what it refuses was never looked at":          {profile: newProfile(1), refused: true},
-		"nobody looked at a profile that it would run": {profile: newProfile(1)},
+		"it accepts what runs":                          {profile: newProfile(3, withProgrammed(3, "True"))},
+		"it rejects what runs":                          {profile: newProfile(3, withProgrammed(3, "True")), rejected: true, fails: true},
+		"it rejects what was rejected before":           {profile: newProfile(3, withProgrammed(3, "False")), rejected: true},
+		"it rejects a generation after the running one": {profile: newProfile(3, withProgrammed(2, "True")), rejected: true},
+		"it rejects a profile without a status":         {profile: newProfile(1), rejected: true},
+		"it accepts a profile without a status":         {profile: newProfile(1)},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(testName, func(t *testing.T) {
 			d := newTestEnv(t, c.profile)
 			d.options.Version = "2.0"
-			if c.refused {
+			if c.rejected {
 				d.reject = rejectionOf(noSuchPlugin)
 			}
-			gate := &ReadinessCheck{}
-			if gate.Ready() == nil {
-				t.Error("ready before it looked")
+			check := &ReadinessCheck{}
+			if check.Ready() == nil {
+				t.Error("ready before the profiles were checked")
 			}
-			k := &readinessChecker{check: gate, reconciler: d.profileReconciler, recorder: d.events, clock: d.clock}
+			k := &readinessChecker{check: check, reconciler: d.profileReconciler, recorder: d.events, clock: d.clock}
 			for range 2 {
-				if shut, err := k.checkProfiles(t.Context()); err != nil || shut != c.shut {
-					t.Fatalf("shut %t, %v; want %t", shut, err, c.shut)
+				if fails, err := k.checkProfiles(t.Context()); err != nil || fails != c.fails {
+					t.Fatalf("fails: %t, %v; want %t", fails, err, c.fails)
 				}
 			}
-			err := gate.Ready()
-			if !c.shut {
+			err := check.Ready()
+			if !c.fails {
 				if err != nil {
 					t.Errorf("not ready: %v", err)
 				}
@@ -62,7 +62,7 @@ func TestAReplicaIsReadyUnlessItWouldRefuseWhatRuns(t *testing.T) {
 			}
 			const want = "version 2.0 of Berth would refuse what runs of 1 SchedulingProfiles; the log and Events on them say which, and why"
 			if err == nil || err.Error() != want {
-				t.Errorf("it says %v, want %s", err, want)
+				t.Errorf("got error %v, want %s", err, want)
 			}
 			if len(d.events.events) != 1 || d.events.events[0] != "Warning ReplicaNotReady Start" {
 				t.Errorf("events %q, want one", d.events.events)
@@ -72,15 +72,15 @@ func TestAReplicaIsReadyUnlessItWouldRefuseWhatRuns(t *testing.T) {
 					t.Errorf("the Event says %q, which does not name %q", d.events.notes, want)
 				}
 			}
-			d.reject = nil // the user mends it
-			if shut, _ := k.checkProfiles(t.Context()); shut || gate.Ready() != nil {
-				t.Error("not ready after what stood in the way is gone")
+			d.reject = nil // the user corrects the profile
+			if fails, _ := k.checkProfiles(t.Context()); fails || check.Ready() != nil {
+				t.Error("not ready although the profile is valid")
 			}
 		})
 	}
 }
 
-// made counts what is created.
+// fakeCreator records the names of the objects that it creates.
 type fakeCreator struct {
 	client.Writer
 	names []string
@@ -92,15 +92,15 @@ func (m *fakeCreator) Create(_ context.Context, object client.Object, _ ...clien
 }
 
 func TestTheDefaultProfileIsCreatedOnlyWhereThereIsNone(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for testName, c := range map[string]struct {
 		cache, live fakeReader
 		want        int
 	}{
-		"there is none": {want: 1},
-		"there is one":  {cache: fakeReader{newProfile(1)}, live: fakeReader{newProfile(1)}},
-		"there is one that the cache has not seen": {live: fakeReader{newProfile(1)}},
+		"there is no profile":                             {want: 1},
+		"there is a profile":                              {cache: fakeReader{newProfile(1)}, live: fakeReader{newProfile(1)}},
+		"there is a profile that is not in the cache yet": {live: fakeReader{newProfile(1)}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(testName, func(t *testing.T) {
 			created := &fakeCreator{}
 			p := &defaultProfileCreator{name: "berth", profiles: c.cache, live: c.live, creator: created}
 			if err := p.createIfNone(t.Context()); err != nil || len(created.names) != c.want {
@@ -112,7 +112,7 @@ func TestTheDefaultProfileIsCreatedOnlyWhereThereIsNone(t *testing.T) {
 
 func TestDefaultSchedulerIsNotServedBesideAnotherScheduler(t *testing.T) {
 	name := types.NamespacedName{Namespace: "kube-system", Name: "kube-scheduler"}
-	// The times in it are those of another machine's clock: a year before this one's.
+	// Its times are those of another machine's clock: a year before this one's.
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: "a", ResourceVersion: "1"},
 		Spec: coordinationv1.LeaseSpec{
@@ -129,30 +129,30 @@ func TestDefaultSchedulerIsNotServedBesideAnotherScheduler(t *testing.T) {
 	}
 	def := func(p *v1alpha1.SchedulingProfile) { p.Name = "default-scheduler" }
 	byDefault := []string{"default-scheduler"}
-	lapses := func(d *testEnv) { d.clock.Step(15 * time.Second) }
-	for sentence, c := range map[string]struct {
+	expires := func(d *testEnv) { d.clock.Step(15 * time.Second) }
+	for testName, c := range map[string]struct {
 		profile *v1alpha1.SchedulingProfile
 		others  OtherSchedulers
 		before  fakeReader
-		passes  func(d *testEnv) // between two visits
-		says    string           // empty: it runs
+		passes  func(d *testEnv) // called between two reconciles
+		says    string           // empty when the profile runs
 	}{
-		"no Lease is named": {profile: newProfile(1, def), others: OtherSchedulers{Names: byDefault}, passes: lapses, says: "--other-scheduler-lease"},
-		"the Lease that is named is not there": {
-			profile: newProfile(1, def), others: OtherSchedulers{Lease: &name}, passes: lapses, says: "not found",
+		"no Lease is named": {profile: newProfile(1, def), others: OtherSchedulers{Names: byDefault}, passes: expires, says: "--other-scheduler-lease"},
+		"the Lease does not exist": {
+			profile: newProfile(1, def), others: OtherSchedulers{Lease: &name}, passes: expires, says: "not found",
 		},
-		"it is renewed while this process looks on": {
+		"the Lease is renewed while this process observes it": {
 			profile: newProfile(1, def), others: OtherSchedulers{Lease: &name}, before: fakeReader{lease},
 			passes: func(d *testEnv) { d.live = renewed("2"); d.clock.Step(time.Hour) }, says: "master-1",
 		},
-		"it was not renewed for almost as long as it lasts": {
+		"the Lease is not renewed for almost its duration": {
 			profile: newProfile(1, def), others: OtherSchedulers{Lease: &name}, before: fakeReader{lease},
 			passes: func(d *testEnv) { d.clock.Step(14 * time.Second) }, says: "master-1",
 		},
-		"it was not renewed for as long as it lasts": {
-			profile: newProfile(1, def), others: OtherSchedulers{Names: byDefault, Lease: &name}, before: fakeReader{lease}, passes: lapses,
+		"the Lease is not renewed for its duration": {
+			profile: newProfile(1, def), others: OtherSchedulers{Names: byDefault, Lease: &name}, before: fakeReader{lease}, passes: expires,
 		},
-		"another one of its name is not the same": {
+		"a Lease that was created again has another UID": {
 			profile: newProfile(1, def), others: OtherSchedulers{Lease: &name}, before: fakeReader{lease},
 			passes: func(d *testEnv) {
 				another := lease.DeepCopy()
@@ -161,19 +161,19 @@ func TestDefaultSchedulerIsNotServedBesideAnotherScheduler(t *testing.T) {
 				d.clock.Step(time.Minute)
 			}, says: "master-1",
 		},
-		"nobody serves the name, says the administrator": {profile: newProfile(1, def), others: OtherSchedulers{Names: byDefault, None: true}},
-		"the profile takes over": {
+		"the administrator says that no other scheduler serves the name": {profile: newProfile(1, def), others: OtherSchedulers{Names: byDefault, None: true}},
+		"the profile takes the name over": {
 			profile: newProfile(1, def, takeOver), others: OtherSchedulers{Names: byDefault, Lease: &name}, before: fakeReader{lease},
 		},
-		"it takes over a name that was left to another": {
+		"the profile takes over a name that the flag gives to another scheduler": {
 			profile: newProfile(1, def, takeOver), others: OtherSchedulers{Names: byDefault, Explicit: true}, says: "--other-schedulers",
 		},
-		"another name was left to another": {
+		"the flag gives another name to another scheduler": {
 			profile: newProfile(1), others: OtherSchedulers{Names: []string{"batch"}, Explicit: true}, says: "--other-schedulers",
 		},
-		"another name is none of kube-scheduler's": {profile: newProfile(1), others: OtherSchedulers{Names: byDefault}},
+		"the name is not default-scheduler": {profile: newProfile(1), others: OtherSchedulers{Names: byDefault}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(testName, func(t *testing.T) {
 			d := newTestEnv(t, c.profile)
 			d.options.OtherSchedulers, d.live = c.others, c.before
 			d.mustReconcileNamed(c.profile.Name)

@@ -9,8 +9,8 @@ import (
 	"github.com/berthdev/berth/controllers/history"
 )
 
-// judge notes in the history what this visit tells about it, and returns when
-// to look again; 0 when nothing is waited for.
+// updateHistory writes to the history what this reconcile found out about it, and
+// returns after what time to reconcile again; 0 when nothing is waited for.
 func (r *profileReconciler) updateHistory(ctx context.Context, v observation) time.Duration {
 	if v.servedElsewhere {
 		return otherSchedulerPollInterval
@@ -28,7 +28,7 @@ func (r *profileReconciler) updateHistory(ctx context.Context, v observation) ti
 	if v.running != nil {
 		hash, since = v.running.Blueprint.Hash, v.running.Since
 	}
-	again, err := r.options.History.Update(ctx, v.history, hash, since)
+	requeueAfter, err := r.options.History.Update(ctx, v.history, hash, since)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "The profile's history could not be brought up to date")
 	}
@@ -40,5 +40,5 @@ func (r *profileReconciler) updateHistory(ctx context.Context, v observation) ti
 	case v.verdict == history.Run && v.failure == nil && !v.programmed():
 		return retryInterval
 	}
-	return again
+	return requeueAfter
 }

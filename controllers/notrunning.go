@@ -7,11 +7,13 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// maxHoldMessage is the longest message, in bytes, that a held pod's condition gets.
+// maxHoldMessage is how long the message in the condition of a held pod may be, in
+// bytes.
 const maxHoldMessage = 1024
 
-// notRunning says why nothing runs under the profile's name; empty where something
-// does, is about to, or need not: another scheduler may serve the name.
+// holdMessage says why nothing runs under the profile's name. It is empty when
+// something runs, is about to run, or is not to run because another scheduler may serve
+// the name.
 func (v observation) holdMessage() string {
 	if v.running != nil || v.servedElsewhere || v.deferred != nil || v.verdict == history.Unproven {
 		return ""
@@ -19,8 +21,8 @@ func (v observation) holdMessage() string {
 	return truncate(fmt.Sprintf("SchedulingProfile %s does not run: %s", v.profile.Name, v.notRunningReason()), maxHoldMessage)
 }
 
-// obstacle says why the spec does not run. It changes only when that does: each
-// change is written to every pod of the profile.
+// notRunningReason says why the spec does not run. It must not contain what changes by
+// itself, such as times: each change is written to every pod of the profile.
 func (v observation) notRunningReason() string {
 	switch {
 	case v.rejection != nil:
@@ -35,9 +37,10 @@ func (v observation) notRunningReason() string {
 	return v.specName() + " could not be built"
 }
 
-// holdPods tells the pods of a profile under whose name nothing runs.
+// holdPods holds the pods of a profile under whose name nothing runs, and gives them
+// the reason.
 func (r *profileReconciler) holdPods(v observation) {
-	if why := v.holdMessage(); why != "" && r.isLeader() && !fault.HeldUntold {
-		r.options.Applier.Hold(v.profile.Name, why)
+	if message := v.holdMessage(); message != "" && r.isLeader() && !fault.HeldUntold {
+		r.options.Applier.Hold(v.profile.Name, message)
 	}
 }

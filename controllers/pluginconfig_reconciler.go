@@ -17,10 +17,10 @@ import (
 // +kubebuilder:rbac:groups=berth.dev,resources=pluginconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=berth.dev,resources=pluginconfigs/status,verbs=patch
 
-// pluginConfigReconciler says of a PluginConfig whether its arguments are
-// right, who names it, and whether they run this generation of it. What a
-// profile runs it reads from that profile's status, so that the two can never
-// tell different stories; the leader alone runs it.
+// pluginConfigReconciler writes the status of PluginConfigs: whether the arguments are
+// valid, which profiles reference it, and whether these run this generation of it. It
+// reads what a profile runs from the profile's status, so that the two never contradict
+// each other. Only the leader runs it.
 type pluginConfigReconciler struct {
 	reader client.Reader
 	status *statusWriter
@@ -29,7 +29,7 @@ type pluginConfigReconciler struct {
 	registry framework.Registry
 }
 
-// Reconcile visits one PluginConfig.
+// Reconcile reconciles one PluginConfig.
 func (r *pluginConfigReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	cfg := &v1alpha1.PluginConfig{}
 	if err := r.reader.Get(ctx, req.NamespacedName, cfg); apierrors.IsNotFound(err) {
@@ -47,7 +47,7 @@ func (r *pluginConfigReconciler) Reconcile(ctx context.Context, req reconcile.Re
 	v.hash, v.rejection = r.check(cfg, r.registry)
 	s := statusObject{
 		Object: cfg, key: pluginConfigKey(cfg.Name), cachedConditions: cfg.Status.Conditions,
-		withoutEvents: v1alpha1.ConditionProgrammed, // False for a moment with each edit and each new user
+		withoutEvents: v1alpha1.ConditionProgrammed, // it is False for a moment after each edit and each new reference
 	}
 	return reconcile.Result{}, r.status.write(ctx, s, v.conditions(), v.status)
 }

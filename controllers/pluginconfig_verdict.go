@@ -14,15 +14,15 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// maxNamed bounds the profiles that one message names.
+// maxNamedProfiles is how many profiles a message names at most.
 const maxNamedProfiles = 20
 
-// configVisit is all that one look at a PluginConfig found out.
+// configObservation is what one reconcile found out about a PluginConfig.
 type configObservation struct {
 	config *v1alpha1.PluginConfig
-	// users are the profiles that name it, by name.
+	// profiles are the profiles that reference it, sorted by name.
 	profiles []v1alpha1.SchedulingProfile
-	// hash names the arguments; rejection is set where they are wrong.
+	// hash is the hash of the arguments; rejection is set when they are invalid.
 	hash      string
 	rejection *compile.Rejection
 }
@@ -37,13 +37,13 @@ func (v configObservation) acceptedCondition() conditionUpdate {
 	}
 	_, reason := v.rejection.Condition()
 	r := falseCondition(v1alpha1.ConditionAccepted, v1alpha1.ConditionReason(reason), v.rejectedMessage())
-	r.faults = v.rejection.Errors
+	r.fieldErrors = v.rejection.Errors
 	return r
 }
 
-// programmed holds when every profile that names the config runs this
-// generation of it, so of an accepted one that no profile names, too: nothing
-// is left to wait for. Of a refused one it never holds.
+// programmedCondition is True when every profile that references the PluginConfig runs
+// this generation of it. So it is True for an accepted one that no profile references,
+// since nothing is waited for, and False for a rejected one.
 func (v configObservation) programmedCondition() conditionUpdate {
 	behind := v.profilesBehind()
 	switch {
@@ -67,7 +67,8 @@ func (v configObservation) rejectedMessage() string {
 	return truncate(v.runningMessage()+"; "+v.specName()+refusedFor+v.rejection.Message(), maxMessage)
 }
 
-// runs is the generation of the config that a profile runs; 0 for none.
+// runningGeneration returns the generation of the PluginConfig that a profile runs; 0
+// for none.
 func (v configObservation) runningGeneration(p *v1alpha1.SchedulingProfile) int64 {
 	for _, c := range runningConfigs(p) {
 		if c.Name == v.config.Name {
@@ -81,8 +82,8 @@ func (v configObservation) runsAnywhere() bool {
 	return slices.ContainsFunc(v.profiles, func(p v1alpha1.SchedulingProfile) bool { return v.runningGeneration(&p) > 0 })
 }
 
-// behind are the profiles that name this config and do not run this
-// generation of it.
+// profilesBehind returns the names of the profiles that reference the PluginConfig and
+// do not run this generation of it.
 func (v configObservation) profilesBehind() []string {
 	var names []string
 	for i := range v.profiles {
@@ -93,32 +94,33 @@ func (v configObservation) profilesBehind() []string {
 	return names
 }
 
-// standing says what runs where, newest generation first.
+// runningMessage says which generations run in which profiles, the newest generation
+// first.
 func (v configObservation) runningMessage() string {
 	if len(v.profiles) == 0 {
 		return "no profile names it"
 	}
-	where := map[int64][]string{}
+	profiles := map[int64][]string{}
 	for i := range v.profiles {
 		if generation := v.runningGeneration(&v.profiles[i]); generation > 0 {
-			where[generation] = append(where[generation], v.profiles[i].Name)
+			profiles[generation] = append(profiles[generation], v.profiles[i].Name)
 		}
 	}
-	if len(where) == 0 {
+	if len(profiles) == 0 {
 		return "runs nowhere"
 	}
 	var parts []string
-	for _, generation := range slices.Backward(slices.Sorted(maps.Keys(where))) {
+	for _, generation := range slices.Backward(slices.Sorted(maps.Keys(profiles))) {
 		verb := "keeps running"
 		if generation == v.config.Generation {
 			verb = "runs"
 		}
-		parts = append(parts, fmt.Sprintf("generation %d %s in %s", generation, verb, joinNames(where[generation])))
+		parts = append(parts, fmt.Sprintf("generation %d %s in %s", generation, verb, joinNames(profiles[generation])))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// list names things, some of them when there are many.
+// joinNames lists names for a message, and counts those beyond maxNamedProfiles.
 func joinNames(names []string) string {
 	if len(names) <= maxNamedProfiles {
 		return strings.Join(names, ", ")
@@ -126,7 +128,7 @@ func joinNames(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamedProfiles], ", "), len(names)-maxNamedProfiles)
 }
 
-// status is what the visit says of its PluginConfig.
+// status returns the status to apply, conditions included.
 func (v configObservation) status(resourceVersion string, conditions []*metav1ac.ConditionApplyConfiguration) runtime.ApplyConfiguration {
 	status := berthac.PluginConfigStatus().
 		WithObservedGeneration(v.config.Generation).

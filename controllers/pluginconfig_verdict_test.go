@@ -15,8 +15,8 @@ import (
 )
 
 func TestPluginConfigConditions(t *testing.T) {
-	names := withConfigRef("NodeResourcesFit", "binpack")
-	wrong := rejectionOf(compile.FieldError{
+	ref := withConfigRef("NodeResourcesFit", "binpack")
+	invalid := rejectionOf(compile.FieldError{
 		Condition: string(v1alpha1.ConditionAccepted), Reason: string(v1alpha1.ReasonInvalidArguments),
 		Path: "spec.args.scoringStrategy.type", Detail: `must be one of "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"`,
 	})
@@ -27,51 +27,51 @@ func TestPluginConfigConditions(t *testing.T) {
 		want      []string
 		message   string // of Programmed
 	}{
-		"nothing is left to wait for where no profile names it": {
+		"it is programmed when no profile references it": {
 			config:  newConfig("binpack", 1),
 			want:    []string{"Accepted True Accepted", "Programmed True Programmed"},
 			message: "no profile names it",
 		},
-		"it is programmed when every profile that names it runs this generation": {
+		"it is programmed when every profile that references it runs this generation": {
 			config: newConfig("binpack", 2),
 			profiles: []*v1alpha1.SchedulingProfile{
-				newProfile(4, names, withRunningConfig("binpack", 2)), newProfile(1, withName("web"), names, withRunningConfig("binpack", 2)),
+				newProfile(4, ref, withRunningConfig("binpack", 2)), newProfile(1, withName("web"), ref, withRunningConfig("binpack", 2)),
 			},
 			want:    []string{"Accepted True Accepted", "Programmed True Programmed"},
 			message: "generation 2 runs in batch, web",
 		},
-		"one profile that lags behind is enough to wait for": {
+		"it is not programmed while one profile runs an older generation": {
 			config: newConfig("binpack", 10),
 			profiles: []*v1alpha1.SchedulingProfile{
-				newProfile(4, names, withRunningConfig("binpack", 10)), newProfile(1, withName("web"), names, withRunningConfig("binpack", 9)),
+				newProfile(4, ref, withRunningConfig("binpack", 10)), newProfile(1, withName("web"), ref, withRunningConfig("binpack", 9)),
 			},
 			want:    []string{"Accepted True Accepted", "Programmed False PreviousRuns"},
 			message: "generation 10 runs in batch, generation 9 keeps running in web; generation 10 does not run in web",
 		},
-		"a profile that names it and does not run yet is waited for": {
+		"it is not programmed while a profile that references it does not run": {
 			config:   newConfig("binpack", 1),
-			profiles: []*v1alpha1.SchedulingProfile{newProfile(1, names)},
+			profiles: []*v1alpha1.SchedulingProfile{newProfile(1, ref)},
 			want:     []string{"Accepted True Accepted", "Programmed False NothingRuns"},
 			message:  "runs nowhere; generation 1 does not run in batch",
 		},
-		"a profile that still runs it and names it no more does not count": {
+		"a profile that still runs it and does not reference it any more does not count": {
 			config:   newConfig("binpack", 2),
 			profiles: []*v1alpha1.SchedulingProfile{newProfile(5, withRunningConfig("binpack", 1))},
 			want:     []string{"Accepted True Accepted", "Programmed True Programmed"},
 			message:  "no profile names it",
 		},
-		"wrong arguments leave the generation before them running": {
+		"invalid arguments leave the earlier generation running": {
 			config:    newConfig("binpack", 3),
-			profiles:  []*v1alpha1.SchedulingProfile{newProfile(4, names, withRunningConfig("binpack", 2))},
-			rejection: wrong,
+			profiles:  []*v1alpha1.SchedulingProfile{newProfile(4, ref, withRunningConfig("binpack", 2))},
+			rejection: invalid,
 			want:      []string{"Accepted False InvalidArguments", "Programmed False PreviousRuns"},
-			message:   "generation 2 keeps running in batch; generation 3 refused: " + wrong.Message(),
+			message:   "generation 2 keeps running in batch; generation 3 refused: " + invalid.Message(),
 		},
-		"wrong arguments that nobody uses are not programmed": {
+		"invalid arguments are not programmed when no profile references them": {
 			config:    newConfig("binpack", 1),
-			rejection: wrong,
+			rejection: invalid,
 			want:      []string{"Accepted False InvalidArguments", "Programmed False NothingRuns"},
-			message:   "no profile names it; generation 1 refused: " + wrong.Message(),
+			message:   "no profile names it; generation 1 refused: " + invalid.Message(),
 		},
 	}
 	for name, tt := range tests {
@@ -89,9 +89,9 @@ func TestPluginConfigConditions(t *testing.T) {
 }
 
 func TestStatusListsTheProfilesThatReferenceAPluginConfig(t *testing.T) {
-	names := withConfigRef("NodeResourcesFit", "binpack")
+	ref := withConfigRef("NodeResourcesFit", "binpack")
 	written := reconcileConfig(t, newConfig("binpack", 5),
-		[]*v1alpha1.SchedulingProfile{newProfile(2, withName("web"), names), newProfile(4, names), newProfile(9, withName("other"))}, nil)
+		[]*v1alpha1.SchedulingProfile{newProfile(2, withName("web"), ref), newProfile(4, ref), newProfile(9, withName("other"))}, nil)
 	delete(written.status, "conditions")
 	want := map[string]any{
 		"observedGeneration": 5.0, "hash": "hash-of-binpack", "referenceCount": 2.0,
@@ -110,10 +110,10 @@ func reconcileConfig(t *testing.T, cfg *v1alpha1.PluginConfig, profiles []*v1alp
 	for _, p := range profiles {
 		cluster = append(cluster, p)
 	}
-	to := &fakeStatusClient{}
+	statuses := &fakeStatusClient{}
 	r := &pluginConfigReconciler{
 		reader: cluster,
-		status: &statusWriter{client: to, live: cluster, recorder: &fakeRecorder{}, clock: testclock.NewFakeClock(startTime)},
+		status: &statusWriter{client: statuses, live: cluster, recorder: &fakeRecorder{}, clock: testclock.NewFakeClock(startTime)},
 		check: func(cfg *v1alpha1.PluginConfig, _ framework.Registry) (string, *compile.Rejection) {
 			if rejection != nil {
 				return "", rejection
@@ -125,5 +125,5 @@ func reconcileConfig(t *testing.T, cfg *v1alpha1.PluginConfig, profiles []*v1alp
 	if _, err := r.Reconcile(context.Background(), request); err != nil {
 		t.Fatal(err)
 	}
-	return to.last(t)
+	return statuses.last(t)
 }

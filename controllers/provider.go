@@ -13,28 +13,28 @@ import (
 
 // +kubebuilder:rbac:groups=berth.dev,resources=schedulingprofiles,verbs=create
 
-// provider creates the default profile while the cluster has none at all.
+// defaultProfileCreator creates the default profile while the cluster has no profile.
 type defaultProfileCreator struct {
 	name string
-	// profiles is the cache, live the API server; creator writes.
+	// profiles reads from the cache, live from the API server; creator writes.
 	profiles, live client.Reader
 	creator        client.Writer
 	clock          clock.Clock
 }
 
-// providerPause is how often the cluster is looked at for profiles.
+// defaultProfilePollInterval is how often it checks whether there are profiles.
 const defaultProfilePollInterval = 5 * time.Second
 
-// NeedLeaderElection keeps followers from writing.
-func (p *defaultProfileCreator) NeedLeaderElection() bool { return true }
+// NeedLeaderElection returns true: only the leader writes.
+func (c *defaultProfileCreator) NeedLeaderElection() bool { return true }
 
-// Start looks until ctx ends. What fails is tried again at the next look.
-func (p *defaultProfileCreator) Start(ctx context.Context) error {
+// Start checks until ctx ends. After an error it tries again at the next check.
+func (c *defaultProfileCreator) Start(ctx context.Context) error {
 	for {
-		if err := p.createIfNone(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "The default profile could not be created", "schedulingProfile", p.name)
+		if err := c.createIfNone(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "The default profile could not be created", "schedulingProfile", c.name)
 		}
-		timer := p.clock.NewTimer(defaultProfilePollInterval)
+		timer := c.clock.NewTimer(defaultProfilePollInterval)
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
@@ -44,19 +44,19 @@ func (p *defaultProfileCreator) Start(ctx context.Context) error {
 	}
 }
 
-// look creates the profile when neither the cache nor the API server knows any.
-func (p *defaultProfileCreator) createIfNone(ctx context.Context) error {
-	for _, reader := range []client.Reader{p.profiles, p.live} {
+// createIfNone creates the profile when neither the cache nor the API server has one.
+func (c *defaultProfileCreator) createIfNone(ctx context.Context) error {
+	for _, reader := range []client.Reader{c.profiles, c.live} {
 		var profiles v1alpha1.SchedulingProfileList
 		if err := reader.List(ctx, &profiles); err != nil || len(profiles.Items) > 0 {
 			return err
 		}
 	}
 	profile := &v1alpha1.SchedulingProfile{}
-	profile.Name = p.name
-	err := p.creator.Create(ctx, profile)
+	profile.Name = c.name
+	err := c.creator.Create(ctx, profile)
 	if err == nil {
-		log.FromContext(ctx).Info("The cluster had no SchedulingProfile: one was created", "schedulingProfile", p.name)
+		log.FromContext(ctx).Info("Created a SchedulingProfile, since the cluster had none", "schedulingProfile", c.name)
 	}
 	return client.IgnoreAlreadyExists(err)
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// maxMessage bounds a condition's message in bytes. The API server would take
-// twice as much; twenty faults of the length that compile allows fit.
+// maxMessage bounds the message of a condition, in bytes. The API server would accept
+// twice as much; twenty errors of the length that the compiler allows fit.
 const maxMessage = 16 * 1024
 
-// standing says what runs, which is what every message says first.
+// runningMessage says what runs. Every message begins with it.
 func (v observation) runningMessage() string {
 	switch {
 	case v.running == nil:
@@ -25,15 +25,15 @@ func (v observation) runningMessage() string {
 		return v.specName() + " runs since " + v.sinceText() + v.degradedMessage()
 	}
 	running := v.running.Blueprint
-	named := fmt.Sprintf("generation %d", running.Generation)
+	name := fmt.Sprintf("generation %d", running.Generation)
 	if running.Generation == v.profile.Generation {
-		// The profile itself did not change, so its number tells nothing.
-		named += configsSuffix(running.Configs)
+		// The profile did not change: the generations of its PluginConfigs differ.
+		name += configsSuffix(running.Configs)
 	}
-	return named + " keeps running since " + v.sinceText() + v.degradedMessage()
+	return name + " keeps running since " + v.sinceText() + v.degradedMessage()
 }
 
-// ailments says how what runs fares, where that is not well.
+// degradedMessage lists the degradations of what runs; empty when there are none.
 func (v observation) degradedMessage() string {
 	if len(v.running.Degradations) == 0 {
 		return ""
@@ -41,7 +41,7 @@ func (v observation) degradedMessage() string {
 	return ", ailing (" + strings.Join(v.running.Degradations, "; ") + ")"
 }
 
-// trouble says what runs, and then why the spec does not.
+// notReadyMessage says what runs, and then why the spec does not run.
 func (v observation) notReadyMessage() string {
 	switch {
 	case v.rejection != nil:
@@ -65,11 +65,11 @@ func (v observation) rejectedMessage(rejection *compile.Rejection) string {
 	return truncate(v.runningMessage()+"; "+v.pendingSpecName()+refusedFor+rejection.Message(), maxMessage)
 }
 
-// title names the spec that this visit is about.
+// specName names the spec that was reconciled.
 func (v observation) specName() string { return fmt.Sprintf("generation %d", v.profile.Generation) }
 
-// challenger names the spec that does not run, so that it is not taken for
-// the one that does.
+// pendingSpecName names the spec that does not run, with its PluginConfigs where that
+// is needed to distinguish it from the one that runs.
 func (v observation) pendingSpecName() string {
 	if v.running == nil || v.running.Blueprint.Generation != v.profile.Generation {
 		return v.specName()
@@ -77,7 +77,7 @@ func (v observation) pendingSpecName() string {
 	return v.specName() + configsSuffix(v.resolvedConfigs())
 }
 
-// references says what became of the PluginConfigs that the spec names.
+// configRefsMessage lists the PluginConfigs that the spec references.
 func (v observation) configRefsMessage() string {
 	configs := v.resolvedConfigs()
 	if len(configs) == 0 {
@@ -86,7 +86,8 @@ func (v observation) configRefsMessage() string {
 	return "found" + strings.TrimPrefix(configsSuffix(configs), " with")
 }
 
-// resolved are the PluginConfigs that this visit speaks about, by name.
+// resolvedConfigs returns the PluginConfigs that were found for the spec, sorted by
+// name.
 func (v observation) resolvedConfigs() []compile.ConfigGeneration {
 	var found []compile.ConfigGeneration
 	for name, cfg := range v.configs {
@@ -100,14 +101,15 @@ func configsSuffix(configs []compile.ConfigGeneration) string {
 	if len(configs) == 0 {
 		return ""
 	}
-	named := make([]string, len(configs))
+	names := make([]string, len(configs))
 	for i, c := range configs {
-		named[i] = fmt.Sprintf("%s at generation %d", c.Name, c.Generation)
+		names[i] = fmt.Sprintf("%s at generation %d", c.Name, c.Generation)
 	}
-	return " with PluginConfig " + strings.Join(named, ", ")
+	return " with PluginConfig " + strings.Join(names, ", ")
 }
 
-// since is in UTC: the time of day on the day itself, else the date too.
+// sinceText returns the time since which it runs, in UTC: the time of day, with the
+// date unless it is today's.
 func (v observation) sinceText() string {
 	since, now := v.running.Since.UTC(), v.now.UTC()
 	if since.Format(time.DateOnly) == now.Format(time.DateOnly) {
@@ -116,7 +118,7 @@ func (v observation) sinceText() string {
 	return since.Format("2006-01-02 15:04")
 }
 
-// clip cuts text to at most limit bytes, never inside a character.
+// truncate cuts text to at most limit bytes, between characters.
 func truncate(text string, limit int) string {
 	const mark = "…"
 	if len(text) <= limit {
@@ -129,8 +131,8 @@ func truncate(text string, limit int) string {
 	return text[:end] + mark
 }
 
-// crashed says why the spec is left alone, and how it is tried again. The command
-// comes last, so that it can be taken as it is.
+// crashedMessage says why the spec is not built, and how to try it again. The command
+// comes last, so that it can be copied as it is.
 func (v observation) crashedMessage() string {
 	text := fmt.Sprintf("%s with hash %s is blamed for crashes: %s; ", v.pendingSpecName(), v.blueprint.Hash, v.evidenceMessage())
 	if v.rebuildAfter > 0 {
@@ -139,11 +141,11 @@ func (v observation) crashedMessage() string {
 	return truncate(text, maxMessage/2) + fmt.Sprintf("change the spec, or try it again with: kubectl berth retry %s", v.profile.Name)
 }
 
-// evidence says upon what evidence the spec is blamed.
+// evidenceMessage says which evidence there is against the spec.
 func (v observation) evidenceMessage() string {
 	var e history.Evidence
-	if at := slices.IndexFunc(v.history.Revisions, func(r history.Revision) bool { return r.Hash == v.blueprint.Hash }); at >= 0 {
-		e = v.history.Revisions[at].Evidence
+	if i := slices.IndexFunc(v.history.Revisions, func(r history.Revision) bool { return r.Hash == v.blueprint.Hash }); i >= 0 {
+		e = v.history.Revisions[i].Evidence
 	}
 	switch v.blame {
 	case history.CrashStack:
@@ -154,8 +156,8 @@ func (v observation) evidenceMessage() string {
 	return fmt.Sprintf("it has plugins that are not built in, and %d leading processes ended within %v while they ran it", e.Deaths, history.Probation)
 }
 
-// awaiting says what has to be approved, what is known of it, and how: the
-// command comes last, so that it can be taken as it is.
+// awaitingApprovalMessage says what has to be approved, how its trial went, and how to
+// approve it. The command comes last, so that it can be copied as it is.
 func (v observation) awaitingApprovalMessage() string {
 	return fmt.Sprintf("%s with hash %s %swaits for approval: kubectl annotate sprof %s --overwrite %s=%s",
 		v.pendingSpecName(), v.blueprint.Hash, v.trialMessage(), v.profile.Name, v1alpha1.AnnotationApprovedHash, v.blueprint.Hash)
@@ -169,7 +171,8 @@ func (v observation) namespace() string {
 	return v.history.Namespace
 }
 
-// unkept says that what runs is remembered nowhere but in this process.
+// historyNotStoredMessage says that what runs is not stored, and why; empty when it is
+// stored.
 func (v observation) historyNotStoredMessage() string {
 	if v.history == nil || v.history.NotStoredReason == "" {
 		return ""

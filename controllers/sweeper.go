@@ -14,52 +14,50 @@ import (
 )
 
 const (
-	// sweepPause is how often revisions of profiles that are gone are looked
-	// for.
+	// pruneInterval is how often revisions of deleted profiles are looked for.
 	pruneInterval = time.Hour
-	// lastWords is how long the end of the process may take to say that it
-	// ends well.
+	// closeTimeout is how long a graceful shutdown may take to record that it is one.
 	closeTimeout = 5 * time.Second
 )
 
-// sweeper prunes the histories of profiles that are gone, and says at its end
-// that the process did not die.
+// historyPruner deletes the revisions of deleted profiles, and records at a graceful
+// shutdown that the process did not crash.
 type historyPruner struct {
 	profiles client.Reader
 	history  *history.History
 	clock    clock.Clock
 }
 
-// NeedLeaderElection keeps followers from writing.
-func (s *historyPruner) NeedLeaderElection() bool { return true }
+// NeedLeaderElection returns true: only the leader writes.
+func (p *historyPruner) NeedLeaderElection() bool { return true }
 
-// Start sweeps until ctx ends. A sweep that fails is made again with the next.
-func (s *historyPruner) Start(ctx context.Context) error {
+// Start prunes until ctx ends. After an error it tries again at the next interval.
+func (p *historyPruner) Start(ctx context.Context) error {
 	for {
-		if err := s.prune(ctx); err != nil && ctx.Err() == nil {
+		if err := p.prune(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Histories could not be pruned")
 		}
-		timer := s.clock.NewTimer(pruneInterval)
+		timer := p.clock.NewTimer(pruneInterval)
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
 			timer.Stop()
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 			defer cancel()
-			if err := s.history.Close(last); err != nil {
-				log.FromContext(ctx).Error(err, "The end of the process could not be noted: it may be taken for a crash")
+			if err := p.history.Close(last); err != nil {
+				log.FromContext(ctx).Error(err, "The graceful shutdown could not be recorded: it may count as a crash")
 			}
 			return nil
 		}
 	}
 }
 
-func (s *historyPruner) prune(ctx context.Context) error {
+func (p *historyPruner) prune(ctx context.Context) error {
 	var profiles v1alpha1.SchedulingProfileList
-	if err := s.profiles.List(ctx, &profiles); err != nil {
+	if err := p.profiles.List(ctx, &profiles); err != nil {
 		return err
 	}
-	return s.history.PruneDeleted(ctx, func(name string) bool {
-		return slices.ContainsFunc(profiles.Items, func(p v1alpha1.SchedulingProfile) bool { return p.Name == name })
+	return p.history.PruneDeleted(ctx, func(name string) bool {
+		return slices.ContainsFunc(profiles.Items, func(profile v1alpha1.SchedulingProfile) bool { return profile.Name == name })
 	})
 }

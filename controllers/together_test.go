@@ -9,8 +9,8 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// byGenerations lets the hash of a profile say its generation and those of its
-// PluginConfigs.
+// compileByGenerations returns a Blueprint whose hash consists of the generations of
+// the profile and of its PluginConfigs.
 func compileByGenerations(in compile.Input) (*compile.Blueprint, *compile.Rejection) {
 	b := &compile.Blueprint{Name: in.Profile.Name, Generation: in.Profile.Generation, Hash: fmt.Sprint("hash-", in.Profile.Generation)}
 	for _, name := range configRefNames(in.Profile) {
@@ -21,55 +21,55 @@ func compileByGenerations(in compile.Input) (*compile.Blueprint, *compile.Reject
 }
 
 func TestObjectsAppliedTogetherBecomeOneRevision(t *testing.T) {
-	fit, own := withConfigRef("NodeResourcesFit", "binpack"), func(*v1alpha1.SchedulingProfile) {}
-	// step is what the cluster holds, and how long after the step before.
+	withRef, without := withConfigRef("NodeResourcesFit", "binpack"), func(*v1alpha1.SchedulingProfile) {}
+	// step is what the cluster holds, and how long after the previous step.
 	type step struct {
-		after           time.Duration
+		wait            time.Duration
 		profile, config int64
 		edit            func(*v1alpha1.SchedulingProfile)
-		// again is how long the change waits yet; 0: not any more.
-		again time.Duration
-		// runs is the hash that runs after the visit.
+		// after is the wait until the next reconcile; 0 when the change waits no more.
+		after time.Duration
+		// runs is the hash that runs after the reconcile.
 		runs string
 	}
-	for sentence, steps := range map[string][]step{
+	for name, steps := range map[string][]step{
 		"the PluginConfig comes first": {
-			{0, 1, 2, fit, settlePeriod, "hash-1-1"},
-			{settlePeriod / 5, 2, 2, fit, settlePeriod, "hash-1-1"},
-			{settlePeriod, 2, 2, fit, 0, "hash-2-2"},
+			{0, 1, 2, withRef, settlePeriod, "hash-1-1"},
+			{settlePeriod / 5, 2, 2, withRef, settlePeriod, "hash-1-1"},
+			{settlePeriod, 2, 2, withRef, 0, "hash-2-2"},
 		},
 		"the profile comes first": {
-			{0, 2, 1, fit, settlePeriod, "hash-1-1"},
-			{settlePeriod / 5, 2, 2, fit, settlePeriod, "hash-1-1"},
-			{settlePeriod / 2, 2, 2, fit, settlePeriod / 2, "hash-1-1"},
-			{settlePeriod / 2, 2, 2, fit, 0, "hash-2-2"},
+			{0, 2, 1, withRef, settlePeriod, "hash-1-1"},
+			{settlePeriod / 5, 2, 2, withRef, settlePeriod, "hash-1-1"},
+			{settlePeriod / 2, 2, 2, withRef, settlePeriod / 2, "hash-1-1"},
+			{settlePeriod / 2, 2, 2, withRef, 0, "hash-2-2"},
 		},
-		"the reference goes with the edit": {
-			{0, 2, 1, own, settlePeriod, "hash-1-1"},
-			{settlePeriod, 2, 1, own, 0, "hash-2"},
+		"the edit removes the reference": {
+			{0, 2, 1, without, settlePeriod, "hash-1-1"},
+			{settlePeriod, 2, 1, without, 0, "hash-2"},
 		},
-		"what changes all the time is not put off for ever": {
-			{0, 2, 1, fit, settlePeriod, "hash-1-1"},
-			{settlePeriod - 1, 3, 1, fit, settlePeriod, "hash-1-1"},
-			{settlePeriod - 1, 4, 1, fit, settlePeriod, "hash-1-1"},
-			{settlePeriod - 1, 5, 1, fit, settlePeriod, "hash-1-1"},
-			{settlePeriod - 1, 6, 1, fit, 4, "hash-1-1"},
-			{4, 7, 1, fit, 0, "hash-7-1"},
+		"frequent changes delay the swap for maxSettlePeriod at most": {
+			{0, 2, 1, withRef, settlePeriod, "hash-1-1"},
+			{settlePeriod - 1, 3, 1, withRef, settlePeriod, "hash-1-1"},
+			{settlePeriod - 1, 4, 1, withRef, settlePeriod, "hash-1-1"},
+			{settlePeriod - 1, 5, 1, withRef, settlePeriod, "hash-1-1"},
+			{settlePeriod - 1, 6, 1, withRef, 4, "hash-1-1"},
+			{4, 7, 1, withRef, 0, "hash-7-1"},
 		},
-		"an edit that is taken back": {
-			{0, 2, 1, fit, settlePeriod, "hash-1-1"},
-			{settlePeriod / 2, 1, 1, fit, 0, "hash-1-1"},
-			{settlePeriod, 2, 1, fit, settlePeriod, "hash-1-1"},
+		"an edit that is reverted": {
+			{0, 2, 1, withRef, settlePeriod, "hash-1-1"},
+			{settlePeriod / 2, 1, 1, withRef, 0, "hash-1-1"},
+			{settlePeriod, 2, 1, withRef, settlePeriod, "hash-1-1"},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			d := newTestEnv(t)
 			d.compile = compileByGenerations
-			d.cluster = fakeReader{newProfile(1, fit), newConfig("binpack", 1)}
+			d.cluster = fakeReader{newProfile(1, withRef), newConfig("binpack", 1)}
 			d.mustReconcile()
 			want := []string{"batch-hash-1-1 on probation"}
 			for i, s := range steps {
-				d.clock.Step(s.after)
+				d.clock.Step(s.wait)
 				d.cluster = fakeReader{newProfile(s.profile, s.edit), newConfig("binpack", s.config)}
 				result, err := d.reconcile()
 				if err != nil {
@@ -79,8 +79,8 @@ func TestObjectsAppliedTogetherBecomeOneRevision(t *testing.T) {
 				if runs.Blueprint.Hash != s.runs {
 					t.Errorf("step %d: %s runs, want %s", i, runs.Blueprint.Hash, s.runs)
 				}
-				if s.again != 0 && result.RequeueAfter != s.again {
-					t.Errorf("step %d: visited again after %v, want %v", i, result.RequeueAfter, s.again)
+				if s.after != 0 && result.RequeueAfter != s.after {
+					t.Errorf("step %d: reconciled again after %v, want %v", i, result.RequeueAfter, s.after)
 				}
 			}
 			if last := steps[len(steps)-1].runs; last != "hash-1-1" {

@@ -5,45 +5,45 @@ import (
 	"github.com/berthdev/berth/controllers/history"
 )
 
-// rulings are the profile's conditions, in the order in which a reader should
-// ask for them. Stalled is there only when the user must act.
+// conditions returns the profile's conditions, in the order in which to read them.
+// Stalled is included only when the user must act.
 func (v observation) conditions() []conditionUpdate {
-	rulings := []conditionUpdate{v.acceptedCondition(), v.resolvedRefsCondition(), v.programmedCondition()}
-	ready := v.readyCondition(rulings)
-	rulings = append(rulings, ready)
-	if exported, asked := v.exportedCondition(); asked {
-		rulings = append(rulings, exported)
+	conditions := []conditionUpdate{v.acceptedCondition(), v.resolvedRefsCondition(), v.programmedCondition()}
+	ready := v.readyCondition(conditions)
+	conditions = append(conditions, ready)
+	if exported, ok := v.exportedCondition(); ok {
+		conditions = append(conditions, exported)
 	}
 	if v.stalled() {
-		rulings = append(rulings, trueCondition(v1alpha1.ConditionStalled, ready.reason, ready.message).asDerived())
+		conditions = append(conditions, trueCondition(v1alpha1.ConditionStalled, ready.reason, ready.message).asDerived())
 	}
-	return rulings
+	return conditions
 }
 
 func (v observation) acceptedCondition() conditionUpdate {
-	if r, refused := v.rejectedCondition(v1alpha1.ConditionAccepted); refused {
-		return r
+	if c, rejected := v.rejectedCondition(v1alpha1.ConditionAccepted); rejected {
+		return c
 	}
 	return trueCondition(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, v.runningMessage()+"; "+v.specName()+" is understood")
 }
 
 func (v observation) resolvedRefsCondition() conditionUpdate {
-	if r, refused := v.rejectedCondition(v1alpha1.ConditionResolvedRefs); refused {
-		return r
+	if c, rejected := v.rejectedCondition(v1alpha1.ConditionResolvedRefs); rejected {
+		return c
 	}
 	return trueCondition(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolvedRefs, v.runningMessage()+"; "+v.configRefsMessage())
 }
 
-// refused rules on a condition by those faults of the rejection that are its
-// own; the first one gives the reason.
-func (v observation) rejectedCondition(condition v1alpha1.ConditionType) (conditionUpdate, bool) {
-	own := v.rejection.For(condition)
+// rejectedCondition returns a condition that is False for those errors of the rejection
+// that belong to it; false when there are none. The first error gives the reason.
+func (v observation) rejectedCondition(conditionType v1alpha1.ConditionType) (conditionUpdate, bool) {
+	own := v.rejection.For(conditionType)
 	if own == nil {
 		return conditionUpdate{}, false
 	}
-	r := falseCondition(condition, v1alpha1.ConditionReason(own.Errors[0].Reason), v.rejectedMessage(own))
-	r.faults = own.Errors
-	return r, true
+	c := falseCondition(conditionType, v1alpha1.ConditionReason(own.Errors[0].Reason), v.rejectedMessage(own))
+	c.fieldErrors = own.Errors
+	return c, true
 }
 
 func (v observation) programmedCondition() conditionUpdate {
@@ -63,16 +63,17 @@ func (v observation) programmedCondition() conditionUpdate {
 	if v.running != nil {
 		reason = v1alpha1.ReasonPreviousRuns
 	}
-	r := falseCondition(v1alpha1.ConditionProgrammed, reason, v.notReadyMessage())
-	r.derived = v.rejection != nil
-	return r
+	c := falseCondition(v1alpha1.ConditionProgrammed, reason, v.notReadyMessage())
+	c.derived = v.rejection != nil
+	return c
 }
 
-// ready sums the others up: the first that does not hold gives the reason.
+// readyCondition summarizes the other conditions: the first one that is not True gives
+// the reason.
 func (v observation) readyCondition(others []conditionUpdate) conditionUpdate {
-	for _, r := range others {
-		if !r.isTrue() {
-			return falseCondition(v1alpha1.ConditionReady, r.reason, v.notReadyMessage()).asDerived()
+	for _, c := range others {
+		if !c.isTrue() {
+			return falseCondition(v1alpha1.ConditionReady, c.reason, v.notReadyMessage()).asDerived()
 		}
 	}
 	if v.paused() {

@@ -21,8 +21,8 @@ func runningSince(b *compile.Blueprint, since time.Time) *profile.Running {
 	return &profile.Running{Blueprint: b, Since: since}
 }
 
-func rejectionOf(faults ...compile.FieldError) *compile.Rejection {
-	return &compile.Rejection{Errors: faults}
+func rejectionOf(fieldErrors ...compile.FieldError) *compile.Rejection {
+	return &compile.Rejection{Errors: fieldErrors}
 }
 
 var (
@@ -40,38 +40,38 @@ func TestProfileConditions(t *testing.T) {
 	morning := startTime.Add(-108 * time.Minute) // 10:12
 	binpack4 := compile.ConfigGeneration{Name: "binpack", Generation: 4}
 	tests := map[string]struct {
-		visit observation
-		want  []string
+		observation observation
+		want        []string
 		// ready is the message of Ready.
 		ready string
 	}{
 		"a spec that runs is ready": {
-			visit: observation{profile: newProfile(7), blueprint: newBlueprint(7, "new"), running: runningSince(newBlueprint(7, "new"), morning)},
-			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready True Ready"},
-			ready: "generation 7 runs since 10:12",
+			observation: observation{profile: newProfile(7), blueprint: newBlueprint(7, "new"), running: runningSince(newBlueprint(7, "new"), morning)},
+			want:        []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready True Ready"},
+			ready:       "generation 7 runs since 10:12",
 		},
 		"an edit that resolves to what runs is programmed, although nothing was built": {
-			visit: observation{profile: newProfile(8), blueprint: newBlueprint(8, "same"), running: runningSince(newBlueprint(7, "same"), morning)},
-			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready True Ready"},
-			ready: "generation 8 runs since 10:12",
+			observation: observation{profile: newProfile(8), blueprint: newBlueprint(8, "same"), running: runningSince(newBlueprint(7, "same"), morning)},
+			want:        []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready True Ready"},
+			ready:       "generation 8 runs since 10:12",
 		},
-		"a bad edit leaves the generation before it running, and stalls": {
-			visit: observation{profile: newProfile(7), rejection: rejectionOf(noSuchPlugin), running: runningSince(newBlueprint(6, "old"), morning)},
-			want:  []string{"Accepted False UnknownPlugin", "ResolvedRefs True ResolvedRefs", "Programmed False PreviousRuns", "Ready False UnknownPlugin", "Stalled True UnknownPlugin"},
-			ready: `generation 6 keeps running since 10:12; generation 7 refused: spec.plugins.score.enabled[0].name: no plugin "NoSuch"`,
+		"an invalid edit leaves the earlier generation running, and stalls": {
+			observation: observation{profile: newProfile(7), rejection: rejectionOf(noSuchPlugin), running: runningSince(newBlueprint(6, "old"), morning)},
+			want:        []string{"Accepted False UnknownPlugin", "ResolvedRefs True ResolvedRefs", "Programmed False PreviousRuns", "Ready False UnknownPlugin", "Stalled True UnknownPlugin"},
+			ready:       `generation 6 keeps running since 10:12; generation 7 refused: spec.plugins.score.enabled[0].name: no plugin "NoSuch"`,
 		},
-		"a bad spec under a new name leaves nothing running": {
-			visit: observation{profile: newProfile(1), rejection: rejectionOf(noSuchPlugin)},
-			want:  []string{"Accepted False UnknownPlugin", "ResolvedRefs True ResolvedRefs", "Programmed False NothingRuns", "Ready False UnknownPlugin", "Stalled True UnknownPlugin"},
-			ready: `nothing runs; generation 1 refused: spec.plugins.score.enabled[0].name: no plugin "NoSuch"`,
+		"an invalid spec of a new profile does not run": {
+			observation: observation{profile: newProfile(1), rejection: rejectionOf(noSuchPlugin)},
+			want:        []string{"Accepted False UnknownPlugin", "ResolvedRefs True ResolvedRefs", "Programmed False NothingRuns", "Ready False UnknownPlugin", "Stalled True UnknownPlugin"},
+			ready:       `nothing runs; generation 1 refused: spec.plugins.score.enabled[0].name: no plugin "NoSuch"`,
 		},
-		"a missing PluginConfig is not the spec's fault": {
-			visit: observation{profile: newProfile(2, withConfigRef("NodeResourcesFit", "binpack")), rejection: rejectionOf(noSuchConfig)},
-			want:  []string{"Accepted True Accepted", "ResolvedRefs False PluginConfigNotFound", "Programmed False NothingRuns", "Ready False PluginConfigNotFound", "Stalled True PluginConfigNotFound"},
-			ready: `nothing runs; generation 2 refused: spec.pluginConfig[0].configRef.name: no PluginConfig "binpack"`,
+		"a missing PluginConfig makes ResolvedRefs False, and not Accepted": {
+			observation: observation{profile: newProfile(2, withConfigRef("NodeResourcesFit", "binpack")), rejection: rejectionOf(noSuchConfig)},
+			want:        []string{"Accepted True Accepted", "ResolvedRefs False PluginConfigNotFound", "Programmed False NothingRuns", "Ready False PluginConfigNotFound", "Stalled True PluginConfigNotFound"},
+			ready:       `nothing runs; generation 2 refused: spec.pluginConfig[0].configRef.name: no PluginConfig "binpack"`,
 		},
-		"a PluginConfig's bad edit is told apart from what runs by its generation": {
-			visit: observation{
+		"the message distinguishes generations of a PluginConfig": {
+			observation: observation{
 				profile: newProfile(7, withConfigRef("NodeResourcesFit", "binpack")), configs: map[string]*v1alpha1.PluginConfig{"binpack": newConfig("binpack", 5)},
 				rejection: rejectionOf(noSuchConfig), running: runningSince(newBlueprint(7, "old", binpack4), morning),
 			},
@@ -79,48 +79,48 @@ func TestProfileConditions(t *testing.T) {
 			ready: `generation 7 with PluginConfig binpack at generation 4 keeps running since 10:12; ` +
 				`generation 7 with PluginConfig binpack at generation 5 refused: spec.pluginConfig[0].configRef.name: no PluginConfig "binpack"`,
 		},
-		"a plugin that cannot be built leaves the generation before it running, and stalls": {
-			visit: observation{
+		"a plugin that cannot be built leaves the earlier generation running, and stalls": {
+			observation: observation{
 				profile: newProfile(7), blueprint: newBlueprint(7, "new"), failure: &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")},
 				running: runningSince(newBlueprint(6, "old"), morning),
 			},
 			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False BuildFailed", "Ready False BuildFailed", "Stalled True BuildFailed"},
 			ready: "generation 6 keeps running since 10:12; generation 7 failed: plugin Own could not be built: no licence",
 		},
-		"a failure that is no plugin's own is tried again, and does not stall": {
-			visit: observation{profile: newProfile(1), blueprint: newBlueprint(1, "new"), failure: errors.New("informers did not sync")},
-			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False BuildFailed", "Ready False BuildFailed"},
-			ready: "nothing runs; generation 1 failed: informers did not sync",
+		"an error that is not a plugin's is retried, and does not stall": {
+			observation: observation{profile: newProfile(1), blueprint: newBlueprint(1, "new"), failure: errors.New("informers did not sync")},
+			want:        []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False BuildFailed", "Ready False BuildFailed"},
+			ready:       "nothing runs; generation 1 failed: informers did not sync",
 		},
-		"a swap that another one overtook is neither ready nor stalled": {
-			visit: observation{profile: newProfile(7), blueprint: newBlueprint(7, "new"), running: runningSince(newBlueprint(6, "old"), morning)},
-			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False PreviousRuns", "Ready False PreviousRuns"},
-			ready: "generation 6 keeps running since 10:12; generation 7 has not taken over yet",
+		"a superseded swap is neither ready nor stalled": {
+			observation: observation{profile: newProfile(7), blueprint: newBlueprint(7, "new"), running: runningSince(newBlueprint(6, "old"), morning)},
+			want:        []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False PreviousRuns", "Ready False PreviousRuns"},
+			ready:       "generation 6 keeps running since 10:12; generation 7 has not taken over yet",
 		},
 		"a paused profile is programmed and not ready": {
-			visit: observation{profile: newProfile(3, withPausedState), blueprint: newBlueprint(3, "new"), running: runningSince(newBlueprint(3, "new"), morning)},
-			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready False Paused"},
-			ready: "generation 3 runs since 10:12; paused by spec.state: its pods wait",
+			observation: observation{profile: newProfile(3, withPausedState), blueprint: newBlueprint(3, "new"), running: runningSince(newBlueprint(3, "new"), morning)},
+			want:        []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready False Paused"},
+			ready:       "generation 3 runs since 10:12; paused by spec.state: its pods wait",
 		},
-		"a paused profile with a bad spec tells the error first": {
-			visit: observation{profile: newProfile(3, withPausedState), rejection: rejectionOf(noSuchPlugin)},
-			want:  []string{"Accepted False UnknownPlugin", "ResolvedRefs True ResolvedRefs", "Programmed False NothingRuns", "Ready False UnknownPlugin", "Stalled True UnknownPlugin"},
-			ready: `nothing runs; generation 3 refused: spec.plugins.score.enabled[0].name: no plugin "NoSuch"`,
+		"a paused profile with an invalid spec reports the error first": {
+			observation: observation{profile: newProfile(3, withPausedState), rejection: rejectionOf(noSuchPlugin)},
+			want:        []string{"Accepted False UnknownPlugin", "ResolvedRefs True ResolvedRefs", "Programmed False NothingRuns", "Ready False UnknownPlugin", "Stalled True UnknownPlugin"},
+			ready:       `nothing runs; generation 3 refused: spec.plugins.score.enabled[0].name: no plugin "NoSuch"`,
 		},
-		"what has run since another day is dated": {
-			visit: observation{profile: newProfile(7), blueprint: newBlueprint(7, "new"), running: runningSince(newBlueprint(7, "new"), morning.AddDate(0, 0, -1))},
-			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready True Ready"},
-			ready: "generation 7 runs since 2026-02-28 10:12",
+		"the message has the date of another day": {
+			observation: observation{profile: newProfile(7), blueprint: newBlueprint(7, "new"), running: runningSince(newBlueprint(7, "new"), morning.AddDate(0, 0, -1))},
+			want:        []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready True Ready"},
+			ready:       "generation 7 runs since 2026-02-28 10:12",
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			tt.visit.now = startTime
+			tt.observation.now = startTime
 			var got []string
-			for _, r := range tt.visit.conditions() {
+			for _, r := range tt.observation.conditions() {
 				got = append(got, strings.Join([]string{string(r.conditionType), string(r.status), string(r.reason)}, " "))
 				if r.conditionType == v1alpha1.ConditionReady && r.message != tt.ready {
-					t.Errorf("Ready says\n%s\nwant\n%s", r.message, tt.ready)
+					t.Errorf("the message of Ready is\n%s\nwant\n%s", r.message, tt.ready)
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -136,10 +136,10 @@ func TestEachConditionReportsItsOwnErrors(t *testing.T) {
 		wantPlugin := r.conditionType != v1alpha1.ConditionResolvedRefs
 		wantConfig := r.conditionType != v1alpha1.ConditionAccepted
 		if got := strings.Contains(r.message, noSuchPlugin.Detail); got != wantPlugin {
-			t.Errorf("%s tells of the unknown plugin: %t, want %t: %s", r.conditionType, got, wantPlugin, r.message)
+			t.Errorf("%s reports the unknown plugin: %t, want %t: %s", r.conditionType, got, wantPlugin, r.message)
 		}
 		if got := strings.Contains(r.message, noSuchConfig.Detail); got != wantConfig {
-			t.Errorf("%s tells of the missing PluginConfig: %t, want %t: %s", r.conditionType, got, wantConfig, r.message)
+			t.Errorf("%s reports the missing PluginConfig: %t, want %t: %s", r.conditionType, got, wantConfig, r.message)
 		}
 	}
 }

@@ -11,51 +11,54 @@ import (
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
-// visit is all that one look at a profile found out. The profile's conditions
+// observation is what one reconcile found out about a profile. The profile's conditions
 // are a function of it, and of nothing that was written before.
 type observation struct {
 	profile *v1alpha1.SchedulingProfile
-	// configs are the PluginConfigs that the profile names and that exist.
+	// configs are the PluginConfigs that the profile references and that exist, by
+	// name.
 	configs map[string]*v1alpha1.PluginConfig
 	// Exactly one of blueprint and rejection is set.
 	blueprint *compile.Blueprint
 	rejection *compile.Rejection
-	// elsewhere says that the rejection is not about the spec: another
-	// scheduler serves the name.
+	// servedElsewhere says that the rejection is not about the spec: another scheduler
+	// serves the name.
 	servedElsewhere bool
-	// verdict is what becomes of the spec.
+	// verdict says whether the spec is to run, and why not.
 	verdict history.Verdict
-	// blame is the evidence upon which the spec is blamed; empty: it is not.
+	// blame is the kind of evidence against the spec; empty when there is none.
 	blame history.Blame
-	// rebuild is how long it is until a blamed revision is built that nothing
-	// replaces; 0: none is to be.
+	// rebuildAfter is how long to wait until a blamed revision that nothing can replace
+	// is built; 0 when none is to be built.
 	rebuildAfter time.Duration
-	// settles is how long it is until the spec may replace what runs; not 0: nothing
-	// else of the visit is known.
+	// settleAfter is how long to wait until the spec may replace what runs. When it is
+	// not 0, nothing below is set.
 	settleAfter time.Duration
-	// failure is what came of trying and applying the spec.
+	// failure is the error of the trial or the application of the spec.
 	failure error
-	// waits is why the spec was put off; the visit is made again soon.
+	// deferred is why the spec could not be applied yet; the profile is reconciled
+	// again soon.
 	deferred error
-	// trial is the newest one that matters; nil when there is none.
+	// trial is the newest trial about the spec or about what runs; nil when there is
+	// none.
 	trial *trialReport
-	// history is the profile's, as it was left; nil in a follower.
+	// history is the profile's history as this reconcile left it.
 	history *history.ProfileHistory
-	// running is nil when nothing serves the profile's name.
+	// running is nil when nothing runs under the profile's name.
 	running *profile.Running
-	// exported is what came of spec.exports; nil where it asks for nothing.
+	// exported is the result of the export; nil when the profile has none.
 	exported *export.Outcome
 	now      time.Time
 }
 
-// programmed reports whether what runs is what the spec asks for now. The
-// hash decides: an edit that resolves to the same thing is already running.
+// programmed reports whether what the spec resolves to runs. It compares hashes: an
+// edit that resolves to the same Blueprint runs already.
 func (v observation) programmed() bool {
 	return v.failure == nil && v.blueprint != nil && v.running != nil && v.running.Blueprint.Hash == v.blueprint.Hash
 }
 
-// programme is the Blueprint to report as running: the new one where it
-// resolves to what runs, since that carries the generations of today.
+// runningBlueprint returns the Blueprint to report as running: the newly compiled one
+// when it has the running hash, since it has the current generations.
 func (v observation) runningBlueprint() *compile.Blueprint {
 	switch {
 	case v.programmed():
@@ -66,7 +69,8 @@ func (v observation) runningBlueprint() *compile.Blueprint {
 	return nil
 }
 
-// failed notes what came of the spec; nil for nothing.
+// recordFailure sets failure or deferred by the error of applying the spec; nil for
+// success.
 func (v *observation) recordFailure(err error) {
 	if isDeferred(err) {
 		v.deferred = err
@@ -75,12 +79,12 @@ func (v *observation) recordFailure(err error) {
 	v.failure = err
 }
 
-// later says whether what failed is only put off.
+// isDeferred reports whether the error means that the spec has to be applied later.
 func isDeferred(err error) bool {
 	return errors.Is(err, profile.ErrTooManyGenerations) || errors.Is(err, profile.ErrSuperseded) || errors.Is(err, profile.ErrCachesNotSynced)
 }
 
-// failedTrial says whether the spec was tried and failed.
+// trialFailed reports whether the spec failed its trial.
 func (v observation) trialFailed() bool {
 	var failed *profile.TrialError
 	return errors.As(v.failure, &failed)
@@ -88,14 +92,15 @@ func (v observation) trialFailed() bool {
 
 func (v observation) paused() bool { return v.profile.Spec.State == v1alpha1.StatePaused }
 
-// stalled reports whether only the user can move the profile on. A failure
-// that is not a plugin's own, such as a server that does not answer, passes.
+// stalled reports whether only the user can change the profile's state. An error that
+// is not a plugin's, such as an API server that does not answer, is temporary.
 func (v observation) stalled() bool {
 	var build *profile.BuildError
 	return v.rejection != nil || v.verdict == history.Crashed || v.verdict == history.AwaitingApproval || errors.As(v.failure, &build) || v.trialFailed()
 }
 
-// revision names what holds the whole of what runs; empty when nothing does.
+// storedRevision returns the name of the ControllerRevision that holds what runs; empty
+// when it is not stored.
 func (v observation) storedRevision() string {
 	if v.history == nil || v.running == nil {
 		return ""

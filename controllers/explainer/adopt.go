@@ -12,12 +12,12 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// syncPause is how often it is looked whether the pods are known.
+// syncPollInterval is how often it is checked whether the pod informer has synced.
 const syncPollInterval = 100 * time.Millisecond
 
-// adopt tells the Desk of the objects that are there: of an earlier leader, or
-// of this process before it was restarted. It reports false, and after what time
-// to do it again, when that failed.
+// loadExisting adds the existing SchedulingDecisions to the queue: those of an earlier
+// leader, and those of this process before a restart. It returns false, and after what
+// time to call it again, when that failed.
 func (x *explainer) loadExisting(ctx context.Context, logger logr.Logger) (time.Duration, bool) {
 	if !x.synced() {
 		return syncPollInterval, false
@@ -27,7 +27,7 @@ func (x *explainer) loadExisting(ctx context.Context, logger logr.Logger) (time.
 		page, err := x.decisions.list(ctx, token)
 		if err != nil {
 			x.failures++
-			x.logError(logger, err, "SchedulingDecisions could not be listed, and no pod is explained before")
+			x.logError(logger, err, "SchedulingDecisions could not be listed; no pod is explained until they are")
 			return x.backoff(err), false
 		}
 		for i := range page.Items {
@@ -40,8 +40,8 @@ func (x *explainer) loadExisting(ctx context.Context, logger logr.Logger) (time.
 	}
 }
 
-// lament says what is wrong; trouble that goes on is not repeated for a while.
-func (x *explainer) logError(logger logr.Logger, err error, what string) {
+// logError logs an error. Errors of one kind are logged once per errorLogInterval.
+func (x *explainer) logError(logger logr.Logger, err error, message string) {
 	kind := string(apierrors.ReasonForError(err))
 	if isUnserved(err) {
 		kind = "Unserved"
@@ -49,13 +49,14 @@ func (x *explainer) logError(logger logr.Logger, err error, what string) {
 	switch {
 	case !x.errorLog.allow(kind):
 	case isUnserved(err):
-		logger.Info("SchedulingDecisions are not served: pods are scheduled, and not explained; apply config/crd")
+		logger.Info("SchedulingDecisions are not served: pods are scheduled but not explained; apply config/crd")
 	default:
-		logger.Error(err, what)
+		logger.Error(err, message)
 	}
 }
 
-// found says what there is to know of an object, and when it is to go.
+// standingOf describes an existing object to the queue, and says when it is to be
+// deleted.
 func (x *explainer) standingOf(object *v1alpha1.SchedulingDecision) decision.ExistingObject {
 	s := decision.ExistingObject{
 		Namespace: object.Namespace, Pod: object.Name,
@@ -77,7 +78,7 @@ func (x *explainer) standingOf(object *v1alpha1.SchedulingDecision) decision.Exi
 	return s
 }
 
-// boundAt is when pod was bound; now where it does not say.
+// boundAt returns when pod was bound; now when its condition does not say it.
 func boundAt(pod *corev1.Pod, now time.Time) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {

@@ -9,12 +9,12 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// clipper cuts texts to what is allowed of each, or to a share of that.
+// truncator cuts texts to the bounds of the schema, or to a part of them.
 type truncator struct {
-	// share divides what the schema allows; at most v1alpha1.MaxWord, the smallest
-	// bound.
+	// divisor divides the bounds of the schema. It is at most v1alpha1.MaxToken, the
+	// smallest bound.
 	divisor int
-	// bytes is how much all texts have together.
+	// size is the length of all texts so far, in bytes.
 	size int
 }
 
@@ -65,7 +65,7 @@ func (c *truncator) rejection(r *v1alpha1.Rejection) {
 
 func (c *truncator) closestNode(n *v1alpha1.ClosestNode) {
 	c.text(&n.Node, v1alpha1.MaxName)
-	n.Missing = append([]v1alpha1.Missing{}, n.Missing...) // a list that must be there is not nil
+	n.Missing = append([]v1alpha1.Missing{}, n.Missing...) // a required list must not be nil
 	for i := range n.Missing {
 		m := &n.Missing[i]
 		c.text(&m.Resource, v1alpha1.MaxResource)

@@ -20,21 +20,21 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// shelf is an API server that has SchedulingDecisions and nothing else. It is a
-// transport, so that it lives in the virtual time of a synctest bubble.
+// fakeServer is an API server that serves SchedulingDecisions only. It is an
+// http.RoundTripper, so that it works in the virtual time of a synctest bubble.
 type fakeServer struct {
 	mu      sync.Mutex
 	objects map[string]*v1alpha1.SchedulingDecision
 	created int
-	// log are the requests, and when they came.
+	// log holds the requests, and times when they came.
 	log   []string
 	times []time.Time
-	// answer, where it is not nil, answers a request instead of the shelf unless
-	// it says nil. It may be told that the request was carried out all the same.
+	// respond answers a request in place of the server, unless it returns nil; may be
+	// nil. It may call carryOut to have the request carried out all the same.
 	respond func(r *http.Request, carryOut func()) error
 }
 
-// RoundTrip answers r.
+// RoundTrip implements http.RoundTripper.
 func (s *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request, name string) 
 		body, _ = io.ReadAll(r.Body)
 	}
 	resource := schema.GroupResource{Group: "berth.dev", Resource: schedulingDecisions}
-	there := s.objects[name]
+	existing := s.objects[name]
 	switch {
 	case r.Method == http.MethodPost:
 		object := &v1alpha1.SchedulingDecision{}
@@ -78,33 +78,33 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request, name string) 
 		reply(w, object.ObjectMeta)
 	case r.Method == http.MethodGet && name == schedulingDecisions:
 		s.page(w, r.URL.Query().Get("continue"))
-	case there == nil:
+	case existing == nil:
 		replyError(w, apierrors.NewNotFound(resource, name))
 	case r.Method == http.MethodGet:
-		reply(w, there.ObjectMeta)
+		reply(w, existing.ObjectMeta)
 	case r.Method == http.MethodPatch:
 		var patch [2]struct{ Value json.RawMessage }
 		must(json.Unmarshal(body, &patch))
-		if want := fmt.Sprintf("%q", ownerOf(there)); string(patch[0].Value) != want {
+		if want := fmt.Sprintf("%q", ownerOf(existing)); string(patch[0].Value) != want {
 			replyError(w, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing value failed", 0, false))
 			return
 		}
-		there.Status = v1alpha1.SchedulingDecisionStatus{}
-		must(json.Unmarshal(patch[1].Value, &there.Status))
-		reply(w, there.ObjectMeta)
+		existing.Status = v1alpha1.SchedulingDecisionStatus{}
+		must(json.Unmarshal(patch[1].Value, &existing.Status))
+		reply(w, existing.ObjectMeta)
 	case r.Method == http.MethodDelete:
 		var options metav1.DeleteOptions
 		must(json.Unmarshal(body, &options))
-		if *options.Preconditions.UID != there.UID {
+		if *options.Preconditions.UID != existing.UID {
 			replyError(w, apierrors.NewConflict(resource, name, errors.New("the UID is another")))
 			return
 		}
 		delete(s.objects, name)
-		reply(w, there.ObjectMeta)
+		reply(w, existing.ObjectMeta)
 	}
 }
 
-// page lists two objects at a time.
+// page returns two objects at a time.
 func (s *fakeServer) page(w http.ResponseWriter, from string) {
 	var names []string
 	for name := range s.objects {
@@ -129,7 +129,7 @@ func reply(w http.ResponseWriter, m metav1.ObjectMeta) {
 	must(json.NewEncoder(w).Encode(metav1.PartialObjectMetadata{ObjectMeta: m}))
 }
 
-// refuse answers as an API server does, which has no Status for a path that it
+// replyError responds as an API server does, which sends no Status for a path that it
 // does not know.
 func replyError(w http.ResponseWriter, err *apierrors.StatusError) {
 	if apierrors.IsUnexpectedServerError(err) {
@@ -152,7 +152,7 @@ func must(err error) {
 	}
 }
 
-// says is what an object says, with its owner; empty where there is none.
+// message returns an object's message and owner; empty when the object does not exist.
 func (s *fakeServer) message(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,8 +162,7 @@ func (s *fakeServer) message(name string) string {
 	return ""
 }
 
-// names returns the names of the objects that are there and begin with prefix,
-// in order.
+// names returns the names of the objects that begin with prefix, sorted.
 func (s *fakeServer) names(prefix string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,21 +176,21 @@ func (s *fakeServer) names(prefix string) []string {
 	return names
 }
 
-// lastChange is since when an object says what it says.
+// lastChange returns the lastChange of an object.
 func (s *fakeServer) lastChange(name string) metav1.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.objects[name].Status.LastChange
 }
 
-// remove takes an object away, as somebody else would.
+// remove deletes an object, as another client would.
 func (s *fakeServer) remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.objects, name)
 }
 
-// fastest returns the shortest time in which there were n+1 requests.
+// shortestSpan returns the shortest time in which there were n+1 requests.
 func (s *fakeServer) shortestSpan(n int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +201,7 @@ func (s *fakeServer) shortestSpan(n int) time.Duration {
 	return shortest
 }
 
-// requests returns the log, and clears it.
+// takeRequests returns the log, and clears it.
 func (s *fakeServer) takeRequests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,14 +210,14 @@ func (s *fakeServer) takeRequests() []string {
 	return log
 }
 
-// answering has f answer from now on.
+// respondWith sets respond.
 func (s *fakeServer) respondWith(f func(r *http.Request, carryOut func()) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.respond = f
 }
 
-// stand puts an object there that is about owner.
+// addObject adds an object whose owner has the given UID.
 func (s *fakeServer) addObject(name string, owner types.UID) {
 	s.created++
 	s.objects["shop/"+name] = &v1alpha1.SchedulingDecision{ObjectMeta: metav1.ObjectMeta{

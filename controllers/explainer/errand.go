@@ -15,10 +15,10 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// carryOut ends an errand one way or another, and returns how long the API
-// server shall be left alone.
+// process does one task of the queue, reports the result to the queue, and returns for
+// how long to send nothing to the API server.
 func (x *explainer) process(ctx context.Context, logger logr.Logger, e decision.Task) time.Duration {
-	if moot, bound := x.obsolete(e); moot {
+	if obsolete, bound := x.obsolete(e); obsolete {
 		x.queue.Obsolete(e, bound)
 		return 0
 	}
@@ -41,9 +41,9 @@ func (x *explainer) process(ctx context.Context, logger logr.Logger, e decision.
 	return 0
 }
 
-// moot says whether nobody needs to know any more why a pod waits: it is bound,
-// or else gone.
-func (x *explainer) obsolete(e decision.Task) (moot, bound bool) {
+// obsolete reports whether an explanation is of no use any more, since its pod is bound
+// or deleted, and whether it is bound.
+func (x *explainer) obsolete(e decision.Task) (obsolete, bound bool) {
 	if e.Explanation == nil {
 		return false, false
 	}
@@ -55,7 +55,7 @@ func (x *explainer) obsolete(e decision.Task) (moot, bound bool) {
 	return bound, bound
 }
 
-// delete deletes the object of an errand, where it is still about that pod.
+// deleteObject deletes the object of a task if it still belongs to the task's pod.
 func (x *explainer) deleteObject(ctx context.Context, e decision.Task) error {
 	name := types.NamespacedName{Namespace: e.Namespace, Name: e.Pod}
 	if e.Object != "" {
@@ -67,12 +67,12 @@ func (x *explainer) deleteObject(ctx context.Context, e decision.Task) error {
 			return err
 		}
 	}
-	there, err := x.decisions.get(ctx, name)
-	if isGone(err) || err == nil && e.UID != "" && ownerOf(&there) != e.UID {
+	existing, err := x.decisions.get(ctx, name)
+	if isGone(err) || err == nil && e.UID != "" && ownerOf(&existing) != e.UID {
 		return nil
 	}
 	if err == nil {
-		err = x.decisions.delete(ctx, name, there.UID)
+		err = x.decisions.delete(ctx, name, existing.UID)
 	}
 	if isGone(err) {
 		return nil
@@ -80,14 +80,14 @@ func (x *explainer) deleteObject(ctx context.Context, e decision.Task) error {
 	return err
 }
 
-// write writes what an errand has to say, and returns the object's UID.
+// writeObject writes the explanation of a task, and returns the object's UID.
 func (x *explainer) writeObject(ctx context.Context, e decision.Task) (types.UID, error) {
 	object := newDecision(e, x.clock.Now())
 	switch e.Verb {
 	case decision.Update:
 		uid, err := x.decisions.update(ctx, object)
 		switch {
-		case isGone(err): // somebody deleted it
+		case isGone(err): // another client deleted it
 			return x.decisions.create(ctx, object)
 		case apierrors.IsInvalid(err):
 			return x.writeOverExisting(ctx, object, err)
@@ -103,36 +103,38 @@ func (x *explainer) writeObject(ctx context.Context, e decision.Task) (types.UID
 	return uid, err
 }
 
-// settle writes object where there is one of that name: about the same pod, then
-// its status is replaced; or about another, then it goes. refusal is what the API
-// server said to the former, if it was asked already.
-func (x *explainer) writeOverExisting(ctx context.Context, object *v1alpha1.SchedulingDecision, refusal error) (types.UID, error) {
+// writeOverExisting writes object where one of that name may exist: it updates the
+// object if that belongs to the same pod, and replaces it if it belongs to another.
+// updateErr is the API server's error for an update that was tried already; nil when none
+// was.
+func (x *explainer) writeOverExisting(ctx context.Context, object *v1alpha1.SchedulingDecision, updateErr error) (types.UID, error) {
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
-	there, err := x.decisions.get(ctx, name)
+	existing, err := x.decisions.get(ctx, name)
 	switch {
 	case err != nil && !isGone(err):
 		return "", err
-	case err == nil && ownerOf(&there) == ownerOf(object):
-		if refusal != nil {
-			return "", refusal
+	case err == nil && ownerOf(&existing) == ownerOf(object):
+		if updateErr != nil {
+			return "", updateErr
 		}
 		return x.decisions.update(ctx, object)
 	case err == nil:
-		if err := x.decisions.delete(ctx, name, there.UID); err != nil && !isGone(err) {
+		if err := x.decisions.delete(ctx, name, existing.UID); err != nil && !isGone(err) {
 			return "", err
 		}
 	}
 	return x.decisions.create(ctx, object)
 }
 
-// setback notes that an errand failed. It is done again, unless it never can be.
+// handleFailure logs the error of a task, and puts the task back into the queue unless
+// it can never succeed. It returns for how long to send nothing to the API server.
 func (x *explainer) handleFailure(ctx context.Context, logger logr.Logger, e decision.Task, err error) time.Duration {
 	now := x.clock.Now()
 	if ctx.Err() != nil {
 		x.queue.Retry(e, now, true)
 		return 0
 	}
-	x.logError(logger.WithValues("verb", e.Verb, "pod", e.Namespace+"/"+e.Pod), err, "A pod could not be explained")
+	x.logError(logger.WithValues("verb", e.Verb, "pod", e.Namespace+"/"+e.Pod), err, "The explanation of a pod could not be written")
 	switch {
 	case isFinal(err):
 		x.queue.Rejected(e)
@@ -146,30 +148,29 @@ func (x *explainer) handleFailure(ctx context.Context, logger logr.Logger, e dec
 	return x.backoff(err)
 }
 
-// pause is how long the API server shall be left alone after err.
+// backoff returns for how long to send nothing to the API server after err.
 func (x *explainer) backoff(err error) time.Duration {
 	if isUnserved(err) {
 		return unservedRetryInterval
 	}
-	pause := min(time.Second<<min(max(x.failures-1, 0), 10), maxBackoff)
+	delay := min(time.Second<<min(max(x.failures-1, 0), 10), maxBackoff)
 	if seconds, asked := apierrors.SuggestsClientDelay(err); asked {
-		return max(pause, time.Duration(seconds)*time.Second)
+		return max(delay, time.Duration(seconds)*time.Second)
 	}
-	return pause
+	return delay
 }
 
-// gone says that there is no such object, where there could be.
+// isGone reports whether the object does not exist, although its kind and namespace do.
 func isGone(err error) bool {
 	return apierrors.IsNotFound(err) && !isUnserved(err) && !isNamespaceGone(err)
 }
 
-// unserved says that the API server knows no SchedulingDecisions.
+// isUnserved reports whether the API server does not serve SchedulingDecisions.
 func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err)
 }
 
-// noNamespace says that the namespace is gone or about to be, and all its pods
-// with it.
+// isNamespaceGone reports whether the namespace does not exist or is terminating.
 func isNamespaceGone(err error) bool {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return true
@@ -179,18 +180,18 @@ func isNamespaceGone(err error) bool {
 		status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
 }
 
-// final says that the API server will never have it.
+// isFinal reports whether the API server will never accept the request.
 func isFinal(err error) bool {
 	return isNamespaceGone(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// itsOwn says that err speaks of one object: a quota, somebody else's hook, a
-// finalizer, another writer.
+// isObjectError reports whether err is about this object only: a quota, an admission
+// webhook, a finalizer, another writer.
 func isObjectError(err error) bool {
 	return !isUnserved(err) && (apierrors.IsForbidden(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err))
 }
 
-// refused says that what was asked for was surely not done.
+// isRefused reports whether the API server certainly did not carry the request out.
 func isRefused(err error) bool {
 	var status apierrors.APIStatus
 	code := int32(0)

@@ -24,7 +24,7 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// office is an explainer at work in virtual time, inside a synctest bubble.
+// testEnv is a running explainer in virtual time, inside a synctest bubble.
 type testEnv struct {
 	*fakeServer
 	queue   *decision.ExplanationQueue
@@ -32,24 +32,25 @@ type testEnv struct {
 	dropped int
 	// binding says that pods are being bound.
 	binding atomic.Bool
-	// words is how long the last words may take, and begin what happens before.
+	// finalWriteTime is how long the final writes may take, and beforeFinalWrites is
+	// called before them.
 	finalWriteTime    time.Duration
 	beforeFinalWrites func()
-	// close ends the explainer.
+	// close stops the explainer.
 	close func()
 }
 
-// openOffice starts an explainer; stand are objects that are there.
-func newTestEnv(t *testing.T, shelf *fakeServer, pods ...*corev1.Pod) *testEnv {
+// newTestEnv starts an explainer with a server and the given pods.
+func newTestEnv(t *testing.T, server *fakeServer, pods ...*corev1.Pod) *testEnv {
 	o := &testEnv{
-		fakeServer: shelf, queue: decision.NewExplanationQueue(time.Now),
+		fakeServer: server, queue: decision.NewExplanationQueue(time.Now),
 		pods: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
 	o.queue.OnDropped(func(string) { o.dropped++ })
 	for _, pod := range pods {
 		must(o.pods.Add(pod))
 	}
-	client, err := NewClient(&restclient.Config{Host: "http://shelf", Transport: shelf})
+	client, err := NewClient(&restclient.Config{Host: "http://server", Transport: server})
 	must(err)
 	x := New(Options{
 		BindsInProgress: o.binding.Load, Queue: o.queue, Client: client, Pods: corelisters.NewPodLister(o.pods), PodsSynced: func() bool { return true }, Clock: clock.RealClock{},
@@ -79,7 +80,7 @@ func newFakeServer() *fakeServer {
 	return &fakeServer{objects: map[string]*v1alpha1.SchedulingDecision{}}
 }
 
-// aPod is a pod of the namespace shop, whose UID is its name unless given.
+// newPod returns a pod in the namespace shop, whose UID is its name unless given.
 func newPod(name string, uid ...types.UID) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}}
 	if len(uid) > 0 {
@@ -88,7 +89,7 @@ func newPod(name string, uid ...types.UID) *corev1.Pod {
 	return pod
 }
 
-// boundPod is one that was bound when that was.
+// newBoundPod returns a pod that was bound at a time.
 func newBoundPod(name string, when time.Time) *corev1.Pod {
 	pod := newPod(name)
 	pod.Spec.NodeName = "n1"
@@ -96,7 +97,7 @@ func newBoundPod(name string, when time.Time) *corev1.Pod {
 	return pod
 }
 
-// explain puts an explanation of a pod on the desk, and lets d pass.
+// explain puts an explanation of a pod into the queue, and lets d pass.
 func (o *testEnv) explain(pod *corev1.Pod, message string, d time.Duration) {
 	o.queue.Put(decision.Explanation{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Status: decision.Status{
 		Result: v1alpha1.ResultError, Message: message, Profile: v1alpha1.DecidedBy{Name: "batch"},
@@ -104,13 +105,13 @@ func (o *testEnv) explain(pod *corev1.Pod, message string, d time.Duration) {
 	advance(d)
 }
 
-// pass lets time pass, and what is due be done.
+// advance lets d pass, and what is due be done.
 func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// body is what a request carries. It can be read again.
+// bodyOf returns the body of a request, which can be read again.
 func bodyOf(r *http.Request) string {
 	text, err := io.ReadAll(r.Body)
 	must(err)
@@ -118,7 +119,7 @@ func bodyOf(r *http.Request) string {
 	return string(text)
 }
 
-// want holds the requests since the last call to a list.
+// wantRequests compares the requests since the last call.
 func (o *testEnv) wantRequests(t *testing.T, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, o.takeRequests()); diff != "" {
@@ -129,11 +130,11 @@ func (o *testEnv) wantRequests(t *testing.T, want ...string) {
 func (o *testEnv) wantMessage(t *testing.T, name, want string) {
 	t.Helper()
 	if got := o.message(name); got != want {
-		t.Errorf("%s says %q, want %q", name, got, want)
+		t.Errorf("%s is %q, want %q", name, got, want)
 	}
 }
 
-// stands holds the objects that are there to a list, in the order of names.
+// wantObjects compares the names of the objects, sorted.
 func (o *testEnv) wantObjects(t *testing.T, want ...string) {
 	t.Helper()
 	for i, name := range want {

@@ -11,8 +11,8 @@ import (
 	"github.com/berthdev/berth/scheduler/upstreamconfig"
 )
 
-// render writes what runs as an autoscaler reads it, and says what of it that
-// does not say.
+// render returns what runs as cluster-autoscaler reads it, and lists the settings that
+// this form cannot express.
 func render(runs *compile.Blueprint, registry framework.Registry) (text string, lost []string, err error) {
 	config, remarks := upstreamconfig.ForAutoscaler(runs, registry)
 	plain, err := upstreamconfig.JSON(config)
@@ -23,7 +23,7 @@ func render(runs *compile.Blueprint, registry framework.Registry) (text string, 
 	if err != nil {
 		return "", nil, err
 	}
-	text = fmt.Sprintf("# What SchedulingProfile %s runs (%s), kept by Berth: an edit is put back.\n", runs.Name, runs.Hash)
+	text = fmt.Sprintf("# What SchedulingProfile %s runs (%s), written by Berth: edits are reverted.\n", runs.Name, runs.Hash)
 	for _, r := range remarks {
 		text += "# " + r.String() + "\n"
 		if r.Lost && !fault.ExportSaysAll {

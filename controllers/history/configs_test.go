@@ -25,14 +25,14 @@ func TestARevisionRecordsThePluginConfigsOfItsArguments(t *testing.T) {
 		return l.entries["batch-h"].Annotations[v1alpha1.AnnotationPluginConfigs], l.Revisions[0].Configs
 	}
 	configs := map[string]string{"NodeResourcesFit": "binpack", "InterPodAffinity": "near"}
-	noted, read := begin(configs)
-	if want := "InterPodAffinity=near,NodeResourcesFit=binpack"; noted != want {
-		t.Errorf("noted %q, want %q", noted, want)
+	annotation, read := begin(configs)
+	if want := "InterPodAffinity=near,NodeResourcesFit=binpack"; annotation != want {
+		t.Errorf("annotation %q, want %q", annotation, want)
 	}
 	if diff := cmp.Diff(configs, read); diff != "" {
 		t.Errorf("PluginConfigs (-want +got):\n%s", diff)
 	}
-	if noted, _ := begin(nil); noted != "" {
-		t.Errorf("the same spec with its arguments inline notes %q", noted)
+	if annotation, _ := begin(nil); annotation != "" {
+		t.Errorf("annotation %q of the same spec with inline arguments, want none", annotation)
 	}
 }

@@ -15,33 +15,34 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Log is the history of one profile at one time.
+// ProfileHistory is the history of one profile as it was read, with the changes made
+// since. It is not safe for concurrent use.
 type ProfileHistory struct {
 	// Revisions are in no order.
 	Revisions []Revision
-	// Trouble says why nothing is stored; empty when all is.
+	// NotStoredReason says why the history is not stored; empty when it is.
 	NotStoredReason string
-	// Namespace is where the history is kept.
+	// Namespace is the namespace of the stored history.
 	Namespace string
 
 	profile string
 	store   store
 	entries map[string]*appsv1.ControllerRevision
-	// amended are the names of entries that differ from what is stored.
+	// modified holds the names of entries that differ from what is stored.
 	modified map[string]bool
-	// forgiven repeats what Forgive did, over entries that were read anew; nil: nothing
-	// was forgiven.
+	// reapplyRetry repeats ApplyRetry on entries that were read again; nil when it did
+	// nothing.
 	reapplyRetry func()
-	// proved are hashes that were proved under whatever name.
+	// proved holds the hashes that were proved, by whichever profile.
 	proved map[string]bool
 }
 
-// amend replaces an entry; what is stored is to follow.
+// setEntry replaces an entry, to be stored later.
 func (l *ProfileHistory) setEntry(name string, entry *appsv1.ControllerRevision) {
 	l.entries[name], l.modified[name] = entry, true
 }
 
-// revise reads Revisions anew from the entries.
+// updateRevisions sets Revisions from the entries.
 func (l *ProfileHistory) updateRevisions(h *History) {
 	l.Revisions = nil
 	for _, entry := range l.entries {
@@ -52,21 +53,21 @@ func (l *ProfileHistory) updateRevisions(h *History) {
 	}
 }
 
-// Proved says whether a hash was proved: by this profile, or by another one as far
-// as Corroborate asked.
+// Proved reports whether a hash was proved: by this profile, or by another one as far
+// as LoadProvedHashes has looked.
 func (l *ProfileHistory) Proved(hash string) bool { return l.proved[hash] }
 
-// Durable says whether the history outlives the process.
+// Durable reports whether the history outlives the process.
 func (l *ProfileHistory) Durable() bool { return l.NotStoredReason == "" }
 
-// Read returns the history of a profile. An error means that a later try may
-// end better; after a few of them in a row, or where it is certain that
-// nothing can be read, what this process remembers is returned instead.
+// Read returns the history of a profile. An error means that a later call may succeed.
+// After maxFailedReads errors in a row, or when reading is forbidden, Read returns what
+// this process has in memory.
 func (h *History) Read(ctx context.Context, profile string) (*ProfileHistory, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if h.cluster == nil {
-		return h.readMemory(ctx, profile, "this process was started without a namespace to keep it in"), nil
+		return h.readMemory(ctx, profile, "this process was started without a namespace to store it in"), nil
 	}
 	list, err := h.cluster.list(ctx, ofProfile(profile))
 	if err == nil {
@@ -79,11 +80,11 @@ func (h *History) Read(ctx context.Context, profile string) (*ProfileHistory, er
 	return h.readMemory(ctx, profile, err.Error()), nil
 }
 
-// read notes how a read ended, and returns how many failed in a row.
-func (h *History) countRead(profile string, well bool) int {
+// countRead counts a read, and returns how many failed in a row.
+func (h *History) countRead(profile string, ok bool) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if well {
+	if ok {
 		delete(h.failedReads, profile)
 		return 0
 	}
@@ -112,25 +113,25 @@ func (h *History) newProfileHistory(on store, profile string, list []appsv1.Cont
 	return l
 }
 
-// Corroborate looks among the revisions of all profiles for the hashes that this
-// one has not proved: want, which is empty where the spec was rejected, and those of
-// its revisions on probation. A hash that is proved under any name is proved.
-func (h *History) LoadProvedHashes(ctx context.Context, l *ProfileHistory, want string) error {
-	open := map[string]bool{}
-	if want != "" && !l.proved[want] {
-		open[want] = true
+// LoadProvedHashes looks among the revisions of all profiles for the hashes that this
+// profile has not proved: hash, which is empty when the spec was rejected, and those of
+// its revisions on probation. A hash that any profile proved is proved.
+func (h *History) LoadProvedHashes(ctx context.Context, l *ProfileHistory, hash string) error {
+	unproved := map[string]bool{}
+	if hash != "" && !l.proved[hash] {
+		unproved[hash] = true
 	}
 	for _, r := range l.Revisions {
 		if r.Probation {
-			open[r.Hash] = true
+			unproved[r.Hash] = true
 		}
 	}
-	if len(open) == 0 || fault.ProvedByOneName {
+	if len(unproved) == 0 || fault.ProvedByOneName {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	list, err := l.store.list(ctx, withHashes(slices.Sorted(maps.Keys(open))))
+	list, err := l.store.list(ctx, withHashes(slices.Sorted(maps.Keys(unproved))))
 	if err != nil {
 		return fmt.Errorf("reading revisions of other profiles: %w", err)
 	}
@@ -143,8 +144,7 @@ func (h *History) LoadProvedHashes(ctx context.Context, l *ProfileHistory, want 
 	return nil
 }
 
-// Stored returns name when a revision of that name outlives the process, else
-// nothing.
+// StoredName returns name if a revision of that name is stored, and "" otherwise.
 func (l *ProfileHistory) StoredName(name string) string {
 	if l.Durable() && l.entries[name] != nil {
 		return name
@@ -152,26 +152,26 @@ func (l *ProfileHistory) StoredName(name string) string {
 	return ""
 }
 
-// Holds says whether the revision of a step is there, word for word.
+// Contains reports whether the entry of a revision exists with the same data.
 func (l *ProfileHistory) Contains(s RevisionSpec) bool {
 	entry := l.entries[compile.RevisionName(s.Profile, s.Hash)]
 	return entry != nil && bytes.Equal(canonicalJSON(entry.Data.Raw), canonicalJSON(s.Data))
 }
 
-// Step is one revision that is about to run.
+// RevisionSpec describes a revision that is about to be built.
 type RevisionSpec struct {
 	Profile string
 	UID     types.UID
 	Hash    string
-	// Generation is the profile's that it is.
+	// Generation is the profile's metadata.generation.
 	Generation int64
-	// Data is the whole profile.
+	// Data is the whole profile as JSON, with arguments inline.
 	Data []byte
-	// Configs names by plugin the PluginConfigs whose arguments are in Data.
+	// Configs names the PluginConfigs whose arguments are in Data, by plugin.
 	Configs map[string]string
-	// OnTrial says that it is built for a trial only, and does not run after it.
+	// TrialOnly says that it is built for a trial only and does not run after it.
 	TrialOnly bool
-	// Blamed says that it is built although it is blamed, since nothing replaces it.
+	// Blamed says that it is built although it is blamed, since nothing can replace it.
 	Blamed bool
 	// Retry is the value of the profile's annotation berth.dev/retry.
 	Retry string

@@ -14,11 +14,11 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// Judge stores what Account and Forgive found, and what the revision that runs has
-// become: it was swapped in; it served for a minute; it is proved, since it ran for
-// Probation, or since its hash is proved under another name. It returns how long it
-// is until the next of these; 0 when nothing is to be waited for. And it drops the
-// revisions that are too many.
+// Update stores what CountDeaths and ApplyRetry changed, and the progress of the
+// revision that runs since the given time: it was swapped in; it served for a minute;
+// it was proved, by running for Probation or by another profile. It also deletes
+// revisions beyond MaxRevisions. It returns after what time to call it again; 0 when
+// nothing is waited for.
 func (h *History) Update(ctx context.Context, l *ProfileHistory, hash string, since time.Time) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -27,14 +27,15 @@ func (h *History) Update(ctx context.Context, l *ProfileHistory, hash string, si
 		wait = h.updateProbation(l, entry, h.options.Clock.Now().Sub(since))
 	}
 	var errs []error
-	for amended := range l.modified {
-		errs = append(errs, l.writeEntry(ctx, l.entries[amended]))
+	for modified := range l.modified {
+		errs = append(errs, l.writeEntry(ctx, l.entries[modified]))
 	}
 	errs = append(errs, l.prune(ctx, name))
 	return wait, errors.Join(errs...)
 }
 
-// progress amends the entry of what runs, which has run for ran.
+// updateProbation changes the entry of the revision that runs, which has run for the
+// time ran, and returns the time until its next change.
 func (h *History) updateProbation(l *ProfileHistory, before *appsv1.ControllerRevision, ran time.Duration) (wait time.Duration) {
 	entry, changed := before.DeepCopy(), false
 	served := h.options.Probation / ServedFraction
@@ -52,7 +53,7 @@ func (h *History) updateProbation(l *ProfileHistory, before *appsv1.ControllerRe
 		}
 	}
 	if entry.Annotations[v1alpha1.AnnotationProcess] != h.options.Process {
-		// It ran here before this process led.
+		// It ran here before this process became the leader.
 		entry.Annotations[v1alpha1.AnnotationProcess], changed = h.options.Process, true
 	}
 	if _, building := entry.Annotations[v1alpha1.AnnotationBuildBegun]; building {
@@ -75,8 +76,8 @@ func (l *ProfileHistory) writeEntry(ctx context.Context, entry *appsv1.Controlle
 	return err
 }
 
-// prune drops the oldest of too many, but neither what runs nor the newest
-// that proved itself.
+// prune deletes the oldest entries beyond MaxRevisions, but neither the one that runs
+// nor the newest proved one.
 func (l *ProfileHistory) prune(ctx context.Context, runs string) error {
 	entries := make([]*appsv1.ControllerRevision, 0, len(l.entries))
 	for _, e := range l.entries {
@@ -84,17 +85,17 @@ func (l *ProfileHistory) prune(ctx context.Context, runs string) error {
 	}
 	slices.SortFunc(entries, func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(b.Revision, a.Revision) })
 	var errs []error
-	over, proved := len(entries)-MaxRevisions, ""
+	excess, proved := len(entries)-MaxRevisions, ""
 	for _, e := range entries {
 		if proved == "" && !onProbation(e) {
 			proved = e.Name
 		}
 	}
 	for _, e := range slices.Backward(entries) {
-		if over <= 0 || e.Name == runs || e.Name == proved {
+		if excess <= 0 || e.Name == runs || e.Name == proved {
 			continue
 		}
-		over--
+		excess--
 		if err := l.store.delete(ctx, e); err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, err)
 			continue
@@ -104,8 +105,9 @@ func (l *ProfileHistory) prune(ctx context.Context, runs string) error {
 	return errors.Join(errs...)
 }
 
-// Sweep dates the revisions of profiles that are gone, and deletes those that
-// are gone for longer than Grace. exists says which profiles there are.
+// PruneDeleted dates the revisions of profiles that do not exist, and deletes those
+// whose profile was deleted longer ago than DeletedProfileRetention. exists reports
+// whether a profile exists.
 func (h *History) PruneDeleted(ctx context.Context, exists func(profile string) bool) error {
 	if err := h.pruneDeleted(ctx, h.memory, exists); err != nil || h.cluster == nil {
 		return err
@@ -119,13 +121,13 @@ func (h *History) pruneDeleted(ctx context.Context, on store, exists func(string
 	now := h.options.Clock.Now()
 	for i := range list {
 		entry, err := &list[i], error(nil)
-		gone, dated := entry.Annotations[v1alpha1.AnnotationProfileGone]
-		since, parseErr := time.Parse(time.RFC3339, gone)
-		switch there := exists(entry.Labels[v1alpha1.LabelProfile]); {
-		case there && dated:
+		deleted, dated := entry.Annotations[v1alpha1.AnnotationProfileGone]
+		since, parseErr := time.Parse(time.RFC3339, deleted)
+		switch ok := exists(entry.Labels[v1alpha1.LabelProfile]); {
+		case ok && dated:
 			delete(entry.Annotations, v1alpha1.AnnotationProfileGone)
 			_, err = on.update(ctx, entry)
-		case there:
+		case ok:
 		case !dated || parseErr != nil:
 			entry.Annotations = cloneOrEmpty(entry.Annotations)
 			entry.Annotations[v1alpha1.AnnotationProfileGone] = now.UTC().Format(time.RFC3339)
@@ -133,15 +135,15 @@ func (h *History) pruneDeleted(ctx context.Context, on store, exists func(string
 		case now.Sub(since) >= DeletedProfileRetention:
 			err = on.delete(ctx, entry)
 		}
-		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // the next sweep sees what others did
+		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // another process changed it: the next call sees the result
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Close says that this process was asked to end: what it leaves on probation did not
-// take it down.
+// Close records that this process shuts down gracefully: the revisions that it has on
+// probation did not crash it.
 func (h *History) Close(ctx context.Context) error {
 	if h.cluster == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 
 // +kubebuilder:rbac:groups=apps,namespace=system,resources=controllerrevisions,verbs=list;create;update;delete
 
-// everyProfile selects the revisions of all profiles.
+// allProfiles selects the revisions of all profiles.
 var allProfiles = labelSelector(v1alpha1.LabelProfile, selection.Exists)
 
 // ofProfile selects the revisions of one profile.
@@ -29,17 +29,17 @@ func withHashes(hashes []string) labels.Selector {
 	return labelSelector(v1alpha1.LabelHash, selection.In, hashes...)
 }
 
-// having selects what a label says. A requirement that cannot be made, as by a
-// value that is no label's, selects nothing.
-func labelSelector(label string, is selection.Operator, values ...string) labels.Selector {
-	r, err := labels.NewRequirement(label, is, values)
+// labelSelector returns a selector with one requirement. An invalid requirement, such
+// as one with a value that no label may have, selects nothing.
+func labelSelector(label string, operator selection.Operator, values ...string) labels.Selector {
+	r, err := labels.NewRequirement(label, operator, values)
 	if err != nil {
 		return labels.Nothing()
 	}
 	return labels.NewSelector().Add(*r)
 }
 
-// cluster keeps revisions in Berth's namespace.
+// clusterStore stores revisions as objects in Berth's namespace.
 type clusterStore struct{ v1.ControllerRevisionInterface }
 
 func (c *clusterStore) list(ctx context.Context, which labels.Selector) ([]appsv1.ControllerRevision, error) {
@@ -62,7 +62,8 @@ func (c *clusterStore) delete(ctx context.Context, r *appsv1.ControllerRevision)
 	return c.Delete(ctx, r.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &r.UID}})
 }
 
-// memory keeps revisions as long as the process lives. Nothing fails.
+// memoryStore keeps revisions as long as the process lives. Its methods return no
+// errors. It is safe for concurrent use.
 type memoryStore struct {
 	mu      sync.Mutex
 	entries []appsv1.ControllerRevision

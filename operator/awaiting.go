@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	// answerPause is how long an API server that does not answer is left alone.
+	// answerRetryInterval is the time between queries of an API server that does not
+	// answer.
 	answerRetryInterval = 2 * time.Second
-	// answerTimeout is for how long it may think about the first question.
+	// answerTimeout is how long one round of queries may take.
 	answerTimeout = 10 * time.Second
-	// logInterval is how often the log says that it does not.
+	// waitingLogInterval is how often the log says that the API server does not answer.
 	waitingLogInterval = time.Minute
 )
 
-// learned is what the API server has to say before anything is built.
+// serverInfo is what the API server serves, which is queried before anything is built.
 type serverInfo struct {
 	devices *eventhandlers.DeviceClasses
 	storage eventhandlers.Storage
 }
 
-// learn asks the API server what it serves, and whether a leader can be elected. While
-// it does not answer, or refuses, as one does that has just started, learn waits: the
-// process lives and is not ready. It returns an error when there is no namespace for the
-// Lease, or when ctx ends first.
+// waitForAPIServer queries what the API server serves, and whether a leader can be
+// elected. While the API server does not answer, or refuses, as one does that has just
+// started, it waits: the process is live and not ready. It returns an error when the
+// Lease's namespace does not exist, or when ctx ends first.
 func (m *Manager) waitForAPIServer(ctx context.Context) (err error) {
 	unanswered := func() error { return errAPIServerUnanswered }
 	if m.probeServer, err = startProbeServer(m.probeAddress, probeChecks{ready: map[string]func() error{"api-server": unanswered}}); err != nil {
@@ -54,7 +55,7 @@ func (m *Manager) waitForAPIServer(ctx context.Context) (err error) {
 	}
 }
 
-// inquire asks everything once.
+// queryAPIServer makes one round of queries.
 func (m *Manager) queryAPIServer(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -70,6 +71,6 @@ func (m *Manager) queryAPIServer(ctx context.Context) (err error) {
 	return nil
 }
 
-// errUnanswered says why this process is not ready. The log says more: requests of the
-// probes are not authenticated.
-var errAPIServerUnanswered = errors.New("the API server does not answer, or refuses, what is asked at the start; the log says what")
+// errAPIServerUnanswered is why /readyz fails. Only the log has the cause, since
+// anybody may read the probes.
+var errAPIServerUnanswered = errors.New("the API server does not answer, or refuses, the queries at startup; the log gives the error")

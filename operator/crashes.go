@@ -10,17 +10,17 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// crashes are the reports of earlier processes of this container; nil: none are
-// kept.
+// crashReports are the crash reports of earlier processes of this container; nil when
+// none are kept.
 type crashReports struct {
 	dir      *crashreport.Dir
 	registry framework.Registry
 	log      logr.Logger
 }
 
-// readCrashes reads the reports in the folder of --crash-output-dir, and has the
-// runtime write there should this process crash. Where that is not possible, the process
-// runs without.
+// openCrashReports reads the reports in the folder of --crash-output-dir, and has the
+// runtime write a crash of this process there. It logs errors; the process then runs
+// without.
 func (m *Manager) openCrashReports() *crashReports {
 	path, log := m.options.crashDir, m.log
 	if path == "" {
@@ -30,7 +30,7 @@ func (m *Manager) openCrashReports() *crashReports {
 	var output *os.File
 	var err error
 	if c.dir, output, err = crashreport.Open(path, m.processID); err != nil {
-		log.Error(err, "The folder of crash reports is not as it should be: is --crash-output-dir right, and may it be written?", "folder", path)
+		log.Error(err, "Crash reports could not be read or prepared: check --crash-output-dir, and that it is writable", "folder", path)
 	}
 	if output == nil {
 		return c
@@ -40,12 +40,12 @@ func (m *Manager) openCrashReports() *crashReports {
 		return c
 	}
 	if err := m.crashOutput(output); err != nil {
-		log.Error(err, "The output of a crash will not be kept", "folder", path)
+		log.Error(err, "The output of a crash of this process will not be kept", "folder", path)
 	}
 	return c
 }
 
-// found are the crashes of earlier processes, with the plugins on their stacks.
+// crashes returns the crashes of earlier processes, with the plugins on their stacks.
 func (c *crashReports) crashes() []history.Crash {
 	if c == nil {
 		return nil
@@ -57,9 +57,9 @@ func (c *crashReports) crashes() []history.Crash {
 	return found
 }
 
-// noted keeps the next process from reading the reports again.
+// markRecorded keeps later processes from reading the reports again.
 func (c *crashReports) markRecorded() {
 	if err := c.dir.MarkRecorded(); err != nil {
-		c.log.Error(err, "Crash reports could not be marked as noted; the next process reads them again")
+		c.log.Error(err, "Crash reports could not be marked as recorded; the next process reads them again")
 	}
 }

@@ -23,49 +23,50 @@ import (
 	"github.com/berthdev/berth/scheduler/debug"
 )
 
-// debugPath is where the rooms can be looked into, on the server of the metrics
-// where that is secure: who may get it is asked of the API server.
+// debugPath is the path of the debug views on the metrics server. They are served when
+// that server is secure: the API server then authorizes each request.
 const debugPath = "/debug/berth/"
 
-// debugging answers what the house has in mind.
+// debugHandler serves views of what the scheduler's components hold.
 type debugHandler struct {
 	components debug.Debugger
 	client     clientset.Interface
 	log        logr.Logger
-	// comparing is held while what the API server has is being read: once is much.
+	// comparing is held during a comparison, so that only one at a time reads all
+	// objects of the API server.
 	comparing sync.Mutex
 }
 
-// view is what is looked at.
+// view is the content of one debug view; as JSON it is what encoding/json makes of it.
 type view interface{ WriteText(w io.Writer) error }
 
 func newDebugHandler(s *scheduler.Scheduler, client clientset.Interface, log logr.Logger) *debugHandler {
-	rooms := s.Components()
+	components := s.Components()
 	return &debugHandler{
 		client: client, log: log.WithName("debugging"),
 		components: debug.Debugger{
-			Queue: rooms.Queue, Cache: rooms.Cache, WaitingPods: rooms.Waiting, Profiles: s.Profiles(), BetweenCycles: s.WhileIdle, Now: time.Now,
+			Queue: components.Queue, Cache: components.Cache, WaitingPods: components.Waiting, Profiles: s.Profiles(), BetweenCycles: s.WhileIdle, Now: time.Now,
 		},
 	}
 }
 
-// views are the last part of each path, and what is there.
+// views returns the views, by the last element of their path.
 func (d *debugHandler) views() map[string]func(context.Context) (view, error) {
 	return map[string]func(context.Context) (view, error){
-		"queue":       func(context.Context) (view, error) { return d.components.DumpQueue(), nil },
-		"cache":       func(ctx context.Context) (view, error) { return d.components.DumpCache(ctx), nil },
-		"order":       func(ctx context.Context) (view, error) { return d.components.DumpNodeOrder(ctx), nil },
-		"generations": func(context.Context) (view, error) { return d.components.DumpGenerations(), nil },
-		"memo":        func(ctx context.Context) (view, error) { return d.components.DumpEquivalenceCaches(ctx) },
-		"compare":     func(ctx context.Context) (view, error) { return d.components.Compare(ctx, d.readCluster, sleep) },
+		"queue":             func(context.Context) (view, error) { return d.components.DumpQueue(), nil },
+		"cache":             func(ctx context.Context) (view, error) { return d.components.DumpCache(ctx), nil },
+		"order":             func(ctx context.Context) (view, error) { return d.components.DumpNodeOrder(ctx), nil },
+		"generations":       func(context.Context) (view, error) { return d.components.DumpGenerations(), nil },
+		"equivalence-cache": func(ctx context.Context) (view, error) { return d.components.DumpEquivalenceCaches(ctx) },
+		"compare":           func(ctx context.Context) (view, error) { return d.components.Compare(ctx, d.readCluster, sleep) },
 	}
 }
 
-// ServeHTTP answers one view, as text or as JSON.
+// ServeHTTP serves one view, as text or as JSON.
 func (d *debugHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	views := d.views()
 	name := strings.TrimPrefix(r.URL.Path, debugPath)
-	look, known := views[name]
+	makeView, known := views[name]
 	format := r.URL.Query().Get("format")
 	switch {
 	case r.Method != http.MethodGet:
@@ -87,14 +88,14 @@ func (d *debugHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if name == "compare" {
 		if !d.comparing.TryLock() {
-			http.Error(w, "a comparison is under way: it reads all nodes and pods", http.StatusTooManyRequests)
+			http.Error(w, "another comparison is running: it reads all nodes and pods", http.StatusTooManyRequests)
 			return
 		}
 		defer d.comparing.Unlock()
 	}
-	v, err := look(r.Context())
+	v, err := makeView(r.Context())
 	if err != nil {
-		d.log.Error(err, "What was asked for could not be looked at", "view", name)
+		d.log.Error(err, "A debug view could not be made", "view", name)
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
@@ -113,14 +114,14 @@ func (d *debugHandler) write(w http.ResponseWriter, v view, format string) {
 		}
 	}
 	if err := write(w); err != nil {
-		d.log.V(1).Info("The answer did not arrive", "error", err.Error())
+		d.log.V(1).Info("The response could not be written", "error", err.Error())
 	}
 }
 
-// pageOfTruth is how many objects are read at once.
+// comparePageSize is how many objects one list request of a comparison returns.
 const comparePageSize = 500
 
-// read reads all nodes, and all pods that have not ended, by quorum reads.
+// readCluster lists all nodes, and all pods that have not terminated, by quorum reads.
 func (d *debugHandler) readCluster(ctx context.Context) (*debug.APIServerState, error) {
 	truth := debug.NewAPIServerState()
 	nodes := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -130,8 +131,8 @@ func (d *debugHandler) readCluster(ctx context.Context) (*debug.APIServerState, 
 		return d.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
 	}
 	for kind, list := range map[string]pager.ListPageFunc{"nodes": nodes, "pods": pods} {
-		// The first page is read at the newest version, the others at that of the
-		// first.
+		// The first page is read at the newest resourceVersion, the others at that of
+		// the first.
 		p := pager.New(list)
 		p.PageSize = comparePageSize
 		err := p.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
@@ -150,7 +151,7 @@ func (d *debugHandler) readCluster(ctx context.Context) (*debug.APIServerState, 
 	return truth, nil
 }
 
-// sleep waits for d; it fails when ctx ends first.
+// sleep waits for d; it returns an error when ctx ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

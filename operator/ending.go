@@ -8,106 +8,110 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// How the time is parted that the process has to end in, --graceful-shutdown-timeout:
-// bindings have what the rest leaves.
+// How --graceful-shutdown-timeout, the time of a graceful shutdown, is divided.
+// Bindings may use what the other parts leave.
 const (
-	// lastWords is for explanations and counters, while this process still leads.
+	// finalWritesTimeout is for explanations and counters, while this process still
+	// leads.
 	finalWritesTimeout = 3 * time.Second
-	// lastEvents is for Events, which anybody may write.
+	// finalEventsTimeout is for Events, which any process may write.
 	finalEventsTimeout = 5 * time.Second
-	// lostEvents is the same where leadership was lost: somebody else leads, and
-	// nothing of this process should be left.
+	// leaseLostEventsTimeout is the same after leadership was lost: another process
+	// leads, and this one should end soon.
 	leaseLostEventsTimeout = 500 * time.Millisecond
-	// leastForBinds is what bindings must have.
+	// minBindingTime is the least time for bindings.
 	minBindingTime = time.Second
-	// undoing is what they need to take back what they did.
+	// undoTime is the time that cancelled bindings have to undo what they did.
 	undoTime = 2 * time.Second
-	// endingLeast is the least that can be parted so.
+	// minShutdownTimeout is the shortest timeout that can be divided so.
 	minShutdownTimeout = minBindingTime + undoTime + finalWritesTimeout + finalEventsTimeout
-	// tenurePulse is how often it is asked whether the Lease is still held.
+	// leaseCheckInterval is how often the shutdown checks whether this process still
+	// holds the Lease.
 	leaseCheckInterval = 200 * time.Millisecond
 )
 
-// errLost is why what is under way ends at once.
-var errNotLeading = errors.New("this process leads no more")
+// errNotLeading is why bindings are cancelled when leadership is lost.
+var errNotLeading = errors.New("this process is not the leader any more")
 
-// errTime is why what is under way ends at last.
-var errShutdownTimeout = errors.New("the time is over that this process has to end in")
+// errShutdownTimeout is why bindings are cancelled when their time is over.
+var errShutdownTimeout = errors.New("the time for the graceful shutdown is over")
 
-// ending is how the process ends. Asked to, by SIGTERM, it brings to an end what
-// it began: the loop pops no more, bindings are finished, what is to be told is
-// told; then the Lease is given back. Where the Lease is lost nothing is finished:
-// somebody else may lead already.
+// shutdown ends the process. When it is requested, by SIGTERM, the process completes
+// what it began: the loop pops no more pods, bindings are completed, explanations,
+// counters and Events are written, and then the Lease is released. When the Lease is
+// lost nothing is completed, since another process may lead already.
 type shutdown struct {
-	// asked ends when the process is told to end.
+	// requested ends when the shutdown is requested.
 	requested context.Context
-	// holds says whether this process leads.
+	// leads reports whether this process leads.
 	leads func() bool
-	// limit is how long the end may take in all.
+	// timeout is how long the whole shutdown may take.
 	timeout time.Duration
-	// scheduled is closed when the last binding is finished.
+	// schedulingDone is closed when the last binding has ended.
 	schedulingDone <-chan struct{}
 }
 
-// managers is how long the manager waits for all that it runs.
-func (e *shutdown) managerTimeout() time.Duration { return e.timeout - finalEventsTimeout }
+// managerTimeout is how long controller-runtime's manager waits for what it runs.
+func (s *shutdown) managerTimeout() time.Duration { return s.timeout - finalEventsTimeout }
 
-// prompt is a loop that ends as soon as the process is asked to: the manager has
-// informers and reconcilers end first, and nothing should be decided by what was
-// true before.
+// stopOnRequest is a runnable that ends as soon as the shutdown is requested. The
+// manager would first wait for informers and reconcilers, and the loop must not decide
+// with state that is no longer updated.
 type stopOnRequest struct {
 	manager.LeaderElectionRunnable
 	start     func(context.Context) error
 	requested context.Context
 }
 
-// Start is the loop's.
-func (p stopOnRequest) Start(ctx context.Context) error {
+// Start runs start until ctx ends or the shutdown is requested.
+func (r stopOnRequest) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(p.requested, cancel)()
-	return p.start(ctx)
+	defer context.AfterFunc(r.requested, cancel)()
+	return r.start(ctx)
 }
 
-// grace is scheduler.Options.Grace.
-func (e *shutdown) bindingContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { e.cancelBindings(life, end) })
-	return life, func() { stop(); end(context.Canceled) }
+// bindingContext implements scheduler.Options.Grace: it returns the context of
+// bindings, which outlives ctx while they may be completed.
+func (s *shutdown) bindingContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	bindings, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { s.cancelBindings(bindings, cancel) })
+	return bindings, func() { stop(); cancel(context.Canceled) }
 }
 
-// wane ends life when nothing may be finished any more.
-func (e *shutdown) cancelBindings(life context.Context, end context.CancelCauseFunc) {
-	over := time.NewTimer(e.managerTimeout() - finalWritesTimeout - undoTime)
-	defer over.Stop()
-	pulse := time.NewTicker(leaseCheckInterval)
-	defer pulse.Stop()
+// cancelBindings cancels bindings when they may not be completed any more.
+func (s *shutdown) cancelBindings(bindings context.Context, cancel context.CancelCauseFunc) {
+	deadline := time.NewTimer(s.managerTimeout() - finalWritesTimeout - undoTime)
+	defer deadline.Stop()
+	ticker := time.NewTicker(leaseCheckInterval)
+	defer ticker.Stop()
 	for {
-		if e.requested.Err() == nil || !e.leads() {
-			end(errNotLeading)
+		if s.requested.Err() == nil || !s.leads() {
+			cancel(errNotLeading)
 			return
 		}
 		select {
-		case <-life.Done():
+		case <-bindings.Done():
 			return
-		case <-over.C:
-			end(errShutdownTimeout)
+		case <-deadline.C:
+			cancel(errShutdownTimeout)
 			return
-		case <-pulse.C:
+		case <-ticker.C:
 		}
 	}
 }
 
-// lastWords waits until nothing is scheduled any more, and returns the context of
-// what the leader writes after that; an ended one where it leads no more.
-func (e *shutdown) finalWrites() (context.Context, context.CancelFunc) {
-	if e.requested.Err() != nil {
+// finalWrites waits until scheduling has ended, and returns the context of what the
+// leader writes after that. The context is ended already when this process does not
+// lead any more.
+func (s *shutdown) finalWrites() (context.Context, context.CancelFunc) {
+	if s.requested.Err() != nil {
 		select {
-		case <-e.schedulingDone:
-		case <-time.After(e.managerTimeout()):
+		case <-s.schedulingDone:
+		case <-time.After(s.managerTimeout()):
 		}
 	}
-	if e.requested.Err() == nil || !e.leads() {
+	if s.requested.Err() == nil || !s.leads() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		return ctx, cancel
@@ -115,18 +119,19 @@ func (e *shutdown) finalWrites() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), finalWritesTimeout)
 }
 
-// lastEvents is how long the Events may take that are left when all else ended.
-func (e *shutdown) finalEventsTimeout() time.Duration {
-	if e.requested.Err() == nil {
+// finalEventsTimeout returns how long the remaining Events may take after everything
+// else has ended.
+func (s *shutdown) finalEventsTimeout() time.Duration {
+	if s.requested.Err() == nil {
 		return leaseLostEventsTimeout
 	}
 	return finalEventsTimeout
 }
 
-// ready fails once the process is told to end.
-func (e *shutdown) ready() error {
-	if e.requested.Err() != nil {
-		return errors.New("this process is ending")
+// ready returns an error once the shutdown is requested.
+func (s *shutdown) ready() error {
+	if s.requested.Err() != nil {
+		return errors.New("this process is shutting down")
 	}
 	return nil
 }

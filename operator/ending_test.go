@@ -11,57 +11,58 @@ import (
 
 func TestShutdownDeadlines(t *testing.T) {
 	const limit = 30 * time.Second
-	for sentence, c := range map[string]struct {
-		asked bool
-		// loses is when leadership is lost after that; 0: never.
-		loses time.Duration
-		// binds is for how long bindings may go on, why what ends them then.
-		binds time.Duration
-		why   error
-		// words is for how long the leader may write when they have ended.
-		words, events time.Duration
+	for name, c := range map[string]struct {
+		requested bool
+		// leaseLost is after what time the Lease is lost; 0 for never.
+		leaseLost time.Duration
+		// bindings is how long bindings may go on, and cause why they are cancelled then.
+		bindings time.Duration
+		cause    error
+		// finalWrites is how long the leader may write after that, and finalEvents how long
+		// Events may take.
+		finalWrites, finalEvents time.Duration
 	}{
-		"asked to end, it finishes what it began":      {true, 0, 20 * time.Second, errShutdownTimeout, finalWritesTimeout, finalEventsTimeout},
-		"who loses the Lease meanwhile stops at once":  {true, 4900 * time.Millisecond, 5 * time.Second, errNotLeading, 0, finalEventsTimeout},
-		"who loses the Lease unasked finishes nothing": {false, 0, 0, errNotLeading, 0, leaseLostEventsTimeout},
+		"a requested shutdown completes bindings":                   {true, 0, 20 * time.Second, errShutdownTimeout, finalWritesTimeout, finalEventsTimeout},
+		"a Lease lost during the shutdown cancels bindings at once": {true, 4900 * time.Millisecond, 5 * time.Second, errNotLeading, 0, finalEventsTimeout},
+		"a Lease lost without a request cancels bindings at once":   {false, 0, 0, errNotLeading, 0, leaseLostEventsTimeout},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				asked, ask := context.WithCancel(t.Context())
-				defer ask()
-				leading, lost := context.WithCancel(asked)
+				requested, request := context.WithCancel(t.Context())
+				defer request()
+				leading, lost := context.WithCancel(requested)
 				defer lost()
-				var gone atomic.Bool
+				var leaseLost atomic.Bool
 				scheduled := make(chan struct{})
-				end := &shutdown{requested: asked, timeout: limit, schedulingDone: scheduled, leads: func() bool { return !gone.Load() }}
-				life, over := end.bindingContext(leading)
-				defer over()
+				s := &shutdown{requested: requested, timeout: limit, schedulingDone: scheduled, leads: func() bool { return !leaseLost.Load() }}
+				bindings, done := s.bindingContext(leading)
+				defer done()
 				time.Sleep(time.Hour)
-				if life.Err() != nil || end.ready() != nil {
-					t.Fatalf("before: %v, %v", context.Cause(life), end.ready())
+				if bindings.Err() != nil || s.ready() != nil {
+					t.Fatalf("before: %v, %v", context.Cause(bindings), s.ready())
 				}
 				begin := time.Now()
-				if c.asked {
-					ask()
+				if c.requested {
+					request()
 				} else {
 					lost()
 				}
-				if c.loses > 0 {
-					time.AfterFunc(c.loses, func() { gone.Store(true) })
+				if c.leaseLost > 0 {
+					time.AfterFunc(c.leaseLost, func() { leaseLost.Store(true) })
 				}
-				<-life.Done()
-				if took := time.Since(begin); took != c.binds || !errors.Is(context.Cause(life), c.why) {
-					t.Errorf("bindings may go on for %v (%v), want %v (%v)", took, context.Cause(life), c.binds, c.why)
+				<-bindings.Done()
+				if took := time.Since(begin); took != c.bindings || !errors.Is(context.Cause(bindings), c.cause) {
+					t.Errorf("bindings may go on for %v (%v), want %v (%v)", took, context.Cause(bindings), c.bindings, c.cause)
 				}
 				close(scheduled)
 				begin = time.Now()
-				words, cancel := end.finalWrites()
+				writes, cancel := s.finalWrites()
 				defer cancel()
-				<-words.Done()
-				if took := time.Since(begin); took != c.words || end.finalEventsTimeout() != c.events {
-					t.Errorf("last words may take %v, Events %v, want %v, %v", took, end.finalEventsTimeout(), c.words, c.events)
+				<-writes.Done()
+				if took := time.Since(begin); took != c.finalWrites || s.finalEventsTimeout() != c.finalEvents {
+					t.Errorf("final writes may take %v, Events %v, want %v, %v", took, s.finalEventsTimeout(), c.finalWrites, c.finalEvents)
 				}
-				if ready := end.ready(); (ready == nil) == c.asked {
+				if ready := s.ready(); (ready == nil) == c.requested {
 					t.Errorf("ready: %v", ready)
 				}
 			})
@@ -70,9 +71,9 @@ func TestShutdownDeadlines(t *testing.T) {
 }
 
 func TestTheSmallestShutdownTimeoutLeavesTimeForBindings(t *testing.T) {
-	end := &shutdown{timeout: minShutdownTimeout}
-	if binds := end.managerTimeout() - finalWritesTimeout - undoTime; binds != minBindingTime {
-		t.Errorf("bindings have %v", binds)
+	s := &shutdown{timeout: minShutdownTimeout}
+	if bindings := s.managerTimeout() - finalWritesTimeout - undoTime; bindings != minBindingTime {
+		t.Errorf("bindings have %v", bindings)
 	}
 }
 

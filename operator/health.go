@@ -13,13 +13,13 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// crdPause is how long the API server is left alone between two looks for
-// Berth's own resources.
+// crdPollInterval is the time between two checks whether the API server serves Berth's
+// CRDs.
 const crdPollInterval = 2 * time.Second
 
-// served waits until the API server serves Berth's own resources, and starts
-// their controllers then. Until that moment the process is not ready, but it
-// lives: somebody may apply the CRDs at any time.
+// crdWaiter waits until the API server serves Berth's CRDs, and then starts their
+// controllers. Until then the process is live and not ready: the CRDs may be applied at
+// any time.
 type crdWaiter struct {
 	discovery discovery.DiscoveryInterface
 	log       logr.Logger
@@ -27,22 +27,22 @@ type crdWaiter struct {
 	served    atomic.Bool
 }
 
-// NeedLeaderElection says that followers wait, too.
-func (s *crdWaiter) NeedLeaderElection() bool { return false }
+// NeedLeaderElection returns false: followers wait too.
+func (w *crdWaiter) NeedLeaderElection() bool { return false }
 
-// Start returns once the controllers were started, or ctx ended.
-func (s *crdWaiter) Start(ctx context.Context) error {
-	for told := false; ; told = true {
-		missing, err := s.missing()
+// Start returns once the controllers are started or ctx ended.
+func (w *crdWaiter) Start(ctx context.Context) error {
+	for logged := false; ; logged = true {
+		missing, err := w.missing()
 		if err == nil && missing == "" {
-			if err := s.onServed(); err != nil {
+			if err := w.onServed(); err != nil {
 				return err
 			}
-			s.served.Store(true)
+			w.served.Store(true)
 			return nil
 		}
-		if !told {
-			s.log.Info("Waiting for Berth's own resources; apply config/crd", "missing", missing, "error", err)
+		if !logged {
+			w.log.Info("Waiting for Berth's CRDs; apply config/crd", "missing", missing, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -52,29 +52,29 @@ func (s *crdWaiter) Start(ctx context.Context) error {
 	}
 }
 
-// missing names a resource that is not served yet.
-func (s *crdWaiter) missing() (string, error) {
-	list, err := s.discovery.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
+// missing returns the name of a resource that is not served; empty when all are.
+func (w *crdWaiter) missing() (string, error) {
+	list, err := w.discovery.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
 	if apierrors.IsNotFound(err) {
 		return v1alpha1.GroupVersion.String(), nil
 	}
 	if err != nil {
 		return "", err
 	}
-	have := map[string]bool{}
+	served := map[string]bool{}
 	for _, r := range list.APIResources {
-		have[r.Name] = true
+		served[r.Name] = true
 	}
-	for _, want := range []string{"schedulingprofiles", "pluginconfigs"} {
-		if !have[want] {
-			return want, nil
+	for _, name := range []string{"schedulingprofiles", "pluginconfigs"} {
+		if !served[name] {
+			return name, nil
 		}
 	}
 	return "", nil
 }
 
-func (s *crdWaiter) ready() error {
-	if !s.served.Load() {
+func (w *crdWaiter) ready() error {
+	if !w.served.Load() {
 		return errors.New("the API server does not serve " + v1alpha1.GroupVersion.String() + " yet; apply config/crd")
 	}
 	return nil

@@ -8,26 +8,27 @@ import (
 	"github.com/berthdev/berth/config"
 )
 
-// workloads is where Kubernetes 1.35 serves what a pod's spec.workloadRef names:
-// 1.36 has spec.schedulingGroup instead, and clients of today drop the older field.
+// workloadsGroupVersion is where Kubernetes 1.35 serves Workloads, which a pod's
+// spec.workloadRef names. Kubernetes 1.36 has spec.schedulingGroup instead, and
+// client-go 1.37 drops the older field.
 const workloadsGroupVersion = "scheduling.k8s.io/v1alpha1"
 
-// tellKubernetes tells of an API server that is older than any that Berth is for,
-// and of one whose pods can ask for what Berth does not see. Neither keeps Berth
-// from working, as far as it goes; what is wrong with the connection, others find.
+// logKubernetesVersion logs the version of the API server. It warns about one that is
+// older than Berth supports, and about one whose pods can have a field that Berth does
+// not see. Berth runs all the same; other code reports connection errors.
 func logKubernetesVersion(server discovery.DiscoveryInterface, log logr.Logger) {
-	is, err := server.ServerVersion()
+	version, err := server.ServerVersion()
 	if err != nil {
-		log.Info("The version of the API server is not to be known", "error", err.Error())
+		log.Info("The version of the API server is unknown", "error", err.Error())
 		return
 	}
-	log.Info("The API server answers", "version", is.GitVersion)
-	if parsed, err := utilversion.ParseGeneric(is.GitVersion); err == nil && parsed.LessThan(utilversion.MustParseGeneric(config.MinKubeVersion)) {
-		log.Info("The API server is older than any that Berth is for: upgrade the cluster", "version", is.GitVersion, "oldest", config.MinKubeVersion)
+	log.Info("Connected to the API server", "version", version.GitVersion)
+	if parsed, err := utilversion.ParseGeneric(version.GitVersion); err == nil && parsed.LessThan(utilversion.MustParseGeneric(config.MinKubeVersion)) {
+		log.Info("The API server is older than Berth supports: upgrade the cluster", "version", version.GitVersion, "oldest", config.MinKubeVersion)
 	}
 	list, err := server.ServerResourcesForGroupVersion(workloadsGroupVersion)
 	if err != nil {
-		return // it is not there, as nearly everywhere
+		return // nearly no cluster serves it
 	}
 	for _, r := range list.APIResources {
 		if r.Name == "workloads" {

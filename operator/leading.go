@@ -26,11 +26,11 @@ import (
 	"github.com/berthdev/berth/scheduler/recorder"
 )
 
-// leaseTolerance is how long after the end of its Lease a leader may be there:
-// what client-go's HealthzAdaptor is given by kube-scheduler.
+// leaseTolerance is how long after the end of its Lease a leader may exist before
+// /livez fails: the value that kube-scheduler passes to client-go's HealthzAdaptor.
 const leaseTolerance = 20 * time.Second
 
-// lease is what the leader is elected by; nil where none is.
+// lease returns the lock that elects the leader; nil when no leader is elected.
 func (o options) lease(term *leadership.Tracker, config *restclient.Config, telling *recorder.Recorder) (resourcelock.Interface, error) {
 	if !o.leaderElection.LeaderElect {
 		term.DisableElection()
@@ -39,15 +39,15 @@ func (o options) lease(term *leadership.Tracker, config *restclient.Config, tell
 	return term.NewLeaseLock(config, o.namespace, leaseName, electionRecorder{telling})
 }
 
-// electionNews tells of elections as Events of ours.
+// electionRecorder records Events of the leader election through Berth's recorder.
 type electionRecorder struct{ *recorder.Recorder }
 
-// Eventf tells who began or stopped to lead.
-func (n electionRecorder) Eventf(about runtime.Object, kind, reason, message string, args ...any) {
-	n.For(eventReporter).Eventf(about, nil, kind, reason, "Election", message, args...)
+// Eventf records that a process started or stopped leading.
+func (r electionRecorder) Eventf(about runtime.Object, kind, reason, message string, args ...any) {
+	r.For(eventReporter).Eventf(about, nil, kind, reason, "Election", message, args...)
 }
 
-// takeover is what a new leader asks.
+// handover returns what the scheduler calls when this process becomes the leader.
 func (c clients) handover(o options, term *leadership.Tracker, log logr.Logger) scheduler.Handover {
 	call := leadership.NewQuorumLister(c.meta)
 	return scheduler.Handover{
@@ -60,8 +60,8 @@ func (c clients) handover(o options, term *leadership.Tracker, log logr.Logger) 
 	}
 }
 
-// leadership is what this process knows of its own leadership. Without an election
-// it is the first one while there is no Lease.
+// leadership returns what this process knows of its leadership. Without leader election
+// it counts as the first leader while there is no Lease.
 func (c clients) leadership(ctx context.Context, o options, term *leadership.Tracker) (journal.Leadership, error) {
 	if o.leaderElection.LeaderElect {
 		return journal.Leadership{Elected: true, Epoch: term.Epoch(), First: term.CreatedLease()}, nil
@@ -76,16 +76,16 @@ func (c clients) leadership(ctx context.Context, o options, term *leadership.Tra
 	return journal.Leadership{}, fmt.Errorf("looking for the Lease %s: %w", leaseName, err)
 }
 
-// profileNames returns what asks for the names of the profiles whose pods may have a
-// Binding under way: those that there are, and those that were deleted and have revisions
-// still, which outlive their profile by a day. Names that other schedulers serve are
-// left to them, unless there is such a profile. Where revisions may not be read there are
-// none: history is kept in memory then.
+// profilesToFence returns a function that lists the profiles whose pods may have a
+// Binding in flight from an earlier leader: the profiles that exist, and deleted ones
+// that still have revisions, which are kept for a day. It leaves out names that other
+// schedulers serve, unless such a profile exists. When listing revisions is forbidden
+// there are none, since the history is in memory then.
 func profilesToFence(client metadata.Interface, o options) func(ctx context.Context) ([]string, error) {
-	there := leadership.NewQuorumLister(client).Names(v1alpha1.GroupVersion.WithResource("schedulingprofiles"))
+	existing := leadership.NewQuorumLister(client).Names(v1alpha1.GroupVersion.WithResource("schedulingprofiles"))
 	revisions := client.Resource(appsv1.SchemeGroupVersion.WithResource("controllerrevisions")).Namespace(o.namespace)
 	return func(ctx context.Context) ([]string, error) {
-		names, err := there(ctx)
+		names, err := existing(ctx)
 		if err != nil || fault.DeletedProfilesUnfenced {
 			return names, err
 		}

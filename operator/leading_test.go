@@ -20,7 +20,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// partial returns what a metadata client reads of an object.
+// partialObject returns an object as a metadata client reads it.
 func partialObject(kind metav1.TypeMeta, namespace, name, profile string) runtime.Object {
 	object := &metav1.PartialObjectMetadata{TypeMeta: kind, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	if profile != "" {
@@ -29,46 +29,47 @@ func partialObject(kind metav1.TypeMeta, namespace, name, profile string) runtim
 	return object
 }
 
-// A Binding of an earlier leader may be under way for a pod whose profile was deleted
-// before the handover: its room may be given away unless it is fenced, too.
+// TestProfilesThatANewLeaderFences: an earlier leader may have a Binding in flight for
+// a pod whose profile was deleted before the handover. Without fencing, the new leader
+// could use the pod's resources for another pod.
 func TestProfilesThatANewLeaderFences(t *testing.T) {
 	var (
 		profile  = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "SchedulingProfile"}
 		revision = metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision"}
 	)
 	forbidden := apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "", errors.New("no right"))
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		objects []runtime.Object
 		fails   error
 		want    []string
 		wantErr string
 	}{
-		"a profile that is there": {objects: []runtime.Object{partialObject(profile, "", "batch", "")}, want: []string{"batch"}},
-		"one that is there and has revisions, once": {
+		"a profile that exists": {objects: []runtime.Object{partialObject(profile, "", "batch", "")}, want: []string{"batch"}},
+		"a profile that exists and has revisions is listed once": {
 			objects: []runtime.Object{
 				partialObject(profile, "", "batch", ""), partialObject(revision, "berth-system", "batch-1", "batch"), partialObject(revision, "berth-system", "batch-2", "batch"),
 			},
 			want: []string{"batch"},
 		},
-		"one that was deleted and has revisions": {
+		"a deleted profile with revisions": {
 			objects: []runtime.Object{partialObject(profile, "", "batch", ""), partialObject(revision, "berth-system", "gone-1", "gone")},
 			want:    []string{"batch", "gone"},
 		},
-		"no revision of another kind of object": {objects: []runtime.Object{partialObject(revision, "berth-system", "web-1", "")}},
-		"no revision in another namespace":      {objects: []runtime.Object{partialObject(revision, "elsewhere", "gone-1", "gone")}},
-		"no name that another scheduler serves": {objects: []runtime.Object{partialObject(revision, "berth-system", "d-1", "default-scheduler")}},
-		"such a name where the profile is there": {
+		"a ControllerRevision without a profile":             {objects: []runtime.Object{partialObject(revision, "berth-system", "web-1", "")}},
+		"a revision in another namespace":                    {objects: []runtime.Object{partialObject(revision, "elsewhere", "gone-1", "gone")}},
+		"a revision of a name that another scheduler serves": {objects: []runtime.Object{partialObject(revision, "berth-system", "d-1", "default-scheduler")}},
+		"a profile that exists with a name that another scheduler serves": {
 			objects: []runtime.Object{partialObject(profile, "", "default-scheduler", ""), partialObject(revision, "berth-system", "d-1", "default-scheduler")},
 			want:    []string{"default-scheduler"},
 		},
-		"those that are there, where revisions may not be read": {
+		"profiles that exist, when reading revisions is forbidden": {
 			objects: []runtime.Object{partialObject(profile, "", "batch", "")}, fails: forbidden, want: []string{"batch"},
 		},
-		"none is known while revisions cannot be read": {
+		"an error while revisions cannot be read": {
 			objects: []runtime.Object{partialObject(profile, "", "batch", "")}, fails: errors.New("busy"), wantErr: "listing revisions: busy",
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
 			if err := metav1.AddMetaToScheme(scheme); err != nil {
 				t.Fatal(err)
@@ -97,26 +98,26 @@ func TestProfilesThatANewLeaderFences(t *testing.T) {
 }
 
 func TestTheNamespaceOfTheLeaseMustExist(t *testing.T) {
-	there := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "berth-system"}}
-	for sentence, c := range map[string]struct {
-		objects []runtime.Object
-		alone   bool
-		fails   error
-		want    string
-		final   bool // no use to wait
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "berth-system"}}
+	for name, c := range map[string]struct {
+		objects         []runtime.Object
+		withoutElection bool
+		fails           error
+		want            string
+		final           bool // waiting does not help
 	}{
-		"it is there":                         {objects: []runtime.Object{there}},
-		"it is not":                           {want: `--namespace: there is no namespace "berth-system" for the Lease: create it (kubectl create namespace berth-system), or run one process alone (--leader-elect=false)`, final: true},
-		"it is not, and no leader is elected": {alone: true},
-		"nobody may say":                      {fails: apierrors.NewForbidden(corev1.Resource("namespaces"), "berth-system", errors.New("no right")), want: "looking for namespace berth-system: "},
-		"the API server is busy":              {fails: apierrors.NewTooManyRequests("later", 1), want: "looking for namespace berth-system: later"},
+		"the namespace exists":                                   {objects: []runtime.Object{namespace}},
+		"the namespace does not exist":                           {want: `--namespace: there is no namespace "berth-system" for the Lease: create it (kubectl create namespace berth-system), or run one process alone (--leader-elect=false)`, final: true},
+		"the namespace does not exist, and no leader is elected": {withoutElection: true},
+		"reading the namespace is forbidden":                     {fails: apierrors.NewForbidden(corev1.Resource("namespaces"), "berth-system", errors.New("no right")), want: "looking for namespace berth-system: "},
+		"the API server is busy":                                 {fails: apierrors.NewTooManyRequests("later", 1), want: "looking for namespace berth-system: later"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			client := clientfake.NewClientset(c.objects...)
 			if c.fails != nil {
 				client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.fails })
 			}
-			err := checkLeaseNamespace(t.Context(), client, options{namespace: "berth-system", leaderElection: leaderElection{LeaderElect: !c.alone}})
+			err := checkLeaseNamespace(t.Context(), client, options{namespace: "berth-system", leaderElection: leaderElection{LeaderElect: !c.withoutElection}})
 			if text := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(text, c.want) {
 				t.Errorf("got error %v, want %q in it", err, c.want)
 			}

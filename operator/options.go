@@ -25,7 +25,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// leaseName names the Lease that leaders hold, in Berth's namespace.
+// leaseName is the name of the leader's Lease, in Berth's namespace.
 const leaseName = "berth-manager"
 
 // options are the flags.
@@ -36,18 +36,18 @@ type options struct {
 	tracing      tracingOptions
 	probeAddress string
 	pprofAddress string
-	// crashes is the folder of crash reports; empty: none are kept.
+	// crashDir is the folder of crash reports; empty when none are kept.
 	crashDir       string
 	qps            float32
 	burst          int
 	verbosity      int8
 	leaderElection leaderElection
-	// watchdog is how long the loop may be at one step, ending how long the
-	// process may take to end.
+	// watchdogTimeout is how long the loop may be at one step. shutdownTimeout is how
+	// long a graceful shutdown may take.
 	watchdogTimeout, shutdownTimeout time.Duration
 
-	// cache bounds the equivalence caches of all profiles together; zero: see
-	// memory.cacheBytes.
+	// cacheSize bounds the equivalence caches of all profiles together; zero for the
+	// default of containerMemory.equivalenceCacheSize.
 	cacheSize resource.QuantityValue
 
 	enableExtenders      bool
@@ -55,12 +55,13 @@ type options struct {
 
 	defaultProfile  string
 	otherSchedulers []string
-	// othersGiven says that the flag was set, and otherLease is its neighbour's value.
+	// otherSchedulersSet says that the flag --other-schedulers was set.
+	// otherSchedulerLease is the value of --other-scheduler-lease.
 	otherSchedulersSet  bool
 	otherSchedulerLease string
 }
 
-// election is how the leader is elected.
+// leaderElection are the flags of the leader election.
 type leaderElection struct {
 	LeaderElect   bool
 	LeaseDuration time.Duration
@@ -68,7 +69,7 @@ type leaderElection struct {
 	RetryPeriod   time.Duration
 }
 
-// parse reads the flags. The error says which one is wrong.
+// parseFlags parses and validates the flags. An error names the flag.
 func parseFlags(args []string) (options, error) {
 	o := options{}
 	f := o.flags()
@@ -83,40 +84,40 @@ func parseFlags(args []string) (options, error) {
 	return o, cmp.Or(o.validate(f.Args()), o.metrics.validate(), o.tracing.validate())
 }
 
-// Flags are those of the command, with their defaults.
+// Flags returns the flags of the command, with their defaults.
 func Flags() *pflag.FlagSet { return new(options).flags() }
 
 func (o *options) flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("manager", pflag.ContinueOnError)
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; without it, as a pod of the cluster")
-	f.StringVar(&o.namespace, "namespace", "", "Berth's own namespace, where its Lease lives; without it that of its pod, and berth-system outside of a cluster")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "the kubeconfig of the API server; without it, the configuration of a pod in the cluster")
+	f.StringVar(&o.namespace, "namespace", "", "Berth's namespace, which holds its Lease; the default is the pod's namespace, and berth-system outside a cluster")
 	o.metrics.flags(f)
 	o.tracing.flags(f)
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "where /livez and /readyz are served, and /healthz, which is /livez; 0 for nowhere")
 	f.StringVar(&o.pprofAddress, "pprof-bind-address", "0", "where /debug/pprof is served; 0 for nowhere")
-	f.StringVar(&o.crashDir, "crash-output-dir", "", "a folder that outlives the process, such as an emptyDir, for what the process dies of should it crash: the next process reads there which plugin was on the stack; empty for none")
-	f.Float32Var(&o.qps, "kube-api-qps", -1, "requests a second to the API server; -1 leaves it to the server's own fairness")
+	f.StringVar(&o.crashDir, "crash-output-dir", "", "a folder that outlives the process, such as an emptyDir, for the runtime's report of a crash: the next process reads there which plugins were on the stack; empty for none")
+	f.Float32Var(&o.qps, "kube-api-qps", -1, "requests a second to the API server; -1 leaves the limit to the server's priority and fairness")
 	f.IntVar(&o.burst, "kube-api-burst", 0, "requests above --kube-api-qps at once")
 	f.Int8VarP(&o.verbosity, "v", "v", 0, "verbosity: 0 swaps, 1 each decision, 4 and above nodes")
 	f.StringVar(&o.defaultProfile, "default-profile", "berth", "the SchedulingProfile that is created while the cluster has none; empty for none")
-	f.BoolVar(&o.enableExtenders, "enable-extenders", false, "let profiles ask HTTP extenders to filter and to prioritize")
-	f.BoolVar(&o.enableExtenderWrites, "enable-extender-writes", false, "let extenders choose victims and bind pods, too; needs --enable-extenders")
-	f.StringSliceVar(&o.otherSchedulers, "other-schedulers", []string{"default-scheduler"}, "names that other schedulers serve: their pods are not reported as unserved, and a SchedulingProfile of such a name is refused")
-	f.StringVar(&o.otherSchedulerLease, "other-scheduler-lease", "", "the Lease of the scheduler that serves default-scheduler, as NAMESPACE/NAME, such as kube-system/kube-scheduler: a profile of that name runs once the Lease has not changed for its duration while this process looked on; none: nobody serves that name. Without it such a profile runs only with the annotation berth.dev/take-over")
-	f.BoolVar(&o.leaderElection.LeaderElect, "leader-elect", true, "schedule only while holding the Lease, so that replicas may stand by")
+	f.BoolVar(&o.enableExtenders, "enable-extenders", false, "allow profiles to call HTTP extenders to filter and to prioritize")
+	f.BoolVar(&o.enableExtenderWrites, "enable-extender-writes", false, "also allow extenders to choose victims and to bind pods; needs --enable-extenders")
+	f.StringSliceVar(&o.otherSchedulers, "other-schedulers", []string{"default-scheduler"}, "names that other schedulers serve: their pods are not reported as unserved, and a SchedulingProfile of such a name is rejected")
+	f.StringVar(&o.otherSchedulerLease, "other-scheduler-lease", "", "the Lease of the scheduler that serves default-scheduler, as NAMESPACE/NAME, such as kube-system/kube-scheduler: a profile of that name runs once this process has observed no change of the Lease for its duration; none: no other scheduler serves that name. Without it such a profile runs only with the annotation berth.dev/take-over")
+	f.BoolVar(&o.leaderElection.LeaderElect, "leader-elect", true, "schedule only while holding the Lease, so that other replicas can stand by")
 	f.DurationVar(&o.leaderElection.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a Lease that is not renewed keeps others out")
 	f.DurationVar(&o.leaderElection.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
-	f.DurationVar(&o.leaderElection.RetryPeriod, "leader-elect-retry-period", time.Second, "how often the Lease is renewed or asked for")
-	f.DurationVar(&o.watchdogTimeout, "watchdog-timeout", time.Minute, "how long the scheduling loop may be at one step before /livez fails; 0 for as long as it likes")
-	f.DurationVar(&o.shutdownTimeout, "graceful-shutdown-timeout", 30*time.Second, "how long the process may take to end: bindings under way are finished, what happened is told, and the Lease is given back; less than the pod's terminationGracePeriodSeconds")
-	f.Var(&o.cacheSize, "equivalence-cache-size", "how much memory the verdicts may take that are remembered for all profiles together, such as 512Mi; 0 for a quarter of the container's memory limit, and 512Mi where there is none")
+	f.DurationVar(&o.leaderElection.RetryPeriod, "leader-elect-retry-period", time.Second, "the time between attempts to acquire or renew the Lease")
+	f.DurationVar(&o.watchdogTimeout, "watchdog-timeout", time.Minute, "how long one step of the scheduling loop may take before /livez fails; 0 for no limit")
+	f.DurationVar(&o.shutdownTimeout, "graceful-shutdown-timeout", 30*time.Second, "how long the process may take to end: bindings under way are completed, Events and explanations are written, and the Lease is released; less than the pod's terminationGracePeriodSeconds")
+	f.Var(&o.cacheSize, "equivalence-cache-size", "how much memory the equivalence caches of all profiles may use together, such as 512Mi; 0 for a quarter of the container's memory limit, and 512Mi where there is none")
 	return f
 }
 
-func (o options) validate(rest []string) error {
+func (o options) validate(args []string) error {
 	switch e := o.leaderElection; {
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q: only flags are taken", rest[0])
+	case len(args) > 0:
+		return fmt.Errorf("unexpected argument %q: only flags are taken", args[0])
 	case o.enableExtenderWrites && !o.enableExtenders:
 		return fmt.Errorf("--enable-extender-writes: needs --enable-extenders")
 	case o.namespace == "":
@@ -142,11 +143,11 @@ func (o options) validate(rest []string) error {
 	return nil
 }
 
-// noLease is the value of --other-scheduler-lease that says that nobody serves
-// default-scheduler.
+// noLease is the value of --other-scheduler-lease that says that no other scheduler
+// serves default-scheduler.
 const noLease = "none"
 
-// others is what the flags say about other schedulers.
+// otherSchedulerOptions returns what the flags say about other schedulers.
 func (o options) otherSchedulerOptions() controllers.OtherSchedulers {
 	others := controllers.OtherSchedulers{Names: o.otherSchedulers, Explicit: o.otherSchedulersSet, None: o.otherSchedulerLease == noLease}
 	namespace, name, ok := strings.Cut(o.otherSchedulerLease, "/")
@@ -156,7 +157,7 @@ func (o options) otherSchedulerOptions() controllers.OtherSchedulers {
 	return others
 }
 
-// ownNamespace is where the pod runs, berth-system outside of a cluster.
+// ownNamespace returns the namespace of the pod; berth-system outside a cluster.
 func ownNamespace() string {
 	data, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	if name := strings.TrimSpace(string(data)); err == nil && name != "" {
@@ -165,11 +166,11 @@ func ownNamespace() string {
 	return "berth-system"
 }
 
-// logger returns what the command logs to, at the verbosity of --v.
+// logger returns the logger of the command, with the verbosity of --v.
 func (o options) logger() logr.Logger { return zap.New(zap.Level(zapcore.Level(-o.verbosity))) }
 
-// restConfig returns a copy of given, or where that is nil what --kubeconfig or the pod's
-// service account says.
+// restConfig returns a copy of given; when that is nil, the configuration of
+// --kubeconfig or of the pod's service account.
 func (o options) restConfig(given *restclient.Config) (*restclient.Config, error) {
 	if given != nil {
 		return o.withRateLimits(given), nil
@@ -184,7 +185,7 @@ func (o options) restConfig(given *restclient.Config) (*restclient.Config, error
 	return o.withRateLimits(config), nil
 }
 
-// paced returns a copy of config that sends as many requests as the flags let it.
+// withRateLimits returns a copy of config with the rate limits of the flags.
 func (o options) withRateLimits(config *restclient.Config) *restclient.Config {
 	config = restclient.CopyConfig(config)
 	config.QPS, config.Burst = o.qps, o.burst
@@ -195,14 +196,14 @@ func (o options) managerOptions(scheme *runtime.Scheme, log logr.Logger, end *sh
 	return ctrl.Options{
 		Scheme: scheme, Logger: log,
 		Metrics:                o.metrics.server(),
-		HealthProbeBindAddress: "0", // see probes
+		HealthProbeBindAddress: "0", // see probeServer
 		PprofBindAddress:       o.pprofAddress,
 		LeaderElection:         o.leaderElection.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: o.namespace,
-		// What ends after it writes Events alone.
+		// What runs after the release writes Events only.
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       ptr.To(end.managerTimeout()),
-		// Controller-runtime keeps the names of controllers by process, and two Managers
-		// of one process have controllers of one name.
+		// Controller-runtime rejects a second controller of the same name in a process, and a
+		// process may run several Managers.
 		Controller:    config.Controller{SkipNameValidation: ptr.To(true)},
 		LeaseDuration: &o.leaderElection.LeaseDuration, RenewDeadline: &o.leaderElection.RenewDeadline, RetryPeriod: &o.leaderElection.RetryPeriod,
 	}

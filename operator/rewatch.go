@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// rewatchPause is how long, up to a fifth more, an API server that could not be reached
-	// is left alone by a watch.
+	// watchRetryInterval is the time, plus up to a fifth, between two attempts to reach
+	// the API server for a watch.
 	watchRetryInterval = time.Second
-	// rewatchLimit is for how long one request tries again. Its token may be older than the
-	// API server takes then: a request that follows carries a new one.
+	// watchRetryTimeout is how long one watch request is retried. Its bearer token may
+	// have expired by then; the reflector's next request has a new one.
 	watchRetryTimeout = 5 * time.Minute
 )
 
-// rewatch has watches wait for an API server that cannot be reached, instead of failing.
-// client-go's reflectors leave one that failed a few times alone for up to a minute, and
-// for as long nothing would be scheduled when it is there again.
+// retryWatches makes watches wait for an API server that cannot be reached, instead of
+// failing. After a few failures client-go's reflectors back off for up to a minute, in
+// which nothing would be scheduled although the API server is back.
 func retryWatches(config *restclient.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return watchRetrier{next} })
 }
 
 type watchRetrier struct{ next http.RoundTripper }
 
-// RoundTrip sends a watch until there is an answer, of whatever status, or the request is
-// given up; other requests once.
+// RoundTrip sends a watch until there is a response of any status, or the request's
+// context or watchRetryTimeout ends; other requests once.
 func (r watchRetrier) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := r.next.RoundTrip(request)
 	if err == nil || request.Method != http.MethodGet || request.URL.Query().Get("watch") != "true" || fault.WatchesGiveUp {

@@ -11,7 +11,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// awayUntil is an API server that cannot be reached before a moment.
+// unreachableUntil is an API server that cannot be reached before a time.
 type unreachableUntil struct {
 	moment   time.Time
 	requests int
@@ -19,9 +19,9 @@ type unreachableUntil struct {
 
 var errRefused = errors.New("connection refused")
 
-func (a *unreachableUntil) RoundTrip(*http.Request) (*http.Response, error) {
-	a.requests++
-	if time.Now().Before(a.moment) {
+func (u *unreachableUntil) RoundTrip(*http.Request) (*http.Response, error) {
+	u.requests++
+	if time.Now().Before(u.moment) {
 		return nil, errRefused
 	}
 	return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
@@ -29,17 +29,17 @@ func (a *unreachableUntil) RoundTrip(*http.Request) (*http.Response, error) {
 
 func TestWatchesWaitForAnUnreachableAPIServer(t *testing.T) {
 	for name, tc := range map[string]struct {
-		query    string
-		away     time.Duration
-		givenUp  time.Duration // 0: never
-		answered bool
-		within   time.Duration
+		query     string
+		away      time.Duration
+		cancelled time.Duration // 0 for never
+		answered  bool
+		within    time.Duration
 	}{
-		"a watch is answered within two seconds of its coming back": {"watch=true&resourceVersion=7", 40 * time.Second, 0, true, 42 * time.Second},
-		"a watch is given up with its reflector":                    {"watch=true", time.Hour, 3 * time.Second, false, 3 * time.Second},
-		"a watch fails before its token can be much too old":        {"watch=true", time.Hour, 0, false, watchRetryTimeout},
-		"a list fails at once":                                      {"limit=500", time.Minute, 0, false, 0},
-		"what was answered is not asked again":                      {"watch=true", 0, 0, true, 0},
+		"a watch succeeds within two seconds of the API server's return": {"watch=true&resourceVersion=7", 40 * time.Second, 0, true, 42 * time.Second},
+		"a watch ends with its context":                                  {"watch=true", time.Hour, 3 * time.Second, false, 3 * time.Second},
+		"a watch fails after watchRetryTimeout":                          {"watch=true", time.Hour, 0, false, watchRetryTimeout},
+		"a list fails at once":                                           {"limit=500", time.Minute, 0, false, 0},
+		"a response with an error status is not retried":                 {"watch=true", 0, 0, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestWatchesWaitForAnUnreachableAPIServer(t *testing.T) {
 				retryWatches(config)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				if tc.givenUp > 0 {
-					time.AfterFunc(tc.givenUp, cancel)
+				if tc.cancelled > 0 {
+					time.AfterFunc(tc.cancelled, cancel)
 				}
 				request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api/api/v1/pods?"+tc.query, nil)
 				if err != nil {

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -180,3 +182,27 @@ func (p *publisher) forgetDeleted(profiles []v1alpha1.SchedulingProfile) {
 		}
 	}
 }
+
+// heldPodsThreshold is how many held pods of a profile make an Event on the profile.
+// The condition PodScheduled of each pod reports fewer.
+const heldPodsThreshold = 10
+
+// heldPodsReporter makes one Event for each profile that has that many held pods, and
+// another one only after it had none.
+type heldPodsReporter struct {
+	recorder events.EventRecorder
+	reported map[string]bool
+}
+
+func (c *heldPodsReporter) observe(p *v1alpha1.SchedulingProfile, held int) {
+	switch {
+	case held == 0:
+		delete(c.reported, p.Name)
+	case held >= heldPodsThreshold && !c.reported[p.Name]:
+		c.reported[p.Name] = true
+		c.recorder.Eventf(p, nil, corev1.EventTypeWarning, "PodsHeld", "Scheduling",
+			"%d pods of the profile are held; each pod's condition PodScheduled gives the reason, as fast as the rate limit of such writes allows", held)
+	}
+}
+
+func (c *heldPodsReporter) forget(name string) { delete(c.reported, name) }

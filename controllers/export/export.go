@@ -16,11 +16,13 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/upstreamconfig"
 )
 
 // +kubebuilder:rbac:groups="",namespace=system,resources=configmaps,verbs=get;list;watch;create;patch;delete
@@ -175,4 +177,26 @@ func ownerOf(m *corev1.ConfigMap) string {
 		return ""
 	}
 	return m.Labels[v1alpha1.LabelProfile]
+}
+
+// render returns what runs as cluster-autoscaler reads it, and lists the settings that
+// this form cannot express.
+func render(runs *compile.Blueprint, registry framework.Registry) (text string, lost []string, err error) {
+	config, remarks := upstreamconfig.ForAutoscaler(runs, registry)
+	plain, err := upstreamconfig.JSON(config)
+	if err != nil {
+		return "", nil, err
+	}
+	body, err := yaml.JSONToYAML(plain)
+	if err != nil {
+		return "", nil, err
+	}
+	text = fmt.Sprintf("# What SchedulingProfile %s runs (%s), written by Berth: edits are reverted.\n", runs.Name, runs.Hash)
+	for _, r := range remarks {
+		text += "# " + r.String() + "\n"
+		if r.Lost && !fault.ExportSaysAll {
+			lost = append(lost, r.String())
+		}
+	}
+	return text + string(body), lost, nil
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 // testHistory is a History and the client of its store.
@@ -145,4 +147,33 @@ func TestControllerRevisionsOfOthersAreNotTouched(t *testing.T) {
 		a.clock.Step(2 * DeletedProfileRetention)
 	}
 	a.wantRevisions("web-1")
+}
+
+func TestARevisionRecordsThePluginConfigsOfItsArguments(t *testing.T) {
+	a := newTestHistory(t)
+	begin := func(configs map[string]string) (annotation string, read map[string]string) {
+		t.Helper()
+		l, err := a.Read(t.Context(), "batch")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Begin(t.Context(), l, RevisionSpec{
+			Profile: "batch", UID: "1", Hash: "h", Generation: 1, Data: []byte(`{"apiVersion":"berth.dev/v1alpha1","kind":"SchedulingProfile","metadata":{"name":"batch"}}`), Configs: configs,
+		})
+		if l, err = a.Read(t.Context(), "batch"); err != nil {
+			t.Fatal(err)
+		}
+		return l.entries["batch-h"].Annotations[v1alpha1.AnnotationPluginConfigs], l.Revisions[0].Configs
+	}
+	configs := map[string]string{"NodeResourcesFit": "binpack", "InterPodAffinity": "near"}
+	annotation, read := begin(configs)
+	if want := "InterPodAffinity=near,NodeResourcesFit=binpack"; annotation != want {
+		t.Errorf("annotation %q, want %q", annotation, want)
+	}
+	if diff := cmp.Diff(configs, read); diff != "" {
+		t.Errorf("PluginConfigs (-want +got):\n%s", diff)
+	}
+	if annotation, _ := begin(nil); annotation != "" {
+		t.Errorf("annotation %q of the same spec with inline arguments, want none", annotation)
+	}
 }

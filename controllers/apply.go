@@ -47,9 +47,9 @@ func (r *profileReconciler) reconcileProfile(ctx context.Context, p *v1alpha1.Sc
 		return v, err
 	}
 	var candidates []history.Candidate
-	situation := r.chooseInput(v)
-	v.blame = situation.Blame()
-	v.verdict, candidates = history.Choose(situation)
+	input := r.chooseInput(v)
+	v.blame = input.Blame()
+	v.verdict, candidates = history.Choose(input)
 	if v.settleAfter = r.settleDelay(v); v.settleAfter > 0 {
 		return v, nil
 	}
@@ -130,7 +130,7 @@ func (r *profileReconciler) running(name string) *profile.Running {
 }
 
 func (r *profileReconciler) chooseInput(v observation) history.ChooseInput {
-	s := history.ChooseInput{
+	input := history.ChooseInput{
 		Profile: v.profile, Desired: v.blueprint, Revisions: v.history.Revisions, Durable: v.history.Durable(), Follower: !r.isLeader(),
 		BuiltIn: r.allBuiltIn,
 		Compile: func(revision *history.Revision) *compile.Blueprint {
@@ -139,12 +139,12 @@ func (r *profileReconciler) chooseInput(v observation) history.ChooseInput {
 		},
 	}
 	if v.blueprint != nil {
-		s.Proved = v.history.Proved(v.blueprint.Hash)
+		input.Proved = v.history.Proved(v.blueprint.Hash)
 	}
 	if v.running != nil {
-		s.RunningHash = v.running.Blueprint.Hash
+		input.RunningHash = v.running.Blueprint.Hash
 	}
-	return s
+	return input
 }
 
 // allBuiltIn reports whether all plugins of a Blueprint are built in.
@@ -160,13 +160,13 @@ func (r *profileReconciler) tryCandidate(ctx context.Context, v observation, can
 	if !r.isLeader() {
 		return r.trialAndApply(ctx, candidate.Blueprint, skipTrial)
 	}
-	step, err := revisionSpecFor(v, candidate)
+	revision, err := revisionSpecFor(v, candidate)
 	if err != nil {
 		return err
 	}
 	undo := func(context.Context) {}
-	if !runs || !v.history.Contains(step) {
-		undo = r.options.History.Begin(ctx, v.history, step)
+	if !runs || !v.history.Contains(revision) {
+		undo = r.options.History.Begin(ctx, v.history, revision)
 	}
 	err = r.trialAndApply(ctx, candidate.Blueprint, skipTrial)
 	if err != nil {

@@ -59,7 +59,7 @@ func (v observation) notReadyMessage() string {
 	if v.deferred != nil {
 		return v.runningMessage() + "; " + v.pendingSpecName() + " waits: " + v.deferred.Error()
 	}
-	return v.runningMessage() + "; " + v.pendingSpecName() + " has not taken over yet"
+	return v.runningMessage() + "; " + v.pendingSpecName() + " is not applied yet"
 }
 
 func (v observation) rejectedMessage(rejection *compile.Rejection) string {
@@ -164,7 +164,7 @@ func (v observation) awaitingApprovalMessage() string {
 		v.pendingSpecName(), v.blueprint.Hash, v.trialMessage(), v.profile.Name, v1alpha1.AnnotationApprovedHash, v.blueprint.Hash)
 }
 
-// namespace is where the history is kept.
+// namespace returns the namespace of the stored history.
 func (v observation) namespace() string {
 	if v.history == nil || v.history.Namespace == "" {
 		return "berth-system"

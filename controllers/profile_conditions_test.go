@@ -95,7 +95,7 @@ func TestProfileConditions(t *testing.T) {
 		"a superseded swap is neither ready nor stalled": {
 			observation: observation{profile: newProfile(7), blueprint: newBlueprint(7, "new"), running: runningSince(newBlueprint(6, "old"), morning)},
 			want:        []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False PreviousRuns", "Ready False PreviousRuns"},
-			ready:       "generation 6 keeps running since 10:12; generation 7 has not taken over yet",
+			ready:       "generation 6 keeps running since 10:12; generation 7 is not applied yet",
 		},
 		"a paused profile is programmed and not ready": {
 			observation: observation{profile: newProfile(3, withPausedState), blueprint: newBlueprint(3, "new"), running: runningSince(newBlueprint(3, "new"), morning)},

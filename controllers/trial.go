@@ -27,12 +27,12 @@ func (r *profileReconciler) tryUnapproved(ctx context.Context, v observation) er
 	if last, ok := r.options.Applier.LastTrial(v.profile.Name); ok && last.Hash == v.blueprint.Hash && !last.Failed {
 		return nil
 	}
-	step, err := revisionSpecFor(v, history.Candidate{Blueprint: v.blueprint})
+	revision, err := revisionSpecFor(v, history.Candidate{Blueprint: v.blueprint})
 	if err != nil {
 		return err
 	}
-	step.TrialOnly = true
-	undo := r.options.History.Begin(ctx, v.history, step)
+	revision.TrialOnly = true
+	undo := r.options.History.Begin(ctx, v.history, revision)
 	defer undo(ctx)
 	_, err = r.options.Applier.Try(ctx, v.blueprint)
 	return err

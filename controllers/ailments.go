@@ -10,26 +10,27 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// reasonPluginAiling is that of the Event about plugins of what runs that
-// panic or hang, or cannot hear what they want to hear of.
+// reasonPluginDegraded is the reason of the Event about running plugins that panic or
+// hang, or miss events that they registered.
 const reasonPluginDegraded = "PluginAiling"
 
-// alarm tells of what ails what runs, when the profile's condition does not say
-// so yet. A number that moves is no news.
+// reportDegraded makes an Event of each degradation of the running profile that the
+// message of Ready does not hold yet. A degradation that differs in numbers alone is
+// not new.
 func (r *profileReconciler) reportDegraded(v observation) {
 	if v.running == nil {
 		return
 	}
-	said := ""
+	reported := ""
 	if before := meta.FindStatusCondition(v.profile.Status.Conditions, string(v1alpha1.ConditionReady)); before != nil {
-		said = before.Message
+		reported = before.Message
 	}
-	news := slices.DeleteFunc(slices.Clone(v.running.Degradations), func(a string) bool {
-		return strings.Contains(withoutDigits(said), withoutDigits(a))
+	added := slices.DeleteFunc(slices.Clone(v.running.Degradations), func(a string) bool {
+		return strings.Contains(withoutDigits(reported), withoutDigits(a))
 	})
-	if len(news) > 0 {
+	if len(added) > 0 {
 		r.status.recorder.Eventf(v.profile, nil, corev1.EventTypeWarning, reasonPluginDegraded, "Run", "%s",
-			truncate(v.specName()+": "+strings.Join(news, "; "), maxEventNote))
+			truncate(v.specName()+": "+strings.Join(added, "; "), maxEventNote))
 	}
 }
 

@@ -26,14 +26,14 @@ func TestDegradedPluginsAreReported(t *testing.T) {
 		t.Errorf("events %q: %q", d.events.events, d.events.notes)
 	}
 
-	// One call more is no news.
-	told := len(d.events.events)
+	// A degradation that differs in a number only is not reported again.
+	reported := len(d.events.events)
 	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionTrue, Message: d.message(v1alpha1.ConditionReady)})
 	running.Degradations = []string{`3` + late[1:]}
 	d.applier.running["batch"] = running
 	d.mustReconcile()
-	if slices.Contains(d.events.events[told:], "Warning PluginAiling Run") {
-		t.Errorf("events %q", d.events.events[told:])
+	if slices.Contains(d.events.events[reported:], "Warning PluginAiling Run") {
+		t.Errorf("events %q", d.events.events[reported:])
 	}
 
 	running.Degradations = nil

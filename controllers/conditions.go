@@ -12,20 +12,21 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// ruling is one condition before it is known when it last changed.
+// conditionUpdate is a condition without its lastTransitionTime.
 type conditionUpdate struct {
 	conditionType v1alpha1.ConditionType
 	status        metav1.ConditionStatus
 	reason        v1alpha1.ConditionReason
 	message       string
-	// faults are what the condition is False for, where it is for a spec's.
-	faults []compile.FieldError
-	// repeats says that other conditions report the reason: this one makes no
-	// Event while it is not as it should be.
+	// fieldErrors are the errors of the spec that make the condition False; empty where
+	// it has another cause.
+	fieldErrors []compile.FieldError
+	// derived says that another condition reports the reason: this condition makes no
+	// Event while its status is the bad one.
 	derived bool
 }
 
-// repeating returns r as one that only repeats what others report.
+// asDerived returns r with derived set.
 func (r conditionUpdate) asDerived() conditionUpdate {
 	r.derived = true
 	return r
@@ -41,11 +42,11 @@ func falseCondition(condition v1alpha1.ConditionType, reason v1alpha1.ConditionR
 	return conditionUpdate{conditionType: condition, status: metav1.ConditionFalse, reason: reason, message: message}
 }
 
-// date turns rulings about generation into conditions: one whose status is as
-// it was before keeps its lastTransitionTime.
-func withTransitionTimes(rulings []conditionUpdate, generation int64, before []metav1.Condition, now time.Time) []metav1.Condition {
-	after := make([]metav1.Condition, len(rulings))
-	for i, r := range rulings {
+// withTransitionTimes turns updates about a generation into conditions. A condition
+// whose status is the same as in before keeps its lastTransitionTime.
+func withTransitionTimes(updates []conditionUpdate, generation int64, before []metav1.Condition, now time.Time) []metav1.Condition {
+	after := make([]metav1.Condition, len(updates))
+	for i, r := range updates {
 		after[i] = metav1.Condition{
 			Type: string(r.conditionType), Status: r.status, Reason: string(r.reason), Message: r.message,
 			ObservedGeneration: generation,
@@ -58,7 +59,8 @@ func withTransitionTimes(rulings []conditionUpdate, generation int64, before []m
 	return after
 }
 
-// eventType warns of what the user did not ask for: a pause is asked for.
+// eventType returns Warning for a condition whose status is the bad one, and Normal
+// otherwise. A pause is Normal, since the user asked for it.
 func eventType(c metav1.Condition) string {
 	bad := metav1.ConditionFalse
 	if c.Type == string(v1alpha1.ConditionStalled) {
@@ -70,7 +72,7 @@ func eventType(c metav1.Condition) string {
 	return corev1.EventTypeNormal
 }
 
-// conditionsToApply are conditions in the form that server-side apply takes.
+// conditionsToApply returns conditions in the form of server-side apply.
 func conditionsToApply(conditions []metav1.Condition) []*metav1ac.ConditionApplyConfiguration {
 	out := make([]*metav1ac.ConditionApplyConfiguration, len(conditions))
 	for i, c := range conditions {

@@ -15,21 +15,23 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// notingPatience is for how long the crashes of earlier processes are tried to be
-// noted, after the first failure, before profiles are run all the same.
+// recordCrashesTimeout is how long recording the crashes of earlier processes is
+// retried after its first failure, before profiles are applied without it.
 const recordCrashesTimeout = 10 * time.Second
 
-// crashNotes is what is left to note of processes that crashed in this container.
+// crashRecords is the progress of recording the crashes of earlier processes of this
+// container.
 type crashRecords struct {
 	mu sync.Mutex
-	// failed is when noting failed first; zero: it did not.
+	// firstFailure is when recording failed first; zero when it did not.
 	firstFailure time.Time
 	done         bool
 }
 
-// noteCrashes marks the revisions that are to blame for the crashes of earlier
-// processes, before anything is built. A replica that follows does so too, since it
-// alone knows. It returns an error where a later try may end better.
+// recordCrashes marks the revisions that are to blame for the crashes of earlier
+// processes of this container, before anything is built. A follower does so too, since
+// only it has the reports of its container. An error means that a later attempt may
+// succeed.
 func (r *profileReconciler) recordCrashes(ctx context.Context) error {
 	r.crashes.mu.Lock()
 	defer r.crashes.mu.Unlock()
@@ -46,7 +48,7 @@ func (r *profileReconciler) recordCrashes(ctx context.Context) error {
 			if now.Sub(r.crashes.firstFailure) < recordCrashesTimeout && !fault.CrashNotesHurried {
 				return err
 			}
-			log.FromContext(ctx).Error(err, "The crash of an earlier process could not be noted; profiles are run all the same", "reason", c.Reason)
+			log.FromContext(ctx).Error(err, "The crash of an earlier process could not be recorded; profiles are applied without it", "reason", c.Reason)
 			r.crashes.done = true
 			return nil
 		}
@@ -60,7 +62,8 @@ func (r *profileReconciler) recordCrashes(ctx context.Context) error {
 	return nil
 }
 
-// runs are the plugins that a stored profile runs under this version.
+// storedPlugins returns the plugins that a stored profile runs when this version
+// compiles it; nil when it does not compile.
 func (r *profileReconciler) storedPlugins(p *v1alpha1.SchedulingProfile) []string {
 	b, _ := r.compileProfile(p, nil)
 	if b == nil {
@@ -69,7 +72,7 @@ func (r *profileReconciler) storedPlugins(p *v1alpha1.SchedulingProfile) []strin
 	return pluginNames(b)
 }
 
-// pluginNames are the plugins of a Blueprint, each once, in order.
+// pluginNames returns the plugins of a Blueprint, each once, sorted.
 func pluginNames(b *compile.Blueprint) []string {
 	var names []string
 	for _, point := range framework.Points {
@@ -81,8 +84,9 @@ func pluginNames(b *compile.Blueprint) []string {
 	return slices.Compact(names)
 }
 
-// rebuildIn is how long a blamed revision that nothing replaces is to wait: until
-// it is due, and until all other profiles were built by this process. 0: no longer.
+// rebuildDelay returns how long a blamed revision that nothing can replace has to wait:
+// until its rebuild is due, and until this process has reconciled all other profiles. 0
+// means that it may be built now.
 func (r *profileReconciler) rebuildDelay(ctx context.Context, name string, evidence *history.Evidence) time.Duration {
 	if wait := evidence.NotBefore.Sub(r.options.Clock.Now()); wait > 0 {
 		return wait
@@ -93,7 +97,7 @@ func (r *profileReconciler) rebuildDelay(ctx context.Context, name string, evide
 		return retryInterval
 	}
 	for i := range profiles.Items {
-		if _, visited := r.reconciled.Load(profiles.Items[i].Name); profiles.Items[i].Name != name && !visited {
+		if _, reconciled := r.reconciled.Load(profiles.Items[i].Name); profiles.Items[i].Name != name && !reconciled {
 			return retryInterval
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/berthdev/berth/controllers/history"
 )
 
-// visitNamed reconciles the profile of that name.
+// reconcileNamed reconciles the profile of that name.
 func (d *testEnv) reconcileNamed(name string) reconcile.Result {
 	d.t.Helper()
 	result, err := d.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
@@ -30,7 +30,7 @@ func (d *testEnv) reconcileNamed(name string) reconcile.Result {
 	return result
 }
 
-// retried says that the profile is to be tried again.
+// withRetry sets the annotation that retries the spec.
 func withRetry(value string) func(*v1alpha1.SchedulingProfile) {
 	return func(p *v1alpha1.SchedulingProfile) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationRetry: value}
@@ -45,10 +45,10 @@ func (d *testEnv) wantRunning(name, hash string) {
 }
 
 func TestKillsBlameNoProfile(t *testing.T) {
-	for sentence, foreign := range map[string][]int64{"of built-in plugins": nil, "of others": {1, 2}} {
-		t.Run(sentence, func(t *testing.T) {
+	for name, outOfTree := range map[string][]int64{"of built-in plugins": nil, "of out-of-tree plugins": {1, 2}} {
+		t.Run(name, func(t *testing.T) {
 			d := newTestEnv(t, newProfile(1), newProfile(2, withName("idle")))
-			d.outOfTree = foreign
+			d.outOfTree = outOfTree
 			d.mustReconcile()
 			d.mustReconcileNamed("idle")
 			for _, process := range []string{"second", "third", "fourth", "fifth"} {
@@ -66,18 +66,18 @@ func TestKillsBlameNoProfile(t *testing.T) {
 }
 
 func TestThreeLeaderDeathsBlameAReplaceableOutOfTreePlugin(t *testing.T) {
-	for sentence, c := range map[string]struct {
-		foreign []int64
-		pause   time.Duration
-		want    string
+	for name, c := range map[string]struct {
+		outOfTree []int64
+		pause     time.Duration
+		want      string
 	}{
-		"within ten minutes":   {foreign: []int64{2}, pause: time.Minute, want: "hash-1"},
-		"more slowly":          {foreign: []int64{2}, pause: 6 * time.Minute, want: "hash-2"},
+		"within ten minutes":   {outOfTree: []int64{2}, pause: time.Minute, want: "hash-1"},
+		"more slowly":          {outOfTree: []int64{2}, pause: 6 * time.Minute, want: "hash-2"},
 		"of a built-in plugin": {pause: time.Minute, want: "hash-2"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			d := newTestEnv(t, newProfile(1))
-			d.outOfTree = c.foreign
+			d.outOfTree = c.outOfTree
 			d.mustReconcile()
 			d.prove()
 			d.edit(2)
@@ -97,7 +97,7 @@ func TestThreeLeaderDeathsBlameAReplaceableOutOfTreePlugin(t *testing.T) {
 	}
 }
 
-// A follower goes along with a swap; once it leads, its end counts as any leader's.
+// A follower follows a swap; once it leads, its death counts as that of any leader.
 func TestTheDeathOfALeaderThatWasAFollowerCounts(t *testing.T) {
 	d := newTestEnv(t, newProfile(1))
 	d.outOfTree = []int64{2}
@@ -111,23 +111,23 @@ func TestTheDeathOfALeaderThatWasAFollowerCounts(t *testing.T) {
 	next.cluster = d.cluster
 	next.mustReconcile()
 	next.wantRunning("batch", "hash-2")
-	close(elected) // the first one died
+	close(elected) // the first process died
 	next.mustReconcile()
 	next.wantStored("batch-hash-1", "batch-hash-2 on probation, 1 deaths")
 	next.restartProcess("third").wantStored("batch-hash-1", "batch-hash-2 on probation, 2 deaths")
 }
 
 func TestASpecThatCrashesDuringItsBuildIsReplaced(t *testing.T) {
-	for sentence, c := range map[string]struct {
-		foreign []int64
-		deaths  int
+	for name, c := range map[string]struct {
+		outOfTree []int64
+		deaths    int
 	}{
-		"two, with a plugin that is not built in": {foreign: []int64{2}, deaths: 2},
+		"two, with a plugin that is not built in": {outOfTree: []int64{2}, deaths: 2},
 		"three, where all are built in":           {deaths: 3},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			d := newTestEnv(t, newProfile(1))
-			d.outOfTree = c.foreign
+			d.outOfTree = c.outOfTree
 			d.mustReconcile()
 			d.prove()
 			d.cluster = fakeReader{newProfile(2, withRetry("yesterday"))}
@@ -169,22 +169,22 @@ func TestABlamedRevisionThatNothingReplacesIsBuiltLast(t *testing.T) {
 		d.dieDuringBuild()
 		d = d.startProcess(process)
 	}
-	if again := d.reconcileNamed("batch").RequeueAfter; again != retryInterval {
-		t.Errorf("visited again after %v, want %v: the other profile is not built", again, retryInterval)
+	if after := d.reconcileNamed("batch").RequeueAfter; after != retryInterval {
+		t.Errorf("reconciled again after %v, want %v: the other profile is not built", after, retryInterval)
 	}
 	d.wantRuns("", "False CrashedOnProbation")
 	if want := "SchedulingProfile batch does not run: generation 1 is blamed for crashes of the scheduler, and no other revision can replace it"; d.applier.held["batch"] != want {
-		t.Errorf("the pods say %q, want %q", d.applier.held["batch"], want)
+		t.Errorf("the pods are held with %q, want %q", d.applier.held["batch"], want)
 	}
 	d.mustReconcileNamed("other")
 	d.wantRunning("other", "hash-2")
-	d.dieDuringBuild() // it is built, as the last one
+	d.dieDuringBuild() // it is built last
 
 	for i, pause := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
 		d = d.startProcess(fmt.Sprint("process-", i))
 		d.mustReconcileNamed("other")
-		if again := d.reconcileNamed("batch").RequeueAfter; again != pause {
-			t.Errorf("visited again after %v, want %v", again, pause)
+		if after := d.reconcileNamed("batch").RequeueAfter; after != pause {
+			t.Errorf("reconciled again after %v, want %v", after, pause)
 		}
 		d.clock.Step(pause)
 		d.dieDuringBuild()
@@ -205,31 +205,31 @@ func TestACrashStackBlamesTheRevisionsThatRunItsPlugin(t *testing.T) {
 	d.prove()
 	d.cluster[0] = newProfile(2)
 	d.mustReconcile()
-	noted := 0
+	recorded := 0
 	crash := history.Crash{Process: "first", Time: d.clock.Now(), Reason: "fatal error: concurrent map writes", Plugins: []string{"Own"}}
 	d.clock.Step(time.Second)
 	d = d.startProcess("second")
-	d.options.Crashes, d.options.CrashesRecorded = []history.Crash{crash}, func() { noted++ }
+	d.options.Crashes, d.options.CrashesRecorded = []history.Crash{crash}, func() { recorded++ }
 	d.revisions.PrependReactor("update", "controllerrevisions", func() k8stesting.ReactionFunc {
-		refused := false
+		failed := false
 		return func(k8stesting.Action) (bool, runtime.Object, error) {
-			was := refused
-			refused = true
-			return !was, nil, apierrors.NewInternalError(errors.New("etcd has no leader"))
+			first := !failed
+			failed = true
+			return first, nil, apierrors.NewInternalError(errors.New("etcd has no leader"))
 		}
 	}())
 	if _, err := d.reconcile(); err == nil {
-		t.Error("a crash that could not be noted is passed over")
+		t.Error("no error, although a crash could not be recorded")
 	}
 	d.wantCalls()
 	d.mustReconcile()
 	d.mustReconcileNamed("without")
 	d.mustReconcileNamed("beside")
 	d.wantRunning("batch", "hash-1")
-	d.wantRunning("beside", "hash-3") // nothing can replace it, and all other profiles were built
+	d.wantRunning("beside", "hash-3") // nothing can replace it, and all other profiles are built
 	d.wantRunning("without", "hash-4")
-	if noted != 1 {
-		t.Errorf("noted %d times", noted)
+	if recorded != 1 {
+		t.Errorf("recorded %d times", recorded)
 	}
 	want := `at 2026-03-01T12:10:00Z a process died of "fatal error: concurrent map writes", with plugin Own on its stack`
 	for _, name := range []string{"batch-hash-2 on probation, crash stack, 1 deaths", "beside-hash-3 on probation, crash stack, 1 deaths"} {
@@ -242,7 +242,7 @@ func TestACrashStackBlamesTheRevisionsThatRunItsPlugin(t *testing.T) {
 	}
 }
 
-// statusOf is what was written last into the profile's status.
+// statusOf returns the status that was written last for a profile.
 func (d *testEnv) statusOf(name string) map[string]any {
 	d.t.Helper()
 	for _, a := range slices.Backward(d.statuses.all()) {
@@ -265,8 +265,8 @@ func TestACrashDoesNotBlameARevisionBuiltLater(t *testing.T) {
 	d.wantRuns("hash-1", "True Programmed")
 }
 
-// Another replica may note what it died of long after, since its container waits to
-// be restarted.
+// Another replica may record its crash long after it, since its container waits to be
+// restarted.
 func TestARetryIsNotUndoneByAnOlderCrash(t *testing.T) {
 	d := newTestEnv(t, newProfile(1))
 	d.outOfTree = []int64{2}
@@ -330,7 +330,7 @@ func TestProfilesWaitTenSecondsForACrashThatCannotBeRecorded(t *testing.T) {
 	for range 10 {
 		d.clock.Step(recordCrashesTimeout / 10)
 		if _, err := d.reconcile(); err == nil {
-			t.Fatal("a crash that could not be noted is passed over")
+			t.Fatal("no error, although a crash could not be recorded")
 		}
 	}
 	d.wantCalls()
@@ -376,7 +376,7 @@ func TestThePodsOfAProfileThatDoesNotRunAreHeld(t *testing.T) {
 	d.mustReconcile()
 	want := "SchedulingProfile batch does not run: generation 1 was refused: " + d.reject.Message()
 	if got := d.applier.held["batch"]; got != want {
-		t.Errorf("the pods say %q, want %q", got, want)
+		t.Errorf("the pods are held with %q, want %q", got, want)
 	}
 	d.reject = nil
 	d.edit(2)

@@ -24,10 +24,10 @@ import (
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
-// noon is when every test begins.
+// startTime is the time at which every test begins.
 var startTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// aProfile is a profile named batch, changed by edits.
+// newProfile returns a profile named batch, changed by edits.
 func newProfile(generation int64, edits ...func(*v1alpha1.SchedulingProfile)) *v1alpha1.SchedulingProfile {
 	p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{
 		Name: "batch", UID: "batch-1", Generation: generation, ResourceVersion: "10",
@@ -45,7 +45,7 @@ func withName(name string) func(*v1alpha1.SchedulingProfile) {
 
 func withPausedState(p *v1alpha1.SchedulingProfile) { p.Spec.State = v1alpha1.StatePaused }
 
-// naming adds a pluginConfig entry for plugin that refers to config.
+// withConfigRef adds a pluginConfig entry for plugin that references config.
 func withConfigRef(plugin, config string) func(*v1alpha1.SchedulingProfile) {
 	return func(p *v1alpha1.SchedulingProfile) {
 		p.Spec.PluginConfig = append(p.Spec.PluginConfig, v1alpha1.PluginArguments{
@@ -54,7 +54,7 @@ func withConfigRef(plugin, config string) func(*v1alpha1.SchedulingProfile) {
 	}
 }
 
-// running says in the profile's status that it runs a generation of config.
+// withRunningConfig sets in the profile's status that it runs a generation of config.
 func withRunningConfig(config string, generation int64) func(*v1alpha1.SchedulingProfile) {
 	return func(p *v1alpha1.SchedulingProfile) {
 		if p.Status.Programmed == nil {
@@ -71,7 +71,7 @@ func newConfig(name string, generation int64) *v1alpha1.PluginConfig {
 	}}
 }
 
-// objects is a client.Reader of a few objects. It honours the index byConfig.
+// fakeReader is a client.Reader of a few objects. It supports the index configRefIndex.
 type fakeReader []client.Object
 
 func (o fakeReader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
@@ -116,17 +116,17 @@ func (o fakeReader) List(_ context.Context, into client.ObjectList, opts ...clie
 	return nil
 }
 
-// statuses is a client.StatusClient that keeps what is applied.
+// fakeStatusClient is a client.StatusClient that records what is applied.
 type fakeStatusClient struct {
 	client.SubResourceWriter // nil: nothing but Apply may be called
 
 	mu     sync.Mutex
 	writes []statusWrite
-	// refuse is called before a write; an error of it is Apply's.
+	// reject is called before a write; its error is returned by Apply.
 	reject func(a statusWrite) error
 }
 
-// applied is one write of a status.
+// statusWrite is one write of a status.
 type statusWrite struct {
 	at              time.Time
 	manager         string
@@ -165,7 +165,7 @@ func (s *fakeStatusClient) Apply(_ context.Context, ac runtime.ApplyConfiguratio
 	return nil
 }
 
-// all returns the writes so far, while others may go on writing.
+// all returns the writes so far. It may be called during writes.
 func (s *fakeStatusClient) all() []statusWrite {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *fakeStatusClient) last(t *testing.T) statusWrite {
 	return all[len(all)-1]
 }
 
-// conditions are "type status reason", in order.
+// conditions returns "type status reason" of each condition, in order.
 func (a statusWrite) conditions() []string {
 	var out []string
 	list, _ := a.status["conditions"].([]any)
@@ -192,21 +192,22 @@ func (a statusWrite) conditions() []string {
 	return out
 }
 
-// applier is an Applier that builds at once and notes what it is asked.
+// fakeApplier is an Applier that builds at once and records its calls.
 type fakeApplier struct {
 	calls []string
 	err   error
-	// before, where it is not nil, happens ahead of each Apply and Try.
+	// beforeBuild is called before each Apply and Try; may be nil.
 	beforeBuild func()
-	// finds is what every trial finds; nil: there are none.
+	// trialResult is the result of every trial; nil for no trials. lastTrial is the
+	// last one.
 	trialResult, lastTrial *profile.Trial
 	// unlisted says that trials have to wait.
 	unlisted bool
 	running  map[string]profile.Running
-	// held is why pods are held, by the profile's name.
+	// held holds the message with which pods are held, by profile name.
 	held map[string]string
 	now  func() time.Time
-	// tell is to be told of ailments.
+	// onDegradedChange is the function that OnDegradedChange was called with.
 	onDegradedChange func(name string)
 }
 
@@ -257,9 +258,9 @@ func (a *fakeApplier) SetPaused(name string, paused bool) {
 	a.calls = append(a.calls, fmt.Sprintf("pause %s %t", name, paused))
 }
 
-func (a *fakeApplier) Hold(name, why string) {
+func (a *fakeApplier) Hold(name, reason string) {
 	a.calls = append(a.calls, "hold "+name)
-	a.held[name] = why
+	a.held[name] = reason
 }
 
 func (a *fakeApplier) Delete(name string) {
@@ -272,16 +273,16 @@ func (a *fakeApplier) Running(name string) (profile.Running, bool) {
 	return r, ok
 }
 
-func (a *fakeApplier) OnDegradedChange(tell func(name string)) { a.onDegradedChange = tell }
+func (a *fakeApplier) OnDegradedChange(f func(name string)) { a.onDegradedChange = f }
 
-// recorder keeps Events as "type reason action", their notes,
-// and the fields that they are about.
+// fakeRecorder records Events as "type reason action", their notes, and the fields that
+// they refer to.
 type fakeRecorder struct{ events, notes, fields []string }
 
 func (r *fakeRecorder) Eventf(regarding, _ runtime.Object, eventType, reason, action, note string, args ...any) {
 	r.events = append(r.events, strings.Join([]string{eventType, reason, action}, " "))
 	r.notes = append(r.notes, fmt.Sprintf(note, args...))
-	if ref, is := regarding.(*corev1.ObjectReference); is {
+	if ref, ok := regarding.(*corev1.ObjectReference); ok {
 		r.fields = append(r.fields, ref.FieldPath)
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
-// start is the desk of the next process, which the last one left without a word;
-// the cluster is as it was, and no profile was visited.
+// startProcess returns the testEnv of the next process after the last one was killed.
+// The cluster is the same, and no profile is reconciled yet.
 func (d *testEnv) startProcess(process string) *testEnv {
 	next := newTestEnv(d.t)
 	next.cluster, next.revisions, next.clock, next.reject, next.outOfTree = d.cluster, d.revisions, d.clock, d.reject, d.outOfTree
@@ -33,14 +33,14 @@ func (d *testEnv) startProcess(process string) *testEnv {
 	return next
 }
 
-// restart is start, and a visit.
+// restartProcess is startProcess and a reconcile.
 func (d *testEnv) restartProcess(process string) *testEnv {
 	next := d.startProcess(process)
 	next.mustReconcile()
 	return next
 }
 
-// dies has the process die while it builds a profile.
+// dieDuringBuild makes the process die while it builds a profile.
 func (d *testEnv) dieDuringBuild() {
 	d.t.Helper()
 	const killed = "the process died"
@@ -54,7 +54,7 @@ func (d *testEnv) dieDuringBuild() {
 	_, _ = d.reconcile()
 }
 
-// end says that the process ends well.
+// shutDown records a graceful shutdown.
 func (d *testEnv) shutDown() {
 	d.t.Helper()
 	if err := d.options.History.Close(context.Background()); err != nil {
@@ -62,28 +62,29 @@ func (d *testEnv) shutDown() {
 	}
 }
 
-// edit makes the profile of the given generation the one in the cluster.
+// edit replaces the profile in the cluster by one of the given generation, and
+// reconciles it.
 func (d *testEnv) edit(generation int64) {
 	d.t.Helper()
 	d.cluster = fakeReader{newProfile(generation)}
 	d.mustReconcile()
 }
 
-// prove lets what runs run long enough to be trusted.
+// prove lets what runs run until it is proved.
 func (d *testEnv) prove() {
 	d.t.Helper()
 	d.clock.Step(history.Probation)
 	d.mustReconcile()
 }
 
-// serve lets what runs serve for long enough to replace others.
+// serve lets what runs run until it is preferred as a replacement.
 func (d *testEnv) serve() {
 	d.t.Helper()
 	d.clock.Step(history.Probation / history.ServedFraction)
 	d.mustReconcile()
 }
 
-// stored are the revisions, oldest first: the name, and what is marked.
+// storedRevisions returns the revisions, oldest first: the name and the marks of each.
 func (d *testEnv) storedRevisions() []string {
 	d.t.Helper()
 	list, err := d.revisions.AppsV1().ControllerRevisions("berth-system").List(context.Background(), metav1.ListOptions{})
@@ -122,7 +123,8 @@ func (d *testEnv) wantStored(want ...string) {
 	}
 }
 
-// wantRuns fails the test unless that hash runs, and Programmed is as given.
+// wantRuns fails the test unless that hash runs and the condition Programmed has the
+// given status and reason.
 func (d *testEnv) wantRuns(hash, programmed string) {
 	d.t.Helper()
 	got := ""
@@ -142,13 +144,13 @@ func TestARevisionIsOnProbationUntilItRanLongEnough(t *testing.T) {
 	const minute = history.Probation / history.ServedFraction
 	result, err := d.reconcile()
 	if err != nil || result.RequeueAfter != minute {
-		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, minute)
+		t.Errorf("reconciled again after %v, %v; want %v", result.RequeueAfter, err, minute)
 	}
 	d.wantStored("batch-hash-1 on probation")
 	d.clock.Step(minute)
 	result, err = d.reconcile()
 	if err != nil || result.RequeueAfter != history.Probation-minute {
-		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, history.Probation-minute)
+		t.Errorf("reconciled again after %v, %v; want %v", result.RequeueAfter, err, history.Probation-minute)
 	}
 	d.wantStored("batch-hash-1 on probation, served")
 	d.clock.Step(history.Probation - minute - time.Second)
@@ -159,7 +161,7 @@ func TestARevisionIsOnProbationUntilItRanLongEnough(t *testing.T) {
 	d.wantStored("batch-hash-1")
 	d.edit(2)
 	d.wantStored("batch-hash-1", "batch-hash-2 on probation")
-	d.edit(1) // a rollback to what was proved
+	d.edit(1) // a rollback to a proved revision
 	d.wantStored("batch-hash-2 on probation", "batch-hash-1")
 }
 
@@ -177,7 +179,7 @@ func TestARevisionThatCannotBeBuiltIsNotKept(t *testing.T) {
 	d.applier.err = &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")}
 	d.cluster = fakeReader{newProfile(2)}
 	if _, err := d.reconcile(); err == nil {
-		t.Error("the failure is not told")
+		t.Error("no error")
 	}
 	d.wantStored("batch-hash-1")
 	d.wantRuns("hash-1", "False BuildFailed")
@@ -262,7 +264,7 @@ func TestAFollowerDoesNotRunARevisionOnProbation(t *testing.T) {
 		Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Process: "second", Clock: d.clock,
 	})
 	if result, err := follower.reconcile(); err != nil || result.RequeueAfter != historyPollInterval {
-		t.Errorf("visited again after %v, %v", result.RequeueAfter, err)
+		t.Errorf("reconciled again after %v, %v", result.RequeueAfter, err)
 	}
 	follower.wantCalls("pause batch false")
 	d.prove()
@@ -274,25 +276,25 @@ func TestAFollowerDoesNotRunARevisionOnProbation(t *testing.T) {
 func TestAProfileRunsWhenItsHistoryCannotBeStored(t *testing.T) {
 	revisions := appsv1.Resource("controllerrevisions")
 	large := strings.Repeat("x", history.MaxRevisionSize)
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		verb string
 		err  error
 		edit func(*v1alpha1.SchedulingProfile)
 		says string
 	}{
 		"the namespace does not exist": {
-			verb: "create", err: apierrors.NewNotFound(appsv1.Resource("namespaces"), "berth-system"), says: "there is no namespace to keep it in",
+			verb: "create", err: apierrors.NewNotFound(appsv1.Resource("namespaces"), "berth-system"), says: "there is no namespace to store it in",
 		},
-		"it may not be read":    {verb: "list", err: apierrors.NewForbidden(revisions, "", errors.New("no")), says: "is forbidden"},
-		"it may not be written": {verb: "create", err: apierrors.NewForbidden(revisions, "", errors.New("no")), says: "is forbidden"},
-		"it is too large": {
+		"reading is forbidden": {verb: "list", err: apierrors.NewForbidden(revisions, "", errors.New("no")), says: "is forbidden"},
+		"writing is forbidden": {verb: "create", err: apierrors.NewForbidden(revisions, "", errors.New("no")), says: "is forbidden"},
+		"the revision is too large": {
 			edit: func(p *v1alpha1.SchedulingProfile) {
 				p.Spec.PluginConfig = []v1alpha1.PluginArguments{{Name: "Own", Args: &runtime.RawExtension{Raw: []byte(`{"x":"` + large + `"}`)}}}
 			},
 			says: "at most 1048576 (1 MiB) are stored",
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			d := newTestEnv(t, newProfile(1))
 			if c.edit != nil {
 				c.edit(d.cluster[0].(*v1alpha1.SchedulingProfile))
@@ -308,7 +310,7 @@ func TestAProfileRunsWhenItsHistoryCannotBeStored(t *testing.T) {
 				}
 			}
 			if _, named := d.statuses.last(t).status["programmed"].(map[string]any)["revision"]; named {
-				t.Error("the status names a revision that is not there")
+				t.Error("the status names a revision that is not stored")
 			}
 		})
 	}
@@ -321,7 +323,7 @@ func TestATransientErrorReadingTheHistoryIsRetried(t *testing.T) {
 	})
 	for range 2 {
 		if _, err := d.reconcile(); err == nil {
-			t.Error("no error, so that the queue does not try again")
+			t.Error("no error, so that the work queue does not retry")
 		}
 		d.wantCalls()
 	}
@@ -356,7 +358,7 @@ func TestAManualProfileWaitsForItsHash(t *testing.T) {
 		t.Errorf("conditions %s do not say %q", message, want)
 	}
 
-	d = d.restartProcess("second") // what was approved runs, though another hash waits
+	d = d.restartProcess("second") // the approved revision runs, although another hash waits
 	d.wantRuns("hash-1", "False AwaitingApproval")
 	d.cluster = fakeReader{newProfile(2, withManualActivation("hash-2"))}
 	d.mustReconcile()
@@ -374,11 +376,11 @@ func TestARevisionOfAlmostAMebibyteIsStored(t *testing.T) {
 }
 
 func TestARevisionStoredUnderAnotherAPIVersionIsRead(t *testing.T) {
-	for sentence, c := range map[string]struct{ version, runs string }{
-		"one of the same schema is run":         {"v1beta1", "hash-1"},
-		"one that is not understood is not run": {"v2", ""},
+	for name, c := range map[string]struct{ version, runs string }{
+		"a version with the same schema is run": {"v1beta1", "hash-1"},
+		"an unknown version is not run":         {"v2", ""},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			d := newTestEnv(t, newProfile(1))
 			d.mustReconcile()
 			d.prove()

@@ -8,80 +8,81 @@ import (
 
 var (
 	conditionDesc = prometheus.NewDesc("berth_profile_condition",
-		"[ALPHA] Conditions of SchedulingProfiles, by the reason: 1 while True, 0 while False. The leader alone tells.",
+		"[ALPHA] Conditions of SchedulingProfiles, by reason: 1 while True, 0 while False. Only the leader reports it.",
 		[]string{"profile", "condition", "reason"}, nil)
 	runningDesc = prometheus.NewDesc("berth_profile_running",
-		"[ALPHA] Whether any generation of the SchedulingProfile runs: 1 or 0. Profiles whose name another scheduler serves are left out. The leader alone reports it.",
+		"[ALPHA] Whether any generation of the SchedulingProfile runs: 1 or 0. Profiles whose name another scheduler serves are left out. Only the leader reports it.",
 		[]string{"profile"}, nil)
 	degradationsDesc = prometheus.NewDesc("berth_profile_degraded",
-		"[ALPHA] How many things are wrong with the plugins of the profile as it runs: a sort that is not asked any more, calls that do not come back, what plugins want to hear of and cannot. The leader alone tells.",
+		"[ALPHA] How many degradations the plugins of the running profile have: a replaced queueSort plugin, calls that do not return, events that cannot be watched. Only the leader reports it.",
 		[]string{"profile"}, nil)
 )
 
-// verdicts are what was said last of each profile.
+// profileMetrics holds the state of each profile as it was reconciled last.
 var profileMetrics = &profileCollector{states: map[string]profileState{}}
 
-// verdictBook is told of verdicts, and tells of them when it is scraped: so that
-// no scrape finds a condition with two reasons, or with none.
+// profileCollector keeps the state of each profile, and collects the metrics from it
+// when it is scraped, so that no scrape finds a condition with two reasons or with
+// none. It is safe for concurrent use.
 type profileCollector struct {
 	mu     sync.Mutex
 	states map[string]profileState
 }
 
-// said is the verdict on one profile.
+// profileState is what the metrics say about one profile.
 type profileState struct {
 	conditions   []conditionUpdate
 	degradations int
 	running      bool
-	// elsewhere says that another scheduler serves the name.
+	// servedElsewhere says that another scheduler serves the profile's name.
 	servedElsewhere bool
 }
 
-// Metrics returns the collectors of this room.
+// Metrics returns the collectors of this package.
 func Metrics() []prometheus.Collector { return []prometheus.Collector{profileMetrics} }
 
-func (b *profileCollector) record(v observation) {
+func (c *profileCollector) record(v observation) {
 	now := profileState{conditions: v.conditions(), running: v.running != nil, servedElsewhere: v.servedElsewhere}
 	if v.running != nil {
 		now.degradations = len(v.running.Degradations)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.states[v.profile.Name] = now
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.states[v.profile.Name] = now
 }
 
-func (b *profileCollector) forget(name string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.states, name)
+func (c *profileCollector) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.states, name)
 }
 
-// Describe is part of prometheus.Collector.
-func (b *profileCollector) Describe(ch chan<- *prometheus.Desc) {
+// Describe implements prometheus.Collector.
+func (c *profileCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- conditionDesc
 	ch <- degradationsDesc
 	ch <- runningDesc
 }
 
-// Collect is part of prometheus.Collector.
-func (b *profileCollector) Collect(ch chan<- prometheus.Metric) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for name, said := range b.states {
-		ch <- prometheus.MustNewConstMetric(degradationsDesc, prometheus.GaugeValue, float64(said.degradations), name)
-		if !said.servedElsewhere {
-			runs := 0.0
-			if said.running {
-				runs = 1
+// Collect implements prometheus.Collector.
+func (c *profileCollector) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, state := range c.states {
+		ch <- prometheus.MustNewConstMetric(degradationsDesc, prometheus.GaugeValue, float64(state.degradations), name)
+		if !state.servedElsewhere {
+			running := 0.0
+			if state.running {
+				running = 1
 			}
-			ch <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, runs, name)
+			ch <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, running, name)
 		}
-		for _, r := range said.conditions {
+		for _, c := range state.conditions {
 			value := 0.0
-			if r.isTrue() {
+			if c.isTrue() {
 				value = 1
 			}
-			ch <- prometheus.MustNewConstMetric(conditionDesc, prometheus.GaugeValue, value, name, string(r.conditionType), string(r.reason))
+			ch <- prometheus.MustNewConstMetric(conditionDesc, prometheus.GaugeValue, value, name, string(c.conditionType), string(c.reason))
 		}
 	}
 }

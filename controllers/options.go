@@ -1,11 +1,11 @@
-// Package controllers is where Berth's own resources come in and their status
-// goes out. A reconciler turns a SchedulingProfile and the PluginConfigs it
-// names into a Blueprint, hands that to the profiles that run, and writes what
-// came of it as conditions. A publisher copies what the ledger counted into
-// the status, at a pace of its own. Nothing else writes to these resources.
+// Package controllers reconciles Berth's own resources. One reconciler compiles a
+// SchedulingProfile and the PluginConfigs that it references into a Blueprint, applies
+// it to the running profiles, and writes the result as conditions. Another one writes
+// the conditions of PluginConfigs. A publisher copies what the ledger counted into the
+// profiles' status, at its own pace. Nothing else writes to these resources.
 //
-// The room knows the scheduler only through two doors: Applier, which
-// profile.Set is, and decision.Ledger.
+// The package reaches the scheduler through two types only: Applier, which profile.Set
+// implements, and decision.Ledger.
 package controllers
 
 import (
@@ -27,98 +27,96 @@ import (
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
-// Applier is what the controllers ask of the profiles that run; *profile.Set
-// is the one that counts. Calls for one name never overlap, calls for several
-// do.
+// Applier runs profiles. *profile.Set is its implementation. Calls for one profile
+// never overlap; calls for several profiles do.
 type Applier interface {
-	// Try asks the Blueprint's plugins about real pods, and changes nothing.
-	// The error is a *profile.TrialError when it should not run, a
-	// *profile.BuildError when it cannot.
+	// Try runs a trial of the Blueprint with the profile's pods, and changes nothing.
+	// The error is a *profile.TrialError when the Blueprint should not run, and a
+	// *profile.BuildError when a plugin cannot be built.
 	Try(ctx context.Context, blueprint *compile.Blueprint) (profile.Trial, error)
-	// Tried is the last trial of a name; false when there was none.
+	// LastTrial returns the last trial of a profile; false when there was none.
 	LastTrial(name string) (profile.Trial, bool)
-	// Apply builds the Blueprint and swaps it in. Where the same hash runs
-	// already nothing is built. After an error, which is a
-	// *profile.BuildError when a plugin could not be built, what ran before
-	// still runs.
+	// Apply builds the Blueprint and swaps it in. It builds nothing when the same hash
+	// runs already. After an error, which is a *profile.BuildError when a plugin could
+	// not be built, the earlier Blueprint keeps running.
 	Apply(ctx context.Context, blueprint *compile.Blueprint) error
-	// Hold holds the pods of a name under which nothing runs, and tells them why. It
-	// does nothing where something runs; what runs later releases them.
-	Hold(name, why string)
+	// Hold holds the pods of a profile that does not run, and writes the reason into
+	// their conditions. It does nothing when the profile runs; a later Apply releases
+	// the pods.
+	Hold(name, reason string)
 	// Pause holds or releases the pods of a name, whether something runs
 	// under that name yet or not.
 	SetPaused(name string, paused bool)
-	// Delete parks the pods of a name and forgets that it was paused.
+	// Delete holds the pods of a deleted profile, and forgets that it was paused.
 	Delete(name string)
-	// Running says what serves a name; false when nothing does.
+	// Running returns what runs under a name; false when nothing does.
 	Running(name string) (profile.Running, bool)
-	// WhenAilmentsChange has tell called with the names of profiles whose
-	// plugins fare worse than before, or better. tell must not block.
-	OnDegradedChange(tell func(name string))
+	// OnDegradedChange makes the Applier call f with the name of each profile whose
+	// plugins become degraded or recover. f must not block.
+	OnDegradedChange(f func(name string))
 }
 
-// Options are what the controllers need from the rest of the house.
+// Options are the dependencies and settings of the controllers.
 type Options struct {
-	// Applier holds the profiles that run. Required.
+	// Applier runs the profiles. Required.
 	Applier Applier
-	// Registry lists the plugins that specs may name. Required.
+	// Registry lists the plugins that specs may enable. Required.
 	Registry framework.Registry
-	// Ledger is where the publisher reads decisions. Required.
+	// Ledger holds the decisions that the publisher writes. Required.
 	Ledger *decision.Ledger
-	// Others are the schedulers beside Berth. The zero value knows of none, and refuses to
-	// serve default-scheduler.
+	// OtherSchedulers are the schedulers beside Berth. With the zero value Berth knows
+	// of none and does not serve default-scheduler.
 	OtherSchedulers OtherSchedulers
-	// Gate, where it is not nil, is opened when this replica may take over.
+	// Readiness passes when this replica may become the leader; nil when it is not
+	// used.
 	Readiness *ReadinessCheck
-	// DefaultProfile names the profile that the leader creates while there is
-	// none; empty for none.
+	// DefaultProfile is the name of the profile that the leader creates while there is
+	// none; empty for no such profile.
 	DefaultProfile string
-	// History is where what ran is kept; nil for memory only.
+	// History stores the revisions that ran; nil for memory only.
 	History *history.History
-	// Crashes are what earlier processes of this container died of; CrashesNoted is
-	// called once the revisions say so, and may be nil.
+	// Crashes are the crashes of earlier processes of this container. CrashesRecorded
+	// is called once the revisions have their marks; nil for no call.
 	Crashes         []history.Crash
 	CrashesRecorded func()
-	// Exports keeps what other programs read of the profiles; nil: nothing is
-	// exported, and the condition says so.
+	// Exporter writes ConfigMaps for other programs; nil when nothing is exported,
+	// which the condition Exported then says.
 	Exporter *export.Exporter
-	// Version is Berth's own; it goes into every hash.
+	// Version is Berth's version, a part of every hash.
 	Version string
-	// Extenders says what extenders may do; the zero value allows none.
+	// Extenders says what extenders may do. The zero value allows nothing.
 	Extenders compile.ExtenderPermissions
-	// Clock tells the time in conditions and paces the publisher; nil for
-	// the real one.
+	// Clock is the time of conditions and paces the publisher; nil for the real one.
 	Clock clock.Clock
-	// Busy says whether pods are being bound, to which explanations yield; may be
-	// nil.
+	// BindsInProgress reports whether pods are being bound. Writes of explanations slow
+	// down meanwhile. May be nil.
 	BindsInProgress func() bool
-	// Desk is where explanations of pods wait to be written; nil: none are.
+	// Explanations is the queue of explanations to write; nil when none are written.
 	Explanations *decision.ExplanationQueue
-	// Decisions is what SchedulingDecisions are written with, see
-	// explainer.NewClient. Required with Desk.
+	// DecisionClient writes SchedulingDecisions, see explainer.NewClient. Required with
+	// Explanations.
 	DecisionClient restclient.Interface
-	// Pods holds every pod that has not ended, once PodsSynced says so. Required
-	// with Desk.
+	// Pods lists every pod that has not terminated, once PodsSynced returns true.
+	// Required with Explanations.
 	Pods       corelisters.PodLister
 	PodsSynced func() bool
-	// LastWords waits until nothing is scheduled any more, and returns the context
-	// in which what was decided until then is still written; nil: nothing is
-	// written once the manager ends.
+	// FinalWrites waits until no pod is scheduled any more, and returns the context of
+	// the writes that follow; nil when nothing is written after the manager ends.
 	FinalWrites func() (context.Context, context.CancelFunc)
-	// Recorder reports transitions of conditions as Events; nil for the
-	// manager's own, under the name ReportingController.
+	// Recorder reports transitions of conditions as Events; nil for the manager's own,
+	// with the name ReportingController.
 	Recorder events.EventRecorder
 }
 
-// ReportingController is the name that the Events of this room carry.
+// ReportingController is the reporting controller in the Events of this package.
 const ReportingController = "berth.dev/controllers"
 
-// SetupWithManager adds both reconcilers and the publisher to mgr. The CRDs
-// must be served by then, since the caches are indexed here. The error names
-// what is missing in o, or is the manager's.
+// SetupWithManager adds the reconcilers, the publisher and their helpers to mgr. The
+// CRDs must be served by then, since it adds indexes to mgr's caches. An error names a
+// missing field of o, or comes from mgr.
 //
-// Every replica compiles and applies, so that a follower is warm when it
-// becomes the leader; the leader alone writes.
+// Every replica compiles and applies profiles, so that a follower is ready to become
+// the leader. Only the leader writes.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if err := o.setDefaults(mgr); err != nil {
 		return err
@@ -170,7 +168,7 @@ func (o *Options) setDefaults(mgr ctrl.Manager) error {
 	case o.Ledger == nil:
 		return errors.New("controllers: Options.Ledger is nil; it must be the ledger that the scheduler records to")
 	case o.Explanations != nil && (o.DecisionClient == nil || o.Pods == nil || o.PodsSynced == nil):
-		return errors.New("controllers: Options.Desk needs Decisions, Pods and PodsSynced: the client that explanations are written with, and who is there to be explained")
+		return errors.New("controllers: Options.Desk needs Decisions, Pods and PodsSynced: the client that writes explanations, and the pods that exist")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

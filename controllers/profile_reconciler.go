@@ -9,9 +9,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
@@ -21,40 +23,39 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 const (
-	// lookAgain is when a profile is visited again whose swap another one
-	// overtook.
+	// retryInterval is after what time a profile is reconciled again whose swap was
+	// superseded by another one or was put off.
 	retryInterval = time.Second
-	// lookAtHistory is when one is visited again that waits for a word in its
-	// history: for what the leader tries to prove itself, or for a user to
-	// forgive a crash.
+	// historyPollInterval is how often a profile is reconciled again that waits for a
+	// change of its history: for a revision that the leader proves, or for a user's
+	// retry.
 	historyPollInterval = 5 * time.Second
-	// lookAtExports is when one is visited again whose export is in somebody's
-	// way, or could not be written.
+	// exportRetryInterval is after what time a profile is reconciled again whose export
+	// conflicts with another object or could not be written.
 	exportRetryInterval = 10 * time.Second
 )
 
-// profileReconciler takes a profile from its spec to what runs, and says in
-// its conditions what came of it.
+// profileReconciler compiles and applies profiles, and writes the result as conditions.
 type profileReconciler struct {
 	reader  client.Reader
-	live    client.Reader // past the cache
+	live    client.Reader // reads from the API server, not from the cache
 	status  *statusWriter
 	elected <-chan struct{}
 	// compile is compile.Profile.
 	compile func(compile.Input) (*compile.Blueprint, *compile.Rejection)
 	options Options
 	crashes crashRecords
-	// otherLease is that of the scheduler which serves default-scheduler.
+	// otherLease is the Lease of the scheduler that serves default-scheduler.
 	otherLease observedLease
-	// visited are the names of the profiles that this process, as the leader, ran or
-	// could not run.
+	// reconciled holds the names of the profiles that this process, as the leader,
+	// applied or could not apply.
 	reconciled sync.Map
-	// unsettled has an unsettled by profile name.
+	// unsettledChanges holds an unsettledChange by profile name.
 	unsettledChanges sync.Map
 }
 
-// Reconcile visits one profile. It returns an error where a later try may end
-// better, so that the queue tries again with growing pauses.
+// Reconcile reconciles one profile. It returns an error when a later attempt may
+// succeed, so that the work queue retries it with a growing delay.
 func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	p := &v1alpha1.SchedulingProfile{}
 	if err := r.reader.Get(ctx, req.NamespacedName, p); apierrors.IsNotFound(err) {
@@ -73,7 +74,7 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	r.options.Ledger.Open(p.Name)
 	v, err := r.reconcileProfile(ctx, p, configs)
 	if ctx.Err() != nil {
-		// The process is ending: what failed now says nothing of the profile.
+		// The process is shutting down: an error says nothing about the profile.
 		return reconcile.Result{}, ctx.Err()
 	}
 	if err != nil {
@@ -85,18 +86,18 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if r.isLeader() && v.deferred == nil {
 		r.reconciled.Store(p.Name, true)
 	}
-	again := r.updateHistory(ctx, v)
-	if r.syncExport(ctx, &v); v.exported != nil && v.exported.Retry && (again == 0 || again > exportRetryInterval) {
-		again = exportRetryInterval
+	requeueAfter := r.updateHistory(ctx, v)
+	if r.syncExport(ctx, &v); v.exported != nil && v.exported.Retry && (requeueAfter == 0 || requeueAfter > exportRetryInterval) {
+		requeueAfter = exportRetryInterval
 	}
 	if err := r.writeStatus(ctx, v); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: again}, v.failure
+	return reconcile.Result{RequeueAfter: requeueAfter}, v.failure
 }
 
-// gather reads the PluginConfigs that p names. One that does not exist is left
-// out: compile says so with its path.
+// getPluginConfigs returns the PluginConfigs that p references, by name. It leaves out
+// those that do not exist: the compiler reports them with their field paths.
 func (r *profileReconciler) getPluginConfigs(ctx context.Context, p *v1alpha1.SchedulingProfile) (map[string]*v1alpha1.PluginConfig, error) {
 	found := map[string]*v1alpha1.PluginConfig{}
 	for _, name := range configRefNames(p) {
@@ -111,7 +112,7 @@ func (r *profileReconciler) getPluginConfigs(ctx context.Context, p *v1alpha1.Sc
 	return found, nil
 }
 
-// remove parks the pods of a profile that is gone and forgets its counters.
+// removeProfile holds the pods of a deleted profile and drops its counters.
 func (r *profileReconciler) removeProfile(name string) {
 	r.options.Applier.Delete(name)
 	r.options.Ledger.Close(name)
@@ -121,7 +122,7 @@ func (r *profileReconciler) removeProfile(name string) {
 	profileMetrics.forget(name)
 }
 
-// publish writes the visit's verdict, if this process leads.
+// writeStatus writes the conditions and reports Events, if this process leads.
 func (r *profileReconciler) writeStatus(ctx context.Context, v observation) error {
 	if !r.isLeader() {
 		return nil
@@ -143,3 +144,37 @@ func (r *profileReconciler) isLeader() bool {
 }
 
 func profileKey(name string) string { return "SchedulingProfile/" + name }
+
+// updateHistory writes to the history what this reconcile found out about it, and
+// returns after what time to reconcile again; 0 when nothing is waited for.
+func (r *profileReconciler) updateHistory(ctx context.Context, v observation) time.Duration {
+	if v.servedElsewhere {
+		return otherSchedulerPollInterval
+	}
+	if v.deferred != nil {
+		return retryInterval
+	}
+	if !r.isLeader() {
+		if v.verdict == history.Unproven {
+			return historyPollInterval
+		}
+		return 0
+	}
+	hash, since := "", r.options.Clock.Now()
+	if v.running != nil {
+		hash, since = v.running.Blueprint.Hash, v.running.Since
+	}
+	requeueAfter, err := r.options.History.Update(ctx, v.history, hash, since)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "The profile's history could not be brought up to date")
+	}
+	switch {
+	case v.rebuildAfter > 0:
+		return v.rebuildAfter
+	case v.verdict == history.Crashed:
+		return historyPollInterval
+	case v.verdict == history.Run && v.failure == nil && !v.programmed():
+		return retryInterval
+	}
+	return requeueAfter
+}

@@ -24,7 +24,7 @@ import (
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
-// desk is a profileReconciler with everything about it in the test's hands.
+// testEnv is a profileReconciler with fakes for everything that it uses.
 type testEnv struct {
 	*profileReconciler
 	t        *testing.T
@@ -34,12 +34,13 @@ type testEnv struct {
 	statuses *fakeStatusClient
 	events   *fakeRecorder
 	clock    *testclock.FakeClock
-	// revisions hold the history.
+	// revisions is the client of the stored history.
 	revisions *fake.Clientset
-	// reject is what compile answers of the spec, if set; else, and of what is
-	// in the history, a Blueprint whose hash is the generation's.
+	// reject is the result of compiling the spec, if it is set. Otherwise, and for
+	// revisions of the history, the result is a Blueprint whose hash is the
+	// generation's.
 	reject *compile.Rejection
-	// foreign are the generations that run the plugin Own, which is not built in.
+	// outOfTree are the generations that enable the plugin Own, which is not built in.
 	outOfTree []int64
 }
 
@@ -77,7 +78,8 @@ func newTestEnv(t *testing.T, cluster ...*v1alpha1.SchedulingProfile) *testEnv {
 	return d
 }
 
-// visit reconciles batch and returns what was asked of the Applier.
+// reconcile reconciles the profile batch. The calls of the Applier before it are
+// dropped.
 func (d *testEnv) reconcile() (reconcile.Result, error) {
 	d.t.Helper()
 	d.applier.calls = nil
@@ -91,7 +93,7 @@ func (d *testEnv) mustReconcile() {
 	}
 }
 
-// mustVisitNamed reconciles the profile of that name.
+// mustReconcileNamed reconciles the profile of that name.
 func (d *testEnv) mustReconcileNamed(name string) {
 	d.t.Helper()
 	if _, err := d.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}); err != nil {
@@ -102,7 +104,7 @@ func (d *testEnv) mustReconcileNamed(name string) {
 func (d *testEnv) wantCalls(want ...string) {
 	d.t.Helper()
 	if diff := cmp.Diff(want, d.applier.calls); diff != "" {
-		d.t.Errorf("asked of the Applier (-want +got):\n%s", diff)
+		d.t.Errorf("calls of the Applier (-want +got):\n%s", diff)
 	}
 }
 
@@ -142,7 +144,7 @@ func TestADeletedProfileIsForgotten(t *testing.T) {
 
 func TestAFollowerBuildsAndWritesNothing(t *testing.T) {
 	d := newTestEnv(t, newProfile(1))
-	d.options.History = history.New(history.Options{Clock: d.clock}) // nothing to wait for
+	d.options.History = history.New(history.Options{Clock: d.clock}) // without a history a follower waits for nothing
 	elected := make(chan struct{})
 	d.elected = elected
 	d.mustReconcile()
@@ -159,7 +161,7 @@ func TestAFailedBuildIsReportedAndRetried(t *testing.T) {
 	d := newTestEnv(t, newProfile(1))
 	d.applier.err = &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")}
 	if _, err := d.reconcile(); !errors.Is(err, d.applier.err) {
-		t.Errorf("got error %v, want the build's, so that the queue tries again", err)
+		t.Errorf("got error %v, want the build's, so that the work queue retries", err)
 	}
 	want := []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False BuildFailed", "Ready False BuildFailed", "Stalled True BuildFailed"}
 	if diff := cmp.Diff(want, d.statuses.last(t).conditions()); diff != "" {
@@ -212,8 +214,8 @@ func TestOnlyTransitionsMakeEventsAndSetTheTransitionTime(t *testing.T) {
 	d.cluster = fakeReader{newProfile(3)}
 	d.reject = rejectionOf(noSuchPlugin)
 	d.mustReconcile()
-	d.mustReconcile()                                  // the cache still shows no conditions at all
-	want := []string{"Warning UnknownPlugin Accepted"} // Programmed, Ready and Stalled say the same
+	d.mustReconcile()                                  // the cache has no conditions yet
+	want := []string{"Warning UnknownPlugin Accepted"} // Programmed, Ready and Stalled are derived
 	if diff := cmp.Diff(want, d.events.events); diff != "" {
 		t.Errorf("events of a bad edit (-want +got):\n%s", diff)
 	}
@@ -229,42 +231,42 @@ func TestOnlyTransitionsMakeEventsAndSetTheTransitionTime(t *testing.T) {
 	d.mustReconcile()
 	want = []string{"Normal Accepted Accepted", "Normal Programmed Programmed", "Normal Ready Ready"}
 	if diff := cmp.Diff(want, d.events.events); diff != "" {
-		t.Errorf("events of the remedy (-want +got):\n%s", diff)
+		t.Errorf("events of the corrected edit (-want +got):\n%s", diff)
 	}
 }
 
 func TestAnErrorIsOneEvent(t *testing.T) {
-	fault := func(path, detail string) compile.FieldError {
+	fieldError := func(path, detail string) compile.FieldError {
 		return compile.FieldError{Condition: "Accepted", Reason: "InvalidArguments", Path: path, Detail: detail}
 	}
 	const args, runs = "spec.pluginConfig[0].args", "generation 1 keeps running since 12:00; "
-	x, y, z := fault(args+".x", "unknown field"), fault(args+".y", "wrong type"), fault(args+".y", "too small")
-	for sentence, c := range map[string]struct {
+	x, y, z := fieldError(args+".x", "unknown field"), fieldError(args+".y", "wrong type"), fieldError(args+".y", "too small")
+	for name, c := range map[string]struct {
 		edits        [][]compile.FieldError
 		notes, about []string
 	}{
-		"each field has its own, which is about that field": {
+		"each field has an Event of its own that refers to it": {
 			[][]compile.FieldError{{x, y}},
 			[]string{runs + "generation 2 refused: " + args + ".x: unknown field", runs + "generation 2 refused: " + args + ".y: wrong type"},
 			[]string{args + ".x", args + ".y"},
 		},
-		"what is wrong with one field is one": {
+		"two errors of one field are one Event": {
 			[][]compile.FieldError{{y, z}},
 			[]string{runs + "generation 2 refused: " + args + ".y: wrong type; " + args + ".y: too small"}, []string{args + ".y"},
 		},
-		"an edit that leaves an error reports what is new": {
+		"an edit that leaves an error reports the new one only": {
 			[][]compile.FieldError{{x}, {x, y}},
 			[]string{runs + "generation 2 refused: " + args + ".x: unknown field", runs + "generation 3 refused: " + args + ".y: wrong type"},
 			[]string{args + ".x", args + ".y"},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			d := newTestEnv(t, newProfile(1))
 			d.mustReconcile()
 			d.events.notes = nil
-			for i, faults := range c.edits {
+			for i, fieldErrors := range c.edits {
 				d.cluster = fakeReader{newProfile(int64(2 + i))}
-				d.reject = &compile.Rejection{Errors: faults}
+				d.reject = &compile.Rejection{Errors: fieldErrors}
 				d.mustReconcile()
 				d.mustReconcile()
 			}
@@ -305,14 +307,14 @@ func TestConditionsAreNotWrittenToARecreatedObject(t *testing.T) {
 		live  *v1alpha1.SchedulingProfile
 		wrote []string
 	}{
-		"somebody else's write is written over": {
+		"after another client's write the status is written again": {
 			live:  newProfile(1, func(p *v1alpha1.SchedulingProfile) { p.ResourceVersion = "11" }),
 			wrote: []string{"11"},
 		},
-		"an object made anew is left to its own visit": {
+		"a recreated object gets its conditions from its own reconcile": {
 			live: newProfile(1, func(p *v1alpha1.SchedulingProfile) { p.ResourceVersion, p.UID = "12", "batch-2" }),
 		},
-		"an object that is gone needs no verdict": {},
+		"a deleted object gets no conditions": {},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -332,7 +334,7 @@ func TestConditionsAreNotWrittenToARecreatedObject(t *testing.T) {
 				wrote = append(wrote, a.resourceVersion)
 			}
 			if !slices.Equal(wrote, tt.wrote) {
-				t.Errorf("wrote over versions %v, want %v", wrote, tt.wrote)
+				t.Errorf("wrote with resourceVersions %v, want %v", wrote, tt.wrote)
 			}
 			if reported := len(d.events.events) > 0; reported != (tt.wrote != nil) {
 				t.Errorf("reported %v", d.events.events)

@@ -15,9 +15,9 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// status is what the visit says of its profile, conditions included: all that
-// the field manager of verdicts owns. What it leaves out is taken away, such
-// as programmed when nothing runs.
+// status returns the status to apply, conditions included: all fields that the field
+// manager of conditions owns. Server-side apply removes the fields that it leaves out,
+// such as programmed when nothing runs.
 func (v observation) status(resourceVersion string, conditions []*metav1ac.ConditionApplyConfiguration) runtime.ApplyConfiguration {
 	status := berthac.SchedulingProfileStatus().
 		WithObservedGeneration(v.profile.Generation).
@@ -52,8 +52,8 @@ func objectGenerations(configs []compile.ConfigGeneration) []*berthac.ObjectGene
 	return out
 }
 
-// runningConfigs are the generations of PluginConfigs that a profile's status
-// says it runs with.
+// runningConfigs returns the generations of the PluginConfigs that a profile runs, by
+// its status.
 func runningConfigs(p *v1alpha1.SchedulingProfile) []v1alpha1.ObjectGeneration {
 	if p.Status.Programmed == nil {
 		return nil
@@ -61,33 +61,33 @@ func runningConfigs(p *v1alpha1.SchedulingProfile) []v1alpha1.ObjectGeneration {
 	return p.Status.Programmed.Configs
 }
 
-// pluginsOf lists a Blueprint's plugins in the order in which a pod meets them
-// first, each with all the points where it runs.
+// programmedPlugins lists a Blueprint's plugins in the order in which a scheduling
+// attempt calls them first, each with all its extension points.
 func programmedPlugins(b *compile.Blueprint) []*berthac.ProgrammedPluginApplyConfiguration {
 	var plugins []*berthac.ProgrammedPluginApplyConfiguration
 	for _, point := range framework.Points {
 		for _, entry := range b.Chains[point] {
-			at := slices.IndexFunc(plugins, func(p *berthac.ProgrammedPluginApplyConfiguration) bool {
+			i := slices.IndexFunc(plugins, func(p *berthac.ProgrammedPluginApplyConfiguration) bool {
 				return *p.Name == entry.Name
 			})
-			if at < 0 {
-				at = len(plugins)
+			if i < 0 {
+				i = len(plugins)
 				plugins = append(plugins, berthac.ProgrammedPlugin().WithName(entry.Name))
 				if from, ok := b.ArgsFrom[entry.Name]; ok {
-					plugins[at].WithArgs(from)
+					plugins[i].WithArgs(from)
 				}
 			}
-			plugins[at].WithPoints(extensionPointName(point))
+			plugins[i].WithPoints(extensionPointName(point))
 			if entry.Weight > 0 {
-				plugins[at].WithWeight(entry.Weight)
+				plugins[i].WithWeight(entry.Weight)
 			}
 		}
 	}
 	return plugins
 }
 
-// pointInStatus names a point as the framework's interfaces do: preFilter is
-// PreFilter.
+// extensionPointName returns the name of an extension point as the framework's
+// interfaces have it: PreFilter for preFilter.
 func extensionPointName(point framework.Point) v1alpha1.ExtensionPoint {
 	return v1alpha1.ExtensionPoint(strings.ToUpper(string(point[:1])) + string(point[1:]))
 }

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -16,45 +18,45 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// writeInterval is the least time between two writes over all profiles: two a
-// second, whatever is decided.
+// minWriteInterval is the least time between two writes of the publisher, over all
+// profiles: two writes a second at most.
 const minWriteInterval = 500 * time.Millisecond
 
 // publisher copies what the ledger holds of each profile into its status, by
-// server-side apply under a field manager of its own, so that it wakes no
-// reconcile and touches no verdict. Records wake it; queues do not, so it also
-// looks at a profile once in its publish period.
+// server-side apply under a field manager of its own, so that it causes no reconcile
+// and changes no condition. A record in the ledger wakes it. Changes of queues do not,
+// so it also checks each profile once per publish period.
 //
-// It writes at most once a turn, and takes at most one turn an interval; whose
-// last write is longest ago comes first.
+// It makes at most one write per minWriteInterval. The profile whose last write is the
+// oldest comes first.
 type publisher struct {
 	profiles client.Reader
-	live     client.Reader // past the cache
+	live     client.Reader // reads from the API server, not from the cache
 	client   client.StatusClient
 	ledger   *decision.Ledger
 	applier  Applier
 	clock    clock.Clock
-	// lastWords is Options'.
+	// finalWrites is Options.FinalWrites.
 	finalWrites func() (context.Context, context.CancelFunc)
-	// hurried says that what changed is due, whenever it was written last.
+	// flushing says that changes are written without waiting for the publish period.
 	flushing bool
 
-	// shown is what the status of each profile says already, by name.
+	// published holds what the status of each profile says already, by profile name.
 	published map[string]publishedStatus
 	heldPods  heldPodsReporter
-	// earlier is what statuses said when this process began to publish, of profiles whose
-	// pages have not gone on from it; nil until it is read.
+	// previous holds what the statuses said when this process began to publish, of
+	// profiles whose counts the ledger does not continue yet; nil until it is read.
 	previous map[profileID]decision.PublishedHistory
 }
 
-// shown is what was published of a profile, and when.
+// publishedStatus is what was published of a profile, and when.
 type publishedStatus struct {
 	uid types.UID
 	key statusKey
 	at  time.Time
 }
 
-// face is what makes two pages differ for a reader of the status.
+// statusKey differs between two pages of the ledger that would give different statuses.
 type statusKey struct {
 	since   time.Time
 	version uint64
@@ -69,11 +71,11 @@ func newPublisher(c client.Client, live client.Reader, o Options) *publisher {
 	}
 }
 
-// NeedLeaderElection keeps followers from writing.
+// NeedLeaderElection returns true: only the leader writes.
 func (p *publisher) NeedLeaderElection() bool { return true }
 
-// Start publishes until ctx ends, and then what was decided until the end. A
-// write that fails is logged and made again a publish period later.
+// Start publishes until ctx ends, and then the decisions that follow until scheduling
+// ends. A write that fails is logged and retried a publish period later.
 func (p *publisher) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("publisher")
 	for {
@@ -81,16 +83,16 @@ func (p *publisher) Start(ctx context.Context) error {
 		if !p.wait(ctx, minWriteInterval, nil) {
 			return p.publishRemaining(logger)
 		}
-		// A record that comes now is published at once, if its profile's
-		// period is over; before, it waited for the interval.
+		// From now on a record ends the wait: it is published at once if the
+		// publish period of its profile is over.
 		if !p.wait(ctx, next-minWriteInterval, p.ledger.Changed()) {
 			return p.publishRemaining(logger)
 		}
 	}
 }
 
-// finish publishes what is left when nothing more is decided, in the order and at
-// the pace of always, and as far as it comes.
+// publishRemaining publishes what is left after scheduling ended, in the same order and
+// at the same pace, until nothing is left or the context ends.
 func (p *publisher) publishRemaining(logger logr.Logger) error {
 	if p.finalWrites == nil || fault.LastWordsLost {
 		return nil
@@ -103,8 +105,7 @@ func (p *publisher) publishRemaining(logger logr.Logger) error {
 	return nil
 }
 
-// wait returns after d, or when something arrives on wake; false when ctx
-// ended.
+// wait returns after d, or when wake receives; false when ctx ended.
 func (p *publisher) wait(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	timer := p.clock.NewTimer(max(d, 0))
 	defer timer.Stop()
@@ -117,8 +118,8 @@ func (p *publisher) wait(ctx context.Context, d time.Duration, wake <-chan struc
 	return true
 }
 
-// turn makes at most one write and returns how long it may be until the next
-// turn, if nothing is recorded before.
+// publishOne makes at most one write, and returns after what time to call it again if
+// nothing is recorded before.
 func (p *publisher) publishOne(ctx context.Context, logger logr.Logger) time.Duration {
 	var profiles v1alpha1.SchedulingProfileList
 	if err := p.profiles.List(ctx, &profiles); err != nil {
@@ -126,7 +127,7 @@ func (p *publisher) publishOne(ctx context.Context, logger logr.Logger) time.Dur
 		return time.Duration(v1alpha1.DefaultPublishSeconds) * time.Second
 	}
 	if err := p.resumeCounts(ctx, profiles.Items); err != nil {
-		logger.Error(err, "Nothing is published until this is known")
+		logger.Error(err, "Nothing is published until the counts of earlier leaders are read")
 		return time.Duration(v1alpha1.DefaultPublishSeconds) * time.Second
 	}
 	p.forgetDeleted(profiles.Items)
@@ -137,8 +138,8 @@ func (p *publisher) publishOne(ctx context.Context, logger logr.Logger) time.Dur
 	}
 	first := due[0]
 	if err := p.client.Status().Apply(ctx, first.status(), countersFieldManager, client.ForceOwnership); client.IgnoreNotFound(err) != nil {
-		logger.Error(err, "What was decided could not be written to the profile's status", "schedulingProfile", first.name)
-		first.key = p.published[first.name].key // as it was: try again
+		logger.Error(err, "The counters could not be written to the profile's status", "schedulingProfile", first.name)
+		first.key = p.published[first.name].key // unchanged, so that it is written again
 	}
 	p.published[first.name] = publishedStatus{uid: first.uid, key: first.key, at: now}
 	if len(due) > 1 {
@@ -147,8 +148,8 @@ func (p *publisher) publishOne(ctx context.Context, logger logr.Logger) time.Dur
 	return min(next, first.settings.Publish)
 }
 
-// due lists what may be written now and differs from what the status says,
-// longest unwritten first, and says when to look at the others.
+// due returns the updates that may be written now and differ from the status, the least
+// recently written first, and after what time to check the others.
 func (p *publisher) due(profiles []v1alpha1.SchedulingProfile, now time.Time) ([]statusUpdate, time.Duration) {
 	var due []statusUpdate
 	next := time.Duration(v1alpha1.DefaultPublishSeconds) * time.Second
@@ -159,10 +160,10 @@ func (p *publisher) due(profiles []v1alpha1.SchedulingProfile, now time.Time) ([
 		}
 		p.heldPods.observe(&profiles[i], e.page.Queue.Held)
 		last, published := p.published[e.name]
-		rest := last.at.Add(e.settings.Publish).Sub(now)
+		remaining := last.at.Add(e.settings.Publish).Sub(now)
 		switch {
-		case published && rest > 0 && !p.flushing:
-			next = min(next, rest)
+		case published && remaining > 0 && !p.flushing:
+			next = min(next, remaining)
 		case !published || last.uid != e.uid || last.key != e.key:
 			due = append(due, e)
 		default:
@@ -181,3 +182,27 @@ func (p *publisher) forgetDeleted(profiles []v1alpha1.SchedulingProfile) {
 		}
 	}
 }
+
+// heldPodsThreshold is how many held pods of a profile make an Event on the profile.
+// The condition PodScheduled of each pod reports fewer.
+const heldPodsThreshold = 10
+
+// heldPodsReporter makes one Event for each profile that has that many held pods, and
+// another one only after it had none.
+type heldPodsReporter struct {
+	recorder events.EventRecorder
+	reported map[string]bool
+}
+
+func (c *heldPodsReporter) observe(p *v1alpha1.SchedulingProfile, held int) {
+	switch {
+	case held == 0:
+		delete(c.reported, p.Name)
+	case held >= heldPodsThreshold && !c.reported[p.Name]:
+		c.reported[p.Name] = true
+		c.recorder.Eventf(p, nil, corev1.EventTypeWarning, "PodsHeld", "Scheduling",
+			"%d pods of the profile are held; each pod's condition PodScheduled gives the reason, as fast as the rate limit of such writes allows", held)
+	}
+}
+
+func (c *heldPodsReporter) forget(name string) { delete(c.reported, name) }

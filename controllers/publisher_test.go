@@ -23,8 +23,8 @@ import (
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
-// press is a publisher at work in virtual time: it runs inside a synctest
-// bubble, where waiting costs nothing and nothing is late.
+// publisherEnv is a running publisher in virtual time, inside a synctest bubble:
+// waiting costs nothing and nothing is late.
 type publisherEnv struct {
 	*publisher
 	applier  *fakeApplier
@@ -41,7 +41,7 @@ func startPublisher(t *testing.T, profiles ...*v1alpha1.SchedulingProfile) *publ
 	return startPublisherWithLive(t, live, profiles...)
 }
 
-// startPressOver is startPress with what is read past the cache.
+// startPublisherWithLive is startPublisher with the reader of the API server.
 func startPublisherWithLive(t *testing.T, live client.Reader, profiles ...*v1alpha1.SchedulingProfile) *publisherEnv {
 	var cluster fakeReader
 	for _, p := range profiles {
@@ -61,7 +61,7 @@ func startPublisherWithLive(t *testing.T, live client.Reader, profiles ...*v1alp
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- p.Start(ctx) }()
-	synctest.Wait() // the first turn is over
+	synctest.Wait() // the first write is made
 	p.stop = func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -78,7 +78,7 @@ func (p *publisherEnv) bind(profile, pod string) {
 	})
 }
 
-// writes are "seconds since the start, profile, bound pods".
+// writes returns "seconds since the start, profile, bound pods" of each write.
 func (p *publisherEnv) writes() []string {
 	var out []string
 	for _, a := range p.statuses.all() {
@@ -100,9 +100,9 @@ func TestCountersArePublishedWhenTheyChangeAndNotSooner(t *testing.T) {
 		p := startPublisher(t, newProfile(7))
 		defer p.stop()
 		time.Sleep(18 * time.Second)
-		p.bind("batch", "web-1") // long after the last write: at once
+		p.bind("batch", "web-1") // long after the last write: published at once
 		time.Sleep(time.Second)
-		p.bind("batch", "web-2") // these two wait for the period to end
+		p.bind("batch", "web-2") // these two wait for the publish period to end
 		p.bind("batch", "web-3")
 		time.Sleep(time.Minute)
 		p.want(t, "0.0 batch 0", "18.0 batch 1", "23.0 batch 3")
@@ -136,7 +136,7 @@ func TestAllProfilesTogetherGetTwoWritesASecond(t *testing.T) {
 		}
 		for _, s := range profiles {
 			if n := count[s.Name]; n < 6 || n > 7 {
-				t.Errorf("%s was written %d times, want its fair share of 6", s.Name, n)
+				t.Errorf("%s was written %d times, want an equal share of 6", s.Name, n)
 			}
 		}
 	})
@@ -213,7 +213,7 @@ func TestANewLeaderContinuesThePublishedCounts(t *testing.T) {
 		batch.Status.OmittedDecisions = 44
 		p := startPublisher(t, batch)
 		defer p.stop()
-		said := func() map[string]any {
+		written := func() map[string]any {
 			all := p.statuses.all()
 			status := all[len(all)-1].status
 			var recent []string
@@ -230,30 +230,30 @@ func TestANewLeaderContinuesThePublishedCounts(t *testing.T) {
 			"recent": []string{"b", "a"}, "omitted": 44.0, "bound": 40.0, "refusals": 5.0, "errors": 1.0, "victims": 2.0,
 			"since": before.UTC().Format(time.RFC3339), "last": before.Add(time.Minute).UTC().Format(time.RFC3339),
 		}
-		if diff := cmp.Diff(want, said()); diff != "" {
+		if diff := cmp.Diff(want, written()); diff != "" {
 			t.Errorf("before the first decision (-want +got):\n%s", diff)
 		}
 		p.bind("batch", "c")
 		time.Sleep(10 * time.Second)
 		want["recent"], want["bound"], want["last"] = []string{"c", "b", "a"}, 41.0, p.start.UTC().Format(time.RFC3339)
-		if diff := cmp.Diff(want, said()); diff != "" {
+		if diff := cmp.Diff(want, written()); diff != "" {
 			t.Errorf("after a decision (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// unread is an API server that answers after so many refusals.
+// failingReader is a reader that fails the given number of times.
 type failingReader struct {
 	fakeReader
-	refusals int
+	failures int
 }
 
-func (u *failingReader) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
-	if u.refusals > 0 {
-		u.refusals--
+func (r *failingReader) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	if r.failures > 0 {
+		r.failures--
 		return errors.New("no")
 	}
-	return u.fakeReader.List(ctx, into, opts...)
+	return r.fakeReader.List(ctx, into, opts...)
 }
 
 func TestNothingIsPublishedBeforeTheEarlierCountsAreRead(t *testing.T) {
@@ -275,29 +275,29 @@ func TestADeletedProfileIsPublishedNoMore(t *testing.T) {
 		p.profiles = fakeReader{}
 		p.bind("batch", "web-1") // a bind that was under way
 		if next := p.publishOne(t.Context(), logr.Discard()); next <= 0 {
-			t.Errorf("the next turn is in %v", next)
+			t.Errorf("the next call is in %v", next)
 		}
 		if len(p.published) > 0 {
-			t.Errorf("still remembers %v", p.published)
+			t.Errorf("still holds %v", p.published)
 		}
 	})
 }
 
 func TestTheLastDecisionsArePublishedAtShutdown(t *testing.T) {
-	for sentence, c := range map[string]struct {
-		words time.Duration // how long the last words may take
+	for name, c := range map[string]struct {
+		limit time.Duration // how long the final writes may take
 		want  []string
 	}{
-		"a leader that ends says what it knows":       {3 * time.Second, []string{"0.0 batch 0", "20.0 batch 2"}},
-		"a leader that is none any more says nothing": {0, []string{"0.0 batch 0"}},
+		"a leader that shuts down writes the last counts": {3 * time.Second, []string{"0.0 batch 0", "20.0 batch 2"}},
+		"a process that leads no more writes nothing":     {0, []string{"0.0 batch 0"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := startPublisher(t, newProfile(7, func(s *v1alpha1.SchedulingProfile) { s.Spec.Decisions.PublishSeconds = ptr.To[int32](60) }))
 				p.finalWrites = func() (context.Context, context.CancelFunc) {
 					time.Sleep(9 * time.Second)
 					p.bind("batch", "web-2") // a bind that was under way
-					return context.WithTimeout(context.Background(), c.words)
+					return context.WithTimeout(context.Background(), c.limit)
 				}
 				time.Sleep(10500 * time.Millisecond)
 				p.bind("batch", "web-1")
@@ -310,11 +310,29 @@ func TestTheLastDecisionsArePublishedAtShutdown(t *testing.T) {
 
 func TestARecentDecisionOmitsEmptyFields(t *testing.T) {
 	long := strings.Repeat("x", 2*v1alpha1.MaxDecisionMessage)
-	bound, refused := recentDecision(decision.Decision{Node: "n1"}), recentDecision(decision.Decision{Message: long})
+	bound, unschedulable := recentDecision(decision.Decision{Node: "n1"}), recentDecision(decision.Decision{Message: long})
 	if bound.Node == nil || bound.Message != nil {
 		t.Errorf("bound: %+v", bound)
 	}
-	if refused.Node != nil || len(*refused.Message) > v1alpha1.MaxDecisionMessage {
-		t.Errorf("refused: node %v, message of %d bytes", refused.Node, len(*refused.Message))
+	if unschedulable.Node != nil || len(*unschedulable.Message) > v1alpha1.MaxDecisionMessage {
+		t.Errorf("unschedulable: node %v, message of %d bytes", unschedulable.Node, len(*unschedulable.Message))
 	}
+}
+
+func TestManyHeldPodsAreOneEventOnTheProfile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, recorder := startPublisher(t, newProfile(1)), &fakeRecorder{}
+		var held atomic.Int64
+		p.ledger.SetQueueCounts(func(string) decision.QueueCounts { return decision.QueueCounts{Held: int(held.Load())} })
+		p.heldPods.recorder = recorder
+		for _, n := range []int64{heldPodsThreshold - 1, heldPodsThreshold, 2 * heldPodsThreshold, 1, 3 * heldPodsThreshold, 0, heldPodsThreshold} {
+			held.Store(n)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		p.stop()
+		if diff := cmp.Diff([]string{"Warning PodsHeld Scheduling", "Warning PodsHeld Scheduling"}, recorder.events); diff != "" {
+			t.Errorf("events, one before all pods were released and one after (-want +got):\n%s", diff)
+		}
+	})
 }

@@ -24,37 +24,37 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// The field managers of this room. Two, so that what the publisher applies
-// never takes a condition away, nor the other way round.
+// The field managers of this package. They are two, so that what the publisher applies
+// never removes a condition, and vice versa.
 const (
 	conditionsFieldManager client.FieldOwner = "berth-controller"
 	countersFieldManager   client.FieldOwner = "berth-scheduler"
 )
 
 const (
-	// maxNote is the longest note, in bytes, that the events API takes.
+	// maxEventNote is the longest note that the events API accepts, in bytes.
 	maxEventNote = 1024
-	// maxFaultEvents bounds the Events of one verdict, as a condition's message
-	// is bounded; maxFieldPath bounds the field that one is about, in bytes.
-	maxFaultEvents = 20
+	// maxFieldErrorEvents bounds the Events of one reconcile, as a condition's message is
+	// bounded. maxFieldPath bounds the field path of an Event, in bytes.
+	maxFieldErrorEvents = 20
 	maxFieldPath   = 256
-	// refusedFor stands between what runs and why the spec does not.
+	// refusedFor separates, in a message, what runs from why the spec does not.
 	refusedFor = " refused: "
-	// writeTries is how often one verdict is written anew after others wrote
-	// to the same object; then the reconciler's queue tries again.
+	// maxWriteAttempts is how often one status is written after conflicts; then the
+	// work queue of the reconciler retries.
 	maxWriteAttempts = 4
 )
 
-var errRecreated = errors.New("the object was deleted and made anew")
+var errRecreated = errors.New("the object was deleted and created again")
 
-// statusWriter writes the verdicts of both reconcilers: by server-side apply,
-// at once, with an Event for each condition that changed.
+// statusWriter writes the conditions of both reconcilers by server-side apply, and
+// makes an Event for each condition that changed. It is safe for concurrent use.
 //
-// It remembers the conditions it wrote last, since the cache may not have
-// seen them yet: a transition must be neither reported twice nor re-dated.
+// It remembers the conditions that it wrote last, since the cache may not have them
+// yet: a transition must not be reported twice, and its time must not change.
 type statusWriter struct {
 	client   client.StatusClient
-	live     client.Reader // past the cache
+	live     client.Reader // reads from the API server, not from the cache
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
 
@@ -62,36 +62,38 @@ type statusWriter struct {
 	written map[string]writtenConditions
 }
 
-// record is what was written last under a key.
+// writtenConditions are the conditions that were written last under a key.
 type writtenConditions struct {
 	uid        types.UID
 	conditions []metav1.Condition
 }
 
-// subject is an object whose status is written.
+// statusObject is an object whose status is written.
 type statusObject struct {
 	client.Object
-	// key is the object's in the writer's memory: kind and name.
+	// key identifies the object in statusWriter.written: kind and name.
 	key string
-	// stored are the conditions as the cache shows them.
+	// cachedConditions are the conditions in the cache.
 	cachedConditions []metav1.Condition
-	// unreported conditions make no Events: they change as a matter of course.
+	// withoutEvents is a condition that makes no Events, since it changes with every
+	// edit.
 	withoutEvents v1alpha1.ConditionType
 }
 
-// draft makes the status to apply. resourceVersion must go into its metadata.
+// statusBuilder returns the status to apply. It must put resourceVersion into the
+// metadata.
 type statusBuilder func(resourceVersion string, conditions []*metav1ac.ConditionApplyConfiguration) runtime.ApplyConfiguration
 
-// write applies a status that holds the rulings, and reports what changed.
-func (w *statusWriter) write(ctx context.Context, s statusObject, rulings []conditionUpdate, status statusBuilder) error {
+// write applies a status with the conditions, and reports those that changed.
+func (w *statusWriter) write(ctx context.Context, s statusObject, updates []conditionUpdate, status statusBuilder) error {
 	before := w.previousConditions(s)
-	after := withTransitionTimes(rulings, s.GetGeneration(), before, w.clock.Now())
+	after := withTransitionTimes(updates, s.GetGeneration(), before, w.clock.Now())
 	applied := conditionsToApply(after)
 	err := w.apply(ctx, s, func(resourceVersion string) runtime.ApplyConfiguration {
 		return status(resourceVersion, applied)
 	})
 	if apierrors.IsNotFound(err) || errors.Is(err, errRecreated) {
-		return nil // an object that is gone needs no status
+		return nil // a deleted object needs no status
 	}
 	if err != nil {
 		return err
@@ -102,21 +104,21 @@ func (w *statusWriter) write(ctx context.Context, s statusObject, rulings []cond
 	}
 	w.written[s.key] = writtenConditions{uid: s.GetUID(), conditions: after}
 	w.mu.Unlock()
-	w.reportTransitions(s, rulings, before, after)
+	w.reportTransitions(s, updates, before, after)
 	return nil
 }
 
-// apply writes to the very object that was judged, which the resource version
-// ensures: an object of the same name made after a deletion starts again at
-// generation 1, and would take an old verdict for its own. (A UID in the patch
-// would not do: the API server ignores it on the status subresource.) When
-// only somebody else's write came between, apply goes on from there; when the
-// object is another one by now, the error is errReplaced.
+// apply writes to the very object that was reconciled, which the resourceVersion
+// ensures: an object of the same name that was created after a deletion starts at
+// generation 1 again, and would seem to have the conditions of the deleted one. A UID
+// in the patch would not do, since the API server ignores it on the status subresource.
+// After a conflict with another writer, apply goes on with the new resourceVersion.
+// When the object has another UID by now, the error is errRecreated.
 func (w *statusWriter) apply(ctx context.Context, s statusObject, status func(resourceVersion string) runtime.ApplyConfiguration) error {
 	resourceVersion := s.GetResourceVersion()
-	for try := 1; ; try++ {
+	for attempt := 1; ; attempt++ {
 		err := w.client.Status().Apply(ctx, status(resourceVersion), conditionsFieldManager, client.ForceOwnership)
-		if !apierrors.IsConflict(err) || try == maxWriteAttempts {
+		if !apierrors.IsConflict(err) || attempt == maxWriteAttempts {
 			return err
 		}
 		now := s.DeepCopyObject().(client.Object)
@@ -130,8 +132,8 @@ func (w *statusWriter) apply(ctx context.Context, s statusObject, status func(re
 	}
 }
 
-// before returns the conditions as they were last written to the object: by
-// this process, else by one before it, as the object tells.
+// previousConditions returns the conditions that were written last: by this process,
+// else by an earlier one as the cache has them.
 func (w *statusWriter) previousConditions(s statusObject) []metav1.Condition {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,24 +143,24 @@ func (w *statusWriter) previousConditions(s statusObject) []metav1.Condition {
 	return s.cachedConditions
 }
 
-// forget drops what is remembered of an object that is gone.
+// forget drops what is remembered of a deleted object.
 func (w *statusWriter) forget(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.written, key)
 }
 
-// report makes an Event of each condition that changed, and of each fault that
-// is new. What a condition only repeats is not reported again. The condition is
-// the Event's action, which keeps apart what the same reason did to several.
-func (w *statusWriter) reportTransitions(s statusObject, rulings []conditionUpdate, before, after []metav1.Condition) {
+// reportTransitions makes an Event for each condition that changed, and for each new
+// error of the spec. A derived condition is not reported. The Event's action is the
+// condition, which keeps Events of one reason about several conditions apart.
+func (w *statusWriter) reportTransitions(s statusObject, updates []conditionUpdate, before, after []metav1.Condition) {
 	for i, c := range after {
 		old := meta.FindStatusCondition(before, c.Type)
 		same := old != nil && old.Status == c.Status && old.Reason == c.Reason
-		switch r := rulings[i]; {
-		case c.Type == string(s.withoutEvents), r.derived && !fault.ErrorByEveryCondition:
-		case len(r.faults) > 0 && !fault.ErrorByEveryCondition:
-			w.reportFaults(s, c, r.faults, old)
+		switch u := updates[i]; {
+		case c.Type == string(s.withoutEvents), u.derived && !fault.ErrorByEveryCondition:
+		case len(u.fieldErrors) > 0 && !fault.ErrorByEveryCondition:
+			w.reportFieldErrors(s, c, u.fieldErrors, old)
 		case !same:
 			note := truncate(fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message), maxEventNote)
 			w.recorder.Eventf(s.Object, nil, eventType(c), c.Reason, c.Type, "%s", note)
@@ -171,28 +173,28 @@ func (w *statusWriter) reportTransitions(s statusObject, rulings []conditionUpda
 	}
 }
 
-// reportFaults makes one Event of each faulty field that the condition did not
-// name before, among the faults that its message names. The Event is about the
+// reportFieldErrors makes one Event for each field with errors that the old condition did
+// not report, among the errors in the new condition's message. The Event refers to the
 // field: Events that differ in their notes alone would become one series.
-func (w *statusWriter) reportFaults(s statusObject, c metav1.Condition, faults []compile.FieldError, old *metav1.Condition) {
-	for i, f := range faults[:min(len(faults), maxFaultEvents)] {
-		if slices.ContainsFunc(faults[:i], func(earlier compile.FieldError) bool { return earlier.Path == f.Path }) {
+func (w *statusWriter) reportFieldErrors(s statusObject, c metav1.Condition, fieldErrors []compile.FieldError, old *metav1.Condition) {
+	for i, f := range fieldErrors[:min(len(fieldErrors), maxFieldErrorEvents)] {
+		if slices.ContainsFunc(fieldErrors[:i], func(earlier compile.FieldError) bool { return earlier.Path == f.Path }) {
 			continue
 		}
-		said := (&compile.Rejection{Errors: slices.DeleteFunc(slices.Clone(faults), func(other compile.FieldError) bool { return other.Path != f.Path })}).Message()
-		if old != nil && strings.Contains(old.Message, said) {
+		message := (&compile.Rejection{Errors: slices.DeleteFunc(slices.Clone(fieldErrors), func(other compile.FieldError) bool { return other.Path != f.Path })}).Message()
+		if old != nil && strings.Contains(old.Message, message) {
 			continue
 		}
-		runs, _, _ := strings.Cut(c.Message, refusedFor) // what runs, and what does not
-		note := truncate(runs+refusedFor+said, maxEventNote)
+		prefix, _, _ := strings.Cut(c.Message, refusedFor)
+		note := truncate(prefix+refusedFor+message, maxEventNote)
 		w.recorder.Eventf(fieldReference(s.Object, f.Path), nil, eventType(c), f.Reason, c.Type, "%s", note)
 	}
 }
 
-// fieldOf refers to a field of an object.
+// fieldReference returns a reference to a field of an object.
 func fieldReference(object client.Object, path string) *corev1.ObjectReference {
 	kind := "SchedulingProfile"
-	if _, is := object.(*v1alpha1.PluginConfig); is {
+	if _, ok := object.(*v1alpha1.PluginConfig); ok {
 		kind = "PluginConfig"
 	}
 	return &corev1.ObjectReference{

@@ -16,52 +16,53 @@ import (
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
-// reasonPodsLost is that of the Event about pods that would lose their place.
+// reasonPodsLost is the reason of the Event about pods for which a trial found no node.
 const reasonPodsLost = "PodsLost"
 
-// rehearse tries a spec that waits for approval, so that whoever approves it
-// knows what it does. Once will do; what failed is tried again. The history
-// holds it meanwhile: a plugin that takes the process down does so here, too.
+// tryUnapproved runs a trial of a spec that waits for approval, so that its effect is
+// known before the approval. A trial that succeeded is not repeated. The history
+// records the revision meanwhile, since a plugin may crash the process during a trial
+// too.
 func (r *profileReconciler) tryUnapproved(ctx context.Context, v observation) error {
 	if last, ok := r.options.Applier.LastTrial(v.profile.Name); ok && last.Hash == v.blueprint.Hash && !last.Failed {
 		return nil
 	}
-	step, err := revisionSpecFor(v, history.Candidate{Blueprint: v.blueprint})
+	revision, err := revisionSpecFor(v, history.Candidate{Blueprint: v.blueprint})
 	if err != nil {
 		return err
 	}
-	step.TrialOnly = true
-	undo := r.options.History.Begin(ctx, v.history, step)
+	revision.TrialOnly = true
+	undo := r.options.History.Begin(ctx, v.history, revision)
 	defer undo(ctx)
 	_, err = r.options.Applier.Try(ctx, v.blueprint)
 	return err
 }
 
-// report is a trial as the status tells it.
+// trialReport is a trial as the status reports it.
 type trialReport struct {
 	*v1alpha1.TrialStatus
-	// lost is how many pods were, and why the reason of the first.
+	// lostCount is how many pods were lost, and firstReason the reason of the first.
 	lostCount   int
 	firstReason string
-	// fresh says that this visit made it.
+	// isNew says that this reconcile made the trial.
 	isNew bool
 }
 
-// tell adds the newest trial to the visit. Without one of this process it is
-// that of the process before, as far as it is about something that still matters.
+// addTrial adds the newest trial to the observation: that of this process, else that of
+// the status, as long as it is about the spec or about what runs.
 func (r *profileReconciler) addTrial(v *observation, before profile.Trial) {
 	if last, ok := r.options.Applier.LastTrial(v.profile.Name); ok {
 		v.trial = trialReportOf(last)
 		v.trial.isNew = !last.Time.Equal(before.Time)
 		return
 	}
-	told := v.profile.Status.Trial
-	if told == nil {
+	stored := v.profile.Status.Trial
+	if stored == nil {
 		return
 	}
-	wanted := v.blueprint != nil && v.blueprint.Hash == told.Hash
-	if wanted || v.running != nil && v.running.Blueprint.Hash == told.Hash {
-		v.trial = &trialReport{TrialStatus: told, lostCount: len(told.Lost)}
+	wanted := v.blueprint != nil && v.blueprint.Hash == stored.Hash
+	if wanted || v.running != nil && v.running.Blueprint.Hash == stored.Hash {
+		v.trial = &trialReport{TrialStatus: stored, lostCount: len(stored.Lost)}
 	}
 }
 
@@ -82,13 +83,13 @@ func trialReportOf(t profile.Trial) *trialReport {
 }
 
 const (
-	// namedInMessage is how many lost pods a message names, and whyInMessage how
-	// much of the reason of the first it tells, in bytes.
+	// maxNamedPods is how many lost pods a message names, and maxReasonLength how much
+	// of the first reason it holds, in bytes.
 	maxNamedPods    = 3
 	maxReasonLength = 300
 )
 
-// sentence says how many pods fit and who is lost.
+// message says how many pods fit and which are lost.
 func (r *trialReport) message() string {
 	if r.Sampled == 0 {
 		return fmt.Sprintf("tried at %s, with no pod to try it on", r.Time.UTC().Format("15:04"))
@@ -100,22 +101,23 @@ func (r *trialReport) message() string {
 	if r.lostCount == 0 {
 		return text
 	}
-	var named []string
+	var names []string
 	for i, pod := range r.Lost[:min(len(r.Lost), maxNamedPods)] {
 		name := pod.Namespace + "/" + pod.Pod
 		if i == 0 && r.firstReason != "" {
 			name += " (" + truncate(r.firstReason, maxReasonLength) + ")"
 		}
-		named = append(named, name)
+		names = append(names, name)
 	}
-	text += "; lost: " + strings.Join(named, ", ")
-	if more := r.lostCount - len(named); more > 0 {
+	text += "; lost: " + strings.Join(names, ", ")
+	if more := r.lostCount - len(names); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
 
-// losses says who is lost by the spec that runs; empty when nobody is.
+// lostPodsMessage says which pods the running spec lost in its trial; empty when it
+// lost none.
 func (v observation) lostPodsMessage() string {
 	if v.trial == nil || v.trial.lostCount == 0 || v.trial.Hash != v.running.Blueprint.Hash {
 		return ""
@@ -123,7 +125,7 @@ func (v observation) lostPodsMessage() string {
 	return "; it was " + v.trial.message()
 }
 
-// rehearsed says how the spec did that waits for approval.
+// trialMessage says how the trial of the spec that waits for approval went.
 func (v observation) trialMessage() string {
 	if v.trial == nil || v.trial.Hash != v.blueprint.Hash {
 		return ""
@@ -131,8 +133,8 @@ func (v observation) trialMessage() string {
 	return "was " + v.trial.message() + "; it "
 }
 
-// warn tells of pods that a trial lost. A trial that failed is told by its
-// condition.
+// reportLostPods makes an Event about pods that a new trial lost. The condition
+// Programmed reports a failed trial.
 func (r *profileReconciler) reportLostPods(v observation) {
 	if v.trial != nil && v.trial.isNew && v.trial.lostCount > 0 && v.failure == nil {
 		note := fmt.Sprintf("%s with hash %s was %s", v.specName(), v.trial.Hash, v.trial.message())

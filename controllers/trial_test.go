@@ -16,7 +16,7 @@ import (
 	"github.com/berthdev/berth/scheduler/trial"
 )
 
-// finding is a trial of ten pods in which n lost their place.
+// trialWithLostPods returns a trial with ten pods of which n were lost.
 func trialWithLostPods(n int) *profile.Trial {
 	t := &profile.Trial{Outcome: trial.Outcome{Sampled: 10, FitAfter: 9 - n, Compared: true, FitBefore: 9}}
 	for i := range n {
@@ -25,14 +25,14 @@ func trialWithLostPods(n int) *profile.Trial {
 	return t
 }
 
-// failing is a trial in which a plugin panics about a pod.
+// failedTrial returns a trial in which a plugin panics for a pod.
 func failedTrial() *profile.Trial {
 	t := trialWithLostPods(0)
 	t.Failures = []trial.PodResult{{Namespace: "shop", Pod: "web-7", Err: errors.New(`plugin "Own" panicked in Filter: nil map`)}}
 	return t
 }
 
-// says is the message of a condition that was written last.
+// message returns the message of a condition as it was written last.
 func (d *testEnv) message(condition v1alpha1.ConditionType) string {
 	d.t.Helper()
 	list, _ := d.statuses.last(d.t).status["conditions"].([]any)
@@ -47,7 +47,7 @@ func (d *testEnv) message(condition v1alpha1.ConditionType) string {
 func (d *testEnv) wantMessage(condition v1alpha1.ConditionType, want string) {
 	d.t.Helper()
 	if got := d.message(condition); got != want {
-		d.t.Errorf("%s says\n  %s\nwant\n  %s", condition, got, want)
+		d.t.Errorf("the message of %s is\n  %s\nwant\n  %s", condition, got, want)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestAFailedTrialChangesNothingAndIsReported(t *testing.T) {
 	d.cluster = fakeReader{newProfile(2)}
 	var failed *profile.TrialError
 	if _, err := d.reconcile(); !errors.As(err, &failed) {
-		t.Errorf("got error %v, want the trial's, so that the queue tries again", err)
+		t.Errorf("got error %v, want the trial's, so that the work queue retries", err)
 	}
 	d.wantCalls("try hash-2", "pause batch false")
 	d.wantRuns("hash-1", "False TrialFailed")
@@ -76,12 +76,12 @@ func TestAFailedTrialChangesNothingAndIsReported(t *testing.T) {
 }
 
 func TestTheStatusReportsTheTrial(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		finds *profile.Trial
 		want  map[string]any
 		says  string
 	}{
-		"nobody is lost": {
+		"no pod is lost": {
 			finds: trialWithLostPods(0),
 			want:  map[string]any{"hash": "hash-1", "sampled": 10.0, "fitBefore": 9.0, "fitAfter": 9.0, "time": "2026-03-01T12:00:00Z"},
 			says:  "generation 1 runs since 12:00",
@@ -91,7 +91,7 @@ func TestTheStatusReportsTheTrial(t *testing.T) {
 			want:  map[string]any{"hash": "hash-1", "sampled": 3.0, "fitAfter": 2.0, "time": "2026-03-01T12:00:00Z"},
 			says:  "generation 1 runs since 12:00",
 		},
-		"some are lost": {
+		"pods are lost": {
 			finds: trialWithLostPods(5),
 			want: map[string]any{"hash": "hash-1", "sampled": 10.0, "fitBefore": 9.0, "fitAfter": 4.0, "time": "2026-03-01T12:00:00Z", "lost": []any{
 				map[string]any{"namespace": "shop", "pod": "web-0"}, map[string]any{"namespace": "shop", "pod": "web-1"}, map[string]any{"namespace": "shop", "pod": "web-2"},
@@ -101,7 +101,7 @@ func TestTheStatusReportsTheTrial(t *testing.T) {
 				"lost: shop/web-0 (0/5 nodes are available: 5 full.), shop/web-1, shop/web-2 and 2 more",
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			d := newTestEnv(t, newProfile(1))
 			d.applier.trialResult = c.finds
 			d.mustReconcile()
@@ -155,18 +155,18 @@ func TestAManualProfileIsTriedBeforeItIsApproved(t *testing.T) {
 	d.wantMessage(v1alpha1.ConditionReady, "generation 1 keeps running since 12:00; generation 2 with hash hash-2 was tried at 12:00 on 10 of its pods: "+
 		"8 fit, 9 did before; lost: shop/web-0 (0/5 nodes are available: 5 full.); "+
 		"it waits for approval: kubectl annotate sprof batch --overwrite berth.dev/approved-hash=hash-2")
-	if told, _ := d.statuses.last(t).status["trial"].(map[string]any); told["hash"] != "hash-2" {
-		t.Errorf("trial %v, want that of what waits", told)
+	if trial, _ := d.statuses.last(t).status["trial"].(map[string]any); trial["hash"] != "hash-2" {
+		t.Errorf("trial %v, want that of the spec that waits", trial)
 	}
 	if !slices.Contains(d.events.events, "Warning PodsLost Trial") {
 		t.Errorf("events %q do not warn", d.events.events)
 	}
 	d.mustReconcile()
-	d.wantCalls("pause batch false") // once will do
+	d.wantCalls("pause batch false") // the trial is not repeated
 
 	d.cluster = fakeReader{newProfile(2, withManualActivation("hash-2"))}
 	d.mustReconcile()
-	d.wantCalls("try hash-2", "apply hash-2", "pause batch false") // the cluster may be another by now
+	d.wantCalls("try hash-2", "apply hash-2", "pause batch false") // the cluster may have changed
 	d.wantRuns("hash-2", "True Programmed")
 }
 
@@ -175,7 +175,7 @@ func TestWhatFailsItsTrialCannotBeApproved(t *testing.T) {
 	d.applier.trialResult = failedTrial()
 	for range 2 {
 		if _, err := d.reconcile(); err == nil {
-			t.Error("no error, so that the queue does not try again")
+			t.Error("no error, so that the work queue does not retry")
 		}
 		d.wantCalls("try hash-1", "pause batch false", "hold batch")
 		d.wantRuns("", "False TrialFailed")
@@ -190,7 +190,7 @@ func TestAFollowerRunsNoTrialOfAnUnapprovedSpec(t *testing.T) {
 	d.wantCalls("pause batch false")
 }
 
-// A plugin may take the process down as soon as it is made, on trial, too.
+// A plugin may crash the process as soon as it is built, also for a trial.
 func TestACrashDuringATrialIsRecorded(t *testing.T) {
 	d := newTestEnv(t, newProfile(1, withManualActivation("")))
 	d.outOfTree = []int64{1}
@@ -201,32 +201,32 @@ func TestACrashDuringATrialIsRecorded(t *testing.T) {
 		}
 		died = true
 		d.wantStored("batch-hash-1 on probation, building")
-		second := d.restartProcess("second") // it comes through its trial
+		second := d.restartProcess("second") // it survives its trial
 		second.wantRuns("", "False AwaitingApproval")
 		second.wantCalls("try hash-1", "pause batch false", "hold batch")
 		second.applier.lastTrial = failedTrial()
 		second.applier.lastTrial.Hash, second.applier.lastTrial.Failed = "hash-1", true
-		second.applier.beforeBuild = func() { // it dies on the next one
+		second.applier.beforeBuild = func() { // it dies in the next one
 			d.restartProcess("third").wantRuns("", "False CrashedOnProbation")
 		}
 		second.mustReconcile()
 	}
 	d.mustReconcile()
 	if !died {
-		t.Error("it was not tried")
+		t.Error("there was no trial")
 	}
 }
 
 func TestWhatRanBeforeARestartIsNotTried(t *testing.T) {
-	told := &v1alpha1.TrialStatus{Hash: "hash-2", Sampled: 4, FitAfter: 4, Time: metav1.NewTime(startTime)}
+	reported := &v1alpha1.TrialStatus{Hash: "hash-2", Sampled: 4, FitAfter: 4, Time: metav1.NewTime(startTime)}
 	d := newTestEnv(t, newProfile(2, func(p *v1alpha1.SchedulingProfile) {
-		p.Status.Programmed, p.Status.Trial = &v1alpha1.ProgrammedProfile{Hash: "hash-2", Generation: 2}, told
+		p.Status.Programmed, p.Status.Trial = &v1alpha1.ProgrammedProfile{Hash: "hash-2", Generation: 2}, reported
 	}))
 	d.mustReconcile()
 	d.wantCalls("apply hash-2", "pause batch false")
 	want := map[string]any{"hash": "hash-2", "sampled": 4.0, "fitAfter": 4.0, "time": "2026-03-01T12:00:00Z"}
 	if diff := cmp.Diff(any(want), d.statuses.last(t).status["trial"]); diff != "" {
-		t.Errorf("the trial of the process before (-want +got):\n%s", diff)
+		t.Errorf("the trial of the earlier process (-want +got):\n%s", diff)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestAProvedRevisionIsNotTriedAtStartup(t *testing.T) {
 	second.wantCalls("apply hash-1", "pause batch false")
 	second.edit(2)
 	second.wantCalls("try hash-2", "apply hash-2", "pause batch false")
-	second.edit(1) // a swap is tried, whatever it leads to
+	second.edit(1) // every swap is tried
 	second.wantCalls("try hash-1", "apply hash-1", "pause batch false")
 }
 
@@ -247,7 +247,7 @@ func TestATrialBeforeTheListingEndsIsRetriedSoon(t *testing.T) {
 	d.applier.unlisted = true
 	result, err := d.reconcile()
 	if err != nil || result.RequeueAfter != retryInterval {
-		t.Errorf("visited again after %v, %v; want %v", result.RequeueAfter, err, retryInterval)
+		t.Errorf("reconciled again after %v, %v; want %v", result.RequeueAfter, err, retryInterval)
 	}
 	d.wantRuns("", "False NothingRuns")
 	d.wantMessage(v1alpha1.ConditionReady, "nothing runs; generation 1 waits: the caches have not synced; the profile is tried on the cluster's pods and nodes before it runs")

@@ -22,15 +22,15 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// byConfig indexes profiles by the PluginConfigs that they name.
+// configRefIndex is the index of profiles by the PluginConfigs that they reference.
 const configRefIndex = "spec.pluginConfig.configRef.name"
 
 const (
-	// profilesAtOnce bounds the profiles that are compiled and built at one
-	// time: a build waits for informers, and should hold up no other profile.
+	// maxConcurrentProfiles is how many profiles are reconciled at the same time. A
+	// build waits for informers, and should delay no other profile.
 	maxConcurrentProfiles = 4
-	// A build that failed is tried again after firstRetry, then after twice
-	// as long each time, at last every lastRetry. An edit is tried at once.
+	// A failed reconcile is retried after initialRetryDelay, then after twice as long
+	// each time, up to maxRetryDelay. An edit is reconciled at once.
 	initialRetryDelay = time.Second
 	maxRetryDelay     = 5 * time.Minute
 )
@@ -40,8 +40,8 @@ func indexProfiles(mgr ctrl.Manager) error {
 		func(object client.Object) []string { return configRefNames(object.(*v1alpha1.SchedulingProfile)) })
 }
 
-// configsOf are the names of the PluginConfigs that p names, each once, in
-// order.
+// configRefNames returns the names of the PluginConfigs that p references, each once,
+// sorted.
 func configRefNames(p *v1alpha1.SchedulingProfile) []string {
 	var names []string
 	for _, entry := range p.Spec.PluginConfig {
@@ -53,16 +53,16 @@ func configRefNames(p *v1alpha1.SchedulingProfile) []string {
 	return slices.Compact(names)
 }
 
-// specChanged lets an update pass when the spec changed, or when the object is
-// another one under the same name: after a lost watch, deletion and creation
-// arrive as one update, and both may be generation 1. Writes of status do
+// specChanged passes an update that changes the spec, or that replaces the object by
+// another one with the same name: after a lost watch, a deletion and a creation arrive
+// as one update, and both objects may have generation 1. A write of the status is
 // neither.
 var specChanged = predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
 })
 
-// permitted lets an update pass that changes what the annotations permit: they
-// are no part of the spec.
+// permissionChanged passes an update of the annotations that permit something. They are
+// not part of the spec.
 var permissionChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
@@ -72,8 +72,8 @@ var permissionChanged = predicate.Funcs{
 	},
 }
 
-// programmeChanged lets an update pass when the profile runs other
-// generations of PluginConfigs than before.
+// runningConfigsChanged passes an update after which the profile runs other generations
+// of PluginConfigs.
 var runningConfigsChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*v1alpha1.SchedulingProfile), e.ObjectNew.(*v1alpha1.SchedulingProfile)
@@ -107,8 +107,8 @@ func (r *profileReconciler) profilesThatReference(ctx context.Context, config cl
 	return requestsFor(profiles.Items)
 }
 
-// whenElected visits every profile once this process leads: what it built as
-// a follower it wrote nowhere.
+// requeueOnElection requeues every profile once this process leads: as a follower it
+// wrote no status.
 func (r *profileReconciler) requeueOnElection(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	go func() {
 		select {
@@ -128,7 +128,7 @@ func (r *profileReconciler) requeueOnElection(ctx context.Context, queue workque
 	return nil
 }
 
-// whenAiling visits a profile whose plugins fare worse than before, or better.
+// requeueOnDegradedChange requeues a profile whose plugins become degraded or recover.
 func (r *profileReconciler) requeueOnDegradedChange(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.options.Applier.OnDegradedChange(func(name string) {
 		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
@@ -145,8 +145,9 @@ func (r *pluginConfigReconciler) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// configsNamedBy wakes the PluginConfigs that a profile names, or that it
-// still runs. The handler asks for the profile before and after an update.
+// configsReferencedBy returns requests for the PluginConfigs that a profile references
+// or still runs. For an update, the handler calls it with the old and with the new
+// profile.
 func configsReferencedBy(_ context.Context, object client.Object) []reconcile.Request {
 	p := object.(*v1alpha1.SchedulingProfile)
 	names := configRefNames(p)

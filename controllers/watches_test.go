@@ -11,26 +11,26 @@ import (
 )
 
 func TestWhichUpdatesOfAProfileRequeueWhichObjects(t *testing.T) {
-	names := withConfigRef("NodeResourcesFit", "binpack")
+	ref := withConfigRef("NodeResourcesFit", "binpack")
 	tests := map[string]struct {
 		before, after         *v1alpha1.SchedulingProfile
 		profile, pluginConfig bool
 	}{
-		"a new spec wakes the profile and the PluginConfigs it names": {
-			before: newProfile(1), after: newProfile(2, names), profile: true, pluginConfig: true,
+		"a new spec requeues the profile and the PluginConfigs it references": {
+			before: newProfile(1), after: newProfile(2, ref), profile: true, pluginConfig: true,
 		},
-		"another object of the same name and generation is not taken for the old one": {
+		"another object with the same name and generation requeues both": {
 			before: newProfile(1), after: newProfile(1, func(p *v1alpha1.SchedulingProfile) { p.UID = "batch-2" }), profile: true, pluginConfig: true,
 		},
-		"a swap wakes the PluginConfigs alone": {
-			before: newProfile(1, names, withRunningConfig("binpack", 1)), after: newProfile(1, names, withRunningConfig("binpack", 2)), pluginConfig: true,
+		"a swap requeues the PluginConfigs only": {
+			before: newProfile(1, ref, withRunningConfig("binpack", 1)), after: newProfile(1, ref, withRunningConfig("binpack", 2)), pluginConfig: true,
 		},
-		"counters wake nobody": {
+		"counters requeue nothing": {
 			before: newProfile(1), after: newProfile(1, func(p *v1alpha1.SchedulingProfile) {
 				p.ResourceVersion, p.Status.Totals = "11", &v1alpha1.DecisionTotals{Bound: 1}
 			}),
 		},
-		"a condition wakes nobody": {
+		"a condition requeues nothing": {
 			before: newProfile(1), after: newProfile(1, func(p *v1alpha1.SchedulingProfile) {
 				p.ResourceVersion, p.Status.ObservedGeneration = "11", 1
 			}),
@@ -40,10 +40,10 @@ func TestWhichUpdatesOfAProfileRequeueWhichObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			update := event.UpdateEvent{ObjectOld: tt.before, ObjectNew: tt.after}
 			if got := specChanged.Update(update); got != tt.profile {
-				t.Errorf("the profile is visited: %t, want %t", got, tt.profile)
+				t.Errorf("the profile is requeued: %t, want %t", got, tt.profile)
 			}
 			if got := specChanged.Update(update) || runningConfigsChanged.Update(update); got != tt.pluginConfig {
-				t.Errorf("PluginConfigs are visited: %t, want %t", got, tt.pluginConfig)
+				t.Errorf("PluginConfigs are requeued: %t, want %t", got, tt.pluginConfig)
 			}
 		})
 	}

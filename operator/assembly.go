@@ -31,11 +31,11 @@ import (
 	"github.com/berthdev/berth/scheduler/unserved"
 )
 
-// reporter is who Events are from that no profile tells.
+// eventReporter is the reporting controller of Events that are not about one profile.
 const eventReporter = "berth"
 
-// connect makes the clients, the Events' writer and the traces' sender. Nothing runs
-// yet but the sender.
+// connect creates the clients, the event recorder and the trace exporter. Only the
+// trace exporter runs yet.
 func (m *Manager) connect(ctx context.Context) (err error) {
 	if err := errors.Join(clientgoscheme.AddToScheme(m.scheme), v1alpha1.AddToScheme(m.scheme)); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (m *Manager) connect(ctx context.Context) (err error) {
 		return err
 	}
 	retryWatches(m.config)
-	host, _ := os.Hostname() // an Event or a trace without it says less, and no harm
+	host, _ := os.Hostname() // Events and traces do without it
 	if m.traces, err = m.tracing.start(ctx, host, m.version, m.log); err != nil {
 		return err
 	}
@@ -64,7 +64,8 @@ func (m *Manager) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// writeConfig is the way of writes to the API server, with the flags' rates.
+// configForWrites returns the client configuration for writes, with the rate limits of
+// the flags.
 func (m *Manager) configForWrites() *restclient.Config {
 	if m.settings.givenWriteConfig == nil {
 		return m.config
@@ -72,33 +73,34 @@ func (m *Manager) configForWrites() *restclient.Config {
 	return m.withRateLimits(m.settings.givenWriteConfig)
 }
 
-// finish answers no probes any more, writes the Events, and sends the traces, that are
-// left when all else has ended.
+// close stops the probes, writes the remaining Events and sends the remaining traces,
+// after everything else has ended.
 func (m *Manager) close() {
 	m.probeServer.close()
 	ctx, cancel := context.WithTimeout(context.Background(), m.shutdown.finalEventsTimeout())
 	defer cancel()
-	var sent sync.WaitGroup
-	sent.Go(func() { m.traces.close(ctx) })
+	var traces sync.WaitGroup
+	traces.Go(func() { m.traces.close(ctx) })
 	m.events.Close(ctx)
-	sent.Wait()
+	traces.Wait()
 }
 
-// manage makes the manager.
+// createManager creates controller-runtime's manager.
 func (m *Manager) createManager() error {
-	managed := m.managerOptions(m.scheme, m.log, m.shutdown)
-	managed.Metrics.FilterProvider = serveRegistry(m.metricsRegistry, managed.Metrics.FilterProvider)
+	options := m.managerOptions(m.scheme, m.log, m.shutdown)
+	options.Metrics.FilterProvider = serveRegistry(m.metricsRegistry, options.Metrics.FilterProvider)
 	var err error
-	if managed.LeaderElectionResourceLockInterface, err = m.lease(m.term, m.config, m.events); err != nil {
+	if options.LeaderElectionResourceLockInterface, err = m.lease(m.term, m.config, m.events); err != nil {
 		return err
 	}
-	if m.mgr, err = ctrl.NewManager(m.config, managed); err != nil {
-		return fmt.Errorf("making the manager: %w", err)
+	if m.mgr, err = ctrl.NewManager(m.config, options); err != nil {
+		return fmt.Errorf("creating the manager: %w", err)
 	}
 	return nil
 }
 
-// schedule makes the scheduler, and registers its metrics and the others'.
+// createScheduler creates the scheduler, and registers its metrics and those of the
+// other packages.
 func (m *Manager) createScheduler() error {
 	m.ledger, m.explanations = decision.NewLedger(clock.RealClock{}.Now), decision.NewExplanationQueue(m.explanationTime)
 	m.explanations.OnDropped(m.ledger.Dropped)
@@ -122,17 +124,17 @@ func (m *Manager) createScheduler() error {
 	return nil
 }
 
-// serve gives controller-runtime's manager all that it runs, and what is asked of it
-// over HTTP.
+// addRunnables adds to controller-runtime's manager all that it runs, and the debug
+// handler to its metrics server.
 func (m *Manager) addRunnables() error {
-	gate := &controllers.ReadinessCheck{}
-	crds := &crdWaiter{discovery: m.clients.watches.Discovery(), log: m.log, onServed: func() error { return m.setupControllers(gate) }}
+	readiness := &controllers.ReadinessCheck{}
+	crds := &crdWaiter{discovery: m.clients.watches.Discovery(), log: m.log, onServed: func() error { return m.setupControllers(readiness) }}
 	m.checks = probeChecks{
 		live: map[string]func() error{
 			"loop":            m.sched.NewWatchdog(m.watchdogTimeout).Check,
 			"leader-election": func() error { return m.term.CheckRenewal(m.leaderElection.LeaseDuration + leaseTolerance) },
 		},
-		ready: map[string]func() error{"cluster": m.sched.Ready, "crds": crds.ready, "profiles": gate.Ready, "shutdown": m.shutdown.ready},
+		ready: map[string]func() error{"cluster": m.sched.Ready, "crds": crds.ready, "profiles": readiness.Ready, "shutdown": m.shutdown.ready},
 	}
 	if m.watchdogTimeout == 0 {
 		delete(m.checks.live, "loop")
@@ -146,7 +148,7 @@ func (m *Manager) addRunnables() error {
 	); err != nil {
 		return err
 	}
-	if m.metrics.secure { // otherwise anybody could ask
+	if m.metrics.secure { // without authentication anybody could read it
 		if err := m.mgr.AddMetricsServerExtraHandler(debugPath, newDebugHandler(m.sched, m.clients.watches, m.log)); err != nil {
 			return err
 		}
@@ -155,7 +157,7 @@ func (m *Manager) addRunnables() error {
 	return nil
 }
 
-// alone tells pods that wait for a scheduler that is not there.
+// unservedWatch returns what reports pods whose schedulerName no scheduler serves.
 func (m *Manager) unservedWatch() *unserved.Reporter {
 	pods := m.informers.Core().V1().Pods()
 	return unserved.New(unserved.Options{
@@ -166,18 +168,18 @@ func (m *Manager) unservedWatch() *unserved.Reporter {
 	})
 }
 
-// profileExists asks the API server.
+// profileExists reads from the API server whether a profile exists.
 func (m *Manager) profileExists(ctx context.Context, name string) (bool, error) {
 	err := m.mgr.GetAPIReader().Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.SchedulingProfile{})
 	return err == nil, client.IgnoreNotFound(err)
 }
 
-// control starts the controllers, once their kinds are served.
-func (m *Manager) setupControllers(gate *controllers.ReadinessCheck) error {
+// setupControllers adds the controllers to the manager, once their CRDs are served.
+func (m *Manager) setupControllers(readiness *controllers.ReadinessCheck) error {
 	pods := m.informers.Core().V1().Pods()
 	return controllers.SetupWithManager(m.mgr, controllers.Options{
-		Applier: m.sched.Profiles(), Registry: m.registry, Ledger: m.ledger, Version: m.version, Readiness: gate,
-		DefaultProfile: m.defaultProfile, OtherSchedulers: m.otherSchedulerOptions(), Extenders: m.extenderRights(), FinalWrites: m.shutdown.finalWrites,
+		Applier: m.sched.Profiles(), Registry: m.registry, Ledger: m.ledger, Version: m.version, Readiness: readiness,
+		DefaultProfile: m.defaultProfile, OtherSchedulers: m.otherSchedulerOptions(), Extenders: m.extenderPermissions(), FinalWrites: m.shutdown.finalWrites,
 		BindsInProgress: m.clients.bindsInProgress, Explanations: m.explanations, DecisionClient: m.clients.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
 		Crashes: m.crashReports.crashes(), CrashesRecorded: m.crashReports.markRecorded,
 		Exporter: export.NewExporter(m.clients.watches, m.namespace, m.registry),

@@ -3,8 +3,10 @@ package operator
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -12,71 +14,114 @@ import (
 
 	"github.com/berthdev/berth/controllers/explainer"
 	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/leadership"
 )
 
-// clients are the ways to the API server, one for each kind of traffic and
-// with a connection of its own, so that binds wait behind nothing else.
+// clients are the clients of the API server, one for each kind of traffic and with
+// connections of its own, so that binds wait behind nothing else.
 type clients struct {
-	// watches lists and watches, and is unbounded.
+	// watches lists and watches; its requests are not limited.
 	watches clientset.Interface
-	// writes binds and patches pods; plugins use it, too.
+	// writes binds and patches pods; plugins use it too.
 	writes clientset.Interface
-	// volumes binds volumes and claims.
+	// volumes binds PersistentVolumes and PersistentVolumeClaims.
 	volumes clientset.Interface
 	// journal writes the journal of Bindings, one request at a time.
 	journal clientset.Interface
 	events  clientset.Interface
-	// dynamic watches what plugins want to be woken by and Berth does not watch.
+	// dynamic watches the kinds that plugins register events for and that Berth does
+	// not watch itself.
 	dynamic dynamic.Interface
-	// meta lists what there is, when this process begins to lead.
+	// meta lists metadata when this process becomes the leader.
 	meta metadata.Interface
-	// decisions writes SchedulingDecisions, one at a time and twenty a second.
+	// decisions writes SchedulingDecisions, one at a time and at most twenty a second.
 	decisions restclient.Interface
-	// busy says whether pods are being written.
+	// bindsInProgress reports whether pods are being written.
 	bindsInProgress func() bool
 }
 
-// newClients makes them. What changes pods and volumes is sent as writing says, in term
-// only, and belongs to the trace of its attempt.
+// newClients creates the clients. Requests that change pods and volumes are sent as
+// writing says and only while this process leads, and they belong to the trace of their
+// attempt.
 func newClients(config, writing *restclient.Config, term *leadership.Tracker, traced *traces) (c clients, err error) {
 	fenced := restclient.CopyConfig(writing)
 	term.FenceWrites(fenced)
 	traced.wrap(fenced)
 	writes := make(chan struct{}, binding.MaxInFlight)
 	c.bindsInProgress = func() bool { return len(writes) > 0 }
-	for _, way := range []struct {
+	for _, entry := range []struct {
 		client *clientset.Interface
 		config *restclient.Config
-		slots  chan struct{} // nil: any number of requests at a time
+		slots  chan struct{} // nil: not limited
 	}{
 		{&c.watches, config, nil},
 		{&c.writes, fenced, writes},
 		{&c.volumes, fenced, make(chan struct{}, binding.MaxInFlight)},
 		{&c.journal, fenced, nil},
-		{&c.events, config, nil}, // its writers are counted
+		{&c.events, config, nil}, // the recorder limits its requests
 	} {
-		if *way.client, err = clientset.NewForConfig(withOwnConnections(withProtobuf(way.config), way.slots)); err != nil {
-			return c, fmt.Errorf("making a client: %w", err)
+		if *entry.client, err = clientset.NewForConfig(withOwnConnections(withProtobuf(entry.config), entry.slots)); err != nil {
+			return c, fmt.Errorf("creating a client: %w", err)
 		}
 	}
 	if c.dynamic, err = dynamic.NewForConfig(withOwnConnections(restclient.CopyConfig(config), nil)); err != nil {
-		return c, fmt.Errorf("making a client: %w", err)
+		return c, fmt.Errorf("creating a client: %w", err)
 	}
 	if c.meta, err = metadata.NewForConfig(withOwnConnections(restclient.CopyConfig(config), nil)); err != nil {
-		return c, fmt.Errorf("making a client: %w", err)
+		return c, fmt.Errorf("creating a client: %w", err)
 	}
 	c.decisions, err = explainer.NewClient(withOwnConnections(restclient.CopyConfig(config), nil))
 	return c, err
 }
 
-// apart gives config connections of its own: client-go shares them between
-// configurations that dial alike. slots, where there are any, bound the requests
-// under way.
+// withOwnConnections gives config connections of its own: client-go shares connections
+// between configurations that dial in the same way. slots bounds the number of requests
+// under way; nil for no bound.
 func withOwnConnections(config *restclient.Config, slots chan struct{}) *restclient.Config {
 	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	if slots != nil {
 		binding.LimitInFlight(config, slots)
 	}
 	return config
+}
+
+const (
+	// watchRetryInterval is the time, plus up to a fifth, between two attempts to reach
+	// the API server for a watch.
+	watchRetryInterval = time.Second
+	// watchRetryTimeout is how long one watch request is retried. Its bearer token may
+	// have expired by then; the reflector's next request has a new one.
+	watchRetryTimeout = 5 * time.Minute
+)
+
+// retryWatches makes watches wait for an API server that cannot be reached, instead of
+// failing. After a few failures client-go's reflectors back off for up to a minute, in
+// which nothing would be scheduled although the API server is back.
+func retryWatches(config *restclient.Config) {
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return watchRetrier{next} })
+}
+
+type watchRetrier struct{ next http.RoundTripper }
+
+// RoundTrip sends a watch until there is a response of any status, or the request's
+// context or watchRetryTimeout ends; other requests once.
+func (r watchRetrier) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := r.next.RoundTrip(request)
+	if err == nil || request.Method != http.MethodGet || request.URL.Query().Get("watch") != "true" || fault.WatchesGiveUp {
+		return response, err
+	}
+	ctx := request.Context()
+	limit := time.After(watchRetryTimeout)
+	for err != nil {
+		select {
+		case <-time.After(wait.Jitter(watchRetryInterval, 0.2)):
+			response, err = r.next.RoundTrip(request)
+		case <-limit:
+			return nil, err
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+	return response, nil
 }

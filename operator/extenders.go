@@ -19,23 +19,25 @@ import (
 	"github.com/berthdev/berth/scheduler/extender"
 )
 
-// extenderRights are what the flags allow.
-func (o options) extenderRights() compile.ExtenderPermissions {
+// extenderPermissions returns what the flags allow extenders to do.
+func (o options) extenderPermissions() compile.ExtenderPermissions {
 	return compile.ExtenderPermissions{Enabled: o.enableExtenders, Writes: o.enableExtenderWrites}
 }
 
-// extenderMaker returns what makes clients of extenders; nil where they are off.
+// newExtenderClient returns the function that creates clients of extenders; nil when
+// extenders are not enabled.
 func (o options) newExtenderClient(config *restclient.Config, client clientset.Interface, log logr.Logger) func(context.Context, string, extender.Config) (fwk.Extender, error) {
 	if !o.enableExtenders {
 		return nil
 	}
-	lent := extender.Options{Certificate: ClientCertificates(client, o.namespace), Forbidden: apiServerAddresses(config), Log: log.WithName("extender")}
-	return func(life context.Context, profile string, c extender.Config) (fwk.Extender, error) {
-		return extender.New(life, profile, c, lent)
+	shared := extender.Options{Certificate: ClientCertificates(client, o.namespace), Forbidden: apiServerAddresses(config), Log: log.WithName("extender")}
+	return func(ctx context.Context, profile string, c extender.Config) (fwk.Extender, error) {
+		return extender.New(ctx, profile, c, shared)
 	}
 }
 
-// extenderClients returns what makes clients of extenders; nil where they are off.
+// extenderClients returns the function that creates clients of extenders: that of
+// WithExtenderClient, or the default; nil when extenders are not enabled.
 func (m *Manager) extenderClients() ExtenderClient {
 	if m.enableExtenders && m.extenderClient != nil {
 		return m.extenderClient
@@ -43,8 +45,8 @@ func (m *Manager) extenderClients() ExtenderClient {
 	return m.newExtenderClient(m.config, m.clients.watches, m.log)
 }
 
-// ClientCertificates reads the client certificates of extenders from Secrets of
-// Berth's own namespace, and of no other. The right is in config/components/extenders.
+// ClientCertificates returns a function that reads client certificates for extenders
+// from Secrets in Berth's namespace only. config/components/extenders grants the right.
 func ClientCertificates(client clientset.Interface, namespace string) func(context.Context, string) (extender.Certificate, error) {
 	return func(ctx context.Context, name string) (extender.Certificate, error) {
 		secret, err := client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -61,8 +63,9 @@ func ClientCertificates(client clientset.Interface, namespace string) func(conte
 	}
 }
 
-// apiServer is where the API server is, as far as that is known: in a cluster
-// its address is in the pod's environment, and so in config.
+// apiServerAddresses returns the addresses of the API server, which extenders may not
+// have; nil when they cannot be found. In a cluster the address comes from the pod's
+// environment and is in config.
 func apiServerAddresses(config *restclient.Config) []netip.AddrPort {
 	u, err := url.Parse(config.Host)
 	if err != nil {
@@ -74,15 +77,15 @@ func apiServerAddresses(config *restclient.Config) []netip.AddrPort {
 			return nil
 		}
 	}
-	var all []netip.AddrPort
-	hosts, err := net.LookupHost(u.Hostname()) // of an address, the address
+	var addresses []netip.AddrPort
+	hosts, err := net.LookupHost(u.Hostname()) // it returns an IP address unchanged
 	if err != nil {
 		return nil
 	}
 	for _, host := range hosts {
 		if address, err := netip.ParseAddr(host); err == nil {
-			all = append(all, netip.AddrPortFrom(address.Unmap().WithZone(""), uint16(port)))
+			addresses = append(addresses, netip.AddrPortFrom(address.Unmap().WithZone(""), uint16(port)))
 		}
 	}
-	return all
+	return addresses
 }

@@ -25,12 +25,12 @@ func TestTheFlagsSetTheRightsOfExtenders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := o.extenderRights(); got != want {
+		if got := o.extenderPermissions(); got != want {
 			t.Errorf("%q: %+v", flags, got)
 		}
 	}
 	if _, err := parseFlags([]string{"--enable-extender-writes"}); err == nil || !strings.Contains(err.Error(), "needs --enable-extenders") {
-		t.Errorf("writes alone: %v", err)
+		t.Errorf("--enable-extender-writes alone: %v", err)
 	}
 }
 

@@ -18,56 +18,56 @@ import (
 	"github.com/berthdev/berth/scheduler/recorder"
 )
 
-// ErrLeaseLost is why Run ends when another process holds the Lease.
+// ErrLeaseLost is the error of Run when another process holds the Lease.
 var ErrLeaseLost = errors.New("another process holds the Lease")
 
 // Manager is Berth: a scheduler, the controllers of its resources, leader election,
-// metrics and probes. New builds it and Run runs it, once. Several Managers can run in
-// one process. Its methods may be called from any goroutine.
+// metrics and probes. New creates it and Run runs it, once. Several Managers can run in
+// one process. Its methods are safe for concurrent use.
 type Manager struct {
 	options
 	settings
 	registry framework.Registry
 	scheme   *runtime.Scheme
-	// process names this Manager among all that ever ran; crashed are the processes of
-	// its container that crashed before.
+	// processID identifies this Manager among all that ever ran. crashReports are the
+	// crashes of earlier processes of its container.
 	processID    string
 	crashReports *crashReports
 
-	// asked ends when Run is to end, by ask. lost ends when another process holds the
-	// Lease, by lose.
+	// stop ends stopCtx when Run is to end. cancelLeaseLost ends leaseLostCtx when
+	// another process holds the Lease.
 	stopCtx, leaseLostCtx context.Context
 	stop, cancelLeaseLost context.CancelFunc
 
-	// connect sets these: the clients, and how the process ends.
+	// Set by connect.
 	config   *restclient.Config
 	clients  clients
 	term     *leadership.Tracker
 	events   *recorder.Recorder
 	traces   *traces
 	shutdown *shutdown
-	// learn sets these.
+	// Set by waitForAPIServer.
 	probeServer *probeServer
 	serverInfo  serverInfo
-	// manage sets this.
+	// Set by createManager.
 	mgr ctrl.Manager
-	// schedule sets these.
+	// Set by createScheduler.
 	informers    informers.SharedInformerFactory
 	ledger       *decision.Ledger
 	explanations *decision.ExplanationQueue
 	sched        *scheduler.Scheduler
-	// serve sets this.
+	// Set by addRunnables.
 	checks probeChecks
 }
 
-// New builds a Manager from the flags of the command, args, and from options. It reads
-// from the API server what that serves, opens the addresses of probes and profiles, and
-// schedules nothing before Run. ctx bounds the building alone. While the API server does
-// not answer, New waits, and serves the probes: /livez succeeds, and /readyz fails at
-// api-server. The error names the flag, the plugin or the request that failed.
+// New creates a Manager from the command's flags, args, and from options. It queries
+// what the API server serves, opens the addresses of probes and pprof, and schedules
+// nothing before Run. ctx bounds New alone. While the API server does not answer, New
+// waits and serves the probes: /livez succeeds, and /readyz fails with the check
+// api-server. An error names the flag, the plugin or the request that failed.
 //
-// New changes nothing that belongs to the process: it sets no logger, registers no
-// metric outside of its own registry, and ends no process. Main does that.
+// New changes nothing that belongs to the process: it sets no logger, registers metrics
+// in its own registry only, and does not exit. Main does that.
 func New(ctx context.Context, args []string, with ...Option) (*Manager, error) {
 	o, err := parseFlags(args)
 	if err != nil {
@@ -76,7 +76,7 @@ func New(ctx context.Context, args []string, with ...Option) (*Manager, error) {
 	return build(ctx, o, with)
 }
 
-// build is New after the flags are parsed.
+// build is New with parsed flags.
 func build(ctx context.Context, o options, with []Option) (*Manager, error) {
 	m := &Manager{options: o, settings: newSettings(with), scheme: runtime.NewScheme(), processID: string(uuid.NewUUID())}
 	m.stopCtx, m.stop = context.WithCancel(context.Background())
@@ -98,52 +98,52 @@ func build(ctx context.Context, o options, with []Option) (*Manager, error) {
 	return m, nil
 }
 
-// Run runs the Manager until ctx ends, and then for as long as
-// --graceful-shutdown-timeout lets it: bindings that are under way are finished, Events
-// and explanations are written, and the Lease is given back. It returns ErrLeaseLost
-// when another process holds the Lease, and another error when the Manager cannot go on.
-// A Manager runs once.
+// Run runs the Manager until ctx ends, and then shuts down within
+// --graceful-shutdown-timeout: it completes bindings, writes Events and explanations,
+// and releases the Lease. It returns ErrLeaseLost when another process holds the Lease,
+// and another error when the Manager cannot go on. Run may be called once.
 func (m *Manager) Run(ctx context.Context) error {
 	defer m.close()
 	defer context.AfterFunc(ctx, m.stop)()
-	running, stop := context.WithCancel(m.stopCtx)
+	ctx, stop := context.WithCancel(m.stopCtx)
 	defer stop()
 	defer context.AfterFunc(m.leaseLostCtx, stop)()
 	m.log.Info("Starting", "version", m.version, "leaderElection", m.leaderElection.LeaderElect)
-	err := m.mgr.Start(running)
+	err := m.mgr.Start(ctx)
 	if m.leaseLostCtx.Err() != nil {
 		return ErrLeaseLost
 	}
 	return err
 }
 
-// leaseLost ends the Manager when another process holds the Lease, at once: what this
-// one would still write, the other one writes.
+// leaseLost ends the Manager at once when another process holds the Lease: the other
+// process does what this one would still write.
 func (m *Manager) leaseLost() {
-	m.log.Info("Another process holds the Lease: this one ends")
+	m.log.Info("Another process holds the Lease: this one exits")
 	if m.onLeaseLost != nil {
 		m.onLeaseLost()
 	}
 	m.cancelLeaseLost()
 }
 
-// Elected is closed when this Manager leads and begins to schedule; at once where no
-// leader is elected.
+// Elected returns a channel that is closed when this Manager leads and begins to
+// schedule; without leader election, when it starts.
 func (m *Manager) Elected() <-chan struct{} { return m.mgr.Elected() }
 
-// Ready returns why /readyz fails; nil when this Manager could take over.
+// Ready returns why /readyz fails; nil when this Manager may become the leader.
 func (m *Manager) Ready() error { return m.checks.readiness() }
 
-// Scheduler is the scheduler: the profiles that run, its queue and its cache, and the
-// collectors of its metrics.
+// Scheduler returns the scheduler: the running profiles, its queue and its cache, and
+// the collectors of its metrics.
 func (m *Manager) Scheduler() *scheduler.Scheduler { return m.sched }
 
-// Informers hold the objects that the scheduler watches, in the form in which it keeps
-// them. The objects are shared: callers must not change them.
+// Informers returns the informers of the objects that the scheduler watches, in the
+// trimmed form in which it keeps them. The objects are shared: callers must not change
+// them.
 func (m *Manager) Informers() informers.SharedInformerFactory { return m.informers }
 
-// Ledger holds what was decided of late, by profile.
+// Ledger returns the recent decisions, by profile.
 func (m *Manager) Ledger() *decision.Ledger { return m.ledger }
 
-// Desk holds the explanations of pods that are not written yet.
+// Explanations returns the queue of explanations that are not written yet.
 func (m *Manager) Explanations() *decision.ExplanationQueue { return m.explanations }

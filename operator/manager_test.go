@@ -22,21 +22,21 @@ import (
 
 func TestNewErrorsNameTheCause(t *testing.T) {
 	unreachable := WithRESTConfig(&restclient.Config{Host: "https://nobody.invalid:1"})
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		args []string
 		with []Option
 		want string
 	}{
 		"a flag that does not exist":             {[]string{"--colour=red"}, nil, "unknown flag: --colour"},
 		"a flag with a wrong value":              {[]string{"--v=-1"}, nil, "--v: must not be negative, is -1"},
-		"no way to the API server":               {[]string{"--kubeconfig=/nowhere"}, nil, "no way to reach the API server (is --kubeconfig right?)"},
-		"an API server that does not answer":     {nil, []Option{unreachable}, "looking for namespace berth-system"},
+		"a kubeconfig that does not exist":       {[]string{"--kubeconfig=/nowhere"}, nil, "no way to reach the API server (is --kubeconfig right?)"},
+		"an API server that does not response":   {nil, []Option{unreachable}, "looking for namespace berth-system"},
 		"a plugin without a factory":             {nil, []Option{unreachable, WithPlugins(framework.Registration{Name: "Empty"})}, `plugin "Empty": the factory is nil`},
 		"a plugin with the name of a built-in":   {nil, []Option{unreachable, WithPlugins(registrationNamed("NodeName"))}, `plugin "NodeName": is registered already`},
 		"the same plugin in two of the Options":  {nil, []Option{unreachable, WithPlugins(registrationNamed("A")), WithPlugins(registrationNamed("A"))}, `plugin "A": is registered already`},
-		"a configuration with unusable contents": {nil, []Option{WithRESTConfig(&restclient.Config{Host: "://"})}, "making a client"},
+		"a configuration with unusable contents": {nil, []Option{WithRESTConfig(&restclient.Config{Host: "://"})}, "creating a client"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // requests fail at once
 			if _, err := New(ctx, c.args, append(c.with, WithLogger(logr.Discard()))...); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -80,17 +80,17 @@ func TestTheMetricsServerServesTheRegistry(t *testing.T) {
 		}, nil
 	}
 	others := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the process' own") })
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		filter filterProvider
 		path   string
 		code   int
 		want   string
 	}{
-		"at /metrics":           {nil, "/metrics", http.StatusOK, "bound_total 1"},
-		"and at no other path":  {nil, "/debug/berth/queue", http.StatusOK, "the process' own"},
-		"for those who may ask": {refuses, "/metrics", http.StatusUnauthorized, "who are you?"},
+		"the registry at /metrics":         {nil, "/metrics", http.StatusOK, "bound_total 1"},
+		"the next handler at another path": {nil, "/debug/berth/queue", http.StatusOK, "the process' own"},
+		"authorized requests only":         {refuses, "/metrics", http.StatusUnauthorized, "who are you?"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			filter, err := serveRegistry(registry, c.filter)(nil, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -99,10 +99,10 @@ func TestTheMetricsServerServesTheRegistry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer := httptest.NewRecorder()
-			handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, c.path, nil))
-			if answer.Code != c.code || !strings.Contains(answer.Body.String(), c.want) {
-				t.Errorf("got %d %q, want %d %q", answer.Code, answer.Body, c.code, c.want)
+			response := httptest.NewRecorder()
+			handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, c.path, nil))
+			if response.Code != c.code || !strings.Contains(response.Body.String(), c.want) {
+				t.Errorf("got %d %q, want %d %q", response.Code, response.Body, c.code, c.want)
 			}
 		})
 	}

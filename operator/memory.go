@@ -14,29 +14,29 @@ import (
 	"github.com/berthdev/berth/scheduler/cycle"
 )
 
-// leastCache is the smallest --equivalence-cache-size.
+// minCacheSize is the smallest --equivalence-cache-size.
 var minCacheSize = resource.MustParse("16Mi")
 
-// memory is how much the process may take, in bytes; 0: as much as it likes.
+// containerMemory is the memory limit of the process in bytes; 0 for no limit.
 type containerMemory int64
 
-// limitRuntime has the garbage collector keep the heap below nine tenths of the
-// limit, unless the environment variable GOMEMLIMIT says otherwise. The rest is for
-// what the Go runtime does not count.
+// setGoMemoryLimit makes the garbage collector keep the heap below nine tenths of the
+// limit, unless the environment variable GOMEMLIMIT is set. The rest is for memory that
+// the Go runtime does not count.
 func (m containerMemory) setGoMemoryLimit(getenv func(string) string, log logr.Logger) {
 	if m == 0 || getenv("GOMEMLIMIT") != "" {
 		return
 	}
 	limit := m.goMemoryLimit()
 	debug.SetMemoryLimit(limit)
-	log.Info("The Go runtime keeps to nine tenths of the memory limit; GOMEMLIMIT overrides this", "limit", int64(m), "goMemLimit", limit)
+	log.Info("Set the memory limit of the Go runtime to nine tenths of the container's; GOMEMLIMIT overrides this", "limit", int64(m), "goMemLimit", limit)
 }
 
-// runtimeLimit is nine tenths of the limit.
+// goMemoryLimit returns nine tenths of the limit.
 func (m containerMemory) goMemoryLimit() int64 { return int64(m) / 10 * 9 }
 
-// cacheBytes is what the equivalence caches may take together: as flag says, or a
-// quarter of the limit.
+// equivalenceCacheSize returns how many bytes all equivalence caches together may use:
+// the value of the flag, or a quarter of the limit.
 func (m containerMemory) equivalenceCacheSize(flag *resource.Quantity) int {
 	switch {
 	case !flag.IsZero():
@@ -47,33 +47,34 @@ func (m containerMemory) equivalenceCacheSize(flag *resource.Quantity) int {
 	return int(max(int64(m)/4, minCacheSize.Value()))
 }
 
-// memoryLimit reads the limit of the container, or of any cgroup that the process
-// is in, below root, the file system's. It knows cgroup v2 and v1.
+// readContainerMemory reads the memory limit of the container, or of any cgroup that
+// contains the process, from the file system root. It supports cgroup v2 and v1.
 func readContainerMemory(root fs.FS) containerMemory {
-	least := int64(math.MaxInt64)
+	lowest := int64(math.MaxInt64)
 	for _, file := range limitFiles(root) {
 		text, err := fs.ReadFile(root, file)
 		if err != nil {
 			continue
 		}
-		// cgroup v2 says max where there is no limit.
+		// cgroup v2 has "max" for no limit, which is not a number.
 		if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && limit > 0 {
-			least = min(least, limit)
+			lowest = min(lowest, limit)
 		}
 	}
-	// cgroup v1 says a number near the largest where there is no limit.
-	if least >= 1<<60 {
+	// cgroup v1 has a number near the largest int64 for no limit.
+	if lowest >= 1<<60 {
 		return 0
 	}
-	return containerMemory(least)
+	return containerMemory(lowest)
 }
 
-// limitFiles are the files that may hold a limit: in a container the cgroup is
-// most often mounted as if it were the root; elsewhere /proc/self/cgroup names it.
+// limitFiles returns the files that may hold a limit. In a container the cgroup is
+// usually mounted at the root of the cgroup file system; elsewhere /proc/self/cgroup
+// has its path.
 func limitFiles(root fs.FS) []string {
 	const mounted = "sys/fs/cgroup"
 	files := []string{mounted + "/memory.max", mounted + "/memory/memory.limit_in_bytes"}
-	text, _ := fs.ReadFile(root, "proc/self/cgroup") // without it there are only those
+	text, _ := fs.ReadFile(root, "proc/self/cgroup") // without it only the files above are read
 	for line := range strings.Lines(string(text)) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(fields) != 3 {

@@ -18,7 +18,7 @@ func cgroupFiles(contents map[string]string) fstest.MapFS {
 }
 
 func TestMemoryLimitOfTheContainer(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		files map[string]string
 		want  containerMemory
 	}{
@@ -36,7 +36,7 @@ func TestMemoryLimitOfTheContainer(t *testing.T) {
 		"cgroup v1 without a limit": {map[string]string{"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 0},
 		"no cgroup":                 {nil, 0},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got := readContainerMemory(cgroupFiles(c.files)); got != c.want {
 				t.Errorf("limit %d, want %d", got, c.want)
 			}
@@ -45,7 +45,7 @@ func TestMemoryLimitOfTheContainer(t *testing.T) {
 }
 
 func TestTheMemoryLimitIsDivided(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		limit          containerMemory
 		flag           string
 		runtime, cache int64
@@ -56,13 +56,13 @@ func TestTheMemoryLimitIsDivided(t *testing.T) {
 		"a limit and a flag":     {2 << 30, "100Mi", (2 << 30) / 10 * 9, 100 << 20},
 		"a flag without a limit": {0, "1Gi", 0, 1 << 30},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			flag := resource.MustParse(c.flag)
 			if got := c.limit.goMemoryLimit(); got != c.runtime {
-				t.Errorf("the runtime keeps to %d, want %d", got, c.runtime)
+				t.Errorf("the limit of the Go runtime is %d, want %d", got, c.runtime)
 			}
 			if got := c.limit.equivalenceCacheSize(&flag); int64(got) != c.cache {
-				t.Errorf("the caches may take %d, want %d", got, c.cache)
+				t.Errorf("the size of the caches is %d, want %d", got, c.cache)
 			}
 		})
 	}

@@ -19,27 +19,27 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// metricsOptions are how metrics are served, and to whom.
+// metricsOptions are the flags of the metrics server.
 type metricsOptions struct {
 	address string
 	secure  bool
-	// certificates is a folder; empty: the certificate is self-signed.
+	// certDir is a folder; empty for a self-signed certificate.
 	certDir string
 }
 
 func (o *metricsOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.address, "metrics-bind-address", ":8443", "where /metrics is served; 0 for nowhere")
-	f.BoolVar(&o.secure, "metrics-secure", true, "serve /metrics by HTTPS, to those whom the API server lets get it; else by HTTP, to everybody")
+	f.BoolVar(&o.secure, "metrics-secure", true, "serve /metrics by HTTPS, to clients that the API server authorizes; else by HTTP, to everybody")
 	f.StringVar(&o.certDir, "metrics-cert-dir", "", "a folder with tls.crt and tls.key for --metrics-secure, read again when they change; without it the certificate is self-signed")
 }
 
-// The names of a Secret of type kubernetes.io/tls, mounted.
+// The keys of a Secret of type kubernetes.io/tls, as files.
 const (
 	certificateFile = "tls.crt"
 	keyFile         = "tls.key"
 )
 
-// validate refuses a folder that would be passed over in silence.
+// validate rejects a folder that would have no effect or lacks a file.
 func (o metricsOptions) validate() error {
 	if o.certDir == "" {
 		return nil
@@ -58,12 +58,12 @@ func (o metricsOptions) validate() error {
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create,roleName=metrics-auth-role
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create,roleName=metrics-auth-role
 
-// server is how the manager serves them.
+// server returns the options of the metrics server.
 func (o metricsOptions) server() server.Options {
 	options := server.Options{
 		BindAddress: o.address, SecureServing: o.secure,
 		CertDir: o.certDir, CertName: certificateFile, KeyName: keyFile,
-		// Nobody needs HTTP/2 to scrape, and its resets have been used to attack.
+		// Scraping does not need HTTP/2, whose stream resets have been used in attacks.
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.NextProtos, c.MinVersion = []string{"http/1.1"}, tls.VersionTLS12 }},
 	}
 	if o.secure && !fault.MetricsForAll {
@@ -75,9 +75,9 @@ func (o metricsOptions) server() server.Options {
 // metricsPath is where controller-runtime serves metrics.
 const metricsPath = "/metrics"
 
-// gatherFrom returns a filter of controller-runtime's metrics server that serves
-// registry's metrics: without it the server has those of the process. filter is applied
-// to what is served; nil for none.
+// serveRegistry returns a filter for controller-runtime's metrics server that serves
+// the metrics of registry; without it the server has those of the process. The filter
+// authorizes requests as filter does; nil for no authorization.
 func serveRegistry(registry prometheus.Gatherer, filter filterProvider) filterProvider {
 	return func(config *restclient.Config, client *http.Client) (server.Filter, error) {
 		inner := func(_ logr.Logger, handler http.Handler) (http.Handler, error) { return handler, nil }
@@ -87,11 +87,11 @@ func serveRegistry(registry prometheus.Gatherer, filter filterProvider) filterPr
 				return nil, err
 			}
 		}
-		own := promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
+		metricsHandler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 		return func(log logr.Logger, handler http.Handler) (http.Handler, error) {
 			return inner(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == metricsPath {
-					own.ServeHTTP(w, r)
+					metricsHandler.ServeHTTP(w, r)
 					return
 				}
 				handler.ServeHTTP(w, r)
@@ -100,9 +100,9 @@ func serveRegistry(registry prometheus.Gatherer, filter filterProvider) filterPr
 	}
 }
 
-// filterProvider is what server.Options has.
+// filterProvider is the type of server.Options.FilterProvider.
 type filterProvider = func(*restclient.Config, *http.Client) (server.Filter, error)
 
-// timeRequests lets the time that the API server takes be measured, which
-// controller-runtime does when it is asked to.
+// registerRequestLatency registers the latency of requests to the API server, which
+// controller-runtime measures only when it is asked to.
 func registerRequestLatency() { metrics.RegisterRESTClientMetrics(metrics.MetricRequestLatency) }

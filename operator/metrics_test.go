@@ -14,7 +14,7 @@ func TestTheFlagsDecideWhoMayReadMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for flags, want := range map[string]struct{ secure, asked bool }{
+	for flags, want := range map[string]struct{ secure, authorized bool }{
 		"":                          {true, true},
 		"--metrics-cert-dir=" + dir: {true, true},
 		"--metrics-secure=false":    {false, false},
@@ -24,8 +24,8 @@ func TestTheFlagsDecideWhoMayReadMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 		server := o.metrics.server()
-		if server.SecureServing != want.secure || (server.FilterProvider != nil) != want.asked {
-			t.Errorf("%q: HTTPS %v, others are asked who they are %v", flags, server.SecureServing, server.FilterProvider != nil)
+		if server.SecureServing != want.secure || (server.FilterProvider != nil) != want.authorized {
+			t.Errorf("%q: HTTPS %v, requests are authorized %v", flags, server.SecureServing, server.FilterProvider != nil)
 		}
 	}
 	for flags, want := range map[string]string{

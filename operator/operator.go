@@ -1,12 +1,12 @@
-// Package operator is Berth's command, and what it is built from. Main is the command,
-// for a main.go that adds plugins:
+// Package operator assembles Berth's manager. Main is the command, for a main.go that
+// registers out-of-tree plugins:
 //
 //	func main() {
 //		operator.Main(plugins.Register("Coscheduling", coscheduling.New, (*coscheduling.Plugin)(nil), (*coscheduling.Args)(nil)))
 //	}
 //
-// New builds the same Manager inside of another program. It touches nothing that belongs
-// to the process, such as loggers and signals; Main does.
+// New creates the same Manager inside another program. It changes nothing that belongs
+// to the process, such as loggers and signal handlers; Main does.
 package operator
 
 import (
@@ -30,14 +30,14 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// version is set when a release is built:
-// -ldflags '-X github.com/berthdev/berth/operator.version=v1.2.3'. The hash of a
-// profile is made of it, so that plugins that changed are on probation again.
+// version is set by release builds: -ldflags '-X
+// github.com/berthdev/berth/operator.version=v1.2.3'. It is part of every profile's
+// hash, so that profiles are on probation again after plugins changed.
 var version = "dev"
 
-// Main runs Berth as the command line says, with more plugins beside those that
-// are built in, until the process is told to end. When it fails, it says why and
-// exits with 1.
+// Main runs Berth as the command line says, with out-of-tree plugins beside the
+// built-in ones, until SIGTERM or SIGINT. On an error it prints the error and exits
+// with 1.
 func Main(more ...framework.Registration) { MainWith(WithPlugins(more...)) }
 
 // MainWith is Main with any options.
@@ -52,9 +52,9 @@ func MainWith(with ...Option) {
 	}
 }
 
-// command runs a Manager that has the process to itself: it handles the signals, sets
-// the loggers of klog and of controller-runtime, takes controller-runtime's registry
-// for its metrics, and exits at once when the Lease is lost. with may override this.
+// command runs a Manager that owns the process: it handles signals, sets the loggers of
+// klog and controller-runtime, uses controller-runtime's registry for metrics, and
+// exits at once when the Lease is lost. The options in with override this.
 func command(args []string, with []Option) error {
 	o, err := parseFlags(args)
 	if err != nil {
@@ -73,7 +73,7 @@ func command(args []string, with []Option) error {
 	}
 	m, err := build(ctx, o, append(shipped, with...))
 	if err != nil && ctx.Err() != nil {
-		log.Info("Ended before the start", "because", err.Error())
+		log.Info("Stopped before the start", "error", err.Error())
 		return nil
 	}
 	if err != nil {
@@ -85,8 +85,8 @@ func command(args []string, with []Option) error {
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// noNamespaceError says that Berth's namespace is not there: without it there is no Lease,
-// and two replicas that both schedule overcommit nodes.
+// noNamespaceError says that Berth's namespace does not exist. Without it there is no
+// Lease, and two replicas that both schedule would overcommit nodes.
 type noNamespaceError struct{ namespace string }
 
 func (e *noNamespaceError) Error() string {
@@ -94,8 +94,8 @@ func (e *noNamespaceError) Error() string {
 		"or run one process alone (--leader-elect=false)", e.namespace)
 }
 
-// electable looks for the namespace of the Lease, where a leader is elected. The error is a
-// *noNamespaceError, or why it is not known whether there is one.
+// checkLeaseNamespace checks that the Lease's namespace exists, if a leader is elected.
+// The error is a *noNamespaceError, or the error of the check.
 func checkLeaseNamespace(ctx context.Context, client clientset.Interface, o options) error {
 	if !o.leaderElection.LeaderElect {
 		return nil
@@ -110,7 +110,7 @@ func checkLeaseNamespace(ctx context.Context, client clientset.Interface, o opti
 	return nil
 }
 
-// protobuf returns a copy of config that speaks the cheaper encoding.
+// withProtobuf returns a copy of config that uses protobuf, which costs less than JSON.
 func withProtobuf(config *restclient.Config) *restclient.Config {
 	config = restclient.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf

@@ -1,209 +1,129 @@
 package operator
 
 import (
-	"cmp"
-	"fmt"
+	"context"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
-	"go.uber.org/zap/zapcore"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
+	"github.com/prometheus/client_golang/prometheus"
 	restclient "k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/ptr"
+	fwk "k8s.io/kube-scheduler/framework"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/berthdev/berth/controllers"
+	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// leaseName names the Lease that leaders hold, in Berth's namespace.
-const leaseName = "berth-manager"
+// Option is a setting of New that no flag has. For a setting with a flag, pass the
+// flag.
+type Option func(*settings)
 
-// options are the flags.
-type options struct {
-	kubeconfig   string
-	namespace    string
-	metrics      metricsOptions
-	tracing      tracingOptions
-	probeAddress string
-	pprofAddress string
-	// crashes is the folder of crash reports; empty: none are kept.
-	crashDir       string
-	qps            float32
-	burst          int
-	verbosity      int8
-	leaderElection leaderElection
-	// watchdog is how long the loop may be at one step, ending how long the
-	// process may take to end.
-	watchdogTimeout, shutdownTimeout time.Duration
-
-	// cache bounds the equivalence caches of all profiles together; zero: see
-	// memory.cacheBytes.
-	cacheSize resource.QuantityValue
-
-	enableExtenders      bool
-	enableExtenderWrites bool
-
-	defaultProfile  string
-	otherSchedulers []string
-	// othersGiven says that the flag was set, and otherLease is its neighbour's value.
-	otherSchedulersSet  bool
-	otherSchedulerLease string
+// settings are what the Options set.
+type settings struct {
+	plugins                       []framework.Registration
+	version                       string
+	givenConfig, givenWriteConfig *restclient.Config
+	log                           logr.Logger
+	metricsRegistry               metrics.RegistererGatherer
+	onLeaseLost                   func()
+	crashOutput                   func(*os.File) error
+	probation                     time.Duration
+	explanationTime               func() time.Time
+	extenderClient                ExtenderClient
 }
 
-// election is how the leader is elected.
-type leaderElection struct {
-	LeaderElect   bool
-	LeaseDuration time.Duration
-	RenewDeadline time.Duration
-	RetryPeriod   time.Duration
+// ExtenderClient creates the client of one extender of a profile. ctx ends with the
+// profile's Generation.
+type ExtenderClient func(ctx context.Context, profile string, c extender.Config) (fwk.Extender, error)
+
+// newSettings returns the defaults, changed by the options in their order.
+func newSettings(with []Option) settings {
+	s := settings{version: version, log: ctrl.Log, explanationTime: time.Now}
+	for _, option := range with {
+		option(&s)
+	}
+	if s.metricsRegistry == nil {
+		s.metricsRegistry = prometheus.NewRegistry()
+	}
+	return s
 }
 
-// parse reads the flags. The error says which one is wrong.
-func parseFlags(args []string) (options, error) {
-	o := options{}
-	f := o.flags()
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	o.tracing.rateSet = f.Changed(rateFlag)
-	o.otherSchedulersSet = f.Changed("other-schedulers")
-	if !f.Changed("namespace") {
-		o.namespace = ownNamespace()
-	}
-	return o, cmp.Or(o.validate(f.Args()), o.metrics.validate(), o.tracing.validate())
+// WithPlugins registers out-of-tree plugins beside the built-in ones. It may be given
+// several times.
+func WithPlugins(more ...framework.Registration) Option {
+	return func(s *settings) { s.plugins = append(s.plugins, more...) }
 }
 
-// Flags are those of the command, with their defaults.
-func Flags() *pflag.FlagSet { return new(options).flags() }
-
-func (o *options) flags() *pflag.FlagSet {
-	f := pflag.NewFlagSet("manager", pflag.ContinueOnError)
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; without it, as a pod of the cluster")
-	f.StringVar(&o.namespace, "namespace", "", "Berth's own namespace, where its Lease lives; without it that of its pod, and berth-system outside of a cluster")
-	o.metrics.flags(f)
-	o.tracing.flags(f)
-	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "where /livez and /readyz are served, and /healthz, which is /livez; 0 for nowhere")
-	f.StringVar(&o.pprofAddress, "pprof-bind-address", "0", "where /debug/pprof is served; 0 for nowhere")
-	f.StringVar(&o.crashDir, "crash-output-dir", "", "a folder that outlives the process, such as an emptyDir, for what the process dies of should it crash: the next process reads there which plugin was on the stack; empty for none")
-	f.Float32Var(&o.qps, "kube-api-qps", -1, "requests a second to the API server; -1 leaves it to the server's own fairness")
-	f.IntVar(&o.burst, "kube-api-burst", 0, "requests above --kube-api-qps at once")
-	f.Int8VarP(&o.verbosity, "v", "v", 0, "verbosity: 0 swaps, 1 each decision, 4 and above nodes")
-	f.StringVar(&o.defaultProfile, "default-profile", "berth", "the SchedulingProfile that is created while the cluster has none; empty for none")
-	f.BoolVar(&o.enableExtenders, "enable-extenders", false, "let profiles ask HTTP extenders to filter and to prioritize")
-	f.BoolVar(&o.enableExtenderWrites, "enable-extender-writes", false, "let extenders choose victims and bind pods, too; needs --enable-extenders")
-	f.StringSliceVar(&o.otherSchedulers, "other-schedulers", []string{"default-scheduler"}, "names that other schedulers serve: their pods are not reported as unserved, and a SchedulingProfile of such a name is refused")
-	f.StringVar(&o.otherSchedulerLease, "other-scheduler-lease", "", "the Lease of the scheduler that serves default-scheduler, as NAMESPACE/NAME, such as kube-system/kube-scheduler: a profile of that name runs once the Lease has not changed for its duration while this process looked on; none: nobody serves that name. Without it such a profile runs only with the annotation berth.dev/take-over")
-	f.BoolVar(&o.leaderElection.LeaderElect, "leader-elect", true, "schedule only while holding the Lease, so that replicas may stand by")
-	f.DurationVar(&o.leaderElection.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a Lease that is not renewed keeps others out")
-	f.DurationVar(&o.leaderElection.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
-	f.DurationVar(&o.leaderElection.RetryPeriod, "leader-elect-retry-period", time.Second, "how often the Lease is renewed or asked for")
-	f.DurationVar(&o.watchdogTimeout, "watchdog-timeout", time.Minute, "how long the scheduling loop may be at one step before /livez fails; 0 for as long as it likes")
-	f.DurationVar(&o.shutdownTimeout, "graceful-shutdown-timeout", 30*time.Second, "how long the process may take to end: bindings under way are finished, what happened is told, and the Lease is given back; less than the pod's terminationGracePeriodSeconds")
-	f.Var(&o.cacheSize, "equivalence-cache-size", "how much memory the verdicts may take that are remembered for all profiles together, such as 512Mi; 0 for a quarter of the container's memory limit, and 512Mi where there is none")
-	return f
+// WithVersion replaces the version that the build set. It is part of every profile's
+// hash: a program that embeds Berth includes the version of its own plugins, so that
+// profiles are on probation again after they changed.
+func WithVersion(version string) Option {
+	return func(s *settings) { s.version = version }
 }
 
-func (o options) validate(rest []string) error {
-	switch e := o.leaderElection; {
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q: only flags are taken", rest[0])
-	case o.enableExtenderWrites && !o.enableExtenders:
-		return fmt.Errorf("--enable-extender-writes: needs --enable-extenders")
-	case o.namespace == "":
-		return fmt.Errorf("--namespace: must not be empty")
-	case o.defaultProfile != "" && len(validation.IsDNS1123Subdomain(o.defaultProfile)) > 0, len(o.defaultProfile) > 63:
-		return fmt.Errorf("--default-profile: must be a DNS subdomain of at most 63 characters, or empty, is %q", o.defaultProfile)
-	case o.otherSchedulerLease != "" && o.otherSchedulerLease != noLease && o.otherSchedulerOptions().Lease == nil:
-		return fmt.Errorf("--other-scheduler-lease: must be NAMESPACE/NAME, none, or empty, is %q", o.otherSchedulerLease)
-	case o.verbosity < 0:
-		return fmt.Errorf("--v: must not be negative, is %d", o.verbosity)
-	case o.watchdogTimeout != 0 && o.watchdogTimeout <= framework.CallTimeout:
-		return fmt.Errorf("--watchdog-timeout: must exceed %v, after which the loop itself leaves a plugin behind, or be 0, is %v", framework.CallTimeout, o.watchdogTimeout)
-	case !o.cacheSize.IsZero() && o.cacheSize.Cmp(minCacheSize) < 0:
-		return fmt.Errorf("--equivalence-cache-size: must be at least %s, or 0, is %s", &minCacheSize, &o.cacheSize)
-	case o.shutdownTimeout < minShutdownTimeout:
-		return fmt.Errorf("--graceful-shutdown-timeout: must be at least %v, is %v", minShutdownTimeout, o.shutdownTimeout)
-	case o.qps > 0 && o.burst < 1:
-		return fmt.Errorf("--kube-api-burst: must be at least 1 with --kube-api-qps %v", o.qps)
-	case e.LeaderElect && !(e.LeaseDuration > e.RenewDeadline && e.RenewDeadline > e.RetryPeriod && e.RetryPeriod > 0):
-		return fmt.Errorf("--leader-elect-lease-duration (%v) must exceed --leader-elect-renew-deadline (%v), which must exceed --leader-elect-retry-period (%v)",
-			e.LeaseDuration, e.RenewDeadline, e.RetryPeriod)
-	}
-	return nil
+// WithRESTConfig connects to the API server with config, in place of --kubeconfig and
+// the pod's service account. --kube-api-qps and --kube-api-burst replace its rate
+// limits.
+func WithRESTConfig(config *restclient.Config) Option {
+	return func(s *settings) { s.givenConfig = config }
 }
 
-// noLease is the value of --other-scheduler-lease that says that nobody serves
-// default-scheduler.
-const noLease = "none"
-
-// others is what the flags say about other schedulers.
-func (o options) otherSchedulerOptions() controllers.OtherSchedulers {
-	others := controllers.OtherSchedulers{Names: o.otherSchedulers, Explicit: o.otherSchedulersSet, None: o.otherSchedulerLease == noLease}
-	namespace, name, ok := strings.Cut(o.otherSchedulerLease, "/")
-	if ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0 {
-		others.Lease = &types.NamespacedName{Namespace: namespace, Name: name}
-	}
-	return others
+// WithWriteConfig sends the requests that change pods, volumes and claims, and the
+// reads that belong to them, with config: for a proxy that records, delays or refuses
+// those writes. As ever, they are sent only while this Manager holds the Lease.
+func WithWriteConfig(config *restclient.Config) Option {
+	return func(s *settings) { s.givenWriteConfig = config }
 }
 
-// ownNamespace is where the pod runs, berth-system outside of a cluster.
-func ownNamespace() string {
-	data, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-	if name := strings.TrimSpace(string(data)); err == nil && name != "" {
-		return name
-	}
-	return "berth-system"
+// WithLogger logs to log; the default is controller-runtime's logger. --v sets the
+// verbosity of the command's logger and does not change log.
+func WithLogger(log logr.Logger) Option {
+	return func(s *settings) { s.log = log }
 }
 
-// logger returns what the command logs to, at the verbosity of --v.
-func (o options) logger() logr.Logger { return zap.New(zap.Level(zapcore.Level(-o.verbosity))) }
-
-// restConfig returns a copy of given, or where that is nil what --kubeconfig or the pod's
-// service account says.
-func (o options) restConfig(given *restclient.Config) (*restclient.Config, error) {
-	if given != nil {
-		return o.withRateLimits(given), nil
-	}
-	config, err := restclient.InClusterConfig()
-	if o.kubeconfig != "" {
-		config, err = clientcmd.BuildConfigFromFlags("", o.kubeconfig)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("no way to reach the API server (is --kubeconfig right?): %w", err)
-	}
-	return o.withRateLimits(config), nil
+// WithMetricsRegistry registers Berth's metrics in registry, and serves registry at
+// /metrics; the default is a new registry for each Manager. The command passes
+// controller-runtime's registry, which also holds the metrics of client-go, of work
+// queues and of reconcilers: these exist once per process, however many Managers it
+// runs.
+func WithMetricsRegistry(registry metrics.RegistererGatherer) Option {
+	return func(s *settings) { s.metricsRegistry = registry }
 }
 
-// paced returns a copy of config that sends as many requests as the flags let it.
-func (o options) withRateLimits(config *restclient.Config) *restclient.Config {
-	config = restclient.CopyConfig(config)
-	config.QPS, config.Burst = o.qps, o.burst
-	return config
+// WithLeaseLost calls f at once when another process holds the Lease, from the
+// goroutine of the leader election. The command exits in f. Run ends without the
+// option, and also when f returns.
+func WithLeaseLost(f func()) Option {
+	return func(s *settings) { s.onLeaseLost = f }
 }
 
-func (o options) managerOptions(scheme *runtime.Scheme, log logr.Logger, end *shutdown) ctrl.Options {
-	return ctrl.Options{
-		Scheme: scheme, Logger: log,
-		Metrics:                o.metrics.server(),
-		HealthProbeBindAddress: "0", // see probes
-		PprofBindAddress:       o.pprofAddress,
-		LeaderElection:         o.leaderElection.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: o.namespace,
-		// What ends after it writes Events alone.
-		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       ptr.To(end.managerTimeout()),
-		// Controller-runtime keeps the names of controllers by process, and two Managers
-		// of one process have controllers of one name.
-		Controller:    config.Controller{SkipNameValidation: ptr.To(true)},
-		LeaseDuration: &o.leaderElection.LeaseDuration, RenewDeadline: &o.leaderElection.RenewDeadline, RetryPeriod: &o.leaderElection.RetryPeriod,
-	}
+// WithCrashOutput calls set with the file in --crash-output-dir that the runtime is to
+// write a crash into. The command passes debug.SetCrashOutput, which is a setting of
+// the process. Without the option nothing is written; the reports of earlier processes
+// are read all the same.
+func WithCrashOutput(set func(*os.File) error) Option {
+	return func(s *settings) { s.crashOutput = set }
+}
+
+// WithProbation replaces history.Probation, which is how long a revision of a profile
+// must run before it is proved: for a program that watches its rollouts itself and
+// knows sooner.
+func WithProbation(d time.Duration) Option {
+	return func(s *settings) { s.probation = d }
+}
+
+// WithExplanationTime reads the time of explanations from now, which limits how often
+// the explanation of one pod is written: for a program with its own time, such as a
+// replay.
+func WithExplanationTime(now func() time.Time) Option {
+	return func(s *settings) { s.explanationTime = now }
+}
+
+// WithExtenderClient creates the clients of extenders with maker, when
+// --enable-extenders allows profiles to have extenders: for extenders that are not
+// reached at the URL in their profile, such as through a sidecar.
+func WithExtenderClient(maker ExtenderClient) Option {
+	return func(s *settings) { s.extenderClient = maker }
 }

@@ -15,21 +15,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// probes are the checks of this process, by name. What fails is named to everybody, and
-// why at the check's own path, such as /livez/loop: errors must not name pods or profiles.
+// probeChecks are the checks of /livez and /readyz, by name. Everybody may read which
+// check fails, and the error at the check's own path, such as /livez/loop: errors must
+// not name pods or profiles.
 type probeChecks struct{ live, ready map[string]func() error }
 
-// prober answers the probes of this process: /livez, /readyz, and /healthz for who knows
-// the former by its old name, as the control plane's own components do. It answers before
-// the process leads, and until it has ended.
+// probeServer serves the probes: /livez, /readyz, and /healthz, the older name of
+// /livez, as the components of the control plane do. It serves before the process
+// leads, and until it has ended.
 type probeServer struct {
 	handler atomic.Pointer[http.Handler]
 	server  *http.Server
 	serving sync.WaitGroup
 }
 
-// openProber listens at address; "" and "0" are nowhere. Until set is called, it goes by
-// checks. Close it.
+// startProbeServer serves checks at address until set replaces them; with "" and "0"
+// nowhere. The caller closes it.
 func startProbeServer(address string, checks probeChecks) (*probeServer, error) {
 	p := &probeServer{}
 	p.set(checks)
@@ -44,7 +45,7 @@ func startProbeServer(address string, checks probeChecks) (*probeServer, error) 
 	if err != nil {
 		return nil, fmt.Errorf("--health-probe-bind-address: %w", err)
 	}
-	p.serving.Go(func() { _ = p.server.Serve(listener) }) // until close
+	p.serving.Go(func() { _ = p.server.Serve(listener) }) // it ends with close
 	return p, nil
 }
 
@@ -54,7 +55,7 @@ func (p *probeServer) set(checks probeChecks) {
 	p.handler.Store(&handler)
 }
 
-// close stops listening. Requests under way have a second to be answered. p may be nil.
+// close stops listening. Requests in progress may take one more second. p may be nil.
 func (p *probeServer) close() {
 	if p == nil {
 		return
@@ -67,26 +68,26 @@ func (p *probeServer) close() {
 	p.serving.Wait()
 }
 
-// readiness returns the errors of the checks of /readyz, by their names.
+// readiness returns the errors of the checks of /readyz, with their names.
 func (p probeChecks) readiness() error {
-	var all []error
+	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(p.ready)) {
 		if err := p.ready[name](); err != nil {
-			all = append(all, fmt.Errorf("%s: %w", name, err))
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	return errors.Join(all...)
+	return errors.Join(errs...)
 }
 
 func (p probeChecks) handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, checks := range map[string]map[string]func() error{"/livez": p.live, "/healthz": p.live, "/readyz": p.ready} {
-		all := &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}
+		endpoint := &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}}
 		for name, check := range checks {
-			all.Checks[name] = func(*http.Request) error { return check() }
+			endpoint.Checks[name] = func(*http.Request) error { return check() }
 		}
-		mux.Handle(path, http.StripPrefix(path, all))
-		mux.Handle(path+"/", http.StripPrefix(path, all))
+		mux.Handle(path, http.StripPrefix(path, endpoint))
+		mux.Handle(path+"/", http.StripPrefix(path, endpoint))
 	}
 	return mux
 }

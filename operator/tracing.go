@@ -20,18 +20,18 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// tracingOptions are where traces go, and of how many attempts: as Kubernetes'
-// TracingConfiguration says it for its own components.
+// tracingOptions are the flags of tracing, with the meaning of the fields of
+// Kubernetes' TracingConfiguration.
 type tracingOptions struct {
-	// endpoint is host:port of an OTLP receiver that speaks gRPC; empty: nothing is
-	// traced.
+	// endpoint is host:port of an OTLP receiver for gRPC; empty when nothing is traced.
 	endpoint string
-	// perMillion is of how many attempts in a million; given says that it was.
+	// perMillion is how many attempts in a million are traced; rateSet says that the
+	// flag was set.
 	perMillion int32
 	rateSet    bool
 }
 
-// million is all attempts.
+// million is the rate at which every attempt is traced.
 const million = 1_000_000
 
 const (
@@ -44,7 +44,8 @@ func (o *tracingOptions) flags(f *pflag.FlagSet) {
 	f.Int32Var(&o.perMillion, rateFlag, 0, "how many attempts in a million are traced; needs --tracing-endpoint")
 }
 
-// validate refuses what no trace would come of, but for a rate that is 0 on purpose.
+// validate rejects flags of which no trace would come, except for an explicit rate of
+// 0.
 func (o tracingOptions) validate() error {
 	if o.perMillion < 0 || o.perMillion > million {
 		return fmt.Errorf("--%s: must be between 0 and %d, is %d", rateFlag, million, o.perMillion)
@@ -65,19 +66,19 @@ func (o tracingOptions) validate() error {
 	return nil
 }
 
-// traces are sent beside everything else: whoever does not take them holds up
-// nobody, and what does not find room in the meantime is dropped.
+// traces exports traces in the background. A collector that does not receive them
+// delays nothing; traces beyond the exporter's buffer are dropped.
 type traces struct {
 	tracing.TracerProvider
-	// version is Berth's.
+	// version is Berth's version.
 	version string
-	// lost is called with why traces were lost at the end.
+	// onLost is called with the error when traces were lost at shutdown.
 	onLost func(error)
 }
 
-// start begins to send traces, of this version of Berth on host; nil where none are
-// made. What is lost while it runs, OpenTelemetry tells the process' error handler,
-// which the command sets.
+// start starts the export of traces from host by this version of Berth; it returns nil
+// when nothing is traced. OpenTelemetry reports traces that are lost later to the
+// process' error handler, which the command sets.
 func (o tracingOptions) start(ctx context.Context, host, version string, log logr.Logger) (*traces, error) {
 	if o.endpoint == "" {
 		return nil, nil
@@ -94,12 +95,12 @@ func (o tracingOptions) start(ctx context.Context, host, version string, log log
 	return &traces{provider, version, func(err error) { logLostTraces(log, o.endpoint, err) }}, nil
 }
 
-// logLostTraces says that the collector at endpoint did not get traces.
+// logLostTraces logs that the collector at endpoint did not receive traces.
 func logLostTraces(log logr.Logger, endpoint string, err error) {
 	log.WithName("tracing").Info("Traces were lost", "endpoint", endpoint, "error", err.Error())
 }
 
-// tracer makes the spans of the scheduler; nil where none are made.
+// tracer returns the tracer of the scheduler; nil when nothing is traced.
 func (t *traces) tracer() trace.Tracer {
 	if t == nil {
 		return nil
@@ -107,8 +108,8 @@ func (t *traces) tracer() trace.Tracer {
 	return t.Tracer("github.com/berthdev/berth/scheduler", trace.WithInstrumentationVersion(t.version))
 }
 
-// wrap lets requests by config that are made in a traced attempt have spans of
-// their own, and tells the API server whose they are.
+// wrap makes each request with config that belongs to a traced attempt a span, and
+// sends the trace context to the API server.
 func (t *traces) wrap(config *restclient.Config) {
 	if t == nil || fault.RequestsUntraced {
 		return
@@ -121,12 +122,12 @@ func (t *traces) wrap(config *restclient.Config) {
 	})
 }
 
-// close sends what is left until ctx ends.
+// close sends the remaining traces until ctx ends.
 func (t *traces) close(ctx context.Context) {
 	if t == nil {
 		return
 	}
 	if err := t.Shutdown(ctx); err != nil {
-		t.onLost(fmt.Errorf("at the end: %w", err))
+		t.onLost(fmt.Errorf("at shutdown: %w", err))
 	}
 }

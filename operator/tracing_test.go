@@ -57,18 +57,18 @@ func TestNothingIsTracedByDefault(t *testing.T) {
 }
 
 func TestRequestsOfATracedAttemptCarryItsContext(t *testing.T) {
-	var said string
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { said = r.Header.Get("Traceparent") }))
+	var header string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { header = r.Header.Get("Traceparent") }))
 	defer server.Close()
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		sampler sdk.Sampler
 		spans   int
 	}{
-		"of one that is traced": {sdk.AlwaysSample(), 2},
-		"of one that is not":    {sdk.NeverSample(), 0},
-		"of none":               {nil, 0},
+		"a traced attempt":              {sdk.AlwaysSample(), 2},
+		"an attempt that is not traced": {sdk.NeverSample(), 0},
+		"no attempt":                    {nil, 0},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			ctx, exporter, sampler := t.Context(), tracetest.NewInMemoryExporter(), c.sampler
 			if sampler == nil {
 				sampler = sdk.AlwaysSample()
@@ -88,27 +88,26 @@ func TestRequestsOfATracedAttemptCarryItsContext(t *testing.T) {
 					want = span.SpanContext().TraceID().String()
 				}
 			}
-			said = ""
+			header = ""
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer, err := client.Do(request)
+			response, err := client.Do(request)
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer.Body.Close()
+			response.Body.Close()
 			trace.SpanFromContext(ctx).End()
-			if n := len(exporter.GetSpans()); !strings.Contains(said, want) || (want == "") != (said == "") || n != c.spans {
-				t.Errorf("the server was told %q, want %q; %d spans, want %d", said, want, n, c.spans)
+			if n := len(exporter.GetSpans()); !strings.Contains(header, want) || (want == "") != (header == "") || n != c.spans {
+				t.Errorf("the header is %q, want %q; %d spans, want %d", header, want, n, c.spans)
 			}
 		})
 	}
 }
 
-// A collector that does not answer keeps the process no longer than it has.
 func TestACollectorThatHangsDoesNotDelayShutdown(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // and nobody accepts
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // nothing accepts connections
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +117,7 @@ func TestACollectorThatHangsDoesNotDelayShutdown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 10_000 { // more than is kept
+	for range 10_000 { // more than the exporter buffers
 		_, span := traced.tracer().Start(t.Context(), "Schedule")
 		span.End()
 	}

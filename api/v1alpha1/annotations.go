@@ -1,74 +1,77 @@
 package v1alpha1
 
-// AnnotationDecision is the annotation that every Binding carries and the API
-// server merges into the pod: why the pod went where it went, in JSON. The bind
-// overwrites what the pod's author wrote under this name, but whoever may patch
-// the pod may change it later: it is information, not evidence.
+// AnnotationDecision is the annotation that every Binding carries and that the API
+// server merges into the pod. Its value is JSON: the node, the profile, its hash and
+// the best scores. The bind overwrites a value that the pod's author wrote. Users with
+// the right to patch the pod may change it later, so it is information and not
+// evidence.
 const AnnotationDecision = "berth.dev/decision"
 
-// AnnotationApprovedHash is the annotation on a SchedulingProfile whose
-// activation is Manual that lets the spec with this hash run.
+// AnnotationApprovedHash is an annotation of a SchedulingProfile. Where spec.activation
+// is Manual, Berth runs the spec only when this annotation holds the spec's hash.
 const AnnotationApprovedHash = "berth.dev/approved-hash"
 
-// AnnotationTakeOver is the annotation that, with the value true, lets the
-// SchedulingProfile default-scheduler serve its pods although kube-scheduler
-// renews its Lease.
+// AnnotationTakeOver is an annotation of a SchedulingProfile. With the value "true",
+// Berth serves the profile's name although another scheduler may serve it, such as
+// default-scheduler while kube-scheduler renews its Lease.
 const AnnotationTakeOver = "berth.dev/take-over"
 
-// AnnotationRetry is the annotation on a SchedulingProfile that has its spec tried
-// again although processes crashed on it: each new value clears what the spec's
-// revision is blamed for. `kubectl berth retry` writes it.
+// AnnotationRetry is an annotation of a SchedulingProfile. Each new value makes Berth
+// try the spec again although processes crashed on it: Berth clears the evidence
+// against the spec's revision. `kubectl berth retry` writes it.
 const AnnotationRetry = "berth.dev/retry"
 
 // The labels of a profile's ControllerRevisions.
 const (
 	// LabelProfile is the name of the profile.
 	LabelProfile = "berth.dev/profile"
-	// LabelHash is the hash of what the revision resolved to. Revisions of several
-	// profiles may have the same.
+	// LabelHash is the hash of the Blueprint that the revision resolved to. Revisions
+	// of several profiles may have the same hash.
 	LabelHash = "berth.dev/hash"
 )
 
 // The annotations of a profile's ControllerRevisions.
 const (
-	// AnnotationGeneration is the metadata.generation that the revision was.
+	// AnnotationGeneration is the profile's metadata.generation that the revision
+	// holds.
 	AnnotationGeneration = "berth.dev/generation"
-	// AnnotationProfileUID is the UID of the profile that it was a revision of.
+	// AnnotationProfileUID is the UID of the profile that the revision belongs to.
 	AnnotationProfileUID = "berth.dev/profile-uid"
-	// AnnotationPluginConfigs says which arguments of the revision, all of which are
-	// inline, a PluginConfig gave: PLUGIN=PLUGINCONFIG, comma separated.
+	// AnnotationPluginConfigs lists the plugins whose arguments, which are inline in
+	// the revision, came from a PluginConfig: PLUGIN=PLUGINCONFIG, separated by commas.
 	AnnotationPluginConfigs = "berth.dev/plugin-configs"
-	// AnnotationProbation is the mark of a revision that has not been proved: it has
-	// not run for ten minutes in one process. The value is when it was built first.
+	// AnnotationProbation marks a revision on probation: it has not run for ten minutes
+	// in one process. The value is the time of its first build.
 	AnnotationProbation = "berth.dev/on-probation"
-	// AnnotationServed is when a revision on probation had served for a minute in one
-	// process. Before that it replaces no other revision.
+	// AnnotationServed is the time at which a revision on probation had run for one
+	// minute in one process. As a replacement for a revision that crashed, Berth
+	// prefers revisions that have it.
 	AnnotationServed = "berth.dev/served"
-	// AnnotationProcess names the leading process that runs a revision on probation.
-	// A process that is asked to end removes it.
+	// AnnotationProcess names the leading process that runs a revision on probation. A
+	// process that shuts down gracefully removes it.
 	AnnotationProcess = "berth.dev/process"
-	// AnnotationBuildBegun is when the process began to build a revision on probation.
-	// The process removes it at the swap.
+	// AnnotationBuildBegun is the time at which the process began to build a revision
+	// on probation. The process removes it after the swap.
 	AnnotationBuildBegun = "berth.dev/build-begun"
-	// AnnotationBuildDeaths is how many processes in a row ended between the beginning
-	// of the build and the swap.
+	// AnnotationBuildDeaths is how many processes in a row ended between the begin of
+	// the build and the swap.
 	AnnotationBuildDeaths = "berth.dev/build-deaths"
-	// AnnotationDeaths is when leading processes ended without being asked to while
-	// they ran a revision on probation: at most the last three times, within ten
-	// minutes of each other, separated by commas.
+	// AnnotationDeaths lists the times at which leading processes ended, without a
+	// graceful shutdown, while they ran a revision on probation: at most the last
+	// three, within ten minutes of each other, separated by commas.
 	AnnotationDeaths = "berth.dev/deaths"
 	// AnnotationCrashStack says which plugin of a revision on probation was on the
-	// stack of a process that crashed, and what the process died of.
+	// stack of a process that crashed, and the reason of the crash.
 	AnnotationCrashStack = "berth.dev/crash-stack"
-	// AnnotationRebuilds is how often a blamed revision was built although it is
-	// blamed, and when last: "2 2026-03-01T12:00:00Z".
+	// AnnotationRebuilds is how often a blamed revision was built again because no
+	// other could replace it, and the time of the last build: "2 2026-03-01T12:00:00Z".
 	AnnotationRebuilds = "berth.dev/rebuilds"
-	// AnnotationRetried is the value of the profile's annotation berth.dev/retry that
-	// was acted upon last.
+	// AnnotationRetried is the last value of the profile's annotation berth.dev/retry
+	// that Berth acted on.
 	AnnotationRetried = "berth.dev/retried"
-	// AnnotationOnTrial is the mark of a revision that was built for a trial only,
-	// and never ran.
+	// AnnotationOnTrial marks a revision that was built for a trial only and never ran.
 	AnnotationOnTrial = "berth.dev/on-trial"
-	// AnnotationProfileGone is since when the revision's profile is gone.
+	// AnnotationProfileGone is the time since which the revision's profile does not
+	// exist any more.
 	AnnotationProfileGone = "berth.dev/profile-gone"
 )

@@ -3,60 +3,64 @@ package v1alpha1
 // ConditionType names one condition of a SchedulingProfile or a PluginConfig.
 type ConditionType string
 
-// The conditions. All but Stalled and Exported are written on every visit, each with the
-// generation it speaks about.
+// The condition types. Berth writes all but Stalled and Exported at every reconcile,
+// each with the observedGeneration that it is about.
 const (
-	// ConditionAccepted is True when this generation is understood.
+	// ConditionAccepted is True when this generation of the spec is valid.
 	ConditionAccepted ConditionType = "Accepted"
-	// ConditionResolvedRefs is True when each configRef is there, accepted, and
-	// for the plugin that names it. Profiles only.
+	// ConditionResolvedRefs is True when every configRef names a PluginConfig that
+	// exists, is accepted, and is for the same plugin. Profiles only.
 	ConditionResolvedRefs ConditionType = "ResolvedRefs"
-	// ConditionProgrammed is True when exactly this generation runs: of a
-	// profile, with these PluginConfigs; of a PluginConfig, in every profile
-	// that names it.
+	// ConditionProgrammed is True when exactly this generation runs: of a profile, with
+	// the PluginConfigs that it references as they are now; of a PluginConfig, in every
+	// profile that references it.
 	ConditionProgrammed ConditionType = "Programmed"
-	// ConditionReady is True when Accepted, ResolvedRefs and Programmed are and
+	// ConditionReady is True when Accepted, ResolvedRefs and Programmed are True and
 	// the profile is not paused. Profiles only.
 	ConditionReady ConditionType = "Ready"
-	// ConditionExported is True when what runs is in the ConfigMap that
-	// spec.exports names, all of it, and absent where none is named. Profiles only;
-	// Ready does not depend on it.
+	// ConditionExported is True when the ConfigMap that spec.exports names holds all of
+	// what runs. It is absent when spec.exports names none. Profiles only; Ready does
+	// not depend on it.
 	ConditionExported ConditionType = "Exported"
-	// ConditionStalled is True when nothing moves until the user acts, and
-	// absent otherwise, as kstatus asks. Profiles only.
+	// ConditionStalled is True when Berth makes no progress until the user acts, and
+	// absent otherwise, as kstatus defines it. Profiles only.
 	ConditionStalled ConditionType = "Stalled"
 )
 
-// ConditionReason says why a condition has its status.
+// ConditionReason says why a condition has its status, as one word in CamelCase.
 type ConditionReason string
 
 // The reasons of Accepted.
 const (
-	// ReasonAccepted: the generation is understood.
+	// ReasonAccepted: the spec is valid.
 	ReasonAccepted ConditionReason = "Accepted"
-	// ReasonUnknownPlugin: a plugin is named that this build does not have.
+	// ReasonUnknownPlugin: the spec names a plugin that this build of Berth does not
+	// have.
 	ReasonUnknownPlugin ConditionReason = "UnknownPlugin"
-	// ReasonInvalidArguments: a plugin's arguments, or another setting of the
-	// profile, cannot be what they are.
+	// ReasonInvalidArguments: a plugin's arguments, or another setting of the profile,
+	// are invalid.
 	ReasonInvalidArguments ConditionReason = "InvalidArguments"
-	// ReasonInvalidPlugins: the chains cannot run: a plugin twice, a weight that
-	// is too small or where nothing scores, a plugin where it has nothing to
-	// do, no or two queueSort plugins, no bind plugin, a score that overflows.
+	// ReasonInvalidPlugins: the plugins cannot run as they are enabled: a plugin is
+	// enabled twice, a weight is too small or is set where plugins do not score, a
+	// plugin does not implement the extension point, there is not exactly one queueSort
+	// plugin, there is no bind plugin, or the sum of scores may overflow.
 	ReasonInvalidPlugins ConditionReason = "InvalidPlugins"
-	// ReasonInvalidExtender: an extender cannot be asked as it is described.
+	// ReasonInvalidExtender: an extender's settings are invalid, or extenders are not
+	// enabled.
 	ReasonInvalidExtender ConditionReason = "InvalidExtender"
-	// ReasonNameServedElsewhere: another scheduler serves pods of this name.
+	// ReasonNameServedElsewhere: another scheduler serves, or may serve, the pods of
+	// this name.
 	ReasonNameServedElsewhere ConditionReason = "NameServedElsewhere"
 )
 
 // The reasons of ResolvedRefs.
 const (
-	// ReasonResolvedRefs: every configRef is resolved, or there is none.
+	// ReasonResolvedRefs: every configRef is resolved, or the spec has none.
 	ReasonResolvedRefs ConditionReason = "ResolvedRefs"
-	// ReasonPluginConfigNotFound: there is no PluginConfig of the name; its
-	// arrival heals the profile.
+	// ReasonPluginConfigNotFound: a PluginConfig of that name does not exist. Berth
+	// resolves the profile again when one is created.
 	ReasonPluginConfigNotFound ConditionReason = "PluginConfigNotFound"
-	// ReasonPluginConfigRefused: the PluginConfig is there and not accepted.
+	// ReasonPluginConfigRefused: the PluginConfig exists and is not accepted.
 	ReasonPluginConfigRefused ConditionReason = "PluginConfigRefused"
 	// ReasonPluginMismatch: the PluginConfig is for another plugin.
 	ReasonPluginMismatch ConditionReason = "PluginMismatch"
@@ -68,37 +72,39 @@ const (
 	ReasonProgrammed ConditionReason = "Programmed"
 	// ReasonPreviousRuns: an earlier generation keeps running.
 	ReasonPreviousRuns ConditionReason = "PreviousRuns"
-	// ReasonNothingRuns: no generation of it runs; its pods wait.
+	// ReasonNothingRuns: no generation runs, and the profile's pods wait.
 	ReasonNothingRuns ConditionReason = "NothingRuns"
-	// ReasonBuildFailed: the spec is understood and a plugin could not be built.
+	// ReasonBuildFailed: the spec is valid, and a plugin could not be built.
 	ReasonBuildFailed ConditionReason = "BuildFailed"
-	// ReasonTrialFailed: the new generation failed its trial on live state.
+	// ReasonTrialFailed: the new generation failed its trial on a copy of the cluster.
 	ReasonTrialFailed ConditionReason = "TrialFailed"
-	// ReasonAwaitingApproval: the new generation waits to be approved by hash.
+	// ReasonAwaitingApproval: the new generation runs once its hash is approved.
 	ReasonAwaitingApproval ConditionReason = "AwaitingApproval"
 	// ReasonCrashedOnProbation: there is evidence that the new generation makes
-	// processes crash, so the one that served last runs.
+	// processes crash, so that the revision which served last runs instead.
 	ReasonCrashedOnProbation ConditionReason = "CrashedOnProbation"
 )
 
-// The reasons of Ready, beside that of the first condition that is False.
+// The reasons of Ready. When Ready is False for an earlier condition, it has that
+// condition's reason.
 const (
-	// ReasonReady: the profile serves its pods as written.
+	// ReasonReady: the profile schedules its pods as the spec says.
 	ReasonReady ConditionReason = "Ready"
-	// ReasonPaused: spec.state is Paused; pods wait and are told so.
+	// ReasonPaused: spec.state is Paused. The pods wait, and their condition
+	// PodScheduled says why.
 	ReasonPaused ConditionReason = "Paused"
 )
 
 // The reasons of Exported, beside NothingRuns.
 const (
-	// ReasonExported: the ConfigMap holds what runs.
+	// ReasonExported: the ConfigMap holds all of what runs.
 	ReasonExported ConditionReason = "Exported"
-	// ReasonNotExpressible: it holds what can be said of what runs; the message
-	// names the rest.
+	// ReasonNotExpressible: the ConfigMap holds what a KubeSchedulerConfiguration can
+	// express of what runs; the message names the rest.
 	ReasonNotExpressible ConditionReason = "NotExpressible"
-	// ReasonConfigMapConflict: a ConfigMap of that name is somebody else's, or
-	// another profile's; it is left alone.
+	// ReasonConfigMapConflict: the ConfigMap of that name has another owner or belongs
+	// to another profile. Berth does not change it.
 	ReasonConfigMapConflict ConditionReason = "ConfigMapConflict"
-	// ReasonExportFailed: the API server would not take it; it is tried again.
+	// ReasonExportFailed: the write to the API server failed. Berth tries it again.
 	ReasonExportFailed ConditionReason = "ExportFailed"
 )

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// crd is the part of a CustomResourceDefinition that the rules speak about.
+// crd is the part of a CustomResourceDefinition that the tests read.
 type crd struct {
 	Spec struct {
 		Names struct {
@@ -35,7 +35,7 @@ type crd struct {
 	} `json:"spec"`
 }
 
-// node is one place in an OpenAPI schema.
+// node is one schema of an OpenAPI document: a field, or the items of a list.
 type node struct {
 	Type        string          `json:"type"`
 	Format      string          `json:"format"`
@@ -78,7 +78,7 @@ func readCRDs(t *testing.T) map[string]crd {
 
 func (c crd) root() node { return c.Spec.Versions[0].Schema.OpenAPIV3Schema }
 
-// visit calls f for every field below s, with the path of each.
+// walkFields calls f for every field below s, with the path and the name of each.
 func walkFields(s node, path string, f func(path, name string, field node)) {
 	for name, field := range s.Properties {
 		at := path + "." + name
@@ -90,8 +90,8 @@ func walkFields(s node, path string, f func(path, name string, field node)) {
 	}
 }
 
-// rules are those of the Kubernetes API conventions that a generated schema can
-// be asked about.
+// conventions are the rules of the Kubernetes API conventions that a generated schema
+// can be checked against, by the sentence that names the rule.
 var conventions = map[string]func(path, name string, s node) bool{
 	"a field's description begins with its name": func(_, name string, s node) bool {
 		return strings.HasPrefix(s.Description, name+" ")
@@ -100,27 +100,27 @@ var conventions = map[string]func(path, name string, s node) bool{
 		return s.Type != "array" || s.ListType == "atomic" || s.ListType == "set" || (s.ListType == "map" && len(s.ListMapKeys) > 0)
 	},
 	"a list is bounded": func(_, _ string, s node) bool { return s.Type != "array" || s.MaxItems != nil },
-	"a string is bounded, by length, format or a choice": func(_, _ string, s node) bool {
+	"a string is bounded, by length, format or enum": func(_, _ string, s node) bool {
 		return s.Type != "string" || s.MaxLength != nil || s.Format != "" || len(s.Enum) > 0
 	},
-	"a whole number has a size and a lower bound": func(_, _ string, s node) bool {
+	"an integer has a size and a lower bound": func(_, _ string, s node) bool {
 		return s.Type != "integer" || (s.Minimum != nil && (s.Format == "int32" || s.Format == "int64"))
 	},
-	"a whole number that users write has an upper bound": func(path, _ string, s node) bool {
+	"an integer in the spec has an upper bound": func(path, _ string, s node) bool {
 		return s.Type != "integer" || !strings.HasPrefix(path, ".spec") || s.Maximum != nil
 	},
-	"there are no fractions": func(_, _ string, s node) bool { return s.Type != "number" },
-	"there is no yes or no, but for kube-scheduler's own: a word says which": func(path, _ string, s node) bool {
+	"there are no floating point numbers": func(_, _ string, s node) bool { return s.Type != "number" },
+	"there is no boolean, except where kube-scheduler's extenders have one: an enum is used": func(path, _ string, s node) bool {
 		return s.Type != "boolean" || strings.HasPrefix(path, ".spec.extenders[]")
 	},
-	"a duration is a number whose name has its unit": func(_, name string, s node) bool {
+	"a duration is a number whose name ends in its unit": func(_, name string, s node) bool {
 		return s.Format != "duration" && (s.Type != "string" || !strings.HasSuffix(name, "Timeout"))
 	},
-	"there is no phase: conditions say more": func(_, name string, _ node) bool { return name != "phase" },
-	"an object of unknown shape is one value to merge": func(_, _ string, s node) bool {
+	"there is no phase: conditions are used": func(_, name string, _ node) bool { return name != "phase" },
+	"an object without a schema is atomic": func(_, _ string, s node) bool {
 		return !s.Preserve || (s.Type == "object" && s.MapType == "atomic")
 	},
-	"a default inside an object reaches the user through the object's own": func(_, _ string, s node) bool {
+	"an object with a default inside has a default itself": func(_, _ string, s node) bool {
 		for _, child := range s.Properties {
 			if child.Default != nil && s.Default == nil {
 				return false
@@ -132,15 +132,15 @@ var conventions = map[string]func(path, name string, s node) bool{
 
 func TestFieldsFollowTheAPIConventions(t *testing.T) {
 	crds := readCRDs(t)
-	for sentence, holds := range conventions {
-		t.Run(sentence, func(t *testing.T) {
+	for rule, holds := range conventions {
+		t.Run(rule, func(t *testing.T) {
 			for kind, c := range crds {
 				for _, part := range []string{"spec", "status"} {
 					if _, ok := c.root().Properties[part]; !ok {
-						continue // a record has no spec
+						continue // SchedulingDecision has no spec
 					}
 					walkFields(node{Properties: map[string]node{part: c.root().Properties[part]}}, "", func(path, name string, s node) {
-						// A condition's fields are Kubernetes' own.
+						// The fields of a condition are Kubernetes' own.
 						if !strings.HasPrefix(path, ".status.conditions[]") && !holds(path, name, s) {
 							t.Errorf("%s%s", kind, path)
 						}
@@ -151,18 +151,18 @@ func TestFieldsFollowTheAPIConventions(t *testing.T) {
 	}
 }
 
-// records are the kinds that are nothing but their status, and are written
-// once: a subresource would strip the status at creation.
+// statusOnlyKinds have only a status, which is written once: a status subresource would
+// drop the status at creation.
 var statusOnlyKinds = []string{"SchedulingDecision"}
 
 func TestStatusIsOptionalAndASubresource(t *testing.T) {
 	for kind, c := range readCRDs(t) {
 		if slices.Contains(statusOnlyKinds, kind) {
 			if _, ok := c.Spec.Versions[0].Subresources["status"]; ok {
-				t.Errorf("%s: a status subresource makes two writes of one", kind)
+				t.Errorf("%s: has a status subresource, so that each object needs two writes", kind)
 			}
 			if _, ok := c.root().Properties["spec"]; ok {
-				t.Errorf("%s: a spec; it is no record", kind)
+				t.Errorf("%s: has a spec", kind)
 			}
 			continue
 		}

@@ -1,8 +1,8 @@
 package v1alpha1
 
-// What a field of a profile's spec means when it is left out. The API server
-// fills these in from the CRD; whoever reads a profile from a file uses
-// SetDefaults. A test holds the two together.
+// The default of each field of a profile's spec. The API server applies the same values
+// from the CRD; code that reads a profile from a file calls SetDefaults. A test keeps
+// the two equal.
 const (
 	DefaultState                       = StateActive
 	DefaultBase                        = BaseDefault
@@ -22,7 +22,7 @@ const (
 	DefaultFailurePolicy               = FailurePolicyFail
 )
 
-// SetDefaults fills in what s leaves out, as the API server does.
+// SetDefaults sets the fields that s leaves out, as the API server does.
 func (s *SchedulingProfileSpec) SetDefaults() {
 	setDefault(&s.State, DefaultState)
 	setDefault(&s.Base, DefaultBase)

@@ -1,9 +1,9 @@
-// Package v1alpha1 holds the words that Berth's users write and read: the
-// resources of the group berth.dev, their conditions and reasons, and what a
-// field means when it is left out.
+// Package v1alpha1 holds the API types of the group berth.dev: SchedulingProfile,
+// PluginConfig and SchedulingDecision, their conditions and reasons, the annotations
+// and labels that Berth writes, and the defaults of their fields.
 //
-// A field is here only when it works. What the API server can refuse, by
-// bounds and CEL, it refuses; the rest becomes a condition.
+// A field exists only when it works. The API server rejects what bounds and CEL rules
+// can express; a condition reports the rest.
 //
 // +groupName=berth.dev
 // +kubebuilder:object:generate=true

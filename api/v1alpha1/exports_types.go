@@ -1,20 +1,22 @@
 package v1alpha1
 
-// Exports says which other programs are told what a profile runs, and where.
+// Exports names the files for other programs that Berth keeps equal to what a profile
+// runs.
 type Exports struct {
-	// autoscaler keeps what cluster-autoscaler reads with --scheduler-config-file:
-	// a KubeSchedulerConfiguration of this one profile. The condition Exported
-	// says whether it is there, and what of the profile it cannot say.
+	// autoscaler keeps the file that cluster-autoscaler reads with
+	// --scheduler-config-file: a KubeSchedulerConfiguration with this one profile. The
+	// condition Exported says whether it is written, and which settings of the profile
+	// it cannot express.
 	// +optional
 	Autoscaler *AutoscalerExport `json:"autoscaler,omitempty"`
 }
 
-// AutoscalerExport says where an autoscaler's configuration is kept.
+// AutoscalerExport names the ConfigMap for cluster-autoscaler.
 type AutoscalerExport struct {
-	// configMap is the name of a ConfigMap in Berth's own namespace, whose key
-	// scheduler-config.yaml holds the configuration of what runs. Berth makes it,
-	// puts back what is edited, and deletes it when it is not asked for any more;
-	// one that is not Berth's it leaves alone.
+	// configMap is the name of a ConfigMap in Berth's namespace. Its key
+	// scheduler-config.yaml holds the configuration of what runs. Berth creates the
+	// ConfigMap, reverts edits, and deletes it when the profile does not name it any
+	// more. Berth does not change a ConfigMap that it did not create.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

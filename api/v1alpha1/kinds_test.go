@@ -89,22 +89,22 @@ func TestSetDefaultsEqualsTheDefaultsOfTheCRD(t *testing.T) {
 		t.Errorf("an empty spec (-CRD +Go):\n%s", diff)
 	}
 	if fromGo.Queue.MaxBackoffSeconds == nil || fromGo.State != StateActive {
-		t.Errorf("no defaults at all: %+v", fromGo)
+		t.Errorf("no defaults are set: %+v", fromGo)
 	}
 }
 
-// defaulted returns value with the defaults of s filled in at every depth, as
-// the API server does it.
+// defaulted returns value with the defaults of s applied at every depth, as the API
+// server applies them.
 func defaulted(s node, value any) any {
 	object, ok := value.(map[string]any)
 	if !ok {
 		return value
 	}
 	for name, field := range s.Properties {
-		if _, there := object[name]; !there && field.Default != nil {
+		if _, ok := object[name]; !ok && field.Default != nil {
 			object[name] = field.Default
 		}
-		if v, there := object[name]; there {
+		if v, ok := object[name]; ok {
 			object[name] = defaulted(field, v)
 		}
 	}

@@ -1,33 +1,35 @@
 package v1alpha1
 
-// NamespacesFrom says how namespaces are chosen.
+// NamespacesFrom says how namespaces are selected.
 //
 // +kubebuilder:validation:Enum=All;Selector
 type NamespacesFrom string
 
 const (
-	// NamespacesAll takes every namespace.
+	// NamespacesAll selects every namespace.
 	NamespacesAll NamespacesFrom = "All"
-	// NamespacesSelector takes those whose labels a selector matches.
+	// NamespacesSelector selects the namespaces whose labels match a selector.
 	NamespacesSelector NamespacesFrom = "Selector"
 )
 
-// AllowedNamespaces says which namespaces' pods may use a profile.
+// AllowedNamespaces says in which namespaces pods may use a profile.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.from) && self.from == 'Selector') == has(self.selector)",message="`selector` must be set where `from` is Selector, and only there"
 type AllowedNamespaces struct {
-	// from says whether all namespaces are allowed (All) or those that the
-	// selector matches (Selector).
+	// from says whether pods of all namespaces may use the profile (All), or those of
+	// the namespaces that the selector matches (Selector).
 	// +optional
 	// +kubebuilder:default=All
 	From NamespacesFrom `json:"from,omitempty"`
 
-	// selector matches the labels of namespaces. An empty one matches all.
+	// selector matches namespaces by their labels. An empty selector matches all
+	// namespaces.
 	// +optional
 	Selector *NamespaceSelector `json:"selector,omitempty"`
 }
 
-// NamespaceSelector is a label selector: all that it asks for must hold.
+// NamespaceSelector is a label selector for namespaces: all of its requirements must
+// hold.
 //
 // +structType=atomic
 type NamespaceSelector struct {
@@ -43,7 +45,7 @@ type NamespaceSelector struct {
 	MatchExpressions []NamespaceRequirement `json:"matchExpressions,omitempty"`
 }
 
-// NamespaceOperator says how a label relates to values.
+// NamespaceOperator relates a label to a set of values.
 //
 // +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
 type NamespaceOperator string
@@ -56,11 +58,12 @@ type NamespaceRequirement struct {
 	// +kubebuilder:validation:MaxLength=316
 	Key string `json:"key"`
 
-	// operator says how the label relates to the values.
+	// operator relates the label to the values.
 	// +required
 	Operator NamespaceOperator `json:"operator"`
 
-	// values are those of In and NotIn; the others take none.
+	// values are the values for In and NotIn. It must be empty for Exists and
+	// DoesNotExist.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

@@ -5,18 +5,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// PluginConfig holds one plugin's arguments for any number of profiles, and
-// says by itself whether they are right. Deleting one that is in use changes
+// PluginConfig holds one plugin's arguments for any number of profiles. Its condition
+// Accepted says whether they are valid. Deleting a PluginConfig that is in use changes
 // nothing that runs.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=plugcfg,categories=berth
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=".spec.plugin",description="The plugin that the arguments are for"
-// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=".status.conditions[?(@.type=='Accepted')].status",description="Whether the arguments are right"
-// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=".status.conditions[?(@.type=='Programmed')].status",description="Whether every profile that names it runs this generation of it"
-// +kubebuilder:printcolumn:name="Used-By",type=integer,JSONPath=".status.referenceCount",description="How many profiles name it"
-// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp",description="Since it was created"
+// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=".status.conditions[?(@.type=='Accepted')].status",description="Whether the arguments are valid"
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=".status.conditions[?(@.type=='Programmed')].status",description="Whether every profile that references it runs this generation of it"
+// +kubebuilder:printcolumn:name="Used-By",type=integer,JSONPath=".status.referenceCount",description="How many profiles reference it"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp",description="Time since it was created"
 type PluginConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -25,7 +25,7 @@ type PluginConfig struct {
 	// +required
 	Spec PluginConfigSpec `json:"spec"`
 
-	// status is what Berth says about the arguments.
+	// status is what Berth observed of the PluginConfig.
 	// +optional
 	Status PluginConfigStatus `json:"status,omitempty"`
 }
@@ -41,29 +41,29 @@ type PluginConfigList struct {
 
 // PluginConfigSpec is a plugin and its arguments.
 type PluginConfigSpec struct {
-	// plugin is the plugin that the arguments are for. It cannot be changed.
+	// plugin is the name of the plugin that the arguments are for. It cannot be
+	// changed.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="`plugin` may not be changed: create another PluginConfig"
 	Plugin string `json:"plugin"`
 
-	// args are the arguments, in the shape of KubeSchedulerConfiguration v1, at
-	// most 64 KiB of JSON. apiVersion and kind may be left out.
+	// args are the arguments, in the form of KubeSchedulerConfiguration v1, at most 64
+	// KiB of JSON. apiVersion and kind may be left out.
 	// +required
 	// +structType=atomic
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Args runtime.RawExtension `json:"args"`
 }
 
-// MaxReferencedBy is how many profiles status.referencedBy names; the count
-// beside it is of all.
+// MaxReferencedBy is how many profiles status.referencedBy lists at most;
+// status.referenceCount counts all.
 const MaxReferencedBy = 100
 
-// PluginConfigStatus is what Berth says about a PluginConfig.
+// PluginConfigStatus is what Berth observed of a PluginConfig.
 type PluginConfigStatus struct {
-	// observedGeneration is the metadata.generation that the conditions speak
-	// about.
+	// observedGeneration is the metadata.generation that the conditions are about.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -75,18 +75,18 @@ type PluginConfigStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// hash names the arguments, with the plugin's defaults filled in.
+	// hash is the hash of the arguments, with the plugin's defaults applied.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
 
-	// referenceCount is how many profiles name this PluginConfig.
+	// referenceCount is how many profiles reference this PluginConfig.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ReferenceCount int64 `json:"referenceCount"`
 
-	// referencedBy are the profiles that name this PluginConfig and the
-	// generations in which they do, by name; at most 100 of them.
+	// referencedBy lists the profiles that reference this PluginConfig, with the
+	// generations in which they do, by name; at most 100.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100

@@ -4,23 +4,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SchedulingDecision says why a pod waits, or where it went. It has the name of
-// its pod, and belongs to it. Berth alone writes it; it goes when the pod is bound,
-// and a record of the bind goes a minute later.
+// SchedulingDecision explains why a pod waits, or where it was bound. It has the name
+// of its pod, and the pod owns it. Only Berth writes it. Berth deletes it when the pod
+// is bound; the record of a bind is deleted a minute later.
 //
-// It has no status subresource: one would strip the status at creation, which
-// made two writes of one.
+// It has no status subresource: the API server would drop the status at creation, so
+// that every explanation needed two writes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=sdec;why,categories=berth
 // +kubebuilder:selectablefield:JSONPath=".status.result"
 // +kubebuilder:selectablefield:JSONPath=".status.profile.name"
-// +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=".status.profile.name",description="The profile that decided"
-// +kubebuilder:printcolumn:name="Result",type=string,JSONPath=".status.result",description="How the last attempt ended, or why there is none"
-// +kubebuilder:printcolumn:name="Fits",type=string,JSONPath=".status.nodes.summary",description="How many nodes the pod fits on, of how many"
-// +kubebuilder:printcolumn:name="Blocked-By",type=string,JSONPath=".status.blockedBy",description="Who keeps the pod from how many nodes"
-// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".status.lastChange",description="Since it is so"
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=".status.message",priority=1,description="The refusal as the pod's condition has it"
+// +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=".status.profile.name",description="The profile that made the decision"
+// +kubebuilder:printcolumn:name="Result",type=string,JSONPath=".status.result",description="How the last scheduling attempt ended, or why there was none"
+// +kubebuilder:printcolumn:name="Fits",type=string,JSONPath=".status.nodes.summary",description="Feasible nodes of all nodes"
+// +kubebuilder:printcolumn:name="Blocked-By",type=string,JSONPath=".status.blockedBy",description="The plugins that reject the pod, and on how many nodes"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".status.lastChange",description="Time since the last change"
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=".status.message",priority=1,description="The message of the pod's condition PodScheduled"
 type SchedulingDecision struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -39,8 +39,8 @@ type SchedulingDecisionList struct {
 	Items           []SchedulingDecision `json:"items"`
 }
 
-// What a SchedulingDecision has room for; whoever writes it cuts what exceeds
-// that. Texts are measured in characters, lists in entries.
+// The bounds of a SchedulingDecision. The writer truncates what exceeds them. Texts are
+// measured in characters, lists in entries.
 const (
 	MaxExplanation  = 4096 // message
 	MaxReason       = 1024 // a reason, and blockedBy
@@ -51,67 +51,72 @@ const (
 	MaxClosestNodes = 10   // nearest
 )
 
-// DecisionResult is how a pod's last attempt ended, or why there is none.
+// DecisionResult is how a pod's last scheduling attempt ended, or why there was none.
 //
 // +kubebuilder:validation:Enum=Bound;Unschedulable;Gated;Held;WaitingOnPermit;Preempting;Error;Quarantined
 type DecisionResult string
 
 // The results of a decision.
 const (
-	// ResultBound: the pod has a node.
+	// ResultBound: the pod is bound to a node.
 	ResultBound DecisionResult = "Bound"
-	// ResultUnschedulable: the pod fits nowhere for now.
+	// ResultUnschedulable: no node is feasible for the pod.
 	ResultUnschedulable DecisionResult = "Unschedulable"
-	// ResultGated: a PreEnqueue plugin keeps the pod from being tried.
+	// ResultGated: a PreEnqueue plugin keeps the pod out of the active queue.
 	ResultGated DecisionResult = "Gated"
-	// ResultParked: the profile is paused, deleted or not for this pod.
+	// ResultHeld: the profile is paused, deleted or not running, or may not be used by
+	// this pod, or the pod requests what Berth does not support.
 	ResultHeld DecisionResult = "Held"
-	// ResultWaitingOnPermit: a node is chosen, and a Permit plugin has the pod
-	// wait.
+	// ResultWaitingOnPermit: a node is chosen, and a Permit plugin delays the binding.
 	ResultWaitingOnPermit DecisionResult = "WaitingOnPermit"
-	// ResultPreempting: others are evicted to make room.
+	// ResultPreempting: victims are being evicted to make room for the pod.
 	ResultPreempting DecisionResult = "Preempting"
-	// ResultError: the attempt failed, and is made again.
+	// ResultError: the attempt failed, and Berth tries the pod again.
 	ResultError DecisionResult = "Error"
-	// ResultSetAside: plugins panic or hang at the pod, again and again.
+	// ResultQuarantined: plugins panicked or hung at the pod several times, so that
+	// Berth does not try it for a while.
 	ResultQuarantined DecisionResult = "Quarantined"
 )
 
-// SchedulingDecisionStatus is what is known of one pod. Its size grows with
-// plugins and reasons, not with nodes, and it names no pod but its own.
+// SchedulingDecisionStatus is the decision about one pod. Its size grows with the
+// number of plugins and reasons, not with the number of nodes, and it names no other
+// pod.
 type SchedulingDecisionStatus struct {
-	// result is how the last attempt ended, or why there is none.
+	// result is how the last scheduling attempt ended, or why there was none.
 	// +required
 	Result DecisionResult `json:"result"`
 
-	// profile is what decided.
+	// profile is the running profile that made the decision.
 	// +required
 	Profile DecidedBy `json:"profile"`
 
-	// message is the refusal or the error, as the pod's condition has it.
+	// message is the message of the pod's condition PodScheduled: why the pod is
+	// unschedulable, or the error.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
-	// blockedBy says which plugins keep the pod from how many nodes, or which
-	// one from being tried.
+	// blockedBy lists the plugins that reject the pod, each with the number of nodes,
+	// or names the plugin that gates the pod.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	BlockedBy string `json:"blockedBy,omitempty"`
 
-	// nodes counts the nodes; absent where no attempt got to them, and, under
-	// detail: Reasons, where the pod fits on some of them.
+	// nodes counts the nodes of the last attempt. It is absent when no attempt reached
+	// the nodes. With spec.decisions.detail Reasons it is also absent when some nodes
+	// are feasible.
 	// +optional
 	Nodes *DecisionNodes `json:"nodes,omitempty"`
 
-	// rejections are the reasons, by plugin, those of most nodes first.
+	// rejections are the reasons why nodes are not feasible, by plugin, the reason of
+	// most nodes first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Rejections []Rejection `json:"rejections,omitempty"`
 
-	// closestNodes are the nodes of which least keeps the pod, and all that is missing
-	// there.
+	// closestNodes are the nodes on which the pod lacks least, each with all that is
+	// missing there.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
@@ -121,47 +126,47 @@ type SchedulingDecisionStatus struct {
 	// +optional
 	Queue *DecisionQueue `json:"queue,omitempty"`
 
-	// requeueEvents are the events upon which the plugins that refused the pod are
-	// asked whether it may fit now.
+	// requeueEvents are the cluster events that may make the pod schedulable: the
+	// events that the plugins which rejected the pod have registered.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	RequeueEvents []RequeueEvents `json:"requeueEvents,omitempty"`
 
-	// preemption is what was found when room was looked for.
+	// preemption is the result of the last search for victims.
 	// +optional
 	Preemption *PreemptionResult `json:"preemption,omitempty"`
 
-	// lastChange is when the above came to be so.
+	// lastChange is the time since which the fields above have their values.
 	// +required
 	LastChange metav1.Time `json:"lastChange"`
 }
 
-// DecidedBy names a running instance of a profile.
+// DecidedBy identifies the running generation of a profile that made a decision.
 type DecidedBy struct {
-	// name is the SchedulingProfile.
+	// name is the name of the SchedulingProfile.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// generation is the profile's metadata.generation that ran.
+	// generation is the metadata.generation of the profile that ran.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Generation int64 `json:"generation,omitempty"`
-	// hash is the hash of what ran.
+	// hash is the hash of what ran, as in status.programmed of the profile.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
 }
 
-// DecisionNodes counts the nodes of an attempt.
+// DecisionNodes counts the nodes of a scheduling attempt.
 type DecisionNodes struct {
 	// total is how many nodes the cluster has.
 	// +kubebuilder:validation:Minimum=0
 	Total int32 `json:"total"`
-	// evaluated is how many of them were asked.
+	// evaluated is how many of them the Filter plugins evaluated.
 	// +kubebuilder:validation:Minimum=0
 	Evaluated int32 `json:"evaluated"`
-	// feasible is on how many of those the pod fits.
+	// feasible is how many of the evaluated nodes are feasible for the pod.
 	// +kubebuilder:validation:Minimum=0
 	Feasible int32 `json:"feasible"`
 	// summary is feasible/total.
@@ -169,60 +174,63 @@ type DecisionNodes struct {
 	Summary string `json:"summary"`
 }
 
-// Rejection is one reason, and on how many nodes it holds.
+// Rejection is one reason why nodes are not feasible, and how many nodes it applies to.
 type Rejection struct {
-	// plugin is who refused; empty where no plugin was asked.
+	// plugin is the plugin that rejected the pod; empty when no plugin did.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Plugin string `json:"plugin,omitempty"`
-	// code is the plugin's verdict: Unschedulable, UnschedulableAndUnresolvable
-	// or Pending.
+	// code is the code of the plugin's status: Unschedulable,
+	// UnschedulableAndUnresolvable or Pending.
 	// +kubebuilder:validation:MaxLength=64
 	Code string `json:"code"`
-	// reason is the plugin's text.
+	// reason is the plugin's reason.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
-	// nodes is how many nodes it holds for.
+	// nodes is how many nodes the reason applies to.
 	// +kubebuilder:validation:Minimum=0
 	Nodes int32 `json:"nodes"`
-	// exampleNode is one of them, where the profile's detail is Nodes.
+	// exampleNode is one of these nodes, where spec.decisions.detail of the profile is
+	// Nodes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ExampleNode string `json:"exampleNode,omitempty"`
 }
 
-// NearMiss is a node that the pod nearly fits on.
+// ClosestNode is a node on which the pod lacks little.
 type ClosestNode struct {
-	// node is its name, where the profile's detail is Nodes.
+	// node is the node's name, where spec.decisions.detail of the profile is Nodes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node,omitempty"`
-	// missing is all that keeps the pod from it.
+	// missing is all that makes the node infeasible for the pod.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Missing []Missing `json:"missing"`
 }
 
-// Missing is one thing that keeps a pod from a node: an amount of a resource
-// that is not free, or what a plugin says.
+// Missing is one reason why a node is not feasible for a pod: an amount of a resource
+// that is not free, or a plugin's reason.
 type Missing struct {
-	// resource is what is short; empty where it is not an amount.
+	// resource is the name of the resource; empty when the reason is not about an
+	// amount.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	Resource string `json:"resource,omitempty"`
-	// requested is how much of it the pod asks for.
+	// requested is the amount of the resource that the pod requests.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Requested string `json:"requested,omitempty"`
-	// free is how much of it the node has left.
+	// free is the amount of the resource that is free on the node.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Free string `json:"free,omitempty"`
-	// plugin is who refuses, where it is not an amount.
+	// plugin is the plugin that rejects the node, where the reason is not about an
+	// amount.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Plugin string `json:"plugin,omitempty"`
-	// reason is the plugin's text.
+	// reason is the plugin's reason.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
@@ -230,20 +238,21 @@ type Missing struct {
 
 // DecisionQueue is where a pod waits.
 type DecisionQueue struct {
-	// where is the part of the queue.
+	// where is the part of the scheduling queue that holds the pod.
 	// +kubebuilder:validation:Enum=Active;Backoff;Unschedulable;Gated;Held;InFlight
 	Where string `json:"where"`
-	// since is when the pod was put there.
+	// since is the time at which the pod was moved there.
 	Since metav1.Time `json:"since"`
-	// gate is the PreEnqueue plugin that holds a gated pod.
+	// gate is the PreEnqueue plugin that gates the pod.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Gate string `json:"gate,omitempty"`
 }
 
-// WakesOn are the events that one plugin registered for.
+// RequeueEvents are the cluster events that one plugin registered to have pods
+// requeued.
 type RequeueEvents struct {
-	// plugin is the plugin.
+	// plugin is the plugin's name.
 	// +kubebuilder:validation:MaxLength=253
 	Plugin string `json:"plugin"`
 	// events are the events, as resource/action.
@@ -253,32 +262,32 @@ type RequeueEvents struct {
 	Events []string `json:"events"`
 }
 
-// PreemptionOutcome is how the search for room ended.
+// PreemptionOutcome is how the search for victims ended.
 //
 // +kubebuilder:validation:Enum=NoCandidates;NotEligible;VictimsChosen;UnderWay;Failed
 type PreemptionOutcome string
 
 // The outcomes of a preemption.
 const (
-	// PreemptionNoCandidates: nobody's leaving would help.
+	// PreemptionNoCandidates: no victims would make room for the pod.
 	PreemptionNoCandidates PreemptionOutcome = "NoCandidates"
-	// PreemptionNotEligible: the pod may not have others evicted now.
+	// PreemptionNotEligible: the pod may not preempt other pods now.
 	PreemptionNotEligible PreemptionOutcome = "NotEligible"
-	// PreemptionVictimsChosen: pods were told to leave.
+	// PreemptionVictimsChosen: victims were chosen, and their eviction begins.
 	PreemptionVictimsChosen PreemptionOutcome = "VictimsChosen"
-	// PreemptionUnderWay: pods that were told before have not left yet.
+	// PreemptionUnderWay: victims of an earlier attempt are still terminating.
 	PreemptionUnderWay PreemptionOutcome = "UnderWay"
-	// PreemptionFailed: the search ended in an error.
+	// PreemptionFailed: the search for victims failed with an error.
 	PreemptionFailed PreemptionOutcome = "Failed"
 )
 
-// PreemptionTried is what was found when room was looked for. Victims are
-// counted, never named: they may be of other namespaces.
+// PreemptionResult is the result of a search for victims. It counts the victims and
+// never names them, since they may be in other namespaces.
 type PreemptionResult struct {
-	// candidates is on how many nodes others could have made room.
+	// candidates is on how many nodes preemption would make room for the pod.
 	// +kubebuilder:validation:Minimum=0
 	Candidates int32 `json:"candidates"`
-	// victims is how many pods leave the node that was chosen.
+	// victims is how many pods are evicted from the chosen node.
 	// +kubebuilder:validation:Minimum=0
 	Victims int32 `json:"victims"`
 	// outcome is how the search ended.

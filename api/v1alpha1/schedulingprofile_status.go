@@ -4,76 +4,74 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SchedulingProfileStatus is what Berth says about a profile. Conditions,
-// programmed and resolved are written at once; the rest when it changed, at
+// SchedulingProfileStatus is what Berth observed of a profile. Berth writes conditions,
+// programmed and resolved at once; it writes the other fields when they changed, at
 // most every spec.decisions.publishSeconds.
 type SchedulingProfileStatus struct {
-	// observedGeneration is the metadata.generation that the conditions speak
-	// about.
+	// observedGeneration is the metadata.generation that the conditions are about.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Accepted, ResolvedRefs, Programmed, Ready and, while the
-	// user must act, Stalled.
+	// conditions are Accepted, ResolvedRefs, Programmed and Ready, and where they apply
+	// Stalled and Exported.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// programmed is what runs. Absent: nothing does.
+	// programmed is what runs. It is absent when nothing runs.
 	// +optional
 	Programmed *ProgrammedProfile `json:"programmed,omitempty"`
 
-	// resolved are the PluginConfigs that the conditions speak about.
+	// resolved are the PluginConfigs that the conditions are about.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Resolved []ObjectGeneration `json:"resolved,omitempty"`
 
-	// trial is how the newest spec that was tried did on pods that wait and
-	// pods that run. Absent: none was tried; one that ran before a restart is
-	// not tried again.
+	// trial is the result of the newest trial of a spec, with pending pods and pods
+	// that were placed lately, on a copy of the cluster. It is absent when there was no
+	// trial: a spec that ran before a restart is not tried again.
 	// +optional
 	Trial *TrialStatus `json:"trial,omitempty"`
 
-	// queue says where the profile's pods wait.
+	// queue counts the profile's pods by where they wait.
 	// +optional
 	Queue *QueueStatus `json:"queue,omitempty"`
 
-	// totals count what was decided since their field since. A new leader goes on from
-	// what they say: what the leader before decided in its last spec.decisions.publishSeconds
-	// is not counted when it was killed.
+	// totals count decisions since the time in their field since. A new leader
+	// continues the counts. When a leader was killed, the decisions of its last
+	// spec.decisions.publishSeconds are not counted.
 	// +optional
 	Totals *DecisionTotals `json:"totals,omitempty"`
 
-	// lastDecisionTime is when the newest decision was made.
+	// lastDecisionTime is the time of the newest decision.
 	// +optional
 	LastDecisionTime *metav1.Time `json:"lastDecisionTime,omitempty"`
 
-	// recentDecisions are the newest decisions, newest first: a sample, see
+	// recentDecisions are the newest decisions, newest first. They are a sample: see
 	// omittedDecisions.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	RecentDecisions []RecentDecision `json:"recentDecisions,omitempty"`
 
-	// omittedDecisions is how many decisions of the totals recentDecisions does
-	// not hold.
+	// omittedDecisions is how many decisions of the totals are not in recentDecisions.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	OmittedDecisions int64 `json:"omittedDecisions,omitempty"`
 }
 
-// ObjectGeneration names one generation of one object of a known kind.
+// ObjectGeneration identifies one generation of an object whose kind is known.
 type ObjectGeneration struct {
 	// name is the object's name.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// generation is its metadata.generation.
+	// generation is the object's metadata.generation.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Generation int64 `json:"generation"`
@@ -81,19 +79,20 @@ type ObjectGeneration struct {
 
 // ProgrammedProfile is what runs under the profile's name.
 type ProgrammedProfile struct {
-	// generation is the profile's metadata.generation that runs.
+	// generation is the metadata.generation of the profile that runs.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Generation int64 `json:"generation,omitempty"`
 
-	// hash names what runs: plugins, arguments, queue and decisions, whichever
-	// object they were written in, and Berth's version.
+	// hash identifies what runs: plugins, arguments, queue and decision settings,
+	// whichever object they are written in, and Berth's version.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
 
-	// revision names the ControllerRevision in Berth's namespace that holds the
-	// whole of it. Absent when none does: Programmed's message says why.
+	// revision is the name of the ControllerRevision in Berth's namespace that holds
+	// the whole spec. It is absent when the spec is not stored; the message of
+	// Programmed says why.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Revision string `json:"revision,omitempty"`
@@ -102,7 +101,7 @@ type ProgrammedProfile struct {
 	// +optional
 	Time *metav1.Time `json:"time,omitempty"`
 
-	// configs are the PluginConfigs that it runs with.
+	// configs are the PluginConfigs whose arguments run.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -115,43 +114,43 @@ type ProgrammedProfile struct {
 	Plugins []ProgrammedPlugin `json:"plugins,omitempty"`
 }
 
-// MaxLost is how many lost pods a trial names.
+// MaxLostPods is how many lost pods a trial lists at most.
 const MaxLostPods = 50
 
-// TrialStatus is what a trial found out: before a spec runs, its plugins are
-// asked about pods of the profile, on a copy of the cluster. The numbers are of
-// pods; how many were lost is at least fitBefore less fitAfter.
+// TrialStatus is the result of a trial. Before a spec runs, Berth evaluates its plugins
+// with pods of the profile, on a copy of the cluster. The numbers count pods. At least
+// fitBefore minus fitAfter pods were lost.
 type TrialStatus struct {
-	// hash names what was tried, as in programmed.
+	// hash identifies what was tried, as in programmed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
 
-	// sampled is how many pods were asked about: at most 200 that wait and 50 of
-	// those that were placed last.
+	// sampled is how many pods were evaluated: at most 200 pending pods and 50 of those
+	// that were placed last.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Sampled int64 `json:"sampled"`
 
-	// fitBefore is how many of them have a place by what runs. Absent where
-	// nothing ran.
+	// fitBefore is for how many of them a node is feasible with what runs. It is absent
+	// when nothing ran.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	FitBefore *int64 `json:"fitBefore,omitempty"`
 
-	// fitAfter is how many of them have a place by what was tried.
+	// fitAfter is for how many of them a node is feasible with what was tried.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	FitAfter int64 `json:"fitAfter"`
 
-	// lost are pods that have a place by what runs and would have none by what
-	// was tried, the first of them.
+	// lost are the first pods for which a node is feasible with what runs and none with
+	// what was tried.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	Lost []PodReference `json:"lost,omitempty"`
 
-	// time is when it was tried.
+	// time is when the trial was made.
 	// +optional
 	Time metav1.Time `json:"time,omitzero"`
 }
@@ -169,7 +168,7 @@ type PodReference struct {
 	Pod string `json:"pod,omitempty"`
 }
 
-// ExtensionPoint is a place where a plugin runs, named as the scheduling
+// ExtensionPoint is an extension point of the scheduling framework, named as the
 // framework's interfaces are.
 //
 // +kubebuilder:validation:Enum=PreEnqueue;QueueSort;PreFilter;Filter;PostFilter;PreScore;Score;Reserve;Permit;PreBind;Bind;PostBind
@@ -182,74 +181,80 @@ type ProgrammedPlugin struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// points are where it runs, in the order in which a pod meets them.
+	// points are the extension points at which the plugin runs, in the order of a
+	// scheduling attempt.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=12
 	Points []ExtensionPoint `json:"points,omitempty"`
 
-	// weight multiplies its score. Absent where it does not score.
+	// weight multiplies the plugin's score. It is absent when the plugin does not
+	// score.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	Weight int32 `json:"weight,omitempty"`
 
-	// args says where its arguments came from: Default, Inline, or
-	// PluginConfig/ and a name. Absent where it takes none.
+	// args says where the plugin's arguments come from: Default, Inline, or
+	// PluginConfig/ and a name. It is absent when the plugin takes none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=300
 	Args string `json:"args,omitempty"`
 }
 
-// QueueStatus counts the profile's pods by where they are.
+// QueueStatus counts the profile's pods by where they wait.
 type QueueStatus struct {
-	// pending is how many pods wait, in whatever place.
+	// pending is how many pods wait, in any part of the queue.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Pending int64 `json:"pending"`
 
-	// active is how many pods are about to be tried.
+	// active is how many pods are ready for a scheduling attempt.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Active int64 `json:"active"`
 
-	// backoff is how many pods wait for a time to pass.
+	// backoff is how many pods wait for their backoff to end.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Backoff int64 `json:"backoff"`
 
-	// unschedulable is how many pods wait for a change in the cluster.
+	// unschedulable is how many pods wait for a cluster event that may make them
+	// schedulable.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Unschedulable int64 `json:"unschedulable"`
 
-	// gated is how many pods a preEnqueue plugin holds back.
+	// gated is how many pods a PreEnqueue plugin keeps out of the active queue.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Gated int64 `json:"gated"`
 
-	// waiting is how many pods wait on a permit plugin.
+	// waiting is how many pods wait for a Permit plugin.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Waiting int64 `json:"waiting"`
 
-	// held is how many pods wait for the profile itself.
+	// held is how many pods wait for a change of the profile, or request what Berth
+	// does not support.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Held int64 `json:"held"`
 
-	// quarantined is how many pods are kept from harming others.
+	// quarantined is how many pods Berth does not try for a while, since plugins
+	// panicked or hung at them.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Quarantined int64 `json:"quarantined"`
 
-	// inFlight is how many pods are being tried or bound; they are not pending.
+	// inFlight is how many pods are in a scheduling attempt or being bound. They are
+	// not pending.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	InFlight int64 `json:"inFlight"`
 }
 
-// DecisionTotals count what was decided.
+// DecisionTotals count decisions.
 type DecisionTotals struct {
 	// since is when counting began.
 	// +optional
@@ -260,12 +265,12 @@ type DecisionTotals struct {
 	// +kubebuilder:validation:Minimum=0
 	Bound int64 `json:"bound"`
 
-	// refusals is how many attempts found no node.
+	// refusals is how many attempts found no feasible node.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Refusals int64 `json:"refusals"`
 
-	// errors is how many attempts failed.
+	// errors is how many attempts failed with an error.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Errors int64 `json:"errors"`
@@ -275,14 +280,14 @@ type DecisionTotals struct {
 	// +kubebuilder:validation:Minimum=0
 	Victims int64 `json:"victims"`
 
-	// decisionsDropped is how many records were dropped under load.
+	// decisionsDropped is how many records of decisions were dropped under load.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	DecisionsDropped int64 `json:"decisionsDropped"`
 }
 
-// MaxDecisionMessage is how many characters of a decision's message the status
-// holds; a longer one is cut by whoever writes it.
+// MaxDecisionMessage is how many characters of a decision's message the status holds;
+// the writer truncates longer ones.
 const MaxDecisionMessage = 1024
 
 // RecentDecision is one decision about one pod.
@@ -305,22 +310,23 @@ type RecentDecision struct {
 	// +optional
 	Result DecisionResult `json:"result,omitempty"`
 
-	// node is where the pod went. Absent when it went nowhere.
+	// node is the node that the pod was bound to. It is absent when the pod was not
+	// bound.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node,omitempty"`
 
-	// generation is the profile's generation that decided.
+	// generation is the metadata.generation of the profile that made the decision.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Generation int64 `json:"generation,omitempty"`
 
-	// hash names what decided, as in programmed.
+	// hash identifies what made the decision, as in programmed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
 
-	// message says why the pod went nowhere.
+	// message says why the pod was not bound.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`

@@ -19,13 +19,14 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// The fields of spec, with their types and defaults, as they will be frozen in
-// v1beta1. A change here is a change of the API: to docs/adr/0024-the-way-to-v1beta1.md
-// it has to be a rename before the first release, or an addition.
+// TestSpecFieldsMatchTheFrozenList compares the fields of spec, with their types and
+// defaults, with testdata/fields.txt: the fields as v1beta1 will freeze them. A change
+// of that file is a change of the API. By docs/adr/0024-the-way-to-v1beta1.md it must
+// be a rename before the first release, or an addition.
 func TestSpecFieldsMatchTheFrozenList(t *testing.T) {
 	var lines []string
 	for _, c := range readCRDs(t) {
-		if spec, has := c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]; has {
+		if spec, ok := c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]; ok {
 			describeFields(c.Spec.Names.Kind+".spec", spec, &lines)
 		}
 	}
@@ -46,12 +47,12 @@ func describeFields(path string, n node, lines *[]string) {
 	for _, part := range []struct {
 		name  string
 		value any
-		there bool
+		set   bool
 	}{
 		{"default", n.Default, n.Default != nil}, {"enum", n.Enum, n.Enum != nil}, {"list", n.ListType, n.ListType != ""},
 		{"keys", n.ListMapKeys, n.ListMapKeys != nil}, {"required", n.Required, n.Required != nil},
 	} {
-		if part.there {
+		if part.set {
 			text, _ := json.Marshal(part.value)
 			line += fmt.Sprintf(" %s=%s", part.name, text)
 		}
@@ -65,7 +66,8 @@ func describeFields(path string, n node, lines *[]string) {
 	}
 }
 
-// What one version stored, another reads, and gives back unchanged.
+// TestProfilesRoundTripThroughEachInterchangeableVersion checks that a profile stored
+// under one version is decoded without a change.
 func TestProfilesRoundTripThroughEachInterchangeableVersion(t *testing.T) {
 	codecs := serializer.NewCodecFactory(runtime.NewScheme())
 	arguments := func(serializer.CodecFactory) []any {
@@ -91,7 +93,7 @@ func TestProfilesRoundTripThroughEachInterchangeableVersion(t *testing.T) {
 				t.Fatalf("has apiVersion %s", got.APIVersion)
 			}
 			got.APIVersion = version.String()
-			if !equality.Semantic.DeepEqual(p, got) { // which takes an empty list for none
+			if !equality.Semantic.DeepEqual(p, got) { // it treats an empty list as a missing one
 				again, _ := json.Marshal(got)
 				t.Fatalf("%s (-stored +read):\n%s", version, cmp.Diff(string(text), string(again)))
 			}

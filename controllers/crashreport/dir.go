@@ -1,5 +1,5 @@
-// Package crashreport keeps what the runtime writes when a process crashes, in a
-// folder that outlives the process, and reads from it what earlier processes died of
+// Package crashreport keeps what the Go runtime writes when a process crashes, in a
+// folder that outlives the process. It reads from there why earlier processes crashed
 // and which plugins were on their stacks.
 package crashreport
 
@@ -18,11 +18,12 @@ const (
 	// maxSize is how much of a report is read and kept, in bytes. The runtime writes
 	// the goroutine that crashed first.
 	maxSize = 64 * 1024
-	// maxReports is how many reports are read, and how many that were noted are kept
-	// for people to read.
+	// maxReports is how many reports are read, and how many recorded ones are kept for
+	// people to read.
 	maxReports = 3
 
-	// pending is the first part of the name of a report, noted of one that was noted.
+	// pendingPrefix begins the file name of a report, recordedPrefix that of a report
+	// whose crash was recorded.
 	pendingPrefix, recordedPrefix = "crash-", "noted-"
 	extension                     = ".txt"
 )
@@ -31,25 +32,26 @@ const (
 type Dir struct {
 	path    string
 	ownName string
+	// Reports are the reports of earlier processes, the newest first.
 	Reports []Report
 }
 
-// Open reads the reports of earlier processes in a folder, the newest first, and
-// makes a file there for this process, to which output is what the runtime is to
-// write should it crash. The caller closes it. What cannot be read or removed is part of the error,
-// beside what could be.
+// Open reads the reports of earlier processes in a folder, and creates a file there for
+// this process. The runtime is to write into output when this process crashes; the
+// caller closes output. The error joins all that could not be read, removed or created;
+// d and output hold what could.
 func Open(path, process string) (d *Dir, output *os.File, err error) {
 	d = &Dir{path: path, ownName: pendingPrefix + process + extension}
 	errs := []error{d.readReports(), d.removeOld()}
 	output, err = os.OpenFile(filepath.Join(path, d.ownName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		errs = append(errs, fmt.Errorf("making the file for the output of a crash: %w", err))
+		errs = append(errs, fmt.Errorf("creating the file for the output of a crash: %w", err))
 	}
 	return d, output, errors.Join(errs...)
 }
 
-// read reads what earlier processes left. The file of a process that did not crash
-// is empty and is removed.
+// readReports reads the reports of earlier processes. The file of a process that did
+// not crash is empty, and is removed.
 func (d *Dir) readReports() error {
 	files, err := d.list(pendingPrefix)
 	errs := []error{err}
@@ -68,7 +70,7 @@ func (d *Dir) readReports() error {
 	return errors.Join(errs...)
 }
 
-// head returns the first part of a file, and cuts off the rest.
+// readHead returns the first maxSize bytes of a file, and truncates the file to them.
 func readHead(path string) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -83,7 +85,7 @@ func readHead(path string) (string, error) {
 	return string(text), errors.Join(err, statErr)
 }
 
-// Noted marks the reports that were found as noted: no later process reads them.
+// MarkRecorded renames the reports, so that no later process reads them again.
 func (d *Dir) MarkRecorded() error {
 	var errs []error
 	for _, r := range d.Reports {
@@ -93,7 +95,7 @@ func (d *Dir) MarkRecorded() error {
 	return errors.Join(append(errs, d.removeOld())...)
 }
 
-// trim removes the older ones of too many reports that were noted.
+// removeOld removes the oldest recorded reports where there are too many.
 func (d *Dir) removeOld() error {
 	files, err := d.list(recordedPrefix)
 	errs := []error{err}
@@ -103,16 +105,16 @@ func (d *Dir) removeOld() error {
 	return errors.Join(errs...)
 }
 
-// file is one of the folder.
+// reportFile is a file in the folder.
 type reportFile struct {
 	path string
 	size int64
 	time time.Time
 }
 
-// files are those whose names begin with kind, the newest first.
-func (d *Dir) list(kind string) ([]reportFile, error) {
-	paths, err := filepath.Glob(filepath.Join(d.path, kind+"*"+extension))
+// list returns the regular files whose names begin with prefix, the newest first.
+func (d *Dir) list(prefix string) ([]reportFile, error) {
+	paths, err := filepath.Glob(filepath.Join(d.path, prefix+"*"+extension))
 	errs := []error{err}
 	var files []reportFile
 	for _, path := range paths {

@@ -14,28 +14,30 @@ import (
 
 // Report is what is known of a process that crashed.
 type Report struct {
-	// Process names it, and Time is when it crashed.
+	// Process identifies the process, and Time is when it crashed.
 	Process string
 	Time    time.Time
-	// Reason is what it died of, such as "panic: goes off"; empty where it did not
-	// crash, as after SIGQUIT.
+	// Reason is the runtime's reason, such as "panic: goes off"; empty when the process
+	// did not crash, as after SIGQUIT.
 	Reason string
-	// Functions are those on the stack of the goroutine that crashed, the innermost
-	// first; the last one may be the one that started the goroutine.
+	// Functions are the functions on the stack of the goroutine that crashed, the
+	// innermost first. The last one may be the function that started the goroutine.
 	Functions []string
 }
 
 var (
-	// reasons say what a process died of. The line of a fatal error is not in every
-	// report: the runtime writes it to standard error alone.
+	// reasonPattern matches the reason of a crash. Not every report has the line of a
+	// fatal error: the runtime writes it to standard error alone.
 	reasonPattern = regexp.MustCompile(`(?m)^(?:panic: |fatal error: |SIG[A-Z]+: ).*$`)
-	// crashed begins the stack of the goroutine that crashed: the only one that runs.
+	// crashedGoroutinePattern matches the first line of the stack of the goroutine that
+	// crashed: the only one that is running.
 	crashedGoroutinePattern = regexp.MustCompile(`(?m)^goroutine \d+ [^\n]*\[running[^\n]*\]:$`)
-	// function is a line that names a function: "pkg.(*Type).Method(0x1, ...)".
+	// functionPattern matches a line that names a function: "pkg.(*Type).Method(0x1,
+	// ...)".
 	functionPattern = regexp.MustCompile(`^(?:created by )?([^\s(]+(?:\(\*[^\s()]+\)[^\s()]*)*)(?:\(.*\)| in goroutine \d+)?$`)
 )
 
-// parse reads the text that the runtime writes.
+// parse reads a report as the runtime writes it.
 func parse(text string) Report {
 	r := Report{}
 	begin := crashedGoroutinePattern.FindStringIndex(text)
@@ -56,7 +58,7 @@ func parse(text string) Report {
 	stack, _, _ := strings.Cut(strings.TrimPrefix(text[begin[1]:], "\n"), "\n\n")
 	for line := range strings.Lines(stack) {
 		if strings.HasPrefix(line, "\t") {
-			continue // where the function is
+			continue // the source position of the function
 		}
 		if match := functionPattern.FindStringSubmatch(strings.TrimSpace(line)); match != nil {
 			r.Functions = append(r.Functions, unescape(match[1]))
@@ -65,28 +67,27 @@ func parse(text string) Report {
 	return r
 }
 
-// unescape undoes how the linker writes the last part of a package's path.
+// unescape reverses how the linker escapes the last element of a package path.
 func unescape(function string) string {
 	return strings.NewReplacer("%2e", ".", "%22", `"`, "%25", "%").Replace(function)
 }
 
-// Plugins are the plugins of registry that are on the stack, in alphabetical order:
-// those of whose type a method is there; where there is none, those whose
-// constructor is; and where that is not either, those of whose package any function
-// is. So plugins that share a package are told apart where the stack does it. A
-// built-in plugin beside one that is not, such as DefaultPreemption while it asks
-// the filters, is there as who called it, and is left out.
+// Plugins returns the plugins of registry that are on the stack, sorted: those of whose
+// type a method is on it; else those whose constructor is; else those of whose package
+// a function is. So plugins that share a package are distinguished where the stack
+// allows it. A built-in plugin beside an out-of-tree plugin is left out, since it only
+// called it, as DefaultPreemption does while it runs the filters.
 func (r Report) Plugins(registry framework.Registry) []string {
-	for _, is := range []func(framework.Registration, string) bool{isMethod, isConstructor, isInPackage} {
+	for _, matches := range []func(framework.Registration, string) bool{isMethod, isConstructor, isInPackage} {
 		var found []string
 		for name, plugin := range registry {
-			if slices.ContainsFunc(r.Functions, func(function string) bool { return is(plugin, function) }) {
+			if slices.ContainsFunc(r.Functions, func(function string) bool { return matches(plugin, function) }) {
 				found = append(found, name)
 			}
 		}
 		builtIn := func(name string) bool { return registry[name].InTree }
-		if foreign := slices.DeleteFunc(slices.Clone(found), builtIn); len(foreign) > 0 && !fault.CallersBlamed {
-			found = foreign
+		if outOfTree := slices.DeleteFunc(slices.Clone(found), builtIn); len(outOfTree) > 0 && !fault.CallersBlamed {
+			found = outOfTree
 		}
 		if found != nil {
 			slices.Sort(found)
@@ -96,11 +97,11 @@ func (r Report) Plugins(registry framework.Registry) []string {
 	return nil
 }
 
-// isMethod says whether a function is a method of the plugin's type, or is made in
+// isMethod reports whether function is a method of the plugin's type, or a closure in
 // one.
 func isMethod(plugin framework.Registration, function string) bool {
-	rest, own := strings.CutPrefix(function, plugin.Package+".")
-	if !own || plugin.Type == "" {
+	rest, ok := strings.CutPrefix(function, plugin.Package+".")
+	if !ok || plugin.Type == "" {
 		return false
 	}
 	receiver, _, method := strings.Cut(strings.TrimPrefix(rest, "(*"), ".")
@@ -108,7 +109,7 @@ func isMethod(plugin framework.Registration, function string) bool {
 	return method && receiver == plugin.Type
 }
 
-// isConstructor says whether a function is the plugin's constructor, or is made in
+// isConstructor reports whether function is the plugin's constructor, or a closure in
 // it.
 func isConstructor(plugin framework.Registration, function string) bool {
 	if plugin.New == nil {
@@ -122,11 +123,11 @@ func isConstructor(plugin framework.Registration, function string) bool {
 	return function == name || strings.HasPrefix(function, name+".")
 }
 
-// isOfPackage says whether a function is of the plugin's package. In the package main
-// the program itself is, too.
+// isInPackage reports whether function is in the plugin's package. In the package main,
+// the functions main and init belong to no plugin.
 func isInPackage(plugin framework.Registration, function string) bool {
-	rest, own := strings.CutPrefix(function, plugin.Package+".")
-	if !own || plugin.Package == "" || strings.Contains(rest, "/") {
+	rest, ok := strings.CutPrefix(function, plugin.Package+".")
+	if !ok || plugin.Package == "" || strings.Contains(rest, "/") {
 		return false
 	}
 	return plugin.Package != "main" || rest != "main" && !strings.HasPrefix(rest, "main.") && !strings.HasPrefix(rest, "init")

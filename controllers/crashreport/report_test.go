@@ -18,7 +18,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// A crash, as the runtime writes it.
+// Reports as the runtime writes them.
 const (
 	fatalInMethod = `fatal error: concurrent map writes
 
@@ -104,22 +104,22 @@ func TestPluginsOnTheStack(t *testing.T) {
 		"Main":    newRegistration("main", "plugin"),
 		"Preempt": {Package: "example.com/preempt", Type: "Preempt", InTree: true},
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		text   string
 		reason string
 		want   []string
 	}{
-		"a method tells plugins of one package apart":                      {fatalInMethod, "fatal error: concurrent map writes", []string{"Gpu"}},
-		"a goroutine that a constructor started is of its package":         {panicInGoroutine, "panic: goes off", []string{"Bomb"}},
-		"after a stack overflow the goroutine is found":                    {stackOverflow, "fatal error: stack overflow", []string{"Deep"}},
-		"the main function is no plugin's":                                 {panicInMain, "panic: runtime error: invalid memory address or nil pointer dereference", nil},
-		"a process that was asked for its stacks did not crash":            {sigquit, "", nil},
-		"what says nothing says nothing":                                   {"", "", nil},
+		"a method distinguishes plugins of one package":                    {fatalInMethod, "fatal error: concurrent map writes", []string{"Gpu"}},
+		"a goroutine that a constructor started belongs to its package":    {panicInGoroutine, "panic: goes off", []string{"Bomb"}},
+		"the goroutine of a stack overflow is found":                       {stackOverflow, "fatal error: stack overflow", []string{"Deep"}},
+		"the main function belongs to no plugin":                           {panicInMain, "panic: runtime error: invalid memory address or nil pointer dereference", nil},
+		"SIGQUIT is no crash":                                              {sigquit, "", nil},
+		"an empty report has no reason":                                    {"", "", nil},
 		"a built-in plugin that called the one that crashed is not blamed": {fatalInCallee, "fatal error: concurrent map writes", []string{"Gpu"}},
-		"a built-in plugin alone is":                                       {strings.ReplaceAll(fatalInCallee, "example.com/gpu", "example.com/none"), "fatal error: concurrent map writes", []string{"Preempt"}},
-		"a function of a package is of all its plugins":                    {fatalInHelper, "fatal error", []string{"Beside", "Gpu"}},
+		"a built-in plugin alone is blamed":                                {strings.ReplaceAll(fatalInCallee, "example.com/gpu", "example.com/none"), "fatal error: concurrent map writes", []string{"Preempt"}},
+		"a function of a package blames all its plugins":                   {fatalInHelper, "fatal error", []string{"Beside", "Gpu"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			r := parse(c.text)
 			if diff := cmp.Diff([]any{c.reason, c.want}, []any{r.Reason, r.Plugins(registry)}); diff != "" {
 				t.Errorf("(-want +got):\n%s\nof %q", diff, r.Functions)
@@ -128,7 +128,7 @@ func TestPluginsOnTheStack(t *testing.T) {
 	}
 }
 
-// deep crashes its process with a fatal error, which nothing recovers.
+// overflowPlugin crashes its process with a fatal error, which cannot be recovered.
 type overflowPlugin struct{}
 
 func (overflowPlugin) Name() string { return "Deep" }
@@ -137,7 +137,7 @@ func (d overflowPlugin) Filter(ctx context.Context, state fwk.CycleState, pod an
 	return 1 + d.Filter(ctx, state, pod, node)
 }
 
-// beside has its constructor start a goroutine that panics.
+// goroutinePlugin has a constructor that starts a goroutine which panics.
 type goroutinePlugin struct{}
 
 func (goroutinePlugin) Name() string { return "Beside" }
@@ -147,7 +147,8 @@ func newGoroutinePlugin(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin
 	return goroutinePlugin{}, nil
 }
 
-// crashAs names, in a process that is to crash, how.
+// crashKindEnv and crashDirEnv are environment variables of a process that is to crash:
+// how, and the folder of reports.
 const crashKindEnv, crashDirEnv = "BERTH_TEST_CRASH", "BERTH_TEST_CRASH_DIR"
 
 func TestMain(m *testing.M) {
@@ -188,7 +189,7 @@ func TestTheNextProcessReadsTheCrashReport(t *testing.T) {
 			child := exec.Command(os.Args[0])
 			child.Env = append(os.Environ(), crashKindEnv+"="+how, crashDirEnv+"="+dir)
 			if text, err := child.CombinedOutput(); err == nil {
-				t.Fatalf("it did not crash: %s", text)
+				t.Fatalf("the process did not crash: %s", text)
 			}
 			d, output, err := Open(dir, "next")
 			if err != nil || len(d.Reports) != 1 {
@@ -219,23 +220,23 @@ func fileNames(t *testing.T, dir string) []string {
 
 func TestTheNumberAndSizeOfReportsAreBounded(t *testing.T) {
 	dir := t.TempDir()
-	put := func(name, text string, age time.Duration) {
+	write := func(name, text string, age time.Duration) {
 		t.Helper()
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(-age)
-		if err := os.Chtimes(path, at, at); err != nil {
+		modified := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(-age)
+		if err := os.Chtimes(path, modified, modified); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put("README", "not ours", 0)
-	put("crash-asked to end.txt", "", time.Minute)
-	put("crash-large.txt", fatalInMethod+strings.Repeat("goroutine 1 [select]:\n", maxSize), time.Minute)
+	write("README", "not a report", 0)
+	write("crash-asked to end.txt", "", time.Minute)
+	write("crash-large.txt", fatalInMethod+strings.Repeat("goroutine 1 [select]:\n", maxSize), time.Minute)
 	for i, name := range []string{"a", "b", "c", "d"} {
-		put("crash-"+name+".txt", fatalInMethod, time.Duration(i+2)*time.Minute)
-		put("noted-"+name+"0.txt", fatalInMethod, time.Duration(i+2)*time.Minute)
+		write("crash-"+name+".txt", fatalInMethod, time.Duration(i+2)*time.Minute)
+		write("noted-"+name+"0.txt", fatalInMethod, time.Duration(i+2)*time.Minute)
 	}
 	d, output, err := Open(dir, "now")
 	if err != nil {
@@ -251,7 +252,7 @@ func TestTheNumberAndSizeOfReportsAreBounded(t *testing.T) {
 		t.Errorf("found %q, want %q", found, want)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "crash-large.txt")); err != nil || info.Size() != maxSize {
-		t.Errorf("the large one is %v, %v", info, err)
+		t.Errorf("the large report is %v, %v", info, err)
 	}
 	want := []string{"README", "crash-a.txt", "crash-b.txt", "crash-large.txt", "crash-now.txt", "noted-a0.txt", "noted-b0.txt", "noted-c0.txt"}
 	if diff := cmp.Diff(want, fileNames(t, dir)); diff != "" {
@@ -262,7 +263,7 @@ func TestTheNumberAndSizeOfReportsAreBounded(t *testing.T) {
 	}
 	want = []string{"README", "crash-now.txt", "noted-a.txt", "noted-a0.txt", "noted-large.txt"}
 	if diff := cmp.Diff(want, fileNames(t, dir)); diff != "" {
-		t.Errorf("files once they were noted (-want +got):\n%s", diff)
+		t.Errorf("files after they were recorded (-want +got):\n%s", diff)
 	}
 }
 

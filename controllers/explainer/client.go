@@ -18,7 +18,7 @@ const (
 	schedulingDecisions = "schedulingdecisions"
 	// requestTimeout is how long one request may take.
 	requestTimeout = 10 * time.Second
-	// pageSize is how many objects are listed at once.
+	// pageSize is how many objects one list request returns.
 	pageSize = "500"
 
 	acceptMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -26,32 +26,32 @@ const (
 
 // +kubebuilder:rbac:groups=berth.dev,resources=schedulingdecisions,verbs=get;list;create;patch;delete
 
-// NewClient makes the client that SchedulingDecisions are written with.
-// It dials as config says, and has a limit of its own: a second wall, since the
-// writer keeps a budget.
+// NewClient returns the client that writes SchedulingDecisions. It connects as config
+// says. Its own rate limit is a second safeguard, since the explainer limits its writes
+// itself.
 func NewClient(config *restclient.Config) (restclient.Interface, error) {
 	config = restclient.CopyConfig(config)
 	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
 	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
-	// Objects that are in the way are read before they are replaced.
+	// Twice the rate of writes: an object of another pod is read before it is replaced.
 	config.QPS, config.Burst = 2*float32(time.Second/writeInterval), 50
 	config.Timeout = requestTimeout
 	client, err := restclient.RESTClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for SchedulingDecisions: %w", err)
+		return nil, fmt.Errorf("creating the client for SchedulingDecisions: %w", err)
 	}
 	return client, nil
 }
 
-// decisionClient makes requests, each once: what becomes of a failure is decided
-// with what else waits in view. Nobody needs the objects in the answers.
+// decisionClient sends each request once: the caller decides about retries, since it
+// knows what else waits. The responses hold metadata only.
 type decisionClient struct {
 	rest    restclient.Interface
 	limiter *writeLimiter
 }
 
-// create returns the UID of the new object.
+// create creates the object and returns its UID.
 func (c *decisionClient) create(ctx context.Context, object *v1alpha1.SchedulingDecision) (types.UID, error) {
 	body, err := json.Marshal(object)
 	if err != nil {
@@ -65,8 +65,8 @@ func (c *decisionClient) create(ctx context.Context, object *v1alpha1.Scheduling
 	return created.UID, err
 }
 
-// update writes the status of the object of that name, in one request that fails
-// as Invalid where the object is not owner's. It returns the object's UID.
+// update replaces the status of the object of that name, in one request. The request
+// fails as Invalid when the object belongs to another pod. It returns the object's UID.
 func (c *decisionClient) update(ctx context.Context, object *v1alpha1.SchedulingDecision) (types.UID, error) {
 	body, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": ownerOf(object)},
@@ -82,12 +82,12 @@ func (c *decisionClient) update(ctx context.Context, object *v1alpha1.Scheduling
 	return updated.UID, err
 }
 
-// get reads the metadata of an object.
+// get returns the metadata of an object.
 func (c *decisionClient) get(ctx context.Context, name types.NamespacedName) (metav1.PartialObjectMetadata, error) {
 	return doMetadataRequest(ctx, c.rest.Get().Namespace(name.Namespace).Resource(schedulingDecisions).Name(name.Name))
 }
 
-// delete deletes the object of that name and UID, and no other.
+// delete deletes the object of that name if it has that UID.
 func (c *decisionClient) delete(ctx context.Context, name types.NamespacedName, object types.UID) error {
 	body, err := json.Marshal(metav1.DeleteOptions{
 		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
@@ -104,34 +104,33 @@ func (c *decisionClient) delete(ctx context.Context, name types.NamespacedName, 
 	return err
 }
 
-// list reads a page of all objects; token is empty for the first.
+// list returns a page of all objects; token is empty for the first page.
 func (c *decisionClient) list(ctx context.Context, token string) (page v1alpha1.SchedulingDecisionList, err error) {
 	err = doRequest(ctx, c.rest.Get().Resource(schedulingDecisions).
 		Param("limit", pageSize).Param("continue", token), &page)
 	return page, err
 }
 
-// one makes a request whose answer is one object.
+// doMetadataRequest sends a request whose response is the metadata of one object.
 func doMetadataRequest(ctx context.Context, request *restclient.Request) (object metav1.PartialObjectMetadata, err error) {
 	err = doRequest(ctx, request.SetHeader("Accept", acceptMetadata), &object)
 	return object, err
 }
 
-// ask makes a request once, and reads its answer into answer.
-func doRequest(ctx context.Context, request *restclient.Request, answer any) error {
+// doRequest sends a request once, and decodes the response.
+func doRequest(ctx context.Context, request *restclient.Request, into any) error {
 	result := request.MaxRetries(0).Do(ctx)
-	if err := result.Error(); err != nil { // Raw's error does not say what the server said
+	if err := result.Error(); err != nil { // the error of Raw lacks the server's message
 		return err
 	}
 	text, err := result.Raw()
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(text, answer)
+	return json.Unmarshal(text, into)
 }
 
-// ownerOf is the UID of the pod that an object belongs to; empty where it says
-// of none.
+// ownerOf returns the UID of the pod that owns an object; empty when no pod does.
 func ownerOf(object metav1.Object) types.UID {
 	for _, owner := range object.GetOwnerReferences() {
 		if owner.APIVersion == "v1" && owner.Kind == "Pod" {

@@ -1,5 +1,6 @@
-// Package explainer writes why pods wait, and where they went: what lies on the
-// Desk becomes SchedulingDecisions, within a budget.
+// Package explainer writes SchedulingDecisions, which explain why pods wait and where
+// they were bound: it takes tasks from the explanation queue and carries them out
+// within a rate limit.
 package explainer
 
 import (
@@ -18,27 +19,27 @@ import (
 )
 
 const (
-	// explanationInterval is the least time between two writes: twenty a second,
-	// whatever waits.
+	// writeInterval is the least time between two writes: twenty a second at most.
 	writeInterval = 50 * time.Millisecond
-	// yielding is how many times longer it is while pods are being bound: with
-	// all twenty a second, on two cores, a stream lost 5 % of its rate, and with a
-	// fifth of them 3 %. What is outdated does not yield.
+	// yieldFactor is how many times longer the interval is while pods are being bound.
+	// On two cores, a stream of pods lost 5 % of its rate beside twenty writes a
+	// second, and 3 % beside a fifth of them. Deletions of outdated objects do not
+	// yield.
 	yieldFactor = 10
-	// unservedPause is how long the API server is left alone that does not serve
-	// SchedulingDecisions.
+	// unservedRetryInterval is the time between requests to an API server that does not
+	// serve SchedulingDecisions.
 	unservedRetryInterval = 10 * time.Second
-	// longestPause bounds how long it is left alone when it fails.
+	// maxBackoff bounds the time between requests to an API server that fails.
 	maxBackoff = 30 * time.Second
-	// objectPause is how long one object is left alone that could not be
-	// written, while others are.
+	// objectRetryInterval is the time after which an object is written again that could
+	// not be written for a reason of its own. Other objects are written meanwhile.
 	objectRetryInterval = time.Minute
-	// complaintEvery is how often trouble of one kind is logged.
+	// errorLogInterval is how often errors of one kind are logged.
 	errorLogInterval = time.Minute
 )
 
-// explainer writes as SchedulingDecisions what waits on the Desk, one at a time:
-// where the API server is slow it asks for less.
+// explainer takes tasks from the queue and carries them out one at a time, so that it
+// sends less to a slow API server.
 type explainer struct {
 	queue     *decision.ExplanationQueue
 	decisions *decisionClient
@@ -46,46 +47,47 @@ type explainer struct {
 	synced    func() bool
 	clock     clock.Clock
 	limiter   *writeLimiter
-	// lastWords is Options'.
+	// finalWrites is Options.FinalWrites.
 	finalWrites func() (context.Context, context.CancelFunc)
-	// setbacks are the failures since the last success.
+	// failures counts the failures since the last success.
 	failures int
 	errorLog errorLogLimiter
 }
 
-// Options are what an explainer is made of; all but Busy are required.
+// Options are the dependencies of an explainer. All are required but BindsInProgress
+// and FinalWrites.
 type Options struct {
-	// Desk is where explanations wait to be written.
+	// Queue holds the explanations to write.
 	Queue *decision.ExplanationQueue
-	// Decisions is what they are written with, see NewClient.
+	// Client writes them, see NewClient.
 	Client restclient.Interface
-	// Pods holds every pod that has not ended, once PodsSynced says so.
+	// Pods lists every pod that has not terminated, once PodsSynced returns true.
 	Pods       corelisters.PodLister
 	PodsSynced func() bool
 	// Clock paces the writes.
 	Clock clock.Clock
-	// Busy says whether pods are being bound, to which explanations yield; may be
-	// nil.
+	// BindsInProgress reports whether pods are being bound. Writes slow down meanwhile.
+	// May be nil.
 	BindsInProgress func() bool
-	// LastWords waits until nothing is scheduled any more, and returns the context
-	// in which what waits then is still written; nil: nothing is.
+	// FinalWrites waits until no pod is scheduled any more, and returns the context of
+	// the writes that follow; nil when nothing is written after the manager ends.
 	FinalWrites func() (context.Context, context.CancelFunc)
 }
 
-// New returns what a manager runs while it leads.
+// New returns the explainer, which a manager runs while it leads.
 func New(o Options) manager.Runnable {
-	b := &writeLimiter{clock: o.Clock, bindsInProgress: o.BindsInProgress}
+	limiter := &writeLimiter{clock: o.Clock, bindsInProgress: o.BindsInProgress}
 	return &explainer{
-		queue: o.Queue, decisions: &decisionClient{rest: o.Client, limiter: b},
-		pods: o.Pods, synced: o.PodsSynced, clock: o.Clock, limiter: b, errorLog: errorLogLimiter{clock: o.Clock}, finalWrites: o.FinalWrites,
+		queue: o.Queue, decisions: &decisionClient{rest: o.Client, limiter: limiter},
+		pods: o.Pods, synced: o.PodsSynced, clock: o.Clock, limiter: limiter, errorLog: errorLogLimiter{clock: o.Clock}, finalWrites: o.FinalWrites,
 	}
 }
 
-// NeedLeaderElection keeps followers from writing.
+// NeedLeaderElection returns true: only the leader writes.
 func (x *explainer) NeedLeaderElection() bool { return true }
 
-// Start finds out what is there, and then writes until ctx ends, and what is due
-// at the end.
+// Start loads the existing objects, and then writes until ctx ends, and after that what
+// is due once scheduling has ended.
 func (x *explainer) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("explainer")
 	for {
@@ -106,8 +108,9 @@ func (x *explainer) Start(ctx context.Context) error {
 	}
 }
 
-// finish writes what is due when no pod is tried any more, within the budget and
-// as far as it comes. What is not due has been told, only not so well.
+// writeRemaining writes what is due after scheduling ended, within the rate limit,
+// until nothing is due or the context ends. The condition PodScheduled of the other
+// pods already gives a reason.
 func (x *explainer) writeRemaining(logger logr.Logger) {
 	if x.finalWrites == nil {
 		return
@@ -116,20 +119,21 @@ func (x *explainer) writeRemaining(logger logr.Logger) {
 	defer cancel()
 	for {
 		pause, wake := x.runOnce(ctx, logger)
-		nothing := wake != nil && x.limiter.yieldDelay() == 0
-		if nothing || ctx.Err() != nil || !waitFor(ctx, x.clock, pause, nil) {
+		done := wake != nil && x.limiter.yieldDelay() == 0
+		if done || ctx.Err() != nil || !waitFor(ctx, x.clock, pause, nil) {
 			return
 		}
 	}
 }
 
-// forever is how long nothing is looked for that says itself when it comes.
+// idleInterval is how long runOnce may wait when only the queue's channel can announce
+// work.
 const idleInterval = time.Hour
 
-// turn does at most one thing, and says how long the next may wait, and for
-// what.
+// runOnce carries out at most one task. It returns how long to wait before the next
+// call, and a channel that ends the wait early; nil for none.
 func (x *explainer) runOnce(ctx context.Context, logger logr.Logger) (time.Duration, <-chan struct{}) {
-	// What is due is chosen when it can be written, and not before.
+	// The task is taken only when it may be written: the choice then knows all that waits.
 	if x.limiter.wait(ctx) != nil {
 		return 0, nil
 	}
@@ -137,12 +141,12 @@ func (x *explainer) runOnce(ctx context.Context, logger logr.Logger) (time.Durat
 	if yields > 0 {
 		take = x.queue.TakeOutdated
 	}
-	errand, next, ok := take()
+	task, next, ok := take()
 	pause := idleInterval
 	switch {
 	case ok:
-		x.limiter.outdated = errand.Outdated
-		return x.process(ctx, logger, errand), nil
+		x.limiter.outdated = task.Outdated
+		return x.process(ctx, logger, task), nil
 	case !next.IsZero():
 		pause = next.Sub(x.clock.Now())
 	}
@@ -152,8 +156,7 @@ func (x *explainer) runOnce(ctx context.Context, logger logr.Logger) (time.Durat
 	return pause, x.queue.Changed()
 }
 
-// rest returns after d, or when something arrives on wake; false when ctx
-// ended.
+// waitFor returns after d, or when wake receives; false when ctx ended.
 func waitFor(ctx context.Context, clock clock.Clock, d time.Duration, wake <-chan struct{}) bool {
 	timer := clock.NewTimer(max(d, 0))
 	defer timer.Stop()
@@ -166,59 +169,61 @@ func waitFor(ctx context.Context, clock clock.Clock, d time.Duration, wake <-cha
 	return true
 }
 
-// budget spaces writes out.
+// writeLimiter spaces writes.
 type writeLimiter struct {
 	clock clock.Clock
-	// busy says whether binds are under way, to which this yields; may be nil.
+	// bindsInProgress reports whether pods are being bound, to which writes yield; may
+	// be nil.
 	bindsInProgress func() bool
-	// next is when there may be another write, others when one that yields.
+	// next is when the next write may be made, and nextYielding the next one that
+	// yields.
 	next, nextYielding time.Time
-	// outdated says that what is written now yields to nobody: it is about an object
-	// that is not true any more, because of a bind.
+	// outdated says that the next write does not yield: it concerns an object that a
+	// bind has made untrue.
 	outdated bool
 }
 
-// yields returns for how long nothing may be written but what is outdated.
-func (b *writeLimiter) yieldDelay() time.Duration { return max(b.nextYielding.Sub(b.clock.Now()), 0) }
+// yieldDelay returns for how long only outdated objects may be written.
+func (l *writeLimiter) yieldDelay() time.Duration { return max(l.nextYielding.Sub(l.clock.Now()), 0) }
 
-// wait returns when there may be a write, or with the error of ctx.
-func (b *writeLimiter) wait(ctx context.Context) error {
-	d := b.next.Sub(b.clock.Now())
+// wait returns when a write may be made, or with the error of ctx.
+func (l *writeLimiter) wait(ctx context.Context) error {
+	d := l.next.Sub(l.clock.Now())
 	if fault.OutdatedYields {
-		d = max(d, b.yieldDelay())
+		d = max(d, l.yieldDelay())
 	}
 	if d > 0 {
-		waitFor(ctx, b.clock, d, nil)
+		waitFor(ctx, l.clock, d, nil)
 	}
 	return ctx.Err()
 }
 
-// spend waits until there may be a write, which is made now.
-func (b *writeLimiter) acquire(ctx context.Context) error {
-	if err := b.wait(ctx); err != nil {
+// acquire waits until a write may be made, and counts one that is made now.
+func (l *writeLimiter) acquire(ctx context.Context) error {
+	if err := l.wait(ctx); err != nil {
 		return err
 	}
-	now := b.clock.Now()
-	b.next = now.Add(writeInterval)
-	if !b.outdated && b.bindsInProgress != nil && b.bindsInProgress() {
-		b.nextYielding = now.Add(yieldFactor * writeInterval)
+	now := l.clock.Now()
+	l.next = now.Add(writeInterval)
+	if !l.outdated && l.bindsInProgress != nil && l.bindsInProgress() {
+		l.nextYielding = now.Add(yieldFactor * writeInterval)
 	}
 	return nil
 }
 
-// complaint logs trouble that may come twenty times a second.
+// errorLogLimiter limits the log of errors that may occur twenty times a second.
 type errorLogLimiter struct {
 	clock clock.Clock
 	last  string
 	at    time.Time
 }
 
-// due says whether trouble of that kind is worth a line.
-func (c *errorLogLimiter) allow(kind string) bool {
-	now := c.clock.Now()
-	if c.last == kind && now.Sub(c.at) < errorLogInterval {
+// allow reports whether an error of that kind may be logged now.
+func (l *errorLogLimiter) allow(kind string) bool {
+	now := l.clock.Now()
+	if l.last == kind && now.Sub(l.at) < errorLogInterval {
 		return false
 	}
-	c.last, c.at = kind, now
+	l.last, l.at = kind, now
 	return true
 }

@@ -24,52 +24,52 @@ var (
 
 func TestExplainer(t *testing.T) {
 	web, db := newPod("web"), newPod("db")
-	for sentence, play := range map[string]func(t *testing.T, o *testEnv){
-		"one request writes one explanation": func(t *testing.T, o *testEnv) {
+	for name, play := range map[string]func(t *testing.T, o *testEnv){
+		"an explanation is written by one request": func(t *testing.T, o *testEnv) {
 			o.explain(web, "why", time.Second)
 			o.wantRequests(t, "POST shop")
 			o.wantMessage(t, "shop/web", "why of web")
 		},
-		"other reasons are written a minute later, in one request": func(t *testing.T, o *testEnv) {
+		"new reasons are written a minute later, by one request": func(t *testing.T, o *testEnv) {
 			o.explain(web, "why", time.Second)
 			o.explain(web, "why else", time.Minute)
 			o.wantRequests(t, "POST shop", "PATCH shop/web")
 			o.wantMessage(t, "shop/web", "why else of web")
 		},
-		"an object that is in the way is written to when it is about the pod": func(t *testing.T, o *testEnv) {
+		"an existing object of the same pod is updated": func(t *testing.T, o *testEnv) {
 			o.addObject("web", "web")
 			o.explain(web, "why", time.Second)
 			o.wantRequests(t, "POST shop", "GET shop/web", "PATCH shop/web")
 			o.wantMessage(t, "shop/web", "why of web")
 		},
-		"and is replaced when it is about another": func(t *testing.T, o *testEnv) {
+		"an existing object of another pod is replaced": func(t *testing.T, o *testEnv) {
 			o.addObject("web", "old")
 			o.explain(web, "why", time.Second)
 			o.wantRequests(t, "POST shop", "GET shop/web", "DELETE shop/web", "POST shop")
 			o.wantMessage(t, "shop/web", "why of web")
 		},
-		"an object that became another's is not written to": func(t *testing.T, o *testEnv) {
+		"an object that now belongs to another pod is replaced": func(t *testing.T, o *testEnv) {
 			o.explain(web, "why", time.Second)
 			o.addObject("web", "old")
 			o.explain(web, "why else", time.Minute)
 			o.wantRequests(t, "POST shop", "PATCH shop/web", "GET shop/web", "DELETE shop/web", "POST shop")
 			o.wantMessage(t, "shop/web", "why else of web")
 		},
-		"an object that somebody deleted is made again": func(t *testing.T, o *testEnv) {
+		"an object that another client deleted is created again": func(t *testing.T, o *testEnv) {
 			o.explain(web, "why", time.Second)
 			o.remove("shop/web")
 			o.explain(web, "why else", time.Minute)
 			o.wantRequests(t, "POST shop", "PATCH shop/web", "POST shop")
 			o.wantMessage(t, "shop/web", "why else of web")
 		},
-		"a bound pod's goes at once": func(t *testing.T, o *testEnv) {
+		"the object of a bound pod is deleted at once": func(t *testing.T, o *testEnv) {
 			o.explain(web, "why", time.Second)
 			o.wantRequests(t, "POST shop")
 			o.queue.PodBound("shop", "web", "web")
 			advance(0)
 			o.wantRequests(t, "DELETE shop/web")
 		},
-		"somebody else's is not deleted": func(t *testing.T, o *testEnv) {
+		"the object of another pod is not deleted": func(t *testing.T, o *testEnv) {
 			o.explain(web, "why", time.Second)
 			o.addObject("web", "new")
 			o.queue.PodDeleted("shop", "web", "web")
@@ -77,14 +77,14 @@ func TestExplainer(t *testing.T) {
 			o.wantRequests(t, "POST shop", "DELETE shop/web", "GET shop/web")
 			o.wantMessage(t, "shop/web", " of new")
 		},
-		"a pod that is gone or bound already is not explained": func(t *testing.T, o *testEnv) {
+		"a pod that is deleted or bound already is not explained": func(t *testing.T, o *testEnv) {
 			must(o.pods.Update(newBoundPod("web", time.Now())))
 			must(o.pods.Delete(db))
 			o.explain(web, "why", 0)
 			o.explain(db, "why", time.Second)
 			o.wantRequests(t)
 		},
-		"when asked to wait it waits, and loses nothing": func(t *testing.T, o *testEnv) {
+		"a Retry-After is obeyed, and nothing is lost": func(t *testing.T, o *testEnv) {
 			o.respondWith(func(*http.Request, func()) error { return apierrors.NewTooManyRequests("later", 7) })
 			o.explain(web, "why", 0)
 			o.explain(db, "why", 7*time.Second-time.Millisecond)
@@ -93,7 +93,7 @@ func TestExplainer(t *testing.T) {
 			advance(time.Second)
 			o.wantRequests(t, "POST shop", "POST shop")
 		},
-		"an API server that fails is asked less and less": func(t *testing.T, o *testEnv) {
+		"requests to a failing API server become less frequent": func(t *testing.T, o *testEnv) {
 			o.respondWith(func(*http.Request, func()) error { return errBroken })
 			o.explain(web, "why", time.Minute)
 			o.wantRequests(t, strings.Split("POST shop,POST shop,POST shop,POST shop,POST shop,POST shop", ",")...)
@@ -101,7 +101,7 @@ func TestExplainer(t *testing.T) {
 			advance(maxBackoff)
 			o.wantMessage(t, "shop/web", "why of web")
 		},
-		"an answer that never came is no second object": func(t *testing.T, o *testEnv) {
+		"a lost response causes no second object": func(t *testing.T, o *testEnv) {
 			o.respondWith(func(_ *http.Request, carryOut func()) error { carryOut(); return errors.New("connection reset") })
 			o.explain(web, "why", 0)
 			o.respondWith(nil)
@@ -109,7 +109,7 @@ func TestExplainer(t *testing.T) {
 			o.wantRequests(t, "POST shop", "POST shop", "GET shop/web", "PATCH shop/web")
 			o.wantMessage(t, "shop/web", "why of web")
 		},
-		"a namespace that goes is counted, and not asked again": func(t *testing.T, o *testEnv) {
+		"an explanation in a deleted namespace is dropped, counted and not retried": func(t *testing.T, o *testEnv) {
 			o.respondWith(func(r *http.Request, _ func()) error {
 				if strings.Contains(r.URL.Path, "/shop/") {
 					return errNoNamespace
@@ -122,7 +122,7 @@ func TestExplainer(t *testing.T) {
 				t.Errorf("%d are counted as dropped, want 1", o.dropped)
 			}
 		},
-		"what is wrong with one keeps no other waiting": func(t *testing.T, o *testEnv) {
+		"an error of one object does not delay others": func(t *testing.T, o *testEnv) {
 			o.respondWith(func(r *http.Request, _ func()) error {
 				if strings.Contains(bodyOf(r), `"name":"web"`) {
 					return errQuota
@@ -138,7 +138,7 @@ func TestExplainer(t *testing.T) {
 			o.wantMessage(t, "shop/web", "why of web")
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { play(t, newTestEnv(t, newFakeServer(), web.DeepCopy(), db.DeepCopy())) })
 		})
 	}
@@ -146,16 +146,16 @@ func TestExplainer(t *testing.T) {
 
 func TestExplainerWritesAtMostTwentyASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const crowd = 1000
+		const pods = 1000
 		o := newTestEnv(t, newFakeServer())
-		for i := range crowd {
+		for i := range pods {
 			pod := newPod(fmt.Sprint("web-", i))
 			must(o.pods.Add(pod))
 			o.explain(pod, "why", 0)
 		}
-		advance(crowd * writeInterval)
-		if n := len(o.names("")); n != crowd {
-			t.Errorf("%d of %d are explained", n, crowd)
+		advance(pods * writeInterval)
+		if n := len(o.names("")); n != pods {
+			t.Errorf("%d of %d are explained", n, pods)
 		}
 		if d := o.shortestSpan(20); d < time.Second {
 			t.Errorf("21 writes within %v", d)
@@ -164,19 +164,19 @@ func TestExplainerWritesAtMostTwentyASecond(t *testing.T) {
 }
 
 func TestDueExplanationsAreWrittenAtShutdown(t *testing.T) {
-	for sentence, c := range map[string]struct {
-		words time.Duration
+	for name, c := range map[string]struct {
+		limit time.Duration
 		want  int
 	}{
-		// Not a whole second, at whose end the twenty-first would be due, too.
-		"as far as the budget reaches":       {time.Second - time.Millisecond, 20},
-		"nothing, where somebody else leads": {0, 0},
+		// Less than a second, at whose end the twenty-first would be due too.
+		"as many as the rate limit allows": {time.Second - time.Millisecond, 20},
+		"none when another process leads":  {0, 0},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newTestEnv(t, newFakeServer())
-				o.finalWriteTime, o.beforeFinalWrites = c.words, func() {
-					for i := range 30 { // refused while bindings were brought to their end
+				o.finalWriteTime, o.beforeFinalWrites = c.limit, func() {
+					for i := range 30 { // unschedulable while bindings were completed
 						pod := newPod(fmt.Sprint("web-", i))
 						must(o.pods.Add(pod))
 						o.explain(pod, "why", 0)
@@ -193,22 +193,22 @@ func TestDueExplanationsAreWrittenAtShutdown(t *testing.T) {
 
 func TestExplainerYieldsToBinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const crowd = 100
+		const pods = 100
 		o := newTestEnv(t, newFakeServer())
 		o.binding.Store(true)
-		for i := range crowd {
+		for i := range pods {
 			pod := newPod(fmt.Sprint("web-", i))
 			must(o.pods.Add(pod))
 			o.explain(pod, "why", 0)
 		}
-		advance(crowd * writeInterval)
-		if n := len(o.names("")); n == 0 || n > crowd/yieldFactor+1 {
-			t.Errorf("%d are explained while pods are bound, want a tenth of %d", n, crowd)
+		advance(pods * writeInterval)
+		if n := len(o.names("")); n == 0 || n > pods/yieldFactor+1 {
+			t.Errorf("%d are explained while pods are bound, want a tenth of %d", n, pods)
 		}
 		o.binding.Store(false)
-		advance(crowd * writeInterval)
-		if n := len(o.names("")); n != crowd {
-			t.Errorf("%d of %d are explained", n, crowd)
+		advance(pods * writeInterval)
+		if n := len(o.names("")); n != pods {
+			t.Errorf("%d of %d are explained", n, pods)
 		}
 	})
 }
@@ -225,7 +225,7 @@ func TestObjectsOfBoundPodsAreDeletedWithinSecondsAtTwentyBindsASecond(t *testin
 		}
 		advance(binds * writeInterval)
 		o.binding.Store(true)
-		for i := range 2 * binds { // who waits for a first explanation all the while
+		for i := range 2 * binds { // these wait for a first explanation meanwhile
 			pod := newPod(fmt.Sprint("new-", i))
 			must(o.pods.Add(pod))
 			o.explain(pod, "why", 0)
@@ -236,11 +236,11 @@ func TestObjectsOfBoundPodsAreDeletedWithinSecondsAtTwentyBindsASecond(t *testin
 			o.queue.PodBound("shop", name(i), types.UID(name(i)))
 			advance(writeInterval)
 			if late := i - before; late >= 0 && o.message("shop/"+name(late)) != "" {
-				t.Fatalf("%s says why it waits %v after its bind", name(late), within)
+				t.Fatalf("%s still has an object %v after its bind", name(late), within)
 			}
 		}
 		if others := len(o.names("shop/new-")); others < binds/20 {
-			t.Errorf("%d others were explained meanwhile, want the tenth turns, if pods are not bound all the time", others)
+			t.Errorf("%d others were explained meanwhile, want every tenth write at least", others)
 		}
 		advance(within)
 		if left := o.names("shop/web-"); len(left) > 0 {
@@ -254,13 +254,13 @@ func TestObjectsOfBoundPodsAreDeletedWithinSecondsAtTwentyBindsASecond(t *testin
 
 func TestExplainerLoadsExistingObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shelf := newFakeServer()
+		server := newFakeServer()
 		waiting, placed, longPlaced := newPod("waiting"), newBoundPod("placed", time.Now().Add(-time.Minute/2)), newBoundPod("long-placed", time.Now().Add(-time.Hour))
 		for _, object := range [][2]string{{"waiting", "waiting"}, {"placed", "placed"}, {"long-placed", "long-placed"}, {"gone", "gone"}, {"again", "old"}} {
-			shelf.addObject(object[0], types.UID(object[1]))
+			server.addObject(object[0], types.UID(object[1]))
 		}
 		again := newPod("again")
-		o := newTestEnv(t, shelf, waiting, placed, longPlaced, again)
+		o := newTestEnv(t, server, waiting, placed, longPlaced, again)
 		advance(time.Second)
 		o.wantObjects(t, "placed", "waiting")
 		o.explain(waiting, "why", time.Second)
@@ -275,32 +275,32 @@ func TestExplainerLoadsExistingObjects(t *testing.T) {
 
 func TestAnUnchangedExplanationKeepsItsLastChangeOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shelf, web, db := newFakeServer(), newPod("web"), newPod("db")
-		o := newTestEnv(t, shelf, web, db)
+		server, web, db := newFakeServer(), newPod("web"), newPod("db")
+		o := newTestEnv(t, server, web, db)
 		o.explain(web, "why", 0)
 		o.explain(db, "why", time.Hour)
 		o.close()
 		since := o.lastChange("shop/web")
 
-		o = newTestEnv(t, shelf, web, db)
+		o = newTestEnv(t, server, web, db)
 		o.explain(web, "why", 0)
 		o.explain(db, "why else", time.Hour)
 		o.wantRequests(t, "PATCH shop/db")
 		if diff := cmp.Diff(since, o.lastChange("shop/web")); diff != "" {
-			t.Errorf("since when it is so (-before +after):\n%s", diff)
+			t.Errorf("lastChange (-before +after):\n%s", diff)
 		}
 	})
 }
 
 func TestExplainerWaitsUntilTheCRDIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shelf := newFakeServer()
-		shelf.respond = func(*http.Request, func()) error { return errUnserved }
+		server := newFakeServer()
+		server.respond = func(*http.Request, func()) error { return errUnserved }
 		web := newPod("web")
-		o := newTestEnv(t, shelf, web)
+		o := newTestEnv(t, server, web)
 		o.explain(web, "why", time.Minute)
-		if asked := len(o.takeRequests()); asked != int(time.Minute/unservedRetryInterval) {
-			t.Errorf("asked %d times in a minute", asked)
+		if n := len(o.takeRequests()); n != int(time.Minute/unservedRetryInterval) {
+			t.Errorf("%d requests in a minute", n)
 		}
 		o.respondWith(nil)
 		advance(unservedRetryInterval)
@@ -308,7 +308,7 @@ func TestExplainerWaitsUntilTheCRDIsServed(t *testing.T) {
 
 		o.respondWith(func(*http.Request, func()) error { return errUnserved })
 		o.explain(web, "why else", 2*time.Minute)
-		o.remove("shop/web") // with their definition
+		o.remove("shop/web") // deleted with the CRD
 		o.respondWith(nil)
 		advance(unservedRetryInterval + time.Second)
 		o.wantMessage(t, "shop/web", "why else of web")

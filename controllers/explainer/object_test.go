@@ -21,8 +21,8 @@ func TestDetailDecidesWhetherNodesAreNamed(t *testing.T) {
 		Rejections:   []decision.Rejection{{Plugin: "P", Reason: "r", ExampleNode: "secret-node"}},
 		ClosestNodes: []decision.ClosestNode{{Node: "secret-node"}},
 	}}
-	for sentence, nodes := range map[string]bool{"detail: Reasons names no node": false, "detail: Nodes does": true} {
-		t.Run(sentence, func(t *testing.T) {
+	for name, nodes := range map[string]bool{"detail Reasons names no node": false, "detail Nodes names nodes": true} {
+		t.Run(name, func(t *testing.T) {
 			e := e
 			e.Nodes = nodes
 			text, err := json.Marshal(statusOf(&e, startTime))
@@ -44,31 +44,31 @@ func TestClosestNodesThatReadAlikeAreOneEntry(t *testing.T) {
 	}}}
 	want := []decision.ClosestNode{{Missing: []decision.Missing{cpu}}, {Missing: []decision.Missing{cpu, memory}}}
 	if diff := cmp.Diff(want, statusOf(&e, startTime).ClosestNodes); diff != "" {
-		t.Errorf("detail: Reasons (-want +got):\n%s", diff)
+		t.Errorf("detail Reasons (-want +got):\n%s", diff)
 	}
 	e.Nodes = true
 	if diff := cmp.Diff(e.Status.ClosestNodes, statusOf(&e, startTime).ClosestNodes); diff != "" {
-		t.Errorf("detail: Nodes (-want +got):\n%s", diff)
+		t.Errorf("detail Nodes (-want +got):\n%s", diff)
 	}
 }
 
-// kube-scheduler's condition says "0/500 nodes are available" and, of a pod that is
-// bound or waits at Permit, nothing.
+// The pod's condition has "0/500 nodes are available" when no node is feasible, as with
+// kube-scheduler, and no number when the pod is bound or waits at Permit.
 func TestDetailDecidesWhetherNodesAreCounted(t *testing.T) {
 	none := &decision.Nodes{Total: 500, Evaluated: 500, Summary: "0/500"}
 	some := &decision.Nodes{Total: 500, Evaluated: 500, Feasible: 412, Summary: "412/500"}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		found *decision.Nodes
 		nodes bool
 		want  *decision.Nodes
 	}{
-		"detail: Reasons, of a pod that no node is feasible for":   {none, false, none},
-		"detail: Reasons, not of a pod that some are feasible for": {some, false, nil},
-		"detail: Nodes, of either: one that none is feasible for":  {none, true, none},
-		"detail: Nodes, of either: one that some are feasible for": {some, true, some},
-		"a pod that was not tried has none":                        {nil, false, nil},
+		"detail Reasons counts nodes when none is feasible":          {none, false, none},
+		"detail Reasons does not count nodes when some are feasible": {some, false, nil},
+		"detail Nodes counts nodes when none is feasible":            {none, true, none},
+		"detail Nodes counts nodes when some are feasible":           {some, true, some},
+		"a pod without an attempt has no counts":                     {nil, false, nil},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			e := decision.Explanation{Nodes: c.nodes, Status: decision.Status{Nodes: c.found}}
 			if diff := cmp.Diff(c.want, statusOf(&e, startTime).Nodes); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)
@@ -101,12 +101,12 @@ func TestAnExplanationFitsTheSchema(t *testing.T) {
 	text, err := json.Marshal(s)
 	must(err)
 	if strings.Contains(string(text), "null") || strings.Contains(string(text), "\ufffd") {
-		t.Error("a list is null, or a character was cut in two")
+		t.Error("a list is null, or a character was cut")
 	}
 }
 
 func TestAnExplanationFitsIntoEtcdsLimit(t *testing.T) {
-	long := strings.Repeat("<", 5000) // escaped as six bytes
+	long := strings.Repeat("<", 5000) // JSON escapes it as six bytes
 	e := decision.Explanation{Nodes: true, Status: decision.Status{Message: long}}
 	for range v1alpha1.MaxReasons {
 		e.Status.RequeueEvents = append(e.Status.RequeueEvents, decision.RequeueEvents{Plugin: "Fit", Events: slices.Repeat([]string{long}, v1alpha1.MaxReasons)})
@@ -118,9 +118,9 @@ func TestAnExplanationFitsIntoEtcdsLimit(t *testing.T) {
 	text, err := json.Marshal(s)
 	must(err)
 	if len(text) > maxObjectSize || len(text) < maxObjectSize/4 {
-		t.Errorf("%d bytes, want at most %d, and not much less", len(text), maxObjectSize)
+		t.Errorf("%d bytes, want at most %d, and more than a quarter of that", len(text), maxObjectSize)
 	}
 	if s.RequeueEvents[63].Plugin != "Fit" || s.ClosestNodes[9].Missing[63].Resource != "cpu" || !strings.HasSuffix(s.RequeueEvents[63].Events[63], "<…") {
-		t.Errorf("short texts are cut, or long ones are not: %v", s.RequeueEvents[63])
+		t.Errorf("short texts are truncated, or long ones are not: %v", s.RequeueEvents[63])
 	}
 }

@@ -1,7 +1,7 @@
-// Package export keeps what a profile runs as other programs read it: the
-// configuration that cluster-autoscaler takes with --scheduler-config-file, in a
-// ConfigMap of Berth's own namespace. It writes nothing that is not its own, puts
-// back what was edited by hand, and deletes what nobody asks for any more.
+// Package export writes what a profile runs for other programs: the configuration that
+// cluster-autoscaler reads with --scheduler-config-file, into a ConfigMap in Berth's
+// namespace. It changes no object that is not Berth's, reverts edits, and deletes a
+// ConfigMap that no profile names any more.
 package export
 
 import (
@@ -16,31 +16,33 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/upstreamconfig"
 )
 
 // +kubebuilder:rbac:groups="",namespace=system,resources=configmaps,verbs=get;list;watch;create;patch;delete
 
 const (
-	// Key is where a ConfigMap holds the configuration.
+	// Key is the key of the configuration in a ConfigMap.
 	Key = "scheduler-config.yaml"
-	// manager owns the fields that are written here.
+	// fieldManager owns the fields that this package writes.
 	fieldManager = "berth-export"
 	// callTimeout is how long one request may take.
 	callTimeout = 10 * time.Second
 )
 
-// labelManagedBy and managedBy say whose a ConfigMap is.
+// labelManagedBy and managedBy mark the ConfigMaps of this package.
 const (
 	labelManagedBy = "app.kubernetes.io/managed-by"
 	managedBy      = "berth"
 )
 
-// Keeper keeps the ConfigMaps.
+// Exporter writes the ConfigMaps. It is safe for concurrent use.
 type Exporter struct {
 	client    kubernetes.Interface
 	maps      corev1client.ConfigMapInterface
@@ -48,58 +50,58 @@ type Exporter struct {
 	registry  framework.Registry
 
 	mu sync.Mutex
-	// kept are the ConfigMaps that were seen, or written, for each profile.
+	// known are the ConfigMaps that were seen or written, by profile.
 	known map[string]map[string]bool
 }
 
-// NewKeeper returns one for the ConfigMaps of a namespace.
+// NewExporter returns an Exporter for the ConfigMaps of a namespace.
 func NewExporter(client kubernetes.Interface, namespace string, registry framework.Registry) *Exporter {
 	return &Exporter{client: client, maps: client.CoreV1().ConfigMaps(namespace), namespace: namespace, registry: registry, known: map[string]map[string]bool{}}
 }
 
-// Outcome is what came of an export: a ruling on the condition Exported.
+// Outcome is the result of an export, from which the condition Exported is made.
 type Outcome struct {
 	Reason  v1alpha1.ConditionReason
 	Message string
-	// Again says that a later try may end better.
+	// Retry says that a later attempt may succeed.
 	Retry bool
 }
 
-// Exported says whether all of what runs is in the ConfigMap.
+// Exported reports whether the ConfigMap holds all of what runs.
 func (o *Outcome) Exported() bool { return o.Reason == v1alpha1.ReasonExported }
 
-// Keep makes the exports of a profile what is asked for: runs in the ConfigMap of
-// that name, and in no other. An empty name asks for none; runs is nil where
-// nothing does. The Outcome is nil where none is asked for and none is left.
-func (k *Exporter) Sync(ctx context.Context, profile, name string, runs *compile.Blueprint) *Outcome {
-	for _, other := range k.knownFor(profile) {
+// Sync writes runs, a running Blueprint, into the ConfigMap of that name, and deletes
+// the profile's other ConfigMaps. An empty name means no export; runs is nil when
+// nothing runs. The Outcome is nil when there is no export and no ConfigMap is left.
+func (e *Exporter) Sync(ctx context.Context, profile, name string, runs *compile.Blueprint) *Outcome {
+	for _, other := range e.knownFor(profile) {
 		if other == name || fault.ExportOutlivesWish {
 			continue
 		}
-		if err := k.remove(ctx, profile, other); err != nil {
-			return k.failed(other, "could not be deleted", err)
+		if err := e.remove(ctx, profile, other); err != nil {
+			return e.failed(other, "could not be deleted", err)
 		}
 	}
 	switch {
 	case name == "":
 		return nil
 	case runs == nil:
-		return &Outcome{Reason: v1alpha1.ReasonNothingRuns, Message: fmt.Sprintf("nothing runs, so there is nothing to write into ConfigMap %s/%s", k.namespace, name)}
+		return &Outcome{Reason: v1alpha1.ReasonNothingRuns, Message: fmt.Sprintf("nothing runs, so that there is nothing to write into ConfigMap %s/%s", e.namespace, name)}
 	}
-	text, remarks, err := render(runs, k.registry)
+	text, remarks, err := render(runs, e.registry)
 	if err != nil {
-		return k.failed(name, "could not be made", err)
+		return e.failed(name, "could not be made", err)
 	}
-	if conflict, err := k.write(ctx, profile, name, text); err != nil {
-		return k.failed(name, "could not be written", err)
+	if conflict, err := e.write(ctx, profile, name, text); err != nil {
+		return e.failed(name, "could not be written", err)
 	} else if conflict != "" {
-		return &Outcome{Reason: v1alpha1.ReasonConfigMapConflict, Message: fmt.Sprintf("ConfigMap %s/%s is left alone: %s; name another, or delete it", k.namespace, name, conflict), Retry: true}
+		return &Outcome{Reason: v1alpha1.ReasonConfigMapConflict, Message: fmt.Sprintf("ConfigMap %s/%s is left alone: %s; name another, or delete it", e.namespace, name, conflict), Retry: true}
 	}
-	return k.outcome(name, runs, remarks)
+	return e.outcome(name, runs, remarks)
 }
 
-func (k *Exporter) outcome(name string, runs *compile.Blueprint, lost []string) *Outcome {
-	o := &Outcome{Reason: v1alpha1.ReasonExported, Message: fmt.Sprintf("generation %d (%s) is in ConfigMap %s/%s, key %s", runs.Generation, runs.Hash, k.namespace, name, Key)}
+func (e *Exporter) outcome(name string, runs *compile.Blueprint, lost []string) *Outcome {
+	o := &Outcome{Reason: v1alpha1.ReasonExported, Message: fmt.Sprintf("generation %d (%s) is in ConfigMap %s/%s, key %s", runs.Generation, runs.Hash, e.namespace, name, Key)}
 	for _, what := range lost {
 		o.Reason = v1alpha1.ReasonNotExpressible
 		o.Message += "; " + what
@@ -107,58 +109,58 @@ func (k *Exporter) outcome(name string, runs *compile.Blueprint, lost []string) 
 	return o
 }
 
-func (k *Exporter) failed(name, what string, err error) *Outcome {
-	return &Outcome{Reason: v1alpha1.ReasonExportFailed, Message: fmt.Sprintf("ConfigMap %s/%s %s: %v", k.namespace, name, what, err), Retry: true}
+func (e *Exporter) failed(name, what string, err error) *Outcome {
+	return &Outcome{Reason: v1alpha1.ReasonExportFailed, Message: fmt.Sprintf("ConfigMap %s/%s %s: %v", e.namespace, name, what, err), Retry: true}
 }
 
-// write puts text into a ConfigMap. conflict says why it may not: the ConfigMap is
-// somebody else's.
-func (k *Exporter) write(ctx context.Context, profile, name, text string) (conflict string, err error) {
+// write writes text into a ConfigMap. conflict says why it may not: the ConfigMap is
+// not the profile's.
+func (e *Exporter) write(ctx context.Context, profile, name, text string) (conflict string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	there, err := k.maps.Get(ctx, name, metav1.GetOptions{})
+	existing, err := e.maps.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		// Not applied: that could add to one which somebody makes just now.
-		_, err = k.maps.Create(ctx, &corev1.ConfigMap{
+		// Create and not Apply, which could change a ConfigMap that another client creates now.
+		_, err = e.maps.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelsFor(profile)}, Data: map[string]string{Key: text},
 		}, metav1.CreateOptions{FieldManager: fieldManager})
 		if err == nil {
-			k.setKnown(profile, name, true)
+			e.setKnown(profile, name, true)
 		}
 		return "", err
 	}
 	if err != nil {
 		return "", err
 	}
-	switch owner := ownerOf(there); {
+	switch owner := ownerOf(existing); {
 	case fault.StrangersExportTaken:
 	case owner == "":
 		return fmt.Sprintf("it is not Berth's (the label %s is not %s, or %s is missing)", labelManagedBy, managedBy, v1alpha1.LabelProfile), nil
 	case owner != profile:
 		return fmt.Sprintf("it holds what profile %s exports", owner), nil
 	}
-	k.setKnown(profile, name, true)
-	if there.Data[Key] == text {
+	e.setKnown(profile, name, true)
+	if existing.Data[Key] == text {
 		return "", nil
 	}
-	wanted := corev1ac.ConfigMap(name, k.namespace).WithResourceVersion(there.ResourceVersion).
+	wanted := corev1ac.ConfigMap(name, e.namespace).WithResourceVersion(existing.ResourceVersion).
 		WithLabels(labelsFor(profile)).WithData(map[string]string{Key: text})
-	_, err = k.maps.Apply(ctx, wanted, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	_, err = e.maps.Apply(ctx, wanted, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	return "", err
 }
 
-// drop deletes a ConfigMap if it is still the profile's.
-func (k *Exporter) remove(ctx context.Context, profile, name string) error {
+// remove deletes a ConfigMap if it is still the profile's.
+func (e *Exporter) remove(ctx context.Context, profile, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	there, err := k.maps.Get(ctx, name, metav1.GetOptions{})
-	if err == nil && ownerOf(there) == profile {
-		err = k.maps.Delete(ctx, name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &there.UID, ResourceVersion: &there.ResourceVersion},
+	existing, err := e.maps.Get(ctx, name, metav1.GetOptions{})
+	if err == nil && ownerOf(existing) == profile {
+		err = e.maps.Delete(ctx, name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &existing.UID, ResourceVersion: &existing.ResourceVersion},
 		})
 	}
 	if err == nil || apierrors.IsNotFound(err) {
-		k.setKnown(profile, name, false)
+		e.setKnown(profile, name, false)
 		return nil
 	}
 	return err
@@ -168,10 +170,33 @@ func labelsFor(profile string) map[string]string {
 	return map[string]string{labelManagedBy: managedBy, v1alpha1.LabelProfile: profile}
 }
 
-// owner is the profile whose export a ConfigMap is; empty where it is none.
+// ownerOf returns the profile that a ConfigMap belongs to; empty when it is not one of
+// this package.
 func ownerOf(m *corev1.ConfigMap) string {
 	if m.Labels[labelManagedBy] != managedBy {
 		return ""
 	}
 	return m.Labels[v1alpha1.LabelProfile]
+}
+
+// render returns what runs as cluster-autoscaler reads it, and lists the settings that
+// this form cannot express.
+func render(runs *compile.Blueprint, registry framework.Registry) (text string, lost []string, err error) {
+	config, remarks := upstreamconfig.ForAutoscaler(runs, registry)
+	plain, err := upstreamconfig.JSON(config)
+	if err != nil {
+		return "", nil, err
+	}
+	body, err := yaml.JSONToYAML(plain)
+	if err != nil {
+		return "", nil, err
+	}
+	text = fmt.Sprintf("# What SchedulingProfile %s runs (%s), written by Berth: edits are reverted.\n", runs.Name, runs.Hash)
+	for _, r := range remarks {
+		text += "# " + r.String() + "\n"
+		if r.Lost && !fault.ExportSaysAll {
+			lost = append(lost, r.String())
+		}
+	}
+	return text + string(body), lost, nil
 }

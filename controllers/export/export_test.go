@@ -22,19 +22,19 @@ import (
 
 const testNamespace = "berth-system"
 
-// office is a Keeper, and the cluster that it writes to.
+// testEnv is an Exporter and the client of the cluster that it writes to.
 type testEnv struct {
 	*Exporter
 	t      *testing.T
 	client *fake.Clientset
 }
 
-func newTestEnv(t *testing.T, there ...runtime.Object) *testEnv {
-	client := fake.NewClientset(there...)
+func newTestEnv(t *testing.T, objects ...runtime.Object) *testEnv {
+	client := fake.NewClientset(objects...)
 	return &testEnv{NewExporter(client, testNamespace, plugins.InTree()), t, client}
 }
 
-// runs is what a profile runs.
+// newBlueprint compiles a profile.
 func newBlueprint(t *testing.T, name string, edits ...func(*v1alpha1.SchedulingProfileSpec)) *compile.Blueprint {
 	t.Helper()
 	p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 6}}
@@ -52,7 +52,7 @@ func withTeamSelector(s *v1alpha1.SchedulingProfileSpec) {
 	s.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesSelector, Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]string{"team": "a"}}}
 }
 
-// stored is what the ConfigMaps hold, by name.
+// storedData returns what the ConfigMaps hold, by name.
 func (o *testEnv) storedData() map[string]string {
 	o.t.Helper()
 	list, err := o.client.CoreV1().ConfigMaps(testNamespace).List(context.Background(), metav1.ListOptions{})
@@ -86,11 +86,11 @@ func TestSyncWritesTheRunningBlueprint(t *testing.T) {
 		t.Errorf("%d writes, want one", writes)
 	}
 	if o.Sync(t.Context(), "batch", "autoscaler", newBlueprint(t, "batch", func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 30 })); o.writes() != 1 {
-		t.Error("what is there already is written again")
+		t.Error("an unchanged ConfigMap is written again")
 	}
 }
 
-// writes counts the requests that change something.
+// writes counts the requests that change objects.
 func (o *testEnv) writes() int {
 	n := 0
 	for _, action := range o.client.Actions() {
@@ -108,21 +108,21 @@ func TestSyncReportsWhatCannotBeExpressed(t *testing.T) {
 		t.Errorf("outcome %+v", got)
 	}
 	if text := o.storedData()["autoscaler"]; !strings.Contains(text, "# spec.allowedNamespaces: ") {
-		t.Errorf("the file does not say it:\n%s", text)
+		t.Errorf("the file does not name the setting:\n%s", text)
 	}
 }
 
 func TestSyncDoesNotTouchConfigMapsOfOthers(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		labels map[string]string
 		says   string
 	}{
-		"a ConfigMap of somebody's":                        {nil, "it is not Berth's"},
-		"one that is managed by another":                   {map[string]string{labelManagedBy: "helm", v1alpha1.LabelProfile: "batch"}, "it is not Berth's"},
-		"one that holds what another profile exports":      {labelsFor("other"), "it holds what profile other exports"},
-		"one of Berth's that says not of which profile is": {map[string]string{labelManagedBy: managedBy}, "it is not Berth's"},
+		"a ConfigMap without labels":             {nil, "it is not Berth's"},
+		"a ConfigMap that another tool manages":  {map[string]string{labelManagedBy: "helm", v1alpha1.LabelProfile: "batch"}, "it is not Berth's"},
+		"the export of another profile":          {labelsFor("other"), "it holds what profile other exports"},
+		"a ConfigMap of Berth without a profile": {map[string]string{labelManagedBy: managedBy}, "it is not Berth's"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			o := newTestEnv(t, newConfigMap("autoscaler", c.labels))
 			got := o.Sync(t.Context(), "batch", "autoscaler", newBlueprint(t, "batch"))
 			if got.Reason != v1alpha1.ReasonConfigMapConflict || !strings.Contains(got.Message, c.says) || !got.Retry {
@@ -130,7 +130,7 @@ func TestSyncDoesNotTouchConfigMapsOfOthers(t *testing.T) {
 			}
 			o.Sync(t.Context(), "batch", "", nil)
 			if diff := cmp.Diff(map[string]string{"autoscaler": "mine"}, o.storedData()); diff != "" {
-				t.Errorf("it was touched (-want +got):\n%s", diff)
+				t.Errorf("it was changed (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -141,8 +141,8 @@ func TestSyncDeletesConfigMapsThatAreNoLongerNamed(t *testing.T) {
 	o.Sync(t.Context(), "batch", "first", newBlueprint(t, "batch"))
 	o.Sync(t.Context(), "other", "theirs", newBlueprint(t, "other"))
 	o.Sync(t.Context(), "batch", "second", newBlueprint(t, "batch"))
-	if _, there := o.storedData()["first"]; there {
-		t.Error("the ConfigMap that was asked for before is still there")
+	if _, ok := o.storedData()["first"]; ok {
+		t.Error("the ConfigMap that the profile named before still exists")
 	}
 	if got := o.Sync(t.Context(), "batch", "", newBlueprint(t, "batch")); got != nil {
 		t.Errorf("outcome %+v, want none", got)
@@ -167,22 +167,22 @@ func TestSyncReportsFailures(t *testing.T) {
 }
 
 func TestAnEditOfAnExportIsReverted(t *testing.T) {
-	left := newConfigMap("left", labelsFor("gone")) // of a profile that was deleted while nobody looked
+	left := newConfigMap("left", labelsFor("gone")) // of a profile that was deleted while no process was running
 	o := newTestEnv(t, left)
 	o.Sync(t.Context(), "batch", "autoscaler", newBlueprint(t, "batch"))
 	want := o.storedData()["autoscaler"]
-	told := make(chan string, 100)
+	requeued := make(chan string, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- o.Watch(ctx, func(profile string) { told <- profile }) }()
-	waitForProfiles(t, told, "gone", "batch")
+	go func() { done <- o.Watch(ctx, func(profile string) { requeued <- profile }) }()
+	waitForProfiles(t, requeued, "gone", "batch")
 	o.Sync(t.Context(), "gone", "", nil)
 
 	edited := newConfigMap("autoscaler", labelsFor("batch"))
 	if _, err := o.client.CoreV1().ConfigMaps(testNamespace).Update(t.Context(), edited, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	waitForProfiles(t, told, "batch")
+	waitForProfiles(t, requeued, "batch")
 	o.Sync(t.Context(), "batch", "autoscaler", newBlueprint(t, "batch"))
 	if diff := cmp.Diff(map[string]string{"autoscaler": want}, o.storedData()); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
@@ -193,16 +193,16 @@ func TestAnEditOfAnExportIsReverted(t *testing.T) {
 	}
 }
 
-// await waits until each of these profiles' names was told.
-func waitForProfiles(t *testing.T, told <-chan string, profiles ...string) {
+// waitForProfiles waits until each of the profiles was requeued.
+func waitForProfiles(t *testing.T, requeued <-chan string, profiles ...string) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)
 	for len(profiles) > 0 {
 		select {
-		case name := <-told:
+		case name := <-requeued:
 			profiles = slices.DeleteFunc(profiles, func(p string) bool { return p == name })
 		case <-deadline:
-			t.Fatalf("%v are not told", profiles)
+			t.Fatalf("%v are not requeued", profiles)
 		}
 	}
 }

@@ -15,39 +15,39 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// Watch tells the name of each profile one of whose ConfigMaps was made, changed
-// or deleted, those that are there first, until ctx ends. tell must not block.
-func (k *Exporter) Watch(ctx context.Context, tell func(profile string)) error {
+// Watch calls f with the profile's name for each ConfigMap that exists, is created,
+// changed or deleted, until ctx ends. f must not block.
+func (e *Exporter) Watch(ctx context.Context, f func(profile string)) error {
 	selector := labelManagedBy + "=" + managedBy + "," + v1alpha1.LabelProfile
 	maps := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
-			return k.maps.List(ctx, o)
+			return e.maps.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = selector
-			return k.maps.Watch(ctx, o)
+			return e.maps.Watch(ctx, o)
 		},
 	}
-	informer := toolscache.NewSharedInformer(toolscache.ToListWatcherWithWatchListSemantics(maps, k.client), &corev1.ConfigMap{}, 0)
-	told := func(object any) {
-		if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-			object = gone.Obj
+	informer := toolscache.NewSharedInformer(toolscache.ToListWatcherWithWatchListSemantics(maps, e.client), &corev1.ConfigMap{}, 0)
+	handle := func(object any) {
+		if deleted, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+			object = deleted.Obj
 		}
 		m, ok := object.(*corev1.ConfigMap)
 		if !ok || ownerOf(m) == "" {
 			return
 		}
-		k.setKnown(ownerOf(m), m.Name, true)
-		tell(ownerOf(m))
+		e.setKnown(ownerOf(m), m.Name, true)
+		f(ownerOf(m))
 	}
 	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: told,
+		AddFunc: handle,
 		UpdateFunc: func(before, after any) {
-			told(before) // whose label may have been taken away
-			told(after)
+			handle(before) // its label may have been removed
+			handle(after)
 		},
-		DeleteFunc: told,
+		DeleteFunc: handle,
 	})
 	if err != nil {
 		return fmt.Errorf("watching exports: %w", err)
@@ -56,26 +56,26 @@ func (k *Exporter) Watch(ctx context.Context, tell func(profile string)) error {
 	return nil
 }
 
-// of are the ConfigMaps that are known of a profile, by name.
-func (k *Exporter) knownFor(profile string) []string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.Sorted(maps.Keys(k.known[profile]))
+// knownFor returns the names of a profile's known ConfigMaps, sorted.
+func (e *Exporter) knownFor(profile string) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Sorted(maps.Keys(e.known[profile]))
 }
 
-// note remembers a ConfigMap of a profile, or that it is gone.
-func (k *Exporter) setKnown(profile, name string, there bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !there {
-		delete(k.known[profile], name)
-		if len(k.known[profile]) == 0 {
-			delete(k.known, profile)
+// setKnown remembers a ConfigMap of a profile, or forgets it.
+func (e *Exporter) setKnown(profile, name string, exists bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !exists {
+		delete(e.known[profile], name)
+		if len(e.known[profile]) == 0 {
+			delete(e.known, profile)
 		}
 		return
 	}
-	if k.known[profile] == nil {
-		k.known[profile] = map[string]bool{}
+	if e.known[profile] == nil {
+		e.known[profile] = map[string]bool{}
 	}
-	k.known[profile][name] = true
+	e.known[profile][name] = true
 }

@@ -8,115 +8,117 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Situation is all that the choice of what is to run depends on.
+// ChooseInput is all that Choose depends on.
 type ChooseInput struct {
 	Profile *v1alpha1.SchedulingProfile
-	// Want is what the spec resolves to; nil when it was rejected.
+	// Desired is what the spec resolves to; nil when it was rejected.
 	Desired *compile.Blueprint
-	// Running is the hash that runs in this process; empty for none.
+	// RunningHash is the hash that runs in this process; empty for none.
 	RunningHash string
-	// History are the profile's revisions, in any order.
+	// Revisions are the profile's revisions, in any order.
 	Revisions []Revision
-	// Proved says that Want's hash was proved, under whatever name.
+	// Proved says that the hash of Desired was proved, by whichever profile.
 	Proved bool
 	// Durable says that the history outlives the process.
 	Durable bool
-	// Follows says that another process leads.
+	// Follower says that another process leads.
 	Follower bool
-	// Compile resolves a revision under this version; nil when it does not.
+	// Compile compiles a revision under this version; it returns nil when the revision
+	// is rejected.
 	Compile func(*Revision) *compile.Blueprint
-	// BuiltIn says whether all plugins of a Blueprint are built in.
+	// BuiltIn reports whether all plugins of a Blueprint are built in.
 	BuiltIn func(*compile.Blueprint) bool
 }
 
-// Candidate is a Blueprint that may be run. Revision is the entry of the
-// history that it was resolved from; nil for the spec itself.
+// Candidate is a Blueprint that may be applied. Revision is the entry of the history
+// that it was compiled from; nil for the spec itself.
 type Candidate struct {
 	*compile.Blueprint
 	Revision *Revision
-	// Known says that it ran before, and so needs no trial: what served its
-	// pods until the process ended must not be kept from them by one of them.
+	// SkipTrial says that the Blueprint ran before, so that it needs no trial: pods
+	// that it served until the process ended must not be kept waiting by a trial that
+	// one of them fails.
 	SkipTrial bool
-	// Last is set where the revision is blamed: it is built when no other candidate
-	// could be, when all other profiles were built, and not before Last.NotBefore.
+	// BlamedFor is set when the revision is blamed for crashes. Such a candidate is
+	// applied when no other candidate could be, after all other profiles, and not
+	// before BlamedFor.NotBefore.
 	BlamedFor *Evidence
 }
 
-// Verdict is what becomes of the spec.
+// Verdict says whether the spec is to run, and why not.
 type Verdict string
 
 const (
 	// Run: the spec is to run.
 	Run Verdict = "Run"
-	// Rejected: the spec was not understood.
+	// Rejected: the spec is invalid.
 	Rejected Verdict = "Rejected"
 	// Crashed: the spec's revision is blamed for crashes.
 	Crashed Verdict = "Crashed"
-	// Awaiting: the spec has not been approved.
+	// AwaitingApproval: the spec's hash is not approved.
 	AwaitingApproval Verdict = "Awaiting"
-	// Unproven: the spec is the leader's to try.
+	// Unproven: this process is a follower, and the leader has to run the spec first.
 	Unproven Verdict = "Unproven"
 )
 
-// Choose says what becomes of the spec, and what to run, best first: the next
-// is for when one cannot be built. It is empty when what runs is to stay.
+// Choose returns the verdict on the spec and the candidates to apply, best first: the
+// next one is for when one cannot be built. No candidates means that what runs stays.
 //
-// Revisions are run only in a process that runs nothing yet: until then what runs
-// stays. The one that served last goes first; one that ran for less than a minute
-// goes after those that ran for longer; one that is blamed goes last. A follower
-// runs nothing that has not been proved, so that a plugin that takes its process
-// down takes one only.
-func Choose(s ChooseInput) (Verdict, []Candidate) {
-	verdict := s.verdict()
+// Choose returns revisions only when nothing runs in this process yet. The revision
+// that served last comes first; revisions that ran for less than a minute come after
+// those that ran longer; blamed ones come last. A follower gets only what was proved,
+// so that a plugin that crashes its process crashes one only.
+func Choose(in ChooseInput) (Verdict, []Candidate) {
+	verdict := in.verdict()
 	if verdict == Unproven {
 		return verdict, nil
 	}
 	var candidates []Candidate
 	if verdict == Run {
-		candidates = append(candidates, Candidate{Blueprint: s.Desired, SkipTrial: s.statusReports(s.Desired) || s.RunningHash == "" && s.provedByProfile()})
+		candidates = append(candidates, Candidate{Blueprint: in.Desired, SkipTrial: in.statusReports(in.Desired) || in.RunningHash == "" && in.provedByProfile()})
 	}
-	if s.RunningHash != "" {
+	if in.RunningHash != "" {
 		return verdict, candidates
 	}
-	candidates = append(candidates, s.fallbacks()...)
-	if !s.Follower {
-		candidates = append(candidates, s.blamedCandidates(verdict)...)
+	candidates = append(candidates, in.fallbacks()...)
+	if !in.Follower {
+		candidates = append(candidates, in.blamedCandidates(verdict)...)
 	}
 	return verdict, candidates
 }
 
-func (s ChooseInput) verdict() Verdict {
-	if s.Desired == nil {
+func (in ChooseInput) verdict() Verdict {
+	if in.Desired == nil {
 		return Rejected
 	}
-	if s.Desired.Hash == s.RunningHash {
+	if in.Desired.Hash == in.RunningHash {
 		return Run
 	}
 	switch {
-	case s.Blame() != NoBlame:
+	case in.Blame() != NoBlame:
 		return Crashed
-	case s.Profile.Spec.Activation == v1alpha1.ActivationManual && !s.approved():
+	case in.Profile.Spec.Activation == v1alpha1.ActivationManual && !in.approved():
 		return AwaitingApproval
-	case s.Follower && s.Durable && s.RunningHash == "" && !s.proved():
+	case in.Follower && in.Durable && in.RunningHash == "" && !in.proved():
 		return Unproven
 	}
 	return Run
 }
 
-// Blame says upon what evidence the spec is blamed.
-func (s ChooseInput) Blame() Blame {
-	if s.Desired == nil || s.Proved {
+// Blame returns the kind of evidence against the spec.
+func (in ChooseInput) Blame() Blame {
+	if in.Desired == nil || in.Proved {
 		return NoBlame
 	}
-	return s.blame(s.Desired, s.revision(compile.RevisionName(s.Desired.Name, s.Desired.Hash)))
+	return in.blame(in.Desired, in.revision(compile.RevisionName(in.Desired.Name, in.Desired.Hash)))
 }
 
-// blame says upon what evidence a revision is blamed that resolves to b.
-func (s ChooseInput) blame(b *compile.Blueprint, r *Revision) Blame {
+// blame returns the kind of evidence against a revision that resolves to b.
+func (in ChooseInput) blame(b *compile.Blueprint, r *Revision) Blame {
 	if r == nil || !r.Probation {
 		return NoBlame
 	}
-	limit, builtIn := maxBuildDeathsOutOfTree, s.BuiltIn(b)
+	limit, builtIn := maxBuildDeathsOutOfTree, in.BuiltIn(b)
 	if builtIn {
 		limit = maxBuildDeathsBuiltIn
 	}
@@ -127,129 +129,131 @@ func (s ChooseInput) blame(b *compile.Blueprint, r *Revision) Blame {
 		return CrashStack
 	case r.Evidence.BuildDeaths >= limit && !fault.BuildDeathsIgnored:
 		return BuildDeaths
-	case !builtIn && r.Evidence.Deaths >= maxLeaderDeaths && s.replaceable(b.Hash):
+	case !builtIn && r.Evidence.Deaths >= maxLeaderDeaths && in.replaceable(b.Hash):
 		return LeaderDeaths
 	}
 	return NoBlame
 }
 
-// replaceable says whether a proved revision can run instead of the one with the
-// given hash.
-func (s ChooseInput) replaceable(hash string) bool {
-	return slices.ContainsFunc(s.Revisions, func(r Revision) bool {
-		if r.Probation || r.UID != s.Profile.UID {
+// replaceable reports whether a proved revision of the profile can run in place of the
+// one with the given hash.
+func (in ChooseInput) replaceable(hash string) bool {
+	return slices.ContainsFunc(in.Revisions, func(r Revision) bool {
+		if r.Probation || r.UID != in.Profile.UID {
 			return false
 		}
-		b := s.Compile(&r)
+		b := in.Compile(&r)
 		return b != nil && b.Hash != hash
 	})
 }
 
-// approved says whether the spec's hash was approved, by its annotation or by
-// what ran last: a process that starts brings that back, and under another
-// version the same spec has another hash.
-func (s ChooseInput) approved() bool {
-	if s.Profile.Annotations[v1alpha1.AnnotationApprovedHash] == s.Desired.Hash {
+// approved reports whether the spec's hash is approved: by the annotation, or because
+// the spec resolves to what the newest revision resolves to. A process that starts runs
+// that revision again, and under another version of Berth the same spec has another
+// hash.
+func (in ChooseInput) approved() bool {
+	if in.Profile.Annotations[v1alpha1.AnnotationApprovedHash] == in.Desired.Hash {
 		return true
 	}
-	if s.RunningHash != "" {
+	if in.RunningHash != "" {
 		return false
 	}
 	var last *Revision
-	for i := range s.Revisions {
-		r := &s.Revisions[i]
+	for i := range in.Revisions {
+		r := &in.Revisions[i]
 		if r.TrialOnly && !fault.TrialApproves {
 			continue
 		}
-		if r.UID == s.Profile.UID && (last == nil || r.Number > last.Number) {
+		if r.UID == in.Profile.UID && (last == nil || r.Number > last.Number) {
 			last = r
 		}
 	}
 	if last == nil {
 		return false
 	}
-	b := s.Compile(last)
-	return b != nil && b.Hash == s.Desired.Hash
+	b := in.Compile(last)
+	return b != nil && b.Hash == in.Desired.Hash
 }
 
-// reported says whether the profile's status names b as what runs: in another
-// process, or in one before this, be it under another version, where it has
-// another hash.
-func (s ChooseInput) statusReports(b *compile.Blueprint) bool {
-	runs := s.Profile.Status.Programmed
-	if runs == nil || runs.Hash == b.Hash {
-		return runs != nil
+// statusReports reports whether the profile's status names b as what runs, in another
+// or an earlier process. The hash may differ under another version of Berth; the
+// generations then decide.
+func (in ChooseInput) statusReports(b *compile.Blueprint) bool {
+	programmed := in.Profile.Status.Programmed
+	if programmed == nil || programmed.Hash == b.Hash {
+		return programmed != nil
 	}
-	return s.RunningHash == "" && runs.Generation == b.Generation && slices.EqualFunc(runs.Configs, b.Configs,
-		func(was v1alpha1.ObjectGeneration, is compile.ConfigGeneration) bool {
-			return was.Name == is.Name && was.Generation == is.Generation
+	return in.RunningHash == "" && programmed.Generation == b.Generation && slices.EqualFunc(programmed.Configs, b.Configs,
+		func(reported v1alpha1.ObjectGeneration, compiled compile.ConfigGeneration) bool {
+			return reported.Name == compiled.Name && reported.Generation == compiled.Generation
 		})
 }
 
-// proved says whether the spec was proved, be it under another version, where it
-// has another hash.
-func (s ChooseInput) proved() bool {
-	return s.Proved || s.provedByProfile()
+// proved reports whether the spec was proved, also under another version of Berth,
+// where it has another hash.
+func (in ChooseInput) proved() bool {
+	return in.Proved || in.provedByProfile()
 }
 
-// provedHere says whether it was proved by this profile. What another one proved has
-// not met this one's pods: it takes no blame, and is tried on them all the same.
-func (s ChooseInput) provedByProfile() bool {
-	return slices.ContainsFunc(s.Revisions, func(r Revision) bool {
+// provedByProfile reports whether this profile proved the spec. A spec that another
+// profile proved is not blamed for crashes, and still gets a trial, since it has not
+// run with this profile's pods.
+func (in ChooseInput) provedByProfile() bool {
+	return slices.ContainsFunc(in.Revisions, func(r Revision) bool {
 		if r.Probation {
 			return false
 		}
-		if r.Name == compile.RevisionName(s.Desired.Name, s.Desired.Hash) {
+		if r.Name == compile.RevisionName(in.Desired.Name, in.Desired.Hash) {
 			return true
 		}
-		b := s.Compile(&r)
-		return b != nil && b.Hash == s.Desired.Hash
+		b := in.Compile(&r)
+		return b != nil && b.Hash == in.Desired.Hash
 	})
 }
 
-func (s ChooseInput) revision(name string) *Revision {
-	at := slices.IndexFunc(s.Revisions, func(r Revision) bool { return r.Name == name })
-	if at < 0 {
+func (in ChooseInput) revision(name string) *Revision {
+	i := slices.IndexFunc(in.Revisions, func(r Revision) bool { return r.Name == name })
+	if i < 0 {
 		return nil
 	}
-	return &s.Revisions[at]
+	return &in.Revisions[i]
 }
 
-// resolved are the revisions of this very profile that resolve under this
-// version, the best first. One of another profile of that name was never asked
-// for.
-func (s ChooseInput) compilableRevisions() []Candidate {
-	var known []*Revision
-	for i := range s.Revisions {
-		r := &s.Revisions[i]
-		if r.UID == s.Profile.UID && !r.TrialOnly && !(s.Follower && s.Durable && r.Probation) {
-			known = append(known, r)
+// compilableRevisions returns the revisions of the profile that this version compiles,
+// best first. Revisions of an earlier profile of the same name are left out, since the
+// user deleted it.
+func (in ChooseInput) compilableRevisions() []Candidate {
+	var revisions []*Revision
+	for i := range in.Revisions {
+		r := &in.Revisions[i]
+		if r.UID == in.Profile.UID && !r.TrialOnly && !(in.Follower && in.Durable && r.Probation) {
+			revisions = append(revisions, r)
 		}
 	}
-	slices.SortStableFunc(known, compareReplacements)
+	slices.SortStableFunc(revisions, compareReplacements)
 	var candidates []Candidate
-	for _, r := range known {
-		if b := s.Compile(r); b != nil {
-			candidates = append(candidates, Candidate{Blueprint: b, Revision: r, SkipTrial: !r.Probation || s.statusReports(b)})
+	for _, r := range revisions {
+		if b := in.Compile(r); b != nil {
+			candidates = append(candidates, Candidate{Blueprint: b, Revision: r, SkipTrial: !r.Probation || in.statusReports(b)})
 		}
 	}
 	return candidates
 }
 
-// fallbacks are the revisions that may run instead of the spec.
-func (s ChooseInput) fallbacks() []Candidate {
-	return slices.DeleteFunc(s.compilableRevisions(), func(c Candidate) bool { return s.isBlamed(c) })
+// fallbacks returns the revisions that may run in place of the spec.
+func (in ChooseInput) fallbacks() []Candidate {
+	return slices.DeleteFunc(in.compilableRevisions(), func(c Candidate) bool { return in.isBlamed(c) })
 }
 
-// blamed are the spec, where it is blamed, and the revisions that are.
-func (s ChooseInput) blamedCandidates(verdict Verdict) []Candidate {
+// blamedCandidates returns the spec, if it is blamed, and the blamed revisions.
+func (in ChooseInput) blamedCandidates(verdict Verdict) []Candidate {
 	var candidates []Candidate
-	if verdict == Crashed && (s.Profile.Spec.Activation != v1alpha1.ActivationManual || s.approved()) {
-		own := s.revision(compile.RevisionName(s.Desired.Name, s.Desired.Hash))
-		candidates = append(candidates, Candidate{Blueprint: s.Desired, BlamedFor: &own.Evidence})
+	if verdict == Crashed && (in.Profile.Spec.Activation != v1alpha1.ActivationManual || in.approved()) {
+		own := in.revision(compile.RevisionName(in.Desired.Name, in.Desired.Hash))
+		candidates = append(candidates, Candidate{Blueprint: in.Desired, BlamedFor: &own.Evidence})
 	}
-	for _, c := range s.compilableRevisions() {
-		if !s.isBlamed(c) || verdict == Crashed && c.Hash == s.Desired.Hash {
+	for _, c := range in.compilableRevisions() {
+		if !in.isBlamed(c) || verdict == Crashed && c.Hash == in.Desired.Hash {
 			continue
 		}
 		c.BlamedFor = &c.Revision.Evidence
@@ -258,11 +262,11 @@ func (s ChooseInput) blamedCandidates(verdict Verdict) []Candidate {
 	return candidates
 }
 
-// isBlamed says whether a candidate, or what it resolves to under this version, is
-// blamed.
-func (s ChooseInput) isBlamed(c Candidate) bool {
-	if s.blame(c.Blueprint, c.Revision) != NoBlame {
+// isBlamed reports whether a candidate's revision is blamed, or the revision with the
+// hash that it has under this version.
+func (in ChooseInput) isBlamed(c Candidate) bool {
+	if in.blame(c.Blueprint, c.Revision) != NoBlame {
 		return true
 	}
-	return s.blame(c.Blueprint, s.revision(compile.RevisionName(s.Profile.Name, c.Hash))) != NoBlame
+	return in.blame(c.Blueprint, in.revision(compile.RevisionName(in.Profile.Name, c.Hash))) != NoBlame
 }

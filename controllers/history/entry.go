@@ -20,7 +20,8 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// begun is the entry of a revision that this process begins to build now.
+// newEntry returns the ControllerRevision of a revision that this process is about to
+// build.
 func (h *History) newEntry(l *ProfileHistory, s RevisionSpec) *appsv1.ControllerRevision {
 	name := compile.RevisionName(s.Profile, s.Hash)
 	entry := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -29,7 +30,7 @@ func (h *History) newEntry(l *ProfileHistory, s RevisionSpec) *appsv1.Controller
 		entry = known.DeepCopy()
 	}
 	if known != nil && s.TrialOnly && !onProbation(known) {
-		return entry // it was proved, and does not run now
+		return entry // a trial of a proved revision changes nothing
 	}
 	entry.Data = runtime.RawExtension{Raw: s.Data}
 	if known == nil || !s.TrialOnly {
@@ -57,21 +58,21 @@ func (h *History) newEntry(l *ProfileHistory, s RevisionSpec) *appsv1.Controller
 	return entry
 }
 
-// noteConfigs notes which PluginConfigs gave arguments of an entry, so that a
-// rollback can name them again.
+// annotateConfigs records which PluginConfigs the arguments of an entry came from, so
+// that a rollback can reference them again.
 func annotateConfigs(entry *appsv1.ControllerRevision, configs map[string]string) {
-	var named []string
+	var pairs []string
 	for _, plugin := range slices.Sorted(maps.Keys(configs)) {
-		named = append(named, plugin+"="+configs[plugin])
+		pairs = append(pairs, plugin+"="+configs[plugin])
 	}
-	if named == nil {
+	if pairs == nil {
 		delete(entry.Annotations, v1alpha1.AnnotationPluginConfigs)
 		return
 	}
-	entry.Annotations[v1alpha1.AnnotationPluginConfigs] = strings.Join(named, ",")
+	entry.Annotations[v1alpha1.AnnotationPluginConfigs] = strings.Join(pairs, ",")
 }
 
-// configsOf reads what noteConfigs wrote.
+// configsFromAnnotation reads what annotateConfigs wrote.
 func configsFromAnnotation(entry *appsv1.ControllerRevision) map[string]string {
 	configs := map[string]string{}
 	for pair := range strings.SplitSeq(entry.Annotations[v1alpha1.AnnotationPluginConfigs], ",") {
@@ -82,7 +83,7 @@ func configsFromAnnotation(entry *appsv1.ControllerRevision) map[string]string {
 	return configs
 }
 
-// mark notes that this process begins to build a revision on probation.
+// markBuilding marks a revision on probation as being built by this process.
 func (h *History) markBuilding(entry *appsv1.ControllerRevision, s RevisionSpec) {
 	now := h.options.Clock.Now().UTC().Format(time.RFC3339)
 	if !onProbation(entry) {
@@ -99,7 +100,7 @@ func (h *History) markBuilding(entry *appsv1.ControllerRevision, s RevisionSpec)
 	}
 }
 
-// next is the number of an entry that is about to run last.
+// nextNumber returns the revision number for an entry that becomes the newest.
 func (l *ProfileHistory) nextNumber(name string) int64 {
 	highest, own := int64(0), int64(0)
 	for _, e := range l.entries {
@@ -114,7 +115,7 @@ func (l *ProfileHistory) nextNumber(name string) int64 {
 	return highest + 1
 }
 
-// revisionOf reads an entry; false when it is none of ours.
+// revisionFrom decodes an entry; false when it is not one of this package.
 func (h *History) revisionFrom(entry *appsv1.ControllerRevision) (Revision, bool) {
 	p, err := decode(entry.Data.Raw)
 	if err != nil || p.Name != entry.Labels[v1alpha1.LabelProfile] {
@@ -131,7 +132,7 @@ func (h *History) revisionFrom(entry *appsv1.ControllerRevision) (Revision, bool
 	}, true
 }
 
-// decode reads a profile that was stored, be it by another version of Berth.
+// decode decodes a stored profile, also one that another version of Berth stored.
 func decode(data []byte) (*v1alpha1.SchedulingProfile, error) {
 	if fault.OneVersionDecoded && !bytes.Contains(data, []byte(v1alpha1.GroupVersion.String())) {
 		return nil, errors.New("stored under another version")
@@ -139,7 +140,7 @@ func decode(data []byte) (*v1alpha1.SchedulingProfile, error) {
 	return v1alpha1.DecodeProfile(data)
 }
 
-// hashOf is the hash that an entry's name ends with.
+// hashOf returns the hash, with which an entry's name ends.
 func hashOf(entry *appsv1.ControllerRevision) string {
 	return strings.TrimPrefix(entry.Name, compile.RevisionName(entry.Labels[v1alpha1.LabelProfile], ""))
 }
@@ -149,7 +150,8 @@ func onProbation(entry *appsv1.ControllerRevision) bool {
 	return marked
 }
 
-// sameData compares as JSON: the API server has an order of its own.
+// sameData compares the data of two entries as JSON: the API server orders fields in
+// its own way.
 func sameData(a, b *appsv1.ControllerRevision) bool {
 	return bytes.Equal(canonicalJSON(a.Data.Raw), canonicalJSON(b.Data.Raw))
 }

@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// firstRebuild is how long after its last build a blamed revision is built again
-	// that nothing can replace; it doubles with each build, up to lastRebuild.
+	// initialRebuildDelay is how long after its last build a blamed revision is built
+	// again that nothing can replace. The delay doubles with each build, up to
+	// maxRebuildDelay.
 	initialRebuildDelay = 10 * time.Second
 	maxRebuildDelay     = time.Hour
 )
 
-// evidenceOf reads what an entry says against its revision.
+// evidenceOf reads the evidence against a revision from its entry.
 func (h *History) evidenceOf(entry *appsv1.ControllerRevision) Evidence {
 	e := Evidence{CrashStack: entry.Annotations[v1alpha1.AnnotationCrashStack], Deaths: len(deathTimes(entry))}
-	// What is no number counts as none.
+	// An invalid number counts as 0.
 	e.BuildDeaths, _ = strconv.Atoi(entry.Annotations[v1alpha1.AnnotationBuildDeaths])
 	if times, last := rebuilds(entry); times > 0 && !fault.RebuiltAtOnce {
 		e.NotBefore = last.Add(rebuildDelay(times))
@@ -29,19 +30,18 @@ func (h *History) evidenceOf(entry *appsv1.ControllerRevision) Evidence {
 	return e
 }
 
-// rebuildPause is how long a blamed revision is left alone after it was built the
-// given number of times.
+// rebuildDelay returns how long a blamed revision is not built after that many builds.
 func rebuildDelay(times int) time.Duration {
-	pause := initialRebuildDelay
+	delay := initialRebuildDelay
 	for range times - 1 {
-		if pause *= 2; pause >= maxRebuildDelay {
+		if delay *= 2; delay >= maxRebuildDelay {
 			return maxRebuildDelay
 		}
 	}
-	return pause
+	return delay
 }
 
-// rebuilds reads how often a blamed revision was built, and when last.
+// rebuilds reads how often a blamed revision was built again, and when last.
 func rebuilds(entry *appsv1.ControllerRevision) (times int, last time.Time) {
 	count, at, _ := strings.Cut(entry.Annotations[v1alpha1.AnnotationRebuilds], " ")
 	times, _ = strconv.Atoi(count)
@@ -49,8 +49,8 @@ func rebuilds(entry *appsv1.ControllerRevision) (times int, last time.Time) {
 	return times, last
 }
 
-// deaths are the times at which leading processes ended while they ran a revision,
-// the oldest first.
+// deathTimes returns when leading processes ended while they ran a revision, the oldest
+// first.
 func deathTimes(entry *appsv1.ControllerRevision) []time.Time {
 	var times []time.Time
 	for text := range strings.SplitSeq(entry.Annotations[v1alpha1.AnnotationDeaths], ",") {
@@ -61,9 +61,10 @@ func deathTimes(entry *appsv1.ControllerRevision) []time.Time {
 	return times
 }
 
-// Account counts the ends of other leading processes: one that runs or builds a
-// revision, and is not this one, ended without being asked to. It is for the leader
-// alone: what a follower sees may be at work. Begin and Judge store the counts.
+// CountDeaths counts the deaths of other leading processes. A process died when an
+// entry still names it as running or building the revision: a graceful shutdown removes
+// its name. Only the leader may call it, since the process in an entry that a follower
+// reads may be alive. Begin and Update store the counts.
 func (h *History) CountDeaths(l *ProfileHistory) {
 	for name, entry := range l.entries {
 		by := entry.Annotations[v1alpha1.AnnotationProcess]
@@ -77,7 +78,7 @@ func (h *History) CountDeaths(l *ProfileHistory) {
 	l.updateRevisions(h)
 }
 
-// count notes that the process which the entry names has ended.
+// countDeath counts the death of the process that the entry names.
 func (h *History) countDeath(entry *appsv1.ControllerRevision) {
 	now := h.options.Clock.Now().UTC()
 	if _, building := entry.Annotations[v1alpha1.AnnotationBuildBegun]; building {
@@ -95,27 +96,27 @@ func (h *History) countDeath(entry *appsv1.ControllerRevision) {
 	delete(entry.Annotations, v1alpha1.AnnotationBuildBegun)
 }
 
-// Forgive clears what the revision with a hash is blamed for, where the profile's
-// annotation berth.dev/retry has a value that was not acted upon. Its probation
-// begins anew, so that a crash from before the retry, which a replica may note later,
-// does not count. Begin and Judge store that.
+// ApplyRetry clears the evidence against the revision with a hash when the profile's
+// annotation berth.dev/retry has a value that was not acted on yet. The probation of
+// the revision begins again, so that a crash before the retry does not count, which
+// another replica may record later. Begin and Update store the entry.
 func (h *History) ApplyRetry(l *ProfileHistory, hash, retry string) {
 	entry := l.entries[l.profile+"-"+hash]
 	if entry == nil || retry == "" || !onProbation(entry) || entry.Annotations[v1alpha1.AnnotationRetried] == retry || fault.RetryIgnored {
 		return
 	}
-	forgiven := entry.DeepCopy()
-	clearEvidence(forgiven)
+	cleared := entry.DeepCopy()
+	clearEvidence(cleared)
 	if !fault.OldCrashesOutliveRetry {
-		forgiven.Annotations[v1alpha1.AnnotationProbation] = h.options.Clock.Now().UTC().Format(time.RFC3339)
+		cleared.Annotations[v1alpha1.AnnotationProbation] = h.options.Clock.Now().UTC().Format(time.RFC3339)
 	}
-	forgiven.Annotations[v1alpha1.AnnotationRetried] = retry
+	cleared.Annotations[v1alpha1.AnnotationRetried] = retry
 	l.reapplyRetry = func() { h.ApplyRetry(l, hash, retry) }
-	l.setEntry(entry.Name, forgiven)
+	l.setEntry(entry.Name, cleared)
 	l.updateRevisions(h)
 }
 
-// clearEvidence removes what speaks against a revision.
+// clearEvidence removes the evidence against a revision.
 func clearEvidence(entry *appsv1.ControllerRevision) {
 	for _, mark := range []string{
 		v1alpha1.AnnotationCrashStack, v1alpha1.AnnotationBuildDeaths, v1alpha1.AnnotationDeaths, v1alpha1.AnnotationRebuilds,
@@ -124,7 +125,7 @@ func clearEvidence(entry *appsv1.ControllerRevision) {
 	}
 }
 
-// clearProbation removes all marks of a revision that is not proved.
+// clearProbation removes all annotations of a revision on probation.
 func clearProbation(entry *appsv1.ControllerRevision) {
 	clearEvidence(entry)
 	for _, mark := range []string{

@@ -1,9 +1,9 @@
-// Package history keeps what ran of each profile, as ControllerRevisions in
-// Berth's namespace, so that a restart finds the last good spec, a spec that
-// takes the process down is found out, and kubectl alone can roll back.
+// Package history stores what ran of each profile, as ControllerRevisions in Berth's
+// namespace. After a restart, Berth finds there the last spec that served; it finds
+// specs that crash the process; and kubectl alone can roll back.
 //
-// The leader alone writes. Where nothing can be written, history is kept in
-// memory and whoever asks is told so: it is never a reason not to schedule.
+// Only the leader writes. When the API server accepts no write, the history is kept in
+// memory and the caller gets the reason: a missing history never stops scheduling.
 package history
 
 import (
@@ -25,51 +25,51 @@ import (
 )
 
 const (
-	// Probation is how long a revision must have run in one process before it
-	// is trusted.
+	// Probation is how long a revision must run in one process before it is proved.
 	Probation = 10 * time.Minute
-	// MaxSize is the largest revision that is stored, in bytes of JSON: of the 1.5 MiB
-	// that etcd takes as it is shipped, a third is for what else is in the object.
+	// MaxRevisionSize is the largest revision that is stored, in bytes of JSON. etcd
+	// accepts 1.5 MiB by default; a third of that is left for the rest of the object.
 	MaxRevisionSize = 1 << 20
-	// Served is the part of Probation after which a revision may replace another.
+	// ServedFraction is the part of Probation, as a divisor, after which a revision is
+	// preferred as a replacement for others.
 	ServedFraction = 10
-	// Kept is how many revisions a profile has at most.
+	// MaxRevisions is how many revisions of a profile are kept.
 	MaxRevisions = 10
-	// Grace is how long revisions outlive their profile.
+	// DeletedProfileRetention is how long the revisions of a deleted profile are kept.
 	DeletedProfileRetention = 24 * time.Hour
 
-	// callTimeout bounds one call: a swap waits for it.
+	// callTimeout bounds one call, since a swap waits for it.
 	callTimeout = 5 * time.Second
-	// patienceWithReads is how often a profile is not looked at because its
-	// history could not be read, before it is looked at without.
+	// maxFailedReads is how many reads of a profile's history may fail in a row before
+	// the profile is reconciled without it.
 	maxFailedReads = 3
 )
 
-// Options are what a History is made from.
+// Options are the dependencies and settings of a History.
 type Options struct {
-	// Revisions are those of Berth's namespace; nil keeps history in memory.
+	// Revisions is the client for Berth's namespace; nil keeps the history in memory.
 	Revisions v1.ControllerRevisionInterface
-	// Namespace is Berth's, for messages.
+	// Namespace is Berth's namespace, for messages.
 	Namespace string
-	// Process names this process among all that ever ran, as Crash.Process does.
+	// Process identifies this process among all that ever ran, as Crash.Process does.
 	Process string
 	Clock   clock.Clock
-	// Probation replaces the constant of that name where it is not 0.
+	// Probation replaces the constant Probation when it is not 0.
 	Probation time.Duration
 }
 
-// History is safe for concurrent use; calls about one profile never overlap.
+// History is safe for concurrent use. Calls for one profile must not overlap.
 type History struct {
 	options Options
 	cluster store
 	memory  *memoryStore
 
 	mu sync.Mutex
-	// unread counts by profile the reads that failed in a row.
+	// failedReads counts the failed reads in a row, by profile.
 	failedReads map[string]int
 }
 
-// shelf is where revisions are kept.
+// store holds ControllerRevisions: clusterStore or memoryStore.
 type store interface {
 	list(ctx context.Context, which labels.Selector) ([]appsv1.ControllerRevision, error)
 	create(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error)
@@ -77,7 +77,7 @@ type store interface {
 	delete(ctx context.Context, r *appsv1.ControllerRevision) error
 }
 
-// New returns a History that has read nothing yet.
+// New returns a History. It reads nothing yet.
 func New(o Options) *History {
 	h := &History{options: o, memory: &memoryStore{}, failedReads: map[string]int{}}
 	if o.Probation == 0 {
@@ -89,11 +89,11 @@ func New(o Options) *History {
 	return h
 }
 
-// Begin notes that this process is about to build and run a revision, which is
-// on probation unless it proved itself before. It comes before the build: a
-// plugin may take the process down as soon as it is made. What it returns takes
-// the note back, for when the build fails. A revision that cannot be stored is
-// remembered, and Trouble says why.
+// Begin records that this process is about to build and run a revision, which is on
+// probation unless it was proved before. It must be called before the build, since a
+// plugin may crash the process as soon as it is built. The caller calls undo when the
+// build fails. A revision that cannot be stored is kept in memory, and NotStoredReason
+// says why.
 func (h *History) Begin(ctx context.Context, l *ProfileHistory, s RevisionSpec) (undo func(context.Context)) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -106,21 +106,22 @@ func (h *History) Begin(ctx context.Context, l *ProfileHistory, s RevisionSpec) 
 	}
 	l.NotStoredReason = h.notStoredReason(err)
 	list, _ := h.memory.list(ctx, ofProfile(s.Profile))
-	kept := h.newProfileHistory(h.memory, s.Profile, list, "")
-	undo, _ = h.begin(ctx, kept, s)
+	inMemory := h.newProfileHistory(h.memory, s.Profile, list, "")
+	undo, _ = h.begin(ctx, inMemory, s)
 	return undo
 }
 
-// readAgain reads the entries anew after another process wrote to one: a replica
-// that starts notes on revisions what the process before it died of.
+// reload reads the entries again after another process changed one: a replica that
+// starts records on revisions why the process before it crashed. It reports whether it
+// could.
 func (h *History) reload(ctx context.Context, l *ProfileHistory) bool {
 	list, err := l.store.list(ctx, ofProfile(l.profile))
 	if err != nil {
 		return false
 	}
-	now := h.newProfileHistory(l.store, l.profile, list, l.NotStoredReason)
-	maps.Copy(now.proved, l.proved)
-	l.entries, l.modified, l.proved = now.entries, now.modified, now.proved
+	read := h.newProfileHistory(l.store, l.profile, list, l.NotStoredReason)
+	maps.Copy(read.proved, l.proved)
+	l.entries, l.modified, l.proved = read.entries, read.modified, read.proved
 	h.CountDeaths(l)
 	if l.reapplyRetry != nil && !fault.ConflictsUndoRetry {
 		l.reapplyRetry()
@@ -128,7 +129,7 @@ func (h *History) reload(ctx context.Context, l *ProfileHistory) bool {
 	return true
 }
 
-// shelf is where revisions are kept.
+// currentStore returns the store that new entries go to.
 func (h *History) currentStore() store {
 	if h.cluster == nil {
 		return h.memory
@@ -138,7 +139,7 @@ func (h *History) currentStore() store {
 
 func (h *History) notStoredReason(err error) string {
 	if apierrors.IsNotFound(err) {
-		return "there is no namespace to keep it in: " + err.Error()
+		return "there is no namespace to store it in: " + err.Error()
 	}
 	return err.Error()
 }
@@ -161,8 +162,8 @@ func (h *History) begin(ctx context.Context, l *ProfileHistory, s RevisionSpec) 
 	return func(ctx context.Context) { h.undoBegin(ctx, l, before, entry) }, nil
 }
 
-// put stores an entry in the place of what is there. The data of what is there
-// cannot be changed, so another spec of the same hash replaces it.
+// storeEntry writes an entry in place of before. The data of a ControllerRevision
+// cannot be changed, so an entry with the same hash and other data is created again.
 func (l *ProfileHistory) storeEntry(ctx context.Context, before, entry *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	switch {
 	case before == nil:
@@ -177,8 +178,8 @@ func (l *ProfileHistory) storeEntry(ctx context.Context, before, entry *appsv1.C
 	return l.store.create(ctx, entry)
 }
 
-// takeBack undoes Begin. What fails is left: a revision that never ran does no
-// harm but to be tried where nothing else can be.
+// undoBegin reverts Begin. It ignores errors: a revision that never ran does no harm,
+// except that it may be tried when nothing else can run.
 func (h *History) undoBegin(ctx context.Context, l *ProfileHistory, before, entry *appsv1.ControllerRevision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()

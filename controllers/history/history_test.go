@@ -14,9 +14,11 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// archive is a History and the namespace in which it is kept.
+// testHistory is a History and the client of its store.
 type testHistory struct {
 	*History
 	t      *testing.T
@@ -30,7 +32,7 @@ func newTestHistory(t *testing.T) *testHistory {
 		update := action.(k8stesting.UpdateAction).GetObject().(*appsv1.ControllerRevision)
 		stored, err := a.client.Tracker().Get(action.GetResource(), action.GetNamespace(), update.Name)
 		if err == nil && string(stored.(*appsv1.ControllerRevision).Data.Raw) != string(update.Data.Raw) {
-			err = errors.New("data: field is immutable") // as the API server has it
+			err = errors.New("data: field is immutable") // the API server's error
 		}
 		return err != nil, nil, err
 	})
@@ -38,8 +40,8 @@ func newTestHistory(t *testing.T) *testHistory {
 	return a
 }
 
-// run begins a revision of profile whose data say data, and judges it when it
-// has run for d.
+// run begins a revision of a profile whose spec.state is data, lets it run for d, and
+// updates the history.
 func (a *testHistory) run(profile, hash, data string, d time.Duration) {
 	a.t.Helper()
 	l, err := a.Read(a.t.Context(), profile)
@@ -55,7 +57,7 @@ func (a *testHistory) run(profile, hash, data string, d time.Duration) {
 	}
 }
 
-// names are those of the stored revisions, oldest first.
+// names returns the names of the stored revisions, oldest first.
 func (a *testHistory) names() []string {
 	a.t.Helper()
 	list, err := a.client.AppsV1().ControllerRevisions("berth-system").List(a.t.Context(), metav1.ListOptions{})
@@ -106,7 +108,7 @@ func TestRevisionsOutliveTheirProfileByADay(t *testing.T) {
 	a.clock.Step(DeletedProfileRetention - time.Second)
 	sweep()
 	a.wantRevisions("p-x", "q-y")
-	exists["p"] = true // it was an accident
+	exists["p"] = true // it is created again
 	sweep()
 	exists["p"] = false
 	a.clock.Step(time.Hour)
@@ -117,8 +119,8 @@ func TestRevisionsOutliveTheirProfileByADay(t *testing.T) {
 	a.wantRevisions("q-y")
 }
 
-// The API server lets nobody change a revision's data, and what is not part of
-// the hash, such as the state, is part of the data.
+// The API server rejects a change of a revision's data, which includes what is not part
+// of the hash, such as the state.
 func TestAnotherSpecWithTheSameHashReplacesTheRevision(t *testing.T) {
 	a := newTestHistory(t)
 	a.run("p", "x", "Paused", Probation)
@@ -128,14 +130,14 @@ func TestAnotherSpecWithTheSameHashReplacesTheRevision(t *testing.T) {
 		t.Fatalf("history %+v, %v", l, err)
 	}
 	if r := l.Revisions[0]; r.Profile.Spec.State != "Active" || r.Probation {
-		t.Errorf("state %s, on probation %t; want what is meant now, proved as it was", r.Profile.Spec.State, r.Probation)
+		t.Errorf("state %s, on probation %t; want the new data, still proved", r.Profile.Spec.State, r.Probation)
 	}
 }
 
 func TestControllerRevisionsOfOthersAreNotTouched(t *testing.T) {
 	a := newTestHistory(t)
-	foreign := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Namespace: "berth-system", Labels: map[string]string{"app": "web"}}}
-	if _, err := a.client.AppsV1().ControllerRevisions("berth-system").Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+	other := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Namespace: "berth-system", Labels: map[string]string{"app": "web"}}}
+	if _, err := a.client.AppsV1().ControllerRevisions("berth-system").Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -145,4 +147,33 @@ func TestControllerRevisionsOfOthersAreNotTouched(t *testing.T) {
 		a.clock.Step(2 * DeletedProfileRetention)
 	}
 	a.wantRevisions("web-1")
+}
+
+func TestARevisionRecordsThePluginConfigsOfItsArguments(t *testing.T) {
+	a := newTestHistory(t)
+	begin := func(configs map[string]string) (annotation string, read map[string]string) {
+		t.Helper()
+		l, err := a.Read(t.Context(), "batch")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Begin(t.Context(), l, RevisionSpec{
+			Profile: "batch", UID: "1", Hash: "h", Generation: 1, Data: []byte(`{"apiVersion":"berth.dev/v1alpha1","kind":"SchedulingProfile","metadata":{"name":"batch"}}`), Configs: configs,
+		})
+		if l, err = a.Read(t.Context(), "batch"); err != nil {
+			t.Fatal(err)
+		}
+		return l.entries["batch-h"].Annotations[v1alpha1.AnnotationPluginConfigs], l.Revisions[0].Configs
+	}
+	configs := map[string]string{"NodeResourcesFit": "binpack", "InterPodAffinity": "near"}
+	annotation, read := begin(configs)
+	if want := "InterPodAffinity=near,NodeResourcesFit=binpack"; annotation != want {
+		t.Errorf("annotation %q, want %q", annotation, want)
+	}
+	if diff := cmp.Diff(configs, read); diff != "" {
+		t.Errorf("PluginConfigs (-want +got):\n%s", diff)
+	}
+	if annotation, _ := begin(nil); annotation != "" {
+		t.Errorf("annotation %q of the same spec with inline arguments, want none", annotation)
+	}
 }

@@ -10,72 +10,72 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Revision is one spec of a profile that was built or tried: an entry of the
-// profile's history.
+// Revision is one spec of a profile that was built: an entry of the profile's history.
 type Revision struct {
-	// Name is the entry's: the profile's, a dash, and Hash.
+	// Name is the name of the ControllerRevision: the profile's, a dash, and Hash.
 	Name string
-	// Hash is that of the Blueprint which the spec resolved to.
+	// Hash is the hash of the Blueprint that the spec resolved to.
 	Hash string
-	// Number orders a profile's revisions; the highest was built last.
+	// Number orders a profile's revisions; the highest is the newest.
 	Number int64
-	// UID is that of the profile it was a revision of.
+	// UID is the UID of the profile that the revision belongs to.
 	UID types.UID
-	// Profile is the whole spec, with the generation that it was.
+	// Profile is the whole spec, with its generation.
 	Profile *v1alpha1.SchedulingProfile
-	// Probation says that neither this revision nor another one with its hash, of
-	// any profile, ran for ten minutes in one process.
+	// Probation says that neither this revision nor one with the same hash, of any
+	// profile, ran for ten minutes in one process.
 	Probation bool
-	// Served says that it ran for a minute in one process.
+	// Served says that the revision ran for a minute in one process.
 	Served bool
-	// OnTrial says that it was built for a trial only, and never ran.
+	// TrialOnly says that it was built for a trial only, and never ran.
 	TrialOnly bool
-	// Configs names by plugin the PluginConfigs whose arguments are inline in Profile.
+	// Configs names the PluginConfigs whose arguments are inline in Profile, by plugin.
 	Configs map[string]string
-	// Evidence is what speaks against a revision on probation.
+	// Evidence is the evidence against a revision on probation.
 	Evidence Evidence
 }
 
-// Evidence is what the history holds against a revision.
+// Evidence is what the history knows of crashes with a revision.
 type Evidence struct {
-	// CrashStack says which plugin was on the stack of a process that crashed;
-	// empty: none was.
+	// CrashStack says which plugin was on the stack of a process that crashed; empty
+	// when none was.
 	CrashStack string
-	// BuildDeaths is how many processes in a row ended while they built it.
+	// BuildDeaths is how many processes in a row died while they built the revision.
 	BuildDeaths int
-	// Deaths is how many leading processes ended without being asked to while they
-	// ran it, within ten minutes of each other.
+	// Deaths is how many leading processes died while they ran the revision, within ten
+	// minutes of each other.
 	Deaths int
-	// NotBefore is when it may be built again although it is blamed.
+	// NotBefore is when the revision may be built again although it is blamed.
 	NotBefore time.Time
 }
 
-// How many ends of processes are evidence.
+// How many deaths of processes are evidence.
 const (
-	// buildDeathsForeign and buildDeathsBuiltIn are for ends during the build: of a
-	// revision with a plugin that is not built in, and of any other.
+	// maxBuildDeathsOutOfTree and maxBuildDeathsBuiltIn are the numbers of deaths
+	// during the build: of a revision with an out-of-tree plugin, and of any other.
 	maxBuildDeathsOutOfTree, maxBuildDeathsBuiltIn = 2, 3
-	// leaderDeaths is for ends of leading processes, by whatever cause. It counts
-	// against revisions with a plugin that is not built in only.
+	// maxLeaderDeaths is the number of deaths of leading processes, by whatever cause.
+	// Such deaths count only against revisions with an out-of-tree plugin.
 	maxLeaderDeaths = 3
 )
 
-// Blame says upon what evidence a revision is not built before others.
+// Blame is the kind of evidence for which a revision is blamed: it is not built before
+// others.
 type Blame string
 
 const (
-	// NoBlame: nothing is held against the revision.
+	// NoBlame: there is no evidence against the revision.
 	NoBlame Blame = ""
 	// CrashStack: a plugin of the revision was on the stack of a process that crashed.
 	CrashStack Blame = "CrashStack"
-	// BuildDeaths: processes ended while they built the revision.
+	// BuildDeaths: processes died while they built the revision.
 	BuildDeaths Blame = "BuildDeaths"
-	// LeaderDeaths: leading processes ended while they ran the revision.
+	// LeaderDeaths: leading processes died while they ran the revision.
 	LeaderDeaths Blame = "LeaderDeaths"
 )
 
-// byService orders revisions as they replace what crashed: one that served for a
-// minute goes before one that did not, and the newer before the older.
+// compareReplacements orders revisions as replacements for one that crashed: one that
+// served for a minute comes before one that did not, then the newer before the older.
 func compareReplacements(a, b *Revision) int {
 	if served, other := a.servedLongEnough(), b.servedLongEnough(); served != other && !fault.SecondsReplaceMinutes {
 		if served {
@@ -86,5 +86,5 @@ func compareReplacements(a, b *Revision) int {
 	return cmp.Compare(b.Number, a.Number)
 }
 
-// served says whether r ran for long enough to go before others.
+// servedLongEnough reports whether r ran long enough to be preferred as a replacement.
 func (r *Revision) servedLongEnough() bool { return !r.Probation || r.Served }

@@ -79,7 +79,7 @@ var _ = Describe("Looking into a manager", func() {
 		By("who may look")
 		url := "https://" + m.Metrics + "/debug/berth/"
 		Eventually(ask).WithArguments(ctx, http.MethodGet, url, looker).Should(HavePrefix("200 "), "it makes a key first")
-		for _, view := range []string{"", "queue", "cache", "order", "generations", "memo", "compare"} {
+		for _, view := range []string{"", "queue", "cache", "order", "generations", "equivalence-cache", "compare"} {
 			Expect(ask(ctx, http.MethodGet, url+view, "")).To(HavePrefix("401 "), view)
 			Expect(ask(ctx, http.MethodGet, url+view, nobody)).To(HavePrefix("403 "), view)
 			Expect(ask(ctx, http.MethodGet, url+view, looker)).To(SatisfyAll(HavePrefix("200 "), Not(ContainSubstring("swordfish"))), view)
@@ -114,7 +114,7 @@ var _ = Describe("Looking into a manager", func() {
 		Expect(generations.Profiles).To(ContainElement(SatisfyAll(HaveField("Name", name), HaveField("Hash", HaveLen(10)),
 			HaveField("References", BeNumerically(">=", 2)), HaveField("AbandonedCalls", 0))))
 		var memos debug.EquivalenceCaches
-		see(ctx, url+"memo", looker, &memos)
+		see(ctx, url+"equivalence-cache", looker, &memos)
 		Expect(memos.Profiles).To(ContainElement(SatisfyAll(HaveField("Profile", name), HaveField("Enabled", true), HaveField("Classes", BeNumerically(">", 0)))))
 
 		By("whether the API server has the same")
@@ -122,7 +122,7 @@ var _ = Describe("Looking into a manager", func() {
 		see(ctx, url+"compare", looker, &compared)
 		Expect(compared.Differences).To(BeEmpty())
 		Expect(compared.Assumed).To(ConsistOf(HaveField("UID", goes.UID)))
-		for _, view := range []string{"queue", "cache", "generations", "memo", "compare"} {
+		for _, view := range []string{"queue", "cache", "generations", "equivalence-cache", "compare"} {
 			text, err := ask(ctx, http.MethodGet, url+view, looker)
 			Expect(err).NotTo(HaveOccurred())
 			GinkgoWriter.Println(view + ":\n" + text)

@@ -1,0 +1,110 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// defaultSchedulerName is the schedulerName that the API server gives pods which name
+// no scheduler.
+const defaultSchedulerName = "default-scheduler"
+
+// otherSchedulerPollInterval is how often a rejected profile checks whether another
+// scheduler still serves its name.
+const otherSchedulerPollInterval = 10 * time.Second
+
+// OtherSchedulers says which schedulers run beside Berth.
+type OtherSchedulers struct {
+	// Names are the schedulerNames that they serve. Explicit says that the user set
+	// them: a profile cannot take over such a name. Otherwise they are the default of
+	// the flag.
+	Names    []string
+	Explicit bool
+	// Lease is the Lease of the scheduler that serves default-scheduler; nil when it is
+	// not known. None says that no other scheduler serves that name, as the user has
+	// set.
+	Lease *types.NamespacedName
+	None  bool
+}
+
+// servedElsewhere returns a Rejection of a profile whose pods another scheduler serves,
+// or may serve: two schedulers that each count a node's free resources as theirs
+// overcommit it. It returns nil when no other scheduler does, or when the profile's
+// annotation takes the name over. It returns an error when the check failed for a name
+// that Berth serves already.
+func (r *profileReconciler) servedElsewhere(ctx context.Context, p *v1alpha1.SchedulingProfile) (*compile.Rejection, error) {
+	others := r.options.OtherSchedulers
+	switch {
+	case others.Explicit && slices.Contains(others.Names, p.Name):
+		return rejectServedElsewhere("--other-schedulers says that another scheduler serves pods of this name; take it out of the flag, or give the profile another name"), nil
+	case p.Name != defaultSchedulerName, p.Annotations[v1alpha1.AnnotationTakeOver] == "true", others.None:
+		return nil, nil
+	case others.Lease == nil:
+		return rejectServedElsewhere("it is not known whether another scheduler serves pods of this name: start Berth with --other-scheduler-lease and "+
+			"the Lease of that scheduler, such as kube-system/kube-scheduler, or with --other-scheduler-lease=none where there is none; "+
+			"or take over with: %s", takeOverCommand(p)), nil
+	}
+	lease := &coordinationv1.Lease{}
+	if err := r.live.Get(ctx, *others.Lease, lease); err != nil && !apierrors.IsNotFound(err) && r.running(p.Name) != nil {
+		return nil, fmt.Errorf("looking for another scheduler, Lease %s: %w", others.Lease, err)
+	} else if err != nil {
+		return rejectServedElsewhere("the Lease %s does not say whether another scheduler serves pods of this name: %v; "+
+			"name another one with --other-scheduler-lease, or none where no such scheduler runs, or take over with: %s", others.Lease, err, takeOverCommand(p)), nil
+	}
+	if r.otherLease.expired(lease, r.options.Clock.Now()) {
+		return nil, nil
+	}
+	return rejectServedElsewhere("pods of this name are scheduled by %s, unless it lets the Lease %s lapse, for which Berth watches; stop it, or take over with: %s",
+		ptr.Deref(lease.Spec.HolderIdentity, "another scheduler"), others.Lease, takeOverCommand(p)), nil
+}
+
+func takeOverCommand(p *v1alpha1.SchedulingProfile) string {
+	return fmt.Sprintf("kubectl annotate sprof %s %s=true", p.Name, v1alpha1.AnnotationTakeOver)
+}
+
+func rejectServedElsewhere(format string, args ...any) *compile.Rejection {
+	return &compile.Rejection{Errors: []compile.FieldError{{
+		Condition: string(v1alpha1.ConditionAccepted), Reason: string(v1alpha1.ReasonNameServedElsewhere), Path: "metadata.name",
+		Detail: fmt.Sprintf(format, args...),
+	}}}
+}
+
+// observedLease is a Lease and when this process saw it change last. It does not use
+// the times in the Lease, which are of its holder's clock. It is safe for concurrent
+// use.
+type observedLease struct {
+	mu              sync.Mutex
+	uid             types.UID
+	resourceVersion string
+	since           time.Time
+}
+
+// expired reports whether the Lease has not changed for its duration, 15 s where it has
+// none, since this process first saw its present resourceVersion.
+func (o *observedLease) expired(lease *coordinationv1.Lease, now time.Time) bool {
+	if fault.LeaseTimesBelieved && lease.Spec.RenewTime != nil {
+		return !now.Before(lease.Spec.RenewTime.Add(leaseDuration(lease)))
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.uid != lease.UID || o.resourceVersion != lease.ResourceVersion {
+		o.uid, o.resourceVersion, o.since = lease.UID, lease.ResourceVersion, now
+	}
+	return now.Sub(o.since) >= leaseDuration(lease)
+}
+
+func leaseDuration(lease *coordinationv1.Lease) time.Duration {
+	return time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15)) * time.Second
+}

@@ -1,0 +1,129 @@
+package controllers
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+func TestPluginConfigConditions(t *testing.T) {
+	ref := withConfigRef("NodeResourcesFit", "binpack")
+	invalid := rejectionOf(compile.FieldError{
+		Condition: string(v1alpha1.ConditionAccepted), Reason: string(v1alpha1.ReasonInvalidArguments),
+		Path: "spec.args.scoringStrategy.type", Detail: `must be one of "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"`,
+	})
+	tests := map[string]struct {
+		config    *v1alpha1.PluginConfig
+		profiles  []*v1alpha1.SchedulingProfile
+		rejection *compile.Rejection
+		want      []string
+		message   string // of Programmed
+	}{
+		"it is programmed when no profile references it": {
+			config:  newConfig("binpack", 1),
+			want:    []string{"Accepted True Accepted", "Programmed True Programmed"},
+			message: "no profile names it",
+		},
+		"it is programmed when every profile that references it runs this generation": {
+			config: newConfig("binpack", 2),
+			profiles: []*v1alpha1.SchedulingProfile{
+				newProfile(4, ref, withRunningConfig("binpack", 2)), newProfile(1, withName("web"), ref, withRunningConfig("binpack", 2)),
+			},
+			want:    []string{"Accepted True Accepted", "Programmed True Programmed"},
+			message: "generation 2 runs in batch, web",
+		},
+		"it is not programmed while one profile runs an older generation": {
+			config: newConfig("binpack", 10),
+			profiles: []*v1alpha1.SchedulingProfile{
+				newProfile(4, ref, withRunningConfig("binpack", 10)), newProfile(1, withName("web"), ref, withRunningConfig("binpack", 9)),
+			},
+			want:    []string{"Accepted True Accepted", "Programmed False PreviousRuns"},
+			message: "generation 10 runs in batch, generation 9 keeps running in web; generation 10 does not run in web",
+		},
+		"it is not programmed while a profile that references it does not run": {
+			config:   newConfig("binpack", 1),
+			profiles: []*v1alpha1.SchedulingProfile{newProfile(1, ref)},
+			want:     []string{"Accepted True Accepted", "Programmed False NothingRuns"},
+			message:  "runs nowhere; generation 1 does not run in batch",
+		},
+		"a profile that still runs it and does not reference it any more does not count": {
+			config:   newConfig("binpack", 2),
+			profiles: []*v1alpha1.SchedulingProfile{newProfile(5, withRunningConfig("binpack", 1))},
+			want:     []string{"Accepted True Accepted", "Programmed True Programmed"},
+			message:  "no profile names it",
+		},
+		"invalid arguments leave the earlier generation running": {
+			config:    newConfig("binpack", 3),
+			profiles:  []*v1alpha1.SchedulingProfile{newProfile(4, ref, withRunningConfig("binpack", 2))},
+			rejection: invalid,
+			want:      []string{"Accepted False InvalidArguments", "Programmed False PreviousRuns"},
+			message:   "generation 2 keeps running in batch; generation 3 refused: " + invalid.Message(),
+		},
+		"invalid arguments are not programmed when no profile references them": {
+			config:    newConfig("binpack", 1),
+			rejection: invalid,
+			want:      []string{"Accepted False InvalidArguments", "Programmed False NothingRuns"},
+			message:   "no profile names it; generation 1 refused: " + invalid.Message(),
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			written := reconcileConfig(t, tt.config, tt.profiles, tt.rejection)
+			if diff := cmp.Diff(tt.want, written.conditions()); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			got := written.status["conditions"].([]any)[1].(map[string]any)["message"]
+			if got != tt.message {
+				t.Errorf("Programmed says\n%s\nwant\n%s", got, tt.message)
+			}
+		})
+	}
+}
+
+func TestStatusListsTheProfilesThatReferenceAPluginConfig(t *testing.T) {
+	ref := withConfigRef("NodeResourcesFit", "binpack")
+	written := reconcileConfig(t, newConfig("binpack", 5),
+		[]*v1alpha1.SchedulingProfile{newProfile(2, withName("web"), ref), newProfile(4, ref), newProfile(9, withName("other"))}, nil)
+	delete(written.status, "conditions")
+	want := map[string]any{
+		"observedGeneration": 5.0, "hash": "hash-of-binpack", "referenceCount": 2.0,
+		"referencedBy": []any{
+			map[string]any{"name": "batch", "generation": 4.0}, map[string]any{"name": "web", "generation": 2.0},
+		},
+	}
+	if diff := cmp.Diff(want, written.status); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+func reconcileConfig(t *testing.T, cfg *v1alpha1.PluginConfig, profiles []*v1alpha1.SchedulingProfile, rejection *compile.Rejection) statusWrite {
+	t.Helper()
+	cluster := fakeReader{cfg}
+	for _, p := range profiles {
+		cluster = append(cluster, p)
+	}
+	statuses := &fakeStatusClient{}
+	r := &pluginConfigReconciler{
+		reader: cluster,
+		status: &statusWriter{client: statuses, live: cluster, recorder: &fakeRecorder{}, clock: testclock.NewFakeClock(startTime)},
+		check: func(cfg *v1alpha1.PluginConfig, _ framework.Registry) (string, *compile.Rejection) {
+			if rejection != nil {
+				return "", rejection
+			}
+			return "hash-of-" + cfg.Name, nil
+		},
+	}
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: cfg.Name}}
+	if _, err := r.Reconcile(context.Background(), request); err != nil {
+		t.Fatal(err)
+	}
+	return statuses.last(t)
+}

@@ -1,0 +1,77 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	restclient "k8s.io/client-go/rest"
+)
+
+// unreachableUntil is an API server that cannot be reached before a time.
+type unreachableUntil struct {
+	moment   time.Time
+	requests int
+}
+
+var errRefused = errors.New("connection refused")
+
+func (u *unreachableUntil) RoundTrip(*http.Request) (*http.Response, error) {
+	u.requests++
+	if time.Now().Before(u.moment) {
+		return nil, errRefused
+	}
+	return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+}
+
+func TestWatchesWaitForAnUnreachableAPIServer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		query     string
+		away      time.Duration
+		cancelled time.Duration // 0 for never
+		answered  bool
+		within    time.Duration
+	}{
+		"a watch succeeds within two seconds of the API server's return": {"watch=true&resourceVersion=7", 40 * time.Second, 0, true, 42 * time.Second},
+		"a watch ends with its context":                                  {"watch=true", time.Hour, 3 * time.Second, false, 3 * time.Second},
+		"a watch fails after watchRetryTimeout":                          {"watch=true", time.Hour, 0, false, watchRetryTimeout},
+		"a list fails at once":                                           {"limit=500", time.Minute, 0, false, 0},
+		"a response with an error status is not retried":                 {"watch=true", 0, 0, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, began := &unreachableUntil{moment: time.Now().Add(tc.away)}, time.Now()
+				config := &restclient.Config{}
+				retryWatches(config)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tc.cancelled > 0 {
+					time.AfterFunc(tc.cancelled, cancel)
+				}
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api/api/v1/pods?"+tc.query, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := config.WrapTransport(server).RoundTrip(request)
+				if answered := err == nil; answered != tc.answered {
+					t.Fatalf("answered: %v (%v), want %v", answered, err, tc.answered)
+				}
+				if !tc.answered && !errors.Is(err, errRefused) {
+					t.Errorf("the error is %v, want that of the last request", err)
+				}
+				if tc.answered && response.StatusCode != http.StatusServiceUnavailable {
+					t.Errorf("the status is %d, want the API server's", response.StatusCode)
+				}
+				if took := time.Since(began); took > tc.within {
+					t.Errorf("it took %s, want %s at most", took, tc.within)
+				}
+				if most := 1 + int(tc.within/watchRetryInterval); server.requests > most {
+					t.Errorf("%d requests were sent, want %d at most", server.requests, most)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+)
+
+// crdPollInterval is the time between two checks whether the API server serves Berth's
+// CRDs.
+const crdPollInterval = 2 * time.Second
+
+// crdWaiter waits until the API server serves Berth's CRDs, and then starts their
+// controllers. Until then the process is live and not ready: the CRDs may be applied at
+// any time.
+type crdWaiter struct {
+	discovery discovery.DiscoveryInterface
+	log       logr.Logger
+	onServed  func() error
+	served    atomic.Bool
+}
+
+// NeedLeaderElection returns false: followers wait too.
+func (w *crdWaiter) NeedLeaderElection() bool { return false }
+
+// Start returns once the controllers are started or ctx ended.
+func (w *crdWaiter) Start(ctx context.Context) error {
+	for logged := false; ; logged = true {
+		missing, err := w.missing()
+		if err == nil && missing == "" {
+			if err := w.onServed(); err != nil {
+				return err
+			}
+			w.served.Store(true)
+			return nil
+		}
+		if !logged {
+			w.log.Info("Waiting for Berth's CRDs; apply config/crd", "missing", missing, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(crdPollInterval):
+		}
+	}
+}
+
+// missing returns the name of a resource that is not served; empty when all are.
+func (w *crdWaiter) missing() (string, error) {
+	list, err := w.discovery.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
+	if apierrors.IsNotFound(err) {
+		return v1alpha1.GroupVersion.String(), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	served := map[string]bool{}
+	for _, r := range list.APIResources {
+		served[r.Name] = true
+	}
+	for _, name := range []string{"schedulingprofiles", "pluginconfigs"} {
+		if !served[name] {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+func (w *crdWaiter) ready() error {
+	if !w.served.Load() {
+		return errors.New("the API server does not serve " + v1alpha1.GroupVersion.String() + " yet; apply config/crd")
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientfake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+)
+
+// partialObject returns an object as a metadata client reads it.
+func partialObject(kind metav1.TypeMeta, namespace, name, profile string) runtime.Object {
+	object := &metav1.PartialObjectMetadata{TypeMeta: kind, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if profile != "" {
+		object.Labels = map[string]string{v1alpha1.LabelProfile: profile}
+	}
+	return object
+}
+
+// TestProfilesThatANewLeaderFences: an earlier leader may have a Binding in flight for
+// a pod whose profile was deleted before the handover. Without fencing, the new leader
+// could use the pod's resources for another pod.
+func TestProfilesThatANewLeaderFences(t *testing.T) {
+	var (
+		profile  = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "SchedulingProfile"}
+		revision = metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision"}
+	)
+	forbidden := apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "", errors.New("no right"))
+	for name, c := range map[string]struct {
+		objects []runtime.Object
+		fails   error
+		want    []string
+		wantErr string
+	}{
+		"a profile that exists": {objects: []runtime.Object{partialObject(profile, "", "batch", "")}, want: []string{"batch"}},
+		"a profile that exists and has revisions is listed once": {
+			objects: []runtime.Object{
+				partialObject(profile, "", "batch", ""), partialObject(revision, "berth-system", "batch-1", "batch"), partialObject(revision, "berth-system", "batch-2", "batch"),
+			},
+			want: []string{"batch"},
+		},
+		"a deleted profile with revisions": {
+			objects: []runtime.Object{partialObject(profile, "", "batch", ""), partialObject(revision, "berth-system", "gone-1", "gone")},
+			want:    []string{"batch", "gone"},
+		},
+		"a ControllerRevision without a profile":             {objects: []runtime.Object{partialObject(revision, "berth-system", "web-1", "")}},
+		"a revision in another namespace":                    {objects: []runtime.Object{partialObject(revision, "elsewhere", "gone-1", "gone")}},
+		"a revision of a name that another scheduler serves": {objects: []runtime.Object{partialObject(revision, "berth-system", "d-1", "default-scheduler")}},
+		"a profile that exists with a name that another scheduler serves": {
+			objects: []runtime.Object{partialObject(profile, "", "default-scheduler", ""), partialObject(revision, "berth-system", "d-1", "default-scheduler")},
+			want:    []string{"default-scheduler"},
+		},
+		"profiles that exist, when reading revisions is forbidden": {
+			objects: []runtime.Object{partialObject(profile, "", "batch", "")}, fails: forbidden, want: []string{"batch"},
+		},
+		"an error while revisions cannot be read": {
+			objects: []runtime.Object{partialObject(profile, "", "batch", "")}, fails: errors.New("busy"), wantErr: "listing revisions: busy",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := metav1.AddMetaToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			client := fake.NewSimpleMetadataClient(scheme, c.objects...)
+			if c.fails != nil {
+				client.PrependReactor("list", "controllerrevisions", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, c.fails
+				})
+			}
+			got, err := profilesToFence(client, options{namespace: "berth-system", otherSchedulers: []string{"default-scheduler"}})(t.Context())
+			if text := ""; err != nil || c.wantErr != "" {
+				if err != nil {
+					text = err.Error()
+				}
+				if text != c.wantErr {
+					t.Fatalf("error %q, want %q", text, c.wantErr)
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(append([]string{}, c.want...), append([]string{}, got...)); diff != "" {
+				t.Errorf("profiles (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheNamespaceOfTheLeaseMustExist(t *testing.T) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "berth-system"}}
+	for name, c := range map[string]struct {
+		objects         []runtime.Object
+		withoutElection bool
+		fails           error
+		want            string
+		final           bool // waiting does not help
+	}{
+		"the namespace exists":                                   {objects: []runtime.Object{namespace}},
+		"the namespace does not exist":                           {want: `--namespace: there is no namespace "berth-system" for the Lease: create it (kubectl create namespace berth-system), or run one process alone (--leader-elect=false)`, final: true},
+		"the namespace does not exist, and no leader is elected": {withoutElection: true},
+		"reading the namespace is forbidden":                     {fails: apierrors.NewForbidden(corev1.Resource("namespaces"), "berth-system", errors.New("no right")), want: "looking for namespace berth-system: "},
+		"the API server is busy":                                 {fails: apierrors.NewTooManyRequests("later", 1), want: "looking for namespace berth-system: later"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := clientfake.NewClientset(c.objects...)
+			if c.fails != nil {
+				client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.fails })
+			}
+			err := checkLeaseNamespace(t.Context(), client, options{namespace: "berth-system", leaderElection: leaderElection{LeaderElect: !c.withoutElection}})
+			if text := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(text, c.want) {
+				t.Errorf("got error %v, want %q in it", err, c.want)
+			}
+			if is := errors.As(err, new(*noNamespaceError)); is != c.final {
+				t.Errorf("the process ends: %v, want %v", is, c.final)
+			}
+		})
+	}
+}

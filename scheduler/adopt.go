@@ -15,104 +15,106 @@ import (
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// waitingPods tells the queue of changes to profiles.
+// podQueue implements profile's queue interface: it passes changes of profiles on
+// to the queue, and adds the pods that the queue did not keep.
 type podQueue struct{ *Scheduler }
 
-// Adopt hands the new rules to the queue and, since the pods of a name that
-// nobody served were not kept, looks for them. Of a name that was served the
-// queue has them all: a swap costs no look at every pod.
-func (w podQueue) SetProfile(ctx context.Context, name string, rules *queue.Rules) {
-	if w.queue.Serves(name) {
-		if w.queue.SetProfile(ctx, name, rules) {
-			w.reexplain(name)
+// SetProfile gives the queue the rules of a profile. The queue does not keep pods
+// whose schedulerName no profile serves; when a name is served for the first time,
+// SetProfile adds its pods from the informer. A swap of a served name reads no list.
+func (q podQueue) SetProfile(ctx context.Context, name string, rules *queue.Rules) {
+	if q.queue.Serves(name) {
+		if q.queue.SetProfile(ctx, name, rules) {
+			q.reexplain(name)
 		}
 		return
 	}
-	// All that was promised holds before the first of them is tried, as if they
-	// had never been without a scheduler: it might take another's room.
-	var promised []*v1.Pod
-	for _, pod := range w.unassignedPods(name) {
+	// All nominations are recorded before the first of the pods is tried: otherwise a
+	// pod could take resources that are nominated to another one.
+	var nominated []*v1.Pod
+	for _, pod := range q.unassignedPods(name) {
 		if pod.Status.NominatedNodeName != "" && !fault.PromisesAdoptedInTurn {
-			w.eventHandlers.AddNomination(pod)
-			promised = append(promised, pod)
+			q.eventHandlers.AddNomination(pod)
+			nominated = append(nominated, pod)
 		}
 	}
-	w.queue.SetProfile(ctx, name, rules)
-	lister := w.options.Informers.Core().V1().Pods().Lister()
-	for _, pod := range slices.Concat(promised, w.unassignedPods(name)) {
-		w.enqueueListed(ctx, lister, pod)
+	q.queue.SetProfile(ctx, name, rules)
+	lister := q.options.Informers.Core().V1().Pods().Lister()
+	for _, pod := range slices.Concat(nominated, q.unassignedPods(name)) {
+		q.enqueueListed(ctx, lister, pod)
 	}
 }
 
-// without returns the pods that name a profile and have no node.
-func (w podQueue) unassignedPods(name string) []*v1.Pod {
-	pods, err := w.options.Informers.Core().V1().Pods().Lister().List(labels.Everything())
+// unassignedPods lists the pods that name the profile and have no node.
+func (q podQueue) unassignedPods(name string) []*v1.Pod {
+	pods, err := q.options.Informers.Core().V1().Pods().Lister().List(labels.Everything())
 	if err != nil {
-		w.options.Log.Error(err, "Cannot look for pods that wait for the profile", "profile", name)
+		q.options.Log.Error(err, "Cannot look for pods that wait for the profile", "profile", name)
 	}
 	return slices.DeleteFunc(pods, func(pod *v1.Pod) bool { return pod.Spec.NodeName != "" || pod.Spec.SchedulerName != name })
 }
 
-// adopt gives the queue a pod as the informer once listed it. What it tells of
-// the pod beside us may come before that: so the store, which moves first, has
-// the last word.
-func (w podQueue) enqueueListed(ctx context.Context, lister corelisters.PodLister, pod *v1.Pod) {
-	w.eventHandlers.AddUnscheduledPod(ctx, pod)
+// enqueueListed adds a listed pod to the queue. The event handlers may handle a
+// newer version of the pod at the same time, before or after this call; so the
+// informer's store, which is updated first, is read again until both agree.
+func (q podQueue) enqueueListed(ctx context.Context, lister corelisters.PodLister, pod *v1.Pod) {
+	q.eventHandlers.AddUnscheduledPod(ctx, pod)
 	for !fault.AdoptedUnseen {
-		now, err := lister.Pods(pod.Namespace).Get(pod.Name)
-		if err != nil || now.UID != pod.UID || now.Spec.NodeName != "" {
-			w.eventHandlers.RemoveUnscheduledPod(pod)
+		latest, err := lister.Pods(pod.Namespace).Get(pod.Name)
+		if err != nil || latest.UID != pod.UID || latest.Spec.NodeName != "" {
+			q.eventHandlers.RemoveUnscheduledPod(pod)
 			return
 		}
-		if now == pod {
+		if latest == pod {
 			return
 		}
-		// As an update: what the older one says may be over, such as a promise
-		// of room.
+		// As an update: the older version may say what is over, such as a nomination.
 		if fault.PromiseAdopted {
-			w.eventHandlers.AddUnscheduledPod(ctx, now)
+			q.eventHandlers.AddUnscheduledPod(ctx, latest)
 		} else {
-			w.eventHandlers.UpdateUnscheduledPod(ctx, pod, now)
+			q.eventHandlers.UpdateUnscheduledPod(ctx, pod, latest)
 		}
-		pod = now
+		pod = latest
 	}
 }
 
-// Reconsider asks whether pods are held that were not, or the other way round.
-func (w podQueue) RecheckHolds(ctx context.Context, name, namespace string) {
-	w.queue.Reconsider(ctx, name, func(pod *v1.Pod) bool { return namespace == "" || pod.Namespace == namespace })
+// RecheckHolds evaluates again which pods of a profile are held; with namespace,
+// only the pods of that namespace.
+func (q podQueue) RecheckHolds(ctx context.Context, name, namespace string) {
+	q.queue.Reconsider(ctx, name, func(pod *v1.Pod) bool { return namespace == "" || pod.Namespace == namespace })
 }
 
-// reconsider asks of every profile's pods about which concerned is true whether they
-// are held that were not, or the other way round. It returns when all have been asked
-// about. An attempt that has begun goes on: its pod is asked about if it is refused.
+// reevaluateHolds evaluates again which pods are held, in all profiles, for the pods
+// that concerned selects. It returns when all are done. A pod that is in a cycle is
+// evaluated when it comes back to the queue.
 func (s *Scheduler) reevaluateHolds(ctx context.Context, concerned func(*v1.Pod) bool) {
 	for _, name := range s.profiles.Names() {
 		s.queue.Reconsider(ctx, name, concerned)
 	}
 }
 
-// GateOpened lets the queue ask the pod's gates again.
-func (w podQueue) RecheckGates(ctx context.Context, uid types.UID) { w.queue.GateOpened(ctx, uid) }
+// RecheckGates lets the queue run the pod's PreEnqueue plugins again.
+func (q podQueue) RecheckGates(ctx context.Context, uid types.UID) { q.queue.GateOpened(ctx, uid) }
 
-// Abandon parks the profile's pods.
-func (w podQueue) RemoveProfile(_ context.Context, name string, hold queue.Hold) {
-	w.queue.RemoveProfile(name, hold)
+// RemoveProfile holds the profile's pods.
+func (q podQueue) RemoveProfile(_ context.Context, name string, hold queue.Hold) {
+	q.queue.RemoveProfile(name, hold)
 }
 
-// Withhold holds the pods of a profile that does not run, also those that the queue
-// has not kept: nobody served the name.
-func (w podQueue) HoldProfile(ctx context.Context, name string, hold queue.Hold) {
-	w.queue.HoldProfile(name, hold)
-	lister := w.options.Informers.Core().V1().Pods().Lister()
-	for _, pod := range w.unassignedPods(name) {
-		if !w.queue.Has(pod.UID) {
-			w.enqueueListed(ctx, lister, pod)
+// HoldProfile holds the pods of a profile that does not run, and adds those that
+// the queue did not keep because no profile served the name.
+func (q podQueue) HoldProfile(ctx context.Context, name string, hold queue.Hold) {
+	q.queue.HoldProfile(name, hold)
+	lister := q.options.Informers.Core().V1().Pods().Lister()
+	for _, pod := range q.unassignedPods(name) {
+		if !q.queue.Has(pod.UID) {
+			q.enqueueListed(ctx, lister, pod)
 		}
 	}
 }
 
-// tellHeld tells the pods that are held when s begins to lead.
+// reportHeldPods writes the status of all held and gated pods when s becomes the
+// leader.
 func (s *Scheduler) reportHeldPods() {
 	held, gates := s.queue.HeldPods(), s.queue.GatedPods()
 	for _, pod := range sortedByUID(held) {
@@ -123,12 +125,14 @@ func (s *Scheduler) reportHeldPods() {
 	}
 }
 
-// inOrder are the pods of a map, so that each history has one order.
-func sortedByUID[T any](of map[*v1.Pod]T) []*v1.Pod {
-	return slices.SortedFunc(maps.Keys(of), func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+// sortedByUID returns the keys of a map in the order of their UIDs, so that a
+// simulated history is repeatable.
+func sortedByUID[T any](pods map[*v1.Pod]T) []*v1.Pod {
+	return slices.SortedFunc(maps.Keys(pods), func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
 }
 
-// onHold has a pod told that it is held, and why.
+// onHold is called by the queue when it holds a pod: the pod's status and its
+// explanation say why.
 func (s *Scheduler) onHold(pod *v1.Pod, hold queue.Hold) {
 	if s.isLeader() {
 		s.heldStatus.add(pod, hold)
@@ -136,34 +140,35 @@ func (s *Scheduler) onHold(pod *v1.Pod, hold queue.Hold) {
 	}
 }
 
-// onGate has explained which gate holds a pod.
+// onGate is called by the queue when a PreEnqueue plugin gates a pod.
 func (s *Scheduler) onGate(pod *v1.Pod, gate string) {
 	if s.isLeader() {
 		s.explainGate(pod, gate)
 	}
 }
 
-// leads says whether s may write. Whoever leads next tells all that are held.
+// isLeader reports whether s may write. The next leader reports all held pods.
 func (s *Scheduler) isLeader() bool {
 	s.leadMu.Lock()
 	defer s.leadMu.Unlock()
 	return s.leading
 }
 
-// forget is told of a pod that is gone, or has a node.
+// forgetPod is called by the event handlers for a pod that was deleted or has a
+// node.
 func (s *Scheduler) forgetPod(pod *v1.Pod) {
 	s.binding.Forget(pod.UID)
-	switch desk := s.options.Explanations; {
-	case desk == nil:
+	switch explanations := s.options.Explanations; {
+	case explanations == nil:
 	case pod.Spec.NodeName != "" && s.podExists(pod):
-		desk.PodBound(pod.Namespace, pod.Name, pod.UID)
+		explanations.PodBound(pod.Namespace, pod.Name, pod.UID)
 	default:
-		desk.PodDeleted(pod.Namespace, pod.Name, pod.UID)
+		explanations.PodDeleted(pod.Namespace, pod.Name, pod.UID)
 	}
 }
 
-// known says whether pod is there still, as far as the informer has heard.
+// podExists reports whether the pod is in the informer's store.
 func (s *Scheduler) podExists(pod *v1.Pod) bool {
-	now, err := s.options.Informers.Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
-	return err == nil && now.UID == pod.UID
+	latest, err := s.options.Informers.Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && latest.UID == pod.UID
 }

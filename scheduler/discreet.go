@@ -8,20 +8,15 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// A SchedulingDecision is read by whoever may read its namespace. What built-in
-// plugins say of a node names nobody. Other plugins, PostFilter and the API
-// server say what they like.
-
-// message is the text of an attempt that ended with err, without what a tenant
-// may not read, and as long as an explanation has room for. No more than twice
-// that is searched: a name that the search would cut in two is cut off.
+// redactedMessage returns the text of an attempt's error without names that a tenant may
+// not read, truncated to MaxExplanation characters. The text is truncated to twice that
+// first, which bounds the cost; a name that this cuts in two is cut off afterwards.
 func (s *Scheduler) redactedMessage(t *schedulingCycle, err error) string {
 	text := decision.Truncate(err.Error(), 2*decision.MaxExplanation)
 	return decision.Truncate(s.redact(t, text), decision.MaxExplanation)
 }
 
-// wording returns what words the reasons of plugins without what a tenant may
-// not read.
+// redactor returns a function that redacts the reasons of out-of-tree plugins.
 func (s *Scheduler) redactor(t *schedulingCycle) func(plugin, reason string) string {
 	return func(plugin, reason string) string {
 		if t.generation.Framework.InTree(plugin) {
@@ -31,12 +26,13 @@ func (s *Scheduler) redactor(t *schedulingCycle) func(plugin, reason string) str
 	}
 }
 
-// name is what may be the name of an object, or several with slashes between.
+// objectNames matches what may be an object's name, or several joined by slashes.
 var objectNames = regexp.MustCompile(`[a-z0-9]([a-z0-9./-]*[a-z0-9])?`)
 
-// discreet writes <node> for names of nodes, unless the profile's explanations
-// name them, and <pod> for pods of other namespaces that are named as
-// namespace/name.
+// redact replaces names of nodes by <node>, unless the profile's decisions show nodes, and
+// namespace/name of pods of other namespaces by <pod>. Everybody with read access to the
+// namespace reads its SchedulingDecisions. Reasons of in-tree plugins name no objects;
+// other plugins, PostFilter and the API server may.
 func (s *Scheduler) redact(t *schedulingCycle, text string) string {
 	if fault.TenantsReadAll {
 		return text
@@ -57,14 +53,14 @@ func (s *Scheduler) redact(t *schedulingCycle, text string) string {
 	})
 }
 
-// namesNode says whether word names a node that must not be named. A number is
-// taken for a count.
+// isHiddenNode reports whether word is the name of a node that must be hidden. A number
+// counts as a number, even where a node has that name.
 func (s *Scheduler) isHiddenNode(t *schedulingCycle, word string) bool {
 	switch {
 	case t.generation.Blueprint().Decisions.Nodes, strings.Trim(word, "0123456789") == "":
 		return false
 	case t.nominatingInfo != nil && word == t.nominatingInfo.NominatedNodeName, t.placement != nil && word == t.placement.Node:
-		return true // it may be gone
+		return true // the node may have been deleted meanwhile
 	}
 	_, err := s.options.Informers.Core().V1().Nodes().Lister().Get(word)
 	return err == nil

@@ -17,16 +17,13 @@ import (
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// Why a pod waits is put on the Desk before the pod is put down: whatever comes
-// of it next is then said after. Nothing here writes, or waits.
-
-// explains says whether pods are explained that wait by blueprint.
+// explains reports whether the profile explains its pending pods.
 func (s *Scheduler) explains(blueprint *compile.Blueprint) bool {
 	return s.options.Explanations != nil && blueprint.Decisions.Explains()
 }
 
-// explanation begins the explanation of a pod. blueprint is nil where no profile
-// runs.
+// newExplanation returns the explanation of a pod without its reason. blueprint is nil
+// where no profile runs.
 func (s *Scheduler) newExplanation(pod *v1.Pod, blueprint *compile.Blueprint) decision.Explanation {
 	e := decision.Explanation{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID}
 	e.Status.Profile.Name, e.Status.LastChange = pod.Spec.SchedulerName, s.now()
@@ -39,19 +36,19 @@ func (s *Scheduler) newExplanation(pod *v1.Pod, blueprint *compile.Blueprint) de
 
 func (s *Scheduler) now() metav1.Time { return metav1.NewTime(s.options.Clock.Now()) }
 
-// rests is where a pod waits from now on.
-func (s *Scheduler) queuePlace(where queue.Place) *decision.Queue {
-	return &decision.Queue{Where: string(where), Since: s.now()}
+// queuePlace returns the status field for a pod that waits in place from now on.
+func (s *Scheduler) queuePlace(place queue.Place) *decision.Queue {
+	return &decision.Queue{Where: string(place), Since: s.now()}
 }
 
-// explainRefused explains an attempt that ended with err. It comes before the
-// attempt ends.
+// explainFailure explains an attempt that ended with err. It is called before the pod
+// goes back to the queue, so that later explanations of the pod come after this one.
 func (s *Scheduler) explainFailure(t *schedulingCycle, err error) {
 	switch {
 	case s.options.Explanations == nil:
 		return
 	case !s.explains(t.generation.Blueprint()):
-		// What was said of it under other settings is not true any more.
+		// An explanation from before the profile's setting changed is not valid any more.
 		s.options.Explanations.Withdraw(t.Pod.Namespace, t.Pod.Name, t.Pod.UID)
 		return
 	}
@@ -62,56 +59,57 @@ func (s *Scheduler) explainFailure(t *schedulingCycle, err error) {
 	s.putExplanation(*t.explanation)
 }
 
-// put puts the explanation of a pod that waits.
+// putExplanation adds the explanation of a pending pod to the explanation queue. It does
+// not wait and does no I/O.
 func (s *Scheduler) putExplanation(e decision.Explanation) {
 	s.options.Explanations.Put(e)
 	if !s.queue.Has(e.UID) && !fault.GoneExplained {
-		// It is gone, and the Desk may have heard of that before us.
+		// The pod was deleted, maybe before Put.
 		s.options.Explanations.PodDeleted(e.Namespace, e.Pod, e.UID)
 	}
 }
 
-// whyRefused is the explanation of an attempt that ended with err, as far as it
-// tells one from another.
+// failureExplanation returns the explanation of an attempt that ended with err, with all
+// fields that distinguish its reasons from others; the rest is left to addMessage.
 func (s *Scheduler) failureExplanation(t *schedulingCycle, err error) *decision.Explanation {
 	e := s.newExplanation(t.Pod, t.generation.Blueprint())
 	e.Status.Result = decision.ResultError
 	if resultOf(err) == decision.Unschedulable {
 		e.Status.Result = decision.ResultUnschedulable
 	}
-	// It may be woken at once by what happened meanwhile; then it is tried, and
-	// there is something else to say.
+	// An event that came during the attempt may activate the pod at once; then its next
+	// attempt replaces this explanation.
 	e.Status.Queue, e.Status.Nodes = s.queuePlace(queue.Backoff), t.nodeCounts(err)
-	var unfit *framework.FitError
-	var declined *binding.BindRejectedError
+	var fitErr *framework.FitError
+	var rejected *binding.BindRejectedError
 	switch {
-	case errors.As(err, &unfit):
-		e.Status.Rejections, e.Status.BlockedBy = cycle.Rejections(unfit, s.redactor(t))
-		if len(unfit.Diagnosis.UnschedulablePlugins)+len(unfit.Diagnosis.PendingPlugins) > 0 {
+	case errors.As(err, &fitErr):
+		e.Status.Rejections, e.Status.BlockedBy = cycle.Rejections(fitErr, s.redactor(t))
+		if len(fitErr.Diagnosis.UnschedulablePlugins)+len(fitErr.Diagnosis.PendingPlugins) > 0 {
 			e.Status.Queue.Where = string(queue.Unschedulable)
 		}
 		if e.Status.Preemption = s.preemptionResult(t); t.isPreempting(e.Status.Preemption) {
 			e.Status.Result = decision.ResultPreempting
 		}
-	case errors.As(err, &declined):
-		e.Status.BlockedBy = declined.Plugin
+	case errors.As(err, &rejected):
+		e.Status.BlockedBy = rejected.Plugin
 	}
 	if len(e.Status.Rejections) == 0 {
-		// There is nothing but the text to tell it from another one.
+		// Without rejections only the message distinguishes this failure from others.
 		e.Status.Message = s.redactedMessage(t, err)
 	}
 	return &e
 }
 
-// counted counts the nodes of an attempt that ended with err; nil when none was
-// looked at.
+// nodeCounts returns the node counts of an attempt that ended with err; nil when it
+// evaluated no node.
 func (t *schedulingCycle) nodeCounts(err error) *decision.Nodes {
-	var unfit *framework.FitError
+	var fitErr *framework.FitError
 	switch {
 	case t.placement != nil:
 		return decisionNodes(t.nodeCount, t.placement.Evaluated, t.placement.Feasible)
-	case errors.As(err, &unfit):
-		return decisionNodes(unfit.NumAllNodes, unfit.Diagnosis.NodeToStatus.Len(), 0)
+	case errors.As(err, &fitErr):
+		return decisionNodes(fitErr.NumAllNodes, fitErr.Diagnosis.NodeToStatus.Len(), 0)
 	case errors.Is(err, cycle.ErrNoNodes):
 		return decisionNodes(0, 0, 0)
 	}
@@ -124,7 +122,7 @@ func decisionNodes(total, evaluated, feasible int) *decision.Nodes {
 	}
 }
 
-// explainWait explains a pod that waits at Permit.
+// explainPermitWait explains a pod that waits on Permit.
 func (s *Scheduler) explainPermitWait(t *schedulingCycle) {
 	if !s.explains(t.generation.Blueprint()) {
 		return
@@ -140,8 +138,8 @@ func (s *Scheduler) explainPermitWait(t *schedulingCycle) {
 	s.putExplanation(e)
 }
 
-// explainBound has the Desk know that a pod is bound, and explains where it went
-// if the profile explains all.
+// explainBound tells the explanation queue that a pod is bound. Where the profile
+// explains all pods, it first adds an explanation of the bind.
 func (s *Scheduler) explainBound(t *schedulingCycle, d decision.Decision) {
 	if s.options.Explanations == nil {
 		return
@@ -158,14 +156,14 @@ func (s *Scheduler) explainBound(t *schedulingCycle, d decision.Decision) {
 	s.options.Explanations.PodBound(d.Namespace, d.Pod, d.UID)
 }
 
-// explainHeld explains a pod that is kept out of scheduling by its profile, or
-// because plugins go wrong at it. That a gate holds it instead the gate tells.
+// explainHeld explains a pod that is held by its profile or quarantined after plugin
+// faults. explainGate does so for gated pods.
 func (s *Scheduler) explainHeld(pod *v1.Pod, hold queue.Hold) {
 	if hold.Reason == v1.PodReasonSchedulingGated {
 		return
 	}
-	e, explained := s.explanationWithoutAttempt(pod)
-	if !explained {
+	e, ok := s.explanationWithoutAttempt(pod)
+	if !ok {
 		return
 	}
 	e.Status.Result, e.Status.Queue = decision.ResultHeld, s.queuePlace(queue.Held)
@@ -176,10 +174,10 @@ func (s *Scheduler) explainHeld(pod *v1.Pod, hold queue.Hold) {
 	s.putExplanation(e)
 }
 
-// explainGate explains a pod that a PreEnqueue plugin keeps from being tried.
+// explainGate explains a pod that a PreEnqueue plugin gates.
 func (s *Scheduler) explainGate(pod *v1.Pod, gate string) {
-	e, explained := s.explanationWithoutAttempt(pod)
-	if !explained {
+	e, ok := s.explanationWithoutAttempt(pod)
+	if !ok {
 		return
 	}
 	e.Status.Result, e.Status.Queue = decision.ResultGated, s.queuePlace(queue.Gated)
@@ -195,9 +193,9 @@ func (s *Scheduler) explainGate(pod *v1.Pod, gate string) {
 	s.putExplanation(e)
 }
 
-// explainAgain explains the pods of a profile that are held or gated, or takes
-// back what was explained: since the profile has more told of them, or less. Each
-// is as the queue has it by now.
+// reexplain explains the profile's held and gated pods again, or withdraws their
+// explanations, after the profile's decisions settings changed. It reads each pod's
+// current state from the queue.
 func (s *Scheduler) reexplain(profile string) {
 	if !s.isLeader() {
 		return
@@ -220,9 +218,10 @@ func (s *Scheduler) reexplain(profile string) {
 	}
 }
 
-// explanationAtRest begins the explanation of a pod that is not tried, unless
-// its profile explains none.
-func (s *Scheduler) explanationWithoutAttempt(pod *v1.Pod) (e decision.Explanation, explained bool) {
+// explanationWithoutAttempt returns the explanation of a pod that is not scheduled now,
+// without its reason. It returns false, and withdraws an earlier explanation, where the
+// profile explains no pod.
+func (s *Scheduler) explanationWithoutAttempt(pod *v1.Pod) (e decision.Explanation, ok bool) {
 	if s.options.Explanations == nil {
 		return e, false
 	}

@@ -14,34 +14,36 @@ import (
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
-// findOutWhy begins the explanation of a refusal while the snapshot stands still.
-// What takes its time is found out only where it will be written; and nothing is
-// missing for a pod for which others leave.
+// explainInCycle builds the explanation of a failed cycle while the snapshot does not
+// change. It computes the closest nodes and the message, which is expensive, only where
+// the explanation will be written, and no closest nodes for a pod whose victims are being
+// evicted.
 func (s *Scheduler) explainInCycle(ctx context.Context, t *schedulingCycle, request cycle.Request, err error) {
-	var unfit *framework.FitError
-	if !s.explains(t.generation.Blueprint()) || !errors.As(err, &unfit) {
+	var fitErr *framework.FitError
+	if !s.explains(t.generation.Blueprint()) || !errors.As(err, &fitErr) {
 		return
 	}
 	t.explanation = s.failureExplanation(t, err)
 	if s.options.Explanations.WouldWrite(*t.explanation) {
 		if t.explanation.Status.Result != decision.ResultPreempting {
-			t.explanation.Status.ClosestNodes = cycle.ClosestNodes(ctx, request, unfit, s.redactor(t))
+			t.explanation.Status.ClosestNodes = cycle.ClosestNodes(ctx, request, fitErr, s.redactor(t))
 		}
 		s.addMessage(t, err)
 	}
 }
 
-// wordRefusal adds to t.why what does not tell it from another refusal.
+// addMessage adds the fields that do not distinguish this failure from others: the
+// message and the events that requeue the pod.
 func (s *Scheduler) addMessage(t *schedulingCycle, err error) {
 	t.explanation.Status.Message = s.redactedMessage(t, err)
-	var unfit *framework.FitError
-	if errors.As(err, &unfit) {
-		plugins := unfit.Diagnosis.UnschedulablePlugins.Union(unfit.Diagnosis.PendingPlugins)
+	var fitErr *framework.FitError
+	if errors.As(err, &fitErr) {
+		plugins := fitErr.Diagnosis.UnschedulablePlugins.Union(fitErr.Diagnosis.PendingPlugins)
 		t.explanation.Status.RequeueEvents = requeueEvents(t.generation, sets.List(plugins)...)
 	}
 }
 
-// requeueEvents are the events that plugins registered for.
+// requeueEvents returns the events that the plugins registered, by plugin.
 func requeueEvents(generation *profile.Generation, plugins ...string) (all []decision.RequeueEvents) {
 	for _, plugin := range plugins {
 		if events := generation.RequeueEvents(plugin); len(events) > 0 {
@@ -55,23 +57,23 @@ func requeueEvents(generation *profile.Generation, plugins ...string) (all []dec
 	})
 }
 
-// roomSoughtKey is where an attempt's state holds what came of looking for room.
-const preemptionResultKey fwk.StateKey = "berth.dev/RoomSought"
+// preemptionResultKey is the CycleState key of the attempt's preemptionResult.
+const preemptionResultKey fwk.StateKey = "berth.dev/PreemptionResult"
 
-// roomSought is what came of looking for room.
+// preemptionResult is the outcome of the search for victims.
 type preemptionResult decision.PreemptionResult
 
-// Clone returns the same: nobody changes it.
+// Clone returns r itself, which never changes.
 func (r *preemptionResult) Clone() fwk.StateData { return r }
 
-// roomSoughtBy is what came of it when the search ended with err.
+// preemptionResultOf returns the outcome of a search that returned plan and err.
 func preemptionResultOf(plan *framework.PreemptionPlan, err error) *preemptionResult {
-	var hopeless *framework.FitError
+	var fitErr *framework.FitError
 	var ineligible *framework.IneligibleError
 	switch {
 	case err == nil:
 		return &preemptionResult{Candidates: int32(plan.Candidates), Victims: int32(len(plan.Victims)), Outcome: decision.PreemptionVictimsChosen}
-	case errors.As(err, &hopeless):
+	case errors.As(err, &fitErr):
 		return &preemptionResult{Outcome: decision.PreemptionNoCandidates}
 	case errors.As(err, &ineligible) && ineligible.VictimsTerminating:
 		return &preemptionResult{Outcome: decision.PreemptionUnderWay}
@@ -81,10 +83,11 @@ func preemptionResultOf(plan *framework.PreemptionPlan, err error) *preemptionRe
 	return &preemptionResult{Outcome: decision.PreemptionFailed}
 }
 
-// roomSought is what came of looking for room in the turn; nil when nobody did.
+// preemptionResult returns the outcome of preemption in the attempt; nil when no plugin
+// tried it.
 func (s *Scheduler) preemptionResult(t *schedulingCycle) *decision.PreemptionResult {
-	if note, err := t.state.Read(preemptionResultKey); err == nil {
-		return (*decision.PreemptionResult)(note.(*preemptionResult))
+	if result, err := t.state.Read(preemptionResultKey); err == nil {
+		return (*decision.PreemptionResult)(result.(*preemptionResult))
 	}
 	if s.binding.Evicting(t.Pod.UID) {
 		return &decision.PreemptionResult{Outcome: decision.PreemptionUnderWay}
@@ -92,11 +95,11 @@ func (s *Scheduler) preemptionResult(t *schedulingCycle) *decision.PreemptionRes
 	return nil
 }
 
-// othersLeave says whether others are leaving for the pod, as tried has it or a
-// PostFilter plugin that promises the pod room.
-func (t *schedulingCycle) isPreempting(tried *decision.PreemptionResult) bool {
-	if tried != nil {
-		return tried.Outcome == decision.PreemptionVictimsChosen || tried.Outcome == decision.PreemptionUnderWay
+// isPreempting reports whether victims are being evicted for the pod, by Berth's own
+// preemption or by a PostFilter plugin that nominated a node.
+func (t *schedulingCycle) isPreempting(result *decision.PreemptionResult) bool {
+	if result != nil {
+		return result.Outcome == decision.PreemptionVictimsChosen || result.Outcome == decision.PreemptionUnderWay
 	}
 	return t.nominatingInfo != nil && t.nominatingInfo.NominatedNodeName != ""
 }

@@ -12,28 +12,27 @@ import (
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// A profile that is deleted or paused holds all its pods at once. They are
-// told within a budget, which leaves the API server to others: so many at
-// once, and then so many a second.
+// A profile that is deleted or paused holds all its pods at once. Their status is
+// written within a token bucket, so that the API server has room for others.
 const (
 	heldStatusBurst = 50
 	heldStatusQPS   = 50
 )
 
-// heldLine is the line of the pods that are to be told that they are held.
-// Those whose status says Unschedulable go first: autoscalers buy nodes for
-// that word.
+// heldStatusQueue holds the status updates of held pods that are to be written.
+// Pods whose status says Unschedulable go first, since cluster autoscalers add nodes
+// for them.
 type heldStatusQueue struct {
 	clock clock.WithDelayedExecution
-	// tell writes the news into the pod's status, unless they are stale.
+	// write writes an update into the pod's status, unless it is out of date.
 	write func(pod *v1.Pod, hold queue.Hold)
 
 	mu           sync.Mutex
 	tokens       float64
-	refilledAt   time.Time // when budget was true
+	refilledAt   time.Time
 	urgent, rest []types.UID
 	updates      map[types.UID]heldUpdate
-	// waits says that the line moves on by itself.
+	// scheduled is true while a timer is set that calls flush.
 	scheduled bool
 }
 
@@ -42,58 +41,59 @@ type heldUpdate struct {
 	hold queue.Hold
 }
 
-func newHeldStatusQueue(c clock.WithDelayedExecution, tell func(*v1.Pod, queue.Hold)) *heldStatusQueue {
-	return &heldStatusQueue{clock: c, write: tell, tokens: heldStatusBurst, refilledAt: c.Now(), updates: map[types.UID]heldUpdate{}}
+func newHeldStatusQueue(c clock.WithDelayedExecution, write func(*v1.Pod, queue.Hold)) *heldStatusQueue {
+	return &heldStatusQueue{clock: c, write: write, tokens: heldStatusBurst, refilledAt: c.Now(), updates: map[types.UID]heldUpdate{}}
 }
 
-// put tells the pod, now or when its turn comes; newer news replace older.
-func (l *heldStatusQueue) add(pod *v1.Pod, hold queue.Hold) {
-	l.mu.Lock()
-	if _, queued := l.updates[pod.UID]; !queued {
+// add writes the update now or when there is a token for it. An update replaces an
+// older one of the same pod.
+func (q *heldStatusQueue) add(pod *v1.Pod, hold queue.Hold) {
+	q.mu.Lock()
+	if _, queued := q.updates[pod.UID]; !queued {
 		if hasUnschedulableReason(pod) {
-			l.urgent = append(l.urgent, pod.UID)
+			q.urgent = append(q.urgent, pod.UID)
 		} else {
-			l.rest = append(l.rest, pod.UID)
+			q.rest = append(q.rest, pod.UID)
 		}
 	}
-	l.updates[pod.UID] = heldUpdate{pod, hold}
-	waits := l.scheduled
-	l.mu.Unlock()
-	if !waits {
-		l.flush()
+	q.updates[pod.UID] = heldUpdate{pod, hold}
+	scheduled := q.scheduled
+	q.mu.Unlock()
+	if !scheduled {
+		q.flush()
 	}
 }
 
-// move tells as many as the budget allows, and comes back for the others.
-func (l *heldStatusQueue) flush() {
-	l.mu.Lock()
-	now := l.clock.Now()
-	l.tokens = min(heldStatusBurst, l.tokens+now.Sub(l.refilledAt).Seconds()*heldStatusQPS)
-	l.refilledAt = now
-	var turn []heldUpdate
-	for ; l.tokens >= 1 && len(l.updates) > 0; l.tokens-- {
-		turn = append(turn, l.pop())
+// flush writes as many updates as there are tokens, and sets a timer for the rest.
+func (q *heldStatusQueue) flush() {
+	q.mu.Lock()
+	now := q.clock.Now()
+	q.tokens = min(heldStatusBurst, q.tokens+now.Sub(q.refilledAt).Seconds()*heldStatusQPS)
+	q.refilledAt = now
+	var updates []heldUpdate
+	for ; q.tokens >= 1 && len(q.updates) > 0; q.tokens-- {
+		updates = append(updates, q.pop())
 	}
-	l.scheduled = len(l.updates) > 0
-	if l.scheduled {
-		l.clock.AfterFunc(time.Second/heldStatusQPS, l.flush)
+	q.scheduled = len(q.updates) > 0
+	if q.scheduled {
+		q.clock.AfterFunc(time.Second/heldStatusQPS, q.flush)
 	}
-	l.mu.Unlock()
-	for _, h := range turn {
-		l.write(h.pod, h.hold)
+	q.mu.Unlock()
+	for _, h := range updates {
+		q.write(h.pod, h.hold)
 	}
 }
 
-// take takes the first of the line. Called with the lock; there is one.
-func (l *heldStatusQueue) pop() heldUpdate {
-	from := &l.rest
-	if len(l.urgent) > 0 {
-		from = &l.urgent
+// pop removes the first update. The caller holds the lock, and there is one.
+func (q *heldStatusQueue) pop() heldUpdate {
+	from := &q.rest
+	if len(q.urgent) > 0 {
+		from = &q.urgent
 	}
 	uid := (*from)[0]
 	*from = (*from)[1:]
-	h := l.updates[uid]
-	delete(l.updates, uid)
+	h := q.updates[uid]
+	delete(q.updates, uid)
 	return h
 }
 
@@ -106,19 +106,19 @@ func hasUnschedulableReason(pod *v1.Pod) bool {
 	return false
 }
 
-// says says whether the pod's status has told the reason already.
+// hasHoldCondition reports whether the pod's condition already gives this hold.
 func hasHoldCondition(pod *v1.Pod, hold queue.Hold) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == hold.Reason && c.Message == hold.Message
 	})
 }
 
-// writeHeld writes into a pod's status that it is held, as the queue has it by now, and
-// an Event where that is new to it. What is over is not told any more; that a gate holds the pod instead is
-// no hold of ours.
+// writeHeldStatus writes the pod's hold, as the queue has it now, into its condition,
+// and an Event where the condition did not say so yet. A hold that is over is not
+// written. A PreEnqueue plugin's gate is no hold, so that it gets no Event.
 func (s *Scheduler) writeHeldStatus(pod *v1.Pod, hold queue.Hold) {
-	if now, is := s.queue.HoldOf(pod.UID); is {
-		hold = now
+	if current, held := s.queue.HoldOf(pod.UID); held {
+		hold = current
 	} else if hold.Reason != v1.PodReasonSchedulingGated {
 		return
 	}

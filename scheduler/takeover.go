@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// takeoverPause is how long an API server that fails is left alone.
+	// handoverRetryInterval is the pause after a request that failed.
 	handoverRetryInterval = time.Second
-	// takeoverPulse is how often it is looked whether the informers caught up.
+	// handoverPollInterval is how often the informers' progress is checked.
 	handoverPollInterval = 10 * time.Millisecond
-	// requestTimeout is for how long an API server may work at a request, whoever
-	// waits for it: its --request-timeout by default.
+	// requestTimeout is how long an API server may work on a request even when its
+	// client is deleted: its default --request-timeout.
 	requestTimeout = time.Minute
 )
 
@@ -33,72 +33,74 @@ var (
 	nodeKind = v1.SchemeGroupVersion.WithResource("nodes")
 )
 
-// Takeover is what a new leader has to ask. The zero value takes nothing over:
-// nobody has led before.
+// Handover is how a new leader takes over from the one before. The zero value takes
+// nothing over: no other process has led.
 type Handover struct {
-	// Journal holds the pods that may have a Binding of the leader before under way,
-	// though they carry a refusal; nil: every pod that waits is fenced.
+	// Journal names the pods that already have a PodScheduled condition but may have a
+	// Binding of the earlier leader in flight. With nil, every pending pod is fenced.
 	Journal *journal.Journal
-	// Leadership is what this process knows of its own; required with Journal.
+	// Leadership returns what this process knows of its own leadership; required with
+	// Journal.
 	Leadership func(ctx context.Context) (journal.Leadership, error)
-	// Call lists what there is, by quorum reads.
+	// List reads all objects of a kind from a quorum of etcd.
 	List leadership.QuorumLister
-	// Profiles names the profiles that there are, whether or not they run here
-	// yet: their pods may be on their way to a node.
+	// Profiles returns the names of all profiles, running here or not: a Binding of
+	// their pods may be in flight.
 	Profiles func(ctx context.Context) ([]string, error)
 }
 
-// takeOver makes sure, before the first decision, that an earlier leader cannot
-// take room that is decided about: the informers hold all that it has written, and
-// what it still sends fails. It reports false when ctx ends first.
+// handOver makes sure, before the first decision, that no earlier leader can take
+// resources that this leader counts as free: the informers hold all that the earlier
+// leader wrote, and Bindings that it still sends fail. It returns false when ctx ends
+// first.
 //
-// The order matters: the journal first, so that no late write of an earlier leader
-// changes it; then the informers; pods are fenced that were there when the Lease had
-// changed hands; what was bound until each was fenced is waited for again.
+// The order matters: first the journal, so that no late write of an earlier leader
+// changes it; then the informers; then the pods are fenced that existed when the Lease
+// changed hands; then handOver waits for the pods that were bound before their fence.
 func (s *Scheduler) handOver(ctx context.Context) bool {
 	if s.options.Handover.List == nil {
 		return true
 	}
-	began := s.options.Clock.Now()
-	told, ok := s.takeOverJournal(ctx)
+	start := s.options.Clock.Now()
+	fromJournal, ok := s.takeOverJournal(ctx)
 	if !ok {
 		return false
 	}
-	if told.Fence == journal.FenceNone {
-		s.recordHandover(began, told, fencing{}, binding.FenceResult{})
+	if fromJournal.Fence == journal.FenceNone {
+		s.recordHandover(start, fromJournal, fencing{}, binding.FenceResult{})
 		return ctx.Err() == nil
 	}
 	names, ok := retry(ctx, s, s.options.Handover.Profiles)
 	if !ok || !s.waitForInformers(ctx) {
 		return false
 	}
-	caughtUp := s.options.Clock.Now()
-	fenced := s.podsToFence(names, told)
-	came := s.binding.FencePods(ctx, fenced.pods, s.epoch)
+	synced := s.options.Clock.Now()
+	toFence := s.podsToFence(names, fromJournal)
+	result := s.binding.FencePods(ctx, toFence.pods, s.epoch)
 	var bound []leadership.ListedObject
-	for _, pod := range came.Bound {
+	for _, pod := range result.Bound {
 		bound = append(bound, leadership.ListedObject{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion})
 	}
 	if !s.waitForObjects(ctx, bound, s.missingPods) {
 		return false
 	}
-	if len(came.Unfenced) > 0 {
-		s.options.Log.Info("Waiting until no Binding of an earlier leader can be under way", "pods", len(came.Unfenced), "for", requestTimeout)
-		if !s.sleep(ctx, requestTimeout-s.options.Clock.Since(began)) || !s.waitForInformers(ctx) {
+	if len(result.Unfenced) > 0 {
+		s.options.Log.Info("Waiting until no Binding of an earlier leader can be in flight", "pods", len(result.Unfenced), "for", requestTimeout)
+		if !s.sleep(ctx, requestTimeout-s.options.Clock.Since(start)) || !s.waitForInformers(ctx) {
 			return false
 		}
 	}
 	if ctx.Err() != nil && !fault.TakeoverCutShortCounts {
-		return false // not all were tried: the next leader is to fence them
+		return false // FencePods did not reach all pods: the next leader has to fence them
 	}
-	fenced.caughtUp = caughtUp.Sub(began)
-	s.recordHandover(began, told, fenced, came)
+	toFence.informersSynced = synced.Sub(start)
+	s.recordHandover(start, fromJournal, toFence, result)
 	return ctx.Err() == nil
 }
 
-// catchUp waits until informers and cache hold what a quorum read finds: each
-// object at its version or a newer one. What its list is told by is no version of
-// any object: a watch on which nothing happens learns of it a minute later.
+// waitForInformers waits until informers and cache hold each object of a quorum list at
+// its version or a newer one. It does not wait for the list's own resourceVersion: a
+// watch without events learns of that version only a minute later.
 func (s *Scheduler) waitForInformers(ctx context.Context) bool {
 	if fault.TakeoverUnseen {
 		return true
@@ -121,30 +123,30 @@ func (s *Scheduler) quorumList(ctx context.Context, kind schema.GroupVersionReso
 	})
 }
 
-// retried asks until there is an answer; it reports false when ctx ends first.
-func retry[T any](ctx context.Context, s *Scheduler, ask func(context.Context) (T, error)) (T, bool) {
+// retry calls f until it returns no error; it returns false when ctx ends first.
+func retry[T any](ctx context.Context, s *Scheduler, f func(context.Context) (T, error)) (T, bool) {
 	for {
-		answer, err := ask(ctx)
+		result, err := f(ctx)
 		if err == nil {
-			return answer, true
+			return result, true
 		}
-		s.options.Log.Error(err, "Taking over")
+		s.options.Log.Error(err, "Leader handover: a request failed and is retried")
 		if !s.sleep(ctx, handoverRetryInterval) {
-			return answer, false
+			return result, false
 		}
 	}
 }
 
-// until waits until nothing of what is listed is lacking, and says now and then
-// what is. lacks returns what is left to wait for.
-func (s *Scheduler) waitForObjects(ctx context.Context, listed []leadership.ListedObject, lacks func([]leadership.ListedObject) []leadership.ListedObject) bool {
-	for told := s.options.Clock.Now(); ; {
-		if listed = lacks(listed); len(listed) == 0 {
+// waitForObjects waits until missing returns no object of the list, and logs every ten
+// seconds which it waits for. missing returns the rest of the list that is still missing.
+func (s *Scheduler) waitForObjects(ctx context.Context, listed []leadership.ListedObject, missing func([]leadership.ListedObject) []leadership.ListedObject) bool {
+	for logged := s.options.Clock.Now(); ; {
+		if listed = missing(listed); len(listed) == 0 {
 			return true
 		}
-		if s.options.Clock.Since(told) > 10*time.Second {
-			told = s.options.Clock.Now()
-			s.options.Log.Info("Taking over: a watch lags", "for", listed[0], "more", len(listed)-1)
+		if s.options.Clock.Since(logged) > 10*time.Second {
+			logged = s.options.Clock.Now()
+			s.options.Log.Info("Leader handover waits for the informers", "object", listed[0], "more", len(listed)-1)
 		}
 		if !s.sleep(ctx, handoverPollInterval) {
 			return false
@@ -161,18 +163,18 @@ func (s *Scheduler) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// lacksPods returns the listed pods from the first on of which the informer, or
-// the cache where it has a node, knows less than what was listed.
+// missingPods returns the list from the first pod on that the informer (for a pod with a
+// node, the cache) lacks or holds at an older version.
 func (s *Scheduler) missingPods(listed []leadership.ListedObject) []leadership.ListedObject {
 	informer := s.options.Informers.Core().V1().Pods()
-	passed := informer.Informer().LastSyncResourceVersion()
+	synced := informer.Informer().LastSyncResourceVersion()
 	return fromFirst(listed, func(l leadership.ListedObject) bool {
 		pod, err := informer.Lister().Pods(l.Namespace).Get(l.Name)
 		if err != nil {
-			return !atLeast(passed, l.ResourceVersion) // else it is gone
+			return !atLeast(synced, l.ResourceVersion) // else it was deleted
 		}
 		if pod.Spec.NodeName != "" {
-			// Nothing is assumed yet: what the cache has was confirmed.
+			// No pod is assumed yet: each pod in the cache came from the informer.
 			if pod = s.cache.Pod(pod.UID); pod == nil {
 				return true
 			}
@@ -181,53 +183,55 @@ func (s *Scheduler) missingPods(listed []leadership.ListedObject) []leadership.L
 	})
 }
 
-// lacksNodes is lacksPods for nodes.
+// missingNodes returns the list from the first node on that the snapshot lacks or holds
+// at an older version.
 func (s *Scheduler) missingNodes(listed []leadership.ListedObject) []leadership.ListedObject {
-	passed := s.options.Informers.Core().V1().Nodes().Informer().LastSyncResourceVersion()
+	synced := s.options.Informers.Core().V1().Nodes().Informer().LastSyncResourceVersion()
 	s.leadMu.Lock()
 	defer s.leadMu.Unlock()
-	snapshot := s.cache.UpdateSnapshot() // nobody leads yet
+	snapshot := s.cache.UpdateSnapshot() // the loop does not run yet
 	return fromFirst(listed, func(l leadership.ListedObject) bool {
 		if info := snapshot.Node(l.Name); info != nil {
 			return !atLeast(info.Node().ResourceVersion, l.ResourceVersion)
 		}
 		_, err := s.options.Informers.Core().V1().Nodes().Lister().Get(l.Name)
-		return err == nil || !atLeast(passed, l.ResourceVersion)
+		return err == nil || !atLeast(synced, l.ResourceVersion)
 	})
 }
 
-// beyond are the nodes that are held and were not listed: they are gone, unless
-// they are newer than the list.
-func (s *Scheduler) deletedNodes(roll leadership.ObjectList) []leadership.ListedObject {
+// deletedNodes returns the nodes in the informer's store that the list lacks and that
+// are not newer than it: they were deleted.
+func (s *Scheduler) deletedNodes(list leadership.ObjectList) []leadership.ListedObject {
 	nodes, err := s.options.Informers.Core().V1().Nodes().Lister().List(labels.Everything())
 	if err != nil {
-		s.options.Log.Error(err, "Cannot look for nodes that are gone")
+		s.options.Log.Error(err, "Cannot list nodes")
 	}
-	there := map[types.UID]bool{}
-	for _, l := range roll.Objects {
-		there[l.UID] = true
+	listed := map[types.UID]bool{}
+	for _, l := range list.Objects {
+		listed[l.UID] = true
 	}
-	var gone []leadership.ListedObject
+	var deleted []leadership.ListedObject
 	for _, node := range nodes {
-		if !there[node.UID] && !atLeast(node.ResourceVersion, roll.ResourceVersion) {
-			gone = append(gone, leadership.ListedObject{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion})
+		if !listed[node.UID] && !atLeast(node.ResourceVersion, list.ResourceVersion) {
+			deleted = append(deleted, leadership.ListedObject{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion})
 		}
 	}
-	return gone
+	return deleted
 }
 
-// hasNodes returns the nodes from the first on that the cache still has.
-func (s *Scheduler) cachedNodes(gone []leadership.ListedObject) []leadership.ListedObject {
+// cachedNodes returns the list from the first node on that the snapshot still holds.
+func (s *Scheduler) cachedNodes(deleted []leadership.ListedObject) []leadership.ListedObject {
 	s.leadMu.Lock()
 	defer s.leadMu.Unlock()
 	snapshot := s.cache.UpdateSnapshot()
-	return fromFirst(gone, func(l leadership.ListedObject) bool {
+	return fromFirst(deleted, func(l leadership.ListedObject) bool {
 		info := snapshot.Node(l.Name)
 		return info != nil && info.Node().UID == l.UID
 	})
 }
 
-// from is what is left of a list, from the first on that is lacking.
+// fromFirst returns the list from the first object on for which lacking is true; nil
+// when there is none.
 func fromFirst(listed []leadership.ListedObject, lacking func(leadership.ListedObject) bool) []leadership.ListedObject {
 	if i := slices.IndexFunc(listed, lacking); i >= 0 {
 		return listed[i:]
@@ -235,8 +239,8 @@ func fromFirst(listed []leadership.ListedObject, lacking func(leadership.ListedO
 	return nil
 }
 
-// atLeast says whether a resource version is another one or newer. What cannot be
-// compared counts as older.
+// atLeast reports whether a resource version equals another one or is newer. Versions
+// that cannot be compared count as older.
 func atLeast(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err == nil && order >= 0

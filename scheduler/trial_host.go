@@ -18,44 +18,45 @@ import (
 	"github.com/berthdev/berth/scheduler/trial"
 )
 
-// trials are what trials of profiles are made of.
+// trials returns what a trial of a profile runs on: a copy of the cluster state, and
+// a Host whose clients refuse writes.
 func (s *Scheduler) trials() *profile.Trials {
-	reading := sync.OnceValues(func() (*restclient.Config, clientset.Interface) { return readOnlyClient(s.options.KubeConfig) })
-	towns := trial.NewPool(s.options.Clock)
-	return &profile.Trials{ClusterState: func(name string) (*trial.ClusterState, error) { return s.clusterState(name, towns) }, HostFor: func(_ string, town *trial.Sandbox) framework.Host {
-		config, client := reading()
+	readOnly := sync.OnceValues(func() (*restclient.Config, clientset.Interface) { return readOnlyClient(s.options.KubeConfig) })
+	pool := trial.NewPool(s.options.Clock)
+	return &profile.Trials{ClusterState: func(name string) (*trial.ClusterState, error) { return s.clusterState(name, pool) }, HostFor: func(_ string, sandbox *trial.Sandbox) framework.Host {
+		config, client := readOnly()
 		return framework.Host{
 			Client: client, KubeConfig: config, Informers: s.options.Informers, Recorder: noopRecorder{},
-			Lister: town.Lister(), Nominator: town.Nominator(), Activator: noopActivator{},
+			Lister: sandbox.Lister(), Nominator: sandbox.Nominator(), Activator: noopActivator{},
 			WaitingPods: framework.NewWaitingPods(s.options.Clock), PodsInPreBind: framework.NewPodsInPreBind(), Volumes: s.volumes.ReadOnly(), Clock: s.options.Clock,
 			Go: s.options.Go, Wait: s.options.Wait,
 		}
 	}}
 }
 
-// scene is the cluster as the informers hold it, which the loop does not wait
-// for, and what is only assumed or promised.
-func (s *Scheduler) clusterState(name string, towns *trial.Pool) (*trial.ClusterState, error) {
+// clusterState copies the nodes and pods of the informers' stores, without waiting
+// for the loop, and adds assumed and nominated pods.
+func (s *Scheduler) clusterState(name string, pool *trial.Pool) (*trial.ClusterState, error) {
 	core := s.options.Informers.Core().V1()
 	return trial.Source{
 		Nodes: core.Nodes().Lister(), Pods: core.Pods().Lister(), Cache: s.cache, Unsupported: s.options.Unsupported,
-		Pool: towns,
+		Pool: pool,
 	}.Read(name)
 }
 
-// mute tells nobody.
+// noopRecorder drops all Events.
 type noopRecorder struct{}
 
 func (noopRecorder) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
-func (m noopRecorder) WithLogger(klog.Logger) events.EventRecorderLogger     { return m }
+func (r noopRecorder) WithLogger(klog.Logger) events.EventRecorderLogger     { return r }
 
-// nobody is who waits where nothing is scheduled.
+// noopActivator activates no pod: a trial has no queue.
 type noopActivator struct{}
 
 func (noopActivator) Activate(klog.Logger, map[string]*v1.Pod) {}
 
-// readingOnly returns a copy of config, and a client, whose writes are refused
-// before they leave the process. Without a config nothing can be read either.
+// readOnlyClient returns a copy of config, and a client, that refuse writes before
+// they leave the process. Without a config they refuse reads as well.
 func readOnlyClient(config *restclient.Config) (*restclient.Config, clientset.Interface) {
 	if config == nil {
 		config = &restclient.Config{Host: "https://trial.invalid", QPS: -1, Transport: readOnlyTransport{}}
@@ -64,18 +65,19 @@ func readOnlyClient(config *restclient.Config) (*restclient.Config, clientset.In
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return readOnlyTransport{next} })
 	}
 	client, err := clientset.NewForConfig(config)
-	if err != nil { // not of a config that the house could use
+	if err != nil { // impossible for a config that Berth itself uses
 		return readOnlyClient(nil)
 	}
 	return config, client
 }
 
-// refusing lets reads through; nil lets nothing through.
+// readOnlyTransport passes reads on to next and refuses all other requests; with
+// next nil it refuses all.
 type readOnlyTransport struct{ next http.RoundTripper }
 
 var errOnTrial = errors.New("the profile is only on trial")
 
-// RoundTrip refuses what is no read.
+// RoundTrip passes GET and HEAD requests on, and refuses others with errOnTrial.
 func (r readOnlyTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if reads := request.Method == http.MethodGet || request.Method == http.MethodHead; reads && r.next != nil {
 		return r.next.RoundTrip(request)

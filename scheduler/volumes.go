@@ -11,10 +11,11 @@ import (
 	"github.com/berthdev/berth/scheduler/volumes"
 )
 
-// watchVolumes lets the volumes be seen that are scheduled by.
+// watchVolumes connects the volume cache to the informers of volumes and claims,
+// where the API server serves both.
 func (s *Scheduler) watchVolumes() error { return s.watchVolumesWith(s.volumes) }
 
-func (s *Scheduler) watchVolumesWith(room *volumes.Volumes) error {
+func (s *Scheduler) watchVolumesWith(v *volumes.Volumes) error {
 	for _, kind := range s.options.Storage.Missing() {
 		switch kind.(type) {
 		case *v1.PersistentVolume, *v1.PersistentVolumeClaim:
@@ -22,10 +23,10 @@ func (s *Scheduler) watchVolumesWith(room *volumes.Volumes) error {
 		}
 	}
 	core := s.options.Informers.Core().V1()
-	return room.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer())
+	return v.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer())
 }
 
-// lentVolumes are the same for all generations.
+// sharedVolumes returns the volume cache, which is the same for all generations.
 func (s *Scheduler) sharedVolumes() framework.Volumes {
 	if !fault.VolumesByGeneration {
 		return s.volumes
@@ -37,8 +38,8 @@ func (s *Scheduler) sharedVolumes() framework.Volumes {
 	return own
 }
 
-// volumeReturned tells of a volume that is free again, or of a claim that is not
-// on its way to a node any more, which the API server has no event for.
+// volumeReleased requeues the pods that wait for an assumed volume or claim that was
+// released: the API server sends no event for it.
 func (s *Scheduler) volumeReleased(before, after metav1.Object) {
 	kind := fwk.PersistentVolume
 	if _, is := after.(*v1.PersistentVolumeClaim); is {

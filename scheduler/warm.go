@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Warm is the part of the Scheduler that every replica runs: informers, cache
-// and queue are kept up to date, and nothing is written.
+// Standby is the part of the Scheduler that every replica runs: it keeps informers,
+// cache and queue up to date and writes nothing.
 type Standby struct{ *Scheduler }
 
-// NeedLeaderElection says that followers run this, too.
+// NeedLeaderElection reports that followers run Standby too.
 func (Standby) NeedLeaderElection() bool { return false }
 
-// Start blocks until ctx ends.
+// Start runs until ctx ends. It refreshes the snapshot every second until the loop
+// leads, so that a new leader begins with a current one.
 func (w Standby) Start(ctx context.Context) error {
 	s := w.Scheduler
 	synced, err := s.eventHandlers.Register(s.options.Informers)
@@ -44,7 +45,8 @@ func (w Standby) Start(ctx context.Context) error {
 	}
 }
 
-// Ready says whether the Scheduler has seen all there was when it started.
+// Ready returns nil once the Scheduler has handled all objects that existed when it
+// started.
 func (s *Scheduler) Ready() error {
 	if !s.eventHandlers.HasSynced() {
 		return fmt.Errorf("pods, nodes and what tells who belongs together are still being listed")

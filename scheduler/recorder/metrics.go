@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 var (
 	eventsWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "berth_events_waiting",
-		Help: "[ALPHA] Events that wait to be written. They yield to binds.",
+		Help: "[ALPHA] Events that wait to be written. Writing Events yields to binds.",
 	})
 	eventsDropped = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_events_dropped_total",

@@ -38,7 +38,7 @@ const otherNames = "(others)"
 
 var unservedPods = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "berth_unserved_pods",
-	Help: "[ALPHA] Pods whose spec.schedulerName no scheduler seems to serve, by that name: of 20 names, and of the others together.",
+	Help: "[ALPHA] Pods whose spec.schedulerName no scheduler seems to serve, by schedulerName: 20 names, and (others) for the rest.",
 }, []string{"scheduler_name"})
 
 // Metrics returns the collectors of this room.

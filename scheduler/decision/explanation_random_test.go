@@ -9,19 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// play is a random history of a few pods, a desk and the cluster that its
-// errands are carried out in.
+// queueSimulation is a random history of a few pods, their explanation queue, and the
+// objects that its tasks write.
 type queueSimulation struct {
 	*queueTest
 	random *rand.Rand
 	uids   int
-	// pods are those that there are, by name; said is what was put of them last
-	// and not dropped.
+	// pods are the existing pods by name.
 	pods map[string]*simulatedPod
-	// objects are the SchedulingDecisions, by name.
+	// objects are the SchedulingDecisions by name.
 	objects map[string]simulatedObject
 	last    Verb
-	// still says that nothing happens any more but errands.
+	// draining says that nothing happens any more but tasks.
 	draining bool
 }
 
@@ -29,9 +28,9 @@ type simulatedPod struct {
 	uid       types.UID
 	explained string
 	bound     bool
-	// refused pods are owed nothing.
+	// rejected says that the API server rejected the last explanation.
 	rejected bool
-	// unsaid: what was said is taken back.
+	// withdrawn says that the last explanation was withdrawn.
 	withdrawn bool
 }
 
@@ -61,17 +60,17 @@ func TestRandomHistoriesLoseNoExplanation(t *testing.T) {
 		}
 	}
 	if dropped == 0 {
-		t.Error("no history was so full that anything was dropped")
+		t.Error("no history dropped an explanation")
 	}
 }
 
-// step has one thing happen.
+// step makes one random event happen.
 func (p *queueSimulation) step() {
 	name := fmt.Sprint("pod-", p.random.IntN(9))
 	a := p.pods[name]
 	switch n := p.random.IntN(20); {
 	case a == nil || n == 0:
-		// Its predecessor's end may be told before, after, or not at all.
+		// The deletion of the pod before may be reported before, after, or not at all.
 		if a != nil && p.random.IntN(2) == 0 {
 			p.PodDeleted("shop", name, a.uid)
 		}
@@ -100,7 +99,7 @@ func (p *queueSimulation) step() {
 	}
 }
 
-// put explains a pod, or records where it is bound to.
+// putExplanation puts an explanation of a pending pod, or the record of a bound one.
 func (p *queueSimulation) putExplanation(name string) {
 	a := p.pods[name]
 	if a == nil {
@@ -114,9 +113,9 @@ func (p *queueSimulation) putExplanation(name string) {
 	p.Put(e)
 	switch dropped := len(p.dropped) > before; {
 	case fresh && dropped:
-		p.t.Errorf("%s would have been written, and was dropped", name)
+		p.t.Errorf("WouldWrite accepted %s, and Put dropped it", name)
 	case !fresh && !dropped && a.withdrawn && !a.bound:
-		p.t.Errorf("%s was taken back, and is not told again", name)
+		p.t.Errorf("%s was withdrawn, and is not accepted again", name)
 	case fresh:
 		a.explained, a.rejected, a.withdrawn = explanationText(&e), false, false
 	}
@@ -129,8 +128,8 @@ func explanationText(e *Explanation) string {
 	return string(e.Status.Result)
 }
 
-// work takes an errand and carries it out with more or less luck.
-func (p *queueSimulation) processTask(luck int) (did bool, next time.Time) {
+// processTask takes a task and ends it in the way that outcome says.
+func (p *queueSimulation) processTask(outcome int) (did bool, next time.Time) {
 	e, next, ok := p.Take()
 	if !ok {
 		return false, next
@@ -150,10 +149,10 @@ func (p *queueSimulation) processTask(luck int) (did bool, next time.Time) {
 			return true, next
 		}
 	}
-	if !p.draining && p.random.IntN(3) == 0 { // beside the write
+	if !p.draining && p.random.IntN(3) == 0 { // during the write
 		p.putExplanation(e.Pod)
 	}
-	switch luck {
+	switch outcome {
 	case 1:
 		p.Retry(e, p.time.Add(time.Duration(p.random.IntN(3))*time.Second), false)
 	case 2:
@@ -166,7 +165,7 @@ func (p *queueSimulation) processTask(luck int) (did bool, next time.Time) {
 			a.rejected = true
 		}
 		if e.Verb == Delete {
-			delete(p.objects, e.Pod) // somebody else will
+			delete(p.objects, e.Pod) // another client deletes it
 		}
 		p.Rejected(e)
 	default:
@@ -180,8 +179,8 @@ func (p *queueSimulation) processTask(luck int) (did bool, next time.Time) {
 	return true, next
 }
 
-// carryOut does to the cluster what the writer would. at is when the last write
-// was that was told to the desk.
+// applyTask changes the objects as the writer would. at is when the object was last
+// reported as written.
 func (p *queueSimulation) applyTask(e Task, at time.Time) {
 	if e.Verb == Delete {
 		if o, there := p.objects[e.Pod]; there && (e.UID == "" || o.owner == e.UID) {
@@ -192,7 +191,7 @@ func (p *queueSimulation) applyTask(e Task, at time.Time) {
 	p.objects[e.Pod] = simulatedObject{owner: e.UID, text: explanationText(e.Explanation), writtenAt: at}
 }
 
-// check holds an errand to what is promised of it.
+// checkTask checks the order and the rate that Take promises.
 func (p *queueSimulation) checkTask(e Task) {
 	o, there := p.objects[e.Pod]
 	if e.Verb == Update && !e.Outdated && there && p.time.Sub(o.writtenAt) < minUpdateInterval {
@@ -205,11 +204,11 @@ func (p *queueSimulation) checkTask(e Task) {
 		}
 	}
 	if waiting > 0 && !e.Outdated && (e.Verb == Update || e.Verb == Delete && p.last == Delete) {
-		p.t.Errorf("%s of %s comes before %d that were never explained", e.Verb, e.Pod, waiting)
+		p.t.Errorf("%s of %s comes before %d first explanations", e.Verb, e.Pod, waiting)
 	}
 }
 
-// rest lets the world be until nothing is left to be done, and looks at it.
+// drain ends all tasks, and checks the objects that are left.
 func (p *queueSimulation) drain() {
 	p.draining = true
 	for name, a := range p.pods {
@@ -226,7 +225,7 @@ func (p *queueSimulation) drain() {
 		}
 	}
 	if p.len() > 0 {
-		p.t.Errorf("%d tickets are left", p.len())
+		p.t.Errorf("%d items are left", p.len())
 	}
 	for name, a := range p.pods {
 		o, there := p.objects[name]
@@ -234,14 +233,14 @@ func (p *queueSimulation) drain() {
 		case a.bound && there:
 			p.t.Errorf("the explanation of %s, which is bound, is left: %+v", name, o)
 		case a.withdrawn && there:
-			p.t.Errorf("the explanation of %s, which was taken back, is left: %+v", name, o)
+			p.t.Errorf("the explanation of %s, which was withdrawn, is left: %+v", name, o)
 		case !a.bound && a.explained != "" && !a.rejected && (o.owner != a.uid || o.text != a.explained):
-			p.t.Errorf("%s (%s) waits for %q, and its object says %+v", name, a.uid, a.explained, o)
+			p.t.Errorf("%s (%s) should be explained by %q, and its object is %+v", name, a.uid, a.explained, o)
 		}
 	}
 	for name, o := range p.objects {
 		if a := p.pods[name]; a == nil {
-			p.t.Errorf("the explanation of %s, which is gone, is left: %+v", name, o)
+			p.t.Errorf("the explanation of %s, which was deleted, is left: %+v", name, o)
 		}
 	}
 	for name := range p.records {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestExplanationQueue(t *testing.T) {
-	for sentence, play := range map[string]func(c *queueTest){
+	for name, run := range map[string]func(c *queueTest){
 		"the first explanation is written at once, and the same reasons are not written again": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.want("create web of web: cpu")
@@ -33,7 +33,7 @@ func TestExplanationQueue(t *testing.T) {
 			c.Put(explanationOf("web", "memory"))
 			c.want("create web of web: memory", "create db of db: cpu")
 		},
-		"reasons that are again what the object says are not written": func(c *queueTest) {
+		"reasons that the object already has are not written": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.doTasks()
 			c.Put(explanationOf("web", "memory"))
@@ -41,7 +41,7 @@ func TestExplanationQueue(t *testing.T) {
 			c.advance(minUpdateInterval)
 			c.want()
 		},
-		"who was not explained yet goes before updates, and those before records": func(c *queueTest) {
+		"a first explanation comes before updates, and updates before bound pods": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.doTasks()
 			c.advance(minUpdateInterval)
@@ -50,7 +50,7 @@ func TestExplanationQueue(t *testing.T) {
 			c.Put(explanationOf("db", "cpu"))
 			c.want("create db of db: cpu", "update web of web: memory", "create job of job: Bound")
 		},
-		"deletions take every other turn": func(c *queueTest) {
+		"every other task is a deletion": func(c *queueTest) {
 			for _, pod := range []string{"a", "b", "c"} {
 				c.Put(explanationOf(pod, "cpu"))
 			}
@@ -61,7 +61,7 @@ func TestExplanationQueue(t *testing.T) {
 			}
 			c.want("delete a of a", "create a2 of a2: cpu", "delete b of b", "create b2 of b2: cpu", "delete c of c", "create c2 of c2: cpu")
 		},
-		"updates have their turns between deletions": func(c *queueTest) {
+		"updates come between deletions": func(c *queueTest) {
 			for _, pod := range []string{"a", "b", "web"} {
 				c.Put(explanationOf(pod, "cpu"))
 			}
@@ -72,7 +72,7 @@ func TestExplanationQueue(t *testing.T) {
 			c.PodDeleted("shop", "b", "b")
 			c.want("delete a of a", "update web of web: memory", "delete b of b")
 		},
-		"a pod that is bound is explained no more, and what stands goes at once": func(c *queueTest) {
+		"a bound pod is explained no more, and its object is deleted at once": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.doTasks()
 			c.Put(explanationOf("web", "memory"))
@@ -82,7 +82,7 @@ func TestExplanationQueue(t *testing.T) {
 			c.Put(explanationOf("web", "late"))
 			c.want("delete web of web")
 		},
-		"what explains bound pods goes before all else, which has each tenth turn": func(c *queueTest) {
+		"objects of bound pods are deleted before all else, which gets each tenth task": func(c *queueTest) {
 			var want []string
 			for i := range 20 {
 				c.Put(explanationOf(fmt.Sprint("bound-", i), "cpu"))
@@ -100,17 +100,17 @@ func TestExplanationQueue(t *testing.T) {
 				want = append(want, fmt.Sprintf("delete bound-%d of bound-%[1]d", i))
 			}
 			if diff := cmp.Diff(want, c.doTasks()[:22]); diff != "" {
-				c.t.Errorf("what is done first (-want +got):\n%s", diff)
+				c.t.Errorf("first tasks (-want +got):\n%s", diff)
 			}
 		},
-		"a pod that is bound while it is written is deleted when that is done": func(c *queueTest) {
+		"an object whose pod is bound during the write is deleted after it": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			e, _, _ := c.Take()
 			c.PodBound("shop", "web", "web")
 			c.doTask(e)
 			c.want("delete web of web")
 		},
-		"what could not be written of a pod that is bound by now is not tried again, nor missed": func(c *queueTest) {
+		"a failed write is not repeated once the pod is bound, and does not count as dropped": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			e, _, _ := c.Take()
 			c.PodBound("shop", "web", "web")
@@ -120,7 +120,7 @@ func TestExplanationQueue(t *testing.T) {
 				c.t.Errorf("dropped %q", c.dropped)
 			}
 		},
-		"who was explained is recorded as soon as it is bound, in place of what is not true any more": func(c *queueTest) {
+		"the record of a bind replaces the pod's outdated explanation at once": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.doTasks()
 			c.Put(explanationOf("db", "cpu"))
@@ -130,7 +130,7 @@ func TestExplanationQueue(t *testing.T) {
 			c.advance(boundRetention)
 			c.want("delete web of web")
 		},
-		"of what is not true any more alone there is nothing else": func(c *queueTest) {
+		"TakeOutdated returns outdated objects only": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.doTasks()
 			c.Put(explanationOf("db", "cpu"))
@@ -143,7 +143,7 @@ func TestExplanationQueue(t *testing.T) {
 			}
 			c.want("create db of db: cpu")
 		},
-		"a pod that is gone is forgotten, and what stands goes at once": func(c *queueTest) {
+		"a deleted pod is forgotten, and its object is deleted at once": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.doTasks()
 			c.Put(explanationOf("db", "cpu"))
@@ -152,7 +152,7 @@ func TestExplanationQueue(t *testing.T) {
 			c.Put(explanationOf("web", "late"))
 			c.want("delete web of web")
 		},
-		"what is taken back goes at once, and may be told again": func(c *queueTest) {
+		"a withdrawn explanation is deleted at once, and may be written again": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.doTasks()
 			c.Put(explanationOf("db", "cpu"))
@@ -163,14 +163,14 @@ func TestExplanationQueue(t *testing.T) {
 			c.Put(explanationOf("db", "cpu"))
 			c.want("create web of web: cpu", "create db of db: cpu")
 		},
-		"what is told again before it went stays": func(c *queueTest) {
+		"an explanation that is put again before its deletion stays": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.doTasks()
 			c.Withdraw("shop", "web", "web")
 			c.Put(explanationOf("web", "cpu"))
 			c.want()
 		},
-		"what is taken back while it is written is not tried again": func(c *queueTest) {
+		"a failed write of a withdrawn explanation is not repeated": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			e, _, _ := c.Take()
 			c.Withdraw("shop", "web", "web")
@@ -179,14 +179,14 @@ func TestExplanationQueue(t *testing.T) {
 			c.Put(explanationOf("web", "cpu"))
 			c.want("create web of web: cpu")
 		},
-		"a bound pod is recorded, and not for longer than a minute": func(c *queueTest) {
+		"the record of a bound pod is kept for one minute": func(c *queueTest) {
 			c.PodBound("shop", "web", "web")
 			c.Put(explanationOf("web", "", asBound))
 			c.want("create web of web: Bound")
 			c.advance(boundRetention)
 			c.want("delete web of web")
 		},
-		"a record that has no turn in its minute is dropped, and counted": func(c *queueTest) {
+		"a record that is not written within a minute is dropped and counted": func(c *queueTest) {
 			c.Put(explanationOf("web", "", asBound))
 			c.advance(boundRetention)
 			c.want()
@@ -194,7 +194,7 @@ func TestExplanationQueue(t *testing.T) {
 				c.t.Errorf("dropped (-want +got):\n%s", diff)
 			}
 		},
-		"a pod's namesake has its object replaced, whether the first is known to be gone or not": func(c *queueTest) {
+		"a new pod of the same name replaces the object, whether or not the old one is known to be deleted": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.Put(explanationOf("db", "cpu"))
 			c.doTasks()
@@ -204,14 +204,14 @@ func TestExplanationQueue(t *testing.T) {
 			c.PodDeleted("shop", "web", "web")
 			c.want("replace web of web-2: cpu", "replace db of db-2: cpu")
 		},
-		"a pod that is gone while it is written is deleted when that is done": func(c *queueTest) {
+		"an object whose pod is deleted during the write is deleted after it": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			e, _, _ := c.Take()
 			c.PodDeleted("shop", "web", "web")
 			c.doTask(e)
 			c.want("delete web of web")
 		},
-		"what is put while it is written is an update": func(c *queueTest) {
+		"an explanation that is put during the write is an update": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			e, _, _ := c.Take()
 			c.Put(explanationOf("web", "memory"))
@@ -220,7 +220,7 @@ func TestExplanationQueue(t *testing.T) {
 			c.advance(minUpdateInterval)
 			c.want("update web of web: memory")
 		},
-		"what is put while something else is written is written after it": func(c *queueTest) {
+		"an explanation that is put during another write is written after it": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.doTasks()
 			c.advance(minUpdateInterval)
@@ -231,7 +231,7 @@ func TestExplanationQueue(t *testing.T) {
 			c.advance(minUpdateInterval)
 			c.want("update web of web: cpu")
 		},
-		"what failed is done again, and what may have been done is looked at": func(c *queueTest) {
+		"an object that an unsure write may have created is deleted without a known owner": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			e, _, _ := c.Take()
 			c.Retry(e, c.time.Add(time.Second), true)
@@ -239,14 +239,14 @@ func TestExplanationQueue(t *testing.T) {
 			c.PodDeleted("shop", "web", "web")
 			c.want("delete web of ")
 		},
-		"what failed yields to what is newer": func(c *queueTest) {
+		"a newer explanation replaces one whose write failed": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			e, _, _ := c.Take()
 			c.Put(explanationOf("web", "memory"))
 			c.Retry(e, c.time, false)
 			c.want("create web of web: memory")
 		},
-		"an update that may have been made is made again, whatever it says": func(c *queueTest) {
+		"an update that may have succeeded is repeated, whatever its reasons": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.doTasks()
 			c.advance(minUpdateInterval)
@@ -256,7 +256,7 @@ func TestExplanationQueue(t *testing.T) {
 			c.Put(explanationOf("web", "cpu"))
 			c.want("update web of web: cpu")
 		},
-		"what is refused is counted, and tried again with other reasons only": func(c *queueTest) {
+		"a rejected explanation counts as dropped, and is tried again with other reasons only": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			e, _, _ := c.Take()
 			c.Rejected(e)
@@ -268,20 +268,20 @@ func TestExplanationQueue(t *testing.T) {
 				c.t.Errorf("dropped (-want +got):\n%s", diff)
 			}
 		},
-		"an errand about a pod that turned out to be gone is no errand": func(c *queueTest) {
+		"an obsolete task leaves nothing to do": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			e, _, _ := c.Take()
 			c.Obsolete(e, false)
 			c.want()
 		},
-		"what stood before is updated, a minute after it was written": func(c *queueTest) {
+		"an existing object is updated one minute after it was written": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "web", Owner: "web", Object: "o", WrittenAt: c.time})
 			c.want()
 			c.advance(minUpdateInterval)
 			c.want("update web of web: cpu")
 		},
-		"what stood before and is so still keeps its age": func(c *queueTest) {
+		"an existing object with the same reasons is not written again": func(c *queueTest) {
 			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "web", Owner: "web", Object: "o", WrittenAt: c.time, Status: explanationOf("web", "cpu").Status})
 			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "db", Owner: "db", Object: "o", WrittenAt: c.time, Status: explanationOf("db", "cpu").Status})
 			c.Put(explanationOf("web", "cpu"))
@@ -291,7 +291,7 @@ func TestExplanationQueue(t *testing.T) {
 			c.Put(explanationOf("web", "memory"))
 			c.want("update web of web: memory")
 		},
-		"what stood before goes when its pod is gone or bound, and the record of a bind a minute after that": func(c *queueTest) {
+		"an existing object is deleted when its pod is deleted or bound, and the record of a bind a minute later": func(c *queueTest) {
 			when := c.time.Add(-boundRetention / 2)
 			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "web", Owner: "old", Object: "o", PodDeleted: true})
 			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "db", Owner: "db", Object: "o", BoundAt: when, WrittenAt: when.Add(-time.Second)})
@@ -300,18 +300,18 @@ func TestExplanationQueue(t *testing.T) {
 			c.advance(boundRetention / 2)
 			c.want("delete job of job")
 		},
-		"what stood before of a pod's namesake is replaced": func(c *queueTest) {
+		"an existing object of an earlier pod of that name is replaced": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "web", Owner: "old", Object: "o", PodDeleted: true})
 			c.want("replace web of web: cpu")
 		},
-		"a pod that was taken for gone and is not keeps its explanation": func(c *queueTest) {
+		"an object whose pod wrongly counted as deleted is updated": func(c *queueTest) {
 			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "web", Owner: "web", Object: "o", WrittenAt: c.time, PodDeleted: true})
 			c.Put(explanationOf("web", "cpu"))
 			c.advance(minUpdateInterval)
 			c.want("update web of web: cpu")
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) { play(newQueueTest(t)) })
+		t.Run(name, func(t *testing.T) { run(newQueueTest(t)) })
 	}
 }

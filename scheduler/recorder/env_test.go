@@ -20,7 +20,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// server is the part of an API server that takes Events.
+// eventServer is a fake API server for Events.
 type eventServer struct {
 	eventsclient.EventsV1Interface
 	eventsclient.EventInterface
@@ -28,17 +28,17 @@ type eventServer struct {
 	mu       sync.Mutex
 	requests []string
 	stored   map[string]*eventsv1.Event
-	// answers are the errors of the next requests.
+	// answers are the results of the next requests.
 	answers []error
-	// gate, where it is not nil, holds each request until it is closed; inside
-	// counts those that are held.
+	// gate, if not nil, blocks each request until it is closed; blocked counts those
+	// requests.
 	gate    chan struct{}
 	blocked int
 }
 
 func (s *eventServer) Events(string) eventsclient.EventInterface { return s }
 
-// enter notes a request and returns its answer.
+// enter records a request and returns its result.
 func (s *eventServer) enter(request string) error {
 	s.mu.Lock()
 	s.requests = append(s.requests, request)
@@ -91,7 +91,7 @@ func countOf(s *eventsv1.EventSeries) string {
 	return fmt.Sprintf(" x%d", s.Count)
 }
 
-// take returns the requests since the last call, once there are so many.
+// take waits for that many requests and returns those since the last call.
 func (s *eventServer) take(t *testing.T, want int) []string {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d requests", want), func() bool {
@@ -106,7 +106,7 @@ func (s *eventServer) take(t *testing.T, want int) []string {
 	return requests
 }
 
-// world is a Recorder on a clock that stands still.
+// testEnv is a Recorder on a manual clock.
 type testEnv struct {
 	*Recorder
 	server *eventServer
@@ -115,36 +115,36 @@ type testEnv struct {
 }
 
 func newTestEnv(t *testing.T, change func(*Options)) *testEnv {
-	w := &testEnv{
+	e := &testEnv{
 		server: &eventServer{stored: map[string]*eventsv1.Event{}},
 		clock:  clocktesting.NewFakeClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 	}
 	options := Options{
-		Client: w.server, Scheme: clientgoscheme.Scheme, Clock: w.clock, Host: "host",
-		Go: func(work func()) { w.writes.Go(work) },
+		Client: e.server, Scheme: clientgoscheme.Scheme, Clock: e.clock, Host: "host",
+		Go: func(work func()) { e.writes.Go(work) },
 	}
 	if change != nil {
 		change(&options)
 	}
-	w.Recorder = New(options)
+	e.Recorder = New(options)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		w.Close(ctx)
-		w.writes.Wait()
+		e.Close(ctx)
+		e.writes.Wait()
 	})
-	return w
+	return e
 }
 
-// tell records that a pod was refused.
-func (w *testEnv) recordRefusal(pod string) {
-	w.For("batch").Eventf(fixture.Pod(pod).Obj(), nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "no room for %s", pod)
+// recordRefusal records an Event about an unschedulable pod.
+func (e *testEnv) recordRefusal(pod string) {
+	e.For("batch").Eventf(fixture.Pod(pod).Obj(), nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "insufficient cpu for %s", pod)
 }
 
-// settle waits until nobody writes.
-func (w *testEnv) waitForWriters() { w.writes.Wait() }
+// waitForWriters waits until all writers have returned.
+func (e *testEnv) waitForWriters() { e.writes.Wait() }
 
-// eventually waits for what other goroutines do.
+// eventually waits until is returns true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)

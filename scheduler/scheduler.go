@@ -15,7 +15,6 @@ import (
 	restclient "k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -25,7 +24,6 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/extender"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
@@ -186,22 +184,6 @@ func (s *Scheduler) namespace(name string) (labels.Set, bool) {
 	return namespace.Labels, true
 }
 
-// hostFor returns a function that builds the Host of a profile's plugins. All
-// Hosts share PodsInPreBind and the preemptor.
-func (s *Scheduler) hostFor() func(name string) framework.Host {
-	podsInPreBind, preemptor := framework.NewPodsInPreBind(), newPreemptor(s)
-	return func(name string) framework.Host {
-		return framework.Host{
-			Client: s.options.Client, KubeConfig: s.options.KubeConfig, Informers: s.options.Informers,
-			Recorder: s.options.RecorderFor(name), Lister: s.cache.Snapshot(), PinnedLister: s.cache.PinnedSnapshot(), Nominator: s.cache.Nominator,
-			Activator: activator{s.queue}, WaitingPods: s.waitingPods, PodsInPreBind: podsInPreBind,
-			Preemptor: preemptor, Volumes: s.sharedVolumes(), Clock: s.options.Clock,
-			OnPluginFault: func(pod *v1.Pod, f framework.PluginFault) { s.queue.RecordPluginFault(pod.UID, f) },
-			Go:            s.options.Go, Wait: s.options.Wait,
-		}
-	}
-}
-
 // queueCounts counts the pending pods of a profile by where they wait.
 func (s *Scheduler) queueCounts(name string) decision.QueueCounts {
 	counts := s.queue.Counts(name)
@@ -214,56 +196,15 @@ func (s *Scheduler) queueCounts(name string) decision.QueueCounts {
 	return counts
 }
 
-// NeedLeaderElection reports that only the leader schedules.
-func (s *Scheduler) NeedLeaderElection() bool { return true }
-
-// Start schedules pods until ctx ends, then finishes or undoes the bindings that
-// run; see shutDown.
-func (s *Scheduler) Start(ctx context.Context) error {
-	defer close(s.ended)
-	if !s.eventHandlers.WaitForSync(ctx) {
-		return nil
-	}
-	ctx = klog.NewContext(ctx, s.options.Log)
-	s.bindingContext = ctx
-	if s.options.ShutdownContext != nil && !fault.BindsEndWithTheLoop {
-		var cancel context.CancelFunc
-		s.bindingContext, cancel = s.options.ShutdownContext(ctx)
-		defer cancel()
-	}
-	if s.options.Epoch != nil {
-		s.epoch = s.options.Epoch(ctx)
-	}
-	if !s.handOver(ctx) {
-		return nil
-	}
-	s.leadMu.Lock()
-	s.leading = true
-	s.leadMu.Unlock()
-	s.reportHeldPods()
-	s.options.Log.Info("Scheduling", "epoch", s.epoch)
-	s.options.Go(func() { s.queue.Run(ctx) })
-	s.progress.goroutine = goroutineID()
-	s.progress.leading.Store(true)
-	defer s.progress.leading.Store(false)
-	for {
-		attempt := s.queue.Pop(ctx)
-		if attempt == nil {
-			break
-		}
-		s.scheduleOne(s.bindingContext, attempt)
-	}
-	s.shutDown()
-	return nil
+// Components are the parts that hold a Scheduler's state, for readers such as the
+// debugger and the simulation. Callers must not change them.
+type Components struct {
+	Queue   *queue.Queue
+	Cache   *cache.Cache
+	Waiting *framework.WaitingPods
 }
 
-// Ended returns a channel that is closed when Start has returned: this process
-// schedules no more.
-func (s *Scheduler) Ended() <-chan struct{} { return s.ended }
-
-// activator implements framework.Activator on the queue.
-type activator struct{ queue *queue.Queue }
-
-func (a activator) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
-	a.queue.Activate(klog.NewContext(context.Background(), logger), pods)
+// Components returns the parts of s.
+func (s *Scheduler) Components() Components {
+	return Components{Queue: s.queue, Cache: s.cache, Waiting: s.waitingPods}
 }

@@ -88,7 +88,7 @@ func (t *schedulingCycle) traceResult(result decision.Result) {
 
 // endTrace ends the attempt's span.
 func (s *Scheduler) endTrace(t *schedulingCycle) {
-	if t.span != nil && !(fault.RefusedSpanLeftOpen && t.flight == nil) {
+	if t.span != nil && !(fault.RefusedSpanLeftOpen && t.assignment == nil) {
 		t.span.End(trace.WithTimestamp(s.options.Clock.Now()))
 	}
 }

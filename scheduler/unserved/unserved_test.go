@@ -94,7 +94,7 @@ func TestAnUnservedPodGetsOneEventAfterAMinute(t *testing.T) {
 	e.clock.Step(ReportAfter - time.Second)
 	e.check(context.Background())
 	if len(e.events.notes) > 0 {
-		t.Errorf("told %q too early", e.events.notes)
+		t.Errorf("Events %q too early", e.events.notes)
 	}
 	e.clock.Step(time.Second)
 	e.check(context.Background())
@@ -102,7 +102,7 @@ func TestAnUnservedPodGetsOneEventAfterAMinute(t *testing.T) {
 	want := `web NameNotServed: no scheduler has looked at the pod for 1m0s: no SchedulingProfile that runs is called "bacth", did you mean "batch"?; ` +
 		`a name that another scheduler serves belongs in the manager's --other-schedulers`
 	if len(e.events.notes) != 1 || e.events.notes[0] != want {
-		t.Errorf("told %q, want once %q", e.events.notes, want)
+		t.Errorf("Events %q, want once %q", e.events.notes, want)
 	}
 	if got := counted(t); len(got) != 1 || got["bacth"] != 1 {
 		t.Errorf("counted %v, want one pod of bacth", got)
@@ -134,7 +134,7 @@ func TestPodsThatAreNotReportedAsUnserved(t *testing.T) {
 			e.clock.Step(ReportAfter)
 			e.check(context.Background())
 			if len(e.events.notes) > 0 || len(counted(t)) > 0 {
-				t.Errorf("told %q", e.events.notes)
+				t.Errorf("Events %q", e.events.notes)
 			}
 		})
 	}
@@ -180,18 +180,18 @@ func TestPodsThatAnEarlierProcessHeldAreHeldWhenTheirProfileIsDeleted(t *testing
 func TestManyUnservedPodsAreReportedInStepsAndCountedUnderFewNames(t *testing.T) {
 	e := newTestEnv()
 	for i := range 3 * maxEventsPerCheck {
-		e.pod(fmt.Sprintf("web-%02d", i), fmt.Sprint("nobody-", i%30))
+		e.pod(fmt.Sprintf("web-%02d", i), fmt.Sprint("unserved-", i%30))
 	}
 	e.clock.Step(ReportAfter)
 	for look := 1; look <= 4; look++ {
 		e.check(context.Background())
 		if want := min(look*maxEventsPerCheck, 3*maxEventsPerCheck); len(e.events.notes) != want {
-			t.Fatalf("%d were told after %d looks, want %d", len(e.events.notes), look, want)
+			t.Fatalf("%d Events after %d checks, want %d", len(e.events.notes), look, want)
 		}
 	}
 	slices.Sort(e.events.notes)
-	if told := slices.Compact(e.events.notes); len(told) != 3*maxEventsPerCheck {
-		t.Errorf("%d pods were told, want each", len(told))
+	if notes := slices.Compact(e.events.notes); len(notes) != 3*maxEventsPerCheck {
+		t.Errorf("%d pods have an Event, want each", len(notes))
 	}
 	if n := len(counted(t)); n != maxNames+1 {
 		t.Errorf("%d series, want %d", n, maxNames+1)

@@ -27,9 +27,8 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// world is a Scheduler with real informers over a fake cluster, in virtual
-// time, and one profile "p": probe A stands everywhere but at Bind and Permit's
-// waiting, where the real binder is.
+// testEnv is a Scheduler with real informers over a fake cluster, in virtual time, with one
+// profile "p": probe A is at every extension point but Bind, where the default binder is.
 type testEnv struct {
 	*Scheduler
 	t           *testing.T
@@ -39,115 +38,114 @@ type testEnv struct {
 	journal     *probe.CallLog
 	events      *eventRecorder
 	unsupported string // the field that this build cannot honour
-	// told are the explanations that were written and stand, by pod.
+	// explanations are the SchedulingDecisions that exist, by pod.
 	explanations map[string]decision.Explanation
 }
 
-// inTime runs a test in virtual time with the given objects in the cluster.
-// Nothing leads yet.
-func runTest(t *testing.T, test func(w *testEnv), objects ...runtime.Object) {
+// runTest runs a test in virtual time with the given objects in the cluster. No process
+// leads yet.
+func runTest(t *testing.T, test func(env *testEnv), objects ...runtime.Object) {
 	runTestWith(t, nil, test, objects...)
 }
 
-// inTimeWith is inTime for the plugins of a registry, which stand for the probe
-// and the binder.
-func runTestWith(t *testing.T, registry framework.Registry, test func(w *testEnv), objects ...runtime.Object) {
+// runTestWith is runTest with the plugins of a registry instead of the probe and the binder.
+func runTestWith(t *testing.T, registry framework.Registry, test func(env *testEnv), objects ...runtime.Object) {
 	synctest.Test(t, func(t *testing.T) {
-		w, end := newTestEnv(t, registry, objects...)
-		test(w)
+		env, end := newTestEnv(t, registry, objects...)
+		test(env)
 		end()
 	})
 }
 
-// newWorld starts a Scheduler for the bubble that the test runs in; end ends it.
-func newTestEnv(t *testing.T, registry framework.Registry, objects ...runtime.Object) (w *testEnv, end func()) {
+// newTestEnv starts a Scheduler in the test's synctest bubble; end stops it.
+func newTestEnv(t *testing.T, registry framework.Registry, objects ...runtime.Object) (env *testEnv, end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	journal := &probe.CallLog{}
-	w = &testEnv{
+	env = &testEnv{
 		t: t, explanations: map[string]decision.Explanation{}, ctx: ctx, cluster: fakecluster.New(objects...), journal: journal, events: &eventRecorder{},
 		a: &probe.Plugin{PluginName: "A", Log: journal, Statuses: map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}},
 	}
 	if registry == nil {
-		registry = probe.Registry(w.a)
+		registry = probe.Registry(env.a)
 		registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
 	}
-	w.Scheduler = New(Options{
-		Client: w.cluster, Informers: eventhandlers.NewInformers(w.cluster, eventhandlers.Trim(false)), Transform: eventhandlers.Trim(false), Storage: storageKinds(t, w.cluster, objects),
-		RecorderFor: func(string) events.EventRecorderLogger { return w.events }, Registry: registry,
-		Unsupported: func(*v1.Pod) (string, string) { return w.unsupported, "not yet" },
+	env.Scheduler = New(Options{
+		Client: env.cluster, Informers: eventhandlers.NewInformers(env.cluster, eventhandlers.Trim(false)), Transform: eventhandlers.Trim(false), Storage: storageKinds(t, env.cluster, objects),
+		RecorderFor: func(string) events.EventRecorderLogger { return env.events }, Registry: registry,
+		Unsupported: func(*v1.Pod) (string, string) { return env.unsupported, "not yet" },
 		Ledger:      decision.NewLedger(time.Now), Explanations: decision.NewExplanationQueue(time.Now), Clock: clock.RealClock{}, Log: logr.Discard(),
 		Epoch: func(context.Context) int64 { return 3 },
 	})
 	var done sync.WaitGroup
 	done.Go(func() {
-		if err := (Standby{w.Scheduler}).Start(ctx); err != nil {
+		if err := (Standby{env.Scheduler}).Start(ctx); err != nil {
 			t.Error(err)
 		}
 	})
 	time.Sleep(time.Second) // until the informers have synced
 	for _, name := range []string{"p", "q"} {
-		w.options.Ledger.Open(name) // as the controllers do
+		env.options.Ledger.Open(name) // as the controllers do
 	}
-	return w, func() {
+	return env, func() {
 		cancel()
 		done.Wait()
-		w.options.Informers.Shutdown()
+		env.options.Informers.Shutdown()
 	}
 }
 
-// blueprint runs A and the real binder.
-func (w *testEnv) blueprint(hash string) *compile.Blueprint {
-	chains := probe.Chains([]*probe.Plugin{w.a}, framework.Bind)
+// blueprint returns profile p with A and the default binder.
+func (env *testEnv) blueprint(hash string) *compile.Blueprint {
+	chains := probe.Chains([]*probe.Plugin{env.a}, framework.Bind)
 	chains[framework.Bind] = []framework.Entry{{Name: defaultbinder.Name}}
 	return &compile.Blueprint{
 		Name: "p", Generation: 7, Hash: hash, Chains: chains,
 		Queue: compile.QueueSettings{InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, FlushAfter: 5 * time.Minute},
-		// Explained it would be asked more than an attempt asks.
+		// With explanations plugins would get more calls than an attempt makes.
 		Decisions: compile.DecisionSettings{Annotate: true, TopScores: 2, Explain: decision.ExplainNone},
 	}
 }
 
-func (w *testEnv) must(err error) {
-	w.t.Helper()
+func (env *testEnv) must(err error) {
+	env.t.Helper()
 	if err != nil {
-		w.t.Errorf("the change was refused: %v", err)
+		env.t.Errorf("the change was refused: %v", err)
 	}
 }
 
-func (w *testEnv) apply(hash string) {
-	w.t.Helper()
-	if err := w.Profiles().Apply(w.ctx, w.blueprint(hash)); err != nil {
-		w.t.Fatal(err)
+func (env *testEnv) apply(hash string) {
+	env.t.Helper()
+	if err := env.Profiles().Apply(env.ctx, env.blueprint(hash)); err != nil {
+		env.t.Fatal(err)
 	}
 	synctest.Wait()
 }
 
-// lead makes the scheduler the leader, and waits until it has nothing to do.
-func (w *testEnv) startLeading() (end func()) {
-	ctx, cancel := context.WithCancel(w.ctx)
+// startLeading makes the scheduler the leader, and waits until it is idle.
+func (env *testEnv) startLeading() (end func()) {
+	ctx, cancel := context.WithCancel(env.ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
-		if err := w.Start(ctx); err != nil {
-			w.t.Error(err)
+		if err := env.Start(ctx); err != nil {
+			env.t.Error(err)
 		}
 	})
 	synctest.Wait()
 	return func() { cancel(); done.Wait() }
 }
 
-// create lets somebody create objects, and waits for what comes of it.
-func (w *testEnv) create(objects ...runtime.Object) {
+// create creates objects, and waits until the scheduler is idle.
+func (env *testEnv) create(objects ...runtime.Object) {
 	for _, object := range objects {
-		w.cluster.Apply(object)
+		env.cluster.Apply(object)
 	}
 	synctest.Wait()
 }
 
-func (w *testEnv) nodeOf(pod string) string { return w.cluster.Pod(webPod(pod)).Spec.NodeName }
+func (env *testEnv) nodeOf(pod string) string { return env.cluster.Pod(webPod(pod)).Spec.NodeName }
 
-// scheduled is a pod's PodScheduled condition, as "status reason: message".
-func (w *testEnv) podScheduled(pod string) string {
-	for _, c := range w.cluster.Pod(webPod(pod)).Status.Conditions {
+// podScheduled returns a pod's PodScheduled condition as "status reason: message".
+func (env *testEnv) podScheduled(pod string) string {
+	for _, c := range env.cluster.Pod(webPod(pod)).Status.Conditions {
 		if c.Type == v1.PodScheduled {
 			return strings.TrimRight(fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message), ": ")
 		}
@@ -155,14 +153,14 @@ func (w *testEnv) podScheduled(pod string) string {
 	return ""
 }
 
-// counts are how many pods are where, "" for an empty queue.
-func (w *testEnv) counts() string {
-	c := w.queue.Counts("p")
+// counts returns how many pods of p are where; "" for an empty queue.
+func (env *testEnv) counts() string {
+	c := env.queue.Counts("p")
 	var text []string
 	for _, n := range []struct {
 		name string
 		n    int
-	}{{"active", c.Active}, {"backoff", c.Backoff}, {"unschedulable", c.Unschedulable}, {"gated", c.Gated}, {"parked", c.Held}, {"in flight", c.InFlight}} {
+	}{{"active", c.Active}, {"backoff", c.Backoff}, {"unschedulable", c.Unschedulable}, {"gated", c.Gated}, {"held", c.Held}, {"in flight", c.InFlight}} {
 		if n.n > 0 {
 			text = append(text, fmt.Sprint(n.n, " ", n.name))
 		}
@@ -170,17 +168,17 @@ func (w *testEnv) counts() string {
 	return strings.Join(text, ", ")
 }
 
-func (w *testEnv) wantLines(what string, got []string, want ...string) {
-	w.t.Helper()
+func (env *testEnv) wantLines(what string, got []string, want ...string) {
+	env.t.Helper()
 	if !slices.Equal(got, want) {
-		w.t.Errorf("%s:\n  %s\nwant:\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+		env.t.Errorf("%s:\n  %s\nwant:\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 }
 
-func (w *testEnv) want(what, got, want string) {
-	w.t.Helper()
+func (env *testEnv) want(what, got, want string) {
+	env.t.Helper()
 	if got != want {
-		w.t.Errorf("%s: %q, want %q", what, got, want)
+		env.t.Errorf("%s: %q, want %q", what, got, want)
 	}
 }
 
@@ -188,7 +186,7 @@ func webPod(name string) *v1.Pod { return fixture.Pod(name).SchedulerName("p").O
 
 func node(name string) *v1.Node { return fixture.Node(name).Obj() }
 
-// recorder keeps the events as "type reason note".
+// eventRecorder keeps Events as "pod type reason: note".
 type eventRecorder struct {
 	mu    sync.Mutex
 	lines []string

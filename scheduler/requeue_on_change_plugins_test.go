@@ -20,8 +20,8 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// office is a plugin that keeps, at one point, the pods whose label names it;
-// with the mark "open" it keeps nobody. It waits for an event that does not come.
+// labelRejecter is a plugin that rejects, at one extension point, the pods whose label names
+// it; with the mark "open" it rejects none. It registers for an event that never comes.
 type labelRejecter struct {
 	name     string
 	allowAll bool
@@ -42,7 +42,7 @@ func (o *labelRejecter) status(pod *v1.Pod) *fwk.Status {
 	return nil
 }
 
-// Its points; which of them it stands at says its registration.
+// One type for each extension point.
 type (
 	gatePlugin       struct{ *labelRejecter }
 	preFilterPlugin  struct{ *labelRejecter }
@@ -98,7 +98,7 @@ func (o bindPlugin) PreBind(context.Context, fwk.CycleState, *v1.Pod, string) *f
 
 func (o bindPlugin) PostBind(context.Context, fwk.CycleState, *v1.Pod, string) {}
 
-// offices are a registry in which each point has plugins of its own.
+// rejecterRegistry returns a registry with two plugins for each extension point.
 func rejecterRegistry() framework.Registry {
 	r := framework.Registry{defaultbinder.Name: {
 		Name: defaultbinder.Name, New: defaultbinder.New, Points: []framework.Point{framework.Bind},
@@ -129,11 +129,11 @@ type sortPlugin struct{ *labelRejecter }
 
 func (sortPlugin) Less(a, b fwk.QueuedEntityInfo) bool { return a.GetPriority() > b.GetPriority() }
 
-// newOffice is a profile with one plugin at each point, and a pod that each of
-// them keeps which can; one more is of a namespace that the profile does not
-// take.
-func newRejecterCase(w *testEnv) *swapCase {
-	c := &swapCase{testEnv: w, profileStore: newProfileStore(), unblocked: make(chan struct{})}
+// newRejecterCase applies a profile with one plugin at each extension point, and creates a
+// pod that is rejected at each point that can reject; one more pod is in a namespace that the
+// profile does not allow.
+func newRejecterCase(env *testEnv) *swapCase {
+	c := &swapCase{testEnv: env, profileStore: newProfileStore(), unblocked: make(chan struct{})}
 	s := &c.object.Spec
 	*s = cells.Spec{
 		Base: v1alpha1.BaseNone, Plugins: &v1alpha1.Plugins{}, Queue: s.Queue,
@@ -149,25 +149,25 @@ func newRejecterCase(w *testEnv) *swapCase {
 	}
 	c.create(fixture.Pod("other/elsewhere").SchedulerName("p").Obj())
 	time.Sleep(time.Hour)
-	c.want("the queue before", c.counts(), "3 unschedulable, 1 gated, 1 parked")
+	c.want("the queue before", c.counts(), "3 unschedulable, 1 gated, 1 held")
 	c.events.take()
 	return c
 }
 
-// allowed are the namespaces that have a label.
+// namespacesLabelled allows the namespaces that have the label.
 func namespacesLabelled(label string) v1alpha1.AllowedNamespaces {
 	return v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesSelector, Selector: &v1alpha1.NamespaceSelector{
 		MatchLabels: map[string]string{label: "yes"},
 	}}
 }
 
-// tried are the pods that were tried since somebody last asked, in order.
+// triedPods returns the pods that were tried since the last call, sorted.
 func (c *swapCase) triedPods() string {
 	time.Sleep(time.Hour)
 	synctest.Wait()
 	names := sets.New[string]()
 	for _, line := range c.events.take() {
-		// An Event about a hold is none about an attempt.
+		// Events about a hold do not count.
 		if !strings.Contains(line, "the pod waits until") {
 			names.Insert(strings.Fields(line)[0])
 		}
@@ -175,7 +175,7 @@ func (c *swapCase) triedPods() string {
 	return strings.Join(sets.List(names), " ")
 }
 
-// without takes a plugin away, and with adds one.
+// withoutPlugin removes a plugin.
 func withoutPlugin(name string) func(*cells.Spec) {
 	return func(s *cells.Spec) {
 		s.Plugins.MultiPoint.Enabled = slices.DeleteFunc(s.Plugins.MultiPoint.Enabled, func(p v1alpha1.EnabledPlugin) bool { return p.Name == name })
@@ -183,11 +183,12 @@ func withoutPlugin(name string) func(*cells.Spec) {
 	}
 }
 
+// withPlugin adds a plugin.
 func withPlugin(name string) func(*cells.Spec) {
 	return func(s *cells.Spec) { cells.Enable(&s.Plugins.MultiPoint, name) }
 }
 
-// told gives a plugin arguments.
+// withArguments sets a plugin's arguments.
 func withArguments(name, mark string) func(*cells.Spec) {
 	return func(s *cells.Spec) {
 		s.PluginConfig = append(s.PluginConfig, v1alpha1.PluginArguments{Name: name, Args: ptr.To(cells.Arguments(mark))})

@@ -8,25 +8,27 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/cells"
+	"github.com/berthdev/berth/test/fakecluster"
 )
 
-// configOf is the name of the cell's PluginConfig.
+// sharedConfig is the name of the PluginConfig that the profile refers to.
 const sharedConfig = "shared"
 
-// desk is where a profile and a PluginConfig are written, and reconciled as
-// controllers does.
+// profileStore holds the profile and its PluginConfig, and applies their changes as the
+// controllers do.
 type profileStore struct {
 	object  *v1alpha1.SchedulingProfile
 	configs map[string]*v1alpha1.PluginConfig
 	cells.HoldState
-	// runs is what runs when all is well; between are those that ran for a
-	// moment while the change was made.
+	// running is the generation that should run; passing are those that ran only while the
+	// change was made.
 	running generationID
 	passing []generationID
 }
 
-// stamp names a generation as decisions do.
+// generationID identifies a generation as decisions do.
 type generationID struct {
 	Hash       string
 	Generation int64
@@ -74,7 +76,7 @@ func (c *swapCase) pause(paused bool) {
 	c.Profiles().SetPaused("p", paused)
 }
 
-// user does what the table of changes says.
+// profileUser makes the changes of the table of changes.
 type profileUser struct{ *swapCase }
 
 var _ cells.ProfileEditor = profileUser{}
@@ -136,10 +138,60 @@ func (u profileUser) EditTwice(first, second func(*cells.Spec)) {
 		}
 		u.passing, u.running = append(u.passing, generationIDOf(b)), generationIDOf(b)
 	}
-	// The second waits for a lock, and synctest waits for nobody who does.
+	// The second change waits for a mutex, which synctest.Wait does not wait for.
 	for range 1000 {
 		runtime.Gosched()
 	}
 	close(u.buildGate)
 	both.Wait()
+}
+
+// testPlace is a place where a pod can be, and how this test brings a pod there.
+type testPlace struct {
+	cells.Place
+	// noLeader says that no process leads before the change; popped that the test itself
+	// pops the pod.
+	noLeader, popped bool
+}
+
+func newTestPlace(name string, p cells.Place) testPlace {
+	pops := name == cells.Popped
+	return testPlace{Place: p, noLeader: pops || p.ArrivesAfter() || p.Where == queue.Active, popped: pops}
+}
+
+// preparePlace sets the answers that bring the pod to the place and keep it there.
+func (c *swapCase) preparePlace(s testPlace) {
+	then := s.Answer
+	if s.Blocks {
+		then = c.blockAnswer(then)
+	}
+	switch {
+	case s.Where == queue.Held:
+		c.pause(true)
+	case s.Point == "Bind":
+		c.cluster.Inject(fakecluster.Fault{Verb: "bind", Before: func() { <-c.unblocked }})
+	case s.Point != "":
+		c.answers[s.Point] = then
+	}
+}
+
+// unblock lets the pod leave the place.
+func (c *swapCase) unblock(s testPlace) {
+	if s.Blocks {
+		close(c.unblocked)
+	}
+	switch waits := c.waitingPods.Get(webPod("a").UID); s.Permit {
+	case cells.Allow:
+		waits.Allow(cells.Decider)
+	case cells.Reject:
+		waits.Reject(cells.Decider, "no")
+	}
+}
+
+// countsAt returns what testEnv.counts returns for one pod at the place.
+func countsAt(where queue.Place) string {
+	return map[queue.Place]string{
+		"": "", queue.Active: "1 active", queue.Backoff: "1 backoff", queue.Unschedulable: "1 unschedulable",
+		queue.Gated: "1 gated", queue.Held: "1 held", queue.InFlight: "1 in flight",
+	}[where]
 }

@@ -22,19 +22,19 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// cast are all that were ever built, each with a journal of its own.
+// pluginSet records all plugins that were built, each with a journal of its own.
 type pluginSet struct {
 	mu    sync.Mutex
 	built []*pluginInstance
-	// roles are what a Judge answers that is built now.
+	// answers are what a Judge that is built now returns.
 	answers map[string]probe.StatusFunc
-	// first are those that ran when the pod was put into its place.
+	// first are the plugins that were built before the change.
 	first []*pluginInstance
-	// slow, where it is not nil, is what constructors wait for.
+	// buildGate, if not nil, blocks the plugins' factories until it is closed.
 	buildGate chan struct{}
 }
 
-// instance is one plugin of one generation, which handle stands for.
+// pluginInstance is one plugin of one generation, which handle identifies.
 type pluginInstance struct {
 	*probe.Plugin
 	handle fwk.Handle
@@ -60,7 +60,7 @@ func (p *pluginSet) build(name, mark string, handle fwk.Handle) (fwk.Plugin, err
 		<-p.buildGate
 	}
 	if mark == cells.BrokenArgument {
-		return nil, errors.New("as told")
+		return nil, errors.New("broken by the test")
 	}
 	built := &pluginInstance{&probe.Plugin{PluginName: name, Log: &probe.CallLog{}, PermitTimeout: time.Hour}, handle}
 	if name == cells.Decider {
@@ -79,11 +79,10 @@ func (p *pluginSet) all() []*pluginInstance {
 	return slices.Clone(p.built)
 }
 
-// early says that what is built so far was there first, and that whoever comes
-// lets everything pass.
+// markFirst marks the plugins built so far as first, and lets later ones pass every pod.
 func (p *pluginSet) markFirst() { p.first, p.answers = p.all(), nil }
 
-// open has those who were there first let everything pass, too.
+// allowAll lets the first plugins pass every pod as well.
 func (p *pluginSet) allowAll() {
 	for _, built := range p.first {
 		for _, point := range []string{"PreEnqueue", "Filter", "Permit", "PreBind"} {
@@ -92,7 +91,7 @@ func (p *pluginSet) allowAll() {
 	}
 }
 
-// stuck keeps a pod until the cell is freed, and answers then.
+// blockAnswer returns an answer that blocks until unblocked is closed.
 func (c *swapCase) blockAnswer(then probe.StatusFunc) probe.StatusFunc {
 	return func() *fwk.Status {
 		<-c.unblocked
@@ -103,39 +102,39 @@ func (c *swapCase) blockAnswer(then probe.StatusFunc) probe.StatusFunc {
 	}
 }
 
-// wantBound wants the pod to be bound once, in its nth attempt, and whoever
-// asks to be told the same.
+// wantBound expects that the pod was bound once, in that attempt, by one of the
+// generations, and that annotation, Events and ledger agree.
 func (c *swapCase) wantBound(by []generationID, attempts int) {
 	var said struct {
 		generationID
 		Attempts int
 	}
 	if pod := c.cluster.Pod(webPod("a")); pod.Spec.NodeName == "" {
-		c.t.Errorf("not bound; in the queue: %s; it says %q", c.counts(), c.podScheduled("a"))
+		c.t.Errorf("not bound; queue: %s; condition: %q", c.counts(), c.podScheduled("a"))
 	} else if err := json.Unmarshal([]byte(pod.Annotations[decision.AnnotationKey]), &said); err != nil {
 		c.t.Errorf("its annotation: %v", err)
 	} else if !slices.Contains(by, said.generationID) || said.Attempts != attempts {
 		c.t.Errorf("bound by %+v, want attempt %d of %v", said, attempts, by)
 	}
 	if n := count(c.cluster.TakeCalls(), "bind a "); n != 1 {
-		c.t.Errorf("%d Bindings were written", n)
+		c.t.Errorf("%d Bindings were sent", n)
 	}
 	if n := count(c.events.take(), "a Normal Scheduled"); n != 1 {
-		c.t.Errorf("%d events say that it was bound", n)
+		c.t.Errorf("%d Scheduled Events", n)
 	}
-	page, _ := c.options.Ledger.History("p", 50)
-	for i, d := range page.Recent {
-		if d.Attempts != len(page.Recent)-i || (d.Result == decision.Bound) != (i == 0) || i == 0 && (generationID{d.Hash, d.Generation}) != said.generationID {
+	history, _ := c.options.Ledger.History("p", 50)
+	for i, d := range history.Recent {
+		if d.Attempts != len(history.Recent)-i || (d.Result == decision.Bound) != (i == 0) || i == 0 && (generationID{d.Hash, d.Generation}) != said.generationID {
 			c.t.Errorf("%d decisions before the last: %+v", i, d)
 		}
 	}
-	if len(page.Recent) != attempts {
-		c.t.Errorf("%d decisions, want %d", len(page.Recent), attempts)
+	if len(history.Recent) != attempts {
+		c.t.Errorf("%d decisions, want %d", len(history.Recent), attempts)
 	}
 }
 
-// wantNothingLeft wants nothing to be kept of the pod but that it has a node,
-// and of the generations only what runs; and when that ends, nothing.
+// wantNothingLeft expects that nothing is kept of the pod but its place on a node, that only
+// the current generation is alive, and that none is after the profile's deletion.
 func (c *swapCase) wantNothingLeft() {
 	if diff := cmp.Diff(leftovers{Placed: 1}, c.leftovers()); diff != "" {
 		c.t.Errorf("kept (-want +got):\n%s", diff)
@@ -155,8 +154,8 @@ func (c *swapCase) wantNothingLeft() {
 	c.wantClosed(func(*pluginInstance) bool { return true })
 }
 
-// wantClosed wants each plugin to be closed once, and not to be asked after
-// that, or not to be closed.
+// wantClosed expects that each plugin for which closed is true was closed once and not
+// called afterwards, and that no other plugin was closed.
 func (c *swapCase) wantClosed(closed func(*pluginInstance) bool) {
 	for i, p := range c.all() {
 		lines := p.Log.Lines()
@@ -167,7 +166,7 @@ func (c *swapCase) wantClosed(closed func(*pluginInstance) bool) {
 		if n := count(lines, p.PluginName+".Close"); n != want {
 			c.t.Errorf("plugin %d, a %s, was closed %d times, want %d", i, p.PluginName, n, want)
 		} else if n > 0 && lines[len(lines)-1] != p.PluginName+".Close" {
-			c.t.Errorf("plugin %d, a %s, was asked after its end: %q", i, p.PluginName, lines)
+			c.t.Errorf("plugin %d, a %s, was called after its end: %q", i, p.PluginName, lines)
 		}
 	}
 }

@@ -13,43 +13,42 @@ import (
 	"github.com/berthdev/berth/test/cells"
 )
 
-// A pod can be in any of twelve places when a change of its profile comes.
-// Wherever it is, and whatever comes: it is bound once, by the generation that
-// began it or else by the one that runs then; it keeps its attempts and its
-// backoff; the change moves it on, if it touches what holds the pod, or else the
-// event that it waits for, and no flush, which these profiles do not have; and
-// nothing of it is left behind.
+// A pod can be in any of twelve places when its profile changes. For each place and each
+// change: the pod is bound once, by the generation that began its attempt or else by the
+// one that runs then; it keeps its attempts and its backoff; the change requeues it if it
+// concerns what holds the pod, and otherwise the event that it waits for does (these
+// profiles have no flush); and no state of it is left behind.
 func TestEveryPodStateUnderEveryProfileChange(t *testing.T) {
 	for where, p := range cells.Places {
 		for what, ch := range cells.Changes {
-			t.Run("it is "+where+", and "+what, func(t *testing.T) {
-				runTest(t, func(w *testEnv) { newSwapCase(w).runCase(newTestPlace(where, p), ch) }, node("n1"), podNamespace())
+			t.Run(where+", "+what, func(t *testing.T) {
+				runTest(t, func(env *testEnv) { newSwapCase(env).runCase(newTestPlace(where, p), ch) }, node("n1"), podNamespace())
 			})
 		}
 	}
 }
 
-// home is the namespace of all pods.
+// podNamespace returns the namespace of all pods.
 func podNamespace() *v1.Namespace {
 	return &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: webPod("a").Namespace}}
 }
 
-// cell is one pod in one place under one change.
+// swapCase is one pod in one place under one change of its profile.
 type swapCase struct {
 	*testEnv
 	profileStore
 	pluginSet
-	// attempt is one that the test plays itself.
+	// attempt is one that the test runs itself.
 	attempt *queue.Attempt
-	// free lets go who is stuck.
+	// unblocked is closed to let blocked plugins return.
 	unblocked chan struct{}
-	// ends ends the leadership; nil before it began.
+	// stopLeading ends the leadership; nil before it began.
 	stopLeading func()
 }
 
-func newSwapCase(w *testEnv) *swapCase {
-	c := &swapCase{testEnv: w, profileStore: newProfileStore(), unblocked: make(chan struct{})}
-	c.register(w.options.Registry)
+func newSwapCase(env *testEnv) *swapCase {
+	c := &swapCase{testEnv: env, profileStore: newProfileStore(), unblocked: make(chan struct{})}
+	c.register(env.options.Registry)
 	return c
 }
 
@@ -90,7 +89,7 @@ func (c *swapCase) runCase(s testPlace, ch cells.Change) {
 	c.wantNothingLeft()
 }
 
-// arrange puts the pod into its place, and returns what runs then.
+// arrange brings the pod into its place, and returns the generation that runs then.
 func (c *swapCase) arrange(s testPlace) generationID {
 	c.preparePlace(s)
 	profileUser{c}.Edit(nil)
@@ -101,8 +100,8 @@ func (c *swapCase) arrange(s testPlace) generationID {
 	if !s.ArrivesAfter() {
 		c.create(nominatedPod())
 	}
-	// Between two ticks, at which a follower looks at the cluster: a pod that the
-	// test pops is scheduled by the test, and nobody else may look then.
+	// Between two ticks of Standby: the test itself schedules a pod that it popped, and
+	// nothing else may update the snapshot then.
 	time.Sleep(2500 * time.Millisecond)
 	if s.popped {
 		c.attempt = c.queue.TryPop()
@@ -111,7 +110,7 @@ func (c *swapCase) arrange(s testPlace) generationID {
 	return c.running
 }
 
-// goOn lets the pod go on after the change.
+// proceed lets the pod go on after the change.
 func (c *swapCase) proceed(s testPlace) {
 	if s.ArrivesAfter() {
 		c.create(nominatedPod())
@@ -119,7 +118,7 @@ func (c *swapCase) proceed(s testPlace) {
 	c.unblock(s)
 	if c.attempt != nil {
 		c.scheduleOne(c.ctx, c.attempt)
-		synctest.Wait() // who begins to lead finds nothing under way
+		synctest.Wait() // a new leader finds no cycle in flight
 	}
 	c.becomeLeader()
 }
@@ -131,27 +130,27 @@ func (c *swapCase) becomeLeader() {
 	synctest.Wait()
 }
 
-// wantHeld wants the pod to wait for its profile, and to say why, unless it was
-// under way already.
+// wantHeld expects the pod to be held and its condition to say why, unless its attempt had
+// begun.
 func (c *swapCase) wantHeld(s testPlace, reason string) {
-	counts, condition := "1 parked", "False "+reason
+	counts, condition := "1 held", "False "+reason
 	switch {
 	case s.Committed:
 		counts, condition = "", "True"
 	case s.ArrivesAfter() && c.Deleted:
-		// Nobody here knows it: it is told by unserved.
+		// The queue does not know the pod; the package unserved reports it.
 		counts, condition = "", ""
 	}
-	c.want("the queue while the profile is away", c.counts(), counts)
-	told := c.podScheduled("a")
-	if len(told) > len(condition) && condition != "" {
-		told = told[:len(condition)]
+	c.want("the queue while the profile is not served", c.counts(), counts)
+	got := c.podScheduled("a")
+	if len(got) > len(condition) && condition != "" {
+		got = got[:len(condition)]
 	}
-	c.want("the condition while the profile is away", told, condition)
+	c.want("the condition while the profile is not served", got, condition)
 }
 
-// comeBack ends what holds the pods. same says that what ran before runs on,
-// and so has to change its mind.
+// serveAgain ends the hold. same says that the generation from before the change goes on,
+// so that its answers have to change.
 func (c *swapCase) serveAgain(same bool) {
 	if same {
 		c.allowAll()
@@ -170,31 +169,31 @@ func (c *swapCase) serveAgain(same bool) {
 func (c *swapCase) mustNot(err error) {
 	c.t.Helper()
 	if err == nil {
-		c.t.Error("the change was not refused")
+		c.t.Error("the change was not rejected")
 	}
 }
 
-// wantAsked wants the plugins that heard of the binding to be of one
-// generation: that which ran when the pod came to its place, or a later one.
+// wantPostBind expects that PostBind was called once per plugin, and only on plugins of one
+// generation: the one from before the change where early is true, else a later one.
 func (c *swapCase) wantPostBind(early bool) {
-	var heard []*pluginInstance
+	var called []*pluginInstance
 	for _, p := range c.all() {
 		switch n := count(p.Log.Lines(), p.PluginName+".PostBind n"); {
 		case n > 1:
-			c.t.Errorf("%s heard %d times of the binding", p.PluginName, n)
+			c.t.Errorf("PostBind of %s was called %d times", p.PluginName, n)
 		case n == 1:
-			heard = append(heard, p)
+			called = append(called, p)
 		}
 	}
-	if len(heard) == 0 {
-		c.t.Error("no plugin heard of the binding")
+	if len(called) == 0 {
+		c.t.Error("PostBind of no plugin was called")
 	}
-	for _, p := range heard {
-		if p.handle != heard[0].handle {
-			c.t.Error("plugins of two generations heard of the binding")
+	for _, p := range called {
+		if p.handle != called[0].handle {
+			c.t.Error("PostBind was called on plugins of two generations")
 		}
 		if slices.Contains(c.first, p) != early {
-			c.t.Errorf("a %s heard of the binding that was there before: %v, want %v", p.PluginName, !early, early)
+			c.t.Errorf("PostBind of a %s was called; it was built before the change: %v, want %v", p.PluginName, !early, early)
 		}
 	}
 }

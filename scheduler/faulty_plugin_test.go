@@ -20,24 +20,24 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// odd is a plugin that is not built in. At a pod with the label odd it panics or
-// hangs at the point that the label names: "Filter panics".
+// faultyPlugin is an out-of-tree plugin. For a pod with the label odd it panics or hangs at
+// the extension point that the label names: "Filter panics".
 type faultyPlugin struct {
 	mu sync.Mutex
-	// opens ends what hangs; closed ones are replaced.
+	// unblocked ends the calls that hang; once closed it is replaced.
 	unblocked chan struct{}
-	// hangs is how many calls have not come back.
+	// hangs is how many calls have not returned.
 	hangs int
-	// less panics while it is true, and hangs while sticks is.
+	// Less panics while panicInLess is true, and hangs while hangInLess is.
 	panicInLess, hangInLess bool
 	handle                  fwk.Handle
-	// looked is what a Filter that hung saw of its node afterwards.
+	// podCounts are the pods that Filter saw on its node before and after it hung.
 	podCounts []int
-	// asked is what it saw of those that it asked for then, and later.
+	// listedPodCounts are the pods on the nodes that a late Filter listed, at once and later.
 	listedPodCounts []int
-	// once are the pods at which it hung that wanted it once.
+	// once are the pods that want to hang once, and for which it has hung.
 	once map[string]bool
-	// claims are the pods that Reserve claimed something for.
+	// claims are the pods for which Reserve ran without Unreserve.
 	claims map[string]bool
 }
 
@@ -45,7 +45,7 @@ func newFaultyPlugin() *faultyPlugin {
 	return &faultyPlugin{unblocked: make(chan struct{}), claims: map[string]bool{}, once: map[string]bool{}}
 }
 
-// open lets all that hangs come back.
+// unblock lets all calls that hang return.
 func (o *faultyPlugin) unblock() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -53,21 +53,21 @@ func (o *faultyPlugin) unblock() {
 	o.unblocked = make(chan struct{})
 }
 
-// claimed says whether Reserve claimed something for a pod.
+// claimed reports whether Reserve holds a claim for a pod.
 func (o *faultyPlugin) claimed(pod string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.claims[pod]
 }
 
-// breaks lets Less panic, or not any more.
+// setLessPanics sets whether Less panics.
 func (o *faultyPlugin) setLessPanics(less bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.panicInLess = less
 }
 
-// stick lets Less hang, or not any more.
+// setLessHangs sets whether Less hangs.
 func (o *faultyPlugin) setLessHangs(less bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,7 +80,7 @@ func (o *faultyPlugin) hanging() int {
 	return o.hangs
 }
 
-// at does what the pod's label says. It reports whether it hung.
+// misbehave does what the pod's label says, and reports whether it hung.
 func (o *faultyPlugin) misbehave(point string, pod *v1.Pod) bool {
 	switch pod.Labels["odd"] {
 	case point + " panics":
@@ -119,7 +119,7 @@ func (o *faultyPlugin) Less(a, b fwk.QueuedEntityInfo) bool {
 	return a.GetTimestamp().After(b.GetTimestamp()) // the newest first
 }
 
-// EventsToRegister has o hear of everything, about the pods that it has refused.
+// EventsToRegister registers for all events, for the pods that the plugin rejected.
 func (o *faultyPlugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All},
@@ -148,7 +148,7 @@ func (o *faultyPlugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, 
 		o.mu.Lock()
 		o.podCounts = append(o.podCounts, before, len(node.GetPods()))
 		o.mu.Unlock()
-		if _, asks := pod.Labels["asks"]; asks {
+		if _, lists := pod.Labels["lists"]; lists {
 			o.listNodes()
 		}
 	}
@@ -158,7 +158,7 @@ func (o *faultyPlugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, 
 	return nil
 }
 
-// ask asks the Handle for nodes, and looks at them now and later.
+// listNodes lists nodes through the Handle, and counts their pods now and later.
 func (o *faultyPlugin) listNodes() {
 	nodes, _ := o.handle.SnapshotSharedLister().NodeInfos().List()
 	for range 2 {
@@ -228,19 +228,19 @@ func (o *faultyPlugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod
 	o.misbehave("PostBind", pod)
 }
 
-// amongOdds runs a test with a profile "p" that has o at every point but Bind,
-// and "q" that has only a sort and a binder. The scheduler leads.
-func runWithFaultyPlugin(t *testing.T, test func(w *testEnv, o *faultyPlugin)) {
+// runWithFaultyPlugin runs a test under a leader with the profile "p", which has the plugin
+// at every point but Bind, and "q", which has only a QueueSort and a binder.
+func runWithFaultyPlugin(t *testing.T, test func(env *testEnv, o *faultyPlugin)) {
 	o := newFaultyPlugin()
-	runTestWith(t, faultyRegistry(o), func(w *testEnv) {
+	runTestWith(t, faultyRegistry(o), func(env *testEnv) {
 		o.unblocked = make(chan struct{}) // of this bubble
 		for _, name := range []string{"p", "q"} {
-			if err := w.Profiles().Apply(w.ctx, faultyBlueprint(name, "one", false)); err != nil {
+			if err := env.Profiles().Apply(env.ctx, faultyBlueprint(name, "one", false)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		end := w.startLeading()
-		test(w, o)
+		end := env.startLeading()
+		test(env, o)
 		o.unblock()
 		synctest.Wait()
 		end()
@@ -260,7 +260,7 @@ func faultyRegistry(o *faultyPlugin) framework.Registry {
 	}
 }
 
-// oddBlueprint is a profile of that name; with sort, o sorts its pods.
+// faultyBlueprint returns a profile of that name; with sort, the plugin sorts its pods.
 func faultyBlueprint(name, hash string, sort bool) *compile.Blueprint {
 	b := &compile.Blueprint{
 		Name: name, Generation: 1, Hash: hash, Chains: framework.Chains{
@@ -279,7 +279,7 @@ func faultyBlueprint(name, hash string, sort bool) *compile.Blueprint {
 	return b
 }
 
-// oddly is a pod of p at which the plugin does what does says.
+// faultyPod returns a pod of p for which the plugin does what does says.
 func faultyPod(name, does string) *v1.Pod {
 	return fixture.Pod(name).SchedulerName("p").Label("odd", does).Obj()
 }

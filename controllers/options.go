@@ -23,6 +23,7 @@ import (
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/profile"
 )
@@ -93,7 +94,7 @@ type Options struct {
 	// nil.
 	BindsInProgress func() bool
 	// Desk is where explanations of pods wait to be written; nil: none are.
-	Explanations *decision.ExplanationQueue
+	Explanations *explain.Queue
 	// Decisions is what SchedulingDecisions are written with, see
 	// explainer.NewClient. Required with Desk.
 	DecisionClient restclient.Interface

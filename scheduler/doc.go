@@ -29,6 +29,7 @@
 //	leadership      whether this process may write; what a new leader reads first
 //	volumes         which claim is bound to which volume, assumed ones included
 //	decision        what was decided, and why
+//	explain         explanations of pending pods: the builder, and the queue to their writer
 //	unserved        pods whose schedulerName no scheduler serves
 //	recorder        Events, which yield to binds
 //	debug           dumps of caches and queues

@@ -20,6 +20,7 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/test/fakecluster"
@@ -73,7 +74,7 @@ func newTestEnv(t *testing.T, registry framework.Registry, objects ...runtime.Ob
 		Client: env.cluster, Informers: eventhandlers.NewInformers(env.cluster, eventhandlers.Trim(false)), Transform: eventhandlers.Trim(false), Storage: storageKinds(t, env.cluster, objects),
 		RecorderFor: func(string) events.EventRecorderLogger { return env.events }, Registry: registry,
 		Unsupported: func(*v1.Pod) (string, string) { return env.unsupported, "not yet" },
-		Ledger:      decision.NewLedger(time.Now), Explanations: decision.NewExplanationQueue(time.Now), Clock: clock.RealClock{}, Log: logr.Discard(),
+		Ledger:      decision.NewLedger(time.Now), Explanations: explain.NewQueue(time.Now), Clock: clock.RealClock{}, Log: logr.Discard(),
 		Epoch: func(context.Context) int64 { return 3 },
 	})
 	var done sync.WaitGroup

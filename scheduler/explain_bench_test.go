@@ -16,6 +16,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/test/fakecluster"
@@ -28,9 +29,9 @@ import (
 func BenchmarkRefusal(b *testing.B) {
 	for _, how := range []string{"unexplained", "the same", "another", "another of its class"} {
 		b.Run(how, func(b *testing.B) {
-			var explanations *decision.ExplanationQueue
+			var explanations *explain.Queue
 			if how != "unexplained" {
-				explanations = decision.NewExplanationQueue(time.Now)
+				explanations = explain.NewQueue(time.Now)
 			}
 			s := tooSmallFor(b, explanations, 5000)
 			b.ReportAllocs()
@@ -39,7 +40,7 @@ func BenchmarkRefusal(b *testing.B) {
 					s.cache.SetNode(benchNode(0))
 				}
 				if strings.HasPrefix(how, "another") {
-					s.options.Explanations = decision.NewExplanationQueue(time.Now)
+					s.options.Explanations = explain.NewQueue(time.Now)
 				}
 				failOnce(b, s, fmt.Sprint("shop/p", i%100))
 			}
@@ -66,7 +67,7 @@ func failOnce(b *testing.B, s *Scheduler, name string) {
 }
 
 // tooSmallFor returns a Scheduler with that many nodes that are too small, most of them full.
-func tooSmallFor(b *testing.B, explanations *decision.ExplanationQueue, nodes int) *Scheduler {
+func tooSmallFor(b *testing.B, explanations *explain.Queue, nodes int) *Scheduler {
 	cluster := fakecluster.New()
 	s := New(Options{
 		Client: cluster, Informers: informers.NewSharedInformerFactory(cluster, 0),

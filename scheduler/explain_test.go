@@ -13,6 +13,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/test/fixture"
 )
 
@@ -24,7 +25,7 @@ func (env *testEnv) writeAll() {
 		switch {
 		case !due:
 			return
-		case e.Verb == decision.Delete:
+		case e.Verb == explain.Delete:
 			delete(env.explanations, e.Pod)
 			explanations.Deleted(e)
 		default:

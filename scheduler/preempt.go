@@ -17,6 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/preemption"
@@ -100,6 +101,44 @@ func remainingRejectors(diagnosis *framework.Diagnosis) pluginNames {
 		}
 	})
 	return names
+}
+
+// preemptionResultKey is the CycleState key of the attempt's preemptionResult.
+const preemptionResultKey fwk.StateKey = "berth.dev/PreemptionResult"
+
+// preemptionResult is the outcome of the search for victims.
+type preemptionResult decision.PreemptionResult
+
+// Clone returns r itself, which never changes.
+func (r *preemptionResult) Clone() fwk.StateData { return r }
+
+// preemptionResultOf returns the outcome of a search that returned plan and err.
+func preemptionResultOf(plan *framework.PreemptionPlan, err error) *preemptionResult {
+	var fitErr *framework.FitError
+	var ineligible *framework.IneligibleError
+	switch {
+	case err == nil:
+		return &preemptionResult{Candidates: int32(plan.Candidates), Victims: int32(len(plan.Victims)), Outcome: decision.PreemptionVictimsChosen}
+	case errors.As(err, &fitErr):
+		return &preemptionResult{Outcome: decision.PreemptionNoCandidates}
+	case errors.As(err, &ineligible) && ineligible.VictimsTerminating:
+		return &preemptionResult{Outcome: decision.PreemptionUnderWay}
+	case errors.As(err, &ineligible):
+		return &preemptionResult{Outcome: decision.PreemptionNotEligible}
+	}
+	return &preemptionResult{Outcome: decision.PreemptionFailed}
+}
+
+// preemptionResult returns the outcome of preemption in the attempt; nil when no plugin
+// tried it.
+func (s *Scheduler) preemptionResult(t *schedulingCycle) *decision.PreemptionResult {
+	if result, err := t.state.Read(preemptionResultKey); err == nil {
+		return (*decision.PreemptionResult)(result.(*preemptionResult))
+	}
+	if s.binding.Evicting(t.Pod.UID) {
+		return &decision.PreemptionResult{Outcome: decision.PreemptionUnderWay}
+	}
+	return nil
 }
 
 // Execute starts to evict the plan's victims. The eviction outlives the attempt of ctx

@@ -23,6 +23,7 @@ import (
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/profile"
@@ -66,7 +67,7 @@ type Options struct {
 	Ledger   *decision.Ledger
 	// Explanations is where explanations wait until a controller writes them; nil
 	// means that no pod is explained.
-	Explanations *decision.ExplanationQueue
+	Explanations *explain.Queue
 	Clock        clock.WithTickerAndDelayedExecution
 	Log          logr.Logger
 	// Tracer makes a span for each attempt and for each extension point of it; nil
@@ -110,6 +111,7 @@ type Scheduler struct {
 	// attemptCount numbers the attempts of this process.
 	attemptCount uint64
 	heldStatus   *heldStatusQueue
+	explainer    *explain.Builder
 	progress     loopProgress
 	// bindingContext is the context of binding cycles, evictions and undo.
 	bindingContext context.Context
@@ -140,6 +142,8 @@ func New(o Options) *Scheduler {
 	s.volumes = volumes.New(volumes.Options{
 		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: s.options.Wait, Released: s.volumeReleased,
 	})
+	core := o.Informers.Core().V1()
+	s.explainer = &explain.Builder{Pods: core.Pods().Lister(), Nodes: core.Nodes().Lister(), Now: o.Clock.Now}
 	s.heldStatus = newHeldStatusQueue(o.Clock, s.writeHeldStatus)
 	s.binding = binding.New(binding.Options{
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Transform: o.Transform, Go: s.options.Go, Wait: s.options.Wait,

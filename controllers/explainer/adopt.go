@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 )
 
 // syncPause is how often it is looked whether the pods are known.
@@ -56,8 +56,8 @@ func (x *explainer) logError(logger logr.Logger, err error, what string) {
 }
 
 // found says what there is to know of an object, and when it is to go.
-func (x *explainer) standingOf(object *v1alpha1.SchedulingDecision) decision.ExistingObject {
-	s := decision.ExistingObject{
+func (x *explainer) standingOf(object *v1alpha1.SchedulingDecision) explain.ExistingObject {
+	s := explain.ExistingObject{
 		Namespace: object.Namespace, Pod: object.Name,
 		Owner: ownerOf(object), Object: object.UID, WrittenAt: object.CreationTimestamp.Time,
 		Status: object.Status,

@@ -12,25 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 )
 
 // carryOut ends an errand one way or another, and returns how long the API
 // server shall be left alone.
-func (x *explainer) process(ctx context.Context, logger logr.Logger, e decision.Task) time.Duration {
+func (x *explainer) process(ctx context.Context, logger logr.Logger, e explain.Task) time.Duration {
 	if moot, bound := x.obsolete(e); moot {
 		x.queue.Obsolete(e, bound)
 		return 0
 	}
 	var object types.UID
 	var err error
-	if e.Verb == decision.Delete {
+	if e.Verb == explain.Delete {
 		err = x.deleteObject(ctx, e)
 	} else {
 		object, err = x.writeObject(ctx, e)
 	}
 	switch {
-	case err == nil && e.Verb == decision.Delete:
+	case err == nil && e.Verb == explain.Delete:
 		x.queue.Deleted(e)
 	case err == nil:
 		x.queue.Written(e, object)
@@ -43,7 +43,7 @@ func (x *explainer) process(ctx context.Context, logger logr.Logger, e decision.
 
 // moot says whether nobody needs to know any more why a pod waits: it is bound,
 // or else gone.
-func (x *explainer) obsolete(e decision.Task) (moot, bound bool) {
+func (x *explainer) obsolete(e explain.Task) (moot, bound bool) {
 	if e.Explanation == nil {
 		return false, false
 	}
@@ -56,7 +56,7 @@ func (x *explainer) obsolete(e decision.Task) (moot, bound bool) {
 }
 
 // delete deletes the object of an errand, where it is still about that pod.
-func (x *explainer) deleteObject(ctx context.Context, e decision.Task) error {
+func (x *explainer) deleteObject(ctx context.Context, e explain.Task) error {
 	name := types.NamespacedName{Namespace: e.Namespace, Name: e.Pod}
 	if e.Object != "" {
 		err := x.decisions.delete(ctx, name, e.Object)
@@ -81,10 +81,10 @@ func (x *explainer) deleteObject(ctx context.Context, e decision.Task) error {
 }
 
 // write writes what an errand has to say, and returns the object's UID.
-func (x *explainer) writeObject(ctx context.Context, e decision.Task) (types.UID, error) {
+func (x *explainer) writeObject(ctx context.Context, e explain.Task) (types.UID, error) {
 	object := newDecision(e, x.clock.Now())
 	switch e.Verb {
-	case decision.Update:
+	case explain.Update:
 		uid, err := x.decisions.update(ctx, object)
 		switch {
 		case isGone(err): // somebody deleted it
@@ -93,7 +93,7 @@ func (x *explainer) writeObject(ctx context.Context, e decision.Task) (types.UID
 			return x.writeOverExisting(ctx, object, err)
 		}
 		return uid, err
-	case decision.Replace:
+	case explain.Replace:
 		return x.writeOverExisting(ctx, object, nil)
 	}
 	uid, err := x.decisions.create(ctx, object)
@@ -126,7 +126,7 @@ func (x *explainer) writeOverExisting(ctx context.Context, object *v1alpha1.Sche
 }
 
 // setback notes that an errand failed. It is done again, unless it never can be.
-func (x *explainer) handleFailure(ctx context.Context, logger logr.Logger, e decision.Task, err error) time.Duration {
+func (x *explainer) handleFailure(ctx context.Context, logger logr.Logger, e explain.Task, err error) time.Duration {
 	now := x.clock.Now()
 	if ctx.Err() != nil {
 		x.queue.Retry(e, now, true)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
@@ -40,7 +40,7 @@ const (
 // explainer writes as SchedulingDecisions what waits on the Desk, one at a time:
 // where the API server is slow it asks for less.
 type explainer struct {
-	queue     *decision.ExplanationQueue
+	queue     *explain.Queue
 	decisions *decisionClient
 	pods      corelisters.PodLister
 	synced    func() bool
@@ -56,7 +56,7 @@ type explainer struct {
 // Options are what an explainer is made of; all but Busy are required.
 type Options struct {
 	// Desk is where explanations wait to be written.
-	Queue *decision.ExplanationQueue
+	Queue *explain.Queue
 	// Decisions is what they are written with, see NewClient.
 	Client restclient.Interface
 	// Pods holds every pod that has not ended, once PodsSynced says so.

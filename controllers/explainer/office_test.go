@@ -22,12 +22,13 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 )
 
 // office is an explainer at work in virtual time, inside a synctest bubble.
 type testEnv struct {
 	*fakeServer
-	queue   *decision.ExplanationQueue
+	queue   *explain.Queue
 	pods    cache.Indexer
 	dropped int
 	// binding says that pods are being bound.
@@ -42,7 +43,7 @@ type testEnv struct {
 // openOffice starts an explainer; stand are objects that are there.
 func newTestEnv(t *testing.T, shelf *fakeServer, pods ...*corev1.Pod) *testEnv {
 	o := &testEnv{
-		fakeServer: shelf, queue: decision.NewExplanationQueue(time.Now),
+		fakeServer: shelf, queue: explain.NewQueue(time.Now),
 		pods: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
 	o.queue.OnDropped(func(string) { o.dropped++ })

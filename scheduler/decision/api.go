@@ -3,6 +3,8 @@ package decision
 import (
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
@@ -45,6 +47,18 @@ const (
 	ExplainAll  = v1alpha1.ExplainAll
 	ExplainNone = v1alpha1.ExplainNone
 )
+
+// Explanation says why one pod is pending, or where it was bound: the content of its
+// SchedulingDecision. It is a value: nobody changes it after it was put into the queue.
+type Explanation struct {
+	Namespace, Pod string
+	UID            types.UID
+	// Status names nodes whether or not the tenant may read them. The writer leaves out what
+	// Nodes forbids.
+	Status Status
+	// Nodes says whether the SchedulingDecision may name nodes.
+	Nodes bool
+}
 
 // MaxExplanation is how many characters a SchedulingDecision's message may have,
 // MaxReasons how many entries each of its lists may have.

@@ -57,7 +57,8 @@ const (
 	serviceaffinity   = "scheduler/plugins/serviceaffinity"
 	profile           = "scheduler/profile"
 	trial             = "scheduler/trial"
-	desk              = "scheduler/decision"
+	decided           = "scheduler/decision"
+	explained         = "scheduler/explain"
 	extender          = "scheduler/extender"
 	scopes            = "scheduler/scopedinformers"
 	volumelimits      = "scheduler/plugins/nodevolumelimits"
@@ -197,7 +198,7 @@ var table = []mutant{
 	{"TaintsWakeUntold", "explanations do not say that other taints of a node wake a pod",
 		[]killer{{why, "TestWhatIsMissingIsAllThatIsMissing"}}, noWhy},
 	{"UnsaidForGood", "a pod whose explanation was taken back is not explained again",
-		[]killer{{desk, "TestExplanationQueue"}, {desk, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
+		[]killer{{explained, "TestQueue"}, {explained, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
 	{"GoneExplained", "a pod that goes while it is explained stays explained",
 		[]killer{{loop, "TestAPodThatIsDeletedIsExplainedNoMore"}}, noWhy},
 	{"LateShown", "a plugin that was left behind sees the nodes move",
@@ -263,7 +264,7 @@ var table = []mutant{
 	{"NodesUnordered", "nodes that are there at the start are tried in the order of client-go's map",
 		[]killer{{intake, "TestInitialNodesAreAddedByName"}}, "it has no informers"},
 	{"AnnotationNamesNodes", "under detail: Reasons the annotation names nodes beside the pod's own",
-		[]killer{{desk, "TestAnnotationDetail"}, {explainer, "TestWhoMayReadHowManyNodesThereAre"}}, "nobody reads its annotations"},
+		[]killer{{decided, "TestAnnotationDetail"}, {explainer, "TestWhoMayReadHowManyNodesThereAre"}}, "nobody reads its annotations"},
 	{"ExtenderRefusalsResolvable", "a refusal by an extender that nothing resolves is taken for one that victims resolve",
 		[]killer{{cycle, "TestExtendersHaveTheirSayAfterThePlugins"}}, noExtenders},
 	{"ExtenderIgnoredFails", "an extender that may be ignored fails the pod's attempt",
@@ -435,17 +436,17 @@ var table = []mutant{
 	{"ExportSaysAll", "nobody is told what an export cannot say",
 		[]killer{{export, "TestKeepSaysWhatItCannotSay"}}, noUsers},
 	{"NewsWhileWritingLost", "what is put while an explanation is being written is taken for written",
-		[]killer{{desk, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
+		[]killer{{explained, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
 	{"UpdatedAtOnce", "an explanation is updated whenever there is another",
-		[]killer{{desk, "TestExplanationQueue"}, {desk, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
+		[]killer{{explained, "TestQueue"}, {explained, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
 	{"DeletionsInARow", "what explains pods that are gone is deleted before what waits is updated",
-		[]killer{{desk, "TestExplanationQueue"}}, noWhy},
+		[]killer{{explained, "TestQueue"}}, noWhy},
 	{"BoundExplainedOn", "why a pod waited is said for another minute when it is bound",
-		[]killer{{desk, "TestExplanationQueue"}, {explainer, "TestWhatExplainsAPodGoesSecondsAfterItsBindAtTwentyBindsASecond"}}, noWhy},
+		[]killer{{explained, "TestQueue"}, {explainer, "TestWhatExplainsAPodGoesSecondsAfterItsBindAtTwentyBindsASecond"}}, noWhy},
 	{"OutdatedYields", "what is not true any more because of a bind yields to other binds",
 		[]killer{{explainer, "TestWhatExplainsAPodGoesSecondsAfterItsBindAtTwentyBindsASecond"}}, noWhy},
 	{"FoundReasonsUnknown", "what stood before a restart is written again, whatever it says",
-		[]killer{{desk, "TestExplanationQueue"}, {explainer, "TestWhatIsSoStillKeepsItsAgeOverARestart"}}, noWhy},
+		[]killer{{explained, "TestQueue"}, {explainer, "TestWhatIsSoStillKeepsItsAgeOverARestart"}}, noWhy},
 
 	{"PausedEventDropped", "an Event that the API server did not take at once is lost when the process ends",
 		[]killer{{recorder, "TestCloseWritesTheEventThatAWriterRetries"}}, noEvents},
@@ -523,7 +524,7 @@ var table = []mutant{
 	{"LandingLocked", "a lock is held while a late call on a pod's way to its node is reported",
 		[]killer{{loop, "TestAPodIsBoundWhileItsAbandonedCallIsReported"}}, noWaits},
 	{"LedgerPageReopened", "a decision about a pod of a deleted profile opens the profile's page in the ledger again",
-		[]killer{{desk, "TestTheLedgerKeepsNothingOfAClosedProfile"}}, noLeaks},
+		[]killer{{decided, "TestTheLedgerKeepsNothingOfAClosedProfile"}}, noLeaks},
 	{"EarlierHoldsForgotten", "pods that an earlier process held for a profile that is gone are left alone",
 		[]killer{{unserved, "TestPodsThatAnEarlierProcessHeldAreHeldWhenTheirProfileIsDeleted"}}, noUsers},
 	{"CountsStartAnew", "a new leader counts from nothing what it publishes",

@@ -1,4 +1,4 @@
-package decision
+package explain
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/decision"
 )
 
 // queueSimulation is a random history of a few pods, their explanation queue, and the
@@ -121,7 +123,7 @@ func (p *queueSimulation) putExplanation(name string) {
 	}
 }
 
-func explanationText(e *Explanation) string {
+func explanationText(e *decision.Explanation) string {
 	if r := e.Status.Rejections; len(r) > 0 {
 		return r[0].Reason
 	}

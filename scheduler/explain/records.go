@@ -1,4 +1,4 @@
-package decision
+package explain
 
 import (
 	"time"
@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
@@ -20,7 +21,7 @@ const (
 )
 
 // evaluatePut returns what Put does with e. The caller holds the lock.
-func (q *ExplanationQueue) evaluatePut(e *Explanation, reasons uint64) putVerdict {
+func (q *Queue) evaluatePut(e *decision.Explanation, reasons uint64) putVerdict {
 	r := q.records[types.NamespacedName{Namespace: e.Namespace, Name: e.Pod}]
 	if r != nil && r.uid == e.UID {
 		switch {
@@ -38,7 +39,7 @@ func (q *ExplanationQueue) evaluatePut(e *Explanation, reasons uint64) putVerdic
 }
 
 // store adds e, which evaluatePut accepted. The caller holds the lock.
-func (q *ExplanationQueue) store(e *Explanation, reasons uint64) {
+func (q *Queue) store(e *decision.Explanation, reasons uint64) {
 	name := types.NamespacedName{Namespace: e.Namespace, Name: e.Pod}
 	r := q.records[name]
 	if r == nil {
@@ -61,7 +62,7 @@ func (q *ExplanationQueue) store(e *Explanation, reasons uint64) {
 // setPending adds an item in place of the record's pending one, unless the object has
 // these reasons already; what the object has is unknown while a task is in progress. The
 // new item keeps the due time and sequence of one of the same kind.
-func (q *ExplanationQueue) setPending(r *podRecord, it *item) {
+func (q *Queue) setPending(r *podRecord, it *item) {
 	before := r.pending
 	q.clearPending(r)
 	if (!r.inProgress || fault.NewsWhileWritingLost) && r.objectExists && r.owner == r.uid && r.writtenReasons == it.reasons {
@@ -74,13 +75,13 @@ func (q *ExplanationQueue) setPending(r *podRecord, it *item) {
 	r.pending = q.push(it)
 }
 
-func (q *ExplanationQueue) clearPending(r *podRecord) {
+func (q *Queue) clearPending(r *podRecord) {
 	q.remove(r.pending)
 	r.pending = nil
 }
 
 // markPodBound schedules the deletion of the object for now, unless it records the bind.
-func (q *ExplanationQueue) markPodBound(r *podRecord) {
+func (q *Queue) markPodBound(r *podRecord) {
 	r.podBound = true
 	if r.pending != nil && r.pending.explanation.Status.Result != v1alpha1.ResultBound {
 		q.clearPending(r)
@@ -96,7 +97,7 @@ func (q *ExplanationQueue) markPodBound(r *podRecord) {
 }
 
 // markPodDeleted schedules the deletion of the object for now.
-func (q *ExplanationQueue) markPodDeleted(r *podRecord) {
+func (q *Queue) markPodDeleted(r *podRecord) {
 	r.podDeleted = true
 	q.clearPending(r)
 	q.scheduleDeletion(r, deletionItems, q.now())
@@ -104,7 +105,7 @@ func (q *ExplanationQueue) markPodDeleted(r *podRecord) {
 }
 
 // withdraw schedules the deletion of the object, which may be written again later.
-func (q *ExplanationQueue) withdraw(r *podRecord) {
+func (q *Queue) withdraw(r *podRecord) {
 	r.reasons = 0
 	r.podDeleted = fault.UnsaidForGood
 	q.clearPending(r)
@@ -112,19 +113,19 @@ func (q *ExplanationQueue) withdraw(r *podRecord) {
 }
 
 // scheduleDeletion adds a deletion of that kind at due.
-func (q *ExplanationQueue) scheduleDeletion(r *podRecord, kind int, due time.Time) {
+func (q *Queue) scheduleDeletion(r *podRecord, kind int, due time.Time) {
 	q.cancelDeletion(r)
 	r.deletion = q.push(&item{record: r, kind: kind, due: due})
 }
 
-func (q *ExplanationQueue) cancelDeletion(r *podRecord) {
+func (q *Queue) cancelDeletion(r *podRecord) {
 	q.remove(r.deletion)
 	r.deletion = nil
 }
 
 // forgetIfDone deletes the record of a bound or deleted pod when neither an object nor a
 // task of it is left.
-func (q *ExplanationQueue) forgetIfDone(r *podRecord) {
+func (q *Queue) forgetIfDone(r *podRecord) {
 	if r.inProgress || r.objectExists || r.pending != nil || !r.podBound && !r.podDeleted {
 		return
 	}
@@ -140,7 +141,7 @@ type ExistingObject struct {
 	// WrittenAt is when it was last written. Status is its content, of which the queue keeps
 	// a hash of the reasons.
 	WrittenAt time.Time
-	Status    Status
+	Status    decision.Status
 	// PodDeleted says that its pod was deleted.
 	PodDeleted bool
 	// BoundAt is when its pod was bound; zero while the pod is pending.
@@ -149,7 +150,7 @@ type ExistingObject struct {
 
 // AddExisting adds an object that an earlier process wrote. A later Put updates the object
 // only if its reasons differ.
-func (q *ExplanationQueue) AddExisting(o ExistingObject) {
+func (q *Queue) AddExisting(o ExistingObject) {
 	name := types.NamespacedName{Namespace: o.Namespace, Name: o.Pod}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -183,7 +184,7 @@ func (q *ExplanationQueue) AddExisting(o ExistingObject) {
 }
 
 // notAfterNow returns t, or now where the clock that gave t is ahead.
-func (q *ExplanationQueue) notAfterNow(t time.Time) time.Time {
+func (q *Queue) notAfterNow(t time.Time) time.Time {
 	if now := q.now(); t.After(now) {
 		return now
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"regexp"
@@ -11,18 +11,18 @@ import (
 // redactedMessage returns the text of an attempt's error without names that a tenant may
 // not read, truncated to MaxExplanation characters. The text is truncated to twice that
 // first, which bounds the cost; a name that this cuts in two is cut off afterwards.
-func (s *Scheduler) redactedMessage(t *schedulingCycle, err error) string {
+func (b *Builder) redactedMessage(a Attempt, err error) string {
 	text := decision.Truncate(err.Error(), 2*decision.MaxExplanation)
-	return decision.Truncate(s.redact(t, text), decision.MaxExplanation)
+	return decision.Truncate(b.redact(a, text), decision.MaxExplanation)
 }
 
-// redactor returns a function that redacts the reasons of out-of-tree plugins.
-func (s *Scheduler) redactor(t *schedulingCycle) func(plugin, reason string) string {
+// Redactor returns a function that redacts the reasons of out-of-tree plugins.
+func (b *Builder) Redactor(a Attempt) func(plugin, reason string) string {
 	return func(plugin, reason string) string {
-		if t.generation.Framework.InTree(plugin) {
+		if a.InTree(plugin) {
 			return reason
 		}
-		return s.redact(t, reason)
+		return b.redact(a, reason)
 	}
 }
 
@@ -33,19 +33,19 @@ var objectNames = regexp.MustCompile(`[a-z0-9]([a-z0-9./-]*[a-z0-9])?`)
 // namespace/name of pods of other namespaces by <pod>. Everybody with read access to the
 // namespace reads its SchedulingDecisions. Reasons of in-tree plugins name no objects;
 // other plugins, PostFilter and the API server may.
-func (s *Scheduler) redact(t *schedulingCycle, text string) string {
+func (b *Builder) redact(a Attempt, text string) string {
 	if fault.TenantsReadAll {
 		return text
 	}
 	return objectNames.ReplaceAllStringFunc(text, func(word string) string {
 		parts := strings.Split(word, "/")
-		if len(parts) == 2 && parts[0] != t.Pod.Namespace {
-			if _, err := s.options.Informers.Core().V1().Pods().Lister().Pods(parts[0]).Get(parts[1]); err == nil {
+		if len(parts) == 2 && parts[0] != a.Pod.Namespace {
+			if _, err := b.Pods.Pods(parts[0]).Get(parts[1]); err == nil {
 				return "<pod>"
 			}
 		}
 		for i, part := range parts {
-			if s.isHiddenNode(t, part) {
+			if b.isHiddenNode(a, part) {
 				parts[i] = "<node>"
 			}
 		}
@@ -55,13 +55,13 @@ func (s *Scheduler) redact(t *schedulingCycle, text string) string {
 
 // isHiddenNode reports whether word is the name of a node that must be hidden. A number
 // counts as a number, even where a node has that name.
-func (s *Scheduler) isHiddenNode(t *schedulingCycle, word string) bool {
+func (b *Builder) isHiddenNode(a Attempt, word string) bool {
 	switch {
-	case t.generation.Blueprint().Decisions.Nodes, strings.Trim(word, "0123456789") == "":
+	case a.Blueprint.Decisions.Nodes, strings.Trim(word, "0123456789") == "":
 		return false
-	case t.nominatingInfo != nil && word == t.nominatingInfo.NominatedNodeName, t.placement != nil && word == t.placement.Node:
+	case a.NominatingInfo != nil && word == a.NominatingInfo.NominatedNodeName, a.Placement != nil && word == a.Placement.Node:
 		return true // the node may have been deleted meanwhile
 	}
-	_, err := s.options.Informers.Core().V1().Nodes().Lister().Get(word)
+	_, err := b.Nodes.Get(word)
 	return err == nil
 }

@@ -1,4 +1,7 @@
-package decision
+// Package explain says why pods are pending: a builder of explanations, and the bounded queue
+// between the scheduling loop, which must not wait, and the controller that writes them as
+// SchedulingDecisions.
+package explain
 
 import (
 	"hash/fnv"
@@ -8,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/decision"
 )
 
 const (
@@ -20,14 +25,14 @@ const (
 	maxOutdatedInARow = 9
 )
 
-// ExplanationQueue passes explanations from the scheduling loop, which must not wait,
+// Queue passes explanations from the scheduling loop, which must not wait,
 // to the controller that writes them at a limited rate. It is bounded; what exceeds the
 // bound is dropped and counted. Of several explanations of a pod it keeps the last. It is
 // safe for concurrent use and does no I/O.
 //
 // A SchedulingDecision has the name of its pod, and the queue has one record per name, so
 // that no two tasks concern one object at the same time.
-type ExplanationQueue struct {
+type Queue struct {
 	now     func() time.Time
 	changed chan struct{}
 	dropped func(profile string)
@@ -67,9 +72,9 @@ type podRecord struct {
 	writtenAt      time.Time
 }
 
-// NewExplanationQueue returns an empty queue that reads the time from now.
-func NewExplanationQueue(now func() time.Time) *ExplanationQueue {
-	return &ExplanationQueue{
+// NewQueue returns an empty queue that reads the time from now.
+func NewQueue(now func() time.Time) *Queue {
+	return &Queue{
 		now: now, changed: make(chan struct{}, 1), dropped: func(string) {},
 		records: map[types.NamespacedName]*podRecord{},
 	}
@@ -77,16 +82,16 @@ func NewExplanationQueue(now func() time.Time) *ExplanationQueue {
 
 // OnDropped sets a function that is called with the profile of each explanation that is
 // dropped. Call it before the queue is used; the function must not call the queue.
-func (q *ExplanationQueue) OnDropped(count func(profile string)) { q.dropped = count }
+func (q *Queue) OnDropped(count func(profile string)) { q.dropped = count }
 
 // Changed returns a channel that holds one value after a task was added. The writer
 // drains it and then calls Take: the channel carries no data.
-func (q *ExplanationQueue) Changed() <-chan struct{} { return q.changed }
+func (q *Queue) Changed() <-chan struct{} { return q.changed }
 
 // Put adds e, in place of an explanation of the same pod that was not written yet. It
 // never waits. It ignores e when the reasons are those that were put last, and drops and
 // counts e when too many explanations wait.
-func (q *ExplanationQueue) Put(e Explanation) {
+func (q *Queue) Put(e decision.Explanation) {
 	reasons := reasonsOf(&e.Status)
 	q.mu.Lock()
 	verdict := q.evaluatePut(&e, reasons)
@@ -105,7 +110,7 @@ func (q *ExplanationQueue) Put(e Explanation) {
 // WouldWrite reports whether Put would accept e, so that a caller need not compute more
 // for a pod whose reasons did not change. e may lack fields that are no part of the
 // reasons, such as the closest nodes.
-func (q *ExplanationQueue) WouldWrite(e Explanation) bool {
+func (q *Queue) WouldWrite(e decision.Explanation) bool {
 	reasons := reasonsOf(&e.Status)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -114,7 +119,7 @@ func (q *ExplanationQueue) WouldWrite(e Explanation) bool {
 
 // PodBound records that a pod is bound. Its SchedulingDecision is outdated and is deleted
 // before all else; one that records the bind is deleted after boundRetention.
-func (q *ExplanationQueue) PodBound(namespace, pod string, uid types.UID) {
+func (q *Queue) PodBound(namespace, pod string, uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if r := q.recordOf(namespace, pod, uid); r != nil && !r.podBound {
@@ -125,7 +130,7 @@ func (q *ExplanationQueue) PodBound(namespace, pod string, uid types.UID) {
 
 // PodDeleted records that a pod was deleted, and schedules the deletion of its
 // SchedulingDecision: the garbage collector may be slow.
-func (q *ExplanationQueue) PodDeleted(namespace, pod string, uid types.UID) {
+func (q *Queue) PodDeleted(namespace, pod string, uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if r := q.recordOf(namespace, pod, uid); r != nil && !r.podDeleted {
@@ -136,7 +141,7 @@ func (q *ExplanationQueue) PodDeleted(namespace, pod string, uid types.UID) {
 
 // Withdraw schedules the deletion of the SchedulingDecision of a pending pod, whose
 // profile explains it no more. A later Put is written again, whatever its reasons.
-func (q *ExplanationQueue) Withdraw(namespace, pod string, uid types.UID) {
+func (q *Queue) Withdraw(namespace, pod string, uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if r := q.recordOf(namespace, pod, uid); r != nil && !r.podDeleted && !r.podBound {
@@ -147,7 +152,7 @@ func (q *ExplanationQueue) Withdraw(namespace, pod string, uid types.UID) {
 
 // recordOf returns the record of a pod; nil when there is none. The caller holds the
 // lock.
-func (q *ExplanationQueue) recordOf(namespace, pod string, uid types.UID) *podRecord {
+func (q *Queue) recordOf(namespace, pod string, uid types.UID) *podRecord {
 	if r := q.records[types.NamespacedName{Namespace: namespace, Name: pod}]; r != nil && r.uid == uid {
 		return r
 	}
@@ -155,7 +160,7 @@ func (q *ExplanationQueue) recordOf(namespace, pod string, uid types.UID) *podRe
 }
 
 // notify puts a value into the channel of Changed.
-func (q *ExplanationQueue) notify() {
+func (q *Queue) notify() {
 	select {
 	case q.changed <- struct{}{}:
 	default:
@@ -163,27 +168,15 @@ func (q *ExplanationQueue) notify() {
 }
 
 // countDropped counts an explanation of profile that is not written.
-func (q *ExplanationQueue) countDropped(profile string) {
+func (q *Queue) countDropped(profile string) {
 	explanationsTotal.WithLabelValues("dropped").Inc()
 	q.dropped(profile)
-}
-
-// Explanation says why one pod is pending, or where it was bound: the content of its
-// SchedulingDecision. It is a value: nobody changes it after it was put into the queue.
-type Explanation struct {
-	Namespace, Pod string
-	UID            types.UID
-	// Status names nodes whether or not the tenant may read them. The writer leaves out what
-	// Nodes forbids.
-	Status Status
-	// Nodes says whether the SchedulingDecision may name nodes.
-	Nodes bool
 }
 
 // reasonsOf returns a hash of the parts of a status that justify another write: all but
 // counts, names of nodes and times. The message counts only where no plugin rejected the
 // pod. The hash is never zero.
-func reasonsOf(s *Status) uint64 {
+func reasonsOf(s *decision.Status) uint64 {
 	parts := []string{string(s.Result), s.Profile.Name, s.Profile.Hash}
 	if len(s.Rejections) == 0 {
 		parts = append(parts, s.Message)

@@ -1,4 +1,4 @@
-package decision
+package explain
 
 import (
 	"container/heap"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
@@ -37,7 +38,7 @@ type item struct {
 	sequence uint64
 
 	// explanation is the content to write; nil for a deletion. reasons is its hash.
-	explanation *Explanation
+	explanation *decision.Explanation
 	reasons     uint64
 }
 
@@ -74,7 +75,7 @@ func (l *itemHeap) Pop() any {
 }
 
 // push adds an item to the heap of its kind.
-func (q *ExplanationQueue) push(it *item) *item {
+func (q *Queue) push(it *item) *item {
 	if it.sequence == 0 {
 		q.lastSequence++
 		it.sequence = q.lastSequence
@@ -85,7 +86,7 @@ func (q *ExplanationQueue) push(it *item) *item {
 }
 
 // remove removes an item, which may be nil, from its heap.
-func (q *ExplanationQueue) remove(it *item) {
+func (q *Queue) remove(it *item) {
 	if it != nil && it.index >= 0 {
 		heap.Remove(&q.heaps[it.kind], it.index)
 		explanationsWaiting.Set(float64(q.len()))
@@ -93,7 +94,7 @@ func (q *ExplanationQueue) remove(it *item) {
 }
 
 // len returns the number of items.
-func (q *ExplanationQueue) len() (n int) {
+func (q *Queue) len() (n int) {
 	for i := range q.heaps {
 		n += len(q.heaps[i])
 	}
@@ -102,7 +103,7 @@ func (q *ExplanationQueue) len() (n int) {
 
 // kindOf returns the kind of the item for an explanation, and when it may be written. The
 // record may be nil.
-func (q *ExplanationQueue) kindOf(r *podRecord, e *Explanation) (int, time.Time) {
+func (q *Queue) kindOf(r *podRecord, e *decision.Explanation) (int, time.Time) {
 	now := q.now()
 	switch {
 	case r != nil && r.objectExists && r.owner == e.UID && e.Status.Result == v1alpha1.ResultBound:

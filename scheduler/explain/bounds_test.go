@@ -1,4 +1,4 @@
-package decision
+package explain
 
 import (
 	"fmt"
@@ -9,12 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// queueTest is an ExplanationQueue on a manual clock. dropped holds the profiles of
+// queueTest is an Queue on a manual clock. dropped holds the profiles of
 // dropped explanations.
 type queueTest struct {
-	*ExplanationQueue
+	*Queue
 	t       *testing.T
 	time    time.Time
 	dropped []string
@@ -22,18 +23,18 @@ type queueTest struct {
 
 func newQueueTest(t *testing.T) *queueTest {
 	c := &queueTest{t: t, time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	c.ExplanationQueue = NewExplanationQueue(func() time.Time { return c.time })
+	c.Queue = NewQueue(func() time.Time { return c.time })
 	c.OnDropped(func(profile string) { c.dropped = append(c.dropped, profile) })
 	return c
 }
 
 // explanationOf returns an explanation with one reason of a pod whose UID is its name.
-func explanationOf(pod, reason string, edits ...func(*Explanation)) Explanation {
-	e := Explanation{Namespace: "shop", Pod: pod, UID: types.UID(pod), Status: Status{
+func explanationOf(pod, reason string, edits ...func(*decision.Explanation)) decision.Explanation {
+	e := decision.Explanation{Namespace: "shop", Pod: pod, UID: types.UID(pod), Status: decision.Status{
 		Result:     v1alpha1.ResultUnschedulable,
 		Profile:    v1alpha1.DecidedBy{Name: "batch", Hash: "9f3c1a2b4d"},
-		Rejections: []Rejection{{Plugin: "NodeResourcesFit", Code: "Unschedulable", Reason: reason, Nodes: 3}},
-		Queue:      &Queue{Where: "Unschedulable"},
+		Rejections: []decision.Rejection{{Plugin: "NodeResourcesFit", Code: "Unschedulable", Reason: reason, Nodes: 3}},
+		Queue:      &decision.Queue{Where: "Unschedulable"},
 	}}
 	for _, edit := range edits {
 		edit(&e)
@@ -41,9 +42,13 @@ func explanationOf(pod, reason string, edits ...func(*Explanation)) Explanation 
 	return e
 }
 
-func withUID(uid types.UID) func(*Explanation) { return func(e *Explanation) { e.UID = uid } }
+func withUID(uid types.UID) func(*decision.Explanation) {
+	return func(e *decision.Explanation) { e.UID = uid }
+}
 
-func asBound(e *Explanation) { e.Status.Result, e.Status.Rejections = v1alpha1.ResultBound, nil }
+func asBound(e *decision.Explanation) {
+	e.Status.Result, e.Status.Rejections = v1alpha1.ResultBound, nil
+}
 
 // advance moves the clock forward.
 func (c *queueTest) advance(d time.Duration) { c.time = c.time.Add(d) }
@@ -80,7 +85,7 @@ func (c *queueTest) want(want ...string) {
 	}
 }
 
-func TestExplanationQueueForgetsPodsThatAreBoundOrDeleted(t *testing.T) {
+func TestQueueForgetsPodsThatAreBoundOrDeleted(t *testing.T) {
 	c := newQueueTest(t)
 	for i := range 100 {
 		pod := fmt.Sprint("web-", i)
@@ -102,7 +107,7 @@ func TestExplanationQueueForgetsPodsThatAreBoundOrDeleted(t *testing.T) {
 	}
 }
 
-func TestExplanationQueueIsBounded(t *testing.T) {
+func TestQueueIsBounded(t *testing.T) {
 	c := newQueueTest(t)
 	const more = 5
 	for i := range capacity[firstItems] + more {
@@ -125,7 +130,7 @@ func TestExplanationQueueIsBounded(t *testing.T) {
 }
 
 func TestDroppedExplanationsAreCountedInTheLedger(t *testing.T) {
-	ledger := NewLedger(time.Now)
+	ledger := decision.NewLedger(time.Now)
 	ledger.Open("batch")
 	c := newQueueTest(t)
 	c.OnDropped(ledger.Dropped)
@@ -134,7 +139,7 @@ func TestDroppedExplanationsAreCountedInTheLedger(t *testing.T) {
 		c.advance(boundRetention)
 		c.doTasks()
 	}
-	c.Put(explanationOf("web", "", asBound, func(e *Explanation) { e.Status.Profile.Name = "deleted" }))
+	c.Put(explanationOf("web", "", asBound, func(e *decision.Explanation) { e.Status.Profile.Name = "deleted" }))
 	c.advance(boundRetention)
 	c.doTasks()
 	if history, _ := ledger.History("batch", 0); history.Totals.DecisionsDropped != 2 {
@@ -146,29 +151,29 @@ func TestDroppedExplanationsAreCountedInTheLedger(t *testing.T) {
 }
 
 func TestReasonsExcludeCountsNodesAndTimes(t *testing.T) {
-	base := explanationOf("web", "cpu", func(e *Explanation) {
-		e.Status.Rejections = append(e.Status.Rejections, Rejection{Plugin: "TaintToleration", Code: "Unschedulable", Reason: "tainted", Nodes: 2})
-		e.Status.Preemption = &PreemptionResult{Outcome: v1alpha1.PreemptionNoCandidates}
+	base := explanationOf("web", "cpu", func(e *decision.Explanation) {
+		e.Status.Rejections = append(e.Status.Rejections, decision.Rejection{Plugin: "TaintToleration", Code: "Unschedulable", Reason: "tainted", Nodes: 2})
+		e.Status.Preemption = &decision.PreemptionResult{Outcome: v1alpha1.PreemptionNoCandidates}
 	})
 	for name, tc := range map[string]struct {
-		change func(*Status)
+		change func(*decision.Status)
 		accept bool
 	}{
-		"the result":               {func(s *Status) { s.Result = v1alpha1.ResultError }, true},
-		"the hash":                 {func(s *Status) { s.Profile.Hash = "other" }, true},
-		"a plugin":                 {func(s *Status) { s.Rejections[0].Plugin = "Other" }, true},
-		"a code":                   {func(s *Status) { s.Rejections[0].Code = "Pending" }, true},
-		"a reason":                 {func(s *Status) { s.Rejections[0].Reason = "memory" }, true},
-		"a missing rejection":      {func(s *Status) { s.Rejections = s.Rejections[:1] }, true},
-		"the gate":                 {func(s *Status) { s.Queue.Gate = "SchedulingGates" }, true},
-		"the place in the queue":   {func(s *Status) { s.Queue.Where = "Backoff" }, true},
-		"the outcome":              {func(s *Status) { s.Preemption.Outcome = v1alpha1.PreemptionUnderWay }, true},
-		"a count":                  {func(s *Status) { s.Rejections[0].Nodes++; s.Message = "0/4" }, false},
-		"an example node":          {func(s *Status) { s.Rejections[0].ExampleNode = "n7" }, false},
-		"their order":              {func(s *Status) { s.Rejections[0], s.Rejections[1] = s.Rejections[1], s.Rejections[0] }, false},
-		"since":                    {func(s *Status) { s.Queue.Since.Time = s.Queue.Since.Add(time.Hour) }, false},
-		"closest nodes":            {func(s *Status) { s.ClosestNodes = []ClosestNode{{Node: "n1"}} }, false},
-		"the number of candidates": {func(s *Status) { s.Preemption.Candidates++ }, false},
+		"the result":               {func(s *decision.Status) { s.Result = v1alpha1.ResultError }, true},
+		"the hash":                 {func(s *decision.Status) { s.Profile.Hash = "other" }, true},
+		"a plugin":                 {func(s *decision.Status) { s.Rejections[0].Plugin = "Other" }, true},
+		"a code":                   {func(s *decision.Status) { s.Rejections[0].Code = "Pending" }, true},
+		"a reason":                 {func(s *decision.Status) { s.Rejections[0].Reason = "memory" }, true},
+		"a missing rejection":      {func(s *decision.Status) { s.Rejections = s.Rejections[:1] }, true},
+		"the gate":                 {func(s *decision.Status) { s.Queue.Gate = "SchedulingGates" }, true},
+		"the place in the queue":   {func(s *decision.Status) { s.Queue.Where = "Backoff" }, true},
+		"the outcome":              {func(s *decision.Status) { s.Preemption.Outcome = v1alpha1.PreemptionUnderWay }, true},
+		"a count":                  {func(s *decision.Status) { s.Rejections[0].Nodes++; s.Message = "0/4" }, false},
+		"an example node":          {func(s *decision.Status) { s.Rejections[0].ExampleNode = "n7" }, false},
+		"their order":              {func(s *decision.Status) { s.Rejections[0], s.Rejections[1] = s.Rejections[1], s.Rejections[0] }, false},
+		"since":                    {func(s *decision.Status) { s.Queue.Since.Time = s.Queue.Since.Add(time.Hour) }, false},
+		"closest nodes":            {func(s *decision.Status) { s.ClosestNodes = []decision.ClosestNode{{Node: "n1"}} }, false},
+		"the number of candidates": {func(s *decision.Status) { s.Preemption.Candidates++ }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newQueueTest(t)
@@ -183,8 +188,8 @@ func TestReasonsExcludeCountsNodesAndTimes(t *testing.T) {
 	}
 	t.Run("the message, without rejections", func(t *testing.T) {
 		c := newQueueTest(t)
-		held := func(message string) Explanation {
-			return explanationOf("web", "", func(e *Explanation) { e.Status.Rejections, e.Status.Message = nil, message })
+		held := func(message string) decision.Explanation {
+			return explanationOf("web", "", func(e *decision.Explanation) { e.Status.Rejections, e.Status.Message = nil, message })
 		}
 		c.Put(held("the profile is paused"))
 		if !c.WouldWrite(held("the profile is deleted")) {

@@ -1,4 +1,4 @@
-package decision
+package explain
 
 import (
 	"container/heap"
@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
@@ -36,7 +37,7 @@ type Task struct {
 	// unknown.
 	Object types.UID
 	// Explanation is the new content; nil for Delete.
-	Explanation *Explanation
+	Explanation *decision.Explanation
 	// Outdated says that the object explains a pod that is bound by now.
 	Outdated bool
 
@@ -49,16 +50,16 @@ type Task struct {
 // Outdated objects come before all else, but leave each tenth task to the others. Of
 // those, first explanations come before updates, and updates before the records of bound
 // pods; every other task is a deletion, if there are any.
-func (q *ExplanationQueue) Take() (Task, time.Time, bool) { return q.takeItem(q.nextItem) }
+func (q *Queue) Take() (Task, time.Time, bool) { return q.takeItem(q.nextItem) }
 
 // TakeOutdated is Take for outdated objects only.
-func (q *ExplanationQueue) TakeOutdated() (Task, time.Time, bool) {
+func (q *Queue) TakeOutdated() (Task, time.Time, bool) {
 	return q.takeItem(q.nextOutdatedItem)
 }
 
 // takeItem starts the task of the item that choose returns. choose returns nil, and when
 // an item will be due, when none is.
-func (q *ExplanationQueue) takeItem(choose func() (*item, time.Time)) (Task, time.Time, bool) {
+func (q *Queue) takeItem(choose func() (*item, time.Time)) (Task, time.Time, bool) {
 	q.mu.Lock()
 	var missed []string
 	defer func() {
@@ -91,7 +92,7 @@ func (q *ExplanationQueue) takeItem(choose func() (*item, time.Time)) (Task, tim
 }
 
 // nextItem returns the next item that is due; nil, and when one will be, when none is.
-func (q *ExplanationQueue) nextItem() (*item, time.Time) {
+func (q *Queue) nextItem() (*item, time.Time) {
 	now := q.now()
 	var due [itemKinds]*item
 	var soonest time.Time
@@ -126,7 +127,7 @@ func (q *ExplanationQueue) nextItem() (*item, time.Time) {
 }
 
 // nextOutdatedItem is nextItem for outdated objects.
-func (q *ExplanationQueue) nextOutdatedItem() (*item, time.Time) {
+func (q *Queue) nextOutdatedItem() (*item, time.Time) {
 	l, now := q.heaps[outdatedItems], q.now()
 	switch {
 	case len(l) == 0:
@@ -138,7 +139,7 @@ func (q *ExplanationQueue) nextOutdatedItem() (*item, time.Time) {
 }
 
 // startTask returns the task of an item that was removed from its heap.
-func (q *ExplanationQueue) startTask(it *item) Task {
+func (q *Queue) startTask(it *item) Task {
 	explanationsWaiting.Set(float64(q.len()))
 	if it.kind == outdatedItems {
 		q.outdatedInARow++
@@ -166,7 +167,7 @@ func (q *ExplanationQueue) startTask(it *item) Task {
 }
 
 // Written ends a task: the object with that UID has the content.
-func (q *ExplanationQueue) Written(task Task, object types.UID) {
+func (q *Queue) Written(task Task, object types.UID) {
 	q.endTask(task, func(r *podRecord) {
 		r.objectExists, r.object, r.owner = true, object, task.UID
 		r.writtenReasons, r.writtenAt = task.item.reasons, q.now()
@@ -175,7 +176,7 @@ func (q *ExplanationQueue) Written(task Task, object types.UID) {
 }
 
 // Deleted ends a task: there is no object any more.
-func (q *ExplanationQueue) Deleted(task Task) {
+func (q *Queue) Deleted(task Task) {
 	q.endTask(task, func(r *podRecord) {
 		r.markObjectDeleted()
 	})
@@ -191,7 +192,7 @@ func (r *podRecord) markObjectDeleted() {
 
 // Retry ends a task that is to be repeated at due, unless newer content replaces it.
 // unsure says that the write may have succeeded.
-func (q *ExplanationQueue) Retry(task Task, due time.Time, unsure bool) {
+func (q *Queue) Retry(task Task, due time.Time, unsure bool) {
 	q.endTask(task, func(r *podRecord) {
 		it := task.item
 		if unsure {
@@ -214,7 +215,7 @@ func (q *ExplanationQueue) Retry(task Task, due time.Time, unsure bool) {
 
 // Rejected ends a task that the API server rejected for good. Its explanation counts as
 // dropped; only an explanation with other reasons is tried again.
-func (q *ExplanationQueue) Rejected(task Task) {
+func (q *Queue) Rejected(task Task) {
 	q.endTask(task, func(r *podRecord) {
 		if task.Verb == Delete {
 			r.markObjectDeleted()
@@ -226,7 +227,7 @@ func (q *ExplanationQueue) Rejected(task Task) {
 }
 
 // Obsolete ends a task whose pod is bound, or else was deleted.
-func (q *ExplanationQueue) Obsolete(task Task, bound bool) {
+func (q *Queue) Obsolete(task Task, bound bool) {
 	q.endTask(task, func(r *podRecord) {
 		switch {
 		case r.uid != task.UID:
@@ -240,7 +241,7 @@ func (q *ExplanationQueue) Obsolete(task Task, bound bool) {
 
 // endTask lets f record the result of a task, and puts an explanation that came during
 // the task into the right heap.
-func (q *ExplanationQueue) endTask(task Task, f func(*podRecord)) {
+func (q *Queue) endTask(task Task, f func(*podRecord)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	r := task.item.record

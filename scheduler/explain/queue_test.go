@@ -1,4 +1,4 @@
-package decision
+package explain
 
 import (
 	"fmt"
@@ -7,15 +7,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/decision"
 )
 
-func TestExplanationQueue(t *testing.T) {
+func TestQueue(t *testing.T) {
 	for name, run := range map[string]func(c *queueTest){
 		"the first explanation is written at once, and the same reasons are not written again": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.want("create web of web: cpu")
 			c.advance(time.Hour)
-			c.Put(explanationOf("web", "cpu", func(e *Explanation) { e.Status.Rejections[0].Nodes = 4 }))
+			c.Put(explanationOf("web", "cpu", func(e *decision.Explanation) { e.Status.Rejections[0].Nodes = 4 }))
 			c.want()
 		},
 		"other reasons are written a minute after the ones before": func(c *queueTest) {
